@@ -1,0 +1,239 @@
+package canon
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gowebpki/jcs"
+)
+
+// Canonical is the RFC 8785 form of a Go value, without a line feed at the end.
+// The value is understood as encoding/json does: struct tags, map[string]T,
+// json.Number, json.RawMessage and Marshalers all work, and characters are not
+// escaped for HTML. The caller owns the bytes.
+//
+// Nothing is replaced silently. The error, an *Error with Offset -1, says that
+// v holds NaN or an infinity, an integer with digits that a double does not keep,
+// a number that becomes zero, a string or name that is not UTF-8 or has a
+// noncharacter, a member twice (in a json.RawMessage), nesting deeper than 1000
+// levels, or a type that JSON has no form for. Floats of any size are written:
+// what Canonical returns is read back by Parse unless it has a digits-only
+// number beyond ±MaxSafeInteger or is too deep. A json.RawMessage must hold
+// U+FFFD as the character, as canonical text does: written as \ufffd it is
+// taken for the mark that encoding/json leaves where a byte was not UTF-8.
+func Canonical(v any) ([]byte, error) {
+	text, err := appendValue(nil, v, 1)
+	switch e := (*Error)(nil); {
+	case err == nil:
+		return text, nil
+	case errors.As(err, &e):
+		e.Pointer = Cut(e.Pointer)
+		return nil, e
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, encodeError(err)
+	}
+	if err := newReader(buf.Bytes(), true).check(); err != nil {
+		if e := (*Error)(nil); errors.As(err, &e) {
+			e.Offset = -1
+		}
+		return nil, err
+	}
+	text, err = jcs.Transform(buf.Bytes())
+	if err != nil {
+		return nil, &Error{Kind: KindValue, Offset: -1, Msg: "the value has no canonical form", err: err}
+	}
+	return text, nil
+}
+
+// encodeError words what encoding/json refused.
+func encodeError(err error) *Error {
+	e := &Error{Kind: KindValue, Offset: -1, Msg: "a value that JSON has no form for", err: err}
+	var value *json.UnsupportedValueError
+	if errors.As(err, &value) {
+		switch value.Str {
+		case "NaN", "+Inf", "-Inf":
+			e.Kind, e.Msg = KindNumber, notFinite
+		default:
+			e.Kind, e.Msg = KindDepth, "the value contains itself"
+		}
+	}
+	return e
+}
+
+const notFinite = "a number is NaN or an infinity, which JSON cannot hold"
+
+// errNotPlain sends a value with a type that appendValue does not know to
+// encoding/json, as a whole.
+var errNotPlain = errors.New("not a plain JSON value")
+
+// appendValue appends the canonical form of a value of the types that Parse
+// returns, and of the plain Go numbers. It agrees with encoding/json followed
+// by jcs.Transform byte for byte.
+func appendValue(dst []byte, v any, depth int) ([]byte, error) {
+	switch v := v.(type) {
+	case nil:
+		return append(dst, "null"...), nil
+	case bool:
+		return strconv.AppendBool(dst, v), nil
+	case string:
+		return appendString(dst, v)
+	case json.Number:
+		return appendJSONNumber(dst, v)
+	case int:
+		return appendNumber(dst, strconv.Itoa(v))
+	case int64:
+		return appendNumber(dst, strconv.FormatInt(v, 10))
+	case float64:
+		text, err := jcs.NumberToJSON(v)
+		if err != nil {
+			return nil, &Error{Kind: KindNumber, Offset: -1, Msg: notFinite}
+		}
+		return append(dst, text...), nil
+	case []any:
+		return appendArray(dst, v, depth)
+	case map[string]any:
+		return appendObject(dst, v, depth)
+	}
+	return nil, errNotPlain
+}
+
+// within adds the member or element that err came from to its pointer.
+func within(err error, token string) error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		e.Pointer = Pointer("", token) + e.Pointer
+	}
+	return err
+}
+
+func tooDeep() *Error {
+	return &Error{Kind: KindDepth, Offset: -1, Msg: depthMsg(maxEncodeDepth)}
+}
+
+func appendArray(dst []byte, list []any, depth int) ([]byte, error) {
+	if list == nil {
+		return append(dst, "null"...), nil
+	}
+	if depth > maxEncodeDepth {
+		return nil, tooDeep()
+	}
+	dst = append(dst, '[')
+	for i, v := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = appendValue(dst, v, depth+1); err != nil {
+			return nil, within(err, strconv.Itoa(i))
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+func appendObject(dst []byte, members map[string]any, depth int) ([]byte, error) {
+	if members == nil {
+		return append(dst, "null"...), nil
+	}
+	if depth > maxEncodeDepth {
+		return nil, tooDeep()
+	}
+	dst = append(dst, '{')
+	for i, name := range slices.SortedFunc(maps.Keys(members), Compare) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = appendString(dst, name); err != nil {
+			return nil, err
+		}
+		dst = append(dst, ':')
+		if dst, err = appendValue(dst, members[name], depth+1); err != nil {
+			return nil, within(err, name)
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// appendJSONNumber appends n if it is a number by the grammar. The empty
+// json.Number, which encoding/json takes for 0, is none.
+func appendJSONNumber(dst []byte, n json.Number) ([]byte, error) {
+	token := jsontext.Value(n)
+	if len(n) == 0 || isSpace(n[len(n)-1]) || isSpace(n[0]) || token.Kind() != jsontext.KindNumber || !token.IsValid() {
+		return nil, &Error{Kind: KindNumber, Offset: -1, Msg: quote(string(n)) + " is not a JSON number"}
+	}
+	return appendNumber(dst, string(n))
+}
+
+// appendNumber appends a number that is valid by the grammar.
+func appendNumber(dst []byte, text string) ([]byte, error) {
+	token := []byte(text)
+	if msg := checkNumber(token, true); msg != "" {
+		return nil, &Error{Kind: KindNumber, Offset: -1, Msg: msg}
+	}
+	if text != "-0" && len(text) <= safeDigits && digitsAlone(token) {
+		return append(dst, text...), nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, &Error{Kind: KindNumber, Offset: -1, Msg: notFinite, err: err}
+	}
+	return appendValue(dst, f, 0)
+}
+
+// appendString appends s in quotes with the escapes of RFC 8785 section
+// 3.2.2.2.
+func appendString(dst []byte, s string) ([]byte, error) {
+	dst = append(dst, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf:
+			i++
+			continue
+		case c >= utf8.RuneSelf:
+			char, n := utf8.DecodeRuneInString(s[i:])
+			if char == utf8.RuneError && n == 1 {
+				return nil, &Error{Kind: KindEncoding, Offset: -1, Msg: notUTF8Msg}
+			}
+			if noncharacter(char) {
+				return nil, &Error{Kind: KindCharacter, Offset: -1, Msg: noncharacterMsg(char)}
+			}
+			i += n
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		if c == '"' || c == '\\' {
+			dst = append(dst, '\\', c)
+		} else {
+			dst = appendEscape(dst, rune(c))
+		}
+		i++
+		from = i
+	}
+	return append(append(dst, s[from:]...), '"'), nil
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendEscape appends the shortest JSON escape of c.
+func appendEscape(dst []byte, c rune) []byte {
+	if i := strings.IndexRune("\b\t\n\f\r", c); i >= 0 {
+		return append(dst, '\\', "btnfr"[i])
+	}
+	for _, unit := range utf16.AppendRune(nil, c) {
+		dst = append(dst, '\\', 'u', hexDigits[unit>>12], hexDigits[unit>>8&15], hexDigits[unit>>4&15], hexDigits[unit&15])
+	}
+	return dst
+}

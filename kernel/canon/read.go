@@ -1,0 +1,203 @@
+package canon
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxEncodeDepth bounds what Canonical follows, so that a Go value that
+// contains itself ends in an error.
+const maxEncodeDepth = 1000
+
+// reader walks a JSON text once and checks what the tokenizer does not.
+type reader struct {
+	src []byte
+	dec *jsontext.Decoder
+
+	// encoded is set for a text that encoding/json wrote: numbers must keep
+	// their value exactly but may be of any size, and \ufffd stands for a
+	// byte that was not UTF-8.
+	encoded bool
+
+	start, end int // of the last token
+}
+
+func newReader(src []byte, encoded bool) *reader {
+	return &reader{src: src, dec: jsontext.NewDecoder(bytes.NewBuffer(src)), encoded: encoded}
+}
+
+// check reads the whole text. The error is an *Error.
+func (r *reader) check() error {
+	limit := MaxDepth
+	if r.encoded {
+		limit = maxEncodeDepth
+	}
+	for {
+		var err error
+		token := jsontext.Value(nil)
+		switch r.dec.PeekKind() {
+		case jsontext.KindBeginArray, jsontext.KindBeginObject, jsontext.KindEndArray, jsontext.KindEndObject:
+			_, err = r.dec.ReadToken()
+		default:
+			token, err = r.dec.ReadValue()
+		}
+		if err != nil {
+			return r.refuse(err)
+		}
+		r.end = int(r.dec.InputOffset())
+		r.start = r.end - max(len(token), 1)
+		if token != nil {
+			if err := r.checkScalar(token); err != nil {
+				return err
+			}
+		}
+		switch depth := r.dec.StackDepth(); {
+		case depth > limit:
+			return r.fail(KindDepth, r.start, r.pointer(), depthMsg(limit))
+		case depth == 0:
+			return r.checkEnd()
+		}
+	}
+}
+
+// checkScalar checks a string, a member name or a number that is valid by the
+// grammar; token ends where the decoder stands.
+func (r *reader) checkScalar(token []byte) error {
+	switch token[0] {
+	case 'n', 't', 'f':
+		return nil
+	case '"':
+		at, kind, msg := checkString(token, r.encoded)
+		if msg == "" {
+			return nil
+		}
+		ptr := r.dec.StackPointer()
+		if kindOf, n := r.dec.StackIndex(r.dec.StackDepth()); kindOf == jsontext.KindBeginObject && n%2 == 1 {
+			ptr = ptr.Parent() // a name is part of its object
+		}
+		return r.fail(kind, r.start+at, string(ptr), msg)
+	}
+	if msg := checkNumber(token, r.encoded); msg != "" {
+		return r.fail(KindNumber, r.start, r.pointer(), msg)
+	}
+	return nil
+}
+
+// checkEnd refuses text after the value.
+func (r *reader) checkEnd() error {
+	p := skipSpace(r.src, r.end)
+	if p == len(r.src) {
+		return nil
+	}
+	if err := r.glued(p); err != nil {
+		return err
+	}
+	if err := r.notUTF8(p, ""); err != nil {
+		return err
+	}
+	return r.fail(KindTrailing, p, "", "found "+r.found(p)+" after the end of the JSON value; a text holds one value")
+}
+
+func depthMsg(limit int) string {
+	return "arrays and objects nest deeper than " + strconv.Itoa(limit) + " levels"
+}
+
+func (r *reader) pointer() string { return string(r.dec.StackPointer()) }
+
+func (r *reader) fail(kind Kind, offset int, pointer, msg string) *Error {
+	return &Error{Kind: kind, Offset: int64(offset), Pointer: Cut(pointer), Msg: msg}
+}
+
+// decode turns canonical bytes into a value. Strings and numbers share one copy
+// of the text.
+func decode(text []byte) (any, error) {
+	b := builder{
+		text: string(text),
+		dec:  jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true)),
+	}
+	return b.value()
+}
+
+type builder struct {
+	text string
+	dec  *jsontext.Decoder
+}
+
+func (b *builder) value() (any, error) {
+	switch b.dec.PeekKind() {
+	case jsontext.KindBeginArray:
+		return b.array()
+	case jsontext.KindBeginObject:
+		return b.object()
+	}
+	token, err := b.dec.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	switch token[0] {
+	case 'n':
+		return nil, nil
+	case 't', 'f':
+		return token[0] == 't', nil
+	case '"':
+		return b.unquote(token)
+	}
+	return json.Number(b.shared(token)), nil
+}
+
+func (b *builder) array() (any, error) {
+	if _, err := b.dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	list := []any{}
+	for b.dec.PeekKind() != jsontext.KindEndArray {
+		v, err := b.value()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	_, err := b.dec.ReadToken()
+	return list, err
+}
+
+func (b *builder) object() (any, error) {
+	if _, err := b.dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	members := map[string]any{}
+	for b.dec.PeekKind() != jsontext.KindEndObject {
+		token, err := b.dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		name, err := b.unquote(token)
+		if err != nil {
+			return nil, err
+		}
+		if members[name], err = b.value(); err != nil {
+			return nil, err
+		}
+	}
+	_, err := b.dec.ReadToken()
+	return members, err
+}
+
+// shared is the part of the text that token, the last one read, stands in.
+func (b *builder) shared(token []byte) string {
+	end := int(b.dec.InputOffset())
+	return b.text[end-len(token) : end]
+}
+
+func (b *builder) unquote(token []byte) (string, error) {
+	s := b.shared(token)
+	if strings.IndexByte(s, '\\') < 0 {
+		return s[1 : len(s)-1], nil
+	}
+	plain, err := jsontext.AppendUnquote(nil, token)
+	return string(plain), err
+}

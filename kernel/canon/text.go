@@ -1,0 +1,72 @@
+package canon
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const cutBytes = 256
+
+// Compare orders strings by their UTF-16 code units, as RFC 8785 section 3.2.3
+// orders member names: -1, 0 or +1. It allocates nothing. On strings that are
+// not UTF-8 it is some total order.
+func Compare(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		x, y := a[i], b[i]
+		if x == y {
+			continue
+		}
+		// The order of UTF-8 bytes is that of code points. It differs from
+		// UTF-16 in one place: surrogates, the units of code points from
+		// U+10000 (lead byte 0xf0 and up), sort before U+E000 to U+FFFF
+		// (lead bytes 0xee and 0xef).
+		if x >= 0xee && y >= 0xee && (x >= 0xf0) != (y >= 0xf0) {
+			return cmp.Compare(y, x)
+		}
+		return cmp.Compare(x, y)
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// Pointer is the JSON Pointer of the member or element that token names beneath
+// parent (RFC 6901): "~" becomes "~0" and "/" becomes "~1".
+func Pointer(parent, token string) string {
+	if strings.ContainsAny(token, "~/") {
+		token = strings.ReplaceAll(token, "~", "~0")
+		token = strings.ReplaceAll(token, "/", "~1")
+	}
+	return parent + "/" + token
+}
+
+// Cut is s if it has at most 256 bytes, and otherwise as many whole characters
+// of it as fit into 256 bytes, followed by "…".
+func Cut(s string) string {
+	if len(s) <= cutBytes {
+		return s
+	}
+	end := cutBytes
+	for end > cutBytes-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}
+
+// quote is s cut and in double quotes, with everything that does not print as
+// JSON escapes.
+func quote(s string) string {
+	out := []byte{'"'}
+	for _, c := range Cut(s) {
+		switch {
+		case c == '"' || c == '\\':
+			out = append(out, '\\', byte(c))
+		case strconv.IsPrint(c):
+			out = utf8.AppendRune(out, c)
+		default:
+			out = appendEscape(out, c)
+		}
+	}
+	return string(append(out, '"'))
+}
