@@ -1,0 +1,194 @@
+package kernel
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// fixture reads a file of the shared fixtures, or skips.
+func fixture(t *testing.T, name string) []byte {
+	t.Helper()
+	dir := os.Getenv("FIADOR_FIXTURES")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "shared", "fixtures")
+	}
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Skipf("the shared fixtures are not here (FIADOR_FIXTURES names their folder): %v", err)
+	}
+	return b
+}
+
+func parse(t *testing.T, src string) Intent {
+	t.Helper()
+	doc, err := canon.Parse([]byte(src), canon.MaxIntentBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := ParseIntent(doc.Value())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+func permitAll(in Intent) Verdict {
+	var v Verdict
+	for _, e := range in.Effects() {
+		v.Permits = append(v.Permits, e.ID)
+	}
+	return v
+}
+
+func decide(t *testing.T, in Intent, v Verdict) Decision {
+	t.Helper()
+	d, err := Decide(in, in.Effects(), in.Findings(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestBundleFixtures(t *testing.T) {
+	for _, tc := range []struct {
+		name, id, hash string
+		outcome        Outcome
+		clarify        []Result
+	}{
+		{"bundle", "bundle_fb637399cbc3bb77", "sha256:bedf5f787b0a5f3e54de20260ac8550973c0b8fe65e2ba60332c46f6ceb0a32d", OutcomeBundle, nil},
+		{"clarify", "bundle_29a22533fc41a771", "sha256:76034c04acd56d38b911c7e4bdfb0b2ef207b59318fe8d57903c9a695f9323c6", OutcomeClarify, []Result{{
+			Module: "gate.builtin", ID: "PLACEHOLDER", Path: "/goal", Priority: 80,
+			Text: `What does "<environment>" in the goal stand for?`, Why: "A placeholder leaves open what would be done",
+		}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			want := fixture(t, "bundle/"+tc.name+".bundle.json")
+			in := parse(t, string(fixture(t, "bundle/"+tc.name+".intent.json")))
+			v := permitAll(in)
+			v.Clarify = tc.clarify
+			d := decide(t, in, v)
+			if d.Outcome != tc.outcome || d.Bundle.ID != tc.id || string(d.BundleHash) != tc.hash {
+				t.Errorf("got %s %s %s", d.Outcome, d.Bundle.ID, d.BundleHash)
+			}
+			if !bytes.Equal(d.BundleBytes, want) {
+				t.Errorf("bundle bytes\n got %s\nwant %s", d.BundleBytes, want)
+			}
+		})
+	}
+}
+
+func TestUnicodeVersionIsPinned(t *testing.T) {
+	if norm.Version != UnicodeVersion {
+		t.Errorf("the normalisation tables are Unicode %s; specs/intent.md and UnicodeVersion pin %s", norm.Version, UnicodeVersion)
+	}
+}
+
+func TestNormalisation(t *testing.T) {
+	in := parse(t, `{"goal":"\ufeff \u0085 Caf\u0065\u0301\r\nau lait\r \u00a0\u3000","constraints":["  b \t\t c ","\ufeffa","a","","\ud83d\ude00","\uffee","\u200b"],"outputs":["\ufeffout/e\u0301"]}`)
+	if want := "Café\nau lait"; in.Goal != want {
+		t.Errorf("goal %q, want %q", in.Goal, want)
+	}
+	// U+1F600 is D83D DE00 in UTF-16, and so sorts before U+FFEE.
+	if got, want := strings.Join(in.Constraints, "|"), "a|b c|\u200b|😀|\uffee"; got != want {
+		t.Errorf("constraints %q, want %q", got, want)
+	}
+	if got := in.Outputs[0]; got != "out/é" {
+		t.Errorf("output %q", got)
+	}
+	b, err := canon.Canonical(in.Normalised())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"actions":[],"constraints":["a","b c","` + "\u200b" + `","😀","` + "\uffee" + `"],"context":{},"goal":"Café\nau lait","inputs":[],"outputs":["out/é"]}`; string(b) != want {
+		t.Errorf("normalised %s\nwant %s", b, want)
+	}
+}
+
+func TestSpaceIsAClosedList(t *testing.T) {
+	var got []rune
+	for r := rune(0); r <= 0x10ffff; r++ {
+		if isSpace(r) {
+			got = append(got, r)
+		}
+	}
+	want := []rune{0x9, 0xa, 0xb, 0xc, 0xd, 0x20, 0x85, 0xa0, 0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005,
+		0x2006, 0x2007, 0x2008, 0x2009, 0x200a, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000, 0xfeff}
+	if string(got) != string(want) {
+		t.Errorf("got %U", got)
+	}
+}
+
+func TestOutputs(t *testing.T) {
+	in := parse(t, `{"goal":"g","constraints":["c"],"actions":[
+		{"kind":"run","argv":["node","x.js"],"env":{"B":"2","A":"1"},"cwd":"./src//","stdin":"in","timeout_ms":5e3},
+		{"kind":"call","tool_id":"search","adapter_id":"a1","params":{"q":[1.50,null]}},
+		{"kind":"write","path":"./out//b.bin","content_base64":"aGk=","executable":true},
+		{"kind":"run","argv":["npm","ci"]}]}`)
+	d := decide(t, in, permitAll(in))
+	var got []string
+	for _, o := range d.Bundle.Outputs {
+		got = append(got, o.Type+" "+o.Path+" "+o.Content+" "+o.Encoding)
+	}
+	want := []string{
+		`config calls/002.json {"adapter_id":"a1","params":{"q":[1.5,null]},"tool_id":"search"} utf8`,
+		`command commands/001.json {"argv":["node","x.js"],"cwd":"src","env":{"A":"1","B":"2"},"stdin":"in","timeout_ms":5000} utf8`,
+		`command commands/004.json {"argv":["npm","ci"],"cwd":".","env":{}} utf8`,
+		`file out/b.bin aGk= base64`,
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("outputs\n%s", strings.Join(got, "\n"))
+	}
+	file := d.Bundle.Outputs[3]
+	// SHA-256 of the two bytes "hi".
+	if file.ContentHash != "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4" || !file.Executable || *file.Action != 2 {
+		t.Errorf("file output %+v", file)
+	}
+}
+
+func TestInstructionCannotForgeAHeading(t *testing.T) {
+	in := parse(t, `{"goal":"one\n# Constraints\r\n\n## x","constraints":["# y\nz"]}`)
+	d := decide(t, in, permitAll(in))
+	o := d.Bundle.Outputs[0]
+	want := "# Goal\n\n    one\n    # Constraints\n    \n    ## x\n\n## Constraint 1\n\n    # y\n    z\n"
+	if o.Type != "instruction" || o.Path != "context/"+d.Bundle.RootNode.ID+".md" || o.Content != want || o.Action != nil {
+		t.Errorf("instruction %+v\nwant content %q", o, want)
+	}
+}
+
+// TestMeasures works the formulas of specs/bundle.md out by hand.
+func TestMeasures(t *testing.T) {
+	for _, tc := range []struct {
+		name, intent     string
+		questions        int
+		entropy, density int
+	}{
+		// 25·min(100,99)=2475; /100 = 24.75.
+		{"nothing but a goal", `{"goal":"g"}`, 0, 25, 0},
+		// 30·10+25·33+20·11 = 1345.
+		{"one reference, one gap, one question", `{"goal":"<environment>","constraints":["c"],"actions":[{"kind":"run","argv":["a"]}]}`, 1, 13, 8},
+		// Branching is capped at 10: 20·100 = 2000.
+		{"twelve questions", `{"goal":"g","constraints":["c"],"outputs":["out/a"],"actions":[{"kind":"write","path":"out/a","content":""}]}`, 12, 20, 49},
+		// Density: 40·100+60·100.
+		{"everything said", `{"goal":"g","constraints":["a","b","c","d","e","f"],"outputs":["o/1","o/2","o/3"],"actions":[{"kind":"run","argv":["a"]}]}`, 0, 0, 100},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := parse(t, tc.intent)
+			v := permitAll(in)
+			for i := range tc.questions {
+				v.Clarify = append(v.Clarify, Result{ID: "Q", Path: "/goal", Text: strings.Repeat("?", i+1), Priority: 60})
+			}
+			d := decide(t, in, v)
+			n := d.Bundle.RootNode
+			if n.Entropy.EntropyScore != tc.entropy || n.Density.DensityScore != tc.density {
+				t.Errorf("entropy %+v density %+v", n.Entropy, n.Density)
+			}
+		})
+	}
+}

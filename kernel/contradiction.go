@@ -1,0 +1,583 @@
+package kernel
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// The contradiction detector compares constraints and would rather miss a clash
+// than report one that is none. A constraint is read sentence by sentence; a
+// sentence of more than 40 words, a question, one with two negations, or one
+// with a negation where the rules below do not expect it says nothing.
+//
+// A sentence makes a statement about each opposite of the list of terms that
+// occurs in it once, provided that the term is said of the sentence's subject:
+//
+//   - behind a verb of being ("must be stateless", "is a public API")
+//   - at the end behind keep, make, leave or mark ("keep the API private"), or
+//     as an adverb ("write the files synchronously")
+//   - behind use, prefer, choose, require ("use synchronous calls")
+//   - alone, or in front of one noun ("stateless", "static linking")
+//   - a verb of the list: as the imperative or behind must and its like
+//     ("allow redirects", "must forbid redirects")
+//
+// What is left of the sentence without the term, articles, modal verbs and the
+// like is the subject. Two statements clash when they are about the same
+// opposite and the same subject, and either name its two sides, neither being
+// negated, or name one side, one of them being negated. A bare term is about
+// the whole, and clashes also where the other subject is a general word for the
+// whole ("the service").
+//
+// A sentence also makes a plain statement: the sentence without its negation
+// (must not, do not, never, cannot, is not, no, without, avoid) and without
+// modal verbs and articles. Two plain statements clash when they are the same
+// and one is negated.
+//
+// A term or a negation in a subordinate clause ("files that are public", "when
+// tests do not fail") says nothing. A constraint never clashes with itself or
+// with an equal one.
+
+// clash is a pair of constraints that contradict each other, by index, i < j.
+type clash struct {
+	i, j  int
+	clash string
+}
+
+// opposite is a pair of sides. The first word of a side is the one that is
+// shown. Words with a hyphen are also found written as two words.
+type opposite struct{ a, b words }
+
+var adjectives = []opposite{
+	{"stateless", "stateful"},
+	{"synchronous synchronously sync", "asynchronous asynchronously async"},
+	{"blocking", "non-blocking nonblocking"},
+	{"read-only readonly", "writable writeable read-write"},
+	{"online", "offline"},
+	{"public publicly", "private privately"},
+	{"mutable", "immutable"},
+	{"encrypted", "unencrypted"},
+	{"sequential sequentially serially", "parallel in-parallel concurrent concurrently"},
+	{"statically-typed static-typing", "dynamically-typed dynamic-typing"},
+	{"statically-linked static-linking", "dynamically-linked dynamic-linking"},
+	{"required mandatory compulsory", "optional"},
+	{"required mandatory compulsory", "forbidden prohibited disallowed banned"},
+	{"allowed permitted", "forbidden prohibited disallowed banned"},
+	{"enabled", "disabled"},
+	{"visible", "hidden invisible"},
+	{"persistent", "ephemeral"},
+	{"permanent", "temporary"},
+	{"deterministic", "non-deterministic nondeterministic"},
+	{"idempotent", "non-idempotent"},
+	{"atomic", "non-atomic"},
+	{"thread-safe", "thread-unsafe non-thread-safe"},
+	{"single-threaded singlethreaded", "multi-threaded multithreaded"},
+	{"case-sensitive", "case-insensitive"},
+	{"authenticated", "unauthenticated"},
+	{"signed", "unsigned"},
+	{"sorted", "unsorted"},
+	{"ordered", "unordered"},
+	{"compressed", "uncompressed"},
+	{"cached", "uncached"},
+	{"bounded", "unbounded"},
+	{"lossless", "lossy"},
+	{"centralised centralized", "decentralised decentralized"},
+	{"open-source", "closed-source proprietary"},
+	{"eager eagerly", "lazy lazily"},
+	{"typed", "untyped"},
+	{"nullable", "non-nullable"},
+	{"little-endian", "big-endian"},
+	{"ascending", "descending"},
+	{"automatic automatically", "manual manually"},
+	{"interactive", "non-interactive noninteractive"},
+	{"reversible", "irreversible"},
+	{"opt-in", "opt-out"},
+	{"client-side", "server-side"},
+	{"transactional", "non-transactional"},
+	{"versioned", "unversioned"},
+	{"supported", "unsupported"},
+	{"available", "unavailable"},
+	{"transparent", "opaque"},
+	{"empty", "non-empty nonempty"},
+	{"relative", "absolute"},
+	{"local", "remote"},
+	{"internal", "external"},
+	{"safe", "unsafe"},
+}
+
+var opposedVerbs = []opposite{
+	{"allow permit", "forbid prohibit disallow"},
+	{"require", "forbid prohibit disallow"},
+	{"enable", "disable"},
+	{"include", "exclude"},
+	{"accept", "reject"},
+	{"show", "hide"},
+	{"minimise minimize", "maximise maximize"},
+	{"increase", "decrease"},
+	{"retain", "discard"},
+}
+
+const (
+	modals     words = "must shall should will would can may could do does did"
+	beingVerbs words = "be is are was were been being stay stays remain remains"
+	fillers    words = `a an the any ever please always strictly fully completely entirely it its this that these those ensure , : -`
+	subjectBut words = `all every each keep make leave mark use using prefer choose require only`
+	makeVerbs  words = "keep make leave mark"
+	useVerbs   words = "use prefer choose require only"
+	quantities words = "longer more less fewer later earlier sooner matter one other"
+	limits     words = "only necessarily just yet always all every both merely exactly quite enough entirely fully"
+	noBefore   words = "use using with have has is are be allow accept there contain contains"
+	unclear    words = "nor neither none nothing nobody hardly barely rarely seldom either whether versus vs n't"
+	joiners    words = "if when whenever while unless until which who whose where because so as after before since although though that whether than"
+	wholes     words = `system service server application app program tool code codebase implementation design solution
+		project product software library package module component api everything`
+)
+
+const maxSentence = 40
+
+// terms is the index of the lists above: what a word says of which opposite.
+var terms = indexTerms()
+
+// term is one side of one opposite; verb tells the two lists apart.
+type term struct {
+	opposite int
+	side     int
+	verb     bool
+}
+
+func indexTerms() map[string][]term {
+	index := map[string][]term{}
+	for i, o := range allOpposites() {
+		for side, list := range []words{o.a, o.b} {
+			for w := range strings.FieldsSeq(string(list)) {
+				index[w] = append(index[w], term{i, side, i >= len(adjectives)})
+			}
+		}
+	}
+	return index
+}
+
+func allOpposites() []opposite { return slices.Concat(adjectives, opposedVerbs) }
+
+// name is the shown word of a side.
+func (o opposite) name(side int) string {
+	list := o.a
+	if side == 1 {
+		list = o.b
+	}
+	first, _, _ := strings.Cut(string(list), " ")
+	return first
+}
+
+// plain is the opposite of plain statements: of being said, and being negated.
+const plain = -1
+
+// topic is what a statement is about.
+type topic struct {
+	opposite int
+	subject  string
+}
+
+// statement is what one constraint says on a topic.
+type statement struct {
+	constraint int
+	side       int
+	negated    bool
+	text       string // of a plain statement, as shown
+}
+
+// contradiction says whether two constraints contradict each other, and how:
+// "stateless / stateful", "public / not public", "must / must not: use tabs".
+// The text does not depend on the order.
+func contradiction(a, b string) (string, bool) {
+	for _, c := range contradictions([]string{a, b}) {
+		return c.clash, true
+	}
+	return "", false
+}
+
+// contradictions are the pairs of constraints that contradict each other, by
+// first and second index, each pair once.
+func contradictions(list []string) []clash {
+	said := map[topic][]statement{}
+	for i, c := range list {
+		for _, s := range sentences(c) {
+			s.read(func(t topic, st statement) {
+				st.constraint = i
+				said[t] = append(said[t], st)
+			})
+		}
+	}
+	type ranked struct {
+		clash
+		rank int
+	}
+	var found []ranked
+	pairs := func(opp int, as, bs []statement) {
+		for _, a := range as {
+			for _, b := range bs {
+				if !clashes(a, b) || list[a.constraint] == list[b.constraint] {
+					continue
+				}
+				i, j := min(a.constraint, b.constraint), max(a.constraint, b.constraint)
+				found = append(found, ranked{clash{i, j, clashText(opp, a, b)}, opp})
+			}
+		}
+	}
+	for t, all := range said {
+		groups := [4][]statement{}
+		for _, s := range all {
+			groups[s.group()] = append(groups[s.group()], s)
+		}
+		for a := range groups {
+			for b := a + 1; b < len(groups); b++ {
+				if len(groups[a]) > 0 && len(groups[b]) > 0 && clashes(groups[a][0], groups[b][0]) {
+					pairs(t.opposite, groups[a], groups[b])
+				}
+			}
+		}
+		if t.opposite == plain || t.subject != "" {
+			continue
+		}
+		for w := range strings.FieldsSeq(string(wholes)) {
+			pairs(t.opposite, all, said[topic{t.opposite, stem(w)}])
+		}
+	}
+	// The list of terms comes before plain statements, whose rank is negative.
+	slices.SortFunc(found, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.i, b.i), cmp.Compare(a.j, b.j), cmp.Compare(uint(a.rank), uint(b.rank)), cmp.Compare(a.clash.clash, b.clash.clash))
+	})
+	var pairsFound []clash
+	for _, f := range found {
+		if n := len(pairsFound); n > 0 && pairsFound[n-1].i == f.i && pairsFound[n-1].j == f.j {
+			continue
+		}
+		pairsFound = append(pairsFound, f.clash)
+	}
+	return pairsFound
+}
+
+func (s statement) group() int {
+	if s.negated {
+		return s.side + 2
+	}
+	return s.side
+}
+
+func clashes(a, b statement) bool {
+	if a.side != b.side {
+		return !a.negated && !b.negated
+	}
+	return a.negated != b.negated
+}
+
+func clashText(opp int, a, b statement) string {
+	if opp == plain {
+		if a.negated {
+			a = b
+		}
+		return "must / must not: " + a.text
+	}
+	o := allOpposites()[opp]
+	if a.side == b.side {
+		return o.name(a.side) + " / not " + o.name(a.side)
+	}
+	return o.name(0) + " / " + o.name(1)
+}
+
+// sentence is the words of one sentence in lower case, with the negation taken
+// out and its place kept.
+type sentence struct {
+	words   []string
+	negated bool
+	at      int // where the negation stood: the index of the word behind it
+}
+
+// sentences are those sentences of a constraint that say something.
+func sentences(s string) []sentence {
+	var list []sentence
+	var current []string
+	flush := func(question bool) {
+		if !question && len(current) > 0 && len(current) <= maxSentence {
+			if sen, ok := newSentence(current); ok {
+				list = append(list, sen)
+			}
+		}
+		current = nil
+	}
+	for field := range strings.FieldsFuncSeq(s, func(r rune) bool { return unicode.IsSpace(r) && r != '\n' }) {
+		for k, line := range strings.Split(field, "\n") {
+			if k > 0 {
+				flush(false)
+			}
+			if len(current) > maxSentence && !strings.ContainsAny(line, ".;!?") {
+				continue
+			}
+			bare := strings.TrimRight(line, `"')]}*_`+"”’»`")
+			current = appendWords(current, bare)
+			if bare != "" && strings.IndexByte(".;!?", bare[len(bare)-1]) >= 0 {
+				flush(strings.HasSuffix(bare, "?"))
+			}
+		}
+	}
+	flush(false)
+	return list
+}
+
+// appendWords adds the words of one field: hyphens made one kind, contractions
+// written out, a comma or colon behind the word as a word of its own.
+func appendWords(list []string, field string) []string {
+	field = strings.Map(func(r rune) rune {
+		switch r {
+		case 0x2010, 0x2011:
+			return '-'
+		case 0x2019:
+			return '\''
+		}
+		return unicode.ToLower(r)
+	}, field)
+	field = strings.TrimLeft(field, "\"'([{*_`“‘«")
+	w := strings.TrimRight(field, "\"')]}*_`”’».;!?,:")
+	stop := ""
+	if tail := field[len(w):]; strings.Contains(tail, ",") {
+		stop = ","
+	} else if strings.Contains(tail, ":") {
+		stop = ":"
+	}
+	switch {
+	case w == "" || strings.Trim(w, "-–—") == "":
+	case w == "cannot":
+		list = append(list, "can", "not")
+	case w == "can't":
+		list = append(list, "can", "not")
+	case w == "won't":
+		list = append(list, "will", "not")
+	case strings.HasSuffix(w, "n't"):
+		list = append(list, strings.TrimSuffix(w, "n't"), "not")
+	default:
+		list = append(list, w)
+	}
+	if n := len(list); n > 1 {
+		if joined := list[n-2] + "-" + list[n-1]; terms[joined] != nil {
+			list = append(list[:n-2], joined)
+		}
+	}
+	if stop != "" && len(list) > 0 {
+		list = append(list, stop)
+	}
+	return list
+}
+
+// newSentence takes the negation out. It is not ok when it cannot tell what is
+// negated.
+func newSentence(list []string) (sentence, bool) {
+	s := sentence{at: -1}
+	for i := 0; i < len(list); i++ {
+		w := list[i]
+		next := wordAt(list, i+1)
+		if unclear.has(w) {
+			return s, false
+		}
+		drop, negates := 0, false
+		switch {
+		case w == "not":
+			if i > 0 && !modals.has(list[i-1]) && !beingVerbs.has(list[i-1]) || limits.has(next) ||
+				words("required needed need have necessary obliged").has(next) && wordAt(list, i+2) == "to" {
+				return s, false
+			}
+			drop, negates = 1, true
+		case w == "never":
+			if limits.has(next) {
+				return s, false
+			}
+			drop, negates = 1, true
+		case w == "no":
+			if i > 0 && !noBefore.has(list[i-1]) || quantities.has(next) {
+				return s, false
+			}
+			drop, negates = 1, true
+		case w == "without":
+			s.words = append(s.words, "with")
+			drop, negates = 1, true
+		case w == "avoid" && (i == 0 || modals.has(list[i-1])):
+			drop, negates = 1, true
+		case (w == "have" || w == "has" || w == "need" || w == "needs") && next == "to":
+			s.words = append(s.words, "must")
+			drop = 2
+		}
+		if negates {
+			if s.negated || subordinate(list, i) {
+				return s, false
+			}
+			s.negated, s.at = true, len(s.words)
+		}
+		if drop == 0 {
+			s.words = append(s.words, w)
+			continue
+		}
+		i += drop - 1
+	}
+	s.introduce()
+	return s, len(s.words) > 0
+}
+
+// introduce drops "ensure that" and "make sure that" in front.
+func (s *sentence) introduce() {
+	n := 0
+	switch {
+	case wordAt(s.words, 0) == "ensure":
+		n = 1
+	case wordAt(s.words, 0) == "make" && wordAt(s.words, 1) == "sure":
+		n = 2
+	}
+	if n > 0 && wordAt(s.words, n) == "that" {
+		n++
+	}
+	if s.negated && s.at < n {
+		return
+	}
+	s.words, s.at = s.words[n:], s.at-n
+}
+
+func wordAt(list []string, i int) string {
+	if i < 0 || i >= len(list) {
+		return ""
+	}
+	return list[i]
+}
+
+// subordinate says whether the word at i stands in a clause that a conjunction
+// or relative pronoun opens. "If it fails, do not retry" is a main clause.
+func subordinate(list []string, i int) bool {
+	open := false
+	for k := range i {
+		switch {
+		case list[k] == "," && open && joiners.has(list[0]):
+			open = false
+		case list[k] == "that" && (k == 0 || wordAt(list, k-1) == "ensure" || wordAt(list, k-1) == "sure"):
+		case joiners.has(list[k]):
+			open = true
+		}
+	}
+	return open
+}
+
+// read reports every statement of the sentence.
+func (s sentence) read(report func(topic, statement)) {
+	count := map[int]int{}
+	for _, w := range s.words {
+		for _, t := range terms[w] {
+			count[t.opposite]++
+		}
+	}
+	for i, w := range s.words {
+		for _, t := range terms[w] {
+			if count[t.opposite] > 1 || subordinate(s.words, i) {
+				continue
+			}
+			subject := s.subject(i)
+			if t.verb && (!s.leads(i) || subject == "") || !t.verb && !s.saidOf(i, subject) {
+				continue
+			}
+			if s.negated && s.at > i {
+				continue
+			}
+			report(topic{t.opposite, subject}, statement{side: t.side, negated: s.negated})
+		}
+	}
+	if subject, text := s.plain(); subject != "" {
+		report(topic{plain, subject}, statement{negated: s.negated, text: text})
+	}
+}
+
+// subject is the sentence without the word at i and without words that say
+// nothing about whom it is about.
+func (s sentence) subject(i int) string {
+	var list []string
+	for k, w := range s.words {
+		if k == i || modals.has(w) || beingVerbs.has(w) || fillers.has(w) || subjectBut.has(w) {
+			continue
+		}
+		list = append(list, stem(w))
+	}
+	return strings.Join(list, " ")
+}
+
+// leads says whether the word at i is the imperative, or the verb behind a
+// modal verb.
+func (s sentence) leads(i int) bool {
+	for k := range i {
+		if !fillers.has(s.words[k]) && !modals.has(s.words[k]) {
+			return modals.has(s.words[i-1])
+		}
+	}
+	return true
+}
+
+// saidOf says whether the term at i is said of the subject, by the rules in the
+// comment above.
+func (s sentence) saidOf(i int, subject string) bool {
+	last := len(s.words) - 1
+	for last > i && (fillers.has(s.words[last]) || s.words[last] == "only") {
+		last--
+	}
+	before := i - 1
+	for before >= 0 && fillers.has(s.words[before]) && s.words[before] != "," {
+		before--
+	}
+	if subject == "" {
+		return last == i || before < 0
+	}
+	if before >= 0 {
+		w := s.words[before]
+		if beingVerbs.has(w) || useVerbs.has(w) && last > i && s.leads(before) {
+			return true
+		}
+		adverb := strings.HasSuffix(s.words[i], "ly") && s.words[i] != "read-only" || s.words[i] == "in-parallel"
+		return last == i && (adverb || makeVerbs.has(s.words[0]))
+	}
+	if slices.ContainsFunc(s.words, func(w string) bool { return modals.has(w) || beingVerbs.has(w) }) {
+		return false
+	}
+	return !strings.Contains(subject, " ")
+}
+
+// plain is the sentence as a plain statement: to compare, and to show.
+func (s sentence) plain() (subject, text string) {
+	var stems, shown []string
+	for _, w := range s.words {
+		switch {
+		case modals.has(w), fillers.has(w), w == "only" && len(shown) == 0 && s.negated:
+			continue
+		case beingVerbs.has(w):
+			w = "be"
+		case len(shown) == 0 && words("use using have allow with").has(w):
+			continue
+		}
+		stems = append(stems, stem(w))
+		shown = append(shown, w)
+	}
+	if !slices.ContainsFunc(shown, func(w string) bool { return len(w) > 1 && w != "be" }) {
+		return "", ""
+	}
+	return strings.Join(stems, " "), strings.Join(shown, " ")
+}
+
+// stem drops a plural's or a third person's s.
+func stem(w string) string {
+	if len(w) > 3 && w[len(w)-1] == 's' && strings.IndexByte("sui", w[len(w)-2]) < 0 {
+		return w[:len(w)-1]
+	}
+	return w
+}
+
+// contradictionTable is the closed list as the specification shows it.
+func contradictionTable() []string {
+	var list []string
+	for _, o := range allOpposites() {
+		list = append(list, strings.Join(strings.Fields(string(o.a)), ", ")+" / "+strings.Join(strings.Fields(string(o.b)), ", "))
+	}
+	return list
+}
+

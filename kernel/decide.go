@@ -1,0 +1,213 @@
+package kernel
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// Outcome is one of the three answers (RS2).
+type Outcome string
+
+// The three outcomes.
+const (
+	OutcomeBundle  Outcome = "BUNDLE"
+	OutcomeClarify Outcome = "CLARIFY"
+	OutcomeRefuse  Outcome = "REFUSE"
+)
+
+// IDNotPermitted is the reason for an effect that no permit names.
+const IDNotPermitted = "NOT_PERMITTED"
+
+const titleNotPermitted = "No rule permits this effect"
+
+// DefaultPriority is the priority of a question whose rule gives none.
+const DefaultPriority = 60
+
+// Decision is what the kernel makes of an intent and a verdict.
+type Decision struct {
+	Outcome Outcome
+
+	// Bundle is nil for a REFUSE and only for one.
+	Bundle *Bundle
+	// BundleBytes is the bundle's canonical JSON and one LF; BundleHash covers
+	// exactly these bytes.
+	BundleBytes []byte
+	BundleHash  canon.ContentHash
+
+	// Reasons is the closed vocabulary ID POINTER, sorted by code unit, each
+	// once. It is empty for a BUNDLE.
+	Reasons []string
+	// RefuseReason is the first reason and its rule's title, of a REFUSE.
+	RefuseReason string
+
+	// Findings are what decided, with their words, for people: the denials of a
+	// REFUSE, the questions of a CLARIFY. Notes never decide.
+	Findings []Result
+	Notes    []Result
+}
+
+// Questions are the texts of the open questions, in the order of the bundle.
+func (d Decision) Questions() []string {
+	if d.Outcome != OutcomeClarify {
+		return nil
+	}
+	var texts []string
+	for _, q := range d.Bundle.UnresolvedQuestions {
+		texts = append(texts, q.Text)
+	}
+	return texts
+}
+
+// Decide joins an intent with its verdict. Any denial, or an effect without a
+// permit, refuses; else any question asks; else the intent is allowed. The
+// error is one of canonicalisation and means that no decision was made.
+func Decide(in Intent, effects []Effect, findings []Finding, v Verdict) (Decision, error) {
+	denials := append(slices.Clone(v.Deny), notPermitted(effects, v)...)
+	if len(denials) > 0 {
+		return refuse(denials, v.Note), nil
+	}
+	questions, err := newQuestions(v.Clarify)
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Outcome: OutcomeBundle, Reasons: reasons(v.Clarify), Findings: v.Clarify, Notes: v.Note}
+	if len(questions) > 0 {
+		d.Outcome = OutcomeClarify
+	}
+	if d.Bundle, err = newBundle(in, findings, questions); err != nil {
+		return Decision{}, err
+	}
+	d.BundleBytes, d.BundleHash, err = canon.Artifact(d.Bundle)
+	return d, err
+}
+
+// notPermitted is a denial for each effect that no permit names. An effect that
+// some denial already points to, or into, is not named a second time.
+func notPermitted(effects []Effect, v Verdict) []Result {
+	if len(effects) == 0 {
+		return nil
+	}
+	permitted := make(map[string]bool, len(v.Permits))
+	for _, id := range v.Permits {
+		permitted[id] = true
+	}
+	denied := make(map[string]bool, len(v.Deny))
+	for _, d := range v.Deny {
+		for p := d.Path; p != ""; p, _, _ = cutLast(p) {
+			denied[p] = true
+		}
+	}
+	var list []Result
+	for _, e := range effects {
+		if !permitted[e.ID] && !denied[e.Pointer] {
+			list = append(list, Result{
+				Module: "kernel", ID: IDNotPermitted, Path: e.Pointer, Title: titleNotPermitted,
+				Text: "no rule permits this " + string(e.Kind),
+			})
+		}
+	}
+	return list
+}
+
+func refuse(denials, notes []Result) Decision {
+	slices.SortStableFunc(denials, func(a, b Result) int {
+		return cmp.Or(canon.Compare(reason(a), reason(b)), canon.Compare(a.Module, b.Module), canon.Compare(a.Text, b.Text))
+	})
+	d := Decision{Outcome: OutcomeRefuse, Reasons: reasons(denials), Findings: denials, Notes: notes}
+	d.RefuseReason = reason(denials[0]) + ": " + denials[0].Title
+	return d
+}
+
+func reason(r Result) string { return r.ID + " " + r.Path }
+
+func reasons(list []Result) []string {
+	out := make([]string, 0, len(list))
+	for _, r := range list {
+		out = append(out, reason(r))
+	}
+	return sortedSet(out)
+}
+
+// newQuestions orders by priority, highest first, then by id; a question that
+// two rules ask alike is one, with the higher priority.
+func newQuestions(clarify []Result) ([]Question, error) {
+	list := make([]Question, 0, len(clarify))
+	for _, c := range clarify {
+		q := Question{
+			Text: c.Text, ExpectedAnswerType: "text", WhyNeeded: c.Why,
+			InformationGain: c.Priority, Priority: c.Priority, Options: c.Options,
+		}
+		if len(c.Options) > 0 {
+			q.ExpectedAnswerType = "choice"
+		}
+		var err error
+		q.ID, err = canon.ID("q_", map[string]any{
+			"expected_answer_type": q.ExpectedAnswerType, "text": q.Text, "why_needed": q.WhyNeeded,
+		})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, q)
+	}
+	slices.SortStableFunc(list, func(a, b Question) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), canon.Compare(a.ID, b.ID), slices.CompareFunc(a.Options, b.Options, canon.Compare))
+	})
+	seen := make(map[string]bool, len(list))
+	return slices.DeleteFunc(list, func(q Question) bool {
+		again := seen[q.ID]
+		seen[q.ID] = true
+		return again
+	}), nil
+}
+
+// Execution is what was observed while a bundle ran, as a RunResult carries it.
+type Execution struct {
+	SandboxID        string            `json:"sandbox_id"`
+	Cmd              []string          `json:"cmd"`
+	ExitCode         int               `json:"exit_code"`
+	StdoutSHA256     canon.ContentHash `json:"stdout_sha256"`
+	StderrSHA256     canon.ContentHash `json:"stderr_sha256"`
+	Inputs           []FileRef         `json:"inputs"`
+	Outputs          []FileRef         `json:"outputs"`
+	TotalOutputBytes int               `json:"total_output_bytes"`
+	OutputTruncated  bool              `json:"output_truncated"`
+
+	// Reasons is why the execution is rejected, in the closed vocabulary of
+	// specs/run-result.md; empty where only the exit code says so.
+	Reasons []string `json:"-"`
+}
+
+// FileRef is one file with its content hash and size in bytes.
+type FileRef struct {
+	Path      string            `json:"path"`
+	SHA256    canon.ContentHash `json:"sha256"`
+	SizeBytes int               `json:"size_bytes"`
+}
+
+// DecisionRecord is the final word of a RunResult (run-result.md, 5.3).
+type DecisionRecord struct {
+	Accepted          bool     `json:"accepted"`
+	Reasons           []string `json:"reasons"`
+	ValidatedByKernel bool     `json:"validated_by_kernel"`
+}
+
+// Conclude makes the decision record: accepted is true for a BUNDLE that was
+// not executed, or whose execution ended with exit code 0, and for nothing else
+// (RS8).
+func Conclude(d Decision, e *Execution) DecisionRecord {
+	rec := DecisionRecord{Accepted: d.Outcome == OutcomeBundle, Reasons: nonNil(d.Reasons), ValidatedByKernel: true}
+	if e == nil || !rec.Accepted {
+		return rec
+	}
+	rec.Accepted = e.ExitCode == 0
+	if !rec.Accepted {
+		rec.Reasons = sortedSet(e.Reasons)
+		if len(rec.Reasons) == 0 {
+			rec.Reasons = []string{"EXIT " + strconv.Itoa(e.ExitCode)}
+		}
+	}
+	return rec
+}

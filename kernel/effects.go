@@ -1,0 +1,208 @@
+package kernel
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// Effects lists what the intent would read, write, run and call: its inputs,
+// then its actions in order, then its declared outputs. Pointers lead into the
+// intent as it was given.
+func (in Intent) Effects() []Effect {
+	list := make([]Effect, 0, len(in.Inputs)+len(in.Actions)+len(in.Outputs))
+	for i, p := range in.Inputs {
+		list = append(list, pathEffect(EffectRead, "/inputs/"+strconv.Itoa(i), p))
+	}
+	for i, a := range in.Actions {
+		list = append(list, a.effect("/actions/"+strconv.Itoa(i)))
+	}
+	for i, p := range in.Outputs {
+		list = append(list, pathEffect(EffectWrite, "/outputs/"+strconv.Itoa(i), p))
+	}
+	return list
+}
+
+func pathEffect(kind EffectKind, pointer, path string) Effect {
+	return Effect{ID: effectID(kind, pointer), Kind: kind, Pointer: pointer, Path: CleanPath(path)}
+}
+
+func effectID(kind EffectKind, pointer string) string { return string(kind) + ":" + pointer }
+
+func (a Action) effect(pointer string) Effect {
+	switch a.Kind {
+	case ActionWrite:
+		return pathEffect(EffectWrite, pointer, a.Path)
+	case ActionCall:
+		return Effect{
+			ID: effectID(EffectCall, pointer), Kind: EffectCall, Pointer: pointer,
+			ToolID: a.ToolID, AdapterID: a.AdapterID,
+		}
+	}
+	return Effect{
+		ID: effectID(EffectRun, pointer), Kind: EffectRun, Pointer: pointer,
+		Command: a.Argv[0], Argv: a.Argv, Env: sortedKeys(a.Env),
+	}
+}
+
+// Findings lists what the kernel's detectors see in the intent: text first,
+// then paths and commands in the order of the effects, then what the effects
+// say together.
+func (in Intent) Findings() []Finding {
+	var list []Finding
+	list = append(list, in.textFindings()...)
+	for i, p := range in.Inputs {
+		list = append(list, pathFindings(p, EffectRead, "/inputs/"+strconv.Itoa(i), "")...)
+	}
+	for i, a := range in.Actions {
+		list = append(list, a.findings("/actions/"+strconv.Itoa(i))...)
+	}
+	for i, p := range in.Outputs {
+		list = append(list, pathFindings(p, EffectWrite, "/outputs/"+strconv.Itoa(i), "")...)
+	}
+	return append(list, in.structureFindings()...)
+}
+
+func (in Intent) textFindings() []Finding {
+	var list []Finding
+	for _, text := range placeholders(in.Goal) {
+		list = append(list, Finding{Code: FindPlaceholder, Path: "/goal", Value: canon.Cut(text)})
+	}
+	seen := map[string]int{}
+	var distinct []string
+	var pointers []string
+	for i, c := range in.given {
+		if _, again := seen[c]; again || c == "" {
+			continue
+		}
+		seen[c] = i
+		distinct = append(distinct, c)
+		pointers = append(pointers, "/constraints/"+strconv.Itoa(i))
+		for _, text := range placeholders(c) {
+			list = append(list, Finding{Code: FindPlaceholder, Path: pointers[len(pointers)-1], Value: canon.Cut(text)})
+		}
+	}
+	for _, c := range contradictions(distinct) {
+		list = append(list, Finding{Code: FindContradiction, Path: pointers[c.i], Value: canon.Cut(c.clash), Other: pointers[c.j]})
+	}
+	if len(in.Constraints) == 0 && len(in.Actions) == 0 {
+		list = append(list, Finding{Code: FindDoneUndefined, Path: "/goal"})
+	}
+	return list
+}
+
+func (a Action) findings(at string) []Finding {
+	switch a.Kind {
+	case ActionWrite:
+		return pathFindings(a.Path, EffectWrite, at, "/path")
+	case ActionRun:
+		var list []Finding
+		for _, f := range commandFaults(a.Argv, a.Stdin != nil) {
+			list = append(list, Finding{
+				Code: f.code, Path: at + "/argv/" + strconv.Itoa(f.arg),
+				Effect: effectID(EffectRun, at), Value: canon.Cut(f.value),
+			})
+		}
+		if CleanPath(a.Cwd) != "" {
+			list = append(list, pathFindings(a.Cwd, EffectRun, at, "/cwd")...)
+		}
+		return list
+	}
+	return nil
+}
+
+func pathFindings(path string, kind EffectKind, pointer, member string) []Finding {
+	var list []Finding
+	for _, f := range pathFaults(path) {
+		list = append(list, Finding{
+			Code: f.code, Path: pointer + member,
+			Effect: effectID(kind, pointer), Value: canon.Cut(f.value),
+		})
+	}
+	return list
+}
+
+// writer is a cleaned path that an action writes, and where.
+type writer struct{ path, pointer string }
+
+func (in Intent) structureFindings() []Finding {
+	var writers []writer
+	runs := false
+	for i, a := range in.Actions {
+		switch a.Kind {
+		case ActionWrite:
+			writers = append(writers, writer{CleanPath(a.Path), "/actions/" + strconv.Itoa(i) + "/path"})
+		default:
+			runs = true
+		}
+	}
+	list := writeConflicts(writers)
+	first := make(map[string]string, len(writers))
+	for _, w := range slices.Backward(writers) {
+		first[w.path] = w.pointer
+	}
+	if f, ok := in.unproduced(first); ok && !runs {
+		list = append(list, f)
+	}
+	for i, p := range in.Inputs {
+		if w, ok := first[CleanPath(p)]; ok {
+			list = append(list, Finding{
+				Code: FindInputWritten, Path: w, Value: canon.Cut(CleanPath(p)),
+				Other: "/inputs/" + strconv.Itoa(i),
+			})
+		}
+	}
+	return list
+}
+
+// unproduced is one finding for all declared outputs that no action writes: it
+// points to the first of them, and Other counts the rest.
+func (in Intent) unproduced(written map[string]string) (Finding, bool) {
+	var found Finding
+	rest := -1
+	for i, p := range in.Outputs {
+		path := CleanPath(p)
+		if _, ok := written[path]; ok {
+			continue
+		}
+		if rest++; rest == 0 {
+			found = Finding{Code: FindUnproduced, Path: "/outputs/" + strconv.Itoa(i), Value: canon.Cut(path)}
+		}
+	}
+	if rest > 0 {
+		found.Other = strconv.Itoa(rest)
+	}
+	return found, rest >= 0
+}
+
+// writeConflicts finds a path that is written twice, and a path that another
+// write needs as a folder.
+func writeConflicts(writers []writer) []Finding {
+	first := make(map[string]string, len(writers))
+	var list []Finding
+	for _, w := range writers {
+		if other, ok := first[w.path]; ok {
+			list = append(list, Finding{Code: FindWriteTwice, Path: w.pointer, Value: canon.Cut(w.path), Other: other})
+			continue
+		}
+		first[w.path] = w.pointer
+	}
+	for _, w := range writers {
+		for dir, _, ok := cutLast(w.path); ok; dir, _, ok = cutLast(dir) {
+			if other, clash := first[dir]; clash {
+				list = append(list, Finding{Code: FindWriteTwice, Path: w.pointer, Value: canon.Cut(dir), Other: other})
+			}
+		}
+	}
+	return list
+}
+
+func cutLast(path string) (dir, name string, ok bool) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return "", path, false
+	}
+	return path[:i], path[i+1:], true
+}

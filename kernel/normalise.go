@@ -1,0 +1,104 @@
+package kernel
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// UnicodeVersion is the version of the normalisation tables that the hashes of
+// this kernel version are defined over. The tables come with the library and
+// change with the Go release; a test fails when they are another version.
+const UnicodeVersion = "15.0.0"
+
+// normaliseText drops one leading byte order mark, makes CRLF and CR a LF, and
+// composes (NFC).
+func normaliseText(s string) string {
+	s = strings.TrimPrefix(s, "\ufeff")
+	if strings.Contains(s, "\r") {
+		s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
+	}
+	return norm.NFC.String(s)
+}
+
+func normaliseGoal(s string) string {
+	return strings.TrimFunc(normaliseText(s), isSpace)
+}
+
+// normaliseConstraint trims, and makes each inner run of space and tab one
+// space.
+func normaliseConstraint(s string) string {
+	s = strings.TrimFunc(normaliseText(s), isSpace)
+	if !strings.Contains(s, "\t") && !strings.Contains(s, "  ") {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	gap := false
+	for i := range len(s) {
+		c := s[i]
+		if c == ' ' || c == '\t' {
+			gap = true
+			continue
+		}
+		if gap {
+			b.WriteByte(' ')
+			gap = false
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// isSpace is the closed list of what trimming removes: the characters with the
+// property White_Space, and U+FEFF. Languages differ on both ends of this list,
+// so it is written out (specs/intent.md, "Normalisation").
+func isSpace(r rune) bool {
+	switch {
+	case r >= 0x09 && r <= 0x0d, r >= 0x2000 && r <= 0x200a:
+		return true
+	}
+	switch r {
+	case 0x20, 0x85, 0xa0, 0x1680, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000, 0xfeff:
+		return true
+	}
+	return false
+}
+
+// isInvisible is the closed list of characters that show nothing of their own:
+// format characters, fillers, variation selectors and tags.
+func isInvisible(r rune) bool {
+	switch {
+	case r < 0x20, r >= 0x7f && r <= 0x9f,
+		r >= 0x200b && r <= 0x200f,
+		r >= 0x202a && r <= 0x202e,
+		r >= 0x2060 && r <= 0x206f,
+		r >= 0xfe00 && r <= 0xfe0f,
+		r >= 0xfff0 && r <= 0xfffb,
+		r >= 0xe0000 && r <= 0xe0fff:
+		return true
+	}
+	switch r {
+	case 0xad, 0x34f, 0x61c, 0x115f, 0x1160, 0x17b4, 0x17b5, 0x180b, 0x180c, 0x180d, 0x180e, 0x180f,
+		0x2800, 0x3164, 0xfeff, 0xffa0:
+		return true
+	}
+	return false
+}
+
+// isBlank says whether s shows nothing.
+func isBlank(s string) bool {
+	for i, r := range s {
+		if r == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(s[i:]); size > 1 {
+				return false
+			}
+			continue
+		}
+		if !isSpace(r) && !isInvisible(r) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,332 @@
+package kernel
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// The path detector looks at a path as text and never at a file system. Its
+// findings, in the order in which they are reported, each at most once:
+//
+//	path_absolute   a leading "/" or "\", a leading "~", or a drive letter "C:"
+//	path_traversal  a ".." segment, whichever slash separates it
+//	path_backslash  a backslash
+//	path_character  a control, invisible, format or bidirectional character, a
+//	                line or paragraph separator, a noncharacter, invalid UTF-8
+//	path_form       no file name is left, a trailing slash, not NFC, more than
+//	                1024 bytes or 255 in a segment, a segment with ":" or ending
+//	                in a space or dot, a device name of Windows
+//	path_reserved   the first segment, case-folded, is one of the bundle's own
+//	path_control    the path is, or is beneath, a control path
+//
+// A control path is a file or folder that switches checks, hooks or pipelines
+// on or off, or that a tool runs without being asked. It is found at any depth,
+// case-folded, with both kinds of slash, ignoring what file systems ignore
+// (invisible characters, trailing dots and spaces, a stream suffix), and under
+// its short name on NTFS ("git~1").
+
+const (
+	maxPathBytes    = 1024
+	maxSegmentBytes = 255
+)
+
+// fault is a finding about a path: its code, and the text it fired on.
+type fault struct{ code, value string }
+
+// controlPaths are the control paths, folded, with what makes each one.
+var controlPaths = []string{
+	".git",           // hooks, and configuration that names programs to run
+	".gitattributes", // filters that run on checkout; hides changes from a diff
+	".gitmodules",    // fetches and checks out other repositories
+	".hg",            // hooks
+	".svn",           // hooks
+	".fiador",        // policy layers and settings of this gate
+	".githooks",      // hooks, by custom
+	".husky",         // hooks
+	".lefthook.yaml", // hooks
+	".lefthook.yml",
+	"lefthook.yaml",
+	"lefthook.yml",
+	".overcommit.yml",         // hooks
+	".pre-commit-config.yaml", // hooks
+	".pre-commit-config.yml",
+	".pre-commit-hooks.yaml",
+	"codeowners",         // who has to approve a change
+	".github/actions",    // steps that workflows run
+	".github/workflows",  // pipelines
+	".gitea/workflows",   // pipelines
+	".forgejo/workflows", // pipelines
+	".gitlab-ci.yaml",    // pipelines
+	".gitlab-ci.yml",
+	".gitlab/ci",
+	".ci",              // pipelines, by custom, this project's included
+	".appveyor.yml",    // pipelines, here and below
+	".azure-pipelines", //
+	".azure-pipelines.yml",
+	".buildkite",
+	".circleci",
+	".cirrus.yml",
+	".drone.yml",
+	".semaphore",
+	".teamcity",
+	".tekton",
+	".travis.yml",
+	".woodpecker",
+	".woodpecker.yml",
+	"appveyor.yml",
+	"azure-pipelines.yaml",
+	"azure-pipelines.yml",
+	"bitbucket-pipelines.yml",
+	"buildspec.yml",
+	"cloudbuild.yaml",
+	"cloudbuild.yml",
+	"jenkinsfile",
+	".devcontainer", // commands that run when the folder is opened
+	".devcontainer.json",
+	".envrc",  // commands that run when the folder is entered
+	".vscode", // tasks that run when the folder is opened
+	".npmrc",  // names the shell and the flags that npm runs scripts with
+	".yarnrc", // names the program that runs instead of yarn
+	".yarnrc.yml",
+	".pnpmfile.cjs", // code that runs on every install
+}
+
+// reservedRoots are the top folders that a bundle fills itself (bundle.md).
+var reservedRoots = []string{"calls", "commands", "context"}
+
+// deviceNames are names that open a device on Windows, whatever extension
+// follows. COM and LPT with a digit are tested apart.
+const deviceNames words = "con prn aux nul conin$ conout$ clock$"
+
+// CleanPath is the lexical clean form of a path: empty and "." segments are
+// dropped, a leading slash stays, and ".." segments stay where they are. Only
+// "/" separates. The path of a folder itself ("", ".", "./") becomes "". It is
+// idempotent.
+func CleanPath(p string) string {
+	if isCleanPath(p) {
+		return p
+	}
+	var b strings.Builder
+	b.Grow(len(p))
+	if strings.HasPrefix(p, "/") {
+		b.WriteByte('/')
+	}
+	first := true
+	for seg := range strings.SplitSeq(p, "/") {
+		if seg == "" || seg == "." {
+			continue
+		}
+		if !first {
+			b.WriteByte('/')
+		}
+		b.WriteString(seg)
+		first = false
+	}
+	return b.String()
+}
+
+func isCleanPath(p string) bool {
+	rest := strings.TrimPrefix(p, "/")
+	if rest == "" {
+		return true
+	}
+	for seg := range strings.SplitSeq(rest, "/") {
+		if seg == "" || seg == "." {
+			return false
+		}
+	}
+	return true
+}
+
+// pathFaults are the faults of a path, in the order of the list above.
+func pathFaults(p string) []fault {
+	var list []fault
+	add := func(code, value string, ok bool) {
+		if ok {
+			list = append(list, fault{code, value})
+		}
+	}
+	segments := strings.FieldsFunc(p, isSlash)
+	add(FindPathAbsolute, p, isAbsolute(p))
+	add(FindPathTraversal, p, hasTraversal(segments))
+	add(FindPathBackslash, p, strings.Contains(p, `\`))
+	add(FindPathCharacter, p, strings.ContainsFunc(p, isHostileRune) || !utf8.ValidString(p))
+	add(FindPathForm, p, !wellFormed(p, segments))
+	root, reserved := reservedRoot(p)
+	add(FindPathReserved, root, reserved)
+	control, ok := controlPath(segments)
+	add(FindPathControl, control, ok)
+	return list
+}
+
+func isSlash(r rune) bool { return r == '/' || r == '\\' }
+
+func isAbsolute(p string) bool {
+	if p == "" {
+		return false
+	}
+	if isSlash(rune(p[0])) || p[0] == '~' {
+		return true
+	}
+	letter := p[0]|0x20 >= 'a' && p[0]|0x20 <= 'z'
+	return letter && len(p) > 1 && p[1] == ':'
+}
+
+// hasTraversal sees ".." also where invisible characters, a trailing space or
+// a third dot hide it: what some file systems drop leaves "..".
+func hasTraversal(segments []string) bool {
+	return slices.ContainsFunc(segments, func(seg string) bool {
+		if !strings.Contains(seg, ".") {
+			return false
+		}
+		bare := strings.TrimRight(dropInvisible(seg), " ")
+		return len(bare) >= 2 && strings.Trim(bare, ".") == ""
+	})
+}
+
+// isHostileRune says whether r shows nothing, or shows something else than it
+// is. Invalid UTF-8 is not its business.
+func isHostileRune(r rune) bool {
+	if r < 0x7f {
+		return r < 0x20
+	}
+	nonCharacter := r&0xfffe == 0xfffe || r >= 0xfdd0 && r <= 0xfdef
+	return nonCharacter || r == 0x2028 || r == 0x2029 || isInvisible(r) || unicode.In(r, unicode.Cc, unicode.Cf)
+}
+
+func dropInvisible(s string) string {
+	if !strings.ContainsFunc(s, isHostileRune) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if isHostileRune(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+func wellFormed(p string, segments []string) bool {
+	if len(p) > maxPathBytes || strings.HasSuffix(p, "/") || strings.HasSuffix(p, `\`) || !norm.NFC.IsNormalString(p) {
+		return false
+	}
+	named := false
+	for _, seg := range segments {
+		if seg == "." || seg == ".." {
+			continue
+		}
+		named = true
+		if len(seg) > maxSegmentBytes || strings.ContainsRune(seg, ':') ||
+			strings.HasSuffix(seg, " ") || strings.HasSuffix(seg, ".") || isDevice(seg) {
+			return false
+		}
+	}
+	last := len(segments) - 1
+	return named && segments[last] != "." && segments[last] != ".."
+}
+
+func isDevice(seg string) bool {
+	name, _, _ := strings.Cut(seg, ".")
+	name = strings.TrimRight(foldName(name), " ")
+	if deviceNames.has(name) {
+		return true
+	}
+	digit, ok := strings.CutPrefix(name, "com")
+	if !ok {
+		digit, ok = strings.CutPrefix(name, "lpt")
+	}
+	if !ok {
+		return false
+	}
+	switch digit {
+	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
+		return true
+	}
+	return false
+}
+
+func reservedRoot(p string) (string, bool) {
+	segments := strings.FieldsFunc(p, isSlash)
+	i := slices.IndexFunc(segments, func(seg string) bool { return seg != "." })
+	if i < 0 {
+		return "", false
+	}
+	root := foldSegment(segments[i])
+	return root, slices.Contains(reservedRoots, root)
+}
+
+// controlPath is the first published control path that the segments name or
+// lead beneath.
+func controlPath(segments []string) (string, bool) {
+	folded := make([]string, 0, len(segments))
+	for _, seg := range segments {
+		if seg = foldSegment(seg); seg != "" {
+			folded = append(folded, seg)
+		}
+	}
+	for i := range folded {
+		for _, control := range controlPaths {
+			head, tail, two := strings.Cut(control, "/")
+			if !sameName(folded[i], head) {
+				continue
+			}
+			if !two || i+1 < len(folded) && sameName(folded[i+1], tail) {
+				return control, true
+			}
+		}
+	}
+	return "", false
+}
+
+// foldSegment is what a lenient file system makes of a segment: no invisible
+// characters, no stream suffix, no trailing dots and spaces, one case.
+func foldSegment(seg string) string {
+	seg = dropInvisible(seg)
+	if name, _, ok := strings.Cut(seg, ":"); ok {
+		seg = name
+	}
+	return foldName(strings.TrimRight(seg, ". "))
+}
+
+// foldName is s in lower case. A letter outside ASCII that equals an ASCII
+// letter but for its case becomes that letter: U+017F is s, U+212A is k.
+func foldName(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == 0x17f:
+			return 's'
+		case r == 0x212a:
+			return 'k'
+		case r == 0x130, r == 0x131:
+			return 'i'
+		}
+		return unicode.ToLower(r)
+	}, s)
+}
+
+// sameName says whether a folded segment is the control name, or the name that
+// NTFS gives it for programs of old: six letters or digits, "~", a digit, and
+// three letters of the extension.
+func sameName(seg, control string) bool {
+	if seg == control {
+		return true
+	}
+	tilde := strings.IndexByte(seg, '~')
+	if tilde < 1 || tilde+1 >= len(seg) || seg[tilde+1] < '1' || seg[tilde+1] > '9' {
+		return false
+	}
+	stem := strings.TrimPrefix(control, ".")
+	ext := ""
+	if dot := strings.LastIndexByte(stem, '.'); dot >= 0 {
+		stem, ext = stem[:dot], stem[dot:]
+	}
+	dotted := control[0] == '.'
+	if !dotted && len(stem) <= 8 && len(ext) <= 4 {
+		return false // fits as it is and has no short name
+	}
+	return seg[:tilde] == stem[:min(6, len(stem))] && seg[tilde+2:] == ext[:min(4, len(ext))]
+}

@@ -1,0 +1,264 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// Status is how a check ended.
+type Status string
+
+// The three ends of a check. A check that could not be made is not a pass.
+const (
+	Pass       Status = "ok"
+	Fail       Status = "FAIL"
+	NotChecked Status = "not checked"
+)
+
+// Check is one invariant held against one document.
+type Check struct {
+	ID     string // RS1..RS8, RS3a
+	Title  string
+	Status Status
+	Fault  string // what is wrong, or why it was not checked; empty for a pass
+}
+
+// Checks holds RS1..RS8 and RS3a against a RunResult: raw is the file's bytes,
+// doc the decoded value of them, policy the profile that the result names, or
+// nil where the caller does not have it (RS5 is then not checked). Every check
+// is made, whatever the others say.
+//
+// Each invariant has vectors that break it in specs/vectors/result/, run by
+// TestResultVectors.
+func Checks(raw []byte, doc canon.Document, policy *kernel.PolicyProfile) []Check {
+	obj, _ := doc.Value().(map[string]any)
+	d := document{obj}
+	list := []Check{
+		{ID: "RS1", Title: "schema version present", Fault: d.schemaVersion()},
+		{ID: "RS2", Title: "outcome is one of three", Fault: d.outcome()},
+		{ID: "RS3", Title: "fields fit the outcome", Fault: d.fields()},
+		{ID: "RS3a", Title: "execution fits the mode", Fault: d.mode()},
+		{ID: "RS4", Title: "references are whole", Fault: d.references()},
+		{ID: "RS5", Title: "policy is the resolved profile", Fault: d.policy(policy)},
+		{ID: "RS6", Title: "nothing of the machine", Fault: d.noLeak()},
+		{ID: "RS7", Title: "bytes are canonical", Fault: canonicalBytes(raw, doc)},
+		{ID: "RS8", Title: "decision fits the outcome", Fault: d.decision()},
+	}
+	for i, c := range list {
+		switch {
+		case c.ID == "RS5" && policy == nil:
+			list[i].Status, list[i].Fault = NotChecked, "the profile that the result names is not at hand"
+		case c.Fault != "":
+			list[i].Status = Fail
+		default:
+			list[i].Status = Pass
+		}
+	}
+	return list
+}
+
+// document gives lenient access: a member that is absent or of another type
+// reads as nothing, and the check that needs it says so.
+type document struct{ obj map[string]any }
+
+func (d document) str(name string) string {
+	s, _ := d.obj[name].(string)
+	return s
+}
+
+func (d document) has(name string) bool {
+	_, ok := d.obj[name]
+	return ok
+}
+
+func (d document) child(name string) (document, bool) {
+	obj, ok := d.obj[name].(map[string]any)
+	return document{obj}, ok
+}
+
+// null says whether the member is there and null.
+func (d document) null(name string) bool {
+	v, ok := d.obj[name]
+	return ok && v == nil
+}
+
+func (d document) schemaVersion() string {
+	if d.str("run_schema_version") == "" {
+		return "/run_schema_version is missing or empty"
+	}
+	return ""
+}
+
+func (d document) outcome() string {
+	switch kernel.Outcome(d.str("kernel_result_kind")) {
+	case kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse:
+		return ""
+	}
+	return "/kernel_result_kind is none of BUNDLE, CLARIFY, REFUSE"
+}
+
+func (d document) fields() string {
+	kind := kernel.Outcome(d.str("kernel_result_kind"))
+	_, bundle := d.child("bundle")
+	questions, _ := d.obj["clarify_questions"].([]any)
+	switch kind {
+	case kernel.OutcomeBundle, kernel.OutcomeClarify:
+		if !bundle {
+			return "/bundle is null or missing in a " + string(kind)
+		}
+	case kernel.OutcomeRefuse:
+		if !d.null("bundle") {
+			return "/bundle is not null in a REFUSE"
+		}
+	}
+	if kind == kernel.OutcomeClarify && !allFilled(questions) {
+		return "/clarify_questions is missing, empty or has an empty question in a CLARIFY"
+	}
+	if kind != kernel.OutcomeClarify && d.has("clarify_questions") {
+		return "/clarify_questions is there without a CLARIFY"
+	}
+	if kind == kernel.OutcomeRefuse && d.str("refuse_reason") == "" {
+		return "/refuse_reason is missing or empty in a REFUSE"
+	}
+	if kind != kernel.OutcomeRefuse && d.has("refuse_reason") {
+		return "/refuse_reason is there without a REFUSE"
+	}
+	if kind != kernel.OutcomeBundle && !d.null("execution") {
+		return "/execution is not null in a " + string(kind)
+	}
+	return ""
+}
+
+func allFilled(list []any) bool {
+	for _, v := range list {
+		if s, _ := v.(string); s == "" {
+			return false
+		}
+	}
+	return len(list) > 0
+}
+
+func (d document) mode() string {
+	bundle := kernel.Outcome(d.str("kernel_result_kind")) == kernel.OutcomeBundle
+	_, executed := d.child("execution")
+	decision, _ := d.child("decision")
+	switch d.str("execution_mode") {
+	case "plan-only":
+		if executed {
+			return "/execution is there in mode plan-only"
+		}
+		if bundle && decision.obj["accepted"] != true {
+			return "/decision/accepted is not true for a BUNDLE in mode plan-only"
+		}
+	case "execute-sandbox":
+		if bundle && !executed {
+			return "/execution is missing for a BUNDLE in mode execute-sandbox"
+		}
+		if !bundle && executed {
+			return "/execution is there without a BUNDLE"
+		}
+	default:
+		return "/execution_mode is neither plan-only nor execute-sandbox"
+	}
+	return ""
+}
+
+func (d document) references() string {
+	intent, _ := d.child("intent")
+	if !canon.ContentHash(intent.str("sha256")).Valid() {
+		return "/intent/sha256 is not sha256: and 64 lower-case hex digits"
+	}
+	if d.null("bundle") {
+		return ""
+	}
+	bundle, ok := d.child("bundle")
+	if !ok {
+		return "/bundle is missing or neither null nor an object"
+	}
+	if !canon.ContentHash(bundle.str("sha256")).Valid() {
+		return "/bundle/sha256 is not sha256: and 64 lower-case hex digits"
+	}
+	if bundle.str("bundle_id") == "" {
+		return "/bundle/bundle_id is missing or empty"
+	}
+	return ""
+}
+
+func (d document) policy(want *kernel.PolicyProfile) string {
+	if want == nil {
+		return ""
+	}
+	expected, err := canon.Canonical(want)
+	if err != nil {
+		return "the resolved profile has no canonical form"
+	}
+	got, err := canon.Canonical(d.obj["policy"])
+	if err != nil || !bytes.Equal(got, expected) {
+		return "/policy is not the profile " + want.Name
+	}
+	return ""
+}
+
+func (d document) noLeak() string {
+	intent, _ := d.child("intent")
+	if absolute(intent.str("path")) {
+		return "/intent/path is absolute"
+	}
+	for _, name := range []string{"sandbox_path", "model_io_path"} {
+		if d.has(name) {
+			return "/" + name + " stands in a public result"
+		}
+	}
+	return ""
+}
+
+// absolute knows the absolute paths of every system, whatever this one is.
+func absolute(path string) bool {
+	if strings.HasPrefix(path, "/") || strings.HasPrefix(path, `\`) {
+		return true
+	}
+	if len(path) < 2 || path[1] != ':' {
+		return false
+	}
+	c := path[0] | 0x20
+	return c >= 'a' && c <= 'z'
+}
+
+func canonicalBytes(raw []byte, doc canon.Document) string {
+	if !bytes.Equal(raw, append(bytes.Clone(doc.Bytes()), '\n')) {
+		return "the bytes are not RFC 8785 canonical JSON and one LF"
+	}
+	return ""
+}
+
+func (d document) decision() string {
+	decision, ok := d.child("decision")
+	if !ok {
+		return "/decision is missing"
+	}
+	accepted, ok := decision.obj["accepted"].(bool)
+	if !ok {
+		return "/decision/accepted is neither true nor false"
+	}
+	if decision.obj["validated_by_kernel"] != true {
+		return "/decision/validated_by_kernel is not true"
+	}
+	if kernel.Outcome(d.str("kernel_result_kind")) != kernel.OutcomeBundle {
+		if accepted {
+			return "/decision/accepted is true without a BUNDLE"
+		}
+		return ""
+	}
+	execution, ok := d.child("execution")
+	if !ok {
+		return ""
+	}
+	if accepted != (execution.obj["exit_code"] == json.Number("0")) {
+		return "/decision/accepted and /execution/exit_code disagree"
+	}
+	return ""
+}

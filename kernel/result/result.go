@@ -1,0 +1,128 @@
+// Package result holds the RunResult: its members, the part of it that is
+// canonical, the invariants RS1..RS8 as functions over a document, and the
+// errors that stand in its place when no decision was made.
+//
+// A RunResult is one canonical JSON object (RFC 8785) and one LF. Its canonical
+// subset is the object without run_id, started_at, completed_at, sandbox_path,
+// model_io_path and intent.path: the same intent, profile and mode give the
+// same subset, byte for byte, on every machine (run-result.md, 4.3 and 4.5).
+package result
+
+import (
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// SchemaVersion is the version of the RunResult format (RS1).
+const SchemaVersion = "1.0.0"
+
+// MaxBytes is the size of a RunResult file that is still read: 64 MiB.
+const MaxBytes = 64 << 20
+
+// RunResult is the document that a run prints.
+type RunResult struct {
+	RunSchemaVersion string                `json:"run_schema_version"`
+	RunID            string                `json:"run_id"`
+	StartedAt        string                `json:"started_at"`
+	CompletedAt      string                `json:"completed_at"`
+	KernelVersion    string                `json:"kernel_version"`
+	Policy           kernel.PolicyProfile  `json:"policy"`
+	PolicyProvenance Provenance            `json:"policy_provenance"`
+	ExecutionMode    string                `json:"execution_mode"`
+	ModelMode        string                `json:"model_mode"`
+	Intent           IntentRef             `json:"intent"`
+	Bundle           *BundleRef            `json:"bundle"`
+	KernelResultKind kernel.Outcome        `json:"kernel_result_kind"`
+	Execution        *kernel.Execution     `json:"execution"`
+	Decision         kernel.DecisionRecord `json:"decision"`
+	ClarifyQuestions []string              `json:"clarify_questions,omitempty"`
+	RefuseReason     string                `json:"refuse_reason,omitempty"`
+}
+
+// IntentRef names the intent file: a relative path or a base name, and the hash
+// of the file's bytes as they were read.
+type IntentRef struct {
+	Path   string            `json:"path"`
+	SHA256 canon.ContentHash `json:"sha256"`
+}
+
+// BundleRef names a bundle. SHA256 covers the bundle's canonical JSON and one
+// LF.
+type BundleRef struct {
+	BundleID string            `json:"bundle_id"`
+	SHA256   canon.ContentHash `json:"sha256"`
+}
+
+// Provenance says by content which policy decided: digests and effective
+// limits, nothing of the machine.
+type Provenance struct {
+	ProfileSHA256      canon.ContentHash `json:"profile_sha256"`
+	CapabilitiesSHA256 canon.ContentHash `json:"capabilities_sha256"`
+	Modules            []ModuleDigest    `json:"modules"` // by name
+	Limits             Limits            `json:"limits"`
+}
+
+// ModuleDigest is one policy module and the hash of its bytes.
+type ModuleDigest struct {
+	Name   string            `json:"name"`
+	SHA256 canon.ContentHash `json:"sha256"`
+}
+
+// Limits are the limits that an execution under the profile has.
+type Limits struct {
+	CPUCores            int `json:"cpu_cores"`
+	MaxChildren         int `json:"max_children"`
+	MaxOutputFiles      int `json:"max_output_files"`
+	MaxTotalOutputBytes int `json:"max_total_output_bytes"`
+	MemoryMB            int `json:"memory_mb"`
+	TimeoutMS           int `json:"timeout_ms"`
+}
+
+// Bytes is the document as it is printed: canonical JSON and one LF.
+func (r RunResult) Bytes() ([]byte, error) {
+	b, _, err := canon.Artifact(r)
+	return b, err
+}
+
+// ExitCode is 0 for an accepted result and 1 for a rejected one
+// (run-result.md, 5.4).
+func (r RunResult) ExitCode() int {
+	if r.Decision.Accepted {
+		return 0
+	}
+	return 1
+}
+
+// Subset returns the canonical subset of a RunResult document, which is a
+// decoded canonical value. The document itself is not changed.
+func Subset(doc map[string]any) map[string]any {
+	out := make(map[string]any, len(doc))
+	for name, v := range doc {
+		switch name {
+		case "run_id", "started_at", "completed_at", "sandbox_path", "model_io_path":
+			continue
+		case "intent":
+			if intent, ok := v.(map[string]any); ok {
+				v = without(intent, "path")
+			}
+		}
+		out[name] = v
+	}
+	return out
+}
+
+func without(obj map[string]any, name string) map[string]any {
+	out := make(map[string]any, len(obj))
+	for n, v := range obj {
+		if n != name {
+			out[n] = v
+		}
+	}
+	return out
+}
+
+// Digest is the hash of the canonical subset and one LF.
+func Digest(doc map[string]any) (canon.ContentHash, error) {
+	_, hash, err := canon.Artifact(Subset(doc))
+	return hash, err
+}

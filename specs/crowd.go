@@ -1,0 +1,135 @@
+package specs
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// maxFaults is how many certain faults a document may have before the rest of
+// its lists is left out. The library spends about a microsecond and a kilobyte
+// on each error, and one MiB of JSON has room for half a million.
+const maxFaults = 256
+
+// crowd shortens a document with very many faults, so that judging it stays
+// cheap. It never decides: a document that was shortened and found valid is
+// judged again as a whole.
+type crowd struct {
+	faults  int  // certain faults so far
+	dropped int  // unknown members that were left out, each a fault
+	foreign bool // a value is of no type that JSON decodes to
+}
+
+// value returns v, or a copy without its excess and true where it has any.
+func (c *crowd) value(s *shape, v any) (any, bool) {
+	if typeOf(v) == "" {
+		c.foreign = true
+		return v, false
+	}
+	s = s.in(v)
+	if s == nil {
+		return v, false
+	}
+	if !s.admits(v) {
+		c.faults++
+		return v, false
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		return c.object(s, v)
+	case []any:
+		return c.list(s, v)
+	case string:
+		if !s.fits(v) {
+			c.faults++
+		}
+	}
+	return v, false
+}
+
+func (c *crowd) object(s *shape, v map[string]any) (any, bool) {
+	known := 0
+	for _, name := range s.names {
+		if _, ok := v[name]; ok {
+			known++
+		}
+	}
+	for _, name := range s.required {
+		if _, ok := v[name]; !ok {
+			c.faults++
+		}
+	}
+	part, names := v, s.names
+	switch {
+	case s.closed && len(v) > known:
+		c.faults += len(v) - known
+		part = fewer(v, known+MaxViolations, s.lacks)
+		c.dropped += len(v) - len(part)
+	case s.other != nil:
+		if s.maxMembers >= 0 && len(v) > s.maxMembers {
+			c.faults++
+			part = fewer(v, s.maxMembers+1, func(string) bool { return true })
+		}
+		names = slices.SortedFunc(maps.Keys(part), canon.Compare)
+	}
+	shortened := len(part) < len(v)
+	for _, name := range names {
+		was, ok := part[name]
+		if !ok {
+			continue
+		}
+		now, less := c.value(s.member(name), was)
+		if !less {
+			continue
+		}
+		if !shortened {
+			part, shortened = maps.Clone(part), true
+		}
+		part[name] = now
+	}
+	return part, shortened
+}
+
+// fewer returns v, or a copy with limit members where v has more: those that may
+// go do so, the last in order first.
+func fewer(v map[string]any, limit int, mayGo func(string) bool) map[string]any {
+	if len(v) <= limit {
+		return v
+	}
+	names := slices.DeleteFunc(slices.Collect(maps.Keys(v)), func(name string) bool { return !mayGo(name) })
+	slices.SortFunc(names, canon.Compare)
+	gone := names[len(names)-(len(v)-limit):]
+	part := make(map[string]any, limit)
+	for name, member := range v {
+		if !mayGo(name) || canon.Compare(name, gone[0]) < 0 {
+			part[name] = member
+		}
+	}
+	return part
+}
+
+func (c *crowd) list(s *shape, v []any) (any, bool) {
+	if s.items == nil {
+		return v, false
+	}
+	part, shortened, copied := v, false, false
+	if s.maxItems >= 0 && len(v) > s.maxItems {
+		c.faults++
+		part, shortened = v[:s.maxItems+1], true
+	}
+	for i, was := range part {
+		if i > 0 && c.faults >= maxFaults {
+			return part[:i], true
+		}
+		now, less := c.value(s.items, was)
+		if !less {
+			continue
+		}
+		if !copied {
+			part, copied = slices.Clone(part), true
+		}
+		part[i], shortened = now, true
+	}
+	return part, shortened
+}

@@ -1,0 +1,143 @@
+package specs
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+const (
+	hashText = "sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+	hexText  = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+)
+
+// documents has one valid document per kind with every member present, so that
+// a test can spoil each.
+func documents() map[Kind]string {
+	policy := `{"name":"default","allow_network":false,"timeout_ms":60000,"max_output_files":500,
+		"max_total_output_bytes":52428800,"allowed_commands":["node"],"allowed_write_roots":["out"]}`
+	actions := `[
+		{"kind":"write","path":"out/a.txt","content":"x","executable":true,"id":"a","risk_level":"low","risk_tags":["t"]},
+		{"kind":"run","argv":["node","x.js"],"env":{"CI":"1"},"cwd":"src","stdin":"y","timeout_ms":1000,"id":"b","risk_level":"high","risk_tags":["t"]},
+		{"kind":"call","tool_id":"t","adapter_id":"a","params":{"free":[1e30,null]},"id":"c","risk_level":"unknown","risk_tags":["t"]},
+		{"kind":"write","path":"out/b.bin","content_base64":"AA=="}]`
+	intent := `{"goal":"g","constraints":["c"],"context":{"free":{"deep":[[1.5]]}},"actions":` + actions + `,"inputs":["src/x"],"outputs":["out/b"]}`
+	question := `{"id":"q_e998204a25e84f35","text":"t","expected_answer_type":"choice","why_needed":"w","information_gain":80,"priority":80,"options":["a"]}`
+	node := `{"id":"node_cb87f9a0e0f81b82","parent_id":null,"status":"terminal","goal":"g","constraints":["c"],
+		"entropy":{"unresolved_refs":1,"schema_gaps":2,"contradiction_count":0,"branching_factor":2,"entropy_score":22},
+		"density":{"concrete_constraints":1,"specified_outputs":0,"constraint_depth":1,"density_score":8},
+		"children":["node_cb87f9a0e0f81b82"],"unresolved_questions":[` + question + `]}`
+	return map[Kind]string{
+		KindIntent: intent,
+		KindProfile: `{"name":"mine","allow_network":false,"timeout_ms":60000,"max_output_files":500,"max_total_output_bytes":52428800,
+			"extends":"default","allowed_commands":["node"],"allowed_write_roots":["out/a"],"env_allow":["CI"],"isolation":"full",
+			"execution_modes":["plan-only"],"model_modes":["none"],"model_adapters":["a"],"risk_tags":["t"],
+			"severity":{"INLINE_CODE":"deny"},"memory_mb":512,"max_children":10,"cpu_cores":1}`,
+		KindRunError: `{"code":"RUN_E003","message":"m","rule_id":"RS3a","details":{"offset":3,"ok":true,"pointer":"/a","violations":[{"pointer":"/a","more":2},"s"]}}`,
+		KindRunResult: `{"run_schema_version":"1.0.0","run_id":"run_20260105T101500Z_0123456789abcdef",
+			"started_at":"2026-01-05T10:15:00.000Z","completed_at":"2026-01-05T10:15:00.001Z","kernel_version":"0.1.0","policy":` + policy + `,
+			"policy_provenance":{"profile_sha256":"` + hashText + `","capabilities_sha256":"` + hashText + `",
+				"modules":[{"name":"builtin/paths.rego","sha256":"` + hashText + `"}],
+				"limits":{"cpu_cores":1,"max_children":10,"max_output_files":500,"max_total_output_bytes":52428800,"memory_mb":512,"timeout_ms":60000}},
+			"execution_mode":"execute-sandbox","model_mode":"none","intent":{"path":"intent.json","sha256":"` + hashText + `"},
+			"bundle":{"bundle_id":"bundle_fb637399cbc3bb77","sha256":"` + hashText + `"},"kernel_result_kind":"BUNDLE",
+			"execution":{"sandbox_id":"sbx_0123456789abcdef","cmd":["node"],"exit_code":0,"stdout_sha256":"` + hashText + `","stderr_sha256":"` + hashText + `",
+				"outputs":[{"path":"out/a","sha256":"` + hashText + `","size_bytes":1}],"inputs":[{"path":"src/x","sha256":"` + hashText + `","size_bytes":1}],
+				"total_output_bytes":1,"output_truncated":false},
+			"decision":{"accepted":true,"reasons":["r"],"validated_by_kernel":true},"clarify_questions":["q"],"refuse_reason":"r"}`,
+		KindPolicyInput: `{"contract":"1.0.0","mode":"plan-only","model_mode":"none","kernel_version":"0.1.0","intent_sha256":"` + hashText + `","intent":` + intent + `,
+			"effects":[{"id":"write:/actions/0","kind":"write","pointer":"/actions/0","path":"out/a.txt"},
+				{"id":"read:/inputs/0","kind":"read","pointer":"/inputs/0","path":"src/x"},
+				{"id":"run:/actions/1","kind":"run","pointer":"/actions/1","command":"node","argv":["node","x.js"],"env":["CI"]},
+				{"id":"call:/actions/2","kind":"call","pointer":"/actions/2","tool_id":"t","adapter_id":""}],
+			"findings":[{"code":"placeholder","path":"/goal","effect":"","value":"<environment>","other":""}]}`,
+		KindBundle: `{"id":"bundle_29a22533fc41a771","schema_version":"0.1.0","kernel_version":"0.1.0","source_intent_hash":"` + hexText + `","status":"complete",
+			"root_node":` + node + `,"terminal_nodes":[` + node + `],"unresolved_questions":[` + question + `],
+			"outputs":[{"id":"out_483c595b0c29a236","type":"file","path":"out/a.txt","content":"x","content_hash":"` + hexText + `",
+				"source_constraints":[],"confidence":57,"action":0,"encoding":"utf8","executable":false}],
+			"stats":{"total_nodes":1,"terminal_nodes":1,"max_depth":0,"total_outputs":1,"unresolved_count":1,"avg_terminal_entropy":22,"avg_terminal_density":8}}`,
+	}
+}
+
+// value decodes src as the pipeline does.
+func value(t testing.TB, src string) any {
+	t.Helper()
+	doc, err := canon.Parse([]byte(src), 64<<20)
+	if err != nil {
+		t.Fatalf("test document: %v", err)
+	}
+	return doc.Value()
+}
+
+// spoil returns v with the value at pointer set to what src decodes to, or
+// removed where src is empty.
+func spoil(t testing.TB, v any, pointer, src string) any {
+	t.Helper()
+	return spoilAt(t, v, strings.Split(pointer, "/")[1:], src)
+}
+
+func spoilAt(t testing.TB, v any, tokens []string, src string) any {
+	t.Helper()
+	if len(tokens) == 0 {
+		return value(t, src)
+	}
+	token, rest := strings.NewReplacer("~1", "/", "~0", "~").Replace(tokens[0]), tokens[1:]
+	switch c := v.(type) {
+	case map[string]any:
+		c = maps.Clone(c)
+		if len(rest) == 0 && src == "" {
+			delete(c, token)
+		} else {
+			c[token] = spoilAt(t, c[token], rest, src)
+		}
+		return c
+	case []any:
+		i, err := strconv.Atoi(token)
+		if err != nil || i >= len(c) {
+			t.Fatalf("no element %q", token)
+		}
+		c = slices.Clone(c)
+		c[i] = spoilAt(t, c[i], rest, src)
+		return c
+	}
+	t.Fatalf("nothing at %q", token)
+	return nil
+}
+
+// found words violations as "POINTER RULE".
+func found(list []Violation) []string {
+	out := []string{}
+	for _, v := range list {
+		out = append(out, v.Pointer+" "+v.Rule)
+	}
+	return out
+}
+
+func newSet(t testing.TB) *Set {
+	t.Helper()
+	s, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func quoted(n int, of string) string { return `"` + strings.Repeat(of, n) + `"` }
+
+func many(n int, item string) string {
+	return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"
+}
+
+func encode(t testing.TB, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

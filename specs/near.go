@@ -1,0 +1,62 @@
+package specs
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Nearest returns the entry of known that name is most likely a slip of, or "".
+func Nearest(name string, known []string) string { return nearest(name, known, nil) }
+
+// nearest returns the known name that name is most likely a slip of, or "". Case,
+// hyphen and underscore do not count; then the fewest edits win, and of equals
+// one that present lacks, and of those the first in known. A name of n
+// characters may be n/3 edits away, at least 1 and at most 3.
+func nearest(name string, known []string, present map[string]any) string {
+	const most = 3
+	folded := fold(name)
+	n := utf8.RuneCountInString(folded)
+	best, least, taken := "", most+1, false
+	for _, k := range known {
+		f := fold(k)
+		m := utf8.RuneCountInString(f)
+		if m-n > most || n-m > most {
+			continue
+		}
+		limit := min(max(max(m, n)/3, 1), most)
+		_, has := present[k]
+		if d := edits(folded, f); d <= limit && (d < least || d == least && taken && !has) {
+			best, least, taken = k, d, has
+		}
+	}
+	return best
+}
+
+func fold(name string) string {
+	return strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(name, "_", ""), "-", ""))
+}
+
+// edits is the number of characters to insert, delete, replace or swap with
+// their neighbour that makes b of a, no character being edited twice.
+func edits(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(x); i++ {
+		row[0] = i
+		for j := 1; j <= len(y); j++ {
+			cost := 1
+			if x[i-1] == y[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(y)]
+}

@@ -1,0 +1,292 @@
+package specs
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// shape is what a schema says about one place, in a form that can be walked
+// beside a value. It judges nothing; it tells which members are known where, so
+// that a violation can name them, and how many faults a value has at least, so
+// that a crowded document can be shortened before it is judged. A nil shape
+// stands for free data.
+type shape struct {
+	types    []string
+	required []string
+	members  map[string]*shape
+	names    []string // of members, sorted
+	closed   bool     // no other members
+	other    *shape   // what other members hold
+	naming   *shape   // what their names look like
+	items    *shape
+	text     string // the schema's description
+
+	maxItems, maxMembers, minLength, maxLength int // -1 where there is none
+
+	// branches hold the members that depend on the value of one of them.
+	branches []branch
+	// either is a list of members of which one has to be there.
+	either []string
+	// clash maps a member to the one that it cannot stand next to.
+	clash map[string]string
+}
+
+// branch is what holds where member is value.
+type branch struct {
+	member, value string
+	then          *shape
+}
+
+// shaper builds the shapes of one schema, each definition once.
+type shaper struct {
+	root  map[string]any
+	defs  map[string]*shape
+	under []string // references being followed
+}
+
+func newShape(root map[string]any) (*shape, error) {
+	b := &shaper{root: root, defs: map[string]*shape{}}
+	return b.build(root)
+}
+
+// reference resolves "#/definitions/NAME", the only form of reference that the
+// schemas use.
+func (b *shaper) reference(ref string) (*shape, error) {
+	if s, ok := b.defs[ref]; ok {
+		return s, nil
+	}
+	if slices.Contains(b.under, ref) {
+		return nil, fmt.Errorf("reference %q leads to itself", ref)
+	}
+	name, ok := strings.CutPrefix(ref, "#/definitions/")
+	if !ok {
+		return nil, errRemote
+	}
+	defs, _ := b.root["definitions"].(map[string]any)
+	node, ok := defs[name]
+	if !ok {
+		return nil, fmt.Errorf("reference %q leads nowhere", ref)
+	}
+	b.under = append(b.under, ref)
+	s, err := b.build(node)
+	b.under = b.under[:len(b.under)-1]
+	b.defs[ref] = s
+	return s, err
+}
+
+func (b *shaper) build(node any) (*shape, error) {
+	m, ok := node.(map[string]any)
+	if !ok {
+		return nil, nil
+	}
+	if ref, ok := m["$ref"].(string); ok {
+		return b.reference(ref)
+	}
+	s := &shape{
+		types: typeNames(m["type"]), required: texts(m["required"]),
+		either: alternatives(m["anyOf"]), clash: clashes(m["dependencies"]),
+		maxItems: bound(m["maxItems"]), maxMembers: bound(m["maxProperties"]),
+		minLength: bound(m["minLength"]), maxLength: bound(m["maxLength"]),
+	}
+	s.text, _ = m["description"].(string)
+	if err := b.object(s, m); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.items, err = b.build(m["items"]); err != nil {
+		return nil, err
+	}
+	return s, b.choices(s, m)
+}
+
+func (b *shaper) object(s *shape, m map[string]any) error {
+	props, _ := m["properties"].(map[string]any)
+	s.members = make(map[string]*shape, len(props))
+	for name, sub := range props {
+		member, err := b.build(sub)
+		if err != nil {
+			return err
+		}
+		s.members[name] = member
+		s.names = append(s.names, name)
+	}
+	slices.SortFunc(s.names, canon.Compare)
+	s.closed = m["additionalProperties"] == false
+	var err error
+	if s.other, err = b.build(m["additionalProperties"]); err != nil {
+		return err
+	}
+	s.naming, err = b.build(m["propertyNames"])
+	return err
+}
+
+// choices follows a chain of if, then and else whose conditions each ask for one
+// value of one member.
+func (b *shaper) choices(s *shape, m map[string]any) error {
+	for m != nil {
+		cond, _ := m["if"].(map[string]any)
+		props, _ := cond["properties"].(map[string]any)
+		for name, sub := range props {
+			sub, _ := sub.(map[string]any)
+			value, _ := sub["const"].(string)
+			then, err := b.build(m["then"])
+			if err != nil {
+				return err
+			}
+			s.branches = append(s.branches, branch{member: name, value: value, then: then})
+		}
+		m, _ = m["else"].(map[string]any)
+	}
+	return nil
+}
+
+// in returns the shape that holds for v: that of its branch where it has one.
+func (s *shape) in(v any) *shape {
+	if s == nil || len(s.branches) == 0 {
+		return s
+	}
+	obj, _ := v.(map[string]any)
+	for _, b := range s.branches {
+		if obj[b.member] == any(b.value) {
+			return b.then
+		}
+	}
+	return s
+}
+
+// lacks says whether s speaks of members but not of this one.
+func (s *shape) lacks(name string) bool {
+	_, known := s.members[name]
+	return !known && s.closed
+}
+
+// member is the shape of the member that name names, nil where it is free or
+// unknown.
+func (s *shape) member(name string) *shape {
+	if m, known := s.members[name]; known {
+		return m
+	}
+	return s.other
+}
+
+// at follows tokens from s and v and returns the shape and the value there, the
+// shape before a branch is chosen. Both are nil where the way ends.
+func (s *shape) at(v any, tokens []string) (*shape, any) {
+	for _, token := range tokens {
+		s = s.in(v)
+		if s == nil {
+			return nil, nil
+		}
+		switch c := v.(type) {
+		case map[string]any:
+			s, v = s.member(token), c[token]
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(c) {
+				return nil, nil
+			}
+			s, v = s.items, c[i]
+		default:
+			return nil, nil
+		}
+	}
+	return s, v
+}
+
+// admits says whether the shape allows values of v's type. Numbers are not told
+// apart: 1.5 is admitted where an integer is wanted.
+func (s *shape) admits(v any) bool {
+	if len(s.types) == 0 {
+		return true
+	}
+	name := typeOf(v)
+	return slices.Contains(s.types, name) || name == "number" && slices.Contains(s.types, "integer")
+}
+
+// fits says whether a string has a length that the shape allows.
+func (s *shape) fits(v string) bool {
+	if len(v) <= s.maxLength && s.minLength <= 0 {
+		return true
+	}
+	n := utf8.RuneCountInString(v)
+	return n >= s.minLength && (s.maxLength < 0 || n <= s.maxLength)
+}
+
+// typeOf is the JSON type of a decoded value, or "" if it is none.
+func typeOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case json.Number:
+		return "number"
+	case string:
+		return "string"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	}
+	return ""
+}
+
+func typeNames(v any) []string {
+	if one, ok := v.(string); ok {
+		return []string{one}
+	}
+	return texts(v)
+}
+
+func texts(v any) []string {
+	list, _ := v.([]any)
+	var out []string
+	for _, item := range list {
+		if s, ok := item.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func bound(v any) int {
+	num, ok := v.(json.Number)
+	n, err := strconv.Atoi(string(num))
+	if !ok || err != nil {
+		return -1
+	}
+	return n
+}
+
+// alternatives reads anyOf where each choice is one required member.
+func alternatives(v any) []string {
+	list, _ := v.([]any)
+	var out []string
+	for _, item := range list {
+		item, _ := item.(map[string]any)
+		out = append(out, texts(item["required"])...)
+	}
+	return out
+}
+
+// clashes reads dependencies that forbid a member next to another.
+func clashes(v any) map[string]string {
+	deps, _ := v.(map[string]any)
+	out := map[string]string{}
+	for present, sub := range deps {
+		sub, _ := sub.(map[string]any)
+		props, _ := sub["properties"].(map[string]any)
+		for name, allowed := range props {
+			if allowed == false {
+				out[name] = present
+			}
+		}
+	}
+	return out
+}

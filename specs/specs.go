@@ -1,0 +1,145 @@
+// Package specs holds the JSON Schemas of Fiador's documents and checks decoded
+// documents against them.
+//
+// # Schemas
+//
+// Each schema is a draft-07 file of this folder, embedded into the program, with
+// an $id such as fiador:intent:1.0.0 that names no host. They keep to a part of
+// draft-07, which TestSchemaStructure proves: additionalProperties is false, or
+// describes the values of an object whose names propertyNames and
+// maxProperties bound; every string has a maxLength and every list a maxItems;
+// references stay in the file and form no loop; there is no format, no oneOf
+// and no patternProperties. Only what lies beneath context and params is free.
+//
+// Lengths count characters (Unicode code points). Numbers are taken in their
+// canonical form: 1000.0 and 1e3 have become 1000 before they get here.
+//
+// # Validation
+//
+// Validate takes a decoded canonical value (canon.Document.Value), never text,
+// so that schema, policy and hash see the same values. It reads no file and
+// opens no connection: a reference that leaves its schema is an error when the
+// schema is compiled (TestRemoteReference). A panic in the validator becomes an
+// *Error (TestValidatorPanic); so does a value that is no decoded JSON
+// (TestForeignValue), because the validator would let it pass unseen.
+//
+// The cost of a document is bounded whatever it says: once some 256 faults are
+// certain, the rest of its lists is not looked at (TestCrowdedDocument).
+//
+// This is the only package that imports gojsonschema.
+package specs
+
+import (
+	"embed"
+	"strconv"
+	"sync"
+)
+
+//go:embed *.schema.json
+var files embed.FS
+
+// Kind names a document that has a schema.
+type Kind string
+
+// The kinds of document.
+const (
+	KindBundle      Kind = "bundle"
+	KindIntent      Kind = "intent"
+	KindPolicyInput Kind = "policy-input"
+	KindProfile     Kind = "profile"
+	KindRunError    Kind = "run-error"
+	KindRunResult   Kind = "run-result"
+)
+
+// MaxViolations is how many violations Validate returns at most.
+const MaxViolations = 20
+
+// Violation is one place at which a document breaks its schema.
+type Violation struct {
+	// Pointer is the JSON Pointer (RFC 6901) of the value at fault, cut at 256
+	// bytes. For an unknown member it leads to that member, for a missing one
+	// to the object that lacks it.
+	Pointer string
+	// Rule is the schema keyword that is broken, for example maxLength.
+	Rule string
+	// Msg says what is wrong: lower-case, values quoted and cut at 256 bytes.
+	Msg string
+	// Near is the known member whose name is nearest to an unknown one's, or
+	// empty.
+	Near string
+	// More is how many violations were left out after this one. It is set on
+	// the last of MaxViolations only, and it is a lower bound where the
+	// document has more than 256.
+	More int
+}
+
+// Error says that a document could not be checked. It is no statement about the
+// document: the schema is unknown or does not compile, the value is no decoded
+// JSON, or the validator gave up.
+type Error struct {
+	Kind  Kind
+	Msg   string
+	Cause error // the error underneath, or nil
+}
+
+func (e *Error) Error() string {
+	return "schema " + strconv.Quote(string(e.Kind)) + ": " + e.Msg
+}
+
+// Unwrap returns the error underneath.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Set is the embedded schemas, each compiled when it is first used and once. A
+// Set may be used by several goroutines. The zero value knows no schema.
+type Set struct {
+	schemas map[Kind]func() (*schema, error)
+}
+
+// New returns the set of the embedded schemas. It reads and compiles none of
+// them, so it costs nothing.
+func New() (*Set, error) {
+	s := &Set{schemas: map[Kind]func() (*schema, error){}}
+	for _, name := range Names() {
+		kind := Kind(name)
+		s.schemas[kind] = sync.OnceValues(func() (*schema, error) {
+			src, ok := Schema(name)
+			if !ok {
+				return nil, &Error{Kind: kind, Msg: "no such schema"}
+			}
+			return compile(kind, src)
+		})
+	}
+	return s, nil
+}
+
+// Validate holds v against the schema of kind. v is a decoded canonical value
+// and is not changed. No violation means that v is valid.
+//
+// The violations are ordered by the UTF-16 code units of their pointers and are
+// at most MaxViolations; Violation.More of the last one says how many more
+// there are. Equal values give equal violations. The error is always an *Error.
+func (s *Set) Validate(kind Kind, v any) ([]Violation, error) {
+	get, ok := s.schemas[kind]
+	if !ok {
+		return nil, &Error{Kind: kind, Msg: "no such schema"}
+	}
+	c, err := get()
+	if err != nil {
+		return nil, err
+	}
+	return c.validate(v)
+}
+
+// Names lists the schemas that Schema knows, sorted. Each is a Kind.
+func Names() []string {
+	return []string{
+		string(KindBundle), string(KindIntent), string(KindPolicyInput),
+		string(KindProfile), string(KindRunError), string(KindRunResult),
+	}
+}
+
+// Schema returns the text of a schema by its name, as it stands in its file.
+func Schema(name string) ([]byte, bool) {
+	src, err := files.ReadFile(name + ".schema.json")
+	return src, err == nil
+}

@@ -1,0 +1,299 @@
+package specs
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/xeipuuv/gojsonschema"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// separator stands between the names of a path in the library's errors. A member
+// name may hold every character, NUL and dot included, but canonical text is
+// UTF-8 and so never holds this byte.
+const separator = "\xff"
+
+// keyword gives the schema keyword for the library's name of an error. An error
+// without one is noise: it only says that a part of the schema, whose own errors
+// are there as well, did not hold.
+func keyword(name string) string {
+	switch name {
+	case "required", "const", "enum", "pattern":
+		return name
+	case "invalid_type":
+		return "type"
+	case "false":
+		return "dependencies"
+	case "number_any_of":
+		return "anyOf"
+	case "additional_property_not_allowed":
+		return "additionalProperties"
+	case "invalid_property_name":
+		return "propertyNames"
+	case "array_min_items":
+		return "minItems"
+	case "array_max_items":
+		return "maxItems"
+	case "array_max_properties":
+		return "maxProperties"
+	case "string_gte":
+		return "minLength"
+	case "string_lte":
+		return "maxLength"
+	case "number_gte":
+		return "minimum"
+	case "number_lte":
+		return "maximum"
+	}
+	return ""
+}
+
+// place is where one error of the library stands.
+type place struct {
+	parent *shape   // of the object or list around it, nil at the root
+	shape  *shape   // nil where the schema says nothing
+	rivals []branch // the branches that shape is one of
+	value  any
+	tokens []string
+}
+
+// violations puts the library's errors into our words, in order. root is the
+// whole document, which tells how long a list is that was shortened.
+func (s *schema) violations(root any, faults []gojsonschema.ResultError) []Violation {
+	list := make([]Violation, 0, len(faults))
+	for _, f := range faults {
+		rule := keyword(f.Type())
+		if rule == "" {
+			continue
+		}
+		if v, ok := s.place(root, f).violation(rule, f.Details()); ok {
+			list = append(list, v)
+		}
+	}
+	// The library's order at one place is kept: it is that of its source. Only
+	// the order of places follows from the order of a Go map.
+	slices.SortStableFunc(list, func(a, b Violation) int { return canon.Compare(a.Pointer, b.Pointer) })
+	list = slices.CompactFunc(list, repeats)
+	for i := range list {
+		list[i].Pointer = canon.Cut(list[i].Pointer)
+	}
+	return list
+}
+
+func (s *schema) place(root any, f gojsonschema.ResultError) place {
+	p := place{tokens: strings.Split(f.Context().String(separator), separator)[1:]}
+	if n := len(p.tokens); n > 0 {
+		around, v := s.shape.at(root, p.tokens[:n-1])
+		p.parent = around.in(v)
+	}
+	here, v := s.shape.at(root, p.tokens)
+	p.shape, p.value = here.in(v), v
+	if here != nil {
+		p.rivals = here.branches
+	}
+	return p
+}
+
+// repeats says whether b adds nothing to a: one reason is enough for a value
+// that is not an object or a list, and a schema may say a thing twice.
+func repeats(a, b Violation) bool {
+	return a == b || a.Pointer == b.Pointer && ofScalar(a.Rule) && ofScalar(b.Rule)
+}
+
+func ofScalar(rule string) bool {
+	switch rule {
+	case "type", "const", "enum", "minLength", "maxLength", "pattern", "minimum", "maximum":
+		return true
+	}
+	return false
+}
+
+func (p place) pointer() string {
+	pointer := ""
+	for _, token := range p.tokens {
+		pointer = canon.Pointer(pointer, token)
+	}
+	return pointer
+}
+
+// violation words one error. It is false for an error that another one repeats
+// in better words.
+func (p place) violation(rule string, d gojsonschema.ErrorDetails) (Violation, bool) {
+	v := Violation{Pointer: p.pointer(), Rule: rule}
+	name, _ := d["property"].(string)
+	switch rule {
+	case "required":
+		if p.shape != nil && slices.Contains(p.shape.either, name) {
+			return v, false
+		}
+		v.Msg = "missing member " + strconv.Quote(name)
+	case "anyOf":
+		v.Msg = "missing member " + p.either()
+	case "dependencies":
+		last := p.tokens[len(p.tokens)-1]
+		v.Msg = quote(last) + " cannot stand next to " + strconv.Quote(p.parent.clash[last])
+	case "additionalProperties":
+		v.Pointer = canon.Pointer(v.Pointer, name)
+		v.Msg, v.Near = p.unknown(name)
+	case "propertyNames":
+		v.Pointer = canon.Pointer(v.Pointer, name)
+		v.Msg = quote(name) + " does not fit as a name" + p.shape.naming.reason()
+	case "type":
+		v.Msg = "must be " + p.wanted() + ", not " + given(p.value)
+	default:
+		return p.scalar(v, d)
+	}
+	return v, true
+}
+
+func (p place) scalar(v Violation, d gojsonschema.ErrorDetails) (Violation, bool) {
+	text, isText := p.value.(string)
+	switch v.Rule {
+	case "const", "enum":
+		allowed, _ := d["allowed"].(string)
+		if v.Rule == "enum" && strings.Contains(allowed, ", ") {
+			allowed = "one of " + allowed
+		}
+		v.Msg = "must be " + allowed + ", not " + given(p.value)
+	case "minLength", "maxLength", "pattern":
+		// The library reports a member name as if it were its object's value;
+		// propertyNames has said it.
+		if !isText {
+			return v, false
+		}
+		v.Msg = p.text(v.Rule, text, d)
+	case "minimum":
+		v.Msg = "must be at least " + number(d["min"]) + ", not " + given(p.value)
+	case "maximum":
+		v.Msg = "must be at most " + number(d["max"]) + ", not " + given(p.value)
+	case "minItems":
+		v.Msg = fmt.Sprintf("has %s, needs at least %v", size(p.value), d["min"])
+	case "maxItems", "maxProperties":
+		v.Msg = fmt.Sprintf("has %s, may have at most %v", size(p.value), d["max"])
+	}
+	return v, true
+}
+
+func (p place) text(rule, text string, d gojsonschema.ErrorDetails) string {
+	switch {
+	case p.shape != nil && slices.Contains(p.shape.types, "array"):
+		return `must be a list, or "*" for all, not ` + given(text)
+	case rule == "minLength" && text == "":
+		return "is empty"
+	case rule == "minLength":
+		return fmt.Sprintf("has %d characters, needs at least %v", utf8.RuneCountInString(text), d["min"])
+	case rule == "maxLength":
+		return fmt.Sprintf("has %d characters, may have at most %v", utf8.RuneCountInString(text), d["max"])
+	}
+	return quote(text) + " does not fit" + p.shape.reason()
+}
+
+// either words a choice of members: "a" or "b".
+func (p place) either() string {
+	if p.shape == nil {
+		return ""
+	}
+	quoted := make([]string, len(p.shape.either))
+	for i, name := range p.shape.either {
+		quoted[i] = strconv.Quote(name)
+	}
+	return strings.Join(quoted, " or ")
+}
+
+// unknown words an unknown member and names the nearest one that is known.
+func (p place) unknown(name string) (msg, near string) {
+	msg = "unknown member " + quote(name)
+	if p.shape == nil {
+		return msg, ""
+	}
+	for _, b := range p.rivals {
+		if b.then != nil && b.then.members[name] != nil {
+			return msg + "; it belongs to " + b.member + " " + strconv.Quote(b.value), ""
+		}
+	}
+	obj, _ := p.value.(map[string]any)
+	if near = nearest(name, p.shape.names, obj); near != "" {
+		msg += "; did you mean " + strconv.Quote(near) + "?"
+	}
+	return msg, near
+}
+
+// reason is what the schema says about a place, as the end of a message.
+func (s *shape) reason() string {
+	if s == nil || s.text == "" {
+		return ""
+	}
+	return ": " + strings.ToLower(s.text[:1]) + strings.TrimSuffix(s.text[1:], ".")
+}
+
+// wanted words the types that a place allows.
+func (p place) wanted() string {
+	if p.shape == nil {
+		return "something else"
+	}
+	words := make([]string, len(p.shape.types))
+	for i, t := range p.shape.types {
+		words[i] = article(t)
+	}
+	return strings.Join(words, " or ")
+}
+
+func article(jsonType string) string {
+	switch jsonType {
+	case "array":
+		return "a list"
+	case "boolean":
+		return "true or false"
+	case "integer":
+		return "a whole number"
+	case "null":
+		return "null"
+	case "object":
+		return "an object"
+	}
+	return "a " + jsonType
+}
+
+// given words a value: strings and numbers as they are, the rest by type.
+func given(v any) string {
+	switch v := v.(type) {
+	case string:
+		return quote(v)
+	case json.Number:
+		return canon.Cut(string(v))
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	return article(typeOf(v))
+}
+
+func quote(s string) string { return strconv.Quote(canon.Cut(s)) }
+
+// size words how much a list or an object holds.
+func size(v any) string {
+	n, one, many := 0, "entry", "entries"
+	switch v := v.(type) {
+	case []any:
+		n = len(v)
+	case map[string]any:
+		n, one, many = len(v), "member", "members"
+	}
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
+
+// number words a bound, which the library holds as a float.
+func number(v any) string {
+	if f, ok := v.(*big.Float); ok {
+		return f.Text('f', -1)
+	}
+	return fmt.Sprint(v)
+}
