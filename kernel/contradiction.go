@@ -18,7 +18,8 @@ import (
 //   - behind a verb of being ("must be stateless", "is a public API")
 //   - at the end behind keep, make, leave or mark ("keep the API private"), or
 //     as an adverb ("write the files synchronously")
-//   - behind use, prefer, choose, require ("use synchronous calls")
+//   - behind use, prefer, choose, require ("use synchronous calls"), but not
+//     where both can be used side by side ("use local files")
 //   - alone, or in front of one noun ("stateless", "static linking")
 //   - a verb of the list: as the imperative or behind must and its like
 //     ("allow redirects", "must forbid redirects")
@@ -130,6 +131,8 @@ const (
 	noBefore   words = "use using with have has is are be allow accept there contain contains"
 	unclear    words = "nor neither none nothing nobody hardly barely rarely seldom either whether versus vs n't"
 	joiners    words = "if when whenever while unless until which who whose where because so as after before since although though that whether than"
+	additive   words = "available empty external internal local non-empty private public relative absolute remote safe supported unsafe"
+	protocols  words = "ftps https imaps ldaps smtps"
 	wholes     words = `system service server application app program tool code codebase implementation design solution
 		project product software library package module component api everything`
 )
@@ -358,10 +361,12 @@ func appendWords(list []string, field string) []string {
 	default:
 		list = append(list, w)
 	}
-	if n := len(list); n > 1 {
-		if joined := list[n-2] + "-" + list[n-1]; terms[joined] != nil {
-			list = append(list[:n-2], joined)
+	for n := len(list); n > 1; n = len(list) {
+		joined := list[n-2] + "-" + list[n-1]
+		if terms[joined] == nil {
+			break
 		}
+		list = append(list[:n-2], joined)
 	}
 	if stop != "" && len(list) > 0 {
 		list = append(list, stop)
@@ -531,7 +536,7 @@ func (s sentence) saidOf(i int, subject string) bool {
 	}
 	if before >= 0 {
 		w := s.words[before]
-		if beingVerbs.has(w) || useVerbs.has(w) && last > i && s.leads(before) {
+		if beingVerbs.has(w) || useVerbs.has(w) && last > i && s.leads(before) && !additive.has(s.words[i]) {
 			return true
 		}
 		adverb := strings.HasSuffix(s.words[i], "ly") && s.words[i] != "read-only" || s.words[i] == "in-parallel"
@@ -566,6 +571,9 @@ func (s sentence) plain() (subject, text string) {
 
 // stem drops a plural's or a third person's s.
 func stem(w string) string {
+	if protocols.has(w) {
+		return w
+	}
 	if len(w) > 3 && w[len(w)-1] == 's' && strings.IndexByte("sui", w[len(w)-2]) < 0 {
 		return w[:len(w)-1]
 	}
@@ -580,4 +588,3 @@ func contradictionTable() []string {
 	}
 	return list
 }
-

@@ -27,7 +27,7 @@ import (
 // TODO", "remove TODO"), before a noun ("TODO comments"), or joined by "and" or
 // "or" to one that is talked about. In angles, what is an element of HTML or
 // SVG, has a closing tag in the text, is attached to a word (List<String>), is
-// a key, a stream or a type, or is the name of a component in capitals and
+// a key, a stream or a type, stands in a path that begins with a slash (/users/<id>), or is the name of a component in capitals and
 // small letters (<DatePicker>) is not one either; <ServiceName> is, by its last
 // part.
 
@@ -297,12 +297,21 @@ func (f *finder) angle() {
 		return
 	}
 	prev := f.before(start)
-	if wordByte(prev) || prev == ')' || prev == ']' || prev == '<' && f.after(start+end+2) != '>' {
+	if wordByte(prev) || prev == ')' || prev == ']' || prev == '<' && f.after(start+end+2) != '>' ||
+		f.inRoute(start) {
 		return
 	}
 	if f.isName(body[:end]) && !angleBefore.has(f.wordBefore(start)) && !angleAfter.has(f.wordAfter(start+end+2)) {
 		f.add(start, start+end+2)
 	}
+}
+
+// inRoute says whether i stands in a path that begins with a slash: a path of an
+// intent is relative, so it is the pattern of a URL ("/users/<id>").
+func (f *finder) inRoute(i int) bool {
+	head := f.text[max(0, i-maxPlaceholder):i]
+	head = head[strings.LastIndexAny(head, " \t\n\"'(,")+1:]
+	return strings.HasPrefix(head, "/")
 }
 
 // isName says whether the content of angles stands for something to be filled

@@ -1,0 +1,13 @@
+.PHONY: build test bench ci
+
+build:
+	CGO_ENABLED=0 go build -trimpath -o fiador ./cmd/fiador
+
+test:
+	go test ./...
+
+bench:
+	go run ./bench
+
+ci:
+	.ci/run

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
+)
+
+// The exit statuses (run-result.md, 5.4).
+const (
+	exitAccepted = 0
+	exitRejected = 1
+	exitError    = 2
+)
+
+// system is everything of the machine that a command may touch.
+type system struct {
+	stdin  *os.File
+	stdout io.Writer
+	stderr io.Writer
+	tty    bool // stderr is a terminal
+	env    func(string) string
+	now    func() time.Time
+	rand   io.Reader
+}
+
+// app is one invocation: its system, and what commands share.
+type app struct {
+	system
+	term   terminal
+	color  string
+	specs  *specs.Set
+	status int // exit status of a command that ended without an error
+}
+
+// usageError is a call that cannot be understood. It has no RunError code:
+// nothing was looked at yet.
+type usageError struct{ msg, hint string }
+
+func (e *usageError) Error() string { return e.msg }
+
+func usage(hint, format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...), hint}
+}
+
+// run is the whole program but for the process around it: it returns the exit
+// status. A panic anywhere below is RUN_E007.
+func run(ctx context.Context, args []string, sys system) (status int) {
+	debug.SetMemoryLimit(512 << 20)
+	out := &sink{w: sys.stdout}
+	sys.stdout = out
+	a := &app{system: sys}
+	defer func() {
+		if p := recover(); p != nil {
+			status = a.report(harness.Panicked())
+		}
+	}()
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(sys.stdin)
+	root.SetOut(sys.stdout)
+	root.SetErr(sys.stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = out.failure()
+	}
+	if err != nil {
+		return a.report(err)
+	}
+	return a.status
+}
+
+// sink is standard output. It keeps the first failed write, so that no answer
+// can be lost unseen, help texts included.
+type sink struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sink) Write(b []byte) (int, error) {
+	n, err := s.w.Write(b)
+	if s.err == nil {
+		s.err = err
+	}
+	return n, err
+}
+
+// failure is the RunError for output that did not arrive.
+func (s *sink) failure() error {
+	if s.err == nil {
+		return nil
+	}
+	return &result.RunError{
+		Code:    result.CodeInternal,
+		Message: "standard output could not be written: " + reason(s.err),
+		Hint:    "the answer did not reach its reader; run the command again",
+		Cause:   s.err,
+	}
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "fiador",
+		Short: "the safety catch for agent intents",
+		Long: `Fiador reads what an agent wants to do, decides under a policy profile whether
+it may, and answers BUNDLE (allowed, with the plan), CLARIFY (not yet, with
+questions) or REFUSE (no, with the reason).
+
+Nothing is sent anywhere, nothing is asked on the terminal.`,
+		Example: `  fiador demo
+  fiador run intent.json
+  fiador run intent.json --policy strict --bundle bundle.json`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return a.prepare()
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage(helpHint(cmd), "%s", err)
+	})
+	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour on the terminal: auto, always or never")
+	root.SuggestionsMinimumDistance = 2
+	root.AddCommand(
+		a.runCommand(), a.verifyCommand(), a.digestCommand(), a.compareCommand(),
+		a.demoCommand(), a.schemaCommand(), a.versionCommand(),
+		exitCodesTopic(), environmentTopic(),
+	)
+	complete(root, "color", "auto", "always", "never")
+	return root
+}
+
+// prepare is what every command needs before it runs.
+func (a *app) prepare() error {
+	color := a.color
+	if color == "auto" && a.env("FIADOR_COLOR") != "" {
+		color = a.env("FIADOR_COLOR")
+	}
+	on, err := colored(color, a.tty, a.env)
+	if err != nil {
+		return err
+	}
+	a.term = terminal{w: a.stderr, color: on}
+	a.specs, err = specs.New()
+	return err
+}
+
+// gate opens a built-in profile.
+func (a *app) gate(ctx context.Context, name string) (*harness.Gate, error) {
+	return harness.OpenGate(ctx, profiles.FS(), name, a.specs, policy.DefaultLimits())
+}
+
+// report says on stderr why a command ended without a decision: a line of
+// canonical JSON for a RunError, and words for people on a terminal.
+func (a *app) report(err error) int {
+	var ue *usageError
+	if errors.As(err, &ue) {
+		t := terminal{w: a.stderr, color: a.term.color}
+		t.message(ue.msg)
+		t.hint(ue.hint)
+		return exitError
+	}
+	var re *result.RunError
+	if !errors.As(err, &re) {
+		re = &result.RunError{Code: result.CodeInternal, Message: "internal error: no decision was made", Cause: err}
+	}
+	if a.tty {
+		a.term.message(string(re.Code) + ": " + re.Message)
+		a.term.hint(re.Hint)
+	}
+	_, _ = a.stderr.Write(re.Line())
+	return exitError
+}
+
+// print writes a command's answer to stdout. A write that fails ends the
+// command with status 2, whatever was decided.
+func (a *app) print(b []byte) error {
+	_, err := a.stdout.Write(b)
+	if err != nil {
+		return (&sink{err: err}).failure()
+	}
+	return nil
+}
+
+// reason is the operating system's words for an error, without operation and
+// path.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	var se *os.SyscallError
+	if errors.As(err, &se) {
+		err = se.Err
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "no such file"
+	case errors.Is(err, fs.ErrPermission):
+		return "permission denied"
+	}
+	return strings.ToLower(err.Error())
+}
+
+func helpHint(cmd *cobra.Command) string {
+	return fmt.Sprintf("%q lists what it takes", cmd.CommandPath()+" --help")
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasParent() {
+		hint := helpHint(cmd)
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = fmt.Sprintf("did you mean %q?", "fiador "+near[0])
+		}
+		return usage(hint, "unknown command %q", args[0])
+	}
+	return usage(helpHint(cmd), "unexpected argument %q", args[0])
+}
+
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usage(helpHint(cmd), "%s is missing", names[len(args)])
+		case len(args) > len(names):
+			return usage(helpHint(cmd), "unexpected argument %q", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// choice refuses a flag value that is not in its list.
+func choice(flag, value string, known []string) error {
+	for _, k := range known {
+		if k == value {
+			return nil
+		}
+	}
+	hint := "one of: " + strings.Join(known, ", ")
+	if near := specs.Nearest(value, known); near != "" {
+		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
+	}
+	return usage(hint, "unknown %s %q", flag, value)
+}
+
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	fixed := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return values, cobra.ShellCompDirectiveNoFileComp
+	}
+	if err := cmd.RegisterFlagCompletionFunc(flag, fixed); err != nil {
+		panic(err)
+	}
+}

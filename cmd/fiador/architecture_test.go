@@ -1,0 +1,181 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	root   = "../.."
+	module = "github.com/fiador/fiador"
+)
+
+// imports maps each package folder to what its non-test files import.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	got := map[string][]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if name != ".." && (strings.HasPrefix(name, ".") || name == "testdata") && path != root {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		pkg := filepath.ToSlash(rel)
+		for _, spec := range f.Imports {
+			p := strings.Trim(spec.Path.Value, `"`)
+			if !slices.Contains(got[pkg], p) {
+				got[pkg] = append(got[pkg], p)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) < 8 {
+		t.Fatalf("only %d packages found: the test looks in the wrong place", len(got))
+	}
+	return got
+}
+
+// TestKernelIsPure: no package under kernel/ can reach a clock, randomness,
+// the environment, a file, a process or a socket.
+func TestKernelIsPure(t *testing.T) {
+	allowed := strings.Fields(`bytes cmp crypto/sha256 encoding/base64 encoding/hex encoding/json errors fmt io iter maps math
+		math/bits regexp slices sort strconv strings unicode unicode/utf8 unicode/utf16 golang.org/x/text/unicode/norm`)
+	canonOnly := []string{"github.com/gowebpki/jcs", "github.com/go-json-experiment/json/jsontext"}
+	for pkg, list := range imports(t) {
+		if pkg != "kernel" && !strings.HasPrefix(pkg, "kernel/") {
+			continue
+		}
+		for _, p := range list {
+			inKernel := p == module+"/kernel" || strings.HasPrefix(p, module+"/kernel/")
+			forCanon := pkg == "kernel/canon" && slices.Contains(canonOnly, p)
+			if !slices.Contains(allowed, p) && !inKernel && !forCanon {
+				t.Errorf("%s imports %s", pkg, p)
+			}
+		}
+	}
+}
+
+// TestKernelCallsNothingImpure: fmt is allowed for formatting, not for printing,
+// and nothing in the kernel starts a goroutine or keeps mutable package state.
+func TestKernelCallsNothingImpure(t *testing.T) {
+	for pkg := range imports(t) {
+		if pkg != "kernel" && !strings.HasPrefix(pkg, "kernel/") {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, bad := range []string{"fmt.Print", "fmt.Scan", "\tgo func", "\tprintln(", "func init()", "\tpanic("} {
+				if strings.Contains(string(b), bad) {
+					t.Errorf("%s has %q", file, bad)
+				}
+			}
+		}
+	}
+}
+
+// TestImportsPointOneWay: a package imports only packages of a lower level, or
+// of the same level in the same folder's interest as listed.
+func TestImportsPointOneWay(t *testing.T) {
+	level := map[string]int{
+		"kernel/canon": 0, "kernel/contract": 1, "kernel": 2, "kernel/result": 3,
+		"specs": 4, "profiles": 4, "policy": 5, "harness": 6, "cmd/fiador": 7, "bench": 8,
+	}
+	for pkg, list := range imports(t) {
+		from, known := level[pkg]
+		if !known {
+			t.Errorf("package %s has no place in the design", pkg)
+			continue
+		}
+		for _, p := range list {
+			if !strings.HasPrefix(p, module+"/") {
+				continue
+			}
+			to, known := level[strings.TrimPrefix(p, module+"/")]
+			if !known || to >= from {
+				t.Errorf("%s imports %s: the arrow points the wrong way", pkg, p)
+			}
+		}
+	}
+}
+
+func TestSingleImporters(t *testing.T) {
+	for prefix, only := range map[string]string{
+		"github.com/gowebpki/jcs":               "kernel/canon",
+		"github.com/go-json-experiment/json":    "kernel/canon",
+		"github.com/open-policy-agent/opa":      "policy",
+		"github.com/xeipuuv/gojsonschema":       "specs",
+		"github.com/spf13/cobra":                "cmd/fiador",
+		"golang.org/x/term":                     "cmd/fiador",
+		"golang.org/x/text/unicode/norm":        "kernel",
+		"github.com/santhosh-tekuri/jsonschema": "",
+		"github.com/rogpeppe/go-internal":       "",
+	} {
+		var importers []string
+		for pkg, list := range imports(t) {
+			if slices.ContainsFunc(list, func(p string) bool { return p == prefix || strings.HasPrefix(p, prefix+"/") }) {
+				importers = append(importers, pkg)
+			}
+		}
+		slices.Sort(importers)
+		if strings.Join(importers, " ") != only {
+			t.Errorf("%s is imported by %q, and should be by %q alone", prefix, importers, only)
+		}
+	}
+}
+
+// TestEngineHasNoServer: of OPA only the compiler, the evaluator and its
+// in-memory store are linked.
+func TestEngineHasNoServer(t *testing.T) {
+	for _, p := range imports(t)["policy"] {
+		for _, bad := range []string{"/sdk", "/server", "/plugins", "/runtime", "/download", "/rego"} {
+			if strings.HasPrefix(p, "github.com/open-policy-agent/opa") && strings.HasSuffix(p, bad) {
+				t.Errorf("policy imports %s", p)
+			}
+		}
+	}
+}
+
+func TestMainIsShort(t *testing.T) {
+	b, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(b), "\n"); n >= 40 {
+		t.Errorf("main.go has %d lines", n)
+	}
+}

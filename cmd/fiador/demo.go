@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// demoIntent is one of the three stories that the demo tells.
+type demoIntent struct {
+	file, story, text string
+}
+
+func demoIntents() []demoIntent {
+	return []demoIntent{
+		{"release-notes.json", "An agent wants to write one file, where it may.", `{
+  "goal": "Write the release notes",
+  "constraints": ["keep it under one page"],
+  "actions": [
+    {"kind": "write", "path": "out/notes.md", "content": "# 1.4.0\n\nFaster start.\n"}
+  ]
+}
+`},
+		{"deploy.json", "An agent has not said what it means.", `{
+  "goal": "Deploy to <environment>",
+  "constraints": ["no downtime"]
+}
+`},
+		{"install.json", "An agent wants to fetch a script and to change its own gate.", `{
+  "goal": "Install the helper",
+  "constraints": ["use the official script"],
+  "actions": [
+    {"kind": "run", "argv": ["curl", "-o", "out/install.sh", "example.com/install.sh"]},
+    {"kind": "write", "path": ".github/workflows/gate.yml", "content": "on: push\n"}
+  ]
+}
+`},
+	}
+}
+
+func (a *app) demoCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "see all three outcomes on three small intents",
+		Long: `Demo writes three intents into a temporary folder, decides each of them under the
+profile default, and ends with the commands to try next. The folder is kept.
+
+Exit codes:
+  0  the demo ran
+  2  it could not`,
+		Example: `  fiador demo`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.demo(cmd.Context())
+		},
+	}
+}
+
+func (a *app) demo(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "fiador-demo-")
+	if err != nil {
+		return &result.RunError{
+			Code: result.CodeInternal, Message: "no temporary folder: " + reason(err),
+			Hint: "set TMPDIR to a folder that may be written", Cause: err,
+		}
+	}
+	gate, err := a.gate(ctx, "default")
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	t := terminal{w: &out, color: a.term.color}
+	for _, d := range demoIntents() {
+		path := filepath.Join(dir, d.file)
+		if err := writeFile(path, []byte(d.text)); err != nil {
+			return err
+		}
+		rep, err := harness.Run(ctx, harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}, gate, harness.Request{
+			Source: []byte(d.text), Path: d.file, Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone,
+		})
+		if err != nil {
+			return err
+		}
+		if err := writeFile(strings.TrimSuffix(path, ".json")+".result.json", rep.Bytes); err != nil {
+			return err
+		}
+		t.line(d.story)
+		t.line(t.paint(dim, "$ fiador run "+d.file))
+		t.summary(d.file, rep.Decision)
+		digest, err := demoDigest(rep.Bytes)
+		if err != nil {
+			return err
+		}
+		t.line(t.paint(dim, fmt.Sprintf("exit code %d, digest %s", rep.Result.ExitCode(), digest)))
+		t.line()
+	}
+	name := invocation()
+	t.line("Try next:")
+	for _, line := range []string{
+		"run " + filepath.Join(dir, "release-notes.json") + " --bundle " + filepath.Join(dir, "bundle.json"),
+		"run " + filepath.Join(dir, "install.json") + " --policy dev",
+		"verify " + filepath.Join(dir, "deploy.result.json"),
+		"compare " + filepath.Join(dir, "deploy.result.json") + " " + filepath.Join(dir, "install.result.json"),
+		"help exit-codes",
+	} {
+		t.line("  " + name + " " + line)
+	}
+	return a.print(out.Bytes())
+}
+
+func demoDigest(b []byte) (canon.ContentHash, error) {
+	doc, err := canon.Parse(b, result.MaxBytes)
+	if err != nil {
+		return "", err
+	}
+	obj, _ := doc.Value().(map[string]any)
+	return result.Digest(obj)
+}
+
+// invocation is how a person who reads the demo calls this program: a build of
+// go run leaves nothing to call by name.
+func invocation() string {
+	if strings.Contains(filepath.ToSlash(os.Args[0]), "/go-build") {
+		return "go run ./cmd/fiador"
+	}
+	return "fiador"
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/kernel/result"
+)
+
+func (a *app) digestCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "digest RESULT",
+		Short: "print the hash of a RunResult's canonical subset",
+		Long: `Digest prints the SHA-256 of the canonical subset of a RunResult (its canonical
+JSON without run_id, started_at, completed_at and intent.path, and one LF). Two
+machines that print the same digest decided alike, under the same policy text.
+
+Exit codes:
+  0  the digest was printed
+  2  the file could not be read, or is no RunResult`,
+		Example: `  fiador digest result.json
+  fiador run intent.json | fiador digest -`,
+		Args: exactArgs("RESULT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			obj, err := a.subset(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			hash, err := result.Digest(obj.obj)
+			if err != nil {
+				return err
+			}
+			return a.print([]byte(string(hash) + "\n"))
+		},
+	}
+}
+
+// subset reads a RunResult whose canonical subset means something: one whose
+// invariants hold as far as its own bytes tell.
+func (a *app) subset(ctx context.Context, name string) (resultFile, error) {
+	file, err := a.readResult(ctx, name)
+	if err != nil {
+		return resultFile{}, err
+	}
+	checks, err := a.checks(file)
+	if err != nil {
+		return resultFile{}, err
+	}
+	for _, c := range checks {
+		if c.Status == result.Fail && c.ID != "RS5" && c.ID != "RS7" {
+			return resultFile{}, &result.RunError{
+				Code: result.CodeEvidence, RuleID: c.ID,
+				Message: file.path + ": not a valid RunResult: " + c.Fault,
+				Hint:    "fiador verify lists every check", Details: map[string]any{"file": file.path},
+			}
+		}
+	}
+	return file, nil
+}

@@ -1,0 +1,30 @@
+// Command fiador decides whether an agent's intent may go ahead.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+)
+
+func main() {
+	// A reader that went away must show as a failed write, and so as exit
+	// status 2, not as death by signal.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], system{
+		stdin:  os.Stdin,
+		stdout: os.Stdout,
+		stderr: os.Stderr,
+		tty:    term.IsTerminal(int(os.Stderr.Fd())),
+		env:    os.Getenv,
+		now:    time.Now,
+		rand:   rand.Reader,
+	}))
+}

@@ -1,0 +1,418 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+const (
+	allowed = `{"goal":"Write","constraints":["short"],"actions":[{"kind":"write","path":"out/a","content":"x"}]}`
+	refused = `{"goal":"Fetch","constraints":["fast"],"actions":[{"kind":"write","path":"out/a","content":""},{"kind":"run","argv":["curl","example.com"]}]}`
+)
+
+// command is the program as a process of its own.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := exec.LookPath("fiador")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exec.Command(path, args...)
+}
+
+func status(t *testing.T, err error) int {
+	t.Helper()
+	var ee *exec.ExitError
+	if errors.As(err, &ee) {
+		return ee.ExitCode()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return 0
+}
+
+func put(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestStdoutThatCannotBeWritten: whatever was decided, an answer that did not
+// arrive is exit status 2.
+func TestStdoutThatCannotBeWritten(t *testing.T) {
+	intent := put(t, t.TempDir(), "intent.json", allowed)
+	stdouts := map[string]func(t *testing.T) *os.File{
+		"full disk": func(t *testing.T) *os.File {
+			f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+			if err != nil {
+				t.Skipf("no full device here: %v", err)
+			}
+			return f
+		},
+		"closed pipe": func(t *testing.T) *os.File {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return w
+		},
+		"read only": func(t *testing.T) *os.File {
+			f, err := os.Open(os.DevNull)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		},
+	}
+	for name, open := range stdouts {
+		for _, args := range [][]string{{"run", intent}, {"version"}, {"schema", "intent"}, {"demo"}, {"help"}, {"run", "--help"}, {"completion", "bash"}} {
+			t.Run(name+"/"+args[0], func(t *testing.T) {
+				f := open(t)
+				defer f.Close()
+				cmd := command(t, args...)
+				var stderr bytes.Buffer
+				cmd.Stdout, cmd.Stderr = f, &stderr
+				cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
+				if got := status(t, cmd.Run()); got != exitError {
+					t.Errorf("exit status %d, want %d", got, exitError)
+				}
+				if !strings.Contains(stderr.String(), `"code":"RUN_E007"`) {
+					t.Errorf("stderr %q", stderr.String())
+				}
+			})
+		}
+	}
+}
+
+// TestSilentPipe: a FIFO that nobody opens for writing, and a pipe that stays
+// silent, end in RUN_E001 after five seconds and not never.
+func TestSilentPipe(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	silent, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	for name, args := range map[string][]string{"fifo": {"run", fifo}, "stdin": {"run", "-"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := command(t, args...)
+			var stdout, stderr bytes.Buffer
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = silent, &stdout, &stderr
+			started := make(chan error, 1)
+			go func() { started <- cmd.Run() }()
+			select {
+			case err := <-started:
+				if got := status(t, err); got != exitError || stdout.Len() > 0 || !strings.Contains(stderr.String(), "no data for 5 seconds") {
+					t.Errorf("exit status %d, stdout %q, stderr %q", got, stdout.String(), stderr.String())
+				}
+			case <-time.After(time.Minute):
+				_ = cmd.Process.Kill()
+				t.Fatal("still waiting after a minute")
+			}
+		})
+	}
+}
+
+// TestInterrupt: Ctrl-C while reading leaves nothing on stdout.
+func TestInterrupt(t *testing.T) {
+	silent, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	cmd := command(t, "run", "-")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = silent, &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if got := status(t, cmd.Wait()); got != exitError || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted") {
+		t.Errorf("exit status %d, stdout %q, stderr %q", got, stdout.String(), stderr.String())
+	}
+}
+
+// TestSameEverywhere: the canonical subset of a result is the same bytes in
+// another folder, locale, time zone, home, umask and for another user.
+func TestSameEverywhere(t *testing.T) {
+	dir := t.TempDir()
+	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	binary := filepath.Join(dir, "fiador")
+	self, err := os.ReadFile(command(t).Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(binary, self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	intents := []string{put(t, dir, "allowed.json", allowed), put(t, dir, "refused.json", refused), put(t, dir, "asked.json", `{"goal":"Deploy to <environment>"}`)}
+	base := []string{"PATH=" + os.Getenv("PATH")}
+	nobody := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	for _, intent := range intents {
+		var want []byte
+		for _, tc := range []struct {
+			name  string
+			dir   string
+			env   []string
+			umask string
+			attr  *syscall.SysProcAttr
+		}{
+			{name: "here", dir: dir},
+			{name: "again", dir: dir},
+			{name: "another folder", dir: "/"},
+			{name: "another locale", dir: dir, env: []string{"LC_ALL=tr_TR.UTF-8", "LANG=tr_TR.UTF-8"}},
+			{name: "another time zone", dir: dir, env: []string{"TZ=Pacific/Chatham"}},
+			{name: "another home", dir: dir, env: []string{"HOME=/nonexistent", "USER=x", "HOSTNAME=y"}},
+			{name: "another umask", dir: dir, umask: "0777"},
+			{name: "another user", dir: "/", attr: nobody},
+			{name: "settings of the tool", dir: dir, env: []string{"FIADOR_COLOR=always", "FIADOR_POLICY=dev", "GOMAXPROCS=1", "GOGC=1"}},
+		} {
+			if tc.attr != nil && os.Getuid() != 0 {
+				t.Logf("%s: skipped, only root can become another user", tc.name)
+				continue
+			}
+			cmd := exec.Command("/bin/sh", "-c", "umask "+orDefault(tc.umask, "022")+"; exec \"$0\" run \"$1\"", binary, intent)
+			cmd.Dir, cmd.Env, cmd.SysProcAttr = tc.dir, append(base, tc.env...), tc.attr
+			var stdout bytes.Buffer
+			cmd.Stdout = &stdout
+			if got := status(t, cmd.Run()); got == exitError {
+				t.Fatalf("%s: exit status %d", tc.name, got)
+			}
+			got := subset(t, stdout.Bytes())
+			if want == nil {
+				want = got
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s, %s:\n got %s\nwant %s", filepath.Base(intent), tc.name, got, want)
+			}
+		}
+	}
+}
+
+func orDefault(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func subset(t *testing.T, stdout []byte) []byte {
+	t.Helper()
+	doc, err := canon.Parse(stdout, result.MaxBytes)
+	if err != nil {
+		t.Fatalf("%v in %q", err, stdout)
+	}
+	b, err := canon.Canonical(result.Subset(doc.Value().(map[string]any)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestNoSocket: no command opens a socket or asks for a name.
+func TestNoSocket(t *testing.T) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("strace is not installed here, so system calls cannot be watched")
+	}
+	dir := t.TempDir()
+	intent := put(t, dir, "intent.json", allowed)
+	cmd := command(t, "run", intent)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := put(t, dir, "result.json", string(out))
+	for _, args := range [][]string{
+		{"run", intent, "--policy", "strict"}, {"run", intent, "--policy", "dev", "--bundle", filepath.Join(dir, "b.json")},
+		{"verify", res}, {"digest", res}, {"compare", res, res}, {"demo"}, {"schema", "intent"}, {"version"},
+		{"completion", "bash"}, {"help", "environment"},
+	} {
+		t.Run(args[0], func(t *testing.T) {
+			log := filepath.Join(t.TempDir(), "log")
+			full := append([]string{"-f", "-qq", "-o", log, "-e", "trace=%network,execve", command(t).Path}, args...)
+			cmd := exec.Command(strace, full...)
+			cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
+			if err := cmd.Run(); err != nil {
+				t.Skipf("strace cannot trace here: %v", err)
+			}
+			b, err := os.ReadFile(log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Contains(b, []byte("execve(")) {
+				t.Fatalf("the trace has no execve, so it shows nothing: %q", b)
+			}
+			for _, call := range []string{"socket(", "socketpair(", "connect(", "bind(", "sendto(", "getsockopt("} {
+				if bytes.Contains(b, []byte(call)) {
+					t.Errorf("%s\n%s", call, b)
+				}
+			}
+		})
+	}
+}
+
+// pty returns both ends of a new pseudo-terminal.
+func pty(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminal here: %v", err)
+	}
+	t.Cleanup(func() { master.Close() })
+	var unlock, number int32
+	for _, call := range []struct {
+		request uintptr
+		arg     *int32
+	}{{syscall.TIOCSPTLCK, &unlock}, {syscall.TIOCGPTN, &number}} {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, master.Fd(), call.request, uintptr(unsafe.Pointer(call.arg))); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master, slave
+}
+
+// onTerminal runs the program with stderr on a terminal and returns what a
+// person sees there.
+func onTerminal(t *testing.T, env []string, args ...string) (stdout, screen string, code int) {
+	t.Helper()
+	master, slave := pty(t)
+	cmd := command(t, args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, slave
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TERM=xterm"}, env...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	seen := make(chan string, 1)
+	go func() {
+		b, _ := io.ReadAll(master) // ends in EIO when the program is gone
+		seen <- strings.ReplaceAll(string(b), "\r\n", "\n")
+	}()
+	code = status(t, cmd.Wait())
+	return out.String(), <-seen, code
+}
+
+func TestSummaryOnATerminal(t *testing.T) {
+	dir := t.TempDir()
+	for _, tc := range []struct {
+		name, intent, want string
+		code               int
+	}{
+		{"refuse", refused, "REFUSE  intent.json  1 finding\n" +
+			`CMD_NOT_ALLOWED  /actions/1/argv/0  "curl" is not in allowed_commands (node, npm, npx)` + "\n" +
+			"hint: ", 1},
+		{"clarify", `{"goal":"Deploy to <environment>","constraints":["c"]}`, "CLARIFY  intent.json  1 question\n" +
+			`PLACEHOLDER  /goal  What does "<environment>" in the goal stand for?` + "\n", 1},
+		{"bundle", allowed, "BUNDLE  intent.json  bundle_", 0},
+		{"error", `{"goal":" "}`, "fiador: RUN_E003: intent.json: /goal: the goal is blank\nhint: say in a sentence what the agent wants\n" +
+			`{"code":"RUN_E003",`, 2},
+		{"hostile", `{"goal":"g","constraints":["c"],"actions":[{"kind":"run","argv":["\u001b[2Jnode\u202e"]}]}`, "REFUSE  intent.json  ", 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			intent := put(t, dir, "intent.json", tc.intent)
+			stdout, screen, code := onTerminal(t, []string{"NO_COLOR=1"}, "run", intent)
+			if !strings.HasPrefix(screen, tc.want) || code != tc.code {
+				t.Errorf("exit status %d, screen\n%s\nwant prefix\n%s", code, screen, tc.want)
+			}
+			if strings.ContainsAny(screen, "\x1b\u202e") {
+				t.Errorf("control characters reach the terminal: %q", screen)
+			}
+			if (code == exitError) != (stdout == "") {
+				t.Errorf("stdout %q", stdout)
+			}
+		})
+	}
+}
+
+func TestColour(t *testing.T) {
+	intent := put(t, t.TempDir(), "intent.json", refused)
+	for _, tc := range []struct {
+		env   string
+		args  []string
+		color bool
+	}{
+		{"", nil, true},
+		{"NO_COLOR=1", nil, false},
+		{"TERM=dumb", nil, false},
+		{"NO_COLOR=1", []string{"--color", "always"}, true},
+		{"", []string{"--color", "never"}, false},
+		{"CLICOLOR_FORCE=1", []string{"--color", "never"}, false},
+		{"FIADOR_COLOR=never", nil, false},
+		{"FIADOR_COLOR=never", []string{"--color", "always"}, true},
+	} {
+		t.Run(strconv.Quote(tc.env)+fmt.Sprint(tc.args), func(t *testing.T) {
+			_, screen, _ := onTerminal(t, []string{tc.env}, append([]string{"run", intent}, tc.args...)...)
+			if got := strings.Contains(screen, "\x1b[31mREFUSE\x1b[0m"); got != tc.color {
+				t.Errorf("colour %v, want %v: %q", got, tc.color, screen)
+			}
+		})
+	}
+}
+
+// TestBundleFileIsOldOrNew: a bundle that cannot be written whole leaves what
+// was there, and nothing beside it.
+func TestBundleFileIsOldOrNew(t *testing.T) {
+	dir := t.TempDir()
+	intent := put(t, dir, "intent.json", allowed)
+	out := filepath.Join(dir, "out")
+	if err := os.Mkdir(out, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	old := put(t, out, "bundle.json", "old")
+	// A file size limit of zero makes every write fail like a full disk does.
+	cmd := exec.Command("/bin/sh", "-c", `trap "" XFSZ; ulimit -f 0; exec "$0" run "$1" --bundle "$2"`, command(t).Path, intent, old)
+	stdout, err := cmd.Output()
+	if got := status(t, err); got != exitError || len(stdout) > 0 {
+		t.Errorf("exit status %d, stdout %q", got, stdout)
+	}
+	if b, err := os.ReadFile(old); err != nil || string(b) != "old" {
+		t.Errorf("the old file is now %q (%v)", b, err)
+	}
+	if list, err := os.ReadDir(out); err != nil || len(list) != 1 {
+		t.Errorf("left behind: %v (%v)", list, err)
+	}
+	if got := status(t, command(t, "run", intent, "--bundle", "/dev/null").Run()); got != exitAccepted {
+		t.Errorf("a device as bundle file: exit status %d", got)
+	}
+	if info, err := os.Stat("/dev/null"); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		t.Fatalf("/dev/null is no device any more: %v", err)
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// silence is how long a reader waits for the next byte.
+const silence = 5 * time.Second
+
+// source is a file that was read once: its bytes and the name that results and
+// messages give it.
+type source struct {
+	bytes []byte
+	path  string
+}
+
+// read takes in a whole file, or standard input for "-". It reads regular
+// files, pipes and character devices, at most one byte more than most, and
+// gives up after five seconds without a byte. The error is a RUN_E001.
+func (a *app) read(ctx context.Context, name string, most int) (source, error) {
+	src := source{path: displayPath(name)}
+	chunks := make(chan chunk, 1)
+	done := make(chan struct{})
+	defer close(done)
+	// Opening a pipe that nobody writes blocks like reading it does, so both
+	// happen here; the goroutine is left behind when the wait is over.
+	go a.pump(name, most, chunks, done)
+	timer := time.NewTimer(silence)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return src, unreadable(src.path, "interrupted", "")
+		case <-timer.C:
+			return src, unreadable(src.path, "no data for 5 seconds", "check that something writes to it")
+		case c := <-chunks:
+			src.bytes = append(src.bytes, c.bytes...)
+			if errors.Is(c.err, io.EOF) {
+				return src, nil
+			}
+			var re *result.RunError
+			if errors.As(c.err, &re) {
+				return src, re
+			}
+			if c.err != nil {
+				return src, unreadable(src.path, reason(c.err), "")
+			}
+			timer.Reset(silence)
+		}
+	}
+}
+
+type chunk struct {
+	bytes []byte
+	err   error
+}
+
+func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struct{}) {
+	send := func(c chunk) bool {
+		select {
+		case chunks <- c:
+			return c.err == nil
+		case <-done:
+			return false
+		}
+	}
+	f, size, err := a.open(name)
+	if err != nil {
+		send(chunk{err: err})
+		return
+	}
+	if f != a.stdin {
+		defer f.Close()
+	}
+	left := most + 1
+	for left > 0 {
+		buf := make([]byte, min(left, max(size+1, 32<<10)))
+		n, err := f.Read(buf)
+		left -= n
+		if n > 0 && !send(chunk{bytes: buf[:n]}) {
+			return
+		}
+		if err != nil {
+			send(chunk{err: err})
+			return
+		}
+	}
+	send(chunk{err: io.EOF})
+}
+
+// open opens a file that can be read from start to end, and tells the size of
+// a regular one in bytes.
+func (a *app) open(name string) (*os.File, int, error) {
+	f := a.stdin
+	if name != "-" {
+		if strings.ContainsRune(name, 0) {
+			return nil, 0, unreadable("", "a file name cannot hold a NUL", "")
+		}
+		var err error
+		if f, err = os.Open(name); err != nil {
+			return nil, 0, err
+		}
+	}
+	path := displayPath(name)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return f, int(min(info.Size(), 1<<30)), nil
+	case mode&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0:
+		return f, 0, nil
+	case mode.IsDir():
+		return nil, 0, unreadable(path, "a folder, not a file", "name the file in it")
+	}
+	return nil, 0, unreadable(path, "neither a file nor a pipe nor a character device", "")
+}
+
+func unreadable(path, why, hint string) *result.RunError {
+	return &result.RunError{
+		Code: result.CodeUnreadable, Message: path + ": " + why, Hint: hint,
+		Details: map[string]any{"file": path},
+	}
+}
+
+// displayPath is how a file is named in results and messages: relative with
+// forward slashes when it lies beneath the current folder, else its base name.
+// It never shows where on this machine the file is.
+func displayPath(name string) string {
+	if name == "-" {
+		return name
+	}
+	path := filepath.Clean(name)
+	if filepath.IsAbs(path) {
+		if wd, err := os.Getwd(); err == nil {
+			if rel, err := filepath.Rel(wd, path); err == nil {
+				path = rel
+			}
+		}
+	}
+	if !filepath.IsLocal(path) {
+		path = filepath.Base(path)
+	}
+	return clean(filepath.ToSlash(path))
+}
+
+// clean makes any file name a string that canonical JSON can hold.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 0xfdd0 && r <= 0xfdef || r&0xfffe == 0xfffe {
+			return '\uFFFD'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+type runFlags struct {
+	policy    string
+	mode      string
+	modelMode string
+	tree      string
+	runID     string
+	bundle    string
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run INTENT",
+		Short: "decide one intent and print its RunResult",
+		Long: `Run reads an intent, decides it under a policy profile, and prints the RunResult
+as one line of canonical JSON (RFC 8785). INTENT is a file, or - for standard
+input. On a terminal, a short summary stands on standard error.
+
+Exit codes:
+  0  accepted: the intent is allowed
+  1  rejected: CLARIFY or REFUSE
+  2  no decision was made; a RunError line on standard error says why`,
+		Example: `  fiador run intent.json
+  fiador run intent.json --policy strict --bundle bundle.json
+  fiador run - <intent.json | jq -r .kernel_result_kind`,
+		Args: exactArgs("INTENT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runIntent(cmd, args[0], f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.policy, "policy", "default", "policy profile: strict, default or dev")
+	flags.StringVar(&f.mode, "mode", harness.ModePlanOnly, "plan-only, or execute-sandbox to run the plan as well")
+	flags.StringVar(&f.modelMode, "model-mode", harness.ModelNone, "model calls: none, record or replay")
+	flags.StringVar(&f.tree, "tree", ".", "folder that the intent's inputs are taken from")
+	flags.StringVar(&f.runID, "run-id", "", "id of this run (default: made from the time and random digits)")
+	flags.StringVar(&f.bundle, "bundle", "", "file to write the bundle to, in the bytes that its hash covers")
+	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "mode", harness.ModePlanOnly, harness.ModeExecuteSandbox)
+	complete(cmd, "model-mode", harness.ModelNone, harness.ModelRecord, harness.ModelReplay)
+	return cmd
+}
+
+// check refuses what cannot be meant before anything is read.
+func (f runFlags) check(intent string) error {
+	if err := choice("mode", f.mode, []string{harness.ModePlanOnly, harness.ModeExecuteSandbox}); err != nil {
+		return err
+	}
+	if err := choice("model mode", f.modelMode, []string{harness.ModelNone, harness.ModelRecord, harness.ModelReplay}); err != nil {
+		return err
+	}
+	if f.runID != "" && !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(f.runID) {
+		return usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
+	}
+	if info, err := os.Stat(f.tree); err != nil {
+		return usage("--tree names the folder that inputs are taken from", "tree %q: %s", f.tree, reason(err))
+	} else if !info.IsDir() {
+		return usage("--tree names the folder that inputs are taken from", "tree %q is not a folder", f.tree)
+	}
+	if f.bundle == "" {
+		return nil
+	}
+	if f.bundle == "-" {
+		return usage("standard output carries the RunResult alone; name a file", "bundle %q cannot be standard output", f.bundle)
+	}
+	target, err := os.Stat(f.bundle)
+	if err != nil {
+		return nil
+	}
+	if target.IsDir() {
+		return usage("name the file to write", "bundle %q is a folder", f.bundle)
+	}
+	if same, err := os.Stat(intent); err == nil && os.SameFile(target, same) {
+		return usage("name another file", "bundle %q is the intent itself", f.bundle)
+	}
+	return nil
+}
+
+func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
+	if err := f.check(name); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	src, err := a.read(ctx, name, canon.MaxIntentBytes)
+	if err != nil {
+		return err
+	}
+	gate, err := a.gate(ctx, f.policy)
+	if err != nil {
+		return err
+	}
+	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
+	rep, err := harness.Run(ctx, deps, gate, harness.Request{
+		Source: src.bytes, Path: src.path, Mode: f.mode, ModelMode: f.modelMode, RunID: f.runID,
+	})
+	if err != nil {
+		return err
+	}
+	if f.bundle != "" && rep.Decision.Bundle != nil {
+		if err := writeFile(f.bundle, rep.Decision.BundleBytes); err != nil {
+			return err
+		}
+	}
+	if err := a.print(rep.Bytes); err != nil {
+		return err
+	}
+	if a.tty {
+		a.term.summary(src.path, rep.Decision)
+		if f.bundle != "" && rep.Decision.Bundle == nil {
+			a.term.hint(fmt.Sprintf("a REFUSE has no bundle: %q was not written", f.bundle))
+		}
+	}
+	a.status = rep.Result.ExitCode()
+	return nil
+}

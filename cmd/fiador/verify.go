@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
+)
+
+func (a *app) verifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify RESULT...",
+		Short: "check RunResult files against RS1..RS8",
+		Long: `Verify holds every invariant against each RunResult file and lists all of them by
+name, the ones that fail first. RS5 needs the profile that the result names: it
+is checked for the built-in profiles.
+
+Exit codes:
+  0  every check of every file holds
+  1  at least one check fails
+  2  a file could not be read, or a check could not be made`,
+		Example: `  fiador run intent.json >result.json; fiador verify result.json
+  fiador verify results/*.json
+  fiador run intent.json | fiador verify -`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(helpHint(cmd), "RESULT is missing")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var out bytes.Buffer
+			for _, name := range args {
+				status, err := a.verify(cmd.Context(), &out, name)
+				if err != nil {
+					status = a.report(err)
+				}
+				a.status = max(a.status, status)
+			}
+			return a.print(out.Bytes())
+		},
+	}
+}
+
+// resultFile is a RunResult file that could be read.
+type resultFile struct {
+	source
+	doc canon.Document
+	obj map[string]any
+}
+
+func (a *app) readResult(ctx context.Context, name string) (resultFile, error) {
+	src, err := a.read(ctx, name, result.MaxBytes)
+	if err != nil {
+		return resultFile{}, err
+	}
+	doc, err := canon.Parse(src.bytes, result.MaxBytes)
+	if err != nil {
+		return resultFile{}, harness.ReadError(src.path, err)
+	}
+	obj, ok := doc.Value().(map[string]any)
+	if !ok {
+		return resultFile{}, &result.RunError{
+			Code: result.CodeEvidence, Message: src.path + ": not a RunResult: the document is not an object",
+			Hint: "name a file that fiador run printed", Details: map[string]any{"file": src.path},
+		}
+	}
+	return resultFile{src, doc, obj}, nil
+}
+
+func (a *app) verify(ctx context.Context, out *bytes.Buffer, name string) (int, error) {
+	file, err := a.readResult(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	checks, err := a.checks(file)
+	if err != nil {
+		return 0, err
+	}
+	rank := func(c result.Check) int {
+		return slices.Index([]result.Status{result.Fail, result.NotChecked, result.Pass}, c.Status)
+	}
+	slices.SortStableFunc(checks, func(x, y result.Check) int { return rank(x) - rank(y) })
+	t := terminal{w: out}
+	counts := map[result.Status]int{}
+	for _, c := range checks {
+		counts[c.Status]++
+		fmt.Fprintf(out, "%-11s  %-6s  %s", c.Status, c.ID, c.Title)
+		if c.Fault != "" {
+			fmt.Fprintf(out, ": %s", plain(c.Fault))
+		}
+		fmt.Fprintln(out)
+	}
+	switch {
+	case counts[result.Fail] > 0:
+		t.line(plain(file.path), fmt.Sprintf("%d of %s failed", counts[result.Fail], count(len(checks), "check")))
+		return exitRejected, nil
+	case counts[result.NotChecked] > 0:
+		t.line(plain(file.path), fmt.Sprintf("%d of %s not made", counts[result.NotChecked], count(len(checks), "check")))
+		return exitError, nil
+	}
+	t.line(plain(file.path), fmt.Sprintf("%s hold", count(len(checks), "check")))
+	return exitAccepted, nil
+}
+
+// checks are the schema and the invariants, held against one file.
+func (a *app) checks(file resultFile) ([]result.Check, error) {
+	want, err := a.namedProfile(file.obj)
+	if err != nil {
+		return nil, err
+	}
+	violations, err := a.specs.Validate(specs.KindRunResult, file.doc.Value())
+	if err != nil {
+		return nil, err
+	}
+	schema := result.Check{ID: "SCHEMA", Title: "document fits its schema", Status: result.Pass}
+	if len(violations) > 0 {
+		schema.Status = result.Fail
+		schema.Fault = violations[0].Pointer + " " + violations[0].Msg
+	}
+	return append(result.Checks(file.bytes, file.doc, want), schema), nil
+}
+
+// namedProfile is the built-in profile that a result names, or nil.
+func (a *app) namedProfile(obj map[string]any) (*kernel.PolicyProfile, error) {
+	policy, _ := obj["policy"].(map[string]any)
+	name, _ := policy["name"].(string)
+	if !slices.Contains(harness.Profiles(), name) {
+		return nil, nil
+	}
+	return harness.BuiltinProfile(profiles.FS(), name, a.specs)
+}

@@ -1,0 +1,133 @@
+package harness
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/specs"
+)
+
+func internal(msg string, cause error) *result.RunError {
+	return &result.RunError{Code: result.CodeInternal, Message: msg, Cause: cause}
+}
+
+// Panicked is the RunError for a panic: no decision was made.
+func Panicked() *result.RunError {
+	e := internal("internal error: no decision was made", nil)
+	e.Hint = "this is a fault of the program; report it with the intent that led to it"
+	return e
+}
+
+// ReadError is the RunError for a file that canon.Parse refused. The message
+// names the file, the byte and the pointer.
+func ReadError(file string, err error) *result.RunError {
+	var ce *canon.Error
+	if !errors.As(err, &ce) {
+		return internal("the file could not be parsed", err)
+	}
+	e := &result.RunError{Code: result.CodeNotJSON, Details: map[string]any{"file": file}, Cause: err}
+	if ce.Kind == canon.KindSize {
+		e.Code = result.CodeUnreadable
+		e.Message = file + ": " + ce.Msg
+		return e
+	}
+	e.Details["offset"] = ce.Offset
+	at := "byte " + strconv.FormatInt(ce.Offset, 10)
+	if ce.Pointer != "" {
+		e.Details["pointer"] = ce.Pointer
+		at += ", " + ce.Pointer
+	}
+	e.Message = file + ": " + at + ": " + ce.Msg
+	return e
+}
+
+func notIntent(file string, violations []specs.Violation) *result.RunError {
+	list := make([]any, len(violations))
+	for i, v := range violations {
+		list[i] = map[string]any{"pointer": v.Pointer, "message": v.Msg}
+	}
+	e := intentFault(file, violations[0].Pointer, violations[0].Msg)
+	if n := len(violations) - 1; n > 0 {
+		e.Message += " (and " + strconv.Itoa(n) + " more)"
+		e.Details["violations"] = list
+	}
+	e.Hint = "fiador schema intent prints what an intent may hold"
+	return e
+}
+
+func intentError(file string, err error) *result.RunError {
+	var ie *kernel.IntentError
+	if !errors.As(err, &ie) {
+		return internal("the intent could not be read", err)
+	}
+	e := intentFault(file, ie.Pointer, ie.Msg)
+	e.Hint = ie.Hint
+	return e
+}
+
+func intentFault(file, pointer, msg string) *result.RunError {
+	e := &result.RunError{
+		Code:    result.CodeNotIntent,
+		Message: file + ": " + msg,
+		Details: map[string]any{"file": file, "pointer": pointer},
+	}
+	if pointer != "" {
+		e.Message = file + ": " + pointer + ": " + msg
+	}
+	return e
+}
+
+// policyError maps what the policy package says: a profile that is itself
+// invalid is the caller's to mend, anything else means that the engine gave no
+// answer that counts.
+func policyError(err error) *result.RunError {
+	var pe *policy.Error
+	if !errors.As(err, &pe) {
+		return internal("the policy gave no answer", err)
+	}
+	e := &result.RunError{Code: result.CodeInternal, Message: "policy: " + pe.Msg, Cause: err, Details: map[string]any{}}
+	switch pe.Kind {
+	case policy.KindProfile, policy.KindModule:
+		e.Code = result.CodeProfile
+	}
+	if pe.Module != "" {
+		e.Details["module"] = pe.Module
+	}
+	if pe.Line > 0 {
+		e.Details["line"] = pe.Line
+	}
+	if pe.Rule != "" {
+		e.Details["rule"] = pe.Rule
+	}
+	if len(e.Details) == 0 {
+		e.Details = nil
+	}
+	return e
+}
+
+// checkModes refuses a profile and modes that do not go together (RUN_E004).
+func checkModes(p kernel.Profile, req Request) error {
+	if !slices.Contains(p.ExecutionModes, req.Mode) {
+		return modeError("profile "+strconv.Quote(p.Name)+" does not allow execution mode "+strconv.Quote(req.Mode),
+			"use --mode with one of: "+strings.Join(p.ExecutionModes, ", "))
+	}
+	if !slices.Contains(p.ModelModes, req.ModelMode) {
+		return modeError("profile "+strconv.Quote(p.Name)+" does not allow model mode "+strconv.Quote(req.ModelMode),
+			"use --model-mode with one of: "+strings.Join(p.ModelModes, ", "))
+	}
+	if req.ModelMode != ModelNone {
+		return modeError("model mode "+strconv.Quote(req.ModelMode)+" needs a recording, and this version cannot make or read one",
+			"use --model-mode none")
+	}
+	return nil
+}
+
+func modeError(msg, hint string) *result.RunError {
+	return &result.RunError{Code: result.CodeProfile, Message: msg, Hint: hint}
+}

@@ -1,0 +1,212 @@
+// Package harness runs the decision pipeline: the only place that puts the
+// steps of a run in order, and the only one that turns the typed errors of the
+// packages below into RunErrors.
+//
+// The steps, each a value handed on: bytes → canonical document → schema →
+// intent, effects, findings → verdict → decision → RunResult → its bytes, on
+// which RS1..RS8 are checked before anybody sees them. A run ends in a checked
+// result or in an error, never in both.
+package harness
+
+import (
+	"context"
+	"encoding/hex"
+	"io"
+	"maps"
+	"time"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/specs"
+)
+
+// The execution modes.
+const (
+	ModePlanOnly       = "plan-only"
+	ModeExecuteSandbox = "execute-sandbox"
+)
+
+// The model modes.
+const (
+	ModelNone   = "none"
+	ModelRecord = "record"
+	ModelReplay = "replay"
+)
+
+// Judge answers what the policy says about an intent.
+type Judge interface {
+	Eval(ctx context.Context, in policy.Input) (kernel.Verdict, error)
+}
+
+// Deps are the effects that a run may have. Time and randomness reach the
+// result's ephemeral members only.
+type Deps struct {
+	Now   func() time.Time
+	Rand  io.Reader
+	Specs *specs.Set
+}
+
+// Gate is a resolved profile and the policy that decides under it. It is safe
+// for concurrent runs.
+type Gate struct {
+	Profile    kernel.Profile
+	Provenance result.Provenance
+	Judge      Judge
+}
+
+// Request is one intent to decide.
+type Request struct {
+	Source    []byte // the intent as it was read
+	Path      string // how results and messages name it: relative, a base name, or -
+	Mode      string // an execution mode
+	ModelMode string
+	RunID     string // empty: made from the time and Rand
+}
+
+// Report is the end of a run that made a decision. Bytes is the checked
+// RunResult as it is to be printed.
+type Report struct {
+	Result   result.RunResult
+	Bytes    []byte
+	Decision kernel.Decision
+}
+
+// Run decides one intent. The error is always a *result.RunError; after one,
+// there is no result.
+func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			rep, err = Report{}, Panicked()
+		}
+	}()
+	started := deps.Now()
+	if err := checkModes(gate.Profile, req); err != nil {
+		return Report{}, err
+	}
+	doc, intent, err := read(deps.Specs, req)
+	if err != nil {
+		return Report{}, err
+	}
+	decision, err := judge(ctx, gate, req, doc, intent)
+	if err != nil {
+		return Report{}, err
+	}
+	if req.Mode == ModeExecuteSandbox && decision.Outcome == kernel.OutcomeBundle {
+		return Report{}, &result.RunError{
+			Code:    result.CodeSandbox,
+			Message: "the intent is allowed, but this version cannot execute it: there is no sandbox yet",
+			Hint:    "use --mode plan-only for the decision and the bundle",
+		}
+	}
+	res := result.RunResult{
+		RunSchemaVersion: result.SchemaVersion,
+		RunID:            req.RunID,
+		StartedAt:        timestamp(started),
+		KernelVersion:    kernel.Version,
+		Policy:           gate.Profile.Contract(),
+		PolicyProvenance: gate.Provenance,
+		ExecutionMode:    req.Mode,
+		ModelMode:        req.ModelMode,
+		Intent:           result.IntentRef{Path: req.Path, SHA256: canon.Sum(req.Source)},
+		KernelResultKind: decision.Outcome,
+		Decision:         kernel.Conclude(decision, nil),
+		ClarifyQuestions: decision.Questions(),
+		RefuseReason:     decision.RefuseReason,
+	}
+	if decision.Bundle != nil {
+		res.Bundle = &result.BundleRef{BundleID: decision.Bundle.ID, SHA256: decision.BundleHash}
+	}
+	if res.RunID == "" {
+		if res.RunID, err = newRunID(started, deps.Rand); err != nil {
+			return Report{}, err
+		}
+	}
+	res.CompletedAt = timestamp(deps.Now())
+	b, err := seal(res)
+	if err != nil {
+		return Report{}, err
+	}
+	return Report{Result: res, Bytes: b, Decision: decision}, nil
+}
+
+// read is steps 2 to 4: strict JSON, schema, intent.
+func read(set *specs.Set, req Request) (map[string]any, kernel.Intent, error) {
+	doc, err := canon.Parse(req.Source, canon.MaxIntentBytes)
+	if err != nil {
+		return nil, kernel.Intent{}, ReadError(req.Path, err)
+	}
+	violations, err := set.Validate(specs.KindIntent, doc.Value())
+	if err != nil {
+		return nil, kernel.Intent{}, internal("the intent could not be held against its schema", err)
+	}
+	if len(violations) > 0 {
+		return nil, kernel.Intent{}, notIntent(req.Path, violations)
+	}
+	intent, err := kernel.ParseIntent(doc.Value())
+	if err != nil {
+		return nil, kernel.Intent{}, intentError(req.Path, err)
+	}
+	return doc.Value().(map[string]any), intent, nil
+}
+
+// judge is steps 4 to 6: effects and findings, verdict, decision.
+func judge(ctx context.Context, gate *Gate, req Request, doc map[string]any, intent kernel.Intent) (kernel.Decision, error) {
+	effects, findings := intent.Effects(), intent.Findings()
+	verdict, err := gate.Judge.Eval(ctx, policy.Input{
+		Mode: req.Mode, ModelMode: req.ModelMode, KernelVersion: kernel.Version,
+		Intent: whole(doc), IntentSHA256: string(canon.Sum(req.Source)),
+		Effects: effects, Findings: findings,
+	})
+	if err != nil {
+		return kernel.Decision{}, policyError(err)
+	}
+	decision, err := kernel.Decide(intent, effects, findings, verdict)
+	if err != nil {
+		return kernel.Decision{}, internal("the decision has no canonical form", err)
+	}
+	return decision, nil
+}
+
+// whole is the intent as given with every member there, so that a policy rule
+// never meets an absent one. Pointers into the given document stay right.
+func whole(doc map[string]any) map[string]any {
+	out := map[string]any{
+		"actions": []any{}, "constraints": []any{}, "context": map[string]any{},
+		"inputs": []any{}, "outputs": []any{},
+	}
+	maps.Copy(out, doc)
+	return out
+}
+
+// seal is step 9: the bytes of a result, checked. A result that breaks an
+// invariant is an internal error and is never printed.
+func seal(res result.RunResult) ([]byte, error) {
+	b, err := res.Bytes()
+	if err != nil {
+		return nil, internal("the result has no canonical form", err)
+	}
+	doc, err := canon.Parse(b, result.MaxBytes)
+	if err != nil {
+		return nil, internal("the result cannot be read back", err)
+	}
+	for _, c := range result.Checks(b, doc, &res.Policy) {
+		if c.Status != result.Pass {
+			e := internal("the result breaks an invariant: "+c.Fault, nil)
+			e.RuleID = c.ID
+			return nil, e
+		}
+	}
+	return b, nil
+}
+
+func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func newRunID(t time.Time, rand io.Reader) (string, error) {
+	var b [8]byte
+	if _, err := io.ReadFull(rand, b[:]); err != nil {
+		return "", internal("no randomness for a run id", err)
+	}
+	return "run_" + t.UTC().Format("20060102T150405Z") + "_" + hex.EncodeToString(b[:]), nil
+}

@@ -1,0 +1,86 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestContradictionVectors(t *testing.T) {
+	for _, v := range detectVectors(t, "contradiction.json", 20, 40) {
+		for _, pair := range [][2]string{{v.A, v.B}, {v.B, v.A}} {
+			got := []string{}
+			if text, ok := contradiction(pair[0], pair[1]); ok {
+				got = append(got, text)
+			}
+			checkVector(t, v, got)
+		}
+	}
+}
+
+// TestQuietConstraintsTogether puts every sentence of the quiet placeholder
+// vectors into one list: ordinary prose, none of which contradicts another.
+func TestQuietConstraintsTogether(t *testing.T) {
+	var list []string
+	for _, v := range detectVectors(t, "placeholder.json", 1, 1) {
+		list = append(list, v.Text)
+	}
+	for _, c := range contradictions(list) {
+		t.Errorf("%q against %q: %s", list[c.i], list[c.j], c.clash)
+	}
+}
+
+// TestEveryOppositeClashes proves for each pair of words of each opposite that
+// a plain sentence with the one contradicts it with the other.
+func TestEveryOppositeClashes(t *testing.T) {
+	for i, o := range allOpposites() {
+		for _, a := range fields(o.a) {
+			for _, b := range fields(o.b) {
+				form := "the thing must be %s"
+				if i >= len(adjectives) {
+					form = "must %s things"
+				}
+				want := o.name(0) + " / " + o.name(1)
+				got, ok := contradiction(fmt.Sprintf(form, a), fmt.Sprintf(form, b))
+				if !ok || got != want {
+					t.Errorf("%s against %s: got %q, want %q", a, b, got, want)
+				}
+				spaced := strings.ReplaceAll(b, "-", " ")
+				if got, _ := contradiction(fmt.Sprintf(form, a), fmt.Sprintf(form, spaced)); got != want {
+					t.Errorf("%s against %s: got %q, want %q", a, spaced, got, want)
+				}
+			}
+		}
+	}
+	if n := len(allOpposites()); n < 25 {
+		t.Errorf("%d opposites, want at least 25", n)
+	}
+}
+
+func TestContradictionsOrder(t *testing.T) {
+	list := []string{"use tabs", "the api is public", "stateless", "do not use tabs", "the api is private", "be stateful", "use tabs"}
+	want := []clash{{0, 3, "must / must not: tabs"}, {1, 4, "public / private"}, {2, 5, "stateless / stateful"}, {3, 6, "must / must not: tabs"}}
+	got := contradictions(list)
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestContradictionsScale gives the most constraints that an intent may have,
+// each with many sentences.
+func TestContradictionsScale(t *testing.T) {
+	list := make([]string, 1000)
+	for i := range list {
+		list[i] = strings.Repeat(fmt.Sprintf("Part %d must not be public. Use tool %d. ", i, i), 20)
+	}
+	list[999] = "Part 7 must be public"
+	start := time.Now()
+	got := contradictions(list)
+	if len(got) != 1 || got[0] != (clash{7, 999, "public / not public"}) {
+		t.Errorf("got %v", got)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+}

@@ -1,0 +1,285 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// answerReader turns what one layer said into results, or into an error.
+type answerReader struct {
+	layer *compiledLayer
+	lim   Limits
+	in    Input
+}
+
+func (a *answerReader) errorf(kind Kind, rule, msg string) *Error {
+	return &Error{Kind: kind, Module: a.layer.pkg, Rule: rule, Msg: "rule " + quote(rule) + ": " + msg}
+}
+
+// read checks all answers of a layer and adds them to v.
+func (a *answerReader) read(values map[string]ast.Value, v *kernel.Verdict) error {
+	sets := make(map[string]ast.Set, len(values))
+	total := 0
+	for _, rule := range a.layer.rules {
+		set, ok := values[rule].(ast.Set)
+		if !ok {
+			return a.errorf(KindEval, rule, "answer is not a set")
+		}
+		sets[rule] = set
+		if rule != rulePermit {
+			total += set.Len()
+		}
+	}
+	if total > a.lim.Results {
+		return &Error{Kind: KindLimit, Module: a.layer.pkg, Msg: strconv.Itoa(total) + " results; the limit is " + strconv.Itoa(a.lim.Results)}
+	}
+	for _, rule := range a.layer.rules {
+		if rule == rulePermit {
+			permits, err := a.permits(sets[rule])
+			if err != nil {
+				return err
+			}
+			v.Permits = append(v.Permits, permits...)
+			continue
+		}
+		results, err := a.results(rule, sets[rule])
+		if err != nil {
+			return err
+		}
+		switch rule {
+		case ruleDeny:
+			v.Deny = append(v.Deny, results...)
+		case ruleClarify:
+			v.Clarify = append(v.Clarify, results...)
+		case ruleNote:
+			v.Note = append(v.Note, results...)
+		}
+	}
+	return nil
+}
+
+// permits checks that every permit names an effect.
+func (a *answerReader) permits(set ast.Set) ([]string, error) {
+	known := make(map[string]bool, len(a.in.Effects))
+	for i := range a.in.Effects {
+		known[a.in.Effects[i].ID] = true
+	}
+	permits := make([]string, 0, set.Len())
+	for _, t := range set.Slice() {
+		id, ok := t.Value.(ast.String)
+		if !ok {
+			return nil, a.errorf(KindEval, rulePermit, "an answer is not a string")
+		}
+		if !known[string(id)] {
+			return nil, a.errorf(KindEval, rulePermit, quote(string(id))+" names no effect")
+		}
+		permits = append(permits, string(id))
+	}
+	return permits, nil
+}
+
+func (a *answerReader) results(rule string, set ast.Set) ([]kernel.Result, error) {
+	results := make([]kernel.Result, 0, set.Len())
+	for _, t := range set.Slice() {
+		obj, ok := t.Value.(ast.Object)
+		if !ok {
+			return nil, a.errorf(KindEval, rule, "an answer is not an object")
+		}
+		r, err := a.result(rule, obj)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// result checks one object and joins it with the record of its id.
+func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error) {
+	r := kernel.Result{Module: a.layer.pkg}
+	names := make([]string, 0, obj.Len())
+	var problem *Error
+	obj.Foreach(func(k, v *ast.Term) {
+		if problem != nil {
+			return
+		}
+		name, ok := k.Value.(ast.String)
+		if !ok {
+			problem = a.errorf(KindEval, rule, "a member name is not a string")
+			return
+		}
+		names = append(names, string(name))
+		problem = a.member(rule, string(name), v.Value, &r)
+	})
+	if problem != nil {
+		return r, problem
+	}
+	required, optional := members(rule)
+	if msg := checkMembers(names, required, optional); msg != "" {
+		return r, a.errorf(KindEval, rule, msg)
+	}
+	rec, ok := a.layer.records[r.ID]
+	if !ok || !a.layer.ids[rule+" "+r.ID] {
+		return r, a.errorf(KindEval, rule, "id "+quote(r.ID)+" is not the rule's")
+	}
+	if !resolves(a.in.Intent, r.Path) {
+		return r, a.errorf(KindEval, rule, "path "+quote(r.Path)+" of "+r.ID+" is no place in the intent")
+	}
+	r.Title, r.Why, r.Priority = rec.Title, rec.Description, rec.Priority
+	return r, nil
+}
+
+// member checks one member of a result and keeps it. Unknown names are left to
+// checkMembers, which sees all of them.
+func (a *answerReader) member(rule, name string, v ast.Value, r *kernel.Result) *Error {
+	if name == "options" {
+		return a.options(rule, v, r)
+	}
+	s, ok := v.(ast.String)
+	if !ok {
+		return a.errorf(KindEval, rule, "member "+quote(name)+" is not a string")
+	}
+	text := string(s)
+	switch name {
+	case "id":
+		r.ID = text
+	case "path":
+		r.Path = text
+	case "msg", "question":
+		r.Text = text
+		if text == "" {
+			return a.errorf(KindEval, rule, "member "+quote(name)+" is empty")
+		}
+		return a.text(rule, name, text)
+	case "fix":
+		r.Fix = text
+		return a.text(rule, name, text)
+	}
+	return nil
+}
+
+// text checks a text that people will read.
+func (a *answerReader) text(rule, name, s string) *Error {
+	switch {
+	case len(s) > a.lim.MessageBytes:
+		return a.errorf(KindLimit, rule, "member "+quote(name)+" has "+strconv.Itoa(len(s))+" bytes; the limit is "+strconv.Itoa(a.lim.MessageBytes))
+	case !utf8.ValidString(s):
+		return a.errorf(KindEval, rule, "member "+quote(name)+" is not valid UTF-8")
+	}
+	return nil
+}
+
+// options reads the answers that a question offers. None at all is a question
+// with a free answer.
+func (a *answerReader) options(rule string, v ast.Value, r *kernel.Result) *Error {
+	var terms []*ast.Term
+	switch v := v.(type) {
+	case *ast.Array:
+		v.Foreach(func(t *ast.Term) { terms = append(terms, t) })
+	case ast.Set:
+		terms = v.Slice()
+	default:
+		return a.errorf(KindEval, rule, `member "options" is neither an array nor a set`)
+	}
+	if len(terms) > a.lim.Results {
+		return a.errorf(KindLimit, rule, strconv.Itoa(len(terms))+" options; the limit is "+strconv.Itoa(a.lim.Results))
+	}
+	for _, t := range terms {
+		s, ok := t.Value.(ast.String)
+		if !ok {
+			return a.errorf(KindEval, rule, "an option is not a string")
+		}
+		if err := a.text(rule, "options", string(s)); err != nil {
+			return err
+		}
+		r.Options = append(r.Options, string(s))
+	}
+	slices.SortFunc(r.Options, canon.Compare)
+	r.Options = slices.Compact(r.Options)
+	return nil
+}
+
+// resolves says whether pointer is a JSON Pointer (RFC 6901) that leads to a
+// value of doc.
+func resolves(doc any, pointer string) bool {
+	if pointer == "" {
+		return true
+	}
+	if pointer[0] != '/' {
+		return false
+	}
+	for token := range strings.SplitSeq(pointer[1:], "/") {
+		switch v := doc.(type) {
+		case map[string]any:
+			name, ok := unescape(token)
+			if !ok {
+				return false
+			}
+			if doc, ok = v[name]; !ok {
+				return false
+			}
+		case []any:
+			i, ok := arrayIndex(token)
+			if !ok || i >= len(v) {
+				return false
+			}
+			doc = v[i]
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// unescape decodes ~0 and ~1; any other use of ~ is an error.
+func unescape(token string) (string, bool) {
+	for rest := token; ; {
+		_, after, found := strings.Cut(rest, "~")
+		if !found {
+			break
+		}
+		if after == "" || after[0] != '0' && after[0] != '1' {
+			return "", false
+		}
+		rest = after[1:]
+	}
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(token), true
+}
+
+// arrayIndex reads 0 or a decimal number without leading zeros.
+func arrayIndex(token string) (int, bool) {
+	if token == "" || len(token) > 1 && token[0] == '0' || strings.Trim(token, "0123456789") != "" {
+		return 0, false
+	}
+	i, err := strconv.Atoi(token)
+	return i, err == nil
+}
+
+// sortVerdict puts every list into its one order.
+func sortVerdict(v *kernel.Verdict) {
+	slices.SortFunc(v.Permits, canon.Compare)
+	for _, list := range [][]kernel.Result{v.Deny, v.Clarify, v.Note} {
+		slices.SortFunc(list, compareResults)
+	}
+}
+
+// compareResults orders by module, id, path and text, then by what else two
+// results can differ in.
+func compareResults(a, b kernel.Result) int {
+	return cmp.Or(
+		canon.Compare(a.Module, b.Module),
+		canon.Compare(a.ID, b.ID),
+		canon.Compare(a.Path, b.Path),
+		canon.Compare(a.Text, b.Text),
+		canon.Compare(a.Fix, b.Fix),
+		slices.CompareFunc(a.Options, b.Options, canon.Compare),
+	)
+}

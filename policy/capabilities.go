@@ -1,0 +1,74 @@
+package policy
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// capabilitiesJSON is what a policy may use, as the pinned OPA declares it. The
+// digest of these bytes is part of every result's provenance.
+//
+//go:embed capabilities.json
+var capabilitiesJSON []byte
+
+//go:embed builtins.txt
+var builtinsText string
+
+// frozenCapabilities returns what modules compile against. It is built from the
+// list of names, because decoding capabilities.json at every start costs more
+// than compiling; TestCapabilitiesAreFrozen proves that both are the same.
+//
+// AllowNet is empty and not nil: nil would allow every host.
+func frozenCapabilities() (*ast.Capabilities, error) {
+	c := &ast.Capabilities{
+		FutureKeywords: []string{"not"},
+		Features:       []string{ast.FeatureRegoV1, ast.FeatureTemplateStrings},
+		AllowNet:       []string{},
+	}
+	for name, verdict := range judgedBuiltins() {
+		if verdict != "" {
+			continue
+		}
+		b, ok := ast.BuiltinMap[name]
+		if !ok {
+			return nil, &Error{Kind: KindModule, Msg: fmt.Sprintf("the policy engine has no built-in function %q", name)}
+		}
+		c.Builtins = append(c.Builtins, b)
+	}
+	return c, nil
+}
+
+// judgedBuiltins yields every line of builtins.txt: the name, and the reason why
+// it is left out, or "" where a policy may call it.
+func judgedBuiltins() func(yield func(name, reason string) bool) {
+	return func(yield func(name, reason string) bool) {
+		for line := range strings.Lines(builtinsText) {
+			line = strings.TrimSuffix(line, "\n")
+			name, allowed := strings.CutPrefix(line, "allow ")
+			reason := ""
+			if !allowed {
+				rest, omitted := strings.CutPrefix(line, "omit ")
+				if !omitted {
+					continue
+				}
+				name, reason, _ = strings.Cut(rest, ": ")
+			}
+			if !yield(name, reason) {
+				return
+			}
+		}
+	}
+}
+
+// whyOmitted returns why a built-in function is left out, or "".
+func whyOmitted(name string) string {
+	for n, reason := range judgedBuiltins() {
+		if n == name {
+			return reason
+		}
+	}
+	return ""
+}

@@ -1,0 +1,210 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/storage"
+	"github.com/open-policy-agent/opa/v1/storage/inmem"
+	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// Engine is a compiled profile. Its methods may be called from any number of
+// goroutines at once.
+type Engine struct {
+	lim        Limits
+	layers     []*compiledLayer
+	store      storage.Store // holds data.profile, and is never written again
+	provenance result.Provenance
+}
+
+// New compiles every layer alone, under the frozen capabilities, for a profile.
+// Layers answer in the order given. The error is an *Error; of KindWatchdog it
+// means that the process must end.
+func New(ctx context.Context, p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
+	lim = lim.orDefault()
+	t := task{what: "compiling the policy", failed: KindModule, stop: func() {}}
+	return watched(ctx, lim, t, func() (*Engine, error) { return compileAll(p, layers, lim) })
+}
+
+func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
+	if err := checkLayers(layers); err != nil {
+		return nil, err
+	}
+	caps, err := frozenCapabilities()
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{lim: lim}
+	for _, l := range layers {
+		c, err := compileLayer(l, caps, lim)
+		if err != nil {
+			return nil, err
+		}
+		e.layers = append(e.layers, c)
+	}
+	profile, digest, err := canon.Artifact(p)
+	if err != nil {
+		return nil, &Error{Kind: KindProfile, Msg: "profile " + quote(p.Name) + " has no canonical form"}
+	}
+	if e.store, err = profileStore(profile); err != nil {
+		return nil, err
+	}
+	e.provenance = newProvenance(p, digest, layers)
+	return e, nil
+}
+
+// checkLayers refuses an engine that could not say where an answer came from.
+func checkLayers(layers []Layer) error {
+	if len(layers) == 0 {
+		return &Error{Kind: KindModule, Msg: "a policy needs at least one layer"}
+	}
+	packages, modules := map[string]bool{}, map[string]bool{}
+	for _, l := range layers {
+		if packages[l.Package] {
+			return &Error{Kind: KindModule, Msg: "layer " + quote(l.Package) + " is given twice"}
+		}
+		packages[l.Package] = true
+		for _, m := range l.Modules {
+			if modules[m.Name] {
+				return moduleErrorf(m.Name, 0, "module is given twice")
+			}
+			modules[m.Name] = true
+		}
+	}
+	return nil
+}
+
+// profileStore returns a store with data.profile, decoded from the very bytes
+// that the profile's digest covers.
+func profileStore(artifact []byte) (storage.Store, error) {
+	doc, err := canon.Parse(artifact, len(artifact))
+	if err != nil {
+		return nil, &Error{Kind: KindProfile, Msg: "profile has no canonical form"}
+	}
+	v, err := ast.InterfaceToValue(map[string]any{"profile": doc.Value()})
+	if err != nil {
+		return nil, &Error{Kind: KindProfile, Msg: "profile has no canonical form"}
+	}
+	return inmem.NewFromASTObject(v.(ast.Object)), nil
+}
+
+// Eval asks every layer and joins the answers, each list in its one order. The
+// error is an *Error; there is no verdict beside it. Limits.Deadline is for all
+// layers together. in must not change until Eval returns, and after KindWatchdog
+// never.
+func (e *Engine) Eval(ctx context.Context, in Input) (kernel.Verdict, error) {
+	cancel := topdown.NewCancel()
+	t := task{what: "evaluating the policy", failed: KindEval, stop: cancel.Cancel}
+	return watched(ctx, e.lim, t, func() (kernel.Verdict, error) { return e.eval(ctx, cancel, in) })
+}
+
+func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, in Input) (kernel.Verdict, error) {
+	input, err := inputValue(in)
+	if err != nil {
+		return kernel.Verdict{}, err
+	}
+	txn, err := e.store.NewTransaction(ctx)
+	if err != nil {
+		return kernel.Verdict{}, &Error{Kind: KindEval, Msg: "the profile cannot be read"}
+	}
+	defer e.store.Abort(ctx, txn)
+	var v kernel.Verdict
+	for _, l := range e.layers {
+		values, err := l.answers(ctx, cancel, e.store, txn, input)
+		if err != nil {
+			return kernel.Verdict{}, err
+		}
+		a := answerReader{layer: l, lim: e.lim, in: in}
+		if err := a.read(values, &v); err != nil {
+			return kernel.Verdict{}, err
+		}
+	}
+	sortVerdict(&v)
+	return v, nil
+}
+
+// answers evaluates the layer's query. Clock and seed are fixed: no function that
+// a policy may call reads them, and nothing shall be read in vain.
+func (c *compiledLayer) answers(ctx context.Context, cancel topdown.Cancel, store storage.Store, txn storage.Transaction, input *ast.Term) (map[string]ast.Value, error) {
+	rows, err := topdown.NewQuery(c.query).
+		WithCompiler(c.compiler).
+		WithQueryCompiler(c.prepared).
+		WithStore(store).
+		WithTransaction(txn).
+		WithInput(input).
+		WithCancel(cancel).
+		WithTime(time.Unix(0, 0)).
+		WithSeed(strings.NewReader("")).
+		WithStrictBuiltinErrors(true).
+		Run(ctx)
+	if err != nil {
+		return nil, c.evalError(err)
+	}
+	if len(rows) != 1 {
+		return nil, &Error{Kind: KindEval, Module: c.pkg, Msg: "the layer's answer is undefined"}
+	}
+	values := make(map[string]ast.Value, len(c.rules))
+	for _, rule := range c.rules {
+		if t := rows[0][ast.Var(rule)]; t != nil {
+			values[rule] = t.Value
+		}
+	}
+	return values, nil
+}
+
+// evalError words an error of the evaluation. The text that a built-in function
+// gives is the Go runtime's, so only the function's name is kept.
+func (c *compiledLayer) evalError(err error) *Error {
+	e := &Error{Kind: KindEval, Module: c.pkg, Msg: "evaluation failed"}
+	var td *topdown.Error
+	if !errors.As(err, &td) {
+		return e
+	}
+	if td.Location != nil && td.Location.File != "" {
+		e.Module, e.Line = td.Location.File, td.Location.Row
+	}
+	switch td.Code {
+	case topdown.CancelErr:
+		e.Kind, e.Msg = KindTimeout, "evaluation was cancelled"
+	case topdown.BuiltinErr, topdown.TypeErr:
+		name, _, _ := strings.Cut(td.Message, ":")
+		if _, ok := ast.BuiltinMap[name]; ok {
+			e.Msg = "function " + quote(name) + " does not accept its operands"
+		}
+	case topdown.ConflictErr:
+		e.Msg = "a rule or function has two different values"
+	}
+	return e
+}
+
+// Provenance returns the digests of what the engine decides by.
+func (e *Engine) Provenance() result.Provenance {
+	p := e.provenance
+	p.Modules = slices.Clone(p.Modules)
+	return p
+}
+
+// Rules returns the records of all rule ids, by layer and id.
+func (e *Engine) Rules() []Rule {
+	var rules []Rule
+	for _, l := range e.layers {
+		for _, r := range l.records {
+			r.Kinds = slices.Clone(r.Kinds)
+			rules = append(rules, r)
+		}
+	}
+	slices.SortFunc(rules, func(a, b Rule) int {
+		return cmp.Or(strings.Compare(a.Layer, b.Layer), strings.Compare(a.ID, b.ID))
+	})
+	return rules
+}

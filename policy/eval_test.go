@@ -1,0 +1,328 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// builtin returns a layer of one module in package gate.builtin.
+func builtin(src string) Layer {
+	return Layer{Package: Builtin, Modules: []Module{{Name: "builtin/test.rego", Source: []byte("package gate.builtin\n" + src)}}}
+}
+
+func TestEvalErrors(t *testing.T) {
+	full := func(rule, id, members string) string {
+		return head0 + record(id) + rule + ` contains {"id": "` + id + `", ` + members + "} if input.mode\n"
+	}
+	long := `concat("", [x | some _ in numbers.range(1, 2049); x := "a"])`
+	tests := []struct {
+		name  string
+		layer Layer
+		kind  Kind
+		want  string
+	}{
+		{"path is a number", user(full("deny", "A_RULE", `"path": 1, "msg": "m"`)), KindEval, `member "path" is not a string`},
+		{"path without a slash", user(full("deny", "A_RULE", `"path": "goal", "msg": "m"`)), KindEval, `path "goal" of A_RULE is no place in the intent`},
+		{"path to nothing", user(full("deny", "A_RULE", `"path": "/actions/9", "msg": "m"`)), KindEval, `path "/actions/9"`},
+		{"path with a leading zero", user(full("deny", "A_RULE", `"path": "/actions/00", "msg": "m"`)), KindEval, `path "/actions/00"`},
+		{"path behind a text", user(full("deny", "A_RULE", `"path": "/goal/0", "msg": "m"`)), KindEval, `path "/goal/0"`},
+		{"path to the end of a list", user(full("deny", "A_RULE", `"path": "/actions/-", "msg": "m"`)), KindEval, `path "/actions/-"`},
+		{"path with a bad escape", user(full("deny", "A_RULE", `"path": "/context/~2", "msg": "m"`)), KindEval, `path "/context/~2"`},
+		{"msg is an object", user(full("deny", "A_RULE", `"path": "", "msg": {"a": 1}`)), KindEval, `member "msg" is not a string`},
+		{"msg is empty", user(full("note", "A_RULE", `"path": "", "msg": ""`)), KindEval, `member "msg" is empty`},
+		{"msg of 2049 bytes", user(full("deny", "A_RULE", `"path": "", "msg": `+long)), KindLimit, `member "msg" has 2049 bytes; the limit is 2048`},
+		{"question of 2049 bytes", user(full("clarify", "A_RULE", `"path": "", "question": `+long)), KindLimit, `member "question" has 2049 bytes`},
+		{"option of 2049 bytes", user(full("clarify", "A_RULE", `"path": "", "question": "q", "options": [`+long+`]`)), KindLimit, `member "options" has 2049 bytes`},
+		{"fix of 2049 bytes", user(full("deny", "A_RULE", `"path": "", "msg": "m", "fix": `+long)), KindLimit, `member "fix" has 2049 bytes`},
+		{"msg is not utf-8", user(full("deny", "A_RULE", `"path": "", "msg": base64.decode("/w==")`)), KindEval, `member "msg" is not valid UTF-8`},
+		{"options is a text", user(full("clarify", "A_RULE", `"path": "", "question": "q", "options": "a"`)), KindEval, `"options" is neither an array nor a set`},
+		{"an option is a number", user(full("clarify", "A_RULE", `"path": "", "question": "q", "options": [1]`)), KindEval, "an option is not a string"},
+		{"1001 options", user(full("clarify", "A_RULE", `"path": "", "question": "q", "options": [x | some i in numbers.range(1, 1001); x := format_int(i, 10)]`)), KindLimit, "1001 options; the limit is 1000"},
+		{"1001 results", user(head0 + record("A_RULE") + `note contains {"id": "A_RULE", "path": "", "msg": format_int(i, 10)} if some i in numbers.range(1, 1001)`), KindLimit, "1001 results; the limit is 1000"},
+		{"1001 results of three rules", user(head0 + record("A_RULE") + `note contains {"id": "A_RULE", "path": "", "msg": format_int(i, 10)} if some i in numbers.range(1, 500)
+deny contains {"id": "A_RULE", "path": "", "msg": format_int(i, 10)} if some i in numbers.range(1, 500)
+clarify contains {"id": "A_RULE", "path": "", "question": "q"}`), KindLimit, "1001 results"},
+
+		{"permit that names no effect", builtin(`permit contains "run:/actions/7"`), KindEval, `"run:/actions/7" names no effect`},
+		{"permit that is no text", builtin(`permit contains 1`), KindEval, `rule "permit": an answer is not a string`},
+		{"permit that is an effect", builtin(`permit contains e if some e in input.effects`), KindEval, "an answer is not a string"},
+
+		{"built-in error", user(head0 + deny("A_RULE", `to_number("abc") > 5`)), KindEval, `user/test.rego:11: function "to_number" does not accept its operands`},
+		{"built-in error behind not", user(head0 + deny("A_RULE", `not json.unmarshal("{") == 1`)), KindEval, `function "json.unmarshal"`},
+		{"division by zero", user(head0 + deny("A_RULE", `1 / (count(input.mode) - count(input.mode)) > 0`)), KindEval, "user/test.rego:11: "},
+		{"two values of a rule", user(head0 + deny("A_RULE", "x == 1") + "x := 1 if input.mode\nx := 2 if input.model_mode\n"), KindEval, "user/test.rego:15: a rule or function has two different values"},
+		{"two values of a function", user(head0 + deny("A_RULE", "f(1) == 1") + "f(x) := x if input.mode\nf(x) := x + 1 if input.mode\n"), KindEval, "two different values"},
+		{"two values of a key", user(head0 + deny("A_RULE", `x.a == 1`) + "x[\"a\"] := 1 if input.mode\nx[\"a\"] := 2 if input.model_mode\n"), KindEval, "two different values"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			e := newEngine(t, test.layer)
+			v, err := e.Eval(context.Background(), testInput(t))
+			asError(t, err, test.kind, test.want)
+			if !reflect.DeepEqual(v, kernel.Verdict{}) {
+				t.Errorf("a verdict stands beside the error: %+v", v)
+			}
+		})
+	}
+}
+
+// TestEvalLimitsHold stays exactly at every limit that TestEvalErrors exceeds.
+func TestEvalLimitsHold(t *testing.T) {
+	e := newEngine(t, user(head0+record("A_RULE")+`note contains {"id": "A_RULE", "path": "", "msg": format_int(i, 10)} if some i in numbers.range(1, 998)
+`+record("B_RULE")+`deny contains {"id": "B_RULE", "path": "", "msg": s, "fix": s} if s := concat("", [x | some _ in numbers.range(1, 2048); x := "a"])
+`+record("C_RULE")+`clarify contains {"id": "C_RULE", "path": "", "question": "q", "options": [x | some i in numbers.range(1, 1000); x := format_int(i, 10)]}
+`))
+	v, err := e.Eval(context.Background(), testInput(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Note) != 998 || len(v.Deny) != 1 || len(v.Deny[0].Text) != 2048 || len(v.Clarify[0].Options) != 1000 {
+		t.Errorf("%d notes, %d denies, %d clarifies", len(v.Note), len(v.Deny), len(v.Clarify))
+	}
+}
+
+func TestEval(t *testing.T) {
+	e := newEngine(t,
+		builtin(`permit contains e.id if { some e in input.effects; e.kind == "write" }
+`+record("B_RULE")+`deny contains {"id": "B_RULE", "path": e.pointer, "msg": e.command, "fix": "f"} if { some e in input.effects; e.kind == "run" }
+`),
+		user(head0+`
+# METADATA
+# title: Ask
+# description: Because
+# custom:
+#   id: ASK
+#   priority: 90
+#   fix: say it
+clarify contains {"id": "ASK", "path": "/goal", "question": "which?", "options": {"b", "a"}}
+
+clarify contains {"id": "FREE", "path": "/context/a~1b~0/0", "question": "what?", "options": []}
+
+# METADATA
+# title: Free
+# description: Reason
+# custom: {id: FREE}
+note contains {"id": "FREE", "path": "", "msg": data.profile.name}
+`))
+	in := testInput(t)
+	in.Intent.(map[string]any)["context"] = map[string]any{"a/b~": []any{"x"}}
+	got, err := e.Eval(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := kernel.Verdict{
+		Permits: []string{"write:/actions/0", "write:/actions/2", "write:/outputs/0", "write:/outputs/1"},
+		Deny:    []kernel.Result{{Module: Builtin, ID: "B_RULE", Path: "/actions/1", Text: "node", Fix: "f", Title: "Title of B_RULE", Why: "Reason of B_RULE", Priority: 60}},
+		Clarify: []kernel.Result{
+			{Module: "gate.user.test", ID: "ASK", Path: "/goal", Text: "which?", Options: []string{"a", "b"}, Title: "Ask", Why: "Because", Priority: 90},
+			{Module: "gate.user.test", ID: "FREE", Path: "/context/a~1b~0/0", Text: "what?", Title: "Free", Why: "Reason", Priority: 60},
+		},
+		Note: []kernel.Result{{Module: "gate.user.test", ID: "FREE", Text: "strict", Title: "Free", Why: "Reason", Priority: 60}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("verdict is\n%+v\nwant\n%+v", got, want)
+	}
+
+	rules := e.Rules()
+	wantRules := []Rule{
+		{ID: "B_RULE", Title: "Title of B_RULE", Description: "Reason of B_RULE", Priority: 60, Kinds: []string{"deny"}, Layer: Builtin, Module: "builtin/test.rego", Line: 3},
+		{ID: "ASK", Title: "Ask", Description: "Because", Fix: "say it", Priority: 90, Kinds: []string{"clarify"}, Layer: "gate.user.test", Module: "user/test.rego", Line: 6},
+		{ID: "FREE", Title: "Free", Description: "Reason", Priority: 60, Kinds: []string{"clarify", "note"}, Layer: "gate.user.test", Module: "user/test.rego", Line: 17},
+	}
+	if !reflect.DeepEqual(rules, wantRules) {
+		t.Errorf("rules are\n%+v\nwant\n%+v", rules, wantRules)
+	}
+}
+
+// TestInputDocument shows a policy's view of the input, byte for byte.
+func TestInputDocument(t *testing.T) {
+	in := Input{
+		Mode: "plan-only", ModelMode: "none", KernelVersion: "0.1.0", IntentSHA256: "sha256:x",
+		Intent: map[string]any{"goal": "g", "n": json.Number("1.5"), "l": []any{nil, true, json.Number("9007199254740991")}},
+		Effects: []kernel.Effect{
+			{ID: "write:/actions/0", Kind: "write", Pointer: "/actions/0", Path: "out/a.txt"},
+			{ID: "read:/inputs/0", Kind: "read", Pointer: "/inputs/0"},
+			{ID: "run:/actions/1", Kind: "run", Pointer: "/actions/1", Command: "node", Argv: []string{"node", "x.js"}, Env: []string{"CI"}},
+			{ID: "run:/actions/3", Kind: "run", Pointer: "/actions/3"},
+			{ID: "call:/actions/2", Kind: "call", Pointer: "/actions/2", ToolID: "t"},
+		},
+		Findings: []kernel.Finding{{Code: "placeholder", Path: "/goal", Value: "<environment>"}},
+	}
+	got, err := inputValue(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"contract":"1.0.0","effects":[` +
+		`{"id":"write:/actions/0","kind":"write","path":"out/a.txt","pointer":"/actions/0"},` +
+		`{"id":"read:/inputs/0","kind":"read","path":"","pointer":"/inputs/0"},` +
+		`{"argv":["node","x.js"],"command":"node","env":["CI"],"id":"run:/actions/1","kind":"run","pointer":"/actions/1"},` +
+		`{"argv":[],"command":"","env":[],"id":"run:/actions/3","kind":"run","pointer":"/actions/3"},` +
+		`{"adapter_id":"","id":"call:/actions/2","kind":"call","pointer":"/actions/2","tool_id":"t"}],` +
+		`"findings":[{"code":"placeholder","effect":"","other":"","path":"/goal","value":"<environment>"}],` +
+		`"intent":{"goal":"g","l":[null,true,9007199254740991],"n":1.5},` +
+		`"intent_sha256":"sha256:x","kernel_version":"0.1.0","mode":"plan-only","model_mode":"none"}`
+	doc, err := canon.Parse([]byte(got.String()), canon.MaxIntentBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(doc.Bytes()) != want {
+		t.Errorf("input is\n%s\nwant\n%s", doc.Bytes(), want)
+	}
+}
+
+func TestInputIsNotADocument(t *testing.T) {
+	e := newEngine(t, builtin(`permit contains "x" if input.none`))
+	_, err := e.Eval(context.Background(), Input{Intent: make(chan int)})
+	asError(t, err, KindEval, "the intent is not a decoded document")
+}
+
+// TestLayersAreAlone tries what flipped a refusal into a bundle when layers
+// shared one compilation.
+func TestLayersAreAlone(t *testing.T) {
+	base := builtin(record("NO_RUN") + `deny contains {"id": "NO_RUN", "path": e.pointer, "msg": "no"} if { some e in runs; not excused }
+runs := [e | some e in input.effects; e.kind == "run"]
+excused if false
+permit contains "x" if false
+`)
+	for _, src := range []string{
+		"runs := []\nexcused := true\n",
+		"gate.builtin.excused := true\n",
+		"builtin.excused if input.mode\n",
+		"permitted contains e.id if some e in input.effects\n",
+	} {
+		e := newEngine(t, base, user(head0+deny("OTHER", "input.none")+src))
+		v, err := e.Eval(context.Background(), testInput(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(v.Permits) != 0 || len(v.Deny) != 1 || v.Deny[0].ID != "NO_RUN" {
+			t.Errorf("verdict with %q is %+v", src, v)
+		}
+	}
+	for _, pkg := range []string{"gate.builtin", "gate", "gate.user"} {
+		_, err := New(context.Background(), testProfile(), []Layer{base, user("package " + pkg + "\n" + deny("OTHER", "input.none") + "excused := true\n")}, patient())
+		asError(t, err, KindModule, "does not belong to layer")
+	}
+}
+
+// TestDeterminism asks one question 200 times, the layers, modules, rules,
+// effects and object members in another order each time.
+func TestDeterminism(t *testing.T) {
+	var rules []string
+	for i := range 12 {
+		rules = append(rules, record(fmt.Sprintf("RULE_%d", i))+fmt.Sprintf(`deny contains {"id": "RULE_%d", "path": e.pointer, "msg": m, "fix": f} if {
+	some e in input.effects
+	some m in ["b", "a", "\ud83d\ude00", "\ufb33"]
+	some f in ["y", "x"]
+}
+`, i))
+	}
+	rules = append(rules, record("ASK")+`clarify contains {"id": "ASK", "path": "", "question": q, "options": o} if {
+	some q in ["q", "p"]
+	some o in [["b", "a"], {"a"}, ["c", "c"], []]
+}
+`)
+	fixed := user(head0 + deny("USER", "input.mode"))
+	run := func(shuffle func(int, func(int, int))) string {
+		shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
+		half := len(rules) / 2
+		org := Layer{Package: "gate.org.test", Modules: []Module{
+			{Name: "org/a.rego", Source: []byte("package gate.org.test\n" + strings.Join(rules[:half], "\n"))},
+			{Name: "org/b.rego", Source: []byte("package gate.org.test\n" + strings.Join(rules[half:], "\n"))},
+		}}
+		layers := []Layer{org, fixed, builtin(`permit contains e.id if some e in input.effects`)}
+		shuffle(len(layers), func(i, j int) { layers[i], layers[j] = layers[j], layers[i] })
+		in := testInput(t)
+		shuffle(len(in.Effects), func(i, j int) { in.Effects[i], in.Effects[j] = in.Effects[j], in.Effects[i] })
+		v, err := newEngine(t, layers...).Eval(context.Background(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	want := run(func(int, func(int, int)) {})
+	for i := range 200 {
+		if got := run(r.Shuffle); got != want {
+			t.Fatalf("verdict %d is\n%s\nwant\n%s", i, got, want)
+		}
+	}
+}
+
+// TestSortedByCodeUnit proves the one order that differs from byte order.
+func TestSortedByCodeUnit(t *testing.T) {
+	e := newEngine(t, user(head0+record("A_RULE")+`note contains {"id": "A_RULE", "path": "", "msg": m} if some m in ["\ufb33", "\ud83d\ude00"]`))
+	v, err := e.Eval(context.Background(), testInput(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Note) != 2 || v.Note[0].Text != "\U0001f600" {
+		t.Errorf("notes are %+v", v.Note)
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	e := newEngine(t, user(head0+deny("A_RULE", "input.mode == \"plan-only\"")+deny("B_RULE", `regex.match("^n", data.profile.allowed_commands[_])`)))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				v, err := e.Eval(context.Background(), testInput(t))
+				if err != nil || len(v.Deny) != 2 {
+					t.Errorf("verdict %+v, error %v", v, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestProvenance(t *testing.T) {
+	a, b := "package gate.user.test\n"+deny("A_RULE", "input.mode"), "package gate.user.test\n"+deny("B_RULE", "input.mode")
+	l := Layer{Package: "gate.user.test", Modules: []Module{{Name: "z.rego", Source: []byte(a)}, {Name: "b.rego", Source: []byte(b)}}}
+	e := newEngine(t, l)
+	p := e.Provenance()
+	_, profile, err := canon.Artifact(testProfile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := result.Provenance{
+		ProfileSHA256:      profile,
+		CapabilitiesSHA256: canon.Sum(capabilitiesJSON),
+		Modules:            []result.ModuleDigest{{"b.rego", canon.Sum([]byte(b))}, {"z.rego", canon.Sum([]byte(a))}},
+		Limits:             result.Limits{CPUCores: 1, MaxChildren: 10, MaxOutputFiles: 200, MaxTotalOutputBytes: 10485760, MemoryMB: 512, TimeoutMS: 30000},
+	}
+	if !reflect.DeepEqual(p, want) {
+		t.Errorf("provenance is\n%+v\nwant\n%+v", p, want)
+	}
+	p.Modules[0].Name = "changed"
+	if e.Provenance().Modules[0].Name != "b.rego" {
+		t.Error("a caller can change the engine's provenance")
+	}
+	j, err := canon.Canonical(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(j, &members); err != nil {
+		t.Fatal(err)
+	}
+	if len(members) != 4 || string(members["limits"]) != `{"cpu_cores":1,"max_children":10,"max_output_files":200,"max_total_output_bytes":10485760,"memory_mb":512,"timeout_ms":30000}` {
+		t.Errorf("provenance as JSON is %s", j)
+	}
+}

@@ -1,0 +1,185 @@
+package policy
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// LoadLayer reads the modules of a layer: every *.rego of a folder that is not a
+// *_test.rego, sorted by name. Folders below dir are not read. Module names begin
+// with dir.
+func LoadLayer(fsys fs.FS, dir, pkg string) (Layer, error) {
+	entries, err := fs.ReadDir(fsys, dir)
+	if err != nil {
+		return Layer{}, &Error{Kind: KindModule, Module: dir, Msg: "policy folder cannot be read"}
+	}
+	l := Layer{Package: pkg}
+	for _, e := range entries {
+		name := e.Name()
+		if !strings.HasSuffix(name, ".rego") || strings.HasSuffix(name, "_test.rego") {
+			continue
+		}
+		full := path.Join(dir, name)
+		src, err := fs.ReadFile(fsys, full)
+		if err != nil {
+			return Layer{}, moduleErrorf(full, 0, "module cannot be read")
+		}
+		l.Modules = append(l.Modules, Module{Name: full, Source: src})
+	}
+	slices.SortFunc(l.Modules, func(a, b Module) int { return strings.Compare(a.Name, b.Name) })
+	return l, nil
+}
+
+// compiledLayer is a layer that is ready to answer. All of it may be read by any
+// number of evaluations at once.
+type compiledLayer struct {
+	pkg      string
+	compiler *ast.Compiler
+	rules    []string // which of the four rules the layer defines
+	query    ast.Body // binds every one of rules to a variable of its name
+	prepared ast.QueryCompiler
+	ids      map[string]bool // rule + " " + id of every head
+	records  map[string]Rule // by id
+}
+
+// compileLayer parses, checks and compiles one layer, alone.
+func compileLayer(l Layer, caps *ast.Capabilities, lim Limits) (*compiledLayer, error) {
+	if err := checkSizes(l, lim); err != nil {
+		return nil, err
+	}
+	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1, ProcessAnnotation: true}
+	c := &compiledLayer{pkg: l.Package, ids: map[string]bool{}}
+	mods := make(map[string]*ast.Module, len(l.Modules))
+	var heads []head
+	var records []Rule
+	for _, m := range l.Modules {
+		p, err := parseModule(m, l.Package, opts)
+		if err != nil {
+			return nil, err
+		}
+		mods[m.Name] = withoutComments(p.mod)
+		heads = append(heads, p.heads...)
+		records = append(records, p.records...)
+	}
+	if err := c.addHeads(heads); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.records, err = joinRecords(l.Package, records, heads); err != nil {
+		return nil, err
+	}
+	return c, c.compile(mods, caps)
+}
+
+// withoutComments drops what has been read. A decision cannot depend on it, and
+// the compiler need not carry it.
+func withoutComments(mod *ast.Module) *ast.Module {
+	mod.Annotations, mod.Comments = nil, nil
+	for _, r := range mod.Rules {
+		r.Annotations = nil
+	}
+	return mod
+}
+
+// checkSizes refuses a layer by what can be seen without parsing it.
+func checkSizes(l Layer, lim Limits) error {
+	if !validPackage(l.Package) {
+		return &Error{Kind: KindModule, Msg: "layer " + quote(l.Package) + " is not gate.builtin, gate.org.NAME, gate.repo.NAME or gate.user.NAME"}
+	}
+	if len(l.Modules) == 0 {
+		return &Error{Kind: KindModule, Msg: "layer " + quote(l.Package) + " has no module"}
+	}
+	total := 0
+	seen := map[string]bool{}
+	for _, m := range l.Modules {
+		if m.Name == "" || seen[m.Name] {
+			return moduleErrorf(m.Name, 0, "layer %q has two modules of one name", l.Package)
+		}
+		seen[m.Name] = true
+		if len(m.Source) > lim.ModuleBytes {
+			e := moduleErrorf(m.Name, 0, "module has %d bytes; the limit is %d", len(m.Source), lim.ModuleBytes)
+			e.Kind = KindLimit
+			return e
+		}
+		total += len(m.Source)
+	}
+	if total > lim.BundleBytes {
+		e := moduleErrorf("", 0, "layer %q has %d bytes; the limit is %d", l.Package, total, lim.BundleBytes)
+		e.Kind = KindLimit
+		return e
+	}
+	return nil
+}
+
+// validPackage says whether pkg may be a layer.
+func validPackage(pkg string) bool {
+	if pkg == Builtin {
+		return true
+	}
+	for _, prefix := range []string{"gate.org.", "gate.repo.", "gate.user."} {
+		if name, ok := strings.CutPrefix(pkg, prefix); ok {
+			return validPackageName(name)
+		}
+	}
+	return false
+}
+
+func validPackageName(name string) bool {
+	for i, c := range []byte(name) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// addHeads notes which rules and ids the layer has; an id belongs to one rule of
+// a name, so that a result leads to one place in the source.
+func (c *compiledLayer) addHeads(heads []head) error {
+	for _, h := range heads {
+		key := h.rule + " " + h.id
+		if h.id != "" && c.ids[key] {
+			e := moduleErrorf(h.module, h.line, "a second rule %q has the id %q", h.rule, h.id)
+			e.Rule = h.id
+			return e
+		}
+		c.ids[key] = true
+	}
+	for _, name := range answerRules() {
+		for _, h := range heads {
+			if h.rule == name {
+				c.rules = append(c.rules, name)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (c *compiledLayer) compile(mods map[string]*ast.Module, caps *ast.Capabilities) error {
+	c.compiler = ast.NewCompiler().WithStrict(true).WithCapabilities(caps).SetErrorLimit(1)
+	c.compiler.Compile(mods)
+	if c.compiler.Failed() {
+		return parseError("", c.compiler.Errors)
+	}
+	pkg := ast.Ref{ast.DefaultRootDocument}
+	for part := range strings.SplitSeq(c.pkg, ".") {
+		pkg = append(pkg, ast.StringTerm(part))
+	}
+	var body ast.Body
+	for _, name := range c.rules {
+		body.Append(ast.Equality.Expr(ast.VarTerm(name), ast.NewTerm(pkg.Append(ast.StringTerm(name)))))
+	}
+	c.prepared = c.compiler.QueryCompiler()
+	query, err := c.prepared.Compile(body)
+	if err != nil {
+		return parseError("", err)
+	}
+	c.query = query
+	return nil
+}

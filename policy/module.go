@@ -1,0 +1,302 @@
+package policy
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// The rules through which a layer answers.
+const (
+	rulePermit  = "permit"
+	ruleDeny    = "deny"
+	ruleClarify = "clarify"
+	ruleNote    = "note"
+)
+
+// answerRules returns the names of the four rules in the order of a query.
+func answerRules() []string { return []string{rulePermit, ruleDeny, ruleClarify, ruleNote} }
+
+// members returns the members that the objects of a rule must and may have.
+func members(rule string) (required, optional []string) {
+	switch rule {
+	case ruleDeny:
+		return []string{"id", "path", "msg"}, []string{"fix"}
+	case ruleClarify:
+		return []string{"id", "path", "question"}, []string{"options"}
+	case ruleNote:
+		return []string{"id", "path", "msg"}, nil
+	}
+	return nil, nil
+}
+
+// head is one rule through which a layer answers; id is "" for a permit.
+type head struct {
+	rule, id, module string
+	line             int
+}
+
+// parsedModule is a module that follows the rules of a layer.
+type parsedModule struct {
+	mod     *ast.Module
+	heads   []head
+	records []Rule
+}
+
+// parseModule parses one module and checks everything about it that does not
+// need the rest of its layer.
+func parseModule(m Module, pkg string, opts ast.ParserOptions) (parsedModule, error) {
+	mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), opts)
+	if err != nil {
+		return parsedModule{}, parseError(m.Name, err)
+	}
+	if mod == nil {
+		return parsedModule{}, moduleErrorf(m.Name, 0, "module has no package")
+	}
+	if got := packageName(mod); got != pkg {
+		return parsedModule{}, moduleErrorf(m.Name, mod.Package.Location.Row, "package %q does not belong to layer %q", got, pkg)
+	}
+	if err := checkReferences(m.Name, mod); err != nil {
+		return parsedModule{}, err
+	}
+	p := parsedModule{mod: mod}
+	if p.records, err = moduleRecords(m.Name, mod); err != nil {
+		return parsedModule{}, err
+	}
+	for _, r := range mod.Rules {
+		h, ok, err := inspectRule(m.Name, pkg, r)
+		if err != nil {
+			return parsedModule{}, err
+		}
+		if ok {
+			p.heads = append(p.heads, h)
+		}
+	}
+	if len(p.heads) == 0 {
+		return parsedModule{}, moduleErrorf(m.Name, 0, "module defines none of permit, deny, clarify, note")
+	}
+	return p, nil
+}
+
+// packageName returns the package of a module without the leading "data".
+func packageName(mod *ast.Module) string {
+	return strings.TrimPrefix(mod.Package.Path.String(), "data.")
+}
+
+// inspectRule says whether r is one of the four rules, and whether it has the
+// form which they must have.
+func inspectRule(name, pkg string, r *ast.Rule) (head, bool, error) {
+	ref := r.Head.Ref()
+	rule := string(ref[0].Value.(ast.Var))
+	line := r.Location.Row
+	if !slices.Contains(answerRules(), rule) {
+		return head{}, false, nil
+	}
+	fail := func(format string, args ...any) (head, bool, error) {
+		e := moduleErrorf(name, line, format, args...)
+		e.Rule = rule
+		return head{}, false, e
+	}
+	if r.Default || len(r.Head.Args) > 0 || len(ref) != 1 || r.Else != nil || r.Head.RuleKind() != ast.MultiValue || r.Head.Key == nil {
+		return fail("rule %q must be a set: write %q", rule, rule+" contains … if { … }")
+	}
+	if rule == rulePermit {
+		if pkg != Builtin {
+			return fail("only layer %q may define rule %q", Builtin, rulePermit)
+		}
+		return head{rule: rule, module: name, line: line}, true, nil
+	}
+	obj, ok := r.Head.Key.Value.(ast.Object)
+	if !ok {
+		return fail("rule %q must contain an object literal with a literal %q", rule, "id")
+	}
+	id, problem := headID(rule, obj)
+	if problem != "" {
+		return fail("rule %q: %s", rule, problem)
+	}
+	return head{rule: rule, id: id, module: name, line: line}, true, nil
+}
+
+// headID returns the literal id of a head's object, or what is wrong with it.
+func headID(rule string, obj ast.Object) (id, problem string) {
+	required, optional := members(rule)
+	var names []string
+	obj.Foreach(func(k, v *ast.Term) {
+		key, ok := k.Value.(ast.String)
+		if !ok {
+			problem = "every member name must be a literal string"
+			return
+		}
+		names = append(names, string(key))
+		if key != "id" {
+			return
+		}
+		if s, ok := v.Value.(ast.String); ok {
+			id = string(s)
+		}
+	})
+	if problem == "" {
+		problem = checkMembers(names, required, optional)
+	}
+	switch {
+	case problem != "":
+		return "", problem
+	case !validID(id):
+		return "", `member "id" must be a literal string that matches [A-Z][A-Z0-9_]{1,31}`
+	}
+	return id, ""
+}
+
+// checkMembers says what is wrong with the member names of an answer.
+func checkMembers(names, required, optional []string) string {
+	slices.Sort(names)
+	for _, n := range names {
+		if !slices.Contains(required, n) && !slices.Contains(optional, n) {
+			return "unknown member " + quote(n)
+		}
+	}
+	for _, n := range required {
+		if !slices.Contains(names, n) {
+			return "member " + quote(n) + " is missing"
+		}
+	}
+	return ""
+}
+
+// validID says whether id matches [A-Z][A-Z0-9_]{1,31}.
+func validID(id string) bool {
+	if len(id) < 2 || len(id) > 32 || id[0] < 'A' || id[0] > 'Z' {
+		return false
+	}
+	for i := 1; i < len(id); i++ {
+		c := id[i]
+		if (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// checkReferences refuses what a module may not name: data outside its own
+// package and data.profile, replacing data by "with", and print, which the
+// compiler would erase.
+func checkReferences(name string, mod *ast.Module) error {
+	c := &referenceCheck{name: name, own: mod.Package.Path}
+	c.walker = ast.NewGenericVisitor(c.visit)
+	for _, imp := range mod.Imports {
+		if ref, ok := imp.Path.Value.(ast.Ref); ok {
+			c.ref(ref, imp.Path.Location)
+		}
+	}
+	for _, r := range mod.Rules {
+		c.walker.Walk(r)
+		for ; r != nil; r = r.Else {
+			c.rest(r.Head.Ref())
+		}
+	}
+	if c.err != nil {
+		return c.err
+	}
+	return nil
+}
+
+// referenceCheck keeps the first thing that a module may not name.
+type referenceCheck struct {
+	name string
+	own  ast.Ref
+	err  *Error
+
+	walker *ast.GenericVisitor
+}
+
+func (c *referenceCheck) visit(x any) bool {
+	if c.err != nil {
+		return true
+	}
+	switch x := x.(type) {
+	case *ast.With:
+		if ref, ok := x.Target.Value.(ast.Ref); ok && ref[0].Equal(ast.DefaultRootDocument) {
+			c.fail(x.Target.Location, `"with" must not replace %q`, ref.String())
+		}
+	case *ast.Term:
+		switch v := x.Value.(type) {
+		case ast.Ref:
+			c.ref(v, x.Location)
+			c.rest(v)
+			return true
+		case ast.Var:
+			if v == "data" {
+				c.fail(x.Location, "a policy sees data.profile and its own package, not all of data")
+			}
+		}
+	}
+	return c.err != nil
+}
+
+// rest walks what stands in the brackets of a reference. Its head is judged by
+// ref, together with what follows it.
+func (c *referenceCheck) rest(ref ast.Ref) {
+	for _, t := range ref[1:] {
+		c.walker.Walk(t)
+	}
+}
+
+func (c *referenceCheck) ref(ref ast.Ref, loc *ast.Location) {
+	switch head := ref[0].Value; {
+	case head.Compare(ast.Var("print")) == 0:
+		c.fail(loc, "undefined function %q: %s", "print", whyOmitted("print"))
+	case head.Compare(ast.DefaultRootDocument.Value) == 0:
+		if len(ref) > 1 && ref[1].Value.Compare(ast.String("profile")) == 0 || len(ref) >= len(c.own) && ref.HasPrefix(c.own) {
+			return
+		}
+		c.fail(loc, "%q is neither data.profile nor the module's own package", canon.Cut(ref.String()))
+	}
+}
+
+func (c *referenceCheck) fail(loc *ast.Location, format string, args ...any) {
+	if c.err != nil {
+		return
+	}
+	line := 0
+	if loc != nil {
+		line = loc.Row
+	}
+	c.err = moduleErrorf(c.name, line, format, args...)
+}
+
+// parseError words an error of the parser or the compiler: the first one, in one
+// line.
+func parseError(name string, err error) *Error {
+	var list ast.Errors
+	var one *ast.Error
+	switch {
+	case errors.As(err, &list) && len(list) > 0:
+		one = list[0]
+	case errors.As(err, &one):
+	default:
+		return moduleErrorf(name, 0, "module cannot be parsed")
+	}
+	line := 0
+	if one.Location != nil {
+		line = one.Location.Row
+		if one.Location.File != "" {
+			name = one.Location.File
+		}
+	}
+	msg, _, _ := strings.Cut(one.Message, "\n")
+	if f, ok := strings.CutPrefix(msg, "undefined function "); ok {
+		if reason := whyOmitted(f); reason != "" {
+			return moduleErrorf(name, line, "undefined function %q: %s", f, reason)
+		}
+		return moduleErrorf(name, line, "undefined function %q", f)
+	}
+	return moduleErrorf(name, line, "%s", canon.Cut(strings.ToValidUTF8(msg, "\uFFFD")))
+}
+
+// quote quotes a string from a policy for a message.
+func quote(s string) string { return strconv.Quote(canon.Cut(s)) }

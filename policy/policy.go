@@ -1,0 +1,157 @@
+// Package policy turns a profile and layers of Rego into a [kernel.Verdict].
+// It is the only importer of OPA.
+//
+// # Terms
+//
+// A layer is one Rego package with its modules: gate.builtin, gate.org.NAME,
+// gate.repo.NAME or gate.user.NAME. Each layer is compiled and evaluated alone.
+// It sees its own package, data.profile and the input document, and nothing
+// else; Go joins what the layers say, so that no layer can touch another
+// (TestLayersAreAlone). A reference to other data is an error at load.
+//
+// A layer answers through four rules, each a set that grows with "contains":
+//
+//	permit  contains an effect's id              (gate.builtin only)
+//	deny    contains {"id", "path", "msg", "fix"?}
+//	clarify contains {"id", "path", "question", "options"?}
+//	note    contains {"id", "path", "msg"}
+//
+// Of deny, clarify and note the head is an object literal, its id a literal
+// [A-Z][A-Z0-9_]{1,31} that one rule of that name uses and that a METADATA block
+// of the layer describes: custom.id, title, description, and optionally
+// custom.fix and custom.priority (0 to 100). A deny, a clarify and a note may
+// share one id and its record. Every other rule name is a helper. path is a JSON
+// Pointer that resolves in the intent; options is an array or a set of strings.
+//
+// # What a policy cannot do
+//
+// Modules compile in strict mode against capabilities.json, a frozen list of
+// pure built-in functions (builtins.txt judges every one): no clock, no
+// randomness, no environment, no network. print is refused, because the compiler
+// would erase it. An error of a built-in function is an error of the evaluation,
+// never an undefined value that keeps a deny silent.
+//
+// An undefined, malformed or oversized answer is an error. Nothing is cut off
+// before the verdict, and an error is never a verdict.
+//
+// # Time and memory
+//
+// Compiling and evaluating run in a goroutine of their own that [New] and
+// [Engine.Eval] watch. At Limits.Deadline evaluation is cancelled, which gives
+// KindTimeout. What ignores the cancellation for Limits.Grace, or maps more than
+// Limits.MemoryBytes, gives KindWatchdog: the goroutine still runs, so the
+// process must end. One allocation larger than the machine's memory is not seen
+// in time: the runtime ends the process itself, without a verdict.
+package policy
+
+import (
+	"fmt"
+	"time"
+)
+
+// ContractVersion is the version of the input document and of the four rules.
+const ContractVersion = "1.0.0"
+
+// Builtin is the package of the layer that decides permits.
+const Builtin = "gate.builtin"
+
+// DefaultPriority is the priority of a question whose record names none.
+const DefaultPriority = 60
+
+// Module is one Rego file of a layer. Name is a slash-separated path such as
+// "builtin/paths.rego" and appears in errors and in the provenance of a result.
+type Module struct {
+	Name   string
+	Source []byte
+}
+
+// Layer is one Rego package and its modules.
+type Layer struct {
+	Package string
+	Modules []Module
+}
+
+// Limits bound what a policy may take. A zero member means the default.
+type Limits struct {
+	Deadline     time.Duration // until evaluation is cancelled
+	Grace        time.Duration // until an ignored cancellation ends the process
+	Poll         time.Duration // between two looks at time and memory
+	MemoryBytes  uint64        // mapped memory of the process
+	Results      int           // denies, clarifies and notes of one layer together
+	MessageBytes int           // bytes of one msg, question, option or fix
+	ModuleBytes  int           // bytes of one module
+	BundleBytes  int           // bytes of all modules of a layer
+}
+
+// DefaultLimits returns the limits of policy.md.
+func DefaultLimits() Limits {
+	return Limits{
+		Deadline:     time.Second,
+		Grace:        500 * time.Millisecond,
+		Poll:         5 * time.Millisecond,
+		MemoryBytes:  768 << 20,
+		Results:      1000,
+		MessageBytes: 2048,
+		ModuleBytes:  1 << 20,
+		BundleBytes:  8 << 20,
+	}
+}
+
+func (l Limits) orDefault() Limits {
+	d := DefaultLimits()
+	setDefault(&l.Deadline, d.Deadline)
+	setDefault(&l.Grace, d.Grace)
+	setDefault(&l.Poll, d.Poll)
+	setDefault(&l.MemoryBytes, d.MemoryBytes)
+	setDefault(&l.Results, d.Results)
+	setDefault(&l.MessageBytes, d.MessageBytes)
+	setDefault(&l.ModuleBytes, d.ModuleBytes)
+	setDefault(&l.BundleBytes, d.BundleBytes)
+	return l
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// Kind says what went wrong. It is stable and meant for comparison.
+type Kind string
+
+// The kinds of [Error].
+const (
+	KindProfile  Kind = "profile"  // a profile that is not one
+	KindModule   Kind = "module"   // a module or layer that does not load
+	KindEval     Kind = "eval"     // an undefined, conflicting or malformed answer
+	KindLimit    Kind = "limit"    // a size or a number beyond Limits
+	KindTimeout  Kind = "timeout"  // stopped at the deadline or by the caller
+	KindWatchdog Kind = "watchdog" // not stopped: the process must end
+)
+
+// Error is the only error type of this package. Msg is one line for people and
+// carries no text of the Go runtime. Module and Line, where known, say where in
+// a layer; Rule is a rule's name or id.
+type Error struct {
+	Kind   Kind
+	Module string
+	Line   int
+	Rule   string
+	Msg    string
+}
+
+// Error returns "MODULE:LINE: MSG", or what is known of it.
+func (e *Error) Error() string {
+	switch {
+	case e.Module == "":
+		return e.Msg
+	case e.Line == 0:
+		return fmt.Sprintf("%s: %s", e.Module, e.Msg)
+	}
+	return fmt.Sprintf("%s:%d: %s", e.Module, e.Line, e.Msg)
+}
+
+func moduleErrorf(name string, line int, format string, args ...any) *Error {
+	return &Error{Kind: KindModule, Module: name, Line: line, Msg: fmt.Sprintf(format, args...)}
+}

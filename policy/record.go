@@ -1,0 +1,134 @@
+package policy
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// Rule is the record of one rule id: what its METADATA says and where it stands.
+type Rule struct {
+	ID          string   `json:"id"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	Fix         string   `json:"fix,omitempty"`
+	Priority    int      `json:"priority"`
+	Kinds       []string `json:"kinds"` // which of deny, clarify and note use the id
+	Layer       string   `json:"layer"`
+	Module      string   `json:"module"`
+	Line        int      `json:"line"` // of the METADATA block
+}
+
+// joinRecords puts the records of a layer's modules together and checks them
+// against the heads: a record for every id and an id for every record.
+func joinRecords(pkg string, list []Rule, heads []head) (map[string]Rule, error) {
+	records := make(map[string]Rule, len(list))
+	for _, r := range list {
+		if old, dup := records[r.ID]; dup {
+			return nil, recordErrorf(r, "record %q stands a second time; the first is at %s:%d", r.ID, old.Module, old.Line)
+		}
+		r.Layer = pkg
+		records[r.ID] = r
+	}
+	for _, h := range heads {
+		if h.id == "" {
+			continue
+		}
+		r, ok := records[h.id]
+		if !ok {
+			e := moduleErrorf(h.module, h.line, "rule %q has no METADATA with custom.id %q", h.rule, h.id)
+			e.Rule = h.id
+			return nil, e
+		}
+		r.Kinds = append(r.Kinds, h.rule)
+		slices.Sort(r.Kinds)
+		records[h.id] = r
+	}
+	return records, checkUsed(records)
+}
+
+// moduleRecords reads the METADATA of a module.
+func moduleRecords(name string, mod *ast.Module) ([]Rule, error) {
+	var records []Rule
+	for _, a := range mod.Annotations {
+		r, ok, err := readRecord(name, a)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			records = append(records, r)
+		}
+	}
+	return records, nil
+}
+
+// checkUsed refuses a record that no rule uses: explain would print a rule that
+// cannot fire.
+func checkUsed(records map[string]Rule) error {
+	var unused []Rule
+	for _, r := range records {
+		if len(r.Kinds) == 0 {
+			unused = append(unused, r)
+		}
+	}
+	if len(unused) == 0 {
+		return nil
+	}
+	r := slices.MinFunc(unused, func(a, b Rule) int { return strings.Compare(a.ID, b.ID) })
+	return recordErrorf(r, "no rule uses record %q", r.ID)
+}
+
+// readRecord reads one METADATA block. A block without custom.id is a comment
+// about something else.
+func readRecord(module string, a *ast.Annotations) (Rule, bool, error) {
+	v, ok := a.Custom["id"]
+	if !ok {
+		return Rule{}, false, nil
+	}
+	r := Rule{Title: a.Title, Description: a.Description, Priority: DefaultPriority, Module: module}
+	if a.Location != nil {
+		r.Line = a.Location.Row
+	}
+	r.ID, _ = v.(string)
+	if !validID(r.ID) {
+		return r, false, recordErrorf(r, `custom.id must be a string that matches [A-Z][A-Z0-9_]{1,31}`)
+	}
+	if strings.TrimSpace(r.Title) == "" || strings.TrimSpace(r.Description) == "" {
+		return r, false, recordErrorf(r, "record %q needs a title and a description", r.ID)
+	}
+	if fix, ok := a.Custom["fix"]; ok {
+		if r.Fix, ok = fix.(string); !ok {
+			return r, false, recordErrorf(r, "record %q: custom.fix must be a string", r.ID)
+		}
+	}
+	if p, ok := a.Custom["priority"]; ok {
+		if r.Priority, ok = wholeNumber(p); !ok || r.Priority < 0 || r.Priority > 100 {
+			return r, false, recordErrorf(r, "record %q: custom.priority must be an integer from 0 to 100", r.ID)
+		}
+	}
+	return r, true, nil
+}
+
+// wholeNumber reads an integer as the METADATA reader of any OPA version may
+// represent it.
+func wholeNumber(v any) (int, bool) {
+	switch v := v.(type) {
+	case int:
+		return v, true
+	case float64:
+		return int(v), v == float64(int(v))
+	case json.Number:
+		n, err := strconv.Atoi(v.String())
+		return n, err == nil
+	}
+	return 0, false
+}
+
+func recordErrorf(r Rule, format string, args ...any) *Error {
+	e := moduleErrorf(r.Module, r.Line, format, args...)
+	e.Rule = r.ID
+	return e
+}

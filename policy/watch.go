@@ -1,0 +1,121 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"runtime/metrics"
+	"time"
+)
+
+// task is work that is watched: what names it in messages, failed is the kind of
+// error that a panic gives, stop asks it to come back.
+type task struct {
+	what   string
+	failed Kind
+	stop   func()
+}
+
+// outcome is what a watched goroutine returned.
+type outcome[T any] struct {
+	value    T
+	err      error
+	panicked bool
+}
+
+// watched runs f in a goroutine and returns what it returned. At the deadline,
+// or when ctx ends, it calls t.stop and gives f lim.Grace to come back. When f does
+// not, or when the process has mapped too much memory, it leaves f behind.
+//
+// Nothing of f's answer is taken once it was stopped: whether the answer came in
+// time must not depend on how fast a stop is noticed.
+func watched[T any](ctx context.Context, lim Limits, t task, f func() (T, error)) (T, error) {
+	var zero T
+	if ctx.Err() != nil {
+		return zero, &Error{Kind: KindTimeout, Msg: t.what + " was cancelled by the caller"}
+	}
+	done := make(chan outcome[T], 1)
+	go func() {
+		o := outcome[T]{panicked: true}
+		defer func() {
+			if o.panicked {
+				recover()
+			}
+			done <- o
+		}()
+		reserveStack(0)
+		o.value, o.err = f()
+		o.panicked = false
+	}()
+
+	start := time.Now()
+	poll := time.NewTimer(lim.Poll)
+	defer poll.Stop()
+	var stopped time.Time
+	var reason *Error
+	cancelled := ctx.Done()
+	for {
+		select {
+		case o := <-done:
+			switch {
+			case reason != nil:
+				return zero, reason
+			case o.panicked:
+				return zero, &Error{Kind: t.failed, Msg: t.what + " failed inside the policy engine"}
+			}
+			return o.value, o.err
+		case <-cancelled:
+			cancelled = nil
+			if reason == nil {
+				stopped, reason = time.Now(), &Error{Kind: KindTimeout, Msg: t.what + " was cancelled by the caller"}
+				t.stop()
+			}
+		case <-poll.C:
+			if err := overMemory(lim, t.what); err != nil {
+				t.stop()
+				return zero, err
+			}
+			now := time.Now()
+			switch {
+			case reason == nil && now.Sub(start) >= lim.Deadline:
+				stopped, reason = now, &Error{Kind: KindTimeout, Msg: fmt.Sprintf("%s took longer than %v", t.what, lim.Deadline)}
+				t.stop()
+			case reason != nil && now.Sub(stopped) >= lim.Grace:
+				return zero, &Error{Kind: KindWatchdog, Msg: reason.Msg + " and does not stop: the process must end"}
+			}
+			poll.Reset(lim.Poll)
+		}
+	}
+}
+
+func overMemory(lim Limits, what string) error {
+	if n := mappedMemory(); n > lim.MemoryBytes {
+		return &Error{Kind: KindWatchdog, Msg: fmt.Sprintf("%s took more than %d MiB of memory: the process must end", what, lim.MemoryBytes>>20)}
+	}
+	return nil
+}
+
+// mappedMemory returns the memory that the runtime holds from the system. It
+// does not stop the world.
+func mappedMemory() uint64 {
+	s := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(s)
+	return s[0].Value.Uint64() - s[1].Value.Uint64()
+}
+
+// stackBytes is what an evaluation of the built-in policy needs of stack, rounded
+// up to a power of two.
+const stackBytes = 64 << 10
+
+// reserveStack grows the stack of a new goroutine once, while it is empty. Growing
+// it step by step below a deep evaluation copies it each time, which is a quarter
+// of a decision.
+//
+//go:noinline
+func reserveStack(i int) byte {
+	var frame [stackBytes]byte
+	frame[i] = 1
+	return frame[stackBytes-1-i]
+}

@@ -1,0 +1,215 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// bombEnv names the bomb that a child process of this test binary runs.
+const bombEnv = "FIADOR_TEST_BOMB"
+
+// TestMain runs a bomb instead of the tests when the environment names one: what
+// the watchdog leaves behind must end with its process.
+func TestMain(m *testing.M) {
+	if name := os.Getenv(bombEnv); name != "" {
+		os.Exit(runBomb(name))
+	}
+	os.Exit(m.Run())
+}
+
+// bomb is a policy that does not come to an end, and how it is stopped.
+type bomb struct {
+	name string
+	body string // of a deny
+	want string // of the output, "" where the machine's speed decides
+}
+
+const (
+	byCancel   = "timeout"
+	byWatchdog = "watchdog"
+	byMemory   = "more than 768 MiB of memory: the process must end"
+)
+
+func bombs() []bomb {
+	return []bomb{
+		// Evaluation that looks at the cancellation.
+		{"comprehension", "n := numbers.range(1, 100000)\n\tcount([1 | some x in n; some y in n; x + y < 0]) > 0", byCancel},
+		{"comprehension under not", "n := numbers.range(1, 100000)\n\tnot count([1 | some x in n; some y in n; x + y < 0]) > 0", byCancel},
+		{"walk", chain(40, "[input.mode]", "[a%d, a%d]") + "some p, v\n\twalk(a40, [p, v])\n\tcount(p) < 0", ""},
+
+		// Evaluation that does not.
+		{"doubling array written", chain(30, "[input.mode]", "[a%d, a%d]") + `json.marshal(a30) == ""`, byWatchdog},
+		{"doubling array hashed", chain(30, "[input.mode]", "[a%d, a%d]") + "x := {a30}\n\tcount(x) > 1", byWatchdog},
+		{"doubling set", chain(30, "{input.mode}", `{[a%d, 1], [a%d, 2]}`) + "count(a30) > 2", byWatchdog},
+		{"doubling string", chain(40, "input.mode", `concat("", [a%d, a%d])`) + `a40 == ""`, ""},
+		{"squared number", chain(28, "1e300 + count(input.mode)", "a%d * a%d") + "a28 < 0", ""},
+		{"wide format", `x := concat("", [s | some _ in numbers.range(1, 1000); s := "%0999999d"])` + "\n\t" + `sprintf(x, numbers.range(1, 1000)) == input.mode`, ""},
+		{"memory", chain(30, "[input.mode]", "[a%d, a%d]") + `json.marshal(a30) == ""`, byMemory},
+
+		// Compilation.
+		{"doubling type", chain(30, "[1]", "[a%d, a%d]") + strings.ReplaceAll(chain(30, "[2]", "[a%d, a%d]"), "a", "b") + "a30 == b30", byWatchdog},
+	}
+}
+
+// chain assigns a0, and then every a from the one before it, which stands twice.
+func chain(steps int, first, next string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "a0 := %s\n\t", first)
+	for i := range steps {
+		fmt.Fprintf(&b, "a%d := "+next+"\n\t", i+1, i, i)
+	}
+	return b.String()
+}
+
+// runBomb runs a bomb and prints the memory that is mapped at its end, in MiB,
+// and its error. A bomb that memory ends has all the time it needs.
+func runBomb(name string) int {
+	for _, b := range bombs() {
+		if b.name != name {
+			continue
+		}
+		lim := DefaultLimits()
+		lim.Deadline, lim.Grace = 500*time.Millisecond, 200*time.Millisecond
+		if b.want == byMemory {
+			lim = patient()
+		}
+		e, err := New(context.Background(), testProfile(), []Layer{user(head0 + deny("A_RULE", b.body))}, lim)
+		if err == nil {
+			_, err = e.Eval(context.Background(), Input{Mode: "plan-only", Intent: map[string]any{}})
+		}
+		var pe *Error
+		if !errors.As(err, &pe) {
+			fmt.Println("no error:", err)
+			return 1
+		}
+		fmt.Printf("%d %s %s\n", mappedMemory()>>20, pe.Kind, pe)
+		return 0
+	}
+	return 1
+}
+
+// TestWatchdog runs every bomb in a process of its own, because some can only be
+// ended with it.
+func TestWatchdog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: every bomb runs for its deadline")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bombs() {
+		t.Run(b.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, exe)
+			cmd.Env = append(os.Environ(), bombEnv+"="+b.name)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %.1000s", err, out)
+			}
+			var mib uint64
+			var kind Kind
+			if _, err := fmt.Sscan(string(out), &mib, &kind); err != nil {
+				t.Fatalf("%v: %.1000s", err, out)
+			}
+			t.Log(strings.TrimSpace(string(out)))
+			if kind != KindTimeout && kind != KindWatchdog || !strings.Contains(string(out), b.want) {
+				t.Errorf("ended with %q, want %q", out, b.want)
+			}
+			if limit := 2 * DefaultLimits().MemoryBytes >> 20; mib > limit {
+				t.Errorf("%d MiB were mapped at the end, more than %d", mib, limit)
+			}
+		})
+	}
+}
+
+// TestWatched holds what watched promises, without a policy.
+func TestWatched(t *testing.T) {
+	soon := Limits{Deadline: time.Millisecond, Grace: time.Millisecond, Poll: time.Millisecond, MemoryBytes: 1 << 40}
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	late, cancelLate := context.WithCancel(context.Background())
+	defer cancelLate()
+
+	tests := []struct {
+		name string
+		ctx  context.Context
+		lim  func(*Limits)
+		f    func(stopped <-chan struct{}) (int, error)
+		kind Kind // "" where the answer is taken
+		want string
+	}{
+		{"an answer", nil, func(l *Limits) { l.Deadline = time.Minute }, func(<-chan struct{}) (int, error) { return 7, nil }, "", ""},
+		{"an answer after the stop", nil, nil, func(s <-chan struct{}) (int, error) { <-s; return 7, nil }, KindTimeout, "work took longer than 1ms"},
+		{"an error after the stop", nil, nil, func(s <-chan struct{}) (int, error) { <-s; return 0, errors.New("other") }, KindTimeout, "work took longer than 1ms"},
+		{"no answer", nil, nil, func(<-chan struct{}) (int, error) { select {} }, KindWatchdog, "does not stop: the process must end"},
+		{"a panic", nil, func(l *Limits) { l.Deadline = time.Minute }, func(<-chan struct{}) (int, error) { panic("runtime text") }, KindEval, "work failed inside the policy engine"},
+		{"memory", nil, func(l *Limits) { l.MemoryBytes, l.Deadline = 1, time.Minute }, func(<-chan struct{}) (int, error) { select {} }, KindWatchdog, "of memory: the process must end"},
+		{"cancelled before", cancelled, nil, func(<-chan struct{}) (int, error) { return 7, nil }, KindTimeout, "cancelled by the caller"},
+		{"cancelled meanwhile", late, func(l *Limits) { l.Deadline, l.Grace = time.Minute, time.Minute }, func(s <-chan struct{}) (int, error) { cancelLate(); <-s; return 7, nil }, KindTimeout, "cancelled by the caller"},
+		{"cancelled in vain", cancelAfterStart(t), func(l *Limits) { l.Deadline = time.Minute }, func(<-chan struct{}) (int, error) { select {} }, KindWatchdog, "cancelled by the caller and does not stop: the process must end"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			lim, ctx := soon, test.ctx
+			if test.lim != nil {
+				test.lim(&lim)
+			}
+			if ctx == nil {
+				ctx = context.Background()
+			}
+			stopped := make(chan struct{})
+			work := task{what: "work", failed: KindEval, stop: func() { close(stopped) }}
+			v, err := watched(ctx, lim, work, func() (int, error) { return test.f(stopped) })
+			if test.kind == "" {
+				if v != 7 || err != nil {
+					t.Errorf("answer is %d, %v", v, err)
+				}
+				return
+			}
+			asError(t, err, test.kind, test.want)
+			if v != 0 {
+				t.Errorf("answer %d stands beside the error", v)
+			}
+		})
+	}
+}
+
+func cancelAfterStart(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestCancelledByCaller ends a real evaluation from outside.
+func TestCancelledByCaller(t *testing.T) {
+	e := newEngine(t, user(head0+deny("A_RULE", bombs()[0].body)))
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err := e.Eval(ctx, testInput(t))
+	asError(t, err, KindTimeout, "evaluating the policy was cancelled by the caller")
+	_, err = New(ctx, testProfile(), []Layer{user(head0 + deny("A_RULE", "input.mode"))}, patient())
+	asError(t, err, KindTimeout, "compiling the policy was cancelled by the caller")
+}
+
+// TestDefaultLimits holds the numbers of policy.md, which a zero Limits means.
+func TestDefaultLimits(t *testing.T) {
+	want := Limits{
+		Deadline: time.Second, Grace: 500 * time.Millisecond, Poll: 5 * time.Millisecond,
+		MemoryBytes: 768 << 20, Results: 1000, MessageBytes: 2048, ModuleBytes: 1 << 20, BundleBytes: 8 << 20,
+	}
+	if got := (Limits{}).orDefault(); got != want {
+		t.Errorf("limits are %+v", got)
+	}
+	want.Results = 5
+	if got := (Limits{Results: 5}).orDefault(); got != want {
+		t.Errorf("limits are %+v", got)
+	}
+}

@@ -1,0 +1,26 @@
+package gate.builtin
+
+import future.keywords.not
+
+# METADATA
+# title: Call without an allowed adapter
+# description: A call leaves the sandbox, so its adapter has to be one that the profile names
+# custom:
+#   id: CALL_NOT_ALLOWED
+#   fix: use one of the profile's model_adapters, or do without the call
+deny contains {
+	"id": "CALL_NOT_ALLOWED", "path": object.get(e, "pointer", ""),
+	"msg": sprintf(`adapter "%s" of the call is not in model_adapters (%s)`, [cut(object.get(e, "adapter_id", "")), listed("model_adapters")]),
+	"fix": "use one of the profile's model_adapters, or do without the call",
+} if {
+	some e in input.effects
+	e.kind == "call"
+	not e.id in bound
+}
+
+bound := {e.id |
+	some e in input.effects
+	e.kind == "call"
+	e.adapter_id != ""
+	e.adapter_id in data.profile.model_adapters
+}

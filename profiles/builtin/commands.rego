@@ -1,0 +1,73 @@
+package gate.builtin
+
+import future.keywords.not
+
+# METADATA
+# title: Command has a character outside printable ASCII
+# description: A name with a look-alike or invisible character can pass for another command
+# custom:
+#   id: CMD_NAME_UNSAFE
+#   fix: name the command in printable ASCII
+deny contains {
+	"id": "CMD_NAME_UNSAFE", "path": path, "msg": msg,
+	"fix": "name the command in printable ASCII",
+} if denied[_].command_character[path] = msg
+
+# METADATA
+# title: Command not in allowed_commands
+# description: A profile says which commands an intent may run, by name
+# custom:
+#   id: CMD_NOT_ALLOWED
+#   fix: use one of the profile's allowed_commands
+deny contains {
+	"id": "CMD_NOT_ALLOWED", "path": concat("", [object.get(e, "pointer", ""), "/argv/0"]),
+	"msg": sprintf(`"%s" is %s allowed_commands (%s)`, [
+		cut(object.get(e, "command", "")), misfit, listed("allowed_commands"),
+	]),
+	"fix": "use one of the profile's allowed_commands",
+} if {
+	some e in input.effects
+	e.kind == "run"
+	not e.id in runnable
+	misfit := {true: "a path, not a name in", false: "not in"}[object.get(e, "id", "") in path_commands]
+}
+
+# runnable has the run effects whose command the profile allows.
+runnable := {e.id |
+	some e in input.effects
+	e.kind == "run"
+	allows(data.profile.allowed_commands, e.command)
+	not e.id in path_commands
+}
+
+# path_commands has the run effects whose command is a path, which is in no list.
+path_commands := {f.effect |
+	data.profile.allowed_commands != "*"
+	some f in input.findings
+	f.code == "command_path"
+}
+
+# moot has what need not be said of a command that is not allowed.
+moot := {e.id: {"inline_code", "command_wrapper", "command_shell"} |
+	some e in input.effects
+	e.kind == "run"
+	not e.id in runnable
+}
+
+# METADATA
+# title: Environment name not in env_allow
+# description: Environment variables can change what an allowed command does
+# custom:
+#   id: ENV_NOT_ALLOWED
+#   fix: leave the variable out, or name it in the profile's env_allow
+deny contains {
+	"id": "ENV_NOT_ALLOWED", "path": concat("", [object.get(e, "pointer", ""), "/env/", token]),
+	"msg": sprintf(`environment name "%s" is not in env_allow (%s)`, [cut(name), listed("env_allow")]),
+	"fix": "leave the variable out, or name it in the profile's env_allow",
+} if {
+	some e in input.effects
+	e.kind == "run"
+	some name in e.env
+	not allows(data.profile.env_allow, name)
+	token := replace(replace(name, "~", "~0"), "/", "~1")
+}

@@ -1,0 +1,123 @@
+# Package gate.builtin decides what an intent may do. This file turns what the
+# kernel found into what the rules say: denied, asked and noted have for each
+# finding its code, its pointer and the text, and a rule takes those of its code.
+package gate.builtin
+
+import future.keywords.not
+
+# chosen has the codes whose weight is the profile's choice: the rule to look
+# up in severity, and the weight where severity does not give one.
+chosen := {
+	"inline_code": ["INLINE_CODE", "deny"],
+	"command_wrapper": ["CMD_WRAPPER", "deny"],
+	"command_shell": ["SHELL_COMMAND", "deny"],
+	"placeholder": ["PLACEHOLDER", "clarify"],
+	"contradiction": ["CONTRADICTION", "clarify"],
+	"done_undefined": ["DONE_UNDEFINED", "clarify"],
+	"write_twice": ["WRITE_TWICE", "clarify"],
+	"output_unproduced": ["OUTPUT_UNPRODUCED", "clarify"],
+	"input_written": ["INPUT_WRITTEN", "clarify"],
+	"risk_review": ["RISK_REVIEW", "clarify"],
+	"command_path": [null, "none"],
+}
+
+# weight is deny for a code that chosen does not have; null is no member name.
+weight(code) := object.get({"deny": "deny", "clarify": "clarify", "note": "note"}, given, strictest) if {
+	[rule, strictest] := object.get(chosen, code, [null, "deny"])
+	given := object.get(severity, rule, strictest)
+}
+
+default severity := {}
+
+severity := data.profile.severity if is_object(data.profile.severity)
+
+# words are the messages of denials and notes, questions those of questions.
+words := {
+	"path_absolute": `"{value}" is absolute`,
+	"path_traversal": `"{value}" has a ".." segment`,
+	"path_backslash": `"{value}" has a backslash`,
+	"path_character": `"{value}" has a control, invisible or bidirectional character`,
+	"path_form": `"{value}" is empty, too long, not in Unicode form NFC, or names no file`,
+	"path_reserved": `"{value}" is below a folder that the bundle uses itself`,
+	"path_control": `the path leads into the control path "{value}"`,
+	"command_character": `"{value}" has a character outside printable ASCII`,
+	"inline_code": `"{value}" passes code to an interpreter`,
+	"command_wrapper": `"{value}" starts another command`,
+	"command_shell": `"{value}" is a shell`,
+	"placeholder": `"{value}" in {place} is a placeholder`,
+	"contradiction": `{place} and {other} contradict each other ({value})`,
+	"done_undefined": `there is no constraint and no action`,
+	"write_twice": `"{value}" is also written by {other}`,
+	"output_unproduced": `no action produces the output "{value}"`,
+	"input_written": `"{value}" is an input and is also written`,
+	"risk_review": `{place} is of {value}`,
+}
+
+questions := {
+	"inline_code": `Is it meant that "{value}" in {place} passes code to an interpreter?`,
+	"command_wrapper": `Is it meant that "{value}" in {place} starts another command?`,
+	"command_shell": `Is it meant that {place} runs the shell "{value}"?`,
+	"placeholder": `What does "{value}" in {place} stand for?`,
+	"contradiction": `Which holds, {place} or {other}? They contradict each other ({value})`,
+	"done_undefined": `What has to be true for the goal to be reached?`,
+	"write_twice": `Which write to "{value}" is meant, that of {other} or that of {place}?`,
+	"output_unproduced": `Which action produces the output "{value}"?`,
+	"input_written": `Is the input "{value}" meant to be overwritten?`,
+	"risk_review": `Should {place} go ahead? It is of {value}`,
+}
+
+denied := [{f.code: {f.path: fill(words, f)}} | some ["deny", f] in weighed]
+
+asked := [{f.code: {f.path: fill(questions, f)}} | some ["clarify", f] in weighed]
+
+noted := [{f.code: {f.path: fill(words, f)}} | some ["note", f] in weighed]
+
+# METADATA
+# title: Finding that no rule handles
+# description: A finding whose meaning nobody has decided is not passed over
+# custom:
+#   id: UNKNOWN_FINDING
+#   fix: use a policy of the same version as the kernel
+deny contains {
+	"id": "UNKNOWN_FINDING", "path": path,
+	"msg": sprintf(`no rule handles the finding "%s"`, [cut(code)]),
+	"fix": "use a policy of the same version as the kernel",
+} if {
+	denied[_][code][path]
+	not words[code]
+}
+
+# blocked has the effects that a denied finding is about.
+blocked := {f.effect | some ["deny", f] in weighed}
+
+weighed := [[weight(f.code), f] |
+	some given in array.concat(input.findings, risks)
+	f := object.union({"code": "", "path": "", "effect": "", "value": "", "other": ""}, given)
+	not moot[f.effect][f.code]
+]
+
+fill(texts, f) := strings.replace_n(
+	{"{value}": f.value, "{place}": place(f.path), "{other}": place(f.other)},
+	object.get(texts, f.code, f.code),
+)
+
+# place says in words where a pointer leads.
+place(pointer) := sprintf("%s %d", [noun, to_number(index) + 1]) if {
+	["", list, index] = array.slice(split(pointer, "/"), 0, 3)
+	noun := {"constraints": "constraint", "actions": "action", "inputs": "input", "outputs": "output"}[list]
+	index != ""
+	trim(index, "0123456789") == ""
+} else := object.get({"/goal": "the goal"}, pointer, pointer)
+
+# allows says whether an allow-list has a name; "*" has every name.
+allows("*", name) if name != ""
+
+allows(list, name) if name in list
+
+# listed shows an allow-list of the profile in a message.
+listed(member) := object.get({"": "none"}, text, text) if {
+	text := cut(concat(", ", [name | some name in data.profile[member]]))
+}
+
+# cut keeps a message short, whatever the value in it.
+cut(text) := concat("", [substring(text, 0, 120), {true: "…", false: ""}[count(text) > 120]])

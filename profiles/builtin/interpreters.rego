@@ -1,0 +1,48 @@
+package gate.builtin
+
+import future.keywords.not
+
+# METADATA
+# title: Interpreter given inline code
+# description: Code in an argument or on standard input runs without standing in any file that was reviewed
+# custom:
+#   id: INLINE_CODE
+#   fix: write the code to a file in an action of its own and run that file
+deny contains {
+	"id": "INLINE_CODE", "path": path, "msg": msg,
+	"fix": "write the code to a file in an action of its own and run that file",
+} if denied[_].inline_code[path] = msg
+
+clarify contains {"id": "INLINE_CODE", "path": path, "question": question, "options": ["no", "yes"]} if asked[_].inline_code[path] = question
+
+note contains {"id": "INLINE_CODE", "path": path, "msg": msg} if noted[_].inline_code[path] = msg
+
+# METADATA
+# title: Command starts another command
+# description: A wrapper runs a command that allowed_commands never sees
+# custom:
+#   id: CMD_WRAPPER
+#   fix: run the wrapped command itself, and set its environment in env
+deny contains {
+	"id": "CMD_WRAPPER", "path": path, "msg": msg,
+	"fix": "run the wrapped command itself, and set its environment in env",
+} if denied[_].command_wrapper[path] = msg
+
+clarify contains {"id": "CMD_WRAPPER", "path": path, "question": question, "options": ["no", "yes"]} if asked[_].command_wrapper[path] = question
+
+note contains {"id": "CMD_WRAPPER", "path": path, "msg": msg} if noted[_].command_wrapper[path] = msg
+
+# METADATA
+# title: Shell as command
+# description: A shell runs whatever its script says, which allowed_commands never sees
+# custom:
+#   id: SHELL_COMMAND
+#   fix: run each command in an action of its own
+deny contains {
+	"id": "SHELL_COMMAND", "path": path, "msg": msg,
+	"fix": "run each command in an action of its own",
+} if denied[_].command_shell[path] = msg
+
+clarify contains {"id": "SHELL_COMMAND", "path": path, "question": question, "options": ["no", "yes"]} if asked[_].command_shell[path] = question
+
+note contains {"id": "SHELL_COMMAND", "path": path, "msg": msg} if noted[_].command_shell[path] = msg

@@ -1,0 +1,118 @@
+package gate.builtin
+
+import future.keywords.not
+
+# METADATA
+# title: Path is absolute
+# description: An absolute path names a place on one machine, outside what the gate can reason about
+# custom:
+#   id: PATH_ABSOLUTE
+#   fix: give the path relative to the working tree
+deny contains {
+	"id": "PATH_ABSOLUTE", "path": path, "msg": msg,
+	"fix": "give the path relative to the working tree",
+} if denied[_].path_absolute[path] = msg
+
+# METADATA
+# title: Path has a .. segment
+# description: A path with a .. segment can leave the folder that was allowed
+# custom:
+#   id: PATH_TRAVERSAL
+#   fix: name the file without going through a parent folder
+deny contains {
+	"id": "PATH_TRAVERSAL", "path": path, "msg": msg,
+	"fix": "name the file without going through a parent folder",
+} if denied[_].path_traversal[path] = msg
+
+# METADATA
+# title: Path has a backslash
+# description: A backslash is a separator on one system and a part of the name on another
+# custom:
+#   id: PATH_BACKSLASH
+#   fix: separate folders with a forward slash
+deny contains {
+	"id": "PATH_BACKSLASH", "path": path, "msg": msg,
+	"fix": "separate folders with a forward slash",
+} if denied[_].path_backslash[path] = msg
+
+# METADATA
+# title: Path has a control or invisible character
+# description: A character that cannot be seen makes one path look like another
+# custom:
+#   id: PATH_CHARACTER
+#   fix: use visible characters only
+deny contains {
+	"id": "PATH_CHARACTER", "path": path, "msg": msg,
+	"fix": "use visible characters only",
+} if denied[_].path_character[path] = msg
+
+# METADATA
+# title: Path is not in the accepted form
+# description: A path that is empty, too long, not in Unicode form NFC or without a file name means different files to different programs
+# custom:
+#   id: PATH_FORM
+#   fix: give a file name of ordinary length in Unicode form NFC
+deny contains {
+	"id": "PATH_FORM", "path": path, "msg": msg,
+	"fix": "give a file name of ordinary length in Unicode form NFC",
+} if denied[_].path_form[path] = msg
+
+# METADATA
+# title: Path is reserved for the bundle
+# description: The bundle keeps its own outputs below commands/, calls/ and context/
+# custom:
+#   id: PATH_RESERVED
+#   fix: choose another top folder than commands, calls or context
+deny contains {
+	"id": "PATH_RESERVED", "path": path, "msg": msg,
+	"fix": "choose another top folder than commands, calls or context",
+} if denied[_].path_reserved[path] = msg
+
+# METADATA
+# title: Path leads into a control path
+# description: Files of version control, CI or the gate itself decide what happens to everything else
+# custom:
+#   id: PATH_CONTROL
+#   fix: leave control paths to the people who own them
+deny contains {
+	"id": "PATH_CONTROL", "path": path, "msg": msg,
+	"fix": "leave control paths to the people who own them",
+} if denied[_].path_control[path] = msg
+
+# METADATA
+# title: Write outside allowed_write_roots
+# description: A profile says beneath which folders an intent may write
+# custom:
+#   id: WRITE_OUTSIDE_ROOT
+#   fix: write beneath one of the profile's allowed_write_roots
+deny contains {
+	"id": "WRITE_OUTSIDE_ROOT", "path": concat("", [pointer, member]),
+	"msg": sprintf(`"%s" is not beneath allowed_write_roots (%s)`, [
+		cut(object.get(e, "path", "")), listed("allowed_write_roots"),
+	]),
+	"fix": "write beneath one of the profile's allowed_write_roots",
+} if {
+	some e in input.effects
+	e.kind == "write"
+	not e.id in inside
+	not e.id in faulty
+	pointer := object.get(e, "pointer", "")
+	member := {true: "", false: "/path"}[startswith(pointer, "/outputs/")]
+}
+
+# faulty has the effects of which another rule of this file says all there is to
+# say.
+faulty := {f.effect | some ["deny", f] in weighed; startswith(f.code, "path_")}
+
+# inside has the writes whose cleaned path lies strictly beneath a write root.
+inside := {e.id |
+	some e in input.effects
+	e.kind == "write"
+	strings.any_prefix_match(e.path, prefixes)
+	not endswith(e.path, "/")
+	e.path != ""
+}
+
+prefixes := {""} if {
+	data.profile.allowed_write_roots == "*"
+} else := {concat("", [root, "/"]) | some root in data.profile.allowed_write_roots}

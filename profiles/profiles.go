@@ -1,0 +1,35 @@
+// Package profiles holds the built-in policy profiles and the built-in policy.
+//
+// A profile is data: strict/profile.json, default/profile.json and
+// dev/profile.json. All three are judged by one policy, the Rego modules of
+// package gate.builtin in builtin/, which alone permits effects. In a
+// profile.json "*" stands for everything and an absent list for nothing.
+//
+// A rule of the policy has a record, a METADATA comment above one of the rules
+// that carry its id: title (the refuse_reason of a denial), description (why a
+// question is asked), custom.id, custom.fix and, for questions that are not of
+// the usual priority, custom.priority.
+package profiles
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed strict/profile.json default/profile.json dev/profile.json
+//go:embed builtin/calls.rego
+//go:embed builtin/clarity.rego
+//go:embed builtin/commands.rego
+//go:embed builtin/facts.rego
+//go:embed builtin/interpreters.rego
+//go:embed builtin/paths.rego
+//go:embed builtin/permits.rego
+//go:embed builtin/risk.rego
+//go:embed builtin/structure.rego
+var files embed.FS
+
+// FS returns the built-in profiles and policy modules, without the tests of the
+// policy. It is read-only and safe for concurrent use.
+func FS() fs.FS {
+	return files
+}
