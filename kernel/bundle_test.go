@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -87,6 +88,9 @@ func TestBundleFixtures(t *testing.T) {
 func TestUnicodeVersionIsPinned(t *testing.T) {
 	if norm.Version != UnicodeVersion {
 		t.Errorf("the normalisation tables are Unicode %s; specs/intent.md and UnicodeVersion pin %s", norm.Version, UnicodeVersion)
+	}
+	if unicode.Version != UnicodeVersion {
+		t.Errorf("the character classes are Unicode %s; UnicodeVersion pins %s", unicode.Version, UnicodeVersion)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 //
 //   - behind a verb of being ("must be stateless", "is a public API")
 //   - at the end behind keep, make, leave or mark ("keep the API private"), or
-//     as an adverb ("write the files synchronously")
+//     as an adverb ("write the files synchronously"; "must run offline")
 //   - behind use, prefer, choose, require ("use synchronous calls"), but not
 //     where both can be used side by side ("use local files")
 //   - alone, or in front of one noun ("stateless", "static linking")
@@ -539,7 +539,8 @@ func (s sentence) saidOf(i int, subject string) bool {
 		if beingVerbs.has(w) || useVerbs.has(w) && last > i && s.leads(before) && !additive.has(s.words[i]) {
 			return true
 		}
-		adverb := strings.HasSuffix(s.words[i], "ly") && s.words[i] != "read-only" || s.words[i] == "in-parallel"
+		adverb := strings.HasSuffix(s.words[i], "ly") && s.words[i] != "read-only" || s.words[i] == "in-parallel" ||
+			words("offline online").has(s.words[i]) && slices.ContainsFunc(s.words, modals.has)
 		return last == i && (adverb || makeVerbs.has(s.words[0]))
 	}
 	if slices.ContainsFunc(s.words, func(w string) bool { return modals.has(w) || beingVerbs.has(w) }) {

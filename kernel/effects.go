@@ -105,8 +105,12 @@ func (a Action) findings(at string) []Finding {
 				Effect: effectID(EffectRun, at), Value: canon.Cut(f.value),
 			})
 		}
-		if CleanPath(a.Cwd) != "" {
-			list = append(list, pathFindings(a.Cwd, EffectRun, at, "/cwd")...)
+		// A folder may end in a slash where a file may not.
+		if cwd := a.Cwd; CleanPath(cwd) != "" {
+			if len(cwd) > 1 {
+				cwd = strings.TrimSuffix(cwd, "/")
+			}
+			list = append(list, pathFindings(cwd, EffectRun, at, "/cwd")...)
 		}
 		return list
 	}
