@@ -18,8 +18,8 @@ var capabilitiesJSON []byte
 var builtinsText string
 
 // frozenCapabilities returns what modules compile against. It is built from the
-// list of names, because decoding capabilities.json at every start costs more
-// than compiling; TestCapabilitiesAreFrozen proves that both are the same.
+// list of names, because decoding capabilities.json at every start costs about as
+// much as compiling; TestCapabilitiesAreFrozen proves that both are the same.
 //
 // AllowNet is empty and not nil: nil would allow every host.
 func frozenCapabilities() (*ast.Capabilities, error) {

@@ -33,7 +33,9 @@ type Engine struct {
 func New(ctx context.Context, p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
 	lim = lim.orDefault()
 	t := task{what: "compiling the policy", failed: KindModule, stop: func() {}}
-	return watched(ctx, lim, t, func() (*Engine, error) { return compileAll(p, layers, lim) })
+	compile := lim
+	compile.Deadline = lim.Compile
+	return watched(ctx, compile, t, func() (*Engine, error) { return compileAll(p, layers, lim) })
 }
 
 func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {

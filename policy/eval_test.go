@@ -13,6 +13,7 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs"
 )
 
 // builtin returns a layer of one module in package gate.builtin.
@@ -180,6 +181,25 @@ func TestInputDocument(t *testing.T) {
 	}
 }
 
+// TestInputSchema holds the input document against its published schema.
+func TestInputSchema(t *testing.T) {
+	in := testInput(t)
+	in.Effects = append(in.Effects, kernel.Effect{ID: "call:/actions/3", Kind: "call", Pointer: "/actions/3", ToolID: "t"})
+	in.Findings = []kernel.Finding{{Code: kernel.FindPlaceholder, Path: "/goal", Value: "TBD"}}
+	v, err := inputValue(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := canon.Parse([]byte(v.String()), canon.MaxIntentBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	violations, err := schemas(t).Validate(specs.KindPolicyInput, doc.Value())
+	if err != nil || len(violations) > 0 {
+		t.Errorf("violations %+v, error %v", violations, err)
+	}
+}
+
 func TestInputIsNotADocument(t *testing.T) {
 	e := newEngine(t, builtin(`permit contains "x" if input.none`))
 	_, err := e.Eval(context.Background(), Input{Intent: make(chan int)})
@@ -304,7 +324,7 @@ func TestProvenance(t *testing.T) {
 	want := result.Provenance{
 		ProfileSHA256:      profile,
 		CapabilitiesSHA256: canon.Sum(capabilitiesJSON),
-		Modules:            []result.ModuleDigest{{"b.rego", canon.Sum([]byte(b))}, {"z.rego", canon.Sum([]byte(a))}},
+		Modules:            []result.ModuleDigest{{Name: "b.rego", SHA256: canon.Sum([]byte(b))}, {Name: "z.rego", SHA256: canon.Sum([]byte(a))}},
 		Limits:             result.Limits{CPUCores: 1, MaxChildren: 10, MaxOutputFiles: 200, MaxTotalOutputBytes: 10485760, MemoryMB: 512, TimeoutMS: 30000},
 	}
 	if !reflect.DeepEqual(p, want) {

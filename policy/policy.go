@@ -37,8 +37,8 @@
 // # Time and memory
 //
 // Compiling and evaluating run in a goroutine of their own that [New] and
-// [Engine.Eval] watch. At Limits.Deadline evaluation is cancelled, which gives
-// KindTimeout. What ignores the cancellation for Limits.Grace, or maps more than
+// [Engine.Eval] watch. At Limits.Compile or Limits.Deadline the work is
+// cancelled, which gives KindTimeout. What ignores the cancellation for Limits.Grace, or maps more than
 // Limits.MemoryBytes, gives KindWatchdog: the goroutine still runs, so the
 // process must end. One allocation larger than the machine's memory is not seen
 // in time: the runtime ends the process itself, without a verdict.
@@ -73,6 +73,7 @@ type Layer struct {
 
 // Limits bound what a policy may take. A zero member means the default.
 type Limits struct {
+	Compile      time.Duration // until compilation is cancelled
 	Deadline     time.Duration // until evaluation is cancelled
 	Grace        time.Duration // until an ignored cancellation ends the process
 	Poll         time.Duration // between two looks at time and memory
@@ -86,6 +87,7 @@ type Limits struct {
 // DefaultLimits returns the limits of policy.md.
 func DefaultLimits() Limits {
 	return Limits{
+		Compile:      5 * time.Second,
 		Deadline:     time.Second,
 		Grace:        500 * time.Millisecond,
 		Poll:         5 * time.Millisecond,
@@ -99,6 +101,7 @@ func DefaultLimits() Limits {
 
 func (l Limits) orDefault() Limits {
 	d := DefaultLimits()
+	setDefault(&l.Compile, d.Compile)
 	setDefault(&l.Deadline, d.Deadline)
 	setDefault(&l.Grace, d.Grace)
 	setDefault(&l.Poll, d.Poll)

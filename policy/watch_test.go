@@ -75,7 +75,7 @@ func runBomb(name string) int {
 			continue
 		}
 		lim := DefaultLimits()
-		lim.Deadline, lim.Grace = 500*time.Millisecond, 200*time.Millisecond
+		lim.Compile, lim.Deadline, lim.Grace = 500*time.Millisecond, 500*time.Millisecond, 200*time.Millisecond
 		if b.want == byMemory {
 			lim = patient()
 		}
@@ -202,7 +202,7 @@ func TestCancelledByCaller(t *testing.T) {
 // TestDefaultLimits holds the numbers of policy.md, which a zero Limits means.
 func TestDefaultLimits(t *testing.T) {
 	want := Limits{
-		Deadline: time.Second, Grace: 500 * time.Millisecond, Poll: 5 * time.Millisecond,
+		Compile: 5 * time.Second, Deadline: time.Second, Grace: 500 * time.Millisecond, Poll: 5 * time.Millisecond,
 		MemoryBytes: 768 << 20, Results: 1000, MessageBytes: 2048, ModuleBytes: 1 << 20, BundleBytes: 8 << 20,
 	}
 	if got := (Limits{}).orDefault(); got != want {

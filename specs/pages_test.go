@@ -3,8 +3,11 @@ package specs_test
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -48,5 +51,43 @@ func TestDetectorsPage(t *testing.T) {
 	got, err := os.ReadFile("detectors.md")
 	if err != nil || string(got) != b.String() {
 		t.Errorf("detectors.md is stale (%v): run go test ./specs -run DetectorsPage -update", err)
+	}
+}
+
+// TestPagesNameRealTests: every test that a page of this folder names exists.
+func TestPagesNameRealTests(t *testing.T) {
+	have := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func ((Test|Fuzz)\w+)\(`).FindAllStringSubmatch(string(b), -1) {
+			have[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("*.md")
+	if err != nil || len(pages) < 8 {
+		t.Fatalf("%d pages (%v)", len(pages), err)
+	}
+	named := 0
+	for _, page := range pages {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)`").FindAllStringSubmatch(string(b), -1) {
+			named++
+			if !have[name[1]] {
+				t.Errorf("%s names %s, which does not exist", page, name[1])
+			}
+		}
+	}
+	if named < 10 {
+		t.Errorf("only %d tests are named", named)
 	}
 }

@@ -198,3 +198,53 @@ func TestCompareFindsTheFirstDifference(t *testing.T) {
 		}
 	}
 }
+
+// FuzzChecks: any document gets nine checks and a digest, never a panic, and a
+// document that passes them all is printed back to the same bytes.
+func FuzzChecks(f *testing.F) {
+	src, err := os.ReadFile("../../specs/vectors/result/invariants.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	var file vectorFile
+	if err := json.Unmarshal(src, &file); err != nil {
+		f.Fatal(err)
+	}
+	for _, base := range file.Bases {
+		f.Add([]byte(base))
+	}
+	f.Add([]byte(`{"intent":[],"bundle":1,"decision":{"accepted":0},"execution":{}}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		doc, err := canon.Parse(raw, MaxBytes)
+		if err != nil {
+			return
+		}
+		failed := 0
+		checks := Checks(raw, doc, defaultPolicy())
+		for _, c := range checks {
+			if c.Status != Pass {
+				failed++
+			}
+		}
+		if len(checks) != 9 {
+			t.Fatalf("%d checks", len(checks))
+		}
+		obj, ok := doc.Value().(map[string]any)
+		if !ok {
+			if failed == 0 {
+				t.Fatal("a document that is no object passes")
+			}
+			return
+		}
+		if _, err := Digest(obj); err != nil {
+			t.Fatal(err)
+		}
+		if d, differs := Compare(obj, obj); differs {
+			t.Fatalf("differs from itself at %s", d.Pointer)
+		}
+		if again, _, err := canon.Artifact(obj); failed == 0 && (err != nil || !bytes.Equal(again, raw)) {
+			t.Fatalf("passes every check and is not canonical (%v)", err)
+		}
+	})
+}

@@ -23,6 +23,7 @@ func testProfile() kernel.Profile {
 		AllowedWriteRoots:   kernel.AllowList{Names: []string{"out", "dist", "build"}},
 		ExecutionModes:      []string{"plan-only", "execute-sandbox"},
 		ModelModes:          []string{"none"},
+		ModelAdapters:       []string{},
 		RiskTags:            []string{"destructive"},
 		Severity: map[string]kernel.Severity{
 			"INLINE_CODE": "deny", "CMD_WRAPPER": "deny", "SHELL_COMMAND": "deny", "PLACEHOLDER": "clarify",
@@ -82,7 +83,7 @@ func builtinLayer(t testing.TB) Layer {
 // patient are the default limits with time enough for a slow machine.
 func patient() Limits {
 	l := DefaultLimits()
-	l.Deadline, l.Grace = time.Minute, time.Minute
+	l.Compile, l.Deadline, l.Grace = time.Minute, time.Minute, time.Minute
 	return l
 }
 

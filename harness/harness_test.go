@@ -1,0 +1,167 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
+)
+
+// judgeFunc is a policy of the test's own.
+type judgeFunc func(policy.Input) (kernel.Verdict, error)
+
+func (f judgeFunc) Eval(_ context.Context, in policy.Input) (kernel.Verdict, error) { return f(in) }
+
+func deps(t *testing.T) Deps {
+	t.Helper()
+	set, err := specs.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Deps{
+		Now:   func() time.Time { return time.Unix(0, 0) },
+		Rand:  strings.NewReader("0123456789abcdef"),
+		Specs: set,
+	}
+}
+
+func gateWith(t *testing.T, d Deps, judge Judge) *Gate {
+	t.Helper()
+	gate, err := OpenGate(t.Context(), profiles.FS(), "default", d.Specs, policy.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate.Judge = judge
+	return gate
+}
+
+const simple = `{"goal":"g","constraints":["c"],"actions":[{"kind":"write","path":"out/a","content":""}]}`
+
+// TestNoVerdictIsNoResult: whatever goes wrong behind the policy, the run ends
+// in an error and never in a result.
+func TestNoVerdictIsNoResult(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		judge judgeFunc
+		code  result.Code
+	}{
+		{"panic", func(policy.Input) (kernel.Verdict, error) { panic("secret") }, result.CodeInternal},
+		{"nil map", func(policy.Input) (kernel.Verdict, error) {
+			var m map[string]int
+			m["x"] = 1
+			return kernel.Verdict{}, nil
+		}, result.CodeInternal},
+		{"plain error", func(policy.Input) (kernel.Verdict, error) { return kernel.Verdict{}, errors.New("x") }, result.CodeInternal},
+		{"evaluation", func(policy.Input) (kernel.Verdict, error) {
+			return kernel.Verdict{}, &policy.Error{Kind: policy.KindEval, Msg: "x"}
+		}, result.CodeInternal},
+		{"limit", func(policy.Input) (kernel.Verdict, error) {
+			return kernel.Verdict{}, &policy.Error{Kind: policy.KindLimit, Msg: "x"}
+		}, result.CodeInternal},
+		{"timeout", func(policy.Input) (kernel.Verdict, error) {
+			return kernel.Verdict{}, &policy.Error{Kind: policy.KindTimeout, Msg: "x"}
+		}, result.CodeInternal},
+		{"watchdog", func(policy.Input) (kernel.Verdict, error) {
+			return kernel.Verdict{}, &policy.Error{Kind: policy.KindWatchdog, Msg: "x"}
+		}, result.CodeInternal},
+		{"module", func(policy.Input) (kernel.Verdict, error) {
+			return kernel.Verdict{}, &policy.Error{Kind: policy.KindModule, Module: "m", Line: 3, Msg: "x"}
+		}, result.CodeProfile},
+		{"text that is not UTF-8", func(in policy.Input) (kernel.Verdict, error) {
+			return kernel.Verdict{Permits: []string{"write:/actions/0"}, Clarify: []kernel.Result{{ID: "Q", Path: "/goal", Text: "\xff"}}}, nil
+		}, result.CodeInternal},
+		{"a question without a text", func(in policy.Input) (kernel.Verdict, error) {
+			return kernel.Verdict{Permits: []string{"write:/actions/0"}, Clarify: []kernel.Result{{ID: "Q", Path: "/goal"}}}, nil
+		}, result.CodeInternal},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := deps(t)
+			rep, err := Run(t.Context(), d, gateWith(t, d, tc.judge), Request{Source: []byte(simple), Path: "i", Mode: ModePlanOnly, ModelMode: ModelNone})
+			var re *result.RunError
+			if !errors.As(err, &re) || re.Code != tc.code || rep.Bytes != nil {
+				t.Fatalf("%v, %q", err, rep.Bytes)
+			}
+			if line := string(re.Line()); strings.Contains(line, "secret") || strings.Contains(line, "assignment") || !strings.HasSuffix(line, "}\n") {
+				t.Errorf("line %q", line)
+			}
+		})
+	}
+}
+
+// TestEmptyVerdictRefuses: a policy that says nothing permits nothing.
+func TestEmptyVerdictRefuses(t *testing.T) {
+	d := deps(t)
+	gate := gateWith(t, d, judgeFunc(func(policy.Input) (kernel.Verdict, error) { return kernel.Verdict{}, nil }))
+	rep, err := Run(t.Context(), d, gate, Request{Source: []byte(simple), Path: "i", Mode: ModePlanOnly, ModelMode: ModelNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Result.KernelResultKind != kernel.OutcomeRefuse || rep.Result.ExitCode() != 1 || rep.Result.RefuseReason != "NOT_PERMITTED /actions/0: No rule permits this effect" {
+		t.Errorf("%+v", rep.Result)
+	}
+}
+
+// TestPolicySeesTheCanonicalIntent: the input has the values of the canonical
+// document, with every member there.
+func TestPolicySeesTheCanonicalIntent(t *testing.T) {
+	d := deps(t)
+	var seen policy.Input
+	gate := gateWith(t, d, judgeFunc(func(in policy.Input) (kernel.Verdict, error) { seen = in; return kernel.Verdict{}, nil }))
+	src := " {\"goal\" : \"\\u0067\",\n\"context\":{\"n\":1.50e1}}"
+	if _, err := Run(t.Context(), d, gate, Request{Source: []byte(src), Path: "i", Mode: ModePlanOnly, ModelMode: ModelNone}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := canon.Canonical(seen.Intent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"actions":[],"constraints":[],"context":{"n":15},"goal":"g","inputs":[],"outputs":[]}`; string(got) != want {
+		t.Errorf("intent %s", got)
+	}
+	if seen.IntentSHA256 != string(canon.Sum([]byte(src))) {
+		t.Errorf("hash %s", seen.IntentSHA256)
+	}
+}
+
+// TestResultThatBreaksAnInvariantIsNotPrinted shows it for RS6.
+func TestResultThatBreaksAnInvariantIsNotPrinted(t *testing.T) {
+	d := deps(t)
+	gate := gateWith(t, d, judgeFunc(func(policy.Input) (kernel.Verdict, error) { return kernel.Verdict{}, nil }))
+	rep, err := Run(t.Context(), d, gate, Request{Source: []byte(simple), Path: "/home/u/i", Mode: ModePlanOnly, ModelMode: ModelNone})
+	var re *result.RunError
+	if !errors.As(err, &re) || re.Code != result.CodeInternal || re.RuleID != "RS6" || rep.Bytes != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNoRandomnessNoRunID(t *testing.T) {
+	d := deps(t)
+	d.Rand = strings.NewReader("short")
+	gate := gateWith(t, d, judgeFunc(func(policy.Input) (kernel.Verdict, error) { return kernel.Verdict{}, nil }))
+	req := Request{Source: []byte(simple), Path: "i", Mode: ModePlanOnly, ModelMode: ModelNone}
+	if _, err := Run(t.Context(), d, gate, req); err == nil {
+		t.Error("a run id was made of nothing")
+	}
+	req.RunID = "given"
+	if rep, err := Run(t.Context(), d, gate, req); err != nil || rep.Result.RunID != "given" {
+		t.Errorf("%v %v", rep.Result.RunID, err)
+	}
+}
+
+func TestUnknownProfile(t *testing.T) {
+	for _, name := range []string{"", "Strict", "../strict", "builtin", "stirct"} {
+		_, err := OpenGate(t.Context(), profiles.FS(), name, deps(t).Specs, policy.DefaultLimits())
+		var re *result.RunError
+		if !errors.As(err, &re) || re.Code != result.CodeProfile {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

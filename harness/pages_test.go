@@ -1,0 +1,199 @@
+package harness
+
+import (
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
+)
+
+var updatePages = flag.Bool("update-pages", false, "write the generated pages")
+
+// TestRulesPage: specs/rules.md prints the records of the built-in policy, and
+// how each built-in profile weighs them.
+func TestRulesPage(t *testing.T) {
+	set, err := specs.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []kernel.Profile
+	for _, name := range Profiles() {
+		p, err := policy.LoadProfile(profiles.FS(), name, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	gate, err := OpenGate(t.Context(), profiles.FS(), "strict", set, policy.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("# Rules of the built-in policy\n\nGenerated from the METADATA of `profiles/builtin/` (`go test ./harness -run RulesPage -update-pages`).\n" +
+		"A rule that has no severity in a profile always denies. `NOT_PERMITTED` is the kernel's own: an effect that no rule permits.\n")
+	for _, r := range gate.Judge.(*policy.Engine).Rules() {
+		fmt.Fprintf(&b, "\n## %s\n\n%s. %s.\n\n", r.ID, r.Title, r.Description)
+		for _, p := range all {
+			if s, ok := p.Severity[r.ID]; ok {
+				fmt.Fprintf(&b, "- %s: %s\n", p.Name, s)
+			}
+		}
+		if _, chosen := all[0].Severity[r.ID]; !chosen {
+			b.WriteString("- every profile: deny\n")
+		}
+		if r.Fix != "" {
+			fmt.Fprintf(&b, "- fix: %s\n", r.Fix)
+		}
+		fmt.Fprintf(&b, "- module: `%s`\n", r.Module)
+	}
+	checkPage(t, "../specs/rules.md", b.String())
+}
+
+// TestOneIntentPage: docs/one-intent.md follows examples/notes.json from its
+// bytes to its digest. Every hash on the page is recomputed here from the bytes
+// that the page shows, with nothing but SHA-256, and held against what a run
+// gives.
+func TestOneIntentPage(t *testing.T) {
+	raw, err := os.ReadFile("../examples/notes.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := canon.Parse(raw, canon.MaxIntentBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	intent, err := kernel.ParseIntent(doc.Value())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep := runNotes(t, raw)
+	bundle := rep.Decision.Bundle
+	idless := *bundle
+	idless.ID = ""
+	out := bundle.Outputs[0]
+	var b strings.Builder
+	b.WriteString(pageHead)
+	step := func(title, text string, v any, shown string) {
+		content, _, err := canon.Artifact(v)
+		if raw, ok := v.([]byte); ok {
+			content, err = raw, nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := fmt.Sprintf("%x", sha256.Sum256(content))
+		if shown == "" || !strings.HasPrefix(sum, shown) {
+			t.Errorf("%s: the bytes hash to %s, and the run gave %s", title, sum, shown)
+		}
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n```json\n%s```\n\nSHA-256 `%s`\n\n", title, text, content, sum)
+	}
+	step("The file", "These bytes are what `intent.sha256` covers; the last one is a line feed.", raw, rep.Result.Intent.SHA256.Hex())
+	step("The normalised intent", "Always six members, in canonical form, and a line feed. This is `source_intent_hash`.", intent.Normalised(), bundle.SourceIntentHash)
+	step("The node", fmt.Sprintf("The first 16 digits make the id `%s`.", bundle.RootNode.ID),
+		map[string]any{"constraints": intent.Constraints, "goal": intent.Goal, "parent_id": nil}, strings.TrimPrefix(bundle.RootNode.ID, "node_"))
+	step("The output", fmt.Sprintf("One write gives one output. The first 16 digits make the id `%s`.", out.ID),
+		map[string]any{"content": out.Content, "path": out.Path, "type": out.Type}, strings.TrimPrefix(out.ID, "out_"))
+	step("The bundle without its id", fmt.Sprintf("The first 16 digits make the id `%s`.", bundle.ID), &idless, strings.TrimPrefix(bundle.ID, "bundle_"))
+	step("The bundle", "What `--bundle FILE` writes, byte for byte. This is `bundle.sha256`.", rep.Decision.BundleBytes, rep.Result.Bundle.SHA256.Hex())
+	res, err := canon.Parse(rep.Bytes, result.MaxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := res.Value().(map[string]any)
+	digest, err := result.Digest(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step("The canonical subset", "The RunResult without `run_id`, `started_at`, `completed_at` and `intent.path`. This is what `fiador digest` prints.",
+		result.Subset(obj), digest.Hex())
+	b.WriteString("## The RunResult\n\nWhat a run printed at one moment. Only the four members above differ from run to run.\n\n```json\n" + string(rep.Bytes) + "```\n")
+	checkPage(t, "../docs/one-intent.md", b.String())
+}
+
+const pageHead = "# One intent, byte for byte\n\nThis page follows `examples/notes.json` under the profile default to its RunResult and its hashes.\n" +
+	"A test writes it and recomputes every hash from the bytes shown (`go test ./harness -run OneIntentPage -update-pages`).\n" +
+	"Each block is one line and its line feed, except the first, which is the file as it is. To check one by hand, put the block into a file and run `sha256sum`.\n\n"
+
+func runNotes(t *testing.T, raw []byte) Report {
+	t.Helper()
+	set, err := specs.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, err := OpenGate(t.Context(), profiles.FS(), "default", set, policy.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	moment := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
+	rep, err := Run(t.Context(), Deps{Now: func() time.Time { return moment }, Rand: strings.NewReader("\x01\x23\x45\x67\x89\xab\xcd\xef"), Specs: set}, gate,
+		Request{Source: raw, Path: "examples/notes.json", Mode: ModePlanOnly, ModelMode: ModelNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep
+}
+
+func checkPage(t *testing.T, page, want string) {
+	t.Helper()
+	if *updatePages {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(page)
+	if err != nil || string(got) != want {
+		t.Errorf("%s is stale (%v): run go test ./harness -run Page -update-pages", page, err)
+	}
+}
+
+// TestReadmeShowsTheTruth: the document in the README is what the run of its
+// example gives.
+func TestReadmeShowsTheTruth(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile("../examples/release.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep := runNotes(t, raw)
+	res, err := canon.Parse(rep.Bytes, result.MaxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := res.Value().(map[string]any)
+	for _, name := range []string{"run_id", "started_at", "completed_at", "policy_provenance"} {
+		delete(want, name)
+	}
+	want["intent"].(map[string]any)["path"] = "examples/release.json"
+	var blocks []string
+	for i, part := range strings.Split(string(readme), "```") {
+		if body, ok := strings.CutPrefix(part, "json\n"); ok && i%2 == 1 {
+			blocks = append(blocks, body)
+		}
+	}
+	if len(blocks) != 2 {
+		t.Fatalf("the README has %d JSON blocks, not an intent and a result", len(blocks))
+	}
+	if blocks[0] != string(raw) {
+		t.Error("the README's intent is not examples/release.json")
+	}
+	shown, err := canon.Parse([]byte(blocks[1]), result.MaxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, differs := result.Compare(want, shown.Value()); differs {
+		t.Errorf("the README's result differs at %s: %v is now %v", d.Pointer, d.B, d.A)
+	}
+}

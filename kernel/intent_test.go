@@ -1,0 +1,147 @@
+package kernel
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+func TestParseIntentSaysWhere(t *testing.T) {
+	action := func(members string) string { return `{"goal":"g","actions":[{` + members + `}]}` }
+	for _, tc := range []struct{ src, pointer, msg string }{
+		{`[]`, "", "an intent is a JSON object"},
+		{`{}`, "", `"goal" is missing`},
+		{`{"goal":1}`, "/goal", "goal is a string"},
+		{`{"goal":""}`, "/goal", "the goal is blank"},
+		{`{"goal":"\u00a0\u2028\u200d\u3164"}`, "/goal", "the goal is blank"},
+		{`{"goal":"g","gaol":"x"}`, "/gaol", `unknown member "gaol"`},
+		{`{"goal":"g","constraints":"c"}`, "/constraints", "constraints is a list of strings"},
+		{`{"goal":"g","constraints":["c",1]}`, "/constraints/1", "not a string"},
+		{`{"goal":"g","context":[]}`, "/context", "context is a JSON object"},
+		{`{"goal":"g","actions":{}}`, "/actions", "actions is a list"},
+		{`{"goal":"g","actions":[7]}`, "/actions/0", "an action is a JSON object"},
+		{`{"goal":"g","outputs":["a\u0000b"]}`, "/outputs/0", "a NUL character cannot stand here"},
+		{action(`"kind":"delete"`), "/actions/0/kind", "kind is write, run or call"},
+		{action(`"kind":"write","path":"a"`), "/actions/0", `a write has either "content" or "content_base64"`},
+		{action(`"kind":"write","path":"a","content":"","content_base64":""`), "/actions/0", `a write has either "content" or "content_base64"`},
+		{action(`"kind":"write","path":"a","content_base64":"aGk"`), "/actions/0/content_base64", "not standard base64 with padding (RFC 4648, section 4)"},
+		{action(`"kind":"write","path":"a","content_base64":"aGl="`), "/actions/0/content_base64", "not standard base64 with padding (RFC 4648, section 4)"},
+		{action(`"kind":"write","path":"a","content_base64":"aG\nk="`), "/actions/0/content_base64", "not standard base64 with padding (RFC 4648, section 4)"},
+		{action(`"kind":"write","path":"a","content":"","argv":[]`), "/actions/0/argv", `unknown member "argv"`},
+		{action(`"kind":"run"`), "/actions/0", `"argv" is missing`},
+		{action(`"kind":"run","argv":[]`), "/actions/0/argv", "argv names no command"},
+		{action(`"kind":"run","argv":["a\u0000"]`), "/actions/0/argv/0", "a NUL character cannot stand here"},
+		{action(`"kind":"run","argv":["a"],"timeout_ms":1.5`), "/actions/0/timeout_ms", "not a whole number from 1 to 600000"},
+		{action(`"kind":"run","argv":["a"],"timeout_ms":600001`), "/actions/0/timeout_ms", "not a whole number from 1 to 600000"},
+		{action(`"kind":"run","argv":["a"],"env":{"A B":"x"}`), "/actions/0/env/A B", "an environment name is letters, digits and _ and starts with no digit"},
+		{action(`"kind":"run","argv":["a"],"env":{"A":"x\u0000"}`), "/actions/0/env/A", "a NUL character cannot stand here"},
+		{action(`"kind":"run","argv":["a"],"cwd":"x\u0000"`), "/actions/0/cwd", "a NUL character cannot stand here"},
+		{action(`"kind":"call","tool_id":"t"`), "/actions/0", `"params" is missing`},
+		{action(`"kind":"call","tool_id":"","params":{}`), "/actions/0/tool_id", "tool_id is empty"},
+		{action(`"kind":"call","tool_id":"t","params":{},"risk_level":"extreme"`), "/actions/0/risk_level", "risk_level is high, medium, low or unknown"},
+	} {
+		doc, err := canon.Parse([]byte(tc.src), canon.MaxIntentBytes)
+		if err != nil {
+			t.Fatalf("%s: %v", tc.src, err)
+		}
+		_, err = ParseIntent(doc.Value())
+		var ie *IntentError
+		if !errors.As(err, &ie) || ie.Pointer != tc.pointer || ie.Msg != tc.msg {
+			t.Errorf("%s: got %v, want %s: %s", tc.src, err, tc.pointer, tc.msg)
+		}
+	}
+}
+
+func TestEffects(t *testing.T) {
+	in := parse(t, `{"goal":"g","inputs":["./src//a"],"outputs":["out/b"],"actions":[
+		{"kind":"run","argv":["node","x"],"env":{"B":"","A":""}},{"kind":"write","path":"out/./c","content":""},{"kind":"call","tool_id":"t","params":{}}]}`)
+	var got []string
+	for _, e := range in.Effects() {
+		got = append(got, e.ID+" "+e.Path+e.Command+e.ToolID+" "+strings.Join(e.Env, ","))
+	}
+	want := "read:/inputs/0 src/a |run:/actions/0 node A,B|write:/actions/1 out/c |call:/actions/2 t |write:/outputs/0 out/b "
+	if strings.Join(got, "|") != want {
+		t.Errorf("effects %q", strings.Join(got, "|"))
+	}
+}
+
+func TestStructureFindings(t *testing.T) {
+	w := func(path string) string { return `{"kind":"write","path":"` + path + `","content":""}` }
+	for _, tc := range []struct{ name, members, want string }{
+		{"none", `"actions":[` + w("out/a") + `,` + w("out/b") + `],"outputs":["out/a"]`, ""},
+		{"the same path twice", `"actions":[` + w("out/a") + `,` + w("./out//a") + `]`, "write_twice /actions/1/path out/a /actions/0/path"},
+		{"a file where a folder is needed", `"actions":[` + w("out/a/b") + `,` + w("out/a") + `]`, "write_twice /actions/0/path out/a /actions/1/path"},
+		{"outputs nobody produces", `"actions":[` + w("out/a") + `],"outputs":["out/a","out/b","out/c"]`, "output_unproduced /outputs/1 out/b 1"},
+		{"a run may produce them", `"actions":[{"kind":"run","argv":["a"]}],"outputs":["out/b"]`, ""},
+		{"an input that is written", `"actions":[` + w("src/a") + `],"inputs":["src/./a"]`, "input_written /actions/0/path src/a /inputs/0"},
+	} {
+		in := parse(t, `{"goal":"g","constraints":["c"],`+tc.members+`}`)
+		var got []string
+		for _, f := range in.structureFindings() {
+			got = append(got, strings.TrimSpace(f.Code+" "+f.Path+" "+f.Value+" "+f.Other))
+		}
+		if strings.Join(got, "|") != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, strings.Join(got, "|"), tc.want)
+		}
+	}
+}
+
+// FuzzParseIntent: any document is an intent or an *IntentError, and what is an
+// intent has a normalised form that is an intent with the same normalised form.
+func FuzzParseIntent(f *testing.F) {
+	for _, seed := range []string{
+		`{"goal":"g"}`,
+		twoSteps,
+		`{"goal":" \ufeffg\r\n","constraints":["b","a","a",""],"context":{"x":[1]},"inputs":["a"],"outputs":["./b"]}`,
+		`{"goal":"g","actions":[{"kind":"write","path":"a/../b","content_base64":"aGk=","executable":true},{"kind":"call","tool_id":"t","params":{"a":1}}]}`,
+		`{"goal":"TBD","actions":[{"kind":"run","argv":["sh","-c","x"],"env":{"A":"b"},"cwd":"/","stdin":"","timeout_ms":1,"risk_level":"high","risk_tags":["x"]}]}`,
+		`{"goal":1}`, `[]`, `{"goal":"\u200b"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		doc, err := canon.Parse(src, canon.MaxIntentBytes)
+		if err != nil {
+			return
+		}
+		in, err := ParseIntent(doc.Value())
+		if err != nil {
+			var ie *IntentError
+			if !errors.As(err, &ie) {
+				t.Fatalf("%T", err)
+			}
+			return
+		}
+		first, _, err := canon.Artifact(in.Normalised())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := canon.Parse(first, 4*canon.MaxIntentBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in2, err := ParseIntent(again.Value())
+		if err != nil {
+			t.Fatalf("the normalised form of %s is no intent: %v", src, err)
+		}
+		second, _, err := canon.Artifact(in2.Normalised())
+		if err != nil || !bytes.Equal(first, second) {
+			t.Fatalf("normalising twice differs (%v)\n%s\n%s", err, first, second)
+		}
+		effects := in.Effects()
+		var v Verdict
+		for _, e := range effects {
+			v.Permits = append(v.Permits, e.ID)
+		}
+		d, err := Decide(in, effects, in.Findings(), v)
+		if err != nil || d.Outcome != OutcomeBundle {
+			t.Fatalf("%s %v", d.Outcome, err)
+		}
+		if d, err := Decide(in, effects, in.Findings(), Verdict{}); err != nil || len(effects) > 0 && d.Outcome != OutcomeRefuse {
+			t.Fatalf("without permits: %s %v", d.Outcome, err)
+		}
+	})
+}
