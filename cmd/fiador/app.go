@@ -33,6 +33,7 @@ type system struct {
 	stdout io.Writer
 	stderr io.Writer
 	tty    bool // stderr is a terminal
+	outTTY bool // stdout is a terminal
 	env    func(string) string
 	now    func() time.Time
 	rand   io.Reader
@@ -41,7 +42,8 @@ type system struct {
 // app is one invocation: its system, and what commands share.
 type app struct {
 	system
-	term   terminal
+	term   terminal // stderr
+	page   terminal // stdout, for answers that are words
 	color  string
 	specs  *specs.Set
 	status int // exit status of a command that ended without an error
@@ -63,7 +65,7 @@ func run(ctx context.Context, args []string, sys system) (status int) {
 	debug.SetMemoryLimit(512 << 20)
 	out := &sink{w: sys.stdout}
 	sys.stdout = out
-	a := &app{system: sys}
+	a := &app{system: sys, term: terminal{w: sys.stderr}, page: terminal{w: sys.stdout}}
 	defer func() {
 		if p := recover(); p != nil {
 			status = a.report(harness.Panicked())
@@ -152,11 +154,13 @@ func (a *app) prepare() error {
 	if color == "auto" && a.env("FIADOR_COLOR") != "" {
 		color = a.env("FIADOR_COLOR")
 	}
-	on, err := colored(color, a.tty, a.env)
-	if err != nil {
+	var err error
+	if a.term.color, err = colored(color, a.tty, a.env); err != nil {
 		return err
 	}
-	a.term = terminal{w: a.stderr, color: on}
+	if a.page.color, err = colored(color, a.outTTY, a.env); err != nil {
+		return err
+	}
 	a.specs, err = specs.New()
 	return err
 }
@@ -171,9 +175,8 @@ func (a *app) gate(ctx context.Context, name string) (*harness.Gate, error) {
 func (a *app) report(err error) int {
 	var ue *usageError
 	if errors.As(err, &ue) {
-		t := terminal{w: a.stderr, color: a.term.color}
-		t.message(ue.msg)
-		t.hint(ue.hint)
+		a.term.message(ue.msg)
+		a.term.hint(ue.hint)
 		return exitError
 	}
 	var re *result.RunError

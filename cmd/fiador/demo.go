@@ -78,7 +78,7 @@ func (a *app) demo(ctx context.Context) error {
 		return err
 	}
 	var out bytes.Buffer
-	t := terminal{w: &out, color: a.term.color}
+	t := terminal{w: &out, color: a.page.color}
 	for _, d := range demoIntents() {
 		path := filepath.Join(dir, d.file)
 		if err := writeFile(path, []byte(d.text)); err != nil {

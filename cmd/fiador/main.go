@@ -23,6 +23,7 @@ func main() {
 		stdout: os.Stdout,
 		stderr: os.Stderr,
 		tty:    term.IsTerminal(int(os.Stderr.Fd())),
+		outTTY: term.IsTerminal(int(os.Stdout.Fd())),
 		env:    os.Getenv,
 		now:    time.Now,
 		rand:   rand.Reader,

@@ -90,11 +90,12 @@ func (a *app) verify(ctx context.Context, out *bytes.Buffer, name string) (int, 
 		return slices.Index([]result.Status{result.Fail, result.NotChecked, result.Pass}, c.Status)
 	}
 	slices.SortStableFunc(checks, func(x, y result.Check) int { return rank(x) - rank(y) })
-	t := terminal{w: out}
+	t := terminal{w: out, color: a.page.color}
 	counts := map[result.Status]int{}
 	for _, c := range checks {
 		counts[c.Status]++
-		fmt.Fprintf(out, "%-11s  %-6s  %s", c.Status, c.ID, c.Title)
+		style := map[result.Status]string{result.Fail: red, result.NotChecked: yellow, result.Pass: green}[c.Status]
+		fmt.Fprintf(out, "%s  %-6s  %s", t.paint(style, fmt.Sprintf("%-11s", c.Status)), c.ID, c.Title)
 		if c.Fault != "" {
 			fmt.Fprintf(out, ": %s", plain(c.Fault))
 		}
