@@ -40,7 +40,8 @@ func TestRulesPage(t *testing.T) {
 	}
 	var b strings.Builder
 	b.WriteString("# Rules of the built-in policy\n\nGenerated from the METADATA of `profiles/builtin/` (`go test ./harness -run RulesPage -update-pages`).\n" +
-		"A rule that has no severity in a profile always denies. `NOT_PERMITTED` is the kernel's own: an effect that no rule permits.\n")
+		"A rule that has no severity in a profile always denies. `NOT_PERMITTED` is the kernel's own: an effect that no rule permits.\n" +
+		"The texts of questions enter bundles and results: they are those of the Rego files, which are normative. A question's priority is 60 where none is given.\n")
 	for _, r := range gate.Judge.(*policy.Engine).Rules() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s. %s.\n\n", r.ID, r.Title, r.Description)
 		for _, p := range all {
@@ -53,6 +54,9 @@ func TestRulesPage(t *testing.T) {
 		}
 		if r.Fix != "" {
 			fmt.Fprintf(&b, "- fix: %s\n", r.Fix)
+		}
+		if r.Priority != policy.DefaultPriority {
+			fmt.Fprintf(&b, "- priority of its question: %d\n", r.Priority)
 		}
 		fmt.Fprintf(&b, "- module: `%s`\n", r.Module)
 	}

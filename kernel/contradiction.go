@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -191,7 +192,7 @@ type statement struct {
 }
 
 // contradiction says whether two constraints contradict each other, and how:
-// "stateless / stateful", "public / not public", "must / must not: use tabs".
+// "stateless / stateful", "public / not public", "must / must not: tabs".
 // The text does not depend on the order.
 func contradiction(a, b string) (string, bool) {
 	for _, c := range contradictions([]string{a, b}) {
@@ -200,8 +201,12 @@ func contradiction(a, b string) (string, bool) {
 	return "", false
 }
 
+// maxClashes is how many pairs are listed one by one.
+const maxClashes = 1000
+
 // contradictions are the pairs of constraints that contradict each other, by
-// first and second index, each pair once.
+// first and second index. Where there are more than maxClashes, they are for each
+// constraint the pair with the first later one only.
 func contradictions(list []string) []clash {
 	said := map[topic][]statement{}
 	for i, c := range list {
@@ -212,19 +217,13 @@ func contradictions(list []string) []clash {
 			})
 		}
 	}
-	type ranked struct {
-		clash
-		rank int
-	}
-	var found []ranked
-	pairs := func(opp int, as, bs []statement) {
+	found := newPairs()
+	each := func(opp int, as, bs []statement) {
 		for _, a := range as {
 			for _, b := range bs {
-				if !clashes(a, b) || list[a.constraint] == list[b.constraint] {
-					continue
+				if clashes(a, b) && list[a.constraint] != list[b.constraint] {
+					found.add(opp, a, b)
 				}
-				i, j := min(a.constraint, b.constraint), max(a.constraint, b.constraint)
-				found = append(found, ranked{clash{i, j, clashText(opp, a, b)}, opp})
 			}
 		}
 	}
@@ -236,7 +235,7 @@ func contradictions(list []string) []clash {
 		for a := range groups {
 			for b := a + 1; b < len(groups); b++ {
 				if len(groups[a]) > 0 && len(groups[b]) > 0 && clashes(groups[a][0], groups[b][0]) {
-					pairs(t.opposite, groups[a], groups[b])
+					each(t.opposite, groups[a], groups[b])
 				}
 			}
 		}
@@ -244,21 +243,66 @@ func contradictions(list []string) []clash {
 			continue
 		}
 		for w := range strings.FieldsSeq(string(wholes)) {
-			pairs(t.opposite, all, said[topic{t.opposite, stem(w)}])
+			each(t.opposite, all, said[topic{t.opposite, stem(w)}])
 		}
 	}
-	// The list of terms comes before plain statements, whose rank is negative.
-	slices.SortFunc(found, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.i, b.i), cmp.Compare(a.j, b.j), cmp.Compare(uint(a.rank), uint(b.rank)), cmp.Compare(a.clash.clash, b.clash.clash))
-	})
-	var pairsFound []clash
-	for _, f := range found {
-		if n := len(pairsFound); n > 0 && pairsFound[n-1].i == f.i && pairsFound[n-1].j == f.j {
-			continue
-		}
-		pairsFound = append(pairsFound, f.clash)
+	return found.list()
+}
+
+// pairs collects clashes, each pair of constraints once. Of several clashes of a
+// pair it keeps the one whose opposite comes first in the list of terms; plain
+// statements, whose index is negative, come last.
+type pairs struct {
+	all   map[[2]int]rankedClash // nil when there are too many
+	first map[int]rankedClash    // for each constraint, with the first later one
+}
+
+type rankedClash struct {
+	clash
+	rank uint
+}
+
+func newPairs() *pairs {
+	return &pairs{all: map[[2]int]rankedClash{}, first: map[int]rankedClash{}}
+}
+
+func (p *pairs) add(opp int, a, b statement) {
+	c := rankedClash{clash{i: min(a.constraint, b.constraint), j: max(a.constraint, b.constraint)}, uint(opp)}
+	old, known := p.first[c.i]
+	if p.all == nil && known && c.j > old.j {
+		return
 	}
-	return pairsFound
+	c.clash.clash = clashText(opp, a, b)
+	if !known || c.before(old) {
+		p.first[c.i] = c
+	}
+	if p.all == nil {
+		return
+	}
+	key := [2]int{c.i, c.j}
+	if old, known := p.all[key]; !known || c.before(old) {
+		p.all[key] = c
+	}
+	if len(p.all) > maxClashes {
+		p.all = nil
+	}
+}
+
+func (c rankedClash) before(d rankedClash) bool {
+	return cmp.Or(cmp.Compare(c.j, d.j), cmp.Compare(c.rank, d.rank), cmp.Compare(c.clash.clash, d.clash.clash)) < 0
+}
+
+func (p *pairs) list() []clash {
+	list := slices.Collect(maps.Values(p.all))
+	if p.all == nil {
+		list = slices.Collect(maps.Values(p.first))
+	}
+	slices.SortFunc(list, func(c, d rankedClash) int { return cmp.Or(cmp.Compare(c.i, d.i), cmp.Compare(c.j, d.j)) })
+	var found []clash
+	for _, c := range list {
+		found = append(found, c.clash)
+	}
+	return found
 }
 
 func (s statement) group() int {

@@ -84,3 +84,27 @@ func TestContradictionsScale(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 }
+
+// TestManyContradictions: pairs are listed one by one up to a limit, and beyond
+// it for each constraint once, so that no intent drowns the policy in findings.
+func TestManyContradictions(t *testing.T) {
+	list := func(n int) []string {
+		var out []string
+		for i := range n {
+			out = append(out, "stateless"+strings.Repeat(" ", i), "stateful"+strings.Repeat(" ", i))
+		}
+		return out
+	}
+	if got := len(contradictions(list(30))); got != 30*30 {
+		t.Errorf("%d pairs, want %d", got, 30*30)
+	}
+	many := contradictions(list(500))
+	if len(many) != 999 {
+		t.Fatalf("%d pairs, want one for each constraint but the last", len(many))
+	}
+	for i, c := range many {
+		if c.i != i || c.j != i+1 {
+			t.Fatalf("pair %d is %d, %d", i, c.i, c.j)
+		}
+	}
+}

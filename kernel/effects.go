@@ -120,6 +120,9 @@ func (a Action) findings(at string) []Finding {
 func pathFindings(path string, kind EffectKind, pointer, member string) []Finding {
 	var list []Finding
 	for _, f := range pathFaults(path) {
+		if f.code == FindPathReserved && kind != EffectWrite {
+			continue // only a write can take the place of a bundle's own output
+		}
 		list = append(list, Finding{
 			Code: f.code, Path: pointer + member,
 			Effect: effectID(kind, pointer), Value: canon.Cut(f.value),
@@ -143,12 +146,18 @@ func (in Intent) structureFindings() []Finding {
 		}
 	}
 	list := writeConflicts(writers)
-	first := make(map[string]string, len(writers))
+	first := make(map[string]string, len(writers)+len(in.Outputs))
 	for _, w := range slices.Backward(writers) {
 		first[w.path] = w.pointer
 	}
 	if f, ok := in.unproduced(first); ok && !runs {
 		list = append(list, f)
+	}
+	// A declared output is a write too, by an action that runs something.
+	for i, p := range in.Outputs {
+		if _, written := first[CleanPath(p)]; !written {
+			first[CleanPath(p)] = "/outputs/" + strconv.Itoa(i)
+		}
 	}
 	for i, p := range in.Inputs {
 		if w, ok := first[CleanPath(p)]; ok {

@@ -92,10 +92,11 @@ func (e *IntentError) Error() string {
 }
 
 // ParseIntent reads an intent from a decoded canonical document
-// (canon.Document.Value). It accepts exactly what specs/intent.schema.json
-// accepts, less what no schema can say: a goal that only looks filled, content
-// that is not base64, a NUL where the operating system would cut a string. The
-// error is always an *IntentError.
+// (canon.Document.Value). It is total: whatever the document, it returns an
+// intent or an *IntentError. It refuses what no schema can say (a goal that only
+// looks filled, content that is not base64, a NUL where the operating system
+// would cut a string) and what it would misread; the form of ids is for
+// specs/intent.schema.json to check, which the pipeline does first.
 func ParseIntent(doc any) (Intent, error) {
 	r := &reader{}
 	in := r.intent(doc)

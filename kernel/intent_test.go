@@ -77,6 +77,7 @@ func TestStructureFindings(t *testing.T) {
 		{"outputs nobody produces", `"actions":[` + w("out/a") + `],"outputs":["out/a","out/b","out/c"]`, "output_unproduced /outputs/1 out/b 1"},
 		{"a run may produce them", `"actions":[{"kind":"run","argv":["a"]}],"outputs":["out/b"]`, ""},
 		{"an input that is written", `"actions":[` + w("src/a") + `],"inputs":["src/./a"]`, "input_written /actions/0/path src/a /inputs/0"},
+		{"an input that is also an output", `"actions":[{"kind":"run","argv":["a"]}],"inputs":["src/a"],"outputs":["./src/a"]`, "input_written /outputs/0 src/a /inputs/0"},
 	} {
 		in := parse(t, `{"goal":"g","constraints":["c"],`+tc.members+`}`)
 		var got []string

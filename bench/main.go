@@ -1,0 +1,196 @@
+// Command bench times Fiador beside opa and conftest, and writes RESULTS.md.
+//
+// It builds the three tools, writes one decision into a temporary folder in the
+// form that each of them reads (the same Rego, the same profile, the same policy
+// input), makes sure that all three decide alike, and then times whole processes
+// in turn. What happens inside one process is timed with Go benchmarks. It runs
+// on Linux, from anywhere in the module.
+package main
+
+import (
+	"bytes"
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// The pinned tools that Fiador is held against.
+const (
+	opaPath      = "github.com/open-policy-agent/opa"
+	opaVersion   = "v1.22.0"
+	conftestPath = "github.com/open-policy-agent/conftest"
+	conftestVer  = "v0.71.1"
+)
+
+type options struct {
+	rounds int
+	warmUp int
+	time   string // of one Go benchmark
+	out    string // empty: bench/RESULTS.md of the module
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, log io.Writer) error {
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.IntVar(&o.rounds, "n", 41, "timed rounds of whole processes")
+	flags.IntVar(&o.warmUp, "warmup", 5, "rounds before those, not counted")
+	flags.StringVar(&o.time, "benchtime", "300ms", "length of one Go benchmark, each run five times")
+	flags.StringVar(&o.out, "o", "", "file to write (default: RESULTS.md beside the benchmark)")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if o.rounds < 1 || o.warmUp < 0 {
+		return fmt.Errorf("%d rounds after %d cannot be timed", o.rounds, o.warmUp)
+	}
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("peak memory is read as Linux gives it; %s is not supported", runtime.GOOS)
+	}
+	testing.Init()
+	if err := flag.Set("test.benchtime", o.time); err != nil {
+		return fmt.Errorf("benchtime %q cannot be used", o.time)
+	}
+	return measure(ctx, o, log)
+}
+
+// measure does everything: tools, agreement, processes, benchmarks, report.
+func measure(ctx context.Context, o options, log io.Writer) error {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "fiador-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	fmt.Fprintln(log, "building the tools")
+	t, err := buildTools(ctx, root, dir)
+	if err != nil {
+		return err
+	}
+	s, err := newScene(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(log, "checking that all three decide alike")
+	if err := s.agree(ctx, t); err != nil {
+		return err
+	}
+	r := report{rounds: o.rounds, machine: thisMachine(), tools: t}
+	fmt.Fprintln(log, "timing whole processes")
+	if err := r.processes(ctx, t, s, o); err != nil {
+		return err
+	}
+	fmt.Fprintln(log, "timing inside one process")
+	if err := r.inside(s); err != nil {
+		return err
+	}
+	if o.out == "" {
+		o.out = filepath.Join(root, "bench", "RESULTS.md")
+	}
+	return os.WriteFile(o.out, r.markdown(), 0o644)
+}
+
+// tools are the programs that are run, by their paths.
+type tools struct {
+	fiador, opa, conftest string
+	empty, launch         string
+	conftestOPA           string // version of OPA inside conftest
+}
+
+func moduleRoot(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	file := string(bytes.TrimSpace(out))
+	if err != nil || filepath.Base(file) != "go.mod" {
+		return "", errors.New("run the benchmark inside the module")
+	}
+	return filepath.Dir(file), nil
+}
+
+// buildTools builds Fiador and the two small programs into dir, and the pinned
+// tools into bench/bin unless they are there already.
+func buildTools(ctx context.Context, root, dir string) (tools, error) {
+	bin := filepath.Join(root, "bench", "bin")
+	t := tools{opa: filepath.Join(bin, "opa"), conftest: filepath.Join(bin, "conftest")}
+	for _, b := range []struct {
+		path *string
+		name string
+		pkg  string
+	}{
+		{&t.fiador, "fiador", "./cmd/fiador"},
+		{&t.empty, "empty", "./bench/testdata/empty"},
+		{&t.launch, "launch", "./bench/testdata/launch"},
+	} {
+		*b.path = filepath.Join(dir, b.name)
+		if err := goTool(ctx, root, "", "build", "-trimpath", "-o", *b.path, b.pkg); err != nil {
+			return t, err
+		}
+	}
+	if err := install(ctx, root, t.opa, opaPath, opaVersion); err != nil {
+		return t, err
+	}
+	if err := install(ctx, root, t.conftest, conftestPath, conftestVer); err != nil {
+		return t, err
+	}
+	info, err := buildinfo.ReadFile(t.conftest)
+	if err != nil {
+		return t, err
+	}
+	for _, dep := range info.Deps {
+		if dep.Path == opaPath {
+			t.conftestOPA = dep.Version
+		}
+	}
+	return t, nil
+}
+
+// install builds a tool from the module proxy with the Go release that builds
+// Fiador, outside the module's own requirements.
+func install(ctx context.Context, root, file, module, version string) error {
+	info, err := buildinfo.ReadFile(file)
+	if err == nil && info.Main.Path == module && info.Main.Version == version && info.GoVersion == runtime.Version() && static(info) {
+		return nil
+	}
+	return goTool(ctx, root, filepath.Dir(file), "install", "-trimpath", module+"@"+version)
+}
+
+// static says whether a program was built without cgo, as Fiador is.
+func static(info *buildinfo.BuildInfo) bool {
+	for _, s := range info.Settings {
+		if s.Key == "CGO_ENABLED" {
+			return s.Value == "0"
+		}
+	}
+	return false
+}
+
+func goTool(ctx context.Context, root, gobin string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if gobin != "" {
+		cmd.Env = append(cmd.Env, "GOBIN="+gobin)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", args[0], err, out)
+	}
+	return nil
+}
