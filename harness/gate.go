@@ -18,7 +18,12 @@ func Profiles() []string { return []string{"strict", "default", "dev"} }
 
 // OpenGate resolves a built-in profile from fsys (profiles.FS) and compiles the
 // policy that decides under it. The error is always a *result.RunError.
-func OpenGate(ctx context.Context, fsys fs.FS, name string, set *specs.Set, limits policy.Limits) (*Gate, error) {
+func OpenGate(ctx context.Context, fsys fs.FS, name string, set *specs.Set, limits policy.Limits) (gate *Gate, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			gate, err = nil, Panicked()
+		}
+	}()
 	if !slices.Contains(Profiles(), name) {
 		return nil, unknownProfile(name)
 	}

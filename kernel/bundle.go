@@ -120,7 +120,7 @@ func newBundle(in Intent, findings []Finding, questions []Question) (*Bundle, er
 		UnresolvedCount:    len(questions),
 		AvgTerminalEntropy: node.Entropy.EntropyScore, AvgTerminalDensity: node.Density.DensityScore,
 	}
-	b.ID, err = canon.ID("bundle_", b)
+	b.ID, err = canon.ID("bundle_", b.plain())
 	return b, err
 }
 

@@ -196,3 +196,44 @@ func TestMeasures(t *testing.T) {
 		})
 	}
 }
+
+// TestPlainAgrees: the maps that are written say what the struct tags say.
+func TestPlainAgrees(t *testing.T) {
+	action, parent := 3, "node_0"
+	node := Node{ID: "node_1", ParentID: &parent, Status: "terminal", Goal: "g", Constraints: []string{"c"},
+		Entropy: Entropy{1, 2, 3, 4, 5}, Density: Density{6, 7, 8, 9}, Children: []string{"node_2"},
+		UnresolvedQuestions: []Question{{ID: "q", Text: "t", ExpectedAnswerType: "choice", WhyNeeded: "w", InformationGain: 10, Priority: 11, Options: []string{"o"}}, {}}}
+	other := node
+	other.ID, other.ParentID = "node_2", nil
+	full := &Bundle{ID: "b", SchemaVersion: "s", KernelVersion: "k", SourceIntentHash: "h", Status: "complete", RootNode: node,
+		TerminalNodes: []Node{node, other}, UnresolvedQuestions: node.UnresolvedQuestions, Stats: Stats{12, 13, 14, 15, 16, 17, 18},
+		Outputs: []Output{{ID: "o", Type: "file", Path: "p", Content: "c", ContentHash: "h", SourceConstraints: []string{"s"}, Confidence: 19, Action: &action, Encoding: "utf8", Executable: true}, {SourceConstraints: []string{}}}}
+	for i := range full.TerminalNodes[1].UnresolvedQuestions {
+		full.TerminalNodes[1].UnresolvedQuestions[i].Priority = 42
+	}
+	idless := *full
+	idless.ID = ""
+	execution := &Execution{SandboxID: "s", Cmd: []string{"c"}, ExitCode: 1, StdoutSHA256: "o", StderrSHA256: "e",
+		Inputs: []FileRef{{"a", "h", 1}}, Outputs: []FileRef{{"b", "i", 2}}, TotalOutputBytes: 3, OutputTruncated: true, Reasons: []string{"EXIT 1"}}
+	policy := PolicyProfile{"n", true, 1, 2, 3, []string{"c"}, []string{"r"}}
+	record := DecisionRecord{true, []string{"r"}, true}
+	for _, tc := range []struct {
+		name   string
+		tagged any
+		plain  map[string]any
+	}{
+		{"bundle", full, full.plain()},
+		{"bundle without id", idless, idless.plain()},
+		{"execution", execution, execution.Plain()},
+		{"policy", policy, policy.Plain()},
+		{"record", record, record.Plain()},
+	} {
+		want, err := canon.Canonical(tc.tagged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := canon.Canonical(tc.plain); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s (%v)\n got %s\nwant %s", tc.name, err, got, want)
+		}
+	}
+}

@@ -80,7 +80,7 @@ func Decide(in Intent, effects []Effect, findings []Finding, v Verdict) (Decisio
 	if d.Bundle, err = newBundle(in, findings, questions); err != nil {
 		return Decision{}, err
 	}
-	d.BundleBytes, d.BundleHash, err = canon.Artifact(d.Bundle)
+	d.BundleBytes, d.BundleHash, err = canon.Artifact(d.Bundle.plain())
 	return d, err
 }
 

@@ -119,14 +119,6 @@ func (in Intent) Normalised() map[string]any {
 	}
 }
 
-func anyList(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
-}
-
 // reader walks a decoded document and keeps the first error; after one, every
 // method returns a zero value.
 type reader struct {

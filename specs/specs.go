@@ -119,15 +119,24 @@ func New() (*Set, error) {
 // at most MaxViolations; Violation.More of the last one says how many more
 // there are. Equal values give equal violations. The error is always an *Error.
 func (s *Set) Validate(kind Kind, v any) ([]Violation, error) {
-	get, ok := s.schemas[kind]
-	if !ok {
-		return nil, &Error{Kind: kind, Msg: "no such schema"}
+	if err := s.Prepare(kind); err != nil {
+		return nil, err
 	}
-	c, err := get()
+	c, err := s.schemas[kind]()
 	if err != nil {
 		return nil, err
 	}
 	return c.validate(v)
+}
+
+// Prepare compiles a schema now, so that the first Validate does not wait for it.
+func (s *Set) Prepare(kind Kind) error {
+	get, ok := s.schemas[kind]
+	if !ok {
+		return &Error{Kind: kind, Msg: "no such schema"}
+	}
+	_, err := get()
+	return err
 }
 
 // Names lists the schemas that Schema knows, sorted. Each is a Kind.

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/specs"
 )
 
 type runFlags struct {
@@ -94,11 +96,18 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 		return err
 	}
 	ctx := cmd.Context()
+	opened := a.gateAhead(ctx, f.policy)
 	src, err := a.read(ctx, name, canon.MaxIntentBytes)
 	if err != nil {
 		return err
 	}
-	gate, err := a.gate(ctx, f.policy)
+	if len(src.bytes) > largeIntent {
+		debug.SetGCPercent(usualGC)
+	}
+	if err := a.specs.Prepare(specs.KindIntent); err != nil {
+		return err
+	}
+	gate, err := opened()
 	if err != nil {
 		return err
 	}

@@ -22,9 +22,10 @@
 //
 // The canonical form is that of RFC 8785: no white space, members ordered by
 // the UTF-16 code units of their names, the shortest number that reads back as
-// the same double, the shortest escapes. Values are decoded from the canonical
-// bytes, never from the source, so that everything that looks at a value and
-// everything that looks at a hash saw the same text. For example
+// the same double, the shortest escapes. The value of a text and its canonical
+// bytes say the same: numbers of a value have their canonical spelling, the bytes
+// are written from the value, and FuzzParse holds them against jcs.Transform and
+// against a second reading. For example
 //
 //	{"b": 1.50, "a": "\u0041\/"}
 //
@@ -41,11 +42,7 @@
 // changes its arguments.
 package canon
 
-import (
-	"strconv"
-
-	"github.com/gowebpki/jcs"
-)
+import "strconv"
 
 const (
 	// MaxIntentBytes is the size limit of an intent, in bytes.
@@ -122,7 +119,7 @@ type Document struct {
 // share it and must not change it.
 func (d Document) Bytes() []byte { return d.text }
 
-// Value is what the canonical bytes say: map[string]any, []any, string,
+// Value is what the canonical bytes say, numbers in their canonical spelling: map[string]any, []any, string,
 // json.Number, bool or nil. All callers share it and must not change it.
 func (d Document) Value() any { return d.value }
 
@@ -136,13 +133,13 @@ func Parse(src []byte, maxBytes int) (Document, error) {
 	if err := newReader(src, false).check(); err != nil {
 		return Document{}, err
 	}
-	text, err := jcs.Transform(src)
+	value, err := decode(src)
+	if err != nil {
+		return Document{}, &Error{Kind: KindSyntax, Msg: "the text cannot be decoded", err: err}
+	}
+	text, err := appendValue(make([]byte, 0, len(src)), value, 1)
 	if err != nil {
 		return Document{}, &Error{Kind: KindSyntax, Msg: "the text has no canonical form", err: err}
-	}
-	value, err := decode(text)
-	if err != nil {
-		return Document{}, &Error{Kind: KindSyntax, Msg: "the canonical form does not read back", err: err}
 	}
 	return Document{text: text, value: value}, nil
 }

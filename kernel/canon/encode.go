@@ -181,7 +181,7 @@ func appendNumber(dst []byte, text string) ([]byte, error) {
 	if msg := checkNumber(token, true); msg != "" {
 		return nil, &Error{Kind: KindNumber, Offset: -1, Msg: msg}
 	}
-	if text != "-0" && len(text) <= safeDigits && digitsAlone(token) {
+	if isCanonicalInteger(token) {
 		return append(dst, text...), nil
 	}
 	f, err := strconv.ParseFloat(text, 64)

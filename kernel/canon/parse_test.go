@@ -3,6 +3,7 @@ package canon
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -301,6 +302,9 @@ func checkStable(t *testing.T, src []byte, doc Document) {
 	}
 	if !bytes.Equal(again.Bytes(), doc.Bytes()) {
 		t.Errorf("%q: %s becomes %s when read again", src, doc.Bytes(), again.Bytes())
+	}
+	if !reflect.DeepEqual(again.Value(), doc.Value()) {
+		t.Errorf("%q: the canonical form has another value, %#v instead of %#v", src, again.Value(), doc.Value())
 	}
 	encoded, err := Canonical(doc.Value())
 	if err != nil {

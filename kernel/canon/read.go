@@ -112,8 +112,8 @@ func (r *reader) fail(kind Kind, offset int, pointer, msg string) *Error {
 	return &Error{Kind: kind, Offset: int64(offset), Pointer: Cut(pointer), Msg: msg}
 }
 
-// decode turns canonical bytes into a value. Strings and numbers share one copy
-// of the text.
+// decode turns a text that check accepted into a value, its numbers in their
+// canonical spelling. Strings and numbers share one copy of the text.
 func decode(text []byte) (any, error) {
 	b := builder{
 		text: string(text),
@@ -146,7 +146,16 @@ func (b *builder) value() (any, error) {
 	case '"':
 		return b.unquote(token)
 	}
-	return json.Number(b.shared(token)), nil
+	return b.number(token)
+}
+
+// number is the canonical spelling of a number, which most have already.
+func (b *builder) number(token []byte) (any, error) {
+	if isCanonicalInteger(token) {
+		return json.Number(b.shared(token)), nil
+	}
+	text, err := appendNumber(nil, string(token))
+	return json.Number(text), err
 }
 
 func (b *builder) array() (any, error) {

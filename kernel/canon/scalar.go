@@ -101,6 +101,12 @@ func checkNumber(token []byte, encoded bool) string {
 	return ""
 }
 
+// isCanonicalInteger says whether a number that is valid by the grammar is surely
+// spelled as RFC 8785 spells it: an integer that no double can misspell.
+func isCanonicalInteger(token []byte) bool {
+	return len(token) <= safeDigits && digitsAlone(token) && string(token) != "-0"
+}
+
 // digitsAlone says whether a number is written without fraction and exponent.
 func digitsAlone(token []byte) bool {
 	for i, c := range token {

@@ -192,7 +192,7 @@ func (d document) policy(want *kernel.PolicyProfile) string {
 	if want == nil {
 		return ""
 	}
-	expected, err := canon.Canonical(want)
+	expected, err := canon.Canonical(want.Plain())
 	if err != nil {
 		return "the resolved profile has no canonical form"
 	}

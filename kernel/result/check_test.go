@@ -199,6 +199,28 @@ func TestCompareFindsTheFirstDifference(t *testing.T) {
 	}
 }
 
+// TestPlainAgrees: the map that is written says what the struct tags say.
+func TestPlainAgrees(t *testing.T) {
+	full := RunResult{
+		RunSchemaVersion: "1", RunID: "2", StartedAt: "3", CompletedAt: "4", KernelVersion: "5", Policy: *defaultPolicy(),
+		PolicyProvenance: Provenance{"6", "7", []ModuleDigest{{"8", "9"}}, Limits{1, 2, 3, 4, 5, 6}},
+		ExecutionMode:    "a", ModelMode: "b", Intent: IntentRef{"c", "d"}, Bundle: &BundleRef{"e", "f"}, KernelResultKind: "g",
+		Execution:        &kernel.Execution{Cmd: []string{}, Inputs: []kernel.FileRef{}, Outputs: []kernel.FileRef{}},
+		Decision:         kernel.DecisionRecord{Accepted: true, Reasons: []string{"h"}},
+		ClarifyQuestions: []string{"i"}, RefuseReason: "j",
+	}
+	least := RunResult{Policy: *defaultPolicy(), PolicyProvenance: Provenance{Modules: []ModuleDigest{}}, Decision: kernel.DecisionRecord{Reasons: []string{}}}
+	for _, r := range []RunResult{full, least} {
+		want, _, err := canon.Artifact(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := r.Bytes(); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%v\n got %s\nwant %s", err, got, want)
+		}
+	}
+}
+
 // FuzzChecks: any document gets nine checks and a digest, never a panic, and a
 // document that passes them all is printed back to the same bytes.
 func FuzzChecks(f *testing.F) {
