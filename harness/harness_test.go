@@ -54,10 +54,8 @@ func TestNoVerdictIsNoResult(t *testing.T) {
 		code  result.Code
 	}{
 		{"panic", func(policy.Input) (kernel.Verdict, error) { panic("secret") }, result.CodeInternal},
-		{"nil map", func(policy.Input) (kernel.Verdict, error) {
-			var m map[string]int
-			m["x"] = 1
-			return kernel.Verdict{}, nil
+		{"index out of range", func(in policy.Input) (kernel.Verdict, error) {
+			return kernel.Verdict{Permits: []string{in.Effects[len(in.Effects)].ID}}, nil
 		}, result.CodeInternal},
 		{"plain error", func(policy.Input) (kernel.Verdict, error) { return kernel.Verdict{}, errors.New("x") }, result.CodeInternal},
 		{"evaluation", func(policy.Input) (kernel.Verdict, error) {
@@ -89,7 +87,7 @@ func TestNoVerdictIsNoResult(t *testing.T) {
 			if !errors.As(err, &re) || re.Code != tc.code || rep.Bytes != nil {
 				t.Fatalf("%v, %q", err, rep.Bytes)
 			}
-			if line := string(re.Line()); strings.Contains(line, "secret") || strings.Contains(line, "assignment") || !strings.HasSuffix(line, "}\n") {
+			if line := string(re.Line()); strings.Contains(line, "secret") || strings.Contains(line, "range") || !strings.HasSuffix(line, "}\n") {
 				t.Errorf("line %q", line)
 			}
 		})
