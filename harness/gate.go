@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/specs"
@@ -35,6 +36,7 @@ func OpenGate(ctx context.Context, fsys fs.FS, name string, set *specs.Set, limi
 	if err != nil {
 		return nil, policyError(err)
 	}
+	layer.Embedded = true
 	engine, err := policy.New(ctx, profile, []policy.Layer{layer}, limits)
 	if err != nil {
 		return nil, policyError(err)
@@ -45,7 +47,7 @@ func OpenGate(ctx context.Context, fsys fs.FS, name string, set *specs.Set, limi
 func unknownProfile(name string) *result.RunError {
 	e := &result.RunError{
 		Code:    result.CodeProfile,
-		Message: "unknown profile " + strconv.Quote(name),
+		Message: "unknown profile " + strconv.Quote(canon.Cut(name)),
 		Hint:    "use --policy with one of: " + strings.Join(Profiles(), ", "),
 	}
 	if near := specs.Nearest(name, Profiles()); near != "" {

@@ -87,8 +87,8 @@ func run(ctx context.Context, args []string, sys system) (status int) {
 	root.SetOut(sys.stdout)
 	root.SetErr(sys.stderr)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
-		err = out.failure()
+	if failure := out.failure(); failure != nil {
+		err = failure
 	}
 	if err != nil {
 		return a.report(err)
@@ -155,6 +155,13 @@ Nothing is sent anywhere, nothing is asked on the terminal.`,
 		exitCodesTopic(), environmentTopic(),
 	)
 	complete(root, "color", "auto", "always", "never")
+	root.SetHelpCommand(helpCommand(root))
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			strictCompletion(cmd)
+		}
+	}
 	return root
 }
 
@@ -211,11 +218,13 @@ func (a *app) report(err error) int {
 	if !errors.As(err, &re) {
 		re = &result.RunError{Code: result.CodeInternal, Message: "internal error: no decision was made", Cause: err}
 	}
+	line := re.Line()
 	if a.tty {
+		line = visible(line)
 		a.term.message(string(re.Code) + ": " + re.Message)
 		a.term.hint(re.Hint)
 	}
-	_, _ = a.stderr.Write(re.Line())
+	_, _ = a.stderr.Write(line)
 	return exitError
 }
 
@@ -245,6 +254,8 @@ func reason(err error) string {
 		return "no such file"
 	case errors.Is(err, fs.ErrPermission):
 		return "permission denied"
+	case errors.Is(err, os.ErrClosed):
+		return "it is closed"
 	}
 	return strings.ToLower(err.Error())
 }

@@ -18,9 +18,17 @@ func main() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// What does not look at ctx, a write that nobody reads above all, must not
+	// outlive a Ctrl-C.
+	context.AfterFunc(ctx, func() {
+		time.Sleep(time.Second)
+		os.Exit(exitError)
+	})
+	// The completion of a shell would write a log to the file that this names.
+	os.Unsetenv("BASH_COMP_DEBUG_FILE")
 	os.Exit(run(ctx, os.Args[1:], system{
 		stdin:  os.Stdin,
-		stdout: os.Stdout,
+		stdout: stdout(),
 		stderr: os.Stderr,
 		tty:    term.IsTerminal(int(os.Stderr.Fd())),
 		outTTY: term.IsTerminal(int(os.Stdout.Fd())),

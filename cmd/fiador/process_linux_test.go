@@ -247,6 +247,9 @@ func TestNoSocket(t *testing.T) {
 	if err != nil {
 		t.Skip("strace is not installed here, so system calls cannot be watched")
 	}
+	if err := exec.Command(strace, "-f", "-qq", "-o", os.DevNull, "/bin/true").Run(); err != nil {
+		t.Skipf("strace cannot trace here: %v", err)
+	}
 	dir := t.TempDir()
 	intent := put(t, dir, "intent.json", allowed)
 	cmd := command(t, "run", intent)
@@ -265,8 +268,8 @@ func TestNoSocket(t *testing.T) {
 			full := append([]string{"-f", "-qq", "-o", log, "-e", "trace=%network,execve", command(t).Path}, args...)
 			cmd := exec.Command(strace, full...)
 			cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
-			if err := cmd.Run(); err != nil {
-				t.Skipf("strace cannot trace here: %v", err)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
 			}
 			b, err := os.ReadFile(log)
 			if err != nil {
@@ -344,6 +347,7 @@ func TestSummaryOnATerminal(t *testing.T) {
 		{"bundle", allowed, "BUNDLE  intent.json  bundle_", 0},
 		{"error", `{"goal":" "}`, "fiador: RUN_E003: intent.json: /goal: the goal is blank\nhint: say in a sentence what the agent wants\n" +
 			`{"code":"RUN_E003",`, 2},
+		{"hostile error", `{"goal":"g","x\u009b31m\u202e\u3164":1}`, "fiador: RUN_E003: intent.json: /x\\u009b31m\\u202e\\u3164: ", 2},
 		{"hostile", `{"goal":"g","constraints":["c"],"actions":[{"kind":"run","argv":["\u001b[2Jnode\u202e"]}]}`, "REFUSE  intent.json  ", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -352,7 +356,7 @@ func TestSummaryOnATerminal(t *testing.T) {
 			if !strings.HasPrefix(screen, tc.want) || code != tc.code {
 				t.Errorf("exit status %d, screen\n%s\nwant prefix\n%s", code, screen, tc.want)
 			}
-			if strings.ContainsAny(screen, "\x1b\u202e") {
+			if strings.ContainsAny(screen, "\x1b\u009b\u202e\u3164") {
 				t.Errorf("control characters reach the terminal: %q", screen)
 			}
 			if (code == exitError) != (stdout == "") {
@@ -414,5 +418,130 @@ func TestBundleFileIsOldOrNew(t *testing.T) {
 	}
 	if info, err := os.Stat("/dev/null"); err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		t.Fatalf("/dev/null is no device any more: %v", err)
+	}
+}
+
+// TestBundleTargets: what --bundle may name, and what happens to it.
+func TestBundleTargets(t *testing.T) {
+	dir := t.TempDir()
+	intent := put(t, dir, "intent.json", allowed)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	put(t, dir, "target", "old")
+	for _, err := range []error{
+		os.Symlink("target", at("link")), os.Symlink("nowhere", at("dangling")), os.Symlink("loop", at("loop")),
+		os.Link(intent, at("hard")), syscall.Mkfifo(at("fifo"), 0o600), os.Mkdir(at("folder"), 0o755),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := strings.Repeat("x", 250)
+	for _, tc := range []struct {
+		target string
+		code   int
+	}{
+		{"new", 0}, {"link", 0}, {long, 0},
+		{"dangling", 2}, {"loop", 2}, {"hard", 2}, {"fifo", 2}, {"folder", 2}, {"missing/b", 2},
+	} {
+		var stderr bytes.Buffer
+		cmd := command(t, "run", intent, "--bundle", at(tc.target))
+		cmd.Stderr = &stderr
+		stdout, err := cmd.Output()
+		if got := status(t, err); got != tc.code || (got == exitError) != (len(stdout) == 0) {
+			t.Errorf("%s: exit status %d, want %d; stdout %q, stderr %q", tc.target, got, tc.code, stdout, stderr.String())
+		}
+	}
+	if b, err := os.ReadFile(at("target")); err != nil || !strings.HasPrefix(string(b), `{"id":"bundle_`) {
+		t.Errorf("through the link came %q (%v)", b, err)
+	}
+	if info, err := os.Lstat(at("link")); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is a link no more (%v)", err)
+	}
+	if b, err := os.ReadFile(intent); err != nil || string(b) != allowed {
+		t.Errorf("the intent is now %q (%v)", b, err)
+	}
+
+	for _, target := range []string{"/dev/stdout", at("out")} {
+		out, err := os.Create(at("out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := command(t, "run", intent, "--bundle", target)
+		cmd.Stdout = out
+		if got := status(t, cmd.Run()); got != exitError {
+			t.Errorf("%s as bundle and standard output: exit status %d", filepath.Base(target), got)
+		}
+		out.Close()
+	}
+	in, err := os.Open(intent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	cmd := command(t, "run", "-", "--bundle", intent)
+	cmd.Stdin = in
+	if got := status(t, cmd.Run()); got != exitError {
+		t.Errorf("the intent as bundle by way of standard input: exit status %d", got)
+	}
+}
+
+// TestClosedStdout: without a standard output no answer arrives.
+func TestClosedStdout(t *testing.T) {
+	intent := put(t, t.TempDir(), "intent.json", allowed)
+	for redirect, want := range map[string]int{">&-": exitError, ">/dev/null": exitAccepted} {
+		cmd := exec.Command("/bin/sh", "-c", `exec "$0" run "$1" `+redirect, command(t).Path, intent)
+		if got := status(t, cmd.Run()); got != want {
+			t.Errorf("%s: exit status %d, want %d", redirect, got, want)
+		}
+	}
+}
+
+// TestInterruptedWrite: a reader that takes nothing cannot hold the program
+// against a Ctrl-C.
+func TestInterruptedWrite(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := w.SetWriteDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = w.Write(make([]byte, 4096))
+	}
+	cmd := command(t, "version")
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	time.Sleep(300 * time.Millisecond)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		if got := status(t, err); got != exitError {
+			t.Errorf("exit status %d", got)
+		}
+	case <-time.After(time.Minute):
+		_ = cmd.Process.Kill()
+		t.Fatal("still there a minute after the interrupt")
+	}
+}
+
+// TestCompletionWritesNoLog: shell completion writes to nothing but stdout.
+func TestCompletionWritesNoLog(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	cmd := command(t, "__complete", "run", "--bogus", "x")
+	cmd.Env = append(os.Environ(), "BASH_COMP_DEBUG_FILE="+log)
+	if err := cmd.Run(); err != nil {
+		t.Log(err)
+	}
+	if _, err := os.Stat(log); err == nil {
+		t.Error("completion wrote the file that BASH_COMP_DEBUG_FILE names")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -73,6 +74,11 @@ func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struc
 			return false
 		}
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			send(chunk{err: harness.Panicked()})
+		}
+	}()
 	f, size, err := a.open(name)
 	if err != nil {
 		send(chunk{err: err})
@@ -139,6 +145,9 @@ func unreadable(path, why, hint string) *result.RunError {
 func displayPath(name string) string {
 	if name == "-" {
 		return name
+	}
+	if name == "" {
+		return `""`
 	}
 	path := filepath.Clean(name)
 	if filepath.IsAbs(path) {

@@ -57,7 +57,7 @@ Exit codes:
 }
 
 // check refuses what cannot be meant before anything is read.
-func (f runFlags) check(intent string) error {
+func (a *app) check(intent string, f runFlags) error {
 	if err := choice("mode", f.mode, []string{harness.ModePlanOnly, harness.ModeExecuteSandbox}); err != nil {
 		return err
 	}
@@ -75,24 +75,40 @@ func (f runFlags) check(intent string) error {
 	if f.bundle == "" {
 		return nil
 	}
-	if f.bundle == "-" {
-		return usage("standard output carries the RunResult alone; name a file", "bundle %q cannot be standard output", f.bundle)
+	return a.checkBundle(intent, f.bundle)
+}
+
+// checkBundle refuses a bundle file that something else needs.
+func (a *app) checkBundle(intent, bundle string) error {
+	const alone = "standard output carries the RunResult alone; name a file"
+	if bundle == "-" {
+		return usage(alone, "bundle %q cannot be standard output", bundle)
 	}
-	target, err := os.Stat(f.bundle)
+	target, err := os.Stat(bundle)
 	if err != nil {
 		return nil
 	}
 	if target.IsDir() {
-		return usage("name the file to write", "bundle %q is a folder", f.bundle)
+		return usage("name the file to write", "bundle %q is a folder", bundle)
 	}
-	if same, err := os.Stat(intent); err == nil && os.SameFile(target, same) {
-		return usage("name another file", "bundle %q is the intent itself", f.bundle)
+	if null, err := os.Stat(os.DevNull); err == nil && os.SameFile(target, null) {
+		return nil
+	}
+	if out, err := os.Stdout.Stat(); err == nil && os.SameFile(target, out) {
+		return usage(alone, "bundle %q is standard output", bundle)
+	}
+	in, err := os.Stat(intent)
+	if intent == "-" {
+		in, err = a.stdin.Stat()
+	}
+	if err == nil && os.SameFile(target, in) {
+		return usage("name another file", "bundle %q is the intent itself", bundle)
 	}
 	return nil
 }
 
 func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
-	if err := f.check(name); err != nil {
+	if err := a.check(name, f); err != nil {
 		return err
 	}
 	ctx := cmd.Context()

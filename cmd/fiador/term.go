@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/fiador/fiador/kernel"
@@ -94,7 +95,7 @@ func count(n int, word string) string {
 // plain shows every character that does not print as itself in its escaped
 // form.
 func plain(s string) string {
-	ok := utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+	ok := utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !shows(r) }) < 0
 	if ok {
 		return s
 	}
@@ -103,7 +104,7 @@ func plain(s string) string {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case unicode.IsPrint(r):
+		case shows(r):
 			b.WriteRune(r)
 		case r == '\n':
 			b.WriteString(`\n`)
@@ -116,6 +117,31 @@ func plain(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// shows says whether a character prints as itself. Fillers are letters to Unicode
+// and show nothing.
+func shows(r rune) bool {
+	switch r {
+	case 0x115f, 0x1160, 0x2800, 0x3164, 0xffa0:
+		return false
+	}
+	return unicode.IsPrint(r)
+}
+
+// visible is a line of JSON that says the same in characters that all show.
+func visible(line []byte) []byte {
+	var b []byte
+	for _, r := range string(line) {
+		if shows(r) || r == '\n' {
+			b = utf8.AppendRune(b, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			b = fmt.Appendf(b, `\u%04x`, unit)
+		}
+	}
+	return b
 }
 
 // colored decides about colour: the flag first, then NO_COLOR, CLICOLOR_FORCE

@@ -1,6 +1,11 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
 
 func exitCodesTopic() *cobra.Command {
 	return &cobra.Command{
@@ -32,14 +37,59 @@ func environmentTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "environment",
 		Short: "the environment variables that are read",
-		Long: `These variables are read, and no others. None of them can change a verdict.
+		Long: `These variables are read. None of them can change a verdict.
 
   FIADOR_COLOR    auto, always or never, like --color, which wins over it
   NO_COLOR        not empty: no colour
   CLICOLOR_FORCE  neither empty nor 0: colour, even when stderr is no terminal
   TERM            dumb: no colour
+  TMPDIR          where demo makes its folder
+
+The Go runtime reads its own, GOMAXPROCS and GODEBUG among them.
 
 There is no variable that chooses a profile or a mode: what gates an intent
 stands on the command line, where a reviewer can see it.`,
+	}
+}
+
+// helpCommand is cobra's, but for a topic that does not exist.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "help about a command or a topic",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return usage(helpHint(root), "no help about %q", strings.Join(args, " "))
+			}
+			return found.Help()
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			for _, cmd := range root.Commands() {
+				if len(args) == 0 && !cmd.Hidden {
+					names = append(names, cmd.Name())
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// strictCompletion makes cobra's completion command answer a wrong call like the
+// others do.
+func strictCompletion(completion *cobra.Command) {
+	var shells []string
+	for _, shell := range completion.Commands() {
+		shells = append(shells, shell.Name())
+		shell.Args = noArgs
+	}
+	slices.Sort(shells)
+	completion.Args = nil
+	completion.RunE = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage("one of: "+strings.Join(shells, ", "), "SHELL is missing")
+		}
+		return choice("shell", args[0], shells)
 	}
 }

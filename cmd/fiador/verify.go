@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -126,7 +127,7 @@ func (a *app) checks(file resultFile) ([]result.Check, error) {
 	schema := result.Check{ID: "SCHEMA", Title: "document fits its schema", Status: result.Pass}
 	if len(violations) > 0 {
 		schema.Status = result.Fail
-		schema.Fault = violations[0].Pointer + " " + violations[0].Msg
+		schema.Fault = strings.TrimSpace(violations[0].Pointer + " " + violations[0].Msg)
 	}
 	return append(result.Checks(file.bytes, file.doc, want), schema), nil
 }

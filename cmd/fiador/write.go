@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -27,8 +28,10 @@ func writeFile(name string, b []byte) error {
 
 func replaceFile(name string, b []byte) (err error) {
 	mode := fs.FileMode(0o666)
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		name = target
+	if _, err := os.Lstat(name); err == nil {
+		if name, err = filepath.EvalSymlinks(name); err != nil {
+			return err
+		}
 		info, err := os.Stat(name)
 		if err != nil {
 			return err
@@ -60,7 +63,7 @@ func replaceFile(name string, b []byte) (err error) {
 // that the file will have (a new one: what the umask leaves).
 func createBeside(name string, mode fs.FileMode) (*os.File, error) {
 	for i := range 10000 {
-		tmp := name + ".tmp" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(i)
+		tmp := filepath.Join(filepath.Dir(name), ".fiador-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(i))
 		f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
@@ -70,7 +73,8 @@ func createBeside(name string, mode fs.FileMode) (*os.File, error) {
 }
 
 func writeThrough(name string, b []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	// A pipe that nobody reads is an error here, and not a wait without end.
+	f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}

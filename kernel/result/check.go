@@ -105,6 +105,9 @@ func (d document) fields() string {
 	kind := kernel.Outcome(d.str("kernel_result_kind"))
 	_, bundle := d.child("bundle")
 	questions, _ := d.obj["clarify_questions"].([]any)
+	if d.outcome() != "" {
+		return "the outcome that the fields should fit is not known"
+	}
 	switch kind {
 	case kernel.OutcomeBundle, kernel.OutcomeClarify:
 		if !bundle {
