@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -76,9 +77,13 @@ func timedAll(steps []step) ([]timing, error) {
 	return out, nil
 }
 
+// programGC is how the program sets the garbage collector for small intents.
+const programGC = 400
+
 // inside fills the report's part about one process. All of it runs on one core.
 func (r *report) inside(s *scene) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer debug.SetGCPercent(debug.SetGCPercent(programGC))
 	for _, part := range []func(*scene) error{r.decisions, r.whereTimeGoes, r.opening, r.manyRules} {
 		if err := part(s); err != nil {
 			return err
@@ -203,6 +208,7 @@ func (r *report) opening(s *scene) error {
 	if err != nil {
 		return err
 	}
+	layer.Embedded = true
 	r.opened, err = timedAll([]step{
 		{"whole opening, schemas not yet compiled", func() error {
 			set, err := specs.New()
@@ -249,6 +255,7 @@ func (r *report) manyRules(s *scene) error {
 	if err != nil {
 		return err
 	}
+	builtin.Embedded = true
 	question, err := s.question(sized(1 << 10))
 	if err != nil {
 		return err

@@ -161,7 +161,7 @@ func (r *report) writeInside(b *bytes.Buffer) {
 ## Inside one process
 
 Go benchmarks on one core (GOMAXPROCS=1), the middle one of five runs, with the
-garbage collector as Go sets it.
+garbage collector as the program sets it for small intents (GOGC=400).
 
 A whole decision with a prepared gate:
 

@@ -42,7 +42,11 @@ func TestRulesPage(t *testing.T) {
 	b.WriteString("# Rules of the built-in policy\n\nGenerated from the METADATA of `profiles/builtin/` (`go test ./harness -run RulesPage -update-pages`).\n" +
 		"A rule that has no severity in a profile always denies. `NOT_PERMITTED` is the kernel's own: an effect that no rule permits.\n" +
 		"The texts of questions enter bundles and results: they are those of the Rego files, which are normative. A question's priority is 60 where none is given.\n")
-	for _, r := range gate.Judge.(*policy.Engine).Rules() {
+	rules, err := gate.Judge.(*policy.Engine).Rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rules {
 		fmt.Fprintf(&b, "\n## %s\n\n%s. %s.\n\n", r.ID, r.Title, r.Description)
 		for _, p := range all {
 			if s, ok := p.Severity[r.ID]; ok {

@@ -353,7 +353,11 @@ func TestVectorsCoverThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := []string{kernel.IDNotPermitted}
-	for _, r := range b.gates["strict"].Judge.(*policy.Engine).Rules() {
+	rules, err := b.gates["strict"].Judge.(*policy.Engine).Rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rules {
 		ids = append(ids, r.ID)
 	}
 	for _, id := range ids {

@@ -126,7 +126,11 @@ func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error
 	if msg := checkMembers(names, required, optional); msg != "" {
 		return r, a.errorf(KindEval, rule, msg)
 	}
-	rec, ok := a.layer.records[r.ID]
+	records, err := a.layer.records()
+	if err != nil {
+		return r, err
+	}
+	rec, ok := records[r.ID]
 	if !ok || !a.layer.ids[rule+" "+r.ID] {
 		return r, a.errorf(KindEval, rule, "id "+quote(r.ID)+" is not the rule's")
 	}

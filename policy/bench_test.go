@@ -10,12 +10,17 @@ import (
 )
 
 func BenchmarkNewBuiltin(b *testing.B) {
-	l := []Layer{builtinLayer(b)}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := New(context.Background(), testProfile(), l, patient()); err != nil {
-			b.Fatal(err)
-		}
+	for _, embedded := range []bool{false, true} {
+		b.Run(fmt.Sprintf("embedded=%v", embedded), func(b *testing.B) {
+			l := builtinLayer(b)
+			l.Embedded = embedded
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := New(context.Background(), testProfile(), []Layer{l}, patient()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
@@ -91,18 +96,20 @@ func BenchmarkCompileBuiltin(b *testing.B) {
 		heads = append(heads, p.heads...)
 	}
 	for b.Loop() {
-		c := &compiledLayer{pkg: l.Package, ids: map[string]bool{}}
+		c := newCompiledLayer(l.Package, caps)
 		if err := c.addHeads(heads); err != nil {
 			b.Fatal(err)
 		}
-		if err := c.compile(mods, caps); err != nil {
+		if err := c.compile(mods); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkEvalBuiltin(b *testing.B) {
-	e := newEngine(b, builtinLayer(b))
+	l := builtinLayer(b)
+	l.Embedded = true
+	e := newEngine(b, l)
 	in := testInput(b)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -100,7 +100,8 @@ func TestBuiltinLoads(t *testing.T) {
 	if len(v.Permits) != len(testInput(t).Effects) || len(v.Deny)+len(v.Clarify)+len(v.Note) > 0 {
 		t.Errorf("verdict is %+v, want a permit for every effect and nothing else", v)
 	}
-	if len(e.Rules()) < 20 {
-		t.Errorf("%d records", len(e.Rules()))
+	rules, err := e.Rules()
+	if err != nil || len(rules) < 20 {
+		t.Errorf("%d records, error %v", len(rules), err)
 	}
 }

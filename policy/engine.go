@@ -111,10 +111,7 @@ func (e *Engine) Eval(ctx context.Context, in Input) (kernel.Verdict, error) {
 }
 
 func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, in Input) (kernel.Verdict, error) {
-	input, err := inputValue(in)
-	if err != nil {
-		return kernel.Verdict{}, err
-	}
+	doc := inputDocument(in)
 	txn, err := e.store.NewTransaction(ctx)
 	if err != nil {
 		return kernel.Verdict{}, &Error{Kind: KindEval, Msg: "the profile cannot be read"}
@@ -122,6 +119,10 @@ func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, in Input) (ker
 	defer e.store.Abort(ctx, txn)
 	var v kernel.Verdict
 	for _, l := range e.layers {
+		input, err := inputTerm(doc, l.embedded)
+		if err != nil {
+			return kernel.Verdict{}, err
+		}
 		values, err := l.answers(ctx, cancel, e.store, txn, input)
 		if err != nil {
 			return kernel.Verdict{}, err
@@ -196,11 +197,16 @@ func (e *Engine) Provenance() result.Provenance {
 	return p
 }
 
-// Rules returns the records of all rule ids, by layer and id.
-func (e *Engine) Rules() []Rule {
+// Rules returns the records of all rule ids, by layer and id. The error is an
+// *Error, and can only be that of an embedded layer.
+func (e *Engine) Rules() ([]Rule, error) {
 	var rules []Rule
 	for _, l := range e.layers {
-		for _, r := range l.records {
+		records, err := l.records()
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range records {
 			r.Kinds = slices.Clone(r.Kinds)
 			rules = append(rules, r)
 		}
@@ -208,5 +214,5 @@ func (e *Engine) Rules() []Rule {
 	slices.SortFunc(rules, func(a, b Rule) int {
 		return cmp.Or(strings.Compare(a.Layer, b.Layer), strings.Compare(a.ID, b.ID))
 	})
-	return rules
+	return rules, nil
 }

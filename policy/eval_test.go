@@ -134,7 +134,10 @@ note contains {"id": "FREE", "path": "", "msg": data.profile.name}
 		t.Errorf("verdict is\n%+v\nwant\n%+v", got, want)
 	}
 
-	rules := e.Rules()
+	rules, err := e.Rules()
+	if err != nil {
+		t.Fatal(err)
+	}
 	wantRules := []Rule{
 		{ID: "B_RULE", Title: "Title of B_RULE", Description: "Reason of B_RULE", Priority: 60, Kinds: []string{"deny"}, Layer: Builtin, Module: "builtin/test.rego", Line: 3},
 		{ID: "ASK", Title: "Ask", Description: "Because", Fix: "say it", Priority: 90, Kinds: []string{"clarify"}, Layer: "gate.user.test", Module: "user/test.rego", Line: 6},
@@ -159,10 +162,6 @@ func TestInputDocument(t *testing.T) {
 		},
 		Findings: []kernel.Finding{{Code: "placeholder", Path: "/goal", Value: "<environment>"}},
 	}
-	got, err := inputValue(in)
-	if err != nil {
-		t.Fatal(err)
-	}
 	want := `{"contract":"1.0.0","effects":[` +
 		`{"id":"write:/actions/0","kind":"write","path":"out/a.txt","pointer":"/actions/0"},` +
 		`{"id":"read:/inputs/0","kind":"read","path":"","pointer":"/inputs/0"},` +
@@ -172,12 +171,18 @@ func TestInputDocument(t *testing.T) {
 		`"findings":[{"code":"placeholder","effect":"","other":"","path":"/goal","value":"<environment>"}],` +
 		`"intent":{"goal":"g","l":[null,true,9007199254740991],"n":1.5},` +
 		`"intent_sha256":"sha256:x","kernel_version":"0.1.0","mode":"plan-only","model_mode":"none"}`
-	doc, err := canon.Parse([]byte(got.String()), canon.MaxIntentBytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(doc.Bytes()) != want {
-		t.Errorf("input is\n%s\nwant\n%s", doc.Bytes(), want)
+	for _, embedded := range []bool{false, true} {
+		got, err := inputTerm(inputDocument(in), embedded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := canon.Parse([]byte(got.String()), canon.MaxIntentBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(doc.Bytes()) != want {
+			t.Errorf("input is\n%s\nwant\n%s", doc.Bytes(), want)
+		}
 	}
 }
 
@@ -186,11 +191,11 @@ func TestInputSchema(t *testing.T) {
 	in := testInput(t)
 	in.Effects = append(in.Effects, kernel.Effect{ID: "call:/actions/3", Kind: "call", Pointer: "/actions/3", ToolID: "t"})
 	in.Findings = []kernel.Finding{{Code: kernel.FindPlaceholder, Path: "/goal", Value: "TBD"}}
-	v, err := inputValue(in)
+	text, err := canon.Canonical(inputDocument(in))
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := canon.Parse([]byte(v.String()), canon.MaxIntentBytes)
+	doc, err := canon.Parse(text, canon.MaxIntentBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,64 +18,75 @@ type Input struct {
 	Findings      []kernel.Finding
 }
 
-// inputValue builds the input document. Every member is always present.
-func inputValue(in Input) (*ast.Term, error) {
-	intent, err := ast.InterfaceToValue(in.Intent)
+// inputDocument builds the input document, of JSON values alone. Every member is
+// always present.
+func inputDocument(in Input) map[string]any {
+	effects := make([]any, len(in.Effects))
+	for i := range in.Effects {
+		effects[i] = effectValue(&in.Effects[i])
+	}
+	findings := make([]any, len(in.Findings))
+	for i, f := range in.Findings {
+		findings[i] = map[string]any{
+			"code":   f.Code,
+			"path":   f.Path,
+			"effect": f.Effect,
+			"value":  f.Value,
+			"other":  f.Other,
+		}
+	}
+	return map[string]any{
+		"contract":       ContractVersion,
+		"mode":           in.Mode,
+		"model_mode":     in.ModelMode,
+		"kernel_version": in.KernelVersion,
+		"intent_sha256":  in.IntentSHA256,
+		"intent":         in.Intent,
+		"effects":        effects,
+		"findings":       findings,
+	}
+}
+
+// inputTerm is the document as the rules of a layer see it. It is for one
+// evaluation of the layer, and nothing writes to doc.
+//
+// For an embedded layer members become terms when a rule looks at them: most of an
+// intent no rule ever looks at. A value that JSON does not have then is a panic,
+// which fails the evaluation. Other layers may replace members by "with", which
+// would be seen outside its expression in a document of that kind.
+func inputTerm(doc map[string]any, embedded bool) (*ast.Term, error) {
+	if embedded {
+		return ast.NewTerm(ast.LazyObject(doc)), nil
+	}
+	v, err := ast.InterfaceToValue(doc)
 	if err != nil {
 		return nil, &Error{Kind: KindEval, Msg: "the intent is not a decoded document"}
 	}
-	effects := make([]*ast.Term, len(in.Effects))
-	for i := range in.Effects {
-		effects[i] = effectTerm(&in.Effects[i])
-	}
-	findings := make([]*ast.Term, len(in.Findings))
-	for i, f := range in.Findings {
-		findings[i] = ast.ObjectTerm(
-			member("code", f.Code),
-			member("path", f.Path),
-			member("effect", f.Effect),
-			member("value", f.Value),
-			member("other", f.Other),
-		)
-	}
-	return ast.ObjectTerm(
-		member("contract", ContractVersion),
-		member("mode", in.Mode),
-		member("model_mode", in.ModelMode),
-		member("kernel_version", in.KernelVersion),
-		member("intent_sha256", in.IntentSHA256),
-		ast.Item(ast.InternedTerm("intent"), ast.NewTerm(intent)),
-		ast.Item(ast.InternedTerm("effects"), ast.ArrayTerm(effects...)),
-		ast.Item(ast.InternedTerm("findings"), ast.ArrayTerm(findings...)),
-	), nil
+	return ast.NewTerm(v), nil
 }
 
-// effectTerm has the members of the effect's kind, all of them and no others.
-func effectTerm(e *kernel.Effect) *ast.Term {
-	items := [][2]*ast.Term{
-		member("id", e.ID),
-		member("kind", string(e.Kind)),
-		member("pointer", e.Pointer),
+// effectValue has the members of the effect's kind, all of them and no others.
+func effectValue(e *kernel.Effect) map[string]any {
+	m := map[string]any{
+		"id":      e.ID,
+		"kind":    string(e.Kind),
+		"pointer": e.Pointer,
 	}
 	switch e.Kind {
 	case kernel.EffectRead, kernel.EffectWrite:
-		items = append(items, member("path", e.Path))
+		m["path"] = e.Path
 	case kernel.EffectRun:
-		items = append(items, member("command", e.Command), listMember("argv", e.Argv), listMember("env", e.Env))
+		m["command"], m["argv"], m["env"] = e.Command, textValues(e.Argv), textValues(e.Env)
 	case kernel.EffectCall:
-		items = append(items, member("tool_id", e.ToolID), member("adapter_id", e.AdapterID))
+		m["tool_id"], m["adapter_id"] = e.ToolID, e.AdapterID
 	}
-	return ast.ObjectTerm(items...)
+	return m
 }
 
-func member(name, value string) [2]*ast.Term {
-	return ast.Item(ast.InternedTerm(name), ast.InternedTerm(value))
-}
-
-func listMember(name string, values []string) [2]*ast.Term {
-	terms := make([]*ast.Term, len(values))
-	for i, v := range values {
-		terms[i] = ast.InternedTerm(v)
+func textValues(texts []string) []any {
+	list := make([]any, len(texts))
+	for i, s := range texts {
+		list[i] = s
 	}
-	return ast.Item(ast.InternedTerm(name), ast.ArrayTerm(terms...))
+	return list
 }

@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
@@ -38,12 +39,21 @@ func LoadLayer(fsys fs.FS, dir, pkg string) (Layer, error) {
 // number of evaluations at once.
 type compiledLayer struct {
 	pkg      string
+	embedded bool
 	compiler *ast.Compiler
 	rules    []string // which of the four rules the layer defines
 	query    ast.Body // binds every one of rules to a variable of its name
 	prepared ast.QueryCompiler
-	ids      map[string]bool // rule + " " + id of every head
-	records  map[string]Rule // by id
+	ids      map[string]bool                 // rule + " " + id of every head
+	records  func() (map[string]Rule, error) // by id; not to be changed
+}
+
+func newCompiledLayer(pkg string, caps *ast.Capabilities) *compiledLayer {
+	return &compiledLayer{
+		pkg:      pkg,
+		compiler: ast.NewCompiler().WithStrict(true).WithCapabilities(caps).SetErrorLimit(1),
+		ids:      map[string]bool{},
+	}
 }
 
 // compileLayer parses, checks and compiles one layer, alone.
@@ -51,28 +61,57 @@ func compileLayer(l Layer, caps *ast.Capabilities, lim Limits) (*compiledLayer, 
 	if err := checkSizes(l, lim); err != nil {
 		return nil, err
 	}
-	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1, ProcessAnnotation: true}
-	c := &compiledLayer{pkg: l.Package, ids: map[string]bool{}}
-	mods := make(map[string]*ast.Module, len(l.Modules))
-	var heads []head
-	var records []Rule
-	for _, m := range l.Modules {
-		p, err := parseModule(m, l.Package, opts)
-		if err != nil {
-			return nil, err
-		}
-		mods[m.Name] = withoutComments(p.mod)
-		heads = append(heads, p.heads...)
-		records = append(records, p.records...)
-	}
-	if err := c.addHeads(heads); err != nil {
-		return nil, err
-	}
+	c := newCompiledLayer(l.Package, caps)
+	c.embedded = l.Embedded
+	var p parsedLayer
 	var err error
-	if c.records, err = joinRecords(l.Package, records, heads); err != nil {
+	if l.Embedded {
+		p, err = parseEmbedded(l, caps)
+		c.records = sync.OnceValues(func() (map[string]Rule, error) { return layerRecords(l, caps) })
+		c.compiler.WithSkipStages(checkStages()...)
+	} else {
+		var records map[string]Rule
+		p, records, err = parseLayer(l, caps)
+		c.records = func() (map[string]Rule, error) { return records, nil }
+	}
+	if err != nil {
 		return nil, err
 	}
-	return c, c.compile(mods, caps)
+	if err := c.addHeads(p.heads); err != nil {
+		return nil, err
+	}
+	return c, c.compile(p.mods)
+}
+
+// parsedLayer is a layer between its parser and its compiler.
+type parsedLayer struct {
+	mods  map[string]*ast.Module
+	heads []head
+}
+
+// parseLayer parses and checks the modules of a layer, and reads their records.
+func parseLayer(l Layer, caps *ast.Capabilities) (parsedLayer, map[string]Rule, error) {
+	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1, ProcessAnnotation: true}
+	parsed, err := eachModule(l, func(m Module) (parsedModule, error) { return parseModule(m, l.Package, opts) })
+	if err != nil {
+		return parsedLayer{}, nil, err
+	}
+	p := joinModules(l, parsed)
+	var records []Rule
+	for _, m := range parsed {
+		records = append(records, m.records...)
+	}
+	joined, err := joinRecords(l.Package, records, p.heads)
+	return p, joined, err
+}
+
+func joinModules(l Layer, parsed []parsedModule) parsedLayer {
+	p := parsedLayer{mods: make(map[string]*ast.Module, len(parsed))}
+	for i, m := range parsed {
+		p.mods[l.Modules[i].Name] = withoutComments(m.mod)
+		p.heads = append(p.heads, m.heads...)
+	}
+	return p
 }
 
 // withoutComments drops what has been read. A decision cannot depend on it, and
@@ -161,8 +200,7 @@ func (c *compiledLayer) addHeads(heads []head) error {
 	return nil
 }
 
-func (c *compiledLayer) compile(mods map[string]*ast.Module, caps *ast.Capabilities) error {
-	c.compiler = ast.NewCompiler().WithStrict(true).WithCapabilities(caps).SetErrorLimit(1)
+func (c *compiledLayer) compile(mods map[string]*ast.Module) error {
 	c.compiler.Compile(mods)
 	if c.compiler.Failed() {
 		return parseError("", c.compiler.Errors)

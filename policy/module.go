@@ -68,19 +68,26 @@ func parseModule(m Module, pkg string, opts ast.ParserOptions) (parsedModule, er
 	if p.records, err = moduleRecords(m.Name, mod); err != nil {
 		return parsedModule{}, err
 	}
+	p.heads, err = moduleHeads(m.Name, pkg, mod)
+	return p, err
+}
+
+// moduleHeads returns the rules through which a module answers.
+func moduleHeads(name, pkg string, mod *ast.Module) ([]head, error) {
+	var heads []head
 	for _, r := range mod.Rules {
-		h, ok, err := inspectRule(m.Name, pkg, r)
+		h, ok, err := inspectRule(name, pkg, r)
 		if err != nil {
-			return parsedModule{}, err
+			return nil, err
 		}
 		if ok {
-			p.heads = append(p.heads, h)
+			heads = append(heads, h)
 		}
 	}
-	if len(p.heads) == 0 {
-		return parsedModule{}, moduleErrorf(m.Name, 0, "module defines none of permit, deny, clarify, note")
+	if len(heads) == 0 {
+		return nil, moduleErrorf(name, 0, "module defines none of permit, deny, clarify, note")
 	}
-	return p, nil
+	return heads, nil
 }
 
 // packageName returns the package of a module without the leading "data".

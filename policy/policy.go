@@ -66,9 +66,17 @@ type Module struct {
 }
 
 // Layer is one Rego package and its modules.
+//
+// Embedded says that its sources are part of the program, and that a test of the
+// program proves what [New] proves of other layers: TestEmbeddedLayer does so for
+// the built-in policy, and that no rule of it uses "with". New then leaves out the
+// checks that change nothing, and records are read when a verdict or
+// [Engine.Rules] needs them. It must not be set for sources that come from anywhere
+// else.
 type Layer struct {
-	Package string
-	Modules []Module
+	Package  string
+	Modules  []Module
+	Embedded bool
 }
 
 // Limits bound what a policy may take. A zero member means the default.

@@ -254,8 +254,6 @@ func reason(err error) string {
 		return "no such file"
 	case errors.Is(err, fs.ErrPermission):
 		return "permission denied"
-	case errors.Is(err, os.ErrClosed):
-		return "it is closed"
 	}
 	return strings.ToLower(err.Error())
 }

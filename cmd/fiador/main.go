@@ -28,7 +28,7 @@ func main() {
 	os.Unsetenv("BASH_COMP_DEBUG_FILE")
 	os.Exit(run(ctx, os.Args[1:], system{
 		stdin:  os.Stdin,
-		stdout: stdout(),
+		stdout: os.Stdout,
 		stderr: os.Stderr,
 		tty:    term.IsTerminal(int(os.Stderr.Fd())),
 		outTTY: term.IsTerminal(int(os.Stdout.Fd())),

@@ -485,17 +485,6 @@ func TestBundleTargets(t *testing.T) {
 	}
 }
 
-// TestClosedStdout: without a standard output no answer arrives.
-func TestClosedStdout(t *testing.T) {
-	intent := put(t, t.TempDir(), "intent.json", allowed)
-	for redirect, want := range map[string]int{">&-": exitError, ">/dev/null": exitAccepted} {
-		cmd := exec.Command("/bin/sh", "-c", `exec "$0" run "$1" `+redirect, command(t).Path, intent)
-		if got := status(t, cmd.Run()); got != want {
-			t.Errorf("%s: exit status %d, want %d", redirect, got, want)
-		}
-	}
-}
-
 // TestInterruptedWrite: a reader that takes nothing cannot hold the program
 // against a Ctrl-C.
 func TestInterruptedWrite(t *testing.T) {

@@ -12,11 +12,20 @@ import future.keywords.not
 deny contains {
 	"id": "PLACEHOLDER", "path": path, "msg": msg,
 	"fix": "put what is meant in its place",
-} if denied[_].placeholder[path] = msg
+} if {
+	input.findings[0]
+	denied[_].placeholder[path] = msg
+}
 
-clarify contains {"id": "PLACEHOLDER", "path": path, "question": question} if asked[_].placeholder[path] = question
+clarify contains {"id": "PLACEHOLDER", "path": path, "question": question} if {
+	input.findings[0]
+	asked[_].placeholder[path] = question
+}
 
-note contains {"id": "PLACEHOLDER", "path": path, "msg": msg} if noted[_].placeholder[path] = msg
+note contains {"id": "PLACEHOLDER", "path": path, "msg": msg} if {
+	input.findings[0]
+	noted[_].placeholder[path] = msg
+}
 
 # METADATA
 # title: Constraints contradict each other
@@ -28,11 +37,20 @@ note contains {"id": "PLACEHOLDER", "path": path, "msg": msg} if noted[_].placeh
 deny contains {
 	"id": "CONTRADICTION", "path": path, "msg": msg,
 	"fix": "drop one of the two constraints",
-} if denied[_].contradiction[path] = msg
+} if {
+	input.findings[0]
+	denied[_].contradiction[path] = msg
+}
 
-clarify contains {"id": "CONTRADICTION", "path": path, "question": question} if asked[_].contradiction[path] = question
+clarify contains {"id": "CONTRADICTION", "path": path, "question": question} if {
+	input.findings[0]
+	asked[_].contradiction[path] = question
+}
 
-note contains {"id": "CONTRADICTION", "path": path, "msg": msg} if noted[_].contradiction[path] = msg
+note contains {"id": "CONTRADICTION", "path": path, "msg": msg} if {
+	input.findings[0]
+	noted[_].contradiction[path] = msg
+}
 
 # METADATA
 # title: Nothing says what done means
@@ -44,8 +62,17 @@ note contains {"id": "CONTRADICTION", "path": path, "msg": msg} if noted[_].cont
 deny contains {
 	"id": "DONE_UNDEFINED", "path": path, "msg": msg,
 	"fix": "add a constraint that can be checked, or the actions to take",
-} if denied[_].done_undefined[path] = msg
+} if {
+	input.findings[0]
+	denied[_].done_undefined[path] = msg
+}
 
-clarify contains {"id": "DONE_UNDEFINED", "path": path, "question": question} if asked[_].done_undefined[path] = question
+clarify contains {"id": "DONE_UNDEFINED", "path": path, "question": question} if {
+	input.findings[0]
+	asked[_].done_undefined[path] = question
+}
 
-note contains {"id": "DONE_UNDEFINED", "path": path, "msg": msg} if noted[_].done_undefined[path] = msg
+note contains {"id": "DONE_UNDEFINED", "path": path, "msg": msg} if {
+	input.findings[0]
+	noted[_].done_undefined[path] = msg
+}

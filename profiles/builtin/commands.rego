@@ -11,7 +11,10 @@ import future.keywords.not
 deny contains {
 	"id": "CMD_NAME_UNSAFE", "path": path, "msg": msg,
 	"fix": "name the command in printable ASCII",
-} if denied[_].command_character[path] = msg
+} if {
+	input.findings[0]
+	denied[_].command_character[path] = msg
+}
 
 # METADATA
 # title: Command not in allowed_commands

@@ -1,6 +1,8 @@
 # Package gate.builtin decides what an intent may do. This file turns what the
 # kernel found into what the rules say: denied, asked and noted have for each
 # finding its code, its pointer and the text, and a rule takes those of its code.
+# It begins with input.findings[0] unless risks, too, can give it one: the index of
+# the rules then passes over all of them where the kernel found nothing.
 package gate.builtin
 
 import future.keywords.not
@@ -83,6 +85,7 @@ deny contains {
 	"msg": sprintf(`no rule handles the finding "%s"`, [cut(code)]),
 	"fix": "use a policy of the same version as the kernel",
 } if {
+	input.findings[0]
 	denied[_][code][path]
 	not words[code]
 }

@@ -11,11 +11,20 @@ import future.keywords.not
 deny contains {
 	"id": "INLINE_CODE", "path": path, "msg": msg,
 	"fix": "write the code to a file in an action of its own and run that file",
-} if denied[_].inline_code[path] = msg
+} if {
+	input.findings[0]
+	denied[_].inline_code[path] = msg
+}
 
-clarify contains {"id": "INLINE_CODE", "path": path, "question": question, "options": ["no", "yes"]} if asked[_].inline_code[path] = question
+clarify contains {"id": "INLINE_CODE", "path": path, "question": question, "options": ["no", "yes"]} if {
+	input.findings[0]
+	asked[_].inline_code[path] = question
+}
 
-note contains {"id": "INLINE_CODE", "path": path, "msg": msg} if noted[_].inline_code[path] = msg
+note contains {"id": "INLINE_CODE", "path": path, "msg": msg} if {
+	input.findings[0]
+	noted[_].inline_code[path] = msg
+}
 
 # METADATA
 # title: Command starts another command
@@ -26,11 +35,20 @@ note contains {"id": "INLINE_CODE", "path": path, "msg": msg} if noted[_].inline
 deny contains {
 	"id": "CMD_WRAPPER", "path": path, "msg": msg,
 	"fix": "run the wrapped command itself, and set its environment in env",
-} if denied[_].command_wrapper[path] = msg
+} if {
+	input.findings[0]
+	denied[_].command_wrapper[path] = msg
+}
 
-clarify contains {"id": "CMD_WRAPPER", "path": path, "question": question, "options": ["no", "yes"]} if asked[_].command_wrapper[path] = question
+clarify contains {"id": "CMD_WRAPPER", "path": path, "question": question, "options": ["no", "yes"]} if {
+	input.findings[0]
+	asked[_].command_wrapper[path] = question
+}
 
-note contains {"id": "CMD_WRAPPER", "path": path, "msg": msg} if noted[_].command_wrapper[path] = msg
+note contains {"id": "CMD_WRAPPER", "path": path, "msg": msg} if {
+	input.findings[0]
+	noted[_].command_wrapper[path] = msg
+}
 
 # METADATA
 # title: Shell as command
@@ -41,8 +59,17 @@ note contains {"id": "CMD_WRAPPER", "path": path, "msg": msg} if noted[_].comman
 deny contains {
 	"id": "SHELL_COMMAND", "path": path, "msg": msg,
 	"fix": "run each command in an action of its own",
-} if denied[_].command_shell[path] = msg
+} if {
+	input.findings[0]
+	denied[_].command_shell[path] = msg
+}
 
-clarify contains {"id": "SHELL_COMMAND", "path": path, "question": question, "options": ["no", "yes"]} if asked[_].command_shell[path] = question
+clarify contains {"id": "SHELL_COMMAND", "path": path, "question": question, "options": ["no", "yes"]} if {
+	input.findings[0]
+	asked[_].command_shell[path] = question
+}
 
-note contains {"id": "SHELL_COMMAND", "path": path, "msg": msg} if noted[_].command_shell[path] = msg
+note contains {"id": "SHELL_COMMAND", "path": path, "msg": msg} if {
+	input.findings[0]
+	noted[_].command_shell[path] = msg
+}

@@ -11,7 +11,10 @@ import future.keywords.not
 deny contains {
 	"id": "PATH_ABSOLUTE", "path": path, "msg": msg,
 	"fix": "give the path relative to the working tree",
-} if denied[_].path_absolute[path] = msg
+} if {
+	input.findings[0]
+	denied[_].path_absolute[path] = msg
+}
 
 # METADATA
 # title: Path has a .. segment
@@ -22,7 +25,10 @@ deny contains {
 deny contains {
 	"id": "PATH_TRAVERSAL", "path": path, "msg": msg,
 	"fix": "name the file without going through a parent folder",
-} if denied[_].path_traversal[path] = msg
+} if {
+	input.findings[0]
+	denied[_].path_traversal[path] = msg
+}
 
 # METADATA
 # title: Path has a backslash
@@ -33,7 +39,10 @@ deny contains {
 deny contains {
 	"id": "PATH_BACKSLASH", "path": path, "msg": msg,
 	"fix": "separate folders with a forward slash",
-} if denied[_].path_backslash[path] = msg
+} if {
+	input.findings[0]
+	denied[_].path_backslash[path] = msg
+}
 
 # METADATA
 # title: Path has a control or invisible character
@@ -44,7 +53,10 @@ deny contains {
 deny contains {
 	"id": "PATH_CHARACTER", "path": path, "msg": msg,
 	"fix": "use visible characters only",
-} if denied[_].path_character[path] = msg
+} if {
+	input.findings[0]
+	denied[_].path_character[path] = msg
+}
 
 # METADATA
 # title: Path is not in the accepted form
@@ -55,7 +67,10 @@ deny contains {
 deny contains {
 	"id": "PATH_FORM", "path": path, "msg": msg,
 	"fix": "give a file name of ordinary length in Unicode form NFC",
-} if denied[_].path_form[path] = msg
+} if {
+	input.findings[0]
+	denied[_].path_form[path] = msg
+}
 
 # METADATA
 # title: Path is reserved for the bundle
@@ -66,7 +81,10 @@ deny contains {
 deny contains {
 	"id": "PATH_RESERVED", "path": path, "msg": msg,
 	"fix": "choose another top folder than commands, calls or context",
-} if denied[_].path_reserved[path] = msg
+} if {
+	input.findings[0]
+	denied[_].path_reserved[path] = msg
+}
 
 # METADATA
 # title: Path leads into a control path
@@ -77,7 +95,10 @@ deny contains {
 deny contains {
 	"id": "PATH_CONTROL", "path": path, "msg": msg,
 	"fix": "leave control paths to the people who own them",
-} if denied[_].path_control[path] = msg
+} if {
+	input.findings[0]
+	denied[_].path_control[path] = msg
+}
 
 # METADATA
 # title: Write outside allowed_write_roots

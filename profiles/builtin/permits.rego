@@ -20,6 +20,7 @@ readable := {e.id |
 
 startable := {e.id |
 	some e in input.effects
+	e.kind == "run"
 	e.id in runnable
 	every name in object.get(e, "env", []) {
 		allows(data.profile.env_allow, name)

@@ -11,11 +11,20 @@ import future.keywords.not
 deny contains {
 	"id": "WRITE_TWICE", "path": path, "msg": msg,
 	"fix": "write each path once",
-} if denied[_].write_twice[path] = msg
+} if {
+	input.findings[0]
+	denied[_].write_twice[path] = msg
+}
 
-clarify contains {"id": "WRITE_TWICE", "path": path, "question": question} if asked[_].write_twice[path] = question
+clarify contains {"id": "WRITE_TWICE", "path": path, "question": question} if {
+	input.findings[0]
+	asked[_].write_twice[path] = question
+}
 
-note contains {"id": "WRITE_TWICE", "path": path, "msg": msg} if noted[_].write_twice[path] = msg
+note contains {"id": "WRITE_TWICE", "path": path, "msg": msg} if {
+	input.findings[0]
+	noted[_].write_twice[path] = msg
+}
 
 # METADATA
 # title: No action produces the output
@@ -26,11 +35,20 @@ note contains {"id": "WRITE_TWICE", "path": path, "msg": msg} if noted[_].write_
 deny contains {
 	"id": "OUTPUT_UNPRODUCED", "path": path, "msg": msg,
 	"fix": "add the action that produces the output, or leave the output out",
-} if denied[_].output_unproduced[path] = msg
+} if {
+	input.findings[0]
+	denied[_].output_unproduced[path] = msg
+}
 
-clarify contains {"id": "OUTPUT_UNPRODUCED", "path": path, "question": question} if asked[_].output_unproduced[path] = question
+clarify contains {"id": "OUTPUT_UNPRODUCED", "path": path, "question": question} if {
+	input.findings[0]
+	asked[_].output_unproduced[path] = question
+}
 
-note contains {"id": "OUTPUT_UNPRODUCED", "path": path, "msg": msg} if noted[_].output_unproduced[path] = msg
+note contains {"id": "OUTPUT_UNPRODUCED", "path": path, "msg": msg} if {
+	input.findings[0]
+	noted[_].output_unproduced[path] = msg
+}
 
 # METADATA
 # title: Input is also written
@@ -41,8 +59,17 @@ note contains {"id": "OUTPUT_UNPRODUCED", "path": path, "msg": msg} if noted[_].
 deny contains {
 	"id": "INPUT_WRITTEN", "path": path, "msg": msg,
 	"fix": "write to another path than the input's",
-} if denied[_].input_written[path] = msg
+} if {
+	input.findings[0]
+	denied[_].input_written[path] = msg
+}
 
-clarify contains {"id": "INPUT_WRITTEN", "path": path, "question": question, "options": ["no", "yes"]} if asked[_].input_written[path] = question
+clarify contains {"id": "INPUT_WRITTEN", "path": path, "question": question, "options": ["no", "yes"]} if {
+	input.findings[0]
+	asked[_].input_written[path] = question
+}
 
-note contains {"id": "INPUT_WRITTEN", "path": path, "msg": msg} if noted[_].input_written[path] = msg
+note contains {"id": "INPUT_WRITTEN", "path": path, "msg": msg} if {
+	input.findings[0]
+	noted[_].input_written[path] = msg
+}

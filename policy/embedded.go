@@ -1,0 +1,86 @@
+package policy
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// checkStages are the stages of the compiler that refuse modules or describe
+// them. None of them changes a rule, and no evaluation reads what they leave
+// behind. The comprehension index is one of them for the built-in policy, in which
+// it finds nothing to index (TestCheckStages).
+func checkStages() []ast.StageID {
+	return []ast.StageID{
+		ast.StageCheckUnusedImports, ast.StageCheckKeywordOverrides, ast.StageCheckDuplicateImports,
+		ast.StageCheckVoidCalls, ast.StageParseMetadataBlocks, ast.StageSetAnnotationSet, ast.StageSetGraph,
+		ast.StageCheckRuleConflicts, ast.StageCheckUndefinedFuncs, ast.StageCheckSafetyRuleHeads,
+		ast.StageCheckRecursion, ast.StageCheckTypes, ast.StageCheckUnsafeBuiltins,
+		ast.StageCheckDeprecatedBuiltins, ast.StageBuildComprehensionIndices, ast.StageBuildRequiredCapabilities,
+	}
+}
+
+// parseEmbedded parses the modules of an embedded layer: the rules alone, without
+// the METADATA and without the checks of other layers.
+func parseEmbedded(l Layer, caps *ast.Capabilities) (parsedLayer, error) {
+	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1}
+	parsed, err := eachModule(l, func(m Module) (parsedModule, error) {
+		mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), opts)
+		if err != nil {
+			return parsedModule{}, parseError(m.Name, err)
+		}
+		heads, err := moduleHeads(m.Name, l.Package, mod)
+		return parsedModule{mod: mod, heads: heads}, err
+	})
+	if err != nil {
+		return parsedLayer{}, err
+	}
+	return joinModules(l, parsed), nil
+}
+
+// layerRecords reads the records of an embedded layer, with every check of a
+// module that parseEmbedded leaves out.
+func layerRecords(l Layer, caps *ast.Capabilities) (map[string]Rule, error) {
+	_, records, err := parseLayer(l, caps)
+	return records, err
+}
+
+// eachModule calls parse for every module of a layer, on as many cores as there
+// are, and returns the answers in the order of the modules, or the error of the
+// first module that has one. A panic of parse is a panic of eachModule.
+func eachModule(l Layer, parse func(Module) (parsedModule, error)) ([]parsedModule, error) {
+	parsed := make([]parsedModule, len(l.Modules))
+	errs := make([]error, len(l.Modules))
+	panics := make([]any, min(runtime.GOMAXPROCS(0), len(l.Modules))-1)
+	var next atomic.Int64
+	work := func() {
+		for i := next.Add(1) - 1; i < int64(len(parsed)); i = next.Add(1) - 1 {
+			parsed[i], errs[i] = parse(l.Modules[i])
+		}
+	}
+	var others sync.WaitGroup
+	for i := range panics {
+		others.Go(func() {
+			defer func() { panics[i] = recover() }()
+			reserveStack(0)
+			work()
+		})
+	}
+	func() {
+		defer others.Wait()
+		work()
+	}()
+	for _, p := range panics {
+		if p != nil {
+			panic(p)
+		}
+	}
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return parsed, nil
+}

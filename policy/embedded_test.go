@@ -1,0 +1,299 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// vectorInputs returns what the policy is asked for every decision vector whose
+// intent can be read.
+func vectorInputs(t *testing.T) []Input {
+	t.Helper()
+	paths, err := filepath.Glob("../specs/vectors/run/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inputs []Input
+	for _, path := range paths {
+		src, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file struct {
+			Vectors []struct {
+				Intent json.RawMessage `json:"intent"`
+				Text   string          `json:"intent_text"`
+			} `json:"vectors"`
+		}
+		if err := json.Unmarshal(src, &file); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range file.Vectors {
+			doc, err := canon.Parse(append(slices.Clone(v.Intent), v.Text...), canon.MaxIntentBytes)
+			if err != nil {
+				continue
+			}
+			intent, err := kernel.ParseIntent(doc.Value())
+			if err != nil {
+				continue
+			}
+			inputs = append(inputs, Input{
+				Mode: "plan-only", ModelMode: "none", KernelVersion: "0.1.0", IntentSHA256: string(canon.Sum(doc.Bytes())),
+				Intent: doc.Value(), Effects: intent.Effects(), Findings: intent.Findings(),
+			})
+		}
+	}
+	return inputs
+}
+
+// bothEngines returns one engine that made every check of the built-in policy,
+// and one that took it as embedded.
+func bothEngines(t *testing.T, profile string) (full, embedded *Engine) {
+	t.Helper()
+	p, err := LoadProfile(os.DirFS("../profiles"), profile, schemas(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := builtinLayer(t)
+	for _, e := range []**Engine{&full, &embedded} {
+		if *e, err = New(context.Background(), p, []Layer{l}, patient()); err != nil {
+			t.Fatal(err)
+		}
+		l.Embedded = true
+	}
+	return full, embedded
+}
+
+// TestEmbeddedLayer proves that the built-in policy passes every check of a layer,
+// and that leaving the checks out changes no verdict and no record.
+func TestEmbeddedLayer(t *testing.T) {
+	inputs := vectorInputs(t)
+	if len(inputs) < 350 {
+		t.Fatalf("%d intents", len(inputs))
+	}
+	for _, profile := range []string{"strict", "default", "dev"} {
+		full, embedded := bothEngines(t, profile)
+		var permits, denies, clarifies, notes int
+		for _, in := range inputs {
+			want, err := full.Eval(context.Background(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := embedded.Eval(context.Background(), in)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: the verdict on %v is\n%+v (error %v)\nwant\n%+v", profile, in.Intent, got, err, want)
+			}
+			permits, denies, clarifies, notes = permits+len(got.Permits), denies+len(got.Deny), clarifies+len(got.Clarify), notes+len(got.Note)
+		}
+		if permits == 0 || denies == 0 || clarifies == 0 || profile == "dev" && notes == 0 {
+			t.Errorf("%s: %d permits, %d denies, %d clarifies and %d notes", profile, permits, denies, clarifies, notes)
+		}
+		want, err := full.Rules()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := embedded.Rules(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("records are\n%+v (error %v)\nwant\n%+v", got, err, want)
+		}
+		if got, want := embedded.Provenance(), full.Provenance(); !reflect.DeepEqual(got, want) {
+			t.Errorf("provenance is\n%+v\nwant\n%+v", got, want)
+		}
+	}
+}
+
+// TestCheckStages holds the left-out stages against the compiler's own list, and
+// looks for what they could have left behind for an evaluation, and for "with".
+func TestCheckStages(t *testing.T) {
+	all := ast.NewCompiler().StagesToRun()
+	for _, s := range checkStages() {
+		if !slices.Contains(all, s) {
+			t.Errorf("the compiler has no stage %q", s)
+		}
+	}
+	full, _ := bothEngines(t, "strict")
+	compiler := full.layers[0].compiler
+	terms := 0
+	for _, m := range compiler.Modules {
+		ast.WalkWiths(m, func(w *ast.With) bool {
+			t.Errorf("%v: an embedded layer uses with", w.Location)
+			return false
+		})
+		ast.WalkTerms(m, func(term *ast.Term) bool {
+			terms++
+			if compiler.ComprehensionIndex(term) != nil {
+				t.Errorf("%v: the comprehension is indexed", term.Location)
+			}
+			return false
+		})
+	}
+	if terms == 0 {
+		t.Error("the policy has no term")
+	}
+}
+
+// TestEmbeddedRecords reads records when they are needed, and makes an error of
+// theirs an error of the verdict.
+func TestEmbeddedRecords(t *testing.T) {
+	l := user(head0 + `deny contains {"id": "A_RULE", "path": "", "msg": "m"} if input.mode == "execute-sandbox"`)
+	l.Embedded = true
+	e := newEngine(t, l)
+	in := testInput(t)
+	if _, err := e.Eval(context.Background(), in); err != nil {
+		t.Errorf("without a result: %v", err)
+	}
+	in.Mode = "execute-sandbox"
+	v, err := e.Eval(context.Background(), in)
+	asError(t, err, KindModule, `rule "deny" has no METADATA with custom.id "A_RULE"`)
+	if !reflect.DeepEqual(v, kernel.Verdict{}) {
+		t.Errorf("a verdict stands beside the error: %+v", v)
+	}
+	if _, err := e.Rules(); err == nil {
+		t.Error("records of a layer that has none")
+	}
+
+	for _, src := range []string{head0 + "deny contains", "", head0 + "x := 1", head0 + `deny contains 1`, head0 + deny("A_RULE", "x > 1")} {
+		l.Modules[0].Source = []byte(src)
+		_, err := New(context.Background(), testProfile(), []Layer{l}, patient())
+		asError(t, err, KindModule, "user/test.rego")
+	}
+}
+
+// TestEachModule holds the order of answers and what becomes of errors and panics,
+// on one core and on several.
+func TestEachModule(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	var l Layer
+	for i := range 50 {
+		l.Modules = append(l.Modules, Module{Name: fmt.Sprintf("m%02d", i)})
+	}
+	line := func(m Module) (p parsedModule, err error) {
+		p.heads = []head{{module: m.Name}}
+		return p, nil
+	}
+	for _, cores := range []int{1, 4} {
+		runtime.GOMAXPROCS(cores)
+		parsed, err := eachModule(l, line)
+		if err != nil || len(parsed) != 50 {
+			t.Fatalf("%d modules, error %v", len(parsed), err)
+		}
+		for i, p := range parsed {
+			if p.heads[0].module != l.Modules[i].Name {
+				t.Errorf("module %d is %q", i, p.heads[0].module)
+			}
+		}
+		_, err = eachModule(l, func(m Module) (parsedModule, error) {
+			if m.Name > "m10" {
+				return parsedModule{}, errors.New(m.Name)
+			}
+			return parsedModule{}, nil
+		})
+		if err == nil || err.Error() != "m11" {
+			t.Errorf("error is %v, want that of the first module", err)
+		}
+		func() {
+			defer func() {
+				if p := recover(); p == nil {
+					t.Errorf("%d cores: the panic is lost", cores)
+				}
+			}()
+			_, _ = eachModule(l, func(Module) (parsedModule, error) { panic("runtime text") })
+		}()
+	}
+}
+
+// TestLazyInput holds the document of an embedded layer against that of others, in
+// every way a rule can read it, and proves that reading changes nothing in the
+// intent.
+func TestLazyInput(t *testing.T) {
+	reads := []string{
+		"input", "input.intent", "input.intent.context", "input.intent.actions[1]", "input.intent.context.labels[_]",
+		"count(input)", "count(input.intent)", "[k | some k, _ in input.intent]", "[v | some v in input.intent.context]",
+		"[[p, v] | walk(input, [p, v])]", "json.marshal(input.intent)", `sprintf("%v", [input.intent.context])`,
+		"object.keys(input.intent)", `object.get(input.intent, "context", 1)`, `object.get(input, ["intent", "context", "labels", 1], 1)`,
+		`object.union(input.intent, {"goal": "other", "context": {"ticket": 1}})`, `object.remove(input.intent, ["goal"])`,
+		`object.filter(input.intent, ["goal", "context"])`, `json.remove(input.intent, ["/context/ticket"])`, `json.filter(input, ["intent/context"])`,
+		"input.intent.context == input.intent.context", "input.intent == json.unmarshal(json.marshal(input.intent))",
+		"{input.intent.context, input.intent}", "{input.intent: input.intent.context}", "[input.intent.context][_].ticket",
+		"[input.intent.goal, input.intent]", "[input.intent, input.intent.context.ticket, input.intent.context]",
+		`[k | input.intent[k] == "build the site and write a summary of what changed since the last release"]`,
+		"is_object(input.intent)", "type_name(input.intent.context)", "input.intent.context.none", "input.intent[0]",
+		"sort([input.intent.context, input.intent])", "input.effects[_].path", "input.findings",
+		`"FI-12" in input.intent.context`, `input.intent.context[_] == "FI-12"`, `"site" in input.intent.context.labels`,
+		`input.intent.context.ticket == "FI-12"`, `input.intent.context == {"ticket": "FI-12"}`, `startswith(input.intent.context.ticket, "FI")`,
+		`input.intent.context in [input.intent.context]`, `input.intent.actions[0].content == "# Summary\n"`,
+	}
+	in := testInput(t)
+	in.Intent.(map[string]any)["numbers"] = []any{json.Number("1.5"), json.Number("1e21"), json.Number("0"), nil, true, map[string]any{}}
+	in.Findings = []kernel.Finding{{Code: "placeholder", Path: "/goal", Value: "<x>"}}
+	before, err := canon.Canonical(in.Intent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, read := range reads {
+		e := newEngine(t, user(head0+record("A_RULE")+`note contains {"id": "A_RULE", "path": "", "msg": json.marshal(x)} if x := `+read+"\n"+
+			record("B_RULE")+`note contains {"id": "B_RULE", "path": "", "msg": "true"} if { true; `+read+" }\n"))
+		var got [2]string
+		for i, embedded := range []bool{false, true} {
+			input, err := inputTerm(inputDocument(in), embedded)
+			if err != nil {
+				t.Fatal(err)
+			}
+			txn, err := e.store.NewTransaction(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			values, err := e.layers[0].answers(context.Background(), nil, e.store, txn, input)
+			e.store.Abort(context.Background(), txn)
+			got[i] = fmt.Sprint(values, err)
+		}
+		if got[0] != got[1] {
+			t.Errorf("%s: is\n%s\nwant\n%s", read, got[1], got[0])
+		}
+	}
+	after, err := canon.Canonical(in.Intent)
+	if err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the intent is %s (error %v), and was %s", after, err, before)
+	}
+}
+
+// TestLazyInputFails reads a member that JSON does not have.
+func TestLazyInputFails(t *testing.T) {
+	l := user(head0 + deny("A_RULE", "input.intent.context.x"))
+	in := Input{Intent: map[string]any{"context": map[string]any{"x": make(chan int)}}}
+	for _, embedded := range []bool{false, true} {
+		l.Embedded = embedded
+		_, err := newEngine(t, l).Eval(context.Background(), in)
+		want := "the intent is not a decoded document"
+		if embedded {
+			want = "evaluating the policy failed inside the policy engine"
+		}
+		asError(t, err, KindEval, want)
+	}
+}
+
+// TestWithIsAlone replaces a member of the input, which nothing else may see.
+func TestWithIsAlone(t *testing.T) {
+	e := newEngine(t,
+		user(head0+deny("A_RULE", `input.intent.goal == "x" with input.intent.goal as "x"`+"\n\tinput.intent.goal == \"x\"")),
+		Layer{Package: "gate.user.other", Modules: []Module{{Name: "user/other.rego", Source: []byte("package gate.user.other\n" +
+			deny("B_RULE", `input.intent.goal == "x"`))}}},
+	)
+	v, err := e.Eval(context.Background(), testInput(t))
+	if err != nil || len(v.Deny) > 0 {
+		t.Errorf("verdict is %+v, error %v", v, err)
+	}
+}
