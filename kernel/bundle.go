@@ -94,16 +94,16 @@ type Stats struct {
 	AvgTerminalDensity int `json:"avg_terminal_density"`
 }
 
-// newBundle builds the bundle of an intent: complete without questions,
-// incomplete with them.
-func newBundle(in Intent, findings []Finding, questions []Question) (*Bundle, error) {
+// newBundle builds the bundle of an intent, complete without questions and
+// incomplete with them, and its bytes: canonical JSON and one LF.
+func newBundle(in Intent, findings []Finding, questions []Question) (*Bundle, []byte, error) {
 	_, source, err := canon.Artifact(in.Normalised())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	node, err := newNode(in, findings, questions)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b := &Bundle{
 		SchemaVersion: BundleSchemaVersion, KernelVersion: Version, SourceIntentHash: source.Hex(),
@@ -113,15 +113,22 @@ func newBundle(in Intent, findings []Finding, questions []Question) (*Bundle, er
 	if len(questions) > 0 {
 		b.Status, b.TerminalNodes = "incomplete", []Node{}
 	} else if b.Outputs, err = in.outputs(node); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b.Stats = Stats{
 		TotalNodes: 1, TerminalNodes: len(b.TerminalNodes), TotalOutputs: len(b.Outputs),
 		UnresolvedCount:    len(questions),
 		AvgTerminalEntropy: node.Entropy.EntropyScore, AvgTerminalDensity: node.Density.DensityScore,
 	}
-	b.ID, err = canon.ID("bundle_", b.plain())
-	return b, err
+	idless, hash, err := canon.Artifact(b.plain())
+	if err != nil {
+		return nil, nil, err
+	}
+	b.ID = "bundle_" + hash.Hex()[:16]
+	// "id" stands before every other member, so the bytes need not be made anew.
+	bytes := make([]byte, 0, len(idless)+len(b.ID)+len(`"id":"",`))
+	bytes = append(append(append(bytes, `{"id":"`...), b.ID...), `",`...)
+	return b, append(bytes, idless[1:]...), nil
 }
 
 func newNode(in Intent, findings []Finding, questions []Question) (Node, error) {

@@ -77,11 +77,11 @@ func Decide(in Intent, effects []Effect, findings []Finding, v Verdict) (Decisio
 	if len(questions) > 0 {
 		d.Outcome = OutcomeClarify
 	}
-	if d.Bundle, err = newBundle(in, findings, questions); err != nil {
+	if d.Bundle, d.BundleBytes, err = newBundle(in, findings, questions); err != nil {
 		return Decision{}, err
 	}
-	d.BundleBytes, d.BundleHash, err = canon.Artifact(d.Bundle.plain())
-	return d, err
+	d.BundleHash = canon.Sum(d.BundleBytes)
+	return d, nil
 }
 
 // notPermitted is a denial for each effect that no permit names. An effect that

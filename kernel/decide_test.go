@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 const twoSteps = `{"goal":"g","constraints":["c"],"actions":[{"kind":"run","argv":["node","x.js"]},{"kind":"write","path":"out/a","content":""}]}`
@@ -87,5 +89,18 @@ func TestConclude(t *testing.T) {
 		if rec.Accepted != tc.accepted || strings.Join(rec.Reasons, "|") != tc.reasons || rec.Reasons == nil {
 			t.Errorf("%s: %+v", tc.name, rec)
 		}
+	}
+}
+
+// TestBundleBytes: the bytes of a bundle are its canonical JSON and one LF.
+func TestBundleBytes(t *testing.T) {
+	in := parse(t, twoSteps)
+	d := decide(t, in, permitAll(in))
+	want, hash, err := canon.Artifact(d.Bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(d.BundleBytes) != string(want) || d.BundleHash != hash {
+		t.Errorf("bytes %s\nwant %s", d.BundleBytes, want)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,7 +148,13 @@ func appendObject(dst []byte, members map[string]any, depth int) ([]byte, error)
 		return nil, tooDeep()
 	}
 	dst = append(dst, '{')
-	for i, name := range slices.SortedFunc(maps.Keys(members), Compare) {
+	var few [16]string // most objects need no allocation for their names
+	names := few[:0]
+	for name := range members {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, Compare)
+	for i, name := range names {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
