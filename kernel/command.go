@@ -15,12 +15,15 @@ import (
 //	command_shell      a shell runs
 //	command_wrapper    a program runs that is there to start another
 //	inline_code        an interpreter gets code from an argument or from stdin,
-//	                   or is told to load other code before the script
+//	                   or is told to load other code before the script, or a
+//	                   file that sets the environment or the options
 //
 // Names are compared in lower case, without folder, Windows extension and
 // version ("python3.12" is python). What follows a wrapper (env, xargs) or a
 // runner (npx, npm exec) is read as a command of its own, its finding pointing
-// at its own argument.
+// at its own argument. A runner that opens a shell where no command follows gets
+// code from stdin, given or not; one that stores a script or a shell in a
+// setting carries code, too.
 //
 // An interpreter's options are read up to its first operand, the script; what
 // follows is the script's own. An option that no table knows may or may not
@@ -59,6 +62,23 @@ func (l words) has(word string) bool {
 	}
 }
 
+// starts says whether one of the words begins with prefix.
+func (l words) starts(prefix string) bool {
+	if prefix == "" || len(prefix) > 64 || strings.ContainsAny(prefix, " \t\n") {
+		return false
+	}
+	for from := 0; ; {
+		i := strings.Index(string(l[from:]), prefix)
+		if i < 0 {
+			return false
+		}
+		if i += from; i == 0 || l[i-1] <= ' ' {
+			return true
+		}
+		from = i + 1
+	}
+}
+
 const (
 	shells words = `ash bash busybox cmd csh dash elvish fish ion ksh ksh93 lksh mksh nu oksh osh pdksh posh
 		powershell pwsh rbash rc rksh rzsh sash sh tcsh toybox xonsh yash ysh zsh`
@@ -72,68 +92,6 @@ const (
 
 	// findStarts are the options with which find starts programs.
 	findStarts words = "-exec -execdir -ok -okdir"
-)
-
-// runner is a program that starts the command its operands name, the way a
-// shell in the project's folder would.
-type runner struct {
-	names  words
-	subs   words // operands that come before the command
-	must   bool  // only behind one of subs is there a command
-	shells words // operands behind which a command line, or a shell, follows
-	code   words // options that carry a command line, or name a program
-	always words // like code, and behind every other sub-command too
-	value  words // options whose value is the next argument
-	flag   words // options without a value
-
-	// scripts are what may start a script of the project: a wrapper's name
-	// behind them, or behind no sub-command, is only a script's.
-	scripts words
-}
-
-var runners = []runner{
-	{
-		names: "npm", subs: "exec exe x", must: true, shells: "edit explo explor explore",
-		code:   "-c --call",
-		always: "--node-options --script-shell --shell --editor --viewer --git",
-		value:  npmValue, flag: npmFlag,
-	},
-	{
-		names: "npx pnpx", code: "-c --call --shell-mode --node-arg -n",
-		always: "--node-options --script-shell --shell --editor --viewer --git",
-		value:  npmValue + " -p", flag: npmFlag,
-	},
-	{
-		names: "pnpm", subs: "exec dlx run", scripts: "run pnpm", code: "-c --shell-mode",
-		always: "--node-options --script-shell --shell-emulator",
-		value:  "-C --dir -F --filter --filter-prod --package --reporter --loglevel --workspace-concurrency",
-		flag:   "-r --recursive -w --workspace-root -s --silent --parallel --stream --if-present",
-	},
-	{names: "yarn yarnpkg", subs: "exec dlx run", scripts: "run yarn yarnpkg", always: "--use-yarnrc --script-shell", value: "--cwd -p --package", flag: "-s --silent -q --quiet -T -B"},
-	{names: "bunx", value: "-p --package --cwd -c --config", flag: "--bun -b --verbose --silent --no-install"},
-	{names: "uv", subs: "run", must: true, value: "-p --python --with --with-editable --with-requirements --extra --group --env-file --directory --project --package -m --module", flag: "--no-sync --frozen --locked --isolated --offline -q --quiet -v --verbose"},
-	{names: "uvx", value: "-p --python --with --from --index", flag: "--isolated --offline -q -v"},
-	{names: "pipx poetry pdm hatch rye pixi", subs: "run", must: true, value: "-C --directory -P --project --spec --pip-args", flag: "-q -v -n"},
-	{names: "bundle bundler", subs: "exec", must: true, flag: "--keep-file-descriptors"},
-	{names: "corepack", flag: "--version"},
-}
-
-// npmValue and npmFlag are npm's options that take the next argument, and that
-// do not.
-const (
-	npmValue = ` --access --audit-level --auth-type --before --ca --cache --cafile --cert --cidr --cpu --depth --diff
-		--fetch-retries --fetch-timeout --globalconfig --heading --https-proxy --include --install-strategy --key --libc
-		--local-address --location --lockfile-version --loglevel --logs-dir --logs-max --maxsockets --message -m --noproxy
-		--omit --only --os --otp --pack-destination --package --prefix -C --preid --proxy --registry --reg --sbom-format
-		--scope --searchlimit --tag --tag-version-prefix --umask --user-agent --userconfig --which --workspace -w`
-	npmFlag = ` --all -a --audit --no-audit --bin-links --no-bin-links --color --no-color --commit-hooks --no-commit-hooks
-		-d -dd -ddd --dev --dry-run --engine-strict --force -f --foreground-scripts --fund --no-fund --global -g --help -h -H
-		--if-present --ignore-scripts --include-workspace-root --install-links --json --legacy-peer-deps --link --local --long -l --no
-		--no-install --no-yes -n --offline --optional --no-optional --package-lock --no-package-lock --package-lock-only
-		--parseable -p --porcelain --prefer-dedupe --prefer-offline --prefer-online --production --prod --progress
-		--no-progress --quiet -q --readonly --save -S --no-save --save-dev -D --save-exact -E --save-optional -O --save-peer
-		--save-prod -P --silent -s --strict-ssl --timing --unicode --update-notifier --no-update-notifier --usage
-		--verbose --version -v --workspaces --ws -y --yes`
 )
 
 // isShell, isWrapper and findInterpreter look a folded base name up, as it is
@@ -221,59 +179,69 @@ func commandFaults(argv []string, hasStdin bool) []argFault {
 		list = append(list, argFault{FindCmdPath, 0, name})
 	}
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
-		list = append(list, argFault{FindCmdCharacter, 0, strconv.QuoteToASCII(name[:min(len(name), 80)])})
+		list = append(list, argFault{FindCmdCharacter, 0, escaped(name)})
 	}
-	list = append(list, startFaults(argv, hasStdin)...)
+	list = append(list, startFaults(argv, 0, 0, hasStdin)...)
 	slices.SortStableFunc(list, func(a, b argFault) int { return commandRank(a.code) - commandRank(b.code) })
-	return list
+	return slices.Compact(list)
+}
+
+// escaped is the name in printable ASCII, as between the quotes of a Go string.
+func escaped(name string) string {
+	quoted := strconv.QuoteToASCII(name[:min(len(name), 80)])
+	return quoted[1 : len(quoted)-1]
 }
 
 func commandRank(code string) int {
 	return slices.Index([]string{FindCmdPath, FindCmdCharacter, FindCmdShell, FindCmdWrapper, FindInlineCode}, code)
 }
 
-// startFaults follows the chain of programs that an argv starts.
-func startFaults(argv []string, hasStdin bool) []argFault {
+// startFaults follows the chain of programs that an argv starts, from the one at
+// index at.
+func startFaults(argv []string, at, depth int, hasStdin bool) []argFault {
 	var list []argFault
-	at := 0
-	for depth := 0; at < len(argv); depth++ {
+	for ; at >= 0 && at < len(argv); depth++ {
 		name := baseName(argv[at])
 		if shell, ok := isShell(name); ok {
 			return append(list, argFault{FindCmdShell, at, shell})
 		}
-		wrapper, wraps := isWrapper(name)
 		if depth == maxNesting {
 			return append(list, argFault{FindCmdWrapper, at, name})
 		}
-		from := at + 1
-		if name == "find" {
-			if i := slices.IndexFunc(argv[at:], findStarts.has); i >= 0 {
-				wrapper, wraps, from = "find "+argv[at+i], true, at+i+1
-			}
-		}
-		var next int
-		if wraps {
+		next := -1
+		var found *argFault
+		if wrapper, from, ok := wrapperAt(argv, at, name); ok {
 			list = append(list, argFault{FindCmdWrapper, at, wrapper})
 			next = nextProgram(argv, from)
 		} else if r, ok := findRunner(name); ok {
-			var found *argFault
-			if next, found = r.read(argv, at); found != nil {
-				return append(list, *found)
+			var perhaps int
+			next, perhaps, found = r.read(argv, at, hasStdin)
+			if found == nil && perhaps >= 0 {
+				list = append(list, startFaults(argv, perhaps, depth+1, hasStdin)...)
 			}
 		} else if p, ok := findInterpreter(name); ok {
-			var found *argFault
-			if next, found = p.read(argv, at, hasStdin); found != nil {
-				return append(list, *found)
-			}
-		} else {
-			return list
+			next, found = p.read(argv, at, hasStdin)
 		}
-		if next < 0 {
-			return list
+		if found != nil {
+			return append(list, *found)
 		}
 		at = next
 	}
 	return list
+}
+
+// wrapperAt is the wrapper that the program at index at is, and from where to
+// look for what it starts.
+func wrapperAt(argv []string, at int, name string) (string, int, bool) {
+	if wrapper, ok := isWrapper(name); ok {
+		return wrapper, at + 1, true
+	}
+	if name == "find" {
+		if i := slices.IndexFunc(argv[at:], findStarts.has); i >= 0 {
+			return "find " + argv[at+i], at + i + 1, true
+		}
+	}
+	return "", 0, false
 }
 
 // nextProgram is the index of the first argument that names a shell, wrapper,
@@ -305,99 +273,6 @@ func isProgram(arg string) bool {
 	return ok || name == "find"
 }
 
-// read returns the index of the command that a runner starts, -1 if it starts
-// none, or what carries code in its own options.
-func (r runner) read(argv []string, at int) (int, *argFault) {
-	behind := !r.must // whether a command may follow
-	other := false    // behind a sub-command that starts no command
-	unsure := false   // whether the next operand may be an option's value
-	first := -1
-	via := baseName(argv[at])
-	for i := at + 1; i < len(argv); i++ {
-		arg := argv[i]
-		if arg == "--" {
-			if i++; !behind && i < len(argv) && r.subs.has(argv[i]) {
-				behind = true
-				i++
-			}
-			if first < 0 && behind && i < len(argv) {
-				first = i
-			}
-			break
-		}
-		if strings.HasPrefix(arg, "-") && len(arg) > 1 {
-			name, _, attached := strings.Cut(arg, "=")
-			name = longForm(name)
-			if carries(r.always, name) || !other && (carries(r.code, name) || r.clustered(name, arg)) {
-				return -1, &argFault{FindInlineCode, i, arg}
-			}
-			if !attached && r.value.has(name) {
-				i++
-				continue
-			}
-			unsure = !attached && !r.flag.has(name)
-			continue
-		}
-		maybe := unsure
-		unsure = false
-		switch {
-		case other || first >= 0:
-		case r.subs.has(arg) && (!behind || !r.must):
-			behind, via = true, arg
-		case maybe && !isProgram(arg):
-		case !behind && r.shells.has(arg):
-			return -1, &argFault{FindInlineCode, i, arg}
-		case !behind:
-			other = true
-		case isLine(arg):
-			return -1, &argFault{FindInlineCode, i, arg}
-		case r.scripts.has(via) && startsWrapper(arg):
-			return -1, nil
-		default:
-			// npm reads its own options behind the command as well.
-			if first = i; !r.must {
-				return first, nil
-			}
-		}
-	}
-	return first, nil
-}
-
-func startsWrapper(arg string) bool {
-	_, ok := isWrapper(baseName(arg))
-	return ok
-}
-
-// longForm gives an npm option its two dashes: "-call" is "--call".
-func longForm(name string) string {
-	bare := strings.TrimLeft(name, "-")
-	if len(bare) < 2 || strings.HasPrefix(name, "--") && !strings.HasPrefix(name, "---") {
-		return name
-	}
-	return "--" + bare
-}
-
-// clustered says whether a cluster of one-letter options carries -c.
-func (r runner) clustered(name, arg string) bool {
-	if !r.code.has("-c") || strings.HasPrefix(arg, "--") || len(arg) < 3 || len(arg) > 8 {
-		return false
-	}
-	return strings.Contains(arg, "c") && strings.Trim(arg, "-acdfghlnpqsvyBCDEHOPSw") == ""
-}
-
-// carries says whether name is in the list, or shortens a long one of it.
-func carries(list words, name string) bool {
-	for w := range strings.FieldsSeq(string(list)) {
-		if w == name || len(name) >= 5 && strings.HasPrefix(name, "--") && strings.HasPrefix(w, name) {
-			return true
-		}
-	}
-	return false
-}
-
-// isLine says whether an operand is a command line rather than a name.
-func isLine(arg string) bool { return strings.ContainsAny(arg, " \t\r\n;|&$`<>()") }
-
 // DetectorTables are the closed lists of the detectors by name, each sorted, so
 // that a specification can be checked against them: control_paths,
 // reserved_roots, shells, wrappers, runners, interpreters, inline_code ("node
@@ -417,7 +292,7 @@ func DetectorTables() map[string][]string {
 	}
 	for _, r := range runners {
 		tables["runners"] = append(tables["runners"], strings.Fields(string(r.names))...)
-		tables["inline_code"] = append(tables["inline_code"], eachWith(r.names, r.code+" "+r.always+" "+r.shells)...)
+		tables["inline_code"] = append(tables["inline_code"], r.table()...)
 	}
 	for _, p := range interpreters {
 		tables["interpreters"] = append(tables["interpreters"], strings.Fields(string(p.names))...)
@@ -432,6 +307,9 @@ func DetectorTables() map[string][]string {
 // table lists what counts as inline code for the interpreter's names.
 func (p interpreter) table() []string {
 	list := eachWith(p.names, p.code+" "+p.codeSubs)
+	if p.builtin != "" {
+		list = append(list, eachWith(p.names, p.loads)...)
+	}
 	for w := range strings.FieldsSeq(string(p.modules)) {
 		for name := range strings.FieldsSeq(string(p.names)) {
 			list = append(list, name+" "+string(p.module)+" "+w)

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -22,12 +23,13 @@ func TestCommandVectors(t *testing.T) {
 
 func TestCommandCharacterValue(t *testing.T) {
 	for name, want := range map[string]string{
-		"":           `""`,
-		"no de":      `"no de"`,
-		"n\u043ede":  `"n\u043ede"`,
-		"node\u202e": `"node\u202e"`,
-		"a\nb":       `"a\nb"`,
-		"\xff":       `"\xff"`,
+		"":           "",
+		"no de":      "no de",
+		"n\u043ede":  `n\u043ede`,
+		"node\u202e": `node\u202e`,
+		"a\nb":       `a\nb`,
+		`a "b"`:      `a \"b\"`,
+		"\xff":       `\xff`,
 	} {
 		got := commandFaults([]string{name}, false)
 		if len(got) != 1 || got[0] != (argFault{FindCmdCharacter, 0, want}) {
@@ -86,7 +88,47 @@ func TestEveryTableEntryFires(t *testing.T) {
 				fires(FindInlineCode, append(start, option, "x")...)
 			}
 			fires(FindInlineCode, append(start, "node", "-e", "x")...)
+			for _, operands := range fields(r.stores) {
+				fires(FindInlineCode, append([]string{name}, strings.Split(operands, ":")...)...)
+			}
+			for _, sub := range fields(r.calls) {
+				fires(FindInlineCode, name, sub, "x", fields(r.code)[0], "x")
+			}
+			checkShell(t, r, start)
 		}
+	}
+}
+
+// checkShell: a runner that opens a shell says so with and without stdin, and
+// behind each of its options, unless that prints something and ends.
+func checkShell(t *testing.T, r runner, start []string) {
+	t.Helper()
+	if !r.shell {
+		return
+	}
+	opens := func(want bool, argv ...string) {
+		t.Helper()
+		for _, stdin := range []bool{false, true} {
+			got := commandFaults(argv, stdin)
+			if is := len(got) == 1 && got[0] == (argFault{FindInlineCode, 0, "stdin"}); is != want {
+				t.Errorf("%q: %v", argv, got)
+			}
+		}
+	}
+	opens(true, start...)
+	opens(true, append(start, "--")...)
+	for _, flag := range fields(r.flag) {
+		if r.value.has(flag) || r.code.has(flag) {
+			continue
+		}
+		ends := r.end.has(flag)
+		opens(!ends, append(start, flag)...)
+		opens(true, append(start, flag, "false")...)
+		opens(false, append(start, flag, "tool")...)
+	}
+	for _, option := range fields(r.value) {
+		opens(true, append(start, option, "x")...)
+		opens(false, append(start, option, "x", "tool")...)
 	}
 }
 
@@ -109,7 +151,11 @@ func TestScriptOperandEndsOptions(t *testing.T) {
 				}
 			}
 			for _, option := range fields(p.value) {
-				if got := commandFaults([]string{name, option, "x", "script", "-e"}, false); got != nil {
+				value := "x"
+				if p.builtin != "" && p.loads.has(option) {
+					value = fields(p.builtin)[0]
+				}
+				if got := commandFaults([]string{name, option, value, "script", "-e"}, false); got != nil {
 					t.Errorf("%s %s x script -e: %v", name, option, got)
 				}
 			}
@@ -129,7 +175,8 @@ func TestDetectorTables(t *testing.T) {
 	if len(tables) != 9 {
 		t.Errorf("%d tables, want 9", len(tables))
 	}
-	for _, entry := range []string{"node -e", "node --import", "python -c", "npx -c", "node STDIN", "awk PROGRAM"} {
+	for _, entry := range []string{"node -e", "node --import", "python -c", "npx -c", "npx STDIN", "npm config set", "node STDIN",
+		"node --test-reporter", "awk PROGRAM"} {
 		if !slices.Contains(tables["inline_code"], entry) {
 			t.Errorf("inline_code lacks %q", entry)
 		}

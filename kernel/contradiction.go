@@ -309,7 +309,7 @@ func sentences(s string) []sentence {
 // written out, a comma or colon behind the word as a word of its own.
 func appendWords(list []string, field string) []string {
 	field = strings.Map(func(r rune) rune {
-		switch r {
+		switch r = plainRune(r); r {
 		case 0x2010, 0x2011:
 			return '-'
 		case 0x2019:
@@ -541,11 +541,13 @@ func (s sentence) plain() (subject, text string) {
 		stems = append(stems, stem(w))
 		shown = append(shown, w)
 	}
-	if !slices.ContainsFunc(shown, func(w string) bool { return len(w) > 1 && w != "be" }) {
+	if !slices.ContainsFunc(shown, func(w string) bool { return w != "be" && strings.ContainsFunc(w, isWordRune) }) {
 		return "", ""
 	}
 	return strings.Join(stems, " "), strings.Join(shown, " ")
 }
+
+func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
 
 // stem drops a plural's or a third person's s.
 func stem(w string) string {

@@ -159,15 +159,43 @@ func (in Intent) structureFindings() []Finding {
 			first[CleanPath(p)] = "/outputs/" + strconv.Itoa(i)
 		}
 	}
-	for i, p := range in.Inputs {
-		if w, ok := first[CleanPath(p)]; ok {
+	for i, w := range in.writtenInputs(first) {
+		if w != "" {
 			list = append(list, Finding{
-				Code: FindInputWritten, Path: w, Value: canon.Cut(CleanPath(p)),
+				Code: FindInputWritten, Path: w, Value: canon.Cut(CleanPath(in.Inputs[i])),
 				Other: "/inputs/" + strconv.Itoa(i),
 			})
 		}
 	}
 	return list
+}
+
+// writtenInputs has for each input where it is written, or "": the write of the
+// same path, or else of the nearest folder that it lies in, or else the first by
+// path of those that lie in it.
+func (in Intent) writtenInputs(written map[string]string) []string {
+	found := make([]string, len(in.Inputs))
+	if len(found) == 0 || len(written) == 0 {
+		return found
+	}
+	below := map[string]string{} // the first written path in a folder
+	for p := range written {
+		for dir, _, ok := cutLast(p); ok; dir, _, ok = cutLast(dir) {
+			if old, known := below[dir]; !known || p < old {
+				below[dir] = p
+			}
+		}
+	}
+	for i, p := range in.Inputs {
+		path := CleanPath(p)
+		for dir, ok := path, true; ok && found[i] == ""; dir, _, ok = cutLast(dir) {
+			found[i] = written[dir]
+		}
+		if inside, ok := below[path]; ok && found[i] == "" {
+			found[i] = written[inside]
+		}
+	}
+	return found
 }
 
 // unproduced is one finding for all declared outputs that no action writes: it

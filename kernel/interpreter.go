@@ -1,6 +1,10 @@
 package kernel
 
-import "strings"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // interpreter is the published table of one interpreter, or of several that
 // read their options alike.
@@ -15,11 +19,14 @@ type interpreter struct {
 
 	module  words // options whose value is a module to run; they end the options
 	modules words // modules that take code from their arguments or from stdin
-	risky   words // settings that load code, given as an option's value up to "="
+	risky   words // settings that load code, anywhere in an option's value
+	loads   words // options whose value is loaded as code; a file may be
+	builtin words // where not empty, all that may be loaded
 
 	subs     words // operands behind which more options follow
 	codeSubs words // operands that carry code
 	nested   words // operands behind which another command follows
+	debugs   words // of subs, those that take commands from stdin
 
 	cluster   bool // one-letter options may stand together, a value may be attached
 	dashValue bool // the value of an option may begin with a dash
@@ -34,24 +41,27 @@ var interpreters = []interpreter{
 	{
 		names: "node babel-node coffee electron esno nodejs ts-node ts-node-esm ts-node-script tsx",
 		code: `-e --eval -p --print -pe -r --require -i --interactive --import --loader --experimental-loader
-			--test-global-setup`,
+			--test-global-setup --snapshot-blob --build-snapshot-config --openssl-config --experimental-policy
+			--env-file --env-file-if-exists --experimental-config-file --experimental-default-config-file`,
 		value: nodeValue, flag: nodeFlag, fold: true,
+		loads: "--test-reporter", builtin: "dot junit lcov spec tap",
 		end:  "-h --help -v --version --completion-bash --v8-options --test --run --prof-process --build-sea --experimental-sea-config",
-		subs: "inspect debug watch",
+		subs: "inspect debug watch", debugs: "inspect debug",
 	},
 	{
 		names: "deno",
-		code:  "-e --eval --eval-file --import --preload --require",
+		code:  "-e --eval --eval-file --import --preload --require --env-file --env",
+		loads: "-c --config --import-map",
 		value: "-c --config --import-map --lock --cert --location --seed -L --log-level --ext --filter --host --port",
 		flag: `-A --allow-all --allow-env --allow-ffi --allow-import --allow-net --allow-read --allow-run --allow-sys --allow-write
 			-R -W -N -E -S -I -P -q --quiet --check --no-check --watch --unstable -r --reload --no-lock --frozen --cached-only
 			--no-config --no-prompt --no-remote --no-npm --node-modules-dir --inspect --inspect-brk --inspect-wait`,
-		end: "-h --help -V --version bench check test", subs: "bench check run serve test", codeSubs: "eval repl", fold: true,
+		end: "-h --help -V --version bench check task test", subs: "bench check run serve task test", codeSubs: "eval repl", fold: true,
 	},
 	{
 		names: "bun",
-		code:  "-e --eval -p --print -r --preload --require --import",
-		value: "--cwd -c --config -d --define -l --loader --env-file --tsconfig-override --conditions --main-fields --port --filter -F",
+		code:  "-e --eval -p --print -r --preload --require --import -c --config --env-file",
+		value: "--cwd -d --define -l --loader --tsconfig-override --conditions --main-fields --port --filter -F",
 		flag:  "-b --bun --hot --watch --silent --smol -i --no-install --inspect --inspect-brk --inspect-wait --if-present",
 		end:   "-h --help -v --version --revision test", subs: "run test", codeSubs: "exec repl", nested: "x",
 	},
@@ -63,6 +73,7 @@ var interpreters = []interpreter{
 		end:   "-h -? -V --help --help-all --help-env --help-xoptions --version",
 		// A module is a file; these few are code in another dress.
 		module: "-m", modules: "IPython asyncio bdb code codeop doctest idlelib pdb profile runpy sqlite3 timeit trace xonsh",
+		risky: "presite",
 	},
 	{
 		names: "perl", cluster: true, dashValue: true,
@@ -81,8 +92,8 @@ var interpreters = []interpreter{
 	},
 	{
 		names: "php php-cgi", cluster: true, dashValue: true, passes: true,
-		code:   "-r -B -R -E -a --run --process-begin --process-code --process-end --interactive",
-		value:  "-c --php-ini -d --define -S --server -t --docroot -z --zend-extension --rf --rc --re --rz --ri",
+		code:   "-r -B -R -E -a --run --process-begin --process-code --process-end --interactive -c --php-ini -z --zend-extension",
+		value:  "-d --define -S --server -t --docroot --rf --rc --re --rz --ri",
 		flag:   "-C -e -H -l --syntax-check -n --no-php-ini -q -s -w --strip --no-header",
 		end:    "-h -i -m -v -? --help --info --modules --version --ini -S --server --rf --rc --re --rz --ri",
 		script: "-f --file -F --process-file",
@@ -102,6 +113,7 @@ var interpreters = []interpreter{
 		names: "awk gawk mawk nawk original-awk goawk", text: true, data: true, cluster: true, dashValue: true,
 		code:   "-e --source -D --debug",
 		value:  "-v --assign -F --field-separator -i --include -l --load -W",
+		loads:  "-i --include -l --load",
 		rest:   "-d -L -o -p",
 		flag:   "-b -c -C -g -h -I -k -M -n -N -O -P -r -s -S -t -V",
 		script: "-f --file -E --exec",
@@ -123,15 +135,14 @@ var interpreters = []interpreter{
 // argument unless "=" attaches it, and those that take none. Flags of V8 are
 // unknown but for the common ones.
 const (
-	nodeValue words = `--allow-fs-read --allow-fs-write --build-sea --build-snapshot-config -C --conditions --cpu-prof-dir
+	nodeValue words = `--allow-fs-read --allow-fs-write --build-sea -C --conditions --cpu-prof-dir
 		--cpu-prof-interval --cpu-prof-name --debug-port --diagnostic-dir --disable-proto --disable-warning
-		--dns-result-order --env-file --env-file-if-exists --es-module-specifier-resolution --experimental-config-file
-		--experimental-default-type --experimental-policy --experimental-sea-config --experimental-test-isolation --heap-prof-dir
+		--dns-result-order --experimental-default-type --experimental-sea-config --experimental-test-isolation --heap-prof-dir
 		--heap-prof-interval --heap-prof-name --heapsnapshot-near-heap-limit --heapsnapshot-signal --icu-data-dir
 		--input-type --inspect-port --inspect-publish-uid --localstorage-file --max-http-header-size
-		--network-family-autoselection-attempt-timeout --openssl-config --policy-integrity --redirect-warnings
+		--network-family-autoselection-attempt-timeout --policy-integrity --redirect-warnings
 		--report-dir --report-directory --report-filename --report-signal --run --secure-heap --secure-heap-min
-		--security-revert --snapshot-blob --test-concurrency --test-coverage-branches --test-coverage-exclude
+		--security-revert --security-reverts --test-concurrency --test-coverage-branches --test-coverage-exclude
 		--test-coverage-functions --test-coverage-include --test-coverage-lines --test-isolation --test-name-pattern
 		--test-reporter --test-reporter-destination --test-shard --test-skip-pattern --test-timeout --title
 		--tls-cipher-list --tls-keylog --trace-event-categories --trace-event-file-pattern --trace-require-module
@@ -167,56 +178,83 @@ type reading struct {
 	argv   []string
 	i      int
 	ended  bool // an option behind which stdin is no program
+	never  bool // such an option was taken back
 	named  bool // an option named the script
 	unsure bool // the next operand may be an option's value
+	debug  bool // commands are read from stdin, whatever the script
 }
 
 // read returns the index of the command that the interpreter starts in its
 // turn, -1 if it starts none, or the argument that carries code.
 func (p interpreter) read(argv []string, at int, hasStdin bool) (int, *argFault) {
-	r := &reading{interpreter: p, argv: argv}
-	for r.i = at + 1; r.i < len(argv); r.i++ {
-		arg := argv[r.i]
+	r := &reading{interpreter: p, argv: argv, i: at + 1}
+	next, found := r.run()
+	if found != nil || next >= 0 {
+		return next, found
+	}
+	open := !p.data && !r.named && (!r.ended || r.never) && r.i >= len(argv)
+	if hasStdin && (open || r.debug) {
+		return -1, &argFault{FindInlineCode, at, "stdin"}
+	}
+	return -1, nil
+}
+
+// run reads up to the script, and leaves i at the end where there is none.
+func (r *reading) run() (int, *argFault) {
+	for ; r.i < len(r.argv); r.i++ {
+		arg := r.argv[r.i]
 		if arg == "--" {
-			if r.i+1 < len(argv) && !r.named && !p.passes {
+			if r.i+1 < len(r.argv) && !r.named && !r.passes {
 				r.i++
-				return -1, r.operand(argv[r.i])
+				if arg = r.argv[r.i]; r.debugs.has(arg) {
+					r.debug = true
+					continue
+				}
+				return -1, r.operand(arg)
 			}
-			break
+			r.i = len(r.argv)
+			return -1, nil
 		}
 		if len(arg) > 1 && arg[0] == '-' {
 			found, done := r.option(arg)
 			if found || done {
-				return -1, r.faultIf(found, argv[min(r.i, len(argv)-1)])
+				return -1, r.faultIf(found, r.argv[min(r.i, len(r.argv)-1)])
 			}
 			continue
 		}
-		maybe := r.unsure
-		r.unsure = false
-		switch {
-		case p.codeSubs.has(arg):
-			return -1, r.faultIf(true, arg)
-		case p.nested.has(arg):
-			return nextProgram(argv, r.i+1), nil
-		case p.subs.has(arg):
-			r.ended = r.ended || p.end.has(arg)
-		case p.loose && p.end.has(strings.ToLower(arg)):
-			return -1, nil
-		case notAFile(arg):
-			return -1, r.operand(arg)
-		case maybe, p.loose:
-		case r.named:
-			return -1, nil
-		case p.nested != "" && isProgram(arg) && !startsWrapper(arg):
-			return r.i, nil
-		default:
-			return -1, r.operand(arg)
+		if next, found, done := r.plain(arg); done {
+			return next, found
 		}
 	}
-	if hasStdin && !p.data && !r.ended && !r.named {
-		return -1, &argFault{FindInlineCode, at, "stdin"}
-	}
 	return -1, nil
+}
+
+// plain reads an argument that is no option; done says whether it is the last
+// to be read.
+func (r *reading) plain(arg string) (next int, found *argFault, done bool) {
+	maybe := r.unsure
+	r.unsure = false
+	switch {
+	case r.codeSubs.has(arg):
+		return -1, r.faultIf(true, arg), true
+	case r.nested.has(arg):
+		return nextProgram(r.argv, r.i+1), nil, true
+	case r.subs.has(arg):
+		r.ended = r.ended || r.end.has(arg)
+		r.debug = r.debug || r.debugs.has(arg)
+	case r.loose && r.end.has(strings.ToLower(arg)):
+		return -1, nil, true
+	case notAFile(arg):
+		return -1, r.operand(arg), true
+	case maybe, r.loose:
+	case r.named:
+		return -1, nil, true
+	case r.nested != "" && isProgram(arg) && !startsWrapper(arg):
+		return r.i, nil, true
+	default:
+		return -1, r.operand(arg), true
+	}
+	return -1, nil, false
 }
 
 func (r *reading) faultIf(found bool, value string) *argFault {
@@ -231,22 +269,84 @@ func (r *reading) operand(arg string) *argFault {
 	return r.faultIf(r.text && !r.named || notAFile(arg), arg)
 }
 
-// notAFile says whether a script's name stands for stdin (the empty name does), an open descriptor,
-// or a URL that carries or fetches code.
+// notAFile says whether a script's name stands for stdin (the empty name does),
+// an open descriptor, or a URL that carries or fetches code.
 func notAFile(arg string) bool {
-	if arg == "-" || arg == "" {
-		return true
+	return arg == "-" || arg == "" || isStream(arg) || hasScheme(arg, "blob data http https")
+}
+
+// hasScheme says whether s is a URL of one of the schemes.
+func hasScheme(s string, schemes words) bool {
+	scheme, _, ok := strings.Cut(s, ":")
+	return ok && schemes.has(strings.ToLower(strings.TrimSpace(dropInvisible(scheme))))
+}
+
+// isStream says whether a path, or a URL of a file, leads to stdin or an open
+// descriptor, as it is spelt or with ".." resolved. The environment and the
+// arguments of a process, which Linux has as files, count as well.
+func isStream(arg string) bool {
+	path := arg
+	if hasScheme(arg, "file") {
+		_, path, _ = strings.Cut(arg, ":")
+		path = strings.ReplaceAll(path, `\`, "/")
 	}
-	path := CleanPath(strings.TrimPrefix(arg, "file://"))
+	bare, _, _ := strings.Cut(path, "?")
+	bare, _, _ = strings.Cut(bare, "#")
+	for _, p := range []string{path, bare, unescape(bare)} {
+		if p = CleanPath(p); isStreamPath(p) || isStreamPath(resolved(p)) {
+			return true
+		}
+	}
+	return false
+}
+
+func isStreamPath(path string) bool {
 	dir, last, _ := cutLast(path)
-	if last == "stdin" && (dir == "/dev" || strings.HasSuffix(dir, "/dev")) {
+	_, parent, _ := cutLast(dir)
+	switch {
+	case !strings.Contains(dir, "/"):
+		return false
+	case parent == "dev" && last == "stdin", parent == "fd" && last != "" && strings.Trim(last, "0123456789") == "":
 		return true
 	}
-	if (dir == "/dev/fd" || strings.HasSuffix(dir, "/fd")) && last != "" && strings.Trim(last, "0123456789") == "" {
-		return true
+	return strings.HasPrefix(path, "/proc/") && (last == "environ" || last == "cmdline")
+}
+
+// resolved is a clean path without the segments that ".." takes back. Those
+// that lead out of a relative path are dropped: it may begin anywhere.
+func resolved(path string) string {
+	if !strings.Contains(path, "..") {
+		return path
 	}
-	scheme, _, ok := strings.Cut(arg, ":")
-	return ok && words("blob data http https").has(strings.ToLower(strings.TrimSpace(scheme)))
+	var list []string
+	for seg := range strings.SplitSeq(path, "/") {
+		switch {
+		case seg != "..":
+			list = append(list, seg)
+		case len(list) > 0:
+			list = list[:len(list)-1]
+		}
+	}
+	return "/" + strings.Join(list, "/")
+}
+
+// unescape is s with its percent-encoding undone, as a URL's path is read.
+func unescape(s string) string {
+	if !strings.Contains(s, "%") {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if c, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				b.WriteByte(byte(c))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
 }
 
 // option reads one option: whether it carries code, and whether it ends the
@@ -258,7 +358,7 @@ func (r *reading) option(arg string) (found, done bool) {
 		name = strings.ReplaceAll(name, "_", "-")
 	}
 	long := strings.HasPrefix(name, "--")
-	if r.code.has(name) || long && !r.fold && carries(r.code, name) {
+	if r.code.has(name) || long && !r.fold && carries(r.code, r.value+" "+r.flag, name) {
 		return true, true
 	}
 	if !attached && !long && len(arg) > 2 && !r.known(name) {
@@ -274,10 +374,16 @@ func (r *reading) option(arg string) (found, done bool) {
 	}
 	r.ended = r.ended || r.end.has(name)
 	positive := "--" + strings.TrimPrefix(name, "--no-")
+	if long && positive != name && r.end.has(positive) {
+		r.never = true
+	}
+	if attached && hasScheme(value, "blob data") {
+		return true, true
+	}
 	switch {
 	case r.value.has(name), r.script.has(name), r.module.has(name):
 		return r.takes(name, value, attached)
-	case attached, r.flag.has(name), r.end.has(name), long && r.flag.has(positive):
+	case attached, r.flag.has(name), r.end.has(name), long && (r.flag.has(positive) || r.end.has(positive)):
 	default:
 		r.unsure = true
 	}
@@ -301,17 +407,27 @@ func (r *reading) takes(name, value string, attached bool) (found, done bool) {
 		r.i++
 	}
 	switch {
+	case !attached && value == "-" && !r.dashValue, hasScheme(value, "blob data"):
+		// Where the option takes no value in one version of the interpreter,
+		// "-" is the script.
+		return true, true
 	case r.module.has(name):
 		module, _, _ := strings.Cut(value, ".")
 		return r.modules.has(module), true
 	case r.script.has(name):
 		r.named = true
 		found = notAFile(value)
+	case r.loads.has(name):
+		found = notAFile(value) || r.builtin != "" && !r.builtin.has(value)
 	default:
-		setting, _, _ := strings.Cut(strings.ToLower(value), "=")
-		found = r.risky.has(strings.TrimSpace(setting))
+		found = slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(value), notOfName), r.risky.has)
 	}
 	return found, found
+}
+
+// notOfName says whether r is no part of a setting's name.
+func notOfName(r rune) bool {
+	return r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
 }
 
 // letters reads one-letter options that stand together. An interpreter that

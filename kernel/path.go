@@ -39,16 +39,28 @@ type fault struct{ code, value string }
 
 // controlPaths are the control paths, folded, with what makes each one.
 var controlPaths = []string{
-	".git",           // hooks, and configuration that names programs to run
-	".gitattributes", // filters that run on checkout; hides changes from a diff
-	".gitmodules",    // fetches and checks out other repositories
-	".hg",            // hooks
-	".svn",           // hooks
-	".fiador",        // policy layers and settings of this gate
-	".githooks",      // hooks, by custom
-	".husky",         // hooks
-	".lefthook.yaml", // hooks
+	".git",                 // hooks, and configuration that names programs to run
+	".gitattributes",       // filters that run on checkout; hides changes from a diff
+	".gitmodules",          // fetches and checks out other repositories
+	".hg",                  // hooks
+	".svn",                 // hooks
+	".fiador",              // policy layers and settings of this gate
+	".githooks",            // hooks, by custom
+	".husky",               // hooks
+	".lefthook-local.json", // hooks, here and below
+	".lefthook-local.toml",
+	".lefthook-local.yaml",
+	".lefthook-local.yml",
+	".lefthook.json",
+	".lefthook.toml",
+	".lefthook.yaml",
 	".lefthook.yml",
+	"lefthook-local.json",
+	"lefthook-local.toml",
+	"lefthook-local.yaml",
+	"lefthook-local.yml",
+	"lefthook.json",
+	"lefthook.toml",
 	"lefthook.yaml",
 	"lefthook.yml",
 	".overcommit.yml",         // hooks
@@ -92,7 +104,11 @@ var controlPaths = []string{
 	".npmrc",  // names the shell and the flags that npm runs scripts with
 	".yarnrc", // names the program that runs instead of yarn
 	".yarnrc.yml",
-	".pnpmfile.cjs", // code that runs on every install
+	".pnpmfile.cjs", // code that runs on every install, here and below
+	".pnpmfile.mjs",
+	"pnpmfile.cjs",
+	"pnpmfile.js",
+	"pnpmfile.mjs",
 }
 
 // reservedRoots are the top folders that a bundle fills itself (bundle.md).
@@ -292,20 +308,47 @@ func foldSegment(seg string) string {
 	return foldName(strings.TrimRight(seg, ". "))
 }
 
-// foldName is s in lower case. A letter outside ASCII that equals an ASCII
-// letter but for its case becomes that letter: U+017F is s, U+212A is k.
+// foldName is s in lower case. What equals ASCII letters but for its case
+// becomes those letters: U+017F is s, U+212A is k, U+FB01 is fi.
 func foldName(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == 0x17f:
-			return 's'
-		case r == 0x212a:
-			return 'k'
-		case r == 0x130, r == 0x131:
-			return 'i'
+	var b strings.Builder
+	b.Grow(len(s))
+	for _, r := range s {
+		if folded := foldsToASCII(r); folded != "" {
+			b.WriteString(folded)
+		} else {
+			b.WriteRune(unicode.ToLower(r))
 		}
-		return unicode.ToLower(r)
-	}, s)
+	}
+	return b.String()
+}
+
+// foldsToASCII is the full case folding of a character outside ASCII that folds
+// to ASCII letters, or "".
+func foldsToASCII(r rune) string {
+	switch r {
+	case 0x17f:
+		return "s"
+	case 0x212a:
+		return "k"
+	case 0x130, 0x131:
+		return "i"
+	case 0xdf, 0x1e9e:
+		return "ss"
+	case 0xfb00:
+		return "ff"
+	case 0xfb01:
+		return "fi"
+	case 0xfb02:
+		return "fl"
+	case 0xfb03:
+		return "ffi"
+	case 0xfb04:
+		return "ffl"
+	case 0xfb05, 0xfb06:
+		return "st"
+	}
+	return ""
 }
 
 // sameName says whether a folded segment is the control name, or the name that

@@ -31,6 +31,7 @@ func TestControlPathVariants(t *testing.T) {
 	for _, control := range controlPaths {
 		title := strings.ToUpper(control)
 		for _, p := range []string{control, title, "a/b/" + control, control + "/x/y", "./" + title + "//x", "a\\" + strings.ReplaceAll(control, "/", "\\"),
+			strings.ReplaceAll(control, "fi", "\ufb01"), strings.ReplaceAll(control, "s", "\u017f"), strings.ReplaceAll(title, "K", "\u212a"),
 			"a/" + control + " ", "a/" + control + "...", "a/\u200d" + control} {
 			if got, ok := controlPath(strings.FieldsFunc(p, isSlash)); !ok || got != control {
 				t.Errorf("%q: got %q, want %q", p, got, control)

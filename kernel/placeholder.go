@@ -18,6 +18,9 @@ import (
 //	braces     {{name}}, but not ${{ expression }}
 //	brackets   [TBD], [insert name], [your name]
 //
+// Invisible characters are skipped, letters and digits of full width and in the
+// styles of mathematics are read as the ASCII that they show.
+//
 // Text between back-ticks is a code sample and is skipped. ${NAME}, $NAME and
 // %NAME% name a variable that has a value at run time, and {} is code: none of
 // them is a placeholder.
@@ -90,7 +93,8 @@ const maxPlaceholder = 80
 
 // placeholders are the distinct placeholder texts in s, in order of appearance.
 func placeholders(s string) []string {
-	f := finder{text: maskCode(s), original: s}
+	f := finder{original: s}
+	f.text, f.at = plainText(maskCode(s))
 	f.closed = closingTags(f.text)
 	for f.i < len(f.text) {
 		switch c := f.text[f.i]; {
@@ -185,6 +189,7 @@ func closingTags(s string) map[string]bool {
 // finder walks over a text once.
 type finder struct {
 	text, original string
+	at             []int // where each byte of text is in original; nil if it is there
 	i              int
 	closed         map[string]bool
 	found          []string
@@ -196,7 +201,7 @@ type finder struct {
 }
 
 func (f *finder) add(from, to int) {
-	text := f.original[from:to]
+	text := f.source(from, to)
 	if f.seen == nil {
 		f.seen = map[string]bool{}
 	}
@@ -205,6 +210,19 @@ func (f *finder) add(from, to int) {
 		f.found = append(f.found, text)
 	}
 	f.i = to
+}
+
+// source is the original of a part of the text that is not empty.
+func (f *finder) source(from, to int) string {
+	if f.at == nil {
+		return f.original[from:to]
+	}
+	last := f.at[to-1]
+	size := 1
+	if r, n := utf8.DecodeRuneInString(f.original[last:]); plainRune(r) != r {
+		size = n
+	}
+	return f.original[f.at[from] : last+size]
 }
 
 func (f *finder) before(i int) byte {
@@ -373,9 +391,15 @@ func (f *finder) word() {
 	if len(text) > maxPlaceholder {
 		return
 	}
+	// "TBD…": a mark is no part of the word.
+	bare := strings.TrimRightFunc(text, isMark)
+	end := start + len(bare)
+	start += len(bare)
+	text = strings.TrimLeftFunc(bare, isMark)
+	start -= len(text)
 	switch {
 	case isMarker(text):
-		f.marker(start, f.i)
+		f.marker(start, end)
 	case strings.EqualFold(text, "lorem"):
 		if end, ok := f.follow(f.i, "ipsum"); ok && !mentionBefore.has(f.wordBefore(start)) && !f.quoted(start, end) {
 			f.add(start, end)
@@ -391,6 +415,11 @@ func (f *finder) word() {
 			f.toBe(start, end)
 		}
 	}
+}
+
+// isMark says whether r is punctuation or a symbol outside ASCII.
+func isMark(r rune) bool {
+	return r >= utf8.RuneSelf && (unicode.IsPunct(r) || unicode.IsSymbol(r)) && r != utf8.RuneError
 }
 
 func isMarker(w string) bool {

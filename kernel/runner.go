@@ -1,0 +1,380 @@
+package kernel
+
+import "strings"
+
+// runner is a program that starts the command its operands name, the way a
+// shell in the project's folder would.
+type runner struct {
+	names  words
+	subs   words // operands that come before the command
+	must   bool  // only behind one of subs is there a command
+	shells words // operands behind which a command line, or a shell, follows
+	stores words // operands that store a script or a shell; "config:set" are two
+	calls  words // operands that start no command, but heed the options in code
+	code   words // options that carry a command line, or name a program
+	always words // like code, and behind every other sub-command too
+	value  words // options whose value is the next argument
+	flag   words // options without a value
+	end    words // options behind which nothing runs
+
+	// scripts are what may start a script of the project: a wrapper's name
+	// behind them, or behind no sub-command, is only a script's.
+	scripts words
+
+	nopt  bool // options are read as npm reads them
+	shell bool // where no command follows, a shell is started
+}
+
+var runners = []runner{
+	{
+		names: "npm", subs: "exec exe x", must: true, nopt: true, shell: true,
+		shells: "ed edi edit explo explor explore",
+		stores: "set set-script config:set config:edit confi:set confi:edit conf:set conf:edit con:set con:edit c:set c:edit pkg:set pk:set",
+		calls:  "init ini inn inni innit create creat crea cre cr",
+		code:   "-c --call", always: npmAlways, value: npmValue, flag: npmFlag, end: npmEnd,
+	},
+	{
+		names: "npx pnpx", code: "-c --call --shell-mode --node-arg -n", nopt: true, shell: true,
+		always: npmAlways, value: npmValue + " -p", flag: npmFlag, end: npmEnd,
+	},
+	{
+		names: "pnpm", subs: "exec dlx run", scripts: "run pnpm", code: "-c --shell-mode", nopt: true,
+		stores: "set config:set c:set pkg:set",
+		always: `--node-options --script-shell --shell-emulator --pnpmfile --global-pnpmfile --userconfig --globalconfig
+			--init-module --node-gyp`,
+		value:  "-C --dir -F --filter --filter-prod --package --reporter --loglevel --workspace-concurrency",
+		flag:   "-r --recursive -w --workspace-root -s --silent --parallel --stream --if-present",
+	},
+	{
+		names: "yarn yarnpkg", subs: "exec dlx run", scripts: "run yarn yarnpkg", stores: "set config:set plugin:import",
+		always: "--use-yarnrc --script-shell", value: "--cwd -p --package", flag: "-s --silent -q --quiet -T -B",
+	},
+	{names: "bunx", value: "-p --package --cwd", code: "-c --config --env-file", flag: "--bun -b --verbose --silent --no-install"},
+	{names: "uv", subs: "run", must: true, code: "--env-file", value: "-p --python --with --with-editable --with-requirements --extra --group --directory --project --package -m --module", flag: "--no-sync --frozen --locked --isolated --offline -q --quiet -v --verbose"},
+	{names: "uvx", value: "-p --python --with --from --index", code: "--env-file", flag: "--isolated --offline -q -v"},
+	{names: "pipx poetry pdm hatch rye pixi", subs: "run", must: true, value: "-C --directory -P --project --spec --pip-args", flag: "-q -v -n"},
+	{names: "bundle bundler", subs: "exec", must: true, flag: "--keep-file-descriptors"},
+	{names: "corepack", flag: "--version"},
+}
+
+// npmAlways are npm's options that name a program, or a file that may name one;
+// npmValue and npmFlag those that take the next argument, and that do not. An
+// option that only some versions of npm have is in neither.
+const (
+	npmAlways words = `--node-options --script-shell --shell --editor --viewer --browser --git --userconfig --globalconfig --init-module
+		--init.module --node-gyp`
+	npmValue words = ` --access --allow-directory --allow-file --allow-git --allow-remote --allow-scripts --also
+		--audit-level --auth-type --before --ca --cache --cache-max --cache-min --cafile --cert --cidr --cpu --depth --diff --diff-dst-prefix --diff-src-prefix --diff-unified --enjoy-by --expect-result-count --fetch-retries
+		--fetch-retry-factor --fetch-retry-maxtimeout --fetch-retry-mintimeout --fetch-timeout --heading --https-proxy
+		--include --init-author-email --init-author-name --init-author-url --init-license --init-version --install-strategy
+		--key --libc --local-address --location --lockfile-version --loglevel --logs-dir --logs-max --maxsockets --message
+		-m --noproxy --omit --only --os --otp -L --pack-destination --package --prefix -C --preid --proxy --provenance-file
+		--registry --reg --replace-registry-host --save-prefix --sbom-format --sbom-type --scope --searchexclude --searchlimit
+		--searchopts --searchstaleness --tag --tag-version-prefix --umask --user-agent --which --workspace -w -e`
+	npmFlag words = ` --all -a --allow-same-version --audit --no-audit --bin-links --no-bin-links --color --no-color
+		--commit-hooks --no-commit-hooks -d -dd -ddd --desc --description --dev --diff-ignore-all-space --diff-name-only
+		--diff-no-prefix --diff-text --dry-run --engine-strict --force -f --foreground-scripts --format-package-lock --fund
+		--no-fund --git-tag-version --no-git-tag-version --global -g --global-style --help -h -H -? --if-present
+		--ignore-scripts --include-attestations --include-staged --include-workspace-root --install-links --iwr --json
+		--legacy-bundling --legacy-peer-deps --link --local --long -l --no --no-install --no-yes -n --offline
+		--omit-lockfile-registry-resolved --optional --no-optional --package-lock --no-package-lock --package-lock-only
+		--parseable -p --porcelain --prefer-dedupe --prefer-offline --prefer-online --production --prod --progress
+		--no-progress --provenance --quiet -q --read-only --readonly --rebuild-bundle --save -S --no-save --save-bundle -B
+		--save-dev -D --save-exact -E --save-optional -O --save-peer --save-prod -P --shrinkwrap --silent -s
+		--sign-git-commit --sign-git-tag --strict-peer-deps --strict-ssl --timing --unicode --update-notifier
+		--no-update-notifier --usage --verbose --version --versions -v --workspaces --workspaces-update --ws -y --yes`
+	npmEnd words = "--version --versions -v --usage --help -h -H -?"
+
+	// npmSingles are the letters that may stand together behind one dash, and
+	// npmLiterals what an option without a value takes all the same.
+	npmSingles        = "dqsnacfgLlmpCSBDEOP?Hhvwy"
+	npmLiterals words = "true false null always"
+)
+
+// starting is where the reading of one runner's arguments stands.
+type starting struct {
+	runner
+	known words // value and flag
+	argv  []string
+	i     int
+
+	behind  bool   // a command may follow
+	sub     bool   // one of subs was read
+	other   bool   // behind a sub-command that starts no command
+	settled bool   // behind one of calls
+	pair    string // the first of two operands of stores
+	via     string // what the command would be started by
+	plain   bool   // behind "--"
+	unsure  bool   // the next operand may be an option's value
+	literal bool   // the next operand is an option's value if it is a literal
+	skipped bool   // an operand was taken for a value
+	ended   bool   // an option behind which nothing runs
+	never   bool   // such an option was taken back
+
+	first   int // the command
+	perhaps int // the operand that is the command or else a value
+}
+
+// read returns the index of the command that a runner starts and of what may
+// be the command instead, each -1 if there is none, or what carries code in its
+// own arguments.
+func (r runner) read(argv []string, at int, hasStdin bool) (next, perhaps int, found *argFault) {
+	s := &starting{runner: r, known: r.value + " " + r.flag, argv: argv, i: at + 1, behind: !r.must, via: baseName(argv[at]), first: -1, perhaps: -1}
+	for done := false; s.i < len(argv) && !done; s.i++ {
+		arg := argv[s.i]
+		switch {
+		case !s.plain && isDashes(arg) && (s.nopt || arg == "--"):
+			s.plain, s.unsure, s.literal = true, false, false
+		case !s.plain && len(arg) > 1 && arg[0] == '-':
+			found = s.option(arg)
+		default:
+			done, found = s.operand(arg)
+		}
+		if found != nil {
+			return -1, -1, found
+		}
+	}
+	if s.first < 0 {
+		s.first, s.perhaps = s.perhaps, -1
+	}
+	open := s.shell && s.behind && s.first < 0 && (!s.ended || s.never)
+	if open && (hasStdin || !s.skipped) {
+		return -1, -1, &argFault{FindInlineCode, at, "stdin"}
+	}
+	return s.first, s.perhaps, nil
+}
+
+// option reads one option, and its value.
+func (s *starting) option(arg string) *argFault {
+	valued := s.unsure // this may be the value of the option before it
+	s.unsure, s.literal = false, false
+	fault := &argFault{FindInlineCode, s.i, arg}
+	o := s.parse(arg)
+	switch {
+	case carries(s.always, s.known, o.name), s.nopt && o.negated() && carries(s.always, s.known, o.yes) && o.valued():
+		return fault
+	case s.other:
+	case carries(s.code, s.known, o.name) || strings.Contains(o.letters, "c") && s.code.has("-c"):
+		return fault
+	case s.nopt && s.hidesOwn(o):
+		return fault
+	case s.nopt && s.hidesNext(o):
+		return &argFault{FindInlineCode, s.i + 1, o.next}
+	}
+	if s.end.has(o.name) {
+		s.ended = true
+		s.never = s.never || valued || o.attached && o.value != "true" || npmLiterals.has(o.next)
+	} else if o.negated() && carries(s.end, "", o.yes) {
+		s.never = true
+	}
+	switch {
+	case o.attached:
+	case s.takes(o.name):
+		if o.more && !isDashes(o.next) {
+			s.i++
+		}
+	case s.isFlag(o):
+		s.literal = s.nopt
+	default:
+		s.unsure = true
+	}
+	return nil
+}
+
+// given is an option as it stands in an argv, with the argument behind it.
+type given struct {
+	name, yes, letters string // yes is the name without "no-"
+	value              string
+	attached           bool // the value
+	next               string
+	more               bool // there is a next argument
+}
+
+func (s *starting) parse(arg string) given {
+	var o given
+	o.name, o.value, o.attached = strings.Cut(arg, "=")
+	o.name, o.letters = s.spelled(o.name)
+	o.yes = positive(o.name)
+	if o.more = s.i+1 < len(s.argv); o.more {
+		o.next = s.argv[s.i+1]
+	}
+	return o
+}
+
+func (o given) negated() bool { return o.yes != o.name }
+
+// valued says whether npm takes a value for a negated option that may have one:
+// "--no-script-shell x" sets it to x.
+func (o given) valued() bool {
+	short := len(o.next) > 1 && o.next[0] == '-' && o.next[1] != '-'
+	return o.attached || o.more && !short && !npmLiterals.has(o.next)
+}
+
+func (s *starting) isFlag(o given) bool {
+	return s.flag.has(o.name) || s.nopt && s.flag.has(o.yes)
+}
+
+// hidesOwn says whether npm reads the attached value as an argument of its own:
+// that of an option without a value, or one that begins with a dash.
+func (s *starting) hidesOwn(o given) bool {
+	if strings.Trim(o.name, "-") == "" {
+		return true
+	}
+	if !o.attached {
+		return false
+	}
+	if s.takes(o.name) {
+		return strings.HasPrefix(o.value, "-")
+	}
+	return (s.isFlag(o) || o.negated()) && !npmLiterals.has(o.value)
+}
+
+// hidesNext says whether npm may read the next argument, an option, as the value
+// of this one, or as an option: which depends on the option and the version.
+func (s *starting) hidesNext(o given) bool {
+	if o.attached || len(o.next) < 2 || o.next[0] != '-' || isDashes(o.next) {
+		return false
+	}
+	if s.takes(o.name) {
+		return true
+	}
+	name, _ := s.spelled(o.next)
+	return s.shell && !s.isFlag(o) && s.takes(name)
+}
+
+func isDashes(arg string) bool { return len(arg) > 1 && strings.Trim(arg, "-") == "" }
+
+// takes says whether an option takes the next argument as its value. npm knows
+// an option by as much of its name as no other has.
+func (s *starting) takes(name string) bool {
+	if s.value.has(name) {
+		return true
+	}
+	return s.nopt && !s.flag.has(name) && carries(s.value, "", name) && !carries(s.flag, "", name)
+}
+
+// spelled is an option's name as the tables have it, and the letters of a
+// cluster. npm does not count dashes: "-call" is "--call", and "--yc" is "-yc".
+func (s *starting) spelled(name string) (full, letters string) {
+	if !s.nopt {
+		return longForm(name), ""
+	}
+	bare := strings.TrimLeft(name, "-")
+	bare = strings.TrimPrefix(bare, "config.")
+	if len(bare) < 2 {
+		return "-" + bare, bare
+	}
+	full = "--" + bare
+	if s.value.has(full) || s.flag.has(full) || s.always.has(full) || s.code.has(full) {
+		return full, ""
+	}
+	if strings.Trim(bare, npmSingles) == "" {
+		if last := "-" + bare[len(bare)-1:]; last != "-p" {
+			return last, bare
+		}
+		return full, bare // npx takes a lone -p for another option
+	}
+	if !strings.HasPrefix(name, "--") && !carries(s.known, "", full) {
+		return full, bare
+	}
+	return full, ""
+}
+
+// positive is a long option's name without "no-", however often it stands there.
+func positive(name string) string {
+	bare, ok := strings.CutPrefix(name, "--")
+	for ok && len(bare) > 3 && strings.EqualFold(bare[:3], "no-") {
+		bare = bare[3:]
+	}
+	if !ok {
+		return name
+	}
+	return "--" + bare
+}
+
+// operand reads an argument that is no option; done says whether it is the last
+// to be read.
+func (s *starting) operand(arg string) (done bool, found *argFault) {
+	maybe := s.unsure
+	value := s.literal && npmLiterals.has(arg)
+	s.unsure, s.literal = false, false
+	if value || s.other || s.settled || s.first >= 0 {
+		return false, nil
+	}
+	fault := &argFault{FindInlineCode, s.i, arg}
+	if !s.sub && s.pair != "" {
+		if s.stores.has(s.pair + ":" + arg) {
+			return false, fault
+		}
+		s.other = !maybe
+		return false, nil
+	}
+	switch {
+	case s.subs.has(arg) && (!s.behind || !s.must):
+		s.behind, s.sub, s.via = true, true, arg
+	case !s.behind && s.shells.has(arg), !s.sub && s.stores.has(arg):
+		return false, fault
+	case !s.sub && arg != "" && s.stores.starts(arg+":"):
+		s.pair = arg
+	case !s.behind && s.calls.has(arg):
+		s.settled = true
+	case maybe:
+		if s.perhaps < 0 && s.behind && isProgram(arg) {
+			s.perhaps = s.i
+		} else {
+			s.skipped = true
+		}
+	case !s.behind:
+		s.other = true
+	case isLine(arg), notAFile(arg):
+		return false, fault
+	case s.scripts.has(s.via) && startsWrapper(arg):
+		return true, nil
+	default:
+		// npm reads its own options behind the command as well.
+		s.first = s.i
+		return !s.must || !s.nopt || s.plain, nil
+	}
+	return false, nil
+}
+
+func startsWrapper(arg string) bool {
+	_, ok := isWrapper(baseName(arg))
+	return ok
+}
+
+// longForm gives an option two dashes: "-call" is "--call".
+func longForm(name string) string {
+	bare := strings.TrimLeft(name, "-")
+	if len(bare) < 2 || strings.HasPrefix(name, "--") && !strings.HasPrefix(name, "---") {
+		return name
+	}
+	return "--" + bare
+}
+
+// carries says whether name is in the list, or shortens a long one of it
+// without being one of the known ones.
+func carries(list, known words, name string) bool {
+	if list.has(name) {
+		return true
+	}
+	if len(name) < 4 || !strings.HasPrefix(name, "--") || known.has(name) {
+		return false
+	}
+	return list.starts(name)
+}
+
+// isLine says whether an operand is a command line rather than a name.
+func isLine(arg string) bool { return strings.ContainsAny(arg, " \t\r\n;|&$`<>()") }
+
+// table lists what counts as inline code for the runner's names.
+func (r runner) table() []string {
+	list := eachWith(r.names, r.code+" "+r.always+" "+r.shells+" "+r.stores)
+	for i := range list {
+		list[i] = strings.ReplaceAll(list[i], ":", " ")
+	}
+	if r.shell {
+		list = append(list, eachWith(r.names, "STDIN")...)
+	}
+	return list
+}
