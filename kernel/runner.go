@@ -42,8 +42,8 @@ var runners = []runner{
 		stores: "set config:set c:set pkg:set",
 		always: `--node-options --script-shell --shell-emulator --pnpmfile --global-pnpmfile --userconfig --globalconfig
 			--init-module --node-gyp`,
-		value:  "-C --dir -F --filter --filter-prod --package --reporter --loglevel --workspace-concurrency",
-		flag:   "-r --recursive -w --workspace-root -s --silent --parallel --stream --if-present",
+		value: "-C --dir -F --filter --filter-prod --package --reporter --loglevel --workspace-concurrency",
+		flag:  "-r --recursive -w --workspace-root -s --silent --parallel --stream --if-present",
 	},
 	{
 		names: "yarn yarnpkg", subs: "exec dlx run", scripts: "run yarn yarnpkg", stores: "set config:set plugin:import",
