@@ -34,7 +34,8 @@ func ReadError(file string, err error) *result.RunError {
 	e := &result.RunError{Code: result.CodeNotJSON, Details: map[string]any{"file": file}, Cause: err}
 	if ce.Kind == canon.KindSize {
 		e.Code = result.CodeUnreadable
-		e.Message = file + ": " + ce.Msg
+		e.Message = file + ": larger than the limit of " + strconv.FormatInt(ce.Offset, 10) + " bytes"
+		e.Hint = "keep large contents out of the intent; a run action can make them"
 		return e
 	}
 	e.Details["offset"] = ce.Offset

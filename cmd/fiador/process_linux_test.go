@@ -138,6 +138,32 @@ func TestSilentPipe(t *testing.T) {
 	}
 }
 
+// TestUnreadable: a file without permission, and one of 50 MB, end in RUN_E001.
+func TestUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	secret := put(t, dir, "secret.json", allowed)
+	if err := os.Chmod(secret, 0); err != nil {
+		t.Fatal(err)
+	}
+	large := put(t, dir, "large.json", "")
+	if err := os.Truncate(large, 50<<20); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ file, want string }{
+		{secret, `{"code":"RUN_E001","details":{"file":"secret.json"},"message":"secret.json: permission denied"}`},
+		{large, `"message":"large.json: larger than the limit of 1048576 bytes"`},
+	} {
+		// Without its capabilities even root is denied.
+		cmd := exec.Command("/bin/sh", "-c", `if [ "$(id -u)" = 0 ]; then exec setpriv --bounding-set -all --inh-caps -all "$0" run "$1"; fi; exec "$0" run "$1"`,
+			command(t).Path, tc.file)
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if got := status(t, cmd.Run()); got != exitError || stdout.Len() > 0 || !strings.Contains(stderr.String(), tc.want) {
+			t.Errorf("%s: exit status %d, stdout %q, stderr %q", filepath.Base(tc.file), got, stdout.String(), stderr.String())
+		}
+	}
+}
+
 // TestInterrupt: Ctrl-C while reading leaves nothing on stdout.
 func TestInterrupt(t *testing.T) {
 	silent, w, err := os.Pipe()

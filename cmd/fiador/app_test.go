@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPanicIsAnError: a panic, wherever it comes from, is RUN_E007 and exit
+// status 2, with nothing on stdout and no text of the runtime.
+func TestPanicIsAnError(t *testing.T) {
+	intent := filepath.Join(t.TempDir(), "intent.json")
+	if err := os.WriteFile(intent, []byte(`{"goal":"g","constraints":["c"]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	sound := func() system {
+		return system{
+			stdin: os.Stdin, env: func(string) string { return "" }, now: time.Now,
+			rand: strings.NewReader(strings.Repeat("x", 64)),
+		}
+	}
+	for name, spoil := range map[string]func(*system){
+		"nothing":         func(*system) {},
+		"the environment": func(s *system) { s.env = func(string) string { panic("secret") } },
+		"the clock":       func(s *system) { s.now = func() time.Time { panic("secret") } },
+		"randomness":      func(s *system) { s.rand = nil },
+		"standard input":  func(s *system) { s.stdin = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			sys := sound()
+			spoil(&sys)
+			var stdout, stderr bytes.Buffer
+			sys.stdout, sys.stderr = &stdout, &stderr
+			arg := intent
+			if sys.stdin == nil {
+				arg = "-"
+			}
+			got := run(context.Background(), []string{"run", arg}, sys)
+			if name == "nothing" {
+				if got != exitAccepted || stdout.Len() == 0 {
+					t.Fatalf("exit status %d, stderr %q", got, stderr.String())
+				}
+				return
+			}
+			if got != exitError || stdout.Len() > 0 || strings.Contains(stderr.String(), "secret") || strings.Contains(stderr.String(), "goroutine") {
+				t.Errorf("exit status %d, stdout %q, stderr %q", got, stdout.String(), stderr.String())
+			}
+			if !strings.HasPrefix(stderr.String(), `{"code":"RUN_E00`) {
+				t.Errorf("stderr %q", stderr.String())
+			}
+		})
+	}
+}
