@@ -111,7 +111,7 @@ var controlPaths = []string{
 	"pnpmfile.mjs",
 }
 
-// reservedRoots are the top folders that a bundle fills itself (bundle.md).
+// reservedRoots are the top folders that a bundle fills itself (specs/bundle.md).
 var reservedRoots = []string{"calls", "commands", "context"}
 
 // deviceNames are names that open a device on Windows, whatever extension

@@ -38,10 +38,11 @@
 //
 // Compiling and evaluating run in a goroutine of their own that [New] and
 // [Engine.Eval] watch. At Limits.Compile or Limits.Deadline the work is
-// cancelled, which gives KindTimeout. What ignores the cancellation for Limits.Grace, or maps more than
-// Limits.MemoryBytes, gives KindWatchdog: the goroutine still runs, so the
-// process must end. One allocation larger than the machine's memory is not seen
-// in time: the runtime ends the process itself, without a verdict.
+// cancelled, which gives KindTimeout. What ignores the cancellation for
+// Limits.Grace, or maps more than Limits.MemoryBytes, gives KindWatchdog: the
+// goroutine still runs, so the process must end. One allocation larger than the
+// machine's memory is not seen in time: the runtime ends the process itself,
+// without a verdict.
 package policy
 
 import (
@@ -92,7 +93,7 @@ type Limits struct {
 	BundleBytes  int           // bytes of all modules of a layer
 }
 
-// DefaultLimits returns the limits of policy.md.
+// DefaultLimits returns the limits of specs/policy-contract.md.
 func DefaultLimits() Limits {
 	return Limits{
 		Compile:      5 * time.Second,

@@ -132,7 +132,7 @@ func TestLoadProfile(t *testing.T) {
 }
 
 // TestBuiltinProfiles loads the three built-in profiles and holds what
-// architecture.md's table says about them.
+// the table of specs/policy-profile.md says about them.
 func TestBuiltinProfiles(t *testing.T) {
 	star := kernel.AllowList{All: true}
 	list := func(names ...string) kernel.AllowList { return kernel.AllowList{Names: names} }

@@ -199,7 +199,7 @@ func TestCancelledByCaller(t *testing.T) {
 	asError(t, err, KindTimeout, "compiling the policy was cancelled by the caller")
 }
 
-// TestDefaultLimits holds the numbers of policy.md, which a zero Limits means.
+// TestDefaultLimits holds the numbers of specs/policy-contract.md, which a zero Limits means.
 func TestDefaultLimits(t *testing.T) {
 	want := Limits{
 		Compile: 5 * time.Second, Deadline: time.Second, Grace: 500 * time.Millisecond, Poll: 5 * time.Millisecond,

@@ -13,19 +13,19 @@ type Limit struct {
 func (l Limit) Holds(v int) bool { return v >= l.Min && v <= l.Max }
 
 // TimeoutMS is the wall time of one execution in milliseconds
-// (code-execution.md, "Default Limits").
+// (code execution contract, "Default Limits").
 func TimeoutMS() Limit { return Limit{Default: 30000, Min: 1000, Max: 600000} }
 
-// MemoryMB is the memory of one execution in MiB (code-execution.md, "Default
+// MemoryMB is the memory of one execution in MiB (code execution contract, "Default
 // Limits").
 func MemoryMB() Limit { return Limit{Default: 512, Min: 64, Max: 4096} }
 
 // CPUCores is the number of logical cores of one execution
-// (code-execution.md, "Default Limits").
+// (code execution contract, "Default Limits").
 func CPUCores() Limit { return Limit{Default: 1, Min: 1, Max: 4} }
 
 // MaxChildren is how many child processes an execution may have at once
-// (code-execution.md, "Default Limits").
+// (code execution contract, "Default Limits").
 func MaxChildren() Limit { return Limit{Default: 10, Min: 0, Max: 100} }
 
 // MaxOutputFiles is how many output files a profile may allow. It has no
