@@ -59,7 +59,7 @@ func TestRulesPage(t *testing.T) {
 		if r.Fix != "" {
 			fmt.Fprintf(&b, "- fix: %s\n", r.Fix)
 		}
-		if r.Priority != policy.DefaultPriority {
+		if r.Priority != kernel.DefaultPriority {
 			fmt.Fprintf(&b, "- priority of its question: %d\n", r.Priority)
 		}
 		fmt.Fprintf(&b, "- module: `%s`\n", r.Module)

@@ -56,9 +56,6 @@ const ContractVersion = "1.0.0"
 // Builtin is the package of the layer that decides permits.
 const Builtin = "gate.builtin"
 
-// DefaultPriority is the priority of a question whose record names none.
-const DefaultPriority = 60
-
 // Module is one Rego file of a layer. Name is a slash-separated path such as
 // "builtin/paths.rego" and appears in errors and in the provenance of a result.
 type Module struct {

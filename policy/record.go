@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/fiador/fiador/kernel"
 )
 
 // Rule is the record of one rule id: what its METADATA says and where it stands.
@@ -88,7 +90,7 @@ func readRecord(module string, a *ast.Annotations) (Rule, bool, error) {
 	if !ok {
 		return Rule{}, false, nil
 	}
-	r := Rule{Title: a.Title, Description: a.Description, Priority: DefaultPriority, Module: module}
+	r := Rule{Title: a.Title, Description: a.Description, Priority: kernel.DefaultPriority, Module: module}
 	if a.Location != nil {
 		r.Line = a.Location.Row
 	}
