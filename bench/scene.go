@@ -92,7 +92,7 @@ func (s *scene) addIntent(name string, src []byte) error {
 	if err != nil {
 		return err
 	}
-	input, err := canon.Canonical(document(in))
+	input, err := canon.Canonical(in.Document())
 	if err != nil {
 		return err
 	}
@@ -133,34 +133,6 @@ func (s *scene) question(src []byte) (policy.Input, error) {
 		IntentSHA256: string(canon.Sum(src)), Intent: whole,
 		Effects: intent.Effects(), Findings: intent.Findings(),
 	}, nil
-}
-
-// document is the policy input document as JSON values
-// (specs/policy-input.schema.json).
-func document(in policy.Input) map[string]any {
-	effects := make([]any, len(in.Effects))
-	for i, e := range in.Effects {
-		effects[i] = effect(e)
-	}
-	return map[string]any{
-		"contract": policy.ContractVersion, "mode": in.Mode, "model_mode": in.ModelMode,
-		"kernel_version": in.KernelVersion, "intent_sha256": in.IntentSHA256,
-		"intent": in.Intent, "effects": effects, "findings": append([]kernel.Finding{}, in.Findings...),
-	}
-}
-
-// effect has the members of its kind, all of them and no others.
-func effect(e kernel.Effect) map[string]any {
-	m := map[string]any{"id": e.ID, "kind": e.Kind, "pointer": e.Pointer}
-	switch e.Kind {
-	case kernel.EffectRead, kernel.EffectWrite:
-		m["path"] = e.Path
-	case kernel.EffectRun:
-		m["command"], m["argv"], m["env"] = e.Command, append([]string{}, e.Argv...), append([]string{}, e.Env...)
-	case kernel.EffectCall:
-		m["tool_id"], m["adapter_id"] = e.ToolID, e.AdapterID
-	}
-	return m
 }
 
 // command is a command line and the exit status that it must end with.

@@ -248,7 +248,7 @@ func TestLazyInput(t *testing.T) {
 			record("B_RULE")+`note contains {"id": "B_RULE", "path": "", "msg": "true"} if { true; `+read+" }\n"))
 		var got [2]string
 		for i, embedded := range []bool{false, true} {
-			input, err := inputTerm(inputDocument(in), embedded)
+			input, err := inputTerm(in.Document(), embedded)
 			if err != nil {
 				t.Fatal(err)
 			}

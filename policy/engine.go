@@ -111,7 +111,7 @@ func (e *Engine) Eval(ctx context.Context, in Input) (kernel.Verdict, error) {
 }
 
 func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, in Input) (kernel.Verdict, error) {
-	doc := inputDocument(in)
+	doc := in.Document()
 	txn, err := e.store.NewTransaction(ctx)
 	if err != nil {
 		return kernel.Verdict{}, &Error{Kind: KindEval, Msg: "the profile cannot be read"}

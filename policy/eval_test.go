@@ -172,7 +172,7 @@ func TestInputDocument(t *testing.T) {
 		`"intent":{"goal":"g","l":[null,true,9007199254740991],"n":1.5},` +
 		`"intent_sha256":"sha256:x","kernel_version":"0.1.0","mode":"plan-only","model_mode":"none"}`
 	for _, embedded := range []bool{false, true} {
-		got, err := inputTerm(inputDocument(in), embedded)
+		got, err := inputTerm(in.Document(), embedded)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestInputSchema(t *testing.T) {
 	in := testInput(t)
 	in.Effects = append(in.Effects, kernel.Effect{ID: "call:/actions/3", Kind: "call", Pointer: "/actions/3", ToolID: "t"})
 	in.Findings = []kernel.Finding{{Code: kernel.FindPlaceholder, Path: "/goal", Value: "TBD"}}
-	text, err := canon.Canonical(inputDocument(in))
+	text, err := canon.Canonical(in.Document())
 	if err != nil {
 		t.Fatal(err)
 	}

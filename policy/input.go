@@ -18,9 +18,9 @@ type Input struct {
 	Findings      []kernel.Finding
 }
 
-// inputDocument builds the input document, of JSON values alone. Every member is
-// always present.
-func inputDocument(in Input) map[string]any {
+// Document is the input document that the rules see, of JSON values alone
+// (specs/policy-input.schema.json). Every member is always present.
+func (in Input) Document() map[string]any {
 	effects := make([]any, len(in.Effects))
 	for i := range in.Effects {
 		effects[i] = effectValue(&in.Effects[i])

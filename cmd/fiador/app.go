@@ -132,7 +132,12 @@ func (a *app) root() *cobra.Command {
 it may, and answers BUNDLE (allowed, with the plan), CLARIFY (not yet, with
 questions) or REFUSE (no, with the reason).
 
-Nothing is sent anywhere, nothing is asked on the terminal.`,
+Nothing is sent anywhere, nothing is asked on the terminal.
+
+Exit codes:
+  0  accepted, valid, the same, or printed
+  1  rejected, a check failed, or different
+  2  no answer`,
 		Example: `  fiador demo
   fiador run intent.json
   fiador run intent.json --policy strict --bundle bundle.json`,

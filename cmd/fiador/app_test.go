@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // TestPanicIsAnError: a panic, wherever it comes from, is RUN_E007 and exit
@@ -53,5 +55,27 @@ func TestPanicIsAnError(t *testing.T) {
 				t.Errorf("stderr %q", stderr.String())
 			}
 		})
+	}
+}
+
+// TestEveryCommandHelps: the help of every command has an example and its exit
+// codes.
+func TestEveryCommandHelps(t *testing.T) {
+	seen := 0
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if !cmd.IsAdditionalHelpTopicCommand() && !cmd.Hidden {
+			seen++
+			if cmd.Example == "" || !strings.Contains(cmd.Long, "Exit codes:") {
+				t.Errorf("%s has no example or no exit codes", cmd.CommandPath())
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&app{}).root())
+	if seen < 13 {
+		t.Errorf("only %d commands seen", seen)
 	}
 }
