@@ -92,10 +92,13 @@ func policyError(err error) *result.RunError {
 	if !errors.As(err, &pe) {
 		return internal("the policy gave no answer", err)
 	}
-	e := &result.RunError{Code: result.CodeInternal, Message: "policy: " + pe.Msg, Cause: err, Details: map[string]any{}}
+	e := &result.RunError{Code: result.CodeInternal, Message: "policy: " + pe.Error(), Cause: err, Details: map[string]any{}}
 	switch pe.Kind {
 	case policy.KindProfile, policy.KindModule:
 		e.Code = result.CodeProfile
+	}
+	if pe.File != "" {
+		e.Details["file"] = pe.File
 	}
 	if pe.Module != "" {
 		e.Details["module"] = pe.Module
@@ -108,6 +111,21 @@ func policyError(err error) *result.RunError {
 	}
 	if len(e.Details) == 0 {
 		e.Details = nil
+	}
+	return e
+}
+
+// LoadError is policyError for a policy that is being read, where a file over its
+// limit is the policy's fault too.
+func LoadError(err error) *result.RunError {
+	var re *result.RunError
+	if errors.As(err, &re) {
+		return re
+	}
+	e := policyError(err)
+	var pe *policy.Error
+	if errors.As(err, &pe) && pe.Kind == policy.KindLimit {
+		e.Code = result.CodeProfile
 	}
 	return e
 }

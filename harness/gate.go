@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,38 +18,182 @@ import (
 // Profiles are the names of the built-in profiles, from narrow to wide.
 func Profiles() []string { return []string{"strict", "default", "dev"} }
 
-// OpenGate resolves a built-in profile from fsys (profiles.FS) and compiles the
-// policy that decides under it. The error is always a *result.RunError.
-func OpenGate(ctx context.Context, fsys fs.FS, name string, set *specs.Set, limits policy.Limits) (gate *Gate, err error) {
+// ProfileFile is the name of a profile's data in its folder.
+const ProfileFile = "profile.json"
+
+// RepoPolicy is where a tree that is gated keeps the layer of its own.
+const RepoPolicy = ".fiador/policy"
+
+// Sources say what decides: a built-in profile by name, or a profile of the
+// user's, and beside it the layers of the organisation and of the tree that is
+// gated. The layers can only tighten.
+type Sources struct {
+	Builtin fs.FS          // profiles.FS
+	Profile string         // name of a built-in profile, where User is nil
+	User    *policy.Folder // folder of another profile
+	File    string         // its data in that folder; any other name than ProfileFile means the data alone, without Rego
+	Org     []policy.Folder
+	Repo    *policy.Folder
+}
+
+// Open is a gate as it is opened: the profile and its layers, before anything is
+// compiled.
+type Open struct {
+	policy.Resolved
+	Layers []policy.Layer // the built-in one first
+
+	file string // of the profile's data, for messages
+}
+
+// Read reads a profile and its layers. The error is always a *result.RunError.
+func (s Sources) Read(set *specs.Set, limits policy.Limits) (o Open, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			o, err = Open{}, Panicked()
+		}
+	}()
+	if o, err = s.read(set, limits); err != nil {
+		return Open{}, LoadError(err)
+	}
+	return o, nil
+}
+
+func (s Sources) read(set *specs.Set, limits policy.Limits) (Open, error) {
+	builtin, err := policy.LoadLayer(policy.Folder{FS: s.Builtin, Dir: "builtin"}, policy.Builtin, limits)
+	if err != nil {
+		return Open{}, err
+	}
+	builtin.Embedded = true
+	o := Open{Layers: []policy.Layer{builtin}}
+	if o.Resolved, err = s.resolve(set); err != nil {
+		return Open{}, err
+	}
+	add := func(f policy.Folder, pkg string) error {
+		l, err := policy.LoadLayer(f, pkg, limits)
+		if err == nil {
+			o.Layers = append(o.Layers, l)
+		}
+		return err
+	}
+	for _, f := range s.Org {
+		if err := add(f, policy.PrefixOrg); err != nil {
+			return Open{}, err
+		}
+	}
+	if s.Repo != nil {
+		if err := add(*s.Repo, policy.PrefixRepo); err != nil {
+			return Open{}, err
+		}
+	}
+	if s.User == nil {
+		return o, nil
+	}
+	if o.file = s.User.File(s.File); s.File != ProfileFile {
+		return o, nil
+	}
+	if err := add(*s.User, UserPackage(o.Profile.Name)); err != nil {
+		return Open{}, err
+	}
+	if last := len(o.Layers) - 1; len(o.Layers[last].Modules) == 0 {
+		o.Layers = o.Layers[:last] // a profile may be data alone
+	}
+	return o, nil
+}
+
+// UserPackage is the package of the Rego of a profile that is not built in.
+func UserPackage(profile string) string {
+	return policy.PrefixUser + strings.ReplaceAll(profile, "-", "_")
+}
+
+// Resolve reads the profile alone. The error is always a *result.RunError.
+func (s Sources) Resolve(set *specs.Set) (policy.Resolved, error) {
+	r, err := s.resolve(set)
+	if err != nil {
+		return policy.Resolved{}, LoadError(err)
+	}
+	return r, nil
+}
+
+func (s Sources) resolve(set *specs.Set) (policy.Resolved, error) {
+	builtin := func(name string) (kernel.Profile, error) { return policy.LoadProfile(s.Builtin, name, set) }
+	if s.User == nil {
+		if !slices.Contains(Profiles(), s.Profile) {
+			return policy.Resolved{}, unknownProfile(s.Profile)
+		}
+		p, err := builtin(s.Profile)
+		return policy.Resolved{Profile: p}, err
+	}
+	r, err := policy.LoadUserProfile(*s.User, s.File, Profiles(), builtin, set)
+	if err != nil {
+		return policy.Resolved{}, err
+	}
+	return r, nil
+}
+
+// OpenGate reads a profile and its layers and compiles them. The error is always
+// a *result.RunError.
+func OpenGate(ctx context.Context, s Sources, set *specs.Set, limits policy.Limits) (gate *Gate, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			gate, err = nil, Panicked()
 		}
 	}()
-	if !slices.Contains(Profiles(), name) {
-		return nil, unknownProfile(name)
-	}
-	profile, err := policy.LoadProfile(fsys, name, set)
+	o, err := s.Read(set, limits)
 	if err != nil {
-		return nil, policyError(err)
+		return nil, err
 	}
-	layer, err := policy.LoadLayer(fsys, "builtin", "gate.builtin")
+	return o.Compile(ctx, s.Builtin, set, limits)
+}
+
+// Compile makes the gate of what was read. The error is always a *result.RunError.
+func (o Open) Compile(ctx context.Context, builtin fs.FS, set *specs.Set, limits policy.Limits) (*Gate, error) {
+	engine, err := policy.New(ctx, o.Profile, o.Layers, limits)
 	if err != nil {
-		return nil, policyError(err)
+		return nil, LoadError(err)
 	}
-	layer.Embedded = true
-	engine, err := policy.New(ctx, profile, []policy.Layer{layer}, limits)
+	if err := o.checkSeverity(engine, builtin, set); err != nil {
+		return nil, err
+	}
+	return &Gate{Profile: o.Profile, Builtin: o.Origins == nil, Provenance: engine.Provenance(), Judge: engine, IDs: engine.IDs}, nil
+}
+
+// checkSeverity refuses a severity for a rule that has none to choose: whoever
+// wrote it relies on something that does not happen. Of the profile's own Rego those
+// rules have one that stand as a deny, a clarify or a note under one id.
+func (o Open) checkSeverity(engine *policy.Engine, builtin fs.FS, set *specs.Set) error {
+	if o.Origins == nil || len(o.Profile.Severity) == 0 {
+		return nil
+	}
+	strict, err := policy.LoadProfile(builtin, "strict", set)
 	if err != nil {
-		return nil, policyError(err)
+		return LoadError(err)
 	}
-	return &Gate{Profile: profile, Provenance: engine.Provenance(), Judge: engine}, nil
+	known := slices.Collect(maps.Keys(strict.Severity))
+	if last := o.Layers[len(o.Layers)-1]; strings.HasPrefix(last.Package, policy.PrefixUser) {
+		known = append(known, engine.Choices(last.Package)...)
+	}
+	slices.Sort(known)
+	for _, id := range slices.Sorted(maps.Keys(o.Profile.Severity)) {
+		if !slices.Contains(known, id) {
+			e := &result.RunError{
+				Code:    result.CodeProfile,
+				Message: o.file + ": severity of " + strconv.Quote(id) + " is no profile's choice",
+				Hint:    "one of: " + strings.Join(slices.Compact(known), ", "),
+			}
+			if near := specs.Nearest(id, known); near != "" {
+				e.Hint = "did you mean " + strconv.Quote(near) + "? " + e.Hint
+			}
+			return e
+		}
+	}
+	return nil
 }
 
 func unknownProfile(name string) *result.RunError {
 	e := &result.RunError{
 		Code:    result.CodeProfile,
 		Message: "unknown profile " + strconv.Quote(canon.Cut(name)),
-		Hint:    "use --policy with one of: " + strings.Join(Profiles(), ", "),
+		Hint:    "use --policy with a folder that has a profile.json, or one of: " + strings.Join(Profiles(), ", "),
 	}
 	if near := specs.Nearest(name, Profiles()); near != "" {
 		e.Hint = "did you mean " + strconv.Quote(near) + "? profiles: " + strings.Join(Profiles(), ", ")

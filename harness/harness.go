@@ -13,6 +13,7 @@ import (
 	"encoding/hex"
 	"io"
 	"maps"
+	"strconv"
 	"time"
 
 	"github.com/fiador/fiador/kernel"
@@ -35,9 +36,10 @@ const (
 	ModelReplay = "replay"
 )
 
-// Judge answers what the policy says about an intent.
+// Judge answers what the policy says about an intent, and by which rules.
 type Judge interface {
 	Eval(ctx context.Context, in policy.Input) (kernel.Verdict, error)
+	Explain(ctx context.Context, in policy.Input) (policy.Explanation, error)
 }
 
 // Deps are the effects that a run may have. Time and randomness reach the
@@ -52,8 +54,10 @@ type Deps struct {
 // for concurrent runs.
 type Gate struct {
 	Profile    kernel.Profile
+	Builtin    bool // the profile is a built-in one
 	Provenance result.Provenance
 	Judge      Judge
+	IDs        func(layer string) []string // ids of a layer's rules, sorted
 }
 
 // Request is one intent to decide.
@@ -63,6 +67,15 @@ type Request struct {
 	Mode      string // an execution mode
 	ModelMode string
 	RunID     string // empty: made from the time and Rand
+	Line      int    // line of a JSON Lines source, from 1 on; 0 for a file of its own
+}
+
+// name is how messages name the intent.
+func (r Request) name() string {
+	if r.Line > 0 {
+		return r.Path + ":" + strconv.Itoa(r.Line)
+	}
+	return r.Path
 }
 
 // Report is the end of a run that made a decision. Bytes is the checked
@@ -135,38 +148,43 @@ func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, e
 func read(set *specs.Set, req Request) (map[string]any, kernel.Intent, error) {
 	doc, err := canon.Parse(req.Source, canon.MaxIntentBytes)
 	if err != nil {
-		return nil, kernel.Intent{}, ReadError(req.Path, err)
+		return nil, kernel.Intent{}, ReadError(req.name(), err)
 	}
 	violations, err := set.Validate(specs.KindIntent, doc.Value())
 	if err != nil {
 		return nil, kernel.Intent{}, internal("the intent could not be held against its schema", err)
 	}
 	if len(violations) > 0 {
-		return nil, kernel.Intent{}, notIntent(req.Path, violations)
+		return nil, kernel.Intent{}, notIntent(req.name(), violations)
 	}
 	intent, err := kernel.ParseIntent(doc.Value())
 	if err != nil {
-		return nil, kernel.Intent{}, intentError(req.Path, err)
+		return nil, kernel.Intent{}, intentError(req.name(), err)
 	}
 	return doc.Value().(map[string]any), intent, nil
 }
 
 // judge is steps 4 to 6: effects and findings, verdict, decision.
 func judge(ctx context.Context, gate *Gate, req Request, doc map[string]any, intent kernel.Intent) (kernel.Decision, error) {
-	effects, findings := intent.Effects(), intent.Findings()
-	verdict, err := gate.Judge.Eval(ctx, policy.Input{
-		Mode: req.Mode, ModelMode: req.ModelMode, KernelVersion: kernel.Version,
-		Intent: whole(doc), IntentSHA256: string(canon.Sum(req.Source)),
-		Effects: effects, Findings: findings,
-	})
+	in := question(req, doc, intent)
+	verdict, err := gate.Judge.Eval(ctx, in)
 	if err != nil {
 		return kernel.Decision{}, policyError(err)
 	}
-	decision, err := kernel.Decide(intent, effects, findings, verdict)
+	decision, err := kernel.Decide(intent, in.Effects, in.Findings, verdict)
 	if err != nil {
 		return kernel.Decision{}, internal("the decision has no canonical form", err)
 	}
 	return decision, nil
+}
+
+// question is what the policy is asked about an intent.
+func question(req Request, doc map[string]any, intent kernel.Intent) policy.Input {
+	return policy.Input{
+		Mode: req.Mode, ModelMode: req.ModelMode, KernelVersion: kernel.Version,
+		Intent: whole(doc), IntentSHA256: string(canon.Sum(req.Source)),
+		Effects: intent.Effects(), Findings: intent.Findings(),
+	}
 }
 
 // whole is the intent as given with every member there, so that a policy rule

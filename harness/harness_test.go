@@ -20,6 +20,11 @@ type judgeFunc func(policy.Input) (kernel.Verdict, error)
 
 func (f judgeFunc) Eval(_ context.Context, in policy.Input) (kernel.Verdict, error) { return f(in) }
 
+func (f judgeFunc) Explain(ctx context.Context, in policy.Input) (policy.Explanation, error) {
+	v, err := f(in)
+	return policy.Explanation{Verdict: v}, err
+}
+
 func deps(t *testing.T) Deps {
 	t.Helper()
 	set, err := specs.New()
@@ -35,7 +40,7 @@ func deps(t *testing.T) Deps {
 
 func gateWith(t *testing.T, d Deps, judge Judge) *Gate {
 	t.Helper()
-	gate, err := OpenGate(t.Context(), profiles.FS(), "default", d.Specs, policy.DefaultLimits())
+	gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: "default"}, d.Specs, policy.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +161,7 @@ func TestNoRandomnessNoRunID(t *testing.T) {
 
 func TestUnknownProfile(t *testing.T) {
 	for _, name := range []string{"", "Strict", "../strict", "builtin", "stirct"} {
-		_, err := OpenGate(t.Context(), profiles.FS(), name, deps(t).Specs, policy.DefaultLimits())
+		_, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: name}, deps(t).Specs, policy.DefaultLimits())
 		var re *result.RunError
 		if !errors.As(err, &re) || re.Code != result.CodeProfile {
 			t.Errorf("%q: %v", name, err)

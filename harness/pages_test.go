@@ -34,7 +34,7 @@ func TestRulesPage(t *testing.T) {
 		}
 		all = append(all, p)
 	}
-	gate, err := OpenGate(t.Context(), profiles.FS(), "strict", set, policy.DefaultLimits())
+	gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: "strict"}, set, policy.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +66,68 @@ func TestRulesPage(t *testing.T) {
 	}
 	checkPage(t, "../specs/rules.md", b.String())
 }
+
+// TestReferencePage: docs/reference.md prints every record that fiador explain
+// prints without a profile of the user's.
+func TestReferencePage(t *testing.T) {
+	set, err := specs.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	builtin := Sources{Builtin: profiles.FS(), Profile: "strict"}
+	rules, err := Rules(t.Context(), builtin, set, policy.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights, err := Weights(builtin, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("# Reference of codes\n\nEvery error code, invariant and rule of this version, as `fiador explain CODE` prints it. A test writes this page from the\n" +
+		"same records (`go test ./harness -run ReferencePage -update-pages`). Rules of a profile or a layer of your own have the same form:\n" +
+		"`fiador explain CODE --policy PATH`. How each built-in profile weighs a rule stands with the rule; where nothing is said, it always denies.\n")
+	entry := func(r result.Record, more ...string) {
+		fmt.Fprintf(&b, "\n### %s\n\n%s. %s.\n\n- fix: %s\n- since: %s\n", r.ID, upperFirst(r.Title), r.Why, r.Fix, r.Since)
+		for _, line := range more {
+			b.WriteString("- " + line + "\n")
+		}
+	}
+	for _, section := range []struct {
+		kind        result.RecordKind
+		title, text string
+	}{
+		{result.RecordError, "Errors", "No decision was made; the exit code is 2, and standard error carries a RunError line."},
+		{result.RecordInvariant, "Invariants", "What every RunResult fulfils; `fiador verify` checks them."},
+		{result.RecordRule, "Rules", "The ids of `decision.reasons`, and of the notes and questions of reports."},
+	} {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", section.title, section.text)
+		for _, r := range Records() {
+			if r.Kind == section.kind {
+				entry(r)
+			}
+		}
+	}
+	for _, r := range rules {
+		var said []string
+		for _, p := range Profiles() {
+			if w, ok := weights[r.ID][p]; ok {
+				said = append(said, p+" "+w)
+			}
+		}
+		more := []string{fmt.Sprintf("rule: %s of `%s`, in `%s`", strings.Join(r.Kinds, ", "), r.Layer, r.Module)}
+		if len(said) > 0 {
+			more = append(more, "weight: "+strings.Join(said, ", "))
+		}
+		if r.Since == "" || r.Fix == "" {
+			t.Errorf("%s has no fix or no since", r.ID)
+		}
+		entry(result.Record{ID: r.ID, Title: r.Title, Why: r.Description, Fix: r.Fix, Since: r.Since}, more...)
+	}
+	checkPage(t, "../docs/reference.md", b.String())
+}
+
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // TestOneIntentPage: docs/one-intent.md follows examples/notes.json from its
 // bytes to its digest. Every hash on the page is recomputed here from the bytes
@@ -138,7 +200,7 @@ func runNotes(t *testing.T, raw []byte) Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err := OpenGate(t.Context(), profiles.FS(), "default", set, policy.DefaultLimits())
+	gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: "default"}, set, policy.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -155,7 +155,7 @@ func (b *bench) run(t *testing.T, v *vector) (Report, error) {
 		limits := policy.DefaultLimits()
 		limits.Compile, limits.Deadline, limits.MemoryBytes = time.Hour, time.Hour, 4<<30
 		var err error
-		if gate, err = OpenGate(t.Context(), profiles.FS(), v.Profile, b.specs, limits); err != nil {
+		if gate, err = OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: v.Profile}, b.specs, limits); err != nil {
 			return Report{}, err
 		}
 		b.gates[v.Profile] = gate

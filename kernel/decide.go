@@ -21,7 +21,11 @@ const (
 // IDNotPermitted is the reason for an effect that no permit names.
 const IDNotPermitted = "NOT_PERMITTED"
 
-const titleNotPermitted = "No rule permits this effect"
+// TitleNotPermitted is the title of that reason.
+const TitleNotPermitted = "No rule permits this effect"
+
+// ModuleKernel stands where results of a policy layer have the layer's package.
+const ModuleKernel = "kernel"
 
 // DefaultPriority is the priority of a question whose rule gives none.
 const DefaultPriority = 60
@@ -104,7 +108,7 @@ func notPermitted(effects []Effect, v Verdict) []Result {
 	for _, e := range effects {
 		if !permitted[e.ID] && !denied[e.Pointer] {
 			list = append(list, Result{
-				Module: "kernel", ID: IDNotPermitted, Path: e.Pointer, Title: titleNotPermitted,
+				Module: ModuleKernel, ID: IDNotPermitted, Path: e.Pointer, Title: TitleNotPermitted,
 				Text: "no rule permits this " + string(e.Kind),
 			})
 		}
@@ -131,8 +135,9 @@ func reasons(list []Result) []string {
 	return sortedSet(out)
 }
 
-// newQuestions orders by priority, highest first, then by id; a question that
-// two rules ask alike is one, with the higher priority.
+// newQuestions orders by priority, highest first, then by id. A question that two
+// rules ask alike is one, with the higher priority and the options of both: no rule
+// takes an answer out of another's question.
 func newQuestions(clarify []Result) ([]Question, error) {
 	list := make([]Question, 0, len(clarify))
 	for _, c := range clarify {
@@ -155,12 +160,20 @@ func newQuestions(clarify []Result) ([]Question, error) {
 	slices.SortStableFunc(list, func(a, b Question) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), canon.Compare(a.ID, b.ID), slices.CompareFunc(a.Options, b.Options, canon.Compare))
 	})
-	seen := make(map[string]bool, len(list))
-	return slices.DeleteFunc(list, func(q Question) bool {
-		again := seen[q.ID]
-		seen[q.ID] = true
-		return again
-	}), nil
+	first := make(map[string]int, len(list))
+	kept := list[:0]
+	for _, q := range list {
+		n, again := first[q.ID]
+		if !again {
+			first[q.ID] = len(kept)
+			kept = append(kept, q)
+			continue
+		}
+		if len(q.Options) > 0 {
+			kept[n].Options = sortedSet(append(slices.Clone(kept[n].Options), q.Options...))
+		}
+	}
+	return kept, nil
 }
 
 // Execution is what was observed while a bundle ran, as a RunResult carries it.

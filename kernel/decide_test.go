@@ -104,3 +104,20 @@ func TestBundleBytes(t *testing.T) {
 		t.Errorf("bytes %s\nwant %s", d.BundleBytes, want)
 	}
 }
+
+// TestQuestionKeepsItsOptions: a rule that asks what another asks adds options and
+// takes none away, whatever its priority.
+func TestQuestionKeepsItsOptions(t *testing.T) {
+	ask := func(module string, priority int, options ...string) Result {
+		return Result{Module: module, ID: "ASK", Text: "which?", Why: "w", Priority: priority, Options: options}
+	}
+	for _, list := range [][]Result{
+		{ask("gate.builtin", 60, "a", "c"), ask("gate.repo.x", 100, "b")},
+		{ask("gate.repo.x", 100, "b"), ask("gate.builtin", 60, "a", "c")},
+	} {
+		got, err := newQuestions(list)
+		if err != nil || len(got) != 1 || got[0].Priority != 100 || strings.Join(got[0].Options, " ") != "a b c" {
+			t.Errorf("questions are %+v, error %v", got, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package kernel
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // PolicyProfile is the part of a profile that a RunResult carries: the seven
@@ -85,4 +86,71 @@ func (p Profile) Contract() PolicyProfile {
 // nonNil returns a non-nil copy, so that JSON shows [] and never null.
 func nonNil(list []string) []string {
 	return append([]string{}, list...)
+}
+
+// WiderThan names the members, in the order of Profile, by which p allows what q
+// does not; none means that p is q or narrower. More risk tags are narrower, for
+// each asks for a review. Severities are compared where both give one; the built-in
+// profiles give all that there are to choose.
+func (p Profile) WiderThan(q Profile) []string {
+	var wider []string
+	add := func(name string, is bool) {
+		if is {
+			wider = append(wider, name)
+		}
+	}
+	add("allow_network", p.AllowNetwork && !q.AllowNetwork)
+	add("timeout_ms", p.TimeoutMS > q.TimeoutMS)
+	add("max_output_files", p.MaxOutputFiles > q.MaxOutputFiles)
+	add("max_total_output_bytes", p.MaxTotalOutputBytes > q.MaxTotalOutputBytes)
+	add("allowed_commands", p.AllowedCommands.widerThan(q.AllowedCommands, equal))
+	add("allowed_write_roots", p.AllowedWriteRoots.widerThan(q.AllowedWriteRoots, Beneath))
+	add("env_allow", p.EnvAllow.widerThan(q.EnvAllow, equal))
+	add("execution_modes", !subset(p.ExecutionModes, q.ExecutionModes))
+	add("model_modes", !subset(p.ModelModes, q.ModelModes))
+	add("model_adapters", !subset(p.ModelAdapters, q.ModelAdapters))
+	add("risk_tags", !subset(q.RiskTags, p.RiskTags))
+	add("severity", softer(p.Severity, q.Severity))
+	add("memory_mb", p.MemoryMB > q.MemoryMB)
+	add("max_children", p.MaxChildren > q.MaxChildren)
+	add("cpu_cores", p.CPUCores > q.CPUCores)
+	return wider
+}
+
+// widerThan says whether a has a name that no name of b covers.
+func (a AllowList) widerThan(b AllowList, covered func(name, by string) bool) bool {
+	if a.All || b.All {
+		return !b.All
+	}
+	return slices.ContainsFunc(a.Names, func(name string) bool {
+		return !slices.ContainsFunc(b.Names, func(by string) bool { return covered(name, by) })
+	})
+}
+
+func equal(a, b string) bool { return a == b }
+
+// Beneath says whether everything below the folder path is also below root. Both
+// are clean and relative.
+func Beneath(path, root string) bool {
+	return path == root || strings.HasPrefix(path, root+"/")
+}
+
+func subset(a, b []string) bool {
+	return !slices.ContainsFunc(a, func(s string) bool { return !slices.Contains(b, s) })
+}
+
+func softer(p, q map[string]Severity) bool {
+	for id, s := range p {
+		if other, ok := q[id]; ok && other.Stricter(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// Stricter says whether s weighs more than t: deny more than clarify, clarify
+// more than note.
+func (s Severity) Stricter(t Severity) bool {
+	order := []Severity{SeverityNote, SeverityClarify, SeverityDeny}
+	return slices.Index(order, s) > slices.Index(order, t)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -105,6 +104,12 @@ func (a *answerReader) results(rule string, set ast.Set) ([]kernel.Result, error
 // result checks one object and joins it with the record of its id.
 func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error) {
 	r := kernel.Result{Module: a.layer.pkg}
+	var wrapped map[string]bool
+	if id := obj.Get(ast.StringTerm("id")); id != nil {
+		if s, ok := id.Value.(ast.String); ok {
+			wrapped = a.layer.wrapped[rule+" "+string(s)]
+		}
+	}
 	names := make([]string, 0, obj.Len())
 	var problem *Error
 	obj.Foreach(func(k, v *ast.Term) {
@@ -117,7 +122,16 @@ func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error
 			return
 		}
 		names = append(names, string(name))
-		problem = a.member(rule, string(name), v.Value, &r)
+		value := v.Value
+		if wrapped[string(name)] {
+			list, ok := value.(*ast.Array)
+			if !ok || list.Len() != 1 {
+				problem = a.errorf(KindEval, rule, "member "+quote(string(name))+" is undefined, or has several values: bind what it takes in the body")
+				return
+			}
+			value = list.Elem(0).Value
+		}
+		problem = a.member(rule, string(name), value, &r)
 	})
 	if problem != nil {
 		return r, problem
@@ -131,10 +145,10 @@ func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error
 		return r, err
 	}
 	rec, ok := records[r.ID]
-	if !ok || !a.layer.ids[rule+" "+r.ID] {
+	if _, own := a.layer.ids[rule+" "+r.ID]; !ok || !own {
 		return r, a.errorf(KindEval, rule, "id "+quote(r.ID)+" is not the rule's")
 	}
-	if !resolves(a.in.Intent, r.Path) {
+	if _, ok := canon.Lookup(a.in.Intent, r.Path); !ok {
 		return r, a.errorf(KindEval, rule, "path "+quote(r.Path)+" of "+r.ID+" is no place in the intent")
 	}
 	r.Title, r.Why, r.Priority = rec.Title, rec.Description, rec.Priority
@@ -178,6 +192,9 @@ func (a *answerReader) text(rule, name, s string) *Error {
 	case !utf8.ValidString(s):
 		return a.errorf(KindEval, rule, "member "+quote(name)+" is not valid UTF-8")
 	}
+	if _, err := canon.Canonical(s); err != nil {
+		return a.errorf(KindEval, rule, "member "+quote(name)+" has a character that no JSON of ours can hold")
+	}
 	return nil
 }
 
@@ -209,62 +226,6 @@ func (a *answerReader) options(rule string, v ast.Value, r *kernel.Result) *Erro
 	slices.SortFunc(r.Options, canon.Compare)
 	r.Options = slices.Compact(r.Options)
 	return nil
-}
-
-// resolves says whether pointer is a JSON Pointer (RFC 6901) that leads to a
-// value of doc.
-func resolves(doc any, pointer string) bool {
-	if pointer == "" {
-		return true
-	}
-	if pointer[0] != '/' {
-		return false
-	}
-	for token := range strings.SplitSeq(pointer[1:], "/") {
-		switch v := doc.(type) {
-		case map[string]any:
-			name, ok := unescape(token)
-			if !ok {
-				return false
-			}
-			if doc, ok = v[name]; !ok {
-				return false
-			}
-		case []any:
-			i, ok := arrayIndex(token)
-			if !ok || i >= len(v) {
-				return false
-			}
-			doc = v[i]
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// unescape decodes ~0 and ~1; any other use of ~ is an error.
-func unescape(token string) (string, bool) {
-	for rest := token; ; {
-		_, after, found := strings.Cut(rest, "~")
-		if !found {
-			break
-		}
-		if after == "" || after[0] != '0' && after[0] != '1' {
-			return "", false
-		}
-		rest = after[1:]
-	}
-	return strings.NewReplacer("~1", "/", "~0", "~").Replace(token), true
-}
-
-// arrayIndex reads 0 or a decimal number without leading zeros.
-func arrayIndex(token string) (int, bool) {
-	if token == "" || len(token) > 1 && token[0] == '0' || strings.Trim(token, "0123456789") != "" {
-		return 0, false
-	}
-	i, err := strconv.Atoi(token)
-	return i, err == nil
 }
 
 // sortVerdict puts every list into its one order.

@@ -97,7 +97,7 @@ func BenchmarkCompileBuiltin(b *testing.B) {
 	}
 	for b.Loop() {
 		c := newCompiledLayer(l.Package, caps)
-		if err := c.addHeads(heads); err != nil {
+		if err := c.addHeads(heads, l); err != nil {
 			b.Fatal(err)
 		}
 		if err := c.compile(mods); err != nil {

@@ -230,7 +230,7 @@ func TestLazyInput(t *testing.T) {
 		"{input.intent.context, input.intent}", "{input.intent: input.intent.context}", "[input.intent.context][_].ticket",
 		"[input.intent.goal, input.intent]", "[input.intent, input.intent.context.ticket, input.intent.context]",
 		`[k | input.intent[k] == "build the site and write a summary of what changed since the last release"]`,
-		"is_object(input.intent)", "type_name(input.intent.context)", "input.intent.context.none", "input.intent[0]",
+		"is_object(input.intent)", "type_name(input.intent.context)", "input.intent.context.none", "input.intent.context[0]",
 		"sort([input.intent.context, input.intent])", "input.effects[_].path", "input.findings",
 		`"FI-12" in input.intent.context`, `input.intent.context[_] == "FI-12"`, `"site" in input.intent.context.labels`,
 		`input.intent.context.ticket == "FI-12"`, `input.intent.context == {"ticket": "FI-12"}`, `startswith(input.intent.context.ticket, "FI")`,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ import (
 type Engine struct {
 	lim        Limits
 	layers     []*compiledLayer
+	sources    []Layer
 	store      storage.Store // holds data.profile, and is never written again
 	provenance result.Provenance
 }
@@ -35,7 +37,8 @@ func New(ctx context.Context, p kernel.Profile, layers []Layer, lim Limits) (*En
 	t := task{what: "compiling the policy", failed: KindModule, stop: func() {}}
 	compile := lim
 	compile.Deadline = lim.Compile
-	return watched(ctx, compile, t, func() (*Engine, error) { return compileAll(p, layers, lim) })
+	e, err := watched(ctx, compile, t, func() (*Engine, error) { return compileAll(p, layers, lim) })
+	return e, located(err, layers)
 }
 
 func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
@@ -46,7 +49,7 @@ func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{lim: lim}
+	e := &Engine{lim: lim, sources: layers}
 	for _, l := range layers {
 		c, err := compileLayer(l, caps, lim)
 		if err != nil {
@@ -107,7 +110,8 @@ func profileStore(artifact []byte) (storage.Store, error) {
 func (e *Engine) Eval(ctx context.Context, in Input) (kernel.Verdict, error) {
 	cancel := topdown.NewCancel()
 	t := task{what: "evaluating the policy", failed: KindEval, stop: cancel.Cancel}
-	return watched(ctx, e.lim, t, func() (kernel.Verdict, error) { return e.eval(ctx, cancel, in) })
+	v, err := watched(ctx, e.lim, t, func() (kernel.Verdict, error) { return e.eval(ctx, cancel, in) })
+	return v, located(err, e.sources)
 }
 
 func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, in Input) (kernel.Verdict, error) {
@@ -140,6 +144,9 @@ func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, in Input) (ker
 // a policy may call reads them, and nothing shall be read in vain.
 func (c *compiledLayer) answers(ctx context.Context, cancel topdown.Cancel, store storage.Store, txn storage.Transaction, input *ast.Term) (map[string]ast.Value, error) {
 	rows, err := topdown.NewQuery(c.query).
+		// An index passes over a rule whose operands a function would not accept,
+		// and the error would go unseen.
+		WithIndexing(c.embedded).
 		WithCompiler(c.compiler).
 		WithQueryCompiler(c.prepared).
 		WithStore(store).
@@ -197,6 +204,35 @@ func (e *Engine) Provenance() result.Provenance {
 	return p
 }
 
+// IDs returns the ids of the rules of the layer of a package, sorted.
+func (e *Engine) IDs(pkg string) []string {
+	var ids []string
+	for _, l := range e.layers {
+		for _, h := range l.ids {
+			if l.pkg == pkg && h.id != "" {
+				ids = append(ids, h.id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// Choices returns the ids of a layer's rules that stand under two of deny, clarify
+// and note at least, so that a profile's severity can choose among them, sorted.
+func (e *Engine) Choices(pkg string) []string {
+	kinds := map[string]int{}
+	for _, l := range e.layers {
+		for _, h := range l.ids {
+			if l.pkg == pkg && h.id != "" {
+				kinds[h.id]++
+			}
+		}
+	}
+	maps.DeleteFunc(kinds, func(_ string, n int) bool { return n < 2 })
+	return slices.Sorted(maps.Keys(kinds))
+}
+
 // Rules returns the records of all rule ids, by layer and id. The error is an
 // *Error, and can only be that of an embedded layer.
 func (e *Engine) Rules() ([]Rule, error) {
@@ -208,6 +244,7 @@ func (e *Engine) Rules() ([]Rule, error) {
 		}
 		for _, r := range records {
 			r.Kinds = slices.Clone(r.Kinds)
+			r.File = fileOf(e.sources, r.Module)
 			rules = append(rules, r)
 		}
 	}

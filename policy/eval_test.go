@@ -206,7 +206,7 @@ func TestInputSchema(t *testing.T) {
 }
 
 func TestInputIsNotADocument(t *testing.T) {
-	e := newEngine(t, builtin(`permit contains "x" if input.none`))
+	e := newEngine(t, builtin(`permit contains "x" if input.intent.context.none`))
 	_, err := e.Eval(context.Background(), Input{Intent: make(chan int)})
 	asError(t, err, KindEval, "the intent is not a decoded document")
 }
@@ -214,7 +214,7 @@ func TestInputIsNotADocument(t *testing.T) {
 // TestLayersAreAlone tries what flipped a refusal into a bundle when layers
 // shared one compilation.
 func TestLayersAreAlone(t *testing.T) {
-	base := builtin(record("NO_RUN") + `deny contains {"id": "NO_RUN", "path": e.pointer, "msg": "no"} if { some e in runs; not excused }
+	base := builtin("import future.keywords.not\n" + record("NO_RUN") + `deny contains {"id": "NO_RUN", "path": e.pointer, "msg": "no"} if { some e in runs; not excused }
 runs := [e | some e in input.effects; e.kind == "run"]
 excused if false
 permit contains "x" if false
@@ -225,7 +225,7 @@ permit contains "x" if false
 		"builtin.excused if input.mode\n",
 		"permitted contains e.id if some e in input.effects\n",
 	} {
-		e := newEngine(t, base, user(head0+deny("OTHER", "input.none")+src))
+		e := newEngine(t, base, user(head0+deny("OTHER", "input.intent.context.none")+src))
 		v, err := e.Eval(context.Background(), testInput(t))
 		if err != nil {
 			t.Fatal(err)
@@ -235,8 +235,106 @@ permit contains "x" if false
 		}
 	}
 	for _, pkg := range []string{"gate.builtin", "gate", "gate.user"} {
-		_, err := New(context.Background(), testProfile(), []Layer{base, user("package " + pkg + "\n" + deny("OTHER", "input.none") + "excused := true\n")}, patient())
+		_, err := New(context.Background(), testProfile(), []Layer{base, user("package " + pkg + "\n" + deny("OTHER", "input.intent.context.none") + "excused := true\n")}, patient())
 		asError(t, err, KindModule, "does not belong to layer")
+	}
+}
+
+// TestUndefinedHead: a rule whose body holds answers, or is an error: a value of
+// its head that is undefined never keeps it silent, and one with several values is
+// nobody's choice.
+func TestUndefinedHead(t *testing.T) {
+	for name, tc := range map[string]struct{ rule, want string }{
+		"absent member":       {`deny contains {"id": "A_RULE", "path": e.pointer, "msg": e.path} if { some e in input.effects; e.kind == "run" }`, `"msg" is undefined`},
+		"absent in a call":    {`deny contains {"id": "A_RULE", "path": "", "msg": sprintf("%s", [input.intent.context.none])} if input.mode`, `"msg" is undefined`},
+		"absent in a text":    {`deny contains {"id": "A_RULE", "path": "", "msg": $"{input.intent.context.none.none}x"} if input.mode == "x"`, ""},
+		"undefined helper":    {`deny contains {"id": "A_RULE", "path": "", "msg": text} if input.mode` + "\ntext := \"x\" if false\n", `"msg" is undefined`},
+		"undefined function":  {`deny contains {"id": "A_RULE", "path": "", "msg": f(1)} if input.mode` + "\nf(2) := \"x\"\n", `"msg" is undefined`},
+		"undefined path":      {`note contains {"id": "A_RULE", "path": input.intent.context.none, "msg": "m"} if input.mode`, `"path" is undefined`},
+		"undefined option":    {`clarify contains {"id": "A_RULE", "path": "", "question": "q", "options": [input.intent.context.none]} if input.mode`, `"options" is undefined`},
+		"several values":      {`deny contains {"id": "A_RULE", "path": input.effects[_].pointer, "msg": "m"} if input.mode`, `"path" is undefined, or has several values`},
+		"body does not hold":  {`deny contains {"id": "A_RULE", "path": "", "msg": input.intent.context.none} if input.mode == "x"`, ""},
+		"all defined":         {`deny contains {"id": "A_RULE", "path": e.pointer, "msg": sprintf("%s", [e.id]), "fix": x} if { some e in input.effects; e.kind == "run"; x := lower("A") }`, "1"},
+		"options of a rule":   {`clarify contains {"id": "A_RULE", "path": "", "question": "q", "options": those} if input.mode` + "\nthose := {\"a\", \"b\"}\n", "1"},
+		"options by a set":    {`clarify contains {"id": "A_RULE", "path": "", "question": "q", "options": {"a", "b"}} if input.mode`, "1"},
+		"head without a body": {`note contains {"id": "A_RULE", "path": "", "msg": input.intent.context.none}`, `"msg" is undefined`},
+		"local of that name":  {`note contains {"id": "A_RULE", "path": "", "msg": __fiador_value} if __fiador_value := "m"`, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := New(context.Background(), testProfile(), []Layer{user(head0 + record("A_RULE") + tc.rule + "\n")}, patient())
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := e.Eval(context.Background(), testInput(t))
+			switch got := len(v.Deny) + len(v.Clarify) + len(v.Note); {
+			case tc.want == "1" || tc.want == "":
+				if err != nil || got != len(tc.want) {
+					t.Errorf("%d answers, error %v", got, err)
+				}
+			default:
+				asError(t, err, KindEval, tc.want)
+			}
+		})
+	}
+}
+
+// TestErrorsAreNotIndexedAway: a function that does not accept its operands is an
+// error in every place of a rule, also where an index could pass over the rule.
+func TestErrorsAreNotIndexedAway(t *testing.T) {
+	for _, body := range []string{
+		`startswith(input.intent.context.n, "a")`, `endswith(input.intent.context.n, "a")`, `glob.match("a*", [], input.intent.context.n)`,
+		`strings.any_prefix_match(input.intent.context.n, {"a"})`, "helper", "hidden(input)",
+	} {
+		e := newEngine(t, user(head0+deny("A_RULE", body)+"helper if startswith(input.intent.context.n, \"a\")\n\nhidden(x) if endswith(x.intent.context.n, \"a\")\n"))
+		in := testInput(t)
+		in.Intent.(map[string]any)["context"].(map[string]any)["n"] = json.Number("1")
+		_, err := e.Eval(context.Background(), in)
+		asError(t, err, KindEval, "does not accept its operands")
+	}
+}
+
+// TestOwnReferences: a reference into the layer's own package or to data.profile
+// leads somewhere, or is an error at load.
+func TestOwnReferences(t *testing.T) {
+	for body, want := range map[string]string{
+		"data.gate.user.test.blockd":                        `the package has no rule "blockd"; did you mean "blocked"?`,
+		"self := data.gate.user.test\n\tself.blocked":       "user/test.rego:1",
+		"some x in [\"blocked\"]\n\tdata.gate.user.test[x]": "user/test.rego:1",
+		"p := data.profile\n\tp.timeout_ms > 1":             "data.profile is no value here",
+		`object.get(data.profile, "timout_ms", 0) > 1`:      "data.profile is no value here",
+		"data.profile.timout_ms > 1":                        `data.profile has no member "timout_ms"; did you mean "timeout_ms"?`,
+		"data.gate.user.test.blocked":                       "",
+		"blocked":                                           "",
+		"data.profile.timeout_ms < 1":                       "",
+		"some m in [\"timeout_ms\"]\n\tdata.profile[m] < 1": "",
+	} {
+		_, err := New(context.Background(), testProfile(), []Layer{user(head0 + "blocked if false\n\n" + deny("A_RULE", body))}, patient())
+		if want == "" && err != nil {
+			t.Errorf("%q: %v", body, err)
+		}
+		if want != "" {
+			asError(t, err, KindModule, want)
+		}
+	}
+	imported := "package gate.user.test\n\nimport data.gate.user.test as self\n\n" + deny("A_RULE", "self.blockd")
+	_, err := New(context.Background(), testProfile(), []Layer{user(imported)}, patient())
+	asError(t, err, KindModule, `the package has no rule "blockd"`)
+}
+
+// TestNegationNeedsItsImport: without it, not of an undefined value is silently
+// false, which has to be an error at load; with it, the rule fires.
+func TestNegationNeedsItsImport(t *testing.T) {
+	for _, body := range []string{
+		`not startswith(input.intent.context.ticket.none, "T-")`, "not input.intent.context.none",
+		`every e in input.effects { not e.id == "x" }`, `count([1 | not input.intent.context.none]) == 1`,
+	} {
+		_, err := New(context.Background(), testProfile(), []Layer{user("package gate.user.test\n" + deny("A_RULE", body))}, patient())
+		asError(t, err, KindModule, `"not" needs "import future.keywords.not"`)
+		e := newEngine(t, user(head0+deny("A_RULE", body)))
+		v, err := e.Eval(context.Background(), testInput(t))
+		if err != nil || len(v.Deny) != 1 {
+			t.Errorf("%s: %d denials, error %v", body, len(v.Deny), err)
+		}
 	}
 }
 

@@ -1,39 +1,12 @@
 package policy
 
 import (
-	"io/fs"
-	"path"
-	"slices"
+	"cmp"
 	"strings"
 	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
-
-// LoadLayer reads the modules of a layer: every *.rego of a folder that is not a
-// *_test.rego, sorted by name. Folders below dir are not read. Module names begin
-// with dir.
-func LoadLayer(fsys fs.FS, dir, pkg string) (Layer, error) {
-	entries, err := fs.ReadDir(fsys, dir)
-	if err != nil {
-		return Layer{}, &Error{Kind: KindModule, Module: dir, Msg: "policy folder cannot be read"}
-	}
-	l := Layer{Package: pkg}
-	for _, e := range entries {
-		name := e.Name()
-		if !strings.HasSuffix(name, ".rego") || strings.HasSuffix(name, "_test.rego") {
-			continue
-		}
-		full := path.Join(dir, name)
-		src, err := fs.ReadFile(fsys, full)
-		if err != nil {
-			return Layer{}, moduleErrorf(full, 0, "module cannot be read")
-		}
-		l.Modules = append(l.Modules, Module{Name: full, Source: src})
-	}
-	slices.SortFunc(l.Modules, func(a, b Module) int { return strings.Compare(a.Name, b.Name) })
-	return l, nil
-}
 
 // compiledLayer is a layer that is ready to answer. All of it may be read by any
 // number of evaluations at once.
@@ -44,7 +17,8 @@ type compiledLayer struct {
 	rules    []string // which of the four rules the layer defines
 	query    ast.Body // binds every one of rules to a variable of its name
 	prepared ast.QueryCompiler
-	ids      map[string]bool                 // rule + " " + id of every head
+	ids      map[string]head                 // by rule + " " + id; permits have no id
+	wrapped  map[string]map[string]bool      // by rule + " " + id: members that totalHeads has wrapped
 	records  func() (map[string]Rule, error) // by id; not to be changed
 }
 
@@ -52,7 +26,7 @@ func newCompiledLayer(pkg string, caps *ast.Capabilities) *compiledLayer {
 	return &compiledLayer{
 		pkg:      pkg,
 		compiler: ast.NewCompiler().WithStrict(true).WithCapabilities(caps).SetErrorLimit(1),
-		ids:      map[string]bool{},
+		ids:      map[string]head{},
 	}
 }
 
@@ -73,14 +47,21 @@ func compileLayer(l Layer, caps *ast.Capabilities, lim Limits) (*compiledLayer, 
 		var records map[string]Rule
 		p, records, err = parseLayer(l, caps)
 		c.records = func() (map[string]Rule, error) { return records, nil }
+		c.compiler.WithSchemas(inputSchema())
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := c.addHeads(p.heads); err != nil {
+	if err := c.addHeads(p.heads, l); err != nil {
 		return nil, err
 	}
-	return c, c.compile(p.mods)
+	if !l.Embedded {
+		c.wrapped = totalHeads(p.mods)
+	}
+	if err := c.compile(p.mods); err != nil || l.Embedded {
+		return c, err
+	}
+	return c, checkOwnReferences(c.compiler.Modules)
 }
 
 // parsedLayer is a layer between its parser and its compiler.
@@ -179,15 +160,15 @@ func validPackageName(name string) bool {
 
 // addHeads notes which rules and ids the layer has; an id belongs to one rule of
 // a name, so that a result leads to one place in the source.
-func (c *compiledLayer) addHeads(heads []head) error {
+func (c *compiledLayer) addHeads(heads []head, l Layer) error {
 	for _, h := range heads {
 		key := h.rule + " " + h.id
-		if h.id != "" && c.ids[key] {
-			e := moduleErrorf(h.module, h.line, "a second rule %q has the id %q", h.rule, h.id)
+		if first, dup := c.ids[key]; dup && h.id != "" {
+			e := moduleErrorf(h.module, h.line, "a second rule %q has the id %q; the first is at %s:%d", h.rule, h.id, cmp.Or(fileOf([]Layer{l}, first.module), first.module), first.line)
 			e.Rule = h.id
 			return e
 		}
-		c.ids[key] = true
+		c.ids[key] = h
 	}
 	for _, name := range answerRules() {
 		for _, h := range heads {

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -159,13 +160,13 @@ func TestLoads(t *testing.T) {
 		{"own package imported", "package gate.user.test\nimport data.gate.user.test.x as y\nx := 1\n" + deny("A_RULE", "y == 2")},
 		{"profile", head0 + deny("A_RULE", `data.profile.name == "other"`)},
 		{"profile imported", "package gate.user.test\nimport data.profile\n" + deny("A_RULE", `profile.name == "other"`)},
-		{"with input", head0 + "x if input.a\n" + deny("A_RULE", `x with input as {"a": false}`)},
-		{"import rego.v1", "package gate.user.test\nimport rego.v1\n" + deny("A_RULE", "input.none")},
+		{"with input", head0 + "x if input.intent.context.a\n" + deny("A_RULE", `x with input as {"intent": {"context": {"a": false}}}`)},
+		{"import rego.v1", "package gate.user.test\nimport rego.v1\n" + deny("A_RULE", "input.intent.context.none")},
 		{"template string", head0 + deny("A_RULE", `$"{input.mode}" == "x"`)},
-		{"one id for three rules", head0 + deny("A_RULE", "input.none") +
-			`note contains {"id": "A_RULE", "path": "", "msg": "m"} if input.none` + "\n" +
-			`clarify contains {"id": "A_RULE", "path": "", "question": "q", "options": ["a"]} if input.none` + "\n"},
-		{"a METADATA block without an id", head0 + deny("A_RULE", "input.none") + "# METADATA\n# title: helper\nx := 1\n"},
+		{"one id for three rules", head0 + deny("A_RULE", "input.intent.context.none") +
+			`note contains {"id": "A_RULE", "path": "", "msg": "m"} if input.intent.context.none` + "\n" +
+			`clarify contains {"id": "A_RULE", "path": "", "question": "q", "options": ["a"]} if input.intent.context.none` + "\n"},
+		{"a METADATA block without an id", head0 + deny("A_RULE", "input.intent.context.none") + "# METADATA\n# title: helper\nx := 1\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -183,27 +184,76 @@ func TestLoads(t *testing.T) {
 
 func TestLoadLayer(t *testing.T) {
 	fsys := fstest.MapFS{
-		"p/b.rego":           {Data: []byte("b")},
-		"p/a.rego":           {Data: []byte("a")},
-		"p/a_test.rego":      {Data: []byte("test")},
-		"p/profile.json":     {Data: []byte("{}")},
-		"p/below/c.rego":     {Data: []byte("c")},
-		"p/folder.rego/x.md": {Data: []byte("x")},
+		"p/b.rego":            {Data: []byte("b")},
+		"p/a.rego":            {Data: []byte("# about\n\npackage gate.org.acme # ours")},
+		"p/A.REGO":            {Data: []byte("package gate.org.acme")},
+		"p/a_test.rego":       {Data: []byte("test")},
+		"p/profile.json":      {Data: []byte("{}")},
+		"p/below/c.rego":      {Data: []byte("c")},
+		"p/..data/d.rego":     {Data: []byte("d")},
+		"p/.hidden.rego":      {Data: []byte("h")},
+		"p/below/c_test.rego": {Data: []byte("test")},
+		"empty/x.md":          {Data: []byte("x")},
+		"alien/x.rego":        {Data: []byte("package gate.user.acme")},
+		"blank/x.rego":        {Data: []byte("\n")},
+		"pipe/x.rego":         {Mode: fs.ModeNamedPipe},
+		"large/x.rego":        {Data: make([]byte, 1<<20+1)},
+		"linked/a.rego":       {Data: []byte("package gate.org.acme")},
+		"linked/sub":          {Data: []byte("../p"), Mode: fs.ModeSymlink},
+		"lost/a.rego":         {Data: []byte("package gate.org.acme")},
+		"lost/sub":            {Data: []byte("../../elsewhere"), Mode: fs.ModeSymlink},
 	}
-	_, err := LoadLayer(fsys, "p", Builtin)
-	asError(t, err, KindModule, "p/folder.rego: module cannot be read")
-	delete(fsys, "p/folder.rego/x.md")
-	l, err := LoadLayer(fsys, "p", Builtin)
+	names := func(modules []Module) string {
+		var list []string
+		for _, m := range modules {
+			list = append(list, m.Name+"="+m.File)
+		}
+		return strings.Join(list, " ")
+	}
+	folder := func(dir string) Folder { return Folder{FS: fsys, Dir: dir, Show: "here/" + dir} }
+	l, err := LoadLayer(folder("p"), "gate.builtin", Limits{})
+	want := "builtin/.hidden.rego=here/p/.hidden.rego builtin/A.REGO=here/p/A.REGO builtin/a.rego=here/p/a.rego builtin/b.rego=here/p/b.rego builtin/below/c.rego=here/p/below/c.rego"
+	if err != nil || l.Package != Builtin || names(l.Modules) != want {
+		t.Errorf("layer %q has modules %q, error %v", l.Package, names(l.Modules), err)
+	}
+	l, err = LoadLayer(Folder{FS: must(fs.Sub(fsys, "p")), Dir: "."}, PrefixOrg, Limits{})
+	if err == nil || !strings.Contains(err.Error(), `.hidden.rego: package "" must be gate.org.NAME`) {
+		t.Errorf("layer %q, error %v", l.Package, err)
+	}
+	delete(fsys, "p/.hidden.rego")
+	l, err = LoadLayer(Folder{FS: must(fs.Sub(fsys, "p")), Dir: "."}, PrefixOrg, Limits{})
+	if want := "org/acme/A.REGO=A.REGO org/acme/a.rego=a.rego org/acme/b.rego=b.rego org/acme/below/c.rego=below/c.rego"; err != nil || l.Package != "gate.org.acme" || names(l.Modules) != want {
+		t.Errorf("layer %q has modules %q, error %v", l.Package, names(l.Modules), err)
+	}
+	tests, err := LoadTests(folder("p"), Limits{})
+	if want := "here/p/a_test.rego= here/p/below/c_test.rego="; err != nil || names(tests) != want {
+		t.Errorf("tests are %q, error %v", names(tests), err)
+	}
+	for dir, want := range map[string]string{
+		"none":   "here/none: policy folder cannot be read",
+		"empty":  "no policy module (*.rego) is in this folder",
+		"alien":  `here/alien/x.rego: package "gate.user.acme" must be gate.org.NAME`,
+		"blank":  `package "" must be gate.org.NAME`,
+		"pipe":   "here/pipe/x.rego: module is not a regular file",
+		"linked": "here/linked/sub: a link to a folder is not followed",
+		"lost":   "here/lost/sub: a link that leads nowhere or out of the folder",
+		"large":  "here/large/x.rego: module has 1048577 bytes; the limit is 1048576",
+	} {
+		l, err := LoadLayer(folder(dir), PrefixOrg, Limits{})
+		kind := KindModule
+		if dir == "large" {
+			kind = KindLimit
+		}
+		asError(t, err, kind, want)
+		if len(l.Modules) > 0 {
+			t.Errorf("%s: modules stand beside the error", dir)
+		}
+	}
+}
+
+func must[T any](v T, err error) T {
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
-	var names []string
-	for _, m := range l.Modules {
-		names = append(names, m.Name)
-	}
-	if got := strings.Join(names, " "); got != "p/a.rego p/b.rego" || l.Package != Builtin {
-		t.Errorf("layer %q has modules %q", l.Package, got)
-	}
-	_, err = LoadLayer(fsys, "none", Builtin)
-	asError(t, err, KindModule, "policy folder cannot be read")
+	return v
 }

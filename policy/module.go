@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,10 +36,12 @@ func members(rule string) (required, optional []string) {
 	return nil, nil
 }
 
-// head is one rule through which a layer answers; id is "" for a permit.
+// head is one rule through which a layer answers; id is "" for a permit, which
+// has the title and the description of its own METADATA instead, if it was read.
 type head struct {
 	rule, id, module string
 	line             int
+	title, why       string
 }
 
 // parsedModule is a module that follows the rules of a layer.
@@ -62,6 +65,9 @@ func parseModule(m Module, pkg string, opts ast.ParserOptions) (parsedModule, er
 		return parsedModule{}, moduleErrorf(m.Name, mod.Package.Location.Row, "package %q does not belong to layer %q", got, pkg)
 	}
 	if err := checkReferences(m.Name, mod); err != nil {
+		return parsedModule{}, err
+	}
+	if err := checkNegations(m.Name, mod); err != nil {
 		return parsedModule{}, err
 	}
 	p := parsedModule{mod: mod}
@@ -116,7 +122,11 @@ func inspectRule(name, pkg string, r *ast.Rule) (head, bool, error) {
 		if pkg != Builtin {
 			return fail("only layer %q may define rule %q", Builtin, rulePermit)
 		}
-		return head{rule: rule, module: name, line: line}, true, nil
+		h := head{rule: rule, module: name, line: line}
+		for _, a := range r.Annotations {
+			h.title, h.why = a.Title, a.Description
+		}
+		return h, true, nil
 	}
 	obj, ok := r.Head.Key.Value.(ast.Object)
 	if !ok {
@@ -189,13 +199,37 @@ func validID(id string) bool {
 	return true
 }
 
+// checkNegations refuses "not" as it is without its import: not f(x.missing) would
+// then be silently false.
+func checkNegations(name string, mod *ast.Module) error {
+	var err *Error
+	ast.WalkExprs(mod, func(e *ast.Expr) bool {
+		if e.Negated && err == nil {
+			line := 0
+			if e.Location != nil {
+				line = e.Location.Row
+			}
+			err = moduleErrorf(name, line, `"not" needs "import future.keywords.not": without it, not f(x) of an undefined x does not hold`)
+		}
+		return err != nil
+	})
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
 // checkReferences refuses what a module may not name: data outside its own
 // package and data.profile, replacing data by "with", and print, which the
 // compiler would erase.
 func checkReferences(name string, mod *ast.Module) error {
 	c := &referenceCheck{name: name, own: mod.Package.Path}
 	c.walker = ast.NewGenericVisitor(c.visit)
+	c.imported = map[ast.Var]bool{}
 	for _, imp := range mod.Imports {
+		if ref, ok := imp.Path.Value.(ast.Ref); ok && ref[0].Equal(ast.DefaultRootDocument) {
+			c.imported[imp.Name()] = true
+		}
 		if ref, ok := imp.Path.Value.(ast.Ref); ok {
 			c.ref(ref, imp.Path.Location)
 		}
@@ -218,6 +252,8 @@ type referenceCheck struct {
 	own  ast.Ref
 	err  *Error
 
+	imported map[ast.Var]bool // names that stand for data
+
 	walker *ast.GenericVisitor
 }
 
@@ -227,8 +263,12 @@ func (c *referenceCheck) visit(x any) bool {
 	}
 	switch x := x.(type) {
 	case *ast.With:
-		if ref, ok := x.Target.Value.(ast.Ref); ok && ref[0].Equal(ast.DefaultRootDocument) {
-			c.fail(x.Target.Location, `"with" must not replace %q`, ref.String())
+		head := x.Target.Value
+		if ref, ok := head.(ast.Ref); ok {
+			head = ref[0].Value
+		}
+		if v, ok := head.(ast.Var); ok && (v == "data" || c.imported[v]) {
+			c.fail(x.Target.Location, `"with" must not replace %q`, x.Target.String())
 		}
 	case *ast.Term:
 		switch v := x.Value.(type) {
@@ -302,8 +342,12 @@ func parseError(name string, err error) *Error {
 		}
 		return moduleErrorf(name, line, "undefined function %q", f)
 	}
-	return moduleErrorf(name, line, "%s", canon.Cut(strings.ToValidUTF8(msg, "\uFFFD")))
+	msg = canon.Cut(strings.ToValidUTF8(generated.ReplaceAllString(msg, "_"), "\uFFFD"))
+	return moduleErrorf(name, line, "%s%s", msg, remedy(one.Details))
 }
+
+// generated are the variables that the compiler makes.
+var generated = regexp.MustCompile(`__local[0-9]+__`)
 
 // quote quotes a string from a policy for a message.
 func quote(s string) string { return strconv.Quote(canon.Cut(s)) }

@@ -46,6 +46,8 @@
 package policy
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -57,10 +59,13 @@ const ContractVersion = "1.0.0"
 const Builtin = "gate.builtin"
 
 // Module is one Rego file of a layer. Name is a slash-separated path such as
-// "builtin/paths.rego" and appears in errors and in the provenance of a result.
+// "builtin/paths.rego" or "org/acme/deploy.rego" and appears in the provenance of a
+// result: it is the same on every machine. File is how its author finds it, where
+// that is another path; it appears in errors.
 type Module struct {
 	Name   string
 	Source []byte
+	File   string
 }
 
 // Layer is one Rego package and its modules.
@@ -141,24 +146,47 @@ const (
 
 // Error is the only error type of this package. Msg is one line for people and
 // carries no text of the Go runtime. Module and Line, where known, say where in
-// a layer; Rule is a rule's name or id.
+// a layer, and File where its author finds it; Rule is a rule's name or id.
 type Error struct {
 	Kind   Kind
 	Module string
+	File   string
 	Line   int
 	Rule   string
 	Msg    string
 }
 
-// Error returns "MODULE:LINE: MSG", or what is known of it.
+// Error returns "FILE:LINE: MSG", or what is known of it.
 func (e *Error) Error() string {
+	place := cmp.Or(e.File, e.Module)
 	switch {
-	case e.Module == "":
+	case place == "":
 		return e.Msg
 	case e.Line == 0:
-		return fmt.Sprintf("%s: %s", e.Module, e.Msg)
+		return fmt.Sprintf("%s: %s", place, e.Msg)
 	}
-	return fmt.Sprintf("%s:%d: %s", e.Module, e.Line, e.Msg)
+	return fmt.Sprintf("%s:%d: %s", place, e.Line, e.Msg)
+}
+
+// located adds to an error the file of its module.
+func located(err error, layers []Layer) error {
+	var e *Error
+	if errors.As(err, &e) && e.Module != "" && e.File == "" {
+		e.File = fileOf(layers, e.Module)
+	}
+	return err
+}
+
+// fileOf is the file of a module, or "" where it is the module's name.
+func fileOf(layers []Layer, module string) string {
+	for _, l := range layers {
+		for _, m := range l.Modules {
+			if m.Name == module {
+				return m.File
+			}
+		}
+	}
+	return ""
 }
 
 func moduleErrorf(name string, line int, format string, args ...any) *Error {

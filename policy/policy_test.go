@@ -70,7 +70,7 @@ func testInput(t testing.TB) Input {
 // builtinLayer reads the built-in Rego of this repository.
 func builtinLayer(t testing.TB) Layer {
 	t.Helper()
-	l, err := LoadLayer(os.DirFS("../profiles"), "builtin", Builtin)
+	l, err := LoadLayer(Folder{FS: os.DirFS("../profiles"), Dir: "builtin"}, Builtin, Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

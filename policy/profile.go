@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 
 	"github.com/fiador/fiador/kernel"
@@ -35,49 +36,114 @@ func LoadProfile(fsys fs.FS, dir string, set *specs.Set) (kernel.Profile, error)
 	return p, nil
 }
 
-// ParseProfile reads the text of a profile that goes by name: strict JSON, then
-// the schema, then the value. Lists keep their order. What may be absent gets
-// the least that makes sense: no environment names, adapters or risk tags, both
-// execution modes, model mode none, and the contract's memory, children and
+// LoadUserProfile reads a profile that is not built in from a file of a folder;
+// the rest is ResolveProfile's.
+func LoadUserProfile(f Folder, file string, builtin []string, base func(name string) (kernel.Profile, error), set *specs.Set) (Resolved, error) {
+	src, err := f.profile(file)
+	if err != nil {
+		return Resolved{}, err
+	}
+	r, err := ResolveProfile(src, builtin, base, set)
+	var e *Error
+	if errors.As(err, &e) && e.Kind == KindProfile && e.Module == "" {
+		e.File = f.File(file)
+	}
+	return r, err
+}
+
+// ParseProfile reads the text of a built-in profile that goes by name: strict
+// JSON, then the schema, then the value. Lists keep their order. What may be absent
+// gets the least that makes sense: no environment names, adapters or risk tags,
+// both execution modes, model mode none, and the contract's memory, children and
 // cores. The error is an *Error of KindProfile.
 func ParseProfile(src []byte, name string, set *specs.Set) (kernel.Profile, error) {
-	doc, err := canon.Parse(src, MaxProfileBytes)
+	m, err := readProfile(src, set)
 	if err != nil {
-		return kernel.Profile{}, profileErrorf("%v", err)
+		return kernel.Profile{}, err
 	}
-	violations, err := set.Validate(specs.KindProfile, doc.Value())
-	if err != nil {
-		return kernel.Profile{}, profileErrorf("profile cannot be checked: %v", err)
+	if got := text(m, "name"); got != name {
+		return kernel.Profile{}, profileErrorf("profile is named %q, but it is loaded as %q", got, name)
 	}
-	if len(violations) > 0 {
-		return kernel.Profile{}, violationError(violations[0])
+	if _, ok := m["extends"]; ok {
+		return kernel.Profile{}, profileErrorf("a built-in profile extends no other")
 	}
-	m, ok := doc.Value().(map[string]any)
-	if !ok {
-		return kernel.Profile{}, profileErrorf("profile is not an object")
-	}
-	if err := checkProfile(m, name); err != nil {
+	if err := checkWhole(m); err != nil {
 		return kernel.Profile{}, err
 	}
 	return profileOf(m), nil
 }
 
-// checkProfile checks what the schema leaves to the loader.
-func checkProfile(m map[string]any, name string) error {
-	if got := text(m, "name"); got != name {
-		return profileErrorf("profile is named %q, but it is loaded as %q", got, name)
+// ResolveProfile reads the text of a profile that is not built in. Its name must
+// be none of builtin, the names of the built-in profiles. With "extends" the profile
+// is what it and the built-in one of that name, which base loads, both allow. The
+// error is an *Error of KindProfile, or what base returns.
+func ResolveProfile(src []byte, builtin []string, base func(name string) (kernel.Profile, error), set *specs.Set) (Resolved, error) {
+	m, err := readProfile(src, set)
+	if err != nil {
+		return Resolved{}, err
 	}
-	for _, later := range []string{"extends", "isolation"} {
-		if _, ok := m[later]; ok {
-			return profileErrorf("member %q is not supported by this version", later)
+	if name := text(m, "name"); slices.Contains(builtin, name) {
+		return Resolved{}, profileErrorf("the name %q is that of a built-in profile; give this one a name of its own", name)
+	}
+	if extends := text(m, "extends"); extends != "" {
+		beneath, err := base(extends)
+		if err != nil {
+			return Resolved{}, err
 		}
+		return narrow(beneath, m)
 	}
-	for _, required := range []string{
+	if err := checkWhole(m); err != nil {
+		return Resolved{}, err
+	}
+	r := Resolved{Profile: profileOf(m)}
+	for _, name := range Members() {
+		o := Origin{Member: name, From: FromProfile, Asked: m[name]}
+		if o.Asked == nil {
+			o.From = FromAbsent
+		}
+		r.Origins = append(r.Origins, o)
+	}
+	return r, nil
+}
+
+// Members are the members of a profile but its name, in their order.
+func Members() []string {
+	return []string{
 		"allow_network", "timeout_ms", "max_output_files", "max_total_output_bytes",
-		"allowed_commands", "allowed_write_roots",
-	} {
+		"allowed_commands", "allowed_write_roots", "env_allow", "execution_modes", "model_modes",
+		"model_adapters", "risk_tags", "severity", "memory_mb", "max_children", "cpu_cores",
+	}
+}
+
+// readProfile reads what every profile has to be: strict JSON that fits its schema.
+func readProfile(src []byte, set *specs.Set) (map[string]any, error) {
+	doc, err := canon.Parse(src, MaxProfileBytes)
+	if err != nil {
+		return nil, profileErrorf("%v", err)
+	}
+	violations, err := set.Validate(specs.KindProfile, doc.Value())
+	if err != nil {
+		return nil, profileErrorf("profile cannot be checked: %v", err)
+	}
+	if len(violations) > 0 {
+		return nil, violationError(violations[0])
+	}
+	m, ok := doc.Value().(map[string]any)
+	if !ok {
+		return nil, profileErrorf("profile is not an object")
+	}
+	if _, ok := m["isolation"]; ok {
+		return nil, profileErrorf(`member "isolation" is not supported by this version`)
+	}
+	return m, nil
+}
+
+// checkWhole refuses a profile that extends no other and leaves out what cannot
+// be guessed.
+func checkWhole(m map[string]any) error {
+	for _, required := range Members()[:6] {
 		if _, ok := m[required]; !ok {
-			return profileErrorf("member %q is missing", required)
+			return profileErrorf(`member %q is missing; give it, or add "extends" to take it from a built-in profile`, required)
 		}
 	}
 	return nil

@@ -82,7 +82,7 @@ func TestParseProfileErrors(t *testing.T) {
 		{"duplicate member", more + `,"name":"mine"}`, "name"},
 		{"not an object", `[]`, ""},
 		{"another name", strings.Replace(least, `"mine"`, `"yours"`, 1), `profile is named "yours", but it is loaded as "mine"`},
-		{"extends", more + `,"extends":"strict"}`, `member "extends" is not supported by this version`},
+		{"extends", more + `,"extends":"strict"}`, `a built-in profile extends no other`},
 		{"isolation", more + `,"isolation":"full"}`, `member "isolation" is not supported by this version`},
 		{"unknown member", more + `,"timeout":1}`, `"/timeout": unknown member "timeout"; did you mean "timeout_ms"`},
 		{"no commands", strings.Replace(least, `["node"]`, `[]`, 1), "/allowed_commands"},

@@ -17,10 +17,12 @@ type Rule struct {
 	Title       string   `json:"title"`
 	Description string   `json:"description"`
 	Fix         string   `json:"fix,omitempty"`
+	Since       string   `json:"since,omitempty"` // version of the policy that has it first
 	Priority    int      `json:"priority"`
 	Kinds       []string `json:"kinds"` // which of deny, clarify and note use the id
 	Layer       string   `json:"layer"`
 	Module      string   `json:"module"`
+	File        string   `json:"file"` // as its author finds it
 	Line        int      `json:"line"` // of the METADATA block
 }
 
@@ -104,6 +106,11 @@ func readRecord(module string, a *ast.Annotations) (Rule, bool, error) {
 	if fix, ok := a.Custom["fix"]; ok {
 		if r.Fix, ok = fix.(string); !ok {
 			return r, false, recordErrorf(r, "record %q: custom.fix must be a string", r.ID)
+		}
+	}
+	if since, ok := a.Custom["since"]; ok {
+		if r.Since, ok = since.(string); !ok {
+			return r, false, recordErrorf(r, "record %q: custom.since must be a string", r.ID)
 		}
 	}
 	if p, ok := a.Custom["priority"]; ok {

@@ -114,11 +114,12 @@ func members(maps ...map[string]any) []string {
 // TestRecords holds the text of the modules to what a reader of records relies
 // on: each id in a head has one record, above one of its rules, with a title, a
 // description and a fix; the fix is the one that the denial gives; and every
-// denial gives one.
+// denial gives one. A permit has a title and a description.
 func TestRecords(t *testing.T) {
 	head := regexp.MustCompile(`(?m)^(deny|clarify|note) contains \{\s*"id": "([A-Z][A-Z0-9_]{1,31})",`)
 	anyHead := regexp.MustCompile(`(?m)^(deny|clarify|note) contains `)
-	record := regexp.MustCompile(`(?m)^# METADATA\n# title: (.+)\n# description: (.+)\n# custom:\n#   id: (.+)\n#   fix: (.+)\n(?:#   priority: (\d+)\n)?deny contains \{\s*"id": "(.+?)",`)
+	record := regexp.MustCompile(`(?m)^# METADATA\n# title: (.+)\n# description: (.+)\n# custom:\n#   id: (.+)\n#   since: \d+\.\d+\.\d+\n#   fix: (.+)\n(?:#   priority: (\d+)\n)?deny contains \{\s*"id": "(.+?)",`)
+	permit := regexp.MustCompile(`(?m)^# METADATA\n# title: (.+)\n# description: (.+)\npermit contains id if \{`)
 	priorities := map[string]string{"CONTRADICTION": "90", "PLACEHOLDER": "80", "DONE_UNDEFINED": "70"}
 
 	seen := map[string]string{}
@@ -140,7 +141,11 @@ func TestRecords(t *testing.T) {
 			t.Errorf("%s: a head without a literal id", name)
 		}
 		records := record.FindAllStringSubmatch(text, -1)
-		if len(records) != strings.Count(text, "# METADATA") {
+		permits := permit.FindAllString(text, -1)
+		if len(permits) != strings.Count(text, "\npermit contains ") {
+			t.Errorf("%s: a permit without a title and a description", name)
+		}
+		if len(records)+len(permits) != strings.Count(text, "# METADATA") {
 			t.Errorf("%s: a record that is incomplete or not above a deny", name)
 		}
 		for _, r := range records {

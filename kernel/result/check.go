@@ -38,17 +38,22 @@ func Checks(raw []byte, doc canon.Document, policy *kernel.PolicyProfile) []Chec
 	obj, _ := doc.Value().(map[string]any)
 	d := document{obj}
 	list := []Check{
-		{ID: "RS1", Title: "schema version present", Fault: d.schemaVersion()},
-		{ID: "RS2", Title: "outcome is one of three", Fault: d.outcome()},
-		{ID: "RS3", Title: "fields fit the outcome", Fault: d.fields()},
-		{ID: "RS3a", Title: "execution fits the mode", Fault: d.mode()},
-		{ID: "RS4", Title: "references are whole", Fault: d.references()},
-		{ID: "RS5", Title: "policy is the resolved profile", Fault: d.policy(policy)},
-		{ID: "RS6", Title: "nothing of the machine", Fault: d.noLeak()},
-		{ID: "RS7", Title: "bytes are canonical", Fault: canonicalBytes(raw, doc)},
-		{ID: "RS8", Title: "decision fits the outcome", Fault: d.decision()},
+		{ID: "RS1", Fault: d.schemaVersion()},
+		{ID: "RS2", Fault: d.outcome()},
+		{ID: "RS3", Fault: d.fields()},
+		{ID: "RS3a", Fault: d.mode()},
+		{ID: "RS4", Fault: d.references()},
+		{ID: "RS5", Fault: d.policy(policy)},
+		{ID: "RS6", Fault: d.noLeak()},
+		{ID: "RS7", Fault: canonicalBytes(raw, doc)},
+		{ID: "RS8", Fault: d.decision()},
+	}
+	titles := map[string]string{}
+	for _, r := range Records() {
+		titles[r.ID] = r.Title
 	}
 	for i, c := range list {
+		list[i].Title = titles[c.ID]
 		switch {
 		case c.ID == "RS5" && policy == nil:
 			list[i].Status, list[i].Fault = NotChecked, "the profile that the result names is not at hand"

@@ -7,6 +7,7 @@ import future.keywords.not
 # description: A call leaves the sandbox, so its adapter has to be one that the profile names
 # custom:
 #   id: CALL_NOT_ALLOWED
+#   since: 0.1.0
 #   fix: use one of the profile's model_adapters, or do without the call
 deny contains {
 	"id": "CALL_NOT_ALLOWED", "path": object.get(e, "pointer", ""),

@@ -7,6 +7,7 @@ import future.keywords.not
 # description: A placeholder leaves open what would be done
 # custom:
 #   id: PLACEHOLDER
+#   since: 0.1.0
 #   fix: put what is meant in its place
 #   priority: 80
 deny contains {
@@ -32,6 +33,7 @@ note contains {"id": "PLACEHOLDER", "path": path, "msg": msg} if {
 # description: No plan can satisfy two constraints that exclude each other
 # custom:
 #   id: CONTRADICTION
+#   since: 0.1.0
 #   fix: drop one of the two constraints
 #   priority: 90
 deny contains {
@@ -57,6 +59,7 @@ note contains {"id": "CONTRADICTION", "path": path, "msg": msg} if {
 # description: Without a constraint or an action nothing says when the goal is reached
 # custom:
 #   id: DONE_UNDEFINED
+#   since: 0.1.0
 #   fix: add a constraint that can be checked, or the actions to take
 #   priority: 70
 deny contains {

@@ -7,6 +7,7 @@ import future.keywords.not
 # description: A name with a look-alike or invisible character can pass for another command
 # custom:
 #   id: CMD_NAME_UNSAFE
+#   since: 0.1.0
 #   fix: name the command in printable ASCII
 deny contains {
 	"id": "CMD_NAME_UNSAFE", "path": path, "msg": msg,
@@ -21,6 +22,7 @@ deny contains {
 # description: A profile says which commands an intent may run, by name
 # custom:
 #   id: CMD_NOT_ALLOWED
+#   since: 0.1.0
 #   fix: use one of the profile's allowed_commands
 deny contains {
 	"id": "CMD_NOT_ALLOWED", "path": concat("", [object.get(e, "pointer", ""), "/argv/0"]),
@@ -62,6 +64,7 @@ moot := {e.id: {"inline_code", "command_wrapper", "command_shell"} |
 # description: Environment variables can change what an allowed command does
 # custom:
 #   id: ENV_NOT_ALLOWED
+#   since: 0.1.0
 #   fix: leave the variable out, or name it in the profile's env_allow
 deny contains {
 	"id": "ENV_NOT_ALLOWED", "path": concat("", [object.get(e, "pointer", ""), "/env/", token]),

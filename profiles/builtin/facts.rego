@@ -79,6 +79,7 @@ noted := [{f.code: {f.path: fill(words, f)}} | some ["note", f] in weighed]
 # description: A finding whose meaning nobody has decided is not passed over
 # custom:
 #   id: UNKNOWN_FINDING
+#   since: 0.1.0
 #   fix: use a policy of the same version as the kernel
 deny contains {
 	"id": "UNKNOWN_FINDING", "path": path,

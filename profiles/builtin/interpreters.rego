@@ -7,6 +7,7 @@ import future.keywords.not
 # description: Code in an argument or on standard input runs without standing in any file that was reviewed
 # custom:
 #   id: INLINE_CODE
+#   since: 0.1.0
 #   fix: write the code to a file in an action of its own and run that file
 deny contains {
 	"id": "INLINE_CODE", "path": path, "msg": msg,
@@ -31,6 +32,7 @@ note contains {"id": "INLINE_CODE", "path": path, "msg": msg} if {
 # description: A wrapper runs a command that allowed_commands never sees
 # custom:
 #   id: CMD_WRAPPER
+#   since: 0.1.0
 #   fix: run the wrapped command itself, and set its environment in env
 deny contains {
 	"id": "CMD_WRAPPER", "path": path, "msg": msg,
@@ -55,6 +57,7 @@ note contains {"id": "CMD_WRAPPER", "path": path, "msg": msg} if {
 # description: A shell runs whatever its script says, which allowed_commands never sees
 # custom:
 #   id: SHELL_COMMAND
+#   since: 0.1.0
 #   fix: run each command in an action of its own
 deny contains {
 	"id": "SHELL_COMMAND", "path": path, "msg": msg,

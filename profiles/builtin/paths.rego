@@ -7,6 +7,7 @@ import future.keywords.not
 # description: An absolute path names a place on one machine, outside what the gate can reason about
 # custom:
 #   id: PATH_ABSOLUTE
+#   since: 0.1.0
 #   fix: give the path relative to the working tree
 deny contains {
 	"id": "PATH_ABSOLUTE", "path": path, "msg": msg,
@@ -21,6 +22,7 @@ deny contains {
 # description: A path with a .. segment can leave the folder that was allowed
 # custom:
 #   id: PATH_TRAVERSAL
+#   since: 0.1.0
 #   fix: name the file without going through a parent folder
 deny contains {
 	"id": "PATH_TRAVERSAL", "path": path, "msg": msg,
@@ -35,6 +37,7 @@ deny contains {
 # description: A backslash is a separator on one system and a part of the name on another
 # custom:
 #   id: PATH_BACKSLASH
+#   since: 0.1.0
 #   fix: separate folders with a forward slash
 deny contains {
 	"id": "PATH_BACKSLASH", "path": path, "msg": msg,
@@ -49,6 +52,7 @@ deny contains {
 # description: A character that cannot be seen makes one path look like another
 # custom:
 #   id: PATH_CHARACTER
+#   since: 0.1.0
 #   fix: use visible characters only
 deny contains {
 	"id": "PATH_CHARACTER", "path": path, "msg": msg,
@@ -63,6 +67,7 @@ deny contains {
 # description: A path that is empty, too long, not in Unicode form NFC or without a file name means different files to different programs
 # custom:
 #   id: PATH_FORM
+#   since: 0.1.0
 #   fix: give a file name of ordinary length in Unicode form NFC
 deny contains {
 	"id": "PATH_FORM", "path": path, "msg": msg,
@@ -77,6 +82,7 @@ deny contains {
 # description: The bundle keeps its own outputs below commands/, calls/ and context/
 # custom:
 #   id: PATH_RESERVED
+#   since: 0.1.0
 #   fix: choose another top folder than commands, calls or context
 deny contains {
 	"id": "PATH_RESERVED", "path": path, "msg": msg,
@@ -91,6 +97,7 @@ deny contains {
 # description: Files of version control, CI or the gate itself decide what happens to everything else
 # custom:
 #   id: PATH_CONTROL
+#   since: 0.1.0
 #   fix: leave control paths to the people who own them
 deny contains {
 	"id": "PATH_CONTROL", "path": path, "msg": msg,
@@ -105,6 +112,7 @@ deny contains {
 # description: A profile says beneath which folders an intent may write
 # custom:
 #   id: WRITE_OUTSIDE_ROOT
+#   since: 0.1.0
 #   fix: write beneath one of the profile's allowed_write_roots
 deny contains {
 	"id": "WRITE_OUTSIDE_ROOT", "path": concat("", [pointer, member]),

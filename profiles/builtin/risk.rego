@@ -7,6 +7,7 @@ import future.keywords.not
 # description: An action of high or unknown risk should be decided by somebody who knows what it touches
 # custom:
 #   id: RISK_REVIEW
+#   since: 0.1.0
 #   fix: split off the risky part, or lower the risk and say so in risk_level
 deny contains {
 	"id": "RISK_REVIEW", "path": path, "msg": msg,

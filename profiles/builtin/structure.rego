@@ -7,6 +7,7 @@ import future.keywords.not
 # description: Of two writes to one path only the last one stays
 # custom:
 #   id: WRITE_TWICE
+#   since: 0.1.0
 #   fix: write each path once
 deny contains {
 	"id": "WRITE_TWICE", "path": path, "msg": msg,
@@ -31,6 +32,7 @@ note contains {"id": "WRITE_TWICE", "path": path, "msg": msg} if {
 # description: An output that nothing produces would be missing after the run
 # custom:
 #   id: OUTPUT_UNPRODUCED
+#   since: 0.1.0
 #   fix: add the action that produces the output, or leave the output out
 deny contains {
 	"id": "OUTPUT_UNPRODUCED", "path": path, "msg": msg,
@@ -55,6 +57,7 @@ note contains {"id": "OUTPUT_UNPRODUCED", "path": path, "msg": msg} if {
 # description: What an action reads from such an input depends on when it reads it
 # custom:
 #   id: INPUT_WRITTEN
+#   since: 0.1.0
 #   fix: write to another path than the input's
 deny contains {
 	"id": "INPUT_WRITTEN", "path": path, "msg": msg,

@@ -1,0 +1,123 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+)
+
+// Job is one intent of many. Read, if it is set, gives the bytes of Request.Source
+// when the intent's turn comes.
+type Job struct {
+	Request
+	Read func(context.Context) ([]byte, error)
+}
+
+// End is how one job ended: with a report or with an error, a *result.RunError.
+type End struct {
+	Request
+	Report
+	Err error
+}
+
+// window is how many jobs for each worker may be between the first unfinished one
+// and the last started: it bounds what waits for its turn.
+const window = 16
+
+// Each decides every job like Run does, workers of them at a time, and hands the
+// ends to emit in the order of the jobs. What emit returns ends the work, and so do
+// ctx and an evaluation that does not stop, after which the process must end: Each
+// then returns the error. Both jobs and emit are called from one goroutine each.
+func Each(ctx context.Context, deps Deps, gate *Gate, workers int, jobs iter.Seq[Job], emit func(End) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type turn struct {
+		job Job
+		end chan End
+	}
+	todo := make(chan turn)
+	order := make(chan chan End, workers*window)
+	var feeding sync.WaitGroup
+	feeding.Go(func() {
+		defer close(order)
+		defer close(todo)
+		for job := range jobs {
+			t := turn{job, make(chan End, 1)}
+			select {
+			case order <- t.end:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case todo <- t:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	fatal := make(chan End, 1)
+	for range workers {
+		go func() {
+			for t := range todo {
+				end := one(ctx, deps, gate, t.job)
+				if endsProcess(end.Err) {
+					select {
+					case fatal <- end:
+					default:
+					}
+				}
+				t.end <- end
+			}
+		}()
+	}
+	for next := range order {
+		select {
+		case end := <-next:
+			if err := emit(end); err != nil {
+				return err
+			}
+			if endsProcess(end.Err) {
+				return end.Err
+			}
+		case end := <-fatal:
+			return errors.Join(emit(end), end.Err)
+		case <-ctx.Done():
+			return interrupted()
+		}
+	}
+	if ctx.Err() != nil {
+		return interrupted()
+	}
+	feeding.Wait()
+	return nil
+}
+
+func one(ctx context.Context, deps Deps, gate *Gate, job Job) (end End) {
+	end = End{Request: job.Request}
+	defer func() {
+		if p := recover(); p != nil {
+			end.Report, end.Err = Report{}, Panicked()
+		}
+	}()
+	if job.Read != nil {
+		if end.Source, end.Err = job.Read(ctx); end.Err != nil {
+			return end
+		}
+	}
+	end.Report, end.Err = Run(ctx, deps, gate, end.Request)
+	return end
+}
+
+// endsProcess says whether an error leaves a goroutine behind that does not stop.
+func endsProcess(err error) bool {
+	var pe *policy.Error
+	return errors.As(err, &pe) && pe.Kind == policy.KindWatchdog
+}
+
+func interrupted() *result.RunError {
+	return internal("interrupted: not every intent was decided", nil)
+}

@@ -1,0 +1,149 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+)
+
+// many yields n jobs, each with an intent of its own, and counts how many were
+// taken.
+func many(n int, taken *atomic.Int64) iter.Seq[Job] {
+	return func(yield func(Job) bool) {
+		for i := range n {
+			taken.Add(1)
+			src := fmt.Appendf(nil, `{"goal":"goal %d","constraints":["c"]}`, i)
+			if !yield(Job{Request: Request{Path: fmt.Sprint(i), Mode: ModePlanOnly, ModelMode: ModelNone},
+				Read: func(context.Context) ([]byte, error) { return src, nil }}) {
+				return
+			}
+		}
+	}
+}
+
+// slow allows everything, each intent after another time than the last.
+func slow(in policy.Input) (kernel.Verdict, error) {
+	goal := in.Intent.(map[string]any)["goal"].(string)
+	time.Sleep(time.Duration(len(goal)*7919%5) * time.Millisecond)
+	return kernel.Verdict{}, nil
+}
+
+// runs has deps whose randomness may be read by many runs at once.
+func runs(t *testing.T) Deps {
+	d := deps(t)
+	d.Rand = zeros{}
+	return d
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+// TestEachKeepsTheOrder: ends come in the order of the jobs, whatever order they
+// are ready in, and jobs are not taken far ahead of what is emitted.
+func TestEachKeepsTheOrder(t *testing.T) {
+	d := runs(t)
+	var taken atomic.Int64
+	next := 0
+	const workers = 4
+	err := Each(t.Context(), d, gateWith(t, d, judgeFunc(slow)), workers, many(300, &taken), func(e End) error {
+		if e.Err != nil || e.Path != fmt.Sprint(next) || e.Result.Intent.Path != e.Path || len(e.Source) == 0 {
+			t.Errorf("end %d is of %q: %v", next, e.Path, e.Err)
+		}
+		next++
+		if ahead := taken.Load() - int64(next); ahead > workers*window+workers+2 {
+			t.Errorf("%d jobs are taken ahead", ahead)
+		}
+		return nil
+	})
+	if err != nil || next != 300 {
+		t.Errorf("%d ends, error %v", next, err)
+	}
+}
+
+// TestEachGoesOnAfterAnError: what one intent does, a panic included, is that
+// intent's end alone.
+func TestEachGoesOnAfterAnError(t *testing.T) {
+	d := runs(t)
+	jobs := func(yield func(Job) bool) {
+		request := Request{Path: "i", Mode: ModePlanOnly, ModelMode: ModelNone}
+		for i := range 6 {
+			job := Job{Request: request, Read: func(context.Context) ([]byte, error) { return []byte(simple), nil }}
+			switch i {
+			case 1:
+				job.Read = func(context.Context) ([]byte, error) { panic("secret") }
+			case 2:
+				job.Read = func(context.Context) ([]byte, error) { return nil, &result.RunError{Code: result.CodeUnreadable} }
+			case 3:
+				job.Read, job.Source, job.Line = nil, []byte("{"), 7
+			}
+			if !yield(job) {
+				return
+			}
+		}
+	}
+	var codes []string
+	err := Each(t.Context(), d, gateWith(t, d, judgeFunc(slow)), 2, jobs, func(e End) error {
+		var re *result.RunError
+		errors.As(e.Err, &re)
+		switch {
+		case re == nil:
+			codes = append(codes, string(e.Decision.Outcome))
+		default:
+			codes = append(codes, string(re.Code))
+			if re.Code == result.CodeNotJSON && !strings.HasPrefix(re.Message, "i:7: ") {
+				t.Errorf("message %q", re.Message)
+			}
+		}
+		return nil
+	})
+	if want := "REFUSE RUN_E007 RUN_E001 RUN_E002 REFUSE REFUSE"; err != nil || strings.Join(codes, " ") != want {
+		t.Errorf("ends are %q, error %v", codes, err)
+	}
+}
+
+// TestEachStops: at what emit returns, at the end of the context, and at an
+// evaluation that does not stop.
+func TestEachStops(t *testing.T) {
+	d := runs(t)
+	var taken atomic.Int64
+	stop := errors.New("stop")
+	n := 0
+	err := Each(t.Context(), d, gateWith(t, d, judgeFunc(slow)), 2, many(100000, &taken), func(End) error {
+		if n++; n == 5 {
+			return stop
+		}
+		return nil
+	})
+	if err != stop || n != 5 || taken.Load() > 200 {
+		t.Errorf("%d ends, %d taken, error %v", n, taken.Load(), err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	err = Each(ctx, d, gateWith(t, d, judgeFunc(slow)), 2, many(100000, &taken), func(End) error { cancel(); return nil })
+	var re *result.RunError
+	if !errors.As(err, &re) || re.Code != result.CodeInternal || !strings.Contains(re.Message, "interrupted") {
+		t.Errorf("error %v", err)
+	}
+
+	stuck := judgeFunc(func(in policy.Input) (kernel.Verdict, error) {
+		if in.Intent.(map[string]any)["goal"] == "goal 3" {
+			return kernel.Verdict{}, &policy.Error{Kind: policy.KindWatchdog, Msg: "x"}
+		}
+		return kernel.Verdict{}, nil
+	})
+	var last End
+	err = Each(t.Context(), d, gateWith(t, d, stuck), 2, many(100000, &taken), func(e End) error { last = e; return nil })
+	if !errors.As(err, &re) || last.Path != "3" || last.Err == nil {
+		t.Errorf("last end %q, error %v", last.Path, err)
+	}
+}

@@ -1,0 +1,155 @@
+package harness
+
+import (
+	"context"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/specs"
+)
+
+// Explanation says which rules led to a decision.
+type Explanation struct {
+	Profile  kernel.Profile
+	Decision kernel.Decision
+	Reasons  []Reason // every answer of every rule, those that decided first
+	Effects  []EffectReason
+}
+
+// Reason is one answer of a rule. Module is "kernel" for an effect that no rule
+// permits, which no rule says.
+type Reason struct {
+	policy.Fired
+	Decides bool // whether it is among what decided the outcome
+	Value   any  // what stands at the path, a decoded canonical value
+}
+
+// EffectReason is one effect of the intent and the rules that permit it; none
+// means that it is refused.
+type EffectReason struct {
+	kernel.Effect
+	Permits []policy.Permit
+}
+
+// Explain decides one intent like Run and says which rules decided. The error is
+// always a *result.RunError.
+func Explain(ctx context.Context, deps Deps, gate *Gate, req Request) (x Explanation, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			x, err = Explanation{}, Panicked()
+		}
+	}()
+	if err := checkModes(gate.Profile, req); err != nil {
+		return Explanation{}, err
+	}
+	in, intent, err := ask(deps.Specs, req)
+	if err != nil {
+		return Explanation{}, err
+	}
+	why, err := gate.Judge.Explain(ctx, in)
+	if err != nil {
+		return Explanation{}, policyError(err)
+	}
+	d, err := kernel.Decide(intent, in.Effects, in.Findings, why.Verdict)
+	if err != nil {
+		return Explanation{}, internal("the decision has no canonical form", err)
+	}
+	x = Explanation{Profile: gate.Profile, Decision: d}
+	for _, f := range append(unpermitted(d), why.Fired...) {
+		value, _ := canon.Lookup(in.Intent, f.Path)
+		x.Reasons = append(x.Reasons, Reason{Fired: f, Decides: decides(d.Outcome, f.Rule), Value: value})
+	}
+	for _, e := range in.Effects {
+		er := EffectReason{Effect: e}
+		for _, p := range why.Permits {
+			if p.Effect == e.ID {
+				er.Permits = append(er.Permits, p)
+			}
+		}
+		x.Effects = append(x.Effects, er)
+	}
+	return x, nil
+}
+
+// Question is what the policy is asked about an intent, which tests of a policy
+// have as their input. The error is always a *result.RunError.
+func Question(set *specs.Set, req Request) (policy.Input, error) {
+	in, _, err := ask(set, req)
+	return in, err
+}
+
+func ask(set *specs.Set, req Request) (policy.Input, kernel.Intent, error) {
+	doc, intent, err := read(set, req)
+	if err != nil {
+		return policy.Input{}, kernel.Intent{}, err
+	}
+	return question(req, doc, intent), intent, nil
+}
+
+// decides says whether answers of a rule are what gives an outcome.
+func decides(o kernel.Outcome, rule string) bool {
+	return o == kernel.OutcomeRefuse && rule == "deny" || o == kernel.OutcomeClarify && rule == "clarify"
+}
+
+// unpermitted are the kernel's own denials.
+func unpermitted(d kernel.Decision) []policy.Fired {
+	var list []policy.Fired
+	for _, f := range d.Findings {
+		if f.ID == kernel.IDNotPermitted && f.Module == kernel.ModuleKernel {
+			list = append(list, policy.Fired{Result: f, Rule: "deny", Fix: notPermittedFix})
+		}
+	}
+	return list
+}
+
+const notPermittedFix = "leave the effect out, or use a profile whose rules permit it"
+
+// Records are the records of every error code, invariant and reason of the
+// program's own, in that order. Those of rules are the policy's (policy.Rule).
+func Records() []result.Record {
+	records := result.Records()
+	return append(records, result.Record{
+		ID: kernel.IDNotPermitted, Kind: result.RecordRule, Title: kernel.TitleNotPermitted, Since: "0.1.0",
+		Why: "Every effect needs a permit of the built-in policy; one that no permit names is refused",
+		Fix: notPermittedFix,
+	})
+}
+
+// Rules are the records of every rule of a policy, by layer and id. The error is
+// always a *result.RunError.
+func Rules(ctx context.Context, s Sources, set *specs.Set, limits policy.Limits) ([]policy.Rule, error) {
+	o, err := s.Read(set, limits)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := policy.New(ctx, o.Profile, o.Layers, limits)
+	if err != nil {
+		return nil, LoadError(err)
+	}
+	rules, err := engine.Rules()
+	if err != nil {
+		return nil, LoadError(err)
+	}
+	return rules, nil
+}
+
+// Weights say what each built-in profile makes of each rule whose weight is its
+// choice: by rule id, then by profile. The error is always a *result.RunError.
+func Weights(s Sources, set *specs.Set) (map[string]map[string]string, error) {
+	weights := map[string]map[string]string{}
+	for _, name := range Profiles() {
+		p, err := policy.LoadProfile(s.Builtin, name, set)
+		if err != nil {
+			return nil, LoadError(err)
+		}
+		for id, w := range p.Severity {
+			if weights[id] == nil {
+				weights[id] = map[string]string{}
+			}
+			weights[id][name] = string(w)
+		}
+	}
+	return weights, nil
+}

@@ -1,0 +1,142 @@
+package canon
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Span is a range of bytes in a text: Start is the first, End the one behind the
+// last.
+type Span struct{ Start, End int }
+
+// Locate finds the values that JSON Pointers (RFC 6901) lead to, in one pass
+// over a text that Parse accepts. A span has the value's own bytes, without the
+// white space around them. A pointer that leads nowhere, or that is none, has the
+// span of its deepest ancestor that is there: at the least the whole value.
+//
+// Any other text gives spans within the text, or zero ones.
+func Locate(src []byte, pointers []string) []Span {
+	root := &place{}
+	ends := make([]*place, len(pointers))
+	for i, p := range pointers {
+		ends[i] = root.insert(p)
+	}
+	spans := make([]Span, len(pointers))
+	if err := root.find(jsontext.NewDecoder(bytes.NewBuffer(src))); err != nil {
+		return spans
+	}
+	for i, p := range ends {
+		for !p.found {
+			p = p.parent
+		}
+		spans[i] = p.span
+	}
+	return spans
+}
+
+// place is a value that some pointer leads to or through.
+type place struct {
+	parent *place
+	below  map[string]*place // by member name or index
+	found  bool
+	span   Span
+}
+
+// insert makes the places on the way of a pointer and returns the last one, as
+// far as the pointer keeps to its grammar.
+func (p *place) insert(pointer string) *place {
+	for pointer != "" && pointer[0] == '/' {
+		token := pointer[1:]
+		if i := strings.IndexByte(token, '/'); i >= 0 {
+			token = token[:i]
+		}
+		pointer = pointer[1+len(token):]
+		name, ok := unescape(token)
+		if !ok {
+			return p
+		}
+		next := p.below[name]
+		if next == nil {
+			if p.below == nil {
+				p.below = map[string]*place{}
+			}
+			next = &place{parent: p}
+			p.below[name] = next
+		}
+		p = next
+	}
+	return p
+}
+
+// unescape is the name or index that a token of a pointer stands for.
+func unescape(token string) (string, bool) {
+	for i := 0; i < len(token); i++ {
+		if token[i] == '~' && (i+1 == len(token) || token[i+1] != '0' && token[i+1] != '1') {
+			return "", false
+		}
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~"), true
+}
+
+// find reads the next value, which is the one of p, and the places below it.
+func (p *place) find(dec *jsontext.Decoder) error {
+	kind := dec.PeekKind()
+	inside := len(p.below) > 0 && (kind == jsontext.KindBeginObject || kind == jsontext.KindBeginArray)
+	if !inside {
+		value, err := dec.ReadValue()
+		end := int(dec.InputOffset())
+		p.found, p.span = err == nil, Span{end - len(value), end}
+		return err
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	start := int(dec.InputOffset()) - 1
+	var err error
+	if kind == jsontext.KindBeginObject {
+		err = p.findMembers(dec)
+	} else {
+		err = p.findElements(dec)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	p.found, p.span = true, Span{start, int(dec.InputOffset())}
+	return nil
+}
+
+func (p *place) findMembers(dec *jsontext.Decoder) error {
+	for dec.PeekKind() != jsontext.KindEndObject {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		if err := p.step(dec, name.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *place) findElements(dec *jsontext.Decoder) error {
+	for i := 0; dec.PeekKind() != jsontext.KindEndArray; i++ {
+		if err := p.step(dec, strconv.Itoa(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step reads the value that stands below p under name.
+func (p *place) step(dec *jsontext.Decoder, name string) error {
+	if next := p.below[name]; next != nil {
+		return next.find(dec)
+	}
+	return dec.SkipValue()
+}

@@ -1,0 +1,163 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// Place is where a rule begins.
+type Place struct {
+	Module string // as the provenance of a result names it
+	File   string // as its author finds it, or ""
+	Line   int
+}
+
+// Fired is one answer of a deny, clarify or note and the rule that gave it.
+type Fired struct {
+	kernel.Result
+	Rule  string // deny, clarify or note
+	Fix   string // of the answer, else of the rule's record
+	Place Place
+}
+
+// Permit is one effect and one rule that permits it.
+type Permit struct {
+	Effect string
+	Title  string // of the rule's METADATA
+	Why    string // its description
+	Place  Place
+}
+
+// Explanation is a verdict together with the rules that gave it. Fired has every
+// answer of the verdict, denials first, then questions, then notes, each list in
+// the verdict's order; Permits are sorted by effect and place.
+type Explanation struct {
+	Verdict kernel.Verdict
+	Fired   []Fired
+	Permits []Permit
+}
+
+// Explain asks every layer like Eval does, and then which rules answered. An id
+// leads to one rule of a name; which permits hold is found out by asking the
+// built-in layer once for each of them, with the others taken away. The error is an
+// *Error.
+func (e *Engine) Explain(ctx context.Context, in Input) (Explanation, error) {
+	v, err := e.Eval(ctx, in)
+	if err != nil {
+		return Explanation{}, err
+	}
+	x := Explanation{Verdict: v}
+	for _, list := range []struct {
+		rule    string
+		results []kernel.Result
+	}{{ruleDeny, v.Deny}, {ruleClarify, v.Clarify}, {ruleNote, v.Note}} {
+		for _, r := range list.results {
+			f, err := e.fired(list.rule, r)
+			if err != nil {
+				return Explanation{}, located(err, e.sources)
+			}
+			x.Fired = append(x.Fired, f)
+		}
+	}
+	cancel := topdown.NewCancel()
+	t := task{what: "explaining the verdict", failed: KindEval, stop: cancel.Cancel}
+	lim := e.lim
+	lim.Deadline += lim.Compile
+	x.Permits, err = watched(ctx, lim, t, func() ([]Permit, error) { return e.permits(ctx, cancel, in) })
+	return x, located(err, e.sources)
+}
+
+func (e *Engine) fired(rule string, r kernel.Result) (Fired, error) {
+	for _, l := range e.layers {
+		if l.pkg != r.Module {
+			continue
+		}
+		records, err := l.records()
+		if err != nil {
+			return Fired{}, err
+		}
+		h := l.ids[rule+" "+r.ID]
+		return Fired{
+			Result: r, Rule: rule, Fix: cmp.Or(r.Fix, records[r.ID].Fix), Place: e.place(h),
+		}, nil
+	}
+	return Fired{}, &Error{Kind: KindEval, Module: r.Module, Rule: r.ID, Msg: "no layer has the rule"}
+}
+
+func (e *Engine) place(h head) Place {
+	return Place{Module: h.module, File: fileOf(e.sources, h.module), Line: h.line}
+}
+
+// permits asks the built-in layer once for each of its permits.
+func (e *Engine) permits(ctx context.Context, cancel topdown.Cancel, in Input) ([]Permit, error) {
+	caps, err := frozenCapabilities()
+	if err != nil {
+		return nil, err
+	}
+	txn, err := e.store.NewTransaction(ctx)
+	if err != nil {
+		return nil, &Error{Kind: KindEval, Msg: "the profile cannot be read"}
+	}
+	defer e.store.Abort(ctx, txn)
+	var permits []Permit
+	for _, l := range e.sources {
+		if l.Package != Builtin || len(in.Effects) == 0 {
+			continue
+		}
+		p, _, err := parseLayer(l, caps)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range p.heads {
+			if h.rule != rulePermit {
+				continue
+			}
+			alone := newCompiledLayer(l.Package, caps)
+			alone.rules = []string{rulePermit}
+			if err := alone.compile(onlyPermit(p.mods, h)); err != nil {
+				return nil, err
+			}
+			input, err := inputTerm(in.Document(), false)
+			if err != nil {
+				return nil, err
+			}
+			values, err := alone.answers(ctx, cancel, e.store, txn, input)
+			if err != nil {
+				return nil, err
+			}
+			set, _ := values[rulePermit].(ast.Set)
+			a := answerReader{layer: alone, lim: e.lim, in: in}
+			effects, err := a.permits(set)
+			if err != nil {
+				return nil, err
+			}
+			for _, id := range effects {
+				permits = append(permits, Permit{Effect: id, Title: h.title, Why: h.why, Place: e.place(h)})
+			}
+		}
+	}
+	slices.SortFunc(permits, func(a, b Permit) int {
+		return cmp.Or(canon.Compare(a.Effect, b.Effect), canon.Compare(a.Place.Module, b.Place.Module), cmp.Compare(a.Place.Line, b.Place.Line))
+	})
+	return permits, nil
+}
+
+// onlyPermit is the layer's modules without any other permit than keep.
+func onlyPermit(mods map[string]*ast.Module, keep head) map[string]*ast.Module {
+	out := make(map[string]*ast.Module, len(mods))
+	for name, mod := range mods {
+		m := *mod
+		m.Rules = slices.DeleteFunc(slices.Clone(mod.Rules), func(r *ast.Rule) bool {
+			return r.Head.Ref()[0].Value.Compare(ast.Var(rulePermit)) == 0 && (name != keep.module || r.Location.Row != keep.line)
+		})
+		out[name] = &m
+	}
+	return out
+}

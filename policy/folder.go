@@ -1,0 +1,225 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// Folder is a folder that policy files are read from. Show is how messages name
+// it; empty means as Dir does.
+type Folder struct {
+	FS   fs.FS
+	Dir  string
+	Show string
+}
+
+// File is how messages name a file of the folder.
+func (f Folder) File(rel string) string {
+	show := cmp.Or(f.Show, f.Dir)
+	switch {
+	case rel == "":
+		return show
+	case show == ".":
+		return rel
+	}
+	return strings.TrimSuffix(show, "/") + "/" + rel
+}
+
+func (f Folder) errorf(rel, msg string) *Error {
+	return &Error{Kind: KindModule, File: f.File(rel), Msg: msg}
+}
+
+// Prefixes of the packages of layers whose name their modules choose.
+const (
+	PrefixOrg  = "gate.org."
+	PrefixRepo = "gate.repo."
+	PrefixUser = "gate.user."
+	PrefixAny  = "gate."
+)
+
+// LoadLayer reads the modules of a layer: every *.rego below the folder that is
+// not a *_test.rego, in the order of their paths. Names that begin with ".." are
+// passed over. pkg is the layer's package, or a prefix such as PrefixOrg: the first
+// module then names the package. Module names begin with the package's own path,
+// as in "org/acme/deploy.rego".
+//
+// A folder without a module gives a layer without one, which New refuses.
+func LoadLayer(f Folder, pkg string, lim Limits) (Layer, error) {
+	files, err := f.rego(lim.orDefault(), func(name string) bool { return !isTest(name) })
+	if err != nil {
+		return Layer{}, err
+	}
+	if err := f.checkTests(lim); err != nil {
+		return Layer{}, err
+	}
+	l := Layer{Package: pkg, Modules: files}
+	if strings.HasSuffix(pkg, ".") {
+		if len(files) == 0 {
+			return Layer{}, f.errorf("", "no policy module (*.rego) is in this folder")
+		}
+		if l.Package = statedPackage(files[0].Source); !strings.HasPrefix(l.Package, pkg) || !validPackage(l.Package) {
+			return Layer{}, f.errorf(files[0].Name, "package "+quote(l.Package)+" must be "+pkg+"NAME")
+		}
+	}
+	prefix := strings.ReplaceAll(strings.TrimPrefix(l.Package, "gate."), ".", "/")
+	for i, m := range l.Modules {
+		l.Modules[i].Name, l.Modules[i].File = prefix+"/"+m.Name, f.File(m.Name)
+	}
+	return l, nil
+}
+
+// LoadTests reads every *_test.rego below the folder. Their names are those of
+// their files.
+func LoadTests(f Folder, lim Limits) ([]Module, error) {
+	files, err := f.rego(lim.orDefault(), isTest)
+	for i, m := range files {
+		files[i].Name = f.File(m.Name)
+	}
+	return files, err
+}
+
+// checkTests refuses a test file with one of the rules through which a layer
+// answers: whoever wrote it there relies on a rule that is never asked. A file that
+// cannot be parsed is left to the tests.
+func (f Folder) checkTests(lim Limits) error {
+	tests, err := LoadTests(f, lim)
+	if err != nil {
+		return err
+	}
+	for _, m := range tests {
+		mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), ast.ParserOptions{RegoVersion: ast.RegoV1})
+		if err != nil || mod == nil {
+			continue
+		}
+		for _, r := range mod.Rules {
+			if rule := r.Head.Ref()[0].Value.String(); slices.Contains(answerRules(), rule) {
+				e := moduleErrorf(m.Name, r.Location.Row, "rule %q stands in a test file, which never decides; move it to a module", rule)
+				e.File = m.Name
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+func isTest(name string) bool {
+	return strings.HasSuffix(strings.ToLower(name), "_test.rego")
+}
+
+// rego reads the Rego files below the folder whose names keep says to keep, by
+// path. Only regular files are read: opening a pipe could wait forever.
+func (f Folder) rego(lim Limits, keep func(name string) bool) ([]Module, error) {
+	var modules []Module
+	total := 0
+	err := fs.WalkDir(f.FS, f.Dir, func(name string, d fs.DirEntry, err error) error {
+		rel := name
+		if f.Dir != "." {
+			rel = strings.TrimPrefix(strings.TrimPrefix(name, f.Dir), "/")
+		}
+		if err != nil {
+			return f.errorf(rel, "policy folder cannot be read")
+		}
+		if strings.HasPrefix(d.Name(), "..") {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if d.Type()&fs.ModeSymlink != 0 {
+			info, err := fs.Stat(f.FS, name)
+			switch {
+			case err != nil:
+				return f.errorf(rel, "a link that leads nowhere or out of the folder: put the file here")
+			case info.IsDir():
+				return f.errorf(rel, "a link to a folder is not followed: put the files here")
+			}
+		}
+		if d.IsDir() || !strings.HasSuffix(strings.ToLower(name), ".rego") || !keep(name) {
+			return nil
+		}
+		src, e := f.module(name, rel, lim)
+		if e != nil {
+			return e
+		}
+		if total += len(src); total > lim.BundleBytes {
+			e := f.errorf("", "the modules have more than "+strconv.Itoa(lim.BundleBytes)+" bytes together")
+			e.Kind = KindLimit
+			return e
+		}
+		modules = append(modules, Module{Name: rel, Source: src})
+		return nil
+	})
+	var e *Error
+	if err != nil && !errors.As(err, &e) {
+		err = f.errorf("", "policy folder cannot be read")
+	}
+	slices.SortFunc(modules, func(a, b Module) int { return strings.Compare(a.Name, b.Name) })
+	return modules, err
+}
+
+// profile reads a profile's data. Like modules it must be a regular file.
+func (f Folder) profile(rel string) ([]byte, error) {
+	fail := func(msg string) ([]byte, error) {
+		return nil, &Error{Kind: KindProfile, File: f.File(rel), Msg: msg}
+	}
+	name := path.Join(f.Dir, rel)
+	info, err := fs.Stat(f.FS, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fail("there is no such file: a profile is a folder with a profile.json")
+	case err != nil:
+		return fail("profile cannot be read")
+	case !info.Mode().IsRegular():
+		return fail("profile is not a regular file")
+	case info.Size() > MaxProfileBytes:
+		return fail("profile has " + strconv.FormatInt(info.Size(), 10) + " bytes; the limit is " + strconv.Itoa(MaxProfileBytes))
+	}
+	src, err := fs.ReadFile(f.FS, name)
+	if err != nil {
+		return fail("profile cannot be read")
+	}
+	return src, nil
+}
+
+func (f Folder) module(name, rel string, lim Limits) ([]byte, *Error) {
+	info, err := fs.Stat(f.FS, name)
+	switch {
+	case err != nil:
+		return nil, f.errorf(rel, "module cannot be read")
+	case !info.Mode().IsRegular():
+		return nil, f.errorf(rel, "module is not a regular file")
+	case info.Size() > int64(lim.ModuleBytes):
+		e := f.errorf(rel, "module has "+strconv.FormatInt(info.Size(), 10)+" bytes; the limit is "+strconv.Itoa(lim.ModuleBytes))
+		e.Kind = KindLimit
+		return nil, e
+	}
+	src, err := fs.ReadFile(f.FS, name)
+	if err != nil {
+		return nil, f.errorf(rel, "module cannot be read")
+	}
+	return src, nil
+}
+
+// statedPackage is the package that a module's first statement names, as it is
+// written; the parser has the last word on it.
+func statedPackage(src []byte) string {
+	for line := range strings.Lines(strings.TrimPrefix(string(src), "\ufeff")) {
+		line, _, _ = strings.Cut(strings.TrimSpace(line), "#")
+		if line == "" {
+			continue
+		}
+		words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == ';' })
+		if len(words) > 1 && words[0] == "package" {
+			return words[1]
+		}
+		break
+	}
+	return ""
+}

@@ -1,0 +1,248 @@
+package policy
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/fiador/fiador/specs"
+)
+
+// Lint warns of comparisons that can never hold: a member of the input that has a
+// closed list of values, compared with a text that is not in it; and of members of a
+// variable that nothing in the input or in the layer has, for Rego knows no type of
+// the arguments of a function and of the variables of every. They are no errors,
+// because a variable may come from free data. The warnings are *Error values, in the
+// order of the modules. What does not parse has none.
+func Lint(l Layer) []error {
+	caps, err := frozenCapabilities()
+	if err != nil {
+		return nil
+	}
+	known := closedMembers()
+	names := memberNames(l, caps)
+	var warnings []error
+	for _, m := range l.Modules {
+		mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1})
+		if err != nil || mod == nil {
+			continue
+		}
+		ast.WalkExprs(mod, func(e *ast.Expr) bool {
+			member, texts := compared(e)
+			for _, text := range texts {
+				if values := known[member]; len(values) > 0 && !slices.Contains(values, text) {
+					w := moduleErrorf(m.Name, e.Location.Row, "%q is never %s%s", member, quote(text), nearest(text, values))
+					w.File = m.File
+					warnings = append(warnings, w)
+				}
+			}
+			return false
+		})
+		for _, r := range mod.Rules {
+			ast.WalkRefs(r, func(ref ast.Ref) bool {
+				if w := unknownMember(m, ref, names); w != nil {
+					warnings = append(warnings, w)
+				}
+				return false
+			})
+		}
+	}
+	return warnings
+}
+
+// unknownMember warns of x.name for a variable x, where no such name exists and one
+// does that is near to it.
+func unknownMember(m Module, ref ast.Ref, names map[string]bool) error {
+	if len(ref) < 2 {
+		return nil
+	}
+	head, ok := ref[0].Value.(ast.Var)
+	first, ok2 := ref[1].Value.(ast.String)
+	if !ok || !ok2 || head == "input" || head == "data" || names[string(head)] || names[string(first)] || ast.BuiltinMap[ref.String()] != nil {
+		return nil
+	}
+	near := specs.Nearest(string(first), slices.Sorted(maps.Keys(names)))
+	if near == "" {
+		return nil
+	}
+	line := 0
+	if loc := ref[0].Location; loc != nil {
+		line = loc.Row
+	}
+	w := moduleErrorf(m.Name, line, "nothing in the input has a member %s; did you mean %q?", quote(string(first)), near)
+	w.File = m.File
+	return w
+}
+
+// memberNames are the member names of the input's schema, of profiles, and of every
+// object that the layer writes itself, and the names that its imports go by.
+func memberNames(l Layer, caps *ast.Capabilities) map[string]bool {
+	names := map[string]bool{"name": true}
+	for _, m := range Members() {
+		names[m] = true
+	}
+	src, _ := specs.Schema(string(specs.KindPolicyInput))
+	var schema any
+	if json.Unmarshal(src, &schema) == nil {
+		propertyNames(schema, names)
+	}
+	for _, m := range l.Modules {
+		mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1})
+		if err != nil || mod == nil {
+			continue
+		}
+		for _, imp := range mod.Imports {
+			names[string(imp.Name())] = true
+		}
+		ast.WalkTerms(mod, func(t *ast.Term) bool {
+			switch v := t.Value.(type) {
+			case ast.Object:
+				v.Foreach(func(k, _ *ast.Term) {
+					if s, ok := k.Value.(ast.String); ok {
+						names[string(s)] = true
+					}
+				})
+			case ast.Ref:
+				// What is looked up below context or params is free.
+				for i := 1; i+1 < len(v); i++ {
+					if v[i].Value.Compare(ast.String("context")) == 0 || v[i].Value.Compare(ast.String("params")) == 0 {
+						for _, rest := range v[i+1:] {
+							if s, ok := rest.Value.(ast.String); ok {
+								names[string(s)] = true
+							}
+						}
+					}
+				}
+			}
+			return false
+		})
+		for _, r := range mod.Rules {
+			if name, ok := r.Head.Ref()[0].Value.(ast.Var); ok {
+				names[string(name)] = true
+			}
+		}
+	}
+	return names
+}
+
+func propertyNames(schema any, names map[string]bool) {
+	switch v := schema.(type) {
+	case map[string]any:
+		if properties, ok := v["properties"].(map[string]any); ok {
+			for name := range properties {
+				names[name] = true
+			}
+		}
+		for _, below := range v {
+			propertyNames(below, names)
+		}
+	case []any:
+		for _, below := range v {
+			propertyNames(below, names)
+		}
+	}
+}
+
+// compared is the member and the texts of x.member == "text", of "text" == x.member
+// and of x.member in {"text", …}, or nothing.
+func compared(e *ast.Expr) (member string, texts []string) {
+	if !e.IsCall() || len(e.Operands()) != 2 {
+		return "", nil
+	}
+	switch e.Operator().String() {
+	case "equal", "eq", "internal.member_2":
+	default:
+		return "", nil
+	}
+	a, b := e.Operand(0), e.Operand(1)
+	if _, ok := a.Value.(ast.String); ok {
+		a, b = b, a
+	}
+	ref, ok := a.Value.(ast.Ref)
+	if !ok || len(ref) < 2 {
+		return "", nil
+	}
+	last, ok := ref[len(ref)-1].Value.(ast.String)
+	free := slices.ContainsFunc(ref[1:], func(t *ast.Term) bool {
+		return t.Value.Compare(ast.String("context")) == 0 || t.Value.Compare(ast.String("params")) == 0
+	})
+	if !ok || free {
+		return "", nil
+	}
+	add := func(t *ast.Term) {
+		if s, ok := t.Value.(ast.String); ok {
+			texts = append(texts, string(s))
+		}
+	}
+	switch v := b.Value.(type) {
+	case ast.String:
+		add(b)
+	case ast.Set:
+		v.Foreach(add)
+	case *ast.Array:
+		v.Foreach(add)
+	}
+	return string(last), texts
+}
+
+// closedMembers are the members of the input that have a closed list of values,
+// wherever they stand in its schema.
+func closedMembers() map[string][]string {
+	src, _ := specs.Schema(string(specs.KindPolicyInput))
+	var schema any
+	if json.Unmarshal(src, &schema) != nil {
+		return nil
+	}
+	found := map[string][]string{}
+	var walk func(name string, v any)
+	walk = func(name string, v any) {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return
+		}
+		if values, ok := m["enum"].([]any); ok {
+			for _, value := range values {
+				if s, ok := value.(string); ok && !slices.Contains(found[name], s) {
+					found[name] = append(found[name], s)
+				}
+			}
+		}
+		if ref, ok := m["$ref"].(string); ok {
+			if target, ok := definition(schema, ref); ok && ref != "#/definitions/action" && ref != "#/definitions/effect" {
+				walk(name, target)
+			}
+		}
+		if properties, ok := m["properties"].(map[string]any); ok {
+			for member, p := range properties {
+				walk(member, p)
+			}
+		}
+		if items, ok := m["items"]; ok {
+			walk("", items)
+		}
+		if definitions, ok := m["definitions"].(map[string]any); ok {
+			for _, d := range definitions {
+				walk("", d)
+			}
+		}
+	}
+	walk("", schema)
+	delete(found, "")
+	for _, values := range found {
+		slices.Sort(values)
+	}
+	return found
+}
+
+func definition(schema any, ref string) (any, bool) {
+	root, _ := schema.(map[string]any)
+	definitions, _ := root["definitions"].(map[string]any)
+	const prefix = "#/definitions/"
+	if len(ref) <= len(prefix) {
+		return nil, false
+	}
+	d, ok := definitions[ref[len(prefix):]]
+	return d, ok
+}

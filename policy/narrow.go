@@ -1,0 +1,218 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/kernel"
+)
+
+// The values of Origin.From.
+const (
+	FromProfile = "profile" // the profile's own value
+	FromBase    = "base"    // the value of the profile that it extends
+	FromBoth    = "both"    // what is left of both
+	FromAbsent  = "absent"  // what an absent member means
+)
+
+// Origin says where one member of a resolved profile came from.
+type Origin struct {
+	Member string // as profile.json names it
+	From   string // one of the From constants
+	Asked  any    // the member as profile.json gives it, or nil
+}
+
+// Resolved is a profile and how it came to be.
+type Resolved struct {
+	Profile kernel.Profile
+	Extends string   // the built-in profile beneath it, or ""
+	Origins []Origin // every member but the name, in the order of kernel.Profile
+}
+
+// narrowing joins a base with what a profile.json gives, member by member, so that
+// the outcome allows nothing that the base does not (TestExtendsOnlyNarrows).
+type narrowing struct {
+	extends string
+	given   map[string]any
+	origins []Origin
+	err     *Error
+}
+
+// narrow is the profile that a document which extends base describes: limits take
+// the minimum, lists what both allow, booleans hold only where both say so,
+// severities are the stricter. Risk tags are joined, for each asks for a review.
+func narrow(base kernel.Profile, m map[string]any) (Resolved, error) {
+	n := &narrowing{extends: base.Name, given: m}
+	p := kernel.Profile{
+		Name:                text(m, "name"),
+		AllowNetwork:        n.both("allow_network", base.AllowNetwork),
+		TimeoutMS:           n.least("timeout_ms", base.TimeoutMS),
+		MaxOutputFiles:      n.least("max_output_files", base.MaxOutputFiles),
+		MaxTotalOutputBytes: n.least("max_total_output_bytes", base.MaxTotalOutputBytes),
+		AllowedCommands:     n.allowed("allowed_commands", base.AllowedCommands, common),
+		AllowedWriteRoots:   n.allowed("allowed_write_roots", base.AllowedWriteRoots, commonRoots),
+		EnvAllow:            n.allowed("env_allow", base.EnvAllow, common),
+		ExecutionModes:      n.list("execution_modes", base.ExecutionModes),
+		ModelModes:          n.list("model_modes", base.ModelModes),
+		ModelAdapters:       n.list("model_adapters", base.ModelAdapters),
+		RiskTags:            n.tags(base.RiskTags),
+		Severity:            n.severities(base.Severity),
+		MemoryMB:            n.least("memory_mb", base.MemoryMB),
+		MaxChildren:         n.least("max_children", base.MaxChildren),
+		CPUCores:            n.least("cpu_cores", base.CPUCores),
+	}
+	if n.err != nil {
+		return Resolved{}, n.err
+	}
+	return Resolved{Profile: p, Extends: base.Name, Origins: n.origins}, nil
+}
+
+// from notes where a member came from: own and theirs say which of the two values
+// the outcome equals.
+func (n *narrowing) from(name string, own, theirs bool) {
+	o := Origin{Member: name, From: FromBoth, Asked: n.given[name]}
+	switch {
+	case o.Asked == nil:
+		o.From = FromBase
+	case own:
+		o.From = FromProfile
+	case theirs:
+		o.From = FromBase
+	}
+	n.origins = append(n.origins, o)
+}
+
+func (n *narrowing) fail(format string, args ...any) {
+	if n.err == nil {
+		n.err = profileErrorf(format, args...)
+	}
+}
+
+func (n *narrowing) least(name string, base int) int {
+	own := number(n.given, name, base)
+	n.from(name, own <= base, true)
+	return min(own, base)
+}
+
+func (n *narrowing) both(name string, base bool) bool {
+	own, ok := n.given[name].(bool)
+	n.from(name, !own || base, true)
+	return base && (own || !ok)
+}
+
+// allowed is what both lists allow, in the order of the profile.
+func (n *narrowing) allowed(name string, base kernel.AllowList, meet func(own, base []string) []string) kernel.AllowList {
+	if _, ok := n.given[name]; !ok {
+		n.from(name, false, true)
+		return base
+	}
+	if text(n.given, name) == "*" {
+		n.fail(`member %q: "*" cannot stand beside "extends": %s`, name, n.atMost(base))
+		return kernel.AllowList{}
+	}
+	own := unique(list(n.given, name))
+	if base.All {
+		n.from(name, true, false)
+		return kernel.AllowList{Names: own}
+	}
+	joined := meet(own, base.Names)
+	n.notEmpty(name, joined, base)
+	n.from(name, slices.Equal(joined, own), slices.Equal(joined, base.Names))
+	return kernel.AllowList{Names: joined}
+}
+
+func (n *narrowing) list(name string, base []string) []string {
+	if _, ok := n.given[name]; !ok {
+		n.from(name, false, true)
+		return base
+	}
+	own := unique(list(n.given, name))
+	joined := common(own, base)
+	if len(own) > 0 {
+		n.notEmpty(name, joined, kernel.AllowList{Names: base})
+	}
+	n.from(name, slices.Equal(joined, own), slices.Equal(joined, base))
+	return joined
+}
+
+// notEmpty refuses a list of which nothing is left: whoever wrote it meant to
+// allow something.
+func (n *narrowing) notEmpty(name string, joined []string, base kernel.AllowList) {
+	if len(joined) == 0 {
+		n.fail("member %q: nothing is left of it: %s", name, n.atMost(base))
+	}
+}
+
+func (n *narrowing) atMost(base kernel.AllowList) string {
+	what := "nothing"
+	switch {
+	case base.All:
+		what = "everything; leave the member out to keep that"
+	case len(base.Names) > 0:
+		what = "only " + strings.Join(base.Names, ", ")
+	}
+	return strconv.Quote(n.extends) + " allows " + what
+}
+
+func (n *narrowing) tags(base []string) []string {
+	own := unique(list(n.given, "risk_tags"))
+	joined := slices.Clone(base)
+	for _, tag := range own {
+		if !slices.Contains(joined, tag) {
+			joined = append(joined, tag)
+		}
+	}
+	n.from("risk_tags", len(joined) == len(own), len(joined) == len(base))
+	return joined
+}
+
+func (n *narrowing) severities(base map[string]kernel.Severity) map[string]kernel.Severity {
+	own := severities(n.given)
+	joined := maps.Clone(base)
+	for id, s := range own {
+		if old, ok := joined[id]; !ok || s.Stricter(old) {
+			joined[id] = s
+		}
+	}
+	n.from("severity", maps.Equal(joined, own), maps.Equal(joined, base))
+	return joined
+}
+
+// unique is a list without what stands in it again.
+func unique(list []string) []string {
+	return common(list, list)
+}
+
+func common(own, base []string) []string {
+	kept := []string{}
+	for _, name := range own {
+		if slices.Contains(base, name) && !slices.Contains(kept, name) {
+			kept = append(kept, name)
+		}
+	}
+	return kept
+}
+
+// commonRoots keeps the folders below which both lists allow everything: the
+// deeper one of each pair that lies one below the other.
+func commonRoots(own, base []string) []string {
+	kept := []string{}
+	keep := func(root string) {
+		if !slices.Contains(kept, root) {
+			kept = append(kept, root)
+		}
+	}
+	for _, o := range own {
+		for _, b := range base {
+			switch {
+			case kernel.Beneath(o, b):
+				keep(o)
+			case kernel.Beneath(b, o):
+				keep(b)
+			}
+		}
+	}
+	return kept
+}

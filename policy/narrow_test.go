@@ -1,0 +1,581 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/specs"
+)
+
+// builtinNames are the names of the built-in profiles, from narrow to wide.
+func builtinNames() []string { return []string{"strict", "default", "dev"} }
+
+// builtinProfile loads one of them, and refuses every other name.
+func builtinProfile(set *specs.Set) func(string) (kernel.Profile, error) {
+	return func(name string) (kernel.Profile, error) { return LoadProfile(os.DirFS("../profiles"), name, set) }
+}
+
+func builtinProfiles(t *testing.T) map[string]kernel.Profile {
+	t.Helper()
+	base, profiles := builtinProfile(schemas(t)), map[string]kernel.Profile{}
+	for _, name := range builtinNames() {
+		profiles[name] = must(base(name))
+	}
+	return profiles
+}
+
+// resolve is the profile that a profile.json of these members gives beside its name.
+func resolve(t *testing.T, members string) (Resolved, error) {
+	t.Helper()
+	set := schemas(t)
+	return ResolveProfile([]byte(`{"name":"mine",`+members+`}`), builtinNames(), builtinProfile(set), set)
+}
+
+// randomProfile gives a document that fits the schema: every member is there or not,
+// numbers stand anywhere within their bounds, lists in any order, and they name what
+// no built-in profile has. With twice a list may name something more than once.
+func randomProfile(r *rand.Rand, base kernel.Profile, twice bool) map[string]any {
+	m := map[string]any{"name": "mine"}
+	maybe := func(name string, value func() any) {
+		percent := 40
+		if name == "env_allow" || name == "model_adapters" {
+			percent = 12 // most built-in profiles leave nothing of them
+		}
+		if r.IntN(100) < percent {
+			m[name] = value()
+		}
+	}
+	within := func(b contract.Limit, near int) func() any {
+		return func() any {
+			switch r.IntN(4) {
+			case 0:
+				return b.Min
+			case 1:
+				return b.Max
+			case 2:
+				return near
+			}
+			return b.Min + r.IntN(b.Max-b.Min+1)
+		}
+	}
+	some := func(least, most int, pool ...string) func() any {
+		return func() any {
+			list := []any{}
+			for range least + r.IntN(most-least+1) {
+				if one := pool[r.IntN(len(pool))]; twice || !slices.Contains(list, any(one)) {
+					list = append(list, one)
+				}
+			}
+			return list
+		}
+	}
+	maybe("allow_network", func() any { return r.IntN(2) == 0 })
+	maybe("timeout_ms", within(contract.TimeoutMS(), base.TimeoutMS))
+	maybe("max_output_files", within(contract.MaxOutputFiles(), base.MaxOutputFiles))
+	maybe("max_total_output_bytes", within(contract.MaxTotalOutputBytes(), base.MaxTotalOutputBytes))
+	maybe("allowed_commands", some(1, 5, "node", "npm", "npx", "Node", "bash", "node.exe", "-", "~"))
+	maybe("allowed_write_roots", some(1, 6, "out", "out/a", "out/a/b", "out/ab", "outer", "dist", "build/x", "build", "tmp", "Out", "out ", "..out", "o", "src", "\u00e9"))
+	maybe("env_allow", some(1, 4, "CI", "HOME", "ci", "_"))
+	maybe("execution_modes", some(1, 2, "plan-only", "execute-sandbox"))
+	maybe("model_modes", some(1, 3, "none", "record", "replay"))
+	maybe("model_adapters", some(0, 3, "search", "*", " "))
+	maybe("risk_tags", some(0, 6, "destructive", "Destructive", "payment", "credential", "mine", " "))
+	maybe("severity", func() any {
+		s := map[string]any{}
+		ids := slices.Sorted(maps.Keys(base.Severity))
+		for range r.IntN(5) {
+			s[append(ids, "MINE", "M2")[r.IntN(len(ids)+2)]] = []string{"deny", "clarify", "note"}[r.IntN(3)]
+		}
+		return s
+	})
+	maybe("memory_mb", within(contract.MemoryMB(), base.MemoryMB))
+	maybe("max_children", within(contract.MaxChildren(), base.MaxChildren))
+	maybe("cpu_cores", within(contract.CPUCores(), base.CPUCores))
+	return m
+}
+
+// TestExtendsOnlyNarrows resolves random profiles upon each built-in one. What comes
+// out allows nothing that the built-in one does not, comes out again when it is
+// narrowed by the same document, and says rightly where each member is from. What is
+// refused leaves nothing of a list.
+func TestExtendsOnlyNarrows(t *testing.T) {
+	set := schemas(t)
+	load := builtinProfile(set)
+	profiles := builtinProfiles(t)
+	from := map[string]int{}
+	resolved, refused := 0, 0
+	for i := range 2500 {
+		r := rand.New(rand.NewPCG(11, uint64(i)))
+		extends, twice := builtinNames()[i%3], i%5 == 0
+		base := profiles[extends]
+		doc := randomProfile(r, base, twice)
+		doc["extends"] = extends
+		src := must(json.Marshal(doc))
+		got, err := ResolveProfile(src, builtinNames(), load, set)
+		if err != nil {
+			refused++
+			if e := asError(t, err, KindProfile, `nothing is left of it: "`+extends+`" allows `); !leavesNothing(doc, base, e.Msg) {
+				t.Errorf("%s\nis refused: %v", src, err)
+			}
+			continue
+		}
+		resolved++
+		if wider := got.Profile.WiderThan(base); len(wider) > 0 || got.Profile.Name != "mine" || got.Extends != extends {
+			t.Errorf("%s\nis wider by %v: %+v", src, wider, got)
+		}
+		again, err := ResolveProfile(src, builtinNames(), func(string) (kernel.Profile, error) { return got.Profile, nil }, set)
+		if err != nil || !reflect.DeepEqual(sets(membersOf(t, again.Profile)), sets(membersOf(t, got.Profile))) {
+			t.Errorf("%s\nis narrowed to\n%+v\nand again to\n%+v (error %v)", src, got.Profile, again.Profile, err)
+		}
+		checkOrigins(t, src, doc, got, base, twice)
+		for _, o := range got.Origins {
+			from[o.Member+" "+o.From]++
+		}
+	}
+	if resolved < 1000 || refused < 300 {
+		t.Errorf("%d resolved, %d refused", resolved, refused)
+	}
+	for _, name := range Members() {
+		if from[name+" "+FromBase] == 0 || from[name+" "+FromProfile] == 0 && name != "severity" || from[name+" "+FromAbsent] > 0 {
+			t.Errorf("member %s is from %v", name, from)
+		}
+	}
+	for _, name := range []string{"allowed_commands", "allowed_write_roots", "risk_tags", "severity"} {
+		if from[name+" "+FromBoth] == 0 {
+			t.Errorf("member %s is never from both", name)
+		}
+	}
+}
+
+// leavesNothing says whether the member that msg names has nothing that base allows.
+func leavesNothing(doc map[string]any, base kernel.Profile, msg string) bool {
+	_, rest, _ := strings.Cut(msg, `member "`)
+	name, _, _ := strings.Cut(rest, `"`)
+	list, _ := doc[name].([]any)
+	for _, v := range list {
+		one := v.(string)
+		switch name {
+		case "allowed_write_roots":
+			for _, root := range base.AllowedWriteRoots.Names {
+				if strings.HasPrefix(one+"/", root+"/") || strings.HasPrefix(root+"/", one+"/") {
+					return false
+				}
+			}
+		case "allowed_commands":
+			if base.AllowedCommands.Contains(one) {
+				return false
+			}
+		case "env_allow":
+			if base.EnvAllow.Contains(one) {
+				return false
+			}
+		default:
+			allowed := map[string][]string{"execution_modes": base.ExecutionModes, "model_modes": base.ModelModes, "model_adapters": base.ModelAdapters}[name]
+			if slices.Contains(allowed, one) {
+				return false
+			}
+		}
+	}
+	return len(list) > 0
+}
+
+// membersOf are the members of a profile as JSON has them, but the name.
+func membersOf(t *testing.T, p kernel.Profile) map[string]any {
+	t.Helper()
+	m := must(asJSON(p)).(map[string]any)
+	delete(m, "name")
+	return m
+}
+
+func asJSON(v any) (any, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var out any
+	err = json.Unmarshal(b, &out)
+	return out, err
+}
+
+// sets are members, their lists as sets.
+func sets(m map[string]any) map[string]any {
+	out := map[string]any{}
+	for name, v := range m {
+		out[name] = asSet(v)
+	}
+	return out
+}
+
+// asSet is a list sorted, each name once, and any other value as it is.
+func asSet(v any) any {
+	list, ok := v.([]any)
+	if !ok {
+		return v
+	}
+	names := make([]string, len(list))
+	for i, one := range list {
+		names[i] = one.(string)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// checkOrigins holds every origin against the three values that it is about. What is
+// left of a list stands in the order of the profile, and is the base's only if that
+// is its order too. A list that names something twice is nobody's once it is named
+// once.
+func checkOrigins(t *testing.T, src []byte, doc map[string]any, got Resolved, base kernel.Profile, twice bool) {
+	t.Helper()
+	value, beneath := membersOf(t, got.Profile), membersOf(t, base)
+	var names []string
+	for _, o := range got.Origins {
+		names = append(names, o.Member)
+		asked, given := doc[o.Member]
+		if given != (o.Asked != nil) || given && !reflect.DeepEqual(must(asJSON(o.Asked)), must(asJSON(asked))) {
+			t.Errorf("%s\nmember %s is said to ask for %v", src, o.Member, o.Asked)
+		}
+		if twice {
+			continue
+		}
+		want := FromBoth
+		switch {
+		case given && reflect.DeepEqual(asSet(value[o.Member]), asSet(must(asJSON(asked)))):
+			want = FromProfile
+		case reflect.DeepEqual(value[o.Member], beneath[o.Member]):
+			want = FromBase
+		}
+		if o.From != want {
+			t.Errorf("%s\nmember %s is %v, said to be from %s, want %s", src, o.Member, value[o.Member], o.From, want)
+		}
+	}
+	if !slices.Equal(names, Members()) {
+		t.Errorf("origins are of %v", names)
+	}
+}
+
+// TestNarrow names what each way of joining does. from is the origin of the member
+// that want gives.
+func TestNarrow(t *testing.T) {
+	profiles := builtinProfiles(t)
+	tests := []struct {
+		name, extends, member, asked string
+		want, from                   string
+	}{
+		{"less time", "strict", "timeout_ms", "1000", "1000", FromProfile},
+		{"more time", "strict", "timeout_ms", "600000", "30000", FromBase},
+		{"the same time", "strict", "timeout_ms", "3e4", "30000", FromProfile},
+		{"no child", "dev", "max_children", "0", "0", FromProfile},
+		{"more children", "dev", "max_children", "100", "10", FromBase},
+		{"more memory", "default", "memory_mb", "4096", "512", FromBase},
+		{"less memory", "default", "memory_mb", "64", "64", FromProfile},
+		{"more cores", "dev", "cpu_cores", "4", "1", FromBase},
+		{"fewer files", "dev", "max_output_files", "1", "1", FromProfile},
+		{"more bytes", "strict", "max_total_output_bytes", "1073741824", "10485760", FromBase},
+		{"a network", "dev", "allow_network", "true", "false", FromBase},
+		{"no network", "dev", "allow_network", "false", "false", FromProfile},
+
+		{"some of the commands", "default", "allowed_commands", `["npx","node","bash"]`, `["npx","node"]`, FromBoth},
+		{"one command", "default", "allowed_commands", `["npm"]`, `["npm"]`, FromProfile},
+		{"all commands and one more", "strict", "allowed_commands", `["node","npm","bash"]`, `["node","npm"]`, FromBase},
+		{"any commands of all", "dev", "allowed_commands", `["bash"]`, `["bash"]`, FromProfile},
+		{"environment of all", "dev", "env_allow", `["CI"]`, `["CI"]`, FromProfile},
+		{"a root below", "strict", "allowed_write_roots", `["out/a"]`, `["out/a"]`, FromProfile},
+		{"roots below, beside and beyond", "strict", "allowed_write_roots", `["src","out/a","outer","dist"]`, `["out/a","dist"]`, FromBoth},
+		{"a root and one below it", "strict", "allowed_write_roots", `["out/a","out"]`, `["out/a","out"]`, FromProfile},
+		{"roots of all", "dev", "allowed_write_roots", `["src"]`, `["src"]`, FromProfile},
+		{"one mode", "strict", "execution_modes", `["plan-only"]`, `["plan-only"]`, FromProfile},
+		{"model modes of dev", "dev", "model_modes", `["replay","none"]`, `["replay","none"]`, FromProfile},
+		{"model modes of strict", "strict", "model_modes", `["none","replay"]`, `["none"]`, FromBase},
+		{"no adapter", "strict", "model_adapters", `[]`, `[]`, FromProfile},
+
+		{"no risk tag", "strict", "risk_tags", `[]`, `["destructive","irreversible","credential","payment","production"]`, FromBase},
+		{"another risk tag", "strict", "risk_tags", `["mine"]`, `["destructive","irreversible","credential","payment","production","mine"]`, FromBoth},
+		{"a risk tag upon none", "dev", "risk_tags", `["mine"]`, `["mine"]`, FromProfile},
+		{"no risk tag upon none", "dev", "risk_tags", `[]`, `[]`, FromProfile},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := resolve(t, `"extends":"`+test.extends+`","`+test.member+`":`+test.asked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := membersOf(t, profiles[test.extends])
+			b, err := json.Marshal(must(asJSON(got.Profile)).(map[string]any)[test.member])
+			if err != nil || string(b) != test.want {
+				t.Errorf("%s is %s, want %s (%v)", test.member, b, test.want, err)
+			}
+			for _, o := range got.Origins {
+				if o.Member == test.member && o.From != test.from || o.Member != test.member && (o.From != FromBase || o.Asked != nil) {
+					t.Errorf("origin %+v", o)
+				}
+			}
+			have := membersOf(t, got.Profile)
+			delete(want, test.member)
+			delete(have, test.member)
+			if !reflect.DeepEqual(have, want) {
+				t.Errorf("the other members are\n%v\nwant\n%v", have, want)
+			}
+		})
+	}
+}
+
+// TestNarrowSeverity: the stricter of the two counts, for each rule alone.
+func TestNarrowSeverity(t *testing.T) {
+	profiles := builtinProfiles(t)
+	for _, extends := range builtinNames() {
+		for _, asked := range []kernel.Severity{kernel.SeverityNote, kernel.SeverityClarify, kernel.SeverityDeny} {
+			for id, old := range profiles[extends].Severity {
+				got, err := resolve(t, fmt.Sprintf(`"extends":%q,"severity":{%q:%q}`, extends, id, asked))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := maps.Clone(profiles[extends].Severity)
+				from := FromBase
+				if asked.Stricter(old) {
+					want[id], from = asked, FromBoth
+				}
+				if !maps.Equal(got.Profile.Severity, want) || got.Origins[11].Member != "severity" || got.Origins[11].From != from {
+					t.Errorf("%s with %s %s gives %v from %s", extends, id, asked, got.Profile.Severity, got.Origins[11].From)
+				}
+			}
+		}
+	}
+	got, err := resolve(t, `"extends":"dev","severity":{"MINE":"note"}`)
+	if err != nil || got.Profile.Severity["MINE"] != kernel.SeverityNote || len(got.Profile.Severity) != len(profiles["dev"].Severity)+1 {
+		t.Errorf("severities are %v (error %v)", got.Profile.Severity, err)
+	}
+}
+
+// TestNarrowDeeperBase has a base whose roots lie below those of the profile.
+func TestNarrowDeeperBase(t *testing.T) {
+	set := schemas(t)
+	deep := builtinProfiles(t)["strict"]
+	deep.AllowedWriteRoots.Names = []string{"pkg/gen", "out/a", "out/b"}
+	tests := []struct{ asked, want, from string }{
+		{`["pkg"]`, `[pkg/gen]`, FromBoth},
+		{`["pkg","out"]`, `[pkg/gen out/a out/b]`, FromBase},
+		{`["out"]`, `[out/a out/b]`, FromBoth},
+		{`["out/a/x","out"]`, `[out/a/x out/a out/b]`, FromBoth},
+		{`["out/b","out/b/c"]`, `[out/b out/b/c]`, FromProfile},
+		{`["pk","out/ab"]`, "", ""},
+	}
+	for _, test := range tests {
+		src := `{"name":"mine","extends":"strict","allowed_write_roots":` + test.asked + `}`
+		got, err := ResolveProfile([]byte(src), builtinNames(), func(string) (kernel.Profile, error) { return deep, nil }, set)
+		if test.want == "" {
+			asError(t, err, KindProfile, `"strict" allows only pkg/gen, out/a, out/b`)
+			continue
+		}
+		if err != nil || fmt.Sprint(got.Profile.AllowedWriteRoots.Names) != test.want || got.Origins[5].From != test.from {
+			t.Errorf("%s gives %v from %s, error %v", test.asked, got.Profile.AllowedWriteRoots, got.Origins[5].From, err)
+		}
+		if wider := got.Profile.WiderThan(deep); len(wider) > 0 {
+			t.Errorf("%s is wider by %v", test.asked, wider)
+		}
+	}
+}
+
+func TestNarrowErrors(t *testing.T) {
+	more := strings.TrimPrefix(strings.TrimSuffix(least, "}"), `{"name":"mine",`)
+	tests := []struct{ name, members, want string }{
+		{"all commands", `"extends":"strict","allowed_commands":"*"`, `member "allowed_commands": "*" cannot stand beside "extends": "strict" allows only node, npm`},
+		{"all roots", `"extends":"default","allowed_write_roots":"*"`, `member "allowed_write_roots": "*" cannot stand beside "extends": "default" allows only out, dist, build, tmp`},
+		{"all of the environment", `"extends":"strict","env_allow":"*"`, `member "env_allow": "*" cannot stand beside "extends": "strict" allows nothing`},
+		{"all of all", `"extends":"dev","allowed_commands":"*"`, `"dev" allows everything; leave the member out to keep that`},
+		{"no command in common", `"extends":"strict","allowed_commands":["bash","npx"]`, `member "allowed_commands": nothing is left of it: "strict" allows only node, npm`},
+		{"no root in common", `"extends":"strict","allowed_write_roots":["outer","ou","src/out"]`, `member "allowed_write_roots": nothing is left of it: "strict" allows only out, dist, build`},
+		{"root in another case", `"extends":"strict","allowed_write_roots":["Out"]`, "nothing is left of it"},
+		{"no environment in common", `"extends":"default","env_allow":["CI"]`, `member "env_allow": nothing is left of it: "default" allows nothing`},
+		{"no adapter in common", `"extends":"dev","model_adapters":["search"]`, `member "model_adapters": nothing is left of it: "dev" allows nothing`},
+		{"no model mode in common", `"extends":"strict","model_modes":["record"]`, `member "model_modes": nothing is left of it: "strict" allows `},
+		{"the first of two", `"extends":"strict","env_allow":["CI"],"allowed_commands":["bash"]`, `member "allowed_commands"`},
+		{"extends nobody", `"extends":"loose"`, `"/extends"`},
+		{"extends itself", `"extends":"mine"`, `"/extends"`},
+		{"extends in another case", `"extends":"Strict"`, `"/extends"`},
+		{"extends nothing", `"extends":""`, `"/extends"`},
+		{"extends a list", `"extends":["strict"]`, `"/extends"`},
+		{"extends null", `"extends":null`, `"/extends"`},
+		{"no list", `"extends":"strict","allowed_commands":[]`, "/allowed_commands"},
+		{"a null list", `"extends":"strict","allowed_commands":null`, "/allowed_commands"},
+		{"a null number", `"extends":"strict","timeout_ms":null`, "/timeout_ms"},
+		{"above its bound", `"extends":"strict","timeout_ms":600001`, "/timeout_ms"},
+		{"root above", `"extends":"strict","allowed_write_roots":["out/.."]`, "/allowed_write_roots/0"},
+		{"root with a slash", `"extends":"strict","allowed_write_roots":["out/"]`, "/allowed_write_roots/0"},
+		{"root that is all", `"extends":"strict","allowed_write_roots":["."]`, "/allowed_write_roots/0"},
+		{"isolation", `"extends":"strict","isolation":"full"`, `member "isolation" is not supported by this version`},
+		{"isolation of a whole profile", more + `,"isolation":"confined"`, `member "isolation" is not supported by this version`},
+		{"nothing but a name", `"severity":{}`, `member "allow_network" is missing; give it, or add "extends" to take it from a built-in profile`},
+	}
+	for _, name := range Members()[:6] {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(least), &m); err != nil {
+			t.Fatal(err)
+		}
+		delete(m, "name")
+		delete(m, name)
+		tests = append(tests, struct{ name, members, want string }{
+			"without " + name, strings.Trim(string(must(json.Marshal(m))), "{}"), `member "` + name + `" is missing`,
+		})
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := resolve(t, test.members)
+			asError(t, err, KindProfile, test.want)
+			if !reflect.DeepEqual(got, Resolved{}) {
+				t.Errorf("a profile stands beside the error: %+v", got)
+			}
+		})
+	}
+}
+
+// TestReservedNames: a profile cannot pass for a built-in one, whatever it gives.
+func TestReservedNames(t *testing.T) {
+	set := schemas(t)
+	for _, name := range builtinNames() {
+		for _, src := range []string{
+			strings.Replace(least, `"mine"`, `"`+name+`"`, 1),
+			`{"name":"` + name + `","extends":"` + name + `"}`,
+			`{"name":"` + name + `"}`,
+		} {
+			_, err := ResolveProfile([]byte(src), builtinNames(), builtinProfile(set), set)
+			asError(t, err, KindProfile, `the name "`+name+`" is that of a built-in profile; give this one a name of its own`)
+		}
+	}
+	for _, name := range []string{"Strict", " strict", "stri\u0441t", ""} {
+		_, err := ResolveProfile([]byte(`{"name":"`+name+`","extends":"dev"}`), builtinNames(), builtinProfile(set), set)
+		asError(t, err, KindProfile, "/name")
+	}
+}
+
+// TestWholeProfile: a profile that extends no other is what it says, be it wider
+// than every built-in one.
+func TestWholeProfile(t *testing.T) {
+	got, err := resolve(t, strings.TrimPrefix(strings.TrimSuffix(least, "}"), `{"name":"mine",`)+`,"model_adapters":["search"],"severity":{"PLACEHOLDER":"note"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Extends != "" || !got.Profile.AllowedWriteRoots.All || len(got.Profile.WiderThan(builtinProfiles(t)["strict"])) == 0 {
+		t.Errorf("profile is %+v", got)
+	}
+	for i, o := range got.Origins {
+		from := FromProfile
+		if i > 5 && o.Member != "model_adapters" && o.Member != "severity" {
+			from = FromAbsent
+		}
+		if o.Member != Members()[i] || o.From != from || (o.Asked == nil) != (from == FromAbsent) {
+			t.Errorf("origin %d is %+v", i, o)
+		}
+	}
+}
+
+// TestWiderThan widens and narrows each member alone.
+func TestWiderThan(t *testing.T) {
+	type change struct {
+		member string
+		by     func(p *kernel.Profile)
+	}
+	names := func(l ...string) kernel.AllowList { return kernel.AllowList{Names: l} }
+	wider := []change{
+		{"allow_network", func(p *kernel.Profile) { p.AllowNetwork = true }},
+		{"timeout_ms", func(p *kernel.Profile) { p.TimeoutMS++ }},
+		{"max_output_files", func(p *kernel.Profile) { p.MaxOutputFiles++ }},
+		{"max_total_output_bytes", func(p *kernel.Profile) { p.MaxTotalOutputBytes++ }},
+		{"allowed_commands", func(p *kernel.Profile) { p.AllowedCommands = names("node", "npm", "bash") }},
+		{"allowed_commands", func(p *kernel.Profile) { p.AllowedCommands = kernel.AllowList{All: true} }},
+		{"allowed_commands", func(p *kernel.Profile) { p.AllowedCommands = names("Node") }},
+		{"allowed_write_roots", func(p *kernel.Profile) { p.AllowedWriteRoots = names("outer") }},
+		{"allowed_write_roots", func(p *kernel.Profile) { p.AllowedWriteRoots = names("ou") }},
+		{"allowed_write_roots", func(p *kernel.Profile) { p.AllowedWriteRoots = names("out/a", "a/out") }},
+		{"allowed_write_roots", func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true, Names: []string{"out"}} }},
+		{"env_allow", func(p *kernel.Profile) { p.EnvAllow = names("CI") }},
+		{"env_allow", func(p *kernel.Profile) { p.EnvAllow = kernel.AllowList{All: true} }},
+		{"execution_modes", func(p *kernel.Profile) { p.ExecutionModes = append(slices.Clone(p.ExecutionModes), "other") }},
+		{"model_modes", func(p *kernel.Profile) { p.ModelModes = []string{"replay"} }},
+		{"model_adapters", func(p *kernel.Profile) { p.ModelAdapters = []string{"search"} }},
+		{"risk_tags", func(p *kernel.Profile) { p.RiskTags = p.RiskTags[1:] }},
+		{"risk_tags", func(p *kernel.Profile) { p.RiskTags = nil }},
+		{"memory_mb", func(p *kernel.Profile) { p.MemoryMB++ }},
+		{"max_children", func(p *kernel.Profile) { p.MaxChildren++ }},
+		{"cpu_cores", func(p *kernel.Profile) { p.CPUCores++ }},
+	}
+	narrower := []change{
+		{"timeout_ms", func(p *kernel.Profile) { p.TimeoutMS-- }},
+		{"max_output_files", func(p *kernel.Profile) { p.MaxOutputFiles-- }},
+		{"max_total_output_bytes", func(p *kernel.Profile) { p.MaxTotalOutputBytes-- }},
+		{"allowed_commands", func(p *kernel.Profile) { p.AllowedCommands = names("node") }},
+		{"allowed_commands", func(p *kernel.Profile) { p.AllowedCommands = names() }},
+		{"allowed_write_roots", func(p *kernel.Profile) { p.AllowedWriteRoots = names("out/a", "dist", "build") }},
+		{"execution_modes", func(p *kernel.Profile) { p.ExecutionModes = []string{"plan-only"} }},
+		{"model_modes", func(p *kernel.Profile) { p.ModelModes = nil }},
+		{"risk_tags", func(p *kernel.Profile) { p.RiskTags = append(slices.Clone(p.RiskTags), "mine") }},
+		{"memory_mb", func(p *kernel.Profile) { p.MemoryMB-- }},
+		{"max_children", func(p *kernel.Profile) { p.MaxChildren-- }},
+	}
+	strict := builtinProfiles(t)["strict"]
+	for id := range strict.Severity {
+		wider = append(wider, change{"severity", func(p *kernel.Profile) {
+			p.Severity = maps.Clone(p.Severity)
+			p.Severity[id] = kernel.SeverityNote
+		}})
+	}
+	seen := map[string]bool{}
+	for i, c := range wider {
+		p := strict
+		c.by(&p)
+		seen[c.member] = true
+		if got := p.WiderThan(strict); !slices.Equal(got, []string{c.member}) {
+			t.Errorf("change %d of %s is wider by %v", i, c.member, got)
+		}
+	}
+	for i, c := range narrower {
+		p := strict
+		c.by(&p)
+		if got := p.WiderThan(strict); got != nil {
+			t.Errorf("narrower %s, %d, is wider by %v", c.member, i, got)
+		}
+		if got := strict.WiderThan(p); !slices.Equal(got, []string{c.member}) {
+			t.Errorf("without change %d of %s it is wider by %v", i, c.member, got)
+		}
+	}
+	for _, name := range Members() {
+		if !seen[name] {
+			t.Errorf("no change of %s", name)
+		}
+	}
+}
+
+// TestBuiltinProfilesAreOrdered: each is no wider than itself and the ones behind it,
+// and they weigh the same rules. WiderThan and narrow rely on the latter.
+func TestBuiltinProfilesAreOrdered(t *testing.T) {
+	profiles := builtinProfiles(t)
+	want := slices.Sorted(maps.Keys(profiles["strict"].Severity))
+	for i, name := range builtinNames() {
+		for _, other := range builtinNames()[i:] {
+			if wider := profiles[name].WiderThan(profiles[other]); wider != nil {
+				t.Errorf("%s is wider than %s by %v", name, other, wider)
+			}
+		}
+		for _, other := range builtinNames()[:i] {
+			if profiles[name].WiderThan(profiles[other]) == nil {
+				t.Errorf("%s is no wider than %s", name, other)
+			}
+		}
+		if got := slices.Sorted(maps.Keys(profiles[name].Severity)); !slices.Equal(got, want) {
+			t.Errorf("%s weighs %v, strict %v", name, got, want)
+		}
+		for id, s := range profiles[name].Severity {
+			if strict := profiles["strict"].Severity[id]; s.Stricter(strict) || len(id) < 2 {
+				t.Errorf("%s weighs %s as %s, strict as %s", name, id, s, strict)
+			}
+		}
+	}
+}
