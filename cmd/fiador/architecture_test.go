@@ -194,7 +194,7 @@ func impurity(n ast.Node, state map[string]bool) string {
 func TestImportsPointOneWay(t *testing.T) {
 	level := map[string]int{
 		"kernel/canon": 0, "kernel/contract": 1, "kernel": 2, "kernel/result": 3,
-		"specs": 4, "profiles": 4, "policy": 5, "harness": 6, "cmd/fiador": 7, "bench": 8,
+		"specs": 4, "profiles": 4, "policy": 5, "evidence/report": 5, "harness": 6, "cmd/fiador": 7, "bench": 8,
 	}
 	for pkg, list := range imports(t) {
 		from, known := level[pkg]

@@ -10,9 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
 )
 
 // demoIntent is one of the three stories that the demo tells.
@@ -73,7 +76,8 @@ func (a *app) demo(ctx context.Context) error {
 			Hint: "set TMPDIR to a folder that may be written", Cause: err,
 		}
 	}
-	gate, err := a.gate(ctx, "default")
+	builtin := harness.Sources{Builtin: profiles.FS(), Profile: "default"}
+	gate, err := harness.OpenGate(ctx, builtin, a.specs, policy.DefaultLimits())
 	if err != nil {
 		return err
 	}
@@ -95,7 +99,9 @@ func (a *app) demo(ctx context.Context) error {
 		}
 		t.line(d.story)
 		t.line(t.paint(dim, "$ fiador run "+d.file))
-		t.summary(d.file, rep.Decision)
+		if err := report.Human(&out, a.page.color, report.Item{Path: d.file, Decision: rep.Decision}); err != nil {
+			return err
+		}
 		digest, err := demoDigest(rep.Bytes)
 		if err != nil {
 			return err
@@ -108,6 +114,7 @@ func (a *app) demo(ctx context.Context) error {
 	for _, line := range []string{
 		"run " + filepath.Join(dir, "release-notes.json") + " --bundle " + filepath.Join(dir, "bundle.json"),
 		"run " + filepath.Join(dir, "install.json") + " --policy dev",
+		"explain --intent " + filepath.Join(dir, "install.json"),
 		"verify " + filepath.Join(dir, "deploy.result.json"),
 		"compare " + filepath.Join(dir, "deploy.result.json") + " " + filepath.Join(dir, "install.result.json"),
 		"help exit-codes",

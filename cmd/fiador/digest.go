@@ -43,7 +43,7 @@ func (a *app) subset(ctx context.Context, name string) (resultFile, error) {
 	if err != nil {
 		return resultFile{}, err
 	}
-	checks, err := a.checks(file)
+	checks, err := a.checks(file, nil)
 	if err != nil {
 		return resultFile{}, err
 	}

@@ -86,8 +86,8 @@ func TestStdoutThatCannotBeWritten(t *testing.T) {
 		},
 	}
 	for name, open := range stdouts {
-		for _, args := range [][]string{{"run", intent}, {"version"}, {"schema", "intent"}, {"demo"}, {"help"}, {"run", "--help"}, {"completion", "bash"}} {
-			t.Run(name+"/"+args[0], func(t *testing.T) {
+		for _, args := range [][]string{{"run", intent}, {"version"}, {"schema", "intent"}, {"demo"}, {"help"}, {"check", intent}, {"check", intent, "--format", "sarif"}, {"explain"}, {"policy", "show"}, {"run", "--help"}, {"completion", "bash"}} {
+			t.Run(name+"/"+strings.Join(args, " "), func(t *testing.T) {
 				f := open(t)
 				defer f.Close()
 				cmd := command(t, args...)

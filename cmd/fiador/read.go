@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"io/fs"
+	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,35 +32,91 @@ type source struct {
 // gives up after five seconds without a byte. The error is a RUN_E001.
 func (a *app) read(ctx context.Context, name string, most int) (source, error) {
 	src := source{path: displayPath(name)}
-	chunks := make(chan chunk, 1)
-	done := make(chan struct{})
-	defer close(done)
-	// Opening a pipe that nobody writes blocks like reading it does, so both
-	// happen here; the goroutine is left behind when the wait is over.
-	go a.pump(name, most, chunks, done)
-	timer := time.NewTimer(silence)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return src, unreadable(src.path, "interrupted", "")
-		case <-timer.C:
-			return src, unreadable(src.path, "no data for 5 seconds", "check that something writes to it")
-		case c := <-chunks:
-			src.bytes = append(src.bytes, c.bytes...)
-			if errors.Is(c.err, io.EOF) {
-				return src, nil
+	for b, err := range a.chunks(ctx, name, most+1) {
+		if err != nil {
+			return src, err
+		}
+		src.bytes = append(src.bytes, b...)
+	}
+	return src, nil
+}
+
+// chunks yields what a file holds as it comes, at most most bytes of it, and an
+// error last.
+func (a *app) chunks(ctx context.Context, name string, most int) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		path := displayPath(name)
+		chunks := make(chan chunk, 1)
+		done := make(chan struct{})
+		defer close(done)
+		// Opening a pipe that nobody writes blocks like reading it does, so both
+		// happen here; the goroutine is left behind when the wait is over.
+		go a.pump(name, most, chunks, done)
+		timer := time.NewTimer(silence)
+		defer timer.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				yield(nil, unreadable(path, "interrupted", ""))
+				return
+			case <-timer.C:
+				yield(nil, unreadable(path, "no data for 5 seconds", "check that something writes to it"))
+				return
+			case c := <-chunks:
+				if len(c.bytes) > 0 && !yield(c.bytes, nil) || errors.Is(c.err, io.EOF) {
+					return
+				}
+				if c.err != nil {
+					var re *result.RunError
+					if !errors.As(c.err, &re) {
+						re = unreadable(path, reason(c.err), "")
+					}
+					yield(nil, re)
+					return
+				}
+				timer.Reset(silence)
 			}
-			var re *result.RunError
-			if errors.As(c.err, &re) {
-				return src, re
-			}
-			if c.err != nil {
-				return src, unreadable(src.path, reason(c.err), "")
-			}
-			timer.Reset(silence)
 		}
 	}
+}
+
+// lines yields the lines of a file that are not blank, with their numbers from 1
+// on. A line longer than most bytes is cut to one byte more than that, and is never
+// blank: what was cut off is not known.
+func (a *app) lines(ctx context.Context, name string, most int) iter.Seq2[line, error] {
+	return func(yield func(line, error) bool) {
+		var l line
+		end := func() bool {
+			l.number++
+			text := l.bytes
+			l.bytes = nil
+			blank := len(text) <= most && len(bytes.TrimSpace(text)) == 0
+			return blank || yield(line{text, l.number}, nil)
+		}
+		for b, err := range a.chunks(ctx, name, math.MaxInt) {
+			if err != nil {
+				yield(line{number: l.number + 1}, err)
+				return
+			}
+			for {
+				text, rest, ended := bytes.Cut(b, []byte{'\n'})
+				l.bytes = append(l.bytes, text[:min(len(text), most+1-len(l.bytes))]...)
+				if !ended {
+					break
+				}
+				if b = rest; !end() {
+					return
+				}
+			}
+		}
+		end()
+	}
+}
+
+// line is one line of a file without its LF.
+type line struct {
+	bytes  []byte
+	number int
 }
 
 type chunk struct {
@@ -87,11 +146,18 @@ func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struc
 	if f != a.stdin {
 		defer f.Close()
 	}
-	left := most + 1
+	left := most
+	length := 32 << 10
+	if size > 0 {
+		length = size + 1 // all of a regular file, and then little to see its end
+	}
 	for left > 0 {
-		buf := make([]byte, min(left, max(size+1, 32<<10)))
+		buf := make([]byte, min(left, length))
 		n, err := f.Read(buf)
 		left -= n
+		if size > 0 {
+			length = 4 << 10
+		}
 		if n > 0 && !send(chunk{bytes: buf[:n]}) {
 			return
 		}

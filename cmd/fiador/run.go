@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -8,16 +9,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/specs"
 )
 
 type runFlags struct {
-	policy    string
+	gateFlags
+	reportFlags
 	mode      string
 	modelMode string
-	tree      string
 	runID     string
 	bundle    string
 }
@@ -28,8 +30,13 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run INTENT",
 		Short: "decide one intent and print its RunResult",
 		Long: `Run reads an intent, decides it under a policy profile, and prints the RunResult
-as one line of canonical JSON (RFC 8785). INTENT is a file, or - for standard
-input. On a terminal, a short summary stands on standard error.
+as one line of canonical JSON (RFC 8785), or as another --format. INTENT is a
+file, or - for standard input. On a terminal, a short summary stands on standard
+error. The exit code never depends on the format.
+
+The profile is a built-in one or a folder (profile.json, *.rego). Layers of the
+organisation (--org-policy) and of the gated tree (.fiador/policy beneath --tree)
+can only tighten.
 
 Exit codes:
   0  accepted: the intent is allowed
@@ -37,40 +44,38 @@ Exit codes:
   2  no decision was made; a RunError line on standard error says why`,
 		Example: `  fiador run intent.json
   fiador run intent.json --policy strict --bundle bundle.json
+  fiador run intent.json --policy ./profile --format sarif >intent.sarif
   fiador run - <intent.json | jq -r .kernel_result_kind`,
 		Args: exactArgs("INTENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.runIntent(cmd, args[0], f)
 		},
 	}
+	f.gateFlags.register(cmd)
+	f.reportFlags.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.policy, "policy", "default", "policy profile: strict, default or dev")
 	flags.StringVar(&f.mode, "mode", harness.ModePlanOnly, "plan-only, or execute-sandbox to run the plan as well")
 	flags.StringVar(&f.modelMode, "model-mode", harness.ModelNone, "model calls: none, record or replay")
-	flags.StringVar(&f.tree, "tree", ".", "folder that the intent's inputs are taken from")
 	flags.StringVar(&f.runID, "run-id", "", "id of this run (default: made from the time and random digits)")
 	flags.StringVar(&f.bundle, "bundle", "", "file to write the bundle to, in the bytes that its hash covers")
-	complete(cmd, "policy", harness.Profiles()...)
 	complete(cmd, "mode", harness.ModePlanOnly, harness.ModeExecuteSandbox)
 	complete(cmd, "model-mode", harness.ModelNone, harness.ModelRecord, harness.ModelReplay)
 	return cmd
 }
 
-// check refuses what cannot be meant before anything is read.
-func (a *app) check(intent string, f runFlags) error {
+// checkRun refuses what cannot be meant before anything is read.
+func (a *app) checkRun(intent string, f runFlags) error {
 	if err := choice("mode", f.mode, []string{harness.ModePlanOnly, harness.ModeExecuteSandbox}); err != nil {
 		return err
 	}
 	if err := choice("model mode", f.modelMode, []string{harness.ModelNone, harness.ModelRecord, harness.ModelReplay}); err != nil {
 		return err
 	}
+	if err := f.reportFlags.check(); err != nil {
+		return err
+	}
 	if f.runID != "" && !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(f.runID) {
 		return usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
-	}
-	if info, err := os.Stat(f.tree); err != nil {
-		return usage("--tree names the folder that inputs are taken from", "tree %q: %s", f.tree, reason(err))
-	} else if !info.IsDir() {
-		return usage("--tree names the folder that inputs are taken from", "tree %q is not a folder", f.tree)
 	}
 	if f.bundle == "" {
 		return nil
@@ -108,15 +113,20 @@ func (a *app) checkBundle(intent, bundle string) error {
 }
 
 func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
-	if err := a.check(name, f); err != nil {
+	if err := a.checkRun(name, f); err != nil {
 		return err
 	}
+	a.github = f.format == "github"
 	ctx := cmd.Context()
-	opened := a.gateAhead(ctx, f.policy)
-	src, err := a.read(ctx, name, canon.MaxIntentBytes)
+	sources, err := a.gating(f.gateFlags)
 	if err != nil {
 		return err
 	}
+	if err := f.apart(append(policyFiles(f.policy), name, f.bundle)...); err != nil {
+		return err
+	}
+	opened := a.gateAhead(ctx, sources)
+	src, readErr := a.read(ctx, name, canon.MaxIntentBytes)
 	if len(src.bytes) > largeIntent {
 		debug.SetGCPercent(usualGC)
 	}
@@ -127,27 +137,50 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
-	rep, err := harness.Run(ctx, deps, gate, harness.Request{
-		Source: src.bytes, Path: src.path, Mode: f.mode, ModelMode: f.modelMode, RunID: f.runID,
-	})
+	reports, err := a.openReports(f.reportFlags, gate.Profile.Name)
 	if err != nil {
 		return err
 	}
-	if f.bundle != "" && rep.Decision.Bundle != nil {
-		if err := writeFile(f.bundle, rep.Decision.BundleBytes); err != nil {
+	defer reports.abort()
+	end := harness.End{Err: readErr, Request: harness.Request{
+		Source: src.bytes, Path: src.path, Mode: f.mode, ModelMode: f.modelMode, RunID: f.runID,
+	}}
+	if readErr == nil {
+		deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
+		end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
+	}
+	if f.bundle != "" && end.Decision.Bundle != nil {
+		if err := writeFile(f.bundle, end.Decision.BundleBytes); err != nil {
 			return err
 		}
 	}
-	if err := a.print(rep.Bytes); err != nil {
+	item := itemOf(end)
+	if err := errors.Join(reports.item(item), reports.close()); err != nil {
 		return err
 	}
-	if a.tty {
-		a.term.summary(src.path, rep.Decision)
-		if f.bundle != "" && rep.Decision.Bundle == nil {
-			a.term.hint(fmt.Sprintf("a REFUSE has no bundle: %q was not written", f.bundle))
+	if end.Err != nil {
+		return end.Err
+	}
+	if a.tty && f.format == "json" {
+		if err := report.Human(a.stderr, a.term.color, item); err != nil {
+			return err
 		}
 	}
-	a.status = rep.Result.ExitCode()
+	if a.tty && f.bundle != "" && end.Decision.Bundle == nil {
+		a.term.hint(fmt.Sprintf("a REFUSE has no bundle: %q was not written", f.bundle))
+	}
+	a.status = end.Result.ExitCode()
 	return nil
+}
+
+// itemOf is the end of a run as reports take it.
+func itemOf(end harness.End) report.Item {
+	i := report.Item{Path: end.Path, Source: end.Source, Result: end.Bytes, Decision: end.Decision}
+	if end.Source != nil {
+		i.SHA256 = canon.Sum(end.Source)
+	}
+	if end.Err != nil {
+		i.Err = runError(end.Err)
+	}
+	return i
 }

@@ -18,19 +18,21 @@ import (
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	return &cobra.Command{
+	profile := ""
+	cmd := &cobra.Command{
 		Use:   "verify RESULT...",
 		Short: "check RunResult files against RS1..RS8",
 		Long: `Verify holds every invariant against each RunResult file and lists all of them by
-name, the ones that fail first. RS5 needs the profile that the result names: it
-is checked for the built-in profiles.
+name, the ones that fail first. RS5 needs the profile that the result names: for
+one that is not built in, name it with --policy; without it RS5 is not checked,
+and the exit code is 2.
 
 Exit codes:
   0  every check of every file holds
   1  at least one check fails
   2  a file could not be read, or a check could not be made`,
 		Example: `  fiador run intent.json >result.json; fiador verify result.json
-  fiador verify results/*.json
+  fiador verify results/*.json --policy ./acme
   fiador run intent.json | fiador verify -`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -39,9 +41,13 @@ Exit codes:
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			given, err := a.givenProfile(profile)
+			if err != nil {
+				return err
+			}
 			var out bytes.Buffer
 			for _, name := range args {
-				status, err := a.verify(cmd.Context(), &out, name)
+				status, err := a.verify(cmd.Context(), &out, name, given)
 				if err != nil {
 					status = a.report(err)
 				}
@@ -50,6 +56,27 @@ Exit codes:
 			return a.print(out.Bytes())
 		},
 	}
+	cmd.Flags().StringVar(&profile, "policy", "", "profile that the results were made under (default: the built-in one that each names)")
+	complete(cmd, "policy", harness.Profiles()...)
+	return cmd
+}
+
+// givenProfile is the profile that a flag names, or nil.
+func (a *app) givenProfile(name string) (*kernel.Profile, error) {
+	if name == "" {
+		return nil, nil
+	}
+	s := harness.Sources{Builtin: profiles.FS(), Profile: name}
+	if !slices.Contains(harness.Profiles(), name) {
+		if err := userProfile(&s, name); err != nil {
+			return nil, err
+		}
+	}
+	r, err := s.Resolve(a.specs)
+	if err != nil {
+		return nil, err
+	}
+	return &r.Profile, nil
 }
 
 // resultFile is a RunResult file that could be read.
@@ -78,12 +105,12 @@ func (a *app) readResult(ctx context.Context, name string) (resultFile, error) {
 	return resultFile{src, doc, obj}, nil
 }
 
-func (a *app) verify(ctx context.Context, out *bytes.Buffer, name string) (int, error) {
+func (a *app) verify(ctx context.Context, out *bytes.Buffer, name string, given *kernel.Profile) (int, error) {
 	file, err := a.readResult(ctx, name)
 	if err != nil {
 		return 0, err
 	}
-	checks, err := a.checks(file)
+	checks, err := a.checks(file, given)
 	if err != nil {
 		return 0, err
 	}
@@ -114,22 +141,49 @@ func (a *app) verify(ctx context.Context, out *bytes.Buffer, name string) (int, 
 	return exitAccepted, nil
 }
 
-// checks are the schema and the invariants, held against one file.
-func (a *app) checks(file resultFile) ([]result.Check, error) {
-	want, err := a.namedProfile(file.obj)
-	if err != nil {
-		return nil, err
+// checks are the schema and the invariants, held against one file. With a given
+// profile RS5 asks for all of it: its hash stands in policy_provenance.
+func (a *app) checks(file resultFile, given *kernel.Profile) ([]result.Check, error) {
+	var want *kernel.PolicyProfile
+	if given != nil {
+		contract := given.Contract()
+		want = &contract
+	} else {
+		var err error
+		if want, err = a.namedProfile(file.obj); err != nil {
+			return nil, err
+		}
 	}
 	violations, err := a.specs.Validate(specs.KindRunResult, file.doc.Value())
 	if err != nil {
 		return nil, err
 	}
-	schema := result.Check{ID: "SCHEMA", Title: "document fits its schema", Status: result.Pass}
+	schema := result.Check{ID: "SCHEMA", Status: result.Pass}
+	for _, r := range result.Records() {
+		if r.ID == schema.ID {
+			schema.Title = r.Title
+		}
+	}
 	if len(violations) > 0 {
 		schema.Status = result.Fail
 		schema.Fault = strings.TrimSpace(violations[0].Pointer + " " + violations[0].Msg)
 	}
-	return append(result.Checks(file.bytes, file.doc, want), schema), nil
+	checks := append(result.Checks(file.bytes, file.doc, want), schema)
+	if given == nil {
+		return checks, nil
+	}
+	_, hash, err := canon.Artifact(*given)
+	if err != nil {
+		return nil, err
+	}
+	provenance, _ := file.obj["policy_provenance"].(map[string]any)
+	for i, c := range checks {
+		if c.ID == "RS5" && c.Status == result.Pass && provenance["profile_sha256"] != string(hash) {
+			checks[i].Status = result.Fail
+			checks[i].Fault = "policy_provenance.profile_sha256 is not that of the given profile, " + string(hash)
+		}
+	}
+	return checks, nil
 }
 
 // namedProfile is the built-in profile that a result names, or nil.

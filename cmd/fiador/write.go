@@ -14,49 +14,82 @@ import (
 // writeFile puts b into the file as a whole: whoever looks sees the old bytes
 // or the new ones. A device or a pipe is written to as it is.
 func writeFile(name string, b []byte) error {
-	err := replaceFile(name, b)
-	if err == nil {
-		return nil
+	f, err := createFile(name)
+	if err != nil {
+		return notWritten(name, err)
+	}
+	if _, err := f.Write(b); err != nil {
+		return notWritten(name, errors.Join(err, f.abort()))
+	}
+	if err := f.commit(); err != nil {
+		return notWritten(name, err)
+	}
+	return nil
+}
+
+func notWritten(name string, err error) error {
+	why := reason(err)
+	if errors.Is(err, fs.ErrNotExist) {
+		why = "there is no folder " + strconv.Quote(displayFolder(filepath.Dir(name)))
 	}
 	return &result.RunError{
 		Code:    result.CodeInternal,
-		Message: "file " + strconv.Quote(clean(filepath.Base(name))) + " could not be written: " + reason(err),
+		Message: "file " + strconv.Quote(clean(filepath.Base(name))) + " could not be written: " + why,
 		Hint:    "name a file in a folder that exists, may be written and has room",
 		Cause:   err,
 	}
 }
 
-func replaceFile(name string, b []byte) (err error) {
+// newFile is a file that takes its place when it is complete.
+type newFile struct {
+	*os.File
+	name   string // where it belongs
+	inTurn bool   // written beside that place; a device or a pipe is not
+}
+
+// createFile begins a file that is to stand at name, or replace what stands there.
+func createFile(name string) (*newFile, error) {
 	mode := fs.FileMode(0o666)
 	if _, err := os.Lstat(name); err == nil {
 		if name, err = filepath.EvalSymlinks(name); err != nil {
-			return err
+			return nil, err
 		}
 		info, err := os.Stat(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !info.Mode().IsRegular() {
-			return writeThrough(name, b)
+			// A pipe that nobody reads is an error here, and not a wait without end.
+			f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+			return &newFile{File: f, name: name}, err
 		}
 		mode = info.Mode().Perm()
 	}
-	tmp, err := createBeside(name, mode)
-	if err != nil {
-		return err
+	f, err := createBeside(name, mode)
+	return &newFile{f, name, true}, err
+}
+
+// commit puts the file into its place.
+func (f *newFile) commit() error {
+	if !f.inTurn {
+		return f.Close()
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(tmp.Name()))
-		}
-	}()
-	if _, err := tmp.Write(b); err != nil {
-		return errors.Join(err, tmp.Close())
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
 	}
-	if err := errors.Join(tmp.Sync(), tmp.Close()); err != nil {
-		return err
+	if err := os.Rename(f.Name(), f.name); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return os.Rename(tmp.Name(), name)
+	return nil
+}
+
+// abort leaves what stands at the file's place as it was.
+func (f *newFile) abort() error {
+	err := f.Close()
+	if f.inTurn {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
 }
 
 // createBeside creates a new file in the folder of name, with the permissions
@@ -70,14 +103,4 @@ func createBeside(name string, mode fs.FileMode) (*os.File, error) {
 		}
 	}
 	return nil, fs.ErrExist
-}
-
-func writeThrough(name string, b []byte) error {
-	// A pipe that nobody reads is an error here, and not a wait without end.
-	f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	return errors.Join(err, f.Close())
 }

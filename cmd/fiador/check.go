@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/policy"
+)
+
+type checkFlags struct {
+	gateFlags
+	reportFlags
+	reportOnly bool
+}
+
+func (a *app) checkCommand() *cobra.Command {
+	var f checkFlags
+	cmd := &cobra.Command{
+		Use:   "check INTENT...",
+		Short: "decide many intents, without any effect",
+		Long: `Check decides every intent under one policy profile and prints one RunResult a
+line, in the order of the intents. INTENT is a file, a folder (every .json and
+.jsonl file below it), a pattern such as 'intents/**/*.json', or - for JSON Lines
+on standard input. Nothing is executed. The counts stand on standard error.
+
+An argument that means no intent is an error, and so is a link below a folder:
+nothing passes because nothing was checked. An intent that could not be decided
+has a RunError line on standard error; the others are decided all the same.
+
+With --report-only a rejected intent does not fail the run: the verdicts are the
+true ones, and exit code 1 becomes 0. Exit code 2 stays what it is.
+
+The worst intent decides the exit code; --format and --report never do.
+
+Exit codes:
+  0  every intent is allowed
+  1  at least one was rejected: CLARIFY or REFUSE
+  2  at least one was not decided, or there was no intent`,
+		Example: `  fiador check intents/
+  fiador check intents/*.json --policy strict --format human
+  fiador check intents/ --format github --report sarif=fiador.sarif --report markdown=summary.md
+  agent | fiador check - --policy ./profile`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(helpHint(cmd), "INTENT is missing")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.checkIntents(cmd.Context(), args, f)
+		},
+	}
+	f.gateFlags.register(cmd)
+	f.reportFlags.register(cmd)
+	cmd.Flags().BoolVar(&f.reportOnly, "report-only", false, "let rejected intents pass: exit code 1 becomes 0")
+	return cmd
+}
+
+func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) error {
+	if err := f.reportFlags.check(); err != nil {
+		return err
+	}
+	a.github = f.format == "github"
+	files, err := targets(args)
+	if err != nil {
+		return err
+	}
+	sources, err := a.gating(f.gateFlags)
+	if err != nil {
+		return err
+	}
+	inputs := policyFiles(f.policy)
+	for _, t := range files {
+		inputs = append(inputs, t.name)
+	}
+	if err := f.apart(inputs...); err != nil {
+		return err
+	}
+	gate, err := harness.OpenGate(ctx, sources, a.specs, policy.DefaultLimits())
+	if err != nil {
+		return err
+	}
+	debug.SetGCPercent(manyGC)
+	reports, err := a.openReports(f.reportFlags, gate.Profile.Name)
+	if err != nil {
+		return err
+	}
+	defer reports.abort()
+	reports.summary.ReportOnly = f.reportOnly
+	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
+	seen := &seen{app: a, reports: reports, words: a.tty && f.format == "json", began: a.now()}
+	if !slices.ContainsFunc(files, target.lines) {
+		seen.total = fmt.Sprintf(" of %d", len(files))
+	}
+	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), a.jobs(ctx, files), seen.end)
+	seen.clear()
+	if err != nil {
+		return err
+	}
+	return a.conclude(reports, f)
+}
+
+// conclude ends the reports and says on stderr what came of it.
+func (a *app) conclude(r *reports, f checkFlags) error {
+	if err := r.close(); err != nil {
+		return err
+	}
+	if f.format != "human" || !a.outTTY {
+		a.term.message(countLine(r.summary.Counts) + fmt.Sprintf("; profile %q", r.summary.Profile))
+	}
+	if rejected := r.summary.Counts.Clarify + r.summary.Counts.Refuse; f.reportOnly {
+		a.term.warning(fmt.Sprintf("REPORT ONLY: %s rejected, and no rejection fails this run", count(rejected, "intent")))
+	}
+	a.status = r.status()
+	return nil
+}
+
+// jobs are the intents of all files.
+func (a *app) jobs(ctx context.Context, files []target) iter.Seq[harness.Job] {
+	return func(yield func(harness.Job) bool) {
+		for _, t := range files {
+			request := harness.Request{Path: displayPath(t.name), Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}
+			switch {
+			case t.err != nil:
+				if !yield(harness.Job{Request: request, Read: failing(t.err)}) {
+					return
+				}
+			case t.lines():
+				none := true
+				for l, err := range a.lines(ctx, t.name, canon.MaxIntentBytes) {
+					job := harness.Job{Request: request}
+					job.Line, job.Source = l.number, l.bytes
+					if err != nil {
+						job.Read = failing(err)
+					}
+					if none = false; !yield(job) {
+						return
+					}
+				}
+				// Nothing passes because nothing was checked.
+				empty := unreadable(request.Path, "no intent found: every line is blank", "")
+				if none && !yield(harness.Job{Request: request, Read: failing(empty)}) {
+					return
+				}
+			default:
+				read := func(ctx context.Context) ([]byte, error) {
+					src, err := a.read(ctx, t.name, canon.MaxIntentBytes)
+					return src.bytes, err
+				}
+				if !yield(harness.Job{Request: request, Read: read}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func failing(err error) func(context.Context) ([]byte, error) {
+	return func(context.Context) ([]byte, error) { return nil, err }
+}
+
+// seen passes ends on to the reports, and shows on a terminal how far it is.
+type seen struct {
+	*app
+	reports *reports
+	words   bool // rejected intents are told in words on stderr
+	told    int
+	total   string // " of 12", where it is known
+	began   time.Time
+	shown   time.Time // when the progress line was last written
+}
+
+// mostTold is how many rejected intents are told in words.
+const mostTold = 20
+
+func (s *seen) end(e harness.End) error {
+	item := itemOf(e)
+	item.Line = e.Line
+	s.clear()
+	if err := s.reports.item(item); err != nil {
+		return err
+	}
+	if e.Err != nil {
+		s.status = s.report(e.Err)
+	} else if s.words && item.Outcome() != "BUNDLE" {
+		if s.told++; s.told <= mostTold {
+			if err := report.Human(s.stderr, s.term.color, item); err != nil {
+				return err
+			}
+		}
+		if s.told == mostTold+1 {
+			s.term.hint("more are rejected; --format human lists them all")
+		}
+	}
+	s.progress()
+	return nil
+}
+
+// progress writes one line that overwrites itself, for runs that take longer than
+// a moment.
+func (s *seen) progress() {
+	now := s.now()
+	if !s.tty || now.Sub(s.began) < 500*time.Millisecond || now.Sub(s.shown) < 100*time.Millisecond {
+		return
+	}
+	s.shown = now
+	fmt.Fprintf(s.stderr, "\r\x1b[K%s", s.term.paint(dim, fmt.Sprintf("checked %d%s", s.reports.summary.Counts.Total(), s.total)))
+}
+
+func (s *seen) clear() {
+	if !s.shown.IsZero() {
+		fmt.Fprint(s.stderr, "\r\x1b[K")
+	}
+}

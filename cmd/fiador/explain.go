@@ -1,0 +1,374 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/specs"
+)
+
+type explainFlags struct {
+	gateFlags
+	intent string
+	format string
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	var f explainFlags
+	cmd := &cobra.Command{
+		Use:   "explain [CODE]",
+		Short: "say what a code means, or why an intent was decided as it was",
+		Long: `Explain prints the record of CODE: an error code (RUN_E003), an invariant (RS5) or
+the id of a rule (CMD_NOT_ALLOWED), those of --policy and --org-policy included.
+Without CODE it lists them all.
+
+With --intent it decides that intent and says for every answer of the policy which
+rule gave it, where the rule stands, which value it fired on and what would be
+accepted instead, and for every permitted effect which rule permits it.
+
+Exit codes:
+  0  explained, whatever the decision is
+  2  there is no such code, or no decision was made`,
+		Example: `  fiador explain CMD_NOT_ALLOWED
+  fiador explain --intent intent.json --policy strict
+  fiador explain --intent intent.json --format json | jq -r .findings[].id`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage(helpHint(cmd), "unexpected argument %q", args[1])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := choice("format", f.format, []string{"text", "json"}); err != nil {
+				return err
+			}
+			switch {
+			case f.intent != "" && len(args) > 0:
+				return usage(helpHint(cmd), "CODE and --intent do not go together")
+			case f.intent != "":
+				return a.explainIntent(cmd.Context(), f)
+			case len(args) == 0:
+				return a.listCodes(cmd.Context(), f)
+			}
+			return a.explainCode(cmd.Context(), args[0], f)
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVar(&f.intent, "intent", "", "intent to explain the decision of; - is standard input")
+	cmd.Flags().StringVar(&f.format, "format", "text", "text or json")
+	complete(cmd, "format", "text", "json")
+	return cmd
+}
+
+// codeRecord is a record of the program or of a rule, as explain prints it.
+type codeRecord struct {
+	result.Record
+	Rule     *policy.Rule
+	Severity map[string]string // by profile, for a rule whose weight is a choice
+}
+
+// codes are the records of the program, and of the rules of a policy.
+func (a *app) codes(ctx context.Context, f gateFlags) ([]codeRecord, error) {
+	var list []codeRecord
+	for _, r := range harness.Records() {
+		list = append(list, codeRecord{Record: r})
+	}
+	s, err := a.sources(f)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := harness.Rules(ctx, s, a.specs, policy.DefaultLimits())
+	if err != nil {
+		return nil, err
+	}
+	weights, err := harness.Weights(s, a.specs)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rules {
+		list = append(list, codeRecord{
+			Record: result.Record{ID: r.ID, Kind: result.RecordRule, Title: r.Title, Why: r.Description, Fix: r.Fix, Since: r.Since},
+			Rule:   &r, Severity: weights[r.ID],
+		})
+	}
+	return list, nil
+}
+
+func (a *app) explainCode(ctx context.Context, code string, f explainFlags) error {
+	list, err := a.codes(ctx, f.gateFlags)
+	if err != nil {
+		return err
+	}
+	// A reason of a result is an id and a pointer.
+	id, _, _ := strings.Cut(code, " ")
+	var found []codeRecord
+	var ids []string
+	for _, r := range list {
+		if strings.EqualFold(r.ID, id) {
+			found = append(found, r)
+		}
+		ids = append(ids, r.ID)
+	}
+	if len(found) == 0 {
+		hint := "fiador explain lists every code; --policy adds those of a profile"
+		if near := specs.Nearest(strings.ToUpper(id), ids); near != "" {
+			hint = fmt.Sprintf("did you mean %q? ", near) + hint
+		}
+		return usage(hint, "no record of %q", code)
+	}
+	if f.format == "json" {
+		return a.printJSON(records(found))
+	}
+	var out bytes.Buffer
+	t := terminal{w: &out, color: a.page.color}
+	for i, r := range found {
+		if i > 0 {
+			t.line()
+		}
+		r.text(t)
+	}
+	return a.print(out.Bytes())
+}
+
+func (r codeRecord) text(t terminal) {
+	t.line(t.paint(bold, r.ID), plain(r.Title))
+	field := func(name, text string) {
+		if text != "" {
+			t.line("  "+t.paint(dim, fmt.Sprintf("%-6s", name)), plain(text))
+		}
+	}
+	field("kind", string(r.Kind))
+	field("why", r.Why)
+	field("fix", r.Fix)
+	field("since", r.Since)
+	if r.Rule == nil {
+		return
+	}
+	field("rule", fmt.Sprintf("%s of %s, %s:%d", strings.Join(r.Rule.Kinds, ", "), r.Rule.Layer, cmp.Or(r.Rule.File, r.Rule.Module), r.Rule.Line))
+	var weights []string
+	for _, name := range harness.Profiles() {
+		if w, ok := r.Severity[name]; ok {
+			weights = append(weights, name+" "+w)
+		}
+	}
+	field("weight", strings.Join(weights, ", "))
+}
+
+// records are records as JSON.
+func records(list []codeRecord) []any {
+	out := make([]any, len(list))
+	for i, r := range list {
+		m := map[string]any{
+			"id": r.ID, "kind": string(r.Kind), "title": r.Title, "why": r.Why, "fix": r.Fix, "since": r.Since,
+		}
+		if r.Rule != nil {
+			m["rule"] = map[string]any{
+				"kinds": r.Rule.Kinds, "layer": r.Rule.Layer, "module": r.Rule.Module,
+				"file": cmp.Or(r.Rule.File, r.Rule.Module), "line": r.Rule.Line, "priority": r.Rule.Priority,
+			}
+			if len(r.Severity) > 0 {
+				m["severity"] = r.Severity
+			}
+		}
+		out[i] = m
+	}
+	return out
+}
+
+func (a *app) listCodes(ctx context.Context, f explainFlags) error {
+	list, err := a.codes(ctx, f.gateFlags)
+	if err != nil {
+		return err
+	}
+	if f.format == "json" {
+		return a.printJSON(records(list))
+	}
+	var out bytes.Buffer
+	t := terminal{w: &out, color: a.page.color}
+	width := 0
+	for _, r := range list {
+		width = max(width, len(r.ID))
+	}
+	for _, r := range list {
+		t.line(t.paint(bold, fmt.Sprintf("%-*s", width, r.ID)), plain(r.Title))
+	}
+	return a.print(out.Bytes())
+}
+
+// printJSON prints one canonical document.
+func (a *app) printJSON(v any) error {
+	b, _, err := canon.Artifact(v)
+	if err != nil {
+		return err
+	}
+	return a.print(b)
+}
+
+func (a *app) explainIntent(ctx context.Context, f explainFlags) error {
+	gate, err := a.gate(ctx, f.gateFlags)
+	if err != nil {
+		return err
+	}
+	src, err := a.read(ctx, f.intent, canon.MaxIntentBytes)
+	if err != nil {
+		return err
+	}
+	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
+	x, err := harness.Explain(ctx, deps, gate, harness.Request{
+		Source: src.bytes, Path: src.path, Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone,
+	})
+	if err != nil {
+		return err
+	}
+	e := explained{Explanation: x, src: src}
+	pointers := make([]string, len(x.Reasons))
+	for i, r := range x.Reasons {
+		pointers[i] = r.Path
+	}
+	e.places = report.Positions(src.bytes, pointers)
+	if f.format == "json" {
+		return a.printJSON(e.document())
+	}
+	var out bytes.Buffer
+	e.text(terminal{w: &out, color: a.page.color})
+	return a.print(out.Bytes())
+}
+
+// explained is an explanation and where in the intent its answers stand.
+type explained struct {
+	harness.Explanation
+	src    source
+	places []report.Position
+}
+
+func (e explained) text(t terminal) {
+	style := map[kernel.Outcome]string{kernel.OutcomeBundle: green, kernel.OutcomeClarify: yellow, kernel.OutcomeRefuse: red}[e.Decision.Outcome]
+	t.line(t.paint(style, string(e.Decision.Outcome)), plain(e.src.path), fmt.Sprintf("profile %q", e.Profile.Name))
+	for i, r := range e.Reasons {
+		t.line()
+		e.reason(t, r, e.places[i])
+	}
+	if len(e.Effects) == 0 {
+		return
+	}
+	t.line()
+	t.line("effects:")
+	for _, effect := range e.Effects {
+		name := t.paint(bold, plain(effect.ID))
+		if len(effect.Permits) == 0 {
+			t.line("  "+name, plain(effectValue(effect.Effect)), t.paint(red, "not permitted"))
+		}
+		for _, p := range effect.Permits {
+			word := "permitted: "
+			if e.denied(effect.Effect) {
+				word = "permitted by the built-in policy, and denied above: "
+			}
+			t.line("  "+name, plain(effectValue(effect.Effect)), word+plain(p.Title), t.paint(dim, where(p.Place)))
+		}
+	}
+}
+
+// denied says whether a denial points to an effect, or into it.
+func (e explained) denied(effect kernel.Effect) bool {
+	return slices.ContainsFunc(e.Reasons, func(r harness.Reason) bool {
+		return r.Rule == "deny" && (r.Path == effect.Pointer || strings.HasPrefix(r.Path, effect.Pointer+"/"))
+	})
+}
+
+func (e explained) reason(t terminal, r harness.Reason, at report.Position) {
+	head := []string{t.paint(bold, r.Rule+" "+r.ID), plain(r.Title)}
+	if !r.Decides {
+		head = append(head, t.paint(dim, "(did not decide)"))
+	}
+	t.line(head...)
+	field := func(name, text string) {
+		if text != "" {
+			t.line("  "+t.paint(dim, fmt.Sprintf("%-7s", name)), plain(text))
+		}
+	}
+	field("says", r.Text)
+	field("at", fmt.Sprintf("%s:%d:%d  %s", e.src.path, at.Line, at.Column, cmp.Or(r.Path, "(the intent)")))
+	field("value", valueText(r.Value))
+	field("why", r.Why)
+	field("fix", r.Fix)
+	field("answers", strings.Join(r.Options, ", "))
+	if r.Module == kernel.ModuleKernel {
+		field("rule", "none: the kernel refuses what no rule permits")
+		return
+	}
+	field("rule", where(r.Place)+" of "+r.Module)
+}
+
+// where is the place of a rule as its author finds it.
+func where(p policy.Place) string {
+	return fmt.Sprintf("%s:%d", cmp.Or(p.File, p.Module), p.Line)
+}
+
+// valueText is a value in one line that is not too long.
+func valueText(v any) string {
+	b, err := canon.Canonical(v)
+	if err != nil {
+		return ""
+	}
+	return canon.Cut(string(b))
+}
+
+// effectValue is what an effect is about, for people.
+func effectValue(e kernel.Effect) string {
+	switch e.Kind {
+	case kernel.EffectRun:
+		return canon.Cut(strings.Join(e.Argv, " "))
+	case kernel.EffectCall:
+		return canon.Cut(e.ToolID)
+	}
+	return canon.Cut(e.Path)
+}
+
+// document is the explanation as JSON.
+func (e explained) document() map[string]any {
+	findings := make([]any, len(e.Reasons))
+	for i, r := range e.Reasons {
+		m := map[string]any{
+			"rule": r.Rule, "id": r.ID, "title": r.Title, "why": r.Why, "text": r.Text, "fix": r.Fix,
+			"path": r.Path, "value": r.Value, "layer": r.Module, "decides": r.Decides,
+			"line": e.places[i].Line, "column": e.places[i].Column,
+			"options": append([]string{}, r.Options...),
+		}
+		if r.Module != kernel.ModuleKernel {
+			m["source"] = placeDocument(r.Place)
+		}
+		findings[i] = m
+	}
+	effects := make([]any, len(e.Effects))
+	for i, effect := range e.Effects {
+		permits := make([]any, len(effect.Permits))
+		for k, p := range effect.Permits {
+			permits[k] = map[string]any{"title": p.Title, "why": p.Why, "source": placeDocument(p.Place)}
+		}
+		effects[i] = map[string]any{
+			"id": effect.ID, "kind": string(effect.Kind), "pointer": effect.Pointer, "permits": permits,
+		}
+	}
+	return map[string]any{
+		"outcome": string(e.Decision.Outcome), "profile": e.Profile.Name,
+		"intent":   map[string]any{"path": e.src.path, "sha256": string(canon.Sum(e.src.bytes))},
+		"findings": findings, "effects": effects,
+		"reasons": slices.Clone(e.Decision.Reasons),
+	}
+}
+
+func placeDocument(p policy.Place) map[string]any {
+	return map[string]any{"module": p.Module, "file": cmp.Or(p.File, p.Module), "line": p.Line}
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+)
+
+// gateFlags say what decides. Nothing but the command line can.
+type gateFlags struct {
+	policy string
+	org    []string
+	tree   string
+}
+
+func (f *gateFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	f.policy, f.tree = "default", "."
+	flags.Var(&once{value: &f.policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
+	flags.StringArrayVar(&f.org, "org-policy", nil, "folder with a layer of the organisation's policy, which can only tighten; may be repeated")
+	flags.Var(&once{value: &f.tree}, "tree", "folder that is gated: inputs are taken from it, and "+harness.RepoPolicy+" in it can tighten")
+	complete(cmd, "policy", harness.Profiles()...)
+}
+
+// gating finds what decides about intents, and warns where what is gated could
+// change it.
+func (a *app) gating(f gateFlags) (harness.Sources, error) {
+	s, err := a.sources(f)
+	if err != nil {
+		return s, err
+	}
+	if s.User != nil {
+		a.warnBeneath("policy", f.policy, f.tree)
+	}
+	for _, dir := range f.org {
+		a.warnBeneath("org-policy", dir, f.tree)
+	}
+	return s, nil
+}
+
+// once is a flag that may be given one time: of two profiles the later would win
+// unseen.
+type once struct {
+	value *string
+	given bool
+}
+
+func (o *once) String() string {
+	if o.value == nil {
+		return ""
+	}
+	return *o.value
+}
+
+func (o *once) Set(s string) error {
+	if o.given {
+		return errors.New("given twice")
+	}
+	*o.value, o.given = s, true
+	return nil
+}
+
+func (*once) Type() string { return "string" }
+
+// sources finds what decides, without reading it.
+func (a *app) sources(f gateFlags) (harness.Sources, error) {
+	s := harness.Sources{Builtin: profiles.FS(), Profile: f.policy}
+	if !slices.Contains(harness.Profiles(), f.policy) {
+		if err := userProfile(&s, f.policy); err != nil {
+			return s, err
+		}
+	}
+	for _, dir := range f.org {
+		folder, err := openFolder("--org-policy", dir)
+		if err != nil {
+			return s, err
+		}
+		s.Org = append(s.Org, folder)
+	}
+	return s, repoLayer(&s, f.tree)
+}
+
+// userProfile finds a profile that is not built in. A name that is no file is
+// left as it is, to be refused as an unknown profile.
+func userProfile(s *harness.Sources, name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, `/\`):
+		return nil
+	case err != nil:
+		return unusable("--policy", name, reason(err))
+	case info.IsDir():
+		s.File = harness.ProfileFile
+	case !info.Mode().IsRegular():
+		return unusable("--policy", name, "neither a folder nor a file")
+	case strings.HasSuffix(name, ".rego"):
+		return unusable("--policy", name, "Rego alone is no profile: put it beside a "+harness.ProfileFile+" and name the folder")
+	default:
+		s.File, name = filepath.Base(name), filepath.Dir(name)
+	}
+	folder, err := openFolder("--policy", name)
+	s.User = &folder
+	return err
+}
+
+// policyFiles are the files at the top of a profile that is not built in.
+func policyFiles(name string) []string {
+	files := []string{name}
+	entries, err := os.ReadDir(name)
+	if slices.Contains(harness.Profiles(), name) || err != nil {
+		return files
+	}
+	for _, e := range entries {
+		files = append(files, filepath.Join(name, e.Name()))
+	}
+	return files
+}
+
+// repoLayer finds the layer of the tree that is gated. Whatever stands at its
+// place and is no readable folder beneath the tree is an error: a layer that was
+// there is never passed over.
+func repoLayer(s *harness.Sources, tree string) error {
+	root, err := os.OpenRoot(tree)
+	if err != nil {
+		return usage("--tree names the folder that is gated", "tree %q: %s", tree, reason(err))
+	}
+	parent, _ := path.Split(harness.RepoPolicy)
+	if _, err := root.Lstat(path.Clean(parent)); errors.Is(err, fs.ErrNotExist) {
+		return root.Close()
+	}
+	place := filepath.Join(tree, filepath.FromSlash(harness.RepoPolicy))
+	if _, err := root.Stat(path.Clean(parent)); err != nil {
+		return unusable("--tree", filepath.Dir(place), reason(err))
+	}
+	if _, err := root.Lstat(harness.RepoPolicy); errors.Is(err, fs.ErrNotExist) {
+		return root.Close()
+	}
+	info, err := root.Stat(harness.RepoPolicy)
+	switch {
+	case err != nil:
+		return unusable("--tree", place, reason(err))
+	case !info.IsDir():
+		return unusable("--tree", place, "not a folder")
+	}
+	s.Repo = &policy.Folder{FS: root.FS(), Dir: harness.RepoPolicy, Show: displayFolder(place)}
+	return nil
+}
+
+// openFolder opens a folder that cannot be left through links.
+func openFolder(flag, dir string) (policy.Folder, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return policy.Folder{}, unusable(flag, dir, reason(err))
+	}
+	return policy.Folder{FS: root.FS(), Dir: ".", Show: displayFolder(dir)}, nil
+}
+
+func unusable(flag, name, why string) error {
+	return &result.RunError{
+		Code: result.CodeProfile, Message: fmt.Sprintf("%s %q: %s", flag, displayFolder(name), why),
+		Hint: "name a folder that can be read", Details: map[string]any{"file": displayFolder(name)},
+	}
+}
+
+// displayFolder is how messages name a folder or a file in one: as it was given,
+// but never as an absolute path.
+func displayFolder(name string) string {
+	if path := filepath.Clean(name); !filepath.IsAbs(path) {
+		return clean(filepath.ToSlash(path))
+	}
+	return displayPath(name)
+}
+
+// warnBeneath warns of a policy that lies in the tree which it gates.
+func (a *app) warnBeneath(flag, name, tree string) {
+	whole := func(path string) (string, error) {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return "", err
+		}
+		return filepath.EvalSymlinks(abs)
+	}
+	inner, err1 := whole(name)
+	outer, err2 := whole(tree)
+	if err1 != nil || err2 != nil {
+		return
+	}
+	if rel, err := filepath.Rel(outer, inner); err != nil || !filepath.IsLocal(rel) {
+		return
+	}
+	a.term.warning(fmt.Sprintf("--%s %q lies in the tree that it gates: whoever changes the tree can change the policy", flag, displayFolder(name)))
+}
+
+// gate opens what decides.
+func (a *app) gate(ctx context.Context, f gateFlags) (*harness.Gate, error) {
+	s, err := a.sources(f)
+	if err != nil {
+		return nil, err
+	}
+	return harness.OpenGate(ctx, s, a.specs, policy.DefaultLimits())
+}
+
+// gateAhead opens what decides while the caller does something else; the function
+// that it returns waits for the gate.
+func (a *app) gateAhead(ctx context.Context, s harness.Sources) func() (*harness.Gate, error) {
+	type opened struct {
+		gate *harness.Gate
+		err  error
+	}
+	ahead := make(chan opened, 1)
+	go func() {
+		gate, err := harness.OpenGate(ctx, s, a.specs, policy.DefaultLimits())
+		ahead <- opened{gate, err}
+	}()
+	return func() (*harness.Gate, error) {
+		o := <-ahead
+		return o.gate, o.err
+	}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	name := "house"
+	cmd := &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "begin to gate the intents of a repository",
+		Long: `Init writes what a repository needs to gate its intents: a profile with its Rego
+and tests (.fiador/profile), an example intent, a CI workflow, an entry for
+pre-commit, and settings by which an editor checks intents as they are written.
+It overwrites nothing: a file that is there is kept, and the list says so.
+
+Exit codes:
+  0  every file is there
+  2  a file could not be written`,
+		Example: `  fiador init
+  fiador init --name acme`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage(helpHint(cmd), "unexpected argument %q", args[1])
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := checkProfileName(name); err != nil {
+				return err
+			}
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			list, err := repoSeeds(name)
+			if err != nil {
+				return err
+			}
+			kept, err := a.sowAll(dir, list)
+			if err != nil {
+				return err
+			}
+			for _, s := range kept {
+				if err := a.missing(dir, s); err != nil {
+					return err
+				}
+			}
+			enter := ""
+			if dir != "." {
+				enter = "  cd " + plain(displayFolder(dir)) + "\n"
+			}
+			return a.print([]byte("\nTry next:\n" + enter + "  fiador policy test .fiador/profile --coverage\n  fiador check intents --policy .fiador/profile --tree intents --format human\n"))
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", name, "name of the profile")
+	return cmd
+}
+
+// missing prints what a settings file that was there would need, unless it speaks
+// of this program already.
+func (a *app) missing(dir string, s seed) error {
+	if s.path != ".pre-commit-config.yaml" && s.path != ".vscode/settings.json" {
+		return nil
+	}
+	name := filepath.Join(dir, filepath.FromSlash(s.path))
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() || info.Size() > 1<<20 {
+		return nil
+	}
+	b, err := os.ReadFile(name)
+	if err != nil || bytes.Contains(b, []byte("fiador")) {
+		return nil
+	}
+	return a.print([]byte("\nAdd to " + s.path + ":\n\n" + s.text))
+}

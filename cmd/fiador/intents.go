@@ -1,0 +1,253 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// target is one file of intents that check was asked about, or what stands where
+// one should.
+type target struct {
+	name string // to open it; "-" for standard input
+	err  error  // why it is not opened
+}
+
+// lines says whether the file has an intent on each line (JSON Lines).
+func (t target) lines() bool {
+	ext := strings.ToLower(filepath.Ext(t.name))
+	return t.name == "-" || ext == ".jsonl" || ext == ".ndjson"
+}
+
+// targets finds the files that arguments mean, in the order of the arguments and
+// below a folder by path, each file once. An argument that means no file is an
+// error: nothing may pass because nothing was checked.
+func targets(args []string) ([]target, error) {
+	var list []target
+	seen := map[string]bool{}
+	for _, arg := range args {
+		found, err := find(arg)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, &result.RunError{
+				Code: result.CodeUnreadable, Message: displayFolder(arg) + ": no intent found",
+				Hint: "an intent is a .json file, or a line of a .jsonl file", Details: map[string]any{"file": displayFolder(arg)},
+			}
+		}
+		for _, t := range found {
+			if key := t.key(); !seen[key] {
+				seen[key] = true
+				list = append(list, t)
+			}
+		}
+	}
+	return list, nil
+}
+
+// key is the same for two spellings of a file only where they are surely the same
+// file: of a/../b it depends on what a is.
+func (t target) key() string {
+	slashed := filepath.ToSlash(t.name)
+	if t.name == "-" || slices.Contains(strings.Split(slashed, "/"), "..") {
+		return "as given: " + t.name
+	}
+	return path.Clean(slashed)
+}
+
+// find finds what an argument means. A file whose name is a pattern as well is
+// taken together with what the pattern means, for the tree that is gated may have
+// put it there.
+func find(arg string) ([]target, error) {
+	info, err := os.Stat(arg)
+	pattern := strings.ContainsAny(arg, "*?[")
+	switch {
+	case arg == "-":
+		return []target{{name: arg}}, nil
+	case pattern:
+		found, globErr := glob(filepath.ToSlash(arg))
+		if err != nil || globErr != nil {
+			return found, globErr
+		}
+		own, err := named(arg, info)
+		return append(own, found...), err
+	case err != nil:
+		return []target{{name: arg}}, nil
+	}
+	return named(arg, info)
+}
+
+// named is what one name means that stands for itself.
+func named(name string, info fs.FileInfo) ([]target, error) {
+	if info.IsDir() {
+		return walk(name)
+	}
+	return []target{{name: atHome(name)}}, nil
+}
+
+// linked is a link that stands where intents might be.
+func linked(name string) target {
+	return target{name, unreadable(displayPath(name), "a link, which is not followed below a folder", "name the file itself")}
+}
+
+// walk finds every file of intents below a folder. Links and what cannot be read
+// are kept as errors, for an intent behind them would not be checked.
+func walk(dir string) ([]target, error) {
+	var found []target
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			found = append(found, target{name, unreadable(displayPath(name), reason(err), "")})
+			if d != nil && d.IsDir() {
+				return fs.SkipDir
+			}
+		case d.Type()&fs.ModeSymlink != 0:
+			if info, err := os.Stat(name); isIntents(name) || err != nil || info.IsDir() {
+				found = append(found, linked(name))
+			}
+		case d.IsDir() || !isIntents(name):
+		case !d.Type().IsRegular():
+			found = append(found, target{name, unreadable(displayPath(name), "not a regular file", "")})
+		default:
+			found = append(found, target{name: name})
+		}
+		return nil
+	})
+	return found, err
+}
+
+func isIntents(name string) bool {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".json", ".jsonl", ".ndjson":
+		return true
+	}
+	return false
+}
+
+// glob finds what a pattern means that the shell has left as it is: * ? [a] [!a]
+// as in a shell, and ** for any folders. A folder that matches means what is below
+// it. What it matches is a name and never a pattern again. Links to folders in which
+// something could match, and folders that cannot be read, are kept as errors.
+func glob(pattern string) ([]target, error) {
+	segments := strings.Split(strings.ReplaceAll(pattern, "[!", "[^"), "/")
+	for _, s := range segments {
+		if _, err := path.Match(s, ""); err != nil {
+			return nil, usage("quote a name that has such characters with \\", "pattern %q cannot be read", pattern)
+		}
+	}
+	fixed := 0
+	for fixed < len(segments)-1 && !strings.ContainsAny(segments[fixed], `*?[\`) {
+		fixed++
+	}
+	root := strings.Join(segments[:fixed], "/")
+	switch {
+	case root == "" && fixed > 0:
+		root = "/"
+	case root == "":
+		root = "."
+	}
+	rest := segments[fixed:]
+	var found []target
+	err := filepath.WalkDir(filepath.FromSlash(root), func(name string, d fs.DirEntry, err error) error {
+		if name == filepath.FromSlash(root) {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}
+		rel, relErr := filepath.Rel(filepath.FromSlash(root), name)
+		if relErr != nil {
+			return relErr
+		}
+		parts := strings.Split(filepath.ToSlash(rel), "/")
+		below, whole := leads(rest, parts), matches(rest, parts)
+		switch {
+		case err != nil && (below || whole):
+			found = append(found, target{name, unreadable(displayPath(name), reason(err), "")})
+			return skipFolder(d)
+		case err != nil:
+			return skipFolder(d)
+		case d.Type()&fs.ModeSymlink != 0:
+			info, err := os.Stat(name)
+			if whole || err == nil && info.IsDir() && below {
+				if err == nil && !info.IsDir() {
+					found = append(found, target{name: atHome(name)})
+				} else {
+					found = append(found, linked(name))
+				}
+			}
+		case whole && d.IsDir():
+			inside, err := walk(name)
+			if found = append(found, inside...); err != nil {
+				return err
+			}
+			return fs.SkipDir
+		case whole:
+			found = append(found, target{name: atHome(name)})
+		case d.IsDir() && !below:
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, unreadable(displayFolder(filepath.FromSlash(root)), reason(err), "")
+	}
+	return found, nil
+}
+
+// atHome is a name that cannot be taken for standard input.
+func atHome(name string) string {
+	if name == "-" {
+		return "./-"
+	}
+	return name
+}
+
+func skipFolder(d fs.DirEntry) error {
+	if d != nil && d.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+// leads says whether something below the path could fit the pattern.
+func leads(pattern, name []string) bool {
+	if len(name) == 0 {
+		return len(pattern) > 0
+	}
+	if len(pattern) == 0 {
+		return false
+	}
+	if pattern[0] == "**" {
+		return true
+	}
+	ok, err := path.Match(pattern[0], name[0])
+	return err == nil && ok && leads(pattern[1:], name[1:])
+}
+
+// matches says whether the segments of a path fit those of a pattern.
+func matches(pattern, name []string) bool {
+	if len(pattern) == 0 {
+		return len(name) == 0
+	}
+	if pattern[0] == "**" {
+		for i := range len(name) + 1 {
+			if matches(pattern[1:], name[i:]) {
+				return true
+			}
+		}
+		return false
+	}
+	if len(name) == 0 {
+		return false
+	}
+	ok, err := path.Match(pattern[0], name[0])
+	return err == nil && ok && matches(pattern[1:], name[1:])
+}

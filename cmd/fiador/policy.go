@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+)
+
+func (a *app) policyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "write, check, test and compare policies",
+		Long: `The commands of a policy's author. PATH is a folder with a profile.json and its
+Rego, or a folder with the Rego of an organisation's or a repository's layer
+(package gate.org.NAME or gate.repo.NAME).
+
+Exit codes:
+  0  done, valid, passed, the same
+  1  invalid, failed, different
+  2  no answer`,
+		Example: `  fiador policy new acme
+  fiador policy check acme
+  fiador policy test acme --coverage`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			hint := helpHint(cmd)
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = "did you mean \"" + cmd.CommandPath() + " " + near[0] + "\"?"
+			}
+			return usage(hint, "unknown command %q", "policy "+args[0])
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(a.policyNewCommand(), a.policyCheckCommand(), a.policyTestCommand(),
+		a.policyShowCommand(), a.policyDiffCommand(), a.policyFmtCommand())
+	return cmd
+}
+
+// intentsFolder is where a policy keeps example intents for its tests.
+const intentsFolder = "intents"
+
+// desk is a policy that somebody works on: a profile, or a layer under a built-in
+// profile.
+type desk struct {
+	sources harness.Sources
+	folder  *policy.Folder // nil for a profile that is data alone, or built in
+	dir     string         // of folder
+	open    harness.Open
+}
+
+// layer is the layer that the folder's Rego makes, without a module where there is
+// none.
+func (d desk) layer() policy.Layer {
+	if last := d.open.Layers[len(d.open.Layers)-1]; len(d.open.Layers) > 1 {
+		return last
+	}
+	return policy.Layer{Package: harness.UserPackage(d.open.Profile.Name)}
+}
+
+// openDesk reads the policy at a path. base is the profile under which a layer
+// that has none is looked at.
+func (a *app) openDesk(name, base string) (d desk, err error) {
+	d.sources = harness.Sources{Builtin: profiles.FS(), Profile: name}
+	if !slices.Contains(harness.Profiles(), name) {
+		if err := d.find(name, base); err != nil {
+			return d, err
+		}
+	}
+	d.open, err = d.sources.Read(a.specs, policy.DefaultLimits())
+	return d, err
+}
+
+// find finds a profile, or a layer in a folder without one.
+func (d *desk) find(name, base string) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return unusable("PATH", name, reason(err))
+	}
+	if !info.IsDir() {
+		return d.openProfile(name)
+	}
+	d.dir = name
+	if _, err := os.Lstat(filepath.Join(name, harness.ProfileFile)); errors.Is(err, fs.ErrNotExist) {
+		return d.openLayer(name, base)
+	}
+	return d.openProfile(name)
+}
+
+func (d *desk) openProfile(name string) error {
+	if err := userProfile(&d.sources, name); err != nil {
+		return err
+	}
+	if d.sources.File == harness.ProfileFile {
+		d.folder = d.sources.User
+		if d.dir == "" {
+			d.dir = filepath.Dir(name)
+		}
+	}
+	return nil
+}
+
+func (d *desk) openLayer(name, base string) error {
+	folder, err := openFolder("PATH", name)
+	if err != nil {
+		return err
+	}
+	d.folder, d.sources.Profile = &folder, base
+	l, err := policy.LoadLayer(folder, policy.PrefixAny, policy.DefaultLimits())
+	switch {
+	case err != nil:
+		return harness.LoadError(err)
+	case strings.HasPrefix(l.Package, policy.PrefixOrg):
+		d.sources.Org = []policy.Folder{folder}
+	case strings.HasPrefix(l.Package, policy.PrefixRepo):
+		d.sources.Repo = &folder
+	default:
+		return &result.RunError{
+			Code: result.CodeProfile, Message: "folder " + quoted(name) + " has no " + harness.ProfileFile,
+			Hint: `add one, such as {"name": "acme", "extends": "default"}; without it the package must be gate.org.NAME or gate.repo.NAME`,
+		}
+	}
+	return nil
+}
+
+// gate compiles the policy.
+func (d desk) gate(ctx context.Context, a *app) (*harness.Gate, error) {
+	return d.open.Compile(ctx, d.sources.Builtin, a.specs, policy.DefaultLimits())
+}
+
+// intents reads the example intents of the policy: what its rules are asked about
+// each of them, by the name of its file.
+func (d desk) intents(ctx context.Context, a *app) (map[string]policy.Input, error) {
+	in := map[string]policy.Input{}
+	if d.folder == nil {
+		return in, nil
+	}
+	dir := path.Join(d.folder.Dir, intentsFolder)
+	if _, err := fs.Stat(d.folder.FS, dir); errors.Is(err, fs.ErrNotExist) {
+		return in, nil
+	}
+	files, err := walk(filepath.Join(d.dir, intentsFolder))
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range files {
+		if t.err != nil {
+			return nil, t.err
+		}
+		rel, err := filepath.Rel(filepath.Join(d.dir, intentsFolder), t.name)
+		if err != nil || t.lines() {
+			continue
+		}
+		src, err := a.read(ctx, t.name, canon.MaxIntentBytes)
+		if err != nil {
+			return nil, err
+		}
+		q, err := harness.Question(a.specs, harness.Request{
+			Source: src.bytes, Path: src.path, Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone,
+		})
+		if err != nil {
+			return nil, err
+		}
+		key := strings.TrimSuffix(clean(filepath.ToSlash(rel)), filepath.Ext(rel))
+		if _, twice := in[key]; twice {
+			return nil, unreadable(src.path, "a second intent of the name "+quoted(key), "give each a name of its own")
+		}
+		in[key] = q
+	}
+	return in, nil
+}

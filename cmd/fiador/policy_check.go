@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+)
+
+func (a *app) policyCheckCommand() *cobra.Command {
+	base, format := "default", "text"
+	cmd := &cobra.Command{
+		Use:   "check PATH",
+		Short: "check that a policy can decide",
+		Long: `Check compiles a policy like a run does: in strict mode, under the frozen list of
+functions, with every reference held against the schema of the input. It checks
+the form of every rule and its record, the tests, the severities and the example
+intents, and warns of what has no effect.
+
+Exit codes:
+  0  the policy can decide
+  1  something is wrong with it, at the file and line given
+  2  it could not be read`,
+		Example: `  fiador policy check ./acme
+  fiador policy check .fiador/policy --policy strict`,
+		Args: exactArgs("PATH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := choice("format", format, []string{"text", "json"}); err != nil {
+				return err
+			}
+			c, err := a.checkPolicy(cmd.Context(), args[0], base)
+			if err != nil {
+				return err
+			}
+			if len(c.faults) > 0 {
+				a.status = exitRejected
+			}
+			if format == "json" {
+				return a.printJSON(map[string]any{"valid": len(c.faults) == 0, "faults": plainList(c.faults), "warnings": plainList(c.warnings)})
+			}
+			var out bytes.Buffer
+			c.text(terminal{w: &out, color: a.page.color})
+			return a.print(out.Bytes())
+		},
+	}
+	cmd.Flags().StringVar(&base, "policy", base, "built-in profile under which a layer without a profile is checked")
+	cmd.Flags().StringVar(&format, "format", format, "text or json")
+	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "format", "text", "json")
+	return cmd
+}
+
+// checkedPolicy is what there is to say about a policy.
+type checkedPolicy struct {
+	title            string
+	faults, warnings []string
+}
+
+// checkPolicy finds everything that is wrong with a policy. The error is for one
+// that is not there.
+func (a *app) checkPolicy(ctx context.Context, name, base string) (checkedPolicy, error) {
+	c := checkedPolicy{title: displayFolder(name)}
+	if err := choice("policy", base, harness.Profiles()); err != nil {
+		return c, err
+	}
+	d, err := a.openDesk(name, base)
+	if err != nil {
+		// What was read and is wrong is a fault; what could not be found is not.
+		if policyFault(err) {
+			c.faults = append(c.faults, faultLine(err))
+			return c, nil
+		}
+		return c, err
+	}
+	for _, err := range policy.CheckModules(d.layer()) {
+		c.faults = append(c.faults, err.Error())
+	}
+	if len(c.faults) > 0 {
+		return c, nil
+	}
+	gate, err := d.gate(ctx, a)
+	if err != nil {
+		c.faults = append(c.faults, faultLine(err))
+		return c, nil
+	}
+	intents, err := d.intents(ctx, a)
+	if err != nil {
+		c.faults = append(c.faults, faultLine(err))
+	}
+	tests, err := d.tests()
+	switch {
+	case err != nil:
+		c.faults = append(c.faults, faultLine(err))
+	case len(tests) > 0:
+		if err := policy.CheckTests(ctx, policy.Suite{Profile: d.open.Profile, Layer: d.layer(), Tests: tests, Intents: intents}, policy.Limits{}); err != nil {
+			c.faults = append(c.faults, err.Error())
+		}
+	case len(d.layer().Modules) > 0:
+		c.warnings = append(c.warnings, "there is no test: put rules test_NAME into a *_test.rego")
+	}
+	c.title += fmt.Sprintf("  profile %q", d.open.Profile.Name)
+	if l := d.layer(); len(l.Modules) > 0 {
+		c.title += fmt.Sprintf(", layer %s: %s in %s", l.Package, count(len(gate.IDs(l.Package)), "rule"), count(len(l.Modules), "module"))
+	}
+	for _, w := range policy.Lint(d.layer()) {
+		c.warnings = append(c.warnings, w.Error())
+	}
+	for _, id := range gate.IDs(d.layer().Package) {
+		if len(d.open.Layers) > 1 && slices.Contains(gate.IDs(policy.Builtin), id) {
+			c.warnings = append(c.warnings, fmt.Sprintf("rule %q has the id of a built-in rule: a result cannot tell the two apart", id))
+		}
+	}
+	shown, err := a.shownPolicy(d.open, gate)
+	if err != nil {
+		return c, err
+	}
+	c.warnings = append(c.warnings, shown.warnings(d.profileFile())...)
+	return c, nil
+}
+
+// profileFile is how messages name the profile's data.
+func (d desk) profileFile() string {
+	if d.folder == nil {
+		return d.sources.File
+	}
+	return d.folder.Show + "/" + d.sources.File
+}
+
+// tests reads the tests beside the policy.
+func (d desk) tests() ([]policy.Module, error) {
+	if d.folder == nil {
+		return nil, nil
+	}
+	tests, err := policy.LoadTests(*d.folder, policy.DefaultLimits())
+	if err != nil {
+		return nil, harness.LoadError(err)
+	}
+	return tests, nil
+}
+
+// warnings say what a profile asks for in vain, and where it is wider than strict
+// because nothing holds it.
+func (s shownPolicy) warnings(file string) []string {
+	var list []string
+	vain := func(member string, asked, left any) {
+		if asked != nil && valueLine(asked) != valueLine(left) {
+			list = append(list, fmt.Sprintf("%s: %q asks for %s; %q leaves %s", file, member, valueLine(asked), s.Extends, valueLine(left)))
+		}
+	}
+	for _, o := range s.Origins {
+		switch {
+		case s.Extends == "" || o.Member == "risk_tags":
+		case o.Member == "severity":
+			asked, _ := o.Asked.(map[string]any)
+			left, _ := s.members[o.Member].(map[string]any)
+			for _, id := range sortedNames(asked) {
+				vain("severity."+id, asked[id], left[id])
+			}
+		default:
+			vain(o.Member, o.Asked, s.members[o.Member])
+		}
+	}
+	if !s.gate.Builtin && s.Extends == "" && len(s.wider) > 0 {
+		list = append(list, fmt.Sprintf(`%s has no "extends", and allows more than strict by: %s`, file, commaList(s.wider)))
+	}
+	return list
+}
+
+func (c checkedPolicy) text(t terminal) {
+	for _, f := range c.faults {
+		t.line(t.paint(red, "error"), plain(f))
+	}
+	for _, w := range c.warnings {
+		t.line(t.paint(yellow, "warning"), plain(w))
+	}
+	if len(c.faults) == 0 {
+		t.line(t.paint(green, "ok"), plain(c.title))
+	}
+}
+
+// policyFault says whether an error is about a policy's text.
+func policyFault(err error) bool {
+	re := runError(err)
+	_, located := re.Details["file"]
+	return re.Code == result.CodeProfile && located && re.Cause != nil
+}
+
+// faultLine is an error in one line, as an editor can follow it.
+func faultLine(err error) string {
+	re := runError(err)
+	if re.Cause != nil {
+		return cmp.Or(re.Cause.Error(), re.Message)
+	}
+	if re.Hint != "" {
+		return re.Message + " (" + re.Hint + ")"
+	}
+	return re.Message
+}
+
+func plainList(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

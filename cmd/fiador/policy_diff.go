@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+func (a *app) policyDiffCommand() *cobra.Command {
+	var intents []string
+	var f gateFlags
+	format := "text"
+	cmd := &cobra.Command{
+		Use:   "diff A B --intents DIR",
+		Short: "show which verdicts change from one policy to another",
+		Long: `Diff decides every intent under profile A and under profile B and prints those
+that are decided otherwise: the two outcomes, and the reasons that go and come.
+"wider" stands where B allows what A did not.
+
+Exit codes:
+  0  no verdict changes
+  1  at least one changes
+  2  a profile cannot be used, or an intent could not be decided`,
+		Example: `  fiador policy diff strict default --intents intents/
+  fiador policy diff ./acme ./acme-next --intents intents/ --format json`,
+		Args: exactArgs("A", "B"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := choice("format", format, []string{"text", "json"}); err != nil {
+				return err
+			}
+			if len(intents) == 0 {
+				return usage("name the intents to decide, such as --intents intents/", "--intents is missing")
+			}
+			return a.diffPolicies(cmd.Context(), args, intents, f, format)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&intents, "intents", nil, "file, folder or pattern of intents; may be repeated")
+	flags.StringArrayVar(&f.org, "org-policy", nil, "folder with a layer of the organisation's policy, beside both; may be repeated")
+	flags.StringVar(&f.tree, "tree", ".", "folder that is gated, whose "+harness.RepoPolicy+" is a layer beside both")
+	flags.StringVar(&format, "format", format, "text or json")
+	complete(cmd, "format", "text", "json")
+	return cmd
+}
+
+// verdict is how an intent was decided under one policy.
+type verdict struct {
+	name    string
+	hash    canon.ContentHash
+	outcome kernel.Outcome
+	reasons []string
+}
+
+func (a *app) diffPolicies(ctx context.Context, profiles, intents []string, f gateFlags, format string) error {
+	if slices.Contains(intents, "-") {
+		return usage("name files: they are read twice", "--intents cannot be standard input")
+	}
+	files, err := targets(intents)
+	if err != nil {
+		return err
+	}
+	var lists [2][]verdict
+	for i, name := range profiles {
+		f.policy = name
+		if lists[i], err = a.verdicts(ctx, files, f); err != nil || a.status == exitError {
+			return err
+		}
+	}
+	if len(lists[0]) != len(lists[1]) {
+		return &result.RunError{Code: result.CodeUnreadable, Message: "the intents changed while they were read"}
+	}
+	var changes []change
+	for i, before := range lists[0] {
+		if lists[1][i].hash != before.hash {
+			return &result.RunError{Code: result.CodeUnreadable, Message: before.name + ": the intents changed while they were read"}
+		}
+		if c, differs := newChange(before, lists[1][i]); differs {
+			changes = append(changes, c)
+		}
+	}
+	if len(changes) > 0 {
+		a.status = exitRejected
+	}
+	if format == "json" {
+		docs := make([]any, len(changes))
+		for i, c := range changes {
+			docs[i] = c.document()
+		}
+		return a.printJSON(map[string]any{"a": profiles[0], "b": profiles[1], "intents": len(lists[0]), "changes": docs})
+	}
+	var out bytes.Buffer
+	t := terminal{w: &out, color: a.page.color}
+	counts := map[string]int{}
+	for _, c := range changes {
+		counts[c.kind()]++
+		c.text(t)
+	}
+	t.line(fmt.Sprintf("%s: %d stricter, %d wider, %d for other reasons, %d as before", count(len(lists[0]), "intent"),
+		counts["stricter"], counts["wider"], counts["reasons"], len(lists[0])-len(changes)))
+	return a.print(out.Bytes())
+}
+
+// verdicts decides all intents under one policy. What cannot be decided is
+// reported, and makes the exit status that of an error.
+func (a *app) verdicts(ctx context.Context, files []target, f gateFlags) ([]verdict, error) {
+	gate, err := a.gate(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	var list []verdict
+	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
+	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), a.jobs(ctx, files), func(e harness.End) error {
+		if e.Err != nil {
+			a.status = a.report(e.Err)
+			return nil
+		}
+		i := itemOf(e)
+		list = append(list, verdict{i.Name(), i.SHA256, e.Decision.Outcome, e.Decision.Reasons})
+		return nil
+	})
+	return list, err
+}
+
+// change is an intent that two policies decide otherwise.
+type change struct {
+	name       string
+	from, to   kernel.Outcome
+	gone, come []string // reasons
+}
+
+func newChange(a, b verdict) (change, bool) {
+	c := change{name: a.name, from: a.outcome, to: b.outcome}
+	for _, r := range a.reasons {
+		if !slices.Contains(b.reasons, r) {
+			c.gone = append(c.gone, r)
+		}
+	}
+	for _, r := range b.reasons {
+		if !slices.Contains(a.reasons, r) {
+			c.come = append(c.come, r)
+		}
+	}
+	return c, c.from != c.to || len(c.gone)+len(c.come) > 0
+}
+
+// kind is stricter, wider, or reasons where the outcome stays.
+func (c change) kind() string {
+	order := []kernel.Outcome{kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse}
+	switch from, to := slices.Index(order, c.from), slices.Index(order, c.to); {
+	case from < to:
+		return "stricter"
+	case from > to:
+		return "wider"
+	}
+	return "reasons"
+}
+
+func (c change) text(t terminal) {
+	style := map[string]string{"stricter": green, "wider": red, "reasons": yellow}[c.kind()]
+	t.line(t.paint(style, fmt.Sprintf("%-8s", c.kind())), plain(c.name), string(c.from)+" -> "+string(c.to))
+	for _, r := range c.gone {
+		t.line("          - " + plain(r))
+	}
+	for _, r := range c.come {
+		t.line("          + " + plain(r))
+	}
+}
+
+func (c change) document() map[string]any {
+	return map[string]any{
+		"intent": c.name, "kind": c.kind(), "a": string(c.from), "b": string(c.to),
+		"removed": append([]string{}, c.gone...), "added": append([]string{}, c.come...),
+	}
+}
+
+func commaList(list []string) string { return strings.Join(list, ", ") }
+
+func quoted(name string) string { return fmt.Sprintf("%q", displayFolder(name)) }

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/policy"
+)
+
+func (a *app) policyFmtCommand() *cobra.Command {
+	check := false
+	cmd := &cobra.Command{
+		Use:   "fmt PATH...",
+		Short: "lay out Rego files in the one way",
+		Long: `Fmt rewrites every .rego file of the paths, those below folders included, in the
+standard layout of Rego, and prints the names of those that it changed. A file
+that cannot be parsed stays as it is. With - it formats standard input to standard
+output.
+
+Exit codes:
+  0  every file is laid out
+  1  with --check: a file would change
+  2  a file could not be read, parsed or written`,
+		Example: `  fiador policy fmt ./acme
+  fiador policy fmt --check ./acme
+  fiador policy fmt - <rules.rego`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(helpHint(cmd), "PATH is missing")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "-" {
+				_, out, err := a.formatted(cmd.Context(), "-")
+				if err != nil {
+					return err
+				}
+				return a.print(out)
+			}
+			files, err := regoFiles(args)
+			if err != nil {
+				return err
+			}
+			for _, name := range files {
+				was, out, err := a.formatted(cmd.Context(), name)
+				if err != nil {
+					return err
+				}
+				if bytes.Equal(out, was) {
+					continue
+				}
+				if check {
+					a.status = exitRejected
+				} else if err := writeFile(name, out); err != nil {
+					return err
+				}
+				if err := a.print([]byte(plain(displayFolder(name)) + "\n")); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "change nothing, and fail where a file would change")
+	return cmd
+}
+
+// formatted reads a module as a whole and lays it out.
+func (a *app) formatted(ctx context.Context, name string) (was, now []byte, err error) {
+	most := policy.DefaultLimits().ModuleBytes
+	src, err := a.read(ctx, name, most)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(src.bytes) > most {
+		return nil, nil, unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", most), "split the module")
+	}
+	if now, err = policy.Format(policy.Module{Name: src.path, Source: src.bytes}); err != nil {
+		return nil, nil, harness.LoadError(err)
+	}
+	return src.bytes, now, nil
+}
+
+// regoFiles are the files that arguments name, and the Rego files below folders.
+func regoFiles(args []string) ([]string, error) {
+	var files []string
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if err != nil {
+			return nil, unreadable(displayPath(arg), reason(err), "")
+		}
+		if !info.IsDir() {
+			files = append(files, arg)
+			continue
+		}
+		before := len(files)
+		err = filepath.WalkDir(arg, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && strings.HasSuffix(strings.ToLower(name), ".rego") {
+				files = append(files, name)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, unreadable(displayPath(arg), reason(err), "")
+		}
+		if len(files) == before {
+			return nil, unreadable(displayPath(arg), "no Rego file (*.rego) is below this folder", "")
+		}
+	}
+	return files, nil
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) policyNewCommand() *cobra.Command {
+	dir := ""
+	cmd := &cobra.Command{
+		Use:   "new NAME",
+		Short: "begin a profile: a commented example with its test",
+		Long: `New makes a folder with a profile that extends default, two commented rules, their
+tests, and the intents that the tests use. It overwrites nothing.
+
+Exit codes:
+  0  the folder was made
+  2  the name cannot be used, or the folder is there and not empty`,
+		Example: `  fiador policy new acme
+  fiador policy test acme --coverage`,
+		Args: exactArgs("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := args[0]
+			if err := checkProfileName(name); err != nil {
+				return err
+			}
+			to := dir
+			if to == "" {
+				to = name
+			}
+			entries, err := os.ReadDir(to)
+			if err == nil && len(entries) > 0 {
+				return usage("name another folder with --dir", "folder %s is not empty", quoted(to))
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return usage("name another folder with --dir", "folder %s: %s", quoted(to), reason(err))
+			}
+			list, err := profileSeeds(name)
+			if err != nil {
+				return err
+			}
+			shown := displayFolder(to)
+			if _, err := a.sowAll(to, list); err != nil {
+				return err
+			}
+			return a.print(fmt.Appendf(nil, "\nTry next:\n  fiador policy test %[1]s --coverage\n  fiador check %[1]s/intents --policy %[1]s --tree %[1]s/intents --format human\n", shown))
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "folder to make (default: the name)")
+	return cmd
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+)
+
+func (a *app) policyShowCommand() *cobra.Command {
+	f := gateFlags{}
+	format := "text"
+	cmd := &cobra.Command{
+		Use:   "show [PROFILE]",
+		Short: "print a resolved profile and where each value comes from",
+		Long: `Show prints what a profile comes to: every limit and list with where it comes
+from, the layers that decide beside it, and what it allows that strict does not.
+PROFILE is a built-in name or a path; without it, default.
+
+Exit codes:
+  0  printed
+  2  the profile or a layer cannot be used`,
+		Example: `  fiador policy show strict
+  fiador policy show ./acme --org-policy /etc/fiador/org
+  fiador policy show ./acme --format json`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := choice("format", format, []string{"text", "json"}); err != nil {
+				return err
+			}
+			if len(args) > 1 {
+				return usage(helpHint(cmd), "unexpected argument %q", args[1])
+			}
+			f.policy = "default"
+			if len(args) == 1 {
+				f.policy = args[0]
+			}
+			sources, err := a.sources(f)
+			if err != nil {
+				return err
+			}
+			open, err := sources.Read(a.specs, policy.DefaultLimits())
+			if err != nil {
+				return err
+			}
+			gate, err := open.Compile(cmd.Context(), sources.Builtin, a.specs, policy.DefaultLimits())
+			if err != nil {
+				return err
+			}
+			s, err := a.shownPolicy(open, gate)
+			if err != nil {
+				return err
+			}
+			if format == "json" {
+				return a.printJSON(s.document())
+			}
+			var out bytes.Buffer
+			s.text(terminal{w: &out, color: a.page.color})
+			return a.print(out.Bytes())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.org, "org-policy", nil, "folder with a layer of the organisation's policy; may be repeated")
+	flags.StringVar(&f.tree, "tree", ".", "folder that is gated, whose "+harness.RepoPolicy+" is a layer")
+	flags.StringVar(&format, "format", "text", "text or json")
+	complete(cmd, "format", "text", "json")
+	return cmd
+}
+
+// shownPolicy is a resolved profile as show prints it.
+type shownPolicy struct {
+	harness.Open
+	gate    *harness.Gate
+	members map[string]any // of the profile, decoded
+	wider   []string       // than strict
+}
+
+func (a *app) shownPolicy(open harness.Open, gate *harness.Gate) (shownPolicy, error) {
+	b, err := canon.Canonical(open.Profile)
+	if err != nil {
+		return shownPolicy{}, err
+	}
+	doc, err := canon.Parse(b, len(b))
+	if err != nil {
+		return shownPolicy{}, err
+	}
+	strict, err := (harness.Sources{Builtin: profiles.FS(), Profile: "strict"}).Resolve(a.specs)
+	if err != nil {
+		return shownPolicy{}, err
+	}
+	s := shownPolicy{Open: open, gate: gate, wider: open.Profile.WiderThan(strict.Profile)}
+	s.members, _ = doc.Value().(map[string]any)
+	if s.Origins == nil {
+		for _, name := range policy.Members() {
+			s.Origins = append(s.Origins, policy.Origin{Member: name, From: policy.FromProfile})
+		}
+	}
+	return s, nil
+}
+
+func (s shownPolicy) text(t terminal) {
+	head := []string{t.paint(bold, s.Profile.Name)}
+	switch {
+	case s.Extends != "":
+		head = append(head, "extends "+s.Extends+", and can only narrow it")
+	case s.gate.Builtin:
+		head = append(head, "built in")
+	default:
+		head = append(head, "extends no profile")
+	}
+	t.line(head...)
+	rows := s.rows()
+	var widths [2]int
+	for _, r := range rows {
+		widths[0], widths[1] = max(widths[0], len(r.member)), max(widths[1], len(r.value))
+	}
+	for _, r := range rows {
+		line := fmt.Sprintf("  %-*s  %-*s", widths[0], r.member, min(widths[1], 48), r.value)
+		t.line(strings.TrimRight(line+"  "+t.paint(dim, r.origin), " "))
+	}
+	t.line("layers:")
+	for _, l := range s.Layers {
+		t.line(fmt.Sprintf("  %-22s  %s, %s", plain(l.Package), count(len(l.Modules), "module"), count(len(s.gate.IDs(l.Package)), "rule")))
+	}
+	if len(s.wider) > 0 && s.Profile.Name != "strict" {
+		t.line(t.paint(yellow, "wider than strict:"), strings.Join(s.wider, ", "))
+	}
+}
+
+// row is one line of a shown profile.
+type row struct{ member, value, origin string }
+
+// rows are the members of the profile, and of its severities each on its own.
+func (s shownPolicy) rows() []row {
+	var rows []row
+	for _, o := range s.Origins {
+		if weights, ok := s.members[o.Member].(map[string]any); ok {
+			asked, _ := o.Asked.(map[string]any)
+			for _, id := range sortedNames(weights) {
+				one := policy.Origin{From: policy.FromBase, Asked: asked[id]}
+				if asked[id] == weights[id] {
+					one.From = policy.FromProfile
+				}
+				rows = append(rows, row{plain(o.Member + "." + id), plain(valueLine(weights[id])), plain(s.origin(one))})
+			}
+			continue
+		}
+		rows = append(rows, row{o.Member, plain(valueLine(s.members[o.Member])), plain(s.origin(o))})
+	}
+	return rows
+}
+
+// origin says in words where a member's value comes from.
+func (s shownPolicy) origin(o policy.Origin) string {
+	asked := ""
+	if o.Asked != nil && o.From != policy.FromProfile {
+		asked = "; " + harness.ProfileFile + " asks for " + valueLine(o.Asked)
+	}
+	switch {
+	case s.gate.Builtin:
+		return ""
+	case o.From == policy.FromProfile:
+		return harness.ProfileFile
+	case o.From == policy.FromAbsent:
+		return "not given"
+	case o.From == policy.FromBoth:
+		return harness.ProfileFile + " and " + s.Extends + asked
+	}
+	return s.Extends + asked
+}
+
+// valueLine is a decoded value in one line: lists without brackets, "*" as all.
+func valueLine(v any) string {
+	switch v := v.(type) {
+	case string:
+		if v == "*" {
+			return "all"
+		}
+		return v
+	case []any:
+		parts := make([]string, len(v))
+		for i, e := range v {
+			parts[i] = valueLine(e)
+		}
+		return cmp.Or(strings.Join(parts, ", "), "none")
+	case map[string]any:
+		var parts []string
+		for _, name := range sortedNames(v) {
+			parts = append(parts, name+" "+valueLine(v[name]))
+		}
+		return cmp.Or(strings.Join(parts, ", "), "none")
+	}
+	return fmt.Sprint(v)
+}
+
+func (s shownPolicy) document() map[string]any {
+	members := make([]any, len(s.Origins))
+	for i, o := range s.Origins {
+		m := map[string]any{"member": o.Member, "value": s.members[o.Member], "from": o.From}
+		if o.Asked != nil {
+			m["asked"] = o.Asked
+		}
+		members[i] = m
+	}
+	layers := make([]any, len(s.Layers))
+	for i, l := range s.Layers {
+		modules := make([]any, len(l.Modules))
+		for k, m := range l.Modules {
+			modules[k] = map[string]any{"name": m.Name, "file": cmp.Or(m.File, m.Name), "sha256": string(canon.Sum(m.Source))}
+		}
+		layers[i] = map[string]any{"package": l.Package, "modules": modules, "rules": append([]string{}, s.gate.IDs(l.Package)...)}
+	}
+	var extends any
+	if s.Extends != "" {
+		extends = s.Extends
+	}
+	return map[string]any{
+		"name": s.Profile.Name, "extends": extends, "members": members, "layers": layers,
+		"wider_than_strict": append([]string{}, s.wider...),
+		"profile_sha256":    string(s.gate.Provenance.ProfileSHA256),
+	}
+}

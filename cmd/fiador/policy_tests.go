@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/policy"
+)
+
+type testFlags struct {
+	policy    string
+	format    string
+	run       string
+	threshold float64
+	coverage  bool
+	verbose   bool
+}
+
+func (a *app) policyTestCommand() *cobra.Command {
+	f := testFlags{policy: "default", format: "text"}
+	cmd := &cobra.Command{
+		Use:   "test PATH",
+		Short: "run the Rego tests of a policy",
+		Long: `Test runs every rule named test_NAME in the *_test.rego files of a policy, under
+the frozen list of functions. A test passes when it is true.
+
+A test sees its layer's package, data.profile (resolved), and data.intents: what
+the rules are asked about each intent of the folder intents/, by file name. So
+
+  count(acme.deny) == 1 with input as data.intents.friday
+
+tests a rule with an intent as an agent would write it. An intent of that folder
+that the policy cannot decide is a failed test.
+
+Exit codes:
+  0  every test passes, and the coverage is at least the threshold
+  1  a test fails, or the coverage is less
+  2  there is no test, or the policy cannot be compiled`,
+		Example: `  fiador policy test ./acme
+  fiador policy test ./acme --coverage --threshold 100
+  fiador policy test ./acme --run friday --format junit`,
+		Args: exactArgs("PATH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.testPolicy(cmd.Context(), args[0], f, cmd.Flags().Changed("threshold"))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.policy, "policy", f.policy, "built-in profile under which a layer without a profile is tested")
+	flags.StringVar(&f.format, "format", f.format, "text, json or junit")
+	flags.StringVar(&f.run, "run", "", "only tests whose PACKAGE.NAME matches this regular expression")
+	flags.BoolVar(&f.coverage, "coverage", false, "say which lines no test reaches")
+	flags.Float64Var(&f.threshold, "threshold", 0, "least coverage in percent, 0 to 100; implies --coverage")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "list the tests that pass as well")
+	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "format", "text", "json", "junit")
+	return cmd
+}
+
+func (a *app) testPolicy(ctx context.Context, name string, f testFlags, threshold bool) error {
+	if err := choice("format", f.format, []string{"text", "json", "junit"}); err != nil {
+		return err
+	}
+	if err := choice("policy", f.policy, harness.Profiles()); err != nil {
+		return err
+	}
+	if !(f.threshold >= 0 && f.threshold <= 100) {
+		return usage("a percentage from 0 to 100", "threshold %v cannot be used", f.threshold)
+	}
+	var run *regexp.Regexp
+	if f.run != "" {
+		var err error
+		if run, err = regexp.Compile(f.run); err != nil {
+			return usage("a regular expression, such as friday or ^gate.user.acme", "--run %q cannot be used", f.run)
+		}
+	}
+	f.coverage = f.coverage || threshold
+	d, err := a.openDesk(name, f.policy)
+	if err != nil {
+		return err
+	}
+	// What a run would refuse is not worth testing.
+	gate, err := d.gate(ctx, a)
+	if err != nil {
+		return err
+	}
+	tests, err := d.tests()
+	if err != nil {
+		return err
+	}
+	intents, err := d.intents(ctx, a)
+	if err != nil {
+		return err
+	}
+	tested, err := policy.Test(ctx, policy.Suite{
+		Profile: d.open.Profile, Layer: d.layer(), Tests: tests, Intents: intents, Run: run,
+	}, policy.DefaultLimits())
+	if err != nil {
+		return harness.LoadError(err)
+	}
+	// A test asks single rules; whether their answers count, the policy as a whole
+	// says.
+	for _, name := range sortedNames(intents) {
+		if _, err := gate.Judge.Eval(ctx, intents[name]); err != nil {
+			tested.Cases = append(tested.Cases, policy.Case{
+				Package: d.layer().Package, Name: intentsFolder + "/" + name, File: displayFolder(filepath.Join(d.dir, intentsFolder, name)), Line: 1,
+				Fault: "not decided: " + harness.LoadError(err).Message,
+			})
+		}
+	}
+	t := testedPolicy{tested, f}
+	if !t.good() {
+		a.status = exitRejected
+	}
+	return a.printTested(t, displayFolder(name))
+}
+
+// testedPolicy is what a test run came to.
+type testedPolicy struct {
+	policy.Tested
+	testFlags
+}
+
+// percent is how much of the policy the tests reach, rounded down to a tenth.
+func (t testedPolicy) percent() float64 {
+	lines, missed := t.lines()
+	if lines == 0 {
+		return 100
+	}
+	return float64((lines-missed)*1000/lines) / 10
+}
+
+func (t testedPolicy) lines() (lines, missed int) {
+	for _, c := range t.Coverage {
+		lines += c.Lines
+		missed += len(c.Missed)
+	}
+	return lines, missed
+}
+
+// good says whether all tests pass and reach enough.
+func (t testedPolicy) good() bool {
+	return t.failed() == 0 && (!t.coverage || t.reached())
+}
+
+// reached says whether the coverage is at least the threshold, by the exact share of
+// lines.
+func (t testedPolicy) reached() bool {
+	lines, missed := t.lines()
+	return float64(lines-missed)*100 >= t.threshold*float64(lines)
+}
+
+func (t testedPolicy) failed() int {
+	n := 0
+	for _, c := range t.Cases {
+		if !c.Pass {
+			n++
+		}
+	}
+	return n
+}
+
+func (a *app) printTested(t testedPolicy, name string) error {
+	var out bytes.Buffer
+	switch t.format {
+	case "json":
+		return a.printJSON(t.document())
+	case "junit":
+		var list []report.Test
+		for _, c := range t.Cases {
+			list = append(list, report.Test{Class: c.Package, Name: c.Name, Fault: c.Fault})
+		}
+		if t.coverage && !t.reached() {
+			list = append(list, report.Test{Class: name, Name: "coverage", Fault: t.coverageLine()})
+		}
+		if err := report.JUnit(&out, name, list); err != nil {
+			return err
+		}
+	default:
+		t.text(terminal{w: &out, color: a.page.color})
+	}
+	return a.print(out.Bytes())
+}
+
+func (t testedPolicy) text(to terminal) {
+	for _, c := range t.Cases {
+		at := fmt.Sprintf("%s:%d", c.File, c.Line)
+		switch {
+		case !c.Pass:
+			to.line(to.paint(red, "FAIL"), plain(c.Name), to.paint(dim, plain(at)))
+			to.line("      " + plain(c.Fault))
+		case t.verbose:
+			to.line(to.paint(green, "ok  "), plain(c.Name), to.paint(dim, plain(at)))
+		}
+	}
+	if t.coverage {
+		for _, c := range t.Coverage {
+			if len(c.Missed) > 0 {
+				to.line(plain(c.File), fmt.Sprintf("%d of %s missed:", len(c.Missed), count(c.Lines, "line")), lineRanges(c.Missed))
+			}
+		}
+	}
+	style, verdict := green, "ok"
+	if !t.good() {
+		style, verdict = red, "FAIL"
+	}
+	line := []string{to.paint(style, verdict), fmt.Sprintf("%s, %d failed", count(len(t.Cases), "test"), t.failed())}
+	if t.coverage {
+		line = append(line, t.coverageLine())
+	}
+	to.line(line...)
+}
+
+func (t testedPolicy) coverageLine() string {
+	text := "coverage " + strconv.FormatFloat(t.percent(), 'f', 1, 64) + " %"
+	if t.threshold > 0 {
+		text += ", at least " + strconv.FormatFloat(t.threshold, 'f', -1, 64) + " % asked for"
+	}
+	return text
+}
+
+// lineRanges writes ascending line numbers as 3, 5-7.
+func lineRanges(lines []int) string {
+	var parts []string
+	for i := 0; i < len(lines); {
+		k := i
+		for k+1 < len(lines) && lines[k+1] == lines[k]+1 {
+			k++
+		}
+		if part := strconv.Itoa(lines[i]); k == i {
+			parts = append(parts, part)
+		} else {
+			parts = append(parts, part+"-"+strconv.Itoa(lines[k]))
+		}
+		i = k + 1
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (t testedPolicy) document() map[string]any {
+	m := map[string]any{"passed": t.good(), "tests": t.Cases}
+	if t.coverage {
+		m["coverage"] = map[string]any{"percent": t.percent(), "files": t.Coverage}
+	}
+	return m
+}

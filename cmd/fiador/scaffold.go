@@ -1,0 +1,147 @@
+package main
+
+import (
+	"embed"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs"
+)
+
+//go:embed scaffold
+var scaffold embed.FS
+
+// seed is a file that a command begins a project with.
+type seed struct {
+	path string // beneath the folder, with slashes
+	text string
+}
+
+// profileSeeds are a commented profile with its Rego, its tests and its intents.
+func profileSeeds(name string) ([]seed, error) {
+	pkg := strings.TrimPrefix(harness.UserPackage(name), "gate.user.")
+	fill := strings.NewReplacer("PACKAGE", pkg, `"NAME"`, `"`+name+`"`, "profile NAME", "profile "+name, "gate.user.NAME", "gate.user."+pkg)
+	return seeds("profile", fill, map[string]string{
+		"profile.json": "profile.json", "rules.rego.txt": "rules.rego", "rules_test.rego.txt": "rules_test.rego",
+		"intents/build.json": "intents/build.json", "intents/publish.json": "intents/publish.json",
+	})
+}
+
+// repoSeeds are what a repository needs to gate its intents with a profile.
+func repoSeeds(name string) ([]seed, error) {
+	list, err := profileSeeds(name)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range list {
+		list[i].path = ".fiador/profile/" + s.path
+	}
+	for _, schema := range []string{"intent", "profile"} {
+		b, _ := specs.Schema(schema)
+		list = append(list, seed{".fiador/" + schema + ".schema.json", string(b)})
+	}
+	build, err := scaffold.ReadFile("scaffold/profile/intents/build.json")
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, seed{"intents/example.json", string(build)})
+	rest, err := seeds("repo", strings.NewReplacer("VERSION", kernel.Version), map[string]string{
+		"workflow.yml": ".github/workflows/fiador.yml", "pre-commit.yaml": ".pre-commit-config.yaml", "settings.json": ".vscode/settings.json",
+	})
+	return append(list, rest...), err
+}
+
+func seeds(dir string, fill *strings.Replacer, files map[string]string) ([]seed, error) {
+	var list []seed
+	for _, from := range sortedNames(files) {
+		b, err := scaffold.ReadFile("scaffold/" + dir + "/" + from)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, seed{files[from], fill.Replace(string(b))})
+	}
+	return list, nil
+}
+
+// sow writes a seed beneath a folder, which links cannot leave. A file that is
+// there already is kept, and kept says so; anything else at its place is an error.
+func (s seed) sow(root *os.Root) (kept bool, err error) {
+	name := filepath.FromSlash(s.path)
+	fail := func(err error) (bool, error) {
+		return false, &result.RunError{
+			Code: result.CodeInternal, Message: "file " + strconv.Quote(s.path) + " could not be written: " + reason(err),
+			Hint: "make room for it, or choose another folder", Cause: err,
+		}
+	}
+	if _, err := root.Lstat(name); err == nil {
+		info, err := root.Stat(name)
+		if err != nil {
+			return fail(err)
+		}
+		if !info.Mode().IsRegular() {
+			return fail(errors.New("something that is no file stands there"))
+		}
+		return true, nil
+	}
+	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return fail(err)
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return fail(err)
+	}
+	if _, err := f.WriteString(s.text); err != nil {
+		return fail(errors.Join(err, f.Close(), root.Remove(name)))
+	}
+	if err := f.Close(); err != nil {
+		return fail(err)
+	}
+	return false, nil
+}
+
+// checkProfileName refuses a name that no profile can have.
+func checkProfileName(name string) error {
+	if !regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`).MatchString(name) {
+		return usage("a lower-case letter, then lower-case letters, digits, '_' and '-'; at most 64", "profile name %q cannot be used", name)
+	}
+	for _, builtin := range harness.Profiles() {
+		if name == builtin {
+			return usage("give it a name of its own", "%q is a built-in profile", name)
+		}
+	}
+	return nil
+}
+
+// sowAll writes seeds, says what became of each, and returns those whose files were
+// there.
+func (a *app) sowAll(dir string, list []seed) (kept []seed, err error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, notWritten(filepath.Join(dir, "."), err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, notWritten(dir, err)
+	}
+	defer root.Close()
+	for _, s := range list {
+		was, err := s.sow(root)
+		if err != nil {
+			return nil, err
+		}
+		word := "wrote"
+		if was {
+			word, kept = "kept ", append(kept, s)
+		}
+		if err := a.print([]byte(word + "  " + plain(displayFolder(filepath.Join(dir, filepath.FromSlash(s.path)))) + "\n")); err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
+}

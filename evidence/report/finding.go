@@ -1,0 +1,160 @@
+package report
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// The levels of a finding, in the words of SARIF.
+const (
+	levelError   = "error"   // a denial, or an error
+	levelWarning = "warning" // a question
+	levelNote    = "note"
+)
+
+// finding is one thing to say about an intent, its words as they came.
+type finding struct {
+	level   string
+	id      string // of a rule, or the code of an error
+	text    string
+	fix     string
+	options []string // possible answers to a question
+
+	title, why, help, layer string // of the rule; an error has no layer
+
+	pointer    string
+	hasPointer bool
+	offset     int64
+	hasOffset  bool
+
+	region region
+}
+
+// findings lists what there is to say about an item, in the order in which it was
+// decided, the notes last, with the place of each.
+func findings(i Item) []finding {
+	var list []finding
+	if i.Outcome() == OutcomeError {
+		list = faults(i)
+	} else {
+		list = decided(i.Decision)
+	}
+	if len(list) > 0 {
+		locate(i, list)
+	}
+	return list
+}
+
+func decided(d kernel.Decision) []finding {
+	var list []finding
+	add := func(level string, r kernel.Result) {
+		list = append(list, finding{
+			level: level, id: r.ID, text: r.Text, fix: r.Fix, options: r.Options,
+			title: r.Title, why: r.Why, help: r.Fix, layer: r.Module, pointer: r.Path, hasPointer: true,
+		})
+	}
+	level := levelError
+	if d.Outcome == kernel.OutcomeClarify {
+		level = levelWarning
+	}
+	for _, r := range d.Findings {
+		add(level, r)
+	}
+	for _, r := range d.Notes {
+		add(levelNote, r)
+	}
+	return list
+}
+
+// faults are the findings of an error: one for each violation that it lists, or
+// itself.
+func faults(i Item) []finding {
+	e := i.Err
+	if e == nil {
+		e = &result.RunError{Code: result.CodeInternal, Message: "the item has neither a decision nor an error"}
+	}
+	rec := recordOf(e.Code)
+	base := finding{level: levelError, id: string(e.Code), fix: e.Hint, title: rec.Title, why: rec.Why, help: rec.Fix}
+	if list := violations(e); len(list) > 0 {
+		for k := range list {
+			f := base
+			f.pointer, f.hasPointer, f.text = list[k].pointer, true, list[k].text
+			list[k] = f
+		}
+		return list
+	}
+	// A place in another file, a profile's, is none in the intent.
+	if file, named := e.Details["file"].(string); !named || file == i.Path || file == i.Name() {
+		base.pointer, base.hasPointer = e.Details["pointer"].(string)
+		base.offset, base.hasOffset = e.Details["offset"].(int64)
+	}
+	base.text = withoutPlace(withoutFile(i, e), base)
+	return []finding{base}
+}
+
+// split parts what is wrong with an intent from the notes about it.
+func split(list []finding) (wrong, notes []finding) {
+	n := slices.IndexFunc(list, func(f finding) bool { return f.level == levelNote })
+	if n < 0 {
+		n = len(list)
+	}
+	return list[:n], list[n:]
+}
+
+func violations(e *result.RunError) []finding {
+	details, _ := e.Details["violations"].([]any)
+	var list []finding
+	for _, v := range details {
+		if m, ok := v.(map[string]any); ok {
+			pointer, _ := m["pointer"].(string)
+			text, _ := m["message"].(string)
+			list = append(list, finding{pointer: pointer, text: text})
+		}
+	}
+	return list
+}
+
+// withoutFile is the message of an item's error without the file's name in
+// front, which every format gives in its own way.
+func withoutFile(i Item, e *result.RunError) string {
+	if msg, ok := strings.CutPrefix(e.Message, i.Name()+": "); ok {
+		return msg
+	}
+	return strings.TrimPrefix(e.Message, i.Path+": ")
+}
+
+// withoutPlace takes the place of a fault from the front of its message.
+func withoutPlace(msg string, f finding) string {
+	var place []string
+	if f.hasOffset {
+		place = append(place, "byte "+strconv.FormatInt(f.offset, 10))
+	}
+	if f.pointer != "" {
+		place = append(place, f.pointer)
+	}
+	return strings.TrimPrefix(msg, strings.Join(place, ", ")+": ")
+}
+
+func recordOf(c result.Code) result.Record {
+	for _, r := range result.Records() {
+		if r.ID == string(c) {
+			return r
+		}
+	}
+	return result.Record{ID: string(c)}
+}
+
+// advice is what follows a finding's text: its fix, or the possible answers.
+func (f finding) advice() string {
+	if len(f.options) > 0 {
+		return "answers: " + strings.Join(f.options, ", ")
+	}
+	if f.fix != "" {
+		return "fix: " + f.fix
+	}
+	return ""
+}

@@ -1,0 +1,106 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// The limits of GitHub: the runner cuts a message, a check run refuses a longer
+// title, and a step shows only the first annotations of each kind.
+const (
+	githubMessage = 4096 // UTF-16 code units
+	githubTitle   = 255
+	githubShown   = 10
+)
+
+// github writes workflow commands, a line for each finding:
+//
+//	::error file=F,line=L,col=C,endLine=L,endColumn=C,title=T::MESSAGE
+//
+// The runner reads a command to the end of its line, unescapes %0D, %0A and %25
+// in the message, also %3A and %2C in a property, and takes columns only if both
+// are on one line. endColumn is the column behind the end.
+type github struct {
+	w     io.Writer
+	shown struct{ errors, warnings, notices int }
+}
+
+func (g *github) Item(i Item) error {
+	var b strings.Builder
+	for _, f := range findings(i) {
+		command := "notice"
+		switch f.level {
+		case levelError:
+			command = "error"
+			g.shown.errors++
+		case levelWarning:
+			command = "warning"
+			g.shown.warnings++
+		default:
+			g.shown.notices++
+		}
+		b.WriteString("::" + command + " " + githubProperties(i, f) + "::" + githubData(githubText(i, f)) + "\n")
+	}
+	_, err := io.WriteString(g.w, b.String())
+	return err
+}
+
+func (g *github) Close(s Summary) error {
+	var b strings.Builder
+	if s.ReportOnly {
+		b.WriteString("::warning title=fiador%3A report only::REPORT ONLY: " + reportOnly + "\n")
+		g.shown.warnings++
+	}
+	b.WriteString("fiador: " + strings.Join(s.Counts.fields(), ", "))
+	if s.ReportOnly {
+		b.WriteString("; REPORT ONLY: " + reportOnly)
+	}
+	if max(g.shown.errors, g.shown.warnings, g.shown.notices) > githubShown {
+		fmt.Fprintf(&b, "; a step shows %d annotations of a kind, all of them stand in this log", githubShown)
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(g.w, b.String())
+	return err
+}
+
+// githubProperties places a finding. Standard input is no file, so that it has no
+// place there.
+func githubProperties(i Item, f finding) string {
+	var list []string
+	if i.Path != "-" {
+		list = append(list, "file="+githubProperty(Plain(i.Path)))
+		list = append(list, githubPlace(f.region)...)
+	}
+	title := cut(Plain(squeeze(": ", f.id, f.title)), githubTitle)
+	return strings.Join(append(list, "title="+githubProperty(title)), ",")
+}
+
+func githubPlace(r region) []string {
+	line, endLine := "line="+strconv.Itoa(r.start.line), "endLine="+strconv.Itoa(r.end.line)
+	if r.start.line != r.end.line {
+		return []string{line, endLine}
+	}
+	return []string{line, "col=" + strconv.Itoa(r.start.column), endLine, "endColumn=" + strconv.Itoa(r.end.column)}
+}
+
+// githubText is the message of a finding: where, what, and on a line of its own
+// what to do. A long text leaves room for the advice.
+func githubText(i Item, f finding) string {
+	advice := cut(Plain(f.advice()), githubMessage/4)
+	name := ""
+	if i.Path == "-" || i.Line > 0 {
+		name = i.Name()
+	}
+	text := cut(Plain(orElse(squeeze(": ", name, f.pointer, f.text), f.id)), githubMessage*3/4-1)
+	return squeeze("\n", text, advice)
+}
+
+func githubData(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
+}
+
+func githubProperty(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(s)
+}

@@ -1,0 +1,17 @@
+package report
+
+import "io"
+
+// jsonLines writes the RunResults as they are. An error has none: it stands on
+// standard error.
+type jsonLines struct{ w io.Writer }
+
+func (j *jsonLines) Item(i Item) error {
+	if i.Outcome() == OutcomeError {
+		return nil
+	}
+	_, err := j.w.Write(i.Result)
+	return err
+}
+
+func (j *jsonLines) Close(Summary) error { return nil }

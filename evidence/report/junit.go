@@ -1,0 +1,93 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/kernel"
+)
+
+// junit writes one test case for each intent, in the form that the readers of
+// Jenkins' JUnit schema agree on. It keeps the cases as they will stand, because
+// their counts come before them. There are no times: a report says what was
+// decided, not how long that took.
+type junit struct {
+	w      io.Writer
+	cases  bytes.Buffer
+	counts Counts
+}
+
+func (j *junit) Item(i Item) error {
+	j.counts.Add(i)
+	list := findings(i)
+	j.cases.WriteString("    <testcase" + attribute("classname", "fiador") + attribute("name", Plain(i.Name())))
+	accepted := i.Outcome() == string(kernel.OutcomeBundle)
+	if accepted && len(list) == 0 {
+		j.cases.WriteString("/>\n")
+		return nil
+	}
+	j.cases.WriteString(">\n")
+	wrong, notes := split(list)
+	switch {
+	case i.Outcome() == OutcomeError:
+		j.element("error", wrong[0].id, wrong)
+	case !accepted:
+		j.element("failure", i.Outcome(), wrong)
+	}
+	if len(notes) > 0 {
+		j.cases.WriteString("      <system-out>" + junitBody(notes) + "</system-out>\n")
+	}
+	j.cases.WriteString("    </testcase>\n")
+	return nil
+}
+
+// element writes what is wrong with an intent, the first of it as the message.
+func (j *junit) element(name, kind string, list []finding) {
+	message := ""
+	if len(list) > 0 {
+		message = Plain(squeeze(" ", list[0].id, list[0].pointer, list[0].text))
+	}
+	fmt.Fprintf(&j.cases, "      <%s%s%s>%s</%s>\n", name,
+		attribute("type", kind), attribute("message", message), junitBody(list), name)
+}
+
+func (j *junit) Close(s Summary) error {
+	totals := attribute("name", "fiador") + attribute("tests", strconv.Itoa(j.counts.Total())) +
+		attribute("failures", strconv.Itoa(j.counts.Clarify+j.counts.Refuse)) + attribute("errors", strconv.Itoa(j.counts.Errors))
+	var head strings.Builder
+	head.WriteString(xml.Header + "<testsuites" + totals + ">\n  <testsuite" + totals + ">\n    <properties>\n")
+	for _, p := range [][2]string{
+		{"profile", s.Profile}, {"kernel_version", s.KernelVersion}, {"report_only", strconv.FormatBool(s.ReportOnly)},
+	} {
+		head.WriteString("      <property" + attribute("name", p[0]) + attribute("value", Plain(p[1])) + "/>\n")
+	}
+	head.WriteString("    </properties>\n")
+	for _, part := range []string{head.String(), j.cases.String(), "  </testsuite>\n</testsuites>\n"} {
+		if _, err := io.WriteString(j.w, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// junitBody has a line for each finding.
+func junitBody(list []finding) string {
+	lines := make([]string, len(list))
+	for k, f := range list {
+		at := fmt.Sprintf("(line %d, column %d)", f.region.start.line, f.region.start.column)
+		lines[k] = Plain(squeeze("; ", squeeze(" ", f.id, f.pointer, f.text, at), f.advice()))
+	}
+	return escaped(strings.Join(lines, "\n"))
+}
+
+func attribute(name, value string) string { return " " + name + `="` + escaped(value) + `"` }
+
+// escaped is text, made of what Plain returns and LF, as XML. Every character of
+// it is one that XML 1.0 allows.
+func escaped(s string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace(s)
+}

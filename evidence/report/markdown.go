@@ -1,0 +1,225 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fiador/fiador/kernel"
+)
+
+// markdownLimit is the size that a job summary may have, in bytes.
+const markdownLimit = 1<<20 - 1
+
+// What the parts of the page may take of it. The accepted intents have the rest.
+const (
+	tableLimit   = 200 << 10
+	findingLimit = 500 << 10
+	noteLimit    = 100 << 10
+	endLimit     = 1 << 10 // what stands behind the last row
+)
+
+// How much of one text stands on the page, in UTF-16 code units, and how many of
+// a question's answers.
+const (
+	longText  = 2000
+	shortText = 400
+	maxAnswer = 20
+)
+
+// fewAccepted is how many accepted intents are listed without folding them.
+const fewAccepted = 10
+
+// markdown writes a page in GitHub Flavored Markdown. All text from outside
+// stands in code spans, in which nothing is markup, a link or a mention.
+type markdown struct {
+	w                      io.Writer
+	table, findings, notes part
+	accepted               []string
+}
+
+func newMarkdown(w io.Writer) *markdown {
+	return &markdown{
+		w: w, table: part{limit: tableLimit}, findings: part{limit: findingLimit}, notes: part{limit: noteLimit},
+	}
+}
+
+func (m *markdown) Item(i Item) error {
+	wrong, notes := split(findings(i))
+	heading := "### " + i.Outcome() + " " + code(i.Name(), shortText) + "\n\n"
+	if i.Outcome() == string(kernel.OutcomeBundle) {
+		m.accepted = append(m.accepted, i.Name())
+	} else {
+		m.table.add(tableRow(i, wrong))
+	}
+	m.findings.section(heading, wrong)
+	m.notes.section(heading, notes)
+	return nil
+}
+
+func tableRow(i Item, wrong []finding) string {
+	reason := ""
+	if len(wrong) > 0 {
+		reason = squeeze(" ", wrong[0].id, wrong[0].pointer)
+	}
+	return fmt.Sprintf("| %s | %s | %d | %s |\n", i.Outcome(), cell(i.Name()), len(wrong), cell(reason))
+}
+
+func (m *markdown) Close(s Summary) error {
+	var b strings.Builder
+	b.WriteString("# fiador: " + headline(s.Counts) + "\n\n")
+	if s.ReportOnly {
+		b.WriteString("> **REPORT ONLY:** " + reportOnly + ".\n\n")
+	}
+	b.WriteString(strings.Join(s.Counts.fields(), ", "))
+	if s.Profile != "" {
+		b.WriteString("; profile " + code(s.Profile, shortText))
+	}
+	if s.KernelVersion != "" {
+		b.WriteString("; kernel " + code(s.KernelVersion, shortText))
+	}
+	b.WriteString("\n")
+	if m.table.Len() > 0 {
+		b.WriteString("\n| outcome | intent | findings | first reason |\n|---|---|---|---|\n")
+		b.WriteString(m.table.String() + m.table.rest("intent"))
+	}
+	if m.findings.Len() > 0 {
+		b.WriteString("\n## Findings\n" + m.findings.String() + m.findings.rest("finding"))
+	}
+	if m.notes.Len() > 0 {
+		b.WriteString("\n## Notes\n" + m.notes.String() + m.notes.rest("note"))
+	}
+	b.WriteString(m.acceptedList(markdownLimit - endLimit - b.Len()))
+	_, err := io.WriteString(m.w, b.String())
+	return err
+}
+
+// headline is the verdict, the worst first.
+func headline(c Counts) string {
+	total := count(c.Total(), "intent")
+	switch {
+	case c.Total() == 0:
+		return "no intents"
+	case c.Errors > 0:
+		return fmt.Sprintf("ERROR, no decision about %d of %s", c.Errors, total)
+	case c.Clarify+c.Refuse > 0:
+		return fmt.Sprintf("REJECTED, %d of %s", c.Clarify+c.Refuse, total)
+	}
+	return "ACCEPTED, " + total
+}
+
+func (m *markdown) acceptedList(limit int) string {
+	if len(m.accepted) == 0 {
+		return ""
+	}
+	list := part{limit: limit}
+	for _, name := range m.accepted {
+		list.add("- " + code(name, shortText) + "\n")
+	}
+	text := list.String() + list.rest("intent")
+	if len(m.accepted) > fewAccepted {
+		return "\n<details>\n<summary>" + count(len(m.accepted), "accepted intent") + "</summary>\n\n" + text + "\n</details>\n"
+	}
+	return "\n## Accepted\n\n" + text
+}
+
+// part is a part of the page. It takes whole rows up to its limit and counts
+// those that come after.
+type part struct {
+	strings.Builder
+	limit int // bytes
+	left  int
+}
+
+func (p *part) add(row string) {
+	if p.left > 0 || p.Len()+len(row) > p.limit {
+		p.left++
+		return
+	}
+	p.WriteString(row)
+}
+
+// section adds the findings of one intent under a heading.
+func (p *part) section(heading string, list []finding) {
+	told := map[string]bool{}
+	for k, f := range list {
+		row := findingRow(f, told)
+		if k == 0 {
+			row = "\n" + heading + row
+		}
+		p.add(row)
+	}
+}
+
+// rest says how many rows are left out and where they are.
+func (p *part) rest(word string) string {
+	if p.left == 0 {
+		return ""
+	}
+	return "\n**" + count(p.left, "more "+word) + " left out here to keep the page short: the formats sarif and junit have them all.**\n"
+}
+
+// findingRow is a finding as an item of a list. A fix that was told is not
+// repeated.
+func findingRow(f finding, told map[string]bool) string {
+	var b strings.Builder
+	b.WriteString("- " + code(f.id, shortText))
+	if f.pointer != "" {
+		b.WriteString(" at " + code(f.pointer, shortText))
+	}
+	if f.hasPointer || f.hasOffset {
+		fmt.Fprintf(&b, ", line %d", f.region.start.line)
+	}
+	b.WriteString(": " + code(f.text, longText) + "\n")
+	if f.fix != "" && !told[f.fix] {
+		b.WriteString("  - fix: " + code(f.fix, longText) + "\n")
+		told[f.fix] = true
+	}
+	for k, o := range f.options {
+		if k == maxAnswer {
+			b.WriteString("  - " + count(len(f.options)-k, "more answer") + "\n")
+			break
+		}
+		b.WriteString("  - answer: " + code(o, shortText) + "\n")
+	}
+	return b.String()
+}
+
+// maxFence is the longest run of backticks that a code span is built around.
+// Readers of Markdown give up on much longer ones.
+const maxFence = 8
+
+// code is text from outside as a code span of at most n code units.
+func code(s string, n int) string { return codeSpan(cut(Plain(s), n)) }
+
+// cell is like code, for a table, where a bar ends a cell even in a code span.
+func cell(s string) string {
+	return codeSpan(strings.ReplaceAll(cut(Plain(s), shortText), "|", `\u007c`))
+}
+
+func codeSpan(s string) string {
+	if s == "" {
+		return "–"
+	}
+	run := longestRun(s, '`')
+	if run > maxFence {
+		s, run = strings.ReplaceAll(s, "`", `\u0060`), 0
+	}
+	// A span that begins and ends with a space loses one on each side.
+	if strings.ContainsAny(s[:1]+s[len(s)-1:], "` ") && strings.Trim(s, " ") != "" {
+		s = " " + s + " "
+	}
+	fence := strings.Repeat("`", run+1)
+	return fence + s + fence
+}
+
+func longestRun(s string, c byte) int {
+	longest, run := 0, 0
+	for k := range len(s) {
+		if run++; s[k] != c {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	return longest
+}

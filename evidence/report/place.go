@@ -1,0 +1,89 @@
+package report
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// position is a place between two characters of a text. Lines count from 1 and
+// end with LF; columns count from 1, in UTF-16 code units.
+type position struct{ line, column int }
+
+// region is a part of a text; end is the position behind it.
+type region struct{ start, end position }
+
+// locate fills in the regions of an item's findings: the byte that an error
+// names, else the value that the pointer leads to. What has no place stands at
+// the start of the text.
+func locate(i Item, list []finding) {
+	src, first := i.Source, 1
+	if i.Line > 0 {
+		src, first = bytes.TrimRight(src, "\r\n"), i.Line
+	}
+	spans := spansOf(src, list)
+	offsets := make([]int, 0, 2*len(spans))
+	for _, s := range spans {
+		offsets = append(offsets, s.Start, s.End)
+	}
+	slices.Sort(offsets)
+	offsets = slices.Compact(offsets)
+	found := positions(src, offsets)
+	at := func(offset int) position {
+		k, _ := slices.BinarySearch(offsets, offset)
+		p := found[k]
+		p.line += first - 1
+		return p
+	}
+	for k, s := range spans {
+		list[k].region = region{at(s.Start), at(s.End)}
+	}
+}
+
+func spansOf(src []byte, list []finding) []canon.Span {
+	pointers := make([]string, len(list))
+	for k, f := range list {
+		pointers[k] = f.pointer
+	}
+	spans := canon.Locate(src, pointers)
+	for k, f := range list {
+		if f.hasOffset {
+			spans[k] = character(src, f.offset)
+		} else if !f.hasPointer {
+			spans[k] = canon.Span{}
+		}
+	}
+	return spans
+}
+
+// character is the span of the character at an offset; at a line end and behind
+// the text it is empty.
+func character(src []byte, offset int64) canon.Span {
+	start := int(min(max(offset, 0), int64(len(src))))
+	if start == len(src) || src[start] == '\n' || src[start] == '\r' {
+		return canon.Span{Start: start, End: start}
+	}
+	_, size := utf8.DecodeRune(src[start:])
+	return canon.Span{Start: start, End: start + size}
+}
+
+// positions are those of offsets, which are sorted and within the text, found in
+// one pass over it.
+func positions(src []byte, offsets []int) []position {
+	list := make([]position, 0, len(offsets))
+	at, p := position{1, 1}, 0
+	for _, offset := range offsets {
+		for p < offset {
+			r, size := utf8.DecodeRune(src[p:])
+			if p += size; r == '\n' {
+				at = position{at.line + 1, 1}
+			} else {
+				at.column += width(r)
+			}
+		}
+		list = append(list, at)
+	}
+	return list
+}

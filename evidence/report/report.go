@@ -1,0 +1,166 @@
+// Package report writes what a gate decided about intents, for the reader that a
+// format is for. There is one file per format:
+//
+//	json      the RunResults as they are, one per line
+//	human     a few lines for each intent
+//	github    workflow commands, which become annotations
+//	junit     one test case for each intent
+//	sarif     SARIF 2.1.0, one result for each finding
+//	markdown  a summary page of less than 1 MiB
+//
+// All formats but json report the same findings: the denials of a REFUSE, the
+// questions of a CLARIFY, the notes of any decision, and the places of an error.
+// A note never counts as a failure.
+//
+// A report depends on the items and the summary alone: no clock, no host, and no
+// path but those of the items. The same input gives the same bytes.
+//
+// Text that comes from an intent or from a policy is data in every format. It
+// passes through [Plain], so that every character of it shows, and through the
+// escapes of the format, so that it cannot become a command, markup or a link
+// there. Only where SARIF has a member for programs, its value is the JSON Pointer
+// as it is, and in json the RunResult stands byte for byte.
+//
+// The formats json, human and github keep nothing of an item. The others keep
+// their findings, and of an accepted intent its name and hash.
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// OutcomeError stands where an outcome would, for an intent that was not
+// decided.
+const OutcomeError = "ERROR"
+
+// Item is the end of one intent.
+type Item struct {
+	// Path is how results name the file: relative with slashes, a base name,
+	// or - for standard input.
+	Path string
+	// Line is the line of a JSON Lines source that the intent stands on, from 1
+	// on; 0 says that the whole file is the intent.
+	Line int
+	// Source is the intent's bytes, of a JSON Lines source the whole line. A
+	// renderer does not keep them after Item returns. It is nil if the file
+	// could not be read.
+	Source []byte
+	// SHA256 is the hash of Source, empty if it was not read.
+	SHA256 canon.ContentHash
+	// Result is the canonical RunResult and one LF; nil after an error.
+	Result []byte
+	// Decision is zero after an error.
+	Decision kernel.Decision
+	// Err is nil after a decision.
+	Err *result.RunError
+}
+
+// Name is the path, with the line of a JSON Lines source behind it.
+func (i Item) Name() string {
+	if i.Line > 0 {
+		return i.Path + ":" + strconv.Itoa(i.Line)
+	}
+	return i.Path
+}
+
+// Outcome is BUNDLE, CLARIFY, REFUSE or ERROR. An item that holds no decision is
+// an ERROR, whatever else it lacks.
+func (i Item) Outcome() string {
+	if i.Err == nil {
+		switch i.Decision.Outcome {
+		case kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse:
+			return string(i.Decision.Outcome)
+		}
+	}
+	return OutcomeError
+}
+
+// Summary ends a report.
+type Summary struct {
+	Profile       string // name of the policy profile
+	KernelVersion string
+	ReportOnly    bool // a rejected intent does not fail the run
+	Counts        Counts
+}
+
+// Counts says how many items had each outcome.
+type Counts struct{ Bundle, Clarify, Refuse, Errors int }
+
+// Add counts an item.
+func (c *Counts) Add(i Item) {
+	switch i.Outcome() {
+	case string(kernel.OutcomeBundle):
+		c.Bundle++
+	case string(kernel.OutcomeClarify):
+		c.Clarify++
+	case string(kernel.OutcomeRefuse):
+		c.Refuse++
+	default:
+		c.Errors++
+	}
+}
+
+// Total is the number of items.
+func (c Counts) Total() int { return c.Bundle + c.Clarify + c.Refuse + c.Errors }
+
+// fields are the counts in words, the total first.
+func (c Counts) fields() []string {
+	return []string{
+		count(c.Total(), "intent"),
+		fmt.Sprintf("%d %s", c.Bundle, kernel.OutcomeBundle),
+		fmt.Sprintf("%d %s", c.Clarify, kernel.OutcomeClarify),
+		fmt.Sprintf("%d %s", c.Refuse, kernel.OutcomeRefuse),
+		fmt.Sprintf("%d %s", c.Errors, OutcomeError),
+	}
+}
+
+// reportOnly is what a reader has to know about a run that cannot fail.
+const reportOnly = "a rejected intent does not fail this run"
+
+// Renderer writes one report. The items come in their final order, and Close
+// ends the document. No method is safe for concurrent use.
+type Renderer interface {
+	Item(Item) error
+	Close(Summary) error
+}
+
+// Options are what a caller may choose about a format.
+type Options struct {
+	Color bool // human only
+}
+
+// Formats lists the formats that New knows.
+func Formats() []string { return []string{"json", "human", "github", "junit", "sarif", "markdown"} }
+
+// New returns the renderer of a format, which writes to w.
+func New(format string, w io.Writer, o Options) (Renderer, error) {
+	switch format {
+	case "json":
+		return &jsonLines{w}, nil
+	case "human":
+		return &human{w: w, color: o.Color}, nil
+	case "github":
+		return &github{w: w}, nil
+	case "junit":
+		return &junit{w: w}, nil
+	case "sarif":
+		return newSARIF(w), nil
+	case "markdown":
+		return newMarkdown(w), nil
+	}
+	return nil, fmt.Errorf("unknown format %q; one of: %s", format, strings.Join(Formats(), ", "))
+}
+
+func count(n int, word string) string {
+	if n != 1 {
+		word += "s"
+	}
+	return fmt.Sprintf("%d %s", n, word)
+}

@@ -1,0 +1,226 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+const (
+	sarifSchema  = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+	sarifVersion = "2.1.0"
+
+	// stdinURI stands for an intent from standard input, which is no file.
+	stdinURI = "stdin"
+)
+
+// Limits of GitHub on a rule, in UTF-16 code units.
+const (
+	sarifName        = 255
+	sarifDescription = 1024
+)
+
+// sarif writes one run of SARIF 2.1.0 with a result for each finding. The rules
+// come before the results, so that all are kept until Close.
+type sarif struct {
+	w       io.Writer
+	rules   map[string]sarifRule
+	sources []source
+	results []sarifResult
+	seen    map[[sha256.Size]byte]int // how often a finding without its ordinal
+}
+
+// source is an intent that was checked.
+type source struct {
+	path   string
+	line   int
+	sha256 [sha256.Size]byte
+	read   bool
+}
+
+type sarifRule struct {
+	id, title, why, fix, level, layer string
+}
+
+type sarifResult struct {
+	rule, level, text string
+	pointer           string
+	hasPointer        bool
+	source            int
+	region            region
+	print             [sha256.Size]byte
+	outcome, layer    string
+}
+
+func newSARIF(w io.Writer) *sarif {
+	return &sarif{w: w, rules: map[string]sarifRule{}, seen: map[[sha256.Size]byte]int{}}
+}
+
+func (s *sarif) Item(i Item) error {
+	src := source{path: i.Path, line: i.Line, read: i.SHA256.Valid()}
+	if src.read {
+		if _, err := hex.Decode(src.sha256[:], []byte(i.SHA256.Hex())); err != nil {
+			return err
+		}
+	}
+	s.sources = append(s.sources, src)
+	for _, f := range findings(i) {
+		s.addRule(f)
+		first := fingerprint(f.id, i.Path, f.text, 0)
+		s.seen[first]++
+		s.results = append(s.results, sarifResult{
+			rule: f.id, level: f.level, text: strings.Clone(message(squeeze("\n", Plain(f.text), Plain(f.advice())))),
+			pointer: strings.Clone(f.pointer), hasPointer: f.hasPointer,
+			source: len(s.sources) - 1, region: f.region,
+			print:   fingerprint(f.id, i.Path, f.text, s.seen[first]),
+			outcome: i.Outcome(), layer: f.layer,
+		})
+	}
+	return nil
+}
+
+// fingerprint tells a finding from others, without its place, so that it stays
+// the same when something else is put before it.
+func fingerprint(rule, path, text string, ordinal int) [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d", rule, path, text, ordinal))
+}
+
+// addRule keeps what describes a rule: the strongest level that it was seen with,
+// and of layers that use the same id the words of the first by name, which is
+// the built-in one.
+func (s *sarif) addRule(f finding) {
+	r, known := s.rules[f.id]
+	if !known || f.layer < r.layer {
+		r = sarifRule{id: f.id, title: strings.Clone(f.title), why: strings.Clone(f.why), level: r.level, layer: f.layer}
+	}
+	if r.fix == "" && f.layer == r.layer {
+		r.fix = strings.Clone(f.help)
+	}
+	r.level = stronger(r.level, f.level)
+	s.rules[f.id] = r
+}
+
+func stronger(a, b string) string {
+	order := []string{"", levelNote, levelWarning, levelError}
+	if slices.Index(order, a) > slices.Index(order, b) {
+		return a
+	}
+	return b
+}
+
+// message is a SARIF message string that says text and nothing else: braces are
+// doubled (3.11.5) and nothing in it is a link (3.11.6).
+func message(text string) string {
+	return strings.NewReplacer("{", "{{", "}", "}}", "](", "] (").Replace(text)
+}
+
+func (s *sarif) Close(sum Summary) error {
+	rules := slices.SortedFunc(maps.Values(s.rules), func(a, b sarifRule) int { return cmp.Compare(a.id, b.id) })
+	index := make(map[string]int, len(rules))
+	for k, r := range rules {
+		index[r.id] = k
+	}
+	artifacts, artifactOf := s.artifacts()
+
+	out := jsonWriter{w: bufio.NewWriter(s.w)}
+	out.text(`{"$schema":`).value(sarifSchema).text(`,"version":`).value(sarifVersion)
+	out.text(",\"runs\":[{\n\"tool\":{\"driver\":{\"name\":\"fiador\"")
+	if sum.KernelVersion != "" {
+		out.text(`,"version":`).value(sum.KernelVersion)
+	}
+	out.text(`,"rules":`).list(len(rules), func(k int) any { return rules[k].wire() })
+	out.text("}},\n\"columnKind\":\"utf16CodeUnits\",\n\"invocations\":").value([]any{invocation(sum)})
+	out.text(",\n\"properties\":").value(map[string]any{"profile": sum.Profile, "reportOnly": sum.ReportOnly})
+	out.text(",\n\"artifacts\":").list(len(artifacts), func(k int) any { return artifacts[k] })
+	out.text(",\n\"results\":").list(len(s.results), func(k int) any {
+		r := s.results[k]
+		return r.wire(index[r.rule], s.sources[r.source], artifactOf[r.source])
+	})
+	out.text("}]}\n")
+	return out.flush()
+}
+
+// invocation has the exit code of the run: 2 where a decision is missing.
+func invocation(sum Summary) map[string]any {
+	code := 0
+	switch c := sum.Counts; {
+	case c.Errors > 0 || c.Total() == 0:
+		code = 2
+	case c.Clarify+c.Refuse > 0 && !sum.ReportOnly:
+		code = 1
+	}
+	return map[string]any{"executionSuccessful": code < 2, "exitCode": code}
+}
+
+// artifacts lists the files, each once, and for each source the index of its
+// file. An intent of a JSON Lines file is an artifact within that file.
+func (s *sarif) artifacts() ([]artifact, []int) {
+	var list []artifact
+	known := map[source]int{}
+	add := func(key source, a artifact) int {
+		k, ok := known[key]
+		if !ok {
+			k = len(list)
+			known[key] = k
+			list = append(list, a)
+		}
+		return k
+	}
+	fileOf := make([]int, len(s.sources))
+	for k, src := range s.sources {
+		var hashes map[string]string
+		if src.read {
+			hashes = map[string]string{"sha-256": hex.EncodeToString(src.sha256[:])}
+		}
+		file := artifact{Location: &artifactLocation{URI: uri(src.path)}, Roles: []string{"analysisTarget"}}
+		if src.path == "-" {
+			file.Location.Description = &wireText{"standard input"}
+		}
+		if src.line == 0 {
+			file.Hashes = hashes
+		}
+		fileOf[k] = add(source{path: src.path}, file)
+		if src.line > 0 {
+			add(source{path: src.path, line: src.line}, artifact{
+				ParentIndex: &fileOf[k], Description: &wireText{fmt.Sprintf("line %d", src.line)},
+				Roles: []string{"analysisTarget"}, Hashes: hashes,
+			})
+		}
+	}
+	return list, fileOf
+}
+
+// uri is a path as a relative URI: all but unreserved characters and the slash
+// is percent-encoded.
+func uri(path string) string {
+	if path == "-" {
+		return stdinURI
+	}
+	var b strings.Builder
+	for _, c := range []byte(path) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-._~/", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// pascal is a rule id in the form that SARIF wants of a name.
+func pascal(id string) string {
+	var b strings.Builder
+	for _, word := range strings.Split(strings.ToLower(id), "_") {
+		if word != "" {
+			b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
+	}
+	return b.String()
+}

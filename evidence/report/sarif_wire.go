@@ -1,0 +1,160 @@
+package report
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf16"
+)
+
+// The objects of SARIF, with the members that are written.
+
+type wireText struct {
+	Text string `json:"text"`
+}
+
+type artifact struct {
+	Location    *artifactLocation `json:"location,omitempty"`
+	ParentIndex *int              `json:"parentIndex,omitempty"`
+	Description *wireText         `json:"description,omitempty"`
+	Roles       []string          `json:"roles"`
+	Hashes      map[string]string `json:"hashes,omitempty"`
+}
+
+type artifactLocation struct {
+	URI         string    `json:"uri"`
+	Index       *int      `json:"index,omitempty"`
+	Description *wireText `json:"description,omitempty"`
+}
+
+type reportingDescriptor struct {
+	ID                   string            `json:"id"`
+	Name                 string            `json:"name"`
+	ShortDescription     wireText          `json:"shortDescription"`
+	FullDescription      wireText          `json:"fullDescription"`
+	Help                 wireText          `json:"help"`
+	DefaultConfiguration map[string]string `json:"defaultConfiguration"`
+}
+
+type wireResult struct {
+	RuleID              string            `json:"ruleId"`
+	RuleIndex           int               `json:"ruleIndex"`
+	Level               string            `json:"level"`
+	Message             wireText          `json:"message"`
+	Locations           []wireLocation    `json:"locations"`
+	PartialFingerprints map[string]string `json:"partialFingerprints"`
+	Properties          map[string]string `json:"properties"`
+}
+
+type wireLocation struct {
+	PhysicalLocation struct {
+		ArtifactLocation artifactLocation `json:"artifactLocation"`
+		Region           wireRegion       `json:"region"`
+	} `json:"physicalLocation"`
+	LogicalLocations []logicalLocation `json:"logicalLocations,omitempty"`
+}
+
+type wireRegion struct {
+	StartLine   int `json:"startLine"`
+	StartColumn int `json:"startColumn"`
+	EndLine     int `json:"endLine"`
+	EndColumn   int `json:"endColumn"`
+}
+
+type logicalLocation struct {
+	FullyQualifiedName string `json:"fullyQualifiedName"`
+}
+
+// wire gives every text that a reader requires something to say.
+func (r sarifRule) wire() reportingDescriptor {
+	title := orElse(r.title, r.id)
+	why := orElse(r.why, title)
+	short := func(s string) wireText { return wireText{message(cut(Plain(s), sarifDescription))} }
+	return reportingDescriptor{
+		ID: r.id, Name: cut(pascal(r.id), sarifName),
+		ShortDescription: short(title), FullDescription: short(why), Help: short(orElse(r.fix, why)),
+		DefaultConfiguration: map[string]string{"level": r.level},
+	}
+}
+
+func (r sarifResult) wire(rule int, src source, file int) wireResult {
+	var at wireLocation
+	at.PhysicalLocation.ArtifactLocation = artifactLocation{URI: uri(src.path), Index: &file}
+	at.PhysicalLocation.Region = wireRegion{
+		StartLine: r.region.start.line, StartColumn: r.region.start.column,
+		EndLine: r.region.end.line, EndColumn: r.region.end.column,
+	}
+	if r.hasPointer {
+		at.LogicalLocations = []logicalLocation{{r.pointer}}
+	}
+	properties := map[string]string{"outcome": r.outcome}
+	if r.layer != "" {
+		properties["layer"] = r.layer
+	}
+	return wireResult{
+		RuleID: r.rule, RuleIndex: rule, Level: r.level, Message: wireText{orElse(r.text, r.rule)},
+		Locations:           []wireLocation{at},
+		PartialFingerprints: map[string]string{"fiadorFinding/v1": hex.EncodeToString(r.print[:])},
+		Properties:          properties,
+	}
+}
+
+// jsonWriter writes a JSON text in parts. The first error ends it.
+type jsonWriter struct {
+	w   *bufio.Writer
+	err error
+}
+
+func (j *jsonWriter) text(s string) *jsonWriter {
+	if j.err == nil {
+		_, j.err = j.w.WriteString(s)
+	}
+	return j
+}
+
+func (j *jsonWriter) value(v any) *jsonWriter {
+	b, err := json.Marshal(v)
+	if j.err == nil {
+		j.err = err
+	}
+	return j.text(visible(string(b)))
+}
+
+// visible is JSON that says the same in characters that all show.
+func visible(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return !shows(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if shows(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
+
+// list writes n values, each on a line of its own.
+func (j *jsonWriter) list(n int, at func(int) any) *jsonWriter {
+	j.text("[")
+	for k := range n {
+		if k > 0 {
+			j.text(",")
+		}
+		j.text("\n").value(at(k))
+	}
+	return j.text("]")
+}
+
+func (j *jsonWriter) flush() error {
+	if j.err != nil {
+		return j.err
+	}
+	return j.w.Flush()
+}

@@ -1,0 +1,63 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/xml"
+	"testing"
+
+	"github.com/fiador/fiador/evidence/report"
+)
+
+// TestJUnitOfTests: the tests of a policy as JUnit fit the schema that the
+// intents' report fits, and say what they said.
+func TestJUnitOfTests(t *testing.T) {
+	xmllint := junitSchema(t)
+	hard := "line 3 does not hold: \"<a>\" & ]]>\x00\n\u202e"
+	var b bytes.Buffer
+	tests := []report.Test{{Class: "gate.user.x", Name: "test_a"}, {Class: "gate.user.x<", Name: `test_"b"`, Fault: hard}}
+	if err := report.JUnit(&b, "a & b", tests); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Suites []struct {
+			Name     string `xml:"name,attr"`
+			Tests    int    `xml:"tests,attr"`
+			Failures int    `xml:"failures,attr"`
+			Cases    []struct {
+				Class   string `xml:"classname,attr"`
+				Name    string `xml:"name,attr"`
+				Failure *struct {
+					Message string `xml:"message,attr"`
+				} `xml:"failure"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
+	if err := xml.Unmarshal(b.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	s := got.Suites[0]
+	if len(got.Suites) != 1 || s.Name != "a & b" || s.Tests != 2 || s.Failures != 1 || len(s.Cases) != 2 {
+		t.Fatalf("suite %+v", s)
+	}
+	if c := s.Cases[0]; c.Class != "gate.user.x" || c.Name != "test_a" || c.Failure != nil {
+		t.Errorf("case %+v", c)
+	}
+	if c := s.Cases[1]; c.Name != `test_"b"` || c.Failure == nil || c.Failure.Message != report.Plain(hard) {
+		t.Errorf("case %+v", c)
+	}
+	if xmllint != nil {
+		xmllint(t, b.Bytes())
+	}
+}
+
+// TestPositions: a value stands at its first character, counted in lines and
+// UTF-16 code units.
+func TestPositions(t *testing.T) {
+	src := []byte("{\n \"😀\": 1, \"goal\": \"x\",\r\n\t\"constraints\": [\"a\", \"b\"]}")
+	got := report.Positions(src, []string{"/goal", "/constraints/1", "/actions/0", ""})
+	for i, want := range []report.Position{{2, 19}, {3, 23}, {1, 1}, {1, 1}} {
+		if got[i] != want {
+			t.Errorf("position %d is %v, want %v", i, got[i], want)
+		}
+	}
+}
