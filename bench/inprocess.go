@@ -204,7 +204,7 @@ func seal(res result.RunResult) error {
 // opening times what a process does before it can decide.
 func (r *report) opening(s *scene) error {
 	ctx, files, limits := context.Background(), profiles.FS(), policy.DefaultLimits()
-	layer, err := policy.LoadLayer(files, "builtin", policy.Builtin)
+	layer, err := policy.LoadLayer(policy.Folder{FS: files, Dir: "builtin"}, policy.Builtin, policy.Limits{})
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (r *report) opening(s *scene) error {
 			if err != nil {
 				return err
 			}
-			_, err = harness.OpenGate(ctx, files, profileName, set, limits)
+			_, err = harness.OpenGate(ctx, harness.Sources{Builtin: files, Profile: profileName}, set, limits)
 			return err
 		}},
 		{"of it: profile with its schema", func() error {
@@ -251,7 +251,7 @@ type rulesTiming struct {
 // manyRules times policies with a user layer of synthetic rules.
 func (r *report) manyRules(s *scene) error {
 	ctx := context.Background()
-	builtin, err := policy.LoadLayer(profiles.FS(), "builtin", policy.Builtin)
+	builtin, err := policy.LoadLayer(policy.Folder{FS: profiles.FS(), Dir: "builtin"}, policy.Builtin, policy.Limits{})
 	if err != nil {
 		return err
 	}

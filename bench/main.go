@@ -3,8 +3,9 @@
 // It builds the three tools, writes one decision into a temporary folder in the
 // form that each of them reads (the same Rego, the same profile, the same policy
 // input), makes sure that all three decide alike, and then times whole processes
-// in turn. What happens inside one process is timed with Go benchmarks. It runs
-// on Linux, from anywhere in the module.
+// in turn: on one intent, and on a folder of many, also under a policy of many
+// rules. What happens inside one process is timed with Go benchmarks. It runs on
+// Linux, from anywhere in the module.
 package main
 
 import (
@@ -35,7 +36,9 @@ type options struct {
 	rounds int
 	warmUp int
 	time   string // of one Go benchmark
-	out    string // empty: bench/RESULTS.md of the module
+	folder sizes
+	quick  bool
+	out    string // empty: bench/RESULTS.md of the module, or standard output if quick
 }
 
 func main() {
@@ -50,12 +53,17 @@ func main() {
 func run(ctx context.Context, args []string, log io.Writer) error {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.IntVar(&o.rounds, "n", 41, "timed rounds of whole processes")
+	flags.IntVar(&o.rounds, "n", 41, "timed rounds of whole processes with one intent")
 	flags.IntVar(&o.warmUp, "warmup", 5, "rounds before those, not counted")
 	flags.StringVar(&o.time, "benchtime", "300ms", "length of one Go benchmark, each run five times")
-	flags.StringVar(&o.out, "o", "", "file to write (default: RESULTS.md beside the benchmark)")
+	flags.BoolVar(&o.quick, "quick", false, "a small folder, few rules and few rounds, to see that everything runs")
+	flags.StringVar(&o.out, "o", "", "file to write (default: RESULTS.md beside the benchmark; with -quick standard output)")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	o.folder = fullSize()
+	if o.quick {
+		o.rounds, o.warmUp, o.time, o.folder = 3, 0, "10ms", quickSize()
 	}
 	if o.rounds < 1 || o.warmUp < 0 {
 		return fmt.Errorf("%d rounds after %d cannot be timed", o.rounds, o.warmUp)
@@ -94,13 +102,21 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 	if err := s.agree(ctx, t); err != nil {
 		return err
 	}
-	r := report{rounds: o.rounds, machine: thisMachine(), tools: t}
+	r := report{rounds: o.rounds, quick: o.quick, machine: thisMachine(), tools: t}
 	fmt.Fprintln(log, "timing whole processes")
 	if err := r.processes(ctx, t, s, o); err != nil {
 		return err
 	}
+	fmt.Fprintln(log, "timing a folder of intents")
+	if err := r.folders(ctx, t, s, o.folder); err != nil {
+		return err
+	}
 	fmt.Fprintln(log, "timing inside one process")
 	if err := r.inside(s); err != nil {
+		return err
+	}
+	if o.out == "" && o.quick {
+		_, err := os.Stdout.Write(r.markdown())
 		return err
 	}
 	if o.out == "" {

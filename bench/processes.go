@@ -11,10 +11,11 @@ import (
 
 // sample is what one process took.
 type sample struct {
-	Wall time.Duration `json:"wall_ns"`
-	CPU  time.Duration `json:"cpu_ns"` // user and system
-	Peak int64         `json:"peak_kib"`
-	Exit int           `json:"exit"`
+	Wall   time.Duration `json:"wall_ns"`
+	CPU    time.Duration `json:"cpu_ns"`    // user and system
+	Others time.Duration `json:"others_ns"` // CPU time of other processes meanwhile
+	Peak   int64         `json:"peak_kib"`
+	Exit   int           `json:"exit"`
 }
 
 // series is the samples of one command, by round.
@@ -28,6 +29,9 @@ func (s series) walls() []time.Duration {
 }
 func (s series) cpus() []time.Duration {
 	return column(s, func(x sample) time.Duration { return x.CPU })
+}
+func (s series) others() []float64 {
+	return column(s, func(x sample) float64 { return x.Others.Seconds() / x.Wall.Seconds() })
 }
 func (s series) peaks() []int64 { return column(s, func(x sample) int64 { return x.Peak }) }
 

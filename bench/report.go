@@ -15,17 +15,21 @@ const (
 	goalOPA       = 0.65
 	goalConftest  = 0.40
 	goalPerSecond = 5000
+	goalFolder    = 0.50
 )
 
 // report is everything that was measured.
 type report struct {
 	rounds  int
+	quick   bool
 	machine machine
 	tools   tools
 
 	side  []series // fiador, opa, conftest, empty
 	loads []load
 	sizes []series // by load
+
+	folder folder
 
 	decided []timing
 	steps   [][]timing // of 1 KiB, 100 KiB and 1 MiB
@@ -69,6 +73,7 @@ func (r *report) markdown() []byte {
 	r.head(&b)
 	r.goals(&b)
 	r.writeProcesses(&b)
+	r.folder.write(&b, median(r.side[0].walls()))
 	r.writeInside(&b)
 	return b.Bytes()
 }
@@ -93,6 +98,9 @@ All programs are built by this Go release with CGO_ENABLED=0 and -trimpath.
 To measure again: %[1]smake bench%[1]s, or %[1]sgo run ./bench -n ROUNDS%[1]s.
 `, "`", r.machine.cpu, runtime.NumCPU(), r.machine.memory, r.machine.kernel,
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, opaVersion, conftestVer, r.tools.conftestOPA)
+	if r.quick {
+		b.WriteString("\nThis was a quick run: fewer rounds, a smaller folder and fewer rules than the goals\nare about. Its figures show that everything runs, and no more.\n")
+	}
 }
 
 // goal is one line of the table of goals.
@@ -118,6 +126,7 @@ func (r *report) goals(b *bytes.Buffer) {
 		}
 		goal(b, "peak memory, "+l.what, "≤ "+mib(l.goal), mib(peak), peak <= l.goal)
 	}
+	r.folder.goals(b)
 	b.WriteString("\nA ratio is the median over the rounds; peak memory is the largest of all rounds.\n")
 }
 

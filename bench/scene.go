@@ -38,7 +38,7 @@ func newScene(dir string) (*scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	gate, err := harness.OpenGate(context.Background(), profiles.FS(), profileName, set, policy.DefaultLimits())
+	gate, err := harness.OpenGate(context.Background(), harness.Sources{Builtin: profiles.FS(), Profile: profileName}, set, policy.DefaultLimits())
 	if err != nil {
 		return nil, err
 	}
