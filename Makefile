@@ -11,3 +11,8 @@ bench:
 
 ci:
 	.ci/run
+
+# The archives of a release and checksums.txt, in a new folder dist.
+.PHONY: dist
+dist:
+	.ci/archive dist
