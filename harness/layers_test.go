@@ -887,7 +887,7 @@ func TestExtendsIsNeverSofter(t *testing.T) {
 		`"severity":{"PLACEHOLDER":"deny","RISK_REVIEW":"note"}`, `"severity":{"WRITE_TWICE":"deny","SHELL_COMMAND":"clarify","DONE_UNDEFINED":"note"}`,
 		`"severity":{"INLINE_CODE":"note","CMD_WRAPPER":"note","SHELL_COMMAND":"note","CONTRADICTION":"note"}`,
 		`"severity":{"RISK_REVIEW":"deny","INPUT_WRITTEN":"clarify","OUTPUT_UNPRODUCED":"clarify"}`, `"allow_network":true`, `"execution_modes":["plan-only"]`,
-		`"model_modes":["none"]`, `"memory_mb":4096`, `"max_children":0`, `"cpu_cores":4`,
+		`"model_modes":["none"]`, `"memory_mb":4096`, `"max_children":0`, `"cpu_cores":4`, `"isolation":"none"`, `"isolation":"full"`,
 	}
 	changed, vectors := 0, 0
 	for i := range 36 {

@@ -48,6 +48,24 @@ const (
 	SeverityNote    Severity = "note"
 )
 
+// Isolation says how far an execution is kept apart from the machine.
+type Isolation string
+
+// The three isolations, from strong to weak.
+const (
+	IsolationFull     Isolation = "full"     // every layer of the sandbox
+	IsolationConfined Isolation = "confined" // Landlock and seccomp alone
+	IsolationNone     Isolation = "none"     // no layer
+)
+
+// AtLeast says whether i keeps apart as far as least or further. What is none of the
+// three is too weak as i, and as least only full is enough for it.
+func (i Isolation) AtLeast(least Isolation) bool {
+	order := []Isolation{IsolationNone, IsolationConfined, IsolationFull}
+	want := slices.Index(order, least)
+	return i == IsolationFull || want >= 0 && slices.Index(order, i) >= want
+}
+
 // Profile is a resolved policy profile: what the policy sees as data.profile.
 // Its canonical JSON is what policy_provenance.profile_sha256 covers.
 type Profile struct {
@@ -67,6 +85,7 @@ type Profile struct {
 	MemoryMB            int                 `json:"memory_mb"`
 	MaxChildren         int                 `json:"max_children"`
 	CPUCores            int                 `json:"cpu_cores"`
+	Isolation           Isolation           `json:"isolation"` // the least that an execution must have
 }
 
 // Contract is the seven members that a RunResult carries as policy. A list
@@ -114,6 +133,7 @@ func (p Profile) WiderThan(q Profile) []string {
 	add("memory_mb", p.MemoryMB > q.MemoryMB)
 	add("max_children", p.MaxChildren > q.MaxChildren)
 	add("cpu_cores", p.CPUCores > q.CPUCores)
+	add("isolation", !p.Isolation.AtLeast(q.Isolation))
 	return wider
 }
 

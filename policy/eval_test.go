@@ -428,10 +428,19 @@ func TestProvenance(t *testing.T) {
 		ProfileSHA256:      profile,
 		CapabilitiesSHA256: canon.Sum(capabilitiesJSON),
 		Modules:            []result.ModuleDigest{{Name: "b.rego", SHA256: canon.Sum([]byte(b))}, {Name: "z.rego", SHA256: canon.Sum([]byte(a))}},
-		Limits:             result.Limits{CPUCores: 1, MaxChildren: 10, MaxOutputFiles: 200, MaxTotalOutputBytes: 10485760, MemoryMB: 512, TimeoutMS: 30000},
+		Limits:             result.Limits{CPUCores: 1, Isolation: kernel.IsolationFull, MaxChildren: 10, MaxOutputFiles: 200, MaxTotalOutputBytes: 10485760, MemoryMB: 512, TimeoutMS: 30000},
 	}
 	if !reflect.DeepEqual(p, want) {
 		t.Errorf("provenance is\n%+v\nwant\n%+v", p, want)
+	}
+	for _, isolation := range []kernel.Isolation{kernel.IsolationConfined, kernel.IsolationNone} {
+		profile := testProfile()
+		profile.Isolation = isolation
+		got := newProvenance(profile, "", nil).Limits
+		want := want.Limits
+		if want.Isolation = isolation; got != want {
+			t.Errorf("limits are %+v, want %+v", got, want)
+		}
 	}
 	p.Modules[0].Name = "changed"
 	if e.Provenance().Modules[0].Name != "b.rego" {
@@ -445,7 +454,7 @@ func TestProvenance(t *testing.T) {
 	if err := json.Unmarshal(j, &members); err != nil {
 		t.Fatal(err)
 	}
-	if len(members) != 4 || string(members["limits"]) != `{"cpu_cores":1,"max_children":10,"max_output_files":200,"max_total_output_bytes":10485760,"memory_mb":512,"timeout_ms":30000}` {
+	if len(members) != 4 || string(members["limits"]) != `{"cpu_cores":1,"isolation":"full","max_children":10,"max_output_files":200,"max_total_output_bytes":10485760,"memory_mb":512,"timeout_ms":30000}` {
 		t.Errorf("provenance as JSON is %s", j)
 	}
 }

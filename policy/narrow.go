@@ -42,7 +42,8 @@ type narrowing struct {
 
 // narrow is the profile that a document which extends base describes: limits take
 // the minimum, lists what both allow, booleans hold only where both say so,
-// severities are the stricter. Risk tags are joined, for each asks for a review.
+// severities are the stricter, isolation the stronger. Risk tags are joined, for each
+// asks for a review.
 func narrow(base kernel.Profile, m map[string]any) (Resolved, error) {
 	n := &narrowing{extends: base.Name, given: m}
 	p := kernel.Profile{
@@ -62,6 +63,7 @@ func narrow(base kernel.Profile, m map[string]any) (Resolved, error) {
 		MemoryMB:            n.least("memory_mb", base.MemoryMB),
 		MaxChildren:         n.least("max_children", base.MaxChildren),
 		CPUCores:            n.least("cpu_cores", base.CPUCores),
+		Isolation:           n.isolation(base.Isolation),
 	}
 	if n.err != nil {
 		return Resolved{}, n.err
@@ -178,6 +180,16 @@ func (n *narrowing) severities(base map[string]kernel.Severity) map[string]kerne
 	}
 	n.from("severity", maps.Equal(joined, own), maps.Equal(joined, base))
 	return joined
+}
+
+func (n *narrowing) isolation(base kernel.Isolation) kernel.Isolation {
+	own := isolation(n.given, base)
+	stronger := own.AtLeast(base)
+	n.from("isolation", stronger, true)
+	if stronger {
+		return own
+	}
+	return base
 }
 
 // unique is a list without what stands in it again.

@@ -100,6 +100,7 @@ func randomProfile(r *rand.Rand, base kernel.Profile, twice bool) map[string]any
 	maybe("memory_mb", within(contract.MemoryMB(), base.MemoryMB))
 	maybe("max_children", within(contract.MaxChildren(), base.MaxChildren))
 	maybe("cpu_cores", within(contract.CPUCores(), base.CPUCores))
+	maybe("isolation", func() any { return []string{"full", "confined", "none"}[r.IntN(3)] })
 	return m
 }
 
@@ -280,6 +281,11 @@ func TestNarrow(t *testing.T) {
 		{"more cores", "dev", "cpu_cores", "4", "1", FromBase},
 		{"fewer files", "dev", "max_output_files", "1", "1", FromProfile},
 		{"more bytes", "strict", "max_total_output_bytes", "1073741824", "10485760", FromBase},
+		{"confined where full is asked of", "strict", "isolation", `"confined"`, `"full"`, FromBase},
+		{"none where full is asked of", "default", "isolation", `"none"`, `"full"`, FromBase},
+		{"none where confined is asked of", "dev", "isolation", `"none"`, `"confined"`, FromBase},
+		{"the same isolation", "dev", "isolation", `"confined"`, `"confined"`, FromProfile},
+		{"more isolation", "dev", "isolation", `"full"`, `"full"`, FromProfile},
 		{"a network", "dev", "allow_network", "true", "false", FromBase},
 		{"no network", "dev", "allow_network", "false", "false", FromProfile},
 
@@ -411,8 +417,8 @@ func TestNarrowErrors(t *testing.T) {
 		{"root above", `"extends":"strict","allowed_write_roots":["out/.."]`, "/allowed_write_roots/0"},
 		{"root with a slash", `"extends":"strict","allowed_write_roots":["out/"]`, "/allowed_write_roots/0"},
 		{"root that is all", `"extends":"strict","allowed_write_roots":["."]`, "/allowed_write_roots/0"},
-		{"isolation", `"extends":"strict","isolation":"full"`, `member "isolation" is not supported by this version`},
-		{"isolation of a whole profile", more + `,"isolation":"confined"`, `member "isolation" is not supported by this version`},
+		{"unknown isolation", `"extends":"strict","isolation":"partial"`, `"/isolation": must be one of "full", "confined", "none", not "partial"`},
+		{"unknown isolation of a whole profile", more + `,"isolation":"namespaces"`, `"/isolation": `},
 		{"nothing but a name", `"severity":{}`, `member "allow_network" is missing; give it, or add "extends" to take it from a built-in profile`},
 	}
 	for _, name := range Members()[:6] {
@@ -477,6 +483,27 @@ func TestWholeProfile(t *testing.T) {
 	}
 }
 
+// TestIsolationOfAWholeProfile: it is what the profile says, full where it says
+// nothing, and named where it is weaker than that of strict.
+func TestIsolationOfAWholeProfile(t *testing.T) {
+	more := strings.TrimPrefix(strings.TrimSuffix(least, "}"), `{"name":"mine",`)
+	for asked, want := range map[string]kernel.Isolation{
+		"":                        kernel.IsolationFull,
+		`,"isolation":"full"`:     kernel.IsolationFull,
+		`,"isolation":"confined"`: kernel.IsolationConfined,
+		`,"isolation":"none"`:     kernel.IsolationNone,
+	} {
+		got, err := resolve(t, more+asked)
+		if err != nil || got.Profile.Isolation != want {
+			t.Errorf("%q gives %q, error %v", asked, got.Profile.Isolation, err)
+		}
+		wider := slices.Contains(got.Profile.WiderThan(builtinProfiles(t)["strict"]), "isolation")
+		if wider != (want != kernel.IsolationFull) {
+			t.Errorf("%q: wider by isolation is %v", asked, wider)
+		}
+	}
+}
+
 // TestWiderThan widens and narrows each member alone.
 func TestWiderThan(t *testing.T) {
 	type change struct {
@@ -506,6 +533,9 @@ func TestWiderThan(t *testing.T) {
 		{"memory_mb", func(p *kernel.Profile) { p.MemoryMB++ }},
 		{"max_children", func(p *kernel.Profile) { p.MaxChildren++ }},
 		{"cpu_cores", func(p *kernel.Profile) { p.CPUCores++ }},
+		{"isolation", func(p *kernel.Profile) { p.Isolation = kernel.IsolationConfined }},
+		{"isolation", func(p *kernel.Profile) { p.Isolation = kernel.IsolationNone }},
+		{"isolation", func(p *kernel.Profile) { p.Isolation = "" }},
 	}
 	narrower := []change{
 		{"timeout_ms", func(p *kernel.Profile) { p.TimeoutMS-- }},
@@ -549,6 +579,13 @@ func TestWiderThan(t *testing.T) {
 	for _, name := range Members() {
 		if !seen[name] {
 			t.Errorf("no change of %s", name)
+		}
+	}
+	for _, one := range []kernel.Isolation{kernel.IsolationConfined, kernel.IsolationFull} {
+		p, q := strict, strict
+		p.Isolation, q.Isolation = one, kernel.IsolationConfined
+		if got := p.WiderThan(q); got != nil {
+			t.Errorf("isolation %s is wider than confined by %v", one, got)
 		}
 	}
 }

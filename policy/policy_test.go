@@ -30,7 +30,7 @@ func testProfile() kernel.Profile {
 			"CONTRADICTION": "clarify", "DONE_UNDEFINED": "clarify", "RISK_REVIEW": "clarify",
 			"WRITE_TWICE": "clarify", "OUTPUT_UNPRODUCED": "clarify", "INPUT_WRITTEN": "clarify",
 		},
-		MemoryMB: 512, MaxChildren: 10, CPUCores: 1,
+		MemoryMB: 512, MaxChildren: 10, CPUCores: 1, Isolation: kernel.IsolationFull,
 	}
 }
 

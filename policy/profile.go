@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,8 +55,8 @@ func LoadUserProfile(f Folder, file string, builtin []string, base func(name str
 // ParseProfile reads the text of a built-in profile that goes by name: strict
 // JSON, then the schema, then the value. Lists keep their order. What may be absent
 // gets the least that makes sense: no environment names, adapters or risk tags,
-// both execution modes, model mode none, and the contract's memory, children and
-// cores. The error is an *Error of KindProfile.
+// both execution modes, model mode none, the contract's memory, children and cores,
+// and full isolation. The error is an *Error of KindProfile.
 func ParseProfile(src []byte, name string, set *specs.Set) (kernel.Profile, error) {
 	m, err := readProfile(src, set)
 	if err != nil {
@@ -111,7 +112,7 @@ func Members() []string {
 	return []string{
 		"allow_network", "timeout_ms", "max_output_files", "max_total_output_bytes",
 		"allowed_commands", "allowed_write_roots", "env_allow", "execution_modes", "model_modes",
-		"model_adapters", "risk_tags", "severity", "memory_mb", "max_children", "cpu_cores",
+		"model_adapters", "risk_tags", "severity", "memory_mb", "max_children", "cpu_cores", "isolation",
 	}
 }
 
@@ -131,9 +132,6 @@ func readProfile(src []byte, set *specs.Set) (map[string]any, error) {
 	m, ok := doc.Value().(map[string]any)
 	if !ok {
 		return nil, profileErrorf("profile is not an object")
-	}
-	if _, ok := m["isolation"]; ok {
-		return nil, profileErrorf(`member "isolation" is not supported by this version`)
 	}
 	return m, nil
 }
@@ -169,6 +167,7 @@ func profileOf(m map[string]any) kernel.Profile {
 		MemoryMB:            number(m, "memory_mb", contract.MemoryMB().Default),
 		MaxChildren:         number(m, "max_children", contract.MaxChildren().Default),
 		CPUCores:            number(m, "cpu_cores", contract.CPUCores().Default),
+		Isolation:           isolation(m, kernel.IsolationFull),
 	}
 }
 
@@ -211,6 +210,10 @@ func allowList(m map[string]any, name string) kernel.AllowList {
 		return kernel.AllowList{All: true}
 	}
 	return kernel.AllowList{Names: list(m, name)}
+}
+
+func isolation(m map[string]any, absent kernel.Isolation) kernel.Isolation {
+	return cmp.Or(kernel.Isolation(text(m, "isolation")), absent)
 }
 
 func severities(m map[string]any) map[string]kernel.Severity {

@@ -39,6 +39,7 @@ func TestParseProfile(t *testing.T) {
 		RiskTags:          []string{},
 		Severity:          map[string]kernel.Severity{},
 		MemoryMB:          512, MaxChildren: 10, CPUCores: 1,
+		Isolation: kernel.IsolationFull,
 	}
 	full := base
 	full.AllowNetwork = true
@@ -49,6 +50,7 @@ func TestParseProfile(t *testing.T) {
 	full.RiskTags = []string{"payment"}
 	full.Severity = map[string]kernel.Severity{"PLACEHOLDER": "note"}
 	full.MemoryMB, full.MaxChildren, full.CPUCores = 64, 0, 4
+	full.Isolation = kernel.IsolationNone
 
 	more := strings.TrimSuffix(least, "}")
 	tests := []struct {
@@ -58,7 +60,7 @@ func TestParseProfile(t *testing.T) {
 		{"least", least, base},
 		{"numbers in another form", strings.Replace(least, "1000", "1e3", 1), base},
 		{"full", strings.Replace(more, "false", "true", 1) + `,"env_allow":["CI","A"],"execution_modes":["plan-only"],"model_modes":["record","none"],` +
-			`"model_adapters":["b","a"],"risk_tags":["payment"],"severity":{"PLACEHOLDER":"note"},"memory_mb":64,"max_children":0,"cpu_cores":4}`, full},
+			`"model_adapters":["b","a"],"risk_tags":["payment"],"severity":{"PLACEHOLDER":"note"},"memory_mb":64,"max_children":0,"cpu_cores":4,"isolation":"none"}`, full},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -83,7 +85,11 @@ func TestParseProfileErrors(t *testing.T) {
 		{"not an object", `[]`, ""},
 		{"another name", strings.Replace(least, `"mine"`, `"yours"`, 1), `profile is named "yours", but it is loaded as "mine"`},
 		{"extends", more + `,"extends":"strict"}`, `a built-in profile extends no other`},
-		{"isolation", more + `,"isolation":"full"}`, `member "isolation" is not supported by this version`},
+		{"unknown isolation", more + `,"isolation":"partial"}`, `"/isolation": must be one of "full", "confined", "none", not "partial"`},
+		{"isolation in another case", more + `,"isolation":"None"}`, `"/isolation": `},
+		{"empty isolation", more + `,"isolation":""}`, `"/isolation": `},
+		{"isolation is a boolean", more + `,"isolation":false}`, `"/isolation": `},
+		{"isolation is null", more + `,"isolation":null}`, `"/isolation": `},
 		{"unknown member", more + `,"timeout":1}`, `"/timeout": unknown member "timeout"; did you mean "timeout_ms"`},
 		{"no commands", strings.Replace(least, `["node"]`, `[]`, 1), "/allowed_commands"},
 		{"wrong star", strings.Replace(least, `"*"`, `"**"`, 1), "/allowed_write_roots"},
@@ -141,10 +147,11 @@ func TestBuiltinProfiles(t *testing.T) {
 		timeout, files, size int
 		commands, roots, env kernel.AllowList
 		models               string
+		isolation            kernel.Isolation
 	}{
-		{"strict", 30000, 200, 10485760, list("node", "npm"), list("out", "dist", "build"), list(), "none"},
-		{"default", 60000, 500, 52428800, list("node", "npm", "npx"), list("out", "dist", "build", "tmp"), list(), "none"},
-		{"dev", 300000, 1000, 104857600, star, star, star, "none record replay"},
+		{"strict", 30000, 200, 10485760, list("node", "npm"), list("out", "dist", "build"), list(), "none", kernel.IsolationFull},
+		{"default", 60000, 500, 52428800, list("node", "npm", "npx"), list("out", "dist", "build", "tmp"), list(), "none", kernel.IsolationFull},
+		{"dev", 300000, 1000, 104857600, star, star, star, "none record replay", kernel.IsolationConfined},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -169,6 +176,9 @@ func TestBuiltinProfiles(t *testing.T) {
 			}
 			if got := strings.Join(p.ModelModes, " "); got != test.models {
 				t.Errorf("model modes are %q, want %q", got, test.models)
+			}
+			if p.Isolation != test.isolation {
+				t.Errorf("isolation is %q, want %q", p.Isolation, test.isolation)
 			}
 		})
 	}
@@ -200,6 +210,9 @@ func FuzzParseProfile(f *testing.F) {
 			!contract.MaxTotalOutputBytes().Holds(p.MaxTotalOutputBytes) || !contract.MemoryMB().Holds(p.MemoryMB) ||
 			!contract.MaxChildren().Holds(p.MaxChildren) || !contract.CPUCores().Holds(p.CPUCores) {
 			t.Fatalf("profile is out of bounds: %+v", p)
+		}
+		if !p.Isolation.AtLeast(kernel.IsolationNone) {
+			t.Fatalf("isolation is %q", p.Isolation)
 		}
 		if (len(p.AllowedCommands.Names) == 0) != p.AllowedCommands.All || (len(p.AllowedWriteRoots.Names) == 0) != p.AllowedWriteRoots.All {
 			t.Fatalf("a list allows nothing, or all beside names: %+v", p)

@@ -16,6 +16,7 @@ func newProvenance(p kernel.Profile, profile canon.ContentHash, layers []Layer) 
 		Modules:            []result.ModuleDigest{},
 		Limits: result.Limits{
 			CPUCores:            p.CPUCores,
+			Isolation:           p.Isolation,
 			MaxChildren:         p.MaxChildren,
 			MaxOutputFiles:      p.MaxOutputFiles,
 			MaxTotalOutputBytes: p.MaxTotalOutputBytes,

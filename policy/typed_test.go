@@ -175,7 +175,7 @@ func TestTyped(t *testing.T) {
 		{"profile as an argument of a function", rule("f(data.profile)") + "f(p) if p.nam\n", "a.rego:11: data.profile "},
 		{"rule of the package", rule("data.gate.user.test.near") + "nearer := 1\n", "a.rego:11: "},
 		{"member of profile.json alone", rule("data.profile.extends"), `data.profile has no member "extends"`},
-		{"member of no version", rule("data.profile.isolation"), `data.profile has no member "isolation"`},
+		{"isolation misspelt", rule("data.profile.isolatoin"), `data.profile has no member "isolatoin"; did you mean "isolation"?`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { asError(t, load(test.src), KindModule, test.want) })

@@ -82,6 +82,7 @@ func TestProfileValues(t *testing.T) {
 		},
 	}
 	for name, want := range cases {
+		want["isolation"] = map[string]any{"strict": "full", "default": "full", "dev": "confined"}[name]
 		want["name"], want["allow_network"], want["execution_modes"] = name, false, modes
 		want["memory_mb"], want["max_children"], want["cpu_cores"] = 512.0, 10.0, 1.0
 		src, err := fs.ReadFile(FS(), path.Join(name, "profile.json"))

@@ -70,12 +70,13 @@ type ModuleDigest struct {
 
 // Limits are the limits that an execution under the profile has.
 type Limits struct {
-	CPUCores            int `json:"cpu_cores"`
-	MaxChildren         int `json:"max_children"`
-	MaxOutputFiles      int `json:"max_output_files"`
-	MaxTotalOutputBytes int `json:"max_total_output_bytes"`
-	MemoryMB            int `json:"memory_mb"`
-	TimeoutMS           int `json:"timeout_ms"`
+	CPUCores            int              `json:"cpu_cores"`
+	Isolation           kernel.Isolation `json:"isolation"` // the least that it must have
+	MaxChildren         int              `json:"max_children"`
+	MaxOutputFiles      int              `json:"max_output_files"`
+	MaxTotalOutputBytes int              `json:"max_total_output_bytes"`
+	MemoryMB            int              `json:"memory_mb"`
+	TimeoutMS           int              `json:"timeout_ms"`
 }
 
 // Bytes is the document as it is printed: canonical JSON and one LF.
@@ -133,6 +134,7 @@ func (p Provenance) plain() map[string]any {
 		"modules":             modules,
 		"limits": map[string]any{
 			"cpu_cores":              p.Limits.CPUCores,
+			"isolation":              string(p.Limits.Isolation),
 			"max_children":           p.Limits.MaxChildren,
 			"max_output_files":       p.Limits.MaxOutputFiles,
 			"max_total_output_bytes": p.Limits.MaxTotalOutputBytes,

@@ -1,0 +1,177 @@
+package contract_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/kernel/contract"
+)
+
+// TestLevelsWiden: each file system level gives what the one before it gives, and
+// something more.
+func TestLevelsWiden(t *testing.T) {
+	var before contract.FSAccess
+	for _, l := range contract.FSLevels() {
+		a := l.Access()
+		for _, list := range [][2][]string{{before.Reads(), a.Reads()}, {before.Writes(), a.Writes()}} {
+			for _, word := range list[0] {
+				if !slices.Contains(list[1], word) {
+					t.Errorf("%s does not give %s", l, word)
+				}
+			}
+		}
+		if len(a.Reads())+len(a.Writes()) <= len(before.Reads())+len(before.Writes()) {
+			t.Errorf("%s gives no more than the level before it", l)
+		}
+		before = a
+	}
+	if a := contract.FSLevel("").Access(); a != (contract.FSAccess{}) {
+		t.Errorf("no level gives %+v", a)
+	}
+}
+
+// TestBuiltInProfilesHaveAccess: the profiles that are built in have an access,
+// and a network that is granted.
+func TestBuiltInProfilesHaveAccess(t *testing.T) {
+	paths, err := filepath.Glob("../../profiles/*/profile.json")
+	if err != nil || len(paths) < 3 {
+		t.Fatalf("%d profiles (%v)", len(paths), err)
+	}
+	for _, path := range paths {
+		src, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p struct {
+			Name         string
+			AllowNetwork bool `json:"allow_network"`
+		}
+		if err := json.Unmarshal(src, &p); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := contract.ProfileAccess(p.Name); !ok {
+			t.Errorf("%s has no access", p.Name)
+		}
+		if n, err := contract.ProfileNetwork(p.AllowNetwork).Grant(nil, nil, p.AllowNetwork); err != nil || n.Enabled != p.AllowNetwork {
+			t.Errorf("%s: %+v, %v", p.Name, n, err)
+		}
+	}
+	if n, err := contract.ProfileNetwork(true).Grant(nil, nil, true); err != nil || !n.Enabled || !n.Logged {
+		t.Errorf("a profile with a network: %+v, %v", n, err)
+	}
+}
+
+// TestGuardedNames: the list is in order and without repetition, and IsGuarded
+// knows each of its entries.
+func TestGuardedNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, g := range contract.Guarded() {
+		list := strings.Split(g.Names, " ")
+		if g.Why == "" || !slices.IsSorted(list) {
+			t.Errorf("group %q: %q", g.Why, list)
+		}
+		for _, entry := range list {
+			if seen[entry] || strings.Trim(entry, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_*") != "" {
+				t.Errorf("entry %q", entry)
+			}
+			seen[entry] = true
+			name := strings.Replace(entry, "*", "X", 1)
+			if !contract.IsGuarded(name) || !contract.IsGuarded(strings.TrimSuffix(entry, "*")) {
+				t.Errorf("%s is not guarded", name)
+			}
+			if v := contract.CheckEnvironment("", map[string]string{name: ""}, contract.AllowList{All: true, Names: []string{name}}); v != nil {
+				t.Errorf("%s is named and refused: %v", name, v)
+			}
+		}
+	}
+	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "PATH"} { // those that the contract gives
+		if !contract.IsGuarded(name) {
+			t.Errorf("%s is not guarded", name)
+		}
+	}
+}
+
+// TestSecretsStayOut: no message has the value of an argument or a variable.
+func TestSecretsStayOut(t *testing.T) {
+	const secret = "hunter2"
+	for _, spoil := range []string{"\x00", "\xff", ";", " "} {
+		var list []contract.Violation
+		list = append(list, contract.CheckArguments("", []string{secret + spoil, spoil + secret}, contract.Shell)...)
+		list = append(list, contract.CheckEnvironment("", map[string]string{"A": secret + spoil, "PATH": secret}, contract.AllowList{All: true})...)
+		if len(list) < 3 {
+			t.Errorf("%q: %d violations", spoil, len(list))
+		}
+		for _, v := range list {
+			if strings.Contains(v.Error()+v.Hint, secret) {
+				t.Errorf("%q: %v", spoil, v)
+			}
+		}
+	}
+}
+
+// TestSizesDoNotOverflow: no list of sizes wraps around to a small one.
+func TestSizesDoNotOverflow(t *testing.T) {
+	for _, sizes := range [][]int64{{math.MaxInt64}, {1, math.MaxInt64, 1}, {math.MaxInt64, math.MaxInt64, 2}, {math.MinInt64}, {math.MinInt64, math.MinInt64}} {
+		if len(contract.CheckInputFiles("", sizes)) != 1 {
+			t.Errorf("%d passes", sizes)
+		}
+	}
+	for _, size := range []int64{math.MaxInt64, math.MinInt64} {
+		if contract.CheckStdin("", size) == nil {
+			t.Errorf("%d passes", size)
+		}
+	}
+	if stdout, stderr := contract.KeptBytes(math.MinInt); stdout != 0 || stderr != 0 {
+		t.Errorf("keeps %d and %d", stdout, stderr)
+	}
+}
+
+// FuzzCheckPath: what passes is a path that io/fs accepts, has no way out on any
+// system, and passes again unchanged.
+func FuzzCheckPath(f *testing.F) {
+	for _, p := range []string{"a/./b//c", "..", ".", "a\\b", "~", "C:", "./~", "./C:", ". ./x", ".\u200b.", "\xff", "a\x00", "/", "", "..."} {
+		f.Add(p)
+	}
+	f.Fuzz(func(t *testing.T, p string) {
+		clean, v := contract.CheckPath("/p", p)
+		if v != nil {
+			if clean != "" || v.ID != contract.IV03 || v.Pointer != "/p" {
+				t.Errorf("%q: %q, %+v", p, clean, v)
+			}
+			checkWording(t, p, *v)
+			return
+		}
+		if !fs.ValidPath(clean) || !filepath.IsLocal(clean) || strings.ContainsAny(clean, "\\\x00") || strings.HasPrefix(clean, "~") {
+			t.Errorf("%q becomes %q", p, clean)
+		}
+		if again, v := contract.CheckPath("", clean); v != nil || again != clean {
+			t.Errorf("%q becomes %q and then %q, %v", p, clean, again, v)
+		}
+	})
+}
+
+// FuzzCheckArgument: what passes for a stricter destination passes for a milder
+// one, and what passes for a shell has nothing that splits a command or a word.
+func FuzzCheckArgument(f *testing.F) {
+	for _, a := range []string{"", "a b", "$(x)", "a;b", "~", "\xff", "a\x00", "-x", "\n"} {
+		f.Add(a)
+	}
+	f.Fuzz(func(t *testing.T, a string) {
+		passes := func(to contract.Destination) bool { return contract.CheckArgument("", a, to) == nil }
+		if passes(contract.Shell) && !passes(contract.ArgvPlain) || passes(contract.ArgvPlain) && !passes(contract.Argv) {
+			t.Errorf("%q passes where it is stricter alone", a)
+		}
+		if passes(contract.Shell) != passes("") {
+			t.Errorf("%q: no destination is not the strictest", a)
+		}
+		if passes(contract.Shell) && (a == "" || strings.ContainsAny(a, contract.ShellMetacharacters+" \t\n\v\f\r~\x00")) {
+			t.Errorf("%q passes", a)
+		}
+	})
+}

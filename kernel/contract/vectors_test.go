@@ -1,0 +1,392 @@
+package contract_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/kernel/contract"
+)
+
+// names holds the names of all vectors, which are unique in their folder.
+type names map[string]bool
+
+func (n names) add(t *testing.T, name string) {
+	t.Helper()
+	if name == "" || n[name] {
+		t.Errorf("two vectors are called %q, or one has no name", name)
+	}
+	n[name] = true
+}
+
+// readVectors decodes a file of specs/vectors/execution, which has to be plain
+// ASCII and to have no member that v lacks.
+func readVectors(t *testing.T, name string, v any) {
+	t.Helper()
+	src, err := os.ReadFile("../../specs/vectors/execution/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(src, func(c byte) bool { return c >= 0x7f || c < 0x20 && c != '\n' }); i >= 0 {
+		t.Errorf("%s: byte %d is not plain ASCII", name, i)
+	}
+	d := json.NewDecoder(bytes.NewReader(src))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+type limitFile struct {
+	About  string
+	Limits []struct {
+		Name         string
+		Default      *int
+		Min, Max     int
+		Unit, Clause string
+	}
+	Vectors []struct {
+		Name, Limit string
+		Value       int
+		Holds       bool
+	}
+	Kept []struct {
+		Name                  string
+		Total, Stdout, Stderr int
+	}
+}
+
+func TestLimitVectors(t *testing.T) {
+	var file limitFile
+	readVectors(t, "limits.json", &file)
+	list := contract.Limits()
+	if len(file.Limits) != len(list) {
+		t.Fatalf("%d limits, and the vectors have %d", len(list), len(file.Limits))
+	}
+	byName := map[string]contract.Limit{}
+	for i, want := range file.Limits {
+		got := list[i]
+		byName[got.Name] = got.Limit
+		if got.Name != want.Name || got.Limit.Min != want.Min || got.Limit.Max != want.Max || got.Unit != want.Unit || got.Clause != want.Clause ||
+			got.Limit.HasDefault() != (want.Default != nil) || want.Default != nil && *want.Default != got.Limit.Default {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	seen := names{}
+	for _, v := range file.Vectors {
+		seen.add(t, v.Name)
+		if l, ok := byName[v.Limit]; !ok || l.Holds(v.Value) != v.Holds {
+			t.Errorf("%s: %d is within %+v: %v", v.Name, v.Value, l, !v.Holds)
+		}
+	}
+	for _, v := range file.Kept {
+		seen.add(t, v.Name)
+		if stdout, stderr := contract.KeptBytes(v.Total); stdout != v.Stdout || stderr != v.Stderr {
+			t.Errorf("%s: %d and %d", v.Name, stdout, stderr)
+		}
+	}
+}
+
+// TestLimitVectorsAreAtTheBounds: every limit has vectors at its default, at both
+// bounds and just outside of them, and IV-05 has them for what it looks at.
+func TestLimitVectorsAreAtTheBounds(t *testing.T) {
+	var file limitFile
+	readVectors(t, "limits.json", &file)
+	for _, l := range contract.Limits() {
+		want := map[string]int{"min": l.Limit.Min, "max": l.Limit.Max, "min-1": l.Limit.Min - 1, "max+1": l.Limit.Max + 1}
+		if l.Limit.HasDefault() {
+			want["default"] = l.Limit.Default
+		}
+		for _, v := range file.Vectors {
+			if at, ok := strings.CutPrefix(v.Name, l.Name+": "); ok && v.Limit == l.Name {
+				if value, ok := want[at]; !ok || value != v.Value || v.Holds == strings.HasSuffix(at, "1") {
+					t.Errorf("%s: %d", v.Name, v.Value)
+				}
+				delete(want, at)
+			}
+		}
+		if len(want) > 0 {
+			t.Errorf("%s has no vectors for %v", l.Name, want)
+		}
+	}
+}
+
+// allowed is an allowlist as the vectors spell it.
+type allowed contract.AllowList
+
+func (a *allowed) UnmarshalJSON(b []byte) error {
+	if string(b) == `"*"` {
+		a.All = true
+		return nil
+	}
+	return json.Unmarshal(b, &a.Names)
+}
+
+type inputVector struct {
+	Name, Why, Check string
+
+	Command        string
+	CommandBase64  []byte `json:"command_base64"`
+	Argument       string
+	ArgumentBase64 []byte `json:"argument_base64"`
+	Destination    contract.Destination
+	Path           string
+	PathBase64     []byte `json:"path_base64"`
+	Env            map[string]string
+	EnvBase64      map[string][]byte `json:"env_base64"`
+	Allowed        allowed
+	StdinBytes     *int64 `json:"stdin_bytes"`
+	Files          []struct {
+		Count int
+		Bytes int64
+	}
+
+	Clean  string
+	Expect []string
+}
+
+// run makes the vector's check: the clean path, where there is one, and what was
+// refused.
+func (v inputVector) run(t *testing.T) (clean string, list []contract.Violation) {
+	one := func(violation *contract.Violation) {
+		if violation != nil {
+			list = append(list, *violation)
+		}
+	}
+	switch v.Check {
+	case contract.IV01:
+		one(contract.CheckCommand("/argv/0", v.Command+string(v.CommandBase64), contract.AllowList(v.Allowed)))
+	case contract.IV02:
+		one(contract.CheckArgument("/argv/1", v.Argument+string(v.ArgumentBase64), v.Destination))
+		all := contract.CheckArguments("/argv", []string{"a", v.Argument + string(v.ArgumentBase64)}, v.Destination)
+		if !slices.Equal(all, list) {
+			t.Errorf("%s: alone %v, in a list %v", v.Name, list, all)
+		}
+	case contract.IV03:
+		var violation *contract.Violation
+		clean, violation = contract.CheckPath("/path", v.Path+string(v.PathBase64))
+		one(violation)
+	case contract.IV04:
+		env := map[string]string{}
+		for name, value := range v.Env {
+			env[name] = value
+		}
+		for name, value := range v.EnvBase64 {
+			env[name] = string(value)
+		}
+		list = contract.CheckEnvironment("/env", env, contract.AllowList(v.Allowed))
+	case contract.IV05:
+		if v.StdinBytes != nil {
+			one(contract.CheckStdin("/stdin", *v.StdinBytes))
+			break
+		}
+		var sizes []int64
+		for _, f := range v.Files {
+			sizes = append(sizes, slices.Repeat([]int64{f.Bytes}, f.Count)...)
+		}
+		list = contract.CheckInputFiles("/input_files", sizes)
+	default:
+		t.Errorf("%s: no check %q", v.Name, v.Check)
+	}
+	return clean, list
+}
+
+func inputVectors(t *testing.T) []inputVector {
+	t.Helper()
+	var file struct {
+		About   string
+		Vectors []inputVector
+	}
+	readVectors(t, "iv.json", &file)
+	return file.Vectors
+}
+
+func TestInputVectors(t *testing.T) {
+	seen := names{}
+	for _, v := range inputVectors(t) {
+		seen.add(t, v.Name)
+		clean, list := v.run(t)
+		if clean != v.Clean {
+			t.Errorf("%s: clean path %q, want %q", v.Name, clean, v.Clean)
+		}
+		got := []string{}
+		for _, violation := range list {
+			got = append(got, violation.ID+" "+violation.Pointer)
+			checkWording(t, v.Name, violation)
+		}
+		if v.Expect == nil || !slices.Equal(got, v.Expect) {
+			t.Errorf("%s: got %q, want %q", v.Name, got, v.Expect)
+		}
+	}
+}
+
+// checkWording holds messages to what Violation promises of them.
+func checkWording(t *testing.T, name string, v contract.Violation) {
+	t.Helper()
+	for _, text := range []string{v.Msg, v.Hint} {
+		if text == "" || len(text) > 2000 || strings.HasSuffix(text, ".") || strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
+			t.Errorf("%s: words %q", name, text)
+		}
+	}
+	if !strings.HasPrefix(v.Error(), v.ID+": ") || !strings.HasSuffix(v.Error(), v.Msg) {
+		t.Errorf("%s: %q", name, v.Error())
+	}
+}
+
+// TestInputVectorsAreEnough: every check has vectors that pass and that do not,
+// and the sizes have them at their bounds.
+func TestInputVectorsAreEnough(t *testing.T) {
+	pass, refuse, all := map[string]int{}, map[string]int{}, names{}
+	for _, v := range inputVectors(t) {
+		all[v.Name] = true
+		if len(v.Expect) == 0 {
+			pass[v.Check]++
+		} else {
+			refuse[v.Check]++
+		}
+	}
+	if len(all) < 120 {
+		t.Errorf("%d vectors", len(all))
+	}
+	for _, id := range []string{contract.IV01, contract.IV02, contract.IV03, contract.IV04, contract.IV05} {
+		if pass[id] < 10 || refuse[id] < 10 {
+			t.Errorf("%s: %d vectors pass and %d do not, want 10 of each", id, pass[id], refuse[id])
+		}
+	}
+	for _, what := range []string{"stdin: default", "stdin: min", "stdin: max", "stdin: min-1", "stdin: max+1",
+		"files: count default", "files: count min", "files: count max", "files: count max+1", // a count below none does not exist
+		"files: bytes default", "files: bytes min", "files: bytes max", "files: bytes min-1", "files: bytes max+1"} {
+		if !all["IV-05 "+what] {
+			t.Errorf("no vector for %s", what)
+		}
+	}
+}
+
+func TestExitCodeVectors(t *testing.T) {
+	var file struct {
+		About  string
+		Ranges []struct {
+			First, Last     int
+			Meaning, Action string
+			Signal          *int
+		}
+		Outside []int
+	}
+	readVectors(t, "exit-codes.json", &file)
+	next := 0
+	for _, r := range file.Ranges {
+		if r.First != next || r.Last < r.First {
+			t.Fatalf("range from %d to %d where %d comes next", r.First, r.Last, next)
+		}
+		for ; next <= r.Last; next++ {
+			want := contract.Interpretation{Code: next, Meaning: r.Meaning, Action: r.Action}
+			if r.Signal != nil {
+				want.Signal = *r.Signal + next - r.First
+			}
+			if got := contract.Interpret(next); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		}
+	}
+	if next != 256 || len(file.Outside) < 4 {
+		t.Errorf("the ranges end before %d, and %d numbers are outside", next, len(file.Outside))
+	}
+	for _, code := range file.Outside {
+		if got := contract.Interpret(code); got != (contract.Interpretation{Code: code}) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// access is what a vector of levels.json expects of a level.
+type access struct {
+	Reads, Writes []string
+	Fault         contract.LevelFault
+}
+
+func (want access) check(t *testing.T, name string, got contract.FSAccess, err error) {
+	t.Helper()
+	checkFault(t, name, err, want.Fault)
+	if err != nil {
+		if got != (contract.FSAccess{}) {
+			t.Errorf("%s: refused, and yet %+v", name, got)
+		}
+		return
+	}
+	if !slices.Equal(got.Reads(), want.Reads) || !slices.Equal(got.Writes(), want.Writes) {
+		t.Errorf("%s: reads %q, writes %q", name, got.Reads(), got.Writes())
+	}
+}
+
+func checkFault(t *testing.T, name string, err error, want contract.LevelFault) {
+	t.Helper()
+	var e *contract.LevelError
+	switch {
+	case err == nil && want != "", err != nil && !errors.As(err, &e), e != nil && e.Fault != want:
+		t.Errorf("%s: %v (%T), want %q", name, err, err, want)
+	case e != nil:
+		checkWording(t, name, contract.Violation{Msg: e.Msg, Hint: e.Hint})
+	}
+}
+
+func TestLevelVectors(t *testing.T) {
+	var file struct {
+		About string
+		FS    []struct {
+			Name     string
+			Level    contract.FSLevel
+			Approved bool
+			access
+		} `json:"file_system"`
+		Network []struct {
+			Name            string
+			Level           contract.NetworkLevel
+			Allow, Deny     []string
+			Approved        bool
+			Enabled, Logged bool
+			Fault           contract.LevelFault
+		}
+		Profiles []struct {
+			Name, Profile string
+			Level         contract.FSLevel
+			access
+		}
+	}
+	readVectors(t, "levels.json", &file)
+	seen := names{}
+	for _, v := range file.FS {
+		seen.add(t, v.Name)
+		got, err := v.Level.Grant(v.Approved)
+		v.check(t, v.Name, got, err)
+		if l, err := contract.ParseFSLevel(string(v.Level)); (err == nil) != (v.Fault != contract.UnknownLevel) || err == nil && l != v.Level {
+			t.Errorf("%s: parsed as %q, %v", v.Name, l, err)
+		}
+	}
+	for _, v := range file.Network {
+		seen.add(t, v.Name)
+		got, err := v.Level.Grant(v.Allow, v.Deny, v.Approved)
+		checkFault(t, v.Name, err, v.Fault)
+		want := contract.NetworkAccess{Level: v.Level, Enabled: v.Enabled, Logged: v.Logged}
+		if v.Fault != "" {
+			want = contract.NetworkAccess{}
+		}
+		if got != want {
+			t.Errorf("%s: %+v", v.Name, got)
+		}
+		if l, err := contract.ParseNetworkLevel(string(v.Level)); (err == nil) != (v.Fault != contract.UnknownLevel) || err == nil && l != v.Level {
+			t.Errorf("%s: parsed as %q, %v", v.Name, l, err)
+		}
+	}
+	for _, v := range file.Profiles {
+		seen.add(t, v.Name)
+		got, ok := contract.ProfileAccess(v.Profile)
+		if ok != (v.Level != "") || got.Level != v.Level {
+			t.Errorf("%s: %v, %+v", v.Name, ok, got)
+		}
+		v.check(t, v.Name, got, nil)
+	}
+}

@@ -1,0 +1,64 @@
+package contract
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// The ids of the input checks (code execution contract, "Required Checks").
+const (
+	IV01 = "IV-01" // command allowlist
+	IV02 = "IV-02" // argument sanitization
+	IV03 = "IV-03" // path traversal
+	IV04 = "IV-04" // environment filtering
+	IV05 = "IV-05" // input size
+)
+
+// Violation is an input that a check refuses. ID and Pointer are stable, the
+// words are not. Msg and Hint never hold the value of an argument or of a
+// variable, which may be a secret, and quote what else they name in ASCII.
+type Violation struct {
+	ID      string // IV-01 to IV-05
+	Pointer string // JSON Pointer of what is refused
+	Msg     string // what is wrong
+	Hint    string // a thing to do
+}
+
+// Error is "ID: Msg", or "ID: POINTER: Msg" where there is a pointer. A check
+// returns *Violation and not error, so that no nil hides in an interface.
+func (v *Violation) Error() string {
+	if v.Pointer == "" {
+		return v.ID + ": " + v.Msg
+	}
+	return v.ID + ": " + v.Pointer + ": " + v.Msg
+}
+
+// AllowList is a list of allowed names, or everything. The zero value allows
+// nothing. Names counts also beside All: it is then what is named in so many
+// words. kernel.AllowList converts to it.
+type AllowList struct {
+	All   bool
+	Names []string
+}
+
+// names says whether the list names name in so many words, by exact comparison.
+func (a AllowList) names(name string) bool { return slices.Contains(a.Names, name) }
+
+// unfit says what makes s no text for an argument list, an environment or a
+// file system, or "".
+func unfit(s string) string {
+	switch {
+	case strings.IndexByte(s, 0) >= 0:
+		return "has a NUL byte, where the system would cut it"
+	case !utf8.ValidString(s):
+		return "is not UTF-8"
+	}
+	return ""
+}
+
+// quote is s, cut, in quotes and printable ASCII.
+func quote(s string) string { return strconv.QuoteToASCII(canon.Cut(s)) }
