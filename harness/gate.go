@@ -154,7 +154,15 @@ func (o Open) Compile(ctx context.Context, builtin fs.FS, set *specs.Set, limits
 	if err := o.checkSeverity(engine, builtin, set); err != nil {
 		return nil, err
 	}
-	return &Gate{Profile: o.Profile, Builtin: o.Origins == nil, Provenance: engine.Provenance(), Judge: engine, IDs: engine.IDs}, nil
+	return &Gate{Profile: o.Profile, Builtin: o.Origins == nil, Base: o.base(), Provenance: engine.Provenance(), Judge: engine, IDs: engine.IDs}, nil
+}
+
+// base is the built-in profile that decides what commands may read.
+func (o Open) base() string {
+	if o.Origins == nil {
+		return o.Profile.Name
+	}
+	return o.Extends
 }
 
 // checkSeverity refuses a severity for a rule that has none to choose: whoever

@@ -11,6 +11,7 @@ package harness
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"io"
 	"maps"
 	"strconv"
@@ -48,13 +49,19 @@ type Deps struct {
 	Now   func() time.Time
 	Rand  io.Reader
 	Specs *specs.Set
+
+	// Runner sets up sandboxes; nil: nothing can be executed. Progress is told which
+	// action an execution has come to; nil: nobody is.
+	Runner   Runner
+	Progress func(action, of int)
 }
 
 // Gate is a resolved profile and the policy that decides under it. It is safe
 // for concurrent runs.
 type Gate struct {
 	Profile    kernel.Profile
-	Builtin    bool // the profile is a built-in one
+	Builtin    bool   // the profile is a built-in one
+	Base       string // name of the built-in profile that it is or extends, or empty
 	Provenance result.Provenance
 	Judge      Judge
 	IDs        func(layer string) []string // ids of a layer's rules, sorted
@@ -68,6 +75,7 @@ type Request struct {
 	ModelMode string
 	RunID     string // empty: made from the time and Rand
 	Line      int    // line of a JSON Lines source, from 1 on; 0 for a file of its own
+	Folders   Folders
 }
 
 // name is how messages name the intent.
@@ -84,10 +92,14 @@ type Report struct {
 	Result   result.RunResult
 	Bytes    []byte
 	Decision kernel.Decision
+
+	// Execution is what was performed, of an executed BUNDLE. It holds what was
+	// written until it is closed.
+	Execution *Performed
 }
 
-// Run decides one intent. The error is always a *result.RunError; after one,
-// there is no result.
+// Run decides one intent, and in mode execute-sandbox carries out what is allowed. The
+// error is always a *result.RunError; after one, there is no result.
 func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -106,11 +118,11 @@ func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, e
 	if err != nil {
 		return Report{}, err
 	}
+	var execution *kernel.Execution
 	if req.Mode == ModeExecuteSandbox && decision.Outcome == kernel.OutcomeBundle {
-		return Report{}, &result.RunError{
-			Code:    result.CodeSandbox,
-			Message: "the intent is allowed, but this version cannot execute it: there is no sandbox yet",
-			Hint:    "use --mode plan-only for the decision and the bundle",
+		execution, rep.Execution, err = execute(ctx, deps, gate, req, intent, decision)
+		if err != nil {
+			return Report{}, runError(err)
 		}
 	}
 	res := result.RunResult{
@@ -124,7 +136,8 @@ func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, e
 		ModelMode:        req.ModelMode,
 		Intent:           result.IntentRef{Path: req.Path, SHA256: canon.Sum(req.Source)},
 		KernelResultKind: decision.Outcome,
-		Decision:         kernel.Conclude(decision, nil),
+		Execution:        execution,
+		Decision:         kernel.Conclude(decision, execution),
 		ClarifyQuestions: decision.Questions(),
 		RefuseReason:     decision.RefuseReason,
 	}
@@ -133,15 +146,33 @@ func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, e
 	}
 	if res.RunID == "" {
 		if res.RunID, err = newRunID(started, deps.Rand); err != nil {
-			return Report{}, err
+			return rep.fail(err)
 		}
 	}
 	res.CompletedAt = timestamp(deps.Now())
 	b, err := seal(res)
 	if err != nil {
-		return Report{}, err
+		return rep.fail(err)
 	}
-	return Report{Result: res, Bytes: b, Decision: decision}, nil
+	rep.Result, rep.Bytes, rep.Decision = res, b, decision
+	return rep, nil
+}
+
+// fail ends a run that has executed something and has no result.
+func (r Report) fail(err error) (Report, error) {
+	if r.Execution != nil {
+		err = runError(errors.Join(err, r.Execution.Close()))
+	}
+	return Report{}, err
+}
+
+// runError is the RunError among errors that were joined.
+func runError(err error) *result.RunError {
+	var re *result.RunError
+	if errors.As(err, &re) {
+		return re
+	}
+	return internal("internal error: no decision was made", err)
 }
 
 // read is steps 2 to 4: strict JSON, schema, intent.

@@ -356,6 +356,15 @@ func decodeBase64(s string) ([]byte, error) {
 	return base64.StdEncoding.Strict().DecodeString(s)
 }
 
+// Bytes is what a write puts into its file.
+func (a Action) Bytes() []byte {
+	if !a.Base64 {
+		return []byte(a.Content)
+	}
+	b, _ := decodeBase64(a.Content) // ParseIntent has seen that it decodes
+	return b
+}
+
 func (r *reader) run(obj map[string]any, at string, a *Action) {
 	r.only(obj, at, "kind", "id", "risk_level", "risk_tags", "argv", "env", "cwd", "stdin", "timeout_ms")
 	if _, ok := obj["argv"]; !ok {

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -177,6 +178,49 @@ func pathFaults(p string) []fault {
 	control, ok := controlPath(segments)
 	add(FindPathControl, control, ok)
 	return list
+}
+
+// OutputPath is what the kernel sees in the path of something that an execution
+// left or removed.
+type OutputPath struct {
+	Fault   string // code of the first finding about its form, or empty
+	Control string // the control path that it is or lies beneath, or empty
+	Leads   bool   // a control path of two segments begins with its last one
+	Folded  string // the same for two paths that are one where case does not count
+}
+
+// InspectOutput looks at a path that was found after an execution, as text. The
+// roots that a bundle reserves are no fault here: what a command leaves is no part
+// of a bundle. Folded has as many segments as the path.
+func InspectOutput(path string) OutputPath {
+	segments := strings.FieldsFunc(path, isSlash)
+	out := OutputPath{Folded: strings.Map(leastFold, foldName(path))}
+	for _, f := range pathFaults(path) {
+		switch f.code {
+		case FindPathReserved:
+		case FindPathControl:
+			out.Control = f.value
+		default:
+			out.Fault = cmp.Or(out.Fault, f.code)
+		}
+	}
+	if len(segments) > 0 {
+		last := foldSegment(segments[len(segments)-1])
+		out.Leads = slices.ContainsFunc(controlPaths, func(control string) bool {
+			head, _, two := strings.Cut(control, "/")
+			return two && sameName(last, head)
+		})
+	}
+	return out
+}
+
+// leastFold is the least of the characters that differ from r in case alone.
+func leastFold(r rune) rune {
+	least := r
+	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+		least = min(least, f)
+	}
+	return least
 }
 
 func isSlash(r rune) bool { return r == '/' || r == '\\' }

@@ -77,3 +77,49 @@ func checkPath(t *testing.T, p string) {
 		t.Errorf("%q has no fault and leaves the tree", p)
 	}
 }
+
+func TestInspectOutput(t *testing.T) {
+	for _, c := range []struct {
+		path, fault, control string
+		leads                bool
+	}{
+		{path: "out/a"},
+		{path: "context/a"},
+		{path: "calls"},
+		{path: "out/caf\u00e9"},
+		{path: "out/cafe\u0301", fault: FindPathForm},
+		{path: "out/a\nb", fault: FindPathCharacter},
+		{path: "out/\xff", fault: FindPathCharacter},
+		{path: "../a", fault: FindPathTraversal},
+		{path: "/a", fault: FindPathAbsolute},
+		{path: "", fault: FindPathForm},
+		{path: "a/aux.c", fault: FindPathForm},
+		{path: ".git/hooks/x", control: ".git"},
+		{path: "a/.GIT/config", control: ".git"},
+		{path: "a/.git /x", fault: FindPathForm, control: ".git"},
+		{path: ".fiador", control: ".fiador"},
+		{path: ".github/workflows", control: ".github/workflows"},
+		{path: ".github", leads: true},
+		{path: "a/.GitLab", leads: true},
+		{path: ".github/a"},
+		{path: ".githubs"},
+	} {
+		got := InspectOutput(c.path)
+		if got.Fault != c.fault || got.Control != c.control || got.Leads != c.leads {
+			t.Errorf("InspectOutput(%q) = %+v", c.path, got)
+		}
+		if strings.Count(got.Folded, "/") != strings.Count(c.path, "/") {
+			t.Errorf("InspectOutput(%q).Folded = %q", c.path, got.Folded)
+		}
+	}
+	for _, twins := range [][]string{{"Out/A", "out/a"}, {"\u03c3", "\u03c2", "\u03a3"}, {"stra\u00dfe", "STRASSE"}, {"\u212a", "k"}, {"\u00b5", "\u03bc"}, {"\ufb01", "FI"}} {
+		for _, p := range twins[1:] {
+			if a, b := InspectOutput(twins[0]).Folded, InspectOutput(p).Folded; a != b {
+				t.Errorf("%q and %q are folded to %q and %q", twins[0], p, a, b)
+			}
+		}
+	}
+	if a, b := InspectOutput("a").Folded, InspectOutput("\u00e4").Folded; a == b {
+		t.Errorf("a and \u00e4 are both folded to %q", a)
+	}
+}

@@ -43,12 +43,14 @@ type Kind string
 
 // The kinds of document.
 const (
-	KindBundle      Kind = "bundle"
-	KindIntent      Kind = "intent"
-	KindPolicyInput Kind = "policy-input"
-	KindProfile     Kind = "profile"
-	KindRunError    Kind = "run-error"
-	KindRunResult   Kind = "run-result"
+	KindBundle           Kind = "bundle"
+	KindExecutionReport  Kind = "execution-report"
+	KindExecutionRequest Kind = "execution-request"
+	KindIntent           Kind = "intent"
+	KindPolicyInput      Kind = "policy-input"
+	KindProfile          Kind = "profile"
+	KindRunError         Kind = "run-error"
+	KindRunResult        Kind = "run-result"
 )
 
 // MaxViolations is how many violations Validate returns at most.
@@ -142,7 +144,7 @@ func (s *Set) Prepare(kind Kind) error {
 // Names lists the schemas that Schema knows, sorted. Each is a Kind.
 func Names() []string {
 	return []string{
-		string(KindBundle), string(KindIntent), string(KindPolicyInput),
+		string(KindBundle), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindPolicyInput),
 		string(KindProfile), string(KindRunError), string(KindRunResult),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,6 +49,7 @@ type system struct {
 	env    func(string) string
 	now    func() time.Time
 	rand   io.Reader
+	busy   *sync.Mutex // held while something is executed: a Ctrl-C waits for its end; or nil
 }
 
 // app is one invocation: its system, and what commands share.
@@ -89,12 +91,16 @@ func run(ctx context.Context, args []string, sys system) (status int) {
 	root.SetIn(sys.stdin)
 	root.SetOut(sys.stdout)
 	root.SetErr(sys.stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if failure := out.failure(); failure != nil {
 		err = failure
 	}
 	if err != nil {
-		return a.report(err)
+		status = a.report(err)
+		if cmd != nil && cmd.Name() == "exec" && cmd.Parent() == root {
+			status = exitOurs
+		}
+		return status
 	}
 	return a.status
 }
@@ -158,7 +164,7 @@ Exit codes:
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour on the terminal: auto, always or never")
 	root.SuggestionsMinimumDistance = 2
 	root.AddCommand(
-		a.runCommand(), a.checkCommand(), a.explainCommand(), a.policyCommand(), a.initCommand(), a.verifyCommand(), a.digestCommand(), a.compareCommand(),
+		a.runCommand(), a.checkCommand(), a.execCommand(), a.explainCommand(), a.policyCommand(), a.initCommand(), a.doctorCommand(), a.sandboxCommand(), a.verifyCommand(), a.digestCommand(), a.compareCommand(),
 		a.demoCommand(), a.schemaCommand(), a.versionCommand(),
 		exitCodesTopic(), environmentTopic(),
 	)

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -16,12 +17,14 @@ func main() {
 	// A reader that went away must show as a failed write, and so as exit
 	// status 2, not as death by signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	// What does not look at ctx, a write that nobody reads above all, must not
 	// outlive a Ctrl-C.
+	var busy sync.Mutex
 	context.AfterFunc(ctx, func() {
 		time.Sleep(time.Second)
+		busy.Lock()
 		os.Exit(exitError)
 	})
 	// The completion of a shell would write a log to the file that this names.
@@ -35,5 +38,6 @@ func main() {
 		env:    os.Getenv,
 		now:    time.Now,
 		rand:   rand.Reader,
+		busy:   &busy,
 	}))
 }

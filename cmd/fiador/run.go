@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ import (
 type runFlags struct {
 	gateFlags
 	reportFlags
+	executingFlags
 	mode      string
 	modelMode string
 	runID     string
@@ -34,17 +36,22 @@ as one line of canonical JSON (RFC 8785), or as another --format. INTENT is a
 file, or - for standard input. On a terminal, a short summary stands on standard
 error. The exit code never depends on the format.
 
+With --mode execute-sandbox an intent that is allowed is carried out in the sandbox,
+its actions in their order, and the RunResult says what was observed. Nothing is
+changed outside the sandbox unless --promote names a folder.
+
 The profile is a built-in one or a folder (profile.json, *.rego). Layers of the
 organisation (--org-policy) and of the gated tree (.fiador/policy beneath --tree)
 can only tighten.
 
 Exit codes:
   0  accepted: the intent is allowed
-  1  rejected: CLARIFY or REFUSE
+  1  rejected: CLARIFY or REFUSE, or the execution failed
   2  no decision was made; a RunError line on standard error says why`,
 		Example: `  fiador run intent.json
   fiador run intent.json --policy strict --bundle bundle.json
   fiador run intent.json --policy ./profile --format sarif >intent.sarif
+  fiador run intent.json --mode execute-sandbox --promote .
   fiador run - <intent.json | jq -r .kernel_result_kind`,
 		Args: exactArgs("INTENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,6 +60,7 @@ Exit codes:
 	}
 	f.gateFlags.register(cmd)
 	f.reportFlags.register(cmd)
+	f.executingFlags.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.mode, "mode", harness.ModePlanOnly, "plan-only, or execute-sandbox to run the plan as well")
 	flags.StringVar(&f.modelMode, "model-mode", harness.ModelNone, "model calls: none, record or replay")
@@ -72,6 +80,9 @@ func (a *app) checkRun(intent string, f runFlags) error {
 		return err
 	}
 	if err := f.reportFlags.check(); err != nil {
+		return err
+	}
+	if err := f.executingFlags.check(f.mode); err != nil {
 		return err
 	}
 	if f.runID != "" && !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(f.runID) {
@@ -146,8 +157,9 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 		Source: src.bytes, Path: src.path, Mode: f.mode, ModelMode: f.modelMode, RunID: f.runID,
 	}}
 	if readErr == nil {
-		deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
-		end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
+		if err := a.decide(ctx, gate, f, &end); err != nil {
+			return err
+		}
 	}
 	if f.bundle != "" && end.Decision.Bundle != nil {
 		if err := writeFile(f.bundle, end.Decision.BundleBytes); err != nil {
@@ -171,6 +183,31 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 	}
 	a.status = end.Result.ExitCode()
 	return nil
+}
+
+// decide runs the intent, and does with an execution what the flags say.
+func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, end *harness.End) error {
+	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
+	if f.mode != harness.ModeExecuteSandbox {
+		end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
+		return nil
+	}
+	e, err := a.execution()
+	if err != nil {
+		return err
+	}
+	defer e.close(a)
+	if end.Folders, err = a.prepareExecution(f.executingFlags, f.tree, e); err != nil {
+		return err
+	}
+	show, clear := a.stepLine()
+	deps.Runner, deps.Progress = e.host, show
+	end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
+	clear()
+	if end.Err != nil || end.Execution == nil {
+		return nil
+	}
+	return errors.Join(a.executed(ctx, f.executingFlags, e, end.Report), end.Execution.Close())
 }
 
 // itemOf is the end of a run as reports take it.

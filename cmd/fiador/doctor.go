@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness/sandbox"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "say what sandbox this machine can give, and what is in the way",
+		Long: `Doctor sets up each kind of sandbox once, without running anything in it, and
+says what each clause is enforced by here. Where a sandbox cannot be had, it names
+the cause and one remedy.
+
+Exit codes:
+  0  full isolation can be had
+  1  it cannot
+  2  doctor could not look`,
+		Example: `  fiador doctor`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.doctor(cmd.Context())
+		},
+	}
+}
+
+func (a *app) doctor(ctx context.Context) error {
+	host := sandbox.NewHost("")
+	defer host.Close()
+	var out bytes.Buffer
+	t := terminal{w: &out, color: a.page.color}
+	probes := host.Probe(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if len(probes) == 0 {
+		t.line(t.paint(red, "no"), "commands are executed on Linux (amd64, arm64) alone; deciding works here")
+		a.status = exitRejected
+	}
+	for i, p := range probes {
+		if i > 0 {
+			t.line()
+		}
+		if p.Err != nil {
+			t.line(t.paint(red, "no "), t.paint(bold, string(p.Isolation)), plain(p.Err.Error()))
+			t.hint(p.Err.Remedy)
+			if p.Isolation == sandbox.Full {
+				a.status = exitRejected
+			}
+			continue
+		}
+		t.line(t.paint(green, "yes"), t.paint(bold, string(p.Isolation)), "writes are staged: "+p.Staging)
+		for _, c := range p.Clauses {
+			t.line("    "+a.state(t, c.Status), fmt.Sprintf("%-16s", c.Clause), plain(c.Mechanism))
+		}
+	}
+	return a.print(out.Bytes())
+}
+
+// state is the status of a clause, aligned.
+func (a *app) state(t terminal, s sandbox.Status) string {
+	style := map[sandbox.Status]string{sandbox.Enforced: green, sandbox.Partial: yellow, sandbox.Absent: red}[s]
+	return t.paint(style, fmt.Sprintf("%-8s", s))
+}
+
+func (a *app) sandboxCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sandbox",
+		Short: "what a sandbox does",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.sandboxExplainCommand())
+	return cmd
+}
+
+func (a *app) sandboxExplainCommand() *cobra.Command {
+	var f execFlags
+	cmd := &cobra.Command{
+		Use:   "explain",
+		Short: "print the plan of a sandbox, step by step, without starting it",
+		Long: `Explain compiles the plan of exec's sandbox for a profile and prints its steps,
+what each command gives up before it is executed, the environment that it gets, and
+the clauses with what enforces them on this machine.
+
+Exit codes:
+  0  printed
+  2  there is no such plan`,
+		Example: `  fiador sandbox explain
+  fiador sandbox explain --policy dev --isolation confined`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.explainSandbox(cmd.Context(), f) },
+	}
+	flags := cmd.Flags()
+	f.policy, f.tree = "default", "."
+	flags.Var(&once{value: &f.policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
+	flags.StringVar(&f.work, "work", ".", "folder that the command would work in")
+	flags.StringVar(&f.write, "write", string(sandbox.Staged), "staged or direct")
+	flags.StringArrayVar(&f.read, "read", nil, "file or folder that the command may read besides; may be repeated")
+	flags.StringVar(&f.isolation, "isolation", string(sandbox.Full), "full or confined")
+	complete(cmd, "isolation", string(sandbox.Full), string(sandbox.Confined))
+	return cmd
+}
+
+func (a *app) explainSandbox(ctx context.Context, f execFlags) error {
+	for flag, known := range map[string][]string{"--write": {string(sandbox.Staged), string(sandbox.Direct)}, "--isolation": {string(sandbox.Full), string(sandbox.Confined)}} {
+		value := f.write
+		if flag == "--isolation" {
+			value = f.isolation
+		}
+		if err := choice(flag, value, known); err != nil {
+			return err
+		}
+	}
+	work, err := folder("work", f.work)
+	if err != nil {
+		return err
+	}
+	read, err := readPaths(f.read)
+	if err != nil {
+		return err
+	}
+	gate, err := a.profileGate(ctx, f.gateFlags)
+	if err != nil {
+		return err
+	}
+	x, err := sandbox.NewHost("").Explain(sandbox.Isolation(f.isolation), gate.Confinement(work, sandbox.Write(f.write), read))
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	t := terminal{w: &out, color: a.page.color}
+	section := func(title string, lines []string) {
+		t.line(t.paint(bold, title))
+		for i, line := range lines {
+			t.line(fmt.Sprintf("%4d", i+1), plain(line))
+		}
+	}
+	section("steps", x.Steps)
+	section("given up by each command, in this order", x.GiveUp)
+	section("environment", x.Env)
+	t.line(t.paint(bold, "clauses"))
+	for _, c := range x.Clauses {
+		t.line("    "+a.state(t, c.Status), fmt.Sprintf("%-16s", c.Clause), plain(c.Mechanism))
+	}
+	return a.print([]byte(strings.TrimLeft(out.String(), "\n")))
+}

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// executing is what commands that execute something share.
+type executing struct {
+	host  *sandbox.Host
+	state string // folder of journals
+}
+
+// execution opens what is needed to execute. It first removes what supervisors that
+// were killed have left, and a Ctrl-C waits until it is closed.
+func (a *app) execution() (*executing, error) {
+	if err := sandbox.Sweep(""); err != nil {
+		a.term.warning("what an earlier execution has left could not be removed: " + reason(err))
+	}
+	state, err := a.stateFolder()
+	if err != nil {
+		return nil, err
+	}
+	if a.busy != nil {
+		a.busy.Lock()
+	}
+	return &executing{host: sandbox.NewHost(""), state: state}, nil
+}
+
+func (e *executing) close(a *app) {
+	_ = e.host.Close()
+	if a.busy != nil {
+		a.busy.Unlock()
+	}
+}
+
+// stateFolder is where journals are kept: never in a tree that is worked on.
+func (a *app) stateFolder() (string, error) {
+	if dir := a.env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "fiador"), nil
+	}
+	if home := a.env("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "state", "fiador"), nil
+	}
+	return "", usage("set HOME or XDG_STATE_HOME to a folder of yours", "there is no folder for journals")
+}
+
+// recovered finishes what a killed command has begun to apply to a folder.
+func (a *app) recovered(state, dir string) error {
+	did, err := sandbox.Recover(state, dir)
+	if err != nil {
+		return &result.RunError{
+			Code: result.CodeEvidence, Message: fmt.Sprintf("folder %q: what an interrupted command had begun to apply could not be completed: %s", displayFolder(dir), reason(err)),
+			Hint: "give the folder room and permission and run the command again", Cause: err,
+		}
+	}
+	if did {
+		a.term.warning(fmt.Sprintf("folder %q: what an interrupted command had begun to apply is now complete", displayFolder(dir)))
+	}
+	return nil
+}
+
+// folder is the absolute path of a folder that a flag names.
+func folder(flag, name string) (string, error) {
+	info, err := os.Stat(name)
+	if err == nil && !info.IsDir() {
+		err = errors.New("not a folder")
+	}
+	if err != nil {
+		return "", usage("name a folder that is there", "--%s %q: %s", flag, clean(name), reason(err))
+	}
+	abs, err := filepath.Abs(name)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return "", usage("name a folder that is there", "--%s %q: %s", flag, clean(name), reason(err))
+	}
+	return abs, nil
+}
+
+// readPaths are the absolute paths that --read names. A place that a sandbox makes
+// itself cannot be shown.
+func readPaths(names []string) ([]string, error) {
+	var list []string
+	for _, name := range names {
+		abs, err := filepath.Abs(name)
+		if err == nil {
+			_, err = os.Stat(abs)
+		}
+		if err != nil {
+			return nil, usage("name a file or a folder that is there", "--read %q: %s", clean(name), reason(err))
+		}
+		if abs == "/" {
+			return nil, usage("name the folders that the command needs", "--read %q would show the whole machine", clean(name))
+		}
+		for _, taken := range []string{sandbox.WorkDir, sandbox.TreeDir, "/proc", "/dev", "/sys", "/etc"} {
+			if abs == taken || taken != "/etc" && strings.HasPrefix(abs, taken+"/") {
+				return nil, usage("the command has a "+taken+" of its own", "--read %q cannot be shown", clean(name))
+			}
+		}
+		list = append(list, abs)
+	}
+	return list, nil
+}
+
+// evidenceFolder makes an empty folder for evidence.
+func evidenceFolder(name string) error {
+	if name == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(name)
+	switch {
+	case err == nil && len(entries) > 0:
+		return usage("name a new or an empty folder", "--evidence %q is not empty", clean(name))
+	case errors.Is(err, fs.ErrNotExist):
+		err = os.Mkdir(name, 0o777)
+	}
+	if err != nil {
+		return usage("name a new or an empty folder", "--evidence %q: %s", clean(name), reason(err))
+	}
+	return nil
+}
+
+// writeEvidence writes what was observed: runner.json, stdout and stderr.
+func writeEvidence(dir string, p *harness.Performed) error {
+	if dir == "" {
+		return nil
+	}
+	record, err := p.RunnerRecord()
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		writeFile(filepath.Join(dir, "stdout"), p.Stdout.Bytes),
+		writeFile(filepath.Join(dir, "stderr"), p.Stderr.Bytes),
+		writeFile(filepath.Join(dir, "runner.json"), record),
+	)
+}
+
+// preserve copies everything that was written into a new folder, accepted or not.
+func preserve(p *harness.Performed) (string, error) {
+	dir, err := os.MkdirTemp("", "fiador-work-")
+	if err != nil {
+		return "", err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return dir, err
+	}
+	defer root.Close()
+	for _, c := range p.Changes {
+		if err := preserveOne(root, p, c); err != nil {
+			return dir, err
+		}
+	}
+	return dir, nil
+}
+
+func preserveOne(root *os.Root, p *harness.Performed, c sandbox.Change) error {
+	if parent := filepath.Dir(c.Path); parent != "." {
+		if err := root.MkdirAll(parent, 0o777); err != nil {
+			return err
+		}
+	}
+	switch c.Kind {
+	case sandbox.KindFolder:
+		return root.MkdirAll(c.Path, 0o777)
+	case sandbox.KindLink:
+		return root.Symlink(c.Target, c.Path)
+	case sandbox.KindFile:
+		in, err := p.Content(c.Path)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		mode := fs.FileMode(0o666)
+		if c.Executable {
+			mode = 0o777
+		}
+		out, err := root.OpenFile(c.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, in)
+		return errors.Join(err, out.Close())
+	}
+	return nil // what was deleted, devices and the like
+}
+
+// executingFlags are flags of run that matter to an execution alone.
+type executingFlags struct {
+	work     string
+	promote  string
+	evidence string
+	preserve bool
+	read     []string
+}
+
+func (f *executingFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.work, "work", "", "folder that commands work on top of; it is never changed (default: an empty one)")
+	flags.StringVar(&f.promote, "promote", "", "folder to apply the outputs of an accepted execution to")
+	flags.StringVar(&f.evidence, "evidence", "", "new folder for what was observed: runner.json, stdout, stderr")
+	flags.BoolVar(&f.preserve, "preserve-sandbox", false, "keep what was written, accepted or not, and print its folder on standard error")
+	flags.StringArrayVar(&f.read, "read", nil, "file or folder that commands may read besides; may be repeated")
+}
+
+// check refuses flags that would do nothing.
+func (f executingFlags) check(mode string) error {
+	if mode == harness.ModeExecuteSandbox {
+		return nil
+	}
+	for flag, given := range map[string]bool{
+		"--work": f.work != "", "--promote": f.promote != "", "--evidence": f.evidence != "", "--preserve-sandbox": f.preserve, "--read": len(f.read) > 0,
+	} {
+		if given {
+			return usage("add --mode execute-sandbox", "%s belongs to an execution", flag)
+		}
+	}
+	return nil
+}
+
+// prepare looks at what the flags name, and finishes what a killed command has begun.
+func (a *app) prepareExecution(f executingFlags, tree string, e *executing) (folders harness.Folders, err error) {
+	if folders.Tree, err = folder("tree", tree); err != nil {
+		return folders, err
+	}
+	if folders.Read, err = readPaths(f.read); err != nil {
+		return folders, err
+	}
+	if f.work != "" {
+		if folders.Work, err = folder("work", f.work); err != nil {
+			return folders, err
+		}
+		if err := a.recovered(e.state, folders.Work); err != nil {
+			return folders, err
+		}
+	}
+	if f.promote != "" {
+		dir, err := folder("promote", f.promote)
+		if err != nil {
+			return folders, err
+		}
+		if err := a.recovered(e.state, dir); err != nil {
+			return folders, err
+		}
+	}
+	return folders, evidenceFolder(f.evidence)
+}
+
+// executed does what follows a decided execution, before its result is printed.
+func (a *app) executed(ctx context.Context, f executingFlags, e *executing, rep harness.Report) error {
+	p := rep.Execution
+	if p == nil {
+		return nil
+	}
+	if err := writeEvidence(f.evidence, p); err != nil {
+		return err
+	}
+	if f.preserve {
+		dir, err := preserve(p)
+		if err != nil {
+			return &result.RunError{Code: result.CodeEvidence, Message: "what was written could not be kept: " + reason(err), Cause: err}
+		}
+		fmt.Fprintln(a.stderr, dir)
+	}
+	if f.promote == "" || !rep.Result.Decision.Accepted || ctx.Err() != nil {
+		return nil
+	}
+	dir, err := folder("promote", f.promote)
+	if err != nil {
+		return err
+	}
+	return p.Promote(e.state, dir)
+}
+
+// stepLine shows which action an execution has come to, on a terminal, from the first
+// second on.
+func (a *app) stepLine() (show func(action, of int), clear func()) {
+	if !a.tty {
+		return nil, func() {}
+	}
+	begun, shown := time.Now(), false
+	show = func(i, of int) {
+		if time.Since(begun) < time.Second {
+			return
+		}
+		shown = true
+		fmt.Fprintf(a.stderr, "\r\x1b[Kaction %d of %d", i+1, of)
+	}
+	return show, func() {
+		if shown {
+			fmt.Fprint(a.stderr, "\r\x1b[K")
+		}
+	}
+}

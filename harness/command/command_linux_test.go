@@ -1,0 +1,580 @@
+package command_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/harness/command"
+)
+
+func TestExitCodes(t *testing.T) {
+	for _, code := range []int{0, 1, 2, 7, 63, 125, 126, 127, 128, 143, 200, 254, 255} {
+		r := run(t, t.Context(), sh("exit "+strconv.Itoa(code)), command.Spec{})
+		if r.Code != code || r.Signal != 0 || r.ExitCode() != code || r.TimedOut || r.Interrupted || r.Held {
+			t.Errorf("exit %d: %+v", code, r)
+		}
+		if r.MaxRSS <= 0 || r.Ended.Before(r.Started) {
+			t.Errorf("exit %d: %d bytes resident, from %v to %v", code, r.MaxRSS, r.Started, r.Ended)
+		}
+	}
+}
+
+func TestDeathsBySignal(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGPIPE} {
+		r := run(t, t.Context(), sh(fmt.Sprintf("ulimit -c 0; kill -%d $$", sig)), command.Spec{})
+		if r.Signal != sig || r.Code != 0 || r.ExitCode() != 128+int(sig) {
+			t.Errorf("%v: %+v", sig, r)
+		}
+	}
+}
+
+func TestExitCodeOfATimeout(t *testing.T) {
+	for _, exit := range []command.Exit{{}, {Code: 3}, {Signal: syscall.SIGKILL}} {
+		if got := (command.Result{Exit: exit, TimedOut: true}).ExitCode(); got != 143 {
+			t.Errorf("%+v: %d", exit, got)
+		}
+	}
+}
+
+func TestKeepsTheFirstBytes(t *testing.T) {
+	const size, keep = 10 << 20, 1 << 10
+	r := run(t, t.Context(), sh("yes 0123456789abcde | head -c 10485760"), command.Spec{Stdout: command.Stream{Keep: keep}})
+	want := bytes.Repeat([]byte("0123456789abcde\n"), keep/16)
+	if r.Stdout.Size != size || !r.Stdout.Truncated || !bytes.Equal(r.Stdout.Bytes, want) || r.Stdout.SHA256 != sha256.Sum256(want) {
+		t.Errorf("%d bytes, truncated %t, kept %d", r.Stdout.Size, r.Stdout.Truncated, len(r.Stdout.Bytes))
+	}
+	if r.Stderr.Size != 0 || r.Stderr.Truncated || r.Stderr.SHA256 != sha256.Sum256(nil) {
+		t.Errorf("standard error: %+v", r.Stderr)
+	}
+	for keep, want := range map[int64]string{-1: "", 0: "", 5: "12345", 6: "123456", 7: "123456"} {
+		r := run(t, t.Context(), sh("printf 123456"), command.Spec{Stdout: command.Stream{Keep: keep}})
+		if string(r.Stdout.Bytes) != want || r.Stdout.Truncated != (want != "123456") || r.Stdout.Size != 6 {
+			t.Errorf("keeping %d: %+v", keep, r.Stdout)
+		}
+	}
+}
+
+func TestBothStreamsBusy(t *testing.T) {
+	for name, script := range map[string]string{
+		"together": "head -c 3000000 /dev/zero >&2 & head -c 3000000 /dev/zero; wait",
+		"in turn":  "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero",
+	} {
+		keep := command.Stream{Keep: 100}
+		r := run(t, t.Context(), sh(script), command.Spec{Stdout: keep, Stderr: keep})
+		if r.Code != 0 || r.Stdout.Size != 3000000 || r.Stderr.Size != 3000000 || len(r.Stdout.Bytes) != 100 || len(r.Stderr.Bytes) != 100 {
+			t.Errorf("%s: %d and %d bytes, code %d", name, r.Stdout.Size, r.Stderr.Size, r.Code)
+		}
+	}
+}
+
+func TestEndlessOutput(t *testing.T) {
+	r := run(t, t.Context(), sh("exec yes"), command.Spec{Timeout: 200 * time.Millisecond, Stdout: command.Stream{Keep: 10}})
+	if !r.TimedOut || r.Interrupted || r.Signal != syscall.SIGTERM || r.ExitCode() != 143 || r.Held || string(r.Stdout.Bytes) != "y\ny\ny\ny\ny\n" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestTimeoutIgnoringTERM(t *testing.T) {
+	for _, grace := range []time.Duration{50 * time.Millisecond, -1} {
+		ready := filepath.Join(t.TempDir(), "ready")
+		ignores := sh("trap '' TERM; : >" + ready + "; exec sleep 1000")
+		start := func(stdin, stdout, stderr *os.File) (command.Process, error) {
+			p, err := ignores(stdin, stdout, stderr)
+			for range 1000 {
+				if _, e := os.Stat(ready); e == nil || err != nil {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			return p, err
+		}
+		r := run(t, t.Context(), start, command.Spec{Timeout: 10 * time.Millisecond, Grace: grace})
+		if !r.TimedOut || r.Signal != syscall.SIGKILL || r.ExitCode() != 143 {
+			t.Errorf("grace %v: %+v", grace, r)
+		}
+	}
+}
+
+// TestTimeoutEndsTheGroup: the command obeys SIGTERM, a process it has started
+// does not.
+func TestTimeoutEndsTheGroup(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r := run(t, ctx, sh(`trap "" TERM; sleep 1000 & trap - TERM; echo $!; wait`), command.Spec{
+		Grace:  hang,
+		Stdout: command.Stream{Keep: 100, Tee: &when{text: "\n", f: cancel}},
+	})
+	if !r.Interrupted || r.TimedOut || r.Signal != syscall.SIGTERM || r.Held {
+		t.Errorf("%+v", r)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(r.Stdout.Bytes)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !gone(pid) {
+		t.Errorf("process %d is still there", pid)
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	for script, code := range map[string]int{
+		"echo ready; exec sleep 1000":                                       143,
+		"trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done":      9,
+		"echo ready; kill -STOP $$; sleep 1000":                             143, // it is continued
+		"trap '' TERM; echo ready; while :; do sleep 0.05; done # grace 50": 137,
+	} {
+		grace := hang
+		if code == 137 {
+			grace = 50 * time.Millisecond
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		r := run(t, ctx, sh(script), command.Spec{Grace: grace, Stdout: command.Stream{Tee: &when{text: "ready", f: cancel}}})
+		if !r.Interrupted || r.TimedOut || r.ExitCode() != code {
+			t.Errorf("%s: %+v", script, r)
+		}
+	}
+}
+
+func TestCancelledBefore(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("no more")
+	cancel(cause)
+	r, err := command.Run(ctx, func(_, _, _ *os.File) (command.Process, error) {
+		t.Error("something was started")
+		return nil, cause
+	}, command.Spec{})
+	if err != cause || !r.Interrupted {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
+
+func TestSignalsAreForwarded(t *testing.T) {
+	signals := make(chan os.Signal, 2)
+	r := run(t, t.Context(), sh("trap 'echo hup' HUP; trap 'exit 7' INT; echo ready; while :; do sleep 0.05; done"), command.Spec{
+		Signals: signals,
+		Stdout: command.Stream{Keep: 100, Tee: io.MultiWriter(
+			&when{text: "ready", f: func() { signals <- syscall.SIGHUP }},
+			&when{text: "hup", f: func() { signals <- os.Interrupt; close(signals) }},
+		)},
+	})
+	if r.Code != 7 || string(r.Stdout.Bytes) != "ready\nhup\n" || r.Interrupted || r.TimedOut {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestGrandchildHoldsThePipe(t *testing.T) {
+	for _, drain := range []time.Duration{50 * time.Millisecond, -1} {
+		r := run(t, t.Context(), role(t, "leave"), command.Spec{Drain: drain, Stdout: command.Stream{Keep: 100}})
+		if r.Code != 0 || !r.Held || r.Stdout.TeeErr != nil {
+			t.Errorf("drain %v: %+v", drain, r)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(r.Stdout.Bytes)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Errorf("the grandchild: %v", err)
+		}
+	}
+}
+
+// TestGrandchildWritesLate: what the command left running has Drain to finish.
+func TestGrandchildWritesLate(t *testing.T) {
+	r := run(t, t.Context(), sh("(sleep 0.3; echo late) & echo early"), command.Spec{Drain: hang, Stdout: command.Stream{Keep: 100}})
+	if r.Held || string(r.Stdout.Bytes) != "early\nlate\n" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestGrandchildNeverStops: a holder that goes on writing gets no further than
+// the drain either.
+func TestGrandchildNeverStops(t *testing.T) {
+	r := run(t, t.Context(), sh("yes & echo $! >&2"), command.Spec{Drain: 50 * time.Millisecond, Stderr: command.Stream{Keep: 100}})
+	if r.Code != 0 || !r.Held {
+		t.Errorf("%+v", r)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(r.Stderr.Bytes)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !gone(pid) { // SIGPIPE
+		t.Errorf("process %d is still there", pid)
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func TestStdinEcho(t *testing.T) {
+	in := make([]byte, 1<<20)
+	for i := range in {
+		in[i] = byte(i * i >> 3)
+	}
+	r := run(t, t.Context(), sh("exec cat"), command.Spec{Stdin: bytes.NewReader(in), Stdout: command.Stream{Keep: 1 << 21}})
+	if r.Code != 0 || r.StdinErr != nil || r.Stdout.Truncated || !bytes.Equal(r.Stdout.Bytes, in) {
+		t.Errorf("code %d, %v, %d bytes", r.Code, r.StdinErr, r.Stdout.Size)
+	}
+}
+
+func TestStdinEmpty(t *testing.T) {
+	for _, in := range []io.Reader{nil, strings.NewReader("")} {
+		r := run(t, t.Context(), sh("cat; echo end"), command.Spec{Stdin: in, Stdout: command.Stream{Keep: 100}})
+		if r.Code != 0 || string(r.Stdout.Bytes) != "end\n" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
+
+func TestStdinNeverRead(t *testing.T) {
+	for _, script := range []string{"exit 4", "exec <&-; sleep 0.1; exit 4", "head -c 10 >/dev/null; exit 4", "sleep 0.1; exit 4"} {
+		for _, in := range []io.Reader{endless{}, bytes.NewReader(make([]byte, 1<<20))} {
+			r := run(t, t.Context(), sh(script), command.Spec{Stdin: in})
+			if r.Code != 4 || r.StdinErr != nil {
+				t.Errorf("%s: %+v", script, r)
+			}
+		}
+	}
+}
+
+// TestStdinNeverEnds: a reader that blocks does not hold Run up, and the next
+// bytes of a file stay there for somebody else.
+func TestStdinNeverEnds(t *testing.T) {
+	t.Run("reader", func(t *testing.T) {
+		in, w := io.Pipe()
+		defer w.Close()
+		if r := run(t, t.Context(), sh("exit 3"), command.Spec{Stdin: in}); r.Code != 3 || r.StdinErr != nil {
+			t.Errorf("%+v", r)
+		}
+	})
+	files := map[string]func(t *testing.T) (in, far *os.File){
+		"pipe": func(t *testing.T) (in, far *os.File) {
+			in, far, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return in, far
+		},
+		"blocking pipe": func(t *testing.T) (in, far *os.File) {
+			in, far, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			in.Fd()
+			return in, far
+		},
+		"terminal": terminal,
+	}
+	for name, open := range files {
+		t.Run(name, func(t *testing.T) {
+			in, far := open(t)
+			defer in.Close()
+			defer far.Close()
+			goroutines, descriptors := runtime.NumGoroutine(), countFDs(t)
+			for _, script := range []string{"exit 3", "exec <&-; sleep 0.1; exit 3", "sleep 0.2; exit 3"} {
+				if r := run(t, t.Context(), sh(script), command.Spec{Stdin: in}); r.Code != 3 || r.StdinErr != nil {
+					t.Errorf("%s: %+v", script, r)
+				}
+			}
+			settled(t, goroutines, descriptors)
+			if _, err := far.WriteString("later\n"); err != nil {
+				t.Fatal(err)
+			}
+			r := run(t, t.Context(), sh("read a; echo $a"), command.Spec{Stdin: in, Stdout: command.Stream{Keep: 100}})
+			if string(r.Stdout.Bytes) != "later\n" {
+				t.Errorf("read %q", r.Stdout.Bytes)
+			}
+		})
+	}
+}
+
+func TestStdinFails(t *testing.T) {
+	broken := errors.New("broken")
+	in := io.MultiReader(strings.NewReader("half"), readerFunc(func([]byte) (int, error) { return 0, broken }))
+	r := run(t, t.Context(), sh("exec cat"), command.Spec{Stdin: in, Stdout: command.Stream{Keep: 100}})
+	if r.StdinErr != broken || string(r.Stdout.Bytes) != "half" {
+		t.Errorf("%+v", r)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+func TestTeeGetsEverything(t *testing.T) {
+	var out, errs bytes.Buffer
+	r := run(t, t.Context(), sh("seq 200000; seq 7 >&2"), command.Spec{
+		Stdout: command.Stream{Keep: 10, Tee: &out},
+		Stderr: command.Stream{Keep: 10, Tee: &errs},
+	})
+	if r.Stdout.TeeErr != nil || int64(out.Len()) != r.Stdout.Size || !strings.HasSuffix(out.String(), "\n200000\n") || errs.String() != "1\n2\n3\n4\n5\n6\n7\n" {
+		t.Errorf("%d bytes of %d, %v, %q", out.Len(), r.Stdout.Size, r.Stdout.TeeErr, errs.String())
+	}
+}
+
+func TestTeeFails(t *testing.T) {
+	broken := errors.New("broken")
+	calls := 0
+	for name, c := range map[string]struct {
+		tee  io.Writer
+		want error
+	}{
+		"error":       {writerFunc(func(b []byte) (int, error) { calls++; return 0, broken }), broken},
+		"short write": {writerFunc(func(b []byte) (int, error) { return len(b) - 1, nil }), io.ErrShortWrite},
+		"no reader":   {closedReader(t), syscall.EPIPE},
+	} {
+		r := run(t, t.Context(), sh("head -c 3000000 /dev/zero; exit 5"), command.Spec{Stdout: command.Stream{Keep: 1000, Tee: c.tee}})
+		if !errors.Is(r.Stdout.TeeErr, c.want) || r.Code != 5 || r.Stdout.Size != 3000000 || len(r.Stdout.Bytes) != 1000 {
+			t.Errorf("%s: %v, code %d, %d bytes", name, r.Stdout.TeeErr, r.Code, r.Stdout.Size)
+		}
+	}
+	if calls != 1 {
+		t.Errorf("a failed Tee was called %d times", calls)
+	}
+}
+
+func closedReader(t *testing.T) io.Writer {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+// closing tells a test when Run has seen the end of the process.
+type closing struct {
+	command.Process
+	f func()
+}
+
+func (c closing) Close() error {
+	defer c.f()
+	return c.Process.(io.Closer).Close()
+}
+
+func whenEnded(start command.Start, f func()) command.Start {
+	return func(stdin, stdout, stderr *os.File) (command.Process, error) {
+		p, err := start(stdin, stdout, stderr)
+		return closing{p, f}, err
+	}
+}
+
+// TestTeeBlocks: neither the timeout nor the context waits for a Tee or Events,
+// and what the command wrote meanwhile is captured.
+func TestTeeBlocks(t *testing.T) {
+	for _, name := range []string{"tee", "events"} {
+		for _, cause := range []string{"timeout", "context", "context after the end"} {
+			t.Run(name+", "+cause, func(t *testing.T) {
+				unblock := make(chan struct{})
+				goroutines, descriptors := runtime.NumGoroutine(), countFDs(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var calls atomic.Int32
+				spec := command.Spec{Drain: 50 * time.Millisecond, Stdout: command.Stream{Keep: 1 << 20}}
+				block := func() {
+					calls.Add(1)
+					if cause == "context" {
+						cancel()
+					}
+					<-unblock
+				}
+				if name == "tee" {
+					spec.Stdout.Tee = writerFunc(func(b []byte) (int, error) { block(); return len(b), nil })
+				} else {
+					spec.Events = func(int, time.Time, []byte) { block() }
+				}
+				start := sh("echo one; echo err >&2; exec sleep 1000")
+				switch cause {
+				case "timeout":
+					spec.Timeout = 300 * time.Millisecond
+				case "context after the end":
+					start = whenEnded(sh("echo one; sleep 0.1; echo two; echo err >&2"), cancel)
+				}
+				r := run(t, ctx, start, spec)
+				want := "one\n"
+				if cause == "context after the end" {
+					want = "one\ntwo\n"
+				}
+				if string(r.Stdout.Bytes) != want || r.Stdout.TeeErr != command.ErrBlocked || r.Held {
+					t.Errorf("%+v", r)
+				}
+				if name == "events" && cause != "context" && (r.Stderr.Size != 4 || r.Stderr.TeeErr != command.ErrBlocked) {
+					t.Errorf("%+v", r) // it has waited for the other stream's call
+				}
+				if r.TimedOut != (cause == "timeout") || r.Interrupted != (cause == "context") {
+					t.Errorf("%+v", r)
+				}
+				close(unblock)
+				settled(t, goroutines, descriptors)
+				if n := calls.Load(); n != 1 {
+					t.Errorf("called %d times, after Run had returned", n)
+				}
+			})
+		}
+	}
+}
+
+// TestTeeIsWaitedFor: a reader that pauses for longer than Drain loses nothing.
+func TestTeeIsWaitedFor(t *testing.T) {
+	var out bytes.Buffer
+	ended := make(chan struct{})
+	slow := writerFunc(func(b []byte) (int, error) {
+		if out.Len() == 0 {
+			<-ended
+			time.Sleep(300 * time.Millisecond)
+		}
+		return out.Write(b)
+	})
+	start := whenEnded(sh("printf 1; sleep 0.1; printf 2; printf 3 >&2"), func() { close(ended) })
+	r := run(t, t.Context(), start, command.Spec{
+		Timeout: hang, Drain: 50 * time.Millisecond, Stdout: command.Stream{Keep: 10, Tee: slow}, Stderr: command.Stream{Keep: 10},
+	})
+	if out.String() != "12" || string(r.Stdout.Bytes) != "12" || r.Stdout.TeeErr != nil || r.Held || string(r.Stderr.Bytes) != "3" {
+		t.Errorf("%q, %+v", out.String(), r)
+	}
+}
+
+// TestEventsInOrder: the command writes to one stream after the other, each time
+// when what it wrote before has been seen.
+func TestEventsInOrder(t *testing.T) {
+	in, seen := io.Pipe()
+	clock := time.Unix(0, 0)
+	var got []string
+	var mu sync.Mutex
+	r := run(t, t.Context(), sh("printf 1; read a; printf 2 >&2; read a; printf 3; read a; printf 4 >&2"), command.Spec{
+		Stdin: in,
+		Now: func() time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			clock = clock.Add(time.Second)
+			return clock
+		},
+		Events: func(stream int, at time.Time, chunk []byte) {
+			got = append(got, fmt.Sprintf("%d@%d:%s", stream, at.Unix(), chunk))
+			if string(chunk) == "4" {
+				seen.Close()
+				return
+			}
+			go seen.Write([]byte("\n"))
+		},
+	})
+	if want := "1@2:1 2@3:2 1@4:3 2@5:4"; strings.Join(got, " ") != want || r.Started.Unix() != 1 || r.Ended.Unix() < 5 {
+		t.Errorf("%q from %v to %v", got, r.Started, r.Ended)
+	}
+}
+
+// TestEventsAreSerial: with both streams busy there is one call at a time, and
+// every byte comes in one of them.
+func TestEventsAreSerial(t *testing.T) {
+	var sizes [3]int64
+	r := run(t, t.Context(), sh("seq 300000 >&2 & seq 300000; wait"), command.Spec{
+		Events: func(stream int, _ time.Time, chunk []byte) { sizes[stream] += int64(len(chunk)) }, // the race detector looks
+	})
+	if sizes[1] != r.Stdout.Size || sizes[2] != r.Stderr.Size || r.Stdout.Size != r.Stderr.Size {
+		t.Errorf("%v, %d and %d", sizes, r.Stdout.Size, r.Stderr.Size)
+	}
+}
+
+// fake is a Process that a test holds in its hand. Its streams are closed.
+type fake struct {
+	kill   error
+	ended  chan struct{}
+	err    error
+	closed chan struct{}
+}
+
+func (f *fake) Signal(syscall.Signal) error { return nil }
+func (f *fake) Kill() error                 { return f.kill }
+func (f *fake) Close() error                { close(f.closed); return nil }
+func (f *fake) Wait() (command.Exit, error) {
+	<-f.ended
+	return command.Exit{Code: 6}, f.err
+}
+func (f *fake) start(_, _, _ *os.File) (command.Process, error) { return f, nil }
+
+func TestKillFails(t *testing.T) {
+	f := &fake{kill: syscall.EPERM, ended: make(chan struct{}), closed: make(chan struct{})}
+	r, err := try(t, t.Context(), f.start, command.Spec{Timeout: time.Millisecond, Grace: time.Millisecond})
+	if !errors.Is(err, syscall.EPERM) || !r.TimedOut || r.Ended.IsZero() {
+		t.Errorf("%v, %+v", err, r)
+	}
+	close(f.ended)
+	<-f.closed
+}
+
+func TestWaitFails(t *testing.T) {
+	f := &fake{ended: make(chan struct{}), err: syscall.ECHILD, closed: make(chan struct{})}
+	close(f.ended)
+	r, err := try(t, t.Context(), f.start, command.Spec{})
+	if !errors.Is(err, syscall.ECHILD) || r.Code != 6 {
+		t.Errorf("%v, %+v", err, r)
+	}
+	<-f.closed
+}
+
+func TestStartFails(t *testing.T) {
+	broken := errors.New("broken")
+	descriptors := countFDs(t)
+	_, err := try(t, t.Context(), func(_, _, _ *os.File) (command.Process, error) { return nil, broken }, command.Spec{Stdin: endless{}})
+	if err != broken {
+		t.Error(err)
+	}
+	settled(t, runtime.NumGoroutine(), descriptors)
+}
+
+func TestNothingLeaks(t *testing.T) {
+	once := func(i int) {
+		spec := command.Spec{Stdout: command.Stream{Keep: 10, Tee: io.Discard}, Drain: -1}
+		start := sh("echo a; echo b >&2")
+		switch i % 6 {
+		case 1:
+			spec.Stdin = endless{}
+		case 2:
+			spec.Stdin = strings.NewReader("input")
+			start = sh("exec cat")
+		case 3:
+			spec.Timeout, spec.Grace = time.Millisecond, -1
+			start = sh("exec sleep 1000")
+		case 4:
+			start = command.Direct([]string{"/nonexistent"}, nil, "")
+		case 5:
+			start = sh("sleep 0.01 & exit 1") // holds the pipes
+		}
+		r, err := try(t, t.Context(), start, spec)
+		if (err != nil) != (i%6 == 4) {
+			t.Errorf("run %d: %v, %+v", i, err, r)
+		}
+	}
+	for i := range 12 {
+		once(i)
+	}
+	goroutines, descriptors := runtime.NumGoroutine(), countFDs(t)
+	for i := range 300 {
+		once(i)
+	}
+	settled(t, goroutines, descriptors)
+	if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
+		t.Errorf("a child is left: %d, %v", pid, err)
+	}
+}

@@ -1,0 +1,256 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+func startDirect(argv, env []string, dir string, files [3]*os.File) (Process, error) {
+	if err := checkDirect(argv, env, dir); err != nil {
+		return nil, err
+	}
+	attr := &syscall.ProcAttr{
+		Dir:   dir,
+		Env:   env,
+		Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
+		Sys:   &syscall.SysProcAttr{Setpgid: !isTerminal(files[0].Fd())},
+	}
+	defer runtime.KeepAlive(files)
+	var reason error
+	for _, path := range candidates(argv[0], env, dir) {
+		pid, err := syscall.ForkExec(path, argv, attr)
+		if err == nil {
+			return &direct{pid: pid, group: attr.Sys.Setpgid}, nil
+		}
+		err = startError(argv[0], path, dir, err)
+		var se *StartError
+		if !errors.As(err, &se) {
+			return nil, err
+		}
+		if reason == nil {
+			reason = err
+		}
+		// As a shell does: a file that may not be executed does not hide one
+		// of the same name further on in PATH.
+		if !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ENOTDIR) {
+			break
+		}
+	}
+	if reason == nil {
+		reason = &StartError{argv[0], NotFound, syscall.ENOENT}
+	}
+	return nil, reason
+}
+
+// checkDirect finds what fork and exec would report as a fault of the command.
+func checkDirect(argv, env []string, dir string) error {
+	if len(argv) == 0 || argv[0] == "" {
+		return errors.New("starting a command: it is empty")
+	}
+	for _, list := range [][]string{argv, env, {dir}} {
+		for _, s := range list {
+			if strings.IndexByte(s, 0) >= 0 {
+				return fmt.Errorf("starting command %q: %q holds a zero byte", argv[0], s)
+			}
+		}
+	}
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = &fs.PathError{Op: "chdir", Path: dir, Err: syscall.ENOTDIR}
+	}
+	if err == nil {
+		if e := syscall.Access(dir, 1); e != nil {
+			err = &fs.PathError{Op: "chdir", Path: dir, Err: e}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("starting command %q: working directory: %w", argv[0], err)
+	}
+	return nil
+}
+
+// candidates are the paths to try: the name itself if it has a slash, else each
+// place of PATH where a file of that name is. A relative path starts from dir,
+// where the command does.
+func candidates(name string, env []string, dir string) []string {
+	if strings.Contains(name, "/") {
+		return []string{name}
+	}
+	var found []string
+	for _, place := range filepath.SplitList(pathOf(env)) {
+		if place == "" {
+			place = "."
+		}
+		path := filepath.Join(place, name)
+		if info, err := os.Stat(from(dir, path)); err == nil && !info.IsDir() {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+// pathOf is the PATH that the command sees, the first one.
+func pathOf(env []string) string {
+	for _, s := range env {
+		if path, ok := strings.CutPrefix(s, "PATH="); ok {
+			return path
+		}
+	}
+	return ""
+}
+
+func from(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// startError tells a command that is not there or not executable from a machine
+// that has no room for it.
+func startError(name, path, dir string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return fmt.Errorf("starting command %q: %w", name, err)
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
+		if _, e := os.Stat(from(dir, path)); e == nil {
+			return &StartError{name, NotExecutable, fmt.Errorf("its interpreter: %w", err)}
+		}
+		return &StartError{name, NotFound, err}
+	case errors.Is(err, syscall.EACCES):
+		if info, e := os.Stat(from(dir, path)); e == nil && info.IsDir() {
+			return &StartError{name, NotExecutable, syscall.EISDIR}
+		}
+	}
+	return &StartError{name, NotExecutable, err}
+}
+
+func isTerminal(fd uintptr) bool {
+	var t syscall.Termios
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TCGETS, uintptr(unsafe.Pointer(&t)))
+	return errno == 0
+}
+
+// direct is a child of this process. It stays a zombie from its end to Close, so
+// that its id, and the id of its group, belong to nobody else.
+type direct struct {
+	pid   int
+	group bool // it leads a process group
+
+	mu    sync.Mutex // guards the rest and, with it, the meaning of pid
+	ended bool       // Wait has seen the end
+	gone  bool       // Close has given the id back
+}
+
+// Signal continues a stopped command after SIGTERM, which it could not act upon
+// otherwise.
+func (d *direct) Signal(sig syscall.Signal) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gone {
+		return os.ErrProcessDone
+	}
+	err := d.send(sig)
+	if err == nil && sig == syscall.SIGTERM {
+		err = d.send(syscall.SIGCONT)
+	}
+	return err
+}
+
+func (d *direct) send(sig syscall.Signal) error {
+	if d.group {
+		// ESRCH: the command has moved to another group and left none.
+		if err := syscall.Kill(-d.pid, sig); err != syscall.ESRCH {
+			return err
+		}
+	}
+	return syscall.Kill(d.pid, sig)
+}
+
+func (d *direct) Kill() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gone {
+		return nil
+	}
+	if d.group {
+		syscall.Kill(-d.pid, syscall.SIGKILL) // succeeds if one of many could be killed
+	}
+	if d.ended {
+		return nil
+	}
+	return syscall.Kill(d.pid, syscall.SIGKILL)
+}
+
+// siginfo is the part of the kernel's siginfo_t that tells of a child.
+type siginfo struct {
+	signo, errno, code int32
+	child              struct {
+		_      [0]uintptr // the kernel's union is aligned like a pointer
+		pid    int32
+		uid    uint32
+		status int32
+	}
+	_ [128]byte // no less than what the kernel writes
+}
+
+const (
+	pPID      = 1 // P_PID
+	cldExited = 1 // CLD_EXITED
+)
+
+func (d *direct) Wait() (Exit, error) {
+	var info siginfo
+	var usage syscall.Rusage
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, pPID, uintptr(d.pid), uintptr(unsafe.Pointer(&info)),
+			syscall.WEXITED|syscall.WNOWAIT, uintptr(unsafe.Pointer(&usage)), 0)
+		if errno == 0 {
+			break
+		}
+		if errno != syscall.EINTR {
+			return Exit{}, os.NewSyscallError("waitid", errno)
+		}
+	}
+	d.mu.Lock()
+	d.ended = true
+	d.mu.Unlock()
+	exit := Exit{MaxRSS: int64(usage.Maxrss) << 10}
+	if info.code == cldExited {
+		exit.Code = int(info.child.status)
+	} else {
+		exit.Signal = syscall.Signal(info.child.status)
+	}
+	return exit, nil
+}
+
+// Close gives the process id back. It is an error before the end.
+func (d *direct) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for !d.gone {
+		pid, err := syscall.Wait4(d.pid, nil, syscall.WNOHANG, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			d.gone = true
+			return os.NewSyscallError("wait4", err)
+		case pid == 0:
+			return errors.New("the command has not ended")
+		default:
+			d.gone = true
+		}
+	}
+	return nil
+}

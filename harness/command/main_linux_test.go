@@ -1,0 +1,149 @@
+package command_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/harness/command"
+)
+
+const (
+	roleName = "COMMAND_TEST_ROLE"
+	hang     = 2 * time.Minute // nothing here takes that long
+)
+
+// TestMain lets the test binary stand in for a command when it is started with
+// a role.
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleName) {
+	case "":
+		for fd := 3; fd < 1024; fd++ {
+			syscall.CloseOnExec(fd) // those that the tests were started with
+		}
+		for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+			if signal.Ignored(sig) { // a command would inherit that
+				signal.Notify(make(chan os.Signal, 1), sig)
+			}
+		}
+		os.Exit(m.Run())
+	case "leave": // a process of another session that holds stdout
+		p, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{
+			Env:   []string{roleName + "=sleep"},
+			Files: []*os.File{nil, os.Stdout, nil},
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		})
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println(p.Pid)
+	case "sleep":
+		time.Sleep(hang)
+	}
+}
+
+var path = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
+
+func sh(script string) command.Start {
+	return command.Direct([]string{"sh", "-c", script}, path, "")
+}
+
+func role(t *testing.T, name string) command.Start {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return command.Direct([]string{self}, []string{roleName + "=" + name}, "")
+}
+
+// run fails the test when Run hangs or fails.
+func run(t *testing.T, ctx context.Context, start command.Start, spec command.Spec) command.Result {
+	t.Helper()
+	r, err := try(t, ctx, start, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func try(t *testing.T, ctx context.Context, start command.Start, spec command.Spec) (command.Result, error) {
+	t.Helper()
+	type answer struct {
+		command.Result
+		err error
+	}
+	c := make(chan answer, 1)
+	go func() {
+		r, err := command.Run(ctx, start, spec)
+		c <- answer{r, err}
+	}()
+	select {
+	case a := <-c:
+		return a.Result, a.err
+	case <-time.After(hang):
+		buf := make([]byte, 1<<20)
+		t.Fatalf("Run hangs\n%s", buf[:runtime.Stack(buf, true)])
+		panic("not reached")
+	}
+}
+
+// when is a writer that calls f once, as soon as what was written has text.
+type when struct {
+	text string
+	f    func()
+	buf  bytes.Buffer
+	done bool
+}
+
+func (w *when) Write(b []byte) (int, error) {
+	w.buf.Write(b)
+	if !w.done && strings.Contains(w.buf.String(), w.text) {
+		w.done = true
+		w.f()
+	}
+	return len(b), nil
+}
+
+// settled waits until there are no more goroutines and descriptors than given.
+func settled(t *testing.T, goroutines, descriptors int) {
+	t.Helper()
+	var g, d int
+	for range 200 {
+		if g, d = runtime.NumGoroutine(), countFDs(t); g <= goroutines && d <= descriptors {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	buf := make([]byte, 1<<20)
+	t.Errorf("%d goroutines and %d descriptors, %d and %d before\n%s", g, d, goroutines, descriptors, buf[:runtime.Stack(buf, true)])
+}
+
+func countFDs(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// gone says whether a process has ended, be it reaped or not.
+func gone(pid int) bool {
+	for range 500 {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.HasPrefix(string(b[bytes.LastIndexByte(b, ')')+1:]), " Z") {
+			return true
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return false
+}

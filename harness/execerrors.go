@@ -1,0 +1,88 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+func textReader(s string) io.Reader { return strings.NewReader(s) }
+
+// interrupted is the RunError for an execution that was told to stop. What it had
+// done is gone.
+func stopped() *result.RunError {
+	return &result.RunError{
+		Code: result.CodeSandbox, Message: "interrupted: the execution was stopped and everything that it did is gone",
+		Hint: "run it again",
+	}
+}
+
+// sandboxError is the RunError for a sandbox that could not be had. It says nothing
+// of the machine but the failed step, its errno and the known cause.
+func sandboxError(ctx context.Context, err error) *result.RunError {
+	if ctx.Err() != nil {
+		return stopped()
+	}
+	var re *result.RunError
+	if errors.As(err, &re) {
+		return re
+	}
+	e := &result.RunError{Code: result.CodeSandbox, Message: "no sandbox: " + err.Error(), Cause: err}
+	var se *sandbox.Error
+	if !errors.As(err, &se) {
+		return e
+	}
+	e.Message = "no sandbox: " + se.Error()
+	e.Hint = se.Remedy
+	if e.Hint == "" {
+		e.Hint = "fiador doctor says what this machine can do"
+	}
+	e.Details = map[string]any{"isolation": string(se.Isolation), "step": se.Step}
+	if se.Errno != 0 {
+		e.Details["errno"] = int(se.Errno)
+	}
+	if se.Cause != "" {
+		e.Details["cause"] = se.Cause
+	}
+	return e
+}
+
+func evidenceError(msg string, cause error) *result.RunError {
+	return &result.RunError{Code: result.CodeEvidence, Message: msg + ": " + cause.Error(), Cause: cause}
+}
+
+// inputError is the RunError for an input that could not be read, with its pointer.
+func inputError(intent kernel.Intent, err error) *result.RunError {
+	var ie *sandbox.InputError
+	if !errors.As(err, &ie) {
+		return sandboxError(context.Background(), err)
+	}
+	e := &result.RunError{
+		Code: result.CodeUnreadable, Message: "input " + strconv.Quote(canon.Cut(ie.Path)) + ": " + ie.Msg, Cause: err,
+		Hint: "inputs are files beneath --tree, without symbolic links", Details: map[string]any{"file": canon.Cut(ie.Path)},
+	}
+	at := slices.IndexFunc(intent.Inputs, func(p string) bool { return kernel.Beneath(ie.Path, kernel.CleanPath(p)) })
+	if at >= 0 {
+		e.Details["pointer"] = "/inputs/" + strconv.Itoa(at)
+	}
+	return e
+}
+
+// promoteError is the RunError for outputs that could not be applied. The folder is as
+// it was, or is completed by the next command on it.
+func promoteError(err error) *result.RunError {
+	e := &result.RunError{Code: result.CodeEvidence, Message: "the outputs could not be applied: " + err.Error(), Cause: err}
+	var conflict *sandbox.ConflictError
+	if errors.As(err, &conflict) {
+		e.Hint = "somebody else changed the folder in the meantime; nothing of it was changed: run it again"
+	}
+	return e
+}

@@ -1,0 +1,158 @@
+package harness
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs"
+)
+
+func fullReport() ExecReport {
+	empty := canon.Sum(nil)
+	started := time.Date(2026, 1, 16, 10, 30, 0, 5e6, time.FixedZone("", 3600))
+	return ExecReport{
+		ExecutionID: "run-7", ToolID: "TL-003", AdapterID: "ADP-001", ExitCode: 125, Interpretation: "tool_error",
+		Stdout: ExecStream{SHA256: canon.Sum([]byte("x")), SizeBytes: 1, Truncated: true}, Stderr: ExecStream{SHA256: empty},
+		// By code point U+FF5E stands before U+1D11E, by code unit behind it.
+		OutputFiles: []kernel.FileRef{{Path: "out/\uff5e", SHA256: empty}, {Path: "out/\U0001d11e", SHA256: empty, SizeBytes: 3}, {Path: "a", SHA256: empty}},
+		Reasons:     []string{"STREAM_LIMIT /stdout", "OUTPUT_LIMIT out/b", "STREAM_LIMIT /stdout"},
+		Ephemeral: ExecEphemeral{
+			StartedAt: started, CompletedAt: started.Add(1500 * time.Millisecond), Duration: 1500 * time.Millisecond, PeakMemoryBytes: 1 << 40,
+			Clauses: []ExecClause{{"timeout", "pidfd", "enforced"}, {"cpu_cores", "", "absent"}},
+		},
+	}
+}
+
+// TestReportBytes holds the whole text of a report.
+func TestReportBytes(t *testing.T) {
+	report := fullReport()
+	b, err := report.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const e = `"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"`
+	want := `{"adapter_id":"ADP-001","ephemeral":{"clauses":[{"clause":"cpu_cores","mechanism":"","status":"absent"},{"clause":"timeout","mechanism":"pidfd","status":"enforced"}],` +
+		`"completed_at":"2026-01-16T09:30:01.505Z","duration_ms":1500,"peak_memory_bytes":1099511627776,"started_at":"2026-01-16T09:30:00.005Z"},` +
+		`"execution_id":"run-7","exit_code":125,"interpretation":"tool_error",` +
+		`"output_files":[{"path":"a","sha256":` + e + `,"size_bytes":0},{"path":"out/` + "\U0001d11e" + `","sha256":` + e + `,"size_bytes":3},{"path":"out/` + "\uff5e" + `","sha256":` + e + `,"size_bytes":0}],` +
+		`"reasons":["OUTPUT_LIMIT out/b","STREAM_LIMIT /stdout"],"report_schema_version":"1.0.0","stderr":{"sha256":` + e + `,"size_bytes":0,"truncated":false},` +
+		`"stdout":{"sha256":"sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881","size_bytes":1,"truncated":true},"tool_id":"TL-003"}` + "\n"
+	if string(b) != want {
+		t.Errorf("got\n%s\nwant\n%s", b, want)
+	}
+	if report.OutputFiles[0].Path != "out/\uff5e" || report.Reasons[0] != "STREAM_LIMIT /stdout" || report.Ephemeral.Clauses[0].Clause != "timeout" {
+		t.Error("the report was changed")
+	}
+	valid(t, newSpecs(t), specs.KindExecutionReport, b)
+}
+
+// TestReportLeast: a report of nothing has every member, null and empty lists
+// where there is nothing to say.
+func TestReportLeast(t *testing.T) {
+	r := ExecReport{ExecutionID: "e", ToolID: "t", Interpretation: "success", Stdout: ExecStream{SHA256: canon.Sum(nil)}, Stderr: ExecStream{SHA256: canon.Sum(nil)}}
+	b, err := r.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := valid(t, newSpecs(t), specs.KindExecutionReport, b).(map[string]any)
+	for _, text := range []string{`"adapter_id":null`, `"output_files":[]`, `"reasons":[]`, `"clauses":[]`, `"peak_memory_bytes":null`} {
+		if !bytes.Contains(b, []byte(text)) {
+			t.Errorf("%s has no %s", b, text)
+		}
+	}
+	if len(doc) != 11 {
+		t.Errorf("%d members", len(doc))
+	}
+}
+
+// TestReportDigest: the digest covers everything but ephemeral.
+func TestReportDigest(t *testing.T) {
+	base := fullReport()
+	want, err := base.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := base.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := canon.Parse(b, result.MaxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := read.Value().(map[string]any)
+	if got, err := ExecReportDigest(doc); err != nil || got != want || doc["ephemeral"] == nil {
+		t.Errorf("read back, the digest is %s, not %s (%v)", got, want, err)
+	}
+	if _, there := base.Subset()["ephemeral"]; there {
+		t.Error("the subset has ephemeral")
+	}
+	for name, change := range map[string]func(*ExecReport){
+		"time":  func(r *ExecReport) { r.Ephemeral.StartedAt = time.Unix(0, 0) },
+		"all":   func(r *ExecReport) { r.Ephemeral = ExecEphemeral{} },
+		"order": func(r *ExecReport) { slices.Reverse(r.OutputFiles); slices.Reverse(r.Reasons) },
+	} {
+		r := fullReport()
+		change(&r)
+		if got, err := r.Digest(); err != nil || got != want {
+			t.Errorf("%s changes the digest (%v)", name, err)
+		}
+	}
+	for name, change := range map[string]func(*ExecReport){
+		"execution_id":   func(r *ExecReport) { r.ExecutionID = "x" },
+		"tool_id":        func(r *ExecReport) { r.ToolID = "x" },
+		"adapter_id":     func(r *ExecReport) { r.AdapterID = "" },
+		"exit_code":      func(r *ExecReport) { r.ExitCode = 0 },
+		"interpretation": func(r *ExecReport) { r.Interpretation = "success" },
+		"stdout":         func(r *ExecReport) { r.Stdout.Truncated = false },
+		"stderr":         func(r *ExecReport) { r.Stderr.SizeBytes = 1 },
+		"output_files":   func(r *ExecReport) { r.OutputFiles[0].SizeBytes++ },
+		"reasons":        func(r *ExecReport) { r.Reasons = nil },
+	} {
+		r := fullReport()
+		change(&r)
+		if got, err := r.Digest(); err != nil || got == want {
+			t.Errorf("%s does not change the digest (%v)", name, err)
+		}
+	}
+}
+
+// TestReportSchemaSpoilt spoils every place of a report: both validators refuse
+// and accept the same.
+func TestReportSchemaSpoilt(t *testing.T) {
+	set, other := newSpecs(t), secondValidator(t, specs.KindExecutionReport)
+	b, err := fullReport().Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := valid(t, set, specs.KindExecutionReport, b)
+	if err := other.Validate(full); err != nil {
+		t.Error(err)
+	}
+	refused := 0
+	for _, way := range placesOf(full, nil) {
+		for _, to := range []any{nil, true, json.Number("-1"), json.Number("256"), json.Number("1.5"), json.Number("1e300"), "", "*", "A b", []any{}, []any{""}, map[string]any{}, map[string]any{"x": "y"}} {
+			v := replaced(full, way, to)
+			list, err := set.Validate(specs.KindExecutionReport, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if second := other.Validate(v); (second == nil) != (len(list) == 0) {
+				t.Errorf("%s set to %v: ours %v, second opinion %v", strings.Join(way, "/"), to, list, second)
+			}
+			if len(list) > 0 {
+				refused++
+			}
+		}
+	}
+	if refused < 200 {
+		t.Errorf("only %d refused", refused)
+	}
+}

@@ -1,0 +1,386 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// Runner sets up sandboxes.
+type Runner interface {
+	Start(ctx context.Context, r sandbox.Request) (*sandbox.Sandbox, error)
+	StageInputs(tree string, paths []string, files int, bytes int64) (sandbox.Inputs, error)
+}
+
+// Task is what is executed: the actions of a sandbox, and what is made of them.
+type Task struct {
+	Sandbox sandbox.Request
+	Rules   sandbox.Rules
+	Budget  time.Duration   // of all commands together; 0: no limit
+	Times   []time.Duration // of each action, where it has less than what is left of the budget
+	Stdin   []io.Reader     // of each action; nil: empty
+	Stdout  command.Stream
+	Stderr  command.Stream
+	Inputs  sandbox.Inputs
+	Cut     bool // a stream that is cut is no reason to reject
+	// Progress is told before each action, from 0 on; nil: nobody is.
+	Progress func(action, of int)
+}
+
+// Performed is an execution that has ended. It holds what was written until Close.
+type Performed struct {
+	Observed       evidence.Observed
+	Stdout, Stderr command.Captured // of the command that counts
+	Isolation      sandbox.Isolation
+	Clauses        []sandbox.Clause
+	PlanHash       canon.ContentHash
+	PeakMemory     int64 // bytes, 0: unknown
+	Started, Ended time.Time
+	Accepted       []sandbox.Change // what may be applied if the execution is accepted
+	Changes        []sandbox.Change // all that was written
+
+	box *sandbox.Sandbox
+}
+
+// Content opens a file that was written.
+func (p *Performed) Content(path string) (io.ReadCloser, error) { return p.box.Content(path) }
+
+// Dir is the folder of the host that holds what was written, where there is one.
+func (p *Performed) Dir() string { return p.box.Dir() }
+
+// Keep leaves that folder behind on Close.
+func (p *Performed) Keep() { p.box.Keep() }
+
+// Promote applies what was accepted to a folder, all of it or nothing; state is where
+// a journal is kept meanwhile.
+func (p *Performed) Promote(state, dir string) error {
+	if err := sandbox.Apply(state, dir, p.Accepted, p.Content, p.Started); err != nil {
+		return promoteError(err)
+	}
+	return nil
+}
+
+// Close throws away what was written and not applied.
+func (p *Performed) Close() error { return p.box.Close() }
+
+// Perform executes a task. The error is always a *result.RunError; after one, nothing
+// was applied and nothing is left.
+func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) {
+	p := &Performed{Started: time.Now()}
+	for _, f := range task.Inputs.Files {
+		p.Observed.Inputs = append(p.Observed.Inputs, evidence.File{Path: f.Path, SHA256: f.SHA256, Size: f.Size})
+	}
+	box, err := runner.Start(ctx, task.Sandbox)
+	if err != nil {
+		return nil, sandboxError(ctx, err)
+	}
+	p.box, p.Isolation, p.Clauses = box, box.Isolation, box.Clauses
+	p.PlanHash = evidence.Hash(box.PlanHash)
+	w := &performance{ctx: ctx, task: task, p: p, left: task.Budget}
+	err = w.run()
+	p.PeakMemory = max(box.PeakMemory(), w.peak)
+	p.Ended = time.Now()
+	if err == nil {
+		err = w.judge()
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// performance is a task under way.
+type performance struct {
+	ctx    context.Context
+	task   Task
+	p      *Performed
+	left   time.Duration
+	failed bool
+	peak   int64
+}
+
+// run performs the actions in their order and stops at the first that fails.
+func (w *performance) run() error {
+	for i, a := range w.task.Sandbox.Actions {
+		if w.failed {
+			return nil
+		}
+		if w.task.Progress != nil {
+			w.task.Progress(i, len(w.task.Sandbox.Actions))
+		}
+		var err error
+		if len(a.Argv) == 0 {
+			err = w.write(i, a)
+		} else {
+			err = w.command(i, a)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write performs a write action. A path that cannot be written is the intent's
+// failure: a folder or a link stands there, or there is no room.
+func (w *performance) write(i int, a sandbox.Action) error {
+	errno, err := w.p.box.Write(i)
+	if err != nil {
+		return sandboxError(w.ctx, err)
+	}
+	if errno == 0 {
+		return nil
+	}
+	w.failed = true
+	reason := "OUTPUT_KIND " + a.Path
+	if errno == syscall.ENOSPC || errno == syscall.EDQUOT || errno == syscall.EFBIG {
+		reason = "OUTPUT_LIMIT"
+	}
+	w.p.Observed.Reasons = append(w.p.Observed.Reasons, reason)
+	return nil
+}
+
+func (w *performance) command(i int, a sandbox.Action) error {
+	limit := w.left
+	if i < len(w.task.Times) && w.task.Times[i] > 0 && (limit == 0 || w.task.Times[i] < limit) {
+		limit = w.task.Times[i]
+	}
+	spec := command.Spec{Stdout: w.task.Stdout, Stderr: w.task.Stderr}
+	if i < len(w.task.Stdin) {
+		spec.Stdin = w.task.Stdin[i]
+	}
+	var known sandbox.End
+	res, err := command.Run(w.ctx, w.p.box.Command(i, limit, &known), spec)
+	if w.ctx.Err() != nil {
+		return stopped()
+	}
+	if err != nil {
+		return sandboxError(w.ctx, err)
+	}
+	if w.task.Budget > 0 {
+		// A budget that is used up leaves the next command no time, not all of it.
+		w.left = max(w.left-res.Ended.Sub(res.Started), time.Millisecond)
+	}
+	w.peak = max(w.peak, known.MaxRSS)
+	w.p.Stdout, w.p.Stderr = res.Stdout, res.Stderr
+	end := evidence.End{
+		Argv: a.Argv, Code: res.Code, Signal: int(res.Signal),
+		TimedOut: known.TimedOut, OutOfMemory: known.OutOfMemory, NotFound: known.NotFound, NotExecutable: known.NotExecutable,
+		Stdout: stream(res.Stdout), Stderr: stream(res.Stderr),
+	}
+	w.p.Observed.Command = &end
+	w.failed = end.Failed()
+	if cut := res.Stdout.Truncated || res.Stderr.Truncated; cut && !w.task.Cut {
+		w.failed = true
+		w.p.Observed.Reasons = append(w.p.Observed.Reasons, "STREAM_LIMIT /actions/"+strconv.Itoa(i))
+	}
+	return nil
+}
+
+func stream(c command.Captured) evidence.Stream {
+	return evidence.Stream{SHA256: c.SHA256, Size: c.Size, Truncated: c.Truncated}
+}
+
+// judge compares what was written with what may be written.
+func (w *performance) judge() error {
+	o := &w.p.Observed
+	changes, err := w.p.box.Changes()
+	if errors.Is(err, sandbox.ErrStageFull) {
+		o.Reasons = append(o.Reasons, "OUTPUT_LIMIT")
+	} else if err != nil {
+		return evidenceError("what the commands wrote could not be read", err)
+	}
+	rules := w.task.Rules
+	declared := rules.Declared
+	if w.failed {
+		rules.Declared = nil // that an output is missing says nothing beside a failure
+	}
+	rules.Exists = func(path string) sandbox.Kind {
+		kind, _, _ := w.p.box.Before(path)
+		return kind
+	}
+	rules.Below = w.p.box.Below
+	verdict := sandbox.Judge(changes, rules)
+	o.Reasons = append(o.Reasons, verdict.Reasons...)
+	o.Reasons = append(o.Reasons, w.inputsWritten(changes)...)
+	for _, c := range verdict.Outputs {
+		o.Outputs = append(o.Outputs, evidence.File{Path: c.Path, SHA256: c.SHA256, Size: c.Size})
+	}
+	o.Cut = slices.Contains(verdict.Reasons, sandbox.OutputLimit)
+	w.unchanged(declared, changes)
+	w.p.Accepted, w.p.Changes = verdict.Accepted, changes
+	return nil
+}
+
+// inputsWritten are the inputs that were changed: they are there to be read.
+func (w *performance) inputsWritten(changes []sandbox.Change) []string {
+	inputs := map[string]bool{}
+	for _, f := range w.task.Inputs.Files {
+		inputs[f.Path] = true
+	}
+	var reasons []string
+	for _, c := range changes {
+		if inputs[c.Path] {
+			reasons = append(reasons, "WRITE_OUTSIDE_ROOT "+c.Path)
+		}
+	}
+	return reasons
+}
+
+// unchanged lists the declared outputs that were there and that nothing changed.
+func (w *performance) unchanged(declared []string, changes []sandbox.Change) {
+	changed := map[string]bool{}
+	for _, c := range changes {
+		changed[c.Path] = true
+	}
+	for _, path := range declared {
+		if changed[path] {
+			continue
+		}
+		if kind, sum, size := w.p.box.Before(path); kind == sandbox.KindFile {
+			w.p.Observed.Outputs = append(w.p.Observed.Outputs, evidence.File{Path: path, SHA256: sum, Size: size})
+		}
+	}
+}
+
+// Folders are the places of the host that an execution of an intent uses.
+type Folders struct {
+	Tree string // inputs are taken from it
+	Work string // commands work on top of it; it is never changed. Empty: an empty one
+	Read []string
+}
+
+// execute is step 7: the plan of a BUNDLE is performed, and what was observed becomes
+// what the result says.
+func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent kernel.Intent, d kernel.Decision) (*kernel.Execution, *Performed, error) {
+	if deps.Runner == nil {
+		return nil, nil, &result.RunError{Code: result.CodeSandbox, Message: "there is no sandbox to execute the plan in", Hint: "use --mode plan-only for the decision and the bundle"}
+	}
+	if err := executable(gate, intent); err != nil {
+		return nil, nil, err
+	}
+	inputs, err := deps.Runner.StageInputs(req.Folders.Tree, intent.Inputs, contract.MaxInputs, int64(contract.InputFilesBytes().Max))
+	if err != nil {
+		return nil, nil, inputError(intent, err)
+	}
+	p, err := Perform(ctx, deps.Runner, gate.task(req, intent, inputs, deps.Progress))
+	if err != nil {
+		return nil, nil, errors.Join(err, inputs.Remove())
+	}
+	p.box.Owns(inputs)
+	e, err := evidence.Execution(d.BundleHash, gate.Profile.Contract(), p.Observed)
+	if err != nil {
+		return nil, nil, errors.Join(internal("the execution has no canonical form", err), p.Close())
+	}
+	return &e, p, nil
+}
+
+// executable refuses before any effect what nothing here can carry out.
+func executable(gate *Gate, intent kernel.Intent) error {
+	for i, a := range intent.Actions {
+		at := "/actions/" + strconv.Itoa(i)
+		switch a.Kind {
+		case kernel.ActionCall:
+			return &result.RunError{
+				Code: result.CodeSandbox, Message: at + ": a call cannot be dispatched by this version",
+				Hint: "use --mode plan-only, or run actions", Details: map[string]any{"pointer": at},
+			}
+		case kernel.ActionRun:
+			allowed := contract.AllowList(gate.Profile.EnvAllow)
+			if faults := contract.CheckEnvironment(at+"/env", a.Env, allowed); len(faults) > 0 {
+				return violated(result.CodeSandbox, &faults[0])
+			}
+		}
+	}
+	return nil
+}
+
+// violated is the RunError for an input check of the contract.
+func violated(code result.Code, v *contract.Violation) *result.RunError {
+	return &result.RunError{Code: code, Message: v.Pointer + ": " + v.Msg, RuleID: v.ID, Hint: v.Hint, Details: map[string]any{"pointer": v.Pointer}}
+}
+
+// Protected are the names at the top of a work folder that commands can read and not
+// write: they say what other tools run.
+func Protected() []string { return []string{".git", ".fiador", ".github"} }
+
+// Limits are the limits of executions under the profile.
+func (g *Gate) Limits() sandbox.Limits {
+	p := g.Profile
+	return sandbox.Limits{
+		MemoryMB: p.MemoryMB, CPUCores: p.CPUCores, MaxChildren: p.MaxChildren,
+		OutputFiles: p.MaxOutputFiles, OutputBytes: int64(p.MaxTotalOutputBytes),
+	}
+}
+
+// Rules are what executions under the profile may write.
+func (g *Gate) Rules() sandbox.Rules {
+	p := g.Profile
+	return sandbox.Rules{Roots: p.AllowedWriteRoots.Names, AnyRoot: p.AllowedWriteRoots.All, MaxFiles: p.MaxOutputFiles, MaxBytes: int64(p.MaxTotalOutputBytes)}
+}
+
+// task is an intent as it is executed.
+func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) Task {
+	stdout, stderr := contract.KeptBytes(g.Profile.MaxTotalOutputBytes)
+	t := Task{
+		Sandbox: sandbox.Request{
+			Work: req.Folders.Work, Write: sandbox.Staged, Inputs: inputs.Dir, Read: req.Folders.Read,
+			Protect: Protected(), Network: g.Profile.AllowNetwork, Limits: g.Limits(),
+			Least: sandbox.Isolation(g.Profile.Isolation),
+		},
+		Rules:  g.Rules(),
+		Budget: time.Duration(g.Profile.TimeoutMS) * time.Millisecond,
+		Inputs: inputs, Progress: progress,
+		Stdout: command.Stream{Keep: int64(stdout)}, Stderr: command.Stream{Keep: int64(stderr)},
+	}
+	if len(inputs.Files) == 0 {
+		t.Sandbox.Inputs = ""
+	}
+	if access, ok := contract.ProfileAccess(g.Base); ok && access.TreeRead {
+		t.Sandbox.Tree = req.Folders.Tree
+	}
+	t.Rules.Declared = cleanPaths(intent.Outputs)
+	for _, a := range intent.Actions {
+		t.add(a)
+	}
+	return t
+}
+
+func (t *Task) add(a kernel.Action) {
+	var stdin io.Reader
+	if a.Stdin != nil {
+		stdin = textReader(*a.Stdin)
+	}
+	t.Stdin = append(t.Stdin, stdin)
+	t.Times = append(t.Times, time.Duration(a.TimeoutMS)*time.Millisecond)
+	if a.Kind == kernel.ActionWrite {
+		t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Path: kernel.CleanPath(a.Path), Content: a.Bytes(), Executable: a.Executable})
+		return
+	}
+	env := make([]string, 0, len(a.Env))
+	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+		env = append(env, name+"="+a.Env[name])
+	}
+	t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Argv: a.Argv, Env: env, Dir: kernel.CleanPath(a.Cwd)})
+}
+
+func cleanPaths(paths []string) []string {
+	list := make([]string, len(paths))
+	for i, p := range paths {
+		list[i] = kernel.CleanPath(p)
+	}
+	return list
+}

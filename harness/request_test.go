@@ -1,0 +1,474 @@
+package harness
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs"
+)
+
+const requestVectors = "../specs/vectors/execution/requests.json"
+
+// A requestVector is one request file and what it gives: the hash of the
+// normalised request, or a code and a pointer.
+type requestVector struct {
+	Name   string    `json:"name"`
+	Why    string    `json:"why"`
+	Text   *string   `json:"request_text"`
+	Base64 *string   `json:"request_base64"`
+	Repeat *repeated `json:"request_repeat"`
+	Expect struct {
+		SHA256  *canon.ContentHash `json:"sha256,omitempty"`
+		Error   result.Code        `json:"error,omitempty"`
+		Pointer *string            `json:"pointer,omitempty"`
+	} `json:"expect"`
+}
+
+func (v *requestVector) source(t testing.TB) []byte {
+	t.Helper()
+	switch {
+	case v.Text != nil:
+		return []byte(*v.Text)
+	case v.Base64 != nil:
+		raw, err := base64.StdEncoding.Strict().DecodeString(*v.Base64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	return []byte(v.Repeat.Before + strings.Repeat(v.Repeat.Unit, v.Repeat.Times) + v.Repeat.After)
+}
+
+type requestFile struct {
+	About   string           `json:"about"`
+	Vectors []*requestVector `json:"vectors"`
+}
+
+func loadRequestVectors(t testing.TB) requestFile {
+	t.Helper()
+	src, err := os.ReadFile(requestVectors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f requestFile
+	dec := json.NewDecoder(bytes.NewReader(src))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&f); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, v := range f.Vectors {
+		spelt := []bool{v.Text != nil, v.Base64 != nil, v.Repeat != nil}
+		if len(slices.DeleteFunc(spelt, func(b bool) bool { return !b })) != 1 || (v.Expect.SHA256 == nil) == (v.Expect.Error == "") {
+			t.Fatalf("%q has not exactly one request and one expectation", v.Name)
+		}
+		if seen[v.Name] || v.Name == "" || v.Why == "" {
+			t.Fatalf("%q is named twice, or says not why", v.Name)
+		}
+		seen[v.Name] = true
+	}
+	return f
+}
+
+func newSpecs(t testing.TB) *specs.Set {
+	t.Helper()
+	set, err := specs.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// TestRequestVectors reads every request of specs/vectors/execution.
+func TestRequestVectors(t *testing.T) {
+	set, f := newSpecs(t), loadRequestVectors(t)
+	count := map[result.Code]int{}
+	for _, v := range f.Vectors {
+		count[v.Expect.Error]++
+		t.Run(v.Name, func(t *testing.T) {
+			src := v.source(t)
+			before := bytes.Clone(src)
+			req, err := ParseExecRequest(set, "request", src)
+			if !bytes.Equal(src, before) {
+				t.Error("the source was changed")
+			}
+			if err != nil {
+				checkRequestError(t, set, v, err)
+				return
+			}
+			_, sum := checkRequest(t, set, req)
+			switch {
+			case v.Expect.SHA256 == nil:
+				t.Errorf("accepted as %s, want %s", sum, v.Expect.Error)
+			case *updateVectors:
+				v.Expect.SHA256 = &sum
+			case *v.Expect.SHA256 != sum:
+				t.Errorf("got %s, want %s", sum, *v.Expect.SHA256)
+			}
+		})
+	}
+	if count[""] < 30 || count[result.CodeUnreadable] < 3 || count[result.CodeNotJSON] < 50 || count[result.CodeNotIntent] < 40 {
+		t.Errorf("vectors by code: %v", count)
+	}
+	if *updateVectors {
+		if err := os.WriteFile(requestVectors, f.text(t), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	src, err := os.ReadFile(requestVectors)
+	if err != nil || !bytes.Equal(f.text(t), src) {
+		t.Errorf("%s is not laid out as -update writes it (%v)", requestVectors, err)
+	}
+}
+
+// checkRequestError holds an error against its vector and its schema. A
+// request has no place for the library's own words.
+func checkRequestError(t *testing.T, set *specs.Set, v *requestVector, err error) {
+	t.Helper()
+	var re *result.RunError
+	if !errors.As(err, &re) {
+		t.Fatalf("not a RunError: %v", err)
+	}
+	var pointer *string
+	if p, ok := re.Details["pointer"].(string); ok {
+		pointer = &p
+	}
+	if re.Code != v.Expect.Error || !reflect.DeepEqual(pointer, v.Expect.Pointer) {
+		t.Errorf("got %s at %v, want %s at %v (%s)", re.Code, show(pointer), v.Expect.Error, show(v.Expect.Pointer), re.Message)
+	}
+	line, _ := re.Details["line"].(int)
+	if re.Code != result.CodeUnreadable && (line < 1 || !strings.Contains(re.Message, "line "+strconv.Itoa(line))) {
+		t.Errorf("line %d in %q", line, re.Message)
+	}
+	if re.Hint == "" || !strings.HasPrefix(re.Message, "request: ") || strings.Contains(re.Message, "yaml:") || strings.Contains(re.Message, "%!") {
+		t.Errorf("message %q, hint %q", re.Message, re.Hint)
+	}
+	valid(t, set, specs.KindRunError, re.Line())
+}
+
+func show(p *string) string {
+	if p == nil {
+		return "no pointer"
+	}
+	return strconv.Quote(*p)
+}
+
+// checkRequest holds what must be so for every request: the normalised form is
+// valid, is the same request again, and has the same hash again, in both
+// notations.
+func checkRequest(t testing.TB, set *specs.Set, req ExecRequest) ([]byte, canon.ContentHash) {
+	t.Helper()
+	b, sum, err := req.Artifact()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []struct {
+		name string
+		of   contract.Limit
+		v    int
+	}{
+		{"timeout_ms", contract.TimeoutMS(), req.Sandbox.TimeoutMS},
+		{"memory_mb", contract.MemoryMB(), req.Sandbox.MemoryMB},
+		{"cpu_cores", contract.CPUCores(), req.Sandbox.CPUCores},
+		{"max_children", contract.MaxChildren(), req.Sandbox.MaxChildren},
+	} {
+		if !limit.of.Holds(limit.v) {
+			t.Errorf("%s is %d", limit.name, limit.v)
+		}
+	}
+	if len(b) > MaxRequestBytes { // the defaults make it longer than what was read
+		return b, sum
+	}
+	again, err := ParseExecRequest(set, "again", b)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	if !reflect.DeepEqual(again, req) {
+		t.Errorf("read back as\n%+v\nnot\n%+v", again, req)
+	}
+	return b, sum
+}
+
+func (f requestFile) text(t *testing.T) []byte {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "{\n \"about\": %s,\n \"vectors\": [", encode(t, f.About))
+	for i, v := range f.Vectors {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, "\n  {\"name\": %s, \"why\": %s,\n   ", encode(t, v.Name), encode(t, v.Why))
+		switch {
+		case v.Text != nil:
+			fmt.Fprintf(&b, "\"request_text\": %s", encode(t, *v.Text))
+		case v.Base64 != nil:
+			fmt.Fprintf(&b, "\"request_base64\": %s", encode(t, *v.Base64))
+		default:
+			fmt.Fprintf(&b, "\"request_repeat\": %s", encode(t, v.Repeat))
+		}
+		fmt.Fprintf(&b, ",\n   \"expect\": %s}", encode(t, v.Expect))
+	}
+	b.WriteString("\n ]\n}\n")
+	return []byte(b.String())
+}
+
+// TestRequestDefaults holds the value of the least request, and what the full one
+// says in either notation.
+func TestRequestDefaults(t *testing.T) {
+	set := newSpecs(t)
+	got, err := ParseExecRequest(set, "r", []byte(`{"execution_id":"e","tool_id":"t","inputs":{"command":"node"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ExecRequest{
+		ExecutionID: "e", ToolID: "t",
+		Inputs: ExecInputs{
+			Command: "node", Arguments: []string{}, Environment: map[string]string{}, WorkingDirectory: ".", InputFiles: []string{},
+		},
+		Sandbox: ExecSandbox{
+			TimeoutMS: 30000, MemoryMB: 512, CPUCores: 1, Read: []string{}, Deny: []string{}, NetworkDeny: []string{}, MaxChildren: 10, AllowFork: true,
+		},
+		Outputs: ExecOutputs{Stdout: StreamCaptured, Stderr: StreamCaptured, OutputFiles: []string{}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+	if argv := got.Inputs.Argv(); !slices.Equal(argv, []string{"node"}) {
+		t.Errorf("argv is %q", argv)
+	}
+	sums := map[string]canon.ContentHash{}
+	for _, v := range loadRequestVectors(t).Vectors {
+		if v.Expect.SHA256 != nil {
+			sums[v.Name] = *v.Expect.SHA256
+		}
+	}
+	for _, same := range [][]string{
+		{"json_full", "json_space_first", "json_order", "yaml_full", "yaml_crlf", "yaml_flow"},
+		{"json_least", "json_defaults_given", "json_empty_parts", "yaml_least", "yaml_document_marks", "yaml_flow_bare", "yaml_comments", "yaml_explicit_key"},
+		{"json_numbers", "yaml_number"},
+	} {
+		for _, name := range same[1:] {
+			if sums[name] != sums[same[0]] || sums[name] == "" {
+				t.Errorf("%s is %s, %s is %s", name, sums[name], same[0], sums[same[0]])
+			}
+		}
+	}
+	if sums["json_write_empty"] == sums["json_least"] || sums["json_exit_code_0"] == sums["json_least"] {
+		t.Error("an empty write list or an exit code of 0 is taken for none")
+	}
+}
+
+// TestRequestMessages holds what people read: file, line, pointer, fault and what
+// to do.
+func TestRequestMessages(t *testing.T) {
+	set := newSpecs(t)
+	const head = "execution_id: e1\ntool_id: t\ninputs:\n  command: node\n"
+	for _, tc := range []struct{ name, src, msg, hint string }{
+		{"a.yaml", head + "sandbox:\n  # long\n  timeout_ms: 5\n",
+			"a.yaml: line 7, /sandbox/timeout_ms: must be at least 1000, not 5", "fiador schema execution-request prints what a request may hold"},
+		{"a.yaml", head + "sandbox:\n  timeout_ms: 1_000\n",
+			`a.yaml: line 6, /sandbox/timeout_ms: "1_000" is a number in some versions of YAML; write it as JSON does, or put it in quotes`, ""},
+		{"a.yaml", head + "sandbox:\n  processes: {allow_fork: no}\n",
+			`a.yaml: line 6, /sandbox/processes/allow_fork: "no" is no string in some versions of YAML; write true, false or null, or put it in quotes`, ""},
+		{"a.yaml", head + "  arguments:\n  - -p\n  - 8080\n",
+			"a.yaml: line 7, /inputs/arguments/1: must be a string, not 8080", "put the value in double quotes"},
+		{"a.yaml", head + "sandbox:\n  timout_ms: 5000\n",
+			`a.yaml: line 6, /sandbox/timout_ms: unknown member "timout_ms"; did you mean "timeout_ms"?`, ""},
+		{"a.yaml", head + "  command: sh\n",
+			`a.yaml: line 5, /inputs/command: member "command" stands twice in one mapping; keep one of them`, ""},
+		{"a.yaml", head + "  stdin: &x y\n",
+			"a.yaml: line 5, /inputs/stdin: found the anchor &x; remove it", ""},
+		{"a.yaml", head + "  stdin:\n",
+			`a.yaml: line 5, /inputs/stdin: has no value; write one, "" for the empty string, or remove the member`, ""},
+		{"a.yaml", head + "  stdin: *x\n",
+			"a.yaml: near line 1: found an alias; write the value out", ""},
+		{"a.yaml", "a: 1\n---\nb: 2\n",
+			"a.yaml: near line 2: found more after the end of the document; a text holds one document", ""},
+		{"a.yaml", "- 1\n- 2\n",
+			"a.yaml: line 1: must be an object, not a list", ""},
+		{"a.yaml", "tool_id: t\nexecution_id: 7\ninputs: [\n]\n",
+			"a.yaml: line 2, /execution_id: must be a string, not 7 (and 1 more)", "put the value in double quotes"},
+		{"a.json", "{\"execution_id\":\"e1\",\n\"tool_id\":\"t\",\n\"inputs\":{\"command\":\"node\"},\n\"sandbox\":{\"timeout_ms\":\n5}}",
+			"a.json: line 5, /sandbox/timeout_ms: must be at least 1000, not 5", ""},
+		{"a.json", "{\"execution_id\":\"e1\",\n'tool_id':\"t\"}",
+			`a.json: line 2: found "'" where a member name in double quotes must stand; strings stand in double quotes`,
+			`a file that begins with "{" is read as JSON; every other one is read as YAML`},
+		{"a.json", `{"execution_id":"e1","tool_id":"t","inputs":{"command":"node"},"sandbox":{"network":{"allow":["x.org"]}}}`,
+			"a.json: line 1, /sandbox/network/allow: host allow-lists are not supported by this version",
+			"leave the list empty: without a network no host can be reached"},
+		{"a.json", `{"execution_id":"e1","tool_id":"t","inputs":{"command":"node"},"outputs":{"output_files":["out//a"]}}`,
+			`a.json: line 1, /outputs/output_files/0: "out//a" is not in its clean form`, `write it as "out/a"`},
+	} {
+		_, err := ParseExecRequest(set, tc.name, []byte(tc.src))
+		var re *result.RunError
+		if !errors.As(err, &re) {
+			t.Errorf("%q: %v", tc.src, err)
+			continue
+		}
+		if re.Message != tc.msg || tc.hint != "" && re.Hint != tc.hint {
+			t.Errorf("got  %s\nwant %s\nhint %s", re.Message, tc.msg, re.Hint)
+		}
+	}
+}
+
+// TestRequestSchemaSpoilt spoils every place of a request: a second validator
+// agrees on what the schema allows, and ParseExecRequest never accepts more.
+func TestRequestSchemaSpoilt(t *testing.T) {
+	set := newSpecs(t)
+	other := secondValidator(t, specs.KindExecutionRequest)
+	full := fullRequest(t)
+	refused := 0
+	for _, pointer := range placesOf(full, nil) {
+		for _, to := range []any{nil, true, json.Number("0"), json.Number("-1"), json.Number("1.5"), json.Number("1000000"), "", "*", "a b/../c\x00", []any{}, []any{""}, map[string]any{}, map[string]any{"x y": json.Number("1")}} {
+			v := replaced(full, pointer, to)
+			list, err := set.Validate(specs.KindExecutionRequest, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			second := other.Validate(v)
+			if (second == nil) != (len(list) == 0) {
+				t.Errorf("%q set to %v: ours %v, second opinion %v", pointer, to, list, second)
+			}
+			b, err := canon.Canonical(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A document that is no object is not read as JSON; its value is the same.
+			if _, err := ParseExecRequest(set, "r", b); err == nil && len(list) > 0 {
+				t.Errorf("%q set to %v is accepted", pointer, to)
+			}
+			if len(list) > 0 {
+				refused++
+			}
+		}
+	}
+	if refused < 200 {
+		t.Errorf("only %d refused: the test has lost its teeth", refused)
+	}
+}
+
+func fullRequest(t *testing.T) any {
+	t.Helper()
+	for _, v := range loadRequestVectors(t).Vectors {
+		if v.Name == "json_full" {
+			doc, err := canon.Parse(v.source(t), MaxRequestBytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return doc.Value()
+		}
+	}
+	t.Fatal("no vector json_full")
+	return nil
+}
+
+func secondValidator(t *testing.T, kind specs.Kind) *jsonschema.Schema {
+	t.Helper()
+	src, _ := specs.Schema(string(kind))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(jsonschema.SchemeURLLoader{})
+	if err := c.AddResource("fiador:second", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("fiador:second")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// placesOf lists the way to every value in v.
+func placesOf(v any, way []string) [][]string {
+	out := [][]string{slices.Clone(way)}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			out = append(out, placesOf(v[name], append(way, name))...)
+		}
+	case []any:
+		for i := range v {
+			out = append(out, placesOf(v[i], append(way, strconv.Itoa(i)))...)
+		}
+	}
+	return out
+}
+
+// replaced is v with another value at the end of a way.
+func replaced(v any, way []string, to any) any {
+	if len(way) == 0 {
+		return to
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		c := maps.Clone(v)
+		c[way[0]] = replaced(v[way[0]], way[1:], to)
+		return c
+	case []any:
+		c := slices.Clone(v)
+		i, _ := strconv.Atoi(way[0])
+		c[i] = replaced(v[i], way[1:], to)
+		return c
+	}
+	return v
+}
+
+// TestRequestSchemaAgrees holds the schema's bounds against the contract's.
+func TestRequestSchemaAgrees(t *testing.T) {
+	src, _ := specs.Schema(string(specs.KindExecutionRequest))
+	var root map[string]any
+	if err := json.Unmarshal(src, &root); err != nil {
+		t.Fatal(err)
+	}
+	at := func(way string) map[string]any {
+		m := root
+		for name := range strings.FieldsSeq(way) {
+			m, _ = m["properties"].(map[string]any)[name].(map[string]any)
+		}
+		return m
+	}
+	for way, limit := range map[string]contract.Limit{
+		"sandbox timeout_ms":             contract.TimeoutMS(),
+		"sandbox memory_mb":              contract.MemoryMB(),
+		"sandbox cpu_cores":              contract.CPUCores(),
+		"sandbox processes max_children": contract.MaxChildren(),
+	} {
+		if m := at(way); m["minimum"] != float64(limit.Min) || m["maximum"] != float64(limit.Max) || !strings.HasSuffix(m["description"].(string), fmt.Sprintf("Absent means %d.", limit.Default)) {
+			t.Errorf("%s: %v, the contract has %+v", way, m, limit)
+		}
+	}
+	for way, n := range map[string]int{
+		"inputs arguments maxItems":          contract.MaxArgs - 1,
+		"inputs environment maxProperties":   contract.MaxEnv,
+		"inputs input_files maxItems":        contract.MaxInputs,
+		"inputs working_directory maxLength": contract.MaxPathRunes,
+		"inputs stdin maxLength":             MaxRequestBytes,
+		"outputs output_files maxItems":      contract.MaxOutputs,
+	} {
+		i := strings.LastIndexByte(way, ' ')
+		if got := at(way[:i])[way[i+1:]]; got != float64(n) {
+			t.Errorf("%s is %v, want %d", way, got, n)
+		}
+	}
+	if items := at("inputs arguments")["items"].(map[string]any); items["maxLength"] != float64(contract.MaxArgRunes) {
+		t.Errorf("an argument may have %v characters", items["maxLength"])
+	}
+}

@@ -1,0 +1,125 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import "strconv"
+
+// clauses are what a sandbox of this tier promises here, each with its mechanism and
+// how far that reaches.
+func (h *Host) clauses(s *Sandbox) []Clause {
+	tier, g := s.Isolation, s.group
+	list := []Clause{
+		h.timeoutClause(tier),
+		memoryClause(g),
+		processClause(h, s, g),
+		forkClause(s),
+		cpuClause(g),
+		h.filesClause(tier),
+		diskClause(s),
+		h.networkClause(s),
+		h.processesClause(tier),
+		kernelClause(tier),
+		{ClauseStreams, "the first bytes are kept, the rest is read and counted", Enforced},
+		{ClauseEnv, "made from nothing", Enforced},
+	}
+	return list
+}
+
+func (h *Host) timeoutClause(tier Isolation) Clause {
+	if tier == Full {
+		return Clause{ClauseTimeout, "pid namespace: SIGTERM, then SIGKILL to process 1", Enforced}
+	}
+	return Clause{ClauseTimeout, "subreaper that kills what descends from it", Partial}
+}
+
+func memoryClause(g *group) Clause {
+	if g != nil && g.memory() {
+		return Clause{ClauseMemory, "cgroup for the total, RLIMIT_DATA for each process", Enforced}
+	}
+	return Clause{ClauseMemory, "RLIMIT_DATA for each process; no limit of the total", Partial}
+}
+
+func processClause(h *Host, s *Sandbox, g *group) Clause {
+	tasks := " of " + strconv.Itoa(s.req.Limits.Tasks()) + " processes and threads"
+	switch {
+	case g != nil && g.pids():
+		return Clause{ClauseProcesses, "pids cgroup" + tasks, Enforced}
+	case s.Isolation == Full:
+		return Clause{ClauseProcesses, "RLIMIT_NPROC in the user namespace" + tasks, Enforced}
+	case h.root:
+		return Clause{ClauseProcesses, "RLIMIT_NPROC of an id of its own" + tasks, Enforced}
+	}
+	return Clause{ClauseProcesses, "none: RLIMIT_NPROC would count all processes of the user", Absent}
+}
+
+func forkClause(s *Sandbox) Clause {
+	if !s.req.Limits.NoFork {
+		return Clause{ClauseFork, "forking is allowed", Enforced}
+	}
+	if s.Isolation == None {
+		return Clause{ClauseFork, "none", Absent}
+	}
+	return Clause{ClauseFork, "seccomp: fork, vfork and clone of a process", Enforced}
+}
+
+func cpuClause(g *group) Clause {
+	if g != nil && g.cpu() {
+		return Clause{ClauseCPU, "affinity and cgroup quota", Enforced}
+	}
+	return Clause{ClauseCPU, "affinity", Enforced}
+}
+
+func (h *Host) filesClause(tier Isolation) Clause {
+	switch {
+	case tier == Full && h.landlock > 0:
+		return Clause{ClauseFiles, "mount namespace that shows what is allowed, and Landlock", Enforced}
+	case tier == Full:
+		return Clause{ClauseFiles, "mount namespace that shows what is allowed; no Landlock", Partial}
+	case tier == Confined && h.landlock >= 3:
+		return Clause{ClauseFiles, "Landlock " + strconv.Itoa(h.landlock) + ": not the owner, mode and times of files", Partial}
+	case tier == Confined:
+		return Clause{ClauseFiles, "Landlock " + strconv.Itoa(h.landlock) + ", truncate by seccomp: not the owner, mode and times of files", Partial}
+	}
+	return Clause{ClauseFiles, "none", Absent}
+}
+
+func diskClause(s *Sandbox) Clause {
+	switch s.staging {
+	case stageOverlay:
+		return Clause{ClauseDisk, "overlay in a tmpfs of limited size and inodes", Enforced}
+	case stageCopy:
+		return Clause{ClauseDisk, "RLIMIT_FSIZE for each file of a copy; the total is judged afterwards", Partial}
+	}
+	return Clause{ClauseDisk, "RLIMIT_FSIZE for each file; direct writes are not judged", Partial}
+}
+
+func (h *Host) networkClause(s *Sandbox) Clause {
+	switch {
+	case s.req.Network:
+		return Clause{ClauseNetwork, "the host's network, as asked for", Enforced}
+	case s.Isolation == Full:
+		return Clause{ClauseNetwork, "network namespace with loopback alone; socket families by seccomp", Enforced}
+	case s.Isolation == Confined:
+		return Clause{ClauseNetwork, "seccomp: no sockets", Enforced}
+	}
+	return Clause{ClauseNetwork, "none", Absent}
+}
+
+func (h *Host) processesClause(tier Isolation) Clause {
+	switch {
+	case tier == Full:
+		return Clause{ClauseProcs, "pid namespace, no ptrace", Enforced}
+	case tier == Confined && (h.landlock >= 6 || h.root):
+		return Clause{ClauseProcs, "Landlock and seccomp: no ptrace, no signals to outside", Enforced}
+	case tier == Confined:
+		return Clause{ClauseProcs, "Landlock and seccomp: no ptrace; signals to the user's processes are possible", Partial}
+	}
+	return Clause{ClauseProcs, "none", Absent}
+}
+
+func kernelClause(tier Isolation) Clause {
+	if tier == None {
+		return Clause{ClauseKernel, "no capabilities, no_new_privs", Partial}
+	}
+	return Clause{ClauseKernel, "no capabilities, no_new_privs, seccomp", Enforced}
+}

@@ -1,0 +1,131 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/sandbox/initproc"
+)
+
+// The known causes of a sandbox that cannot be set up.
+const (
+	CauseLimit    = "userns-limit"    // the limit of user namespaces is 0 or reached
+	CauseOff      = "userns-off"      // a setting forbids users to make user namespaces
+	CauseSeccomp  = "outer-seccomp"   // a filter around this process refuses
+	CauseCaps     = "withheld-caps"   // the ids could not be mapped: capabilities are withheld
+	CauseAppArmor = "apparmor"        // AppArmor restricts user namespaces
+	CauseProc     = "masked-proc"     // parts of /proc are covered, so that a fresh one is refused
+	CauseOverlay  = "no-overlay"      // no overlayfs for users
+	CauseKernel   = "old-kernel"      // a system call is not there
+	CauseLandlock = "no-landlock"     // the kernel has no Landlock, or it is off
+	CauseTemp     = "temp-noexec"     // the folder for copies cannot be used
+	CauseNested   = "initial-ramdisk" // the root cannot be pivoted away from
+)
+
+// remedies say what to do about each cause. None of them turns a protection off for
+// the whole machine.
+var remedies = map[string]string{
+	CauseLimit:    "ask the administrator for: sysctl -w user.max_user_namespaces=15000",
+	CauseOff:      "ask the administrator for: sysctl -w kernel.unprivileged_userns_clone=1, or use a profile whose isolation is confined",
+	CauseSeccomp:  "in a container: docker run --security-opt seccomp=FILE, with a filter that lets clone, mount and pivot_root through; or use a profile whose isolation is confined",
+	CauseCaps:     "in a container: docker run --cap-add SETUID --cap-add SETGID, or start it as an ordinary user; or use a profile whose isolation is confined",
+	CauseAppArmor: "give this program an AppArmor profile: a file in /etc/apparmor.d with \"profile fiador PATH flags=(unconfined) { userns, }\", PATH being where it is installed, then apparmor_parser -r FILE",
+	CauseProc:     "in a container: docker run --security-opt systempaths=unconfined, in Kubernetes procMount: Unmasked; or use a profile whose isolation is confined",
+	CauseOverlay:  "use a Linux kernel 5.11 or newer with overlayfs; until then the work folder is copied",
+	CauseKernel:   "use Linux 5.12 or newer",
+	CauseLandlock: "use Linux 5.13 or newer with landlock among the lsm= of the kernel command line",
+	CauseTemp:     "set TMPDIR to a folder that may be written and has room",
+	CauseNested:   "start the system from a disk or an image; the root of an initial ramdisk cannot be left",
+}
+
+// Diagnose adds to an error what is known about its cause: the failed step and its
+// errno decide, and where two causes look alike, what the machine says of itself.
+func (h *Host) Diagnose(e *Error) *Error {
+	e.Cause = h.cause(e)
+	e.Remedy = remedies[e.Cause]
+	return e
+}
+
+func (h *Host) cause(e *Error) string {
+	denied := e.Errno == syscall.EPERM || e.Errno == syscall.EACCES
+	switch {
+	case e.Step == StepStart && e.Errno == syscall.ENOSPC:
+		return CauseLimit
+	case e.Step == StepStart && denied:
+		return startDenied()
+	case e.Step == StepStart && e.Errno == syscall.EINVAL:
+		return CauseKernel
+	case e.Errno == syscall.ENOSYS && e.Step == "landlock", e.Errno == syscall.EOPNOTSUPP && e.Step == initproc.OpRehearse:
+		return CauseLandlock
+	case e.Errno == syscall.ENOSYS:
+		if filtered() {
+			return CauseSeccomp
+		}
+		return CauseKernel
+	case e.Step == initproc.OpProc && denied:
+		return CauseProc
+	case e.Step == initproc.OpOverlay:
+		return CauseOverlay
+	case e.Step == initproc.OpPivot && e.Errno == syscall.EINVAL:
+		return CauseNested
+	case denied && setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+		return CauseAppArmor
+	case denied && filtered():
+		return CauseSeccomp
+	}
+	return ""
+}
+
+// startDenied tells why the init could not be born. A namespace without a mapping of
+// ids is tried: if that can be had, the mapping was what was refused.
+func startDenied() string {
+	switch {
+	case setting("/proc/sys/kernel/unprivileged_userns_clone") == "0" && os.Geteuid() != 0:
+		return CauseOff
+	case setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" && os.Geteuid() != 0:
+		return CauseAppArmor
+	case bareNamespace() == nil:
+		return CauseCaps
+	case filtered():
+		return CauseSeccomp
+	}
+	return CauseOff
+}
+
+func bareNamespace() error {
+	p, err := os.StartProcess("/proc/self/exe", []string{initproc.Name}, &os.ProcAttr{
+		Dir: "/", Env: []string{}, Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = p.Wait()
+	return err
+}
+
+// filtered says whether a filter of system calls stands around this process.
+func filtered() bool {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(b)) {
+		if mode, ok := strings.CutPrefix(line, "Seccomp:"); ok {
+			return strings.TrimSpace(mode) == "2"
+		}
+	}
+	return false
+}
+
+func setting(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,165 @@
+//go:build linux && (amd64 || arm64)
+
+package initproc
+
+import (
+	"runtime"
+	"syscall"
+	"unsafe"
+)
+
+// apply takes from the calling thread everything that Confine says, in an order in
+// which each step can still do its work; the filter of system calls comes last.
+// What the thread executes or forks from then on has nothing to give back.
+func (c *Confine) apply() error {
+	if err := affinity(c.CPUs); err != nil {
+		return err
+	}
+	for _, l := range c.Rlimits {
+		if err := syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: l.Value, Max: l.Value}); err != nil {
+			return err
+		}
+	}
+	if c.UID != 0 {
+		if err := c.become(); err != nil {
+			return err
+		}
+	}
+	if err := prctl(prSetNoNewPrivs, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if c.Landlock != nil {
+		if err := c.Landlock.apply(); err != nil {
+			return err
+		}
+	}
+	if err := dropCapabilities(); err != nil {
+		return err
+	}
+	if len(c.Seccomp) > 0 {
+		return filter(c.Seccomp)
+	}
+	return nil
+}
+
+// become changes the ids of this thread alone: the init keeps its own.
+func (c *Confine) become() error {
+	id := uintptr(c.UID)
+	if _, err := call(syscall.SYS_SETGROUPS, 0, 0); err != nil {
+		return err
+	}
+	if _, err := call(syscall.SYS_SETRESGID, id, id, id); err != nil {
+		return err
+	}
+	_, err := call(syscall.SYS_SETRESUID, id, id, id)
+	return err
+}
+
+// affinity keeps the first n of the processors that there are.
+func affinity(n int) error {
+	if n == 0 {
+		return nil
+	}
+	var mask [128]byte
+	size, err := call(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(mask), uintptr(unsafe.Pointer(&mask)))
+	if err != nil {
+		return err
+	}
+	for i := range mask {
+		for bit := byte(1); bit != 0; bit <<= 1 {
+			if mask[i]&bit == 0 {
+				continue
+			}
+			if n--; n < 0 {
+				mask[i] &^= bit
+			}
+		}
+	}
+	_, err = call(syscall.SYS_SCHED_SETAFFINITY, 0, uintptr(size), uintptr(unsafe.Pointer(&mask)))
+	return err
+}
+
+// dropCapabilities empties the bounding, ambient and thread sets. Without the
+// capability to empty the bounding set there is nothing in it that no_new_privs
+// would let anyone have.
+func dropCapabilities() error {
+	for c := uintptr(0); c < 64; c++ {
+		err := prctl(prCapbsetDrop, c, 0, 0, 0)
+		if err == syscall.EINVAL {
+			break
+		}
+		if err != nil && err != syscall.EPERM {
+			return err
+		}
+	}
+	if err := prctl(prSetSecurebits, secureLocked); err != nil && err != syscall.EPERM {
+		return err
+	}
+	if err := prctl(prCapAmbient, prAmbientClear, 0, 0, 0); err != nil {
+		return err
+	}
+	head := struct{ version, pid uint32 }{0x20080522, 0}
+	var none [6]uint32
+	_, err := call(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&none)))
+	return err
+}
+
+func (l *Landlock) apply() error {
+	attr := struct{ fs, net, scoped uint64 }{l.FS, l.Net, l.Scoped}
+	size := unsafe.Sizeof(attr)
+	switch { // older kernels refuse what they do not know
+	case l.Scoped != 0:
+	case l.Net != 0:
+		size = 16
+	default:
+		size = 8
+	}
+	set, err := call(sysLandlockCreate, uintptr(unsafe.Pointer(&attr)), size, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(set)
+	for _, r := range l.Rules {
+		if err := addRule(set, r); err != nil {
+			return err
+		}
+	}
+	_, err = call(sysLandlockSelf, uintptr(set), 0)
+	return err
+}
+
+// addRule grants what a rule says; a path that is not there grants nothing.
+func addRule(set int, r Rule) error {
+	fd, err := syscall.Open(r.Path, oPath|syscall.O_CLOEXEC, 0)
+	if err == syscall.ENOENT || err == syscall.EACCES || err == syscall.ENOTDIR {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	var b [12]byte // packed: the access, the descriptor
+	put(b[:8], r.Access)
+	put(b[8:], uint64(fd))
+	_, err = call(sysLandlockAddRule, uintptr(set), 1, uintptr(unsafe.Pointer(&b)), 0)
+	return err
+}
+
+func filter(list []Insn) error {
+	type insn struct {
+		code   uint16
+		jt, jf uint8
+		k      uint32
+	}
+	prog := make([]insn, len(list))
+	for i, in := range list {
+		prog[i] = insn{in.Code, in.JT, in.JF, in.K}
+	}
+	fprog := struct {
+		n    uint16
+		insn *insn
+	}{uint16(len(prog)), &prog[0]}
+	_, err := call(sysSeccomp, seccompSetFilter, 0, uintptr(unsafe.Pointer(&fprog)))
+	runtime.KeepAlive(prog)
+	return err
+}

@@ -1,0 +1,99 @@
+//go:build linux && (amd64 || arm64)
+
+package initproc
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// signalAll sends a signal to everything that a command started. In a pid namespace
+// that is everything but this process; elsewhere it is what descends from it.
+func (in *initial) signalAll(sig syscall.Signal) {
+	if in.plan.PIDs {
+		_ = syscall.Kill(-1, sig)
+		return
+	}
+	for _, pid := range descendants() {
+		_ = syscall.Kill(pid, sig)
+	}
+}
+
+// killTime bounds the killing of what forks as fast as it is killed.
+const killTime = 10 * time.Second
+
+// killAll kills and reaps everything that a command started, and says whether
+// nothing is left.
+func (in *initial) killAll() bool {
+	for end := time.Now().Add(killTime); ; {
+		in.signalAll(syscall.SIGKILL)
+		if reapAll() {
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+	}
+}
+
+// reapAll waits for children that have ended, for a moment at a time, and says
+// whether there are none left.
+func reapAll() bool {
+	for range 200 {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		switch {
+		case err == syscall.ECHILD:
+			return true
+		case err == nil && pid == 0:
+			time.Sleep(50 * time.Microsecond)
+		}
+	}
+	return false
+}
+
+// descendants are the processes below this one, from /proc. What loses its parent
+// becomes a child of this process (OpReaper), so that nothing drops out.
+func descendants() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	parent := map[int]int{}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		b, err := os.ReadFile("/proc/" + name + "/stat")
+		if err != nil {
+			continue
+		}
+		// The name in parentheses may hold anything, so count from its end.
+		fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+		if len(fields) > 1 {
+			parent[pid], _ = strconv.Atoi(fields[1])
+		}
+	}
+	self := os.Getpid()
+	var list []int
+	for pid := range parent {
+		at := pid
+		for range 100000 {
+			up, ok := parent[at]
+			if !ok || up <= 1 && up != self {
+				break
+			}
+			if up == self {
+				list = append(list, pid)
+				break
+			}
+			at = up
+		}
+	}
+	return list
+}

@@ -1,0 +1,97 @@
+//go:build linux && (amd64 || arm64)
+
+package initproc
+
+import (
+	"encoding/json"
+	"runtime"
+	"syscall"
+	"unsafe"
+)
+
+const (
+	lastFD   = 3 // what the last step is told
+	resultFD = 4 // where it says what failed; closed by the command's execution
+)
+
+// final is what the last step before a command that may not fork is told.
+type final struct {
+	Confine Confine  `json:"confine"`
+	Path    string   `json:"path"`
+	Argv    []string `json:"argv"`
+	Env     []string `json:"env"`
+}
+
+// startLast starts this program once more inside, which then becomes the command.
+// A pid of -1 with an error means that it could not give up what it must.
+func (in *initial) startLast(path string, a Action, attr *syscall.ProcAttr) (int, error) {
+	b, err := json.Marshal(final{in.plan.Confine, path, a.Argv, a.Env})
+	if err != nil {
+		return -1, err
+	}
+	name, _ := cstr("last")
+	told, err := call(sysMemfdCreate, uintptr(unsafe.Pointer(name)), 1)
+	if err != nil {
+		return -1, err
+	}
+	defer syscall.Close(told)
+	if err := writeAll(told, b); err != nil {
+		return -1, err
+	}
+	var p [2]int
+	if err := syscall.Pipe2(p[:], syscall.O_CLOEXEC); err != nil {
+		return -1, err
+	}
+	defer syscall.Close(p[0])
+	attr.Files, attr.Env = append(attr.Files, uintptr(told), uintptr(p[1])), nil
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{NameLast}, attr)
+	syscall.Close(p[1])
+	if err != nil {
+		return -1, err
+	}
+	var said [5]byte
+	n, err := syscall.Read(p[0], said[:])
+	switch {
+	case err != nil:
+		return -1, err
+	case n == len(said):
+		err := syscall.Errno(get(said[1:]))
+		if said[0] == lastExec {
+			return pid, err
+		}
+		return -1, err
+	case n > 0:
+		return -1, syscall.EIO
+	}
+	return pid, nil
+}
+
+// What the last step says has failed.
+const (
+	lastGiveUp = 'g'
+	lastExec   = 'x'
+)
+
+// last gives up what is to be given up and becomes the command.
+func last() int {
+	runtime.LockOSThread()
+	fail := func(what byte, err error) int {
+		said := [5]byte{what}
+		put(said[1:], uint64(number(err)))
+		_, _ = syscall.Write(resultFD, said[:])
+		return statusNoSetup
+	}
+	syscall.CloseOnExec(resultFD)
+	b, err := readAll(lastFD)
+	if err != nil {
+		return fail(lastGiveUp, err)
+	}
+	var f final
+	if err := json.Unmarshal(b, &f); err != nil {
+		return fail(lastGiveUp, err)
+	}
+	if err := f.Confine.apply(); err != nil {
+		return fail(lastGiveUp, err)
+	}
+	return fail(lastExec, syscall.Exec(f.Path, f.Argv, f.Env))
+}

@@ -1,0 +1,348 @@
+//go:build linux && (amd64 || arm64)
+
+package initproc
+
+import (
+	"runtime"
+	"strconv"
+	"syscall"
+	"unsafe"
+)
+
+// walker performs the set-up. Paths of steps are relative: until the pivot the
+// working folder is the new root.
+type walker struct {
+	plan    *Plan
+	mounts  map[string]int // mounts that are opened and not yet placed
+	overlay map[string]string
+	upper   int // the folder that takes what is written, or -1
+}
+
+// setUp walks the steps. It stops at the first that fails and names it.
+func (w *walker) setUp() (int, error) {
+	for i, s := range w.plan.Steps {
+		if err := w.step(s); err != nil {
+			return i, err
+		}
+	}
+	return 0, nil
+}
+
+func (w *walker) step(s Step) error {
+	switch s.Op {
+	case OpIdentity:
+		if syscall.Getuid() != s.ID || syscall.Getgid() != s.ID {
+			return syscall.EPERM
+		}
+		return nil
+	case OpGuard:
+		return prctl(prSetDumpable, 0)
+	case OpReaper:
+		return prctl(prSetSubreaper, 1)
+	case OpPrivate:
+		return syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+	case OpOpen:
+		return w.open(s)
+	case OpRoot:
+		return w.root(s)
+	case OpDir:
+		return mkdir(s.To, s.Mode)
+	case OpFile:
+		return writeNew(s.To, []byte(s.Text), s.Mode)
+	case OpLink:
+		return syscall.Symlink(s.Text, s.To)
+	case OpPlace:
+		return w.place(s)
+	case OpTmpfs:
+		fd, err := memory(s)
+		if err != nil {
+			return err
+		}
+		return attach(fd, s.To)
+	case OpStage:
+		return w.stage(s)
+	case OpOverlay:
+		return w.layer(s)
+	case OpCover:
+		return cover(s.To)
+	case OpHide:
+		return hide(s.To)
+	case OpProc:
+		fd, err := newMount("proc", ReadOnly|NoSUID|NoDev|NoExec)
+		if err != nil {
+			return err
+		}
+		return attach(fd, s.To)
+	case OpSeal:
+		fd, err := syscall.Open("/", oPath|syscall.O_CLOEXEC|syscall.O_DIRECTORY, 0)
+		if err != nil {
+			return err
+		}
+		defer syscall.Close(fd)
+		return mountSetattr(fd, false, ReadOnly|NoSUID|NoDev)
+	case OpPivot:
+		return pivot()
+	case OpHostname:
+		return syscall.Sethostname([]byte(s.Text))
+	case OpLoopback:
+		return loopback()
+	case OpRehearse:
+		return w.rehearse()
+	case OpEnter:
+		return syscall.Chdir(s.To)
+	}
+	return syscall.ENOSYS
+}
+
+// rehearse gives up on a thread of its own what commands will give up, so that what
+// cannot be given up is known before anything has run.
+func (w *walker) rehearse() error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		done <- w.plan.Confine.apply()
+	}()
+	return <-done
+}
+
+const oPath = 0x200000
+
+func (w *walker) open(s Step) error {
+	fd := s.FD
+	if fd == 0 {
+		var err error
+		fd, err = openTree(atFdcwd, s.From, openTreeClone|openTreeCloexec|atRecursive)
+		if err != nil {
+			return err
+		}
+	}
+	w.mounts[s.Name] = fd
+	return mountSetattr(fd, true, s.Attr)
+}
+
+func (w *walker) root(s Step) error {
+	fd, err := memory(s)
+	if err != nil {
+		return err
+	}
+	if err := moveMount(fd, atFdcwd, "/"); err != nil {
+		return err
+	}
+	return syscall.Fchdir(fd)
+}
+
+func (w *walker) place(s Step) error {
+	fd, ok := w.mounts[s.Name]
+	if !ok {
+		return syscall.ENOENT
+	}
+	delete(w.mounts, s.Name)
+	return attach(fd, s.To)
+}
+
+// attach puts a mount at a path of the new root and closes its descriptor.
+func attach(fd int, to string) error {
+	err := moveMount(fd, atFdcwd, to)
+	syscall.Close(fd)
+	return err
+}
+
+func memory(s Step) (int, error) {
+	return newMount("tmpfs", s.Attr,
+		[2]string{"size", strconv.FormatInt(s.Bytes, 10)},
+		[2]string{"nr_inodes", strconv.FormatInt(s.Inodes, 10)},
+		[2]string{"mode", strconv.FormatUint(uint64(s.Mode), 8)})
+}
+
+const stageDir = ".stage"
+
+// stage makes the place for what is written: a folder for the overlay's upper layer
+// and one for its work. It stays out of the view: the overlay keeps a hold of both,
+// and the path to them goes away.
+func (w *walker) stage(s Step) error {
+	fd, err := memory(s)
+	if err != nil {
+		return err
+	}
+	if err := mkdir(stageDir, 0o700); err != nil {
+		return err
+	}
+	if err := attach(fd, stageDir); err != nil {
+		return err
+	}
+	for _, name := range []string{"/upper", "/work"} {
+		if err := mkdir(stageDir+name, 0o755); err != nil {
+			return err
+		}
+	}
+	w.upper, err = syscall.Open(stageDir+"/upper", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	return err
+}
+
+// layer puts the overlay together. Its layers are named by paths of the new root,
+// which hold no character that an option would have to escape.
+func (w *walker) layer(s Step) error {
+	if len(s.Lower) == 0 { // nothing was there: what is written is all there is
+		fd, err := openTree(atFdcwd, stageDir+"/upper", openTreeClone|openTreeCloexec)
+		if err != nil {
+			return err
+		}
+		if err := attach(fd, s.To); err != nil {
+			return err
+		}
+		return away(stageDir)
+	}
+	lower := ""
+	for i, name := range s.Lower {
+		fd, ok := w.mounts[name]
+		if !ok {
+			return syscall.ENOENT
+		}
+		delete(w.mounts, name)
+		at := ".lower" + strconv.Itoa(i)
+		if err := mkdir(at, 0o700); err != nil {
+			return err
+		}
+		if err := attach(fd, at); err != nil {
+			return err
+		}
+		if i > 0 {
+			lower += ":"
+		}
+		lower += at
+	}
+	if err := syscall.Mount("overlay", s.To, "overlay", syscall.MS_NOSUID|syscall.MS_NODEV,
+		"lowerdir="+lower+",upperdir="+stageDir+"/upper,workdir="+stageDir+"/work,userxattr"); err != nil {
+		return err
+	}
+	for i := range s.Lower {
+		if err := away(".lower" + strconv.Itoa(i)); err != nil {
+			return err
+		}
+	}
+	return away(stageDir)
+}
+
+// away takes a mount out of the view, with the folder it stood at.
+func away(path string) error {
+	if err := syscall.Unmount(path, umountDetach); err != nil {
+		return err
+	}
+	return syscall.Rmdir(path)
+}
+
+// cover makes what stands at a path read-only there; nothing to do where nothing
+// stands, for a protected name that appears later is found when the difference is
+// judged.
+func cover(path string) error {
+	var st syscall.Stat_t
+	if err := syscall.Lstat(path, &st); err == syscall.ENOENT {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if st.Mode&syscall.S_IFMT == syscall.S_IFLNK {
+		return nil
+	}
+	fd, err := openTree(atFdcwd, path, openTreeClone|openTreeCloexec)
+	if err != nil {
+		return err
+	}
+	if err := mountSetattr(fd, false, ReadOnly|NoSUID|NoDev); err != nil {
+		return err
+	}
+	return attach(fd, path)
+}
+
+// hide puts something that nobody can read over what stands at a path; nothing to do
+// where nothing stands.
+func hide(path string) error {
+	var st syscall.Stat_t
+	if err := syscall.Lstat(path, &st); err == syscall.ENOENT {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	switch st.Mode & syscall.S_IFMT {
+	case syscall.S_IFDIR:
+		fd, err := newMount("tmpfs", ReadOnly|NoSUID|NoDev|NoExec, [2]string{"size", "4096"}, [2]string{"mode", "0"})
+		if err != nil {
+			return err
+		}
+		return attach(fd, path)
+	case syscall.S_IFREG:
+		const none = ".none"
+		if err := writeNew(none, nil, 0); err != nil && err != syscall.EEXIST {
+			return err
+		}
+		fd, err := openTree(atFdcwd, none, openTreeClone|openTreeCloexec)
+		if err != nil {
+			return err
+		}
+		if err := mountSetattr(fd, false, ReadOnly|NoSUID|NoDev|NoExec); err != nil {
+			return err
+		}
+		return attach(fd, path)
+	}
+	return syscall.EINVAL // a link would lead the mount elsewhere
+}
+
+// pivot makes the new root the root and lets go of the old one.
+func pivot() error {
+	if err := syscall.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	if err := syscall.Unmount(".", umountDetach); err != nil {
+		return err
+	}
+	return syscall.Chdir("/")
+}
+
+func mkdir(path string, mode uint32) error {
+	err := syscall.Mkdir(path, mode)
+	if err == syscall.EEXIST {
+		return nil
+	}
+	return err
+}
+
+func writeNew(path string, b []byte, mode uint32) error {
+	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_EXCL|syscall.O_CLOEXEC, mode)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	return writeAll(fd, b)
+}
+
+func writeAll(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := syscall.Write(fd, b)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// loopback brings the interface lo up.
+func loopback() error {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	var req struct {
+		name  [16]byte
+		flags uint16
+		_     [22]byte
+	}
+	copy(req.name[:], "lo")
+	req.flags = syscall.IFF_UP | syscall.IFF_RUNNING
+	_, err = call(syscall.SYS_IOCTL, uintptr(fd), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&req)))
+	return err
+}

@@ -1,0 +1,6 @@
+package initproc
+
+const (
+	sysSeccomp     = 317
+	sysMemfdCreate = 319
+)

@@ -1,0 +1,6 @@
+package initproc
+
+const (
+	sysSeccomp     = 277
+	sysMemfdCreate = 279
+)

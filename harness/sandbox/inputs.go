@@ -1,0 +1,48 @@
+package sandbox
+
+// Inputs are files that were copied out of a tree, so that nothing changes them
+// while they are used.
+type Inputs struct {
+	Dir   string
+	Files []Input
+}
+
+// Input is one of them.
+type Input struct {
+	Path   string
+	Size   int64
+	SHA256 [32]byte
+}
+
+// InputError says which input could not be read.
+type InputError struct {
+	Path string
+	Msg  string
+}
+
+func (e *InputError) Error() string { return e.Path + ": " + e.Msg }
+
+// Remove removes the copies.
+func (in Inputs) Remove() error {
+	if in.Dir == "" {
+		return nil
+	}
+	return removeAll(in.Dir)
+}
+
+// End is what only the sandbox knows about the end of a command.
+type End struct {
+	TimedOut      bool
+	OutOfMemory   bool // the kernel killed something inside for lack of memory; known with a cgroup alone
+	NotFound      bool
+	NotExecutable bool
+	MaxRSS        int64 // bytes
+}
+
+// Probe is what was found out about one tier.
+type Probe struct {
+	Isolation Isolation
+	Err       *Error // nil: it can be had
+	Clauses   []Clause
+	Staging   string // how what is written is kept apart
+}

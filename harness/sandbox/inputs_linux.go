@@ -1,0 +1,220 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"crypto/sha256"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// StageInputs copies files of a tree, each once and without following a link. A path
+// that is a folder stands for all files below it. No more than most files and bytes
+// bytes are copied; more is an error. The caller removes what it gets with Remove.
+func (h *Host) StageInputs(tree string, paths []string, most int, bytes int64) (in Inputs, err error) {
+	s := &Sandbox{}
+	if err := h.makeScratch(s); err != nil {
+		return Inputs{}, err
+	}
+	in.Dir = s.scratch
+	defer func() {
+		if err != nil {
+			_ = in.Remove()
+			in = Inputs{}
+		}
+	}()
+	if err := os.Chmod(in.Dir, 0o755); err != nil {
+		return in, err
+	}
+	dir, err := unix.Open(tree, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return in, &InputError{Path: ".", Msg: "the tree cannot be opened: " + err.Error()}
+	}
+	defer unix.Close(dir)
+	c := &stager{tree: dir, to: in.Dir, files: most, left: bytes}
+	for _, p := range slices.Sorted(slices.Values(paths)) {
+		if err := c.add(p); err != nil {
+			return in, err
+		}
+	}
+	in.Files = c.list
+	if h.root {
+		return in, giveAway(in.Dir, hostID)
+	}
+	return in, nil
+}
+
+type stager struct {
+	tree  int
+	to    string
+	files int
+	left  int64
+	list  []Input
+}
+
+func (c *stager) add(p string) error {
+	fd, err := beneath(c.tree, p, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return &InputError{p, inputReason(err)}
+	}
+	f := os.NewFile(uintptr(fd), p)
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return &InputError{p, inputReason(err)}
+	}
+	switch kindOf(st.Mode) {
+	case KindFile:
+		return c.file(f, p, st.Mode&0o111 != 0)
+	case KindFolder:
+		names, err := readNames(fd)
+		if err != nil {
+			return &InputError{p, inputReason(err)}
+		}
+		for _, name := range names {
+			if err := c.add(path.Join(p, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return &InputError{p, "neither a file nor a folder"}
+}
+
+func inputReason(err error) string {
+	switch {
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
+		return "leads through a symbolic link"
+	case errors.Is(err, fs.ErrNotExist):
+		return "no such file in the tree"
+	case errors.Is(err, fs.ErrPermission):
+		return "permission denied"
+	}
+	return err.Error()
+}
+
+func (c *stager) file(in io.Reader, p string, executable bool) error {
+	if c.files--; c.files < 0 {
+		return &InputError{p, "more files than an execution may read"}
+	}
+	to := filepath.Join(c.to, filepath.FromSlash(p))
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o444)
+	if executable {
+		mode = 0o555
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // named twice
+	}
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(out, sum), io.LimitReader(in, c.left+1))
+	if err := errors.Join(err, out.Chmod(mode), out.Close()); err != nil {
+		return err
+	}
+	if c.left -= n; c.left < 0 {
+		return &InputError{p, "more bytes than an execution may read"}
+	}
+	i := Input{Path: p, Size: n}
+	sum.Sum(i.SHA256[:0])
+	c.list = append(c.list, i)
+	return nil
+}
+
+// Before is what the work folder had at a path before anything ran, and of a file
+// what it held.
+func (s *Sandbox) Before(p string) (Kind, [32]byte, int64) {
+	for _, dir := range []string{s.req.Inputs, s.req.Work} {
+		if dir == "" {
+			continue
+		}
+		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		kind, sum, size := stood(fd, p)
+		_ = unix.Close(fd)
+		if kind != "" {
+			return kind, sum, size
+		}
+	}
+	return "", [32]byte{}, 0
+}
+
+func stood(dir int, p string) (Kind, [32]byte, int64) {
+	fd, err := beneath(dir, p, unix.O_PATH)
+	if err != nil {
+		return "", [32]byte{}, 0
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	_ = unix.Close(fd)
+	if err != nil {
+		return "", [32]byte{}, 0
+	}
+	kind := kindOf(st.Mode)
+	if kind != KindFile {
+		return kind, [32]byte{}, 0
+	}
+	f, err := openFile(dir, p)
+	if err != nil {
+		return "", [32]byte{}, 0
+	}
+	defer f.Close()
+	sum, err := digest(f)
+	if err != nil {
+		return "", [32]byte{}, 0
+	}
+	return kind, sum, st.Size
+}
+
+// Below lists what the work folder had beneath a folder before anything ran.
+func (s *Sandbox) Below(folder string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, dir := range []string{s.req.Inputs, s.req.Work} {
+			if dir == "" {
+				continue
+			}
+			fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				continue
+			}
+			more := below(fd, folder, yield)
+			_ = unix.Close(fd)
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+func below(dir int, folder string, yield func(string) bool) bool {
+	fd, err := beneath(dir, folder, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(fd)
+	names, err := readNames(fd)
+	if err != nil {
+		return true
+	}
+	for _, name := range names {
+		if p := path.Join(folder, name); !yield(p) || !below(dir, p, yield) {
+			return false
+		}
+	}
+	return true
+}

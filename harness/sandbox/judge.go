@@ -1,0 +1,406 @@
+package sandbox
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// The reasons for which changes are rejected. All but OUTPUT_LIMIT are followed by a
+// space and the path.
+const (
+	OutputMissing    = "OUTPUT_MISSING"     // a declared output is not there
+	OutputKind       = "OUTPUT_KIND"        // neither file nor folder, nor a link that is accepted
+	OutputName       = "OUTPUT_NAME"        // a name that is not one everywhere
+	OutputLimit      = "OUTPUT_LIMIT"       // more files or bytes than allowed
+	WriteOutsideRoot = "WRITE_OUTSIDE_ROOT" // written or removed where it may not be
+)
+
+// maxReasons is how many paths are named for each reason.
+const maxReasons = 100
+
+// tempPrefix begins the names that Apply gives to what it has not yet put in place.
+const tempPrefix = ".fiador-apply-"
+
+// maxTarget is the longest target of a symbolic link, in bytes.
+const maxTarget = 4095
+
+// Rules say which changes are accepted. The zero value accepts none.
+type Rules struct {
+	Roots    []string // folders beneath which may be written, clean and relative
+	AnyRoot  bool     // everywhere may be written, control paths excepted
+	MaxFiles int      // files and links together, and as many folders
+	MaxBytes int64    // of all files together, holes counted
+	Declared []string // outputs that have to be there as regular files
+	Links    bool     // symbolic links that stay in the work folder are accepted
+
+	// Exists says what the unchanged work folder has at a path, and "" for nothing.
+	// It follows no link, neither on the way nor at the end. Nil: the folder was empty.
+	Exists func(path string) Kind
+	// Below lists what the unchanged work folder has beneath a folder, at any depth.
+	// Nil: a folder that is gone is judged by its name alone.
+	Below func(folder string) iter.Seq[string]
+}
+
+// Verdict is what becomes of the changes that an execution made.
+type Verdict struct {
+	// Accepted is what can be applied, by path. It is empty when there is a reason.
+	Accepted []Change
+	// Outputs are the regular files with a hash and a name without fault, by path, no
+	// more of them than the limits allow. They are there whatever the reasons are.
+	Outputs []Change
+	// Reasons says why nothing is accepted: sorted, each once, "CODE" or "CODE path".
+	// A path with a bad name is quoted and escaped to ASCII. Of each code the first
+	// hundred paths are named; the code alone, but for OUTPUT_LIMIT, says that there
+	// are more.
+	Reasons []string
+}
+
+// Judge decides whether what an execution left in its work folder is accepted: all
+// of it, or nothing.
+//
+// A change lies beneath a write root. The root itself, and the folders above it, can
+// be created; a root can be removed. Control paths are outside every root, and so
+// are a folder that held one and is gone, and a name that would lead to one.
+// What stands there afterwards has a name that the kernel finds no fault in, and that
+// does not differ from another one in case alone.
+// A symbolic link is relative, never leaves the work folder on its way, passes
+// through no other link, and ends at none that was there before.
+//
+// Lists are ordered by UTF-16 code units, whatever the order of changes is.
+func Judge(changes []Change, r Rules) Verdict {
+	j := newJudge(changes, r)
+	for _, c := range j.changes {
+		j.place(c)
+		if c.Kind != KindDeleted {
+			j.kind(c)
+			j.name(c)
+		}
+	}
+	j.declared()
+	j.limits()
+	v := Verdict{Outputs: j.outputs(), Reasons: j.reasons()}
+	if len(v.Reasons) == 0 {
+		v.Accepted = j.changes
+	}
+	return v
+}
+
+// judge holds what is known of one list of changes.
+type judge struct {
+	rules   Rules
+	changes []Change
+	at      map[string]Change            // by path
+	twice   map[string]bool              // paths that are there more than once
+	views   map[string]kernel.OutputPath // by path
+	twins   map[string]bool              // folded paths that two paths have
+	found   map[string]map[string]bool   // paths by code
+	temp    string                       // tempPrefix, folded
+}
+
+func newJudge(changes []Change, r Rules) *judge {
+	j := &judge{
+		rules: r, changes: slices.Clone(changes),
+		at: map[string]Change{}, twice: map[string]bool{},
+		views: map[string]kernel.OutputPath{}, found: map[string]map[string]bool{},
+		temp: kernel.InspectOutput(tempPrefix).Folded,
+	}
+	slices.SortStableFunc(j.changes, func(a, b Change) int { return canon.Compare(a.Path, b.Path) })
+	for _, c := range j.changes {
+		_, again := j.at[c.Path]
+		j.twice[c.Path] = again
+		j.at[c.Path] = c
+		j.views[c.Path] = kernel.InspectOutput(c.Path)
+	}
+	j.twins = j.findTwins()
+	return j
+}
+
+func (j *judge) reject(code, path string) {
+	if j.found[code] == nil {
+		j.found[code] = map[string]bool{}
+	}
+	j.found[code][path] = true
+}
+
+// place judges where a change lies.
+func (j *judge) place(c Change) {
+	view := j.views[c.Path]
+	if !isClean(c.Path) || j.twice[c.Path] {
+		j.reject(OutputName, c.Path)
+	}
+	if view.Control != "" || !j.rules.mayWrite(c) || j.leadsToControl(c, view) {
+		j.reject(WriteOutsideRoot, c.Path)
+	}
+}
+
+func (r Rules) mayWrite(c Change) bool {
+	if r.AnyRoot {
+		return true
+	}
+	wasFolder := c.Before != nil && c.Before.Kind == KindFolder
+	return slices.ContainsFunc(r.Roots, func(root string) bool {
+		switch {
+		case root == "":
+			return false
+		case strings.HasPrefix(c.Path, root+"/"):
+			return true
+		case c.Kind == KindFolder && (c.Before == nil || wasFolder):
+			return c.Path == root || strings.HasPrefix(root, c.Path+"/")
+		}
+		return c.Kind == KindDeleted && wasFolder && c.Path == root
+	})
+}
+
+// leadsToControl says whether a change takes away or replaces a folder that has or
+// can have control paths: a link in the place of .github brings pipelines with it.
+func (j *judge) leadsToControl(c Change, view kernel.OutputPath) bool {
+	if c.Kind == KindFolder {
+		return false
+	}
+	if view.Leads && (c.Kind == KindLink || c.Before != nil && c.Before.Kind == KindFolder) {
+		return true
+	}
+	if c.Before == nil || c.Before.Kind != KindFolder || j.rules.Below == nil {
+		return false
+	}
+	for p := range j.rules.Below(c.Path) {
+		if kernel.InspectOutput(p).Control != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// kind judges what stands at a path now.
+func (j *judge) kind(c Change) {
+	ok := false
+	switch c.Kind {
+	case KindFile, KindFolder:
+		ok = true
+	case KindLink:
+		ok = j.rules.Links && j.stays(c)
+	}
+	for _, folder := range above(c.Path) {
+		if up, changed := j.at[folder]; changed && up.Kind != KindFolder {
+			ok = false
+		}
+	}
+	if !ok {
+		j.reject(OutputKind, c.Path)
+	}
+}
+
+// name judges what something that stands there is called.
+func (j *judge) name(c Change) {
+	view := j.views[c.Path]
+	if view.Fault != "" || j.twins[view.Folded] || strings.Contains("/"+view.Folded, "/"+j.temp) {
+		j.reject(OutputName, c.Path)
+	}
+}
+
+// findTwins has the folded paths that more than one path has: of what stands there
+// now, and of the folders above it and above what is gone.
+func (j *judge) findTwins() map[string]bool {
+	first, twins := map[string]string{}, map[string]bool{}
+	add := func(folded, path string) {
+		if other, known := first[folded]; known && other != path {
+			twins[folded] = true
+		}
+		first[folded] = path
+	}
+	for _, c := range j.changes {
+		folded := j.views[c.Path].Folded
+		if c.Kind != KindDeleted {
+			add(folded, c.Path)
+		}
+		foldedAbove := above(folded)
+		for i, folder := range above(c.Path) {
+			if up, changed := j.at[folder]; !changed || up.Kind != KindDeleted {
+				add(foldedAbove[i], folder)
+			}
+		}
+	}
+	return twins
+}
+
+// stays says whether a symbolic link ends in the work folder, by its text and by
+// what stands on the way.
+func (j *judge) stays(c Change) bool {
+	t := c.Target
+	if t == "" || t[0] == '/' || len(t) > maxTarget || !utf8.ValidString(t) || strings.ContainsRune(t, 0) {
+		return false
+	}
+	way := strings.Split(c.Path, "/")
+	way = way[:len(way)-1]
+	named := false // the last segment was a name, which may be a link
+	for seg := range strings.SplitSeq(t, "/") {
+		if named && j.stands(strings.Join(way, "/")) == KindLink {
+			return false
+		}
+		named = false
+		switch seg {
+		case "", ".":
+		case "..":
+			if len(way) == 0 {
+				return false
+			}
+			way = way[:len(way)-1]
+		default:
+			way = append(way, seg)
+			named = true
+		}
+	}
+	end := strings.Join(way, "/")
+	if end == "" {
+		return true
+	}
+	_, changed := j.at[end]
+	if named && !changed && j.stands(end) == KindLink {
+		return false
+	}
+	view := kernel.InspectOutput(end)
+	return view.Fault == "" && view.Control == ""
+}
+
+// stands is what a path has after the execution.
+func (j *judge) stands(path string) Kind {
+	if c, changed := j.at[path]; changed {
+		if c.Kind == KindDeleted {
+			return ""
+		}
+		return c.Kind
+	}
+	for _, folder := range above(path) {
+		if c, changed := j.at[folder]; changed && c.Kind != KindFolder {
+			return ""
+		}
+	}
+	if j.rules.Exists == nil {
+		return ""
+	}
+	return j.rules.Exists(path)
+}
+
+func (j *judge) declared() {
+	for _, p := range j.rules.Declared {
+		p = kernel.CleanPath(p)
+		switch j.stands(p) {
+		case KindFile:
+		case "":
+			j.reject(OutputMissing, p)
+		default:
+			j.reject(OutputKind, p)
+		}
+	}
+}
+
+func (j *judge) limits() {
+	files, folders, left := 0, 0, j.rules.MaxBytes
+	over := false
+	for _, c := range j.changes {
+		switch c.Kind {
+		case KindFolder:
+			folders++
+		case KindFile:
+			files++
+			over = over || c.Size < 0 || c.Size > left || c.SHA256 == [32]byte{}
+			left -= min(max(c.Size, 0), left)
+		case KindLink, KindOther:
+			files++
+		}
+	}
+	if over || files > j.rules.MaxFiles || folders > j.rules.MaxFiles {
+		j.reject(OutputLimit, "")
+	}
+}
+
+func (j *judge) outputs() []Change {
+	var list []Change
+	left := j.rules.MaxBytes
+	for _, c := range j.changes {
+		if c.Kind != KindFile || c.SHA256 == [32]byte{} || j.found[OutputName][c.Path] {
+			continue
+		}
+		if len(list) >= j.rules.MaxFiles || c.Size < 0 || c.Size > left {
+			break
+		}
+		left -= c.Size
+		list = append(list, c)
+	}
+	return list
+}
+
+func (j *judge) reasons() []string {
+	var list []string
+	for code, paths := range j.found {
+		var of []string
+		for p := range paths {
+			if code == OutputLimit {
+				of = append(of, code)
+			} else {
+				of = append(of, code+" "+j.show(p))
+			}
+		}
+		slices.SortFunc(of, canon.Compare)
+		of = slices.Compact(of)
+		if len(of) > maxReasons {
+			of = append(of[:maxReasons], code)
+		}
+		list = append(list, of...)
+	}
+	slices.SortFunc(list, canon.Compare)
+	return list
+}
+
+// show is a path as a reason names it: as it is, or, where that would not print or
+// would be mistaken for something else, cut, quoted and escaped.
+func (j *judge) show(path string) string {
+	view, known := j.views[path]
+	if !known {
+		view = kernel.InspectOutput(path)
+	}
+	hidden := func(r rune) bool { return !strconv.IsPrint(r) }
+	if view.Fault == "" && !strings.HasPrefix(path, `"`) && !strings.ContainsFunc(path, hidden) {
+		return path
+	}
+	return strconv.QuoteToASCII(canon.Cut(path))
+}
+
+// isClean says whether a path has only names between its slashes, and so stays
+// beneath the folder that it is relative to.
+func isClean(path string) bool {
+	for seg := range strings.SplitSeq(path, "/") {
+		if seg == "" || seg == "." || seg == ".." || strings.ContainsRune(seg, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// above has the folders that a path lies in, the topmost first.
+func above(path string) []string {
+	var list []string
+	for i := range len(path) {
+		if path[i] == '/' {
+			list = append(list, path[:i])
+		}
+	}
+	return list
+}
+
+// ConflictError says that something was changed in a folder since an execution saw
+// it. Nothing is applied.
+type ConflictError struct {
+	Path string // beneath the folder
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("%q was changed since the execution began", e.Path)
+}

@@ -1,0 +1,96 @@
+//go:build !(linux && (amd64 || arm64))
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"syscall"
+	"time"
+
+	"github.com/fiador/fiador/harness/command"
+)
+
+// Commands are executed on Linux, amd64 and arm64, and refused elsewhere.
+
+// Host would start sandboxes.
+type Host struct{}
+
+// NewHost looks at nothing.
+func NewHost(string) *Host { return &Host{} }
+
+// Close does nothing.
+func (*Host) Close() error { return nil }
+
+func unsupported() *Error {
+	return &Error{Isolation: Full, Step: StepSystem, Msg: "commands are executed on Linux (amd64, arm64) alone"}
+}
+
+// Start is refused.
+func (*Host) Start(context.Context, Request) (*Sandbox, error) { return nil, unsupported() }
+
+// StageInputs is refused.
+func (*Host) StageInputs(string, []string, int, int64) (Inputs, error) {
+	return Inputs{}, unsupported()
+}
+
+// Probe is refused.
+func (*Host) Probe(context.Context) []Probe { return nil }
+
+// Sweep has nothing to remove.
+func Sweep(string) error { return nil }
+
+// Sandbox is never set up here.
+type Sandbox struct {
+	Isolation Isolation
+	Clauses   []Clause
+	PlanHash  [32]byte
+}
+
+// Command is refused.
+func (*Sandbox) Command(int, time.Duration, *End) command.Start { return nil }
+
+// Write is refused.
+func (*Sandbox) Write(int) (syscall.Errno, error) { return 0, unsupported() }
+
+// Changes is refused.
+func (*Sandbox) Changes() ([]Change, error) { return nil, unsupported() }
+
+// Content is refused.
+func (*Sandbox) Content(string) (io.ReadCloser, error) { return nil, errors.ErrUnsupported }
+
+// Before knows nothing.
+func (*Sandbox) Before(string) (Kind, [32]byte, int64) { return "", [32]byte{}, 0 }
+
+// Below lists nothing.
+func (*Sandbox) Below(string) iter.Seq[string] { return func(func(string) bool) {} }
+
+// Explained is a plan as people read it.
+type Explained struct {
+	Isolation          Isolation
+	Steps, GiveUp, Env []string
+	Clauses            []Clause
+}
+
+// Explain is refused.
+func (*Host) Explain(Isolation, Request) (Explained, error) { return Explained{}, unsupported() }
+
+// PeakMemory is unknown.
+func (*Sandbox) PeakMemory() int64 { return 0 }
+
+// Dir is nowhere.
+func (*Sandbox) Dir() string { return "" }
+
+// Keep does nothing.
+func (*Sandbox) Keep() {}
+
+// Owns does nothing.
+func (*Sandbox) Owns(Inputs) {}
+
+// Finish does nothing.
+func (*Sandbox) Finish() error { return nil }
+
+// Close does nothing.
+func (*Sandbox) Close() error { return nil }

@@ -1,0 +1,138 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/sandbox/initproc"
+)
+
+// Command is how action i is started, for package command. It has the time given, or
+// with 0 as much as it takes. After its Wait the action is over: everything that it
+// started is dead. end, unless nil, is filled in then.
+func (s *Sandbox) Command(i int, timeout time.Duration, end *End) command.Start {
+	return func(stdin, stdout, stderr *os.File) (command.Process, error) {
+		p := &performed{s: s, at: i, end: end}
+		if s.group != nil {
+			p.kills = s.group.oomKills()
+		}
+		if err := s.send(initproc.Message(initproc.Perform, i, int(timeout.Milliseconds())), []*os.File{stdin, stdout, stderr}); err != nil {
+			return nil, &Error{Isolation: s.Isolation, Step: StepReport, Msg: "the sandbox is gone"}
+		}
+		if timeout > 0 {
+			// The init keeps the time itself; this is for one that does not.
+			p.late = time.AfterFunc(timeout+s.req.grace()+killTime, func() { _ = p.Kill() })
+		}
+		return p, nil
+	}
+}
+
+// performed is an action under way.
+type performed struct {
+	s     *Sandbox
+	at    int
+	end   *End
+	kills int
+	late  *time.Timer
+}
+
+// Signal reaches everything inside. SIGTERM is the only signal that does.
+func (p *performed) Signal(sig syscall.Signal) error {
+	if sig == syscall.SIGKILL {
+		return p.Kill()
+	}
+	return p.s.send(initproc.Message(initproc.Terminate, 0, 0), nil)
+}
+
+// Kill ends the sandbox as a whole. Where its process is the first of a namespace,
+// everything goes with it; otherwise it kills all that it started when its socket
+// closes.
+func (p *performed) Kill() error { return p.s.kill() }
+
+func (s *Sandbox) kill() error {
+	if s.group != nil {
+		s.group.kill()
+	}
+	if s.Isolation == Full {
+		err := s.process.Kill()
+		if errors.Is(err, os.ErrProcessDone) {
+			return nil
+		}
+		return err
+	}
+	if err := shutdown(s.socket); err != nil && !errors.Is(err, syscall.ENOTCONN) && !errors.Is(err, syscall.EBADF) {
+		return err
+	}
+	return nil
+}
+
+// Wait waits for the init's report of the action. An init that is gone without one
+// was killed, which is an end by SIGKILL; anything else is an error.
+func (p *performed) Wait() (command.Exit, error) {
+	rep, ok := <-p.s.reports
+	if p.late != nil {
+		p.late.Stop()
+	}
+	e := End{}
+	if p.s.group != nil {
+		e.OutOfMemory = p.s.group.oomKills() > p.kills
+	}
+	defer func() {
+		if p.end != nil {
+			*p.end = e
+		}
+	}()
+	if !ok {
+		return command.Exit{Signal: syscall.SIGKILL}, nil
+	}
+	if rep.Kind != initproc.Done || int(rep.At) != p.at {
+		return command.Exit{}, &Error{Isolation: p.s.Isolation, Step: StepReport, Msg: "an unexpected report"}
+	}
+	e.MaxRSS = int64(rep.MaxRSS)
+	e.TimedOut = rep.Flags&initproc.TimedOut != 0
+	e.NotFound = rep.Flags&initproc.NotFound != 0
+	e.NotExecutable = rep.Flags&initproc.NotRunnable != 0
+	exit := command.Exit{Code: int(rep.Code), Signal: syscall.Signal(rep.Signal), MaxRSS: e.MaxRSS}
+	switch {
+	case rep.Flags&initproc.Survivors != 0:
+		return exit, &Error{Isolation: p.s.Isolation, Step: StepReport, Msg: "something that the command started could not be killed"}
+	case rep.Errno != 0:
+		return exit, &Error{Isolation: p.s.Isolation, Step: StepGiveUp, Errno: syscall.Errno(rep.Errno)}
+	case e.NotFound:
+		exit.Code = 127
+	case e.NotExecutable:
+		exit.Code = 126
+	}
+	return exit, nil
+}
+
+// Write performs action i, which is a file. The errno says why the file could not be
+// written; err that the sandbox is gone.
+func (s *Sandbox) Write(i int) (syscall.Errno, error) {
+	if err := s.send(initproc.Message(initproc.Perform, i, 0), nil); err != nil {
+		return 0, &Error{Isolation: s.Isolation, Step: StepReport, Msg: "the sandbox is gone"}
+	}
+	rep, ok := <-s.reports
+	if !ok || rep.Kind != initproc.Done || int(rep.At) != i {
+		return 0, &Error{Isolation: s.Isolation, Step: StepReport, Msg: "the sandbox is gone"}
+	}
+	return syscall.Errno(rep.Errno), nil
+}
+
+// PeakMemory is the most memory that everything inside had at once, in bytes; 0 where
+// no cgroup tells.
+func (s *Sandbox) PeakMemory() int64 {
+	if s.group == nil {
+		return 0
+	}
+	return s.group.peak()
+}
+
+// Dir is the host folder that holds the work folder where there is one: for a copy
+// and for direct writes.
+func (s *Sandbox) Dir() string { return s.work }

@@ -1,0 +1,499 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/sandbox/initproc"
+)
+
+// Inside is the user and group id of commands in a full sandbox.
+const Inside = 1000
+
+// hostID is the id outside that commands of root's sandboxes have. It lies where no
+// system puts accounts or ranges of them.
+const hostID = 1718157312
+
+// searchPath is PATH inside.
+const searchPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin"
+
+// environment is what every command has, besides what the request adds.
+func environment(home string) []string {
+	return []string{
+		"GIT_OPTIONAL_LOCKS=0",
+		"HOME=" + home,
+		"LANG=C.UTF-8",
+		"LC_ALL=C.UTF-8",
+		"PATH=" + searchPath,
+		"PYTHONHASHSEED=0",
+		"SOURCE_DATE_EPOCH=0",
+		"TMPDIR=" + home,
+		"TZ=UTC",
+	}
+}
+
+// host is what a plan depends on of the machine.
+type host struct {
+	system   []string // folders of the system that are there, absolute
+	links    []string // those that are symbolic links, as "path=target"
+	etc      []string // parts of /etc that programs cannot do without
+	landlock int      // version of Landlock, 0: none
+	root     bool     // effective user is root
+}
+
+// systemPaths is what every command may read and execute.
+var systemPaths = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
+
+// etcPaths are the parts of /etc that belong to installed programs.
+var etcPaths = []string{"/etc/alternatives", "/etc/ld.so.cache"}
+
+// etcNetwork is needed to reach anybody outside.
+var etcNetwork = []string{"/etc/ssl/certs", "/etc/services", "/etc/protocols"}
+
+// isFile tells the files from the folders among the paths of this file.
+func isFile(p string) bool {
+	switch p {
+	case "/etc/alternatives", "/etc/ssl/certs", "/sys/kernel/mm/transparent_hugepage", "/sys/devices/system/cpu":
+		return false
+	}
+	return !slices.Contains(systemPaths, p)
+}
+
+func look() host {
+	h := host{root: os.Geteuid() == 0, landlock: landlockVersion()}
+	for _, p := range systemPaths {
+		target, err := os.Readlink(p)
+		switch {
+		case err == nil:
+			h.links = append(h.links, p+"="+target)
+		default:
+			if info, err := os.Stat(p); err == nil && info.IsDir() {
+				h.system = append(h.system, p)
+			}
+		}
+	}
+	for _, p := range slices.Concat(etcPaths, etcNetwork) {
+		if _, err := os.Stat(p); err == nil {
+			h.etc = append(h.etc, p)
+		}
+	}
+	return h
+}
+
+// devices are all that /dev has.
+var devices = []string{"null", "zero", "full", "random", "urandom"}
+
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+)
+
+// source is a place of the host that a plan shows, already opened by the supervisor
+// (descriptor) or to be opened by the init (path).
+type source struct {
+	path string
+	fd   int
+	file bool // and no folder
+}
+
+// fullPlan is the plan of a sandbox with a view of its own.
+func fullPlan(h host, r Request, staged bool, src map[string]source) initproc.Plan {
+	b := &builder{src: src}
+	b.add(initproc.Step{Op: initproc.OpIdentity, ID: Inside})
+	b.add(initproc.Step{Op: initproc.OpGuard})
+	b.add(initproc.Step{Op: initproc.OpPrivate})
+	readOnly := uint64(initproc.ReadOnly | initproc.NoSUID | initproc.NoDev)
+	for _, p := range h.system {
+		b.open(p, readOnly)
+	}
+	etc := slices.DeleteFunc(slices.Clone(h.etc), func(p string) bool { return !r.Network && slices.Contains(etcNetwork, p) })
+	for _, p := range etc {
+		b.open(p, readOnly|initproc.NoExec)
+	}
+	for _, d := range devices {
+		b.open("/dev/"+d, initproc.ReadOnly|initproc.NoSUID|initproc.NoExec)
+	}
+	for _, p := range r.Read {
+		b.open(p, readOnly)
+	}
+	if r.Tree != "" {
+		b.open(TreeDir, readOnly)
+	}
+	if r.Inputs != "" {
+		b.open("inputs", readOnly)
+	}
+	if r.Work != "" {
+		attr := uint64(initproc.NoSUID | initproc.NoDev)
+		if staged {
+			attr |= initproc.ReadOnly
+		}
+		b.open(WorkDir, attr)
+	}
+	b.add(initproc.Step{Op: initproc.OpRoot, Bytes: 1 * mib, Inodes: 4096, Mode: 0o755, Attr: initproc.NoSUID | initproc.NoDev})
+	b.system(h, etc, r.Network)
+	b.dev()
+	memory := int64(r.Limits.MemoryMB) * mib
+	b.tmpfs("tmp", memory, 0o1777)
+	b.tmpfs("dev/shm", memory, 0o1777)
+	for _, p := range r.Read {
+		b.placeAt(p, src[p].file)
+	}
+	if r.Tree != "" {
+		b.dir("tree")
+		b.add(initproc.Step{Op: initproc.OpPlace, Name: TreeDir, To: "tree"})
+	}
+	b.work(r, staged)
+	b.dir("proc")
+	b.add(initproc.Step{Op: initproc.OpProc, To: "proc"})
+	b.add(initproc.Step{Op: initproc.OpPivot})
+	b.add(initproc.Step{Op: initproc.OpSeal})
+	b.add(initproc.Step{Op: initproc.OpHostname, Text: "sandbox"})
+	if !r.Network {
+		b.add(initproc.Step{Op: initproc.OpLoopback})
+	}
+	b.add(initproc.Step{Op: initproc.OpEnter, To: WorkDir})
+	b.add(initproc.Step{Op: initproc.OpRehearse})
+	return initproc.Plan{
+		Steps: b.steps, PIDs: true, GraceMS: int(r.grace().Milliseconds()),
+		Confine: fullConfine(h, r, staged),
+		Actions: actions(r, WorkDir, "/tmp"),
+	}
+}
+
+// builder adds the steps of a plan.
+type builder struct {
+	src   map[string]source
+	steps []initproc.Step
+	made  map[string]bool
+}
+
+func (b *builder) add(s initproc.Step) { b.steps = append(b.steps, s) }
+
+// open keeps a copy of what stands at a path of the host, or of what the supervisor
+// opened in its place.
+func (b *builder) open(name string, attr uint64) {
+	s := initproc.Step{Op: initproc.OpOpen, Name: name, From: name, Attr: attr}
+	if src, ok := b.src[name]; ok {
+		s.From, s.FD = src.path, src.fd
+	}
+	b.add(s)
+}
+
+// dir makes a folder and those above it, once.
+func (b *builder) dir(p string) {
+	if b.made == nil {
+		b.made = map[string]bool{".": true}
+	}
+	if b.made[p] {
+		return
+	}
+	b.dir(path.Dir(p))
+	b.made[p] = true
+	b.add(initproc.Step{Op: initproc.OpDir, To: p, Mode: 0o755})
+}
+
+func (b *builder) file(p, text string) {
+	b.dir(path.Dir(p))
+	b.add(initproc.Step{Op: initproc.OpFile, To: p, Text: text, Mode: 0o644})
+}
+
+// placeAt puts what was opened of a path of the host at the same path inside.
+func (b *builder) placeAt(p string, file bool) {
+	to := strings.TrimPrefix(p, "/")
+	if file {
+		b.file(to, "")
+	} else {
+		b.dir(to)
+	}
+	b.add(initproc.Step{Op: initproc.OpPlace, Name: p, To: to})
+}
+
+func (b *builder) tmpfs(to string, size int64, mode uint32) {
+	b.dir(to)
+	b.add(initproc.Step{Op: initproc.OpTmpfs, To: to, Bytes: size, Inodes: 1 << 16, Mode: mode, Attr: initproc.NoSUID | initproc.NoDev})
+}
+
+// system shows the host's programs, and an /etc that says nothing of the host.
+func (b *builder) system(h host, etc []string, network bool) {
+	for _, l := range h.links {
+		p, target, _ := strings.Cut(l, "=")
+		b.add(initproc.Step{Op: initproc.OpLink, To: strings.TrimPrefix(p, "/"), Text: target})
+	}
+	for _, p := range h.system {
+		b.placeAt(p, false)
+	}
+	b.file("etc/passwd", "root:x:0:0:root:/:/bin/sh\nsandbox:x:1000:1000:sandbox:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
+	b.file("etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n")
+	b.file("etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n")
+	b.file("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")
+	if network {
+		b.open("/etc/resolv.conf", initproc.ReadOnly|initproc.NoSUID|initproc.NoDev)
+		b.placeAt("/etc/resolv.conf", true)
+	} else {
+		b.file("etc/resolv.conf", "")
+	}
+	for _, p := range etc {
+		b.placeAt(p, isFile(p))
+	}
+}
+
+func (b *builder) dev() {
+	for _, d := range devices {
+		b.placeAt("/dev/"+d, true)
+	}
+	for _, link := range [][2]string{{"fd", ""}, {"stdin", "/0"}, {"stdout", "/1"}, {"stderr", "/2"}} {
+		b.add(initproc.Step{Op: initproc.OpLink, To: "dev/" + link[0], Text: "/proc/self/fd" + link[1]})
+	}
+}
+
+// stageInodes is the number of files that may be written, outputs and what is
+// deleted again together.
+func stageInodes(l Limits) int64 { return int64(l.OutputFiles)*4 + 4096 }
+
+// stageBytes is the memory for what is written: the outputs, and a page for every
+// inode, for a file of one byte takes a page.
+func stageBytes(l Limits) int64 { return l.OutputBytes + stageInodes(l)*4*kib }
+
+// work makes the work folder.
+func (b *builder) work(r Request, staged bool) {
+	b.dir("work")
+	if !staged {
+		b.add(initproc.Step{Op: initproc.OpPlace, Name: WorkDir, To: "work"})
+	} else {
+		b.add(initproc.Step{Op: initproc.OpStage, Bytes: stageBytes(r.Limits), Inodes: stageInodes(r.Limits), Mode: 0o755, Attr: initproc.NoSUID | initproc.NoDev})
+		var lower []string
+		if r.Inputs != "" {
+			lower = append(lower, "inputs")
+		}
+		if r.Work != "" {
+			lower = append(lower, WorkDir)
+		}
+		b.add(initproc.Step{Op: initproc.OpOverlay, To: "work", Lower: lower})
+	}
+	for _, name := range r.Protect {
+		b.add(initproc.Step{Op: initproc.OpCover, To: "work/" + name})
+	}
+	for _, name := range r.Hide {
+		b.add(initproc.Step{Op: initproc.OpHide, To: "work/" + name})
+	}
+}
+
+func (r Request) grace() time.Duration {
+	if r.Grace > 0 {
+		return r.Grace
+	}
+	return 2 * time.Second
+}
+
+func actions(r Request, work, home string) []initproc.Action {
+	list := make([]initproc.Action, len(r.Actions))
+	for i, a := range r.Actions {
+		if len(a.Argv) == 0 {
+			mode := uint32(0o644)
+			if a.Executable {
+				mode = 0o755
+			}
+			list[i] = initproc.Action{Root: work, Path: a.Path, Content: a.Content, Mode: mode}
+			continue
+		}
+		list[i] = initproc.Action{
+			Argv: a.Argv, Env: mergeEnv(environment(home), a.Env),
+			Dir: path.Join(work, filepath.ToSlash(a.Dir)),
+		}
+	}
+	return list
+}
+
+// mergeEnv is the fixed environment with what the request adds, by name.
+func mergeEnv(fixed, added []string) []string {
+	names := map[string]string{}
+	for _, e := range slices.Concat(fixed, added) {
+		name, _, _ := strings.Cut(e, "=")
+		names[name] = e
+	}
+	list := make([]string, 0, len(names))
+	for _, e := range names {
+		list = append(list, e)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Rights of Landlock for files and folders (landlock(7)).
+const (
+	llExecute    = unix.LANDLOCK_ACCESS_FS_EXECUTE
+	llWriteFile  = unix.LANDLOCK_ACCESS_FS_WRITE_FILE
+	llReadFile   = unix.LANDLOCK_ACCESS_FS_READ_FILE
+	llReadDir    = unix.LANDLOCK_ACCESS_FS_READ_DIR
+	llRefer      = unix.LANDLOCK_ACCESS_FS_REFER
+	llTruncate   = unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	llIoctl      = unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	llFirst      = 1<<13 - 1 // what version 1 knows
+	llRead       = llReadFile | llReadDir
+	llReadRun    = llRead | llExecute
+	llFiles      = llExecute | llWriteFile | llReadFile | llTruncate | llIoctl // rights that a file can have
+	llBind       = unix.LANDLOCK_ACCESS_NET_BIND_TCP
+	llConnect    = unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	llAbstract   = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
+	llScopedSign = unix.LANDLOCK_SCOPE_SIGNAL
+)
+
+// handled are the rights that a version of Landlock knows.
+func handled(version int) (fs, net, scoped uint64) {
+	fs = llFirst
+	if version >= 2 {
+		fs |= llRefer
+	}
+	if version >= 3 {
+		fs |= llTruncate
+	}
+	if version >= 4 {
+		net = llBind | llConnect
+	}
+	if version >= 5 {
+		fs |= llIoctl
+	}
+	if version >= 6 {
+		scoped = llAbstract | llScopedSign
+	}
+	return fs, net, scoped
+}
+
+func landlockVersion() int {
+	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(v)
+}
+
+// fullConfine is what commands in a full sandbox give up. The view holds only what
+// may be read; Landlock says once more what may be written.
+func fullConfine(h host, r Request, staged bool) initproc.Confine {
+	c := initproc.Confine{CPUs: r.Limits.CPUCores, NoFork: r.Limits.NoFork, Rlimits: rlimits(r, !staged, true)}
+	c.Seccomp = filter(filterOptions{families: []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}, noFork: r.Limits.NoFork})
+	if h.landlock == 0 {
+		return c
+	}
+	fs, _, scoped := handled(h.landlock)
+	everything := fs &^ llIoctl
+	c.Landlock = &initproc.Landlock{FS: fs, Scoped: scoped, Rules: []initproc.Rule{
+		{Path: "/", Access: llReadRun & fs},
+		{Path: "/tmp", Access: everything},
+		{Path: "/dev/shm", Access: everything},
+		{Path: WorkDir, Access: everything},
+	}}
+	for _, d := range devices {
+		c.Landlock.Rules = append(c.Landlock.Rules, initproc.Rule{Path: "/dev/" + d, Access: (llReadFile | llWriteFile | llTruncate | llIoctl) & fs})
+	}
+	return c
+}
+
+func rlimits(r Request, bounded, counted bool) []initproc.Rlimit {
+	list := []initproc.Rlimit{
+		{Resource: unix.RLIMIT_CORE, Value: 0},
+		{Resource: unix.RLIMIT_DATA, Value: uint64(r.Limits.MemoryMB) * mib},
+		{Resource: unix.RLIMIT_NOFILE, Value: 1024},
+		{Resource: unix.RLIMIT_MEMLOCK, Value: 64 * kib},
+		{Resource: unix.RLIMIT_MSGQUEUE, Value: 0},
+		{Resource: unix.RLIMIT_NICE, Value: 0},
+		{Resource: unix.RLIMIT_RTPRIO, Value: 0},
+	}
+	if counted {
+		// The init's own threads count too.
+		list = append(list, initproc.Rlimit{Resource: unix.RLIMIT_NPROC, Value: uint64(r.Limits.Tasks() + initThreads)})
+	}
+	if bounded {
+		list = append(list, initproc.Rlimit{Resource: unix.RLIMIT_FSIZE, Value: uint64(r.Limits.OutputBytes)})
+	}
+	return list
+}
+
+// initThreads is how many threads an init has at most.
+const initThreads = 16
+
+// confinedPlan is the plan where there are no namespaces: work and tmp are folders of
+// the host that hold copies or the work folder itself.
+func confinedPlan(h host, r Request, at places) initproc.Plan {
+	b := &builder{}
+	b.add(initproc.Step{Op: initproc.OpGuard})
+	b.add(initproc.Step{Op: initproc.OpReaper})
+	b.add(initproc.Step{Op: initproc.OpEnter, To: at.work})
+	b.add(initproc.Step{Op: initproc.OpRehearse})
+	p := initproc.Plan{Steps: b.steps, GraceMS: int(r.grace().Milliseconds()), Actions: actions(r, at.work, at.tmp)}
+	p.Confine = initproc.Confine{CPUs: r.Limits.CPUCores, NoFork: r.Limits.NoFork, UID: at.id, Rlimits: rlimits(r, true, at.id != 0)}
+	if at.isolation == None {
+		return p
+	}
+	fs, net, scoped := handled(h.landlock)
+	everything := fs &^ llIoctl
+	l := &initproc.Landlock{FS: fs, Scoped: scoped}
+	families := []uint32{}
+	if r.Network {
+		families = []uint32{unix.AF_INET, unix.AF_INET6}
+	} else {
+		l.Net = net
+	}
+	rule := func(p string, access uint64, file bool) {
+		if file {
+			access &= llFiles
+		}
+		l.Rules = append(l.Rules, initproc.Rule{Path: p, Access: access & fs})
+	}
+	for _, p := range h.system {
+		rule(p, llReadRun, false)
+	}
+	for _, p := range h.etc {
+		if r.Network || !slices.Contains(etcNetwork, p) {
+			rule(p, llRead, isFile(p))
+		}
+	}
+	for _, p := range readable {
+		rule(p, llRead, isFile(p))
+	}
+	if r.Network {
+		rule("/etc/resolv.conf", llReadFile, true)
+		rule("/etc/hosts", llReadFile, true)
+	}
+	for _, d := range devices {
+		rule("/dev/"+d, llReadFile|llWriteFile|llTruncate|llIoctl, true)
+	}
+	for _, p := range r.Read {
+		rule(p, llReadRun, at.files[p])
+	}
+	if r.Tree != "" {
+		rule(r.Tree, llReadRun, false)
+	}
+	rule(at.work, everything, false)
+	rule(at.tmp, everything, false)
+	p.Confine.Landlock = l
+	p.Confine.Seccomp = filter(filterOptions{families: families, noFork: r.Limits.NoFork, noTruncate: h.landlock < 3})
+	return p
+}
+
+// readable are files that say little of the host and that programs want at start.
+var readable = []string{
+	"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version",
+	"/proc/filesystems", "/proc/sys/vm/overcommit_memory", "/sys/kernel/mm/transparent_hugepage", "/sys/devices/system/cpu",
+}
+
+// places are where a sandbox without a view of its own works.
+type places struct {
+	isolation Isolation
+	work, tmp string
+	files     map[string]bool // paths to read that are files
+	id        int             // ids that commands have; 0: the caller's
+}
+
+var rlimitNames = map[int]string{
+	unix.RLIMIT_CORE: "core", unix.RLIMIT_DATA: "data", unix.RLIMIT_NOFILE: "nofile", unix.RLIMIT_MEMLOCK: "memlock",
+	unix.RLIMIT_MSGQUEUE: "msgqueue", unix.RLIMIT_NICE: "nice", unix.RLIMIT_RTPRIO: "rtprio", unix.RLIMIT_NPROC: "nproc", unix.RLIMIT_FSIZE: "fsize",
+}

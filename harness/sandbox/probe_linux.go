@@ -1,0 +1,41 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+)
+
+// Probe tries each tier with a plan that runs nothing, the work folder on an overlay,
+// and says what can be had and what is in the way.
+func (h *Host) Probe(ctx context.Context) []Probe {
+	var list []Probe
+	for _, tier := range []Isolation{Full, Confined} {
+		p := Probe{Isolation: tier}
+		work, err := os.MkdirTemp(h.temp, scratchName()+"-")
+		if err != nil {
+			p.Err = &Error{Isolation: tier, Step: StepFiles, Msg: err.Error(), Cause: CauseTemp, Remedy: remedies[CauseTemp]}
+			list = append(list, p)
+			continue
+		}
+		s, err := h.Start(ctx, Request{
+			Work: work, Write: Staged, Least: tier, Most: tier,
+			Limits: Limits{MemoryMB: 64, CPUCores: 1, OutputFiles: 1, OutputBytes: kib},
+		})
+		switch {
+		case err == nil:
+			p.Clauses, p.Staging = s.Clauses, string(s.staging)
+			err = s.Close()
+			if err != nil {
+				p.Err = &Error{Isolation: tier, Step: StepReport, Msg: err.Error()}
+			}
+		case !errors.As(err, &p.Err):
+			p.Err = &Error{Isolation: tier, Step: StepReport, Msg: err.Error()}
+		}
+		_ = removeAll(work)
+		list = append(list, p)
+	}
+	return list
+}

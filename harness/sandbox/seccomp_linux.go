@@ -1,0 +1,169 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/sandbox/initproc"
+)
+
+// The filter of system calls is a list of what is refused. It runs in this order:
+//
+//	foreign architecture       the process is killed
+//	number above newestKnown   ENOSYS, and with it x32 on amd64
+//	refused with ENOSYS        what programs do without when it is not there
+//	refused with EPERM         what reaches the kernel or other processes
+//	clone                      EPERM with a flag for a namespace, or any fork where none is allowed
+//	socket                     EAFNOSUPPORT but for the families that are allowed
+//	ioctl                      EPERM for what types on a terminal
+//	personality                EPERM but for the usual one
+//	the rest                   allowed
+
+// newestKnown is the highest number of a system call that this list was written
+// for: removexattrat, Linux 6.13.
+const newestKnown = 466
+
+// namespaces are the flags of clone that make a namespace.
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
+	unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
+
+// refusedQuietly are answered as a kernel without them would.
+var refusedQuietly = []int{
+	unix.SYS_CLONE3, // its flags are in memory, where a filter cannot look; every libc then uses clone
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+	unix.SYS_MEMFD_SECRET, unix.SYS_FANOTIFY_INIT, unix.SYS_FANOTIFY_MARK,
+	unix.SYS_STATMOUNT, unix.SYS_LISTMOUNT,
+}
+
+var refused = []int{
+	// mounts and roots
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT,
+	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
+	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_ACCT,
+	unix.SYS_SWAPON, unix.SYS_SWAPOFF,
+	// namespaces
+	unix.SYS_UNSHARE, unix.SYS_SETNS,
+	// other processes
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE,
+	unix.SYS_KCMP, unix.SYS_PIDFD_GETFD, unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES,
+	// the kernel
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_REBOOT, unix.SYS_SYSLOG,
+	unix.SYS_LOOKUP_DCOOKIE, unix.SYS_NFSSERVCTL, unix.SYS_VHANGUP,
+	// keys
+	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
+	// time and names
+	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
+	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
+}
+
+// filterOptions are what a request changes about the filter.
+type filterOptions struct {
+	families   []uint32 // socket families that are allowed
+	noFork     bool
+	noTruncate bool // truncate(2) by path is refused: a Landlock that does not know it
+}
+
+const (
+	retAllow = 0x7fff0000
+	retErrno = 0x00050000
+	retKill  = 0x80000000
+
+	offNumber = 0
+	offArch   = 4
+	offArg0   = 16
+	offArg1   = 24
+)
+
+// filter builds the program.
+func filter(o filterOptions) []initproc.Insn {
+	var p program
+	p.load(offArch)
+	p.jump(unix.BPF_JEQ, auditArch, 1, 0)
+	p.ret(retKill)
+	p.load(offNumber)
+	p.unless(unix.BPF_JGT, newestKnown, uint32(unix.ENOSYS))
+	for _, n := range refusedQuietly {
+		p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.ENOSYS))
+	}
+	list := append(append([]int{}, refused...), refusedHere...)
+	if o.noFork {
+		list = append(list, forks...)
+	}
+	if o.noTruncate {
+		list = append(list, unix.SYS_TRUNCATE)
+	}
+	for _, n := range list {
+		p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.EPERM))
+	}
+	p.on(unix.SYS_CLONE, func(p *program) {
+		p.load(offArg0)
+		p.unless(unix.BPF_JSET, namespaces, uint32(unix.EPERM))
+		if o.noFork {
+			p.jump(unix.BPF_JSET, unix.CLONE_THREAD, 1, 0)
+			p.ret(retErrno | uint32(unix.EPERM))
+		}
+		p.ret(retAllow)
+	})
+	p.on(unix.SYS_SOCKET, func(p *program) {
+		p.load(offArg0)
+		for _, f := range o.families {
+			p.jump(unix.BPF_JEQ, f, 0, 1)
+			p.ret(retAllow)
+		}
+		p.ret(retErrno | uint32(unix.EAFNOSUPPORT))
+	})
+	p.on(unix.SYS_IOCTL, func(p *program) {
+		p.load(offArg1)
+		for _, request := range []uint32{unix.TIOCSTI, tiocLinux, unix.TIOCSETD, unix.TIOCCONS} {
+			p.unless(unix.BPF_JEQ, request, uint32(unix.EPERM))
+		}
+		p.ret(retAllow)
+	})
+	p.on(unix.SYS_PERSONALITY, func(p *program) {
+		p.load(offArg0)
+		for _, kind := range []uint32{0, addrNoRandomize, 0xffffffff} {
+			p.jump(unix.BPF_JEQ, kind, 0, 1)
+			p.ret(retAllow)
+		}
+		p.ret(retErrno | uint32(unix.EPERM))
+	})
+	p.ret(retAllow)
+	return p.list
+}
+
+const (
+	tiocLinux       = 0x541c
+	addrNoRandomize = 0x0040000
+)
+
+// program is a filter as it grows. Jumps never leave the few instructions that
+// follow, so that none can be too far.
+type program struct{ list []initproc.Insn }
+
+func (p *program) add(code uint16, jt, jf uint8, k uint32) {
+	p.list = append(p.list, initproc.Insn{Code: code, JT: jt, JF: jf, K: k})
+}
+
+func (p *program) load(offset uint32) { p.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 0, 0, offset) }
+
+func (p *program) ret(value uint32) { p.add(unix.BPF_RET|unix.BPF_K, 0, 0, value) }
+
+func (p *program) jump(test uint16, k uint32, jt, jf uint8) {
+	p.add(unix.BPF_JMP|test|unix.BPF_K, jt, jf, k)
+}
+
+// unless ends with errno where the test holds.
+func (p *program) unless(test uint16, k, errno uint32) {
+	p.jump(test, k, 0, 1)
+	p.ret(retErrno | errno)
+}
+
+// on adds what is said about one system call; all of it ends in a return.
+func (p *program) on(number uint32, body func(*program)) {
+	var inner program
+	body(&inner)
+	p.jump(unix.BPF_JEQ, number, 0, uint8(len(inner.list)))
+	p.list = append(p.list, inner.list...)
+}

@@ -1,0 +1,223 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/sandbox/initproc"
+)
+
+// firstSource is the descriptor that the first mount handed to an init has there.
+const firstSource = 5
+
+// openSources opens what root's init may not open itself, and checks for everyone
+// that what the request names is there.
+func (h *Host) openSources(s *Sandbox, src map[string]source) error {
+	r := s.req
+	named := map[string]string{}
+	for _, p := range r.Read {
+		named[p] = p
+	}
+	for name, p := range map[string]string{TreeDir: r.Tree, "inputs": r.Inputs, WorkDir: r.Work} {
+		if p != "" {
+			named[name] = p
+		}
+	}
+	for name, p := range named {
+		info, err := os.Stat(p)
+		if err != nil {
+			return s.fail(StepFiles, err)
+		}
+		src[name] = source{path: p, file: !info.IsDir()}
+	}
+	if !h.root {
+		return nil
+	}
+	for name, p := range named {
+		fd, err := h.openClone(s, name, p)
+		if err != nil {
+			if name == WorkDir && s.staging == stageOverlay {
+				s.staging = stageCopy // a file system that cannot be shown under another id
+				delete(src, name)
+				continue
+			}
+			return s.fail(StepFiles, fmt.Errorf("%s: %w", p, err))
+		}
+		src[name] = source{path: p, fd: firstSource + len(s.files), file: src[name].file}
+		s.files = append(s.files, os.NewFile(uintptr(fd), p))
+	}
+	return nil
+}
+
+// openClone opens a copy of the mounts at p. The work folder's is shown under the id
+// that commands have, in place of its owner's.
+func (h *Host) openClone(s *Sandbox, name, p string) (int, error) {
+	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
+	if name != WorkDir {
+		flags |= unix.AT_RECURSIVE
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, p, flags)
+	if err != nil || name != WorkDir {
+		return fd, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	ns, err := h.idmap(int(st.Uid), int(st.Gid))
+	if err == nil {
+		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())})
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// openCopy makes the copy of the work folder what is shown as the work folder.
+func (h *Host) openCopy(s *Sandbox, src map[string]source) error {
+	src[WorkDir] = source{path: s.work}
+	if !h.root {
+		return nil
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, s.work, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return s.fail(StepFiles, err)
+	}
+	src[WorkDir] = source{path: s.work, fd: firstSource + len(s.files)}
+	s.files = append(s.files, os.NewFile(uintptr(fd), s.work))
+	return nil
+}
+
+// idmap is a user namespace in which an owner and a group of files are the ids that
+// commands of root's sandboxes have. It is made by a process that ends at once.
+func (h *Host) idmap(uid, gid int) (*os.File, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := [2]int{uid, gid}
+	if f := h.maps[key]; f != nil {
+		return f, nil
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
+	defer ours.Close()
+	defer theirs.Close()
+	p, err := os.StartProcess("/proc/self/exe", []string{initproc.Name}, &os.ProcAttr{
+		Dir: "/", Env: []string{}, Files: []*os.File{nil, nil, nil, theirs},
+		Sys: &syscall.SysProcAttr{
+			Cloneflags:                 unix.CLONE_NEWUSER,
+			UidMappings:                []syscall.SysProcIDMap{{ContainerID: uid, HostID: hostID, Size: 1}},
+			GidMappings:                []syscall.SysProcIDMap{{ContainerID: gid, HostID: hostID, Size: 1}},
+			GidMappingsEnableSetgroups: true,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open("/proc/" + strconv.Itoa(p.Pid) + "/ns/user")
+	_ = p.Kill()
+	_, _ = p.Wait()
+	if err != nil {
+		return nil, err
+	}
+	h.maps[key] = f
+	return f, nil
+}
+
+// makeScratch makes the sandbox's folder on the host.
+func (h *Host) makeScratch(s *Sandbox) error {
+	if s.scratch != "" {
+		return nil
+	}
+	temp := h.temp
+	if temp == "" {
+		temp = os.TempDir()
+	}
+	dir, err := os.MkdirTemp(temp, scratchName()+"-")
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return s.fail(StepFiles, err)
+	}
+	s.scratch = dir
+	return nil
+}
+
+const scratchPrefix = "fiador-sandbox-"
+
+// scratchName says who made a folder, so that one whose maker is gone can be told.
+func scratchName() string {
+	pid := os.Getpid()
+	return scratchPrefix + strconv.Itoa(pid) + "-" + startTime(pid)
+}
+
+// startTime is when a process began, in ticks since the machine did, or empty where
+// there is no such process.
+func startTime(pid int) string {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return ""
+	}
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if len(fields) < 20 {
+		return ""
+	}
+	return fields[19]
+}
+
+// Sweep removes what supervisors that were killed have left: folders beneath temp and
+// resource groups. What belongs to a process that still runs stays.
+func Sweep(temp string) error {
+	if temp == "" {
+		temp = os.TempDir()
+	}
+	err := sweepGroups(hostGroups())
+	dirs, globErr := filepath.Glob(filepath.Join(temp, scratchPrefix+"*"))
+	if err == nil {
+		err = globErr
+	}
+	for _, dir := range dirs {
+		parts := strings.Split(strings.TrimPrefix(filepath.Base(dir), scratchPrefix), "-")
+		if len(parts) != 3 {
+			continue
+		}
+		pid, atoiErr := strconv.Atoi(parts[0])
+		if atoiErr != nil || startTime(pid) == parts[1] {
+			continue
+		}
+		if info, statErr := os.Lstat(dir); statErr != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) && os.Geteuid() != 0 {
+			continue
+		}
+		if rmErr := removeAll(dir); err == nil {
+			err = rmErr
+		}
+	}
+	return err
+}
+
+// giveAway makes an id the owner of a folder and all in it.
+func giveAway(dir string, id int) error {
+	return filepath.WalkDir(dir, func(p string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(p, id, id)
+	})
+}

@@ -1,0 +1,490 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/sandbox/initproc"
+)
+
+// Host starts sandboxes. Whatever it found out about the machine it finds out once.
+type Host struct {
+	host
+	temp string // folder for copies
+	mu   sync.Mutex
+	maps map[[2]int]*os.File // user namespaces for idmapped mounts, by owner and group
+}
+
+// NewHost looks at the machine. Copies that are needed stand beneath the folder temp.
+func NewHost(temp string) *Host {
+	return &Host{host: look(), temp: temp, maps: map[[2]int]*os.File{}}
+}
+
+// Close gives back what the host keeps open.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var errs []error
+	for key, f := range h.maps {
+		errs = append(errs, f.Close())
+		delete(h.maps, key)
+	}
+	return errors.Join(errs...)
+}
+
+// Sandbox is one that was set up. Its actions are performed one after another; then
+// Finish ends everything inside, and what was written can be compared.
+type Sandbox struct {
+	Isolation Isolation
+	Clauses   []Clause
+	PlanHash  [32]byte // of the plan's JSON; it depends on the machine
+
+	req     Request
+	work    string // the work folder as a host path, or empty where only upper holds it
+	staging staging
+	upper   *os.File // the folder that took what was written; of a copy, the copy
+	copied  manifest // what a copy was made of
+	process *os.Process
+	socket  int
+	reports chan initproc.Report
+	gone    chan struct{} // the init has ended
+	group   *group
+	scratch string // folder of its own on the host, or empty
+	kept    bool   // scratch stays
+	inputs  Inputs // copies to remove
+	files   []*os.File
+	once    sync.Once
+	err     error
+}
+
+// staging is how what is written is kept apart.
+type staging string
+
+const (
+	stageNone    staging = "direct"
+	stageOverlay staging = "overlay in memory"
+	stageCopy    staging = "copy"
+)
+
+// Start sets a sandbox up, as strong as the machine allows between Most and Least. An
+// error is an *Error; nothing of the request has run then and nothing is left.
+func (h *Host) Start(ctx context.Context, r Request) (*Sandbox, error) {
+	if r.Most == "" {
+		r.Most = Full
+	}
+	if r.Least == "" {
+		r.Least = Full
+	}
+	var first *Error
+	for _, tier := range []Isolation{Full, Confined, None} {
+		if !r.Most.AtLeast(tier) || !tier.AtLeast(r.Least) {
+			continue
+		}
+		s, err := h.start(ctx, tier, r, false)
+		if overlayed(err) {
+			s, err = h.start(ctx, tier, r, true)
+		}
+		if err == nil {
+			return s, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		var e *Error
+		if !errors.As(err, &e) {
+			return nil, err
+		}
+		if first == nil {
+			first = e
+		}
+		if !e.host() {
+			return nil, e
+		}
+	}
+	if first == nil {
+		return nil, &Error{Isolation: r.Least, Step: StepHost, Msg: "stronger than what was asked for at most"}
+	}
+	return nil, first
+}
+
+// overlayed says whether it was the overlay that could not be had; the work folder is
+// copied then.
+func overlayed(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.Step == initproc.OpOverlay || e.Step == initproc.OpStage)
+}
+
+// host says whether the machine is at fault and not the request.
+func (e *Error) host() bool {
+	switch e.Step {
+	case StepFiles:
+		return false
+	case initproc.OpOpen:
+		return e.Errno != unix.ENOENT && e.Errno != unix.EACCES && e.Errno != unix.ENOTDIR && e.Errno != unix.ELOOP
+	}
+	return true
+}
+
+func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool) (s *Sandbox, err error) {
+	s = &Sandbox{Isolation: tier, req: r, socket: -1}
+	defer func() {
+		if err != nil {
+			_ = s.Close()
+			s = nil
+		}
+	}()
+	if s.group, err = openGroup(hostGroups(), int64(r.Limits.MemoryMB)*mib, r.Limits.Tasks()+initThreads, r.Limits.CPUCores); err != nil {
+		return nil, s.fail(StepLimits, err)
+	}
+	var plan initproc.Plan
+	if tier == Full {
+		plan, err = h.prepareFull(s, copied)
+	} else {
+		plan, err = h.prepareConfined(s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.Clauses = h.clauses(s)
+	return s, h.launch(ctx, s, plan)
+}
+
+// fail is the error of a step that is not in the plan.
+func (s *Sandbox) fail(step string, err error) *Error {
+	e := &Error{Isolation: s.Isolation, Step: step}
+	if !errors.As(err, &e.Errno) {
+		e.Msg = err.Error()
+	}
+	return e
+}
+
+// prepareFull opens what the plan shows and compiles it. A user's own init can open
+// everything itself; root's runs under an id that can not, so that everything that is
+// not the system's is opened here and handed over.
+func (h *Host) prepareFull(s *Sandbox, copied bool) (initproc.Plan, error) {
+	r := s.req
+	s.staging = stageNone
+	switch {
+	case r.Write == Staged && copied:
+		s.staging = stageCopy
+	case r.Write == Staged:
+		s.staging = stageOverlay
+	}
+	src := map[string]source{}
+	if err := h.openSources(s, src); err != nil {
+		return initproc.Plan{}, err
+	}
+	if s.staging == stageCopy {
+		if err := h.copyWork(s); err != nil {
+			return initproc.Plan{}, err
+		}
+		r.Inputs = ""
+		if err := h.openCopy(s, src); err != nil {
+			return initproc.Plan{}, err
+		}
+		r.Work = s.work
+	}
+	return fullPlan(h.host, r, s.staging == stageOverlay, src), nil
+}
+
+// prepareConfined makes the folders that stand in for a view.
+func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
+	r := s.req
+	if s.Isolation == Confined && h.landlock == 0 {
+		return initproc.Plan{}, &Error{Isolation: Confined, Step: "landlock", Errno: unix.ENOSYS}
+	}
+	at := places{isolation: s.Isolation, files: map[string]bool{}}
+	for _, p := range r.Read {
+		info, err := os.Stat(p)
+		if err != nil {
+			return initproc.Plan{}, s.fail(StepFiles, err)
+		}
+		at.files[p] = !info.IsDir()
+	}
+	if h.root {
+		// One id for each supervisor, so that two of root's sandboxes cannot reach
+		// each other.
+		at.id = hostID + 1 + os.Getpid()%(1<<16)
+	}
+	if err := h.makeScratch(s); err != nil {
+		return initproc.Plan{}, err
+	}
+	at.tmp = filepath.Join(s.scratch, "tmp")
+	if err := os.Mkdir(at.tmp, 0o700); err != nil {
+		return initproc.Plan{}, s.fail(StepFiles, err)
+	}
+	if r.Write == Direct && r.Work != "" {
+		if h.root {
+			return initproc.Plan{}, &Error{Isolation: s.Isolation, Step: StepFiles, Msg: "root cannot write directly without a view of its own: use staged writes"}
+		}
+		s.staging, s.work = stageNone, r.Work
+	} else {
+		s.staging = stageCopy
+		if err := h.copyWork(s); err != nil {
+			return initproc.Plan{}, err
+		}
+	}
+	at.work = s.work
+	if at.id != 0 {
+		for _, dir := range []string{s.scratch, at.tmp} {
+			if err := os.Lchown(dir, at.id, at.id); err != nil {
+				return initproc.Plan{}, s.fail(StepFiles, err)
+			}
+		}
+	}
+	return confinedPlan(h.host, r, at), nil
+}
+
+// launch starts the init, gives it the plan and waits until it stands ready.
+func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error {
+	b, err := json.Marshal(plan)
+	if err != nil {
+		return s.fail(StepFiles, err)
+	}
+	s.PlanHash = sha256.Sum256(b)
+	told, err := inMemory("plan", b)
+	if err != nil {
+		return s.fail(StepFiles, err)
+	}
+	defer told.Close()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return s.fail(StepFiles, err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "init")
+	defer theirs.Close()
+	s.socket = pair[0]
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return s.fail(StepFiles, err)
+	}
+	defer null.Close()
+	attr := &os.ProcAttr{
+		Dir:   "/",
+		Env:   []string{},
+		Files: append([]*os.File{null, null, null, theirs, told}, s.files...),
+		Sys:   h.processAttr(s),
+	}
+	if s.process, err = os.StartProcess("/proc/self/exe", []string{initproc.Name}, attr); err != nil {
+		return h.Diagnose(s.fail(StepStart, err))
+	}
+	for _, f := range s.files {
+		_ = f.Close()
+	}
+	s.files = nil
+	if s.group != nil {
+		if err := s.group.add(s.process.Pid); err != nil {
+			return s.fail(StepLimits, err)
+		}
+	}
+	s.reports, s.gone = make(chan initproc.Report, 1), make(chan struct{})
+	go s.listen(s.reports, s.gone)
+	if err := s.send(initproc.Message(initproc.Begin, 0, 0), nil); err != nil {
+		return h.Diagnose(s.fail(StepReport, err))
+	}
+	return h.await(ctx, s, plan)
+}
+
+// setUpTime is how long a set-up may take. It is a guard against a host that hangs.
+const setUpTime = 30 * time.Second
+
+func (h *Host) await(ctx context.Context, s *Sandbox, plan initproc.Plan) error {
+	late := time.NewTimer(setUpTime)
+	defer late.Stop()
+	select {
+	case rep, ok := <-s.reports:
+		switch {
+		case !ok:
+			return h.Diagnose(&Error{Isolation: s.Isolation, Step: StepReport})
+		case rep.Kind == initproc.Failed:
+			e := &Error{Isolation: s.Isolation, At: int(rep.At), Errno: syscall.Errno(rep.Errno)}
+			if e.At < len(plan.Steps) {
+				st := plan.Steps[e.At]
+				e.Step, e.Msg = st.Op, strings.TrimSpace(st.From+" "+st.To)
+			}
+			return h.Diagnose(e)
+		case rep.Kind != initproc.Ready || s.staging == stageOverlay && s.upper == nil:
+			return &Error{Isolation: s.Isolation, Step: StepReport, Msg: "an unexpected report"}
+		}
+		return nil
+	case <-late.C:
+		return &Error{Isolation: s.Isolation, Step: StepReport, Msg: "the set-up did not end"}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// processAttr are the namespaces and the identity that the init is born with.
+func (h *Host) processAttr(s *Sandbox) *syscall.SysProcAttr {
+	sys := &syscall.SysProcAttr{Setsid: true}
+	if s.group != nil && s.group.descriptor() >= 0 {
+		sys.UseCgroupFD, sys.CgroupFD = true, s.group.descriptor()
+	}
+	if s.Isolation != Full {
+		return sys
+	}
+	sys.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+	if !s.req.Network {
+		sys.Cloneflags |= unix.CLONE_NEWNET
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	if h.root {
+		uid, gid = hostID, hostID
+		sys.GidMappingsEnableSetgroups = true
+		sys.Credential = &syscall.Credential{Uid: Inside, Gid: Inside}
+	}
+	sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: Inside, HostID: uid, Size: 1}}
+	sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: Inside, HostID: gid, Size: 1}}
+	sys.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_SYS_CHROOT, unix.CAP_DAC_OVERRIDE}
+	return sys
+}
+
+func inMemory(name string, b []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if _, err := f.Write(b); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// listen hands on the init's reports until it is gone.
+func (s *Sandbox) listen(reports chan<- initproc.Report, gone chan<- struct{}) {
+	defer close(gone)
+	defer close(reports)
+	b, oob := make([]byte, initproc.ReportSize+1), make([]byte, 64)
+	for {
+		n, m, _, _, err := unix.Recvmsg(s.socket, b, oob, unix.MSG_CMSG_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return
+		}
+		rep, ok := initproc.Decode(b[:n])
+		if !ok {
+			return
+		}
+		if list, err := unix.ParseSocketControlMessage(oob[:m]); err == nil && len(list) == 1 {
+			if fds, err := unix.ParseUnixRights(&list[0]); err == nil && len(fds) == 1 {
+				s.upper = os.NewFile(uintptr(fds[0]), "upper")
+			}
+		}
+		reports <- rep
+	}
+}
+
+func (s *Sandbox) send(msg []byte, files []*os.File) error {
+	var oob []byte
+	if len(files) > 0 {
+		fds := make([]int, len(files))
+		for i, f := range files {
+			fds[i] = int(f.Fd())
+		}
+		oob = unix.UnixRights(fds...)
+	}
+	return unix.Sendmsg(s.socket, msg, oob, nil, unix.MSG_NOSIGNAL)
+}
+
+// Finish ends everything inside. What was written can still be read.
+func (s *Sandbox) Finish() error {
+	s.once.Do(func() {
+		if s.process != nil {
+			s.err = s.end()
+		}
+	})
+	return s.err
+}
+
+func (s *Sandbox) end() error {
+	_ = shutdown(s.socket)
+	if s.Isolation == Full {
+		// Process 1 takes everything in its namespace with it.
+		_ = s.process.Kill()
+	} else if !s.waits(killTime) {
+		_ = s.process.Kill()
+	}
+	if s.group != nil {
+		s.group.kill()
+	}
+	_, err := s.process.Wait()
+	if s.gone != nil {
+		<-s.gone
+	}
+	_ = unix.Close(s.socket)
+	s.socket = -1
+	return err
+}
+
+func shutdown(socket int) error { return unix.Shutdown(socket, unix.SHUT_RDWR) }
+
+// killTime is how long an init without a pid namespace has to kill what it started.
+const killTime = 15 * time.Second
+
+// waits says whether the init's process ends within the time.
+func (s *Sandbox) waits(d time.Duration) bool {
+	fd, err := unix.PidfdOpen(s.process.Pid, 0)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(fd)
+	end := time.Now().Add(d)
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(end).Milliseconds()))
+		if err == unix.EINTR {
+			continue
+		}
+		return n > 0
+	}
+}
+
+// Owns makes the sandbox remove inputs with the rest on Close.
+func (s *Sandbox) Owns(in Inputs) { s.inputs = in }
+
+// Keep leaves the folder that Dir names behind on Close.
+func (s *Sandbox) Keep() { s.kept = true }
+
+// Close ends everything inside and gives back all that the sandbox holds: what was
+// written is gone.
+func (s *Sandbox) Close() error {
+	errs := []error{s.Finish()}
+	if s.socket >= 0 {
+		errs = append(errs, unix.Close(s.socket))
+		s.socket = -1
+	}
+	for _, f := range s.files {
+		_ = f.Close()
+	}
+	s.files = nil
+	if s.upper != nil {
+		errs = append(errs, s.upper.Close())
+		s.upper = nil
+	}
+	if s.group != nil {
+		errs = append(errs, s.group.close())
+		s.group = nil
+	}
+	if s.scratch != "" && !s.kept {
+		errs = append(errs, removeAll(s.scratch))
+		s.scratch = ""
+	}
+	errs = append(errs, s.inputs.Remove())
+	s.inputs = Inputs{}
+	return errors.Join(errs...)
+}
