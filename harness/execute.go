@@ -52,7 +52,8 @@ type Performed struct {
 	Accepted       []sandbox.Change // what may be applied if the execution is accepted
 	Changes        []sandbox.Change // all that was written
 
-	box *sandbox.Sandbox
+	box  *sandbox.Sandbox
+	work string // the host folder that was worked on, or empty
 }
 
 // Content opens a file that was written.
@@ -65,9 +66,17 @@ func (p *Performed) Dir() string { return p.box.Dir() }
 func (p *Performed) Keep() { p.box.Keep() }
 
 // Promote applies what was accepted to a folder, all of it or nothing; state is where
-// a journal is kept meanwhile.
+// a journal is kept meanwhile. In the folder that was worked on, nothing is replaced
+// that is not what the execution saw.
 func (p *Performed) Promote(state, dir string) error {
-	if err := sandbox.Apply(state, dir, p.Accepted, p.Content, p.Started); err != nil {
+	changes := p.Accepted
+	if dir != p.work {
+		var err error
+		if changes, err = sandbox.Rebase(dir, changes, p.Started); err != nil {
+			return promoteError(err)
+		}
+	}
+	if err := sandbox.Apply(state, dir, changes, p.Content, p.Started); err != nil {
 		return promoteError(err)
 	}
 	return nil
@@ -87,7 +96,7 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 	if err != nil {
 		return nil, sandboxError(ctx, err)
 	}
-	p.box, p.Isolation, p.Clauses = box, box.Isolation, box.Clauses
+	p.box, p.work, p.Isolation, p.Clauses = box, task.Sandbox.Work, box.Isolation, box.Clauses
 	p.PlanHash = evidence.Hash(box.PlanHash)
 	w := &performance{ctx: ctx, task: task, p: p, left: task.Budget}
 	err = w.run()

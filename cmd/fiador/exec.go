@@ -104,12 +104,9 @@ func (a *app) exec(cmd *cobra.Command, f execFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	e, err := a.execution()
-	if err != nil {
-		return err
-	}
+	e := a.execution()
 	defer e.close(a)
-	if err := errors.Join(a.recovered(e.state, work), evidenceFolder(f.evidence)); err != nil {
+	if err := errors.Join(a.recovered(e, work), evidenceFolder(f.evidence)); err != nil {
 		return err
 	}
 	if f.request != "" {

@@ -21,23 +21,19 @@ import (
 // executing is what commands that execute something share.
 type executing struct {
 	host  *sandbox.Host
-	state string // folder of journals
+	state string // folder of journals, once a folder was named that is changed
 }
 
 // execution opens what is needed to execute. It first removes what supervisors that
 // were killed have left, and a Ctrl-C waits until it is closed.
-func (a *app) execution() (*executing, error) {
+func (a *app) execution() *executing {
 	if err := sandbox.Sweep(""); err != nil {
 		a.term.warning("what an earlier execution has left could not be removed: " + reason(err))
-	}
-	state, err := a.stateFolder()
-	if err != nil {
-		return nil, err
 	}
 	if a.busy != nil {
 		a.busy.Lock()
 	}
-	return &executing{host: sandbox.NewHost(""), state: state}, nil
+	return &executing{host: sandbox.NewHost("")}
 }
 
 func (e *executing) close(a *app) {
@@ -59,8 +55,11 @@ func (a *app) stateFolder() (string, error) {
 }
 
 // recovered finishes what a killed command has begun to apply to a folder.
-func (a *app) recovered(state, dir string) error {
-	did, err := sandbox.Recover(state, dir)
+func (a *app) recovered(e *executing, dir string) (err error) {
+	if e.state, err = a.stateFolder(); err != nil {
+		return err
+	}
+	did, err := sandbox.Recover(e.state, dir)
 	if err != nil {
 		return &result.RunError{
 			Code: result.CodeEvidence, Message: fmt.Sprintf("folder %q: what an interrupted command had begun to apply could not be completed: %s", displayFolder(dir), reason(err)),
@@ -246,7 +245,7 @@ func (a *app) prepareExecution(f executingFlags, tree string, e *executing) (fol
 		if folders.Work, err = folder("work", f.work); err != nil {
 			return folders, err
 		}
-		if err := a.recovered(e.state, folders.Work); err != nil {
+		if err := a.recovered(e, folders.Work); err != nil {
 			return folders, err
 		}
 	}
@@ -255,7 +254,7 @@ func (a *app) prepareExecution(f executingFlags, tree string, e *executing) (fol
 		if err != nil {
 			return folders, err
 		}
-		if err := a.recovered(e.state, dir); err != nil {
+		if err := a.recovered(e, dir); err != nil {
 			return folders, err
 		}
 	}

@@ -192,11 +192,9 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, end *h
 		end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
 		return nil
 	}
-	e, err := a.execution()
-	if err != nil {
-		return err
-	}
+	e := a.execution()
 	defer e.close(a)
+	var err error
 	if end.Folders, err = a.prepareExecution(f.executingFlags, f.tree, e); err != nil {
 		return err
 	}

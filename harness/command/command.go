@@ -54,7 +54,10 @@ type Process interface {
 type Exit struct {
 	Code   int            // what it exited with; 0 when a signal ended it
 	Signal syscall.Signal // what ended it; 0: it exited
-	MaxRSS int64          // the most memory resident at once, in bytes; 0: unknown
+	// MaxRSS is the most memory that one of its processes had resident, in
+	// bytes; 0: unknown. With Direct it is no less than what this process has,
+	// whose memory a child shares until it executes the command.
+	MaxRSS int64
 }
 
 // Start starts the command with these three ends of its streams. It takes

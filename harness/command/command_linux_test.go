@@ -175,6 +175,17 @@ func TestSignalsAreForwarded(t *testing.T) {
 	}
 }
 
+func TestSignalsReachTheGroup(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	r := run(t, t.Context(), sh("trap : HUP; (trap 'echo child; exit' HUP; echo ready; while :; do sleep 0.05; done) & wait; wait; exit 3"), command.Spec{
+		Signals: signals,
+		Stdout:  command.Stream{Keep: 100, Tee: &when{text: "ready", f: func() { signals <- syscall.SIGHUP }}},
+	})
+	if r.Code != 3 || string(r.Stdout.Bytes) != "ready\nchild\n" {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestGrandchildHoldsThePipe(t *testing.T) {
 	for _, drain := range []time.Duration{50 * time.Millisecond, -1} {
 		r := run(t, t.Context(), role(t, "leave"), command.Spec{Drain: drain, Stdout: command.Stream{Keep: 100}})
@@ -248,6 +259,26 @@ func TestStdinNeverRead(t *testing.T) {
 				t.Errorf("%s: %+v", script, r)
 			}
 		}
+	}
+}
+
+// TestStdinHeldByAGrandchild: the pipe of standard input is full and somebody
+// outside has its other end.
+func TestStdinHeldByAGrandchild(t *testing.T) {
+	goroutines, descriptors := runtime.NumGoroutine(), countFDs(t)
+	r := run(t, t.Context(), sh("exec 3<&0; sleep 1000 >/dev/null 2>&1 & echo $!"), command.Spec{
+		Stdin: endless{}, Drain: hang, Stdout: command.Stream{Keep: 100},
+	})
+	if r.Code != 0 || r.Held {
+		t.Errorf("%+v", r)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(r.Stdout.Bytes)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settled(t, goroutines, descriptors)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Errorf("the grandchild: %v", err)
 	}
 }
 
@@ -459,8 +490,9 @@ func TestTeeIsWaitedFor(t *testing.T) {
 // when what it wrote before has been seen.
 func TestEventsInOrder(t *testing.T) {
 	in, seen := io.Pipe()
-	clock := time.Unix(0, 0)
+	clock := time.Unix(0, 0) // a second later each time it is read
 	var got []string
+	var last time.Time
 	var mu sync.Mutex
 	r := run(t, t.Context(), sh("printf 1; read a; printf 2 >&2; read a; printf 3; read a; printf 4 >&2"), command.Spec{
 		Stdin: in,
@@ -471,7 +503,11 @@ func TestEventsInOrder(t *testing.T) {
 			return clock
 		},
 		Events: func(stream int, at time.Time, chunk []byte) {
-			got = append(got, fmt.Sprintf("%d@%d:%s", stream, at.Unix(), chunk))
+			if !at.After(last) {
+				t.Errorf("%v after %v", at, last)
+			}
+			last = at
+			got = append(got, fmt.Sprintf("%d:%s", stream, chunk))
 			if string(chunk) == "4" {
 				seen.Close()
 				return
@@ -479,7 +515,7 @@ func TestEventsInOrder(t *testing.T) {
 			go seen.Write([]byte("\n"))
 		},
 	})
-	if want := "1@2:1 2@3:2 1@4:3 2@5:4"; strings.Join(got, " ") != want || r.Started.Unix() != 1 || r.Ended.Unix() < 5 {
+	if want := "1:1 2:2 1:3 2:4"; strings.Join(got, " ") != want || r.Started.Unix() != 1 || r.Ended.Unix() < 5 {
 		t.Errorf("%q from %v to %v", got, r.Started, r.Ended)
 	}
 }

@@ -5,9 +5,6 @@ package sandbox
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,17 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Apply puts changes that were accepted into the folder dir: all of them or, as far
-// as the file system lets go of what it took, none. An error means that the folder is
-// as it was, or that a journal is left for Recover, which any later Apply to the
-// folder begins with.
+// Apply puts changes that were accepted into the folder dir: all of them or none. An
+// error means that the folder is as it was, but for two: ErrApplied says that the
+// changes are there and something is left to be cleared away, ErrUnfinished that the
+// file system would neither go on nor back. Both leave a journal, which Recover, or
+// the next Apply to the folder, carries to its end.
 //
-// A change fits when what stands at its path is what Before says, or nothing where
-// Before is nil; a folder may stand where one is to be made. Where a folder goes, with
-// all that it holds, nothing beneath it may have changed after since, to the precision
-// of the file system's clock, and nothing may be mounted there. What does not fit is a
-// *ConflictError, and nothing is applied. That is looked at before anything happens
-// and again at each path in its turn.
+// A change fits when what stands at its path is what Before says and has not changed
+// after since, when the execution began, to the precision of the file system's clock;
+// or nothing, where Before is nil. A folder may stand where one is to be made. Where a
+// folder goes, with all that it holds, that is asked of everything beneath it too, and
+// nothing may be mounted there. What does not fit is a *ConflictError, and nothing is
+// applied. It is looked at before anything happens, and again at each path in its turn.
 //
 // New files are 0644 or 0755, new folders 0755; they belong to the owner of dir where
 // root applies. A file that replaces a file keeps its owner, group and permission
@@ -67,8 +65,8 @@ func Apply(state, dir string, changes []Change, content Content, since time.Time
 // or back where that cannot be. It says whether there was something. Paths that
 // somebody else changed in the meantime stay as they are.
 //
-// An error leaves the journal as it is where the folder is in neither state, and
-// Recover can be called again.
+// The errors are those of Apply. One that is neither ErrApplied nor ErrUnfinished
+// beside did says why the folder is now what it was before the Apply that was killed.
 func Recover(state, dir string) (did bool, err error) {
 	return recoverFolder(state, dir, calls{})
 }
@@ -86,21 +84,30 @@ func apply(state, dir string, changes []Change, content Content, since time.Time
 	if _, err := a.resume(); err != nil {
 		return err
 	}
-	for i, change := range changes {
-		if change.Kind == KindFile {
-			if err := a.journal.keep(i, change, content); err != nil {
-				return errors.Join(err, a.journal.drop(nil))
+	r, err := a.prepare(dir, changes, content, since)
+	if err != nil || len(r.Operations) == 0 {
+		return errors.Join(err, a.journal.clear(nil))
+	}
+	if err := a.journal.commit(r); err != nil {
+		if clearErr := a.journal.clear(r); clearErr != nil {
+			return fmt.Errorf("%w: %w", ErrUnfinished, errors.Join(err, clearErr))
+		}
+		return err
+	}
+	return a.carry(r, true)
+}
+
+// prepare keeps what the changes have put into files, and plans. It changes nothing
+// in the folder.
+func (a *applier) prepare(dir string, changes []Change, content Content, since time.Time) (*record, error) {
+	for i, c := range changes {
+		if c.Kind == KindFile {
+			if err := a.journal.keep(i, c, content); err != nil {
+				return nil, err
 			}
 		}
 	}
-	r, err := a.plan(dir, changes, since)
-	if err != nil || len(r.Operations) == 0 {
-		return errors.Join(err, a.journal.drop(nil))
-	}
-	if err := a.journal.commit(r); err != nil {
-		return errors.Join(err, a.journal.drop(r))
-	}
-	return a.carry(r, true)
+	return a.plan(dir, changes, since)
 }
 
 func recoverFolder(state, dir string, c calls) (bool, error) {
@@ -109,45 +116,7 @@ func recoverFolder(state, dir string, c calls) (bool, error) {
 		return false, err
 	}
 	defer a.close()
-	did, err := a.resume()
-	if err != nil {
-		return did, err
-	}
-	return did, a.journal.drop(nil)
-}
-
-// fit sorts changes, and refuses those that cannot be applied together.
-func fit(changes []Change) ([]Change, error) {
-	changes = slices.Clone(changes)
-	slices.SortFunc(changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
-	at := map[string]Change{}
-	for _, c := range changes {
-		bad := func(why string) ([]Change, error) { return nil, fmt.Errorf("cannot apply %q: %s", c.Path, why) }
-		if _, twice := at[c.Path]; twice {
-			return bad("there are two changes to it")
-		}
-		at[c.Path] = c
-		switch {
-		case !isClean(c.Path):
-			return bad("not a clean path")
-		case c.Kind == KindLink && (c.Target == "" || len(c.Target) > maxTarget || strings.ContainsRune(c.Target, 0)):
-			return bad("the link has no target")
-		case c.Kind == KindFile && c.Size < 0:
-			return bad("it has no size")
-		case !slices.Contains([]Kind{KindFile, KindFolder, KindLink, KindDeleted}, c.Kind):
-			return bad("neither file nor folder nor link")
-		case c.Kind == KindDeleted:
-			continue
-		case strings.Contains("/"+c.Path, "/"+tempPrefix):
-			return bad("its name is one of those that Apply uses")
-		}
-		for _, folder := range above(c.Path) {
-			if up, changed := at[folder]; changed && up.Kind != KindFolder {
-				return bad("it lies in what is no folder")
-			}
-		}
-	}
-	return changes, nil
+	return a.resume()
 }
 
 // applier changes one folder.
@@ -277,218 +246,6 @@ func sameObject(a, b *Seen) bool {
 	return a != nil && b != nil && a.Kind == b.Kind && a.Device == b.Device && a.Inode == b.Inode
 }
 
-// plan holds the changes against the folder and says what is to be done. Operations
-// are ordered by path.
-func (a *applier) plan(dir string, changes []Change, since time.Time) (*record, error) {
-	p := &planner{applier: a, at: map[string]*Change{}, folders: map[string]bool{}}
-	p.record = &record{Version: recordVersion, Folder: dir, Birth: a.birth, Since: since.UnixNano()}
-	for i := range changes {
-		p.at[changes[i].Path] = &changes[i]
-	}
-	for i := range changes {
-		if err := p.add(i, &changes[i]); err != nil {
-			return nil, err
-		}
-	}
-	return p.record, p.record.nameTemps()
-}
-
-// planner makes a record.
-type planner struct {
-	*applier
-	record  *record
-	at      map[string]*Change
-	folders map[string]bool // that are there or are made
-}
-
-func (p *planner) add(blob int, c *Change) error {
-	now, err := p.check(c)
-	if err != nil || p.covered(c.Path) || c.Kind == KindDeleted && now == nil {
-		return err
-	}
-	if c.Kind != KindDeleted {
-		if err := p.parents(c); err != nil {
-			return err
-		}
-	}
-	o := operation{Path: []byte(c.Path), Was: now}
-	switch c.Kind {
-	case KindDeleted:
-		o.Do = doDelete
-	case KindFolder:
-		p.folders[c.Path] = true
-		if now != nil && now.Kind == KindFolder {
-			return nil
-		}
-		o.Do = doFolder
-	case KindFile:
-		o.Do, o.Kind, o.Blob, o.Size, o.SHA256, o.Executable = doPut, KindFile, blob, c.Size, c.SHA256[:], c.Executable
-	case KindLink:
-		o.Do, o.Kind, o.Target = doPut, KindLink, []byte(c.Target)
-	}
-	p.record.Operations = append(p.record.Operations, o)
-	return nil
-}
-
-// check holds one change against what stands at its path, which it returns.
-func (p *planner) check(c *Change) (*Seen, error) {
-	now, err := p.seen(c.Path)
-	if blocked(err) {
-		if !p.clears(c.Path) {
-			return nil, &ConflictError{Path: c.Path}
-		}
-		now, err = nil, nil
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case c.Kind == KindFolder && now != nil && now.Kind == KindFolder && (c.Before == nil || c.Before.Kind == KindFolder):
-		return now, nil
-	case now == nil && c.Before == nil:
-		return nil, nil
-	case now == nil || c.Before == nil || *now != *c.Before:
-		return nil, &ConflictError{Path: c.Path}
-	case now.Kind == KindFolder:
-		if ok, err := p.untouched(p.record, c.Path); err != nil || !ok {
-			return nil, cmp.Or(err, error(&ConflictError{Path: c.Path}))
-		}
-	}
-	return now, nil
-}
-
-// clears says whether a change makes way for a folder above the path.
-func (p *planner) clears(path string) bool {
-	return slices.ContainsFunc(above(path), func(folder string) bool {
-		c := p.at[folder]
-		return c != nil && c.Kind == KindFolder && c.Before != nil && c.Before.Kind != KindFolder
-	})
-}
-
-// covered says whether a path goes together with a folder above it.
-func (p *planner) covered(path string) bool {
-	return slices.ContainsFunc(above(path), func(folder string) bool {
-		c := p.at[folder]
-		return c != nil && c.Kind != KindFolder
-	})
-}
-
-// parents adds the folders above a path that are missing.
-func (p *planner) parents(c *Change) error {
-	for _, folder := range above(c.Path) {
-		if p.folders[folder] {
-			continue
-		}
-		p.folders[folder] = true
-		now, err := p.seen(folder)
-		switch {
-		case err != nil && !blocked(err):
-			return err
-		case err != nil || now != nil && now.Kind != KindFolder:
-			return &ConflictError{Path: c.Path}
-		case now == nil:
-			p.record.Operations = append(p.record.Operations, operation{Do: doFolder, Path: []byte(folder)})
-		}
-	}
-	return nil
-}
-
-// nameTemps gives every operation its temporary names, which no other record has.
-func (r *record) nameTemps() error {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	whole := sha256.Sum256(b)
-	name := func(i int, what string) string {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %s", whole, i, what))
-		return tempPrefix + hex.EncodeToString(sum[:8])
-	}
-	for i := range r.Operations {
-		r.Operations[i].Temp, r.Operations[i].Aside = name(i, "temp"), name(i, "aside")
-	}
-	return nil
-}
-
-// replaces counts the operations that replace an object with that identity: the links
-// of one file are one.
-func (r *record) replaces(s *Seen) int {
-	n := 0
-	for _, o := range r.Operations {
-		if sameObject(o.Was, s) {
-			n++
-		}
-	}
-	return n
-}
-
-// same says whether an operation finds what it replaces as it was. A file with several
-// links that are replaced changes with the first of them.
-func (r *record) same(now *Seen, o *operation) bool {
-	if now == nil || o.Was == nil {
-		return now == nil && o.Was == nil
-	}
-	was := *o.Was
-	if r.replaces(now) > 1 {
-		was.ChangedNS = now.ChangedNS
-	}
-	return *now == was
-}
-
-// untouched says whether nothing beneath a folder changed since the execution began,
-// and nothing is mounted there.
-func (a *applier) untouched(r *record, p string) (bool, error) {
-	ok := true
-	err := a.in(p, func(dir int, name string) (err error) {
-		ok, err = a.walk(r, dir, name, p)
-		return err
-	})
-	return ok, err
-}
-
-// openSub opens a folder that nothing is mounted on.
-func openSub(dir int, name string) (int, error) {
-	for {
-		fd, err := unix.Openat2(dir, name, &unix.OpenHow{
-			Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
-			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
-		})
-		if err != unix.EINTR && err != unix.EAGAIN {
-			return fd, err
-		}
-	}
-}
-
-func (a *applier) walk(r *record, dir int, name, shown string) (bool, error) {
-	fd, err := openSub(dir, name)
-	if err == unix.EXDEV {
-		return false, nil
-	}
-	if err != nil {
-		return false, &fs.PathError{Op: "open", Path: shown, Err: err}
-	}
-	defer unix.Close(fd)
-	names, err := readNames(fd)
-	if err != nil {
-		return false, err
-	}
-	for _, n := range names {
-		s, err := lookup(fd, n)
-		switch {
-		case err != nil:
-			return false, err
-		case s == nil:
-			return false, nil
-		case s.ChangedNS > r.Since && r.replaces(s) == 0:
-			return false, nil
-		case s.Kind == KindFolder:
-			if ok, err := a.walk(r, fd, n, shown+"/"+n); !ok || err != nil {
-				return false, err
-			}
-		}
-	}
-	return true, nil
-}
-
 // resume carries on what the journal has, and says whether there was something. The
 // record of a folder that is gone, and whose inode this folder has, is dropped.
 func (a *applier) resume() (bool, error) {
@@ -496,55 +253,49 @@ func (a *applier) resume() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if r == nil || r.Birth != a.birth {
-		return false, a.clearBlobs(r)
+	if r == nil || r.Birth != 0 && a.birth != 0 && r.Birth != a.birth {
+		return false, a.journal.clear(r)
 	}
 	return true, a.carry(r, false)
-}
-
-// clearBlobs empties the journal, so that blobs can be kept in it.
-func (a *applier) clearBlobs(r *record) error {
-	if r != nil {
-		if err := a.journal.remove(string(r.phase)); err != nil {
-			return err
-		}
-	}
-	names, err := readNames(a.journal.dir)
-	for _, name := range names {
-		if err == nil {
-			err = a.journal.remove(name)
-		}
-	}
-	return err
 }
 
 // carry carries a record to its end, or back. first is the run that wrote it, for
 // which what somebody else changed is a conflict; to later ones it is a fact.
 func (a *applier) carry(r *record, first bool) error {
+	r.index()
 	var failed error
 	if r.phase == phaseApply {
 		if failed = a.forward(r, first); failed != nil {
-			failed = errors.Join(failed, a.journal.turn(r, phaseUndo))
+			if err := a.journal.turn(r, phaseUndo); r.phase != phaseUndo {
+				return fmt.Errorf("%w: %w", ErrUnfinished, errors.Join(failed, err))
+			}
 		} else if !first || r.replacing() {
-			failed = a.journal.turn(r, phaseClean)
-		}
-		if failed != nil && r.phase == phaseApply {
-			return failed
+			if err := a.journal.turn(r, phaseClean); err != nil {
+				return fmt.Errorf("%w: %w", ErrApplied, err)
+			}
 		}
 	}
-	switch r.phase {
-	case phaseUndo:
+	if r.phase == phaseUndo {
 		kept, err := a.undo(r)
+		if err == nil {
+			err = a.journal.clear(r)
+		}
 		if err != nil {
-			return errors.Join(failed, err)
+			return fmt.Errorf("%w: %w", ErrUnfinished, errors.Join(failed, kept, err))
 		}
-		failed = errors.Join(failed, kept)
-	case phaseClean:
-		if err := a.clean(r); err != nil {
-			return fmt.Errorf("the changes are applied, but not all that they replaced is removed: %w", err)
-		}
+		return errors.Join(failed, kept)
 	}
-	return errors.Join(failed, a.journal.drop(r))
+	var err error
+	if r.phase == phaseClean {
+		err = a.clean(r)
+	}
+	if err == nil {
+		err = a.journal.clear(r)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrApplied, err)
+	}
+	return nil
 }
 
 // replacing says whether something is left over when the record is carried out.
@@ -649,13 +400,29 @@ func (a *applier) makeFolder(o *operation, first bool) error {
 		}
 		now, err := lookup(dir, name)
 		if err == nil && now != nil {
-			err = a.place(dir, name, o.Aside, o.path())
+			err = a.moveAside(dir, name, o)
 		}
 		if err != nil {
 			return err
 		}
 		return a.place(dir, o.Temp, name, o.path())
 	})
+}
+
+// moveAside moves what is replaced or deleted out of its place. What somebody put
+// there a moment before is moved back.
+func (a *applier) moveAside(dir int, name string, o *operation) error {
+	if err := a.place(dir, name, o.Aside, o.path()); err != nil {
+		return err
+	}
+	moved, err := lookup(dir, o.Aside)
+	if err != nil || sameObject(moved, o.Was) {
+		return err
+	}
+	if err := a.place(dir, o.Aside, name, o.path()); err != nil {
+		return err
+	}
+	return &ConflictError{Path: o.path()}
 }
 
 // own gives a new folder its owner and its permissions. The bit by which a folder
@@ -758,7 +525,7 @@ func executable(mode uint32, yes bool) uint32 {
 func (a *applier) swap(o *operation, _ bool) error {
 	return a.in(o.path(), func(dir int, name string) error {
 		if o.Do == doDelete {
-			return a.place(dir, name, o.Aside, o.path())
+			return a.moveAside(dir, name, o)
 		}
 		now, err := lookup(dir, name)
 		if err != nil {
@@ -772,12 +539,13 @@ func (a *applier) swap(o *operation, _ bool) error {
 }
 
 // exchange puts what is staged in the place of what stands there, which gets its
-// name. Nobody sees the place empty, unless the file system cannot do that.
+// name. Nobody sees the place empty, unless the file system cannot do that. Whoever
+// put something else there a moment before gets the place back.
 func (a *applier) exchange(dir int, name string, o *operation) error {
 	swap := func() error { return unix.Renameat2(dir, o.Temp, dir, name, unix.RENAME_EXCHANGE) }
 	err := a.do("exchange", o.path(), swap)
 	if cannotRename(err) {
-		if err := a.place(dir, name, o.Aside, o.path()); err != nil {
+		if err := a.moveAside(dir, name, o); err != nil {
 			return err
 		}
 		return a.place(dir, o.Temp, name, o.path())
@@ -785,11 +553,14 @@ func (a *applier) exchange(dir int, name string, o *operation) error {
 	if err != nil {
 		return err
 	}
-	if out, err := lookup(dir, o.Temp); err != nil || !sameObject(out, o.Was) {
-		// Somebody was faster by a moment, and gets the place back.
-		return errors.Join(err, &ConflictError{Path: o.path()}, a.do("exchange", o.path(), swap))
+	out, err := lookup(dir, o.Temp)
+	if err != nil || sameObject(out, o.Was) {
+		return err
 	}
-	return nil
+	if err := a.do("exchange", o.path(), swap); err != nil {
+		return err
+	}
+	return &ConflictError{Path: o.path()}
 }
 
 // syncFolders syncs every folder in which names changed.

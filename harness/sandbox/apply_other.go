@@ -9,3 +9,6 @@ func Apply(string, string, []Change, Content, time.Time) error { return unsuppor
 
 // Recover finds nothing: nothing is ever applied here.
 func Recover(string, string) (bool, error) { return false, nil }
+
+// Rebase is refused.
+func Rebase(string, []Change, time.Time) ([]Change, error) { return nil, unsupported() }

@@ -130,8 +130,8 @@ func (l cgroupLimits) of(controllers []string) []string {
 // openGroup makes a group below the caller's own cgroup: with v2 or with v1, whichever
 // offers more of the limits. A limit that is not positive is not set, one that could
 // not be set is not held (memory, pids, cpu). Without any there is no group, and no
-// error: the result is nil, nil, and no folder of a group is left. An error says that folders were
-// made that can be neither used nor removed.
+// error: the result is nil, nil, and no folder of a group is left. An error says that
+// folders were made that can be neither used nor removed.
 //
 // With v2 the caller, where it is alone in its cgroup, moves into a child of it
 // (cgroupSelf) and stays there, for the kernel wants a cgroup that limits its children

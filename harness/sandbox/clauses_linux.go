@@ -49,7 +49,7 @@ func processClause(h *Host, s *Sandbox, g *group) Clause {
 	case h.root:
 		return Clause{ClauseProcesses, "RLIMIT_NPROC of an id of its own" + tasks, Enforced}
 	}
-	return Clause{ClauseProcesses, "none: RLIMIT_NPROC would count all processes of the user", Absent}
+	return Clause{ClauseProcesses, "RLIMIT_NPROC" + tasks + " above what the user ran at the start", Partial}
 }
 
 func forkClause(s *Sandbox) Clause {

@@ -4,7 +4,9 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +14,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,6 +53,22 @@ type record struct {
 	Operations []operation `json:"operations"`
 
 	phase phase
+	links map[identity]int // operations by the object that they replace
+}
+
+// identity is which object of a machine something is.
+type identity struct{ device, inode uint64 }
+
+func (s *Seen) identity() identity { return identity{s.Device, s.Inode} }
+
+// index prepares same.
+func (r *record) index() {
+	r.links = map[identity]int{}
+	for _, o := range r.Operations {
+		if o.Was != nil {
+			r.links[o.Was.identity()]++
+		}
+	}
 }
 
 const recordVersion = 1
@@ -96,17 +117,261 @@ func (r *record) valid() bool {
 	return true
 }
 
+// fit sorts changes, and refuses those that cannot be applied together.
+func fit(changes []Change) ([]Change, error) {
+	changes = slices.Clone(changes)
+	slices.SortFunc(changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
+	at := map[string]Change{}
+	for _, c := range changes {
+		bad := func(why string) ([]Change, error) { return nil, fmt.Errorf("cannot apply %q: %s", c.Path, why) }
+		if _, twice := at[c.Path]; twice {
+			return bad("there are two changes to it")
+		}
+		at[c.Path] = c
+		switch {
+		case !isClean(c.Path):
+			return bad("not a clean path")
+		case c.Kind == KindLink && (c.Target == "" || len(c.Target) > maxPath || strings.ContainsRune(c.Target, 0)):
+			return bad("the link has no target")
+		case c.Kind == KindFile && c.Size < 0:
+			return bad("it has no size")
+		case !slices.Contains([]Kind{KindFile, KindFolder, KindLink, KindDeleted}, c.Kind):
+			return bad("neither file nor folder nor link")
+		case c.Kind == KindDeleted:
+			continue
+		case strings.Contains("/"+c.Path, "/"+tempPrefix):
+			return bad("its name is one of those that Apply uses")
+		}
+		for _, folder := range above(c.Path) {
+			if up, changed := at[folder]; changed && up.Kind != KindFolder {
+				return bad("it lies in what is no folder")
+			}
+		}
+	}
+	return changes, nil
+}
+
+// plan holds the changes against the folder and says what is to be done. Operations
+// are ordered by path.
+func (a *applier) plan(dir string, changes []Change, since time.Time) (*record, error) {
+	p := &planner{applier: a, at: map[string]*Change{}, folders: map[string]bool{}}
+	p.record = &record{Version: recordVersion, Folder: dir, Birth: a.birth, Since: since.UnixNano()}
+	for i := range changes {
+		p.at[changes[i].Path] = &changes[i]
+	}
+	for i := range changes {
+		if err := p.add(i, &changes[i]); err != nil {
+			return nil, err
+		}
+	}
+	return p.record, p.record.nameTemps()
+}
+
+// planner makes a record.
+type planner struct {
+	*applier
+	record  *record
+	at      map[string]*Change
+	folders map[string]bool // that are there or are made
+}
+
+func (p *planner) add(blob int, c *Change) error {
+	now, err := p.check(c)
+	if err != nil || p.covered(c.Path) || c.Kind == KindDeleted && now == nil {
+		return err
+	}
+	if c.Kind != KindDeleted {
+		if err := p.parents(c); err != nil {
+			return err
+		}
+	}
+	o := operation{Path: []byte(c.Path), Was: now}
+	switch c.Kind {
+	case KindDeleted:
+		o.Do = doDelete
+	case KindFolder:
+		p.folders[c.Path] = true
+		if now != nil && now.Kind == KindFolder {
+			return nil
+		}
+		o.Do = doFolder
+	case KindFile:
+		o.Do, o.Kind, o.Blob, o.Size, o.SHA256, o.Executable = doPut, KindFile, blob, c.Size, c.SHA256[:], c.Executable
+	case KindLink:
+		o.Do, o.Kind, o.Target = doPut, KindLink, []byte(c.Target)
+	}
+	p.record.Operations = append(p.record.Operations, o)
+	return nil
+}
+
+// check holds one change against what stands at its path, which it returns.
+func (p *planner) check(c *Change) (*Seen, error) {
+	now, err := p.seen(c.Path)
+	if blocked(err) {
+		if !p.clears(c.Path) {
+			return nil, &ConflictError{Path: c.Path}
+		}
+		now, err = nil, nil
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Kind == KindFolder && now != nil && now.Kind == KindFolder && (c.Before == nil || c.Before.Kind == KindFolder):
+		return now, nil
+	case now == nil && c.Before == nil:
+		return nil, nil
+	case now == nil || c.Before == nil || *now != *c.Before || now.ChangedNS > p.record.Since:
+		return nil, &ConflictError{Path: c.Path}
+	case now.Kind == KindFolder:
+		if ok, err := p.untouched(p.record, c.Path); err != nil || !ok {
+			return nil, cmp.Or(err, error(&ConflictError{Path: c.Path}))
+		}
+	}
+	return now, nil
+}
+
+// clears says whether a change makes way for a folder above the path.
+func (p *planner) clears(path string) bool {
+	return slices.ContainsFunc(above(path), func(folder string) bool {
+		c := p.at[folder]
+		return c != nil && c.Kind == KindFolder && c.Before != nil && c.Before.Kind != KindFolder
+	})
+}
+
+// covered says whether a path goes together with a folder above it.
+func (p *planner) covered(path string) bool {
+	return slices.ContainsFunc(above(path), func(folder string) bool {
+		c := p.at[folder]
+		return c != nil && c.Kind != KindFolder
+	})
+}
+
+// parents adds the folders above a path that are missing.
+func (p *planner) parents(c *Change) error {
+	for _, folder := range above(c.Path) {
+		if p.folders[folder] {
+			continue
+		}
+		p.folders[folder] = true
+		now, err := p.seen(folder)
+		if blocked(err) && p.clears(folder) {
+			now, err = nil, nil
+		}
+		switch {
+		case err != nil && !blocked(err):
+			return err
+		case err != nil || now != nil && now.Kind != KindFolder:
+			return &ConflictError{Path: c.Path}
+		case now == nil:
+			p.record.Operations = append(p.record.Operations, operation{Do: doFolder, Path: []byte(folder)})
+		}
+	}
+	return nil
+}
+
+// nameTemps gives every operation its temporary names, which no other record has.
+func (r *record) nameTemps() error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	whole := sha256.Sum256(b)
+	name := func(i int, what string) string {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %s", whole, i, what))
+		return tempPrefix + hex.EncodeToString(sum[:8])
+	}
+	for i := range r.Operations {
+		r.Operations[i].Temp, r.Operations[i].Aside = name(i, "temp"), name(i, "aside")
+	}
+	return nil
+}
+
+// same says whether an operation finds what it replaces as it was. A file with several
+// links that are replaced changes with the first of them.
+func (r *record) same(now *Seen, o *operation) bool {
+	if now == nil || o.Was == nil {
+		return now == nil && o.Was == nil
+	}
+	was := *o.Was
+	if r.links[now.identity()] > 1 {
+		was.ChangedNS = now.ChangedNS
+	}
+	return *now == was
+}
+
+// untouched says whether nothing beneath a folder changed since the execution began,
+// and nothing is mounted there.
+func (a *applier) untouched(r *record, p string) (bool, error) {
+	ok := true
+	err := a.in(p, func(dir int, name string) (err error) {
+		ok, err = a.walk(r, dir, name, p)
+		return err
+	})
+	return ok, err
+}
+
+// openSub opens a folder that nothing is mounted on.
+func openSub(dir int, name string) (int, error) {
+	for {
+		fd, err := unix.Openat2(dir, name, &unix.OpenHow{
+			Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
+		})
+		if err != unix.EINTR && err != unix.EAGAIN {
+			return fd, err
+		}
+	}
+}
+
+func (a *applier) walk(r *record, dir int, name, shown string) (bool, error) {
+	fd, err := openSub(dir, name)
+	if err == unix.EXDEV {
+		return false, nil
+	}
+	if err != nil {
+		return false, &fs.PathError{Op: "open", Path: shown, Err: err}
+	}
+	defer unix.Close(fd)
+	names, err := readNames(fd)
+	if err != nil {
+		return false, err
+	}
+	for _, n := range names {
+		s, err := lookup(fd, n)
+		switch {
+		case err != nil:
+			return false, err
+		case s == nil:
+			return false, nil
+		case s.ChangedNS > r.Since && r.links[s.identity()] == 0:
+			return false, nil
+		case s.Kind == KindFolder:
+			if ok, err := a.walk(r, fd, n, shown+"/"+n); !ok || err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
 // calls makes system calls that change something, one at a time.
 type calls struct {
 	// before is told about each, and can fail in its place. Nil but in tests.
 	before func(call, name string) error
 }
 
-func (c calls) do(call, name string, f func() error) error {
+func (c calls) announce(call, name string) error {
 	if c.before != nil {
 		if err := c.before(call, name); err != nil {
 			return &fs.PathError{Op: call, Path: name, Err: err}
 		}
+	}
+	return nil
+}
+
+func (c calls) do(call, name string, f func() error) error {
+	if err := c.announce(call, name); err != nil {
+		return err
 	}
 	for {
 		switch err := f(); {
@@ -139,7 +404,10 @@ func (c calls) write(dir int, name, shown string, from func(io.Writer) error) (*
 		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), shown)
-	if err := c.do("write", shown, func() error { return from(f) }); err != nil {
+	if err = c.announce("write", shown); err == nil {
+		err = from(f)
+	}
+	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
@@ -196,30 +464,42 @@ func (j *journal) lock(create bool) (bool, error) {
 			}
 		}
 		dir, err := beneath(j.state, j.name, unix.O_RDONLY|unix.O_DIRECTORY)
-		if err == unix.ENOENT {
-			if create {
-				continue
-			}
+		switch {
+		case err == unix.ENOENT && create:
+			continue
+		case err == unix.ENOENT:
 			return false, nil
+		case err != nil:
+			return false, &fs.PathError{Op: "open", Path: j.name, Err: err}
 		}
-		if err == nil {
-			j.dir = dir
-			err = flock(dir)
+		there, err := j.hold(dir)
+		if err != nil || !there {
+			_ = unix.Close(dir)
 		}
 		if err != nil {
 			return false, &fs.PathError{Op: "lock", Path: j.name, Err: err}
 		}
-		var held, there unix.Stat_t
-		if err := unix.Fstat(dir, &held); err != nil {
-			return false, err
-		}
-		err = unix.Fstatat(j.state, j.name, &there, unix.AT_SYMLINK_NOFOLLOW)
-		if err == nil && held.Dev == there.Dev && held.Ino == there.Ino {
+		if there {
+			j.dir = dir
 			return true, nil
 		}
-		_ = unix.Close(dir)
-		j.dir = -1
 	}
+}
+
+// hold locks an open journal, and says whether it is still the one that is there.
+func (j *journal) hold(dir int) (bool, error) {
+	if err := flock(dir); err != nil {
+		return false, err
+	}
+	var held, there unix.Stat_t
+	if err := unix.Fstat(dir, &held); err != nil {
+		return false, err
+	}
+	err := unix.Fstatat(j.state, j.name, &there, unix.AT_SYMLINK_NOFOLLOW)
+	if err == unix.ENOENT {
+		return false, nil
+	}
+	return held.Dev == there.Dev && held.Ino == there.Ino, err
 }
 
 func flock(fd int) error {
@@ -230,9 +510,10 @@ func flock(fd int) error {
 	}
 }
 
-// close gives up the lock.
+// close removes the journal when it is empty, and gives up the lock.
 func (j *journal) close() {
 	if j.dir >= 0 {
+		_ = j.do("rmdir", j.name, func() error { return unix.Unlinkat(j.state, j.name, unix.AT_REMOVEDIR) })
 		_ = unix.Close(j.dir)
 	}
 	_ = unix.Close(j.state)
@@ -314,7 +595,7 @@ func (j *journal) commit(r *record) error {
 
 // turn gives the record another phase. It needs no room on the disk.
 func (j *journal) turn(r *record, p phase) error {
-	err := j.do("rename", j.name+"/"+string(p), func() error { return unix.Renameat(j.dir, string(r.phase), j.dir, string(p)) })
+	err := j.do("turn", j.name+"/"+string(p), func() error { return unix.Renameat(j.dir, string(r.phase), j.dir, string(p)) })
 	if err != nil {
 		return err
 	}
@@ -361,9 +642,9 @@ func copyOf(w io.Writer, r io.Reader, size int64, sum []byte) error {
 	return nil
 }
 
-// drop removes the record, and then all that is left. What cannot be removed once the
-// record is gone counts for nothing, and whoever opens the journal next removes it.
-func (j *journal) drop(r *record) error {
+// clear removes the record, and then the blobs. Blobs that cannot be removed once the
+// record is gone count for nothing, and whoever opens the journal next tries again.
+func (j *journal) clear(r *record) error {
 	if r != nil {
 		if err := j.remove(string(r.phase)); err != nil {
 			return err
@@ -381,7 +662,6 @@ func (j *journal) drop(r *record) error {
 			return nil
 		}
 	}
-	_ = j.do("rmdir", j.name, func() error { return unix.Unlinkat(j.state, j.name, unix.AT_REMOVEDIR) })
 	return nil
 }
 

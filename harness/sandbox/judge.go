@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -28,8 +29,9 @@ const maxReasons = 100
 // tempPrefix begins the names that Apply gives to what it has not yet put in place.
 const tempPrefix = ".fiador-apply-"
 
-// maxTarget is the longest target of a symbolic link, in bytes.
-const maxTarget = 4095
+// maxPath is the longest path, and the longest target of a symbolic link, that a
+// system call takes, in bytes.
+const maxPath = 4095
 
 // Rules say which changes are accepted. The zero value accepts none.
 type Rules struct {
@@ -220,10 +222,11 @@ func (j *judge) findTwins() map[string]bool {
 		if c.Kind != KindDeleted {
 			add(folded, c.Path)
 		}
-		foldedAbove := above(folded)
-		for i, folder := range above(c.Path) {
+		folders, foldedFolders := above(c.Path), above(folded)
+		for i := range min(len(folders), len(foldedFolders)) {
+			folder := folders[i]
 			if up, changed := j.at[folder]; !changed || up.Kind != KindDeleted {
-				add(foldedAbove[i], folder)
+				add(foldedFolders[i], folder)
 			}
 		}
 	}
@@ -234,7 +237,7 @@ func (j *judge) findTwins() map[string]bool {
 // what stands on the way.
 func (j *judge) stays(c Change) bool {
 	t := c.Target
-	if t == "" || t[0] == '/' || len(t) > maxTarget || !utf8.ValidString(t) || strings.ContainsRune(t, 0) {
+	if t == "" || t[0] == '/' || len(t) > maxPath || !utf8.ValidString(t) || strings.ContainsRune(t, 0) {
 		return false
 	}
 	way := strings.Split(c.Path, "/")
@@ -374,8 +377,11 @@ func (j *judge) show(path string) string {
 }
 
 // isClean says whether a path has only names between its slashes, and so stays
-// beneath the folder that it is relative to.
+// beneath the folder that it is relative to, and can be opened.
 func isClean(path string) bool {
+	if len(path) > maxPath {
+		return false
+	}
 	for seg := range strings.SplitSeq(path, "/") {
 		if seg == "" || seg == "." || seg == ".." || strings.ContainsRune(seg, 0) {
 			return false
@@ -384,8 +390,12 @@ func isClean(path string) bool {
 	return true
 }
 
-// above has the folders that a path lies in, the topmost first.
+// above has the folders that a path lies in, the topmost first. It has none for a path
+// that cannot be opened, whose folders may be too many.
 func above(path string) []string {
+	if len(path) > maxPath {
+		return nil
+	}
 	var list []string
 	for i := range len(path) {
 		if path[i] == '/' {
@@ -404,3 +414,9 @@ type ConflictError struct {
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%q was changed since the execution began", e.Path)
 }
+
+// The errors of Apply and Recover that leave a journal behind.
+var (
+	ErrApplied    = errors.New("the changes are applied, but something is left to be cleared away")
+	ErrUnfinished = errors.New("the changes are applied in part and cannot be taken back yet")
+)

@@ -56,7 +56,7 @@ var systemPaths = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", 
 var etcPaths = []string{"/etc/alternatives", "/etc/ld.so.cache"}
 
 // etcNetwork is needed to reach anybody outside.
-var etcNetwork = []string{"/etc/ssl/certs", "/etc/services", "/etc/protocols"}
+var etcNetwork = []string{"/etc/ssl/certs", "/etc/services", "/etc/protocols", "/etc/resolv.conf"}
 
 // isFile tells the files from the folders among the paths of this file.
 func isFile(p string) bool {
@@ -138,7 +138,7 @@ func fullPlan(h host, r Request, staged bool, src map[string]source) initproc.Pl
 		b.open(WorkDir, attr)
 	}
 	b.add(initproc.Step{Op: initproc.OpRoot, Bytes: 1 * mib, Inodes: 4096, Mode: 0o755, Attr: initproc.NoSUID | initproc.NoDev})
-	b.system(h, etc, r.Network)
+	b.system(h, etc)
 	b.dev()
 	memory := int64(r.Limits.MemoryMB) * mib
 	b.tmpfs("tmp", memory, 0o1777)
@@ -222,7 +222,7 @@ func (b *builder) tmpfs(to string, size int64, mode uint32) {
 }
 
 // system shows the host's programs, and an /etc that says nothing of the host.
-func (b *builder) system(h host, etc []string, network bool) {
+func (b *builder) system(h host, etc []string) {
 	for _, l := range h.links {
 		p, target, _ := strings.Cut(l, "=")
 		b.add(initproc.Step{Op: initproc.OpLink, To: strings.TrimPrefix(p, "/"), Text: target})
@@ -234,10 +234,7 @@ func (b *builder) system(h host, etc []string, network bool) {
 	b.file("etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n")
 	b.file("etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n")
 	b.file("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")
-	if network {
-		b.open("/etc/resolv.conf", initproc.ReadOnly|initproc.NoSUID|initproc.NoDev)
-		b.placeAt("/etc/resolv.conf", true)
-	} else {
+	if !slices.Contains(etc, "/etc/resolv.conf") {
 		b.file("etc/resolv.conf", "")
 	}
 	for _, p := range etc {
@@ -378,7 +375,7 @@ func landlockVersion() int {
 // fullConfine is what commands in a full sandbox give up. The view holds only what
 // may be read; Landlock says once more what may be written.
 func fullConfine(h host, r Request, staged bool) initproc.Confine {
-	c := initproc.Confine{CPUs: r.Limits.CPUCores, NoFork: r.Limits.NoFork, Rlimits: rlimits(r, !staged, true)}
+	c := initproc.Confine{CPUs: r.Limits.CPUCores, Last: lastStep(r.Limits), Rlimits: rlimits(r, !staged, initThreads)}
 	c.Seccomp = filter(filterOptions{families: []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}, noFork: r.Limits.NoFork})
 	if h.landlock == 0 {
 		return c
@@ -397,7 +394,9 @@ func fullConfine(h host, r Request, staged bool) initproc.Confine {
 	return c
 }
 
-func rlimits(r Request, bounded, counted bool) []initproc.Rlimit {
+// rlimits are the limits of each process. Others is how many processes and threads the
+// kernel counts besides the command's own.
+func rlimits(r Request, bounded bool, others int) []initproc.Rlimit {
 	list := []initproc.Rlimit{
 		{Resource: unix.RLIMIT_CORE, Value: 0},
 		{Resource: unix.RLIMIT_DATA, Value: uint64(r.Limits.MemoryMB) * mib},
@@ -407,15 +406,21 @@ func rlimits(r Request, bounded, counted bool) []initproc.Rlimit {
 		{Resource: unix.RLIMIT_NICE, Value: 0},
 		{Resource: unix.RLIMIT_RTPRIO, Value: 0},
 	}
-	if counted {
-		// The init's own threads count too.
-		list = append(list, initproc.Rlimit{Resource: unix.RLIMIT_NPROC, Value: uint64(r.Limits.Tasks() + initThreads)})
-	}
+	list = append(list, initproc.Rlimit{Resource: unix.RLIMIT_NPROC, Value: uint64(r.Limits.Tasks() + others)})
 	if bounded {
 		list = append(list, initproc.Rlimit{Resource: unix.RLIMIT_FSIZE, Value: uint64(r.Limits.OutputBytes)})
 	}
 	return list
 }
+
+// initMemory is the memory of data, in MiB, that an init needs to live with the limits
+// of its commands.
+const initMemory = 256
+
+// lastStep says whether the process of a command has to give up by itself what it
+// gives up: a filter that refuses to fork refuses that to the init as well, and limits
+// that are small for a command are too small for an init.
+func lastStep(l Limits) bool { return l.NoFork || l.MemoryMB < initMemory }
 
 // initThreads is how many threads an init has at most.
 const initThreads = 16
@@ -429,7 +434,7 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 	b.add(initproc.Step{Op: initproc.OpEnter, To: at.work})
 	b.add(initproc.Step{Op: initproc.OpRehearse})
 	p := initproc.Plan{Steps: b.steps, GraceMS: int(r.grace().Milliseconds()), Actions: actions(r, at.work, at.tmp)}
-	p.Confine = initproc.Confine{CPUs: r.Limits.CPUCores, NoFork: r.Limits.NoFork, UID: at.id, Rlimits: rlimits(r, true, at.id != 0)}
+	p.Confine = initproc.Confine{CPUs: r.Limits.CPUCores, Last: lastStep(r.Limits), UID: at.id, Rlimits: rlimits(r, true, at.others)}
 	if at.isolation == None {
 		return p
 	}
@@ -460,7 +465,6 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 		rule(p, llRead, isFile(p))
 	}
 	if r.Network {
-		rule("/etc/resolv.conf", llReadFile, true)
 		rule("/etc/hosts", llReadFile, true)
 	}
 	for _, d := range devices {
@@ -490,6 +494,7 @@ type places struct {
 	isolation Isolation
 	work, tmp string
 	files     map[string]bool // paths to read that are files
+	others    int             // processes and threads that count beside the command's
 	id        int             // ids that commands have; 0: the caller's
 }
 

@@ -182,6 +182,29 @@ func startTime(pid int) string {
 	return fields[19]
 }
 
+// tasksOf is how many processes and threads of a user can be seen.
+func tasksOf(uid int) int {
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, d := range dirs {
+		if d.Name()[0] < '0' || d.Name()[0] > '9' {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Stat("/proc/"+d.Name(), &st) != nil || int(st.Uid) != uid {
+			continue
+		}
+		// The links of the folder are its threads, itself and its parent.
+		if unix.Stat("/proc/"+d.Name()+"/task", &st) == nil {
+			n += max(int(st.Nlink)-2, 1)
+		}
+	}
+	return n
+}
+
 // Sweep removes what supervisors that were killed have left: folders beneath temp and
 // resource groups. What belongs to a process that still runs stays.
 func Sweep(temp string) error {

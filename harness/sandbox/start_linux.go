@@ -217,6 +217,8 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 		// One id for each supervisor, so that two of root's sandboxes cannot reach
 		// each other.
 		at.id = hostID + 1 + os.Getpid()%(1<<16)
+	} else {
+		at.others = tasksOf(os.Getuid()) + initThreads
 	}
 	if err := h.makeScratch(s); err != nil {
 		return initproc.Plan{}, err
@@ -264,10 +266,10 @@ func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error
 		return s.fail(StepFiles, err)
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "init")
-	defer theirs.Close()
 	s.socket = pair[0]
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
+		_ = theirs.Close()
 		return s.fail(StepFiles, err)
 	}
 	defer null.Close()
@@ -277,7 +279,9 @@ func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error
 		Files: append([]*os.File{null, null, null, theirs, told}, s.files...),
 		Sys:   h.processAttr(s),
 	}
-	if s.process, err = os.StartProcess("/proc/self/exe", []string{initproc.Name}, attr); err != nil {
+	s.process, err = os.StartProcess("/proc/self/exe", []string{initproc.Name}, attr)
+	_ = theirs.Close() // or the end of the init would not show
+	if err != nil {
 		return h.Diagnose(s.fail(StepStart, err))
 	}
 	for _, f := range s.files {

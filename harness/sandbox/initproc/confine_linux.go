@@ -10,15 +10,11 @@ import (
 
 // apply takes from the calling thread everything that Confine says, in an order in
 // which each step can still do its work; the filter of system calls comes last.
-// What the thread executes or forks from then on has nothing to give back.
+// What the thread executes or forks from then on has nothing to give back. The limits
+// of resources are not the thread's but the process's (limit).
 func (c *Confine) apply() error {
 	if err := affinity(c.CPUs); err != nil {
 		return err
-	}
-	for _, l := range c.Rlimits {
-		if err := syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: l.Value, Max: l.Value}); err != nil {
-			return err
-		}
 	}
 	if c.UID != 0 {
 		if err := c.become(); err != nil {
@@ -38,6 +34,16 @@ func (c *Confine) apply() error {
 	}
 	if len(c.Seccomp) > 0 {
 		return filter(c.Seccomp)
+	}
+	return nil
+}
+
+// limit sets the limits of resources, for this process and what it starts from then on.
+func (c *Confine) limit() error {
+	for _, l := range c.Rlimits {
+		if err := syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: l.Value, Max: l.Value}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -395,11 +395,16 @@ func (in *initial) start(path string, a Action, files []int) (int, error) {
 			Dir: a.Dir, Env: a.Env, Sys: &syscall.SysProcAttr{Setsid: true},
 			Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
 		}
-		if in.plan.Confine.NoFork {
-			// The filter would refuse this fork too: the command's own process gives
-			// up what is to be given up.
+		if in.plan.Confine.Last {
+			// This fork is what the filter refuses, or this process needs more than
+			// the limits leave: the command's own process gives up what is to be
+			// given up.
 			pid, err := in.startLast(path, a, attr)
 			done <- begun{pid, err}
+			return
+		}
+		if err := in.plan.Confine.limit(); err != nil {
+			done <- begun{-1, err}
 			return
 		}
 		if err := in.plan.Confine.apply(); err != nil {

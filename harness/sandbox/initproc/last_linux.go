@@ -14,7 +14,7 @@ const (
 	resultFD = 4 // where it says what failed; closed by the command's execution
 )
 
-// final is what the last step before a command that may not fork is told.
+// final is what the last step before a command is told.
 type final struct {
 	Confine Confine  `json:"confine"`
 	Path    string   `json:"path"`
@@ -91,6 +91,9 @@ func last() int {
 		return fail(lastGiveUp, err)
 	}
 	if err := f.Confine.apply(); err != nil {
+		return fail(lastGiveUp, err)
+	}
+	if err := f.Confine.limit(); err != nil {
 		return fail(lastGiveUp, err)
 	}
 	return fail(lastExec, syscall.Exec(f.Path, f.Argv, f.Env))

@@ -20,8 +20,8 @@
 // process 1, everything inside. No report means failure.
 package initproc
 
-// Name is the argv[0] of an init; NameLast that of a command about to be executed
-// that may not fork.
+// Name is the argv[0] of an init; NameLast that of a command's process that has yet to
+// give up what a command gives up (Confine.Last).
 const (
 	Name     = "fiador: sandbox init"
 	NameLast = "fiador: sandbox last step"
@@ -113,7 +113,7 @@ type Confine struct {
 	Rlimits  []Rlimit  `json:"rlimits"`
 	Landlock *Landlock `json:"landlock,omitempty"`
 	Seccomp  []Insn    `json:"seccomp,omitempty"`
-	NoFork   bool      `json:"no_fork,omitempty"` // Seccomp refuses to fork
+	Last     bool      `json:"last,omitempty"` // the command's own process gives up, not a thread of the init
 }
 
 // Rlimit is one resource limit, soft and hard alike.

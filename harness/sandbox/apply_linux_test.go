@@ -1,0 +1,1379 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// scene is a folder, and what is to be done to it.
+type scene struct {
+	dir, state string
+	changes    []Change
+	content    map[string]string
+	since      time.Time
+}
+
+// fast is a new folder where syncing costs nothing, if there is such a place.
+func fast(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "fiador-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = removeAll(dir) })
+	return dir
+}
+
+// stand makes what stands in a folder: "path" to content, a path with a slash at its
+// end to a folder, and "-> target" to a symbolic link. Content may begin with a mode,
+// as in "0755 text".
+func stand(dir string, things map[string]string) error {
+	var names []string
+	for name := range things {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		p, text := filepath.Join(dir, name), things[name]
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			return err
+		}
+		var err error
+		if target, ok := strings.CutPrefix(text, "-> "); ok {
+			err = os.Symlink(target, p)
+		} else if strings.HasSuffix(name, "/") {
+			err = os.MkdirAll(p, 0o755)
+		} else {
+			err = standFile(p, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func standFile(p, text string) error {
+	mode := uint64(0o644)
+	if len(text) > 5 && text[0] == '0' && text[4] == ' ' {
+		mode, _ = strconv.ParseUint(text[:4], 8, 32)
+	}
+	if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return unix.Chmod(p, uint32(mode))
+}
+
+// newScene makes a folder tree in base with what stands in it.
+func newScene(base string, things map[string]string) (*scene, error) {
+	s := &scene{dir: filepath.Join(base, "tree"), state: filepath.Join(base, "state"), content: map[string]string{}}
+	if err := os.Mkdir(s.dir, 0o755); err != nil {
+		return nil, err
+	}
+	err := stand(s.dir, things)
+	s.since = time.Now()
+	return s, err
+}
+
+func mustScene(t *testing.T, things map[string]string) *scene {
+	t.Helper()
+	s, err := newScene(fast(t), things)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// add adds a change, held against what stands there now.
+func (s *scene) add(c Change) {
+	var st unix.Stat_t
+	if unix.Lstat(filepath.Join(s.dir, c.Path), &st) == nil {
+		c.Before = seenAs(&st)
+	}
+	s.changes = append(s.changes, c)
+}
+
+func (s *scene) file(path, text string) {
+	s.content[path] = text
+	s.add(Change{Path: path, Kind: KindFile, Size: int64(len(text)), SHA256: sha256.Sum256([]byte(text)), Executable: strings.HasPrefix(text, "#!")})
+}
+func (s *scene) folder(path string)   { s.add(Change{Path: path, Kind: KindFolder}) }
+func (s *scene) link(path, to string) { s.add(Change{Path: path, Kind: KindLink, Target: to}) }
+func (s *scene) delete(path string)   { s.add(Change{Path: path, Kind: KindDeleted}) }
+
+func (s *scene) open(path string) (io.ReadCloser, error) {
+	text, ok := s.content[path]
+	if !ok {
+		return nil, os.ErrNotExist
+	}
+	return io.NopCloser(strings.NewReader(text)), nil
+}
+
+func (s *scene) apply(before func(call, name string) error) error {
+	return apply(s.state, s.dir, s.changes, s.open, s.since, calls{before: before})
+}
+
+func (s *scene) recover(before func(call, name string) error) (bool, error) {
+	return recoverFolder(s.state, s.dir, calls{before: before})
+}
+
+// snapshot is all that a folder has, as text, without inodes and times.
+func snapshot(dir string) string {
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(p, &st); err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, p)
+		fmt.Fprintf(&b, "%q %o %d:%d", rel, st.Mode, st.Uid, st.Gid)
+		switch kindOf(st.Mode) {
+		case KindFile:
+			text, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, " %q", text)
+		case KindLink:
+			target, _ := os.Readlink(p)
+			fmt.Fprintf(&b, " -> %q", target)
+		}
+		b.WriteByte('\n')
+		return nil
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return b.String()
+}
+
+// clear checks that nothing is left in the state folder.
+func (s *scene) clear(t *testing.T) {
+	t.Helper()
+	names, err := os.ReadDir(s.state)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || len(names) > 0 {
+		t.Errorf("the state folder has %v, %v", names, err)
+	}
+}
+
+func diffText(a, b string) string {
+	var d strings.Builder
+	la, lb := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for _, l := range la {
+		if !slices.Contains(lb, l) {
+			d.WriteString("- " + l + "\n")
+		}
+	}
+	for _, l := range lb {
+		if !slices.Contains(la, l) {
+			d.WriteString("+ " + l + "\n")
+		}
+	}
+	return d.String()
+}
+
+// everything has one of each thing that can be done.
+func everything(base string) (*scene, error) {
+	s, err := newScene(base, map[string]string{
+		"keep.txt": "keep", "a.txt": "0640 old", "run.sh": "0755 #!old", "tool": "0600 old", "set": "4755 #!old", "sub/deep/b": "old b",
+		"del.txt": "gone", "sub/del": "gone", "deldir/x": "x", "deldir/sub/y": "y", "deldir/link": "-> /etc", "deldir/empty/": "",
+		"file-to-folder": "old", "folder-to-file/q": "q", "folder-to-file/r/s": "s", "folder-to-link/t": "t",
+		"link-to-file": "-> keep.txt", "file-to-link": "old", "link-to-link": "-> a.txt", "link-to-folder": "-> sub", "dellink": "-> nowhere",
+		"hard1": "hard", "bad\xff\nname": "gone", "stays/": "",
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Link(filepath.Join(s.dir, "hard1"), filepath.Join(s.dir, "hard2")); err != nil {
+		return nil, err
+	}
+	if err := os.Link(filepath.Join(s.dir, "hard1"), filepath.Join(s.dir, "deldir/hard3")); err != nil {
+		return nil, err
+	}
+	s.since = time.Now()
+	for _, p := range []string{"a.txt", "run.sh", "set", "sub/deep/b", "hard1", "hard2", "link-to-file", "new.txt", "n/m/o", "not/in/the/list"} {
+		s.file(p, "new "+p)
+	}
+	s.file("tool", "#!new")
+	s.file("empty", "")
+	s.folder("n")
+	s.folder("n/m")
+	s.folder("stays")
+	s.folder("void")
+	s.folder("file-to-folder")
+	s.file("file-to-folder/in/it", "new")
+	s.folder("link-to-folder")
+	s.file("link-to-folder/in", "new")
+	s.file("folder-to-file", "new")
+	s.link("folder-to-link", "sub")
+	s.link("file-to-link", "keep.txt")
+	s.link("link-to-link", "keep.txt")
+	s.link("n/link", "../keep.txt")
+	for _, p := range []string{"del.txt", "sub/del", "deldir", "deldir/x", "folder-to-file/q", "dellink", "bad\xff\nname", "was/never/there"} {
+		s.delete(p)
+	}
+	return s, nil
+}
+
+// something is smaller, for what is done thousands of times.
+func something(base string) (*scene, error) {
+	s, err := newScene(base, map[string]string{"a": "old", "d/x": "x", "f": "old", "g/y": "y"})
+	if err != nil {
+		return nil, err
+	}
+	s.file("a", "new")
+	s.delete("d")
+	s.folder("f")
+	s.file("f/new", "new")
+	s.link("g", "a")
+	return s, nil
+}
+
+// states are the folder before and after.
+func states(t *testing.T, make func(base string) (*scene, error)) (before, after string) {
+	t.Helper()
+	s, err := make(fast(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before = snapshot(s.dir)
+	if err := s.apply(nil); err != nil {
+		t.Fatal(err)
+	}
+	s.clear(t)
+	after = snapshot(s.dir)
+	if strings.Contains(after, tempPrefix) {
+		t.Fatalf("something temporary is left:\n%s", after)
+	}
+	return before, after
+}
+
+func TestApply(t *testing.T) {
+	s, err := everything(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.apply(nil); err != nil {
+		t.Fatal(err)
+	}
+	s.clear(t)
+	id := fmt.Sprintf(" %d:%d ", os.Getuid(), os.Getgid())
+	var got []string
+	for line := range strings.Lines(snapshot(s.dir)) {
+		got = append(got, strings.TrimSpace(strings.Replace(line, id, " ", 1)))
+	}
+	want := `"." 40755` + id + `
+"a.txt" 100640 "new a.txt"
+"empty" 100644 ""
+"file-to-folder" 40755
+"file-to-folder/in" 40755
+"file-to-folder/in/it" 100644 "new"
+"file-to-link" 120777 -> "keep.txt"
+"folder-to-file" 100644 "new"
+"folder-to-link" 120777 -> "sub"
+"hard1" 100644 "new hard1"
+"hard2" 100644 "new hard2"
+"keep.txt" 100644 "keep"
+"link-to-file" 100644 "new link-to-file"
+"link-to-folder" 40755
+"link-to-folder/in" 100644 "new"
+"link-to-link" 120777 -> "keep.txt"
+"n" 40755
+"n/link" 120777 -> "../keep.txt"
+"n/m" 40755
+"n/m/o" 100644 "new n/m/o"
+"new.txt" 100644 "new new.txt"
+"not" 40755
+"not/in" 40755
+"not/in/the" 40755
+"not/in/the/list" 100644 "new not/in/the/list"
+"run.sh" 100644 "new run.sh"
+"set" 100644 "new set"
+"stays" 40755
+"sub" 40755
+"sub/deep" 40755
+"sub/deep/b" 100644 "new sub/deep/b"
+"tool" 100700 "#!new"
+"void" 40755`
+	id = strings.TrimRight(id, " ")
+	var lines []string
+	for _, line := range got {
+		lines = append(lines, strings.TrimSpace(strings.TrimSuffix(line, id)))
+	}
+	if got, want := strings.Join(lines, "\n"), strings.Replace(want, id+" ", "", 1); got != want {
+		t.Errorf("the folder has\n%s\nwhich is\n%s", got, diffText(want, got))
+	}
+	if did, err := s.recover(nil); did || err != nil {
+		t.Errorf("Recover afterwards: %v, %v", did, err)
+	}
+}
+
+func TestApplyNothing(t *testing.T) {
+	s := mustScene(t, map[string]string{"a": "a"})
+	old := snapshot(s.dir)
+	s.folder(".keep")
+	s.changes = nil
+	s.delete("b")
+	if err := s.apply(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := Apply(s.state, s.dir, nil, nil, s.since); err != nil {
+		t.Fatal(err)
+	}
+	s.clear(t)
+	if got := snapshot(s.dir); got != old {
+		t.Error(diffText(old, got))
+	}
+}
+
+// TestApplyOrder: the order of system calls that the comment of Apply promises.
+func TestApplyOrder(t *testing.T) {
+	s := mustScene(t, map[string]string{"a": "old", "d": "gone"})
+	s.file("a", "new")
+	s.folder("b")
+	s.file("b/c", "#!new")
+	s.link("b/l", "c")
+	s.delete("d")
+	var got []string
+	err := s.apply(func(call, name string) error {
+		if i := strings.Index(name, "-"); strings.HasPrefix(name, "apply-") && i > 0 {
+			name = "JOURNAL"
+			if j := strings.IndexByte(name, '/'); j >= 0 {
+				name += name[j:]
+			}
+		}
+		got = append(got, call+" "+name)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = slices.DeleteFunc(got, func(c string) bool { return strings.HasPrefix(c, "chown ") })
+	want := strings.Split(`mkdir JOURNAL
+create JOURNAL
+write JOURNAL
+fsync JOURNAL
+create JOURNAL
+write JOURNAL
+fsync JOURNAL
+create JOURNAL
+write JOURNAL
+fsync JOURNAL
+fsync .
+turn JOURNAL
+fsync JOURNAL
+mkdir b
+rename b
+create a
+write a
+chmod a
+fsync a
+create b/c
+write b/c
+chmod b/c
+fsync b/c
+symlink b/l
+exchange a
+rename b/c
+rename b/l
+rename d
+fsync .
+fsync b
+turn JOURNAL
+fsync JOURNAL
+unlink a
+unlink d
+fsync .
+fsync b
+unlink JOURNAL
+fsync JOURNAL
+unlink JOURNAL
+unlink JOURNAL
+rmdir JOURNAL`, "\n")
+	if !slices.Equal(got, want) {
+		t.Errorf("the calls were\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// plain is what a file system does that can neither exchange names nor rename without
+// replacing.
+func plain(call, _ string) error {
+	if call == "exchange" || call == "rename" {
+		return unix.EINVAL
+	}
+	return nil
+}
+
+func TestApplyPlainly(t *testing.T) {
+	_, after := states(t, everything)
+	s, err := everything(fast(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.apply(plain); err != nil {
+		t.Fatal(err)
+	}
+	s.clear(t)
+	if got := snapshot(s.dir); got != after {
+		t.Error(diffText(after, got))
+	}
+}
+
+const (
+	envKill = "FIADOR_TEST_APPLY_KILL" // base folder, step to be killed at, "plain" or ""
+	envUser = "FIADOR_TEST_APPLY_USER" // set where the tests run as an ordinary user already
+	killed  = 77
+)
+
+// TestApplyChild is the process that TestApplyKilled kills.
+func TestApplyChild(t *testing.T) {
+	base, rest, ok := strings.Cut(os.Getenv(envKill), ":")
+	if !ok {
+		t.Skip("started by TestApplyKilled")
+	}
+	at, how, _ := strings.Cut(rest, ":")
+	left, _ := strconv.Atoi(at)
+	s, err := everything(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.apply(func(call, name string) error {
+		if left--; left < 0 {
+			os.Exit(killed)
+		}
+		if how == "plain" {
+			return plain(call, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestApplyKilled: a process that is killed before any system call leaves what Recover
+// makes the old or the new state of.
+func TestApplyKilled(t *testing.T) {
+	before, after := states(t, everything)
+	for _, how := range []string{"", "plain"} {
+		t.Run("renames "+how, func(t *testing.T) {
+			committed, n := -1, 0
+			for ; n < 2000; n++ {
+				base := fast(t)
+				cmd := exec.Command("/proc/self/exe", "-test.run=^TestApplyChild$")
+				cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s:%d:%s", envKill, base, n, how))
+				out, err := cmd.CombinedOutput()
+				if err != nil && cmd.ProcessState.ExitCode() != killed {
+					t.Fatalf("step %d: %v\n%s", n, err, out)
+				}
+				s := &scene{dir: filepath.Join(base, "tree"), state: filepath.Join(base, "state")}
+				got := checkRecovered(t, s, n, before, after)
+				if committed < 0 && got == after {
+					committed = n
+				}
+				if committed >= 0 && got != after {
+					t.Fatalf("killed at step %d the old state comes back, at step %d the new one came", n, committed)
+				}
+				_ = removeAll(base)
+				if err == nil {
+					break
+				}
+			}
+			if committed < 0 || committed == n || n < 100 {
+				t.Errorf("committed at %d of %d steps", committed, n)
+			}
+		})
+	}
+}
+
+// checkRecovered recovers, twice, and says what the folder has then.
+func checkRecovered(t *testing.T, s *scene, at any, before, after string) string {
+	t.Helper()
+	if _, err := Recover(s.state, s.dir); err != nil {
+		t.Fatalf("step %v: %v", at, err)
+	}
+	if did, err := Recover(s.state, s.dir); did || err != nil {
+		t.Fatalf("step %v: Recover has something to do again: %v", at, err)
+	}
+	s.clear(t)
+	got := snapshot(s.dir)
+	if got != before && got != after {
+		t.Fatalf("step %v: the folder is in between\n%s", at, diffText(after, got))
+	}
+	return got
+}
+
+// deadFrom is a hook for a process that ends at a step: nothing happens any more.
+func deadFrom(n int) func(call, name string) error {
+	return func(string, string) error {
+		if n--; n < 0 {
+			return unix.EIO
+		}
+		return nil
+	}
+}
+
+// TestApplyKilledTwice: a recovery that is killed as well is as good as none.
+func TestApplyKilledTwice(t *testing.T) {
+	before, after := states(t, something)
+	stride := 1
+	if testing.Short() {
+		stride = 7
+	}
+	for n := 0; ; n += stride {
+		first := error(nil)
+		for m := 0; ; m += stride {
+			s, err := something(fast(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			first = s.apply(deadFrom(n))
+			_, second := s.recover(deadFrom(m))
+			checkRecovered(t, s, fmt.Sprint(n, " ", m), before, after)
+			_ = removeAll(filepath.Dir(s.dir))
+			if second == nil {
+				break
+			}
+		}
+		if first == nil {
+			break
+		}
+	}
+}
+
+// failAt is a hook in which the given steps fail, and no other.
+func failAt(steps ...int) func(call, name string) error {
+	n := -1
+	return func(string, string) error {
+		if n++; slices.Contains(steps, n) {
+			return unix.ENOSPC
+		}
+		return nil
+	}
+}
+
+// TestApplyFails: where one system call fails, whichever it is, the old state is back
+// when Apply returns, or the new one is complete. Where a second one fails as well,
+// Recover does the rest.
+func TestApplyFails(t *testing.T) {
+	before, after := states(t, something)
+	for _, make := range []func(string) (*scene, error){something, everything} {
+		before, after := before, after
+		full := fmt.Sprintf("%p", make) == fmt.Sprintf("%p", everything)
+		if full {
+			before, after = states(t, everything)
+		}
+		for n := 0; ; n++ {
+			s, err := make(fast(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			met := false
+			hook := failAt(n)
+			err = s.apply(func(call, name string) error {
+				err := hook(call, name)
+				met = met || err != nil
+				return err
+			})
+			got, want := snapshot(s.dir), before
+			if err == nil || errors.Is(err, ErrApplied) {
+				want = after
+			}
+			switch {
+			case errors.Is(err, ErrUnfinished):
+				t.Errorf("step %d: %v", n, err)
+			case errors.Is(err, ErrApplied):
+				// Something that was replaced may still be there.
+			case got != want:
+				t.Errorf("step %d: %v\n%s", n, err, diffText(want, got))
+			}
+			if got := checkRecovered(t, s, n, before, after); got != want {
+				t.Errorf("step %d: recovered the wrong way", n)
+			}
+			_ = removeAll(filepath.Dir(s.dir))
+			if !met {
+				break
+			}
+		}
+	}
+	for n := 0; ; n++ {
+		met := 0
+		for m := n + 1; ; m++ {
+			s, err := something(fast(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			hook := failAt(n, m)
+			met = 0
+			err = s.apply(func(call, name string) error {
+				err := hook(call, name)
+				if err != nil {
+					met++
+				}
+				return err
+			})
+			got := snapshot(s.dir)
+			if err != nil && !errors.Is(err, ErrApplied) && !errors.Is(err, ErrUnfinished) && got != before {
+				t.Errorf("steps %d, %d: %v\n%s", n, m, err, diffText(before, got))
+			}
+			checkRecovered(t, s, fmt.Sprint(n, " ", m), before, after)
+			_ = removeAll(filepath.Dir(s.dir))
+			if met < 2 {
+				break
+			}
+		}
+		if met == 0 {
+			break
+		}
+	}
+}
+
+// conflicts applies and expects a conflict at a path, and nothing done.
+func (s *scene) conflicts(t *testing.T, path string, before func(call, name string) error) {
+	t.Helper()
+	old := snapshot(s.dir)
+	err := s.apply(before)
+	var c *ConflictError
+	if !errors.As(err, &c) || c.Path != path {
+		t.Fatalf("error %v, want a conflict at %q", err, path)
+	}
+	s.clear(t)
+	if before == nil {
+		if got := snapshot(s.dir); got != old {
+			t.Error(diffText(old, got))
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestApplyConflicts: what somebody changed since the execution is not overwritten,
+// and then nothing else is applied either.
+func TestApplyConflicts(t *testing.T) {
+	things := map[string]string{"a": "old", "d/e/f": "old", "d/g": "old", "l": "-> a", "k/x": "x"}
+	for _, c := range []struct {
+		name, at string
+		change   func(s *scene)
+		meddle   func(dir string) error
+	}{
+		{"changed", "a", func(s *scene) { s.file("a", "new") }, func(d string) error { return os.WriteFile(d+"/a", []byte("mine"), 0) }},
+		{"touched", "a", func(s *scene) { s.file("a", "new") }, func(d string) error { return os.Chmod(d+"/a", 0o600) }},
+		{"replaced", "a", func(s *scene) { s.file("a", "new") }, func(d string) error { return os.Rename(d+"/d/g", d+"/a") }},
+		{"deleted", "a", func(s *scene) { s.file("a", "new") }, func(d string) error { return os.Remove(d + "/a") }},
+		{"a link now", "a", func(s *scene) { s.file("a", "new") }, func(d string) error {
+			return errors.Join(os.Remove(d+"/a"), os.Symlink("/etc/passwd", d+"/a"))
+		}},
+		{"a folder now", "a", func(s *scene) { s.file("a", "new") }, func(d string) error { return errors.Join(os.Remove(d+"/a"), os.Mkdir(d+"/a", 0o755)) }},
+		{"created", "b", func(s *scene) { s.file("b", "new") }, func(d string) error { return os.WriteFile(d+"/b", nil, 0o644) }},
+		{"link created", "b", func(s *scene) { s.link("b", "a") }, func(d string) error { return os.Symlink("a", d+"/b") }},
+		{"file where a folder goes", "b", func(s *scene) { s.folder("b") }, func(d string) error { return os.WriteFile(d+"/b", nil, 0o644) }},
+		{"file where a folder above goes", "b/c", func(s *scene) { s.file("b/c", "new") }, func(d string) error { return os.WriteFile(d+"/b", nil, 0o644) }},
+		{"deletion of what changed", "a", func(s *scene) { s.delete("a") }, func(d string) error { return os.WriteFile(d+"/a", []byte("mine"), 0) }},
+		{"deletion of what is gone", "a", func(s *scene) { s.delete("a") }, func(d string) error { return os.Remove(d + "/a") }},
+		{"deletion of what came", "b", func(s *scene) { s.delete("b") }, func(d string) error { return os.WriteFile(d+"/b", nil, 0o644) }},
+		{"link changed", "l", func(s *scene) { s.link("l", "d") }, func(d string) error { return errors.Join(os.Remove(d+"/l"), os.Symlink("a", d+"/l")) }},
+		{"folder deleted, file in it changed", "d", func(s *scene) { s.delete("d") }, func(d string) error { return os.WriteFile(d+"/d/e/f", []byte("mine"), 0) }},
+		{"folder deleted, file came", "d", func(s *scene) { s.delete("d") }, func(d string) error { return os.WriteFile(d+"/d/e/h", nil, 0o644) }},
+		{"folder deleted, file at its top came", "d", func(s *scene) { s.delete("d") }, func(d string) error { return os.WriteFile(d+"/d/h", nil, 0o644) }},
+		{"folder replaced, file in it changed", "d", func(s *scene) { s.file("d", "new") }, func(d string) error { return os.WriteFile(d+"/d/e/f", []byte("mine"), 0) }},
+		{"folder gone, file in it was to be replaced", "k/x", func(s *scene) { s.file("k/x", "new") }, func(d string) error { return os.RemoveAll(d + "/k") }},
+		{"second of two", "b", func(s *scene) { s.file("a", "new"); s.file("b", "new") }, func(d string) error { return os.WriteFile(d+"/b", nil, 0o644) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := mustScene(t, things)
+			c.change(s)
+			time.Sleep(20 * time.Millisecond) // older kernels have coarse times
+			must(t, c.meddle(s.dir))
+			s.conflicts(t, c.at, nil)
+		})
+	}
+	t.Run("changed while the command ran", func(t *testing.T) {
+		s := mustScene(t, things)
+		time.Sleep(20 * time.Millisecond)
+		must(t, os.WriteFile(s.dir+"/a", []byte("mine"), 0))
+		s.file("a", "new")
+		s.conflicts(t, "a", nil)
+	})
+}
+
+// TestApplyFits: what is no conflict.
+func TestApplyFits(t *testing.T) {
+	s := mustScene(t, map[string]string{"a": "old", "gone/x": "x"})
+	s.folder("b")
+	s.file("b/c", "new")
+	s.file("gone/new", "new")
+	must(t, os.Mkdir(s.dir+"/b", 0o700))
+	must(t, os.WriteFile(s.dir+"/b/mine", nil, 0o644))
+	must(t, os.RemoveAll(s.dir+"/gone"))
+	must(t, s.apply(nil))
+	for _, p := range []string{"b/mine", "b/c", "gone/new"} {
+		if _, err := os.Lstat(filepath.Join(s.dir, p)); err != nil {
+			t.Error(err)
+		}
+	}
+	if info, err := os.Stat(s.dir + "/b"); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder that was there is %v, %v", info.Mode(), err)
+	}
+}
+
+// once is a hook that does something before the first such call.
+func once(call, name string, do func() error) func(call, name string) error {
+	return func(c, n string) error {
+		if c != call || n != name || do == nil {
+			return nil
+		}
+		f := do
+		do = nil
+		return f()
+	}
+}
+
+// TestApplyRaces: what somebody changes after the folder was looked at, and before the
+// place has its turn, stays; all else is taken back.
+func TestApplyRaces(t *testing.T) {
+	things := map[string]string{"a": "old a", "b": "old b", "d/x": "x", "z/x": "x"}
+	for _, c := range []struct {
+		name, call, at, conflict string
+		meddle                   func(dir string) error
+		want                     map[string]string // beside what was there; "" for nothing
+	}{
+		{"changed before its turn", "create", "a", "b", func(d string) error { return os.WriteFile(d+"/b", []byte("my longer b"), 0) },
+			map[string]string{"b": "my longer b"}},
+		{"replaced in the last moment", "exchange", "b", "b", func(d string) error {
+			return errors.Join(os.WriteFile(d+"/mine", []byte("mine"), 0o644), os.Rename(d+"/mine", d+"/b"))
+		}, map[string]string{"b": "mine"}},
+		{"created in the last moment", "rename", "n/new", "n/new", func(d string) error { return os.WriteFile(d+"/n/new", []byte("mine"), 0o644) },
+			map[string]string{"n/": "", "n/new": "mine"}},
+		{"replaced before it is deleted", "rename", "d", "d", func(d string) error {
+			return errors.Join(os.Rename(d+"/d", d+"/elsewhere"), os.WriteFile(d+"/d", []byte("mine"), 0o644))
+		}, map[string]string{"d": "mine", "d/x": "", "elsewhere/": "", "elsewhere/x": "x"}},
+		{"changed beneath what is deleted", "create", "a", "d", func(d string) error { return os.WriteFile(d+"/d/x", []byte("mine"), 0) },
+			map[string]string{"d/x": "mine"}},
+		{"folder in the way of a new one", "mkdir", "n", "", func(d string) error { return os.Mkdir(d+"/n", 0o755) }, nil},
+		{"link in the place of a folder", "rename", "z/new", "z/x", func(d string) error {
+			return errors.Join(os.Rename(d+"/z", d+"/elsewhere"), os.Symlink("elsewhere", d+"/z"))
+		}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := mustScene(t, things)
+			s.file("a", "new a")
+			s.file("b", "new b")
+			s.delete("d")
+			s.folder("n")
+			s.file("n/new", "new")
+			s.file("z/new", "new")
+			s.file("z/x", "new x")
+			time.Sleep(20 * time.Millisecond)
+			err := s.apply(once(c.call, c.at, func() error { return c.meddle(s.dir) }))
+			var conflict *ConflictError
+			if c.conflict != "" && (!errors.As(err, &conflict) || conflict.Path != c.conflict) {
+				t.Fatalf("error %v, want a conflict at %q", err, c.conflict)
+			}
+			if err == nil {
+				t.Fatal("no error")
+			}
+			s.clear(t)
+			if c.want == nil {
+				return
+			}
+			want := map[string]string{}
+			for _, from := range []map[string]string{things, c.want} {
+				for p, text := range from {
+					if text == "" && !strings.HasSuffix(p, "/") {
+						delete(want, p)
+					} else {
+						want[p] = text
+					}
+				}
+			}
+			other, err := newScene(fast(t), want)
+			must(t, err)
+			if got, want := snapshot(s.dir), snapshot(other.dir); got != want {
+				t.Error(diffText(want, got))
+			}
+		})
+	}
+}
+
+// TestApplyPlantedLink: a link in the place of a folder leads nobody out, before and
+// while changes are applied.
+func TestApplyPlantedLink(t *testing.T) {
+	for _, at := range []string{"before", "create out/f", "write out/f", "exchange out/g", "rename out/f"} {
+		t.Run(at, func(t *testing.T) {
+			s := mustScene(t, map[string]string{"out/g": "old"})
+			outside := fast(t)
+			must(t, stand(outside, map[string]string{"g": "theirs"}))
+			theirs := snapshot(outside)
+			s.file("out/f", "new")
+			s.file("out/g", "new")
+			plant := func() error { return errors.Join(os.Rename(s.dir+"/out", s.dir+"/away"), os.Symlink(outside, s.dir+"/out")) }
+			hook := func(string, string) error { return nil }
+			if at == "before" {
+				must(t, plant())
+			} else {
+				call, name, _ := strings.Cut(at, " ")
+				hook = once(call, name, plant)
+			}
+			err := s.apply(hook)
+			if err == nil {
+				t.Error("no error")
+			}
+			if got := snapshot(outside); got != theirs {
+				t.Errorf("written outside:\n%s", diffText(theirs, got))
+			}
+			if _, err := Recover(s.state, s.dir); err != nil {
+				t.Error(err)
+			}
+			if got := snapshot(outside); got != theirs {
+				t.Errorf("written outside:\n%s", diffText(theirs, got))
+			}
+		})
+	}
+}
+
+// TestRecoverLeavesOthersAlone: what somebody changed after the kill stays, wherever
+// the kill was.
+func TestRecoverLeavesOthersAlone(t *testing.T) {
+	for _, at := range []string{"create a", "exchange a", "exchange b", "rename d", "rename n", "fsync .", "turn clean", "unlink a"} {
+		t.Run(at, func(t *testing.T) {
+			s := mustScene(t, map[string]string{"a": "old a", "b": "old b", "d/x": "x"})
+			s.file("a", "new a")
+			s.file("b", "new b")
+			s.file("n", "new n")
+			s.delete("d")
+			time.Sleep(20 * time.Millisecond)
+			dead, turned := false, false
+			err := s.apply(func(call, name string) error {
+				turned = turned || call == "turn"
+				dead = dead || at == call+" "+name && turned || call == "turn" && strings.HasSuffix(name, "clean") && at == "turn clean"
+				if dead {
+					return unix.EIO
+				}
+				return nil
+			})
+			if err == nil || !dead {
+				t.Fatalf("not killed: %v", err)
+			}
+			must(t, os.WriteFile(s.dir+"/mine", []byte("mine"), 0o644))
+			must(t, os.Rename(s.dir+"/mine", s.dir+"/b"))
+			must(t, os.WriteFile(s.dir+"/n", []byte("mine too"), 0o644))
+			did, err := Recover(s.state, s.dir)
+			if !did || err != nil {
+				t.Fatal(did, err)
+			}
+			s.clear(t)
+			other, err := newScene(fast(t), map[string]string{"a": "new a", "b": "mine", "n": "mine too"})
+			must(t, err)
+			if got, want := snapshot(s.dir), snapshot(other.dir); got != want {
+				t.Error(diffText(want, got))
+			}
+		})
+	}
+}
+
+// TestUndoKeeps: where something else stands when a deletion is taken back, both are
+// there afterwards.
+func TestUndoKeeps(t *testing.T) {
+	s := mustScene(t, map[string]string{"d/x": "x", "z": "old"})
+	s.delete("d")
+	s.file("z", "new")
+	err := s.apply(func(call, name string) error {
+		if call == "exchange" {
+			return errors.Join(unix.EIO, os.WriteFile(s.dir+"/d", []byte("mine"), 0o644))
+		}
+		return nil
+	})
+	var k *keptError
+	if !errors.As(err, &k) || errors.Is(err, ErrUnfinished) {
+		t.Fatalf("error %v", err)
+	}
+	s.clear(t)
+	if b, err := os.ReadFile(filepath.Join(s.dir, k.name, "x")); err != nil || string(b) != "x" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if b, err := os.ReadFile(s.dir + "/d"); err != nil || string(b) != "mine" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// TestApplyTogether: any number of calls for one folder wait for each other.
+func TestApplyTogether(t *testing.T) {
+	s := mustScene(t, map[string]string{"a": "old"})
+	s.file("a", "new")
+	const n = 12
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			mine := &scene{dir: s.dir, state: s.state, content: map[string]string{}, since: s.since}
+			mine.file(fmt.Sprintf("dir/%d", i), "new")
+			mine.changes = append(mine.changes, s.changes...)
+			mine.content["a"] = "new"
+			errs[i] = mine.apply(nil)
+		})
+		all.Go(func() {
+			if did, err := Recover(s.state, s.dir); did || err != nil {
+				t.Error("Recover:", did, err)
+			}
+		})
+	}
+	all.Wait()
+	s.clear(t)
+	won := 0
+	for i, err := range errs {
+		_, there := os.Lstat(fmt.Sprintf("%s/dir/%d", s.dir, i))
+		var c *ConflictError
+		switch {
+		case err == nil && there == nil:
+			won++
+		case !errors.As(err, &c) || c.Path != "a" || there == nil:
+			t.Errorf("call %d: %v, file %v", i, err, there)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d calls replaced one file", won)
+	}
+}
+
+// TestApplyTwoProcesses: the lock holds between processes too.
+func TestApplyTwoProcesses(t *testing.T) {
+	s := mustScene(t, nil)
+	s.file("a", "new")
+	var st unix.Stat_t
+	must(t, unix.Stat(s.dir, &st))
+	j, err := openJournal(s.state, &st, true, calls{})
+	must(t, err)
+	done := make(chan error)
+	go func() { done <- s.apply(nil) }()
+	select {
+	case err := <-done:
+		t.Fatalf("the other one did not wait: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	j.close()
+	must(t, <-done)
+	s.clear(t)
+}
+
+func TestApplyContent(t *testing.T) {
+	for name, text := range map[string]string{"other": "newer", "short": "ne", "long": "newest", "missing": ""} {
+		t.Run(name, func(t *testing.T) {
+			s := mustScene(t, map[string]string{"a": "old"})
+			old := snapshot(s.dir)
+			s.file("a", "new")
+			s.content["a"] = text
+			if name == "missing" {
+				delete(s.content, "a")
+			}
+			if err := s.apply(nil); err == nil {
+				t.Error("no error")
+			}
+			s.clear(t)
+			if got := snapshot(s.dir); got != old {
+				t.Error(diffText(old, got))
+			}
+		})
+	}
+}
+
+func TestApplyRefuses(t *testing.T) {
+	f := func(path string) Change {
+		return Change{Path: path, Kind: KindFile, SHA256: sha256.Sum256(nil)}
+	}
+	for _, list := range [][]Change{
+		{f("")}, {f("/a")}, {f("../a")}, {f("a/../b")}, {f("a//b")}, {f("./a")}, {f("a/")}, {f("a\x00b")}, {f(strings.Repeat("a/", 4000) + "b")},
+		{f("a"), f("a")}, {f("a"), f("a/b")}, {{Path: "a", Kind: KindDeleted}, f("a/b")}, {{Path: "a", Kind: KindLink, Target: "b"}, f("a/b")},
+		{{Path: "a", Kind: KindOther}}, {{Path: "a"}}, {{Path: "a", Kind: KindLink}}, {{Path: "a", Kind: KindLink, Target: "b\x00"}},
+		{{Path: "a", Kind: KindFile, Size: -1}}, {f("x/" + tempPrefix + "0011223344556677")},
+	} {
+		s := mustScene(t, nil)
+		s.changes = list
+		s.content = map[string]string{"a": "", "": "", "b": "", "a/b": ""}
+		if err := s.apply(nil); err == nil {
+			t.Errorf("%.80q is applied", list[len(list)-1].Path)
+		}
+		s.clear(t)
+	}
+}
+
+// TestApplyState: the state folder is made, with the folders above it; it is not
+// accepted in the folder itself.
+func TestApplyState(t *testing.T) {
+	s := mustScene(t, map[string]string{"d/": ""})
+	s.file("a", "new")
+	for _, state := range []string{s.dir, s.dir + "/state", s.dir + "/d/x/y", s.dir + "/d/../d"} {
+		if err := Apply(state, s.dir, s.changes, s.open, s.since); err == nil {
+			t.Errorf("%q is accepted", state)
+		}
+		if _, err := Recover(state, s.dir); err == nil {
+			t.Errorf("%q is accepted", state)
+		}
+	}
+	must(t, os.Symlink(s.dir, filepath.Dir(s.dir)+"/link"))
+	if err := Apply(filepath.Dir(s.dir)+"/link/d", s.dir, s.changes, s.open, s.since); err == nil {
+		t.Error("a link into the folder is accepted")
+	}
+	deep := filepath.Join(filepath.Dir(s.dir), "new/deep/state")
+	must(t, Apply(deep, s.dir, s.changes, s.open, s.since))
+	if info, err := os.Stat(deep); err != nil || info.Mode().Perm() != 0o700 {
+		t.Error(info, err)
+	}
+	if _, err := Recover(filepath.Join(s.dir, "..", "nowhere"), s.dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := Recover(s.state, s.dir+"/nowhere"); err == nil {
+		t.Error("a folder that is not there is recovered")
+	}
+}
+
+// journalOf makes a journal with a record for a scene, as a kill leaves it.
+func journalOf(t *testing.T, s *scene) string {
+	t.Helper()
+	committed := false
+	err := s.apply(func(call, _ string) error {
+		if committed {
+			return unix.EIO
+		}
+		committed = call == "turn"
+		return nil
+	})
+	if !errors.Is(err, ErrUnfinished) {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(s.state + "/apply-*/apply")
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	return names[0]
+}
+
+// TestRecoverDamaged: a record that is not understood is left as it is, and nothing is
+// applied before somebody looked at it.
+func TestRecoverDamaged(t *testing.T) {
+	for name, damage := range map[string]func(b []byte) []byte{
+		"cut off":      func(b []byte) []byte { return b[:len(b)/2] },
+		"empty":        func([]byte) []byte { return nil },
+		"next version": func(b []byte) []byte { return bytes.Replace(b, []byte(`"version":1`), []byte(`"version":2`), 1) },
+		"more members": func(b []byte) []byte { return bytes.Replace(b, []byte(`"version"`), []byte(`"more":1,"version"`), 1) },
+		"path outside": func(b []byte) []byte { return bytes.Replace(b, []byte(`"path":"YQ=="`), []byte(`"path":"Li4="`), 1) },
+		"other temp":   func(b []byte) []byte { return bytes.Replace(b, []byte(tempPrefix), []byte("aaaaaaaaaaaaaa"), 1) },
+		"blob gone":    nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustScene(t, map[string]string{"a": "old"})
+			s.file("a", "new")
+			p := journalOf(t, s)
+			if damage == nil {
+				must(t, os.Remove(filepath.Dir(p)+"/0"))
+			} else {
+				b, err := os.ReadFile(p)
+				must(t, err)
+				must(t, os.WriteFile(p, damage(b), 0o600))
+			}
+			_, err := Recover(s.state, s.dir)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			old, err := newScene(fast(t), map[string]string{"a": "old"})
+			must(t, err)
+			if got, want := snapshot(s.dir), snapshot(old.dir); got != want {
+				t.Error(diffText(want, got))
+			}
+			if damage != nil {
+				if err := s.apply(nil); err == nil {
+					t.Error("applied in spite of it")
+				}
+			} else {
+				s.clear(t)
+			}
+		})
+	}
+}
+
+// TestApplyRecoversFirst: what was left is carried on before anything else.
+func TestApplyRecoversFirst(t *testing.T) {
+	s := mustScene(t, map[string]string{"a": "old"})
+	s.file("a", "new")
+	journalOf(t, s)
+	next := &scene{dir: s.dir, state: s.state, content: map[string]string{}, since: s.since}
+	next.file("b", "next")
+	must(t, next.apply(nil))
+	s.clear(t)
+	for p, want := range map[string]string{"a": "new", "b": "next"} {
+		if b, err := os.ReadFile(filepath.Join(s.dir, p)); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v", p, b, err)
+		}
+	}
+}
+
+// TestRecoverAnotherFolder: a record is not carried out on a folder that only has the
+// inode of the one that it is about.
+func TestRecoverAnotherFolder(t *testing.T) {
+	s := mustScene(t, map[string]string{"a": "old"})
+	s.file("a", "new")
+	p := journalOf(t, s)
+	b, err := os.ReadFile(p)
+	must(t, err)
+	i := bytes.Index(b, []byte(`"birth":`)) + len(`"birth":`)
+	if b[i] == '0' {
+		t.Skip("the file system does not say when a folder was made")
+	}
+	b[i] ^= 1
+	must(t, os.WriteFile(p, b, 0o600))
+	old := snapshot(s.dir)
+	if did, err := Recover(s.state, s.dir); did || err != nil {
+		t.Error(did, err)
+	}
+	s.clear(t)
+	if got := snapshot(s.dir); got != old {
+		t.Error(diffText(old, got))
+	}
+}
+
+// TestApplyReadOnlyParts: folders that nobody may write are deleted with what holds
+// them, and are in the way otherwise.
+func TestApplyReadOnlyParts(t *testing.T) {
+	s := mustScene(t, map[string]string{"d/ro/x": "x", "e/x": "old", "z": "old"})
+	must(t, os.Chmod(s.dir+"/d/ro", 0o555))
+	s.since = time.Now()
+	s.delete("d")
+	must(t, s.apply(nil))
+	s.clear(t)
+	if _, err := os.Lstat(s.dir + "/d"); err == nil {
+		t.Error("the folder is still there")
+	}
+	if os.Getuid() == 0 {
+		return
+	}
+	s.changes = nil
+	must(t, os.Chmod(s.dir+"/e", 0o555))
+	s.file("z", "new")
+	s.file("e/x", "new")
+	s.since = time.Now()
+	old := snapshot(s.dir)
+	if err := s.apply(nil); !errors.Is(err, unix.EACCES) || errors.Is(err, ErrUnfinished) {
+		t.Errorf("error %v", err)
+	}
+	s.clear(t)
+	if got := snapshot(s.dir); got != old {
+		t.Error(diffText(old, got))
+	}
+	must(t, os.Chmod(s.dir+"/e", 0o755))
+	s.changes = nil
+	must(t, os.Chmod(s.dir, 0o555))
+	s.file("new", "new")
+	if err := s.apply(nil); !errors.Is(err, unix.EACCES) {
+		t.Errorf("error %v", err)
+	}
+	s.clear(t)
+	must(t, os.Chmod(s.dir, 0o755))
+}
+
+// mounted is a new folder with a file system of its own in memory.
+func mounted(t *testing.T, options string) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		t.Skipf("cannot mount: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+func TestApplyReadOnlyDisk(t *testing.T) {
+	base := mounted(t, "size=1m")
+	s, err := newScene(base, map[string]string{"a": "old"})
+	must(t, err)
+	s.state = fast(t)
+	s.file("a", "new")
+	old := snapshot(s.dir)
+	must(t, unix.Mount("", base, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	if err := s.apply(nil); !errors.Is(err, unix.EROFS) || errors.Is(err, ErrUnfinished) {
+		t.Errorf("error %v", err)
+	}
+	s.clear(t)
+	if got := snapshot(s.dir); got != old {
+		t.Error(diffText(old, got))
+	}
+}
+
+// TestApplyDiskFull: no room for the files, for the blobs, or for either, as both lie
+// on the disk that is full.
+func TestApplyDiskFull(t *testing.T) {
+	for _, where := range []string{"files", "blobs", "both"} {
+		for _, size := range []int{1 << 19, 3 << 19, 4 << 20} {
+			t.Run(fmt.Sprint(where, " ", size), func(t *testing.T) {
+				base := mounted(t, "size=2m")
+				tree := base
+				if where == "blobs" {
+					tree = fast(t)
+				}
+				s, err := newScene(tree, map[string]string{"a": "old", "d/x": "x", "z": "old"})
+				must(t, err)
+				switch where {
+				case "files":
+					s.state = fast(t)
+				case "blobs":
+					s.state = base
+				}
+				s.file("a", "new")
+				s.delete("d")
+				s.file("n/big", strings.Repeat("x", size))
+				s.file("z", "new")
+				old := snapshot(s.dir)
+				err = s.apply(nil)
+				fits := size < 2<<20 && where != "both" || size < 1<<20
+				if fits != (err == nil) || !fits && !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrUnfinished) {
+					t.Errorf("error %v", err)
+				}
+				s.clear(t)
+				if got := snapshot(s.dir); !fits && got != old {
+					t.Error(diffText(old, got))
+				}
+			})
+		}
+	}
+}
+
+// TestApplyMounts: nothing that is mounted in a folder is deleted with it, nor is its
+// mount point moved.
+func TestApplyMounts(t *testing.T) {
+	base := mounted(t, "size=1m")
+	s, err := newScene(base, map[string]string{"d/m/": "", "e/": "", "z": "old"})
+	must(t, err)
+	outside := fast(t)
+	must(t, stand(outside, map[string]string{"x": "theirs"}))
+	for _, at := range []string{"/d/m", "/e"} {
+		must(t, unix.Mount(outside, s.dir+at, "", unix.MS_BIND, ""))
+		t.Cleanup(func() { _ = unix.Unmount(s.dir+at, unix.MNT_DETACH) })
+	}
+	s.since = time.Now()
+	s.delete("d")
+	s.conflicts(t, "d", nil)
+	s.changes = nil
+	s.file("z", "new")
+	s.delete("e")
+	s.conflicts(t, "e", nil)
+	if _, err := os.Stat(outside + "/x"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestApplyOwners: where root applies, what is new belongs to whom the folder belongs,
+// and what is replaced to whom it belonged; without set-id bits.
+func TestApplyOwners(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	s := mustScene(t, map[string]string{"a": "4755 #!old", "b": "2640 old", "c/d": "old", "l": "-> a"})
+	must(t, os.Chown(s.dir, 1234, 1235))
+	must(t, os.Lchown(s.dir+"/a", 555, 556))
+	must(t, unix.Chmod(s.dir+"/a", 0o4755))
+	must(t, unix.Chmod(s.dir+"/b", 0o2640))
+	s.since = time.Now()
+	s.file("a", "#!new")
+	s.file("b", "new")
+	s.folder("n")
+	s.file("n/f", "#!new")
+	s.link("n/l", "f")
+	s.link("l", "b")
+	s.file("x/y", "new")
+	must(t, s.apply(nil))
+	want := `"." 40755 1234:1235
+"a" 100755 555:556 "#!new"
+"b" 100640 0:0 "new"
+"c" 40755 0:0
+"c/d" 100644 0:0 "old"
+"l" 120777 1234:1235 -> "b"
+"n" 40755 1234:1235
+"n/f" 100755 1234:1235 "#!new"
+"n/l" 120777 1234:1235 -> "f"
+"x" 40755 1234:1235
+"x/y" 100644 1234:1235 "new"
+`
+	if got := snapshot(s.dir); got != want {
+		t.Error(diffText(want, got))
+	}
+}
+
+func TestExecutable(t *testing.T) {
+	for _, c := range []struct {
+		old  uint32
+		yes  bool
+		want uint32
+	}{
+		{0o644, true, 0o755}, {0o644, false, 0o644}, {0o600, true, 0o700}, {0o640, true, 0o750}, {0o755, false, 0o644},
+		{0o744, true, 0o744}, {0o711, false, 0o600}, {0, true, 0o100}, {0o200, true, 0o300}, {0o666, true, 0o777},
+	} {
+		if got := executable(c.old, c.yes); got != c.want {
+			t.Errorf("executable(%o, %v) = %o, want %o", c.old, c.yes, got, c.want)
+		}
+	}
+}
+
+// TestApplyMany: a thousand files, so that no descriptor is left open a file.
+func TestApplyMany(t *testing.T) {
+	s := mustScene(t, nil)
+	for i := range 1000 {
+		s.file(fmt.Sprintf("d%d/e/f%d", i%50, i), fmt.Sprint(i))
+	}
+	must(t, s.apply(nil))
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil || len(open) > 100 {
+		t.Errorf("%d descriptors are open, %v", len(open), err)
+	}
+	s.clear(t)
+}
+
+// TestApplyAsUser runs the tests of Apply again as an ordinary user, where root runs
+// them.
+func TestApplyAsUser(t *testing.T) {
+	if os.Getuid() != 0 || os.Getenv(envUser) != "" {
+		t.Skip("started by root alone")
+	}
+	dir, err := os.MkdirTemp("", "fiador-test-")
+	must(t, err)
+	t.Cleanup(func() { _ = removeAll(dir) })
+	self, err := os.ReadFile("/proc/self/exe")
+	must(t, err)
+	must(t, os.WriteFile(dir+"/test", self, 0o755))
+	must(t, os.Chmod(dir, 0o755))
+	must(t, os.Mkdir(dir+"/tmp", 0o755))
+	must(t, os.Chown(dir+"/tmp", 65534, 65534))
+	cmd := exec.Command(dir+"/test", "-test.run=^Test(Apply|Recover|Undo)", "-test.short")
+	cmd.Dir = dir + "/tmp"
+	cmd.Env = []string{envUser + "=1", "TMPDIR=" + dir + "/tmp", "PATH=" + os.Getenv("PATH")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,375 @@
+package sandbox
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func file(path string, size int64) Change {
+	return Change{Path: path, Kind: KindFile, Size: size, SHA256: sha256.Sum256([]byte(path))}
+}
+
+// huge is a file that Diff did not read.
+func huge(path string) Change     { return Change{Path: path, Kind: KindFile, Size: math.MaxInt64} }
+func folder(path string) Change   { return Change{Path: path, Kind: KindFolder} }
+func link(path, to string) Change { return Change{Path: path, Kind: KindLink, Target: to} }
+func other(path string) Change    { return Change{Path: path, Kind: KindOther} }
+
+// deleted is the deletion of what was of that kind.
+func deleted(path string, was Kind) Change {
+	return replacing(Change{Path: path, Kind: KindDeleted}, was)
+}
+
+func replacing(c Change, was Kind) Change {
+	c.Before = &Seen{Kind: was}
+	return c
+}
+
+func TestJudge(t *testing.T) {
+	out := Rules{Roots: []string{"out", "pkg/gen"}, MaxFiles: 10, MaxBytes: 100}
+	all := Rules{AnyRoot: true, MaxFiles: 10, MaxBytes: 100, Links: true}
+	declared := func(paths ...string) Rules {
+		r := out
+		r.Declared = paths
+		r.Exists = func(p string) Kind {
+			return map[string]Kind{"out/there": KindFile, "out/folder": KindFolder, "out/link": KindLink, "out/folder/x": KindFile}[p]
+		}
+		return r
+	}
+	linked := all
+	linked.Exists = func(p string) Kind {
+		return map[string]Kind{"old": KindLink, "dir": KindFolder, "dir/file": KindFile, "dir/up": KindLink}[p]
+	}
+	below := all
+	below.Below = func(folder string) iter.Seq[string] {
+		return slices.Values(map[string][]string{"sub": {"sub/a", "sub/a/.git", "sub/a/.git/config"}, "lib": {"lib/a"}}[folder])
+	}
+	deep := strings.Repeat("d/", 600) + "f"
+	long := strings.Repeat("n", 300)
+	const none = ""
+	for _, c := range []struct {
+		name    string
+		rules   Rules
+		changes []Change
+		want    string // reasons, separated by " | "
+	}{
+		{"nothing", out, nil, none},
+		{"nothing is allowed", Rules{}, []Change{file("out/a", 0)}, "OUTPUT_LIMIT | WRITE_OUTSIDE_ROOT out/a"},
+		{"nothing happened, nothing is allowed", Rules{}, nil, none},
+
+		{"file beneath a root", out, []Change{file("out/a", 1)}, none},
+		{"file deep beneath a root", out, []Change{folder("out"), folder("out/b"), file("out/b/c", 1)}, none},
+		{"empty file", out, []Change{file("out/a", 0)}, none},
+		{"second root", out, []Change{folder("pkg"), folder("pkg/gen"), file("pkg/gen/a", 1)}, none},
+		{"file beside a root", out, []Change{file("src/a", 1)}, "WRITE_OUTSIDE_ROOT src/a"},
+		{"file at the top", out, []Change{file("a", 1)}, "WRITE_OUTSIDE_ROOT a"},
+		{"file with the name of a root", out, []Change{file("out", 1)}, "WRITE_OUTSIDE_ROOT out"},
+		{"name that a root begins", out, []Change{file("outer", 1), file("out.txt", 1)}, "WRITE_OUTSIDE_ROOT out.txt | WRITE_OUTSIDE_ROOT outer"},
+		{"root in another case", out, []Change{file("Out/a", 1)}, "WRITE_OUTSIDE_ROOT Out/a"},
+		{"file above a root", out, []Change{file("pkg/a", 1)}, "WRITE_OUTSIDE_ROOT pkg/a"},
+		{"folder outside", out, []Change{folder("src")}, "WRITE_OUTSIDE_ROOT src"},
+		{"folder beside a root", out, []Change{folder("pkg/other")}, "WRITE_OUTSIDE_ROOT pkg/other"},
+		{"folder above a root in the place of a file", out, []Change{replacing(folder("pkg"), KindFile)}, "WRITE_OUTSIDE_ROOT pkg"},
+		{"root in the place of a link", out, []Change{replacing(folder("out"), KindLink)}, "WRITE_OUTSIDE_ROOT out"},
+		{"empty root", Rules{Roots: []string{""}, MaxFiles: 9, MaxBytes: 9}, []Change{file("a", 1)}, "WRITE_OUTSIDE_ROOT a"},
+		{"everywhere", all, []Change{file("a", 1), folder("src"), file("src/b", 1)}, none},
+
+		{"deleted beneath a root", out, []Change{deleted("out/a", KindFile)}, none},
+		{"deleted outside", out, []Change{deleted("src/a", KindFile)}, "WRITE_OUTSIDE_ROOT src/a"},
+		{"deleted root", out, []Change{deleted("out", KindFolder)}, none},
+		{"deleted file with the name of a root", out, []Change{deleted("out", KindFile)}, "WRITE_OUTSIDE_ROOT out"},
+		{"deleted folder above a root", out, []Change{deleted("pkg", KindFolder)}, "WRITE_OUTSIDE_ROOT pkg"},
+		{"deleted device", all, []Change{deleted("dev", KindOther)}, none},
+		{"deleted bad name", out, []Change{deleted("out/a\nb", KindFile), deleted("out/\xff", KindFile)}, none},
+		{"deleted bad name outside", out, []Change{deleted("src/a\nb", KindFile)}, `WRITE_OUTSIDE_ROOT "src/a\nb"`},
+		{"deleted path that leaves", all, []Change{deleted("../a", KindFile), deleted("/etc", KindFolder), deleted("", KindFolder)},
+			`OUTPUT_NAME "" | OUTPUT_NAME "../a" | OUTPUT_NAME "/etc"`},
+
+		{"hook", all, []Change{file(".git/hooks/x", 1)}, "WRITE_OUTSIDE_ROOT .git/hooks/x"},
+		{"hook beneath a root", out, []Change{file("out/.git/hooks/x", 1)}, "WRITE_OUTSIDE_ROOT out/.git/hooks/x"},
+		{"configuration of a repository below", all, []Change{file("sub/.git/config", 1)}, "WRITE_OUTSIDE_ROOT sub/.git/config"},
+		{"control folder made", all, []Change{folder(".fiador")}, "WRITE_OUTSIDE_ROOT .fiador"},
+		{"control file deleted", all, []Change{deleted(".fiador/policy.rego", KindFile)}, "WRITE_OUTSIDE_ROOT .fiador/policy.rego"},
+		{"control path in another case", all, []Change{file(".GIT/config", 1)}, "WRITE_OUTSIDE_ROOT .GIT/config"},
+		{"control path with a space", all, []Change{file(".git /config", 1)}, `OUTPUT_NAME ".git /config" | WRITE_OUTSIDE_ROOT ".git /config"`},
+		{"control path as a link", all, []Change{link(".git", "a")}, "WRITE_OUTSIDE_ROOT .git"},
+		{"pipeline", all, []Change{folder(".github"), folder(".github/workflows")}, "WRITE_OUTSIDE_ROOT .github/workflows"},
+		{"beside pipelines", all, []Change{folder(".github"), file(".github/a.md", 1)}, none},
+		{"link in the place of a folder with pipelines", all, []Change{folder("a"), link("b/.github", "../a")}, "WRITE_OUTSIDE_ROOT b/.github"},
+		{"folder with pipelines deleted", all, []Change{deleted(".github", KindFolder)}, "WRITE_OUTSIDE_ROOT .github"},
+		{"folder with pipelines replaced", all, []Change{replacing(file(".github", 1), KindFolder)}, "WRITE_OUTSIDE_ROOT .github"},
+		{"file with the name of one deleted", all, []Change{deleted(".github", KindFile)}, none},
+		{"folder with a repository deleted", below, []Change{deleted("sub", KindFolder)}, "WRITE_OUTSIDE_ROOT sub"},
+		{"folder with a repository replaced", below, []Change{replacing(file("sub", 1), KindFolder)}, "WRITE_OUTSIDE_ROOT sub"},
+		{"folder without one deleted", below, []Change{deleted("lib", KindFolder)}, none},
+
+		{"device", all, []Change{other("a")}, "OUTPUT_KIND a"},
+		{"device outside", out, []Change{other("a")}, "OUTPUT_KIND a | WRITE_OUTSIDE_ROOT a"},
+		{"unknown kind", all, []Change{{Path: "a", Kind: "door"}}, "OUTPUT_KIND a"},
+		{"no kind", all, []Change{{Path: "a"}}, "OUTPUT_KIND a"},
+		{"file in a file", all, []Change{file("a", 1), file("a/b", 1)}, "OUTPUT_KIND a/b"},
+		{"file in a link", all, []Change{folder("d"), link("a", "d"), file("a/b", 1)}, "OUTPUT_KIND a/b"},
+		{"file in a deleted folder", all, []Change{deleted("a", KindFolder), file("a/b", 1)}, "OUTPUT_KIND a/b"},
+		{"deleted in a deleted folder", all, []Change{deleted("a", KindFolder), deleted("a/b", KindFile)}, none},
+
+		{"link where none is accepted", out, []Change{link("out/a", "b")}, "OUTPUT_KIND out/a"},
+		{"link inside", all, []Change{file("b", 1), link("a", "b")}, none},
+		{"link to nothing", all, []Change{link("a", "nothing/there")}, none},
+		{"link up and down", all, []Change{link("x/y/a", "../../z/./b")}, none},
+		{"link to the folder above", all, []Change{link("x/a", "..")}, none},
+		{"link out", all, []Change{link("a", "..")}, "OUTPUT_KIND a"},
+		{"link out and in again", all, []Change{link("x/a", "../../work/b")}, "OUTPUT_KIND x/a"},
+		{"link out after a detour", all, []Change{link("a", "x/../../b")}, "OUTPUT_KIND a"},
+		{"absolute link", all, []Change{link("a", "/etc/passwd")}, "OUTPUT_KIND a"},
+		{"absolute link to the inside", all, []Change{link("a", "/work/b")}, "OUTPUT_KIND a"},
+		{"empty link", all, []Change{link("a", "")}, "OUTPUT_KIND a"},
+		{"link to a control path", all, []Change{link("a", ".git/hooks")}, "OUTPUT_KIND a"},
+		{"link to a bad name", all, []Change{link("a", "b\nc"), link("b", "\xff"), link("c", "a\x00b")}, "OUTPUT_KIND a | OUTPUT_KIND b | OUTPUT_KIND c"},
+		{"link with a long target", all, []Change{link("a", strings.Repeat("./", 3000)+"b")}, "OUTPUT_KIND a"},
+		{"link through a link", all, []Change{folder("d"), link("l", "d"), link("a", "l/b")}, "OUTPUT_KIND a"},
+		{"link through a link and back", all, []Change{folder("d"), folder("d/e"), link("l", "d/e"), link("a", "l/../../x")}, "OUTPUT_KIND a"},
+		{"link to a link", all, []Change{file("f", 1), link("l", "f"), link("a", "l")}, none},
+		{"link to a link, as a folder", all, []Change{folder("f"), link("l", "f"), link("a", "l/")}, "OUTPUT_KIND a"},
+		{"link to a link that leaves", all, []Change{link("l", "/etc"), link("a", "l")}, "OUTPUT_KIND l"},
+		{"link to a link that was there", linked, []Change{link("a", "old")}, "OUTPUT_KIND a"},
+		{"link through a link that was there", linked, []Change{link("a", "dir/up/x")}, "OUTPUT_KIND a"},
+		{"link to what was there", linked, []Change{link("a", "dir/file")}, none},
+		{"link to a link that was there and is a file", linked, []Change{replacing(file("old", 1), KindLink), link("a", "old")}, none},
+
+		{"newline", all, []Change{file("a\nb", 1)}, `OUTPUT_NAME "a\nb"`},
+		{"escape sequence", all, []Change{file("a\x1b[2Jb", 1)}, `OUTPUT_NAME "a\x1b[2Jb"`},
+		{"bad UTF-8", all, []Change{file("a/\xff\xfe", 1)}, `OUTPUT_NAME "a/\xff\xfe"`},
+		{"right to left", all, []Change{file("a\u202egpj.exe", 1)}, `OUTPUT_NAME "a\u202egpj.exe"`},
+		{"not NFC", all, []Change{file("cafe\u0301", 1)}, `OUTPUT_NAME "cafe\u0301"`},
+		{"NFC", all, []Change{file("caf\u00e9", 1)}, none},
+		{"backslash", all, []Change{file(`a\b`, 1)}, `OUTPUT_NAME "a\\b"`},
+		{"device of Windows", all, []Change{file("nul.txt", 1)}, `OUTPUT_NAME "nul.txt"`},
+		{"trailing dot", all, []Change{folder("a.")}, `OUTPUT_NAME "a."`},
+		{"stream", all, []Change{file("a:b", 1)}, `OUTPUT_NAME "a:b"`},
+		{"quotation mark", out, []Change{file(`"a"`, 1)}, `WRITE_OUTSIDE_ROOT "\"a\""`},
+		{"not clean", all, []Change{file("a//b", 1), file("./a", 1)}, "OUTPUT_NAME ./a | OUTPUT_NAME a//b"},
+		{"too deep", all, []Change{file(deep, 1)}, `OUTPUT_NAME "` + deep[:256] + `\u2026"`},
+		{"too long", all, []Change{file(long, 1)}, `OUTPUT_NAME "` + long[:256] + `\u2026"`},
+		{"name of what is applied", all, []Change{file("x/.fiador-apply-0011223344556677", 1)}, "OUTPUT_NAME x/.fiador-apply-0011223344556677"},
+		{"name of what is applied, in another case", all, []Change{folder(".Fiador-Apply-x")}, "OUTPUT_NAME .Fiador-Apply-x"},
+		{"name of what is applied, deleted", all, []Change{deleted(".fiador-apply-x", KindFile)}, none},
+		{"roots of a bundle", all, []Change{folder("context"), file("context/a", 1), file("calls", 1)}, none},
+
+		{"twins", all, []Change{file("README", 1), file("readme", 1)}, "OUTPUT_NAME README | OUTPUT_NAME readme"},
+		{"twins outside ASCII", all, []Change{file("stra\u00dfe", 1), file("STRASSE", 1)}, "OUTPUT_NAME STRASSE | OUTPUT_NAME stra\u00dfe"},
+		{"twins in Greek", all, []Change{file("\u03c3", 1), file("\u03c2", 1)}, "OUTPUT_NAME \u03c2 | OUTPUT_NAME \u03c3"},
+		{"folder twins", all, []Change{folder("A"), folder("a"), file("a/x", 1), file("A/y", 1)}, "OUTPUT_NAME A | OUTPUT_NAME a"},
+		{"twin of a folder that was there", all, []Change{folder("A"), file("a/x", 1)}, "OUTPUT_NAME A"},
+		{"twin of a folder from which something is gone", all, []Change{folder("A"), deleted("a/x", KindFile)}, "OUTPUT_NAME A"},
+		{"renamed in case alone", all, []Change{deleted("readme", KindFile), file("README", 1)}, none},
+		{"folder renamed in case alone", all, []Change{deleted("a", KindFolder), deleted("a/x", KindFile), folder("A"), file("A/x", 1)}, none},
+		{"twice", all, []Change{file("a", 1), deleted("a", KindFile)}, "OUTPUT_NAME a"},
+
+		{"as many files as allowed", all, many(10, 10), none},
+		{"one more", all, many(11, 1), "OUTPUT_LIMIT"},
+		{"one more, a link", all, append(many(10, 1), link("l", "f0000")), "OUTPUT_LIMIT"},
+		{"deletions do not count", all, append(many(10, 1), deleted("x", KindFile)), none},
+		{"folders count apart", all, append(many(10, 1), folder("d")), none},
+		{"too many folders", all, manyFolders(11), "OUTPUT_LIMIT"},
+		{"as many bytes as allowed", all, []Change{file("a", 60), file("b", 40)}, none},
+		{"one byte more", all, []Change{file("a", 60), file("b", 41)}, "OUTPUT_LIMIT"},
+		{"sparse giant", all, []Change{huge("a")}, "OUTPUT_LIMIT"},
+		{"sparse giants", all, []Change{huge("a"), huge("b"), file("c", 1)}, "OUTPUT_LIMIT"},
+		{"file that nobody read", all, []Change{{Path: "a", Kind: KindFile, Size: 1}}, "OUTPUT_LIMIT"},
+		{"negative size", all, []Change{file("a", -1)}, "OUTPUT_LIMIT"},
+
+		{"declared and written", declared("out/a"), []Change{file("out/a", 1)}, none},
+		{"declared and there before", declared("out/there"), nil, none},
+		{"declared, not clean", declared("./out//there"), nil, none},
+		{"declared and missing", declared("out/a"), nil, "OUTPUT_MISSING out/a"},
+		{"declared twice and missing", declared("out/a", "./out/a"), nil, "OUTPUT_MISSING out/a"},
+		{"declared, nothing known", Rules{Declared: []string{"out/a"}}, nil, "OUTPUT_MISSING out/a"},
+		{"declared and deleted", declared("out/there"), []Change{deleted("out/there", KindFile)}, "OUTPUT_MISSING out/there"},
+		{"declared, folder deleted", declared("out/folder/x"), []Change{deleted("out/folder", KindFolder)}, "OUTPUT_MISSING out/folder/x"},
+		{"declared, folder is a file now", declared("out/folder/x"), []Change{replacing(file("out/folder", 1), KindFolder)}, "OUTPUT_MISSING out/folder/x"},
+		{"declared is a folder", declared("out/a"), []Change{folder("out/a")}, "OUTPUT_KIND out/a"},
+		{"declared was a folder", declared("out/folder"), nil, "OUTPUT_KIND out/folder"},
+		{"declared is a link", declared("out/a"), []Change{link("out/a", "there")}, "OUTPUT_KIND out/a"},
+		{"declared was a link", declared("out/link"), nil, "OUTPUT_KIND out/link"},
+		{"declared is a pipe", declared("out/a"), []Change{other("out/a")}, "OUTPUT_KIND out/a"},
+		{"declared with a bad name", declared("out/a\nb"), nil, `OUTPUT_MISSING "out/a\nb"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := Judge(c.changes, c.rules)
+			if got := strings.Join(v.Reasons, " | "); got != c.want {
+				t.Errorf("reasons\n%s\nwant\n%s", got, c.want)
+			}
+			checkVerdict(t, c.changes, c.rules, v)
+		})
+	}
+}
+
+// checkVerdict checks what holds for every verdict.
+func checkVerdict(t *testing.T, changes []Change, r Rules, v Verdict) {
+	t.Helper()
+	if len(v.Reasons) > 0 && len(v.Accepted) > 0 {
+		t.Error("there are reasons, and changes are accepted")
+	}
+	if len(v.Reasons) == 0 && len(v.Accepted) != len(changes) {
+		t.Errorf("%d of %d changes are accepted, and there is no reason", len(v.Accepted), len(changes))
+	}
+	sum := int64(0)
+	for i, c := range v.Outputs {
+		sum += c.Size
+		if c.Kind != KindFile || c.SHA256 == [32]byte{} || i > 0 && v.Outputs[i-1].Path == c.Path {
+			t.Errorf("%q is among the outputs", c.Path)
+		}
+	}
+	if len(v.Outputs) > r.MaxFiles || sum > r.MaxBytes {
+		t.Errorf("outputs over the limits: %d files, %d bytes", len(v.Outputs), sum)
+	}
+	for _, reason := range v.Reasons {
+		if strings.ContainsFunc(reason, func(r rune) bool { return r < ' ' || r == 0xfffd }) {
+			t.Errorf("reason %q does not print", reason)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	mixed := slices.Clone(changes)
+	rng.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+	again := Judge(mixed, r)
+	if !slices.Equal(again.Reasons, v.Reasons) || paths(again.Accepted) != paths(v.Accepted) || paths(again.Outputs) != paths(v.Outputs) {
+		t.Error("another order of changes gives another verdict")
+	}
+}
+
+func paths(list []Change) string {
+	var b strings.Builder
+	for _, c := range list {
+		fmt.Fprintf(&b, "%q ", c.Path)
+	}
+	return b.String()
+}
+
+func many(n int, size int64) []Change {
+	var list []Change
+	for i := range n {
+		list = append(list, file(fmt.Sprintf("f%04d", i), size))
+	}
+	return list
+}
+
+func manyFolders(n int) []Change {
+	var list []Change
+	for i := range n {
+		list = append(list, folder(fmt.Sprintf("d%04d", i)))
+	}
+	return list
+}
+
+// TestJudgeOutputs: what is recorded is there whatever the reasons are, in the order
+// of UTF-16, without bad names, and within the limits.
+func TestJudgeOutputs(t *testing.T) {
+	r := Rules{Roots: []string{"out"}, MaxFiles: 3, MaxBytes: 100}
+	v := Judge([]Change{
+		file("out/\U00010000", 1), file("out/\uffee", 1), file("a", 1), file("out/a\nb", 1), file("out/B", 1), file("out/b", 1),
+		other("out/c"), huge("out/d"), folder("out/e"), deleted("out/f", KindFile), file("out/\uffef", 1),
+	}, r)
+	if got, want := paths(v.Outputs), `"a" "out/`+"\U00010000"+`" "out/`+"\uffee"+`" `; got != want {
+		t.Errorf("outputs %s, want %s", got, want)
+	}
+	v = Judge([]Change{file("out/b", 60), file("out/a", 60), file("out/c", 1)}, r)
+	if got, want := paths(v.Outputs), `"out/a" `; got != want {
+		t.Errorf("outputs %s, want %s", got, want)
+	}
+}
+
+// TestJudgeFlood: ten thousand bad files give a hundred paths a reason, the same ones
+// every time, and a sign that there are more.
+func TestJudgeFlood(t *testing.T) {
+	var changes []Change
+	for i := range 10_000 {
+		changes = append(changes, file(fmt.Sprintf("src/%04d\n", i), 1))
+	}
+	v := Judge(changes, Rules{Roots: []string{"out"}, MaxFiles: 100, MaxBytes: 1 << 30})
+	checkVerdict(t, changes, Rules{Roots: []string{"out"}, MaxFiles: 100, MaxBytes: 1 << 30}, v)
+	if len(v.Reasons) != 1+101+101 {
+		t.Fatalf("%d reasons", len(v.Reasons))
+	}
+	for at, want := range map[int]string{
+		0: "OUTPUT_LIMIT", 1: "OUTPUT_NAME", 2: `OUTPUT_NAME "src/0000\n"`, 101: `OUTPUT_NAME "src/0099\n"`,
+		102: "WRITE_OUTSIDE_ROOT", 103: `WRITE_OUTSIDE_ROOT "src/0000\n"`,
+	} {
+		if v.Reasons[at] != want {
+			t.Errorf("reason %d is %q, want %q", at, v.Reasons[at], want)
+		}
+	}
+	if len(v.Outputs) != 0 {
+		t.Errorf("%d outputs with bad names", len(v.Outputs))
+	}
+}
+
+// TestJudgeMany: ten thousand good files are accepted where that many may be.
+func TestJudgeMany(t *testing.T) {
+	changes := many(10_000, 1)
+	v := Judge(changes, Rules{AnyRoot: true, MaxFiles: 10_000, MaxBytes: 10_000})
+	if len(v.Reasons) != 0 || len(v.Accepted) != 10_000 || len(v.Outputs) != 10_000 {
+		t.Errorf("%d reasons, %d accepted, %d outputs", len(v.Reasons), len(v.Accepted), len(v.Outputs))
+	}
+}
+
+// TestJudgeDeep: paths that no system call takes are bad names, and cost no more than
+// others.
+func TestJudgeDeep(t *testing.T) {
+	deep := strings.Repeat("d/", 1<<19)
+	r := Rules{AnyRoot: true, Links: true, MaxFiles: 9, MaxBytes: 9}
+	changes := []Change{file(deep+"f", 1), deleted(deep+"g", KindFile), link("l", deep+"f"), link(deep+"l", "f")}
+	if v := Judge(changes, r); len(v.Reasons) != 3 || v.Reasons[1] != "OUTPUT_KIND l" {
+		t.Errorf("reasons %.100q", v.Reasons)
+	}
+}
+
+// TestJudgeLeavesChangesAlone: the order of the caller's list is the caller's.
+func TestJudgeLeavesChangesAlone(t *testing.T) {
+	changes := []Change{file("b", 1), file("a", 1)}
+	Judge(changes, Rules{AnyRoot: true, MaxFiles: 2, MaxBytes: 2})
+	if paths(changes) != `"b" "a" ` {
+		t.Error("the list was changed")
+	}
+}
+
+// FuzzJudge: whatever a path and a target are, nothing that is accepted leaves the
+// folder or is a control path.
+func FuzzJudge(f *testing.F) {
+	for _, seed := range [][2]string{{"a", "b"}, {"out/a", "../b"}, {".git/x", "/"}, {"a\nb", "x/../.."}, {"\xff", "a/./b"}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, path, target string) {
+		changes := []Change{file(path, 1), link("d/e/l", target)}
+		r := Rules{AnyRoot: true, Links: true, MaxFiles: 9, MaxBytes: 9}
+		v := Judge(changes, r)
+		checkVerdict(t, changes, r, v)
+		if len(v.Reasons) > 0 {
+			return
+		}
+		if !isClean(path) || strings.HasPrefix(path, ".git") && (len(path) == 4 || path[4] == '/') {
+			t.Errorf("path %q is accepted", path)
+		}
+		depth := 2
+		for seg := range strings.SplitSeq(target, "/") {
+			switch seg {
+			case "", ".":
+			case "..":
+				depth--
+			default:
+				depth++
+			}
+			if depth < 0 {
+				t.Errorf("target %q is accepted", target)
+			}
+		}
+		if target == "" || target[0] == '/' {
+			t.Errorf("target %q is accepted", target)
+		}
+	})
+}
