@@ -37,11 +37,24 @@ type options struct {
 	warmUp int
 	time   string // of one Go benchmark
 	folder sizes
-	quick  bool
-	out    string // empty: bench/RESULTS.md of the module, or standard output if quick
+
+	confined confinedSizes
+	quick    bool
+	only     string // the one part that is measured; empty: all
+	out      string // empty: bench/RESULTS.md of the module, or standard output if quick
 }
 
+// onlySandbox is the part that can be measured alone.
+const onlySandbox = "sandbox"
+
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == insideWord {
+		if err := inside(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -57,6 +70,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.IntVar(&o.warmUp, "warmup", 5, "rounds before those, not counted")
 	flags.StringVar(&o.time, "benchtime", "300ms", "length of one Go benchmark, each run five times")
 	flags.BoolVar(&o.quick, "quick", false, "a small folder, few rules and few rounds, to see that everything runs")
+	flags.StringVar(&o.only, "only", "", "measure one part, sandbox, and put its section in the place of the one that is there; -n are its rounds of whole processes")
 	flags.StringVar(&o.out, "o", "", "file to write (default: RESULTS.md beside the benchmark; with -quick standard output)")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -64,6 +78,13 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	o.folder = fullSize()
 	if o.quick {
 		o.rounds, o.warmUp, o.time, o.folder = 3, 0, "10ms", quickSize()
+	}
+	o.confined = fullConfined(o.rounds)
+	if o.quick {
+		o.confined = quickConfined()
+	}
+	if o.only != "" && o.only != onlySandbox {
+		return fmt.Errorf("-only knows %s and not %q", onlySandbox, o.only)
 	}
 	if o.rounds < 1 || o.warmUp < 0 {
 		return fmt.Errorf("%d rounds after %d cannot be timed", o.rounds, o.warmUp)
@@ -84,11 +105,17 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		return fmt.Errorf("bubblewrap, which the sandbox is held against: %w", err)
+	}
 	dir, err := os.MkdirTemp("", "fiador-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if o.only == onlySandbox {
+		return onlyConfined(ctx, o, root, dir, log)
+	}
 	fmt.Fprintln(log, "building the tools")
 	t, err := buildTools(ctx, root, dir)
 	if err != nil {
@@ -115,6 +142,9 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 	if err := r.inside(s); err != nil {
 		return err
 	}
+	if err := r.confined(ctx, t, dir, o.confined, log); err != nil {
+		return err
+	}
 	if o.out == "" && o.quick {
 		_, err := os.Stdout.Write(r.markdown())
 		return err
@@ -128,7 +158,7 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 // tools are the programs that are run, by their paths.
 type tools struct {
 	fiador, opa, conftest string
-	empty, launch         string
+	empty, launch, bench  string
 	conftestOPA           string // version of OPA inside conftest
 }
 
@@ -141,11 +171,9 @@ func moduleRoot(ctx context.Context) (string, error) {
 	return filepath.Dir(file), nil
 }
 
-// buildTools builds Fiador and the two small programs into dir, and the pinned
-// tools into bench/bin unless they are there already.
-func buildTools(ctx context.Context, root, dir string) (tools, error) {
-	bin := filepath.Join(root, "bench", "bin")
-	t := tools{opa: filepath.Join(bin, "opa"), conftest: filepath.Join(bin, "conftest")}
+// buildOwn builds Fiador, this program and the two small ones into dir.
+func buildOwn(ctx context.Context, root, dir string) (tools, error) {
+	var t tools
 	for _, b := range []struct {
 		path *string
 		name string
@@ -154,12 +182,25 @@ func buildTools(ctx context.Context, root, dir string) (tools, error) {
 		{&t.fiador, "fiador", "./cmd/fiador"},
 		{&t.empty, "empty", "./bench/testdata/empty"},
 		{&t.launch, "launch", "./bench/testdata/launch"},
+		{&t.bench, "bench", "./bench"},
 	} {
 		*b.path = filepath.Join(dir, b.name)
 		if err := goTool(ctx, root, "", "build", "-trimpath", "-o", *b.path, b.pkg); err != nil {
 			return t, err
 		}
 	}
+	return t, nil
+}
+
+// buildTools builds what buildOwn does, and the pinned tools into bench/bin unless
+// they are there already.
+func buildTools(ctx context.Context, root, dir string) (tools, error) {
+	t, err := buildOwn(ctx, root, dir)
+	if err != nil {
+		return t, err
+	}
+	bin := filepath.Join(root, "bench", "bin")
+	t.opa, t.conftest = filepath.Join(bin, "opa"), filepath.Join(bin, "conftest")
 	if err := install(ctx, root, t.opa, opaPath, opaVersion); err != nil {
 		return t, err
 	}

@@ -35,6 +35,8 @@ type report struct {
 	steps   [][]timing // of 1 KiB, 100 KiB and 1 MiB
 	opened  []timing
 	rules   []rulesTiming
+
+	sandboxed *confined
 }
 
 // machine is what results depend on. It says nothing about which machine it is.
@@ -75,6 +77,8 @@ func (r *report) markdown() []byte {
 	r.writeProcesses(&b)
 	r.folder.write(&b, median(r.side[0].walls()))
 	r.writeInside(&b)
+	b.WriteString("\n")
+	b.Write(r.sandboxed.markdown(r.machine, r.quick))
 	return b.Bytes()
 }
 

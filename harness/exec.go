@@ -87,6 +87,9 @@ func (g *Gate) Exec(x Exec) (Task, error) {
 	if len(x.Inputs.Files) == 0 {
 		t.Sandbox.Inputs = ""
 	}
+	if x.Write == sandbox.Direct && !t.Rules.AnyRoot {
+		t.Sandbox.Roots = append([]string{}, t.Rules.Roots...)
+	}
 	t.Rules.Links, t.Rules.Declared = true, x.Outputs
 	env := make([]string, 0, len(x.Env))
 	for _, name := range slices.Sorted(maps.Keys(x.Env)) {

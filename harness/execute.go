@@ -70,6 +70,9 @@ func (p *Performed) Keep() { p.box.Keep() }
 // that is not what the execution saw.
 func (p *Performed) Promote(state, dir string) error {
 	changes := p.Accepted
+	if len(changes) == 0 {
+		return nil
+	}
 	if dir != p.work {
 		var err error
 		if changes, err = sandbox.Rebase(dir, changes, p.Started); err != nil {

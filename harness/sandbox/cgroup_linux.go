@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -329,6 +330,49 @@ func (g *group) add(pid int) error {
 	for _, f := range g.folders {
 		if err := g.write(f.path, "cgroup.procs", int64(pid)); err != nil {
 			return fmt.Errorf("cannot add process %d to cgroup %q: %w", pid, f.path, err)
+		}
+	}
+	return nil
+}
+
+// start calls f, which starts a process, so that the process begins its life in the
+// group. With v1 that takes a thread that goes into the group and comes back: moving a
+// thread into a group by itself is cheap, moving another process waits for all
+// processors.
+func (g *group) start(f func() error) error {
+	if g.unified {
+		return f()
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := g.visit()
+		if err == nil {
+			err = f()
+		}
+		if g.leave() == nil {
+			runtime.UnlockOSThread() // or the thread ends in the group
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// visit moves the calling thread into the group.
+func (g *group) visit() error {
+	for _, folder := range g.folders {
+		if err := g.write(folder.path, "tasks", 0); err != nil {
+			return fmt.Errorf("cannot enter cgroup %q: %w", folder.path, err)
+		}
+	}
+	return nil
+}
+
+// leave moves the calling thread back to where the group was made.
+func (g *group) leave() error {
+	for _, folder := range g.folders {
+		if err := g.write(filepath.Dir(folder.path), "tasks", 0); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ func (h *Host) Explain(tier Isolation, r Request) (Explained, error) {
 	} else {
 		at := places{isolation: tier, work: r.Work, tmp: filepath.Join(os.TempDir(), scratchPrefix+"…"), files: map[string]bool{}}
 		if r.Write == Staged {
-			s.staging, at.work = stageCopy, at.tmp+"/work"
+			s.staging, at.work, at.staged = stageCopy, at.tmp+"/work", true
 		}
 		if h.root {
 			at.id = hostID + 1

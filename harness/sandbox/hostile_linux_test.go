@@ -68,7 +68,7 @@ type hostile struct {
 type extra int
 
 const (
-	plain      extra = iota
+	extraNone  extra = iota
 	supervised       // a supervisor with secrets of its own
 	onTerminal       // a terminal as standard input
 )
@@ -202,11 +202,11 @@ func (sc *scene) untouched() {
 	})
 }
 
-// victim is a process of the same user that waits. Signals that come are breaches.
-func (sc *scene) victim(mark string) int {
+// victim is a process of the same user that waits. A signal sig that comes is a breach.
+func (sc *scene) victim(sig syscall.Signal, mark string) int {
 	sc.Helper()
 	said := sc.in("said")
-	cmd := exec.Command(sc.self, hostileArg, "victim", said, mark)
+	cmd := exec.Command(sc.self, hostileArg, "victim", said, strconv.Itoa(int(sig)), mark)
 	cmd.Env = []string{"SECRET=" + secretText}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -277,7 +277,7 @@ func (sc *scene) request(a hostile, argv []string) Request {
 	r := Request{
 		Work: sc.work, Write: Staged, Read: []string{sc.self}, Limits: limits(),
 		Least: Isolation(sc.where), Most: Isolation(sc.where),
-		Actions: []Action{{Argv: argv, Timeout: 20 * time.Second}}, Grace: 100 * time.Millisecond,
+		Actions: []Action{{Argv: argv}}, Grace: 100 * time.Millisecond,
 	}
 	if a.request != nil {
 		a.request(sc, &r)
@@ -314,7 +314,7 @@ func supervisor([]string) int {
 		}
 	}
 	if j.Key != "" {
-		_, err := unix.KeyctlJoinSessionKeyring("")
+		_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
 		if err == nil {
 			_, err = unix.AddKey("user", j.Key, []byte(secretText), unix.KEY_SPEC_SESSION_KEYRING)
 		}
@@ -340,7 +340,7 @@ func supervisor([]string) int {
 		return 1
 	}
 	defer s.Close()
-	res, err := command.Run(context.Background(), s.Command(0, nil), spec)
+	res, err := command.Run(context.Background(), s.Command(0, actionTime, nil), spec)
 	return exitCode(res, err)
 }
 
@@ -460,7 +460,7 @@ func (sc *scene) attackHere(a hostile, argv []string) outcome {
 			sc.Error(err)
 		}
 	}()
-	res, err := command.Run(sc.Context(), start(s.Command(0, nil)), spec)
+	res, err := command.Run(sc.Context(), start(s.Command(0, actionTime, nil)), spec)
 	o := sc.outcome(res, err)
 	o.clauses = s.Clauses
 	return o
@@ -635,3 +635,6 @@ func failures(out []byte) string {
 }
 
 func statOf(info os.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
+
+// actionTime is a guard: no attack takes that long.
+const actionTime = 20 * time.Second

@@ -55,6 +55,7 @@ func playProgram() struct{} {
 	}
 	tellVerdict(attack(args))
 	os.Exit(0)
+	return struct{}{}
 }
 
 func tellVerdict(got string, err error) {
@@ -384,14 +385,21 @@ func writeSystem([]string) (string, error) {
 	return tryAll(list...)
 }
 
-// changeMetadata changes what does not belong to the content of a file.
+// changeMetadata changes what does not belong to the content of a file, to what it is.
 func changeMetadata(args []string) (string, error) {
 	p := args[0]
+	var st unix.Stat_t
+	if err := unix.Stat(p, &st); err != nil {
+		return "", err
+	}
 	return tryAll(
-		attempt{"chmod", func() error { return os.Chmod(p, 0o777) }},
-		attempt{"chown", func() error { return os.Chown(p, os.Getuid(), os.Getgid()) }},
-		attempt{"utimes", func() error { return os.Chtimes(p, time.Unix(1, 0), time.Unix(1, 0)) }},
-		attempt{"setxattr", func() error { return unix.Setxattr(p, "user.fiador", []byte("x"), 0) }},
+		attempt{"chmod", func() error { return unix.Chmod(p, st.Mode&0o7777) }},
+		attempt{"chown", func() error { return unix.Chown(p, int(st.Uid), int(st.Gid)) }},
+		attempt{"utimes", func() error { return unix.UtimesNano(p, []unix.Timespec{st.Atim, st.Mtim}) }},
+		attempt{"setxattr", func() error {
+			defer unix.Removexattr(p, "user.fiador")
+			return unix.Setxattr(p, "user.fiador", []byte("x"), 0)
+		}},
 	)
 }
 
@@ -549,7 +557,7 @@ func procOf(args []string) (string, error) {
 
 // seeProcesses looks for one whose arguments hold a mark.
 func seeProcesses(args []string) (string, error) {
-	pids := withMark(args[0])
+	pids := withMark(args[0] + "-" + args[1])
 	if len(pids) == 0 {
 		return "", errors.New("nobody there")
 	}
@@ -648,9 +656,11 @@ func signalByOwner(pid int) error {
 	return errors.New("sent, if the kernel let it pass")
 }
 
-// signalAll sends SIGWINCH to whomever it reaches; the victim says whether it came.
-func signalAll([]string) (string, error) {
-	return "", fmt.Errorf("kill(-1): %v", unix.Kill(-1, unix.SIGWINCH))
+// signalAll sends the signal args[0] to whomever it reaches; the victim says whether it
+// came.
+func signalAll(args []string) (string, error) {
+	number, _ := strconv.Atoi(args[0])
+	return "", fmt.Errorf("kill(-1): %v", unix.Kill(-1, syscall.Signal(number)))
 }
 
 // signalInit sends a deadly signal to the process above. Process 1 of a namespace may
@@ -875,6 +885,7 @@ func moreProcessors(args []string) (string, error) {
 		set.Set(i)
 	}
 	err := unix.SchedSetaffinity(0, &set)
+	set.Zero()
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
 		return "", err
 	}
@@ -1615,16 +1626,17 @@ func roles() map[string]func(args []string) int {
 	}
 }
 
-// victim waits to be attacked. It appends a line to the file args[0] for every
-// SIGWINCH, and ends when its standard input does.
+// victim waits to be attacked. It appends a line to the file args[0] for every signal
+// args[1], and ends when its standard input does.
 func victim(args []string) int {
 	f, err := os.OpenFile(args[0], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
+	number, _ := strconv.Atoi(args[1])
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, unix.SIGWINCH)
+	signal.Notify(signals, syscall.Signal(number))
 	go func() {
 		for range signals {
 			fmt.Fprintln(f, "signalled")

@@ -28,6 +28,7 @@ const searchPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin"
 // environment is what every command has, besides what the request adds.
 func environment(home string) []string {
 	return []string{
+		"GIT_CONFIG_NOSYSTEM=1",
 		"GIT_OPTIONAL_LOCKS=0",
 		"HOME=" + home,
 		"LANG=C.UTF-8",
@@ -386,12 +387,27 @@ func fullConfine(h host, r Request, staged bool) initproc.Confine {
 		{Path: "/", Access: llReadRun & fs},
 		{Path: "/tmp", Access: everything},
 		{Path: "/dev/shm", Access: everything},
-		{Path: WorkDir, Access: everything},
 	}}
+	for _, p := range writable(r, staged, WorkDir) {
+		c.Landlock.Rules = append(c.Landlock.Rules, initproc.Rule{Path: p, Access: everything})
+	}
 	for _, d := range devices {
 		c.Landlock.Rules = append(c.Landlock.Rules, initproc.Rule{Path: "/dev/" + d, Access: (llReadFile | llWriteFile | llTruncate | llIoctl) & fs})
 	}
 	return c
+}
+
+// writable are the folders that commands can write to. What is staged is judged later;
+// direct writes have to be kept to the roots while they happen.
+func writable(r Request, staged bool, work string) []string {
+	if staged || r.Roots == nil {
+		return []string{work}
+	}
+	list := make([]string, len(r.Roots))
+	for i, root := range r.Roots {
+		list[i] = path.Join(work, root)
+	}
+	return list
 }
 
 // rlimits are the limits of each process. Others is how many processes and threads the
@@ -476,7 +492,10 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 	if r.Tree != "" {
 		rule(r.Tree, llReadRun, false)
 	}
-	rule(at.work, everything, false)
+	rule(at.work, llReadRun, false)
+	for _, p := range writable(r, at.staged, at.work) {
+		rule(p, everything, false)
+	}
 	rule(at.tmp, everything, false)
 	p.Confine.Landlock = l
 	p.Confine.Seccomp = filter(filterOptions{families: families, noFork: r.Limits.NoFork, noTruncate: h.landlock < 3})
@@ -485,7 +504,7 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 
 // readable are files that say little of the host and that programs want at start.
 var readable = []string{
-	"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version",
+	"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/locale.alias", "/etc/ssl/openssl.cnf", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version",
 	"/proc/filesystems", "/proc/sys/vm/overcommit_memory", "/sys/kernel/mm/transparent_hugepage", "/sys/devices/system/cpu",
 }
 
@@ -493,6 +512,7 @@ var readable = []string{
 type places struct {
 	isolation Isolation
 	work, tmp string
+	staged    bool            // work is a copy
 	files     map[string]bool // paths to read that are files
 	others    int             // processes and threads that count beside the command's
 	id        int             // ids that commands have; 0: the caller's

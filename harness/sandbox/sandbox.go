@@ -80,6 +80,7 @@ type Request struct {
 	Read    []string // host paths that are shown read-only where they are
 	Hide    []string // paths beneath the work folder that are not shown
 	Protect []string // names at the top of the work folder that are shown read-only
+	Roots   []string // with direct writes, the folders of the work folder that may be written; nil: all of it
 	Network bool     // the host's network
 	Limits  Limits
 	Actions []Action

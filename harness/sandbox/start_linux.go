@@ -238,7 +238,7 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 			return initproc.Plan{}, err
 		}
 	}
-	at.work = s.work
+	at.work, at.staged = s.work, s.staging == stageCopy
 	if at.id != 0 {
 		for _, dir := range []string{s.scratch, at.tmp} {
 			if err := os.Lchown(dir, at.id, at.id); err != nil {
@@ -279,7 +279,15 @@ func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error
 		Files: append([]*os.File{null, null, null, theirs, told}, s.files...),
 		Sys:   h.processAttr(s),
 	}
-	s.process, err = os.StartProcess("/proc/self/exe", []string{initproc.Name}, attr)
+	start := func() (err error) {
+		s.process, err = os.StartProcess("/proc/self/exe", []string{initproc.Name}, attr)
+		return err
+	}
+	if s.group == nil {
+		err = start()
+	} else {
+		err = s.group.start(start)
+	}
 	_ = theirs.Close() // or the end of the init would not show
 	if err != nil {
 		return h.Diagnose(s.fail(StepStart, err))
@@ -288,11 +296,6 @@ func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error
 		_ = f.Close()
 	}
 	s.files = nil
-	if s.group != nil {
-		if err := s.group.add(s.process.Pid); err != nil {
-			return s.fail(StepLimits, err)
-		}
-	}
 	s.reports, s.gone = make(chan initproc.Report, 1), make(chan struct{})
 	go s.listen(s.reports, s.gone)
 	if err := s.send(initproc.Message(initproc.Begin, 0, 0), nil); err != nil {
@@ -424,7 +427,7 @@ func (s *Sandbox) end() error {
 	} else if !s.waits(killTime) {
 		_ = s.process.Kill()
 	}
-	if s.group != nil {
+	if s.group != nil && s.Isolation != Full {
 		s.group.kill()
 	}
 	_, err := s.process.Wait()
