@@ -521,9 +521,10 @@ func executable(mode uint32, yes bool) uint32 {
 	return mode
 }
 
-// swap puts what is staged in its place, or moves what is deleted out of it.
+// swap puts what is staged in its place, or moves what is deleted out of it. A folder
+// that cannot be renamed, as one of a lower layer of an overlay, stays for clean.
 func (a *applier) swap(o *operation, _ bool) error {
-	return a.in(o.path(), func(dir int, name string) error {
+	err := a.in(o.path(), func(dir int, name string) error {
 		if o.Do == doDelete {
 			return a.moveAside(dir, name, o)
 		}
@@ -536,6 +537,10 @@ func (a *applier) swap(o *operation, _ bool) error {
 		}
 		return a.exchange(dir, name, o)
 	})
+	if errors.Is(err, unix.EXDEV) && o.Was != nil && o.Was.Kind == KindFolder {
+		return nil
+	}
+	return err
 }
 
 // exchange puts what is staged in the place of what stands there, which gets its
@@ -683,7 +688,12 @@ func put(dir int, name string, o *operation) bool {
 func (a *applier) clean(r *record) error {
 	for i := range r.Operations {
 		o := &r.Operations[i]
-		err := a.in(o.path(), func(dir int, _ string) error {
+		err := a.in(o.path(), func(dir int, name string) error {
+			if o.Was != nil && o.Was.Kind == KindFolder {
+				if err := a.makeWay(dir, name, o); err != nil {
+					return err
+				}
+			}
 			if err := a.removeTree(dir, o.Temp, o.path()); err != nil {
 				return err
 			}
@@ -694,6 +704,26 @@ func (a *applier) clean(r *record) error {
 		}
 	}
 	return a.syncFolders(r)
+}
+
+// makeWay removes a folder that could not be renamed, and puts what is staged there.
+func (a *applier) makeWay(dir int, name string, o *operation) error {
+	now, err := lookup(dir, name)
+	if err == nil && sameObject(now, o.Was) {
+		err = a.removeTree(dir, name, o.path())
+		now = nil
+	}
+	if err != nil || now != nil || o.Do != doPut {
+		return err
+	}
+	staged, err := lookup(dir, o.Temp)
+	if err != nil || staged == nil || sameObject(staged, o.Was) {
+		return err
+	}
+	if err := a.place(dir, o.Temp, name, o.path()); !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return nil
 }
 
 // removeTree removes what stands under a name, with all that it holds, and nothing

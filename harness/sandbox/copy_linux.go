@@ -63,9 +63,9 @@ func (h *Host) copyWork(s *Sandbox) error {
 		}
 	}
 	if h.root {
-		id := hostID
+		id := h.id
 		if s.Isolation != Full {
-			id = hostID + 1 + os.Getpid()%(1<<16)
+			id = h.confinedID()
 		}
 		if err := giveAway(s.work, id); err != nil {
 			return s.fail(StepFiles, err)

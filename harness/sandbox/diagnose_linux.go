@@ -27,27 +27,44 @@ const (
 	CauseNested   = "initial-ramdisk" // the root cannot be pivoted away from
 )
 
-// remedies say what to do about each cause. None of them turns a protection off for
-// the whole machine.
-var remedies = map[string]string{
-	CauseLimit:    "ask the administrator for: sysctl -w user.max_user_namespaces=15000",
-	CauseOff:      "ask the administrator for: sysctl -w kernel.unprivileged_userns_clone=1, or use a profile whose isolation is confined",
-	CauseSeccomp:  "in a container: docker run --security-opt seccomp=FILE, with a filter that lets clone, mount and pivot_root through; or use a profile whose isolation is confined",
-	CauseCaps:     "in a container: docker run --cap-add SETUID --cap-add SETGID, or start it as an ordinary user; or use a profile whose isolation is confined",
-	CauseAppArmor: "give this program an AppArmor profile: a file in /etc/apparmor.d with \"profile fiador PATH flags=(unconfined) { userns, }\", PATH being where it is installed, then apparmor_parser -r FILE",
-	CauseProc:     "in a container: docker run --security-opt systempaths=unconfined, in Kubernetes procMount: Unmasked; or use a profile whose isolation is confined",
-	CauseOverlay:  "use a Linux kernel 5.11 or newer with overlayfs; until then the work folder is copied",
-	CauseKernel:   "use Linux 5.12 or newer",
-	CauseLandlock: "use Linux 5.13 or newer with landlock among the lsm= of the kernel command line",
-	CauseTemp:     "set TMPDIR to a folder that may be written and has room",
-	CauseNested:   "start the system from a disk or an image; the root of an initial ramdisk cannot be left",
+// known is what is said of a cause: what it means, and the one thing to do. None of the
+// remedies turns a protection off for the whole machine.
+type known struct{ means, remedy string }
+
+const weaker = "; or use a profile whose isolation is confined"
+
+var causes = map[string]known{
+	CauseLimit: {"the limit of user namespaces is 0 or reached",
+		"ask the administrator for: sysctl -w user.max_user_namespaces=15000" + weaker},
+	CauseOff: {"users may not make user namespaces here",
+		"ask the administrator for: sysctl -w kernel.unprivileged_userns_clone=1" + weaker},
+	CauseSeccomp: {"a filter of system calls around this process refuses it",
+		"in a container: docker run --security-opt seccomp=FILE, with a filter that lets clone, mount and pivot_root through" + weaker},
+	CauseCaps: {"the ids of a user namespace could not be mapped: capabilities are withheld",
+		"in a container: docker run --cap-add SETUID --cap-add SETGID, or start it as an ordinary user" + weaker},
+	CauseAppArmor: {"AppArmor restricts user namespaces to programs that it knows",
+		"give this program a profile: a file in /etc/apparmor.d with \"profile fiador PATH flags=(unconfined) { userns, }\", PATH being where it is installed, then apparmor_parser -r FILE" + weaker},
+	CauseProc: {"parts of /proc are covered, so the kernel refuses a fresh one",
+		"in a container: docker run --security-opt systempaths=unconfined, in Kubernetes procMount: Unmasked" + weaker},
+	CauseOverlay: {"there is no overlayfs for users",
+		"use Linux 5.11 or newer with overlayfs; until then the work folder is copied"},
+	CauseKernel: {"the kernel does not have what it takes",
+		"use Linux 5.12 or newer"},
+	CauseLandlock: {"the kernel has no Landlock, or it is off",
+		"use Linux 5.13 or newer with landlock among the lsm= of the kernel command line"},
+	CauseTemp: {"the folder for copies cannot be used",
+		"set TMPDIR to a folder that may be written and has room"},
+	CauseNested: {"the root cannot be left: it is an initial ramdisk",
+		"start the system from a disk or an image" + weaker},
 }
 
 // Diagnose adds to an error what is known about its cause: the failed step and its
 // errno decide, and where two causes look alike, what the machine says of itself.
 func (h *Host) Diagnose(e *Error) *Error {
 	e.Cause = h.cause(e)
-	e.Remedy = remedies[e.Cause]
+	if k, ok := causes[e.Cause]; ok {
+		e.Msg, e.Remedy = k.means, k.remedy
+	}
 	return e
 }
 

@@ -47,7 +47,7 @@ func (h *Host) StageInputs(tree string, paths []string, most int, bytes int64) (
 	}
 	in.Files = c.list
 	if h.root {
-		return in, giveAway(in.Dir, hostID)
+		return in, giveAway(in.Dir, h.id)
 	}
 	return in, nil
 }

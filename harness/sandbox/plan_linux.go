@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,7 +48,8 @@ type host struct {
 	links    []string // those that are symbolic links, as "path=target"
 	etc      []string // parts of /etc that programs cannot do without
 	landlock int      // version of Landlock, 0: none
-	root     bool     // effective user is root
+	root     bool     // commands can have an id of their own outside
+	id       int      // that id
 }
 
 // systemPaths is what every command may read and execute.
@@ -69,7 +71,11 @@ func isFile(p string) bool {
 }
 
 func look() host {
-	h := host{root: os.Geteuid() == 0, landlock: landlockVersion()}
+	h := host{landlock: landlockVersion()}
+	if os.Geteuid() == 0 {
+		h.id = outsideID(mapped("/proc/self/uid_map"), mapped("/proc/self/gid_map"))
+		h.root = h.id != 0
+	}
 	for _, p := range systemPaths {
 		target, err := os.Readlink(p)
 		switch {
@@ -87,6 +93,59 @@ func look() host {
 		}
 	}
 	return h
+}
+
+// span is a range of ids that a user namespace has.
+type span struct{ first, size int }
+
+// mapped are the ids that this process's user namespace has.
+func mapped(file string) []span {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	var list []span
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) != 3 {
+			continue
+		}
+		first, err1 := strconv.Atoi(f[0])
+		size, err2 := strconv.Atoi(f[2])
+		if err1 == nil && err2 == nil {
+			list = append(list, span{first, size})
+		}
+	}
+	return list
+}
+
+// outsideID is an id that is neither root's nor, as far as can be known, anybody's: the
+// host's own where all ids are there, the last one of a range in a container's
+// namespace, and 0 where root has no id but its own.
+func outsideID(uids, gids []span) int {
+	has := func(list []span, id int) bool {
+		return slices.ContainsFunc(list, func(s span) bool { return id >= s.first && id-s.first < s.size })
+	}
+	ids := []int{hostID}
+	for _, s := range uids {
+		ids = append(ids, s.first+s.size-1)
+	}
+	for _, id := range ids {
+		if id > 0 && has(uids, id) && has(gids, id) {
+			return id
+		}
+	}
+	return 0
+}
+
+// confinedID is the id of commands that have no view of their own: one for each
+// supervisor where there are enough, so that two of root's sandboxes cannot reach each
+// other.
+func (h host) confinedID() int {
+	if h.id != hostID {
+		return h.id
+	}
+	return hostID + 1 + os.Getpid()%(1<<16)
 }
 
 // devices are all that /dev has.

@@ -16,7 +16,7 @@ func (h *Host) Probe(ctx context.Context) []Probe {
 		p := Probe{Isolation: tier}
 		work, err := os.MkdirTemp(h.temp, scratchName()+"-")
 		if err != nil {
-			p.Err = &Error{Isolation: tier, Step: StepFiles, Msg: err.Error(), Cause: CauseTemp, Remedy: remedies[CauseTemp]}
+			p.Err = &Error{Isolation: tier, Step: StepFiles, Msg: err.Error(), Cause: CauseTemp, Remedy: causes[CauseTemp].remedy}
 			list = append(list, p)
 			continue
 		}

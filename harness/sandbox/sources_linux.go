@@ -119,8 +119,8 @@ func (h *Host) idmap(uid, gid int) (*os.File, error) {
 		Dir: "/", Env: []string{}, Files: []*os.File{nil, nil, nil, theirs},
 		Sys: &syscall.SysProcAttr{
 			Cloneflags:                 unix.CLONE_NEWUSER,
-			UidMappings:                []syscall.SysProcIDMap{{ContainerID: uid, HostID: hostID, Size: 1}},
-			GidMappings:                []syscall.SysProcIDMap{{ContainerID: gid, HostID: hostID, Size: 1}},
+			UidMappings:                []syscall.SysProcIDMap{{ContainerID: uid, HostID: h.id, Size: 1}},
+			GidMappings:                []syscall.SysProcIDMap{{ContainerID: gid, HostID: h.id, Size: 1}},
 			GidMappingsEnableSetgroups: true,
 		},
 	})

@@ -137,12 +137,11 @@ func (e *Error) host() bool {
 	return true
 }
 
-func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool) (s *Sandbox, err error) {
-	s = &Sandbox{Isolation: tier, req: r, socket: -1}
+func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool) (_ *Sandbox, err error) {
+	s := &Sandbox{Isolation: tier, req: r, socket: -1}
 	defer func() {
 		if err != nil {
 			_ = s.Close()
-			s = nil
 		}
 	}()
 	if s.group, err = openGroup(hostGroups(), int64(r.Limits.MemoryMB)*mib, r.Limits.Tasks()+initThreads, r.Limits.CPUCores); err != nil {
@@ -158,7 +157,10 @@ func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool
 		return nil, err
 	}
 	s.Clauses = h.clauses(s)
-	return s, h.launch(ctx, s, plan)
+	if err := h.launch(ctx, s, plan); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // fail is the error of a step that is not in the plan.
@@ -203,7 +205,7 @@ func (h *Host) prepareFull(s *Sandbox, copied bool) (initproc.Plan, error) {
 func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 	r := s.req
 	if s.Isolation == Confined && h.landlock == 0 {
-		return initproc.Plan{}, &Error{Isolation: Confined, Step: "landlock", Errno: unix.ENOSYS}
+		return initproc.Plan{}, h.Diagnose(&Error{Isolation: Confined, Step: "landlock", Errno: unix.ENOSYS})
 	}
 	at := places{isolation: s.Isolation, files: map[string]bool{}}
 	for _, p := range r.Read {
@@ -214,9 +216,7 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 		at.files[p] = !info.IsDir()
 	}
 	if h.root {
-		// One id for each supervisor, so that two of root's sandboxes cannot reach
-		// each other.
-		at.id = hostID + 1 + os.Getpid()%(1<<16)
+		at.id = h.confinedID()
 	} else {
 		at.others = tasksOf(os.Getuid()) + initThreads
 	}
@@ -348,7 +348,7 @@ func (h *Host) processAttr(s *Sandbox) *syscall.SysProcAttr {
 	}
 	uid, gid := os.Geteuid(), os.Getegid()
 	if h.root {
-		uid, gid = hostID, hostID
+		uid, gid = h.id, h.id
 		sys.GidMappingsEnableSetgroups = true
 		sys.Credential = &syscall.Credential{Uid: Inside, Gid: Inside}
 	}
