@@ -118,7 +118,7 @@ func (a *app) conclude(r *reports, f checkFlags) error {
 	if f.format != "human" || !a.outTTY {
 		a.term.message(countLine(r.summary.Counts) + fmt.Sprintf("; profile %q", r.summary.Profile))
 	}
-	if rejected := r.summary.Counts.Clarify + r.summary.Counts.Refuse; f.reportOnly {
+	if rejected := r.summary.Counts.Rejected(); f.reportOnly {
 		a.term.warning(fmt.Sprintf("REPORT ONLY: %s rejected, and no rejection fails this run", count(rejected, "intent")))
 	}
 	a.status = r.status()

@@ -74,8 +74,14 @@ func (a *app) sandboxCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sandbox",
 		Short: "what a sandbox does",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Long: `Sandbox explains the sandbox that exec and run --mode execute-sandbox use.
+
+Exit codes:
+  0  printed
+  2  there is no such plan`,
+		Example: `  fiador sandbox explain`,
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.sandboxExplainCommand())
 	return cmd

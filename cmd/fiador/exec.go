@@ -105,7 +105,7 @@ func (a *app) exec(cmd *cobra.Command, f execFlags, args []string) error {
 		return err
 	}
 	e := a.execution()
-	defer e.close(a)
+	defer e.close(ctx, a)
 	if err := errors.Join(a.recovered(e, work), evidenceFolder(f.evidence)); err != nil {
 		return err
 	}

@@ -7,8 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,9 +39,15 @@ func (a *app) execution() *executing {
 	return &executing{host: sandbox.NewHost("")}
 }
 
-func (e *executing) close(a *app) {
+// close gives back what the host keeps. After a Ctrl-C the command has a moment to end
+// with its own status.
+func (e *executing) close(ctx context.Context, a *app) {
 	_ = e.host.Close()
-	if a.busy != nil {
+	switch {
+	case a.busy == nil:
+	case ctx.Err() != nil:
+		time.AfterFunc(time.Second, a.busy.Unlock)
+	default:
 		a.busy.Unlock()
 	}
 }
@@ -306,4 +315,17 @@ func (a *app) stepLine() (show func(action, of int), clear func()) {
 			fmt.Fprint(a.stderr, "\r\x1b[K")
 		}
 	}
+}
+
+// interruptible is a context that ends with the first signal that asks the process to
+// end. What does not look at it, a write that nobody reads above all, must not outlive
+// a Ctrl-C; an execution under way, which holds busy, is waited for.
+func interruptible(busy *sync.Mutex) (context.Context, func()) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, func() {
+		time.Sleep(time.Second)
+		busy.Lock()
+		os.Exit(exitError)
+	})
+	return ctx, stop
 }

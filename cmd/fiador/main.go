@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"os"
 	"os/signal"
@@ -17,16 +16,9 @@ func main() {
 	// A reader that went away must show as a failed write, and so as exit
 	// status 2, not as death by signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	// What does not look at ctx, a write that nobody reads above all, must not
-	// outlive a Ctrl-C.
 	var busy sync.Mutex
-	context.AfterFunc(ctx, func() {
-		time.Sleep(time.Second)
-		busy.Lock()
-		os.Exit(exitError)
-	})
+	ctx, stop := interruptible(&busy)
+	defer stop()
 	// The completion of a shell would write a log to the file that this names.
 	os.Unsetenv("BASH_COMP_DEBUG_FILE")
 	os.Exit(run(ctx, os.Args[1:], system{

@@ -157,7 +157,7 @@ func (r *reports) status() int {
 	switch {
 	case c.Errors > 0 || c.Total() == 0:
 		return exitError
-	case c.Refuse+c.Clarify > 0 && !r.summary.ReportOnly:
+	case c.Rejected() > 0 && !r.summary.ReportOnly:
 		return exitRejected
 	}
 	return exitAccepted
@@ -178,7 +178,7 @@ func countLine(c report.Counts) string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{c.Bundle, "BUNDLE"}, {c.Clarify, "CLARIFY"}, {c.Refuse, "REFUSE"}, {c.Errors, "ERROR"}} {
+	}{{c.Bundle, "BUNDLE"}, {c.Clarify, "CLARIFY"}, {c.Refuse, "REFUSE"}, {c.Failed, report.OutcomeFailed}, {c.Errors, "ERROR"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}

@@ -193,7 +193,7 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, end *h
 		return nil
 	}
 	e := a.execution()
-	defer e.close(a)
+	defer e.close(ctx, a)
 	var err error
 	if end.Folders, err = a.prepareExecution(f.executingFlags, f.tree, e); err != nil {
 		return err
@@ -216,6 +216,14 @@ func itemOf(end harness.End) report.Item {
 	}
 	if end.Err != nil {
 		i.Err = runError(end.Err)
+	} else if e := end.Result.Execution; e != nil {
+		i.Execution = &report.Execution{
+			Accepted: end.Result.Decision.Accepted, ExitCode: e.ExitCode, Reasons: end.Result.Decision.Reasons,
+			Outputs: len(e.Outputs), OutputBytes: e.TotalOutputBytes,
+		}
+		if end.Execution != nil {
+			i.Execution.Stderr = end.Execution.Stderr.Bytes
+		}
 	}
 	return i
 }

@@ -87,6 +87,9 @@ func check(t *testing.T, format string, doc []byte, items []report.Item, schema 
 	if format != "json" {
 		checkText(t, doc)
 	}
+	if sum := summary(items).Counts; format != "json" && format != "human" && sum.Failed > 0 && !bytes.Contains(doc, []byte(report.OutcomeFailed)) {
+		t.Errorf("%d executions were rejected, and %s does not say so", sum.Failed, format)
+	}
 	switch format {
 	case "json":
 		checkJSON(t, doc, items)
@@ -191,7 +194,11 @@ func levels(i report.Item) map[string]int {
 	case "CLARIFY":
 		return map[string]int{"warning": len(i.Decision.Findings), "note": len(i.Decision.Notes)}
 	}
-	return map[string]int{"error": len(i.Decision.Findings), "note": len(i.Decision.Notes)}
+	n := map[string]int{"error": len(i.Decision.Findings), "note": len(i.Decision.Notes)}
+	if i.Outcome() == report.OutcomeFailed {
+		n["error"] += len(i.Execution.Reasons)
+	}
+	return n
 }
 
 type suites struct {
@@ -204,6 +211,7 @@ type suites struct {
 			Failure *bad   `xml:"failure"`
 			Error   *bad   `xml:"error"`
 			Out     string `xml:"system-out"`
+			Err     string `xml:"system-err"`
 		} `xml:"testcase"`
 	} `xml:"testsuite"`
 }
@@ -223,6 +231,11 @@ func checkJUnit(t *testing.T, doc []byte, items []report.Item) {
 	if len(s.Suite) != 1 || len(s.Suite[0].Case) != len(items) {
 		t.Fatalf("%d suites", len(s.Suite))
 	}
+	for line := range strings.Lines(string(doc)) {
+		if strings.HasPrefix(strings.TrimSpace(line), "::") {
+			t.Errorf("a runner obeys %q", line)
+		}
+	}
 	suite, failures, errors := s.Suite[0], 0, 0
 	for k, c := range suite.Case {
 		i := items[k]
@@ -230,9 +243,15 @@ func checkJUnit(t *testing.T, doc []byte, items []report.Item) {
 		if c.Name != report.Plain(i.Name()) {
 			t.Errorf("case %q, want %q", c.Name, i.Name())
 		}
-		lines := strings.Count(c.Out, "\n") + 1
-		if n["note"] > 0 && lines != n["note"] || n["note"] == 0 && c.Out != "" {
+		out := n["note"]
+		if i.Execution != nil {
+			out++
+		}
+		if lines := strings.Count(c.Out, "\n") + 1; out > 0 && lines != out || out == 0 && c.Out != "" {
 			t.Errorf("%s: notes %q", c.Name, c.Out)
+		}
+		if lines := strings.Count(c.Err, "\n") + 1; lines > 10 || c.Err != "" && i.Outcome() != report.OutcomeFailed {
+			t.Errorf("%s: standard error %q", c.Name, c.Err)
 		}
 		wrong := n["error"] + n["warning"]
 		switch {
@@ -432,19 +451,20 @@ var markdownLine = regexp.MustCompile(`^(` + strings.ReplaceAll(strings.Join([]s
 	``,
 	`# fiador: (no intents|(ERROR, no decision about \d+ of|REJECTED, \d+ of|ACCEPTED,) \d+ intents?)`,
 	`> \*\*REPORT ONLY:\*\* a rejected intent does not fail this run\.`,
-	`\d+ intents?, \d+ BUNDLE, \d+ CLARIFY, \d+ REFUSE, \d+ ERROR(; profile •)?(; kernel •)?`,
+	`\d+ intents?, \d+ BUNDLE, \d+ CLARIFY, \d+ REFUSE, (\d+ FAILED, )?\d+ ERROR(; profile •)?(; kernel •)?`,
 	`\| outcome \| intent \| findings \| first reason \|`,
 	`\|---\|---\|---\|---\|`,
-	`\| (CLARIFY|REFUSE|ERROR) \| • \| \d+ \| • \|`,
+	`\| (CLARIFY|REFUSE|FAILED|ERROR) \| • \| \d+ \| • \|`,
 	`## (Findings|Notes|Accepted)`,
-	`### (BUNDLE|CLARIFY|REFUSE|ERROR) •`,
+	`### (BUNDLE|CLARIFY|REFUSE|FAILED|ERROR) •`,
+	`executed: rejected, exit code \d+`,
 	`- •( at •)?(, line \d+)?: •`,
-	`  - (fix|answer): •`,
+	`  - (fix|answer|stderr): •`,
 	`  - \d+ more answers?`,
 	`\*\*\d+ more (intent|finding|note)s? left out here to keep the page short: the formats sarif and junit have them all\.\*\*`,
 	`</?details>`,
 	`<summary>\d+ accepted intents</summary>`,
-	`- •`,
+	`- •(, executed: accepted, exit code 0, \d+ outputs?, \d+ bytes?)?`,
 }, "|"), "•", "[•–]") + `)$`)
 
 // withoutCode puts a bullet for each code span, found as CommonMark finds them: a

@@ -11,7 +11,7 @@ import (
 
 // The levels of a finding, in the words of SARIF.
 const (
-	levelError   = "error"   // a denial, or an error
+	levelError   = "error"   // a denial, a reason of a rejected execution, or an error
 	levelWarning = "warning" // a question
 	levelNote    = "note"
 )
@@ -25,6 +25,9 @@ type finding struct {
 	options []string // possible answers to a question
 
 	title, why, help, layer string // of the rule; an error has no layer
+
+	subject string   // of an execution: what it is about, if not a pointer
+	stderr  []string // of the first of an execution: the last lines that were printed
 
 	pointer    string
 	hasPointer bool
@@ -42,6 +45,9 @@ func findings(i Item) []finding {
 		list = faults(i)
 	} else {
 		list = decided(i.Decision)
+	}
+	if i.Outcome() == OutcomeFailed {
+		list = append(i.Execution.findings(), list...)
 	}
 	if len(list) > 0 {
 		locate(i, list)
@@ -147,6 +153,9 @@ func recordOf(c result.Code) result.Record {
 	}
 	return result.Record{ID: string(c)}
 }
+
+// reason is the finding as the RunResult names it.
+func (f finding) reason() string { return squeeze(" ", f.id, f.pointer, f.subject) }
 
 // advice is what follows a finding's text: its fix, or the possible answers.
 func (f finding) advice() string {

@@ -53,7 +53,7 @@ func (g *github) Close(s Summary) error {
 		b.WriteString("::warning title=fiador%3A report only::REPORT ONLY: " + reportOnly + "\n")
 		g.shown.warnings++
 	}
-	b.WriteString("fiador: " + strings.Join(s.Counts.fields(), ", "))
+	b.WriteString("fiador: " + s.Counts.line())
 	if s.ReportOnly {
 		b.WriteString("; REPORT ONLY: " + reportOnly)
 	}
@@ -85,8 +85,9 @@ func githubPlace(r region) []string {
 	return []string{line, "col=" + strconv.Itoa(r.start.column), endLine, "endColumn=" + strconv.Itoa(r.end.column)}
 }
 
-// githubText is the message of a finding: where, what, and on a line of its own
-// what to do. A long text leaves room for the advice.
+// githubText is the message of a finding: where, what, and on lines of their own
+// what to do and what a command printed last, as much of that as there is room
+// for. A long text leaves room for the advice.
 func githubText(i Item, f finding) string {
 	advice := cut(Plain(f.advice()), githubMessage/4)
 	name := ""
@@ -94,7 +95,12 @@ func githubText(i Item, f finding) string {
 		name = i.Name()
 	}
 	text := cut(Plain(orElse(squeeze(": ", name, f.pointer, f.text), f.id)), githubMessage*3/4-1)
-	return squeeze("\n", text, advice)
+	message := squeeze("\n", text, advice)
+	printed := f.stderr
+	for len(printed) > 0 && units(message)+units(strings.Join(printed, "\n"))+1 > githubMessage {
+		printed = printed[1:]
+	}
+	return squeeze("\n", message, strings.Join(printed, "\n"))
 }
 
 func githubData(s string) string {

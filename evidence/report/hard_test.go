@@ -116,33 +116,34 @@ func hardItems() []report.Item {
 
 func TestGolden(t *testing.T) {
 	schema, xmllint := sarifSchema(t), junitSchema(t)
-	items := hardItems()
-	for _, format := range report.Formats() {
-		t.Run(format, func(t *testing.T) {
-			got := render(t, format, items)
-			check(t, format, got, items, schema, xmllint)
-			if again := render(t, format, items); !bytes.Equal(got, again) {
-				t.Error("a second rendering differs")
-			}
-			path := filepath.Join("testdata", "hard."+format)
-			if *update {
-				if err := os.WriteFile(path, got, 0o644); err != nil {
+	for name, items := range map[string][]report.Item{"hard": hardItems(), "executed": executedItems()} {
+		for _, format := range report.Formats() {
+			path := filepath.Join("testdata", name+"."+format)
+			t.Run(name+"."+format, func(t *testing.T) {
+				got := render(t, format, items)
+				check(t, format, got, items, schema, xmllint)
+				if again := render(t, format, items); !bytes.Equal(got, again) {
+					t.Error("a second rendering differs")
+				}
+				if *update {
+					if err := os.WriteFile(path, got, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want, err := os.ReadFile(path)
+				if err != nil {
 					t.Fatal(err)
 				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("%s differs; -update writes it anew. Got\n%s", path, got)
-			}
-		})
+				if !bytes.Equal(got, want) {
+					t.Errorf("%s differs; -update writes it anew. Got\n%s", path, got)
+				}
+			})
+		}
 	}
 }
 
-// FuzzReports: whatever an intent, a policy or a file name says, every format
-// keeps its form.
+// FuzzReports: whatever an intent, a policy, a command or a file name says, every
+// format keeps its form.
 func FuzzReports(f *testing.F) {
 	for _, text := range hostile {
 		f.Add("a.json", "/actions/0", text, `{"goal":"x","actions":[1]}`)
@@ -160,6 +161,8 @@ func FuzzReports(f *testing.F) {
 			refused("x"+path, src, denial("DENIED", pointer, text, pointer), denial("DENIED", pointer, text, pointer)),
 			asked("y"+path, src, question), accepted("z"+path, src, denial("NOTED", pointer, text, "")),
 			broken("e"+path, src, fault), line,
+			executed("f"+path, src, rejected(1, text+src, "EXIT 1", "OUTPUT_KIND "+text, "OUTPUT_NAME "+path, "STREAM_LIMIT "+pointer), denial("NOTED", pointer, text, "")),
+			executed("g"+path, src, report.Execution{Accepted: true, Stderr: []byte(text)}),
 		}
 		for _, format := range report.Formats() {
 			check(t, format, render(t, format, items), items, schema, nil)

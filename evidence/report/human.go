@@ -32,11 +32,13 @@ func (h *human) Item(i Item) error { return Human(h.w, h.color, i) }
 func (h *human) Close(s Summary) error {
 	p := page{color: h.color}
 	if s.Counts.Total() != 1 {
-		fields := s.Counts.fields()
-		for k, n := range []int{s.Counts.Bundle, s.Counts.Clarify, s.Counts.Refuse, s.Counts.Errors} {
-			if n > 0 {
-				fields[k+1] = p.paint([]string{green, yellow, red, red}[k], fields[k+1])
+		fields := []string{count(s.Counts.Total(), "intent")}
+		for _, t := range s.Counts.tallies() {
+			text := t.String()
+			if t.n > 0 {
+				text = p.paint(style(t.outcome), text)
 			}
+			fields = append(fields, text)
 		}
 		if s.Profile != "" {
 			fields = append(fields, "profile "+Plain(s.Profile))
@@ -57,7 +59,7 @@ func Human(w io.Writer, color bool, i Item) error {
 	if i.Outcome() == OutcomeError {
 		p.fault(i)
 	} else {
-		p.decision(i.Name(), i.Decision)
+		p.decision(i)
 	}
 	_, err := w.Write(p.Bytes())
 	return err
@@ -76,6 +78,17 @@ func (p *page) paint(style, s string) string {
 	return "\x1b[" + style + "m" + s + "\x1b[0m"
 }
 
+// style is the colour of an outcome.
+func style(outcome string) string {
+	switch outcome {
+	case string(kernel.OutcomeBundle):
+		return green
+	case string(kernel.OutcomeClarify):
+		return yellow
+	}
+	return red
+}
+
 func (p *page) line(fields ...string) {
 	p.WriteString(strings.Join(fields, "  ") + "\n")
 }
@@ -86,22 +99,25 @@ func (p *page) hint(text string) {
 	}
 }
 
-func (p *page) decision(name string, d kernel.Decision) {
+func (p *page) decision(i Item) {
+	d, more := i.Decision, ""
 	switch d.Outcome {
 	case kernel.OutcomeBundle:
-		id := ""
 		if d.Bundle != nil {
-			id = d.Bundle.ID
+			more = d.Bundle.ID
 		}
-		p.line(p.paint(green, string(d.Outcome)), Plain(name), id)
 	case kernel.OutcomeClarify:
 		open := len(d.Findings)
 		if d.Bundle != nil {
 			open = len(d.Bundle.UnresolvedQuestions)
 		}
-		p.line(p.paint(yellow, string(d.Outcome)), Plain(name), count(open, "question"))
+		more = count(open, "question")
 	case kernel.OutcomeRefuse:
-		p.line(p.paint(red, string(d.Outcome)), Plain(name), count(len(d.Findings), "finding"))
+		more = count(len(d.Findings), "finding")
+	}
+	p.line(p.paint(style(string(d.Outcome)), string(d.Outcome)), Plain(i.Name()), more)
+	if i.Execution != nil {
+		p.execution(*i.Execution)
 	}
 	hinted := map[string]bool{}
 	for _, f := range d.Findings {
@@ -117,6 +133,24 @@ func (p *page) decision(name string, d kernel.Decision) {
 	}
 	for _, n := range d.Notes {
 		p.line(p.paint(dim, "note: "+n.ID), Plain(cmp.Or(n.Path, wholeIntent)), Plain(n.Text))
+	}
+}
+
+// execution writes how an execution ended: if it was rejected, each reason, and the
+// last lines of what the command printed.
+func (p *page) execution(e Execution) {
+	if e.Accepted {
+		p.line(e.String())
+		return
+	}
+	p.line(p.paint(red, e.String()))
+	var printed []string
+	for _, f := range e.findings() {
+		p.line(p.paint(bold, inert(f.reason())), f.title)
+		printed = append(printed, f.stderr...)
+	}
+	for _, s := range quoted(printed) {
+		p.line("", p.paint(dim, s))
 	}
 }
 

@@ -26,7 +26,7 @@ func (j *junit) Item(i Item) error {
 	list := findings(i)
 	j.cases.WriteString("    <testcase" + attribute("classname", "fiador") + attribute("name", Plain(i.Name())))
 	accepted := i.Outcome() == string(kernel.OutcomeBundle)
-	if accepted && len(list) == 0 {
+	if accepted && len(list) == 0 && i.Execution == nil {
 		j.cases.WriteString("/>\n")
 		return nil
 	}
@@ -38,8 +38,13 @@ func (j *junit) Item(i Item) error {
 	case !accepted:
 		j.element("failure", i.Outcome(), wrong)
 	}
-	if len(notes) > 0 {
-		j.cases.WriteString("      <system-out>" + junitBody(notes) + "</system-out>\n")
+	out := junitBody(notes)
+	if i.Execution != nil {
+		out = squeeze("\n", i.Execution.String(), out)
+	}
+	j.stream("system-out", out)
+	for _, f := range wrong {
+		j.stream("system-err", escaped(strings.Join(quoted(f.stderr), "\n")))
 	}
 	j.cases.WriteString("    </testcase>\n")
 	return nil
@@ -55,9 +60,16 @@ func (j *junit) element(name, kind string, list []finding) {
 		attribute("type", kind), attribute("message", message), junitBody(list), name)
 }
 
+// stream writes what stands beside the verdict of a case, as XML.
+func (j *junit) stream(name, body string) {
+	if body != "" {
+		fmt.Fprintf(&j.cases, "      <%s>%s</%s>\n", name, body, name)
+	}
+}
+
 func (j *junit) Close(s Summary) error {
 	totals := attribute("name", "fiador") + attribute("tests", strconv.Itoa(j.counts.Total())) +
-		attribute("failures", strconv.Itoa(j.counts.Clarify+j.counts.Refuse)) + attribute("errors", strconv.Itoa(j.counts.Errors))
+		attribute("failures", strconv.Itoa(j.counts.Rejected())) + attribute("errors", strconv.Itoa(j.counts.Errors))
 	var head strings.Builder
 	head.WriteString(xml.Header + "<testsuites" + totals + ">\n  <testsuite" + totals + ">\n    <properties>\n")
 	for _, p := range [][2]string{

@@ -35,8 +35,10 @@ const fewAccepted = 10
 type markdown struct {
 	w                      io.Writer
 	table, findings, notes part
-	accepted               []string
+	accepted               []acceptedIntent
 }
+
+type acceptedIntent struct{ name, executed string }
 
 func newMarkdown(w io.Writer) *markdown {
 	return &markdown{
@@ -48,19 +50,26 @@ func (m *markdown) Item(i Item) error {
 	wrong, notes := split(findings(i))
 	heading := "### " + i.Outcome() + " " + code(i.Name(), shortText) + "\n\n"
 	if i.Outcome() == string(kernel.OutcomeBundle) {
-		m.accepted = append(m.accepted, i.Name())
+		a := acceptedIntent{name: i.Name()}
+		if i.Execution != nil {
+			a.executed = i.Execution.String()
+		}
+		m.accepted = append(m.accepted, a)
 	} else {
 		m.table.add(tableRow(i, wrong))
 	}
-	m.findings.section(heading, wrong)
 	m.notes.section(heading, notes)
+	if i.Outcome() == OutcomeFailed {
+		heading += i.Execution.String() + "\n\n"
+	}
+	m.findings.section(heading, wrong)
 	return nil
 }
 
 func tableRow(i Item, wrong []finding) string {
 	reason := ""
 	if len(wrong) > 0 {
-		reason = squeeze(" ", wrong[0].id, wrong[0].pointer)
+		reason = wrong[0].reason()
 	}
 	return fmt.Sprintf("| %s | %s | %d | %s |\n", i.Outcome(), cell(i.Name()), len(wrong), cell(reason))
 }
@@ -71,7 +80,7 @@ func (m *markdown) Close(s Summary) error {
 	if s.ReportOnly {
 		b.WriteString("> **REPORT ONLY:** " + reportOnly + ".\n\n")
 	}
-	b.WriteString(strings.Join(s.Counts.fields(), ", "))
+	b.WriteString(s.Counts.line())
 	if s.Profile != "" {
 		b.WriteString("; profile " + code(s.Profile, shortText))
 	}
@@ -102,8 +111,8 @@ func headline(c Counts) string {
 		return "no intents"
 	case c.Errors > 0:
 		return fmt.Sprintf("ERROR, no decision about %d of %s", c.Errors, total)
-	case c.Clarify+c.Refuse > 0:
-		return fmt.Sprintf("REJECTED, %d of %s", c.Clarify+c.Refuse, total)
+	case c.Rejected() > 0:
+		return fmt.Sprintf("REJECTED, %d of %s", c.Rejected(), total)
 	}
 	return "ACCEPTED, " + total
 }
@@ -113,8 +122,8 @@ func (m *markdown) acceptedList(limit int) string {
 		return ""
 	}
 	list := part{limit: limit}
-	for _, name := range m.accepted {
-		list.add("- " + code(name, shortText) + "\n")
+	for _, a := range m.accepted {
+		list.add("- " + squeeze(", ", code(a.name, shortText), a.executed) + "\n")
 	}
 	text := list.String() + list.rest("intent")
 	if len(m.accepted) > fewAccepted {
@@ -181,6 +190,9 @@ func findingRow(f finding, told map[string]bool) string {
 			break
 		}
 		b.WriteString("  - answer: " + code(o, shortText) + "\n")
+	}
+	for _, s := range f.stderr {
+		b.WriteString("  - stderr: " + code(s, shortText) + "\n")
 	}
 	return b.String()
 }

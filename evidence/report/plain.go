@@ -45,6 +45,10 @@ func shows(r rune) bool {
 	return unicode.IsPrint(r)
 }
 
+// inert is Plain of a text that no command to a runner of workflows stands in: one
+// that begins with ##[ is obeyed wherever it stands in a line.
+func inert(s string) string { return strings.ReplaceAll(Plain(s), "##[", `#\u0023[`) }
+
 // cut is s if it has at most n UTF-16 code units, and otherwise as many whole
 // characters of it as fit into n units together with the "…" behind them.
 func cut(s string, n int) string {
@@ -61,6 +65,15 @@ func cut(s string, n int) string {
 		}
 	}
 	return s
+}
+
+// units is how many UTF-16 code units a text takes.
+func units(s string) int {
+	n := 0
+	for _, r := range s {
+		n += width(r)
+	}
+	return n
 }
 
 // width is how many UTF-16 code units a character takes.

@@ -9,13 +9,15 @@
 //	markdown  a summary page of less than 1 MiB
 //
 // All formats but json report the same findings: the denials of a REFUSE, the
-// questions of a CLARIFY, the notes of any decision, and the places of an error.
-// A note never counts as a failure.
+// questions of a CLARIFY, the reasons of an execution that was rejected, the notes
+// of any decision, and the places of an error. A note never counts as a failure.
+// An intent that was allowed and executed, and whose execution was rejected, is
+// FAILED: it counts as rejected, and never as a BUNDLE.
 //
 // A report depends on the items and the summary alone: no clock, no host, and no
 // path but those of the items. The same input gives the same bytes.
 //
-// Text that comes from an intent or from a policy is data in every format. It
+// Text that comes from an intent, a policy or a command is data in every format. It
 // passes through [Plain], so that every character of it shows, and through the
 // escapes of the format, so that it cannot become a command, markup or a link
 // there. Only where SARIF has a member for programs, its value is the JSON Pointer
@@ -28,6 +30,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,9 +39,11 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// OutcomeError stands where an outcome would, for an intent that was not
-// decided.
-const OutcomeError = "ERROR"
+// What stands where an outcome would.
+const (
+	OutcomeError  = "ERROR"  // the intent was not decided
+	OutcomeFailed = "FAILED" // it was allowed, and its execution was rejected
+)
 
 // Item is the end of one intent.
 type Item struct {
@@ -58,6 +63,8 @@ type Item struct {
 	Result []byte
 	// Decision is zero after an error.
 	Decision kernel.Decision
+	// Execution is nil unless the intent was executed.
+	Execution *Execution
 	// Err is nil after a decision.
 	Err *result.RunError
 }
@@ -70,12 +77,17 @@ func (i Item) Name() string {
 	return i.Path
 }
 
-// Outcome is BUNDLE, CLARIFY, REFUSE or ERROR. An item that holds no decision is
-// an ERROR, whatever else it lacks.
+// Outcome is BUNDLE, CLARIFY, REFUSE, FAILED or ERROR. An item that holds no
+// decision is an ERROR, whatever else it lacks.
 func (i Item) Outcome() string {
 	if i.Err == nil {
 		switch i.Decision.Outcome {
-		case kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse:
+		case kernel.OutcomeBundle:
+			if i.Execution != nil && !i.Execution.Accepted {
+				return OutcomeFailed
+			}
+			return string(i.Decision.Outcome)
+		case kernel.OutcomeClarify, kernel.OutcomeRefuse:
 			return string(i.Decision.Outcome)
 		}
 	}
@@ -91,7 +103,7 @@ type Summary struct {
 }
 
 // Counts says how many items had each outcome.
-type Counts struct{ Bundle, Clarify, Refuse, Errors int }
+type Counts struct{ Bundle, Clarify, Refuse, Failed, Errors int }
 
 // Add counts an item.
 func (c *Counts) Add(i Item) {
@@ -102,23 +114,44 @@ func (c *Counts) Add(i Item) {
 		c.Clarify++
 	case string(kernel.OutcomeRefuse):
 		c.Refuse++
+	case OutcomeFailed:
+		c.Failed++
 	default:
 		c.Errors++
 	}
 }
 
 // Total is the number of items.
-func (c Counts) Total() int { return c.Bundle + c.Clarify + c.Refuse + c.Errors }
+func (c Counts) Total() int { return c.Bundle + c.Rejected() + c.Errors }
 
-// fields are the counts in words, the total first.
-func (c Counts) fields() []string {
-	return []string{
-		count(c.Total(), "intent"),
-		fmt.Sprintf("%d %s", c.Bundle, kernel.OutcomeBundle),
-		fmt.Sprintf("%d %s", c.Clarify, kernel.OutcomeClarify),
-		fmt.Sprintf("%d %s", c.Refuse, kernel.OutcomeRefuse),
-		fmt.Sprintf("%d %s", c.Errors, OutcomeError),
+// Rejected is the number of items that were decided and not accepted.
+func (c Counts) Rejected() int { return c.Clarify + c.Refuse + c.Failed }
+
+// tally is how many items had one outcome.
+type tally struct {
+	n       int
+	outcome string
+}
+
+func (t tally) String() string { return fmt.Sprintf("%d %s", t.n, t.outcome) }
+
+// tallies has each outcome, FAILED only where there is one: most runs execute
+// nothing.
+func (c Counts) tallies() []tally {
+	list := []tally{
+		{c.Bundle, string(kernel.OutcomeBundle)}, {c.Clarify, string(kernel.OutcomeClarify)},
+		{c.Refuse, string(kernel.OutcomeRefuse)}, {c.Failed, OutcomeFailed}, {c.Errors, OutcomeError},
 	}
+	return slices.DeleteFunc(list, func(t tally) bool { return t.outcome == OutcomeFailed && t.n == 0 })
+}
+
+// line is the counts in words, the total first.
+func (c Counts) line() string {
+	fields := []string{count(c.Total(), "intent")}
+	for _, t := range c.tallies() {
+		fields = append(fields, t.String())
+	}
+	return strings.Join(fields, ", ")
 }
 
 // reportOnly is what a reader has to know about a run that cannot fail.

@@ -40,6 +40,9 @@ func TestItem(t *testing.T) {
 		{report.Item{Path: "-", Decision: kernel.Decision{Outcome: kernel.OutcomeRefuse}}, "-", "REFUSE"},
 		{report.Item{Path: "a.json", Decision: kernel.Decision{Outcome: kernel.OutcomeBundle}, Err: &result.RunError{}}, "a.json", "ERROR"},
 		{report.Item{Path: "a.json"}, "a.json", "ERROR"},
+		{executed("a.json", "{}", report.Execution{Accepted: true}), "a.json", "BUNDLE"},
+		{executed("a.json", "{}", report.Execution{}), "a.json", "FAILED"},
+		{report.Item{Path: "a.json", Execution: &report.Execution{}, Err: &result.RunError{}}, "a.json", "ERROR"},
 		{report.Item{Path: "a.json", Decision: kernel.Decision{Outcome: "ACCEPTED"}}, "a.json", "ERROR"},
 	} {
 		if tc.item.Name() != tc.name || tc.item.Outcome() != tc.outcome {
@@ -47,8 +50,9 @@ func TestItem(t *testing.T) {
 		}
 		var c report.Counts
 		c.Add(tc.item)
-		got := map[string]int{"BUNDLE": c.Bundle, "CLARIFY": c.Clarify, "REFUSE": c.Refuse, "ERROR": c.Errors}[tc.outcome]
-		if got != 1 || c.Total() != 1 {
+		got := map[string]int{"BUNDLE": c.Bundle, "CLARIFY": c.Clarify, "REFUSE": c.Refuse, "FAILED": c.Failed, "ERROR": c.Errors}[tc.outcome]
+		rejected := map[string]int{"CLARIFY": 1, "REFUSE": 1, "FAILED": 1}[tc.outcome]
+		if got != 1 || c.Total() != 1 || c.Rejected() != rejected {
 			t.Errorf("%s is counted as %+v", tc.outcome, c)
 		}
 	}
@@ -86,7 +90,12 @@ func TestNothing(t *testing.T) {
 }
 
 func TestReportOnly(t *testing.T) {
-	items := []report.Item{refused("a.json", `{}`, denial("DENIED", "/goal", "no", ""))}
+	testReportOnly(t, refused("a.json", `{}`, denial("DENIED", "/goal", "no", "")))
+	testReportOnly(t, executed("a.json", `{}`, rejected(1, "", "EXIT 1")))
+}
+
+func testReportOnly(t *testing.T, i report.Item) {
+	items := []report.Item{i}
 	s := summary(items)
 	for _, only := range []bool{false, true} {
 		s.ReportOnly = only

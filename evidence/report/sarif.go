@@ -152,7 +152,7 @@ func invocation(sum Summary) map[string]any {
 	switch c := sum.Counts; {
 	case c.Errors > 0 || c.Total() == 0:
 		code = 2
-	case c.Clarify+c.Refuse > 0 && !sum.ReportOnly:
+	case c.Rejected() > 0 && !sum.ReportOnly:
 		code = 1
 	}
 	return map[string]any{"executionSuccessful": code < 2, "exitCode": code}
