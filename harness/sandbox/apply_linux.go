@@ -52,7 +52,8 @@ import (
 //     deleted is renamed
 //  6. all folders that were touched are synced
 //  7. journal: record renamed to "clean", synced; what was replaced or deleted is
-//     removed, folders are synced; left out where nothing was
+//     removed, and so is, with what is staged for its place put there, a folder that an
+//     overlay could not rename; folders are synced; left out where nothing was
 //  8. journal: record removed, synced; blobs removed
 //
 // An error from 3 to 6 turns the record to "undo": the renames are taken back, in
@@ -82,6 +83,10 @@ func apply(state, dir string, changes []Change, content Content, since time.Time
 	}
 	defer a.close()
 	if _, err := a.resume(); err != nil {
+		// The errors of Apply are about the changes at hand.
+		return fmt.Errorf("nothing is applied, for an earlier run has not ended: %v", err)
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
 	r, err := a.prepare(dir, changes, content, since)
@@ -124,7 +129,7 @@ type applier struct {
 	calls
 	tree     int // descriptor of the folder
 	id       unix.Stat_t
-	birth    int64
+	origin   origin
 	uid, gid int // owner of what is new; -1: whoever calls
 	journal  *journal
 }
@@ -151,10 +156,7 @@ func openApplier(state, dir string, create bool, c calls) (*applier, error) {
 	if os.Geteuid() == 0 {
 		a.uid, a.gid = int(a.id.Uid), int(a.id.Gid)
 	}
-	var st unix.Statx_t
-	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st) == nil && st.Mask&unix.STATX_BTIME != 0 {
-		a.birth = st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
-	}
+	a.origin = originOf(fd)
 	return a, nil
 }
 
@@ -253,7 +255,7 @@ func (a *applier) resume() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if r == nil || r.Birth != 0 && a.birth != 0 && r.Birth != a.birth {
+	if r == nil || r.Origin.differs(a.origin) {
 		return false, a.journal.clear(r)
 	}
 	return true, a.carry(r, false)

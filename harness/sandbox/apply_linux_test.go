@@ -5,6 +5,7 @@ package sandbox
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -200,16 +201,15 @@ func everything(base string) (*applyScene, error) {
 		"del.txt": "gone", "sub/del": "gone", "deldir/x": "x", "deldir/sub/y": "y", "deldir/link": "-> /etc", "deldir/empty/": "",
 		"file-to-folder": "old", "folder-to-file/q": "q", "folder-to-file/r/s": "s", "folder-to-link/t": "t",
 		"link-to-file": "-> keep.txt", "file-to-link": "old", "link-to-link": "-> a.txt", "link-to-folder": "-> sub", "dellink": "-> nowhere",
-		"hard1": "hard", "bad\xff\nname": "gone", "stays/": "",
+		"hard1": "hard", "zdel/x": "x", "bad\xff\nname": "gone", "stays/": "",
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Link(filepath.Join(s.dir, "hard1"), filepath.Join(s.dir, "hard2")); err != nil {
-		return nil, err
-	}
-	if err := os.Link(filepath.Join(s.dir, "hard1"), filepath.Join(s.dir, "deldir/hard3")); err != nil {
-		return nil, err
+	for _, p := range []string{"hard2", "deldir/hard3", "zdel/hard4"} {
+		if err := os.Link(filepath.Join(s.dir, "hard1"), filepath.Join(s.dir, p)); err != nil {
+			return nil, err
+		}
 	}
 	s.since = time.Now()
 	for _, p := range []string{"a.txt", "run.sh", "set", "sub/deep/b", "hard1", "hard2", "link-to-file", "new.txt", "n/m/o", "not/in/the/list"} {
@@ -230,7 +230,7 @@ func everything(base string) (*applyScene, error) {
 	s.link("file-to-link", "keep.txt")
 	s.link("link-to-link", "keep.txt")
 	s.link("n/link", "../keep.txt")
-	for _, p := range []string{"del.txt", "sub/del", "deldir", "deldir/x", "folder-to-file/q", "dellink", "bad\xff\nname", "was/never/there"} {
+	for _, p := range []string{"del.txt", "sub/del", "deldir", "deldir/x", "folder-to-file/q", "dellink", "zdel", "bad\xff\nname", "was/never/there"} {
 		s.delete(p)
 	}
 	return s, nil
@@ -478,8 +478,11 @@ func TestApplyKilled(t *testing.T) {
 	before, after := applyStates(t, everything)
 	for _, how := range []string{"", "plain"} {
 		t.Run("renames "+how, func(t *testing.T) {
-			committed, n := -1, 0
-			for ; n < 2000; n++ {
+			committed, n, stride := -1, 0, 1
+			if testing.Short() {
+				stride = 11
+			}
+			for ; n < 2000; n += stride {
 				base := fastDir(t)
 				cmd := exec.Command("/proc/self/exe", "-test.run=^TestApplyChild$")
 				cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s:%d:%s", envKill, base, n, how))
@@ -923,6 +926,33 @@ func TestUndoKeeps(t *testing.T) {
 	}
 }
 
+// TestUndoLeavesOthersAlone: what somebody made where something new was to go is not
+// taken for what Apply made.
+func TestUndoLeavesOthersAlone(t *testing.T) {
+	s := mustApplyScene(t, map[string]string{"a": "old"})
+	s.file("a", "new")
+	s.folder("n")
+	s.file("y", "new")
+	s.link("z", "a")
+	theirs := map[string]string{"n/x": "mine", "y": "min", "z": "-> y"}
+	err := s.apply(func(call, name string) error {
+		if call == "create" && name == "a" {
+			return errors.Join(unix.EIO, standUp(s.dir, theirs))
+		}
+		return nil
+	})
+	if err == nil || errors.Is(err, ErrUnfinished) {
+		t.Fatal(err)
+	}
+	s.clear(t)
+	theirs["a"] = "old"
+	other, err := newApplyScene(fastDir(t), theirs)
+	mustDo(t, err)
+	if got, want := snapshotOf(s.dir), snapshotOf(other.dir); got != want {
+		t.Error(diffText(want, got))
+	}
+}
+
 // TestApplyTogether: any number of calls for one folder wait for each other.
 func TestApplyTogether(t *testing.T) {
 	s := mustApplyScene(t, map[string]string{"a": "old"})
@@ -1133,27 +1163,71 @@ func TestApplyRecoversFirst(t *testing.T) {
 	}
 }
 
-// TestRecoverAnotherFolder: a record is not carried out on a folder that only has the
-// inode of the one that it is about.
-func TestRecoverAnotherFolder(t *testing.T) {
+// TestApplyBehindAnother: an earlier run that does not end is an error that says
+// nothing about the changes at hand.
+func TestApplyBehindAnother(t *testing.T) {
 	s := mustApplyScene(t, map[string]string{"a": "old"})
 	s.file("a", "new")
-	p := journalOf(t, s)
-	b, err := os.ReadFile(p)
-	mustDo(t, err)
-	i := bytes.Index(b, []byte(`"birth":`)) + len(`"birth":`)
-	if b[i] == '0' {
-		t.Skip("the file system does not say when a folder was made")
+	stuck := func(call, name string) error {
+		if call == "unlink" && name == "a" {
+			return unix.EIO
+		}
+		return nil
 	}
-	b[i] = '1' + (b[i]-'0')%9
-	mustDo(t, os.WriteFile(p, b, 0o600))
-	old := snapshotOf(s.dir)
-	if did, err := Recover(s.state, s.dir); did || err != nil {
+	if err := s.apply(stuck); !errors.Is(err, ErrApplied) {
+		t.Fatal(err)
+	}
+	next := &applyScene{dir: s.dir, state: s.state, content: map[string]string{}, since: s.since}
+	next.file("b", "next")
+	if err := next.apply(stuck); err == nil || errors.Is(err, ErrApplied) || errors.Is(err, ErrUnfinished) {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(s.dir + "/b"); err == nil {
+		t.Error("the later run is applied")
+	}
+	if did, err := Recover(s.state, s.dir); !did || err != nil {
 		t.Error(did, err)
 	}
 	s.clear(t)
-	if got := snapshotOf(s.dir); got != old {
-		t.Error(diffText(old, got))
+}
+
+// TestRecoverAnotherFolder: a record is not carried out on a folder that only has the
+// inode of the one that it is about, and is where there is doubt.
+func TestRecoverAnotherFolder(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(o *origin)
+		did    bool
+	}{
+		"another birth and handle": {func(o *origin) { o.Birth++; o.Handle[0]++ }, false},
+		"another birth":            {func(o *origin) { o.Birth++ }, true},
+		"another handle":           {func(o *origin) { o.Handle[0]++ }, true},
+		"unknown birth":            {func(o *origin) { o.Birth = 0; o.Handle[0]++ }, true},
+		"unknown handle":           {func(o *origin) { o.Birth++; o.Handle = nil }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustApplyScene(t, map[string]string{"a": "old"})
+			s.file("a", "new")
+			p := journalOf(t, s)
+			b, err := os.ReadFile(p)
+			mustDo(t, err)
+			var r record
+			mustDo(t, json.Unmarshal(b, &r))
+			if r.Origin.Birth == 0 || len(r.Origin.Handle) == 0 {
+				t.Skip("the file system does not tell folders apart")
+			}
+			c.change(&r.Origin)
+			b, err = json.Marshal(&r)
+			mustDo(t, err)
+			mustDo(t, os.WriteFile(p, b, 0o600))
+			if did, err := Recover(s.state, s.dir); did != c.did || err != nil {
+				t.Error(did, err)
+			}
+			s.clear(t)
+			want := map[bool]string{true: "new", false: "old"}[c.did]
+			if b, err := os.ReadFile(s.dir + "/a"); err != nil || string(b) != want {
+				t.Errorf("%q, %v", b, err)
+			}
+		})
 	}
 }
 
@@ -1286,6 +1360,68 @@ func TestApplyMounts(t *testing.T) {
 	s.conflicts(t, "e", nil)
 	if _, err := os.Stat(outside + "/x"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestApplyLayers: folders of a lower layer of an overlay, which cannot be renamed,
+// are deleted and replaced nevertheless, and a kill or a failure in between is the same
+// as elsewhere.
+func TestApplyLayers(t *testing.T) {
+	base := mountedDir(t, "size=64m")
+	const most = 150
+	things := map[string]string{"a": "old", "d/e/x": "x", "d/y": "y", "f/x": "x", "l/x": "x"}
+	for i := range most {
+		mustDo(t, standUp(fmt.Sprintf("%s/lower/%d", base, i), things))
+	}
+	for _, dir := range []string{"upper", "work", "merged", "states"} {
+		mustDo(t, os.Mkdir(base+"/"+dir, 0o755))
+	}
+	err := unix.Mount("overlay", base+"/merged", "overlay", 0, fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", base))
+	if err != nil {
+		t.Skipf("cannot mount an overlay: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(base+"/merged", unix.MNT_DETACH) })
+	next := 0
+	scene := func() *applyScene {
+		if next == most {
+			t.Fatal("more steps than folders")
+		}
+		s := &applyScene{dir: fmt.Sprintf("%s/merged/%d", base, next), state: fmt.Sprintf("%s/states/%d", base, next), content: map[string]string{}, since: time.Now()}
+		next++
+		s.file("a", "new")
+		s.delete("d")
+		s.file("f", "new")
+		s.link("l", "a")
+		return s
+	}
+	s := scene()
+	before := snapshotOf(s.dir)
+	mustDo(t, s.apply(nil))
+	s.clear(t)
+	after := snapshotOf(s.dir)
+	other, err := newApplyScene(fastDir(t), map[string]string{"a": "new", "f": "new", "l": "-> a"})
+	mustDo(t, err)
+	if want := snapshotOf(other.dir); after != want {
+		t.Fatal(diffText(want, after))
+	}
+	for _, hook := range []func(int) func(string, string) error{deadFrom, func(n int) func(string, string) error { return failAt(n) }} {
+		for n := 0; ; n++ {
+			s := scene()
+			met := false
+			do := hook(n)
+			err := s.apply(func(call, name string) error {
+				err := do(call, name)
+				met = met || err != nil
+				return err
+			})
+			got := checkRecovered(t, s, n, before, after)
+			if (err == nil || errors.Is(err, ErrApplied)) != (got == after) && !errors.Is(err, ErrUnfinished) {
+				t.Errorf("step %d: %v\n%s", n, err, got)
+			}
+			if !met {
+				break
+			}
+		}
 	}
 }
 

@@ -268,7 +268,14 @@ func (d *differ) entry(dir int, name, p string) error {
 	return nil
 }
 
+// longestPath is the length of a path, in bytes, beyond which nobody looks: a folder
+// that deep is a change that is never accepted, whatever is in it.
+const longestPath = 4095
+
 func (d *differ) into(dir int, name, p string, was bool) error {
+	if len(p) > longestPath {
+		return nil
+	}
 	fd, err := beneath(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err == unix.EACCES {
 		if err = allow(dir, name, 0o700); err == nil {

@@ -48,12 +48,37 @@ const (
 type record struct {
 	Version    int         `json:"version"`
 	Folder     string      `json:"folder"` // its path when it was written, for people
-	Birth      int64       `json:"birth"`  // of the folder, nanoseconds since 1970; 0: unknown
-	Since      int64       `json:"since"`  // nanoseconds since 1970
+	Origin     origin      `json:"origin"`
+	Since      int64       `json:"since"` // nanoseconds since 1970
 	Operations []operation `json:"operations"`
 
 	phase phase
 	links map[identity]int // operations by the object that they replace
+}
+
+// origin tells a folder from a later one that has its inode.
+type origin struct {
+	Birth  int64  `json:"birth"`  // nanoseconds since 1970; 0: unknown
+	Handle []byte `json:"handle"` // inode and generation in the terms of the file system; or empty
+}
+
+func originOf(fd int) (o origin) {
+	var st unix.Statx_t
+	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st) == nil && st.Mask&unix.STATX_BTIME != 0 {
+		o.Birth = st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
+	}
+	if h, _, err := unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH); err == nil {
+		o.Handle = h.Bytes()
+	}
+	return o
+}
+
+// differs says whether these are certainly two folders. One of the two marks is not
+// enough: an overlay gives a folder another birth when it copies it up, and file
+// systems in user space give it another handle when they have forgotten it.
+func (o origin) differs(p origin) bool {
+	born := o.Birth != 0 && p.Birth != 0 && o.Birth != p.Birth
+	return born && len(o.Handle) > 0 && len(p.Handle) > 0 && !bytes.Equal(o.Handle, p.Handle)
 }
 
 // identity is which object of a machine something is.
@@ -155,7 +180,7 @@ func fit(changes []Change) ([]Change, error) {
 // are ordered by path.
 func (a *applier) plan(dir string, changes []Change, since time.Time) (*record, error) {
 	p := &planner{applier: a, at: map[string]*Change{}, folders: map[string]bool{}}
-	p.record = &record{Version: recordVersion, Folder: dir, Birth: a.birth, Since: since.UnixNano()}
+	p.record = &record{Version: recordVersion, Folder: dir, Origin: a.origin, Since: since.UnixNano()}
 	for i := range changes {
 		p.at[changes[i].Path] = &changes[i]
 	}

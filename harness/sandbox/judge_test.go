@@ -321,7 +321,7 @@ func TestJudgeMany(t *testing.T) {
 // TestJudgeDeep: paths that no system call takes are bad names, and cost no more than
 // others.
 func TestJudgeDeep(t *testing.T) {
-	deep := strings.Repeat("d/", 1<<19)
+	deep := strings.Repeat("d/", 1<<16)
 	r := Rules{AnyRoot: true, Links: true, MaxFiles: 9, MaxBytes: 9}
 	changes := []Change{aFile(deep+"f", 1), aDeletion(deep+"g", KindFile), aLink("l", deep+"f"), aLink(deep+"l", "f")}
 	if v := Judge(changes, r); len(v.Reasons) != 3 || v.Reasons[1] != "OUTPUT_KIND l" {

@@ -28,9 +28,12 @@ const killTime = 10 * time.Second
 // killAll kills and reaps everything that a command started, and says whether
 // nothing is left.
 func (in *initial) killAll() bool {
+	if reapAll(1) {
+		return true
+	}
 	for end := time.Now().Add(killTime); ; {
 		in.signalAll(syscall.SIGKILL)
-		if reapAll() {
+		if reapAll(200) {
 			return true
 		}
 		if time.Now().After(end) {
@@ -41,14 +44,18 @@ func (in *initial) killAll() bool {
 
 // reapAll waits for children that have ended, for a moment at a time, and says
 // whether there are none left.
-func reapAll() bool {
-	for range 200 {
+func reapAll(moments int) bool {
+	for moments > 0 {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 		switch {
 		case err == syscall.ECHILD:
 			return true
 		case err == nil && pid == 0:
-			time.Sleep(50 * time.Microsecond)
+			if moments--; moments > 0 {
+				time.Sleep(50 * time.Microsecond)
+			}
+		case err != nil && err != syscall.EINTR:
+			return false
 		}
 	}
 	return false
