@@ -121,6 +121,11 @@ func (e End) code() (int, string) {
 	return 0, ""
 }
 
+// Exited says whether the command ended by itself.
+func (e End) Exited() bool {
+	return e.Signal == 0 && !e.TimedOut && !e.OutOfMemory && !e.NotFound && !e.NotExecutable
+}
+
 // Failed says whether the command ended in a way that ends the execution.
 func (e End) Failed() bool {
 	code, _ := e.code()

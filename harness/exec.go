@@ -33,6 +33,7 @@ type Exec struct {
 	Timeout   time.Duration     // 0: the profile's
 	Limits    ExecLimits
 	Roots     []string // where may be written, beneath the profile's; nil: the profile's
+	Expect    int      // exit code that is no failure, besides 0
 	Outputs   []string // files that have to be there afterwards
 	Bytes     int64    // of all outputs; 0: the profile's
 	Inputs    sandbox.Inputs
@@ -80,7 +81,7 @@ func (g *Gate) Exec(x Exec) (Task, error) {
 		Sandbox: g.Confinement(x.Work, x.Write, x.Read),
 		Rules:   g.Rules(), Budget: time.Duration(p.TimeoutMS) * time.Millisecond, Inputs: x.Inputs, Cut: true,
 	}
-	t.Sandbox.Hide, t.Sandbox.Inputs = x.Hide, x.Inputs.Dir
+	t.Sandbox.Hide, t.Sandbox.Inputs, t.Expect = x.Hide, x.Inputs.Dir, x.Expect
 	if err := g.narrow(&t, x); err != nil {
 		return Task{}, err
 	}
@@ -168,8 +169,8 @@ func within(profile, name string, asked, most int, bounds contract.Limit) error 
 	switch {
 	case !bounds.Holds(asked):
 		return &result.RunError{
-			Code: result.CodeProfile, Message: name + " is " + strconv.Itoa(asked),
-			Hint: name + " goes from " + strconv.Itoa(bounds.Min) + " to " + strconv.Itoa(bounds.Max),
+			Code: result.CodeProfile, Message: name + " " + strconv.Itoa(asked) + " is not from " + strconv.Itoa(bounds.Min) + " to " + strconv.Itoa(bounds.Max),
+			Hint: "these are the limits of the contract; specs/execution.md has all of them",
 		}
 	case asked > most:
 		return &result.RunError{
@@ -185,6 +186,9 @@ func within(profile, name string, asked, most int, bounds contract.Limit) error 
 func ExecRequested(ctx context.Context, deps Deps, gate *Gate, r ExecRequest, work, state string) (rep ExecReport, p *Performed, err error) {
 	if deps.Runner == nil {
 		return rep, nil, sandboxError(ctx, errors.New("commands cannot be executed here"))
+	}
+	if err := gate.readable(absolute(r.Sandbox.Read)); err != nil {
+		return rep, nil, err
 	}
 	in, err := deps.Runner.StageInputs(work, r.Inputs.InputFiles, contract.MaxInputs, int64(contract.InputFilesBytes().Max))
 	if err != nil {
@@ -211,11 +215,52 @@ func ExecRequested(ctx context.Context, deps Deps, gate *Gate, r ExecRequest, wo
 	return r.report(p, code, reasons), p, nil
 }
 
+// ReadFault says why a path of the host cannot be shown to commands where it is, or is
+// empty. The path is absolute and clean.
+func ReadFault(p string) string {
+	if p == "/" {
+		return "it would show the whole machine"
+	}
+	for _, taken := range []string{sandbox.WorkDir, sandbox.TreeDir, "/proc", "/dev", "/sys", "/tmp"} {
+		if p == taken || taken != "/tmp" && kernel.Beneath(p, taken) {
+			return "commands have a " + taken + " of their own"
+		}
+	}
+	if p == "/etc" {
+		return "commands have an /etc of their own: name what is needed of it"
+	}
+	return ""
+}
+
+// readable refuses paths of the host that a request asks to read where the profile's
+// level does not reach beyond the tree, and paths that cannot be shown.
+func (g *Gate) readable(paths []string) error {
+	access, _ := contract.ProfileAccess(g.Base)
+	for i, p := range paths {
+		why := ReadFault(p)
+		if !access.DepsRead {
+			why = "profile " + strconv.Quote(g.Profile.Name) + " lets commands read nothing of the host"
+		}
+		if why != "" {
+			return &result.RunError{
+				Code: result.CodeProfile, Message: "/sandbox/filesystem/read: " + strconv.Quote(canon.Cut(p)) + ": " + why,
+				Hint: "list it in input_files if it is in the work folder, or use a profile that extends dev", Details: map[string]any{"pointer": "/sandbox/filesystem/read/" + strconv.Itoa(i)},
+			}
+		}
+	}
+	return nil
+}
+
 // requestedExec is what a request asks for.
 func requestedExec(r ExecRequest, work string, in sandbox.Inputs) Exec {
 	s := r.Sandbox
+	expect := 0
+	if r.Outputs.ExitCode != nil {
+		expect = *r.Outputs.ExitCode
+	}
 	return Exec{
-		Argv: r.Inputs.Argv(), Env: r.Inputs.Environment, Dir: r.Inputs.WorkingDirectory, Work: work, Write: sandbox.Staged,
+		Expect: expect,
+		Argv:   r.Inputs.Argv(), Env: r.Inputs.Environment, Dir: r.Inputs.WorkingDirectory, Work: work, Write: sandbox.Staged,
 		Read: absolute(s.Read), Hide: s.Deny, Timeout: time.Duration(s.TimeoutMS) * time.Millisecond,
 		Limits: ExecLimits{MemoryMB: &s.MemoryMB, CPUCores: &s.CPUCores, MaxChildren: &s.MaxChildren, NoFork: !s.AllowFork},
 		Roots:  s.Write, Outputs: r.Outputs.OutputFiles, Bytes: int64(contract.OutputFilesBytes().Max), Inputs: in,
@@ -278,7 +323,11 @@ func (p *Performed) RunnerRecord() ([]byte, error) {
 		"isolation":             string(p.Isolation), "plan_sha256": string(p.PlanHash), "clauses": clauses,
 		"started_at": timestamp(p.Started), "completed_at": timestamp(p.Ended),
 		"duration_ms": p.Ended.Sub(p.Started).Milliseconds(), "peak_memory_bytes": p.PeakMemory,
-		"exit_code": code, "reasons": list,
+		"exit_code": code, "reasons": list, "stdout": streamRecord(p.Stdout), "stderr": streamRecord(p.Stderr),
 	})
 	return b, err
+}
+
+func streamRecord(c command.Captured) map[string]any {
+	return map[string]any{"sha256": string(evidence.Hash(c.SHA256)), "kept_bytes": len(c.Bytes), "size_bytes": c.Size, "truncated": c.Truncated}
 }

@@ -36,6 +36,7 @@ type Task struct {
 	Stderr  command.Stream
 	Inputs  sandbox.Inputs
 	Cut     bool // a stream that is cut is no reason to reject
+	Expect  int  // an exit code of the command that is no failure, besides 0
 	// Progress is told before each action, from 0 on; nil: nobody is.
 	Progress func(action, of int)
 }
@@ -194,7 +195,7 @@ func (w *performance) command(i int, a sandbox.Action) error {
 		Stdout: stream(res.Stdout), Stderr: stream(res.Stderr),
 	}
 	w.p.Observed.Command = &end
-	w.failed = end.Failed()
+	w.failed = end.Failed() && !(w.task.Expect != 0 && end.Exited() && end.Code == w.task.Expect)
 	if cut := res.Stdout.Truncated || res.Stderr.Truncated; cut && !w.task.Cut {
 		w.failed = true
 		w.p.Observed.Reasons = append(w.p.Observed.Reasons, "STREAM_LIMIT /actions/"+strconv.Itoa(i))
@@ -227,7 +228,7 @@ func (w *performance) judge() error {
 	rules.Below = w.p.box.Below
 	verdict := sandbox.Judge(changes, rules)
 	o.Reasons = append(o.Reasons, verdict.Reasons...)
-	o.Reasons = append(o.Reasons, w.inputsWritten(changes)...)
+	o.Reasons = append(o.Reasons, w.untouchable(changes)...)
 	for _, c := range verdict.Outputs {
 		o.Outputs = append(o.Outputs, evidence.File{Path: c.Path, SHA256: c.SHA256, Size: c.Size})
 	}
@@ -237,15 +238,17 @@ func (w *performance) judge() error {
 	return nil
 }
 
-// inputsWritten are the inputs that were changed: they are there to be read.
-func (w *performance) inputsWritten(changes []sandbox.Change) []string {
+// untouchable are the inputs that were changed, which are there to be read, and what was
+// put where something is hidden.
+func (w *performance) untouchable(changes []sandbox.Change) []string {
 	inputs := map[string]bool{}
 	for _, f := range w.task.Inputs.Files {
 		inputs[f.Path] = true
 	}
 	var reasons []string
 	for _, c := range changes {
-		if inputs[c.Path] {
+		hidden := slices.ContainsFunc(w.task.Sandbox.Hide, func(p string) bool { return kernel.Beneath(c.Path, p) })
+		if inputs[c.Path] || hidden {
 			reasons = append(reasons, "WRITE_OUTSIDE_ROOT "+c.Path)
 		}
 	}

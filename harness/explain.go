@@ -107,14 +107,15 @@ func unpermitted(d kernel.Decision) []policy.Fired {
 const notPermittedFix = "leave the effect out, or use a profile whose rules permit it"
 
 // Records are the records of every error code, invariant and reason of the
-// program's own, in that order. Those of rules are the policy's (policy.Rule).
+// program's own, and of every reason of an execution, in that order. Those of rules are
+// the policy's (policy.Rule).
 func Records() []result.Record {
-	records := result.Records()
-	return append(records, result.Record{
+	records := append(result.Records(), result.Record{
 		ID: kernel.IDNotPermitted, Kind: result.RecordRule, Title: kernel.TitleNotPermitted, Since: "0.1.0",
 		Why: "Every effect needs a permit of the built-in policy; one that no permit names is refused",
 		Fix: notPermittedFix,
 	})
+	return append(records, result.ExecutionRecords()...)
 }
 
 // Rules are the records of every rule of a policy, by layer and id. The error is

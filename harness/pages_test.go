@@ -84,7 +84,7 @@ func TestReferencePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	b.WriteString("# Reference of codes\n\nEvery error code, invariant and rule of this version, as `fiador explain CODE` prints it. A test writes this page from the\n" +
+	b.WriteString("# Reference of codes\n\nEvery error code, invariant, reason and rule of this version, as `fiador explain CODE` prints it. A test writes this page from the\n" +
 		"same records (`go test ./harness -run ReferencePage -update-pages`). Rules of a profile or a layer of your own have the same form:\n" +
 		"`fiador explain CODE --policy PATH`. How each built-in profile weighs a rule stands with the rule; where nothing is said, it always denies.\n")
 	entry := func(r result.Record, more ...string) {
@@ -99,6 +99,7 @@ func TestReferencePage(t *testing.T) {
 	}{
 		{result.RecordError, "Errors", "No decision was made; the exit code is 2, and standard error carries a RunError line."},
 		{result.RecordInvariant, "Invariants", "What every RunResult fulfils; `fiador verify` checks them."},
+		{result.RecordExecution, "Executions", "The ids of `decision.reasons` of an intent that was executed, and of `reasons` of an execution report."},
 		{result.RecordRule, "Rules", "The ids of `decision.reasons`, and of the notes and questions of reports."},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", section.title, section.text)
@@ -253,11 +254,15 @@ func TestReadmeShowsTheTruth(t *testing.T) {
 			blocks = append(blocks, body)
 		}
 	}
-	if len(blocks) != 2 {
-		t.Fatalf("the README has %d JSON blocks, not an intent and a result", len(blocks))
+	if len(blocks) != 4 {
+		t.Fatalf("the README has %d JSON blocks, not two intents and their results", len(blocks))
 	}
 	if blocks[0] != string(raw) {
 		t.Error("the README's intent is not examples/release.json")
+	}
+	// What it shows of the result is TestReadmeExecutes of cmd/fiador.
+	if page, err := os.ReadFile("../examples/page.json"); err != nil || blocks[2] != string(page) {
+		t.Errorf("the README's other intent is not examples/page.json (%v)", err)
 	}
 	shown, err := canon.Parse([]byte(blocks[1]), result.MaxBytes)
 	if err != nil {

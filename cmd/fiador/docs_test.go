@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +19,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness/sandbox"
 )
 
 var updateDocs = flag.Bool("update-pages", false, "write what the commands of the pages print into the pages")
@@ -25,11 +29,14 @@ var updateDocs = flag.Bool("update-pages", false, "write what the commands of th
 // folder, prints what the page shows. The comparison needs the programs that it
 // compares, which the benchmark installs.
 func TestPagesRun(t *testing.T) {
-	for _, name := range []string{"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md"} {
+	for _, name := range []string{"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md"} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
-			if name == "docs/comparison.md" {
+			switch name {
+			case "docs/comparison.md":
 				needTools(t, "opa", "conftest")
+			case "docs/executing.md":
+				needSandbox(t, "node")
 			}
 			file := filepath.Join(root, name)
 			src, err := os.ReadFile(file)
@@ -61,6 +68,63 @@ func needTools(t *testing.T, names ...string) {
 		if _, err := os.Stat(filepath.Join(tools, name)); err != nil {
 			t.Skipf("%s is not in bench/bin; the benchmark installs it", name)
 		}
+	}
+}
+
+// needSandbox skips where there is no full and no confined sandbox, or one of the
+// commands is not where a sandbox looks for it.
+func needSandbox(t *testing.T, commands ...string) {
+	t.Helper()
+	host := sandbox.NewHost(t.TempDir())
+	defer host.Close()
+	probes := host.Probe(t.Context())
+	if len(probes) == 0 {
+		t.Skip("nothing is executed on this system")
+	}
+	for _, p := range probes {
+		if p.Err != nil {
+			t.Skip(p.Err)
+		}
+	}
+	for _, name := range commands {
+		there := func(dir string) bool {
+			info, err := os.Stat(filepath.Join(dir, name))
+			return err == nil && info.Mode().IsRegular()
+		}
+		if !slices.ContainsFunc([]string{"/usr/local/bin", "/usr/bin", "/bin"}, there) {
+			t.Skipf("%s is not installed where a sandbox finds it", name)
+		}
+	}
+}
+
+// TestReadmeExecutes: what the README shows of an executed intent is what the
+// execution gives.
+func TestReadmeExecutes(t *testing.T) {
+	needSandbox(t, "node")
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("fiador", "run", "examples/page.json", "--mode", "execute-sandbox")
+	cmd.Dir = root
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want map[string]any
+	parts := strings.Split(string(readme), "```json\n")
+	shown, _, _ := strings.Cut(parts[len(parts)-1], "```")
+	if err := errors.Join(json.Unmarshal(out, &got), json.Unmarshal([]byte(shown), &want)); err != nil {
+		t.Fatal(err)
+	}
+	for name := range want {
+		if !reflect.DeepEqual(got[name], want[name]) {
+			t.Errorf("%s is %v, and the README shows %v", name, got[name], want[name])
+		}
+	}
+	if want["execution"] == nil || want["decision"] == nil {
+		t.Error("the README shows no execution")
 	}
 }
 
@@ -175,6 +239,10 @@ func runPage(t *testing.T, src string) page {
 		script.WriteString(s.code + "\n" + `status=$?; printf '\036%s\036' "$status"; (exit "$status")` + "\n")
 	}
 	dir := t.TempDir()
+	// Root's confined commands have an id of their own, and their copy lies below.
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	work := filepath.Join(dir, "work")
 	file := filepath.Join(dir, "script")
 	if err := errors.Join(os.Mkdir(work, 0o755), os.WriteFile(file, []byte(script.String()), 0o644)); err != nil {
@@ -438,6 +506,9 @@ func calls(line string) [][]string {
 func checkCall(cmd *cobra.Command, words []string) error {
 	named := false // the command is complete: what follows are its arguments
 	for _, word := range words {
+		if word == "--" {
+			return nil // what follows is another program's
+		}
 		if strings.HasPrefix(word, "-") && len(word) > 1 {
 			cmd.InitDefaultHelpFlag()
 			name, short := flagName(word), strings.TrimPrefix(word, "-")
@@ -478,6 +549,8 @@ func TestPagesAreChecked(t *testing.T) {
 		"fiador check intents --report=junit=j.xml | fiador verify -":      true,
 		"fiador policy chek acme":                                          false,
 		"fiador help run":                                                  true,
+		"fiador exec --policy dev -- sh -c --no-flag":                      true,
+		"fiador exec --polcy dev -- sh":                                    false,
 		"fiador COMMAND --color never":                                     true,
 		"status=0; fiador check - --formt json":                            false,
 		"fiador: 1 intent: 1 BUNDLE; and fiador-check, github.com/fiador/": true,

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/result"
@@ -224,29 +226,47 @@ func (a *app) execEnded(f execFlags, e *executing, work string, p *harness.Perfo
 		return err
 	}
 	code, reasons := p.Observed.Judge()
-	a.status = code
-	if code == 0 {
+	if a.status = code; code == 0 {
 		return p.Promote(e.state, work)
 	}
-	if end := p.Observed.Command; end.Failed() && !end.TimedOut && !end.OutOfMemory && !end.NotFound && !end.NotExecutable && len(p.Observed.Reasons) == 0 {
-		return nil // the command's own business
+	if why := whyEnded(p.Observed); why != "" {
+		a.ended(why, code, reasons)
 	}
-	a.ended(code, reasons)
 	return nil
 }
 
+// whyEnded says why a command ended as it did, or nothing where that is its own
+// business: it exited with its own code, or died of a signal.
+func whyEnded(o evidence.Observed) string {
+	end := o.Command
+	switch {
+	case end.OutOfMemory:
+		return "the command ran out of memory"
+	case end.TimedOut:
+		return "the command was over its time"
+	case end.NotFound:
+		return fmt.Sprintf("command %q is not there, or its folder or interpreter is not", clean(end.Argv[0]))
+	case end.NotExecutable:
+		return fmt.Sprintf("command %q cannot be executed", clean(end.Argv[0]))
+	case len(o.Reasons) > 0:
+		return "what the command wrote was rejected: none of it was applied"
+	}
+	return ""
+}
+
 // ended is the line on standard error for an end that was not the command's own.
-func (a *app) ended(code int, reasons []string) {
+func (a *app) ended(why string, code int, reasons []string) {
 	list := make([]any, len(reasons))
 	for i, r := range reasons {
 		list[i] = r
 	}
-	e := &result.RunError{Code: result.CodeEvidence, Message: "the command was stopped, or its writes were rejected; nothing was applied", Details: map[string]any{"exit_code": code, "reasons": list}}
+	e := &result.RunError{Code: result.CodeEvidence, Message: why, Details: map[string]any{"exit_code": code, "reasons": list}}
 	if a.tty {
 		a.term.message(e.Message)
 		for _, r := range reasons {
 			a.term.line("  " + plain(r))
 		}
+		return
 	}
 	_, _ = a.stderr.Write(e.Line())
 }

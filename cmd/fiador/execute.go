@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -112,13 +111,8 @@ func readPaths(names []string) ([]string, error) {
 		if err != nil {
 			return nil, usage("name a file or a folder that is there", "--read %q: %s", clean(name), reason(err))
 		}
-		if abs == "/" {
-			return nil, usage("name the folders that the command needs", "--read %q would show the whole machine", clean(name))
-		}
-		for _, taken := range []string{sandbox.WorkDir, sandbox.TreeDir, "/proc", "/dev", "/sys", "/etc"} {
-			if abs == taken || taken != "/etc" && strings.HasPrefix(abs, taken+"/") {
-				return nil, usage("the command has a "+taken+" of its own", "--read %q cannot be shown", clean(name))
-			}
+		if why := harness.ReadFault(abs); why != "" {
+			return nil, usage("name the files and folders that the command needs", "--read %q: %s", clean(name), why)
 		}
 		list = append(list, abs)
 	}

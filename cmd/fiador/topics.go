@@ -11,7 +11,8 @@ func exitCodesTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",
 		Short: "what the exit codes mean",
-		Long: `Every command ends with one of three exit codes.
+		Long: `Every command but exec ends with one of three exit codes; exec ends with its
+command's, and with 125 where it has none.
 
   0  accepted, valid or the same; for commands that only print: printed
   1  rejected (CLARIFY or REFUSE), a check failed, or two results differ
@@ -22,10 +23,10 @@ With code 2, standard error carries one line of canonical JSON, the RunError:
 
   RUN_E001  a file could not be read
   RUN_E002  not strict JSON
-  RUN_E003  not a valid intent
+  RUN_E003  not a valid intent or execution request
   RUN_E004  profile and mode do not go together, or the profile is invalid
   RUN_E005  the sandbox could not be set up as the policy demands
-  RUN_E006  a result or its evidence contradicts itself
+  RUN_E006  evidence could not be collected or applied, or contradicts itself
   RUN_E007  internal, policy engine included
 
 A call that cannot be understood (an unknown flag, a missing argument) ends with
@@ -43,7 +44,10 @@ func environmentTopic() *cobra.Command {
   NO_COLOR        not empty: no colour
   CLICOLOR_FORCE  neither empty nor 0: colour, even when stderr is no terminal
   TERM            dumb: no colour
-  TMPDIR          where demo makes its folder
+  TMPDIR          where demo makes its folder, and executions their copies
+  XDG_STATE_HOME  where journals of applied outputs are kept while they are
+                  applied; by default .local/state in HOME
+  HOME            see there
 
 The Go runtime reads its own, GOMAXPROCS and GODEBUG among them.
 

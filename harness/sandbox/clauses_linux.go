@@ -13,7 +13,7 @@ func (h *Host) clauses(s *Sandbox) []Clause {
 		memoryClause(g),
 		processClause(h, s, g),
 		forkClause(s),
-		cpuClause(g),
+		cpuClause(tier, g),
 		h.filesClause(tier),
 		diskClause(s),
 		h.networkClause(s),
@@ -62,11 +62,14 @@ func forkClause(s *Sandbox) Clause {
 	return Clause{ClauseFork, "seccomp: fork, vfork and clone of a process", Enforced}
 }
 
-func cpuClause(g *group) Clause {
+func cpuClause(tier Isolation, g *group) Clause {
 	if g != nil && g.cpu() {
 		return Clause{ClauseCPU, "affinity and cgroup quota", Enforced}
 	}
-	return Clause{ClauseCPU, "affinity", Enforced}
+	if tier == None {
+		return Clause{ClauseCPU, "affinity, which a command can widen", Partial}
+	}
+	return Clause{ClauseCPU, "affinity, which seccomp keeps as it is", Enforced}
 }
 
 func (h *Host) filesClause(tier Isolation) Clause {

@@ -48,7 +48,7 @@ func (h *Host) copyWork(s *Sandbox) error {
 	if err := os.Mkdir(s.work, 0o755); err != nil {
 		return s.fail(StepFiles, err)
 	}
-	c := &copier{to: s.work, left: copyBytes, files: copyFiles}
+	c := &copier{to: s.work, left: copyBytes, files: copyFiles, hidden: s.req.Hide}
 	for _, from := range []string{s.req.Work, s.req.Inputs} {
 		if from == "" {
 			continue
@@ -89,6 +89,8 @@ type copier struct {
 	left  int64
 	files int
 	paths []string
+
+	hidden []string // what is left out
 }
 
 func (c *copier) folder(dir int, at string) error {
@@ -108,6 +110,9 @@ func (c *copier) folder(dir int, at string) error {
 }
 
 func (c *copier) entry(dir int, name, p string) error {
+	if slices.Contains(c.hidden, p) {
+		return nil
+	}
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err

@@ -107,9 +107,6 @@ func attributes(attr uint64) string {
 
 func giveUpLines(c initproc.Confine) []string {
 	list := []string{fmt.Sprintf("affinity: %d processors", c.CPUs)}
-	for _, l := range c.Rlimits {
-		list = append(list, fmt.Sprintf("rlimit: %s %d", rlimitNames[l.Resource], l.Value))
-	}
 	if c.UID != 0 {
 		list = append(list, fmt.Sprintf("ids: uid and gid %d, no other groups", c.UID))
 	}
@@ -123,6 +120,9 @@ func giveUpLines(c initproc.Confine) []string {
 	list = append(list, "capabilities: bounding set, ambient set and own sets empty; securebits locked")
 	if len(c.Seccomp) > 0 {
 		list = append(list, fmt.Sprintf("seccomp: %d instructions", len(c.Seccomp)))
+	}
+	for _, l := range c.Rlimits {
+		list = append(list, fmt.Sprintf("rlimit: %s %d", rlimitNames[l.Resource], l.Value))
 	}
 	return list
 }

@@ -346,7 +346,7 @@ func privilegeAttacks() []hostile {
 		{name: "capabilities", clause: ClauseKernel, bare: byAnyone},
 		{name: "become root", program: "become-root", clause: ClauseKernel, bare: byRoot},
 		{name: "limits", program: "rlimits", clause: ClauseKernel, bare: byAnyone},
-		{name: "processors", args: fixed("1"), clause: ClauseCPU, bare: byAnyone},
+		{name: "processors", args: fixed("1"), clause: ClauseCPU, but: "quota", bare: byAnyone, unless: "the machine may have one processor"},
 		{name: "su", clause: ClauseKernel, bare: byRoot,
 			script: func(*scene) string {
 				return `if su root -c true </dev/null >/dev/null 2>&1; then echo "BREACH: became root"; else echo "HELD: $?"; fi`

@@ -1712,7 +1712,146 @@ func endless([]string) int {
 		}
 	}
 }
-func leaveOutputs([]string) int { return 0 }
-func leaveMany([]string) int    { return 0 }
-func leaveSparse([]string) int  { return 0 }
-func leaveDeep([]string) int    { return 0 }
+
+// ---- what is left in the work folder ----
+
+// leaver does what it is told and says what it could not do.
+type leaver struct{}
+
+func (leaver) do(what string, err error) {
+	if err != nil {
+		fmt.Println("cannot", what+":", err)
+	}
+}
+
+func (l leaver) file(name, text string, mode uint32) {
+	l.do("write "+name, os.WriteFile(name, []byte(text), 0o600))
+	l.do("chmod "+name, unix.Chmod(name, mode))
+}
+
+// leaveOutputs leaves one of everything that an output may turn out to be.
+func leaveOutputs([]string) int {
+	var l leaver
+	unix.Umask(0)
+	for name, target := range oddLinks() {
+		l.do("link "+name, os.Symlink(target, name))
+	}
+	l.do("fifo", unix.Mkfifo("fifo", 0o666))
+	l.do("socket", unix.Mknod("socket", unix.S_IFSOCK|0o666, 0))
+	l.do("whiteout", unix.Mknod("whiteout", unix.S_IFCHR|0o666, 0))
+	l.do("device", unix.Mknod("device", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
+	for _, name := range oddNames() {
+		l.do("mkdir", os.MkdirAll(filepath.Dir(name), 0o755))
+		l.file(name, "odd", 0o644)
+	}
+	for _, mode := range oddModes {
+		dir := fmt.Sprintf("d%03o", mode)
+		l.do("mkdir", os.MkdirAll(dir+"/sub", 0o755))
+		l.file(dir+"/sub/in", dir, 0o644)
+		l.file(dir+"/f", dir, mode)
+		l.do("chmod", unix.Chmod(dir+"/sub", mode))
+		l.do("chmod", unix.Chmod(dir, mode))
+	}
+	l.file("f000", "nobody may read this", 0)
+	l.file("setuid", "#!/bin/sh\n", 0o6755)
+	l.do("sticky", os.Mkdir("sticky", 0o755))
+	l.do("sticky", unix.Chmod("sticky", 0o3777))
+	l.file("h1", "one file", 0o644)
+	l.do("link", os.Link("h1", "h2"))
+	l.do("holes", os.WriteFile("holes", nil, 0o644))
+	l.do("holes", os.Truncate("holes", 9*mib))
+	l.file("attributes", "x", 0o644)
+	_ = unix.Setxattr("attributes", "user.fiador", []byte("x"), 0)
+	l.do("opaque", os.Mkdir("opaque", 0o755))
+	l.file("opaque/in", "x", 0o644)
+	_ = unix.Setxattr("opaque", "user.overlay.opaque", []byte("y"), 0)
+	_ = unix.Setxattr("opaque/in", "user.overlay.whiteout", nil, 0)
+	_ = unix.Setxattr("opaque/in", "user.overlay.metacopy", nil, 0)
+	l.do("remove", os.WriteFile("short-lived", nil, 0o644))
+	l.do("remove", os.Remove("short-lived"))
+	if _, err := os.Stat("was"); err != nil {
+		return 0
+	}
+	// What was there before is changed in every way.
+	_ = unix.Setxattr("was/untouched", "user.overlay.opaque", []byte("y"), 0)
+	_ = unix.Setxattr("was/untouched", "user.overlay.redirect", []byte("/was/gone"), 0)
+	l.do("again", os.RemoveAll("was/again"))
+	l.do("again", os.MkdirAll("was/again/sub", 0o755))
+	l.file("was/again/sub/new", "new", 0o644)
+	l.do("to folder", os.Remove("was/to-folder"))
+	l.do("to folder", os.Mkdir("was/to-folder", 0o755))
+	l.file("was/to-folder/in", "in", 0o644)
+	l.do("to file", os.RemoveAll("was/to-file"))
+	l.file("was/to-file", "file", 0o644)
+	l.do("to link", os.RemoveAll("was/to-link"))
+	l.do("to link", os.Symlink("/etc", "was/to-link"))
+	l.do("gone", os.RemoveAll("was/gone"))
+	l.do("gone", os.Remove("was/gone-file"))
+	l.do("moved", exec.Command("mv", "was/moved", "was/moved2").Run())
+	l.file("was/rewritten", "as it was", 0o644)
+	l.file("was/changed", "as it wos", 0o644)
+	l.do("executable", os.Chmod("was/executable", 0o755))
+	l.do("linked", os.Link("was/linked", "linked2"))
+	return 0
+}
+
+var oddModes = []uint32{0, 0o100, 0o200, 0o300, 0o400, 0o500, 0o600}
+
+func oddLinks() map[string]string {
+	return map[string]string{
+		"link-shadow": "/etc/shadow", "link-up": "../../../../../etc/passwd", "link-root": "/", "link-loop": "link-loop",
+		"link-none": "nowhere", "link-long": strings.Repeat("x/", 2000), "link-odd": "\xff\n",
+	}
+}
+
+// oddNames are of files that are made, one with a folder above it.
+func oddNames() []string {
+	return []string{
+		"new\nline", "tab\t", "\xff\xfe", strings.Repeat("n", 255), "-rf", " ", "back\\slash", "CON", "dot.", "\u202egnp.exe", "a:b", "*", "\x1b[31m",
+		".git/hooks/x", "Case", "case", "\u00e9", "e\u0301", ".fiador-apply-x", strings.Repeat("deep/", 200) + "in",
+	}
+}
+
+// leaveMany leaves args[0] empty files.
+func leaveMany(args []string) int {
+	n, _ := strconv.Atoi(args[0])
+	made := 0
+	for i := range n {
+		fd, err := unix.Open(fmt.Sprintf("f%05d", i), unix.O_CREAT|unix.O_WRONLY, 0o600)
+		if err != nil {
+			break
+		}
+		_ = unix.Close(fd)
+		made++
+	}
+	fmt.Println(made)
+	return 0
+}
+
+// leaveSparse leaves args[0] files of args[1] MiB that have nothing but holes.
+func leaveSparse(args []string) int {
+	n, _ := strconv.Atoi(args[0])
+	size, _ := strconv.ParseInt(args[1], 10, 64)
+	var l leaver
+	for i := range n {
+		name := fmt.Sprintf("f%05d", i)
+		l.do("create", os.WriteFile(name, nil, 0o600))
+		l.do("truncate", os.Truncate(name, size*mib))
+	}
+	return 0
+}
+
+// leaveDeep leaves args[0] folders, each in the one before, and a file in the last.
+func leaveDeep(args []string) int {
+	n, _ := strconv.Atoi(args[0])
+	made := 0
+	for range n {
+		if unix.Mkdir("d", 0o755) != nil || unix.Chdir("d") != nil {
+			break
+		}
+		made++
+	}
+	_ = os.WriteFile("in", nil, 0o600)
+	fmt.Println(made)
+	return 0
+}

@@ -5,6 +5,7 @@ package sandbox
 import (
 	"errors"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,6 +40,8 @@ type performed struct {
 	end   *End
 	kills int
 	late  *time.Timer
+
+	killed atomic.Bool
 }
 
 // Signal reaches everything inside. SIGTERM is the only signal that does.
@@ -52,7 +55,10 @@ func (p *performed) Signal(sig syscall.Signal) error {
 // Kill ends the sandbox as a whole. Where its process is the first of a namespace,
 // everything goes with it; otherwise it kills all that it started when its socket
 // closes.
-func (p *performed) Kill() error { return p.s.kill() }
+func (p *performed) Kill() error {
+	p.killed.Store(true)
+	return p.s.kill()
+}
 
 func (s *Sandbox) kill() error {
 	if s.group != nil {
@@ -72,7 +78,8 @@ func (s *Sandbox) kill() error {
 }
 
 // Wait waits for the init's report of the action. An init that is gone without one
-// was killed, which is an end by SIGKILL; anything else is an error.
+// because it was killed, here or for lack of memory, is an end by SIGKILL; that nobody
+// knows how the action ended is an error.
 func (p *performed) Wait() (command.Exit, error) {
 	rep, ok := <-p.s.reports
 	if p.late != nil {
@@ -87,8 +94,11 @@ func (p *performed) Wait() (command.Exit, error) {
 			*p.end = e
 		}
 	}()
-	if !ok {
+	if !ok && (p.killed.Load() || e.OutOfMemory) {
 		return command.Exit{Signal: syscall.SIGKILL}, nil
+	}
+	if !ok {
+		return command.Exit{}, &Error{Isolation: p.s.Isolation, Step: StepReport, Msg: "the sandbox ended without a report"}
 	}
 	if rep.Kind != initproc.Done || int(rep.At) != p.at {
 		return command.Exit{}, &Error{Isolation: p.s.Isolation, Step: StepReport, Msg: "an unexpected report"}

@@ -836,7 +836,7 @@ var refusedNames = map[string]int{
 	"quotactl": unix.SYS_QUOTACTL, "quotactl_fd": unix.SYS_QUOTACTL_FD, "acct": unix.SYS_ACCT, "swapon": unix.SYS_SWAPON, "swapoff": unix.SYS_SWAPOFF,
 	"unshare": unix.SYS_UNSHARE, "setns": unix.SYS_SETNS,
 	"ptrace": unix.SYS_PTRACE, "process_vm_readv": unix.SYS_PROCESS_VM_READV, "process_vm_writev": unix.SYS_PROCESS_VM_WRITEV,
-	"process_madvise": unix.SYS_PROCESS_MADVISE, "kcmp": unix.SYS_KCMP, "pidfd_getfd": unix.SYS_PIDFD_GETFD,
+	"process_madvise": unix.SYS_PROCESS_MADVISE, "kcmp": unix.SYS_KCMP, "sched_setaffinity": unix.SYS_SCHED_SETAFFINITY, "pidfd_getfd": unix.SYS_PIDFD_GETFD,
 	"move_pages": unix.SYS_MOVE_PAGES, "migrate_pages": unix.SYS_MIGRATE_PAGES,
 	"bpf": unix.SYS_BPF, "perf_event_open": unix.SYS_PERF_EVENT_OPEN, "userfaultfd": unix.SYS_USERFAULTFD,
 	"kexec_load": unix.SYS_KEXEC_LOAD, "kexec_file_load": unix.SYS_KEXEC_FILE_LOAD, "init_module": unix.SYS_INIT_MODULE,
@@ -868,7 +868,11 @@ func TestFilterPage(t *testing.T) {
 		t.Errorf("%d calls of amd64 are refused, and %d have a name here", len(refusedHere), len(refusedOnAMD64))
 	}
 	var shown []string
-	for _, row := range sandboxTable(t, "System calls") {
+	rows := sandboxTable(t, "System calls")
+	if above := fmt.Sprintf("a number above %d,", newestKnown); !strings.Contains(rows[1][2], above) {
+		t.Errorf("the page does not say %q: %v", above, rows[1])
+	}
+	for _, row := range rows {
 		if row[1] != retNoSys && row[1] != retPerm {
 			continue
 		}
@@ -918,6 +922,18 @@ func sandboxTable(t *testing.T, heading string) [][]string {
 		t.Fatalf("%s: no table beneath %q", sandboxMD, heading)
 	}
 	return rows[2:]
+}
+
+// TestPlanEnvironmentPage: specs/sandbox.md has the environment of a command in a full
+// sandbox, and nothing else of one.
+func TestPlanEnvironmentPage(t *testing.T) {
+	b, err := os.ReadFile(sandboxMD)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "\n```\n" + strings.Join(environment("/tmp"), "\n") + "\n```\n"; !strings.Contains(string(b), want) {
+		t.Errorf("%s does not have:%s", sandboxMD, want)
+	}
 }
 
 // TestPlanCausesPage: specs/sandbox.md has every known cause, what it means, the remedy

@@ -4,8 +4,10 @@ package sandbox
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,7 +33,9 @@ func (h *Host) openSources(s *Sandbox, src map[string]source) error {
 			named[name] = p
 		}
 	}
-	for name, p := range named {
+	names := slices.Sorted(maps.Keys(named))
+	for _, name := range names {
+		p := named[name]
 		info, err := os.Stat(p)
 		if err != nil {
 			return s.fail(StepFiles, err)
@@ -41,7 +45,8 @@ func (h *Host) openSources(s *Sandbox, src map[string]source) error {
 	if !h.root {
 		return nil
 	}
-	for name, p := range named {
+	for _, name := range names {
+		p := named[name]
 		fd, err := h.openClone(s, name, p)
 		if err != nil {
 			if name == WorkDir && s.staging == stageOverlay {
@@ -225,7 +230,7 @@ func Sweep(temp string) error {
 		if atoiErr != nil || startTime(pid) == parts[1] {
 			continue
 		}
-		if info, statErr := os.Lstat(dir); statErr != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) && os.Geteuid() != 0 {
+		if info, statErr := os.Lstat(dir); statErr != nil || !info.IsDir() || !ours(int(info.Sys().(*syscall.Stat_t).Uid)) {
 			continue
 		}
 		if rmErr := removeAll(dir); err == nil {
@@ -233,6 +238,12 @@ func Sweep(temp string) error {
 		}
 	}
 	return err
+}
+
+// ours says whether a folder with this owner can be one that this user's sandboxes made.
+func ours(uid int) bool {
+	euid := os.Geteuid()
+	return uid == euid || euid == 0 && uid >= hostID && uid <= hostID+1<<16
 }
 
 // giveAway makes an id the owner of a folder and all in it.

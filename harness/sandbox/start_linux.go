@@ -131,6 +131,8 @@ func (e *Error) host() bool {
 	switch e.Step {
 	case StepFiles:
 		return false
+	case initproc.OpHide:
+		return false
 	case initproc.OpOpen:
 		return e.Errno != unix.ENOENT && e.Errno != unix.EACCES && e.Errno != unix.ENOTDIR && e.Errno != unix.ELOOP
 	}
@@ -227,7 +229,15 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 	if err := os.Mkdir(at.tmp, 0o700); err != nil {
 		return initproc.Plan{}, s.fail(StepFiles, err)
 	}
+	if at.id != 0 {
+		if err := reachable(s.scratch); err != nil {
+			return initproc.Plan{}, err
+		}
+	}
 	if r.Write == Direct && r.Work != "" {
+		if len(r.Hide) > 0 {
+			return initproc.Plan{}, &Error{Isolation: s.Isolation, Step: StepFiles, Msg: "nothing can be hidden from direct writes without a view of its own: use staged writes"}
+		}
 		if h.root {
 			return initproc.Plan{}, &Error{Isolation: s.Isolation, Step: StepFiles, Msg: "root cannot write directly without a view of its own: use staged writes"}
 		}
@@ -247,6 +257,19 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 		}
 	}
 	return confinedPlan(h.host, r, at), nil
+}
+
+// reachable says whether an id that owns nothing can come to a folder.
+func reachable(dir string) error {
+	for p := filepath.Dir(dir); ; p = filepath.Dir(p) {
+		info, err := os.Stat(p)
+		if err != nil || info.Mode()&0o001 == 0 {
+			return &Error{Isolation: Confined, Step: StepFiles, Errno: unix.EACCES, Msg: "commands cannot come to the folder for copies", Cause: CauseTemp, Remedy: causes[CauseTemp].remedy}
+		}
+		if p == "/" {
+			return nil
+		}
+	}
 }
 
 // launch starts the init, gives it the plan and waits until it stands ready.

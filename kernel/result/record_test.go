@@ -11,6 +11,29 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
+// complete says what a record does not say.
+func complete(t *testing.T, r Record) {
+	t.Helper()
+	for name, text := range map[string]string{"title": r.Title, "why": r.Why, "fix": r.Fix, "since": r.Since} {
+		if strings.TrimSpace(text) == "" || strings.HasSuffix(text, ".") {
+			t.Errorf("%s of %s is %q", name, r.ID, text)
+		}
+	}
+}
+
+// TestExecutionRecords: sorted, each once, and each says everything. That each reason
+// has one is TestEveryReasonHasARecord.
+func TestExecutionRecords(t *testing.T) {
+	last := ""
+	for _, r := range ExecutionRecords() {
+		if r.ID <= last || r.Kind != RecordExecution {
+			t.Errorf("%s (%s) comes after %s", r.ID, r.Kind, last)
+		}
+		last = r.ID
+		complete(t, r)
+	}
+}
+
 // TestEveryCodeHasARecord: each error code of the source and each check has one
 // record, and each record is one of them and says everything.
 func TestEveryCodeHasARecord(t *testing.T) {
@@ -46,11 +69,7 @@ func TestEveryCodeHasARecord(t *testing.T) {
 			t.Errorf("record %s stands twice, or is of something else (%q)", r.ID, want[r.ID])
 		}
 		seen[r.ID] = true
-		for name, text := range map[string]string{"title": r.Title, "why": r.Why, "fix": r.Fix, "since": r.Since} {
-			if strings.TrimSpace(text) == "" || strings.HasSuffix(text, ".") {
-				t.Errorf("%s of %s is %q", name, r.ID, text)
-			}
-		}
+		complete(t, r)
 	}
 	for id := range want {
 		if !seen[id] {

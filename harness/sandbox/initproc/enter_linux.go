@@ -211,9 +211,6 @@ func (in *initial) perform(m message) {
 	} else {
 		in.command(a, m, &r)
 	}
-	for _, fd := range m.files {
-		syscall.Close(fd)
-	}
 	in.say(r, -1)
 }
 
@@ -289,16 +286,13 @@ func mkdirBeneath(root int, path string) error {
 
 // command runs one command to its end and the end of everything that it started.
 func (in *initial) command(a Action, m message, r *Report) {
-	files := m.files
-	if len(files) != 3 {
-		r.Errno = uint32(syscall.EBADF)
-		return
-	}
 	path, flags := look(a)
-	if r.Flags |= flags; flags != 0 {
+	if r.Flags |= flags; flags != 0 || len(m.files) != 3 {
+		closeAll(m.files)
 		return
 	}
-	pid, err := in.start(path, a, files)
+	pid, err := in.start(path, a, m.files)
+	closeAll(m.files) // or the end of a stream would not show
 	if err != nil {
 		in.killAll()
 		switch {
@@ -310,9 +304,6 @@ func (in *initial) command(a Action, m message, r *Report) {
 			r.Flags |= NotRunnable
 		}
 		return
-	}
-	for _, fd := range files {
-		syscall.Close(fd)
 	}
 	var timed atomic.Bool
 	stop := in.watch(m.ms, &timed)
@@ -335,6 +326,12 @@ func (in *initial) command(a Action, m message, r *Report) {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u) == nil {
 		r.MaxRSS = uint64(u.Maxrss) << 10
+	}
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		syscall.Close(fd)
 	}
 }
 
@@ -403,11 +400,11 @@ func (in *initial) start(path string, a Action, files []int) (int, error) {
 			done <- begun{pid, err}
 			return
 		}
-		if err := in.plan.Confine.limit(); err != nil {
+		if err := in.plan.Confine.apply(); err != nil {
 			done <- begun{-1, err}
 			return
 		}
-		if err := in.plan.Confine.apply(); err != nil {
+		if err := in.plan.Confine.limit(); err != nil {
 			done <- begun{-1, err}
 			return
 		}

@@ -255,36 +255,55 @@ func cover(path string) error {
 }
 
 // hide puts something that nobody can read over what stands at a path; nothing to do
-// where nothing stands.
+// where nothing stands. A link, there or on the way, is an error: it would lead the
+// cover elsewhere.
 func hide(path string) error {
-	var st syscall.Stat_t
-	if err := syscall.Lstat(path, &st); err == syscall.ENOENT {
-		return nil
-	} else if err != nil {
+	root, err := syscall.Open(".", oPath|syscall.O_CLOEXEC|syscall.O_DIRECTORY, 0)
+	if err != nil {
 		return err
+	}
+	defer syscall.Close(root)
+	at, err := openBeneath(root, path, oPath|syscall.O_NOFOLLOW, 0)
+	if err == syscall.ENOENT || err == syscall.ENOTDIR {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(at)
+	fd, err := nothing(at)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	return moveMount(fd, at, "")
+}
+
+// nothing is a mount of the same kind as what the descriptor names, with nothing in it
+// and no permission for anybody.
+func nothing(at int) (int, error) {
+	var st syscall.Stat_t
+	if err := syscall.Fstat(at, &st); err != nil {
+		return -1, err
 	}
 	switch st.Mode & syscall.S_IFMT {
 	case syscall.S_IFDIR:
-		fd, err := newMount("tmpfs", ReadOnly|NoSUID|NoDev|NoExec, [2]string{"size", "4096"}, [2]string{"mode", "0"})
-		if err != nil {
-			return err
-		}
-		return attach(fd, path)
+		return newMount("tmpfs", ReadOnly|NoSUID|NoDev|NoExec, [2]string{"size", "4096"}, [2]string{"mode", "0"})
 	case syscall.S_IFREG:
 		const none = ".none"
 		if err := writeNew(none, nil, 0); err != nil && err != syscall.EEXIST {
-			return err
+			return -1, err
 		}
 		fd, err := openTree(atFdcwd, none, openTreeClone|openTreeCloexec)
 		if err != nil {
-			return err
+			return -1, err
 		}
 		if err := mountSetattr(fd, false, ReadOnly|NoSUID|NoDev|NoExec); err != nil {
-			return err
+			return -1, err
 		}
-		return attach(fd, path)
+		return fd, nil
 	}
-	return syscall.EINVAL // a link would lead the mount elsewhere
+	return -1, syscall.ELOOP
 }
 
 // pivot makes the new root the root and lets go of the old one.

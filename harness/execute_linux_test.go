@@ -1,0 +1,1098 @@
+//go:build linux && (amd64 || arm64)
+
+package harness
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+)
+
+// permissive permits every effect, so that an intent reaches the sandbox.
+func permissive(in policy.Input) (kernel.Verdict, error) {
+	var v kernel.Verdict
+	for _, e := range in.Effects {
+		v.Permits = append(v.Permits, e.ID)
+	}
+	return v, nil
+}
+
+// tier is a host that has no more than one kind of isolation.
+type tier struct {
+	*sandbox.Host
+	isolation sandbox.Isolation
+}
+
+func (h tier) Start(ctx context.Context, r sandbox.Request) (*sandbox.Sandbox, error) {
+	r.Most = h.isolation
+	return h.Host.Start(ctx, r)
+}
+
+// tiers are the isolations that a test holds for.
+var tiers = []sandbox.Isolation{sandbox.Full, sandbox.Confined}
+
+// newTier is a host of one tier, or skips the test with what is in the way. When the
+// test has ended, its folder for copies must be empty and no process of it left.
+func newTier(t *testing.T, isolation sandbox.Isolation) tier {
+	t.Helper()
+	temp, err := os.MkdirTemp("", "fiador-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Root's commands have an id of their own, which has to get there.
+	if err := os.Chmod(temp, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := tier{sandbox.NewHost(temp), isolation}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		if list, err := os.ReadDir(temp); err != nil || len(list) > 0 {
+			t.Errorf("left behind: %v (%v)", list, err)
+		}
+		if list := childProcesses(t); len(list) > 0 {
+			t.Errorf("processes left behind: %q", list)
+		}
+		os.RemoveAll(temp)
+	})
+	s, err := h.Start(t.Context(), sandbox.Request{
+		Write: sandbox.Staged, Least: isolation, Limits: sandbox.Limits{MemoryMB: 64, CPUCores: 1, OutputFiles: 1, OutputBytes: 1024},
+	})
+	if err != nil {
+		t.Skipf("%s isolation cannot be had here: %v", isolation, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// childProcesses are the names of the processes whose parent is this one.
+func childProcesses(t *testing.T) []string {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range entries {
+		b, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
+			list = append(list, string(b))
+		}
+	}
+	return list
+}
+
+// executor carries out intents under a profile that a test may change.
+type executor struct {
+	deps Deps
+	gate *Gate
+	tree string // empty, for what names none
+}
+
+// newExecutor has the default profile with every command, a short time, and out as its
+// only write root.
+func newExecutor(t *testing.T, runner Runner, change func(*kernel.Profile)) executor {
+	t.Helper()
+	d := deps(t)
+	d.Runner = runner
+	gate := gateWith(t, d, judgeFunc(permissive))
+	gate.Profile.AllowedCommands = kernel.AllowList{All: true}
+	gate.Profile.AllowedWriteRoots = kernel.AllowList{Names: []string{"out"}}
+	gate.Profile.EnvAllow = kernel.AllowList{All: true}
+	gate.Profile.Isolation = kernel.IsolationConfined
+	gate.Profile.TimeoutMS = 20000
+	if change != nil {
+		change(&gate.Profile)
+	}
+	return executor{d, gate, t.TempDir()}
+}
+
+// request is an intent with these members beside its goal.
+func (x executor) request(members string, f Folders) Request {
+	if f.Tree == "" {
+		f.Tree = x.tree
+	}
+	src := `{"goal":"Do it","constraints":["quickly"],` + members + `}`
+	return Request{Source: []byte(src), Path: "intent.json", Mode: ModeExecuteSandbox, ModelMode: ModelNone, RunID: "r", Folders: f}
+}
+
+// run carries out an intent whose result has to be valid, and keeps what was written
+// until the end of the test.
+func (x executor) run(t *testing.T, members string, f Folders) Report {
+	t.Helper()
+	rep, err := Run(t.Context(), x.deps, x.gate, x.request(members, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if rep.Execution != nil {
+			if err := rep.Execution.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	checkExecuted(t, x, rep)
+	return rep
+}
+
+// fails carries out an intent that must end in an error and in no result.
+func (x executor) fails(t *testing.T, members string, f Folders) *result.RunError {
+	t.Helper()
+	rep, err := Run(t.Context(), x.deps, x.gate, x.request(members, f))
+	var re *result.RunError
+	if !errors.As(err, &re) {
+		t.Fatalf("no error but %s", rep.Bytes)
+	}
+	if rep.Bytes != nil || rep.Execution != nil {
+		t.Errorf("an error and a result: %s", rep.Bytes)
+	}
+	return re
+}
+
+// reasonForm is the closed vocabulary of an execution's reasons.
+var reasonForm = regexp.MustCompile(`^(EXIT ([1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])|SIGNAL [1-9][0-9]?|TIMEOUT|OOM|NOT_FOUND|NOT_EXECUTABLE|OUTPUT_LIMIT|STREAM_LIMIT /actions/[0-9]+|(OUTPUT_MISSING|OUTPUT_KIND|OUTPUT_NAME|WRITE_OUTSIDE_ROOT)( .+)?)$`)
+
+// checkExecuted holds RS1..RS8 and the schema on the bytes of an executed result, and
+// what architecture.md says about its members.
+func checkExecuted(t *testing.T, x executor, rep Report) {
+	t.Helper()
+	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contract := x.gate.Profile.Contract()
+	for _, c := range result.Checks(rep.Bytes, doc, &contract) {
+		if c.Status != result.Pass {
+			t.Errorf("%s %s: %s", c.ID, c.Status, c.Fault)
+		}
+	}
+	valid(t, x.deps.Specs, "run-result", rep.Bytes)
+	e, d := rep.Result.Execution, rep.Result.Decision
+	if e == nil {
+		return
+	}
+	if d.Accepted != (e.ExitCode == 0) || d.Accepted != (len(d.Reasons) == 0) || e.OutputTruncated && d.Accepted {
+		t.Errorf("accepted %v with exit code %d, reasons %q, truncated %v", d.Accepted, e.ExitCode, d.Reasons, e.OutputTruncated)
+	}
+	for _, r := range d.Reasons {
+		if !reasonForm.MatchString(r) {
+			t.Errorf("reason %q is not in the vocabulary", r)
+		}
+	}
+	byPath := func(a, b kernel.FileRef) int { return canon.Compare(a.Path, b.Path) }
+	total := 0
+	for _, f := range e.Outputs {
+		total += f.SizeBytes
+	}
+	if !slices.IsSortedFunc(e.Outputs, byPath) || !slices.IsSortedFunc(e.Inputs, byPath) || total != e.TotalOutputBytes {
+		t.Errorf("outputs %v of %d bytes, inputs %v", e.Outputs, e.TotalOutputBytes, e.Inputs)
+	}
+}
+
+// sh is a run action of a shell script.
+func sh(script string) string {
+	b, err := json.Marshal([]string{"sh", "-c", script})
+	if err != nil {
+		panic(err)
+	}
+	return `{"kind":"run","argv":` + string(b) + `}`
+}
+
+func write(path, content string) string {
+	b, err := json.Marshal(content)
+	if err != nil {
+		panic(err)
+	}
+	return `{"kind":"write","path":"` + path + `","content":` + string(b) + `}`
+}
+
+func program(path, content string) string {
+	return strings.TrimSuffix(write(path, content), "}") + `,"executable":true}`
+}
+
+func argv(words ...string) string {
+	b, err := json.Marshal(words)
+	if err != nil {
+		panic(err)
+	}
+	return `{"kind":"run","argv":` + string(b) + `}`
+}
+
+func actions(list ...string) string { return `"actions":[` + strings.Join(list, ",") + `]` }
+
+// reasonCase is an intent that ends with an exit code and reasons.
+type reasonCase struct {
+	name    string
+	profile func(*kernel.Profile)
+	members string
+	code    int
+	reasons []string
+	cmd     []string // nil: not looked at
+	outputs []string // paths; nil: not looked at
+}
+
+func reasonCases() []reasonCase {
+	few := func(p *kernel.Profile) { p.MaxOutputFiles = 3 }
+	small := func(p *kernel.Profile) { p.MaxTotalOutputBytes = 1 << 16 }
+	anywhere := func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true} }
+	one := func(p *kernel.Profile) { p.TimeoutMS = 1000 }
+	return []reasonCase{
+		{name: "accepted", members: actions(write("out/a", "1"), sh("cat out/a; echo 2 >out/b")), outputs: []string{"out/a", "out/b"}},
+		{name: "accepted without a command", members: actions(write("out/a", "1")), cmd: []string{}, outputs: []string{"out/a"}},
+		{name: "accepted without an action", members: `"context":{}`, cmd: []string{}, outputs: []string{}},
+		{name: "EXIT", members: actions(sh("exit 7")), code: 7, reasons: []string{"EXIT 7"}, cmd: []string{"sh", "-c", "exit 7"}},
+		{name: "EXIT 125 by itself", members: actions(sh("exit 125")), code: 125, reasons: []string{"EXIT 125"}},
+		{name: "EXIT 255", members: actions(sh("exit 255")), code: 255, reasons: []string{"EXIT 255"}},
+		{name: "TIMEOUT of the action", members: actions(`{"kind":"run","argv":["sleep","30"],"timeout_ms":200}`), code: 143, reasons: []string{"TIMEOUT"}},
+		{name: "TIMEOUT though it ended well", members: actions(`{"kind":"run","argv":["sh","-c","trap 'exit 0' TERM; sleep 30 & wait"],"timeout_ms":200}`), code: 143, reasons: []string{"TIMEOUT"}},
+		{name: "TIMEOUT of a command that ignores TERM", members: actions(`{"kind":"run","argv":["sh","-c","trap '' TERM; sleep 30; sleep 30"],"timeout_ms":200}`), code: 143, reasons: []string{"TIMEOUT"}},
+		{name: "TIMEOUT of the profile, all actions together", profile: one, members: actions(argv("sleep", "0.7"), argv("sleep", "0.71")), code: 143, reasons: []string{"TIMEOUT"}, cmd: []string{"sleep", "0.71"}},
+		{name: "TIMEOUT of the profile where the action asks for more", profile: one, members: actions(`{"kind":"run","argv":["sleep","30"],"timeout_ms":600000}`), code: 143, reasons: []string{"TIMEOUT"}},
+		{name: "SIGNAL 9", members: actions(sh("kill -9 $$")), code: 137, reasons: []string{"SIGNAL 9"}},
+		{name: "SIGNAL 11", members: actions(sh("kill -11 $$")), code: 139, reasons: []string{"SIGNAL 11"}},
+		{name: "SIGNAL 15", members: actions(sh("kill -15 $$")), code: 143, reasons: []string{"SIGNAL 15"}},
+		{name: "NOT_FOUND", members: actions(argv("fiador-no-such-command")), code: 127, reasons: []string{"NOT_FOUND"}, cmd: []string{"fiador-no-such-command"}},
+		{name: "NOT_FOUND for a path", members: actions(argv("./out/none")), code: 127, reasons: []string{"NOT_FOUND"}},
+		{name: "NOT_FOUND for a folder to work in", members: actions(`{"kind":"run","argv":["true"],"cwd":"out/none"}`), code: 127, reasons: []string{"NOT_FOUND"}},
+		{name: "NOT_FOUND for an interpreter", members: actions(program("out/a", "#!/no/such/interpreter\n"), argv("./out/a")), code: 127, reasons: []string{"NOT_FOUND"}},
+		{name: "NOT_EXECUTABLE", members: actions(write("out/a", "#!/bin/sh\n"), argv("./out/a")), code: 126, reasons: []string{"NOT_EXECUTABLE"}},
+		{name: "NOT_EXECUTABLE for a folder", members: actions(argv("/usr")), code: 126, reasons: []string{"NOT_EXECUTABLE"}},
+		{name: "NOT_EXECUTABLE for what is no program", members: actions(program("out/a", "\x01\x02"), argv("./out/a")), code: 126, reasons: []string{"NOT_EXECUTABLE"}},
+		{name: "an executable script", members: actions(program("out/a", "#!/bin/sh\nexit 5\n"), argv("./out/a")), code: 5, reasons: []string{"EXIT 5"}},
+		{name: "OUTPUT_MISSING", members: actions(sh("true")) + `,"outputs":["out/b","out/a"]`, code: 125, reasons: []string{"OUTPUT_MISSING out/a", "OUTPUT_MISSING out/b"}},
+		{name: "a failure says nothing of missing outputs", members: actions(sh("exit 3")) + `,"outputs":["out/a"]`, code: 3, reasons: []string{"EXIT 3"}},
+		{name: "OUTPUT_KIND of a declared folder", members: actions(sh("mkdir -p out/a")) + `,"outputs":["out/a"]`, code: 125, reasons: []string{"OUTPUT_KIND out/a"}},
+		{name: "OUTPUT_KIND of a FIFO", members: actions(sh("mkdir out; mkfifo out/p")), code: 125, reasons: []string{"OUTPUT_KIND out/p"}},
+		{name: "OUTPUT_KIND of a link", members: actions(sh("mkdir out; echo >out/a; ln -s a out/l")), code: 125, reasons: []string{"OUTPUT_KIND out/l"}},
+		{name: "OUTPUT_KIND of a link that leads outside", members: actions(sh("mkdir out; ln -s /etc/passwd out/l")), code: 125, reasons: []string{"OUTPUT_KIND out/l"}},
+		{name: "OUTPUT_KIND of a write onto a folder", members: actions(write("out/a/b", "1"), write("out/a", "2"), sh("exit 9")), code: 125, reasons: []string{"OUTPUT_KIND out/a"}, cmd: []string{}},
+		{name: "OUTPUT_KIND of a write below a file", members: actions(write("out/a", "1"), write("out/a/b", "2")), code: 125, reasons: []string{"OUTPUT_KIND out/a/b"}, cmd: []string{}},
+		{name: "OUTPUT_KIND of a write through a link", members: actions(sh("mkdir out; ln -s /etc/passwd out/l"), write("out/l", "x")), code: 125, reasons: []string{"OUTPUT_KIND out/l"}},
+		{name: "OUTPUT_NAME", members: actions(sh(`mkdir out; : >"out/$(printf 'a\nb')"`)), code: 125, reasons: []string{`OUTPUT_NAME "out/a\nb"`}, outputs: []string{}},
+		{name: "OUTPUT_NAME of twins", members: actions(sh("mkdir out; echo 1 >out/a; echo 2 >out/A")), code: 125, reasons: []string{"OUTPUT_NAME out/A", "OUTPUT_NAME out/a"}},
+		{name: "OUTPUT_LIMIT of files", profile: few, members: actions(sh("mkdir out; for i in 1 2 3 4; do echo >out/$i; done")), code: 125, reasons: []string{"OUTPUT_LIMIT"}, outputs: []string{"out/1", "out/2", "out/3"}},
+		{name: "as many files as allowed", profile: few, members: actions(sh("mkdir out; for i in 1 2 3; do echo >out/$i; done")), outputs: []string{"out/1", "out/2", "out/3"}},
+		{name: "OUTPUT_LIMIT of bytes", profile: small, members: actions(sh("mkdir out; head -c 40000 /dev/zero >out/a; head -c 40000 /dev/zero >out/b")), code: 125, reasons: []string{"OUTPUT_LIMIT"}, outputs: []string{"out/a"}},
+		{name: "as many bytes as allowed", profile: small, members: actions(sh("mkdir out; head -c 40000 /dev/zero >out/a; head -c 25536 /dev/zero >out/b")), outputs: []string{"out/a", "out/b"}},
+		{name: "STREAM_LIMIT of standard output", members: actions(sh("head -c 1048577 /dev/zero"), sh("exit 9")), code: 125, reasons: []string{"STREAM_LIMIT /actions/0"}},
+		{name: "as much standard output as is kept", members: actions(sh("head -c 1048576 /dev/zero"))},
+		{name: "STREAM_LIMIT of standard error", members: actions(sh("true"), sh("head -c 262145 /dev/zero >&2")), code: 125, reasons: []string{"STREAM_LIMIT /actions/1"}},
+		{name: "STREAM_LIMIT where the profile allows less", profile: small, members: actions(sh("head -c 65537 /dev/zero")), code: 125, reasons: []string{"STREAM_LIMIT /actions/0"}},
+		{name: "STREAM_LIMIT of a failure", members: actions(sh("head -c 1048577 /dev/zero; exit 3")), code: 3, reasons: []string{"EXIT 3", "STREAM_LIMIT /actions/0"}},
+		{name: "WRITE_OUTSIDE_ROOT", members: actions(sh("mkdir out src; echo >out/a; echo >src/b; echo >c")), code: 125,
+			reasons: []string{"WRITE_OUTSIDE_ROOT c", "WRITE_OUTSIDE_ROOT src", "WRITE_OUTSIDE_ROOT src/b"}},
+		{name: "WRITE_OUTSIDE_ROOT for what is anybody's settings", profile: anywhere, members: actions(sh("echo >a; mkdir .git; echo >.git/config")), code: 125,
+			reasons: []string{"WRITE_OUTSIDE_ROOT .git", "WRITE_OUTSIDE_ROOT .git/config"}},
+		{name: "several reasons", members: actions(sh("mkdir out; mkfifo out/p; echo >x")) + `,"outputs":["out/a"]`, code: 125,
+			reasons: []string{"OUTPUT_KIND out/p", "OUTPUT_MISSING out/a", "WRITE_OUTSIDE_ROOT x"}},
+	}
+}
+
+// TestReasons: every reason of the vocabulary, in a valid RunResult that is the same to
+// the byte whichever isolation there is.
+func TestReasons(t *testing.T) {
+	subsets := map[string][]byte{}
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			h := newTier(t, isolation)
+			for _, tc := range reasonCases() {
+				t.Run(tc.name, func(t *testing.T) {
+					x := newExecutor(t, h, tc.profile)
+					rep := x.run(t, tc.members, Folders{})
+					checkReasonCase(t, tc, rep)
+					got := canonicalSubset(t, rep.Bytes)
+					if want := subsets[tc.name]; want != nil && !bytes.Equal(got, want) {
+						t.Errorf("differs between isolations:\n got %s\nwant %s", got, want)
+					}
+					subsets[tc.name] = got
+				})
+			}
+		})
+	}
+}
+
+func checkReasonCase(t *testing.T, tc reasonCase, rep Report) {
+	t.Helper()
+	e := rep.Result.Execution
+	if e == nil || e.ExitCode != tc.code || !slices.Equal(rep.Result.Decision.Reasons, tc.reasons) {
+		t.Fatalf("%s\nwant exit code %d, reasons %q", rep.Bytes, tc.code, tc.reasons)
+	}
+	if tc.cmd != nil && !slices.Equal(e.Cmd, tc.cmd) {
+		t.Errorf("cmd %q, want %q", e.Cmd, tc.cmd)
+	}
+	if tc.outputs == nil {
+		return
+	}
+	paths := []string{}
+	for _, f := range e.Outputs {
+		paths = append(paths, f.Path)
+	}
+	if !slices.Equal(paths, tc.outputs) {
+		t.Errorf("outputs %q, want %q", paths, tc.outputs)
+	}
+}
+
+func canonicalSubset(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	doc, err := canon.Parse(raw, result.MaxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := canon.Canonical(result.Subset(doc.Value().(map[string]any)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestOutOfMemory: what the kernel ended for lack of memory is 137 and OOM, where a
+// cgroup can tell.
+func TestOutOfMemory(t *testing.T) {
+	h := newTier(t, sandbox.Full)
+	x := newExecutor(t, h, func(p *kernel.Profile) { p.MemoryMB = 64 })
+	rep, err := Run(t.Context(), x.deps, x.gate, x.request(actions(sh("head -c 63000000 /dev/zero >/tmp/a; exec head -c 63000000 /dev/zero >/dev/shm/b")), Folders{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rep.Execution.Close() })
+	total := slices.ContainsFunc(rep.Execution.Clauses, func(c sandbox.Clause) bool {
+		return c.Clause == sandbox.ClauseMemory && c.Status == sandbox.Enforced
+	})
+	if !total {
+		t.Skip("no cgroup limits the memory of all processes together here")
+	}
+	checkExecuted(t, x, rep)
+	if e := rep.Result.Execution; e.ExitCode != 137 || !slices.Equal(rep.Result.Decision.Reasons, []string{"OOM"}) {
+		t.Errorf("%s", rep.Bytes)
+	}
+}
+
+// TestStreamHashes: the hashes are those of the command that counts, over what was
+// kept.
+func TestStreamHashes(t *testing.T) {
+	kept := func(n int) canon.ContentHash { return canon.Sum(bytes.Repeat([]byte("ab\n"), n)[:n]) }
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), nil)
+			rep := x.run(t, actions(sh("echo first; echo one >&2"), sh("printf second; printf two >&2"), write("out/a", "")), Folders{})
+			if e := rep.Result.Execution; e.StdoutSHA256 != canon.Sum([]byte("second")) || e.StderrSHA256 != canon.Sum([]byte("two")) {
+				t.Errorf("not the last command's: %s", rep.Bytes)
+			}
+			rep = x.run(t, actions(sh("printf first; exit 3"), sh("printf second")), Folders{})
+			if e := rep.Result.Execution; e.StdoutSHA256 != canon.Sum([]byte("first")) || e.Cmd[2] != "printf first; exit 3" {
+				t.Errorf("not the failed command's: %s", rep.Bytes)
+			}
+			rep = x.run(t, actions(sh("yes 'ab' | head -c 2000000; yes 'ab' | head -c 400000 >&2")), Folders{})
+			if e := rep.Result.Execution; e.StdoutSHA256 != kept(1<<20) || e.StderrSHA256 != kept(1<<18) || !e.OutputTruncated {
+				t.Errorf("not the first bytes: %s", rep.Bytes)
+			}
+			rep = x.run(t, actions(`{"kind":"run","argv":["cat"],"stdin":"in\u0000put"}`), Folders{})
+			if e := rep.Result.Execution; e.StdoutSHA256 != canon.Sum([]byte("in\x00put")) {
+				t.Errorf("standard input did not arrive: %s", rep.Bytes)
+			}
+		})
+	}
+}
+
+// TestActionsInOrder: actions see what those before them did, and nothing is done
+// after the first that fails.
+func TestActionsInOrder(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), nil)
+			append3 := func(n string) string { return sh("echo " + n + " >>out/log; cat out/log >out/" + n) }
+			rep := x.run(t, actions(write("out/log", ""), append3("1"), write("out/log", "again\n"), append3("2"), append3("3")), Folders{})
+			got := contents(t, rep, "out/log", "out/1", "out/2", "out/3")
+			if want := []string{"again\n2\n3\n", "1\n", "again\n2\n", "again\n2\n3\n"}; !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+
+			rep = x.run(t, actions(sh("mkdir out; echo >out/1"), sh("echo >out/2; exit 6"), write("out/3", ""), sh("echo >out/4")), Folders{})
+			var paths []string
+			for _, f := range rep.Result.Execution.Outputs {
+				paths = append(paths, f.Path)
+			}
+			if !slices.Equal(paths, []string{"out/1", "out/2"}) || rep.Result.Execution.ExitCode != 6 {
+				t.Errorf("after the failure: %s", rep.Bytes)
+			}
+		})
+	}
+}
+
+func contents(t *testing.T, rep Report, paths ...string) []string {
+	t.Helper()
+	var list []string
+	for _, p := range paths {
+		f, err := rep.Execution.Content(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if _, err := b.ReadFrom(f); err != nil {
+			t.Error(err)
+		}
+		f.Close()
+		list = append(list, b.String())
+	}
+	return list
+}
+
+// TestManyCommands: the init lives through all actions of an intent, however many and
+// however long they are.
+func TestManyCommands(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), nil)
+			var list []string
+			for i := range 40 {
+				list = append(list, sh(fmt.Sprintf("mkdir -p out; echo %d >>out/log; sleep 0.02", i)), write("out/"+strconv.Itoa(i), ""))
+			}
+			rep := x.run(t, actions(list...), Folders{})
+			if !rep.Result.Decision.Accepted || strings.Count(contents(t, rep, "out/log")[0], "\n") != 40 {
+				t.Errorf("%s", rep.Bytes)
+			}
+		})
+	}
+}
+
+// TestEnvironment: a command's environment is the fixed one and what its action adds.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("FIADOR_TEST_SECRET", "do not tell")
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), nil)
+			rep := x.run(t, actions(`{"kind":"run","argv":["env"],"env":{"B":"2","A":"1=x"}}`), Folders{})
+			out := string(rep.Execution.Stdout.Bytes)
+			for _, line := range []string{"A=1=x", "B=2", "TZ=UTC", "LC_ALL=C.UTF-8"} {
+				if !strings.Contains("\n"+out, "\n"+line+"\n") {
+					t.Errorf("no %s in\n%s", line, out)
+				}
+			}
+			if strings.Contains(out, "FIADOR_TEST_SECRET") || strings.Contains(out, os.Getenv("HOME")+"\n") && os.Getenv("HOME") != "/" {
+				t.Errorf("the caller's environment shows:\n%s", out)
+			}
+			if rep := x.run(t, actions(sh("umask; hostname >/dev/null; head -c 1 | wc -c")), Folders{}); string(rep.Execution.Stdout.Bytes) != "0022\n0\n" {
+				t.Errorf("umask and standard input: %q", rep.Execution.Stdout.Bytes)
+			}
+		})
+	}
+}
+
+// elsewhere are intents whose results have to be the same everywhere.
+var elsewhere = []string{
+	actions(write("out/a", "1"), sh("cat out/a src/in.txt >out/b; ls -A . out; id -u >/dev/null; sort -R </dev/null; date +%Z")) + `,"inputs":["src/in.txt"]`,
+	actions(sh("echo old: $(cat old.txt); echo new >out/new; echo changed >out/old")) + `,"outputs":["out/old"]`,
+	actions(sh("exit 4")),
+	actions(sh("echo x >outside; mkdir out/d; rm out/old")),
+	actions(sh("for n in z \\~ A é 10 9; do echo $n >out/$n; done")),
+	actions(`{"kind":"run","argv":["sleep","9"],"timeout_ms":50}`),
+	actions(argv("no-such-command")),
+}
+
+// inElsewhere makes a tree and a work folder for them.
+func inElsewhere(t *testing.T, dir string) Folders {
+	t.Helper()
+	for name, text := range map[string]string{"tree/src/in.txt": "input\n", "work/old.txt": "old\n", "work/out/old": "old\n", "work/out/keep": "kept\n"} {
+		put(t, filepath.Join(dir, name), text)
+	}
+	return Folders{Tree: filepath.Join(dir, "tree"), Work: filepath.Join(dir, "work")}
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const elsewhereName = "HARNESS_TEST_ELSEWHERE"
+
+// TestElsewhereChild is started by TestSameEverywhere as somebody else.
+func TestElsewhereChild(t *testing.T) {
+	isolation := sandbox.Isolation(os.Getenv(elsewhereName))
+	if isolation == "" {
+		t.Skip("started by TestSameEverywhere")
+	}
+	for _, b := range subsetsElsewhere(t, isolation) {
+		fmt.Printf("subset %s\n", b)
+	}
+}
+
+func subsetsElsewhere(t *testing.T, isolation sandbox.Isolation) [][]byte {
+	t.Helper()
+	x := newExecutor(t, newTier(t, isolation), nil)
+	dir, err := os.MkdirTemp("", "elsewhere-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var list [][]byte
+	for _, members := range elsewhere {
+		list = append(list, canonicalSubset(t, x.run(t, members, inElsewhere(t, dir)).Bytes))
+	}
+	return list
+}
+
+// TestSameEverywhere: the same intent, again, in another work folder, under another
+// isolation and as another user, gives the same canonical subset to the byte.
+func TestSameEverywhere(t *testing.T) {
+	want := subsetsElsewhere(t, sandbox.Confined)
+	same := func(t *testing.T, got [][]byte) {
+		t.Helper()
+		if len(got) != len(want) {
+			t.Fatalf("%d results, want %d", len(got), len(want))
+		}
+		for i := range want {
+			if !bytes.Equal(got[i], want[i]) {
+				t.Errorf("intent %d:\n got %s\nwant %s", i, got[i], want[i])
+			}
+		}
+	}
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) { same(t, subsetsElsewhere(t, isolation)) })
+		t.Run(string(isolation)+" as another user", func(t *testing.T) {
+			if os.Geteuid() != 0 {
+				t.Skip("only root can become another user")
+			}
+			cmd := exec.Command("/proc/self/exe", "-test.run=^TestElsewhereChild$", "-test.v")
+			cmd.Dir, cmd.Stderr = "/", os.Stderr
+			cmd.Env = []string{elsewhereName + "=" + string(isolation), "PATH=/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=tr_TR.UTF-8", "TZ=Pacific/Chatham"}
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			var got [][]byte
+			for line := range bytes.Lines(out) {
+				if b, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("subset ")); ok {
+					got = append(got, b)
+				}
+			}
+			if bytes.Contains(out, []byte("--- SKIP")) {
+				t.Skipf("%s", out)
+			}
+			same(t, got)
+		})
+	}
+}
+
+// node is the built-in default profile and its policy, where node runs.
+func node(t *testing.T) executor {
+	t.Helper()
+	h := newTier(t, sandbox.Full)
+	d := deps(t)
+	d.Runner = h
+	gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: "default"}, d.Specs, policy.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := executor{d, gate, t.TempDir()}
+	rep, err := Run(t.Context(), d, gate, x.request(actions(write("out/v.js", "process.exit(0)"), argv("node", "out/v.js")), Folders{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rep.Execution.Close()
+	if !rep.Result.Decision.Accepted {
+		t.Skipf("node cannot be run in the sandbox here: %q", rep.Result.Decision.Reasons)
+	}
+	return x
+}
+
+// TestProgramThatIsWrittenAndRun: an intent that writes a program and runs it is
+// accepted under the default profile, with its outputs and their hashes.
+func TestProgramThatIsWrittenAndRun(t *testing.T) {
+	x := node(t)
+	const js = `const fs = require("fs"); fs.writeFileSync("out/sum.txt", String(19 + 23) + "\n"); console.log("done")`
+	rep := x.run(t, actions(write("out/sum.js", js), argv("node", "out/sum.js"))+`,"outputs":["out/sum.txt"]`, Folders{})
+	e := rep.Result.Execution
+	want := []kernel.FileRef{
+		{Path: "out/sum.js", SHA256: canon.Sum([]byte(js)), SizeBytes: len(js)},
+		{Path: "out/sum.txt", SHA256: canon.Sum([]byte("42\n")), SizeBytes: 3},
+	}
+	if !rep.Result.Decision.Accepted || !slices.Equal(e.Outputs, want) || e.StdoutSHA256 != canon.Sum([]byte("done\n")) {
+		t.Errorf("%s", rep.Bytes)
+	}
+}
+
+// TestProgramThatMisbehaves: the same intent with a step that reads a secret of the
+// host, opens a socket to the outside or fills the disk is stopped, the result says
+// so, and nothing outside has changed.
+func TestProgramThatMisbehaves(t *testing.T) {
+	x := node(t)
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "secret"), "the secret of the house\n")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var calls atomic.Int32
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			calls.Add(1)
+			c.Close()
+		}
+	}()
+	socket := func(host string, port int) string {
+		return fmt.Sprintf(`const s = require("net").connect(%d, %q, () => { console.log("connected"); process.exit(0) });
+s.on("error", e => { console.error(e.code); process.exit(11) }); setTimeout(() => process.exit(12), 3000)`, port, host)
+	}
+	for _, tc := range []struct {
+		name, js string
+		reasons  []string
+		stderr   string
+	}{
+		{"reads the password hashes", `console.log(require("fs").readFileSync("/etc/shadow", "utf8"))`, []string{"EXIT 1"}, "E(NOENT|ACCES)"},
+		{"reads a file of the host", fmt.Sprintf(`console.log(require("fs").readFileSync(%q, "utf8"))`, filepath.Join(dir, "secret")), []string{"EXIT 1"}, "ENOENT"},
+		{"reads the memory of others", `console.log(require("fs").readFileSync("/proc/1/environ", "utf8"))`, []string{"EXIT 1"}, "E(NOENT|ACCES|PERM)"},
+		{"calls the host", socket("127.0.0.1", listener.Addr().(*net.TCPAddr).Port), []string{"EXIT 11"}, "ECONNREFUSED"},
+		{"calls the world", socket("198.51.100.1", 80), []string{"EXIT 11"}, "E(NETUNREACH|PERM|ACCES)"},
+		{"asks for a name", `require("dns").lookup("example.com", e => { console.error(e && e.code); process.exit(e ? 11 : 0) })`, []string{"EXIT 11"}, "E(AI_AGAIN|NOTFOUND)|EAI"},
+		{"fills the disk", `const fs = require("fs"); const b = Buffer.alloc(1 << 20); const f = fs.openSync("out/big", "w"); for (;;) fs.writeSync(f, b)`, []string{"EXIT 1", "OUTPUT_LIMIT"}, "ENOSPC|EFBIG"},
+		{"fills the disk and says nothing", `const fs = require("fs"); const b = Buffer.alloc(1 << 20); for (let i = 0; i < 60; i++) fs.writeFileSync("out/" + i, b)`, []string{"OUTPUT_LIMIT"}, ""},
+		{"writes outside", `require("fs").writeFileSync("package.json", "{}")`, []string{"WRITE_OUTSIDE_ROOT package.json"}, ""},
+		{"writes into the system", `require("fs").writeFileSync("/usr/bin/node", "")`, []string{"EXIT 1"}, "E(ROFS|ACCES|PERM)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			work := filepath.Join(t.TempDir(), "work")
+			put(t, filepath.Join(work, "out", "old"), "old\n")
+			before := fingerprint(t, work, dir)
+			rep := x.run(t, actions(write("out/sum.js", tc.js), argv("node", "out/sum.js")), Folders{Work: work})
+			if rep.Result.Decision.Accepted || !slices.Equal(rep.Result.Decision.Reasons, tc.reasons) {
+				t.Errorf("%s\nwant reasons %q\n%s", rep.Bytes, tc.reasons, rep.Execution.Stderr.Bytes)
+			}
+			if ok, _ := regexp.Match(tc.stderr, rep.Execution.Stderr.Bytes); !ok {
+				t.Errorf("standard error %q, want %q", rep.Execution.Stderr.Bytes, tc.stderr)
+			}
+			if out := rep.Execution.Stdout.Bytes; len(out) > 0 {
+				t.Errorf("standard output %q", out)
+			}
+			if after := fingerprint(t, work, dir); after != before {
+				t.Errorf("something outside has changed:\n%s\nwas\n%s", after, before)
+			}
+		})
+	}
+	if n := calls.Load(); n > 0 {
+		t.Errorf("%d connections reached the host", n)
+	}
+}
+
+// fingerprint says what folders hold: names, modes, times and contents.
+func fingerprint(t *testing.T, dirs ...string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(&b, p, " ", info.Mode(), " ", info.ModTime().UnixNano())
+			if info.Mode().IsRegular() {
+				text, err := os.ReadFile(p)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(&b, " %x", sha256.Sum256(text))
+			}
+			b.WriteByte('\n')
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
+}
+
+// TestWorkFolder: commands work on top of it, it is never changed, and what was written
+// is applied where it is promoted, if nobody else changed that meanwhile.
+func TestWorkFolder(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), nil)
+			work, state := t.TempDir(), t.TempDir()
+			put(t, filepath.Join(work, "src", "a"), "source\n")
+			put(t, filepath.Join(work, "out", "old"), "old\n")
+			put(t, filepath.Join(work, "out", "gone"), "gone\n")
+			before := fingerprint(t, work)
+			members := actions(sh("cat src/a >>out/old; rm out/gone; mkdir out/d; echo new >out/d/new; touch src/a"))
+			rep := x.run(t, members, Folders{Work: work})
+			if !rep.Result.Decision.Accepted {
+				t.Fatalf("%s", rep.Bytes)
+			}
+			if after := fingerprint(t, work); after != before {
+				t.Errorf("the work folder has changed:\n%s\nwas\n%s", after, before)
+			}
+			if err := rep.Execution.Promote(state, work); err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range map[string]string{"out/old": "old\nsource\n", "out/d/new": "new\n", "src/a": "source\n"} {
+				if b, err := os.ReadFile(filepath.Join(work, name)); err != nil || string(b) != want {
+					t.Errorf("%s is %q (%v)", name, b, err)
+				}
+			}
+			if _, err := os.Lstat(filepath.Join(work, "out/gone")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("what was removed is there: %v", err)
+			}
+
+			rep = x.run(t, actions(sh("echo mine >out/old; echo new >out/new")), Folders{Work: work})
+			put(t, filepath.Join(work, "out", "old"), "somebody else's\n")
+			err := rep.Execution.Promote(state, work)
+			var re *result.RunError
+			if !errors.As(err, &re) || re.Code != result.CodeEvidence || !strings.Contains(re.Message, "out/old") {
+				t.Errorf("conflict: %v", err)
+			}
+			if _, err := os.Lstat(filepath.Join(work, "out/new")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("half of it was applied: %v", err)
+			}
+			if list, err := os.ReadDir(state); err != nil || len(list) > 0 {
+				t.Errorf("journals left: %v (%v)", list, err)
+			}
+		})
+	}
+}
+
+// TestInputs: inputs are staged with their hashes and can be read alone; what cannot be
+// one is RUN_E001 before anything runs.
+func TestInputs(t *testing.T) {
+	tree := t.TempDir()
+	put(t, filepath.Join(tree, "src/a"), "a\n")
+	put(t, filepath.Join(tree, "src/sub/b"), "b\n")
+	put(t, filepath.Join(tree, "locked"), "x")
+	put(t, filepath.Join(tree, "big"), "")
+	for i := range 1001 {
+		put(t, filepath.Join(tree, "many", strconv.Itoa(i)), "x")
+	}
+	for _, err := range []error{
+		os.Symlink("a", filepath.Join(tree, "src/link")), os.Symlink("src", filepath.Join(tree, "way")), os.Symlink("/etc", filepath.Join(tree, "etc")),
+		syscall.Mkfifo(filepath.Join(tree, "fifo"), 0o600), os.Truncate(filepath.Join(tree, "big"), 64<<20+1), os.Chmod(filepath.Join(tree, "locked"), 0),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := fingerprint(t, filepath.Join(tree, "src"))
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true} })
+			rep := x.run(t, actions(sh("cat src/a src/sub/b"))+`,"inputs":["src/sub","src/a","src/a"]`, Folders{Tree: tree})
+			want := []kernel.FileRef{
+				{Path: "src/a", SHA256: canon.Sum([]byte("a\n")), SizeBytes: 2},
+				{Path: "src/sub/b", SHA256: canon.Sum([]byte("b\n")), SizeBytes: 2},
+			}
+			if e := rep.Result.Execution; !rep.Result.Decision.Accepted || !slices.Equal(e.Inputs, want) || len(e.Outputs) > 0 || string(rep.Execution.Stdout.Bytes) != "a\nb\n" {
+				t.Errorf("%s", rep.Bytes)
+			}
+			for script, reasons := range map[string][]string{
+				"rm -f src/a":                                {"WRITE_OUTSIDE_ROOT src/a"},
+				"rm -f src/a; echo other >src/a":             {"WRITE_OUTSIDE_ROOT src/a"},
+				"rm -rf src; mkdir src; echo >src/c":         {"WRITE_OUTSIDE_ROOT src/a"},
+				"rm -rf src":                                 {"WRITE_OUTSIDE_ROOT src/a"},
+				"mv src gone":                                {"WRITE_OUTSIDE_ROOT src/a"},
+				"rm -rf src; ln -s out src":                  {"OUTPUT_KIND src", "WRITE_OUTSIDE_ROOT src/a"},
+				"cat src/a; echo >src/beside; mkdir src/sub": nil,
+			} {
+				rep := x.run(t, actions(sh(script))+`,"inputs":["src/a"]`, Folders{Tree: tree})
+				if !slices.Equal(rep.Result.Decision.Reasons, reasons) {
+					t.Errorf("%s: reasons %q, want %q", script, rep.Result.Decision.Reasons, reasons)
+				}
+			}
+			for _, tc := range []struct{ inputs, pointer, msg string }{
+				{`["missing"]`, "/inputs/0", "no such file"},
+				{`["src/a","src/link"]`, "/inputs/1", "symbolic link"},
+				{`["src"]`, "/inputs/0", "symbolic link"},
+				{`["way/a"]`, "/inputs/0", "symbolic link"},
+				{`["etc/passwd"]`, "/inputs/0", "symbolic link"},
+				{`["fifo"]`, "/inputs/0", "neither a file nor a folder"},
+				{`["many"]`, "/inputs/0", "more files"},
+				{`["big"]`, "/inputs/0", "more bytes"},
+				{`["src/a/b"]`, "/inputs/0", ""},
+			} {
+				re := x.fails(t, actions(sh("true"))+`,"inputs":`+tc.inputs, Folders{Tree: tree})
+				if re.Code != result.CodeUnreadable || re.Details["pointer"] != tc.pointer || !strings.Contains(re.Message, tc.msg) {
+					t.Errorf("%s: %s", tc.inputs, re.Line())
+				}
+			}
+			if os.Geteuid() != 0 {
+				if re := x.fails(t, actions(sh("true"))+`,"inputs":["locked"]`, Folders{Tree: tree}); re.Code != result.CodeUnreadable {
+					t.Errorf("%s", re.Line())
+				}
+			}
+		})
+	}
+	if after := fingerprint(t, filepath.Join(tree, "src")); after != before {
+		t.Errorf("the tree has changed:\n%s\nwas\n%s", after, before)
+	}
+}
+
+// TestNoInputsNoCopies: what reads no input needs no folder for copies.
+func TestNoInputsNoCopies(t *testing.T) {
+	newTier(t, sandbox.Full)
+	h := tier{sandbox.NewHost(filepath.Join(t.TempDir(), "none")), sandbox.Full}
+	defer h.Close()
+	x := newExecutor(t, h, nil)
+	if rep := x.run(t, actions(write("out/a", "1"), sh("cat out/a")), Folders{}); !rep.Result.Decision.Accepted {
+		t.Errorf("%s", rep.Bytes)
+	}
+}
+
+// TestInputOverWorkFolder: an input stands over what the work folder has there.
+func TestInputOverWorkFolder(t *testing.T) {
+	tree, work := t.TempDir(), t.TempDir()
+	put(t, filepath.Join(tree, "src/a"), "of the tree\n")
+	put(t, filepath.Join(work, "src/a"), "of the work folder\n")
+	put(t, filepath.Join(work, "src/b"), "beside\n")
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), nil)
+			rep := x.run(t, actions(sh("cat src/a src/b"))+`,"inputs":["src/a"]`, Folders{Tree: tree, Work: work})
+			if got := string(rep.Execution.Stdout.Bytes); got != "of the tree\nbeside\n" || !rep.Result.Decision.Accepted {
+				t.Errorf("%q, %s", got, rep.Bytes)
+			}
+		})
+	}
+}
+
+// untouched is a runner that must not be asked.
+type untouched struct{ t *testing.T }
+
+func (u untouched) Start(context.Context, sandbox.Request) (*sandbox.Sandbox, error) {
+	u.t.Error("a sandbox was started")
+	return nil, errors.New("untouched")
+}
+
+func (u untouched) StageInputs(string, []string, int, int64) (sandbox.Inputs, error) {
+	u.t.Error("inputs were read")
+	return sandbox.Inputs{}, errors.New("untouched")
+}
+
+// TestNothingIsDone: what cannot be carried out, or is not allowed, is known before
+// anything is read or started.
+func TestNothingIsDone(t *testing.T) {
+	for _, tc := range []struct {
+		name, members string
+		change        func(*kernel.Profile)
+		code          result.Code
+		rule          string
+		pointer       any
+	}{
+		{name: "a call", members: actions(write("out/a", "1"), `{"kind":"call","tool_id":"t","adapter_id":"a","params":{}}`) + `,"inputs":["a"]`,
+			code: result.CodeSandbox, pointer: "/actions/1"},
+		{name: "a variable", members: actions(`{"kind":"run","argv":["env"],"env":{"A":"1"}}`), change: func(p *kernel.Profile) { p.EnvAllow = kernel.AllowList{} },
+			code: result.CodeSandbox, rule: "IV-04", pointer: "/actions/0/env/A"},
+		{name: "a guarded variable", members: actions(sh("true"), `{"kind":"run","argv":["env"],"env":{"LD_PRELOAD":"x"}}`),
+			code: result.CodeSandbox, rule: "IV-04", pointer: "/actions/1/env/LD_PRELOAD"},
+		{name: "a mode that the profile does not have", members: actions(sh("true")), change: func(p *kernel.Profile) { p.ExecutionModes = []string{ModePlanOnly} },
+			code: result.CodeProfile},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			x := newExecutor(t, untouched{t}, tc.change)
+			re := x.fails(t, tc.members, Folders{Tree: t.TempDir()})
+			if re.Code != tc.code || re.RuleID != tc.rule || re.Details["pointer"] != tc.pointer {
+				t.Errorf("%s", re.Line())
+			}
+		})
+	}
+	t.Run("what is refused or unclear", func(t *testing.T) {
+		x := newExecutor(t, untouched{t}, nil)
+		for _, v := range []kernel.Verdict{{}, {Permits: []string{"run:/actions/0"}, Clarify: []kernel.Result{{ID: "Q", Path: "/goal", Text: "Why?"}}}} {
+			x.gate.Judge = judgeFunc(func(policy.Input) (kernel.Verdict, error) { return v, nil })
+			rep := x.run(t, actions(sh("true")), Folders{})
+			if rep.Execution != nil || rep.Result.Execution != nil || rep.Result.Decision.Accepted {
+				t.Errorf("%s", rep.Bytes)
+			}
+		}
+	})
+	t.Run("without a sandbox", func(t *testing.T) {
+		x := newExecutor(t, nil, nil)
+		x.deps.Runner = nil
+		if re := x.fails(t, actions(sh("true")), Folders{}); re.Code != result.CodeSandbox || re.Hint == "" {
+			t.Errorf("%s", re.Line())
+		}
+	})
+}
+
+// TestWeakMachine: where the isolation that the profile demands cannot be had, nothing
+// runs; the error names the step and a thing to do.
+func TestWeakMachine(t *testing.T) {
+	h := newTier(t, sandbox.Confined)
+	x := newExecutor(t, h, func(p *kernel.Profile) { p.Isolation = kernel.IsolationFull })
+	re := x.fails(t, actions(write("out/a", "1"), sh("true")), Folders{})
+	if re.Code != result.CodeSandbox || re.Hint == "" || re.Details["isolation"] == "" || re.Details["step"] == "" {
+		t.Errorf("%s %q", re.Line(), re.Hint)
+	}
+}
+
+// TestFolderThatIsNotThere: a work folder or a path to read that has gone is an error,
+// and never a weaker sandbox.
+func TestFolderThatIsNotThere(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), nil)
+			gone := filepath.Join(t.TempDir(), "gone")
+			for _, f := range []Folders{{Work: gone}, {Read: []string{gone}}} {
+				if re := x.fails(t, actions(sh("true")), f); re.Code != result.CodeSandbox {
+					t.Errorf("%s", re.Line())
+				}
+			}
+		})
+	}
+}
+
+// TestInterrupted: a context that is done ends in RUN_E005, soon, and nothing is left.
+func TestInterrupted(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			h := newTier(t, isolation)
+			for name, script := range map[string]string{
+				"a command":                      "sleep 60",
+				"with children":                  "sleep 60 & sleep 60 & setsid sleep 60 & wait",
+				"that floods its output":         "yes",
+				"that handles the signal itself": "trap 'exit 0' TERM; sleep 60 & wait",
+				"that ignores the signal":        "trap '' TERM INT; sleep 60; sleep 60",
+			} {
+				t.Run(name, func(t *testing.T) {
+					x := newExecutor(t, h, nil)
+					ctx, cancel := context.WithCancel(t.Context())
+					x.deps.Progress = func(action, of int) {
+						if action == 1 {
+							time.AfterFunc(150*time.Millisecond, cancel)
+						}
+					}
+					tree := t.TempDir()
+					put(t, filepath.Join(tree, "in"), "x")
+					begun := time.Now()
+					rep, err := Run(ctx, x.deps, x.gate, x.request(actions(write("out/a", "1"), sh(script), sh("echo >out/never"))+`,"inputs":["in"]`, Folders{Tree: tree}))
+					var re *result.RunError
+					if !errors.As(err, &re) || re.Code != result.CodeSandbox || !strings.HasPrefix(re.Message, "interrupted") || rep.Bytes != nil {
+						t.Errorf("%v, %s", err, rep.Bytes)
+					}
+					if took := time.Since(begun); took > 6*time.Second {
+						t.Errorf("it took %v", took)
+					}
+				})
+			}
+			t.Run("before it begins", func(t *testing.T) {
+				x := newExecutor(t, h, nil)
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				if _, err := Run(ctx, x.deps, x.gate, x.request(actions(sh("true")), Folders{})); err == nil {
+					t.Error("it went on")
+				}
+			})
+		})
+	}
+}
+
+// TestProgress: every action is announced before it is performed, and none after a
+// failure.
+func TestProgress(t *testing.T) {
+	x := newExecutor(t, newTier(t, sandbox.Confined), nil)
+	var told []string
+	x.deps.Progress = func(action, of int) { told = append(told, fmt.Sprintf("%d/%d", action, of)) }
+	x.run(t, actions(write("out/a", ""), sh("true"), sh("false"), sh("true")), Folders{})
+	if want := []string{"0/4", "1/4", "2/4"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// TestOutputsThatWereThere: a declared output that nothing changed is an output as
+// well, and so is a file that an action wrote as it was.
+func TestOutputsThatWereThere(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), nil)
+			work := t.TempDir()
+			put(t, filepath.Join(work, "out/a"), "1")
+			put(t, filepath.Join(work, "out/b"), "2")
+			put(t, filepath.Join(work, "out/c"), "3")
+			rep := x.run(t, actions(write("out/b", "2"), sh("true"))+`,"outputs":["out/a"]`, Folders{Work: work})
+			want := []kernel.FileRef{{Path: "out/a", SHA256: canon.Sum([]byte("1")), SizeBytes: 1}, {Path: "out/b", SHA256: canon.Sum([]byte("2")), SizeBytes: 1}}
+			if e := rep.Result.Execution; !rep.Result.Decision.Accepted || !slices.Equal(e.Outputs, want) {
+				t.Errorf("%s", rep.Bytes)
+			}
+		})
+	}
+}
+
+// TestTwoAtOnce: two executions on one work folder do not see each other.
+func TestTwoAtOnce(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			h := newTier(t, isolation)
+			work := t.TempDir()
+			put(t, filepath.Join(work, "out/shared"), "")
+			type answer struct {
+				out string
+				err error
+			}
+			answers := make(chan answer, 2)
+			for i := range 2 {
+				x := newExecutor(t, h, nil)
+				go func() {
+					rep, err := Run(t.Context(), x.deps, x.gate, x.request(actions(sh(fmt.Sprintf("echo %d >>out/shared; sleep 0.3; cat out/shared", i))), Folders{Work: work}))
+					if err != nil {
+						answers <- answer{err: err}
+						return
+					}
+					answers <- answer{string(rep.Execution.Stdout.Bytes), rep.Execution.Close()}
+				}()
+			}
+			var outs []string
+			for range 2 {
+				a := <-answers
+				if a.err != nil {
+					t.Error(a.err)
+				}
+				outs = append(outs, a.out)
+			}
+			if slices.Sort(outs); !slices.Equal(outs, []string{"0\n", "1\n"}) {
+				t.Errorf("%q", outs)
+			}
+		})
+	}
+}

@@ -1,0 +1,411 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/command"
+)
+
+// stagings are the ways in which what is written is kept apart.
+var stagings = []struct {
+	name   string
+	tier   Isolation
+	copied bool // although the overlay can be had
+}{{"overlay", Full, false}, {"copy", Full, true}, {"confined", Confined, false}}
+
+// stage starts a sandbox whose writes are kept apart in one of the ways.
+func (sc *scene) stage(tier Isolation, copied bool, r Request) *Sandbox {
+	sc.Helper()
+	r.Write, r.Read, r.Least, r.Most = Staged, []string{sc.self}, tier, tier
+	h := NewHost(sc.in("temp"))
+	sc.mkdir("temp")
+	s, err := h.start(sc.Context(), tier, r, copied)
+	if err != nil {
+		sc.Fatal(err)
+	}
+	sc.Cleanup(func() {
+		if err := errors.Join(s.Close(), h.Close()); err != nil {
+			sc.Error(err)
+		}
+		left, err := os.ReadDir(sc.in("temp"))
+		if err != nil || len(left) > 0 {
+			sc.Errorf("left behind: %v %v", left, err)
+		}
+	})
+	return s
+}
+
+// perform runs action 0.
+func (sc *scene) perform(s *Sandbox) command.Result {
+	sc.Helper()
+	res, err := command.Run(sc.Context(), s.Command(0, actionTime, nil), command.Spec{
+		Stdout: command.Stream{Keep: 1 << 20}, Stderr: command.Stream{Keep: 1 << 18}, Timeout: time.Minute,
+	})
+	if err != nil {
+		sc.Fatal(err)
+	}
+	if res.ExitCode() != 0 {
+		sc.Errorf("exit %d, %q, %q", res.ExitCode(), res.Stdout.Bytes, res.Stderr.Bytes)
+	}
+	return res
+}
+
+func (sc *scene) program(args ...string) []Action {
+	return []Action{{Argv: append([]string{sc.self, hostileArg}, args...)}}
+}
+
+// TestHostileOutputs: whatever stands in the work folder in the end is seen as what it
+// is, is not followed, and leaves the host's folder alone.
+func TestHostileOutputs(t *testing.T) {
+	t.Parallel()
+	base, self := hostileBase(t)
+	for _, with := range []bool{true, false} {
+		for _, st := range stagings {
+			t.Run(fmt.Sprintf("%s/before=%t", st.name, with), func(t *testing.T) {
+				t.Parallel()
+				sc := newScene(t, base, self, where(st.tier))
+				r := Request{Limits: limits(), Actions: sc.program("outputs")}
+				if with {
+					sc.before()
+					r.Work = sc.in("before")
+				}
+				host := tree(t, sc.in("before"))
+				s := sc.stage(st.tier, st.copied, r)
+				res := sc.perform(s)
+				t.Logf("%s", res.Stdout.Bytes)
+				changes, err := s.Changes()
+				if err != nil {
+					t.Fatal(err)
+				}
+				compareKinds(t, kindsOf(t, changes), leftOutputs(with))
+				sc.contents(s, changes)
+				if now := tree(t, sc.in("before")); now != host {
+					t.Errorf("the work folder was\n%sand is\n%s", host, now)
+				}
+			})
+		}
+	}
+}
+
+// before is a work folder with something to change.
+func (sc *scene) before() {
+	sc.Helper()
+	for _, d := range []string{"", "/was/again/sub", "/was/to-file/sub", "/was/to-link/sub", "/was/gone/sub", "/was/untouched/sub"} {
+		sc.mkdir("before" + d)
+	}
+	for _, f := range []string{
+		"again/a", "again/sub/x", "again/sub/y", "to-folder", "to-file/in", "to-file/sub/in", "to-link/in", "gone/in", "gone/sub/in", "gone-file", "moved",
+		"rewritten", "changed", "executable", "linked", "untouched/in", "untouched/sub/in",
+	} {
+		sc.write("before/was/"+f, "as it was", 0o644)
+	}
+}
+
+// leftOutputs is what the program outputs leaves, by path. What begins with a question
+// mark need not be there.
+func leftOutputs(with bool) map[string]Kind {
+	want := map[string]Kind{
+		"fifo": KindOther, "socket": KindOther, "?whiteout": KindOther, "f000": KindFile, "setuid": KindFile, "sticky": KindFolder, "h1": KindFile, "h2": KindFile,
+		"holes": KindFile, "attributes": KindFile, "opaque": KindFolder, "opaque/in": KindFile,
+	}
+	for name := range oddLinks() {
+		want[name] = KindLink
+	}
+	for _, name := range oddNames() {
+		want[name] = KindFile
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			want[dir] = KindFolder
+		}
+	}
+	for _, mode := range oddModes {
+		dir := fmt.Sprintf("d%03o", mode)
+		want[dir], want[dir+"/sub"], want[dir+"/sub/in"], want[dir+"/f"] = KindFolder, KindFolder, KindFile, KindFile
+	}
+	if with {
+		maps.Copy(want, map[string]Kind{
+			"was/again/a": KindDeleted, "was/again/sub/x": KindDeleted, "was/again/sub/y": KindDeleted, "was/again/sub/new": KindFile,
+			"was/to-folder": KindFolder, "was/to-folder/in": KindFile, "was/to-file": KindFile, "was/to-link": KindLink,
+			"was/gone": KindDeleted, "was/gone-file": KindDeleted, "was/moved": KindDeleted, "was/moved2": KindFile,
+			"was/changed": KindFile, "was/executable": KindFile, "linked2": KindFile,
+		})
+	}
+	return want
+}
+
+func kindsOf(t *testing.T, changes []Change) map[string]Kind {
+	t.Helper()
+	got := map[string]Kind{}
+	for _, c := range changes {
+		if got[c.Path] != "" {
+			t.Errorf("%q is there twice", c.Path)
+		}
+		got[c.Path] = c.Kind
+	}
+	if !slices.IsSortedFunc(changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) }) {
+		t.Error("not sorted")
+	}
+	return got
+}
+
+func compareKinds(t *testing.T, got, want map[string]Kind) {
+	t.Helper()
+	for _, p := range slices.Sorted(maps.Keys(want)) {
+		name, optional := strings.CutPrefix(p, "?")
+		if got[name] != want[p] && !(optional && got[name] == "") {
+			t.Errorf("%q is %q, want %q", name, got[name], want[p])
+		}
+		delete(got, name)
+	}
+	for _, p := range slices.Sorted(maps.Keys(got)) {
+		t.Errorf("%q is %q, and is not to be there", p, got[p])
+	}
+}
+
+// contents opens everything that was left.
+func (sc *scene) contents(s *Sandbox, changes []Change) {
+	sc.Helper()
+	for _, c := range changes {
+		f, err := s.Content(c.Path)
+		if c.Kind != KindFile {
+			if err == nil {
+				sc.Errorf("%q, a %s, has a content", c.Path, c.Kind)
+				_ = f.Close()
+			}
+			if c.SHA256 != [32]byte{} {
+				sc.Errorf("%q, a %s, has a hash", c.Path, c.Kind)
+			}
+			continue
+		}
+		if err != nil {
+			sc.Errorf("%q: %v", c.Path, err)
+			continue
+		}
+		b, err := io.ReadAll(f)
+		if err != nil || int64(len(b)) != c.Size || sha256.Sum256(b) != c.SHA256 {
+			sc.Errorf("%q holds %d bytes, said to be %d: %v", c.Path, len(b), c.Size, err)
+		}
+		_ = f.Close()
+	}
+	for name, target := range oddLinks() {
+		i := slices.IndexFunc(changes, func(c Change) bool { return c.Path == name })
+		if i >= 0 && changes[i].Target != target {
+			sc.Errorf("%q leads to %q", name, changes[i].Target)
+		}
+	}
+}
+
+// tree is everything in a folder, to be compared.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	var walk func(string)
+	walk = func(p string) {
+		entries, err := os.ReadDir(p)
+		if err != nil && !os.IsNotExist(err) {
+			t.Error(err)
+		}
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			fmt.Fprintf(&b, "%q %v %d %d\n", p+"/"+e.Name(), info.Mode(), info.Size(), info.ModTime().UnixNano())
+			if e.IsDir() {
+				walk(p + "/" + e.Name())
+			}
+		}
+	}
+	walk(dir)
+	return b.String()
+}
+
+// TestHostileWorkFolderClosed: a work folder that nobody may look into any more is
+// looked into.
+func TestHostileWorkFolderClosed(t *testing.T) {
+	t.Parallel()
+	base, self := hostileBase(t)
+	for _, st := range stagings {
+		for _, mode := range []string{"000", "400", "600", "300"} {
+			t.Run(st.name+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				sc := newScene(t, base, self, where(st.tier))
+				sc.mkdir("before")
+				sc.write("before/was", "as it was", 0o644)
+				s := sc.stage(st.tier, st.copied, Request{
+					Work: sc.in("before"), Limits: limits(),
+					Actions: []Action{{Argv: []string{"sh", "-c", "echo new >new; rm was; mkdir d; echo in >d/in; chmod " + mode + " d .; true"}}},
+				})
+				sc.perform(s)
+				changes, err := s.Changes()
+				if err != nil {
+					t.Fatal(err)
+				}
+				compareKinds(t, kindsOf(t, changes), map[string]Kind{"new": KindFile, "was": KindDeleted, "d": KindFolder, "d/in": KindFile})
+			})
+		}
+	}
+}
+
+// TestHostileAmounts: giants, crowds and depths do not take the supervisor with them.
+func TestHostileAmounts(t *testing.T) {
+	t.Parallel()
+	base, self := hostileBase(t)
+	for _, st := range stagings {
+		t.Run(st.name+"/10000 files", func(t *testing.T) {
+			t.Parallel()
+			sc := newScene(t, base, self, where(st.tier))
+			s := sc.stage(st.tier, st.copied, Request{Limits: limits(), Actions: sc.program("many", "10000")})
+			made, _ := strconv.Atoi(strings.TrimSpace(string(sc.perform(s).Stdout.Bytes)))
+			changes, err := s.Changes()
+			switch {
+			case st.name == "overlay" && (made >= 10000 || !errors.Is(err, ErrStageFull)):
+				t.Errorf("%d files, %v: there was to be no room for them", made, err)
+			case st.name != "overlay" && (made != 10000 || err != nil):
+				t.Errorf("%d files, %v", made, err)
+			}
+			if len(changes) < made {
+				t.Errorf("%d files were made, %d are seen", made, len(changes))
+			}
+			if v := Judge(changes, Rules{AnyRoot: true, MaxFiles: 200, MaxBytes: 10 << 20}); !slices.Contains(v.Reasons, OutputLimit) {
+				t.Errorf("judged %v", v.Reasons)
+			}
+		})
+		t.Run(st.name+"/holes", func(t *testing.T) {
+			t.Parallel()
+			sc := newScene(t, base, self, where(st.tier))
+			l := limits()
+			l.OutputBytes = 32 * mib
+			s := sc.stage(st.tier, st.copied, Request{Limits: l, Actions: sc.program("sparse", "100", "32")})
+			sc.perform(s)
+			changes, err := s.Changes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := int64(0)
+			for _, c := range changes {
+				if c.SHA256 != [32]byte{} {
+					read += c.Size
+				}
+			}
+			if read > 2*l.OutputBytes {
+				t.Errorf("%d MiB were read, of %d MiB that are allowed", read/mib, l.OutputBytes/mib)
+			}
+		})
+		t.Run(st.name+"/a giant", func(t *testing.T) {
+			t.Parallel()
+			sc := newScene(t, base, self, where(st.tier))
+			s := sc.stage(st.tier, st.copied, Request{Limits: limits(), Actions: sc.program("sparse", "1", strconv.Itoa(1<<20))})
+			sc.perform(s)
+			changes, err := s.Changes()
+			if err != nil || len(changes) != 1 || changes[0].SHA256 != [32]byte{} && changes[0].Size > 0 {
+				t.Errorf("%+v %v", changes, err)
+			}
+		})
+		t.Run(st.name+"/deep", func(t *testing.T) {
+			t.Parallel()
+			sc := newScene(t, base, self, where(st.tier))
+			s := sc.stage(st.tier, st.copied, Request{Limits: limits(), Actions: sc.program("deep", "4000")})
+			made, _ := strconv.Atoi(strings.TrimSpace(string(sc.perform(s).Stdout.Bytes)))
+			changes, err := s.Changes()
+			// What is deeper than any path need not be walked, if that can be seen.
+			deepest := 0
+			for _, c := range changes {
+				deepest = max(deepest, len(c.Path))
+			}
+			if err != nil || made < 4000 || len(changes) != made+1 && deepest <= unix.PathMax {
+				t.Errorf("%d folders were made, %d are seen, the deepest of %d bytes: %v", made, len(changes), deepest, err)
+			}
+		})
+	}
+}
+
+// TestHostileDeeperThanDescriptors: a folder with more levels than the supervisor may
+// have descriptors is removed all the same.
+func TestHostileDeeperThanDescriptors(t *testing.T) {
+	t.Parallel()
+	base, self := hostileBase(t)
+	for _, tier := range []Isolation{Full, Confined} {
+		t.Run(string(tier), func(t *testing.T) {
+			t.Parallel()
+			sc := newScene(t, base, self, where(tier))
+			sc.mkdir("temp")
+			b, err := json.Marshal(job{Temp: sc.in("temp"), Files: 1100, Request: Request{
+				Write: Staged, Read: []string{self}, Limits: limits(), Least: tier, Most: tier, Actions: sc.program("deep", "3000"),
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(self, hostileArg, "supervisor")
+			cmd.Stdin = bytes.NewReader(b)
+			if out, err := cmd.CombinedOutput(); err != nil || string(out) != "3000\n" {
+				t.Errorf("%v, %q", err, out)
+			}
+			if left, err := os.ReadDir(sc.in("temp")); err != nil || len(left) > 0 {
+				t.Errorf("left: %v %v", left, err)
+			}
+		})
+	}
+}
+
+// TestHostileInputsOverLinks: inputs that are laid over a work folder whose links lead
+// out do not follow them.
+func TestHostileInputsOverLinks(t *testing.T) {
+	t.Parallel()
+	base, self := hostileBase(t)
+	for _, st := range stagings {
+		t.Run(st.name, func(t *testing.T) {
+			t.Parallel()
+			sc := newScene(t, base, self, where(st.tier))
+			sc.mkdir("before")
+			sc.mkdir("inputs/folder")
+			sc.write("inputs/folder/file", "from the inputs", 0o644)
+			sc.write("inputs/folder/fresh", "from the inputs", 0o644)
+			sc.mkdir("inputs/folder/sub")
+			sc.write("inputs/folder/sub/fresh", "from the inputs", 0o644)
+			if err := os.Symlink(sc.in("outside"), sc.in("before/folder")); err != nil {
+				t.Fatal(err)
+			}
+			before := sc.state()
+			r := Request{Work: sc.in("before"), Inputs: sc.in("inputs"), Limits: limits(), Write: Staged, Read: []string{self}, Least: st.tier, Most: st.tier,
+				Actions: []Action{{Argv: []string{"sh", "-c", "cat folder/file"}}}}
+			h := NewHost(sc.dir)
+			defer h.Close()
+			s, err := h.start(t.Context(), st.tier, r, st.copied)
+			if err == nil {
+				res := sc.perform(s)
+				if string(res.Stdout.Bytes) != "from the inputs" {
+					t.Errorf("the command reads %q", res.Stdout.Bytes)
+				}
+				changes, err := s.Changes()
+				if err != nil || len(changes) != 0 {
+					t.Errorf("%+v %v", changes, err)
+				}
+				_ = s.Close()
+			} else {
+				t.Log("refused:", err)
+			}
+			if now := sc.state(); now != before {
+				t.Errorf("the folder outside was\n%sand is\n%s", before, now)
+			}
+		})
+	}
+}
