@@ -123,6 +123,8 @@ type performance struct {
 	left   time.Duration
 	failed bool
 	peak   int64
+
+	written []string // by actions
 }
 
 // run performs the actions in their order and stops at the first that fails.
@@ -155,6 +157,7 @@ func (w *performance) write(i int, a sandbox.Action) error {
 		return sandboxError(w.ctx, err)
 	}
 	if errno == 0 {
+		w.written = append(w.written, a.Path)
 		return nil
 	}
 	w.failed = true
@@ -233,7 +236,7 @@ func (w *performance) judge() error {
 		o.Outputs = append(o.Outputs, evidence.File{Path: c.Path, SHA256: c.SHA256, Size: c.Size})
 	}
 	o.Cut = slices.Contains(verdict.Reasons, sandbox.OutputLimit)
-	w.unchanged(declared, changes)
+	w.unchanged(append(w.written, declared...), changes)
 	w.p.Accepted, w.p.Changes = verdict.Accepted, changes
 	return nil
 }
@@ -255,16 +258,18 @@ func (w *performance) untouchable(changes []sandbox.Change) []string {
 	return reasons
 }
 
-// unchanged lists the declared outputs that were there and that nothing changed.
-func (w *performance) unchanged(declared []string, changes []sandbox.Change) {
+// unchanged lists outputs that are what they were before: declared ones that nothing
+// changed, and files that an action wrote as they were.
+func (w *performance) unchanged(paths []string, changes []sandbox.Change) {
 	changed := map[string]bool{}
 	for _, c := range changes {
 		changed[c.Path] = true
 	}
-	for _, path := range declared {
+	for _, path := range paths {
 		if changed[path] {
 			continue
 		}
+		changed[path] = true
 		if kind, sum, size := w.p.box.Before(path); kind == sandbox.KindFile {
 			w.p.Observed.Outputs = append(w.p.Observed.Outputs, evidence.File{Path: path, SHA256: sum, Size: size})
 		}

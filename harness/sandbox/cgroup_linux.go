@@ -344,18 +344,30 @@ func (g *group) start(f func() error) error {
 		return f()
 	}
 	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		err := g.visit()
-		if err == nil {
-			err = f()
-		}
-		if g.leave() == nil {
-			runtime.UnlockOSThread() // or the thread ends in the group
-		}
-		done <- err
-	}()
+	go g.onThread(f, done)
 	return <-done
+}
+
+// onThread calls f on a thread that visits the group: never the first one, whose cgroup
+// is what /proc/self says the process has.
+func (g *group) onThread(f func() error, done chan<- error) {
+	runtime.LockOSThread()
+	if unix.Gettid() == os.Getpid() {
+		second := make(chan error)
+		go g.onThread(f, second)
+		err := <-second
+		runtime.UnlockOSThread()
+		done <- err
+		return
+	}
+	err := g.visit()
+	if err == nil {
+		err = f()
+	}
+	if g.leave() == nil {
+		runtime.UnlockOSThread() // or the thread ends, which is in the group
+	}
+	done <- err
 }
 
 // visit moves the calling thread into the group.
@@ -472,6 +484,9 @@ func (g *group) limitTasks(n int) {
 // killMember kills a process that is still of the group once its id cannot be given to
 // another any more.
 func (g *group) killMember(pid int) {
+	if pid == os.Getpid() {
+		return // a thread that visits
+	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return

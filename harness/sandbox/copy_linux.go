@@ -48,19 +48,9 @@ func (h *Host) copyWork(s *Sandbox) error {
 	if err := os.Mkdir(s.work, 0o755); err != nil {
 		return s.fail(StepFiles, err)
 	}
-	c := &copier{to: s.work, left: copyBytes, files: copyFiles, hidden: s.req.Hide}
-	for _, from := range []string{s.req.Work, s.req.Inputs} {
-		if from == "" {
-			continue
-		}
-		fd, err := unix.Open(from, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err == nil {
-			err = c.folder(fd, "")
-			_ = unix.Close(fd)
-		}
-		if err != nil {
-			return s.fail(StepFiles, err)
-		}
+	c := &copier{left: copyBytes, files: copyFiles, hidden: s.req.Hide}
+	if err := c.copy(s.work, s.req.Work, s.req.Inputs); err != nil {
+		return s.fail(StepFiles, err)
 	}
 	if h.root {
 		id := h.id
@@ -84,8 +74,10 @@ func (h *Host) copyWork(s *Sandbox) error {
 var errTooLarge = errors.New("the work folder is too large to be copied: more than " + strconv.Itoa(copyFiles) +
 	" files or " + strconv.Itoa(copyBytes>>20) + " MiB; use direct writes or a machine with overlayfs")
 
+// copier copies folders into one, the later over the earlier. It never passes a link,
+// neither where it reads nor where it writes.
 type copier struct {
-	to    string
+	to    *os.Root
 	left  int64
 	files int
 	paths []string
@@ -93,76 +85,116 @@ type copier struct {
 	hidden []string // what is left out
 }
 
-func (c *copier) folder(dir int, at string) error {
-	names, err := readNames(dir)
+func (c *copier) copy(to string, folders ...string) (err error) {
+	if c.to, err = os.OpenRoot(to); err != nil {
+		return err
+	}
+	for _, from := range folders {
+		if from == "" {
+			continue
+		}
+		fd, err := unix.Open(from, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		err = c.folder(fd, ".")
+		_ = unix.Close(fd)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// folder copies what is in one folder beneath root. It is closed before those in it
+// are opened, for there may be more of them than descriptors.
+func (c *copier) folder(root int, at string) error {
+	dir, err := beneath(root, at, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if c.files--; c.files < 0 {
-			return errTooLarge
-		}
-		if err := c.entry(dir, name, path.Join(at, name)); err != nil {
+	folders, err := c.entries(dir, at)
+	_ = unix.Close(dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range folders {
+		if err := c.folder(root, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *copier) entry(dir int, name, p string) error {
-	if slices.Contains(c.hidden, p) {
-		return nil
+func (c *copier) entries(dir int, at string) (folders []string, err error) {
+	names, err := readNames(dir)
+	if err != nil {
+		return nil, err
 	}
+	for _, name := range names {
+		p := path.Join(at, name)
+		if slices.Contains(c.hidden, p) {
+			continue
+		}
+		if c.files--; c.files < 0 {
+			return nil, errTooLarge
+		}
+		kind, err := c.entry(dir, name, p)
+		if err != nil {
+			return nil, err
+		}
+		if kind == KindFolder {
+			folders = append(folders, p)
+		}
+	}
+	return folders, nil
+}
+
+// entry copies what has a name in a folder; of a folder, the folder alone. What an
+// earlier folder has at its place, and is no folder, goes away first.
+func (c *copier) entry(dir int, name, p string) (Kind, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err
+		return "", err
 	}
-	to := filepath.Join(c.to, p)
-	switch kindOf(st.Mode) {
+	kind := kindOf(st.Mode)
+	if kind == KindOther {
+		return kind, nil // a device or a pipe of the work folder is not there inside
+	}
+	if info, err := c.to.Lstat(p); err == nil && !(info.IsDir() && kind == KindFolder) {
+		if err := c.to.RemoveAll(p); err != nil {
+			return "", err
+		}
+	}
+	var err error
+	switch kind {
 	case KindFolder:
-		if err := os.Mkdir(to, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			return err
-		}
-		fd, err := beneath(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		if err := c.folder(fd, p); err != nil {
-			return err
+		if err = c.to.Mkdir(p, 0o755); errors.Is(err, os.ErrExist) {
+			err = nil
 		}
 	case KindLink:
-		target, err := readLink(dir, name)
-		if err != nil {
-			return err
-		}
-		_ = os.Remove(to)
-		if err := os.Symlink(target, to); err != nil {
-			return err
+		var target string
+		if target, err = readLink(dir, name); err == nil {
+			err = c.to.Symlink(target, p)
 		}
 	case KindFile:
 		if c.left -= st.Size; c.left < 0 {
-			return errTooLarge
+			return "", errTooLarge
 		}
-		if err := copyFile(dir, name, to, os.FileMode(st.Mode&0o777)); err != nil {
-			return err
-		}
-	default:
-		return nil // a device or a pipe of the work folder is not there inside
+		err = c.file(dir, name, p, os.FileMode(st.Mode&0o777))
 	}
 	c.paths = append(c.paths, p)
-	return nil
+	return kind, err
 }
 
-func copyFile(dir int, name, to string, mode os.FileMode) error {
+func (c *copier) file(dir int, name, p string, mode os.FileMode) error {
 	fd, err := beneath(dir, name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return err
 	}
 	in := os.NewFile(uintptr(fd), name)
 	defer in.Close()
-	_ = os.Remove(to)
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	out, err := c.to.OpenFile(p, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -172,10 +204,13 @@ func copyFile(dir int, name, to string, mode os.FileMode) error {
 
 // marks are taken after the last change that is ours.
 func (c *copier) marks() (manifest, error) {
+	defer c.to.Close()
 	m := manifest{}
 	for _, p := range c.paths {
 		var st unix.Stat_t
-		if err := unix.Lstat(filepath.Join(c.to, p), &st); err != nil {
+		if err := unix.Lstat(filepath.Join(c.to.Name(), p), &st); errors.Is(err, unix.ENOENT) {
+			continue // replaced
+		} else if err != nil {
 			return nil, err
 		}
 		m[p] = mark{st.Ino, st.Size, st.Ctim.Nano()}

@@ -32,7 +32,7 @@ func (s *Sandbox) Changes() ([]Change, error) {
 	if err := d.open(); err != nil {
 		return nil, err
 	}
-	if err := d.folder(int(s.upper.Fd()), "", true); err != nil {
+	if err := d.folder("", true, false); err != nil {
 		return nil, err
 	}
 	d.missing()
@@ -109,7 +109,7 @@ func procFD(fd int) string { return "/proc/self/fd/" + itoa(fd) }
 // differ compares what was left with what was there.
 type differ struct {
 	s    *Sandbox
-	most int64 // bytes of a file that is still read
+	most int64 // bytes that are still read
 	was  []int // folders with what was there, the upper one first; -1: none
 	list []Change
 	seen map[string]bool // paths of the copy that are still there
@@ -159,21 +159,75 @@ func (d *differ) before(p string) (int, *unix.Stat_t) {
 	return -1, nil
 }
 
-// folder walks one folder of what was left. Its own descriptor is dir.
-func (d *differ) folder(dir int, at string, was bool) error {
-	names, err := readNames(dir)
+// folder compares one folder of what was left, with those in it. Under says that it
+// hides, or one above it, all that was there before. It is closed before
+// they are opened, for there may be more of them than descriptors.
+func (d *differ) folder(at string, was, under bool) error {
+	dir, err := d.enter(at)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if err := d.entry(dir, name, path.Join(at, name)); err != nil {
+	under = under || d.s.staging == stageOverlay && opaque(dir)
+	folders, err := d.entries(dir, at, was, under)
+	_ = unix.Close(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range folders {
+		if err := d.folder(f.path, f.was, under); err != nil {
 			return err
 		}
 	}
-	if was && d.s.staging == stageOverlay && opaque(dir) {
-		return d.hidden(at, names)
-	}
 	return nil
+}
+
+// subfolder is a folder that has yet to be compared.
+type subfolder struct {
+	path string
+	was  bool // there was one before
+}
+
+// enter opens a folder, also one that its owner may not look into.
+func (d *differ) enter(at string) (int, error) {
+	root := int(d.s.upper.Fd())
+	if at == "" {
+		_ = unix.Fchmod(root, 0o755)
+		return unix.Openat(root, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	}
+	fd, err := beneath(root, at, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err == unix.EACCES {
+		if err = allow(root, at, 0o700); err == nil {
+			fd, err = beneath(root, at, unix.O_RDONLY|unix.O_DIRECTORY)
+		}
+	}
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) == nil && st.Mode&0o700 != 0o700 {
+		_ = unix.Fchmod(fd, st.Mode&0o777|0o700)
+	}
+	return fd, nil
+}
+
+func (d *differ) entries(dir int, at string, was, under bool) (folders []subfolder, err error) {
+	names, err := readNames(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		f, err := d.entry(dir, name, path.Join(at, name))
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			folders = append(folders, *f)
+		}
+	}
+	if was && under {
+		return folders, d.hidden(at, names)
+	}
+	return folders, nil
 }
 
 // opaque says whether an overlay folder hides all that was below it.
@@ -224,77 +278,76 @@ func readNames(dir int) ([]string, error) {
 	return names, err
 }
 
-func (d *differ) entry(dir int, name, p string) error {
+// longestPath is the length of a path, in bytes, beyond which nobody looks: a folder
+// that deep is a change that is never accepted, whatever is in it.
+const longestPath = 1024
+
+// entry compares what has a name in a folder. A folder is returned, to be compared
+// later.
+func (d *differ) entry(dir int, name, p string) (*subfolder, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err
+		return nil, err
 	}
 	d.seen[p] = true
 	if m, ok := d.s.copied[p]; ok && m.same(&st) && st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return nil
+		return nil, nil
 	}
 	from, old := d.before(p)
 	c := Change{Path: p, Kind: kindOf(st.Mode), Before: seenAs(old)}
 	switch c.Kind {
 	case KindFolder:
-		if old == nil || kindOf(old.Mode) != KindFolder {
+		was := old != nil && kindOf(old.Mode) == KindFolder
+		if !was {
 			d.list = append(d.list, c)
 		}
-		return d.into(dir, name, p, old != nil && kindOf(old.Mode) == KindFolder)
+		if len(p) > longestPath {
+			return nil, nil
+		}
+		return &subfolder{p, was}, nil
 	case KindOther:
 		if d.s.staging == stageOverlay && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 {
 			if old == nil {
-				return nil // made and deleted again
+				return nil, nil // made and deleted again
 			}
 			c.Kind = KindDeleted
 		}
 	case KindLink:
-		var err error
-		if c.Target, err = readLink(dir, name); err != nil {
-			return err
-		}
-		if old != nil && kindOf(old.Mode) == KindLink {
-			if was, err := readLink(from, p); err == nil && was == c.Target {
-				return nil
-			}
+		same, err := d.link(dir, name, from, old, &c)
+		if err != nil || same {
+			return nil, err
 		}
 	case KindFile:
 		same, err := d.file(dir, name, &st, from, old, &c)
 		if err != nil || same {
-			return err
+			return nil, err
 		}
 	}
 	d.list = append(d.list, c)
-	return nil
+	return nil, nil
 }
 
-// longestPath is the length of a path, in bytes, beyond which nobody looks: a folder
-// that deep is a change that is never accepted, whatever is in it.
-const longestPath = 4095
-
-func (d *differ) into(dir int, name, p string, was bool) error {
-	if len(p) > longestPath {
-		return nil
+// link fills in where a link leads, and says whether it led there before.
+func (d *differ) link(dir int, name string, from int, old *unix.Stat_t, c *Change) (bool, error) {
+	var err error
+	if c.Target, err = readLink(dir, name); err != nil {
+		return false, err
 	}
-	fd, err := beneath(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err == unix.EACCES {
-		if err = allow(dir, name, 0o700); err == nil {
-			fd, err = beneath(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
-		}
+	if old == nil || kindOf(old.Mode) != KindLink {
+		return false, nil
 	}
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return d.folder(fd, p, was)
+	was, err := readLink(from, c.Path)
+	return err == nil && was == c.Target, nil
 }
 
 // file fills in what a file holds, and says whether that is what it held before.
 func (d *differ) file(dir int, name string, st *unix.Stat_t, from int, old *unix.Stat_t, c *Change) (bool, error) {
 	c.Size, c.Executable = st.Size, st.Mode&0o100 != 0
 	if c.Size > d.most {
+		d.most = 0 // over the limit of all files together: none of the rest is read
 		return false, nil
 	}
+	d.most -= c.Size
 	f, err := openFile(dir, name)
 	if err != nil {
 		return false, err
@@ -335,10 +388,10 @@ func (d *differ) missing() {
 	}
 }
 
-// gone says whether the folder is among what was deleted, the paths above it included.
+// gone says whether the folder was deleted or replaced, or one above it.
 func gone(list []Change, dir string) bool {
 	for ; dir != "."; dir = path.Dir(dir) {
-		if slices.ContainsFunc(list, func(c Change) bool { return c.Kind == KindDeleted && c.Path == dir }) {
+		if slices.ContainsFunc(list, func(c Change) bool { return c.Path == dir && c.Kind != KindFolder }) {
 			return true
 		}
 	}

@@ -110,7 +110,7 @@ func giveUpLines(c initproc.Confine) []string {
 	if c.UID != 0 {
 		list = append(list, fmt.Sprintf("ids: uid and gid %d, no other groups", c.UID))
 	}
-	list = append(list, "no_new_privs")
+	list = append(list, "session keyring: a new one", "no_new_privs")
 	if c.Landlock != nil {
 		list = append(list, fmt.Sprintf("landlock: rights %#x, network %#x, scopes %#x", c.Landlock.FS, c.Landlock.Net, c.Landlock.Scoped))
 		for _, r := range c.Landlock.Rules {

@@ -127,6 +127,7 @@ func floods() []flood {
 			}
 		}},
 		{name: "left behind, waiting", args: marked("linger", "wait"), timeout: 300 * time.Millisecond, clause: ClauseTimeout, check: timed},
+		{name: "left behind, by a blind init", args: marked("linger", "blind"), clause: ClauseTimeout},
 		{name: "exit 0 on TERM", script: func(mark string) string { return `trap "exit 0" TERM; sleep 60.` + mark + ` & wait` }, timeout: 200 * time.Millisecond, clause: ClauseTimeout,
 			check: func(t *testing.T, res command.Result, end End) {
 				if !end.TimedOut {

@@ -66,8 +66,7 @@ func fileAttacks() []hostile {
 		{name: "read by detours", program: "detour", args: home, clause: ClauseFiles, bare: byAnyone},
 		{name: "list another home", program: "list", args: func(sc *scene) []string {
 			return []string{sc.in("home"), sc.dir, "/root", "/home", "/var", "/boot", "/sys", "/run"}
-		}, clause: ClauseFiles, bare: byAnyone,
-			partly: false},
+		}, clause: ClauseFiles, bare: byAnyone},
 		{name: "execute outside", program: "exec", args: func(sc *scene) []string { return []string{sc.in("home/run")} }, clause: ClauseFiles, bare: byAnyone},
 		{name: "read what is hidden", program: "read", args: hidden, request: hide, clause: ClauseFiles, bare: byAnyone},
 		{name: "read a hidden file", program: "read", args: hidden, request: hideFile, clause: ClauseFiles, bare: byAnyone},
@@ -75,7 +74,7 @@ func fileAttacks() []hostile {
 			request: func(_ *scene, r *Request) { r.Hide, r.Write = []string{"hidden"}, Direct }},
 		{name: "read what is hidden by its folder", program: "detour", args: func(sc *scene) []string { return []string{sc.in("work/hidden/key")} }, request: hide, clause: ClauseFiles, bare: byAnyone},
 		{name: "move what hides", clause: ClauseFiles, bare: byAnyone, request: func(_ *scene, r *Request) { r.Hide = []string{"deep/hidden"} },
-			args: nil, script: func(sc *scene) string {
+			script: func(sc *scene) string {
 				sc.mkdir("work/deep/hidden")
 				sc.write("work/deep/hidden/key", secretText, 0o666)
 				return `mv deep shallow 2>/dev/null; cp -r deep copy 2>/dev/null; ln deep/hidden/key k 2>/dev/null; rm -rf deep 2>/dev/null; mkdir -p deep

@@ -1133,16 +1133,15 @@ func openDevices([]string) (string, error) {
 	}{
 		{"mem", unix.S_IFCHR, unix.Mkdev(1, 1)}, {"kmsg", unix.S_IFCHR, unix.Mkdev(1, 11)}, {"block", unix.S_IFBLK, unix.Mkdev(7, 0)}, {"vda", unix.S_IFBLK, unix.Mkdev(254, 0)},
 	} {
-		list = append(list, attempt{"mknod " + d.name, func() error {
-			for _, dir := range []string{".", os.TempDir(), "/dev/shm"} {
-				name := filepath.Join(dir, fmt.Sprintf("hostile-%d-%s", os.Getpid(), d.name))
+		for _, dir := range []string{".", os.TempDir(), "/dev/shm"} {
+			name := filepath.Join(dir, fmt.Sprintf("hostile-%d-%s", os.Getpid(), d.name))
+			list = append(list, attempt{"mknod " + name, func() error {
 				if err := unix.Mknod(name, d.mode|0o666, int(d.dev)); err != nil {
 					return err
 				}
 				return os.Remove(name)
-			}
-			return nil
-		}})
+			}})
+		}
 	}
 	return tryAll(list...)
 }
@@ -1668,7 +1667,8 @@ func forkBomb(args []string) int {
 }
 
 // linger leaves a process behind that holds the streams, in a session of its own, a
-// child of nobody. With a second argument the first one stays too.
+// child of nobody. With a second argument the first one stays too, or first takes from
+// the init what it needs.
 func linger(args []string) int {
 	if len(args) > 1 && args[1] == "stay" {
 		signal.Ignore(unix.SIGTERM, unix.SIGHUP)
@@ -1686,6 +1686,12 @@ func linger(args []string) int {
 	}
 	if len(args) > 1 && args[1] == "wait" {
 		time.Sleep(2 * time.Minute)
+	}
+	if len(args) > 1 && args[1] == "blind" {
+		// An init that can open nothing finds nobody to kill.
+		for _, resource := range []int{unix.RLIMIT_NOFILE, unix.RLIMIT_NPROC, unix.RLIMIT_DATA, unix.RLIMIT_CPU} {
+			_ = unix.Prlimit(os.Getppid(), resource, &unix.Rlimit{}, nil)
+		}
 	}
 	return 0
 }

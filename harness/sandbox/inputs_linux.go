@@ -31,9 +31,6 @@ func (h *Host) StageInputs(tree string, paths []string, most int, bytes int64) (
 			in = Inputs{}
 		}
 	}()
-	if err := os.Chmod(in.Dir, 0o755); err != nil {
-		return in, err
-	}
 	dir, err := unix.Open(tree, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return in, &InputError{Path: ".", Msg: "the tree cannot be opened: " + err.Error()}

@@ -436,7 +436,13 @@ func landlockVersion() int {
 // may be read; Landlock says once more what may be written.
 func fullConfine(h host, r Request, staged bool) initproc.Confine {
 	c := initproc.Confine{CPUs: r.Limits.CPUCores, Last: lastStep(r.Limits), Rlimits: rlimits(r, !staged, initThreads)}
-	c.Seccomp = filter(filterOptions{families: []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}, noFork: r.Limits.NoFork})
+	families := []uint32{unix.AF_INET, unix.AF_INET6}
+	if staged && r.Tree == "" && len(r.Read) == 0 {
+		// Nothing of the host is shown that could have a socket with somebody behind it:
+		// neither a mount nor Landlock would keep a command from connecting to one.
+		families = append(families, unix.AF_UNIX)
+	}
+	c.Seccomp = filter(filterOptions{families: families, noFork: r.Limits.NoFork, setID: !staged})
 	if h.landlock == 0 {
 		return c
 	}
@@ -498,7 +504,7 @@ const initMemory = 256
 func lastStep(l Limits) bool { return l.NoFork || l.MemoryMB < initMemory }
 
 // initThreads is how many threads an init has at most.
-const initThreads = 16
+const initThreads = 24
 
 // confinedPlan is the plan where there are no namespaces: work and tmp are folders of
 // the host that hold copies or the work folder itself.
@@ -557,7 +563,7 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 	}
 	rule(at.tmp, everything, false)
 	p.Confine.Landlock = l
-	p.Confine.Seccomp = filter(filterOptions{families: families, noFork: r.Limits.NoFork, noTruncate: h.landlock < 3})
+	p.Confine.Seccomp = filter(filterOptions{families: families, noFork: r.Limits.NoFork, shared: true, setID: true, noTruncate: h.landlock < 3})
 	return p
 }
 

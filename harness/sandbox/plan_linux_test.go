@@ -669,7 +669,7 @@ func answer(ret uint32) string {
 func planFilters() map[string][]initproc.Insn {
 	filters := map[string][]initproc.Insn{
 		"old Landlock": filter(filterOptions{noTruncate: true}),
-		"everything":   filter(filterOptions{families: []uint32{unix.AF_UNIX}, noFork: true, noTruncate: true}),
+		"everything":   filter(filterOptions{families: []uint32{unix.AF_UNIX}, noFork: true, noTruncate: true, shared: true, setID: true}),
 	}
 	for _, c := range planCases() {
 		if p := c.compile(); p.Confine.Seccomp != nil {
@@ -719,7 +719,10 @@ func TestFilterArchitecture(t *testing.T) {
 // TestFilterEveryNumber: of all numbers that there are, exactly those of the lists are
 // refused, and those whose arguments decide are asked for them.
 func TestFilterEveryNumber(t *testing.T) {
-	asked := []int{unix.SYS_CLONE, unix.SYS_SOCKET, unix.SYS_IOCTL, unix.SYS_PERSONALITY}
+	asked := []int{unix.SYS_CLONE, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_IOCTL, unix.SYS_PERSONALITY, unix.SYS_PRLIMIT64, unix.SYS_SETPRIORITY}
+	for _, c := range slices.Concat(modes, modesHere) {
+		asked = append(asked, c.number)
+	}
 	for name, list := range planFilters() {
 		strict := name == "everything"
 		want := map[int]string{}
@@ -736,6 +739,15 @@ func TestFilterEveryNumber(t *testing.T) {
 		}
 		if strict || name == "old Landlock" {
 			want[unix.SYS_TRUNCATE] = retPerm
+		}
+		confined := strings.HasPrefix(name, "confined")
+		if strict || confined {
+			for _, n := range refusedShared {
+				want[n] = retPerm
+			}
+		}
+		if strict || confined || name == "full-copy" || strings.HasPrefix(name, "full-direct") {
+			want[unix.SYS_OPENAT2] = retNoSys
 		}
 		for n := 0; n <= newestKnown+100; n++ {
 			if slices.Contains(asked, n) {
@@ -837,6 +849,7 @@ var refusedNames = map[string]int{
 	"unshare": unix.SYS_UNSHARE, "setns": unix.SYS_SETNS,
 	"ptrace": unix.SYS_PTRACE, "process_vm_readv": unix.SYS_PROCESS_VM_READV, "process_vm_writev": unix.SYS_PROCESS_VM_WRITEV,
 	"process_madvise": unix.SYS_PROCESS_MADVISE, "kcmp": unix.SYS_KCMP, "sched_setaffinity": unix.SYS_SCHED_SETAFFINITY, "pidfd_getfd": unix.SYS_PIDFD_GETFD,
+	"sched_setscheduler": unix.SYS_SCHED_SETSCHEDULER, "sched_setparam": unix.SYS_SCHED_SETPARAM, "sched_setattr": unix.SYS_SCHED_SETATTR, "ioprio_set": unix.SYS_IOPRIO_SET,
 	"move_pages": unix.SYS_MOVE_PAGES, "migrate_pages": unix.SYS_MIGRATE_PAGES,
 	"bpf": unix.SYS_BPF, "perf_event_open": unix.SYS_PERF_EVENT_OPEN, "userfaultfd": unix.SYS_USERFAULTFD,
 	"kexec_load": unix.SYS_KEXEC_LOAD, "kexec_file_load": unix.SYS_KEXEC_FILE_LOAD, "init_module": unix.SYS_INIT_MODULE,

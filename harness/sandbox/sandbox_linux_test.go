@@ -4,7 +4,8 @@ package sandbox
 
 import (
 	"context"
-	"os"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,27 +51,34 @@ func do(t *testing.T, h *Host, r Request) (command.Result, End, []Change) {
 	return res, end, changes
 }
 
-func TestFirst(t *testing.T) {
-	h := NewHost("")
+// TestSmoke: in each tier a file is written, a command reads it and writes another, and
+// the changes are those two files and their folders.
+func TestSmoke(t *testing.T) {
+	h := NewHost(t.TempDir())
 	defer h.Close()
-	work := t.TempDir()
-	os.MkdirAll(work+"/sub/dir", 0o755)
-	os.MkdirAll(work+"/.git", 0o755)
-	os.WriteFile(work+"/sub/dir/x", []byte("x"), 0o644)
-	os.WriteFile(work+"/keep", []byte("keep"), 0o644)
-	os.WriteFile(work+"/touch", []byte("same"), 0o644)
-	for _, most := range []Isolation{Full, Confined} {
-		res, end, changes := do(t, h, Request{Work: work, Write: Staged, Limits: limits(), Least: most, Most: most, Protect: []string{".git"}, Actions: []Action{
-			{Argv: []string{"sh", "-c", "ls -laR . ; rm -r sub; mkdir sub; echo 2 >sub/new; touch touch; rm keep; echo > .git/x; mount | grep work; cat /proc/self/mountinfo"}},
-		}})
-		t.Logf("%s exit %d %+v\n%s\n%s\n%+v", most, res.ExitCode(), end, res.Stdout.Bytes, res.Stderr.Bytes, changes)
-	}
-	for _, most := range []Isolation{Full, Confined} {
-		begin := time.Now()
-		res, end, changes := do(t, h, Request{Write: Staged, Limits: limits(), Least: most, Most: most, Actions: []Action{
+	for _, tier := range []Isolation{Full, Confined} {
+		r := Request{Write: Staged, Limits: limits(), Least: tier, Most: tier, Actions: []Action{
 			{Path: "out/a.txt", Content: []byte("hello\n")},
-			{Argv: []string{"sh", "-c", "id; pwd; ls -la / . /dev; cat out/a.txt; env; mkdir -p out/b; echo x >out/b/c; cat /proc/self/status | grep -iE 'cap|sec|nonew'"}},
-		}})
-		t.Logf("%s %v exit %d %+v\n%s\n%s\n%+v", most, time.Since(begin), res.ExitCode(), end, res.Stdout.Bytes, res.Stderr.Bytes, changes)
+			{Argv: []string{"sh", "-c", "cat out/a.txt; mkdir out/b; echo x >out/b/c; exit 3"}},
+		}}
+		s, err := h.Start(context.Background(), r)
+		var e *Error
+		if errors.As(err, &e) && e.Cause != "" {
+			t.Logf("%s cannot be had here: %v", tier, e)
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = s.Close()
+		res, _, changes := do(t, h, r)
+		var paths []string
+		for _, c := range changes {
+			paths = append(paths, string(c.Kind)+" "+c.Path)
+		}
+		want := []string{"folder out", "file out/a.txt", "folder out/b", "file out/b/c"}
+		if res.ExitCode() != 3 || string(res.Stdout.Bytes) != "hello\n" || !slices.Equal(paths, want) {
+			t.Errorf("%s: exit %d, %q %q, %q", tier, res.ExitCode(), res.Stdout.Bytes, res.Stderr.Bytes, paths)
+		}
 	}
 }

@@ -16,6 +16,9 @@ import (
 //	refused with EPERM         what reaches the kernel or other processes
 //	clone                      EPERM with a flag for a namespace, or any fork where none is allowed
 //	socket                     EAFNOSUPPORT but for the families that are allowed
+//	socketpair                 EAFNOSUPPORT but for AF_UNIX
+//	prlimit64, setpriority     EPERM for another process than the caller
+//	chmod, open, mkdir, mknod  EPERM with a setuid or setgid bit, where that bit would stay on the host
 //	ioctl                      EPERM for what types on a terminal
 //	personality                EPERM but for the usual one
 //	the rest                   allowed
@@ -48,6 +51,7 @@ var refused = []int{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE,
 	unix.SYS_SCHED_SETAFFINITY, // the processors that it was given are all it has
 	unix.SYS_KCMP, unix.SYS_PIDFD_GETFD, unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES,
+	unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_IOPRIO_SET,
 	// the kernel
 	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
 	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_REBOOT, unix.SYS_SYSLOG,
@@ -59,10 +63,27 @@ var refused = []int{
 	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
 }
 
+// refusedShared is refused where there is no ipc namespace: what other programs of the
+// host share.
+var refusedShared = []int{
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SHMDT, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
+	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
+	unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK, unix.SYS_MQ_TIMEDSEND, unix.SYS_MQ_TIMEDRECEIVE, unix.SYS_MQ_NOTIFY, unix.SYS_MQ_GETSETATTR,
+}
+
+// modes are the calls that give a file a mode, and the place of the mode among their
+// arguments.
+var modes = []struct{ number, arg int }{
+	{unix.SYS_FCHMOD, 1}, {unix.SYS_FCHMODAT, 2}, {unix.SYS_FCHMODAT2, 2},
+	{unix.SYS_OPENAT, 3}, {unix.SYS_MKDIRAT, 2}, {unix.SYS_MKNODAT, 2},
+}
+
 // filterOptions are what a request changes about the filter.
 type filterOptions struct {
 	families   []uint32 // socket families that are allowed
 	noFork     bool
+	shared     bool // the host's ipc namespace: what is in it is refused
+	setID      bool // setuid and setgid bits would stay on the host: they are refused
 	noTruncate bool // truncate(2) by path is refused: a Landlock that does not know it
 }
 
@@ -92,6 +113,9 @@ func filter(o filterOptions) []initproc.Insn {
 	if o.noFork {
 		list = append(list, forks...)
 	}
+	if o.shared {
+		list = append(list, refusedShared...)
+	}
 	if o.noTruncate {
 		list = append(list, unix.SYS_TRUNCATE)
 	}
@@ -115,6 +139,23 @@ func filter(o filterOptions) []initproc.Insn {
 		}
 		p.ret(retErrno | uint32(unix.EAFNOSUPPORT))
 	})
+	p.on(unix.SYS_SOCKETPAIR, func(p *program) {
+		p.load(offArg0)
+		p.jump(unix.BPF_JEQ, unix.AF_UNIX, 1, 0)
+		p.ret(retErrno | uint32(unix.EAFNOSUPPORT))
+		p.ret(retAllow)
+	})
+	for _, c := range []struct{ number, arg int }{{unix.SYS_PRLIMIT64, 0}, {unix.SYS_SETPRIORITY, 1}} {
+		p.on(uint32(c.number), func(p *program) {
+			p.load(argument(c.arg))
+			p.jump(unix.BPF_JEQ, 0, 1, 0)
+			p.ret(retErrno | uint32(unix.EPERM))
+			p.ret(retAllow)
+		})
+	}
+	if o.setID {
+		p.setID()
+	}
 	p.on(unix.SYS_IOCTL, func(p *program) {
 		p.load(offArg1)
 		for _, request := range []uint32{unix.TIOCSTI, tiocLinux, unix.TIOCSETD, unix.TIOCCONS} {
@@ -133,6 +174,22 @@ func filter(o filterOptions) []initproc.Insn {
 	p.ret(retAllow)
 	return p.list
 }
+
+// setID refuses modes with a setuid or setgid bit. What openat2 is asked for is in
+// memory, where a filter cannot look: programs do without it.
+func (p *program) setID() {
+	p.unless(unix.BPF_JEQ, unix.SYS_OPENAT2, uint32(unix.ENOSYS))
+	for _, c := range append(append([]struct{ number, arg int }{}, modes...), modesHere...) {
+		p.on(uint32(c.number), func(p *program) {
+			p.load(argument(c.arg))
+			p.unless(unix.BPF_JSET, unix.S_ISUID|unix.S_ISGID, uint32(unix.EPERM))
+			p.ret(retAllow)
+		})
+	}
+}
+
+// argument is where the lower half of an argument stands.
+func argument(n int) uint32 { return offArg0 + 8*uint32(n) }
 
 const (
 	tiocLinux       = 0x541c

@@ -158,11 +158,22 @@ func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool
 	if err != nil {
 		return nil, err
 	}
+	withinHard(plan.Confine.Rlimits)
 	s.Clauses = h.clauses(s)
 	if err := h.launch(ctx, s, plan); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// withinHard lowers limits to what this process could give itself.
+func withinHard(list []initproc.Rlimit) {
+	for i, l := range list {
+		var own unix.Rlimit
+		if unix.Getrlimit(l.Resource, &own) == nil {
+			list[i].Value = min(l.Value, own.Max)
+		}
+	}
 }
 
 // fail is the error of a step that is not in the plan.
@@ -237,6 +248,11 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 	if r.Write == Direct && r.Work != "" {
 		if len(r.Hide) > 0 {
 			return initproc.Plan{}, &Error{Isolation: s.Isolation, Step: StepFiles, Msg: "nothing can be hidden from direct writes without a view of its own: use staged writes"}
+		}
+		for _, name := range r.Protect {
+			if _, err := os.Lstat(filepath.Join(r.Work, name)); err == nil {
+				return initproc.Plan{}, &Error{Isolation: s.Isolation, Step: StepFiles, Msg: name + " cannot be protected from direct writes without a view of its own: use staged writes"}
+			}
 		}
 		if h.root {
 			return initproc.Plan{}, &Error{Isolation: s.Isolation, Step: StepFiles, Msg: "root cannot write directly without a view of its own: use staged writes"}

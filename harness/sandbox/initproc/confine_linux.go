@@ -21,6 +21,9 @@ func (c *Confine) apply() error {
 			return err
 		}
 	}
+	if err := newKeyring(); err != nil {
+		return err
+	}
 	if err := prctl(prSetNoNewPrivs, 1, 0, 0, 0); err != nil {
 		return err
 	}
@@ -46,6 +49,15 @@ func (c *Confine) limit() error {
 		}
 	}
 	return nil
+}
+
+// newKeyring leaves the session keyring of the supervisor, whose keys could be listed.
+func newKeyring() error {
+	_, err := call(sysKeyctl, 1, 0) // KEYCTL_JOIN_SESSION_KEYRING, a new one
+	if err == syscall.ENOSYS || err == syscall.EPERM {
+		return nil // no keys, or a filter that keeps everyone from them
+	}
+	return err
 }
 
 // become changes the ids of this thread alone: the init keeps its own.

@@ -60,6 +60,7 @@ func run() int {
 	if err != nil {
 		return statusNoPlan
 	}
+	spareThreads()
 	in := &initial{plan: plan, msgs: make(chan message, 4)}
 	go in.listen()
 	if m, ok := <-in.msgs; !ok || m.kind != Begin {
@@ -97,6 +98,25 @@ func ignoreSignals() {
 		}
 		_, _ = call(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&act)), 0, 8)
 	}
+}
+
+// spare is how many threads an init has in reserve. While a command holds all the
+// processes that there may be, no thread can be made, and the runtime gives up when it
+// wants one.
+const spare = 6
+
+func spareThreads() {
+	var ready, done sync.WaitGroup
+	ready.Add(spare)
+	for range spare {
+		done.Go(func() {
+			runtime.LockOSThread()
+			ready.Done()
+			ready.Wait() // each on a thread of its own
+			runtime.UnlockOSThread()
+		})
+	}
+	done.Wait()
 }
 
 func readPlan() (*Plan, error) {
@@ -214,12 +234,15 @@ func (in *initial) perform(m message) {
 	in.say(r, -1)
 }
 
-// write writes from a thread that has given up what a command gives up.
+// write writes from a thread that has given up what a command gives up, but for the
+// filter: no command runs here, and openBeneath needs what the filter may refuse.
 func (in *initial) write(a Action) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked
-		if err := in.plan.Confine.apply(); err != nil {
+		c := in.plan.Confine
+		c.Seccomp = nil
+		if err := c.apply(); err != nil {
 			done <- err
 			return
 		}
@@ -287,7 +310,10 @@ func mkdirBeneath(root int, path string) error {
 // command runs one command to its end and the end of everything that it started.
 func (in *initial) command(a Action, m message, r *Report) {
 	path, flags := look(a)
-	if r.Flags |= flags; flags != 0 || len(m.files) != 3 {
+	if len(m.files) != 3 {
+		r.Errno = uint32(syscall.EBADF)
+	}
+	if r.Flags |= flags; flags != 0 || r.Errno != 0 {
 		closeAll(m.files)
 		return
 	}

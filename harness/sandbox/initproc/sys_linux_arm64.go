@@ -1,6 +1,7 @@
 package initproc
 
 const (
+	sysKeyctl      = 219
 	sysSeccomp     = 277
 	sysMemfdCreate = 279
 )

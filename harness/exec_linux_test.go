@@ -1,0 +1,585 @@
+//go:build linux && (amd64 || arm64)
+
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs"
+)
+
+// anyCommand lets a profile run everything and write everywhere.
+func anyCommand(p *kernel.Profile) {
+	p.AllowedWriteRoots = kernel.AllowList{All: true}
+}
+
+// TestExecRefuses: what the profile or the contract does not allow is an error before
+// anything is started, with the id of the check where it has one.
+func TestExecRefuses(t *testing.T) {
+	number := func(n int) *int { return &n }
+	for _, tc := range []struct {
+		name   string
+		change func(*kernel.Profile)
+		exec   Exec
+		rule   string
+		words  string
+	}{
+		{name: "command that is not allowed", change: func(p *kernel.Profile) { p.AllowedCommands = kernel.AllowList{Names: []string{"node"}} }, exec: Exec{Argv: []string{"sh"}}, rule: "IV-01"},
+		{name: "path of an allowed command", change: func(p *kernel.Profile) { p.AllowedCommands = kernel.AllowList{Names: []string{"node"}} }, exec: Exec{Argv: []string{"./node"}}, rule: "IV-01"},
+		{name: "command that does not print", exec: Exec{Argv: []string{"no\u200bde"}}, rule: "IV-01"},
+		{name: "variable that is not allowed", change: func(p *kernel.Profile) { p.EnvAllow = kernel.AllowList{Names: []string{"CI"}} }, exec: Exec{Argv: []string{"true"}, Env: map[string]string{"ci": "1"}}, rule: "IV-04"},
+		{name: "guarded variable", exec: Exec{Argv: []string{"true"}, Env: map[string]string{"NODE_OPTIONS": "-r x"}}, rule: "IV-04"},
+		{name: "too little memory", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{MemoryMB: number(contract.MemoryMB().Min - 1)}}, words: "memory_mb"},
+		{name: "more memory than the profile's", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{MemoryMB: number(513)}}, words: "memory_mb"},
+		{name: "no processor", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{CPUCores: number(0)}}, words: "cpu_cores"},
+		{name: "more processors than the profile's", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{CPUCores: number(2)}}, words: "cpu_cores"},
+		{name: "less than no children", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{MaxChildren: number(-1)}}, words: "max_children"},
+		{name: "more children than the profile's", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{MaxChildren: number(11)}}, words: "max_children"},
+		{name: "hardly any time", exec: Exec{Argv: []string{"true"}, Timeout: 999 * time.Millisecond}, words: "timeout_ms"},
+		{name: "time before now", exec: Exec{Argv: []string{"true"}, Timeout: -time.Second}, words: "timeout_ms"},
+		{name: "more time than the profile's", exec: Exec{Argv: []string{"true"}, Timeout: 21 * time.Second}, words: "timeout_ms"},
+		{name: "more time than the contract's", exec: Exec{Argv: []string{"true"}, Timeout: time.Hour}, words: "timeout_ms"},
+		{name: "weaker isolation than the profile's", change: func(p *kernel.Profile) { p.Isolation = kernel.IsolationFull }, exec: Exec{Argv: []string{"true"}, Isolation: sandbox.Confined}, words: "isolation"},
+		{name: "write root of another profile", exec: Exec{Argv: []string{"true"}, Roots: []string{"src"}}, words: "allowed_write_roots"},
+		{name: "write root above the profile's", exec: Exec{Argv: []string{"true"}, Roots: []string{"."}}, words: "allowed_write_roots"},
+		{name: "name that begins like a write root", exec: Exec{Argv: []string{"true"}, Roots: []string{"outer"}}, words: "allowed_write_roots"},
+		{name: "profile that executes nothing", change: func(p *kernel.Profile) { p.ExecutionModes = []string{ModePlanOnly} }, exec: Exec{Argv: []string{"true"}}, words: "execute-sandbox"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			x := newExecutor(t, untouched{t}, tc.change)
+			_, err := x.gate.Exec(tc.exec)
+			var re *result.RunError
+			if !errors.As(err, &re) || re.Code != result.CodeProfile || re.RuleID != tc.rule || !strings.Contains(re.Message, tc.words) || re.Hint == "" {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestExecNarrows: what is asked for within the profile is what the sandbox gets, and
+// what is not asked for is the profile's.
+func TestExecNarrows(t *testing.T) {
+	number := func(n int) *int { return &n }
+	x := newExecutor(t, untouched{t}, nil)
+	task, err := x.gate.Exec(Exec{Argv: []string{"true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := task.Sandbox.Limits; l != x.gate.Limits() || task.Budget != 20*time.Second || task.Sandbox.Least != sandbox.Confined || task.Sandbox.Most != "" {
+		t.Errorf("%+v", task)
+	}
+	task, err = x.gate.Exec(Exec{
+		Argv: []string{"true"}, Env: map[string]string{"B": "2", "A": "1"}, Timeout: time.Second, Isolation: sandbox.Full, Roots: []string{"out/a"}, Bytes: 4096,
+		Limits: ExecLimits{MemoryMB: number(64), CPUCores: number(1), MaxChildren: number(0), NoFork: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sandbox.Limits{MemoryMB: 64, CPUCores: 1, MaxChildren: 0, NoFork: true, OutputFiles: x.gate.Profile.MaxOutputFiles, OutputBytes: 4096}
+	if task.Sandbox.Limits != want || task.Budget != time.Second || task.Rules.MaxBytes != 4096 || !slices.Equal(task.Rules.Roots, []string{"out/a"}) || task.Rules.AnyRoot {
+		t.Errorf("%+v", task)
+	}
+	if task.Sandbox.Least != sandbox.Full || task.Sandbox.Most != sandbox.Full || !slices.Equal(task.Sandbox.Actions[0].Env, []string{"A=1", "B=2"}) {
+		t.Errorf("%+v", task.Sandbox)
+	}
+	if task, err := x.gate.Exec(Exec{Argv: []string{"true"}, Roots: []string{}}); err != nil || task.Rules.AnyRoot || len(task.Rules.Roots) > 0 {
+		t.Errorf("no root at all: %+v (%v)", task.Rules, err)
+	}
+}
+
+// performed executes one command and closes it at the end of the test.
+func performed(t *testing.T, x executor, e Exec) *Performed {
+	t.Helper()
+	if e.Write == "" {
+		e.Write = sandbox.Staged
+	}
+	task, err := x.gate.Exec(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Perform(t.Context(), x.deps.Runner, task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func script(text string) []string { return []string{"sh", "-c", text} }
+
+// TestExecStreams: bytes pass through as they are and as many as there are, however
+// few are kept, and a stream that was cut is no reason to reject.
+func TestExecStreams(t *testing.T) {
+	random := make([]byte, 3<<20)
+	for i := range random {
+		random[i] = byte(i * i >> 3)
+	}
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), anyCommand)
+			var stdout, stderr bytes.Buffer
+			p := performed(t, x, Exec{Argv: script("cat; printf '\\000\\377' >&2"), Streams: Streams{Stdin: bytes.NewReader(random), Stdout: &stdout, Stderr: &stderr}})
+			if code, reasons := p.Observed.Judge(); code != 0 || len(reasons) > 0 {
+				t.Errorf("exit code %d, %q", code, reasons)
+			}
+			if !bytes.Equal(stdout.Bytes(), random) || stderr.String() != "\x00\xff" {
+				t.Errorf("%d bytes and %q came through", stdout.Len(), stderr.String())
+			}
+			if p.Stdout.Size != int64(len(random)) || len(p.Stdout.Bytes) != contract.StdoutBytes().Max || !p.Stdout.Truncated || p.Stderr.Truncated {
+				t.Errorf("%d of %d bytes kept", len(p.Stdout.Bytes), p.Stdout.Size)
+			}
+		})
+	}
+}
+
+// TestExecOwnStreams: a command can open its own streams by their names.
+func TestExecOwnStreams(t *testing.T) {
+	x := newExecutor(t, newTier(t, sandbox.Full), anyCommand)
+	p := performed(t, x, Exec{Argv: script("echo out >/dev/stdout; echo err >/dev/stderr; cat /dev/stdin"), Streams: Streams{Stdin: strings.NewReader("in\n")}})
+	if out, err := string(p.Stdout.Bytes), string(p.Stderr.Bytes); out != "out\nin\n" || err != "err\n" {
+		t.Errorf("standard output %q, standard error %q", out, err)
+	}
+}
+
+// TestExecWrites: what is accepted is applied, a link that stays inside included, and
+// of what is not, nothing is.
+func TestExecWrites(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			h := newTier(t, isolation)
+			for _, tc := range []struct {
+				name, script string
+				change       func(*kernel.Profile)
+				code         int
+				reasons      []string
+				applied      string // paths afterwards, without those that were there
+				text         string // of old
+			}{
+				{name: "accepted", script: "echo new >old; mkdir -p d/e; echo x >d/e/f; ln -s d/e/f link; rm gone", applied: "d d/e d/e/f link", text: "new\n"},
+				{name: "nothing written", script: "cat old", text: "old\n"},
+				{name: "failed", script: "echo new >old; echo >x; exit 3", code: 3, reasons: []string{"EXIT 3"}, text: "old\n"},
+				{name: "a link that leads outside", script: "echo new >old; ln -s ../x link", code: 125, reasons: []string{"OUTPUT_KIND link"}, text: "old\n"},
+				{name: "settings of other tools", script: "echo new >old; mkdir -p .github/workflows; echo >.github/workflows/x.yml", code: 125, text: "old\n",
+					reasons: []string{"WRITE_OUTSIDE_ROOT .github/workflows", "WRITE_OUTSIDE_ROOT .github/workflows/x.yml"}},
+				{name: "outside the write roots", script: "mkdir -p out; echo >out/x; echo new >old", change: func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{Names: []string{"out"}} },
+					code: 125, reasons: []string{"WRITE_OUTSIDE_ROOT old"}, text: "old\n"},
+				{name: "over a limit", script: "echo new >old; for i in 1 2 3; do echo >$i; done", change: func(p *kernel.Profile) { anyCommand(p); p.MaxOutputFiles = 3 },
+					code: 125, reasons: []string{"OUTPUT_LIMIT"}, text: "old\n"},
+			} {
+				t.Run(tc.name, func(t *testing.T) {
+					if tc.change == nil {
+						tc.change = anyCommand
+					}
+					x := newExecutor(t, h, tc.change)
+					work, state := t.TempDir(), t.TempDir()
+					put(t, filepath.Join(work, "old"), "old\n")
+					put(t, filepath.Join(work, "gone"), "gone\n")
+					before := fingerprint(t, work)
+					p := performed(t, x, Exec{Argv: script(tc.script), Work: work})
+					code, reasons := p.Observed.Judge()
+					if code != tc.code || !slices.Equal(reasons, tc.reasons) {
+						t.Errorf("exit code %d, reasons %q", code, reasons)
+					}
+					if after := fingerprint(t, work); after != before {
+						t.Errorf("the work folder has changed before anything was applied:\n%s\nwas\n%s", after, before)
+					}
+					if code == 0 {
+						if err := p.Promote(state, work); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if got := strings.Join(slices.DeleteFunc(paths(t, work), func(p string) bool { return p == "old" || p == "gone" }), " "); got != tc.applied {
+						t.Errorf("applied %q, want %q", got, tc.applied)
+					}
+					if b, err := os.ReadFile(filepath.Join(work, "old")); err != nil || string(b) != tc.text {
+						t.Errorf("old is %q (%v)", b, err)
+					}
+				})
+			}
+		})
+	}
+}
+
+// paths are what stands beneath a folder.
+func paths(t *testing.T, dir string) []string {
+	t.Helper()
+	var list []string
+	err := filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
+		if rel, relErr := filepath.Rel(dir, p); err == nil && relErr == nil && rel != "." {
+			list = append(list, rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestExecDirect: direct writes are there as they happen, whatever the end, within the
+// write roots alone, and the settings of other tools that are there stay as they are.
+func TestExecDirect(t *testing.T) {
+	h := newTier(t, sandbox.Full)
+	for _, tc := range []struct {
+		name, script string
+		change       func(*kernel.Profile)
+		want         string
+	}{
+		{name: "everywhere", script: "echo >x; echo >out/y", change: anyCommand, want: "x out/y"},
+		{name: "within the write roots", script: "echo >x; echo >out/y", want: "out/y"},
+		{name: "though it fails", script: "echo >out/y; exit 3", want: "out/y"},
+		{name: "not into the settings of other tools", script: "echo >.git/x; echo changed >.git/config; rm -r .git; mv .git out; echo >out/y", change: anyCommand, want: "out/y"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			x := newExecutor(t, h, tc.change)
+			work := t.TempDir()
+			put(t, filepath.Join(work, ".git/config"), "kept\n")
+			put(t, filepath.Join(work, "out/old"), "old\n")
+			known := paths(t, work)
+			performed(t, x, Exec{Argv: script(tc.script), Work: work, Write: sandbox.Direct})
+			got := slices.DeleteFunc(paths(t, work), func(p string) bool { return slices.Contains(known, p) })
+			want := strings.Fields(tc.want)
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("new is %q, want %q", got, want)
+			}
+			if b, err := os.ReadFile(filepath.Join(work, ".git/config")); err != nil || string(b) != "kept\n" {
+				t.Errorf(".git/config is %q (%v)", b, err)
+			}
+		})
+	}
+}
+
+// TestExecIsolation: exactly the isolation that is asked for, and otherwise the
+// strongest; the record says which, clause by clause.
+func TestExecIsolation(t *testing.T) {
+	temp, err := os.MkdirTemp("", "fiador-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(temp) })
+	if err := os.Chmod(temp, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, isolation := range tiers {
+		newTier(t, isolation)
+	}
+	h := sandbox.NewHost(temp)
+	t.Cleanup(func() { h.Close() })
+	x := newExecutor(t, h, anyCommand)
+	for asked, want := range map[sandbox.Isolation]sandbox.Isolation{"": sandbox.Full, sandbox.Full: sandbox.Full, sandbox.Confined: sandbox.Confined} {
+		p := performed(t, x, Exec{Argv: script("pwd; echo err >&2; exit 3"), Isolation: asked})
+		if p.Isolation != want || (string(p.Stdout.Bytes) == sandbox.WorkDir+"\n") != (want == sandbox.Full) {
+			t.Errorf("asked for %q: %s, in %q", asked, p.Isolation, p.Stdout.Bytes)
+		}
+		b, err := p.RunnerRecord()
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := canon.Parse(b, result.MaxBytes)
+		if err != nil || !bytes.Equal(b, append(bytes.Clone(doc.Bytes()), '\n')) {
+			t.Fatalf("%v in %s", err, b)
+		}
+		record := doc.Value().(map[string]any)
+		if record["isolation"] != string(want) || !canon.ContentHash(record["plan_sha256"].(string)).Valid() || len(record["clauses"].([]any)) < 10 {
+			t.Errorf("%s", b)
+		}
+		if reasons, ok := record["reasons"].([]any); !ok || len(reasons) != 1 || reasons[0] != "EXIT 3" {
+			t.Errorf("reasons %v", record["reasons"])
+		}
+	}
+}
+
+// TestExecInterrupted: a context that is done ends a command whose input never ends.
+func TestExecInterrupted(t *testing.T) {
+	x := newExecutor(t, newTier(t, sandbox.Full), anyCommand)
+	silent, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	defer w.Close()
+	task, err := x.gate.Exec(Exec{Argv: []string{"cat"}, Write: sandbox.Staged, Streams: Streams{Stdin: silent}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	p, err := Perform(ctx, x.deps.Runner, task)
+	var re *result.RunError
+	if !errors.As(err, &re) || re.Code != result.CodeSandbox || p != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// requestCase is an execution request and how it ends.
+type requestCase struct {
+	name, members string // members beside the ids, as YAML
+	code          int
+	reasons       []string
+	meaning       string
+	outputs       []string
+	stdout        *string
+	applied       []string // new paths in the work folder
+}
+
+// usualTime is a profile under which a request need not say its time.
+func usualTime(p *kernel.Profile) {
+	anyCommand(p)
+	p.TimeoutMS = contract.TimeoutMS().Default
+}
+
+func requestCases() []requestCase {
+	text := func(s string) *string { return &s }
+	return []requestCase{
+		{name: "least", members: "inputs: {command: 'true'}", meaning: "success"},
+		{name: "everything", meaning: "success", stdout: text("in a\nx=1\nsub\n"), outputs: []string{"sub/new"}, applied: []string{"sub/new"}, members: `
+inputs:
+  command: sh
+  arguments: ["-c", "echo $(cat) $(cat ../in/a); echo x=$X; basename $PWD; echo new >new"]
+  environment: {X: "1"}
+  working_directory: sub
+  input_files: [in/a]
+  stdin: in
+sandbox:
+  timeout_ms: 5000
+  memory_mb: 256
+  cpu_cores: 1
+  filesystem: {write: [sub]}
+  network: {enabled: false, deny: [example.com]}
+  processes: {max_children: 4}
+outputs: {stdout: expected, stderr: captured, exit_code: 0, output_files: [sub/new]}
+metadata: {requested_by: a test}`},
+		{name: "exit code", members: shell("echo >x; exit 4"), code: 4, reasons: []string{"EXIT 4"}, meaning: "tool_error", outputs: []string{"x"}},
+		{name: "exit code that is expected", members: shell("echo >x; exit 4") + "\noutputs: {exit_code: 4}", code: 4, meaning: "tool_error", outputs: []string{"x"}, applied: []string{"x"}},
+		{name: "another exit code than expected", members: shell("echo >x; exit 5") + "\noutputs: {exit_code: 4}", code: 5, reasons: []string{"EXIT 5"}, meaning: "tool_error", outputs: []string{"x"}},
+		{name: "success that is not expected", members: shell("echo >x") + "\noutputs: {exit_code: 4}", code: 125, reasons: []string{"EXIT 0"}, meaning: "tool_error", outputs: []string{"x"}},
+		{name: "expected exit code without the expected file", members: shell("exit 4") + "\noutputs: {exit_code: 4, output_files: [x]}", code: 4, reasons: []string{"OUTPUT_MISSING x"}, meaning: "tool_error"},
+		{name: "signal whose number is expected as a code", members: shell("kill -9 $$") + "\noutputs: {exit_code: 137}", code: 137, reasons: []string{"SIGNAL 9"}},
+		{name: "not found whose number is expected", members: "inputs: {command: no-such-command}\noutputs: {exit_code: 127}", code: 127, reasons: []string{"NOT_FOUND"}, meaning: "not_found"},
+		{name: "missing standard output", members: shell("echo >&2") + "\noutputs: {stdout: expected, stderr: expected}", code: 125, reasons: []string{"OUTPUT_MISSING /outputs/stdout"}, meaning: "tool_error"},
+		{name: "missing standard error", members: shell("echo") + "\noutputs: {stdout: expected, stderr: expected}", code: 125, reasons: []string{"OUTPUT_MISSING /outputs/stderr"}, meaning: "tool_error"},
+		{name: "missing files", members: shell("echo >x") + "\noutputs: {output_files: [z, x, a/b]}", code: 125, reasons: []string{"OUTPUT_MISSING a/b", "OUTPUT_MISSING z"}, meaning: "tool_error", outputs: []string{"x"}},
+		{name: "over its time", members: shell("sleep 30") + "\nsandbox: {timeout_ms: 1000}", code: 143, reasons: []string{"TIMEOUT"}, meaning: "timeout"},
+		{name: "no forks", members: shell("echo here; /bin/true; echo there") + "\nsandbox: {processes: {allow_fork: false}}", code: 2, reasons: []string{"EXIT 2"}, meaning: "tool_error", stdout: text("here\n")},
+		{name: "within its write roots", members: shell("echo >sub/x") + "\nsandbox: {filesystem: {write: [sub]}}", meaning: "success", outputs: []string{"sub/x"}, applied: []string{"sub/x"}},
+		{name: "outside its write roots", members: shell("echo >sub/x; echo >x") + "\nsandbox: {filesystem: {write: [sub]}}", code: 125, reasons: []string{"WRITE_OUTSIDE_ROOT x"}, meaning: "tool_error", outputs: []string{"sub/x", "x"}},
+		{name: "without write roots", members: shell("echo >sub/x") + "\nsandbox: {filesystem: {write: []}}", code: 125, reasons: []string{"WRITE_OUTSIDE_ROOT sub/x"}, meaning: "tool_error", outputs: []string{"sub/x"}},
+		{name: "a hidden folder", members: shell("cat sub/keep || cat in/a") + "\nsandbox: {filesystem: {deny: [sub]}}", meaning: "success", stdout: text("a\n")},
+		{name: "a hidden file", members: shell("cat in/a || echo hidden") + "\nsandbox: {filesystem: {deny: [in/a]}}", meaning: "success", stdout: text("hidden\n")},
+		{name: "an input that is changed", members: strings.Replace(shell("rm -f in/a; echo >in/a"), "arguments", "input_files: [in/a], arguments", 1), code: 125, reasons: []string{"WRITE_OUTSIDE_ROOT in/a"}, meaning: "tool_error", outputs: []string{"in/a"}},
+		{name: "more than ten MiB", members: shell("head -c 6000000 /dev/zero >x; head -c 6000000 /dev/zero >y"), code: 125, reasons: []string{"OUTPUT_LIMIT"}, meaning: "tool_error", outputs: []string{"x"}},
+		{name: "a stream that is cut", members: shell("head -c 1048577 /dev/zero; echo >x"), meaning: "success", outputs: []string{"x"}, applied: []string{"x"}},
+	}
+}
+
+// shell is the inputs of a request that runs a script.
+func shell(text string) string {
+	return "inputs: {command: sh, arguments: [\"-c\", '" + strings.ReplaceAll(text, "'", "''") + "']}"
+}
+
+// request is a request in a work folder.
+func request(t *testing.T, x executor, members, work string) (ExecReport, *Performed, error) {
+	t.Helper()
+	r, err := ParseExecRequest(x.deps.Specs, "r.yaml", []byte("execution_id: run-1\ntool_id: TL-1\n"+members+"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := t.TempDir()
+	rep, p, err := ExecRequested(t.Context(), x.deps, x.gate, r, work, state)
+	t.Cleanup(func() {
+		if p != nil {
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if list, readErr := os.ReadDir(state); readErr != nil || len(list) > 0 {
+		t.Errorf("journals left: %v (%v)", list, readErr)
+	}
+	return rep, p, err
+}
+
+func requestWork(t *testing.T) string {
+	t.Helper()
+	work := t.TempDir()
+	put(t, filepath.Join(work, "in/a"), "a\n")
+	put(t, filepath.Join(work, "sub/keep"), "keep\n")
+	return work
+}
+
+// TestRequestsExecuted: a report that is valid, says what was expected and is missing,
+// and is the same but for its ephemeral part in another folder and another isolation;
+// what is accepted is applied.
+func TestRequestsExecuted(t *testing.T) {
+	digests := map[string]canon.ContentHash{}
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			h := newTier(t, isolation)
+			for _, tc := range requestCases() {
+				t.Run(tc.name, func(t *testing.T) {
+					x := newExecutor(t, h, usualTime)
+					work := requestWork(t)
+					known := paths(t, work)
+					rep, p, err := request(t, x, tc.members, work)
+					if err != nil {
+						t.Fatal(err)
+					}
+					checkRequestCase(t, x.deps.Specs, tc, rep, p)
+					got := slices.DeleteFunc(paths(t, work), func(p string) bool { return slices.Contains(known, p) })
+					if !slices.Equal(got, tc.applied) {
+						t.Errorf("applied %q, want %q", got, tc.applied)
+					}
+					digest, err := rep.Digest()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if known, ok := digests[tc.name]; ok && known != digest && !namesFolder(rep, p) {
+						t.Errorf("the report differs between isolations: %+v", rep)
+					}
+					digests[tc.name] = digest
+				})
+			}
+		})
+	}
+}
+
+// namesFolder says whether a shell has named itself or its folder on a stream, which is
+// not the same everywhere.
+func namesFolder(rep ExecReport, p *Performed) bool { return rep.Stderr.SizeBytes > 0 && p != nil }
+
+func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep ExecReport, p *Performed) {
+	t.Helper()
+	b, err := rep.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid(t, set, specs.KindExecutionReport, b)
+	if rep.ExitCode != tc.code || !slices.Equal(rep.Reasons, tc.reasons) || tc.meaning != "" && rep.Interpretation != tc.meaning {
+		t.Errorf("%s\nwant exit code %d (%s), reasons %q", b, tc.code, tc.meaning, tc.reasons)
+	}
+	var outputs []string
+	for _, f := range rep.OutputFiles {
+		outputs = append(outputs, f.Path)
+	}
+	if slices.Sort(outputs); !slices.Equal(outputs, tc.outputs) {
+		t.Errorf("output files %q, want %q", outputs, tc.outputs)
+	}
+	if tc.stdout != nil && (string(p.Stdout.Bytes) != *tc.stdout || rep.Stdout.SHA256 != canon.Sum([]byte(*tc.stdout))) {
+		t.Errorf("standard output %q, want %q", p.Stdout.Bytes, *tc.stdout)
+	}
+	if rep.ExecutionID != "run-1" || rep.ToolID != "TL-1" || len(rep.Ephemeral.Clauses) == 0 {
+		t.Errorf("%s", b)
+	}
+}
+
+// TestMeaningOfAnEnd: what an exit code means follows from what happened where that is
+// known, and not from a number that the command chose.
+func TestMeaningOfAnEnd(t *testing.T) {
+	h := newTier(t, sandbox.Full)
+	for script, want := range map[string]string{
+		"kill -9 $$":  contract.MeaningSignal,
+		"kill -15 $$": contract.MeaningSignal,
+	} {
+		x := newExecutor(t, h, usualTime)
+		rep, _, err := request(t, x, shell(script), requestWork(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep.Interpretation != want {
+			t.Errorf("%s: exit code %d with reasons %q means %q, want %q", script, rep.ExitCode, rep.Reasons, rep.Interpretation, want)
+		}
+	}
+}
+
+// TestRequestsRefused: what a request may not have is an error before anything runs,
+// and nothing is left.
+func TestRequestsRefused(t *testing.T) {
+	for _, tc := range []struct {
+		name, members string
+		change        func(*kernel.Profile)
+		code          result.Code
+		rule          string
+	}{
+		{name: "command", members: shell("true") + "\nsandbox: {timeout_ms: 1000}", change: func(p *kernel.Profile) { p.AllowedCommands = kernel.AllowList{Names: []string{"node"}} }, code: result.CodeProfile, rule: "IV-01"},
+		{name: "environment", members: "inputs: {command: env, environment: {LD_PRELOAD: x}}\nsandbox: {timeout_ms: 1000}", code: result.CodeProfile, rule: "IV-04"},
+		{name: "time", members: shell("true") + "\nsandbox: {timeout_ms: 30000}", code: result.CodeProfile},
+		{name: "memory", members: shell("true") + "\nsandbox: {timeout_ms: 1000, memory_mb: 1024}", code: result.CodeProfile},
+		{name: "processors", members: shell("true") + "\nsandbox: {timeout_ms: 1000, cpu_cores: 4}", code: result.CodeProfile},
+		{name: "children", members: shell("true") + "\nsandbox: {timeout_ms: 1000, processes: {max_children: 50}}", code: result.CodeProfile},
+		{name: "write root", members: shell("true") + "\nsandbox: {timeout_ms: 1000, filesystem: {write: [src]}}", change: func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{Names: []string{"out"}} }, code: result.CodeProfile},
+		{name: "read path that the profile does not reach", members: shell("true") + "\nsandbox: {timeout_ms: 1000, filesystem: {read: [/root]}}", code: result.CodeProfile},
+		{name: "missing input", members: "inputs: {command: 'true', input_files: [in/none]}\nsandbox: {timeout_ms: 1000}", code: result.CodeUnreadable},
+		{name: "profile that executes nothing", members: shell("true") + "\nsandbox: {timeout_ms: 1000}", change: func(p *kernel.Profile) { p.ExecutionModes = []string{ModePlanOnly} }, code: result.CodeProfile},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			change := tc.change
+			if change == nil {
+				change = anyCommand
+			}
+			x := newExecutor(t, newTier(t, sandbox.Full), change)
+			work := requestWork(t)
+			before := fingerprint(t, work)
+			rep, p, err := request(t, x, tc.members, work)
+			var re *result.RunError
+			if !errors.As(err, &re) || re.Code != tc.code || re.RuleID != tc.rule || p != nil {
+				t.Errorf("%v, %+v", err, rep)
+			}
+			if after := fingerprint(t, work); after != before {
+				t.Errorf("the work folder has changed:\n%s\nwas\n%s", after, before)
+			}
+		})
+	}
+}
+
+// TestRequestInFolderOfItsInputs: the folder that inputs are taken from is the one that
+// the command works in; beside them it can be written.
+func TestRequestInFolderOfItsInputs(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), usualTime)
+			work := requestWork(t)
+			members := "inputs: {command: sh, input_files: [in/a], arguments: [\"-c\", \"echo >in/b; mv sub moved; cat in/a\"]}"
+			rep, _, err := request(t, x, members, work)
+			if err != nil || len(rep.Reasons) > 0 {
+				t.Fatalf("%v %q", err, rep.Reasons)
+			}
+			if got, want := paths(t, work), []string{"in", "in/a", "in/b", "moved", "moved/keep"}; !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestPeerThatStopsReading: a command whose output nobody reads any more ends soon, as
+// it does in a pipeline.
+func TestPeerThatStopsReading(t *testing.T) {
+	x := newExecutor(t, newTier(t, sandbox.Full), anyCommand)
+	r, w := io.Pipe()
+	r.CloseWithError(errors.New("gone"))
+	begun := time.Now()
+	performed(t, x, Exec{Argv: []string{"yes"}, Timeout: 8 * time.Second, Streams: Streams{Stdout: w}})
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
