@@ -148,6 +148,9 @@ func (h host) confinedID() int {
 	return hostID + 1 + os.Getpid()%(1<<16)
 }
 
+// hiddenProc are the files of /proc that would show what belongs to the user outside.
+var hiddenProc = []string{"keys", "key-users"}
+
 // devices are all that /dev has.
 var devices = []string{"null", "zero", "full", "random", "urandom"}
 
@@ -213,6 +216,9 @@ func fullPlan(h host, r Request, staged bool, src map[string]source) initproc.Pl
 	b.work(r, staged)
 	b.dir("proc")
 	b.add(initproc.Step{Op: initproc.OpProc, To: "proc"})
+	for _, name := range hiddenProc {
+		b.add(initproc.Step{Op: initproc.OpHide, To: "proc/" + name})
+	}
 	b.add(initproc.Step{Op: initproc.OpPivot})
 	b.add(initproc.Step{Op: initproc.OpSeal})
 	b.add(initproc.Step{Op: initproc.OpHostname, Text: "sandbox"})

@@ -276,8 +276,17 @@ func hide(path string) error {
 		return err
 	}
 	defer syscall.Close(fd)
-	return moveMount(fd, at, "")
+	if err := moveMount(fd, at, ""); err != nil {
+		return err
+	}
+	if err := syscall.Unlink(none); err != nil && err != syscall.ENOENT {
+		return err
+	}
+	return nil
 }
+
+// none is where an empty file stands until it is put over another.
+const none = ".none"
 
 // nothing is a mount of the same kind as what the descriptor names, with nothing in it
 // and no permission for anybody.
@@ -290,8 +299,7 @@ func nothing(at int) (int, error) {
 	case syscall.S_IFDIR:
 		return newMount("tmpfs", ReadOnly|NoSUID|NoDev|NoExec, [2]string{"size", "4096"}, [2]string{"mode", "0"})
 	case syscall.S_IFREG:
-		const none = ".none"
-		if err := writeNew(none, nil, 0); err != nil && err != syscall.EEXIST {
+		if err := writeNew(none, nil, 0); err != nil {
 			return -1, err
 		}
 		fd, err := openTree(atFdcwd, none, openTreeClone|openTreeCloexec)

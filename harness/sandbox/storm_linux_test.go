@@ -1,0 +1,487 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/command"
+)
+
+// Supervisors are killed at random moments: processes of this program that execute a
+// command and apply what it wrote. A process in between adopts what they leave behind,
+// so that nothing can hide from it.
+
+const (
+	// stormRounds is how many are killed, and stormSeed when.
+	stormRounds = "FIADOR_KILL_ROUNDS"
+	stormSeed   = "FIADOR_KILL_SEED"
+	// stormVar tells a process of this program that it is part of this.
+	stormVar = "FIADOR_TEST_STORM"
+	// stormMark is in the environment of every command, with the folder of the test.
+	stormMark = "FIADOR_STORM_MARK"
+)
+
+// stormPart is what a supervisor is told.
+type stormPart struct {
+	Tier   Isolation
+	Base   string
+	Script string
+	Apply  bool
+	Limit  time.Duration
+	Grace  time.Duration
+}
+
+func (p stormPart) temp() string  { return filepath.Join(p.Base, "temp") }
+func (p stormPart) work() string  { return filepath.Join(p.Base, "work") }
+func (p stormPart) state() string { return filepath.Join(p.Base, "state") }
+
+// The words that a supervisor says, each on a line.
+const (
+	stormUp      = "up"      // its sandbox stands
+	stormApplies = "applies" // the command has ended
+	stormEnd     = "end"     // everything has; how is in the same line
+)
+
+// TestStormPart is no test but a supervisor.
+func TestStormPart(t *testing.T) {
+	text := os.Getenv(stormVar)
+	if text == "" || text == "between" {
+		t.Skip("part of TestStorm")
+	}
+	var p stormPart
+	err := json.Unmarshal([]byte(text), &p)
+	if err == nil {
+		err = p.supervise()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p stormPart) supervise() error {
+	h := NewHost(p.temp())
+	defer h.Close()
+	since := time.Now()
+	s, err := h.Start(context.Background(), Request{
+		Work: p.work(), Write: Staged, Limits: limits(), Least: p.Tier, Most: p.Tier, Grace: p.Grace,
+		Actions: []Action{{Argv: []string{"sh", "-c", p.Script}, Env: []string{stormMark + "=" + p.Base}}},
+	})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	fmt.Println(stormUp)
+	var end End
+	res, err := command.Run(context.Background(), s.Command(0, p.Limit, &end), command.Spec{})
+	if err != nil {
+		return err
+	}
+	if p.Apply {
+		fmt.Println(stormApplies)
+		changes, err := s.Changes()
+		if err != nil {
+			return err
+		}
+		v := Judge(changes, Rules{AnyRoot: true, MaxFiles: 100, MaxBytes: 1 << 20, Links: true, Exists: func(path string) Kind { k, _, _ := s.Before(path); return k }})
+		if len(v.Reasons) > 0 {
+			return errors.New(strings.Join(v.Reasons, ", "))
+		}
+		if err := Apply(p.state(), p.work(), v.Accepted, s.Content, since); err != nil {
+			return err
+		}
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	fmt.Println(stormEnd, res.ExitCode(), end.TimedOut)
+	return nil
+}
+
+// stormSupervisor is a process that supervises, and what it says.
+type stormSupervisor struct {
+	*exec.Cmd
+	said chan string
+}
+
+func (p stormPart) start(t *testing.T) *stormSupervisor {
+	t.Helper()
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stormSupervisor{exec.Command("/proc/self/exe", "-test.run=^TestStormPart$", "-test.count=1", "-test.timeout=1m"), make(chan string, 8)}
+	s.Dir, s.Env = "/", []string{stormVar + "=" + string(text), "TMPDIR=" + p.temp(), "PATH=/usr/bin:/bin"}
+	s.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := s.StdoutPipe()
+	if err == nil {
+		err = s.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(s.said)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			s.said <- lines.Text()
+		}
+	}()
+	return s
+}
+
+// waits is the first line that begins with a word, or what was said before the end.
+func (s *stormSupervisor) waits(word string) string {
+	var all []string
+	for line := range s.said {
+		if all = append(all, line); strings.HasPrefix(line, word) {
+			return line
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// ---- killed ----
+
+// stormScript changes the work folder in every way, and leaves children behind.
+const stormScript = `sleep 30 & (setsid sleep 31 &)
+echo new >kept; rm gone; mkdir -p made/deep; echo 1 >made/one; echo 2 >made/deep/two; chmod +x kept
+rm -r folder; echo file >folder; rm file; mkdir file; echo in >file/in; ln -s kept link
+i=0; while [ $i -lt 8 ]; do echo $i >made/$i; i=$((i+1)); done
+sleep 0.01`
+
+// renew makes the work folder what it is before.
+func (p stormPart) renew(t *testing.T) {
+	t.Helper()
+	if err := removeAll(p.work()); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"kept": "old", "gone": "old", "folder/a": "a", "folder/b/c": "c", "file": "f", "other": "same"} {
+		realFile(t, filepath.Join(p.work(), name), text)
+	}
+}
+
+func TestStorm(t *testing.T) {
+	if os.Getenv(stormVar) == "between" {
+		between(t)
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestStorm$", "-test.v", "-test.count=1", "-test.timeout=10m", fmt.Sprint("-test.short=", testing.Short()))
+	cmd.Env = append(os.Environ(), stormVar+"=between")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNS // where nobody else mounts anything
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+func TestStormAsUser(t *testing.T) {
+	testAsUser(t, "TestStorm", stormRounds+"="+strconv.Itoa(max(1, stormCount(t)/10)))
+}
+
+func stormCount(t *testing.T) int {
+	t.Helper()
+	rounds := 200
+	if testing.Short() {
+		rounds = 20
+	}
+	if s := os.Getenv(stormRounds); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rounds = n
+	}
+	return rounds
+}
+
+// between adopts what its supervisors leave behind, and kills them.
+func between(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed, _ := strconv.ParseUint(os.Getenv(stormSeed), 10, 64)
+	seed = cmp.Or(seed, uint64(time.Now().UnixNano()))
+	t.Logf("%s=%d", stormSeed, seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	rounds := stormCount(t)
+	for _, tier := range []Isolation{Full, Confined} {
+		t.Run(string(tier), func(t *testing.T) {
+			needTier(t, tier)
+			st := newStorm(t, tier)
+			for range rounds / 2 {
+				st.round(t, random)
+			}
+			t.Logf("%d rounds: %v; a run takes %v, %v of them to apply", rounds/2, st.came, st.whole, st.apply)
+			if list := markedProcesses(st.Base); len(list) > 0 {
+				t.Errorf("%d processes have survived: %v", len(list), list)
+			}
+			if left, err := os.ReadDir(st.state()); err != nil || len(left) > 0 {
+				t.Errorf("journals are left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// storm is one tier's.
+type storm struct {
+	stormPart
+	old, new string
+	mounts   string
+	whole    time.Duration // that a run takes
+	apply    time.Duration // that it takes from the end of the command on
+	came     map[string]int
+}
+
+func newStorm(t *testing.T, tier Isolation) *storm {
+	t.Helper()
+	base, err := os.MkdirTemp("", "storm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := removeAll(base); err != nil {
+			t.Error(err)
+		}
+	})
+	st := &storm{stormPart: stormPart{Tier: tier, Base: base, Script: stormScript, Apply: true, Limit: 20 * time.Second}, came: map[string]int{}}
+	if err := errors.Join(os.Mkdir(st.temp(), 0o755), os.Chmod(base, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	st.renew(t)
+	st.old, st.mounts = treeText(st.work()), hostMounts(t)
+	var whole, apply []time.Duration
+	for range 5 {
+		st.renew(t)
+		began := time.Now()
+		s := st.start(t)
+		s.waits(stormApplies)
+		middle := time.Now()
+		if got := s.waits(stormEnd); got != stormEnd+" 0 false" {
+			t.Fatalf("a run that nobody kills: %s", got)
+		}
+		whole, apply = append(whole, time.Since(began)), append(apply, time.Since(middle))
+		if err := s.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		st.alone(t)
+	}
+	slices.Sort(whole)
+	slices.Sort(apply)
+	st.whole, st.apply = whole[2], apply[2]
+	st.new = treeText(st.work())
+	if st.new == st.old {
+		t.Fatal("the command changes nothing")
+	}
+	return st
+}
+
+// round kills one supervisor, at a moment that counts from its start or from when it
+// has something to apply.
+func (st *storm) round(t *testing.T, random *rand.Rand) {
+	t.Helper()
+	st.renew(t)
+	s := st.start(t)
+	from, span := "start", st.whole
+	if random.IntN(2) == 0 {
+		from, span = stormApplies, st.apply
+		s.waits(stormApplies)
+	}
+	delay := time.Duration(random.Int64N(int64(span)))
+	time.Sleep(delay)
+	_ = s.Process.Kill()
+	for range s.said {
+	}
+	_ = s.Wait()
+	when := fmt.Sprintf("killed %v after %s", delay, from)
+	if !st.alone(t) {
+		t.Fatalf("%s: processes survive", when)
+	}
+	if now := hostMounts(t); now != st.mounts {
+		t.Errorf("%s: mounts: %s", when, differs(st.mounts, now))
+	}
+	if err := Sweep(st.temp()); err != nil {
+		t.Errorf("%s: sweep: %v", when, err)
+	}
+	if left, err := os.ReadDir(st.temp()); err != nil || len(left) > 0 {
+		t.Errorf("%s: folders are left: %v %v", when, left, err)
+	}
+	// Somebody else on this machine may be at it, and be about to finish.
+	if !eventually(2*time.Second, func() bool { return len(groupsOf(s.Process.Pid)) == 0 }) {
+		t.Errorf("%s: cgroups are left: %v", when, groupsOf(s.Process.Pid))
+	}
+	halfway := treeText(st.work())
+	did, err := Recover(st.state(), st.work())
+	if err != nil {
+		t.Errorf("%s: recover: %v", when, err)
+	}
+	now := treeText(st.work())
+	came := map[string]string{st.old: "old", st.new: "new"}[now]
+	if came == "" {
+		t.Errorf("%s: the work folder is neither old nor new\n%s", when, differs(st.new, now))
+	}
+	if did && halfway != st.old && halfway != st.new {
+		came += " from between"
+	}
+	st.came[came]++
+}
+
+// alone waits until no process is left that a supervisor started.
+func (st *storm) alone(t *testing.T) bool {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Microsecond) {
+		if _, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); err == unix.ECHILD {
+			return true
+		}
+	}
+	return false
+}
+
+func hostMounts(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// markedProcesses have a mark in their environment.
+func markedProcesses(mark string) []int {
+	names, _ := filepath.Glob("/proc/[0-9]*/environ")
+	var list []int
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil || !slices.Contains(strings.Split(string(b), "\x00"), stormMark+"="+mark) {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		list = append(list, pid)
+	}
+	return list
+}
+
+// ---- stopped ----
+
+// TestStoppedSupervisor stops a supervisor. The time of its command runs on.
+func TestStoppedSupervisor(t *testing.T) {
+	for _, tier := range []Isolation{Full, Confined} {
+		for name, script := range map[string]string{
+			"obedient": `sleep 30 & (setsid sleep 31 &); sleep 32`,
+			"deaf":     `trap "" TERM; (setsid sh -c 'trap "" TERM; sleep 30; sleep 30' &); while :; do sleep 1; done`,
+		} {
+			t.Run(string(tier)+"/"+name, func(t *testing.T) { testStopped(t, tier, script) })
+		}
+	}
+}
+
+func TestStoppedSupervisorAsUser(t *testing.T) { testAsUser(t, "TestStoppedSupervisor") }
+
+func testStopped(t *testing.T, tier Isolation, script string) {
+	needTier(t, tier)
+	base, err := os.MkdirTemp("", "storm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := stormPart{Tier: tier, Base: base, Script: script, Limit: 500 * time.Millisecond, Grace: 100 * time.Millisecond}
+	t.Cleanup(func() {
+		if err := errors.Join(Sweep(p.temp()), removeAll(base)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := errors.Join(os.Mkdir(p.temp(), 0o755), os.Chmod(base, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	p.renew(t)
+	s := p.start(t)
+	t.Cleanup(func() { _ = s.Process.Kill() })
+	s.waits(stormUp)
+	if !eventually(5*time.Second, func() bool { return len(markedProcesses(base)) >= 3 }) {
+		t.Fatal("the command does not begin")
+	}
+	began := time.Now()
+	if err := s.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if !eventually(p.Limit+p.Grace+5*time.Second, func() bool { return len(markedProcesses(base)) == 0 }) {
+		t.Fatalf("%v are alive when the time is long over", markedProcesses(base))
+	}
+	t.Logf("ended after %v", time.Since(began))
+	if err := s.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.waits(stormEnd), stormEnd+" "; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, " true") {
+		t.Errorf("the supervisor says %q", got)
+	}
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// eventually says whether something becomes true in time.
+func eventually(limit time.Duration, is func() bool) bool {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if is() {
+			return true
+		}
+	}
+	return is()
+}
+
+// treeText is a folder with all that it holds: names, permissions, contents.
+func treeText(dir string) string {
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		held := ""
+		switch {
+		case info.Mode().IsRegular():
+			text, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			held = fmt.Sprintf(" %x", sha256.Sum256(text))
+		case info.Mode()&fs.ModeSymlink != 0:
+			held, _ = os.Readlink(p)
+		}
+		fmt.Fprintf(&b, "%v %s%s\n", info.Mode(), strings.TrimPrefix(p, dir), held)
+		return nil
+	})
+	if err != nil {
+		fmt.Fprintln(&b, err)
+	}
+	return b.String()
+}
