@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +24,9 @@ import (
 type Host struct {
 	host
 	temp string // folder for copies
+
+	ungrouped atomic.Bool // no cgroup could be had
+
 	mu   sync.Mutex
 	maps map[[2]int]*os.File // user namespaces for idmapped mounts, by owner and group
 }
@@ -146,7 +150,11 @@ func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool
 			_ = s.Close()
 		}
 	}()
-	if s.group, err = openGroup(hostGroups(), int64(r.Limits.MemoryMB)*mib, r.Limits.Tasks()+initThreads, r.Limits.CPUCores); err != nil {
+	if !h.ungrouped.Load() {
+		s.group, err = openGroup(hostGroups(), int64(r.Limits.MemoryMB)*mib, r.Limits.Tasks()+initThreads, r.Limits.CPUCores)
+		h.ungrouped.Store(s.group == nil)
+	}
+	if err != nil {
 		return nil, s.fail(StepLimits, err)
 	}
 	var plan initproc.Plan

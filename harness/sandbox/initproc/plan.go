@@ -20,6 +20,12 @@
 // process 1, everything inside. No report means failure.
 package initproc
 
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+)
+
 // Name is the argv[0] of an init; NameLast that of a command's process that has yet to
 // give up what a command gives up (Confine.Last).
 const (
@@ -112,7 +118,7 @@ type Confine struct {
 	CPUs     int       `json:"cpus,omitempty"`
 	Rlimits  []Rlimit  `json:"rlimits"`
 	Landlock *Landlock `json:"landlock,omitempty"`
-	Seccomp  []Insn    `json:"seccomp,omitempty"`
+	Seccomp  Filter    `json:"seccomp,omitempty"`
 	Last     bool      `json:"last,omitempty"` // the command's own process gives up, not a thread of the init
 }
 
@@ -136,12 +142,43 @@ type Rule struct {
 	Access uint64 `json:"access"`
 }
 
-// Insn is one instruction of a seccomp filter.
+// Filter is a seccomp filter. In JSON it is the base64 of its instructions, 8 bytes
+// each, the numbers little end first: a list would take longer to read than all the
+// rest of a plan.
+type Filter []Insn
+
+// Insn is one instruction of a filter.
 type Insn struct {
-	Code uint16 `json:"c"`
-	JT   uint8  `json:"t,omitempty"`
-	JF   uint8  `json:"f,omitempty"`
-	K    uint32 `json:"k"`
+	Code uint16
+	JT   uint8
+	JF   uint8
+	K    uint32
+}
+
+// MarshalJSON writes the instructions.
+func (f Filter) MarshalJSON() ([]byte, error) {
+	b := make([]byte, 8*len(f))
+	for i, in := range f {
+		at := b[8*i:]
+		put(at[:2], uint64(in.Code))
+		at[2], at[3] = in.JT, in.JF
+		put(at[4:8], uint64(in.K))
+	}
+	return []byte(`"` + base64.StdEncoding.EncodeToString(b) + `"`), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (f *Filter) UnmarshalJSON(text []byte) error {
+	b, err := base64.StdEncoding.DecodeString(strings.Trim(string(text), `"`))
+	if err != nil || len(b)%8 != 0 {
+		return errors.New("not a filter")
+	}
+	*f = make(Filter, len(b)/8)
+	for i := range *f {
+		at := b[8*i:]
+		(*f)[i] = Insn{Code: uint16(get(at[:2])), JT: at[2], JF: at[3], K: uint32(get(at[4:8]))}
+	}
+	return nil
 }
 
 // Action is one step inside. With Argv it is a command, without one a file that is
