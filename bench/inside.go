@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -195,6 +196,12 @@ func (x *executor) loop(j job) ([]loopSeries, error) {
 	return out, nil
 }
 
+// treeRuns are commands in a large tree, and what cp takes to copy the tree.
+type treeRuns struct {
+	Series []treeSeries
+	Copies []time.Duration
+}
+
 // treeSeries are the times of the parts of a command in a large tree, by round.
 type treeSeries struct {
 	Name  string
@@ -213,24 +220,44 @@ const (
 
 // trees has a command change a few files of a large tree, which is applied: on an
 // overlay and on a copy in turn.
-func (x *executor) trees(j job) ([]treeSeries, error) {
+func (x *executor) trees(j job) (out treeRuns, err error) {
 	tree := filepath.Join(x.dir, "tree")
 	if err := makeTree(tree, j.Files); err != nil {
-		return nil, err
+		return out, err
 	}
-	out := []treeSeries{{Name: stagedWay}, {Name: confinedCopy}}
+	out.Series = []treeSeries{{Name: stagedWay}, {Name: confinedCopy}}
 	for round := range 1 + j.Rounds {
 		for i, isolation := range []sandbox.Isolation{sandbox.Full, sandbox.Confined} {
+			s := &out.Series[i]
 			times, err := x.changeTree(tree, fmt.Sprintf("%s in round %d", isolation, round), isolation)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", out[i].Name, err)
+				return out, fmt.Errorf("%s: %w", s.Name, err)
 			}
 			if round > 0 { // the first warms up
-				out[i].Parts = append(out[i].Parts, times)
+				s.Parts = append(s.Parts, times)
 			}
+		}
+		took, err := copyTree(tree)
+		if err != nil {
+			return out, err
+		}
+		if round > 0 {
+			out.Copies = append(out.Copies, took)
 		}
 	}
 	return out, nil
+}
+
+// copyTree is how long cp takes for a copy where a sandbox would make its own.
+func copyTree(tree string) (time.Duration, error) {
+	dir, err := os.MkdirTemp("", "copy-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	start := time.Now()
+	err = exec.Command("cp", "-a", tree, dir).Run()
+	return time.Since(start), err
 }
 
 func treeFile(n int) string {
@@ -331,12 +358,14 @@ type manyRuns struct {
 	Name          string
 	Before, After holdings
 	Times         []time.Duration
+	Plain         []time.Duration // a plain command before each
 }
 
-// many runs each of two ways many times. The first run is not counted: what a process
-// needs once it has then.
+// many runs each of two ways many times, in turn with a plain command. The first run is
+// not counted: what a process needs once it has then.
 func (x *executor) many(j job) ([]manyRuns, error) {
 	var out []manyRuns
+	plain := x.ways([]string{plainWay})[0]
 	for _, w := range x.ways([]string{stagedWay, confinedWay}) {
 		m := manyRuns{Name: w.name}
 		if err := w.run(); err != nil {
@@ -344,11 +373,16 @@ func (x *executor) many(j job) ([]manyRuns, error) {
 		}
 		m.Before = held()
 		for range j.Rounds {
-			start := time.Now()
-			if err := w.run(); err != nil {
-				return nil, err
+			for _, side := range []struct {
+				way   way
+				times *[]time.Duration
+			}{{plain, &m.Plain}, {w, &m.Times}} {
+				start := time.Now()
+				if err := side.way.run(); err != nil {
+					return nil, err
+				}
+				*side.times = append(*side.times, time.Since(start))
 			}
-			m.Times = append(m.Times, time.Since(start))
 		}
 		m.After = held()
 		out = append(out, m)

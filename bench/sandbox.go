@@ -64,7 +64,7 @@ type confinedUser struct {
 	clauses   [2][]sandbox.Clause // of a full sandbox, and of a confined one
 	loop      []series
 	processes []series
-	trees     []treeSeries
+	trees     treeRuns
 	many      []manyRuns
 	light     []series // the loop again, in turn with the next
 	heavy     []series // with a heap

@@ -72,7 +72,8 @@ func (c *confined) writeGoals(b *bytes.Buffer) {
 		for _, m := range u.many {
 			left := m.left()
 			goal(b, fmt.Sprintf("%s, left behind by %d runs%s", m.Name, len(m.Times), as), "0", fmt.Sprint(left), left == 0)
-			row(fmt.Sprintf("%s, last runs, of the first ones%s", m.Name, as), goalGrowth, m.growth())
+			first, last := m.ends()
+			row(fmt.Sprintf("%s, last runs, of the first ones%s", m.Name, as), goalGrowth, last/first)
 		}
 	}
 }
@@ -149,8 +150,8 @@ func (c *confined) writeTrees(b *bytes.Buffer) {
 ### A large tree
 
 A command changes %d of %d files of 1 KiB, and that is applied. Start includes the
-freezing of the tree: an overlay looks at none of it, a copy reads all. Apply syncs
-what it writes to the disk. %d rounds, medians.
+freezing of the tree: an overlay looks at none of it, a copy is made of all. Apply
+syncs what it writes to the disk. %d rounds, medians.
 
 | |`, treeChanged, c.sizes.files, c.sizes.trees)
 	for _, p := range treeParts() {
@@ -158,13 +159,16 @@ what it writes to the disk. %d rounds, medians.
 	}
 	b.WriteString(" all |\n|---|" + strings.Repeat("---:|", len(treeParts())+1) + "\n")
 	for _, u := range c.users {
-		for _, s := range u.trees {
+		for _, s := range u.trees.Series {
 			fmt.Fprintf(b, "| %s, as %s |", s.Name, u.name)
 			for _, t := range s.medians() {
 				fmt.Fprintf(b, " %s |", micro(t))
 			}
 			b.WriteString("\n")
 		}
+	}
+	for _, u := range c.users {
+		fmt.Fprintf(b, "\nThe copy alone takes cp -a %s, as %s.\n", micro(median(u.trees.Copies)), u.name)
 	}
 }
 
@@ -192,9 +196,11 @@ func (c *confined) writeMany(b *bytes.Buffer) {
 ### Many runs in one process
 
 Before the first of %d runs that count and after the last. Threads are the Go runtime's,
-and memory is resident memory; both settle and are no holdings of a sandbox.
+and memory is resident memory; both settle and are no holdings of a sandbox. The last
+columns are the time of a run divided by that of a plain command just before it, at
+the beginning and at the end.
 
-| | descriptors | goroutines | processes | mounts | cgroups | folders | threads | memory | first 100 | last 100 | ratio |
+| | descriptors | goroutines | processes | mounts | cgroups | folders | threads | memory | first 100 | last 100 | growth |
 |---|---|---|---|---|---|---|---|---|---:|---:|---:|
 `, c.sizes.runs)
 	for _, u := range c.users {
@@ -204,8 +210,8 @@ and memory is resident memory; both settle and are no holdings of a sandbox.
 				fmt.Fprintf(b, " %d → %d |", before, m.After.list()[i])
 			}
 			first, last := m.ends()
-			fmt.Fprintf(b, " %d → %d | %s → %s | %s | %s | %.2f |\n", m.Before.Threads, m.After.Threads,
-				mib(m.Before.ResidentKiB), mib(m.After.ResidentKiB), micro(first), micro(last), m.growth())
+			fmt.Fprintf(b, " %d → %d | %s → %s | %.2f | %.2f | %.2f |\n", m.Before.Threads, m.After.Threads,
+				mib(m.Before.ResidentKiB), mib(m.After.ResidentKiB), first, last, last/first)
 		}
 	}
 }
@@ -224,15 +230,11 @@ func (m manyRuns) left() int {
 	return sum
 }
 
-// ends are the medians of the first and of the last runs.
-func (m manyRuns) ends() (first, last time.Duration) {
-	n := min(100, (len(m.Times)+1)/2)
-	return median(m.Times[:n]), median(m.Times[len(m.Times)-n:])
-}
-
-func (m manyRuns) growth() float64 {
-	first, last := m.ends()
-	return last.Seconds() / first.Seconds()
+// ends are the medians of the first and of the last runs, of a plain command's.
+func (m manyRuns) ends() (first, last float64) {
+	list := quotients(m.Times, m.Plain)
+	n := min(100, (len(list)+1)/2)
+	return median(list[:n]), median(list[len(list)-n:])
 }
 
 func (c *confined) writeHeaps(b *bytes.Buffer) {

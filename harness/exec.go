@@ -71,6 +71,9 @@ func (g *Gate) Confinement(work string, write sandbox.Write, read []string) sand
 // limit.
 func (g *Gate) Exec(x Exec) (Task, error) {
 	p := g.Profile
+	if !slices.Contains(p.ExecutionModes, ModeExecuteSandbox) {
+		return Task{}, modeError("profile "+strconv.Quote(p.Name)+" does not allow execute-sandbox", "use a profile that does")
+	}
 	if v := contract.CheckCommand("/argv/0", x.Argv[0], contract.AllowList(p.AllowedCommands)); v != nil {
 		return Task{}, violated(result.CodeProfile, v)
 	}

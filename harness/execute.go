@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"syscall"
@@ -58,7 +59,7 @@ type Performed struct {
 }
 
 // Content opens a file that was written.
-func (p *Performed) Content(path string) (io.ReadCloser, error) { return p.box.Content(path) }
+func (p *Performed) Content(name string) (io.ReadCloser, error) { return p.box.Content(name) }
 
 // Dir is the folder of the host that holds what was written, where there is one.
 func (p *Performed) Dir() string { return p.box.Dir() }
@@ -179,12 +180,22 @@ func (w *performance) command(i int, a sandbox.Action) error {
 		spec.Stdin = w.task.Stdin[i]
 	}
 	var known sandbox.End
-	res, err := command.Run(w.ctx, w.p.box.Command(i, limit, &known), spec)
+	ctx, unread := context.WithCancel(w.ctx)
+	defer unread()
+	for _, s := range []*command.Stream{&spec.Stdout, &spec.Stderr} {
+		if s.Tee != nil {
+			s.Tee = &pipe{s.Tee, unread}
+		}
+	}
+	res, err := command.Run(ctx, w.p.box.Command(i, limit, &known), spec)
 	if w.ctx.Err() != nil {
 		return stopped()
 	}
 	if err != nil {
 		return sandboxError(w.ctx, err)
+	}
+	if ctx.Err() != nil {
+		res.Code, res.Signal = 0, syscall.SIGPIPE
 	}
 	if w.task.Budget > 0 {
 		// A budget that is used up leaves the next command no time, not all of it.
@@ -206,6 +217,21 @@ func (w *performance) command(i int, a sandbox.Action) error {
 	return nil
 }
 
+// pipe passes a stream on. When nobody reads it any more the command ends, as it would
+// at the end of a pipe.
+type pipe struct {
+	io.Writer
+	unread func()
+}
+
+func (p *pipe) Write(b []byte) (int, error) {
+	n, err := p.Writer.Write(b)
+	if err != nil {
+		p.unread()
+	}
+	return n, err
+}
+
 func stream(c command.Captured) evidence.Stream {
 	return evidence.Stream{SHA256: c.SHA256, Size: c.Size, Truncated: c.Truncated}
 }
@@ -224,8 +250,8 @@ func (w *performance) judge() error {
 	if w.failed {
 		rules.Declared = nil // that an output is missing says nothing beside a failure
 	}
-	rules.Exists = func(path string) sandbox.Kind {
-		kind, _, _ := w.p.box.Before(path)
+	rules.Exists = func(p string) sandbox.Kind {
+		kind, _, _ := w.p.box.Before(p)
 		return kind
 	}
 	rules.Below = w.p.box.Below
@@ -244,15 +270,21 @@ func (w *performance) judge() error {
 // untouchable are the inputs that were changed, which are there to be read, and what was
 // put where something is hidden.
 func (w *performance) untouchable(changes []sandbox.Change) []string {
-	inputs := map[string]bool{}
-	for _, f := range w.task.Inputs.Files {
-		inputs[f.Path] = true
-	}
+	at := map[string]sandbox.Kind{}
 	var reasons []string
 	for _, c := range changes {
-		hidden := slices.ContainsFunc(w.task.Sandbox.Hide, func(p string) bool { return kernel.Beneath(c.Path, p) })
-		if inputs[c.Path] || hidden {
+		at[c.Path] = c.Kind
+		if slices.ContainsFunc(w.task.Sandbox.Hide, func(p string) bool { return kernel.Beneath(c.Path, p) }) {
 			reasons = append(reasons, "WRITE_OUTSIDE_ROOT "+c.Path)
+		}
+	}
+	for _, f := range w.task.Inputs.Files {
+		// The input itself, or a folder above it that is gone or no folder any more.
+		for p := f.Path; p != "."; p = path.Dir(p) {
+			if kind, changed := at[p]; changed && kind != sandbox.KindFolder {
+				reasons = append(reasons, "WRITE_OUTSIDE_ROOT "+f.Path)
+				break
+			}
 		}
 	}
 	return reasons
@@ -265,13 +297,13 @@ func (w *performance) unchanged(paths []string, changes []sandbox.Change) {
 	for _, c := range changes {
 		changed[c.Path] = true
 	}
-	for _, path := range paths {
-		if changed[path] {
+	for _, p := range paths {
+		if changed[p] {
 			continue
 		}
-		changed[path] = true
-		if kind, sum, size := w.p.box.Before(path); kind == sandbox.KindFile {
-			w.p.Observed.Outputs = append(w.p.Observed.Outputs, evidence.File{Path: path, SHA256: sum, Size: size})
+		changed[p] = true
+		if kind, sum, size := w.p.box.Before(p); kind == sandbox.KindFile {
+			w.p.Observed.Outputs = append(w.p.Observed.Outputs, evidence.File{Path: p, SHA256: sum, Size: size})
 		}
 	}
 }

@@ -108,7 +108,7 @@ func (a *app) exec(cmd *cobra.Command, f execFlags, args []string) error {
 	}
 	e := a.execution()
 	defer e.close(ctx, a)
-	if err := errors.Join(a.recovered(e, work), evidenceFolder(f.evidence)); err != nil {
+	if err := errors.Join(a.recovered(e, work), e.openEvidence(f.evidence)); err != nil {
 		return err
 	}
 	if f.request != "" {
@@ -222,7 +222,7 @@ func (a *app) profileGate(ctx context.Context, f gateFlags) (*harness.Gate, erro
 
 // execEnded applies what was accepted and says on standard error why something was not.
 func (a *app) execEnded(f execFlags, e *executing, work string, p *harness.Performed) error {
-	if err := writeEvidence(f.evidence, p); err != nil {
+	if err := e.writeEvidence(p); err != nil {
 		return err
 	}
 	code, reasons := p.Observed.Judge()
@@ -287,7 +287,7 @@ func (a *app) execRequest(ctx context.Context, f execFlags, e *executing, gate *
 		return err
 	}
 	defer p.Close()
-	if err := writeEvidence(f.evidence, p); err != nil {
+	if err := e.writeEvidence(p); err != nil {
 		return err
 	}
 	b, err := rep.Bytes()

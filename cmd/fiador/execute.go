@@ -22,8 +22,9 @@ import (
 
 // executing is what commands that execute something share.
 type executing struct {
-	host  *sandbox.Host
-	state string // folder of journals, once a folder was named that is changed
+	host     *sandbox.Host
+	state    string   // folder of journals, once a folder was named that is changed
+	evidence *os.Root // folder for evidence, opened before anything runs; or nil
 }
 
 // execution opens what is needed to execute. It first removes what supervisors that
@@ -42,6 +43,9 @@ func (a *app) execution() *executing {
 // with its own status.
 func (e *executing) close(ctx context.Context, a *app) {
 	_ = e.host.Close()
+	if e.evidence != nil {
+		_ = e.evidence.Close()
+	}
 	switch {
 	case a.busy == nil:
 	case ctx.Err() != nil:
@@ -119,8 +123,9 @@ func readPaths(names []string) ([]string, error) {
 	return list, nil
 }
 
-// evidenceFolder makes an empty folder for evidence.
-func evidenceFolder(name string) error {
+// openEvidence makes an empty folder for evidence. It stays open, so that nothing that
+// runs meanwhile can put another in its place.
+func (e *executing) openEvidence(name string) error {
 	if name == "" {
 		return nil
 	}
@@ -134,26 +139,47 @@ func evidenceFolder(name string) error {
 	if err != nil {
 		return usage("name a new or an empty folder", "--evidence %q: %s", clean(name), reason(err))
 	}
+	if e.evidence, err = os.OpenRoot(name); err != nil {
+		return usage("name a new or an empty folder", "--evidence %q: %s", clean(name), reason(err))
+	}
 	return nil
 }
 
 // writeEvidence writes what was observed: runner.json, stdout and stderr.
-func writeEvidence(dir string, p *harness.Performed) error {
-	if dir == "" {
+func (e *executing) writeEvidence(p *harness.Performed) error {
+	if e.evidence == nil {
 		return nil
 	}
 	record, err := p.RunnerRecord()
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		writeFile(filepath.Join(dir, "stdout"), p.Stdout.Bytes),
-		writeFile(filepath.Join(dir, "stderr"), p.Stderr.Bytes),
-		writeFile(filepath.Join(dir, "runner.json"), record),
-	)
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{{"stdout", p.Stdout.Bytes}, {"stderr", p.Stderr.Bytes}, {"runner.json", record}} {
+		if err := e.keep(f.name, f.text); err != nil {
+			return &result.RunError{
+				Code: result.CodeEvidence, Message: "evidence " + f.name + " could not be written: " + reason(err),
+				Hint: "name a folder outside the work folder, with room", Cause: err,
+			}
+		}
+	}
+	return nil
 }
 
-// preserve copies everything that was written into a new folder, accepted or not.
+// keep writes a new file of evidence. What stands at its place already is not ours.
+func (e *executing) keep(name string, text []byte) error {
+	f, err := e.evidence.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// preserve copies what was written into a new folder, accepted or not, as far as the
+// profile's limit goes.
 func preserve(p *harness.Performed) (string, error) {
 	dir, err := os.MkdirTemp("", "fiador-work-")
 	if err != nil {
@@ -184,6 +210,9 @@ func preserveOne(root *os.Root, p *harness.Performed, c sandbox.Change) error {
 	case sandbox.KindLink:
 		return root.Symlink(c.Target, c.Path)
 	case sandbox.KindFile:
+		if c.Size > 0 && c.SHA256 == [32]byte{} {
+			return nil // beyond the limit of all files together
+		}
 		in, err := p.Content(c.Path)
 		if err != nil {
 			return err
@@ -261,7 +290,7 @@ func (a *app) prepareExecution(f executingFlags, tree string, e *executing) (fol
 			return folders, err
 		}
 	}
-	return folders, evidenceFolder(f.evidence)
+	return folders, e.openEvidence(f.evidence)
 }
 
 // executed does what follows a decided execution, before its result is printed.
@@ -270,7 +299,7 @@ func (a *app) executed(ctx context.Context, f executingFlags, e *executing, rep 
 	if p == nil {
 		return nil
 	}
-	if err := writeEvidence(f.evidence, p); err != nil {
+	if err := e.writeEvidence(p); err != nil {
 		return err
 	}
 	if f.preserve {

@@ -45,7 +45,7 @@ func (h *Host) copyWork(s *Sandbox) error {
 		return err
 	}
 	s.work = filepath.Join(s.scratch, "work")
-	if err := os.Mkdir(s.work, 0o755); err != nil {
+	if err := errors.Join(os.Mkdir(s.work, 0o755), os.Chmod(s.work, 0o755)); err != nil { // whatever the umask is
 		return s.fail(StepFiles, err)
 	}
 	c := &copier{left: copyBytes, files: copyFiles, hidden: s.req.Hide}
@@ -58,7 +58,7 @@ func (h *Host) copyWork(s *Sandbox) error {
 			id = h.confinedID()
 		}
 		if err := giveAway(s.work, id); err != nil {
-			return s.fail(StepFiles, err)
+			return h.Diagnose(s.fail(StepFiles, err))
 		}
 	}
 	var err error
@@ -169,7 +169,9 @@ func (c *copier) entry(dir int, name, p string) (Kind, error) {
 	var err error
 	switch kind {
 	case KindFolder:
-		if err = c.to.Mkdir(p, 0o755); errors.Is(err, os.ErrExist) {
+		if err = c.to.Mkdir(p, 0o755); err == nil {
+			err = c.to.Chmod(p, 0o755) // whatever the umask is
+		} else if errors.Is(err, os.ErrExist) {
 			err = nil
 		}
 	case KindLink:

@@ -24,6 +24,8 @@ const (
 	CauseKernel   = "old-kernel"      // a system call is not there
 	CauseLandlock = "no-landlock"     // the kernel has no Landlock, or it is off
 	CauseTemp     = "temp-noexec"     // the folder for copies cannot be used
+	CauseNoProc   = "no-proc"         // there is no /proc
+	CauseRoot     = "changed-root"    // the process is in a changed root
 	CauseNested   = "initial-ramdisk" // the root cannot be pivoted away from
 )
 
@@ -54,6 +56,9 @@ var causes = map[string]known{
 		"use Linux 5.13 or newer with landlock among the lsm= of the kernel command line"},
 	CauseTemp: {"the folder for copies cannot be used",
 		"set TMPDIR to a folder that may be written and has room"},
+	CauseNoProc: {"there is no /proc", "mount it: mount -t proc proc /proc"},
+	CauseRoot: {"the kernel makes no user namespaces here: in a changed root, or where a security module forbids it",
+		"start it outside of the chroot" + weaker},
 	CauseNested: {"the root cannot be left: it is an initial ramdisk",
 		"start the system from a disk or an image" + weaker},
 }
@@ -71,6 +76,8 @@ func (h *Host) Diagnose(e *Error) *Error {
 func (h *Host) cause(e *Error) string {
 	denied := e.Errno == syscall.EPERM || e.Errno == syscall.EACCES
 	switch {
+	case e.Step == StepFiles && e.Isolation == Confined && e.Errno == syscall.EACCES:
+		return CauseTemp
 	case e.Step == StepStart && e.Errno == syscall.ENOSPC:
 		return CauseLimit
 	case e.Step == StepStart && denied:
@@ -94,6 +101,10 @@ func (h *Host) cause(e *Error) string {
 		return CauseAppArmor
 	case denied && filtered():
 		return CauseSeccomp
+	case denied && os.Geteuid() == 0 && e.Step != StepFiles || e.Step == StepFiles && e.Errno == syscall.EPERM && os.Geteuid() == 0:
+		return CauseCaps
+	case e.Step == StepStart && e.Errno == syscall.ENOENT:
+		return CauseNoProc
 	}
 	return ""
 }
@@ -111,7 +122,7 @@ func startDenied() string {
 	case filtered():
 		return CauseSeccomp
 	}
-	return CauseOff
+	return CauseRoot
 }
 
 func bareNamespace() error {
@@ -127,16 +138,8 @@ func bareNamespace() error {
 
 // filtered says whether a filter of system calls stands around this process.
 func filtered() bool {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(b)) {
-		if mode, ok := strings.CutPrefix(line, "Seccomp:"); ok {
-			return strings.TrimSpace(mode) == "2"
-		}
-	}
-	return false
+	mode, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
+	return err == nil && mode == unix.SECCOMP_MODE_FILTER
 }
 
 func setting(path string) string {

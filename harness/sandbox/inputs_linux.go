@@ -20,6 +20,9 @@ import (
 // that is a folder stands for all files below it. No more than most files and bytes
 // bytes are copied; more is an error. The caller removes what it gets with Remove.
 func (h *Host) StageInputs(tree string, paths []string, most int, bytes int64) (in Inputs, err error) {
+	if len(paths) == 0 {
+		return Inputs{}, nil
+	}
 	s := &Sandbox{}
 	if err := h.makeScratch(s); err != nil {
 		return Inputs{}, err

@@ -22,6 +22,12 @@ func (s *Sandbox) Command(i int, timeout time.Duration, end *End) command.Start 
 		if s.group != nil {
 			p.kills = s.group.oomKills()
 		}
+		if s.id != 0 {
+			// So that the command can open its streams by name, as in /dev/stdout.
+			for _, f := range []*os.File{stdin, stdout, stderr} {
+				_ = f.Chown(s.id, s.id)
+			}
+		}
 		if err := s.send(initproc.Message(initproc.Perform, i, int(timeout.Milliseconds())), []*os.File{stdin, stdout, stderr}); err != nil {
 			return nil, &Error{Isolation: s.Isolation, Step: StepReport, Msg: "the sandbox is gone"}
 		}

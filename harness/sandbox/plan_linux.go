@@ -486,6 +486,7 @@ func writable(r Request, staged bool, work string) []string {
 func rlimits(r Request, bounded bool, others int) []initproc.Rlimit {
 	list := []initproc.Rlimit{
 		{Resource: unix.RLIMIT_CORE, Value: 0},
+		{Resource: unix.RLIMIT_STACK, Value: 8 * mib},
 		{Resource: unix.RLIMIT_DATA, Value: uint64(r.Limits.MemoryMB) * mib},
 		{Resource: unix.RLIMIT_NOFILE, Value: 1024},
 		{Resource: unix.RLIMIT_MEMLOCK, Value: 64 * kib},
@@ -575,7 +576,7 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 
 // readable are files that say little of the host and that programs want at start.
 var readable = []string{
-	"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/locale.alias", "/etc/ssl/openssl.cnf", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version",
+	"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/locale.alias", "/etc/ssl/openssl.cnf", "/etc/ssl/certs", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version",
 	"/proc/filesystems", "/proc/sys/vm/overcommit_memory", "/sys/kernel/mm/transparent_hugepage", "/sys/devices/system/cpu",
 }
 
@@ -590,6 +591,6 @@ type places struct {
 }
 
 var rlimitNames = map[int]string{
-	unix.RLIMIT_CORE: "core", unix.RLIMIT_DATA: "data", unix.RLIMIT_NOFILE: "nofile", unix.RLIMIT_MEMLOCK: "memlock",
+	unix.RLIMIT_CORE: "core", unix.RLIMIT_STACK: "stack", unix.RLIMIT_DATA: "data", unix.RLIMIT_NOFILE: "nofile", unix.RLIMIT_MEMLOCK: "memlock",
 	unix.RLIMIT_MSGQUEUE: "msgqueue", unix.RLIMIT_NICE: "nice", unix.RLIMIT_RTPRIO: "rtprio", unix.RLIMIT_NPROC: "nproc", unix.RLIMIT_FSIZE: "fsize",
 }

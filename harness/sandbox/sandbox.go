@@ -143,13 +143,14 @@ type Error struct {
 
 // The steps that are not in a plan.
 const (
-	StepStart  = "start"     // starting the init in new namespaces
-	StepLimits = "limits"    // the cgroup
-	StepFiles  = "files"     // preparing folders
-	StepReport = "report"    // the init ended without a report
-	StepSystem = "system"    // another operating system
-	StepGiveUp = "give up"   // a command's process could not give up what it must
-	StepHost   = "isolation" // the tier is not one that may be used
+	StepStart   = "start"     // starting the init in new namespaces
+	StepLimits  = "limits"    // the cgroup
+	StepFiles   = "files"     // preparing folders
+	StepOpenat2 = "openat2"   // opening what commands leave behind
+	StepReport  = "report"    // the init ended without a report
+	StepSystem  = "system"    // another operating system
+	StepGiveUp  = "give up"   // a command's process could not give up what it must
+	StepHost    = "isolation" // the tier is not one that may be used
 )
 
 func (e *Error) Error() string {

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -47,9 +48,16 @@ func (h *Host) openSources(s *Sandbox, src map[string]source) error {
 	}
 	for _, name := range names {
 		p := named[name]
-		fd, err := h.openClone(s, name, p)
+		fd, err := unix.OpenTree(unix.AT_FDCWD, p, h.cloneFlags(name))
 		if err != nil {
-			if name == WorkDir && s.staging == stageOverlay {
+			return h.unopened(p, err)
+		}
+		if name == WorkDir {
+			err = h.showAsOwn(fd)
+		}
+		if err != nil {
+			_ = unix.Close(fd)
+			if s.staging != stageNone {
 				s.staging = stageCopy // a file system that cannot be shown under another id
 				delete(src, name)
 				continue
@@ -62,31 +70,32 @@ func (h *Host) openSources(s *Sandbox, src map[string]source) error {
 	return nil
 }
 
-// openClone opens a copy of the mounts at p. The work folder's is shown under the id
-// that commands have, in place of its owner's.
-func (h *Host) openClone(s *Sandbox, name, p string) (int, error) {
-	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
-	if name != WorkDir {
-		flags |= unix.AT_RECURSIVE
+func (h *Host) cloneFlags(name string) uint {
+	if name == WorkDir {
+		return unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC
 	}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, p, flags)
-	if err != nil || name != WorkDir {
-		return fd, err
-	}
+	return unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
+}
+
+// unopened says why a place of the host could not be opened to be shown: the step is
+// the one that the init takes where it opens by itself.
+func (h *Host) unopened(p string, err error) error {
+	e := &Error{Isolation: Full, Step: initproc.OpOpen, Msg: p}
+	errors.As(err, &e.Errno)
+	return h.Diagnose(e)
+}
+
+// showAsOwn shows a folder under the id that commands have, in place of its owner's.
+func (h *Host) showAsOwn(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		_ = unix.Close(fd)
-		return -1, err
+		return err
 	}
 	ns, err := h.idmap(int(st.Uid), int(st.Gid))
-	if err == nil {
-		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())})
-	}
 	if err != nil {
-		_ = unix.Close(fd)
-		return -1, err
+		return err
 	}
-	return fd, nil
+	return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())})
 }
 
 // openCopy makes the copy of the work folder what is shown as the work folder.
@@ -97,7 +106,7 @@ func (h *Host) openCopy(s *Sandbox, src map[string]source) error {
 	}
 	fd, err := unix.OpenTree(unix.AT_FDCWD, s.work, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
-		return s.fail(StepFiles, err)
+		return h.unopened(s.work, err)
 	}
 	src[WorkDir] = source{path: s.work, fd: firstSource + len(s.files)}
 	s.files = append(s.files, os.NewFile(uintptr(fd), s.work))
@@ -242,8 +251,10 @@ func Sweep(temp string) error {
 
 // ours says whether a folder with this owner can be one that this user's sandboxes made.
 func ours(uid int) bool {
-	euid := os.Geteuid()
-	return uid == euid || euid == 0 && uid >= hostID && uid <= hostID+1<<16
+	if euid := os.Geteuid(); uid == euid || euid != 0 {
+		return uid == euid
+	}
+	return uid >= hostID && uid <= hostID+1<<16 || uid == outsideID(mapped("/proc/self/uid_map"), mapped("/proc/self/gid_map"))
 }
 
 // giveAway makes an id the owner of a folder and all in it.

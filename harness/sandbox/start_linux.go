@@ -25,7 +25,8 @@ type Host struct {
 	host
 	temp string // folder for copies
 
-	ungrouped atomic.Bool // no cgroup could be had
+	ungrouped atomic.Bool           // no cgroup could be had
+	refused   atomic.Pointer[Error] // why there are no namespaces
 
 	mu   sync.Mutex
 	maps map[[2]int]*os.File // user namespaces for idmapped mounts, by owner and group
@@ -65,6 +66,7 @@ type Sandbox struct {
 	reports chan initproc.Report
 	gone    chan struct{} // the init has ended
 	group   *group
+	id      int    // that commands have outside, where it is not the caller's
 	scratch string // folder of its own on the host, or empty
 	kept    bool   // scratch stays
 	inputs  Inputs // copies to remove
@@ -96,6 +98,10 @@ func (h *Host) Start(ctx context.Context, r Request) (*Sandbox, error) {
 		if !r.Most.AtLeast(tier) || !tier.AtLeast(r.Least) {
 			continue
 		}
+		if e := h.refused.Load(); e != nil && tier == Full {
+			first = e
+			continue
+		}
 		s, err := h.start(ctx, tier, r, false)
 		if overlayed(err) {
 			s, err = h.start(ctx, tier, r, true)
@@ -116,6 +122,9 @@ func (h *Host) Start(ctx context.Context, r Request) (*Sandbox, error) {
 		if !e.host() {
 			return nil, e
 		}
+		if tier == Full && e.Step == StepStart && e.Cause != "" && e.Cause != CauseLimit {
+			h.refused.Store(e) // what forbids namespaces does not go away
+		}
 	}
 	if first == nil {
 		return nil, &Error{Isolation: r.Least, Step: StepHost, Msg: "stronger than what was asked for at most"}
@@ -134,7 +143,7 @@ func overlayed(err error) bool {
 func (e *Error) host() bool {
 	switch e.Step {
 	case StepFiles:
-		return false
+		return e.Cause != ""
 	case initproc.OpHide:
 		return false
 	case initproc.OpOpen:
@@ -157,6 +166,12 @@ func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool
 	if err != nil {
 		return nil, s.fail(StepLimits, err)
 	}
+	if err := canOpenBeneath(); err != nil {
+		return nil, h.Diagnose(s.fail(StepOpenat2, err))
+	}
+	if s.id = h.id; tier != Full && h.root {
+		s.id = h.confinedID()
+	}
 	var plan initproc.Plan
 	if tier == Full {
 		plan, err = h.prepareFull(s, copied)
@@ -172,6 +187,16 @@ func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool
 		return nil, err
 	}
 	return s, nil
+}
+
+// canOpenBeneath says whether there is openat2, without which nothing that commands
+// leave can be looked at.
+func canOpenBeneath() error {
+	fd, err := beneath(unix.AT_FDCWD, ".", unix.O_PATH)
+	if err == nil {
+		return unix.Close(fd)
+	}
+	return err
 }
 
 // withinHard lowers limits to what this process could give itself.
@@ -276,7 +301,7 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 	if at.id != 0 {
 		for _, dir := range []string{s.scratch, at.tmp} {
 			if err := os.Lchown(dir, at.id, at.id); err != nil {
-				return initproc.Plan{}, s.fail(StepFiles, err)
+				return initproc.Plan{}, h.Diagnose(s.fail(StepFiles, err))
 			}
 		}
 	}
@@ -345,9 +370,8 @@ func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error
 	s.files = nil
 	s.reports, s.gone = make(chan initproc.Report, 1), make(chan struct{})
 	go s.listen(s.reports, s.gone)
-	if err := s.send(initproc.Message(initproc.Begin, 0, 0), nil); err != nil {
-		return h.Diagnose(s.fail(StepReport, err))
-	}
+	// An init that is gone already has said why, if it could.
+	_ = s.send(initproc.Message(initproc.Begin, 0, 0), nil)
 	return h.await(ctx, s, plan)
 }
 

@@ -44,7 +44,12 @@ func (c *Confine) apply() error {
 // limit sets the limits of resources, for this process and what it starts from then on.
 func (c *Confine) limit() error {
 	for _, l := range c.Rlimits {
-		if err := syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: l.Value, Max: l.Value}); err != nil {
+		var has syscall.Rlimit
+		if err := syscall.Getrlimit(l.Resource, &has); err != nil {
+			return err
+		}
+		most := min(l.Value, has.Max) // who starts this may be limited itself
+		if err := syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
 			return err
 		}
 	}
@@ -92,6 +97,9 @@ func affinity(n int) error {
 				mask[i] &^= bit
 			}
 		}
+	}
+	if n >= 0 {
+		return nil // there are no more
 	}
 	_, err = call(syscall.SYS_SCHED_SETAFFINITY, 0, uintptr(size), uintptr(unsafe.Pointer(&mask)))
 	return err

@@ -54,6 +54,7 @@ func run() int {
 	ignoreSignals()
 	syscall.Umask(0o022)
 	if _, err := call(sysCloseRange, 3, ^uintptr(0)>>1&0x7fffffff, closeRangeExec); err != nil {
+		_ = syscall.Sendmsg(socketFD, Report{Kind: Failed, Errno: number(err)}.Encode(), nil, nil, 0)
 		return statusNoPlan
 	}
 	plan, err := readPlan()
@@ -88,10 +89,14 @@ func run() int {
 // the runtime's own handlers would let a command inside end the init. SIGURG stays
 // with the runtime.
 func ignoreSignals() {
+	var act [4]uint64 // a zero sigaction: SIG_DFL
 	if syscall.Getpid() != 1 {
+		// The runtime leaves these two ignored where they were, and commands would too.
+		for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
+			_, _ = call(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&act)), 0, 8)
+		}
 		return
 	}
-	var act [4]uint64 // a zero sigaction: SIG_DFL
 	for sig := uintptr(1); sig <= 64; sig++ {
 		if sig == uintptr(syscall.SIGURG) || sig == uintptr(syscall.SIGKILL) || sig == uintptr(syscall.SIGSTOP) {
 			continue
@@ -458,7 +463,7 @@ func look(a Action) (string, uint8) {
 		if name[0] != '/' {
 			path = a.Dir + "/" + name
 		}
-		return path, runnable(path)
+		return name, runnable(path) // it starts in its folder
 	}
 	flags := uint8(NotFound)
 	for _, e := range a.Env {

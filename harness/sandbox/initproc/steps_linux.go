@@ -12,10 +12,9 @@ import (
 // walker performs the set-up. Paths of steps are relative: until the pivot the
 // working folder is the new root.
 type walker struct {
-	plan    *Plan
-	mounts  map[string]int // mounts that are opened and not yet placed
-	overlay map[string]string
-	upper   int // the folder that takes what is written, or -1
+	plan   *Plan
+	mounts map[string]int // mounts that are opened and not yet placed
+	upper  int            // the folder that takes what is written, or -1
 }
 
 // setUp walks the steps. It stops at the first that fails and names it.
