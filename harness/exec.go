@@ -184,20 +184,22 @@ func within(profile, name string, asked, most int, bounds contract.Limit) error 
 	return nil
 }
 
-// ExecRequested executes a request in the folder work and applies what it wrote. The
+// ExecRequested executes a request in the folder work and applies what it wrote. What
+// it reads of the host besides has to lie beneath the paths read, which the caller
+// names: a request can come from whoever it is to keep in. The
 // report says how it ended; the error, a *result.RunError, that there is none.
-func ExecRequested(ctx context.Context, deps Deps, gate *Gate, r ExecRequest, work, state string) (rep ExecReport, p *Performed, err error) {
+func ExecRequested(ctx context.Context, deps Deps, gate *Gate, r ExecRequest, work string, read []string, state string) (rep ExecReport, p *Performed, err error) {
 	if deps.Runner == nil {
 		return rep, nil, sandboxError(ctx, errors.New("commands cannot be executed here"))
 	}
-	if err := gate.readable(absolute(r.Sandbox.Read)); err != nil {
+	if err := readable(absolute(r.Sandbox.Read), read); err != nil {
 		return rep, nil, err
 	}
 	in, err := deps.Runner.StageInputs(work, r.Inputs.InputFiles, contract.MaxInputs, int64(contract.InputFilesBytes().Max))
 	if err != nil {
 		return rep, nil, inputError(kernel.Intent{Inputs: r.Inputs.InputFiles}, err)
 	}
-	task, err := gate.Exec(requestedExec(r, work, in))
+	task, err := gate.Exec(gate.requestedExec(r, work, in))
 	if err == nil {
 		p, err = Perform(ctx, deps.Runner, task)
 	}
@@ -235,28 +237,40 @@ func ReadFault(p string) string {
 	return ""
 }
 
-// readable refuses paths of the host that a request asks to read where the profile's
-// level does not reach beyond the tree, and paths that cannot be shown.
-func (g *Gate) readable(paths []string) error {
-	access, _ := contract.ProfileAccess(g.Base)
+// readable refuses paths of the host that a request asks to read and the caller does
+// not allow, and paths that cannot be shown.
+func readable(paths, allowed []string) error {
 	for i, p := range paths {
 		why := ReadFault(p)
-		if !access.DepsRead {
-			why = "profile " + strconv.Quote(g.Profile.Name) + " lets commands read nothing of the host"
+		if !slices.ContainsFunc(allowed, func(root string) bool { return kernel.Beneath(p, root) }) {
+			why = "beneath no --read"
 		}
 		if why != "" {
 			return &result.RunError{
 				Code: result.CodeProfile, Message: "/sandbox/filesystem/read: " + strconv.Quote(canon.Cut(p)) + ": " + why,
-				Hint: "list it in input_files if it is in the work folder, or use a profile that extends dev", Details: map[string]any{"pointer": "/sandbox/filesystem/read/" + strconv.Itoa(i)},
+				Hint: "list it in input_files if it is in the work folder; a path of the host has to be named with --read as well", Details: map[string]any{"pointer": "/sandbox/filesystem/read/" + strconv.Itoa(i)},
 			}
 		}
 	}
 	return nil
 }
 
-// requestedExec is what a request asks for.
-func requestedExec(r ExecRequest, work string, in sandbox.Inputs) Exec {
+// requestedExec is what a request asks for. A limit that is the contract's default gives
+// way to a profile that allows less.
+func (g *Gate) requestedExec(r ExecRequest, work string, in sandbox.Inputs) Exec {
 	s := r.Sandbox
+	for _, m := range []struct {
+		asked  *int
+		limit  contract.Limit
+		allows int
+	}{
+		{&s.TimeoutMS, contract.TimeoutMS(), g.Profile.TimeoutMS}, {&s.MemoryMB, contract.MemoryMB(), g.Profile.MemoryMB},
+		{&s.CPUCores, contract.CPUCores(), g.Profile.CPUCores}, {&s.MaxChildren, contract.MaxChildren(), g.Profile.MaxChildren},
+	} {
+		if *m.asked == m.limit.Default {
+			*m.asked = min(*m.asked, m.allows)
+		}
+	}
 	expect := 0
 	if r.Outputs.ExitCode != nil {
 		expect = *r.Outputs.ExitCode
@@ -292,7 +306,7 @@ func (r ExecRequest) expect(o *evidence.Observed, stdout, stderr int64) {
 func (r ExecRequest) report(p *Performed, code int, reasons []string) ExecReport {
 	rep := ExecReport{
 		ExecutionID: r.ExecutionID, ToolID: r.ToolID, AdapterID: r.AdapterID,
-		ExitCode: code, Interpretation: contract.Interpret(code).Meaning, Reasons: reasons,
+		ExitCode: code, Interpretation: meaning(p.Observed.Command, code), Reasons: reasons,
 		Stdout: reportStream(p.Stdout), Stderr: reportStream(p.Stderr),
 		Ephemeral: ExecEphemeral{StartedAt: p.Started, CompletedAt: p.Ended, Duration: p.Ended.Sub(p.Started), PeakMemoryBytes: p.PeakMemory},
 	}
@@ -303,6 +317,15 @@ func (r ExecRequest) report(p *Performed, code int, reasons []string) ExecReport
 		rep.Ephemeral.Clauses = append(rep.Ephemeral.Clauses, ExecClause{Clause: c.Clause, Mechanism: c.Mechanism, Status: string(c.Status)})
 	}
 	return rep
+}
+
+// meaning is what an exit code means, by its cause: a signal that the command got from
+// elsewhere is neither a timeout nor a lack of memory.
+func meaning(end *evidence.End, code int) string {
+	if end.Signal != 0 && code == 128+end.Signal && !end.TimedOut && !end.OutOfMemory {
+		return contract.MeaningSignal
+	}
+	return contract.Interpret(code).Meaning
 }
 
 func reportStream(c command.Captured) ExecStream {

@@ -16,9 +16,9 @@ import (
 
 func textReader(s string) io.Reader { return strings.NewReader(s) }
 
-// interrupted is the RunError for an execution that was told to stop. What it had
+// Stopped is the RunError for an execution that was told to stop. What it had
 // done is gone.
-func stopped() *result.RunError {
+func Stopped() *result.RunError {
 	return &result.RunError{
 		Code: result.CodeSandbox, Message: "interrupted: the execution was stopped and everything that it did is gone",
 		Hint: "run it again",
@@ -29,7 +29,7 @@ func stopped() *result.RunError {
 // of the machine but the failed step, its errno and the known cause.
 func sandboxError(ctx context.Context, err error) *result.RunError {
 	if ctx.Err() != nil {
-		return stopped()
+		return Stopped()
 	}
 	var re *result.RunError
 	if errors.As(err, &re) {
@@ -79,7 +79,7 @@ func inputError(intent kernel.Intent, err error) *result.RunError {
 // promoteError is the RunError for outputs that could not be applied. The folder is as
 // it was, or is completed by the next command on it.
 func promoteError(err error) *result.RunError {
-	e := &result.RunError{Code: result.CodeEvidence, Message: "the outputs could not be applied: " + err.Error(), Cause: err}
+	e := &result.RunError{Code: result.CodeEvidence, Message: "the outputs were not applied: " + err.Error(), Cause: err}
 	var conflict *sandbox.ConflictError
 	if errors.As(err, &conflict) {
 		e.Hint = "somebody else changed the folder in the meantime; nothing of it was changed: run it again"

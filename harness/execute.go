@@ -189,7 +189,7 @@ func (w *performance) command(i int, a sandbox.Action) error {
 	}
 	res, err := command.Run(ctx, w.p.box.Command(i, limit, &known), spec)
 	if w.ctx.Err() != nil {
-		return stopped()
+		return Stopped()
 	}
 	if err != nil {
 		return sandboxError(w.ctx, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,13 +70,13 @@ Exit codes:
 	flags.Var(&once{value: &f.policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
 	flags.StringVar(&f.request, "request", "", "execution request to execute instead of a command; - is standard input")
 	flags.StringVar(&f.work, "work", ".", "folder that the command works in")
-	flags.StringVar(&f.write, "write", string(sandbox.Staged), "staged: apply what was written when it is accepted; direct: let the command write into the folder")
+	flags.StringVar(&f.write, "write", string(sandbox.Staged), "staged: apply what was written when it is accepted; direct: let the command write into the folder, for large trees; what it writes is not judged")
 	flags.DurationVar(&f.timeout, "timeout", 0, "time of the command (default: the profile's)")
 	flags.IntVar(&f.memoryMB, "memory-mb", 0, "memory in MiB (default: the profile's)")
 	flags.IntVar(&f.cpuCores, "cpu-cores", 0, "processors (default: the profile's)")
 	flags.IntVar(&f.maxChildren, "max-children", 0, "processes beside the first (default: the profile's)")
 	flags.BoolVar(&f.allowFork, "allow-fork", true, "whether the command may start processes at all")
-	flags.StringArrayVar(&f.read, "read", nil, "file or folder that the command may read besides; may be repeated")
+	flags.StringArrayVar(&f.read, "read", nil, "file or folder that the command may read besides, or that a request may ask for; may be repeated")
 	flags.StringArrayVar(&f.env, "env", nil, "NAME=VALUE for the command, where the profile allows the name; may be repeated")
 	flags.StringVar(&f.isolation, "isolation", "", "exactly this isolation: full or confined (default: the strongest there is)")
 	flags.StringVar(&f.evidence, "evidence", "", "new folder for what was observed: runner.json, stdout, stderr")
@@ -112,7 +113,7 @@ func (a *app) exec(cmd *cobra.Command, f execFlags, args []string) error {
 		return err
 	}
 	if f.request != "" {
-		return a.execRequest(ctx, f, e, gate, work)
+		return a.execRequest(ctx, f, e, gate, work, read)
 	}
 	task, err := gate.Exec(harness.Exec{
 		Argv: args, Env: env, Work: work, Write: sandbox.Write(f.write), Read: read,
@@ -122,11 +123,29 @@ func (a *app) exec(cmd *cobra.Command, f execFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := makeRoots(work, task.Sandbox.Roots); err != nil {
+		return err
+	}
 	p, err := harness.Perform(ctx, e.host, task)
 	if err != nil {
 		return err
 	}
 	return errors.Join(a.execEnded(f, e, work, p), p.Close())
+}
+
+// makeRoots makes the folders that direct writes are kept to, for a command could not.
+func makeRoots(work string, roots []string) error {
+	root, err := os.OpenRoot(work)
+	if err != nil {
+		return usage("name a folder that can be read", "--work %q: %s", displayFolder(work), reason(err))
+	}
+	defer root.Close()
+	for _, r := range roots {
+		if err := root.MkdirAll(r, 0o777); err != nil {
+			return usage("make it, or use --write staged", "folder %q cannot be made: %s", clean(r), reason(err))
+		}
+	}
+	return nil
 }
 
 // check refuses what cannot be meant before anything is looked at.
@@ -150,7 +169,7 @@ func (f execFlags) check(cmd *cobra.Command, args []string) error {
 	case len(args) > 0:
 		return usage("the request names its command", "unexpected argument %q", args[0])
 	}
-	for _, flag := range []string{"write", "timeout", "memory-mb", "cpu-cores", "max-children", "allow-fork", "read", "env", "isolation"} {
+	for _, flag := range []string{"write", "timeout", "memory-mb", "cpu-cores", "max-children", "allow-fork", "env", "isolation"} {
 		if cmd.Flags().Changed(flag) {
 			return usage("the request says it", "--%s does not go together with --request", flag)
 		}
@@ -240,7 +259,7 @@ func (a *app) execEnded(f execFlags, e *executing, work string, p *harness.Perfo
 func whyEnded(o evidence.Observed) string {
 	end := o.Command
 	switch {
-	case end.OutOfMemory:
+	case end.OutOfMemory && (end.Code != 0 || end.Signal != 0):
 		return "the command ran out of memory"
 	case end.TimedOut:
 		return "the command was over its time"
@@ -272,7 +291,7 @@ func (a *app) ended(why string, code int, reasons []string) {
 }
 
 // execRequest executes a request and prints its report.
-func (a *app) execRequest(ctx context.Context, f execFlags, e *executing, gate *harness.Gate, work string) error {
+func (a *app) execRequest(ctx context.Context, f execFlags, e *executing, gate *harness.Gate, work string, read []string) error {
 	src, err := a.read(ctx, f.request, harness.MaxRequestBytes)
 	if err != nil {
 		return err
@@ -282,7 +301,7 @@ func (a *app) execRequest(ctx context.Context, f execFlags, e *executing, gate *
 		return err
 	}
 	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Runner: e.host}
-	rep, p, err := harness.ExecRequested(ctx, deps, gate, r, work, e.state)
+	rep, p, err := harness.ExecRequested(ctx, deps, gate, r, work, read, e.state)
 	if err != nil {
 		return err
 	}

@@ -71,6 +71,13 @@ func (a *app) recovered(e *executing, dir string) (err error) {
 	if e.state, err = a.stateFolder(); err != nil {
 		return err
 	}
+	const elsewhere = "set XDG_STATE_HOME to a folder of yours elsewhere"
+	if rel, err := filepath.Rel(dir, e.state); err == nil && filepath.IsLocal(rel) {
+		return usage(elsewhere, "the folder for journals lies in the folder %q, which commands can write", displayFolder(dir))
+	}
+	if err := os.MkdirAll(e.state, 0o700); err != nil {
+		return usage(elsewhere, "the folder for journals cannot be made: %s", reason(err))
+	}
 	did, err := sandbox.Recover(e.state, dir)
 	if err != nil {
 		return &result.RunError{
@@ -309,8 +316,11 @@ func (a *app) executed(ctx context.Context, f executingFlags, e *executing, rep 
 		}
 		fmt.Fprintln(a.stderr, dir)
 	}
-	if f.promote == "" || !rep.Result.Decision.Accepted || ctx.Err() != nil {
+	if f.promote == "" || !rep.Result.Decision.Accepted {
 		return nil
+	}
+	if ctx.Err() != nil {
+		return harness.Stopped()
 	}
 	dir, err := folder("promote", f.promote)
 	if err != nil {

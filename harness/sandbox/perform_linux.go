@@ -23,10 +23,7 @@ func (s *Sandbox) Command(i int, timeout time.Duration, end *End) command.Start 
 			p.kills = s.group.oomKills()
 		}
 		if s.id != 0 {
-			// So that the command can open its streams by name, as in /dev/stdout.
-			for _, f := range []*os.File{stdin, stdout, stderr} {
-				_ = f.Chown(s.id, s.id)
-			}
+			giveStreams(s.id, stdin, stdout, stderr)
 		}
 		if err := s.send(initproc.Message(initproc.Perform, i, int(timeout.Milliseconds())), []*os.File{stdin, stdout, stderr}); err != nil {
 			return nil, &Error{Isolation: s.Isolation, Step: StepReport, Msg: "the sandbox is gone"}
@@ -36,6 +33,16 @@ func (s *Sandbox) Command(i int, timeout time.Duration, end *End) command.Start 
 			p.late = time.AfterFunc(timeout+s.req.grace()+killTime, func() { _ = p.Kill() })
 		}
 		return p, nil
+	}
+}
+
+// giveStreams makes an id the owner of pipes, so that a command can open its streams by
+// name, as in /dev/stdout. What is no pipe is not ours to give away.
+func giveStreams(id int, files ...*os.File) {
+	for _, f := range files {
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+			_ = f.Chown(id, id)
+		}
 	}
 }
 
