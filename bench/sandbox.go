@@ -118,7 +118,7 @@ func (u user) work() string { return filepath.Join(u.dir, "work") }
 
 // prepare makes the user's folder, with a small tree to work in.
 func (u user) prepare() error {
-	files := map[string]string{".git/config": "[core]\n"}
+	files := map[string]string{"Makefile": "all:\n"}
 	for i := range 20 {
 		files[fmt.Sprintf("src/file-%02d.txt", i)] = strings.Repeat("a line of text\n", 40)
 	}

@@ -93,7 +93,7 @@ of a sandbox: plan, start, rehearsal of what is given up, the command, reading a
 judging what was written, the end of everything inside and of what the host held.
 Staged means that writes go to an overlay in memory; confined cannot have that and
 works in a copy. Where no empty folder is named, the folder has 21 small files, and
-a .git that cannot be written.
+a Makefile.
 `)
 	for _, u := range c.users {
 		fmt.Fprintf(b, "\nAs %s, not wholly enforced here:\n", u.name)
