@@ -329,21 +329,38 @@ func (a *app) executed(ctx context.Context, f executingFlags, e *executing, rep 
 	return p.Promote(e.state, dir)
 }
 
-// stepLine shows which action an execution has come to, on a terminal, from the first
-// second on.
+// stepLine shows which action an execution has come to, and for how long it runs, on a
+// terminal, from the first second on.
 func (a *app) stepLine() (show func(action, of int), clear func()) {
 	if !a.tty {
 		return nil, func() {}
 	}
-	begun, shown := time.Now(), false
-	show = func(i, of int) {
-		if time.Since(begun) < time.Second {
-			return
+	var mu sync.Mutex
+	begun, line, shown := time.Now(), "starting", false
+	done := make(chan struct{})
+	var ticking sync.WaitGroup
+	ticking.Go(func() {
+		for t := time.NewTicker(time.Second); ; {
+			select {
+			case <-done:
+				t.Stop()
+				return
+			case <-t.C:
+			}
+			mu.Lock()
+			shown = true
+			fmt.Fprintf(a.stderr, "\r\x1b[K%s, %d s", line, int(time.Since(begun).Seconds()))
+			mu.Unlock()
 		}
-		shown = true
-		fmt.Fprintf(a.stderr, "\r\x1b[Kaction %d of %d", i+1, of)
+	})
+	show = func(i, of int) {
+		mu.Lock()
+		defer mu.Unlock()
+		line = fmt.Sprintf("action %d of %d", i+1, of)
 	}
 	return show, func() {
+		close(done)
+		ticking.Wait()
 		if shown {
 			fmt.Fprint(a.stderr, "\r\x1b[K")
 		}
