@@ -21,8 +21,7 @@ const (
 )
 
 // A process that is an init never gets further than this line. It stands here and
-// not in main, because most of what main's packages do before main is of no use to
-// an init (three milliseconds of four).
+// not in main, because what main's packages do before main is of no use to an init.
 var _ = Enter()
 
 // Enter turns the process into an init if that is what it was started as, and

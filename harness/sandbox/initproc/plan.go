@@ -4,10 +4,9 @@
 // started is killed and reaped before the next action begins.
 //
 // The program starts itself again for this. Importing the package is enough: a
-// process whose name (argv[0]) is Name becomes an init before main, and before the
-// packages of the policy engine are set up, which would take most of its time
-// (Enter). The package imports the standard library alone, so that nothing has to
-// be set up before it.
+// process whose name (argv[0]) is Name becomes an init before main, and before most of
+// the packages of the policy engine are set up (Enter). The package imports the
+// standard library alone, so that little has to be set up before it.
 //
 // # Protocol
 //
