@@ -1,0 +1,137 @@
+package disk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+// AuditOptions say how closely a ledger is looked at.
+type AuditOptions struct {
+	Quick    bool             // the last root and signature alone
+	Seals    bool             // the signature of every seal
+	Tiles    bool             // the full tiles
+	Evidence bool             // the evidence of every decision
+	Since    []ledger.Promise // older checkpoints that have to be kept
+	Progress func(entries int64)
+}
+
+// Audited is a ledger that was looked at and in whose entries nothing is wrong.
+type Audited struct {
+	ledger.Verified
+	Checkpoint ledger.Checkpoint // the zero value: it was lost
+	Pins       int               // pinned checkpoints that it keeps
+	Tiles      int               // full tiles that are right
+	Missing    []string          // full tiles that are not there
+	Wrong      []string          // full tiles that are wrong
+	Evidence   int               // blobs that are there and right
+	Absent     []int64           // decisions whose evidence is not there
+	Altered    []int64           // decisions whose evidence is not what the record says
+}
+
+// Unsynced is how many entries the newest checkpoint does not cover.
+func (a Audited) Unsynced() int64 { return a.Size - a.Checkpoint.Size }
+
+// Sound says whether nothing at all is wrong.
+func (a Audited) Sound() bool { return len(a.Wrong)+len(a.Absent)+len(a.Altered) == 0 }
+
+// Audit verifies a ledger. The errors are those of ledger.Verify; a promise that
+// origin.json's keys did not sign is ErrBadSignature or ErrUnknownKey.
+func Audit(ctx context.Context, dir string, trusted *ledger.Verifier, o AuditOptions) (Audited, error) {
+	r, err := read(dir, nil)
+	if err != nil {
+		return Audited{}, err
+	}
+	defer r.Close()
+	a := Audited{Checkpoint: r.promise}
+	c := ledger.Check{Keys: r.origin.keys, Trusted: trusted, Quick: o.Quick, Seals: o.Seals, Progress: o.Progress}
+	if c.Promises, err = r.promises(o.Since); err != nil {
+		return Audited{}, err
+	}
+	a.Pins = len(c.Promises) - len(o.Since)
+	if !r.lost {
+		c.Promises = append(c.Promises, ledger.Promise{Name: "the checkpoint", Checkpoint: r.promise})
+	}
+	if o.Tiles {
+		c.Tile = r.checkTile(&a)
+	}
+	if o.Evidence {
+		c.Quick, c.Entry = false, r.checkEvidence(&a)
+	}
+	text, err := r.Text()
+	if err != nil {
+		return Audited{}, err
+	}
+	a.Verified, err = ledger.Verify(ctx, text, c)
+	return a, err
+}
+
+// promises are the pinned checkpoints and those that were given, with signatures that
+// are right.
+func (r *Reader) promises(since []ledger.Promise) ([]ledger.Promise, error) {
+	pins, err := r.Pins()
+	if err != nil {
+		return nil, err
+	}
+	var out []ledger.Promise
+	check := func(p ledger.Promise) error {
+		c, err := r.origin.keys.OpenCheckpoint(p.Note)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+		out = append(out, ledger.Promise{Name: p.Name, Checkpoint: c})
+		return nil
+	}
+	for _, size := range slices.Sorted(maps.Keys(pins)) {
+		if err := check(ledger.Promise{Name: fmt.Sprintf("the pin %s/%d", namePins, size), Checkpoint: ledger.Checkpoint{Note: pins[size]}}); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range since {
+		if err := check(p); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (r *Reader) checkTile(a *Audited) func(tlog.Tile, []byte) error {
+	return func(t tlog.Tile, content []byte) error {
+		path := ledger.TilePath(t)
+		has, err := readFile(r.files, path, int64(len(content)))
+		switch {
+		case isNotExist(err):
+			a.Missing = append(a.Missing, path)
+		case err != nil || !bytes.Equal(has, content):
+			a.Wrong = append(a.Wrong, path)
+		default:
+			a.Tiles++
+		}
+		return nil
+	}
+}
+
+func (r *Reader) checkEvidence(a *Audited) func(int64, ledger.Record) error {
+	return func(index int64, rec ledger.Record) error {
+		if rec.Kind != ledger.KindDecision {
+			return nil
+		}
+		_, err := r.Blob(rec.Evidence)
+		switch {
+		case err == nil:
+			a.Evidence++
+		case errors.Is(err, ErrNoBlob):
+			a.Absent = append(a.Absent, index)
+		default:
+			a.Altered = append(a.Altered, index)
+		}
+		return nil
+	}
+}

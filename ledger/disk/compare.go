@@ -1,0 +1,132 @@
+package disk
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+// Compared says how two copies of a ledger relate.
+type Compared struct {
+	Common int64 // entries that both begin with
+	Forked bool  // entry Common is another one in each, though both promise it
+	A, B   Entry // those entries
+}
+
+// Compare holds two copies of a ledger against each other, each up to its checkpoint. What
+// stands after a checkpoint is not promised and differs without being a fork. progress,
+// where it is not nil, is told how many entries are done.
+func Compare(ctx context.Context, a, b *Reader, progress func(int64)) (Compared, error) {
+	nextA, stopA := pull(ctx, a)
+	defer stopA()
+	nextB, stopB := pull(ctx, b)
+	defer stopB()
+	var out Compared
+	for {
+		ea, okA, err := nextA()
+		if err != nil {
+			return out, fmt.Errorf("the first: %w", err)
+		}
+		eb, okB, err := nextB()
+		if err != nil {
+			return out, fmt.Errorf("the second: %w", err)
+		}
+		switch {
+		case !okA && !okB:
+			return out, nil
+		case out.Forked || !okA || !okB:
+			continue // to the end, so that both trees are seen to be the promised ones
+		case !bytes.Equal(ea.Line.Entry, eb.Line.Entry):
+			out.Forked, out.A, out.B = true, ea, eb
+			continue
+		}
+		if out.Common++; progress != nil && out.Common%1024 == 0 {
+			progress(out.Common)
+		}
+	}
+}
+
+// pull gives the entries of a ledger one by one, and in the end an error if they are
+// not those that its checkpoint promises.
+func pull(ctx context.Context, r *Reader) (func() (Entry, bool, error), func()) {
+	next, stop := iter.Pull2(r.Lines(ctx, 0))
+	var tree ledger.Range
+	return func() (Entry, bool, error) {
+		_, e, ok := next()
+		if !ok {
+			if tree.Size != r.promise.Size || tree.Root() != r.promise.Root {
+				return Entry{}, false, errNotPromised
+			}
+			return Entry{}, false, nil
+		}
+		if e.Err == nil {
+			tree.Append(ledger.LeafHash(e.Line.Entry), nil)
+		}
+		return e, true, e.Err
+	}, stop
+}
+
+var errNotPromised = fmt.Errorf("%w: the entries do not lead to the root of the checkpoint", ErrTampered)
+
+// Kept says of a proof whether a ledger keeps it.
+type Kept struct {
+	Name  string
+	Proof ledger.Proof
+	Fault string // empty: it does
+}
+
+// Keeps holds receipts against a ledger: each has to be signed by a key of the ledger,
+// its entry has to stand where it says, and the tree of its checkpoint has to be the
+// one that the ledger had at that size.
+func (r *Reader) Keeps(ctx context.Context, list []Kept) error {
+	roots, leaves := map[int64]tlog.Hash{}, map[int64]tlog.Hash{}
+	checked := make([]ledger.Checkpoint, len(list))
+	for i := range list {
+		k := &list[i]
+		if k.Fault != "" {
+			continue
+		}
+		_, c, err := r.origin.keys.CheckProof(k.Proof)
+		if err != nil {
+			k.Fault = err.Error()
+			continue
+		}
+		checked[i] = c
+		roots[c.Size], leaves[k.Proof.Index] = tlog.Hash{}, tlog.Hash{}
+	}
+	var tree ledger.Range
+	for index, e := range r.Lines(ctx, 0) {
+		if e.Err != nil {
+			return e.Err
+		}
+		leaf := ledger.LeafHash(e.Line.Entry)
+		tree.Append(leaf, nil)
+		if _, ok := leaves[index]; ok {
+			leaves[index] = leaf
+		}
+		if _, ok := roots[tree.Size]; ok {
+			roots[tree.Size] = tree.Root()
+		}
+	}
+	if tree.Size != r.promise.Size || tree.Root() != r.promise.Root {
+		return errNotPromised
+	}
+	for i := range list {
+		k, c := &list[i], checked[i]
+		switch {
+		case k.Fault != "":
+		case c.Size > r.promise.Size:
+			k.Fault = fmt.Sprintf("its checkpoint has %d entries, and the ledger has %d: it was rolled back (TRUNCATED)", c.Size, r.promise.Size)
+		case leaves[k.Proof.Index] != ledger.LeafHash(k.Proof.Entry):
+			k.Fault = fmt.Sprintf("entry %d of the ledger is another one", k.Proof.Index)
+		case roots[c.Size] != c.Root:
+			k.Fault = fmt.Sprintf("the ledger had another tree when it had %d entries", c.Size)
+		}
+	}
+	return nil
+}

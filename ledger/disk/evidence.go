@@ -1,0 +1,116 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+)
+
+// MaxBlobBytes is the most that a blob of evidence can have: 256 MiB.
+const MaxBlobBytes = 256 << 20
+
+// Errors about evidence.
+var (
+	ErrNoBlob  = errors.New("the evidence is not there")
+	ErrBadBlob = errors.New("the evidence is not what its name says")
+)
+
+// blobName is where a blob lies.
+func blobName(h canon.ContentHash) (string, error) {
+	digits := h.Hex()
+	if digits == "" {
+		return "", fmt.Errorf("%q is no hash", canon.Cut(string(h)))
+	}
+	return nameEvidence + "/sha256/" + digits[:2] + "/" + digits[2:], nil
+}
+
+// Put stores a blob under its hash. It is on the disk when Put returns, with one sync,
+// which makes its name durable too; another process may be about to rely on one that
+// is there already.
+func (l *Log) Put(blob []byte) (ledger.Blob, error) {
+	b := ledger.Blob{SHA256: canon.Sum(blob), Size: int64(len(blob))}
+	if len(blob) > MaxBlobBytes {
+		return b, fmt.Errorf("evidence of more than %d bytes", MaxBlobBytes)
+	}
+	name, err := blobName(b.SHA256)
+	if err != nil {
+		return b, err
+	}
+	if f, err := l.files.Open(name, os.O_RDWR); err == nil {
+		good := same(f, blob) && f.Sync() == nil
+		if err := f.Close(); err != nil || good {
+			return b, err
+		}
+	}
+	if err := makeFolders(l.files, name); err != nil {
+		return b, err
+	}
+	return b, l.put(name, blob)
+}
+
+// put writes a blob under a name of its own, so that no two writers meet, and then
+// gives it its name and brings both to the disk.
+func (l *Log) put(name string, blob []byte) error {
+	next := fmt.Sprintf("%s.%d-%d", name, os.Getpid(), l.puts.Add(1))
+	f, err := l.files.Open(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(blob)
+	if err == nil {
+		err = l.files.Rename(next, name)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close(), l.files.Remove(next))
+	}
+	if err = f.Sync(); err == nil {
+		return f.Close()
+	}
+	// What a sync has failed of, another would take for written: nobody may find it.
+	is, statErr := f.Stat()
+	named, lstatErr := l.files.Lstat(name)
+	if statErr == nil && lstatErr == nil && os.SameFile(is, named) {
+		err = errors.Join(err, l.files.Remove(name))
+	}
+	return errors.Join(err, f.Close())
+}
+
+func same(f file, blob []byte) bool {
+	info, err := f.Stat()
+	if err != nil || info.Size() != int64(len(blob)) {
+		return false
+	}
+	has := make([]byte, len(blob))
+	if _, err := f.ReadAt(has, 0); ignoreEOF(err) != nil {
+		return false
+	}
+	return bytes.Equal(has, blob)
+}
+
+// Blob reads a blob and checks that it is what its name says.
+func (l *Log) Blob(b ledger.Blob) ([]byte, error) { return readBlob(l.files, b) }
+
+func readBlob(fsys files, b ledger.Blob) ([]byte, error) {
+	name, err := blobName(b.SHA256)
+	if err != nil {
+		return nil, err
+	}
+	if b.Size > MaxBlobBytes {
+		return nil, ErrBadBlob
+	}
+	content, err := readFile(fsys, name, b.Size)
+	if isNotExist(err) {
+		return nil, fmt.Errorf("%w: %s", ErrNoBlob, b.SHA256)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadBlob, err)
+	}
+	if canon.Sum(content) != b.SHA256 || int64(len(content)) != b.Size {
+		return nil, fmt.Errorf("%w: %s", ErrBadBlob, b.SHA256)
+	}
+	return content, nil
+}

@@ -1,0 +1,338 @@
+package disk
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+)
+
+// state is a ledger whose lock is held, as the next append finds it.
+type state struct {
+	*Log
+	truth   file
+	inode   uint64
+	tail    tail
+	derived *derived
+	repairs []ledger.Repair
+	promise ledger.Checkpoint // the newest checkpoint; the zero value where it was lost
+	synced  int64             // entries that a sync is known to cover
+	rebuilt bool              // what is derived was made again
+	warn    []string
+}
+
+// load finds out where the ledger ends. What is derived is brought up to that, and made
+// again where it does not fit. Nothing of the truth is changed.
+func (l *Log) load(ctx context.Context, truth file) (*state, error) {
+	info, err := truth.Stat()
+	if err != nil {
+		return nil, err
+	}
+	s, err := l.locked(truth)
+	if err != nil {
+		return nil, err
+	}
+	h, err := s.head(info.Size())
+	if err == nil {
+		err = s.catchUp(ctx, h)
+	}
+	if derivedFault(err) {
+		err = s.rebuild(ctx)
+	}
+	if err == nil {
+		err = s.hold()
+	}
+	if err == nil {
+		err = s.checkKey()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// locked is what has to be known first of a ledger whose lock was taken. Another process
+// may have rotated its key since it was opened.
+func (l *Log) locked(truth file) (*state, error) {
+	s := &state{Log: l, truth: truth}
+	var err error
+	if l.origin, err = readOrigin(l.files); err != nil {
+		return nil, err
+	}
+	if s.inode, err = inode(truth); err != nil {
+		return nil, err
+	}
+	return s, s.readPromise()
+}
+
+func (s *state) close() error {
+	if s == nil || s.derived == nil {
+		return nil
+	}
+	err := s.derived.Close()
+	s.derived = nil
+	return err
+}
+
+// derivedFault says whether an error is one of what is derived, which can be made again.
+func derivedFault(err error) bool {
+	return errors.Is(err, errHead) || errors.Is(err, errTable) || errors.Is(err, errEdge)
+}
+
+// head reads the head, if it is of this ledger and this start of the system.
+func (s *state) head(size int64) (head, error) {
+	f, err := s.files.Open(nameHead, os.O_RDONLY)
+	if isNotExist(err) {
+		return head{}, errHead
+	}
+	if err != nil {
+		return head{}, err
+	}
+	var b [headBytes + 1]byte
+	n, err := f.ReadAt(b[:], 0)
+	if err = errors.Join(ignoreEOF(err), f.Close()); err != nil {
+		return head{}, err
+	}
+	h, err := parseHead(b[:n])
+	if err != nil {
+		return head{}, err
+	}
+	if h.Boot != s.options.boot {
+		s.warn = append(s.warn, "the system was started anew, or another one has used this ledger: what is derived from it was made again")
+	}
+	if h.Boot != s.options.boot || h.Boot == "" || h.Inode != s.inode {
+		return head{}, errHead
+	}
+	if h.Offset > size {
+		return head{}, fmt.Errorf("%w: it had %d bytes, and has %d", ErrTruncated, h.Offset, size)
+	}
+	return h, nil
+}
+
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// catchUp reads the lines that the head does not know.
+func (s *state) catchUp(ctx context.Context, h head) error {
+	d, err := openDerived(s.files, h)
+	if isNotExist(err) {
+		return errTable
+	}
+	if err != nil {
+		return err
+	}
+	s.derived = d
+	from := tail{tree: h.tree(), offset: h.Offset, last: h.Last}
+	var seals []ledger.Seal
+	s.tail, err = scan(ctx, s.truth, from, []int64{s.promise.Size}, func(e entered) error {
+		seals = append(seals, e.seal)
+		return d.add(e)
+	})
+	if err != nil {
+		return err
+	}
+	s.synced = max(h.Size, s.promise.Size)
+	// Something that is signed has to say what the head says.
+	if s.tail.added == 0 && s.promise.Size != h.Size {
+		l, err := s.line(h.Size - 1)
+		if err != nil {
+			return err
+		}
+		if l.Seal.Root != s.tail.tree.Root() {
+			return errHead
+		}
+		seals = append(seals, l.Seal)
+	}
+	return s.checkSeals(seals)
+}
+
+// checkSeals checks the signatures of lines, and of a line that lacks its line feed:
+// without one, it is none.
+func (s *state) checkSeals(seals []ledger.Seal) error {
+	if err := s.followKeys(s.tail.keys); err != nil {
+		return err
+	}
+	for _, seal := range seals {
+		if err := s.origin.checkSeal(seal); err != nil {
+			return fmt.Errorf("%w: seal of entry %d: %w", ErrTampered, seal.Size-1, err)
+		}
+	}
+	if !s.tail.closed {
+		return nil
+	}
+	whole := s.tail.whole
+	if err := s.origin.checkSeal(whole.seal); err != nil {
+		s.tail.closed, s.tail.whole = false, nil
+		return nil
+	}
+	return s.followKeys(whole.keys)
+}
+
+// followKeys compares the keys of the records with origin.json, and writes it again
+// where an interrupted rotation left it behind. The key before has to have signed the
+// rotation.
+func (s *state) followKeys(keys []rotation) error {
+	o, added := s.origin, false
+	for _, k := range keys {
+		known, ok := o.keys.At(k.Size)
+		if ok && known.String() == k.Key.String() {
+			continue
+		}
+		if k.Size <= o.keys[len(o.keys)-1].Size {
+			return fmt.Errorf("%w: %s and the records disagree about the key from size %d on", ErrTampered, nameOrigin, k.Size)
+		}
+		if err := o.checkSeal(k.seal); err != nil {
+			return fmt.Errorf("%w: seal of entry %d: %w", ErrTampered, k.seal.Size-1, err)
+		}
+		o.keys, added = append(o.keys[:len(o.keys):len(o.keys)], k.KeyFrom), true
+	}
+	if !added {
+		return nil
+	}
+	return s.writeOrigin(o)
+}
+
+func (l *Log) writeOrigin(o origin) error {
+	b, err := o.marshal()
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(l.files, nameOrigin, b, true); err != nil {
+		return err
+	}
+	l.origin = o
+	return l.files.SyncDir(".")
+}
+
+// readPromise reads the checkpoint. One that is missing or is no note was lost with
+// the power, because its rename is not synced, and is made again; one that is signed by
+// somebody else stops everything.
+func (s *state) readPromise() error {
+	b, err := readFile(s.files, nameCheckpoint, ledger.MaxCheckpointBytes)
+	if err != nil && !isNotExist(err) && !errors.Is(err, errTooLong) {
+		return err
+	}
+	if err == nil {
+		s.promise, err = s.origin.keys.OpenCheckpoint(b)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ledger.ErrUnknownKey), errors.Is(err, ledger.ErrBadSignature):
+		return fmt.Errorf("%w: %w", ErrTampered, err)
+	}
+	s.promise = ledger.Checkpoint{}
+	s.repairs = append(s.repairs, ledger.Repair{What: ledger.RepairCheckpoint})
+	return nil
+}
+
+// hold holds the ledger against what was promised of it.
+func (s *state) hold() error {
+	size := s.tail.tree.Size
+	if s.tail.closed {
+		size++ // the line feed will be added
+	}
+	if s.promise.Size > size {
+		return fmt.Errorf("%w: the checkpoint has %d entries, and it has %d", ErrTruncated, s.promise.Size, size)
+	}
+	if s.promise.Size > 0 {
+		root, err := s.rootAt(s.promise.Size)
+		if err != nil {
+			return err
+		}
+		if root != s.promise.Root {
+			return fmt.Errorf("%w: the tree of the checkpoint's size %d has another root", ErrForked, s.promise.Size)
+		}
+	}
+	pins, err := s.files.ReadDir(namePins)
+	if err != nil && !isNotExist(err) {
+		return err
+	}
+	for _, name := range pins {
+		if n, err := strconv.ParseInt(name, 10, 64); err == nil && n > size {
+			return fmt.Errorf("%w: a pinned checkpoint has %d entries, and it has %d", ErrTruncated, n, size)
+		}
+	}
+	return nil
+}
+
+// rootAt is the root of the tree at a size that was reached.
+func (s *state) rootAt(size int64) (tlog.Hash, error) {
+	if size == s.tail.tree.Size {
+		return s.tail.tree.Root(), nil
+	}
+	if root, ok := s.tail.at[size]; ok {
+		return root, nil
+	}
+	if s.tail.closed && size == s.tail.tree.Size+1 {
+		l, err := s.unfed()
+		return l.Seal.Root, err
+	}
+	l, err := s.line(size - 1)
+	return l.Seal.Root, err
+}
+
+// line reads a line by its index. Where it does not stand where the offsets say, they
+// are made again, which tells whose fault that is.
+func (s *state) line(index int64) (ledger.Line, error) {
+	var l ledger.Line
+	offset, err := s.derived.offset(index)
+	if err == nil {
+		l, err = lineAt(s.truth, offset, index)
+	}
+	if err == nil || s.rebuilt {
+		return l, err
+	}
+	if err := s.rebuild(context.Background()); err != nil {
+		return ledger.Line{}, err
+	}
+	return s.line(index)
+}
+
+// unfed is the last line, which lacks its line feed.
+func (s *state) unfed() (ledger.Line, error) {
+	b := make([]byte, s.tail.torn)
+	if _, err := s.truth.ReadAt(b, s.tail.offset); err != nil {
+		return ledger.Line{}, err
+	}
+	return ledger.ParseLine(b)
+}
+
+// quarantine keeps the torn end of the ledger for the auditor, on the disk before
+// anything takes its place.
+func (s *state) quarantine() (ledger.Repair, error) {
+	repair := ledger.Repair{What: ledger.RepairTornTail, Offset: s.tail.offset, Bytes: s.tail.torn}
+	if err := s.files.Mkdir(nameQuarantine); err != nil && !isExist(err) {
+		return repair, err
+	}
+	const next = nameQuarantine + "/next"
+	f, err := s.files.Open(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return repair, err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(f, sum), io.NewSectionReader(s.truth, s.tail.offset, s.tail.torn))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return repair, err
+	}
+	digits := hex.EncodeToString(sum.Sum(nil))
+	repair.SHA256 = canon.ContentHash("sha256:" + digits)
+	name := fmt.Sprintf("%s/%d-%s", nameQuarantine, s.tail.offset, digits[:16])
+	return repair, errors.Join(s.files.Rename(next, name), s.files.SyncDir(nameQuarantine))
+}

@@ -1,0 +1,213 @@
+// Package disk keeps a ledger in a folder: it locks, appends, and mends what an
+// interrupted append left. What the files are and mean is package ledger's.
+//
+// An append makes these calls, in this order:
+//
+//  1. open ledger.jsonl and lock its inode; compare the inode with the name's;
+//  2. read the head, or make it again; read lines that it does not know;
+//  3. compare with the checkpoint, and with the pinned ones;
+//  4. look the run id up;
+//  5. write the line, with one write, and sync it, with one fdatasync;
+//  6. sign the checkpoint and rename it into its place;
+//  7. write what is derived, the head last;
+//  8. unlock.
+//
+// A kill between any two leaves a ledger that the next append goes on with. What
+// remains is a line that was written and not acknowledged: it stays, because it may
+// have been read; whoever retries with the same run id gets its receipt.
+//
+// A write or sync that fails is undone while the lock is held. Where that fails as
+// well, nothing is appended any more until Repair.
+package disk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+// Options are what an append takes from its surroundings.
+type Options struct {
+	Now  func() time.Time
+	Wait time.Duration // for the lock; 0: DefaultWait
+	boot string        // in tests, another start of the system
+}
+
+// DefaultWait is how long an append waits for others.
+const DefaultWait = 30 * time.Second
+
+// Errors that stop every append. Each says that the ledger is not what it was
+// promised to be, or cannot be relied on.
+var (
+	ErrTampered  = errors.New("the ledger does not verify")
+	ErrTruncated = errors.New("the ledger is smaller than it was promised to be (TRUNCATED)")
+	ErrForked    = errors.New("the ledger has other entries than it was promised to have")
+	ErrPoisoned  = errors.New("an earlier append could not be undone; run: fiador ledger repair")
+	ErrWrongKey  = errors.New("the key is not the one that signs this ledger now")
+	ErrBusy      = errors.New("another process holds the ledger's lock")
+	ErrConflict  = errors.New("the run id was recorded before, with other content")
+	ErrEnded     = errors.New("the run id was recorded before, and its run has ended")
+	ErrReplaced  = errors.New("ledger.jsonl was replaced while its lock was waited for")
+)
+
+// Log is a ledger that can be appended to. Its methods may be called from any number
+// of goroutines.
+type Log struct {
+	files   files
+	name    string // of the log
+	key     *ledger.Signer
+	origin  origin
+	options Options
+
+	turn    chan struct{} // holds one value while an append of this Log goes on
+	stopped error         // an append could be neither undone nor marked
+	puts    atomic.Int64
+}
+
+// Open opens a ledger, without its lock: it finds out whether an append can work at
+// all before anything depends on it.
+func Open(dir string, key *ledger.Signer, o Options) (*Log, error) {
+	if err := checkFileSystem(dir); err != nil {
+		return nil, err
+	}
+	f, err := openFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkWritable(dir, ".", nameState, nameEvidence); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	l, err := open(f, key, o)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return l, nil
+}
+
+func open(fsys files, key *ledger.Signer, o Options) (*Log, error) {
+	if o.Wait == 0 {
+		o.Wait = DefaultWait
+	}
+	if o.boot == "" {
+		o.boot = bootID()
+	}
+	for _, name := range []string{namePins, nameEvidence, nameEvidence + "/sha256", "tile", nameState, nameEdge, nameQuarantine} {
+		if err := checkFolder(fsys, name); err != nil {
+			return nil, err
+		}
+	}
+	l := &Log{files: fsys, name: key.Origin(), key: key, options: o, turn: make(chan struct{}, 1)}
+	var err error
+	if l.origin, err = readOrigin(fsys); err != nil {
+		return nil, err
+	}
+	if err := l.poisoned(); err != nil {
+		return nil, err
+	}
+	truth, err := fsys.Open(nameLedger, os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	if err = l.checkKey(); errors.Is(err, ErrWrongKey) && l.rotated(truth) {
+		err = nil
+	}
+	return l, errors.Join(err, truth.Close())
+}
+
+// rotated says whether the ledger ends with a rotation to the key of l: Rotate was
+// interrupted before it wrote origin.json, which the next append does.
+func (l *Log) rotated(truth file) bool {
+	info, err := truth.Stat()
+	if err != nil {
+		return false
+	}
+	b := make([]byte, min(info.Size(), ledger.MaxLineBytes))
+	if _, err := truth.ReadAt(b, info.Size()-int64(len(b))); err != nil {
+		return false
+	}
+	b = bytes.TrimSuffix(b, []byte("\n"))
+	last, err := ledger.ParseLine(b[bytes.LastIndexByte(b, '\n')+1:])
+	if err != nil {
+		return false
+	}
+	rec, err := ledger.ParseRecord(last.Entry)
+	return err == nil && rec.Kind == ledger.KindKeyRotation && rec.Key == l.key.Verifier().String() &&
+		l.origin.now().CheckSeal(last.Seal) == nil
+}
+
+// checkKey compares the signer with the key that the ledger has now.
+func (l *Log) checkKey() error {
+	if now := l.origin.now(); l.key.Verifier().String() != now.String() {
+		return fmt.Errorf("%w: it is %s, and the ledger's is %s", ErrWrongKey, l.key.Verifier(), now)
+	}
+	return nil
+}
+
+// Close closes the ledger.
+func (l *Log) Close() error { return l.files.Close() }
+
+// Origin is the name of the log.
+func (l *Log) Origin() string { return l.name }
+
+func (l *Log) poisoned() error {
+	if l.stopped != nil {
+		return fmt.Errorf("%w: %w", ErrPoisoned, l.stopped)
+	}
+	if _, err := l.files.Lstat(namePoison); err == nil {
+		return ErrPoisoned
+	} else if !isNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+// enter waits for the other appends of this Log, no longer than ctx and for the lock. Its
+// end is leave.
+func (l *Log) enter(ctx context.Context) error {
+	ctx, cancel := l.waiting(ctx)
+	defer cancel()
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *Log) leave() { <-l.turn }
+
+// waiting bounds how long an append waits for others.
+func (l *Log) waiting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, l.options.Wait, fmt.Errorf("%w for more than %s", ErrBusy, l.options.Wait))
+}
+
+// lock opens ledger.jsonl and locks it. When it returns, the name leads to the inode
+// that is locked.
+func (l *Log) lock(ctx context.Context) (file, error) {
+	ctx, cancel := l.waiting(ctx)
+	defer cancel()
+	f, err := l.files.Open(nameLedger, os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Lock(ctx); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	held, err := f.Stat()
+	if err == nil {
+		named, statErr := l.files.Lstat(nameLedger)
+		if statErr != nil || !os.SameFile(held, named) {
+			err = errors.Join(ErrReplaced, statErr)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Unlock(), f.Close())
+	}
+	return f, nil
+}

@@ -1,0 +1,100 @@
+package disk
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+)
+
+// origin is origin.json: who signs, from which size of the tree on. The log's own
+// records say the same; the file spares reading them.
+type origin struct {
+	name string
+	keys ledger.Keys
+}
+
+// maxOriginBytes is the most that origin.json can have, which is thousands of keys.
+const maxOriginBytes = 1 << 20
+
+type originWire struct {
+	Format string          `json:"format"`
+	Origin string          `json:"origin"`
+	Keys   []originKeyWire `json:"keys"`
+}
+
+type originKeyWire struct {
+	Key  string `json:"key"`
+	Size int64  `json:"size"`
+}
+
+// now is the key that signs what comes next.
+func (o origin) now() ledger.Verifier { return o.keys[len(o.keys)-1].Key }
+
+// checkSeal checks the signature of a seal by the key of its size.
+func (o origin) checkSeal(s ledger.Seal) error {
+	key, ok := o.keys.At(s.Size)
+	if !ok {
+		return ledger.ErrUnknownKey
+	}
+	return key.CheckSeal(s)
+}
+
+func (o origin) marshal() ([]byte, error) {
+	w := originWire{Format: ledger.Format, Origin: o.name}
+	for _, k := range o.keys {
+		w.Keys = append(w.Keys, originKeyWire{Key: k.Key.String(), Size: k.Size})
+	}
+	b, _, err := canon.Artifact(w)
+	return b, err
+}
+
+func parseOrigin(b []byte) (origin, error) {
+	bad := func(format string, args ...any) (origin, error) {
+		return origin{}, fmt.Errorf("%s: %s", nameOrigin, fmt.Sprintf(format, args...))
+	}
+	doc, err := canon.Parse(b, maxOriginBytes)
+	if err != nil {
+		return bad("%s", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(doc.Bytes()))
+	dec.DisallowUnknownFields()
+	var w originWire
+	if err := dec.Decode(&w); err != nil {
+		return bad("it is not an object of format, origin and keys")
+	}
+	if w.Format != ledger.Format {
+		return bad("format %q is not known; this program knows %q", canon.Cut(w.Format), ledger.Format)
+	}
+	o := origin{name: w.Origin}
+	for i, k := range w.Keys {
+		v, err := ledger.ParseVerifier(k.Key)
+		if err != nil || v.Origin() != w.Origin {
+			return bad("/keys/%d is not a verifier key of %q", i, canon.Cut(w.Origin))
+		}
+		if i == 0 && k.Size != 1 || i > 0 && k.Size <= o.keys[i-1].Size {
+			return bad("/keys/%d/size is not where that key can begin", i)
+		}
+		o.keys = append(o.keys, ledger.KeyFrom{Size: k.Size, Key: v})
+	}
+	if len(o.keys) == 0 {
+		return bad("it has no keys")
+	}
+	return o, nil
+}
+
+var errNoLedger = errors.New("there is no ledger; make one with: fiador ledger init")
+
+func readOrigin(fsys files) (origin, error) {
+	b, err := readFile(fsys, nameOrigin, maxOriginBytes)
+	if isNotExist(err) {
+		return origin{}, errNoLedger
+	}
+	if err != nil {
+		return origin{}, err
+	}
+	return parseOrigin(b)
+}

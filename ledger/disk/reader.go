@@ -1,0 +1,374 @@
+package disk
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"strconv"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+// Reader reads a ledger up to its checkpoint, without a lock and while others append.
+// It works on a copy that cannot be written, and without what is derived: it is only
+// faster with it.
+type Reader struct {
+	files   files
+	truth   file
+	origin  origin
+	trusted []ledger.Verifier
+	promise ledger.Checkpoint
+	lost    bool // there is no checkpoint
+	offsets file // nil: not there
+	runs    *runTable
+}
+
+// Read opens a ledger for reading. The signature of its checkpoint is checked. Without a
+// key that is trusted that proves no more than that the ledger agrees with itself.
+func Read(dir string, trusted ...ledger.Verifier) (*Reader, error) {
+	r, err := read(dir, trusted)
+	if err == nil && r.lost {
+		err = errors.Join(ErrNoCheckpoint, r.Close())
+	}
+	return r, err
+}
+
+// ErrNoCheckpoint says that nothing is promised: the checkpoint was lost or taken away.
+var ErrNoCheckpoint = errors.New("it has no checkpoint; the next append makes one")
+
+func read(dir string, trusted []ledger.Verifier) (*Reader, error) {
+	f, err := openFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{files: f, trusted: trusted}
+	if err := r.open(trusted); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func (r *Reader) open(trusted []ledger.Verifier) error {
+	var err error
+	if r.origin, err = readOrigin(r.files); err != nil {
+		return err
+	}
+	for _, key := range trusted {
+		if r.origin.keys, err = r.origin.keys.Trusting(key); err != nil {
+			return err
+		}
+	}
+	// The checkpoint is read before the ledger: what it covers is there.
+	note, err := readFile(r.files, nameCheckpoint, ledger.MaxCheckpointBytes)
+	if err != nil && !isNotExist(err) {
+		return err
+	}
+	if err == nil {
+		r.promise, err = r.origin.keys.OpenCheckpoint(note)
+	}
+	if r.lost = isNotExist(err) || errors.Is(err, ledger.ErrCheckpoint); err != nil && !r.lost {
+		return err
+	}
+	if r.truth, err = r.files.Open(nameLedger, os.O_RDONLY); err != nil {
+		return err
+	}
+	if f, err := r.files.Open(nameOffsets, os.O_RDONLY); err == nil {
+		r.offsets = f
+	}
+	if t, err := openRunsFor(r.files, os.O_RDONLY, 0); err == nil {
+		r.runs = t
+	}
+	return nil
+}
+
+// Close closes the ledger.
+func (r *Reader) Close() error {
+	var err error
+	if r.truth != nil {
+		err = r.truth.Close()
+	}
+	if r.offsets != nil {
+		err = errors.Join(err, r.offsets.Close())
+	}
+	if r.runs != nil {
+		err = errors.Join(err, r.runs.close())
+	}
+	return errors.Join(err, r.files.Close())
+}
+
+// Checkpoint is the newest promise.
+func (r *Reader) Checkpoint() ledger.Checkpoint { return r.promise }
+
+// Keys are the ledger's keys as origin.json has them.
+func (r *Reader) Keys() ledger.Keys { return slices.Clone(r.origin.keys) }
+
+// Size is how many entries the checkpoint covers.
+func (r *Reader) Size() int64 { return r.promise.Size }
+
+// Text is ledger.jsonl, from its beginning to its end, beyond the checkpoint too.
+func (r *Reader) Text() (io.Reader, error) {
+	info, err := r.truth.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return io.NewSectionReader(r.truth, 0, info.Size()), nil
+}
+
+// Lines are the lines from an index on, in their order, up to the checkpoint. What
+// cannot be read as a line ends them with an error.
+func (r *Reader) Lines(ctx context.Context, from int64) iter.Seq2[int64, Entry] {
+	return func(yield func(int64, Entry) bool) {
+		offset, index, err := r.seek(from)
+		if err != nil {
+			yield(from, Entry{Err: err})
+			return
+		}
+		in := bufio.NewReaderSize(io.NewSectionReader(r.truth, offset, 1<<62), 1<<18)
+		for ; index < r.promise.Size; index++ {
+			e := entryOf(ctx, in, index)
+			if e.Err != nil {
+				yield(index, e) // also ahead of what was asked for, which cannot be found then
+				return
+			}
+			if index >= from && !yield(index, e) {
+				return
+			}
+		}
+	}
+}
+
+// Entry is a line as it was read, and the record in it.
+type Entry struct {
+	ledger.Line
+	Record ledger.Record
+	Err    error
+}
+
+func entryOf(ctx context.Context, in *bufio.Reader, index int64) (e Entry) {
+	if index%1024 == 0 && ctx.Err() != nil {
+		return Entry{Err: ctx.Err()}
+	}
+	b, err := readLine(in)
+	if err == nil {
+		e.Line, err = ledger.ParseLine(b[:len(b)-1])
+	}
+	if err == nil && e.Seal.Size != index+1 {
+		err = errors.New("its seal has another size")
+	}
+	if err == nil {
+		e.Record, err = ledger.ParseRecord(e.Line.Entry)
+	}
+	if err != nil {
+		e.Err = fmt.Errorf("entry %d: %w; run: fiador ledger verify", index, err)
+	}
+	return e
+}
+
+// seek finds a line to begin reading from: the one asked for, or the first.
+func (r *Reader) seek(index int64) (offset, at int64, err error) {
+	if index < 0 || index > r.promise.Size {
+		return 0, 0, fmt.Errorf("there is no entry %d: the ledger has %d", index, r.promise.Size)
+	}
+	if r.offsets == nil || index == r.promise.Size || index == 0 {
+		return 0, 0, nil
+	}
+	offset, err = readOffset(r.offsets, index)
+	if err != nil {
+		return 0, 0, nil
+	}
+	if _, err := lineAt(r.truth, offset, index); err != nil {
+		return 0, 0, nil
+	}
+	return offset, index, nil
+}
+
+// Entry reads one entry.
+func (r *Reader) Entry(ctx context.Context, index int64) (Entry, error) {
+	if index == r.promise.Size {
+		return Entry{}, fmt.Errorf("there is no entry %d: the ledger has %d", index, r.promise.Size)
+	}
+	for _, e := range r.Lines(ctx, index) {
+		return e, e.Err // an error may be that of an entry ahead
+	}
+	return Entry{}, fmt.Errorf("there is no entry %d", index)
+}
+
+// Find returns the indexes of the entries of a run, in their order.
+func (r *Reader) Find(ctx context.Context, runID string) ([]int64, error) {
+	if r.runs != nil {
+		if found, err := r.found(ctx, runID); err == nil && len(found) > 0 {
+			return found, nil
+		}
+	}
+	var found []int64
+	for index, e := range r.Lines(ctx, 0) {
+		if e.Err != nil {
+			return nil, e.Err
+		}
+		if e.Record.RunID == runID {
+			found = append(found, index)
+		}
+	}
+	return found, nil
+}
+
+// found looks a run up in the table, which may be old.
+func (r *Reader) found(ctx context.Context, runID string) ([]int64, error) {
+	indexes, err := r.runs.find(runID)
+	if err != nil {
+		return nil, err
+	}
+	var found []int64
+	for _, index := range indexes {
+		if index >= r.promise.Size {
+			continue
+		}
+		e, err := r.Entry(ctx, index)
+		if err != nil {
+			return nil, err
+		}
+		if e.Record.RunID == runID {
+			found = append(found, index)
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// Blob reads evidence and checks that it is what its name says.
+func (r *Reader) Blob(b ledger.Blob) ([]byte, error) { return readBlob(r.files, b) }
+
+// Pins are the pinned checkpoints, by size, as they are stored.
+func (r *Reader) Pins() (map[int64][]byte, error) {
+	names, err := r.files.ReadDir(namePins)
+	if isNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	pins := map[int64][]byte{}
+	for _, name := range names {
+		size, err := strconv.ParseInt(name, 10, 64)
+		if err != nil {
+			continue
+		}
+		if pins[size], err = readFile(r.files, namePins+"/"+name, ledger.MaxCheckpointBytes); err != nil {
+			return nil, err
+		}
+	}
+	return pins, nil
+}
+
+// Prove proves that an entry is in the ledger.
+func (r *Reader) Prove(ctx context.Context, index int64) (ledger.Proof, error) {
+	e, err := r.Entry(ctx, index)
+	if err != nil {
+		return ledger.Proof{}, err
+	}
+	path, err := prove(ctx, r, func(h tlog.HashReader) ([]tlog.Hash, error) {
+		p, err := tlog.ProveRecord(r.promise.Size, index, h)
+		return p, err
+	})
+	p := ledger.Proof{Index: index, Entry: e.Line.Entry, Path: path, Note: r.promise.Note}
+	if err == nil {
+		err = tlog.CheckRecord(p.Path, r.promise.Size, r.promise.Root, index, ledger.LeafHash(p.Entry))
+	}
+	return p, err
+}
+
+// Consistency proves that the ledger still has every entry of an older tree.
+func (r *Reader) Consistency(ctx context.Context, size int64) (ledger.Consistency, error) {
+	c := ledger.Consistency{From: size}
+	if size == 0 || size == r.promise.Size {
+		return c, nil
+	}
+	var err error
+	c.Path, err = prove(ctx, r, func(h tlog.HashReader) ([]tlog.Hash, error) {
+		p, err := tlog.ProveTree(r.promise.Size, size, h)
+		return p, err
+	})
+	return c, err
+}
+
+// prove asks the tiles, and where they are missing or wrong the entries.
+func prove(ctx context.Context, r *Reader, ask func(tlog.HashReader) ([]tlog.Hash, error)) ([]tlog.Hash, error) {
+	tree := tlog.Tree{N: r.promise.Size, Hash: r.promise.Root}
+	if path, err := ask(tlog.TileHashReader(tree, tiles{r})); err == nil {
+		return path, nil
+	}
+	hashes, err := r.hashes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ask(hashes)
+}
+
+// tiles reads the tiles of a ledger. tlog checks them against the checkpoint.
+type tiles struct{ r *Reader }
+
+func (t tiles) Height() int                     { return ledger.TileHeight }
+func (t tiles) SaveTiles([]tlog.Tile, [][]byte) {}
+
+func (t tiles) ReadTiles(list []tlog.Tile) ([][]byte, error) {
+	out := make([][]byte, len(list))
+	for i, want := range list {
+		full := want
+		full.W = ledger.TileWidth
+		names := []string{ledger.TilePath(full)}
+		if want.W < ledger.TileWidth {
+			names = []string{edgeName(want.L), ledger.TilePath(full)}
+		}
+		need := want.W * tlog.HashSize
+		for _, name := range names {
+			b, err := readFile(t.r.files, name, ledger.TileWidth*tlog.HashSize)
+			if err == nil && len(b) >= need {
+				out[i] = bytes.Clone(b[:need])
+				break
+			}
+		}
+		if out[i] == nil {
+			return nil, fs.ErrNotExist
+		}
+	}
+	return out, nil
+}
+
+// hashes computes the hashes of the tree from the entries.
+func (r *Reader) hashes(ctx context.Context) (tlog.HashReaderFunc, error) {
+	var stored []tlog.Hash
+	read := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+		out := make([]tlog.Hash, len(indexes))
+		for i, at := range indexes {
+			if at >= int64(len(stored)) {
+				return nil, fs.ErrNotExist
+			}
+			out[i] = stored[at]
+		}
+		return out, nil
+	})
+	for index, e := range r.Lines(ctx, 0) {
+		if e.Err != nil {
+			return nil, e.Err
+		}
+		more, err := tlog.StoredHashesForRecordHash(index, ledger.LeafHash(e.Line.Entry), read)
+		if err != nil {
+			return nil, err
+		}
+		stored = append(stored, more...)
+	}
+	root, err := tlog.TreeHash(r.promise.Size, read)
+	if err == nil && root != r.promise.Root {
+		err = fmt.Errorf("%w: the entries do not lead to the root of the checkpoint; run: fiador ledger verify", ErrTampered)
+	}
+	return read, err
+}

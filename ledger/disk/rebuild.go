@@ -1,0 +1,115 @@
+package disk
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+// rebuild reads the whole ledger and makes everything that is derived again. Full
+// tiles, which are final, are written where they are missing and otherwise left
+// alone: a wrong one is for Verify to tell.
+func (s *state) rebuild(ctx context.Context) error {
+	if err := s.close(); err != nil {
+		return err
+	}
+	if err := s.files.Mkdir(nameState); err != nil && !isExist(err) {
+		return err
+	}
+	b := &builder{files: s.files}
+	var err error
+	s.tail, err = scan(ctx, s.truth, tail{}, []int64{s.promise.Size}, b.add)
+	if err != nil {
+		return err
+	}
+	if s.tail.added == 0 {
+		return fmt.Errorf("%w: it has no entry", ErrTruncated)
+	}
+	if err := s.checkSeals([]ledger.Seal{s.tail.seal}); err != nil {
+		return err
+	}
+	runs, err := b.write()
+	if err != nil {
+		return err
+	}
+	if s.derived, err = openDerived(s.files, head{Runs: runs}); err != nil {
+		return err
+	}
+	s.rebuilt = true
+	if s.synced = s.promise.Size; s.synced != s.tail.tree.Size {
+		return nil // a head is of lines that were synced
+	}
+	return s.writeHead()
+}
+
+// builder collects what is derived of a whole ledger.
+type builder struct {
+	files   files
+	offsets []byte
+	keys    []uint64
+	indexes []int64
+	edges   [][]byte // by level
+}
+
+func (b *builder) add(e entered) error {
+	b.offsets = binary.LittleEndian.AppendUint64(b.offsets, uint64(e.offset))
+	if e.runID != "" {
+		b.keys, b.indexes = append(b.keys, key(e.runID)), append(b.indexes, e.index)
+	}
+	for _, n := range e.nodes {
+		for len(b.edges) <= n.level {
+			b.edges = append(b.edges, nil)
+		}
+		b.edges[n.level] = append(b.edges[n.level], n.hash[:]...)
+		if len(b.edges[n.level]) < ledger.TileWidth*tlog.HashSize {
+			continue
+		}
+		t := tlog.Tile{H: ledger.TileHeight, L: n.level, N: n.n / ledger.TileWidth, W: ledger.TileWidth}
+		if err := b.tile(ledger.TilePath(t), b.edges[n.level]); err != nil {
+			return err
+		}
+		b.edges[n.level] = b.edges[n.level][:0]
+	}
+	return nil
+}
+
+func (b *builder) tile(path string, content []byte) error {
+	if _, err := b.files.Lstat(path); !isNotExist(err) {
+		return err
+	}
+	if err := makeFolders(b.files, path); err != nil {
+		return err
+	}
+	return replaceFile(b.files, path, content, true)
+}
+
+// write writes the files, and returns how many entries the table of run ids has.
+func (b *builder) write() (int64, error) {
+	t := tableFor(int64(len(b.keys)))
+	for i, k := range b.keys {
+		t.add(k, b.indexes[i])
+	}
+	if err := errors.Join(t.write(b.files), replaceFile(b.files, nameOffsets, b.offsets, false)); err != nil {
+		return 0, err
+	}
+	if err := b.files.Mkdir(nameEdge); err != nil && !isExist(err) {
+		return 0, err
+	}
+	for level, content := range b.edges {
+		f, err := b.files.Open(edgeName(level), os.O_WRONLY|os.O_CREATE)
+		if err != nil {
+			return 0, err
+		}
+		_, err = f.WriteAt(content, 0)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(b.keys)), nil
+}

@@ -1,0 +1,217 @@
+package disk
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"math/bits"
+	"os"
+)
+
+// runTable finds the lines of a run: a hash table of pages. A page is four bytes of
+// checksum, two of how many slots are taken, two of how many pages there are (their
+// logarithm), eight for the page's own number, and 255 slots: eight bytes of the hash of a run id and eight of the index.
+// A full page goes over into the next, the last into the first.
+type runTable struct {
+	file  file
+	files files
+	count int64
+	pages int64
+}
+
+const (
+	pageBytes  = 4096
+	slotBytes  = 16
+	pageSlots  = pageBytes/slotBytes - 1
+	firstPages = 4
+)
+
+// errTable says that the table is not what was written. It is made again then.
+var errTable = errors.New("the table of run ids is damaged")
+
+func openRuns(fsys files, count int64) (*runTable, error) {
+	return openRunsFor(fsys, os.O_RDWR, count)
+}
+
+func openRunsFor(fsys files, flag int, count int64) (*runTable, error) {
+	f, err := fsys.Open(nameRuns, flag)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && (info.Size()%pageBytes != 0 || bits.OnesCount64(uint64(info.Size())) != 1) {
+		err = errTable
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &runTable{file: f, files: fsys, count: count, pages: info.Size() / pageBytes}, nil
+}
+
+func (t *runTable) close() error { return t.file.Close() }
+
+// key is the hash of a run id by which it is found.
+func key(runID string) uint64 {
+	sum := sha256.Sum256([]byte(runID))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+type page [pageBytes]byte
+
+func (p *page) count() int { return int(binary.LittleEndian.Uint16(p[4:])) }
+
+func (p *page) slot(i int) (key uint64, index int64) {
+	at := slotBytes * (1 + i)
+	return binary.LittleEndian.Uint64(p[at:]), int64(binary.LittleEndian.Uint64(p[at+8:]))
+}
+
+func (p *page) add(key uint64, index int64) {
+	n := p.count()
+	at := slotBytes * (1 + n)
+	binary.LittleEndian.PutUint64(p[at:], key)
+	binary.LittleEndian.PutUint64(p[at+8:], uint64(index))
+	binary.LittleEndian.PutUint16(p[4:], uint16(n+1))
+}
+
+func (p *page) seal(number, pages int64) {
+	binary.LittleEndian.PutUint16(p[6:], uint16(bits.TrailingZeros64(uint64(pages))))
+	binary.LittleEndian.PutUint64(p[8:], uint64(number))
+	binary.LittleEndian.PutUint32(p[:], crc32.Checksum(p[4:], castagnoli))
+}
+
+func (p *page) valid(number, pages int64) bool {
+	return binary.LittleEndian.Uint32(p[:]) == crc32.Checksum(p[4:], castagnoli) &&
+		int(binary.LittleEndian.Uint16(p[6:])) == bits.TrailingZeros64(uint64(pages)) &&
+		int64(binary.LittleEndian.Uint64(p[8:])) == number && p.count() <= pageSlots
+}
+
+func (t *runTable) read(number int64, p *page) error {
+	if _, err := t.file.ReadAt(p[:], number*pageBytes); err != nil {
+		if errors.Is(err, io.EOF) {
+			return errTable
+		}
+		return err
+	}
+	if !p.valid(number, t.pages) {
+		return errTable
+	}
+	return nil
+}
+
+// find returns the indexes that may be lines of the run.
+func (t *runTable) find(runID string) ([]int64, error) {
+	var found []int64
+	k := key(runID)
+	return found, t.probe(k, func(_ int64, p *page) bool {
+		for i := range p.count() {
+			if key, index := p.slot(i); key == k {
+				found = append(found, index)
+			}
+		}
+		return p.count() < pageSlots
+	})
+}
+
+// probe visits the pages in which a key may stand, until visit has seen enough.
+func (t *runTable) probe(k uint64, visit func(int64, *page) bool) error {
+	var p page
+	start := int64(k % uint64(t.pages))
+	for i := range t.pages {
+		number := (start + i) % t.pages
+		if err := t.read(number, &p); err != nil {
+			return err
+		}
+		if visit(number, &p) {
+			return nil
+		}
+	}
+	return errTable
+}
+
+// insert enters a line of a run that the head does not count yet. What stands there
+// already, of an append that was killed, is left alone.
+func (t *runTable) insert(runID string, index int64) error {
+	if (t.count+1)*4 > t.pages*pageSlots*3 {
+		if err := t.grow(); err != nil {
+			return err
+		}
+	}
+	k := key(runID)
+	var write error
+	err := t.probe(k, func(number int64, p *page) bool {
+		for i := range p.count() {
+			if key, at := p.slot(i); key == k && at == index {
+				t.count++
+				return true
+			}
+		}
+		if p.count() == pageSlots {
+			return false
+		}
+		p.add(k, index)
+		p.seal(number, t.pages)
+		if _, write = t.file.WriteAt(p[:], number*pageBytes); write == nil {
+			t.count++
+		}
+		return true
+	})
+	return errors.Join(err, write)
+}
+
+// grow puts a table of twice as many pages in the place of this one.
+func (t *runTable) grow() error {
+	next := newTable(2 * t.pages)
+	var p page
+	for number := range t.pages {
+		if err := t.read(number, &p); err != nil {
+			return err
+		}
+		for i := range p.count() {
+			next.add(p.slot(i))
+		}
+	}
+	if err := next.write(t.files); err != nil {
+		return err
+	}
+	grown, err := openRuns(t.files, t.count)
+	if err != nil {
+		return err
+	}
+	err = t.file.Close()
+	*t = *grown
+	return err
+}
+
+// table is a whole table in memory.
+type table []page
+
+func newTable(pages int64) table { return make(table, pages) }
+
+// tableFor is an empty table that takes some entries before it must grow.
+func tableFor(entries int64) table {
+	pages := int64(firstPages)
+	for (entries+1)*4 > pages*pageSlots*3 {
+		pages *= 2
+	}
+	return newTable(pages)
+}
+
+func (t table) add(k uint64, index int64) {
+	for n := k % uint64(len(t)); ; n = (n + 1) % uint64(len(t)) {
+		if p := &t[n]; p.count() < pageSlots {
+			p.add(k, index)
+			return
+		}
+	}
+}
+
+func (t table) write(fsys files) error {
+	b := make([]byte, 0, len(t)*pageBytes)
+	for number := range t {
+		t[number].seal(int64(number), int64(len(t)))
+		b = append(b, t[number][:]...)
+	}
+	return replaceFile(fsys, nameRuns, b, false)
+}

@@ -1,0 +1,229 @@
+package disk
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"slices"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+// head is what an append must know of everything before it. It is derived: what does
+// not fit the ledger is thrown away and made again.
+type head struct {
+	Format string      `json:"format"`
+	Boot   string      `json:"boot"`   // of the system that wrote it; of another, files may not be what was written last
+	Inode  uint64      `json:"inode"`  // of ledger.jsonl
+	Size   int64       `json:"size"`   // lines
+	Offset int64       `json:"offset"` // bytes
+	Last   string      `json:"last"`   // timestamp of the last record
+	Roots  []tlog.Hash `json:"roots"`
+	Runs   int64       `json:"runs"` // entries of the table of run ids, about
+}
+
+// headBytes is the size of the file: one block, so that it is written at once.
+const headBytes = 4096
+
+const headFormat = "1"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// marshal is the head as it is stored: JSON, blanks, and a checksum of both.
+func (h head) marshal() ([]byte, error) {
+	h.Format = headFormat
+	b, err := json.Marshal(h)
+	if err != nil || len(b) > headBytes-4 {
+		return nil, errors.Join(err, errors.New("the head does not fit"))
+	}
+	for len(b) < headBytes-4 {
+		b = append(b, ' ')
+	}
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)), nil
+}
+
+var errHead = errors.New("no head that fits")
+
+func parseHead(b []byte) (head, error) {
+	if len(b) != headBytes || binary.LittleEndian.Uint32(b[headBytes-4:]) != crc32.Checksum(b[:headBytes-4], castagnoli) {
+		return head{}, errHead
+	}
+	var h head
+	if err := json.Unmarshal(b[:headBytes-4], &h); err != nil || h.Format != headFormat {
+		return head{}, errHead
+	}
+	if r := (ledger.Range{Size: h.Size, Roots: h.Roots}); !r.Valid() || h.Size < 1 || h.Offset < 1 {
+		return head{}, errHead
+	}
+	return h, nil
+}
+
+// tree is the tree of the head, in memory of its own.
+func (h head) tree() ledger.Range {
+	return ledger.Range{Size: h.Size, Roots: append(make([]tlog.Hash, 0, 64), h.Roots...)}
+}
+
+// Names of the files of a ledger.
+const (
+	nameLedger     = "ledger.jsonl"
+	nameOrigin     = "origin.json"
+	nameCheckpoint = "checkpoint"
+	namePins       = "checkpoints"
+	nameEvidence   = "evidence"
+	nameState      = ".state"
+	nameHead       = ".state/head"
+	nameRuns       = ".state/runs"
+	nameOffsets    = ".state/offsets"
+	nameEdge       = ".state/edge"
+	namePoison     = ".state/poison"
+	nameQuarantine = ".state/quarantine"
+)
+
+// derived are the files that tell where things are: the table of run ids, the offsets
+// of lines, and the tiles of the right edge. They are open while entries are added.
+type derived struct {
+	files   files
+	offsets file
+	runs    *runTable
+	edges   map[int]file
+}
+
+func openDerived(fsys files, h head) (*derived, error) {
+	d := &derived{files: fsys, edges: map[int]file{}}
+	var err error
+	if d.offsets, err = fsys.Open(nameOffsets, os.O_RDWR|os.O_CREATE); err != nil {
+		return nil, err
+	}
+	if d.runs, err = openRuns(fsys, h.Runs); err != nil {
+		return nil, errors.Join(err, d.offsets.Close())
+	}
+	return d, nil
+}
+
+func (d *derived) Close() error {
+	err := errors.Join(d.offsets.Close(), d.runs.close())
+	for _, f := range d.edges {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// offset is where a line begins.
+func (d *derived) offset(index int64) (int64, error) { return readOffset(d.offsets, index) }
+
+func readOffset(f file, index int64) (int64, error) {
+	var b [8]byte
+	if _, err := f.ReadAt(b[:], index*8); err != nil {
+		return 0, err
+	}
+	return int64(binary.LittleEndian.Uint64(b[:])), nil
+}
+
+// add enters what is derived of one entry, and may do so twice.
+func (d *derived) add(e entered) error {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(e.offset))
+	if _, err := d.offsets.WriteAt(b[:], e.index*8); err != nil {
+		return err
+	}
+	if e.runID != "" {
+		if err := d.runs.insert(e.runID, e.index); err != nil {
+			return err
+		}
+	}
+	for i, n := range e.nodes {
+		full, err := d.node(n)
+		if err == nil && full {
+			err = d.tile(n, e.nodes[i+1:])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entered is an entry and what derived files say of it.
+type entered struct {
+	index  int64
+	offset int64
+	runID  string
+	seal   ledger.Seal
+	nodes  []node // those of the levels of tiles
+}
+
+// node is a hash of a level of tiles: level 0 has the leaves, level 1 the roots of
+// 256 leaves each, and so on.
+type node struct {
+	level int
+	n     int64
+	hash  tlog.Hash
+}
+
+// nodes collects, of those that an appended leaf completes, the nodes of tiles.
+func nodes(list *[]node) func(int, int64, tlog.Hash) {
+	return func(level int, n int64, h tlog.Hash) {
+		if level%ledger.TileHeight == 0 {
+			*list = append(*list, node{level / ledger.TileHeight, n, h})
+		}
+	}
+}
+
+// node enters a hash into the right edge of its level, and says whether it is the last
+// one of a tile.
+func (d *derived) node(n node) (full bool, err error) {
+	f, ok := d.edges[n.level]
+	if !ok {
+		if err := d.files.Mkdir(nameEdge); err != nil && !isExist(err) {
+			return false, err
+		}
+		if f, err = d.files.Open(edgeName(n.level), os.O_RDWR|os.O_CREATE); err != nil {
+			return false, err
+		}
+		d.edges[n.level] = f
+	}
+	at := n.n % ledger.TileWidth
+	_, err = f.WriteAt(n.hash[:], at*tlog.HashSize)
+	return at == ledger.TileWidth-1, err
+}
+
+func edgeName(level int) string { return fmt.Sprintf("%s/%d", nameEdge, level) }
+
+// errEdge says that a right edge is not what was written. It is made again then.
+var errEdge = errors.New("the right edge of the tree is damaged")
+
+// tile writes the tile whose last hash is in the right edge now, unless it is there.
+// It gets its name when it is on the disk, and is final then. Its root is the
+// next of the nodes that the leaf completes.
+func (d *derived) tile(last node, above []node) error {
+	t := tlog.Tile{H: ledger.TileHeight, L: last.level, N: last.n / ledger.TileWidth, W: ledger.TileWidth}
+	path := ledger.TilePath(t)
+	if _, err := d.files.Lstat(path); err == nil {
+		return nil
+	}
+	content := make([]byte, ledger.TileWidth*tlog.HashSize)
+	if _, err := d.edges[last.level].ReadAt(content, 0); err != nil {
+		return err
+	}
+	if len(above) == 0 || tileRoot(content) != above[0].hash {
+		return errEdge
+	}
+	if err := makeFolders(d.files, path); err != nil {
+		return err
+	}
+	return replaceFile(d.files, path, content, true)
+}
+
+// tileRoot is the root of the tree over the hashes of a full tile.
+func tileRoot(content []byte) tlog.Hash {
+	var r ledger.Range
+	for h := range slices.Chunk(content, tlog.HashSize) {
+		r.Append(tlog.Hash(h), nil)
+	}
+	return r.Root()
+}

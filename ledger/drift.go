@@ -1,0 +1,164 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// Drift finds decisions that should have been the same and were not. The zero value
+// has seen none.
+//
+// A decision is determined by its intent, its input, the policy, both modes and the
+// kernel: equal ones have equal canonical hashes. Their lack of it is a Difference.
+//
+// That an intent is decided otherwise by another revision of a profile or kernel is no
+// fault. It is a Flip.
+//
+// Memory grows with the number of distinct decisions, by about 150 bytes for each.
+type Drift struct {
+	Decisions int64
+
+	equals      map[driftKey]firstOf
+	last        map[driftKey]lastOf
+	revisions   []revision
+	numbers     map[revision]uint32 // of revisions
+	differences map[driftKey]int    // places in what Differences returns
+	flips       map[driftKey]int
+
+	Differences []Difference // in the order of their Other
+	Flips       []Flip       // in the order of the first time
+}
+
+// Difference are decisions that were determined by the same and do not agree.
+type Difference struct {
+	Record Record            // the first one that differs
+	Other  int64             // its index
+	First  int64             // index of the first decision of that kind
+	Canon  canon.ContentHash // the canonical hash of that one
+	Count  int64             // how many decisions differ from the first
+}
+
+// Flip is an intent that two revisions decide otherwise, under one profile.
+type Flip struct {
+	Intent   canon.ContentHash
+	Profile  string
+	From, To Verdict
+	Count    int64 // how often it flipped; From and To are the latest time
+}
+
+// Verdict is how an intent was decided, and by what.
+type Verdict struct {
+	Index   int64
+	Outcome string
+	Policy  canon.ContentHash
+	Kernel  string
+}
+
+// driftKey is a hash of texts.
+type driftKey [16]byte
+
+type firstOf struct {
+	index int64
+	canon [sha256.Size]byte
+}
+
+type lastOf struct {
+	index    int64
+	revision uint32
+	outcome  byte // first letter
+}
+
+type revision struct {
+	policy canon.ContentHash
+	kernel string
+}
+
+// digest are the bytes of a valid hash, and hashOf is the way back.
+func digest(h canon.ContentHash) (sum [sha256.Size]byte) {
+	_, _ = hex.Decode(sum[:], []byte(h.Hex()))
+	return sum
+}
+
+func hashOf(sum [sha256.Size]byte) canon.ContentHash {
+	return canon.ContentHash("sha256:" + hex.EncodeToString(sum[:]))
+}
+
+func keyOf(texts ...string) driftKey {
+	var b []byte
+	for _, t := range texts {
+		b = append(append(b, t...), 0)
+	}
+	sum := sha256.Sum256(b)
+	return driftKey(sum[:16])
+}
+
+// Add takes a record in. They come in their order; only decisions count.
+func (d *Drift) Add(index int64, r Record) {
+	if r.Kind != KindDecision {
+		return
+	}
+	if d.equals == nil {
+		d.equals, d.last = map[driftKey]firstOf{}, map[driftKey]lastOf{}
+		d.numbers = map[revision]uint32{}
+		d.differences, d.flips = map[driftKey]int{}, map[driftKey]int{}
+	}
+	d.Decisions++
+	d.compare(index, r)
+	d.follow(index, r)
+}
+
+// Intents is how many distinct intents were decided under a profile.
+func (d *Drift) Intents() int { return len(d.last) }
+
+// compare holds a decision against the first that was determined by the same.
+func (d *Drift) compare(index int64, r Record) {
+	key := keyOf(string(r.IntentSHA256), string(r.InputSHA256), string(r.PolicySHA256), r.Mode, r.ExecutionMode, r.Kernel)
+	sum := digest(r.CanonicalSHA256)
+	first, again := d.equals[key]
+	if !again {
+		d.equals[key] = firstOf{index, sum}
+		return
+	}
+	if first.canon == sum {
+		return
+	}
+	at, known := d.differences[key]
+	if !known {
+		at = len(d.Differences)
+		d.differences[key] = at
+		d.Differences = append(d.Differences, Difference{Record: r, Other: index, First: first.index, Canon: hashOf(first.canon)})
+	}
+	d.Differences[at].Count++
+}
+
+// follow holds a decision against the last one of its intent under its profile.
+func (d *Drift) follow(index int64, r Record) {
+	key := keyOf(string(r.IntentSHA256), r.Policy)
+	rev := revision{r.PolicySHA256, r.Kernel}
+	number, known := d.numbers[rev]
+	if !known {
+		number = uint32(len(d.revisions))
+		d.numbers[rev] = number
+		d.revisions = append(d.revisions, rev)
+	}
+	before, again := d.last[key]
+	d.last[key] = lastOf{index, number, r.ResultKind[0]}
+	if !again || before.revision == number || before.outcome == r.ResultKind[0] {
+		return
+	}
+	was := d.revisions[before.revision]
+	at, known := d.flips[key]
+	if !known {
+		at = len(d.Flips)
+		d.flips[key] = at
+		d.Flips = append(d.Flips, Flip{Intent: r.IntentSHA256, Profile: r.Policy})
+	}
+	f := &d.Flips[at]
+	f.From = Verdict{before.index, outcomeOf[before.outcome], was.policy, was.kernel}
+	f.To = Verdict{index, r.ResultKind, rev.policy, rev.kernel}
+	f.Count++
+}
+
+var outcomeOf = map[byte]string{'B': "BUNDLE", 'C': "CLARIFY", 'R': "REFUSE"}

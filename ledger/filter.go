@@ -1,0 +1,142 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// Filter chooses records. A member that is zero chooses all; of a list one has to
+// fit, and of several members all.
+type Filter struct {
+	Since    string // first timestamp, as TimeFormat has it
+	Until    string // last timestamp
+	Kinds    []Kind
+	Outcomes []string // of decisions
+	Accepted *bool    // of decisions
+	Profiles []string
+	Intent   string   // what ParseHashPrefix returns
+	Reasons  []string // identifiers of reasons, codes of errors, or rule ids
+}
+
+// All says whether f chooses every record.
+func (f Filter) All() bool {
+	return f.Since == "" && f.Until == "" && len(f.Kinds) == 0 && len(f.Outcomes) == 0 && f.Accepted == nil &&
+		len(f.Profiles) == 0 && f.Intent == "" && len(f.Reasons) == 0
+}
+
+// Match says whether f chooses a record.
+func (f Filter) Match(r Record) bool {
+	switch decision := r.Kind == KindDecision; {
+	case f.Since != "" && r.Timestamp < f.Since, f.Past(r):
+		return false
+	case len(f.Kinds) > 0 && !slices.Contains(f.Kinds, r.Kind):
+		return false
+	case len(f.Outcomes) > 0 && !(decision && slices.Contains(f.Outcomes, r.ResultKind)):
+		return false
+	case f.Accepted != nil && !(decision && r.Accepted == *f.Accepted):
+		return false
+	case len(f.Profiles) > 0 && !slices.Contains(f.Profiles, r.Policy):
+		return false
+	case f.Intent != "" && !strings.HasPrefix(string(r.IntentSHA256), f.Intent):
+		return false
+	}
+	return len(f.Reasons) == 0 || slices.ContainsFunc(f.Reasons, r.because)
+}
+
+// Past says whether a record, and with it every later one, is younger than f chooses.
+func (f Filter) Past(r Record) bool { return f.Until != "" && r.Timestamp > f.Until }
+
+// because says whether a record gives a reason. "EXIT" is every "EXIT 1".
+func (r Record) because(reason string) bool {
+	if r.Code != "" && (r.Code == reason || r.RuleID == reason) {
+		return true
+	}
+	return slices.ContainsFunc(r.Reasons, func(has string) bool {
+		id, _, _ := strings.Cut(has, " ")
+		return has == reason || id == reason
+	})
+}
+
+// minPrefix is how many digits of a hash have to be given.
+const minPrefix = 8
+
+// ParseHashPrefix reads the beginning of a content hash, with or without its
+// "sha256:".
+func ParseHashPrefix(text string) (string, error) {
+	digits := strings.TrimPrefix(text, "sha256:")
+	if len(digits) < minPrefix || len(digits) > 64 {
+		return "", errors.New("a hash is given by 8 to 64 of its digits")
+	}
+	if strings.Trim(digits, "0123456789abcdef") != "" {
+		return "", errors.New("a hash has the digits 0 to 9 and a to f")
+	}
+	return "sha256:" + digits, nil
+}
+
+// ParseMoment reads a point in time: RFC 3339, a date (its first millisecond in UTC,
+// or with end its last), or how long before now, such as 90m, 24h, 7d or 1d12h.
+func ParseMoment(text string, now time.Time, end bool) (string, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		if t, err = time.Parse(time.DateOnly, text); err == nil && end {
+			t = t.AddDate(0, 0, 1).Add(-time.Millisecond)
+		}
+	}
+	if err != nil {
+		var ago time.Duration
+		ago, err = parseAgo(text)
+		t = now.Add(-ago)
+	}
+	if t = t.UTC(); err == nil && (t.Year() < 0 || t.Year() > 9999) {
+		err = errors.New("out of range")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%q is no time", canon.Cut(text))
+	}
+	return t.Format(TimeFormat), nil
+}
+
+// units are those of a duration. A day has 24 hours.
+var units = map[byte]time.Duration{
+	's': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour,
+}
+
+// parseAgo reads whole numbers with units.
+func parseAgo(text string) (time.Duration, error) {
+	var sum time.Duration
+	s := scanner{text: []byte(text)}
+	for first := true; first || s.at < len(text); first = false {
+		n, ok := s.number()
+		if !ok || s.at == len(text) {
+			return 0, errors.New("not a duration")
+		}
+		unit, known := units[text[s.at]]
+		if !known || n > int64((math.MaxInt64-sum)/unit) {
+			return 0, errors.New("not a duration")
+		}
+		s.at++
+		sum += time.Duration(n) * unit
+	}
+	return sum, nil
+}
+
+// Open are the runs that have begun and not ended, as far as their records were seen:
+// killed ones, and those that still go on. What remains is the index of the begun
+// record of each.
+type Open map[string]int64
+
+// See takes a record in. They come in their order.
+func (o Open) See(index int64, r Record) {
+	switch {
+	case r.Kind == KindBegun:
+		o[r.RunID] = index
+	case r.Kind.Ends():
+		delete(o, r.RunID)
+	}
+}

@@ -1,0 +1,245 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// CheckOrigin says what is wrong with the name of a log: 1 to 128 printable ASCII
+// characters without blank, plus, quote and backslash, and not one that could be taken
+// for the name of seals.
+func CheckOrigin(origin string) error {
+	if origin == "" || len(origin) > 128 {
+		return errors.New("an origin has 1 to 128 characters")
+	}
+	for i := range len(origin) {
+		if c := origin[i]; c <= 0x20 || c > 0x7e || strings.IndexByte(`+"\`, c) >= 0 {
+			return errors.New("an origin is printable ASCII without blank, plus, quote and backslash")
+		}
+	}
+	if strings.HasSuffix(origin, sealSuffix) {
+		return errors.New("an origin does not end with " + sealSuffix)
+	}
+	return nil
+}
+
+// sealSuffix sets the notes of seals apart from those of checkpoints: a seal can never
+// be shown as a checkpoint.
+const sealSuffix = "/seal"
+
+// GenerateKey makes the key of a log: what signs and what verifies.
+func GenerateKey(rand io.Reader, origin string) (private, verifier string, err error) {
+	if err := CheckOrigin(origin); err != nil {
+		return "", "", err
+	}
+	return note.GenerateKey(rand, origin)
+}
+
+// Signer signs the seals and checkpoints of one log.
+type Signer struct {
+	signer note.Signer
+	key    Verifier
+}
+
+// ParseSigner reads a private key as GenerateKey gives it. Its errors say nothing of
+// the key.
+func ParseSigner(private string) (*Signer, error) {
+	s, err := note.NewSigner(strings.TrimSpace(private))
+	if err != nil {
+		return nil, errors.New("not a private key of a ledger: it begins with PRIVATE+KEY+ and is one line")
+	}
+	v, err := verifierOf(s, strings.TrimSpace(private))
+	if err != nil {
+		return nil, err
+	}
+	return &Signer{signer: s, key: v}, CheckOrigin(s.Name())
+}
+
+// Origin is the name of the log that the key signs for.
+func (s *Signer) Origin() string { return s.signer.Name() }
+
+// Verifier is the key that checks what s signs.
+func (s *Signer) Verifier() Verifier { return s.key }
+
+// Seal signs the seal of a tree.
+func (s *Signer) Seal(size int64, root tlog.Hash) (Seal, error) {
+	seal := Seal{Root: root, Size: size}
+	sig, err := s.signer.Sign(treeText(s.Origin()+sealSuffix, size, root))
+	if err != nil || len(sig) != 64 {
+		return Seal{}, fmt.Errorf("the seal could not be signed: %w", err)
+	}
+	binary.BigEndian.PutUint32(seal.Sig[:], s.signer.KeyHash())
+	copy(seal.Sig[4:], sig)
+	return seal, nil
+}
+
+// Checkpoint signs a checkpoint: the promise that the log has these entries and will
+// never have others in their place.
+func (s *Signer) Checkpoint(size int64, root tlog.Hash) (Checkpoint, error) {
+	text, err := note.Sign(&note.Note{Text: string(treeText(s.Origin(), size, root))}, s.signer)
+	return Checkpoint{Origin: s.Origin(), Size: size, Root: root, Note: text}, err
+}
+
+func treeText(origin string, size int64, root tlog.Hash) []byte {
+	b := append([]byte(origin), '\n')
+	b = append(strconv.AppendInt(b, size, 10), '\n')
+	return append(base64.StdEncoding.AppendEncode(b, root[:]), '\n')
+}
+
+// Verifier is a key that checks signatures.
+type Verifier struct {
+	verifier note.Verifier
+	text     string
+}
+
+// ParseVerifier reads a verifier key: NAME+HASH+BASE64, as C2SP signed-note has it.
+func ParseVerifier(text string) (Verifier, error) {
+	v, err := note.NewVerifier(text)
+	if err != nil {
+		return Verifier{}, errors.New("not a verifier key: it is NAME+HASH+KEY in one line")
+	}
+	if err := CheckOrigin(v.Name()); err != nil {
+		return Verifier{}, err
+	}
+	// One key has one spelling, since keys are compared as texts.
+	parts := strings.SplitN(text, "+", 3)
+	var key [1 + ed25519.PublicKeySize]byte
+	if rest, ok := exactly([]byte(parts[2]), key[:]); !ok || len(rest) > 0 || parts[1] != fmt.Sprintf("%08x", v.KeyHash()) {
+		return Verifier{}, errors.New("not a verifier key: its hash is in lower-case hex and its key in base64 without spare bits")
+	}
+	return Verifier{verifier: v, text: text}, nil
+}
+
+// String is the key as ParseVerifier reads it.
+func (v Verifier) String() string { return v.text }
+
+// Origin is the name of the log that the key belongs to.
+func (v Verifier) Origin() string { return v.verifier.Name() }
+
+// Errors about signatures. An unknown key leaves open whether anything is wrong; a bad
+// signature of a known key does not.
+var (
+	ErrUnknownKey   = errors.New("signed with a key that is not known")
+	ErrBadSignature = errors.New("the signature of a known key is not right")
+)
+
+// CheckSeal checks the signature of a seal.
+func (v Verifier) CheckSeal(s Seal) error {
+	if binary.BigEndian.Uint32(s.Sig[:]) != v.verifier.KeyHash() {
+		return ErrUnknownKey
+	}
+	if !v.verifier.Verify(treeText(v.Origin()+sealSuffix, s.Size, s.Root), s.Sig[4:]) {
+		return ErrBadSignature
+	}
+	return nil
+}
+
+// Keys are the keys of a log: each signs for trees from a size on, until the next.
+type Keys []KeyFrom
+
+// KeyFrom is a key and the first size of a tree that it signs.
+type KeyFrom struct {
+	Size int64
+	Key  Verifier
+}
+
+// At is the key that signs a tree of a size.
+func (k Keys) At(size int64) (Verifier, bool) {
+	for i := len(k) - 1; i >= 0; i-- {
+		if k[i].Size <= size {
+			return k[i].Key, true
+		}
+	}
+	return Verifier{}, false
+}
+
+// Checkpoint is a tree of a log that its key has signed.
+type Checkpoint struct {
+	Origin string
+	Size   int64
+	Root   tlog.Hash
+	Note   []byte // the whole note, signatures of witnesses included
+}
+
+// MaxCheckpointBytes is the most that a checkpoint can have, with all signatures of
+// witnesses.
+const MaxCheckpointBytes = 64 << 10
+
+// ErrCheckpoint is what errors about the form of a checkpoint wrap.
+var ErrCheckpoint = errors.New("not a checkpoint")
+
+// ParseCheckpoint reads a checkpoint without checking its signatures.
+func ParseCheckpoint(msg []byte) (Checkpoint, error) {
+	bad := func(what string) (Checkpoint, error) { return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, what) }
+	if len(msg) > MaxCheckpointBytes {
+		return bad("too long")
+	}
+	body, sigs, ok := bytes.Cut(msg, []byte("\n\n"))
+	if !ok || !bytes.HasPrefix(sigs, []byte("— ")) || bytes.Contains(sigs, []byte("\n\n")) {
+		return bad("it is a text, an empty line and signatures")
+	}
+	lines := strings.Split(string(body), "\n")
+	if len(lines) != 3 {
+		return bad("its text has three lines: origin, size and root")
+	}
+	c := Checkpoint{Origin: lines[0], Note: bytes.Clone(msg)}
+	if err := CheckOrigin(c.Origin); err != nil {
+		return bad(err.Error())
+	}
+	s := scanner{text: []byte(lines[1])}
+	if c.Size, ok = s.number(); !ok || s.at != len(lines[1]) {
+		return bad("its second line is not the size of a tree")
+	}
+	if rest, ok := exactly([]byte(lines[2]), c.Root[:]); !ok || len(rest) > 0 {
+		return bad("its third line is not a hash in base64")
+	}
+	return c, nil
+}
+
+// OpenCheckpoint reads a checkpoint and checks the signature of the log's key for its
+// size.
+func (k Keys) OpenCheckpoint(msg []byte) (Checkpoint, error) {
+	c, err := ParseCheckpoint(msg)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	key, ok := k.At(c.Size)
+	if !ok || key.Origin() != c.Origin {
+		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w", c.Origin, ErrUnknownKey)
+	}
+	_, err = note.Open(msg, note.VerifierList(key.verifier))
+	switch e := (*note.UnverifiedNoteError)(nil); {
+	case err == nil:
+		return c, nil
+	case errors.As(err, &e):
+		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w", c.Origin, ErrUnknownKey)
+	case errors.As(err, new(*note.InvalidSignatureError)):
+		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w", c.Origin, ErrBadSignature)
+	}
+	return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, err)
+}
+
+// verifierOf is the verifier key of a private key that note.NewSigner has read.
+func verifierOf(s note.Signer, private string) (Verifier, error) {
+	parts := strings.SplitN(private, "+", 5) // base64 may have more of them
+	key, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
+	if err != nil || len(key) != 1+ed25519.SeedSize {
+		return Verifier{}, errors.New("not a private key of a ledger")
+	}
+	public := ed25519.NewKeyFromSeed(key[1:]).Public().(ed25519.PublicKey)
+	verifier, err := note.NewEd25519VerifierKey(s.Name(), public)
+	if err != nil {
+		return Verifier{}, err
+	}
+	return ParseVerifier(verifier)
+}

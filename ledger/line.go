@@ -1,0 +1,127 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// MaxLineBytes is more than any line can have, its line feed included.
+const MaxLineBytes = MaxEntryBytes + 512
+
+// Seal says of a line that it is complete, and which tree it ends.
+type Seal struct {
+	Root tlog.Hash // of the tree whose last leaf is the line's entry
+	Sig  Signature // over the seal's note
+	Size int64     // of that tree
+}
+
+// Signature is a note signature: the key id, big-endian, and the 64 bytes of Ed25519.
+type Signature [4 + 64]byte
+
+// Line is a line of ledger.jsonl: a seal and an entry.
+type Line struct {
+	Seal  Seal
+	Entry []byte
+}
+
+// The parts of a line around what changes. A member that begins with "_" sorts before
+// all others of a record, so the line is a canonical object too.
+const (
+	sealRoot = `{"_seal":{"root":"`
+	sealSig  = `","sig":"`
+	sealSize = `","size":`
+	sealEnd  = `},`
+)
+
+// Append appends the line and its line feed.
+func (l Line) Append(dst []byte) []byte {
+	dst = append(dst, sealRoot...)
+	dst = base64.StdEncoding.AppendEncode(dst, l.Seal.Root[:])
+	dst = append(dst, sealSig...)
+	dst = base64.StdEncoding.AppendEncode(dst, l.Seal.Sig[:])
+	dst = append(dst, sealSize...)
+	dst = strconv.AppendInt(dst, l.Seal.Size, 10)
+	dst = append(dst, sealEnd...)
+	dst = append(dst, l.Entry[1:]...)
+	return append(dst, '\n')
+}
+
+// ErrLine is what every error of ParseLine wraps.
+var ErrLine = errors.New("not a ledger line")
+
+// ParseLine reads a line without its line feed. The entry is not read: that is
+// ParseRecord's. Nothing of b is kept.
+func ParseLine(b []byte) (Line, error) {
+	seal, at, err := parseSeal(b)
+	if err != nil {
+		return Line{}, err
+	}
+	l := Line{Seal: seal, Entry: make([]byte, 0, len(b)-at+1)}
+	l.Entry = append(append(l.Entry, '{'), b[at:]...)
+	return l, nil
+}
+
+// parseSeal reads the seal of a line, and says where the members of the record begin.
+func parseSeal(b []byte) (Seal, int, error) {
+	bad := func(what string) (Seal, int, error) { return Seal{}, 0, fmt.Errorf("%w: %s", ErrLine, what) }
+	var seal Seal
+	rest, ok := bytes.CutPrefix(b, []byte(sealRoot))
+	if !ok {
+		return bad("it does not begin with a seal")
+	}
+	if rest, ok = exactly(rest, seal.Root[:]); !ok {
+		return bad("the root of its seal is not a hash in base64")
+	}
+	if rest, ok = bytes.CutPrefix(rest, []byte(sealSig)); !ok {
+		return bad("its seal has no signature")
+	}
+	if rest, ok = exactly(rest, seal.Sig[:]); !ok {
+		return bad("the signature of its seal is not one in base64")
+	}
+	if rest, ok = bytes.CutPrefix(rest, []byte(sealSize)); !ok {
+		return bad("its seal has no size")
+	}
+	s := scanner{text: rest}
+	if seal.Size, ok = s.number(); !ok || seal.Size == 0 || !s.next(sealEnd) {
+		return bad("the size of its seal is not a number from 1 on")
+	}
+	rest = rest[s.at:]
+	if len(rest) < 2 || rest[0] != '"' || rest[len(rest)-1] != '}' {
+		return bad("no record follows its seal")
+	}
+	if len(rest)+1 > MaxEntryBytes {
+		return bad("its record is too long")
+	}
+	return seal, len(b) - len(rest), nil
+}
+
+// exactly reads base64 of just as many bytes as to has, in the one spelling that it
+// has.
+func exactly(b, to []byte) ([]byte, bool) {
+	n := base64.StdEncoding.EncodedLen(len(to))
+	if len(b) < n {
+		return nil, false
+	}
+	var room [base64Room]byte
+	got, err := strict.Decode(room[:], b[:n])
+	if err != nil || got != len(to) {
+		return nil, false
+	}
+	copy(to, room[:])
+	return b[n:], true
+}
+
+// strict refuses padding bits that are not zero.
+var strict = base64.StdEncoding.Strict()
+
+// base64Room is enough for a decoded signature.
+const base64Room = 72
+
+// LeafHash is the hash of an entry in the tree: SHA-256 of a zero byte and the entry
+// (RFC 6962, 2.1).
+func LeafHash(entry []byte) tlog.Hash { return tlog.RecordHash(entry) }

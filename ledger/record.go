@@ -1,0 +1,244 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// Format is the version of the record and line format. It stands in the genesis
+// record.
+const Format = "1.0.0"
+
+// MaxEntryBytes is the size limit of an entry: 16 KiB.
+const MaxEntryBytes = 16 << 10
+
+// Kind says what a record is about.
+type Kind string
+
+// The kinds of records.
+const (
+	KindGenesis     Kind = "genesis"      // the first record: who signs
+	KindBegun       Kind = "begun"        // an execution is about to have its first effect
+	KindDecision    Kind = "decision"     // a run ended in a RunResult
+	KindError       Kind = "error"        // a run of a readable intent ended without one
+	KindKeyRotation Kind = "key-rotation" // from here on another key signs
+	KindRepair      Kind = "repair"       // what was found and mended when the ledger was opened
+)
+
+// Ends says whether a record of the kind is the last one of its run.
+func (k Kind) Ends() bool { return k == KindDecision || k == KindError }
+
+// OfRun says whether a record of the kind belongs to a run.
+func (k Kind) OfRun() bool { return k == KindBegun || k.Ends() }
+
+// Record is one entry of a ledger. Which members it has depends on its Kind:
+// members gives the list. The others are zero.
+type Record struct {
+	Kind      Kind
+	Timestamp string // RFC 3339, UTC, milliseconds; never before the previous record's
+
+	// ClockBehindMS is by how much the clock was behind the previous record when
+	// the timestamp was taken from that record instead; 0: it was not.
+	ClockBehindMS int64
+
+	// Of a run: begun, decision and error.
+	RunID         string
+	IntentSHA256  canon.ContentHash
+	ExecutionMode string
+	Mode          string // the model mode
+	Policy        string // name of the profile
+	PolicySHA256  canon.ContentHash
+	InputSHA256   canon.ContentHash
+	BundleSHA256  canon.ContentHash // empty: null, there is no bundle
+	Kernel        string            // version of the kernel
+
+	// Of a decision.
+	ResultKind      string
+	Accepted        bool
+	Reasons         []string
+	DecisionSHA256  canon.ContentHash
+	CanonicalSHA256 canon.ContentHash // of the canonical subset of the RunResult
+	ResultSHA256    canon.ContentHash // of the RunResult as it was printed
+	Evidence        Blob
+
+	// Of an error.
+	Code   string
+	RuleID string // may be empty
+
+	// Of the genesis and a key rotation: the format version, the log's origin, and
+	// the verifier key that signs from then on.
+	Format string
+	Origin string
+	Key    string
+
+	// Of a repair.
+	Repairs []Repair
+}
+
+// Blob names content that is stored beside the ledger.
+type Blob struct {
+	SHA256 canon.ContentHash
+	Size   int64 // bytes
+}
+
+// Repair is one thing that was mended.
+type Repair struct {
+	What   string            // one of the Repair constants
+	Offset int64             // where in ledger.jsonl, in bytes
+	Bytes  int64             // how many bytes were taken away or added
+	SHA256 canon.ContentHash // of what was taken away, which is kept in quarantine; else empty
+}
+
+// What a repair can be.
+const (
+	RepairTornTail   = "torn-tail"  // an unfinished last line was taken to quarantine
+	RepairNewline    = "newline"    // the last line had lost its line feed
+	RepairCheckpoint = "checkpoint" // the checkpoint was missing or unreadable
+)
+
+// members are the members of a record of each kind, sorted. A member with a
+// question mark may be absent.
+var members = map[Kind][]string{
+	KindGenesis:     {"clock_behind_ms?", "format", "key", "kind", "origin", "timestamp"},
+	KindKeyRotation: {"clock_behind_ms?", "key", "kind", "timestamp"},
+	KindRepair:      {"clock_behind_ms?", "kind", "repairs", "timestamp"},
+	KindBegun: {
+		"bundle_sha256", "clock_behind_ms?", "execution_mode", "input_sha256", "intent_sha256", "kernel", "kind",
+		"mode", "policy", "policy_sha256", "run_id", "timestamp",
+	},
+	KindDecision: {
+		"accepted", "bundle_sha256", "canonical_sha256", "clock_behind_ms?", "decision_sha256", "evidence",
+		"execution_mode", "input_sha256", "intent_sha256", "kernel", "kind", "mode", "policy", "policy_sha256",
+		"reasons", "result_kind", "result_sha256", "run_id", "timestamp",
+	},
+	KindError: {
+		"clock_behind_ms?", "code", "execution_mode", "intent_sha256", "kernel", "kind", "mode", "policy",
+		"policy_sha256", "rule_id?", "run_id", "timestamp",
+	},
+}
+
+// Entry is the record as it is hashed: canonical JSON without a line feed. A record
+// that ParseRecord would not read back is an error.
+func (r Record) Entry() ([]byte, error) {
+	b, err := canon.Canonical(r.plain())
+	if err != nil {
+		return nil, fmt.Errorf("the record has no canonical form: %w", err)
+	}
+	if _, err := ParseRecord(b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// plain is the record as a JSON value.
+func (r Record) plain() map[string]any {
+	all := map[string]any{
+		"kind": string(r.Kind), "timestamp": r.Timestamp,
+		"run_id": r.RunID, "intent_sha256": string(r.IntentSHA256), "execution_mode": r.ExecutionMode,
+		"mode": r.Mode, "policy": r.Policy, "policy_sha256": string(r.PolicySHA256),
+		"input_sha256": string(r.InputSHA256), "bundle_sha256": nil, "kernel": map[string]any{"version": r.Kernel},
+		"result_kind": r.ResultKind, "accepted": r.Accepted, "reasons": texts(r.Reasons),
+		"decision_sha256": string(r.DecisionSHA256), "canonical_sha256": string(r.CanonicalSHA256),
+		"result_sha256": string(r.ResultSHA256),
+		"evidence":      map[string]any{"sha256": string(r.Evidence.SHA256), "size": r.Evidence.Size},
+		"code":          r.Code, "format": r.Format, "origin": r.Origin, "key": r.Key,
+	}
+	if r.BundleSHA256 != "" {
+		all["bundle_sha256"] = string(r.BundleSHA256)
+	}
+	if r.ClockBehindMS != 0 {
+		all["clock_behind_ms"] = r.ClockBehindMS
+	}
+	if r.RuleID != "" {
+		all["rule_id"] = r.RuleID
+	}
+	repairs := make([]any, len(r.Repairs))
+	for i, p := range r.Repairs {
+		m := map[string]any{"what": p.What, "offset": p.Offset, "bytes": p.Bytes}
+		if p.SHA256 != "" {
+			m["sha256"] = string(p.SHA256)
+		}
+		repairs[i] = m
+	}
+	all["repairs"] = repairs
+	out := map[string]any{}
+	for _, m := range members[r.Kind] {
+		m = strings.TrimSuffix(m, "?")
+		if v, ok := all[m]; ok {
+			out[m] = v
+		}
+	}
+	return out
+}
+
+func texts(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}
+
+// SameRun says whether two terminal records tell the same end of one run: all but
+// the times and what holds times (the RunResult as printed, and the evidence).
+func (r Record) SameRun(o Record) bool {
+	for _, p := range []*Record{&r, &o} {
+		p.Timestamp, p.ClockBehindMS, p.ResultSHA256, p.Evidence = "", 0, "", Blob{}
+	}
+	return slices.Equal(r.Reasons, o.Reasons) && slices.Equal(r.Repairs, o.Repairs) && r.scalars() == o.scalars()
+}
+
+// scalars is the record without its lists, which makes it comparable.
+func (r Record) scalars() string {
+	r.Reasons, r.Repairs = nil, nil
+	return fmt.Sprintf("%#v", r)
+}
+
+// TimeFormat is the layout of a timestamp, which is in UTC.
+const TimeFormat = "2006-01-02T15:04:05.000Z"
+
+// Time is the record's timestamp.
+func (r Record) Time() time.Time {
+	t, _ := time.Parse(TimeFormat, r.Timestamp)
+	return t
+}
+
+// Stamp sets the timestamp to now, or to the last record's where now is before it:
+// the time of a ledger never goes backwards, and the record says by how much it
+// would have.
+func (r *Record) Stamp(now time.Time, last string) {
+	r.Timestamp, r.ClockBehindMS = now.UTC().Format(TimeFormat), 0
+	if r.Timestamp < last {
+		before, _ := time.Parse(TimeFormat, last)
+		r.Timestamp, r.ClockBehindMS = last, max(before.Sub(now.UTC().Truncate(time.Millisecond)).Milliseconds(), 1)
+	}
+}
+
+// Reasons are the reasons of a decision as a record has them: the identifiers
+// alone, with the number that belongs to an exit code or a signal. Pointers and
+// paths, which are the intent's text, stay in the evidence.
+func Reasons(reasons []string) []string {
+	var out []string
+	for _, r := range reasons {
+		id, rest, _ := strings.Cut(r, " ")
+		if (id == "EXIT" || id == "SIGNAL") && rest != "" {
+			id += " " + rest
+		}
+		if reason(id) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return out[:min(len(out), maxReasons)]
+}
+
+// How many reasons and repairs a record has at most.
+const (
+	maxReasons = 64
+	maxRepairs = 8
+)

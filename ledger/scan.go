@@ -1,0 +1,351 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// Records have a narrow form: objects whose member names are known and sorted,
+// texts of printable ASCII without quotes and escapes, whole numbers. scanner reads just
+// that, so that a text it reads is canonical, and reading a million of them takes
+// seconds.
+type scanner struct {
+	text []byte
+	at   int
+}
+
+func (s *scanner) next(lit string) bool {
+	if len(s.text)-s.at >= len(lit) && string(s.text[s.at:s.at+len(lit)]) == lit {
+		s.at += len(lit)
+		return true
+	}
+	return false
+}
+
+// token reads a text in quotes.
+func (s *scanner) token() (string, bool) {
+	if !s.next(`"`) {
+		return "", false
+	}
+	end := bytes.IndexByte(s.text[s.at:], '"')
+	if end < 0 {
+		return "", false
+	}
+	t := s.text[s.at : s.at+end]
+	for _, c := range t {
+		if c < 0x20 || c > 0x7e || c == '\\' {
+			return "", false
+		}
+	}
+	s.at += end + 1
+	return string(t), true
+}
+
+// number reads a whole number from 0 to canon.MaxSafeInteger.
+func (s *scanner) number() (int64, bool) {
+	end := s.at
+	for end < len(s.text) && s.text[end] >= '0' && s.text[end] <= '9' {
+		end++
+	}
+	t := s.text[s.at:end]
+	if len(t) == 0 || len(t) > 16 || len(t) > 1 && t[0] == '0' {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(t), 10, 64)
+	s.at = end
+	return n, err == nil && n <= canon.MaxSafeInteger
+}
+
+// list reads an array.
+func (s *scanner) list(element func() bool) bool {
+	if !s.next("[") {
+		return false
+	}
+	if s.next("]") {
+		return true
+	}
+	for {
+		if !element() {
+			return false
+		}
+		if s.next("]") {
+			return true
+		}
+		if !s.next(",") {
+			return false
+		}
+	}
+}
+
+// ErrRecord is what every error of ParseRecord wraps.
+var ErrRecord = errors.New("not a ledger record")
+
+func faulty(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrRecord, fmt.Sprintf(format, args...))
+}
+
+// ParseRecord reads an entry. What it reads, Entry writes with the same bytes.
+func ParseRecord(entry []byte) (Record, error) {
+	if len(entry) > MaxEntryBytes {
+		return Record{}, faulty("more than %d bytes", MaxEntryBytes)
+	}
+	kind, err := kindOf(entry)
+	if err != nil {
+		return Record{}, err
+	}
+	r := Record{Kind: kind}
+	s := &scanner{text: entry}
+	first := true
+	if !s.next("{") {
+		return Record{}, faulty("not an object")
+	}
+	for _, m := range members[kind] {
+		name, optional := strings.CutSuffix(m, "?")
+		start := s.at
+		if ok := (first || s.next(",")) && s.next(`"`) && s.next(name) && s.next(`":`); !ok {
+			if s.at = start; optional {
+				continue
+			}
+			return Record{}, faulty("member %q is not where it belongs", name)
+		}
+		first = false
+		if !r.read(s, name) {
+			return Record{}, faulty("member %q has a value that it cannot have", name)
+		}
+	}
+	if !s.next("}") || s.at != len(entry) {
+		return Record{}, faulty("a member or a text that does not belong there, at byte %d", s.at)
+	}
+	if err := r.check(); err != nil {
+		return Record{}, err
+	}
+	return r, nil
+}
+
+// kindOf finds the kind ahead of the reading, which needs it.
+func kindOf(entry []byte) (Kind, error) {
+	i := bytes.Index(entry, []byte(`"kind":"`))
+	if i < 0 {
+		return "", faulty("no kind")
+	}
+	s := &scanner{text: entry, at: i + len(`"kind":`)}
+	text, ok := s.token()
+	if _, known := members[Kind(text)]; !ok || !known {
+		return "", faulty("unknown kind %q", canon.Cut(text))
+	}
+	return Kind(text), nil
+}
+
+// read reads the value of a member.
+func (r *Record) read(s *scanner, name string) (ok bool) {
+	switch name {
+	case "kind":
+		_, ok = s.token()
+	case "timestamp":
+		r.Timestamp, ok = s.token()
+		return ok && timestamp(r.Timestamp)
+	case "clock_behind_ms":
+		r.ClockBehindMS, ok = s.number()
+		return ok && r.ClockBehindMS > 0
+	case "run_id":
+		r.RunID, ok = s.token()
+		return ok && RunID(r.RunID)
+	case "policy":
+		r.Policy, ok = s.token()
+		return ok && word(r.Policy, 64, "-_.")
+	case "execution_mode":
+		r.ExecutionMode, ok = s.token()
+		return ok && (r.ExecutionMode == "plan-only" || r.ExecutionMode == "execute-sandbox")
+	case "mode":
+		r.Mode, ok = s.token()
+		return ok && (r.Mode == "none" || r.Mode == "record" || r.Mode == "replay")
+	case "result_kind":
+		r.ResultKind, ok = s.token()
+		return ok && (r.ResultKind == "BUNDLE" || r.ResultKind == "CLARIFY" || r.ResultKind == "REFUSE")
+	case "accepted":
+		r.Accepted = s.next("true")
+		return r.Accepted || s.next("false")
+	case "kernel":
+		ok = s.next(`{"version":`)
+		if ok {
+			r.Kernel, ok = s.token()
+		}
+		return ok && word(r.Kernel, 64, "-_.+") && s.next("}")
+	case "reasons":
+		return s.list(func() bool {
+			t, ok := s.token()
+			r.Reasons = append(r.Reasons, t)
+			return ok && reason(t) && len(r.Reasons) <= maxReasons
+		})
+	case "evidence":
+		return s.next(`{"sha256":`) && s.hash(&r.Evidence.SHA256) && s.next(`,"size":`) && s.count(&r.Evidence.Size) && s.next("}")
+	case "code":
+		r.Code, ok = s.token()
+		n, found := strings.CutPrefix(r.Code, "RUN_E0")
+		return ok && found && len(n) == 2 && digits(n)
+	case "rule_id":
+		r.RuleID, ok = s.token()
+		return ok && word(r.RuleID, 64, "-_.")
+	case "format":
+		r.Format, ok = s.token()
+		return ok && r.Format == Format
+	case "origin":
+		r.Origin, ok = s.token()
+		return ok && CheckOrigin(r.Origin) == nil
+	case "key":
+		r.Key, ok = s.token()
+		if ok {
+			_, err := ParseVerifier(r.Key)
+			ok = err == nil
+		}
+	case "repairs":
+		return s.list(func() bool {
+			var p Repair
+			ok := s.repair(&p)
+			r.Repairs = append(r.Repairs, p)
+			return ok && len(r.Repairs) <= maxRepairs
+		}) && len(r.Repairs) > 0
+	case "bundle_sha256":
+		return s.next("null") || s.hash(&r.BundleSHA256)
+	case "intent_sha256":
+		return s.hash(&r.IntentSHA256)
+	case "policy_sha256":
+		return s.hash(&r.PolicySHA256)
+	case "input_sha256":
+		return s.hash(&r.InputSHA256)
+	case "decision_sha256":
+		return s.hash(&r.DecisionSHA256)
+	case "canonical_sha256":
+		return s.hash(&r.CanonicalSHA256)
+	case "result_sha256":
+		return s.hash(&r.ResultSHA256)
+	}
+	return ok
+}
+
+func (s *scanner) hash(to *canon.ContentHash) bool {
+	t, ok := s.token()
+	*to = canon.ContentHash(t)
+	return ok && to.Valid()
+}
+
+func (s *scanner) count(to *int64) (ok bool) {
+	*to, ok = s.number()
+	return ok
+}
+
+func (s *scanner) repair(p *Repair) (ok bool) {
+	if !s.next(`{"bytes":`) || !s.count(&p.Bytes) || !s.next(`,"offset":`) || !s.count(&p.Offset) {
+		return false
+	}
+	if s.next(`,"sha256":`) && !s.hash(&p.SHA256) || !s.next(`,"what":`) {
+		return false
+	}
+	p.What, ok = s.token()
+	switch p.What {
+	case RepairTornTail:
+		return ok && p.SHA256 != "" && s.next("}")
+	case RepairNewline, RepairCheckpoint:
+		return ok && p.SHA256 == "" && s.next("}")
+	}
+	return false
+}
+
+// check holds members against each other.
+func (r Record) check() error {
+	if r.Kind != KindDecision {
+		return nil
+	}
+	for i := 1; i < len(r.Reasons); i++ {
+		if r.Reasons[i-1] >= r.Reasons[i] {
+			return faulty("reasons are not sorted")
+		}
+	}
+	bundle := r.ResultKind != "REFUSE"
+	if (r.BundleSHA256 != "") != bundle {
+		return faulty("a %s with or without a bundle_sha256", r.ResultKind)
+	}
+	if r.Accepted && (r.ResultKind != "BUNDLE" || len(r.Reasons) > 0) {
+		return faulty("accepted, and yet %s or with reasons", r.ResultKind)
+	}
+	return nil
+}
+
+// timestamp says whether t has the layout TimeFormat and is a time.
+func timestamp(t string) bool {
+	if len(t) != len(TimeFormat) {
+		return false
+	}
+	for i, c := range []byte(t) {
+		switch i {
+		case 4, 7:
+			if c != '-' {
+				return false
+			}
+		case 10:
+			if c != 'T' {
+				return false
+			}
+		case 13, 16:
+			if c != ':' {
+				return false
+			}
+		case 19:
+			if c != '.' {
+				return false
+			}
+		case 23:
+			if c != 'Z' {
+				return false
+			}
+		default:
+			if c < '0' || c > '9' {
+				return false
+			}
+		}
+	}
+	two := func(i int) int { return int(t[i]-'0')*10 + int(t[i+1]-'0') }
+	month, day := two(5), two(8)
+	if month < 1 || month > 12 || day < 1 || two(11) > 23 || two(14) > 59 || two(17) > 59 {
+		return false
+	}
+	year := two(0)*100 + two(2)
+	days := [...]int{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}[month-1]
+	if month == 2 && year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+		days++
+	}
+	return day <= days
+}
+
+// RunID says whether a text can be a run id: 1 to 128 letters, digits, '.', '_' or
+// '-', the first a letter or digit.
+func RunID(s string) bool {
+	return word(s, 128, "._-") && !strings.ContainsRune("._-", rune(s[0]))
+}
+
+// word says whether s has 1 to most ASCII letters, digits and characters of extra.
+func word(s string, most int, extra string) bool {
+	if s == "" || len(s) > most {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && strings.IndexByte(extra, c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// reason says whether s is an identifier, or one of a number of 1 to 5 digits.
+func reason(s string) bool {
+	id, n, numbered := strings.Cut(s, " ")
+	return word(id, 64, "_-.") && (!numbered || n != "" && len(n) <= 5 && digits(n))
+}
+
+func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }

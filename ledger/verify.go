@@ -1,0 +1,580 @@
+package ledger
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Check says what Verify looks at beside the form of every line, its place in the
+// tree, and the root of every seal.
+type Check struct {
+	Keys     Keys        // of the ledger, as origin.json has them: the first, and later ones as far as it knows them
+	Trusted  *Verifier   // must be among the keys that the records vouch for, and have signed; nil: anybody is believed
+	Promises []Promise   // checkpoints of one entry or more that the ledger has to keep, the newest among them
+	Quick    bool        // compare few roots, the last among them, and read no record but those about keys and beginnings
+	Seals    bool        // check the signature of every seal, and not only of the last
+	Progress func(int64) // is told how many entries are done; or nil
+
+	// Entry is told every record that is read, in order; its error ends the reading and
+	// is that of Verify.
+	Entry func(index int64, r Record) error
+	// Tile is given every full tile, in order; its error is a fault of the entry that
+	// fills the tile.
+	Tile func(t tlog.Tile, content []byte) error
+}
+
+// Promise is a checkpoint and how messages name it.
+type Promise struct {
+	Name string
+	Checkpoint
+}
+
+// Fault is what is wrong with a ledger. Index is that of an entry, or -1.
+type Fault struct {
+	Index int64
+	What  string
+}
+
+// Error says what is wrong, and where.
+func (f *Fault) Error() string {
+	if f.Index < 0 {
+		return f.What
+	}
+	return fmt.Sprintf("entry %d: %s", f.Index, f.What)
+}
+
+// Verified is a ledger that has been read to its end.
+type Verified struct {
+	Size int64     // entries
+	Root tlog.Hash // of their tree
+	Torn int64     // bytes after the last line, which an interrupted append left
+	Keys Keys      // that the records vouch for
+	Open []OpenRun // runs that have begun and have no end
+}
+
+// OpenRun is a run that has begun and has no end: it was killed, or goes on.
+type OpenRun struct {
+	RunID string
+	Index int64
+}
+
+// Verify reads a ledger from its first line to its last. The error is a *Fault where
+// something is wrong with it, ErrUnknownKey where that cannot be known, and otherwise
+// one of reading.
+func Verify(ctx context.Context, src io.Reader, c Check) (Verified, error) {
+	v := &verifier{Check: c, runs: map[[16]byte]uint8{}, open: map[string]int64{}}
+	v.Promises = slices.SortedFunc(slices.Values(c.Promises), func(a, b Promise) int { return cmp.Compare(a.Size, b.Size) })
+	if err := v.read(ctx, src); err != nil {
+		return Verified{}, err
+	}
+	return v.end()
+}
+
+// verifier is what is known of the lines so far.
+type verifier struct {
+	Check
+	tree Range
+	torn int64
+	keys Keys   // of the records; vouched for up to the line that was taken in last
+	last string // timestamp
+	seal Seal   // of the last line
+	runs map[[16]byte]uint8
+	open map[string]int64
+	// openRun is set when a run has begun: from then on quick reading reads every
+	// record, to find the ends of runs.
+	openRun atomic.Bool
+	edges   [][]byte // of the tiles, by level
+	due     int      // the first promise that is not reached
+}
+
+// chunk is a piece of the ledger that ends with a line.
+type chunk struct {
+	text   []byte
+	torn   int64 // bytes that have no line feed; there is no text then
+	lines  []lineOf
+	fault  error     // of the line after these
+	start  Range     // the tree before it
+	keys   Keys      // of the records up to its end
+	root   tlog.Hash // of the tree after it
+	wrong  int       // index in lines of the first that is wrong; -1
+	reason error
+	parsed chan struct{}
+	held   chan struct{}
+}
+
+// lineOf is a line in a chunk.
+type lineOf struct {
+	seal   Seal
+	leaf   tlog.Hash
+	record []byte // its members, from the first quote on
+	full   Record // where records are read
+}
+
+// chunkBytes is how much is read at once.
+const chunkBytes = 1 << 19
+
+// read takes pieces through three steps: workers parse lines and hash leaves, one
+// goroutine builds the tree in order, workers compare the root of every line, and the
+// same goroutine takes in what they found, in order.
+func (v *verifier) read(ctx context.Context, src io.Reader) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	workers := runtime.GOMAXPROCS(0)
+	work := make(chan func(), 4*workers)
+	defer close(work)
+	for range workers {
+		go func() {
+			for f := range work {
+				f()
+			}
+		}()
+	}
+	pieces := make(chan *chunk, 2*workers)
+	failed := make(chan error, 1)
+	go func() {
+		defer close(pieces)
+		failed <- cut(ctx, src, func(c *chunk) bool {
+			select {
+			case pieces <- c:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		})
+	}()
+	var parsing, holding []*chunk
+	step := func(most int) error {
+		for len(parsing) > most {
+			c := parsing[0]
+			<-c.parsed
+			parsing = parsing[1:]
+			v.grow(c)
+			holding = append(holding, c)
+			work <- func() { v.hold(c); close(c.held) }
+			for len(holding) > most {
+				h := holding[0]
+				holding = holding[1:]
+				<-h.held
+				if err := v.take(h); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	for c := range pieces {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		work <- func() { v.parse(c); close(c.parsed) }
+		parsing = append(parsing, c)
+		if err := step(workers); err != nil {
+			return err
+		}
+	}
+	if err := step(0); err != nil {
+		return err
+	}
+	for _, h := range holding {
+		<-h.held
+		if err := v.take(h); err != nil {
+			return err
+		}
+	}
+	if err := <-failed; err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// cut cuts a text into chunks of whole lines.
+func cut(ctx context.Context, src io.Reader, emit func(*chunk) bool) error {
+	var rest []byte
+	for {
+		buf := make([]byte, len(rest)+chunkBytes)
+		copy(buf, rest)
+		n, err := io.ReadFull(src, buf[len(rest):])
+		buf = buf[:len(rest)+n]
+		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !last {
+			return err
+		}
+		end := bytes.LastIndexByte(buf, '\n') + 1
+		rest = buf[end:]
+		if end > 0 && !emit(newChunk(buf[:end], 0)) {
+			return context.Cause(ctx)
+		}
+		switch {
+		case last && len(rest) == 0:
+			return nil
+		case last:
+			emit(newChunk(nil, int64(len(rest))))
+			return nil
+		case len(rest) <= chunkBytes:
+			continue
+		}
+		// More than any line can have: torn if there is no line feed any more.
+		n64, feed, err := toFeed(src)
+		if err != nil {
+			return err
+		}
+		if feed {
+			emit(newChunk([]byte{'\n'}, 0))
+			return nil
+		}
+		emit(newChunk(nil, int64(len(rest))+n64))
+		return nil
+	}
+}
+
+// toFeed reads to a line feed or to the end, and says which and how much.
+func toFeed(src io.Reader) (n int64, feed bool, err error) {
+	buf := make([]byte, 1<<16)
+	for {
+		got, err := src.Read(buf)
+		if bytes.IndexByte(buf[:got], '\n') >= 0 {
+			return n, true, nil
+		}
+		if n += int64(got); errors.Is(err, io.EOF) {
+			return n, false, nil
+		}
+		if err != nil {
+			return n, false, err
+		}
+	}
+}
+
+func newChunk(text []byte, torn int64) *chunk {
+	return &chunk{text: text, torn: torn, wrong: -1, parsed: make(chan struct{}), held: make(chan struct{})}
+}
+
+// parse reads the lines of a chunk.
+func (v *verifier) parse(c *chunk) {
+	c.lines = make([]lineOf, 0, len(c.text)/1024)
+	for text := c.text; len(text) > 0; {
+		end := bytes.IndexByte(text, '\n')
+		b := text[:end]
+		text = text[end+1:]
+		l := lineOf{}
+		at := 0
+		if l.seal, at, c.fault = parseSeal(b); c.fault != nil {
+			return
+		}
+		l.record = b[at:]
+		// The two bytes before the members end the seal. In their place stand the zero of
+		// a leaf and the brace that the entry begins with.
+		b[at-2], b[at-1] = 0, '{'
+		l.leaf = sha256.Sum256(b[at-2:])
+		if !v.Quick || special(l.record) || v.openRun.Load() {
+			if l.full, c.fault = ParseRecord(b[at-1:]); c.fault != nil {
+				return
+			}
+		}
+		c.lines = append(c.lines, l)
+	}
+}
+
+// grow adds the leaves of a chunk to the tree.
+func (v *verifier) grow(c *chunk) {
+	c.start = Range{Size: v.tree.Size, Roots: append(make([]tlog.Hash, 0, 64), v.tree.Roots...)}
+	var visit func(int, int64, tlog.Hash)
+	for i := range c.lines {
+		if v.Tile != nil {
+			visit = v.edge(c, i)
+		}
+		v.tree.Append(c.lines[i].leaf, visit)
+		v.introduce(c.lines[i].full)
+		for v.due < len(v.Promises) && v.Promises[v.due].Size == v.tree.Size {
+			if p := v.Promises[v.due]; v.tree.Root() != p.Root && c.reason == nil {
+				c.wrong, c.reason = i, fmt.Errorf("the tree of its size %d has another root than %s", p.Size, p.Name)
+			}
+			v.due++
+		}
+	}
+	c.root, c.keys = v.tree.Root(), v.keys
+}
+
+// introduce notes the key of the record that was added last. Whether it may stand there
+// is found out when the record is taken in.
+func (v *verifier) introduce(r Record) {
+	if r.Kind != KindGenesis && r.Kind != KindKeyRotation {
+		return
+	}
+	if key, err := ParseVerifier(r.Key); err == nil {
+		v.keys = append(v.keys, KeyFrom{Size: firstSize(v.tree.Size - 1), Key: key})
+	}
+}
+
+// firstSize is the size of the first tree that the key of a record signs: a genesis
+// signs itself, and a rotation is signed by the key that it ends.
+func firstSize(index int64) int64 {
+	if index == 0 {
+		return 1
+	}
+	return index + 2
+}
+
+// edge collects the tiles.
+func (v *verifier) edge(c *chunk, i int) func(int, int64, tlog.Hash) {
+	return func(level int, n int64, h tlog.Hash) {
+		if level%TileHeight != 0 {
+			return
+		}
+		level /= TileHeight
+		for len(v.edges) <= level {
+			v.edges = append(v.edges, nil)
+		}
+		v.edges[level] = append(v.edges[level], h[:]...)
+		if len(v.edges[level]) < TileWidth*tlog.HashSize {
+			return
+		}
+		t := tlog.Tile{H: TileHeight, L: level, N: n / TileWidth, W: TileWidth}
+		if err := v.Tile(t, v.edges[level]); err != nil && c.reason == nil {
+			c.wrong, c.reason = i, err
+		}
+		v.edges[level] = v.edges[level][:0]
+	}
+}
+
+// hold compares the seals of a chunk with the tree.
+func (v *verifier) hold(c *chunk) {
+	if v.Quick && !v.Seals {
+		if len(c.lines) > 0 {
+			v.quick(c)
+		}
+		return
+	}
+	v.compare(c)
+}
+
+// compare compares the seals of a chunk with the tree, one by one.
+func (v *verifier) compare(c *chunk) {
+	tree := c.start
+	for i, l := range c.lines {
+		if c.wrong >= 0 && i > c.wrong {
+			return
+		}
+		tree.Append(l.leaf, nil)
+		switch {
+		case l.seal.Size != tree.Size:
+			c.wrong, c.reason = i, errMoved(l.seal)
+			return
+		case l.seal.Root != tree.Root():
+			c.wrong, c.reason = i, errors.New("its seal does not have the root of the tree: the entry or its seal was changed")
+			return
+		case !v.Seals:
+			continue
+		}
+		if err := c.keys.checkSeal(l.seal); err != nil {
+			c.wrong, c.reason = i, fmt.Errorf("its seal: %w", err)
+			return
+		}
+	}
+}
+
+// checkSeal checks the signature of a seal by the key of its size.
+func (k Keys) checkSeal(s Seal) error {
+	key, ok := k.At(s.Size)
+	if !ok {
+		return ErrUnknownKey
+	}
+	return key.CheckSeal(s)
+}
+
+// quick compares the sizes of the seals of a chunk and the root of the last. Only where
+// something is wrong it finds out with which line that begins.
+func (v *verifier) quick(c *chunk) {
+	wrong := c.reason != nil || c.lines[len(c.lines)-1].seal.Root != c.root
+	for i, l := range c.lines {
+		wrong = wrong || l.seal.Size != c.start.Size+int64(i)+1
+	}
+	if wrong {
+		v.compare(c)
+	}
+}
+
+func errMoved(s Seal) error {
+	return fmt.Errorf("its seal is that of entry %d: entries were added, removed or moved", s.Size-1)
+}
+
+// take takes in what was found of a chunk, in the order of the ledger.
+func (v *verifier) take(c *chunk) error {
+	v.torn = c.torn
+	for i, l := range c.lines {
+		index := c.start.Size + int64(i)
+		if i == c.wrong {
+			return faultAt(index, c.reason)
+		}
+		if err := v.record(index, l); err != nil {
+			return err
+		}
+		v.seal = l.seal
+	}
+	if c.fault != nil {
+		return faultAt(v.seal.Size, c.fault)
+	}
+	if v.Progress != nil {
+		v.Progress(v.seal.Size)
+	}
+	return nil
+}
+
+// faultAt is a fault of an entry, unless it is a key that is not known.
+func faultAt(index int64, err error) error {
+	if errors.Is(err, ErrUnknownKey) {
+		return fmt.Errorf("entry %d: %w", index, err)
+	}
+	return &Fault{Index: index, What: err.Error()}
+}
+
+// special says whether a record is of a kind that is always read.
+func special(record []byte) bool {
+	i := bytes.Index(record, kindMember)
+	if i < 0 {
+		return true
+	}
+	k := record[i+len(kindMember):]
+	return !bytes.HasPrefix(k, decisionStart) && !bytes.HasPrefix(k, errorStart)
+}
+
+var (
+	kindMember    = []byte(`"kind":"`)
+	decisionStart = []byte(`decision"`)
+	errorStart    = []byte(`error"`)
+)
+
+// record takes in a record: keys and open runs always, the rest where it is wanted.
+func (v *verifier) record(index int64, l lineOf) error {
+	r := l.full
+	if r.Kind == "" {
+		if len(v.open) == 0 && index > 0 {
+			return nil
+		}
+		// The line was parsed before the beginning of a run was seen, or is the first.
+		var err error
+		if r, err = ParseRecord(append([]byte{'{'}, l.record...)); err != nil {
+			return faultAt(index, err)
+		}
+	}
+	if err := v.key(index, r, l.seal); err != nil {
+		return faultAt(index, err)
+	}
+	switch {
+	case r.Kind == KindBegun:
+		v.open[r.RunID] = index
+		v.openRun.Store(true)
+	case r.Kind.Ends():
+		delete(v.open, r.RunID)
+	}
+	if !v.Quick {
+		if err := v.story(r); err != nil {
+			return faultAt(index, err)
+		}
+	}
+	if v.Entry != nil {
+		return v.Entry(index, r)
+	}
+	return nil
+}
+
+// key takes in the key of a record. The key before it vouches for it with the
+// record's seal.
+func (v *verifier) key(index int64, r Record, s Seal) error {
+	switch {
+	case (index == 0) != (r.Kind == KindGenesis):
+		return errors.New("a genesis is the first entry, and no other")
+	case r.Kind != KindGenesis && r.Kind != KindKeyRotation:
+		return nil
+	}
+	key, err := ParseVerifier(r.Key)
+	if err != nil {
+		return err
+	}
+	size := firstSize(index)
+	switch genesis := v.keys[0].Key; {
+	case index == 0 && key.Origin() != r.Origin, key.Origin() != genesis.Origin():
+		return errors.New("its key is not one of the ledger's origin")
+	case index > 0 && len(v.Keys) > 0 && size > v.Keys[len(v.Keys)-1].Size:
+		// A rotation that was interrupted, or is going on: origin.json is written after it.
+	default:
+		if known, ok := v.Keys.At(size); !ok || known.String() != key.String() {
+			return fmt.Errorf("its key is not the one that the ledger says signs from size %d on", size)
+		}
+	}
+	if err := v.keys.checkSeal(s); err != nil {
+		return fmt.Errorf("its seal: %w", err)
+	}
+	return nil
+}
+
+// story holds a record against those before it: time does not go backwards, and a run
+// has one beginning, one end, and nothing after it.
+func (v *verifier) story(r Record) error {
+	if r.Timestamp < v.last {
+		return fmt.Errorf("its time %s is before that of the entry before it", r.Timestamp)
+	}
+	v.last = r.Timestamp
+	if !r.Kind.OfRun() {
+		return nil
+	}
+	const begun, ended = 1, 2
+	sum := sha256.Sum256([]byte(r.RunID))
+	id := [16]byte(sum[:])
+	state := v.runs[id]
+	switch {
+	case state == ended:
+		return fmt.Errorf("its run %q has ended before", r.RunID)
+	case r.Kind.Ends():
+		v.runs[id] = ended
+	case state == begun:
+		return fmt.Errorf("its run %q has begun before", r.RunID)
+	default:
+		v.runs[id] = begun
+	}
+	return nil
+}
+
+// end makes the checks that need the whole ledger.
+func (v *verifier) end() (Verified, error) {
+	size := v.tree.Size
+	out := Verified{Size: size, Root: v.tree.Root(), Torn: v.torn, Keys: v.keys}
+	for id, index := range v.open {
+		out.Open = append(out.Open, OpenRun{RunID: id, Index: index})
+	}
+	slices.SortFunc(out.Open, func(a, b OpenRun) int { return cmp.Compare(a.Index, b.Index) })
+	if v.due < len(v.Promises) {
+		p := v.Promises[v.due]
+		return out, &Fault{Index: size, What: fmt.Sprintf("it is missing: %s has %d entries (TRUNCATED)", p.Name, p.Size)}
+	}
+	if size == 0 {
+		return out, &Fault{Index: 0, What: "there is no genesis"}
+	}
+	for _, k := range v.Keys {
+		if !slices.ContainsFunc(v.keys, func(o KeyFrom) bool { return o.Size == k.Size }) {
+			return out, &Fault{Index: -1, What: fmt.Sprintf("no record vouches for the key that the ledger says signs from size %d on", k.Size)}
+		}
+	}
+	if err := v.keys.checkSeal(v.seal); err != nil {
+		return out, faultAt(size-1, fmt.Errorf("its seal: %w", err))
+	}
+	// The key that a rotation names has signed nothing yet: whoever writes a ledger can
+	// name any key there.
+	trusts := func(k KeyFrom) bool { return k.Key.String() == v.Trusted.String() && k.Size <= size }
+	if v.Trusted != nil && !slices.ContainsFunc(v.keys, trusts) {
+		return out, fmt.Errorf("%w: %s has signed nothing here", ErrUnknownKey, v.Trusted)
+	}
+	return out, nil
+}
