@@ -60,9 +60,14 @@ type Observed struct {
 
 var emptySum = sha256.Sum256(nil)
 
+// SandboxID is the id of the sandbox that executes a bundle under a policy.
+func SandboxID(bundle canon.ContentHash, policy kernel.PolicyProfile) (string, error) {
+	return canon.ID("sbx_", map[string]any{"bundle_sha256": string(bundle), "policy": policy.Plain()})
+}
+
 // Execution is what a RunResult says of an execution of a bundle under a policy.
 func Execution(bundle canon.ContentHash, policy kernel.PolicyProfile, o Observed) (kernel.Execution, error) {
-	id, err := canon.ID("sbx_", map[string]any{"bundle_sha256": string(bundle), "policy": policy.Plain()})
+	id, err := SandboxID(bundle, policy)
 	if err != nil {
 		return kernel.Execution{}, err
 	}

@@ -317,7 +317,7 @@ type Folders struct {
 
 // execute is step 7: the plan of a BUNDLE is performed, and what was observed becomes
 // what the result says.
-func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent kernel.Intent, d kernel.Decision) (*kernel.Execution, *Performed, error) {
+func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent kernel.Intent, d kernel.Decision, told *account) (*kernel.Execution, *Performed, error) {
 	if deps.Runner == nil {
 		return nil, nil, &result.RunError{Code: result.CodeSandbox, Message: "there is no sandbox to execute the plan in", Hint: "use --mode plan-only for the decision and the bundle"}
 	}
@@ -327,6 +327,9 @@ func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	inputs, err := deps.Runner.StageInputs(req.Folders.Tree, intent.Inputs, contract.MaxInputs, int64(contract.InputFilesBytes().Max))
 	if err != nil {
 		return nil, nil, inputError(intent, err)
+	}
+	if err := told.begin(ctx, d); err != nil {
+		return nil, nil, errors.Join(err, inputs.Remove())
 	}
 	p, err := Perform(ctx, deps.Runner, gate.task(req, intent, inputs, deps.Progress))
 	if err != nil {

@@ -154,7 +154,10 @@ func (o Open) Compile(ctx context.Context, builtin fs.FS, set *specs.Set, limits
 	if err := o.checkSeverity(engine, builtin, set); err != nil {
 		return nil, err
 	}
-	return &Gate{Profile: o.Profile, Builtin: o.Origins == nil, Base: o.base(), Provenance: engine.Provenance(), Judge: engine, IDs: engine.IDs}, nil
+	return &Gate{
+		Profile: o.Profile, Builtin: o.Origins == nil, Base: o.base(), Layers: o.Layers,
+		Provenance: engine.Provenance(), Judge: engine, IDs: engine.IDs, set: new(frozenSet),
+	}, nil
 }
 
 // base is the built-in profile that decides what commands may read.

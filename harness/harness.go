@@ -6,6 +6,11 @@
 // intent, effects, findings → verdict → decision → RunResult → its bytes, on
 // which RS1..RS8 are checked before anybody sees them. A run ends in a checked
 // result or in an error, never in both.
+//
+// With a Recorder a run leaves a record: of its decision before anybody sees the
+// result, of the error that it ends in, and of an execution before its first effect.
+// What could not be recorded is no result. [Replay] decides from the evidence of a
+// record again.
 package harness
 
 import (
@@ -20,6 +25,7 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/specs"
 )
@@ -54,17 +60,23 @@ type Deps struct {
 	// action an execution has come to; nil: nobody is.
 	Runner   Runner
 	Progress func(action, of int)
+
+	// Recorder is told of every run of an intent that was read; nil: nobody is.
+	Recorder Recorder
 }
 
 // Gate is a resolved profile and the policy that decides under it. It is safe
 // for concurrent runs.
 type Gate struct {
 	Profile    kernel.Profile
-	Builtin    bool   // the profile is a built-in one
-	Base       string // name of the built-in profile that it is or extends, or empty
+	Builtin    bool           // the profile is a built-in one
+	Base       string         // name of the built-in profile that it is or extends, or empty
+	Layers     []policy.Layer // in the order in which they answer
 	Provenance result.Provenance
 	Judge      Judge
 	IDs        func(layer string) []string // ids of a layer's rules, sorted
+
+	set *frozenSet
 }
 
 // Request is one intent to decide.
@@ -96,6 +108,9 @@ type Report struct {
 	// Execution is what was performed, of an executed BUNDLE. It holds what was
 	// written until it is closed.
 	Execution *Performed
+
+	// Receipt says where the decision stands in the ledger; nil without a Recorder.
+	Receipt *ledger.Receipt
 }
 
 // Run decides one intent, and in mode execute-sandbox carries out what is allowed. The
@@ -107,28 +122,68 @@ func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, e
 		}
 	}()
 	started := deps.Now()
-	if err := checkModes(gate.Profile, req); err != nil {
+	if req.RunID == "" {
+		if req.RunID, err = newRunID(started, deps.Rand); err != nil {
+			return Report{}, err
+		}
+	}
+	told, err := newAccount(deps, gate, req)
+	if err != nil {
 		return Report{}, err
+	}
+	if rep, err = run(ctx, deps, gate, req, started, told); err != nil {
+		return Report{}, told.fail(ctx, err)
+	}
+	return rep, nil
+}
+
+// run is steps 2 to 10 of a run that has an id.
+func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.Time, told *account) (rep Report, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = Panicked()
+		}
+		if err != nil {
+			rep, err = rep.fail(err)
+		}
+	}()
+	if err := checkModes(gate.Profile, req); err != nil {
+		return rep, err
 	}
 	doc, intent, err := read(deps.Specs, req)
 	if err != nil {
-		return Report{}, err
+		return rep, err
 	}
-	decision, err := judge(ctx, gate, req, doc, intent)
+	in := question(req, doc, intent)
+	decision, err := judge(ctx, gate, in, intent)
 	if err != nil {
-		return Report{}, err
+		return rep, err
+	}
+	if err := told.asked(in); err != nil {
+		return rep, err
 	}
 	var execution *kernel.Execution
 	if req.Mode == ModeExecuteSandbox && decision.Outcome == kernel.OutcomeBundle {
-		execution, rep.Execution, err = execute(ctx, deps, gate, req, intent, decision)
+		execution, rep.Execution, err = execute(ctx, deps, gate, req, intent, decision, told)
 		if err != nil {
-			return Report{}, runError(err)
+			return rep, runError(err)
 		}
 	}
+	rep.Decision, rep.Result = decision, compose(gate, req, decision, execution)
+	rep.Result.StartedAt, rep.Result.CompletedAt = timestamp(started), timestamp(deps.Now())
+	var sealed canon.Document
+	if rep.Bytes, sealed, err = seal(rep.Result); err != nil {
+		return rep, err
+	}
+	err = told.decide(ctx, &rep, sealed)
+	return rep, err
+}
+
+// compose is what the RunResult says of a decision, but for the times.
+func compose(gate *Gate, req Request, decision kernel.Decision, execution *kernel.Execution) result.RunResult {
 	res := result.RunResult{
 		RunSchemaVersion: result.SchemaVersion,
 		RunID:            req.RunID,
-		StartedAt:        timestamp(started),
 		KernelVersion:    kernel.Version,
 		Policy:           gate.Profile.Contract(),
 		PolicyProvenance: gate.Provenance,
@@ -144,21 +199,10 @@ func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, e
 	if decision.Bundle != nil {
 		res.Bundle = &result.BundleRef{BundleID: decision.Bundle.ID, SHA256: decision.BundleHash}
 	}
-	if res.RunID == "" {
-		if res.RunID, err = newRunID(started, deps.Rand); err != nil {
-			return rep.fail(err)
-		}
-	}
-	res.CompletedAt = timestamp(deps.Now())
-	b, err := seal(res)
-	if err != nil {
-		return rep.fail(err)
-	}
-	rep.Result, rep.Bytes, rep.Decision = res, b, decision
-	return rep, nil
+	return res
 }
 
-// fail ends a run that has executed something and has no result.
+// fail ends a run that has no result. What it has executed is gone.
 func (r Report) fail(err error) (Report, error) {
 	if r.Execution != nil {
 		err = runError(errors.Join(err, r.Execution.Close()))
@@ -195,9 +239,8 @@ func read(set *specs.Set, req Request) (map[string]any, kernel.Intent, error) {
 	return doc.Value().(map[string]any), intent, nil
 }
 
-// judge is steps 4 to 6: effects and findings, verdict, decision.
-func judge(ctx context.Context, gate *Gate, req Request, doc map[string]any, intent kernel.Intent) (kernel.Decision, error) {
-	in := question(req, doc, intent)
+// judge is steps 5 and 6: verdict, decision.
+func judge(ctx context.Context, gate *Gate, in policy.Input, intent kernel.Intent) (kernel.Decision, error) {
 	verdict, err := gate.Judge.Eval(ctx, in)
 	if err != nil {
 		return kernel.Decision{}, policyError(err)
@@ -229,25 +272,34 @@ func whole(doc map[string]any) map[string]any {
 	return out
 }
 
-// seal is step 9: the bytes of a result, checked. A result that breaks an
-// invariant is an internal error and is never printed.
-func seal(res result.RunResult) ([]byte, error) {
+// seal is step 9: the bytes of a result, checked, and what they say. A result that
+// breaks an invariant is an internal error and is never printed.
+func seal(res result.RunResult) ([]byte, canon.Document, error) {
 	b, err := res.Bytes()
 	if err != nil {
-		return nil, internal("the result has no canonical form", err)
+		return nil, canon.Document{}, internal("the result has no canonical form", err)
 	}
+	doc, fault := sound(b, &res.Policy)
+	if fault != nil {
+		return nil, canon.Document{}, fault
+	}
+	return b, doc, nil
+}
+
+// sound reads a result, and names the first invariant that it breaks.
+func sound(b []byte, policy *kernel.PolicyProfile) (canon.Document, *result.RunError) {
 	doc, err := canon.Parse(b, result.MaxBytes)
 	if err != nil {
-		return nil, internal("the result cannot be read back", err)
+		return canon.Document{}, internal("the result cannot be read back", err)
 	}
-	for _, c := range result.Checks(b, doc, &res.Policy) {
+	for _, c := range result.Checks(b, doc, policy) {
 		if c.Status != result.Pass {
 			e := internal("the result breaks an invariant: "+c.Fault, nil)
 			e.RuleID = c.ID
-			return nil, e
+			return canon.Document{}, e
 		}
 	}
-	return b, nil
+	return doc, nil
 }
 
 func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

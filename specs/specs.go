@@ -44,9 +44,11 @@ type Kind string
 // The kinds of document.
 const (
 	KindBundle           Kind = "bundle"
+	KindEvidence         Kind = "evidence"
 	KindExecutionReport  Kind = "execution-report"
 	KindExecutionRequest Kind = "execution-request"
 	KindIntent           Kind = "intent"
+	KindLedgerRecord     Kind = "ledger-record"
 	KindPolicyInput      Kind = "policy-input"
 	KindProfile          Kind = "profile"
 	KindRunError         Kind = "run-error"
@@ -144,7 +146,7 @@ func (s *Set) Prepare(kind Kind) error {
 // Names lists the schemas that Schema knows, sorted. Each is a Kind.
 func Names() []string {
 	return []string{
-		string(KindBundle), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindPolicyInput),
+		string(KindBundle), string(KindEvidence), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindLedgerRecord), string(KindPolicyInput),
 		string(KindProfile), string(KindRunError), string(KindRunResult),
 	}
 }

@@ -124,6 +124,7 @@ func TestValid(t *testing.T) {
 		{KindProfile, `{"name":"p","allowed_commands":"*","allowed_write_roots":"*","env_allow":"*","model_adapters":[],"risk_tags":[]}`},
 		{KindProfile, `{"name":"p","allowed_write_roots":["a","a/b.c",".config","..a/...","a b"],"allowed_commands":["g++","[","node.exe","a-b_c","x@1"]}`},
 		{KindRunError, `{"code":"RUN_E001","message":"m"}`},
+		{KindEvidence, `{"schema_version":"1.0.0","kind":"decision","intent_base64":"e30=","input":"{}\n","decision":"{}\n","result":"{}\n","policy":{"sha256":"` + hashText + `","size":1}}`},
 	}
 	for _, c := range more {
 		t.Run(c.doc, func(t *testing.T) { check(t, s, o, c.kind, value(t, c.doc), []string{}) })
@@ -137,7 +138,7 @@ func TestValid(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
-	const rr, in, pr, pi, re, bu = KindRunResult, KindIntent, KindProfile, KindPolicyInput, KindRunError, KindBundle
+	const rr, in, pr, pi, re, bu, ev, lr = KindRunResult, KindIntent, KindProfile, KindPolicyInput, KindRunError, KindBundle, KindEvidence, KindLedgerRecord
 	cases := []struct {
 		kind        Kind
 		pointer, to string // an empty to removes the member
@@ -283,6 +284,32 @@ func TestInvalid(t *testing.T) {
 		{bu, "/outputs/0/action", ``, []string{"/outputs/0 required"}},
 		{bu, "/unresolved_questions/0/expected_answer_type", `"date"`, []string{"/unresolved_questions/0/expected_answer_type enum"}},
 		{bu, "/stats/total_outputs", `true`, []string{"/stats/total_outputs type"}},
+
+		{lr, "", `{}`, []string{" required"}},
+		{lr, "/kind", `"Decision"`, []string{"/kind enum"}},
+		{lr, "/kind", `"begun"`, []string{
+			"/accepted additionalProperties", "/canonical_sha256 additionalProperties", "/decision_sha256 additionalProperties", "/evidence additionalProperties",
+			"/reasons additionalProperties", "/result_kind additionalProperties", "/result_sha256 additionalProperties",
+		}},
+		{lr, "/_seal", `{}`, []string{"/_seal additionalProperties"}},
+		{lr, "/bundle_sha256", `"` + hexText + `"`, []string{"/bundle_sha256 pattern"}},
+		{lr, "/clock_behind_ms", `0`, []string{"/clock_behind_ms minimum"}},
+		{lr, "/evidence/size", `null`, []string{"/evidence/size type"}},
+		{lr, "/kernel/name", `"k"`, []string{"/kernel/name additionalProperties"}},
+		{lr, "/reasons/0", `"EXIT one"`, []string{"/reasons/0 pattern"}},
+		{lr, "/run_id", `".a"`, []string{"/run_id pattern"}},
+		{lr, "/timestamp", `"2026-01-05 10:15:00.000Z"`, []string{"/timestamp pattern"}},
+
+		{ev, "/kind", `"policy"`, []string{"/kind enum"}},
+		{ev, "/kind", ``, []string{" required"}},
+		{ev, "/schema_version", `"1.0.1"`, []string{"/schema_version const"}},
+		{ev, "/intent_base64", `""`, []string{"/intent_base64 additionalProperties"}},
+		{ev, "/profile", `{}`, []string{"/profile type"}},
+		{ev, "/layers", `[]`, []string{"/layers minItems"}},
+		{ev, "/layers/0/modules", `[]`, []string{"/layers/0/modules minItems"}},
+		{ev, "/layers/0/modules/0/text", ``, []string{"/layers/0/modules/0 anyOf"}},
+		{ev, "/layers/0/modules/0/text_base64", `""`, []string{"/layers/0/modules/0/text_base64 dependencies"}},
+		{ev, "/layers/0/modules/0/sha256", `"` + hexText + `"`, []string{"/layers/0/modules/0/sha256 pattern"}},
 	}
 	s, o := newSet(t), secondOpinion(t)
 	docs := documents()

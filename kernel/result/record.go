@@ -48,7 +48,7 @@ func Records() []Record {
 			"Isolation that cannot be had is an error, never silently weaker",
 			"fiador doctor says what this machine can give and what is in the way; --mode plan-only gives the decision and the bundle without it"),
 		failure(CodeEvidence, "Evidence is missing or contradicts itself",
-			"A result that contradicts itself, or what it names, proves nothing; neither does an execution whose writes were rejected, or could not be read or applied",
+			"A result that contradicts itself, or what it names, proves nothing; neither does an execution whose writes were rejected, or could not be read or applied; a decision that could not be recorded in the ledger that was asked for does not count",
 			"run it again, and keep a result as it was printed; details.reasons names what a command may not do"),
 		failure(CodeInternal, "No answer that counts",
 			"The policy gave no usable answer (an error, an undefined or malformed value, a limit, the deadline), output could not be written, or the program is at fault",

@@ -1,0 +1,267 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/specs"
+)
+
+// Recorder keeps what a ledger is told. It is used by many runs at once, and is a
+// pointer: a Gate remembers which Recorder has its policy set. Its errors name nothing
+// of the machine; one with a method Hint() string says what to do about it.
+type Recorder interface {
+	// Put keeps content under its hash. It is durable when Put returns; content that is
+	// there already is kept once.
+	Put(blob []byte) (ledger.Blob, error)
+
+	// Append adds a record, whose timestamp it sets itself. It is durable when Append
+	// returns. A terminal record that tells the same end of a run as one that is there
+	// gives that one's receipt, with Again; a run that was recorded otherwise, and a
+	// begun record of a run that has ended, are errors.
+	Append(ctx context.Context, rec ledger.Record) (ledger.Receipt, error)
+
+	// Blob reads content back, whatever its bytes are now, and at most one more than its
+	// size. The error wraps fs.ErrNotExist if there is none.
+	Blob(b ledger.Blob) ([]byte, error)
+}
+
+// lastWords is how long a record may take once the run was told to stop.
+const lastWords = 10 * time.Second
+
+// account is what is told to the Recorder about one run. Without a Recorder nothing is.
+type account struct {
+	to     Recorder
+	specs  *specs.Set
+	gate   *Gate
+	req    Request
+	head   ledger.Record // what every record of the run says
+	input  []byte
+	policy ledger.Blob
+	closed bool // it has its terminal record, or an Append has failed
+}
+
+func newAccount(deps Deps, gate *Gate, req Request) (*account, error) {
+	a := &account{to: deps.Recorder, specs: deps.Specs, gate: gate, req: req}
+	if a.to == nil {
+		return a, nil
+	}
+	_, provenance, err := canon.Artifact(gate.Provenance)
+	if err != nil {
+		return nil, internal("the policy has no canonical form", err)
+	}
+	a.head = ledger.Record{
+		RunID: req.RunID, IntentSHA256: canon.Sum(req.Source), ExecutionMode: req.Mode, Mode: req.ModelMode,
+		Policy: gate.Profile.Name, PolicySHA256: provenance, Kernel: kernel.Version,
+	}
+	return a, nil
+}
+
+// asked notes what the policy was asked, and keeps the policy itself: a run whose
+// evidence cannot be kept ends before anything is executed.
+func (a *account) asked(in policy.Input) error {
+	if a.to == nil {
+		return nil
+	}
+	var err error
+	if a.input, _, err = canon.Artifact(in.Document()); err != nil {
+		return internal("the input of the policy has no canonical form", err)
+	}
+	a.policy, err = a.gate.kept(a.to)
+	return err
+}
+
+// begin records that an execution is about to have its first effect.
+func (a *account) begin(ctx context.Context, d kernel.Decision) error {
+	switch {
+	case a.to == nil:
+		return nil
+	case ctx.Err() != nil:
+		return Stopped()
+	}
+	rec := a.head
+	rec.Kind, rec.InputSHA256, rec.BundleSHA256 = ledger.KindBegun, canon.Sum(a.input), d.BundleHash
+	if _, err := a.append(ctx, rec); err != nil {
+		return recordError("the beginning of the execution could not be recorded, so nothing was executed", err)
+	}
+	return nil
+}
+
+// decide records a decision. A report of a run that was recorded before becomes the
+// one that was recorded.
+func (a *account) decide(ctx context.Context, rep *Report, sealed canon.Document) error {
+	if a.to == nil {
+		return nil
+	}
+	t := testimony{intent: a.req.Source, input: a.input, result: rep.Bytes, policy: a.policy, res: rep.Result}
+	var err error
+	if t.canonical, err = result.Digest(sealed.Value().(map[string]any)); err != nil {
+		return internal("the result has no canonical form", err)
+	}
+	if t.decision, _, err = canon.Artifact(decisionDocument(rep.Decision)); err != nil {
+		return internal("the decision has no canonical form", err)
+	}
+	blob, err := t.blob()
+	if err != nil {
+		return internal("the evidence has no canonical form", err)
+	}
+	if crowded(t.decision) || crowded(t.result) {
+		return evidenceTooLarge(strconv.Itoa(maxValues) + " values")
+	}
+	evidence, err := keep(a.to, blob)
+	if err != nil {
+		return err
+	}
+	rec, err := t.record(evidence)
+	if err != nil {
+		return internal("the record has no canonical form", err)
+	}
+	receipt, err := a.append(ctx, rec)
+	if err != nil {
+		return recordError("the decision could not be recorded, so it does not count", err)
+	}
+	a.closed, rep.Receipt = true, &receipt
+	if !receipt.Again {
+		return nil
+	}
+	return a.repeat(rep, receipt.Record)
+}
+
+// repeat gives a report the result that was recorded: whoever runs an intent again
+// under the id of a run gets the result of that run.
+func (a *account) repeat(rep *Report, rec ledger.Record) error {
+	told, err := testify(a.to.Blob, a.specs, rec)
+	if err != nil {
+		var f *fault
+		if !errors.As(err, &f) {
+			return err
+		}
+		return &result.RunError{
+			Code: result.CodeEvidence, Message: "run " + strconv.Quote(rec.RunID) + " was recorded before, and its result is lost: " + f.Error(), Cause: err,
+			Hint: "restore the evidence of the ledger, or use another --run-id to decide the intent again", Details: map[string]any{"status": string(f.status)},
+		}
+	}
+	if told.res.Execution != nil {
+		told.res.Execution.Reasons = told.res.Decision.Reasons
+	}
+	rep.Result, rep.Bytes = told.res, told.result
+	return nil
+}
+
+// fail records that the run has ended in an error, and returns that error. Where it
+// could not be recorded the error says so.
+func (a *account) fail(ctx context.Context, err error) error {
+	if a.to == nil || a.closed {
+		return err
+	}
+	e := runError(err)
+	rec := a.head
+	rec.Kind, rec.Code = ledger.KindError, string(e.Code)
+	if ruleID.MatchString(e.RuleID) {
+		rec.RuleID = e.RuleID
+	}
+	if _, failed := a.append(ctx, rec); failed != nil {
+		told := *e
+		told.Details = maps.Clone(e.Details)
+		if told.Details == nil {
+			told.Details = map[string]any{}
+		}
+		told.Details["not_recorded"] = canon.Cut(failed.Error())
+		told.Hint = "the error could not be recorded: " + canon.Cut(failed.Error())
+		if e.Hint != "" {
+			told.Hint = e.Hint + "; " + told.Hint
+		}
+		return &told
+	}
+	return err
+}
+
+// ruleID is the form that a rule's id has in a record.
+var ruleID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// append appends a record, even if the run was told to stop: what has happened is
+// recorded, for as long as lastWords allows. After an Append that failed there is no
+// other one of the run: whether the record stands is not known.
+func (a *account) append(ctx context.Context, rec ledger.Record) (ledger.Receipt, error) {
+	recording, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(lastWords):
+			cancel()
+		case <-recording.Done():
+		}
+	})
+	defer stop()
+	receipt, err := a.to.Append(recording, rec)
+	a.closed = a.closed || err != nil
+	return receipt, err
+}
+
+// keep puts a blob that Replay can read.
+func keep(to Recorder, blob []byte) (ledger.Blob, error) {
+	if len(blob) > MaxBlobBytes {
+		return ledger.Blob{}, evidenceTooLarge(strconv.Itoa(MaxBlobBytes) + " bytes")
+	}
+	b, err := to.Put(blob)
+	if err != nil {
+		return ledger.Blob{}, recordError("the evidence could not be kept, so the decision does not count", err)
+	}
+	return b, nil
+}
+
+// frozenSet remembers which Recorder has the policy set of a gate.
+type frozenSet struct {
+	sync.Mutex
+	in   Recorder
+	blob ledger.Blob
+}
+
+// kept is the policy set of the gate in a Recorder, which is put there once.
+func (g *Gate) kept(to Recorder) (ledger.Blob, error) {
+	g.set.Lock()
+	defer g.set.Unlock()
+	if g.set.in == to {
+		return g.set.blob, nil
+	}
+	text, err := policySet(policy.Freeze(g.Profile, g.Layers), g.Base, g.Builtin)
+	if err != nil {
+		return ledger.Blob{}, internal("the policy has no canonical form", err)
+	}
+	b, err := keep(to, text)
+	if err != nil {
+		return ledger.Blob{}, err
+	}
+	g.set.in, g.set.blob = to, b
+	return b, nil
+}
+
+func evidenceTooLarge(limit string) *result.RunError {
+	return &result.RunError{
+		Code: result.CodeEvidence, Message: "the evidence of the decision is too large to be recorded: the limit is " + limit,
+		Hint: "split the intent, or let it leave fewer files behind",
+	}
+}
+
+// recordError is the RunError for what a Recorder could not do.
+func recordError(what string, cause error) *result.RunError {
+	e := &result.RunError{
+		Code: result.CodeEvidence, Message: what + ": " + cause.Error(), Cause: cause,
+		Hint: "fiador ledger verify says what state the ledger is in; mend it and run the intent again",
+	}
+	var with interface{ Hint() string }
+	if errors.As(cause, &with) && with.Hint() != "" {
+		e.Hint = with.Hint()
+	}
+	return e
+}

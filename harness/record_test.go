@@ -1,0 +1,521 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
+)
+
+// memory is a Recorder that keeps everything in memory, and keeps the promises of the
+// interface. refuse says which calls fail: "put" and a kind of blob, "append" and a kind
+// of record, or "blob".
+type memory struct {
+	mu      sync.Mutex
+	blobs   map[canon.ContentHash][]byte
+	records []ledger.Record
+	puts    map[string]int // by kind of blob
+	refuse  func(call string) error
+}
+
+func newMemory() *memory {
+	return &memory{blobs: map[canon.ContentHash][]byte{}, puts: map[string]int{}, refuse: func(string) error { return nil }}
+}
+
+// refusing fails one call.
+func refusing(call string) func(string) error {
+	return func(c string) error {
+		if c == call {
+			return errors.New("no room")
+		}
+		return nil
+	}
+}
+
+func (m *memory) Put(blob []byte) (ledger.Blob, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var doc struct{ Kind string }
+	if err := json.Unmarshal(blob, &doc); err != nil {
+		return ledger.Blob{}, err
+	}
+	m.puts[doc.Kind]++
+	if err := m.refuse("put " + doc.Kind); err != nil {
+		return ledger.Blob{}, err
+	}
+	b := ledger.Blob{SHA256: canon.Sum(blob), Size: int64(len(blob))}
+	m.blobs[b.SHA256] = bytes.Clone(blob)
+	return b, nil
+}
+
+func (m *memory) Append(ctx context.Context, rec ledger.Record) (ledger.Receipt, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := errors.Join(ctx.Err(), m.refuse("append "+string(rec.Kind))); err != nil {
+		return ledger.Receipt{}, err
+	}
+	for i, old := range slices.Backward(m.records) { // the end of a run before its beginning
+		switch {
+		case old.RunID != rec.RunID:
+		case old.Kind == rec.Kind && old.SameRun(rec):
+			return ledger.Receipt{Index: int64(i), Record: old, Again: true}, nil
+		case old.Kind.Ends() || old.Kind == rec.Kind:
+			return ledger.Receipt{}, fmt.Errorf("run id %q is that of entry %d", rec.RunID, i)
+		}
+	}
+	rec.Stamp(time.Unix(int64(len(m.records)), 0), "")
+	if _, err := rec.Entry(); err != nil {
+		return ledger.Receipt{}, err
+	}
+	m.records = append(m.records, rec)
+	return ledger.Receipt{Index: int64(len(m.records) - 1), Record: rec}, nil
+}
+
+func (m *memory) Blob(b ledger.Blob) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	text, ok := m.blobs[b.SHA256]
+	if err := m.refuse("blob"); err != nil || !ok {
+		return nil, errors.Join(err, fs.ErrNotExist)
+	}
+	return bytes.Clone(text), nil
+}
+
+// kinds are the records that there are, a word for each.
+func (m *memory) kinds() string {
+	var list []string
+	for _, r := range m.records {
+		word := string(r.Kind)
+		if r.Code != "" {
+			word += ":" + r.Code
+		}
+		list = append(list, word)
+	}
+	return strings.Join(list, " ")
+}
+
+// replayer decides again what m has.
+func (m *memory) replayer(set *specs.Set) *Replayer {
+	return &Replayer{Deps: Deps{Specs: set}, Evidence: m.Blob}
+}
+
+// decided records one plan and returns its record.
+func (m *memory) decided(t *testing.T, set *specs.Set, gate *Gate, src string) (Report, ledger.Record) {
+	t.Helper()
+	d := deps(t)
+	d.Specs, d.Recorder = set, m
+	rep, err := Run(t.Context(), d, gate, Request{
+		Source: []byte(src), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone, RunID: fmt.Sprintf("r%d", len(m.records)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep, m.records[len(m.records)-1]
+}
+
+// planned is the request of a plan.
+func planned(src, id string) Request {
+	return Request{Source: []byte(src), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone, RunID: id}
+}
+
+func openBuiltin(t *testing.T, set *specs.Set, name string) *Gate {
+	t.Helper()
+	gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: name}, set, endless())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gate
+}
+
+// TestEveryVectorIsRecorded: each vector leaves the one record that it should, decides
+// as it does without a Recorder, and is decided again the same by what was kept.
+func TestEveryVectorIsRecorded(t *testing.T) {
+	b, m := newBench(t), newMemory()
+	for _, name := range Profiles() {
+		b.gates[name] = openBuiltin(t, b.specs, name)
+	}
+	replayer := m.replayer(b.specs)
+	decided := 0
+	for _, f := range loadVectors(t) {
+		for _, v := range f.Vectors {
+			gate := b.gates[v.Profile]
+			if gate == nil {
+				continue // there is no policy, so nothing is recorded
+			}
+			d := deps(t)
+			d.Specs, d.Recorder = b.specs, m
+			req := v.request(t)
+			if !slices.Contains([]string{ModePlanOnly, ModeExecuteSandbox}, v.Mode) || !slices.Contains([]string{ModelNone, ModelRecord, ModelReplay}, v.ModelMode) {
+				continue // a record names the modes that there are
+			}
+			req.RunID = fmt.Sprintf("vector-%d", len(m.records))
+			rep, err := Run(t.Context(), d, gate, req)
+			d.Recorder = nil
+			alone, errAlone := Run(t.Context(), d, gate, req)
+			if answer(t, rep, err) != answer(t, alone, errAlone) {
+				t.Errorf("%s: recorded %s\nnot recorded %s", v.Name, answer(t, rep, err), answer(t, alone, errAlone))
+			}
+			rec := m.records[len(m.records)-1]
+			if rec.RunID != req.RunID || rec.IntentSHA256 != canon.Sum(req.Source) {
+				t.Fatalf("%s: no record of its own: %+v", v.Name, rec)
+			}
+			if err != nil {
+				if rec.Kind != ledger.KindError || rec.Code != string(v.Expect.Error) {
+					t.Errorf("%s: %+v", v.Name, rec)
+				}
+				continue
+			}
+			decided++
+			checkEvidence(t, b.specs, m, rep, rec)
+			rp, err := replayer.Replay(t.Context(), rec)
+			if err != nil || rp.Status != Match || len(rp.Details) > 0 || rp.Recorded.Outcome != rep.Decision.Outcome || !slices.Equal(rp.Now.Reasons, rep.Decision.Reasons) {
+				t.Errorf("%s: %+v %v", v.Name, rp, err)
+			}
+		}
+	}
+	if decided < 400 || m.puts[blobPolicySet] != len(Profiles()) || m.puts[blobDecision] != decided {
+		t.Errorf("%d decisions, %v", decided, m.puts)
+	}
+}
+
+// checkEvidence recomputes what a record says from its blobs, with no code of the
+// program but SHA-256.
+func checkEvidence(t *testing.T, set *specs.Set, m *memory, rep Report, rec ledger.Record) {
+	t.Helper()
+	if rep.Receipt == nil || rep.Receipt.Again || rep.Receipt.Record.RunID != rec.RunID {
+		t.Errorf("receipt %+v", rep.Receipt)
+	}
+	raw := m.blobs[rec.Evidence.SHA256]
+	valid(t, set, specs.KindEvidence, raw)
+	var doc struct {
+		Intent                  string `json:"intent_base64"`
+		Input, Decision, Result string
+		Policy                  ledger.Blob
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	intent, err := base64.StdEncoding.DecodeString(doc.Intent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, sum := range map[string][2]canon.ContentHash{
+		"evidence": {canon.Sum(raw), rec.Evidence.SHA256}, "intent": {canon.Sum(intent), rec.IntentSHA256},
+		"input": {canon.Sum([]byte(doc.Input)), rec.InputSHA256}, "decision": {canon.Sum([]byte(doc.Decision)), rec.DecisionSHA256},
+		"result": {canon.Sum([]byte(doc.Result)), rec.ResultSHA256}, "policy set": {canon.Sum(m.blobs[doc.Policy.SHA256]), doc.Policy.SHA256},
+		"policy": {canon.Sum(provenanceOf(t, rep)), rec.PolicySHA256},
+	} {
+		if sum[0] != sum[1] {
+			t.Errorf("%s: %s, the record says %s", name, sum[0], sum[1])
+		}
+	}
+	if doc.Result != string(rep.Bytes) || int64(len(raw)) != rec.Evidence.Size || int64(len(m.blobs[doc.Policy.SHA256])) != doc.Policy.Size {
+		t.Errorf("the result that was kept is not the one that was printed, or a size is wrong")
+	}
+	_, subset := document(t, rep)
+	if _, sum, err := canon.Artifact(subset); err != nil || sum != rec.CanonicalSHA256 {
+		t.Errorf("canonical_sha256 %s, want %s", rec.CanonicalSHA256, sum)
+	}
+	if rec.ResultKind != string(rep.Result.KernelResultKind) || rec.Accepted != rep.Result.Decision.Accepted || rec.Mode != ModelNone ||
+		rec.Policy != rep.Result.Policy.Name || rec.Kernel != kernel.Version || rec.ExecutionMode != rep.Result.ExecutionMode {
+		t.Errorf("%+v", rec)
+	}
+	if _, err := set.Validate(specs.KindPolicyInput, value(t, doc.Input)); err != nil {
+		t.Errorf("input: %v", err)
+	}
+}
+
+// value is a JSON text as encoding/json reads it.
+func value(t *testing.T, text string) any {
+	t.Helper()
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// provenanceOf is the policy_provenance of a result as an artifact.
+func provenanceOf(t *testing.T, rep Report) []byte {
+	t.Helper()
+	_, subset := document(t, rep)
+	b, _, err := canon.Artifact(subset["policy_provenance"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestBlobsHaveNothingOfTheMachine: neither where files are, nor what they are called
+// here, nor the name or the environment of the host.
+func TestBlobsHaveNothingOfTheMachine(t *testing.T) {
+	t.Setenv("FIADOR_TEST_SECRET", "hunter2-hunter2")
+	d, m := deps(t), newMemory()
+	s := mine(map[string]string{"profile.json": minimal, "rules.rego": asking("gate.user.mine")})
+	s.User.Show = "/home/somebody/policy"
+	org := folder(map[string]string{"o.rego": asking("gate.org.acme")})
+	org.Show = "/etc/acme"
+	s.Org = []policy.Folder{*org}
+	gate, err := OpenGate(t.Context(), s, d.Specs, endless())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.decided(t, d.Specs, gate, simple)
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range m.blobs {
+		for _, secret := range []string{"/home/", "/etc/acme", "hunter2", wd, os.TempDir() + "/"} {
+			if bytes.Contains(text, []byte(secret)) {
+				t.Errorf("%q stands in %.300s", secret, text)
+			}
+		}
+		if len(host) > 8 && bytes.Contains(text, []byte(host)) {
+			t.Errorf("the host's name stands in %.300s", text)
+		}
+	}
+}
+
+// TestNothingRecordedIsNoResult: whatever call of the Recorder fails, there is no
+// result, the error says what to do, and no second record of the run is tried once the
+// state of the ledger is not known.
+func TestNothingRecordedIsNoResult(t *testing.T) {
+	for _, tc := range []struct{ call, message, records string }{
+		{"put policy-set", "the evidence could not be kept, so the decision does not count: no room", "error:RUN_E006"},
+		{"put decision", "the evidence could not be kept, so the decision does not count: no room", "error:RUN_E006"},
+		{"append decision", "the decision could not be recorded, so it does not count: no room", ""},
+	} {
+		t.Run(tc.call, func(t *testing.T) {
+			d, m := deps(t), newMemory()
+			m.refuse, d.Recorder = refusing(tc.call), m
+			gate := openBuiltin(t, d.Specs, "default")
+			rep, err := Run(t.Context(), d, gate, planned(simple, "r"))
+			var re *result.RunError
+			if !errors.As(err, &re) || re.Code != result.CodeEvidence || re.Message != tc.message || re.Hint == "" || rep.Bytes != nil || rep.Receipt != nil {
+				t.Fatalf("%v, %q", err, rep.Bytes)
+			}
+			if got := m.kinds(); got != tc.records {
+				t.Errorf("records %q", got)
+			}
+			m.refuse = func(string) error { return nil }
+			if _, err := Run(t.Context(), d, gate, planned(simple, "r2")); err != nil {
+				t.Errorf("the next run: %v", err)
+			}
+		})
+	}
+}
+
+// hinting is an error that knows what to do.
+type hinting struct{}
+
+func (hinting) Error() string { return "locked" }
+func (hinting) Hint() string  { return "wait" }
+
+// TestErrorsAreRecorded: what ends a run of an intent that was read leaves a record, and
+// the error is the same with it, without it, and told where the record failed.
+func TestErrorsAreRecorded(t *testing.T) {
+	for _, tc := range []struct {
+		name, src string
+		judge     judgeFunc
+		change    func(*Request)
+		want      string
+	}{
+		{name: "not JSON", src: "{", want: "error:RUN_E002"},
+		{name: "empty", src: "", want: "error:RUN_E002"},
+		{name: "not an intent", src: "{}", want: "error:RUN_E003"},
+		{name: "too large", src: strings.Repeat(" ", 2<<20), want: "error:RUN_E001"},
+		{name: "mode", src: simple, change: func(r *Request) { r.ModelMode = ModelReplay }, want: "error:RUN_E004"},
+		{name: "policy", src: simple, judge: func(policy.Input) (kernel.Verdict, error) {
+			return kernel.Verdict{}, &policy.Error{Kind: policy.KindEval, Msg: "x"}
+		}, want: "error:RUN_E007"},
+		{name: "panic", src: simple, judge: func(policy.Input) (kernel.Verdict, error) { panic("secret") }, want: "error:RUN_E007"},
+		{name: "invariant", src: simple, change: func(r *Request) { r.Path = "/abs" }, want: "error:RUN_E007"},
+		{name: "no sandbox", src: simple, change: func(r *Request) { r.Mode = ModeExecuteSandbox }, want: "error:RUN_E005"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d, m := deps(t), newMemory()
+			gate := gateWith(t, d, judgeFunc(permissiveHere))
+			if tc.judge != nil {
+				gate.Judge = tc.judge
+			}
+			req := planned(tc.src, "r")
+			if tc.change != nil {
+				tc.change(&req)
+			}
+			_, alone := Run(t.Context(), d, gate, req)
+			d.Recorder = m
+			_, err := Run(t.Context(), d, gate, req)
+			var a, b *result.RunError
+			if !errors.As(alone, &a) || !errors.As(err, &b) || string(a.Line()) != string(b.Line()) || a.Hint != b.Hint {
+				t.Errorf("%v, without a Recorder %v", err, alone)
+			}
+			if m.kinds() != tc.want || m.records[0].RuleID != b.RuleID {
+				t.Errorf("records %+v", m.records)
+			}
+			req.RunID = "r2"
+			m.refuse = func(string) error { return hinting{} }
+			_, err = Run(t.Context(), d, gate, req)
+			if tc.name == "no sandbox" || tc.name == "invariant" {
+				return // the Recorder fails before they do
+			}
+			if !errors.As(err, &b) || b.Code != a.Code || b.Message != a.Message || b.Details["not_recorded"] != "locked" ||
+				!strings.HasSuffix(b.Hint, "the error could not be recorded: locked") || a.Details["not_recorded"] != nil {
+				t.Errorf("%v, hint %q, details %v", err, b.Hint, b.Details)
+			}
+			valid(t, d.Specs, specs.KindRunError, b.Line())
+		})
+	}
+}
+
+// permissiveHere permits every effect.
+func permissiveHere(in policy.Input) (kernel.Verdict, error) {
+	var v kernel.Verdict
+	for _, e := range in.Effects {
+		v.Permits = append(v.Permits, e.ID)
+	}
+	return v, nil
+}
+
+func TestRecorderSaysWhatToDo(t *testing.T) {
+	d, m := deps(t), newMemory()
+	m.refuse, d.Recorder = func(string) error { return hinting{} }, m
+	_, err := Run(t.Context(), d, openBuiltin(t, d.Specs, "default"), planned(simple, "r"))
+	var re *result.RunError
+	if !errors.As(err, &re) || !strings.HasPrefix(re.Hint, "wait") {
+		t.Errorf("%v, hint %q", err, re.Hint)
+	}
+}
+
+// TestCancelledRunIsRecorded: a run that was told to stop leaves its error all the
+// same, and the record is given a context that still runs.
+func TestCancelledRunIsRecorded(t *testing.T) {
+	d, m := deps(t), newMemory()
+	d.Recorder = m
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Run(ctx, d, openBuiltin(t, d.Specs, "default"), planned(simple, "r"))
+	var re *result.RunError
+	if !errors.As(err, &re) || m.kinds() != "error:RUN_E007" {
+		t.Errorf("%v, records %q", err, m.kinds())
+	}
+	// A decision that was made is recorded, whatever happens then.
+	ctx, cancel = context.WithCancel(t.Context())
+	gate := openBuiltin(t, d.Specs, "default")
+	engine := gate.Judge
+	gate.Judge = judgeFunc(func(in policy.Input) (kernel.Verdict, error) {
+		defer cancel()
+		return engine.Eval(t.Context(), in)
+	})
+	if _, err := Run(ctx, d, gate, planned(simple, "r2")); err != nil || m.kinds() != "error:RUN_E007 decision" {
+		t.Errorf("%v, records %q", err, m.kinds())
+	}
+}
+
+// TestRunAgain: a run that was recorded has the result that was recorded, whatever the
+// time is now; and none where that is lost, or where the run was another.
+func TestRunAgain(t *testing.T) {
+	d, m := deps(t), newMemory()
+	d.Recorder = m
+	gate := openBuiltin(t, d.Specs, "default")
+	first, err := Run(t.Context(), d, gate, planned(simple, "r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Now = func() time.Time { return time.Unix(1e9, 0) }
+	rep, err := Run(t.Context(), d, gate, planned(simple, "r"))
+	if err != nil || !bytes.Equal(rep.Bytes, first.Bytes) || rep.Result.StartedAt != first.Result.StartedAt || !rep.Receipt.Again || len(m.records) != 1 {
+		t.Fatalf("%s %+v %v", rep.Bytes, rep.Receipt, err)
+	}
+	if again, err := rep.Result.Bytes(); err != nil || !bytes.Equal(again, first.Bytes) {
+		t.Errorf("the value of the result is another: %s", again)
+	}
+	lost := func(status Status) {
+		t.Helper()
+		d.Now = func() time.Time { return time.Unix(2e9, 0) }
+		rep, err := Run(t.Context(), d, gate, planned(simple, "r"))
+		var re *result.RunError
+		if !errors.As(err, &re) || re.Code != result.CodeEvidence || re.Details["status"] != string(status) || re.Hint == "" || rep.Bytes != nil || len(m.records) != 1 {
+			t.Errorf("%v, %s, %q", err, rep.Bytes, m.kinds())
+		}
+	}
+	sum := m.records[0].Evidence.SHA256
+	kept := m.blobs[sum]
+	m.blobs[sum] = bytes.Replace(kept, []byte("1970"), []byte("1971"), 1)
+	lost(EvidenceCorrupt)
+	delete(m.blobs, sum)
+	lost(EvidenceMissing)
+	m.blobs[sum] = kept
+	_, err = Run(t.Context(), d, gate, planned(`{"goal":"another"}`, "r"))
+	var re *result.RunError
+	if !errors.As(err, &re) || re.Code != result.CodeEvidence || !strings.Contains(re.Message, `run id "r"`) || len(m.records) != 1 {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestEachRecords: many runs at once leave a record each, and one policy set.
+func TestEachRecords(t *testing.T) {
+	d, m := runs(t), newMemory()
+	d.Recorder = m
+	const n = 200
+	jobs := func(yield func(Job) bool) {
+		for i := range n {
+			src := fmt.Sprintf(`{"goal":"goal %d","constraints":["c"]}`, i)
+			if i%10 == 3 {
+				src = "{"
+			}
+			if !yield(Job{Request: planned(src, fmt.Sprintf("run-%d", i))}) {
+				return
+			}
+		}
+	}
+	failed := 0
+	err := Each(t.Context(), d, openBuiltin(t, d.Specs, "default"), 8, jobs, func(e End) error {
+		if e.Err != nil {
+			failed++
+		} else if e.Receipt == nil || e.Receipt.Record.RunID != e.RunID {
+			t.Errorf("%s has receipt %+v", e.RunID, e.Receipt)
+		}
+		return nil
+	})
+	if err != nil || len(m.records) != n || failed != n/10 || m.puts[blobPolicySet] != 1 {
+		t.Errorf("%d records, %d errors, %v, %v", len(m.records), failed, m.puts, err)
+	}
+}
+
+// TestGateKeepsItsPolicyInEachRecorder: two ledgers have the policy set both.
+func TestGateKeepsItsPolicyInEachRecorder(t *testing.T) {
+	set := deps(t).Specs
+	gate := openBuiltin(t, set, "default")
+	for range 2 {
+		m := newMemory()
+		_, rec := m.decided(t, set, gate, simple)
+		m.decided(t, set, gate, simple)
+		if rp, err := m.replayer(set).Replay(t.Context(), rec); err != nil || rp.Status != Match || m.puts[blobPolicySet] != 1 {
+			t.Errorf("%+v %v %v", rp, m.puts, err)
+		}
+	}
+}

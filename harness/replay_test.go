@@ -1,0 +1,325 @@
+package harness
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
+)
+
+// Intents of every outcome under the default profile.
+const (
+	allowedHere = simple
+	askedHere   = `{"goal":"Deploy to <environment>","constraints":["c"]}`
+	refusedHere = `{"goal":"g","constraints":["c"],"actions":[{"kind":"write","path":"/etc/passwd","content":""}]}`
+)
+
+// TestReplayWithEveryLayer: a profile of the user's with Rego, two layers of the
+// organisation and one of the tree are all in the policy set.
+func TestReplayWithEveryLayer(t *testing.T) {
+	set := deps(t).Specs
+	s := mine(map[string]string{
+		"profile.json": `{"name":"mine","extends":"default","risk_tags":["x"],"severity":{"INLINE_CODE":"deny"},"timeout_ms":2000}`,
+		"a/rules.rego": asking("gate.user.mine"), "rules_test.rego": "package x",
+	})
+	s.Org = []policy.Folder{
+		*folder(map[string]string{"o.rego": "package gate.org.acme\n" + quiet("ACME")}),
+		*folder(map[string]string{"o.rego": "package gate.org.other\n" + quiet("OTHER"), "p/q.rego": "package gate.org.other\n# \u00e9\u4e16\u754c\U0001f600\n" + quiet("MORE")}),
+	}
+	s.Repo = folder(map[string]string{"r.rego": "package gate.repo.tree\n" + quiet("TREE")})
+	gate, err := OpenGate(t.Context(), s, set, endless())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMemory()
+	for src, want := range map[string]kernel.Outcome{allowedHere: kernel.OutcomeClarify, refusedHere: kernel.OutcomeRefuse} {
+		rep, rec := m.decided(t, set, gate, src)
+		if rep.Decision.Outcome != want {
+			t.Errorf("%s", rep.Bytes)
+		}
+		rp, err := Replay(t.Context(), Deps{Specs: set}, m.Blob, rec)
+		if err != nil || rp.Status != Match {
+			t.Errorf("%+v %v", rp, err)
+		}
+	}
+}
+
+// TestPolicySetIsTheGate: a policy set gives back what it was made of, to the byte, for
+// every built-in profile and for modules that no JSON text can hold.
+func TestPolicySetIsTheGate(t *testing.T) {
+	set := deps(t).Specs
+	for _, name := range Profiles() {
+		gate := openBuiltin(t, set, name)
+		gate.Layers = append(slices.Clone(gate.Layers), policy.Layer{Package: "gate.org.x", Modules: []policy.Module{
+			{Name: "org/x/a.rego", Source: []byte("# \xff\x00"), File: "/somewhere"}, {Name: "org/x/b.rego", Source: []byte("# \ufdd0")}, {Name: "org/x/c.rego"},
+		}})
+		text, err := policySet(policy.Freeze(gate.Profile, gate.Layers), gate.Base, gate.Builtin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := parseText(text, MaxBlobBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		valid(t, set, "evidence", text)
+		back, err := thaw(doc.Value().(map[string]any), ledger.Blob{SHA256: canon.Sum(text), Size: int64(len(text))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range back.gate.Layers {
+			want := gate.Layers[i]
+			if l.Package != want.Package || l.Embedded != want.Embedded || len(l.Modules) != len(want.Modules) {
+				t.Errorf("layer %+v", l)
+			}
+			for j, m := range l.Modules {
+				if m.Name != want.Modules[j].Name || !bytes.Equal(m.Source, want.Modules[j].Source) || m.File != "" {
+					t.Errorf("module %+v", m)
+				}
+			}
+		}
+		a, _, errA := canon.Artifact(gate.Profile)
+		b, _, errB := canon.Artifact(back.gate.Profile)
+		if !bytes.Equal(a, b) || errors.Join(errA, errB) != nil || back.gate.Base != name || !back.gate.Builtin {
+			t.Errorf("profile %s, want %s", b, a)
+		}
+	}
+}
+
+// otherBuiltin are the built-in profiles with one rule more: a program of another
+// version.
+func otherBuiltin(t *testing.T) fs.FS {
+	t.Helper()
+	files := fstest.MapFS{"builtin/later.rego": {Data: []byte("package gate.builtin\n\n" + meta("LATER") +
+		`deny contains {"id": "LATER", "path": "/goal", "msg": "not in this version"} if input.intent.goal != ""` + "\n")}}
+	err := fs.WalkDir(profiles.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		src, err := fs.ReadFile(profiles.FS(), name)
+		files[name] = &fstest.MapFile{Data: src}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestReplayDecidesByTheFrozenPolicy, not by the one that this program has: what was
+// refused by another built-in policy is refused again, and allowed by this one.
+func TestReplayDecidesByTheFrozenPolicy(t *testing.T) {
+	set := deps(t).Specs
+	other, err := OpenGate(t.Context(), Sources{Builtin: otherBuiltin(t), Profile: "default"}, set, endless())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMemory()
+	rep, rec := m.decided(t, set, other, allowedHere)
+	if rep.Decision.Outcome != kernel.OutcomeRefuse {
+		t.Fatalf("%s", rep.Bytes)
+	}
+	rp, err := m.replayer(set).Replay(t.Context(), rec)
+	if err != nil || rp.Status != Match || rp.Now.Outcome != kernel.OutcomeRefuse {
+		t.Errorf("%+v %v", rp, err)
+	}
+	rp, err = ReplayWith(t.Context(), Deps{Specs: set}, openBuiltin(t, set, "default"), m.Blob, rec)
+	if err != nil || rp.Status != DecisionDiffers || rp.Difference.Pointer != "/outcome" ||
+		rp.Recorded.Outcome != kernel.OutcomeRefuse || rp.Now.Outcome != kernel.OutcomeBundle || !slices.Equal(rp.Recorded.Reasons, []string{"LATER /goal"}) {
+		t.Errorf("%+v %v", rp, err)
+	}
+}
+
+// TestReplayWithAnotherPolicy: the same outcome for the same reasons is a match, other
+// reasons are not, and a profile that does not allow the mode gives no decision.
+func TestReplayWithAnotherPolicy(t *testing.T) {
+	set := deps(t).Specs
+	m := newMemory()
+	gate := openBuiltin(t, set, "default")
+	_, allowed := m.decided(t, set, gate, allowedHere)
+	_, refused := m.decided(t, set, gate, refusedHere)
+	strict := openBuiltin(t, set, "strict")
+	closed := openBuiltin(t, set, "strict")
+	closed.Profile.ExecutionModes = []string{ModeExecuteSandbox}
+	for _, tc := range []struct {
+		name    string
+		gate    *Gate
+		rec     ledger.Record
+		status  Status
+		pointer string
+	}{
+		{"the same", gate, allowed, Match, ""},
+		{"strict allows it too", strict, allowed, Match, ""},
+		{"strict refuses it too", strict, refused, Match, ""},
+		{"asks", gateAsking(t), allowed, DecisionDiffers, "/outcome"},
+		{"other reasons", gateRefusing(t), refused, DecisionDiffers, "/reasons/0"},
+		{"no decision", closed, allowed, DecisionDiffers, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rp, err := m.replayer(set).With(t.Context(), tc.gate, tc.rec)
+			if err != nil || rp.Status != tc.status || rp.Difference.Pointer != tc.pointer || (rp.Now.Err != nil) != (tc.name == "no decision") {
+				t.Errorf("%+v %v", rp, err)
+			}
+		})
+	}
+	// The policy set of the record is not needed for that.
+	for sum, text := range m.blobs {
+		if bytes.Contains(text, []byte(`"kind":"policy-set"`)) {
+			delete(m.blobs, sum)
+		}
+	}
+	if rp, err := m.replayer(set).With(t.Context(), gate, allowed); err != nil || rp.Status != Match {
+		t.Errorf("%+v %v", rp, err)
+	}
+}
+
+func gateAsking(t *testing.T) *Gate {
+	t.Helper()
+	gate, err := OpenGate(t.Context(), mine(map[string]string{"profile.json": minimal, "r.rego": asking("gate.user.mine")}), deps(t).Specs, endless())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gate
+}
+
+func gateRefusing(t *testing.T) *Gate {
+	t.Helper()
+	gate, err := OpenGate(t.Context(), Sources{Builtin: otherBuiltin(t), Profile: "default"}, deps(t).Specs, endless())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gate
+}
+
+// TestOnlyDecisionsAreReplayed.
+func TestOnlyDecisionsAreReplayed(t *testing.T) {
+	m := newMemory()
+	for _, kind := range []ledger.Kind{ledger.KindGenesis, ledger.KindBegun, ledger.KindError, ledger.KindRepair, ""} {
+		_, err := m.replayer(deps(t).Specs).Replay(t.Context(), ledger.Record{Kind: kind})
+		var re *result.RunError
+		if !errors.As(err, &re) || re.Code != result.CodeEvidence || re.Hint == "" {
+			t.Errorf("%q: %v", kind, err)
+		}
+	}
+}
+
+// TestMissingEvidence: either blob.
+func TestMissingEvidence(t *testing.T) {
+	set := deps(t).Specs
+	m := newMemory()
+	_, rec := m.decided(t, set, openBuiltin(t, set, "default"), simple)
+	for sum, text := range m.blobs {
+		delete(m.blobs, sum)
+		rp, err := m.replayer(set).Replay(t.Context(), rec)
+		want := blobPolicySet
+		if sum == rec.Evidence.SHA256 {
+			want = blobDecision
+		}
+		if err != nil || rp.Status != EvidenceMissing || rp.Document != want || !strings.Contains(rp.Details[0], string(sum)) {
+			t.Errorf("%+v %v", rp, err)
+		}
+		m.blobs[sum] = text
+	}
+	unreadable := func(ledger.Blob) ([]byte, error) { return nil, errors.New("input/output error") }
+	_, err := Replay(t.Context(), Deps{Specs: set}, unreadable, rec)
+	var re *result.RunError
+	if !errors.As(err, &re) || re.Code != result.CodeEvidence {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestLargestIntentIsReplayed: an intent of a mebibyte that nests as deep as one may.
+func TestLargestIntentIsReplayed(t *testing.T) {
+	set := deps(t).Specs
+	m := newMemory()
+	deep := strings.Repeat(`[`, canon.MaxDepth-2) + strings.Repeat(`]`, canon.MaxDepth-2)
+	src := `{"goal":"g","constraints":["c"],"context":{"deep":` + deep + `,"quotes":"`
+	src += strings.Repeat(`\"`, (canon.MaxIntentBytes-len(src)-4)/2) + `"}}`
+	_, rec := m.decided(t, set, openBuiltin(t, set, "default"), src)
+	if rp, err := m.replayer(set).Replay(t.Context(), rec); err != nil || rp.Status != Match {
+		t.Errorf("%.500v %v", rp, err)
+	}
+}
+
+// TestEvidenceTooLarge: what could not be replayed is not recorded, and gives no result.
+func TestEvidenceTooLarge(t *testing.T) {
+	d, m := deps(t), newMemory()
+	d.Recorder = m
+	gate := gateWith(t, d, judgeFunc(func(policy.Input) (kernel.Verdict, error) {
+		v := kernel.Verdict{}
+		for i := range 1000 {
+			v.Deny = append(v.Deny, kernel.Result{Module: "gate.builtin", ID: "X", Path: "/goal", Text: fmt.Sprint(i, strings.Repeat("x", 20000))})
+		}
+		return v, nil
+	}))
+	_, err := Run(t.Context(), d, gate, planned(simple, "r"))
+	var re *result.RunError
+	if !errors.As(err, &re) || re.Code != result.CodeEvidence || !strings.Contains(re.Message, "too large") || m.kinds() != "error:RUN_E006" {
+		t.Errorf("%v, records %q", err, m.kinds())
+	}
+}
+
+// FuzzReplay: no evidence makes a replay panic, whatever it says and however well the
+// record agrees with it; and what is not the recorded decision does not match.
+func FuzzReplay(f *testing.F) {
+	set, err := specs.New()
+	if err != nil {
+		f.Fatal(err)
+	}
+	m := newMemory()
+	gate, err := OpenGate(f.Context(), Sources{Builtin: profiles.FS(), Profile: "strict"}, set, endless())
+	if err != nil {
+		f.Fatal(err)
+	}
+	d := Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: zeros{}, Specs: set, Recorder: m}
+	if _, err := Run(f.Context(), d, gate, planned(simple, "r")); err != nil {
+		f.Fatal(err)
+	}
+	whole, err := testify(m.Blob, set, m.records[0])
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(simple), whole.input, whole.decision, whole.result)
+	f.Add([]byte("{}"), []byte("{}\n"), []byte(`{"outcome":"BUNDLE","reasons":[]}`+"\n"), whole.result)
+	replayer := m.replayer(set)
+	f.Fuzz(func(t *testing.T, intent, input, decision, printed []byte) {
+		told := testimony{intent: intent, input: input, decision: decision, result: printed, policy: whole.policy}
+		blob, err := told.blob()
+		if err != nil {
+			return
+		}
+		evidence, err := m.Put(blob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer delete(m.blobs, evidence.SHA256)
+		rec := m.records[0]
+		if res, canonical, err := readResult(printed); err == nil {
+			told.res, told.canonical = res, canonical
+			if rec, err = told.record(evidence); err != nil {
+				t.Fatal(err)
+			}
+			rec.Stamp(time.Unix(0, 0), "")
+		}
+		rec.Evidence = evidence
+		rp, err := replayer.Replay(t.Context(), rec)
+		if _, bad := rec.Entry(); err != nil && bad == nil {
+			t.Fatal(err)
+		}
+		if same := bytes.Equal(intent, []byte(simple)) && bytes.Equal(input, whole.input) && bytes.Equal(decision, whole.decision); rp.Status == Match && !same {
+			t.Errorf("%+v", rp)
+		}
+	})
+}

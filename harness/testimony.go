@@ -1,0 +1,402 @@
+package harness
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"strconv"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/specs"
+)
+
+// Evidence is kept in blobs: one for each decision, and one for each policy set, which
+// many decisions share. A blob is a canonical JSON object and one LF. The documents in
+// it stand there as texts, in the very bytes that their hashes cover, so that whoever
+// has jq and sha256sum can check every hash (specs/evidence.schema.json).
+
+// EvidenceVersion is the version of the format of evidence blobs.
+const EvidenceVersion = "1.0.0"
+
+// MaxBlobBytes is the most that an evidence blob has: 16 MiB.
+const MaxBlobBytes = 16 << 20
+
+// maxValues bounds the values of one JSON text of evidence, and so the memory that
+// reading it takes: some 100 bytes for each.
+const maxValues = 1 << 20
+
+// The kinds of evidence blobs.
+const (
+	blobDecision  = "decision"
+	blobPolicySet = "policy-set"
+)
+
+// testimony is what the evidence of one decision holds, and what is read of it.
+type testimony struct {
+	intent   []byte // as it was read
+	input    []byte // artifact: the input document of the policy
+	decision []byte // artifact: what was decided before anything was executed
+	result   []byte // the RunResult as it was printed
+	policy   ledger.Blob
+
+	res       result.RunResult
+	canonical canon.ContentHash
+	answer    Answer
+}
+
+// blob is the testimony as it is kept.
+func (t testimony) blob() ([]byte, error) {
+	b, _, err := canon.Artifact(map[string]any{
+		"schema_version": EvidenceVersion, "kind": blobDecision,
+		"intent_base64": base64.StdEncoding.EncodeToString(t.intent),
+		"input":         string(t.input), "decision": string(t.decision), "result": string(t.result),
+		"policy": map[string]any{"sha256": string(t.policy.SHA256), "size": t.policy.Size},
+	})
+	return b, err
+}
+
+// record is what the ledger says of the decision.
+func (t testimony) record(evidence ledger.Blob) (ledger.Record, error) {
+	_, provenance, err := canon.Artifact(t.res.PolicyProvenance)
+	r := ledger.Record{
+		Kind: ledger.KindDecision, RunID: t.res.RunID, IntentSHA256: canon.Sum(t.intent),
+		ExecutionMode: t.res.ExecutionMode, Mode: t.res.ModelMode,
+		Policy: t.res.Policy.Name, PolicySHA256: provenance, InputSHA256: canon.Sum(t.input), Kernel: t.res.KernelVersion,
+		ResultKind: string(t.res.KernelResultKind), Accepted: t.res.Decision.Accepted, Reasons: ledger.Reasons(t.res.Decision.Reasons),
+		DecisionSHA256: canon.Sum(t.decision), CanonicalSHA256: t.canonical, ResultSHA256: canon.Sum(t.result), Evidence: evidence,
+	}
+	if t.res.Bundle != nil {
+		r.BundleSHA256 = t.res.Bundle.SHA256
+	}
+	return r, err
+}
+
+// decisionDocument is what was decided, before anything is executed.
+func decisionDocument(d kernel.Decision) map[string]any {
+	doc := map[string]any{
+		"outcome": string(d.Outcome), "reasons": anyList(d.Reasons), "questions": anyList(d.Questions()),
+		"findings": findings(d.Findings), "notes": findings(d.Notes), "refuse_reason": nil, "bundle": nil,
+	}
+	if d.RefuseReason != "" {
+		doc["refuse_reason"] = d.RefuseReason
+	}
+	if d.Bundle != nil {
+		doc["bundle"] = map[string]any{"bundle_id": d.Bundle.ID, "sha256": string(d.BundleHash)}
+	}
+	return doc
+}
+
+func findings(list []kernel.Result) []any {
+	out := make([]any, len(list))
+	for i, r := range list {
+		out[i] = map[string]any{
+			"layer": r.Module, "id": r.ID, "path": r.Path, "text": r.Text, "title": r.Title,
+			"fix": r.Fix, "options": anyList(r.Options), "priority": r.Priority,
+		}
+	}
+	return out
+}
+
+func anyList(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}
+
+// policySet is the blob of what a gate decides by.
+func policySet(f policy.Frozen, base string, builtin bool) ([]byte, error) {
+	profile, _, err := canon.Artifact(f.Profile)
+	if err != nil {
+		return nil, err
+	}
+	layers := make([]any, len(f.Layers))
+	for i, l := range f.Layers {
+		modules := make([]any, len(l.Modules))
+		for j, m := range l.Modules {
+			modules[j] = moduleDocument(m)
+		}
+		layers[i] = map[string]any{"package": l.Package, "embedded": l.Embedded, "modules": modules}
+	}
+	b, _, err := canon.Artifact(map[string]any{
+		"schema_version": EvidenceVersion, "kind": blobPolicySet, "base": base, "builtin": builtin,
+		"profile": string(profile), "layers": layers, "capabilities_sha256": string(f.Capabilities),
+	})
+	return b, err
+}
+
+// moduleDocument has the module's text, or its base64 where it is no text that JSON
+// holds.
+func moduleDocument(m policy.Module) map[string]any {
+	doc := map[string]any{"name": m.Name, "sha256": string(canon.Sum(m.Source))}
+	if _, err := canon.Canonical(string(m.Source)); err == nil {
+		doc["text"] = string(m.Source)
+	} else {
+		doc["text_base64"] = base64.StdEncoding.EncodeToString(m.Source)
+	}
+	return doc
+}
+
+// thawed is a policy set that was read. The gate has no Judge before it is compiled.
+type thawed struct {
+	gate       *Gate
+	provenance canon.ContentHash
+}
+
+// thaw reads a policy set that fits its schema. What it reads gives the same bytes
+// again. The error is a *fault.
+func thaw(doc map[string]any, b ledger.Blob) (*thawed, error) {
+	var f policy.Frozen
+	var err error
+	if f.Profile, err = policy.ReadFrozenProfile([]byte(textMember(doc, "profile"))); err != nil {
+		return nil, corrupt(blobPolicySet, "/profile", err.Error())
+	}
+	f.Capabilities = canon.ContentHash(textMember(doc, "capabilities_sha256"))
+	layers, _ := doc["layers"].([]any)
+	for i, v := range layers {
+		l, ok := thawLayer(v)
+		if !ok {
+			return nil, corrupt(blobPolicySet, "/layers/"+strconv.Itoa(i), "a module is not base64")
+		}
+		f.Layers = append(f.Layers, l)
+	}
+	g := &Gate{Profile: f.Profile, Base: textMember(doc, "base"), Layers: f.Layers, set: new(frozenSet)}
+	g.Builtin, _ = doc["builtin"].(bool)
+	if again, err := policySet(f, g.Base, g.Builtin); err != nil || canon.Sum(again) != b.SHA256 {
+		return nil, corrupt(blobPolicySet, "/layers", "a module does not have the hash that stands beside it, or is not written as it must be")
+	}
+	p, err := f.Provenance()
+	if err != nil {
+		return nil, corrupt(blobPolicySet, "", "it has no digests")
+	}
+	_, sum, err := canon.Artifact(p)
+	if err != nil {
+		return nil, corrupt(blobPolicySet, "", "it has no digests")
+	}
+	return &thawed{g, sum}, nil
+}
+
+func thawLayer(v any) (policy.Layer, bool) {
+	layer, _ := v.(map[string]any)
+	l := policy.Layer{Package: textMember(layer, "package")}
+	l.Embedded, _ = layer["embedded"].(bool)
+	modules, _ := layer["modules"].([]any)
+	for _, v := range modules {
+		doc, _ := v.(map[string]any)
+		m := policy.Module{Name: textMember(doc, "name"), Source: []byte(textMember(doc, "text"))}
+		if _, encoded := doc["text_base64"]; encoded {
+			var err error
+			if m.Source, err = base64.StdEncoding.Strict().DecodeString(textMember(doc, "text_base64")); err != nil {
+				return l, false
+			}
+		}
+		l.Modules = append(l.Modules, m)
+	}
+	return l, true
+}
+
+// textMember is a member that is a text, or "".
+func textMember(doc map[string]any, name string) string {
+	s, _ := doc[name].(string)
+	return s
+}
+
+// fault is what is wrong with evidence: it is missing, or it is not what was recorded.
+type fault struct {
+	status     Status
+	document   string
+	difference result.Difference
+	detail     string
+}
+
+func (f *fault) Error() string { return f.document + ": " + f.detail }
+
+func corrupt(document, pointer, detail string) *fault {
+	return &fault{EvidenceCorrupt, document, result.Difference{Pointer: pointer}, detail}
+}
+
+// fetch reads a blob and holds it against its name, its size and its schema. The error
+// is a *fault, or says that the blob could not be read.
+func fetch(read func(ledger.Blob) ([]byte, error), set *specs.Set, b ledger.Blob, kind string) (map[string]any, error) {
+	if b.Size > MaxBlobBytes {
+		return nil, corrupt(kind, "", "the record gives the evidence "+strconv.FormatInt(b.Size, 10)+" bytes; the limit is "+strconv.Itoa(MaxBlobBytes))
+	}
+	text, err := read(b)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &fault{EvidenceMissing, kind, result.Difference{}, string(b.SHA256) + " is not there"}
+	case err != nil:
+		return nil, evidenceError("evidence "+string(b.SHA256)+" could not be read", err)
+	case int64(len(text)) != b.Size || canon.Sum(text) != b.SHA256:
+		return nil, corrupt(kind, "", "the bytes of "+string(b.SHA256)+" are not those that this name promises")
+	}
+	doc, err := parseText(text, MaxBlobBytes)
+	if err != nil {
+		return nil, corrupt(kind, "", err.Error())
+	}
+	violations, err := set.Validate(specs.KindEvidence, doc.Value())
+	if err != nil {
+		return nil, internal("the evidence could not be held against its schema", err)
+	}
+	if len(violations) > 0 {
+		return nil, corrupt(kind, violations[0].Pointer, violations[0].Msg)
+	}
+	m := doc.Value().(map[string]any)
+	if m["kind"] != kind {
+		return nil, corrupt(kind, "/kind", "the evidence is of another kind")
+	}
+	return m, nil
+}
+
+// parseText reads a text that has to be canonical JSON and one LF, and small enough.
+func parseText(text []byte, limit int) (canon.Document, error) {
+	if crowded(text) {
+		return canon.Document{}, errors.New("more than " + strconv.Itoa(maxValues) + " values")
+	}
+	doc, err := canon.Parse(text, limit)
+	if err == nil && !bytes.Equal(append(bytes.Clone(doc.Bytes()), '\n'), text) {
+		err = errors.New("not canonical JSON and one LF")
+	}
+	return doc, err
+}
+
+// crowded says whether a JSON text may have more than maxValues values.
+func crowded(text []byte) bool {
+	values, quoted, escaped := 0, false, false
+	for _, c := range text {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted && c == '\\':
+			escaped = true
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ',' || c == '[' || c == '{'):
+			values++
+		}
+	}
+	return values > maxValues
+}
+
+// testify reads the evidence of a record and holds every hash and every member of the
+// record against it. The error is a *fault, or says that nothing could be read.
+func testify(read func(ledger.Blob) ([]byte, error), set *specs.Set, rec ledger.Record) (testimony, error) {
+	doc, err := fetch(read, set, rec.Evidence, blobDecision)
+	if err != nil {
+		return testimony{}, err
+	}
+	t, err := readTestimony(doc)
+	if err != nil {
+		return testimony{}, err
+	}
+	told, err := t.record(rec.Evidence)
+	if err != nil {
+		return testimony{}, corrupt("result", "/policy_provenance", "it has no canonical form")
+	}
+	told.Timestamp, told.ClockBehindMS = rec.Timestamp, rec.ClockBehindMS
+	a, err := rec.Entry()
+	if err != nil {
+		return testimony{}, evidenceError("the record cannot be replayed", err)
+	}
+	b, err := told.Entry()
+	if err != nil {
+		return testimony{}, corrupt("result", "", "it says what no record can say: "+err.Error())
+	}
+	if !bytes.Equal(a, b) {
+		f := corrupt("record", "", "the record and its evidence disagree")
+		f.difference = firstDifference(a, b)
+		return testimony{}, f
+	}
+	if t.answer.Outcome != t.res.KernelResultKind {
+		return testimony{}, corrupt("decision", "/outcome", "the decision and the result disagree")
+	}
+	return t, nil
+}
+
+// readTestimony reads a decision blob that fits its schema.
+func readTestimony(doc map[string]any) (t testimony, err error) {
+	t = testimony{input: []byte(textMember(doc, "input")), decision: []byte(textMember(doc, "decision")), result: []byte(textMember(doc, "result"))}
+	if t.intent, err = base64.StdEncoding.Strict().DecodeString(textMember(doc, "intent_base64")); err != nil {
+		return t, corrupt(blobDecision, "/intent_base64", "not base64")
+	}
+	ref, _ := doc["policy"].(map[string]any)
+	size, _ := ref["size"].(json.Number)
+	t.policy.SHA256 = canon.ContentHash(textMember(ref, "sha256"))
+	if t.policy.Size, err = size.Int64(); err != nil {
+		return t, corrupt(blobDecision, "/policy/size", "not a size")
+	}
+	if t.answer, err = readAnswer(t.decision); err != nil {
+		return t, corrupt("decision", "", err.Error())
+	}
+	if t.res, t.canonical, err = readResult(t.result); err != nil {
+		return t, corrupt("result", "", err.Error())
+	}
+	return t, nil
+}
+
+func readAnswer(decision []byte) (Answer, error) {
+	doc, err := parseText(decision, MaxBlobBytes)
+	if err != nil {
+		return Answer{}, err
+	}
+	m, _ := doc.Value().(map[string]any)
+	outcome, ok := m["outcome"].(string)
+	reasons, listed := m["reasons"].([]any)
+	if !ok || !listed {
+		return Answer{}, errors.New("it has no outcome or no reasons")
+	}
+	a := Answer{Outcome: kernel.Outcome(outcome)}
+	for _, r := range reasons {
+		s, ok := r.(string)
+		if !ok {
+			return Answer{}, errors.New("a reason is not a text")
+		}
+		a.Reasons = append(a.Reasons, s)
+	}
+	return a, nil
+}
+
+// readResult reads a RunResult as it was printed, and the hash of its canonical subset.
+// It must fulfil RS1..RS8, and have no other members than a RunResult has.
+func readResult(text []byte) (result.RunResult, canon.ContentHash, error) {
+	if crowded(text) {
+		return result.RunResult{}, "", errors.New("more than " + strconv.Itoa(maxValues) + " values")
+	}
+	var res result.RunResult
+	if err := json.Unmarshal(text, &res); err != nil {
+		return result.RunResult{}, "", errors.New("not a RunResult")
+	}
+	doc, err := sound(text, &res.Policy)
+	if err != nil {
+		return result.RunResult{}, "", errors.New(err.Message)
+	}
+	if again, err := res.Bytes(); err != nil || !bytes.Equal(again, text) {
+		return result.RunResult{}, "", errors.New("not a RunResult of this version")
+	}
+	sum, failed := result.Digest(doc.Value().(map[string]any))
+	return res, sum, failed
+}
+
+// firstDifference is the first place at which two JSON texts differ: the whole of them
+// where one cannot be read.
+func firstDifference(a, b []byte) result.Difference {
+	read := func(text []byte) any {
+		if crowded(text) {
+			return nil
+		}
+		doc, err := canon.Parse(text, MaxBlobBytes)
+		if err != nil {
+			return nil
+		}
+		return doc.Value()
+	}
+	d, _ := result.Compare(read(a), read(b))
+	return d
+}
