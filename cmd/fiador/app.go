@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +48,7 @@ type system struct {
 	env    func(string) string
 	now    func() time.Time
 	rand   io.Reader
-	busy   *sync.Mutex // held while something is executed: a Ctrl-C waits for its end; or nil
+	busy   *occupied // while something is executed or recorded: a Ctrl-C waits for its end; or nil
 }
 
 // app is one invocation: its system, and what commands share.
@@ -164,7 +163,7 @@ Exit codes:
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour on the terminal: auto, always or never")
 	root.SuggestionsMinimumDistance = 2
 	root.AddCommand(
-		a.runCommand(), a.checkCommand(), a.execCommand(), a.explainCommand(), a.policyCommand(), a.initCommand(), a.doctorCommand(), a.sandboxCommand(), a.verifyCommand(), a.digestCommand(), a.compareCommand(),
+		a.runCommand(), a.checkCommand(), a.execCommand(), a.explainCommand(), a.policyCommand(), a.initCommand(), a.ledgerCommand(), a.doctorCommand(), a.sandboxCommand(), a.verifyCommand(), a.digestCommand(), a.compareCommand(),
 		a.demoCommand(), a.schemaCommand(), a.versionCommand(),
 		exitCodesTopic(), environmentTopic(),
 	)
@@ -303,5 +302,14 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 	}
 	if err := cmd.RegisterFlagCompletionFunc(flag, fixed); err != nil {
 		panic(err)
+	}
+}
+
+func atMostOne() cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usage(helpHint(cmd), "unexpected argument %q", args[1])
+		}
+		return nil
 	}
 }

@@ -14,12 +14,15 @@ import (
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger/disk"
 	"github.com/fiador/fiador/policy"
 )
 
 type checkFlags struct {
 	gateFlags
 	reportFlags
+	recordFlags
+	record     bool
 	reportOnly bool
 }
 
@@ -39,6 +42,8 @@ has a RunError line on standard error; the others are decided all the same.
 
 With --report-only a rejected intent does not fail the run: the verdicts are the
 true ones, and exit code 1 becomes 0. Exit code 2 stays what it is.
+
+With --record every decision stands in the ledger before it is printed.
 
 The worst intent decides the exit code; --format and --report never do.
 
@@ -62,6 +67,8 @@ Exit codes:
 	}
 	f.gateFlags.register(cmd)
 	f.reportFlags.register(cmd)
+	f.recordFlags.register(cmd)
+	cmd.Flags().BoolVar(&f.record, "record", false, "record every decision in the ledger")
 	cmd.Flags().BoolVar(&f.reportOnly, "report-only", false, "let rejected intents pass: exit code 1 becomes 0")
 	return cmd
 }
@@ -69,6 +76,9 @@ Exit codes:
 func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) error {
 	if err := f.reportFlags.check(); err != nil {
 		return err
+	}
+	if f.dir != "" && !f.record {
+		return usage("give --record as well", "--ledger records nothing by itself here")
 	}
 	a.github = f.format == "github"
 	files, err := targets(args)
@@ -86,6 +96,16 @@ func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) err
 	if err := f.apart(inputs...); err != nil {
 		return err
 	}
+	var log *disk.Log
+	if f.record {
+		if _, err := a.ledgerDir(f.dir); err != nil {
+			return err
+		}
+		if log, err = a.recording(f.recordFlags); err != nil {
+			return err
+		}
+		defer log.Close()
+	}
 	gate, err := harness.OpenGate(ctx, sources, a.specs, policy.DefaultLimits())
 	if err != nil {
 		return err
@@ -97,7 +117,7 @@ func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) err
 	}
 	defer reports.abort()
 	reports.summary.ReportOnly = f.reportOnly
-	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
+	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Recorder: a.recorder(log)}
 	seen := &seen{app: a, reports: reports, words: a.tty && f.format == "json", began: a.now()}
 	if !slices.ContainsFunc(files, target.lines) {
 		seen.total = fmt.Sprintf(" of %d", len(files))
@@ -175,6 +195,7 @@ type seen struct {
 	reports *reports
 	words   bool // rejected intents are told in words on stderr
 	told    int
+	warned  bool   // of the ledger, which tells the same of every decision
 	total   string // " of 12", where it is known
 	began   time.Time
 	shown   time.Time // when the progress line was last written
@@ -184,6 +205,11 @@ type seen struct {
 const mostTold = 20
 
 func (s *seen) end(e harness.End) error {
+	if e.Receipt != nil && !s.warned {
+		s.warned = len(e.Receipt.Warnings) > 0
+		s.clear()
+		s.warnLedger(e.Receipt.Warnings)
+	}
 	item := itemOf(e)
 	item.Line = e.Line
 	s.clear()

@@ -33,9 +33,7 @@ func (a *app) execution() *executing {
 	if err := sandbox.Sweep(""); err != nil {
 		a.term.warning("what an earlier execution has left could not be removed: " + reason(err))
 	}
-	if a.busy != nil {
-		a.busy.Lock()
-	}
+	a.busy.enter()
 	return &executing{host: sandbox.NewHost("")}
 }
 
@@ -46,12 +44,45 @@ func (e *executing) close(ctx context.Context, a *app) {
 	if e.evidence != nil {
 		_ = e.evidence.Close()
 	}
-	switch {
-	case a.busy == nil:
-	case ctx.Err() != nil:
-		time.AfterFunc(time.Second, a.busy.Unlock)
-	default:
-		a.busy.Unlock()
+	if ctx.Err() != nil {
+		time.AfterFunc(time.Second, a.busy.leave)
+		return
+	}
+	a.busy.leave()
+}
+
+// occupied counts what a Ctrl-C has to wait for. Nil counts nothing.
+type occupied struct {
+	mu   sync.Mutex
+	n    int
+	free *sync.Cond
+}
+
+func newOccupied() *occupied {
+	o := &occupied{}
+	o.free = sync.NewCond(&o.mu)
+	return o
+}
+
+func (o *occupied) enter() { o.add(1) }
+func (o *occupied) leave() { o.add(-1) }
+
+func (o *occupied) add(n int) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.n += n
+	o.free.Broadcast()
+}
+
+// wait waits until nothing is counted.
+func (o *occupied) wait() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.n > 0 {
+		o.free.Wait()
 	}
 }
 
@@ -369,12 +400,12 @@ func (a *app) stepLine() (show func(action, of int), clear func()) {
 
 // interruptible is a context that ends with the first signal that asks the process to
 // end. What does not look at it, a write that nobody reads above all, must not outlive
-// a Ctrl-C; an execution under way, which holds busy, is waited for.
-func interruptible(busy *sync.Mutex) (context.Context, func()) {
+// a Ctrl-C; an execution or a record under way is waited for.
+func interruptible(busy *occupied) (context.Context, func()) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, func() {
 		time.Sleep(time.Second)
-		busy.Lock()
+		busy.wait()
 		os.Exit(exitError)
 	})
 	return ctx, stop

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
@@ -16,8 +15,8 @@ func main() {
 	// A reader that went away must show as a failed write, and so as exit
 	// status 2, not as death by signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	var busy sync.Mutex
-	ctx, stop := interruptible(&busy)
+	busy := newOccupied()
+	ctx, stop := interruptible(busy)
 	defer stop()
 	// The completion of a shell would write a log to the file that this names.
 	os.Unsetenv("BASH_COMP_DEBUG_FILE")
@@ -30,6 +29,6 @@ func main() {
 		env:    os.Getenv,
 		now:    time.Now,
 		rand:   rand.Reader,
-		busy:   &busy,
+		busy:   busy,
 	}))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,8 @@ import (
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -20,6 +21,8 @@ type runFlags struct {
 	gateFlags
 	reportFlags
 	executingFlags
+	recordFlags
+	receipt   string
 	mode      string
 	modelMode string
 	runID     string
@@ -40,6 +43,9 @@ With --mode execute-sandbox an intent that is allowed is carried out in the sand
 its actions in their order, and the RunResult says what was observed. Nothing is
 changed outside the sandbox unless --promote names a folder.
 
+With --ledger the decision is recorded before it is printed: a decision that cannot be
+recorded is exit code 2.
+
 The profile is a built-in one or a folder (profile.json, *.rego). Layers of the
 organisation (--org-policy) and of the gated tree (.fiador/policy beneath --tree)
 can only tighten.
@@ -52,6 +58,7 @@ Exit codes:
   fiador run intent.json --policy strict --bundle bundle.json
   fiador run intent.json --policy ./profile --format sarif >intent.sarif
   fiador run intent.json --mode execute-sandbox --promote .
+  fiador run intent.json --ledger ./ledger --ledger-key gate.key --receipt run.tlog-proof
   fiador run - <intent.json | jq -r .kernel_result_kind`,
 		Args: exactArgs("INTENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,7 +68,9 @@ Exit codes:
 	f.gateFlags.register(cmd)
 	f.reportFlags.register(cmd)
 	f.executingFlags.register(cmd)
+	f.recordFlags.register(cmd)
 	flags := cmd.Flags()
+	flags.StringVar(&f.receipt, "receipt", "", "file to write the ledger's receipt to (C2SP tlog-proof)")
 	flags.StringVar(&f.mode, "mode", harness.ModePlanOnly, "plan-only, or execute-sandbox to run the plan as well")
 	flags.StringVar(&f.modelMode, "model-mode", harness.ModelNone, "model calls: none, record or replay")
 	flags.StringVar(&f.runID, "run-id", "", "id of this run (default: made from the time and random digits)")
@@ -85,7 +94,10 @@ func (a *app) checkRun(intent string, f runFlags) error {
 	if err := f.executingFlags.check(f.mode); err != nil {
 		return err
 	}
-	if f.runID != "" && !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(f.runID) {
+	if err := a.checkReceipt(f.recordFlags, f.receipt); err != nil {
+		return err
+	}
+	if f.runID != "" && !ledger.RunID(f.runID) {
 		return usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
 	}
 	if f.bundle == "" {
@@ -133,8 +145,17 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := f.apart(append(policyFiles(f.policy), name, f.bundle)...); err != nil {
+	if err := f.apart(append(policyFiles(f.policy), name, f.bundle, f.receipt)...); err != nil {
 		return err
+	}
+	log, err := a.recording(f.recordFlags)
+	if err != nil {
+		return err
+	}
+	if log != nil {
+		defer log.Close()
+	} else {
+		a.notRecorded()
 	}
 	opened := a.gateAhead(ctx, sources)
 	src, readErr := a.read(ctx, name, canon.MaxIntentBytes)
@@ -157,7 +178,7 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 		Source: src.bytes, Path: src.path, Mode: f.mode, ModelMode: f.modelMode, RunID: f.runID,
 	}}
 	if readErr == nil {
-		if err := a.decide(ctx, gate, f, &end); err != nil {
+		if err := a.decide(ctx, gate, f, log, &end); err != nil {
 			return err
 		}
 	}
@@ -185,12 +206,13 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 	return nil
 }
 
-// decide runs the intent, and does with an execution what the flags say.
-func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, end *harness.End) error {
-	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
+// decide runs the intent, keeps its receipt, and does with an execution what the flags
+// say.
+func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *disk.Log, end *harness.End) error {
+	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Recorder: a.recorder(log)}
 	if f.mode != harness.ModeExecuteSandbox {
 		end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
-		return nil
+		return a.keepReceipt(ctx, f.recordFlags, f.receipt, end.Receipt)
 	}
 	e := a.execution()
 	defer e.close(ctx, a)
@@ -202,10 +224,14 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, end *h
 	deps.Runner, deps.Progress = e.host, show
 	end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
 	clear()
+	err = a.keepReceipt(ctx, f.recordFlags, f.receipt, end.Receipt)
 	if end.Err != nil || end.Execution == nil {
-		return nil
+		return err
 	}
-	return errors.Join(a.executed(ctx, f.executingFlags, e, end.Report), end.Execution.Close())
+	if err == nil {
+		err = a.executed(ctx, f.executingFlags, e, end.Report)
+	}
+	return errors.Join(err, end.Execution.Close())
 }
 
 // itemOf is the end of a run as reports take it.

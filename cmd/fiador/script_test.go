@@ -24,33 +24,37 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Condition: func(cond string) (bool, error) {
-			path, ok := strings.CutPrefix(cond, "exists:")
-			if !ok {
-				return false, fmt.Errorf("unknown condition %q", cond)
-			}
-			_, err := os.Stat(path)
-			return err == nil, nil
-		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
-				if neg || len(args) < 2 {
-					ts.Fatalf("usage: exits N command [args]")
-				}
-				want, err := strconv.Atoi(args[0])
-				ts.Check(err)
-				err = ts.Exec(args[1], args[2:]...)
-				got := 0
-				var ee *exec.ExitError
-				if errors.As(err, &ee) {
-					got = ee.ExitCode()
-				} else {
-					ts.Check(err)
-				}
-				if got != want {
-					ts.Fatalf("exit status %d, want %d", got, want)
-				}
-			},
-		},
+		Condition:           exists,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})
+}
+
+// exists is the condition [exists:PATH].
+func exists(cond string) (bool, error) {
+	path, ok := strings.CutPrefix(cond, "exists:")
+	if !ok {
+		return false, fmt.Errorf("unknown condition %q", cond)
+	}
+	_, err := os.Stat(path)
+	return err == nil, nil
+}
+
+// exits is the command "exits N COMMAND...".
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits N command [args]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var ee *exec.ExitError
+	if errors.As(err, &ee) {
+		got = ee.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
 }

@@ -26,7 +26,7 @@ const (
 )
 
 func (t terminal) paint(style, s string) string {
-	if !t.color || s == "" {
+	if !t.color || style == "" || s == "" {
 		return s
 	}
 	return "\x1b[" + style + "m" + s + "\x1b[0m"

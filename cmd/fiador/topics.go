@@ -41,6 +41,10 @@ func environmentTopic() *cobra.Command {
 		Long: `These variables are read. None of them can change a verdict.
 
   FIADOR_COLOR    auto, always or never, like --color, which wins over it
+  FIADOR_LEDGER   folder of the ledger, like --ledger, which wins over it
+  FIADOR_LEDGER_KEY
+                  private key of the ledger, the key itself; --ledger-key, which
+                  names its file, wins over it
   NO_COLOR        not empty: no colour
   CLICOLOR_FORCE  neither empty nor 0: colour, even when stderr is no terminal
   TERM            dumb: no colour

@@ -1,0 +1,316 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+func (a *app) ledgerCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ledger",
+		Short: "record decisions, and prove what was recorded",
+		Long: `The commands of a ledger: a folder with one line for every decision, in a tree
+whose root is signed (C2SP tlog-tiles). Runs are recorded with "fiador run --ledger".
+The folder is the one of --ledger, else that of FIADOR_LEDGER; it is never looked for.
+
+Exit codes:
+  0  done, and nothing is wrong
+  1  something is wrong: tampering, a difference, a proof that does not hold
+  2  no answer`,
+		Example: `  fiador ledger init ./ledger --origin example.com/gate --key ~/gate.key
+  fiador ledger list --ledger ./ledger
+  fiador ledger verify --ledger ./ledger`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			hint := helpHint(cmd)
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = "did you mean \"" + cmd.CommandPath() + " " + near[0] + "\"?"
+			}
+			return usage(hint, "unknown command %q", "ledger "+args[0])
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(a.ledgerInitCommand(), a.ledgerListCommand(), a.ledgerShowCommand(), a.ledgerVerifyCommand(),
+		a.ledgerProveCommand(), a.ledgerCheckProofCommand(), a.ledgerConsistencyCommand(), a.ledgerCompareCommand(), a.ledgerPinCommand(),
+		a.ledgerReceiptsCommand(), a.ledgerDriftCommand(), a.ledgerStatsCommand(), a.ledgerExportCommand(), a.ledgerPublishCommand(),
+		a.ledgerReplayCommand(), a.ledgerRepairCommand(), a.ledgerRotateCommand())
+	return cmd
+}
+
+// ledgerFlags name a ledger to read, and whom to trust.
+type ledgerFlags struct {
+	dir string
+	key string
+}
+
+func (f *ledgerFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
+	cmd.Flags().StringVar(&f.key, "key", "", "verifier key of the ledger, or a file with it (default: the ledger's own word)")
+}
+
+// ledgerDir is the folder of the ledger.
+func (a *app) ledgerDir(dir string) (string, error) {
+	if dir == "" {
+		dir = a.env("FIADOR_LEDGER")
+	}
+	if dir == "" {
+		return "", usage("name it with --ledger or FIADOR_LEDGER", "which ledger?")
+	}
+	return filepath.Clean(dir), nil // "link/" would be the folder behind a link
+}
+
+// readLedger opens a ledger for reading.
+func (a *app) readLedger(f ledgerFlags) (*disk.Reader, error) {
+	dir, err := a.ledgerDir(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	var trust []ledger.Verifier
+	if f.key != "" {
+		key, err := verifierKey(f.key)
+		if err != nil {
+			return nil, err
+		}
+		trust = append(trust, key)
+	}
+	r, err := disk.Read(dir, trust...)
+	if err != nil {
+		return nil, ledgerError(dir, err)
+	}
+	return r, nil
+}
+
+// verifierKey is a verifier key as it is, or out of a file.
+func verifierKey(text string) (ledger.Verifier, error) {
+	if !strings.Contains(text, "+") {
+		b, err := os.ReadFile(text)
+		if err != nil {
+			return ledger.Verifier{}, unreadable(text, reason(err), "name a file with the verifier key, or the key itself")
+		}
+		text = strings.TrimSpace(string(b))
+	}
+	v, err := ledger.ParseVerifier(text)
+	if err != nil {
+		return ledger.Verifier{}, usage(`"fiador ledger init" printed it; it is also in origin.json`, "%s", err.Error())
+	}
+	return v, nil
+}
+
+// ledgerError is an error about a ledger that leaves a command without an answer.
+func ledgerError(dir string, err error) error {
+	if err == nil || errors.As(err, new(*usageError)) || errors.As(err, new(*result.RunError)) {
+		return err
+	}
+	return &result.RunError{
+		Code:    result.CodeEvidence,
+		Message: "ledger " + strconv.Quote(displayPath(dir)) + ": " + withoutPaths(err, dir),
+		Cause:   err,
+		Hint:    ledgerHint(err),
+	}
+}
+
+// proofError is an error about a proof that leaves a command without an answer.
+func proofError(name string, err error) error {
+	return &result.RunError{
+		Code: result.CodeEvidence, Message: "proof " + strconv.Quote(displayPath(name)) + ": " + err.Error(), Cause: err,
+		Hint: ledgerHint(err),
+	}
+}
+
+func ledgerHint(err error) string {
+	for _, h := range ledgerHints {
+		if errors.Is(err, h.err) {
+			return h.hint
+		}
+	}
+	return ""
+}
+
+// withoutPaths is what an error about a ledger says, with files named as they are named
+// in the ledger's folder, and without calls of the system.
+func withoutPaths(err error, dir string) string {
+	text := err.Error()
+	var walk func(error)
+	walk = func(err error) {
+		name, why := "", error(nil)
+		switch e := err.(type) {
+		case *fs.PathError:
+			name, why = e.Path, e.Err
+		case *os.LinkError:
+			name, why = e.New, e.Err
+		case *os.SyscallError:
+			why = e.Err
+		case interface{ Unwrap() []error }:
+			for _, part := range e.Unwrap() {
+				walk(part)
+			}
+			return
+		case interface{ Unwrap() error }:
+			if part := e.Unwrap(); part != nil {
+				walk(part)
+			}
+			return
+		default:
+			return
+		}
+		said := reason(why)
+		if name = inFolder(name, dir); name != "" {
+			said = name + ": " + said
+		}
+		text = strings.ReplaceAll(text, err.Error(), said)
+	}
+	walk(err)
+	return clean(strings.ReplaceAll(text, "\n", "; "))
+}
+
+// inFolder is the name of a file as the folder of a ledger has it: nothing for the
+// folder itself, and the last element of what lies elsewhere.
+func inFolder(name, dir string) string {
+	if name == "" || filepath.Clean(name) == filepath.Clean(dir) {
+		return ""
+	}
+	if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsLocal(rel) {
+		name = rel
+	}
+	if !filepath.IsLocal(name) {
+		name = filepath.Base(name)
+	}
+	return filepath.ToSlash(name)
+}
+
+// apartFromLedger refuses a file to write that would take the place of a file of the
+// ledger, or of its key.
+func (a *app) apartFromLedger(file, dir, key string) error {
+	switch file {
+	case "":
+		return nil
+	case "-":
+		return usage("name a file", "%q would not be standard output", file)
+	}
+	in, err := beneath(dir, file)
+	if err != nil {
+		return err
+	}
+	if in {
+		return usage("name a file elsewhere", "file %q lies in the folder of the ledger", displayPath(file))
+	}
+	if key == "" {
+		return nil
+	}
+	target, err := os.Stat(file)
+	if err != nil {
+		return nil
+	}
+	if info, err := os.Stat(key); err == nil && os.SameFile(target, info) && info.Mode().IsRegular() {
+		return usage("name another file", "file %q is the private key", displayPath(file))
+	}
+	return nil
+}
+
+// beneath says whether a file, which need not be there, is a folder or lies in it.
+func beneath(dir, file string) (bool, error) {
+	d, err := resolved(dir)
+	if err != nil {
+		return false, err
+	}
+	f, err := resolved(file)
+	if err != nil {
+		return false, err
+	}
+	rel, err := filepath.Rel(d, f)
+	return err == nil && filepath.IsLocal(rel), nil
+}
+
+// resolved is where a path leads: the part of it that is there without links, and the rest
+// as it stands.
+func resolved(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	for head, rest := path, ""; ; head, rest = filepath.Dir(head), filepath.Join(filepath.Base(head), rest) {
+		if there, err := filepath.EvalSymlinks(head); err == nil {
+			return filepath.Join(there, rest), nil
+		}
+		if head == filepath.Dir(head) {
+			return path, nil
+		}
+	}
+}
+
+// ledgerHints are what to do about errors of ledgers.
+var ledgerHints = []struct {
+	err  error
+	hint string
+}{
+	{disk.ErrPoisoned, `free the disk and run "fiador ledger repair"`},
+	{disk.ErrTruncated, "restore the entries that are missing from a copy; nothing is appended to a ledger that lost any"},
+	{disk.ErrForked, `run "fiador ledger compare" with a copy, and keep the one that the receipts fit`},
+	{disk.ErrTampered, `run "fiador ledger verify": it names the entry`},
+	{disk.ErrWrongKey, `use the key that "fiador ledger rotate-key" made last`},
+	{disk.ErrBusy, "end the process that holds it, or wait for it; the lock ends with the process"},
+	{disk.ErrConflict, "choose another --run-id: a run id stands for one run"},
+	{disk.ErrEnded, "choose another --run-id: that run has ended"},
+	{ledger.ErrUnknownKey, "give the ledger's verifier key with --key"},
+	{fs.ErrPermission, "use a folder and a key that this user may read and write"},
+	{syscall.ENOSPC, "free some space; nothing was recorded"},
+}
+
+// progressOf shows how far long work on a ledger is.
+func (a *app) progressOf(total int64) (tell func(int64), clear func()) {
+	line := a.progressLine(total)
+	return func(n int64) {
+		line.total = max(line.total, n) // entries may stand after the checkpoint
+		line.read = n - n%1024 - 1
+		line.tell()
+	}, line.clear
+}
+
+// checkpointFile reads a checkpoint, or the one in a proof.
+func checkpointFile(name string) (ledger.Promise, error) {
+	b, err := readSmall(name, ledger.MaxProofBytes)
+	if err != nil {
+		return ledger.Promise{}, err
+	}
+	p := ledger.Promise{Name: strconv.Quote(displayPath(name))}
+	if proof, err := ledger.ParseProof(b); err == nil {
+		b = proof.Note
+	}
+	if p.Checkpoint, err = ledger.ParseCheckpoint(b); err != nil {
+		return p, unreadable(displayPath(name), err.Error(), "name a checkpoint, a pin or a receipt of a ledger")
+	}
+	return p, nil
+}
+
+// readSmall reads a regular file of at most most bytes.
+func readSmall(name string, most int) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, unreadable(displayPath(name), reason(err), "name a file that exists and may be read")
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err != nil {
+		return nil, unreadable(displayPath(name), reason(err), "name a file that may be read")
+	}
+	if len(b) > most {
+		return nil, unreadable(displayPath(name), fmt.Sprintf("it has more than %d bytes", most), "name a file of a ledger")
+	}
+	return b, nil
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+func (a *app) ledgerCompareCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "compare A B",
+		Short: "say whether two copies of a ledger are one",
+		Long: `Compare holds two copies of a ledger against each other, each up to its checkpoint: the
+same, one behind the other, or forked. Of a fork it prints the first entry that differs
+and both checkpoints, which one key has signed: that is the proof of a fork.
+
+Exit codes:
+  0  the same, or one is behind
+  1  forked
+  2  no answer: two ledgers, or one that cannot be read`,
+		Example: `  fiador ledger compare ./ledger /mnt/audit/ledger`,
+		Args:    exactArgs("A", "B"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.compareLedgers(cmd.Context(), args[0], args[1])
+		},
+	}
+}
+
+func (a *app) compareLedgers(ctx context.Context, nameA, nameB string) error {
+	nameA, nameB = filepath.Clean(nameA), filepath.Clean(nameB)
+	ra, err := disk.Read(nameA)
+	if err != nil {
+		return ledgerError(nameA, err)
+	}
+	defer ra.Close()
+	rb, err := disk.Read(nameB)
+	if err != nil {
+		return ledgerError(nameB, err)
+	}
+	defer rb.Close()
+	ca, cb := ra.Checkpoint(), rb.Checkpoint()
+	if ca.Origin != cb.Origin {
+		return usage("name two copies of one ledger", "these are two ledgers: %q and %q", ca.Origin, cb.Origin)
+	}
+	if ra.Keys()[0].Key.String() != rb.Keys()[0].Key.String() {
+		return usage("name two copies of one ledger", "these are two ledgers of the name %q: they began with different keys", ca.Origin)
+	}
+	tell, clear := a.progressOf(min(ca.Size, cb.Size))
+	c, err := disk.Compare(ctx, ra, rb, tell)
+	clear()
+	if err != nil {
+		return ledgerError(nameA+" and "+nameB, err)
+	}
+	if !c.Forked {
+		text := "SAME"
+		switch {
+		case ca.Size < cb.Size:
+			text = fmt.Sprintf("BEHIND  the first has the first %d of the %s of the second", ca.Size, entryCount(cb.Size))
+		case ca.Size > cb.Size:
+			text = fmt.Sprintf("BEHIND  the second has the first %d of the %s of the first", cb.Size, entryCount(ca.Size))
+		default:
+			text += "  " + entryCount(ca.Size)
+		}
+		return a.print([]byte(text + "\n"))
+	}
+	a.status = exitRejected
+	return a.print(fmt.Appendf(nil, "%s  from entry %d on\n\n%s\n%s\n\n%s\n%s\n", a.page.paint(red, "FORKED"), c.Common,
+		c.A.Line.Entry, c.B.Line.Entry, ca.Note, cb.Note))
+}
+
+func (a *app) ledgerReceiptsCommand() *cobra.Command {
+	var f ledgerFlags
+	cmd := &cobra.Command{
+		Use:   "check-receipts DIR",
+		Short: "find out whether a ledger keeps what its receipts promise",
+		Long: `Check-receipts holds every receipt in a folder (*.tlog-proof, as "run --receipt"
+writes them) against the ledger: its entry has to stand where the receipt says, in a
+tree that the ledger really had. An old copy that was put in the ledger's place, or one
+that was rewritten with its own key, does not keep them.
+
+Exit codes:
+  0  every receipt is kept
+  1  at least one is not
+  2  no answer: no receipt at all, or a ledger that cannot be read`,
+		Example: `  fiador ledger check-receipts receipts/ --ledger ./ledger`,
+		Args:    exactArgs("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.checkReceipts(cmd.Context(), f, args[0])
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+// receiptSuffix ends the names of receipts.
+const receiptSuffix = ".tlog-proof"
+
+func (a *app) checkReceipts(ctx context.Context, f ledgerFlags, dir string) error {
+	r, err := a.readLedger(f)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	list, err := receipts(dir)
+	if err != nil {
+		return err
+	}
+	if err := r.Keeps(ctx, list); err != nil {
+		return ledgerError(f.name(a), err)
+	}
+	var b strings.Builder
+	lost := 0
+	for _, k := range list {
+		if k.Fault != "" {
+			lost++
+			fmt.Fprintf(&b, "%s  %s: %s\n", a.page.paint(red, "LOST"), plain(k.Name), plain(k.Fault))
+		}
+	}
+	if lost > 0 {
+		a.status = exitRejected
+	}
+	fmt.Fprintf(&b, "%s: %d kept, %d lost\n", count(len(list), "receipt"), len(list)-lost, lost)
+	return a.print([]byte(b.String()))
+}
+
+// receipts reads the receipts beneath a folder. What has the name of a receipt and is
+// none is one that is not kept.
+func receipts(dir string) ([]disk.Kept, error) {
+	var list []disk.Kept
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return unreadable(displayPath(path), reason(err), "name a folder that may be read")
+		}
+		if d.IsDir() || !strings.HasSuffix(path, receiptSuffix) {
+			return nil
+		}
+		k := disk.Kept{Name: displayPath(path)}
+		if k.Proof, err = receiptFile(path); err != nil {
+			k.Fault = err.Error()
+		}
+		list = append(list, k)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, unreadable(displayPath(dir), "it has no receipt", "name a folder with files *"+receiptSuffix)
+	}
+	return list, nil
+}
+
+// receiptFile reads a receipt. A pipe in its place would never end.
+func receiptFile(path string) (ledger.Proof, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return ledger.Proof{}, errors.New("it is not a file that can be read")
+	}
+	b, err := readSmall(path, ledger.MaxProofBytes)
+	if err != nil {
+		return ledger.Proof{}, errors.New("it is not a file that can be read")
+	}
+	return ledger.ParseProof(b)
+}
+
+func (a *app) ledgerPublishCommand() *cobra.Command {
+	var f ledgerFlags
+	cmd := &cobra.Command{
+		Use:   "publish DIR",
+		Short: "write the ledger as a static log that any auditor can read",
+		Long: `Publish writes the ledger, up to its checkpoint, into the folder DIR as C2SP
+tlog-tiles has it: hash tiles, entry bundles and the checkpoint, which comes last. A
+web server can serve the folder as it is. Publishing again writes what is new. The
+folder belongs to the log: what else is there stays.
+
+Exit codes:
+  0  done
+  2  not done: the ledger does not verify, or a file could not be written`,
+		Example: `  fiador ledger publish ./public --ledger ./ledger`,
+		Args:    exactArgs("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.publishLedger(cmd.Context(), f, args[0])
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+// publishable refuses a folder that is no place for the published log: a ledger, or a
+// log that has what this one does not.
+func (a *app) publishable(ctx context.Context, r *disk.Reader, source, dir string) error {
+	in, err := beneath(source, dir)
+	if err != nil {
+		return err
+	}
+	if in {
+		return usage("name another folder", "%q lies in the ledger itself", displayPath(dir))
+	}
+	for _, name := range []string{"ledger.jsonl", "origin.json"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return usage("name another folder", "%q is a ledger", displayPath(dir))
+		}
+	}
+	name := filepath.Join(dir, "checkpoint")
+	if _, err := os.Lstat(name); err != nil {
+		return nil
+	}
+	old, err := checkpointFile(name)
+	if err != nil {
+		return err
+	}
+	if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
+		return proofError(name, err)
+	}
+	now := r.Checkpoint()
+	if old.Size <= now.Size {
+		proof, err := r.Consistency(ctx, old.Size)
+		if err != nil {
+			return ledgerError(source, err)
+		}
+		if proof.Check(now, old.Checkpoint) == nil {
+			return nil
+		}
+	}
+	return ledgerError(source, fmt.Errorf("%w: it does not have the %s that are published", disk.ErrForked, entryCount(old.Size)))
+}
+
+func (a *app) publishLedger(ctx context.Context, f ledgerFlags, dir string) error {
+	r, err := a.readLedger(f)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	source, dir := f.name(a), filepath.Clean(dir)
+	if err := a.publishable(ctx, r, source, dir); err != nil {
+		return err
+	}
+	tell, clear := a.progressOf(r.Size())
+	err = r.Publish(ctx, dir, tell)
+	clear()
+	switch {
+	case errors.Is(err, disk.ErrTampered), ctx.Err() != nil:
+		return ledgerError(source, err)
+	case err != nil:
+		return notWritten(dir, err)
+	}
+	return a.print(fmt.Appendf(nil, "%s  %s\n", entryCount(r.Size()), r.Checkpoint().Root))
+}

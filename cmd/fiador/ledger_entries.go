@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+// chooseFlags choose entries of a ledger.
+type chooseFlags struct {
+	since, until string
+	profiles     []string
+	intent       string
+	outcomes     []string
+	kinds        []string
+	reasons      []string
+	accepted     bool
+	acceptedSet  func() bool
+}
+
+// registerScope registers what every command that reads entries can choose by.
+func (f *chooseFlags) registerScope(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.since, "since", "", "entries from then on: RFC 3339, a date, or how long ago (90m, 24h, 7d)")
+	flags.StringVar(&f.until, "until", "", "entries up to then, that moment or day included")
+	flags.StringSliceVar(&f.profiles, "profile", nil, "entries of runs under this profile; several with commas")
+	flags.StringVar(&f.intent, "intent", "", "entries of runs of this intent: its hash, or the first 8 or more digits of it")
+}
+
+// register registers the others too.
+func (f *chooseFlags) register(cmd *cobra.Command) {
+	f.registerScope(cmd)
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.outcomes, "outcome", nil, "decisions with this outcome: BUNDLE, CLARIFY, REFUSE")
+	flags.BoolVar(&f.accepted, "accepted", true, "decisions that were accepted; --accepted=false: that were not")
+	flags.StringSliceVar(&f.reasons, "reason", nil, "entries with this reason, error code or rule id")
+	flags.StringSliceVar(&f.kinds, "kind", nil, "entries of this kind: "+strings.Join(ledgerKinds, ", "))
+	flags.Lookup("accepted").DefValue = "any"
+	complete(cmd, "outcome", ledgerOutcomes...)
+	complete(cmd, "kind", ledgerKinds...)
+	f.acceptedSet = func() bool { return flags.Changed("accepted") }
+}
+
+var (
+	ledgerOutcomes = []string{"BUNDLE", "CLARIFY", "REFUSE"}
+	ledgerKinds    = []string{"genesis", "begun", "decision", "error", "key-rotation", "repair"}
+)
+
+// filter is what the flags choose.
+func (f *chooseFlags) filter(now time.Time) (ledger.Filter, error) {
+	out := ledger.Filter{Profiles: f.profiles, Reasons: f.reasons}
+	var err error
+	const hint = "a time such as 2026-01-31T12:00:00Z, a date such as 2026-01-31, or how long ago: 90m, 24h, 7d"
+	if f.since != "" {
+		if out.Since, err = ledger.ParseMoment(f.since, now, false); err != nil {
+			return out, usage(hint, "--since: %s", err)
+		}
+	}
+	if f.until != "" {
+		if out.Until, err = ledger.ParseMoment(f.until, now, true); err != nil {
+			return out, usage(hint, "--until: %s", err)
+		}
+	}
+	if out.Since != "" && out.Until != "" && out.Since > out.Until {
+		return out, usage("swap them", "--since %q is after --until %q", f.since, f.until)
+	}
+	if f.intent != "" {
+		if out.Intent, err = ledger.ParseHashPrefix(f.intent); err != nil {
+			return out, usage(`"fiador digest" and the member intent_sha256 show hashes`, "--intent %q: %s", f.intent, err)
+		}
+	}
+	for _, o := range f.outcomes {
+		if err := choice("outcome", o, ledgerOutcomes); err != nil {
+			return out, err
+		}
+	}
+	out.Outcomes = f.outcomes
+	for _, k := range f.kinds {
+		if err := choice("kind", k, ledgerKinds); err != nil {
+			return out, err
+		}
+		out.Kinds = append(out.Kinds, ledger.Kind(k))
+	}
+	if f.acceptedSet != nil && f.acceptedSet() {
+		out.Accepted = &f.accepted
+	}
+	return out, nil
+}
+
+// entries reads the entries of a ledger that a filter chooses.
+type entries struct {
+	*disk.Reader
+	filter ledger.Filter
+	open   ledger.Open // runs of chosen entries that have no end yet
+	line   *progressLine
+}
+
+// openEntries opens a ledger, and standard output, which the progress line makes way
+// for.
+func (a *app) openEntries(f ledgerFlags, filter ledger.Filter) (*entries, *bufio.Writer, error) {
+	r, err := a.readLedger(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	// A million entries leave much behind.
+	debug.SetGCPercent(usualGC)
+	e := &entries{r, filter, ledger.Open{}, a.progressLine(r.Size())}
+	return e, bufio.NewWriterSize(clearing{e.line, a.stdout}, 64<<10), nil
+}
+
+type visitor func(index int64, e disk.Entry) error
+
+// each visits the chosen entries from an index on, in their order. It reads on until
+// it knows which of their runs have ended.
+func (s *entries) each(ctx context.Context, from int64, visit visitor) error {
+	for index, e := range s.Lines(ctx, from) {
+		if e.Err != nil {
+			return s.failed(e.Err)
+		}
+		s.line.tell()
+		chosen := s.filter.Match(e.Record)
+		if chosen || e.Record.Kind.Ends() {
+			s.open.See(index, e.Record)
+		}
+		if chosen {
+			if err := visit(index, e); err != nil {
+				return err
+			}
+		}
+		if s.filter.Past(e.Record) && len(s.open) == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// unended returns the runs that begin from an index on and have not ended.
+func (s *entries) unended(ctx context.Context, from int64) (ledger.Open, error) {
+	open := ledger.Open{}
+	for index, e := range s.Lines(ctx, from) {
+		if e.Err != nil {
+			return nil, s.failed(e.Err)
+		}
+		s.line.tell()
+		open.See(index, e.Record)
+	}
+	return open, nil
+}
+
+// back visits all entries from the newest on, in growing blocks that it reads forwards.
+// It ends when visit says so.
+func (s *entries) back(ctx context.Context, visit func(index int64, e disk.Entry) (more bool, err error)) error {
+	var block []disk.Entry
+	for end, length := s.Size(), int64(256); end > 0; length = min(2*length, 16<<10) {
+		begin := max(end-length, 0)
+		block = block[:0]
+		for index, e := range s.Lines(ctx, begin) {
+			if e.Err != nil {
+				return s.failed(e.Err)
+			}
+			block = append(block, e)
+			if index == end-1 {
+				break
+			}
+		}
+		for i, e := range slices.Backward(block) {
+			s.line.tell()
+			if more, err := visit(begin+int64(i), e); err != nil || !more {
+				return err
+			}
+		}
+		end = begin
+	}
+	return nil
+}
+
+// since finds an entry that no entry chosen by time precedes, without reading all.
+func (s *entries) since(ctx context.Context) (int64, error) {
+	if s.filter.Since == "" {
+		return 0, nil
+	}
+	for step := int64(1024); step < s.Size(); step *= 2 {
+		e, err := s.Entry(ctx, s.Size()-step)
+		if err != nil {
+			return 0, s.failed(err)
+		}
+		if e.Record.Timestamp < s.filter.Since {
+			return s.Size() - step, nil
+		}
+	}
+	return 0, nil
+}
+
+// failed is the error for entries that cannot be read.
+func (s *entries) failed(err error) error {
+	s.line.clear()
+	return entryFailure(err)
+}
+
+func entryFailure(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return &result.RunError{Code: result.CodeUnreadable, Message: "interrupted: not every entry was read", Cause: err}
+	}
+	return &result.RunError{
+		Code: result.CodeEvidence, Message: "the ledger cannot be read: " + clean(err.Error()),
+		Hint: `"fiador ledger verify" says what else is wrong with it`, Cause: err,
+	}
+}
+
+// tellOpen says how many runs are open.
+func (a *app) tellOpen(s *entries) {
+	if n := len(s.open); n > 0 {
+		a.term.warning(count(n, "run") + " began and did not end: killed, or still going on")
+	}
+}
+
+// flush writes what is left. A write that fails ends the command with status 2.
+func flush(out *bufio.Writer) error {
+	if err := out.Flush(); err != nil {
+		return (&sink{err: err}).failure()
+	}
+	return nil
+}
+
+// progressLine shows on a terminal how many entries were read, in one line that
+// overwrites itself, when that takes longer than a moment.
+type progressLine struct {
+	app   *app
+	total int64
+	read  int64
+	began time.Time
+	shown time.Time // zero: the line is not there
+}
+
+func (a *app) progressLine(total int64) *progressLine {
+	return &progressLine{app: a, total: total, began: a.now()}
+}
+
+// tell is told of every entry that was read, and looks at the clock at some of them.
+func (p *progressLine) tell() {
+	p.read++
+	if !p.app.tty || p.read%1024 != 0 {
+		return
+	}
+	now := p.app.now()
+	if now.Sub(p.began) < 500*time.Millisecond || now.Sub(p.shown) < 100*time.Millisecond {
+		return
+	}
+	p.shown = now
+	text := fmt.Sprintf("read %d of %d entries", min(p.read, p.total), p.total)
+	fmt.Fprintf(p.app.stderr, "\r\x1b[K%s", p.app.term.paint(dim, text))
+}
+
+func (p *progressLine) clear() {
+	if !p.shown.IsZero() {
+		fmt.Fprint(p.app.stderr, "\r\x1b[K")
+		p.shown = time.Time{}
+	}
+}
+
+// clearing is a writer that the progress line makes way for.
+type clearing struct {
+	line *progressLine
+	w    io.Writer
+}
+
+func (c clearing) Write(b []byte) (int, error) {
+	c.line.clear()
+	return c.w.Write(b)
+}

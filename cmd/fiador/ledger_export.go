@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+type exportFlags struct {
+	ledgerFlags
+	format string
+	output string
+	from   int64
+	force  bool
+}
+
+func (a *app) ledgerExportCommand() *cobra.Command {
+	f := exportFlags{format: "jsonl"}
+	formats := []string{"jsonl", "csv"}
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "write all entries as JSON Lines or CSV",
+		Long: `Export writes every entry with all its members, up to the checkpoint: to standard
+output, or with --output to a file, which is there when it is complete and not
+before. A file that is there already is replaced with --force only.
+
+The formats are those of "fiador ledger list", and both are exact: of a CSV cell that
+begins with an apostrophe, one apostrophe is to be taken away. For a copy that can be
+verified, copy the folder or use "fiador ledger publish".
+
+--from goes on where an earlier export ended: the index after its last one.
+
+Exit codes:
+  0  everything was written
+  2  the ledger, or an entry, could not be read, or the output not be written`,
+		Example: `  fiador ledger export --ledger ./ledger --format csv --output decisions.csv
+  fiador ledger export --ledger ./ledger --from 1000 >>decisions.jsonl`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := choice("format", f.format, formats); err != nil {
+				return err
+			}
+			switch {
+			case f.from < 0:
+				return usage("the first entry has index 0", "--from %d is no index", f.from)
+			case f.force && f.output == "":
+				return usage("name the file with --output", "--force replaces a file, and none is named")
+			case f.output == "-":
+				return usage("leave --output out", "output %q cannot be standard output", f.output)
+			}
+			return a.exportEntries(cmd.Context(), f)
+		},
+	}
+	f.ledgerFlags.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.format, "format", f.format, "jsonl or csv")
+	flags.StringVar(&f.output, "output", "", "file to write (default: standard output)")
+	flags.Int64Var(&f.from, "from", 0, "index of the first entry to write")
+	flags.BoolVar(&f.force, "force", false, "replace the file of --output")
+	complete(cmd, "format", formats...)
+	return cmd
+}
+
+func (a *app) exportEntries(ctx context.Context, f exportFlags) error {
+	r, err := a.readLedger(f.ledgerFlags)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if f.from > r.Size() {
+		return usage("leave it out to write all", "--from %d: the ledger has %s", f.from, count64(r.Size(), "entry", "entries"))
+	}
+	line := a.progressLine(r.Size() - f.from)
+	if f.output == "" {
+		out := bufio.NewWriterSize(clearing{line, a.stdout}, 64<<10)
+		failed := func(err error) error { return (&sink{err: err}).failure() }
+		return export(ctx, r, f, line, out, failed)
+	}
+	if err := a.exportTarget(f); err != nil {
+		return err
+	}
+	file, err := createFile(f.output)
+	if err != nil {
+		return notWritten(f.output, err)
+	}
+	failed := func(err error) error { return notWritten(f.output, err) }
+	if err := export(ctx, r, f, line, bufio.NewWriterSize(file, 64<<10), failed); err != nil {
+		return errors.Join(err, file.abort())
+	}
+	if f.force || !file.inTurn {
+		err = file.commit()
+	} else {
+		err = file.commitNew()
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fileExists(f.output)
+	}
+	if err != nil {
+		return notWritten(f.output, err)
+	}
+	return nil
+}
+
+// export writes the entries. A write that fails is an error as failed makes it.
+func export(ctx context.Context, r *disk.Reader, f exportFlags, line *progressLine, out *bufio.Writer, failed func(error) error) error {
+	defer line.clear()
+	var w entryWriter = jsonlWriter{out}
+	if f.format == "csv" {
+		w = newCSVWriter(out)
+	}
+	if err := w.begin(); err != nil {
+		return failed(err)
+	}
+	for index, e := range r.Lines(ctx, f.from) {
+		if e.Err != nil {
+			line.clear()
+			return entryFailure(e.Err)
+		}
+		line.tell()
+		if err := w.entry(index, e); err != nil {
+			return failed(err)
+		}
+	}
+	if err := errors.Join(w.end(nil), out.Flush()); err != nil {
+		return failed(err)
+	}
+	return nil
+}
+
+// exportTarget refuses a file that must not be replaced, before anything is read.
+func (a *app) exportTarget(f exportFlags) error {
+	info, err := os.Stat(f.output)
+	if err == nil && info.Mode().IsRegular() && !f.force {
+		return fileExists(f.output)
+	}
+	dir, err := a.ledgerDir(f.dir)
+	if err != nil {
+		return err
+	}
+	inside, err := within(f.output, dir)
+	if err != nil {
+		return notWritten(f.output, err)
+	}
+	if inside {
+		return usage("name a file elsewhere", "output %q lies in the ledger", displayPath(f.output))
+	}
+	return nil
+}
+
+func fileExists(name string) error {
+	return usage("name another file, or replace this one with --force", "output %q is there already", displayPath(name))
+}
+
+// within says whether a file lies, or would lie, below a folder.
+func within(name, dir string) (bool, error) {
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real
+	}
+	top, err := os.Stat(dir)
+	if err != nil {
+		return false, err
+	}
+	at, err := filepath.Abs(filepath.Dir(name))
+	if err != nil {
+		return false, err
+	}
+	if at, err = filepath.EvalSymlinks(at); err != nil {
+		return false, err
+	}
+	for {
+		info, err := os.Stat(at)
+		if err != nil {
+			return false, err
+		}
+		if os.SameFile(info, top) {
+			return true, nil
+		}
+		if at == filepath.Dir(at) {
+			return false, nil
+		}
+		at = filepath.Dir(at)
+	}
+}
+
+// commitNew puts the file into its place unless something stands there by now.
+func (f *newFile) commitNew() error {
+	err := errors.Join(f.Sync(), f.Close())
+	if err == nil {
+		if err = os.Link(f.Name(), f.name); err != nil && !errors.Is(err, fs.ErrExist) {
+			// A file system without hard links.
+			if _, err = os.Lstat(f.name); errors.Is(err, fs.ErrNotExist) {
+				return os.Rename(f.Name(), f.name)
+			}
+			err = errors.Join(err, fs.ErrExist)
+		}
+	}
+	return errors.Join(err, os.Remove(f.Name()))
+}

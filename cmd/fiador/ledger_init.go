@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+func (a *app) ledgerInitCommand() *cobra.Command {
+	var origin, key string
+	cmd := &cobra.Command{
+		Use:   "init DIR",
+		Short: "make a ledger and its key",
+		Long: `Init makes the folder DIR with an empty ledger, and a private key in the file of
+--key, which only its owner can read and which does not belong into the folder. It
+prints the verifier key: keep it where those who check the ledger find it, and out of
+reach of those who write it.
+
+The origin names the ledger for ever: a domain and a path of yours will do.
+
+Exit codes:
+  0  done
+  2  not done, and nothing was made`,
+		Example: `  fiador ledger init ./ledger --origin example.com/gate --key gate.key >gate.pub`,
+		Args:    exactArgs("DIR"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.initLedger(args[0], origin, key)
+		},
+	}
+	cmd.Flags().StringVar(&origin, "origin", "", "name of the ledger (required)")
+	cmd.Flags().StringVar(&key, "key", "", "file to write the private key to (required)")
+	return cmd
+}
+
+func (a *app) initLedger(dir, origin, keyFile string) error {
+	if origin == "" {
+		return usage("for instance: --origin example.com/gate", "--origin is missing")
+	}
+	if err := ledger.CheckOrigin(origin); err != nil {
+		return usage("for instance: --origin example.com/gate", "origin %q cannot be used: %s", origin, err)
+	}
+	if keyFile == "" {
+		return usage("for instance: --key gate.key", "--key is missing")
+	}
+	if err := outside(dir, keyFile); err != nil {
+		return err
+	}
+	private, verifier, err := ledger.GenerateKey(a.rand, origin)
+	if err != nil {
+		return err
+	}
+	signer, err := ledger.ParseSigner(private)
+	if err != nil {
+		return err
+	}
+	if err := writeKey(keyFile, private); err != nil {
+		return err
+	}
+	if _, err := disk.Create(dir, signer, disk.Options{Now: a.now}); err != nil {
+		return errors.Join(ledgerError(dir, err), os.Remove(keyFile))
+	}
+	if a.tty {
+		a.term.message(fmt.Sprintf("ledger %q of %q; its verifier key is on standard output", displayPath(dir), origin))
+		a.term.hint("run: fiador run INTENT --ledger " + displayPath(dir) + " --ledger-key " + displayPath(keyFile))
+	}
+	return a.print([]byte(verifier + "\n"))
+}
+
+// outside refuses a key in the ledger that it signs: it would prove nothing.
+func outside(dir, keyFile string) error {
+	in, err := beneath(dir, keyFile)
+	if in {
+		return usage("keep it where the ledger's readers cannot get at it", "the key %q lies in the ledger that it signs", displayPath(keyFile))
+	}
+	return err
+}
+
+// writeKey writes a private key to a new file that only its owner can read.
+func writeKey(name, private string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return usage("name a new file: a key signs one ledger", "key %q is there already", displayPath(name))
+	}
+	if err != nil {
+		return notWritten(name, err)
+	}
+	_, err = f.WriteString(private + "\n")
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = syncFolder(filepath.Dir(name))
+	}
+	if err != nil {
+		return notWritten(name, errors.Join(err, os.Remove(name)))
+	}
+	return nil
+}
+
+// syncFolder brings the names in a folder to the disk.
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// keyFlags name the private key of a ledger.
+type keyFlags struct {
+	file string
+}
+
+func (f *keyFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.file, "ledger-key", "", "file with the private key of the ledger (default: the key in FIADOR_LEDGER_KEY)")
+}
+
+// signer is the private key of a ledger: out of a file that only its owner can read,
+// or as it stands in the environment.
+func (a *app) signer(f keyFlags, dir string) (*ledger.Signer, error) {
+	if f.file == "" {
+		text := a.env("FIADOR_LEDGER_KEY")
+		if text == "" {
+			return nil, usage("name its file with --ledger-key, or put it into FIADOR_LEDGER_KEY", "which key signs the ledger?")
+		}
+		s, err := ledger.ParseSigner(text)
+		if err != nil {
+			return nil, usage("it is the key itself, and not a file; --ledger-key names a file", "FIADOR_LEDGER_KEY is %s", err)
+		}
+		return s, nil
+	}
+	if err := outside(dir, f.file); err != nil {
+		return nil, err
+	}
+	s, err := readKey(f.file)
+	if err != nil {
+		return nil, &result.RunError{
+			Code: result.CodeUnreadable, Message: err.Error(), Cause: err,
+			Hint: "name the private key of the ledger, in a file that only its owner can read",
+		}
+	}
+	return s, nil
+}
+
+// readKey reads a private key. Its errors name the file as other messages do.
+func readKey(file string) (*ledger.Signer, error) {
+	name := strconv.Quote(displayPath(file))
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file") // opening a pipe would wait
+	}
+	if err != nil {
+		return nil, fmt.Errorf("key %s: %s", name, reason(err))
+	}
+	s, err := disk.ReadKey(file)
+	if errors.As(err, new(*fs.PathError)) {
+		return nil, fmt.Errorf("key %s: %s", name, reason(err))
+	}
+	if err != nil {
+		text := strings.ReplaceAll(err.Error(), strconv.Quote(file), name)
+		return nil, errors.New(clean(strings.ReplaceAll(text, file, displayPath(file))))
+	}
+	return s, nil
+}
+
+func (a *app) ledgerRepairCommand() *cobra.Command {
+	var dir string
+	var key keyFlags
+	cmd := &cobra.Command{
+		Use:   "repair",
+		Short: "mend what stops appends, after looking at the whole ledger",
+		Long: `Repair reads the whole ledger, makes everything again that is derived from it, takes
+a torn end to quarantine, and allows appends again where one could not be undone.
+Most of that an append does by itself. A ledger that does not verify is not repaired:
+no whole line is ever changed or taken away.
+
+Exit codes:
+  0  done
+  2  not done: the ledger does not verify, or cannot be written`,
+		Example: `  fiador ledger repair --ledger ./ledger --ledger-key gate.key`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := a.ledgerDir(dir)
+			if err != nil {
+				return err
+			}
+			signer, err := a.signer(key, dir)
+			if err != nil {
+				return err
+			}
+			did, err := disk.Repair(cmd.Context(), dir, signer, disk.Options{Now: a.now})
+			if err != nil {
+				return ledgerError(dir, err)
+			}
+			return a.print([]byte(strings.Join(did, "\n") + "\n"))
+		},
+	}
+	cmd.Flags().StringVar(&dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
+	key.register(cmd)
+	return cmd
+}
+
+func (a *app) ledgerRotateCommand() *cobra.Command {
+	var dir, next string
+	var key keyFlags
+	cmd := &cobra.Command{
+		Use:   "rotate-key",
+		Short: "let another key sign from now on",
+		Long: `Rotate-key makes a new private key in the file of --new-key and records its verifier
+key, which the old key signs for. It prints the new verifier key. The old key signs
+nothing any more; whoever trusts it can go on: verify follows the records.
+
+Exit codes:
+  0  done
+  2  not done`,
+		Example: `  fiador ledger rotate-key --ledger ./ledger --ledger-key gate.key --new-key gate-2.key >gate-2.pub`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := a.ledgerDir(dir)
+			if err != nil {
+				return err
+			}
+			signer, err := a.signer(key, dir)
+			if err != nil {
+				return err
+			}
+			return a.rotateKey(cmd.Context(), dir, next, signer)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
+	key.register(cmd)
+	cmd.Flags().StringVar(&next, "new-key", "", "file to write the new private key to (required)")
+	return cmd
+}
+
+func (a *app) rotateKey(ctx context.Context, dir, file string, signer *ledger.Signer) error {
+	if file == "" {
+		return usage("for instance: --new-key gate-2.key", "--new-key is missing")
+	}
+	if err := outside(dir, file); err != nil {
+		return err
+	}
+	log, err := disk.Open(dir, signer, disk.Options{Now: a.now})
+	if err != nil {
+		return ledgerError(dir, err)
+	}
+	defer log.Close()
+	private, verifier, err := ledger.GenerateKey(a.rand, signer.Origin())
+	if err != nil {
+		return err
+	}
+	next, err := ledger.ParseSigner(private)
+	if err != nil {
+		return err
+	}
+	if err := writeKey(file, private); err != nil {
+		return err
+	}
+	r, err := log.Rotate(ctx, next)
+	if err != nil {
+		// Whether the record stands is not known for sure, and without its key nothing
+		// could be appended after it.
+		a.term.message(fmt.Sprintf("the new key stays in %q; delete it if \"fiador ledger list\" shows no key-rotation", displayPath(file)))
+		return ledgerError(dir, err)
+	}
+	a.warnLedger(r.Warnings)
+	return a.print([]byte(verifier + "\n"))
+}
+
+// warnLedger tells what went wrong after a record was safe.
+func (a *app) warnLedger(warnings []string) {
+	for _, w := range warnings {
+		a.term.warning(w)
+	}
+}

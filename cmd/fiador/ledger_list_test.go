@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+// TestLedgerScripts runs testdata/ledger: the commands that read entries, in a folder
+// with the ledger of recordedLedger in gate. Besides what TestScripts knows there is
+// "corrupt INDEX", which gives a decision a kind that there is not.
+func TestLedgerScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/ledger",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("FIADOR_LEDGER", "gate")
+			return recordedLedger(filepath.Join(env.WorkDir, "gate"))
+		},
+		Condition: exists,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":   exits,
+			"corrupt": corrupt,
+		},
+	})
+}
+
+func corrupt(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: corrupt INDEX")
+	}
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	name := ts.MkAbs("gate/ledger.jsonl")
+	b, err := os.ReadFile(name)
+	ts.Check(err)
+	lines := bytes.SplitAfter(b, []byte("\n"))
+	lines[n] = bytes.Replace(lines[n], []byte(`"kind":"d`), []byte(`"kind":"x`), 1)
+	ts.Check(os.WriteFile(name, bytes.Join(lines, nil), 0o644))
+}
+
+// fixtureKey signs the ledger of these tests, and nothing else.
+var fixtureKey = "PRIVATE+KEY+example.com/gate+dbdd19d8+" + base64.StdEncoding.EncodeToString([]byte("\x01fixture fixture fixture fixture "))
+
+// fixtureHash is a hash whose digits tell what it is of.
+func fixtureHash(n int) canon.ContentHash {
+	return canon.ContentHash("sha256:" + strings.Repeat(fmt.Sprintf("%04x", n), 16))
+}
+
+// recordedLedger makes a ledger with all that there is to read: its bytes are the same
+// each time.
+func recordedLedger(dir string) error {
+	key, err := ledger.ParseSigner(fixtureKey)
+	if err != nil {
+		return err
+	}
+	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	options := disk.Options{Now: func() time.Time { return now }}
+	if _, err := disk.Create(dir, key, options); err != nil {
+		return err
+	}
+	log, err := disk.Open(dir, key, options)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	records, err := fixtureRecords(log)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		now = now.Add(7 * time.Hour)
+		if _, err := log.Append(context.Background(), r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fixtureRecords are the records after the genesis.
+func fixtureRecords(log *disk.Log) ([]ledger.Record, error) {
+	const printed = `{"run_id":"run_a","text":"\u001b[2J"}` + "\n"
+	evidence, _, err := canon.Artifact(map[string]any{"kind": "decision", "result": printed})
+	if err != nil {
+		return nil, err
+	}
+	blob, err := log.Put(evidence)
+	if err != nil {
+		return nil, err
+	}
+	intentA, intentB, intentC := fixtureHash(0xaaaa), fixtureHash(0xbbbb), fixtureHash(0xcccc)
+	run := func(kind ledger.Kind, id string, intent canon.ContentHash) ledger.Record {
+		return ledger.Record{
+			Kind: kind, RunID: id, IntentSHA256: intent, ExecutionMode: "plan-only", Mode: "none", Policy: "default",
+			PolicySHA256: fixtureHash(0x201), InputSHA256: fixtureHash(0x3), BundleSHA256: fixtureHash(0x4), Kernel: "0.1.0",
+		}
+	}
+	decision := func(id string, intent canon.ContentHash, outcome string, reasons ...string) ledger.Record {
+		r := run(ledger.KindDecision, id, intent)
+		r.ResultKind, r.Accepted, r.Reasons = outcome, outcome == "BUNDLE" && len(reasons) == 0, reasons
+		r.DecisionSHA256, r.CanonicalSHA256, r.ResultSHA256 = fixtureHash(0x5), fixtureHash(0x6), canon.Sum([]byte(printed))
+		r.Evidence = blob
+		if outcome == "REFUSE" {
+			r.BundleSHA256 = ""
+		}
+		return r
+	}
+	missing := decision("run_b", intentB, "REFUSE", "CMD_NOT_ALLOWED", "PATH_ABSOLUTE")
+	missing.Evidence = ledger.Blob{SHA256: fixtureHash(0x8), Size: 99}
+	begun, failed := run(ledger.KindBegun, "run_c", intentC), decision("run_c", intentC, "BUNDLE", "EXIT 1")
+	killed := run(ledger.KindBegun, "42", intentC)
+	for _, r := range []*ledger.Record{&begun, &failed, &killed} {
+		r.ExecutionMode = "execute-sandbox"
+	}
+	asked := decision("run_d", intentA, "CLARIFY", "PLACEHOLDER")
+	asked.Policy, asked.PolicySHA256 = "strict", fixtureHash(0x202)
+	fault := run(ledger.KindError, "run_e", intentA)
+	fault.InputSHA256, fault.BundleSHA256, fault.Code, fault.RuleID = "", "", "RUN_E007", "IV-02"
+	differs := decision("run_f", intentA, "BUNDLE")
+	differs.CanonicalSHA256 = fixtureHash(0x66)
+	flipped := decision("run_g", intentB, "BUNDLE")
+	flipped.PolicySHA256 = fixtureHash(0x203)
+	formula := decision("run_h", fixtureHash(0xdddd), "REFUSE", "-2-3")
+	formula.Policy, formula.PolicySHA256 = "-x", fixtureHash(0x204)
+	return []ledger.Record{decision("run_a", intentA, "BUNDLE"), missing, begun, failed, killed, asked, fault, differs, flipped, formula}, nil
+}

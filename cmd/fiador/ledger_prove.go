@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+func (a *app) ledgerProveCommand() *cobra.Command {
+	var f ledgerFlags
+	var output string
+	cmd := &cobra.Command{
+		Use:   "prove RUN",
+		Short: "prove to a stranger that a run is in the ledger",
+		Long: `Prove prints a proof (C2SP tlog-proof) that an entry is in the tree of the newest
+checkpoint: the entry itself, the hashes that lead to the root, and the checkpoint.
+RUN is a run id, of which the last entry counts, or the index of an entry. Whoever has
+the verifier key can check the proof, without the ledger.
+
+Exit codes:
+  0  done
+  2  not done: there is no such entry, or the ledger cannot be read`,
+		Example: `  fiador ledger prove run_20260102T030405Z_0123456789abcdef --ledger ./ledger >run.tlog-proof
+  fiador ledger check-proof run.tlog-proof --key gate.pub`,
+		Args: exactArgs("RUN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.proveRun(cmd.Context(), f, args[0], output)
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write the proof to (default: standard output)")
+	return cmd
+}
+
+func (a *app) proveRun(ctx context.Context, f ledgerFlags, run, output string) error {
+	r, err := a.readLedger(f)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := a.apartFromLedger(output, f.name(a), ""); err != nil {
+		return err
+	}
+	index, err := findEntry(ctx, r, run)
+	if err != nil {
+		return ledgerError(f.name(a), err)
+	}
+	p, err := r.Prove(ctx, index)
+	if err != nil {
+		if !errors.Is(err, disk.ErrTampered) && !errors.As(err, new(*fs.PathError)) && ctx.Err() == nil {
+			err = fmt.Errorf("%w: entry %d cannot be proved: %w", disk.ErrTampered, index, err)
+		}
+		return ledgerError(f.name(a), err)
+	}
+	if output != "" {
+		return writeFile(output, p.Marshal())
+	}
+	return a.print(p.Marshal())
+}
+
+// name is the folder that flags and environment name, for messages.
+func (f ledgerFlags) name(a *app) string {
+	dir, _ := a.ledgerDir(f.dir)
+	return dir
+}
+
+// findEntry is the entry of an index, or the last one of a run.
+func findEntry(ctx context.Context, r *disk.Reader, run string) (int64, error) {
+	if n, err := strconv.ParseInt(run, 10, 64); err == nil {
+		if n < 0 || n >= r.Size() {
+			return 0, usage("", "there is no entry %d: the ledger has %s", n, entryCount(r.Size()))
+		}
+		return n, nil
+	}
+	found, err := r.Find(ctx, run)
+	if err != nil {
+		return 0, err
+	}
+	if len(found) == 0 {
+		return 0, usage(`"fiador ledger list" shows the runs`, "run %q is not in the ledger", canon.Cut(run))
+	}
+	return found[len(found)-1], nil
+}
+
+func (a *app) ledgerCheckProofCommand() *cobra.Command {
+	var f ledgerFlags
+	cmd := &cobra.Command{
+		Use:   "check-proof FILE",
+		Short: "check a proof or a receipt, without the ledger",
+		Long: `Check-proof checks a C2SP tlog-proof that carries its entry, as "ledger prove" and
+"run --receipt" write it: the signature of the checkpoint, and that the hashes lead from
+the entry to its root. It prints the record that is proved. The key is that of --key,
+else those of the ledger.
+
+Exit codes:
+  0  the proof holds
+  1  it does not
+  2  no answer: no proof at all, or a key that is not known`,
+		Example: `  fiador ledger check-proof run.tlog-proof --key gate.pub`,
+		Args:    exactArgs("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.checkProof(cmd.Context(), f, args[0])
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+// keys are the keys of --key alone, or of the ledger.
+func (a *app) keys(ctx context.Context, f ledgerFlags) (ledger.Keys, error) {
+	trusted, err := f.trusted()
+	if err != nil {
+		return nil, err
+	}
+	if f.dir == "" && trusted != nil {
+		return ledger.Keys{{Size: 0, Key: *trusted}}, nil
+	}
+	if f.dir == "" && a.env("FIADOR_LEDGER") == "" {
+		return nil, usage("name its verifier key with --key, or the ledger with --ledger", "whose proof?")
+	}
+	if trusted == nil {
+		r, err := a.readLedger(f)
+		if err != nil {
+			return nil, err
+		}
+		return r.Keys(), r.Close()
+	}
+	// What origin.json says of later keys counts as far as the records vouch for it.
+	audited, err := disk.Audit(ctx, f.name(a), trusted, disk.AuditOptions{Quick: true})
+	if err != nil {
+		return nil, ledgerError(f.name(a), err)
+	}
+	return audited.Keys.Trusting(*trusted)
+}
+
+func (a *app) checkProof(ctx context.Context, f ledgerFlags, name string) error {
+	keys, err := a.keys(ctx, f)
+	if err != nil {
+		return err
+	}
+	b, err := readSmall(name, ledger.MaxProofBytes)
+	if err != nil {
+		return err
+	}
+	p, err := ledger.ParseProof(b)
+	if err != nil {
+		return unreadable(displayPath(name), err.Error(), `name a file of "fiador ledger prove" or "fiador run --receipt"`)
+	}
+	_, c, err := keys.CheckProof(p)
+	switch {
+	case errors.Is(err, ledger.ErrUnknownKey):
+		return proofError(name, err)
+	case err != nil:
+		a.status = exitRejected
+		return a.print(fmt.Appendf(nil, "%s  %s\n", a.page.paint(red, "INVALID"), plain(err.Error())))
+	}
+	return a.print(fmt.Appendf(nil, "%s  entry %d of %d in %s\n%s\n", a.page.paint(green, "VALID"), p.Index, c.Size, c.Origin, p.Entry))
+}
+
+func (a *app) ledgerConsistencyCommand() *cobra.Command {
+	var f ledgerFlags
+	var from, output string
+	cmd := &cobra.Command{
+		Use:   "consistency",
+		Short: "prove that a ledger still has every entry of an older checkpoint",
+		Long: `Consistency holds the tree of the newest checkpoint against that of an older one:
+a checkpoint, a pin or a receipt. With --output it writes the proof in the form in
+which a witness takes it (C2SP tlog-witness, add-checkpoint).
+
+Exit codes:
+  0  consistent
+  1  not: entries were changed, or are gone
+  2  no answer`,
+		Example: `  fiador ledger consistency --from old.checkpoint --ledger ./ledger`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.consistency(cmd.Context(), f, from, output)
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVar(&from, "from", "", "the older checkpoint, pin or receipt (required)")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write the proof to, for a witness")
+	return cmd
+}
+
+func (a *app) consistency(ctx context.Context, f ledgerFlags, from, output string) error {
+	if from == "" {
+		return usage("name a checkpoint, a pin or a receipt", "--from is missing")
+	}
+	old, err := checkpointFile(from)
+	if err != nil {
+		return err
+	}
+	r, err := a.readLedger(f)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := a.apartFromLedger(output, f.name(a), ""); err != nil {
+		return err
+	}
+	now := r.Checkpoint()
+	not := func(format string, args ...any) error {
+		a.status = exitRejected
+		return a.print(fmt.Appendf(nil, "%s  %s\n", a.page.paint(red, "INCONSISTENT"), plain(fmt.Sprintf(format, args...))))
+	}
+	if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
+		if errors.Is(err, ledger.ErrBadSignature) {
+			return not("%s: %s", old.Name, err)
+		}
+		return proofError(from, err)
+	}
+	if old.Size > now.Size {
+		return not("%s has %s, and the ledger has %d: entries are gone", old.Name, entryCount(old.Size), now.Size)
+	}
+	proof, err := r.Consistency(ctx, old.Size)
+	if err != nil {
+		return ledgerError(f.name(a), err)
+	}
+	if err := proof.Check(now, old.Checkpoint); err != nil {
+		return not("the first %s are not those of %s", entryCount(old.Size), old.Name)
+	}
+	if output != "" {
+		if err := writeFile(output, proof.Witness(now)); err != nil {
+			return err
+		}
+	}
+	return a.print(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.page.paint(green, "CONSISTENT"), old.Size, entryCount(now.Size), plain(old.Name)))
+}
+
+func (a *app) ledgerPinCommand() *cobra.Command {
+	var f ledgerFlags
+	var output string
+	cmd := &cobra.Command{
+		Use:   "pin [CHECKPOINT]",
+		Short: "keep a checkpoint, so that the ledger cannot become smaller unseen",
+		Long: `Pin keeps the newest checkpoint in the ledger's folder, or the one of a file, with the
+signatures of witnesses that it has. Nothing is appended to a ledger that is smaller
+than a pin, and verify demands its tree. With --output the checkpoint is written to a
+file as well: a pin that lies elsewhere is the one that proves something against
+whoever can write the folder.
+
+Exit codes:
+  0  done
+  1  the ledger does not keep that checkpoint
+  2  not done`,
+		Example: `  fiador ledger pin --ledger ./ledger --output /mnt/audit/gate.checkpoint
+  fiador ledger pin cosigned.checkpoint --ledger ./ledger`,
+		Args: atMostOne(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.pin(cmd.Context(), f, args, output)
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write the checkpoint to as well")
+	return cmd
+}
+
+func (a *app) pin(ctx context.Context, f ledgerFlags, args []string, output string) error {
+	r, err := a.readLedger(f)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	c := r.Checkpoint()
+	if len(args) > 0 {
+		old, err := checkpointFile(args[0])
+		if err != nil {
+			return err
+		}
+		if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
+			return proofError(args[0], err)
+		}
+		var proof ledger.Consistency
+		if old.Size <= c.Size {
+			if proof, err = r.Consistency(ctx, old.Size); err != nil {
+				return ledgerError(f.name(a), err)
+			}
+		}
+		if old.Size > c.Size || proof.Check(c, old.Checkpoint) != nil {
+			a.status = exitRejected
+			return a.print(fmt.Appendf(nil, "%s  the ledger does not have the %s of %s\n", a.page.paint(red, "INCONSISTENT"), entryCount(old.Size), plain(old.Name)))
+		}
+		c = old.Checkpoint
+	}
+	if err := a.apartFromLedger(output, f.name(a), ""); err != nil {
+		return err
+	}
+	if output != "" {
+		if _, err := os.Lstat(output); err == nil {
+			return usage("name a new file", "file %q is there already", displayPath(output))
+		}
+		if err := writeFile(output, c.Note); err != nil {
+			return err
+		}
+	}
+	name, err := r.Pin(c)
+	if err != nil {
+		return ledgerError(f.name(a), err)
+	}
+	return a.print(fmt.Appendf(nil, "%s  %s\n", name, c.Root))
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+	"github.com/fiador/fiador/policy"
+)
+
+type replayFlags struct {
+	ledgerFlags
+	chooseFlags
+	gateFlags
+	all    bool
+	format string
+	given  func(flag string) bool
+}
+
+func (a *app) ledgerReplayCommand() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay [N|RUN]",
+		Short: "decide recorded decisions again, and say whether the answer is the same",
+		Long: `Replay decides the intent of a recorded decision again, from the evidence of that
+decision alone: the intent, what the policy was asked, and the policy text that decided
+then. Nothing is executed; what an execution observed is taken from the recorded
+result. N is the index of an entry, RUN a run id; the flags choose many.
+
+  MATCH              the same decision, and the same canonical RunResult
+  DECISION-DIFFERS   another decision
+  CANONICAL-DIFFERS  the same decision, and another canonical RunResult
+  EVIDENCE-MISSING   the evidence is not there
+  EVIDENCE-CORRUPT   the evidence is not what the record says
+
+With --policy another policy is asked: what would it have decided?
+
+Exit codes:
+  0  MATCH, every one
+  1  at least one differs, or its evidence is gone
+  2  no answer`,
+		Example: `  fiador ledger replay 17 --ledger ./ledger
+  fiador ledger replay --all --ledger ./ledger
+  fiador ledger replay --since 7d --policy ./stricter --ledger ./ledger`,
+		Args: atMostOne(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.replayLedger(cmd.Context(), f, args)
+		},
+	}
+	f.ledgerFlags.register(cmd)
+	f.chooseFlags.register(cmd)
+	f.gateFlags.register(cmd)
+	flags := cmd.Flags()
+	flags.Lookup("policy").DefValue = "the recorded one"
+	flags.Lookup("tree").DefValue = "none"
+	flags.BoolVar(&f.all, "all", false, "replay every decision")
+	flags.StringVar(&f.format, "format", "human", "human or jsonl")
+	complete(cmd, "format", "human", "jsonl")
+	f.given = flags.Changed
+	return cmd
+}
+
+func (a *app) replayLedger(ctx context.Context, f replayFlags, args []string) error {
+	if err := choice("format", f.format, []string{"human", "jsonl"}); err != nil {
+		return err
+	}
+	filter, err := f.filter(a.now())
+	if err != nil {
+		return err
+	}
+	chosen := f.since != "" || f.until != "" || f.intent != "" || len(f.profiles)+len(f.outcomes)+len(f.reasons) > 0 || filter.Accepted != nil
+	switch {
+	case len(args) > 0 && (f.all || chosen):
+		return usage("give the one or the other", "an entry and flags that choose entries")
+	case len(args) == 0 && !f.all && !chosen:
+		return usage(`an index, a run id, --all, or flags such as --since`, "which decisions?")
+	}
+	filter.Kinds = []ledger.Kind{ledger.KindDecision}
+	s, out, err := a.openEntries(f.ledgerFlags, filter)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	rp := &replaying{app: a, f: f, out: out, counts: map[harness.Status]int{}}
+	rp.Deps, rp.Evidence = harness.Deps{Specs: a.specs}, s.Blob
+	if f.given("policy") || f.given("org-policy") || f.given("tree") {
+		if rp.gate, err = a.otherGate(ctx, f); err != nil {
+			return err
+		}
+	}
+	if len(args) > 0 {
+		err = rp.one(ctx, s, args[0])
+	} else if err = s.each(ctx, 0, func(index int64, e disk.Entry) error { return rp.entry(ctx, index, e.Record) }); err == nil {
+		err = rp.sum()
+	}
+	s.line.clear()
+	if err != nil {
+		return err
+	}
+	return flush(out)
+}
+
+// otherGate is the policy that is asked in place of the recorded one. Without --tree
+// no tree has a say.
+func (a *app) otherGate(ctx context.Context, f replayFlags) (*harness.Gate, error) {
+	sources, err := a.gating(f.gateFlags)
+	if err != nil {
+		return nil, err
+	}
+	if !f.given("tree") {
+		sources.Repo = nil
+	}
+	return harness.OpenGate(ctx, sources, a.specs, policy.DefaultLimits())
+}
+
+// replaying is a replay of one decision or many.
+type replaying struct {
+	*app
+	harness.Replayer
+	f      replayFlags
+	gate   *harness.Gate // nil: each decision's own
+	out    *bufio.Writer
+	counts map[harness.Status]int
+	seen   int
+}
+
+func (r *replaying) one(ctx context.Context, s *entries, run string) error {
+	index, err := findEntry(ctx, s.Reader, run)
+	if err != nil {
+		return ledgerError(r.f.name(r.app), err)
+	}
+	e, err := s.Entry(ctx, index)
+	if err != nil {
+		return s.failed(err)
+	}
+	return r.entry(ctx, index, e.Record)
+}
+
+func (r *replaying) entry(ctx context.Context, index int64, rec ledger.Record) error {
+	rp, err := r.replay(ctx, rec)
+	if err != nil {
+		return err
+	}
+	r.seen++
+	if r.counts[rp.Status]++; rp.Status != harness.Match {
+		r.status = exitRejected
+	}
+	if r.f.format == "jsonl" {
+		b, err := canon.Canonical(replayedPlain(index, rec, rp))
+		if err != nil {
+			return err
+		}
+		_, err = r.out.Write(append(b, '\n'))
+		return err
+	}
+	_, err = r.out.WriteString(replayedText(r.page, index, rec, rp))
+	return err
+}
+
+func (r *replaying) replay(ctx context.Context, rec ledger.Record) (harness.Replayed, error) {
+	if r.gate != nil {
+		return r.With(ctx, r.gate, rec)
+	}
+	return r.Replay(ctx, rec)
+}
+
+// sum says how many ended how. That there was none is no answer.
+func (r *replaying) sum() error {
+	if r.seen == 0 {
+		return usage(`"fiador ledger list" shows what is there`, "no decision was chosen")
+	}
+	if r.f.format == "jsonl" {
+		return nil
+	}
+	var parts []string
+	for _, s := range []harness.Status{harness.Match, harness.DecisionDiffers, harness.CanonicalDiffers, harness.EvidenceMissing, harness.EvidenceCorrupt} {
+		if n := r.counts[s]; n > 0 {
+			parts = append(parts, strconv.Itoa(n)+" "+string(s))
+		}
+	}
+	_, err := fmt.Fprintf(r.out, "%s: %s\n", count(r.seen, "decision"), strings.Join(parts, ", "))
+	return err
+}
+
+func replayedText(t terminal, index int64, rec ledger.Record, rp harness.Replayed) string {
+	style := green
+	if rp.Status != harness.Match {
+		style = red
+	}
+	text := fmt.Sprintf("%s  entry %d  %s\n", t.paint(style, string(rp.Status)), index, rec.RunID)
+	if rp.Status == harness.Match {
+		return text
+	}
+	row := func(name, s string) { text += "  " + name + plain(s) + "\n" }
+	if rp.Document != "" {
+		row("first difference: ", rp.Document+" "+strconv.Quote(rp.Difference.Pointer))
+	}
+	if rp.Recorded.Outcome != "" {
+		row("recorded: ", answerText(rp.Recorded))
+	}
+	if rp.Now.Outcome != "" || rp.Now.Err != nil {
+		row("now:      ", answerText(rp.Now))
+	}
+	for _, d := range rp.Details {
+		row("", d)
+	}
+	return text
+}
+
+func answerText(a harness.Answer) string {
+	if a.Err != nil {
+		return string(a.Err.Code) + " " + a.Err.Message
+	}
+	return strings.TrimSpace(string(a.Outcome) + "  " + strings.Join(a.Reasons, ", "))
+}
+
+func replayedPlain(index int64, rec ledger.Record, rp harness.Replayed) map[string]any {
+	m := map[string]any{"index": index, "run_id": rec.RunID, "status": string(rp.Status)}
+	if rp.Status == harness.Match {
+		return m
+	}
+	if rp.Document != "" {
+		m["document"], m["pointer"] = rp.Document, rp.Difference.Pointer
+	}
+	if rp.Recorded.Outcome != "" {
+		m["recorded"] = answerPlain(rp.Recorded)
+	}
+	if rp.Now.Outcome != "" || rp.Now.Err != nil {
+		m["now"] = answerPlain(rp.Now)
+	}
+	if len(rp.Details) > 0 {
+		m["details"] = anyList(rp.Details)
+	}
+	return m
+}
+
+func answerPlain(a harness.Answer) map[string]any {
+	if a.Err != nil {
+		return map[string]any{"error": string(a.Err.Code), "message": a.Err.Message}
+	}
+	return map[string]any{"outcome": string(a.Outcome), "reasons": anyList(a.Reasons)}
+}

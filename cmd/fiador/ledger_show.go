@@ -1,0 +1,355 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+type showFlags struct {
+	ledgerFlags
+	evidence bool
+	result   bool
+	line     bool
+	run      bool
+	format   string
+}
+
+func (a *app) ledgerShowCommand() *cobra.Command {
+	f := showFlags{format: "human"}
+	formats := []string{"human", "json"}
+	cmd := &cobra.Command{
+		Use:   "show N|RUN",
+		Short: "show all about one entry, or the entries of one run",
+		Long: `Show prints the record of entry N (from 0 on), or the records of the run with the id
+RUN, and what surrounds them: the seal and whether its signature is right, the leaf
+hash (SHA-256 of a zero byte and the record), whether the tree of the checkpoint has
+that leaf, and whether the evidence is there and is what the record names.
+
+A number is an entry, unless --run says that it is the id of a run.
+
+One of these prints bytes as they were stored, and nothing else. On a terminal
+characters that do not show are escaped.
+
+  --line      the lines of ledger.jsonl
+  --evidence  the evidence of the decision: a canonical JSON object
+  --result    the RunResult of the decision, byte for byte as it was printed
+
+Exit codes:
+  0  shown, and as far as that goes everything is right
+  1  shown, and something is wrong: seal, place in the tree, or evidence that is gone
+     or altered
+  2  there is no such entry, or what was asked for could not be read`,
+		Example: `  fiador ledger show 7 --ledger ./ledger
+  fiador ledger show nightly-42 --ledger ./ledger --result | fiador verify -
+  fiador ledger show 7 --ledger ./ledger --format json | jq .entries[0].leaf_sha256`,
+		Args: exactArgs("N|RUN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := choice("format", f.format, formats); err != nil {
+				return err
+			}
+			raw := 0
+			for _, set := range []bool{f.evidence, f.result, f.line} {
+				if set {
+					raw++
+				}
+			}
+			switch {
+			case raw > 1:
+				return usage("ask for one of them", "--line, --evidence and --result do not go together")
+			case raw == 1 && cmd.Flags().Changed("format"):
+				return usage("leave --format out", "stored bytes have no other format")
+			}
+			return a.showEntries(cmd.Context(), args[0], f)
+		},
+	}
+	f.register(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.run, "run", false, "take a number for the id of a run")
+	flags.BoolVar(&f.line, "line", false, "print the stored line")
+	flags.BoolVar(&f.evidence, "evidence", false, "print the evidence")
+	flags.BoolVar(&f.result, "result", false, "print the RunResult")
+	flags.StringVar(&f.format, "format", f.format, "human or json")
+	complete(cmd, "format", formats...)
+	return cmd
+}
+
+func (a *app) showEntries(ctx context.Context, what string, f showFlags) error {
+	r, err := a.readLedger(f.ledgerFlags)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	list, err := a.find(ctx, r, what, f.run)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.line:
+		var out []byte
+		for _, s := range list {
+			out = s.Line.Append(out)
+		}
+		return a.printStored(out)
+	case f.evidence, f.result:
+		out, err := stored(r, list, f.result)
+		if err != nil {
+			return err
+		}
+		return a.printStored(out)
+	}
+	for i := range list {
+		if err := list[i].examine(ctx, r); err != nil {
+			return err
+		}
+		if list[i].wrong() {
+			a.status = exitRejected
+		}
+	}
+	if f.format == "json" {
+		docs := make([]any, len(list))
+		for i, s := range list {
+			if docs[i], err = s.document(); err != nil {
+				return err
+			}
+		}
+		return a.printJSON(map[string]any{"checkpoint": checkpointDocument(r.Checkpoint()), "entries": docs})
+	}
+	var out bytes.Buffer
+	t := terminal{w: &out, color: a.page.color}
+	for i, s := range list {
+		if i > 0 {
+			t.line()
+		}
+		s.text(t, r.Checkpoint())
+	}
+	return a.print(out.Bytes())
+}
+
+// printStored prints bytes as they are, but for a terminal.
+func (a *app) printStored(b []byte) error {
+	if a.outTTY {
+		b = visible(b)
+	}
+	return a.print(b)
+}
+
+// find finds the entry with a number, or the entries of a run.
+func (a *app) find(ctx context.Context, r *disk.Reader, what string, run bool) ([]shownEntry, error) {
+	line := a.progressLine(r.Size())
+	defer line.clear()
+	if index, err := strconv.ParseUint(what, 10, 62); err == nil && !run {
+		if int64(index) >= r.Size() {
+			return nil, usage(fmt.Sprintf("the entries are 0 to %d", r.Size()-1), "no entry %d", index)
+		}
+		e, err := r.Entry(ctx, int64(index))
+		if err != nil {
+			return nil, entryFailure(err)
+		}
+		s := shownEntry{Entry: e, index: int64(index)}
+		if e.Record.Kind == ledger.KindBegun {
+			list, err := entriesOf(ctx, r, e.Record.RunID, line)
+			if err != nil {
+				return nil, err
+			}
+			s.open = len(list) == 1
+		}
+		return []shownEntry{s}, nil
+	}
+	if !ledger.RunID(what) {
+		return nil, usage("the number of an entry, or the id of a run", "%q is neither", what)
+	}
+	list, err := entriesOf(ctx, r, what, line)
+	if err == nil && len(list) == 0 {
+		return nil, usage(`"fiador ledger list" prints the ids of runs`, "no run %q", what)
+	}
+	return list, err
+}
+
+// entriesOf are the entries of a run, in their order.
+func entriesOf(ctx context.Context, r *disk.Reader, runID string, line *progressLine) ([]shownEntry, error) {
+	found, err := r.Find(ctx, runID)
+	if err != nil {
+		return nil, entryFailure(cmp.Or(ctx.Err(), err))
+	}
+	var list []shownEntry
+	for _, index := range found {
+		e, err := r.Entry(ctx, index)
+		if err != nil {
+			return nil, entryFailure(err)
+		}
+		list = append(list, shownEntry{Entry: e, index: index})
+	}
+	if len(list) != 1 || list[0].Record.Kind.Ends() {
+		return list, nil
+	}
+	// What is derived may be older than the checkpoint, and not know of the end.
+	for index, e := range r.Lines(ctx, list[0].index+1) {
+		if e.Err != nil {
+			return nil, entryFailure(e.Err)
+		}
+		if line.tell(); e.Record.RunID == runID {
+			return append(list, shownEntry{Entry: e, index: index}), nil
+		}
+	}
+	list[0].open = true
+	return list, nil
+}
+
+// stored are the bytes of the evidence of a decision, or of the RunResult in it.
+func stored(r *disk.Reader, list []shownEntry, ofResult bool) ([]byte, error) {
+	i := slices.IndexFunc(list, func(s shownEntry) bool { return s.Record.Kind == ledger.KindDecision })
+	if i < 0 {
+		return nil, usage("decisions have evidence", "entry %d is no decision", list[0].index)
+	}
+	rec := list[i].Record
+	wrong := func(why, hint string, err error) error {
+		msg := fmt.Sprintf("entry %d: the evidence %s %s", list[i].index, rec.Evidence.SHA256, why)
+		return &result.RunError{Code: result.CodeEvidence, Message: msg, Hint: hint, Cause: err}
+	}
+	blob, err := r.Blob(rec.Evidence)
+	switch {
+	case errors.Is(err, disk.ErrNoBlob):
+		return nil, wrong("is not there", "it may have been removed after its time; a copy of the ledger may have it", err)
+	case err != nil:
+		return nil, wrong("is not what was recorded", `"fiador ledger verify --evidence" looks at all of it`, err)
+	case !ofResult:
+		return blob, nil
+	}
+	var doc struct {
+		Result string `json:"result"`
+	}
+	if err := json.Unmarshal(blob, &doc); err != nil || canon.Sum([]byte(doc.Result)) != rec.ResultSHA256 {
+		return nil, wrong("does not hold the RunResult that the record names", "--evidence prints it", err)
+	}
+	return []byte(doc.Result), nil
+}
+
+// shownEntry is an entry and what surrounds it.
+type shownEntry struct {
+	disk.Entry
+	index    int64
+	open     bool // begun, and without an end
+	seal     string
+	included string
+	evidence string // empty: the record has none
+}
+
+// The words for what is right.
+const (
+	sealGood     = "good"
+	leafIncluded = "included"
+	blobPresent  = "present"
+)
+
+func (s shownEntry) wrong() bool {
+	return s.seal != sealGood || s.included != leafIncluded || s.evidence != "" && s.evidence != blobPresent
+}
+
+// examine looks at the seal, the tree and the evidence. The error says that it was
+// interrupted.
+func (s *shownEntry) examine(ctx context.Context, r *disk.Reader) error {
+	s.seal = "unknown key"
+	if key, ok := r.Keys().At(s.Seal.Size); ok {
+		switch err := key.CheckSeal(s.Seal); {
+		case err == nil:
+			s.seal = sealGood
+		case errors.Is(err, ledger.ErrBadSignature):
+			s.seal = "bad signature"
+		}
+	}
+	s.included = leafIncluded
+	if _, err := r.Prove(ctx, s.index); err != nil {
+		if ctx.Err() != nil {
+			return entryFailure(ctx.Err())
+		}
+		s.included = "not proven"
+	}
+	if s.Record.Kind != ledger.KindDecision {
+		return nil
+	}
+	switch _, err := r.Blob(s.Record.Evidence); {
+	case err == nil:
+		s.evidence = blobPresent
+	case errors.Is(err, disk.ErrNoBlob):
+		s.evidence = "missing"
+	default:
+		s.evidence = "altered"
+	}
+	return nil
+}
+
+func (s shownEntry) leaf() canon.ContentHash {
+	h := ledger.LeafHash(s.Line.Entry)
+	return canon.ContentHash("sha256:" + hex.EncodeToString(h[:]))
+}
+
+func (s shownEntry) document() (map[string]any, error) {
+	rec, err := canon.Parse(s.Line.Entry, ledger.MaxEntryBytes)
+	if err != nil {
+		return nil, err
+	}
+	doc := map[string]any{
+		"index": s.index, "record": rec.Value(), "leaf_sha256": string(s.leaf()), "inclusion": s.included,
+		"seal": map[string]any{
+			"size": s.Seal.Size, "root": s.Seal.Root.String(), "sig": base64.StdEncoding.EncodeToString(s.Seal.Sig[:]),
+			"signature": s.seal,
+		},
+		"evidence": nil, "open": s.open,
+	}
+	if s.evidence != "" {
+		doc["evidence"] = s.evidence
+	}
+	return doc, nil
+}
+
+func (s shownEntry) text(t terminal, c ledger.Checkpoint) {
+	outcome, style := listOutcome(s.Record)
+	if s.open {
+		outcome, style = "open", yellow
+	}
+	t.line(t.paint(bold, fmt.Sprintf("entry %d of %d", s.index, c.Size)), t.paint(style, outcome))
+	field := func(name, text string) {
+		if text != "" {
+			t.line("  "+t.paint(dim, fmt.Sprintf("%-16s", name)), plain(text))
+		}
+	}
+	row, names := s.Record.Row(s.index), ledger.Columns()
+	for i, name := range names {
+		switch name {
+		case "index", "evidence_sha256", "evidence_size":
+		case "reasons":
+			field(name, commaList(s.Record.Reasons))
+		default:
+			field(name, strings.TrimPrefix(row[i], "'"))
+		}
+	}
+	state := func(name, word, good string, rest ...string) {
+		style := green
+		if word != good {
+			style = red
+		}
+		t.line(append([]string{"  " + t.paint(dim, fmt.Sprintf("%-16s", name)), t.paint(style, word)}, rest...)...)
+	}
+	if s.evidence != "" {
+		state("evidence", s.evidence, blobPresent, string(s.Record.Evidence.SHA256), fmt.Sprintf("%d bytes", s.Record.Evidence.Size))
+	}
+	state("seal", s.seal, sealGood, fmt.Sprintf("size %d", s.Seal.Size), "root "+s.Seal.Root.String())
+	t.line("  "+t.paint(dim, fmt.Sprintf("%-16s", "leaf_sha256")), string(s.leaf()))
+	state("checkpoint", s.included, leafIncluded, c.Origin, fmt.Sprintf("size %d", c.Size), "root "+c.Root.String())
+}

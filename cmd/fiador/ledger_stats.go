@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+type statsFlags struct {
+	ledgerFlags
+	chooseFlags
+	top    int
+	format string
+}
+
+func (a *app) ledgerStatsCommand() *cobra.Command {
+	f := statsFlags{format: "human", top: 10}
+	formats := []string{"human", "json", "csv"}
+	cmd := &cobra.Command{
+		Use:   "stats",
+		Short: "count what was recorded",
+		Long: `Stats counts the entries of a ledger by kind, and the runs that ended by profile,
+mode, day (UTC) and policy; of decisions the outcomes and reasons, of errors the
+codes. A decision counts once for each of its reasons. The flags that choose entries
+are those of "fiador ledger list".
+
+Formats:
+  human  tables; the most frequent reasons, and the newest days and policies
+  json   one canonical document, with all of them
+  csv    RFC 4180 with a header: group, name, value
+
+Exit codes:
+  0  counted
+  2  the ledger, or an entry, could not be read`,
+		Example: `  fiador ledger stats --ledger ./ledger
+  fiador ledger stats --ledger ./ledger --since 30d --format json | jq .reasons`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := choice("format", f.format, formats); err != nil {
+				return err
+			}
+			if f.top < 1 {
+				return usage("a number from 1 on", "--top %d shows nothing", f.top)
+			}
+			return a.ledgerStats(cmd.Context(), f)
+		},
+	}
+	f.ledgerFlags.register(cmd)
+	f.chooseFlags.register(cmd)
+	cmd.Flags().IntVar(&f.top, "top", f.top, "how many reasons, days and policies --format human shows")
+	cmd.Flags().StringVar(&f.format, "format", f.format, "human, json or csv")
+	complete(cmd, "format", formats...)
+	return cmd
+}
+
+func (a *app) ledgerStats(ctx context.Context, f statsFlags) error {
+	filter, err := f.filter(a.now())
+	if err != nil {
+		return err
+	}
+	s, _, err := a.openEntries(f.ledgerFlags, filter)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	first, err := s.since(ctx)
+	if err != nil {
+		return err
+	}
+	c := counted{checkpoint: s.Checkpoint(), top: f.top}
+	err = s.each(ctx, first, func(_ int64, e disk.Entry) error {
+		c.Add(e.Record)
+		return nil
+	})
+	s.line.clear()
+	if err != nil {
+		return err
+	}
+	c.open = s.open
+	switch f.format {
+	case "json":
+		return a.printJSON(c.document())
+	case "csv":
+		b, err := c.table()
+		if err != nil {
+			return err
+		}
+		return a.print(b)
+	}
+	var out bytes.Buffer
+	c.text(terminal{w: &out, color: a.page.color})
+	return a.print(out.Bytes())
+}
+
+// counted are the counts of a ledger.
+type counted struct {
+	ledger.Stats
+	checkpoint ledger.Checkpoint
+	open       ledger.Open
+	top        int
+}
+
+// tallies are the counts by name, as documents and tables have them.
+func (c *counted) tallies() []struct {
+	group string
+	tally ledger.Tally
+} {
+	return []struct {
+		group string
+		tally ledger.Tally
+	}{
+		{"kinds", c.Kinds}, {"outcomes", c.Outcomes}, {"profiles", c.Profiles}, {"modes", c.Modes},
+		{"execution_modes", c.Executions}, {"kernels", c.Kernels}, {"reasons", c.Reasons}, {"errors", c.Codes}, {"days", c.Days},
+	}
+}
+
+func (c *counted) document() map[string]any {
+	policies := []any{}
+	for _, p := range c.Uses() {
+		policies = append(policies, map[string]any{
+			"policy_sha256": string(p.SHA256), "profile": p.Profile, "runs": p.Ends, "first": p.First, "last": p.Last,
+		})
+	}
+	doc := map[string]any{
+		"checkpoint": checkpointDocument(c.checkpoint), "entries": c.Entries, "first": nil, "last": nil,
+		"accepted": c.Accepted, "rejected": c.Rejected, "open": openRuns(c.open), "policies": policies,
+	}
+	if c.Entries > 0 {
+		doc["first"], doc["last"] = c.First, c.Last
+	}
+	for _, t := range c.tallies() {
+		counts := map[string]any{}
+		for _, n := range t.tally.ByName() {
+			counts[n.Name] = n.N
+		}
+		doc[t.group] = counts
+	}
+	return doc
+}
+
+// table is the counts as CSV.
+func (c *counted) table() ([]byte, error) {
+	var out bytes.Buffer
+	w := csv.NewWriter(&out)
+	w.UseCRLF = true
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	rows := [][]string{
+		{"group", "name", "value"},
+		{"entries", "", number(c.Entries)}, {"first", "", c.First}, {"last", "", c.Last},
+		{"accepted", "", number(c.Accepted)}, {"rejected", "", number(c.Rejected)}, {"open", "", number(int64(len(c.open)))},
+	}
+	for _, t := range c.tallies() {
+		for _, n := range t.tally.ByName() {
+			rows = append(rows, []string{t.group, ledger.Cell(n.Name), number(n.N)})
+		}
+	}
+	for _, p := range c.Uses() {
+		rows = append(rows, []string{"policies", string(p.SHA256), number(p.Ends)})
+	}
+	err := w.WriteAll(rows)
+	return out.Bytes(), err
+}
+
+func (c *counted) text(t terminal) {
+	digits := len(strconv.FormatInt(c.Entries, 10))
+	row := func(name, style string, n int64, rest ...string) {
+		t.line(append([]string{"  " + fmt.Sprintf("%*d", digits, n), t.paint(style, name)}, rest...)...)
+	}
+	t.line(t.paint(bold, c.checkpoint.Origin), count64(c.Entries, "entry", "entries")+fmt.Sprintf(" of %d", c.checkpoint.Size))
+	if c.Entries == 0 {
+		return
+	}
+	t.line("from "+c.First, "to "+c.Last)
+	styles := map[string]string{"BUNDLE": green, "CLARIFY": yellow, "REFUSE": red, "error": red}
+	group := func(title string, list []ledger.Count) {
+		if len(list) == 0 {
+			return
+		}
+		t.line()
+		t.line(t.paint(bold, title))
+		for _, n := range list[:min(len(list), c.top)] {
+			row(n.Name, styles[n.Name], n.N)
+		}
+		if more := len(list) - c.top; more > 0 {
+			t.line(t.paint(dim, fmt.Sprintf("  and %d more; --top shows more", more)))
+		}
+	}
+	group("kinds", c.Kinds.Most())
+	if n := int64(len(c.open)); n > 0 {
+		row("begun and not ended: open", yellow, n)
+	}
+	group("outcomes", c.Outcomes.Most())
+	if c.Accepted+c.Rejected > 0 {
+		t.line()
+		t.line(t.paint(bold, "decisions"))
+		row("accepted", green, c.Accepted)
+		row("not accepted", red, c.Rejected)
+	}
+	group("reasons", c.Reasons.Most())
+	group("errors", c.Codes.Most())
+	group("profiles", c.Profiles.Most())
+	group("model modes", c.Modes.Most())
+	group("execution modes", c.Executions.Most())
+	group("kernels", c.Kernels.Most())
+	days := c.Days.ByName()
+	slices.Reverse(days)
+	group("newest days", days)
+	c.policies(t, digits)
+}
+
+// policies shows the policies that decided, the one that was used last first.
+func (c *counted) policies(t terminal, digits int) {
+	list := c.Uses()
+	if len(list) == 0 {
+		return
+	}
+	t.line()
+	t.line(t.paint(bold, "policies"))
+	for _, p := range list[:min(len(list), c.top)] {
+		t.line(fmt.Sprintf("  %*d", digits, p.Ends), string(p.SHA256), p.Profile, t.paint(dim, "until "+p.Last))
+	}
+	if more := len(list) - c.top; more > 0 {
+		t.line(t.paint(dim, fmt.Sprintf("  and %d more; --top shows more", more)))
+	}
+}
+
+// count64 is a number of things.
+func count64(n int64, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

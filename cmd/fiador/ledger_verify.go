@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+type verifyLedgerFlags struct {
+	ledgerFlags
+	disk.AuditOptions
+	since  []string
+	format string
+}
+
+func (a *app) ledgerVerifyCommand() *cobra.Command {
+	var f verifyLedgerFlags
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "find out whether a ledger is complete and unmodified",
+		Long: `Verify reads every line of a ledger: its form, its place in the tree, the root of
+its seal, its record; times that never go back, runs that begin once and end once;
+keys, each vouched for by the one before; the signatures of the last seal, of the
+checkpoint and of every pin, and that the tree has their roots.
+
+A ledger alone cannot prove that it is not an old copy, or rewritten by whoever has
+the key: give --since a checkpoint or a receipt that was kept elsewhere, and --key
+the key that you trust.
+
+Exit codes:
+  0  clean
+  1  tampering: the entry is named; or evidence that is gone or altered
+  2  it could not be decided: an unknown key, a ledger that cannot be read`,
+		Example: `  fiador ledger verify --ledger ./ledger --key gate.pub
+  fiador ledger verify --ledger ./ledger --all-seals --evidence --tiles
+  fiador ledger verify --ledger ./ledger --since receipt.tlog-proof`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.verifyLedger(cmd.Context(), f) },
+	}
+	f.register(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.Quick, "quick", false, "compare the last root and signature alone, and read no records")
+	flags.BoolVar(&f.Seals, "all-seals", false, "check the signature of every seal as well")
+	flags.BoolVar(&f.Evidence, "evidence", false, "check the evidence of every decision as well")
+	flags.BoolVar(&f.Tiles, "tiles", false, "check the hash tiles as well")
+	flags.StringArrayVar(&f.since, "since", nil, "a checkpoint or receipt that the ledger has to keep; may be given again")
+	flags.StringVar(&f.format, "format", "human", "human or json")
+	complete(cmd, "format", "human", "json")
+	return cmd
+}
+
+func (a *app) verifyLedger(ctx context.Context, f verifyLedgerFlags) error {
+	if err := choice("format", f.format, []string{"human", "json"}); err != nil {
+		return err
+	}
+	dir, err := a.ledgerDir(f.dir)
+	if err != nil {
+		return err
+	}
+	trusted, err := f.trusted()
+	if err != nil {
+		return err
+	}
+	for _, name := range f.since {
+		p, err := checkpointFile(name)
+		if err != nil {
+			return err
+		}
+		f.Since = append(f.Since, p)
+	}
+	var total int64
+	if c, err := checkpointFile(filepath.Join(dir, "checkpoint")); err == nil {
+		total = c.Size
+	}
+	tell, clear := a.progressOf(total)
+	f.Progress = tell
+	audited, err := disk.Audit(ctx, dir, trusted, f.AuditOptions)
+	clear()
+	v := ledgerVerdict{dir: dir, flags: f, Audited: audited}
+	switch {
+	case errors.As(err, &v.fault), errors.Is(err, disk.ErrTampered), errors.Is(err, ledger.ErrBadSignature):
+		if v.fault == nil {
+			v.fault = &ledger.Fault{Index: -1, What: err.Error()}
+		}
+		a.status = exitRejected
+	case err != nil:
+		return ledgerError(dir, err)
+	case !audited.Sound():
+		a.status = exitRejected
+	}
+	if f.format == "json" {
+		b, err := canon.Canonical(v.plain())
+		if err != nil {
+			return err
+		}
+		return a.print(append(b, '\n'))
+	}
+	return a.print([]byte(v.human(a.page)))
+}
+
+// trusted is the key of --key, or nil.
+func (f ledgerFlags) trusted() (*ledger.Verifier, error) {
+	if f.key == "" {
+		return nil, nil
+	}
+	k, err := verifierKey(f.key)
+	return &k, err
+}
+
+// ledgerVerdict is what verify says.
+type ledgerVerdict struct {
+	disk.Audited
+	dir   string
+	flags verifyLedgerFlags
+	fault *ledger.Fault
+}
+
+func (v ledgerVerdict) word() string {
+	switch {
+	case v.fault != nil:
+		return "TAMPERED"
+	case len(v.Wrong) > 0:
+		return "WRONG-TILES"
+	case len(v.Altered) > 0:
+		return "EVIDENCE-CORRUPT"
+	case len(v.Absent) > 0:
+		return "EVIDENCE-MISSING"
+	}
+	return "CLEAN"
+}
+
+func (v ledgerVerdict) plain() map[string]any {
+	m := map[string]any{"verdict": v.word()}
+	if v.fault != nil {
+		m["fault"] = map[string]any{"index": v.fault.Index, "what": v.fault.What}
+		return m
+	}
+	open := []any{}
+	for _, o := range v.Open {
+		open = append(open, map[string]any{"index": o.Index, "run_id": o.RunID})
+	}
+	m["entries"], m["root"], m["open"] = v.Size, v.Root.String(), open
+	m["checkpoint"], m["pins"], m["torn_bytes"] = v.Checkpoint.Size, v.Pins, v.Torn
+	if v.flags.Tiles {
+		m["tiles"] = map[string]any{"right": v.Tiles, "missing": anyList(v.Missing), "wrong": anyList(v.Wrong)}
+	}
+	if v.flags.Evidence {
+		m["evidence"] = map[string]any{"right": v.Evidence, "missing": anyList(v.Absent), "altered": anyList(v.Altered)}
+	}
+	return m
+}
+
+func anyList[T any](list []T) []any {
+	out := make([]any, len(list))
+	for i, v := range list {
+		out[i] = v
+	}
+	return out
+}
+
+func (v ledgerVerdict) human(t terminal) string {
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-11s %s\n", name, plain(fmt.Sprintf(format, args...)))
+	}
+	row("ledger", "%s", displayPath(v.dir))
+	if v.fault == nil {
+		v.rows(row)
+	}
+	style, text := green, "CLEAN"
+	if v.word() != "CLEAN" {
+		style, text = red, v.word()
+	}
+	b.WriteString(t.paint(style, text))
+	if v.fault != nil {
+		b.WriteString(": " + plain(v.fault.Error()))
+	}
+	return b.String() + "\n"
+}
+
+func (v ledgerVerdict) rows(row func(name, format string, args ...any)) {
+	row("origin", "%s", v.Keys[0].Key.Origin())
+	row("entries", "%d", v.Size)
+	row("root", "%s", v.Root)
+	switch n := v.Unsynced(); {
+	case v.Checkpoint.Size == 0:
+		row("checkpoint", "none: it was lost or taken away, and the next append makes one")
+	case n > 0:
+		row("checkpoint", "%d entries; %s after it, written and not promised yet", v.Checkpoint.Size, entryCount(n))
+	default:
+		row("checkpoint", "covers every entry")
+	}
+	if v.Torn > 0 {
+		row("torn", "%s after the last entry, left by an append that was interrupted; the next append takes them to quarantine", count(int(v.Torn), "byte"))
+	}
+	if n := v.Pins + len(v.flags.Since); n > 0 {
+		row("kept", "%s", count(n, "older checkpoint"))
+	}
+	if v.flags.Seals {
+		row("seals", "all signatures are right")
+	}
+	if v.flags.Tiles {
+		row("tiles", "%d right%s%s", v.Tiles, butFor("missing", v.Missing), butFor("wrong", v.Wrong))
+	}
+	if v.flags.Evidence {
+		row("evidence", "%d right%s%s", v.Evidence, butFor("missing, of entry", v.Absent), butFor("altered, of entry", v.Altered))
+	}
+	if len(v.Open) > 0 {
+		var ids []string
+		for _, o := range v.Open {
+			ids = append(ids, o.RunID)
+		}
+		row("open", "%s without an end, killed or still going on: %s", count(len(v.Open), "run"), some(ids))
+	}
+	if v.flags.key == "" {
+		row("trust", "the ledger's own keys; give --key the one that you trust")
+	}
+}
+
+func entryCount(n int64) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+// butFor tells what of a count is not right, if anything.
+func butFor[T any](what string, list []T) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d %s %s", len(list), what, some(list))
+}
+
+// some shows the first few of a list.
+func some[T any](list []T) string {
+	const most = 10
+	var parts []string
+	for _, v := range list[:min(len(list), most)] {
+		parts = append(parts, fmt.Sprint(v))
+	}
+	if len(list) > most {
+		parts = append(parts, "…")
+	}
+	return strings.Join(parts, ", ")
+}

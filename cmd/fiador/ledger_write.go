@@ -1,0 +1,277 @@
+package main
+
+import (
+	"bufio"
+	"encoding/csv"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+// entryWriter writes entries in one format, as they come.
+type entryWriter interface {
+	begin() error
+	entry(index int64, e disk.Entry) error
+	end(open ledger.Open) error
+}
+
+// jsonlWriter writes one canonical object a line: the record and its index.
+type jsonlWriter struct{ out *bufio.Writer }
+
+func (jsonlWriter) begin() error          { return nil }
+func (jsonlWriter) end(ledger.Open) error { return nil }
+
+func (w jsonlWriter) entry(index int64, e disk.Entry) error {
+	_, err := w.out.Write(append(ledger.Indexed(e.Record.Kind, e.Line.Entry, index), '\n'))
+	return err
+}
+
+// jsonWriter writes one canonical document, without having it all in memory.
+type jsonWriter struct {
+	out        *bufio.Writer
+	checkpoint ledger.Checkpoint
+	some       bool
+}
+
+func (w *jsonWriter) begin() error {
+	b, err := canon.Canonical(checkpointDocument(w.checkpoint))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w.out, `{"checkpoint":%s,"entries":[`, b)
+	return err
+}
+
+func (w *jsonWriter) entry(index int64, e disk.Entry) error {
+	if w.some {
+		if err := w.out.WriteByte(','); err != nil {
+			return err
+		}
+	}
+	w.some = true
+	_, err := w.out.Write(ledger.Indexed(e.Record.Kind, e.Line.Entry, index))
+	return err
+}
+
+func (w *jsonWriter) end(open ledger.Open) error {
+	b, err := canon.Canonical(openRuns(open))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w.out, `],"open":%s}`+"\n", b)
+	return err
+}
+
+func checkpointDocument(c ledger.Checkpoint) map[string]any {
+	return map[string]any{"origin": c.Origin, "size": c.Size, "root": c.Root.String()}
+}
+
+// openRuns are the ids of open runs, in the order in which they began.
+func openRuns(open ledger.Open) []any {
+	ids := make([]string, 0, len(open))
+	for id := range open {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b string) int { return int(open[a] - open[b]) })
+	out := make([]any, len(ids))
+	for i, id := range ids {
+		out[i] = id
+	}
+	return out
+}
+
+// csvWriter writes a table (RFC 4180) with a header.
+type csvWriter struct{ out *csv.Writer }
+
+func newCSVWriter(out *bufio.Writer) csvWriter {
+	w := csv.NewWriter(out)
+	w.UseCRLF = true
+	return csvWriter{w}
+}
+
+func (w csvWriter) begin() error { return w.out.Write(ledger.Columns()) }
+
+func (w csvWriter) entry(index int64, e disk.Entry) error {
+	return w.out.Write(e.Record.Row(index))
+}
+
+func (w csvWriter) end(ledger.Open) error {
+	w.out.Flush()
+	return w.out.Error()
+}
+
+// listWriter writes columns for people. Their widths are fixed, because the entries
+// are not known ahead. Texts of a record are printable ASCII.
+type listWriter struct {
+	out      *bufio.Writer
+	t        terminal
+	width    int // of the terminal; 0: nothing is cut
+	digits   int // of an index
+	relative bool
+	now      time.Time
+	isOpen   func(index int64, runID string) (bool, error)
+	some     bool
+}
+
+// The widths of columns. A terminal that is narrower than wideTerminal has no room
+// for the run.
+const (
+	wideTime     = len("2006-01-02 15:04:05Z")
+	wideAgo      = len("100d ago")
+	wideOutcome  = len("CLARIFY")
+	wideProfile  = 10
+	wideIntent   = 12
+	wideRun      = len("run_20060102T150405Z_") + 16
+	wideTerminal = 120
+)
+
+func (w *listWriter) begin() error        { return nil }
+func (*listWriter) end(ledger.Open) error { return nil }
+
+func (w *listWriter) entry(index int64, e disk.Entry) error {
+	r := e.Record
+	if !w.some {
+		w.some = true
+		if err := w.line("INDEX", "TIME", "OUTCOME", "PROFILE", "INTENT", "RUN", "WHY", dim, dim); err != nil {
+			return err
+		}
+	}
+	outcome, style := listOutcome(r)
+	if r.Kind == ledger.KindBegun {
+		open, err := w.isOpen(index, r.RunID)
+		if err != nil {
+			return err
+		}
+		if open {
+			outcome, style = "open", yellow
+		}
+	}
+	when := r.Time().Format("2006-01-02 15:04:05Z")
+	if w.relative {
+		when = ago(w.now.Sub(r.Time()))
+	}
+	intent := r.IntentSHA256.Hex()
+	return w.line(strconv.FormatInt(index, 10), when, outcome, r.Policy, intent[:min(len(intent), wideIntent)], r.RunID, listWhy(r), style, "")
+}
+
+// line writes one line, cut to the width of the terminal.
+func (w *listWriter) line(index, when, outcome, profile, intent, run, why, style, rest string) error {
+	timeWidth := wideTime
+	if w.relative {
+		timeWidth = wideAgo
+	}
+	type cell struct {
+		text  string
+		style string
+	}
+	cells := []cell{
+		{fmt.Sprintf("%*s", max(w.digits, len("INDEX")), index), rest}, {fmt.Sprintf("%-*s", timeWidth, when), rest},
+		{fmt.Sprintf("%-*s", wideOutcome, outcome), style}, {fmt.Sprintf("%-*s", wideProfile, profile), rest},
+		{fmt.Sprintf("%-*s", wideIntent, intent), rest},
+	}
+	if w.width == 0 || w.width >= wideTerminal {
+		cells = append(cells, cell{fmt.Sprintf("%-*s", wideRun, run), rest})
+	}
+	cells = append(cells, cell{why, rest})
+	for last := len(cells) - 1; last > 0 && strings.TrimRight(cells[last].text, " ") == ""; last-- {
+		cells = cells[:last]
+	}
+	cells[len(cells)-1].text = strings.TrimRight(cells[len(cells)-1].text, " ")
+	var b strings.Builder
+	left := w.width
+	for i, c := range cells {
+		if i > 0 {
+			b.WriteString("  ")
+			left -= 2
+		}
+		if w.width > 0 && len(c.text) > left {
+			if left > 0 {
+				b.WriteString(w.t.paint(c.style, c.text[:left-1]+"…"))
+			}
+			break
+		}
+		b.WriteString(w.t.paint(c.style, c.text))
+		left -= len(c.text)
+	}
+	_, err := w.out.WriteString(b.String() + "\n")
+	return err
+}
+
+// listOutcome is the word for what a record says, and its colour.
+func listOutcome(r ledger.Record) (word, style string) {
+	switch r.Kind {
+	case ledger.KindDecision:
+		switch {
+		case r.Accepted:
+			return r.ResultKind, green
+		case r.ResultKind == "BUNDLE":
+			return report.OutcomeFailed, red
+		case r.ResultKind == "CLARIFY":
+			return r.ResultKind, yellow
+		}
+		return r.ResultKind, red
+	case ledger.KindError:
+		return report.OutcomeError, red
+	case ledger.KindKeyRotation:
+		return "new key", dim
+	}
+	return string(r.Kind), dim
+}
+
+// listWhy is what else a person wants to know of a record.
+func listWhy(r ledger.Record) string {
+	switch r.Kind {
+	case ledger.KindDecision:
+		return commaList(r.Reasons)
+	case ledger.KindError:
+		return strings.TrimSpace(r.Code + " " + r.RuleID)
+	case ledger.KindGenesis:
+		return r.Origin
+	case ledger.KindKeyRotation:
+		return r.Key
+	case ledger.KindRepair:
+		var what []string
+		for _, p := range r.Repairs {
+			what = append(what, p.What)
+		}
+		return commaList(what)
+	}
+	return ""
+}
+
+// ago is a time before now, for people.
+func ago(d time.Duration) string {
+	d = max(d, 0)
+	for _, u := range []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}} {
+		if d >= u.size {
+			return fmt.Sprintf("%d%s ago", d/u.size, u.name)
+		}
+	}
+	return fmt.Sprintf("%ds ago", d/time.Second)
+}
+
+// width is how many columns standard output has; 0: it is no terminal, or the
+// terminal does not say.
+func (a *app) width() int {
+	if !a.outTTY {
+		return 0
+	}
+	w, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil || w < 20 {
+		return 0
+	}
+	return w
+}
