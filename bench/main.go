@@ -4,8 +4,9 @@
 // form that each of them reads (the same Rego, the same profile, the same policy
 // input), makes sure that all three decide alike, and then times whole processes
 // in turn: on one intent, and on a folder of many, also under a policy of many
-// rules. What happens inside one process is timed with Go benchmarks. It runs on
-// Linux, from anywhere in the module.
+// rules. What happens inside one process is timed with Go benchmarks. The sandbox is
+// held against bubblewrap, and the ledger against a plain file and Tessera. It runs
+// on Linux, from anywhere in the module.
 package main
 
 import (
@@ -21,6 +22,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -39,13 +41,17 @@ type options struct {
 	folder sizes
 
 	confined confinedSizes
+	ledger   ledgerSizes
 	quick    bool
 	only     string // the one part that is measured; empty: all
 	out      string // empty: bench/RESULTS.md of the module, or standard output if quick
 }
 
-// onlySandbox is the part that can be measured alone.
-const onlySandbox = "sandbox"
+// The parts that can be measured alone.
+const (
+	onlySandbox = "sandbox"
+	onlyLedger  = "ledger"
+)
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == insideWord {
@@ -70,21 +76,29 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.IntVar(&o.warmUp, "warmup", 5, "rounds before those, not counted")
 	flags.StringVar(&o.time, "benchtime", "300ms", "length of one Go benchmark, each run five times")
 	flags.BoolVar(&o.quick, "quick", false, "a small folder, few rules and few rounds, to see that everything runs")
-	flags.StringVar(&o.only, "only", "", "measure one part, sandbox, and put its section in the place of the one that is there; -n are its rounds of whole processes")
+	flags.StringVar(&o.only, "only", "", "measure one part, sandbox or ledger, and put its section in the place of the one that is there; -n are its rounds of whole processes")
 	flags.StringVar(&o.out, "o", "", "file to write (default: RESULTS.md beside the benchmark; with -quick standard output)")
+	book := flags.Int("book", 0, "measure nothing, and write a ledger of so many entries into the new folder that -o names, with its key beside it")
 	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *book > 0 {
+		if o.out == "" {
+			return errors.New("-book writes into the new folder that -o names")
+		}
+		_, err := newBook(ctx, o.out, *book)
 		return err
 	}
 	o.folder = fullSize()
 	if o.quick {
 		o.rounds, o.warmUp, o.time, o.folder = 3, 0, "10ms", quickSize()
 	}
-	o.confined = fullConfined(o.rounds)
+	o.confined, o.ledger = fullConfined(o.rounds), fullLedger(o.rounds)
 	if o.quick {
-		o.confined = quickConfined()
+		o.confined, o.ledger = quickConfined(), quickLedger()
 	}
-	if o.only != "" && o.only != onlySandbox {
-		return fmt.Errorf("-only knows %s and not %q", onlySandbox, o.only)
+	if o.only != "" && o.only != onlySandbox && o.only != onlyLedger {
+		return fmt.Errorf("-only knows %s and %s, and not %q", onlySandbox, onlyLedger, o.only)
 	}
 	if o.rounds < 1 || o.warmUp < 0 {
 		return fmt.Errorf("%d rounds after %d cannot be timed", o.rounds, o.warmUp)
@@ -105,7 +119,7 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := exec.LookPath("bwrap"); err != nil {
+	if _, err := exec.LookPath("bwrap"); err != nil && o.only != onlyLedger {
 		return fmt.Errorf("bubblewrap, which the sandbox is held against: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "fiador-bench-")
@@ -113,8 +127,8 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if o.only == onlySandbox {
-		return onlyConfined(ctx, o, root, dir, log)
+	if o.only != "" {
+		return measurePart(ctx, o, root, dir, log)
 	}
 	fmt.Fprintln(log, "building the tools")
 	t, err := buildTools(ctx, root, dir)
@@ -145,6 +159,9 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 	if err := r.confined(ctx, t, dir, o.confined, log); err != nil {
 		return err
 	}
+	if err := r.ledgered(ctx, root, t, dir, o.ledger, log); err != nil {
+		return err
+	}
 	if o.out == "" && o.quick {
 		_, err := os.Stdout.Write(r.markdown())
 		return err
@@ -153,6 +170,59 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 		o.out = filepath.Join(root, "bench", "RESULTS.md")
 	}
 	return os.WriteFile(o.out, r.markdown(), 0o644)
+}
+
+// measurePart measures one part, and puts its section into the results.
+func measurePart(ctx context.Context, o options, root, dir string, log io.Writer) error {
+	fmt.Fprintln(log, "building the tools")
+	t, err := buildOwn(ctx, root, dir)
+	if err != nil {
+		return err
+	}
+	r := report{quick: o.quick, machine: thisMachine(), tools: t}
+	var section []byte
+	switch o.only {
+	case onlySandbox:
+		if err := r.confined(ctx, t, dir, o.confined, log); err != nil {
+			return err
+		}
+		section = r.sandboxed.markdown(r.machine, o.quick)
+	case onlyLedger:
+		if err := r.ledgered(ctx, root, t, dir, o.ledger, log); err != nil {
+			return err
+		}
+		section = r.recorded.markdown(r.machine, o.quick)
+	}
+	switch {
+	case o.out != "":
+		return os.WriteFile(o.out, section, 0o644)
+	case o.quick:
+		_, err := os.Stdout.Write(section)
+		return err
+	}
+	name := filepath.Join(root, "bench", "RESULTS.md")
+	old, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, replaceSection(old, section), 0o644)
+}
+
+// replaceSection puts a section, which begins with its heading, in the place of the
+// one that has the same heading, or at the end.
+func replaceSection(text, section []byte) []byte {
+	all, own := string(text), string(section)
+	heading, _, _ := strings.Cut(own, "\n")
+	begin := strings.Index(all, "\n"+heading+"\n")
+	if begin < 0 {
+		return []byte(strings.TrimRight(all, "\n") + "\n\n" + own)
+	}
+	begin++
+	after := ""
+	if n := strings.Index(all[begin+len(heading):], "\n## "); n >= 0 {
+		after = all[begin+len(heading)+n:]
+	}
+	return []byte(all[:begin] + own + after)
 }
 
 // tools are the programs that are run, by their paths.

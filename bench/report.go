@@ -37,6 +37,7 @@ type report struct {
 	rules   []rulesTiming
 
 	sandboxed *confined
+	recorded  *recorded
 }
 
 // machine is what results depend on. It says nothing about which machine it is.
@@ -79,6 +80,8 @@ func (r *report) markdown() []byte {
 	r.writeInside(&b)
 	b.WriteString("\n")
 	b.Write(r.sandboxed.markdown(r.machine, r.quick))
+	b.WriteString("\n")
+	b.Write(r.recorded.markdown(r.machine, r.quick))
 	return b.Bytes()
 }
 

@@ -296,50 +296,6 @@ func wrapped(work string) []string {
 	return append(args, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", work, "/work", "--chdir", "/work", trueProgram)
 }
 
-// onlyConfined measures the sandbox and nothing else.
-func onlyConfined(ctx context.Context, o options, root, dir string, log io.Writer) error {
-	fmt.Fprintln(log, "building the tools")
-	t, err := buildOwn(ctx, root, dir)
-	if err != nil {
-		return err
-	}
-	r := report{quick: o.quick, machine: thisMachine(), tools: t}
-	if err := r.confined(ctx, t, dir, o.confined, log); err != nil {
-		return err
-	}
-	section := r.sandboxed.markdown(r.machine, o.quick)
-	switch {
-	case o.out != "":
-		return os.WriteFile(o.out, section, 0o644)
-	case o.quick:
-		_, err := os.Stdout.Write(section)
-		return err
-	}
-	name := filepath.Join(root, "bench", "RESULTS.md")
-	old, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(name, replaceSection(old, section), 0o644)
-}
-
-// replaceSection puts a section, which begins with its heading, in the place of the
-// one that has the same heading, or at the end.
-func replaceSection(text, section []byte) []byte {
-	all, own := string(text), string(section)
-	heading, _, _ := strings.Cut(own, "\n")
-	begin := strings.Index(all, "\n"+heading+"\n")
-	if begin < 0 {
-		return []byte(strings.TrimRight(all, "\n") + "\n\n" + own)
-	}
-	begin++
-	after := ""
-	if n := strings.Index(all[begin+len(heading):], "\n## "); n >= 0 {
-		after = all[begin+len(heading)+n:]
-	}
-	return []byte(all[:begin] + own + after)
-}
-
 // goProgram says how the programs of this part were built.
 func goProgram() string {
 	return fmt.Sprintf("%s, %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH)

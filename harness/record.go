@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"regexp"
 	"strconv"
 	"sync"
 	"time"
@@ -167,7 +166,7 @@ func (a *account) fail(ctx context.Context, err error) error {
 	e := runError(err)
 	rec := a.head
 	rec.Kind, rec.Code = ledger.KindError, string(e.Code)
-	if ruleID.MatchString(e.RuleID) {
+	if ledger.RuleID(e.RuleID) {
 		rec.RuleID = e.RuleID
 	}
 	if _, failed := a.append(ctx, rec); failed != nil {
@@ -185,9 +184,6 @@ func (a *account) fail(ctx context.Context, err error) error {
 	}
 	return err
 }
-
-// ruleID is the form that a rule's id has in a record.
-var ruleID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // append appends a record, even if the run was told to stop: what has happened is
 // recorded, for as long as lastWords allows. After an Append that failed there is no

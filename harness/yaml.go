@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -152,14 +153,14 @@ func loadYAML(src []byte) (root *yaml.Node, fault *yamlFault) {
 	return doc.Content[0], nil
 }
 
-var libraryLine = regexp.MustCompile(`^line ([0-9]{1,9}): `)
+var libraryLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line ([0-9]{1,9}): `) })
 
 // yamlSyntax is the fault for an error of the library, which knows the line of
 // an error only roughly.
 func yamlSyntax(err error) *yamlFault {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	f := &yamlFault{line: 1, near: true}
-	if m := libraryLine.FindStringSubmatch(msg); m != nil {
+	if m := libraryLine().FindStringSubmatch(msg); m != nil {
 		f.line, _ = strconv.Atoi(m[1])
 		msg = msg[len(m[0]):]
 	}
@@ -302,10 +303,12 @@ func yamlScalar(n *yaml.Node) (v any, why string) {
 
 var (
 	// jsonNumber is the grammar of a number in RFC 8259.
-	jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+	jsonNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`) })
 	// otherNumber has the numbers of YAML 1.1 and 1.2 in all their spellings:
 	// of base 2, 8, 16 and 60, with underscores, signs and bare points.
-	otherNumber = regexp.MustCompile(`^[-+]?(0[xX][0-9A-Fa-f_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?|\.(?i:inf|nan))$`)
+	otherNumber = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[-+]?(0[xX][0-9A-Fa-f_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?|\.(?i:inf|nan))$`)
+	})
 )
 
 // plainScalar is what a scalar without quotes stands for, or why it is refused.
@@ -323,9 +326,9 @@ func plainScalar(text string) (v any, why string) {
 	shown := strconv.Quote(canon.Cut(text))
 	switch {
 	case strings.IndexByte("+-.0123456789", text[0]) < 0:
-	case jsonNumber.MatchString(text):
+	case jsonNumber().MatchString(text):
 		return json.Number(text), ""
-	case otherNumber.MatchString(text):
+	case otherNumber().MatchString(text):
 		return nil, shown + " is a number in some versions of YAML; write it as JSON does, or put it in quotes"
 	}
 	switch strings.ToLower(canon.Cut(text)) {

@@ -71,6 +71,9 @@ func (s *Signer) Origin() string { return s.signer.Name() }
 // Verifier is the key that checks what s signs.
 func (s *Signer) Verifier() Verifier { return s.key }
 
+// Warm makes what the first signature of a process needs. It may run beside anything.
+func (s *Signer) Warm() { _, _ = s.signer.Sign(nil) }
+
 // Seal signs the seal of a tree.
 func (s *Signer) Seal(size int64, root tlog.Hash) (Seal, error) {
 	seal := Seal{Root: root, Size: size}

@@ -190,7 +190,7 @@ func (r *Record) read(s *scanner, name string) (ok bool) {
 		return ok && found && len(n) == 2 && digits(n)
 	case "rule_id":
 		r.RuleID, ok = s.token()
-		return ok && word(r.RuleID, 64, "-_.")
+		return ok && RuleID(r.RuleID)
 	case "format":
 		r.Format, ok = s.token()
 		return ok && r.Format == Format
@@ -327,6 +327,9 @@ func timestamp(t string) bool {
 func RunID(s string) bool {
 	return word(s, 128, "._-") && !strings.ContainsRune("._-", rune(s[0]))
 }
+
+// RuleID says whether a record can name a text as the rule of an error.
+func RuleID(s string) bool { return word(s, 64, "-_.") }
 
 // word says whether s has 1 to most ASCII letters, digits and characters of extra.
 func word(s string, most int, extra string) bool {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"sync/atomic"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -83,18 +82,15 @@ func Verify(ctx context.Context, src io.Reader, c Check) (Verified, error) {
 // verifier is what is known of the lines so far.
 type verifier struct {
 	Check
-	tree Range
-	torn int64
-	keys Keys   // of the records; vouched for up to the line that was taken in last
-	last string // timestamp
-	seal Seal   // of the last line
-	runs map[[16]byte]uint8
-	open map[string]int64
-	// openRun is set when a run has begun: from then on quick reading reads every
-	// record, to find the ends of runs.
-	openRun atomic.Bool
-	edges   [][]byte // of the tiles, by level
-	due     int      // the first promise that is not reached
+	tree  Range
+	torn  int64
+	keys  Keys   // of the records; vouched for up to the line that was taken in last
+	last  string // timestamp
+	seal  Seal   // of the last line
+	runs  map[[16]byte]uint8
+	open  map[string]int64
+	edges [][]byte // of the tiles, by level
+	due   int      // the first promise that is not reached
 }
 
 // chunk is a piece of the ledger that ends with a line.
@@ -174,7 +170,7 @@ func (v *verifier) read(ctx context.Context, src io.Reader) error {
 	}
 	for c := range pieces {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return ctx.Err()
 		}
 		work <- func() { v.parse(c); close(c.parsed) }
 		parsing = append(parsing, c)
@@ -195,7 +191,7 @@ func (v *verifier) read(ctx context.Context, src io.Reader) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return ctx.Err()
 	}
 	return nil
 }
@@ -215,7 +211,7 @@ func cut(ctx context.Context, src io.Reader, emit func(*chunk) bool) error {
 		end := bytes.LastIndexByte(buf, '\n') + 1
 		rest = buf[end:]
 		if end > 0 && !emit(newChunk(buf[:end], 0)) {
-			return context.Cause(ctx)
+			return ctx.Err()
 		}
 		switch {
 		case last && len(rest) == 0:
@@ -278,7 +274,7 @@ func (v *verifier) parse(c *chunk) {
 		// a leaf and the brace that the entry begins with.
 		b[at-2], b[at-1] = 0, '{'
 		l.leaf = sha256.Sum256(b[at-2:])
-		if !v.Quick || special(l.record) || v.openRun.Load() {
+		if !v.Quick || special(l.record) {
 			if l.full, c.fault = ParseRecord(b[at-1:]); c.fault != nil {
 				return
 			}
@@ -450,7 +446,15 @@ func special(record []byte) bool {
 	return !bytes.HasPrefix(k, decisionStart) && !bytes.HasPrefix(k, errorStart)
 }
 
+// runOf is the run id of a record that is not read in detail.
+func runOf(record []byte) string {
+	_, rest, _ := bytes.Cut(record, runMember)
+	id, _, _ := bytes.Cut(rest, []byte(`"`))
+	return string(id)
+}
+
 var (
+	runMember     = []byte(`"run_id":"`)
 	kindMember    = []byte(`"kind":"`)
 	decisionStart = []byte(`decision"`)
 	errorStart    = []byte(`error"`)
@@ -459,15 +463,11 @@ var (
 // record takes in a record: keys and open runs always, the rest where it is wanted.
 func (v *verifier) record(index int64, l lineOf) error {
 	r := l.full
-	if r.Kind == "" {
-		if len(v.open) == 0 && index > 0 {
-			return nil
+	if r.Kind == "" && index > 0 { // a decision or an error, which nobody reads in detail
+		if len(v.open) > 0 {
+			delete(v.open, runOf(l.record))
 		}
-		// The line was parsed before the beginning of a run was seen, or is the first.
-		var err error
-		if r, err = ParseRecord(append([]byte{'{'}, l.record...)); err != nil {
-			return faultAt(index, err)
-		}
+		return nil
 	}
 	if err := v.key(index, r, l.seal); err != nil {
 		return faultAt(index, err)
@@ -475,7 +475,6 @@ func (v *verifier) record(index int64, l lineOf) error {
 	switch {
 	case r.Kind == KindBegun:
 		v.open[r.RunID] = index
-		v.openRun.Store(true)
 	case r.Kind.Ends():
 		delete(v.open, r.RunID)
 	}

@@ -2,13 +2,16 @@ package auditors
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,6 +40,12 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	build = exec.Command("go", "build", "-C", root, "-o", bin+string(filepath.Separator), "./bench", "./cmd/fiador")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return m.Run()
 }
 
@@ -52,8 +61,70 @@ var producers = []struct {
 		writeTree(t, dir, k, entriesOf("decision", n))
 		return k.verifier
 	}, 0},
-	// Here goes Fiador's: go build ../../cmd/fiador, then "fiador ledger publish".
-	// Its smallest log has one entry, the genesis record.
+	// The smallest log of Fiador's has one entry, the genesis.
+	{"fiador", publishLedger, 1},
+}
+
+// root is the module whose ledger is under audit.
+const root = "../.."
+
+// publishLedger publishes a ledger of Fiador's.
+func publishLedger(t *testing.T, dir string, n int) (verifier string) {
+	t.Helper()
+	book := filepath.Join(t.TempDir(), "ledger")
+	fiador(t, "bench", "-book", strconv.Itoa(n), "-o", book)
+	fiador(t, "fiador", "ledger", "publish", "--ledger", book, dir)
+	text, err := os.ReadFile(filepath.Join(book, "origin.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var origin struct{ Keys []struct{ Key string } }
+	if err := json.Unmarshal(text, &origin); err != nil || len(origin.Keys) != 1 {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return origin.Keys[0].Key
+}
+
+func fiador(t *testing.T, program string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(bin, program), args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %q: %v: %s", program, args, err, stderr.Bytes())
+	}
+	return out
+}
+
+// TestFiadorProofs: torchwood accepts the proofs that Fiador gives of the entries of its own
+// ledger, and of no other entry.
+func TestFiadorProofs(t *testing.T) {
+	book, files := filepath.Join(t.TempDir(), "ledger"), t.TempDir()
+	fiador(t, "bench", "-book", "300", "-o", book)
+	dir := t.TempDir()
+	fiador(t, "fiador", "ledger", "publish", "--ledger", book, dir)
+	text, err := os.ReadFile(filepath.Join(book, "origin.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier := regexp.MustCompile(`"key":"([^"]*)"`).FindStringSubmatch(string(text))[1]
+	entries := entriesIn(t, dir, 300)
+	for _, index := range []int{0, 1, 255, 256, 298, 299} {
+		proof, entry := filepath.Join(files, "proof"), filepath.Join(files, "entry")
+		for name, content := range map[string][]byte{
+			proof: fiador(t, "fiador", "ledger", "prove", "--ledger", book, strconv.Itoa(index)), entry: entries[index],
+		} {
+			if err := os.WriteFile(name, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		audit(t, holds, "torch", "--key", verifier, "--proof", proof, "--entry", entry)
+		if err := os.WriteFile(entry, entries[(index+1)%300], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		audit(t, "verification failed", "torch", "--key", verifier, "--proof", proof, "--entry", entry)
+	}
 }
 
 // holds is the reason of an auditor that finds nothing wrong.

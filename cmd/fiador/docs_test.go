@@ -29,7 +29,7 @@ var updateDocs = flag.Bool("update-pages", false, "write what the commands of th
 // folder, prints what the page shows. The comparison needs the programs that it
 // compares, which the benchmark installs.
 func TestPagesRun(t *testing.T) {
-	for _, name := range []string{"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md"} {
+	for _, name := range []string{"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md"} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
 			switch name {
@@ -37,6 +37,8 @@ func TestPagesRun(t *testing.T) {
 				needTools(t, "opa", "conftest")
 			case "docs/executing.md":
 				needSandbox(t, "node")
+			case "docs/auditing.md":
+				needPrograms(t, "jq", "sha256sum", "base64", "sed")
 			}
 			file := filepath.Join(root, name)
 			src, err := os.ReadFile(file)
@@ -67,6 +69,15 @@ func needTools(t *testing.T, names ...string) {
 	for _, name := range names {
 		if _, err := os.Stat(filepath.Join(tools, name)); err != nil {
 			t.Skipf("%s is not in bench/bin; the benchmark installs it", name)
+		}
+	}
+}
+
+func needPrograms(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("%s is not installed", name)
 		}
 	}
 }
@@ -304,6 +315,7 @@ func (p page) faults() []string {
 var placeholders = []struct{ name, text string }{
 	{"sha256:<hash>", `sha256:[0-9a-f]{64}\b`},
 	{"_<id>", `_[0-9a-f]{16}\b`},
+	{"<root>", `[A-Za-z0-9+/]{43}=`},
 	{"<time>", `\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`},
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -116,6 +117,9 @@ func verifierKey(text string) (ledger.Verifier, error) {
 func ledgerError(dir string, err error) error {
 	if err == nil || errors.As(err, new(*usageError)) || errors.As(err, new(*result.RunError)) {
 		return err
+	}
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
 	}
 	return &result.RunError{
 		Code:    result.CodeEvidence,

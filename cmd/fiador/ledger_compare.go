@@ -179,12 +179,14 @@ func (a *app) ledgerPublishCommand() *cobra.Command {
 		Short: "write the ledger as a static log that any auditor can read",
 		Long: `Publish writes the ledger, up to its checkpoint, into the folder DIR as C2SP
 tlog-tiles has it: hash tiles, entry bundles and the checkpoint, which comes last. A
-web server can serve the folder as it is. Publishing again writes what is new. The
-folder belongs to the log: what else is there stays.
+web server can serve the folder as it is. Publishing again writes what is new, and
+refuses a ledger that lacks what is published. The folder belongs to the log: what else
+is there stays.
 
 Exit codes:
   0  done
-  2  not done: the ledger does not verify, or a file could not be written`,
+  2  not done: the ledger does not verify or lacks what is published, or a file
+     could not be written`,
 		Example: `  fiador ledger publish ./public --ledger ./ledger`,
 		Args:    exactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {

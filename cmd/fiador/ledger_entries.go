@@ -250,8 +250,14 @@ func (a *app) progressLine(total int64) *progressLine {
 
 // tell is told of every entry that was read, and looks at the clock at some of them.
 func (p *progressLine) tell() {
-	p.read++
-	if !p.app.tty || p.read%1024 != 0 {
+	if p.read++; p.read%1024 == 0 {
+		p.show(fmt.Sprintf("read %d of %d entries", min(p.read, p.total), p.total))
+	}
+}
+
+// show shows a text, unless the work has just begun or another text was just shown.
+func (p *progressLine) show(text string) {
+	if !p.app.tty {
 		return
 	}
 	now := p.app.now()
@@ -259,7 +265,6 @@ func (p *progressLine) tell() {
 		return
 	}
 	p.shown = now
-	text := fmt.Sprintf("read %d of %d entries", min(p.read, p.total), p.total)
 	fmt.Fprintf(p.app.stderr, "\r\x1b[K%s", p.app.term.paint(dim, text))
 }
 

@@ -67,9 +67,11 @@ func (a *app) initLedger(dir, origin, keyFile string) error {
 	if err := writeKey(keyFile, private); err != nil {
 		return err
 	}
-	if _, err := disk.Create(dir, signer, disk.Options{Now: a.now}); err != nil {
+	r, err := disk.Create(dir, signer, disk.Options{Now: a.now})
+	if err != nil {
 		return errors.Join(ledgerError(dir, err), os.Remove(keyFile))
 	}
+	a.warnLedger(r.Warnings)
 	if a.tty {
 		a.term.message(fmt.Sprintf("ledger %q of %q; its verifier key is on standard output", displayPath(dir), origin))
 		a.term.hint("run: fiador run INTENT --ledger " + displayPath(dir) + " --ledger-key " + displayPath(keyFile))
@@ -200,7 +202,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			did, err := disk.Repair(cmd.Context(), dir, signer, disk.Options{Now: a.now})
+			did, err := disk.Repair(cmd.Context(), dir, signer, disk.Options{Now: a.now, Progress: a.rebuilding()})
 			if err != nil {
 				return ledgerError(dir, err)
 			}

@@ -99,7 +99,8 @@ func (a *app) ledgerCheckProofCommand() *cobra.Command {
 		Long: `Check-proof checks a C2SP tlog-proof that carries its entry, as "ledger prove" and
 "run --receipt" write it: the signature of the checkpoint, and that the hashes lead from
 the entry to its root. It prints the record that is proved. The key is that of --key,
-else those of the ledger.
+else those of the ledger; with both, those that the ledger's records let follow from
+that of --key.
 
 Exit codes:
   0  the proof holds

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -44,11 +42,24 @@ func (a *app) recording(f recordFlags) (*disk.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := disk.Open(dir, signer, disk.Options{Now: a.now})
+	log, err := disk.Open(dir, signer, disk.Options{Now: a.now, Progress: a.rebuilding()})
 	if err != nil {
 		return nil, ledgerError(dir, err)
 	}
 	return log, nil
+}
+
+// rebuilding shows how far the reading of a whole ledger is, which the first append after
+// a start of the system does. Its line makes way when everything was read.
+func (a *app) rebuilding() func(read, of int64) {
+	line := a.progressLine(0)
+	return func(read, of int64) {
+		if read == of {
+			line.clear()
+			return
+		}
+		line.show("read " + strconv.FormatInt(read*100/of, 10) + " % of the ledger")
+	}
 }
 
 // notRecorded says once, where somebody looks, that no ledger has this run.
@@ -85,11 +96,20 @@ func (l *recordingLog) Append(ctx context.Context, rec ledger.Record) (ledger.Re
 }
 
 func (l *recordingLog) Blob(b ledger.Blob) ([]byte, error) {
-	content, err := l.Log.Blob(b)
-	if errors.Is(err, disk.ErrNoBlob) {
-		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
-	}
+	content, err := asStored(l.Log.Blob)(b)
 	return content, notRecordable(err)
+}
+
+// asStored reads evidence as the harness takes it, which finds out itself that it is not
+// what its name says.
+func asStored(read func(ledger.Blob) ([]byte, error)) func(ledger.Blob) ([]byte, error) {
+	return func(b ledger.Blob) ([]byte, error) {
+		content, err := read(b)
+		if errors.Is(err, disk.ErrBadBlob) {
+			return nil, nil
+		}
+		return content, err
+	}
 }
 
 func notRecordable(err error) error {
@@ -131,23 +151,45 @@ func (a *app) keepReceipt(ctx context.Context, f recordFlags, file string, r *le
 	return writeFile(file, p.Marshal())
 }
 
-// checkReceipt refuses a receipt that would have no ledger or no place.
+// checkReceipt refuses a receipt that would have no ledger.
 func (a *app) checkReceipt(f recordFlags, file string) error {
-	if file == "" {
-		return nil
-	}
-	if f.dir == "" && a.env("FIADOR_LEDGER") == "" {
+	if file != "" && f.dir == "" && a.env("FIADOR_LEDGER") == "" {
 		return usage("name the ledger with --ledger or FIADOR_LEDGER", "--receipt is of a ledger, and there is none")
 	}
-	if file == "-" {
-		return usage("standard output carries the RunResult alone; name a file", "receipt %q cannot be standard output", file)
-	}
-	if info, err := os.Stat(file); err == nil && info.IsDir() {
-		return usage("name the file to write", "receipt %q is a folder", file)
-	}
+	return nil
+}
+
+// apartFromRun refuses a run that could write over its ledger or read its key.
+func (a *app) apartFromRun(f runFlags) error {
 	dir, err := a.ledgerDir(f.dir)
 	if err != nil {
-		return err
+		return nil // nothing is recorded
 	}
-	return a.apartFromLedger(file, dir, f.key.file)
+	for _, file := range append(f.outputs(), f.receipt, f.bundle, f.evidence) {
+		if err := a.apartFromLedger(file, dir, f.key.file); err != nil {
+			return err
+		}
+	}
+	if f.mode != harness.ModeExecuteSandbox {
+		return nil
+	}
+	for _, seen := range append([]string{f.tree, f.work, f.promote}, f.read...) {
+		if err := apartFrom(seen, f.key.file, "key"); err != nil {
+			return err
+		}
+	}
+	return apartFrom(f.promote, dir, "ledger")
+}
+
+// apartFrom refuses a folder that an execution reads or writes and in which something of
+// the ledger lies.
+func apartFrom(folder, file, what string) error {
+	if folder == "" || file == "" {
+		return nil
+	}
+	in, err := beneath(folder, file)
+	if err == nil && in {
+		err = usage("keep it where nothing that is executed can reach it", "the %s %q lies in %q, which the execution works with", what, displayPath(file), displayPath(folder))
+	}
+	return err
 }

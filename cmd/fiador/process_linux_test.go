@@ -379,7 +379,7 @@ func TestSummaryOnATerminal(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			intent := put(t, dir, "intent.json", tc.intent)
 			stdout, screen, code := onTerminal(t, []string{"NO_COLOR=1"}, "run", intent)
-			if !strings.HasPrefix(screen, tc.want) || code != tc.code {
+			if !strings.HasPrefix(screen, "fiador: not recorded: there is no --ledger\n"+tc.want) || code != tc.code {
 				t.Errorf("exit status %d, screen\n%s\nwant prefix\n%s", code, screen, tc.want)
 			}
 			if strings.ContainsAny(screen, "\x1b\u009b\u202e\u3164") {

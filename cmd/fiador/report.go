@@ -109,6 +109,16 @@ func (f reportFlags) apart(inputs ...string) error {
 	return nil
 }
 
+// outputs are the files of the reports.
+func (f reportFlags) outputs() []string {
+	var names []string
+	for _, spec := range f.files {
+		_, name, _ := strings.Cut(spec, "=")
+		names = append(names, name)
+	}
+	return names
+}
+
 func (r *reports) item(i report.Item) error {
 	r.summary.Counts.Add(i)
 	for n, renderer := range r.renderers {

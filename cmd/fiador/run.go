@@ -100,37 +100,42 @@ func (a *app) checkRun(intent string, f runFlags) error {
 	if f.runID != "" && !ledger.RunID(f.runID) {
 		return usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
 	}
-	if f.bundle == "" {
-		return nil
+	for _, out := range []struct{ what, file string }{{"bundle", f.bundle}, {"receipt", f.receipt}} {
+		if out.file == "" {
+			continue
+		}
+		if err := a.checkFile(out.what, intent, out.file); err != nil {
+			return err
+		}
 	}
-	return a.checkBundle(intent, f.bundle)
+	return a.apartFromRun(f)
 }
 
-// checkBundle refuses a bundle file that something else needs.
-func (a *app) checkBundle(intent, bundle string) error {
+// checkFile refuses a file to write that something else needs.
+func (a *app) checkFile(what, intent, file string) error {
 	const alone = "standard output carries the RunResult alone; name a file"
-	if bundle == "-" {
-		return usage(alone, "bundle %q cannot be standard output", bundle)
+	if file == "-" {
+		return usage(alone, "%s %q cannot be standard output", what, file)
 	}
-	target, err := os.Stat(bundle)
+	target, err := os.Stat(file)
 	if err != nil {
 		return nil
 	}
 	if target.IsDir() {
-		return usage("name the file to write", "bundle %q is a folder", bundle)
+		return usage("name the file to write", "%s %q is a folder", what, file)
 	}
 	if null, err := os.Stat(os.DevNull); err == nil && os.SameFile(target, null) {
 		return nil
 	}
 	if out, err := os.Stdout.Stat(); err == nil && os.SameFile(target, out) {
-		return usage(alone, "bundle %q is standard output", bundle)
+		return usage(alone, "%s %q is standard output", what, file)
 	}
 	in, err := os.Stat(intent)
 	if intent == "-" {
 		in, err = a.stdin.Stat()
 	}
 	if err == nil && os.SameFile(target, in) {
-		return usage("name another file", "bundle %q is the intent itself", bundle)
+		return usage("name another file", "%s %q is the intent itself", what, file)
 	}
 	return nil
 }

@@ -26,13 +26,21 @@ func (h ContentHash) Valid() bool {
 	if !ok || len(digits) != 2*sha256.Size {
 		return false
 	}
-	for _, c := range []byte(digits) {
-		if !isHex(c) || c >= 'A' && c <= 'F' {
+	for i := range len(digits) {
+		if lowerHex[digits[i]] == ' ' {
 			return false
 		}
 	}
 	return true
 }
+
+// lowerHex has a blank at every byte but the lower-case hexadecimal digits: a ledger
+// has ten million of them to look at.
+const lowerHex = "" +
+	"                                                0123456789      " +
+	"                                 abcdef                         " +
+	"                                                                " +
+	"                                                                "
 
 // Hex is the 64 digits of a valid hash, and "" of anything else.
 func (h ContentHash) Hex() string {

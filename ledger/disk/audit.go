@@ -3,6 +3,7 @@ package disk
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -118,12 +120,22 @@ func (r *Reader) checkTile(a *Audited) func(tlog.Tile, []byte) error {
 	}
 }
 
+// checkEvidence looks at the evidence of every decision, and at the policy set that it
+// names, which many share.
 func (r *Reader) checkEvidence(a *Audited) func(int64, ledger.Record) error {
+	sets := map[ledger.Blob]error{}
 	return func(index int64, rec ledger.Record) error {
 		if rec.Kind != ledger.KindDecision {
 			return nil
 		}
-		_, err := r.Blob(rec.Evidence)
+		content, err := r.Blob(rec.Evidence)
+		if err == nil {
+			set, known := policySet(content), false
+			if err, known = sets[set]; !known {
+				_, err = r.Blob(set)
+				sets[set] = err
+			}
+		}
 		switch {
 		case err == nil:
 			a.Evidence++
@@ -134,4 +146,16 @@ func (r *Reader) checkEvidence(a *Audited) func(int64, ledger.Record) error {
 		}
 		return nil
 	}
+}
+
+// policySet is the blob of the policy that a decision's evidence names.
+func policySet(content []byte) ledger.Blob {
+	var e struct {
+		Policy struct {
+			SHA256 canon.ContentHash `json:"sha256"`
+			Size   int64             `json:"size"`
+		} `json:"policy"`
+	}
+	_ = json.Unmarshal(content, &e) // what has no policy names a blob that is not there
+	return ledger.Blob{SHA256: e.Policy.SHA256, Size: e.Policy.Size}
 }

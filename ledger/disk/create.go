@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/fiador/fiador/ledger"
 )
@@ -44,7 +45,10 @@ func Create(dir string, key *ledger.Signer, o Options) (ledger.Receipt, error) {
 	if err != nil {
 		return ledger.Receipt{}, errors.Join(err, os.RemoveAll(next))
 	}
-	return r, syncFolder(parent)
+	if err := syncFolder(parent); err != nil {
+		r.Warnings = append(r.Warnings, "the ledger is there, and its name may be lost with the power: "+err.Error())
+	}
+	return r, nil
 }
 
 func syncFolder(dir string) error {
@@ -215,7 +219,7 @@ func (u unpoisoned) Lstat(name string) (fs.FileInfo, error) {
 
 // ReadKey reads a private key from a file that only its owner can read.
 func ReadKey(path string) (*ledger.Signer, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is no key, and not waited for
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/fiador/fiador/kernel/canon"
@@ -15,7 +16,7 @@ const MaxBlobBytes = 256 << 20
 
 // Errors about evidence.
 var (
-	ErrNoBlob  = errors.New("the evidence is not there")
+	ErrNoBlob  = fmt.Errorf("the evidence is not there: %w", fs.ErrNotExist)
 	ErrBadBlob = errors.New("the evidence is not what its name says")
 )
 
@@ -29,8 +30,9 @@ func blobName(h canon.ContentHash) (string, error) {
 }
 
 // Put stores a blob under its hash. It is on the disk when Put returns, with one sync,
-// which makes its name durable too; another process may be about to rely on one that
-// is there already.
+// which makes its name durable too. A blob that nobody may write has been synced; one
+// that is there and may still be written, another process is about to sync, and so
+// does Put.
 func (l *Log) Put(blob []byte) (ledger.Blob, error) {
 	b := ledger.Blob{SHA256: canon.Sum(blob), Size: int64(len(blob))}
 	if len(blob) > MaxBlobBytes {
@@ -40,8 +42,8 @@ func (l *Log) Put(blob []byte) (ledger.Blob, error) {
 	if err != nil {
 		return b, err
 	}
-	if f, err := l.files.Open(name, os.O_RDWR); err == nil {
-		good := same(f, blob) && f.Sync() == nil
+	if f, err := l.files.Open(name, os.O_RDONLY); err == nil {
+		good := same(f, blob) && settle(f) == nil
 		if err := f.Close(); err != nil || good {
 			return b, err
 		}
@@ -67,7 +69,7 @@ func (l *Log) put(name string, blob []byte) error {
 	if err != nil {
 		return errors.Join(err, f.Close(), l.files.Remove(next))
 	}
-	if err = f.Sync(); err == nil {
+	if err = settle(f); err == nil {
 		return f.Close()
 	}
 	// What a sync has failed of, another would take for written: nobody may find it.
@@ -77,6 +79,19 @@ func (l *Log) put(name string, blob []byte) error {
 		err = errors.Join(err, l.files.Remove(name))
 	}
 	return errors.Join(err, f.Close())
+}
+
+// settle brings a blob to the disk, unless its mode says that it is there.
+func settle(f file) error {
+	info, err := f.Stat()
+	if err != nil || info.Mode().Perm()&0o222 == 0 {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	_ = f.Chmod(info.Mode().Perm() &^ 0o222) // of another user's blob this fails, and it is synced once more
+	return nil
 }
 
 func same(f file, blob []byte) bool {
@@ -104,10 +119,13 @@ func readBlob(fsys files, b ledger.Blob) ([]byte, error) {
 	}
 	content, err := readFile(fsys, name, b.Size)
 	if isNotExist(err) {
-		return nil, fmt.Errorf("%w: %s", ErrNoBlob, b.SHA256)
+		return nil, ErrNoBlob
+	}
+	if errors.Is(err, errTooLong) {
+		return nil, ErrBadBlob
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBadBlob, err)
+		return nil, err
 	}
 	if canon.Sum(content) != b.SHA256 || int64(len(content)) != b.Size {
 		return nil, fmt.Errorf("%w: %s", ErrBadBlob, b.SHA256)

@@ -219,6 +219,13 @@ func (o *faultyFile) Truncate(size int64) error {
 	return o.file.Truncate(size)
 }
 
+func (o *faultyFile) Chmod(mode fs.FileMode) error {
+	if _, err := o.f.call("chmod", o.name); err != nil {
+		return err
+	}
+	return o.file.Chmod(mode)
+}
+
 func (o *faultyFile) Sync() error {
 	if _, err := o.f.call("sync", o.name); err != nil {
 		return err

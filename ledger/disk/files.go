@@ -32,6 +32,7 @@ type file interface {
 	io.WriterAt
 	Stat() (fs.FileInfo, error)
 	Truncate(size int64) error
+	Chmod(mode fs.FileMode) error
 	Sync() error
 	Datasync() error
 	Lock(ctx context.Context) error

@@ -36,7 +36,10 @@ import (
 type Options struct {
 	Now  func() time.Time
 	Wait time.Duration // for the lock; 0: DefaultWait
-	boot string        // in tests, another start of the system
+	// Progress is told how far the reading of the whole ledger is, in bytes, and in the end
+	// that all are read; or nil.
+	Progress func(read, of int64)
+	boot     string // in tests, another start of the system
 }
 
 // DefaultWait is how long an append waits for others.
@@ -102,6 +105,7 @@ func open(fsys files, key *ledger.Signer, o Options) (*Log, error) {
 			return nil, err
 		}
 	}
+	go key.Warm() // while the policy is compiled, or the lock is waited for
 	l := &Log{files: fsys, name: key.Origin(), key: key, options: o, turn: make(chan struct{}, 1)}
 	var err error
 	if l.origin, err = readOrigin(fsys); err != nil {

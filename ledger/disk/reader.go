@@ -193,8 +193,18 @@ func (r *Reader) seek(index int64) (offset, at int64, err error) {
 
 // Entry reads one entry.
 func (r *Reader) Entry(ctx context.Context, index int64) (Entry, error) {
-	if index == r.promise.Size {
+	if index < 0 || index >= r.promise.Size {
 		return Entry{}, fmt.Errorf("there is no entry %d: the ledger has %d", index, r.promise.Size)
+	}
+	if offset, at, err := r.seek(index); err == nil && at == index && index > 0 {
+		l, err := lineAt(r.truth, offset, index)
+		if err == nil {
+			e := Entry{Line: l}
+			e.Record, err = ledger.ParseRecord(l.Entry)
+			if err == nil {
+				return e, nil
+			}
+		}
 	}
 	for _, e := range r.Lines(ctx, index) {
 		return e, e.Err // an error may be that of an entry ahead
@@ -204,13 +214,15 @@ func (r *Reader) Entry(ctx context.Context, index int64) (Entry, error) {
 
 // Find returns the indexes of the entries of a run, in their order.
 func (r *Reader) Find(ctx context.Context, runID string) ([]int64, error) {
-	if r.runs != nil {
-		if found, err := r.found(ctx, runID); err == nil && len(found) > 0 {
-			return found, nil
+	var found []int64
+	known := r.known()
+	if known > 0 {
+		var err error
+		if found, err = r.found(ctx, runID, known); err != nil {
+			known, found = 0, nil
 		}
 	}
-	var found []int64
-	for index, e := range r.Lines(ctx, 0) {
+	for index, e := range r.Lines(ctx, known) {
 		if e.Err != nil {
 			return nil, e.Err
 		}
@@ -221,15 +233,33 @@ func (r *Reader) Find(ctx context.Context, runID string) ([]int64, error) {
 	return found, nil
 }
 
-// found looks a run up in the table, which may be old.
-func (r *Reader) found(ctx context.Context, runID string) ([]int64, error) {
+// known is how many entries the table of run ids has for sure: those of the head, of
+// this start of the system.
+func (r *Reader) known() int64 {
+	if r.runs == nil {
+		return 0
+	}
+	b, err := readFile(r.files, nameHead, headBytes)
+	if err != nil {
+		return 0
+	}
+	h, err := parseHead(b)
+	node, inodeErr := inode(r.truth)
+	if err != nil || inodeErr != nil || h.Boot == "" || h.Boot != bootID() || h.Inode != node {
+		return 0
+	}
+	return min(h.Size, r.promise.Size)
+}
+
+// found looks a run up in the table, which has the entries below an index.
+func (r *Reader) found(ctx context.Context, runID string, below int64) ([]int64, error) {
 	indexes, err := r.runs.find(runID)
 	if err != nil {
 		return nil, err
 	}
 	var found []int64
 	for _, index := range indexes {
-		if index >= r.promise.Size {
+		if index >= below {
 			continue
 		}
 		e, err := r.Entry(ctx, index)

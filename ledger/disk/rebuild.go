@@ -24,7 +24,7 @@ func (s *state) rebuild(ctx context.Context) error {
 	}
 	b := &builder{files: s.files}
 	var err error
-	s.tail, err = scan(ctx, s.truth, tail{}, []int64{s.promise.Size}, b.add)
+	s.tail, err = scan(ctx, s.truth, tail{}, []int64{s.promise.Size}, s.telling(b.add))
 	if err != nil {
 		return err
 	}
@@ -42,10 +42,28 @@ func (s *state) rebuild(ctx context.Context) error {
 		return err
 	}
 	s.rebuilt = true
+	if s.options.Progress != nil {
+		s.options.Progress(s.tail.offset, s.tail.offset)
+	}
 	if s.synced = s.promise.Size; s.synced != s.tail.tree.Size {
 		return nil // a head is of lines that were synced
 	}
 	return s.writeHead()
+}
+
+// telling tells Progress of the entries that a scan reads.
+func (s *state) telling(each func(entered) error) func(entered) error {
+	info, err := s.truth.Stat()
+	if err != nil || s.options.Progress == nil {
+		return each
+	}
+	size := info.Size()
+	return func(e entered) error {
+		if e.index%1024 == 0 {
+			s.options.Progress(e.offset, size)
+		}
+		return each(e)
+	}
 }
 
 // builder collects what is derived of a whole ledger.

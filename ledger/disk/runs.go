@@ -78,11 +78,11 @@ func (p *page) add(key uint64, index int64) {
 func (p *page) seal(number, pages int64) {
 	binary.LittleEndian.PutUint16(p[6:], uint16(bits.TrailingZeros64(uint64(pages))))
 	binary.LittleEndian.PutUint64(p[8:], uint64(number))
-	binary.LittleEndian.PutUint32(p[:], crc32.Checksum(p[4:], castagnoli))
+	binary.LittleEndian.PutUint32(p[:], crc32.ChecksumIEEE(p[4:]))
 }
 
 func (p *page) valid(number, pages int64) bool {
-	return binary.LittleEndian.Uint32(p[:]) == crc32.Checksum(p[4:], castagnoli) &&
+	return binary.LittleEndian.Uint32(p[:]) == crc32.ChecksumIEEE(p[4:]) &&
 		int(binary.LittleEndian.Uint16(p[6:])) == bits.TrailingZeros64(uint64(pages)) &&
 		int64(binary.LittleEndian.Uint64(p[8:])) == number && p.count() <= pageSlots
 }

@@ -47,7 +47,7 @@ func scan(ctx context.Context, f file, t tail, sizes []int64, each func(entered)
 	r := bufio.NewReaderSize(io.NewSectionReader(f, t.offset, rest), int(min(rest+1, 1<<20)))
 	for {
 		if t.added%1024 == 0 && ctx.Err() != nil {
-			return tail{}, context.Cause(ctx)
+			return tail{}, ctx.Err()
 		}
 		line, err := readLine(r)
 		switch {

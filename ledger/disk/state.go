@@ -32,8 +32,6 @@ const headBytes = 4096
 
 const headFormat = "1"
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // marshal is the head as it is stored: JSON, blanks, and a checksum of both.
 func (h head) marshal() ([]byte, error) {
 	h.Format = headFormat
@@ -44,13 +42,13 @@ func (h head) marshal() ([]byte, error) {
 	for len(b) < headBytes-4 {
 		b = append(b, ' ')
 	}
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)), nil
+	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b)), nil
 }
 
 var errHead = errors.New("no head that fits")
 
 func parseHead(b []byte) (head, error) {
-	if len(b) != headBytes || binary.LittleEndian.Uint32(b[headBytes-4:]) != crc32.Checksum(b[:headBytes-4], castagnoli) {
+	if len(b) != headBytes || binary.LittleEndian.Uint32(b[headBytes-4:]) != crc32.ChecksumIEEE(b[:headBytes-4]) {
 		return head{}, errHead
 	}
 	var h head

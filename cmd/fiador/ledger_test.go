@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestLedgerErrorsHavePlainNames: an error of a ledger names files as its folder has
+// them, and nothing of where that lies.
+func TestLedgerErrorsHavePlainNames(t *testing.T) {
+	const dir = "/srv/secret/gate"
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{&fs.PathError{Op: "lstat", Path: dir, Err: syscall.ENOENT}, "no such file"},
+		{&fs.PathError{Op: "write", Path: dir + "/ledger.jsonl", Err: syscall.ENOSPC}, "ledger.jsonl: no space left on device"},
+		{&fs.PathError{Op: "openat", Path: ".state/head", Err: syscall.EACCES}, ".state/head: permission denied"},
+		{&fs.PathError{Op: "open", Path: "/srv/secret/other", Err: syscall.EACCES}, "other: permission denied"},
+		{&os.LinkError{Op: "rename", Old: dir + "/a.next", New: dir + "/a", Err: syscall.EIO}, "a: input/output error"},
+		{os.NewSyscallError("fdatasync", syscall.EIO), "input/output error"},
+		{fmt.Errorf("the entry could not be written: %w", &fs.PathError{Op: "write", Path: dir + "/ledger.jsonl", Err: syscall.EIO}), "the entry could not be written: ledger.jsonl: input/output error"},
+		{
+			errors.Join(&fs.PathError{Op: "write", Path: dir + "/a", Err: syscall.EIO}, fmt.Errorf("%w: %w", errors.New("x"), &fs.PathError{Op: "fsync", Path: dir + "/b", Err: syscall.EIO})),
+			"a: input/output error; x: b: input/output error",
+		},
+		{errors.New("it is a link"), "it is a link"},
+	} {
+		if got := withoutPaths(tc.err, dir); got != tc.want {
+			t.Errorf("%q: %q instead of %q", tc.err, got, tc.want)
+		}
+		if got := (&recordingError{tc.err}).Error(); strings.Contains(got, "secret") || strings.Contains(got, "\n") {
+			t.Errorf("%q: %q", tc.err, got)
+		}
+	}
+}
+
+// TestBeneath: where a file would come to lie is found out through links, also where
+// it is not there yet.
+func TestBeneath(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"gate", "gate/deep", "gate-2"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"link": "gate", "deep": "gate/deep", "out": "gate-2"} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]bool{
+		"gate": true, "gate/": true, "gate/x": true, "gate/x/y/z": true, "link/x": true, "deep/x": true, "deep": true, "gate-2/../gate/x": true,
+		"x": false, "gate-2/x": false, "gate.key": false, "out/x": false, "gate/../x": false, "..": false, ".": false, "gate/..x": true,
+	} {
+		for _, ledger := range []string{"gate", "link"} {
+			got, err := beneath(filepath.Join(dir, ledger), dir+"/"+name)
+			if err != nil || got != want {
+				t.Errorf("%s in %s: %v, %v", name, ledger, got, err)
+			}
+		}
+	}
+}
