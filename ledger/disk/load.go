@@ -278,13 +278,44 @@ func (s *state) hold() error {
 			return fmt.Errorf("%w: the tree of the checkpoint's size %d has another root", ErrForked, s.promise.Size)
 		}
 	}
-	pins, err := s.files.ReadDir(namePins)
+	if keys := s.origin.keys; keys[len(keys)-1].Size > size+1 {
+		return fmt.Errorf("%w: %s has a key from size %d on, and it has %d entries", ErrTruncated, nameOrigin, keys[len(keys)-1].Size, size)
+	}
+	return s.holdPins(size)
+}
+
+// holdPins holds the ledger against the checkpoints that were pinned. Who signed them is
+// for Audit to tell.
+func (s *state) holdPins(size int64) error {
+	names, err := s.files.ReadDir(namePins)
 	if err != nil && !isNotExist(err) {
 		return err
 	}
-	for _, name := range pins {
-		if n, err := strconv.ParseInt(name, 10, 64); err == nil && n > size {
+	for _, name := range names {
+		n, err := strconv.ParseInt(name, 10, 64)
+		if err != nil {
+			continue
+		}
+		if n > size {
 			return fmt.Errorf("%w: a pinned checkpoint has %d entries, and it has %d", ErrTruncated, n, size)
+		}
+		note, err := readFile(s.files, namePins+"/"+name, ledger.MaxCheckpointBytes)
+		if err != nil {
+			return err
+		}
+		pin, err := ledger.ParseCheckpoint(note)
+		if err != nil {
+			return fmt.Errorf("%w: the pin %s/%s: %w", ErrTampered, namePins, name, err)
+		}
+		if n == 0 {
+			continue
+		}
+		root, err := s.rootAt(n)
+		if err != nil {
+			return err
+		}
+		if root != pin.Root || pin.Size != n {
+			return fmt.Errorf("%w: the tree of the pinned checkpoint's size %d has another root", ErrForked, n)
 		}
 	}
 	return nil

@@ -87,6 +87,36 @@ func (r *Reader) open(trusted []ledger.Verifier) error {
 	if t, err := openRunsFor(r.files, os.O_RDONLY, 0); err == nil {
 		r.runs = t
 	}
+	if len(trusted) > 0 && !r.lost {
+		return r.vouched()
+	}
+	return nil
+}
+
+// vouched follows the keys from the trusted one on: each but the first has to stand in a
+// record that the key before it has sealed.
+func (r *Reader) vouched() error {
+	for i, k := range r.origin.keys[1:] {
+		before, index := r.origin.keys[i].Key, k.Size-2
+		if index >= r.promise.Size {
+			r.origin.keys = r.origin.keys[:i+1] // it has signed nothing yet
+			return nil
+		}
+		e, err := r.Entry(context.Background(), index)
+		if err != nil {
+			return err
+		}
+		if e.Record.Kind != ledger.KindKeyRotation || e.Record.Key != k.Key.String() || before.CheckSeal(e.Seal) != nil {
+			return fmt.Errorf("%w: no record that %s has sealed vouches for %s", ErrTampered, before, k.Key)
+		}
+		path, err := prove(context.Background(), r, tlog.Tree{N: e.Seal.Size, Hash: e.Seal.Root}, func(h tlog.HashReader) ([]tlog.Hash, error) {
+			p, err := tlog.ProveRecord(e.Seal.Size, index, h)
+			return p, err
+		})
+		if err != nil || tlog.CheckRecord(path, e.Seal.Size, e.Seal.Root, index, ledger.LeafHash(e.Line.Entry)) != nil {
+			return errors.Join(fmt.Errorf("%w: the rotation to %s is not in the tree of its seal", ErrTampered, k.Key), err)
+		}
+	}
 	return nil
 }
 
@@ -305,7 +335,7 @@ func (r *Reader) Prove(ctx context.Context, index int64) (ledger.Proof, error) {
 	if err != nil {
 		return ledger.Proof{}, err
 	}
-	path, err := prove(ctx, r, func(h tlog.HashReader) ([]tlog.Hash, error) {
+	path, err := prove(ctx, r, r.tree(), func(h tlog.HashReader) ([]tlog.Hash, error) {
 		p, err := tlog.ProveRecord(r.promise.Size, index, h)
 		return p, err
 	})
@@ -323,7 +353,7 @@ func (r *Reader) Consistency(ctx context.Context, size int64) (ledger.Consistenc
 		return c, nil
 	}
 	var err error
-	c.Path, err = prove(ctx, r, func(h tlog.HashReader) ([]tlog.Hash, error) {
+	c.Path, err = prove(ctx, r, r.tree(), func(h tlog.HashReader) ([]tlog.Hash, error) {
 		p, err := tlog.ProveTree(r.promise.Size, size, h)
 		return p, err
 	})
@@ -331,8 +361,7 @@ func (r *Reader) Consistency(ctx context.Context, size int64) (ledger.Consistenc
 }
 
 // prove asks the tiles, and where they are missing or wrong the entries.
-func prove(ctx context.Context, r *Reader, ask func(tlog.HashReader) ([]tlog.Hash, error)) ([]tlog.Hash, error) {
-	tree := tlog.Tree{N: r.promise.Size, Hash: r.promise.Root}
+func prove(ctx context.Context, r *Reader, tree tlog.Tree, ask func(tlog.HashReader) ([]tlog.Hash, error)) ([]tlog.Hash, error) {
 	if path, err := ask(tlog.TileHashReader(tree, tiles{r})); err == nil {
 		return path, nil
 	}
@@ -342,6 +371,9 @@ func prove(ctx context.Context, r *Reader, ask func(tlog.HashReader) ([]tlog.Has
 	}
 	return ask(hashes)
 }
+
+// tree is the tree of the checkpoint.
+func (r *Reader) tree() tlog.Tree { return tlog.Tree{N: r.promise.Size, Hash: r.promise.Root} }
 
 // tiles reads the tiles of a ledger. tlog checks them against the checkpoint.
 type tiles struct{ r *Reader }
@@ -354,9 +386,9 @@ func (t tiles) ReadTiles(list []tlog.Tile) ([][]byte, error) {
 	for i, want := range list {
 		full := want
 		full.W = ledger.TileWidth
-		names := []string{ledger.TilePath(full)}
-		if want.W < ledger.TileWidth {
-			names = []string{edgeName(want.L), ledger.TilePath(full)}
+		names := []string{ledger.TilePath(full), edgeName(want.L)}
+		if want.W == ledger.TileWidth {
+			names = names[:1]
 		}
 		need := want.W * tlog.HashSize
 		for _, name := range names {
