@@ -3,6 +3,7 @@ module github.com/fiador/fiador
 go 1.26.0
 
 require (
+	filippo.io/edwards25519 v1.2.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/gowebpki/jcs v1.0.2
 	github.com/open-policy-agent/opa v1.22.0

@@ -54,15 +54,11 @@ type Signer struct {
 // ParseSigner reads a private key as GenerateKey gives it. Its errors say nothing of
 // the key.
 func ParseSigner(private string) (*Signer, error) {
-	s, err := note.NewSigner(strings.TrimSpace(private))
-	if err != nil {
-		return nil, errors.New("not a private key of a ledger: it begins with PRIVATE+KEY+ and is one line")
-	}
-	v, err := verifierOf(s, strings.TrimSpace(private))
+	s, v, err := parseSigningKey(strings.TrimSpace(private))
 	if err != nil {
 		return nil, err
 	}
-	return &Signer{signer: s, key: v}, CheckOrigin(s.Name())
+	return &Signer{signer: s, key: v}, nil
 }
 
 // Origin is the name of the log that the key signs for.
@@ -70,9 +66,6 @@ func (s *Signer) Origin() string { return s.signer.Name() }
 
 // Verifier is the key that checks what s signs.
 func (s *Signer) Verifier() Verifier { return s.key }
-
-// Warm makes what the first signature of a process needs. It may run beside anything.
-func (s *Signer) Warm() { _, _ = s.signer.Sign(nil) }
 
 // Seal signs the seal of a tree.
 func (s *Signer) Seal(size int64, root tlog.Hash) (Seal, error) {
@@ -230,19 +223,4 @@ func (k Keys) OpenCheckpoint(msg []byte) (Checkpoint, error) {
 		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w", c.Origin, ErrBadSignature)
 	}
 	return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, err)
-}
-
-// verifierOf is the verifier key of a private key that note.NewSigner has read.
-func verifierOf(s note.Signer, private string) (Verifier, error) {
-	parts := strings.SplitN(private, "+", 5) // base64 may have more of them
-	key, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
-	if err != nil || len(key) != 1+ed25519.SeedSize {
-		return Verifier{}, errors.New("not a private key of a ledger")
-	}
-	public := ed25519.NewKeyFromSeed(key[1:]).Public().(ed25519.PublicKey)
-	verifier, err := note.NewEd25519VerifierKey(s.Name(), public)
-	if err != nil {
-		return Verifier{}, err
-	}
-	return ParseVerifier(verifier)
 }

@@ -227,6 +227,7 @@ func TestSingleImporters(t *testing.T) {
 		"github.com/spf13/cobra":                "cmd/fiador",
 		"go.yaml.in/yaml/v3":                    "harness",
 		"golang.org/x/term":                     "cmd/fiador",
+		"filippo.io/edwards25519":               "ledger",
 		"golang.org/x/mod":                      "bench ledger ledger/disk",
 		"golang.org/x/sys":                      "harness/sandbox ledger/disk",
 		"golang.org/x/text/unicode/norm":        "kernel",

@@ -105,7 +105,6 @@ func open(fsys files, key *ledger.Signer, o Options) (*Log, error) {
 			return nil, err
 		}
 	}
-	go key.Warm() // while the policy is compiled, or the lock is waited for
 	l := &Log{files: fsys, name: key.Origin(), key: key, options: o, turn: make(chan struct{}, 1)}
 	var err error
 	if l.origin, err = readOrigin(fsys); err != nil {

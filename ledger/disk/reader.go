@@ -157,6 +157,9 @@ func (r *Reader) Text() (io.Reader, error) {
 // cannot be read as a line ends them with an error.
 func (r *Reader) Lines(ctx context.Context, from int64) iter.Seq2[int64, Entry] {
 	return func(yield func(int64, Entry) bool) {
+		if from == r.promise.Size {
+			return
+		}
 		offset, index, err := r.seek(from)
 		if err != nil {
 			yield(from, Entry{Err: err})
