@@ -1,0 +1,77 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// TestContractFields: whoever knows the eight fields of the ledger contract, and nothing
+// else of the format, can read every decision line of the vectors: one object a line, in
+// the order of time, run ids that stand once, hashes that are hashes. No other line has
+// all eight.
+func TestContractFields(t *testing.T) {
+	hash := regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	fields := []string{"run_id", "timestamp", "intent_sha256", "bundle_sha256", "result_kind", "accepted", "mode", "policy"}
+	logs, err := filepath.Glob("../specs/vectors/ledger/*/ledger.jsonl")
+	if err != nil || len(logs) < 2 {
+		t.Fatal(logs, err)
+	}
+	decisions := 0
+	for _, name := range logs {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, last := map[string]bool{}, time.Time{}
+		for line := range bytes.Lines(text) {
+			var object map[string]json.RawMessage
+			if err := json.Unmarshal(line, &object); err != nil || bytes.Count(line, []byte("\n")) != 1 {
+				t.Fatalf("%s: %q: %v", name, line, err)
+			}
+			all := true
+			for _, f := range fields {
+				all = all && object[f] != nil
+			}
+			if decision := string(object["kind"]) == `"decision"`; decision != all {
+				t.Fatalf("%s: a decision has the eight fields, and nothing else does: %s", name, line)
+			}
+			if !all {
+				continue
+			}
+			decisions++
+			var entry struct {
+				RunID        string    `json:"run_id"`
+				Timestamp    time.Time `json:"timestamp"`
+				IntentSHA256 string    `json:"intent_sha256"`
+				BundleSHA256 *string   `json:"bundle_sha256"`
+				ResultKind   string    `json:"result_kind"`
+				Accepted     *bool     `json:"accepted"`
+				Mode, Policy string
+			}
+			if err := json.Unmarshal(line, &entry); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			switch {
+			case seen[entry.RunID] || entry.RunID == "":
+				t.Errorf("%s: run id %q", name, entry.RunID)
+			case entry.Timestamp.Before(last):
+				t.Errorf("%s: %s is before %s", name, entry.Timestamp, last)
+			case !hash.MatchString(entry.IntentSHA256) || entry.BundleSHA256 != nil && !hash.MatchString(*entry.BundleSHA256):
+				t.Errorf("%s: a hash of %s", name, line)
+			case (entry.BundleSHA256 == nil) != (entry.ResultKind == "REFUSE"):
+				t.Errorf("%s: a bundle of a %s", name, entry.ResultKind)
+			case entry.Accepted == nil || entry.Mode == "" || entry.Policy == "":
+				t.Errorf("%s: %s", name, line)
+			}
+			seen[entry.RunID], last = true, entry.Timestamp
+		}
+	}
+	if decisions < 5 {
+		t.Errorf("%d decisions", decisions)
+	}
+}
