@@ -317,14 +317,14 @@ var (
 )
 
 // appendWith appends through a folder with a fault.
-func appendWith(t *testing.T, dir string, f *faulty, o Options, rec ledger.Record) (ledger.Receipt, error, *Log) {
+func appendWith(t *testing.T, dir string, f *faulty, o Options, rec ledger.Record) (*Log, ledger.Receipt, error) {
 	t.Helper()
 	l, err := open(f, signer(), o)
 	if err != nil {
-		return ledger.Receipt{}, err, nil
+		return nil, ledger.Receipt{}, err
 	}
 	r, err := l.Append(t.Context(), rec)
-	return r, err, l
+	return l, r, err
 }
 
 // TestFaultAtEveryCall puts every fault into every call of an append, where no tile
@@ -354,7 +354,7 @@ func faultInAppend(t *testing.T, dir string, how fault, when func(int, string) b
 	before := len(contents(dir, nameLedger))
 	f := through(t, dir, how, when)
 	rec := decision("new")
-	r, err, l := appendWith(t, dir, f, at(noon), rec)
+	l, r, err := appendWith(t, dir, f, at(noon), rec)
 	killed := f.dead
 	poisoned := contents(dir, namePoison) != nil
 	if l != nil && !killed && (l.stopped != nil || poisoned) {
@@ -419,7 +419,7 @@ func TestFaultAtEveryCallOfRecovery(t *testing.T) {
 				put(t, dir, nameLedger, text)
 				f := through(t, dir, how, when)
 				rec := decision("new")
-				r, err, l := appendWith(t, dir, f, at(noon), rec)
+				l, r, err := appendWith(t, dir, f, at(noon), rec)
 				poisoned := contents(dir, namePoison) != nil
 				f.reap()
 				if poisoned {
@@ -639,15 +639,15 @@ func TestFailedSyncIsNotForgotten(t *testing.T) {
 	for _, name := range []string{"unsynced", "other"} { // the same run, and another
 		dir := sized(t, 10)
 		killed := through(t, dir, isKilled, first("datasync "+nameLedger))
-		_, err, _ := appendWith(t, dir, killed, at(noon), decision("unsynced"))
+		_, _, err := appendWith(t, dir, killed, at(noon), decision("unsynced"))
 		wants(t, err, errKilled)
 		killed.reap()
 		failing := through(t, dir, failsEIO, first("datasync "+nameLedger))
-		_, err, _ = appendWith(t, dir, failing, at(noon), decision(name))
+		_, _, err = appendWith(t, dir, failing, at(noon), decision(name))
 		wants(t, err, syscall.EIO)
 		failing.reap()
 		next := through(t, dir, "", nil)
-		_, err, _ = appendWith(t, dir, next, at(noon), decision(name))
+		_, _, err = appendWith(t, dir, next, at(noon), decision(name))
 		ok(t, err)
 		next.reap()
 		writes, wanted := 0, 1

@@ -53,7 +53,7 @@ func TestFaultKills(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := sized(t, listSize)
 			f := through(t, dir, c.how, first(c.call))
-			_, err, _ := appendWith(t, dir, f, at(noon), decision("new"))
+			_, _, err := appendWith(t, dir, f, at(noon), decision("new"))
 			if f.reap(); f.hit != c.call {
 				t.Fatalf("the call was not made: %v; calls: %q", err, f.calls)
 			}
@@ -524,7 +524,7 @@ func TestFaultDiskFullAfterTheSync(t *testing.T) {
 		t.Run(call, func(t *testing.T) {
 			dir := sized(t, listSize)
 			f := through(t, dir, diskFills, first(call))
-			r, err, l := appendWith(t, dir, f, at(noon), decision("new"))
+			l, r, err := appendWith(t, dir, f, at(noon), decision("new"))
 			ok(t, err)
 			if len(r.Warnings) == 0 || f.hit != call {
 				t.Errorf("warnings: %q", r.Warnings)

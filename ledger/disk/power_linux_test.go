@@ -265,7 +265,7 @@ func TestSecondLevelOfTiles(t *testing.T) {
 			}
 			return calls == n
 		})
-		_, err, _ := appendWith(t, dir, f, at(noon), decision("new"))
+		_, _, err := appendWith(t, dir, f, at(noon), decision("new"))
 		f.reap()
 		if f.hit != "" {
 			kills++
