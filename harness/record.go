@@ -27,7 +27,9 @@ type Recorder interface {
 	// Append adds a record, whose timestamp it sets itself. It is durable when Append
 	// returns. A terminal record that tells the same end of a run as one that is there
 	// gives that one's receipt, with Again; a run that was recorded otherwise, and a
-	// begun record of a run that has ended, are errors.
+	// begun record of a run that has ended, are errors. A begun record that is there already,
+	// of a run that was killed, gives its receipt: whoever retries executes once more, and
+	// one run id at a time is the caller's to see to.
 	Append(ctx context.Context, rec ledger.Record) (ledger.Receipt, error)
 
 	// Blob reads content back, whatever its bytes are now, and at most one more than its

@@ -24,8 +24,8 @@ import (
 // EvidenceVersion is the version of the format of evidence blobs.
 const EvidenceVersion = "1.0.0"
 
-// MaxBlobBytes is the most that an evidence blob has: 16 MiB.
-const MaxBlobBytes = 16 << 20
+// MaxBlobBytes is the most that an evidence blob has.
+const MaxBlobBytes = ledger.MaxBlobBytes
 
 // maxValues bounds the values of one JSON text of evidence, and so the memory that
 // reading it takes: some 100 bytes for each.

@@ -224,3 +224,30 @@ func (k Keys) OpenCheckpoint(msg []byte) (Checkpoint, error) {
 	}
 	return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, err)
 }
+
+// MergeCheckpoints is a checkpoint with the signatures of two notes of it, those of the
+// first ahead.
+func MergeCheckpoints(a, b []byte) ([]byte, error) {
+	ca, err := ParseCheckpoint(a)
+	if err != nil {
+		return nil, err
+	}
+	cb, err := ParseCheckpoint(b)
+	if err != nil {
+		return nil, err
+	}
+	if ca.Origin != cb.Origin || ca.Size != cb.Size || ca.Root != cb.Root {
+		return nil, fmt.Errorf("%w: there is another one of that size", ErrCheckpoint)
+	}
+	out := bytes.Clone(a)
+	_, signatures, _ := bytes.Cut(b, []byte("\n\n"))
+	for line := range bytes.Lines(signatures) {
+		if !bytes.Contains(out, append([]byte("\n"), line...)) {
+			out = append(out, line...)
+		}
+	}
+	if len(out) > MaxCheckpointBytes {
+		return nil, fmt.Errorf("%w: too many signatures", ErrCheckpoint)
+	}
+	return out, nil
+}

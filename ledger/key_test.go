@@ -186,3 +186,37 @@ func TestKeysAt(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestMergeCheckpoints: the signatures of two notes of one tree, each once; notes of two
+// trees do not merge.
+func TestMergeCheckpoints(t *testing.T) {
+	s, witness := newSigner(t, 1), newSigner(t, 2)
+	c, err := s.Checkpoint(3, LeafHash([]byte("x")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := s.Checkpoint(3, LeafHash([]byte("y")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := witness.Checkpoint(3, c.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := bytes.Cut(seen.Note, []byte("\n\n"))
+	cosigned := append(bytes.Clone(c.Note), line...)
+	for _, pair := range [][2][]byte{{cosigned, c.Note}, {c.Note, cosigned}, {cosigned, cosigned}} {
+		got, err := MergeCheckpoints(pair[0], pair[1])
+		if err != nil || !bytes.Equal(got, cosigned) {
+			t.Errorf("%q %v", got, err)
+		}
+	}
+	if got, err := MergeCheckpoints(c.Note, c.Note); err != nil || !bytes.Equal(got, c.Note) {
+		t.Errorf("%q %v", got, err)
+	}
+	for _, bad := range [][]byte{other.Note, nil, []byte("x")} {
+		if _, err := MergeCheckpoints(c.Note, bad); err == nil {
+			t.Errorf("merged with %q", bad)
+		}
+	}
+}

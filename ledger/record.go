@@ -79,6 +79,9 @@ type Record struct {
 	Repairs []Repair
 }
 
+// MaxBlobBytes is the most that a blob of evidence has: 16 MiB.
+const MaxBlobBytes = 16 << 20
+
 // Blob names content that is stored beside the ledger.
 type Blob struct {
 	SHA256 canon.ContentHash
@@ -181,6 +184,14 @@ func texts(list []string) []any {
 		out[i] = s
 	}
 	return out
+}
+
+// EndOf says whether the record, which ends a run, is one of the run that begun began: what
+// was to be executed is what the end is of.
+func (r Record) EndOf(begun Record) bool {
+	same := r.RunID == begun.RunID && r.IntentSHA256 == begun.IntentSHA256 && r.ExecutionMode == begun.ExecutionMode &&
+		r.Mode == begun.Mode && r.Policy == begun.Policy && r.PolicySHA256 == begun.PolicySHA256 && r.Kernel == begun.Kernel
+	return same && (r.Kind == KindError || r.InputSHA256 == begun.InputSHA256 && r.BundleSHA256 == begun.BundleSHA256)
 }
 
 // SameRun says whether two terminal records tell the same end of one run: all but

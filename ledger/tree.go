@@ -62,3 +62,21 @@ func TilePath(t tlog.Tile) string {
 	path := strings.TrimPrefix(t.Path(), "tile/8/")
 	return "tile/" + strings.Replace(path, "data/", "entries/", 1)
 }
+
+// Edges are the hashes of the tiles that are not full, by level: the right edge of a tree.
+type Edges [][]byte
+
+// Add adds the n-th hash of a level of tiles: level 0 has the leaves, level 1 the roots of
+// 256 leaves each, and so on. full is given the tile that the hash fills, whose content it
+// must not keep.
+func (e *Edges) Add(level int, n int64, h tlog.Hash, full func(t tlog.Tile, content []byte) error) error {
+	for len(*e) <= level {
+		*e = append(*e, nil)
+	}
+	content := append((*e)[level], h[:]...)
+	if (*e)[level] = content; n%TileWidth != TileWidth-1 {
+		return nil
+	}
+	(*e)[level] = content[:0]
+	return full(tlog.Tile{H: TileHeight, L: level, N: n / TileWidth, W: TileWidth}, content)
+}

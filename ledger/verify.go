@@ -71,7 +71,7 @@ type OpenRun struct {
 // something is wrong with it, ErrUnknownKey where that cannot be known, and otherwise
 // one of reading.
 func Verify(ctx context.Context, src io.Reader, c Check) (Verified, error) {
-	v := &verifier{Check: c, runs: map[[16]byte]uint8{}, open: map[string]int64{}}
+	v := &verifier{Check: c, runs: map[[16]byte]uint8{}, open: map[string]begun{}}
 	v.Promises = slices.SortedFunc(slices.Values(c.Promises), func(a, b Promise) int { return cmp.Compare(a.Size, b.Size) })
 	if err := v.read(ctx, src); err != nil {
 		return Verified{}, err
@@ -88,9 +88,9 @@ type verifier struct {
 	last  string // timestamp
 	seal  Seal   // of the last line
 	runs  map[[16]byte]uint8
-	open  map[string]int64
-	edges [][]byte // of the tiles, by level
-	due   int      // the first promise that is not reached
+	open  map[string]begun
+	edges Edges
+	due   int // the first promise that is not reached
 }
 
 // chunk is a piece of the ledger that ends with a line.
@@ -329,19 +329,9 @@ func (v *verifier) edge(c *chunk, i int) func(int, int64, tlog.Hash) {
 		if level%TileHeight != 0 {
 			return
 		}
-		level /= TileHeight
-		for len(v.edges) <= level {
-			v.edges = append(v.edges, nil)
-		}
-		v.edges[level] = append(v.edges[level], h[:]...)
-		if len(v.edges[level]) < TileWidth*tlog.HashSize {
-			return
-		}
-		t := tlog.Tile{H: TileHeight, L: level, N: n / TileWidth, W: TileWidth}
-		if err := v.Tile(t, v.edges[level]); err != nil && c.reason == nil {
+		if err := v.edges.Add(level/TileHeight, n, h, v.Tile); err != nil && c.reason == nil {
 			c.wrong, c.reason = i, err
 		}
-		v.edges[level] = v.edges[level][:0]
 	}
 }
 
@@ -460,6 +450,12 @@ var (
 	errorStart    = []byte(`error"`)
 )
 
+// begun is the beginning of a run whose end was not seen yet.
+type begun struct {
+	index  int64
+	record Record
+}
+
 // record takes in a record: keys and open runs always, the rest where it is wanted.
 func (v *verifier) record(index int64, l lineOf) error {
 	r := l.full
@@ -474,8 +470,11 @@ func (v *verifier) record(index int64, l lineOf) error {
 	}
 	switch {
 	case r.Kind == KindBegun:
-		v.open[r.RunID] = index
+		v.open[r.RunID] = begun{index, r}
 	case r.Kind.Ends():
+		if b, ok := v.open[r.RunID]; ok && !r.EndOf(b.record) {
+			return faultAt(index, fmt.Errorf("its run %q began as another one, in entry %d", r.RunID, b.index))
+		}
 		delete(v.open, r.RunID)
 	}
 	if !v.Quick {
@@ -529,19 +528,19 @@ func (v *verifier) story(r Record) error {
 	if !r.Kind.OfRun() {
 		return nil
 	}
-	const begun, ended = 1, 2
+	const hasBegun, hasEnded = 1, 2
 	sum := sha256.Sum256([]byte(r.RunID))
 	id := [16]byte(sum[:])
 	state := v.runs[id]
 	switch {
-	case state == ended:
+	case state == hasEnded:
 		return fmt.Errorf("its run %q has ended before", r.RunID)
 	case r.Kind.Ends():
-		v.runs[id] = ended
-	case state == begun:
+		v.runs[id] = hasEnded
+	case state == hasBegun:
 		return fmt.Errorf("its run %q has begun before", r.RunID)
 	default:
-		v.runs[id] = begun
+		v.runs[id] = hasBegun
 	}
 	return nil
 }
@@ -550,8 +549,8 @@ func (v *verifier) story(r Record) error {
 func (v *verifier) end() (Verified, error) {
 	size := v.tree.Size
 	out := Verified{Size: size, Root: v.tree.Root(), Torn: v.torn, Keys: v.keys}
-	for id, index := range v.open {
-		out.Open = append(out.Open, OpenRun{RunID: id, Index: index})
+	for id, b := range v.open {
+		out.Open = append(out.Open, OpenRun{RunID: id, Index: b.index})
 	}
 	slices.SortFunc(out.Open, func(a, b OpenRun) int { return cmp.Compare(a.Index, b.Index) })
 	if v.due < len(v.Promises) {

@@ -350,6 +350,14 @@ func TestVerifyStory(t *testing.T) {
 		"failed twice":    {func(b *book) { b.run(s, failed, "1"); b.run(s, failed, "1") }, 2, nil},
 		"ended and begun": {func(b *book) { b.decide(s, "1"); b.run(s, begun, "1") }, 2, nil},
 		"two ends":        {func(b *book) { b.run(s, begun, "1"); b.decide(s, "1"); b.run(s, failed, "1") }, 3, nil},
+		"ended by another intent": {func(b *book) {
+			b.run(s, begun, "1")
+			b.add(s, decided(func(r *Record) { r.RunID, r.Timestamp, r.IntentSHA256 = "1", "", r.ResultSHA256 }))
+		}, 2, nil},
+		"ended under another policy": {func(b *book) {
+			b.run(s, begun, "1")
+			b.add(s, decided(func(r *Record) { r.RunID, r.Timestamp, r.Policy = "1", "", "strict" }))
+		}, 2, nil},
 		"time": {func(b *book) {
 			b.decide(s, "1")
 			b.add(s, decided(func(r *Record) { r.RunID, r.Timestamp = "2", "2026-03-01T10:00:00.001Z" }))

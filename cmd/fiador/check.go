@@ -68,17 +68,29 @@ Exit codes:
 	f.gateFlags.register(cmd)
 	f.reportFlags.register(cmd)
 	f.recordFlags.register(cmd)
+	cmd.Flags().Lookup("ledger").Usage = "folder of the ledger that --record records in (default: FIADOR_LEDGER)"
+	cmd.Flags().Lookup("ledger-key").Usage = "file with the private key of that ledger (default: the key in FIADOR_LEDGER_KEY)"
 	cmd.Flags().BoolVar(&f.record, "record", false, "record every decision in the ledger")
 	cmd.Flags().BoolVar(&f.reportOnly, "report-only", false, "let rejected intents pass: exit code 1 becomes 0")
 	return cmd
+}
+
+// checkRecord refuses a ledger without --record, and reports in its place.
+func (a *app) checkRecord(f checkFlags) error {
+	for _, flag := range []struct{ name, value string }{{"--ledger", f.dir}, {"--ledger-key", f.key.file}} {
+		if flag.value != "" && !f.record {
+			return usage("give --record as well", "%s records nothing by itself here", flag.name)
+		}
+	}
+	return a.apartFromRecords(f.recordFlags, f.outputs()...)
 }
 
 func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) error {
 	if err := f.reportFlags.check(); err != nil {
 		return err
 	}
-	if f.dir != "" && !f.record {
-		return usage("give --record as well", "--ledger records nothing by itself here")
+	if err := a.checkRecord(f); err != nil {
+		return err
 	}
 	a.github = f.format == "github"
 	files, err := targets(args)

@@ -99,14 +99,15 @@ func (a *app) readLedger(f ledgerFlags) (*disk.Reader, error) {
 
 // verifierKey is a verifier key as it is, or out of a file.
 func verifierKey(text string) (ledger.Verifier, error) {
-	if !strings.Contains(text, "+") {
-		b, err := os.ReadFile(text)
-		if err != nil {
-			return ledger.Verifier{}, unreadable(text, reason(err), "name a file with the verifier key, or the key itself")
-		}
-		text = strings.TrimSpace(string(b))
-	}
 	v, err := ledger.ParseVerifier(text)
+	if err != nil {
+		b, readErr := readSmall(text, ledger.MaxCheckpointBytes)
+		if readErr == nil {
+			v, err = ledger.ParseVerifier(strings.TrimSpace(string(b)))
+		} else if _, statErr := os.Stat(text); statErr == nil || !strings.Contains(text, "+") {
+			return v, readErr
+		}
+	}
 	if err != nil {
 		return ledger.Verifier{}, usage(`"fiador ledger init" printed it; it is also in origin.json`, "%s", err.Error())
 	}
@@ -237,8 +238,17 @@ func beneath(dir, file string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	rel, err := filepath.Rel(d, f)
-	return err == nil && filepath.IsLocal(rel), nil
+	top, topErr := os.Stat(d)
+	for {
+		info, err := os.Stat(f)
+		if f == d || err == nil && topErr == nil && os.SameFile(info, top) {
+			return true, nil
+		}
+		if f == filepath.Dir(f) {
+			return false, nil
+		}
+		f = filepath.Dir(f)
+	}
 }
 
 // resolved is where a path leads: the part of it that is there without links, and the rest
@@ -304,11 +314,14 @@ func checkpointFile(name string) (ledger.Promise, error) {
 
 // readSmall reads a regular file of at most most bytes.
 func readSmall(name string, most int) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is not waited for
 	if err != nil {
 		return nil, unreadable(displayPath(name), reason(err), "name a file that exists and may be read")
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		return nil, unreadable(displayPath(name), "not a regular file", "name a regular file")
+	}
 	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err != nil {
 		return nil, unreadable(displayPath(name), reason(err), "name a file that may be read")

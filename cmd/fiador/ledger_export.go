@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -144,7 +143,7 @@ func (a *app) exportTarget(f exportFlags) error {
 	if err != nil {
 		return err
 	}
-	inside, err := within(f.output, dir)
+	inside, err := beneath(dir, f.output)
 	if err != nil {
 		return notWritten(f.output, err)
 	}
@@ -156,37 +155,6 @@ func (a *app) exportTarget(f exportFlags) error {
 
 func fileExists(name string) error {
 	return usage("name another file, or replace this one with --force", "output %q is there already", displayPath(name))
-}
-
-// within says whether a file lies, or would lie, below a folder.
-func within(name, dir string) (bool, error) {
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		name = real
-	}
-	top, err := os.Stat(dir)
-	if err != nil {
-		return false, err
-	}
-	at, err := filepath.Abs(filepath.Dir(name))
-	if err != nil {
-		return false, err
-	}
-	if at, err = filepath.EvalSymlinks(at); err != nil {
-		return false, err
-	}
-	for {
-		info, err := os.Stat(at)
-		if err != nil {
-			return false, err
-		}
-		if os.SameFile(info, top) {
-			return true, nil
-		}
-		if at == filepath.Dir(at) {
-			return false, nil
-		}
-		at = filepath.Dir(at)
-	}
 }
 
 // commitNew puts the file into its place unless something stands there by now.

@@ -31,7 +31,8 @@ The origin names the ledger for ever: a domain and a path of yours will do.
 
 Exit codes:
   0  done
-  2  not done, and nothing was made`,
+  2  not done, and nothing was made; or all was made, and the verifier key could not
+     be printed: then it stands on standard error`,
 		Example: `  fiador ledger init ./ledger --origin example.com/gate --key gate.key >gate.pub`,
 		Args:    exactArgs("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -76,7 +77,18 @@ func (a *app) initLedger(dir, origin, keyFile string) error {
 		a.term.message(fmt.Sprintf("ledger %q of %q; its verifier key is on standard output", displayPath(dir), origin))
 		a.term.hint("run: fiador run INTENT --ledger " + displayPath(dir) + " --ledger-key " + displayPath(keyFile))
 	}
-	return a.print([]byte(verifier + "\n"))
+	return a.printVerifier(verifier, fmt.Sprintf("ledger %q and key %q were made all the same", displayPath(dir), displayPath(keyFile)))
+}
+
+// printVerifier prints a verifier key. Where standard output fails, standard error has
+// the key, and what stands.
+func (a *app) printVerifier(key, stands string) error {
+	err := a.print([]byte(key + "\n"))
+	if err != nil {
+		a.term.message(stands + "; the verifier key:")
+		fmt.Fprintln(a.stderr, key)
+	}
+	return err
 }
 
 // outside refuses a key in the ledger that it signs: it would prove nothing.
@@ -226,7 +238,8 @@ nothing any more; whoever trusts it can go on: verify follows the records.
 
 Exit codes:
   0  done
-  2  not done`,
+  2  not done; or the key was rotated, and the verifier key could not be printed: then
+     it stands on standard error`,
 		Example: `  fiador ledger rotate-key --ledger ./ledger --ledger-key gate.key --new-key gate-2.key >gate-2.pub`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -254,7 +267,7 @@ func (a *app) rotateKey(ctx context.Context, dir, file string, signer *ledger.Si
 	if err := outside(dir, file); err != nil {
 		return err
 	}
-	log, err := disk.Open(dir, signer, disk.Options{Now: a.now})
+	log, err := disk.Open(dir, signer, disk.Options{Now: a.now, Progress: a.rebuilding()})
 	if err != nil {
 		return ledgerError(dir, err)
 	}
@@ -278,7 +291,7 @@ func (a *app) rotateKey(ctx context.Context, dir, file string, signer *ledger.Si
 		return ledgerError(dir, err)
 	}
 	a.warnLedger(r.Warnings)
-	return a.print([]byte(verifier + "\n"))
+	return a.printVerifier(verifier, fmt.Sprintf("the key was rotated all the same, and %q signs from now on", displayPath(file)))
 }
 
 // warnLedger tells what went wrong after a record was safe.

@@ -22,13 +22,7 @@ type listFlags struct {
 	format   string
 }
 
-func (a *app) ledgerListCommand() *cobra.Command {
-	f := listFlags{format: "human"}
-	formats := []string{"human", "json", "jsonl", "csv"}
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "list what was recorded",
-		Long: `List prints entries of a ledger in their order, so that the newest stands last;
+const listHelp = `List prints entries of a ledger in their order, so that the newest stands last;
 --reverse turns that round. Flags choose entries: each of them must fit, and of a
 list one.
 
@@ -58,7 +52,15 @@ cannot be read ends the list with exit code 2.
 
 Exit codes:
   0  listed, even if nothing was to be listed
-  2  the ledger, or an entry, could not be read`,
+  2  the ledger, or an entry, could not be read`
+
+func (a *app) ledgerListCommand() *cobra.Command {
+	f := listFlags{format: "human"}
+	formats := []string{"human", "json", "jsonl", "csv"}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "list what was recorded",
+		Long:  listHelp,
 		Example: `  fiador ledger list --ledger ./ledger --last 20
   fiador ledger list --ledger ./ledger --outcome REFUSE,CLARIFY --since 7d --relative
   fiador ledger list --ledger ./ledger --format jsonl | jq -r .intent_sha256`,

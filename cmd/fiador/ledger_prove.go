@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -18,30 +15,35 @@ import (
 func (a *app) ledgerProveCommand() *cobra.Command {
 	var f ledgerFlags
 	var output string
+	var run bool
 	cmd := &cobra.Command{
-		Use:   "prove RUN",
+		Use:   "prove N|RUN",
 		Short: "prove to a stranger that a run is in the ledger",
 		Long: `Prove prints a proof (C2SP tlog-proof) that an entry is in the tree of the newest
 checkpoint: the entry itself, the hashes that lead to the root, and the checkpoint.
-RUN is a run id, of which the last entry counts, or the index of an entry. Whoever has
-the verifier key can check the proof, without the ledger.
+Whoever has the verifier key can check the proof, without the ledger. Of the run with
+the id RUN the last entry counts.
+
+A number N is an entry, unless --run says that it is the id of a run. Where it could be
+both, "+N" is the entry.
 
 Exit codes:
   0  done
   2  not done: there is no such entry, or the ledger cannot be read`,
 		Example: `  fiador ledger prove run_20260102T030405Z_0123456789abcdef --ledger ./ledger >run.tlog-proof
   fiador ledger check-proof run.tlog-proof --key gate.pub`,
-		Args: exactArgs("RUN"),
+		Args: exactArgs("N|RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.proveRun(cmd.Context(), f, args[0], output)
+			return a.proveRun(cmd.Context(), f, args[0], run, output)
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write the proof to (default: standard output)")
+	registerRun(cmd, &run)
+	cmd.Flags().StringVarP(&output, "output", "o", "", "new file to write the proof to (default: standard output)")
 	return cmd
 }
 
-func (a *app) proveRun(ctx context.Context, f ledgerFlags, run, output string) error {
+func (a *app) proveRun(ctx context.Context, f ledgerFlags, what string, run bool, output string) error {
 	r, err := a.readLedger(f)
 	if err != nil {
 		return err
@@ -50,10 +52,14 @@ func (a *app) proveRun(ctx context.Context, f ledgerFlags, run, output string) e
 	if err := a.apartFromLedger(output, f.name(a), ""); err != nil {
 		return err
 	}
-	index, err := findEntry(ctx, r, run)
-	if err != nil {
-		return ledgerError(f.name(a), err)
+	if err := absent(output); err != nil {
+		return err
 	}
+	list, err := a.find(ctx, r, what, run)
+	if err != nil {
+		return err
+	}
+	index := list[len(list)-1].index
 	p, err := r.Prove(ctx, index)
 	if err != nil {
 		if !errors.Is(err, disk.ErrTampered) && !errors.As(err, new(*fs.PathError)) && ctx.Err() == nil {
@@ -62,7 +68,7 @@ func (a *app) proveRun(ctx context.Context, f ledgerFlags, run, output string) e
 		return ledgerError(f.name(a), err)
 	}
 	if output != "" {
-		return writeFile(output, p.Marshal())
+		return writeNew(output, p.Marshal())
 	}
 	return a.print(p.Marshal())
 }
@@ -73,24 +79,6 @@ func (f ledgerFlags) name(a *app) string {
 	return dir
 }
 
-// findEntry is the entry of an index, or the last one of a run.
-func findEntry(ctx context.Context, r *disk.Reader, run string) (int64, error) {
-	if n, err := strconv.ParseInt(run, 10, 64); err == nil {
-		if n < 0 || n >= r.Size() {
-			return 0, usage("", "there is no entry %d: the ledger has %s", n, entryCount(r.Size()))
-		}
-		return n, nil
-	}
-	found, err := r.Find(ctx, run)
-	if err != nil {
-		return 0, err
-	}
-	if len(found) == 0 {
-		return 0, usage(`"fiador ledger list" shows the runs`, "run %q is not in the ledger", canon.Cut(run))
-	}
-	return found[len(found)-1], nil
-}
-
 func (a *app) ledgerCheckProofCommand() *cobra.Command {
 	var f ledgerFlags
 	cmd := &cobra.Command{
@@ -98,9 +86,11 @@ func (a *app) ledgerCheckProofCommand() *cobra.Command {
 		Short: "check a proof or a receipt, without the ledger",
 		Long: `Check-proof checks a C2SP tlog-proof that carries its entry, as "ledger prove" and
 "run --receipt" write it: the signature of the checkpoint, and that the hashes lead from
-the entry to its root. It prints the record that is proved. The key is that of --key,
-else those of the ledger; with both, those that the ledger's records let follow from
-that of --key.
+the entry to its root. It prints the record that is proved.
+
+The key is that of --key alone, whatever FIADOR_LEDGER says; without --key the keys are
+those of the ledger. With --key and --ledger they are the key of --key and those that
+the ledger's records let follow from it.
 
 Exit codes:
   0  the proof holds
@@ -116,7 +106,8 @@ Exit codes:
 	return cmd
 }
 
-// keys are the keys of --key alone, or of the ledger.
+// keys are the keys of --key alone, or of the ledger. With --key, the ledger counts that
+// --ledger names, and not that of FIADOR_LEDGER: a proof may be of any.
 func (a *app) keys(ctx context.Context, f ledgerFlags) (ledger.Keys, error) {
 	trusted, err := f.trusted()
 	if err != nil {
@@ -189,7 +180,7 @@ Exit codes:
 	}
 	f.register(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "the older checkpoint, pin or receipt (required)")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write the proof to, for a witness")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "new file to write the proof to, for a witness")
 	return cmd
 }
 
@@ -207,6 +198,9 @@ func (a *app) consistency(ctx context.Context, f ledgerFlags, from, output strin
 	}
 	defer r.Close()
 	if err := a.apartFromLedger(output, f.name(a), ""); err != nil {
+		return err
+	}
+	if err := absent(output); err != nil {
 		return err
 	}
 	now := r.Checkpoint()
@@ -231,7 +225,7 @@ func (a *app) consistency(ctx context.Context, f ledgerFlags, from, output strin
 		return not("the first %s are not those of %s", entryCount(old.Size), old.Name)
 	}
 	if output != "" {
-		if err := writeFile(output, proof.Witness(now)); err != nil {
+		if err := writeNew(output, proof.Witness(now)); err != nil {
 			return err
 		}
 	}
@@ -262,7 +256,7 @@ Exit codes:
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write the checkpoint to as well")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "new file to write the checkpoint to as well")
 	return cmd
 }
 
@@ -297,10 +291,7 @@ func (a *app) pin(ctx context.Context, f ledgerFlags, args []string, output stri
 		return err
 	}
 	if output != "" {
-		if _, err := os.Lstat(output); err == nil {
-			return usage("name a new file", "file %q is there already", displayPath(output))
-		}
-		if err := writeFile(output, c.Note); err != nil {
+		if err := writeNew(output, c.Note); err != nil {
 			return err
 		}
 	}

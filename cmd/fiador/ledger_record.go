@@ -148,7 +148,7 @@ func (a *app) keepReceipt(ctx context.Context, f recordFlags, file string, r *le
 	if err != nil {
 		return ledgerError(dir, err)
 	}
-	return writeFile(file, p.Marshal())
+	return writeNew(file, p.Marshal())
 }
 
 // checkReceipt refuses a receipt that would have no ledger.
@@ -159,18 +159,28 @@ func (a *app) checkReceipt(f recordFlags, file string) error {
 	return nil
 }
 
-// apartFromRun refuses a run that could write over its ledger or read its key.
-func (a *app) apartFromRun(f runFlags) error {
+// apartFromRecords refuses files to write that would take the place of a file of the
+// ledger, or of its key.
+func (a *app) apartFromRecords(f recordFlags, files ...string) error {
 	dir, err := a.ledgerDir(f.dir)
 	if err != nil {
 		return nil // nothing is recorded
 	}
-	for _, file := range append(f.outputs(), f.receipt, f.bundle, f.evidence) {
+	for _, file := range files {
 		if err := a.apartFromLedger(file, dir, f.key.file); err != nil {
 			return err
 		}
 	}
-	if f.mode != harness.ModeExecuteSandbox {
+	return nil
+}
+
+// apartFromRun refuses a run that could write over its ledger or read its key.
+func (a *app) apartFromRun(f runFlags) error {
+	if err := a.apartFromRecords(f.recordFlags, append(f.outputs(), f.receipt, f.bundle, f.evidence)...); err != nil {
+		return err
+	}
+	dir, err := a.ledgerDir(f.dir)
+	if err != nil || f.mode != harness.ModeExecuteSandbox {
 		return nil
 	}
 	for _, seen := range append([]string{f.tree, f.work, f.promote}, f.read...) {

@@ -21,6 +21,7 @@ type replayFlags struct {
 	chooseFlags
 	gateFlags
 	all    bool
+	run    bool
 	format string
 	given  func(flag string) bool
 }
@@ -33,7 +34,10 @@ func (a *app) ledgerReplayCommand() *cobra.Command {
 		Long: `Replay decides the intent of a recorded decision again, from the evidence of that
 decision alone: the intent, what the policy was asked, and the policy text that decided
 then. Nothing is executed; what an execution observed is taken from the recorded
-result. N is the index of an entry, RUN a run id; the flags choose many.
+result. The flags choose many decisions.
+
+A number N is an entry, unless --run says that it is the id of a run. Where it could be
+both, "+N" is the entry.
 
   MATCH              the same decision, and the same canonical RunResult
   DECISION-DIFFERS   another decision
@@ -61,6 +65,7 @@ Exit codes:
 	flags := cmd.Flags()
 	flags.Lookup("policy").DefValue = "the recorded one"
 	flags.Lookup("tree").DefValue = "none"
+	registerRun(cmd, &f.run)
 	flags.BoolVar(&f.all, "all", false, "replay every decision")
 	flags.StringVar(&f.format, "format", "human", "human or jsonl")
 	complete(cmd, "format", "human", "jsonl")
@@ -80,6 +85,8 @@ func (a *app) replayLedger(ctx context.Context, f replayFlags, args []string) er
 	switch {
 	case len(args) > 0 && (f.all || chosen):
 		return usage("give the one or the other", "an entry and flags that choose entries")
+	case len(args) == 0 && f.run:
+		return usage("name the run", "--run is for the id of a run, and there is none")
 	case len(args) == 0 && !f.all && !chosen:
 		return usage(`an index, a run id, --all, or flags such as --since`, "which decisions?")
 	}
@@ -101,11 +108,11 @@ func (a *app) replayLedger(ctx context.Context, f replayFlags, args []string) er
 	} else if err = s.each(ctx, 0, func(index int64, e disk.Entry) error { return rp.entry(ctx, index, e.Record) }); err == nil {
 		err = rp.sum()
 	}
-	s.line.clear()
-	if err != nil {
-		return err
+	if flushed := flush(out); err == nil {
+		err = flushed
 	}
-	return flush(out)
+	s.line.clear()
+	return err
 }
 
 // otherGate is the policy that is asked in place of the recorded one. Without --tree
@@ -132,16 +139,13 @@ type replaying struct {
 	seen   int
 }
 
-func (r *replaying) one(ctx context.Context, s *entries, run string) error {
-	index, err := findEntry(ctx, s.Reader, run)
+func (r *replaying) one(ctx context.Context, s *entries, what string) error {
+	list, err := r.find(ctx, s.Reader, what, r.f.run)
 	if err != nil {
-		return ledgerError(r.f.name(r.app), err)
+		return err
 	}
-	e, err := s.Entry(ctx, index)
-	if err != nil {
-		return s.failed(err)
-	}
-	return r.entry(ctx, index, e.Record)
+	e := list[len(list)-1]
+	return r.entry(ctx, e.index, e.Record)
 }
 
 func (r *replaying) entry(ctx context.Context, index int64, rec ledger.Record) error {

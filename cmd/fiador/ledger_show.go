@@ -41,7 +41,8 @@ RUN, and what surrounds them: the seal and whether its signature is right, the l
 hash (SHA-256 of a zero byte and the record), whether the tree of the checkpoint has
 that leaf, and whether the evidence is there and is what the record names.
 
-A number is an entry, unless --run says that it is the id of a run.
+A number N is an entry, unless --run says that it is the id of a run. Where it could be
+both, "+N" is the entry.
 
 One of these prints bytes as they were stored, and nothing else. On a terminal
 characters that do not show are escaped.
@@ -80,7 +81,7 @@ Exit codes:
 	}
 	f.register(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&f.run, "run", false, "take a number for the id of a run")
+	registerRun(cmd, &f.run)
 	flags.BoolVar(&f.line, "line", false, "print the stored line")
 	flags.BoolVar(&f.evidence, "evidence", false, "print the evidence")
 	flags.BoolVar(&f.result, "result", false, "print the RunResult")
@@ -109,13 +110,13 @@ func (a *app) showEntries(ctx context.Context, what string, f showFlags) error {
 	case f.evidence, f.result:
 		out, err := stored(r, list, f.result)
 		if err != nil {
-			return err
+			return ledgerError(f.name(a), err)
 		}
 		return a.printStored(out)
 	}
 	for i := range list {
 		if err := list[i].examine(ctx, r); err != nil {
-			return err
+			return ledgerError(f.name(a), err)
 		}
 		if list[i].wrong() {
 			a.status = exitRejected
@@ -149,11 +150,21 @@ func (a *app) printStored(b []byte) error {
 	return a.print(b)
 }
 
-// find finds the entry with a number, or the entries of a run.
+// registerRun registers the flag for what is a number and the id of a run.
+func registerRun(cmd *cobra.Command, run *bool) {
+	cmd.Flags().BoolVar(run, "run", false, "take a number for the id of a run")
+}
+
+// find finds the entry with a number, or the entries of a run. A number that could be
+// both is refused; with a plus, which no id of a run has, it is an entry.
 func (a *app) find(ctx context.Context, r *disk.Reader, what string, run bool) ([]shownEntry, error) {
 	line := a.progressLine(r.Size())
 	defer line.clear()
-	if index, err := strconv.ParseUint(what, 10, 62); err == nil && !run {
+	number, plus := strings.CutPrefix(what, "+")
+	if index, err := strconv.ParseUint(number, 10, 62); err == nil && !run {
+		if !plus && isRun(ctx, r, what) {
+			return nil, usage(fmt.Sprintf("give --run for the run, or +%d for the entry", index), "%q is a number and the id of a run", what)
+		}
 		if int64(index) >= r.Size() {
 			return nil, usage(fmt.Sprintf("the entries are 0 to %d", r.Size()-1), "no entry %d", index)
 		}
@@ -179,6 +190,13 @@ func (a *app) find(ctx context.Context, r *disk.Reader, what string, run bool) (
 		return nil, usage(`"fiador ledger list" prints the ids of runs`, "no run %q", what)
 	}
 	return list, err
+}
+
+// isRun says whether a ledger has a run. Where it cannot be read it has none: that an
+// entry is wrong does not hide the others.
+func isRun(ctx context.Context, r *disk.Reader, what string) bool {
+	found, err := r.Find(ctx, what)
+	return err == nil && len(found) > 0
 }
 
 // entriesOf are the entries of a run, in their order.
@@ -226,6 +244,8 @@ func stored(r *disk.Reader, list []shownEntry, ofResult bool) ([]byte, error) {
 	switch {
 	case errors.Is(err, disk.ErrNoBlob):
 		return nil, wrong("is not there", "it may have been removed after its time; a copy of the ledger may have it", err)
+	case err != nil && !errors.Is(err, disk.ErrBadBlob):
+		return nil, err
 	case err != nil:
 		return nil, wrong("is not what was recorded", `"fiador ledger verify --evidence" looks at all of it`, err)
 	case !ofResult:
@@ -262,7 +282,7 @@ func (s shownEntry) wrong() bool {
 }
 
 // examine looks at the seal, the tree and the evidence. The error says that it was
-// interrupted.
+// interrupted, or why the evidence could not be read.
 func (s *shownEntry) examine(ctx context.Context, r *disk.Reader) error {
 	s.seal = "unknown key"
 	if key, ok := r.Keys().At(s.Seal.Size); ok {
@@ -288,8 +308,10 @@ func (s *shownEntry) examine(ctx context.Context, r *disk.Reader) error {
 		s.evidence = blobPresent
 	case errors.Is(err, disk.ErrNoBlob):
 		s.evidence = "missing"
-	default:
+	case errors.Is(err, disk.ErrBadBlob):
 		s.evidence = "altered"
+	default:
+		return err
 	}
 	return nil
 }

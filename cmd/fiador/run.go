@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -70,7 +71,7 @@ Exit codes:
 	f.executingFlags.register(cmd)
 	f.recordFlags.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.receipt, "receipt", "", "file to write the ledger's receipt to (C2SP tlog-proof)")
+	flags.StringVar(&f.receipt, "receipt", "", "new file to write the ledger's receipt to (C2SP tlog-proof)")
 	flags.StringVar(&f.mode, "mode", harness.ModePlanOnly, "plan-only, or execute-sandbox to run the plan as well")
 	flags.StringVar(&f.modelMode, "model-mode", harness.ModelNone, "model calls: none, record or replay")
 	flags.StringVar(&f.runID, "run-id", "", "id of this run (default: made from the time and random digits)")
@@ -108,7 +109,13 @@ func (a *app) checkRun(intent string, f runFlags) error {
 			return err
 		}
 	}
-	return a.apartFromRun(f)
+	if err := a.apartFromRun(f); err != nil {
+		return err
+	}
+	if f.receipt != "" && filepath.Clean(f.receipt) == filepath.Clean(f.bundle) {
+		return usage("give each a file of its own", "bundle and receipt are one file: %q", displayPath(f.receipt))
+	}
+	return absent(f.receipt)
 }
 
 // checkFile refuses a file to write that something else needs.
@@ -187,6 +194,11 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 			return err
 		}
 	}
+	return a.tellRun(reports, f, end)
+}
+
+// tellRun writes what came of a run: its bundle, the reports, and words for people.
+func (a *app) tellRun(reports *reports, f runFlags, end harness.End) error {
 	if f.bundle != "" && end.Decision.Bundle != nil {
 		if err := writeFile(f.bundle, end.Decision.BundleBytes); err != nil {
 			return err

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs testdata/script. Besides the commands of testscript there is
 // "exits N COMMAND...", which demands the exact exit status, and the condition
-// [exists:PATH].
+// [exists:PATH] and [unprivileged].
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -29,8 +29,11 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exists is the condition [exists:PATH].
+// exists is the condition [exists:PATH], and [unprivileged]: permissions count.
 func exists(cond string) (bool, error) {
+	if cond == "unprivileged" {
+		return os.Geteuid() > 0, nil
+	}
 	path, ok := strings.CutPrefix(cond, "exists:")
 	if !ok {
 		return false, fmt.Errorf("unknown condition %q", cond)

@@ -27,6 +27,45 @@ func writeFile(name string, b []byte) error {
 	return nil
 }
 
+// writeNew puts b into a file that is not there yet. A device or a pipe is written to as
+// it is.
+func writeNew(name string, b []byte) error {
+	if err := absent(name); err != nil {
+		return err
+	}
+	f, err := createFile(name)
+	if err != nil {
+		return notWritten(name, err)
+	}
+	if _, err := f.Write(b); err != nil {
+		return notWritten(name, errors.Join(err, f.abort()))
+	}
+	if f.inTurn {
+		err = f.commitNew()
+	} else {
+		err = f.commit()
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return isThere(name)
+	}
+	if err != nil {
+		return notWritten(name, err)
+	}
+	return nil
+}
+
+// absent refuses a file that is there: it may be the only copy of a key or a receipt.
+func absent(name string) error {
+	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+		return isThere(name)
+	}
+	return nil
+}
+
+func isThere(name string) error {
+	return usage("name a new file", "file %q is there already", displayPath(name))
+}
+
 func notWritten(name string, err error) error {
 	why := reason(err)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 )
 
 // Append records. The receipt is a promise: the record is on the disk. After an error
-// nothing of it is there.
+// there is no promise: of what could not be undone nothing is appended any more.
 func (l *Log) Append(ctx context.Context, rec ledger.Record) (ledger.Receipt, error) {
 	if err := l.enter(ctx); err != nil {
 		return ledger.Receipt{}, err
@@ -41,6 +41,7 @@ func (l *Log) append(ctx context.Context, rec ledger.Record, before func(*state,
 		return ledger.Receipt{}, err
 	}
 	var s *state
+	var warned []string
 	defer func() {
 		left := errors.Join(s.close(), truth.Unlock(), truth.Close())
 		switch {
@@ -59,9 +60,11 @@ func (l *Log) append(ctx context.Context, rec ledger.Record, before func(*state,
 	if s.tail.closed {
 		// The line that lacks its line feed is among the others then, whatever became of
 		// what is derived of it.
-		if _, err = s.record(ledger.Record{}); err != nil {
+		mended, err := s.record(ledger.Record{})
+		if err != nil {
 			return r, err
 		}
+		warned = mended.Warnings
 		if err = s.close(); err != nil {
 			return r, err
 		}
@@ -72,7 +75,7 @@ func (l *Log) append(ctx context.Context, rec ledger.Record, before func(*state,
 	if err = before(s, &r); err == nil && !r.Again {
 		r, err = s.record(rec)
 	}
-	r.Warnings = append(s.warn, r.Warnings...)
+	r.Warnings = append(append(warned, s.warn...), r.Warnings...)
 	return r, err
 }
 
@@ -109,7 +112,7 @@ func (s *state) again(rec ledger.Record) (*ledger.Receipt, error) {
 			return nil, fmt.Errorf("%w: run id %q, entry %d", ErrEnded, rec.RunID, index)
 		case old.Kind == rec.Kind && old.SameRun(rec):
 			first = &ledger.Receipt{Index: index, Record: old, Again: true}
-		case old.Kind.Ends() || old.Kind == rec.Kind:
+		case old.Kind.Ends() || old.Kind == rec.Kind || !rec.EndOf(old):
 			return nil, fmt.Errorf("%w: run id %q, entry %d", ErrConflict, rec.RunID, index)
 		}
 	}
@@ -215,23 +218,26 @@ func (s *state) turnKey(index int64, key string) error {
 // writer that was killed, or whose sync failed. The kernel tells of a page that could
 // not be written once, and takes it for written afterwards.
 func (s *state) unsynced() error {
-	if s.synced == 0 || s.synced >= s.tail.tree.Size {
+	if s.synced >= s.tail.tree.Size {
 		return nil
 	}
-	first := s.synced
-	if _, err := s.line(first); err != nil { // its offset is right then
+	if _, err := s.line(s.synced); err != nil { // its offset is right then
 		return err
 	}
-	from, err := s.derived.offset(first)
+	from, err := s.derived.offset(s.synced)
 	if err != nil {
 		return err
 	}
-	b := make([]byte, s.tail.offset-from)
-	if _, err := s.truth.ReadAt(b, from); err != nil {
-		return err
+	for b := make([]byte, min(s.tail.offset-from, 1<<20)); from < s.tail.offset; from += int64(len(b)) {
+		b = b[:min(int64(len(b)), s.tail.offset-from)]
+		if _, err := s.truth.ReadAt(b, from); err != nil {
+			return err
+		}
+		if _, err := s.truth.WriteAt(b, from); err != nil {
+			return err
+		}
 	}
-	_, err = s.truth.WriteAt(b, from)
-	return err
+	return nil
 }
 
 // batch is what one write adds.
@@ -321,7 +327,7 @@ func (s *state) poison(why error) error {
 		return err
 	}
 	_, err = f.Write([]byte(why.Error() + "\n"))
-	return errors.Join(err, f.Sync(), f.Close())
+	return errors.Join(err, f.Sync(), f.Close(), s.files.SyncDir(nameState))
 }
 
 // sign signs the checkpoint of what was synced and puts it into its place. That its

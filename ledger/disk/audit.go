@@ -36,6 +36,8 @@ type Audited struct {
 	Evidence   int               // blobs that are there and right
 	Absent     []int64           // decisions whose evidence is not there
 	Altered    []int64           // decisions whose evidence is not what the record says
+
+	failed error // a tile that could not be read
 }
 
 // Unsynced is how many entries the newest checkpoint does not cover.
@@ -72,6 +74,9 @@ func Audit(ctx context.Context, dir string, trusted *ledger.Verifier, o AuditOpt
 		return Audited{}, err
 	}
 	a.Verified, err = ledger.Verify(ctx, text, c)
+	if err == nil {
+		err = a.failed
+	}
 	return a, err
 }
 
@@ -88,11 +93,14 @@ func (r *Reader) promises(since []ledger.Promise) ([]ledger.Promise, error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
+		if p.Size > 0 && p.Size != c.Size {
+			return fmt.Errorf("%w: %s is a checkpoint of %d entries", ErrTampered, p.Name, c.Size)
+		}
 		out = append(out, ledger.Promise{Name: p.Name, Checkpoint: c})
 		return nil
 	}
 	for _, size := range slices.Sorted(maps.Keys(pins)) {
-		if err := check(ledger.Promise{Name: fmt.Sprintf("the pin %s/%d", namePins, size), Checkpoint: ledger.Checkpoint{Note: pins[size]}}); err != nil {
+		if err := check(ledger.Promise{Name: fmt.Sprintf("the pin %s/%d", namePins, size), Checkpoint: ledger.Checkpoint{Size: size, Note: pins[size]}}); err != nil {
 			return nil, err
 		}
 	}
@@ -111,7 +119,9 @@ func (r *Reader) checkTile(a *Audited) func(tlog.Tile, []byte) error {
 		switch {
 		case isNotExist(err):
 			a.Missing = append(a.Missing, path)
-		case err != nil || !bytes.Equal(has, content):
+		case err != nil && !errors.Is(err, errTooLong):
+			a.failed = err
+		case !bytes.Equal(has, content):
 			a.Wrong = append(a.Wrong, path)
 		default:
 			a.Tiles++
@@ -141,8 +151,10 @@ func (r *Reader) checkEvidence(a *Audited) func(int64, ledger.Record) error {
 			a.Evidence++
 		case errors.Is(err, ErrNoBlob):
 			a.Absent = append(a.Absent, index)
-		default:
+		case errors.Is(err, ErrBadBlob):
 			a.Altered = append(a.Altered, index)
+		default:
+			return err
 		}
 		return nil
 	}

@@ -193,8 +193,10 @@ func repair(ctx context.Context, fsys files, key *ledger.Signer, o Options) (did
 		}
 		did = append(did, "recorded the repair")
 	} else if s.promise.Size < s.tail.tree.Size {
-		_, warnings := s.sign()
-		did = append(append(did, fmt.Sprintf("signed the checkpoint of %d entries", s.tail.tree.Size)), warnings...)
+		if _, warnings := s.sign(); len(warnings) > 0 {
+			return nil, errors.New(warnings[0])
+		}
+		did = append(did, fmt.Sprintf("signed the checkpoint of %d entries", s.tail.tree.Size))
 		if err := s.writeHead(); err != nil {
 			return nil, err
 		}

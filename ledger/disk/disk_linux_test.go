@@ -75,7 +75,7 @@ func hash(text string) canon.ContentHash { return canon.Sum([]byte(text)) }
 func decision(run string) ledger.Record {
 	h := hash(run)
 	return ledger.Record{
-		Kind: ledger.KindDecision, RunID: run, IntentSHA256: h, ExecutionMode: "plan-only", Mode: "none",
+		Kind: ledger.KindDecision, RunID: run, IntentSHA256: h, ExecutionMode: "execute-sandbox", Mode: "none",
 		Policy: "default", PolicySHA256: h, InputSHA256: h, BundleSHA256: h, Kernel: "0.1.0",
 		ResultKind: "BUNDLE", Accepted: true, DecisionSHA256: h, CanonicalSHA256: h, ResultSHA256: h,
 		Evidence: ledger.Blob{SHA256: h, Size: 1234},
@@ -337,10 +337,17 @@ func sameDerived(t testing.TB, dir string) {
 		}
 	}
 	tiles := map[string][]byte{}
-	ok(t, eachTile(t.Context(), diskFile{f}, end.tree.Size, func(tile tlog.Tile, content []byte) error {
-		tiles[ledger.TilePath(tile)] = bytes.Clone(content)
+	var edges ledger.Edges
+	_, err = scan(t.Context(), diskFile{f}, tail{}, nil, func(e entered) error {
+		for _, n := range e.nodes {
+			ok(t, edges.Add(n.level, n.n, n.hash, func(tile tlog.Tile, content []byte) error {
+				tiles[ledger.TilePath(tile)] = bytes.Clone(content)
+				return nil
+			}))
+		}
 		return nil
-	}))
+	})
+	ok(t, err)
 	for path, want := range tiles {
 		if !bytes.Equal(contents(dir, path), want) {
 			t.Errorf("%s is not what the ledger gives", path)

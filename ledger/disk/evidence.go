@@ -11,9 +11,6 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// MaxBlobBytes is the most that a blob of evidence can have: 256 MiB.
-const MaxBlobBytes = 256 << 20
-
 // Errors about evidence.
 var (
 	ErrNoBlob  = fmt.Errorf("the evidence is not there: %w", fs.ErrNotExist)
@@ -30,13 +27,13 @@ func blobName(h canon.ContentHash) (string, error) {
 }
 
 // Put stores a blob under its hash. It is on the disk when Put returns, with one sync,
-// which makes its name durable too. A blob that nobody may write has been synced; one
+// which makes its name durable too, as journaling file systems do (ext4, XFS, Btrfs). A blob that nobody may write has been synced; one
 // that is there and may still be written, another process is about to sync, and so
 // does Put.
 func (l *Log) Put(blob []byte) (ledger.Blob, error) {
 	b := ledger.Blob{SHA256: canon.Sum(blob), Size: int64(len(blob))}
-	if len(blob) > MaxBlobBytes {
-		return b, fmt.Errorf("evidence of more than %d bytes", MaxBlobBytes)
+	if len(blob) > ledger.MaxBlobBytes {
+		return b, fmt.Errorf("evidence of more than %d bytes", ledger.MaxBlobBytes)
 	}
 	name, err := blobName(b.SHA256)
 	if err != nil {
@@ -114,7 +111,7 @@ func readBlob(fsys files, b ledger.Blob) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.Size > MaxBlobBytes {
+	if b.Size > ledger.MaxBlobBytes {
 		return nil, ErrBadBlob
 	}
 	content, err := readFile(fsys, name, b.Size)

@@ -12,8 +12,8 @@ import (
 // files are the calls by which a ledger's folder is read and changed. Names are
 // slash-separated and relative to the folder. Tests put faults in between.
 type files interface {
-	// Open opens a regular file and nothing else: a link is an error, in the last
-	// element of the name and in any other.
+	// Open opens a regular file and nothing else: a link in the last element of the name
+	// is an error. No name leads out of the folder.
 	Open(name string, flag int) (file, error)
 	Lstat(name string) (fs.FileInfo, error)
 	Mkdir(name string) error

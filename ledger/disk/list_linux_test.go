@@ -278,6 +278,10 @@ func TestFaultRunAgain(t *testing.T) {
 	otherBegun.Policy = "other"
 	_, err := l.Append(t.Context(), otherBegun)
 	wants(t, err, ErrConflict)
+	stranger := decision("a")
+	stranger.IntentSHA256 = hash("another intent") // which has not begun under this id
+	_, err = l.Append(t.Context(), stranger)
+	wants(t, err, ErrConflict)
 	add(t, l, decision("a"))
 	if r := add(t, l, decision("a")); !r.Again || r.Index != 2 {
 		t.Errorf("%+v", r)

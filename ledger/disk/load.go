@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -292,8 +291,8 @@ func (s *state) holdPins(size int64) error {
 		return err
 	}
 	for _, name := range names {
-		n, err := strconv.ParseInt(name, 10, 64)
-		if err != nil {
+		n, ok := pinSize(name)
+		if !ok {
 			continue
 		}
 		if n > size {
@@ -306,9 +305,6 @@ func (s *state) holdPins(size int64) error {
 		pin, err := ledger.ParseCheckpoint(note)
 		if err != nil {
 			return fmt.Errorf("%w: the pin %s/%s: %w", ErrTampered, namePins, name, err)
-		}
-		if n == 0 {
-			continue
 		}
 		root, err := s.rootAt(n)
 		if err != nil {
@@ -367,7 +363,12 @@ func (s *state) unfed() (ledger.Line, error) {
 // anything takes its place.
 func (s *state) quarantine() (ledger.Repair, error) {
 	repair := ledger.Repair{What: ledger.RepairTornTail, Offset: s.tail.offset, Bytes: s.tail.torn}
-	if err := s.files.Mkdir(nameQuarantine); err != nil && !isExist(err) {
+	if err := s.files.Mkdir(nameQuarantine); err == nil {
+		err = s.files.SyncDir(nameState)
+		if err != nil {
+			return repair, err
+		}
+	} else if !isExist(err) {
 		return repair, err
 	}
 	const next = nameQuarantine + "/next"

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -13,11 +14,15 @@ import (
 )
 
 // Publish writes the ledger, up to its checkpoint, into a folder as C2SP tlog-tiles
-// has it: checkpoint, full and partial tiles, and the entries in bundles. What is
-// there and final is left alone, so that publishing again writes only what is new; the
-// checkpoint is written last. progress, where it is not nil, is told how many entries
-// are done.
+// has it: checkpoint, full and partial tiles, and the entries in bundles. The whole
+// ledger is read first, so that nothing is written of one that does not lead to the root
+// of its checkpoint. What is there and right is left alone, and the checkpoint is
+// written last, when everything else is on the disk. progress, where it is not nil, is told
+// how many entries are done.
 func (r *Reader) Publish(ctx context.Context, dir string, progress func(int64)) error {
+	if err := r.leads(ctx); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -30,11 +35,30 @@ func (r *Reader) Publish(ctx context.Context, dir string, progress func(int64)) 
 	return errors.Join(err, to.Close())
 }
 
+// leads says whether the entries lead to the root of the checkpoint.
+func (r *Reader) leads(ctx context.Context) error {
+	var tree ledger.Range
+	for _, e := range r.Lines(ctx, 0) {
+		if e.Err != nil {
+			return e.Err
+		}
+		tree.Append(ledger.LeafHash(e.Line.Entry), nil)
+	}
+	return r.promised(tree)
+}
+
+// promised says whether a tree is that of the checkpoint.
+func (r *Reader) promised(tree ledger.Range) error {
+	if tree.Size != r.promise.Size || tree.Root() != r.promise.Root {
+		return fmt.Errorf("%w: the entries do not lead to the root of the checkpoint; run: fiador ledger verify", ErrTampered)
+	}
+	return nil
+}
+
 type publisher struct {
-	files  files
+	files  folder
 	tree   ledger.Range
-	levels [][]byte // hashes of the tiles that are not full, by level
-	counts []int64  // full tiles, by level
+	edges  ledger.Edges
 	bundle []byte
 }
 
@@ -50,10 +74,13 @@ func (p *publisher) publish(ctx context.Context, r *Reader, progress func(int64)
 			progress(index)
 		}
 	}
-	if p.tree.Size != r.promise.Size || p.tree.Root() != r.promise.Root {
-		return fmt.Errorf("%w: the entries do not lead to the root of the checkpoint; run: fiador ledger verify", ErrTampered)
+	if err := r.promised(p.tree); err != nil {
+		return err
 	}
 	if err := p.partial(); err != nil {
+		return err
+	}
+	if err := p.files.SyncAll(); err != nil {
 		return err
 	}
 	return replaceFile(p.files, nameCheckpoint, r.promise.Note, true)
@@ -63,31 +90,18 @@ func (p *publisher) publish(ctx context.Context, r *Reader, progress func(int64)
 func (p *publisher) add(entry []byte) error {
 	p.bundle = append(binary.BigEndian.AppendUint16(p.bundle, uint16(len(entry))), entry...)
 	n := p.tree.Size
-	var full []node
-	p.tree.Append(ledger.LeafHash(entry), func(level int, n int64, h tlog.Hash) {
-		if level%ledger.TileHeight == 0 {
-			full = append(full, node{level / ledger.TileHeight, n, h})
-		}
-	})
+	var done []node
+	p.tree.Append(ledger.LeafHash(entry), nodes(&done))
 	if n%ledger.TileWidth == ledger.TileWidth-1 {
 		if err := p.write(tlog.Tile{H: ledger.TileHeight, L: -1, N: n / ledger.TileWidth, W: ledger.TileWidth}, p.bundle); err != nil {
 			return err
 		}
 		p.bundle = p.bundle[:0]
 	}
-	for _, h := range full {
-		for len(p.levels) <= h.level {
-			p.levels, p.counts = append(p.levels, nil), append(p.counts, 0)
-		}
-		p.levels[h.level] = append(p.levels[h.level], h.hash[:]...)
-		if len(p.levels[h.level]) < ledger.TileWidth*tlog.HashSize {
-			continue
-		}
-		if err := p.write(tlog.Tile{H: ledger.TileHeight, L: h.level, N: p.counts[h.level], W: ledger.TileWidth}, p.levels[h.level]); err != nil {
+	for _, h := range done {
+		if err := p.edges.Add(h.level, h.n, h.hash, p.write); err != nil {
 			return err
 		}
-		p.levels[h.level] = p.levels[h.level][:0]
-		p.counts[h.level]++
 	}
 	return nil
 }
@@ -99,11 +113,12 @@ func (p *publisher) partial() error {
 			return err
 		}
 	}
-	for level, hashes := range p.levels {
+	for level, hashes := range p.edges {
 		if len(hashes) == 0 {
 			continue
 		}
-		t := tlog.Tile{H: ledger.TileHeight, L: level, N: p.counts[level], W: len(hashes) / tlog.HashSize}
+		n := p.tree.Size >> (ledger.TileHeight * level) // hashes of the level
+		t := tlog.Tile{H: ledger.TileHeight, L: level, N: n / ledger.TileWidth, W: len(hashes) / tlog.HashSize}
 		if err := p.write(t, hashes); err != nil {
 			return err
 		}
@@ -126,21 +141,28 @@ func (p *publisher) write(t tlog.Tile, content []byte) error {
 	if err := makeFolders(p.files, path); err != nil {
 		return err
 	}
-	return replaceFile(p.files, path, content, false)
+	return replaceFile(p.files, path, content, !syncsAll)
 }
 
 // Pin keeps a checkpoint of the ledger in its folder: nothing is appended to a ledger
-// that has become smaller.
+// that has become smaller, or another one. A pin keeps the signatures that it has.
 func (r *Reader) Pin(c ledger.Checkpoint) (string, error) {
 	name := fmt.Sprintf("%s/%d", namePins, c.Size)
 	if err := makeFolders(r.files, name); err != nil {
 		return "", err
 	}
-	if has, err := readFile(r.files, name, ledger.MaxCheckpointBytes); err == nil && string(has) == string(c.Note) {
-		return name, nil
+	note := c.Note
+	has, err := readFile(r.files, name, ledger.MaxCheckpointBytes)
+	if err == nil {
+		note, err = ledger.MergeCheckpoints(has, c.Note)
 	}
-	if err := replaceFile(r.files, name, c.Note, true); err != nil {
-		return "", err
+	if err != nil && !isNotExist(err) {
+		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	return name, r.files.SyncDir(namePins)
+	if !bytes.Equal(note, has) {
+		if err := replaceFile(r.files, name, note, true); err != nil {
+			return "", err
+		}
+	}
+	return name, errors.Join(r.files.SyncDir(namePins), r.files.SyncDir("."))
 }

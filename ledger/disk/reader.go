@@ -30,6 +30,7 @@ type Reader struct {
 	lost    bool // there is no checkpoint
 	offsets file // nil: not there
 	runs    *runTable
+	known   int64 // entries that the table has for sure
 }
 
 // Read opens a ledger for reading. The signature of its checkpoint is checked. Without a
@@ -81,6 +82,7 @@ func (r *Reader) open(trusted []ledger.Verifier) error {
 	if r.truth, err = r.files.Open(nameLedger, os.O_RDONLY); err != nil {
 		return err
 	}
+	r.known = r.vouchedByHead() // ahead of the table, which is never behind it then
 	if f, err := r.files.Open(nameOffsets, os.O_RDONLY); err == nil {
 		r.offsets = f
 	}
@@ -248,12 +250,14 @@ func (r *Reader) Entry(ctx context.Context, index int64) (Entry, error) {
 // Find returns the indexes of the entries of a run, in their order.
 func (r *Reader) Find(ctx context.Context, runID string) ([]int64, error) {
 	var found []int64
-	known := r.known()
-	if known > 0 {
+	known := r.known
+	if known > 0 && r.runs != nil {
 		var err error
 		if found, err = r.found(ctx, runID, known); err != nil {
 			known, found = 0, nil
 		}
+	} else {
+		known = 0
 	}
 	for index, e := range r.Lines(ctx, known) {
 		if e.Err != nil {
@@ -266,12 +270,9 @@ func (r *Reader) Find(ctx context.Context, runID string) ([]int64, error) {
 	return found, nil
 }
 
-// known is how many entries the table of run ids has for sure: those of the head, of
-// this start of the system.
-func (r *Reader) known() int64 {
-	if r.runs == nil {
-		return 0
-	}
+// vouchedByHead is how many entries the table of run ids has for sure: those of the head,
+// of this start of the system.
+func (r *Reader) vouchedByHead() int64 {
 	b, err := readFile(r.files, nameHead, headBytes)
 	if err != nil {
 		return 0
@@ -321,8 +322,8 @@ func (r *Reader) Pins() (map[int64][]byte, error) {
 	}
 	pins := map[int64][]byte{}
 	for _, name := range names {
-		size, err := strconv.ParseInt(name, 10, 64)
-		if err != nil {
+		size, ok := pinSize(name)
+		if !ok {
 			continue
 		}
 		if pins[size], err = readFile(r.files, namePins+"/"+name, ledger.MaxCheckpointBytes); err != nil {
@@ -330,6 +331,13 @@ func (r *Reader) Pins() (map[int64][]byte, error) {
 		}
 	}
 	return pins, nil
+}
+
+// pinSize is the size that the name of a pin gives: a number from 1 on in its one spelling.
+// What has another name is no pin.
+func pinSize(name string) (int64, bool) {
+	n, err := strconv.ParseInt(name, 10, 64)
+	return n, err == nil && n > 0 && strconv.FormatInt(n, 10) == name
 }
 
 // Prove proves that an entry is in the ledger.

@@ -72,7 +72,7 @@ type builder struct {
 	offsets []byte
 	keys    []uint64
 	indexes []int64
-	edges   [][]byte // by level
+	edges   ledger.Edges
 }
 
 func (b *builder) add(e entered) error {
@@ -81,23 +81,15 @@ func (b *builder) add(e entered) error {
 		b.keys, b.indexes = append(b.keys, key(e.runID)), append(b.indexes, e.index)
 	}
 	for _, n := range e.nodes {
-		for len(b.edges) <= n.level {
-			b.edges = append(b.edges, nil)
-		}
-		b.edges[n.level] = append(b.edges[n.level], n.hash[:]...)
-		if len(b.edges[n.level]) < ledger.TileWidth*tlog.HashSize {
-			continue
-		}
-		t := tlog.Tile{H: ledger.TileHeight, L: n.level, N: n.n / ledger.TileWidth, W: ledger.TileWidth}
-		if err := b.tile(ledger.TilePath(t), b.edges[n.level]); err != nil {
+		if err := b.edges.Add(n.level, n.n, n.hash, b.tile); err != nil {
 			return err
 		}
-		b.edges[n.level] = b.edges[n.level][:0]
 	}
 	return nil
 }
 
-func (b *builder) tile(path string, content []byte) error {
+func (b *builder) tile(t tlog.Tile, content []byte) error {
+	path := ledger.TilePath(t)
 	if _, err := b.files.Lstat(path); !isNotExist(err) {
 		return err
 	}

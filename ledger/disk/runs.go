@@ -104,7 +104,7 @@ func (t *runTable) read(number int64, p *page) error {
 func (t *runTable) find(runID string) ([]int64, error) {
 	var found []int64
 	k := key(runID)
-	return found, t.probe(k, func(_ int64, p *page) bool {
+	err := t.probe(k, func(_ int64, p *page) bool {
 		for i := range p.count() {
 			if key, index := p.slot(i); key == k {
 				found = append(found, index)
@@ -112,6 +112,7 @@ func (t *runTable) find(runID string) ([]int64, error) {
 		}
 		return p.count() < pageSlots
 	})
+	return found, err
 }
 
 // probe visits the pages in which a key may stand, until visit has seen enough.

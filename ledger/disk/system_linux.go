@@ -141,3 +141,15 @@ func inode(f file) (uint64, error) {
 	}
 	return st.Ino, nil
 }
+
+// syncsAll says that SyncAll brings every file to the disk.
+const syncsAll = true
+
+// SyncAll brings everything to the disk that was written in the file system of the folder.
+func (f folder) SyncAll() error {
+	d, err := f.root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
+}
