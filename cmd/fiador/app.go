@@ -270,6 +270,18 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usage(helpHint(cmd), "unexpected argument %q", args[0])
 }
 
+// groupArgs refuses what is no command of a group.
+func groupArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := helpHint(cmd)
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean \"" + cmd.CommandPath() + " " + near[0] + "\"?"
+	}
+	return usage(hint, "unknown command %q", cmd.Name()+" "+args[0])
+}
+
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -34,16 +34,7 @@ Exit codes:
 		Example: `  fiador ledger init ./ledger --origin example.com/gate --key ~/gate.key
   fiador ledger list --ledger ./ledger
   fiador ledger verify --ledger ./ledger`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			hint := helpHint(cmd)
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				hint = "did you mean \"" + cmd.CommandPath() + " " + near[0] + "\"?"
-			}
-			return usage(hint, "unknown command %q", "ledger "+args[0])
-		},
+		Args: groupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SuggestionsMinimumDistance = 2

@@ -57,15 +57,8 @@ func (a *app) initLedger(dir, origin, keyFile string) error {
 	if err := outside(dir, keyFile); err != nil {
 		return err
 	}
-	private, verifier, err := ledger.GenerateKey(a.rand, origin)
+	signer, err := a.newKey(origin, keyFile)
 	if err != nil {
-		return err
-	}
-	signer, err := ledger.ParseSigner(private)
-	if err != nil {
-		return err
-	}
-	if err := writeKey(keyFile, private); err != nil {
 		return err
 	}
 	r, err := disk.Create(dir, signer, disk.Options{Now: a.now})
@@ -77,13 +70,26 @@ func (a *app) initLedger(dir, origin, keyFile string) error {
 		a.term.message(fmt.Sprintf("ledger %q of %q; its verifier key is on standard output", displayPath(dir), origin))
 		a.term.hint("run: fiador run INTENT --ledger " + displayPath(dir) + " --ledger-key " + displayPath(keyFile))
 	}
-	return a.printVerifier(verifier, fmt.Sprintf("ledger %q and key %q were made all the same", displayPath(dir), displayPath(keyFile)))
+	return a.printVerifier(signer.Verifier(), fmt.Sprintf("ledger %q and key %q were made all the same", displayPath(dir), displayPath(keyFile)))
+}
+
+// newKey makes a private key for an origin, in a new file.
+func (a *app) newKey(origin, file string) (*ledger.Signer, error) {
+	private, _, err := ledger.GenerateKey(a.rand, origin)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := ledger.ParseSigner(private)
+	if err != nil {
+		return nil, err
+	}
+	return signer, writeKey(file, private)
 }
 
 // printVerifier prints a verifier key. Where standard output fails, standard error has
 // the key, and what stands.
-func (a *app) printVerifier(key, stands string) error {
-	err := a.print([]byte(key + "\n"))
+func (a *app) printVerifier(key ledger.Verifier, stands string) error {
+	err := a.print([]byte(key.String() + "\n"))
 	if err != nil {
 		a.term.message(stands + "; the verifier key:")
 		fmt.Fprintln(a.stderr, key)
@@ -272,15 +278,8 @@ func (a *app) rotateKey(ctx context.Context, dir, file string, signer *ledger.Si
 		return ledgerError(dir, err)
 	}
 	defer log.Close()
-	private, verifier, err := ledger.GenerateKey(a.rand, signer.Origin())
+	next, err := a.newKey(signer.Origin(), file)
 	if err != nil {
-		return err
-	}
-	next, err := ledger.ParseSigner(private)
-	if err != nil {
-		return err
-	}
-	if err := writeKey(file, private); err != nil {
 		return err
 	}
 	r, err := log.Rotate(ctx, next)
@@ -291,7 +290,7 @@ func (a *app) rotateKey(ctx context.Context, dir, file string, signer *ledger.Si
 		return ledgerError(dir, err)
 	}
 	a.warnLedger(r.Warnings)
-	return a.printVerifier(verifier, fmt.Sprintf("the key was rotated all the same, and %q signs from now on", displayPath(file)))
+	return a.printVerifier(next.Verifier(), fmt.Sprintf("the key was rotated all the same, and %q signs from now on", displayPath(file)))
 }
 
 // warnLedger tells what went wrong after a record was safe.

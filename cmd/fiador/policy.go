@@ -34,16 +34,7 @@ Exit codes:
 		Example: `  fiador policy new acme
   fiador policy check acme
   fiador policy test acme --coverage`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			hint := helpHint(cmd)
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				hint = "did you mean \"" + cmd.CommandPath() + " " + near[0] + "\"?"
-			}
-			return usage(hint, "unknown command %q", "policy "+args[0])
-		},
+		Args: groupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SuggestionsMinimumDistance = 2
