@@ -141,17 +141,52 @@ func kindOf(entry []byte) (Kind, error) {
 	return Kind(text), nil
 }
 
-// read reads the value of a member.
+// read reads the value of a member of the record, whose kind is known.
 func (r *Record) read(s *scanner, name string) (ok bool) {
 	switch name {
 	case "kind":
 		_, ok = s.token()
+		return ok
 	case "timestamp":
 		r.Timestamp, ok = s.token()
 		return ok && timestamp(r.Timestamp)
 	case "clock_behind_ms":
 		r.ClockBehindMS, ok = s.number()
 		return ok && r.ClockBehindMS > 0
+	}
+	switch {
+	case strings.HasSuffix(name, "_sha256"):
+		return r.readHash(s, name)
+	case r.Kind.OfRun():
+		return r.readOfRun(s, name)
+	}
+	return r.readOfLedger(s, name)
+}
+
+// readHash reads a member that is a hash. That of a bundle may be null.
+func (r *Record) readHash(s *scanner, name string) bool {
+	switch name {
+	case "bundle_sha256":
+		return s.next("null") || s.hash(&r.BundleSHA256)
+	case "intent_sha256":
+		return s.hash(&r.IntentSHA256)
+	case "policy_sha256":
+		return s.hash(&r.PolicySHA256)
+	case "input_sha256":
+		return s.hash(&r.InputSHA256)
+	case "decision_sha256":
+		return s.hash(&r.DecisionSHA256)
+	case "canonical_sha256":
+		return s.hash(&r.CanonicalSHA256)
+	case "result_sha256":
+		return s.hash(&r.ResultSHA256)
+	}
+	return false
+}
+
+// readOfRun reads a member of a record that belongs to a run.
+func (r *Record) readOfRun(s *scanner, name string) (ok bool) {
+	switch name {
 	case "run_id":
 		r.RunID, ok = s.token()
 		return ok && RunID(r.RunID)
@@ -191,6 +226,14 @@ func (r *Record) read(s *scanner, name string) (ok bool) {
 	case "rule_id":
 		r.RuleID, ok = s.token()
 		return ok && RuleID(r.RuleID)
+	}
+	return false
+}
+
+// readOfLedger reads a member of a record about the ledger itself: a genesis, a key
+// rotation, a repair.
+func (r *Record) readOfLedger(s *scanner, name string) (ok bool) {
+	switch name {
 	case "format":
 		r.Format, ok = s.token()
 		return ok && r.Format == Format
@@ -203,6 +246,7 @@ func (r *Record) read(s *scanner, name string) (ok bool) {
 			_, err := ParseVerifier(r.Key)
 			ok = err == nil
 		}
+		return ok
 	case "repairs":
 		return s.list(func() bool {
 			var p Repair
@@ -210,22 +254,8 @@ func (r *Record) read(s *scanner, name string) (ok bool) {
 			r.Repairs = append(r.Repairs, p)
 			return ok && len(r.Repairs) <= maxRepairs
 		}) && len(r.Repairs) > 0
-	case "bundle_sha256":
-		return s.next("null") || s.hash(&r.BundleSHA256)
-	case "intent_sha256":
-		return s.hash(&r.IntentSHA256)
-	case "policy_sha256":
-		return s.hash(&r.PolicySHA256)
-	case "input_sha256":
-		return s.hash(&r.InputSHA256)
-	case "decision_sha256":
-		return s.hash(&r.DecisionSHA256)
-	case "canonical_sha256":
-		return s.hash(&r.CanonicalSHA256)
-	case "result_sha256":
-		return s.hash(&r.ResultSHA256)
 	}
-	return ok
+	return false
 }
 
 func (s *scanner) hash(to *canon.ContentHash) bool {

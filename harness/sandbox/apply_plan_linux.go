@@ -1,0 +1,163 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// fit sorts changes, and refuses those that cannot be applied together.
+func fit(changes []Change) ([]Change, error) {
+	changes = slices.Clone(changes)
+	slices.SortFunc(changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
+	at := map[string]Change{}
+	for _, c := range changes {
+		bad := func(why string) ([]Change, error) { return nil, fmt.Errorf("cannot apply %q: %s", c.Path, why) }
+		if _, twice := at[c.Path]; twice {
+			return bad("there are two changes to it")
+		}
+		at[c.Path] = c
+		switch {
+		case !isClean(c.Path):
+			return bad("not a clean path")
+		case c.Kind == KindLink && (c.Target == "" || len(c.Target) > maxPath || strings.ContainsRune(c.Target, 0)):
+			return bad("the link has no target")
+		case c.Kind == KindFile && c.Size < 0:
+			return bad("it has no size")
+		case !slices.Contains([]Kind{KindFile, KindFolder, KindLink, KindDeleted}, c.Kind):
+			return bad("neither file nor folder nor link")
+		case c.Kind == KindDeleted:
+			continue
+		case strings.Contains("/"+c.Path, "/"+tempPrefix):
+			return bad("its name is one of those that Apply uses")
+		}
+		for _, folder := range above(c.Path) {
+			if up, changed := at[folder]; changed && up.Kind != KindFolder {
+				return bad("it lies in what is no folder")
+			}
+		}
+	}
+	return changes, nil
+}
+
+// plan holds the changes against the folder and says what is to be done. Operations
+// are ordered by path.
+func (a *applier) plan(dir string, changes []Change, since time.Time) (*record, error) {
+	p := &planner{applier: a, at: map[string]*Change{}, folders: map[string]bool{}}
+	p.record = &record{Version: recordVersion, Folder: dir, Origin: a.origin, Since: since.UnixNano()}
+	for i := range changes {
+		p.at[changes[i].Path] = &changes[i]
+	}
+	for i := range changes {
+		if err := p.add(i, &changes[i]); err != nil {
+			return nil, err
+		}
+	}
+	return p.record, p.record.nameTemps()
+}
+
+// planner makes a record.
+type planner struct {
+	*applier
+	record  *record
+	at      map[string]*Change
+	folders map[string]bool // that are there or are made
+}
+
+func (p *planner) add(blob int, c *Change) error {
+	now, err := p.check(c)
+	if err != nil || p.covered(c.Path) || c.Kind == KindDeleted && now == nil {
+		return err
+	}
+	if c.Kind != KindDeleted {
+		if err := p.parents(c); err != nil {
+			return err
+		}
+	}
+	o := operation{Path: []byte(c.Path), Was: now}
+	switch c.Kind {
+	case KindDeleted:
+		o.Do = doDelete
+	case KindFolder:
+		p.folders[c.Path] = true
+		if now != nil && now.Kind == KindFolder {
+			return nil
+		}
+		o.Do = doFolder
+	case KindFile:
+		o.Do, o.Kind, o.Blob, o.Size, o.SHA256, o.Executable = doPut, KindFile, blob, c.Size, c.SHA256[:], c.Executable
+	case KindLink:
+		o.Do, o.Kind, o.Target = doPut, KindLink, []byte(c.Target)
+	}
+	p.record.Operations = append(p.record.Operations, o)
+	return nil
+}
+
+// check holds one change against what stands at its path, which it returns.
+func (p *planner) check(c *Change) (*Seen, error) {
+	now, err := p.seen(c.Path)
+	if blocked(err) {
+		if !p.clears(c.Path) {
+			return nil, &ConflictError{Path: c.Path}
+		}
+		now, err = nil, nil
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Kind == KindFolder && now != nil && now.Kind == KindFolder && (c.Before == nil || c.Before.Kind == KindFolder):
+		return now, nil
+	case now == nil && c.Before == nil:
+		return nil, nil
+	case now == nil || c.Before == nil || *now != *c.Before || now.ChangedNS > p.record.Since:
+		return nil, &ConflictError{Path: c.Path}
+	case now.Kind == KindFolder:
+		if ok, err := p.untouched(p.record, c.Path); err != nil || !ok {
+			return nil, cmp.Or(err, error(&ConflictError{Path: c.Path}))
+		}
+	}
+	return now, nil
+}
+
+// clears says whether a change makes way for a folder above the path.
+func (p *planner) clears(path string) bool {
+	return slices.ContainsFunc(above(path), func(folder string) bool {
+		c := p.at[folder]
+		return c != nil && c.Kind == KindFolder && c.Before != nil && c.Before.Kind != KindFolder
+	})
+}
+
+// covered says whether a path goes together with a folder above it.
+func (p *planner) covered(path string) bool {
+	return slices.ContainsFunc(above(path), func(folder string) bool {
+		c := p.at[folder]
+		return c != nil && c.Kind != KindFolder
+	})
+}
+
+// parents adds the folders above a path that are missing.
+func (p *planner) parents(c *Change) error {
+	for _, folder := range above(c.Path) {
+		if p.folders[folder] {
+			continue
+		}
+		p.folders[folder] = true
+		now, err := p.seen(folder)
+		if blocked(err) && p.clears(folder) {
+			now, err = nil, nil
+		}
+		switch {
+		case err != nil && !blocked(err):
+			return err
+		case err != nil || now != nil && now.Kind != KindFolder:
+			return &ConflictError{Path: c.Path}
+		case now == nil:
+			p.record.Operations = append(p.record.Operations, operation{Do: doFolder, Path: []byte(folder)})
+		}
+	}
+	return nil
+}

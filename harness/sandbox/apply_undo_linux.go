@@ -1,0 +1,176 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// undo takes back what was done, the last first. kept says what could not be put back
+// because something else stands there now; it is still there under its temporary name.
+func (a *applier) undo(r *record) (kept, err error) {
+	for i := range r.Operations {
+		o := &r.Operations[len(r.Operations)-1-i]
+		err := a.in(o.path(), func(dir int, name string) error { return a.undoOne(dir, name, o) })
+		var k *keptError
+		switch {
+		case errors.As(err, &k):
+			kept = errors.Join(kept, k)
+		case err != nil && !blocked(err) && !errors.Is(err, unix.ENOENT):
+			return kept, err
+		}
+	}
+	return kept, a.syncFolders(r)
+}
+
+// keptError says that something could not be put back.
+type keptError struct{ path, name string }
+
+func (e *keptError) Error() string {
+	return fmt.Sprintf("something else stands at %q now; what stood there is kept beside it as %q", e.path, e.name)
+}
+
+func (a *applier) undoOne(dir int, name string, o *operation) error {
+	now, err := lookup(dir, name)
+	if err != nil {
+		return err
+	}
+	old, waits := "", false
+	for _, n := range []string{o.Temp, o.Aside} {
+		s, err := lookup(dir, n)
+		switch {
+		case err != nil:
+			return err
+		case sameObject(s, o.Was):
+			old = n
+		case s != nil:
+			waits = true // what was made is not in place
+		}
+	}
+	if now != nil && !waits && !sameObject(now, o.Was) {
+		if err := a.takeBack(dir, name, o); err != nil {
+			return err
+		}
+	}
+	for _, n := range []string{o.Temp, o.Aside} {
+		if n != old {
+			if err := a.removeTree(dir, n, o.path()); err != nil {
+				return err
+			}
+		}
+	}
+	if old == "" {
+		return nil
+	}
+	err = a.place(dir, old, name, o.path())
+	if errors.Is(err, unix.EEXIST) {
+		return &keptError{path: o.path(), name: old}
+	}
+	return err
+}
+
+// takeBack removes what stands in a place if it is what the operation put there.
+func (a *applier) takeBack(dir int, name string, o *operation) error {
+	flag := 0
+	switch {
+	case o.Do == doFolder:
+		flag = unix.AT_REMOVEDIR
+	case o.Do == doDelete || !put(dir, name, o):
+		return nil
+	}
+	err := a.do("unlink", o.path(), func() error { return unix.Unlinkat(dir, name, flag) })
+	if o.Do == doFolder && (errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.ENOTDIR)) {
+		return nil // somebody else's by now
+	}
+	return err
+}
+
+// clean removes what was replaced and deleted.
+func (a *applier) clean(r *record) error {
+	for i := range r.Operations {
+		o := &r.Operations[i]
+		err := a.in(o.path(), func(dir int, name string) error {
+			if o.Was != nil && o.Was.Kind == KindFolder {
+				if err := a.makeWay(dir, name, o); err != nil {
+					return err
+				}
+			}
+			if err := a.removeTree(dir, o.Temp, o.path()); err != nil {
+				return err
+			}
+			return a.removeTree(dir, o.Aside, o.path())
+		})
+		if err != nil && !blocked(err) && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	return a.syncFolders(r)
+}
+
+// makeWay removes a folder that could not be renamed, and puts what is staged there.
+func (a *applier) makeWay(dir int, name string, o *operation) error {
+	now, err := lookup(dir, name)
+	if err == nil && sameObject(now, o.Was) {
+		err = a.removeTree(dir, name, o.path())
+		now = nil
+	}
+	if err != nil || now != nil || o.Do != doPut {
+		return err
+	}
+	staged, err := lookup(dir, o.Temp)
+	if err != nil || staged == nil || sameObject(staged, o.Was) {
+		return err
+	}
+	if err := a.place(dir, o.Temp, name, o.path()); !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return nil
+}
+
+// removeTree removes what stands under a name, with all that it holds, and nothing
+// that is mounted there.
+func (a *applier) removeTree(dir int, name, shown string) error {
+	s, err := lookup(dir, name)
+	if err != nil || s == nil {
+		return err
+	}
+	if s.Kind != KindFolder {
+		return a.do("unlink", shown, func() error { return unix.Unlinkat(dir, name, 0) })
+	}
+	if err := a.empty(dir, name, shown); err != nil {
+		return err
+	}
+	return a.do("rmdir", shown, func() error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
+}
+
+func (a *applier) empty(dir int, name, shown string) error {
+	fd, err := openSub(dir, name)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: shown, Err: err}
+	}
+	defer unix.Close(fd)
+	names, err := readNames(fd)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&0o300 != 0o300 {
+		// Its owner cannot remove anything from it before.
+		if err := a.do("chmod", shown, func() error { return unix.Fchmod(fd, 0o700) }); err != nil {
+			return err
+		}
+	}
+	for _, n := range names {
+		if err := a.removeTree(fd, n, shown+"/"+n); err != nil {
+			return err
+		}
+	}
+	return nil
+}

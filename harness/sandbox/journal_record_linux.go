@@ -1,0 +1,118 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// record says what is to be done to a folder.
+type record struct {
+	Version    int         `json:"version"`
+	Folder     string      `json:"folder"` // its path when it was written, for people
+	Origin     origin      `json:"origin"`
+	Since      int64       `json:"since"` // nanoseconds since 1970
+	Operations []operation `json:"operations"`
+
+	phase phase
+	links map[identity]int // operations by the object that they replace
+}
+
+// origin tells a folder from a later one that has its inode.
+type origin struct {
+	Birth  int64  `json:"birth"`  // nanoseconds since 1970; 0: unknown
+	Handle []byte `json:"handle"` // inode and generation in the terms of the file system; or empty
+}
+
+func originOf(fd int) (o origin) {
+	var st unix.Statx_t
+	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st) == nil && st.Mask&unix.STATX_BTIME != 0 {
+		o.Birth = st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
+	}
+	if h, _, err := unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH); err == nil {
+		o.Handle = h.Bytes()
+	}
+	return o
+}
+
+// differs says whether these are certainly two folders. One of the two marks is not
+// enough: an overlay gives a folder another birth when it copies it up, and file
+// systems in user space give it another handle when they have forgotten it.
+func (o origin) differs(p origin) bool {
+	born := o.Birth != 0 && p.Birth != 0 && o.Birth != p.Birth
+	return born && len(o.Handle) > 0 && len(p.Handle) > 0 && !bytes.Equal(o.Handle, p.Handle)
+}
+
+// identity is which object of a machine something is.
+type identity struct{ device, inode uint64 }
+
+func (s *Seen) identity() identity { return identity{s.Device, s.Inode} }
+
+const recordVersion = 1
+
+// action is what an operation does.
+type action string
+
+const (
+	doFolder action = "folder" // makes a folder
+	doPut    action = "put"    // puts a file or a symbolic link
+	doDelete action = "delete"
+)
+
+// operation is one thing to be done. Paths are bytes, for they may not be UTF-8.
+type operation struct {
+	Do         action `json:"do"`
+	Path       []byte `json:"path"`
+	Kind       Kind   `json:"kind,omitempty"`   // of what is put
+	Target     []byte `json:"target,omitempty"` // of a symbolic link
+	Blob       int    `json:"blob"`             // what a file is to hold
+	Size       int64  `json:"size"`
+	SHA256     []byte `json:"sha256,omitempty"`
+	Executable bool   `json:"executable,omitempty"`
+	Temp       string `json:"temp"`  // name, in the same folder, of what is not yet in place
+	Aside      string `json:"aside"` // name, in the same folder, of what was in the way
+	Was        *Seen  `json:"was"`   // what it replaces, or nil
+}
+
+func (o *operation) path() string { return string(o.Path) }
+
+// valid says whether the record can be carried out without doing harm.
+func (r *record) valid() bool {
+	if r.Version != recordVersion {
+		return false
+	}
+	temp := func(name string) bool {
+		return len(name) == len(tempPrefix)+16 && name[:len(tempPrefix)] == tempPrefix && isClean(name)
+	}
+	for _, o := range r.Operations {
+		known := o.Do == doFolder || o.Do == doDelete && o.Was != nil ||
+			o.Do == doPut && (o.Kind == KindFile && len(o.SHA256) == sha256.Size || o.Kind == KindLink && len(o.Target) > 0)
+		if !known || !isClean(o.path()) || !temp(o.Temp) || !temp(o.Aside) {
+			return false
+		}
+	}
+	return true
+}
+
+// nameTemps gives every operation its temporary names, which no other record has.
+func (r *record) nameTemps() error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	whole := sha256.Sum256(b)
+	name := func(i int, what string) string {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %s", whole, i, what))
+		return tempPrefix + hex.EncodeToString(sum[:8])
+	}
+	for i := range r.Operations {
+		r.Operations[i].Temp, r.Operations[i].Aside = name(i, "temp"), name(i, "aside")
+	}
+	return nil
+}
