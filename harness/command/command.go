@@ -10,6 +10,10 @@
 //     are kept and hashed, the rest is read and counted (TestKeepsTheFirstBytes).
 //   - Both streams are read at the same time: a command that fills one while
 //     nothing is written to the other does not stall (TestBothStreamsBusy).
+//   - What became readable first is read first (TestFirstWrittenFirstRead). The
+//     order of two writes to different streams is known as long as the second
+//     stream was empty, or the first write was read, before the second write: a
+//     few microseconds. No system call tells more.
 //   - A command that overstays gets SIGTERM, then Kill after Grace, and what it
 //     leaves behind is killed as well (TestTimeoutIgnoringTERM,
 //     TestTimeoutEndsTheGroup).
@@ -20,8 +24,12 @@
 //     fails (TestStdinNeverRead, TestStdinNeverEnds, TestTeeFails).
 //   - A Tee that blocks holds the command up, as a full pipe does, and holds Run
 //     up until Timeout or ctx ends the run; what was read is kept (TestTeeBlocks).
+//     The other stream is read and passed on meanwhile (TestTeeBlocksItsStreamAlone).
+//   - A signal that asks for the end is forwarded, and with Insist the end comes,
+//     for the command and what it started, obeyed or not (TestInsist,
+//     TestInsistEndsTheGroup, TestInsistDoesNotWaitForATee).
 //   - A run leaves no descriptor, process or goroutine behind, save a goroutine
-//     that is still inside a caller's Read, Write or Events (TestNothingLeaks).
+//     that is still inside a caller's Read or Write (TestNothingLeaks).
 package command
 
 import (
@@ -92,7 +100,8 @@ type Spec struct {
 	Stdout, Stderr Stream
 	// Events gets every chunk of both streams, in the order in which they were
 	// read, one call at a time: stream is 1 or 2, at comes from Now, and chunk
-	// is valid during the call. It comes before the Tee. Nil: nobody does.
+	// is valid during the call. It comes before the Tee, and must not block:
+	// Run would with it. Nil: nobody does.
 	Events func(stream int, at time.Time, chunk []byte)
 	// Timeout counts from the moment the command has started; 0: none.
 	Timeout time.Duration
@@ -106,6 +115,11 @@ type Spec struct {
 	// Signals are forwarded to the process as they come, until it has ended;
 	// nil: none.
 	Signals <-chan os.Signal
+	// Insist is for signals that ask for the end: after the first one the command
+	// has this long, then Kill follows. It follows at once after a second SIGINT.
+	// What the command leaves behind is killed as well, and a Tee that blocks is
+	// not waited for. 0: signals are forwarded and nothing more.
+	Insist time.Duration
 	// Now is the clock of Started, Ended and Events; nil: time.Now. Timeouts
 	// do not depend on it.
 	Now func() time.Time
@@ -117,8 +131,8 @@ const (
 	DefaultDrain = 2 * time.Second
 )
 
-// ErrBlocked is the TeeErr of a stream whose Tee, or Events, did not return in
-// time: bytes that were captured have not been passed on.
+// ErrBlocked is the TeeErr of a stream whose Tee did not return in time: bytes
+// that were captured have not been passed on.
 var ErrBlocked = errors.New("the reader of the output does not read")
 
 // Captured is what came out of one stream.
@@ -141,9 +155,23 @@ type Result struct {
 	Stderr      Captured
 	StdinErr    error // what reading Stdin failed with: the command has seen less
 	Started     time.Time
-	Ended       time.Time // the end of the process, before the streams are drained
-	Held        bool      // a stream was still open after Drain, and has been closed
+	// Forwarded is the first of Signals that came while the command ran or, with
+	// Insist, while its streams were waited for; 0: none did.
+	Forwarded syscall.Signal
+	Killed    Killed    // why the command was killed, if it was, after a forwarded signal
+	Ended     time.Time // the end of the process, before the streams are drained
+	Held      bool      // a stream was still open after Drain, and has been closed
 }
+
+// Killed says what Kill came after, with Spec.Insist.
+type Killed int
+
+// NotKilled: the command has ended by itself, or of the signal.
+const (
+	NotKilled        Killed = iota
+	Overstayed              // it was there after Insist
+	InterruptedTwice        // a second SIGINT came
+)
 
 // ExitCode is the shell's number for the end: 143 for a timeout, whatever the
 // command made of it, 128 plus the signal that ended the command, or its own

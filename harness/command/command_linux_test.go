@@ -414,54 +414,85 @@ func whenEnded(start command.Start, f func()) command.Start {
 // TestTeeBlocks: neither the timeout nor the context waits for a Tee or Events,
 // and what the command wrote meanwhile is captured.
 func TestTeeBlocks(t *testing.T) {
-	for _, name := range []string{"tee", "events"} {
-		for _, cause := range []string{"timeout", "context", "context after the end"} {
-			t.Run(name+", "+cause, func(t *testing.T) {
-				unblock := make(chan struct{})
-				goroutines, descriptors := runtime.NumGoroutine(), countFDs(t)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				var calls atomic.Int32
-				spec := command.Spec{Drain: 50 * time.Millisecond, Stdout: command.Stream{Keep: 1 << 20}}
-				block := func() {
-					calls.Add(1)
-					if cause == "context" {
-						cancel()
-					}
-					<-unblock
+	for _, cause := range []string{"timeout", "context", "context after the end"} {
+		t.Run(cause, func(t *testing.T) {
+			unblock := make(chan struct{})
+			goroutines, descriptors := runtime.NumGoroutine(), countFDs(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var calls atomic.Int32
+			spec := command.Spec{Drain: 50 * time.Millisecond, Stdout: command.Stream{Keep: 1 << 20}}
+			spec.Stdout.Tee = writerFunc(func(b []byte) (int, error) {
+				calls.Add(1)
+				if cause == "context" {
+					cancel()
 				}
-				if name == "tee" {
-					spec.Stdout.Tee = writerFunc(func(b []byte) (int, error) { block(); return len(b), nil })
-				} else {
-					spec.Events = func(int, time.Time, []byte) { block() }
-				}
-				start := sh("echo one; echo err >&2; exec sleep 1000")
-				switch cause {
-				case "timeout":
-					spec.Timeout = 300 * time.Millisecond
-				case "context after the end":
-					start = whenEnded(sh("echo one; sleep 0.1; echo two; echo err >&2"), cancel)
-				}
-				r := run(t, ctx, start, spec)
-				want := "one\n"
-				if cause == "context after the end" {
-					want = "one\ntwo\n"
-				}
-				if string(r.Stdout.Bytes) != want || r.Stdout.TeeErr != command.ErrBlocked || r.Held {
-					t.Errorf("%+v", r)
-				}
-				if name == "events" && cause != "context" && (r.Stderr.Size != 4 || r.Stderr.TeeErr != command.ErrBlocked) {
-					t.Errorf("%+v", r) // it has waited for the other stream's call
-				}
-				if r.TimedOut != (cause == "timeout") || r.Interrupted != (cause == "context") {
-					t.Errorf("%+v", r)
-				}
-				close(unblock)
-				settled(t, goroutines, descriptors)
-				if n := calls.Load(); n != 1 {
-					t.Errorf("called %d times, after Run had returned", n)
-				}
+				<-unblock
+				return len(b), nil
 			})
+			start := sh("echo one; echo err >&2; exec sleep 1000")
+			switch cause {
+			case "timeout":
+				spec.Timeout = 300 * time.Millisecond
+			case "context after the end":
+				start = whenEnded(sh("echo one; sleep 0.1; echo two; echo err >&2"), cancel)
+			}
+			r := run(t, ctx, start, spec)
+			want := "one\n"
+			if cause == "context after the end" {
+				want = "one\ntwo\n"
+			}
+			if string(r.Stdout.Bytes) != want || r.Stdout.TeeErr != command.ErrBlocked || r.Held {
+				t.Errorf("%+v", r)
+			}
+			if r.TimedOut != (cause == "timeout") || r.Interrupted != (cause == "context") {
+				t.Errorf("%+v", r)
+			}
+			close(unblock)
+			settled(t, goroutines, descriptors)
+			if n := calls.Load(); n != 1 {
+				t.Errorf("called %d times, after Run had returned", n)
+			}
+		})
+	}
+}
+
+// TestTeeBlocksItsStreamAlone: the command goes on writing to the other stream, which
+// is passed on, until what it writes to the blocked one fills its pipe; and
+// nothing is lost when the Tee goes on.
+func TestTeeBlocksItsStreamAlone(t *testing.T) {
+	unblock := make(chan struct{})
+	var got bytes.Buffer
+	spec := command.Spec{Timeout: hang}
+	spec.Stdout.Tee = writerFunc(func(b []byte) (int, error) { <-unblock; return got.Write(b) })
+	spec.Stderr.Tee = &when{text: "over", f: func() { close(unblock) }}
+	r := run(t, t.Context(), sh("head -c 3000000 /dev/zero & i=0; while [ $i -lt 300 ]; do echo $i >&2; i=$((i+1)); done; echo over >&2; wait"), spec)
+	if r.TimedOut || got.Len() != 3000000 || r.Stdout.Size != 3000000 || r.Stdout.TeeErr != nil || r.Held {
+		t.Errorf("%d bytes passed on, %+v", got.Len(), r)
+	}
+}
+
+// TestFirstWrittenFirstRead: of two streams that become readable shortly after
+// one another, the first one is read first.
+func TestFirstWrittenFirstRead(t *testing.T) {
+	for script, want := range map[string]string{
+		"echo 1; echo 2 >&2": "12",
+		"echo 2 >&2; echo 1": "21",
+		"/bin/echo 1; /bin/echo 2 >&2; /bin/echo 3; /bin/echo 4 >&2": "1234",
+	} {
+		const runs = 200
+		wrong := 0
+		for range runs {
+			var got strings.Builder
+			run(t, t.Context(), sh(script), command.Spec{Events: func(_ int, _ time.Time, b []byte) { got.Write(b) }})
+			if strings.ReplaceAll(got.String(), "\n", "") != want {
+				wrong++
+			}
+		}
+		// A reader that the system does not let run finds both, and sees one
+		// stream's second line with its first one.
+		if allowed := map[int]int{2: 0, 4: runs / 4}[len(want)]; wrong > allowed {
+			t.Errorf("%s: %d of %d in another order", script, wrong, runs)
 		}
 	}
 }
@@ -529,6 +560,69 @@ func TestEventsAreSerial(t *testing.T) {
 	})
 	if sizes[1] != r.Stdout.Size || sizes[2] != r.Stderr.Size || r.Stdout.Size != r.Stderr.Size {
 		t.Errorf("%v, %d and %d", sizes, r.Stdout.Size, r.Stderr.Size)
+	}
+}
+
+func TestInsist(t *testing.T) {
+	const obeys, ignores = "echo ready; exec sleep 1000", "trap '' INT TERM; echo ready; while :; do sleep 0.05; done"
+	for _, c := range []struct {
+		name, script string
+		signals      []os.Signal
+		insist       time.Duration
+		end          syscall.Signal
+		code         int
+		killed       command.Killed
+	}{
+		{"obeys", obeys, []os.Signal{syscall.SIGHUP}, hang, syscall.SIGHUP, 0, command.NotKilled},
+		{"code of its own", "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done", []os.Signal{syscall.SIGTERM}, hang, 0, 9, command.NotKilled},
+		{"overstays", ignores, []os.Signal{syscall.SIGTERM}, 50 * time.Millisecond, syscall.SIGKILL, 0, command.Overstayed},
+		{"interrupted twice", ignores, []os.Signal{os.Interrupt, os.Interrupt}, hang, syscall.SIGKILL, 0, command.InterruptedTwice},
+		{"TERM between", ignores, []os.Signal{os.Interrupt, syscall.SIGTERM, os.Interrupt}, hang, syscall.SIGKILL, 0, command.InterruptedTwice},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			signals := make(chan os.Signal, len(c.signals))
+			r := run(t, t.Context(), sh(c.script), command.Spec{Signals: signals, Insist: c.insist, Stdout: command.Stream{Tee: &when{text: "ready", f: func() {
+				for _, s := range c.signals {
+					signals <- s
+				}
+			}}}})
+			if r.Signal != c.end || r.Code != c.code || r.Killed != c.killed || r.Forwarded != c.signals[0] || r.TimedOut || r.Interrupted || r.Held {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// TestInsistEndsTheGroup: the command obeys the signal, what it has started does not.
+func TestInsistEndsTheGroup(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	r := run(t, t.Context(), sh(`trap "" TERM; sleep 1000 & trap - TERM; echo $!; wait`), command.Spec{
+		Signals: signals, Insist: hang,
+		Stdout: command.Stream{Keep: 100, Tee: &when{text: "\n", f: func() { signals <- syscall.SIGTERM }}},
+	})
+	pid, err := strconv.Atoi(strings.TrimSpace(string(r.Stdout.Bytes)))
+	if err != nil || r.Signal != syscall.SIGTERM || r.Held || !gone(pid) {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
+
+// TestInsistDoesNotWaitForATee: neither when the signal ends the command, nor when
+// it comes after the command has ended.
+func TestInsistDoesNotWaitForATee(t *testing.T) {
+	for _, script := range []string{"echo one; exec sleep 1000", "echo one"} {
+		unblock := make(chan struct{})
+		signals := make(chan os.Signal, 1)
+		start := sh(script)
+		tee := writerFunc(func(b []byte) (int, error) { signals <- syscall.SIGTERM; <-unblock; return len(b), nil })
+		if script == "echo one" {
+			tee = writerFunc(func(b []byte) (int, error) { <-unblock; return len(b), nil })
+			start = whenEnded(start, func() { time.Sleep(100 * time.Millisecond); signals <- syscall.SIGTERM })
+		}
+		r := run(t, t.Context(), start, command.Spec{Signals: signals, Insist: hang, Drain: 50 * time.Millisecond, Stdout: command.Stream{Keep: 9, Tee: tee}})
+		if string(r.Stdout.Bytes) != "one\n" || r.Stdout.TeeErr != command.ErrBlocked || r.Forwarded != syscall.SIGTERM || r.Killed != command.NotKilled {
+			t.Errorf("%s: %+v", script, r)
+		}
+		close(unblock)
 	}
 }
 

@@ -32,6 +32,10 @@ func Direct(argv, env []string, dir string) Start {
 	}
 }
 
+// SharesGroup says whether a command with this standard input stays in the
+// caller's process group, where the terminal's own signals reach it as well.
+func SharesGroup(stdin *os.File) bool { return isTerminal(stdin.Fd()) }
+
 // StartError says that a command was not there or could not be executed.
 type StartError struct {
 	Name string // argv[0]

@@ -17,6 +17,19 @@ func startDirect([]string, []string, string, [3]*os.File) (Process, error) {
 
 func newPipe(string, bool) (child, own *os.File, err error) { return nil, nil, errLinuxOnly }
 
+func isTerminal(uintptr) bool { return false }
+
+// readiness is never made here.
+type readiness struct{}
+
+func newReadiness([2]*os.File) (*readiness, error) { return nil, errLinuxOnly }
+
+func (*readiness) add(*os.File, int) error   { return errLinuxOnly }
+func (*readiness) remove(*os.File) error     { return errLinuxOnly }
+func (*readiness) wait(*[2]int) (int, error) { return 0, errLinuxOnly }
+func (*readiness) deadline(time.Time)        {}
+func (*readiness) close()                    {}
+
 func readNow(*os.File, []byte) (n int, empty bool, err error) { return 0, false, errLinuxOnly }
 
 func poll(*os.File, *os.File, time.Duration) (readable, wanted bool) { return true, true }

@@ -8,8 +8,9 @@ import (
 )
 
 // newPipe opens a pipe for an input or an output of a command. The command's end
-// is in blocking mode, as programs expect; the own end is not, so that deadlines
-// and Close reach it.
+// is in blocking mode, as programs expect; the own end is not. That of an input
+// is one that Close interrupts; that of an output is for [readNow] and
+// [readiness] alone.
 func newPipe(name string, input bool) (child, own *os.File, err error) {
 	var p [2]int
 	if err := syscall.Pipe2(p[:], syscall.O_CLOEXEC); err != nil {
@@ -19,16 +20,22 @@ func newPipe(name string, input bool) (child, own *os.File, err error) {
 	if input {
 		c, o = p[0], p[1]
 	}
+	if !input {
+		own = os.NewFile(uintptr(o), name) // in blocking mode yet: the runtime does not watch it as well
+	}
 	if err := syscall.SetNonblock(o, true); err != nil {
 		syscall.Close(p[0])
 		syscall.Close(p[1])
 		return nil, nil, os.NewSyscallError("fcntl", err)
 	}
-	return os.NewFile(uintptr(c), name), os.NewFile(uintptr(o), name), nil
+	if input {
+		own = os.NewFile(uintptr(o), name)
+	}
+	return os.NewFile(uintptr(c), name), own, nil
 }
 
-// readNow reads what an own end holds, whatever its deadline; empty: nothing by
-// now; 0 and not empty: the end.
+// readNow reads what an own end holds, without waiting; empty: nothing by now;
+// 0 and not empty: the end.
 func readNow(pipe *os.File, buf []byte) (n int, empty bool, err error) {
 	c, err := pipe.SyscallConn()
 	if err != nil {

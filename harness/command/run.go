@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -16,13 +15,14 @@ const patience = 100 * time.Millisecond
 
 // run is one command under way. The result belongs to the goroutine of Run.
 type run struct {
-	spec    Spec
-	proc    Process
-	stdin   *feeder // nil: empty
-	streams [2]*stream
-	ended   chan ending
-	hurry   bool // the time is up: a blocked Tee is not waited for
-	result  Result
+	spec       Spec
+	proc       Process
+	stdin      *feeder // nil: empty
+	output     *reader
+	ended      chan ending
+	hurry      bool // the time is up: a blocked Tee is not waited for
+	interrupts int  // how many SIGINT were forwarded
+	result     Result
 }
 
 // ending is what Wait returned.
@@ -37,9 +37,17 @@ func begin(start Start, spec Spec) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the streams of the command: %w", err)
 	}
+	pipes := [2]*os.File(e.own[1:])
+	ready, err := newReadiness(pipes)
+	if err != nil {
+		closeAll(e.child[:])
+		closeAll(e.own[:])
+		return nil, fmt.Errorf("opening the streams of the command: %w", err)
+	}
 	proc, err := start(e.child[0], e.child[1], e.child[2])
 	closeAll(e.child[:])
 	if err != nil {
+		ready.close()
 		closeAll(e.own[:])
 		return nil, err
 	}
@@ -49,11 +57,13 @@ func begin(start Start, spec Spec) (*run, error) {
 		exit, err := proc.Wait()
 		r.ended <- ending{exit, err}
 	}()
-	order := new(sync.Mutex)
-	for i, s := range []Stream{spec.Stdout, spec.Stderr} {
-		r.streams[i] = newStream(i+1, e.own[i+1], s, spec, order)
-		go r.streams[i].read()
+	r.output = newReader(ready, pipes, spec)
+	for _, s := range r.output.streams {
+		if s.tee != nil {
+			go s.tee.run()
+		}
 	}
+	go r.output.read()
 	if spec.Stdin != nil {
 		r.stdin = newFeeder(e.own[0], spec.Stdin)
 		go r.stdin.feed()
@@ -64,7 +74,7 @@ func begin(start Start, spec Spec) (*run, error) {
 // supervise returns when the process has ended, or when it cannot be ended.
 func (r *run) supervise(ctx context.Context, expired <-chan time.Time) error {
 	done, signals := ctx.Done(), r.spec.Signals
-	var force, lost <-chan time.Time
+	var insist, force, lost <-chan time.Time
 	var killErr error
 	for {
 		var why *bool
@@ -91,8 +101,10 @@ func (r *run) supervise(ctx context.Context, expired <-chan time.Time) error {
 				signals = nil
 			}
 			if sig, ok := s.(syscall.Signal); ok {
-				r.proc.Signal(sig) // a command that has ended needs none
+				insist, force = r.forward(sig, insist, force)
 			}
+		case <-insist:
+			insist, force = nil, r.kill(Overstayed)
 		}
 		if why == nil {
 			continue
@@ -112,13 +124,43 @@ func (r *run) supervise(ctx context.Context, expired <-chan time.Time) error {
 	}
 }
 
-// end takes down how the process ended. After a timeout or an interruption
-// whatever the command started and left behind is killed too.
+// forward sends a signal on, and says when to kill a command that stays.
+func (r *run) forward(sig syscall.Signal, insist, force <-chan time.Time) (_, _ <-chan time.Time) {
+	r.proc.Signal(sig) // a command that has ended needs none
+	if r.result.Forwarded == 0 {
+		r.result.Forwarded = sig
+		if r.spec.Insist > 0 {
+			insist = time.After(r.spec.Insist)
+		}
+	}
+	if sig == syscall.SIGINT && r.spec.Insist > 0 {
+		if r.interrupts++; r.interrupts == 2 {
+			return nil, r.kill(InterruptedTwice)
+		}
+	}
+	return insist, force
+}
+
+// kill has supervise kill the command next.
+func (r *run) kill(why Killed) <-chan time.Time {
+	if r.result.Killed == NotKilled {
+		r.result.Killed = why
+	}
+	r.hurry = true
+	now := make(chan time.Time, 1)
+	now <- time.Time{}
+	return now
+}
+
+// end takes down how the process ended. After a timeout, an interruption or a
+// signal to end whatever the command started and left behind is killed too.
 func (r *run) end(e ending) error {
 	r.result.Ended = r.spec.Now()
 	r.result.Exit = e.exit
 	var killErr error
-	if r.result.TimedOut || r.result.Interrupted {
+	asked := r.result.Forwarded != 0 && r.spec.Insist > 0
+	if r.result.TimedOut || r.result.Interrupted || asked {
+		r.hurry = true
 		killErr = r.proc.Kill()
 	}
 	release(r.proc)
@@ -141,9 +183,7 @@ func release(p Process) {
 // them up and there is time, and fills in the rest of the result.
 func (r *run) collect(ctx context.Context, expired <-chan time.Time) error {
 	drain := max(r.spec.Drain, 0)
-	for _, s := range r.streams {
-		s.pipe.SetReadDeadline(time.Now().Add(drain))
-	}
+	r.output.ready.deadline(time.Now().Add(drain))
 	t := time.NewTimer(drain)
 	defer t.Stop()
 	complete := r.finished(t.C, nil)
@@ -153,10 +193,15 @@ func (r *run) collect(ctx context.Context, expired <-chan time.Time) error {
 	if !complete && !r.hurry {
 		r.finished(expired, ctx.Done())
 	}
+	r.output.ready.deadline(time.Now())
+	close(r.output.hurry)
+	<-r.output.done
 	var err error
 	for i, out := range []*Captured{&r.result.Stdout, &r.result.Stderr} {
-		s := r.streams[i]
-		s.finish()
+		s := r.output.streams[i]
+		if s.tee != nil {
+			s.tee.ended()
+		}
 		s.pipe.Close()
 		*out = s.captured()
 		r.result.Held = r.result.Held || s.held
@@ -167,15 +212,31 @@ func (r *run) collect(ctx context.Context, expired <-chan time.Time) error {
 	return err
 }
 
-// finished waits for the end of both streams, or until one of the two channels
-// says that it is time.
+// finished waits for the end of both streams, and until their Tees have returned,
+// or until one of the two channels says that it is time, or a signal to end.
 func (r *run) finished(at <-chan time.Time, done <-chan struct{}) bool {
-	for _, s := range r.streams {
+	waits := []<-chan struct{}{r.output.done}
+	for _, s := range r.output.streams {
+		if s.tee != nil {
+			waits = append(waits, s.tee.done)
+		}
+	}
+	signals := r.spec.Signals
+	if r.spec.Insist <= 0 {
+		signals = nil
+	}
+	for _, end := range waits {
 		select {
-		case <-s.done:
+		case <-end:
 		case <-at:
 			return false
 		case <-done:
+			return false
+		case s, ok := <-signals:
+			if sig, is := s.(syscall.Signal); ok && is && r.result.Forwarded == 0 {
+				r.result.Forwarded = sig
+			}
+			r.hurry = true
 			return false
 		}
 	}
