@@ -40,22 +40,24 @@ const (
 
 // system is everything of the machine that a command may touch.
 type system struct {
-	stdin  *os.File
-	stdout io.Writer
-	stderr io.Writer
-	tty    bool // stderr is a terminal
-	outTTY bool // stdout is a terminal
-	env    func(string) string
-	now    func() time.Time
-	rand   io.Reader
-	busy   *occupied // while something is executed or recorded: a Ctrl-C waits for its end; or nil
+	stdin   *os.File
+	stdout  io.Writer
+	stderr  io.Writer
+	tty     bool // stderr is a terminal
+	outTTY  bool // stdout is a terminal
+	env     func(string) string
+	environ []string // all of it, for a command that gets all of it
+	now     func() time.Time
+	rand    io.Reader
+	busy    *occupied // while something is executed or recorded: a Ctrl-C waits for its end; or nil
 }
 
 // app is one invocation: its system, and what commands share.
 type app struct {
 	system
-	term   terminal // stderr
-	page   terminal // stdout, for answers that are words
+	term   terminal  // stderr
+	page   terminal  // stdout, for answers that are words
+	direct io.Writer // stdout, for what is not this program's answer: a failed write is not its failure
 	color  string
 	github bool // stderr is read by a runner of workflow commands
 	specs  *specs.Set
@@ -79,7 +81,7 @@ func run(ctx context.Context, args []string, sys system) (status int) {
 	debug.SetGCPercent(startupGC)
 	out := &sink{w: sys.stdout}
 	sys.stdout = out
-	a := &app{system: sys, term: terminal{w: sys.stderr}, page: terminal{w: sys.stdout}}
+	a := &app{system: sys, term: terminal{w: sys.stderr}, page: terminal{w: sys.stdout}, direct: out.w}
 	defer func() {
 		if p := recover(); p != nil {
 			status = a.report(harness.Panicked())
@@ -163,7 +165,7 @@ Exit codes:
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour on the terminal: auto, always or never")
 	root.SuggestionsMinimumDistance = 2
 	root.AddCommand(
-		a.runCommand(), a.checkCommand(), a.execCommand(), a.explainCommand(), a.policyCommand(), a.initCommand(), a.ledgerCommand(), a.doctorCommand(), a.sandboxCommand(), a.verifyCommand(), a.digestCommand(), a.compareCommand(),
+		a.runCommand(), a.checkCommand(), a.execCommand(), a.safeRunCommand(), a.explainCommand(), a.policyCommand(), a.initCommand(), a.ledgerCommand(), a.doctorCommand(), a.sandboxCommand(), a.verifyCommand(), a.digestCommand(), a.compareCommand(),
 		a.demoCommand(), a.schemaCommand(), a.versionCommand(),
 		exitCodesTopic(), environmentTopic(),
 	)

@@ -199,6 +199,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"kernel/canon": 0, "kernel/contract": 1, "kernel": 2, "kernel/result": 3,
 		"specs": 4, "profiles": 4, "ledger": 4, "policy": 5, "evidence": 5, "evidence/report": 5, "ledger/disk": 5,
 		"harness/command": 4, "harness/sandbox/initproc": 4, "harness/sandbox": 5, "harness": 6, "cmd/fiador": 7, "bench": 8,
+		"evidence/transcript": 4, "harness/saferun": 5, "harness/conformance": 5, "cmd/safe-run": 6,
 	}
 	for pkg, list := range imports(t) {
 		from, known := level[pkg]

@@ -402,7 +402,13 @@ func (a *app) stepLine() (show func(action, of int), clear func()) {
 // end. What does not look at it, a write that nobody reads above all, must not outlive
 // a Ctrl-C; an execution or a record under way is waited for.
 func interruptible(busy *occupied) (context.Context, func()) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	var heeded []os.Signal
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // as under nohup
+			heeded = append(heeded, s)
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), heeded...)
 	context.AfterFunc(ctx, func() {
 		time.Sleep(time.Second)
 		busy.wait()

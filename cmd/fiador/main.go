@@ -21,14 +21,15 @@ func main() {
 	// The completion of a shell would write a log to the file that this names.
 	os.Unsetenv("BASH_COMP_DEBUG_FILE")
 	os.Exit(run(ctx, os.Args[1:], system{
-		stdin:  os.Stdin,
-		stdout: os.Stdout,
-		stderr: os.Stderr,
-		tty:    term.IsTerminal(int(os.Stderr.Fd())),
-		outTTY: term.IsTerminal(int(os.Stdout.Fd())),
-		env:    os.Getenv,
-		now:    time.Now,
-		rand:   rand.Reader,
-		busy:   busy,
+		stdin:   os.Stdin,
+		stdout:  os.Stdout,
+		stderr:  os.Stderr,
+		tty:     term.IsTerminal(int(os.Stderr.Fd())),
+		outTTY:  term.IsTerminal(int(os.Stdout.Fd())),
+		env:     os.Getenv,
+		environ: os.Environ(),
+		now:     time.Now,
+		rand:    rand.Reader,
+		busy:    busy,
 	}))
 }

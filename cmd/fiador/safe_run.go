@@ -1,0 +1,43 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness/saferun"
+)
+
+func (a *app) safeRunCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "safe-run [--log-names contract|rfc] [--] COMMAND [ARGUMENT...]",
+		Short: "run a command as it is and leave a log when it fails",
+		Long: `Safe-run runs a command without a sandbox and without a decision, passes its
+streams on as they come and exits as it does. When the command fails, or is
+interrupted, a log is left, with the lines of both streams in order and numbered,
+and its path is printed on standard error. It is the program safe-run.
+
+SAFE_LOG_DIR is the folder for logs (default: .agent/FAIL-LOGS), SAFE_RUN_VIEW is
+ledger or merged, SAFE_SNIPPET_LINES (0 to 10000) prints the last lines of each
+stream after a failure, SAFE_RUN_LOG_NAMES is contract or rfc.
+
+Exit codes:
+  0 to 255  the command's own; 128+n signal n, 126 not executable, 127 not found
+  125       how the command ended is not known
+  2         usage: nothing was started`,
+		Example: `  fiador safe-run make test
+  fiador safe-run -- sh -c 'echo out; echo err >&2; exit 3'
+  fiador transcript show .agent/FAIL-LOGS/safe-run-*.log`,
+		DisableFlagParsing: true, // every argument is the command's, or safe-run's own to read
+		RunE: func(_ *cobra.Command, args []string) error {
+			a.safeRun(args)
+			return nil
+		},
+	}
+}
+
+func (a *app) safeRun(args []string) {
+	a.busy.enter() // a signal ends the command, and with it this process
+	a.status = saferun.Run(args, saferun.System{
+		Stdin: a.stdin, Stdout: a.direct, Stderr: a.stderr,
+		Env: a.environ, Signals: saferun.Notify(), Now: a.now, Rand: a.rand,
+	})
+}

@@ -1,0 +1,136 @@
+package transcript
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Quote is argv as a line of text that bash reads back: eval of "set -- " and it sets
+// the positional parameters to argv, byte for byte (TestQuoteBash). It is valid UTF-8
+// and has no control characters, whatever argv has (FuzzQuote).
+//
+// Words are joined by one blank. A word of nothing but A-Z a-z 0-9 _ @ % + = : , . / -
+// stands as it is, save a first word with "=", which would be an assignment. Any other
+// word is made of these parts:
+//
+//	'it'\''s so'     text, a quote in it as shown
+//	$'\n\t\r\x1b'   control characters, U+2028, U+2029 and bytes that are not UTF-8
+//	''              nothing at all
+//
+// A NUL becomes \x00, which bash cannot read back; no system has it in an argv.
+func Quote(argv []string) string {
+	var b strings.Builder
+	for i, word := range argv {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if bare(word) && (i > 0 || !strings.Contains(word, "=")) {
+			b.WriteString(word)
+		} else {
+			quoteWord(&b, word)
+		}
+	}
+	return b.String()
+}
+
+// bare says whether no shell sees anything but letters in a word.
+func bare(word string) bool {
+	for i := range len(word) {
+		c := word[i]
+		if !('A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("_@%+=:,./-", c) >= 0) {
+			return false
+		}
+	}
+	return word != ""
+}
+
+func quoteWord(b *strings.Builder, word string) {
+	if word == "" {
+		b.WriteString("''")
+	}
+	for word != "" {
+		open := "'"
+		n := textLen(word)
+		if n == 0 {
+			open, n = "$'", oddLen(word)
+		}
+		b.WriteString(open)
+		if open == "'" {
+			b.WriteString(strings.ReplaceAll(word[:n], "'", `'\''`))
+		} else {
+			writeEscaped(b, word[:n])
+		}
+		b.WriteByte('\'')
+		word = word[n:]
+	}
+}
+
+// oddAt says whether s begins with something that does not stand as it is in a line of
+// text, and how long what it begins with is. s is not empty.
+func oddAt(s string) (odd bool, size int) {
+	r, size := utf8.DecodeRuneInString(s)
+	return r == utf8.RuneError && size == 1 || unicode.IsControl(r) || r == '\u2028' || r == '\u2029', size
+}
+
+// textLen is how many bytes at the beginning of s stand as they are in a line of text.
+func textLen(s string) (n int) {
+	for n < len(s) {
+		odd, size := oddAt(s[n:])
+		if odd {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+// oddLen is how many bytes at the beginning of s do not.
+func oddLen(s string) (n int) {
+	for n < len(s) {
+		odd, size := oddAt(s[n:])
+		if !odd {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+func writeEscaped(b *strings.Builder, s string) {
+	const digits = "0123456789abcdef"
+	for i := range len(s) {
+		b.WriteByte('\\')
+		switch c := s[i]; c {
+		case '\n':
+			b.WriteByte('n')
+		case '\t':
+			b.WriteByte('t')
+		case '\r':
+			b.WriteByte('r')
+		default:
+			b.WriteByte('x')
+			b.WriteByte(digits[c>>4])
+			b.WriteByte(digits[c&15])
+		}
+	}
+}
+
+// escape is a text for a META line: control characters, U+2028, U+2029 and bytes that
+// are not UTF-8 are written as Quote writes them, without the quotes. Backslashes stay
+// as they are, so that escaping twice is escaping once.
+func escape(s string) string {
+	if textLen(s) == len(s) {
+		return s
+	}
+	var b strings.Builder
+	for s != "" {
+		n := textLen(s)
+		b.WriteString(s[:n])
+		s = s[n:]
+		n = oddLen(s)
+		writeEscaped(&b, s[:n])
+		s = s[n:]
+	}
+	return b.String()
+}

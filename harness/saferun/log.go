@@ -1,0 +1,166 @@
+package saferun
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// attempts is how many names are tried before it is given up.
+const attempts = 100
+
+// log writes a log and returns its path. It is written under a temporary name,
+// synced, and linked to its own name, which nobody has: a reader sees all of it or
+// nothing. An error with a path is about the folder's sync alone.
+//
+// A process that is killed before the link leaves ".safe-run-…​.tmp" behind.
+func (s settings) log(sys System, started time.Time, aborted bool, write func(io.Writer) error) (path string, err error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return "", at(s.dir, err)
+	}
+	dir, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return "", at(s.dir, err)
+	}
+	defer dir.Close()
+	temp, err := writeTemp(dir, sys.Rand, write)
+	if err != nil {
+		return "", at(s.dir, err)
+	}
+	name, err := link(dir, temp, s.namesOf(sys.Rand, started, aborted))
+	if name == "" || err != nil {
+		dir.Remove(temp)
+		return "", at(s.dir, err)
+	}
+	return filepath.Join(s.dir, name), syncFolder(dir)
+}
+
+// at names the folder in an error, whose own path is one within it.
+func at(dir string, err error) error {
+	return fmt.Errorf("folder %q: %s", dir, reason(err))
+}
+
+func writeTemp(dir *os.Root, random io.Reader, write func(io.Writer) error) (name string, err error) {
+	var f *os.File
+	for range attempts {
+		if name, err = suffix(random); err != nil {
+			return "", err
+		}
+		name = ".safe-run-" + name + ".tmp"
+		f, err = dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		dir.Remove(name)
+		return "", err
+	}
+	return name, nil
+}
+
+// link gives the temporary file the first name that is free, and takes its other
+// one away.
+func link(dir *os.Root, temp string, next func(attempt int) (string, error)) (name string, err error) {
+	for i := range attempts {
+		if name, err = next(i); err != nil {
+			return "", err
+		}
+		err = dir.Link(temp, name)
+		if noLinks(err) {
+			err = rename(dir, temp, name)
+		} else if err == nil {
+			err = dir.Remove(temp)
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%d names are taken", attempts)
+	}
+	if err != nil {
+		return "", err
+	}
+	return name, nil
+}
+
+// noLinks is for file systems without hard links.
+func noLinks(err error) bool {
+	for _, e := range []error{syscall.EPERM, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// rename takes the name with an empty file first, which is there for a moment.
+func rename(dir *os.Root, temp, name string) error {
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Close(), dir.Rename(temp, name)); err != nil {
+		dir.Remove(name)
+		return err
+	}
+	return nil
+}
+
+// syncFolder makes the name durable, where folders can be synced.
+func syncFolder(dir *os.Root) error {
+	f, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
+		return err
+	}
+	return nil
+}
+
+// namesOf are the names to try, one an attempt.
+func (s settings) namesOf(random io.Reader, started time.Time, aborted bool) func(attempt int) (string, error) {
+	started = started.UTC()
+	if s.names != "rfc" {
+		return func(int) (string, error) {
+			x, err := suffix(random)
+			return "safe-run-" + started.Format("20060102-150405") + "-" + x + ".log", err
+		}
+	}
+	status := "FAIL"
+	if aborted {
+		status = "ABORTED"
+	}
+	base := started.Format("20060102T150405Z") + "-pid" + strconv.Itoa(os.Getpid()) + "-" + status
+	return func(attempt int) (string, error) {
+		if attempt == 0 {
+			return base + ".log", nil
+		}
+		return base + "-" + strconv.Itoa(attempt) + ".log", nil
+	}
+}
+
+func suffix(random io.Reader) (string, error) {
+	var b [4]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(b[:]), nil
+}

@@ -1,0 +1,104 @@
+package saferun
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/fiador/fiador/evidence/transcript"
+)
+
+// recording is the output of a command: its bytes, stream by stream, and the order
+// in which they came. Memory is bounded. When something cannot be kept it is cut
+// there, and the rest is counted.
+type recording struct {
+	streams [2]spool
+	// order has the lengths of spans, as varints, of standard output and standard
+	// error in turn, standard output first; tail are those that are not in it yet,
+	// and current is the span that still grows.
+	order   spool
+	tail    []byte
+	current int   // 0 or 1
+	span    int64 // its length by now
+	cut     error // why nothing more is kept
+	missed  int64 // bytes that came after that
+}
+
+const orderBlock = 32 << 10
+
+func newRecording(env []string) *recording {
+	dir := spoolFolder(env)
+	r := &recording{order: spool{folder: dir}}
+	r.streams[0].folder, r.streams[1].folder = dir, dir
+	return r
+}
+
+// add is called for one chunk at a time: what it appends, it appends in order.
+func (r *recording) add(stream int, _ time.Time, chunk []byte) {
+	if r.cut == nil {
+		r.cut = r.turn(stream - 1)
+	}
+	if r.cut != nil {
+		r.missed += int64(len(chunk))
+		return
+	}
+	n, err := r.streams[r.current].Write(chunk)
+	r.span += int64(n)
+	if err != nil {
+		r.cut = err
+		r.missed += int64(len(chunk) - n)
+	}
+}
+
+// turn makes a stream the current one.
+func (r *recording) turn(stream int) error {
+	if stream == r.current {
+		return nil
+	}
+	if len(r.tail) >= orderBlock {
+		n, err := r.order.Write(r.tail)
+		r.tail = r.tail[:copy(r.tail, r.tail[n:])]
+		if err != nil {
+			return err
+		}
+	}
+	r.tail = binary.AppendUvarint(r.tail, uint64(r.span))
+	r.current, r.span = stream, 0
+	return nil
+}
+
+// spans are the spans in order, from the beginning each time.
+func (r *recording) spans() iter.Seq2[transcript.Span, error] {
+	return func(yield func(transcript.Span, error) bool) {
+		in := bufio.NewReader(io.MultiReader(r.order.section(), bytes.NewReader(r.tail)))
+		streams := [2]transcript.Stream{transcript.Stdout, transcript.Stderr}
+		for i := 0; ; i = 1 - i {
+			n, err := binary.ReadUvarint(in)
+			if err == io.EOF {
+				break
+			}
+			if !yield(transcript.Span{Stream: streams[i], N: int64(n)}, err) || err != nil {
+				return
+			}
+		}
+		yield(transcript.Span{Stream: streams[r.current], N: r.span}, nil)
+	}
+}
+
+// run is the recording and the end of the command, for the log.
+func (r *recording) run(argv []string, e end) transcript.Run {
+	return transcript.Run{
+		Argv:   argv,
+		Stdout: r.streams[0].section(), Stderr: r.streams[1].section(),
+		Order: r.spans(), Notes: e.notes, Code: e.code,
+	}
+}
+
+func (r *recording) close() {
+	r.streams[0].close()
+	r.streams[1].close()
+	r.order.close()
+}

@@ -1,0 +1,265 @@
+// Package saferun is the command logger: it runs one command, passes its streams
+// on as they come, exits as it does, and leaves a log of it when it fails. It is
+// the whole of safe-run and of "fiador safe-run"; specs/safe-run.md is its
+// specification, and evidence/transcript has the format of the log.
+//
+// What a caller may rely on, and the test that shows it:
+//
+//   - The exit status is the command's, 128 plus the signal that ended it, 127 or
+//     126 when it could not be started (TestExitCodes, TestDeathsBySignal,
+//     TestNotStarted). 2 is a call that is not understood, before anything is
+//     started (TestUsage, TestBadSettings).
+//   - A signal to this process ends the command, in bounded time (TestInterrupted,
+//     TestInterruptedIgnoringTERM, TestInterruptedTwice).
+//   - A command that succeeds leaves nothing, not even a folder (TestSuccess).
+//   - A log is there whole or not at all, and never replaces a file
+//     (TestLogFaults, TestNoClobber, TestFiftyAtOnce).
+//   - Memory does not grow with the output (TestBoundedMemory).
+//   - A log that cannot be written, output that cannot be recorded and a reader
+//     that goes away change neither the exit status nor the caller's copy of the
+//     output, and are said on standard error or in the log (TestLogFaults,
+//     TestSpoolFull, TestReaderGone).
+package saferun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/fiador/fiador/evidence/transcript"
+	"github.com/fiador/fiador/harness/command"
+)
+
+// Version is the version that --version prints, the one of all of Fiador.
+const Version = "0.1.0"
+
+// The exit statuses that are not the command's.
+const (
+	exitUsage   = 2   // nothing was started
+	exitUnknown = 125 // how the command ended could not be found out
+)
+
+// The times of a run.
+const (
+	insist = 5 * time.Second // from a signal to the kill
+	drain  = 2 * time.Second // from the end of the command to that of its streams
+)
+
+// System is everything of the machine that a run may touch.
+type System struct {
+	Stdin          *os.File
+	Stdout, Stderr io.Writer
+	Env            []string         // the command's too
+	Signals        <-chan os.Signal // of [Notify]
+	Now            func() time.Time
+	Rand           io.Reader
+}
+
+// Run is safe-run: args are its arguments without its name. It returns the exit
+// status.
+func Run(args []string, sys System) int {
+	call, err := parse(args)
+	if err == nil {
+		err = call.settings.read(sys.Env)
+	}
+	if err != nil {
+		fmt.Fprintf(sys.Stderr, "safe-run: %s\n", err)
+		return exitUsage
+	}
+	switch {
+	case call.help:
+		_, err = io.WriteString(sys.Stdout, help)
+	case call.version:
+		_, err = fmt.Fprintf(sys.Stdout, "safe-run %s (contract: M0-v0.1.0)\n", Version)
+	default:
+		return call.execute(sys)
+	}
+	if err != nil {
+		fmt.Fprintf(sys.Stderr, "safe-run: standard output: %s\n", reason(err))
+		return exitUsage
+	}
+	return 0
+}
+
+// execute runs the command and leaves its log.
+func (c call) execute(sys System) int {
+	observed := newRecording(sys.Env)
+	defer observed.close()
+	heard := new(atomic.Bool)
+	signals, release := forwarded(sys, heard)
+	defer release()
+	started := sys.Now()
+	result, err := command.Run(context.Background(), c.start(sys), command.Spec{
+		Stdout:  command.Stream{Tee: sys.Stdout},
+		Stderr:  command.Stream{Tee: sys.Stderr},
+		Events:  observed.add,
+		Drain:   drain,
+		Signals: signals,
+		Insist:  insist,
+	})
+	if errors.Is(err, errors.ErrUnsupported) {
+		fmt.Fprintf(sys.Stderr, "safe-run: %s\n", err)
+		return exitUsage
+	}
+	e := ended(result, err, heard.Load())
+	e.lost(sys.Stderr, result, observed)
+	if e.code == 0 && !e.aborted {
+		return 0
+	}
+	if err := observed.snippet(sys.Stderr, c.settings.snippet); err != nil {
+		fmt.Fprintf(sys.Stderr, "safe-run: reading back the output: %s\n", reason(err))
+	}
+	path, err := c.settings.log(sys, started, e.aborted, c.write(observed.run(c.argv, e)))
+	fmt.Fprintf(sys.Stderr, "safe-run: %sexit code %d, %s\n", e.interruption(), e.code, logged(path, err))
+	return e.code
+}
+
+// start gives the command the caller's own standard input, terminal or not.
+func (c call) start(sys System) command.Start {
+	direct := command.Direct(c.argv, sys.Env, "")
+	return func(_, stdout, stderr *os.File) (command.Process, error) {
+		if c.argv[0] == "" {
+			return nil, &command.StartError{Code: command.NotFound, Err: syscall.ENOENT}
+		}
+		return direct(sys.Stdin, stdout, stderr)
+	}
+}
+
+// write is what writes the log in the view that was asked for.
+func (c call) write(r transcript.Run) func(io.Writer) error {
+	if c.settings.merged {
+		return r.WriteMerged
+	}
+	return r.WriteLedger
+}
+
+// end is how a run ended, for the caller and for the log.
+type end struct {
+	code    int
+	signal  syscall.Signal // what interrupted it; 0: nothing
+	aborted bool           // interrupted, which leaves a log whatever the code is
+	notes   []string       // META lines
+}
+
+// ended makes an end of what is known. heard: the terminal has interrupted the
+// command, and this process with it.
+func ended(r command.Result, err error, heard bool) end {
+	var e end
+	var notStarted *command.StartError
+	switch {
+	case errors.As(err, &notStarted) && notStarted.Code == command.NotFound:
+		e.code, e.notes = notStarted.Code, []string{"safe-run not found: " + reason(notStarted.Err)}
+		return e
+	case errors.As(err, &notStarted):
+		e.code, e.notes = notStarted.Code, []string{"safe-run not executable: " + reason(notStarted.Err)}
+		return e
+	case err != nil && r.Started.IsZero():
+		e.code, e.notes = command.NotExecutable, []string{"safe-run not started: " + err.Error()}
+		return e
+	}
+	e.code = r.ExitCode()
+	switch {
+	case r.Forwarded != 0:
+		e.signal = r.Forwarded
+	case heard && r.Signal != 0:
+		e.signal = r.Signal
+	}
+	if e.aborted = e.signal != 0; e.aborted {
+		e.notes = append(e.notes, "safe-run interrupted: signal="+signalName(e.signal))
+		if r.Signal != 0 {
+			e.code = 128 + int(e.signal)
+		}
+	}
+	switch r.Killed {
+	case command.Overstayed:
+		e.notes = append(e.notes, "safe-run killed: after="+insist.String())
+	case command.InterruptedTwice:
+		e.notes = append(e.notes, "safe-run killed: second INT")
+	}
+	if r.Held {
+		e.notes = append(e.notes, "safe-run output held: closed="+drain.String())
+	}
+	if err != nil {
+		e.notes = append(e.notes, "safe-run error: "+err.Error())
+		if e.code == 0 {
+			e.code = exitUnknown
+		}
+	}
+	return e
+}
+
+// lost takes down what did not reach the log or the caller. A reader that went away
+// knows; anything else is said to whoever reads standard error.
+func (e *end) lost(stderr io.Writer, r command.Result, observed *recording) {
+	if observed.cut != nil {
+		e.notes = append(e.notes, fmt.Sprintf("safe-run output cut: %d bytes not logged: %s", observed.missed, reason(observed.cut)))
+	}
+	for _, s := range []struct {
+		name string
+		err  error
+	}{{"stdout", r.Stdout.TeeErr}, {"stderr", r.Stderr.TeeErr}} {
+		switch {
+		case s.err == nil:
+		case errors.Is(s.err, syscall.EPIPE):
+			e.notes = append(e.notes, "safe-run reader gone: "+s.name)
+		default:
+			e.notes = append(e.notes, "safe-run output not passed on: "+s.name+": "+reason(s.err))
+			fmt.Fprintf(stderr, "safe-run: %s could not be passed on: %s\n", s.name, reason(s.err))
+		}
+	}
+}
+
+func (e *end) interruption() string {
+	if e.signal == 0 {
+		return ""
+	}
+	return "interrupted by " + signalName(e.signal) + ", "
+}
+
+func logged(path string, err error) string {
+	switch {
+	case err != nil && path == "":
+		return "no log: " + err.Error()
+	case err != nil:
+		return fmt.Sprintf("log %q, which a power failure may undo: %s", path, err)
+	default:
+		return fmt.Sprintf("log %q", path)
+	}
+}
+
+// reason is the operating system's words for an error, without operation and path.
+func reason(err error) string {
+	var number syscall.Errno
+	if errors.As(err, &number) {
+		return number.Error()
+	}
+	return err.Error()
+}
+
+// environ is the value of a variable; the first one counts, as for getenv.
+func environ(env []string, name string) string {
+	for _, s := range env {
+		if len(s) > len(name) && s[len(name)] == '=' && s[:len(name)] == name {
+			return s[len(name)+1:]
+		}
+	}
+	return ""
+}
+
+// spoolFolder is where output is kept that does not fit into memory: TMPDIR if it
+// is set, else a folder for large files that a restart may keep.
+func spoolFolder(env []string) string {
+	if dir := environ(env, "TMPDIR"); dir != "" {
+		return dir
+	}
+	if info, err := os.Stat("/var/tmp"); err == nil && info.IsDir() {
+		return "/var/tmp"
+	}
+	return filepath.Clean(os.TempDir())
+}

@@ -1,0 +1,64 @@
+package saferun
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// snippet prints the last lines of each stream that has any.
+func (r *recording) snippet(w io.Writer, lines int) error {
+	if lines == 0 {
+		return nil
+	}
+	for i, name := range []string{"stdout", "stderr"} {
+		s := &r.streams[i]
+		if s.size == 0 {
+			continue
+		}
+		from, found, err := lastLines(s, s.size, lines)
+		if err != nil {
+			return err
+		}
+		plural := "s"
+		if found == 1 {
+			plural = ""
+		}
+		fmt.Fprintf(w, "safe-run: last %d line%s of %s:\n", found, plural, name)
+		if _, err := io.Copy(w, io.NewSectionReader(s, from, s.size-from)); err != nil {
+			return err
+		}
+		var last [1]byte
+		if _, err := s.ReadAt(last[:], s.size-1); err == nil && last[0] != '\n' {
+			io.WriteString(w, "\n")
+		}
+	}
+	return nil
+}
+
+// lastLines is where the last lines begin, and how many there are. A last line
+// need not have its LF.
+func lastLines(r io.ReaderAt, size int64, lines int) (from int64, found int, err error) {
+	buf := make([]byte, 64<<10)
+	for end := size; end > 0; {
+		part := buf[:min(int64(len(buf)), end)]
+		if _, err := r.ReadAt(part, end-int64(len(part))); err != nil && err != io.EOF {
+			return 0, 0, err
+		}
+		begin := end - int64(len(part))
+		for i := len(part); i > 0; {
+			i = bytes.LastIndexByte(part[:i], '\n')
+			if i < 0 {
+				break
+			}
+			if begin+int64(i) == size-1 {
+				continue // the end of the last line
+			}
+			if found++; found == lines {
+				return begin + int64(i) + 1, found, nil
+			}
+		}
+		end = begin
+	}
+	return 0, found + 1, nil
+}
