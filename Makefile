@@ -2,6 +2,7 @@
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o fiador ./cmd/fiador
+	CGO_ENABLED=0 go build -trimpath -o safe-run ./cmd/safe-run
 
 test:
 	go test ./...
