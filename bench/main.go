@@ -5,8 +5,8 @@
 // input), makes sure that all three decide alike, and then times whole processes
 // in turn: on one intent, and on a folder of many, also under a policy of many
 // rules. What happens inside one process is timed with Go benchmarks. The sandbox is
-// held against bubblewrap, and the ledger against a plain file and Tessera. It runs
-// on Linux, from anywhere in the module.
+// held against bubblewrap, the ledger against a plain file and Tessera, and safe-run
+// against a plain fork and exec and cat. It runs on Linux, from anywhere in the module.
 package main
 
 import (
@@ -42,6 +42,7 @@ type options struct {
 
 	confined confinedSizes
 	ledger   ledgerSizes
+	logged   loggedSizes
 	quick    bool
 	only     string // the one part that is measured; empty: all
 	out      string // empty: bench/RESULTS.md of the module, or standard output if quick
@@ -51,6 +52,7 @@ type options struct {
 const (
 	onlySandbox = "sandbox"
 	onlyLedger  = "ledger"
+	onlySafeRun = "saferun"
 )
 
 func main() {
@@ -76,7 +78,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.IntVar(&o.warmUp, "warmup", 5, "rounds before those, not counted")
 	flags.StringVar(&o.time, "benchtime", "300ms", "length of one Go benchmark, each run five times")
 	flags.BoolVar(&o.quick, "quick", false, "a small folder, few rules and few rounds, to see that everything runs")
-	flags.StringVar(&o.only, "only", "", "measure one part, sandbox or ledger, and put its section in the place of the one that is there; -n are its rounds of whole processes")
+	flags.StringVar(&o.only, "only", "", "measure one part, sandbox, ledger or saferun, and put its section in the place of the one that is there; -n are its rounds of whole processes")
 	flags.StringVar(&o.out, "o", "", "file to write (default: RESULTS.md beside the benchmark; with -quick standard output)")
 	book := flags.Int("book", 0, "measure nothing, and write a ledger of so many entries into the new folder that -o names, with its key beside it")
 	if err := flags.Parse(args); err != nil {
@@ -93,12 +95,12 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	if o.quick {
 		o.rounds, o.warmUp, o.time, o.folder = 3, 0, "10ms", quickSize()
 	}
-	o.confined, o.ledger = fullConfined(o.rounds), fullLedger(o.rounds)
+	o.confined, o.ledger, o.logged = fullConfined(o.rounds), fullLedger(o.rounds), fullLogged(o.rounds)
 	if o.quick {
-		o.confined, o.ledger = quickConfined(), quickLedger()
+		o.confined, o.ledger, o.logged = quickConfined(), quickLedger(), quickLogged()
 	}
-	if o.only != "" && o.only != onlySandbox && o.only != onlyLedger {
-		return fmt.Errorf("-only knows %s and %s, and not %q", onlySandbox, onlyLedger, o.only)
+	if o.only != "" && o.only != onlySandbox && o.only != onlyLedger && o.only != onlySafeRun {
+		return fmt.Errorf("-only knows %s, %s and %s, and not %q", onlySandbox, onlyLedger, onlySafeRun, o.only)
 	}
 	if o.rounds < 1 || o.warmUp < 0 {
 		return fmt.Errorf("%d rounds after %d cannot be timed", o.rounds, o.warmUp)
@@ -119,7 +121,7 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := exec.LookPath("bwrap"); err != nil && o.only != onlyLedger {
+	if _, err := exec.LookPath("bwrap"); err != nil && (o.only == "" || o.only == onlySandbox) {
 		return fmt.Errorf("bubblewrap, which the sandbox is held against: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "fiador-bench-")
@@ -162,6 +164,9 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 	if err := r.ledgered(ctx, root, t, dir, o.ledger, log); err != nil {
 		return err
 	}
+	if err := r.safeRun(ctx, root, t, dir, o.logged, log); err != nil {
+		return err
+	}
 	if o.out == "" && o.quick {
 		_, err := os.Stdout.Write(r.markdown())
 		return err
@@ -192,6 +197,11 @@ func measurePart(ctx context.Context, o options, root, dir string, log io.Writer
 			return err
 		}
 		section = r.recorded.markdown(r.machine, o.quick)
+	case onlySafeRun:
+		if err := r.safeRun(ctx, root, t, dir, o.logged, log); err != nil {
+			return err
+		}
+		section = r.logged.markdown(r.machine, o.quick)
 	}
 	switch {
 	case o.out != "":

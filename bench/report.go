@@ -38,6 +38,7 @@ type report struct {
 
 	sandboxed *confined
 	recorded  *recorded
+	logged    *logged
 }
 
 // machine is what results depend on. It says nothing about which machine it is.
@@ -82,6 +83,8 @@ func (r *report) markdown() []byte {
 	b.Write(r.sandboxed.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.recorded.markdown(r.machine, r.quick))
+	b.WriteString("\n")
+	b.Write(r.logged.markdown(r.machine, r.quick))
 	return b.Bytes()
 }
 

@@ -31,12 +31,16 @@ package specs
 
 import (
 	"embed"
+	"io/fs"
 	"strconv"
 	"sync"
 )
 
 //go:embed *.schema.json
 var files embed.FS
+
+//go:embed vectors/safe-run/vectors.json vectors/safe-run/expected
+var safeRun embed.FS
 
 // Kind names a document that has a schema.
 type Kind string
@@ -155,4 +159,14 @@ func Names() []string {
 func Schema(name string) ([]byte, bool) {
 	src, err := files.ReadFile(name + ".schema.json")
 	return src, err == nil
+}
+
+// SafeRunVectors is the folder vectors/safe-run: vectors.json, and golden logs in
+// expected.
+func SafeRunVectors() fs.FS {
+	sub, err := fs.Sub(safeRun, "vectors/safe-run")
+	if err != nil {
+		panic(err) // the path is a constant
+	}
+	return sub
 }

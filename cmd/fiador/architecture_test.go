@@ -230,7 +230,7 @@ func TestSingleImporters(t *testing.T) {
 		"golang.org/x/term":                     "cmd/fiador",
 		"filippo.io/edwards25519":               "ledger",
 		"golang.org/x/mod":                      "bench ledger ledger/disk",
-		"golang.org/x/sys":                      "harness/sandbox ledger/disk",
+		"golang.org/x/sys":                      "harness/saferun harness/sandbox ledger/disk",
 		"golang.org/x/text/unicode/norm":        "kernel",
 		"github.com/santhosh-tekuri/jsonschema": "",
 		"github.com/rogpeppe/go-internal":       "",

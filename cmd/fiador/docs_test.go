@@ -29,9 +29,12 @@ var updateDocs = flag.Bool("update-pages", false, "write what the commands of th
 // folder, prints what the page shows. The comparison needs the programs that it
 // compares, which the benchmark installs.
 func TestPagesRun(t *testing.T) {
-	for _, name := range []string{"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md"} {
+	for _, name := range []string{
+		"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md", "docs/logging.md", "specs/safe-run.md",
+	} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
+			var path []string
 			switch name {
 			case "docs/comparison.md":
 				needTools(t, "opa", "conftest")
@@ -39,13 +42,15 @@ func TestPagesRun(t *testing.T) {
 				needSandbox(t, "node")
 			case "docs/auditing.md":
 				needPrograms(t, "jq", "sha256sum", "base64", "sed")
+			case "docs/logging.md", "specs/safe-run.md":
+				path = needSafeRun(t)
 			}
 			file := filepath.Join(root, name)
 			src, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := runPage(t, string(src))
+			p := runPage(t, string(src), path...)
 			if *updateDocs {
 				if err := os.WriteFile(file, []byte(p.updated()), 0o644); err != nil {
 					t.Fatal(err)
@@ -236,8 +241,8 @@ func (p *page) console(from, end int) {
 	}
 }
 
-// runPage runs the commands of a page in an empty folder.
-func runPage(t *testing.T, src string) page {
+// runPage runs the commands of a page in an empty folder, with more folders in PATH.
+func runPage(t *testing.T, src string, more ...string) page {
 	t.Helper()
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -267,7 +272,7 @@ func runPage(t *testing.T, src string) page {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path = os.Getenv("PATH") + string(filepath.ListSeparator) + path
+	path = strings.Join(append(more, os.Getenv("PATH"), path), string(filepath.ListSeparator))
 	cmd.Env = []string{"PATH=" + path, "HOME=" + dir, "TMPDIR=" + dir, "LC_ALL=C"}
 	out, err := cmd.CombinedOutput()
 	var failed *exec.ExitError
@@ -313,6 +318,7 @@ func (p page) faults() []string {
 // placeholders are what a page shows in the place of text that differs from one
 // version or run to the next.
 var placeholders = []struct{ name, text string }{
+	{"safe-run-<date>-<id>.log", `safe-run-\d{8}-\d{6}-[0-9a-f]{8}\.log`},
 	{"sha256:<hash>", `sha256:[0-9a-f]{64}\b`},
 	{"_<id>", `_[0-9a-f]{16}\b`},
 	{"<root>", `[A-Za-z0-9+/]{43}=`},
@@ -323,7 +329,7 @@ var placeholders = []struct{ name, text string }{
 func pattern(shown string) *regexp.Regexp {
 	expr := regexp.QuoteMeta(shown)
 	for _, p := range placeholders {
-		expr = strings.ReplaceAll(expr, p.name, p.text)
+		expr = strings.ReplaceAll(expr, regexp.QuoteMeta(p.name), p.text)
 	}
 	return regexp.MustCompile("^" + expr + "$")
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/saferun"
 )
 
@@ -27,17 +30,21 @@ Exit codes:
   fiador safe-run -- sh -c 'echo out; echo err >&2; exit 3'
   fiador transcript show .agent/FAIL-LOGS/safe-run-*.log`,
 		DisableFlagParsing: true, // every argument is the command's, or safe-run's own to read
-		RunE: func(_ *cobra.Command, args []string) error {
-			a.safeRun(args)
-			return nil
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.safeRun(cmd.Context(), args)
 		},
 	}
 }
 
-func (a *app) safeRun(args []string) {
+func (a *app) safeRun(ctx context.Context, args []string) error {
 	a.busy.enter() // a signal ends the command, and with it this process
+	signals := saferun.Notify()
+	if ctx.Err() != nil { // one that came before that
+		return harness.Stopped()
+	}
 	a.status = saferun.Run(args, saferun.System{
 		Stdin: a.stdin, Stdout: a.direct, Stderr: a.stderr,
-		Env: a.environ, Signals: saferun.Notify(), Now: a.now, Rand: a.rand,
+		Env: a.environ, Signals: signals, Now: a.now, Rand: a.rand,
 	})
+	return nil
 }

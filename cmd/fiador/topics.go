@@ -11,8 +11,8 @@ func exitCodesTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",
 		Short: "what the exit codes mean",
-		Long: `Every command but exec ends with one of three exit codes; exec ends with its
-command's, and with 125 where it has none.
+		Long: `Every command but exec and safe-run ends with one of three exit codes; those two
+end with their command's, and with 125 where it has none.
 
   0  accepted, valid or the same; for commands that only print: printed
   1  rejected (CLARIFY or REFUSE), a check failed, or two results differ
@@ -48,7 +48,16 @@ func environmentTopic() *cobra.Command {
   NO_COLOR        not empty: no colour
   CLICOLOR_FORCE  neither empty nor 0: colour, even when stderr is no terminal
   TERM            dumb: no colour
-  TMPDIR          where demo makes its folder, and executions their copies
+  SAFE_LOG_DIR    safe-run: the folder for logs; by default .agent/FAIL-LOGS
+  SAFE_RUN_VIEW   safe-run: ledger or merged
+  SAFE_SNIPPET_LINES
+                  safe-run: so many last lines of each stream after a failure
+  SAFE_RUN_LOG_NAMES
+                  safe-run: contract or rfc; --log-names wins over it
+  PATH            safe-run: where it looks for the command
+  TMPDIR          where demo makes its folder, executions their copies, safe-run
+                  keeps output that does not fit into memory (by default
+                  /var/tmp), and transcript a long log from a pipe
   XDG_STATE_HOME  where journals of applied outputs are kept while they are
                   applied; by default .local/state in HOME
   HOME            see there

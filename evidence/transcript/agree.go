@@ -136,7 +136,7 @@ func (t *tally) match(text []byte) error {
 				t.pos++
 			}
 			return t.fault("the " + t.stream.String() + " section does not have the text of the event: " +
-				brief(text[:1]) + " where the section has " + brief(b[:1]))
+				brief(text[:min(len(text), 20)]) + " where the section has " + brief(b[:min(len(b), 20)]))
 		}
 		text = text[n:]
 		t.pos += int64(n)
@@ -181,7 +181,7 @@ func (t *tally) ends(mark string) (bool, error) {
 		return false, err
 	}
 	switch at := bytes.Index(b, []byte(mark)); {
-	case at == 0 && t.empty && t.seq > 0:
+	case at == 0 && t.empty:
 		return false, t.fault("an event of no line: its text is empty and there is no LF")
 	case at == 0:
 		t.bare = t.seq > 0

@@ -191,5 +191,5 @@ func (l *Log) lastBegin() (int64, error) {
 		}
 		to = from
 	}
-	return 0, &FormatError{Offset: l.size, Msg: `there is no line "--- BEGIN EVENTS ---": the log is cut off`}
+	return 0, &FormatError{Offset: l.size, Msg: `there is no line "--- BEGIN EVENTS ---": the log is cut off or damaged`}
 }

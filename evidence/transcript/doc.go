@@ -62,7 +62,8 @@
 //     written again with the same bytes (FuzzOpen), and what is written is taken
 //     (FuzzRun).
 //   - Writing needs the same memory for any streams, lines of a gigabyte included
-//     (TestMemory). Reading needs that of the longest event line, a few times over.
+//     (TestMemory). Reading needs that of the longest event line, a few times over
+//     (TestMemoryOfReading).
 //   - A log that is cut off or damaged is an error that says where and why
 //     (TestDamaged). It has no checksum: that nobody has written another one takes its
 //     hash, kept elsewhere. Nor does cutting it off show when the command has written

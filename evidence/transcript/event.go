@@ -47,8 +47,10 @@ func (l *Log) scan() iter.Seq2[event, error] {
 				return
 			}
 			if string(line) == endMarker {
-				if msg := atEnd(last, l.size-in.off); msg != "" {
-					yield(event{}, &FormatError{off, 0, msg})
+				if last.place != exit {
+					yield(event{}, &FormatError{off, 0, `the events end without "` + exitPrefix + `"`})
+				} else if in.off < l.size {
+					yield(event{}, &FormatError{in.off, 0, `the log goes on behind "--- END EVENTS ---"`})
 				}
 				return
 			}
@@ -58,8 +60,8 @@ func (l *Log) scan() iter.Seq2[event, error] {
 				return
 			}
 			e := event{off: off, seq: last.seq + 1}
-			head = strconv.AppendInt(append(head[:0], "[SEQ="...), e.seq, 10)
-			if msg := e.parse(text, append(head, "]["...), last.place); msg != "" {
+			head = append(strconv.AppendInt(append(head[:0], "[SEQ="...), e.seq, 10), "]["...)
+			if msg := e.parse(text, head, last.place); msg != "" {
 				yield(event{}, &FormatError{e.off, e.seq, msg})
 				return
 			}
@@ -69,17 +71,6 @@ func (l *Log) scan() iter.Seq2[event, error] {
 			last = e
 		}
 	}
-}
-
-// atEnd says what is wrong at the end of the events.
-func atEnd(last event, left int64) string {
-	switch {
-	case last.place != exit:
-		return `the events end without "` + exitPrefix + `"`
-	case left > 0:
-		return strconv.FormatInt(left, 10) + ` bytes follow "--- END EVENTS ---"`
-	}
-	return ""
 }
 
 // parse takes a line apart, without its LF, and says what is wrong with it. It is to
@@ -124,8 +115,8 @@ func notNext(line []byte, due int64) string {
 		return brief(line) + " is not an event"
 	}
 	n, err := strconv.ParseInt(string(digits), 10, 64)
-	if err != nil || n < 1 || strconv.FormatInt(n, 10) != string(digits) {
-		return "the number " + brief(digits) + " is not a canonical one"
+	if err != nil || strconv.FormatInt(n, 10) != string(digits) {
+		return "the number " + brief(digits) + " is not a canonical decimal one"
 	}
 	return "number " + strconv.FormatInt(n, 10) + " where " + strconv.FormatInt(due, 10) + " is due"
 }

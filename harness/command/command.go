@@ -10,10 +10,10 @@
 //     are kept and hashed, the rest is read and counted (TestKeepsTheFirstBytes).
 //   - Both streams are read at the same time: a command that fills one while
 //     nothing is written to the other does not stall (TestBothStreamsBusy).
-//   - What became readable first is read first (TestFirstWrittenFirstRead). The
-//     order of two writes to different streams is known as long as the second
-//     stream was empty, or the first write was read, before the second write: a
-//     few microseconds. No system call tells more.
+//   - What became readable first is read first (TestFirstWrittenFirstRead), and is
+//     passed on first to Tees that are one place (TestOnePlace). What is written to a
+//     stream that has not been read yet comes with what it holds, though the other
+//     stream was written to meanwhile: no system call tells of that.
 //   - A command that overstays gets SIGTERM, then Kill after Grace, and what it
 //     leaves behind is killed as well (TestTimeoutIgnoringTERM,
 //     TestTimeoutEndsTheGroup).
@@ -81,7 +81,7 @@ type Stream struct {
 	// Keep is how many bytes are kept and hashed; the zero value keeps none.
 	Keep int64
 	// Tee gets every byte as it comes; nil: nobody does. It is called by one
-	// goroutine; when both streams have the same Tee, it must bear two. The
+	// goroutine; a Tee of both streams must bear two, without OnePlace. The
 	// first error, or short write, ends its use and is reported as TeeErr; the
 	// capture goes on. A Tee on this process's own standard output is killed
 	// with the process when its reader vanishes, unless SIGPIPE is caught.
@@ -98,6 +98,10 @@ type Spec struct {
 	// unless somebody else reads the same file.
 	Stdin          io.Reader
 	Stdout, Stderr Stream
+	// OnePlace says that both Tees lead to the same place, such as one terminal:
+	// one goroutine passes on what both streams hold, in the order in which it was
+	// read, and a Tee that blocks holds both up.
+	OnePlace bool
 	// Events gets every chunk of both streams, in the order in which they were
 	// read, one call at a time: stream is 1 or 2, at comes from Now, and chunk
 	// is valid during the call. It comes before the Tee, and must not block:
@@ -116,10 +120,16 @@ type Spec struct {
 	// nil: none.
 	Signals <-chan os.Signal
 	// Insist is for signals that ask for the end: after the first one the command
-	// has this long, then Kill follows. It follows at once after a second SIGINT.
+	// has this long, then Kill follows. It follows at once after a second SIGINT. The
+	// same signal within 200 ms is the same one and not forwarded again.
 	// What the command leaves behind is killed as well, and a Tee that blocks is
 	// not waited for. 0: signals are forwarded and nothing more.
 	Insist time.Duration
+	// Keys says of a SIGINT or SIGQUIT that has come whether a terminal has sent it
+	// to the command as well, as it does to one that shares this process's group
+	// ([SharesGroup], [Foreground]). It is not sent twice then, unless it came before
+	// the start, and it is the command's own business whether it ends. Nil: never.
+	Keys func() bool
 	// Now is the clock of Started, Ended and Events; nil: time.Now. Timeouts
 	// do not depend on it.
 	Now func() time.Time
@@ -158,9 +168,10 @@ type Result struct {
 	// Forwarded is the first of Signals that came while the command ran or, with
 	// Insist, while its streams were waited for; 0: none did.
 	Forwarded syscall.Signal
-	Killed    Killed    // why the command was killed, if it was, after a forwarded signal
-	Ended     time.Time // the end of the process, before the streams are drained
-	Held      bool      // a stream was still open after Drain, and has been closed
+	Key       syscall.Signal // the last of Signals that was not forwarded because of Keys
+	Killed    Killed         // why the command was killed, if it was, after a forwarded signal
+	Ended     time.Time      // the end of the process, before the streams are drained
+	Held      bool           // a stream was still open after Drain, and has been closed
 }
 
 // Killed says what Kill came after, with Spec.Insist.

@@ -577,13 +577,18 @@ func TestInsist(t *testing.T) {
 		{"code of its own", "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done", []os.Signal{syscall.SIGTERM}, hang, 0, 9, command.NotKilled},
 		{"overstays", ignores, []os.Signal{syscall.SIGTERM}, 50 * time.Millisecond, syscall.SIGKILL, 0, command.Overstayed},
 		{"interrupted twice", ignores, []os.Signal{os.Interrupt, os.Interrupt}, hang, syscall.SIGKILL, 0, command.InterruptedTwice},
+		{"twice at once", "trap 'exit 9' INT; echo ready; while :; do sleep 0.05; done", []os.Signal{os.Interrupt}, hang, 0, 9, command.NotKilled},
 		{"TERM between", ignores, []os.Signal{os.Interrupt, syscall.SIGTERM, os.Interrupt}, hang, syscall.SIGKILL, 0, command.InterruptedTwice},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			signals := make(chan os.Signal, len(c.signals))
+			signals := make(chan os.Signal, 4)
 			r := run(t, t.Context(), sh(c.script), command.Spec{Signals: signals, Insist: c.insist, Stdout: command.Stream{Tee: &when{text: "ready", f: func() {
+				if c.name == "twice at once" {
+					signals <- os.Interrupt
+				}
 				for _, s := range c.signals {
 					signals <- s
+					time.Sleep(300 * time.Millisecond) // or it would be the same one
 				}
 			}}}})
 			if r.Signal != c.end || r.Code != c.code || r.Killed != c.killed || r.Forwarded != c.signals[0] || r.TimedOut || r.Interrupted || r.Held {
@@ -623,6 +628,38 @@ func TestInsistDoesNotWaitForATee(t *testing.T) {
 			t.Errorf("%s: %+v", script, r)
 		}
 		close(unblock)
+	}
+}
+
+// TestOnePlace: Tees that lead to one place get the chunks of both streams in the
+// order in which they were read, and their errors are their own.
+func TestOnePlace(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		var read, passed strings.Builder
+		tee := func(number byte) io.Writer {
+			return writerFunc(func(b []byte) (int, error) {
+				if fails && number == '2' {
+					return 0, io.ErrClosedPipe
+				}
+				passed.WriteByte(number) // the race detector looks
+				return passed.Write(b)
+			})
+		}
+		r := run(t, t.Context(), sh("i=0; while [ $i -lt 300 ]; do echo $i; echo $i >&2; i=$((i+1)); done"), command.Spec{
+			OnePlace: true,
+			Stdout:   command.Stream{Tee: tee('1')}, Stderr: command.Stream{Tee: tee('2')},
+			Events: func(stream int, _ time.Time, b []byte) {
+				if !fails || stream == 1 {
+					fmt.Fprintf(&read, "%d%s", stream, b)
+				}
+			},
+		})
+		if (r.Stderr.TeeErr == io.ErrClosedPipe) != fails || r.Stdout.TeeErr != nil || r.Stdout.Size != r.Stderr.Size {
+			t.Errorf("%+v", r)
+		}
+		if passed.String() != read.String() || !strings.HasPrefix(read.String(), "10\n") {
+			t.Errorf("passed on:\n%s\nread:\n%s", passed.String(), read.String())
+		}
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 // that the command was not tried.
 //
 // The command leads a process group of its own, and signals go to the group:
-// what leaves it, by setsid for one, is out of reach. If standard input is a
-// terminal it stays in the caller's group, because a terminal stops a background
+// what leaves it, by setsid for one, is out of reach. If standard input is the
+// caller's controlling terminal it stays in the caller's group, because a terminal stops a background
 // group that reads from it; signals then go to the command alone.
 // Wait returns when the command itself has ended.
 //
@@ -32,9 +32,13 @@ func Direct(argv, env []string, dir string) Start {
 	}
 }
 
-// SharesGroup says whether a command with this standard input stays in the
-// caller's process group, where the terminal's own signals reach it as well.
+// SharesGroup says whether a command of Direct with this standard input stays in
+// the caller's process group, where the terminal's own signals reach it as well.
 func SharesGroup(stdin *os.File) bool { return isTerminal(stdin.Fd()) }
+
+// Foreground says whether this process, and a command that shares its group, is what
+// the keyboard of its controlling terminal sends signals to now.
+func Foreground(terminal *os.File) bool { return isForeground(terminal.Fd()) }
 
 // StartError says that a command was not there or could not be executed.
 type StartError struct {

@@ -136,10 +136,23 @@ func startError(name, path, dir string, err error) error {
 	return &StartError{name, NotExecutable, err}
 }
 
+// isTerminal is true of this process's controlling terminal. No other one stops a
+// group that reads from it, or sends a group signals.
 func isTerminal(fd uintptr) bool {
-	var t syscall.Termios
-	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TCGETS, uintptr(unsafe.Pointer(&t)))
-	return errno == 0
+	_, ok := foreground(fd)
+	return ok
+}
+
+func isForeground(fd uintptr) bool {
+	group, ok := foreground(fd)
+	return ok && group == syscall.Getpgrp()
+}
+
+// foreground is the group in the foreground of the controlling terminal, if it is.
+func foreground(fd uintptr) (group int, ok bool) {
+	var id int32
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCGPGRP, uintptr(unsafe.Pointer(&id)))
+	return int(id), errno == 0
 }
 
 // direct is a child of this process. It stays a zombie from its end to Close, so
@@ -153,8 +166,8 @@ type direct struct {
 	gone  bool       // Close has given the id back
 }
 
-// Signal continues a stopped command after SIGTERM, which it could not act upon
-// otherwise.
+// Signal continues a stopped command after a signal that asks for its end, which it
+// could not act upon otherwise.
 func (d *direct) Signal(sig syscall.Signal) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,7 +175,11 @@ func (d *direct) Signal(sig syscall.Signal) error {
 		return os.ErrProcessDone
 	}
 	err := d.send(sig)
-	if err == nil && sig == syscall.SIGTERM {
+	if err != nil {
+		return err
+	}
+	switch sig {
+	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT:
 		err = d.send(syscall.SIGCONT)
 	}
 	return err

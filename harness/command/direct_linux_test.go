@@ -1,11 +1,12 @@
 package command_test
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -165,16 +166,22 @@ func TestProcessGroup(t *testing.T) {
 	in, far := terminal(t)
 	defer in.Close()
 	defer far.Close()
-	onTerminal := func(_, stdout, stderr *os.File) (command.Process, error) { return leads(in, stdout, stderr) }
-	if got, want := group(onTerminal), strconv.Itoa(syscall.Getpgrp())+"\n"; got != want {
-		t.Errorf("group %q on a terminal, want %q", got, want)
+	if command.SharesGroup(in) {
+		t.Error("a terminal that is not the controlling one")
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	sleeps := sh("echo ready; exec sleep 1000")
-	r := run(t, ctx, func(_, stdout, stderr *os.File) (command.Process, error) { return sleeps(in, stdout, stderr) },
-		command.Spec{Grace: hang, Stdout: command.Stream{Tee: &when{text: "ready", f: cancel}}})
-	if r.Signal != syscall.SIGTERM {
-		t.Errorf("%+v", r)
+	if got := group(func(_, stdout, stderr *os.File) (command.Process, error) { return leads(in, stdout, stderr) }); got != "own\n" {
+		t.Errorf("group %q with a terminal of somebody else", got)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = []string{roleName + "=terminal", path[0]}
+	cmd.Stdin, cmd.SysProcAttr = in, &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	out, err := cmd.CombinedOutput()
+	if want := fmt.Sprintf("shares true\n%d\nended by TERM\n", cmd.Process.Pid); err != nil || string(out) != want {
+		t.Errorf("%v, %q, want %q", err, out, want)
 	}
 }
 

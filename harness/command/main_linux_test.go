@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -45,9 +46,24 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Println(p.Pid)
+	case "terminal": // whose controlling terminal is standard input
+		onTerminal()
 	case "sleep":
 		time.Sleep(hang)
 	}
+}
+
+func onTerminal() {
+	fmt.Println("shares", command.SharesGroup(os.Stdin))
+	sleeps := sh(`read pid comm state parent group rest </proc/self/stat; echo $group; exec sleep 1000`)
+	ctx, cancel := context.WithCancel(context.Background())
+	r, err := command.Run(ctx, func(_, stdout, stderr *os.File) (command.Process, error) { return sleeps(os.Stdin, stdout, stderr) },
+		command.Spec{Grace: hang, Stdout: command.Stream{Tee: io.MultiWriter(os.Stdout, &when{text: "\n", f: cancel})}})
+	if r.Signal != syscall.SIGTERM || err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("ended by TERM")
 }
 
 var path = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}

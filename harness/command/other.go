@@ -19,16 +19,24 @@ func newPipe(string, bool) (child, own *os.File, err error) { return nil, nil, e
 
 func isTerminal(uintptr) bool { return false }
 
+func isForeground(uintptr) bool { return false }
+
 // readiness is never made here.
 type readiness struct{}
 
+type found struct {
+	number int
+	closed bool
+}
+
 func newReadiness([2]*os.File) (*readiness, error) { return nil, errLinuxOnly }
 
-func (*readiness) add(*os.File, int) error   { return errLinuxOnly }
-func (*readiness) remove(*os.File) error     { return errLinuxOnly }
-func (*readiness) wait(*[2]int) (int, error) { return 0, errLinuxOnly }
-func (*readiness) deadline(time.Time)        {}
-func (*readiness) close()                    {}
+func (*readiness) add(*os.File, int) error     { return errLinuxOnly }
+func (*readiness) remove(*os.File) error       { return errLinuxOnly }
+func (*readiness) again(*os.File, int) error   { return errLinuxOnly }
+func (*readiness) wait(*[2]found) (int, error) { return 0, errLinuxOnly }
+func (*readiness) deadline(time.Time)          {}
+func (*readiness) close()                      {}
 
 func readNow(*os.File, []byte) (n int, empty bool, err error) { return 0, false, errLinuxOnly }
 

@@ -10,6 +10,10 @@ import (
 // readiness says which of two pipes can be read, the one that became readable
 // first before the other: epoll(7) keeps a queue. Two goroutines that read a
 // pipe each would not know.
+//
+// A pipe is told of once, when something has come (EPOLLET): else it would stay in
+// the queue, ahead of the other one, for what comes later. So who has not emptied
+// a pipe says [readiness.again].
 type readiness struct {
 	queue *os.File // of epoll_create1
 	conn  syscall.RawConn
@@ -43,7 +47,16 @@ func newReadiness(pipes [2]*os.File) (*readiness, error) {
 
 // add has a pipe watched, under a number. After close it does nothing.
 func (r *readiness) add(pipe *os.File, number int) error {
-	return r.control(syscall.EPOLL_CTL_ADD, pipe, &syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(number)})
+	return r.control(syscall.EPOLL_CTL_ADD, pipe, interest(number))
+}
+
+// again puts a pipe that can still be read at the end of the queue.
+func (r *readiness) again(pipe *os.File, number int) error {
+	return r.control(syscall.EPOLL_CTL_MOD, pipe, interest(number))
+}
+
+func interest(number int) *syscall.EpollEvent {
+	return &syscall.EpollEvent{Events: syscall.EPOLLIN | 1<<31, Fd: int32(number)} // EPOLLET, whose constant is negative
 }
 
 func (r *readiness) remove(pipe *os.File) error {
@@ -75,9 +88,16 @@ func (r *readiness) control(op int, pipe *os.File, event *syscall.EpollEvent) er
 	return err
 }
 
-// wait returns the numbers of the pipes that can be read or have ended. After
-// the deadline it is os.ErrDeadlineExceeded.
-func (r *readiness) wait(found *[2]int) (n int, err error) {
+// found is a pipe that can be read or, if closed is set, has nobody who writes to
+// it any more.
+type found struct {
+	number int
+	closed bool
+}
+
+// wait returns the pipes that can be read or have ended. After the deadline it is
+// os.ErrDeadlineExceeded.
+func (r *readiness) wait(list *[2]found) (n int, err error) {
 	var events [2]syscall.EpollEvent
 	waitErr := r.conn.Read(func(queue uintptr) bool {
 		n, err = syscall.EpollWait(int(queue), events[:], 0)
@@ -90,7 +110,7 @@ func (r *readiness) wait(found *[2]int) (n int, err error) {
 		return 0, os.NewSyscallError("epoll_wait", err)
 	}
 	for i, e := range events[:n] {
-		found[i] = int(e.Fd)
+		list[i] = found{int(e.Fd), e.Events&syscall.EPOLLHUP != 0}
 	}
 	return n, nil
 }

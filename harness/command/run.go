@@ -13,6 +13,10 @@ import (
 // return by itself, before it takes it for blocked.
 const patience = 100 * time.Millisecond
 
+// echo is within which a signal of Insist is the one before it once more: timeout(1)
+// for one sends its signal to a process and to its group.
+const echo = 200 * time.Millisecond
+
 // run is one command under way. The result belongs to the goroutine of Run.
 type run struct {
 	spec       Spec
@@ -20,8 +24,12 @@ type run struct {
 	stdin      *feeder // nil: empty
 	output     *reader
 	ended      chan ending
-	hurry      bool // the time is up: a blocked Tee is not waited for
-	interrupts int  // how many SIGINT were forwarded
+	hurry      bool           // the time is up: a blocked Tee is not waited for
+	interrupts int            // how many SIGINT were forwarded
+	draining   bool           // the streams have some time yet
+	lastSignal syscall.Signal // forwarded
+	lastAt     time.Time
+	early      int // signals that came before the start and are not forwarded yet
 	result     Result
 }
 
@@ -44,6 +52,7 @@ func begin(start Start, spec Spec) (*run, error) {
 		closeAll(e.own[:])
 		return nil, fmt.Errorf("opening the streams of the command: %w", err)
 	}
+	early := len(spec.Signals)
 	proc, err := start(e.child[0], e.child[1], e.child[2])
 	closeAll(e.child[:])
 	if err != nil {
@@ -51,17 +60,15 @@ func begin(start Start, spec Spec) (*run, error) {
 		closeAll(e.own[:])
 		return nil, err
 	}
-	r := &run{spec: spec, proc: proc, ended: make(chan ending, 1)}
+	r := &run{spec: spec, proc: proc, early: early, ended: make(chan ending, 1)}
 	r.result.Started = spec.Now()
 	go func() {
 		exit, err := proc.Wait()
 		r.ended <- ending{exit, err}
 	}()
 	r.output = newReader(ready, pipes, spec)
-	for _, s := range r.output.streams {
-		if s.tee != nil {
-			go s.tee.run()
-		}
+	for _, p := range r.output.passers {
+		go p.run()
 	}
 	go r.output.read()
 	if spec.Stdin != nil {
@@ -126,6 +133,14 @@ func (r *run) supervise(ctx context.Context, expired <-chan time.Time) error {
 
 // forward sends a signal on, and says when to kill a command that stays.
 func (r *run) forward(sig syscall.Signal, insist, force <-chan time.Time) (_, _ <-chan time.Time) {
+	if r.early--; r.early < 0 && r.isKey(sig) {
+		r.result.Key = sig
+		return insist, force
+	}
+	if r.spec.Insist > 0 && sig == r.lastSignal && time.Since(r.lastAt) < echo {
+		return insist, force
+	}
+	r.lastSignal, r.lastAt = sig, time.Now()
 	r.proc.Signal(sig) // a command that has ended needs none
 	if r.result.Forwarded == 0 {
 		r.result.Forwarded = sig
@@ -139,6 +154,10 @@ func (r *run) forward(sig syscall.Signal, insist, force <-chan time.Time) (_, _ 
 		}
 	}
 	return insist, force
+}
+
+func (r *run) isKey(sig syscall.Signal) bool {
+	return (sig == syscall.SIGINT || sig == syscall.SIGQUIT) && r.spec.Keys != nil && r.spec.Keys()
 }
 
 // kill has supervise kill the command next.
@@ -159,6 +178,9 @@ func (r *run) end(e ending) error {
 	r.result.Exit = e.exit
 	var killErr error
 	asked := r.result.Forwarded != 0 && r.spec.Insist > 0
+	if r.result.Key != 0 && r.result.Key == r.result.Signal {
+		r.hurry = true
+	}
 	if r.result.TimedOut || r.result.Interrupted || asked {
 		r.hurry = true
 		killErr = r.proc.Kill()
@@ -186,7 +208,9 @@ func (r *run) collect(ctx context.Context, expired <-chan time.Time) error {
 	r.output.ready.deadline(time.Now().Add(drain))
 	t := time.NewTimer(drain)
 	defer t.Stop()
+	r.draining = true
 	complete := r.finished(t.C, nil)
+	r.draining = false
 	if r.stdin != nil {
 		r.result.StdinErr = r.stdin.stop()
 	}
@@ -196,12 +220,12 @@ func (r *run) collect(ctx context.Context, expired <-chan time.Time) error {
 	r.output.ready.deadline(time.Now())
 	close(r.output.hurry)
 	<-r.output.done
+	for _, p := range r.output.passers {
+		p.ended()
+	}
 	var err error
 	for i, out := range []*Captured{&r.result.Stdout, &r.result.Stderr} {
 		s := r.output.streams[i]
-		if s.tee != nil {
-			s.tee.ended()
-		}
 		s.pipe.Close()
 		*out = s.captured()
 		r.result.Held = r.result.Held || s.held
@@ -213,30 +237,36 @@ func (r *run) collect(ctx context.Context, expired <-chan time.Time) error {
 }
 
 // finished waits for the end of both streams, and until their Tees have returned,
-// or until one of the two channels says that it is time, or a signal to end.
+// or until one of the two channels says that it is time, or a signal to end. A key
+// is one to what the command has left as well, which has the time of at.
 func (r *run) finished(at <-chan time.Time, done <-chan struct{}) bool {
 	waits := []<-chan struct{}{r.output.done}
-	for _, s := range r.output.streams {
-		if s.tee != nil {
-			waits = append(waits, s.tee.done)
-		}
+	for _, p := range r.output.passers {
+		waits = append(waits, p.done)
 	}
 	signals := r.spec.Signals
 	if r.spec.Insist <= 0 {
 		signals = nil
 	}
-	for _, end := range waits {
+	for len(waits) > 0 {
 		select {
-		case <-end:
+		case <-waits[0]:
+			waits = waits[1:]
 		case <-at:
 			return false
 		case <-done:
 			return false
 		case s, ok := <-signals:
-			if sig, is := s.(syscall.Signal); ok && is && r.result.Forwarded == 0 {
+			r.hurry = true
+			sig, is := s.(syscall.Signal)
+			if ok && is && r.isKey(sig) {
+				r.result.Key = sig
+				if r.draining {
+					continue
+				}
+			} else if ok && is && r.result.Forwarded == 0 {
 				r.result.Forwarded = sig
 			}
-			r.hurry = true
 			return false
 		}
 	}

@@ -3,19 +3,13 @@ package command
 import (
 	"crypto/sha256"
 	"errors"
-	"io"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
 const (
 	chunkSize = 64 << 10 // what a pipe holds by default
 	maxPipe   = 1 << 20  // the most a pipe holds, unless the system was told otherwise
-	// buffers is how many chunks of a stream may wait for its Tee; then the
-	// stream is not read, and the command waits too.
-	buffers = 4
 )
 
 // reader reads both outputs of a command on one goroutine, so that what became
@@ -25,6 +19,7 @@ type reader struct {
 	spec    Spec
 	ready   *readiness
 	streams [2]*stream
+	passers []*passer
 	hurry   chan struct{} // closed: no Tee is waited for any more
 	done    chan struct{} // closed when the goroutine has ended
 }
@@ -35,7 +30,7 @@ type stream struct {
 	pipe   *os.File
 	keep   int64
 	own    []byte  // what is read into when nothing is passed on
-	tee    *passer // nil: there is no Tee
+	tee    *outlet // nil: there is no Tee
 	ended  bool
 	held   bool
 	err    error
@@ -47,10 +42,14 @@ func newReader(ready *readiness, pipes [2]*os.File, spec Spec) *reader {
 	r := &reader{spec: spec, ready: ready, hurry: make(chan struct{}), done: make(chan struct{})}
 	for i, of := range []Stream{spec.Stdout, spec.Stderr} {
 		s := &stream{number: i + 1, pipe: pipes[i], keep: of.Keep}
-		if of.Tee != nil {
-			s.tee = newPasser(of.Tee, func() { ready.add(s.pipe, i) })
-		}
 		r.streams[i] = s
+		if of.Tee == nil {
+			continue
+		}
+		if len(r.passers) == 0 || !spec.OnePlace {
+			r.passers = append(r.passers, newPasser())
+		}
+		s.tee = r.passers[len(r.passers)-1].outlet(of.Tee, func() { ready.add(s.pipe, i) })
 	}
 	return r
 }
@@ -74,7 +73,7 @@ func (r *reader) read() {
 	// What waits for a Tee comes last: the other stream need not wait with it.
 	for _, waits := range []bool{false, true} {
 		for _, s := range r.streams {
-			if !s.ended && waits == (s.tee != nil && s.tee.full()) {
+			if !s.ended && waits == (s.tee != nil && s.tee.by.full()) {
 				r.sweep(s)
 			}
 		}
@@ -84,29 +83,38 @@ func (r *reader) read() {
 // follow reads whatever becomes readable, until both streams have ended or their
 // deadline has passed.
 func (r *reader) follow() error {
-	var found [2]int
+	var list [2]found
 	for !r.streams[0].ended || !r.streams[1].ended {
-		n, err := r.ready.wait(&found)
+		n, err := r.ready.wait(&list)
 		if err != nil {
 			return err
 		}
-		for _, i := range found[:n] {
-			r.step(r.streams[i])
+		for _, f := range list[:n] {
+			if err := r.step(r.streams[f.number], f); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (r *reader) step(s *stream) {
+// step reads once from a stream that can be read.
+func (r *reader) step(s *stream, f found) error {
 	buf := s.buffer()
 	if buf == nil {
-		r.ready.remove(s.pipe)
+		err := r.ready.remove(s.pipe)
 		s.tee.await()
-		return
+		return err
 	}
-	if _, empty := r.take(s, buf); s.ended && !empty {
-		r.ready.remove(s.pipe)
+	n, empty := r.take(s, buf)
+	if s.ended {
+		return r.ready.remove(s.pipe)
 	}
+	// A pipe gives less than was asked for when it is empty then.
+	if n == len(buf) || f.closed && !empty {
+		return r.ready.again(s.pipe, f.number)
+	}
+	return nil
 }
 
 // sweep reads what the pipe holds after the deadline, which cuts off bytes that
@@ -133,15 +141,15 @@ func (r *reader) patiently(s *stream) []byte {
 		return buf
 	}
 	select {
-	case buf := <-s.tee.spare:
+	case buf := <-s.tee.by.spare:
 		return buf
 	case <-r.hurry:
 	}
 	select {
-	case buf := <-s.tee.spare:
+	case buf := <-s.tee.by.spare:
 		return buf
 	case <-time.After(patience):
-		s.tee.mute()
+		s.tee.by.mute()
 		s.own = make([]byte, chunkSize)
 		return s.own
 	}
@@ -166,8 +174,11 @@ func (r *reader) take(s *stream, buf []byte) (n int, empty bool) {
 	if r.spec.Events != nil {
 		r.spec.Events(s.number, r.spec.Now(), chunk)
 	}
-	if s.own == nil {
+	switch {
+	case s.own == nil:
 		s.tee.pass(chunk)
+	case s.tee != nil:
+		s.tee.fail(ErrBlocked)
 	}
 	return n, false
 }
@@ -180,12 +191,12 @@ func (s *stream) buffer() []byte {
 	if s.own != nil {
 		return s.own
 	}
-	return s.tee.buffer()
+	return s.tee.by.buffer()
 }
 
 func (s *stream) giveBack(buf []byte) {
 	if s.own == nil {
-		s.tee.spare <- buf
+		s.tee.by.spare <- buf
 	}
 }
 
@@ -214,125 +225,4 @@ func (s *stream) captured() Captured {
 		c.TeeErr = s.tee.result()
 	}
 	return c
-}
-
-// passer hands the chunks of one stream to its Tee, on a goroutine of its own: a
-// Tee that blocks holds up its stream and no other.
-type passer struct {
-	tee    io.Writer
-	chunks chan []byte   // to be passed on, in order
-	spare  chan []byte   // buffers that can be read into
-	made   int           // how many buffers there are; the reader's
-	closed bool          // chunks is closed; the reader's
-	resume func()        // has the stream read again
-	done   chan struct{} // closed when the goroutine has ended
-
-	awaited atomic.Bool // the stream is not read until a buffer is spare
-	muted   atomic.Bool // the Tee is not called any more
-
-	mu  sync.Mutex
-	err error
-}
-
-func newPasser(tee io.Writer, resume func()) *passer {
-	return &passer{
-		tee: tee, resume: resume, done: make(chan struct{}),
-		chunks: make(chan []byte, buffers), spare: make(chan []byte, buffers),
-	}
-}
-
-func (p *passer) run() {
-	defer close(p.done)
-	for chunk := range p.chunks {
-		p.write(chunk)
-		p.spare <- chunk[:cap(chunk)]
-		if p.awaited.CompareAndSwap(true, false) {
-			p.resume()
-		}
-	}
-}
-
-func (p *passer) write(chunk []byte) {
-	if p.result() != nil {
-		return
-	}
-	if p.muted.Load() {
-		p.fail(ErrBlocked)
-		return
-	}
-	n, err := p.tee.Write(chunk)
-	if err == nil && n < len(chunk) {
-		err = io.ErrShortWrite
-	}
-	if err != nil {
-		p.fail(err)
-	}
-}
-
-// buffer is a buffer that nobody uses; nil: the Tee has them all.
-func (p *passer) buffer() []byte {
-	select {
-	case buf := <-p.spare:
-		return buf
-	default:
-	}
-	if p.made == buffers {
-		return nil
-	}
-	p.made++
-	return make([]byte, chunkSize)
-}
-
-func (p *passer) full() bool { return p.made == buffers && len(p.spare) == 0 }
-
-// await has the stream read again when a buffer is spare. By now it is not read.
-func (p *passer) await() {
-	p.awaited.Store(true)
-	if len(p.spare) > 0 && p.awaited.CompareAndSwap(true, false) {
-		p.resume()
-	}
-}
-
-func (p *passer) pass(chunk []byte) { p.chunks <- chunk } // there is room for all buffers
-
-func (p *passer) close() {
-	if !p.closed {
-		p.closed = true
-		close(p.chunks)
-	}
-}
-
-// mute ends the use of a Tee that has not returned in time.
-func (p *passer) mute() {
-	p.muted.Store(true)
-	p.fail(ErrBlocked)
-}
-
-// fail takes down the first error.
-func (p *passer) fail(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err == nil {
-		p.err = err
-	}
-}
-
-func (p *passer) result() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.err
-}
-
-// ended waits for the last Write, which may never return.
-func (p *passer) ended() {
-	select {
-	case <-p.done:
-		return
-	default:
-	}
-	select {
-	case <-p.done:
-	case <-time.After(patience):
-		p.mute()
-	}
 }

@@ -7,8 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -18,9 +18,9 @@ const attempts = 100
 
 // log writes a log and returns its path. It is written under a temporary name,
 // synced, and linked to its own name, which nobody has: a reader sees all of it or
-// nothing. An error with a path is about the folder's sync alone.
+// nothing. An error with a path is about what came after that.
 //
-// A process that is killed before the link leaves ".safe-run-…​.tmp" behind.
+// A process that is killed before its end may leave ".safe-run-xxxxxxxx.tmp" behind.
 func (s settings) log(sys System, started time.Time, aborted bool, write func(io.Writer) error) (path string, err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return "", at(s.dir, err)
@@ -34,12 +34,22 @@ func (s settings) log(sys System, started time.Time, aborted bool, write func(io
 	if err != nil {
 		return "", at(s.dir, err)
 	}
-	name, err := link(dir, temp, s.namesOf(sys.Rand, started, aborted))
-	if name == "" || err != nil {
+	name, renamed, err := publish(dir, temp, s.namesOf(sys.Rand, started, aborted))
+	if err != nil {
 		dir.Remove(temp)
 		return "", at(s.dir, err)
 	}
-	return filepath.Join(s.dir, name), syncFolder(dir)
+	path = strings.TrimSuffix(s.dir, "/") + "/" + name
+	if !renamed {
+		err = again(func() error { return dir.Remove(temp) })
+	}
+	if err != nil && dir.Remove(temp) != nil {
+		return path, fmt.Errorf("and %s beside it, which could not be removed: %s", temp, reason(err))
+	}
+	if err := syncFolder(dir); err != nil {
+		return path, fmt.Errorf("which a power failure may undo: %s", reason(err))
+	}
+	return path, nil
 }
 
 // at names the folder in an error, whose own path is one within it.
@@ -73,30 +83,25 @@ func writeTemp(dir *os.Root, random io.Reader, write func(io.Writer) error) (nam
 	return name, nil
 }
 
-// link gives the temporary file the first name that is free, and takes its other
-// one away.
-func link(dir *os.Root, temp string, next func(attempt int) (string, error)) (name string, err error) {
+// publish gives the temporary file the first name that is free, instead of its other
+// one if renamed is true, else as well.
+func publish(dir *os.Root, temp string, next func(attempt int) (string, error)) (name string, renamed bool, err error) {
 	for i := range attempts {
 		if name, err = next(i); err != nil {
-			return "", err
+			return "", false, err
 		}
-		err = dir.Link(temp, name)
-		if noLinks(err) {
+		err = again(func() error { return dir.Link(temp, name) })
+		if renamed = noLinks(err); renamed {
 			err = rename(dir, temp, name)
-		} else if err == nil {
-			err = dir.Remove(temp)
+		}
+		if err == nil {
+			return name, renamed, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
-			break
+			return "", false, err
 		}
 	}
-	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%d names are taken", attempts)
-	}
-	if err != nil {
-		return "", err
-	}
-	return name, nil
+	return "", false, fmt.Errorf("%d names are taken", attempts)
 }
 
 // noLinks is for file systems without hard links.
@@ -109,8 +114,13 @@ func noLinks(err error) bool {
 	return false
 }
 
-// rename takes the name with an empty file first, which is there for a moment.
+// rename replaces nothing. Where the system cannot rename like that, an empty file
+// takes the name first, and is there for a moment.
 func rename(dir *os.Root, temp, name string) error {
+	err := renameNoReplace(dir, temp, name)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
 	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -120,6 +130,15 @@ func rename(dir *os.Root, temp, name string) error {
 		return err
 	}
 	return nil
+}
+
+// again makes a system call again that a signal has interrupted.
+func again(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
 }
 
 // syncFolder makes the name durable, where folders can be synced.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"iter"
 	"time"
@@ -25,6 +26,7 @@ type recording struct {
 	span    int64 // its length by now
 	cut     error // why nothing more is kept
 	missed  int64 // bytes that came after that
+	within  bool  // standard error has begun a line and not ended it
 }
 
 const orderBlock = 32 << 10
@@ -38,6 +40,9 @@ func newRecording(env []string) *recording {
 
 // add is called for one chunk at a time: what it appends, it appends in order.
 func (r *recording) add(stream int, _ time.Time, chunk []byte) {
+	if stream == 2 && len(chunk) > 0 {
+		r.within = chunk[len(chunk)-1] != '\n'
+	}
 	if r.cut == nil {
 		r.cut = r.turn(stream - 1)
 	}
@@ -95,6 +100,14 @@ func (r *recording) run(argv []string, e end) transcript.Run {
 		Stdout: r.streams[0].section(), Stderr: r.streams[1].section(),
 		Order: r.spans(), Notes: e.notes, Code: e.code,
 	}
+}
+
+// gaps says what the log has not got.
+func (r *recording) gaps() []string {
+	if r.cut == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("the last %d bytes of output could not be logged: %s", r.missed, reason(r.cut))}
 }
 
 func (r *recording) close() {

@@ -28,7 +28,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sync/atomic"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -65,7 +65,7 @@ type System struct {
 // status.
 func Run(args []string, sys System) int {
 	call, err := parse(args)
-	if err == nil {
+	if err == nil && len(call.argv) > 0 {
 		err = call.settings.read(sys.Env)
 	}
 	if err != nil {
@@ -89,35 +89,73 @@ func Run(args []string, sys System) int {
 
 // execute runs the command and leaves its log.
 func (c call) execute(sys System) int {
-	observed := newRecording(sys.Env)
-	defer observed.close()
-	heard := new(atomic.Bool)
-	signals, release := forwarded(sys, heard)
-	defer release()
-	started := sys.Now()
-	result, err := command.Run(context.Background(), c.start(sys), command.Spec{
-		Stdout:  command.Stream{Tee: sys.Stdout},
-		Stderr:  command.Stream{Tee: sys.Stderr},
-		Events:  observed.add,
-		Drain:   drain,
-		Signals: signals,
-		Insist:  insist,
-	})
-	if errors.Is(err, errors.ErrUnsupported) {
-		fmt.Fprintf(sys.Stderr, "safe-run: %s\n", err)
+	if runtime.GOOS != "linux" {
+		fmt.Fprintln(sys.Stderr, "safe-run: commands are run on linux only")
 		return exitUsage
 	}
-	e := ended(result, err, heard.Load())
-	e.lost(sys.Stderr, result, observed)
+	observed := newRecording(sys.Env)
+	defer observed.close()
+	var keys func() bool
+	if command.SharesGroup(sys.Stdin) {
+		keys = func() bool { return command.Foreground(sys.Stdin) }
+	}
+	started := sys.Now()
+	result, err := command.Run(context.Background(), c.start(sys), command.Spec{
+		Stdout:   command.Stream{Tee: patient{sys.Stdout}},
+		Stderr:   command.Stream{Tee: patient{sys.Stderr}},
+		OnePlace: onePlace(sys.Stdout, sys.Stderr),
+		Events:   observed.add,
+		Drain:    drain,
+		Signals:  sys.Signals,
+		Insist:   insist,
+		Keys:     keys,
+	})
+	e := ended(result, err, interruption(result, sys.Signals, keys != nil))
+	e.lost(result, observed)
 	if e.code == 0 && !e.aborted {
+		say(patient{sys.Stderr}, sys.Signals, false, func(w io.Writer) { e.complain(w, observed) })
 		return 0
 	}
-	if err := observed.snippet(sys.Stderr, c.settings.snippet); err != nil {
-		fmt.Fprintf(sys.Stderr, "safe-run: reading back the output: %s\n", reason(err))
-	}
 	path, err := c.settings.log(sys, started, e.aborted, c.write(observed.run(c.argv, e)))
-	fmt.Fprintf(sys.Stderr, "safe-run: %sexit code %d, %s\n", e.interruption(), e.code, logged(path, err))
+	e.complaints = append(e.complaints, observed.gaps()...)
+	ending := fmt.Sprintf("%sexit code %d, %s", e.interruption(), e.code, logged(path, err))
+	say(patient{sys.Stderr}, sys.Signals, e.aborted, func(w io.Writer) {
+		e.complain(w, observed)
+		if err := observed.snippet(w, c.settings.snippet); err != nil {
+			fmt.Fprintf(w, "safe-run: reading the output back: %s\n", reason(err))
+		}
+		fmt.Fprintf(w, "safe-run: %s\n", ending)
+	})
 	return e.code
+}
+
+// patient waits where a write would block though it should not: whoever has the same
+// file, a command on the same terminal for one, can make it non-blocking.
+type patient struct{ io.Writer }
+
+func (p patient) Write(b []byte) (n int, err error) {
+	for {
+		m, err := p.Writer.Write(b[n:])
+		if n += m; !errors.Is(err, syscall.EAGAIN) {
+			return n, err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// onePlace says whether both streams lead to the same file, pipe or terminal.
+func onePlace(a, b io.Writer) bool {
+	first, ok := a.(*os.File)
+	second, also := b.(*os.File)
+	if !ok || !also {
+		return false
+	}
+	one, err := first.Stat()
+	if err != nil {
+		return false
+	}
+	other, err := second.Stat()
+	return err == nil && os.SameFile(one, other)
 }
 
 // start gives the command the caller's own standard input, terminal or not.
@@ -145,31 +183,28 @@ type end struct {
 	signal  syscall.Signal // what interrupted it; 0: nothing
 	aborted bool           // interrupted, which leaves a log whatever the code is
 	notes   []string       // META lines
+	// complaints are for standard error: who reads it could not know otherwise. A
+	// reader that went away knows.
+	complaints []string
 }
 
-// ended makes an end of what is known. heard: the terminal has interrupted the
-// command, and this process with it.
-func ended(r command.Result, err error, heard bool) end {
+// ended makes an end of what is known.
+func ended(r command.Result, err error, interruption syscall.Signal) end {
 	var e end
 	var notStarted *command.StartError
 	switch {
 	case errors.As(err, &notStarted) && notStarted.Code == command.NotFound:
-		e.code, e.notes = notStarted.Code, []string{"safe-run not found: " + reason(notStarted.Err)}
+		e.code, e.notes = notStarted.Code, []string{"safe-run not found: " + notStarted.Err.Error()}
 		return e
 	case errors.As(err, &notStarted):
-		e.code, e.notes = notStarted.Code, []string{"safe-run not executable: " + reason(notStarted.Err)}
+		e.code, e.notes = notStarted.Code, []string{"safe-run not executable: " + notStarted.Err.Error()}
 		return e
 	case err != nil && r.Started.IsZero():
 		e.code, e.notes = command.NotExecutable, []string{"safe-run not started: " + err.Error()}
 		return e
 	}
 	e.code = r.ExitCode()
-	switch {
-	case r.Forwarded != 0:
-		e.signal = r.Forwarded
-	case heard && r.Signal != 0:
-		e.signal = r.Signal
-	}
+	e.signal = interruption
 	if e.aborted = e.signal != 0; e.aborted {
 		e.notes = append(e.notes, "safe-run interrupted: signal="+signalName(e.signal))
 		if r.Signal != 0 {
@@ -194,9 +229,8 @@ func ended(r command.Result, err error, heard bool) end {
 	return e
 }
 
-// lost takes down what did not reach the log or the caller. A reader that went away
-// knows; anything else is said to whoever reads standard error.
-func (e *end) lost(stderr io.Writer, r command.Result, observed *recording) {
+// lost takes down what did not reach the log or the caller.
+func (e *end) lost(r command.Result, observed *recording) {
 	if observed.cut != nil {
 		e.notes = append(e.notes, fmt.Sprintf("safe-run output cut: %d bytes not logged: %s", observed.missed, reason(observed.cut)))
 	}
@@ -210,8 +244,18 @@ func (e *end) lost(stderr io.Writer, r command.Result, observed *recording) {
 			e.notes = append(e.notes, "safe-run reader gone: "+s.name)
 		default:
 			e.notes = append(e.notes, "safe-run output not passed on: "+s.name+": "+reason(s.err))
-			fmt.Fprintf(stderr, "safe-run: %s could not be passed on: %s\n", s.name, reason(s.err))
+			e.complaints = append(e.complaints, fmt.Sprintf("%s could not be passed on: %s", s.name, reason(s.err)))
 		}
+	}
+}
+
+// complain says what nobody could know otherwise.
+func (e *end) complain(w io.Writer, observed *recording) {
+	if observed.within && (len(e.complaints) > 0 || e.code != 0 || e.aborted) {
+		io.WriteString(w, "\n") // this program's words are no part of the command's last line
+	}
+	for _, c := range e.complaints {
+		fmt.Fprintf(w, "safe-run: %s\n", c)
 	}
 }
 
@@ -227,7 +271,7 @@ func logged(path string, err error) string {
 	case err != nil && path == "":
 		return "no log: " + err.Error()
 	case err != nil:
-		return fmt.Sprintf("log %q, which a power failure may undo: %s", path, err)
+		return fmt.Sprintf("log %q, %s", path, err)
 	default:
 		return fmt.Sprintf("log %q", path)
 	}

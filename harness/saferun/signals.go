@@ -1,19 +1,22 @@
 package saferun
 
 import (
+	"bufio"
+	"io"
 	"os"
 	"os/signal"
 	"strconv"
-	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/fiador/fiador/harness/command"
 )
 
 // Notify has this process receive what [System] wants as Signals, and keeps a
 // vanished reader, or a file that may not grow, from killing it: those writes
-// fail. What is ignored stays ignored, for the command too, as under nohup.
-// It uses Notify rather than Ignore: a command would inherit that.
+// fail. HUP and INT stay ignored where they were, for the command too, as under
+// nohup; the Go runtime keeps no more. It uses Notify rather than Ignore: a command
+// would inherit that.
 func Notify() <-chan os.Signal {
 	signals := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
@@ -25,35 +28,55 @@ func Notify() <-chan os.Signal {
 	return signals
 }
 
-// forwarded are the signals that are sent on to the command. A terminal sends INT
-// and QUIT to a command that shares its group with this process by itself: those
-// are not sent twice, and it is the command's own business whether it ends. heard
-// says that one came.
-func forwarded(sys System, heard *atomic.Bool) (_ <-chan os.Signal, release func()) {
-	if sys.Signals == nil || !command.SharesGroup(sys.Stdin) {
-		return sys.Signals, func() {}
+// interruption is the signal that interrupted a run; 0: none did. A key of the
+// terminal did if the command died of it. This process gets it at the same time,
+// and may hear of the command's end first.
+func interruption(r command.Result, signals <-chan os.Signal, keys bool) syscall.Signal {
+	if r.Forwarded != 0 || !keys || r.Signal != syscall.SIGINT && r.Signal != syscall.SIGQUIT {
+		return r.Forwarded
 	}
-	signals, done := make(chan os.Signal, cap(sys.Signals)), make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-done:
-				return
-			case s := <-sys.Signals:
-				if s == syscall.SIGINT || s == syscall.SIGQUIT {
-					heard.Store(true)
-					continue
-				}
-				select {
-				case signals <- s:
-				case <-done:
-					return
-				}
+	late := time.After(patience)
+	for r.Key != r.Signal {
+		select {
+		case s := <-signals:
+			if sig, ok := s.(syscall.Signal); ok {
+				r.Key = sig
 			}
+		case <-late:
+			return 0
 		}
-	}()
-	return signals, func() { close(done) }
+	}
+	return r.Signal
 }
+
+// say writes what this process itself has to say. Somebody who does not read it
+// holds it up, until a signal comes; after an interruption not for long.
+func say(to io.Writer, signals <-chan os.Signal, interrupted bool, write func(io.Writer)) {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		w := bufio.NewWriter(to)
+		write(w)
+		w.Flush() // nobody is left to tell
+	}()
+	var late <-chan time.Time
+	if interrupted {
+		late = time.After(drain)
+	}
+	select {
+	case <-said:
+		return
+	case <-late:
+	case <-signals:
+	}
+	select {
+	case <-said:
+	case <-time.After(patience):
+	}
+}
+
+// patience is for what should come at once.
+const patience = 200 * time.Millisecond
 
 func signalName(s syscall.Signal) string {
 	switch s {

@@ -12,28 +12,37 @@ func (r *recording) snippet(w io.Writer, lines int) error {
 		return nil
 	}
 	for i, name := range []string{"stdout", "stderr"} {
-		s := &r.streams[i]
-		if s.size == 0 {
-			continue
-		}
-		from, found, err := lastLines(s, s.size, lines)
-		if err != nil {
-			return err
-		}
-		plural := "s"
-		if found == 1 {
-			plural = ""
-		}
-		fmt.Fprintf(w, "safe-run: last %d line%s of %s:\n", found, plural, name)
-		if _, err := io.Copy(w, io.NewSectionReader(s, from, s.size-from)); err != nil {
-			return err
-		}
-		var last [1]byte
-		if _, err := s.ReadAt(last[:], s.size-1); err == nil && last[0] != '\n' {
-			io.WriteString(w, "\n")
+		if s := &r.streams[i]; s.size > 0 {
+			if err := r.last(w, s, name, lines); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+func (r *recording) last(w io.Writer, s *spool, name string, lines int) error {
+	from, found, err := lastLines(s, s.size, lines)
+	if err != nil {
+		return err
+	}
+	what := "line"
+	if found != 1 {
+		what = "lines"
+	}
+	if r.cut != nil {
+		what = "logged " + what
+	}
+	fmt.Fprintf(w, "safe-run: last %d %s of %s:\n", found, what, name)
+	if _, err := io.Copy(w, io.NewSectionReader(s, from, s.size-from)); err != nil {
+		return err
+	}
+	var last [1]byte
+	if _, err := s.ReadAt(last[:], s.size-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err = io.WriteString(w, "\n")
+	return err
 }
 
 // lastLines is where the last lines begin, and how many there are. A last line

@@ -36,8 +36,12 @@ func (s *spool) Write(b []byte) (n int, err error) {
 	return n + m, err
 }
 
-// nameless opens a new file and takes its name away.
+// nameless opens a new file that has no name, or takes its name away where the file
+// system cannot do the former.
 func nameless(folder string) (*os.File, error) {
+	if f, err := openNameless(folder); err == nil {
+		return f, nil
+	}
 	f, err := os.CreateTemp(folder, "safe-run-*.spool")
 	if err != nil {
 		return nil, err

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness/conformance"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// atOnce is how many vectors run at the same time: most of them only wait.
+const atOnce = 8
+
+func (a *app) conformanceCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "conformance",
+		Short: "hold another program against a contract",
+		Long: `Conformance runs the vectors of a contract against any program that claims to keep it.
+
+Exit codes:
+  0  every vector passed
+  1  a vector failed
+  2  the vectors could not be run`,
+		Example: `  fiador conformance safe-run -- ./safe-run`,
+		Args:    groupArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(a.conformanceSafeRunCommand())
+	return cmd
+}
+
+type conformanceFlags struct {
+	vectors   string
+	names     string
+	only      string
+	format    string
+	noCompare bool
+}
+
+func (a *app) conformanceSafeRunCommand() *cobra.Command {
+	var f conformanceFlags
+	cmd := &cobra.Command{
+		Use:   "safe-run [flags] -- CMD [ARG...]",
+		Short: "hold a command logger against the safe-run contract",
+		Long: `Safe-run calls CMD ARG... once for every vector, followed by the words of the
+vector, in a new folder, and holds what comes of it against what the vector expects:
+exit code, streams, log. What CMD started and left is killed. Unless --no-compare is
+given, "fiador safe-run" is called in the same way, and both must do the same, byte
+for byte, but for the name of the log and the path of the folder.
+
+CMD and each ARG that is the path of a file here, with a slash in it, are made
+absolute. CMD gets PATH and SAFE_RUN_BIN of the environment, LC_ALL=C, a HOME and a
+TMPDIR of its own, and what the vector sets, and nothing else.
+
+The vectors are those of this version, or those of --vectors FILE, whose golden logs
+lie in the folder expected beside it. --log-names=rfc sets SAFE_RUN_LOG_NAMES=rfc
+and expects names such as 20240115T103000Z-pid7-FAIL.log.
+
+Exit codes:
+  0  every vector passed
+  1  a vector failed; what was expected and what was seen stands beneath it
+  2  the vectors could not be read or run`,
+		Example: `  fiador conformance safe-run -- ./safe-run
+  fiador conformance safe-run --only 'safe-run-3*' -- sh docs/wrappers/safe-run.sh
+  fiador conformance safe-run --vectors vectors.json --log-names rfc -- ./safe-run`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.conformanceSafeRun(cmd.Context(), f, args)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	flags.StringVar(&f.vectors, "vectors", "", "file of vectors (default: those of this version)")
+	flags.StringVar(&f.names, "log-names", string(conformance.Contract), "contract or rfc")
+	flags.StringVar(&f.only, "only", "*", "run only the vectors whose id this pattern matches")
+	flags.StringVar(&f.format, "format", "human", "human or json")
+	flags.BoolVar(&f.noCompare, "no-compare", false, "do not compare with \"fiador safe-run\"")
+	complete(cmd, "log-names", string(conformance.Contract), string(conformance.RFC))
+	complete(cmd, "format", "human", "json")
+	return cmd
+}
+
+func (a *app) conformanceSafeRun(ctx context.Context, f conformanceFlags, args []string) error {
+	if err := errors.Join(choice("--log-names", f.names, []string{string(conformance.Contract), string(conformance.RFC)}),
+		choice("format", f.format, []string{"human", "json"})); err != nil {
+		return err
+	}
+	program, err := a.program(args)
+	if err != nil {
+		return err
+	}
+	suite, err := a.suite(ctx, f.vectors)
+	if err != nil {
+		return err
+	}
+	vectors, err := selected(suite.Vectors, f.only)
+	if err != nil {
+		return err
+	}
+	r := conformance.Runner{Program: program, Names: conformance.LogNames(f.names), Env: a.passed(), Parallel: atOnce}
+	if !f.noCompare {
+		self, err := os.Executable()
+		if err != nil {
+			return notRun(err)
+		}
+		r.Reference = []string{self, "safe-run"}
+	}
+	if r.Dir, err = os.MkdirTemp("", "fiador-conformance-"); err != nil {
+		return notRun(err)
+	}
+	defer os.RemoveAll(r.Dir)
+	if r.Dir, err = filepath.EvalSymlinks(r.Dir); err != nil {
+		return notRun(err)
+	}
+	report := &conformanceReport{format: f.format, left: suite.Left}
+	var printed error
+	err = r.Run(ctx, vectors, func(v conformance.Verdict) {
+		if b := report.verdict(v, a.page); len(b) > 0 && printed == nil {
+			printed = a.print(b)
+		}
+	})
+	if err := errors.Join(printed, notRun(err)); err != nil {
+		return err
+	}
+	if report.failed > 0 {
+		a.status = exitRejected
+	}
+	return a.finish(report)
+}
+
+func (a *app) finish(r *conformanceReport) error {
+	b, err := r.summary(a.page)
+	if err != nil {
+		return err
+	}
+	return a.print(b)
+}
+
+// passed is what a program under test gets of the environment.
+func (a *app) passed() []string {
+	env := []string{"PATH=" + a.env("PATH")}
+	if bin := a.env("SAFE_RUN_BIN"); bin != "" {
+		env = append(env, "SAFE_RUN_BIN="+absolute(bin))
+	}
+	return env
+}
+
+// program is CMD ARG... such that it means the same in any folder.
+func (a *app) program(args []string) ([]string, error) {
+	const hint = "put the program after --, as in: fiador conformance safe-run -- ./safe-run"
+	if len(args) == 0 {
+		return nil, usage(hint, "CMD is missing")
+	}
+	found, err := exec.LookPath(args[0])
+	if err != nil {
+		return nil, usage(hint, "program %q: %s", clean(args[0]), reason(errors.Unwrap(err)))
+	}
+	program := []string{found}
+	if program[0], err = filepath.Abs(found); err != nil {
+		return nil, notRun(err)
+	}
+	for _, arg := range args[1:] {
+		program = append(program, absolute(arg))
+	}
+	return program, nil
+}
+
+// absolute makes a relative path absolute if something is there, and leaves any other
+// word as it is: a word without a slash is no path.
+func absolute(word string) string {
+	if !strings.ContainsRune(word, filepath.Separator) || filepath.IsAbs(word) {
+		return word
+	}
+	if _, err := os.Stat(word); err != nil {
+		return word
+	}
+	if abs, err := filepath.Abs(word); err == nil {
+		return abs
+	}
+	return word
+}
+
+// suite reads a file of vectors, or gives those of this version.
+func (a *app) suite(ctx context.Context, name string) (conformance.Suite, error) {
+	if name == "" {
+		return conformance.Embedded()
+	}
+	src, err := a.read(ctx, name, conformance.MaxFileBytes)
+	if err != nil {
+		return conformance.Suite{}, err
+	}
+	suite, err := conformance.Parse(src.path, src.bytes, os.DirFS(filepath.Dir(name)))
+	if err == nil {
+		return suite, nil
+	}
+	e := &result.RunError{Code: result.CodeNotJSON, Message: err.Error(), Cause: err, Details: map[string]any{"file": src.path}}
+	var fe *conformance.FileError
+	if errors.As(err, &fe) && fe.Pointer != "" {
+		e.Details["pointer"] = fe.Pointer
+	}
+	return suite, e
+}
+
+func selected(vectors []conformance.Vector, only string) ([]conformance.Vector, error) {
+	if _, err := path.Match(only, ""); err != nil {
+		return nil, usage("as in --only 'safe-run-3*'", "--only %q is no pattern", clean(only))
+	}
+	kept := slices.DeleteFunc(slices.Clone(vectors), func(v conformance.Vector) bool {
+		ok, _ := path.Match(only, v.ID)
+		return !ok
+	})
+	if len(kept) == 0 {
+		return nil, usage("as in --only 'safe-run-3*'", "--only %q matches no vector", clean(only))
+	}
+	return kept, nil
+}
+
+// notRun is the RunError for vectors that could not be run; nil for nil.
+func notRun(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+		err = errors.New("interrupted")
+	}
+	return &result.RunError{Code: result.CodeEvidence, Message: "the vectors could not be run: " + clean(err.Error()), Cause: err}
+}
+
+// conformanceReport counts verdicts and puts them into words or a document.
+type conformanceReport struct {
+	format         string
+	left           map[string]int
+	passed, failed int
+	list           []any
+}
+
+// verdict is what to print about one vector at once.
+func (r *conformanceReport) verdict(v conformance.Verdict, t terminal) []byte {
+	ok := len(v.Faults) == 0
+	if ok {
+		r.passed++
+	} else {
+		r.failed++
+	}
+	if r.format == "json" {
+		r.list = append(r.list, document(v))
+		return nil
+	}
+	var b bytes.Buffer
+	name := plain(v.Vector.ID) + " " + plain(v.Vector.Name)
+	if ok {
+		fmt.Fprintf(&b, "%s %s\n", t.paint(green, "ok"), name)
+		return b.Bytes()
+	}
+	fmt.Fprintf(&b, "%s %s\n", t.paint(red, "FAIL"), name)
+	for _, f := range v.Faults {
+		fmt.Fprintf(&b, "  %s\n", plain(f.What))
+		if f.Want != "" || f.Got != "" {
+			fmt.Fprintf(&b, "    want  %s\n    got   %s\n", shownOrNothing(f.Want), shownOrNothing(f.Got))
+		}
+	}
+	return b.Bytes()
+}
+
+func shownOrNothing(s string) string { return cmp.Or(plain(s), "nothing") }
+
+func document(v conformance.Verdict) map[string]any {
+	faults := []any{}
+	for _, f := range v.Faults {
+		faults = append(faults, map[string]any{"what": plain(f.What), "want": plain(f.Want), "got": plain(f.Got)})
+	}
+	return map[string]any{"id": v.Vector.ID, "name": v.Vector.Name, "passed": len(v.Faults) == 0, "faults": faults}
+}
+
+// summary is what to print at the end.
+func (r *conformanceReport) summary(t terminal) ([]byte, error) {
+	if r.format == "json" {
+		b, _, err := canon.Artifact(map[string]any{"passed": r.passed, "failed": r.failed, "vectors": r.list, "left_out": r.left})
+		return b, err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s: %d passed, %d failed\n", count(r.passed+r.failed, "vector"), r.passed, r.failed)
+	if len(r.left) > 0 {
+		total := 0
+		var sections []string
+		for _, name := range slices.Sorted(maps.Keys(r.left)) {
+			total += r.left[name]
+			sections = append(sections, fmt.Sprintf("%s %d", plain(name), r.left[name]))
+		}
+		fmt.Fprintf(&b, "%s of other tools left out: %s\n", count(total, "vector"), strings.Join(sections, ", "))
+	}
+	return b.Bytes(), nil
+}

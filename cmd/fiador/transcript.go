@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/transcript"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+func (a *app) transcriptCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "transcript",
+		Short: "read back the logs of safe-run",
+		Long: `The commands that read a log of safe-run: what a command wrote to both its streams,
+and in which order. A log is checked as a whole before anything of it is printed.
+
+A LOG is a regular file, or "-": standard input, which may be a pipe. What comes from a
+pipe is kept in memory or, from 1 MiB on, in a file in TMPDIR that has no name.
+
+Exit codes:
+  0  done, and nothing is wrong
+  1  a LOG is no log, or not whole (verify)
+  2  no answer`,
+		Example: `  fiador transcript show .agent/FAIL-LOGS/safe-run-20260131-120000-1f0a77c2.log
+  fiador transcript verify .agent/FAIL-LOGS/*.log
+  zcat run.log.gz | fiador transcript events - | jq -r 'select(.stream == "STDERR").text'`,
+		Args: groupArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(a.transcriptShowCommand(), a.transcriptVerifyCommand(), a.transcriptEventsCommand())
+	return cmd
+}
+
+// logFile is a log that may be read from any place.
+type logFile struct {
+	watched
+	size int64
+	path string // as messages name it
+	file *os.File
+	name string // of the file, if that is still to be removed
+}
+
+// close ends the work on a log.
+func (l *logFile) close() {
+	l.quiet()
+	if l.file != nil {
+		l.file.Close()
+	}
+	if l.name != "" {
+		os.Remove(l.name)
+	}
+}
+
+// openLog opens a regular file, or standard input for "-".
+func (a *app) openLog(ctx context.Context, name string) (*logFile, error) {
+	l := &logFile{watched: watched{ctx: ctx, line: a.progressLine(0)}, path: displayPath(name)}
+	var err error
+	if name == "-" {
+		err = a.openStdinLog(l)
+	} else {
+		err = l.open(name)
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// open opens a regular file, and nothing else: a pipe that lost its reader would end
+// whoever writes it, and a device may obey.
+func (l *logFile) open(name string) error {
+	if err := l.regular(os.Stat(name)); err != nil {
+		return err
+	}
+	// What has become a pipe meanwhile is not waited for.
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return unreadable(l.path, reason(err), "")
+	}
+	l.file, l.r = f, f
+	return l.regular(f.Stat())
+}
+
+// regular refuses what is not a regular file, and takes the size of one.
+func (l *logFile) regular(info os.FileInfo, err error) error {
+	switch {
+	case err != nil:
+		return unreadable(l.path, reason(err), "")
+	case info.IsDir():
+		return unreadable(l.path, "a folder, not a file", "name the file in it")
+	case !info.Mode().IsRegular():
+		return unreadable(l.path, "not a regular file", `name a regular file, or "-" for standard input`)
+	}
+	l.size = info.Size()
+	return nil
+}
+
+// openStdinLog opens standard input: a regular file from where it stands, anything else
+// after all of it has come.
+func (a *app) openStdinLog(l *logFile) error {
+	info, err := a.stdin.Stat()
+	if err != nil {
+		return unreadable(l.path, reason(err), "")
+	}
+	if !info.Mode().IsRegular() {
+		return a.spool(l)
+	}
+	from, err := a.stdin.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return unreadable(l.path, reason(err), "")
+	}
+	l.size = max(0, info.Size()-from)
+	l.r = io.NewSectionReader(a.stdin, from, l.size)
+	return nil
+}
+
+// inMemory is how much of a pipe is kept without a file.
+const inMemory = 1 << 20
+
+// logBegins is how every log begins. What does not is not kept until a disk is full: it
+// is no log already.
+const logBegins = "=== STDOUT ===\n"
+
+// spool reads standard input to its end.
+func (a *app) spool(l *logFile) error {
+	var held bytes.Buffer
+	for b, err := range a.chunks(l.ctx, "-", math.MaxInt) {
+		if err != nil {
+			return err
+		}
+		l.size += int64(len(b))
+		if l.file == nil {
+			held.Write(b)
+			if held.Len() < inMemory {
+				continue
+			}
+			if !strings.HasPrefix(held.String()[:len(logBegins)], logBegins) {
+				break
+			}
+			if err := l.nameless(); err != nil {
+				return l.unspooled(err)
+			}
+			b = held.Bytes()
+		}
+		if _, err := l.file.Write(b); err != nil {
+			return l.unspooled(err)
+		}
+	}
+	if l.r = bytes.NewReader(held.Bytes()); l.file != nil {
+		l.r = l.file
+	}
+	return nil
+}
+
+// nameless makes a file whose name is taken away before anything is in it, or when it is
+// closed where that cannot be done before.
+func (l *logFile) nameless() (err error) {
+	if l.file, err = os.CreateTemp("", "fiador-*.spool"); err != nil {
+		return err
+	}
+	if os.Remove(l.file.Name()) != nil {
+		l.name = l.file.Name()
+	}
+	return nil
+}
+
+func (l *logFile) unspooled(err error) error {
+	return unreadable(l.path, "it cannot be kept while it is read: "+reason(err), "name a file, or a TMPDIR with room")
+}
+
+// check reads a log through. What is wrong with it is a *transcript.FormatError.
+func (l *logFile) check() (*transcript.Log, error) {
+	debug.SetGCPercent(usualGC) // millions of lines leave much behind
+	log, err := transcript.Open(l, l.size)
+	if err != nil && !errors.As(err, new(*transcript.FormatError)) {
+		err = l.unread(err)
+	}
+	return log, err
+}
+
+// unread is an error of reading a log. It says nothing about the log.
+func (l *logFile) unread(err error) error {
+	why := reason(err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		why = "interrupted"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		why = "it became shorter while it was read"
+	case errors.As(err, new(*transcript.FormatError)), errors.As(err, new(*transcript.RunError)): // it was checked before
+		why = "it changed while it was read"
+	}
+	return unreadable(l.path, why, "")
+}
+
+// whole is check for a command that has no answer for what is no log.
+func (l *logFile) whole() (*transcript.Log, error) {
+	log, err := l.check()
+	var fault *transcript.FormatError
+	if !errors.As(err, &fault) {
+		return log, err
+	}
+	where, err := l.where(fault)
+	if err != nil {
+		return nil, err
+	}
+	return nil, &result.RunError{
+		Code: result.CodeEvidence, Message: l.path + ": not a log of safe-run, or not whole: " + clean(where), Cause: fault,
+		Hint:    "look at it as it is: a log is text, whatever is left of it",
+		Details: map[string]any{"file": l.path},
+	}
+}
+
+// where says what is wrong with a log, and in which line.
+func (l *logFile) where(fault *transcript.FormatError) (string, error) {
+	number, buf := 1, make([]byte, 64<<10)
+	for off := int64(0); off < fault.Offset; {
+		b := buf[:min(int64(len(buf)), fault.Offset-off)]
+		n, err := l.ReadAt(b, off)
+		if n < len(b) {
+			if err == nil || err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return "", l.unread(err)
+		}
+		number += bytes.Count(b, []byte{'\n'})
+		off += int64(n)
+	}
+	return "line " + strconv.Itoa(number) + ", " + fault.Error(), nil
+}
+
+// watched is a reader that ends with its context, and shows how far it is on a terminal.
+type watched struct {
+	ctx  context.Context
+	r    io.ReaderAt
+	line *progressLine // nil: nothing is shown
+	read int64
+}
+
+// quiet ends that, before anything else is shown.
+func (w *watched) quiet() {
+	if w.line != nil {
+		w.line.clear()
+		w.line = nil
+	}
+}
+
+func (w *watched) ReadAt(b []byte, off int64) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := w.r.ReadAt(b, off)
+	if w.read += int64(n); w.line != nil {
+		w.line.show(fmt.Sprintf("checking the log: %d MB read", w.read>>20))
+	}
+	return n, err
+}
+
+// lineCounts are how many lines each stream has, by stream.
+func lineCounts(log *transcript.Log) (n [3]int64, err error) {
+	for e, err := range log.Events() {
+		if err != nil {
+			return n, err
+		}
+		n[e.Stream]++
+	}
+	return n, nil
+}
+
+// aLog demands an argument.
+func aLog(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usage(helpHint(cmd), "LOG is missing")
+	}
+	return nil
+}
+
+// pageWriter is standard output for much.
+func (a *app) pageWriter() *bufio.Writer { return bufio.NewWriterSize(a.stdout, 64<<10) }

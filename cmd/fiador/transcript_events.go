@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/transcript"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+func (a *app) transcriptEventsCommand() *cobra.Command {
+	stream := ""
+	streams := []string{"stdout", "stderr", "meta"}
+	cmd := &cobra.Command{
+		Use:   "events LOG",
+		Short: "print the events of a log as JSON lines",
+		Long: `Events prints one canonical JSON object (RFC 8785) a line for every event of a log, in
+their order. The members are:
+
+  seq     the number of the event, from 1 on
+  stream  STDOUT, STDERR or META
+  text    the text of the event. What the log has in base64 is decoded
+  base64  in the place of text: what the line was, where JSON has no text for that, for
+          it is not valid UTF-8, or has a noncharacter such as U+FFFE
+  event   of META: start, note or exit
+  cmd     of start: the command, quoted for a shell; none where JSON has no text for it
+  code    of exit: the exit code
+
+The LF at the end of a line is not part of it, and neither is the CR of a CRLF, unless the
+log has the line in base64. On a terminal characters that do not show are escaped.
+
+Exit codes:
+  0  printed
+  2  not a log, not whole, or it could not be read`,
+		Example: `  fiador transcript events run.log | jq -r 'select(.stream == "STDERR").text'
+  fiador transcript events run.log --stream meta | jq .code`,
+		Args: exactArgs("LOG"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("stream") {
+				if err := choice("stream", stream, streams); err != nil {
+					return err
+				}
+			}
+			return a.transcriptEvents(cmd.Context(), args[0], stream)
+		},
+	}
+	cmd.Flags().StringVar(&stream, "stream", "", "only the events of one stream: "+strings.Join(streams, ", "))
+	complete(cmd, "stream", streams...)
+	return cmd
+}
+
+func (a *app) transcriptEvents(ctx context.Context, name, stream string) error {
+	l, err := a.openLog(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	log, err := l.whole()
+	if err != nil {
+		return err
+	}
+	l.quiet()
+	out := a.pageWriter()
+	for e, err := range log.Events() {
+		if err != nil {
+			return l.unread(err)
+		}
+		if stream != "" && !strings.EqualFold(stream, e.Stream.String()) {
+			continue
+		}
+		line, err := eventLine(log, e)
+		if err != nil {
+			return err
+		}
+		if line = append(line, '\n'); a.outTTY {
+			line = visible(line)
+		}
+		if _, err := out.Write(line); err != nil {
+			return unwritten(err)
+		}
+	}
+	return flush(out)
+}
+
+// eventLine is an event as canonical JSON.
+func eventLine(log *transcript.Log, e transcript.Event) ([]byte, error) {
+	b, err := e.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	m := map[string]any{"seq": e.Seq, "stream": e.Stream.String(), "text": string(b)}
+	if e.Stream == transcript.Meta {
+		switch {
+		case e.Seq == 1:
+			m["event"], m["cmd"] = "start", log.Command()
+		case strings.HasPrefix(e.Text, "safe-run exit:"):
+			m["event"], m["code"] = "exit", log.Code()
+		default:
+			m["event"] = "note"
+		}
+	}
+	line, err := canon.Canonical(m)
+	if err != nil {
+		delete(m, "text")
+		delete(m, "cmd")
+		m["base64"] = base64.StdEncoding.EncodeToString(b)
+		line, err = canon.Canonical(m)
+	}
+	return line, err
+}

@@ -1,0 +1,352 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/transcript"
+)
+
+type showTranscriptFlags struct {
+	view   string
+	stream string
+	tail   int64
+}
+
+var (
+	transcriptViews   = []string{"merged", "split", "summary"}
+	transcriptStreams = []string{"stdout", "stderr"}
+)
+
+func (a *app) transcriptShowCommand() *cobra.Command {
+	f := showTranscriptFlags{view: "merged"}
+	cmd := &cobra.Command{
+		Use:   "show LOG",
+		Short: "show what the command of a log wrote",
+		Long: `Show prints what a command wrote, in one of these views:
+
+  merged   the lines of both streams in the order in which they came
+  split    both streams one after the other, with the headings of the log
+  summary  the command, its exit code, what safe-run noted, and how much there was
+
+--stream chooses one stream, and --tail the last lines: of split, those of each stream.
+
+The bytes are those that the command wrote, exactly, so that they can be compared and
+searched. Only on a terminal it is a page for people: the command stands at the top, notes
+and the exit code at the bottom; lines of standard error are yellow or, without colour,
+each line is marked "out" or "err"; and characters that do not show are escaped, so that
+no output can move the cursor or pass for something else.
+
+Exit codes:
+  0  shown
+  2  not a log, not whole, or it could not be read`,
+		Example: `  fiador transcript show run.log
+  fiador transcript show run.log --tail 20
+  fiador transcript show run.log --stream stderr | grep -n warning
+  fiador transcript show run.log --view summary`,
+		Args: exactArgs("LOG"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd.Flags().Changed); err != nil {
+				return err
+			}
+			return a.showTranscript(cmd.Context(), args[0], f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.view, "view", f.view, strings.Join(transcriptViews, ", "))
+	flags.StringVar(&f.stream, "stream", "", "only one stream: stdout or stderr")
+	flags.Int64Var(&f.tail, "tail", 0, "only the last `N` lines")
+	complete(cmd, "view", transcriptViews...)
+	complete(cmd, "stream", transcriptStreams...)
+	return cmd
+}
+
+func (f showTranscriptFlags) check(changed func(string) bool) error {
+	if err := choice("view", f.view, transcriptViews); err != nil {
+		return err
+	}
+	if changed("stream") {
+		if err := choice("stream", f.stream, transcriptStreams); err != nil {
+			return err
+		}
+	}
+	switch {
+	case changed("tail") && f.tail < 1:
+		return usage("a number from 1 on", "--tail %d shows nothing", f.tail)
+	case f.view == "split" && f.stream != "":
+		return usage("leave one of them out", "--view split has both streams, and --stream is for one")
+	case f.view == "summary" && (f.stream != "" || f.tail > 0):
+		return usage("leave --view out", "--view summary has no lines to choose from")
+	}
+	return nil
+}
+
+// shownLog is a log that is shown.
+type shownLog struct {
+	*transcript.Log
+	showTranscriptFlags
+	n   [3]int64 // lines of each stream
+	out *bufio.Writer
+	t   terminal
+	tty bool
+	in  [3]*bufio.Reader // where the lines of each stream are taken from
+}
+
+func (a *app) showTranscript(ctx context.Context, name string, f showTranscriptFlags) error {
+	l, err := a.openLog(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	log, err := l.whole()
+	if err != nil {
+		return err
+	}
+	out := a.pageWriter()
+	s := shownLog{Log: log, showTranscriptFlags: f, out: out, t: terminal{w: out, color: a.page.color}, tty: a.outTTY}
+	for i, section := range [...]*io.SectionReader{transcript.Stdout: log.Stdout(), transcript.Stderr: log.Stderr()} {
+		if section != nil {
+			s.in[i] = bufio.NewReaderSize(section, 64<<10)
+		}
+	}
+	if s.tty || s.tail > 0 || s.view == "summary" {
+		if s.n, err = lineCounts(log); err != nil {
+			return l.unread(err)
+		}
+	}
+	l.quiet()
+	switch {
+	case s.view == "summary":
+		s.summary()
+	case s.tty:
+		err = s.page()
+	default:
+		err = s.lines()
+	}
+	if err != nil {
+		return l.unread(err)
+	}
+	return flush(out)
+}
+
+// summary is the log without its lines.
+func (s *shownLog) summary() {
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(s.out, "%-9s  %s\n", name, plain(fmt.Sprintf(format, args...)))
+	}
+	row("command", "%s", s.Command())
+	row("exit code", "%d", s.Code())
+	for _, note := range s.Notes() {
+		row("note", "%s", note)
+	}
+	row("stdout", "%s, %s", number(s.n[transcript.Stdout], "line"), number(s.Stdout().Size(), "byte"))
+	row("stderr", "%s, %s", number(s.n[transcript.Stderr], "line"), number(s.Stderr().Size(), "byte"))
+}
+
+// number counts many things.
+func number(n int64, word string) string {
+	if n != 1 {
+		word += "s"
+	}
+	return fmt.Sprintf("%d %s", n, word)
+}
+
+// page is what a person on a terminal sees. What safe-run says cannot be forged: a line
+// of the command is marked, or has no colour of its own.
+func (s *shownLog) page() error {
+	s.t.line(s.t.paint(bold, "$ "+plain(s.Command())))
+	if err := s.lines(); err != nil {
+		return err
+	}
+	for _, note := range s.Notes() {
+		s.t.line(s.t.paint(dim, plain(note)))
+	}
+	style := red
+	if s.Code() == 0 {
+		style = green
+	}
+	s.t.line(s.t.paint(style, fmt.Sprintf("exit code %d", s.Code())) + s.t.paint(dim, fmt.Sprintf("; %s of stdout, %s of stderr",
+		number(s.n[transcript.Stdout], "line"), number(s.n[transcript.Stderr], "line"))))
+	return nil
+}
+
+// lines shows the lines that were asked for.
+func (s *shownLog) lines() error {
+	const stdout, stderr = transcript.Stdout, transcript.Stderr
+	switch {
+	case s.view == "split":
+		for _, stream := range []transcript.Stream{stdout, stderr} {
+			heading := "=== " + stream.String() + " ==="
+			if s.tty {
+				heading = s.t.paint(bold, heading)
+			}
+			s.t.line(heading)
+			if err := s.last(s.n[stream], s.only(stream)); err != nil {
+				return err
+			}
+			if !s.tty {
+				s.out.WriteByte('\n') // as in the log
+			}
+		}
+		return nil
+	case s.stream == "stdout":
+		return s.last(s.n[stdout], s.only(stdout))
+	case s.stream == "stderr":
+		return s.last(s.n[stderr], s.only(stderr))
+	case !s.tty && s.tail == 0:
+		return s.WriteMerged(s.out)
+	}
+	return s.last(s.n[stdout]+s.n[stderr], s.order())
+}
+
+// order has the stream of each line, in the order in which they came.
+func (s *shownLog) order() iter.Seq2[transcript.Stream, error] {
+	return func(yield func(transcript.Stream, error) bool) {
+		for e, err := range s.Events() {
+			if err == nil && e.Stream == transcript.Meta {
+				continue
+			}
+			if !yield(e.Stream, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// only has a stream as often as it has lines.
+func (s *shownLog) only(stream transcript.Stream) iter.Seq2[transcript.Stream, error] {
+	return func(yield func(transcript.Stream, error) bool) {
+		for {
+			_, err := s.in[stream].Peek(1)
+			if err == io.EOF || !yield(stream, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// last shows the last of total lines, each the next one of its stream.
+func (s *shownLog) last(total int64, order iter.Seq2[transcript.Stream, error]) error {
+	skip := int64(0)
+	if s.tail > 0 {
+		skip = max(0, total-s.tail)
+	}
+	if skip > 0 && s.tty {
+		s.t.line(s.t.paint(dim, "("+number(skip, "earlier line")+")"))
+	}
+	for stream, err := range order {
+		if err != nil {
+			return err
+		}
+		put := s.put
+		switch skip--; {
+		case skip >= 0:
+			put = func(transcript.Stream, piece) error { return nil }
+		case s.tty:
+			put = s.show
+		}
+		if err := each(s.in[stream], func(p piece) error { return put(stream, p) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// piece is a line, or a part of a long one. It does not end within a character, or
+// between CR and LF.
+type piece struct {
+	text        []byte
+	first, last bool
+}
+
+// put writes a piece as it is.
+func (s *shownLog) put(_ transcript.Stream, p piece) error {
+	_, err := s.out.Write(p.text)
+	return err
+}
+
+// show writes a piece for a terminal. Nothing but a tab moves anything.
+func (s *shownLog) show(stream transcript.Stream, p piece) error {
+	text, mark, style := p.text, "out | ", ""
+	if line, ended := bytes.CutSuffix(text, []byte("\n")); ended {
+		text = bytes.TrimSuffix(line, []byte("\r"))
+	}
+	if stream == transcript.Stderr {
+		mark, style = "err | ", yellow
+	}
+	if s.t.color || !p.first {
+		mark = ""
+	}
+	parts := strings.Split(string(text), "\t")
+	for i := range parts {
+		parts[i] = plain(parts[i])
+	}
+	_, err := s.out.WriteString(mark + s.t.paint(style, strings.Join(parts, "\t")))
+	if err == nil && p.last {
+		err = s.out.WriteByte('\n')
+	}
+	return err
+}
+
+// each takes the next line from r, piece by piece. A piece is valid until f returns.
+func each(r *bufio.Reader, f func(piece) error) error {
+	for first := true; ; first = false {
+		b, err := held(r)
+		if err == io.EOF && !first {
+			err = nil // the line ended with the piece before
+		}
+		if err != nil {
+			return err
+		}
+		p := piece{b, first, len(b) < r.Size()}
+		if i := bytes.IndexByte(b, '\n'); i >= 0 {
+			p.text, p.last = b[:i+1], true
+		} else if !p.last {
+			p.text = b[:len(b)-unfinished(b)]
+		}
+		if err := f(p); err != nil {
+			return err
+		}
+		if _, err := r.Discard(len(p.text)); err != nil || p.last {
+			return err
+		}
+	}
+}
+
+// held are the next bytes of r, without taking them: with an LF among them, or as many as
+// r can hold, or all the rest. There are some, or there is an error.
+func held(r *bufio.Reader) ([]byte, error) {
+	b, _ := r.Peek(r.Buffered())
+	if bytes.IndexByte(b, '\n') >= 0 {
+		return b, nil
+	}
+	b, err := r.Peek(r.Size())
+	if err == io.EOF && len(b) > 0 {
+		err = nil
+	}
+	return b, err
+}
+
+// unfinished is how many bytes at the end of b may go on: as a character or as CRLF.
+func unfinished(b []byte) int {
+	if b[len(b)-1] == '\r' {
+		return 1
+	}
+	for n := 1; n < utf8.UTFMax; n++ {
+		if c := b[len(b)-n:]; utf8.RuneStart(c[0]) {
+			if utf8.FullRune(c) {
+				break
+			}
+			return n
+		}
+	}
+	return 0
+}

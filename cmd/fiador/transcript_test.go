@@ -1,0 +1,444 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fiador/fiador/evidence/transcript"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// came is what was read of a command at once, or a line.
+type came struct {
+	stream transcript.Stream
+	text   string
+}
+
+// lineOrder has the lines of what came, in the order of their events.
+func lineOrder(chunks []came) (lines []came) {
+	var begun [3]string
+	for _, c := range chunks {
+		parts := strings.SplitAfter(begun[c.stream]+c.text, "\n")
+		for _, p := range parts[:len(parts)-1] {
+			lines = append(lines, came{c.stream, p})
+		}
+		begun[c.stream] = parts[len(parts)-1]
+	}
+	for _, s := range []transcript.Stream{transcript.Stdout, transcript.Stderr} {
+		if begun[s] != "" {
+			lines = append(lines, came{s, begun[s]})
+		}
+	}
+	return lines
+}
+
+// runOf is the run in which that came.
+func runOf(chunks []came) transcript.Run {
+	var all [3]string
+	for _, c := range chunks {
+		all[c.stream] += c.text
+	}
+	section := func(s string) *io.SectionReader { return io.NewSectionReader(strings.NewReader(s), 0, int64(len(s))) }
+	return transcript.Run{
+		Argv: []string{"make", "a b"}, Code: 3, Notes: []string{"safe-run reader gone: stdout"},
+		Stdout: section(all[transcript.Stdout]), Stderr: section(all[transcript.Stderr]),
+		Order: func(yield func(transcript.Span, error) bool) {
+			for _, c := range chunks {
+				if !yield(transcript.Span{Stream: c.stream, N: int64(len(c.text))}, nil) {
+					return
+				}
+			}
+		},
+	}
+}
+
+// randomChunks are of what gives decoders and terminals the most trouble.
+func randomChunks(rng *rand.Rand) (chunks []came) {
+	bits := []string{
+		"\n", "\n", "\r\n", "\r", "\x00", "\x1b[2J", "\u009b", "\u2028", "\u202e", "\ufffe", "\U0010ffff", "\ufffd", "\xff", "\xe2\x80", "\xf0\x9f",
+		"base64:", "eA==", "\t", " ", "word", `"`, `\`, "é", "😀", "[SEQ=2][STDOUT] ", "\n--- BEGIN EVENTS ---\n", "--- END EVENTS ---\n", "\n=== STDERR ===\n",
+	}
+	for range rng.IntN(12) {
+		c := came{stream: transcript.Stdout + transcript.Stream(rng.IntN(2))}
+		for range rng.IntN(8) {
+			c.text += bits[rng.IntN(len(bits))]
+		}
+		chunks = append(chunks, c)
+	}
+	return chunks
+}
+
+// logOf puts the log of a run into a file.
+func logOf(t *testing.T, r transcript.Run) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "run.log")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := r.WriteLedger(f); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// screen is standard output that is said to be a terminal, or not.
+type screen struct {
+	terminal bool
+	env      string
+}
+
+func (s screen) see(ctx context.Context, args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = run(ctx, args, system{
+		stdin: os.Stdin, stdout: &out, stderr: &errs, outTTY: s.terminal, now: time.Now,
+		env: func(name string) string {
+			if value, ok := strings.CutPrefix(s.env, name+"="); ok {
+				return value
+			}
+			return ""
+		},
+	})
+	return status, out.String(), errs.String()
+}
+
+// shows demands what a transcript command prints.
+func (s screen) shows(t *testing.T, want string, args ...string) {
+	t.Helper()
+	status, got, stderr := s.see(t.Context(), append([]string{"transcript"}, args...)...)
+	if status != exitAccepted || got != want || stderr != "" {
+		t.Fatalf("%q: exit status %d, stderr %q, printed\n%.2000q\nwant\n%.2000q", args, status, stderr, got, want)
+	}
+}
+
+func joined(lines []came, of ...transcript.Stream) (all string) {
+	for _, l := range lines {
+		if slices.Contains(of, l.stream) {
+			all += l.text
+		}
+	}
+	return all
+}
+
+// harmless is a line as a terminal may have it.
+func harmless(line string) string {
+	line, ended := strings.CutSuffix(line, "\n")
+	if ended {
+		line = strings.TrimSuffix(line, "\r")
+	}
+	parts := strings.Split(line, "\t")
+	for i := range parts {
+		parts[i] = plain(parts[i])
+	}
+	return strings.Join(parts, "\t") + "\n"
+}
+
+// TestTranscriptShowsWhatCame: whatever a command writes, each view has exactly that:
+// the merged one the bytes of the log of the merged view, the split one those of the log
+// with sections, a stream its own, the last lines the last lines, and a terminal each
+// line, marked and harmless.
+func TestTranscriptShowsWhatCame(t *testing.T) {
+	const stdout, stderr = transcript.Stdout, transcript.Stderr
+	file, tty := screen{}, screen{terminal: true, env: "NO_COLOR=1"}
+	for seed := range uint64(150) {
+		chunks := randomChunks(rand.New(rand.NewPCG(seed, 6)))
+		lines, r := lineOrder(chunks), runOf(chunks)
+		name := logOf(t, r)
+		var merged strings.Builder
+		if err := r.WriteMerged(&merged); err != nil {
+			t.Fatal(err)
+		}
+		if merged.String() != joined(lines, stdout, stderr) {
+			t.Fatalf("merged %q, want %q", merged.String(), joined(lines, stdout, stderr))
+		}
+		log, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.shows(t, merged.String(), "show", name)
+		file.shows(t, joined(lines, stdout), "show", name, "--stream", "stdout")
+		file.shows(t, joined(lines, stderr), "show", name, "--stream", "stderr")
+		file.shows(t, string(log[:bytes.LastIndex(log, []byte("\n--- BEGIN EVENTS ---\n"))+1]), "show", name, "--view", "split")
+		for _, n := range []int{1, 2, 5, 1000} {
+			last := lines[max(0, len(lines)-n):]
+			file.shows(t, joined(last, stdout, stderr), "show", name, "--tail", strconv.Itoa(n))
+		}
+		page := "$ make 'a b'\n"
+		n := map[transcript.Stream]int{}
+		for _, l := range lines {
+			n[l.stream]++
+			page += map[transcript.Stream]string{stdout: "out | ", stderr: "err | "}[l.stream] + harmless(l.text)
+		}
+		page += fmt.Sprintf("safe-run reader gone: stdout\nexit code 3; %s of stdout, %s of stderr\n", count(n[stdout], "line"), count(n[stderr], "line"))
+		tty.shows(t, page, "show", name)
+		file.shows(t, fmt.Sprintf("ok run.log: %d events, exit code 3\n", len(lines)+3), "verify", name)
+	}
+}
+
+// TestTranscriptEventsAreJSON: each event is one line of canonical JSON, and what the
+// command wrote can be had from them.
+func TestTranscriptEventsAreJSON(t *testing.T) {
+	coded := 0
+	for seed := range uint64(150) {
+		chunks := randomChunks(rand.New(rand.NewPCG(seed, 7)))
+		name := logOf(t, runOf(chunks))
+		status, out, stderr := screen{}.see(t.Context(), "transcript", "events", name)
+		if status != exitAccepted || stderr != "" {
+			t.Fatalf("exit status %d, stderr %q", status, stderr)
+		}
+		lines := lineOrder(chunks)
+		printed := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+		if len(printed) != len(lines)+3 {
+			t.Fatalf("%d events, want %d:\n%s", len(printed), len(lines)+3, out)
+		}
+		for i, line := range printed {
+			doc, err := canon.Parse([]byte(line), 1<<20)
+			if err != nil {
+				t.Fatalf("%v in %q", err, line)
+			}
+			m := doc.Value().(map[string]any)
+			if b, err := canon.Canonical(m); err != nil || string(b) != line {
+				t.Fatalf("not canonical (%v): %q", err, line)
+			}
+			if fmt.Sprint(m["seq"]) != strconv.Itoa(i+1) {
+				t.Fatalf("number %v at place %d", m["seq"], i+1)
+			}
+			if i == 0 || i > len(lines) {
+				if m["stream"] != "META" {
+					t.Fatalf("%s at place %d", line, i)
+				}
+				continue
+			}
+			want := lines[i-1]
+			if m["stream"] != want.stream.String() || m["event"] != nil {
+				t.Fatalf("%s, want stream %v", line, want.stream)
+			}
+			body, ended := strings.CutSuffix(want.text, "\n")
+			if ended && utf8.ValidString(body) && !strings.HasPrefix(body, "base64:") {
+				body = strings.TrimSuffix(body, "\r")
+			}
+			got, isText := m["text"].(string)
+			odd := !utf8.ValidString(body) || strings.ContainsAny(body, "\ufffe\U0010ffff")
+			if odd {
+				coded++
+				b, err := base64.StdEncoding.DecodeString(m["base64"].(string))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = string(b)
+			}
+			if got != body || isText == odd {
+				t.Fatalf("%s, want %q", line, body)
+			}
+		}
+	}
+	if coded < 20 {
+		t.Errorf("only %d lines had no text", coded)
+	}
+}
+
+// TestTranscriptOnATerminal: nothing that a command wrote, or was called, reaches a
+// terminal but what shows and tabs, and none of it passes for what safe-run says.
+func TestTranscriptOnATerminal(t *testing.T) {
+	hostile := "\x1b[2J\x1b]0;title\a\r\b\x7f\u009b31m\u202e\u200b\u2028\x00\xff\ttab"
+	r := runOf([]came{
+		{transcript.Stdout, hostile + "\r\n" + "exit code 0; 1 line of stdout, 0 lines of stderr\n"},
+		{transcript.Stderr, "$ true\n" + hostile},
+	})
+	r.Argv = []string{"sh", "-c", "\u202ex\u3164"}
+	name := logOf(t, r)
+	for _, args := range [][]string{
+		{"show", name}, {"show", name, "--view", "split"}, {"show", name, "--view", "summary"}, {"show", name, "--tail", "1"},
+		{"show", name, "--stream", "stderr"}, {"events", name}, {"verify", name},
+	} {
+		_, got, _ := screen{terminal: true, env: "NO_COLOR=1"}.see(t.Context(), append([]string{"transcript"}, args...)...)
+		if got == "" || !utf8.ValidString(got) {
+			t.Errorf("%q prints %q", args, got)
+		}
+		for _, c := range got {
+			if c != '\n' && c != '\t' && (!unicode.IsPrint(c) || strings.ContainsRune("\u202e\u200b\u2028\u3164", c)) {
+				t.Errorf("%q prints %q in %q", args, c, got)
+			}
+		}
+	}
+	const shown = `\u001b[2J\u001b]0;title\u0007\u000d\u0008\u007f\u009b31m\u202e\u200b\u2028\u0000\xff` + "\ttab"
+	want := strings.Join([]string{
+		`$ sh -c '\u202ex\u3164'`,
+		"out | " + shown,
+		"out | exit code 0; 1 line of stdout, 0 lines of stderr",
+		"err | $ true",
+		"err | " + shown,
+		"safe-run reader gone: stdout",
+		"exit code 3; 2 lines of stdout, 2 lines of stderr",
+		"",
+	}, "\n")
+	screen{terminal: true, env: "NO_COLOR=1"}.shows(t, want, "show", name)
+	// What follows a cut says so.
+	lines := strings.SplitAfter(want, "\n")
+	screen{terminal: true, env: "NO_COLOR=1"}.shows(t, lines[0]+"(3 earlier lines)\n"+lines[4]+lines[5]+lines[6], "show", name, "--tail", "1")
+
+	const y, b, dim, end = "\x1b[33m", "\x1b[1m", "\x1b[2m", "\x1b[0m"
+	want = strings.Join([]string{
+		b + `$ sh -c '\u202ex\u3164'` + end,
+		shown,
+		"exit code 0; 1 line of stdout, 0 lines of stderr",
+		y + "$ true" + end,
+		y + shown + end,
+		dim + "safe-run reader gone: stdout" + end,
+		"\x1b[31mexit code 3" + end + dim + "; 2 lines of stdout, 2 lines of stderr" + end,
+		"",
+	}, "\n")
+	screen{terminal: true, env: "TERM=xterm"}.shows(t, want, "show", name)
+	// Where there is no terminal, colour has no say.
+	var merged strings.Builder
+	if err := r.WriteMerged(&merged); err != nil {
+		t.Fatal(err)
+	}
+	screen{env: "FIADOR_COLOR=always"}.shows(t, merged.String(), "show", name)
+	screen{env: "CLICOLOR_FORCE=1"}.shows(t, merged.String(), "show", name)
+}
+
+// TestTranscriptLongLine: a line of 5 MB is a line like any other.
+func TestTranscriptLongLine(t *testing.T) {
+	long := strings.Repeat(strings.Repeat("a long line that goes on and ", 200)+"é, 😀, \x1b[31m\r", 5<<20/5800)
+	chunks := []came{{transcript.Stderr, "before\n"}, {transcript.Stdout, long[:1000]}, {transcript.Stderr, "between\n"}, {transcript.Stdout, long[1000:] + "\r\nafter\n"}}
+	r := runOf(chunks)
+	name := logOf(t, r)
+	var merged strings.Builder
+	if err := r.WriteMerged(&merged); err != nil {
+		t.Fatal(err)
+	}
+	screen{}.shows(t, merged.String(), "show", name)
+	screen{}.shows(t, long+"\r\nafter\n", "show", name, "--tail", "2")
+	screen{terminal: true, env: "NO_COLOR=1"}.shows(t, "$ make 'a b'\nerr | before\nerr | between\nout | "+harmless(long+"\r\n")+
+		"out | after\nsafe-run reader gone: stdout\nexit code 3; 2 lines of stdout, 2 lines of stderr\n", "show", name)
+	text, err := canon.Canonical(long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, out, _ := screen{}.see(t.Context(), "transcript", "events", name, "--stream", "stdout")
+	if want := `{"seq":4,"stream":"STDOUT","text":` + string(text) + "}\n"; !strings.HasPrefix(out, want) {
+		t.Errorf("the event has %d bytes, want %d", len(strings.SplitAfter(out, "\n")[0]), len(want))
+	}
+}
+
+// TestTranscriptPieces: wherever a line is cut into pieces, they make up the line, and no
+// piece ends within a character or a CRLF.
+func TestTranscriptPieces(t *testing.T) {
+	for seed := range uint64(2000) {
+		var all string
+		for _, c := range randomChunks(rand.New(rand.NewPCG(seed, 8))) {
+			all += c.text
+		}
+		r := bufio.NewReaderSize(strings.NewReader(all), 16)
+		for line := range strings.Lines(all) {
+			var got, escaped string
+			last := 0
+			err := each(r, func(p piece) error {
+				if p.first != (got == "" && last == 0) || len(p.text) > r.Size() {
+					t.Fatalf("piece %+v of %q after %q", p, line, got)
+				}
+				got += string(p.text)
+				escaped += plain(string(p.text))
+				if p.last {
+					last++
+				}
+				return nil
+			})
+			if err != nil || got != line || last != 1 || escaped != plain(line) {
+				t.Fatalf("%v: %d ends, %q, escaped %q, want %q", err, last, got, escaped, line)
+			}
+		}
+		if err := each(r, func(piece) error { return nil }); err != io.EOF {
+			t.Fatalf("after the last line: %v", err)
+		}
+	}
+}
+
+// TestTranscriptCancelled: a command that is interrupted says nothing of the log, and
+// looks at no other.
+func TestTranscriptCancelled(t *testing.T) {
+	name := logOf(t, runOf([]came{{transcript.Stdout, "x\n"}}))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range [][]string{{"show", name}, {"events", name}, {"verify", name, name, name}} {
+		status, stdout, stderr := screen{}.see(ctx, append([]string{"transcript"}, args...)...)
+		const want = `{"code":"RUN_E001","details":{"file":"run.log"},"message":"run.log: interrupted"}` + "\n"
+		if status != exitError || stdout != "" || stderr != want {
+			t.Errorf("%q: exit status %d, stdout %q, stderr %q", args, status, stdout, stderr)
+		}
+	}
+}
+
+// TestTranscriptShrinks: a log that is cut while it is read is not called bad.
+func TestTranscriptShrinks(t *testing.T) {
+	var log strings.Builder
+	if err := runOf([]came{{transcript.Stdout, strings.Repeat("line\n", 1000)}}).WriteLedger(&log); err != nil {
+		t.Fatal(err)
+	}
+	for _, left := range []int{0, 7, 100, log.Len() / 2, log.Len() - 1} {
+		l := &logFile{watched: watched{ctx: t.Context(), r: strings.NewReader(log.String()[:left])}, size: int64(log.Len()), path: "a.log"}
+		_, err := l.check()
+		if err == nil || err.Error() != "RUN_E001: a.log: it became shorter while it was read" {
+			t.Errorf("%d of %d bytes: %v", left, log.Len(), err)
+		}
+	}
+}
+
+// TestTranscriptChanges: neither is one that somebody writes to after it was checked.
+func TestTranscriptChanges(t *testing.T) {
+	var log strings.Builder
+	if err := runOf([]came{{transcript.Stdout, "one\n"}, {transcript.Stderr, "two\n"}}).WriteLedger(&log); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []string{"[SEQ=2]", "STDOUT] one"} {
+		text := []byte(log.String())
+		l := &logFile{watched: watched{ctx: t.Context(), r: bytes.NewReader(text)}, size: int64(len(text)), path: "a.log"}
+		opened, err := l.check()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text[strings.Index(log.String(), change)+1] = '_'
+		if _, err := lineCounts(opened); err == nil || l.unread(err).Error() != "RUN_E001: a.log: it changed while it was read" {
+			t.Errorf("%q: %v", change, err)
+		}
+	}
+}
+
+// TestTranscriptProgress: somebody who waits at a terminal sees how far it is, and nothing
+// of that is left when there is an answer.
+func TestTranscriptProgress(t *testing.T) {
+	name := logOf(t, runOf([]came{{transcript.Stdout, strings.Repeat(strings.Repeat("x", 1000)+"\n", 5000)}}))
+	for _, tty := range []bool{true, false} {
+		for _, args := range [][]string{{"verify", name}, {"show", name, "--tail", "1"}, {"events", name}} {
+			var out, errs bytes.Buffer
+			now := time.Unix(0, 0)
+			got := run(t.Context(), append([]string{"transcript"}, args...), system{
+				stdin: os.Stdin, stdout: &out, stderr: &errs, tty: tty, env: func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] },
+				now: func() time.Time { now = now.Add(time.Second); return now },
+			})
+			seen := errs.String()
+			if got != exitAccepted || strings.Contains(out.String(), "checking") || tty != (seen != "") {
+				t.Fatalf("%q: exit status %d, terminal %v, stderr %.200q", args, got, tty, seen)
+			}
+			if tty && (!strings.Contains(seen, "\r\x1b[Kchecking the log: 9 MB read") || !strings.HasSuffix(seen, "read\r\x1b[K")) {
+				t.Errorf("%q: stderr %.200q", args, seen)
+			}
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/transcript"
+)
+
+func (a *app) transcriptVerifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify LOG...",
+		Short: "find out whether logs are whole and consistent",
+		Long: `Verify reads each LOG through and checks its sections and markers, the numbers of its
+events and their order, that each line of a section has its event and each event its
+line, and that nothing is missing at the end. Every LOG is looked at, and gets a line:
+"ok" with its counts, or "bad" with the line, the byte and the event where it goes wrong,
+and what was due there. Lines are counted from 1 on, bytes from 0 on.
+
+A log of the merged view has no events, so it is "bad". A log has no checksum: that
+nobody has rewritten it takes its hash, kept elsewhere.
+
+Exit codes:
+  0  every LOG is whole and consistent
+  1  a LOG is not
+  2  a LOG could not be read`,
+		Example: `  fiador transcript verify .agent/FAIL-LOGS/*.log
+  ssh builder cat run.log | fiador transcript verify -`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			stdin := 0
+			for _, name := range args {
+				if name == "-" {
+					stdin++
+				}
+			}
+			if stdin > 1 {
+				return usage("name it once", "standard input cannot be two logs")
+			}
+			return aLog(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			for _, name := range args {
+				text, status, err := a.verifyTranscript(ctx, name)
+				if err != nil {
+					status = a.report(err)
+				} else if err := a.print([]byte(text)); err != nil {
+					return err
+				}
+				a.status = max(a.status, status)
+				if ctx.Err() != nil {
+					break
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// verifyTranscript is what verify says of one log.
+func (a *app) verifyTranscript(ctx context.Context, name string) (text string, status int, err error) {
+	l, err := a.openLog(ctx, name)
+	if err != nil {
+		return "", 0, err
+	}
+	defer l.close()
+	log, err := l.check()
+	var fault *transcript.FormatError
+	if errors.As(err, &fault) {
+		where, err := l.where(fault)
+		return fmt.Sprintf("%s %s: %s\n", a.page.paint(red, "bad"), plain(l.path), plain(where)), exitRejected, err
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := lineCounts(log)
+	if err != nil {
+		return "", 0, l.unread(err)
+	}
+	return fmt.Sprintf("%s %s: %d events, exit code %d\n", a.page.paint(green, "ok"), plain(l.path),
+		n[transcript.Meta]+n[transcript.Stdout]+n[transcript.Stderr], log.Code()), exitAccepted, nil
+}

@@ -1,0 +1,192 @@
+package conformance
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/specs"
+)
+
+// A FileError says where a file of vectors is not what it should be.
+type FileError struct {
+	File    string
+	Pointer string // JSON Pointer of the value at fault; "" is the whole file
+	Msg     string
+	Cause   error // the error underneath, or nil
+}
+
+func (e *FileError) Error() string {
+	at := e.File
+	if e.Pointer != "" {
+		at += ": " + e.Pointer
+	}
+	return at + ": " + e.Msg
+}
+
+// Unwrap returns the error underneath.
+func (e *FileError) Unwrap() error { return e.Cause }
+
+// node is a value of a document and where it stands.
+type node struct {
+	pointer string
+	value   any
+}
+
+func (n node) fault(format string, args ...any) error {
+	return &FileError{Pointer: n.pointer, Msg: fmt.Sprintf(format, args...)}
+}
+
+// A field takes a value in, or says what is wrong with it.
+type field func(node) error
+
+// object takes an object whose members are the given ones; those of required are
+// there. Members are looked at in the order of their names, so that of several
+// faults the same one is reported each time.
+func object(required []string, members map[string]field) field {
+	return func(n node) error {
+		obj, ok := n.value.(map[string]any)
+		if !ok {
+			return n.fault("must be an object")
+		}
+		for _, name := range required {
+			if _, ok := obj[name]; !ok {
+				return n.fault("lacks the member %q", name)
+			}
+		}
+		for _, name := range slices.SortedFunc(maps.Keys(obj), canon.Compare) {
+			at := node{canon.Pointer(n.pointer, name), obj[name]}
+			take := members[name]
+			if take == nil {
+				msg := "unknown member " + strconv.Quote(name)
+				if near := specs.Nearest(name, slices.Sorted(maps.Keys(members))); near != "" {
+					msg += ", did you mean " + strconv.Quote(near) + "?"
+				}
+				return at.fault("%s", msg)
+			}
+			if err := take(at); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// each takes the elements of a list one by one.
+func each(take field) field {
+	return func(n node) error {
+		list, ok := n.value.([]any)
+		if !ok {
+			return n.fault("must be a list")
+		}
+		for i, v := range list {
+			if err := take(node{canon.Pointer(n.pointer, strconv.Itoa(i)), v}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func text(to *string) field {
+	return func(n node) error {
+		s, ok := n.value.(string)
+		if !ok {
+			return n.fault("must be a string")
+		}
+		*to = s
+		return nil
+	}
+}
+
+// ignored is a text for people.
+func ignored() field { return text(new(string)) }
+
+// some takes a text that is not empty.
+func some(to *string) field {
+	return func(n node) error {
+		if err := text(to)(n); err != nil {
+			return err
+		}
+		if *to == "" {
+			return n.fault("must not be empty")
+		}
+		return nil
+	}
+}
+
+// oneOf takes one of a few words.
+func oneOf(to *string, words ...string) field {
+	return func(n node) error {
+		if err := text(to)(n); err != nil {
+			return err
+		}
+		if !slices.Contains(words, *to) {
+			return n.fault("%q is none of %q", canon.Cut(*to), words)
+		}
+		return nil
+	}
+}
+
+func texts(to *[]string) field {
+	return func(n node) error {
+		*to = []string{}
+		return each(func(n node) error {
+			var s string
+			err := text(&s)(n)
+			*to = append(*to, s)
+			return err
+		})(n)
+	}
+}
+
+// encoded takes base64 of any bytes as the string that holds them.
+func encoded(to *string) field {
+	return func(n node) error {
+		if err := text(to)(n); err != nil {
+			return err
+		}
+		b, err := base64.StdEncoding.Strict().DecodeString(*to)
+		if err != nil {
+			return n.fault("is not base64 with padding")
+		}
+		*to = string(b)
+		return nil
+	}
+}
+
+func whole(to *int, least, most int) field {
+	return func(n node) error {
+		num, ok := n.value.(json.Number)
+		f, err := strconv.ParseFloat(string(num), 64)
+		if !ok || err != nil || f != math.Trunc(f) || f < float64(least) || f > float64(most) {
+			return n.fault("must be a whole number from %d to %d", least, most)
+		}
+		*to = int(f)
+		return nil
+	}
+}
+
+func boolean(to *bool) field {
+	return func(n node) error {
+		b, ok := n.value.(bool)
+		if !ok {
+			return n.fault("must be true or false")
+		}
+		*to = b
+		return nil
+	}
+}
+
+// given takes a value and keeps that it was there.
+func given[T any](to **T, take func(*T) field) field {
+	return func(n node) error {
+		*to = new(T)
+		return take(*to)(n)
+	}
+}

@@ -1,0 +1,118 @@
+package conformance
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// tool is the safe-run binary, built from this source.
+var tool string
+
+func TestMain(m *testing.M) { os.Exit(withTool(m)) }
+
+func withTool(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "conformance-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	tool = filepath.Join(dir, "safe-run")
+	if out, err := exec.Command("go", "build", "-o", tool, "../../cmd/safe-run").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building safe-run: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// environment is what the command gives a program.
+func environment() []string { return []string{"PATH=" + os.Getenv("PATH"), "SAFE_RUN_BIN=" + tool} }
+
+// folder is a temporary folder under the path that pwd -P prints.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// embedded are the vectors of this version whose ids begin with one of the prefixes.
+func embedded(t *testing.T, prefixes ...string) []Vector {
+	t.Helper()
+	suite, err := Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []Vector
+	for _, v := range suite.Vectors {
+		for _, p := range prefixes {
+			if strings.HasPrefix(v.ID, "safe-run-"+p) {
+				list = append(list, v)
+				break
+			}
+		}
+	}
+	if len(list) == 0 {
+		t.Fatalf("no vector begins with any of %q", prefixes)
+	}
+	return list
+}
+
+// parsed are the vectors of a section safe_run that is written out.
+func parsed(t *testing.T, section string) []Vector {
+	t.Helper()
+	suite, err := Parse("test.json", []byte(`{"version": "1.0", "m0_contract_version": "v0.1.0", "vectors": {"safe_run": `+section+`}}`), os.DirFS(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return suite.Vectors
+}
+
+// run gives the verdicts as text, one line a fault, without what has passed.
+func run(t *testing.T, r Runner, vectors []Vector) string {
+	t.Helper()
+	if r.Dir == "" {
+		r.Dir = folder(t)
+	}
+	if r.Env == nil {
+		r.Env = environment()
+	}
+	var b strings.Builder
+	seen := 0
+	err := r.Run(t.Context(), vectors, func(v Verdict) {
+		if v.Vector.ID != vectors[seen].ID {
+			t.Errorf("the verdict on %s came in place %d", v.Vector.ID, seen)
+		}
+		seen++
+		for _, f := range v.Faults {
+			fmt.Fprintf(&b, "%s: %s | want %q | got %q\n", v.Vector.ID, f.What, f.Want, f.Got)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen != len(vectors) {
+		t.Errorf("%d verdicts on %d vectors", seen, len(vectors))
+	}
+	left, err := os.ReadDir(r.Dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind in the folder: %v, %v", left, err)
+	}
+	return b.String()
+}
+
+// script writes an executable script of sh and gives its argv.
+func script(t *testing.T, text string) []string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "program")
+	if err := writeProgram(name, "#!/bin/sh\n"+text+"\n", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return []string{name}
+}

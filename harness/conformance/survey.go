@@ -1,0 +1,143 @@
+package conformance
+
+import (
+	"crypto/sha256"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+)
+
+// Bounds of what is looked at of a working folder.
+const (
+	maxItems = 1000     // files and folders
+	maxBytes = 32 << 20 // of all files together that are read
+)
+
+// item is what lies at a path of the working folder.
+type item struct {
+	mode fs.FileMode
+	size int64
+	sum  [sha256.Size]byte // of a file's bytes, or of where a link leads
+	head []byte            // of a file, as far as it was read
+}
+
+// survey lists a folder and everything beneath it. Links are not followed.
+func survey(dir string) (map[string]item, error) {
+	items := map[string]item{}
+	left := int64(maxBytes)
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil && d != nil && d.IsDir() && os.Geteuid() != 0 {
+			return nil // it may not be read: what lies in it is not seen
+		}
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, name)
+		if err != nil || rel == "." {
+			return err
+		}
+		if len(items) == maxItems {
+			return fs.SkipAll
+		}
+		it, err := look(name, d, left)
+		left -= int64(len(it.head))
+		items[filepath.ToSlash(rel)] = it
+		return err
+	})
+	return items, err
+}
+
+// look reads at most most bytes of a file.
+func look(name string, d fs.DirEntry, most int64) (item, error) {
+	info, err := d.Info()
+	if errors.Is(err, fs.ErrNotExist) {
+		return item{}, nil
+	}
+	if err != nil {
+		return item{}, err
+	}
+	it := item{mode: info.Mode()}
+	switch it.mode.Type() {
+	case fs.ModeSymlink:
+		to, err := os.Readlink(name)
+		it.sum = sha256.Sum256([]byte(to))
+		return it, err
+	case 0:
+	default:
+		return it, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return it, nil // it may not be read: mode and size are all that is known
+	}
+	defer f.Close()
+	it.size = info.Size()
+	if it.head, err = io.ReadAll(io.LimitReader(f, most)); err != nil {
+		return it, err
+	}
+	it.sum = sha256.Sum256(it.head)
+	return it, nil
+}
+
+// fresh lists the regular files that the call has made, sorted.
+func (o observation) fresh() []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(o.after)) {
+		if _, old := o.before[name]; !old && o.after[name].mode.IsRegular() {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// log is the one file that the call has made: its path, and its bytes. Without one, or
+// with several, the path is empty.
+func (o observation) log() (name string, content []byte) {
+	list := o.fresh()
+	if len(list) != 1 {
+		return "", nil
+	}
+	return list[0], o.after[list[0]].head
+}
+
+// made lists everything new, folders with a slash behind them.
+func (o observation) made() []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(o.after)) {
+		if _, old := o.before[name]; old {
+			continue
+		}
+		if o.after[name].mode.IsDir() {
+			name += "/"
+		}
+		list = append(list, name)
+	}
+	return list
+}
+
+// spoilt lists what lay in the folder before and is no longer as it was. New entries in
+// a folder do not change the folder.
+func (o observation) spoilt() []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(o.before)) {
+		was, is := o.before[name], o.after[name]
+		if was.mode != is.mode || was.size != is.size || was.sum != is.sum {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// logName is the name of the log without its folder, or "" without a log.
+func (o observation) logName() string {
+	name, _ := o.log()
+	if name == "" {
+		return ""
+	}
+	return path.Base(name)
+}

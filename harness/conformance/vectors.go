@@ -1,0 +1,390 @@
+package conformance
+
+import (
+	"io/fs"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/specs"
+)
+
+// MaxFileBytes is the size limit of a file of vectors, in bytes.
+const MaxFileBytes = 4 << 20
+
+// The versions that this runner knows.
+const (
+	formatVersion   = "1.0"
+	contractVersion = "v0.1.0"
+)
+
+// defaultDeadline is the time of a vector that names none. A hanging program costs
+// this much; a machine under load must not.
+const defaultDeadline = 30 * time.Second
+
+// Suite is what a file of vectors holds.
+type Suite struct {
+	Vectors []Vector       // those of safe-run, in the order of the file
+	Left    map[string]int // how many vectors of other tools were left out, by section
+}
+
+// Vector is one case: what to run, and what must come of it.
+type Vector struct {
+	ID, Name string
+
+	setup    setup
+	command  invocation
+	expected expectation
+	deadline time.Duration
+}
+
+// setup is what lies in the working folder before the program starts.
+type setup struct {
+	folders []entry
+	files   []entry
+	links   []entry
+}
+
+// entry is a file, a folder or a link.
+type entry struct {
+	path    string
+	content string // of a file, or where a link leads
+	mode    fs.FileMode
+}
+
+// invocation is how the program is called.
+type invocation struct {
+	args     []string
+	env      map[string]string
+	stdin    *string
+	noStdin  bool // standard input is closed
+	open     bool // standard input does not end
+	goneOut  bool // nobody reads standard output
+	goneErr  bool // nobody reads standard error
+	signals  []sending
+	template template
+}
+
+// sending is a signal for the program.
+type sending struct {
+	signal syscall.Signal
+	name   string
+	after  string // not before this was seen on standard output
+	file   bool   // not before the command has made the file "ready" in TMPDIR
+	delay  time.Duration
+}
+
+// Embedded is the suite of this version's own vectors.
+func Embedded() (Suite, error) {
+	files := specs.SafeRunVectors()
+	src, err := fs.ReadFile(files, "vectors.json")
+	if err != nil {
+		return Suite{}, err
+	}
+	return Parse("vectors.json", src, files)
+}
+
+// Parse reads a file of vectors strictly: a member that is not known is an error, and
+// so is a golden log that is not there. name is what messages call the file; golden
+// logs are read from the folder expected of files. The error is a *FileError.
+func Parse(name string, src []byte, files fs.FS) (Suite, error) {
+	suite, err := parse(src, files)
+	if fe, ok := err.(*FileError); ok {
+		fe.File = name
+	}
+	return suite, err
+}
+
+func parse(src []byte, files fs.FS) (Suite, error) {
+	doc, err := canon.Parse(src, MaxFileBytes)
+	if err != nil {
+		return Suite{}, &FileError{Msg: err.Error(), Cause: err}
+	}
+	suite := Suite{Left: map[string]int{}}
+	var version, contract string
+	err = object([]string{"version", "m0_contract_version", "vectors"}, map[string]field{
+		"version":             oneOf(&version, formatVersion),
+		"m0_contract_version": oneOf(&contract, contractVersion, "M0-"+contractVersion),
+		"description":         ignored(),
+		"vectors":             suite.sections(files),
+		"templates":           descriptions,
+	})(node{"", doc.Value()})
+	if err != nil {
+		return Suite{}, err
+	}
+	return suite, nil
+}
+
+// descriptions takes an object of texts for people.
+func descriptions(n node) error {
+	members := map[string]field{}
+	if obj, ok := n.value.(map[string]any); ok {
+		for name := range obj {
+			members[name] = ignored()
+		}
+	}
+	return object(nil, members)(n)
+}
+
+// sections takes the vectors of safe-run, and counts those of other tools.
+func (s *Suite) sections(files fs.FS) field {
+	return func(n node) error {
+		obj, ok := n.value.(map[string]any)
+		if !ok {
+			return n.fault("must be an object")
+		}
+		if _, ok := obj["safe_run"]; !ok {
+			return n.fault("lacks the member %q", "safe_run")
+		}
+		seen := map[string]bool{}
+		members := map[string]field{"safe_run": each(func(n node) error {
+			v, err := parseVector(n, files)
+			if err == nil && seen[v.ID] {
+				err = n.fault("a second vector %q", canon.Cut(v.ID))
+			}
+			seen[v.ID] = true
+			s.Vectors = append(s.Vectors, v)
+			return err
+		})}
+		for name := range obj {
+			if members[name] == nil {
+				count := 0
+				members[name] = each(func(node) error {
+					count++
+					s.Left[name] = count
+					return nil
+				})
+			}
+		}
+		return object(nil, members)(n)
+	}
+}
+
+func parseVector(n node, files fs.FS) (Vector, error) {
+	v := Vector{deadline: defaultDeadline}
+	ms := int(defaultDeadline / time.Millisecond)
+	err := object([]string{"id", "name", "command", "expected"}, map[string]field{
+		"id":          some(&v.ID),
+		"name":        some(&v.Name),
+		"m0_spec":     texts(new([]string)),
+		"description": ignored(),
+		"setup":       v.setup.field(),
+		"command":     v.command.field(),
+		"expected":    v.expected.field(files),
+		"deadline_ms": whole(&ms, 1, 600_000),
+	})(n)
+	v.deadline = time.Duration(ms) * time.Millisecond
+	return v, err
+}
+
+func (s *setup) field() field {
+	list := func(to *[]entry, required []string, mode fs.FileMode, content string, decode func(*string) field) field {
+		return each(func(n node) error {
+			e := entry{mode: mode}
+			members := map[string]field{"path": local(&e.path)}
+			if mode != 0 {
+				members["mode"] = permissions(&e.mode)
+			}
+			if content != "" {
+				members[content] = decode(&e.content)
+			}
+			if content == "content" {
+				members["content_base64"] = encoded(&e.content)
+			}
+			err := object(required, members)(n)
+			*to = append(*to, e)
+			return err
+		})
+	}
+	return object(nil, map[string]field{
+		"folders": list(&s.folders, []string{"path"}, 0o755, "", nil),
+		"files":   list(&s.files, []string{"path"}, 0o644, "content", text),
+		"links":   list(&s.links, []string{"path", "to"}, 0, "to", some),
+	})
+}
+
+// local takes a path that leads nowhere but into the working folder.
+func local(to *string) field {
+	return func(n node) error {
+		if err := text(to)(n); err != nil {
+			return err
+		}
+		if !fs.ValidPath(*to) || strings.ContainsRune(*to, 0) || *to == "." {
+			return n.fault("%q is no clean path beneath the working folder", canon.Cut(*to))
+		}
+		return nil
+	}
+}
+
+func permissions(to *fs.FileMode) field {
+	return func(n node) error {
+		var s string
+		if err := text(&s)(n); err != nil {
+			return err
+		}
+		mode, err := strconv.ParseUint(s, 8, 9)
+		if err != nil || len(s) != 4 {
+			return n.fault("must be four octal digits, as in \"0755\"")
+		}
+		*to = fs.FileMode(mode)
+		return nil
+	}
+}
+
+func (c *invocation) field() field {
+	var given bool
+	var interrupt *sending
+	argv := func(decode func(*string) field) field {
+		return func(n node) error {
+			if given {
+				return n.fault("the command is given already")
+			}
+			given = true
+			return each(func(n node) error {
+				var word string
+				if err := decode(&word)(n); err != nil {
+					return err
+				}
+				if strings.ContainsRune(word, 0) {
+					return n.fault("no argument can hold a NUL")
+				}
+				c.args = append(c.args, word)
+				return nil
+			})(n)
+		}
+	}
+	members := map[string]field{
+		"args":             argv(text),
+		"args_base64":      argv(encoded),
+		"env":              c.variables,
+		"stdin":            givenText(&c.stdin, text),
+		"stdin_base64":     givenText(&c.stdin, encoded),
+		"stdin_closed":     boolean(&c.noStdin),
+		"stdin_open":       boolean(&c.open),
+		"stdout_gone":      boolean(&c.goneOut),
+		"stderr_gone":      boolean(&c.goneErr),
+		"signals":          each(c.signal),
+		"interrupt_signal": interruption(&interrupt),
+	}
+	c.template.members(members)
+	take := object(nil, members)
+	return func(n node) error {
+		if err := take(n); err != nil {
+			return err
+		}
+		if err := c.template.fill(n, given, c, interrupt); err != nil {
+			return err
+		}
+		if c.noStdin && (c.stdin != nil || c.open) {
+			return n.fault("standard input that is closed holds nothing")
+		}
+		return nil
+	}
+}
+
+func givenText(to **string, decode func(*string) field) field {
+	return func(n node) error {
+		if *to != nil {
+			return n.fault("this is given already, in the other spelling")
+		}
+		return given(to, decode)(n)
+	}
+}
+
+func (c *invocation) variables(n node) error {
+	obj, ok := n.value.(map[string]any)
+	if !ok {
+		return n.fault("must be an object")
+	}
+	c.env = map[string]string{}
+	members := map[string]field{}
+	for name := range obj {
+		members[name] = func(n node) error {
+			var value string
+			if err := text(&value)(n); err != nil {
+				return err
+			}
+			if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+				return n.fault("no environment can hold this")
+			}
+			c.env[name] = value
+			return nil
+		}
+	}
+	return object(nil, members)(n)
+}
+
+func (c *invocation) signal(n node) error {
+	var s sending
+	ms := 0
+	err := object([]string{"signal"}, map[string]field{
+		"signal":   s.named(),
+		"after":    some(&s.after),
+		"delay_ms": whole(&ms, 0, 60_000),
+	})(n)
+	s.delay = time.Duration(ms) * time.Millisecond
+	c.signals = append(c.signals, s)
+	return err
+}
+
+// named takes the name of a signal that a program can catch, with or without SIG.
+func (s *sending) named() field {
+	return func(n node) error {
+		if err := text(&s.name)(n); err != nil {
+			return err
+		}
+		s.name = strings.TrimPrefix(s.name, "SIG")
+		known := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT}
+		var ok bool
+		if s.signal, ok = known[s.name]; !ok {
+			return n.fault("%q is none of TERM, INT, HUP, QUIT", canon.Cut(s.name))
+		}
+		return nil
+	}
+}
+
+func interruption(to **sending) field {
+	return func(n node) error {
+		*to = &sending{file: true}
+		return (*to).named()(n)
+	}
+}
+
+// goldenLog takes the name of a file in the folder expected, and its bytes.
+func goldenLog(to *string, files fs.FS) field {
+	return func(n node) error {
+		var name string
+		if err := text(&name)(n); err != nil {
+			return err
+		}
+		if !fs.ValidPath(name) || strings.Contains(name, "/") {
+			return n.fault("%q is no name of a file", canon.Cut(name))
+		}
+		b, err := fs.ReadFile(files, path.Join("expected", name))
+		if err != nil {
+			return n.fault("there is no golden log %q", canon.Cut(name))
+		}
+		*to = string(b)
+		return nil
+	}
+}
+
+// expression takes a regular expression (RE2).
+func expression(to **regexp.Regexp) field {
+	return func(n node) error {
+		var s string
+		if err := text(&s)(n); err != nil {
+			return err
+		}
+		re, err := regexp.Compile(s)
+		if err != nil {
+			return n.fault("is no regular expression: %s", err)
+		}
+		*to = re
+		return nil
+	}
+}

@@ -1,0 +1,387 @@
+package saferun_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/evidence/transcript"
+	"github.com/fiador/fiador/harness/saferun"
+)
+
+const (
+	roleName = "SAFERUN_TEST_ROLE"
+	hang     = 2 * time.Minute // nothing here takes that long
+	path     = "PATH=/usr/local/bin:/usr/bin:/bin"
+)
+
+// TestMain lets the test binary stand in for safe-run, or for a command, when it
+// is started with a role. What it then runs does not see the role.
+func TestMain(m *testing.M) {
+	role := os.Getenv(roleName)
+	os.Unsetenv(roleName)
+	switch role {
+	case "":
+		prepare()
+		os.Exit(m.Run())
+	case "safe-run": // as cmd/safe-run does it
+		os.Exit(saferun.Run(os.Args[1:], saferun.System{
+			Stdin:   os.Stdin,
+			Stdout:  os.Stdout,
+			Stderr:  os.Stderr,
+			Env:     os.Environ(),
+			Signals: saferun.Notify(),
+			Now:     time.Now,
+			Rand:    rand.Reader,
+		}))
+	default:
+		os.Exit(play(role, os.Args[1:]))
+	}
+}
+
+// prepare undoes what the tests were started with and a command would inherit.
+func prepare() {
+	for fd := 3; fd < 1024; fd++ {
+		syscall.CloseOnExec(fd)
+	}
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} { // the others are never ignored here
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+	syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}) // no core files among the logs
+}
+
+// play is what the test binary does as a command. It returns the exit status.
+func play(role string, args []string) int {
+	switch role {
+	case "leave": // behind: a process that holds both outputs, in this session or in another
+		return leave("linger", args[0] == "other session")
+	case "linger": // what leave starts; it has spoken when descriptor 3 is closed
+		fmt.Println(os.Getpid())
+		fmt.Fprintln(os.Stderr, "lingers")
+		os.NewFile(3, "").Close()
+		time.Sleep(hang)
+	case "in the background": // of this terminal: safe-run with these arguments
+		return inBackground(args)
+	case "hand over": // ends at SIGINT, and leaves somebody behind who does so later
+		interrupted := make(chan os.Signal, 1)
+		signal.Notify(interrupted, os.Interrupt)
+		if code := leave("last words", false); code != 0 {
+			return code
+		}
+		fmt.Println("ready")
+		<-interrupted
+		return 3
+	case "last words": // what hand over leaves behind
+		interrupted := make(chan os.Signal, 1)
+		signal.Notify(interrupted, os.Interrupt)
+		os.NewFile(3, "").Close()
+		<-interrupted
+		time.Sleep(200 * time.Millisecond)
+		fmt.Println("last words")
+	case "busy": // both streams at once, so many lines each
+		return busy(args[0])
+	case "nonblocking": // makes its input so, and writes so many bytes
+		return nonblocking(args[0])
+	default:
+		fmt.Fprintf(os.Stderr, "no role %q\n", role)
+		return 1
+	}
+	return 0
+}
+
+// options are what a run of safe-run is given. The zero value is a new current
+// folder, an empty standard input and no more environment than PATH.
+type options struct {
+	dir            string     // the current folder; "": a new one
+	env            []string   // besides PATH
+	under          []string   // the words before safe-run, such as "nohup"
+	stdin          io.Reader  // nil: /dev/null; an *os.File is handed on as it is
+	stdout, stderr *os.File   // nil: the result has them
+	extra          []*os.File // descriptors 3 and up
+	attr           *syscall.SysProcAttr
+}
+
+// tool is a safe-run under way.
+type tool struct {
+	t              *testing.T
+	cmd            *exec.Cmd
+	o              options
+	stdout, stderr output
+}
+
+// result is how a run of safe-run ended.
+type result struct {
+	options               // with dir filled in
+	code           int    // the exit status; -1: a signal has ended safe-run itself
+	stdout, stderr string // its own messages included; empty when options have them
+}
+
+// start starts safe-run with these arguments.
+func start(t *testing.T, o options, args ...string) *tool {
+	t.Helper()
+	return prepared(t, o, append([]string{self(t)}, args...), roleName+"=safe-run").start()
+}
+
+// prepared is a command, safe-run or not, with the options of it.
+func prepared(t *testing.T, o options, argv []string, env ...string) *tool {
+	t.Helper()
+	if o.dir == "" {
+		o.dir = t.TempDir()
+	}
+	words := append(slices.Clone(o.under), argv...)
+	p := &tool{t: t, o: o, cmd: exec.Command(words[0], words[1:]...)}
+	p.cmd.Dir, p.cmd.Stdin, p.cmd.ExtraFiles, p.cmd.SysProcAttr = o.dir, o.stdin, o.extra, o.attr
+	if p.cmd.Env = append(env, o.env...); !hasPath(o.env) {
+		p.cmd.Env = append(p.cmd.Env, path)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if o.stdout != nil {
+		p.cmd.Stdout = o.stdout
+	}
+	if o.stderr != nil {
+		p.cmd.Stderr = o.stderr
+	}
+	return p
+}
+
+func hasPath(env []string) bool {
+	return slices.ContainsFunc(env, func(s string) bool { return strings.HasPrefix(s, "PATH=") })
+}
+
+func (p *tool) start() *tool {
+	p.t.Helper()
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	return p
+}
+
+// run is start and wait.
+func run(t *testing.T, o options, args ...string) result {
+	t.Helper()
+	return start(t, o, args...).wait()
+}
+
+// wait fails the test when safe-run hangs, and shows where.
+func (p *tool) wait() result {
+	p.t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- p.cmd.Wait() }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-time.After(hang):
+		p.cmd.Process.Signal(syscall.SIGABRT)
+		time.Sleep(time.Second)
+		p.cmd.Process.Kill()
+		p.t.Fatalf("safe-run hangs\n%s", p.stderr.String())
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		p.t.Errorf("waiting for safe-run: %v", err)
+	}
+	return result{options: p.o, code: p.cmd.ProcessState.ExitCode(), stdout: p.stdout.String(), stderr: p.stderr.String()}
+}
+
+// signal sends a signal to safe-run alone.
+func (p *tool) signal(sig syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// await waits until standard output has a text, and returns all of it by then.
+func (p *tool) await(text string) string {
+	p.t.Helper()
+	return p.awaitIn(&p.stdout, text)
+}
+
+func (p *tool) awaitIn(o *output, text string) string {
+	p.t.Helper()
+	for end := time.Now().Add(hang); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if s := o.String(); strings.Contains(s, text) {
+			return s
+		}
+	}
+	p.cmd.Process.Kill()
+	p.t.Fatalf("there is no %q: %q, %q", text, p.stdout.String(), p.stderr.String())
+	panic("not reached")
+}
+
+// succeeded fails the test unless the exit status is 0, and nothing was left in
+// the current folder or said.
+func (r result) succeeded(t *testing.T) {
+	t.Helper()
+	if r.code != 0 || strings.Contains(r.stderr, "safe-run:") {
+		t.Errorf("exit status %d, want 0; standard error %q", r.code, shortened(r.stderr))
+	}
+	list, err := os.ReadDir(r.dir)
+	if err != nil || len(list) > 0 {
+		t.Errorf("%v was left, %v", list, err)
+	}
+}
+
+// failed fails the test unless the exit status is code and there is one log, which
+// has that code, these notes, and the caller's copy of both streams, and which is
+// what the one line of safe-run on standard error names. That begins a new line.
+func (r result) failed(t *testing.T, code int, notes ...string) *logFile {
+	t.Helper()
+	l := r.log(t)
+	if r.code != code || l.Code() != code {
+		t.Errorf("exit status %d and %d in the log, want %d", r.code, l.Code(), code)
+	}
+	if !slices.Equal(l.Notes(), notes) {
+		t.Errorf("notes %q, want %q", l.Notes(), notes)
+	}
+	if r.options.stdout == nil && r.stdout != l.stdout {
+		t.Errorf("standard output %q, in the log %q", shortened(r.stdout), shortened(l.stdout))
+	}
+	interrupted := ""
+	for _, n := range notes {
+		if s, ok := strings.CutPrefix(n, "safe-run interrupted: signal="); ok {
+			interrupted = "interrupted by " + s + ", "
+		}
+	}
+	name, err := filepath.Rel(r.dir, l.path)
+	if err != nil {
+		t.Error(err)
+	}
+	fresh := ""
+	if l.stderr != "" && !strings.HasSuffix(l.stderr, "\n") {
+		fresh = "\n"
+	}
+	want := l.stderr + fresh + fmt.Sprintf("safe-run: %sexit code %d, log %q\n", interrupted, code, name)
+	if r.options.stderr == nil && r.stderr != want {
+		t.Errorf("standard error %q, want %q", shortened(r.stderr), shortened(want))
+	}
+	return l
+}
+
+// log is the one log that a run has left in the default folder.
+func (r result) log(t *testing.T) *logFile {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(r.dir, ".agent/FAIL-LOGS/*"))
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d logs %q, %v; exit status %d, standard error %q", len(list), list, err, r.code, shortened(r.stderr))
+	}
+	return openLog(t, list[0])
+}
+
+// logFile is a log in the ledger view, with both sections.
+type logFile struct {
+	*transcript.Log
+	path           string
+	stdout, stderr string
+}
+
+// openLog reads a log strictly: numbers, order and sections agree.
+func openLog(t *testing.T, path string) *logFile {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &logFile{path: path}
+	if l.Log, err = transcript.Open(bytes.NewReader(text), int64(len(text))); err != nil {
+		t.Fatalf("%v in\n%s", err, shortened(string(text)))
+	}
+	for _, s := range []struct {
+		to   *string
+		from io.Reader
+	}{{&l.stdout, l.Stdout()}, {&l.stderr, l.Stderr()}} {
+		b, err := io.ReadAll(s.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*s.to = string(b)
+	}
+	return l
+}
+
+// output collects what is written to it and may be read meanwhile.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// as is the argv of the test binary in a role of play.
+func as(t *testing.T, role string, args ...string) []string {
+	t.Helper()
+	return append([]string{"env", roleName + "=" + role, self(t)}, args...)
+}
+
+func sh(script string, args ...string) []string {
+	return append([]string{"sh", "-c", script, "sh"}, args...)
+}
+
+// signalled sends a signal to a process whose id a command has printed.
+func signalled(t *testing.T, pid string, sig syscall.Signal) {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimSpace(pid))
+	if err == nil {
+		err = syscall.Kill(n, sig)
+	}
+	if err != nil {
+		t.Errorf("process %q: %v", pid, err)
+	}
+}
+
+func killed(t *testing.T, pid string) {
+	t.Helper()
+	signalled(t, pid, syscall.SIGKILL)
+}
+
+// gone says whether a process has ended, be it reaped or not.
+func gone(pid string) bool {
+	for end := time.Now().Add(hang / 4); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		b, err := os.ReadFile("/proc/" + strings.TrimSpace(pid) + "/stat")
+		if err != nil || strings.HasPrefix(string(b[bytes.LastIndexByte(b, ')')+1:]), " Z") {
+			return true
+		}
+	}
+	return false
+}
+
+func shortened(s string) string {
+	if len(s) <= 2000 {
+		return s
+	}
+	return s[:1000] + fmt.Sprintf("... %d bytes ...", len(s)-2000) + s[len(s)-1000:]
+}

@@ -1,0 +1,10 @@
+//go:build !linux
+
+package saferun
+
+import (
+	"errors"
+	"os"
+)
+
+func openNameless(string) (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -1,0 +1,231 @@
+package saferun_test
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// openTerminal opens a pseudo terminal: the side that a program has, and the far
+// one, where somebody types. Both are closed at the end of the test.
+func openTerminal(t *testing.T) (in, far *os.File) {
+	t.Helper()
+	far, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo terminal: %v", err)
+	}
+	t.Cleanup(func() { far.Close() })
+	var number, unlock int32
+	for _, call := range []struct {
+		request uintptr
+		arg     *int32
+	}{{syscall.TIOCSPTLCK, &unlock}, {syscall.TIOCGPTN, &number}} {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, far.Fd(), call.request, uintptr(unsafe.Pointer(call.arg))); errno != 0 {
+			t.Skipf("no pseudo terminal: %v", errno)
+		}
+	}
+	in, err = os.OpenFile("/dev/pts/"+strconv.Itoa(int(number)), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo terminal: %v", err)
+	}
+	t.Cleanup(func() { in.Close() })
+	return in, far
+}
+
+// atTerminal starts safe-run in the foreground of a terminal of its own, which is
+// its standard input.
+func atTerminal(t *testing.T, o options, args ...string) (p *tool, far *os.File) {
+	t.Helper()
+	o.stdin, far = openTerminal(t)
+	o.attr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+	return start(t, o, args...), far
+}
+
+func typed(t *testing.T, far *os.File, keys string) {
+	t.Helper()
+	if _, err := far.WriteString(keys); err != nil {
+		t.Error(err)
+	}
+}
+
+const ctrlC, ctrlBackslash = "\x03", "\x1c"
+
+func TestTerminalInput(t *testing.T) {
+	p, far := atTerminal(t, options{}, sh(`tty; printf 'name? '; read name; echo "hello $name"; exit 3`)...)
+	p.await("name? ")
+	typed(t, far, "world\n")
+	l := p.wait().failed(t, 3)
+	if !strings.HasPrefix(l.stdout, "/dev/pts/") || !strings.HasSuffix(l.stdout, "name? hello world\n") {
+		t.Errorf("%q", l.stdout)
+	}
+}
+
+// TestTerminalKeys: Ctrl-C ends the command, and Ctrl-\ does.
+func TestTerminalKeys(t *testing.T) {
+	for _, c := range []struct {
+		keys, name string
+		code       int
+	}{{ctrlC, "INT", 130}, {ctrlBackslash, "QUIT", 131}} {
+		for range 10 {
+			p, far := atTerminal(t, options{}, sh(dies)...)
+			p.await("ready")
+			typed(t, far, c.keys)
+			if l := p.wait().failed(t, c.code, "safe-run interrupted: signal="+c.name); l.stdout != "ready\n" {
+				t.Errorf("%s: %q", c.name, l.stdout)
+			}
+		}
+	}
+}
+
+// TestTerminalKeysHandled: a command that lives on after Ctrl-C is not killed, gets
+// it once for each time it was pressed, and leaves no log when it succeeds.
+func TestTerminalKeysHandled(t *testing.T) {
+	p, far := atTerminal(t, options{}, sh(`trap 'n=x$n; echo $n.' INT; echo ready; while [ "$n" != xxx ]; do sleep 0.05; done; read line; echo $line`)...)
+	p.await("ready")
+	for _, answer := range []string{"\nx.", "\nxx.", "\nxxx."} {
+		typed(t, far, ctrlC)
+		p.await(answer)
+	}
+	typed(t, far, "end\n")
+	r := p.wait()
+	r.succeeded(t)
+	if r.stdout != "ready\nx.\nxx.\nxxx.\nend\n" {
+		t.Errorf("%q", r.stdout)
+	}
+}
+
+// TestTerminalKeysOutlived: what ends a command after it has lived on is its own
+// affair.
+func TestTerminalKeysOutlived(t *testing.T) {
+	for _, c := range []struct {
+		end  string
+		code int
+	}{{"kill -SEGV $$", 139}, {"kill -KILL $$", 137}} {
+		p, far := atTerminal(t, options{}, sh(`trap 'n=x; echo again' INT; echo ready; while [ -z "$n" ]; do sleep 0.05; done; read line; `+c.end)...)
+		p.await("ready")
+		typed(t, far, ctrlC)
+		p.await("again")
+		typed(t, far, "\n")
+		p.wait().failed(t, c.code)
+	}
+}
+
+// TestTerminalKeysOwnCode: the code of a command that ends itself after Ctrl-C stands.
+func TestTerminalKeysOwnCode(t *testing.T) {
+	p, far := atTerminal(t, options{}, sh("trap 'exit 7' INT; echo ready; while :; do sleep 0.05; done")...)
+	p.await("ready")
+	typed(t, far, ctrlC)
+	if r := p.wait(); r.code != 7 || r.log(t).Code() != 7 {
+		t.Errorf("exit status %d, %q", r.code, r.stderr)
+	}
+}
+
+// TestTerminalKeysLastWords: what the command has started got the key as well, and
+// has as much time to end as without it.
+func TestTerminalKeysLastWords(t *testing.T) {
+	for range 10 {
+		p, far := atTerminal(t, options{}, as(t, "hand over")...)
+		p.await("ready")
+		typed(t, far, ctrlC)
+		r := p.wait()
+		if l := r.log(t); r.code != 3 || l.stdout != "ready\nlast words\n" {
+			t.Errorf("exit status %d, %q, %q", r.code, l.stdout, l.Notes())
+		}
+	}
+}
+
+// TestTerminalSignals: signals that are not from the keyboard are for safe-run
+// alone, which sends them on.
+func TestTerminalSignals(t *testing.T) {
+	for name, sig := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP} {
+		p, _ := atTerminal(t, options{}, sh(dies)...)
+		p.await("ready")
+		p.signal(sig)
+		p.wait().failed(t, 128+int(sig), "safe-run interrupted: signal="+name)
+	}
+	p, _ := atTerminal(t, options{}, sh("kill -INT $$")...)
+	p.wait().failed(t, 130) // which nobody has typed
+	p, far := atTerminal(t, options{}, sh(dies)...)
+	p.await("ready")
+	far.Close() // the line is cut
+	p.wait().failed(t, 129, "safe-run interrupted: signal=HUP")
+}
+
+// TestTerminalOfOthers: the keyboard of a terminal that does not control safe-run
+// sends it no signals, so they are from elsewhere and for safe-run alone.
+func TestTerminalOfOthers(t *testing.T) {
+	for name, sig := range interrupting {
+		var o options
+		o.stdin, _ = openTerminal(t)
+		p := start(t, o, sh(dies)...)
+		p.await("ready")
+		p.signal(sig)
+		guard := time.AfterFunc(hang/8, func() { p.signal(syscall.SIGTERM) })
+		p.wait().failed(t, 128+int(sig), "safe-run interrupted: signal="+name)
+		guard.Stop()
+	}
+}
+
+// TestTerminalBackground: the keyboard is for the foreground. Signals in the background
+// are from elsewhere.
+func TestTerminalBackground(t *testing.T) {
+	for name, sig := range interrupting {
+		in, _ := openTerminal(t)
+		o := options{stdin: in, attr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}}
+		argv := as(t, "in the background", sh("echo ready >&2; exec sleep 1000")...)
+		p := prepared(t, o, argv).start()
+		p.awaitIn(&p.stderr, "ready")
+		pid, _, _ := strings.Cut(p.await("\n"), "\n")
+		signalled(t, pid, sig)
+		guard := time.AfterFunc(hang/8, func() { signalled(t, pid, syscall.SIGTERM) })
+		r := p.wait()
+		guard.Stop()
+		if l := r.log(t); r.code != 128+int(sig) || !slices.Equal(l.Notes(), []string{"safe-run interrupted: signal=" + name}) {
+			t.Errorf("%s: exit status %d, %q", name, r.code, l.Notes())
+		}
+	}
+}
+
+// TestTerminalNotInput: with another standard input the command has a group of its
+// own, which the keyboard does not reach: safe-run sends its signals on.
+func TestTerminalNotInput(t *testing.T) {
+	in, far := openTerminal(t)
+	o := options{stdout: in, attr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1}}
+	p := start(t, o, sh("trap 'n=x$n; echo $n. >&2; exit 9' INT; echo ready >&2; while :; do sleep 0.05; done")...)
+	p.awaitIn(&p.stderr, "ready")
+	typed(t, far, ctrlC)
+	p.awaitIn(&p.stderr, "x.")
+	if l := p.wait().failed(t, 9, "safe-run interrupted: signal=INT"); l.stderr != "ready\nx.\n" {
+		t.Errorf("%q", l.stderr)
+	}
+}
+
+// TestTerminalReaderStalls: Ctrl-C ends a run in bounded time even when nobody
+// reads its output.
+func TestTerminalReaderStalls(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	p, far := atTerminal(t, options{stdout: write}, sh("echo ready >&2; exec yes")...)
+	write.Close()
+	p.awaitIn(&p.stderr, "ready")
+	stalled(t, read)
+	typed(t, far, ctrlC)
+	guard := time.AfterFunc(hang/8, func() {
+		t.Error("safe-run waits for the reader")
+		p.signal(syscall.SIGTERM)
+	})
+	r := p.wait()
+	guard.Stop()
+	want := []string{"safe-run interrupted: signal=INT", "safe-run output not passed on: stdout: the reader of the output does not read"}
+	if l := r.log(t); r.code != 130 || l.Code() != 130 || !slices.Equal(l.Notes(), want) {
+		t.Errorf("exit status %d, %q", r.code, l.Notes())
+	}
+}
