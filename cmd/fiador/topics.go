@@ -54,7 +54,8 @@ func environmentTopic() *cobra.Command {
                   safe-run: so many last lines of each stream after a failure
   SAFE_RUN_LOG_NAMES
                   safe-run: contract or rfc; --log-names wins over it
-  PATH            safe-run: where it looks for the command
+  PATH            safe-run and conformance: where they look for the command
+  SAFE_RUN_BIN    the wrappers of safe-run: the program; conformance passes it on
   TMPDIR          where demo makes its folder, executions their copies, safe-run
                   keeps output that does not fit into memory (by default
                   /var/tmp), and transcript a long log from a pipe

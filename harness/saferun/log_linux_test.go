@@ -519,6 +519,24 @@ func TestViews(t *testing.T) {
 	}
 }
 
+// TestOwnLine: what safe-run says begins on a line of its own, and the caller's copy ends
+// where the command's output does.
+func TestOwnLine(t *testing.T) {
+	for script, want := range map[string]string{
+		`exit 3`: "", `printf 'a\n' >&2; exit 3`: "a\n", `printf 'a\n\n' >&2; exit 3`: "a\n\n",
+		`printf 'a' >&2; exit 3`: "a\n", `printf 'a\nb\r' >&2; exit 3`: "a\nb\r\n", `printf b; exit 3`: "",
+	} {
+		r := run(t, options{}, sh(script)...)
+		if got, _, found := strings.Cut(r.stderr, "safe-run: exit code 3, log "); !found || got != want {
+			t.Errorf("%s: standard error %q, want %q", script, r.stderr, want)
+		}
+	}
+	r := run(t, options{}, sh(`printf a >&2`)...)
+	if r.code != 0 || r.stderr != "a" {
+		t.Errorf("exit status %d, standard error %q", r.code, r.stderr)
+	}
+}
+
 // TestMergedSaysNothing: nothing of safe-run itself is in a log of the merged view, even
 // where there was no output.
 func TestMergedSaysNothing(t *testing.T) {

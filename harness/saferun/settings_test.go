@@ -190,7 +190,7 @@ func TestVersion(t *testing.T) {
 		t.Errorf("version %q here and %q in the kernel", Version, kernel.Version)
 	}
 	for _, args := range [][]string{{"--version"}, {"--log-names=rfc", "--version"}, {"--version", "x", "--help"}} {
-		code, stdout, stderr := inProcess(t, nil, args...)
+		code, stdout, stderr := inProcess(t, []string{"SAFE_RUN_VIEW=bad"}, args...)
 		if want := "safe-run " + kernel.Version + " (contract: M0-v0.1.0)\n"; code != 0 || stdout != want || stderr != "" {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
@@ -203,8 +203,9 @@ func TestHelp(t *testing.T) {
 	if code != 0 || stderr != "" {
 		t.Errorf("exit status %d, stderr %q", code, stderr)
 	}
+	bad := []string{"SAFE_RUN_VIEW=bad", "SAFE_SNIPPET_LINES=-1", "SAFE_RUN_LOG_NAMES=bad"} // no matter here
 	for _, args := range [][]string{{"-h"}, {"--log-names", "rfc", "--help"}, {"--help", "--unknown"}} {
-		if code, again, stderr := inProcess(t, nil, args...); code != 0 || again != text || stderr != "" {
+		if code, again, stderr := inProcess(t, bad, args...); code != 0 || again != text || stderr != "" {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", args, code, again, stderr)
 		}
 	}

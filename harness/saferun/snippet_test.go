@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,17 @@ func TestSnippet(t *testing.T) {
 		if got := b.String(); err != nil || got != tc.want {
 			t.Errorf("%d lines of %.40q and %.40q: %v, %.200q", tc.lines, tc.stdout, tc.stderr, err, got)
 		}
+	}
+}
+
+// TestSnippetOfCut: where the last lines have not been kept, the snippet does not pass
+// others off as them.
+func TestSnippetOfCut(t *testing.T) {
+	r := newFor(t, filepath.Join(t.TempDir(), "none"))
+	model{{1, []byte("a\n")}, {1, []byte(strings.Repeat("\n", inMemory))}, {1, []byte("last\n")}, {2, []byte("last\n")}}.add(r)
+	var b strings.Builder
+	if err := r.snippet(&b, 2); err != nil || b.String() != "safe-run: last 2 logged lines of stdout:\n\n\n" {
+		t.Errorf("%q, %v", &b, err)
 	}
 }
 
