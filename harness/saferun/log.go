@@ -43,11 +43,12 @@ func (s settings) log(sys System, started time.Time, aborted bool, write func(io
 	if !renamed {
 		err = again(func() error { return dir.Remove(temp) })
 	}
-	if err != nil && dir.Remove(temp) != nil {
-		return path, fmt.Errorf("and %s beside it, which could not be removed: %s", temp, reason(err))
-	}
+	removed := err == nil || dir.Remove(temp) == nil
 	if err := syncFolder(dir); err != nil {
 		return path, fmt.Errorf("which a power failure may undo: %s", reason(err))
+	}
+	if !removed {
+		return path, fmt.Errorf("and %s beside it, which could not be removed: %s", temp, reason(err))
 	}
 	return path, nil
 }

@@ -535,6 +535,14 @@ func TestOwnLine(t *testing.T) {
 	if r.code != 0 || r.stderr != "a" {
 		t.Errorf("exit status %d, standard error %q", r.code, r.stderr)
 	}
+	both, err := os.Create(filepath.Join(t.TempDir(), "both"))
+	ok(t, err)
+	defer both.Close()
+	run(t, options{stdout: both, stderr: both}, sh(`echo a >&2; sleep 0.1; printf b; exit 3`)...)
+	text, err := os.ReadFile(both.Name())
+	if got, _, found := strings.Cut(string(text), "safe-run: exit code 3, log "); !found || got != "a\nb\n" || err != nil {
+		t.Errorf("one file for both has %q, %v", text, err)
+	}
 }
 
 // TestMergedSaysNothing: nothing of safe-run itself is in a log of the merged view, even

@@ -26,7 +26,8 @@ type recording struct {
 	span    int64 // its length by now
 	cut     error // why nothing more is kept
 	missed  int64 // bytes that came after that
-	within  bool  // standard error has begun a line and not ended it
+	shared  bool  // the caller has both streams in one place
+	within  bool  // what the caller has on standard error begins a line and does not end it
 }
 
 const orderBlock = 32 << 10
@@ -40,7 +41,7 @@ func newRecording(env []string) *recording {
 
 // add is called for one chunk at a time: what it appends, it appends in order.
 func (r *recording) add(stream int, _ time.Time, chunk []byte) {
-	if stream == 2 && len(chunk) > 0 {
+	if (stream == 2 || r.shared) && len(chunk) > 0 {
 		r.within = chunk[len(chunk)-1] != '\n'
 	}
 	if r.cut == nil {

@@ -27,7 +27,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -95,6 +94,7 @@ func (c call) execute(sys System) int {
 	}
 	observed := newRecording(sys.Env)
 	defer observed.close()
+	observed.shared = onePlace(sys.Stdout, sys.Stderr)
 	var keys func() bool
 	if command.SharesGroup(sys.Stdin) {
 		keys = func() bool { return command.Foreground(sys.Stdin) }
@@ -103,7 +103,7 @@ func (c call) execute(sys System) int {
 	result, err := command.Run(context.Background(), c.start(sys), command.Spec{
 		Stdout:   command.Stream{Tee: patient{sys.Stdout}},
 		Stderr:   command.Stream{Tee: patient{sys.Stderr}},
-		OnePlace: onePlace(sys.Stdout, sys.Stderr),
+		OnePlace: observed.shared,
 		Events:   observed.add,
 		Drain:    drain,
 		Signals:  sys.Signals,
@@ -305,5 +305,5 @@ func spoolFolder(env []string) string {
 	if info, err := os.Stat("/var/tmp"); err == nil && info.IsDir() {
 		return "/var/tmp"
 	}
-	return filepath.Clean(os.TempDir())
+	return "/tmp"
 }
