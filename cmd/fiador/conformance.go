@@ -58,9 +58,10 @@ func (a *app) conformanceSafeRunCommand() *cobra.Command {
 		Short: "hold a command logger against the safe-run contract",
 		Long: `Safe-run calls CMD ARG... once for every vector, followed by the words of the
 vector, in a new folder, and holds what comes of it against what the vector expects:
-exit code, streams, log. What CMD started and left is killed. Unless --no-compare is
-given, "fiador safe-run" is called in the same way, and both must do the same, byte
-for byte, but for the name of the log and the path of the folder.
+exit code, streams, log. What CMD started and left is killed, but for what has
+cleared its environment. Unless --no-compare is given, "fiador safe-run" is called in
+the same way, and both must do the same, byte for byte, but for the name of the log
+and the path of the folder.
 
 CMD and each ARG that is the path of a file here, with a slash in it, are made
 absolute. CMD gets PATH and SAFE_RUN_BIN of the environment, LC_ALL=C, a HOME and a
@@ -78,7 +79,7 @@ Exit codes:
   fiador conformance safe-run --only 'safe-run-3*' -- sh docs/wrappers/safe-run.sh
   fiador conformance safe-run --vectors vectors.json --log-names rfc -- ./safe-run`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.conformanceSafeRun(cmd.Context(), f, args)
+			return a.conformanceSafeRun(cmd.Context(), cmd, f, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -93,10 +94,13 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) conformanceSafeRun(ctx context.Context, f conformanceFlags, args []string) error {
+func (a *app) conformanceSafeRun(ctx context.Context, cmd *cobra.Command, f conformanceFlags, args []string) error {
 	if err := errors.Join(choice("--log-names", f.names, []string{string(conformance.Contract), string(conformance.RFC)}),
 		choice("format", f.format, []string{"human", "json"})); err != nil {
 		return err
+	}
+	if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+		return usage(programHint, "unexpected argument %q", clean(args[0]))
 	}
 	program, err := a.program(args)
 	if err != nil {
@@ -159,14 +163,18 @@ func (a *app) passed() []string {
 }
 
 // program is CMD ARG... such that it means the same in any folder.
+const programHint = "put the program after --, as in: fiador conformance safe-run -- ./safe-run"
+
 func (a *app) program(args []string) ([]string, error) {
-	const hint = "put the program after --, as in: fiador conformance safe-run -- ./safe-run"
 	if len(args) == 0 {
-		return nil, usage(hint, "CMD is missing")
+		return nil, usage(programHint, "CMD is missing")
 	}
 	found, err := exec.LookPath(args[0])
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, usage(programHint, "program %q is not in PATH", clean(args[0]))
+	}
 	if err != nil {
-		return nil, usage(hint, "program %q: %s", clean(args[0]), reason(errors.Unwrap(err)))
+		return nil, usage(programHint, "program %q: %s", clean(args[0]), reason(errors.Unwrap(err)))
 	}
 	program := []string{found}
 	if program[0], err = filepath.Abs(found); err != nil {

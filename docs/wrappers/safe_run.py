@@ -4,7 +4,8 @@
 
 Runs the safe-run binary with these arguments, for contract M0-v0.1.0. The binary is
 SAFE_RUN_BIN, else a safe-run beside this file, else the first safe-run in PATH.
-Exit code 127 says that there is none; everything else is the binary's.
+Exit code 127 says that there is none, 126 that it cannot be executed; everything else
+is the binary's.
 """
 import os
 import signal
@@ -56,7 +57,11 @@ def main():
     for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ"):  # Python ignores these, and the command would too
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
-    os.execve(path, [path] + [os.fsencode(a) for a in sys.argv[1:]], env)
+    try:
+        os.execve(path, [path] + [os.fsencode(a) for a in sys.argv[1:]], env)
+    except OSError as e:
+        os.write(2, b"safe_run.py: " + path + b": " + e.strerror.encode() + b"\n")
+        return 126
 
 
 if __name__ == "__main__":

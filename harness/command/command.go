@@ -121,7 +121,7 @@ type Spec struct {
 	Signals <-chan os.Signal
 	// Insist is for signals that ask for the end: after the first one the command
 	// has this long, then Kill follows. It follows at once after a second SIGINT. The
-	// same signal within 200 ms is the same one and not forwarded again.
+	// same signal within 50 ms is the same one and not forwarded again.
 	// What the command leaves behind is killed as well, and a Tee that blocks is
 	// not waited for. 0: signals are forwarded and nothing more.
 	Insist time.Duration

@@ -611,6 +611,38 @@ func TestInsistEndsTheGroup(t *testing.T) {
 	}
 }
 
+// whenWaited starts f when the command has ended.
+func whenWaited(start command.Start, f func()) command.Start {
+	return func(stdin, stdout, stderr *os.File) (command.Process, error) {
+		p, err := start(stdin, stdout, stderr)
+		return waited{p, f}, err
+	}
+}
+
+type waited struct {
+	command.Process
+	f func()
+}
+
+func (w waited) Wait() (command.Exit, error) {
+	defer func() { go w.f() }()
+	return w.Process.Wait()
+}
+
+func (w waited) Close() error { return w.Process.(io.Closer).Close() }
+
+// TestInsistAfterTheEnd: what the command has left behind in its group is killed by
+// a signal that comes while it holds a stream.
+func TestInsistAfterTheEnd(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	start := whenWaited(sh(`sleep 1000 & echo $!`), func() { time.Sleep(100 * time.Millisecond); signals <- syscall.SIGTERM })
+	r := run(t, t.Context(), start, command.Spec{Signals: signals, Insist: hang, Drain: hang, Stdout: command.Stream{Keep: 100}})
+	pid, err := strconv.Atoi(strings.TrimSpace(string(r.Stdout.Bytes)))
+	if err != nil || r.Code != 0 || r.Forwarded != syscall.SIGTERM || !gone(pid) {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
+
 // TestInsistDoesNotWaitForATee: neither when the signal ends the command, nor when
 // it comes after the command has ended.
 func TestInsistDoesNotWaitForATee(t *testing.T) {
@@ -621,7 +653,7 @@ func TestInsistDoesNotWaitForATee(t *testing.T) {
 		tee := writerFunc(func(b []byte) (int, error) { signals <- syscall.SIGTERM; <-unblock; return len(b), nil })
 		if script == "echo one" {
 			tee = writerFunc(func(b []byte) (int, error) { <-unblock; return len(b), nil })
-			start = whenEnded(start, func() { time.Sleep(100 * time.Millisecond); signals <- syscall.SIGTERM })
+			start = whenWaited(start, func() { time.Sleep(100 * time.Millisecond); signals <- syscall.SIGTERM })
 		}
 		r := run(t, t.Context(), start, command.Spec{Signals: signals, Insist: hang, Drain: 50 * time.Millisecond, Stdout: command.Stream{Keep: 9, Tee: tee}})
 		if string(r.Stdout.Bytes) != "one\n" || r.Stdout.TeeErr != command.ErrBlocked || r.Forwarded != syscall.SIGTERM || r.Killed != command.NotKilled {

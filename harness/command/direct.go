@@ -15,8 +15,8 @@ import (
 //
 // The command leads a process group of its own, and signals go to the group:
 // what leaves it, by setsid for one, is out of reach. If standard input is the
-// caller's controlling terminal it stays in the caller's group, because a terminal stops a background
-// group that reads from it; signals then go to the command alone.
+// caller's controlling terminal it stays in the caller's group, because a terminal
+// stops a background group that reads from it; signals then go to the command alone.
 // Wait returns when the command itself has ended.
 //
 // Descriptors that this process was started with, and that are not closed on

@@ -15,7 +15,7 @@ const patience = 100 * time.Millisecond
 
 // echo is within which a signal of Insist is the one before it once more: timeout(1)
 // for one sends its signal to a process and to its group.
-const echo = 200 * time.Millisecond
+const echo = 50 * time.Millisecond
 
 // run is one command under way. The result belongs to the goroutine of Run.
 type run struct {
@@ -26,6 +26,7 @@ type run struct {
 	ended      chan ending
 	hurry      bool           // the time is up: a blocked Tee is not waited for
 	interrupts int            // how many SIGINT were forwarded
+	given      bool           // somebody else releases the process
 	draining   bool           // the streams have some time yet
 	lastSignal syscall.Signal // forwarded
 	lastAt     time.Time
@@ -102,6 +103,7 @@ func (r *run) supervise(ctx context.Context, expired <-chan time.Time) error {
 				<-r.ended
 				release(r.proc)
 			}()
+			r.given = true
 			return fmt.Errorf("killing the command: %w", killErr)
 		case s, ok := <-signals:
 			if !ok {
@@ -185,7 +187,9 @@ func (r *run) end(e ending) error {
 		r.hurry = true
 		killErr = r.proc.Kill()
 	}
-	release(r.proc)
+	if r.spec.Insist <= 0 {
+		release(r.proc) // else collect does, which may have to kill what is left
+	}
 	if e.err != nil {
 		return fmt.Errorf("waiting for the command: %w", e.err)
 	}
@@ -204,6 +208,9 @@ func release(p Process) {
 // collect waits for the streams, for Drain and then as long as only a Tee holds
 // them up and there is time, and fills in the rest of the result.
 func (r *run) collect(ctx context.Context, expired <-chan time.Time) error {
+	if r.spec.Insist > 0 && !r.given {
+		defer release(r.proc)
+	}
 	drain := max(r.spec.Drain, 0)
 	r.output.ready.deadline(time.Now().Add(drain))
 	t := time.NewTimer(drain)
@@ -258,19 +265,27 @@ func (r *run) finished(at <-chan time.Time, done <-chan struct{}) bool {
 			return false
 		case s, ok := <-signals:
 			r.hurry = true
-			sig, is := s.(syscall.Signal)
-			if ok && is && r.isKey(sig) {
-				r.result.Key = sig
-				if r.draining {
-					continue
-				}
-			} else if ok && is && r.result.Forwarded == 0 {
-				r.result.Forwarded = sig
+			if sig, is := s.(syscall.Signal); ok && is && r.tooLate(sig) && r.draining {
+				continue
 			}
 			return false
 		}
 	}
 	return true
+}
+
+// tooLate takes down a signal that came when the command had ended, and kills what
+// that has left behind. A key is true: the terminal has sent it to that as well.
+func (r *run) tooLate(sig syscall.Signal) (key bool) {
+	if r.isKey(sig) {
+		r.result.Key = sig
+		return true
+	}
+	if r.result.Forwarded == 0 {
+		r.result.Forwarded = sig
+	}
+	r.proc.Kill() // what is out of reach is given up after Drain, too
+	return false
 }
 
 // ends are the descriptors of a run: the command's, and the other sides of those

@@ -49,7 +49,11 @@ func newReader(ready *readiness, pipes [2]*os.File, spec Spec) *reader {
 		if len(r.passers) == 0 || !spec.OnePlace {
 			r.passers = append(r.passers, newPasser())
 		}
-		s.tee = r.passers[len(r.passers)-1].outlet(of.Tee, func() { ready.add(s.pipe, i) })
+		s.tee = r.passers[len(r.passers)-1].outlet(of.Tee, func() {
+			if ready.add(s.pipe, i) != nil {
+				ready.deadline(time.Now()) // the rest is read as after the end
+			}
+		})
 	}
 	return r
 }

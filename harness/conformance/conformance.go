@@ -16,7 +16,8 @@
 //     it started, also what has left its session, and the vector fails
 //     (TestHangIsKilled). So is one whose output does not end (TestFlood).
 //   - Nothing that a program started is left running, and what was left fails the vector
-//     unless it is declared (TestLeftRunning).
+//     unless it is declared (TestLeftRunning). Processes are known by a variable of their
+//     environment: one that has cleared that escapes.
 //   - Signals go to the program alone, not to what it started: forwarding them is its
 //     own work (TestSignalNotForwarded).
 //   - Programs are started with no signal ignored, even if this process ignores some, as

@@ -3,6 +3,7 @@ package conformance
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -42,7 +43,7 @@ func survey(dir string) (map[string]item, error) {
 			return err
 		}
 		if len(items) == maxItems {
-			return fs.SkipAll
+			return fmt.Errorf("more than %d files in the working folder", maxItems)
 		}
 		it, err := look(name, d, left)
 		left -= int64(len(it.head))

@@ -266,11 +266,27 @@ func (r result) failed(t *testing.T, code int, notes ...string) *logFile {
 	if l.stderr != "" && !strings.HasSuffix(l.stderr, "\n") {
 		fresh = "\n"
 	}
-	want := l.stderr + fresh + fmt.Sprintf("safe-run: %sexit code %d, log %q\n", interrupted, code, name)
+	want := l.stderr + fresh + r.notStarted(notes) + fmt.Sprintf("safe-run: %sexit code %d, log %q\n", interrupted, code, name)
 	if r.options.stderr == nil && r.stderr != want {
 		t.Errorf("standard error %q, want %q", shortened(r.stderr), shortened(want))
 	}
 	return l
+}
+
+// notStarted is the line on standard error that says why the command was not started.
+func (r result) notStarted(notes []string) string {
+	said := map[string]string{"safe-run not found: ": " not found: ", "safe-run not executable: ": " cannot be executed: "}
+	for note, words := range said {
+		if len(notes) == 0 || !strings.HasPrefix(notes[0], note) {
+			continue
+		}
+		line, _, _ := strings.Cut(r.stderr, "\n")
+		if strings.HasPrefix(line, `safe-run: command "`) && strings.HasSuffix(line, words+strings.TrimPrefix(notes[0], note)) {
+			return line + "\n"
+		}
+		return "why"
+	}
+	return ""
 }
 
 // log is the one log that a run has left in the default folder.

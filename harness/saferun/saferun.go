@@ -193,14 +193,18 @@ func ended(r command.Result, err error, interruption syscall.Signal) end {
 	var e end
 	var notStarted *command.StartError
 	switch {
-	case errors.As(err, &notStarted) && notStarted.Code == command.NotFound:
-		e.code, e.notes = notStarted.Code, []string{"safe-run not found: " + notStarted.Err.Error()}
-		return e
 	case errors.As(err, &notStarted):
-		e.code, e.notes = notStarted.Code, []string{"safe-run not executable: " + notStarted.Err.Error()}
+		what := "not executable"
+		if e.code = notStarted.Code; e.code == command.NotFound {
+			what = "not found"
+		}
+		e.notes = []string{"safe-run " + what + ": " + notStarted.Err.Error()}
+		e.complaints = []string{notStarted.Error()}
 		return e
 	case err != nil && r.Started.IsZero():
-		e.code, e.notes = command.NotExecutable, []string{"safe-run not started: " + err.Error()}
+		e.code = command.NotExecutable
+		e.notes = []string{"safe-run not started: " + err.Error()}
+		e.complaints = []string{err.Error()}
 		return e
 	}
 	e.code = r.ExitCode()
@@ -222,6 +226,7 @@ func ended(r command.Result, err error, interruption syscall.Signal) end {
 	}
 	if err != nil {
 		e.notes = append(e.notes, "safe-run error: "+err.Error())
+		e.complaints = append(e.complaints, err.Error())
 		if e.code == 0 {
 			e.code = exitUnknown
 		}
