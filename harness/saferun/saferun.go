@@ -194,11 +194,11 @@ func ended(r command.Result, err error, interruption syscall.Signal) end {
 	var notStarted *command.StartError
 	switch {
 	case errors.As(err, &notStarted):
-		what := "not executable"
+		note := "safe-run not executable: "
 		if e.code = notStarted.Code; e.code == command.NotFound {
-			what = "not found"
+			note = "safe-run not found: "
 		}
-		e.notes = []string{"safe-run " + what + ": " + notStarted.Err.Error()}
+		e.notes = []string{note + notStarted.Err.Error()}
 		e.complaints = []string{notStarted.Error()}
 		return e
 	case err != nil && r.Started.IsZero():
