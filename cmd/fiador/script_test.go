@@ -5,14 +5,27 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// TestMain runs the tests as if no signal were ignored, even under nohup or in the
+// background of a script: what they start would ignore it too. In the place of fiador
+// it leaves signals alone.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "fiador" {
+		for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+			if signal.Ignored(s) {
+				signal.Notify(make(chan os.Signal, 1), s)
+			}
+		}
+	}
 	testscript.Main(m, map[string]func(){"fiador": main})
 }
 

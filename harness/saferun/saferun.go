@@ -92,6 +92,7 @@ func (c call) execute(sys System) int {
 		fmt.Fprintln(sys.Stderr, "safe-run: commands are run on linux only")
 		return exitUsage
 	}
+	out, errs := patient(sys.Stdout), patient(sys.Stderr)
 	observed := newRecording(sys.Env)
 	defer observed.close()
 	observed.shared = onePlace(sys.Stdout, sys.Stderr)
@@ -101,8 +102,8 @@ func (c call) execute(sys System) int {
 	}
 	started := sys.Now()
 	result, err := command.Run(context.Background(), c.start(sys), command.Spec{
-		Stdout:   command.Stream{Tee: patient{sys.Stdout}},
-		Stderr:   command.Stream{Tee: patient{sys.Stderr}},
+		Stdout:   command.Stream{Tee: out},
+		Stderr:   command.Stream{Tee: errs},
 		OnePlace: observed.shared,
 		Events:   observed.add,
 		Drain:    drain,
@@ -113,13 +114,13 @@ func (c call) execute(sys System) int {
 	e := ended(result, err, interruption(result, sys.Signals, keys != nil))
 	e.lost(result, observed)
 	if e.code == 0 && !e.aborted {
-		say(patient{sys.Stderr}, sys.Signals, false, func(w io.Writer) { e.complain(w, observed) })
+		say(errs, sys.Signals, false, func(w io.Writer) { e.complain(w, observed) })
 		return 0
 	}
 	path, err := c.settings.log(sys, started, e.aborted, c.write(observed.run(c.argv, e)))
 	e.complaints = append(e.complaints, observed.gaps()...)
 	ending := fmt.Sprintf("%sexit code %d, %s", e.interruption(), e.code, logged(path, err))
-	say(patient{sys.Stderr}, sys.Signals, e.aborted, func(w io.Writer) {
+	say(errs, sys.Signals, e.aborted, func(w io.Writer) {
 		e.complain(w, observed)
 		if err := observed.snippet(w, c.settings.snippet); err != nil {
 			fmt.Fprintf(w, "safe-run: reading the output back: %s\n", reason(err))
@@ -127,20 +128,6 @@ func (c call) execute(sys System) int {
 		fmt.Fprintf(w, "safe-run: %s\n", ending)
 	})
 	return e.code
-}
-
-// patient waits where a write would block though it should not: whoever has the same
-// file, a command on the same terminal for one, can make it non-blocking.
-type patient struct{ io.Writer }
-
-func (p patient) Write(b []byte) (n int, err error) {
-	for {
-		m, err := p.Writer.Write(b[n:])
-		if n += m; !errors.Is(err, syscall.EAGAIN) {
-			return n, err
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
 
 // onePlace says whether both streams lead to the same file, pipe or terminal.

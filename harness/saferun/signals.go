@@ -12,19 +12,21 @@ import (
 	"github.com/fiador/fiador/harness/command"
 )
 
-// Notify has this process receive what [System] wants as Signals, and keeps a
-// vanished reader, or a file that may not grow, from killing it: those writes
-// fail. HUP and INT stay ignored where they were, for the command too, as under
-// nohup; the Go runtime keeps no more. It uses Notify rather than Ignore: a command
-// would inherit that.
+// Notify has this process receive what [System] wants as Signals. HUP and INT stay
+// ignored where they were, for the command too, as under nohup; the Go runtime keeps
+// no more. It uses Notify rather than Ignore: a command would inherit that.
+//
+// A write that nobody reads (SIGPIPE) and one beyond the limit of a file (SIGXFSZ) are
+// errors of that write without it; see patient.
 func Notify() <-chan os.Signal {
 	signals := make(chan os.Signal, 16)
+	var list []os.Signal
 	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
 		if !signal.Ignored(s) {
-			signal.Notify(signals, s)
+			list = append(list, s)
 		}
 	}
-	signal.Notify(make(chan os.Signal, 1), writeSignals...)
+	signal.Notify(signals, list...)
 	return signals
 }
 

@@ -1,0 +1,5 @@
+//go:build !windows
+
+package saferun
+
+func handle(fd uintptr) int { return int(fd) }

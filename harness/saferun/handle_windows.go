@@ -1,0 +1,5 @@
+package saferun
+
+import "syscall"
+
+func handle(fd uintptr) syscall.Handle { return syscall.Handle(fd) }
