@@ -264,10 +264,16 @@ func (r *run) finished(at <-chan time.Time, done <-chan struct{}) bool {
 		case <-done:
 			return false
 		case s, ok := <-signals:
-			r.hurry = true
-			if sig, is := s.(syscall.Signal); ok && is && r.tooLate(sig) && r.draining {
+			if !ok {
+				signals = nil
 				continue
 			}
+			sig, is := s.(syscall.Signal)
+			if is && r.tooLate(sig) && r.draining {
+				r.hurry = r.hurry || sig == r.result.Signal
+				continue
+			}
+			r.hurry = true
 			return false
 		}
 	}

@@ -24,7 +24,8 @@ import (
 
 const (
 	roleName = "SAFERUN_TEST_ROLE"
-	hang     = 2 * time.Minute // nothing here takes that long
+	race     = "GORACE=atexit_sleep_ms=0" // a role under the race detector ends a second later else
+	hang     = 2 * time.Minute            // nothing here takes that long
 	path     = "PATH=/usr/local/bin:/usr/bin:/bin"
 )
 
@@ -33,6 +34,9 @@ const (
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleName)
 	os.Unsetenv(roleName)
+	if role != "" {
+		os.Unsetenv("GORACE")
+	}
 	switch role {
 	case "":
 		prepare()
@@ -143,7 +147,7 @@ type result struct {
 // start starts safe-run with these arguments.
 func start(t *testing.T, o options, args ...string) *tool {
 	t.Helper()
-	return prepared(t, o, append([]string{self(t)}, args...), roleName+"=safe-run").start()
+	return prepared(t, o, append([]string{self(t)}, args...), roleName+"=safe-run", race).start()
 }
 
 // prepared is a command, safe-run or not, with the options of it.
@@ -369,7 +373,7 @@ func self(t *testing.T) string {
 // as is the argv of the test binary in a role of play.
 func as(t *testing.T, role string, args ...string) []string {
 	t.Helper()
-	return append([]string{"env", roleName + "=" + role, self(t)}, args...)
+	return append([]string{"env", roleName + "=" + role, race, self(t)}, args...)
 }
 
 func sh(script string, args ...string) []string {

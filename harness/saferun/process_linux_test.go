@@ -230,7 +230,7 @@ func leave(role string, otherSession bool) int {
 	read, write, err := os.Pipe()
 	if err == nil {
 		_, err = os.StartProcess("/proc/self/exe", os.Args[:1], &os.ProcAttr{
-			Env:   []string{roleName + "=" + role},
+			Env:   []string{roleName + "=" + role, race},
 			Files: []*os.File{nil, os.Stdout, os.Stderr, write},
 			Sys:   &syscall.SysProcAttr{Setsid: otherSession},
 		})
@@ -248,7 +248,7 @@ func leave(role string, otherSession bool) int {
 // comes first on standard output.
 func inBackground(args []string) int {
 	p, err := os.StartProcess("/proc/self/exe", append(os.Args[:1:1], args...), &os.ProcAttr{
-		Env:   append(os.Environ(), roleName+"=safe-run"),
+		Env:   append(os.Environ(), roleName+"=safe-run", race),
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	})
