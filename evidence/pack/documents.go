@@ -1,0 +1,306 @@
+package pack
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// Versions of the formats of a pack's files.
+const (
+	PatchVersion  = "1.0.0"
+	RunnerVersion = "1.0.0"
+)
+
+// Status says how much of a plan ran.
+type Status string
+
+// The statuses of evidence.
+const (
+	StatusComplete Status = "complete" // every action ran, and each exit code was 0
+	StatusPartial  Status = "partial"  // some ran
+	StatusFailed   Status = "failed"   // none did
+)
+
+// Op is what became of a file.
+type Op string
+
+// The operations.
+const (
+	OpCreate Op = "create"
+	OpModify Op = "modify"
+	OpDelete Op = "delete"
+)
+
+// Evidence is evidence.json: what was observed of an execution.
+type Evidence struct {
+	ProposalID    string            `json:"proposal_id"`
+	ProposalHash  canon.ContentHash `json:"proposal_hash"`
+	Status        Status            `json:"status"`
+	ActionResults []ActionResult    `json:"action_results"` // by path
+	TestResults   []TestResult      `json:"test_results"`   // by test_id
+
+	Runs      []RunEvidence  `json:"runs"`      // by action
+	Calls     []CallEvidence `json:"calls"`     // by action
+	Unchanged []string       `json:"unchanged"` // outputs that are what they were before, by path
+
+	StartedAt       string `json:"started_at"`
+	CompletedAt     string `json:"completed_at"`
+	TotalDurationMS int64  `json:"total_duration_ms"`
+	ExecutorID      string `json:"executor_id"`
+	WorkingDir      string `json:"working_dir"` // "."
+}
+
+// ActionResult is what became of one file.
+type ActionResult struct {
+	Path     string            `json:"path"`
+	Action   Op                `json:"action"`
+	SHA256   canon.ContentHash `json:"sha256"`    // of the file; of no bytes where it was deleted
+	ExitCode int               `json:"exit_code"` // of the execution
+}
+
+// TestResult is the end of one test.
+type TestResult struct {
+	TestID       string            `json:"test_id"`
+	Passed       bool              `json:"passed"`
+	ExitCode     int               `json:"exit_code"`
+	StdoutSHA256 canon.ContentHash `json:"stdout_sha256"`
+	StderrSHA256 canon.ContentHash `json:"stderr_sha256"`
+}
+
+// RunEvidence is the end of one command.
+type RunEvidence struct {
+	Action       int               `json:"action"` // position in the intent, from 0
+	Argv         []string          `json:"argv"`
+	ExitCode     int               `json:"exit_code"`
+	StdoutSHA256 canon.ContentHash `json:"stdout_sha256"`
+	StderrSHA256 canon.ContentHash `json:"stderr_sha256"`
+}
+
+// CallEvidence is one call of a model that was answered.
+type CallEvidence struct {
+	Action       int               `json:"action"` // position in the intent, from 0
+	AdapterID    string            `json:"adapter_id"`
+	PromptHash   canon.ContentHash `json:"prompt_hash"`
+	ResponseHash canon.ContentHash `json:"response_hash"`
+}
+
+// Hash is the evidence hash: over the canonical JSON, without LF, of the five members
+// that every reader of the format knows and that differ in no two runs of one plan.
+func (e Evidence) Hash() (canon.ContentHash, error) {
+	b, err := canon.Canonical(map[string]any{
+		"proposal_id": e.ProposalID, "proposal_hash": string(e.ProposalHash), "status": string(e.Status),
+		"action_results": e.ActionResults, "test_results": e.TestResults,
+	})
+	if err != nil {
+		return "", err
+	}
+	return canon.Sum(b), nil
+}
+
+// Patch is patch.json: what an execution changed, as files that can be put elsewhere.
+type Patch struct {
+	Version            string            `json:"patch_schema_version"`
+	SourceProposalID   string            `json:"source_proposal_id"`
+	SourceProposalHash canon.ContentHash `json:"source_proposal_hash"`
+	Operations         []Operation       `json:"operations"`  // by order, then path
+	TotalBytes         int64             `json:"total_bytes"` // of the contents, as they stand in the file
+}
+
+// Operation is one file of a patch.
+type Operation struct {
+	Op           Op                `json:"op"`
+	Path         string            `json:"path"`
+	Content      *string           `json:"content,omitempty"`  // nil for a delete
+	Encoding     string            `json:"encoding,omitempty"` // utf8 or base64; empty for a delete
+	Executable   bool              `json:"executable"`
+	Order        int               `json:"order"`
+	SizeBytes    int64             `json:"size_bytes"`              // of the file; 0 for a delete
+	BeforeSHA256 canon.ContentHash `json:"before_sha256,omitempty"` // of the file that the execution saw there
+}
+
+// Bytes is what the file of an operation holds.
+func (o Operation) Bytes() ([]byte, error) {
+	if o.Content == nil {
+		return nil, nil
+	}
+	switch o.Encoding {
+	case "utf8":
+		return []byte(*o.Content), nil
+	case "base64":
+		return base64.StdEncoding.Strict().DecodeString(*o.Content)
+	}
+	return nil, errors.New("the encoding is neither utf8 nor base64")
+}
+
+// File is the operation that puts a file in place. Text that canonical JSON can hold
+// stands as it is, unless its escapes take more room than base64.
+func File(op Op, path string, content []byte, executable bool) Operation {
+	o := Operation{Op: op, Path: path, Executable: executable, SizeBytes: int64(len(content)), Encoding: "utf8"}
+	text := string(content)
+	if !plainText(text) {
+		o.Encoding, text = "base64", base64.StdEncoding.EncodeToString(content)
+	}
+	o.Content = &text
+	return o
+}
+
+func plainText(text string) bool {
+	if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
+		return false
+	}
+	escaped := 0
+	for _, c := range text {
+		switch {
+		case c < 0x20 && c != '\n' && c != '\t' && c != '\r':
+			escaped += 5
+		case c < 0x20 || c == '"' || c == '\\':
+			escaped++
+		case c&0xfffe == 0xfffe || c >= 0xfdd0 && c <= 0xfdef:
+			return false
+		}
+	}
+	return escaped <= len(text)/3+16
+}
+
+// Runner is runner.json: what the machine was, and what the sandbox enforced. Nothing
+// of it is in a RunResult.
+type Runner struct {
+	Version       string         `json:"runner_schema_version"`
+	RunnerID      string         `json:"runner_id"` // runner_<8 digits>_<6 digits>_<a-z0-9>
+	RunnerVersion string         `json:"runner_version"`
+	Platform      Platform       `json:"platform"`
+	Sandbox       RunnerSandbox  `json:"sandbox"`
+	Limits        RunnerLimits   `json:"limits"`
+	Commands      RunnerCommands `json:"commands"`
+	WriteRoots    []string       `json:"write_roots"` // sorted
+	Context       RunnerContext  `json:"context"`
+	Timing        Timing         `json:"timing"`
+	Exit          RunnerExit     `json:"exit"`
+	Warnings      []string       `json:"warnings,omitempty"` // sorted
+
+	// Ours besides.
+	PlanSHA256      canon.ContentHash `json:"plan_sha256"` // of the steps that made the sandbox
+	PeakMemoryBytes int64             `json:"peak_memory_bytes"`
+	Stdout          RunnerStream      `json:"stdout"` // of the command that counts
+	Stderr          RunnerStream      `json:"stderr"`
+}
+
+// Platform is the system that a run was executed on.
+type Platform struct {
+	OS            string `json:"os"`           // linux, darwin or win32
+	Arch          string `json:"arch"`         // x64, arm64 or ia32
+	NodeVersion   string `json:"node_version"` // v0.0.0: this program is not written in it
+	NpmVersion    string `json:"npm_version"`  // 0.0.0
+	GoVersion     string `json:"go_version"`
+	KernelRelease string `json:"kernel_release"`
+	LandlockABI   int    `json:"landlock_abi"` // 0: none
+}
+
+// RunnerSandbox is how far an execution was kept apart.
+type RunnerSandbox struct {
+	Backend            string  `json:"backend"`         // container (namespaces), process, or none
+	IsolationLevel     string  `json:"isolation_level"` // strict (full), standard (confined), or none
+	NetworkBlocked     bool    `json:"network_blocked"`
+	FilesystemReadonly bool    `json:"filesystem_readonly"`
+	Layers             []Layer `json:"layers"`
+}
+
+// Layer is one clause of the sandbox and what became of it.
+type Layer struct {
+	Clause    string `json:"clause"`
+	Mechanism string `json:"mechanism"`
+	Status    string `json:"status"` // enforced, partial or absent
+}
+
+// RunnerLimits are the limits that the execution had.
+type RunnerLimits struct {
+	TimeoutMS           int   `json:"timeout_ms"`
+	MaxOutputFiles      int   `json:"max_output_files"`
+	MaxTotalOutputBytes int   `json:"max_total_output_bytes"`
+	MaxMemoryBytes      int64 `json:"max_memory_bytes,omitempty"`
+}
+
+// RunnerCommands are the commands that the policy knows.
+type RunnerCommands struct {
+	Allowlist []string `json:"allowlist"` // sorted; none: all
+	Blocklist []string `json:"blocklist"` // sorted
+	Shell     string   `json:"shell"`     // none
+}
+
+// RunnerContext is what commands found around them.
+type RunnerContext struct {
+	WorkingDir   string   `json:"working_dir"`   // "."
+	EnvAllowlist []string `json:"env_allowlist"` // sorted; none: none, or all where the profile says so
+	Locale       string   `json:"locale"`
+	Timezone     string   `json:"timezone"`
+}
+
+// Timing is when an execution ran.
+type Timing struct {
+	StartedAt   string  `json:"started_at"`
+	CompletedAt string  `json:"completed_at"`
+	DurationMS  int64   `json:"duration_ms"`
+	Phases      []Phase `json:"phases"`
+}
+
+// Phase is a part of an execution.
+type Phase struct {
+	Name       string `json:"name"`
+	DurationMS int64  `json:"duration_ms"`
+}
+
+// RunnerExit is how an execution ended.
+type RunnerExit struct {
+	Code          int    `json:"code"`
+	Signal        string `json:"signal,omitempty"` // as in SIGKILL
+	OOMKilled     bool   `json:"oom_killed"`
+	TimeoutKilled bool   `json:"timeout_killed"`
+}
+
+// RunnerStream is one stream of a command.
+type RunnerStream struct {
+	SHA256    canon.ContentHash `json:"sha256"` // of the bytes kept
+	KeptBytes int               `json:"kept_bytes"`
+	SizeBytes int64             `json:"size_bytes"` // all that came
+	Truncated bool              `json:"truncated"`
+}
+
+// read decodes a file of a pack that was verified: canonical JSON and one LF.
+func read[T any](p *Pack, name string) (*T, error) {
+	text := p.File(name)
+	if text == nil {
+		return nil, nil
+	}
+	v := new(T)
+	d := json.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(v); err != nil {
+		return nil, &ReadError{File: name, Err: err}
+	}
+	return v, nil
+}
+
+// ReadError says that a file of a pack is not what it should be.
+type ReadError struct {
+	File string
+	Err  error
+}
+
+func (e *ReadError) Error() string { return e.File + " cannot be read: " + e.Err.Error() }
+
+// Unwrap is the error underneath.
+func (e *ReadError) Unwrap() error { return e.Err }
+
+// Evidence is evidence.json of a pack that was verified, or nil where it has none.
+func (p *Pack) Evidence() (*Evidence, error) { return read[Evidence](p, EvidenceFile) }
+
+// Patch is patch.json of a pack that was verified, or nil where it has none.
+func (p *Pack) Patch() (*Patch, error) { return read[Patch](p, PatchFile) }
+
+// Runner is runner.json of a pack that was verified, or nil where it has none.
+func (p *Pack) Runner() (*Runner, error) { return read[Runner](p, RunnerFile) }

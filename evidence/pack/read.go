@@ -1,0 +1,194 @@
+package pack
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// Open reads the pack at a path: a folder, or a file that is a gzip-compressed tar
+// archive. An error says that it could not be read as either, and nothing about a pack.
+func Open(name string) (*Pack, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return ReadFolder(name)
+	case !info.Mode().IsRegular():
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("neither a folder nor an archive")}
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p, err := ReadArchive(f)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return p, nil
+}
+
+// ReadFolder reads a pack that is a folder.
+func ReadFolder(name string) (*Pack, error) {
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	dir, err := root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	list, err := dir.ReadDir(MaxEntries + 1)
+	_ = dir.Close()
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	p := &Pack{More: len(list) > MaxEntries}
+	for _, d := range list[:min(len(list), MaxEntries)] {
+		e, err := readEntry(root, d.Name())
+		if err != nil {
+			return nil, err
+		}
+		p.Entries = append(p.Entries, e)
+	}
+	p.sort()
+	return p, nil
+}
+
+// readEntry looks at one name, and reads it if it is a regular file that a pack can
+// have. What was put in its place meanwhile is an error.
+func readEntry(root *os.Root, name string) (Entry, error) {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return Entry{}, err
+	}
+	e := Entry{Name: name, Kind: kindOf(info.Mode()), Size: info.Size()}
+	if e.Kind != KindFile || !known(name) || e.Size > MaxBytes(name) {
+		return e, nil
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return Entry{}, err
+	}
+	defer f.Close()
+	opened, err := f.Stat()
+	if err == nil && (!os.SameFile(info, opened) || !opened.Mode().IsRegular()) {
+		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("changed while it was read")}
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	e.Text, e.Size, err = readBounded(f, opened.Size(), MaxBytes(name))
+	return e, err
+}
+
+// readBounded reads what a file holds, up to a limit beyond which it is not kept. size
+// is how much is expected.
+func readBounded(r io.Reader, size, limit int64) ([]byte, int64, error) {
+	var b bytes.Buffer
+	b.Grow(int(min(size, limit)) + bytes.MinRead)
+	n, err := b.ReadFrom(io.LimitReader(r, limit+1))
+	if err != nil || n > limit {
+		return nil, n, err
+	}
+	return b.Bytes(), n, nil
+}
+
+func kindOf(m fs.FileMode) Kind {
+	switch {
+	case m.IsRegular():
+		return KindFile
+	case m.IsDir():
+		return KindFolder
+	case m&fs.ModeSymlink != 0:
+		return KindLink
+	}
+	return KindOther
+}
+
+func known(name string) bool {
+	for _, n := range Names() {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// ReadArchive reads a pack that is a gzip-compressed tar archive. Its names may begin
+// with "./", and an entry for "./" itself is no name.
+func ReadArchive(r io.Reader) (*Pack, error) {
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, fmt.Errorf("not a gzip archive: %w", err)
+	}
+	z.Multistream(false)
+	plain := &io.LimitedReader{R: z, N: MaxTotalBytes}
+	t := tar.NewReader(plain)
+	p := &Pack{}
+	at := map[string]int{}
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, archiveError(plain, err)
+		}
+		name := strings.TrimPrefix(h.Name, "./")
+		if name == "" && h.Typeflag == tar.TypeDir {
+			continue
+		}
+		if i, again := at[name]; again {
+			p.Entries[i].Twice = true
+			continue
+		}
+		if len(p.Entries) == MaxEntries {
+			p.More = true
+			break
+		}
+		e, err := archived(t, h, name)
+		if err != nil {
+			return nil, archiveError(plain, err)
+		}
+		at[name] = len(p.Entries)
+		p.Entries = append(p.Entries, e)
+	}
+	p.sort()
+	return p, nil
+}
+
+func archiveError(plain *io.LimitedReader, err error) error {
+	if plain.N <= 0 {
+		return fmt.Errorf("the archive unpacks to more than %d bytes", MaxTotalBytes)
+	}
+	return fmt.Errorf("the archive is damaged: %w", err)
+}
+
+func archived(t *tar.Reader, h *tar.Header, name string) (Entry, error) {
+	e := Entry{Name: name, Kind: KindOther, Size: h.Size}
+	switch h.Typeflag {
+	case tar.TypeReg:
+		e.Kind = KindFile
+	case tar.TypeDir:
+		e.Kind, e.Name = KindFolder, path.Clean(name)
+	case tar.TypeSymlink, tar.TypeLink:
+		e.Kind = KindLink
+	}
+	if e.Kind != KindFile || !known(name) || e.Size > MaxBytes(name) {
+		return e, nil
+	}
+	var err error
+	e.Text, e.Size, err = readBounded(t, e.Size, MaxBytes(name))
+	return e, err
+}

@@ -1,0 +1,138 @@
+package pack
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Writer writes one pack.
+type Writer struct {
+	dir  string
+	temp string
+	root *os.Root
+}
+
+// ErrNotEmpty says that a pack cannot be written where something is.
+var ErrNotEmpty = errors.New("not an empty folder")
+
+// Create begins a pack at dir, which is either not there or an empty folder. Nothing is
+// there before Commit: the files stand in a folder beside it, whose name begins with a
+// dot and ends in ".partial".
+func Create(dir string) (*Writer, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := vacant(dir); err != nil {
+		return nil, err
+	}
+	w := &Writer{dir: dir}
+	if w.temp, err = os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".*.partial"); err != nil {
+		return nil, err
+	}
+	// The folder inside has the permissions that the user's mask gives.
+	if err = os.Mkdir(w.inner(), 0o777); err == nil {
+		w.root, err = os.OpenRoot(w.inner())
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(w.temp))
+	}
+	return w, nil
+}
+
+// inner is the folder that becomes the pack.
+func (w *Writer) inner() string { return filepath.Join(w.temp, "pack") }
+
+// vacant says whether a pack can be put at a path.
+func vacant(dir string) error {
+	info, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return &fs.PathError{Op: "create", Path: dir, Err: ErrNotEmpty}
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if names, _ := f.Readdirnames(1); len(names) > 0 {
+		return &fs.PathError{Op: "create", Path: dir, Err: ErrNotEmpty}
+	}
+	return nil
+}
+
+// Commit writes the files and puts the pack in its place. The order, after which a kill
+// at any point leaves the complete pack at dir or none:
+//
+//  1. each file is made, written and synced
+//  2. the folder is synced
+//  3. an empty folder at dir is removed
+//  4. the folder is renamed to dir, and the folder above is synced
+//
+// After an error nothing is left.
+func (w *Writer) Commit(files map[string][]byte) error {
+	if err := w.commit(files); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return nil
+}
+
+func (w *Writer) commit(files map[string][]byte) error {
+	names := make([]string, 0, len(files))
+	for name := range files {
+		if !known(name) {
+			return fmt.Errorf("%q is no file of a pack", name)
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if err := w.write(name, files[name]); err != nil {
+			return err
+		}
+	}
+	if err := syncFolder(w.inner()); err != nil {
+		return err
+	}
+	if err := vacant(w.dir); err != nil {
+		return err
+	}
+	if err := os.Remove(w.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(w.inner(), w.dir); err != nil {
+		return err
+	}
+	return errors.Join(w.Abort(), syncFolder(filepath.Dir(w.dir)))
+}
+
+func (w *Writer) write(name string, text []byte) error {
+	f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Abort gives up what is not committed.
+func (w *Writer) Abort() error {
+	if w.temp == "" {
+		return nil
+	}
+	temp := w.temp
+	w.temp = ""
+	return errors.Join(w.root.Close(), os.RemoveAll(temp))
+}
