@@ -33,6 +33,13 @@
 //
 //	{"a":"A/","b":1.5}
 //
+// # Reading canonical text
+//
+// [ParseCanonical] is for text that is meant to be canonical already, as stored
+// artifacts are. It reads once and checks all that Parse checks, and besides that
+// every byte is the one that the canonical form has there. FuzzParseCanonical
+// holds it against Parse.
+//
 // # Hashes
 //
 // A [ContentHash] of an artifact covers its canonical bytes plus one LF, and an
@@ -58,7 +65,8 @@ const (
 // Kind is the class of an [Error], a closed list.
 type Kind string
 
-// The kinds of refusal. All but KindValue can come from Parse; KindNumber,
+// The kinds of refusal. All but KindValue and KindCanonical can come from Parse,
+// all but KindValue from ParseCanonical; KindNumber,
 // KindEncoding, KindCharacter, KindDuplicate, KindDepth, KindSyntax and
 // KindValue can come from Canonical.
 const (
@@ -72,6 +80,7 @@ const (
 	KindCharacter Kind = "character" // lone surrogate or noncharacter
 	KindTrailing  Kind = "trailing"  // more text after the value
 	KindValue     Kind = "value"     // a Go value that JSON has no form for
+	KindCanonical Kind = "canonical" // well-formed, but not its own canonical form
 )
 
 // Error is why a text was refused, or why a Go value has no canonical form.

@@ -1,0 +1,98 @@
+package canon
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ParseCanonical reads a text that is its own canonical form, at several times
+// the speed of Parse. It succeeds exactly if Parse does and the document's Bytes
+// are src; the two documents are equal. A line feed at the end does not belong to
+// the canonical form: the caller of an artifact cuts it.
+//
+// The error is always an *Error. For a text that Parse refuses it is Parse's own.
+// For any other it is of KindCanonical, its Offset that of the first byte in which
+// src and its canonical form differ. ParseCanonical keeps no reference to src.
+func ParseCanonical(src []byte, maxBytes int) (Document, error) {
+	if len(src) <= maxBytes {
+		if text, value, ok := readExact(src); ok {
+			return Document{text: []byte(text), value: value}, nil
+		}
+	}
+	doc, err := Parse(src, maxBytes)
+	if err != nil {
+		return Document{}, err
+	}
+	return Document{}, notCanonical(src, doc.text)
+}
+
+// notCanonical says where and how a text that Parse accepts differs from its
+// canonical form.
+func notCanonical(src, want []byte) *Error {
+	at := sharedPrefix(src, want)
+	r := newReader(src, false)
+	token := r.tokenAt(at)
+	e := r.fail(KindCanonical, at, r.pointer(), "white space stands where canonical text has none; remove it")
+	if kind, n := r.dec.StackIndex(r.dec.StackDepth()); kind == jsontext.KindBeginObject && n%2 == 1 {
+		e.Pointer = Cut(string(r.dec.StackPointer().Parent())) // a name is part of its object
+	}
+	if token == nil || r.start > at {
+		return e
+	}
+	// The canonical token begins where this one does, since all before it is equal.
+	wanted, err := jsontext.NewDecoder(bytes.NewBuffer(want[r.start:])).ReadValue()
+	switch {
+	case err != nil:
+		e.Msg, e.err = "the text is not in canonical form", err
+	case token[0] != '"':
+		e.Msg = "number " + quote(string(token)) + " is " + quote(string(wanted)) + " in canonical text"
+	case unquoted(token) != unquoted(wanted):
+		e.Msg = "member " + quote(unquoted(token)) + " stands where canonical text has member " + quote(unquoted(wanted)) +
+			"; order members by the UTF-16 code units of their names"
+	default:
+		from := bytes.LastIndexByte(src[:at+1], '\\')
+		e.Msg = "escape " + escapeAt(src[from:]) + " is not that of canonical text; " +
+			"escape only quote, backslash and control characters, in the shortest form and with lower-case digits"
+	}
+	return e
+}
+
+// tokenAt reads as far as the token that the byte at belongs to, or else the one
+// behind it, and nil where the text ends before.
+func (r *reader) tokenAt(at int) []byte {
+	for {
+		var token jsontext.Value
+		var err error
+		switch r.dec.PeekKind() {
+		case jsontext.KindBeginArray, jsontext.KindBeginObject, jsontext.KindEndArray, jsontext.KindEndObject:
+			_, err = r.dec.ReadToken()
+			token = r.src[r.dec.InputOffset()-1 : r.dec.InputOffset()]
+		default:
+			token, err = r.dec.ReadValue()
+		}
+		if err != nil {
+			return nil
+		}
+		r.end = int(r.dec.InputOffset())
+		r.start = r.end - len(token)
+		if r.end > at {
+			return token
+		}
+	}
+}
+
+// unquoted is the string that a valid token stands for.
+func unquoted(token []byte) string {
+	s, _ := jsontext.AppendUnquote(nil, token)
+	return string(s)
+}
+
+// sharedPrefix is the number of bytes at the beginning that a and b share.
+func sharedPrefix(a, b []byte) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}

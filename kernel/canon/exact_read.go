@@ -1,0 +1,169 @@
+package canon
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gowebpki/jcs"
+)
+
+// exact reads a text once, from left to right, and stops at the first byte that
+// no canonical text has there. Why it stopped is left to Parse.
+type exact struct {
+	// text ends in padding. A NUL stands nowhere in canonical text, so that no
+	// step goes beyond the first one, and 8 bytes can be looked at from there.
+	text string
+	at   int // the next byte
+
+	// names and values hold the members and elements of the objects and arrays
+	// that are open, so that each is made once, in its final size.
+	names  []string
+	values []any
+
+	plain []byte // room for a string whose escapes are being resolved
+}
+
+const padding = "\x00\x00\x00\x00\x00\x00\x00\x00"
+
+// readExact is a copy of src and its value if src is its own canonical form, and
+// otherwise false. The strings of the value are parts of the copy.
+func readExact(src []byte) (text string, value any, ok bool) {
+	var padded strings.Builder
+	padded.Grow(len(src) + len(padding))
+	padded.Write(src)
+	padded.WriteString(padding)
+
+	r := exact{text: padded.String()}
+	value, ok = r.value(1)
+	if !ok || r.at != len(src) {
+		return "", nil, false
+	}
+	return r.text[:len(src)], value, true
+}
+
+// next steps over c if it stands at the cursor.
+func (r *exact) next(c byte) bool {
+	if r.text[r.at] != c {
+		return false
+	}
+	r.at++
+	return true
+}
+
+// value reads the value at the cursor; depth is that of an array or object.
+func (r *exact) value(depth int) (any, bool) {
+	switch r.text[r.at] {
+	case '"':
+		return r.string()
+	case '{':
+		return r.object(depth)
+	case '[':
+		return r.array(depth)
+	case 'n':
+		return nil, r.literal("null")
+	case 't':
+		return true, r.literal("true")
+	case 'f':
+		return false, r.literal("false")
+	}
+	return r.number()
+}
+
+func (r *exact) literal(word string) bool {
+	if !strings.HasPrefix(r.text[r.at:], word) {
+		return false
+	}
+	r.at += len(word)
+	return true
+}
+
+func (r *exact) array(depth int) (any, bool) {
+	r.at++
+	if depth > MaxDepth {
+		return nil, false
+	}
+	if r.next(']') {
+		return []any{}, true
+	}
+	from := len(r.values)
+	for {
+		v, ok := r.value(depth + 1)
+		if !ok {
+			return nil, false
+		}
+		r.values = append(r.values, v)
+		if r.next(',') {
+			continue
+		}
+		list := slices.Clone(r.values[from:])
+		r.values = r.values[:from]
+		return list, r.next(']')
+	}
+}
+
+func (r *exact) object(depth int) (any, bool) {
+	r.at++
+	if depth > MaxDepth {
+		return nil, false
+	}
+	if r.next('}') {
+		return map[string]any{}, true
+	}
+	fromName, from := len(r.names), len(r.values)
+	for r.member(depth, fromName) {
+		if r.next(',') {
+			continue
+		}
+		members := make(map[string]any, len(r.values)-from)
+		for i, name := range r.names[fromName:] {
+			members[name] = r.values[from+i]
+		}
+		r.names, r.values = r.names[:fromName], r.values[:from]
+		return members, r.next('}')
+	}
+	return nil, false
+}
+
+// member reads a name, a colon and a value. A name must be greater than the one
+// before, which rules out equal ones too; first is the index of an object's first.
+func (r *exact) member(depth, first int) bool {
+	if r.text[r.at] != '"' {
+		return false
+	}
+	name, ok := r.string()
+	if last := len(r.names) - 1; !ok || last >= first && Compare(r.names[last], name) >= 0 || !r.next(':') {
+		return false
+	}
+	r.names = append(r.names, name)
+	v, ok := r.value(depth + 1)
+	r.values = append(r.values, v)
+	return ok
+}
+
+// number reads an integer that no double can misspell as it is. Any other number
+// is canonical if the double that it stands for is written in the same way.
+func (r *exact) number() (any, bool) {
+	from := r.at
+	r.next('-')
+	first := r.at
+	for r.text[r.at]-'0' <= 9 {
+		r.at++
+	}
+	if text := r.text[from:r.at]; !isWord(r.text[r.at]) && r.at > first && len(text) <= safeDigits &&
+		(r.text[first] != '0' || text == "0") {
+		return json.Number(text), true
+	}
+	for isWord(r.text[r.at]) {
+		r.at++
+	}
+	text := r.text[from:r.at]
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.Abs(f) > MaxSafeInteger && math.Abs(f) < 1e21 {
+		return nil, false
+	}
+	spelled, err := jcs.NumberToJSON(f)
+	return json.Number(text), err == nil && spelled == text
+}
