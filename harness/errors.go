@@ -140,9 +140,13 @@ func checkModes(p kernel.Profile, req Request) error {
 		return modeError("profile "+strconv.Quote(p.Name)+" does not allow model mode "+strconv.Quote(req.ModelMode),
 			"use --model-mode with one of: "+strings.Join(p.ModelModes, ", "))
 	}
-	if req.ModelMode != ModelNone {
-		return modeError("model mode "+strconv.Quote(req.ModelMode)+" needs a recording, and this version cannot make or read one",
-			"use --model-mode none")
+	return nil
+}
+
+// checkCaller refuses an execution in a model mode that nobody was named for.
+func checkCaller(deps Deps, req Request) error {
+	if req.Mode == ModeExecuteSandbox && req.ModelMode != ModelNone && deps.Caller == nil {
+		return modeError("model mode "+strconv.Quote(req.ModelMode)+" needs a recording to execute with", "name it with --model-recording")
 	}
 	return nil
 }

@@ -61,6 +61,10 @@ type Deps struct {
 	Runner   Runner
 	Progress func(action, of int)
 
+	// Caller asks models in the model modes record and replay; nil: no intent is executed
+	// in them. It serves one run.
+	Caller Caller
+
 	// Recorder is told of every run of an intent that was read; nil: nobody is.
 	Recorder Recorder
 }
@@ -148,6 +152,9 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 		}
 	}()
 	if err := checkModes(gate.Profile, req); err != nil {
+		return rep, err
+	}
+	if err := checkCaller(deps, req); err != nil {
 		return rep, err
 	}
 	doc, intent, err := read(deps.Specs, req)

@@ -33,7 +33,7 @@ func newLab(t *testing.T, runner Runner) lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lab{executor{d, gate, t.TempDir()}, m}
+	return lab{executor{deps: d, gate: gate, tree: t.TempDir()}, m}
 }
 
 // again says whether every decision of the lab is what it was.

@@ -79,7 +79,7 @@ type Profile struct {
 	EnvAllow            AllowList           `json:"env_allow"`
 	ExecutionModes      []string            `json:"execution_modes"`
 	ModelModes          []string            `json:"model_modes"`
-	ModelAdapters       []string            `json:"model_adapters"`
+	ModelAdapters       AllowList           `json:"model_adapters"`
 	RiskTags            []string            `json:"risk_tags"`
 	Severity            map[string]Severity `json:"severity"`
 	MemoryMB            int                 `json:"memory_mb"`
@@ -127,7 +127,7 @@ func (p Profile) WiderThan(q Profile) []string {
 	add("env_allow", p.EnvAllow.widerThan(q.EnvAllow, equal))
 	add("execution_modes", !subset(p.ExecutionModes, q.ExecutionModes))
 	add("model_modes", !subset(p.ModelModes, q.ModelModes))
-	add("model_adapters", !subset(p.ModelAdapters, q.ModelAdapters))
+	add("model_adapters", p.ModelAdapters.widerThan(q.ModelAdapters, equal))
 	add("risk_tags", !subset(q.RiskTags, p.RiskTags))
 	add("severity", softer(p.Severity, q.Severity))
 	add("memory_mb", p.MemoryMB > q.MemoryMB)

@@ -57,7 +57,7 @@ func narrow(base kernel.Profile, m map[string]any) (Resolved, error) {
 		EnvAllow:            n.allowed("env_allow", base.EnvAllow, common),
 		ExecutionModes:      n.list("execution_modes", base.ExecutionModes),
 		ModelModes:          n.list("model_modes", base.ModelModes),
-		ModelAdapters:       n.list("model_adapters", base.ModelAdapters),
+		ModelAdapters:       n.allowed("model_adapters", base.ModelAdapters, common),
 		RiskTags:            n.tags(base.RiskTags),
 		Severity:            n.severities(base.Severity),
 		MemoryMB:            n.least("memory_mb", base.MemoryMB),
@@ -120,7 +120,9 @@ func (n *narrowing) allowed(name string, base kernel.AllowList, meet func(own, b
 		return kernel.AllowList{Names: own}
 	}
 	joined := meet(own, base.Names)
-	n.notEmpty(name, joined, base)
+	if len(own) > 0 {
+		n.notEmpty(name, joined, base)
+	}
 	n.from(name, slices.Equal(joined, own), slices.Equal(joined, base.Names))
 	return kernel.AllowList{Names: joined}
 }

@@ -87,7 +87,7 @@ func randomProfile(r *rand.Rand, base kernel.Profile, twice bool) map[string]any
 	maybe("env_allow", some(1, 4, "CI", "HOME", "ci", "_"))
 	maybe("execution_modes", some(1, 2, "plan-only", "execute-sandbox"))
 	maybe("model_modes", some(1, 3, "none", "record", "replay"))
-	maybe("model_adapters", some(0, 3, "search", "*", " "))
+	maybe("model_adapters", some(0, 3, "search", "Search", " "))
 	maybe("risk_tags", some(0, 6, "destructive", "Destructive", "payment", "credential", "mine", " "))
 	maybe("severity", func() any {
 		s := map[string]any{}
@@ -179,8 +179,12 @@ func leavesNothing(doc map[string]any, base kernel.Profile, msg string) bool {
 			if base.EnvAllow.Contains(one) {
 				return false
 			}
+		case "model_adapters":
+			if base.ModelAdapters.Contains(one) {
+				return false
+			}
 		default:
-			allowed := map[string][]string{"execution_modes": base.ExecutionModes, "model_modes": base.ModelModes, "model_adapters": base.ModelAdapters}[name]
+			allowed := map[string][]string{"execution_modes": base.ExecutionModes, "model_modes": base.ModelModes}[name]
 			if slices.Contains(allowed, one) {
 				return false
 			}
@@ -302,6 +306,8 @@ func TestNarrow(t *testing.T) {
 		{"model modes of dev", "dev", "model_modes", `["replay","none"]`, `["replay","none"]`, FromProfile},
 		{"model modes of strict", "strict", "model_modes", `["none","replay"]`, `["none"]`, FromBase},
 		{"no adapter", "strict", "model_adapters", `[]`, `[]`, FromProfile},
+		{"no adapter of all", "dev", "model_adapters", `[]`, `[]`, FromProfile},
+		{"adapters of all", "dev", "model_adapters", `["search","ask","search"]`, `["search","ask"]`, FromProfile},
 
 		{"no risk tag", "strict", "risk_tags", `[]`, `["destructive","irreversible","credential","payment","production"]`, FromBase},
 		{"another risk tag", "strict", "risk_tags", `["mine"]`, `["destructive","irreversible","credential","payment","production","mine"]`, FromBoth},
@@ -401,7 +407,10 @@ func TestNarrowErrors(t *testing.T) {
 		{"no root in common", `"extends":"strict","allowed_write_roots":["outer","ou","src/out"]`, `member "allowed_write_roots": nothing is left of it: "strict" allows only out, dist, build`},
 		{"root in another case", `"extends":"strict","allowed_write_roots":["Out"]`, "nothing is left of it"},
 		{"no environment in common", `"extends":"default","env_allow":["CI"]`, `member "env_allow": nothing is left of it: "default" allows nothing`},
-		{"no adapter in common", `"extends":"dev","model_adapters":["search"]`, `member "model_adapters": nothing is left of it: "dev" allows nothing`},
+		{"no adapter in common", `"extends":"default","model_adapters":["search"]`, `member "model_adapters": nothing is left of it: "default" allows nothing`},
+		{"all adapters", `"extends":"strict","model_adapters":"*"`, `member "model_adapters": "*" cannot stand beside "extends": "strict" allows nothing`},
+		{"all adapters of all", `"extends":"dev","model_adapters":"*"`, `"dev" allows everything; leave the member out to keep that`},
+		{"all in a list of adapters", `"extends":"dev","model_adapters":["*"]`, "/model_adapters/0"},
 		{"no model mode in common", `"extends":"strict","model_modes":["record"]`, `member "model_modes": nothing is left of it: "strict" allows `},
 		{"the first of two", `"extends":"strict","env_allow":["CI"],"allowed_commands":["bash"]`, `member "allowed_commands"`},
 		{"extends nobody", `"extends":"loose"`, `"/extends"`},
@@ -527,7 +536,8 @@ func TestWiderThan(t *testing.T) {
 		{"env_allow", func(p *kernel.Profile) { p.EnvAllow = kernel.AllowList{All: true} }},
 		{"execution_modes", func(p *kernel.Profile) { p.ExecutionModes = append(slices.Clone(p.ExecutionModes), "other") }},
 		{"model_modes", func(p *kernel.Profile) { p.ModelModes = []string{"replay"} }},
-		{"model_adapters", func(p *kernel.Profile) { p.ModelAdapters = []string{"search"} }},
+		{"model_adapters", func(p *kernel.Profile) { p.ModelAdapters = names("search") }},
+		{"model_adapters", func(p *kernel.Profile) { p.ModelAdapters = kernel.AllowList{All: true} }},
 		{"risk_tags", func(p *kernel.Profile) { p.RiskTags = p.RiskTags[1:] }},
 		{"risk_tags", func(p *kernel.Profile) { p.RiskTags = nil }},
 		{"memory_mb", func(p *kernel.Profile) { p.MemoryMB++ }},

@@ -23,7 +23,7 @@ func testProfile() kernel.Profile {
 		AllowedWriteRoots:   kernel.AllowList{Names: []string{"out", "dist", "build"}},
 		ExecutionModes:      []string{"plan-only", "execute-sandbox"},
 		ModelModes:          []string{"none"},
-		ModelAdapters:       []string{},
+		ModelAdapters:       kernel.AllowList{Names: []string{}},
 		RiskTags:            []string{"destructive"},
 		Severity: map[string]kernel.Severity{
 			"INLINE_CODE": "deny", "CMD_WRAPPER": "deny", "SHELL_COMMAND": "deny", "PLACEHOLDER": "clarify",

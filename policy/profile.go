@@ -161,7 +161,7 @@ func profileOf(m map[string]any) kernel.Profile {
 		EnvAllow:            allowList(m, "env_allow"),
 		ExecutionModes:      list(m, "execution_modes", "plan-only", "execute-sandbox"),
 		ModelModes:          list(m, "model_modes", "none"),
-		ModelAdapters:       list(m, "model_adapters"),
+		ModelAdapters:       allowList(m, "model_adapters"),
 		RiskTags:            list(m, "risk_tags"),
 		Severity:            severities(m),
 		MemoryMB:            number(m, "memory_mb", contract.MemoryMB().Default),

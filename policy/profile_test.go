@@ -35,7 +35,7 @@ func TestParseProfile(t *testing.T) {
 		EnvAllow:          kernel.AllowList{Names: []string{}},
 		ExecutionModes:    []string{"plan-only", "execute-sandbox"},
 		ModelModes:        []string{"none"},
-		ModelAdapters:     []string{},
+		ModelAdapters:     kernel.AllowList{Names: []string{}},
 		RiskTags:          []string{},
 		Severity:          map[string]kernel.Severity{},
 		MemoryMB:          512, MaxChildren: 10, CPUCores: 1,
@@ -46,7 +46,7 @@ func TestParseProfile(t *testing.T) {
 	full.EnvAllow = kernel.AllowList{Names: []string{"CI", "A"}}
 	full.ExecutionModes = []string{"plan-only"}
 	full.ModelModes = []string{"record", "none"}
-	full.ModelAdapters = []string{"b", "a"}
+	full.ModelAdapters = kernel.AllowList{Names: []string{"b", "a"}}
 	full.RiskTags = []string{"payment"}
 	full.Severity = map[string]kernel.Severity{"PLACEHOLDER": "note"}
 	full.MemoryMB, full.MaxChildren, full.CPUCores = 64, 0, 4
@@ -237,4 +237,32 @@ func FuzzParseProfile(f *testing.F) {
 			t.Fatalf("canonical form gives another profile:\n%s\n%s", a, b)
 		}
 	})
+}
+
+// TestFrozenAdapters: a resolved profile with a list of adapters is read in the bytes that
+// it was written in, from before "*" was one of its values as well.
+func TestFrozenAdapters(t *testing.T) {
+	for text, want := range map[string]kernel.AllowList{
+		`[]`: {Names: []string{}}, `["search","ask"]`: {Names: []string{"search", "ask"}}, `["*"]`: {Names: []string{"*"}}, `"*"`: {All: true},
+	} {
+		p, err := ParseProfile([]byte(least), "mine", schemas(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		artifact, _, err := canon.Artifact(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := bytes.Replace(artifact, []byte(`"model_adapters":[]`), []byte(`"model_adapters":`+text), 1)
+		got, err := ReadFrozenProfile(old)
+		if err != nil || !reflect.DeepEqual(got.ModelAdapters, want) {
+			t.Errorf("%s is read as %+v, error %v", text, got.ModelAdapters, err)
+		}
+		if again, _, err := canon.Artifact(got); err != nil || !bytes.Equal(again, old) {
+			t.Errorf("%s is written as %s, error %v", text, again, err)
+		}
+	}
+	if (kernel.AllowList{Names: []string{"*"}}).Contains("search") {
+		t.Error(`a list with the name "*" is everything`)
+	}
 }

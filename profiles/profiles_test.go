@@ -77,8 +77,8 @@ func TestProfileValues(t *testing.T) {
 		"dev": {
 			"timeout_ms": 300000.0, "max_output_files": 1000.0, "max_total_output_bytes": 104857600.0,
 			"allowed_commands": "*", "allowed_write_roots": "*", "env_allow": "*",
-			"model_modes": []any{"none", "record", "replay"},
-			"severity":    severity("note", "note", "note"),
+			"model_modes": []any{"none", "record", "replay"}, "model_adapters": "*",
+			"severity": severity("note", "note", "note"),
 		},
 	}
 	for name, want := range cases {

@@ -53,6 +53,12 @@ const (
 	KindExecutionRequest Kind = "execution-request"
 	KindIntent           Kind = "intent"
 	KindLedgerRecord     Kind = "ledger-record"
+	KindModelAdapters    Kind = "model-adapters"
+	KindModelIO          Kind = "model-io"
+	KindPackEvidence     Kind = "pack-evidence"
+	KindPackPatch        Kind = "pack-patch"
+	KindPackPolicy       Kind = "pack-policy"
+	KindPackRunner       Kind = "pack-runner"
 	KindPolicyInput      Kind = "policy-input"
 	KindProfile          Kind = "profile"
 	KindRunError         Kind = "run-error"
@@ -150,7 +156,8 @@ func (s *Set) Prepare(kind Kind) error {
 // Names lists the schemas that Schema knows, sorted. Each is a Kind.
 func Names() []string {
 	return []string{
-		string(KindBundle), string(KindEvidence), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindLedgerRecord), string(KindPolicyInput),
+		string(KindBundle), string(KindEvidence), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindLedgerRecord), string(KindModelAdapters), string(KindModelIO),
+		string(KindPackEvidence), string(KindPackPatch), string(KindPackPolicy), string(KindPackRunner), string(KindPolicyInput),
 		string(KindProfile), string(KindRunError), string(KindRunResult),
 	}
 }

@@ -122,6 +122,10 @@ func TestValid(t *testing.T) {
 		{KindIntent, `{"goal":"g","context":{"a":{"b":[null,1e300,{"$ref":"http://localhost/x"}]}}}`},
 		{KindProfile, `{"name":"p"}`},
 		{KindProfile, `{"name":"p","allowed_commands":"*","allowed_write_roots":"*","env_allow":"*","model_adapters":[],"risk_tags":[]}`},
+		{KindProfile, `{"name":"p","model_adapters":"*"}`},
+		{KindProfile, `{"name":"p","model_adapters":["a b","\u00e9"]}`},
+		{KindModelAdapters, `{"adapters":[{"id":"a","base_url":"https://localhost","model":"m"}]}`},
+		{KindModelIO, `{"model_io_schema_version":"1.0.0","adapter_id":"a","model_id":"m","mode":"record","interactions":[]}`},
 		{KindProfile, `{"name":"p","allowed_write_roots":["a","a/b.c",".config","..a/...","a b"],"allowed_commands":["g++","[","node.exe","a-b_c","x@1"]}`},
 		{KindRunError, `{"code":"RUN_E001","message":"m"}`},
 		{KindEvidence, `{"schema_version":"1.0.0","kind":"decision","intent_base64":"e30=","input":"{}\n","decision":"{}\n","result":"{}\n","policy":{"sha256":"` + hashText + `","size":1}}`},
@@ -139,6 +143,7 @@ func TestValid(t *testing.T) {
 
 func TestInvalid(t *testing.T) {
 	const rr, in, pr, pi, re, bu, ev, lr = KindRunResult, KindIntent, KindProfile, KindPolicyInput, KindRunError, KindBundle, KindEvidence, KindLedgerRecord
+	const ma, mi = KindModelAdapters, KindModelIO
 	cases := []struct {
 		kind        Kind
 		pointer, to string // an empty to removes the member
@@ -247,9 +252,28 @@ func TestInvalid(t *testing.T) {
 		{pr, "/execution_modes", `[]`, []string{"/execution_modes minItems"}},
 		{pr, "/execution_modes", `["run"]`, []string{"/execution_modes/0 enum"}},
 		{pr, "/model_modes", `["replay","x"]`, []string{"/model_modes/1 enum"}},
+		{pr, "/model_adapters", `["*"]`, []string{"/model_adapters/0 pattern"}},
+		{pr, "/model_adapters", `[""]`, []string{"/model_adapters/0 minLength"}},
+		{pr, "/model_adapters", `"a"`, []string{"/model_adapters pattern"}},
+		{pr, "/model_adapters", `"**"`, []string{"/model_adapters maxLength"}},
 		{pr, "/severity/inline_code", `"deny"`, []string{"/severity/inline_code propertyNames"}},
 		{pr, "/severity/X", `"deny"`, []string{"/severity/X propertyNames"}},
 		{pr, "/severity/INLINE_CODE", `"allow"`, []string{"/severity/INLINE_CODE enum"}},
+
+		{ma, "/adapters", `[]`, []string{"/adapters minItems"}},
+		{ma, "/adapters/0/id", `"a b"`, []string{"/adapters/0/id pattern"}},
+		{ma, "/adapters/0/id", `"*"`, []string{"/adapters/0/id pattern"}},
+		{ma, "/adapters/0/base_url", ``, []string{"/adapters/0 required"}},
+		{ma, "/adapters/0/base_url", `"ftp://localhost"`, []string{"/adapters/0/base_url pattern"}},
+		{ma, "/adapters/0/model", `""`, []string{"/adapters/0/model minLength"}},
+		{ma, "/adapters/0/key_env", `"A-B"`, []string{"/adapters/0/key_env pattern"}},
+		{ma, "/adapters/0/key", `"secret"`, []string{"/adapters/0/key additionalProperties"}},
+		{mi, "/model_io_schema_version", `"v1.0.0"`, []string{"/model_io_schema_version pattern"}},
+		{mi, "/mode", `"none"`, []string{"/mode enum"}},
+		{mi, "/interactions/0/i", `-1`, []string{"/interactions/0/i minimum"}},
+		{mi, "/interactions/0/prompt_hash", `"` + hexText + `"`, []string{"/interactions/0/prompt_hash minLength"}},
+		{mi, "/interactions/0/response_content", ``, []string{"/interactions/0 required"}},
+		{mi, "/interactions/0/latency_ms", `1.5`, []string{"/interactions/0/latency_ms type"}},
 
 		{pi, "/effects", ``, []string{" required"}},
 		{pi, "/intent/outputs", ``, []string{"/intent required"}},

@@ -103,7 +103,9 @@ func (e Evidence) Hash() (canon.ContentHash, error) {
 	return canon.Sum(b), nil
 }
 
-// Patch is patch.json: what an execution changed, as files that can be put elsewhere.
+// Patch is patch.json: what an execution changed, as files that can be put elsewhere. A
+// pack has one if and only if the execution was accepted and changed files; then there is
+// one operation for each action result.
 type Patch struct {
 	Version            string            `json:"patch_schema_version"`
 	SourceProposalID   string            `json:"source_proposal_id"`
@@ -185,6 +187,7 @@ type Runner struct {
 	Warnings      []string       `json:"warnings,omitempty"` // sorted
 
 	// Ours besides.
+	Reasons         []string          `json:"reasons"`     // why it was rejected, as decision.reasons says it
 	PlanSHA256      canon.ContentHash `json:"plan_sha256"` // of the steps that made the sandbox
 	PeakMemoryBytes int64             `json:"peak_memory_bytes"`
 	Stdout          RunnerStream      `json:"stdout"` // of the command that counts

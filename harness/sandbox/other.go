@@ -55,6 +55,9 @@ func (*Sandbox) Command(int, time.Duration, *End) command.Start { return nil }
 // Write is refused.
 func (*Sandbox) Write(int) (syscall.Errno, error) { return 0, unsupported() }
 
+// WriteGiven is refused.
+func (*Sandbox) WriteGiven(int, []byte) (syscall.Errno, error) { return 0, unsupported() }
+
 // Changes is refused.
 func (*Sandbox) Changes() ([]Change, error) { return nil, unsupported() }
 

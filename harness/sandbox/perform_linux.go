@@ -136,8 +136,10 @@ func (p *performed) Wait() (command.Exit, error) {
 
 // Write performs action i, which is a file. The errno says why the file could not be
 // written; err that the sandbox is gone.
-func (s *Sandbox) Write(i int) (syscall.Errno, error) {
-	if err := s.send(initproc.Message(initproc.Perform, i, 0), nil); err != nil {
+func (s *Sandbox) Write(i int) (syscall.Errno, error) { return s.write(i, nil) }
+
+func (s *Sandbox) write(i int, given []*os.File) (syscall.Errno, error) {
+	if err := s.send(initproc.Message(initproc.Perform, i, 0), given); err != nil {
 		return 0, &Error{Isolation: s.Isolation, Step: StepReport, Msg: "the sandbox is gone"}
 	}
 	rep, ok := <-s.reports

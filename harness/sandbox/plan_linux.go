@@ -361,10 +361,13 @@ func actions(r Request, work, home string) []initproc.Action {
 	for i, a := range r.Actions {
 		if len(a.Argv) == 0 {
 			mode := uint32(0o644)
-			if a.Executable {
+			switch {
+			case a.Given:
+				mode = 0o444
+			case a.Executable:
 				mode = 0o755
 			}
-			list[i] = initproc.Action{Root: work, Path: a.Path, Content: a.Content, Mode: mode}
+			list[i] = initproc.Action{Root: work, Path: a.Path, Content: a.Content, Given: a.Given, Mode: mode}
 			continue
 		}
 		list[i] = initproc.Action{

@@ -69,6 +69,7 @@ type Action struct {
 	Path       string // of a file beneath the work folder, where Argv is empty
 	Content    []byte
 	Executable bool
+	Given      bool // the content comes when the action's turn does, and nobody is meant to write it again
 }
 
 // Request is what is to run, and how it is confined.

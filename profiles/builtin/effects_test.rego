@@ -20,6 +20,9 @@ test_no_permit if {
 		[dev, {"id": "run:/actions/0", "kind": "run", "pointer": "/actions/0"}],
 		[dev, call("")],
 		[dev, {"id": "call:/actions/0", "kind": "call", "pointer": "/actions/0"}],
+		[object.union(dev, {"model_adapters": "*"}), call("")],
+		[object.union(dev, {"model_adapters": "*"}), {"id": "call:/actions/0", "kind": "call", "pointer": "/actions/0"}],
+		[object.union(dev, {"model_adapters": [""]}), call("")],
 		[bare, write("out/a")],
 		[bare, run("node", [])],
 		[bare, call("search")],
@@ -42,7 +45,7 @@ test_permit if {
 		[strict, run("node", [])], [dev, run("anything", ["CI", "HOME"])], [dev, run("./x", [])],
 		[object.union(strict, {"env_allow": ["CI"]}), run("npm", ["CI"])],
 		[strict, object.remove(run("npm", []), ["env"])],
-		[dev, call("search")],
+		[dev, call("search")], [object.union(dev, {"model_adapters": "*"}), call("anything")],
 	]
 	every case in cases {
 		[profile, effect] = case
@@ -199,8 +202,11 @@ test_call_not_allowed if {
 	cases := [
 		[strict, call("search"), `adapter "search" of the call is not in model_adapters (none)`],
 		[dev, call("Search"), `adapter "Search" of the call is not in model_adapters (search)`],
-		[dev, call(""), `adapter "" of the call is not in model_adapters (search)`],
-		[object.union(dev, {"model_adapters": [""]}), call(""), `adapter "" of the call is not in model_adapters (none)`],
+		[dev, call(""), "the call names no adapter"],
+		[object.union(dev, {"model_adapters": "*"}), call(""), "the call names no adapter"],
+		[object.union(dev, {"model_adapters": [""]}), call(""), "the call names no adapter"],
+		[object.union(dev, {"model_adapters": ["*"]}), call("search"), `adapter "search" of the call is not in model_adapters (*)`],
+		[object.union(dev, {"model_adapters": "search"}), call("search"), `adapter "search" of the call is not in model_adapters (none)`],
 		[bare, call("search"), `adapter "search" of the call is not in model_adapters (none)`],
 	]
 	every case in cases {
@@ -208,8 +214,10 @@ test_call_not_allowed if {
 		denied := builtin.deny with input as document([], [effect], []) with data.profile as profile
 		{[d.id, d.path, d.msg] | some d in denied} == {["CALL_NOT_ALLOWED", "/actions/0", msg]}
 	}
-	{[d.id, d.path] | some d in builtin.deny} == {["CALL_NOT_ALLOWED", ""]} with input as document([], [{"kind": "call"}], [])
-		with data.profile as dev
+	every profile in [dev, object.union(dev, {"model_adapters": "*"})] {
+		{[d.id, d.path] | some d in builtin.deny} == {["CALL_NOT_ALLOWED", ""]} with input as document([], [{"kind": "call"}], [])
+			with data.profile as profile
+	}
 }
 
 # An action's risk_level and risk_tags, and what strict says it is of, or "".

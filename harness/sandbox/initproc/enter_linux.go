@@ -231,9 +231,10 @@ func (in *initial) perform(m message) {
 		return
 	}
 	if a := in.plan.Actions[m.at]; len(a.Argv) == 0 {
-		if err := in.write(a); err != nil {
+		if err := in.write(a, m.files); err != nil {
 			r.Errno = number(err)
 		}
+		closeAll(m.files)
 	} else {
 		in.command(a, m, &r)
 	}
@@ -242,7 +243,10 @@ func (in *initial) perform(m message) {
 
 // write writes from a thread that has given up what a command gives up, but for the
 // filter: no command runs here, and openBeneath needs what the filter may refuse.
-func (in *initial) write(a Action) error {
+func (in *initial) write(a Action, files []int) error {
+	if a.Given != (len(files) == 1) {
+		return syscall.EBADF
+	}
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked
@@ -252,14 +256,14 @@ func (in *initial) write(a Action) error {
 			done <- err
 			return
 		}
-		done <- a.write()
+		done <- a.write(files)
 	}()
 	return <-done
 }
 
 // write puts a file into the work folder, but never through a link, and never into
 // what is no regular file of one name.
-func (a Action) write() error {
+func (a Action) write(given []int) error {
 	root, err := syscall.Open(a.Root, oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -288,7 +292,12 @@ func (a Action) write() error {
 	if err := syscall.Ftruncate(fd, 0); err != nil {
 		return err
 	}
-	if err := writeAll(fd, a.Content); err != nil {
+	if a.Given {
+		err = copyAll(fd, given[0])
+	} else {
+		err = writeAll(fd, a.Content)
+	}
+	if err != nil {
 		return err
 	}
 	return syscall.Fchmod(fd, a.Mode)

@@ -14,7 +14,8 @@
 // descriptor 4 holds the plan as JSON, the following ones are mounts that the
 // supervisor prepared. The supervisor sends messages of MessageSize bytes: Begin;
 // Perform, with the action's number, its time and its standard input, output and
-// error; Terminate, which is SIGTERM to everything inside. The init answers with a Report, which has a fixed size. When
+// error, or the content of a file that was not known when the plan was made;
+// Terminate, which is SIGTERM to everything inside. The init answers with a Report, which has a fixed size. When
 // the supervisor's end of the socket closes, the init ends, and with it, being
 // process 1, everything inside. No report means failure.
 package initproc
@@ -190,6 +191,7 @@ type Action struct {
 	Root    string `json:"root,omitempty"` // folder inside that Path is beneath
 	Path    string `json:"path,omitempty"` // clean and relative
 	Content []byte `json:"content,omitempty"`
+	Given   bool   `json:"given,omitempty"` // the content comes in a descriptor with Perform
 	Mode    uint32 `json:"mode,omitempty"`
 }
 

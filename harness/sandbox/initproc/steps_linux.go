@@ -355,6 +355,25 @@ func writeAll(fd int, b []byte) error {
 	return nil
 }
 
+// copyAll writes what another descriptor holds from its beginning on. It takes little
+// memory: an init collects no garbage, and can have the limits of its commands.
+func copyAll(to, from int) error {
+	var b [16 << 10]byte
+	for at := int64(0); ; {
+		n, err := syscall.Pread(from, b[:], at)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return err
+		}
+		if err := writeAll(to, b[:n]); err != nil {
+			return err
+		}
+		at += int64(n)
+	}
+}
+
 // loopback brings the interface lo up.
 func loopback() error {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)

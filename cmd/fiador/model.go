@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/model"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// modelFlags say who answers calls.
+type modelFlags struct {
+	adapters  string
+	recording string
+}
+
+func (f *modelFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.adapters, "model-adapters", "", "file of the models that can be called, for --model-mode record")
+	flags.StringVar(&f.recording, "model-recording", "", "new file to record calls to, or with --model-mode replay the one to answer from")
+}
+
+// check refuses flags that would do nothing, and model modes that lack one.
+func (f modelFlags) check(mode, modelMode string) error {
+	executing := mode == harness.ModeExecuteSandbox
+	for _, flag := range []struct{ name, value string }{{"--model-adapters", f.adapters}, {"--model-recording", f.recording}} {
+		switch {
+		case flag.value == "":
+		case modelMode == harness.ModelNone:
+			return usage("add --model-mode record or --model-mode replay", "%s belongs to a model mode", flag.name)
+		case !executing:
+			return usage("add --mode execute-sandbox", "%s belongs to an execution", flag.name)
+		}
+	}
+	switch {
+	case !executing || modelMode == harness.ModelNone:
+	case f.recording == "":
+		return usage("name the file with --model-recording", "--model-mode %s needs a recording", modelMode)
+	case modelMode == harness.ModelReplay && f.adapters != "":
+		return usage("leave it out: the recording says which model answered", "--model-adapters belongs to --model-mode record")
+	case modelMode == harness.ModelRecord && f.adapters == "":
+		return usage("name the file that lists them with --model-adapters", "--model-mode record needs models to call")
+	}
+	return nil
+}
+
+// checkModel refuses a recording that would take the place of something else, or that
+// what is executed could change, before anything is read.
+func (a *app) checkModel(intent string, f runFlags) error {
+	if err := f.modelFlags.check(f.mode, f.modelMode); err != nil {
+		return err
+	}
+	if f.recording == "" {
+		return nil
+	}
+	if f.recording == "-" || f.adapters == "-" {
+		return usage("name a file", "--model-recording and --model-adapters are files, and not %q", "-")
+	}
+	if f.modelMode != harness.ModelRecord {
+		return nil
+	}
+	for _, other := range append(f.outputs(), intent, f.adapters, f.bundle, f.receipt) {
+		if other != "" && filepath.Clean(other) == filepath.Clean(f.recording) {
+			return usage("give each a file of its own", "recording and %q are one file", displayPath(other))
+		}
+	}
+	if err := apartFrom(f.promote, f.recording, "recording"); err != nil {
+		return err
+	}
+	if err := apartFrom(f.promote, f.adapters, "list of adapters"); err != nil {
+		return err
+	}
+	if f.pack != "" {
+		if in, err := beneath(f.pack, f.recording); err == nil && in {
+			return usage("name a file elsewhere: the pack has the recording anyway", "recording %q lies in the pack", displayPath(f.recording))
+		}
+	}
+	return a.apartFromRecords(f.recordFlags, f.recording)
+}
+
+// openModel is who answers the calls of an execution; nil in model mode none. A recording
+// is read as a whole and held against its rules before anything is executed, and one that
+// is to be made can be made.
+func (a *app) openModel(ctx context.Context, f runFlags) (harness.Caller, error) {
+	switch f.modelMode {
+	case harness.ModelRecord:
+		if err := vacant(f.recording); err != nil {
+			return nil, err
+		}
+		adapters, err := a.modelAdapters(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		return model.NewRecorder(adapters, a.env, a.now), nil
+	case harness.ModelReplay:
+		recorded, err := a.modelRecording(ctx, f.recording)
+		if err != nil {
+			return nil, err
+		}
+		return model.NewPlayer(recorded), nil
+	}
+	return nil, nil
+}
+
+// vacant says whether a new file can be written.
+func vacant(name string) error {
+	if _, err := os.Lstat(name); err == nil {
+		return isThere(name)
+	}
+	file, err := createFile(name)
+	if err == nil {
+		err = file.abort()
+	}
+	if err != nil {
+		return notWritten(name, err)
+	}
+	return nil
+}
+
+func (a *app) modelAdapters(ctx context.Context, f runFlags) ([]model.Adapter, error) {
+	if in, err := beneath(f.tree, f.adapters); err == nil && in {
+		a.term.warning(fmt.Sprintf("--model-adapters %q lies in the tree that it gates: whoever changes the tree can change where prompts and keys are sent", displayFolder(f.adapters)))
+	}
+	src, err := a.read(ctx, f.adapters, model.MaxAdaptersBytes)
+	if err != nil {
+		return nil, err
+	}
+	list, err := model.ParseAdapters(src.bytes, a.specs)
+	var fault *model.AdaptersError
+	var syntax *canon.Error
+	switch {
+	case errors.As(err, &fault):
+		return nil, &result.RunError{
+			Code: result.CodeProfile, Message: src.path + ": " + fault.Error(), Hint: fault.Hint,
+			Details: map[string]any{"file": src.path, "pointer": fault.Pointer},
+		}
+	case errors.As(err, &syntax):
+		return nil, notJSON(src.path, err)
+	}
+	return list, err
+}
+
+// notJSON is harness.ReadError for a file that is no intent.
+func notJSON(path string, err error) error {
+	e := harness.ReadError(path, err)
+	e.Hint = ""
+	return e
+}
+
+// modelRecording reads a recording strictly.
+func (a *app) modelRecording(ctx context.Context, name string) (pack.ModelIO, error) {
+	src, err := a.read(ctx, name, int(pack.MaxBytes(pack.ModelFile)))
+	if err != nil {
+		return pack.ModelIO{}, err
+	}
+	recorded, err := pack.ParseModelIO(src.bytes)
+	var fault *pack.ModelIOError
+	var syntax *canon.Error
+	switch {
+	case err == nil:
+		return recorded, nil
+	case errors.As(err, &syntax):
+		return recorded, notJSON(src.path, err)
+	}
+	e := &result.RunError{
+		Code: result.CodeEvidence, Message: src.path + ": not a recording: " + err.Error(), Cause: err,
+		Hint: "record the intent again with --model-mode record", Details: map[string]any{"file": src.path},
+	}
+	if errors.As(err, &fault) {
+		e.RuleID = fault.Rule
+		if _, pointer, ok := strings.Cut(fault.Path, "#"); ok {
+			e.Details["pointer"] = pointer
+		}
+	}
+	return recorded, e
+}
+
+// keepModel writes what was recorded, whatever the execution came to: the calls were
+// made. An execution that ended in an error leaves no recording.
+func (a *app) keepModel(f runFlags, p *harness.Performed) error {
+	if f.modelMode != harness.ModelRecord {
+		return nil
+	}
+	if p == nil || p.ModelIO == nil {
+		if a.tty {
+			a.term.hint(fmt.Sprintf("no call was made: %q was not written", displayPath(f.recording)))
+		}
+		return nil
+	}
+	return writeNew(f.recording, p.ModelIO)
+}

@@ -1,0 +1,232 @@
+package harness
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// Caller asks models, outside the sandbox, or answers from a recording. It serves one
+// run. Its errors name neither the machine nor a key; one with a method Hint() string
+// says what to do about it.
+type Caller interface {
+	// Model is the name of the model behind an adapter, which every prompt carries. The
+	// error says that it cannot be called. Nothing has been sent.
+	Model(adapterID string) (string, error)
+
+	// Call sends a prompt to the model and returns its response, which can be recorded.
+	Call(ctx context.Context, adapterID string, prompt []byte) ([]byte, error)
+
+	// Recording is model_io.json of the calls that were answered so far, as it is stored.
+	Recording() ([]byte, error)
+}
+
+// ModelCall is a call action that is performed.
+type ModelCall struct {
+	AdapterID string
+	Prompt    []byte
+}
+
+// modelCalls are the calls of an intent by action. All that can be wrong with them before
+// anything is executed is said here.
+func modelCalls(caller Caller, intent kernel.Intent) (map[int]ModelCall, error) {
+	calls := map[int]ModelCall{}
+	adapter, model := "", ""
+	for i, a := range intent.Actions {
+		if a.Kind != kernel.ActionCall {
+			continue
+		}
+		at := "/actions/" + strconv.Itoa(i)
+		switch {
+		case len(calls) == 0:
+			var err error
+			if model, err = caller.Model(a.AdapterID); err != nil {
+				return nil, callError(at+"/adapter_id", a.AdapterID, "", err)
+			}
+			adapter = a.AdapterID
+		case a.AdapterID != adapter:
+			return nil, callFault(at+"/adapter_id", "the calls of the intent name several adapters, and a recording is of one", "give each adapter an intent of its own")
+		}
+		if stream, ok := a.Params["stream"]; ok && stream != nil && stream != false {
+			return nil, callFault(at+"/params/stream", "a response that comes in parts cannot be recorded", "leave stream out")
+		}
+		prompt, err := pack.Prompt(a.Params, model)
+		if err != nil {
+			return nil, callFault(at+"/params/model", err.Error(), "leave model out: the adapter names it")
+		}
+		calls[i] = ModelCall{adapter, prompt}
+	}
+	return calls, nil
+}
+
+// callFault refuses a call before anything is executed.
+func callFault(pointer, msg, hint string) *result.RunError {
+	return &result.RunError{Code: result.CodeSandbox, Message: pointer + ": " + msg, Hint: hint, Details: map[string]any{"pointer": pointer}}
+}
+
+// callError is the RunError for a call that cannot be made, or that has no response.
+// Prompt is its hash, or empty before anything was sent.
+func callError(pointer, adapter string, prompt canon.ContentHash, err error) *result.RunError {
+	e := callFault(pointer, "adapter "+strconv.Quote(canon.Cut(adapter))+": "+err.Error(), "")
+	e.Cause, e.Details["adapter_id"] = err, canon.Cut(adapter)
+	if prompt != "" {
+		e.Details["prompt_hash"] = string(prompt)
+	}
+	var with interface{ Hint() string }
+	if errors.As(err, &with) {
+		e.Hint = with.Hint()
+	}
+	return e
+}
+
+// apart refuses inputs that stand where a response is put.
+func apart(inputs sandbox.Inputs, calls map[int]ModelCall) error {
+	taken := map[string]int{}
+	for i := range calls {
+		taken[pack.ResponsePath(i)] = i
+	}
+	for _, f := range inputs.Files {
+		if i, clash := taken[f.Path]; clash {
+			at := "/actions/" + strconv.Itoa(i)
+			return callFault(at, "the response is put where the input "+strconv.Quote(f.Path)+" stands", "leave that input out, or give it another name")
+		}
+	}
+	return nil
+}
+
+// response is what the supervisor has put into the work folder.
+type response struct {
+	path   string
+	sha256 [32]byte
+	size   int64
+}
+
+// call performs a call action: the model is asked outside the sandbox, and what it
+// answers is put into the work folder, where later commands can read it. The time of a
+// call counts.
+func (w *performance) call(i int, a sandbox.Action) error {
+	c := w.task.Calls[i]
+	ctx, cancel := w.ctx, context.CancelFunc(func() {})
+	if w.task.Budget > 0 {
+		ctx, cancel = context.WithTimeout(w.ctx, w.left)
+	}
+	begun := time.Now()
+	b, err := w.task.Caller.Call(ctx, c.AdapterID, c.Prompt)
+	cancel()
+	switch {
+	case w.ctx.Err() != nil:
+		return Stopped()
+	case err != nil:
+		return w.unanswered(i, c, err)
+	}
+	w.spend(time.Since(begun))
+	w.p.Calls = append(w.p.Calls, pack.CallEvidence{
+		Action: i, AdapterID: c.AdapterID, PromptHash: canon.Sum(c.Prompt), ResponseHash: canon.Sum(b),
+	})
+	return w.give(i, a, b)
+}
+
+// unanswered is the error for a call without a response. The responses before it are
+// lost: half a recording replays nothing.
+func (w *performance) unanswered(i int, c ModelCall, err error) error {
+	e := callError("/actions/"+strconv.Itoa(i), c.AdapterID, canon.Sum(c.Prompt), err)
+	if n := len(w.p.Calls); n > 0 {
+		e.Details["calls_answered"] = n
+		e.Hint = strings.TrimPrefix(e.Hint+"; the calls before it are made again then: their responses are not kept", "; ")
+	}
+	return e
+}
+
+// spend takes time from the budget.
+func (w *performance) spend(d time.Duration) {
+	if w.task.Budget > 0 {
+		// A budget that is used up leaves the next command no time, not all of it.
+		w.left = max(w.left-d, time.Millisecond)
+	}
+}
+
+// give puts a response into the work folder.
+func (w *performance) give(i int, a sandbox.Action, b []byte) error {
+	w.given += int64(len(b))
+	if w.given > w.task.Rules.MaxBytes {
+		w.failed = true
+		w.p.Observed.Reasons = append(w.p.Observed.Reasons, sandbox.OutputLimit)
+		return nil
+	}
+	errno, err := w.p.box.WriteGiven(i, b)
+	if err != nil {
+		return sandboxError(w.ctx, err)
+	}
+	if errno != 0 {
+		w.unwritten(a.Path, errno)
+		return nil
+	}
+	w.responses = append(w.responses, response{a.Path, sha256.Sum256(b), int64(len(b))})
+	return nil
+}
+
+// recording takes over what was asked and answered.
+func (w *performance) recording() (err error) {
+	if w.p.ModelIO, err = w.task.Caller.Recording(); err != nil {
+		return evidenceError("what the model has answered could not be recorded", err)
+	}
+	return nil
+}
+
+// settle takes the responses that stand as they were given out of what was written:
+// they are outputs, and nobody's changes. One that was changed or is gone is a reason.
+func (w *performance) settle(changes []sandbox.Change) []sandbox.Change {
+	if len(w.responses) == 0 {
+		return changes
+	}
+	at := map[string]sandbox.Change{}
+	for _, c := range changes {
+		at[c.Path] = c
+	}
+	given := map[string]bool{} // and whether it stands
+	for _, r := range w.responses {
+		c, changed := at[r.path]
+		intact := changed && c.Kind == sandbox.KindFile && c.SHA256 == r.sha256
+		if !changed {
+			kind, sum, _ := w.p.box.Before(r.path)
+			intact = kind == sandbox.KindFile && sum == r.sha256
+		}
+		if given[r.path] = intact; !intact {
+			w.p.Observed.Reasons = append(w.p.Observed.Reasons, sandbox.WriteOutsideRoot+" "+r.path)
+			continue
+		}
+		w.p.Observed.Outputs = append(w.p.Observed.Outputs, evidence.File{Path: r.path, SHA256: r.sha256, Size: r.size})
+		if changed {
+			w.p.Responses = append(w.p.Responses, c)
+		}
+	}
+	rest := slices.DeleteFunc(slices.Clone(changes), func(c sandbox.Change) bool { return given[c.Path] })
+	if othersIn(responseFolder, given, rest) {
+		return rest
+	}
+	return slices.DeleteFunc(rest, func(c sandbox.Change) bool {
+		return c.Path == responseFolder && c.Kind == sandbox.KindFolder && c.Before == nil // made for the responses
+	})
+}
+
+// responseFolder is the folder of every pack.ResponsePath.
+const responseFolder = "calls"
+
+// othersIn says whether a folder has changes that are not of a response.
+func othersIn(folder string, responses map[string]bool, changes []sandbox.Change) bool {
+	return slices.ContainsFunc(changes, func(c sandbox.Change) bool {
+		_, ours := responses[c.Path]
+		return strings.HasPrefix(c.Path, folder+"/") && !ours
+	})
+}

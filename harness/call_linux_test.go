@@ -1,0 +1,494 @@
+//go:build linux && (amd64 || arm64)
+
+package harness
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/model"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// endpoint is a model on this machine that answers each prompt with its number.
+type endpoint struct {
+	*httptest.Server
+	asked atomic.Int64
+	delay time.Duration
+	fails int64 // the call from which on it answers 500; 0: none
+	large int   // bytes of an answer, at least
+}
+
+func newEndpoint(t *testing.T) *endpoint {
+	t.Helper()
+	e := &endpoint{}
+	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		n := e.asked.Add(1)
+		time.Sleep(e.delay)
+		if e.fails > 0 && n >= e.fails {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"answer": %d, "prompt_sha256": "%x", "usage": {"prompt_tokens": %d, "completion_tokens": 2}}%s`, n, sha256.Sum256(b), len(b), strings.Repeat(" ", e.large))
+	}))
+	t.Cleanup(e.Close)
+	return e
+}
+
+// caller gives an executor who answers its calls.
+func (x executor) caller(mode string, c Caller) executor {
+	x.deps.Caller, x.model = c, mode
+	return x
+}
+
+func (e *endpoint) recorder() *model.Recorder {
+	return model.NewRecorder([]model.Adapter{{ID: "m", BaseURL: e.URL, Model: "small"}}, func(string) string { return "" }, time.Now)
+}
+
+func player(t *testing.T, recording []byte) *model.Player {
+	t.Helper()
+	m, err := pack.ParseModelIO(recording)
+	if err != nil {
+		t.Fatalf("%v: %s", err, recording)
+	}
+	return model.NewPlayer(m)
+}
+
+// callers is an executor whose profile has every model mode.
+func callers(t *testing.T, runner Runner, change func(*kernel.Profile)) executor {
+	t.Helper()
+	return newExecutor(t, runner, func(p *kernel.Profile) {
+		p.ModelModes = []string{ModelNone, ModelRecord, ModelReplay}
+		if change != nil {
+			change(p)
+		}
+	})
+}
+
+func outputs(rep Report) []string {
+	var list []string
+	for _, f := range rep.Result.Execution.Outputs {
+		list = append(list, f.Path)
+	}
+	return list
+}
+
+// TestRecordAndReplay: a recorded execution can be had again without a model. It differs
+// from the first in its model mode alone, and one replay from another in nothing.
+func TestRecordAndReplay(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			e := newEndpoint(t)
+			x := callers(t, newTier(t, isolation), nil)
+			members := actions(
+				call("m", `{"messages":[{"role":"user","content":"one"}]}`),
+				sh("mkdir out; cat calls/001.response.json >out/one; ls -l calls | grep -c r--r--r--"),
+				call("m", `{"messages":[{"role":"user","content":"two"}]}`),
+				call("m", `{"messages":[{"role":"user","content":"one"}]}`),
+				sh("cat calls/*.json >out/all; ls calls"),
+			) + `,"outputs":["out/all"]`
+			rep := x.caller(ModelRecord, e.recorder()).run(t, members, Folders{})
+			if !rep.Result.Decision.Accepted || e.asked.Load() != 3 {
+				t.Fatalf("asked %d times: %s %s", e.asked.Load(), rep.Bytes, rep.Execution.Stderr.Bytes)
+			}
+			if got := string(rep.Execution.Stdout.Bytes); got != "001.response.json\n003.response.json\n004.response.json\n" {
+				t.Errorf("calls has %q", got)
+			}
+			want := []string{"calls/001.response.json", "calls/003.response.json", "calls/004.response.json", "out/all", "out/one"}
+			if got := outputs(rep); !slices.Equal(got, want) {
+				t.Errorf("outputs %q", got)
+			}
+			checkCalls(t, rep)
+			for _, c := range slices.Concat(rep.Execution.Accepted, rep.Execution.Changes) {
+				if strings.HasPrefix(c.Path, "calls") {
+					t.Errorf("%s is a change", c.Path)
+				}
+			}
+			e.Close()
+			first := x.caller(ModelReplay, player(t, rep.Execution.ModelIO)).run(t, members, Folders{})
+			recorded := bytes.Replace(canonicalSubset(t, rep.Bytes), []byte(`"model_mode":"record"`), []byte(`"model_mode":"replay"`), 1)
+			if got := canonicalSubset(t, first.Bytes); !bytes.Equal(got, recorded) {
+				t.Errorf("the replay gives\n%s\nand the record\n%s", got, recorded)
+			}
+			checkCalls(t, first)
+			second := x.caller(ModelReplay, player(t, first.Execution.ModelIO)).run(t, members, Folders{})
+			if !bytes.Equal(canonicalSubset(t, first.Bytes), canonicalSubset(t, second.Bytes)) || !bytes.Equal(first.Execution.ModelIO, second.Execution.ModelIO) {
+				t.Errorf("two replays give\n%s\n%s", first.Bytes, second.Bytes)
+			}
+			if was := bytes.Replace(rep.Execution.ModelIO, []byte(`"mode":"record"`), []byte(`"mode":"replay"`), 1); !bytes.Equal(first.Execution.ModelIO, was) {
+				t.Errorf("the replay has the recording\n%s\nwant\n%s", first.Execution.ModelIO, was)
+			}
+		})
+	}
+}
+
+// checkCalls holds calls, recording, outputs and files against each other.
+func checkCalls(t *testing.T, rep Report) {
+	t.Helper()
+	m, err := pack.ParseModelIO(rep.Execution.ModelIO)
+	if err != nil || len(m.Interactions) != len(rep.Execution.Calls) || m.Mode != rep.Result.ModelMode || m.ModelID != "small" {
+		t.Fatalf("recording %s, error %v", rep.Execution.ModelIO, err)
+	}
+	hashes := map[string]canon.ContentHash{}
+	for _, f := range rep.Result.Execution.Outputs {
+		hashes[f.Path] = f.SHA256
+	}
+	for i, c := range rep.Execution.Calls {
+		one := m.Interactions[i]
+		path := pack.ResponsePath(c.Action)
+		if c.AdapterID != "m" || c.PromptHash != one.PromptHash || c.ResponseHash != one.ResponseHash || hashes[path] != c.ResponseHash {
+			t.Errorf("call %+v, interaction %+v, output %s", c, one, hashes[path])
+		}
+		if got := contents(t, rep, path); got[0] != one.ResponseContent {
+			t.Errorf("%s has %q", path, got[0])
+		}
+	}
+}
+
+// TestReplayMiss: what was not recorded is an error that names the prompt, and nothing of
+// the execution is left.
+func TestReplayMiss(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			e := newEndpoint(t)
+			x := callers(t, newTier(t, isolation), nil)
+			rep := x.caller(ModelRecord, e.recorder()).run(t, actions(call("m", `{"n":1}`)), Folders{})
+			for name, asked := range map[string][2]string{
+				"another prompt": {call("m", `{"n":2}`), ""}, "once more": {call("m", `{"n":1}`) + "," + call("m", `{"n":1}`), ""},
+				"another adapter": {call("other", `{"n":1}`), `: the recording is of adapter \"m\"`},
+			} {
+				t.Run(name, func(t *testing.T) {
+					work := t.TempDir()
+					put(t, filepath.Join(work, "a"), "1")
+					re := x.caller(ModelReplay, player(t, rep.Execution.ModelIO)).fails(t, actions(write("out/a", "1"), asked[0], sh("echo >out/never")), Folders{Work: work})
+					hash, _ := re.Details["prompt_hash"].(string)
+					if re.Code != result.CodeSandbox || !canon.ContentHash(hash).Valid() || !bytes.Contains(re.Line(), []byte("no recorded response for prompt "+hash+asked[1])) || re.Hint == "" {
+						t.Errorf("%s, hint %q", re.Line(), re.Hint)
+					}
+					if entries, err := os.ReadDir(work); err != nil || len(entries) != 1 {
+						t.Errorf("the work folder has %v, error %v", entries, err)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestCallFails: a model that does not answer ends the run without a result, and it says
+// which and for what.
+func TestCallFails(t *testing.T) {
+	e := newEndpoint(t)
+	e.fails = 2
+	x := callers(t, newTier(t, tiers[1]), nil)
+	prompt, err := pack.Prompt(map[string]any{"n": "2"}, "small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	re := x.caller(ModelRecord, e.recorder()).fails(t, actions(call("m", `{"n":"1"}`), call("m", `{"n":"2"}`), sh("true")), Folders{})
+	if re.Code != result.CodeSandbox || re.Message != `/actions/1: adapter "m": the endpoint answered 500 (prompt `+string(canon.Sum(prompt))+`)` ||
+		re.Details["adapter_id"] != "m" || re.Details["prompt_hash"] != string(canon.Sum(prompt)) || re.Details["calls_answered"] != 1 {
+		t.Errorf("%s", re.Line())
+	}
+	valid(t, x.deps.Specs, "run-error", re.Line())
+}
+
+// TestCallTime: what a model takes, a command no longer has; and a model that takes more
+// than there is has not answered.
+func TestCallTime(t *testing.T) {
+	e := newEndpoint(t)
+	e.delay = 700 * time.Millisecond
+	x := callers(t, newTier(t, tiers[1]), func(p *kernel.Profile) { p.TimeoutMS = 1500 })
+	rep := x.caller(ModelRecord, e.recorder()).run(t, actions(call("m", `{}`), sh("sleep 1.2")), Folders{})
+	if !slices.Equal(rep.Result.Decision.Reasons, []string{"TIMEOUT"}) || len(rep.Execution.Calls) != 1 {
+		t.Errorf("%s", rep.Bytes)
+	}
+	e.delay = 3 * time.Second
+	re := x.caller(ModelRecord, e.recorder()).fails(t, actions(call("m", `{}`)), Folders{})
+	if re.Code != result.CodeSandbox || !strings.Contains(re.Message, "no answer in the time that was left") {
+		t.Errorf("%s", re.Line())
+	}
+}
+
+// TestResponsesAreKept: whoever changes a response is found out, and everything that he
+// wrote is thrown away.
+func TestResponsesAreKept(t *testing.T) {
+	const response = "WRITE_OUTSIDE_ROOT calls/001.response.json"
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			h := newTier(t, isolation)
+			for _, tc := range []struct {
+				name, script string
+				reasons      []string
+			}{
+				{"read", "cat calls/001.response.json >/dev/null", nil},
+				{"touched", "touch -d 2020-01-01 calls/001.response.json", nil},
+				{"written as it was", `cp calls/001.response.json "$TMPDIR/a" && rm -f calls/001.response.json && cat "$TMPDIR/a" >calls/001.response.json`, nil},
+				{"appended to", "chmod u+w calls/001.response.json; echo >>calls/001.response.json", []string{response}},
+				{"replaced", "rm -f calls/001.response.json; echo {} >calls/001.response.json", []string{response}},
+				{"removed", "rm -f calls/001.response.json", []string{response}},
+				{"removed with its folder", "rm -rf calls", []string{response}},
+				{"a folder", "rm -f calls/001.response.json; mkdir calls/001.response.json", []string{response}},
+				{"a link", "mv calls/001.response.json calls/x; ln -s x calls/001.response.json", []string{"OUTPUT_KIND calls/001.response.json", response}},
+				{"the folder is a link", "mv calls out; ln -s out calls", []string{"OUTPUT_KIND calls", "WRITE_OUTSIDE_ROOT calls", response}},
+			} {
+				t.Run(tc.name, func(t *testing.T) {
+					e := newEndpoint(t)
+					for _, any := range []bool{true, false} {
+						x := callers(t, h, func(p *kernel.Profile) {
+							if any {
+								p.AllowedWriteRoots = kernel.AllowList{All: true}
+							}
+						})
+						rep := x.caller(ModelRecord, e.recorder()).run(t, actions(call("m", `{}`), sh(tc.script)), Folders{})
+						want := slices.Clone(tc.reasons)
+						if any {
+							want = slices.DeleteFunc(want, func(r string) bool { return r == "WRITE_OUTSIDE_ROOT calls" })
+						}
+						got := rep.Result.Decision.Reasons
+						if tc.name == "a link" && !any {
+							want = []string{"OUTPUT_KIND calls/001.response.json", "WRITE_OUTSIDE_ROOT calls", response, "WRITE_OUTSIDE_ROOT calls/x"}
+						}
+						if !slices.Equal(got, want) {
+							t.Errorf("any root %v: reasons %q, want %q", any, got, want)
+						}
+						if intact := slices.Contains(outputs(rep), "calls/001.response.json") && len(rep.Execution.Responses) == 1; len(tc.reasons) == 0 && !intact {
+							t.Errorf("outputs %q, responses %v", outputs(rep), rep.Execution.Responses)
+						}
+						if len(tc.reasons) > 0 && (rep.Result.Decision.Accepted || len(rep.Execution.Responses) > 0) {
+							t.Errorf("%s, responses %v", rep.Bytes, rep.Execution.Responses)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestResponseHasNoPlace: where a response cannot be put the intent has failed, and what
+// stood there is not written through.
+func TestResponseHasNoPlace(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			h := newTier(t, isolation)
+			for name, script := range map[string]string{
+				"a file is in the way":     "echo >calls",
+				"a folder stands there":    "mkdir -p calls/002.response.json",
+				"a link stands there":      "mkdir calls out; ln -s ../out/a calls/002.response.json",
+				"the folder is a link":     "mkdir out; ln -s out calls",
+				"a link leads out of here": "ln -s /tmp calls",
+			} {
+				t.Run(name, func(t *testing.T) {
+					e := newEndpoint(t)
+					x := callers(t, h, nil)
+					rep := x.caller(ModelRecord, e.recorder()).run(t, actions(sh(script), call("m", `{}`), sh("echo >out/never")), Folders{})
+					if !slices.Contains(rep.Result.Decision.Reasons, "OUTPUT_KIND calls/002.response.json") || rep.Result.Execution.ExitCode != 125 {
+						t.Errorf("%s", rep.Bytes)
+					}
+					if slices.Contains(outputs(rep), "out/a") || slices.Contains(outputs(rep), "out/never") {
+						t.Errorf("outputs %q", outputs(rep))
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestResponsesCount: responses count as outputs do.
+func TestResponsesCount(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			h := newTier(t, isolation)
+			for _, tc := range []struct {
+				name    string
+				large   int
+				change  func(*kernel.Profile)
+				members string
+				reasons []string
+			}{
+				{"files within", 0, func(p *kernel.Profile) { p.MaxOutputFiles = 2 }, actions(call("m", `{}`), write("out/a", "1")), []string{}},
+				{"files", 0, func(p *kernel.Profile) { p.MaxOutputFiles = 2 }, actions(call("m", `{}`), write("out/a", "1"), write("out/b", "1")), []string{"OUTPUT_LIMIT"}},
+				{"files of calls alone", 0, func(p *kernel.Profile) { p.MaxOutputFiles = 1 }, actions(call("m", `{}`), call("m", `{}`)), []string{"OUTPUT_LIMIT"}},
+				{"bytes within", 500_000, func(p *kernel.Profile) { p.MaxTotalOutputBytes = 600_000 }, actions(call("m", `{}`), sh("mkdir out; head -c 90000 /dev/zero >out/a")), []string{}},
+				{"bytes", 500_000, func(p *kernel.Profile) { p.MaxTotalOutputBytes = 600_000 }, actions(call("m", `{}`), sh("mkdir out; head -c 110000 /dev/zero >out/a")), []string{"OUTPUT_LIMIT"}},
+				{"bytes of one call", 500_000, func(p *kernel.Profile) { p.MaxTotalOutputBytes = 400_000 }, actions(sh("true"), call("m", `{}`), sh("exit 1")), []string{"OUTPUT_LIMIT"}},
+			} {
+				t.Run(tc.name, func(t *testing.T) {
+					e := newEndpoint(t)
+					e.large = tc.large
+					x := callers(t, h, tc.change)
+					rep := x.caller(ModelRecord, e.recorder()).run(t, tc.members, Folders{})
+					if got := rep.Result.Decision.Reasons; !slices.Equal(got, tc.reasons) {
+						t.Errorf("reasons %q, want %q", got, tc.reasons)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestManyCalls: every call of the longest intent finds its place, large answers
+// included, after commands whose limits are small.
+func TestManyCalls(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			e := newEndpoint(t)
+			e.large = 300_000
+			x := callers(t, newTier(t, isolation), func(p *kernel.Profile) { p.MemoryMB, p.MaxTotalOutputBytes = 256, 200_000_000 })
+			list := []string{sh("true")}
+			for i := range 200 {
+				list = append(list, call("m", fmt.Sprintf(`{"n":%d}`, i)))
+			}
+			list = append(list, sh("cat calls/*.response.json | wc -c"))
+			rep := x.caller(ModelRecord, e.recorder()).run(t, actions(list...), Folders{})
+			if !rep.Result.Decision.Accepted || len(rep.Execution.Calls) != 200 {
+				t.Fatalf("%.2000s", rep.Bytes)
+			}
+			if got := strings.TrimSpace(string(rep.Execution.Stdout.Bytes)); got != fmt.Sprint(rep.Result.Execution.TotalOutputBytes) {
+				t.Errorf("commands see %s bytes, the result has %d", got, rep.Result.Execution.TotalOutputBytes)
+			}
+		})
+	}
+}
+
+// TestCallsBeforeAnything: a call that cannot be made is known before anything is read,
+// started or asked.
+func TestCallsBeforeAnything(t *testing.T) {
+	e := newEndpoint(t)
+	for name, members := range map[string]string{
+		"no such adapter": actions(write("out/a", "1"), call("other", `{}`)), "several adapters": actions(call("m", `{}`), call("other", `{}`)),
+		"another model": actions(sh("true"), call("m", `{"model":"large"}`)), "a stream": actions(call("m", `{}`), call("m", `{"stream":true}`)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := callers(t, untouched{t}, nil)
+			re := x.caller(ModelRecord, e.recorder()).fails(t, members+`,"inputs":["a"]`, Folders{})
+			if pointer, _ := re.Details["pointer"].(string); re.Code != result.CodeSandbox || !strings.HasPrefix(pointer, "/actions/") {
+				t.Errorf("%s", re.Line())
+			}
+		})
+	}
+	if n := e.asked.Load(); n != 0 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestInputInThePlaceOfAResponse is refused before anything is started, and so is nothing
+// left of the copies.
+func TestInputInThePlaceOfAResponse(t *testing.T) {
+	e := newEndpoint(t)
+	x := callers(t, newTier(t, tiers[1]), nil)
+	tree := t.TempDir()
+	put(t, filepath.Join(tree, "calls", "001.response.json"), "{}")
+	re := x.caller(ModelRecord, e.recorder()).fails(t, actions(call("m", `{}`))+`,"inputs":["calls"]`, Folders{Tree: tree})
+	if re.Code != result.CodeSandbox || re.Details["pointer"] != "/actions/0" || e.asked.Load() != 0 {
+		t.Errorf("%s", re.Line())
+	}
+}
+
+// TestWorkFolderWithCalls: a work folder that has responses of an earlier run keeps them,
+// and an answer that is the same as before is an output as well.
+func TestWorkFolderWithCalls(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			e := newEndpoint(t)
+			x := callers(t, newTier(t, isolation), nil)
+			members := actions(call("m", `{}`))
+			rep := x.caller(ModelRecord, e.recorder()).run(t, members, Folders{})
+			answer := contents(t, rep, "calls/001.response.json")[0]
+			for _, was := range []string{"something else", answer} {
+				work := t.TempDir()
+				put(t, filepath.Join(work, "calls", "001.response.json"), was)
+				rep := x.caller(ModelReplay, player(t, rep.Execution.ModelIO)).run(t, members, Folders{Work: work})
+				if !rep.Result.Decision.Accepted || !slices.Equal(outputs(rep), []string{"calls/001.response.json"}) || len(rep.Execution.Accepted) != 0 {
+					t.Errorf("%s, accepted %v", rep.Bytes, rep.Execution.Accepted)
+				}
+				if b, err := os.ReadFile(filepath.Join(work, "calls", "001.response.json")); string(b) != was {
+					t.Errorf("the folder has %q, error %v", b, err)
+				}
+			}
+		})
+	}
+}
+
+// TestCallsInTheLedger: a recorded decision about calls is decided again without a model,
+// and a call without an answer is an error record after the begun one.
+func TestCallsInTheLedger(t *testing.T) {
+	e := newEndpoint(t)
+	e.fails = 3
+	l := newLab(t, newTier(t, tiers[1]))
+	members := actions(call("m", `{"n":1}`), sh("test -s calls/001.response.json"), call("m", `{"n":2}`))
+	l.executor = l.caller(ModelRecord, e.recorder())
+	rep := l.run(t, members, Folders{})
+	if l.kinds() != "begun decision" || l.records[1].Mode != ModelRecord || !rep.Result.Decision.Accepted {
+		t.Fatalf("records %q, %s", l.kinds(), rep.Bytes)
+	}
+	l.again(t)
+	l.executor = l.caller(ModelRecord, e.recorder())
+	req := l.request(members, Folders{})
+	req.RunID = "another"
+	if rep, err := Run(t.Context(), l.deps, l.gate, req); err == nil {
+		t.Fatalf("no error but %s", rep.Bytes)
+	}
+	if l.kinds() != "begun decision begun error:RUN_E005" {
+		t.Errorf("records %q", l.kinds())
+	}
+}
+
+// TestInterruptedCall: whoever waits for a model can be told to stop.
+func TestInterruptedCall(t *testing.T) {
+	e := newEndpoint(t)
+	e.delay = 3 * time.Second
+	x := callers(t, newTier(t, tiers[1]), nil)
+	x = x.caller(ModelRecord, e.recorder())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	x.deps.Progress = func(action, _ int) {
+		if action == 1 {
+			time.AfterFunc(100*time.Millisecond, cancel)
+		}
+	}
+	rep, err := Run(ctx, x.deps, x.gate, x.request(actions(write("out/a", "1"), call("m", `{}`)), Folders{}))
+	var re *result.RunError
+	if !errors.As(err, &re) || re.Code != result.CodeSandbox || !strings.HasPrefix(re.Message, "interrupted") || rep.Bytes != nil {
+		t.Errorf("%v, %s", err, rep.Bytes)
+	}
+}
+
+// TestCallsThatAreNotReached: a plan with calls has a recording also when none was made,
+// and a replay of it ends alike.
+func TestCallsThatAreNotReached(t *testing.T) {
+	e := newEndpoint(t)
+	x := callers(t, newTier(t, tiers[1]), nil)
+	members := actions(sh("exit 3"), call("m", `{}`))
+	rep := x.caller(ModelRecord, e.recorder()).run(t, members, Folders{})
+	if e.asked.Load() != 0 || len(rep.Execution.Calls) != 0 || !slices.Equal(rep.Result.Decision.Reasons, []string{"EXIT 3"}) {
+		t.Errorf("asked %d times: %s", e.asked.Load(), rep.Bytes)
+	}
+	again := x.caller(ModelReplay, player(t, rep.Execution.ModelIO)).run(t, members, Folders{})
+	if !slices.Equal(again.Result.Decision.Reasons, []string{"EXIT 3"}) {
+		t.Errorf("%s", again.Bytes)
+	}
+	if rep := x.caller(ModelRecord, e.recorder()).run(t, actions(write("out/a", "1")), Folders{}); rep.Execution.ModelIO != nil {
+		t.Errorf("a plan without calls has the recording %s", rep.Execution.ModelIO)
+	}
+}

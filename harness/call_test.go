@@ -1,0 +1,212 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/model"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+)
+
+// call is a call action through an adapter.
+func call(adapter, params string) string {
+	return `{"kind":"call","tool_id":"t","adapter_id":"` + adapter + `","params":` + params + `}`
+}
+
+// unasked is a Caller with one adapter, m, which must not be asked.
+type unasked struct{ t *testing.T }
+
+func (u unasked) Model(id string) (string, error) {
+	if id != "m" {
+		return "", &model.Error{Msg: "no such adapter", Next: "list it"}
+	}
+	return "small", nil
+}
+
+func (u unasked) Call(context.Context, string, []byte) ([]byte, error) {
+	u.t.Error("a model was asked")
+	return nil, errors.New("unasked")
+}
+
+func (u unasked) Recording() ([]byte, error) { return nil, nil }
+
+func parsed(t *testing.T, members string) kernel.Intent {
+	t.Helper()
+	doc, err := canon.Parse([]byte(`{"goal":"Ask","constraints":["once"],`+members+`}`), canon.MaxIntentBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	intent, err := kernel.ParseIntent(doc.Value())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return intent
+}
+
+func listed(list ...string) string { return `"actions":[` + strings.Join(list, ",") + `]` }
+
+// TestPrompts: a prompt is the params with the adapter's model, canonical and without a
+// line feed, whatever they were written like.
+func TestPrompts(t *testing.T) {
+	calls, err := modelCalls(unasked{t}, parsed(t, listed(
+		call("m", `{"messages": [{"role": "user", "content": "2+2"}], "temperature": 0.0}`), `{"kind":"write","path":"out/a","content":"1"}`,
+		call("m", `{"model":"small","stream":false,"base_url":"http://192.0.2.1"}`), call("m", `{"stream":null}`),
+	)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[int]string{}
+	for i, c := range calls {
+		got[i] = c.AdapterID + " " + string(c.Prompt)
+	}
+	want := map[int]string{
+		0: `m {"messages":[{"content":"2+2","role":"user"}],"model":"small","temperature":0}`,
+		2: `m {"base_url":"http://192.0.2.1","model":"small","stream":false}`,
+		3: `m {"model":"small","stream":null}`,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("prompts are %v, want %v", got, want)
+	}
+}
+
+// TestCallsThatCannotBeMade: what is wrong with a call is said with its pointer before
+// anybody is asked.
+func TestCallsThatCannotBeMade(t *testing.T) {
+	tests := []struct{ name, members, pointer, want string }{
+		{"no such adapter", listed(`{"kind":"run","argv":["true"]}`, call("n", `{}`)), "/actions/1/adapter_id", `adapter "n": no such adapter`},
+		{"several adapters", listed(call("m", `{}`), call("n", `{}`)), "/actions/1/adapter_id", "several adapters"},
+		{"several adapters, one unnamed", listed(call("m", `{}`), `{"kind":"call","tool_id":"t","params":{}}`), "/actions/1/adapter_id", "several adapters"},
+		{"another model", listed(call("m", `{"model":"large"}`)), "/actions/0/params/model", `model is not "small"`},
+		{"a model of another kind", listed(call("m", `{"model":null}`)), "/actions/0/params/model", `model is not "small"`},
+		{"a stream", listed(call("m", `{}`), call("m", `{"stream":true}`)), "/actions/1/params/stream", "comes in parts"},
+		{"perhaps a stream", listed(call("m", `{"stream":1}`)), "/actions/0/params/stream", "comes in parts"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			calls, err := modelCalls(unasked{t}, parsed(t, test.members))
+			var re *result.RunError
+			if !errors.As(err, &re) || calls != nil || re.Code != result.CodeSandbox || re.Details["pointer"] != test.pointer || !strings.Contains(re.Message, test.want) || re.Hint == "" {
+				t.Errorf("calls %v, error %v", calls, err)
+			}
+		})
+	}
+}
+
+// TestModelModes: plan-only decides in every model mode that the profile has, and nobody
+// is asked; an execution needs somebody who answers.
+func TestModelModes(t *testing.T) {
+	d := deps(t)
+	gate := gateWith(t, d, judgeFunc(func(policy.Input) (kernel.Verdict, error) {
+		return kernel.Verdict{Permits: []string{"call:/actions/0"}}, nil
+	}))
+	run := func(mode, modelMode string) (Report, *result.RunError) {
+		rep, err := Run(t.Context(), d, gate, Request{
+			Source: []byte(`{"goal":"Ask","constraints":["once"],` + listed(call("m", `{}`)) + `}`), Path: "intent.json", Mode: mode, ModelMode: modelMode, RunID: "r",
+		})
+		var re *result.RunError
+		errors.As(err, &re)
+		return rep, re
+	}
+	for _, modelMode := range []string{ModelRecord, ModelReplay} {
+		gate.Profile.ModelModes = []string{ModelNone}
+		for _, mode := range []string{ModePlanOnly, ModeExecuteSandbox} {
+			if _, re := run(mode, modelMode); re == nil || re.Code != result.CodeProfile || !strings.Contains(re.Message, "does not allow model mode") {
+				t.Errorf("%s, %s without leave: %v", mode, modelMode, re)
+			}
+		}
+		gate.Profile.ModelModes = []string{ModelNone, ModelRecord, ModelReplay}
+		rep, re := run(ModePlanOnly, modelMode)
+		if re != nil || !rep.Result.Decision.Accepted || rep.Result.ModelMode != modelMode {
+			t.Errorf("%s: %s, error %v", modelMode, rep.Bytes, re)
+		}
+		if _, re := run(ModeExecuteSandbox, modelMode); re == nil || re.Code != result.CodeProfile || !strings.Contains(re.Message, "needs a recording") {
+			t.Errorf("execute, %s without a recording: %v", modelMode, re)
+		}
+	}
+	for _, modelMode := range []string{"", "live", "Record"} {
+		if _, re := run(ModePlanOnly, modelMode); re == nil || re.Code != result.CodeProfile {
+			t.Errorf("%q: %v", modelMode, re)
+		}
+	}
+}
+
+// TestSettle: what stands as a call has answered it is nobody's change, and neither is
+// the folder that was made for it.
+func TestSettle(t *testing.T) {
+	sum := func(s string) [32]byte { return [32]byte([]byte(s + strings.Repeat(" ", 32-len(s)))) }
+	file := func(path, content string) sandbox.Change {
+		return sandbox.Change{Path: path, Kind: sandbox.KindFile, SHA256: sum(content), Size: 1}
+	}
+	folder := func(path string) sandbox.Change { return sandbox.Change{Path: path, Kind: sandbox.KindFolder} }
+	const one, two = "calls/001.response.json", "calls/002.response.json"
+	was := folder("calls")
+	was.Before = &sandbox.Seen{Kind: sandbox.KindFile}
+	tests := []struct {
+		name           string
+		changes, rest  []sandbox.Change
+		outputs, wrong []string
+	}{
+		{name: "as they were given", changes: []sandbox.Change{folder("calls"), file(one, "1"), file(two, "2"), folder("out"), file("out/a", "3")},
+			rest: []sandbox.Change{folder("out"), file("out/a", "3")}, outputs: []string{one, two}},
+		{name: "one is changed", changes: []sandbox.Change{folder("calls"), file(one, "1"), file(two, "3")},
+			rest: []sandbox.Change{file(two, "3")}, outputs: []string{one}, wrong: []string{two}},
+		{name: "one is a folder", changes: []sandbox.Change{folder("calls"), folder(one), file(one+"/a", "1"), file(two, "2")},
+			rest: []sandbox.Change{folder("calls"), folder(one), file(one+"/a", "1")}, outputs: []string{two}, wrong: []string{one}},
+		{name: "one is a link", changes: []sandbox.Change{folder("calls"), {Path: one, Kind: sandbox.KindLink, Target: "2"}, file(two, "2")},
+			rest: []sandbox.Change{{Path: one, Kind: sandbox.KindLink, Target: "2"}}, outputs: []string{two}, wrong: []string{one}},
+		{name: "another file beside them", changes: []sandbox.Change{folder("calls"), file(one, "1"), file(two, "2"), file("calls/x", "3")},
+			rest: []sandbox.Change{folder("calls"), file("calls/x", "3")}, outputs: []string{one, two}},
+		{name: "a folder in the place of a file", changes: []sandbox.Change{was, file(one, "1"), file(two, "2")},
+			rest: []sandbox.Change{was}, outputs: []string{one, two}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := &performance{p: &Performed{}, responses: []response{{one, sum("1"), 1}, {two, sum("2"), 1}}}
+			before := slices.Clone(test.changes)
+			if got := w.settle(test.changes); !reflect.DeepEqual(got, test.rest) {
+				t.Errorf("left are %+v, want %+v", got, test.rest)
+			}
+			if !reflect.DeepEqual(before, test.changes) {
+				t.Error("the changes were changed")
+			}
+			var outputs, wrong []string
+			for _, o := range w.p.Observed.Outputs {
+				outputs = append(outputs, o.Path)
+			}
+			for _, r := range w.p.Observed.Reasons {
+				wrong = append(wrong, strings.TrimPrefix(r, "WRITE_OUTSIDE_ROOT "))
+			}
+			if !slices.Equal(outputs, test.outputs) || !slices.Equal(wrong, test.wrong) {
+				t.Errorf("outputs %q, wrong %q", outputs, wrong)
+			}
+		})
+	}
+	w := &performance{p: &Performed{}}
+	if got := w.settle([]sandbox.Change{folder("calls")}); len(got) != 1 {
+		t.Errorf("without calls, left are %+v", got)
+	}
+}
+
+// TestApart: an input cannot stand where a response is put.
+func TestApart(t *testing.T) {
+	in := sandbox.Inputs{Files: []sandbox.Input{{Path: "calls/002.response.json"}}}
+	if err := apart(in, map[int]ModelCall{0: {}, 2: {}}); err != nil {
+		t.Error(err)
+	}
+	var re *result.RunError
+	if err := apart(in, map[int]ModelCall{1: {}}); !errors.As(err, &re) || re.Code != result.CodeSandbox || re.Details["pointer"] != "/actions/1" {
+		t.Errorf("error %v", err)
+	}
+	if pack.ResponsePath(1) != in.Files[0].Path {
+		t.Errorf("path is %q", pack.ResponsePath(1))
+	}
+}

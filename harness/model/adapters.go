@@ -1,0 +1,115 @@
+package model
+
+import (
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/specs"
+)
+
+// MaxAdaptersBytes is the most that a file of adapters may have.
+const MaxAdaptersBytes = 1 << 20
+
+// Adapter is one model that can be called.
+type Adapter struct {
+	ID      string // what an intent calls it
+	BaseURL string // where it is, without /chat/completions
+	Model   string // what the endpoint calls it
+	KeyEnv  string // name of the environment variable that holds the key, or empty
+}
+
+// AdaptersError says what is wrong with a file of adapters, which is JSON.
+type AdaptersError struct {
+	Pointer string
+	Msg     string
+	Hint    string // what to do, or empty
+}
+
+func (e *AdaptersError) Error() string {
+	if e.Pointer == "" {
+		return e.Msg
+	}
+	return e.Pointer + ": " + e.Msg
+}
+
+// ParseAdapters reads a file of adapters. The error is a *canon.Error, an
+// *AdaptersError, or says that the file could not be held against its schema.
+func ParseAdapters(src []byte, set *specs.Set) ([]Adapter, error) {
+	doc, err := canon.Parse(src, MaxAdaptersBytes)
+	if err != nil {
+		return nil, err
+	}
+	violations, err := set.Validate(specs.KindModelAdapters, doc.Value())
+	if err != nil {
+		return nil, err
+	}
+	if len(violations) > 0 {
+		return nil, &AdaptersError{violations[0].Pointer, violations[0].Msg, "fiador schema model-adapters prints what the file may hold"}
+	}
+	file, _ := doc.Value().(map[string]any)
+	members, _ := file["adapters"].([]any)
+	list := make([]Adapter, 0, len(members))
+	first := map[string]int{}
+	for i, v := range members {
+		m, _ := v.(map[string]any)
+		a := Adapter{ID: text(m, "id"), BaseURL: text(m, "base_url"), Model: text(m, "model"), KeyEnv: text(m, "key_env")}
+		at := "/adapters/" + strconv.Itoa(i)
+		if other, twice := first[a.ID]; twice {
+			return nil, &AdaptersError{at + "/id", strconv.Quote(a.ID) + " is also the id of adapter " + strconv.Itoa(other+1), "give each adapter an id of its own"}
+		}
+		first[a.ID] = i
+		if strings.HasPrefix(a.KeyEnv, "FIADOR_") {
+			return nil, &AdaptersError{at + "/key_env", a.KeyEnv + " is a variable of this program", "keep the key of the model in a variable of its own"}
+		}
+		if msg, hint := baseFault(a.BaseURL); msg != "" {
+			return nil, &AdaptersError{at + "/base_url", msg, hint}
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+func text(m map[string]any, name string) string {
+	s, _ := m[name].(string)
+	return s
+}
+
+// baseFault says why a base URL cannot be used, and what to do.
+func baseFault(base string) (msg, hint string) {
+	const form = "name scheme, host and path alone, as in https://host/v1"
+	u, err := url.Parse(base)
+	switch {
+	case err != nil || u.Opaque != "" || u.Hostname() == "":
+		return "not a URL with a host", form
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "neither https nor http", form
+	case u.User != nil:
+		return "a URL with a user", "put the key into an environment variable and name it as key_env"
+	case u.RawQuery != "" || u.ForceQuery || strings.Contains(base, "#"):
+		return "a URL with a query or a fragment", form
+	case strings.Contains(u.Path+"/", "/../") || strings.Contains(u.Path+"/", "/./"):
+		return "a path with dots", form
+	}
+	if port := u.Port(); port != "" || strings.HasSuffix(u.Host, ":") {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return "not a port from 1 to 65535", form
+		}
+	}
+	if u.Scheme == "http" && !ofThisMachine(u.Hostname()) {
+		return "http to another machine: the key and the prompts could be read on the way", "use https; http is for an endpoint on the machine itself (localhost, 127.0.0.1, [::1])"
+	}
+	return "", ""
+}
+
+// ofThisMachine says whether a host of a URL is the machine itself by its name. What
+// the name stands for is looked at once more when it is connected to.
+func ofThisMachine(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
