@@ -13,7 +13,7 @@ func lenient(raw []byte) (value any, fault string) {
 	d := json.NewDecoder(bytes.NewReader(surrogatesAsNUL(raw)))
 	d.UseNumber()
 	if err := d.Decode(&value); err != nil {
-		return nil, "not JSON: " + err.Error()
+		return nil, "not JSON"
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, "not JSON: more text after the value"

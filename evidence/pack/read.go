@@ -2,6 +2,7 @@ package pack
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"errors"
@@ -48,14 +49,14 @@ func ReadFolder(name string) (*Pack, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := dir.ReadDir(MaxEntries + 1)
+	names, err := dir.Readdirnames(MaxEntries + 1)
 	_ = dir.Close()
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	p := &Pack{More: len(list) > MaxEntries}
-	for _, d := range list[:min(len(list), MaxEntries)] {
-		e, err := readEntry(root, d.Name())
+	p := &Pack{More: len(names) > MaxEntries}
+	for _, name := range names[:min(len(names), MaxEntries)] {
+		e, err := readEntry(root, name)
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +129,8 @@ func known(name string) bool {
 // ReadArchive reads a pack that is a gzip-compressed tar archive. Its names may begin
 // with "./", and an entry for "./" itself is no name.
 func ReadArchive(r io.Reader) (*Pack, error) {
-	z, err := gzip.NewReader(r)
+	packed := bufio.NewReader(r)
+	z, err := gzip.NewReader(packed)
 	if err != nil {
 		return nil, fmt.Errorf("not a gzip archive: %w", err)
 	}
@@ -149,6 +151,9 @@ func ReadArchive(r io.Reader) (*Pack, error) {
 		if name == "" && h.Typeflag == tar.TypeDir {
 			continue
 		}
+		if h.Typeflag == tar.TypeDir {
+			name = path.Clean(name)
+		}
 		if i, again := at[name]; again {
 			p.Entries[i].Twice = true
 			continue
@@ -165,7 +170,35 @@ func ReadArchive(r io.Reader) (*Pack, error) {
 		p.Entries = append(p.Entries, e)
 	}
 	p.sort()
+	if p.More {
+		return p, nil
+	}
+	if err := ended(plain, packed); err != nil {
+		return nil, archiveError(plain, err)
+	}
 	return p, nil
+}
+
+// ended reads an archive to its end, which checks its sum, and refuses what would be
+// carried along behind it unseen.
+func ended(plain *io.LimitedReader, packed *bufio.Reader) error {
+	block := make([]byte, 32<<10)
+	for {
+		n, err := plain.Read(block)
+		if len(bytes.Trim(block[:n], "\x00")) > 0 {
+			return errors.New("more bytes after the last file")
+		}
+		if err == io.EOF && plain.N > 0 {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if _, err := packed.ReadByte(); err != io.EOF {
+		return errors.New("more bytes after the archive")
+	}
+	return nil
 }
 
 func archiveError(plain *io.LimitedReader, err error) error {
@@ -181,7 +214,7 @@ func archived(t *tar.Reader, h *tar.Header, name string) (Entry, error) {
 	case tar.TypeReg:
 		e.Kind = KindFile
 	case tar.TypeDir:
-		e.Kind, e.Name = KindFolder, path.Clean(name)
+		e.Kind = KindFolder
 	case tar.TypeSymlink, tar.TypeLink:
 		e.Kind = KindLink
 	}

@@ -1,4 +1,204 @@
 package pack
 
+import (
+	"strings"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// The strict level recomputes. What a pack says twice is held against each other, and
+// what follows from something else in the pack is made anew and compared, until nothing
+// is left that could be changed in one place alone.
+//
+// A file is first held against its exact shape (ST2, ST4 and ST7 to ST12): the members
+// that this program writes, their types and their bounds, and no others. A reader may
+// know more members; a verifier that lets through what it does not know would vouch for
+// it. What a file means is looked at only where its shape and the shapes of all that it
+// is held against are whole, so that one fault gives one violation and not a dozen.
+//
+// Everything here takes time that is linear in the size of the pack, but for sorting.
+
 // strict holds the pack against what the strict level adds.
-func (v *verifier) strict() {}
+func (v *verifier) strict() {
+	if v.pack.More {
+		return // which names were read is chance
+	}
+	s := &strictLevel{verifier: v, counts: map[string]int{}, sums: map[string]canon.ContentHash{}, sizes: map[string]int{}, paths: newPathBook()}
+	s.canonical()
+	s.readRun()
+	s.invariants()
+	s.readBundle()
+	s.readEvidence()
+	s.readPatch()
+	s.readRunner()
+	s.readModelIO()
+	s.presence()
+
+	s.checkRun()
+	s.checkBundle()
+	s.checkPolicy()
+	s.checkExecution()
+	s.checkEvidence()
+	s.checkPatch()
+	s.checkRunner()
+	s.checkModelIO()
+	s.checkLedger()
+	s.checkMeta()
+}
+
+// strictLevel is a pack while it is verified at the strict level. A document is nil
+// where the pack does not have it, or where it does not have its shape.
+type strictLevel struct {
+	*verifier
+
+	run      *result.RunResult
+	bundle   *kernel.Bundle
+	evidence *Evidence
+	patch    *Patch
+	runner   *Runner
+	model    *ModelIO
+
+	plan plan // of the bundle, where there is one
+
+	counts map[string]int               // violations by rule
+	sums   map[string]canon.ContentHash // of files, by name
+	sizes  map[string]int               // of the outputs of the execution, by path
+	paths  *pathBook
+	buffer []byte // of the content that is hashed
+}
+
+// maxOfRule is how many violations of one rule are named.
+const maxOfRule = 100
+
+// fault notes a violation. Beyond the hundredth of a rule one says that there are more.
+func (s *strictLevel) fault(rule, path, format string, args ...any) {
+	s.counts[rule]++
+	switch n := s.counts[rule]; {
+	case n <= maxOfRule:
+		s.add(rule, path, format, args...)
+	case n == maxOfRule+1:
+		s.add(rule, "", "more than %d violations of this rule", maxOfRule)
+	}
+}
+
+// sum is the hash of a file as it stands in the pack, computed once.
+func (s *strictLevel) sum(name string) canon.ContentHash {
+	h, known := s.sums[name]
+	if !known {
+		h = canon.Sum(s.pack.File(name))
+		s.sums[name] = h
+	}
+	return h
+}
+
+// canonical is ST1. The lines of ledger.jsonl are for ST11.
+func (s *strictLevel) canonical() {
+	for _, name := range Names() {
+		if d := s.doc(name); d != nil && !d.exact {
+			s.fault("ST1", name, "%s", d.inexact)
+		}
+	}
+}
+
+// invariants are RS1 to RS8 and RS3a, under their own ids. A text that has no canonical
+// form breaks ST1, and is held against nothing more.
+func (s *strictLevel) invariants() {
+	d := s.doc(RunFile)
+	if d == nil || d.value == nil {
+		return
+	}
+	doc := d.strictly
+	if !d.exact {
+		text, err := canon.Canonical(d.value)
+		if err == nil {
+			doc, err = canon.Parse(text, len(text))
+		}
+		if err != nil {
+			return
+		}
+	}
+	for _, c := range result.Checks(d.raw, doc, s.profile()) {
+		switch c.Status {
+		case result.Fail:
+			s.fault(c.ID, RunFile, "%s", c.Fault)
+		case result.NotChecked:
+			s.notChecked = append(s.notChecked, c.ID+": "+c.Fault)
+		}
+	}
+}
+
+// profile is the policy that the RunResult names, as the verifier knows it, or nil.
+func (s *strictLevel) profile() *kernel.PolicyProfile {
+	policy, _ := s.object(RunFile)["policy"].(map[string]any)
+	name, _ := policy["name"].(string)
+	if name == "" || s.opts.Profile == nil {
+		return nil
+	}
+	return s.opts.Profile(name)
+}
+
+// presence is ST3: which files stand with which outcome. That bundle.json, evidence.json
+// and runner.json are there where they should be is PK1.
+func (s *strictLevel) presence() {
+	run := s.object(RunFile)
+	if run == nil {
+		return
+	}
+	if run["kernel_result_kind"] == string(kernel.OutcomeRefuse) {
+		s.without(BundleFile, "a REFUSE")
+	}
+	if _, executed := run["execution"].(map[string]any); !executed {
+		for _, name := range []string{EvidenceFile, PatchFile, RunnerFile, ModelFile} {
+			s.without(name, "a run that executed nothing")
+		}
+		return
+	}
+	if s.evidence == nil || s.run == nil {
+		return
+	}
+	switch {
+	case !s.run.Decision.Accepted:
+		s.without(PatchFile, "an execution that was rejected")
+	case len(s.evidence.ActionResults) == 0:
+		s.without(PatchFile, "an execution that changed nothing")
+	default:
+		s.with(PatchFile, "an execution that changed files")
+	}
+	switch {
+	case s.run.ModelMode == "none":
+		s.without(ModelFile, "an execution without a model")
+	case len(s.evidence.Calls) > 0:
+		s.with(ModelFile, "an execution that called a model")
+	}
+}
+
+// without notes that a file is there and should not be.
+func (s *strictLevel) without(name, why string) {
+	if s.pack.File(name) != nil {
+		s.fault("ST3", name, "%s does not have it", why)
+	}
+}
+
+// with notes that a file is missing. What is there and could not be read breaks another
+// rule.
+func (s *strictLevel) with(name, why string) {
+	if _, there := s.pack.entry(name); !there {
+		s.fault("ST3", name, "missing; %s has it", why)
+	}
+}
+
+// sortedSet says whether a list is in the order of code units, each element once, and
+// if not, where it first is not.
+func sortedSet(list []string) (int, bool) {
+	for i := 1; i < len(list); i++ {
+		if canon.Compare(list[i-1], list[i]) >= 0 {
+			return i, false
+		}
+	}
+	return 0, true
+}
+
+// listed is a list as messages repeat it.
+func listed(list []string) string { return quoted(strings.Join(list, " ")) }

@@ -1,4 +1,329 @@
 package pack
 
-// structural holds the pack against the rules of the structural level.
-func (v *verifier) structural() {}
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// structural holds the pack against the rules of the structural level. It reads what
+// another reader of the format would read: JSON of any spelling, members that no rule
+// knows, and only those types that a rule speaks of. A member that a rule speaks of and
+// that is missing, or has another type, breaks the rule, unless the rule says where it
+// may be missing.
+//
+// Of a name in the pack the first that applies counts:
+//
+//	PK7   the name is not empty, ".", "..", valid UTF-8, and has neither a control
+//	      character nor a slash or backslash; no archive has it twice
+//	PK6   no link
+//	PK12  a regular file, and not over its limit (MaxBytes)
+//	PK2   a name of Names; in all no more than MaxEntries. Of a pack with more names
+//	      nothing else is said, for which of them were read is chance
+//
+// Of the files:
+//
+//	PK1   run.json and policy.json are there. Where run.json is an object, bundle.json is
+//	      there unless its kernel_result_kind is REFUSE, and evidence.json and runner.json
+//	      are where its execution is an object. A name that is no file is there
+//	PK3   run.json is an object. It has run_schema_version, run_id, started_at,
+//	      completed_at, kernel_version, policy, intent, kernel_result_kind, decision and
+//	      model_mode, of any type; kernel_result_kind is BUNDLE, CLARIFY or REFUSE. bundle
+//	      and execution may be missing and are null then
+//	PK4   bundle.json is an object; the rules for what is in it are BS1 to BS8
+//	PK5   where run.json#/bundle is an object and bundle.json is there, sha256 of it is
+//	      "sha256:" and the SHA-256 of the bytes of bundle.json in lower-case hex
+//	PK8   patch.json, runner.json, model_io.json and evidence.json are objects where they
+//	      are there; the rules for what is in them are PS1 to PS9, RN1 to RN12, and MI1
+//	      to MI11. policy.json is JSON and, where run.json has a policy, of the same
+//	      canonical form
+//	PK9   see ledgerRules
+//	PK11  meta.json is JSON
+func (v *verifier) structural() {
+	if v.pack.More {
+		v.add("PK2", "", "more than %d names", MaxEntries)
+		return
+	}
+	for _, e := range v.pack.Entries {
+		v.entry(e)
+	}
+	v.required()
+	v.run()
+	v.policyFile()
+	for _, name := range []string{EvidenceFile, PatchFile, RunnerFile, ModelFile} {
+		if d := v.doc(name); d != nil && v.object(name) == nil {
+			v.add("PK8", name, "%s", d.noObject())
+		}
+	}
+	if d := v.doc(BundleFile); d != nil && v.object(BundleFile) == nil {
+		v.add("PK4", BundleFile, "%s", d.noObject())
+	}
+	if d := v.doc(MetaFile); d != nil && d.fault != "" {
+		v.add("PK11", MetaFile, "%s", d.fault)
+	}
+	v.bundleRules()
+	v.patchRules()
+	v.runnerRules()
+	if obj := v.object(ModelFile); obj != nil {
+		v.found = append(v.found, modelIOFaults(obj)...)
+	}
+	v.ledgerRules()
+}
+
+// entry is PK2, PK6, PK7 and PK12 for one name.
+func (v *verifier) entry(e Entry) {
+	path := canon.Cut(strings.ToValidUTF8(e.Name, "\ufffd"))
+	fault := nameFault(e.Name)
+	switch {
+	case fault != "":
+		v.add("PK7", path, "the name %s", fault)
+	case e.Twice:
+		v.add("PK7", path, "the archive has the name twice")
+	case e.Kind == KindLink:
+		v.add("PK6", path, "a link")
+	case e.Kind == KindFolder:
+		v.add("PK12", path, "a folder")
+	case e.Kind != KindFile:
+		v.add("PK12", path, "no regular file")
+	case !known(e.Name):
+		v.add("PK2", path, "no file of a pack")
+	case e.Text == nil:
+		v.add("PK12", path, "more than %d bytes", MaxBytes(e.Name))
+	}
+}
+
+// nameFault says why a name is not clean, or is empty.
+func nameFault(name string) string {
+	switch {
+	case name == "":
+		return "is empty"
+	case name == "." || name == "..":
+		return "is a folder's"
+	case !utf8.ValidString(name):
+		return "is not UTF-8"
+	case strings.ContainsAny(name, `/\`):
+		return "has a slash or a backslash"
+	case hasControl(name):
+		return "has a control character"
+	}
+	return ""
+}
+
+// hasControl says whether a text has one of U+0000 to U+001F or U+007F to U+009F.
+func hasControl(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < 0x20 || c == 0x7f:
+			return true
+		case c == 0xc2 && i+1 < len(s) && s[i+1] >= 0x80 && s[i+1] <= 0x9f:
+			return true
+		}
+	}
+	return false
+}
+
+// required is PK1.
+func (v *verifier) required() {
+	there := func(name string) bool {
+		for _, e := range v.pack.Entries {
+			if e.Name == name {
+				return true
+			}
+		}
+		return false
+	}
+	need := func(name, why string) {
+		if !there(name) {
+			v.add("PK1", name, "missing; %s", why)
+		}
+	}
+	run := v.object(RunFile)
+	need(RunFile, "every pack has it")
+	need(PolicyFile, "every pack has it")
+	if run != nil && run["kernel_result_kind"] != any(string(kernel.OutcomeRefuse)) {
+		need(BundleFile, "every pack but that of a REFUSE has it")
+	}
+	if _, executed := run["execution"].(map[string]any); executed {
+		need(EvidenceFile, "the run was executed")
+		need(RunnerFile, "the run was executed")
+	}
+}
+
+// run is PK3 and PK5.
+func (v *verifier) run() {
+	d := v.doc(RunFile)
+	if d == nil {
+		return
+	}
+	run := v.object(RunFile)
+	if run == nil {
+		v.add("PK3", RunFile, "%s", d.noObject())
+		return
+	}
+	for _, name := range runMembers() {
+		if _, ok := run[name]; !ok {
+			v.add("PK3", at(RunFile, name), "missing")
+		}
+	}
+	if kind, ok := run["kernel_result_kind"]; ok {
+		s, _ := kind.(string)
+		switch kernel.Outcome(s) {
+		case kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse:
+		default:
+			v.add("PK3", at(RunFile, "kernel_result_kind"), "none of BUNDLE, CLARIFY, REFUSE")
+		}
+	}
+	bundle, ok := run["bundle"].(map[string]any)
+	if text := v.pack.File(BundleFile); ok && text != nil {
+		if sum, _ := bundle["sha256"].(string); canon.ContentHash(sum) != canon.Sum(text) {
+			v.add("PK5", at(RunFile, "bundle", "sha256"), "not the SHA-256 of bundle.json")
+		}
+	}
+}
+
+// runMembers are what every reader of the format expects in run.json.
+func runMembers() []string {
+	return []string{
+		"run_schema_version", "run_id", "started_at", "completed_at", "kernel_version", "policy", "intent", "kernel_result_kind",
+		"decision", "model_mode",
+	}
+}
+
+// policyFile is PK8 for policy.json.
+func (v *verifier) policyFile() {
+	d := v.doc(PolicyFile)
+	if d == nil {
+		return
+	}
+	if d.fault != "" {
+		v.add("PK8", PolicyFile, "%s", d.fault)
+		return
+	}
+	if policy, ok := v.object(RunFile)["policy"]; ok && !sameJSON(d.value, policy) {
+		v.add("PK8", PolicyFile, "not the policy of run.json")
+	}
+}
+
+// sameJSON says whether two decoded values have the same canonical form.
+func sameJSON(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for name, x := range a {
+			if y, ok := b[name]; !ok || !sameJSON(x, y) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !sameJSON(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	case json.Number:
+		b, ok := b.(json.Number)
+		return ok && sameNumber(a, b)
+	}
+	return a == b // a text, a boolean or null
+}
+
+// sameNumber says whether two numbers are the same double. One that is too large for a
+// double is the same as none.
+func sameNumber(a, b json.Number) bool {
+	x, err := strconv.ParseFloat(string(a), 64)
+	if err != nil {
+		return false
+	}
+	y, err := strconv.ParseFloat(string(b), 64)
+	return err == nil && x == y
+}
+
+// noObject says why a document that is no JSON object is none.
+func (d *document) noObject() string {
+	if d.fault != "" {
+		return d.fault
+	}
+	return "not a JSON object"
+}
+
+// roundTrip says why reading a document and writing it again loses something, or is
+// empty: a number that no double holds, or whose digits none keeps, a noncharacter, or
+// nesting that is too deep to be written.
+func (d *document) roundTrip() string {
+	if d.exact {
+		return ""
+	}
+	if _, err := canon.Canonical(d.value); err != nil {
+		return "no canonical form: " + err.Error()
+	}
+	return ""
+}
+
+// wholeNumber is a number without a fraction that every reader holds exactly.
+func wholeNumber(v any) (int64, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
+		return i, i >= -canon.MaxSafeInteger && i <= canon.MaxSafeInteger
+	}
+	f, err := strconv.ParseFloat(string(n), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > canon.MaxSafeInteger {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// sortedTexts notes under a rule what keeps a member from being a list of texts in
+// ascending order of code units. Equal ones may follow each other.
+func (v *verifier) sortedTexts(rule, file string, holder map[string]any, path ...string) {
+	list, ok := holder[path[len(path)-1]].([]any)
+	if !ok {
+		v.add(rule, at(file, path...), "missing or not a list")
+		return
+	}
+	last, lastOK := "", false
+	for i, one := range list {
+		s, ok := one.(string)
+		switch {
+		case !ok:
+			v.add(rule, at(file, path...)+"/"+strconv.Itoa(i), "not a text")
+		case lastOK && canon.Compare(last, s) > 0:
+			v.add(rule, at(file, path...)+"/"+strconv.Itoa(i), "%s stands behind %s", quoted(s), quoted(last))
+		}
+		last, lastOK = s, ok
+	}
+}
+
+// isAbsolute says whether a path begins with a slash, or with a letter and a colon.
+func isAbsolute(path string) bool {
+	return strings.HasPrefix(path, "/") || len(path) > 1 && path[1] == ':' && path[0]|0x20 >= 'a' && path[0]|0x20 <= 'z'
+}
+
+// hasParent says whether a segment of a path is "..".
+func hasParent(path string) bool {
+	if !strings.Contains(path, "..") {
+		return false
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == ".." {
+			return true
+		}
+	}
+	return false
+}

@@ -12,6 +12,10 @@ import (
 // MaxViolations is how many violations are reported; the ones that sort first.
 const MaxViolations = 1000
 
+// maxFound is how many violations are looked at: a pack that breaks more does not break
+// fewer rules for it.
+const maxFound = 20 * MaxViolations
+
 // Options say how a pack is verified.
 type Options struct {
 	Level Level // empty: Strict
@@ -52,6 +56,7 @@ func Verify(p *Pack, o Options) Verdict {
 	if n := len(found.Violations); n > MaxViolations {
 		found.Violations, found.More = found.Violations[:MaxViolations], n-MaxViolations
 	}
+	found.More += v.unnamed
 	return found
 }
 
@@ -61,11 +66,16 @@ type verifier struct {
 	opts       Options
 	docs       map[string]*document
 	found      []Violation
+	unnamed    int // violations beyond maxFound
 	notChecked []string
 }
 
 // add notes a violation. Values in a message are quoted and cut.
 func (v *verifier) add(rule, path, format string, args ...any) {
+	if len(v.found) == maxFound {
+		v.unnamed++
+		return
+	}
 	v.found = append(v.found, Violation{Rule: rule, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
@@ -111,7 +121,7 @@ func decode(name string, raw []byte) *document {
 	text, lf := bytes.CutSuffix(raw, []byte("\n"))
 	if !lf {
 		d.inexact = "no LF at the end"
-	} else if doc, err := parseCanonical(text); err != nil {
+	} else if doc, err := canon.ParseCanonical(text, len(text)); err != nil {
 		d.inexact = err.Error()
 	} else {
 		d.exact, d.strictly, d.value = true, doc, doc.Value()
@@ -157,11 +167,3 @@ func at(file string, tokens ...string) string {
 
 // quoted is a value of a pack as messages repeat it.
 func quoted(s string) string { return fmt.Sprintf("%q", strings.ToValidUTF8(canon.Cut(s), "\ufffd")) }
-
-func parseCanonical(text []byte) (canon.Document, error) {
-	doc, err := canon.Parse(text, len(text))
-	if err == nil && !bytes.Equal(doc.Bytes(), text) {
-		return canon.Document{}, fmt.Errorf("not canonical JSON")
-	}
-	return doc, err
-}

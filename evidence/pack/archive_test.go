@@ -1,0 +1,219 @@
+package pack
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// archiveOf is a pack's archive.
+func archiveOf(t testing.TB, p *Pack) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := p.WriteArchive(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// samplePack has every file that a pack can have, one of them empty and one large.
+func samplePack() map[string][]byte {
+	files := map[string][]byte{}
+	for i, name := range Names() {
+		files[name] = bytes.Repeat([]byte(name+"\n"), i*i*i)
+	}
+	// 200 KB that compress badly: more than one block of deflate.
+	sum := sha256.Sum256(nil)
+	for range 200_000 / len(sum) {
+		sum = sha256.Sum256(sum[:])
+		files[PatchFile] = append(files[PatchFile], sum[:]...)
+	}
+	return files
+}
+
+// The SHA-256 of the archive of samplePack, and of the tar archive inside.
+//
+// goldenTar is a promise: it never changes. goldenArchive changes with the compression of
+// the Go release that the program is built with. If a new release breaks this alone, put
+// the hash in that the test prints, and tell in CHANGELOG.md that archives of this version
+// have other bytes than those of the version before.
+const (
+	goldenTar     = "e2436aec040583234e7fa4e56a9ac56633a41e620c90c246037fab92e64a830e"
+	goldenArchive = "7d7752a08deed532979cb6d237396aaecb6534e36ab20bcf5a6c625cdef7ebd5"
+)
+
+// TestArchiveBytes: the bytes of an archive are the same everywhere, and each time.
+func TestArchiveBytes(t *testing.T) {
+	b := archiveOf(t, Of(samplePack()))
+	if again := archiveOf(t, Of(samplePack())); !bytes.Equal(b, again) {
+		t.Error("the same pack gives other bytes the second time")
+	}
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := hexSum(plain); got != goldenTar {
+		t.Errorf("the tar archive has the SHA-256 %s, and not %s", got, goldenTar)
+	}
+	if got := hexSum(b); got != goldenArchive {
+		t.Errorf("the archive has the SHA-256 %s, and not %s; see goldenArchive", got, goldenArchive)
+	}
+	if !bytes.Equal(b[:10], []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}) {
+		t.Errorf("the gzip header is %x", b[:10])
+	}
+	r := tar.NewReader(bytes.NewReader(plain))
+	for _, name := range Names() {
+		h, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		plainHeader := h.Uid == 0 && h.Gid == 0 && h.Uname == "" && h.Gname == "" && h.Format == tar.FormatUSTAR
+		if h.Name != name || h.Mode != 0o644 || h.ModTime.Unix() != 0 || !plainHeader || h.Typeflag != tar.TypeReg {
+			t.Errorf("the entry of %s is %+v", name, h)
+		}
+	}
+	if _, err := r.Next(); err != io.EOF {
+		t.Errorf("behind the last file: %v", err)
+	}
+}
+
+func hexSum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func TestArchiveRoundTrip(t *testing.T) {
+	for name, files := range map[string]map[string][]byte{
+		"sample": samplePack(), "nothing": {}, "one": {RunFile: []byte("{}\n")}, "empty": {RunFile: {}},
+	} {
+		p := Of(files)
+		got, err := ReadArchive(bytes.NewReader(archiveOf(t, p)))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if len(p.Entries)+len(got.Entries) > 0 && !reflect.DeepEqual(got, p) {
+			t.Errorf("%s: another pack is read", name)
+		}
+	}
+}
+
+func FuzzArchive(f *testing.F) {
+	f.Add([]byte("\x02\x03abcdefgh"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, src []byte) {
+		files := map[string][]byte{}
+		for _, name := range Names() {
+			if len(src) < 2 {
+				break
+			}
+			n := min(int(binary.BigEndian.Uint16(src)), len(src)-2)
+			files[name] = src[2 : 2+n]
+			src = src[2+n:]
+		}
+		p := Of(files)
+		got, err := ReadArchive(bytes.NewReader(archiveOf(t, p)))
+		if err != nil || len(got.Entries) != len(p.Entries) {
+			t.Fatalf("%v, %d entries", err, len(got.Entries))
+		}
+		for _, e := range got.Entries {
+			if !bytes.Equal(e.Text, files[e.Name]) {
+				t.Errorf("%s is another file", e.Name)
+			}
+		}
+	})
+}
+
+func TestArchiveRefuses(t *testing.T) {
+	good := Of(samplePack())
+	large := filesOf(good)
+	for _, name := range []string{PatchFile, ModelFile} {
+		large[name] = make([]byte, MaxBytes(name))
+	}
+	for name, c := range map[string]struct {
+		pack *Pack
+		want string
+	}{
+		"a name":     {with(good, "../x", []byte("x")), `not a whole pack: "../x" is no file of a pack`},
+		"a link":     {linked(good, RunFile), `not a whole pack: "run.json" is no regular file`},
+		"a large":    {altered(good, RunFile, func(e *Entry) { e.Text, e.Size = nil, 1<<40 }), `not a whole pack: "run.json" has more than 67108864 bytes`},
+		"twice":      {twice(good, RunFile), `not a whole pack: "run.json" stands in the archive more than once`},
+		"many names": {more(good), "not a whole pack: it has more than 256 names"},
+		"too large":  {Of(large), "not a whole pack: an archive of it would unpack to more than 268435456 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := c.pack.WriteArchive(&b); !errors.Is(err, ErrNotWhole) || err.Error() != c.want || b.Len() > 0 {
+				t.Errorf("%v after %d bytes, and not %s", err, b.Len(), c.want)
+			}
+		})
+	}
+	if err := good.WriteArchive(brokenWriter{}); err == nil {
+		t.Error("an archive that could not be written was")
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// TestArchivesOfTar: what tar makes of a folder is read as the folder is, and tar unpacks
+// what WriteArchive has made.
+func TestArchivesOfTar(t *testing.T) {
+	program, err := exec.LookPath("tar")
+	if err != nil {
+		t.Skip("tar is not installed")
+	}
+	files, dir := samplePack(), t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+			t.Fatalf("tar %s: %v: %s", strings.Join(args, " "), err, out)
+		}
+	}
+	made := filepath.Join(t.TempDir(), "made.tgz")
+	for _, what := range [][]string{{"."}, Names(), {"./run.json", "patch.json"}} {
+		run(append([]string{"czf", made, "-C", dir}, what...)...)
+		p, err := Open(made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Of(files)
+		if len(what) == 2 {
+			want = Of(map[string][]byte{RunFile: files[RunFile], PatchFile: files[PatchFile]})
+		}
+		if !reflect.DeepEqual(p, want) {
+			t.Errorf("tar czf %s: another pack is read", strings.Join(what, " "))
+		}
+	}
+	ours, there := filepath.Join(t.TempDir(), "ours.tgz"), t.TempDir()
+	if err := os.WriteFile(ours, archiveOf(t, Of(files)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("xzf", ours, "-C", there)
+	p, err := ReadFolder(there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(p, Of(files)) {
+		t.Error("tar unpacks another pack")
+	}
+}

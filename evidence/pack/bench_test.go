@@ -1,0 +1,34 @@
+package pack
+
+import (
+	"crypto/sha256"
+	"testing"
+)
+
+// BenchmarkVerify verifies an executed pack at both levels; digest hashes the same bytes.
+func BenchmarkVerify(b *testing.B) {
+	r := vectorRun{base: basePacks(b), profile: builtinProfiles(b)}
+	files := r.apply(b, &packVector{Base: "executed"}).files(b)
+	size := 0
+	for _, text := range files {
+		size += len(text)
+	}
+	for _, level := range []Level{Structural, Strict} {
+		b.Run(string(level), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				if v := Verify(Of(files), Options{Level: level, Profile: r.profile}); !v.OK() {
+					b.Fatal(v)
+				}
+			}
+		})
+	}
+	b.Run("digest", func(b *testing.B) {
+		b.SetBytes(int64(size))
+		for b.Loop() {
+			for _, text := range files {
+				sha256.Sum256(text)
+			}
+		}
+	})
+}

@@ -1,0 +1,172 @@
+package pack
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// The limits of an envelope. What is over one is not decoded.
+const (
+	MaxSignatures     = 16
+	maxPayloadBytes   = 64 << 10
+	maxSignatureBytes = 1 << 10
+	maxKeyIDBytes     = 256
+)
+
+// PayloadType is the type of what a pack's envelope has in it.
+const PayloadType = "application/vnd.in-toto+json"
+
+// The members of meta.json that are ours.
+const (
+	metaEnvelope = "dsse"
+	metaReceipt  = "receipt"
+)
+
+// faults collects violations.
+type faults []Violation
+
+func (f *faults) add(rule, path, format string, args ...any) {
+	*f = append(*f, Violation{Rule: rule, Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// envelope is a DSSE envelope of the form that a pack has.
+type envelope struct {
+	payload    []byte
+	signatures []signature
+}
+
+// signature is one signature of an envelope.
+type signature struct {
+	keyID string
+	sig   []byte
+}
+
+// encoding is what is signed: the pre-authentication encoding of DSSE v1.
+func encoding(payloadType string, payload []byte) []byte {
+	b := []byte("DSSEv1 ")
+	b = append(strconv.AppendInt(b, int64(len(payloadType)), 10), ' ')
+	b = append(append(b, payloadType...), ' ')
+	b = append(strconv.AppendInt(b, int64(len(payload)), 10), ' ')
+	return append(b, payload...)
+}
+
+// of is the signature of a key.
+func (e envelope) of(keyID string) (signature, int) {
+	i := slices.IndexFunc(e.signatures, func(s signature) bool { return s.keyID == keyID })
+	if i < 0 {
+		return signature{}, i
+	}
+	return e.signatures[i], i
+}
+
+// plain is the envelope as a JSON value. Members that kept has and an envelope of ours
+// has not stay as they are.
+func (e envelope) plain(kept map[string]any) map[string]any {
+	out := map[string]any{}
+	maps.Copy(out, kept)
+	signatures := make([]any, len(e.signatures))
+	for i, s := range e.signatures {
+		signatures[i] = map[string]any{"keyid": s.keyID, "sig": base64.StdEncoding.EncodeToString(s.sig)}
+	}
+	out["payloadType"], out["signatures"] = PayloadType, signatures
+	out["payload"] = base64.StdEncoding.EncodeToString(e.payload)
+	return out
+}
+
+// readMeta reads meta.json: an object of strict JSON, its layout as it likes.
+func readMeta(e Entry) (map[string]any, error) {
+	if why := e.unfit(); why != "" {
+		return nil, errors.New(why)
+	}
+	if crowded(e.Text) {
+		return nil, fmt.Errorf("more than %d values", maxValues)
+	}
+	doc, err := canon.Parse(e.Text, len(e.Text))
+	if err != nil {
+		return nil, err
+	}
+	obj, ok := doc.Value().(map[string]any)
+	if !ok {
+		return nil, errors.New("not an object")
+	}
+	return obj, nil
+}
+
+// readEnvelope reads the envelope in meta.json. What is wrong with its form is SG1, and
+// what is wrong with its signatures among each other is SG2; with any of it there is no
+// envelope.
+func readEnvelope(value any, f *faults) (envelope, bool) {
+	before := len(*f)
+	var e envelope
+	obj, ok := value.(map[string]any)
+	if !ok {
+		f.add(ruleEnvelope, at(MetaFile, metaEnvelope), "not an object")
+		return e, false
+	}
+	if t, _ := obj["payloadType"].(string); t != PayloadType {
+		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "payloadType"), "not %q", PayloadType)
+	}
+	var fault string
+	if e.payload, fault = bytesOf(obj["payload"], maxPayloadBytes); fault != "" {
+		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "payload"), "%s", fault)
+	}
+	list, ok := obj["signatures"].([]any)
+	switch {
+	case !ok || len(list) == 0:
+		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "signatures"), "not a list of signatures")
+	case len(list) > MaxSignatures:
+		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "signatures"), "more than %d signatures", MaxSignatures)
+		list = nil
+	}
+	for i, v := range list {
+		e.signatures = append(e.signatures, readSignature(v, strconv.Itoa(i), f))
+	}
+	for i, s := range e.signatures {
+		if _, first := e.of(s.keyID); first < i && s.keyID != "" {
+			f.add(ruleOneSignature, at(MetaFile, metaEnvelope, "signatures", strconv.Itoa(i), "keyid"), "%s a second time", quoted(s.keyID))
+		}
+	}
+	return e, len(*f) == before
+}
+
+func readSignature(value any, index string, f *faults) (s signature) {
+	obj, ok := value.(map[string]any)
+	if !ok {
+		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "signatures", index), "not an object")
+		return s
+	}
+	s.keyID, _ = obj["keyid"].(string)
+	if s.keyID == "" || len(s.keyID) > maxKeyIDBytes {
+		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "signatures", index, "keyid"), "not a text of 1 to %d bytes", maxKeyIDBytes)
+	}
+	var fault string
+	if s.sig, fault = bytesOf(obj["sig"], maxSignatureBytes); fault != "" {
+		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "signatures", index, "sig"), "%s", fault)
+	}
+	return s
+}
+
+// bytesOf decodes standard base64, in the one spelling that bytes have in it.
+func bytesOf(value any, most int) (b []byte, fault string) {
+	text, ok := value.(string)
+	switch {
+	case !ok || text == "":
+		return nil, "not a text in base64"
+	case len(text) > base64.StdEncoding.EncodedLen(most):
+		return nil, fmt.Sprintf("more than %d bytes", most)
+	case strings.ContainsAny(text, "\r\n"): // the decoder skips them
+		return nil, "not standard base64"
+	}
+	b, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return nil, "not standard base64"
+	}
+	return b, ""
+}

@@ -1,0 +1,23 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package pack
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// lock locks a folder until it is closed, or the process ends. Where the file system has
+// no locks for folders, there is none.
+func lock(folder *os.File) error {
+	for {
+		switch err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return ErrBusy
+		}
+		return nil
+	}
+}

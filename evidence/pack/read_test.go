@@ -1,0 +1,199 @@
+package pack
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// archive is a gzip-compressed tar archive of headers, each with the text "x".
+func archive(t *testing.T, names ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for _, name := range names {
+		h := &tar.Header{Name: name, Mode: 0o644, Size: 1, Typeflag: tar.TypeReg}
+		if strings.HasSuffix(name, "/") {
+			h.Size, h.Typeflag = 0, tar.TypeDir
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Size > 0 {
+			if _, err := io.WriteString(w, "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestDamagedArchives: an archive is read to its end, and is one and nothing else.
+func TestDamagedArchives(t *testing.T) {
+	whole := archive(t, "run.json", "policy.json")
+	if _, err := ReadArchive(bytes.NewReader(whole)); err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(whole)
+	flipped[len(flipped)-8] ^= 1 // its CRC
+	var padded bytes.Buffer
+	z := gzip.NewWriter(&padded)
+	plain, err := gzip.NewReader(bytes.NewReader(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(z, plain); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := z.Write(append(make([]byte, 5000), 'x')); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{
+		"nothing": nil, "no archive": []byte("run.json"), "its sum is another": flipped,
+		"cut in its sum": whole[:len(whole)-4], "cut in a file": whole[:len(whole)/2],
+		"bytes behind it": append(bytes.Clone(whole), 'x'), "a second one behind it": append(bytes.Clone(whole), whole...),
+		"bytes behind the last file": padded.Bytes(),
+	} {
+		if p, err := ReadArchive(bytes.NewReader(text)); err == nil {
+			t.Errorf("%s: %v", name, p)
+		}
+	}
+}
+
+// TestArchiveNames: what an archive calls a name, and what becomes of two of one name.
+func TestArchiveNames(t *testing.T) {
+	p, err := ReadArchive(bytes.NewReader(archive(t, "./", "./run.json", "policy.json", "policy.json", "sub/", "sub", "../up", "/abs")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range p.Entries {
+		word := e.Name + " " + string(e.Kind)
+		if e.Twice {
+			word += " twice"
+		}
+		got = append(got, word)
+	}
+	want := []string{"../up file", "/abs file", "policy.json file twice", "run.json file", "sub folder twice"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestCreate: a pack comes into being as a whole, where nothing stands.
+func TestCreate(t *testing.T) {
+	parent := t.TempDir()
+	empty := func() []string {
+		t.Helper()
+		list, err := os.ReadDir(parent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, d := range list {
+			names = append(names, d.Name())
+		}
+		return names
+	}
+	dir := filepath.Join(parent, "p")
+	w, err := Create(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there before it is complete: %v", err)
+	}
+	if err := w.Commit(map[string][]byte{RunFile: []byte("1\n"), PolicyFile: []byte("2\n")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := empty(); !slices.Equal(got, []string{"p"}) {
+		t.Errorf("%q", got)
+	}
+	p, err := Open(dir)
+	if err != nil || string(p.File(RunFile)) != "1\n" || len(p.Entries) != 2 {
+		t.Errorf("%v (%v)", p, err)
+	}
+	if _, err := Create(dir); !errors.Is(err, ErrNotEmpty) {
+		t.Errorf("over a pack: %v", err)
+	}
+	w, err = Create(filepath.Join(parent, "q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(map[string][]byte{RunFile: nil, "other": nil}); err == nil {
+		t.Error("a file that no pack has was written")
+	}
+	w, err = Create(filepath.Join(parent, "r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(parent, "r"), []byte("somebody's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(map[string][]byte{RunFile: nil}); !errors.Is(err, ErrNotEmpty) {
+		t.Errorf("over what came meanwhile: %v", err)
+	}
+	if b, err := os.ReadFile(filepath.Join(parent, "r")); err != nil || string(b) != "somebody's" {
+		t.Errorf("%q (%v)", b, err)
+	}
+	if got := empty(); !slices.Equal(got, []string{"p", "r"}) {
+		t.Errorf("left behind: %q", got)
+	}
+}
+
+// TestEncodings: text that canonical JSON holds stands as it is, whatever else is base64,
+// and the bytes come back.
+func TestEncodings(t *testing.T) {
+	for content, encoding := range map[string]string{
+		"": "utf8", "a\n": "utf8", "caf\u00e9 \U0001f600": "utf8", "a\x00b": "base64", "\xff": "base64", "\ufffe": "base64", "\ufdd0": "base64",
+		strings.Repeat("\x01", 100): "base64", strings.Repeat("\"\n", 100): "base64", "\x01 and some text behind it": "utf8",
+	} {
+		o := File(OpCreate, "out/a", []byte(content), false)
+		b, err := o.Bytes()
+		if err != nil || string(b) != content || o.Encoding != encoding || o.SizeBytes != int64(len(content)) {
+			t.Errorf("%q: %q, %s, %d (%v)", content, b, o.Encoding, o.SizeBytes, err)
+		}
+		text, err := canon.Canonical(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc, err := canon.Parse(text, len(text)); err != nil || !bytes.Equal(doc.Bytes(), text) {
+			t.Errorf("%q: %s (%v)", content, text, err)
+		}
+	}
+	for _, bad := range []string{"YQ", "YQ=", "YR==", "Y Q==", "*"} {
+		if b, err := (Operation{Content: &bad, Encoding: "base64"}).Bytes(); err == nil {
+			t.Errorf("%q is %q", bad, b)
+		}
+	}
+}
+
+// TestLenientSurrogates: an escape that stands for half a character becomes U+0000, and
+// no other one changes.
+func TestLenientSurrogates(t *testing.T) {
+	for in, want := range map[string]string{
+		`"\ud800"`: `"\u0000"`, `"\udc00\ud800"`: `"\u0000\u0000"`, `"\ud83d\ude00"`: `"\ud83d\ude00"`, `"\\ud800"`: `"\\ud800"`,
+		`"\\\uDFFF"`: `"\\\u0000"`, `"\ud83d\u0041"`: `"\u0000\u0041"`, `"\ud800\ud83d\ude00"`: `"\u0000\ud83d\ude00"`, `"\ud8`: `"\ud8`, `\`: `\`,
+	} {
+		if got := string(surrogatesAsNUL([]byte(in))); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}

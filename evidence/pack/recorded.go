@@ -1,0 +1,131 @@
+package pack
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+)
+
+// maxLines is how many lines of ledger.jsonl are looked at: a run has two.
+const maxLines = 64
+
+// decisionLine is the line of a decision.
+type decisionLine struct {
+	ledger.Line
+	record ledger.Record
+	number int // from 0 on
+}
+
+// at is the path of the line.
+func (l decisionLine) at() string { return lineAt(l.number) }
+
+func lineAt(number int) string { return at(LedgerFile, strconv.Itoa(number)) }
+
+// checkRecorded checks SG8 to SG10. With a new violation there is no record.
+func (p *Pack) checkRecorded(meta map[string]any, key ledger.Verifier, f *faults) *Recorded {
+	before := len(*f)
+	line, ok := p.checkSeals(key, f)
+	if !ok {
+		return nil
+	}
+	where := at(MetaFile, metaReceipt)
+	text, ok := meta[metaReceipt].(string)
+	if !ok {
+		f.add(ruleReceipt, MetaFile, "no receipt")
+		return nil
+	}
+	proof, err := ledger.ParseProof([]byte(text))
+	if err != nil {
+		f.add(ruleReceipt, where, "%s", err)
+		return nil
+	}
+	_, checkpoint, err := ledger.Keys{{Size: 0, Key: key}}.CheckProof(proof)
+	if err != nil {
+		f.add(ruleReceipt, where, "%s", err)
+		return nil
+	}
+	switch {
+	case !bytes.Equal(proof.Entry, line.Entry):
+		f.add(ruleRecorded, where, "proves another entry than that of %s", line.at())
+	case proof.Index != line.Seal.Size-1:
+		f.add(ruleRecorded, where, "proves entry %d, and %s has the seal of entry %d", proof.Index, line.at(), line.Seal.Size-1)
+	case checkpoint.Size == line.Seal.Size && checkpoint.Root != line.Seal.Root:
+		f.add(ruleRecorded, where, "has a checkpoint with another root than the seal of %s", line.at())
+	}
+	p.checkRun(line, f)
+	if len(*f) > before {
+		return nil
+	}
+	return &Recorded{Index: proof.Index, Checkpoint: checkpoint}
+}
+
+// checkRun checks that a decision is that of the pack's run.
+func (p *Pack) checkRun(line decisionLine, f *faults) {
+	about, err := p.predicate()
+	if err != nil {
+		f.add(ruleRecorded, RunFile, "%s", errors.Unwrap(err))
+		return
+	}
+	if id := about["run_id"]; line.record.RunID != id {
+		f.add(ruleRecorded, line.at(), "of the run %s, and %s is of %s", quoted(line.record.RunID), RunFile, quoted(id))
+	}
+	if sum := about["canonical_sha256"]; line.record.CanonicalSHA256 != canon.ContentHash(sum) {
+		f.add(ruleRecorded, line.at(), "of a result with the canonical hash %s, and %s has %s", quoted(string(line.record.CanonicalSHA256)), RunFile, quoted(sum))
+	}
+}
+
+// checkSeals checks SG8, and finds the decision.
+func (p *Pack) checkSeals(key ledger.Verifier, f *faults) (decision decisionLine, ok bool) {
+	text, complete := bytes.CutSuffix(p.File(LedgerFile), []byte{'\n'})
+	if !complete {
+		f.add(ruleSeals, LedgerFile, "no complete line")
+		return decision, false
+	}
+	lines := bytes.SplitN(text, []byte{'\n'}, maxLines+1)
+	if len(lines) > maxLines {
+		f.add(ruleSeals, LedgerFile, "more than %d lines", maxLines)
+		return decision, false
+	}
+	last := int64(0)
+	for i, b := range lines {
+		line, err := checkSeal(b, key)
+		if err == nil && line.Seal.Size <= last {
+			err = errors.New("the seal is of a tree that is not larger than that of the line before")
+		}
+		if err == nil && ok {
+			err = errors.New("the run has ended before")
+		}
+		if err != nil {
+			f.add(ruleSeals, lineAt(i), "%s", err)
+			return decision, false
+		}
+		last = line.Seal.Size
+		if line.record.Kind == ledger.KindDecision {
+			line.number = i
+			decision, ok = line, true
+		}
+	}
+	if !ok {
+		f.add(ruleSeals, LedgerFile, "no line of a decision")
+	}
+	return decision, ok
+}
+
+// checkSeal reads a line whose seal the key has signed.
+func checkSeal(b []byte, key ledger.Verifier) (line decisionLine, err error) {
+	if line.Line, err = ledger.ParseLine(b); err != nil {
+		return line, err
+	}
+	switch err := key.CheckSeal(line.Seal); {
+	case errors.Is(err, ledger.ErrUnknownKey):
+		return line, fmt.Errorf("the seal is signed with another key than %s", quoted(key.ID()))
+	case err != nil:
+		return line, fmt.Errorf("the seal is not signed by %s", quoted(key.ID()))
+	}
+	line.record, err = ledger.ParseRecord(line.Entry)
+	return line, err
+}

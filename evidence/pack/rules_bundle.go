@@ -1,0 +1,151 @@
+package pack
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// bundleRules are the rules for a bundle.json that is an object, where the outcome is
+// REFUSE too. A node is root_node, or an element of terminal_nodes.
+//
+//	BS1  schema_version is a text and not empty
+//	BS3  outputs is a list of objects; path of each is a text, and not before that of the
+//	     one ahead of it
+//	BS4  root_node and each of terminal_nodes is an object; constraints of it is a list of
+//	     texts in ascending order; so is source_constraints of each output that has it
+//	BS5  unresolved_questions of the bundle and of each node is a list of objects with
+//	     priority, a whole number, and id, a text; by priority, the highest first, then id
+//	BS6  terminal_nodes is a list of objects; id of each is a text, and not before that of
+//	     the one ahead of it
+//	BS7  path of an output does not begin with a slash or a letter and a colon, and has no
+//	     segment ".." and no backslash
+//	BS8  reading and writing the document loses nothing (roundTrip)
+//
+// Texts are in the order of UTF-16 code units. There is no BS2 at this level.
+func (v *verifier) bundleRules() {
+	bundle := v.object(BundleFile)
+	if bundle == nil {
+		return
+	}
+	if s, _ := bundle["schema_version"].(string); s == "" {
+		v.add("BS1", at(BundleFile, "schema_version"), "missing or empty")
+	}
+	v.bundleOutputs(bundle)
+	v.questions(bundle, "unresolved_questions")
+	v.node(bundle["root_node"], "root_node")
+	v.terminalNodes(bundle)
+	if fault := v.doc(BundleFile).roundTrip(); fault != "" {
+		v.add("BS8", BundleFile, "%s", fault)
+	}
+}
+
+func (v *verifier) bundleOutputs(bundle map[string]any) {
+	list, ok := bundle["outputs"].([]any)
+	if !ok {
+		v.add("BS3", at(BundleFile, "outputs"), "missing or not a list")
+		return
+	}
+	last := ""
+	for i, one := range list {
+		out, ok := one.(map[string]any)
+		if !ok {
+			v.add("BS3", at(BundleFile, "outputs", strconv.Itoa(i)), "not an object")
+			continue
+		}
+		if _, ok := out["source_constraints"]; ok {
+			v.sortedTexts("BS4", BundleFile, out, "outputs", strconv.Itoa(i), "source_constraints")
+		}
+		path, ok := out["path"].(string)
+		if !ok {
+			v.add("BS3", at(BundleFile, "outputs", strconv.Itoa(i), "path"), "missing or not a text")
+			continue
+		}
+		if canon.Compare(last, path) > 0 {
+			v.add("BS3", at(BundleFile, "outputs", strconv.Itoa(i), "path"), "%s stands behind %s", quoted(path), quoted(last))
+		}
+		last = path
+		if fault := outputPathFault(path); fault != "" {
+			v.add("BS7", at(BundleFile, "outputs", strconv.Itoa(i), "path"), "%s %s", quoted(path), fault)
+		}
+	}
+}
+
+func outputPathFault(path string) string {
+	switch {
+	case isAbsolute(path):
+		return "is absolute"
+	case strings.Contains(path, `\`):
+		return "has a backslash"
+	case hasParent(path):
+		return `has a ".." segment`
+	}
+	return ""
+}
+
+// node is BS4 and BS5 for a node at a place.
+func (v *verifier) node(value any, path ...string) {
+	node, ok := value.(map[string]any)
+	if !ok {
+		v.add("BS4", at(BundleFile, path...), "missing or not an object")
+		return
+	}
+	v.sortedTexts("BS4", BundleFile, node, append(path[:len(path):len(path)], "constraints")...)
+	v.questions(node, append(path[:len(path):len(path)], "unresolved_questions")...)
+}
+
+// questions is BS5 for the list at a place.
+func (v *verifier) questions(holder map[string]any, path ...string) {
+	list, ok := holder["unresolved_questions"].([]any)
+	if !ok {
+		v.add("BS5", at(BundleFile, path...), "missing or not a list")
+		return
+	}
+	var last struct {
+		priority int64
+		id       string
+		known    bool
+	}
+	for i, one := range list {
+		question, _ := one.(map[string]any)
+		priority, hasPriority := wholeNumber(question["priority"])
+		id, hasID := question["id"].(string)
+		switch {
+		case !hasPriority || !hasID:
+			v.add("BS5", at(BundleFile, path...)+"/"+strconv.Itoa(i), "not an object with a priority and an id")
+		case last.known && priority > last.priority:
+			v.add("BS5", at(BundleFile, path...)+"/"+strconv.Itoa(i), "priority %d stands behind %d", priority, last.priority)
+		case last.known && priority == last.priority && canon.Compare(last.id, id) > 0:
+			v.add("BS5", at(BundleFile, path...)+"/"+strconv.Itoa(i), "%s stands behind %s", quoted(id), quoted(last.id))
+		}
+		last.priority, last.id, last.known = priority, id, hasPriority && hasID
+	}
+}
+
+// terminalNodes is BS6, and what the nodes have to be.
+func (v *verifier) terminalNodes(bundle map[string]any) {
+	list, ok := bundle["terminal_nodes"].([]any)
+	if !ok {
+		v.add("BS6", at(BundleFile, "terminal_nodes"), "missing or not a list")
+		return
+	}
+	last := ""
+	for i, one := range list {
+		node, ok := one.(map[string]any)
+		if !ok {
+			v.add("BS6", at(BundleFile, "terminal_nodes", strconv.Itoa(i)), "not an object")
+			continue
+		}
+		v.node(node, "terminal_nodes", strconv.Itoa(i))
+		id, ok := node["id"].(string)
+		switch {
+		case !ok:
+			v.add("BS6", at(BundleFile, "terminal_nodes", strconv.Itoa(i), "id"), "missing or not a text")
+			continue
+		case canon.Compare(last, id) > 0:
+			v.add("BS6", at(BundleFile, "terminal_nodes", strconv.Itoa(i), "id"), "%s stands behind %s", quoted(id), quoted(last))
+		}
+		last = id
+	}
+}

@@ -1,0 +1,63 @@
+package pack
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+const maxLedgerLines = 1000
+
+// ledgerRules is PK9: ledger.jsonl has at least one line. A line is what stands ahead of
+// each LF, and behind the last one if anything does. Each is a JSON object; _seal of it
+// is an object, kind is begun, decision or error, and run_id is a text and not empty. A
+// line has at most ledger.MaxLineBytes; there are at most 1000, behind which nothing is
+// looked at. Which run it is, and what it says, is for the
+// strict level.
+//
+// The path of a fault is that of the line's value in the list of the lines.
+func (v *verifier) ledgerRules() {
+	text := v.pack.File(LedgerFile)
+	if text == nil {
+		return
+	}
+	if len(text) == 0 {
+		v.add("PK9", LedgerFile, "no line")
+	}
+	for i := 0; len(text) > 0; i++ {
+		if i == maxLedgerLines {
+			v.add("PK9", LedgerFile, "more than %d lines", maxLedgerLines)
+			return
+		}
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		v.ledgerLine(strconv.Itoa(i), line)
+		text = rest
+	}
+}
+
+func (v *verifier) ledgerLine(i string, line []byte) {
+	if len(line) > ledger.MaxLineBytes {
+		v.add("PK9", at(LedgerFile, i), "more than %d bytes", ledger.MaxLineBytes)
+		return
+	}
+	value, fault := lenient(line)
+	record, ok := value.(map[string]any)
+	switch {
+	case fault != "":
+		v.add("PK9", at(LedgerFile, i), "%s", fault)
+		return
+	case !ok:
+		v.add("PK9", at(LedgerFile, i), "not a JSON object")
+		return
+	}
+	if _, ok := record["_seal"].(map[string]any); !ok {
+		v.add("PK9", at(LedgerFile, i, "_seal"), "missing or not an object")
+	}
+	if kind, _ := record["kind"].(string); !ledger.Kind(kind).OfRun() {
+		v.add("PK9", at(LedgerFile, i, "kind"), "none of begun, decision, error")
+	}
+	if id, _ := record["run_id"].(string); id == "" {
+		v.add("PK9", at(LedgerFile, i, "run_id"), "missing or empty")
+	}
+}

@@ -1,0 +1,189 @@
+package pack
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+)
+
+// The rules of signatures, and of what a ledger vouches for.
+const (
+	ruleEnvelope     = "SG1"
+	ruleOneSignature = "SG2"
+	ruleSignedBy     = "SG3"
+	ruleSignature    = "SG4"
+	ruleStatement    = "SG5"
+	ruleSubjects     = "SG6"
+	rulePredicate    = "SG7"
+	ruleSeals        = "SG8"
+	ruleReceipt      = "SG9"
+	ruleRecorded     = "SG10"
+)
+
+// ErrOtherStatement says that others have signed the pack as it is not.
+var ErrOtherStatement = errors.New("others have signed it when it had other files, or under another version of the statement")
+
+// Sign returns the meta.json of the pack with a signature of key: a DSSE envelope whose
+// payload is [Pack.Statement]. A signature of the same key is replaced; the signatures of
+// other keys and all other members stay. What others have signed must be the same
+// statement, else the error is ErrOtherStatement. The same pack and key give the same
+// bytes.
+//
+// Sign does not verify the pack.
+func Sign(p *Pack, key *ledger.Signer) ([]byte, error) {
+	statement, err := p.Statement()
+	if err != nil {
+		return nil, err
+	}
+	id := key.Verifier().ID()
+	if len(id) > maxKeyIDBytes {
+		return nil, fmt.Errorf("the id of the key has more than %d bytes", maxKeyIDBytes)
+	}
+	sig, err := key.SignEnvelope(encoding(PayloadType, statement))
+	if err != nil {
+		return nil, err
+	}
+	meta, kept, e, err := signedBefore(p)
+	if err != nil {
+		return nil, err
+	}
+	_, mine := e.of(id)
+	if string(e.payload) != string(statement) && (len(e.signatures) > 1 || len(e.signatures) == 1 && mine < 0) {
+		return nil, ErrOtherStatement
+	}
+	e.payload = statement
+	switch {
+	case mine >= 0:
+		e.signatures[mine].sig = sig
+	case len(e.signatures) == MaxSignatures:
+		return nil, fmt.Errorf("it has %d signatures, the most that there can be", MaxSignatures)
+	default:
+		e.signatures = append(e.signatures, signature{id, sig})
+	}
+	meta[metaEnvelope] = e.plain(kept)
+	text, _, err := canon.Artifact(meta)
+	if err == nil && int64(len(text)) > MaxBytes(MetaFile) {
+		return nil, fmt.Errorf("%s would have more than %d bytes", MetaFile, MaxBytes(MetaFile))
+	}
+	return text, err
+}
+
+// signedBefore is meta.json as a value that can be changed, and the envelope in it: as
+// it stands there, and read. All are empty where there is none.
+func signedBefore(p *Pack) (meta, kept map[string]any, e envelope, err error) {
+	meta = map[string]any{}
+	entry, ok := p.entry(MetaFile)
+	if !ok {
+		return meta, nil, e, nil
+	}
+	there, err := readMeta(entry)
+	if err != nil {
+		return nil, nil, e, &ReadError{File: MetaFile, Err: err}
+	}
+	maps.Copy(meta, there)
+	value, signed := there[metaEnvelope]
+	if !signed {
+		return meta, nil, e, nil
+	}
+	var f faults
+	if e, ok = readEnvelope(value, &f); !ok {
+		return nil, nil, e, &ReadError{File: f[0].Path, Err: errors.New(f[0].Message)}
+	}
+	kept, _ = value.(map[string]any)
+	return meta, kept, e, nil
+}
+
+// entry is the entry of a name.
+func (p *Pack) entry(name string) (Entry, bool) {
+	for _, e := range p.Entries {
+		if e.Name == name {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+// Authenticity is what keys say about a pack. With violations it says nothing good:
+// neither Signed nor Recorded is true. Without a key nothing was looked at, and the pack
+// is unauthenticated.
+type Authenticity struct {
+	Signed     bool        // the key has signed the pack with every file that it has, as it is
+	Recorded   *Recorded   // where the ledger's key says that the decision is recorded; or nil
+	Violations []Violation // sorted
+}
+
+// Recorded is where a decision stands in a ledger.
+type Recorded struct {
+	Index      int64 // of the record, from 0 on
+	Checkpoint ledger.Checkpoint
+}
+
+// OK says whether there are no violations.
+func (a Authenticity) OK() bool { return len(a.Violations) == 0 }
+
+// Authenticate asks two keys, each of which may be nil, whether they vouch for a pack.
+//
+// With key: meta.json has a signature of the key that holds (SG1 to SG4), of a statement
+// (SG5) whose subjects are exactly the files of the pack but meta.json, with their hashes
+// (SG6), and whose predicate is that of its run (SG7). What other keys have signed is not
+// looked at, beyond the form of the envelope.
+//
+// With ledgerKey: the key has signed the seals of all lines of ledger.jsonl (SG8), and
+// the receipt in meta.json proves (SG9) that the decision among these lines is in the
+// log of the key, and it is that of the pack's run (SG10). A seal alone says that the
+// log had a tree, and not that the line is in it: of a line before the decision, nothing
+// but the seal is known.
+//
+// A key that is given and finds nothing to check is a violation. Authenticate does not
+// verify the pack: a pack is what it says if it is also valid at the strict level.
+func Authenticate(p *Pack, key, ledgerKey *ledger.Verifier) Authenticity {
+	if key == nil && ledgerKey == nil {
+		return Authenticity{}
+	}
+	var f faults
+	meta := map[string]any{}
+	if e, ok := p.entry(MetaFile); ok {
+		var err error
+		if meta, err = readMeta(e); err != nil {
+			f.add(ruleEnvelope, MetaFile, "%s", err)
+			return Authenticity{Violations: f}
+		}
+	}
+	if key != nil {
+		p.checkSigned(meta, *key, &f)
+	}
+	var recorded *Recorded
+	if ledgerKey != nil {
+		recorded = p.checkRecorded(meta, *ledgerKey, &f)
+	}
+	if len(f) > 0 {
+		return Authenticity{Violations: sortViolations(f)}
+	}
+	return Authenticity{Signed: key != nil, Recorded: recorded}
+}
+
+// checkSigned checks SG1 to SG7.
+func (p *Pack) checkSigned(meta map[string]any, key ledger.Verifier, f *faults) {
+	value, ok := meta[metaEnvelope]
+	if !ok {
+		f.add(ruleSignedBy, MetaFile, "not signed")
+		return
+	}
+	e, ok := readEnvelope(value, f)
+	if !ok {
+		return
+	}
+	s, i := e.of(key.ID())
+	if i < 0 {
+		f.add(ruleSignedBy, at(MetaFile, metaEnvelope, "signatures"), "none is of the key %s", quoted(key.ID()))
+		return
+	}
+	if err := key.CheckEnvelope(encoding(PayloadType, e.payload), s.sig); err != nil {
+		f.add(ruleSignature, at(MetaFile, metaEnvelope, "signatures", fmt.Sprint(i), "sig"), "not a signature of the payload by %s", quoted(key.ID()))
+		return
+	}
+	p.checkStatement(e.payload, f)
+}

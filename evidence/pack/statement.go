@@ -1,0 +1,169 @@
+package pack
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// The types of what is signed, and the version of the predicate.
+const (
+	StatementType = "https://in-toto.io/Statement/v1"
+	PredicateType = "https://github.com/fiador/fiador/pack/v1"
+	SchemaVersion = "1.0.0"
+)
+
+// predicate is what a statement says of the run: strings all of them.
+type predicate map[string]string
+
+// predicateNames are the members of a predicate, sorted.
+func predicateNames() []string {
+	return []string{"canonical_sha256", "kernel_version", "pack_schema", "run_id"}
+}
+
+// predicate is what a statement about the pack says of its run.
+func (p *Pack) predicate() (predicate, error) {
+	text := p.File(RunFile)
+	if text == nil {
+		return nil, &ReadError{File: RunFile, Err: errors.New("missing")}
+	}
+	d := decode(RunFile, text)
+	if !d.exact {
+		return nil, &ReadError{File: RunFile, Err: errors.New(d.inexact)}
+	}
+	run, _ := d.value.(map[string]any)
+	id, hasID := run["run_id"].(string)
+	version, hasVersion := run["kernel_version"].(string)
+	if !hasID || !hasVersion {
+		return nil, &ReadError{File: RunFile, Err: errors.New("not a RunResult")}
+	}
+	digest, err := result.Digest(run)
+	if err != nil {
+		return nil, &ReadError{File: RunFile, Err: err}
+	}
+	return predicate{
+		"canonical_sha256": string(digest), "kernel_version": version, "pack_schema": SchemaVersion, "run_id": id,
+	}, nil
+}
+
+// Statement is what a signature of the pack is about: an in-toto statement v1 as
+// canonical JSON. Its subjects are all files but meta.json, by name, with their
+// SHA-256; its predicate names the run. Whatever is no file of a pack is an error that
+// wraps ErrNotWhole.
+func (p *Pack) Statement() ([]byte, error) {
+	if err := p.whole(); err != nil {
+		return nil, err
+	}
+	about, err := p.predicate()
+	if err != nil {
+		return nil, err
+	}
+	var subjects []any
+	for _, e := range p.Entries {
+		if e.Name != MetaFile {
+			digest := map[string]any{"sha256": canon.Sum(e.Text).Hex()}
+			subjects = append(subjects, map[string]any{"name": e.Name, "digest": digest})
+		}
+	}
+	members := map[string]any{}
+	for name, value := range about {
+		members[name] = value
+	}
+	return canon.Canonical(map[string]any{
+		"_type": StatementType, "predicateType": PredicateType, "predicate": members, "subject": subjects,
+	})
+}
+
+// checkStatement holds a statement that was signed against the pack: its form is SG5,
+// its subjects are SG6, its predicate is SG7. Members that this version does not know
+// say nothing.
+func (p *Pack) checkStatement(payload []byte, f *faults) {
+	where := at(MetaFile, metaEnvelope, "payload")
+	doc, err := canon.ParseCanonical(payload, maxPayloadBytes)
+	if err != nil {
+		f.add(ruleStatement, where, "not canonical JSON: %s", err)
+		return
+	}
+	obj, _ := doc.Value().(map[string]any)
+	for _, want := range []struct{ name, value string }{{"_type", StatementType}, {"predicateType", PredicateType}} {
+		if obj[want.name] != want.value {
+			f.add(ruleStatement, where, "%s is not %q", want.name, want.value)
+			return
+		}
+	}
+	p.checkSubjects(obj["subject"], f)
+	p.checkPredicate(obj["predicate"], f)
+}
+
+// checkSubjects compares the subjects of a statement with the files of the pack.
+func (p *Pack) checkSubjects(value any, f *faults) {
+	signed, err := readSubjects(value)
+	if err != nil {
+		f.add(ruleStatement, at(MetaFile, metaEnvelope, "payload"), "%s", err)
+		return
+	}
+	for _, e := range p.Entries {
+		want, covered := signed[e.Name]
+		delete(signed, e.Name)
+		why := e.unfit()
+		switch {
+		case e.Name == MetaFile: // it is read, or else there would be no statement
+		case why != "":
+			f.add(ruleSubjects, "", "%s %s, and no signature covers it", quoted(e.Name), why)
+		case !covered:
+			f.add(ruleSubjects, e.Name, "not there when the pack was signed")
+		case canon.Sum(e.Text).Hex() != want:
+			f.add(ruleSubjects, e.Name, "not the file that was signed")
+		}
+	}
+	for name := range signed {
+		f.add(ruleSubjects, name, "signed, and not there")
+	}
+	if p.More {
+		f.add(ruleSubjects, "", "%s", moreEntries)
+	}
+}
+
+// readSubjects reads subjects: the SHA-256 of each name. A name that no signature
+// covers, or two of one name, are an error.
+func readSubjects(value any) (map[string]string, error) {
+	list, ok := value.([]any)
+	if !ok || len(list) == 0 {
+		return nil, errors.New("subject is not a list")
+	}
+	signed := make(map[string]string, len(list))
+	for i, v := range list {
+		obj, _ := v.(map[string]any)
+		name, _ := obj["name"].(string)
+		digest, _ := obj["digest"].(map[string]any)
+		sum, _ := digest["sha256"].(string)
+		_, again := signed[name]
+		switch {
+		case !known(name) || name == MetaFile:
+			return nil, fmt.Errorf("subject %d is not a file that a signature covers", i)
+		case again:
+			return nil, fmt.Errorf("subject %d has the name of another", i)
+		case canon.ContentHash("sha256:"+sum).Hex() != sum || sum == "":
+			return nil, fmt.Errorf("subject %d has no SHA-256 in lower-case hex", i)
+		}
+		signed[name] = sum
+	}
+	return signed, nil
+}
+
+// checkPredicate compares the predicate of a statement with the run of the pack.
+func (p *Pack) checkPredicate(value any, f *faults) {
+	about, err := p.predicate()
+	if err != nil {
+		f.add(rulePredicate, RunFile, "%s", errors.Unwrap(err))
+		return
+	}
+	obj, _ := value.(map[string]any)
+	for _, name := range predicateNames() {
+		if obj[name] != about[name] {
+			f.add(rulePredicate, at(MetaFile, metaEnvelope, "payload"), "%s of the predicate is not %s", name, quoted(about[name]))
+		}
+	}
+}

@@ -1,0 +1,321 @@
+package pack
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// The shape of evidence.json is exactly that of [Evidence] (ST7).
+
+// maxResults is how many files evidence and patch tell of: those that were left, of which
+// a policy allows 10 000, and those that were removed.
+const maxResults = 20_000
+
+// maxPath is the length of a path in them, in characters.
+const maxPath = 1024
+
+func isShortPath(s string) bool { return s != "" && upTo(maxPath)(s) }
+
+func (s *strictLevel) readEvidence() {
+	d := s.doc(EvidenceFile)
+	if d == nil || d.value == nil {
+		return
+	}
+	r := s.shape("ST7", EvidenceFile)
+	if e := r.evidence(d.value); !r.bad {
+		s.evidence = e
+	}
+}
+
+func (r *shape) evidence(v any) *Evidence {
+	o := r.object(v)
+	e := &Evidence{
+		ProposalID: o.form("proposal_id", identifier("bundle_"), "the id of a bundle"), ProposalHash: o.hash("proposal_hash"),
+		Status:          Status(o.one("status", string(StatusComplete), string(StatusPartial), string(StatusFailed))),
+		Unchanged:       o.texts("unchanged", maxResults, isShortPath, "a path of 1 to 1024 characters"),
+		StartedAt:       o.form("started_at", isMoment, "a time in UTC with milliseconds"),
+		CompletedAt:     o.form("completed_at", isMoment, "a time in UTC with milliseconds"),
+		TotalDurationMS: o.whole("total_duration_ms", 0, canon.MaxSafeInteger),
+		ExecutorID:      o.text("executor_id", 1, 256), WorkingDir: o.one("working_dir", "."),
+	}
+	o.list("action_results", maxResults, func(v any) {
+		o := r.object(v)
+		e.ActionResults = append(e.ActionResults, ActionResult{
+			Path: o.text("path", 1, maxPath), Action: Op(o.one("action", string(OpCreate), string(OpModify), string(OpDelete))),
+			SHA256: o.hash("sha256"), ExitCode: o.count("exit_code", 0, 255),
+		})
+		o.done()
+	})
+	o.list("test_results", 0, func(any) {}) // no work item has tests yet
+	o.list("runs", 256, func(v any) {
+		o := r.object(v)
+		e.Runs = append(e.Runs, RunEvidence{
+			Action: o.count("action", 0, 255), Argv: o.texts("argv", 1024, upTo(131072), "a string of at most 131072 characters"),
+			ExitCode: o.count("exit_code", 0, 255), StdoutSHA256: o.hash("stdout_sha256"), StderrSHA256: o.hash("stderr_sha256"),
+		})
+		o.done()
+	})
+	o.list("calls", 256, func(v any) {
+		o := r.object(v)
+		e.Calls = append(e.Calls, CallEvidence{
+			Action: o.count("action", 0, 255), AdapterID: o.text("adapter_id", 1, 256),
+			PromptHash: o.hash("prompt_hash"), ResponseHash: o.hash("response_hash"),
+		})
+		o.done()
+	})
+	o.done()
+	return e
+}
+
+// checkEvidence is ST7: the evidence is that of the bundle's plan and of the execution
+// that the RunResult tells of.
+//
+//   - proposal_id and proposal_hash are the bundle's
+//   - runs are the commands of the plan, calls its calls, in their order, from the first
+//     on, with their argv and adapter; what comes behind one that failed did not run
+//   - status is complete exactly if all of the plan ran well
+//   - action_results and unchanged are sorted by path and, together with the responses
+//     of calls, are the outputs of the execution; what was deleted is in addition. A
+//     response that was changed, or could not be put into its place, is named by a reason
+//   - a plan that starts nothing leaves just the files that it writes, as it writes them
+//   - total_duration_ms is what lies between the two times, give or take one
+func (s *strictLevel) checkEvidence() {
+	e := s.evidence
+	if e == nil {
+		return
+	}
+	from, _ := moment(e.StartedAt)
+	to, _ := moment(e.CompletedAt)
+	if d := to.Sub(from).Milliseconds() - e.TotalDurationMS; d < -1 || d > 1 {
+		s.fault("ST7", at(EvidenceFile, "total_duration_ms"), "not what lies between the two times")
+	}
+	if s.bundle != nil && e.ProposalID != s.bundle.ID {
+		s.fault("ST7", at(EvidenceFile, "proposal_id"), "not the id of the bundle, %s", s.bundle.ID)
+	}
+	if s.run == nil || s.run.Execution == nil {
+		return
+	}
+	if s.run.Bundle != nil && e.ProposalHash != s.run.Bundle.SHA256 {
+		s.fault("ST7", at(EvidenceFile, "proposal_hash"), "not the hash of the bundle")
+	}
+	s.checkResults(e)
+	if s.plan.whole && s.bundle.Status == "complete" {
+		s.checkProgress(e)
+		s.checkWritten(e)
+	}
+}
+
+// checkResults holds what became of files against the outputs of the execution.
+func (s *strictLevel) checkResults(e *Evidence) {
+	x := s.run.Execution
+	told := make(map[string]canon.ContentHash, len(e.ActionResults)) // of outputs; of unchanged ones empty
+	for i, a := range e.ActionResults {
+		here := func(name string) string { return at(EvidenceFile, "action_results", strconv.Itoa(i), name) }
+		if i > 0 && canon.Compare(e.ActionResults[i-1].Path, a.Path) >= 0 {
+			s.fault("ST7", here("path"), "not sorted, or there twice")
+		}
+		if a.ExitCode != x.ExitCode {
+			s.fault("ST7", here("exit_code"), "not that of the execution, %d", x.ExitCode)
+		}
+		if a.Action != OpDelete {
+			told[a.Path] = a.SHA256
+			continue
+		}
+		if a.SHA256 != noBytes {
+			s.fault("ST7", here("sha256"), "not the hash of no bytes, and the file is gone")
+		}
+		if what := s.paths.unremovable(a.Path, s.run.Policy.AllowedWriteRoots); what != "" {
+			s.fault("ST7", here("path"), "%s %s", quoted(a.Path), what)
+		}
+		if !s.run.Decision.Accepted {
+			s.fault("ST7", here("action"), "an execution that was rejected removes nothing")
+		}
+	}
+	for i, p := range e.Unchanged {
+		if i > 0 && canon.Compare(e.Unchanged[i-1], p) >= 0 {
+			s.fault("ST7", at(EvidenceFile, "unchanged", strconv.Itoa(i)), "not sorted, or there twice")
+		}
+		if _, both := told[p]; both {
+			s.fault("ST7", at(EvidenceFile, "unchanged", strconv.Itoa(i)), "%s was changed", quoted(p))
+		}
+		told[p] = ""
+	}
+	s.addResponses(e, told)
+	for i, f := range x.Outputs {
+		switch h, known := told[f.Path]; {
+		case !known:
+			s.fault("ST7", at(RunFile, "execution", "outputs", strconv.Itoa(i)), "%s is not in the evidence", quoted(f.Path))
+		case h != "" && h != f.SHA256:
+			s.fault("ST7", at(RunFile, "execution", "outputs", strconv.Itoa(i), "sha256"), "not the hash that the evidence has")
+		}
+		delete(told, f.Path)
+	}
+	for _, p := range slices.SortedFunc(maps.Keys(told), canon.Compare) {
+		s.fault("ST7", EvidenceFile, "%s is no output of the execution", quoted(p))
+	}
+}
+
+// addResponses adds the responses of calls to what the outputs are told to be. One that
+// could not be put where it belongs, or was changed there, is named by a reason; what
+// stands in its place was written like any other file.
+func (s *strictLevel) addResponses(e *Evidence, told map[string]canon.ContentHash) {
+	if len(e.Calls) == 0 {
+		return
+	}
+	why := reasonsOf(s.run.Decision.Reasons)
+	stands := map[string]bool{}
+	for _, f := range s.run.Execution.Outputs {
+		stands[f.Path] = true
+	}
+	for i, c := range e.Calls {
+		p := ResponsePath(c.Action)
+		touched := why.names("WRITE_OUTSIDE_ROOT", p)
+		last := i == len(e.Calls)-1
+		switch _, changed := told[p]; {
+		case changed && !touched:
+			s.fault("ST7", at(EvidenceFile, "calls", strconv.Itoa(i)), "the response was changed, and no reason says so")
+		case changed:
+		case stands[p] || !touched && !(last && (why.names("OUTPUT_KIND", p) || why.codes["OUTPUT_LIMIT"])):
+			told[p] = c.ResponseHash
+		}
+	}
+}
+
+// checkProgress holds runs, calls and status against the plan.
+func (s *strictLevel) checkProgress(e *Evidence) {
+	runs, calls, done := e.Runs, e.Calls, 0
+	failed, stuck := false, false // an action failed; a write may have been the one
+	for i := range s.plan.actions {
+		a := &s.plan.actions[i]
+		switch a.output.Type {
+		case "command":
+			if len(runs) == 0 || runs[0].Action != i {
+				stuck = true
+				break
+			}
+			if !slices.Equal(runs[0].Argv, a.argv) {
+				s.fault("ST7", at(EvidenceFile, "runs", strconv.Itoa(len(e.Runs)-len(runs)), "argv"), "not the command of action %d", i)
+			}
+			failed = runs[0].ExitCode != 0 || s.cut(i)
+			runs = runs[1:]
+		case "config":
+			if len(calls) == 0 || calls[0].Action != i {
+				stuck = true
+				break
+			}
+			if calls[0].AdapterID != a.adapter {
+				s.fault("ST7", at(EvidenceFile, "calls", strconv.Itoa(len(e.Calls)-len(calls)), "adapter_id"), "not the adapter of action %d", i)
+			}
+			calls = calls[1:]
+		}
+		if failed || stuck {
+			break
+		}
+		done++
+	}
+	if len(runs) > 0 {
+		s.fault("ST7", at(EvidenceFile, "runs", strconv.Itoa(len(e.Runs)-len(runs))), "no command that the plan has next, or one behind an action that failed")
+	}
+	if len(calls) > 0 {
+		s.fault("ST7", at(EvidenceFile, "calls", strconv.Itoa(len(e.Calls)-len(calls))), "no call that the plan has next, or one behind an action that failed")
+	}
+	s.checkStatus(e, done, failed, stuck)
+}
+
+// cut says whether a reason tells that a stream of an action was cut.
+func (s *strictLevel) cut(action int) bool {
+	return slices.Contains(s.run.Decision.Reasons, "STREAM_LIMIT /actions/"+strconv.Itoa(action))
+}
+
+// checkStatus holds the status against how far the plan came: to the end, or to an
+// action that failed. That is the one at position done, or, of what only writes a file,
+// one of those between the last command or call and the next.
+func (s *strictLevel) checkStatus(e *Evidence, done int, failed, stuck bool) {
+	here := at(EvidenceFile, "status")
+	first, most := done, done // actions that ran well, at least and at most
+	if !failed {
+		first, most = s.firstWrite(done), max(done-1, 0)
+	}
+	switch {
+	case e.Status == StatusComplete:
+		if failed || stuck {
+			s.fault("ST7", here, "complete, and not all of the plan ran well")
+		}
+		return
+	case s.run.Decision.Accepted:
+		s.fault("ST7", here, "%s, and the execution is accepted", e.Status)
+	case !failed && !s.unwritten(first, done):
+		s.fault("ST7", here, "%s, and no action failed", e.Status)
+	}
+	if e.Status == StatusFailed && first > 0 || e.Status == StatusPartial && most == 0 {
+		s.fault("ST7", here, "%s, and at least %d and at most %d actions ran well", e.Status, first, most)
+	}
+}
+
+// firstWrite is the first of the actions before a position that may have failed without
+// having run anything: writes, and a call whose response could not be put into its place.
+func (s *strictLevel) firstWrite(end int) int {
+	for end > 0 {
+		switch s.plan.actions[end-1].output.Type {
+		case "file":
+			end--
+		case "config":
+			return end - 1
+		default:
+			return end
+		}
+	}
+	return end
+}
+
+// unwritten says whether a reason tells that one of these actions could not write its
+// file.
+func (s *strictLevel) unwritten(first, end int) bool {
+	why := reasonsOf(s.run.Decision.Reasons)
+	for i := first; i < end; i++ {
+		p := s.plan.actions[i].output.Path
+		if s.plan.actions[i].output.Type == "config" {
+			p = ResponsePath(i)
+		}
+		if why.names("OUTPUT_KIND", p) {
+			return true
+		}
+	}
+	return end > first && why.codes["OUTPUT_LIMIT"]
+}
+
+// checkWritten holds the outputs of an accepted plan that starts nothing against the
+// files that it writes.
+func (s *strictLevel) checkWritten(e *Evidence) {
+	if !s.run.Decision.Accepted || s.plan.files != len(s.plan.actions) {
+		return
+	}
+	unchanged := map[string]bool{}
+	for _, p := range e.Unchanged {
+		unchanged[p] = true
+	}
+	written := 0
+	for i, f := range s.run.Execution.Outputs {
+		a := s.plan.last[f.Path]
+		switch {
+		case a != nil && a.output.ContentHash != f.SHA256.Hex():
+			s.fault("ST7", at(RunFile, "execution", "outputs", strconv.Itoa(i), "sha256"), "not the hash of what action %d writes", *a.output.Action)
+		case a == nil && !unchanged[f.Path]:
+			s.fault("ST7", at(RunFile, "execution", "outputs", strconv.Itoa(i)), "no action writes %s", quoted(f.Path))
+		}
+		if a != nil {
+			written++
+		}
+	}
+	if written != len(s.plan.last) {
+		s.fault("ST7", at(RunFile, "execution", "outputs"), "%d of %d files that the plan writes are missing", len(s.plan.last)-written, len(s.plan.last))
+	}
+	for i, a := range e.ActionResults {
+		if a.Action == OpDelete {
+			s.fault("ST7", at(EvidenceFile, "action_results", strconv.Itoa(i), "action"), "no action removes a file")
+		}
+	}
+}

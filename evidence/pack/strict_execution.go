@@ -1,0 +1,150 @@
+package pack
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// checkExecution is ST6: what a RunResult says of its execution follows from the bundle,
+// the policy and the evidence, as far as it is not itself what was observed.
+//
+//   - sandbox_id is that of the bundle and the policy
+//   - inputs and outputs are sorted by path, each once; total_output_bytes is the sum
+//   - cmd, exit_code and the hashes of the streams are those of the last command that
+//     was started; [], 0 and the hash of nothing without one. exit_code is 125 instead
+//     of 0 where a reason rejects the execution
+//   - exit_code is the one that the reasons give, and none has another's form
+//   - output_truncated is true with STREAM_LIMIT, and with nothing but it or OUTPUT_LIMIT
+//   - outputs that were changed keep to the limits of the policy; they have names that
+//     every system has, and that clash with no other; one outside the write roots, or on
+//     a control path, is named by a reason
+func (s *strictLevel) checkExecution() {
+	if s.run == nil || s.run.Execution == nil {
+		return
+	}
+	run, e := s.run, s.run.Execution
+	s.checkSandboxID(run)
+	s.checkFiles("inputs", e.Inputs)
+	s.checkFiles("outputs", e.Outputs)
+	sum := 0
+	for _, f := range e.Outputs {
+		sum += f.SizeBytes
+	}
+	here := func(name string) string { return at(RunFile, "execution", name) }
+	if e.TotalOutputBytes != sum {
+		s.fault("ST6", here("total_output_bytes"), "%d, and the outputs have %d bytes", e.TotalOutputBytes, sum)
+	}
+	why := s.readReasons(run.Decision.Reasons)
+	if code := why.code(); e.ExitCode != code {
+		s.fault("ST6", here("exit_code"), "%d, and the reasons give %d", e.ExitCode, code)
+	}
+	if e.OutputTruncated != (why.codes["STREAM_LIMIT"] || why.codes["OUTPUT_LIMIT"] && e.OutputTruncated) {
+		s.fault("ST6", here("output_truncated"), "%t does not go with the reasons", e.OutputTruncated)
+	}
+	if s.evidence != nil {
+		s.checkCommand(e, why)
+		s.checkPlaces(run, e, why)
+	}
+}
+
+func (s *strictLevel) checkSandboxID(run *result.RunResult) {
+	if run.Bundle == nil {
+		return
+	}
+	want, err := canon.ID("sbx_", map[string]any{"bundle_sha256": string(run.Bundle.SHA256), "policy": run.Policy.Plain()})
+	if err == nil && run.Execution.SandboxID != want {
+		s.fault("ST6", at(RunFile, "execution", "sandbox_id"), "not the one of this bundle and this policy, %s", want)
+	}
+}
+
+// checkFiles holds a list of files against its order, and its paths against their form.
+func (s *strictLevel) checkFiles(name string, list []kernel.FileRef) {
+	for i, f := range list {
+		if i > 0 && canon.Compare(list[i-1].Path, f.Path) >= 0 {
+			s.fault("ST6", at(RunFile, "execution", name, strconv.Itoa(i), "path"), "not sorted, or there twice")
+		}
+		if what := misnamed(f.Path); what != "" {
+			s.fault("ST6", at(RunFile, "execution", name, strconv.Itoa(i), "path"), "%s %s", quoted(f.Path), what)
+		}
+		if (f.SizeBytes == 0) != (f.SHA256 == noBytes) {
+			s.fault("ST6", at(RunFile, "execution", name, strconv.Itoa(i), "size_bytes"), "%d does not go with the hash", f.SizeBytes)
+		}
+	}
+}
+
+// noBytes is the hash of nothing.
+const noBytes canon.ContentHash = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// checkCommand holds what is said of the command that counts against the evidence of the
+// last one that was started.
+func (s *strictLevel) checkCommand(e *kernel.Execution, why reasons) {
+	last := RunEvidence{Argv: []string{}, StdoutSHA256: noBytes, StderrSHA256: noBytes}
+	action := -1
+	if n := len(s.evidence.Runs); n > 0 {
+		last = s.evidence.Runs[n-1]
+		action = last.Action
+	}
+	here := func(name string) string { return at(RunFile, "execution", name) }
+	if !slices.Equal(e.Cmd, last.Argv) {
+		s.fault("ST6", here("cmd"), "not the last command that was started")
+	}
+	if e.StdoutSHA256 != last.StdoutSHA256 {
+		s.fault("ST6", here("stdout_sha256"), "not that of the last command that was started")
+	}
+	if e.StderrSHA256 != last.StderrSHA256 {
+		s.fault("ST6", here("stderr_sha256"), "not that of the last command that was started")
+	}
+	code := 0
+	if why.end != "" {
+		code = why.code()
+	}
+	if last.ExitCode != code {
+		s.fault("ST6", at(RunFile, "decision", "reasons"), "they give the last command the exit code %d, and the evidence %d", code, last.ExitCode)
+	}
+	for _, n := range why.streams {
+		if n != action {
+			s.fault("ST6", at(RunFile, "decision", "reasons"), "the last command that was started is action %d, and a stream of action %d was cut", action, n)
+		}
+	}
+}
+
+// checkPlaces holds the outputs that were changed against the limits, the write roots,
+// the control paths and each other. What has no good name is no output.
+func (s *strictLevel) checkPlaces(run *result.RunResult, e *kernel.Execution, why reasons) {
+	changed := make(map[string]bool, len(s.evidence.ActionResults))
+	for _, a := range s.evidence.ActionResults {
+		changed[a.Path] = true
+	}
+	here := func(i int) string { return at(RunFile, "execution", "outputs", strconv.Itoa(i), "path") }
+	var paths []string
+	var positions []int
+	bytes := 0
+	for i, f := range e.Outputs {
+		if !changed[f.Path] {
+			continue
+		}
+		bytes += f.SizeBytes
+		paths, positions = append(paths, f.Path), append(positions, i)
+		view := s.paths.view(f.Path)
+		inside := view.Control == "" && beneath(f.Path, run.Policy.AllowedWriteRoots)
+		switch {
+		case view.Fault != "":
+			s.fault("ST6", here(i), "%s is no path that every system has: %s", quoted(f.Path), view.Fault)
+		case !inside && !why.names("WRITE_OUTSIDE_ROOT", f.Path):
+			s.fault("ST6", here(i), "%s may not be written, and no reason says so", quoted(f.Path))
+		}
+	}
+	for _, c := range s.paths.clashes(paths) {
+		s.fault("ST6", here(positions[c.index]), "%s %s %s", quoted(paths[c.index]), c.how, quoted(c.with))
+	}
+	if n := len(paths); n > run.Policy.MaxOutputFiles {
+		s.fault("ST6", at(RunFile, "execution", "outputs"), "%d files, and the policy allows %d", n, run.Policy.MaxOutputFiles)
+	}
+	if bytes > run.Policy.MaxTotalOutputBytes {
+		s.fault("ST6", at(RunFile, "execution", "total_output_bytes"), "%d, and the policy allows %d", bytes, run.Policy.MaxTotalOutputBytes)
+	}
+}

@@ -1,0 +1,45 @@
+package pack
+
+import (
+	"slices"
+	"testing"
+)
+
+// FuzzStrict puts a text in the place of one file of a whole pack. Whatever it is,
+// nothing panics, the same is found twice, and it is sorted; and a pack that holds is one
+// whose file is canonical.
+func FuzzStrict(f *testing.F) {
+	base := basePacks(f)
+	for _, name := range []string{"refuse", "clarify", "plan", "executed", "rejected", "recorded", "model"} {
+		d, err := newDraft(base[name])
+		if err != nil {
+			f.Fatal(err)
+		}
+		for file, text := range d.files(f) {
+			f.Add(name, file, text)
+		}
+	}
+	profile := builtinProfiles(f)
+	f.Fuzz(func(t *testing.T, name, file string, text []byte) {
+		if base[name] == nil || !known(file) || int64(len(text)) > 1<<16 {
+			t.Skip("no base pack, no file of a pack, or larger than what is of use here")
+		}
+		d, err := newDraft(base[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := d.files(t)
+		files[file] = text
+		first := Verify(Of(files), Options{Profile: profile})
+		again := Verify(Of(files), Options{Profile: profile})
+		if !slices.Equal(first.Violations, again.Violations) || !slices.Equal(first.NotChecked, again.NotChecked) {
+			t.Errorf("%+v, and then %+v", first, again)
+		}
+		if !slices.Equal(sortViolations(slices.Clone(first.Violations)), first.Violations) {
+			t.Errorf("not sorted: %+v", first.Violations)
+		}
+		if first.OK() && file != LedgerFile && !decode(file, text).exact {
+			t.Errorf("%s holds, and is not canonical: %q", file, text)
+		}
+	})
+}

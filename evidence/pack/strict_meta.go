@@ -1,0 +1,75 @@
+package pack
+
+import (
+	"bytes"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+// checkMeta is ST12: a signature in meta.json is one of this pack, and a receipt one of
+// its decision. Whether they hold is for who has the keys (SG1 to SG10); a signature or a
+// receipt of something else is refused without any.
+//
+//   - dsse, where it is there, is a DSSE envelope of an in-toto statement whose subjects
+//     are all files of the pack but meta.json, with their hashes, and which names the run
+//   - receipt, where it is there, is a tlog-proof of the decision in ledger.jsonl
+//
+// All else in meta.json is free.
+func (s *strictLevel) checkMeta() {
+	d := s.doc(MetaFile)
+	if d == nil || d.fault != "" {
+		return
+	}
+	meta := s.object(MetaFile)
+	if meta == nil {
+		s.fault("ST12", MetaFile, "not an object")
+		return
+	}
+	if value, there := meta[metaEnvelope]; there {
+		s.checkEnvelope(value)
+	}
+	if value, there := meta[metaReceipt]; there {
+		s.checkReceipt(value)
+	}
+}
+
+func (s *strictLevel) checkEnvelope(value any) {
+	var f faults
+	if e, ok := readEnvelope(value, &f); ok {
+		s.pack.checkStatement(e.payload, &f)
+	}
+	for _, v := range f {
+		s.fault("ST12", v.Path, "%s", v.Message)
+	}
+}
+
+func (s *strictLevel) checkReceipt(value any) {
+	here := at(MetaFile, metaReceipt)
+	text, ok := value.(string)
+	if !ok {
+		s.fault("ST12", here, "not a text")
+		return
+	}
+	proof, err := ledger.ParseProof([]byte(text))
+	if err != nil {
+		s.fault("ST12", here, "%s", err)
+		return
+	}
+	lines := s.pack.File(LedgerFile)
+	if lines == nil {
+		s.fault("ST12", here, "there is no ledger.jsonl that it could prove")
+		return
+	}
+	lines = bytes.TrimSuffix(lines, []byte("\n"))
+	last, err := ledger.ParseLine(lines[bytes.LastIndexByte(lines, '\n')+1:])
+	switch {
+	case err != nil: // ST11
+	case !bytes.Equal(proof.Entry, last.Entry):
+		s.fault("ST12", here, "it proves another entry than the last line of ledger.jsonl")
+	case proof.Index != last.Seal.Size-1:
+		s.fault("ST12", here, "it proves entry %d, and the last line of ledger.jsonl is entry %d", proof.Index, last.Seal.Size-1)
+	}
+	if c, err := ledger.ParseCheckpoint(proof.Note); err == nil && proof.Index >= c.Size {
+		s.fault("ST12", here, "its checkpoint is of %d entries, and does not cover entry %d", c.Size, proof.Index)
+	}
+}

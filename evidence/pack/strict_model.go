@@ -1,0 +1,108 @@
+package pack
+
+import (
+	"strconv"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// The shape of model_io.json is exactly that of [ModelIO] (ST10). What other readers of
+// the format hold it against is MI1 to MI11.
+
+func (s *strictLevel) readModelIO() {
+	d := s.doc(ModelFile)
+	if d == nil || d.value == nil {
+		return
+	}
+	r := s.shape("ST10", ModelFile)
+	if m := r.modelIO(d.value); !r.bad {
+		s.model = m
+	}
+}
+
+func (r *shape) modelIO(v any) *ModelIO {
+	o := r.object(v)
+	m := &ModelIO{
+		Version: o.one("model_io_schema_version", ModelVersion), AdapterID: o.text("adapter_id", 1, 256), ModelID: o.text("model_id", 1, 256),
+		Mode: o.one("mode", ModeRecord, ModeReplay),
+	}
+	o.list("interactions", MaxInteractions, func(v any) {
+		o := r.object(v)
+		in := Interaction{
+			I: o.count("i", 0, MaxInteractions-1), PromptHash: o.hash("prompt_hash"), ResponseHash: o.hash("response_hash"),
+			ResponseContent: o.form("response_content", upTo(MaxResponseBytes), "a string of at most 1000000 characters"),
+		}
+		for _, name := range []string{"tokens_input", "tokens_output", "latency_ms"} {
+			if o.has(name) {
+				o.whole(name, 0, canon.MaxSafeInteger)
+			}
+		}
+		o.done()
+		m.Interactions = append(m.Interactions, in)
+	})
+	o.done()
+	return m
+}
+
+// checkModelIO is ST10: the recording is that of the calls of the evidence.
+//
+//   - mode is the model mode of the run; a run without a model has no calls
+//   - interactions are the calls, in their order, with their prompt and response
+//   - the prompt is the one that the plan's call sends to the model
+//   - the output that the response is has its length; that it is one is ST7
+func (s *strictLevel) checkModelIO() {
+	if s.run == nil || s.evidence == nil {
+		return
+	}
+	calls := s.evidence.Calls
+	if s.run.ModelMode == "none" && len(calls) > 0 {
+		s.fault("ST10", at(EvidenceFile, "calls"), "model mode none calls no model")
+	}
+	m := s.model
+	if m == nil {
+		return
+	}
+	if m.Mode != s.run.ModelMode {
+		s.fault("ST10", at(ModelFile, "mode"), "not the model mode of the run, %s", s.run.ModelMode)
+	}
+	if len(m.Interactions) != len(calls) {
+		s.fault("ST10", at(ModelFile, "interactions"), "%d, and the evidence has %d calls", len(m.Interactions), len(calls))
+		return
+	}
+	outputs := map[string]kernel.FileRef{}
+	if s.run.Execution != nil {
+		for _, f := range s.run.Execution.Outputs {
+			outputs[f.Path] = f
+		}
+	}
+	for i, in := range m.Interactions {
+		s.checkInteraction(i, in, calls[i], outputs)
+	}
+}
+
+func (s *strictLevel) checkInteraction(i int, in Interaction, call CallEvidence, outputs map[string]kernel.FileRef) {
+	here := func(name string) string { return at(ModelFile, "interactions", strconv.Itoa(i), name) }
+	if call.AdapterID != s.model.AdapterID {
+		s.fault("ST10", at(EvidenceFile, "calls", strconv.Itoa(i), "adapter_id"), "not the adapter of the recording, %s", quoted(s.model.AdapterID))
+	}
+	if in.PromptHash != call.PromptHash {
+		s.fault("ST10", here("prompt_hash"), "not that of the call")
+	}
+	if in.ResponseHash != call.ResponseHash {
+		s.fault("ST10", here("response_hash"), "not that of the call")
+	}
+	if f := outputs[ResponsePath(call.Action)]; f.SHA256 == in.ResponseHash && f.SizeBytes != len(in.ResponseContent) {
+		s.fault("ST10", here("response_content"), "not as long as the output %s of the execution", f.Path)
+	}
+	if !s.plan.whole || call.Action >= len(s.plan.actions) || s.plan.actions[call.Action].params == nil {
+		return
+	}
+	prompt, err := Prompt(s.plan.actions[call.Action].params, s.model.ModelID)
+	switch {
+	case err != nil:
+		s.fault("ST10", here("prompt_hash"), "the plan's call has no prompt for this model: %s", err)
+	case canon.Sum(prompt) != in.PromptHash:
+		s.fault("ST10", here("prompt_hash"), "not that of what the plan sends to the model")
+	}
+}

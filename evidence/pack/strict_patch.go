@@ -1,0 +1,227 @@
+package pack
+
+import (
+	"path"
+	"strconv"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// The shape of patch.json is exactly that of [Patch] (ST8). What another level says
+// already is not said again: paths that no patch has are PS3 to PS5, contents that no
+// patch has PS6, their sum PS7, the order of operations PS8.
+
+func (s *strictLevel) readPatch() {
+	d := s.doc(PatchFile)
+	if d == nil || d.value == nil {
+		return
+	}
+	r := s.shape("ST8", PatchFile)
+	if p := r.patch(d.value); !r.bad {
+		s.patch = p
+	}
+}
+
+func (r *shape) patch(v any) *Patch {
+	o := r.object(v)
+	p := &Patch{
+		Version:          o.one("patch_schema_version", PatchVersion),
+		SourceProposalID: o.form("source_proposal_id", identifier("bundle_"), "the id of a bundle"), SourceProposalHash: o.hash("source_proposal_hash"),
+		TotalBytes: o.whole("total_bytes", 0, MaxPatchBytes),
+	}
+	o.list("operations", maxResults, func(v any) { p.Operations = append(p.Operations, r.operation(v)) })
+	o.done()
+	return p
+}
+
+func (r *shape) operation(v any) Operation {
+	o := r.object(v)
+	op := Operation{
+		Op: Op(o.one("op", string(OpCreate), string(OpModify), string(OpDelete))), Path: o.text("path", 1, maxPath),
+		Executable: o.yes("executable"), Order: o.count("order", 0, 1), SizeBytes: o.whole("size_bytes", 0, MaxPatchBytes),
+	}
+	if op.Op == OpCreate || op.Op == OpModify {
+		content := o.form("content", func(string) bool { return true }, "a string")
+		op.Content = &content
+		op.Encoding = o.one("encoding", "utf8", "base64")
+	}
+	if op.Op == OpModify || op.Op == OpDelete && o.has("before_sha256") {
+		op.BeforeSHA256 = o.hash("before_sha256")
+	}
+	o.done()
+	return op
+}
+
+// checkPatch is ST8: the patch is what the evidence says has become of files.
+//
+//   - its source is the bundle
+//   - its operations are one to one with action_results, and do what these say
+//   - the hash of a decoded content is that of the result, size_bytes its length, and
+//     that of the output; a delete has size 0 and is not executable
+//   - a modify has before_sha256; a delete has it if it was a file; a create does not
+//   - contents are base64 only where canonical JSON cannot hold them, or it is shorter
+//   - no path is one that the policy lets nobody write, and none clashes with another
+//   - deletes have order 0, and everything else order 1, if something stands beneath what
+//     is deleted; without that every order is 0
+//   - a file that the plan writes, and nothing has run, is executable as the plan says
+func (s *strictLevel) checkPatch() {
+	p := s.patch
+	if p == nil {
+		return
+	}
+	if s.bundle != nil && p.SourceProposalID != s.bundle.ID {
+		s.fault("ST8", at(PatchFile, "source_proposal_id"), "not the id of the bundle, %s", s.bundle.ID)
+	}
+	if s.run != nil && s.run.Bundle != nil && p.SourceProposalHash != s.run.Bundle.SHA256 {
+		s.fault("ST8", at(PatchFile, "source_proposal_hash"), "not the hash of the bundle")
+	}
+	results := map[string]ActionResult{}
+	if s.run != nil && s.run.Execution != nil {
+		for _, f := range s.run.Execution.Outputs {
+			s.sizes[f.Path] = f.SizeBytes
+		}
+	}
+	if s.evidence != nil {
+		for _, a := range s.evidence.ActionResults {
+			results[a.Path] = a
+		}
+	}
+	for i, o := range p.Operations {
+		s.checkOperation(i, o)
+		if s.evidence == nil {
+			continue
+		}
+		a, known := results[o.Path]
+		delete(results, o.Path)
+		switch {
+		case !known:
+			s.fault("ST8", opAt(i, "path"), "%s is not in the evidence", quoted(o.Path))
+		case a.Action != o.Op:
+			s.fault("ST8", opAt(i, "op"), "%s, and the evidence has %s", o.Op, a.Action)
+		default:
+			s.checkContent(i, o, a)
+		}
+	}
+	if s.evidence != nil {
+		for i, a := range s.evidence.ActionResults {
+			if _, left := results[a.Path]; left {
+				s.fault("ST8", at(EvidenceFile, "action_results", strconv.Itoa(i)), "the patch does not have %s", quoted(a.Path))
+			}
+		}
+	}
+	s.checkOrders(p.Operations)
+	s.checkClashes(p.Operations)
+}
+
+func opAt(i int, tokens ...string) string {
+	return at(PatchFile, append([]string{"operations", strconv.Itoa(i)}, tokens...)...)
+}
+
+// checkOperation holds one operation against itself and the policy.
+func (s *strictLevel) checkOperation(i int, o Operation) {
+	if o.Op == OpDelete && (o.SizeBytes != 0 || o.Executable) {
+		s.fault("ST8", opAt(i), "what is deleted has no size and cannot be executed")
+	}
+	if s.run == nil {
+		return
+	}
+	what := ""
+	if o.Op == OpDelete {
+		what = s.paths.unremovable(o.Path, s.run.Policy.AllowedWriteRoots)
+	} else {
+		what = s.paths.unwritable(o.Path, s.run.Policy.AllowedWriteRoots)
+	}
+	if what != "" {
+		s.fault("ST8", opAt(i, "path"), "%s %s", quoted(o.Path), what)
+	}
+}
+
+// checkContent holds the content of an operation against what the evidence has.
+func (s *strictLevel) checkContent(i int, o Operation, a ActionResult) {
+	if o.Op == OpDelete {
+		return
+	}
+	sum, size, ok := s.contentSum(o)
+	switch {
+	case !ok:
+		s.fault("ST8", opAt(i, "content"), "not base64")
+		return
+	case sum != a.SHA256:
+		s.fault("ST8", opAt(i, "content"), "not the file that the evidence has the hash of")
+	}
+	if size != o.SizeBytes {
+		s.fault("ST8", opAt(i, "size_bytes"), "%d, and the content has %d bytes", o.SizeBytes, size)
+	}
+	if told, there := s.sizes[o.Path]; there && int64(told) != size {
+		s.fault("ST8", opAt(i, "size_bytes"), "%d, and the output of the execution has %d bytes", size, told)
+	}
+	if o.Encoding == "base64" && isPlain(*o.Content) {
+		s.fault("ST8", opAt(i, "encoding"), "base64 of what stands as text")
+	}
+	if a := s.plan.last[o.Path]; a != nil && s.plan.whole && s.plan.files == len(s.plan.actions) && o.Executable != a.output.Executable {
+		s.fault("ST8", opAt(i, "executable"), "%t, and the plan writes it otherwise", o.Executable)
+	}
+}
+
+// contentSum is hash and length of what the file of an operation holds. Text that the
+// plan writes there was hashed with the bundle.
+func (s *strictLevel) contentSum(o Operation) (sum canon.ContentHash, size int64, ok bool) {
+	text := *o.Content
+	if o.Encoding == "utf8" {
+		if a := s.plan.last[o.Path]; a != nil && s.plan.whole && a.output.Encoding == "utf8" && a.output.Content == text {
+			return canon.ContentHash("sha256:" + a.output.ContentHash), int64(len(text)), true
+		}
+		s.buffer = append(s.buffer[:0], text...)
+		return canon.Sum(s.buffer), int64(len(text)), true
+	}
+	b, ok := unbase64(text)
+	return canon.Sum(b), int64(len(b)), ok
+}
+
+// checkOrders holds the orders against what has to come first: where something stands
+// beneath what is deleted, everything that is deleted goes ahead of everything else.
+func (s *strictLevel) checkOrders(list []Operation) {
+	deleted := map[string]bool{}
+	for _, o := range list {
+		if o.Op == OpDelete {
+			deleted[o.Path] = true
+		}
+	}
+	apart := 0
+	for _, o := range list {
+		for p := path.Dir(o.Path); len(deleted) > 0 && p != "." && p != "/" && apart == 0; p = path.Dir(p) {
+			if deleted[p] {
+				apart = 1
+			}
+		}
+	}
+	for i, o := range list {
+		want := apart
+		if o.Op == OpDelete {
+			want = 0
+		}
+		if o.Order != want {
+			s.fault("ST8", opAt(i, "order"), "%d where %d follows", o.Order, want)
+		}
+	}
+}
+
+// checkClashes holds the paths that stand there afterwards against each other.
+func (s *strictLevel) checkClashes(list []Operation) {
+	var paths []string
+	var positions []int
+	for i, o := range list {
+		if o.Op != OpDelete {
+			paths, positions = append(paths, o.Path), append(positions, i)
+		}
+	}
+	for _, c := range s.paths.clashes(paths) {
+		s.fault("ST8", opAt(positions[c.index], "path"), "%s %s %s", quoted(paths[c.index]), c.how, quoted(c.with))
+	}
+}
+
+// isPlain says whether base64 is that of a content that is written as text (see File).
+func isPlain(content string) bool {
+	b, _ := unbase64(content)
+	return plainText(string(b))
+}

@@ -1,0 +1,70 @@
+package pack
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// checkPolicy is ST5: the limits that are told of the policy are the policy's, its
+// modules are sorted, and the plan of a BUNDLE keeps to what every policy of these seven
+// members denies otherwise. That policy.json is the policy of run.json is PK8, that this
+// is the profile that it names is RS5.
+func (s *strictLevel) checkPolicy() {
+	run := s.run
+	if run == nil {
+		return
+	}
+	limits := run.PolicyProvenance.Limits
+	for _, l := range []struct {
+		name       string
+		is, should int
+	}{
+		{"max_output_files", limits.MaxOutputFiles, run.Policy.MaxOutputFiles},
+		{"max_total_output_bytes", limits.MaxTotalOutputBytes, run.Policy.MaxTotalOutputBytes},
+		{"timeout_ms", limits.TimeoutMS, run.Policy.TimeoutMS},
+	} {
+		if l.is != l.should {
+			s.fault("ST5", at(RunFile, "policy_provenance", "limits", l.name), "%d, and the policy has %d", l.is, l.should)
+		}
+	}
+	names := make([]string, len(run.PolicyProvenance.Modules))
+	for i, m := range run.PolicyProvenance.Modules {
+		names[i] = m.Name
+	}
+	if i, ok := sortedSet(names); !ok {
+		s.fault("ST5", at(RunFile, "policy_provenance", "modules", strconv.Itoa(i)), "the modules are not sorted by name, or one is there twice")
+	}
+	if run.KernelResultKind == kernel.OutcomeBundle && s.plan.whole {
+		s.checkAllowed(run)
+	}
+}
+
+// checkAllowed holds the plan against the policy's commands and write roots.
+func (s *strictLevel) checkAllowed(run *result.RunResult) {
+	allowed := contract.AllowList{All: len(run.Policy.AllowedCommands) == 0, Names: run.Policy.AllowedCommands}
+	for _, a := range s.plan.actions {
+		switch a.output.Type {
+		case "file":
+			if !beneath(a.output.Path, run.Policy.AllowedWriteRoots) {
+				s.fault("ST5", outputAt(a.at, "path"), "%s lies beneath no write root of the policy", quoted(a.output.Path))
+			}
+		case "command":
+			if !allows(allowed, a.argv[0]) {
+				s.fault("ST5", outputAt(a.at, "content"), "the policy does not allow the command %s", quoted(a.argv[0]))
+			}
+		}
+	}
+}
+
+// allows says whether a command is one that a policy of these names can have let
+// through.
+func allows(list contract.AllowList, name string) bool {
+	if name == "" || !onlyOf(name, func(c byte) bool { return c > ' ' && c < 0x7f }) {
+		return false
+	}
+	return list.All || slices.Contains(list.Names, name)
+}

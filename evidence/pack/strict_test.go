@@ -1,0 +1,367 @@
+package pack
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs"
+)
+
+// TestForgeries: every forgery that specs/pack.md lists has a vector, which the structural
+// level accepts and the strict level does not.
+func TestForgeries(t *testing.T) {
+	named := []string{
+		"extra outcome fields", "absolute intent path", "junk hash", "execution missing", "bundle missing", "BUNDLE with bundle null",
+		"bundle_id of another bundle", "decision as a string", "policy null", "started_at a number", "ledger line of another run",
+		"nonsense evidence status", "a patch into .git", "content replaced with the outer hash recomputed", "pretty-printed",
+		"REFUSE with bundle.json", "CLARIFY with patch", "wrong size_bytes", "path a/./b", "path with newline",
+		"path with a reserved Windows name", "case-only duplicates", "a file and a folder of one name", "lone surrogate",
+		"complete with open questions", "duplicate terminal ids",
+	}
+	found := map[string]bool{}
+	for _, f := range allVectors(t) {
+		for _, v := range f.Vectors {
+			name, forged := strings.CutPrefix(v.Name, "forgery: ")
+			if !forged {
+				continue
+			}
+			i := slices.IndexFunc(named, func(n string) bool { return strings.HasPrefix(name, n) })
+			if i < 0 {
+				t.Errorf("%q is no forgery of the list", name)
+				continue
+			}
+			found[named[i]] = true
+			if len(v.Structural) != 0 || len(v.Strict) == 0 {
+				t.Errorf("%s: structural finds %d violations, strict %d", name, len(v.Structural), len(v.Strict))
+			}
+		}
+	}
+	for _, n := range named {
+		if !found[n] {
+			t.Errorf("%s: there is no vector", n)
+		}
+	}
+}
+
+// TestStrictVectorsAreAboutTheirRule: a vector that has the name of a rule breaks it.
+func TestStrictVectorsAreAboutTheirRule(t *testing.T) {
+	for _, f := range allVectors(t) {
+		for _, v := range f.Vectors {
+			rule, _, ok := strings.Cut(v.Name, ":")
+			if !ok || !strings.HasPrefix(rule, "ST") && !strings.HasPrefix(rule, "RS") || v.NotChecked {
+				continue
+			}
+			if !slices.ContainsFunc(v.Strict, func(x Violation) bool { return x.Rule == rule }) {
+				t.Errorf("%s: the rule is not broken", v.Name)
+			}
+		}
+	}
+}
+
+// mutations are documents that differ from one in one place: a member or an element that
+// is gone, is of another type, is at a bound or one beyond it, or is there besides.
+func mutations(doc any, each func(what string)) {
+	var walk func(v any, at string, set func(any))
+	walk = func(v any, at string, set func(any)) {
+		for i, other := range []any{
+			nil, true, "", "x", "\u00e9", json.Number("0"), json.Number("-1"), json.Number("1"), json.Number("0.5"), json.Number("1e+30"), json.Number("256"), json.Number("600001"),
+			json.Number("1073741825"), []any{}, []any{"x"}, []any{nil}, map[string]any{}, strings.Repeat("x", 65), strings.Repeat("\u00e9", 4097), "sha256:" + strings.Repeat("0", 64),
+			"sha256:" + strings.Repeat("A", 64), "2026-13-45T99:99:99.999Z", "a/../b", "a/b", ".hidden", "..", "...", "a\\b", "a*", "a b", "0.1.0-rc.1", "0.1.0-", "0.1", "none", "full",
+			"plan-only", "BUNDLE", "run_1", "_run", "bundle_0123456789abcdef", "sbx_0123456789abcdef",
+		} {
+			set(other)
+			each(at + " value " + strconv.Itoa(i))
+		}
+		set(v)
+		switch v := v.(type) {
+		case map[string]any:
+			for _, name := range slices.Sorted(maps.Keys(v)) {
+				old := v[name]
+				delete(v, name)
+				each(at + "/" + name + " gone")
+				v[name] = old
+				walk(old, at+"/"+name, func(x any) { v[name] = x })
+			}
+			v["zzz"] = true
+			each(at + "/zzz")
+			delete(v, "zzz")
+		case []any:
+			if len(v) == 0 {
+				return
+			}
+			walk(v[0], at+"/0", func(x any) { v[0] = x })
+			for _, n := range []int{1000, 1001, 4001, 10001, 16001} {
+				long := make([]any, n)
+				for i := range long {
+					long[i] = v[0]
+				}
+				set(long)
+				each(at + " " + strconv.Itoa(n))
+			}
+			set(v)
+		}
+	}
+	walk(doc, "", func(any) {})
+}
+
+// TestShapeAgreesWithSchema: what the strict level reads by hand of run.json and
+// bundle.json is what their schemas allow, whichever place of a document is changed. Of
+// the other files it lets nothing through that their schemas do not allow: it knows what
+// this program writes, and they know a little more.
+func TestShapeAgreesWithSchema(t *testing.T) {
+	for _, tc := range []struct {
+		file string
+		base string
+		kind specs.Kind
+		read func(r *shape, v any)
+		less bool // the schema allows more
+	}{
+		{RunFile, "refuse", specs.KindRunResult, func(r *shape, v any) { r.runResult(v) }, false},
+		{RunFile, "clarify", specs.KindRunResult, func(r *shape, v any) { r.runResult(v) }, false},
+		{RunFile, "executed", specs.KindRunResult, func(r *shape, v any) { r.runResult(v) }, false},
+		{BundleFile, "clarify", specs.KindBundle, func(r *shape, v any) { r.bundle(v) }, false},
+		{BundleFile, "executed", specs.KindBundle, func(r *shape, v any) { r.bundle(v) }, false},
+		{PolicyFile, "plan", specs.KindPackPolicy, func(r *shape, v any) { r.policy(v) }, false},
+		{EvidenceFile, "model", specs.KindPackEvidence, func(r *shape, v any) { r.evidence(v) }, true},
+		{PatchFile, "executed", specs.KindPackPatch, func(r *shape, v any) { r.patch(v) }, true},
+		{RunnerFile, "rejected", specs.KindPackRunner, func(r *shape, v any) { r.runner(v) }, true},
+		{ModelFile, "model", specs.KindModelIO, func(r *shape, v any) { r.modelIO(v) }, true},
+	} {
+		t.Run(tc.file+" of "+tc.base, func(t *testing.T) {
+			t.Parallel()
+			set, err := specs.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := newDraft(basePacks(t)[tc.base])
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc, err := canon.Parse(d.mustText(t, tc.file), 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			value := thick(doc.Value())
+			n, good := 0, 0
+			mutations(value, func(what string) {
+				s := &strictLevel{verifier: &verifier{}, counts: map[string]int{}}
+				r := s.shape("ST0", tc.file)
+				tc.read(r, value)
+				violations, err := set.Validate(tc.kind, value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n++
+				if !r.bad {
+					good++
+				}
+				if r.bad != (len(violations) > 0) && !(tc.less && r.bad) {
+					t.Errorf("%s: by hand %v, schema %v", what, s.found, violations)
+				}
+			})
+			if n < 300 || good == 0 {
+				t.Errorf("%d documents, %d of them good", n, good)
+			}
+		})
+	}
+}
+
+// thick gives lists that are empty an element, so that its members can be changed, where
+// a document of another base has none.
+func thick(v any) any {
+	if m, ok := v.(map[string]any); ok {
+		for name, w := range m {
+			m[name] = thick(w)
+		}
+		if x, ok := m["execution"].(map[string]any); ok {
+			x["inputs"] = []any{map[string]any{"path": "in/a", "sha256": "sha256:" + strings.Repeat("0", 64), "size_bytes": json.Number("1")}}
+		}
+	}
+	return v
+}
+
+// TestInspectAgrees: what is said of a path is what the kernel says, however fast.
+func TestInspectAgrees(t *testing.T) {
+	paths := []string{"", "/", "a//b", "con", "CON.txt", "com1", "com1.x", "comet", "lpt9", "nul", "null", "out/aux/x", strings.Repeat("a/", 600) + "b", strings.Repeat("a", 256), "a.", "a ", ".a", "a/.a"}
+	for _, p := range kernel.DetectorTables()["control_paths"] {
+		paths = append(paths, p, "out/"+strings.ToUpper(p)+"/x", p+"x", "x"+p)
+	}
+	pick := rand.New(rand.NewPCG(1, 2))
+	const letters = "aAbBcCkKsSoOmMnNuUlLpPrRxX0149-_./"
+	for range 20000 {
+		b := make([]byte, 1+pick.IntN(12))
+		for i := range b {
+			b[i] = letters[pick.IntN(len(letters))]
+		}
+		paths = append(paths, string(b))
+	}
+	fast := 0
+	for _, p := range paths {
+		if got, want := inspect(p), kernel.InspectOutput(p); got != want {
+			t.Errorf("%q: %+v, the kernel says %+v", p, got, want)
+		}
+		if !slices.ContainsFunc(strings.Split(p, "/"), func(seg string) bool { return !harmless(seg) }) {
+			fast++
+		}
+	}
+	if fast < 1000 {
+		t.Errorf("only %d of %d paths were looked at fast", fast, len(paths))
+	}
+}
+
+// TestReservedAgrees: the folders that a bundle keeps for itself are those of the kernel.
+func TestReservedAgrees(t *testing.T) {
+	b := newPathBook()
+	for _, name := range kernel.DetectorTables()["reserved_roots"] {
+		for _, p := range []string{name, name + "/x", strings.ToUpper(name) + "/x"} {
+			if !b.reserved(p) {
+				t.Errorf("%s is not reserved", p)
+			}
+		}
+		if b.reserved("out/"+name) || b.reserved(name+"x") {
+			t.Errorf("more than %s is reserved", name)
+		}
+	}
+	if n := len(kernel.DetectorTables()["reserved_roots"]); n != 3 {
+		t.Errorf("%d folders are reserved, and three are known", n)
+	}
+}
+
+// TestPlansHold: whatever the kernel makes of an intent keeps ST4 and ST5.
+func TestPlansHold(t *testing.T) {
+	for i, text := range []string{
+		`{"goal":"x"}`,
+		`{"goal":"x\n# y\n","constraints":["a\nb","TODO","must be stateless","must be stateful"]}`,
+		`{"goal":"x","outputs":["out/a","out/b"]}`,
+		`{"goal":"x","actions":[{"kind":"write","path":"./out//a","content_base64":"AP8=","executable":true},{"kind":"write","path":"out/a","content":"\u0000\ud83d\ude00"},{"kind":"write","path":"out/a/b","content":""}]}`,
+		`{"goal":"x","actions":[{"kind":"run","argv":["node",""],"cwd":"./out/","env":{"A":"b"},"stdin":"","timeout_ms":1000},{"kind":"call","tool_id":"t","adapter_id":"a","params":{"z":[null]}}]}`,
+		`{"goal":"x","actions":[` + strings.Repeat(`{"kind":"run","argv":["true"]},`, 255) + `{"kind":"write","path":"out/a","content":"a"}]}`,
+		`{"goal":"x","constraints":[` + strings.Repeat(`"must be stateless 1",`, 3) + manyClashes() + `]}`,
+	} {
+		doc, err := canon.Parse([]byte(text), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := kernel.ParseIntent(doc.Value())
+		if err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+		ask := kernel.Verdict{Clarify: []kernel.Result{{ID: "A", Text: "Which?", Why: "w", Priority: 60, Options: []string{"a", "b"}}, {ID: "B", Text: "Which?", Priority: 90}}}
+		for _, verdict := range []kernel.Verdict{{}, ask} {
+			d, err := kernel.Decide(in, nil, in.Findings(), verdict)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &strictLevel{verifier: &verifier{pack: &Pack{}, docs: map[string]*document{BundleFile: decode(BundleFile, d.BundleBytes)}}, counts: map[string]int{}, paths: newPathBook()}
+			s.readBundle()
+			s.run = &result.RunResult{KernelVersion: kernel.Version, KernelResultKind: d.Outcome, ClarifyQuestions: d.Questions(), Bundle: &result.BundleRef{BundleID: d.Bundle.ID}}
+			s.checkBundle()
+			s.checkPolicy()
+			if s.bundle == nil || len(s.found) > 0 {
+				t.Errorf("%d %s: %+v\n%s", i, d.Outcome, s.found, canon.Cut(string(d.BundleBytes)))
+			}
+		}
+	}
+}
+
+// manyClashes are more contradictions than the kernel lists one by one.
+func manyClashes() string {
+	var list []string
+	for i := range 100 {
+		list = append(list, fmt.Sprintf(`"must be stateless %d","must be stateful %d"`, i, i))
+	}
+	return strings.Join(list, ",")
+}
+
+// TestStrictIsBounded: a pack of the largest lists, with a fault in each element, is read
+// in time that grows with it, and the report of it is short.
+func TestStrictIsBounded(t *testing.T) {
+	for name, path := range map[string]func(i int) string{
+		"plain": func(i int) string { return fmt.Sprintf("OUT/%05d", i) },
+		"deep":  func(i int) string { return fmt.Sprintf("%05d", i) + strings.Repeat("/a", 500) },
+		"odd":   func(i int) string { return fmt.Sprintf("\u00e9/\u017f%05d", i) },
+		"same":  func(int) string { return "out/a" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := wide(t, 10000, path)
+			v := &verifier{pack: p, docs: map[string]*document{}}
+			for _, e := range p.Entries {
+				v.docs[e.Name] = decode(e.Name, e.Text)
+			}
+			begun := time.Now()
+			v.strict()
+			if took := time.Since(begun); took > time.Minute {
+				t.Errorf("it took %s", took)
+			}
+			byRule := map[string]int{}
+			for _, f := range v.found {
+				byRule[f.Rule]++
+			}
+			for rule, n := range byRule {
+				if n > maxOfRule+1 {
+					t.Errorf("%s: %d violations", rule, n)
+				}
+			}
+			for _, rule := range []string{"ST6", "ST7", "ST8"} {
+				if byRule[rule] <= 10 {
+					t.Errorf("%s: %d violations", rule, byRule[rule])
+				}
+			}
+		})
+	}
+}
+
+// wide is the pack of an execution with as many outputs, all of which have faults.
+func wide(t testing.TB, n int, path func(i int) string) *Pack {
+	t.Helper()
+	d, err := newDraft(basePacks(t)["executed"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := d.files(t)
+	var outputs, results, operations []any
+	for i := range n {
+		p := path(n - i)
+		outputs = append(outputs, map[string]any{"path": p, "sha256": string(noBytes), "size_bytes": 1})
+		results = append(results, map[string]any{"path": p, "sha256": string(noBytes), "action": "create", "exit_code": 1})
+		operations = append(operations, map[string]any{"path": p, "op": "create", "content": "", "encoding": "utf8", "executable": false, "order": 1, "size_bytes": 1})
+	}
+	files[RunFile] = changed(t, files[RunFile], func(m map[string]any) { m["execution"].(map[string]any)["outputs"] = outputs })
+	files[EvidenceFile] = changed(t, files[EvidenceFile], func(m map[string]any) { m["action_results"] = results })
+	files[PatchFile] = changed(t, files[PatchFile], func(m map[string]any) { m["operations"] = operations })
+	return Of(files)
+}
+
+// changed is a file with something done to its value.
+func changed(t testing.TB, text []byte, do func(map[string]any)) []byte {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(text, &m); err != nil {
+		t.Fatal(err)
+	}
+	do(m)
+	b, _, err := canon.Artifact(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestMoreNamesThanLookedAt: of a pack with more names nothing is said beyond that.
+func TestMoreNamesThanLookedAt(t *testing.T) {
+	p := Of(map[string][]byte{RunFile: []byte("{}")})
+	p.More = true
+	if v := Verify(p, Options{}); len(v.Violations) != 1 || v.Violations[0].Rule != "PK2" {
+		t.Errorf("%+v", v)
+	}
+}

@@ -1,0 +1,8 @@
+//go:build unix
+
+package pack
+
+import "syscall"
+
+// makeOther makes what is no file, folder or link.
+func makeOther(path string) error { return syscall.Mkfifo(path, 0o600) }
