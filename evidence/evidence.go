@@ -95,7 +95,7 @@ func (o Observed) Judge() (int, []string) {
 	reasons := slices.Clone(o.Reasons)
 	code := 0
 	if o.Command != nil {
-		c, reason := o.Command.code()
+		c, reason := o.Command.Cause()
 		if code = c; reason != "" {
 			reasons = append(reasons, reason)
 		}
@@ -107,8 +107,9 @@ func (o Observed) Judge() (int, []string) {
 	return code, slices.Compact(reasons)
 }
 
-// code is the exit code of a command and the reason that goes with it.
-func (e End) code() (int, string) {
+// Cause is the exit code that stands for the end of a command, and the reason that goes
+// with it; none with code 0.
+func (e End) Cause() (code int, reason string) {
 	switch {
 	case e.OutOfMemory && (e.Code != 0 || e.Signal != 0):
 		return contract.ExitOOM, "OOM"
@@ -133,7 +134,7 @@ func (e End) Exited() bool {
 
 // Failed says whether the command ended in a way that ends the execution.
 func (e End) Failed() bool {
-	code, _ := e.code()
+	code, _ := e.Cause()
 	return code != 0
 }
 

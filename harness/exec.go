@@ -81,6 +81,7 @@ func (g *Gate) Exec(x Exec) (Task, error) {
 		return Task{}, violated(result.CodeProfile, &faults[0])
 	}
 	t := Task{
+		Profile: p,
 		Sandbox: g.Confinement(x.Work, x.Write, x.Read),
 		Rules:   g.Rules(), Budget: time.Duration(p.TimeoutMS) * time.Millisecond, Inputs: x.Inputs, Cut: true,
 	}
@@ -330,30 +331,4 @@ func meaning(end *evidence.End, code int) string {
 
 func reportStream(c command.Captured) ExecStream {
 	return ExecStream{SHA256: evidence.Hash(c.SHA256), SizeBytes: len(c.Bytes), Truncated: c.Truncated}
-}
-
-// RunnerRecord is what a machine says of an execution, for the evidence: the part that
-// is in no canonical document.
-func (p *Performed) RunnerRecord() ([]byte, error) {
-	clauses := make([]any, 0, len(p.Clauses))
-	for _, c := range p.Clauses {
-		clauses = append(clauses, map[string]any{"clause": c.Clause, "mechanism": c.Mechanism, "status": string(c.Status)})
-	}
-	code, reasons := p.Observed.Judge()
-	list := make([]any, 0, len(reasons))
-	for _, r := range reasons {
-		list = append(list, r)
-	}
-	b, _, err := canon.Artifact(map[string]any{
-		"runner_schema_version": "1.0.0",
-		"isolation":             string(p.Isolation), "plan_sha256": string(p.PlanHash), "clauses": clauses,
-		"started_at": timestamp(p.Started), "completed_at": timestamp(p.Ended),
-		"duration_ms": p.Ended.Sub(p.Started).Milliseconds(), "peak_memory_bytes": p.PeakMemory,
-		"exit_code": code, "reasons": list, "stdout": streamRecord(p.Stdout), "stderr": streamRecord(p.Stderr),
-	})
-	return b, err
-}
-
-func streamRecord(c command.Captured) map[string]any {
-	return map[string]any{"sha256": string(evidence.Hash(c.SHA256)), "kept_bytes": len(c.Bytes), "size_bytes": c.Size, "truncated": c.Truncated}
 }

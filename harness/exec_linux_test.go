@@ -5,6 +5,7 @@ package harness
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
@@ -292,7 +293,7 @@ func TestExecIsolation(t *testing.T) {
 		if p.Isolation != want || (string(p.Stdout.Bytes) == sandbox.WorkDir+"\n") != (want == sandbox.Full) {
 			t.Errorf("asked for %q: %s, in %q", asked, p.Isolation, p.Stdout.Bytes)
 		}
-		b, err := p.RunnerRecord()
+		b, err := p.RunnerRecord(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +302,9 @@ func TestExecIsolation(t *testing.T) {
 			t.Fatalf("%v in %s", err, b)
 		}
 		record := doc.Value().(map[string]any)
-		if record["isolation"] != string(want) || !canon.ContentHash(record["plan_sha256"].(string)).Valid() || len(record["clauses"].([]any)) < 10 {
+		box := record["sandbox"].(map[string]any)
+		level := map[sandbox.Isolation]string{sandbox.Full: "strict", sandbox.Confined: "standard"}[want]
+		if box["isolation_level"] != level || !canon.ContentHash(record["plan_sha256"].(string)).Valid() || len(box["layers"].([]any)) < 10 {
 			t.Errorf("%s", b)
 		}
 		if reasons, ok := record["reasons"].([]any); !ok || len(reasons) != 1 || reasons[0] != "EXIT 3" {

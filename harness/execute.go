@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
@@ -28,6 +29,7 @@ type Runner interface {
 
 // Task is what is executed: the actions of a sandbox, and what is made of them.
 type Task struct {
+	Profile kernel.Profile // whose limits it has
 	Sandbox sandbox.Request
 	Rules   sandbox.Rules
 	Budget  time.Duration   // of all commands together; 0: no limit
@@ -38,6 +40,8 @@ type Task struct {
 	Inputs  sandbox.Inputs
 	Cut     bool // a stream that is cut is no reason to reject
 	Expect  int  // an exit code of the command that is no failure, besides 0
+	Caller  Caller
+	Calls   map[int]ModelCall // by action, which is one that writes what is Given; nil: there are none
 	// Progress is told before each action, from 0 on; nil: nobody is.
 	Progress func(action, of int)
 }
@@ -45,6 +49,9 @@ type Task struct {
 // Performed is an execution that has ended. It holds what was written until Close.
 type Performed struct {
 	Observed       evidence.Observed
+	Runs           []Ran            // every command that was started, in their order
+	Unchanged      []string         // outputs that are what they were before
+	Planned, Done  int              // actions, and how many of them went well
 	Stdout, Stderr command.Captured // of the command that counts
 	Isolation      sandbox.Isolation
 	Clauses        []sandbox.Clause
@@ -52,10 +59,21 @@ type Performed struct {
 	PeakMemory     int64 // bytes, 0: unknown
 	Started, Ended time.Time
 	Accepted       []sandbox.Change // what may be applied if the execution is accepted
-	Changes        []sandbox.Change // all that was written
+	Changes        []sandbox.Change // all that was written, but for Responses
+
+	Calls     []pack.CallEvidence // every call that was answered, in their order
+	Responses []sandbox.Change    // what stands as a call has answered it: outputs that are never applied
+	ModelIO   []byte              // model_io.json of a task with calls; else nil
 
 	box  *sandbox.Sandbox
+	task Task
 	work string // the host folder that was worked on, or empty
+}
+
+// Ran is the end of one command.
+type Ran struct {
+	Action int // its position, from 0 on
+	evidence.End
 }
 
 // Content opens a file that was written.
@@ -93,7 +111,7 @@ func (p *Performed) Close() error { return p.box.Close() }
 // Perform executes a task. The error is always a *result.RunError; after one, nothing
 // was applied and nothing is left.
 func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) {
-	p := &Performed{Started: time.Now()}
+	p := &Performed{Started: time.Now(), task: task}
 	for _, f := range task.Inputs.Files {
 		p.Observed.Inputs = append(p.Observed.Inputs, evidence.File{Path: f.Path, SHA256: f.SHA256, Size: f.Size})
 	}
@@ -109,6 +127,9 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 	p.Ended = time.Now()
 	if err == nil {
 		err = w.judge()
+	}
+	if err == nil && len(task.Calls) > 0 {
+		err = w.recording()
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -126,10 +147,14 @@ type performance struct {
 	peak   int64
 
 	written []string // by actions
+
+	responses []response
+	given     int64 // bytes of all responses
 }
 
 // run performs the actions in their order and stops at the first that fails.
 func (w *performance) run() error {
+	w.p.Planned = len(w.task.Sandbox.Actions)
 	for i, a := range w.task.Sandbox.Actions {
 		if w.failed {
 			return nil
@@ -138,13 +163,19 @@ func (w *performance) run() error {
 			w.task.Progress(i, len(w.task.Sandbox.Actions))
 		}
 		var err error
-		if len(a.Argv) == 0 {
+		switch {
+		case a.Given:
+			err = w.call(i, a)
+		case len(a.Argv) == 0:
 			err = w.write(i, a)
-		} else {
+		default:
 			err = w.command(i, a)
 		}
 		if err != nil {
 			return err
+		}
+		if !w.failed {
+			w.p.Done++
 		}
 	}
 	return nil
@@ -161,13 +192,18 @@ func (w *performance) write(i int, a sandbox.Action) error {
 		w.written = append(w.written, a.Path)
 		return nil
 	}
+	w.unwritten(a.Path, errno)
+	return nil
+}
+
+// unwritten ends the execution over a file that could not be written.
+func (w *performance) unwritten(path string, errno syscall.Errno) {
 	w.failed = true
-	reason := "OUTPUT_KIND " + a.Path
+	reason := "OUTPUT_KIND " + path
 	if errno == syscall.ENOSPC || errno == syscall.EDQUOT || errno == syscall.EFBIG {
 		reason = "OUTPUT_LIMIT"
 	}
 	w.p.Observed.Reasons = append(w.p.Observed.Reasons, reason)
-	return nil
 }
 
 func (w *performance) command(i int, a sandbox.Action) error {
@@ -197,10 +233,7 @@ func (w *performance) command(i int, a sandbox.Action) error {
 	if ctx.Err() != nil {
 		res.Code, res.Signal = 0, syscall.SIGPIPE
 	}
-	if w.task.Budget > 0 {
-		// A budget that is used up leaves the next command no time, not all of it.
-		w.left = max(w.left-res.Ended.Sub(res.Started), time.Millisecond)
-	}
+	w.spend(res.Ended.Sub(res.Started))
 	w.peak = max(w.peak, known.MaxRSS)
 	w.p.Stdout, w.p.Stderr = res.Stdout, res.Stderr
 	end := evidence.End{
@@ -209,6 +242,7 @@ func (w *performance) command(i int, a sandbox.Action) error {
 		Stdout: stream(res.Stdout), Stderr: stream(res.Stderr),
 	}
 	w.p.Observed.Command = &end
+	w.p.Runs = append(w.p.Runs, Ran{i, end})
 	w.failed = end.Failed() && !(w.task.Expect != 0 && end.Exited() && end.Code == w.task.Expect)
 	if cut := res.Stdout.Truncated || res.Stderr.Truncated; cut && !w.task.Cut {
 		w.failed = true
@@ -255,6 +289,10 @@ func (w *performance) judge() error {
 		return kind
 	}
 	rules.Below = w.p.box.Below
+	changes = w.settle(changes)
+	for _, response := range o.Outputs {
+		rules.MaxFiles, rules.MaxBytes = rules.MaxFiles-1, rules.MaxBytes-response.Size
+	}
 	verdict := sandbox.Judge(changes, rules)
 	o.Reasons = append(o.Reasons, verdict.Reasons...)
 	o.Reasons = append(o.Reasons, w.untouchable(changes)...)
@@ -304,6 +342,7 @@ func (w *performance) unchanged(paths []string, changes []sandbox.Change) {
 		changed[p] = true
 		if kind, sum, size := w.p.box.Before(p); kind == sandbox.KindFile {
 			w.p.Observed.Outputs = append(w.p.Observed.Outputs, evidence.File{Path: p, SHA256: sum, Size: size})
+			w.p.Unchanged = append(w.p.Unchanged, p)
 		}
 	}
 }
@@ -321,17 +360,26 @@ func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	if deps.Runner == nil {
 		return nil, nil, &result.RunError{Code: result.CodeSandbox, Message: "there is no sandbox to execute the plan in", Hint: "use --mode plan-only for the decision and the bundle"}
 	}
-	if err := executable(gate, intent); err != nil {
+	if err := executable(gate, req, intent); err != nil {
+		return nil, nil, err
+	}
+	calls, err := modelCalls(deps.Caller, intent)
+	if err != nil {
 		return nil, nil, err
 	}
 	inputs, err := deps.Runner.StageInputs(req.Folders.Tree, intent.Inputs, contract.MaxInputs, int64(contract.InputFilesBytes().Max))
 	if err != nil {
 		return nil, nil, inputError(intent, err)
 	}
+	if err := apart(inputs, calls); err != nil {
+		return nil, nil, errors.Join(err, inputs.Remove())
+	}
 	if err := told.begin(ctx, d); err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
-	p, err := Perform(ctx, deps.Runner, gate.task(req, intent, inputs, deps.Progress))
+	task := gate.task(req, intent, inputs, deps.Progress)
+	task.Caller, task.Calls = deps.Caller, calls
+	p, err := Perform(ctx, deps.Runner, task)
 	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
@@ -344,14 +392,13 @@ func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 }
 
 // executable refuses before any effect what nothing here can carry out.
-func executable(gate *Gate, intent kernel.Intent) error {
+func executable(gate *Gate, req Request, intent kernel.Intent) error {
 	for i, a := range intent.Actions {
 		at := "/actions/" + strconv.Itoa(i)
 		switch a.Kind {
 		case kernel.ActionCall:
-			return &result.RunError{
-				Code: result.CodeSandbox, Message: at + ": a call cannot be dispatched by this version",
-				Hint: "use --mode plan-only, or run actions", Details: map[string]any{"pointer": at},
+			if req.ModelMode == ModelNone {
+				return callFault(at, "a call is not dispatched in model mode none", "use --model-mode record or replay, or --mode plan-only")
 			}
 		case kernel.ActionRun:
 			allowed := contract.AllowList(gate.Profile.EnvAllow)
@@ -391,6 +438,7 @@ func (g *Gate) Rules() sandbox.Rules {
 func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) Task {
 	stdout, stderr := contract.KeptBytes(g.Profile.MaxTotalOutputBytes)
 	t := Task{
+		Profile: g.Profile,
 		Sandbox: sandbox.Request{
 			Work: req.Folders.Work, Write: sandbox.Staged, Inputs: inputs.Dir, Read: req.Folders.Read,
 			Protect: Protected(), Network: g.Profile.AllowNetwork, Limits: g.Limits(),
@@ -408,20 +456,24 @@ func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, pr
 		t.Sandbox.Tree = req.Folders.Tree
 	}
 	t.Rules.Declared = cleanPaths(intent.Outputs)
-	for _, a := range intent.Actions {
-		t.add(a)
+	for i, a := range intent.Actions {
+		t.add(i, a)
 	}
 	return t
 }
 
-func (t *Task) add(a kernel.Action) {
+func (t *Task) add(i int, a kernel.Action) {
 	var stdin io.Reader
 	if a.Stdin != nil {
 		stdin = textReader(*a.Stdin)
 	}
 	t.Stdin = append(t.Stdin, stdin)
 	t.Times = append(t.Times, time.Duration(a.TimeoutMS)*time.Millisecond)
-	if a.Kind == kernel.ActionWrite {
+	switch a.Kind {
+	case kernel.ActionCall:
+		t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Path: pack.ResponsePath(i), Given: true})
+		return
+	case kernel.ActionWrite:
 		t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Path: kernel.CleanPath(a.Path), Content: a.Bytes(), Executable: a.Executable})
 		return
 	}

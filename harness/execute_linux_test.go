@@ -4,6 +4,7 @@ package harness
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -114,9 +115,10 @@ func childProcesses(t *testing.T) []string {
 
 // executor carries out intents under a profile that a test may change.
 type executor struct {
-	deps Deps
-	gate *Gate
-	tree string // empty, for what names none
+	deps  Deps
+	gate  *Gate
+	tree  string // empty, for what names none
+	model string // model mode; empty: none
 }
 
 // newExecutor has the default profile with every command, a short time, and out as its
@@ -134,16 +136,26 @@ func newExecutor(t *testing.T, runner Runner, change func(*kernel.Profile)) exec
 	if change != nil {
 		change(&gate.Profile)
 	}
-	return executor{d, gate, t.TempDir()}
+	limited(gate)
+	return executor{deps: d, gate: gate, tree: t.TempDir()}
 }
 
 // request is an intent with these members beside its goal.
+// limited makes the provenance say the limits that the profile has now.
+func limited(g *Gate) {
+	p := g.Profile
+	g.Provenance.Limits = result.Limits{
+		CPUCores: p.CPUCores, Isolation: p.Isolation, MaxChildren: p.MaxChildren, MaxOutputFiles: p.MaxOutputFiles,
+		MaxTotalOutputBytes: p.MaxTotalOutputBytes, MemoryMB: p.MemoryMB, TimeoutMS: p.TimeoutMS,
+	}
+}
+
 func (x executor) request(members string, f Folders) Request {
 	if f.Tree == "" {
 		f.Tree = x.tree
 	}
 	src := `{"goal":"Do it","constraints":["quickly"],` + members + `}`
-	return Request{Source: []byte(src), Path: "intent.json", Mode: ModeExecuteSandbox, ModelMode: ModelNone, RunID: "r", Folders: f}
+	return Request{Source: []byte(src), Path: "intent.json", Mode: ModeExecuteSandbox, ModelMode: cmp.Or(x.model, ModelNone), RunID: "r", Folders: f}
 }
 
 // run carries out an intent whose result has to be valid, and keeps what was written
@@ -217,6 +229,7 @@ func checkExecuted(t *testing.T, x executor, rep Report) {
 	if !slices.IsSortedFunc(e.Outputs, byPath) || !slices.IsSortedFunc(e.Inputs, byPath) || total != e.TotalOutputBytes {
 		t.Errorf("outputs %v of %d bytes, inputs %v", e.Outputs, e.TotalOutputBytes, e.Inputs)
 	}
+	checkPacked(t, rep)
 }
 
 // sh is a run action of a shell script.
@@ -623,7 +636,7 @@ func node(t *testing.T) executor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := executor{d, gate, t.TempDir()}
+	x := executor{deps: d, gate: gate, tree: t.TempDir()}
 	rep, err := Run(t.Context(), d, gate, x.request(actions(write("out/v.js", "process.exit(0)"), argv("node", "out/v.js")), Folders{}))
 	if err != nil {
 		t.Fatal(err)

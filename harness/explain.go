@@ -2,7 +2,9 @@ package harness
 
 import (
 	"context"
+	"strings"
 
+	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -115,7 +117,24 @@ func Records() []result.Record {
 		Why: "Every effect needs a permit of the built-in policy; one that no permit names is refused",
 		Fix: notPermittedFix,
 	})
-	return append(records, result.ExecutionRecords()...)
+	return append(append(records, result.ExecutionRecords()...), packRecords()...)
+}
+
+// packRecords are the records of the rules of run packs, but for those of the RunResult
+// in them.
+func packRecords() []result.Record {
+	var list []result.Record
+	for _, r := range pack.Rules() {
+		if strings.HasPrefix(r.ID, "RS") {
+			continue
+		}
+		fix := "do not use the pack: get it again from where it was made, or make another one with fiador run --pack"
+		if r.Level == pack.WithKeys {
+			fix = "check that the key is the right one; otherwise do not use the pack, or have it signed again by whoever vouches for it"
+		}
+		list = append(list, result.Record{ID: r.ID, Kind: result.RecordPack, Title: r.Title, Why: r.Description, Fix: fix, Since: "0.1.0"})
+	}
+	return list
 }
 
 // Rules are the records of every rule of a policy, by layer and id. The error is

@@ -100,6 +100,7 @@ func TestReferencePage(t *testing.T) {
 		{result.RecordError, "Errors", "No decision was made; the exit code is 2, and standard error carries a RunError line."},
 		{result.RecordInvariant, "Invariants", "What every RunResult fulfils; `fiador verify` checks them."},
 		{result.RecordExecution, "Executions", "The ids of `decision.reasons` of an intent that was executed, and of `reasons` of an execution report."},
+		{result.RecordPack, "Packs", "What every run pack fulfils; `fiador pack verify` checks them, rules SG with `--key` and `--ledger-key`. [pack-rules.md](pack-rules.md) has the vector of each."},
 		{result.RecordRule, "Rules", "The ids of `decision.reasons`, and of the notes and questions of reports."},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", section.title, section.text)

@@ -9,6 +9,7 @@ const (
 	RecordInvariant RecordKind = "invariant" // what a RunResult must fulfil
 	RecordRule      RecordKind = "rule"      // a reason of a decision
 	RecordExecution RecordKind = "execution" // a reason for which an execution is rejected
+	RecordPack      RecordKind = "pack"      // what a run pack must fulfil
 )
 
 // Record is what there is to say about one code: explain prints it, and the

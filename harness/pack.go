@@ -1,0 +1,255 @@
+package harness
+
+import (
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// Packed is what a run leaves in its pack: the files by name, but for ledger.jsonl and
+// meta.json. What a report of an execution packs is read from its Execution, which has
+// to be open. The error is always a *result.RunError.
+func (rep Report) Packed(rand io.Reader) (map[string][]byte, error) {
+	files := map[string][]byte{pack.RunFile: rep.Bytes}
+	policy, _, err := canon.Artifact(rep.Result.Policy.Plain())
+	if err != nil {
+		return nil, internal("the policy has no canonical form", err)
+	}
+	files[pack.PolicyFile] = policy
+	if rep.Decision.Bundle != nil {
+		files[pack.BundleFile] = rep.Decision.BundleBytes
+	}
+	if rep.Execution == nil {
+		return files, nil
+	}
+	k := packing{rep: rep, p: rep.Execution}
+	docs, err := k.documents(rand)
+	if err != nil {
+		return nil, runError(err)
+	}
+	if k.p.ModelIO != nil {
+		files[pack.ModelFile] = k.p.ModelIO
+	}
+	for name, doc := range docs {
+		text, _, err := canon.Artifact(doc)
+		if err != nil {
+			return nil, internal(name+" has no canonical form", err)
+		}
+		files[name] = text
+	}
+	return files, nil
+}
+
+// Verified holds files that were packed against the rules: a pack that breaks one is
+// never written. profile is the policy of the run.
+func Verified(files map[string][]byte, profile kernel.PolicyProfile) error {
+	v := pack.Verify(pack.Of(files), pack.Options{Profile: func(string) *kernel.PolicyProfile { return &profile }})
+	if v.OK() {
+		return nil
+	}
+	e := &result.RunError{Code: result.CodeEvidence, Message: "the pack would contradict itself, so it was not written"}
+	for _, f := range v.Violations {
+		e.RuleID, e.Message = f.Rule, e.Message+": "+strings.TrimSpace(f.Path+" "+f.Message)
+		break
+	}
+	return e
+}
+
+// packing is an execution that is packed.
+type packing struct {
+	rep Report
+	p   *Performed
+
+	warnings []string
+}
+
+func (k *packing) documents(rand io.Reader) (map[string]any, error) {
+	results := k.results()
+	docs := map[string]any{pack.EvidenceFile: k.evidence(results)}
+	if k.rep.Result.Decision.Accepted && len(results) > 0 {
+		patch, err := k.patch(results)
+		if err != nil {
+			return nil, err
+		}
+		docs[pack.PatchFile] = patch
+	}
+	runner, err := k.p.Runner(rand)
+	if err != nil {
+		return nil, err
+	}
+	if len(k.warnings) > 0 {
+		runner.Warnings = sorted(k.warnings)
+	}
+	docs[pack.RunnerFile] = runner
+	return docs, nil
+}
+
+// results are the files that the execution changed. What an execution removed is there
+// only if it is accepted.
+func (k *packing) results() []pack.ActionResult {
+	code := k.rep.Result.Execution.ExitCode
+	still := map[string]bool{}
+	for _, p := range k.p.Unchanged {
+		still[p] = true
+	}
+	list := []pack.ActionResult{}
+	for _, o := range k.p.Observed.Outputs {
+		if still[o.Path] || k.called(o) {
+			continue
+		}
+		r := pack.ActionResult{Path: o.Path, Action: pack.OpCreate, SHA256: evidence.Hash(o.SHA256), ExitCode: code}
+		if kind, _, _ := k.p.box.Before(o.Path); kind == sandbox.KindFile {
+			r.Action = pack.OpModify
+		}
+		list = append(list, r)
+	}
+	for _, c := range k.p.Accepted {
+		gone := c.Kind == sandbox.KindDeleted || c.Kind == sandbox.KindFolder && c.Before != nil && c.Before.Kind != sandbox.KindFolder
+		if gone && k.rep.Result.Decision.Accepted {
+			list = append(list, pack.ActionResult{Path: c.Path, Action: pack.OpDelete, SHA256: canon.Sum(nil), ExitCode: code})
+		}
+	}
+	slices.SortFunc(list, func(a, b pack.ActionResult) int { return canon.Compare(a.Path, b.Path) })
+	return list
+}
+
+// called says whether an output is the response to a call, as it was given.
+func (k *packing) called(f evidence.File) bool {
+	return slices.ContainsFunc(k.p.Calls, func(c pack.CallEvidence) bool {
+		return f.Path == pack.ResponsePath(c.Action) && evidence.Hash(f.SHA256) == c.ResponseHash
+	})
+}
+
+func (k *packing) evidence(results []pack.ActionResult) pack.Evidence {
+	b := k.rep.Decision
+	e := pack.Evidence{
+		ProposalID: b.Bundle.ID, ProposalHash: b.BundleHash, Status: k.status(),
+		ActionResults: results, TestResults: []pack.TestResult{},
+		Runs: []pack.RunEvidence{}, Calls: append([]pack.CallEvidence{}, k.p.Calls...), Unchanged: slices.Clone(k.p.Unchanged),
+		StartedAt: timestamp(k.p.Started), CompletedAt: timestamp(k.p.Ended),
+		TotalDurationMS: k.p.milliseconds(), ExecutorID: "fiador", WorkingDir: ".",
+	}
+	if e.Unchanged == nil {
+		e.Unchanged = []string{}
+	}
+	slices.SortFunc(e.Unchanged, canon.Compare)
+	for _, r := range k.p.Runs {
+		code, _ := r.Cause()
+		e.Runs = append(e.Runs, pack.RunEvidence{
+			Action: r.Action, Argv: r.Argv, ExitCode: code,
+			StdoutSHA256: evidence.Hash(r.Stdout.SHA256), StderrSHA256: evidence.Hash(r.Stderr.SHA256),
+		})
+	}
+	return e
+}
+
+// status says how much of the plan ran well.
+func (k *packing) status() pack.Status {
+	switch {
+	case k.p.Done == k.p.Planned:
+		return pack.StatusComplete
+	case k.p.Done > 0:
+		return pack.StatusPartial
+	}
+	return pack.StatusFailed
+}
+
+// patch is what can be put elsewhere of an accepted execution.
+func (k *packing) patch(results []pack.ActionResult) (pack.Patch, error) {
+	patch := pack.Patch{
+		Version: pack.PatchVersion, SourceProposalID: k.rep.Decision.Bundle.ID,
+		SourceProposalHash: k.rep.Decision.BundleHash, Operations: []pack.Operation{},
+	}
+	executable := map[string]bool{}
+	for _, c := range k.p.Accepted {
+		executable[c.Path] = c.Executable
+		if c.Kind == sandbox.KindFolder && !slices.ContainsFunc(results, func(r pack.ActionResult) bool { return kernel.Beneath(r.Path, c.Path) }) {
+			k.warnings = append(k.warnings, "the patch does not have the empty folder "+c.Path)
+		}
+	}
+	for _, r := range results {
+		o, err := k.operation(r, executable[r.Path], pack.MaxPatchBytes-patch.TotalBytes)
+		if err != nil {
+			return patch, err
+		}
+		if o.Content != nil {
+			patch.TotalBytes += int64(len(*o.Content))
+		}
+		if patch.TotalBytes > pack.MaxPatchBytes {
+			return patch, patchTooLarge()
+		}
+		patch.Operations = append(patch.Operations, o)
+	}
+	inOrder(patch.Operations)
+	return patch, nil
+}
+
+func (k *packing) operation(r pack.ActionResult, executable bool, room int64) (pack.Operation, error) {
+	o := pack.Operation{Op: pack.OpDelete, Path: r.Path}
+	if r.Action != pack.OpDelete {
+		content, err := k.content(r.Path, room)
+		if err != nil {
+			return o, err
+		}
+		o = pack.File(r.Action, r.Path, content, executable)
+	}
+	if kind, sum, _ := k.p.box.Before(r.Path); kind == sandbox.KindFile {
+		o.BeforeSHA256 = evidence.Hash(sum)
+	}
+	return o, nil
+}
+
+func (k *packing) content(name string, room int64) ([]byte, error) {
+	f, err := k.p.Content(name)
+	if err != nil {
+		return nil, evidenceError("what the commands wrote could not be read", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, room+1))
+	if err != nil {
+		return nil, evidenceError("what the commands wrote could not be read", err)
+	}
+	if int64(len(b)) > room {
+		return nil, patchTooLarge()
+	}
+	return b, nil
+}
+
+func patchTooLarge() error {
+	return &result.RunError{
+		Code: result.CodeEvidence, Message: "the pack cannot hold what was written: the limit of a patch is " + strconv.Itoa(pack.MaxPatchBytes) + " bytes",
+		Hint: "do without --pack, or let the execution leave less behind",
+	}
+}
+
+// inOrder gives operations their order: what is deleted goes first where something new
+// stands beneath it.
+func inOrder(list []pack.Operation) {
+	deleted := map[string]bool{}
+	for _, o := range list {
+		deleted[o.Path] = o.Op == pack.OpDelete
+	}
+	apart := slices.ContainsFunc(list, func(o pack.Operation) bool {
+		for p := path.Dir(o.Path); p != "."; p = path.Dir(p) {
+			if deleted[p] {
+				return true
+			}
+		}
+		return false
+	})
+	for i := range list {
+		if apart && list[i].Op != pack.OpDelete {
+			list[i].Order = 1
+		}
+	}
+	slices.SortStableFunc(list, func(a, b pack.Operation) int { return a.Order - b.Order })
+}

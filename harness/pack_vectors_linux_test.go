@@ -1,0 +1,177 @@
+//go:build linux && (amd64 || arm64)
+
+package harness
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/model"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+)
+
+// baseRun is the run that a pack of specs/vectors/pack/base.json is of.
+type baseRun struct {
+	Intent    json.RawMessage   `json:"intent"`
+	Policy    string            `json:"policy"`
+	Mode      string            `json:"mode"`
+	ModelMode string            `json:"model_mode"`
+	Work      map[string]string `json:"work"`
+}
+
+// TestBasePacksAreRuns: the packs that vectors begin with are what runs leave: the same
+// run again leaves the same, but for times, names and what the machine is, and the digests
+// of a policy text that has changed since.
+func TestBasePacksAreRuns(t *testing.T) {
+	src, err := os.ReadFile("../specs/vectors/pack/base.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var base struct {
+		Runs  map[string]baseRun                    `json:"runs"`
+		Packs map[string]map[string]json.RawMessage `json:"packs"`
+	}
+	if err := json.Unmarshal(src, &base); err != nil {
+		t.Fatal(err)
+	}
+	if len(base.Runs) != len(base.Packs) {
+		t.Errorf("%d runs and %d packs", len(base.Runs), len(base.Packs))
+	}
+	for name, run := range base.Runs {
+		t.Run(name, func(t *testing.T) {
+			want := base.Packs[name]
+			got := run.again(t, want[pack.ModelFile])
+			for file := range want {
+				if file == pack.LedgerFile || file == pack.MetaFile {
+					continue
+				}
+				if a, b := lasting(t, file, want[file]), lasting(t, file, got[file]); !bytes.Equal(a, b) {
+					t.Errorf("%s was\n%s\nand is\n%s", file, a, b)
+				}
+			}
+			for file := range got {
+				if want[file] == nil {
+					t.Errorf("%s is new", file)
+				}
+			}
+		})
+	}
+}
+
+// again makes the pack of the run on this machine. A model says what was recorded.
+func (r baseRun) again(t *testing.T, recording json.RawMessage) map[string][]byte {
+	t.Helper()
+	doc, err := canon.Parse(r.Intent, canon.MaxIntentBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := deps(t)
+	req := Request{Source: append(bytes.Clone(doc.Bytes()), '\n'), Path: "intent.json", Mode: r.Mode, ModelMode: r.ModelMode, RunID: "r"}
+	if r.Mode == ModeExecuteSandbox {
+		d.Runner = newTier(t, sandbox.Full)
+		req.Folders = Folders{Tree: t.TempDir()}
+		if r.Work != nil {
+			req.Folders.Work = t.TempDir()
+		}
+		for path, text := range r.Work {
+			put(t, filepath.Join(req.Folders.Work, filepath.FromSlash(path)), text)
+		}
+	}
+	if recording != nil {
+		var recorded pack.ModelIO
+		if err := json.Unmarshal(recording, &recorded); err != nil {
+			t.Fatal(err)
+		}
+		d.Caller = sameAnswers(t, recorded)
+	}
+	gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: r.Policy}, d.Specs, policy.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := Run(t.Context(), d, gate, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Execution != nil {
+		defer rep.Execution.Close()
+	}
+	files, err := rep.Packed(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// sameAnswers asks an endpoint on this machine that gives the recorded responses, in
+// order.
+func sameAnswers(t *testing.T, recorded pack.ModelIO) Caller {
+	t.Helper()
+	n := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n == len(recorded.Interactions) {
+			w.WriteHeader(http.StatusGone)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if _, err := io.WriteString(w, recorded.Interactions[n].ResponseContent); err != nil {
+			t.Error(err)
+		}
+		n++
+	}))
+	t.Cleanup(server.Close)
+	d := deps(t)
+	adapters, err := model.ParseAdapters([]byte(`{"adapters":[{"id":"`+recorded.AdapterID+`","base_url":"`+server.URL+`","model":"`+recorded.ModelID+`"}]}`), d.Specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model.NewRecorder(adapters, func(string) string { return "" }, time.Now)
+}
+
+// lasting is what a file of a pack has to say again.
+func lasting(t *testing.T, file string, text []byte) []byte {
+	t.Helper()
+	doc, err := canon.Parse(text, max(1, len(text)))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	obj, _ := doc.Value().(map[string]any)
+	stays := map[string]any{}
+	for name, value := range obj {
+		stays[name] = value
+	}
+	var passing []string
+	switch file {
+	case pack.RunFile:
+		stays = result.Subset(stays)
+		passing = []string{"policy_provenance"}
+	case pack.EvidenceFile:
+		passing = []string{"started_at", "completed_at", "total_duration_ms"}
+	case pack.RunnerFile:
+		passing = []string{"peak_memory_bytes", "plan_sha256", "platform", "runner_id", "sandbox", "timing"}
+	case pack.ModelFile:
+		for _, one := range obj["interactions"].([]any) {
+			delete(one.(map[string]any), "latency_ms")
+		}
+	}
+	for _, name := range passing {
+		delete(stays, name)
+	}
+	b, err := canon.Canonical(stays)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
