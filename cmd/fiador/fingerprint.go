@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
+)
+
+// maxFingerprint is the size limit of a fingerprint that is read, in bytes.
+const maxFingerprint = 4 << 20
+
+type fingerprintFlags struct {
+	vectors bool
+	against string
+}
+
+func (a *app) fingerprintCommand() *cobra.Command {
+	var f fingerprintFlags
+	cmd := &cobra.Command{
+		Use:   "fingerprint",
+		Short: "print one line that is the same wherever fiador decides alike",
+		Long: `Fingerprint decides the vectors that are built in, some hundred intents under the
+built-in profiles, and prints one line with the hash of all canonical subsets and
+errors. Two machines that print the same line decide alike, under the same policy
+text. Nothing about the machine or the build stands in it, and nothing is executed:
+where an intent would be, that this is an error is what is hashed (RUN_E005).
+
+With --vectors the hash of each vector stands above that line, which is the SHA-256
+of those lines. With --against FILE (or - for standard input) nothing of that is
+printed: FILE holds what another machine printed, and each vector is named that
+differs, or that only one side has. To name them, FILE has to be made with
+--vectors.
+
+What comes of each vector is also held against what it expects, but for the digests
+of the policy text. A vector that does not hold is named on standard error.
+
+Exit codes:
+  0  the line was printed; with --against: both are the same
+  1  a vector does not hold on this machine; with --against: or they differ
+  2  not every vector was decided, or FILE could not be read or is no fingerprint`,
+		Example: `  fiador fingerprint
+  fiador fingerprint --vectors >here.txt
+  fiador fingerprint --against there.txt`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			given := cmd.Flags().Changed("against")
+			if given && f.vectors {
+				return usage("leave one of them out", "--vectors prints a fingerprint, and --against compares with one")
+			}
+			if given && f.against == "" {
+				return usage("as in --against there.txt", "--against names no file")
+			}
+			return a.fingerprint(cmd.Context(), f, specs.RunVectors())
+		},
+	}
+	cmd.Flags().BoolVar(&f.vectors, "vectors", false, "print the hash of each vector as well")
+	cmd.Flags().StringVar(&f.against, "against", "", "file with the fingerprint of another machine, or - for standard input: say what differs")
+	return cmd
+}
+
+func (a *app) fingerprint(ctx context.Context, f fingerprintFlags, vectors fs.FS) error {
+	if f.against == "" {
+		here, err := a.fingerprintHere(ctx, vectors)
+		switch {
+		case err != nil:
+			return err
+		case f.vectors:
+			return a.print(here.Text())
+		}
+		return a.print(here.Line())
+	}
+	// A file that is no fingerprint is found out at once. What writes to a pipe may
+	// have the same work to do as this machine, and has its time.
+	var there harness.Fingerprint
+	var err error
+	if f.against != "-" {
+		if there, err = a.readFingerprint(ctx, f.against); err != nil {
+			return err
+		}
+	}
+	here, err := a.fingerprintHere(ctx, vectors)
+	if err != nil {
+		return err
+	}
+	if f.against == "-" {
+		if there, err = a.readFingerprint(ctx, f.against); err != nil {
+			return err
+		}
+	}
+	return a.against(here, there)
+}
+
+// fingerprintHere decides the vectors, and names those that do not hold.
+func (a *app) fingerprintHere(ctx context.Context, folder fs.FS) (harness.Fingerprint, error) {
+	debug.SetGCPercent(manyGC)
+	vectors, err := harness.RunVectors(folder)
+	if err != nil {
+		return harness.Fingerprint{}, notRun(err)
+	}
+	// No vector depends on time or on how much memory there is, and a machine may be
+	// emulated.
+	limits := policy.DefaultLimits()
+	limits.Compile, limits.Deadline, limits.MemoryBytes = time.Hour, time.Hour, 4<<30
+	open := func(ctx context.Context, profile string) (*harness.Gate, error) {
+		return harness.OpenGate(ctx, harness.Sources{Builtin: profiles.FS(), Profile: profile}, a.specs, limits)
+	}
+	prints, err := harness.Prints(ctx, a.specs, open, runtime.GOMAXPROCS(0), vectors)
+	if err != nil {
+		return harness.Fingerprint{}, err
+	}
+	for _, p := range prints {
+		if p.Fault != "" {
+			a.status = exitRejected
+			a.term.message(p.Name + " does not hold on this machine: " + p.Fault)
+		}
+	}
+	return harness.NewFingerprint(prints), nil
+}
+
+func (a *app) readFingerprint(ctx context.Context, name string) (harness.Fingerprint, error) {
+	src, err := a.read(ctx, name, maxFingerprint)
+	if err != nil {
+		return harness.Fingerprint{}, err
+	}
+	if len(src.bytes) > maxFingerprint {
+		return harness.Fingerprint{}, unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", maxFingerprint), fingerprintHint)
+	}
+	f, err := harness.ParseFingerprint(src.bytes)
+	if err == nil {
+		return f, nil
+	}
+	e := &result.RunError{
+		Code: result.CodeEvidence, Message: src.path + ": no fingerprint: " + clean(err.Error()),
+		Hint: fingerprintHint, Details: map[string]any{"file": src.path}, Cause: err,
+	}
+	var fe *harness.FingerprintError
+	if errors.As(err, &fe) {
+		e.Details["line"] = fe.Line
+	}
+	return f, e
+}
+
+const fingerprintHint = `make the file on the other machine with "fiador fingerprint --vectors", and copy it whole`
+
+// against says what is not the same here and there.
+func (a *app) against(here, there harness.Fingerprint) error {
+	if bytes.Equal(here.Line(), there.Line()) {
+		return a.print(fmt.Appendf(nil, "%s  %s", a.page.paint(green, "MATCH"), here.Line()))
+	}
+	a.status = exitRejected
+	var out bytes.Buffer
+	if here.Kernel != there.Kernel {
+		fmt.Fprintf(&out, "another kernel version: %s here, %s there\n", here.Kernel, plain(there.Kernel))
+	}
+	differ := a.page.paint(red, "DIFFERENT")
+	if there.Prints == nil {
+		fmt.Fprintf(&out, "%s\n  here   %s  there  %s", differ, here.Line(), there.Line())
+		a.term.hint(fingerprintHint + ": that names the vectors which differ")
+		return a.print(out.Bytes())
+	}
+	var d parting
+	d.walk(here.Prints, there.Prints, &out)
+	fmt.Fprintf(&out, "%s  %s here, %d there: %d %s, %d only here, %d only there\n", differ,
+		count(here.Vectors, "vector"), there.Vectors, d.differ, verb(d.differ, "differs", "differ"), d.here, d.there)
+	return a.print(out.Bytes())
+}
+
+// parting counts the vectors of two fingerprints that are not the same.
+type parting struct{ differ, here, there int }
+
+// walk names them, in the order that both have.
+func (d *parting) walk(here, there []harness.Print, out *bytes.Buffer) {
+	for len(here)+len(there) > 0 {
+		order := before(here, there)
+		switch {
+		case order < 0:
+			d.here++
+			fmt.Fprintf(out, "only here   %s\n", plain(here[0].Name))
+		case order > 0:
+			d.there++
+			fmt.Fprintf(out, "only there  %s\n", plain(there[0].Name))
+		case here[0].SHA256 != there[0].SHA256:
+			d.differ++
+			fmt.Fprintf(out, "differs     %s\n", plain(here[0].Name))
+		}
+		if order <= 0 {
+			here = here[1:]
+		}
+		if order >= 0 {
+			there = there[1:]
+		}
+	}
+}
+
+// before says whose first name is the first of both: below 0 here's, above 0 there's,
+// 0 if they are the same.
+func before(here, there []harness.Print) int {
+	switch {
+	case len(there) == 0:
+		return -1
+	case len(here) == 0:
+		return 1
+	}
+	return canon.Compare(here[0].Name, there[0].Name)
+}
+
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs"
+)
+
+// TestFingerprintOfAFaultyMachine: a vector of which something else comes than it
+// expects is named, and neither a printed line nor an equal one makes that good.
+func TestFingerprintOfAFaultyMachine(t *testing.T) {
+	const sound = `{"name":"sound","why":"w","intent_text":"{","profile":"strict","mode":"plan-only","model_mode":"none","expect":{"error":"RUN_E002","offset":1}}`
+	faulty := strings.NewReplacer(`"sound"`, `"faulty"`, `"offset":1`, `"offset":2`).Replace(sound)
+	set, err := specs.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := filepath.Join(t.TempDir(), "there.txt")
+	for _, c := range []struct {
+		name, vectors string
+		flags         fingerprintFlags
+		status        int
+		out, err      string
+	}{
+		{"sound", sound, fingerprintFlags{}, exitAccepted, "fiador-fingerprint ", ""},
+		{"faulty", sound + "," + faulty, fingerprintFlags{vectors: true}, exitRejected, "sha256:", "fiador: a/faulty does not hold on this machine: /offset is 1, and the vector says 2\n"},
+		{"as faulty there", sound + "," + faulty, fingerprintFlags{against: there}, exitRejected, "MATCH  ", "fiador: a/faulty does not hold on this machine: /offset is 1, and the vector says 2\n"},
+	} {
+		var out, errs bytes.Buffer
+		a := &app{system: system{stdout: &out, stderr: &errs}, term: terminal{w: &errs}, page: terminal{w: &out}, specs: set}
+		err := a.fingerprint(t.Context(), c.flags, fstest.MapFS{"a.json": {Data: []byte(`{"about":"a","vectors":[` + c.vectors + `]}`)}})
+		if err != nil || a.status != c.status || !strings.HasPrefix(out.String(), c.out) || errs.String() != c.err {
+			t.Errorf("%s: error %v, status %d, stdout %q, stderr %q", c.name, err, a.status, out.String(), errs.String())
+		}
+		if err := os.WriteFile(there, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := &app{specs: set}
+	var re *result.RunError
+	err = a.fingerprint(t.Context(), fingerprintFlags{}, fstest.MapFS{"a.json": {Data: []byte("{")}})
+	if !errors.As(err, &re) || re.Code != result.CodeEvidence {
+		t.Errorf("vectors that cannot be read: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err = a.fingerprint(ctx, fingerprintFlags{}, specs.RunVectors()); !errors.As(err, &re) || re.Code != result.CodeInternal {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// TestFingerprintAgainst: what is the same, what differs, what only one side has, and
+// another version of the kernel, in words.
+func TestFingerprintAgainst(t *testing.T) {
+	of := func(version string, prints ...string) harness.Fingerprint {
+		list := make([]harness.Print, len(prints))
+		for i, p := range prints {
+			name, value, _ := strings.Cut(p, "=")
+			list[i] = harness.Print{Name: name, SHA256: canon.Sum([]byte(value))}
+		}
+		f := harness.NewFingerprint(list)
+		f.Kernel = version
+		return f
+	}
+	line := func(f harness.Fingerprint) harness.Fingerprint { f.Prints = nil; return f }
+	here := of("1", "a=1", "b=1", "d=1", "\U0001F600=1", "\uFFFD=1")
+	both := "  here   " + string(here.Line()) + "  there  "
+	for _, c := range []struct {
+		name  string
+		there harness.Fingerprint
+		want  string
+	}{
+		{"same", here, "MATCH  " + string(here.Line())},
+		{"same line", line(here), "MATCH  " + string(here.Line())},
+		{"other kernel", of("2", "a=1", "b=1", "d=1", "\U0001F600=1", "\uFFFD=1"),
+			"another kernel version: 1 here, 2 there\nDIFFERENT  5 vectors here, 5 there: 0 differ, 0 only here, 0 only there\n"},
+		{"other kernel, line", line(of("2", "a=1")), "another kernel version: 1 here, 2 there\nDIFFERENT\n" + both + string(of("2", "a=1").Line())},
+		{"other line", line(of("1", "a=1")), "DIFFERENT\n" + both + string(of("1", "a=1").Line())},
+		{"one differs", of("1", "a=1", "b=2", "d=1", "\U0001F600=1", "\uFFFD=1"),
+			"differs     b\nDIFFERENT  5 vectors here, 5 there: 1 differs, 0 only here, 0 only there\n"},
+		{"all at once", of("1", "a=2", "c=1", "d=1", "\uFFFD=2", "\uFFFDz=1"),
+			"differs     a\nonly here   b\nonly there  c\nonly here   \U0001F600\ndiffers     \uFFFD\nonly there  \uFFFDz\nDIFFERENT  5 vectors here, 5 there: 2 differ, 2 only here, 2 only there\n"},
+	} {
+		var out, errs bytes.Buffer
+		a := &app{system: system{stdout: &out, stderr: &errs}, term: terminal{w: &errs}, page: terminal{w: &out}}
+		err := a.against(here, c.there)
+		same := strings.HasPrefix(c.want, "MATCH")
+		hint := !same && c.there.Prints == nil
+		if err != nil || out.String() != c.want || (a.status == exitAccepted) != same || strings.HasPrefix(errs.String(), "hint: ") != hint {
+			t.Errorf("%s: error %v, status %d, stderr %q, stdout\n%s\nnot\n%s", c.name, err, a.status, errs.String(), out.String(), c.want)
+		}
+	}
+}
+
+// TestFingerprintFileIsBounded: a file that goes on for ever is read up to a limit,
+// and the remedy is said.
+func TestFingerprintFileIsBounded(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "there.txt")
+	if err := os.WriteFile(name, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(name, 1<<40); err != nil {
+		t.Skipf("no sparse file can be made here: %v", err)
+	}
+	_, err := (&app{}).readFingerprint(t.Context(), name)
+	var re *result.RunError
+	if !errors.As(err, &re) || re.Code != result.CodeUnreadable || !strings.Contains(re.Message, "larger than") || !strings.Contains(re.Hint, "--vectors") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,342 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs"
+)
+
+// A RunVector is one vector of specs/vectors/run: an intent, a profile and modes, and
+// what has to come of them (specs/vectors/README.md).
+type RunVector struct {
+	Name                     string // FILE/VECTOR, the file without .json
+	Profile, Mode, ModelMode string
+
+	intent vectorIntent
+	expect canon.Document
+}
+
+// vectorIntent is the one member of a vector that spells its intent.
+type vectorIntent struct {
+	Value  json.RawMessage `json:"intent"`
+	Text   *string         `json:"intent_text"`
+	Base64 *string         `json:"intent_base64"`
+	Repeat *struct {
+		Before string `json:"before"`
+		Unit   string `json:"unit"`
+		Times  int    `json:"times"`
+		After  string `json:"after"`
+	} `json:"intent_repeat"`
+}
+
+// bytes is the intent file.
+func (v vectorIntent) bytes() ([]byte, error) {
+	switch {
+	case v.Text != nil:
+		return []byte(*v.Text), nil
+	case v.Base64 != nil:
+		return base64.StdEncoding.Strict().DecodeString(*v.Base64)
+	case v.Repeat != nil:
+		return []byte(v.Repeat.Before + strings.Repeat(v.Repeat.Unit, v.Repeat.Times) + v.Repeat.After), nil
+	}
+	doc, err := canon.Parse(v.Value, canon.MaxIntentBytes)
+	if err != nil {
+		return nil, err
+	}
+	return append(slices.Clone(doc.Bytes()), '\n'), nil
+}
+
+// one says whether exactly one member spells the intent.
+func (v vectorIntent) one() bool {
+	n := 0
+	for _, there := range []bool{v.Value != nil, v.Text != nil, v.Base64 != nil, v.Repeat != nil} {
+		if there {
+			n++
+		}
+	}
+	return n == 1 && (v.Repeat == nil || v.Repeat.Times >= 0)
+}
+
+// RunVectors reads the files of a folder such as specs.RunVectors, all *.json of it.
+// The vectors are in the order of their names by UTF-16 code unit, and each name is
+// there once. The error names the file and what is wrong with it.
+func RunVectors(folder fs.FS) ([]RunVector, error) {
+	files, err := fs.Glob(folder, "*.json")
+	if err != nil {
+		return nil, err
+	}
+	var list []RunVector
+	for _, file := range files {
+		src, err := fs.ReadFile(folder, file)
+		if err != nil {
+			return nil, err
+		}
+		own, err := readVectors(strings.TrimSuffix(path.Base(file), ".json"), src)
+		if err != nil {
+			return nil, errors.New("vectors " + strconv.Quote(file) + ": " + err.Error())
+		}
+		list = append(list, own...)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("no vectors found")
+	}
+	slices.SortFunc(list, func(a, b RunVector) int { return canon.Compare(a.Name, b.Name) })
+	for i := 1; i < len(list); i++ {
+		if list[i].Name == list[i-1].Name {
+			return nil, errors.New("vector " + strconv.Quote(list[i].Name) + " is there twice")
+		}
+	}
+	return list, nil
+}
+
+func readVectors(file string, src []byte) ([]RunVector, error) {
+	var f struct {
+		About   string `json:"about"`
+		Vectors []struct {
+			Name string `json:"name"`
+			Why  string `json:"why"`
+			vectorIntent
+			Profile   string          `json:"profile"`
+			Mode      string          `json:"mode"`
+			ModelMode string          `json:"model_mode"`
+			Expect    json.RawMessage `json:"expect"`
+		} `json:"vectors"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(src))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&f); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("text behind the document")
+	}
+	list := make([]RunVector, len(f.Vectors))
+	for i, v := range f.Vectors {
+		list[i] = RunVector{Name: file + "/" + v.Name, Profile: v.Profile, Mode: v.Mode, ModelMode: v.ModelMode, intent: v.vectorIntent}
+		if !printName(list[i].Name) {
+			return nil, errors.New("name " + strconv.Quote(v.Name) + " is not plain")
+		}
+		if !v.one() {
+			return nil, errors.New(strconv.Quote(v.Name) + " has not exactly one intent")
+		}
+		var err error
+		if list[i].expect, err = canon.Parse(v.Expect, result.MaxBytes); err != nil {
+			return nil, errors.New("expect of " + strconv.Quote(v.Name) + ": " + err.Error())
+		}
+	}
+	return list, nil
+}
+
+// Print is what came of one vector.
+type Print struct {
+	Name string
+	// SHA256 is the hash of the canonical subset, policy_provenance included, or for
+	// an error that of {"error", "pointer", "offset"}, the members that it has; of
+	// the canonical JSON and one LF.
+	SHA256 canon.ContentHash
+	// Fault says where something else came of the vector than it expects; "" if
+	// nothing did.
+	Fault string
+}
+
+// Prints decides every vector, workers at a time, under the gates that open gives for
+// their profiles, each opened once. A vector is decided as any intent is, under a
+// fixed clock and a fixed id. Nothing can be executed and nothing is recorded: an intent that
+// would be executed ends in RUN_E005, which is what its vector expects. The prints
+// have the order of the vectors, and depend on nothing but them and the gates.
+//
+// An error of open is what comes of each vector of that profile. The error that Prints
+// returns means that not every vector was decided.
+func Prints(ctx context.Context, set *specs.Set, open func(ctx context.Context, profile string) (*Gate, error), workers int, vectors []RunVector) ([]Print, error) {
+	prints := make([]Print, len(vectors))
+	byProfile := map[string][]int{}
+	var profiles []string
+	for i, v := range vectors {
+		if byProfile[v.Profile] == nil {
+			profiles = append(profiles, v.Profile)
+		}
+		byProfile[v.Profile] = append(byProfile[v.Profile], i)
+	}
+	deps := Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: strings.NewReader(""), Specs: set}
+	for i, o := range openAll(ctx, open, profiles) {
+		own := byProfile[profiles[i]]
+		took := func(end End) (err error) {
+			prints[own[0]], err = vectors[own[0]].print(end)
+			own = own[1:]
+			return err
+		}
+		var err error
+		if o.err == nil {
+			err = Each(ctx, deps, o.gate, workers, vectorJobs(vectors, slices.Clone(own)), took)
+		}
+		for o.err != nil && err == nil && len(own) > 0 {
+			err = took(End{Err: o.err})
+		}
+		if err != nil {
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, interrupted()
+		}
+	}
+	return prints, nil
+}
+
+type opened struct {
+	gate *Gate
+	err  error
+}
+
+// openAll opens the gates at the same time: compiling one takes longer than deciding
+// many intents.
+func openAll(ctx context.Context, open func(context.Context, string) (*Gate, error), profiles []string) []opened {
+	list := make([]opened, len(profiles))
+	var all sync.WaitGroup
+	for i, name := range profiles {
+		all.Go(func() { list[i].gate, list[i].err = open(ctx, name) })
+	}
+	all.Wait()
+	return list
+}
+
+func vectorJobs(vectors []RunVector, which []int) iter.Seq[Job] {
+	return func(yield func(Job) bool) {
+		for _, i := range which {
+			v := vectors[i]
+			job := Job{Request: Request{Path: "intent.json", Mode: v.Mode, ModelMode: v.ModelMode, RunID: "vector"}}
+			job.Read = func(context.Context) ([]byte, error) { return v.intent.bytes() }
+			if !yield(job) {
+				return
+			}
+		}
+	}
+}
+
+// print hashes what came of the vector and holds it against what it expects.
+func (v RunVector) print(end End) (Print, error) {
+	p := Print{Name: v.Name}
+	got, err := failureOf(end.Err)
+	if end.Err == nil {
+		got, p.SHA256, err = decisionOf(end.Report)
+	}
+	if err != nil {
+		return p, err
+	}
+	text, sum, err := canon.Artifact(got)
+	if err != nil {
+		return p, internal("the answer to a vector could not be written", err)
+	}
+	if end.Err != nil {
+		p.SHA256 = sum
+	}
+	doc, err := canon.Parse(text, 2*result.MaxBytes)
+	if err != nil {
+		return p, internal("the answer to a vector could not be read", err)
+	}
+	p.Fault = partsAt(doc.Value(), v.expect.Value())
+	return p, nil
+}
+
+// partsAt says where what came of a vector is something else than it expects.
+func partsAt(got, want any) string {
+	if g, w := endOf(got), endOf(want); g != w {
+		return "it ends in " + g + ", and the vector says " + w
+	}
+	d, differs := result.Compare(got, want)
+	if !differs {
+		return ""
+	}
+	return d.Pointer + " is " + valueText(d.A, d.AbsentInA) + ", and the vector says " + valueText(d.B, d.AbsentInB)
+}
+
+// endOf is the outcome or the error code of an expectation.
+func endOf(v any) string {
+	obj, _ := v.(map[string]any)
+	if code, ok := obj["error"].(string); ok {
+		return canon.Cut(code)
+	}
+	outcome, _ := obj["outcome"].(string)
+	return canon.Cut(outcome)
+}
+
+// decisionOf is a decision in the members of a vector's expectation, and the hash of
+// its canonical subset.
+func decisionOf(rep Report) (map[string]any, canon.ContentHash, error) {
+	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
+	if err != nil {
+		return nil, "", internal("a RunResult could not be read", err)
+	}
+	obj, ok := doc.Value().(map[string]any)
+	if !ok {
+		return nil, "", internal("a RunResult is no object", nil)
+	}
+	sum, err := result.Digest(obj)
+	if err != nil {
+		return nil, "", internal("a canonical subset could not be written", err)
+	}
+	subset := result.Subset(obj)
+	delete(subset, "policy_provenance")
+	reasons := make([]any, len(rep.Result.Decision.Reasons))
+	for i, r := range rep.Result.Decision.Reasons {
+		reasons[i] = r
+	}
+	got := map[string]any{"outcome": string(rep.Decision.Outcome), "reasons": reasons, "canonical": subset}
+	var notes []string
+	for _, n := range rep.Decision.Notes {
+		notes = append(notes, n.ID+" "+n.Path)
+	}
+	slices.SortFunc(notes, canon.Compare)
+	var list []any
+	for _, n := range slices.Compact(notes) {
+		list = append(list, n)
+	}
+	if list != nil {
+		got["notes"] = list
+	}
+	return got, sum, nil
+}
+
+// failureOf is an error in the members of a vector's expectation.
+func failureOf(err error) (map[string]any, error) {
+	if err == nil {
+		return nil, nil
+	}
+	var re *result.RunError
+	if !errors.As(err, &re) {
+		return nil, internal("a vector could not be read", err)
+	}
+	got := map[string]any{"error": string(re.Code)}
+	for _, name := range []string{"pointer", "offset"} {
+		if v, ok := re.Details[name]; ok {
+			got[name] = v
+		}
+	}
+	return got, nil
+}
+
+// valueText is a value of a vector in few bytes.
+func valueText(v any, absent bool) string {
+	if absent {
+		return "absent"
+	}
+	text, err := canon.Canonical(v)
+	if err != nil {
+		return "unwritable"
+	}
+	return canon.Cut(string(text))
+}
