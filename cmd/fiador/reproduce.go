@@ -1,0 +1,332 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+)
+
+type reproduceFlags struct {
+	gateFlags
+	intent string
+	work   string
+	read   []string
+	runs   int
+	format string
+	given  func(flag string) bool
+}
+
+func (a *app) reproduceCommand() *cobra.Command {
+	var f reproduceFlags
+	cmd := &cobra.Command{
+		Use:   "reproduce PACK",
+		Short: "make the run of a pack again, and say whether the answer is the same",
+		Long: `Reproduce verifies a run pack, a folder or an archive, makes its run again, and holds
+the canonical subset of the RunResult, the bundle and the outputs against the pack.
+MATCH, or the first input, output or JSON Pointer that differs. Nothing is recorded in
+a ledger, and nothing is kept of what was executed.
+
+The run has the modes of the pack. It is decided under the built-in profile that the
+pack names, or the one of --policy, with the layers of --org-policy; that of the tree
+counts where the pack names one. Digests that are not those of policy_provenance are
+exit code 2. An execution takes its inputs from --tree, and what the original had as
+--work and --read has to be given again. A model is not asked: its answers are those
+of the pack.
+
+With --runs N the run is made N times: a flaky one matches in some of them.
+
+Exit codes:
+  0  every run matches
+  1  a run differs, or the pack is not valid
+  2  the run could not be made again`,
+		Example: `  fiador reproduce ./pack --intent intent.json
+  fiador reproduce pack.tar.gz --intent intent.json --tree ./checkout
+  fiador reproduce ./pack --intent intent.json --runs 20 --format json`,
+		Args: exactArgs("PACK"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.reproduce(cmd.Context(), args[0], f)
+		},
+	}
+	f.gateFlags.register(cmd)
+	flags := cmd.Flags()
+	flags.Lookup("policy").DefValue = "the built-in one that the pack names"
+	flags.StringVar(&f.intent, "intent", "", "the intent of the run, byte for byte, or - for standard input")
+	flags.StringVar(&f.work, "work", "", "folder that commands work on top of, as it was; it is never changed (default: an empty one)")
+	flags.StringArrayVar(&f.read, "read", nil, "file or folder that commands may read besides; may be repeated")
+	flags.IntVar(&f.runs, "runs", 1, "how often, 1 to "+strconv.Itoa(harness.MaxReproductions))
+	flags.StringVar(&f.format, "format", "human", "human, or json: one canonical object")
+	complete(cmd, "format", "human", "json")
+	f.given = flags.Changed
+	return cmd
+}
+
+func (f reproduceFlags) check() error {
+	if f.intent == "" {
+		return usage("as in --intent intent.json: a pack has the hash of its intent alone", "--intent is missing")
+	}
+	if f.runs < 1 || f.runs > harness.MaxReproductions {
+		return usage("1 to "+strconv.Itoa(harness.MaxReproductions), "--runs %d cannot be done", f.runs)
+	}
+	return choice("format", f.format, []string{"human", "json"})
+}
+
+func (a *app) reproduce(ctx context.Context, name string, f reproduceFlags) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	debug.SetGCPercent(usualGC) // a pack may be large
+	o, undecided, err := a.original(name, f)
+	if err != nil || o == nil {
+		return err
+	}
+	if err := f.fits(o); err != nil {
+		return err
+	}
+	src, err := a.read(ctx, f.intent, canon.MaxIntentBytes)
+	if err == nil {
+		err = o.CheckIntent(src.path, src.bytes)
+	}
+	if err != nil {
+		return err
+	}
+	gate, err := a.gateOf(ctx, o, f)
+	if err == nil {
+		err = errors.Join(o.CheckGate(gate), undecided)
+	}
+	if err != nil {
+		return err
+	}
+	got, err := a.again(ctx, o, gate, f, harness.Again{Source: src.bytes, Path: src.path, Runs: f.runs})
+	if err != nil {
+		return err
+	}
+	return a.tellReproduced(o, got, f.format)
+}
+
+// original reads the run of a pack that is valid. It is nil where the pack is not, which
+// was printed then. What could not be checked about it is an error of its own, because
+// what is said of a policy that is another says more.
+func (a *app) original(name string, f reproduceFlags) (o *harness.Original, undecided, err error) {
+	profile := ""
+	if f.given("policy") {
+		profile = f.policy
+	}
+	given, err := a.givenProfile(profile)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := readPack(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	v := verifiedPack{name: displayPath(name), verdict: pack.Verify(p, pack.Options{Level: pack.Strict, Profile: a.originalProfile(p, given)})}
+	if len(v.verdict.Violations) > 0 {
+		a.status = exitRejected
+		return nil, nil, a.tellInvalid(v, f.format)
+	}
+	if o, err = harness.ReadOriginal(p); err != nil {
+		return nil, nil, err
+	}
+	if own := o.Result.Policy.Name; given == nil && !slices.Contains(harness.Profiles(), own) {
+		return nil, nil, usage("give its folder with --policy", "the pack's profile %q is not a built-in one", own)
+	}
+	if list := v.verdict.NotChecked; len(list) > 0 {
+		undecided = &result.RunError{
+			Code: result.CodeEvidence, Message: v.name + ": not all of the pack could be checked: " + list[0],
+			Hint: "fiador pack verify says what it takes", Details: map[string]any{"file": v.name},
+		}
+	}
+	return o, undecided, nil
+}
+
+// originalProfile gives the policy that a pack names. A given profile that is another is
+// none of it: that is no fault of the pack, and is named when the digests are compared.
+func (a *app) originalProfile(p *pack.Pack, given *kernel.Profile) func(string) *kernel.PolicyProfile {
+	known := a.packProfiles(given)
+	if given == nil {
+		return known
+	}
+	contract, err := canon.Canonical(given.Contract())
+	text := bytes.TrimSuffix(p.File(pack.PolicyFile), []byte("\n"))
+	if err != nil || !bytes.Equal(text, contract) {
+		return func(string) *kernel.PolicyProfile { return nil }
+	}
+	return known
+}
+
+func (a *app) tellInvalid(v verifiedPack, format string) error {
+	var out bytes.Buffer
+	if format == "json" {
+		if err := v.json(&out); err != nil {
+			return err
+		}
+	} else {
+		v.human(terminal{w: &out, color: a.page.color})
+	}
+	return a.print(out.Bytes())
+}
+
+// fits refuses flags that say nothing about a run that executes nothing.
+func (f reproduceFlags) fits(o *harness.Original) error {
+	if o.Result.ExecutionMode == harness.ModeExecuteSandbox {
+		return nil
+	}
+	for _, flag := range []string{"work", "read"} {
+		if f.given(flag) {
+			return usage("leave it out", "--%s belongs to an execution, and the pack is of a plan", flag)
+		}
+	}
+	return nil
+}
+
+// gateOf opens what decided about the original.
+func (a *app) gateOf(ctx context.Context, o *harness.Original, f reproduceFlags) (*harness.Gate, error) {
+	s := harness.Sources{Builtin: profiles.FS(), Profile: o.Result.Policy.Name}
+	if f.given("policy") {
+		s.Profile = f.policy
+	}
+	if !slices.Contains(harness.Profiles(), s.Profile) {
+		if err := userProfile(&s, s.Profile); err != nil {
+			return nil, err
+		}
+	}
+	for _, dir := range f.org {
+		folder, err := openFolder("--org-policy", dir)
+		if err != nil {
+			return nil, err
+		}
+		s.Org = append(s.Org, folder)
+	}
+	if o.Gated() {
+		if err := repoLayer(&s, f.tree); err != nil {
+			return nil, err
+		}
+	}
+	// No answer depends on the time that it takes, and a machine may be emulated.
+	limits := policy.DefaultLimits()
+	limits.Compile, limits.Deadline = time.Minute, time.Minute
+	return harness.OpenGate(ctx, s, a.specs, limits)
+}
+
+// again makes the run again, in a sandbox where it is an execution.
+func (a *app) again(ctx context.Context, o *harness.Original, gate *harness.Gate, f reproduceFlags, again harness.Again) (harness.Reproduced, error) {
+	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
+	line := a.progressLine(int64(f.runs))
+	if f.runs > 1 {
+		again.Begin = func(i int) { line.show(fmt.Sprintf("run %d of %d", i+1, f.runs)) }
+	}
+	defer line.clear()
+	if o.Result.ExecutionMode != harness.ModeExecuteSandbox {
+		return o.Reproduce(ctx, deps, gate, again)
+	}
+	e := a.execution()
+	defer e.close(ctx, a)
+	var err error
+	if again.Folders, err = a.prepareExecution(executingFlags{work: f.work, read: f.read}, f.tree, e); err != nil {
+		return harness.Reproduced{}, err
+	}
+	deps.Runner = e.host
+	if f.runs == 1 {
+		show, clear := a.stepLine()
+		defer clear()
+		deps.Progress = show
+	}
+	return o.Reproduce(ctx, deps, gate, again)
+}
+
+// tellReproduced prints what came of it: a line for every outcome.
+func (a *app) tellReproduced(o *harness.Original, got harness.Reproduced, format string) error {
+	if got.Matches < got.Runs {
+		a.status = exitRejected
+	}
+	if format == "json" {
+		b, _, err := canon.Artifact(reproducedPlain(o, got))
+		if err != nil {
+			return err
+		}
+		return a.print(b)
+	}
+	var out bytes.Buffer
+	of := func(n int) string {
+		if got.Runs == 1 {
+			return ""
+		}
+		return fmt.Sprintf(" %d of %d", n, got.Runs)
+	}
+	if got.Matches > 0 {
+		fmt.Fprintf(&out, "%s%s  %s\n", a.page.paint(green, "MATCH"), of(got.Matches), o.Digest)
+	}
+	for _, d := range got.Differences {
+		at := "  "
+		if got.Runs > 1 {
+			at = " at "
+		}
+		fmt.Fprintf(&out, "%s%s%s%s: %s in the pack, %s now\n", a.page.paint(red, "DIFFERS"), of(d.Runs), at, plain(placeText(d.Divergence)), plain(d.Recorded), plain(d.Now))
+	}
+	if err := a.print(out.Bytes()); err != nil {
+		return err
+	}
+	a.hintOfRuns(got)
+	return nil
+}
+
+// hintOfRuns says what a difference can come from.
+func (a *app) hintOfRuns(got harness.Reproduced) {
+	switch {
+	case got.Matches == got.Runs:
+	case got.Matches > 0:
+		a.term.hint("flaky: the same run does not always end alike; something in it depends on time, chance or the machine")
+	case got.Differences[0].Input != "":
+		a.term.hint("give with --tree the folder whose inputs the run had")
+	case got.Runs == 1:
+		a.term.hint("--runs 10 shows whether it always differs")
+	}
+}
+
+func placeText(d harness.Divergence) string {
+	switch {
+	case d.Input != "":
+		return "input " + canon.Cut(d.Input)
+	case d.Output != "":
+		return "output " + canon.Cut(d.Output)
+	case d.File != "":
+		return "file " + d.File
+	}
+	return canon.Cut(d.Pointer)
+}
+
+func reproducedPlain(o *harness.Original, got harness.Reproduced) map[string]any {
+	list := make([]any, 0, len(got.Differences))
+	for _, d := range got.Differences {
+		one := map[string]any{"runs": d.Runs, "recorded": d.Recorded, "now": d.Now}
+		switch {
+		case d.Input != "":
+			one["input"] = d.Input
+		case d.Output != "":
+			one["output"] = d.Output
+		case d.File != "":
+			one["file"] = d.File
+		default:
+			one["pointer"] = d.Pointer
+		}
+		list = append(list, one)
+	}
+	return map[string]any{
+		"run_id": o.Result.RunID, "digest": string(o.Digest), "runs": got.Runs, "matches": got.Matches, "differences": list,
+	}
+}

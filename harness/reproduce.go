@@ -1,0 +1,295 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/model"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// MaxReproductions is how often a run is made again at most.
+const MaxReproductions = 1000
+
+// Original is the run of a pack, which can be made again.
+type Original struct {
+	Result result.RunResult
+	Digest canon.ContentHash // of the canonical subset
+
+	pack   *pack.Pack
+	subset map[string]any
+	patch  *pack.Patch
+}
+
+// ReadOriginal reads the run of a pack, which is one that was verified at level strict.
+// The error, always a *result.RunError, says that this program cannot make the run again.
+func ReadOriginal(p *pack.Pack) (*Original, error) {
+	text := p.File(pack.RunFile)
+	var stated struct {
+		Kernel string `json:"kernel_version"`
+	}
+	if err := json.Unmarshal(text, &stated); err != nil {
+		return nil, noOriginal(pack.RunFile, err)
+	}
+	if stated.Kernel != kernel.Version {
+		return nil, &result.RunError{
+			Code:    result.CodeEvidence,
+			Message: "the pack is of kernel " + strconv.Quote(canon.Cut(stated.Kernel)) + " and this is kernel " + strconv.Quote(kernel.Version) + ": its results cannot be the same",
+			Hint:    "reproduce it with a fiador of that kernel; fiador version says which one it is",
+			Details: map[string]any{"file": pack.RunFile, "pointer": "/kernel_version"},
+		}
+	}
+	res, digest, err := readResult(text)
+	if err != nil {
+		return nil, noOriginal(pack.RunFile, err)
+	}
+	doc, err := canon.Parse(text, result.MaxBytes)
+	if err != nil {
+		return nil, noOriginal(pack.RunFile, err)
+	}
+	o := &Original{Result: res, Digest: digest, pack: p, subset: result.Subset(doc.Value().(map[string]any))}
+	if o.patch, err = p.Patch(); err != nil {
+		return nil, noOriginal(pack.PatchFile, err)
+	}
+	return o, nil
+}
+
+func noOriginal(file string, cause error) *result.RunError {
+	return &result.RunError{
+		Code: result.CodeEvidence, Message: file + " of the pack cannot be read: " + canon.Cut(cause.Error()),
+		Hint: "fiador pack verify says what is wrong with it", Details: map[string]any{"file": file}, Cause: cause,
+	}
+}
+
+// Gated says whether a layer of the tree that was gated has decided.
+func (o *Original) Gated() bool {
+	return slices.ContainsFunc(o.Result.PolicyProvenance.Modules, func(m result.ModuleDigest) bool {
+		return strings.HasPrefix(m.Name, modulesOfTree)
+	})
+}
+
+// CheckIntent refuses an intent file that is not the one of the run, byte for byte.
+func (o *Original) CheckIntent(name string, source []byte) error {
+	recorded, now := o.Result.Intent.SHA256, canon.Sum(source)
+	if recorded == now {
+		return nil
+	}
+	return &result.RunError{
+		Code:    result.CodeEvidence,
+		Message: name + ": not the intent of the pack: " + string(recorded) + " in the pack, " + string(now) + " here",
+		Hint:    "give the file that was decided, byte for byte; sha256sum shows its hash",
+		Details: map[string]any{"file": name, "recorded": string(recorded), "now": string(now)},
+	}
+}
+
+// Beginnings of the names of modules, which say whose layer they are of.
+const (
+	modulesOfProgram = "builtin/"
+	modulesOfTree    = "repo/"
+	modulesOfOrg     = "org/"
+)
+
+// CheckGate refuses a gate that is not the one that decided, and names the first thing
+// that is not the same: the profile, a module, a digest, or a limit.
+func (o *Original) CheckGate(gate *Gate) error {
+	recorded, now := o.Result.PolicyProvenance, gate.Provenance
+	if name := o.Result.Policy.Name; name != gate.Profile.Name {
+		return otherPolicy("/policy/name", "the profile of the pack is "+strconv.Quote(name)+", and here it is "+strconv.Quote(gate.Profile.Name),
+			"give the profile of that name with --policy")
+	}
+	if err := checkModules(recorded.Modules, now.Modules); err != nil {
+		return err
+	}
+	a, errA := canon.Canonical(recorded)
+	b, errB := canon.Canonical(now)
+	if err := errors.Join(errA, errB); err != nil {
+		return internal("the digests of a policy have no canonical form", err)
+	}
+	if bytes.Equal(a, b) {
+		return nil
+	}
+	d := firstDifference(a, b)
+	hint := "use the fiador that made the pack: its built-in policy is another"
+	if !gate.Builtin && d.Pointer != "/capabilities_sha256" {
+		hint = "give the profile as it was with --policy"
+	}
+	return otherPolicy("/policy_provenance"+d.Pointer,
+		strings.TrimPrefix(d.Pointer, "/")+" of the policy is "+valueText(d.A, d.AbsentInA)+" in the pack and "+valueText(d.B, d.AbsentInB)+" here", hint)
+}
+
+// checkModules names the first module that is not in both lists, which are by name.
+func checkModules(recorded, now []result.ModuleDigest) error {
+	for i := 0; ; i++ {
+		order := 0
+		switch {
+		case i == len(recorded) && i == len(now):
+			return nil
+		case i == len(recorded):
+			order = 1
+		case i == len(now):
+			order = -1
+		default:
+			order = canon.Compare(recorded[i].Name, now[i].Name)
+		}
+		at := "/policy_provenance/modules/" + strconv.Itoa(i)
+		switch {
+		case order < 0:
+			name := recorded[i].Name
+			return otherPolicy(at, "policy module "+strconv.Quote(canon.Cut(name))+" decided in the pack and is missing here", moduleHint(name, false))
+		case order > 0:
+			name := now[i].Name
+			return otherPolicy(at, "policy module "+strconv.Quote(canon.Cut(name))+" is extra: it did not decide in the pack", moduleHint(name, true))
+		case recorded[i].SHA256 != now[i].SHA256:
+			name := now[i].Name
+			return otherPolicy(at, "policy module "+strconv.Quote(canon.Cut(name))+" has another text: "+string(recorded[i].SHA256)+" in the pack, "+string(now[i].SHA256)+" here",
+				moduleHint(name, false))
+		}
+	}
+}
+
+func moduleHint(name string, extra bool) string {
+	switch {
+	case strings.HasPrefix(name, modulesOfProgram):
+		return "use the fiador that made the pack: its built-in policy is another"
+	case strings.HasPrefix(name, modulesOfTree):
+		return "give with --tree the folder that was gated, with its " + RepoPolicy + " as it was"
+	case strings.HasPrefix(name, modulesOfOrg) && extra:
+		return "leave out the --org-policy that it is of"
+	case strings.HasPrefix(name, modulesOfOrg):
+		return "give its folder as it was with --org-policy"
+	}
+	return "give the folder of the profile as it was with --policy"
+}
+
+func otherPolicy(pointer, msg, hint string) *result.RunError {
+	return &result.RunError{Code: result.CodeProfile, Message: msg, Hint: hint, Details: map[string]any{"file": pack.RunFile, "pointer": pointer}}
+}
+
+// Counted is a divergence that several runs had at one place. Its values are those of
+// the first of them.
+type Counted struct {
+	Divergence
+	Runs int
+}
+
+// Reproduced is what came of making a run again, once or more often.
+type Reproduced struct {
+	Runs, Matches int
+	Differences   []Counted // in the order in which they were met
+}
+
+// Again says how a run is made again.
+type Again struct {
+	Source  []byte // the intent
+	Path    string // how messages name it
+	Folders Folders
+	Runs    int
+
+	// Begin is told before each run, from 0 on; nil: nobody is.
+	Begin func(run int)
+}
+
+// Reproduce makes the run of the pack again and holds each against it: the canonical
+// subset, and what an accepted execution deletes and makes executable, which the subset
+// does not say. Nothing is recorded, and a model's answers are those of the pack. The
+// error, always a *result.RunError, says that a run did not come to a result; nothing is
+// known then.
+func (o *Original) Reproduce(ctx context.Context, deps Deps, gate *Gate, again Again) (Reproduced, error) {
+	deps.Recorder = nil
+	got := Reproduced{}
+	for i := range again.Runs {
+		if again.Begin != nil {
+			again.Begin(i)
+		}
+		d, differs, err := o.once(ctx, deps, gate, again)
+		if ctx.Err() != nil {
+			return Reproduced{}, notAgain()
+		}
+		if err != nil {
+			return Reproduced{}, again.failed(i, err)
+		}
+		if got.Runs++; !differs {
+			got.Matches++
+			continue
+		}
+		got.count(d)
+	}
+	return got, nil
+}
+
+func notAgain() *result.RunError {
+	return internal("interrupted: the run was not made again", nil)
+}
+
+func (r *Reproduced) count(d Divergence) {
+	same := func(c Counted) bool { return c.Place() == d.Place() }
+	if at := slices.IndexFunc(r.Differences, same); at >= 0 {
+		r.Differences[at].Runs++
+		return
+	}
+	r.Differences = append(r.Differences, Counted{d, 1})
+}
+
+// failed says which of several runs it was.
+func (a Again) failed(i int, err error) *result.RunError {
+	e := *runError(err)
+	if a.Runs > 1 {
+		e.Message = "run " + strconv.Itoa(i+1) + " of " + strconv.Itoa(a.Runs) + ": " + e.Message
+	}
+	return &e
+}
+
+func (o *Original) once(ctx context.Context, deps Deps, gate *Gate, again Again) (d Divergence, differs bool, err error) {
+	if o.Result.ModelMode != ModelNone {
+		if deps.Caller, err = modelPlayer(o.pack); err != nil {
+			return d, false, err
+		}
+	}
+	rep, err := Run(ctx, deps, gate, Request{
+		Source: again.Source, Path: again.Path, Mode: o.Result.ExecutionMode, ModelMode: o.Result.ModelMode, Folders: again.Folders,
+	})
+	if d, differs := beyond(err); differs {
+		return d, true, nil
+	}
+	if err != nil {
+		return d, false, err
+	}
+	if rep.Execution != nil {
+		defer func() { err = errors.Join(err, rep.Execution.Close()) }()
+	}
+	return o.compare(rep)
+}
+
+// modelPlayer answers the calls of one run from the recording of the pack, of which a
+// run that called no model may have none.
+func modelPlayer(p *pack.Pack) (Caller, error) {
+	text := p.File(pack.ModelFile)
+	if text == nil {
+		return model.NewPlayer(pack.ModelIO{}), nil
+	}
+	recorded, err := pack.ParseModelIO(text)
+	if err != nil {
+		return nil, noOriginal(pack.ModelFile, err)
+	}
+	return model.NewPlayer(recorded), nil
+}
+
+// beyond is the difference of a run that made a call which the pack has no answer to: of
+// the same intent, it went on where the original had ended.
+func beyond(err error) (Divergence, bool) {
+	var re *result.RunError
+	var me *model.Error
+	if !errors.As(err, &re) || !errors.As(err, &me) {
+		return Divergence{}, false
+	}
+	prompt, called := re.Details["prompt_hash"].(string)
+	return Divergence{File: pack.ModelFile, Recorded: "no answer to prompt " + prompt, Now: "a call with it"}, called
+}

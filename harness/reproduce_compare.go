@@ -1,0 +1,182 @@
+package harness
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// Divergence is the first place at which a run is not what its pack says. One of
+// Input, Output, File and Pointer says which it is.
+type Divergence struct {
+	Input   string // path of an input: whatever else differs may follow from it
+	Output  string // path of an output
+	File    string // name of another file of the pack than run.json
+	Pointer string // JSON Pointer into run.json
+
+	Recorded, Now string // what stands there, cut short
+}
+
+// Place is where it is, without what stands there.
+func (d Divergence) Place() Divergence {
+	d.Recorded, d.Now = "", ""
+	return d
+}
+
+// compare finds the first place at which a run differs from that of the pack.
+func (o *Original) compare(rep Report) (Divergence, bool, error) {
+	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
+	if err != nil {
+		return Divergence{}, false, internal("a RunResult could not be read", err)
+	}
+	obj, ok := doc.Value().(map[string]any)
+	if !ok {
+		return Divergence{}, false, internal("a RunResult is no object", nil)
+	}
+	then, now := o.Result.Execution, rep.Result.Execution
+	if then != nil && now != nil {
+		if d, differs := firstFile(then.Inputs, now.Inputs); differs {
+			d.Input, d.Output = d.Output, ""
+			return d, true, nil
+		}
+	}
+	if d, differs := result.Compare(o.subset, result.Subset(obj)); differs {
+		return o.divergence(d, rep.Result), true, nil
+	}
+	if then, now := o.pack.File(pack.BundleFile), rep.Decision.BundleBytes; !bytes.Equal(then, now) {
+		return Divergence{File: pack.BundleFile, Recorded: string(canon.Sum(then)), Now: string(canon.Sum(now))}, true, nil
+	}
+	d, differs := o.compareChanges(rep)
+	return d, differs, nil
+}
+
+// divergence says what a difference of the canonical subsets is: an output, by its path,
+// or the pointer.
+func (o *Original) divergence(d result.Difference, now result.RunResult) Divergence {
+	then := o.Result
+	if strings.HasPrefix(d.Pointer, "/execution/outputs") && then.Execution != nil && now.Execution != nil {
+		if output, differs := firstFile(then.Execution.Outputs, now.Execution.Outputs); differs {
+			return output
+		}
+	}
+	v := Divergence{Pointer: d.Pointer, Recorded: valueText(d.A, d.AbsentInA), Now: valueText(d.B, d.AbsentInB)}
+	if d.Pointer == "/decision/accepted" {
+		v.Recorded, v.Now = withReasons(v.Recorded, then.Decision.Reasons), withReasons(v.Now, now.Decision.Reasons)
+	}
+	return v
+}
+
+func withReasons(value string, reasons []string) string {
+	if len(reasons) == 0 {
+		return value
+	}
+	return value + " (" + canon.Cut(strings.Join(reasons, ", ")) + ")"
+}
+
+// firstFile is the first file by path, as an output, that is not the same in both lists.
+func firstFile(then, now []kernel.FileRef) (Divergence, bool) {
+	for {
+		order := 0
+		switch {
+		case len(then) == 0 && len(now) == 0:
+			return Divergence{}, false
+		case len(then) == 0:
+			order = 1
+		case len(now) == 0:
+			order = -1
+		default:
+			order = canon.Compare(then[0].Path, now[0].Path)
+		}
+		switch {
+		case order < 0:
+			return Divergence{Output: then[0].Path, Recorded: fileText(then[0]), Now: "missing"}, true
+		case order > 0:
+			return Divergence{Output: now[0].Path, Recorded: "nothing", Now: fileText(now[0])}, true
+		case then[0] != now[0]:
+			return Divergence{Output: then[0].Path, Recorded: fileText(then[0]), Now: fileText(now[0])}, true
+		}
+		then, now = then[1:], now[1:]
+	}
+}
+
+func fileText(f kernel.FileRef) string {
+	return string(f.SHA256) + " (" + strconv.Itoa(f.SizeBytes) + " bytes)"
+}
+
+// compareChanges holds what an accepted execution would do elsewhere, beside what its
+// outputs hold, against the patch of the pack: what it deletes and what is executable.
+func (o *Original) compareChanges(rep Report) (Divergence, bool) {
+	if rep.Execution == nil || !rep.Result.Decision.Accepted {
+		return Divergence{}, false
+	}
+	then, now := patchChanges(o.patch), acceptedChanges(rep.Execution.Accepted)
+	paths := slices.Collect(maps.Keys(then))
+	for p := range now {
+		if _, both := then[p]; !both {
+			paths = append(paths, p)
+		}
+	}
+	slices.SortFunc(paths, canon.Compare)
+	for _, p := range paths {
+		a, b := then[p], now[p]
+		// A file that is there before one of the runs already is no change of it, and as
+		// an output it holds the same.
+		unchanged := a == changeNone && b != changeDeleted || b == changeNone && a != changeDeleted
+		if a != b && !unchanged {
+			return Divergence{Output: p, Recorded: a.text(), Now: b.text()}, true
+		}
+	}
+	return Divergence{}, false
+}
+
+// change is what becomes of a path elsewhere.
+type change string
+
+const (
+	changeNone          change = ""
+	changeDeleted       change = "deleted"
+	changeExecutable    change = "executable"
+	changeNotExecutable change = "not executable"
+)
+
+func (c change) text() string { return cmp.Or(string(c), "not deleted") }
+
+func patchChanges(p *pack.Patch) map[string]change {
+	list := map[string]change{}
+	if p == nil {
+		return list
+	}
+	for _, o := range p.Operations {
+		list[o.Path] = changeOf(o.Op == pack.OpDelete, o.Executable)
+	}
+	return list
+}
+
+func acceptedChanges(accepted []sandbox.Change) map[string]change {
+	list := map[string]change{}
+	for _, c := range accepted {
+		if c.Kind == sandbox.KindFile || c.Kind == sandbox.KindDeleted {
+			list[c.Path] = changeOf(c.Kind == sandbox.KindDeleted, c.Executable)
+		}
+	}
+	return list
+}
+
+func changeOf(gone, runs bool) change {
+	switch {
+	case gone:
+		return changeDeleted
+	case runs:
+		return changeExecutable
+	}
+	return changeNotExecutable
+}

@@ -1,0 +1,297 @@
+//go:build linux && (amd64 || arm64)
+
+package harness
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// again makes the run of these members again, whose pack is o.
+func (x executor) again(t *testing.T, o *Original, members string, f Folders, runs int) Reproduced {
+	t.Helper()
+	req := x.request(members, f)
+	got, err := o.Reproduce(t.Context(), x.deps, x.gate, Again{Source: req.Source, Path: req.Path, Folders: req.Folders, Runs: runs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// performed is the run of an intent, as its pack has it.
+func (x executor) performed(t *testing.T, members string, f Folders) *Original {
+	t.Helper()
+	rep, err := Run(t.Context(), x.deps, x.gate, x.request(members, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return original(t, packRun(t, rep))
+}
+
+// newReproducer permits every effect under a profile that a pack can name, with out as
+// its only write root.
+func newReproducer(t *testing.T, isolation sandbox.Isolation) executor {
+	t.Helper()
+	d := deps(t)
+	d.Runner, d.Rand = newTier(t, isolation), rand.Reader
+	profile := `{"name":"mine","extends":"dev","isolation":"confined","timeout_ms":20000,"allowed_write_roots":["out"]}`
+	gate, err := OpenGate(t.Context(), mine(map[string]string{"profile.json": profile}), d.Specs, endless())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate.Judge = judgeFunc(permissive)
+	return executor{deps: d, gate: gate, tree: t.TempDir()}
+}
+
+// fullRunner is a sandbox such as built-in profiles demand.
+func fullRunner(t *testing.T) Runner { return newTier(t, sandbox.Full) }
+
+// shared is a file that commands can read where it stands.
+func shared(t *testing.T, text string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "elsewhere-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	name := filepath.Join(dir, "file")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestReproduceExecution: an execution is the same again, however it ended, and nothing
+// of it is left behind.
+func TestReproduceExecution(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			for name, tc := range map[string]struct {
+				members string
+				code    int
+			}{
+				"accepted":      {actions(write("out/a", "1"), sh("cp out/a out/b; chmod +x out/b; echo done")) + `,"outputs":["out/b"]`, 0},
+				"exit 3":        {actions(write("out/a", "1"), sh("echo no >&2; exit 3")), 3},
+				"not found":     {actions(argv("no-such-command")), 127},
+				"missing":       {actions(argv("true")) + `,"outputs":["out/none"]`, 125},
+				"outside":       {actions(sh("mkdir -p other; echo > other/a")), 125},
+				"writes alone":  {actions(write("out/a", "1"), write("out/b/c", "2")), 0},
+				"nothing":       {actions(argv("true")), 0},
+				"killed itself": {actions(sh("kill -9 $$")), 137},
+			} {
+				t.Run(name, func(t *testing.T) {
+					x := newReproducer(t, isolation)
+					o := x.performed(t, tc.members, Folders{})
+					if o.Result.Execution.ExitCode != tc.code {
+						t.Fatalf("exit code %d", o.Result.Execution.ExitCode)
+					}
+					if got := x.again(t, o, tc.members, Folders{}, 2); got.Matches != 2 {
+						t.Errorf("%+v", got)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestReproduceChance: what depends on chance is an output that differs, by its path.
+func TestReproduceChance(t *testing.T) {
+	x := newReproducer(t, sandbox.Confined)
+	members := actions(write("out/a", "1"), sh("head -c 16 /dev/urandom > out/chance"))
+	o := x.performed(t, members, Folders{})
+	got := x.again(t, o, members, Folders{}, 3)
+	if got.Matches != 0 || len(got.Differences) != 1 || got.Differences[0].Runs != 3 {
+		t.Fatalf("%+v", got)
+	}
+	d := got.Differences[0]
+	if d.Output != "out/chance" || d.Pointer != "" || !strings.HasSuffix(d.Recorded, " (16 bytes)") || !strings.HasSuffix(d.Now, " (16 bytes)") || d.Recorded == d.Now {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestReproduceFlakyExecution: some runs match and some do not. What the command finds
+// in a folder that it may read decides.
+func TestReproduceFlakyExecution(t *testing.T) {
+	x := newReproducer(t, sandbox.Confined)
+	word := shared(t, "same")
+	members := actions(sh("mkdir -p out; cat " + word + " > out/word; ! grep -q fail out/word"))
+	folders := Folders{Read: []string{word}}
+	o := x.performed(t, members, folders)
+	req := x.request(members, folders)
+	words := []string{"same", "else", "same", "fail", "else"}
+	got, err := o.Reproduce(t.Context(), x.deps, x.gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: len(words), Begin: func(i int) {
+		if err := os.WriteFile(word, []byte(words[i]), 0o644); err != nil {
+			t.Error(err)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Runs != 5 || got.Matches != 2 || len(got.Differences) != 2 {
+		t.Fatalf("%+v", got)
+	}
+	if d := got.Differences[0]; d.Runs != 2 || d.Output != "out/word" {
+		t.Errorf("%+v", d)
+	}
+	if d := got.Differences[1]; d.Runs != 1 || d.Pointer != "/decision/accepted" || d.Recorded != "true" || d.Now != "false (EXIT 1)" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestReproduceInputs: inputs come from the tree. One that is another is named before
+// what follows from it, and one that is gone is no answer.
+func TestReproduceInputs(t *testing.T) {
+	x := newReproducer(t, sandbox.Confined)
+	members := actions(sh("grep -q right in/a && cp in/b out/b 2>/dev/null || { mkdir -p out; cp in/b out/b; }; grep -q right in/a")) + `,"inputs":["in/a","in/b"]`
+	files := map[string]string{"in/a": "right", "in/b": "2", "else": "x"}
+	o := x.performed(t, members, Folders{Tree: filled(t, files)})
+	if !o.Result.Decision.Accepted || len(o.Result.Execution.Inputs) != 2 {
+		t.Fatalf("%+v", o.Result)
+	}
+	files["else"] = "what is no input does not count"
+	if got := x.again(t, o, members, Folders{Tree: filled(t, files)}, 1); got.Matches != 1 {
+		t.Errorf("the same inputs: %+v", got)
+	}
+	files["in/a"] = "wrong"
+	got := x.again(t, o, members, Folders{Tree: filled(t, files)}, 1)
+	if len(got.Differences) != 1 || got.Differences[0].Input != "in/a" || got.Differences[0].Output != "" || got.Differences[0].Now == got.Differences[0].Recorded {
+		t.Errorf("another input: %+v", got)
+	}
+	delete(files, "in/a")
+	req := x.request(members, Folders{Tree: filled(t, files)})
+	_, err := o.Reproduce(t.Context(), x.deps, x.gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: 1})
+	var re *result.RunError
+	if !errors.As(err, &re) || re.Code != result.CodeUnreadable || !strings.Contains(re.Message, `"in/a"`) {
+		t.Errorf("a missing input: %v", err)
+	}
+}
+
+// TestReproduceChanges: what the canonical subset does not say, that a file was deleted
+// or made executable, is compared as well. A file that stood there already is none.
+func TestReproduceChanges(t *testing.T) {
+	x := newReproducer(t, sandbox.Confined)
+	work := func(files map[string]string) Folders { return Folders{Work: filled(t, files)} }
+	old := map[string]string{"out/old": "1"}
+
+	remove := actions(sh("rm -f out/old; mkdir -p out; echo 1 > out/new"))
+	o := x.performed(t, remove, work(old))
+	if got := x.again(t, o, remove, work(old), 1); got.Matches != 1 {
+		t.Errorf("the same folder: %+v", got)
+	}
+	got := x.again(t, o, remove, Folders{}, 1)
+	if want := (Divergence{Output: "out/old", Recorded: "deleted", Now: "not deleted"}); len(got.Differences) != 1 || got.Differences[0].Divergence != want {
+		t.Errorf("nothing to delete: %+v", got)
+	}
+	got = x.again(t, x.performed(t, remove, Folders{}), remove, work(old), 1)
+	if want := (Divergence{Output: "out/old", Recorded: "not deleted", Now: "deleted"}); len(got.Differences) != 1 || got.Differences[0].Divergence != want {
+		t.Errorf("something to delete: %+v", got)
+	}
+
+	bits := shared(t, "644")
+	mode := actions(sh("mkdir -p out; echo 1 > out/a; chmod $(cat " + bits + ") out/a"))
+	o = x.performed(t, mode, Folders{Read: []string{bits}})
+	if err := os.WriteFile(bits, []byte("755"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got = x.again(t, o, mode, Folders{Read: []string{bits}}, 1)
+	if want := (Divergence{Output: "out/a", Recorded: "not executable", Now: "executable"}); len(got.Differences) != 1 || got.Differences[0].Divergence != want {
+		t.Errorf("another mode: %+v", got)
+	}
+
+	write := actions(write("out/old", "1"))
+	if got := x.again(t, x.performed(t, write, work(old)), write, Folders{}, 1); got.Matches != 1 {
+		t.Errorf("a file that stood there already: %+v", got)
+	}
+}
+
+// TestReproduceInterrupted: an execution that is stopped is no answer, and nothing of it
+// is left.
+func TestReproduceInterrupted(t *testing.T) {
+	x := newReproducer(t, sandbox.Confined)
+	members := actions(sh("test ! -e /nowhere || sleep 60"))
+	o := x.performed(t, members, Folders{})
+	ctx, stop := context.WithCancel(t.Context())
+	req := x.request(members, Folders{})
+	got, err := o.Reproduce(ctx, x.deps, x.gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: 3, Begin: func(i int) {
+		if i == 1 {
+			stop()
+		}
+	}})
+	var re *result.RunError
+	if !errors.As(err, &re) || !strings.HasPrefix(re.Message, "interrupted") || got.Runs != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestReproduceWithoutSandbox: an execution cannot be made again where nothing is
+// executed, and that is no difference.
+func TestReproduceWithoutSandbox(t *testing.T) {
+	x := newReproducer(t, sandbox.Confined)
+	members := actions(argv("true"))
+	o := x.performed(t, members, Folders{})
+	x.deps.Runner = nil
+	req := x.request(members, Folders{})
+	_, err := o.Reproduce(t.Context(), x.deps, x.gate, Again{Source: req.Source, Path: "i", Runs: 1})
+	var re *result.RunError
+	if !errors.As(err, &re) || re.Code != result.CodeSandbox {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestReproduceModel: the answers of a model are those of the pack, in both modes and
+// each time, and no model is asked. A run that calls where the original had ended
+// differs.
+func TestReproduceModel(t *testing.T) {
+	x := newReproducer(t, sandbox.Confined)
+	word := shared(t, "go on")
+	members := actions(
+		call("m", `{"messages":[{"role":"user","content":"one"}]}`),
+		sh("mkdir -p out; cp calls/001.response.json out/one; grep -q go "+word),
+		call("m", `{"messages":[{"role":"user","content":"two"}]}`),
+	)
+	folders := Folders{Read: []string{word}}
+	say := func(text string) {
+		if err := os.WriteFile(word, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := newEndpoint(t)
+	whole := x.caller(ModelRecord, e.recorder()).performed(t, members, folders)
+	if whole.Result.ModelMode != ModelRecord || !whole.Result.Decision.Accepted {
+		t.Fatalf("%+v", whole.Result)
+	}
+	say("stop")
+	part := x.caller(ModelRecord, e.recorder()).performed(t, members, folders)
+	if part.Result.Decision.Accepted {
+		t.Fatalf("%+v", part.Result)
+	}
+	say("go on")
+	replayed := x.caller(ModelReplay, player(t, whole.pack.File(pack.ModelFile))).performed(t, members, folders)
+	e.Close()
+	asked := e.asked.Load()
+	for name, o := range map[string]*Original{"record": whole, "replay": replayed} {
+		if got := x.again(t, o, members, folders, 2); got.Matches != 2 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	got := x.again(t, part, members, folders, 1)
+	if len(got.Differences) != 1 || got.Differences[0].File != pack.ModelFile || !strings.HasPrefix(got.Differences[0].Recorded, "no answer to prompt sha256:") {
+		t.Errorf("a call too many: %+v", got)
+	}
+	say("stop")
+	if got := x.again(t, part, members, folders, 1); got.Matches != 1 {
+		t.Errorf("stopped again: %+v", got)
+	}
+	if now := e.asked.Load(); now != asked {
+		t.Errorf("a model was asked %d times more", now-asked)
+	}
+}

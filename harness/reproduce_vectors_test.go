@@ -1,0 +1,141 @@
+package harness
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// vectorPack is a pack of specs/vectors/pack/base.json, and the run that it is of.
+type vectorPack struct {
+	source []byte
+	policy string
+	mode   string
+	work   map[string]string
+	pack   *pack.Pack
+}
+
+// vectorPacks reads base.json as its README.md says.
+func vectorPacks(t *testing.T) map[string]vectorPack {
+	t.Helper()
+	src, err := os.ReadFile("../specs/vectors/pack/base.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var base struct {
+		Runs map[string]struct {
+			Intent any               `json:"intent"`
+			Policy string            `json:"policy"`
+			Mode   string            `json:"mode"`
+			Work   map[string]string `json:"work"`
+		} `json:"runs"`
+		Packs map[string]map[string]any `json:"packs"`
+	}
+	if err := json.Unmarshal(src, &base); err != nil {
+		t.Fatal(err)
+	}
+	list := map[string]vectorPack{}
+	for name, docs := range base.Packs {
+		run, ok := base.Runs[name]
+		if !ok {
+			t.Fatalf("no run of %q", name)
+		}
+		files := map[string][]byte{}
+		for file, doc := range docs {
+			files[file] = textOf(t, doc)
+			if lines, ok := doc.([]any); ok && file == pack.LedgerFile {
+				files[file] = nil
+				for _, line := range lines {
+					files[file] = append(files[file], textOf(t, line)...)
+				}
+			}
+		}
+		list[name] = vectorPack{textOf(t, run.Intent), run.Policy, run.Mode, run.Work, pack.Of(files)}
+	}
+	if len(list) == 0 {
+		t.Fatal("no packs")
+	}
+	return list
+}
+
+func textOf(t *testing.T, v any) []byte {
+	t.Helper()
+	b, _, err := canon.Artifact(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestReproduceVectors: the packs of the vectors, which another machine has made, are
+// valid here and their runs are the same again; executions where this machine has a
+// sandbox.
+func TestReproduceVectors(t *testing.T) {
+	packs := vectorPacks(t)
+	plans := 0
+	for _, name := range slices.Sorted(maps.Keys(packs)) {
+		b := packs[name]
+		if b.mode == ModePlanOnly {
+			plans++
+		}
+		t.Run(name, func(t *testing.T) { b.reproduce(t) })
+	}
+	if plans < 3 {
+		t.Errorf("%d plans: there should be one for each outcome", plans)
+	}
+}
+
+func (b vectorPack) reproduce(t *testing.T) {
+	d := deps(t)
+	d.Rand = rand.Reader
+	gate := builtinGate(t, d, b.policy)
+	contract := gate.Profile.Contract()
+	v := pack.Verify(b.pack, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
+	if !v.OK() {
+		t.Fatalf("the pack is not valid: %+v", v)
+	}
+	o := original(t, b.pack)
+	if err := o.CheckIntent("intent.json", b.source); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.CheckGate(gate); err != nil {
+		t.Fatalf("%v: the packs have to be made again", err)
+	}
+	if b.mode == ModeExecuteSandbox {
+		d.Runner = fullRunner(t)
+	}
+	folders := Folders{Tree: t.TempDir()}
+	if b.work != nil {
+		folders.Work = filled(t, b.work)
+	}
+	got, err := o.Reproduce(t.Context(), d, gate, Again{Source: b.source, Path: "intent.json", Folders: folders, Runs: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Matches != 1 {
+		t.Errorf("%+v", got.Differences)
+	}
+}
+
+// filled is a folder with these files.
+func filled(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
