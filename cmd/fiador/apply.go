@@ -1,0 +1,337 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+)
+
+type applyFlags struct {
+	to        string
+	dryRun    bool
+	branch    string
+	recover   bool
+	workflows bool
+	overwrite bool
+	policy    string
+	key       string
+	ledgerKey string
+}
+
+func (a *app) applyCommand() *cobra.Command {
+	var f applyFlags
+	cmd := &cobra.Command{
+		Use:   "apply PACK --to DIR",
+		Short: "put the files of an accepted, verified pack into a working tree",
+		Long: `Apply puts what an accepted execution changed into the folder DIR: all of it, or
+nothing. PACK is a folder or a .tar.gz archive, and is verified first (strict); with
+--key and --ledger-key also who signed it, and that it is recorded. What is going to be
+changed is shown as a diff on standard output before anything is.
+
+A file is replaced or deleted only if it is what the run saw, and created only where
+nothing stands; --overwrite replaces regular files whatever they hold. No symbolic link
+is followed and none is replaced. Control paths, .git and .fiador among them, are
+refused; --allow-workflows allows the pipelines of a forge, such as .github/workflows.
+
+With --git-branch the files come onto a new branch, which begins at the commit that is
+checked out. DIR is then the top of a git work tree. Nothing is committed, no hook runs,
+and neither configuration nor index is changed.
+
+A command that was killed is ended by the next one on that tree, or by
+fiador apply --recover --to DIR: the tree is then as before, or has every file.
+
+Exit codes:
+  0  applied, or nothing to do
+  1  refused by what the pack or the tree says; nothing was changed
+  2  no answer: a check could not be made, or the tree could not be changed`,
+		Example: `  fiador run intent.json --mode execute-sandbox --pack ./pack && fiador apply ./pack --to .
+  fiador apply pack.tar.gz --to . --dry-run
+  fiador apply ./pack --to . --git-branch agent/page --key team.pub
+  fiador apply --recover --to .`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.recover && len(args) > 0 {
+				return usage("leave the pack out, and apply it afterwards", "--recover takes no pack")
+			}
+			if f.recover {
+				return nil
+			}
+			return exactArgs("PACK")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			dir, err := folder("to", f.to)
+			if err != nil {
+				return err
+			}
+			if f.recover {
+				return a.recoverTree(cmd.Context(), dir)
+			}
+			return a.apply(cmd.Context(), args[0], dir, f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.to, "to", "", "folder to put the files into")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the diff, and change nothing")
+	flags.StringVar(&f.branch, "git-branch", "", "new branch to put the files on")
+	flags.BoolVar(&f.recover, "recover", false, "only end what an interrupted command has begun on the folder")
+	flags.BoolVar(&f.workflows, "allow-workflows", false, "allow the pipelines of a forge, as .github/workflows")
+	flags.BoolVar(&f.overwrite, "overwrite", false, "replace regular files whatever they hold, and delete folders with what they hold")
+	flags.StringVar(&f.policy, "policy", "", "profile that the pack was made under (default: the built-in one that it names)")
+	flags.StringVar(&f.key, "key", "", "public key, or its file, that must have signed the pack")
+	flags.StringVar(&f.ledgerKey, "ledger-key", "", "public key, or its file, of the ledger that must have the run")
+	complete(cmd, "policy", harness.Profiles()...)
+	return cmd
+}
+
+// check refuses flags that go without the folder or would do nothing.
+func (f applyFlags) check(cmd *cobra.Command) error {
+	for _, name := range []string{"to", "git-branch", "policy", "key", "ledger-key"} {
+		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
+			return usage(helpHint(cmd), "--%s is empty", name)
+		}
+	}
+	if f.to == "" {
+		return usage("add --to DIR", "which folder shall the files be put into?")
+	}
+	if !f.recover {
+		return nil
+	}
+	for _, name := range []string{"dry-run", "git-branch", "allow-workflows", "overwrite", "policy", "key", "ledger-key"} {
+		if cmd.Flags().Changed(name) {
+			return usage("leave one of them out", "--%s is about a pack, and --recover takes none", name)
+		}
+	}
+	return nil
+}
+
+// undisturbed does what a Ctrl-C has to wait for. After one the command has a moment to
+// end with its own status.
+func (a *app) undisturbed(ctx context.Context, do func() error) error {
+	a.busy.enter()
+	err := do()
+	if ctx.Err() != nil {
+		time.AfterFunc(time.Second, a.busy.leave)
+	} else {
+		a.busy.leave()
+	}
+	return err
+}
+
+// recoverTree ends what an interrupted command has begun on a folder, and no more.
+func (a *app) recoverTree(ctx context.Context, dir string) error {
+	state, err := a.stateFolder()
+	if err != nil {
+		return err
+	}
+	var did bool
+	err = a.undisturbed(ctx, func() (err error) {
+		did, err = sandbox.Recover(state, dir)
+		return err
+	})
+	if err != nil {
+		return &result.RunError{
+			Code: result.CodeEvidence, Message: fmt.Sprintf("folder %q: %s", displayFolder(dir), err),
+			Hint: "give the folder room and permission and run the command again", Cause: err,
+		}
+	}
+	if !did {
+		return a.print([]byte(plain(displayFolder(dir)) + ": nothing was unfinished\n"))
+	}
+	return a.print([]byte(plain(displayFolder(dir)) + ": what an interrupted command had begun is ended\n"))
+}
+
+func (a *app) apply(ctx context.Context, name, dir string, f applyFlags) error {
+	e := &executing{}
+	if err := a.undisturbed(ctx, func() error { return a.recovered(e, dir) }); err != nil {
+		return err
+	}
+	keep, err := packWithin(dir, name)
+	if err != nil {
+		return err
+	}
+	patch, err := a.acceptedPatch(name, f)
+	if err != nil || patch == nil {
+		return err
+	}
+	if err := harness.PatchSupported(); err != nil && !f.dryRun {
+		return &result.RunError{
+			Code: result.CodeSandbox, Message: "files are put into a folder on Linux (amd64, arm64) alone",
+			Hint: "--dry-run shows the diff on this system too", Cause: err,
+		}
+	}
+	var branch *gitBranch
+	if f.branch != "" {
+		if branch, err = a.gitBranch(ctx, dir, f.branch); err != nil || branch == nil {
+			return err
+		}
+	}
+	plan, err := harness.PlanPatch(dir, patch.Operations, harness.Patching{Overwrite: f.overwrite, Workflows: f.workflows, Keep: keep})
+	if err != nil {
+		return a.changedMeanwhile(treeError(err))
+	}
+	defer plan.Close()
+	if a.refusedPatch(plan, f) {
+		return nil
+	}
+	if len(plan.Steps) == 0 {
+		return a.print([]byte(plain(displayFolder(dir)) + ": nothing to do, every file is as the pack has it\n"))
+	}
+	a.warnDirty(ctx, branch)
+	if err := a.showPatch(plan); err != nil {
+		return a.changedMeanwhile(treeError(err))
+	}
+	if f.dryRun {
+		return a.print([]byte("dry run: nothing was changed\n"))
+	}
+	return a.carryOut(ctx, plan, e.state, branch, f.to)
+}
+
+// packWithin is the path of the pack, where it lies in the folder.
+func packWithin(dir, name string) ([]string, error) {
+	abs, err := filepath.Abs(name)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return nil, nil // whoever opens it says why
+	}
+	rel, err := filepath.Rel(dir, abs)
+	if err != nil || !filepath.IsLocal(rel) {
+		return nil, nil
+	}
+	if rel == "." {
+		return nil, usage("name the folder that the files belong into", "--to is the pack itself")
+	}
+	return []string{filepath.ToSlash(rel)}, nil
+}
+
+// acceptedPatch is the patch of a pack whose files may be put somewhere. Without one it
+// has said why.
+func (a *app) acceptedPatch(name string, f applyFlags) (*pack.Patch, error) {
+	given, err := a.givenProfile(f.policy)
+	if err != nil {
+		return nil, err
+	}
+	key, err := optionalKey(f.key)
+	if err != nil {
+		return nil, err
+	}
+	ledgerKey, err := optionalKey(f.ledgerKey)
+	if err != nil {
+		return nil, err
+	}
+	p, err := readPack(name)
+	if err != nil {
+		return nil, err
+	}
+	v := verifiedPack{name: displayPath(name), verdict: pack.Verify(p, pack.Options{Profile: a.packProfiles(given)})}
+	v.verdict.Violations = append(v.verdict.Violations, pack.Authenticate(p, key, ledgerKey).Violations...)
+	if a.status = v.status(); a.status != exitAccepted {
+		v.human(a.term)
+		return nil, nil
+	}
+	patch, err := harness.AcceptedPatch(p)
+	var no *harness.NotAcceptedError
+	switch {
+	case errors.As(err, &no):
+		a.status = exitRejected
+		a.term.message(fmt.Sprintf("pack %q: %s", displayPath(name), no.Why))
+		return nil, nil
+	case err != nil:
+		return nil, &result.RunError{Code: result.CodeEvidence, Message: fmt.Sprintf("pack %q: %s", displayPath(name), err), Cause: err}
+	case patch == nil:
+		return nil, a.print([]byte(plain(displayPath(name)) + ": nothing to apply, the execution changed no file\n"))
+	}
+	return patch, nil
+}
+
+func optionalKey(text string) (*ledger.Verifier, error) {
+	if text == "" {
+		return nil, nil
+	}
+	k, err := verifierKey(text)
+	return &k, err
+}
+
+// refusedPatch says what is in the way of a patch, if anything is.
+func (a *app) refusedPatch(plan *harness.PatchPlan, f applyFlags) bool {
+	for _, r := range plan.Refused {
+		a.term.message(fmt.Sprintf("refused: %s: %s", r.Path, r.Why))
+	}
+	for _, c := range plan.Conflicts {
+		a.term.message(fmt.Sprintf("conflict: %s: %s", c.Path, c.Why))
+	}
+	if len(plan.Refused)+len(plan.Conflicts) == 0 {
+		return false
+	}
+	a.status = exitRejected
+	a.term.message("nothing was changed")
+	if len(plan.Conflicts) > 0 && !f.overwrite {
+		a.term.hint("move what is in the way, or let --overwrite replace regular files")
+	}
+	if len(plan.Refused) > 0 && !f.workflows {
+		a.term.hint("--allow-workflows allows the pipelines of a forge, and no other control path")
+	}
+	return true
+}
+
+// carryOut applies a plan that was shown.
+func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state string, branch *gitBranch, to string) error {
+	err := a.undisturbed(ctx, func() error {
+		if ctx.Err() != nil {
+			return &result.RunError{Code: result.CodeEvidence, Message: "interrupted: nothing was changed", Hint: "run it again"}
+		}
+		if err := branch.enter(); err != nil {
+			return err
+		}
+		err := plan.Apply(state)
+		if err != nil && harness.NothingApplied(err) {
+			branch.leave()
+		}
+		return err
+	})
+	if err != nil {
+		return a.changedMeanwhile(err)
+	}
+	return a.print([]byte(branch.applied(plan, filepath.ToSlash(filepath.Clean(to)))))
+}
+
+// changedMeanwhile is an error but for what somebody else changed: that is an answer.
+func (a *app) changedMeanwhile(err error) error {
+	var conflict *sandbox.ConflictError
+	if !errors.As(err, &conflict) || errors.As(err, new(*result.RunError)) {
+		return err
+	}
+	a.status = exitRejected
+	a.term.message(fmt.Sprintf("conflict: %s: it was changed in this moment", conflict.Path))
+	a.term.message("nothing was changed")
+	a.term.hint("run it again")
+	return nil
+}
+
+// treeError is the RunError for a tree that could not be looked at.
+func treeError(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, new(*result.RunError)) || !errors.As(err, &pe) {
+		return err
+	}
+	return &result.RunError{
+		Code: result.CodeEvidence, Message: "nothing was changed: " + strconv.Quote(strings.ToValidUTF8(pe.Path, "\ufffd")) + " could not be read: " + reason(err),
+		Hint: "give permission to read what the pack changes", Cause: err,
+	}
+}

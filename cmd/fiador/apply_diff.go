@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/fiador/fiador/harness"
+)
+
+// A file beyond one of these is named and not compared line by line.
+const (
+	maxDiffBytes = 1 << 20
+	maxDiffLines = 20_000
+)
+
+// showPatch writes what a plan changes to standard output: a unified diff of each text,
+// a line for what is none, and how many files there are, at last.
+func (a *app) showPatch(plan *harness.PatchPlan) error {
+	d := diffPrinter{terminal: a.page, runner: a.env("GITHUB_ACTIONS") == "true"}
+	d.visible = a.outTTY || a.page.color || d.runner
+	for _, s := range plan.Steps {
+		text, err := d.step(plan, s)
+		if err != nil {
+			return err
+		}
+		if err := a.print(text); err != nil {
+			return err
+		}
+	}
+	created, modified, deleted := plan.Counts()
+	return a.print(fmt.Appendf(nil, "%s: %d created, %d modified, %d deleted\n", count(len(plan.Steps), "file"), created, modified, deleted))
+}
+
+// diffPrinter writes the changes of files.
+type diffPrinter struct {
+	terminal
+	visible bool // what does not show, or would move the cursor, is escaped
+	runner  bool // what reads the output obeys ##[command], and ::command:: at the beginning of a line
+}
+
+func (d diffPrinter) step(plan *harness.PatchPlan, s harness.PatchStep) ([]byte, error) {
+	if s.Folder {
+		return fmt.Appendf(nil, "Folder %s: deleted, with %s in it\n", plain(s.Path), count(s.Entries, "file or folder")), nil
+	}
+	if s.Before != nil && s.Before.Size > maxDiffBytes || s.After != nil && s.After.Size > maxDiffBytes {
+		return d.named("Large", s), nil
+	}
+	before, err := plan.Old(s)
+	if err != nil {
+		return nil, err
+	}
+	after, err := s.Content()
+	if err != nil {
+		return nil, err
+	}
+	lf := []byte{'\n'}
+	switch {
+	case bytes.IndexByte(before, 0) >= 0 || bytes.IndexByte(after, 0) >= 0:
+		return d.named("Binary", s), nil
+	case bytes.Count(before, lf) > maxDiffLines || bytes.Count(after, lf) > maxDiffLines:
+		return d.named("Large", s), nil
+	}
+	return d.text(s, before, after), nil
+}
+
+// named is a file whose lines are not shown.
+func (d diffPrinter) named(kind string, s harness.PatchStep) []byte {
+	line := kind + " file " + plain(s.Path) + ": "
+	switch {
+	case s.After == nil:
+		line += fmt.Sprintf("deleted, %s %s", count(int(s.Before.Size), "byte"), s.Before.SHA256)
+	case s.Before == nil:
+		line += fmt.Sprintf("created, %s %s, mode %s", count(int(s.After.Size), "byte"), s.After.SHA256, mode(s.After))
+	default:
+		line += fmt.Sprintf("%s → %s %s", count(int(s.Before.Size), "byte"), count(int(s.After.Size), "byte"), s.After.SHA256)
+		if s.Before.Executable != s.After.Executable {
+			line += fmt.Sprintf(", mode %s → %s", mode(s.Before), mode(s.After))
+		}
+	}
+	return []byte(line + "\n")
+}
+
+// text is the diff of a text, with the headers that git gives it.
+func (d diffPrinter) text(s harness.PatchStep, before, after []byte) []byte {
+	old, new := fileName("a/"+s.Path), fileName("b/"+s.Path)
+	head := []string{"diff --git " + old + " " + new}
+	if strings.Contains(s.Path, " ") { // where a name with a blank ends
+		old, new = old+"\t", new+"\t"
+	}
+	switch {
+	case s.After == nil:
+		head, new = append(head, "deleted file mode "+mode(s.Before)), "/dev/null"
+	case s.Before == nil:
+		head, old = append(head, "new file mode "+mode(s.After)), "/dev/null"
+	case s.Before.Executable != s.After.Executable:
+		head = append(head, "old mode "+mode(s.Before), "new mode "+mode(s.After))
+	}
+	lines := diff.Diff("a", before, "b", after)
+	for range 3 { // the headers of Diff, of which there are none without a difference
+		_, lines, _ = bytes.Cut(lines, []byte{'\n'})
+	}
+	if len(lines) > 0 {
+		head = append(head, "--- "+old, "+++ "+new)
+	}
+	var b bytes.Buffer
+	for _, line := range head {
+		b.WriteString(d.paint(bold, line) + "\n")
+	}
+	for line := range bytes.Lines(lines) {
+		d.line(&b, line)
+	}
+	return b.Bytes()
+}
+
+// line writes one line of a hunk.
+func (d diffPrinter) line(b *bytes.Buffer, line []byte) {
+	if !d.visible {
+		b.Write(line)
+		return
+	}
+	style := map[byte]string{'+': green, '-': red, '@': dim}[line[0]]
+	cells := strings.Split(string(bytes.TrimSuffix(line, []byte{'\n'})), "\t")
+	for i, c := range cells {
+		cells[i] = plain(c)
+	}
+	text := strings.Join(cells, "\t")
+	if d.runner {
+		text = strings.ReplaceAll(text, "##[", `#\u0023[`)
+		if strings.HasPrefix(strings.TrimLeft(text, " \t"), "::") {
+			text = strings.Replace(text, "::", `:\u003a`, 1)
+		}
+	}
+	b.WriteString(d.paint(style, text) + "\n")
+}
+
+func mode(f *harness.FileState) string {
+	if f.Executable {
+		return "100755"
+	}
+	return "100644"
+}
+
+// fileName is a name as the headers of a diff have it.
+func fileName(name string) string {
+	if shown := plain(name); shown != name || strings.Contains(name, `"`) {
+		return `"` + strings.ReplaceAll(shown, `"`, `\"`) + `"`
+	}
+	return name
+}

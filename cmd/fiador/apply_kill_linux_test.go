@@ -1,0 +1,434 @@
+//go:build amd64 || arm64
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// callInfo is struct ptrace_syscall_info, of a system call that begins.
+type callInfo struct {
+	Op     uint8
+	_      [3]uint8
+	Arch   uint32
+	IP, SP uint64
+	Number uint64
+	Args   [6]uint64
+	_      [4]uint64
+}
+
+const (
+	ptraceGetCallInfo = 0x420e
+	callBegins        = 1
+)
+
+// changing names the system calls that change a file system, and the start of a program.
+func changing(pid int, c callInfo) string {
+	named := map[uint64]string{
+		unix.SYS_MKDIRAT: "mkdir", unix.SYS_UNLINKAT: "unlink", unix.SYS_RENAMEAT: "rename", unix.SYS_RENAMEAT2: "rename",
+		unix.SYS_SYMLINKAT: "symlink", unix.SYS_LINKAT: "link", unix.SYS_FCHMOD: "chmod", unix.SYS_FCHMODAT: "chmod",
+		unix.SYS_FCHOWN: "chown", unix.SYS_FCHOWNAT: "chown", unix.SYS_FTRUNCATE: "truncate", unix.SYS_FSYNC: "fsync", unix.SYS_FDATASYNC: "fsync",
+		unix.SYS_COPY_FILE_RANGE: "copy", unix.SYS_SENDFILE: "copy", unix.SYS_SPLICE: "copy",
+	}
+	switch c.Number {
+	case unix.SYS_OPENAT:
+		if c.Args[2]&unix.O_CREAT != 0 {
+			return "create"
+		}
+	case unix.SYS_WRITE, unix.SYS_PWRITE64:
+		if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, c.Args[0])); err == nil && strings.HasPrefix(to, "/") && c.Args[0] > 2 {
+			return "write"
+		}
+	case unix.SYS_CLONE:
+		if c.Args[0]&unix.CLONE_THREAD == 0 {
+			return "start"
+		}
+	}
+	return named[c.Number]
+}
+
+// stepped runs a program until it makes its nth call that changes something, counted
+// from 0 over all threads, kills it before that call, and waits for the programs that it
+// has started. It says which calls were begun, and with what status the program ended;
+// -1: it was killed.
+func stepped(t *testing.T, cmd *exec.Cmd, n int) (calls []string, status int) {
+	t.Helper()
+	runtime.LockOSThread() // a tracer is a thread
+	defer runtime.UnlockOSThread()
+	out, err := os.OpenFile(filepath.Join(t.TempDir(), "out"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	pid, err := syscall.ForkExec(cmd.Path, cmd.Args, &syscall.ProcAttr{
+		Dir: cmd.Dir, Env: cmd.Env, Files: []uintptr{0, out.Fd(), out.Fd()},
+		Sys: &syscall.SysProcAttr{Ptrace: true, Setpgid: true},
+	})
+	if err != nil {
+		t.Skipf("no process can be traced here: %v", err)
+	}
+	defer ended(t, pid)
+	var ws syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &ws, 0, nil); err != nil || !ws.Stopped() {
+		t.Fatalf("%v, %v", ws, err)
+	}
+	if err := syscall.PtraceSetOptions(pid, unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_EXITKILL); err != nil {
+		t.Fatal(err)
+	}
+	begun := map[int]bool{pid: true} // threads whose first stop was seen
+	for at, signal := pid, 0; ; {
+		if err := syscall.PtraceSyscall(at, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
+		for at, err = -1, syscall.EINTR; errors.Is(err, syscall.EINTR); {
+			at, err = syscall.Wait4(-pid, &ws, syscall.WALL, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		signal = 0
+		switch {
+		case at == pid && ws.Exited():
+			text, _ := os.ReadFile(out.Name())
+			if code := ws.ExitStatus(); code != exitAccepted {
+				t.Errorf("exit status %d\n%s", code, text)
+			}
+			return calls, ws.ExitStatus()
+		case at == pid && ws.Signaled():
+			return calls, -1
+		case !ws.Stopped():
+		case ws.StopSignal() == syscall.SIGTRAP|0x80:
+			var c callInfo
+			_, _, errno := syscall.Syscall6(syscall.SYS_PTRACE, ptraceGetCallInfo, uintptr(at), unsafe.Sizeof(c), uintptr(unsafe.Pointer(&c)), 0, 0)
+			if errno != 0 {
+				t.Skipf("system calls cannot be looked at here: %v", errno)
+			}
+			if name := changing(pid, c); c.Op == callBegins && name != "" {
+				if len(calls) == n {
+					if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+						t.Fatal(err)
+					}
+				}
+				calls = append(calls, name)
+			}
+		case ws.StopSignal() == syscall.SIGSTOP && !begun[at]:
+			begun[at] = true
+		case ws.StopSignal() != syscall.SIGTRAP:
+			signal = int(ws.StopSignal())
+		}
+	}
+}
+
+// ended waits until no process of a group is left: git goes on when fiador is killed.
+func ended(t *testing.T, group int) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("programs of a command that was killed are still there after a minute")
+		}
+	}
+}
+
+// shot is a tree as text, but for what git keeps of it.
+func shot(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.Name() == ".git" {
+			return filepath.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, p)
+		fmt.Fprintf(&b, "%q %v", rel, info.Mode())
+		if info.Mode().IsRegular() {
+			text, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, " %q", text)
+		}
+		b.WriteByte('\n')
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// stage is a bench with a pack that creates, modifies and deletes files of trees.
+type stage struct {
+	bench
+	pack string
+}
+
+func newStage(t *testing.T) stage {
+	b := newBench(t)
+	s := stage{b, filepath.Join(b.dir, "pack")}
+	s.tree(t, b.work)
+	script := `printf new >out/changed; printf '#!new' >tool; chmod +x tool; rm gone out/gone; mkdir -p out/n; printf 'a\0b' >out/n/bin; printf 'text\n' >new.txt`
+	if _, stderr, code := s.run(t, "run", b.intentOf(t, script), "--policy", "dev", "--mode", "execute-sandbox", "--work", b.work, "--pack", s.pack); code != exitAccepted {
+		t.Fatalf("exit status %d\n%s", code, stderr)
+	}
+	return s
+}
+
+// command is the program at the bench. Built with the race detector it would wait for a
+// second at its end.
+func (s stage) command(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
+	t.Helper()
+	cmd, stdout, stderr = s.bench.command(t, args...)
+	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0")
+	return cmd, stdout, stderr
+}
+
+// run runs the program at the bench to its end.
+func (s stage) run(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd, out, errs := s.command(t, args...)
+	code = status(t, cmd.Run())
+	return out.String(), errs.String(), code
+}
+
+// tree makes a tree that the pack fits.
+func (s stage) tree(t *testing.T, dir string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, "out"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"kept": "kept", "out/changed": "old", "tool": "#!old", "gone": "old", "out/gone": "old"} {
+		put(t, dir, name, text)
+	}
+	return dir
+}
+
+// TestApplyKilled: apply, killed before any system call that changes something, leaves a
+// tree that is as before or complete after the next command on it, --recover or not.
+func TestApplyKilled(t *testing.T) {
+	s := newStage(t)
+	before := shot(t, s.tree(t, filepath.Join(s.dir, "before")))
+	done := s.tree(t, filepath.Join(s.dir, "done"))
+	if _, stderr, code := s.run(t, "apply", s.pack, "--to", done); code != exitAccepted {
+		t.Fatalf("exit status %d\n%s", code, stderr)
+	}
+	after := shot(t, done)
+	seen := map[string]bool{}
+	stride := 1
+	if testing.Short() {
+		stride = 7
+	}
+	for n := 0; ; n += stride {
+		dir := s.tree(t, filepath.Join(s.dir, "tree"))
+		cmd, _, _ := s.command(t, "apply", s.pack, "--to", dir)
+		calls, code := stepped(t, cmd, n)
+		again := []string{"apply", "--recover", "--to", dir}
+		if n%2 == 1 {
+			again = []string{"apply", s.pack, "--to", dir, "--dry-run"}
+		}
+		if _, stderr, code := s.run(t, again...); code != exitAccepted {
+			t.Fatalf("step %d, %q: exit status %d\n%s", n, calls, code, stderr)
+		}
+		got := shot(t, dir)
+		if got != before && got != after {
+			t.Fatalf("step %d, %q: the tree is in between\n%s", n, calls, got)
+		}
+		seen[got] = true
+		s.swept(t)
+		if stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir); code != exitAccepted || shot(t, dir) != after {
+			t.Fatalf("step %d, %q: applied again with exit status %d\n%s%s", n, calls, code, stdout, stderr)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if code >= 0 {
+			if n < 50 || !seen[before] || !seen[after] {
+				t.Errorf("%d calls that change something: %q", n, calls)
+			}
+			return
+		}
+	}
+}
+
+// swept checks that no journal is left.
+func (s stage) swept(t *testing.T) {
+	t.Helper()
+	list, err := os.ReadDir(filepath.Join(s.home, ".local/state/fiador"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || len(list) > 0 {
+		t.Fatalf("left in the state folder: %v, %v", list, err)
+	}
+}
+
+// repository makes a tree a git work tree with one commit, where every hook, monitor and
+// filter that git could run would leave a file "ran" beside it.
+func (s stage) repository(t *testing.T, dir string) string {
+	t.Helper()
+	s.tree(t, dir)
+	trap := put(t, s.dir, "trap", "#!/bin/sh\n>>"+s.dir+"/ran\ncat\n")
+	if err := os.Chmod(trap, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, ".gitattributes", "* filter=trap\n")
+	s.git(t, dir, "init", "-q", "-b", "main")
+	s.git(t, dir, "add", "-A")
+	s.git(t, dir, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", "first")
+	for _, c := range []string{"core.fsmonitor", "filter.trap.clean", "filter.trap.smudge", "filter.x=y.process", "core.sshCommand"} {
+		s.git(t, dir, "config", c, trap)
+	}
+	s.git(t, dir, "config", "filter.trap.required", "true")
+	s.git(t, dir, "config", "user.useConfigOnly", "true")
+	for _, hook := range []string{"reference-transaction", "post-checkout", "post-index-change", "pre-commit", "post-commit", "fsmonitor-watchman"} {
+		if err := os.Symlink(trap, filepath.Join(dir, ".git/hooks", hook)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// git runs git itself.
+func (s stage) git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "core.fsmonitor=false"}, args...)...)
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home, "GIT_CONFIG_NOSYSTEM=1"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %q: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// gitKept is what apply never changes of a repository.
+func gitKept(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, name := range []string{"config", "index", "info/exclude", "description"} {
+		info, err := os.Stat(filepath.Join(dir, ".git", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, ".git", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%s %v %v %q\n", name, info.Mode(), info.ModTime().UnixNano(), text)
+	}
+	hooks, err := os.ReadDir(filepath.Join(dir, ".git/hooks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := filepath.Glob(filepath.Join(dir, ".git/objects/*/*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(&b, hooks, objects)
+	return b.String()
+}
+
+// heads are the branches with their commits, and what HEAD names.
+func heads(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, name := range []string{"HEAD", "refs/heads/main", "refs/heads/agent/x"} {
+		text, err := os.ReadFile(filepath.Join(dir, ".git", name))
+		if err == nil {
+			fmt.Fprintf(&b, "%s %s", name, text)
+		}
+	}
+	locks, _ := filepath.Glob(filepath.Join(dir, ".git/*.lock"))
+	fmt.Fprint(&b, locks)
+	return b.String()
+}
+
+func needGit(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+}
+
+// TestApplyBranchKilled: apply --git-branch, killed anywhere, leaves a tree that is as
+// before or complete after recovery; HEAD and every branch are at the commit that they
+// were at; where the tree is complete HEAD is on the branch; and the same command again
+// completes it.
+func TestApplyBranchKilled(t *testing.T) {
+	needGit(t)
+	s := newStage(t)
+	first, done := s.repository(t, filepath.Join(s.dir, "first")), filepath.Join(s.dir, "done")
+	cpTree(t, first, done)
+	before, headsBefore := shot(t, first), heads(t, first)
+	if _, stderr, code := s.run(t, "apply", s.pack, "--to", done, "--git-branch", "agent/x"); code != exitAccepted {
+		t.Fatalf("exit status %d\n%s", code, stderr)
+	}
+	after, headsAfter := shot(t, done), heads(t, done)
+	between := headsBefore[:len(headsBefore)-len("[]")] + strings.Replace(strings.SplitN(headsBefore, "\n", 3)[1], "main", "agent/x", 1) + "\n[]"
+	if headsAfter != strings.Replace(between, "ref: refs/heads/main", "ref: refs/heads/agent/x", 1) {
+		t.Fatalf("%s\n%s", headsBefore, headsAfter)
+	}
+	seen := map[string]bool{}
+	for n, stride := 0, 1; ; n += stride {
+		dir := filepath.Join(s.dir, "tree")
+		cpTree(t, first, dir)
+		kept := gitKept(t, dir)
+		cmd, _, _ := s.command(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x")
+		calls, code := stepped(t, cmd, n)
+		if _, stderr, code := s.run(t, "apply", "--recover", "--to", dir); code != exitAccepted {
+			t.Fatalf("step %d, %q: exit status %d\n%s", n, calls, code, stderr)
+		}
+		tree, at := shot(t, dir), heads(t, dir)
+		ok := tree == before && slices.Contains([]string{headsBefore, between, headsAfter}, at) || tree == after && at == headsAfter
+		if !ok || gitKept(t, dir) != kept {
+			t.Fatalf("step %d, %q: the tree is\n%s\nand git has\n%s", n, calls, tree, at)
+		}
+		seen[tree], seen[at] = true, true
+		// TestApplyKilled has each step of what comes after git.
+		if stride = 1; testing.Short() || calls[len(calls)-1] != "start" {
+			stride = 7
+		}
+		if stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != exitAccepted || shot(t, dir) != after || heads(t, dir) != headsAfter {
+			t.Fatalf("step %d, %q: applied again with exit status %d\n%s%s\n%s", n, calls, code, stdout, stderr, heads(t, dir))
+		}
+		if _, err := os.Lstat(filepath.Join(s.dir, "ran")); err == nil {
+			t.Fatalf("step %d: a hook, a monitor or a filter ran", n)
+		}
+		s.swept(t)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if code >= 0 {
+			if n < 50 || !seen[before] || !seen[after] || !seen[headsBefore] || !testing.Short() && !seen[between] || !slices.Contains(calls, "start") {
+				t.Errorf("%d calls that change something: %q", n, calls)
+			}
+			return
+		}
+	}
+}
+
+// cpTree copies a folder with modes, times and links.
+func cpTree(t *testing.T, from, to string) {
+	t.Helper()
+	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,379 @@
+//go:build amd64 || arm64
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestApplyDiff: what apply prints into a pipe is a diff that git applies to the same
+// end, binary files aside.
+func TestApplyDiff(t *testing.T) {
+	needGit(t)
+	s := newStage(t)
+	mine, theirs := s.tree(t, filepath.Join(s.dir, "mine")), s.tree(t, filepath.Join(s.dir, "theirs"))
+	stdout, stderr, code := s.run(t, "apply", s.pack, "--to", mine)
+	if code != exitAccepted || stderr != "" {
+		t.Fatalf("exit status %d\n%s", code, stderr)
+	}
+	s.git(t, theirs, "apply", put(t, s.dir, "diff", stdout))
+	if err := os.MkdirAll(filepath.Join(theirs, "out/n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(theirs, "out/n"), "bin", "a\x00b")
+	if got, want := shot(t, theirs), shot(t, mine); got != want {
+		t.Errorf("git makes\n%s\nof\n%s", got, stdout)
+	}
+	for _, want := range []string{
+		"\nBinary file out/n/bin: created, 3 bytes sha256:", "\ndeleted file mode 100644\n--- a/gone\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-old\n\\ No newline at end of file\n",
+		"\nold mode 100644\nnew mode 100755\n--- a/tool\n", "\n7 files: 3 created, 2 modified, 2 deleted\napplied to ",
+	} {
+		if !strings.Contains("\n"+stdout, want) {
+			t.Errorf("%q is not in\n%s", want, stdout)
+		}
+	}
+}
+
+// hostilePack is a pack whose files would move a cursor or command a runner.
+func (s stage) hostilePack(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(s.dir, "hostile")
+	intent := put(t, s.dir, "hostile.json", `{"goal":"Write","constraints":["now"],"actions":[{"kind":"write","path":"out/h","content":"a\u001b[2Jb\u202e\r\n::set-env name=x::y\n##[command]x\n\ttab\n"}]}`)
+	if _, stderr, code := s.run(t, "run", intent, "--mode", "execute-sandbox", "--pack", dir); code != exitAccepted {
+		t.Fatalf("exit status %d\n%s", code, stderr)
+	}
+	return dir
+}
+
+// TestApplyOnATerminal: no content of a pack or a tree moves the cursor, or is obeyed by
+// a runner of workflows; in a pipe it is as it is.
+func TestApplyOnATerminal(t *testing.T) {
+	s := newStage(t)
+	hostile := s.hostilePack(t)
+	tree := filepath.Join(s.dir, "tree")
+	if err := os.MkdirAll(filepath.Join(tree, "out"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(tree, "out"), "h", "::set-env name=x::y\nold\x1b[31m\n")
+	args := []string{"apply", hostile, "--to", tree, "--dry-run", "--overwrite"}
+	show := func(env ...string) string {
+		master, slave := pty(t)
+		cmd, _, _ := s.command(t, args...)
+		cmd.Env = append(cmd.Env, env...)
+		cmd.Stdout = slave
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		slave.Close()
+		seen := make(chan string, 1)
+		go func() {
+			b, _ := io.ReadAll(master) // ends in EIO when the program is gone
+			seen <- string(b)
+		}()
+		if code := status(t, cmd.Wait()); code != exitAccepted {
+			t.Errorf("exit status %d", code)
+		}
+		return strings.ReplaceAll(<-seen, "\r\n", "\n")
+	}
+	if screen := show("NO_COLOR=1"); strings.ContainsAny(screen, "\x1b\u202e\r") || !strings.Contains(screen, "\n+a\\u001b[2Jb\\u202e\\u000d\n ::set-env name=x::y\n") || !strings.Contains(screen, "\n+\ttab\n") {
+		t.Errorf("%q", screen)
+	}
+	if screen := show("TERM=xterm"); !strings.Contains(screen, "\x1b[32m+a\\u001b[2Jb\\u202e\\u000d\x1b[0m\n") {
+		t.Errorf("%q", screen)
+	}
+	if stdout, _, _ := s.run(t, args...); !strings.Contains(stdout, "\n+a\x1b[2Jb\u202e\r\n ::set-env name=x::y\n-old\x1b[31m\n+##[command]x\n") {
+		t.Errorf("%q", stdout)
+	}
+	cmd, stdout, _ := s.command(t, args...)
+	cmd.Env = append(cmd.Env, "GITHUB_ACTIONS=true")
+	if code := status(t, cmd.Run()); code != exitAccepted || strings.Contains(stdout.String(), "\n ::") || strings.Contains(stdout.String(), "##[") {
+		t.Errorf("exit status %d, %q", code, stdout)
+	}
+}
+
+// TestApplyLarge: what is too large to compare is named, at once.
+func TestApplyLarge(t *testing.T) {
+	s := newStage(t)
+	pack := filepath.Join(s.dir, "large")
+	script := `head -c 1048577 /dev/zero | tr '\0' x >big; yes l | head -n 20001 >long; yes l | head -n 20000 >fits`
+	if _, stderr, code := s.run(t, "run", s.intentOf(t, script), "--policy", "dev", "--mode", "execute-sandbox", "--pack", pack); code != exitAccepted {
+		t.Fatalf("exit status %d\n%s", code, stderr)
+	}
+	stdout, stderr, code := s.run(t, "apply", pack, "--to", s.work)
+	if code != exitAccepted || !strings.Contains(stdout, "\nLarge file long: created, 40002 bytes sha256:") ||
+		!strings.Contains(stdout, "Large file big: created, 1048577 bytes sha256:") || !strings.Contains(stdout, "\n+++ b/fits\n@@ -0,0 +1,20000 @@\n") {
+		t.Errorf("exit status %d, %d bytes\n%s", code, len(stdout), stderr)
+	}
+}
+
+// TestApplyUnseen: where the diff does not arrive, nothing is applied.
+func TestApplyUnseen(t *testing.T) {
+	s := newStage(t)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skipf("no full device here: %v", err)
+	}
+	defer full.Close()
+	dir := s.tree(t, filepath.Join(s.dir, "tree"))
+	before := shot(t, dir)
+	cmd, _, stderr := s.command(t, "apply", s.pack, "--to", dir)
+	cmd.Stdout = full
+	if code := status(t, cmd.Run()); code != exitError || shot(t, dir) != before {
+		t.Errorf("exit status %d\n%s", code, stderr)
+	}
+}
+
+// TestApplyInterrupted: a signal while the diff waits for its reader ends the command,
+// and nothing is applied.
+func TestApplyInterrupted(t *testing.T) {
+	s := newStage(t)
+	pack := filepath.Join(s.dir, "long")
+	if _, stderr, code := s.run(t, "run", s.intentOf(t, "yes lines | head -n 19000 >long"), "--policy", "dev", "--mode", "execute-sandbox", "--pack", pack); code != exitAccepted {
+		t.Fatalf("exit status %d\n%s", code, stderr)
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		dir := s.tree(t, filepath.Join(s.dir, "tree"))
+		before := shot(t, dir)
+		cmd, _, _ := s.command(t, "apply", pack, "--to", dir)
+		cmd.Stdout = nil
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		hang := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+		if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if code := status(t, waited(cmd)); code != exitError || shot(t, dir) != before {
+			t.Errorf("%v: exit status %d", sig, code)
+		}
+		hang.Stop()
+		s.swept(t)
+	}
+}
+
+// waited waits for a command whose output nobody reads.
+func waited(cmd *exec.Cmd) error {
+	state, err := cmd.Process.Wait()
+	if err == nil && !state.Success() {
+		return &exec.ExitError{ProcessState: state}
+	}
+	return err
+}
+
+// TestApplyConcurrently: commands on one tree wait for each other, and each ends in a
+// complete tree.
+func TestApplyConcurrently(t *testing.T) {
+	s := newStage(t)
+	dir := s.tree(t, filepath.Join(s.dir, "tree"))
+	type end struct {
+		out  *bytes.Buffer
+		errs *bytes.Buffer
+		err  error
+	}
+	ends := make(chan end)
+	for range 4 {
+		cmd, out, errs := s.command(t, "apply", s.pack, "--to", dir)
+		go func() { ends <- end{out, errs, cmd.Run()} }()
+	}
+	applied := 0
+	for range 4 {
+		e := <-ends
+		switch code := status(t, e.err); {
+		case code == exitAccepted && strings.Contains(e.out.String(), "applied to"):
+			applied++
+		case code == exitRejected && strings.Contains(e.errs.String(), "nothing was changed"), code == exitAccepted:
+		default:
+			t.Errorf("exit status %d\n%s%s", code, e.out, e.errs)
+		}
+	}
+	if applied != 1 {
+		t.Errorf("%d commands have applied the pack", applied)
+	}
+	done := s.tree(t, filepath.Join(s.dir, "done"))
+	if _, _, code := s.run(t, "apply", s.pack, "--to", done); code != exitAccepted || shot(t, done) != shot(t, dir) {
+		t.Errorf("the tree is\n%s", shot(t, dir))
+	}
+	s.swept(t)
+}
+
+// gitTrial is one call of apply --git-branch: what was done to the repository before,
+// and what it has to say.
+type gitTrial struct {
+	branch string
+	to     string // beneath the tree
+	before [][]string
+	code   int
+	want   string // on standard output, or standard error
+}
+
+// TestApplyBranch: where files go onto a branch, and where they do not and everything is
+// as it was.
+func TestApplyBranch(t *testing.T) {
+	needGit(t)
+	s := newStage(t)
+	first := s.repository(t, filepath.Join(s.dir, "first"))
+	const other = "commit --allow-empty -q -m second"
+	commit := append([]string{"-c", "core.hooksPath=/dev/null", "-c", "user.name=a", "-c", "user.email=a@example.com"}, strings.Fields(other)...)
+	for name, trial := range map[string]gitTrial{
+		"new":              {want: "on branch agent/x; nothing is committed, which is yours to do:\n  git -C "},
+		"dirty":            {before: [][]string{{"mv", "kept", "moved"}}, want: "warning: the work tree has changes that are not committed"},
+		"detached":         {before: [][]string{{"checkout", "-q", "--detach"}}, want: "on branch agent/x"},
+		"at that commit":   {before: [][]string{{"branch", "agent/x"}}, want: "on branch agent/x"},
+		"on it":            {branch: "main", want: "on branch main"},
+		"at another":       {before: [][]string{{"branch", "agent/x"}, commit}, code: exitRejected, want: `--git-branch "agent/x": the branch is there already, at another commit`},
+		"a folder of refs": {branch: "agent", before: [][]string{{"branch", "agent/x"}}, code: exitError, want: "nothing was changed: git: fatal: "},
+		"elsewhere":        {before: [][]string{{"branch", "agent/x"}, {"worktree", "add", "-q", "--no-checkout", "../elsewhere", "agent/x"}}, code: exitRejected, want: "checked out in another work tree"},
+		"orphan elsewhere": {before: [][]string{{"worktree", "add", "-q", "--detach", "--no-checkout", "../orphan"}, {"-C", "../orphan", "symbolic-ref", "HEAD", "refs/heads/agent/x"}}, code: exitRejected, want: "checked out in another work tree"},
+		"a merge":          {before: [][]string{{"update-ref", "MERGE_HEAD", "HEAD"}}, code: exitRejected, want: "a merge is under way"},
+		"a bisection":      {before: [][]string{{"bisect", "start"}}, code: exitRejected, want: "a bisection is under way"},
+		"not the top":      {to: "out", code: exitRejected, want: "the folder is not the top of its work tree"},
+		"no name":          {branch: "a..b", code: exitRejected, want: "not a name that a branch can have"},
+		"an option":        {branch: "-f", code: exitRejected, want: "not a name that a branch can have"},
+		"the one before":   {branch: "@{-1}", before: [][]string{{"checkout", "-q", "-b", "y"}}, code: exitRejected, want: "not a name that a branch can have"},
+		"HEAD":             {branch: "HEAD", code: exitRejected, want: "not a name that a branch can have"},
+		"hostile":          {branch: "a\x1bb", code: exitRejected, want: `--git-branch "a\x1bb": not a name`},
+	} {
+		t.Run(name, func(t *testing.T) { s.try(t, first, trial) })
+	}
+}
+
+func (s stage) try(t *testing.T, first string, trial gitTrial) {
+	dir := filepath.Join(s.dir, "tree")
+	defer func() {
+		for _, d := range []string{dir, filepath.Join(s.dir, "elsewhere"), filepath.Join(s.dir, "orphan")} {
+			if err := os.RemoveAll(d); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	cpTree(t, first, dir)
+	off := []string{"-c", "core.hooksPath=/dev/null", "-c", "filter.trap.clean=cat", "-c", "filter.trap.smudge=cat"}
+	for _, args := range trial.before {
+		s.git(t, dir, append(off, args...)...)
+	}
+	_ = os.Remove(filepath.Join(s.dir, "ran"))
+	branch := trial.branch
+	if branch == "" {
+		branch = "agent/x"
+	}
+	kept, tree, at, commit := gitKept(t, dir), shot(t, dir), heads(t, dir), s.git(t, dir, "rev-parse", "HEAD")
+	stdout, stderr, code := s.run(t, "apply", s.pack, "--to", filepath.Join(dir, trial.to), "--git-branch", branch)
+	if code != trial.code || !strings.Contains(stdout+stderr, trial.want) {
+		t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+	}
+	if _, err := os.Lstat(filepath.Join(s.dir, "ran")); err == nil || gitKept(t, dir) != kept {
+		t.Errorf("something ran, or was changed (%v)", err)
+	}
+	if code != exitAccepted {
+		if shot(t, dir) != tree || heads(t, dir) != at {
+			t.Errorf("changed: %s\n%s", shot(t, dir), heads(t, dir))
+		}
+		return
+	}
+	if got := s.git(t, dir, "symbolic-ref", "HEAD"); got != "refs/heads/"+branch || s.git(t, dir, "rev-parse", "HEAD") != commit || shot(t, dir) == tree {
+		t.Errorf("HEAD is %s", got)
+	}
+	// What apply says is to be done next can be done.
+	_, lines, _ := strings.Cut(stdout, "yours to do:\n")
+	add, _, _ := strings.Cut(lines, "\n")
+	cmd := exec.Command("sh", "-c", add)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", add, err, out)
+	}
+	if got := s.git(t, dir, append(off, "diff", "--name-only")...); got != "" {
+		t.Errorf("not added: %s", got)
+	}
+	// The traps work: git alone falls into them.
+	if _, err := os.Lstat(filepath.Join(s.dir, "ran")); errors.Is(err, fs.ErrNotExist) {
+		t.Error("no trap has caught git itself")
+	}
+}
+
+// TestApplyBranchTakenBack: where the files cannot be applied HEAD and branches are as
+// before.
+func TestApplyBranchTakenBack(t *testing.T) {
+	needGit(t)
+	s := newStage(t)
+	for name, head := range map[string][]string{"on a branch": {"symbolic-ref", "HEAD", "refs/heads/main"}, "detached": {"checkout", "-q", "--detach"}} {
+		t.Run(name, func(t *testing.T) {
+			dir := s.repository(t, filepath.Join(s.dir, strings.ReplaceAll(name, " ", "-")))
+			s.git(t, dir, append([]string{"-c", "core.hooksPath=/dev/null", "-c", "filter.trap.smudge=cat", "-c", "filter.trap.clean=cat"}, head...)...)
+			s.barred(t, filepath.Join(dir, "out"))
+			tree, at, kept := shot(t, dir), heads(t, dir), gitKept(t, dir)
+			stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x")
+			if code != exitError || !strings.Contains(stderr, "nothing was applied") || strings.Contains(stdout, "applied") {
+				t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
+			}
+			if shot(t, dir) != tree || heads(t, dir) != at || gitKept(t, dir) != kept {
+				t.Errorf("changed: %s\n%s", shot(t, dir), heads(t, dir))
+			}
+			s.swept(t)
+		})
+	}
+}
+
+// barred makes a folder read-only, for root too.
+func (s stage) barred(t *testing.T, dir string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		if err := os.Chmod(dir, 0o555); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
+		return
+	}
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("no file system can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestApplyBranchUnborn: a branch begins at a commit.
+func TestApplyBranchUnborn(t *testing.T) {
+	needGit(t)
+	s := newStage(t)
+	dir := s.tree(t, filepath.Join(s.dir, "tree"))
+	s.git(t, dir, "init", "-q", "-b", "main")
+	tree := shot(t, dir)
+	if _, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "x"); code != exitRejected || !strings.Contains(stderr, "there is no commit yet") || shot(t, dir) != tree {
+		t.Errorf("exit status %d\n%s", code, stderr)
+	}
+	bare := s.tree(t, filepath.Join(s.dir, "bare"))
+	if _, stderr, code := s.run(t, "apply", s.pack, "--to", bare, "--git-branch", "x"); code != exitRejected || !strings.Contains(stderr, "not in a git work tree") {
+		t.Errorf("exit status %d\n%s", code, stderr)
+	}
+	cmd, _, stderr := s.command(t, "apply", s.pack, "--to", dir, "--git-branch", "x")
+	cmd.Env = []string{"PATH=" + s.home, "HOME=" + s.home}
+	if code := status(t, cmd.Run()); code != exitError || !strings.Contains(stderr.String(), "--git-branch needs git") {
+		t.Errorf("exit status %d\n%s", code, stderr)
+	}
+	// GIT_DIR and the like are about another repository.
+	cmd, _, stderr = s.command(t, "apply", s.pack, "--to", bare, "--git-branch", "x")
+	cmd.Env = append(cmd.Env, "GIT_DIR="+filepath.Join(dir, ".git"), "GIT_WORK_TREE="+bare)
+	if code := status(t, cmd.Run()); code != exitRejected || !strings.Contains(stderr.String(), "not in a git work tree") {
+		t.Errorf("exit status %d\n%s", code, stderr)
+	}
+}

@@ -1,0 +1,446 @@
+package harness
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// NotAcceptedError says that a pack is of no run whose files may be put anywhere.
+type NotAcceptedError struct{ Why string }
+
+func (e *NotAcceptedError) Error() string { return e.Why }
+
+// AcceptedPatch is the patch of a pack that was verified (strict): nil where the run
+// changed nothing, a *NotAcceptedError where it was not executed or not accepted.
+func AcceptedPatch(p *pack.Pack) (*pack.Patch, error) {
+	var run struct {
+		Outcome   string           `json:"kernel_result_kind"`
+		Execution *json.RawMessage `json:"execution"`
+		Decision  struct {
+			Accepted bool `json:"accepted"`
+		} `json:"decision"`
+	}
+	if err := json.Unmarshal(p.File(pack.RunFile), &run); err != nil {
+		return nil, &pack.ReadError{File: pack.RunFile, Err: err}
+	}
+	switch {
+	case run.Outcome != string(kernel.OutcomeBundle):
+		return nil, &NotAcceptedError{"the run was not allowed: its outcome is " + run.Outcome}
+	case run.Execution == nil:
+		return nil, &NotAcceptedError{"the run was planned and not executed, so it has no files"}
+	case !run.Decision.Accepted:
+		return nil, &NotAcceptedError{"the execution was rejected"}
+	}
+	return p.Patch()
+}
+
+// Patching says how far a patch may go.
+type Patching struct {
+	// Overwrite replaces and removes regular files whatever they hold, and removes
+	// folders with all that they hold. Links and special files are never replaced.
+	Overwrite bool
+	Workflows bool     // the pipelines of a forge may be written (WorkflowPaths)
+	Keep      []string // paths of the tree that nothing may touch, nor anything above or beneath
+}
+
+// WorkflowPaths are the control paths, at the top of a tree, that Patching.Workflows is
+// about.
+func WorkflowPaths() []string {
+	return []string{
+		".forgejo/workflows", ".gitea/workflows", ".github/actions", ".github/workflows",
+		".gitlab-ci.yaml", ".gitlab-ci.yml", ".gitlab/ci", "bitbucket-pipelines.yml",
+	}
+}
+
+// PatchFault is why an operation cannot be done.
+type PatchFault struct{ Path, Why string }
+
+// FileState is a regular file.
+type FileState struct {
+	Size       int64
+	SHA256     canon.ContentHash // empty where nothing asked for it
+	Executable bool
+}
+
+// PatchStep is one thing that is to be done to a tree. Without Before there is no file;
+// without After there is none afterwards.
+type PatchStep struct {
+	Path          string
+	Before, After *FileState
+	Folder        bool // a folder is removed
+	Entries       int  // what it holds, at any depth
+
+	from pack.Operation
+}
+
+// Content is what the file is to hold.
+func (s PatchStep) Content() ([]byte, error) { return s.from.Bytes() }
+
+// PatchPlan is a patch held against a working tree. It can be applied if it has neither
+// Refused nor Conflicts.
+type PatchPlan struct {
+	Steps     []PatchStep  // what differs from the tree, by path
+	Refused   []PatchFault // paths that no patch may have, whatever stands there
+	Conflicts []PatchFault // paths where something else stands than the run saw
+
+	how    Patching
+	tree   *tree
+	since  time.Time
+	ops    map[string]pack.Operation
+	filled map[string]bool // paths that a file is put beneath
+}
+
+// clockStep is longer than any file system takes to see that time has passed.
+const clockStep = 20 * time.Millisecond
+
+// PlanPatch holds operations against what stands in the folder dir, and changes nothing.
+// dir is an absolute path without links. Nothing is reached through a link.
+//
+// An operation is done already where the file is, in content and in whether it can be
+// executed, what it is to be. Otherwise create fits where nothing stands, modify and
+// delete fit a file of the hash that the run saw. Without such a hash delete is about
+// what was a folder, and fits an empty one.
+func PlanPatch(dir string, ops []pack.Operation, how Patching) (*PatchPlan, error) {
+	t, err := openTree(dir)
+	if err != nil {
+		return nil, err
+	}
+	// What somebody changes from now on has a later time than since, also on a clock
+	// that moves in steps.
+	p := &PatchPlan{how: how, tree: t, since: time.Now(), ops: map[string]pack.Operation{}, filled: map[string]bool{}}
+	time.Sleep(clockStep)
+	for _, o := range ops {
+		p.ops[o.Path] = o
+		if o.Op != pack.OpDelete {
+			for _, folder := range foldersAbove(o.Path) {
+				p.filled[folder] = true
+			}
+		}
+	}
+	if control := kernel.InspectOutput(t.place).Control; control != "" {
+		p.refuse(".", "the folder lies in a control path, %q", control)
+		return p, nil
+	}
+	for _, o := range ops {
+		if err := p.weigh(o); err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+	}
+	slices.SortFunc(p.Steps, func(a, b PatchStep) int { return canon.Compare(a.Path, b.Path) })
+	for _, list := range [][]PatchFault{p.Refused, p.Conflicts} {
+		slices.SortFunc(list, func(a, b PatchFault) int { return canon.Compare(a.Path, b.Path) })
+	}
+	return p, nil
+}
+
+// Close gives up the tree.
+func (p *PatchPlan) Close() error { return p.tree.Close() }
+
+// Counts are how many steps create, modify and delete something.
+func (p *PatchPlan) Counts() (created, modified, deleted int) {
+	for _, s := range p.Steps {
+		switch {
+		case s.After == nil:
+			deleted++
+		case s.Before == nil:
+			created++
+		default:
+			modified++
+		}
+	}
+	return created, modified, deleted
+}
+
+func (p *PatchPlan) refuse(path, format string, args ...any) {
+	p.Refused = append(p.Refused, PatchFault{path, fmt.Sprintf(format, args...)})
+}
+
+func (p *PatchPlan) conflict(path, format string, args ...any) {
+	p.Conflicts = append(p.Conflicts, PatchFault{path, fmt.Sprintf(format, args...)})
+}
+
+// weigh holds one operation against the tree.
+func (p *PatchPlan) weigh(o pack.Operation) error {
+	if why := p.forbidden(o.Path); why != "" {
+		p.refuse(o.Path, "%s", why)
+		return nil
+	}
+	now, err := p.tree.look(o.Path)
+	if err != nil {
+		return err
+	}
+	if now.at != o.Path {
+		// A file makes way for a folder where the patch deletes it.
+		if above, ok := p.ops[now.at]; !ok || above.Op != pack.OpDelete || now.kind != sandbox.KindFile || o.Op == pack.OpDelete {
+			p.conflict(o.Path, "%s stands at %q, above it", kindName(now.kind), now.at)
+			return nil
+		}
+		now = standing{}
+	}
+	switch now.kind {
+	case "":
+		return p.onNothing(o)
+	case sandbox.KindFile:
+		return p.onFile(o, now)
+	case sandbox.KindFolder:
+		return p.onFolder(o)
+	}
+	p.conflict(o.Path, "%s stands there", kindName(now.kind))
+	return nil
+}
+
+func (p *PatchPlan) onNothing(o pack.Operation) error {
+	switch {
+	case o.Op == pack.OpDelete:
+		return nil
+	case o.Op == pack.OpModify && !p.how.Overwrite:
+		p.conflict(o.Path, "nothing stands there, and the run saw a file")
+		return nil
+	}
+	return p.step(o, nil)
+}
+
+func (p *PatchPlan) onFile(o pack.Operation, now standing) error {
+	was, err := p.tree.state(o.Path, now.info)
+	if err != nil {
+		return err
+	}
+	to, err := after(o)
+	if err != nil {
+		return err
+	}
+	switch {
+	case to != nil && *to == was:
+		return nil
+	case p.how.Overwrite || o.BeforeSHA256 != "" && o.BeforeSHA256 == was.SHA256 && o.Op != pack.OpCreate:
+		return p.step(o, &was)
+	case o.Op == pack.OpCreate && was.SHA256 == to.SHA256:
+		p.conflict(o.Path, "a file of that content stands there, and %s", executableName(was.Executable))
+	case o.Op == pack.OpCreate:
+		p.conflict(o.Path, "a file stands there already, %s", was.SHA256)
+	case o.BeforeSHA256 == "":
+		p.conflict(o.Path, "a file stands there, %s, and the run saw none", was.SHA256)
+	default:
+		p.conflict(o.Path, "the file is %s, and the run saw %s", was.SHA256, o.BeforeSHA256)
+	}
+	return nil
+}
+
+// onFolder is about a folder in the place of what is created, modified or deleted.
+func (p *PatchPlan) onFolder(o pack.Operation) error {
+	switch {
+	case o.Op == pack.OpDelete && p.filled[o.Path]:
+		return nil // it is there to hold what is created in it
+	case o.Op != pack.OpDelete || o.BeforeSHA256 != "":
+		p.conflict(o.Path, "a folder stands there")
+		return nil
+	}
+	entries := 0
+	err := p.tree.beneath(o.Path, func(name string) error {
+		if why := p.forbidden(name); why != "" {
+			p.refuse(name, "%s, and the patch deletes the folder %q", why, o.Path)
+		}
+		if entries++; entries > maxFolderEntries {
+			return fmt.Errorf("folder %q holds more than %d files and folders", o.Path, maxFolderEntries)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if entries > 0 && !p.how.Overwrite {
+		p.conflict(o.Path, "the folder that the run deleted is not empty: it holds %d", entries)
+		return nil
+	}
+	p.Steps = append(p.Steps, PatchStep{Path: o.Path, Folder: true, Entries: entries, from: o})
+	return nil
+}
+
+// maxFolderEntries is how much a folder that is deleted can hold.
+const maxFolderEntries = 100_000
+
+func (p *PatchPlan) step(o pack.Operation, was *FileState) error {
+	to, err := after(o)
+	if err != nil {
+		return err
+	}
+	p.Steps = append(p.Steps, PatchStep{Path: o.Path, Before: was, After: to, from: o})
+	return nil
+}
+
+// after is the file that an operation makes, or nil.
+func after(o pack.Operation) (*FileState, error) {
+	if o.Op == pack.OpDelete {
+		return nil, nil
+	}
+	b, err := o.Bytes()
+	if err != nil {
+		return nil, &pack.ReadError{File: pack.PatchFile, Err: err}
+	}
+	return &FileState{Size: int64(len(b)), SHA256: canon.Sum(b), Executable: o.Executable}, nil
+}
+
+// forbidden says why nothing may be changed at a path, or nothing.
+func (p *PatchPlan) forbidden(name string) string {
+	for _, k := range p.how.Keep {
+		if kernel.Beneath(name, k) || kernel.Beneath(k, name) {
+			return "the pack itself is there"
+		}
+	}
+	if fault := kernel.InspectOutput(name).Fault; fault != "" {
+		return "the path cannot be used (" + fault + ")"
+	}
+	rest := name
+	if p.how.Workflows {
+		for _, w := range WorkflowPaths() {
+			if kernel.Beneath(name, w) {
+				rest = name[len(w):]
+			}
+		}
+	}
+	// Where the folder itself is the first half of a control path, names in it are the
+	// second.
+	if control := kernel.InspectOutput(path.Join(p.tree.place, rest)).Control; control != "" {
+		return fmt.Sprintf("%q is a control path", control)
+	}
+	return ""
+}
+
+// PatchSupported is nil where patches can be applied.
+func PatchSupported() error {
+	_, err := sandbox.Rebase(".", nil, time.Time{})
+	return err
+}
+
+// Old is what the file of a step holds now. It is an error where that is not what it
+// held when it was planned.
+func (p *PatchPlan) Old(s PatchStep) ([]byte, error) {
+	if s.Before == nil {
+		return nil, nil
+	}
+	b, err := p.tree.content(s.Path, s.Before.Size)
+	if err != nil {
+		return nil, err
+	}
+	if canon.Sum(b) != s.Before.SHA256 {
+		return nil, &sandbox.ConflictError{Path: s.Path}
+	}
+	return b, nil
+}
+
+// Apply takes all steps or none; state is the folder of journals. A
+// *sandbox.ConflictError says that something was changed since PlanPatch, and nothing is
+// applied. For sandbox.ErrApplied and sandbox.ErrUnfinished see sandbox.Apply. What else
+// it returns is a *result.RunError, and nothing is applied.
+func (p *PatchPlan) Apply(state string) error {
+	changes, err := p.changes()
+	if err == nil {
+		err = sandbox.Apply(state, p.tree.dir, changes, p.open, p.since)
+	}
+	if err == nil {
+		return nil
+	}
+	e := &result.RunError{Code: result.CodeEvidence, Message: "nothing was applied: " + err.Error(), Cause: err}
+	var conflict *sandbox.ConflictError
+	switch {
+	case errors.Is(err, sandbox.ErrApplied), errors.Is(err, sandbox.ErrUnfinished):
+		e.Message = err.Error()
+		e.Hint = `give the folder room and permission, and end it with "fiador apply --recover"`
+	case errors.As(err, &conflict):
+		return conflict
+	}
+	return e
+}
+
+// NothingApplied says whether an error of Apply leaves the tree as it was.
+func NothingApplied(err error) bool {
+	return !errors.Is(err, sandbox.ErrApplied) && !errors.Is(err, sandbox.ErrUnfinished)
+}
+
+// changes are the steps, bound to what stands in the tree now.
+func (p *PatchPlan) changes() ([]sandbox.Change, error) {
+	list := make([]sandbox.Change, len(p.Steps))
+	for i, s := range p.Steps {
+		c := sandbox.Change{Path: s.Path, Kind: sandbox.KindDeleted}
+		switch {
+		case s.After != nil:
+			c.Kind, c.Size, c.Executable = sandbox.KindFile, s.After.Size, s.After.Executable
+			if _, err := hex.Decode(c.SHA256[:], []byte(s.After.SHA256.Hex())); err != nil {
+				return nil, err
+			}
+		case p.filled[s.Path]:
+			c.Kind = sandbox.KindFolder
+		}
+		list[i] = c
+	}
+	bound, err := sandbox.Rebase(p.tree.dir, list, p.since)
+	if err != nil {
+		return nil, err
+	}
+	at := map[string]*sandbox.Seen{}
+	for _, c := range bound {
+		at[c.Path] = c.Before
+	}
+	for _, s := range p.Steps {
+		seen, there := at[s.Path]
+		want := sandbox.Kind("")
+		switch {
+		case s.Folder:
+			want = sandbox.KindFolder
+		case s.Before != nil:
+			want = sandbox.KindFile
+		}
+		if !there || (seen == nil) != (want == "") || seen != nil && seen.Kind != want {
+			return nil, &sandbox.ConflictError{Path: s.Path}
+		}
+	}
+	return bound, nil
+}
+
+func (p *PatchPlan) open(name string) (io.ReadCloser, error) {
+	b, err := p.ops[name].Bytes()
+	return io.NopCloser(bytes.NewReader(b)), err
+}
+
+// foldersAbove are the folders that a path lies in, the topmost first.
+func foldersAbove(name string) []string {
+	var list []string
+	for i := range len(name) {
+		if name[i] == '/' {
+			list = append(list, name[:i])
+		}
+	}
+	return list
+}
+
+func kindName(k sandbox.Kind) string {
+	switch k {
+	case sandbox.KindFile:
+		return "a file"
+	case sandbox.KindFolder:
+		return "a folder"
+	case sandbox.KindLink:
+		return "a symbolic link"
+	}
+	return "a special file"
+}
+
+func executableName(yes bool) string {
+	if yes {
+		return "it can be executed"
+	}
+	return "it cannot be executed"
+}
