@@ -165,7 +165,7 @@ Exit codes:
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour on the terminal: auto, always or never")
 	root.SuggestionsMinimumDistance = 2
 	root.AddCommand(
-		a.runCommand(), a.checkCommand(), a.execCommand(), a.safeRunCommand(), a.conformanceCommand(), a.transcriptCommand(), a.explainCommand(), a.policyCommand(), a.initCommand(), a.ledgerCommand(), a.doctorCommand(), a.sandboxCommand(), a.verifyCommand(), a.digestCommand(), a.compareCommand(),
+		a.runCommand(), a.checkCommand(), a.execCommand(), a.safeRunCommand(), a.conformanceCommand(), a.transcriptCommand(), a.explainCommand(), a.policyCommand(), a.initCommand(), a.ledgerCommand(), a.doctorCommand(), a.sandboxCommand(), a.verifyCommand(), a.digestCommand(), a.compareCommand(), a.packCommand(), a.applyCommand(), a.reproduceCommand(), a.fingerprintCommand(),
 		a.demoCommand(), a.schemaCommand(), a.versionCommand(),
 		exitCodesTopic(), environmentTopic(),
 	)

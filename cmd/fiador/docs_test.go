@@ -30,7 +30,7 @@ var updateDocs = flag.Bool("update-pages", false, "write what the commands of th
 // compares, which the benchmark installs.
 func TestPagesRun(t *testing.T) {
 	for _, name := range []string{
-		"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md", "docs/logging.md", "specs/safe-run.md",
+		"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md", "docs/packs.md", "docs/logging.md", "specs/safe-run.md",
 	} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
@@ -40,6 +40,9 @@ func TestPagesRun(t *testing.T) {
 				needTools(t, "opa", "conftest")
 			case "docs/executing.md":
 				needSandbox(t, "node")
+			case "docs/packs.md":
+				needSandbox(t, "node")
+				needPrograms(t, "jq", "sha256sum", "base64", "openssl", "cmp")
 			case "docs/auditing.md":
 				needPrograms(t, "jq", "sha256sum", "base64", "sed")
 			case "docs/logging.md", "specs/safe-run.md":
@@ -91,7 +94,12 @@ func needPrograms(t *testing.T, names ...string) {
 // commands is not where a sandbox looks for it.
 func needSandbox(t *testing.T, commands ...string) {
 	t.Helper()
-	host := sandbox.NewHost(t.TempDir())
+	temp := t.TempDir()
+	// Root's confined commands have an id of their own, and their copies lie here.
+	if err := os.Chmod(filepath.Dir(temp), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	host := sandbox.NewHost(temp)
 	defer host.Close()
 	probes := host.Probe(t.Context())
 	if len(probes) == 0 {

@@ -241,7 +241,7 @@ func (a *app) profileGate(ctx context.Context, f gateFlags) (*harness.Gate, erro
 
 // execEnded applies what was accepted and says on standard error why something was not.
 func (a *app) execEnded(f execFlags, e *executing, work string, p *harness.Performed) error {
-	if err := e.writeEvidence(p); err != nil {
+	if err := a.writeEvidence(e, p); err != nil {
 		return err
 	}
 	code, reasons := p.Observed.Judge()
@@ -306,7 +306,7 @@ func (a *app) execRequest(ctx context.Context, f execFlags, e *executing, gate *
 		return err
 	}
 	defer p.Close()
-	if err := e.writeEvidence(p); err != nil {
+	if err := a.writeEvidence(e, p); err != nil {
 		return err
 	}
 	b, err := rep.Bytes()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -184,11 +185,11 @@ func (e *executing) openEvidence(name string) error {
 }
 
 // writeEvidence writes what was observed: runner.json, stdout and stderr.
-func (e *executing) writeEvidence(p *harness.Performed) error {
+func (a *app) writeEvidence(e *executing, p *harness.Performed) error {
 	if e.evidence == nil {
 		return nil
 	}
-	record, err := p.RunnerRecord()
+	record, err := p.RunnerRecord(a.rand)
 	if err != nil {
 		return err
 	}
@@ -228,7 +229,7 @@ func preserve(p *harness.Performed) (string, error) {
 		return dir, err
 	}
 	defer root.Close()
-	for _, c := range p.Changes {
+	for _, c := range slices.Concat(p.Changes, p.Responses) {
 		if err := preserveOne(root, p, c); err != nil {
 			return dir, err
 		}
@@ -337,7 +338,7 @@ func (a *app) executed(ctx context.Context, f executingFlags, e *executing, rep 
 	if p == nil {
 		return nil
 	}
-	if err := e.writeEvidence(p); err != nil {
+	if err := a.writeEvidence(e, p); err != nil {
 		return err
 	}
 	if f.preserve {

@@ -176,7 +176,7 @@ func (a *app) apartFromRecords(f recordFlags, files ...string) error {
 
 // apartFromRun refuses a run that could write over its ledger or read its key.
 func (a *app) apartFromRun(f runFlags) error {
-	if err := a.apartFromRecords(f.recordFlags, append(f.outputs(), f.receipt, f.bundle, f.evidence)...); err != nil {
+	if err := a.apartFromRecords(f.recordFlags, append(f.outputs(), f.receipt, f.bundle, f.evidence, f.pack)...); err != nil {
 		return err
 	}
 	dir, err := a.ledgerDir(f.dir)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
@@ -22,12 +23,14 @@ type runFlags struct {
 	gateFlags
 	reportFlags
 	executingFlags
+	modelFlags
 	recordFlags
 	receipt   string
 	mode      string
 	modelMode string
 	runID     string
 	bundle    string
+	pack      string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -59,6 +62,7 @@ Exit codes:
   fiador run intent.json --policy strict --bundle bundle.json
   fiador run intent.json --policy ./profile --format sarif >intent.sarif
   fiador run intent.json --mode execute-sandbox --promote .
+  fiador run intent.json --mode execute-sandbox --pack ./pack
   fiador run intent.json --ledger ./ledger --ledger-key gate.key --receipt run.tlog-proof
   fiador run - <intent.json | jq -r .kernel_result_kind`,
 		Args: exactArgs("INTENT"),
@@ -69,6 +73,7 @@ Exit codes:
 	f.gateFlags.register(cmd)
 	f.reportFlags.register(cmd)
 	f.executingFlags.register(cmd)
+	f.modelFlags.register(cmd)
 	f.recordFlags.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.receipt, "receipt", "", "new file to write the ledger's receipt to (C2SP tlog-proof)")
@@ -76,6 +81,7 @@ Exit codes:
 	flags.StringVar(&f.modelMode, "model-mode", harness.ModelNone, "model calls: none, record or replay")
 	flags.StringVar(&f.runID, "run-id", "", "id of this run (default: made from the time and random digits)")
 	flags.StringVar(&f.bundle, "bundle", "", "file to write the bundle to, in the bytes that its hash covers")
+	flags.StringVar(&f.pack, "pack", "", "new folder to write the run pack to, which proves this run elsewhere")
 	complete(cmd, "mode", harness.ModePlanOnly, harness.ModeExecuteSandbox)
 	complete(cmd, "model-mode", harness.ModelNone, harness.ModelRecord, harness.ModelReplay)
 	return cmd
@@ -93,6 +99,9 @@ func (a *app) checkRun(intent string, f runFlags) error {
 		return err
 	}
 	if err := f.executingFlags.check(f.mode); err != nil {
+		return err
+	}
+	if err := a.checkModel(intent, f); err != nil {
 		return err
 	}
 	if err := a.checkReceipt(f.recordFlags, f.receipt); err != nil {
@@ -169,6 +178,13 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 	} else {
 		a.notRecorded()
 	}
+	w, err := openPack(f.pack)
+	if err != nil {
+		return err
+	}
+	if w != nil {
+		defer func() { _ = w.Abort() }()
+	}
 	opened := a.gateAhead(ctx, sources)
 	src, readErr := a.read(ctx, name, canon.MaxIntentBytes)
 	if len(src.bytes) > largeIntent {
@@ -190,7 +206,7 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 		Source: src.bytes, Path: src.path, Mode: f.mode, ModelMode: f.modelMode, RunID: f.runID,
 	}}
 	if readErr == nil {
-		if err := a.decide(ctx, gate, f, log, &end); err != nil {
+		if err := a.decide(ctx, gate, f, log, w, &end); err != nil {
 			return err
 		}
 	}
@@ -225,15 +241,22 @@ func (a *app) tellRun(reports *reports, f runFlags, end harness.End) error {
 
 // decide runs the intent, keeps its receipt, and does with an execution what the flags
 // say.
-func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *disk.Log, end *harness.End) error {
+func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *disk.Log, w *pack.Writer, end *harness.End) error {
 	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Recorder: a.recorder(log)}
 	if f.mode != harness.ModeExecuteSandbox {
 		end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
-		return a.keepReceipt(ctx, f.recordFlags, f.receipt, end.Receipt)
+		err := a.keepReceipt(ctx, f.recordFlags, f.receipt, end.Receipt)
+		if err != nil || end.Err != nil {
+			return err
+		}
+		return a.writePack(ctx, w, gate, f.recordFlags, end.Report)
 	}
 	e := a.execution()
 	defer e.close(ctx, a)
 	var err error
+	if deps.Caller, err = a.openModel(ctx, f); err != nil {
+		return err
+	}
 	if end.Folders, err = a.prepareExecution(f.executingFlags, f.tree, e); err != nil {
 		return err
 	}
@@ -242,11 +265,20 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 	end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
 	clear()
 	err = a.keepReceipt(ctx, f.recordFlags, f.receipt, end.Receipt)
-	if end.Err != nil || end.Execution == nil {
+	if end.Err != nil {
 		return err
 	}
 	if err == nil {
+		err = a.keepModel(f, end.Execution)
+	}
+	if err == nil {
 		err = a.executed(ctx, f.executingFlags, e, end.Report)
+	}
+	if err == nil {
+		err = a.writePack(ctx, w, gate, f.recordFlags, end.Report)
+	}
+	if end.Execution == nil {
+		return err
 	}
 	return errors.Join(err, end.Execution.Close())
 }

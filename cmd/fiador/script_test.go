@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 			}
 		}
 	}
-	testscript.Main(m, map[string]func(){"fiador": main})
+	testscript.Main(m, map[string]func(){"fiador": main, "model-endpoint": modelEndpoint})
 }
 
 // TestScripts runs testdata/script. Besides the commands of testscript there is

@@ -45,6 +45,10 @@ func environmentTopic() *cobra.Command {
   FIADOR_LEDGER_KEY
                   private key of the ledger, the key itself; --ledger-key, which
                   names its file, wins over it
+  FIADOR_PACK_KEY the private key that signs packs, the key itself; --key of pack
+                  sign, which names its file, wins over it
+  one that --model-adapters names as key_env
+                  the key that is sent to that model
   NO_COLOR        not empty: no colour
   CLICOLOR_FORCE  neither empty nor 0: colour, even when stderr is no terminal
   TERM            dumb: no colour

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+func (a *app) packCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pack",
+		Short: "verify, show, sign and archive run packs",
+		Long: `A run pack is a folder, or an archive of one, that proves one run to whoever has
+nothing else: the RunResult, the bundle, the policy, what was observed of an execution,
+and the run's lines of the ledger. fiador run --pack writes one.
+
+Exit codes:
+  0  done, and every pack is valid
+  1  a pack breaks a rule
+  2  no answer`,
+		Example: `  fiador run intent.json --pack ./pack
+  fiador pack verify ./pack
+  fiador pack archive ./pack pack.tar.gz`,
+		Args: groupArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(a.packVerifyCommand(), a.packShowCommand(), a.packSignCommand(), a.packArchiveCommand(), a.packKeygenCommand())
+	return cmd
+}
+
+// openPack begins the pack of a run before anything is decided, so that what cannot be
+// written is known then. It is nil where none is asked for.
+func openPack(dir string) (*pack.Writer, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	w, err := pack.Create(dir)
+	if errors.Is(err, pack.ErrNotEmpty) {
+		return nil, usage("name a new or an empty folder", "--pack %q is not an empty folder", displayPath(dir))
+	}
+	if err != nil {
+		return nil, usage("name a new folder in one that is there and can be written", "--pack %q: %s", displayPath(dir), reason(err))
+	}
+	return w, nil
+}
+
+// writePack writes the pack of a run that has ended in a result: all of it, or nothing.
+func (a *app) writePack(ctx context.Context, w *pack.Writer, gate *harness.Gate, f recordFlags, rep harness.Report) error {
+	if w == nil {
+		return nil
+	}
+	files, err := rep.Packed(a.rand)
+	if err != nil {
+		return err
+	}
+	if rep.Receipt != nil {
+		if err := a.packLedger(ctx, files, f, rep.Result.RunID, rep.Receipt.Index); err != nil {
+			return err
+		}
+	}
+	if err := harness.Verified(files, gate.Profile.Contract()); err != nil {
+		return err
+	}
+	if err := w.Commit(files); err != nil {
+		return &result.RunError{
+			Code: result.CodeEvidence, Message: "the pack could not be written: " + reason(err),
+			Hint: "name a new folder with room in one that can be written", Cause: err,
+		}
+	}
+	return nil
+}
+
+// packLedger adds the run's lines of the ledger, and the receipt of its decision.
+func (a *app) packLedger(ctx context.Context, files map[string][]byte, f recordFlags, run string, index int64) error {
+	dir, err := a.ledgerDir(f.dir)
+	if err != nil {
+		return err
+	}
+	reader, err := disk.Read(dir)
+	if err != nil {
+		return ledgerError(dir, err)
+	}
+	defer reader.Close()
+	list, err := reader.Find(ctx, run)
+	if err != nil {
+		return ledgerError(dir, err)
+	}
+	var lines []byte
+	for _, i := range list {
+		e, err := reader.Entry(ctx, i)
+		if err == nil {
+			err = e.Err
+		}
+		if err != nil {
+			return ledgerError(dir, err)
+		}
+		lines = e.Line.Append(lines)
+	}
+	p, err := reader.Prove(ctx, index)
+	if err != nil {
+		return ledgerError(dir, err)
+	}
+	meta, _, err := canon.Artifact(map[string]any{"receipt": string(p.Marshal())})
+	if err != nil {
+		return err
+	}
+	files[pack.LedgerFile], files[pack.MetaFile] = lines, meta
+	return nil
+}
+
+// packProfiles gives the policy that a pack's RunResult names: the given profile, or a
+// built-in one. A built-in one is resolved when it is first asked for.
+func (a *app) packProfiles(given *kernel.Profile) func(string) *kernel.PolicyProfile {
+	if given != nil {
+		contract := given.Contract()
+		return func(string) *kernel.PolicyProfile { return &contract }
+	}
+	known := map[string]func() *kernel.PolicyProfile{}
+	for _, name := range harness.Profiles() {
+		known[name] = sync.OnceValue(func() *kernel.PolicyProfile {
+			p, err := a.namedProfile(map[string]any{"policy": map[string]any{"name": name}})
+			if err != nil {
+				return nil
+			}
+			return p
+		})
+	}
+	return func(name string) *kernel.PolicyProfile {
+		if resolve := known[name]; resolve != nil {
+			return resolve()
+		}
+		return nil
+	}
+}
+
+// readPack reads a pack that an argument names.
+func readPack(name string) (*pack.Pack, error) {
+	p, err := pack.Open(name)
+	if err != nil {
+		return nil, &result.RunError{
+			Code: result.CodeEvidence, Message: "pack " + quoted(name) + " could not be read: " + reason(err),
+			Hint: "name a folder that fiador run --pack wrote, or an archive of one", Cause: err,
+			Details: map[string]any{"file": displayPath(filepath.Clean(name))},
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+func (a *app) packArchiveCommand() *cobra.Command {
+	policy := ""
+	cmd := &cobra.Command{
+		Use:   "archive PACK FILE",
+		Short: "put a run pack into one file",
+		Long: `Archive verifies a pack, strictly, and writes it as a gzip-compressed tar archive to
+the new file FILE, or to standard output for "-". The bytes depend on the files of the
+pack alone: one version of fiador writes the same archive everywhere. Whatever takes a
+pack takes an archive of one.
+
+For a profile that is not built in, name it with --policy.
+
+Exit codes:
+  0  done
+  1  the pack breaks a rule, and was not archived
+  2  it could not be read, verified or written`,
+		Example: `  fiador pack archive ./pack pack.tar.gz
+  fiador pack archive ./pack - | sha256sum`,
+		Args: exactArgs("PACK", "FILE"),
+		RunE: func(_ *cobra.Command, args []string) error { return a.archivePack(args[0], args[1], policy) },
+	}
+	cmd.Flags().StringVar(&policy, "policy", "", "profile that the pack was made under (default: the built-in one that it names)")
+	complete(cmd, "policy", harness.Profiles()...)
+	return cmd
+}
+
+func (a *app) archivePack(name, file, policy string) error {
+	if err := a.archivable(name, file); err != nil {
+		return err
+	}
+	given, err := a.givenProfile(policy)
+	if err != nil {
+		return err
+	}
+	p, err := readPack(name)
+	if err != nil {
+		return err
+	}
+	v := verifiedPack{name: displayPath(name), verdict: pack.Verify(p, pack.Options{Level: pack.Strict, Profile: a.packProfiles(given)})}
+	if a.status = v.status(); a.status != exitAccepted {
+		v.human(a.term)
+		return nil
+	}
+	var b bytes.Buffer
+	if err := p.WriteArchive(&b); err != nil {
+		return &result.RunError{
+			Code: result.CodeEvidence, Message: "pack " + quoted(name) + ": " + err.Error(), Cause: err,
+			Hint: "share the folder as it is", Details: map[string]any{"file": displayPath(name)},
+		}
+	}
+	if file == "-" {
+		return a.print(b.Bytes())
+	}
+	return writeNew(file, b.Bytes())
+}
+
+// archivable refuses a file that cannot be meant, before anything is read.
+func (a *app) archivable(name, file string) error {
+	if file == "-" {
+		if a.outTTY {
+			return usage("name a file, or send standard output to one", "an archive is not for a terminal")
+		}
+		return nil
+	}
+	in, err := beneath(name, file)
+	if in {
+		err = usage("name a file elsewhere", "file %q lies in the pack", displayPath(file))
+	}
+	return errors.Join(err, absent(file))
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/ledger"
+)
+
+func (a *app) packKeygenCommand() *cobra.Command {
+	var name, file, public string
+	cmd := &cobra.Command{
+		Use:   "keygen",
+		Short: "make a key that signs run packs",
+		Long: `Keygen makes a private key (Ed25519) in the new file of --key, which only its owner can
+read. It prints the verifier key: give it to those who verify packs. With --pem it writes
+the public key in the form (PEM) in which other programs take it as well.
+
+The name is part of the key and of every signature: a domain and a path of yours will do.
+
+Exit codes:
+  0  done
+  2  not done, and nothing was made; or all was made, and the verifier key could not
+     be printed: then it stands on standard error`,
+		Example: `  fiador pack keygen --name example.com/release --key pack.key >pack.pub`,
+		Args:    noArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.packKeygen(name, file, public) },
+	}
+	cmd.Flags().StringVar(&name, "name", "", "name of the key (required)")
+	cmd.Flags().StringVar(&file, "key", "", "new file to write the private key to (required)")
+	cmd.Flags().StringVar(&public, "pem", "", "new file to write the public key to, as PEM")
+	return cmd
+}
+
+func (a *app) packKeygen(name, file, public string) error {
+	if name == "" {
+		return usage("for instance: --name example.com/release", "--name is missing")
+	}
+	if err := ledger.CheckOrigin(name); err != nil {
+		why := strings.Replace(err.Error(), "an origin", "a name", 1)
+		return usage("for instance: --name example.com/release", "name %q cannot be used: %s", name, why)
+	}
+	switch {
+	case file == "":
+		return usage("for instance: --key pack.key", "--key is missing")
+	case file == "-" || public == "-":
+		return usage("name a file", `"-" would not be standard output`)
+	}
+	if err := absent(public); err != nil {
+		return err
+	}
+	signer, err := a.newKey(name, file)
+	if err != nil {
+		return err
+	}
+	if public != "" {
+		if err := writePEM(public, signer.Verifier()); err != nil {
+			return errors.Join(err, os.Remove(file))
+		}
+	}
+	return a.printVerifier(signer.Verifier(), fmt.Sprintf("key %q was made all the same", displayPath(file)))
+}
+
+// writePEM writes a public key as a SubjectPublicKeyInfo to a new file.
+func writePEM(name string, key ledger.Verifier) error {
+	der, err := x509.MarshalPKIXPublicKey(key.PublicKey())
+	if err != nil {
+		return err
+	}
+	return writeNew(name, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+}

@@ -1,0 +1,73 @@
+//go:build amd64 || arm64
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/evidence/pack"
+)
+
+// TestPackKilled: run --pack, killed before any system call that changes something,
+// leaves a complete pack or none, and nothing else but a folder that says what it is.
+func TestPackKilled(t *testing.T) {
+	b := newBench(t)
+	intent := put(t, b.dir, "plan.json", `{"goal": "Build the page", "constraints": ["one heading"],
+		"actions": [{"kind": "write", "path": "out/index.html", "content": "<h1>1</h1>\n"}]}`)
+	place := filepath.Join(b.dir, "place")
+	seen := map[bool]bool{}
+	for n := 0; ; n++ {
+		if err := os.Mkdir(place, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(place, "p")
+		if n%2 == 0 { // an empty folder is a place too
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd, _, _ := b.command(t, "run", intent, "--pack", dir)
+		cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0")
+		calls, code := stepped(t, cmd, n)
+		list, err := os.ReadDir(place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range list {
+			if name := d.Name(); name != "p" && !(strings.HasPrefix(name, ".p.") && strings.HasSuffix(name, ".partial")) {
+				t.Errorf("step %d, %q: %s is left", n, calls, name)
+			}
+		}
+		seen[wholePack(t, dir)] = true
+		if err := os.RemoveAll(place); err != nil {
+			t.Fatal(err)
+		}
+		if code >= 0 {
+			if n < 12 || !seen[true] || !seen[false] || len(list) != 1 {
+				t.Errorf("%d calls that change something: %q, left %v", n, calls, list)
+			}
+			return
+		}
+	}
+}
+
+// wholePack says whether a valid pack stands at a path; otherwise nothing does, or an
+// empty folder.
+func wholePack(t *testing.T, dir string) bool {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if os.IsNotExist(err) || err == nil && len(list) == 0 {
+		return false
+	}
+	p, err := pack.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := pack.Verify(p, pack.Options{Level: pack.Structural}); !v.OK() {
+		t.Fatalf("half a pack: %v", v)
+	}
+	return true
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+type packShowFlags struct {
+	policy string
+	file   string
+}
+
+func (a *app) packShowCommand() *cobra.Command {
+	var f packShowFlags
+	cmd := &cobra.Command{
+		Use:   "show PACK",
+		Short: "show what a run pack says",
+		Long: `Show prints what a pack says of its run, for people: outcome, policy, what was
+executed and changed, on what machine, and the hash of every file. The last lines say
+whether the pack is valid: what an invalid pack says is worth nothing.
+
+--file prints the bytes of one file and nothing else. On a terminal characters that do
+not show are escaped.
+
+Exit codes:
+  0  shown, and the pack is valid
+  1  shown, and the pack breaks a rule
+  2  it could not be read, or a check could not be made`,
+		Example: `  fiador pack show ./pack
+  fiador pack show pack.tar.gz --file run.json | fiador verify -`,
+		Args: exactArgs("PACK"),
+		RunE: func(_ *cobra.Command, args []string) error { return a.showPack(args[0], f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.policy, "policy", "", "profile that the pack was made under (default: the built-in one that it names)")
+	flags.StringVar(&f.file, "file", "", "file of the pack to print as it is")
+	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "file", pack.Names()...)
+	return cmd
+}
+
+func (a *app) showPack(name string, f packShowFlags) error {
+	if f.file != "" {
+		if err := choice("file", f.file, pack.Names()); err != nil {
+			return err
+		}
+	}
+	given, err := a.givenProfile(f.policy)
+	if err != nil {
+		return err
+	}
+	p, err := readPack(name)
+	if err != nil {
+		return err
+	}
+	if f.file != "" {
+		return a.printPacked(p, name, f.file)
+	}
+	v := verifiedPack{name: displayPath(name), verdict: pack.Verify(p, pack.Options{Profile: a.packProfiles(given)})}
+	var out bytes.Buffer
+	t := terminal{w: &out, color: a.page.color}
+	s := packSheet{t: t, p: p}
+	s.run()
+	if v.status() != exitRejected {
+		s.execution()
+	}
+	s.files()
+	v.human(t)
+	a.status = v.status()
+	return a.print(out.Bytes())
+}
+
+// printPacked prints one file of a pack.
+func (a *app) printPacked(p *pack.Pack, name, file string) error {
+	text := p.File(file)
+	if text == nil {
+		return &result.RunError{
+			Code: result.CodeEvidence, Message: "pack " + quoted(name) + " has no " + file,
+			Hint: "fiador pack show lists its files", Details: map[string]any{"file": file},
+		}
+	}
+	if a.outTTY {
+		text = visible(text)
+	}
+	return a.print(text)
+}
+
+// packSheet prints a pack for people.
+type packSheet struct {
+	t terminal
+	p *pack.Pack
+}
+
+func (s packSheet) row(name, format string, args ...any) {
+	s.t.line(s.t.paint(dim, fmt.Sprintf("%-9s", name)), plain(fmt.Sprintf(format, args...)))
+}
+
+// run is what run.json says, of whatever shape it is.
+func (s packSheet) run() {
+	doc, err := canon.Parse(s.p.File(pack.RunFile), result.MaxBytes)
+	if err != nil {
+		return
+	}
+	get := func(pointer string) string {
+		v, _ := canon.Lookup(doc.Value(), pointer)
+		switch v := v.(type) {
+		case string:
+			return v
+		case bool:
+			return strconv.FormatBool(v)
+		}
+		return "?"
+	}
+	s.row("run", "%s", get("/run_id"))
+	s.row("started", "%s", get("/started_at"))
+	s.row("intent", "%s  %s", get("/intent/path"), get("/intent/sha256"))
+	s.row("profile", "%s, %s, model mode %s", get("/policy/name"), get("/execution_mode"), get("/model_mode"))
+	accepted := map[string]string{"true": "accepted", "false": "rejected"}[get("/decision/accepted")]
+	s.row("outcome", "%s, %s", get("/kernel_result_kind"), accepted)
+	if reasons, ok := canon.Lookup(doc.Value(), "/decision/reasons"); ok {
+		list, _ := reasons.([]any)
+		for _, r := range list {
+			s.row("reason", "%v", r)
+		}
+	}
+	if obj, ok := doc.Value().(map[string]any); ok {
+		if hash, err := result.Digest(obj); err == nil {
+			s.row("digest", "%s", hash)
+		}
+	}
+}
+
+// execution is what a valid pack says of one.
+func (s packSheet) execution() {
+	e, err := s.p.Evidence()
+	if err != nil || e == nil {
+		return
+	}
+	hash, _ := e.Hash()
+	s.row("evidence", "%s, %s", e.Status, hash)
+	for _, r := range e.Runs {
+		s.row("command", "%s: exit code %d", strings.Join(r.Argv, " "), r.ExitCode)
+	}
+	for _, c := range e.Calls {
+		s.row("call", "%s: prompt %s", c.AdapterID, c.PromptHash)
+	}
+	for _, r := range e.ActionResults {
+		s.row(string(r.Action), "%s  %s", r.Path, r.SHA256)
+	}
+	for _, name := range e.Unchanged {
+		s.row("unchanged", "%s", name)
+	}
+	r, err := s.p.Runner()
+	if err != nil || r == nil {
+		return
+	}
+	s.row("machine", "%s %s, kernel %s, %s", r.Platform.OS, r.Platform.Arch, r.Platform.KernelRelease, r.Platform.GoVersion)
+	s.row("sandbox", "%s, isolation %s, %d ms", r.Sandbox.Backend, r.Sandbox.IsolationLevel, r.Timing.DurationMS)
+	for _, l := range r.Sandbox.Layers {
+		s.row("layer", "%s: %s %s", l.Clause, l.Status, l.Mechanism)
+	}
+	for _, w := range r.Warnings {
+		s.row("warning", "%s", w)
+	}
+}
+
+func (s packSheet) files() {
+	for _, e := range s.p.Entries {
+		if e.Text == nil {
+			s.row("file", "%s  %s, not read", e.Name, e.Kind)
+			continue
+		}
+		s.row("file", "%s  %d bytes  %s", e.Name, len(e.Text), canon.Sum(e.Text))
+	}
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+)
+
+type packSignFlags struct {
+	key    string
+	policy string
+}
+
+func (a *app) packSignCommand() *cobra.Command {
+	var f packSignFlags
+	cmd := &cobra.Command{
+		Use:   "sign PACK...",
+		Short: "sign run packs, so that a change shows",
+		Long: `Sign verifies each pack, strictly, and signs what is valid: a DSSE envelope in
+meta.json, over an in-toto statement with the hash of every other file. A pack can have
+signatures of several keys; signing again with a key replaces its signature. meta.json
+is replaced as a whole, and its other members stay. Packs that are archives are not
+signed: sign the folder, and archive it then.
+
+For a profile that is not built in, name it with --policy.
+
+Exit codes:
+  0  every pack is signed
+  1  a pack breaks a rule, and was not signed
+  2  a pack could not be read, verified or signed`,
+		Example: `  fiador pack sign ./pack --key pack.key
+  fiador pack verify ./pack --key pack.pub`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(helpHint(cmd), "PACK is missing")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.signPacks(args, f) },
+	}
+	cmd.Flags().StringVar(&f.key, "key", "", "file with the private key (default: the key in FIADOR_PACK_KEY)")
+	cmd.Flags().StringVar(&f.policy, "policy", "", "profile that the packs were made under (default: the built-in one that each names)")
+	complete(cmd, "policy", harness.Profiles()...)
+	return cmd
+}
+
+func (a *app) signPacks(names []string, f packSignFlags) error {
+	for _, name := range names {
+		if err := keyInPack(name, f.key); err != nil {
+			return err
+		}
+	}
+	key, err := a.packSigner(f.key)
+	if err != nil {
+		return err
+	}
+	given, err := a.givenProfile(f.policy)
+	if err != nil {
+		return err
+	}
+	o := pack.Options{Level: pack.Strict, Profile: a.packProfiles(given)}
+	var out bytes.Buffer
+	for _, name := range names {
+		status, err := a.signPack(&out, name, key, o)
+		if err != nil {
+			status = a.report(err)
+		}
+		a.status = max(a.status, status)
+	}
+	return a.print(out.Bytes())
+}
+
+// keyInPack refuses a private key that would be carried along with what it signs.
+func keyInPack(name, key string) error {
+	if key == "" {
+		return nil
+	}
+	in, err := beneath(name, key)
+	if in {
+		return usage("keep it where the pack's readers cannot get at it", "the key %q lies in the pack that it signs", displayPath(key))
+	}
+	return err
+}
+
+// packSigner is the key of a file that only its owner can read, or the one that stands in
+// the environment.
+func (a *app) packSigner(file string) (*ledger.Signer, error) {
+	if file == "" {
+		text := a.env("FIADOR_PACK_KEY")
+		if text == "" {
+			return nil, usage("name its file with --key, or put it into FIADOR_PACK_KEY", "which key signs?")
+		}
+		s, err := ledger.ParseSigner(text)
+		if err != nil {
+			return nil, usage("it is the key itself, and not a file; --key names a file", "FIADOR_PACK_KEY is no private key: one begins with PRIVATE+KEY+ and is one line")
+		}
+		return s, nil
+	}
+	s, err := readKey(file)
+	if err != nil {
+		return nil, &result.RunError{
+			Code: result.CodeUnreadable, Message: err.Error(), Cause: err,
+			Hint: `name a private key of "fiador pack keygen", in a file that only its owner can read`,
+		}
+	}
+	return s, nil
+}
+
+// errInvalid ends the signing of a pack that is not valid.
+var errInvalid = errors.New("the pack is not valid")
+
+// signPack signs one pack, if it is valid, and says what became of it.
+func (a *app) signPack(out *bytes.Buffer, name string, key *ledger.Signer, o pack.Options) (int, error) {
+	v := verifiedPack{name: displayPath(name)}
+	err := pack.SetMeta(name, func(p *pack.Pack) ([]byte, error) {
+		if v.verdict = pack.Verify(p, o); !v.verdict.OK() {
+			return nil, errInvalid
+		}
+		return pack.Sign(p, key)
+	})
+	t := terminal{w: out, color: a.page.color}
+	switch {
+	case errors.Is(err, errInvalid):
+		v.human(t)
+		return v.status(), nil
+	case err != nil:
+		return 0, notSigned(name, err)
+	}
+	t.line(t.paint(green, "SIGNED"), plain(v.name), key.Verifier().ID())
+	return exitAccepted, nil
+}
+
+func notSigned(name string, err error) error {
+	hint := "name a folder that fiador run --pack wrote, in a folder that can be written"
+	switch {
+	case errors.Is(err, pack.ErrBusy):
+		hint = "try again when the other process has ended"
+	case errors.Is(err, pack.ErrOtherStatement):
+		hint = `take the member "dsse" out of meta.json, and let every key sign again`
+	case errors.Is(err, syscall.EXDEV):
+		hint = "move the pack: it is a mount point, and what replaces meta.json is made beside it"
+	case errors.Is(err, syscall.ENOTDIR):
+		hint = "sign the folder, and archive it then"
+	case errors.Is(err, fs.ErrNotExist):
+		hint = "name a folder that fiador run --pack wrote"
+	}
+	dir := name
+	if abs, absErr := filepath.Abs(name); absErr == nil {
+		dir = abs
+	}
+	if real, realErr := filepath.EvalSymlinks(dir); realErr == nil {
+		dir = real
+	}
+	return &result.RunError{
+		Code: result.CodeEvidence, Message: "pack " + quoted(name) + " could not be signed: " + withoutPaths(err, dir),
+		Hint: hint, Cause: err, Details: map[string]any{"file": displayPath(name)},
+	}
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+)
+
+type packVerifyFlags struct {
+	packKeyFlags
+	level  string
+	policy string
+	format string
+}
+
+// packKeyFlags name the keys that a pack has to be vouched for by.
+type packKeyFlags struct {
+	key       string
+	ledgerKey string
+}
+
+func (f *packKeyFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.key, "key", "", "verifier key that has to have signed the pack, or a file with it")
+	cmd.Flags().StringVar(&f.ledgerKey, "ledger-key", "", "verifier key of the ledger that has to have the run's record, or a file with it")
+}
+
+// packKeys are the keys, nil where none is asked for.
+type packKeys struct{ key, ledgerKey *ledger.Verifier }
+
+func (f packKeyFlags) open() (k packKeys, err error) {
+	for _, one := range []struct {
+		text string
+		into **ledger.Verifier
+	}{{f.key, &k.key}, {f.ledgerKey, &k.ledgerKey}} {
+		if one.text == "" {
+			continue
+		}
+		v, err := verifierKey(one.text)
+		if err != nil {
+			return packKeys{}, err
+		}
+		*one.into = &v
+	}
+	return k, nil
+}
+
+func (a *app) packVerifyCommand() *cobra.Command {
+	var f packVerifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify PACK...",
+		Short: "check run packs, folders or archives",
+		Long: `Verify holds every rule of a level against each pack and names each violation: the
+rule, the file and pointer, and what is wrong. Strict, the default, recomputes
+everything that can be recomputed; structural checks presence, shapes and references,
+as other readers of the format do. fiador explain RULE says what a rule means.
+
+A valid pack is one that agrees with itself: anybody can make one. With --key the
+signature of that key has to cover every file, and with --ledger-key the ledger of that
+key has to have the run's record; without them a pack is "unauthenticated".
+
+For a profile that is not built in, name it with --policy.
+
+Exit codes:
+  0  every pack is valid, and vouched for by the keys that were given
+  1  at least one pack breaks a rule
+  2  a pack could not be read, or a check could not be made`,
+		Example: `  fiador pack verify ./pack
+  fiador pack verify packs/* --format json
+  fiador pack verify ./pack --key pack.pub --ledger-key gate.pub
+  fiador pack verify pack.tar.gz --level structural`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(helpHint(cmd), "PACK is missing")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.verifyPacks(args, f) },
+	}
+	f.packKeyFlags.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.level, "level", string(pack.Strict), "strict or structural")
+	flags.StringVar(&f.policy, "policy", "", "profile that the packs were made under (default: the built-in one that each names)")
+	flags.StringVar(&f.format, "format", "human", "human, or json: one canonical object a line")
+	complete(cmd, "level", string(pack.Strict), string(pack.Structural))
+	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "format", "human", "json")
+	return cmd
+}
+
+// verifiedPack is what was found about one pack.
+type verifiedPack struct {
+	name    string
+	err     error
+	verdict pack.Verdict
+	vouched pack.Authenticity
+}
+
+func (a *app) verifyPacks(names []string, f packVerifyFlags) error {
+	if err := choice("level", f.level, []string{string(pack.Strict), string(pack.Structural)}); err != nil {
+		return err
+	}
+	if err := choice("format", f.format, []string{"human", "json"}); err != nil {
+		return err
+	}
+	given, err := a.givenProfile(f.policy)
+	if err != nil {
+		return err
+	}
+	keys, err := f.open()
+	if err != nil {
+		return err
+	}
+	o := pack.Options{Level: pack.Level(f.level), Profile: a.packProfiles(given)}
+	debug.SetGCPercent(manyGC)
+	var out bytes.Buffer
+	for v := range inTurn(names, runtime.GOMAXPROCS(0), func(name string) verifiedPack { return verifyPack(name, o, keys) }) {
+		if v.err != nil {
+			a.status = max(a.status, a.report(v.err))
+			continue
+		}
+		a.status = max(a.status, v.status())
+		if f.format == "json" {
+			if err := v.json(&out); err != nil {
+				return err
+			}
+		} else {
+			v.human(terminal{w: &out, color: a.page.color})
+		}
+	}
+	return a.print(out.Bytes())
+}
+
+func verifyPack(name string, o pack.Options, k packKeys) verifiedPack {
+	v := verifiedPack{name: displayPath(name)}
+	p, err := readPack(name)
+	if err != nil {
+		v.err = err
+		return v
+	}
+	v.verdict, v.vouched = pack.Verify(p, o), pack.Authenticate(p, k.key, k.ledgerKey)
+	return v
+}
+
+// violations are those of the pack, and those of what has to vouch for it.
+func (v verifiedPack) violations() []pack.Violation {
+	return slices.Concat(v.verdict.Violations, v.vouched.Violations)
+}
+
+// voucher says who vouches for the pack.
+func (v verifiedPack) voucher() string {
+	var list []string
+	if v.vouched.Signed {
+		list = append(list, "signed")
+	}
+	if r := v.vouched.Recorded; r != nil {
+		list = append(list, fmt.Sprintf("entry %d of %s", r.Index, r.Checkpoint.Origin))
+	}
+	if len(list) == 0 {
+		return "unauthenticated"
+	}
+	return strings.Join(list, ", ")
+}
+
+func (v verifiedPack) status() int {
+	switch {
+	case len(v.violations()) > 0:
+		return exitRejected
+	case len(v.verdict.NotChecked) > 0:
+		return exitError
+	}
+	return exitAccepted
+}
+
+func (v verifiedPack) human(t terminal) {
+	for _, x := range v.violations() {
+		t.line(t.paint(red, fmt.Sprintf("%-4s", x.Rule)), strings.TrimSpace(plain(x.Path)+"  "+plain(x.Message)))
+	}
+	for _, why := range v.verdict.NotChecked {
+		t.line(t.paint(yellow, "not checked"), plain(why))
+	}
+	word, style := "VALID", green
+	about := string(v.verdict.Level)
+	switch v.status() {
+	case exitRejected:
+		word, style = "INVALID", red
+		about += ", " + count(len(v.violations())+v.verdict.More, "violation")
+	case exitError:
+		word, style = "UNDECIDED", yellow
+	default:
+		about += ", " + v.voucher()
+	}
+	t.line(t.paint(style, word), plain(v.name), about)
+}
+
+func (v verifiedPack) json(out *bytes.Buffer) error {
+	violations := make([]any, 0, len(v.verdict.Violations))
+	for _, x := range v.violations() {
+		violations = append(violations, map[string]any{"rule": x.Rule, "path": x.Path, "message": x.Message})
+	}
+	notChecked := make([]any, 0, len(v.verdict.NotChecked))
+	for _, why := range v.verdict.NotChecked {
+		notChecked = append(notChecked, why)
+	}
+	b, _, err := canon.Artifact(map[string]any{
+		"pack": v.name, "level": string(v.verdict.Level), "valid": v.verdict.OK() && v.vouched.OK(), "signed": v.vouched.Signed, "recorded": v.vouched.Recorded != nil,
+		"violations": violations, "more": v.verdict.More, "not_checked": notChecked,
+	})
+	out.Write(b)
+	return err
+}
+
+// inTurn calls f for each item, in as many goroutines as there are workers, and yields
+// what came of them in the order of the items. Only so many results are kept as lookahead
+// allows for each worker, however long the first takes.
+func inTurn[T, R any](items []T, workers int, f func(T) R) func(func(R) bool) {
+	const lookahead = 32
+	type job struct {
+		item T
+		done chan R
+	}
+	return func(yield func(R) bool) {
+		jobs, results := make(chan job, lookahead*workers), make(chan chan R, lookahead*workers)
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() {
+			defer close(jobs)
+			defer close(results)
+			for _, item := range items {
+				j := job{item, make(chan R, 1)}
+				select {
+				case results <- j.done:
+					jobs <- j
+				case <-stop:
+					return
+				}
+			}
+		}()
+		for range workers {
+			go func() {
+				for j := range jobs {
+					j.done <- f(j.item)
+				}
+			}()
+		}
+		for done := range results {
+			if !yield(<-done) {
+				return
+			}
+		}
+	}
+}
