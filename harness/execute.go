@@ -124,7 +124,7 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 	w := &performance{ctx: ctx, task: task, p: p, left: task.Budget}
 	err = w.run()
 	p.PeakMemory = max(box.PeakMemory(), w.peak)
-	p.Ended = time.Now()
+	p.Ended = p.Started.Add(time.Since(p.Started)) // a clock that was set meanwhile says nothing
 	if err == nil {
 		err = w.judge()
 	}

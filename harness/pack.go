@@ -2,7 +2,6 @@ package harness
 
 import (
 	"io"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,7 +188,7 @@ func (k *packing) patch(results []pack.ActionResult) (pack.Patch, error) {
 		}
 		patch.Operations = append(patch.Operations, o)
 	}
-	inOrder(patch.Operations)
+	pack.InOrder(patch.Operations)
 	return patch, nil
 }
 
@@ -229,27 +228,4 @@ func patchTooLarge() error {
 		Code: result.CodeEvidence, Message: "the pack cannot hold what was written: the limit of a patch is " + strconv.Itoa(pack.MaxPatchBytes) + " bytes",
 		Hint: "do without --pack, or let the execution leave less behind",
 	}
-}
-
-// inOrder gives operations their order: what is deleted goes first where something new
-// stands beneath it.
-func inOrder(list []pack.Operation) {
-	deleted := map[string]bool{}
-	for _, o := range list {
-		deleted[o.Path] = o.Op == pack.OpDelete
-	}
-	apart := slices.ContainsFunc(list, func(o pack.Operation) bool {
-		for p := path.Dir(o.Path); p != "."; p = path.Dir(p) {
-			if deleted[p] {
-				return true
-			}
-		}
-		return false
-	})
-	for i := range list {
-		if apart && list[i].Op != pack.OpDelete {
-			list[i].Order = 1
-		}
-	}
-	slices.SortStableFunc(list, func(a, b pack.Operation) int { return a.Order - b.Order })
 }

@@ -233,7 +233,7 @@ func checkEvidence(t *testing.T, set *specs.Set, m *memory, rep Report, rec ledg
 	if _, sum, err := canon.Artifact(subset); err != nil || sum != rec.CanonicalSHA256 {
 		t.Errorf("canonical_sha256 %s, want %s", rec.CanonicalSHA256, sum)
 	}
-	if rec.ResultKind != string(rep.Result.KernelResultKind) || rec.Accepted != rep.Result.Decision.Accepted || rec.Mode != ModelNone ||
+	if rec.ResultKind != string(rep.Result.KernelResultKind) || rec.Accepted != rep.Result.Decision.Accepted || rec.Mode != rep.Result.ModelMode ||
 		rec.Policy != rep.Result.Policy.Name || rec.Kernel != kernel.Version || rec.ExecutionMode != rep.Result.ExecutionMode {
 		t.Errorf("%+v", rec)
 	}

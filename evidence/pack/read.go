@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -96,13 +97,22 @@ func readEntry(root *os.Root, name string) (Entry, error) {
 // readBounded reads what a file holds, up to a limit beyond which it is not kept. size
 // is how much is expected.
 func readBounded(r io.Reader, size, limit int64) ([]byte, int64, error) {
-	var b bytes.Buffer
-	b.Grow(int(min(size, limit)) + bytes.MinRead)
-	n, err := b.ReadFrom(io.LimitReader(r, limit+1))
-	if err != nil || n > limit {
-		return nil, n, err
+	b := make([]byte, 0, min(size, limit)+1) // one more, so that the end is seen without a larger one
+	for {
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case int64(len(b)) > limit:
+			return nil, int64(len(b)), nil
+		case err == io.EOF:
+			return b, int64(len(b)), nil
+		case err != nil:
+			return nil, int64(len(b)), err
+		}
+		if len(b) == cap(b) {
+			b = slices.Grow(b, 1)
+		}
 	}
-	return b.Bytes(), n, nil
 }
 
 func kindOf(m fs.FileMode) Kind {

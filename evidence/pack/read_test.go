@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -181,6 +182,32 @@ func TestEncodings(t *testing.T) {
 	for _, bad := range []string{"YQ", "YQ=", "YR==", "Y Q==", "*"} {
 		if b, err := (Operation{Content: &bad, Encoding: "base64"}).Bytes(); err == nil {
 			t.Errorf("%q is %q", bad, b)
+		}
+	}
+}
+
+// TestInOrder: what is deleted goes first where something else takes its place, also on a
+// file system that does not tell case apart.
+func TestInOrder(t *testing.T) {
+	for _, tc := range []struct{ in, want []string }{
+		{[]string{"create b", "delete a"}, []string{"0 delete a", "0 create b"}},
+		{[]string{"create a/b", "delete a", "modify 0"}, []string{"0 delete a", "1 modify 0", "1 create a/b"}},
+		{[]string{"delete out/keep", "create out/KEEP"}, []string{"0 delete out/keep", "1 create out/KEEP"}},
+		{[]string{"delete ab", "create a/b"}, []string{"0 create a/b", "0 delete ab"}},
+		{nil, nil},
+	} {
+		var list []Operation
+		for _, s := range tc.in {
+			op, name, _ := strings.Cut(s, " ")
+			list = append(list, Operation{Op: Op(op), Path: name})
+		}
+		InOrder(list)
+		var got []string
+		for _, o := range list {
+			got = append(got, fmt.Sprintf("%d %s %s", o.Order, o.Op, o.Path))
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%q: %q, want %q", tc.in, got, tc.want)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"path"
 	"strconv"
 
 	"github.com/fiador/fiador/kernel/canon"
@@ -178,22 +177,11 @@ func (s *strictLevel) contentSum(o Operation) (sum canon.ContentHash, size int64
 	return canon.Sum(b), int64(len(b)), ok
 }
 
-// checkOrders holds the orders against what has to come first: where something stands
-// beneath what is deleted, everything that is deleted goes ahead of everything else.
+// checkOrders holds the orders against what InOrder gives.
 func (s *strictLevel) checkOrders(list []Operation) {
-	deleted := map[string]bool{}
-	for _, o := range list {
-		if o.Op == OpDelete {
-			deleted[o.Path] = true
-		}
-	}
 	apart := 0
-	for _, o := range list {
-		for p := path.Dir(o.Path); len(deleted) > 0 && p != "." && p != "/" && apart == 0; p = path.Dir(p) {
-			if deleted[p] {
-				apart = 1
-			}
-		}
+	if makesRoom(list) {
+		apart = 1
 	}
 	for i, o := range list {
 		want := apart

@@ -1,0 +1,166 @@
+package pack
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// within ends a test whose work hangs.
+func within(t *testing.T, what string, work func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); work() }()
+	select {
+	case <-done:
+	case <-time.After(2 * time.Minute):
+		t.Fatal(what + " does not end")
+	}
+}
+
+// TestHostileEntries: of what is no regular file only the kind is known, and it is not
+// opened; a file over its limit is not read.
+func TestHostileEntries(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(
+		os.Symlink(secret, at(RunFile)),
+		syscall.Mkfifo(at(BundleFile), 0o644),
+		os.Mkdir(at(PolicyFile), 0o755),
+		os.Symlink(PatchFile, at(PatchFile)),
+		os.WriteFile(at(RunnerFile), []byte("{}\n"), 0o644), os.Truncate(at(RunnerFile), MaxBytes(RunnerFile)+1),
+		os.WriteFile(at(MetaFile), []byte("{}\n"), 0o644), os.Truncate(at(MetaFile), MaxBytes(MetaFile)),
+		os.WriteFile(at("other"), []byte("other"), 0o644),
+	); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "Open", func() {
+		p, err := Open(dir)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		want := []Entry{
+			{Name: BundleFile, Kind: KindOther}, {Name: MetaFile, Kind: KindFile, Size: MaxBytes(MetaFile)}, {Name: "other", Kind: KindFile, Size: 5},
+			{Name: PatchFile, Kind: KindLink}, {Name: PolicyFile, Kind: KindFolder}, {Name: RunFile, Kind: KindLink},
+			{Name: RunnerFile, Kind: KindFile, Size: MaxBytes(RunnerFile) + 1},
+		}
+		if len(p.Entries) != len(want) || p.More {
+			t.Errorf("%d entries", len(p.Entries))
+			return
+		}
+		for i, e := range p.Entries {
+			if e.Name != want[i].Name || e.Kind != want[i].Kind || e.Kind == KindFile && e.Size != want[i].Size || (e.Text != nil) != (e.Name == MetaFile) {
+				t.Errorf("%s: kind %s, %d bytes, read %v", e.Name, e.Kind, e.Size, e.Text != nil)
+			}
+		}
+	})
+}
+
+// TestManyEntries: no more names than MaxEntries are looked at.
+func TestManyEntries(t *testing.T) {
+	dir := t.TempDir()
+	for i := range MaxEntries + 50 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%d", i)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := Open(dir)
+	if err != nil || len(p.Entries) != MaxEntries || !p.More {
+		t.Fatalf("%v", err)
+	}
+	if v := Verify(p, Options{}); len(v.Violations) == 0 {
+		t.Error("valid")
+	}
+}
+
+// TestChangedWhileRead: whatever is put in the place of a file while it is read, the
+// reading ends, and what was read is what stood there as a regular file: never what a
+// link leads to, and never a mixture.
+func TestChangedWhileRead(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	whole := [][]byte{bytes.Repeat([]byte("a"), 60_000), bytes.Repeat([]byte("b"), 90_000)}
+	stop := make(chan struct{})
+	var changing sync.WaitGroup
+	changing.Go(func() { changeInTurn(t, dir, secret, whole, stop) })
+	read, failed := 0, 0
+	within(t, "Open", func() {
+		for end := time.Now().Add(time.Second); time.Now().Before(end) || read+failed < 200; {
+			p, err := Open(dir)
+			if err != nil {
+				failed++
+				continue
+			}
+			read++
+			if text := p.File(RunFile); text != nil && !slices.ContainsFunc(whole, func(w []byte) bool { return bytes.Equal(w, text) }) {
+				t.Errorf("%d bytes that nobody put there: %.20q", len(text), text)
+				return
+			}
+			_ = Verify(p, Options{})
+		}
+	})
+	close(stop)
+	changing.Wait()
+	t.Logf("%d read, %d not", read, failed)
+}
+
+// changeInTurn puts one thing after the other in the place of run.json.
+func changeInTurn(t *testing.T, dir, secret string, whole [][]byte, stop <-chan struct{}) {
+	next, place := filepath.Join(t.TempDir(), "next"), filepath.Join(dir, RunFile)
+	makers := []func() error{
+		func() error { return os.WriteFile(next, whole[0], 0o644) },
+		func() error { return os.Symlink(secret, next) },
+		func() error { return syscall.Mkfifo(next, 0o644) },
+		func() error { return os.WriteFile(next, whole[1], 0o644) },
+		func() error { return os.Symlink("/dev/zero", next) },
+	}
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		if err := errors.Join(makers[i%len(makers)](), os.Rename(next, place)); err != nil {
+			t.Error(err)
+			return
+		}
+		if i%7 == 0 {
+			if err := os.Remove(place); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}
+}
+
+// TestHostileNames: what a name or a value of a pack is, a message repeats it in a form
+// that is one line and short.
+func TestHostileNames(t *testing.T) {
+	files := map[string][]byte{RunFile: []byte(`{"kernel_result_kind":"` + strings.Repeat(`\u001b[2J\n`, 5000) + `"}` + "\n")}
+	for _, name := range []string{"a\nb", "\x1b[2J", "\xff", strings.Repeat("n", 70_000)} {
+		files[name] = []byte("x")
+	}
+	for _, level := range []Level{Structural, Strict} {
+		for _, v := range Verify(Of(files), Options{Level: level}).Violations {
+			if strings.ContainsAny(v.Message, "\n\x1b\x7f") || len(v.Message) > 2000 {
+				t.Errorf("%s %.100q: %.300q", v.Rule, v.Path, v.Message)
+			}
+		}
+	}
+}
