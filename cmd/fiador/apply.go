@@ -31,12 +31,7 @@ type applyFlags struct {
 	ledgerKey string
 }
 
-func (a *app) applyCommand() *cobra.Command {
-	var f applyFlags
-	cmd := &cobra.Command{
-		Use:   "apply PACK --to DIR",
-		Short: "put the files of an accepted, verified pack into a working tree",
-		Long: `Apply puts what an accepted execution changed into the folder DIR: all of it, or
+const applyLong = `Apply puts what an accepted execution changed into the folder DIR: all of it, or
 nothing. PACK is a folder or a .tar.gz archive, and is verified first (strict); with
 --key and --ledger-key also who signed it, and that it is recorded. What is going to be
 changed is shown as a diff on standard output before anything is.
@@ -56,7 +51,14 @@ fiador apply --recover --to DIR: the tree is then as before, or has every file.
 Exit codes:
   0  applied, or nothing to do
   1  refused by what the pack or the tree says; nothing was changed
-  2  no answer: a check could not be made, or the tree could not be changed`,
+  2  no answer: a check could not be made, or the tree could not be changed`
+
+func (a *app) applyCommand() *cobra.Command {
+	var f applyFlags
+	cmd := &cobra.Command{
+		Use:   "apply PACK --to DIR",
+		Short: "put the files of an accepted, verified pack into a working tree",
+		Long:  applyLong,
 		Example: `  fiador run intent.json --mode execute-sandbox --pack ./pack && fiador apply ./pack --to .
   fiador apply pack.tar.gz --to . --dry-run
   fiador apply ./pack --to . --git-branch agent/page --key team.pub
@@ -84,6 +86,11 @@ Exit codes:
 			return a.apply(cmd.Context(), args[0], dir, f)
 		},
 	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *applyFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "folder to put the files into")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the diff, and change nothing")
@@ -95,7 +102,6 @@ Exit codes:
 	flags.StringVar(&f.key, "key", "", "public key, or its file, that must have signed the pack")
 	flags.StringVar(&f.ledgerKey, "ledger-key", "", "public key, or its file, of the ledger that must have the run")
 	complete(cmd, "policy", harness.Profiles()...)
-	return cmd
 }
 
 // check refuses flags that go without the folder or would do nothing.

@@ -43,7 +43,7 @@ type diffPrinter struct {
 
 func (d diffPrinter) step(plan *harness.PatchPlan, s harness.PatchStep) ([]byte, error) {
 	if s.Folder {
-		return fmt.Appendf(nil, "Folder %s: deleted, with %s in it\n", plain(s.Path), count(s.Entries, "file or folder")), nil
+		return fmt.Appendf(nil, "Folder %s: deleted, files and folders in it: %d\n", plain(s.Path), s.Entries), nil
 	}
 	if s.Before != nil && s.Before.Size > maxDiffBytes || s.After != nil && s.After.Size > maxDiffBytes {
 		return d.named("Large", s), nil

@@ -62,11 +62,17 @@ func changing(pid int, c callInfo) string {
 	return named[c.Number]
 }
 
-// stepped runs a program until it makes its nth call that changes something, counted
-// from 0 over all threads, kills it before that call, and waits for the programs that it
-// has started. It says which calls were begun, and with what status the program ended;
-// -1: it was killed.
+// stepped is signalled with the signal that nothing survives.
 func stepped(t *testing.T, cmd *exec.Cmd, n int) (calls []string, status int) {
+	t.Helper()
+	return signalled(t, cmd, n, syscall.SIGKILL)
+}
+
+// signalled runs a program and sends it a signal before its nth call that changes
+// something, counted from 0 over all threads. It waits for its end, and that of the
+// programs that it has started. It says which calls were begun, up to the one that
+// killed it, and with what status the program ended; -1: it was killed.
+func signalled(t *testing.T, cmd *exec.Cmd, n int, sig syscall.Signal) (calls []string, status int) {
 	t.Helper()
 	runtime.LockOSThread() // a tracer is a thread
 	defer runtime.UnlockOSThread()
@@ -105,7 +111,7 @@ func stepped(t *testing.T, cmd *exec.Cmd, n int) (calls []string, status int) {
 		switch {
 		case at == pid && ws.Exited():
 			text, _ := os.ReadFile(out.Name())
-			if code := ws.ExitStatus(); code != exitAccepted {
+			if code := ws.ExitStatus(); code != exitAccepted && len(calls) <= n {
 				t.Errorf("exit status %d\n%s", code, text)
 			}
 			return calls, ws.ExitStatus()
@@ -120,7 +126,7 @@ func stepped(t *testing.T, cmd *exec.Cmd, n int) (calls []string, status int) {
 			}
 			if name := changing(pid, c); c.Op == callBegins && name != "" {
 				if len(calls) == n {
-					if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+					if err := syscall.Kill(pid, sig); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -269,6 +275,35 @@ func TestApplyKilled(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// TestApplySignalled: after a signal that asks it to end, wherever it comes, apply leaves
+// a tree that is as before or complete, says which, and leaves nothing to recover.
+func TestApplySignalled(t *testing.T) {
+	s := newStage(t)
+	dir := s.tree(t, filepath.Join(s.dir, "tree"))
+	before := shot(t, dir)
+	if _, stderr, code := s.run(t, "apply", s.pack, "--to", dir); code != exitAccepted {
+		t.Fatalf("exit status %d\n%s", code, stderr)
+	}
+	after := shot(t, dir)
+	for n, sent := 0, true; sent; n += 6 {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		s.tree(t, dir)
+		cmd, _, _ := s.command(t, "apply", s.pack, "--to", dir)
+		calls, code := signalled(t, cmd, n, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}[n/6%3])
+		want := map[int]string{exitAccepted: after, exitError: before}[code]
+		if got := shot(t, dir); got != want {
+			t.Errorf("step %d, %q: exit status %d\n%s", n, calls, code, got)
+		}
+		if stdout, stderr, code := s.run(t, "apply", "--recover", "--to", dir); code != exitAccepted || !strings.Contains(stdout, "nothing was unfinished") {
+			t.Errorf("step %d, %q: exit status %d\n%s", n, calls, code, stderr)
+		}
+		s.swept(t)
+		sent = len(calls) > n
 	}
 }
 

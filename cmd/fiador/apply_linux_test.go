@@ -118,6 +118,49 @@ func TestApplyLarge(t *testing.T) {
 	}
 }
 
+// TestApplyFolder: a folder that the run deleted goes with what it holds only where that
+// is asked for, and never with a control path.
+func TestApplyFolder(t *testing.T) {
+	s := newStage(t)
+	pack := filepath.Join(s.dir, "folder")
+	if err := os.MkdirAll(filepath.Join(s.work, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s.work, "d/x", "x")
+	if _, stderr, code := s.run(t, "run", s.intentOf(t, "rm -r d"), "--policy", "dev", "--mode", "execute-sandbox", "--work", s.work, "--pack", pack); code != exitAccepted {
+		t.Fatalf("exit status %d\n%s", code, stderr)
+	}
+	for _, tc := range []struct {
+		holds string
+		flags []string
+		code  int
+		want  string
+	}{
+		{"", nil, exitAccepted, "Folder d: deleted, files and folders in it: 0\n"},
+		{"x", nil, exitRejected, "conflict: d: the folder that the run deleted is not empty: it holds 1\n"},
+		{"x", []string{"--overwrite"}, exitAccepted, "Folder d: deleted, files and folders in it: 1\n"},
+		{".git", []string{"--overwrite", "--allow-workflows"}, exitRejected, `refused: d/.git: ".git" is a control path`},
+	} {
+		tree, err := os.MkdirTemp(s.dir, "tree-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(filepath.Join(tree, "d"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if tc.holds != "" {
+			put(t, tree, "d/"+tc.holds, "x")
+		}
+		stdout, stderr, code := s.run(t, append([]string{"apply", pack, "--to", tree}, tc.flags...)...)
+		if code != tc.code || !strings.Contains(stdout+stderr, tc.want) {
+			t.Errorf("%q: exit status %d\n%s%s", tc.holds, code, stdout, stderr)
+		}
+		if _, err := os.Lstat(filepath.Join(tree, "d")); errors.Is(err, fs.ErrNotExist) != (code == exitAccepted) {
+			t.Errorf("%q: %v", tc.holds, err)
+		}
+	}
+}
+
 // TestApplyUnseen: where the diff does not arrive, nothing is applied.
 func TestApplyUnseen(t *testing.T) {
 	s := newStage(t)

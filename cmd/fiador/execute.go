@@ -118,7 +118,7 @@ func (a *app) recovered(e *executing, dir string) (err error) {
 		}
 	}
 	if did {
-		a.term.warning(fmt.Sprintf("folder %q: what an interrupted command had begun to apply is now complete", displayFolder(dir)))
+		a.term.warning(fmt.Sprintf("folder %q: what an interrupted command had begun to apply is ended", displayFolder(dir)))
 	}
 	return nil
 }
