@@ -137,6 +137,9 @@ func (a *app) verifyPacks(names []string, f packVerifyFlags) error {
 			v.human(terminal{w: &out, color: a.page.color})
 		}
 	}
+	if a.outTTY && f.format == "json" {
+		return a.print(visible(out.Bytes()))
+	}
 	return a.print(out.Bytes())
 }
 

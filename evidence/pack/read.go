@@ -136,6 +136,9 @@ func known(name string) bool {
 	return false
 }
 
+// maxName is how long a name in an archive can be, in bytes: as long as one in a folder.
+const maxName = 255
+
 // ReadArchive reads a pack that is a gzip-compressed tar archive. Its names may begin
 // with "./", and an entry for "./" itself is no name.
 func ReadArchive(r io.Reader) (*Pack, error) {
@@ -158,6 +161,9 @@ func ReadArchive(r io.Reader) (*Pack, error) {
 			return nil, archiveError(plain, err)
 		}
 		name := strings.TrimPrefix(h.Name, "./")
+		if len(name) > maxName {
+			return nil, fmt.Errorf("the archive is damaged: it has a name of %d bytes", len(name))
+		}
 		if name == "" && h.Typeflag == tar.TypeDir {
 			continue
 		}
