@@ -142,7 +142,8 @@ func (a *app) root() *cobra.Command {
 it may, and answers BUNDLE (allowed, with the plan), CLARIFY (not yet, with
 questions) or REFUSE (no, with the reason).
 
-Nothing is sent anywhere, nothing is asked on the terminal.
+Nothing is sent anywhere but prompts, to models that --model-adapters lists, and
+nothing is asked on the terminal.
 
 Exit codes:
   0  accepted, valid, the same, or printed
