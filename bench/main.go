@@ -5,8 +5,9 @@
 // input), makes sure that all three decide alike, and then times whole processes
 // in turn: on one intent, and on a folder of many, also under a policy of many
 // rules. What happens inside one process is timed with Go benchmarks. The sandbox is
-// held against bubblewrap, the ledger against a plain file and Tessera, and safe-run
-// against a plain fork and exec and cat. It runs on Linux, from anywhere in the module.
+// held against bubblewrap, the ledger against a plain file and Tessera, safe-run against
+// a plain fork and exec and cat, and what verifies packs against sha256sum. It runs on
+// Linux, from anywhere in the module.
 package main
 
 import (
@@ -22,6 +23,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -43,6 +45,7 @@ type options struct {
 	confined confinedSizes
 	ledger   ledgerSizes
 	logged   loggedSizes
+	packs    packSizes
 	quick    bool
 	only     string // the one part that is measured; empty: all
 	out      string // empty: bench/RESULTS.md of the module, or standard output if quick
@@ -53,6 +56,7 @@ const (
 	onlySandbox = "sandbox"
 	onlyLedger  = "ledger"
 	onlySafeRun = "saferun"
+	onlyPacks   = "packs"
 )
 
 func main() {
@@ -78,7 +82,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.IntVar(&o.warmUp, "warmup", 5, "rounds before those, not counted")
 	flags.StringVar(&o.time, "benchtime", "300ms", "length of one Go benchmark, each run five times")
 	flags.BoolVar(&o.quick, "quick", false, "a small folder, few rules and few rounds, to see that everything runs")
-	flags.StringVar(&o.only, "only", "", "measure one part, sandbox, ledger or saferun, and put its section in the place of the one that is there; -n are its rounds of whole processes")
+	flags.StringVar(&o.only, "only", "", "measure one part, sandbox, ledger, saferun or packs, and put its section in the place of the one that is there; -n are its rounds of whole processes")
 	flags.StringVar(&o.out, "o", "", "file to write (default: RESULTS.md beside the benchmark; with -quick standard output)")
 	book := flags.Int("book", 0, "measure nothing, and write a ledger of so many entries into the new folder that -o names, with its key beside it")
 	if err := flags.Parse(args); err != nil {
@@ -95,12 +99,12 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	if o.quick {
 		o.rounds, o.warmUp, o.time, o.folder = 3, 0, "10ms", quickSize()
 	}
-	o.confined, o.ledger, o.logged = fullConfined(o.rounds), fullLedger(o.rounds), fullLogged(o.rounds)
+	o.confined, o.ledger, o.logged, o.packs = fullConfined(o.rounds), fullLedger(o.rounds), fullLogged(o.rounds), fullPacks(o.rounds)
 	if o.quick {
-		o.confined, o.ledger, o.logged = quickConfined(), quickLedger(), quickLogged()
+		o.confined, o.ledger, o.logged, o.packs = quickConfined(), quickLedger(), quickLogged(), quickPacks()
 	}
-	if o.only != "" && o.only != onlySandbox && o.only != onlyLedger && o.only != onlySafeRun {
-		return fmt.Errorf("-only knows %s, %s and %s, and not %q", onlySandbox, onlyLedger, onlySafeRun, o.only)
+	if known := []string{onlySandbox, onlyLedger, onlySafeRun, onlyPacks}; o.only != "" && !slices.Contains(known, o.only) {
+		return fmt.Errorf("-only knows %s, and not %q", strings.Join(known, ", "), o.only)
 	}
 	if o.rounds < 1 || o.warmUp < 0 {
 		return fmt.Errorf("%d rounds after %d cannot be timed", o.rounds, o.warmUp)
@@ -167,6 +171,9 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 	if err := r.safeRun(ctx, root, t, dir, o.logged, log); err != nil {
 		return err
 	}
+	if err := r.packing(ctx, t, dir, o.packs, log); err != nil {
+		return err
+	}
 	if o.out == "" && o.quick {
 		_, err := os.Stdout.Write(r.markdown())
 		return err
@@ -202,6 +209,11 @@ func measurePart(ctx context.Context, o options, root, dir string, log io.Writer
 			return err
 		}
 		section = r.logged.markdown(r.machine, o.quick)
+	case onlyPacks:
+		if err := r.packing(ctx, t, dir, o.packs, log); err != nil {
+			return err
+		}
+		section = r.packed.markdown(r.machine, o.quick)
 	}
 	switch {
 	case o.out != "":

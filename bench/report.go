@@ -39,6 +39,7 @@ type report struct {
 	sandboxed *confined
 	recorded  *recorded
 	logged    *logged
+	packed    *packed
 }
 
 // machine is what results depend on. It says nothing about which machine it is.
@@ -85,6 +86,8 @@ func (r *report) markdown() []byte {
 	b.Write(r.recorded.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.logged.markdown(r.machine, r.quick))
+	b.WriteString("\n")
+	b.Write(r.packed.markdown(r.machine, r.quick))
 	return b.Bytes()
 }
 

@@ -143,8 +143,13 @@ func (a *app) verifyPacks(names []string, f packVerifyFlags) error {
 	return a.print(out.Bytes())
 }
 
-func verifyPack(name string, o pack.Options, k packKeys) verifiedPack {
-	v := verifiedPack{name: displayPath(name)}
+func verifyPack(name string, o pack.Options, k packKeys) (v verifiedPack) {
+	v = verifiedPack{name: displayPath(name)}
+	defer func() {
+		if p := recover(); p != nil {
+			v = verifiedPack{name: v.name, err: harness.Panicked()}
+		}
+	}()
 	p, err := readPack(name)
 	if err != nil {
 		v.err = err
