@@ -7,8 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fiador/fiador/evidence/pack"
@@ -355,14 +359,41 @@ func (p *PatchPlan) Apply(state string) error {
 	}
 	e := &result.RunError{Code: result.CodeEvidence, Message: "nothing was applied: " + err.Error(), Cause: err}
 	var conflict *sandbox.ConflictError
+	fault := JournalFault(state, err)
 	switch {
 	case errors.Is(err, sandbox.ErrApplied), errors.Is(err, sandbox.ErrUnfinished):
 		e.Message = err.Error()
 		e.Hint = `give the folder room and permission, and end it with "fiador apply --recover"`
+		if fault != nil {
+			e.Message = fmt.Sprintf("%s (in the state folder %q)", e.Message, state)
+			e.Hint = `give the state folder room and permission, and end it with "fiador apply --recover"`
+		}
 	case errors.As(err, &conflict):
 		return conflict
+	case fault != nil:
+		e.Message = fmt.Sprintf("nothing was applied: the journal in the state folder %q cannot be written: %s", state, fault)
+		e.Hint = "give the state folder room and permission, or set XDG_STATE_HOME to a folder of yours elsewhere"
 	}
 	return e
+}
+
+// journalName is a journal, or a file of it, as errors of the sandbox name it.
+var journalName = regexp.MustCompile(`^apply-[0-9a-f]+-[0-9a-f]+(/([0-9]+|record\.new|apply|undo|clean))?$`)
+
+// JournalFault is why the journal in the state folder could not be read or written, where
+// that is what an error of sandbox.Apply or sandbox.Recover is about, and nil where it is
+// about the tree.
+func JournalFault(state string, err error) error {
+	var pe *fs.PathError
+	if !errors.As(err, &pe) {
+		return nil
+	}
+	rel, relErr := filepath.Rel(state, pe.Path)
+	above := relErr == nil && strings.Trim(rel, "./"+string(filepath.Separator)) == "" // the state folder, or one that it lies in
+	if journalName.MatchString(pe.Path) || above || relErr == nil && filepath.IsLocal(rel) {
+		return pe.Err
+	}
+	return nil
 }
 
 // NothingApplied says whether an error of Apply leaves the tree as it was.

@@ -129,6 +129,9 @@ func packRecords() []result.Record {
 			continue
 		}
 		fix := "do not use the pack: get it again from where it was made, or make another one with fiador run --pack"
+		if r.ID == "PK2" {
+			fix = "take what does not belong there out of the folder; what is nobody's is no reason to trust the rest less"
+		}
 		if r.Level == pack.WithKeys {
 			fix = "check that the key is the right one; otherwise do not use the pack, or have it signed again by whoever vouches for it"
 		}

@@ -297,6 +297,17 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// notEmpty refuses flags that were given without a value: what stands for a flag that was
+// left out is not what the caller meant.
+func notEmpty(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
+			return usage(helpHint(cmd), "--%s is empty", name)
+		}
+	}
+	return nil
+}
+
 // choice refuses a flag value that is not in its list.
 func choice(flag, value string, known []string) error {
 	for _, k := range known {

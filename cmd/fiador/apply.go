@@ -42,8 +42,8 @@ is followed and none is replaced. Control paths, .git and .fiador among them, ar
 refused; --allow-workflows allows the pipelines of a forge, such as .github/workflows.
 
 With --git-branch the files come onto a new branch, which begins at the commit that is
-checked out. DIR is then the top of a git work tree. Nothing is committed, no hook runs,
-and neither configuration nor index is changed.
+checked out, also where no file has to be changed. DIR is then the top of a git work tree.
+Nothing is committed, no hook runs, and neither configuration nor index is changed.
 
 A command that was killed is ended by the next one on that tree, or by
 fiador apply --recover --to DIR: the tree is then as before, or has every file.
@@ -140,7 +140,7 @@ func (a *app) undisturbed(ctx context.Context, do func() error) error {
 
 // recoverTree ends what an interrupted command has begun on a folder, and no more.
 func (a *app) recoverTree(ctx context.Context, dir string) error {
-	state, err := a.stateFolder()
+	state, err := a.stateOutside(dir)
 	if err != nil {
 		return err
 	}
@@ -150,15 +150,43 @@ func (a *app) recoverTree(ctx context.Context, dir string) error {
 		return err
 	})
 	if err != nil {
-		return &result.RunError{
-			Code: result.CodeEvidence, Message: fmt.Sprintf("folder %q: %s", displayFolder(dir), err),
-			Hint: "give the folder room and permission and run the command again", Cause: err,
-		}
+		return recoverError(state, dir, did, err)
 	}
 	if !did {
 		return a.print([]byte(plain(displayFolder(dir)) + ": nothing was unfinished\n"))
 	}
 	return a.print([]byte(plain(displayFolder(dir)) + ": what an interrupted command had begun is ended\n"))
+}
+
+// stateOutside is the folder of journals, which never lies in the folder that it is to
+// have a journal of.
+func (a *app) stateOutside(dir string) (string, error) {
+	state, err := a.stateFolder()
+	if err != nil {
+		return "", err
+	}
+	if rel, err := filepath.Rel(dir, state); err == nil && filepath.IsLocal(rel) {
+		return "", usage(stateElsewhere, "the journals of folder %q would lie in it", displayFolder(dir))
+	}
+	return state, nil
+}
+
+const stateElsewhere = "set XDG_STATE_HOME to a folder of yours elsewhere"
+
+// recoverError is the RunError for an error of sandbox.Recover.
+func recoverError(state, dir string, did bool, err error) error {
+	e := &result.RunError{Code: result.CodeEvidence, Hint: "give the folder room and permission and run the command again", Cause: err}
+	of := fmt.Sprintf("folder %q: ", displayFolder(dir))
+	switch fault := harness.JournalFault(state, err); {
+	case fault != nil:
+		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, displayPath(state), reason(fault))
+		e.Hint = "give the state folder room and permission and run the command again"
+	case did && harness.NothingApplied(err):
+		e.Message = of + "what an interrupted command had begun to apply could not be completed and was undone: " + reason(err)
+	default:
+		e.Message = of + "what an interrupted command had begun to apply could not be ended: " + reason(err)
+	}
+	return e
 }
 
 func (a *app) apply(ctx context.Context, name, dir string, f applyFlags) error {
@@ -173,6 +201,9 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags) error {
 	patch, err := a.acceptedPatch(name, f)
 	if err != nil || patch == nil {
 		return err
+	}
+	if len(patch.Operations) == 0 && f.branch == "" {
+		return a.print([]byte(plain(displayPath(name)) + ": nothing to apply, the execution changed no file\n"))
 	}
 	if err := harness.PatchSupported(); err != nil && !f.dryRun {
 		return &result.RunError{
@@ -195,7 +226,7 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags) error {
 		return nil
 	}
 	if len(plan.Steps) == 0 {
-		return a.print([]byte(plain(displayFolder(dir)) + ": nothing to do, every file is as the pack has it\n"))
+		return a.nothingToDo(ctx, dir, branch, f.dryRun)
 	}
 	a.warnDirty(ctx, branch)
 	if err := a.showPatch(plan); err != nil {
@@ -205,6 +236,32 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags) error {
 		return a.print([]byte("dry run: nothing was changed\n"))
 	}
 	return a.carryOut(ctx, plan, e.state, branch, f.to)
+}
+
+// nothingToDo ends a command for which no file has to be changed. The branch is made all
+// the same.
+func (a *app) nothingToDo(ctx context.Context, dir string, branch *gitBranch, dryRun bool) error {
+	said := plain(displayFolder(dir)) + ": nothing to do, every file is as the pack has it\n"
+	switch {
+	case branch == nil:
+	case dryRun:
+		said += "dry run: nothing was changed\n"
+	default:
+		if err := a.undisturbed(ctx, func() error {
+			if ctx.Err() != nil {
+				return interrupted()
+			}
+			return branch.enter()
+		}); err != nil {
+			return err
+		}
+		said += "on branch " + branch.name + "\n"
+	}
+	return a.print([]byte(said))
+}
+
+func interrupted() error {
+	return &result.RunError{Code: result.CodeEvidence, Message: "interrupted: nothing was changed", Hint: "run it again"}
 }
 
 // packWithin is the path of the pack, where it lies in the folder.
@@ -226,8 +283,8 @@ func packWithin(dir, name string) ([]string, error) {
 	return []string{filepath.ToSlash(rel)}, nil
 }
 
-// acceptedPatch is the patch of a pack whose files may be put somewhere. Without one it
-// has said why.
+// acceptedPatch is the patch of a pack whose files may be put somewhere, without
+// operations where the execution changed none. Where it is nil, why has been said.
 func (a *app) acceptedPatch(name string, f applyFlags) (*pack.Patch, error) {
 	given, err := a.givenProfile(f.policy)
 	if err != nil {
@@ -241,11 +298,11 @@ func (a *app) acceptedPatch(name string, f applyFlags) (*pack.Patch, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := readPack(name)
+	p, err := a.readPack(name)
 	if err != nil {
 		return nil, err
 	}
-	v := verifiedPack{name: displayPath(name), verdict: pack.Verify(p, pack.Options{Profile: a.packProfiles(given)})}
+	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, pack.Options{Profile: a.packProfiles(given)})}
 	v.verdict.Violations = append(v.verdict.Violations, pack.Authenticate(p, key, ledgerKey).Violations...)
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
@@ -261,7 +318,7 @@ func (a *app) acceptedPatch(name string, f applyFlags) (*pack.Patch, error) {
 	case err != nil:
 		return nil, &result.RunError{Code: result.CodeEvidence, Message: fmt.Sprintf("pack %q: %s", displayPath(name), err), Cause: err}
 	case patch == nil:
-		return nil, a.print([]byte(plain(displayPath(name)) + ": nothing to apply, the execution changed no file\n"))
+		return &pack.Patch{}, nil
 	}
 	return patch, nil
 }
@@ -300,7 +357,7 @@ func (a *app) refusedPatch(plan *harness.PatchPlan, f applyFlags) bool {
 func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state string, branch *gitBranch, to string) error {
 	err := a.undisturbed(ctx, func() error {
 		if ctx.Err() != nil {
-			return &result.RunError{Code: result.CodeEvidence, Message: "interrupted: nothing was changed", Hint: "run it again"}
+			return interrupted()
 		}
 		if err := branch.enter(); err != nil {
 			return err

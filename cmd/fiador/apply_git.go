@@ -93,7 +93,7 @@ func (a *app) gitBranch(ctx context.Context, dir, name string) (*gitBranch, erro
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, usage("install git, or leave --git-branch out", "--git-branch needs git, which is not there")
 	case ctx.Err() != nil:
-		return nil, &result.RunError{Code: result.CodeEvidence, Message: "interrupted: nothing was changed", Hint: "run it again"}
+		return nil, interrupted()
 	case err != nil:
 		return nil, gitError(err)
 	case why != "":
@@ -120,7 +120,18 @@ func (a *app) warnDirty(ctx context.Context, b *gitBranch) {
 }
 
 func gitError(err error) error {
-	return &result.RunError{Code: result.CodeEvidence, Message: "nothing was changed: " + err.Error(), Hint: "see what git says in that folder", Cause: err}
+	e := &result.RunError{Code: result.CodeEvidence, Message: "nothing was changed: " + err.Error(), Hint: "see what git says in that folder", Cause: err}
+	if foreign(err) {
+		e.Message = "nothing was changed: git does not read a repository of another owner: " + err.Error()
+		e.Hint = "run it as the owner of the folder, or have the folder in safe.directory of your git configuration"
+	}
+	return e
+}
+
+// foreign says whether git refuses a repository because of who owns it.
+func foreign(err error) bool {
+	var f *gitFailure
+	return errors.As(err, &f) && (strings.Contains(f.text, "dubious ownership") || strings.Contains(f.text, "unsafe repository"))
 }
 
 // look asks git. why is what a person has to change before.
@@ -148,7 +159,7 @@ func (b *gitBranch) lookAtName(ctx context.Context) (string, error) {
 func (b *gitBranch) lookAtTree(ctx context.Context) (string, error) {
 	top, err := b.git.run(ctx, "rev-parse", "--show-toplevel")
 	var f *gitFailure
-	if errors.As(err, &f) {
+	if errors.As(err, &f) && !foreign(err) {
 		return "the folder is not in a git work tree (" + f.text + ")", nil
 	}
 	if err != nil {
@@ -222,7 +233,7 @@ func (b *gitBranch) lookAtRef(ctx context.Context) (string, error) {
 		b.there = true
 	}
 	if b.head == b.ref {
-		return "", nil
+		return b.lookAtOwn(ctx)
 	}
 	trees, err := b.git.run(ctx, "worktree", "list", "--porcelain")
 	if err != nil {
@@ -233,6 +244,23 @@ func (b *gitBranch) lookAtRef(ctx context.Context) (string, error) {
 	}
 	return "", nil
 }
+
+// lookAtOwn asks whether the branch that is checked out is one that an earlier command
+// has made, and on which nothing was committed since: the same command then goes on.
+func (b *gitBranch) lookAtOwn(ctx context.Context) (string, error) {
+	said, err := b.git.run(ctx, "rev-list", "--walk-reflogs", "--max-count=1", "--format=%gs", b.ref, "--")
+	var f *gitFailure
+	if err != nil && !errors.As(err, &f) {
+		return "", err
+	}
+	if _, last, _ := strings.Cut(said, "\n"); strings.TrimSpace(last) != branchMade {
+		return "the branch is checked out already, so it is not a new one", nil
+	}
+	return "", nil
+}
+
+// branchMade is what the log of a branch that was made here begins with.
+const branchMade = "fiador apply: branch made"
 
 // dirty says whether files that git knows differ from the last commit. Filters are off,
 // for they are programs: a file that needs one counts as changed where its times do not
@@ -259,7 +287,7 @@ func (b *gitBranch) enter() error {
 	ctx := context.Background() // it is not stopped halfway
 	if !b.there {
 		none := strings.Repeat("0", len(b.commit))
-		if _, err := b.git.run(ctx, "update-ref", "-m", "fiador apply: branch made", b.ref, b.commit, none); err != nil {
+		if _, err := b.git.run(ctx, "update-ref", "--create-reflog", "-m", branchMade, b.ref, b.commit, none); err != nil {
 			return gitError(err)
 		}
 		b.made = true

@@ -152,6 +152,31 @@ func TestReadmeExecutes(t *testing.T) {
 	}
 }
 
+// TestReadmePacks: the line of the README's section on packs, pasted, prints what it
+// shows.
+func TestReadmePacks(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(readme), "\n## Packs\n")
+	blocks := strings.Split(section, "```")
+	if !ok || len(blocks) < 4 || !strings.HasPrefix(blocks[1], "sh\n") || !strings.HasPrefix(blocks[3], "console\n") {
+		t.Fatal("the README has no such section")
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join(root, "examples"))); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", strings.TrimPrefix(blocks[1], "sh\n"))
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}
+	out, err := cmd.CombinedOutput()
+	if want := strings.TrimPrefix(blocks[3], "console\n"); err != nil || string(out) != want {
+		t.Errorf("the README shows\n%s\nand the commands print\n%s (%v)", want, out, err)
+	}
+}
+
 // TestStalePage: a page that shows anything else than what its commands do is
 // found out, at the line of the command.
 func TestStalePage(t *testing.T) {

@@ -100,22 +100,15 @@ func (a *app) stateFolder() (string, error) {
 
 // recovered finishes what a killed command has begun to apply to a folder.
 func (a *app) recovered(e *executing, dir string) (err error) {
-	if e.state, err = a.stateFolder(); err != nil {
+	if e.state, err = a.stateOutside(dir); err != nil {
 		return err
 	}
-	const elsewhere = "set XDG_STATE_HOME to a folder of yours elsewhere"
-	if rel, err := filepath.Rel(dir, e.state); err == nil && filepath.IsLocal(rel) {
-		return usage(elsewhere, "the folder for journals lies in the folder %q, which commands can write", displayFolder(dir))
-	}
 	if err := os.MkdirAll(e.state, 0o700); err != nil {
-		return usage(elsewhere, "the folder for journals cannot be made: %s", reason(err))
+		return usage(stateElsewhere, "the folder for journals cannot be made: %s", reason(err))
 	}
 	did, err := sandbox.Recover(e.state, dir)
 	if err != nil {
-		return &result.RunError{
-			Code: result.CodeEvidence, Message: fmt.Sprintf("folder %q: what an interrupted command had begun to apply could not be completed: %s", displayFolder(dir), reason(err)),
-			Hint: "give the folder room and permission and run the command again", Cause: err,
-		}
+		return recoverError(e.state, dir, did, err)
 	}
 	if did {
 		a.term.warning(fmt.Sprintf("folder %q: what an interrupted command had begun to apply is ended", displayFolder(dir)))

@@ -3,8 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -49,14 +53,42 @@ func openPack(dir string) (*pack.Writer, error) {
 	if errors.Is(err, pack.ErrNotEmpty) {
 		return nil, usage("name a new or an empty folder", "--pack %q is not an empty folder", displayPath(dir))
 	}
-	if err != nil {
-		return nil, usage("name a new folder in one that is there and can be written", "--pack %q: %s", displayPath(dir), reason(err))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, usage("name a new folder in one that is there", "--pack %q: there is no folder %q", clean(dir), clean(filepath.Dir(filepath.Clean(dir))))
+	case errors.Is(err, syscall.EBUSY):
+		return nil, usage("name a new folder in it", "--pack %q is a mount point, which a pack cannot take the place of", clean(dir))
+	case err != nil:
+		return nil, usage("name a new folder in one that is there and can be written", "--pack %q: %s", clean(dir), reason(err))
 	}
 	return w, nil
 }
 
+// apartFromPack refuses what would lie in the pack or be it, before anything runs.
+func (f runFlags) apartFromPack() error {
+	if f.pack == "" {
+		return nil
+	}
+	if f.pack == "-" {
+		return usage("name a folder", "a pack cannot be written to standard output")
+	}
+	for _, o := range append([]string{f.bundle, f.receipt, f.evidence, f.recording}, f.outputs()...) {
+		if o == "" {
+			continue
+		}
+		in, err := beneath(f.pack, o)
+		if err == nil && !in {
+			in, err = beneath(o, f.pack)
+		}
+		if err == nil && in {
+			return usage("give each a place of its own", "the pack %q and %q are in each other's way", clean(f.pack), clean(o))
+		}
+	}
+	return nil
+}
+
 // writePack writes the pack of a run that has ended in a result: all of it, or nothing.
-func (a *app) writePack(ctx context.Context, w *pack.Writer, gate *harness.Gate, f recordFlags, rep harness.Report) error {
+func (a *app) writePack(ctx context.Context, w *pack.Writer, gate *harness.Gate, f runFlags, rep harness.Report) error {
 	if w == nil {
 		return nil
 	}
@@ -65,7 +97,7 @@ func (a *app) writePack(ctx context.Context, w *pack.Writer, gate *harness.Gate,
 		return err
 	}
 	if rep.Receipt != nil {
-		if err := a.packLedger(ctx, files, f, rep.Result.RunID, rep.Receipt.Index); err != nil {
+		if err := a.packLedger(ctx, files, f.recordFlags, rep.Result.RunID, rep.Receipt.Index); err != nil {
 			return err
 		}
 	}
@@ -74,8 +106,8 @@ func (a *app) writePack(ctx context.Context, w *pack.Writer, gate *harness.Gate,
 	}
 	if err := w.Commit(files); err != nil {
 		return &result.RunError{
-			Code: result.CodeEvidence, Message: "the pack could not be written: " + reason(err),
-			Hint: "name a new folder with room in one that can be written", Cause: err,
+			Code: result.CodeEvidence, Message: "the pack " + strconv.Quote(clean(f.pack)) + " could not be written: " + reason(err),
+			Hint: "name a new folder with room in one that can be written", Cause: err, Details: map[string]any{"file": displayPath(f.pack)},
 		}
 	}
 	return nil
@@ -144,12 +176,28 @@ func (a *app) packProfiles(given *kernel.Profile) func(string) *kernel.PolicyPro
 	}
 }
 
-// readPack reads a pack that an argument names.
-func readPack(name string) (*pack.Pack, error) {
-	p, err := pack.Open(name)
+// packReason is why a pack could not be read, with the file of it that is at fault.
+func packReason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) && slices.Contains(pack.Names(), pe.Path) {
+		return pe.Path + ": " + reason(err)
+	}
+	return reason(err)
+}
+
+// readPack reads a pack that an argument names: a folder, an archive, or - for an archive
+// on standard input.
+func (a *app) readPack(name string) (*pack.Pack, error) {
+	var p *pack.Pack
+	var err error
+	if name == "-" {
+		p, err = pack.ReadArchive(a.stdin)
+	} else {
+		p, err = pack.Open(name)
+	}
 	if err != nil {
 		return nil, &result.RunError{
-			Code: result.CodeEvidence, Message: "pack " + quoted(name) + " could not be read: " + reason(err),
+			Code: result.CodeEvidence, Message: "pack " + strconv.Quote(clean(name)) + " could not be read: " + packReason(err),
 			Hint: "name a folder that fiador run --pack wrote, or an archive of one", Cause: err,
 			Details: map[string]any{"file": displayPath(filepath.Clean(name))},
 		}

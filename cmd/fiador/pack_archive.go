@@ -45,11 +45,11 @@ func (a *app) archivePack(name, file, policy string) error {
 	if err != nil {
 		return err
 	}
-	p, err := readPack(name)
+	p, err := a.readPack(name)
 	if err != nil {
 		return err
 	}
-	v := verifiedPack{name: displayPath(name), verdict: pack.Verify(p, pack.Options{Level: pack.Strict, Profile: a.packProfiles(given)})}
+	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, pack.Options{Level: pack.Strict, Profile: a.packProfiles(given)})}
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
 		return nil

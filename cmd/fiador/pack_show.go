@@ -38,7 +38,12 @@ Exit codes:
 		Example: `  fiador pack show ./pack
   fiador pack show pack.tar.gz --file run.json | fiador verify -`,
 		Args: exactArgs("PACK"),
-		RunE: func(_ *cobra.Command, args []string) error { return a.showPack(args[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "policy", "file"); err != nil {
+				return err
+			}
+			return a.showPack(args[0], f)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.policy, "policy", "", "profile that the pack was made under (default: the built-in one that it names)")
@@ -58,14 +63,14 @@ func (a *app) showPack(name string, f packShowFlags) error {
 	if err != nil {
 		return err
 	}
-	p, err := readPack(name)
+	p, err := a.readPack(name)
 	if err != nil {
 		return err
 	}
 	if f.file != "" {
 		return a.printPacked(p, name, f.file)
 	}
-	v := verifiedPack{name: displayPath(name), verdict: pack.Verify(p, pack.Options{Profile: a.packProfiles(given)})}
+	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, pack.Options{Profile: a.packProfiles(given)})}
 	var out bytes.Buffer
 	t := terminal{w: &out, color: a.page.color}
 	s := packSheet{t: t, p: p}
@@ -74,6 +79,7 @@ func (a *app) showPack(name string, f packShowFlags) error {
 		s.execution()
 	}
 	s.files()
+	s.claims(v.verdict.Claims)
 	v.human(t)
 	a.status = v.status()
 	return a.print(out.Bytes())
@@ -166,10 +172,20 @@ func (s packSheet) execution() {
 	s.row("machine", "%s %s, kernel %s, %s", r.Platform.OS, r.Platform.Arch, r.Platform.KernelRelease, r.Platform.GoVersion)
 	s.row("sandbox", "%s, isolation %s, %d ms", r.Sandbox.Backend, r.Sandbox.IsolationLevel, r.Timing.DurationMS)
 	for _, l := range r.Sandbox.Layers {
-		s.row("layer", "%s: %s %s", l.Clause, l.Status, l.Mechanism)
+		s.row("layer", "%s: %s, %s", l.Clause, l.Status, l.Mechanism)
 	}
 	for _, w := range r.Warnings {
 		s.row("warning", "%s", w)
+	}
+}
+
+// claims is what keys would have to confirm.
+func (s packSheet) claims(c pack.Claims) {
+	for _, id := range c.Signers {
+		s.row("signed", "%s  (not checked: pack verify --key)", id)
+	}
+	if c.Origin != "" {
+		s.row("recorded", "entry %d of %s  (not checked: pack verify --ledger-key)", c.Index, c.Origin)
 	}
 }
 

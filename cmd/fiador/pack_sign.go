@@ -120,7 +120,7 @@ var errInvalid = errors.New("the pack is not valid")
 
 // signPack signs one pack, if it is valid, and says what became of it.
 func (a *app) signPack(out *bytes.Buffer, name string, key *ledger.Signer, o pack.Options) (int, error) {
-	v := verifiedPack{name: displayPath(name)}
+	v := verifiedPack{name: clean(name)}
 	err := pack.SetMeta(name, func(p *pack.Pack) ([]byte, error) {
 		if v.verdict = pack.Verify(p, o); !v.verdict.OK() {
 			return nil, errInvalid

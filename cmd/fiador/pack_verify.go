@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -12,46 +13,74 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
 
 type packVerifyFlags struct {
 	packKeyFlags
-	level  string
-	policy string
-	format string
+	level    string
+	policy   string
+	format   string
+	accepted bool
 }
 
 // packKeyFlags name the keys that a pack has to be vouched for by.
 type packKeyFlags struct {
-	key       string
+	keys      []string
 	ledgerKey string
 }
 
 func (f *packKeyFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.key, "key", "", "verifier key that has to have signed the pack, or a file with it")
+	cmd.Flags().StringArrayVar(&f.keys, "key", nil, "verifier key that has to have signed the pack, or a file with it; may be repeated, and then each has to")
 	cmd.Flags().StringVar(&f.ledgerKey, "ledger-key", "", "verifier key of the ledger that has to have the run's record, or a file with it")
 }
 
-// packKeys are the keys, nil where none is asked for.
-type packKeys struct{ key, ledgerKey *ledger.Verifier }
+// packKeys are the keys that were given.
+type packKeys struct {
+	keys      []ledger.Verifier
+	ledgerKey *ledger.Verifier
+}
 
-func (f packKeyFlags) open() (k packKeys, err error) {
-	for _, one := range []struct {
-		text string
-		into **ledger.Verifier
-	}{{f.key, &k.key}, {f.ledgerKey, &k.ledgerKey}} {
-		if one.text == "" {
-			continue
-		}
-		v, err := verifierKey(one.text)
+func (f packKeyFlags) open(cmd *cobra.Command) (k packKeys, err error) {
+	if slices.Contains(f.keys, "") {
+		return k, usage(helpHint(cmd), "--key is empty")
+	}
+	if err := notEmpty(cmd, "ledger-key"); err != nil {
+		return k, err
+	}
+	for _, text := range f.keys {
+		v, err := verifierKey(text)
 		if err != nil {
 			return packKeys{}, err
 		}
-		*one.into = &v
+		k.keys = append(k.keys, v)
 	}
-	return k, nil
+	if f.ledgerKey == "" {
+		return k, nil
+	}
+	v, err := verifierKey(f.ledgerKey)
+	k.ledgerKey = &v
+	return k, err
+}
+
+// vouch asks every key that was given whether it vouches for a pack.
+func (k packKeys) vouch(p *pack.Pack) pack.Authenticity {
+	all := pack.Authenticate(p, nil, k.ledgerKey)
+	for i := range k.keys {
+		one := pack.Authenticate(p, &k.keys[i], nil)
+		all.Signed = one.Signed && (all.Signed || i == 0)
+		all.Violations = append(all.Violations, one.Violations...)
+	}
+	slices.SortStableFunc(all.Violations, func(x, y pack.Violation) int {
+		return cmp.Or(canon.Compare(x.Rule, y.Rule), canon.Compare(x.Path, y.Path), canon.Compare(x.Message, y.Message))
+	})
+	all.Violations = slices.Compact(all.Violations)
+	if len(all.Violations) > 0 {
+		all.Signed, all.Recorded = false, nil
+	}
+	return all
 }
 
 func (a *app) packVerifyCommand() *cobra.Command {
@@ -68,15 +97,20 @@ A valid pack is one that agrees with itself: anybody can make one. With --key th
 signature of that key has to cover every file, and with --ledger-key the ledger of that
 key has to have the run's record; without them a pack is "unauthenticated".
 
-For a profile that is not built in, name it with --policy.
+Valid says nothing of the outcome: a REFUSE has a valid pack too, and the line names it.
+--accepted asks for the outcome as well.
+
+For a profile that is not built in, name it with --policy. Its limits are compared, and
+not its text: fiador reproduce holds the digests of every module.
 
 Exit codes:
-  0  every pack is valid, and vouched for by the keys that were given
+  0  every pack is valid, accepted where that was asked for, and vouched for by the keys that were given
   1  at least one pack breaks a rule
   2  a pack could not be read, or a check could not be made`,
 		Example: `  fiador pack verify ./pack
   fiador pack verify packs/* --format json
-  fiador pack verify ./pack --key pack.pub --ledger-key gate.pub
+  fiador pack verify ./pack --key pack.pub --ledger-key gate.pub --accepted
+  curl -s https://example.com/pack.tar.gz | fiador pack verify -
   fiador pack verify pack.tar.gz --level structural`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -84,12 +118,13 @@ Exit codes:
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return a.verifyPacks(args, f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.verifyPacks(cmd, args, f) },
 	}
 	f.packKeyFlags.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.level, "level", string(pack.Strict), "strict or structural")
 	flags.StringVar(&f.policy, "policy", "", "profile that the packs were made under (default: the built-in one that each names)")
+	flags.BoolVar(&f.accepted, "accepted", false, "the run has to be accepted as well: a valid pack of another outcome is exit code 1")
 	flags.StringVar(&f.format, "format", "human", "human, or json: one canonical object a line")
 	complete(cmd, "level", string(pack.Strict), string(pack.Structural))
 	complete(cmd, "policy", harness.Profiles()...)
@@ -103,9 +138,29 @@ type verifiedPack struct {
 	err     error
 	verdict pack.Verdict
 	vouched pack.Authenticity
+
+	accepted bool // the run has to be
 }
 
-func (a *app) verifyPacks(names []string, f packVerifyFlags) error {
+// rejected says that the outcome is not the one that was asked for.
+func (v verifiedPack) rejected() bool { return v.accepted && !v.verdict.Claims.Accepted }
+
+// outcome is what the run ended in, in words.
+func (v verifiedPack) outcome() string {
+	c := v.verdict.Claims
+	switch {
+	case c.Outcome != string(kernel.OutcomeBundle):
+		return c.Outcome
+	case c.Accepted:
+		return c.Outcome + " accepted"
+	}
+	return c.Outcome + " rejected"
+}
+
+func (a *app) verifyPacks(cmd *cobra.Command, names []string, f packVerifyFlags) error {
+	if err := notEmpty(cmd, "policy"); err != nil {
+		return err
+	}
 	if err := choice("level", f.level, []string{string(pack.Strict), string(pack.Structural)}); err != nil {
 		return err
 	}
@@ -116,14 +171,14 @@ func (a *app) verifyPacks(names []string, f packVerifyFlags) error {
 	if err != nil {
 		return err
 	}
-	keys, err := f.open()
+	keys, err := f.open(cmd)
 	if err != nil {
 		return err
 	}
 	o := pack.Options{Level: pack.Level(f.level), Profile: a.packProfiles(given)}
 	debug.SetGCPercent(manyGC)
 	var out bytes.Buffer
-	for v := range inTurn(names, runtime.GOMAXPROCS(0), func(name string) verifiedPack { return verifyPack(name, o, keys) }) {
+	for v := range inTurn(names, runtime.GOMAXPROCS(0), func(name string) verifiedPack { return a.verifyPack(name, o, keys, f.accepted) }) {
 		if v.err != nil {
 			a.status = max(a.status, a.report(v.err))
 			continue
@@ -143,19 +198,19 @@ func (a *app) verifyPacks(names []string, f packVerifyFlags) error {
 	return a.print(out.Bytes())
 }
 
-func verifyPack(name string, o pack.Options, k packKeys) (v verifiedPack) {
-	v = verifiedPack{name: displayPath(name)}
+func (a *app) verifyPack(name string, o pack.Options, k packKeys, accepted bool) (v verifiedPack) {
+	v = verifiedPack{name: clean(name), accepted: accepted}
 	defer func() {
 		if p := recover(); p != nil {
 			v = verifiedPack{name: v.name, err: harness.Panicked()}
 		}
 	}()
-	p, err := readPack(name)
+	p, err := a.readPack(name)
 	if err != nil {
 		v.err = err
 		return v
 	}
-	v.verdict, v.vouched = pack.Verify(p, o), pack.Authenticate(p, k.key, k.ledgerKey)
+	v.verdict, v.vouched = pack.Verify(p, o), k.vouch(p)
 	return v
 }
 
@@ -173,10 +228,13 @@ func (v verifiedPack) voucher() string {
 	if r := v.vouched.Recorded; r != nil {
 		list = append(list, fmt.Sprintf("entry %d of %s", r.Index, r.Checkpoint.Origin))
 	}
-	if len(list) == 0 {
-		return "unauthenticated"
+	if len(list) > 0 {
+		return strings.Join(list, ", ")
 	}
-	return strings.Join(list, ", ")
+	if n := len(v.verdict.Claims.Signers); n > 0 {
+		return "unauthenticated (" + count(n, "signature") + " not checked: --key)"
+	}
+	return "unauthenticated"
 }
 
 func (v verifiedPack) status() int {
@@ -185,6 +243,8 @@ func (v verifiedPack) status() int {
 		return exitRejected
 	case len(v.verdict.NotChecked) > 0:
 		return exitError
+	case v.rejected():
+		return exitRejected
 	}
 	return exitAccepted
 }
@@ -194,20 +254,37 @@ func (v verifiedPack) human(t terminal) {
 		t.line(t.paint(red, fmt.Sprintf("%-4s", x.Rule)), strings.TrimSpace(plain(x.Path)+"  "+plain(x.Message)))
 	}
 	for _, why := range v.verdict.NotChecked {
-		t.line(t.paint(yellow, "not checked"), plain(why))
+		t.line(t.paint(yellow, "not checked"), plain(why)+"; name its folder with --policy")
 	}
-	word, style := "VALID", green
-	about := string(v.verdict.Level)
-	switch v.status() {
-	case exitRejected:
-		word, style = "INVALID", red
-		about += ", " + count(len(v.violations())+v.verdict.More, "violation")
-	case exitError:
-		word, style = "UNDECIDED", yellow
-	default:
-		about += ", " + v.voucher()
+	word, style := v.word()
+	about := []string{string(v.verdict.Level)}
+	if word == wordInvalid {
+		about = append(about, count(len(v.violations())+v.verdict.More, "violation"))
+	} else if word != wordUndecided {
+		about = append(about, v.outcome(), v.voucher())
 	}
-	t.line(t.paint(style, word), plain(v.name), about)
+	t.line(t.paint(style, word), plain(v.name), plain(strings.Join(about, ", ")))
+}
+
+// The words for what was found about a pack.
+const (
+	wordValid     = "VALID"
+	wordInvalid   = "INVALID"
+	wordUndecided = "UNDECIDED"
+	wordRejected  = "NOT ACCEPTED" // valid, and not of the outcome that was asked for
+)
+
+// word says in one word what was found, and in which colour.
+func (v verifiedPack) word() (word, style string) {
+	switch {
+	case len(v.violations()) > 0:
+		return wordInvalid, red
+	case len(v.verdict.NotChecked) > 0:
+		return wordUndecided, yellow
+	case v.rejected():
+		return wordRejected, red
+	}
+	return wordValid, green
 }
 
 func (v verifiedPack) json(out *bytes.Buffer) error {
@@ -219,7 +296,9 @@ func (v verifiedPack) json(out *bytes.Buffer) error {
 	for _, why := range v.verdict.NotChecked {
 		notChecked = append(notChecked, why)
 	}
+	word, _ := v.word()
 	b, _, err := canon.Artifact(map[string]any{
+		"outcome": v.verdict.Claims.Outcome, "accepted": v.verdict.Claims.Accepted, "verdict": strings.ToLower(strings.ReplaceAll(word, " ", "_")),
 		"pack": v.name, "level": string(v.verdict.Level), "valid": v.verdict.OK() && v.vouched.OK(), "signed": v.vouched.Signed, "recorded": v.vouched.Recorded != nil,
 		"violations": violations, "more": v.verdict.More, "not_checked": notChecked,
 	})

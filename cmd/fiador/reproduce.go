@@ -130,11 +130,11 @@ func (a *app) original(name string, f reproduceFlags) (o *harness.Original, unde
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := readPack(name)
+	p, err := a.readPack(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	v := verifiedPack{name: displayPath(name), verdict: pack.Verify(p, pack.Options{Level: pack.Strict, Profile: a.originalProfile(p, given)})}
+	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, pack.Options{Level: pack.Strict, Profile: a.originalProfile(p, given)})}
 	if len(v.verdict.Violations) > 0 {
 		a.status = exitRejected
 		return nil, nil, a.tellInvalid(v, f.format)

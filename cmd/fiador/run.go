@@ -67,6 +67,9 @@ Exit codes:
   fiador run - <intent.json | jq -r .kernel_result_kind`,
 		Args: exactArgs("INTENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "pack", "bundle", "receipt", "evidence", "promote", "work"); err != nil {
+				return err
+			}
 			return a.runIntent(cmd, args[0], f)
 		},
 	}
@@ -119,6 +122,9 @@ func (a *app) checkRun(intent string, f runFlags) error {
 		}
 	}
 	if err := a.apartFromRun(f); err != nil {
+		return err
+	}
+	if err := f.apartFromPack(); err != nil {
 		return err
 	}
 	if f.receipt != "" && filepath.Clean(f.receipt) == filepath.Clean(f.bundle) {
@@ -249,7 +255,7 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 		if err != nil || end.Err != nil {
 			return err
 		}
-		return a.writePack(ctx, w, gate, f.recordFlags, end.Report)
+		return a.writePack(ctx, w, gate, f, end.Report)
 	}
 	e := a.execution()
 	defer e.close(ctx, a)
@@ -275,7 +281,7 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 		err = a.executed(ctx, f.executingFlags, e, end.Report)
 	}
 	if err == nil {
-		err = a.writePack(ctx, w, gate, f.recordFlags, end.Report)
+		err = a.writePack(ctx, w, gate, f, end.Report)
 	}
 	if end.Execution == nil {
 		return err

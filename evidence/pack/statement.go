@@ -111,7 +111,7 @@ func (p *Pack) checkSubjects(value any, f *faults) {
 		switch {
 		case e.Name == MetaFile: // it is read, or else there would be no statement
 		case why != "":
-			f.add(ruleSubjects, "", "%s %s, and no signature covers it", quoted(e.Name), why)
+			f.add(ruleSubjects, e.Name, "%s, and no signature covers it", why)
 		case !covered:
 			f.add(ruleSubjects, e.Name, "not there when the pack was signed")
 		case canon.Sum(e.Text).Hex() != want:

@@ -4,9 +4,26 @@ package pack
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 )
+
+// sameGroup gives a folder the owner and group of another one, where they differ.
+func sameGroup(name string, as fs.FileInfo) error {
+	want, ok := as.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	info, err := os.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if has, ok := info.Sys().(*syscall.Stat_t); ok && has.Uid == want.Uid && has.Gid == want.Gid {
+		return nil
+	}
+	return os.Lchown(name, int(want.Uid), int(want.Gid))
+}
 
 // nonblock keeps what was put in a file's place meanwhile from making an open wait.
 const nonblock = syscall.O_NONBLOCK

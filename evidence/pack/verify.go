@@ -32,6 +32,7 @@ type Verdict struct {
 	Violations []Violation // sorted (PK10)
 	More       int         // violations beyond MaxViolations
 	NotChecked []string    // what could not be held against anything, and why
+	Claims     Claims
 }
 
 // OK says whether the pack is valid.
@@ -52,7 +53,7 @@ func Verify(p *Pack, o Options) Verdict {
 	if o.Level == Strict {
 		v.strict()
 	}
-	found := Verdict{Level: o.Level, Violations: sortViolations(v.found), NotChecked: v.notChecked}
+	found := Verdict{Level: o.Level, Claims: v.claims(), Violations: sortViolations(v.found), NotChecked: v.notChecked}
 	if n := len(found.Violations); n > MaxViolations {
 		found.Violations, found.More = found.Violations[:MaxViolations], n-MaxViolations
 	}

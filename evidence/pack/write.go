@@ -36,12 +36,39 @@ func Create(dir string) (*Writer, error) {
 	}
 	// The folder inside has the permissions that the user's mask gives.
 	if err = os.Mkdir(w.inner(), 0o777); err == nil {
+		err = w.takeAfter()
+	}
+	if err == nil {
 		w.root, err = os.OpenRoot(w.inner())
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(w.temp))
 	}
 	return w, nil
+}
+
+// takeAfter gives the folder that becomes the pack the permissions and the group of an
+// empty one at its place, and makes sure that this one can make way: a mount point
+// cannot.
+func (w *Writer) takeAfter() error {
+	info, err := os.Lstat(w.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := sameGroup(w.inner(), info); err != nil {
+		return err
+	}
+	if err := os.Chmod(w.inner(), info.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky)); err != nil {
+		return err
+	}
+	aside := filepath.Join(w.temp, "empty")
+	if err := os.Rename(w.dir, aside); err != nil {
+		return err
+	}
+	return os.Rename(aside, w.dir)
 }
 
 // inner is the folder that becomes the pack.

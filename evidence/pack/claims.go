@@ -1,0 +1,34 @@
+package pack
+
+import "github.com/fiador/fiador/ledger"
+
+// Claims are what a pack says of itself, for people. Being valid does not make it true:
+// who has signed is for keys to say. What is not said, or cannot be read, is empty.
+type Claims struct {
+	Outcome  string // of the run: BUNDLE, CLARIFY or REFUSE
+	Accepted bool
+	Signers  []string // ids of the keys of the signatures in meta.json
+	Origin   string   // of the ledger of the receipt in meta.json
+	Index    int64    // of the decision in that ledger, where there is an origin
+}
+
+func (v *verifier) claims() Claims {
+	var c Claims
+	run := v.object(RunFile)
+	c.Outcome, _ = run["kernel_result_kind"].(string)
+	decision, _ := run["decision"].(map[string]any)
+	c.Accepted = decision["accepted"] == true
+	meta := v.object(MetaFile)
+	if e, ok := readEnvelope(meta[metaEnvelope], new(faults)); ok {
+		for _, s := range e.signatures {
+			c.Signers = append(c.Signers, s.keyID)
+		}
+	}
+	text, _ := meta[metaReceipt].(string)
+	if proof, err := ledger.ParseProof([]byte(text)); err == nil {
+		if point, err := ledger.ParseCheckpoint(proof.Note); err == nil {
+			c.Origin, c.Index = point.Origin, proof.Index
+		}
+	}
+	return c
+}
