@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fiador/fiador/evidence/pack"
@@ -377,9 +376,6 @@ func (p *PatchPlan) Apply(state string) error {
 	return e
 }
 
-// journalName is a journal, or a file of it, as errors of the sandbox name it.
-var journalName = regexp.MustCompile(`^apply-[0-9a-f]+-[0-9a-f]+(/([0-9]+|record\.new|apply|undo|clean))?$`)
-
 // JournalFault is why the journal in the state folder could not be read or written, where
 // that is what an error of sandbox.Apply or sandbox.Recover is about, and nil where it is
 // about the tree.
@@ -388,9 +384,19 @@ func JournalFault(state string, err error) error {
 	if !errors.As(err, &pe) {
 		return nil
 	}
-	rel, relErr := filepath.Rel(state, pe.Path)
-	above := relErr == nil && strings.Trim(rel, "./"+string(filepath.Separator)) == "" // the state folder, or one that it lies in
-	if journalName.MatchString(pe.Path) || above || relErr == nil && filepath.IsLocal(rel) {
+	within := func(dir, name string) bool {
+		rel, err := filepath.Rel(dir, name)
+		return err == nil && filepath.IsLocal(rel)
+	}
+	if filepath.IsAbs(pe.Path) {
+		// Folders above the state folder are made with it.
+		if within(state, pe.Path) || within(pe.Path, state) {
+			return pe.Err
+		}
+		return nil
+	}
+	// The sandbox names what is in the state folder from there.
+	if regexp.MustCompile(`^apply-[0-9a-f]+-[0-9a-f]+(/([0-9]+|record\.new|apply|undo|clean))?$`).MatchString(pe.Path) {
 		return pe.Err
 	}
 	return nil

@@ -212,6 +212,24 @@ func TestPatchNoRoom(t *testing.T) {
 	}
 }
 
+// TestPatchNoRoomForJournal: a state folder without room is named as what it is.
+func TestPatchNoRoomForJournal(t *testing.T) {
+	dir, state := grown(t, map[string]string{"a": "old"}), t.TempDir()
+	if err := unix.Mount("tmpfs", state, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("no file system can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(state, unix.MNT_DETACH) })
+	before := treeText(t, dir)
+	err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b", strings.Repeat("x", 200<<10))}, Patching{}).Apply(state)
+	var re *result.RunError
+	if !errors.As(err, &re) || !errors.Is(err, unix.ENOSPC) || !NothingApplied(err) || JournalFault(state, err) == nil || !strings.Contains(re.Message, "the journal in the state folder") {
+		t.Errorf("%v", err)
+	}
+	if got := treeText(t, dir); got != before {
+		t.Errorf("the tree is\n%s\nand was\n%s", got, before)
+	}
+}
+
 // TestPatchReadOnly: a tree that cannot be written is as it was.
 func TestPatchReadOnly(t *testing.T) {
 	dir, state := grown(t, map[string]string{"a": "old"}), filepath.Join(t.TempDir(), "state")
@@ -235,8 +253,8 @@ func TestPatchReadOnly(t *testing.T) {
 	if !errors.As(err, &re) || !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.EACCES) || !NothingApplied(err) {
 		t.Errorf("%v", err)
 	}
-	if got := treeText(t, dir); got != before {
-		t.Errorf("the tree is\n%s", got)
+	if got := treeText(t, dir); got != before || JournalFault(state, err) != nil {
+		t.Errorf("%v; the tree is\n%s", err, got)
 	}
 	if list, _ := os.ReadDir(state); len(list) > 0 {
 		t.Errorf("left in the state folder: %v", list)

@@ -68,6 +68,29 @@ type Performed struct {
 	box  *sandbox.Sandbox
 	task Task
 	work string // the host folder that was worked on, or empty
+
+	from, to time.Time // of what is told of it; zero: Started and Ended
+}
+
+// within has what is told of the execution lie in the times of its run, by the clock of
+// the run.
+func (p *Performed) within(started, completed time.Time) {
+	in := func(t time.Time) time.Time {
+		t = ended(started, t)
+		if t.After(completed) {
+			return completed
+		}
+		return t
+	}
+	p.from, p.to = in(p.Started), in(p.Ended)
+}
+
+// times are when the execution ran, as packs and records tell it.
+func (p *Performed) times() (from, to time.Time) {
+	if p.from.IsZero() {
+		return p.Started, p.Ended
+	}
+	return p.from, p.to
 }
 
 // Ran is the end of one command.
@@ -300,7 +323,7 @@ func (w *performance) judge() error {
 		o.Outputs = append(o.Outputs, evidence.File{Path: c.Path, SHA256: c.SHA256, Size: c.Size})
 	}
 	o.Cut = slices.Contains(verdict.Reasons, sandbox.OutputLimit)
-	w.unchanged(append(w.written, declared...), changes)
+	w.unchanged(slices.Concat(w.written, declared), changes)
 	w.p.Accepted, w.p.Changes = verdict.Accepted, changes
 	return nil
 }
@@ -329,21 +352,34 @@ func (w *performance) untouchable(changes []sandbox.Change) []string {
 }
 
 // unchanged lists outputs that are what they were before: declared ones that nothing
-// changed, and files that an action wrote as they were.
+// changed, and files that an action wrote as they were. They count like what was written:
+// by path, those from the first that is beyond a limit are not listed, and the execution
+// is rejected for them.
 func (w *performance) unchanged(paths []string, changes []sandbox.Change) {
+	o := &w.p.Observed
+	left := w.task.Rules.MaxBytes
+	for _, f := range o.Outputs {
+		left -= f.Size
+	}
 	changed := map[string]bool{}
 	for _, c := range changes {
 		changed[c.Path] = true
 	}
-	for _, p := range paths {
+	for _, p := range sorted(paths) {
 		if changed[p] {
 			continue
 		}
-		changed[p] = true
-		if kind, sum, size := w.p.box.Before(p); kind == sandbox.KindFile {
-			w.p.Observed.Outputs = append(w.p.Observed.Outputs, evidence.File{Path: p, SHA256: sum, Size: size})
-			w.p.Unchanged = append(w.p.Unchanged, p)
+		kind, sum, size := w.p.box.Before(p)
+		if kind != sandbox.KindFile {
+			continue
 		}
+		if len(o.Outputs) >= w.task.Rules.MaxFiles || size > left {
+			o.Reasons, o.Cut = append(o.Reasons, sandbox.OutputLimit), true
+			return
+		}
+		left -= size
+		o.Outputs = append(o.Outputs, evidence.File{Path: p, SHA256: sum, Size: size})
+		w.p.Unchanged = append(w.p.Unchanged, p)
 	}
 }
 
@@ -371,6 +407,7 @@ func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	if err != nil {
 		return nil, nil, inputError(intent, err)
 	}
+	cleanInputs(inputs.Files)
 	if err := apart(inputs, calls); err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
@@ -490,4 +527,13 @@ func cleanPaths(paths []string) []string {
 		list[i] = kernel.CleanPath(p)
 	}
 	return list
+}
+
+// cleanInputs gives inputs their clean paths, of which no two are the same: they were
+// copied to one place.
+func cleanInputs(files []sandbox.Input) {
+	for i := range files {
+		files[i].Path = kernel.CleanPath(files[i].Path)
+	}
+	slices.SortFunc(files, func(a, b sandbox.Input) int { return canon.Compare(a.Path, b.Path) })
 }

@@ -177,13 +177,23 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 		}
 	}
 	rep.Decision, rep.Result = decision, compose(gate, req, decision, execution)
-	rep.Result.StartedAt, rep.Result.CompletedAt = timestamp(started), timestamp(deps.Now())
+	completed := ended(started, deps.Now())
+	rep.Result.StartedAt, rep.Result.CompletedAt = timestamp(started), timestamp(completed)
+	if rep.Execution != nil {
+		rep.Execution.within(started, completed)
+	}
 	var sealed canon.Document
 	if rep.Bytes, sealed, err = seal(rep.Result); err != nil {
 		return rep, err
 	}
 	err = told.decide(ctx, &rep, sealed)
 	return rep, err
+}
+
+// ended is when what began at a time ended, by the clock of its beginning: a clock that
+// was set meanwhile says nothing.
+func ended(started, now time.Time) time.Time {
+	return started.Add(max(now.Sub(started), 0))
 }
 
 // compose is what the RunResult says of a decision, but for the times.

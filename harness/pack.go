@@ -2,6 +2,7 @@ package harness
 
 import (
 	"io"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,9 +50,17 @@ func (rep Report) Packed(rand io.Reader) (map[string][]byte, error) {
 }
 
 // Verified holds files that were packed against the rules: a pack that breaks one is
-// never written. profile is the policy of the run.
-func Verified(files map[string][]byte, profile kernel.PolicyProfile) error {
-	v := pack.Verify(pack.Of(files), pack.Options{Profile: func(string) *kernel.PolicyProfile { return &profile }})
+// never written. profile is the whole profile of the run.
+func Verified(files map[string][]byte, profile kernel.Profile) error {
+	contract := profile.Contract()
+	return verified(files, pack.Options{
+		Profile: func(string) *kernel.PolicyProfile { return &contract },
+		Whole:   func(string) *kernel.Profile { return &profile },
+	})
+}
+
+func verified(files map[string][]byte, o pack.Options) error {
+	v := pack.Verify(pack.Of(files), o)
 	if v.OK() {
 		return nil
 	}
@@ -73,13 +82,22 @@ type packing struct {
 
 func (k *packing) documents(rand io.Reader) (map[string]any, error) {
 	results := k.results()
-	docs := map[string]any{pack.EvidenceFile: k.evidence(results)}
-	if k.rep.Result.Decision.Accepted && len(results) > 0 {
-		patch, err := k.patch(results)
-		if err != nil {
-			return nil, err
+	if len(results) > pack.MaxResults {
+		return nil, &result.RunError{
+			Code: result.CodeEvidence, Message: "the pack cannot hold what was changed: the limit is " + strconv.Itoa(pack.MaxResults) + " files",
+			Hint: "do without --pack, or let the execution change fewer",
 		}
-		docs[pack.PatchFile] = patch
+	}
+	docs := map[string]any{pack.EvidenceFile: k.evidence(results)}
+	if k.rep.Result.Decision.Accepted {
+		k.warn(results)
+		if len(results) > 0 {
+			patch, err := k.patch(results)
+			if err != nil {
+				return nil, err
+			}
+			docs[pack.PatchFile] = patch
+		}
 	}
 	runner, err := k.p.Runner(rand)
 	if err != nil {
@@ -93,7 +111,7 @@ func (k *packing) documents(rand io.Reader) (map[string]any, error) {
 }
 
 // results are the files that the execution changed. What an execution removed is there
-// only if it is accepted.
+// only if it is accepted, and under a path that a patch can have.
 func (k *packing) results() []pack.ActionResult {
 	code := k.rep.Result.Execution.ExitCode
 	still := map[string]bool{}
@@ -111,14 +129,59 @@ func (k *packing) results() []pack.ActionResult {
 		}
 		list = append(list, r)
 	}
-	for _, c := range k.p.Accepted {
-		gone := c.Kind == sandbox.KindDeleted || c.Kind == sandbox.KindFolder && c.Before != nil && c.Before.Kind != sandbox.KindFolder
-		if gone && k.rep.Result.Decision.Accepted {
-			list = append(list, pack.ActionResult{Path: c.Path, Action: pack.OpDelete, SHA256: canon.Sum(nil), ExitCode: code})
+	if k.rep.Result.Decision.Accepted {
+		for _, c := range k.p.Accepted {
+			if removes(c) && pack.PatchPath(c.Path) {
+				list = append(list, pack.ActionResult{Path: c.Path, Action: pack.OpDelete, SHA256: canon.Sum(nil), ExitCode: code})
+			}
 		}
 	}
 	slices.SortFunc(list, func(a, b pack.ActionResult) int { return canon.Compare(a.Path, b.Path) })
 	return list
+}
+
+// removes says whether a change is a delete in a patch: nothing stands there any more, or
+// a folder where something else stood. A file that replaces something is no delete.
+func removes(c sandbox.Change) bool {
+	return c.Kind == sandbox.KindDeleted || c.Kind == sandbox.KindFolder && c.Before != nil && c.Before.Kind != sandbox.KindFolder
+}
+
+// maxWarnings is how many paths are named for each thing that a patch does not have.
+const maxWarnings = 100
+
+// warn says what was accepted and is not in the patch: folders that no file is in, and
+// what was removed under a name that no patch can have.
+func (k *packing) warn(results []pack.ActionResult) {
+	filled := map[string]bool{}
+	for _, r := range results {
+		if r.Action == pack.OpDelete {
+			continue
+		}
+		for p := path.Dir(r.Path); p != "." && !filled[p]; p = path.Dir(p) {
+			filled[p] = true
+		}
+	}
+	var folders, removals []string
+	for _, c := range k.p.Accepted {
+		if c.Kind == sandbox.KindFolder && !filled[c.Path] {
+			folders = append(folders, c.Path)
+		}
+		if removes(c) && !pack.PatchPath(c.Path) {
+			removals = append(removals, strconv.QuoteToASCII(canon.Cut(c.Path)))
+		}
+	}
+	k.without("the empty folder ", "empty folders", folders)
+	k.without("the removal of ", "removals", removals)
+}
+
+// without adds a warning for each of the first paths, and one for the others.
+func (k *packing) without(what, many string, paths []string) {
+	for _, p := range paths[:min(len(paths), maxWarnings)] {
+		k.warnings = append(k.warnings, "the patch does not have "+what+p)
+	}
+	if n := len(paths) - maxWarnings; n > 0 {
+		k.warnings = append(k.warnings, "the patch does not have these, and "+strconv.Itoa(n)+" more "+many)
+	}
 }
 
 // called says whether an output is the response to a call, as it was given.
@@ -130,11 +193,12 @@ func (k *packing) called(f evidence.File) bool {
 
 func (k *packing) evidence(results []pack.ActionResult) pack.Evidence {
 	b := k.rep.Decision
+	from, to := k.p.times()
 	e := pack.Evidence{
 		ProposalID: b.Bundle.ID, ProposalHash: b.BundleHash, Status: k.status(),
 		ActionResults: results, TestResults: []pack.TestResult{},
 		Runs: []pack.RunEvidence{}, Calls: append([]pack.CallEvidence{}, k.p.Calls...), Unchanged: slices.Clone(k.p.Unchanged),
-		StartedAt: timestamp(k.p.Started), CompletedAt: timestamp(k.p.Ended),
+		StartedAt: timestamp(from), CompletedAt: timestamp(to),
 		TotalDurationMS: k.p.milliseconds(), ExecutorID: "fiador", WorkingDir: ".",
 	}
 	if e.Unchanged == nil {
@@ -171,9 +235,6 @@ func (k *packing) patch(results []pack.ActionResult) (pack.Patch, error) {
 	executable := map[string]bool{}
 	for _, c := range k.p.Accepted {
 		executable[c.Path] = c.Executable
-		if c.Kind == sandbox.KindFolder && !slices.ContainsFunc(results, func(r pack.ActionResult) bool { return kernel.Beneath(r.Path, c.Path) }) {
-			k.warnings = append(k.warnings, "the patch does not have the empty folder "+c.Path)
-		}
 	}
 	for _, r := range results {
 		o, err := k.operation(r, executable[r.Path], pack.MaxPatchBytes-patch.TotalBytes)

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
@@ -26,7 +29,7 @@ func packed(t *testing.T, rep Report) *pack.Pack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Verified(files, rep.Result.Policy); err != nil {
+	if err := verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); err != nil {
 		t.Fatalf("%v\n%s", err, bytes.Join([][]byte{files[pack.RunFile], files[pack.EvidenceFile], files[pack.PatchFile], files[pack.RunnerFile]}, nil))
 	}
 	return pack.Of(files)
@@ -116,6 +119,250 @@ func TestPackedPatch(t *testing.T) {
 	}
 }
 
+// patchOps are the operations of the patch of a pack, as "OP PATH", and the warnings.
+func patchOps(t *testing.T, p *pack.Pack) (ops, warnings []string) {
+	t.Helper()
+	patch, err := p.Patch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if patch != nil {
+		for _, o := range patch.Operations {
+			ops = append(ops, string(o.Op)+" "+o.Path)
+		}
+	}
+	r, err := p.Runner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ops, r.Warnings
+}
+
+// TestPackedEmptyFolders: folders that no file is in are named, whatever else changed,
+// and no more of them than a pack has room for.
+func TestPackedEmptyFolders(t *testing.T) {
+	x := newExecutor(t, newTier(t, sandbox.Full), func(p *kernel.Profile) { p.MaxOutputFiles = 10000 })
+	const first = "the patch does not have the empty folder "
+	work := t.TempDir()
+	put(t, filepath.Join(work, "out", "was"), "a file\n")
+	for _, tc := range []struct {
+		name, script string
+		f            Folders
+		ops, want    []string
+	}{
+		{"nothing else", "mkdir -p out/a/b", Folders{}, nil, []string{first + "out", first + "out/a", first + "out/a/b"}},
+		{"beside a file", "mkdir -p out/a/b out/c; echo >out/a/f", Folders{}, []string{"create out/a/f"}, []string{first + "out/a/b", first + "out/c"}},
+		{"in the place of a file", "rm out/was; mkdir out/was", Folders{Work: work}, []string{"delete out/was"}, []string{first + "out/was"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rep := x.run(t, actions(sh(tc.script)), tc.f)
+			if ops, warnings := patchOps(t, packed(t, rep)); !slices.Equal(ops, tc.ops) || !slices.Equal(warnings, tc.want) {
+				t.Errorf("operations %q, warnings %q", ops, warnings)
+			}
+		})
+	}
+	segment := strings.Repeat("x", 240)
+	deep := "out/" + strings.Join([]string{segment, segment, segment, segment}, "/")
+	rep := x.run(t, actions(sh("mkdir -p "+deep+" && cd "+deep+" && seq 1000 5999 | xargs mkdir")), Folders{})
+	_, warnings := patchOps(t, packed(t, rep))
+	if n := len(warnings); n != 101 || warnings[100] != "the patch does not have these, and 4905 more empty folders" || warnings[99] != first+deep+"/1094" {
+		t.Errorf("%d warnings: %.2000q", n, warnings)
+	}
+}
+
+// badNames are names that files can have, and no path of a patch.
+func badNames() []string {
+	return []string{
+		`a\b`, "a\nb", "tab\tend", "\u0085next", " lead", "\u3000wide", "\ufeffmark", "trail ", "wide\u2003", "\xff", "caf\xe9", "\ufffe", "x\ufdd0",
+		`..\..\up`, "\x7f",
+	}
+}
+
+// TestPackedBadNames: what is removed under a name that no patch can have is named in a
+// warning, quoted, and the rest of the pack is whole.
+func TestPackedBadNames(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true} })
+			work := t.TempDir()
+			names := append(badNames(), "C:x", "d:")
+			want := []string{}
+			for _, name := range names {
+				put(t, filepath.Join(work, name), "1")
+				want = append(want, "the patch does not have the removal of "+strconv.QuoteToASCII(name))
+			}
+			put(t, filepath.Join(work, "old", "good"), "1")
+			rep := x.run(t, actions(sh("rm -f ./* .[!.]* ..?*; rm old/good; echo >new")), Folders{Work: work})
+			if !rep.Result.Decision.Accepted {
+				t.Fatalf("%s", rep.Bytes)
+			}
+			ops, warnings := patchOps(t, packed(t, rep))
+			if !slices.Equal(ops, []string{"create new", "delete old/good"}) || !slices.Equal(warnings, sorted(want)) {
+				t.Errorf("operations %q, warnings\n%q\nwant\n%q", ops, warnings, sorted(want))
+			}
+
+			// Nothing is left for a patch.
+			rep = x.run(t, actions(sh("rm -f ./* .[!.]* ..?*; true")), Folders{Work: work})
+			p := packed(t, rep)
+			if _, warnings = patchOps(t, p); !rep.Result.Decision.Accepted || p.File(pack.PatchFile) != nil || !slices.Equal(warnings, sorted(want)) {
+				t.Errorf("warnings %q", warnings)
+			}
+			// A rejected execution removes nothing.
+			rep = x.run(t, actions(sh("rm -f ./* .[!.]* ..?*; exit 1")), Folders{Work: work})
+			if _, warnings = patchOps(t, packed(t, rep)); len(warnings) > 0 {
+				t.Errorf("rejected: warnings %q", warnings)
+			}
+		})
+	}
+}
+
+// TestPackedManyBadNames: the warnings of removed files are bounded, and so is each.
+func TestPackedManyBadNames(t *testing.T) {
+	x := newExecutor(t, newTier(t, sandbox.Full), nil)
+	work := t.TempDir()
+	segment := strings.Repeat("x", 250)
+	long := filepath.Join(work, "out", segment, segment, segment, segment)
+	for i := range 150 {
+		put(t, filepath.Join(work, "out", "many", strconv.Itoa(i)+`\`), "1")
+	}
+	for _, name := range []string{strings.Repeat("a", 16), strings.Repeat("a", 17)} { // 1024 and 1025 characters
+		put(t, filepath.Join(long, name), "1")
+	}
+	rep := x.run(t, actions(sh("rm out/many/*; cd out/x*/x*/x*/x* && rm *")), Folders{Work: work})
+	if !rep.Result.Decision.Accepted {
+		t.Fatalf("%s", rep.Bytes)
+	}
+	ops, warnings := patchOps(t, packed(t, rep))
+	if len(ops) != 1 || len(ops[0]) != len("delete ")+1024 {
+		t.Errorf("operations %q", ops)
+	}
+	if n := len(warnings); n != 101 || warnings[100] != "the patch does not have these, and 51 more removals" {
+		t.Errorf("%d warnings: %.2000q", n, warnings)
+	}
+}
+
+// TestPatchPath: the paths that a patch can have are those that verification lets through.
+func TestPatchPath(t *testing.T) {
+	for _, p := range append(badNames(), "", "/a", "C:x", "c:", "a/../b", "./a", "a/./b", "a//b", "a/", "a/ ", strings.Repeat("a", 1025)) {
+		if pack.PatchPath(p) {
+			t.Errorf("%q can stand in a patch", p)
+		}
+	}
+	for _, p := range []string{"a", "a/b", "a b", "a/ b", "caf\u00e9", "cafe\u0301", "con", "ab:c", "out/C:x", "~", "...", strings.Repeat("\u20ac", 1024)} {
+		if !pack.PatchPath(p) {
+			t.Errorf("%q cannot stand in a patch", p)
+		}
+	}
+}
+
+// TestPackOverLimit: a file of a pack that nobody would read is a violation before it is
+// written.
+func TestPackOverLimit(t *testing.T) {
+	x := newExecutor(t, newTier(t, sandbox.Full), nil)
+	rep := x.run(t, actions(sh("mkdir out; echo a >out/a")), Folders{})
+	files, err := rep.Packed(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	warning := `"` + strings.Repeat("w", 4096) + `"`
+	list := strings.Repeat(warning+",", 1100) + warning
+	files[pack.RunnerFile] = bytes.Replace(files[pack.RunnerFile], []byte(`"write_roots"`), []byte(`"warnings":[`+list+`],"write_roots"`), 1)
+	var re *result.RunError
+	if err := verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !errors.As(err, &re) || re.RuleID != "PK12" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestPackedInputs: an input is observed under its clean path, once, however the intent
+// spells it, and is protected there.
+func TestPackedInputs(t *testing.T) {
+	tree := t.TempDir()
+	put(t, filepath.Join(tree, "i/1"), "1")
+	put(t, filepath.Join(tree, "i/2"), "22")
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true} })
+			clean := x.run(t, actions(sh("cat i/1"))+`,"inputs":["i/1","i/2"]`, Folders{Tree: tree}).Result.Execution
+			for _, inputs := range []string{`["i//2","./i//1","i/1","i/1"]`, `["./i"]`, `["i/./1","i"]`, `["."]`} {
+				rep := x.run(t, actions(sh("cat i/1"))+`,"inputs":`+inputs, Folders{Tree: tree})
+				if e := rep.Result.Execution; !rep.Result.Decision.Accepted || !slices.Equal(e.Inputs, clean.Inputs) || len(e.Inputs) != 2 {
+					t.Errorf("%s: %s", inputs, rep.Bytes)
+				}
+				rep = x.run(t, actions(sh("rm -f i/1"))+`,"inputs":`+inputs, Folders{Tree: tree})
+				if got := rep.Result.Decision.Reasons; !slices.Equal(got, []string{"WRITE_OUTSIDE_ROOT i/1"}) {
+					t.Errorf("%s: reasons %q", inputs, got)
+				}
+			}
+		})
+	}
+}
+
+// TestOutputsUnchangedLimits: declared outputs that nothing changed count like those that
+// were written.
+func TestOutputsUnchangedLimits(t *testing.T) {
+	work := t.TempDir()
+	for name, size := range map[string]int{"a": 600, "b": 600, "c": 1025, "d": 1024, "e": 0, "f": 0} {
+		put(t, filepath.Join(work, "out", name), strings.Repeat("x", size))
+	}
+	x := newExecutor(t, newTier(t, sandbox.Full), func(p *kernel.Profile) { p.MaxOutputFiles, p.MaxTotalOutputBytes = 2, 1024 })
+	for _, tc := range []struct {
+		script, outputs string
+		want, reasons   []string
+	}{
+		{"true", `["out/d"]`, []string{"out/d"}, nil},
+		{"true", `["out/c"]`, nil, []string{"OUTPUT_LIMIT"}},
+		{"true", `["out/b","out/a"]`, []string{"out/a"}, []string{"OUTPUT_LIMIT"}},
+		{"true", `["out/a","out/./a"]`, []string{"out/a"}, nil},
+		{"true", `["out/f","out/e","out/a"]`, []string{"out/a", "out/e"}, []string{"OUTPUT_LIMIT"}},
+		{"head -c 424 /dev/zero >out/new", `["out/a"]`, []string{"out/a", "out/new"}, nil},
+		{"head -c 425 /dev/zero >out/new", `["out/a"]`, []string{"out/new"}, []string{"OUTPUT_LIMIT"}},
+		{"echo >out/new; echo >out/too", `["out/e"]`, []string{"out/new", "out/too"}, []string{"OUTPUT_LIMIT"}},
+		{"echo >out/a; echo >out/b", `["out/a","out/b"]`, []string{"out/a", "out/b"}, nil},
+		{"exit 3", `["out/c"]`, nil, []string{"EXIT 3", "OUTPUT_LIMIT"}},
+	} {
+		rep := x.run(t, actions(sh(tc.script))+`,"outputs":`+tc.outputs, Folders{Work: work})
+		var got []string
+		for _, f := range rep.Result.Execution.Outputs {
+			got = append(got, f.Path)
+		}
+		if cut := rep.Result.Execution.OutputTruncated; !slices.Equal(got, tc.want) || !slices.Equal(rep.Result.Decision.Reasons, tc.reasons) || cut != slices.Contains(tc.reasons, "OUTPUT_LIMIT") {
+			t.Errorf("%s with %s: outputs %q, reasons %q, truncated %t", tc.script, tc.outputs, got, rep.Result.Decision.Reasons, cut)
+		}
+	}
+}
+
+// TestReproduceReplaced: what became a folder, and what was removed under a name that no
+// patch can have, is no difference.
+func TestReproduceReplaced(t *testing.T) {
+	x := newReproducer(t, sandbox.Confined)
+	for name, script := range map[string]string{
+		"a file that became a folder":         "rm out/old; mkdir out/old; echo 1 >out/old/in",
+		"a file that became an empty folder":  "rm out/old; mkdir out/old",
+		"a link that became a folder":         "rm out/link; mkdir out/link; echo 1 >out/link/in",
+		"a folder that became a file":         "rm -r out/dir; echo 1 >out/dir",
+		"a bad name that was removed":         `rm 'out/a\b' out/old`,
+		"nothing but a bad name that is gone": `rm 'out/a\b'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			work := func() Folders {
+				f := Folders{Work: filled(t, map[string]string{"out/old": "1", "out/dir/in": "1", `out/a\b`: "1"})}
+				if err := os.Symlink("old", filepath.Join(f.Work, "out", "link")); err != nil {
+					t.Fatal(err)
+				}
+				return f
+			}
+			members := actions(sh(script))
+			o := x.performed(t, members, work())
+			if !o.Result.Decision.Accepted {
+				t.Fatalf("reasons %q", o.Result.Decision.Reasons)
+			}
+			if got := x.again(t, o, members, work(), 1); got.Matches != 1 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
 // TestPackedRejected: the pack of an execution that was rejected has no patch.
 func TestPackedRejected(t *testing.T) {
 	x := newExecutor(t, newTier(t, sandbox.Full), nil)
@@ -196,7 +443,7 @@ func TestPackNeverContradicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	files[pack.PatchFile] = bytes.Replace(files[pack.PatchFile], []byte(`"a\n"`), []byte(`"b\n"`), 1)
-	if err := Verified(files, rep.Result.Policy); err == nil || !strings.Contains(err.Error(), "contradict") {
+	if err := verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); err == nil || !strings.Contains(err.Error(), "contradict") {
 		t.Errorf("%v", err)
 	}
 }

@@ -211,7 +211,7 @@ func (o *Original) Reproduce(ctx context.Context, deps Deps, gate *Gate, again A
 		}
 		d, differs, err := o.once(ctx, deps, gate, again)
 		if ctx.Err() != nil {
-			return Reproduced{}, notAgain()
+			return Reproduced{}, o.interrupted(got)
 		}
 		if err != nil {
 			return Reproduced{}, again.failed(i, err)
@@ -225,8 +225,17 @@ func (o *Original) Reproduce(ctx context.Context, deps Deps, gate *Gate, again A
 	return got, nil
 }
 
-func notAgain() *result.RunError {
-	return internal("interrupted: the run was not made again", nil)
+// interrupted is the error for a run that was told to stop, after those of got.
+func (o *Original) interrupted(got Reproduced) *result.RunError {
+	e := internal("interrupted: the run was not made again", nil)
+	if o.Result.ExecutionMode == ModeExecuteSandbox {
+		e = Stopped()
+	}
+	if got.Runs > 0 {
+		e.Message += "; of the runs before it, " + strconv.Itoa(got.Matches) + " of " + strconv.Itoa(got.Runs) + " matched"
+		e.Details = map[string]any{"runs": got.Runs, "matches": got.Matches}
+	}
+	return e
 }
 
 func (r *Reproduced) count(d Divergence) {

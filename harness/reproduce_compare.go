@@ -24,11 +24,15 @@ type Divergence struct {
 	Pointer string // JSON Pointer into run.json
 
 	Recorded, Now string // what stands there, cut short
+
+	// The file on either side, of an input or output that is another, missing or extra. No
+	// path: it is not there. What is deleted or executable in one of them alone has neither.
+	RecordedFile, NowFile kernel.FileRef
 }
 
 // Place is where it is, without what stands there.
 func (d Divergence) Place() Divergence {
-	d.Recorded, d.Now = "", ""
+	d.Recorded, d.Now, d.RecordedFile, d.NowFile = "", "", kernel.FileRef{}, kernel.FileRef{}
 	return d
 }
 
@@ -98,11 +102,11 @@ func firstFile(then, now []kernel.FileRef) (Divergence, bool) {
 		}
 		switch {
 		case order < 0:
-			return Divergence{Output: then[0].Path, Recorded: fileText(then[0]), Now: "missing"}, true
+			return Divergence{Output: then[0].Path, Recorded: fileText(then[0]), Now: "missing", RecordedFile: then[0]}, true
 		case order > 0:
-			return Divergence{Output: now[0].Path, Recorded: "nothing", Now: fileText(now[0])}, true
+			return Divergence{Output: now[0].Path, Recorded: "nothing", Now: fileText(now[0]), NowFile: now[0]}, true
 		case then[0] != now[0]:
-			return Divergence{Output: then[0].Path, Recorded: fileText(then[0]), Now: fileText(now[0])}, true
+			return Divergence{Output: then[0].Path, Recorded: fileText(then[0]), Now: fileText(now[0]), RecordedFile: then[0], NowFile: now[0]}, true
 		}
 		then, now = then[1:], now[1:]
 	}
@@ -164,8 +168,8 @@ func patchChanges(p *pack.Patch) map[string]change {
 func acceptedChanges(accepted []sandbox.Change) map[string]change {
 	list := map[string]change{}
 	for _, c := range accepted {
-		if c.Kind == sandbox.KindFile || c.Kind == sandbox.KindDeleted {
-			list[c.Path] = changeOf(c.Kind == sandbox.KindDeleted, c.Executable)
+		if c.Kind == sandbox.KindFile || removes(c) && pack.PatchPath(c.Path) {
+			list[c.Path] = changeOf(removes(c), c.Executable)
 		}
 	}
 	return list

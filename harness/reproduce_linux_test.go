@@ -227,7 +227,8 @@ func TestReproduceInterrupted(t *testing.T) {
 		}
 	}})
 	var re *result.RunError
-	if !errors.As(err, &re) || !strings.HasPrefix(re.Message, "interrupted") || got.Runs != 0 {
+	if !errors.As(err, &re) || re.Code != result.CodeSandbox || !strings.HasPrefix(re.Message, "interrupted: the execution was stopped") ||
+		!strings.HasSuffix(re.Message, "; of the runs before it, 1 of 1 matched") || got.Runs != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

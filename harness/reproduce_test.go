@@ -379,11 +379,11 @@ func TestFirstFile(t *testing.T) {
 	}{
 		"nothing":      {},
 		"the same":     {[]kernel.FileRef{a, b}, []kernel.FileRef{a, b}, Divergence{}},
-		"missing":      {[]kernel.FileRef{a, b}, []kernel.FileRef{b}, Divergence{Output: "a", Recorded: text(a), Now: "missing"}},
-		"missing last": {[]kernel.FileRef{a, b}, []kernel.FileRef{a}, Divergence{Output: "b", Recorded: text(b), Now: "missing"}},
-		"extra":        {[]kernel.FileRef{b}, []kernel.FileRef{a, b}, Divergence{Output: "a", Recorded: "nothing", Now: text(a)}},
-		"extra last":   {[]kernel.FileRef{a}, []kernel.FileRef{a, b}, Divergence{Output: "b", Recorded: "nothing", Now: text(b)}},
-		"another":      {[]kernel.FileRef{a, b}, []kernel.FileRef{a, ref("b", "333")}, Divergence{Output: "b", Recorded: text(b), Now: text(ref("b", "333"))}},
+		"missing":      {[]kernel.FileRef{a, b}, []kernel.FileRef{b}, Divergence{Output: "a", Recorded: text(a), Now: "missing", RecordedFile: a}},
+		"missing last": {[]kernel.FileRef{a, b}, []kernel.FileRef{a}, Divergence{Output: "b", Recorded: text(b), Now: "missing", RecordedFile: b}},
+		"extra":        {[]kernel.FileRef{b}, []kernel.FileRef{a, b}, Divergence{Output: "a", Recorded: "nothing", Now: text(a), NowFile: a}},
+		"extra last":   {[]kernel.FileRef{a}, []kernel.FileRef{a, b}, Divergence{Output: "b", Recorded: "nothing", Now: text(b), NowFile: b}},
+		"another":      {[]kernel.FileRef{a, b}, []kernel.FileRef{a, ref("b", "333")}, Divergence{Output: "b", Recorded: text(b), Now: text(ref("b", "333")), RecordedFile: b, NowFile: ref("b", "333")}},
 	} {
 		got, differs := firstFile(tc.then, tc.now)
 		if got != tc.want || differs != (tc.want != Divergence{}) {

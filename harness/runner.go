@@ -17,10 +17,11 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Runner is what the machine says of an execution: runner.json, of a
-// pack and of the evidence. The limits are those that the execution had.
+// Runner is what the machine says of an execution: runner.json, of a pack and of the
+// evidence. The limits are those that the execution had.
 func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
-	id, err := runnerID(p.Started, rand)
+	from, to := p.times()
+	id, err := runnerID(from, rand)
 	if err != nil {
 		return pack.Runner{}, err
 	}
@@ -42,7 +43,7 @@ func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
 		WriteRoots: sorted(p.task.Rules.Roots),
 		Context:    pack.RunnerContext{WorkingDir: ".", EnvAllowlist: sorted(profile.EnvAllow.Names), Locale: "C.UTF-8", Timezone: "UTC"},
 		Timing: pack.Timing{
-			StartedAt: timestamp(p.Started), CompletedAt: timestamp(p.Ended), DurationMS: p.milliseconds(), Phases: []pack.Phase{},
+			StartedAt: timestamp(from), CompletedAt: timestamp(to), DurationMS: p.milliseconds(), Phases: []pack.Phase{},
 		},
 		Exit: p.runnerExit(code), Reasons: append([]string{}, reasons...),
 		PlanSHA256: p.PlanHash, PeakMemoryBytes: p.PeakMemory,
@@ -61,7 +62,10 @@ func (p *Performed) RunnerRecord(rand io.Reader) ([]byte, error) {
 }
 
 // milliseconds is how long the execution took, as its timestamps say it.
-func (p *Performed) milliseconds() int64 { return p.Ended.UnixMilli() - p.Started.UnixMilli() }
+func (p *Performed) milliseconds() int64 {
+	from, to := p.times()
+	return to.UnixMilli() - from.UnixMilli()
+}
 
 func (p *Performed) runnerSandbox() pack.RunnerSandbox {
 	r := p.task.Sandbox

@@ -19,7 +19,8 @@ import (
 //	path_character  a control, invisible, format or bidirectional character, a
 //	                line or paragraph separator, a noncharacter, invalid UTF-8
 //	path_form       no file name is left, a trailing slash, not NFC, more than
-//	                1024 bytes or 255 in a segment, a segment with ":" or ending
+//	                1024 bytes or 255 in a segment, white space (White_Space of
+//	                Unicode) at an end of the path, a segment with ":" or ending
 //	                in a space or dot, a device name of Windows
 //	path_reserved   the first segment, case-folded, is one of the bundle's own
 //	path_control    the path is, or is beneath, a control path
@@ -206,10 +207,7 @@ func InspectOutput(path string) OutputPath {
 	}
 	if len(segments) > 0 {
 		last := foldSegment(segments[len(segments)-1])
-		out.Leads = slices.ContainsFunc(controlPaths, func(control string) bool {
-			head, _, two := strings.Cut(control, "/")
-			return two && sameName(last, head)
-		})
+		out.Leads = slices.ContainsFunc(controls.headed(last), func(c control) bool { return c.tail != "" })
 	}
 	return out
 }
@@ -274,6 +272,12 @@ func wellFormed(p string, segments []string) bool {
 	if len(p) > maxPathBytes || strings.HasSuffix(p, "/") || strings.HasSuffix(p, `\`) || !norm.NFC.IsNormalString(p) {
 		return false
 	}
+	if first, _ := utf8.DecodeRuneInString(p); unicode.IsSpace(first) {
+		return false
+	}
+	if last, _ := utf8.DecodeLastRuneInString(p); unicode.IsSpace(last) {
+		return false
+	}
 	named := false
 	for _, seg := range segments {
 		if seg == "." || seg == ".." {
@@ -329,13 +333,9 @@ func controlPath(segments []string) (string, bool) {
 		}
 	}
 	for i := range folded {
-		for _, control := range controlPaths {
-			head, tail, two := strings.Cut(control, "/")
-			if !sameName(folded[i], head) {
-				continue
-			}
-			if !two || i+1 < len(folded) && sameName(folded[i+1], tail) {
-				return control, true
+		for _, c := range controls.headed(folded[i]) {
+			if c.tail == "" || i+1 < len(folded) && sameName(folded[i+1], c.tail) {
+				return c.path, true
 			}
 		}
 	}
@@ -395,6 +395,43 @@ func foldsToASCII(r rune) string {
 	return ""
 }
 
+// control is a control path, cut behind its first segment.
+type control struct{ path, head, tail string }
+
+// controls has the control paths by how their first segments are spelled. It is never
+// changed.
+var controls = indexControls(controlPaths)
+
+// controlIndex finds control paths by their first segment, in the order of the list.
+type controlIndex struct {
+	named map[string][]control // by the first segment
+	short map[string][]control // by its short name, without the digit
+}
+
+func indexControls(paths []string) controlIndex {
+	x := controlIndex{map[string][]control{}, map[string][]control{}}
+	for _, path := range paths {
+		head, tail, _ := strings.Cut(path, "/")
+		c := control{path, head, tail}
+		x.named[head] = append(x.named[head], c)
+		if stem, ext, ok := shortName(head); ok {
+			x.short[stem+"~"+ext] = append(x.short[stem+"~"+ext], c)
+		}
+	}
+	return x
+}
+
+// headed are the control paths whose first segment a folded segment is (sameName).
+func (x controlIndex) headed(seg string) []control {
+	if list, ok := x.named[seg]; ok {
+		return list
+	}
+	if stem, ext, ok := cutShort(seg); ok {
+		return x.short[stem+"~"+ext]
+	}
+	return nil
+}
+
 // sameName says whether a folded segment is the control name, or the name that
 // NTFS gives it for programs of old: six letters or digits, "~", a digit, and
 // three letters of the extension.
@@ -402,18 +439,33 @@ func sameName(seg, control string) bool {
 	if seg == control {
 		return true
 	}
-	tilde := strings.IndexByte(seg, '~')
-	if tilde < 1 || tilde+1 >= len(seg) || seg[tilde+1] < '1' || seg[tilde+1] > '9' {
+	stem, ext, ok := cutShort(seg)
+	if !ok {
 		return false
 	}
-	stem := strings.TrimPrefix(control, ".")
-	ext := ""
+	s, e, ok := shortName(control)
+	return ok && stem == s && ext == e
+}
+
+// cutShort is what stands before the first "~" of a short name, and behind the digit
+// that follows it.
+func cutShort(seg string) (stem, ext string, ok bool) {
+	tilde := strings.IndexByte(seg, '~')
+	if tilde < 1 || tilde+1 >= len(seg) || seg[tilde+1] < '1' || seg[tilde+1] > '9' {
+		return "", "", false
+	}
+	return seg[:tilde], seg[tilde+2:], true
+}
+
+// shortName is the short name of a control name, in the parts that cutShort gives. A
+// name that fits as it is has none.
+func shortName(control string) (stem, ext string, ok bool) {
+	stem = strings.TrimPrefix(control, ".")
 	if dot := strings.LastIndexByte(stem, '.'); dot >= 0 {
 		stem, ext = stem[:dot], stem[dot:]
 	}
-	dotted := control[0] == '.'
-	if !dotted && len(stem) <= 8 && len(ext) <= 4 {
-		return false // fits as it is and has no short name
+	if control[0] != '.' && len(stem) <= 8 && len(ext) <= 4 {
+		return "", "", false
 	}
-	return seg[:tilde] == stem[:min(6, len(stem))] && seg[tilde+2:] == ext[:min(4, len(ext))]
+	return stem[:min(6, len(stem))], ext[:min(4, len(ext))], true
 }

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,79 @@ func TestControlPathVariants(t *testing.T) {
 				t.Errorf("%q falls into %q", p, got)
 			}
 		}
+	}
+}
+
+// TestControlPathsAreFound: the index finds of any path what a look at every control path
+// finds, one after the other.
+func TestControlPathsAreFound(t *testing.T) {
+	same := func(seg, control string) bool {
+		tilde := strings.IndexByte(seg, '~')
+		if seg == control || tilde < 1 || tilde+1 >= len(seg) || seg[tilde+1] < '1' || seg[tilde+1] > '9' {
+			return seg == control
+		}
+		stem, ext := strings.TrimPrefix(control, "."), ""
+		if dot := strings.LastIndexByte(stem, '.'); dot >= 0 {
+			stem, ext = stem[:dot], stem[dot:]
+		}
+		if control[0] != '.' && len(stem) <= 8 && len(ext) <= 4 {
+			return false
+		}
+		return seg[:tilde] == stem[:min(6, len(stem))] && seg[tilde+2:] == ext[:min(4, len(ext))]
+	}
+	find := func(path string) (found string, leads bool) {
+		var folded []string
+		segments := strings.FieldsFunc(path, isSlash)
+		for _, seg := range segments {
+			if seg = foldSegment(seg); seg != "" {
+				folded = append(folded, seg)
+			}
+		}
+		for i := range folded {
+			for _, control := range controlPaths {
+				head, tail, two := strings.Cut(control, "/")
+				if found == "" && same(folded[i], head) && (!two || i+1 < len(folded) && same(folded[i+1], tail)) {
+					found = control
+				}
+			}
+		}
+		for _, control := range controlPaths {
+			head, _, two := strings.Cut(control, "/")
+			leads = leads || two && len(segments) > 0 && same(foldSegment(segments[len(segments)-1]), head)
+		}
+		return found, leads
+	}
+	parts := []string{"", ".", "..", "a", "~", "~1", "a~1", "~1~1", "1", "0", ".y", ".yml", ".yam", " ", ":", "\u017f", "\ufb01", "\u200d"}
+	for _, control := range controlPaths {
+		for seg := range strings.SplitSeq(control, "/") {
+			bare := strings.TrimPrefix(seg, ".")
+			parts = append(parts, seg, strings.ToUpper(seg), bare[:min(6, len(bare))], bare[:min(6, len(bare))]+"~1", seg[strings.LastIndexByte(seg, '.')+1:])
+		}
+	}
+	pick, hits, leading := rand.New(rand.NewPCG(7, 8)), 0, 0
+	for range 20000 {
+		var b strings.Builder
+		for range 1 + pick.IntN(6) {
+			b.WriteString(parts[pick.IntN(len(parts))])
+			if pick.IntN(2) == 0 {
+				b.WriteByte("/\\"[pick.IntN(2)])
+			}
+		}
+		p := b.String()
+		got := InspectOutput(p)
+		found, leads := find(p)
+		if got.Control != found || got.Leads != leads {
+			t.Fatalf("%q: control %q, leads %t; one by one %q, %t", p, got.Control, got.Leads, found, leads)
+		}
+		if found != "" {
+			hits++
+		}
+		if leads {
+			leading++
+		}
+	}
+	if hits < 2000 || leading < 100 {
+		t.Errorf("only %d paths lead into a control path, and %d to one", hits, leading)
 	}
 }
 

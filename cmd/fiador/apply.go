@@ -16,10 +16,10 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/ledger"
 )
 
 type applyFlags struct {
+	packKeyFlags
 	to        string
 	dryRun    bool
 	branch    string
@@ -27,8 +27,6 @@ type applyFlags struct {
 	workflows bool
 	overwrite bool
 	policy    string
-	key       string
-	ledgerKey string
 }
 
 const applyLong = `Apply puts what an accepted execution changed into the folder DIR: all of it, or
@@ -83,7 +81,11 @@ func (a *app) applyCommand() *cobra.Command {
 			if f.recover {
 				return a.recoverTree(cmd.Context(), dir)
 			}
-			return a.apply(cmd.Context(), args[0], dir, f)
+			keys, err := f.open(cmd)
+			if err != nil {
+				return err
+			}
+			return a.apply(cmd.Context(), args[0], dir, f, keys)
 		},
 	}
 	f.register(cmd)
@@ -91,6 +93,7 @@ func (a *app) applyCommand() *cobra.Command {
 }
 
 func (f *applyFlags) register(cmd *cobra.Command) {
+	f.packKeyFlags.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "folder to put the files into")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the diff, and change nothing")
@@ -99,14 +102,12 @@ func (f *applyFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.workflows, "allow-workflows", false, "allow the pipelines of a forge, as .github/workflows")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace regular files whatever they hold, and delete folders with what they hold")
 	flags.StringVar(&f.policy, "policy", "", "profile that the pack was made under (default: the built-in one that it names)")
-	flags.StringVar(&f.key, "key", "", "public key, or its file, that must have signed the pack")
-	flags.StringVar(&f.ledgerKey, "ledger-key", "", "public key, or its file, of the ledger that must have the run")
 	complete(cmd, "policy", harness.Profiles()...)
 }
 
 // check refuses flags that go without the folder or would do nothing.
 func (f applyFlags) check(cmd *cobra.Command) error {
-	for _, name := range []string{"to", "git-branch", "policy", "key", "ledger-key"} {
+	for _, name := range []string{"to", "git-branch", "policy"} {
 		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
 			return usage(helpHint(cmd), "--%s is empty", name)
 		}
@@ -177,19 +178,19 @@ const stateElsewhere = "set XDG_STATE_HOME to a folder of yours elsewhere"
 func recoverError(state, dir string, did bool, err error) error {
 	e := &result.RunError{Code: result.CodeEvidence, Hint: "give the folder room and permission and run the command again", Cause: err}
 	of := fmt.Sprintf("folder %q: ", displayFolder(dir))
-	switch fault := harness.JournalFault(state, err); {
-	case fault != nil:
-		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, displayPath(state), reason(fault))
+	switch {
+	case harness.JournalFault(state, err) != nil:
+		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, displayPath(state), err)
 		e.Hint = "give the state folder room and permission and run the command again"
 	case did && harness.NothingApplied(err):
-		e.Message = of + "what an interrupted command had begun to apply could not be completed and was undone: " + reason(err)
+		e.Message = of + "what an interrupted command had begun to apply could not be completed and was undone: " + err.Error()
 	default:
-		e.Message = of + "what an interrupted command had begun to apply could not be ended: " + reason(err)
+		e.Message = of + "what an interrupted command had begun to apply could not be ended: " + err.Error()
 	}
 	return e
 }
 
-func (a *app) apply(ctx context.Context, name, dir string, f applyFlags) error {
+func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys packKeys) error {
 	e := &executing{}
 	if err := a.undisturbed(ctx, func() error { return a.recovered(e, dir) }); err != nil {
 		return err
@@ -198,7 +199,7 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags) error {
 	if err != nil {
 		return err
 	}
-	patch, err := a.acceptedPatch(name, f)
+	patch, err := a.acceptedPatch(name, f.policy, keys)
 	if err != nil || patch == nil {
 		return err
 	}
@@ -285,16 +286,8 @@ func packWithin(dir, name string) ([]string, error) {
 
 // acceptedPatch is the patch of a pack whose files may be put somewhere, without
 // operations where the execution changed none. Where it is nil, why has been said.
-func (a *app) acceptedPatch(name string, f applyFlags) (*pack.Patch, error) {
-	given, err := a.givenProfile(f.policy)
-	if err != nil {
-		return nil, err
-	}
-	key, err := optionalKey(f.key)
-	if err != nil {
-		return nil, err
-	}
-	ledgerKey, err := optionalKey(f.ledgerKey)
+func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, error) {
+	given, err := a.givenProfile(policy)
 	if err != nil {
 		return nil, err
 	}
@@ -302,8 +295,7 @@ func (a *app) acceptedPatch(name string, f applyFlags) (*pack.Patch, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, pack.Options{Profile: a.packProfiles(given)})}
-	v.verdict.Violations = append(v.verdict.Violations, pack.Authenticate(p, key, ledgerKey).Violations...)
+	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.packOptions(given)), vouched: keys.vouch(p)}
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
 		return nil, nil
@@ -321,14 +313,6 @@ func (a *app) acceptedPatch(name string, f applyFlags) (*pack.Patch, error) {
 		return &pack.Patch{}, nil
 	}
 	return patch, nil
-}
-
-func optionalKey(text string) (*ledger.Verifier, error) {
-	if text == "" {
-		return nil, nil
-	}
-	k, err := verifierKey(text)
-	return &k, err
 }
 
 // refusedPatch says what is in the way of a patch, if anything is.

@@ -248,12 +248,13 @@ func (b *gitBranch) lookAtRef(ctx context.Context) (string, error) {
 // lookAtOwn asks whether the branch that is checked out is one that an earlier command
 // has made, and on which nothing was committed since: the same command then goes on.
 func (b *gitBranch) lookAtOwn(ctx context.Context) (string, error) {
-	said, err := b.git.run(ctx, "rev-list", "--walk-reflogs", "--max-count=1", "--format=%gs", b.ref, "--")
+	// Looking at signatures would run a program.
+	said, err := b.git.run(ctx, "log", "--no-show-signature", "--no-patch", "--walk-reflogs", "--max-count=1", "--format=%gs", b.ref, "--")
 	var f *gitFailure
 	if err != nil && !errors.As(err, &f) {
 		return "", err
 	}
-	if _, last, _ := strings.Cut(said, "\n"); strings.TrimSpace(last) != branchMade {
+	if strings.TrimSuffix(said, "\n") != branchMade {
 		return "the branch is checked out already, so it is not a new one", nil
 	}
 	return "", nil

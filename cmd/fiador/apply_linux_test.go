@@ -281,7 +281,10 @@ func TestApplyBranch(t *testing.T) {
 		"dirty":            {before: [][]string{{"mv", "kept", "moved"}}, want: "warning: the work tree has changes that are not committed"},
 		"detached":         {before: [][]string{{"checkout", "-q", "--detach"}}, want: "on branch agent/x"},
 		"at that commit":   {before: [][]string{{"branch", "agent/x"}}, want: "on branch agent/x"},
-		"on it":            {branch: "main", want: "on branch main"},
+		"on it":            {branch: "main", code: exitRejected, want: `--git-branch "main": the branch is checked out already`},
+		"on its own":       {before: [][]string{{"update-ref", "--create-reflog", "-m", branchMade, "refs/heads/agent/x", "HEAD"}, {"symbolic-ref", "HEAD", "refs/heads/agent/x"}}, want: "on branch agent/x"},
+		"committed on":     {before: [][]string{{"update-ref", "--create-reflog", "-m", branchMade, "refs/heads/agent/x", "HEAD"}, {"symbolic-ref", "HEAD", "refs/heads/agent/x"}, commit}, code: exitRejected, want: "checked out already"},
+		"without a log":    {branch: "agent/x", before: [][]string{{"-c", "core.logAllRefUpdates=false", "branch", "agent/x"}, {"symbolic-ref", "HEAD", "refs/heads/agent/x"}}, code: exitRejected, want: "checked out already"},
 		"at another":       {before: [][]string{{"branch", "agent/x"}, commit}, code: exitRejected, want: `--git-branch "agent/x": the branch is there already, at another commit`},
 		"a folder of refs": {branch: "agent", before: [][]string{{"branch", "agent/x"}}, code: exitError, want: "nothing was changed: git: fatal: "},
 		"elsewhere":        {before: [][]string{{"branch", "agent/x"}, {"worktree", "add", "-q", "--no-checkout", "../elsewhere", "agent/x"}}, code: exitRejected, want: "checked out in another work tree"},
@@ -349,6 +352,103 @@ func (s stage) try(t *testing.T, first string, trial gitTrial) {
 	// The traps work: git alone falls into them.
 	if _, err := os.Lstat(filepath.Join(s.dir, "ran")); errors.Is(err, fs.ErrNotExist) {
 		t.Error("no trap has caught git itself")
+	}
+}
+
+// TestApplyBranchAlone: where no file has to be changed the branch is made all the same,
+// or refused as otherwise.
+func TestApplyBranchAlone(t *testing.T) {
+	needGit(t)
+	s := newStage(t)
+	none := filepath.Join(s.dir, "none")
+	if _, stderr, code := s.run(t, "run", s.intentOf(t, "true"), "--policy", "dev", "--mode", "execute-sandbox", "--pack", none); code != exitAccepted {
+		t.Fatalf("exit status %d\n%s", code, stderr)
+	}
+	for name, pack := range map[string]string{"no file changed": none, "all there": s.pack} {
+		t.Run(name, func(t *testing.T) {
+			dir := s.repository(t, filepath.Join(s.dir, strings.ReplaceAll(name, " ", "-")))
+			if stdout, stderr, code := s.run(t, "apply", pack, "--to", dir); code != exitAccepted {
+				t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+			}
+			tree, at, kept := shot(t, dir), heads(t, dir), gitKept(t, dir)
+			for _, tc := range []struct {
+				branch, want string
+				dry          bool
+				code         int
+			}{
+				{"agent/x", "dry run: nothing was changed\n", true, exitAccepted},
+				{"main", "checked out already", false, exitRejected},
+				{"agent/x", "nothing to do, every file is as the pack has it\non branch agent/x\n", false, exitAccepted},
+				{"agent/x", "on branch agent/x\n", false, exitAccepted},
+			} {
+				args := []string{"apply", pack, "--to", dir, "--git-branch", tc.branch}
+				if tc.dry {
+					args = append(args, "--dry-run")
+				}
+				stdout, stderr, code := s.run(t, args...)
+				if code != tc.code || !strings.Contains(stdout+stderr, tc.want) {
+					t.Errorf("%q: exit status %d\n%s%s", args, code, stdout, stderr)
+				}
+				onIt := strings.HasPrefix(heads(t, dir), "HEAD ref: refs/heads/agent/x\n")
+				if onIt != (code == exitAccepted && !tc.dry) || !onIt && heads(t, dir) != at || shot(t, dir) != tree || gitKept(t, dir) != kept {
+					t.Errorf("%q: %s", args, heads(t, dir))
+				}
+			}
+			s.git(t, dir, "-c", "core.hooksPath=/dev/null", "update-ref", "refs/heads/y", s.git(t, dir, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit-tree", "-m", "y", "HEAD^{tree}"))
+			at = heads(t, dir)
+			if _, stderr, code := s.run(t, "apply", pack, "--to", dir, "--git-branch", "y"); code != exitRejected || !strings.Contains(stderr, "at another commit") || heads(t, dir) != at {
+				t.Errorf("exit status %d\n%s", code, stderr)
+			}
+			s.swept(t)
+		})
+	}
+}
+
+// TestApplyBranchForeign: git does not read a repository of another owner, and the
+// command says that it is about the owner.
+func TestApplyBranchForeign(t *testing.T) {
+	needGit(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives a folder to another owner")
+	}
+	s := newStage(t)
+	dir := s.repository(t, filepath.Join(s.dir, "tree"))
+	for _, name := range []string{dir, filepath.Join(dir, ".git")} {
+		if err := os.Chown(name, 4321, 4321); err != nil {
+			t.Skipf("no folder can be given away here: %v", err)
+		}
+	}
+	tree, at := shot(t, dir), heads(t, dir)
+	_, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x")
+	if code != exitError || !strings.Contains(stderr, "git does not read a repository of another owner") {
+		t.Errorf("exit status %d\n%s", code, stderr)
+	}
+	if shot(t, dir) != tree || heads(t, dir) != at {
+		t.Errorf("changed: %s", heads(t, dir))
+	}
+	put(t, s.home, ".gitconfig", "[safe]\n\tdirectory = "+dir+"\n")
+	if _, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != exitAccepted {
+		t.Errorf("exit status %d\n%s", code, stderr)
+	}
+}
+
+// TestApplyNoJournal: where no journal can be written or read, the message is about the
+// state folder and not about the tree.
+func TestApplyNoJournal(t *testing.T) {
+	s := newStage(t)
+	dir := s.tree(t, filepath.Join(s.dir, "tree"))
+	before := shot(t, dir)
+	state := filepath.Join(s.home, ".local/state/fiador")
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.barred(t, state)
+	_, stderr, code := s.run(t, "apply", s.pack, "--to", dir)
+	if code != exitError || !strings.Contains(stderr, "the journal in the state folder") || shot(t, dir) != before {
+		t.Errorf("exit status %d\n%s", code, stderr)
+	}
+	if stdout, stderr, code := s.run(t, "apply", "--recover", "--to", dir); code != exitAccepted || !strings.Contains(stdout, "nothing was unfinished") {
+		t.Errorf("exit status %d\n%s", code, stderr)
 	}
 }
 

@@ -75,7 +75,7 @@ func (a *app) readLedger(f ledgerFlags) (*disk.Reader, error) {
 	}
 	var trust []ledger.Verifier
 	if f.key != "" {
-		key, err := verifierKey(f.key)
+		key, err := verifierKey("key", f.key)
 		if err != nil {
 			return nil, err
 		}
@@ -88,21 +88,44 @@ func (a *app) readLedger(f ledgerFlags) (*disk.Reader, error) {
 	return r, nil
 }
 
-// verifierKey is a verifier key as it is, or out of a file.
-func verifierKey(text string) (ledger.Verifier, error) {
+// verifierKey is the verifier key that a flag gives: as it is, or out of a file.
+func verifierKey(flag, text string) (ledger.Verifier, error) {
 	v, err := ledger.ParseVerifier(text)
-	if err != nil {
+	if err == nil {
+		return v, nil
+	}
+	what := "--" + flag
+	if !isPrivate(text) {
 		b, readErr := readSmall(text, ledger.MaxCheckpointBytes)
 		if readErr == nil {
-			v, err = ledger.ParseVerifier(strings.TrimSpace(string(b)))
+			what += " " + strconv.Quote(displayPath(text))
+			text = strings.TrimSpace(string(b))
+			v, err = ledger.ParseVerifier(text)
 		} else if _, statErr := os.Stat(text); statErr == nil || !strings.Contains(text, "+") {
 			return v, readErr
 		}
 	}
-	if err != nil {
-		return ledger.Verifier{}, usage(`"fiador ledger init" printed it; it is also in origin.json`, "%s", err.Error())
+	const printed = `"fiador ledger init" or "fiador pack keygen" printed it`
+	switch {
+	case err == nil:
+		return v, nil
+	case isPrivate(text):
+		return v, usage("keep it to yourself, and give the verifier key: "+printed, "%s is the private key", what)
+	case isPEM(text):
+		return v, usage(`give the line that "fiador pack keygen" printed`, "%s is a public key as PEM, and the verifier key is wanted", what)
 	}
-	return v, nil
+	return v, usage(printed, "%s: %s", what, err)
+}
+
+// isPrivate says whether a text begins as a private key does.
+func isPrivate(text string) bool {
+	return strings.HasPrefix(strings.TrimSpace(text), "PRIVATE+KEY+")
+}
+
+// isPEM says whether a text begins as the public key of a file does that "fiador pack
+// keygen --pem" writes.
+func isPEM(text string) bool {
+	return strings.HasPrefix(text, "-----BEGIN PUBLIC KEY-----")
 }
 
 // ledgerError is an error about a ledger that leaves a command without an answer.

@@ -157,16 +157,21 @@ func fileExists(name string) error {
 	return usage("name another file, or replace this one with --force", "output %q is there already", displayPath(name))
 }
 
-// commitNew puts the file into its place unless something stands there by now.
+// commitNew puts the file into its place unless something stands there by now. After an
+// error nothing of it is left.
 func (f *newFile) commitNew() error {
 	err := errors.Join(f.Sync(), f.Close())
 	if err == nil {
 		if err = os.Link(f.Name(), f.name); err != nil && !errors.Is(err, fs.ErrExist) {
 			// A file system without hard links.
-			if _, err = os.Lstat(f.name); errors.Is(err, fs.ErrNotExist) {
-				return os.Rename(f.Name(), f.name)
+			switch _, err = os.Lstat(f.name); {
+			case err == nil:
+				err = fs.ErrExist
+			case errors.Is(err, fs.ErrNotExist):
+				if err = os.Rename(f.Name(), f.name); err == nil {
+					return nil
+				}
 			}
-			err = errors.Join(err, fs.ErrExist)
 		}
 	}
 	return errors.Join(err, os.Remove(f.Name()))

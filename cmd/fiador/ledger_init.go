@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -110,7 +112,7 @@ func outside(dir, keyFile string) error {
 func writeKey(name, private string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return usage("name a new file: a key signs one ledger", "key %q is there already", displayPath(name))
+		return usage("name a new file: a key is never replaced", "key %q is there already", displayPath(name))
 	}
 	if err != nil {
 		return notWritten(name, err)
@@ -184,7 +186,17 @@ func readKey(file string) (*ledger.Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key %s: %s", name, reason(err))
 	}
+	text := keyText(file)
+	if _, err := ledger.ParseVerifier(text); err == nil || isPEM(text) {
+		return nil, fmt.Errorf("key %s: this is the public key, and the private one is wanted", name)
+	}
 	s, err := disk.ReadKey(file)
+	if err != nil && text != "" {
+		// What others can read of a file that is no key is nothing to mend.
+		if _, err := ledger.ParseSigner(text); err != nil {
+			return nil, fmt.Errorf("key %s: not a private key: one begins with PRIVATE+KEY+ and is one line", name)
+		}
+	}
 	if errors.As(err, new(*fs.PathError)) {
 		return nil, fmt.Errorf("key %s: %s", name, reason(err))
 	}
@@ -193,6 +205,20 @@ func readKey(file string) (*ledger.Signer, error) {
 		return nil, errors.New(clean(strings.ReplaceAll(text, file, displayPath(file))))
 	}
 	return s, nil
+}
+
+// keyText is the beginning of a file, longer than any key; nothing if it cannot be read.
+func keyText(file string) string {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is no key, and not waited for
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
 }
 
 func (a *app) ledgerRepairCommand() *cobra.Command {

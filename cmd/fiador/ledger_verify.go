@@ -114,7 +114,7 @@ func (f ledgerFlags) trusted() (*ledger.Verifier, error) {
 	if f.key == "" {
 		return nil, nil
 	}
-	k, err := verifierKey(f.key)
+	k, err := verifierKey("key", f.key)
 	return &k, err
 }
 

@@ -127,12 +127,12 @@ func vacant(name string) error {
 }
 
 func (a *app) modelAdapters(ctx context.Context, f runFlags) ([]model.Adapter, error) {
-	if in, err := beneath(f.tree, f.adapters); err == nil && in {
-		a.term.warning(fmt.Sprintf("--model-adapters %q lies in the tree that it gates: whoever changes the tree can change where prompts and keys are sent", displayFolder(f.adapters)))
-	}
 	src, err := a.read(ctx, f.adapters, model.MaxAdaptersBytes)
 	if err != nil {
 		return nil, err
+	}
+	if in, err := beneath(f.tree, f.adapters); err == nil && in {
+		return nil, usage("keep it outside of the tree, or name another --tree", "--model-adapters %q lies in the tree that is gated: whoever changes that could choose where prompts and keys are sent", displayFolder(f.adapters))
 	}
 	list, err := model.ParseAdapters(src.bytes, a.specs)
 	var fault *model.AdaptersError

@@ -18,6 +18,8 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger/disk"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
 )
 
 func (a *app) packCommand() *cobra.Command {
@@ -101,7 +103,7 @@ func (a *app) writePack(ctx context.Context, w *pack.Writer, gate *harness.Gate,
 			return err
 		}
 	}
-	if err := harness.Verified(files, gate.Profile.Contract()); err != nil {
+	if err := harness.Verified(files, gate.Profile); err != nil {
 		return err
 	}
 	if err := w.Commit(files); err != nil {
@@ -151,29 +153,37 @@ func (a *app) packLedger(ctx context.Context, files map[string][]byte, f recordF
 	return nil
 }
 
-// packProfiles gives the policy that a pack's RunResult names: the given profile, or a
-// built-in one. A built-in one is resolved when it is first asked for.
-func (a *app) packProfiles(given *kernel.Profile) func(string) *kernel.PolicyProfile {
-	if given != nil {
-		contract := given.Contract()
-		return func(string) *kernel.PolicyProfile { return &contract }
-	}
-	known := map[string]func() *kernel.PolicyProfile{}
-	for _, name := range harness.Profiles() {
-		known[name] = sync.OnceValue(func() *kernel.PolicyProfile {
-			p, err := a.namedProfile(map[string]any{"policy": map[string]any{"name": name}})
-			if err != nil {
-				return nil
-			}
-			return p
-		})
-	}
-	return func(name string) *kernel.PolicyProfile {
-		if resolve := known[name]; resolve != nil {
-			return resolve()
+// packOptions hold a pack against the profile that its RunResult names: the given one, or
+// a built-in one. A built-in one is resolved when it is first asked for.
+func (a *app) packOptions(given *kernel.Profile) pack.Options {
+	whole := func(string) *kernel.Profile { return given }
+	if given == nil {
+		known := map[string]func() *kernel.Profile{}
+		for _, name := range harness.Profiles() {
+			known[name] = sync.OnceValue(func() *kernel.Profile {
+				p, err := policy.LoadProfile(profiles.FS(), name, a.specs)
+				if err != nil {
+					return nil
+				}
+				return &p
+			})
 		}
-		return nil
+		whole = func(name string) *kernel.Profile {
+			if resolve := known[name]; resolve != nil {
+				return resolve()
+			}
+			return nil
+		}
 	}
+	contract := func(name string) *kernel.PolicyProfile {
+		p := whole(name)
+		if p == nil {
+			return nil
+		}
+		c := p.Contract()
+		return &c
+	}
+	return pack.Options{Level: pack.Strict, Profile: contract, Whole: whole}
 }
 
 // packReason is why a pack could not be read, with the file of it that is at fault.

@@ -30,7 +30,12 @@ Exit codes:
 		Example: `  fiador pack archive ./pack pack.tar.gz
   fiador pack archive ./pack - | sha256sum`,
 		Args: exactArgs("PACK", "FILE"),
-		RunE: func(_ *cobra.Command, args []string) error { return a.archivePack(args[0], args[1], policy) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "policy"); err != nil {
+				return err
+			}
+			return a.archivePack(args[0], args[1], policy)
+		},
 	}
 	cmd.Flags().StringVar(&policy, "policy", "", "profile that the pack was made under (default: the built-in one that it names)")
 	complete(cmd, "policy", harness.Profiles()...)
@@ -38,6 +43,9 @@ Exit codes:
 }
 
 func (a *app) archivePack(name, file, policy string) error {
+	if file == "" {
+		return usage("name a new file, or - for standard output", "FILE is empty")
+	}
 	if err := a.archivable(name, file); err != nil {
 		return err
 	}
@@ -49,7 +57,7 @@ func (a *app) archivePack(name, file, policy string) error {
 	if err != nil {
 		return err
 	}
-	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, pack.Options{Level: pack.Strict, Profile: a.packProfiles(given)})}
+	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.packOptions(given))}
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
 		return nil

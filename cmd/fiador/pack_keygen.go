@@ -30,7 +30,12 @@ Exit codes:
      be printed: then it stands on standard error`,
 		Example: `  fiador pack keygen --name example.com/release --key pack.key >pack.pub`,
 		Args:    noArgs,
-		RunE:    func(*cobra.Command, []string) error { return a.packKeygen(name, file, public) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notEmpty(cmd, "name", "key", "pem"); err != nil {
+				return err
+			}
+			return a.packKeygen(name, file, public)
+		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "name of the key (required)")
 	cmd.Flags().StringVar(&file, "key", "", "new file to write the private key to (required)")

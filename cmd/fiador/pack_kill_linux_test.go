@@ -41,6 +41,9 @@ func TestPackKilled(t *testing.T) {
 				t.Errorf("step %d, %q: %s is left", n, calls, name)
 			}
 		}
+		if _, err := os.Lstat(dir); n%2 == 0 && err != nil {
+			t.Errorf("step %d, %q: the folder that was there is gone: %v", n, calls, err)
+		}
 		seen[wholePack(t, dir)] = true
 		if err := os.RemoveAll(place); err != nil {
 			t.Fatal(err)

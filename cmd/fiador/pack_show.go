@@ -70,7 +70,7 @@ func (a *app) showPack(name string, f packShowFlags) error {
 	if f.file != "" {
 		return a.printPacked(p, name, f.file)
 	}
-	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, pack.Options{Profile: a.packProfiles(given)})}
+	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.packOptions(given))}
 	var out bytes.Buffer
 	t := terminal{w: &out, color: a.page.color}
 	s := packSheet{t: t, p: p}

@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
-	"io/fs"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -45,7 +45,12 @@ Exit codes:
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return a.signPacks(args, f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "key", "policy"); err != nil {
+				return err
+			}
+			return a.signPacks(args, f)
+		},
 	}
 	cmd.Flags().StringVar(&f.key, "key", "", "file with the private key (default: the key in FIADOR_PACK_KEY)")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "profile that the packs were made under (default: the built-in one that each names)")
@@ -67,7 +72,7 @@ func (a *app) signPacks(names []string, f packSignFlags) error {
 	if err != nil {
 		return err
 	}
-	o := pack.Options{Level: pack.Strict, Profile: a.packProfiles(given)}
+	o := a.packOptions(given)
 	var out bytes.Buffer
 	for _, name := range names {
 		status, err := a.signPack(&out, name, key, o)
@@ -140,7 +145,7 @@ func (a *app) signPack(out *bytes.Buffer, name string, key *ledger.Signer, o pac
 }
 
 func notSigned(name string, err error) error {
-	hint := "name a folder that fiador run --pack wrote, in a folder that can be written"
+	hint := "name a folder that fiador run --pack wrote"
 	switch {
 	case errors.Is(err, pack.ErrBusy):
 		hint = "try again when the other process has ended"
@@ -148,10 +153,12 @@ func notSigned(name string, err error) error {
 		hint = `take the member "dsse" out of meta.json, and let every key sign again`
 	case errors.Is(err, syscall.EXDEV):
 		hint = "move the pack: it is a mount point, and what replaces meta.json is made beside it"
-	case errors.Is(err, syscall.ENOTDIR):
-		hint = "sign the folder, and archive it then"
-	case errors.Is(err, fs.ErrNotExist):
-		hint = "name a folder that fiador run --pack wrote"
+	case errors.Is(err, pack.ErrBeside):
+		hint = "what replaces meta.json is made beside the pack: make the folder above it writable, or move the pack"
+	}
+	why := ""
+	if info, statErr := os.Stat(name); statErr == nil && !info.IsDir() {
+		why, hint = "it is no folder; sign the folder, and archive it then", "fiador pack archive makes an archive of the signed folder"
 	}
 	dir := name
 	if abs, absErr := filepath.Abs(name); absErr == nil {
@@ -160,8 +167,11 @@ func notSigned(name string, err error) error {
 	if real, realErr := filepath.EvalSymlinks(dir); realErr == nil {
 		dir = real
 	}
+	if why == "" {
+		why = withoutPaths(err, dir)
+	}
 	return &result.RunError{
-		Code: result.CodeEvidence, Message: "pack " + quoted(name) + " could not be signed: " + withoutPaths(err, dir),
+		Code: result.CodeEvidence, Message: "pack " + quoted(name) + " could not be signed: " + why,
 		Hint: hint, Cause: err, Details: map[string]any{"file": displayPath(name)},
 	}
 }

@@ -51,7 +51,7 @@ func (f packKeyFlags) open(cmd *cobra.Command) (k packKeys, err error) {
 		return k, err
 	}
 	for _, text := range f.keys {
-		v, err := verifierKey(text)
+		v, err := verifierKey("key", text)
 		if err != nil {
 			return packKeys{}, err
 		}
@@ -60,7 +60,7 @@ func (f packKeyFlags) open(cmd *cobra.Command) (k packKeys, err error) {
 	if f.ledgerKey == "" {
 		return k, nil
 	}
-	v, err := verifierKey(f.ledgerKey)
+	v, err := verifierKey("ledger-key", f.ledgerKey)
 	k.ledgerKey = &v
 	return k, err
 }
@@ -175,10 +175,12 @@ func (a *app) verifyPacks(cmd *cobra.Command, names []string, f packVerifyFlags)
 	if err != nil {
 		return err
 	}
-	o := pack.Options{Level: pack.Level(f.level), Profile: a.packProfiles(given)}
+	o := a.packOptions(given)
+	o.Level = pack.Level(f.level)
 	debug.SetGCPercent(manyGC)
+	debug.SetMemoryLimit(packMemory)
 	var out bytes.Buffer
-	for v := range inTurn(names, runtime.GOMAXPROCS(0), func(name string) verifiedPack { return a.verifyPack(name, o, keys, f.accepted) }) {
+	for v := range inTurn(names, min(runtime.GOMAXPROCS(0), packWorkers), func(name string) verifiedPack { return a.verifyPack(name, o, keys, f.accepted) }) {
 		if v.err != nil {
 			a.status = max(a.status, a.report(v.err))
 			continue
@@ -197,6 +199,13 @@ func (a *app) verifyPacks(cmd *cobra.Command, names []string, f packVerifyFlags)
 	}
 	return a.print(out.Bytes())
 }
+
+// How many packs are verified at once, and above how many bytes memory is given back as
+// soon as it can be: each pack may need some hundred MiB.
+const (
+	packWorkers = 4
+	packMemory  = 1 << 30
+)
 
 func (a *app) verifyPack(name string, o pack.Options, k packKeys, accepted bool) (v verifiedPack) {
 	v = verifiedPack{name: clean(name), accepted: accepted}

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ type reproduceFlags struct {
 	intent string
 	work   string
 	read   []string
-	runs   int
+	runs   times
 	format string
 	given  func(flag string) bool
 }
@@ -34,7 +35,7 @@ type reproduceFlags struct {
 func (a *app) reproduceCommand() *cobra.Command {
 	var f reproduceFlags
 	cmd := &cobra.Command{
-		Use:   "reproduce PACK",
+		Use:   "reproduce PACK --intent FILE",
 		Short: "make the run of a pack again, and say whether the answer is the same",
 		Long: `Reproduce verifies a run pack, a folder or an archive, makes its run again, and holds
 the canonical subset of the RunResult, the bundle and the outputs against the pack.
@@ -59,6 +60,9 @@ Exit codes:
   fiador reproduce ./pack --intent intent.json --runs 20 --format json`,
 		Args: exactArgs("PACK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "intent", "policy", "tree", "work"); err != nil {
+				return err
+			}
 			return a.reproduce(cmd.Context(), args[0], f)
 		},
 	}
@@ -68,19 +72,33 @@ Exit codes:
 	flags.StringVar(&f.intent, "intent", "", "the intent of the run, byte for byte, or - for standard input")
 	flags.StringVar(&f.work, "work", "", "folder that commands work on top of, as it was; it is never changed (default: an empty one)")
 	flags.StringArrayVar(&f.read, "read", nil, "file or folder that commands may read besides; may be repeated")
-	flags.IntVar(&f.runs, "runs", 1, "how often, 1 to "+strconv.Itoa(harness.MaxReproductions))
+	f.runs = 1
+	flags.Var(&f.runs, "runs", "how often, 1 to "+strconv.Itoa(harness.MaxReproductions))
 	flags.StringVar(&f.format, "format", "human", "human, or json: one canonical object")
 	complete(cmd, "format", "human", "json")
 	f.given = flags.Changed
 	return cmd
 }
 
+// times is a flag: how often a run is made again.
+type times int
+
+func (n *times) String() string { return strconv.Itoa(int(*n)) }
+
+func (n *times) Type() string { return "int" }
+
+func (n *times) Set(text string) error {
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 || number > harness.MaxReproductions {
+		return fmt.Errorf("a number from 1 to %d is wanted", harness.MaxReproductions)
+	}
+	*n = times(number)
+	return nil
+}
+
 func (f reproduceFlags) check() error {
 	if f.intent == "" {
 		return usage("as in --intent intent.json: a pack has the hash of its intent alone", "--intent is missing")
-	}
-	if f.runs < 1 || f.runs > harness.MaxReproductions {
-		return usage("1 to "+strconv.Itoa(harness.MaxReproductions), "--runs %d cannot be done", f.runs)
 	}
 	return choice("format", f.format, []string{"human", "json"})
 }
@@ -111,11 +129,11 @@ func (a *app) reproduce(ctx context.Context, name string, f reproduceFlags) erro
 	if err != nil {
 		return err
 	}
-	got, err := a.again(ctx, o, gate, f, harness.Again{Source: src.bytes, Path: src.path, Runs: f.runs})
+	got, err := a.again(ctx, o, gate, f, harness.Again{Source: src.bytes, Path: src.path, Runs: int(f.runs)})
 	if err != nil {
 		return err
 	}
-	return a.tellReproduced(o, got, f.format)
+	return a.tellReproduced(o, got, f)
 }
 
 // original reads the run of a pack that is valid. It is nil where the pack is not, which
@@ -134,7 +152,7 @@ func (a *app) original(name string, f reproduceFlags) (o *harness.Original, unde
 	if err != nil {
 		return nil, nil, err
 	}
-	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, pack.Options{Level: pack.Strict, Profile: a.originalProfile(p, given)})}
+	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.originalOptions(p, given))}
 	if len(v.verdict.Violations) > 0 {
 		a.status = exitRejected
 		return nil, nil, a.tellInvalid(v, f.format)
@@ -154,19 +172,21 @@ func (a *app) original(name string, f reproduceFlags) (o *harness.Original, unde
 	return o, undecided, nil
 }
 
-// originalProfile gives the policy that a pack names. A given profile that is another is
-// none of it: that is no fault of the pack, and is named when the digests are compared.
-func (a *app) originalProfile(p *pack.Pack, given *kernel.Profile) func(string) *kernel.PolicyProfile {
-	known := a.packProfiles(given)
+// originalOptions hold a pack against the profile that it names. A given profile that is
+// another is none of it: that is no fault of the pack, and is named when the digests are
+// compared. They compare the whole of a given one.
+func (a *app) originalOptions(p *pack.Pack, given *kernel.Profile) pack.Options {
+	o := a.packOptions(given)
 	if given == nil {
-		return known
+		return o
 	}
+	o.Whole = nil
 	contract, err := canon.Canonical(given.Contract())
 	text := bytes.TrimSuffix(p.File(pack.PolicyFile), []byte("\n"))
 	if err != nil || !bytes.Equal(text, contract) {
-		return func(string) *kernel.PolicyProfile { return nil }
+		o.Profile = nil
 	}
-	return known
+	return o
 }
 
 func (a *app) tellInvalid(v verifiedPack, format string) error {
@@ -250,11 +270,11 @@ func (a *app) again(ctx context.Context, o *harness.Original, gate *harness.Gate
 }
 
 // tellReproduced prints what came of it: a line for every outcome.
-func (a *app) tellReproduced(o *harness.Original, got harness.Reproduced, format string) error {
+func (a *app) tellReproduced(o *harness.Original, got harness.Reproduced, f reproduceFlags) error {
 	if got.Matches < got.Runs {
 		a.status = exitRejected
 	}
-	if format == "json" {
+	if f.format == "json" {
 		b, _, err := canon.Artifact(reproducedPlain(o, got))
 		if err != nil {
 			return err
@@ -281,12 +301,34 @@ func (a *app) tellReproduced(o *harness.Original, got harness.Reproduced, format
 	if err := a.print(out.Bytes()); err != nil {
 		return err
 	}
-	a.hintOfRuns(got)
+	a.hintOfRuns(got, f.without(o, got))
 	return nil
 }
 
-// hintOfRuns says what a difference can come from.
-func (a *app) hintOfRuns(got harness.Reproduced) {
+// without names the flags whose absence can be what the first difference comes from: files
+// that commands had are not in a pack, and without them there are other files in the end,
+// or another end.
+func (f reproduceFlags) without(o *harness.Original, got harness.Reproduced) []string {
+	if len(got.Differences) == 0 || o.Result.ExecutionMode != harness.ModeExecuteSandbox {
+		return nil
+	}
+	d := got.Differences[0]
+	end := strings.HasPrefix(d.Pointer, "/decision/") || d.Pointer == "/execution/exit_code"
+	files := d.Output != "" && (d.RecordedFile.Path == "" || d.NowFile.Path == "")
+	var list []string
+	for _, flag := range []string{"work", "read"} {
+		if (end || files) && !f.given(flag) {
+			list = append(list, "--"+flag)
+		}
+	}
+	return list
+}
+
+// hintOfRuns says what a difference can come from. The flags of without were not given.
+func (a *app) hintOfRuns(got harness.Reproduced, without []string) {
+	if got.Matches == 0 && len(without) > 0 {
+		a.term.hint("the run may have had " + strings.Join(without, " or ") + ": give that again, as it was")
+	}
 	switch {
 	case got.Matches == got.Runs:
 	case got.Matches > 0:
@@ -310,10 +352,28 @@ func placeText(d harness.Divergence) string {
 	return canon.Cut(d.Pointer)
 }
 
+// filesPlain is what stands on either side: the hash and size of a file, null where there
+// is none, or the change that one of them alone makes.
+func filesPlain(d harness.Divergence) (recorded, now any) {
+	if d.RecordedFile.Path == "" && d.NowFile.Path == "" {
+		return map[string]any{"change": d.Recorded}, map[string]any{"change": d.Now}
+	}
+	file := func(f kernel.FileRef) any {
+		if f.Path == "" {
+			return nil
+		}
+		return map[string]any{"sha256": string(f.SHA256), "size_bytes": f.SizeBytes}
+	}
+	return file(d.RecordedFile), file(d.NowFile)
+}
+
 func reproducedPlain(o *harness.Original, got harness.Reproduced) map[string]any {
 	list := make([]any, 0, len(got.Differences))
 	for _, d := range got.Differences {
 		one := map[string]any{"runs": d.Runs, "recorded": d.Recorded, "now": d.Now}
+		if d.Input != "" || d.Output != "" {
+			one["recorded"], one["now"] = filesPlain(d.Divergence)
+		}
 		switch {
 		case d.Input != "":
 			one["input"] = d.Input

@@ -37,7 +37,7 @@ func TestReproduceInterrupted(t *testing.T) {
 	if !hung.Stop() {
 		t.Fatal("it does not end")
 	}
-	if code != exitError || stdout.Len() != 0 || !strings.Contains(stderr.String(), "interrupted") {
+	if code != exitError || stdout.Len() != 0 || !strings.HasPrefix(stderr.String(), `{"code":"RUN_E005"`) || !strings.Contains(stderr.String(), `"message":"interrupted: `) {
 		t.Errorf("exit status %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	if left := runningWith(t, "0.7731"); len(left) > 0 {

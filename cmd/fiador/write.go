@@ -70,6 +70,9 @@ func notWritten(name string, err error) error {
 	why := reason(err)
 	if errors.Is(err, fs.ErrNotExist) {
 		why = "there is no folder " + strconv.Quote(displayFolder(filepath.Dir(name)))
+		if _, err := os.Stat(filepath.Dir(name)); err == nil {
+			why = "its path leads nowhere" // through "missing/..", or a link
+		}
 	}
 	return &result.RunError{
 		Code:    result.CodeInternal,

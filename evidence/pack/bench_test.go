@@ -7,7 +7,7 @@ import (
 
 // BenchmarkVerify verifies an executed pack at both levels; digest hashes the same bytes.
 func BenchmarkVerify(b *testing.B) {
-	r := vectorRun{base: basePacks(b), profile: builtinProfiles(b)}
+	r := vectorRun{base: basePacks(b), options: builtin(b)}
 	files := r.apply(b, &packVector{Base: "executed"}).files(b)
 	size := 0
 	for _, text := range files {
@@ -17,7 +17,7 @@ func BenchmarkVerify(b *testing.B) {
 		b.Run(string(level), func(b *testing.B) {
 			b.SetBytes(int64(size))
 			for b.Loop() {
-				if v := Verify(Of(files), Options{Level: level, Profile: r.profile}); !v.OK() {
+				if v := Verify(Of(files), r.options.at(level)); !v.OK() {
 					b.Fatal(v)
 				}
 			}

@@ -17,6 +17,9 @@ const (
 	RunnerVersion = "1.0.0"
 )
 
+// MaxResults is how many changed files evidence and a patch have at most.
+const MaxResults = 20_000
+
 // Status says how much of a plan ran.
 type Status string
 

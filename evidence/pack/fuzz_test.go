@@ -10,14 +10,13 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
 // FuzzVerify: whatever one file of a pack holds, both levels end, say the same twice, and
 // say it sorted, within bounds and as text that can be written.
 func FuzzVerify(f *testing.F) {
-	r := vectorRun{base: basePacks(f), profile: builtinProfiles(f)}
+	r := vectorRun{base: basePacks(f), options: builtin(f)}
 	names := slices.Sorted(maps.Keys(r.base))
 	packs := map[string]map[string][]byte{}
 	for i, name := range names {
@@ -38,13 +37,13 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, base, file byte, text []byte) {
 		files := maps.Clone(packs[names[int(base)%len(names)]])
 		files[Names()[int(file)%len(Names())]] = text
-		checkVerdicts(t, Of(files), r.profile)
+		checkVerdicts(t, Of(files), r.options)
 	})
 }
 
 // checkVerdicts verifies a pack at both levels. What the structural level finds, the
 // strict one finds too.
-func checkVerdicts(t *testing.T, p *Pack, profile func(string) *kernel.PolicyProfile) {
+func checkVerdicts(t *testing.T, p *Pack, options Options) {
 	t.Helper()
 	known := map[string]bool{}
 	for _, r := range Rules() {
@@ -52,7 +51,7 @@ func checkVerdicts(t *testing.T, p *Pack, profile func(string) *kernel.PolicyPro
 	}
 	var structural []Violation
 	for _, level := range []Level{Structural, Strict} {
-		o := Options{Level: level, Profile: profile}
+		o := options.at(level)
 		found := Verify(p, o)
 		if again := Verify(p, o); !slices.Equal(found.Violations, again.Violations) || found.More != again.More {
 			t.Errorf("%s: another time it is something else", level)
@@ -78,7 +77,7 @@ func checkVerdicts(t *testing.T, p *Pack, profile func(string) *kernel.PolicyPro
 
 // TestVerifyAnyValue: no value of any type harms, wherever it stands in a pack.
 func TestVerifyAnyValue(t *testing.T) {
-	r := vectorRun{base: basePacks(t), profile: builtinProfiles(t)}
+	r := vectorRun{base: basePacks(t), options: builtin(t)}
 	other := []string{`null`, `""`, `"~"`, `[]`, `{}`, `[null,{},"",0]`, `-1`, `true`, `1e300`}
 	n := 0
 	for _, name := range []string{"clarify", "executed", "recorded", "model"} {
@@ -100,7 +99,7 @@ func TestVerifyAnyValue(t *testing.T) {
 				}
 				changed := maps.Clone(files)
 				changed[file] = d.mustText(t, file)
-				checkVerdicts(t, Of(changed), r.profile)
+				checkVerdicts(t, Of(changed), r.options)
 				if t.Failed() {
 					t.Fatalf("%s: %s", name, place)
 				}
@@ -157,7 +156,7 @@ func (d *draft) files(t testing.TB) map[string][]byte {
 
 // TestVerifyIsBounded: files that are made to be slow or large end in a verdict.
 func TestVerifyIsBounded(t *testing.T) {
-	r := vectorRun{base: basePacks(t), profile: builtinProfiles(t)}
+	r := vectorRun{base: basePacks(t), options: builtin(t)}
 	whole := r.apply(t, &packVector{Base: "model"}).files(t)
 	whole[LedgerFile] = r.apply(t, &packVector{Base: "recorded"}).files(t)[LedgerFile]
 	for _, file := range Names() {
@@ -173,7 +172,7 @@ func TestVerifyIsBounded(t *testing.T) {
 		} {
 			files := maps.Clone(whole)
 			files[file] = []byte(text.before + strings.Repeat(text.unit, 1<<18/len(text.unit)) + text.after)
-			found := Verify(Of(files), Options{Profile: r.profile})
+			found := Verify(Of(files), r.options)
 			if len(found.Violations) == 0 || len(found.Violations) > MaxViolations {
 				t.Errorf("%s, %s: %d violations", file, text.name, len(found.Violations))
 			}

@@ -12,12 +12,15 @@ import (
 // no locks for folders, there is none.
 func lock(folder *os.File) error {
 	for {
-		switch err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			return ErrBusy
+		case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.EINVAL):
+			return nil
 		}
-		return nil
+		return err
 	}
 }

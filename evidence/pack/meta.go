@@ -2,13 +2,19 @@ package pack
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // ErrBusy says that another process is about to change the meta.json of a pack.
 var ErrBusy = errors.New("another process is changing its meta.json")
+
+// ErrBeside says that what replaces the meta.json of a pack cannot be made beside the pack,
+// because nobody may write there.
+var ErrBeside = errors.New("the folder above it has to be writable")
 
 // SetMeta gives the pack in a folder the meta.json that change makes of it. The order,
 // after which a kill at any point leaves the old file or the new one, and nothing else
@@ -23,7 +29,8 @@ var ErrBusy = errors.New("another process is changing its meta.json")
 // After an error nothing is left beside the pack, and the old file stands, unless the
 // error is that of the last sync: then the new file stands, and may be lost with the
 // power. A pack that another process is changing is ErrBusy, where the file system knows
-// locks. Nothing is written if change returns the bytes that are there.
+// locks, and one in a folder that cannot be written is ErrBeside. Nothing is written if
+// change returns the bytes that are there.
 func SetMeta(dir string, change func(*Pack) ([]byte, error)) error {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
@@ -61,6 +68,13 @@ func SetMeta(dir string, change func(*Pack) ([]byte, error)) error {
 // stage is step 2: the folder beside the pack with the new file in it.
 func stage(dir string, text []byte) (beside string, err error) {
 	beside, err = os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".*.partial")
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err // its path is a name by chance
+		}
+		return "", fmt.Errorf("%w: %w", ErrBeside, err)
+	}
 	if err != nil {
 		return "", err
 	}

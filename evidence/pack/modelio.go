@@ -135,7 +135,7 @@ func (e *ModelIOError) Error() string {
 
 // ParseModelIO reads a recording strictly: canonical JSON and one LF, every rule from
 // MI1 to MI9 and MI11, no other member, and the same bytes when it is written again
-// (MI12). The error is a *canon.Error, a *ModelIOError, or says what is wrong with the
+// (ST1). The error is a *canon.Error, a *ModelIOError, or says what is wrong with the
 // form.
 func ParseModelIO(b []byte) (ModelIO, error) {
 	doc, err := canon.Parse(b, int(MaxBytes(ModelFile)))
@@ -154,7 +154,7 @@ func ParseModelIO(b []byte) (ModelIO, error) {
 		return ModelIO{}, err
 	}
 	if !bytes.Equal(again, b) {
-		return ModelIO{}, &ModelIOError{Violation: Violation{"MI12", ModelFile, "not what is written again: canonical JSON, one LF, and no other members"}}
+		return ModelIO{}, &ModelIOError{Violation: Violation{"ST1", ModelFile, "not what is written again: canonical JSON, one LF, and no other members"}}
 	}
 	return m, nil
 }

@@ -143,7 +143,7 @@ func TestModelIORules(t *testing.T) {
 				t.Errorf("error %v", err)
 			case len(test.want) > 0 && (!slices.Contains(test.want, e.Rule+" "+strings.TrimPrefix(e.Path, ModelFile)) || e.More != len(test.want)-1):
 				t.Errorf("error %v", e)
-			case test.name == "other members" && (!errors.As(err, &e) || e.Rule != "MI12"):
+			case test.name == "other members" && (!errors.As(err, &e) || e.Rule != "ST1"):
 				t.Errorf("error %v", err)
 			case len(test.want) == 0 && test.name != "other members" && err != nil:
 				t.Errorf("error %v", err)

@@ -26,6 +26,7 @@ package pack
 import (
 	"cmp"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -112,17 +113,33 @@ func (p *Pack) File(name string) []byte {
 	return nil
 }
 
-// Of is the pack of the files given by name.
+// Of is the pack of the files given by name, as it would be read: a file over its limit
+// has no text.
 func Of(files map[string][]byte) *Pack {
 	p := &Pack{}
 	for name, text := range files {
-		if text == nil {
-			text = []byte{}
+		e := Entry{Name: name, Kind: KindFile, Size: int64(len(text)), Text: text}
+		switch {
+		case e.Size > MaxBytes(name):
+			e.Text = nil
+		case text == nil:
+			e.Text = []byte{}
 		}
-		p.Entries = append(p.Entries, Entry{Name: name, Kind: KindFile, Size: int64(len(text)), Text: text})
+		p.Entries = append(p.Entries, e)
 	}
 	p.sort()
 	return p
+}
+
+// PatchPath says whether an operation of a patch can have a path: it is one that PS3, PS4
+// and the shapes of evidence and patch let through, and canonical JSON can hold it. Where
+// it lies, and who may write there, is not looked at.
+func PatchPath(path string) bool {
+	if !isShortPath(path) || isAbsolute(path) || patchPathFault(path) != "" || misnamed(path) != "" {
+		return false
+	}
+	_, err := canon.Canonical(path)
+	return err == nil && utf8.ValidString(path)
 }
 
 func (p *Pack) sort() {

@@ -64,9 +64,12 @@ func (v *verifier) runnerRules() {
 	v.runnerWhole(runner)
 }
 
+// maxRunnerID is how long the id of a runner can be, in bytes: 64 after its time.
+const maxRunnerID = len("runner_00000000_000000_") + 64
+
 func isRunnerID(id string) bool {
 	rest, ok := strings.CutPrefix(id, "runner_")
-	if !ok || len(rest) < len("00000000_000000_0") || rest[8] != '_' || rest[15] != '_' {
+	if !ok || len(id) > maxRunnerID || len(rest) < len("00000000_000000_0") || rest[8] != '_' || rest[15] != '_' {
 		return false
 	}
 	return onlyOf(rest[:8], asciiDigit) && onlyOf(rest[9:15], asciiDigit) &&

@@ -80,6 +80,8 @@ func (s *strictLevel) fault(rule, path, format string, args ...any) {
 		s.add(rule, path, format, args...)
 	case n == maxOfRule+1:
 		s.add(rule, "", "more than %d violations of this rule", maxOfRule)
+	default:
+		s.unnamed++
 	}
 }
 
@@ -137,6 +139,15 @@ func (s *strictLevel) profile() *kernel.PolicyProfile {
 		return nil
 	}
 	return s.opts.Profile(name)
+}
+
+// whole is all of the profile that the RunResult names, or nil where the verifier does not
+// know it for this kernel version.
+func (s *strictLevel) whole() *kernel.Profile {
+	if s.run == nil || s.opts.Whole == nil || s.run.KernelVersion != kernel.Version {
+		return nil
+	}
+	return s.opts.Whole(s.run.Policy.Name)
 }
 
 // presence is ST3: which files stand with which outcome. That bundle.json, evidence.json

@@ -17,12 +17,12 @@ func BenchmarkManyOperations(b *testing.B) {
 	for _, text := range files {
 		size += len(text)
 	}
-	profile := builtinProfiles(b)
+	options := builtin(b)
 	for _, level := range []Level{Structural, Strict} {
 		b.Run(string(level), func(b *testing.B) {
 			b.SetBytes(int64(size))
 			for b.Loop() {
-				if v := Verify(Of(files), Options{Level: level, Profile: profile}); !v.OK() {
+				if v := Verify(Of(files), options.at(level)); !v.OK() {
 					b.Fatal(v)
 				}
 			}
@@ -74,7 +74,7 @@ func many(t testing.TB, n int) map[string][]byte {
 
 // TestManyOperationsHold: the pack of the benchmark breaks nothing.
 func TestManyOperationsHold(t *testing.T) {
-	if v := Verify(Of(many(t, 1000)), Options{Profile: builtinProfiles(t)}); !v.OK() {
+	if v := Verify(Of(many(t, 1000)), builtin(t)); !v.OK() {
 		t.Errorf("%+v", v)
 	}
 }

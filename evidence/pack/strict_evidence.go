@@ -12,7 +12,7 @@ import (
 
 // maxResults is how many files evidence and patch tell of: those that were left, of which
 // a policy allows 10 000, and those that were removed.
-const maxResults = 20_000
+const maxResults = MaxResults
 
 // maxPath is the length of a path in them, in characters.
 const maxPath = 1024
@@ -81,6 +81,7 @@ func (r *shape) evidence(v any) *Evidence {
 //     of calls, are the outputs of the execution; what was deleted is in addition. A
 //     response that was changed, or could not be put into its place, is named by a reason
 //   - a plan that starts nothing leaves just the files that it writes, as it writes them
+//   - the execution lies within the run (RN9 and ST9 have its own order)
 //   - total_duration_ms is what lies between the two times, give or take one
 func (s *strictLevel) checkEvidence() {
 	e := s.evidence
@@ -98,6 +99,7 @@ func (s *strictLevel) checkEvidence() {
 	if s.run == nil || s.run.Execution == nil {
 		return
 	}
+	s.checkWithin(e)
 	if s.run.Bundle != nil && e.ProposalHash != s.run.Bundle.SHA256 {
 		s.fault("ST7", at(EvidenceFile, "proposal_hash"), "not the hash of the bundle")
 	}
@@ -105,6 +107,17 @@ func (s *strictLevel) checkEvidence() {
 	if s.plan.whole && s.bundle.Status == "complete" {
 		s.checkProgress(e)
 		s.checkWritten(e)
+	}
+}
+
+// checkWithin holds the times of the execution against those of the run. Texts of one form
+// are in the order of the times that they are.
+func (s *strictLevel) checkWithin(e *Evidence) {
+	switch {
+	case e.StartedAt < s.run.StartedAt:
+		s.fault("ST7", at(EvidenceFile, "started_at"), "before the run, which started at %s", s.run.StartedAt)
+	case e.CompletedAt > s.run.CompletedAt:
+		s.fault("ST7", at(EvidenceFile, "completed_at"), "after the run, which ended at %s", s.run.CompletedAt)
 	}
 }
 

@@ -19,7 +19,7 @@ func FuzzStrict(f *testing.F) {
 			f.Add(name, file, text)
 		}
 	}
-	profile := builtinProfiles(f)
+	options := builtin(f)
 	f.Fuzz(func(t *testing.T, name, file string, text []byte) {
 		if base[name] == nil || !known(file) || int64(len(text)) > 1<<16 {
 			t.Skip("no base pack, no file of a pack, or larger than what is of use here")
@@ -30,8 +30,8 @@ func FuzzStrict(f *testing.F) {
 		}
 		files := d.files(t)
 		files[file] = text
-		first := Verify(Of(files), Options{Profile: profile})
-		again := Verify(Of(files), Options{Profile: profile})
+		first := Verify(Of(files), options)
+		again := Verify(Of(files), options)
 		if !slices.Equal(first.Violations, again.Violations) || !slices.Equal(first.NotChecked, again.NotChecked) {
 			t.Errorf("%+v, and then %+v", first, again)
 		}

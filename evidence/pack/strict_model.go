@@ -33,9 +33,13 @@ func (r *shape) modelIO(v any) *ModelIO {
 			I: o.count("i", 0, MaxInteractions-1), PromptHash: o.hash("prompt_hash"), ResponseHash: o.hash("response_hash"),
 			ResponseContent: o.form("response_content", upTo(MaxResponseBytes), "a string of at most 1000000 characters"),
 		}
-		for _, name := range []string{"tokens_input", "tokens_output", "latency_ms"} {
-			if o.has(name) {
-				o.whole(name, 0, canon.MaxSafeInteger)
+		for _, m := range []struct {
+			name string
+			to   **int64
+		}{{"tokens_input", &in.TokensInput}, {"tokens_output", &in.TokensOutput}, {"latency_ms", &in.LatencyMS}} {
+			if o.has(m.name) {
+				n := o.whole(m.name, 0, canon.MaxSafeInteger)
+				*m.to = &n
 			}
 		}
 		o.done()
@@ -51,6 +55,8 @@ func (r *shape) modelIO(v any) *ModelIO {
 //   - interactions are the calls, in their order, with their prompt and response
 //   - the prompt is the one that the plan's call sends to the model
 //   - the output that the response is has its length; that it is one is ST7
+//   - tokens_input and tokens_output of what was recorded are those of [Tokens], and
+//     latency_ms is there. What was replayed has what the recording had
 func (s *strictLevel) checkModelIO() {
 	if s.run == nil || s.evidence == nil {
 		return
@@ -92,6 +98,9 @@ func (s *strictLevel) checkInteraction(i int, in Interaction, call CallEvidence,
 	if in.ResponseHash != call.ResponseHash {
 		s.fault("ST10", here("response_hash"), "not that of the call")
 	}
+	if s.model.Mode == ModeRecord {
+		s.checkCounts(i, in)
+	}
 	if f := outputs[ResponsePath(call.Action)]; f.SHA256 == in.ResponseHash && f.SizeBytes != len(in.ResponseContent) {
 		s.fault("ST10", here("response_content"), "not as long as the output %s of the execution", f.Path)
 	}
@@ -104,5 +113,22 @@ func (s *strictLevel) checkInteraction(i int, in Interaction, call CallEvidence,
 		s.fault("ST10", here("prompt_hash"), "the plan's call has no prompt for this model: %s", err)
 	case canon.Sum(prompt) != in.PromptHash:
 		s.fault("ST10", here("prompt_hash"), "not that of what the plan sends to the model")
+	}
+}
+
+// checkCounts holds the counts of a recorded interaction against its response.
+func (s *strictLevel) checkCounts(i int, in Interaction) {
+	here := func(name string) string { return at(ModelFile, "interactions", strconv.Itoa(i), name) }
+	input, output := Tokens([]byte(in.ResponseContent))
+	for _, m := range []struct {
+		name       string
+		is, should *int64
+	}{{"tokens_input", in.TokensInput, input}, {"tokens_output", in.TokensOutput, output}} {
+		if (m.is == nil) != (m.should == nil) || m.is != nil && *m.is != *m.should {
+			s.fault("ST10", here(m.name), "not what the response counts")
+		}
+	}
+	if in.LatencyMS == nil {
+		s.fault("ST10", here("latency_ms"), "missing; what was recorded has it")
 	}
 }

@@ -5,13 +5,15 @@ import (
 	"strconv"
 
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
 )
 
 // checkPolicy is ST5: the limits that are told of the policy are the policy's, its
 // modules are sorted, and the plan of a BUNDLE keeps to what every policy of these seven
-// members denies otherwise. That policy.json is the policy of run.json is PK8, that this
+// members denies otherwise. Where the verifier has the whole profile, its digest, its
+// other limits and its modes are held against it. That policy.json is the policy of run.json is PK8, that this
 // is the profile that it names is RS5.
 func (s *strictLevel) checkPolicy() {
 	run := s.run
@@ -31,6 +33,9 @@ func (s *strictLevel) checkPolicy() {
 			s.fault("ST5", at(RunFile, "policy_provenance", "limits", l.name), "%d, and the policy has %d", l.is, l.should)
 		}
 	}
+	if p := s.whole(); p != nil {
+		s.checkProfile(run, p)
+	}
 	names := make([]string, len(run.PolicyProvenance.Modules))
 	for i, m := range run.PolicyProvenance.Modules {
 		names[i] = m.Name
@@ -40,6 +45,35 @@ func (s *strictLevel) checkPolicy() {
 	}
 	if run.KernelResultKind == kernel.OutcomeBundle && s.plan.whole {
 		s.checkAllowed(run)
+	}
+}
+
+// checkProfile holds what is told of the profile against the profile.
+func (s *strictLevel) checkProfile(run *result.RunResult, p *kernel.Profile) {
+	told := run.PolicyProvenance
+	if _, sum, err := canon.Artifact(*p); err != nil || sum != told.ProfileSHA256 {
+		s.fault("ST5", at(RunFile, "policy_provenance", "profile_sha256"), "not that of the profile %s", p.Name)
+	}
+	for _, l := range []struct {
+		name       string
+		is, should int
+	}{
+		{"cpu_cores", told.Limits.CPUCores, p.CPUCores},
+		{"max_children", told.Limits.MaxChildren, p.MaxChildren},
+		{"memory_mb", told.Limits.MemoryMB, p.MemoryMB},
+	} {
+		if l.is != l.should {
+			s.fault("ST5", at(RunFile, "policy_provenance", "limits", l.name), "%d, and the profile has %d", l.is, l.should)
+		}
+	}
+	if is := told.Limits.Isolation; is != p.Isolation {
+		s.fault("ST5", at(RunFile, "policy_provenance", "limits", "isolation"), "%s, and the profile has %s", is, p.Isolation)
+	}
+	if !slices.Contains(p.ExecutionModes, run.ExecutionMode) {
+		s.fault("ST5", at(RunFile, "execution_mode"), "%s is none that the profile allows: %s", run.ExecutionMode, listed(p.ExecutionModes))
+	}
+	if !slices.Contains(p.ModelModes, run.ModelMode) {
+		s.fault("ST5", at(RunFile, "model_mode"), "%s is none that the profile allows: %s", run.ModelMode, listed(p.ModelModes))
 	}
 }
 
@@ -53,8 +87,8 @@ func (s *strictLevel) checkAllowed(run *result.RunResult) {
 				s.fault("ST5", outputAt(a.at, "path"), "%s lies beneath no write root of the policy", quoted(a.output.Path))
 			}
 		case "command":
-			if !allows(allowed, a.argv[0]) {
-				s.fault("ST5", outputAt(a.at, "content"), "the policy does not allow the command %s", quoted(a.argv[0]))
+			if len(a.argv) == 0 || !allows(allowed, a.argv[0]) {
+				s.fault("ST5", outputAt(a.at, "content"), "the policy does not allow the command %s", quoted(first(a.argv)))
 			}
 		}
 	}
@@ -67,4 +101,12 @@ func allows(list contract.AllowList, name string) bool {
 		return false
 	}
 	return list.All || slices.Contains(list.Names, name)
+}
+
+// first is the first word of a command, or nothing.
+func first(argv []string) string {
+	if len(argv) == 0 {
+		return ""
+	}
+	return argv[0]
 }

@@ -141,8 +141,8 @@ func (r *shape) files(o *members, name string, most int, size int64) []kernel.Fi
 	return list
 }
 
-// checkRun is ST2 beyond the schema: times are of the calendar, and the reasons are those
-// of the outcome.
+// checkRun is ST2 beyond the schema: times are of the calendar and in order, and the
+// reasons are those of the outcome.
 func (s *strictLevel) checkRun() {
 	run := s.run
 	if run == nil {
@@ -152,6 +152,9 @@ func (s *strictLevel) checkRun() {
 		if !isMoment(t.at) {
 			s.fault("ST2", at(RunFile, t.name), "no day or no time of the calendar")
 		}
+	}
+	if run.CompletedAt < run.StartedAt {
+		s.fault("ST2", at(RunFile, "completed_at"), "before it started, at %s", run.StartedAt)
 	}
 	reasons := run.Decision.Reasons
 	if i, ok := sortedSet(reasons); !ok {

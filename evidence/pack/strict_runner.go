@@ -135,8 +135,12 @@ func (r *shape) stream(v any) RunnerStream {
 //
 //   - limits are those of the policy, and memory that of policy_provenance; write_roots
 //     and commands are the policy's, sorted, and nothing is blocked by name
-//   - the isolation is no weaker than policy_provenance demands, and the network blocked
-//     where the policy does not allow it
+//   - context.env_allowlist is the profile's, where the verifier has it (ST5)
+//   - the isolation is no weaker than policy_provenance demands, the backend and the
+//     platform are those that have it, and the network is blocked where the policy does
+//     not allow it; filesystem_readonly is true
+//   - layers are the clauses of [Promises], each with a status that it can have
+//   - warnings are there only if there are any
 //   - the times are those of the evidence, runner_id has the time of the start, and
 //     runner_version is the kernel_version
 //   - exit is that of the execution, and tells what its reasons tell, which are there too
@@ -157,6 +161,12 @@ func (s *strictLevel) checkRunner() {
 	}
 	if e := s.evidence; e != nil && (e.StartedAt != n.Timing.StartedAt || e.CompletedAt != n.Timing.CompletedAt || e.TotalDurationMS != n.Timing.DurationMS) {
 		s.fault("ST9", at(RunnerFile, "timing"), "not the times of evidence.json")
+	}
+	if p := s.whole(); p != nil && !slices.Equal(n.Context.EnvAllowlist, inOneOrder(p.EnvAllow.Names)) {
+		s.fault("ST9", at(RunnerFile, "context", "env_allowlist"), "not the profile's, sorted: %s", listed(inOneOrder(p.EnvAllow.Names)))
+	}
+	if n.Warnings != nil && len(n.Warnings) == 0 {
+		s.fault("ST9", at(RunnerFile, "warnings"), "empty; a run without warnings does not have it")
 	}
 	if !slices.Equal(n.Reasons, run.Decision.Reasons) {
 		s.fault("ST9", at(RunnerFile, "reasons"), "not those of the decision")
@@ -204,27 +214,6 @@ func inOneOrder(list []string) []string {
 	out := slices.Clone(list)
 	slices.SortFunc(out, canon.Compare)
 	return slices.Compact(out)
-}
-
-func (s *strictLevel) checkIsolation(n *Runner, run *result.RunResult) {
-	levels := map[string]struct {
-		isolation kernel.Isolation
-		backend   string
-	}{
-		"strict":   {kernel.IsolationFull, "container"},
-		"standard": {kernel.IsolationConfined, "process"},
-		"none":     {kernel.IsolationNone, "none"},
-	}
-	level := levels[n.Sandbox.IsolationLevel]
-	if n.Sandbox.Backend != level.backend {
-		s.fault("ST9", at(RunnerFile, "sandbox", "backend"), "not the one that isolates %s, %s", n.Sandbox.IsolationLevel, level.backend)
-	}
-	if least := run.PolicyProvenance.Limits.Isolation; !level.isolation.AtLeast(least) {
-		s.fault("ST9", at(RunnerFile, "sandbox", "isolation_level"), "%s is weaker than %s, which the policy demands", n.Sandbox.IsolationLevel, least)
-	}
-	if n.Sandbox.NetworkBlocked == run.Policy.AllowNetwork {
-		s.fault("ST9", at(RunnerFile, "sandbox", "network_blocked"), "%t, and allow_network of the policy too", n.Sandbox.NetworkBlocked)
-	}
 }
 
 func (s *strictLevel) checkExit(x RunnerExit, e *kernel.Execution, why reasons) {

@@ -35,6 +35,7 @@ func (s *strictLevel) shape(rule, file string) *shape {
 func (r *shape) fault(format string, args ...any) {
 	r.bad = true
 	if r.level.counts[r.rule] > maxOfRule {
+		r.level.fault(r.rule, "", "") // counted, and not named
 		return
 	}
 	pointer := ""

@@ -237,6 +237,45 @@ func TestReservedAgrees(t *testing.T) {
 	}
 }
 
+// TestWholeProfile: a pack is held against the whole of a profile that is not built in,
+// and with none of it only against the seven members.
+func TestWholeProfile(t *testing.T) {
+	d, err := newDraft(basePacks(t)["executed"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, known := d.inMemory(t), builtin(t)
+	for name, tc := range map[string]struct {
+		change func(p *kernel.Profile)
+		path   string
+	}{
+		"digest":         {func(p *kernel.Profile) { p.RiskTags = append([]string{"own"}, p.RiskTags...) }, ""},
+		"execution mode": {func(p *kernel.Profile) { p.ExecutionModes = []string{"plan-only"} }, "run.json#/execution_mode"},
+		"model mode":     {func(p *kernel.Profile) { p.ModelModes = []string{"replay"} }, "run.json#/model_mode"},
+		"children":       {func(p *kernel.Profile) { p.MaxChildren++ }, "run.json#/policy_provenance/limits/max_children"},
+		"environment":    {func(p *kernel.Profile) { p.EnvAllow = kernel.AllowList{Names: []string{"A"}} }, "runner.json#/context/env_allowlist"},
+	} {
+		o, own := known, *known.Whole("dev")
+		tc.change(&own)
+		o.Whole = func(string) *kernel.Profile { return &own }
+		var got []string
+		for _, v := range Verify(p, o).Violations {
+			got = append(got, v.Path)
+		}
+		want := []string{"run.json#/policy_provenance/profile_sha256"}
+		if tc.path != "" {
+			want = append(want, tc.path)
+		}
+		slices.Sort(got)
+		if slices.Sort(want); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+		if o.Whole = func(string) *kernel.Profile { return nil }; !Verify(p, o).OK() {
+			t.Errorf("%s: without the whole profile: %+v", name, Verify(p, o))
+		}
+	}
+}
+
 // TestPlansHold: whatever the kernel makes of an intent keeps ST4 and ST5.
 func TestPlansHold(t *testing.T) {
 	for i, text := range []string{
@@ -363,5 +402,42 @@ func TestMoreNamesThanLookedAt(t *testing.T) {
 	p.More = true
 	if v := Verify(p, Options{}); len(v.Violations) != 1 || v.Violations[0].Rule != "PK2" {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestManyFaults: a pack with more faults of one rule than are named is read no further
+// than what is whole, and the ones that are not named are counted.
+func TestManyFaults(t *testing.T) {
+	d, err := newDraft(basePacks(t)["plan"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	questions := make([]any, 3*maxOfRule)
+	for i := range questions {
+		questions[i] = map[string]any{"id": "q_0", "text": "?", "expected_answer_type": "text", "why_needed": "", "information_gain": 1, "priority": 0}
+	}
+	outputs := []any{map[string]any{
+		"action": 0, "confidence": 0, "content": `{"argv":[],"cwd":".","env":{}}`, "content_hash": strings.Repeat("0", 64), "encoding": "utf8", "executable": false,
+		"id": "out_0000000000000000", "path": "commands/001.json", "source_constraints": []any{}, "type": "command",
+	}}
+	for at, value := range map[string]any{"bundle.json#/unresolved_questions": questions, "bundle.json#/outputs": outputs} {
+		if err := d.set(at, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, anew := range [][]string{{"contents", "ids", "bundle"}} {
+		if err := d.do(change{Rehash: anew}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := Verify(d.inMemory(t), builtin(t))
+	named := 0
+	for _, x := range v.Violations {
+		if x.Rule == "ST4" {
+			named++
+		}
+	}
+	if v.OK() || named != maxOfRule+1 || v.More < maxOfRule {
+		t.Errorf("%d violations of ST4 named, %d more", named, v.More)
 	}
 }

@@ -28,6 +28,15 @@ func sameGroup(name string, as fs.FileInfo) error {
 // nonblock keeps what was put in a file's place meanwhile from making an open wait.
 const nonblock = syscall.O_NONBLOCK
 
+// replaceFolder renames a folder, in the place of an empty one if there is one, in one
+// step. It refuses a file and a folder with something in it.
+func replaceFolder(from, to string) error {
+	if err := syscall.Rename(from, to); err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
 // syncFolder makes the names of a folder durable.
 func syncFolder(dir string) error {
 	f, err := os.Open(dir)

@@ -110,7 +110,7 @@ func allVectors(t testing.TB) []*packVectors {
 // TestVectors: every vector has the violations that it names, at both levels, read from
 // memory, from a folder and from an archive.
 func TestVectors(t *testing.T) {
-	r := vectorRun{base: basePacks(t), profile: builtinProfiles(t)}
+	r := vectorRun{base: basePacks(t), options: builtin(t)}
 	for _, f := range allVectors(t) {
 		for _, v := range f.Vectors {
 			t.Run(v.Name, func(t *testing.T) { r.check(t, v) })
@@ -125,7 +125,7 @@ func TestVectors(t *testing.T) {
 
 // TestBasePacksHold: the packs that vectors begin with break nothing.
 func TestBasePacksHold(t *testing.T) {
-	r := vectorRun{base: basePacks(t), profile: builtinProfiles(t)}
+	r := vectorRun{base: basePacks(t), options: builtin(t)}
 	for name := range r.base {
 		t.Run(name, func(t *testing.T) { r.check(t, &packVector{Base: name}) })
 	}
@@ -134,7 +134,7 @@ func TestBasePacksHold(t *testing.T) {
 // vectorRun is what vectors are run with.
 type vectorRun struct {
 	base    map[string]json.RawMessage
-	profile func(name string) *kernel.PolicyProfile
+	options Options // of the strict level
 }
 
 func (r vectorRun) apply(t testing.TB, v *packVector) *draft {
@@ -159,7 +159,7 @@ func (r vectorRun) check(t *testing.T, v *packVector) {
 	}
 	if *updateVectors && v.Name != "" {
 		v.Structural = Verify(archived, Options{Level: Structural}).Violations
-		full := Verify(archived, Options{Profile: r.profile})
+		full := Verify(archived, r.options)
 		v.Strict, v.NotChecked = full.Violations, len(full.NotChecked) > 0
 	}
 	r.verify(t, v, archived)
@@ -184,7 +184,7 @@ func (r vectorRun) verify(t *testing.T, v *packVector, p *Pack) {
 	if got.NotChecked != nil {
 		t.Errorf("structural: not checked: %q", got.NotChecked)
 	}
-	got = Verify(p, Options{Profile: r.profile})
+	got = Verify(p, r.options)
 	sameViolations(t, Strict, got.Violations, v.Strict)
 	if (len(got.NotChecked) > 0) != v.NotChecked {
 		t.Errorf("strict: not checked: %q", got.NotChecked)
@@ -208,23 +208,32 @@ func sameViolations(t *testing.T, level Level, got, want []Violation) {
 	}
 }
 
-// builtinProfiles gives the policies of the built-in profiles.
-func builtinProfiles(t testing.TB) func(name string) *kernel.PolicyProfile {
+// builtin are the options with everything that a verifier knows of the built-in profiles.
+func builtin(t testing.TB) Options {
 	t.Helper()
 	set, err := specs.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]*kernel.PolicyProfile{}
+	contracts, whole := map[string]*kernel.PolicyProfile{}, map[string]*kernel.Profile{}
 	for _, name := range []string{"strict", "default", "dev"} {
 		p, err := policy.LoadProfile(profiles.FS(), name, set)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := p.Contract()
-		all[name] = &c
+		contracts[name], whole[name] = &c, &p
 	}
-	return func(name string) *kernel.PolicyProfile { return all[name] }
+	return Options{
+		Profile: func(name string) *kernel.PolicyProfile { return contracts[name] },
+		Whole:   func(name string) *kernel.Profile { return whole[name] },
+	}
+}
+
+// at are the options at a level.
+func (o Options) at(level Level) Options {
+	o.Level = level
+	return o
 }
 
 // inMemory is the pack of the files alone.

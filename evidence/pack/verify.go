@@ -23,6 +23,11 @@ type Options struct {
 	// Profile is the policy that a RunResult names, as the verifier knows it, or nil
 	// where it does not (RS5 is then not checked).
 	Profile func(name string) *kernel.PolicyProfile
+
+	// Whole is all of that profile, or nil where the verifier does not know it. A run of
+	// this kernel version is held against it (ST5, ST9); one of another is not, for its
+	// built-in profiles were others.
+	Whole func(name string) *kernel.Profile
 }
 
 // Verdict is what was found. A pack is valid at the level if there is no violation and

@@ -3,6 +3,7 @@ package pack
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -48,8 +49,8 @@ func Create(dir string) (*Writer, error) {
 }
 
 // takeAfter gives the folder that becomes the pack the permissions and the group of an
-// empty one at its place, and makes sure that this one can make way: a mount point
-// cannot.
+// empty one at its place, and makes sure that this one can make way, by another empty one
+// in its place: a mount point cannot.
 func (w *Writer) takeAfter() error {
 	info, err := os.Lstat(w.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,17 +59,25 @@ func (w *Writer) takeAfter() error {
 	if err != nil {
 		return err
 	}
-	if err := sameGroup(w.inner(), info); err != nil {
+	if err := likeFolder(w.inner(), info); err != nil {
 		return err
 	}
-	if err := os.Chmod(w.inner(), info.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky)); err != nil {
+	empty := filepath.Join(w.temp, "empty")
+	if err := os.Mkdir(empty, 0o700); err != nil {
 		return err
 	}
-	aside := filepath.Join(w.temp, "empty")
-	if err := os.Rename(w.dir, aside); err != nil {
+	if err := likeFolder(empty, info); err != nil {
 		return err
 	}
-	return os.Rename(aside, w.dir)
+	return replaceFolder(empty, w.dir)
+}
+
+// likeFolder gives a folder the owner, group and permissions of another one.
+func likeFolder(name string, as fs.FileInfo) error {
+	if err := sameGroup(name, as); err != nil {
+		return err
+	}
+	return os.Chmod(name, as.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky))
 }
 
 // inner is the folder that becomes the pack.
@@ -91,7 +100,10 @@ func vacant(dir string) error {
 		return err
 	}
 	defer f.Close()
-	if names, _ := f.Readdirnames(1); len(names) > 0 {
+	switch names, err := f.Readdirnames(1); {
+	case err != nil && err != io.EOF:
+		return err
+	case len(names) > 0:
 		return &fs.PathError{Op: "create", Path: dir, Err: ErrNotEmpty}
 	}
 	return nil
@@ -102,10 +114,11 @@ func vacant(dir string) error {
 //
 //  1. each file is made, written and synced
 //  2. the folder is synced
-//  3. an empty folder at dir is removed
-//  4. the folder is renamed to dir, and the folder above is synced
+//  3. the folder is renamed to dir, in the place of an empty one, if there is one
+//  4. the folder above is synced
 //
-// After an error nothing is left.
+// After an error before the last step nothing is left. One in it leaves the complete pack,
+// which may not be durable yet.
 func (w *Writer) Commit(files map[string][]byte) error {
 	if err := w.commit(files); err != nil {
 		return errors.Join(err, w.Abort())
@@ -133,10 +146,7 @@ func (w *Writer) commit(files map[string][]byte) error {
 	if err := vacant(w.dir); err != nil {
 		return err
 	}
-	if err := os.Remove(w.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.Rename(w.inner(), w.dir); err != nil {
+	if err := replaceFolder(w.inner(), w.dir); err != nil {
 		return err
 	}
 	return errors.Join(w.Abort(), syncFolder(filepath.Dir(w.dir)))

@@ -16,7 +16,6 @@ import (
 	"syscall"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/kernel/canon"
 )
 
 // maxHeaderBytes is how much an endpoint may say before the body of its answer.
@@ -177,27 +176,4 @@ func repeats(body []byte, word string) bool {
 			return true
 		}
 	}
-}
-
-// tokens are the counts that an answer gives, where it gives them.
-func tokens(body []byte) (input, output *int64) {
-	var answer struct {
-		Usage struct {
-			Prompt     json.RawMessage `json:"prompt_tokens"`
-			Completion json.RawMessage `json:"completion_tokens"`
-		} `json:"usage"`
-	}
-	if json.Unmarshal(body, &answer) != nil {
-		return nil, nil
-	}
-	return count(answer.Usage.Prompt), count(answer.Usage.Completion)
-}
-
-// count is a number of tokens, or nil where it is none.
-func count(raw json.RawMessage) *int64 {
-	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil || n < 0 || n > canon.MaxSafeInteger {
-		return nil
-	}
-	return &n
 }

@@ -91,7 +91,7 @@ func (r *Recorder) Call(ctx context.Context, adapterID string, prompt []byte) ([
 	one := pack.Interaction{
 		I: len(r.io.Interactions), PromptHash: hash, ResponseHash: canon.Sum(response), ResponseContent: string(response), LatencyMS: &latency,
 	}
-	one.TokensInput, one.TokensOutput = tokens(response)
+	one.TokensInput, one.TokensOutput = pack.Tokens(response)
 	r.io.AdapterID, r.io.ModelID = a.ID, a.Model
 	r.io.Interactions = append(r.io.Interactions, one)
 	return response, nil

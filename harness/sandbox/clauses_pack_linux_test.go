@@ -1,0 +1,61 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/fiador/fiador/evidence/pack"
+)
+
+// TestClausesOfPacks: what package pack lets the clauses of an execution say is what they
+// can say here, by clause, tier and order, and nothing else.
+func TestClausesOfPacks(t *testing.T) {
+	promises := pack.Promises()
+	for tier, level := range map[Isolation]string{Full: "strict", Confined: "standard", None: "none"} {
+		said := make([][]string, len(promises))
+		eachHost(tier, func(h *Host, s *Sandbox) {
+			list := h.clauses(s)
+			if len(list) != len(promises) {
+				t.Fatalf("%d clauses, and a pack has %d", len(list), len(promises))
+			}
+			for i, c := range list {
+				if c.Clause != promises[i].Clause || c.Mechanism == "" {
+					t.Fatalf("clause %d is %q by %q, and in a pack %q", i, c.Clause, c.Mechanism, promises[i].Clause)
+				}
+				said[i] = append(said[i], string(c.Status))
+				if want := map[bool]string{true: "enforced", false: "absent"}[s.req.Network]; tier == None && c.Clause == ClauseNetwork && string(c.Status) != want {
+					t.Errorf("the network, allowed %t, is %s", s.req.Network, c.Status)
+				}
+			}
+		})
+		for i, p := range promises {
+			slices.Sort(said[i])
+			can := slices.Sorted(slices.Values(p.Statuses(level)))
+			if is := slices.Compact(said[i]); !slices.Equal(is, can) {
+				t.Errorf("%s, %s: a sandbox says %q, and a pack can have %q", level, p.Clause, is, can)
+			}
+		}
+	}
+}
+
+// eachHost gives every state of a host and a sandbox that a clause depends on.
+func eachHost(tier Isolation, each func(h *Host, s *Sandbox)) {
+	groups := []*group{nil, {}, {held: cgroupLimits{memory: 1}}, {held: cgroupLimits{tasks: 1}}, {held: cgroupLimits{cpus: 1}}}
+	for landlock := range 8 {
+		if tier == Confined && landlock == 0 {
+			continue // is refused
+		}
+		for i := range 8 {
+			for _, g := range groups {
+				for _, st := range []staging{stageOverlay, stageCopy, stageNone} {
+					h := &Host{host: host{landlock: landlock, root: i&1 != 0}}
+					s := &Sandbox{Isolation: tier, staging: st, group: g}
+					s.req.Network, s.req.Limits.NoFork = i&2 != 0, i&4 != 0
+					each(h, s)
+				}
+			}
+		}
+	}
+}
