@@ -183,7 +183,28 @@ func (a *app) packOptions(given *kernel.Profile) pack.Options {
 		c := p.Contract()
 		return &c
 	}
-	return pack.Options{Level: pack.Strict, Profile: contract, Whole: whole}
+	return pack.Options{Level: pack.Strict, Profile: contract, Whole: whole, Digest: digests(whole)}
+}
+
+// digests gives the hashes of whole profiles, each made once. It is empty for a profile
+// that is not known.
+func digests(whole func(string) *kernel.Profile) func(string) canon.ContentHash {
+	var mu sync.Mutex
+	known := map[*kernel.Profile]canon.ContentHash{}
+	return func(name string) canon.ContentHash {
+		p := whole(name)
+		mu.Lock()
+		defer mu.Unlock()
+		if sum, ok := known[p]; ok || p == nil {
+			return sum
+		}
+		_, sum, err := canon.Artifact(*p)
+		if err != nil {
+			return ""
+		}
+		known[p] = sum
+		return sum
+	}
 }
 
 // packReason is why a pack could not be read, with the file of it that is at fault.

@@ -28,6 +28,10 @@ type Options struct {
 	// this kernel version is held against it (ST5, ST9); one of another is not, for its
 	// built-in profiles were others.
 	Whole func(name string) *kernel.Profile
+
+	// Digest is the hash of that whole profile, for many packs; nil: it is computed for
+	// each.
+	Digest func(name string) canon.ContentHash
 }
 
 // Verdict is what was found. A pack is valid at the level if there is no violation and
