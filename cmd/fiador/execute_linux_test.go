@@ -640,7 +640,7 @@ func TestFolderThatTakesNothing(t *testing.T) {
 	for _, options := range []string{"ro", "rw"} {
 		for _, args := range [][]string{
 			append([]string{"exec", "--policy", "dev", "--work", b.work}, sh("mkdir d; echo x >d/a; head -c 100000 /dev/zero >d/big; echo y >z")[3:]...),
-			{"run", intent, "--policy", "dev", "--mode", "execute-sandbox", "--promote", b.work},
+			{"run", intent, "--policy", "dev", "--mode", "execute-sandbox", "--promote", b.work, "--pack", filepath.Join(b.dir, "pack")},
 		} {
 			listing, stderr, code := b.mounted(t, options, b.work, args...)
 			want := map[string]int{"exec": exitOurs, "run": exitError}[args[0]]
@@ -651,6 +651,9 @@ func TestFolderThatTakesNothing(t *testing.T) {
 	}
 	if list, err := filepath.Glob(filepath.Join(b.home, ".local/state/fiador/*")); err != nil || len(list) > 0 {
 		t.Errorf("journals left: %v (%v)", list, err)
+	}
+	if list, err := filepath.Glob(filepath.Join(b.dir, "*pack*")); err != nil || len(list) > 0 {
+		t.Errorf("a pack of what was not promoted: %v (%v)", list, err)
 	}
 }
 

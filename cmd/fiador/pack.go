@@ -89,8 +89,9 @@ func (f runFlags) apartFromPack() error {
 	return nil
 }
 
-// writePack writes the pack of a run that has ended in a result: all of it, or nothing.
-func (a *app) writePack(ctx context.Context, w *pack.Writer, gate *harness.Gate, f runFlags, rep harness.Report) error {
+// stagePack writes the pack of a run that has ended in a result beside its place, before
+// anything is promoted: what cannot be packed is not promoted either.
+func (a *app) stagePack(ctx context.Context, w *pack.Writer, gate *harness.Gate, f runFlags, rep harness.Report) error {
 	if w == nil {
 		return nil
 	}
@@ -106,13 +107,26 @@ func (a *app) writePack(ctx context.Context, w *pack.Writer, gate *harness.Gate,
 	if err := harness.Verified(files, gate.Profile); err != nil {
 		return err
 	}
-	if err := w.Commit(files); err != nil {
-		return &result.RunError{
-			Code: result.CodeEvidence, Message: "the pack " + strconv.Quote(clean(f.pack)) + " could not be written: " + reason(err),
-			Hint: "name a new folder with room in one that can be written", Cause: err, Details: map[string]any{"file": displayPath(f.pack)},
-		}
+	return packWritten(f.pack, w.Stage(files))
+}
+
+// commitPack puts a pack that was staged in its place.
+func commitPack(w *pack.Writer, dir string) error {
+	if w == nil {
+		return nil
 	}
-	return nil
+	return packWritten(dir, w.Commit())
+}
+
+// packWritten says what is wrong with the place of a pack.
+func packWritten(dir string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &result.RunError{
+		Code: result.CodeEvidence, Message: "the pack " + strconv.Quote(clean(dir)) + " could not be written: " + reason(err),
+		Hint: "name a new folder with room in one that can be written", Cause: err, Details: map[string]any{"file": displayPath(dir)},
+	}
 }
 
 // packLedger adds the run's lines of the ledger, and the receipt of its decision.

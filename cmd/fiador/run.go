@@ -255,7 +255,10 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 		if err != nil || end.Err != nil {
 			return err
 		}
-		return a.writePack(ctx, w, gate, f, end.Report)
+		if err = a.stagePack(ctx, w, gate, f, end.Report); err != nil {
+			return err
+		}
+		return commitPack(w, f.pack)
 	}
 	e := a.execution()
 	defer e.close(ctx, a)
@@ -278,10 +281,13 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 		err = a.keepModel(f, end.Execution)
 	}
 	if err == nil {
+		err = a.stagePack(ctx, w, gate, f, end.Report)
+	}
+	if err == nil {
 		err = a.executed(ctx, f.executingFlags, e, end.Report)
 	}
 	if err == nil {
-		err = a.writePack(ctx, w, gate, f, end.Report)
+		err = commitPack(w, f.pack)
 	}
 	if end.Execution == nil {
 		return err

@@ -19,7 +19,7 @@ func folderOf(t testing.TB, files map[string][]byte) string {
 	dir := filepath.Join(t.TempDir(), "pack")
 	w, err := Create(dir)
 	if err == nil {
-		err = w.Commit(files)
+		err = errors.Join(w.Stage(files), w.Commit())
 	}
 	if err != nil {
 		t.Fatal(err)

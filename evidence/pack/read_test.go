@@ -121,7 +121,13 @@ func TestCreate(t *testing.T) {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("there before it is complete: %v", err)
 	}
-	if err := w.Commit(map[string][]byte{RunFile: []byte("1\n"), PolicyFile: []byte("2\n")}); err != nil {
+	if err := w.Stage(map[string][]byte{RunFile: []byte("1\n"), PolicyFile: []byte("2\n")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there before it is put there: %v", err)
+	}
+	if err := w.Commit(); err != nil {
 		t.Fatal(err)
 	}
 	if got := empty(); !slices.Equal(got, []string{"p"}) {
@@ -138,7 +144,7 @@ func TestCreate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Commit(map[string][]byte{RunFile: nil, "other": nil}); err == nil {
+	if err := w.Stage(map[string][]byte{RunFile: nil, "other": nil}); err == nil {
 		t.Error("a file that no pack has was written")
 	}
 	w, err = Create(filepath.Join(parent, "r"))
@@ -148,7 +154,10 @@ func TestCreate(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(parent, "r"), []byte("somebody's"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Commit(map[string][]byte{RunFile: nil}); !errors.Is(err, ErrNotEmpty) {
+	if err := w.Stage(map[string][]byte{RunFile: nil}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(); !errors.Is(err, ErrNotEmpty) {
 		t.Errorf("over what came meanwhile: %v", err)
 	}
 	if b, err := os.ReadFile(filepath.Join(parent, "r")); err != nil || string(b) != "somebody's" {

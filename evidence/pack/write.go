@@ -109,24 +109,16 @@ func vacant(dir string) error {
 	return nil
 }
 
-// Commit writes the files and puts the pack in its place. The order, after which a kill
-// at any point leaves the complete pack at dir or none:
-//
-//  1. each file is made, written and synced
-//  2. the folder is synced
-//  3. the folder is renamed to dir, in the place of an empty one, if there is one
-//  4. the folder above is synced
-//
-// After an error before the last step nothing is left. One in it leaves the complete pack,
-// which may not be durable yet.
-func (w *Writer) Commit(files map[string][]byte) error {
-	if err := w.commit(files); err != nil {
+// Stage writes the files, each synced, and syncs the folder they are in, which stands
+// beside the place of the pack. After an error nothing is left.
+func (w *Writer) Stage(files map[string][]byte) error {
+	if err := w.stage(files); err != nil {
 		return errors.Join(err, w.Abort())
 	}
 	return nil
 }
 
-func (w *Writer) commit(files map[string][]byte) error {
+func (w *Writer) stage(files map[string][]byte) error {
 	names := make([]string, 0, len(files))
 	for name := range files {
 		if !known(name) {
@@ -140,14 +132,20 @@ func (w *Writer) commit(files map[string][]byte) error {
 			return err
 		}
 	}
-	if err := syncFolder(w.inner()); err != nil {
-		return err
+	return syncFolder(w.inner())
+}
+
+// Commit puts what was staged in its place, by renaming the folder to dir, where an empty
+// one makes way, and syncs the folder above. A kill at any point leaves the complete pack
+// at dir or none. After an error before the last sync nothing is left; one in it leaves
+// the complete pack, which may not be durable yet.
+func (w *Writer) Commit() error {
+	err := vacant(w.dir)
+	if err == nil {
+		err = replaceFolder(w.inner(), w.dir)
 	}
-	if err := vacant(w.dir); err != nil {
-		return err
-	}
-	if err := replaceFolder(w.inner(), w.dir); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, w.Abort())
 	}
 	return errors.Join(w.Abort(), syncFolder(filepath.Dir(w.dir)))
 }
