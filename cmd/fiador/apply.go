@@ -145,7 +145,7 @@ func (a *app) recoverTree(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	var did bool
+	var did sandbox.Recovery
 	err = a.undisturbed(ctx, func() (err error) {
 		did, err = sandbox.Recover(state, dir)
 		return err
@@ -153,10 +153,19 @@ func (a *app) recoverTree(ctx context.Context, dir string) error {
 	if err != nil {
 		return recoverError(state, dir, did, err)
 	}
-	if !did {
-		return a.print([]byte(plain(displayFolder(dir)) + ": nothing was unfinished\n"))
+	said := "nothing was unfinished"
+	if did != sandbox.RecoveredNothing {
+		said = recovery(did)
 	}
-	return a.print([]byte(plain(displayFolder(dir)) + ": what an interrupted command had begun is ended\n"))
+	return a.print([]byte(plain(displayFolder(dir)) + ": " + said + "\n"))
+}
+
+// recovery says what became of what a killed command had begun to apply.
+func recovery(did sandbox.Recovery) string {
+	if did == sandbox.RecoveredBack {
+		return "what an interrupted command had begun to apply is undone"
+	}
+	return "what an interrupted command had begun to apply is complete now"
 }
 
 // stateOutside is the folder of journals, which never lies in the folder that it is to
@@ -175,14 +184,14 @@ func (a *app) stateOutside(dir string) (string, error) {
 const stateElsewhere = "set XDG_STATE_HOME to a folder of yours elsewhere"
 
 // recoverError is the RunError for an error of sandbox.Recover.
-func recoverError(state, dir string, did bool, err error) error {
+func recoverError(state, dir string, did sandbox.Recovery, err error) error {
 	e := &result.RunError{Code: result.CodeEvidence, Hint: "give the folder room and permission and run the command again", Cause: err}
 	of := fmt.Sprintf("folder %q: ", displayFolder(dir))
 	switch {
 	case harness.JournalFault(state, err) != nil:
 		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, displayPath(state), err)
 		e.Hint = "give the state folder room and permission and run the command again"
-	case did && harness.NothingApplied(err):
+	case did != sandbox.RecoveredNothing && harness.NothingApplied(err):
 		e.Message = of + "what an interrupted command had begun to apply could not be completed and was undone: " + err.Error()
 	default:
 		e.Message = of + "what an interrupted command had begun to apply could not be ended: " + err.Error()

@@ -241,7 +241,7 @@ func TestApplyKilled(t *testing.T) {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	after := shot(t, done)
-	seen := map[string]bool{}
+	seen, told := map[string]bool{}, false
 	stride := 1
 	if testing.Short() {
 		stride = 7
@@ -254,10 +254,15 @@ func TestApplyKilled(t *testing.T) {
 		if n%2 == 1 {
 			again = []string{"apply", s.pack, "--to", dir, "--dry-run"}
 		}
-		if _, stderr, code := s.run(t, again...); code != exitAccepted {
-			t.Fatalf("step %d, %q: exit status %d\n%s", n, calls, code, stderr)
+		stdout, stderr, ended := s.run(t, again...)
+		if ended != exitAccepted {
+			t.Fatalf("step %d, %q: exit status %d\n%s", n, calls, ended, stderr)
 		}
 		got := shot(t, dir)
+		if strings.Contains(stdout+stderr, "is complete now") && got != after || strings.Contains(stdout+stderr, "is undone") && got != before {
+			t.Errorf("step %d, %q: the tree is not what was said\n%s%s", n, calls, stdout, stderr)
+		}
+		told = told || strings.Contains(stdout+stderr, "is complete now")
 		if got != before && got != after {
 			t.Fatalf("step %d, %q: the tree is in between\n%s", n, calls, got)
 		}
@@ -270,7 +275,7 @@ func TestApplyKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if code >= 0 {
-			if n < 50 || !seen[before] || !seen[after] {
+			if n < 50 || !seen[before] || !seen[after] || !told {
 				t.Errorf("%d calls that change something: %q", n, calls)
 			}
 			return

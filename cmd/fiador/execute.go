@@ -110,8 +110,8 @@ func (a *app) recovered(e *executing, dir string) (err error) {
 	if err != nil {
 		return recoverError(e.state, dir, did, err)
 	}
-	if did {
-		a.term.warning(fmt.Sprintf("folder %q: what an interrupted command had begun to apply is ended", displayFolder(dir)))
+	if did != sandbox.RecoveredNothing {
+		a.term.warning(fmt.Sprintf("folder %q: %s", displayFolder(dir), recovery(did)))
 	}
 	return nil
 }

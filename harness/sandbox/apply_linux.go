@@ -59,12 +59,12 @@ func Apply(state, dir string, changes []Change, content Content, since time.Time
 }
 
 // Recover ends what a killed Apply to the folder dir left: it is carried to its end,
-// or back where that cannot be. It says whether there was something. Paths that
+// or back where that cannot be. It says which, or that there was nothing. Paths that
 // somebody else changed in the meantime stay as they are.
 //
 // The errors are those of Apply. One that is neither ErrApplied nor ErrUnfinished
 // beside did says why the folder is now what it was before the Apply that was killed.
-func Recover(state, dir string) (did bool, err error) {
+func Recover(state, dir string) (Recovery, error) {
 	return recoverFolder(state, dir, calls{})
 }
 
@@ -111,10 +111,10 @@ func (a *applier) prepare(dir string, changes []Change, content Content, since t
 	return a.plan(dir, changes, since)
 }
 
-func recoverFolder(state, dir string, c calls) (bool, error) {
+func recoverFolder(state, dir string, c calls) (Recovery, error) {
 	a, err := openApplier(state, dir, false, c)
 	if err != nil || a == nil {
-		return false, err
+		return RecoveredNothing, err
 	}
 	defer a.close()
 	return a.resume()
@@ -199,17 +199,20 @@ func (a *applier) outside(state string) error {
 	return &fs.PathError{Op: "open", Path: at, Err: err}
 }
 
-// resume carries on what the journal has, and says whether there was something. The
-// record of a folder that is gone, and whose inode this folder has, is dropped.
-func (a *applier) resume() (bool, error) {
+// resume carries on what the journal has, and says which way. The record of a folder
+// that is gone, and whose inode this folder has, is dropped.
+func (a *applier) resume() (Recovery, error) {
 	r, err := a.journal.load()
 	if err != nil {
-		return false, err
+		return RecoveredNothing, err
 	}
 	if r == nil || r.Origin.differs(a.origin) {
-		return false, a.journal.clear(r)
+		return RecoveredNothing, a.journal.clear(r)
 	}
-	return true, a.carry(r, false)
+	if err = a.carry(r, false); r.phase == phaseUndo {
+		return RecoveredBack, err
+	}
+	return RecoveredForward, err
 }
 
 // carry carries a record to its end, or back. first is the run that wrote it, for

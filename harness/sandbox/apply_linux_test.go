@@ -132,7 +132,7 @@ func (s *applyScene) apply(before func(call, name string) error) error {
 	return apply(s.state, s.dir, s.changes, s.open, s.since, calls{before: before})
 }
 
-func (s *applyScene) recover(before func(call, name string) error) (bool, error) {
+func (s *applyScene) recover(before func(call, name string) error) (Recovery, error) {
 	return recoverFolder(s.state, s.dir, calls{before: before})
 }
 
@@ -324,7 +324,7 @@ func TestApply(t *testing.T) {
 	if got, want := strings.Join(lines, "\n"), strings.Replace(want, id+" ", "", 1); got != want {
 		t.Errorf("the folder has\n%s\nwhich is\n%s", got, diffText(want, got))
 	}
-	if did, err := s.recover(nil); did || err != nil {
+	if did, err := s.recover(nil); did != RecoveredNothing || err != nil {
 		t.Errorf("Recover afterwards: %v, %v", did, err)
 	}
 }
@@ -516,7 +516,7 @@ func checkRecovered(t *testing.T, s *applyScene, at any, before, after string) s
 	if _, err := Recover(s.state, s.dir); err != nil {
 		t.Fatalf("step %v: %v", at, err)
 	}
-	if did, err := Recover(s.state, s.dir); did || err != nil {
+	if did, err := Recover(s.state, s.dir); did != RecoveredNothing || err != nil {
 		t.Fatalf("step %v: Recover has something to do again: %v", at, err)
 	}
 	s.clear(t)
@@ -888,7 +888,7 @@ func TestRecoverLeavesOthersAlone(t *testing.T) {
 			mustDo(t, os.Rename(s.dir+"/mine", s.dir+"/b"))
 			mustDo(t, os.WriteFile(s.dir+"/n", []byte("mine too"), 0o644))
 			did, err := Recover(s.state, s.dir)
-			if !did || err != nil {
+			if did != RecoveredForward || err != nil {
 				t.Fatal(did, err)
 			}
 			s.clear(t)
@@ -969,7 +969,7 @@ func TestApplyTogether(t *testing.T) {
 			errs[i] = mine.apply(nil)
 		})
 		all.Go(func() {
-			if did, err := Recover(s.state, s.dir); did || err != nil {
+			if did, err := Recover(s.state, s.dir); did != RecoveredNothing || err != nil {
 				t.Error("Recover:", did, err)
 			}
 		})
@@ -1185,7 +1185,7 @@ func TestApplyBehindAnother(t *testing.T) {
 	if _, err := os.Lstat(s.dir + "/b"); err == nil {
 		t.Error("the later run is applied")
 	}
-	if did, err := Recover(s.state, s.dir); !did || err != nil {
+	if did, err := Recover(s.state, s.dir); did != RecoveredForward || err != nil {
 		t.Error(did, err)
 	}
 	s.clear(t)
@@ -1196,13 +1196,13 @@ func TestApplyBehindAnother(t *testing.T) {
 func TestRecoverAnotherFolder(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(o *origin)
-		did    bool
+		did    Recovery
 	}{
-		"another birth and handle": {func(o *origin) { o.Birth++; o.Handle[0]++ }, false},
-		"another birth":            {func(o *origin) { o.Birth++ }, true},
-		"another handle":           {func(o *origin) { o.Handle[0]++ }, true},
-		"unknown birth":            {func(o *origin) { o.Birth = 0; o.Handle[0]++ }, true},
-		"unknown handle":           {func(o *origin) { o.Birth++; o.Handle = nil }, true},
+		"another birth and handle": {func(o *origin) { o.Birth++; o.Handle[0]++ }, RecoveredNothing},
+		"another birth":            {func(o *origin) { o.Birth++ }, RecoveredForward},
+		"another handle":           {func(o *origin) { o.Handle[0]++ }, RecoveredForward},
+		"unknown birth":            {func(o *origin) { o.Birth = 0; o.Handle[0]++ }, RecoveredForward},
+		"unknown handle":           {func(o *origin) { o.Birth++; o.Handle = nil }, RecoveredForward},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := mustApplyScene(t, map[string]string{"a": "old"})
@@ -1223,7 +1223,7 @@ func TestRecoverAnotherFolder(t *testing.T) {
 				t.Error(did, err)
 			}
 			s.clear(t)
-			want := map[bool]string{true: "new", false: "old"}[c.did]
+			want := map[Recovery]string{RecoveredForward: "new", RecoveredNothing: "old"}[c.did]
 			if b, err := os.ReadFile(s.dir + "/a"); err != nil || string(b) != want {
 				t.Errorf("%q, %v", b, err)
 			}

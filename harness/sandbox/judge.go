@@ -415,6 +415,15 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%q was changed since the execution began", e.Path)
 }
 
+// Recovery is what Recover did with an Apply that was killed.
+type Recovery string
+
+const (
+	RecoveredNothing Recovery = ""        // there was none
+	RecoveredForward Recovery = "forward" // carried to its end
+	RecoveredBack    Recovery = "back"    // undone
+)
+
 // The errors of Apply and Recover that leave a journal behind.
 var (
 	ErrApplied    = errors.New("the changes are applied, but something is left to be cleared away")

@@ -347,7 +347,10 @@ func (st *storm) round(t *testing.T, random *rand.Rand) {
 	if came == "" {
 		t.Errorf("%s: the work folder is neither old nor new\n%s", when, differs(st.new, now))
 	}
-	if did && halfway != st.old && halfway != st.new {
+	if want := map[Recovery]string{RecoveredForward: "new", RecoveredBack: "old"}[did]; want != "" && want != came {
+		t.Errorf("%s: recovered %s, and the work folder is %s", when, did, came)
+	}
+	if did != RecoveredNothing && halfway != st.old && halfway != st.new {
 		came += " from between"
 	}
 	st.came[came]++
