@@ -331,24 +331,42 @@ func (w *performance) judge() error {
 // untouchable are the inputs that were changed, which are there to be read, and what was
 // put where something is hidden.
 func (w *performance) untouchable(changes []sandbox.Change) []string {
-	at := map[string]sandbox.Kind{}
+	at := kindsOf(changes)
 	var reasons []string
 	for _, c := range changes {
-		at[c.Path] = c.Kind
 		if slices.ContainsFunc(w.task.Sandbox.Hide, func(p string) bool { return kernel.Beneath(c.Path, p) }) {
 			reasons = append(reasons, "WRITE_OUTSIDE_ROOT "+c.Path)
 		}
 	}
 	for _, f := range w.task.Inputs.Files {
-		// The input itself, or a folder above it that is gone or no folder any more.
-		for p := f.Path; p != "."; p = path.Dir(p) {
-			if kind, changed := at[p]; changed && kind != sandbox.KindFolder {
-				reasons = append(reasons, "WRITE_OUTSIDE_ROOT "+f.Path)
-				break
-			}
+		if !asBefore(at, f.Path) {
+			reasons = append(reasons, "WRITE_OUTSIDE_ROOT "+f.Path)
 		}
 	}
 	return reasons
+}
+
+// kindsOf is what stands at the paths that were changed.
+func kindsOf(changes []sandbox.Change) map[string]sandbox.Kind {
+	at := make(map[string]sandbox.Kind, len(changes))
+	for _, c := range changes {
+		at[c.Path] = c.Kind
+	}
+	return at
+}
+
+// asBefore says whether what stood at a path still does: it was not changed, and no
+// folder above it is gone or something else, which is one change for all that it held.
+func asBefore(at map[string]sandbox.Kind, p string) bool {
+	if _, changed := at[p]; changed {
+		return false
+	}
+	for up := path.Dir(p); up != "."; up = path.Dir(up) {
+		if kind, changed := at[up]; changed && kind != sandbox.KindFolder {
+			return false
+		}
+	}
+	return true
 }
 
 // unchanged lists outputs that are what they were before: declared ones that nothing
@@ -361,12 +379,9 @@ func (w *performance) unchanged(paths []string, changes []sandbox.Change) {
 	for _, f := range o.Outputs {
 		left -= f.Size
 	}
-	changed := map[string]bool{}
-	for _, c := range changes {
-		changed[c.Path] = true
-	}
+	at := kindsOf(changes)
 	for _, p := range sorted(paths) {
-		if changed[p] {
+		if !asBefore(at, p) {
 			continue
 		}
 		kind, sum, size := w.p.box.Before(p)

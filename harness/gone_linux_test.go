@@ -1,0 +1,73 @@
+//go:build linux && (amd64 || arm64)
+
+package harness
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/sandbox"
+)
+
+// TestOutputsThatAreGone: what stood in a folder that was removed or replaced is no
+// output, though an action has written it as it was.
+func TestOutputsThatAreGone(t *testing.T) {
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			x := newExecutor(t, newTier(t, isolation), nil)
+			for script, want := range map[string][]string{
+				"true":                             {"out/d/a"},
+				"rm -r out/d":                      nil,
+				"rm -r out; echo f >out":           {"out"},
+				"rm -r out/d; mkdir out/d":         nil,
+				"rm -r out; mkdir -p out/d/a/e":    nil,
+				"mv out/d out/e":                   {"out/e/a"},
+				"mv out/d out/e; mv out/e out/d":   {"out/d/a"},
+				"rm -r out; ln -s nowhere out":     nil,
+				"rm -r out; echo f >out; rm out":   nil,
+				"rm out/d/a; printf x >out/d/a":    {"out/d/a"},
+				"rm -r out/d; echo f >out/d":       {"out/d"},
+				"chmod 700 out/d; chmod 755 out/d": {"out/d/a"},
+			} {
+				work := t.TempDir()
+				put(t, filepath.Join(work, "out", "d", "a"), "x")
+				rep := x.run(t, actions(write("out/d/a", "x"), sh(script)), Folders{Work: work})
+				if got := outputs(rep); !slices.Equal(got, want) {
+					t.Errorf("%s: outputs %q, reasons %q", script, got, rep.Result.Decision.Reasons)
+				}
+			}
+		})
+	}
+}
+
+// TestResponseThatIsGone: a response whose folder was replaced is a reason, also where
+// the work folder had the same one.
+func TestResponseThatIsGone(t *testing.T) {
+	e := newEndpoint(t)
+	x := callers(t, newTier(t, sandbox.Full), nil)
+	ask := call("m", `{"messages":[{"role":"user","content":"one"}]}`)
+	rep := x.caller(ModelRecord, e.recorder()).run(t, actions(ask), Folders{})
+	recording, err := pack.ParseModelIO(rep.Execution.ModelIO)
+	if err != nil || len(recording.Interactions) != 1 {
+		t.Fatalf("%s (%v)", rep.Execution.ModelIO, err)
+	}
+	body := recording.Interactions[0].ResponseContent
+	for script, accepted := range map[string]bool{
+		"true":                         true,
+		"rm -rf calls; echo x >calls":  false,
+		"rm -rf calls":                 false,
+		"rm -rf calls; mkdir calls":    false,
+		"mv calls out; echo x >calls":  false,
+		"chmod 700 calls; echo >calls": true,
+	} {
+		work := t.TempDir()
+		put(t, filepath.Join(work, "calls", "001.response.json"), body)
+		rep := x.caller(ModelReplay, player(t, rep.Execution.ModelIO)).run(t, actions(ask, sh(script+"; true")), Folders{Work: work})
+		has := slices.Contains(outputs(rep), "calls/001.response.json")
+		if rep.Result.Decision.Accepted != accepted || has != accepted {
+			t.Errorf("%s: outputs %q, reasons %q", script, outputs(rep), rep.Result.Decision.Reasons)
+		}
+	}
+}
