@@ -88,7 +88,7 @@ func signalled(t *testing.T, cmd *exec.Cmd, n int, sig syscall.Signal) (calls []
 	if err != nil {
 		t.Skipf("no process can be traced here: %v", err)
 	}
-	defer ended(t, pid)
+	defer ended(t, pid, filepath.Dir(cmd.Dir))
 	var ws syscall.WaitStatus
 	if _, err := syscall.Wait4(pid, &ws, 0, nil); err != nil || !ws.Stopped() {
 		t.Fatalf("%v, %v", ws, err)
@@ -140,16 +140,29 @@ func signalled(t *testing.T, cmd *exec.Cmd, n int, sig syscall.Signal) (calls []
 	}
 }
 
-// ended waits until no process of a group is left: git goes on when fiador is killed.
-func ended(t *testing.T, group int) {
+// ended waits until no process of a group is left, and none that works beneath a folder:
+// git has a group of its own, and goes on when fiador is killed.
+func ended(t *testing.T, group int, beneath string) {
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
+		if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) && !worksBeneath(beneath) {
 			return
 		}
 		if time.Now().After(end) {
 			t.Fatal("programs of a command that was killed are still there after a minute")
 		}
 	}
+}
+
+// worksBeneath says whether a process has its working directory beneath a folder.
+func worksBeneath(dir string) bool {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	list, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	return slices.ContainsFunc(list, func(link string) bool {
+		at, err := os.Readlink(link)
+		return err == nil && strings.HasPrefix(at, dir+"/")
+	})
 }
 
 // shot is a tree as text, but for what git keeps of it.

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/fiador/fiador/harness"
+)
+
+// applied says that a plan was carried out in the folder that was named to, and on a
+// branch what a person may do next.
+func (b *gitBranch) applied(plan *harness.PatchPlan, to string) string {
+	if b == nil {
+		return "applied to " + plain(to) + "\n"
+	}
+	said := fmt.Sprintf("applied to %s, on branch %s; ", plain(to), plain(b.name))
+	next, err := b.git.next(context.Background(), plan.Steps)
+	switch {
+	case err != nil:
+		return said + "nothing is committed, which is yours to do; no commands are printed: " + plain(clean(err.Error())) + "\n"
+	case next.many:
+		said += fmt.Sprintf("nothing is committed, which is yours to do; for more than %d files no commands are printed\n", maxNamed)
+	case len(next.add) == 0 && len(next.others) > 0:
+		said += "nothing is committed\n"
+	case len(next.add) == 0:
+		said += "git knows nothing of what has changed, so there is nothing to commit\n"
+	default:
+		said += "nothing is committed, which is yours to do" + next.commands(b.git, to)
+	}
+	for _, name := range next.others {
+		said += fmt.Sprintf("%s is a repository of its own: what is in it is neither on that branch nor in the commands\n", shellWord(name))
+	}
+	return said
+}
+
+// maxNamed is how many files a command line for a person names.
+const maxNamed = 20
+
+// gitNext is what a person does to commit what was applied, and nothing else.
+type gitNext struct {
+	add    []string // paths that git add can take
+	commit []string // of these, what git commit can take as well
+	many   bool     // too many files: nothing is named
+	staged bool     // the index has changes, which a commit without paths would take
+	sparse bool     // git add has to be told that paths outside of the cone are meant
+	others []string // repositories beneath, which have files of their own
+}
+
+// next asks git, which knows some of the files.
+func (g git) next(ctx context.Context, steps []harness.PatchStep) (n gitNext, err error) {
+	if steps, n.others, err = g.inside(ctx, steps); err != nil {
+		return n, err
+	}
+	if n.many = len(steps) > maxNamed; n.many {
+		return n, nil
+	}
+	for _, s := range steps {
+		known, last := s.After != nil, s.After != nil
+		if s.After == nil {
+			// Neither command takes a path that git does not know.
+			indexed, err := g.run(ctx, "ls-files", "-z", "--", s.Path)
+			if err != nil {
+				return n, err
+			}
+			committed, err := g.run(ctx, "ls-tree", "-z", "--name-only", "HEAD", "--", s.Path)
+			if err != nil {
+				return n, err
+			}
+			// Nor does git commit take a file where a folder is now.
+			folder := slices.ContainsFunc(steps, func(o harness.PatchStep) bool { return strings.HasPrefix(o.Path, s.Path+"/") && o.After != nil })
+			known, last = indexed != "", committed != "" && !folder
+		}
+		if known {
+			n.add = append(n.add, s.Path)
+		}
+		if known && last {
+			n.commit = append(n.commit, s.Path)
+		}
+	}
+	_, err = g.run(ctx, "diff-index", "--cached", "--quiet", "--no-ext-diff", "--ignore-submodules=dirty", "HEAD", "--")
+	if n.staged = no(err); err != nil && !n.staged {
+		return n, err
+	}
+	sparse, err := g.run(ctx, "config", "--type=bool", "--get", "core.sparseCheckout")
+	if n.sparse = sparse == "true\n"; no(err) {
+		err = nil
+	}
+	return n, err
+}
+
+// inside are the steps that lie in no repository beneath this one, and the repositories
+// that the others lie in.
+func (g git) inside(ctx context.Context, steps []harness.PatchStep) (own []harness.PatchStep, others []string, err error) {
+	ask := []string{"ls-files", "--stage", "-z", "--"}
+	for _, s := range steps {
+		if top, _, beneath := strings.Cut(s.Path, "/"); beneath && !slices.Contains(ask[4:], top) {
+			ask = append(ask, top)
+		}
+	}
+	if len(ask) == 4 {
+		return steps, nil, nil
+	}
+	list, err := g.run(ctx, ask...)
+	if err != nil {
+		return nil, nil, err
+	}
+	links := map[string]bool{} // what the index has as the commit of another repository
+	for entry := range strings.SplitSeq(list, "\x00") {
+		if info, name, _ := strings.Cut(entry, "\t"); strings.HasPrefix(info, "160000 ") {
+			links[name] = true
+		}
+	}
+	for _, s := range steps {
+		other := ""
+		for folder := path.Dir(s.Path); folder != "."; folder = path.Dir(folder) {
+			if links[folder] || g.isRepository(folder) {
+				other = folder
+			}
+		}
+		switch {
+		case other == "":
+			own = append(own, s)
+		case !slices.Contains(others, other):
+			others = append(others, other)
+		}
+	}
+	return own, others, nil
+}
+
+// commands are what a person types. Paths stand for themselves, whatever they look like.
+func (n gitNext) commands(g git, to string) string {
+	said, in := ":\n  ", "git"
+	if g.owner {
+		said = ", as the owner of the folder:\n  "
+	}
+	if to != "." {
+		in += " -C " + shellWord(to)
+	}
+	commit := "  " + in + " commit\n"
+	switch {
+	case n.staged && len(n.commit) == 0: // all that was deleted was staged and in no commit
+		commit = ""
+	case n.staged: // it leaves alone what else is staged
+		commit = "  " + in + " --literal-pathspecs commit --only --" + shellWords(n.commit) + "\n"
+	}
+	in += " --literal-pathspecs add -A -f" // also where .gitignore has them
+	if n.sparse {
+		in += " --sparse"
+	}
+	return said + in + " --" + shellWords(n.add) + "\n" + commit
+}
+
+func shellWords(list []string) string {
+	var b strings.Builder
+	for _, s := range list {
+		b.WriteString(" " + shellWord(s))
+	}
+	return b.String()
+}
+
+// isRepository says whether a folder of the work tree has a repository of its own.
+func (g git) isRepository(folder string) bool {
+	_, err := os.Lstat(filepath.Join(g.dir, filepath.FromSlash(folder), ".git"))
+	return err == nil
+}
+
+// shellWord is a word as a shell reads it. Where it has what does not show, or what a
+// runner of workflows obeys, that is a shell that knows $'…'.
+func shellWord(s string) string {
+	safe := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+:,./-_", r)
+	}
+	switch {
+	case plain(s) != s, strings.Contains(s, "##["):
+		var b strings.Builder
+		for _, c := range []byte(s) {
+			if c >= ' ' && c <= '~' && !strings.ContainsRune(`'\#`, rune(c)) {
+				b.WriteByte(c)
+			} else {
+				fmt.Fprintf(&b, `\%03o`, c)
+			}
+		}
+		return "$'" + b.String() + "'"
+	case s != "" && s[0] != '-' && strings.IndexFunc(s, func(r rune) bool { return !safe(r) }) < 0:
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
