@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"crypto/sha256"
 	"io"
 	"path"
 	"slices"
@@ -60,6 +61,11 @@ func Verified(files map[string][]byte, profile kernel.Profile) error {
 }
 
 func verified(files map[string][]byte, o pack.Options) error {
+	for _, name := range pack.Names() {
+		if why := pack.Oversize(name, files[name]); why != "" {
+			return fileTooLarge(name, why)
+		}
+	}
 	v := pack.Verify(pack.Of(files), o)
 	if v.OK() {
 		return nil
@@ -262,10 +268,36 @@ func (k *packing) operation(r pack.ActionResult, executable bool, room int64) (p
 		}
 		o = pack.File(r.Action, r.Path, content, executable)
 	}
-	if kind, sum, _ := k.p.box.Before(r.Path); kind == sandbox.KindFile {
-		o.BeforeSHA256 = evidence.Hash(sum)
+	if r.Action != pack.OpCreate {
+		k.stood(&o)
 	}
 	return o, nil
+}
+
+// stood adds what the execution saw at the path of an operation.
+func (k *packing) stood(o *pack.Operation) {
+	switch kind, sum, _ := k.p.box.Before(o.Path); {
+	case kind == sandbox.KindFile:
+		o.BeforeSHA256 = evidence.Hash(sum)
+	case kind == sandbox.KindFolder && o.Op == pack.OpDelete:
+		o.BeforeTreeSHA256 = k.treeBefore(o.Path)
+	}
+}
+
+// treeBefore is the hash of what a folder held before anything ran, or empty if that was
+// more than a patch can tell.
+func (k *packing) treeBefore(folder string) canon.ContentHash {
+	files := map[string][sha256.Size]byte{}
+	for p := range k.p.box.Below(folder) {
+		kind, sum, _ := k.p.box.Before(p)
+		switch {
+		case !pack.PatchPath(p) || kind != sandbox.KindFile && kind != sandbox.KindFolder || len(files) == pack.MaxTree:
+			return ""
+		case kind == sandbox.KindFile:
+			files[strings.TrimPrefix(p, folder+"/")] = sum
+		}
+	}
+	return pack.TreeHash(files)
 }
 
 func (k *packing) content(name string, room int64) ([]byte, error) {
@@ -289,4 +321,18 @@ func patchTooLarge() error {
 		Code: result.CodeEvidence, Message: "the pack cannot hold what was written: the limit of a patch is " + strconv.Itoa(pack.MaxPatchBytes) + " bytes",
 		Hint: "do without --pack, or let the execution leave less behind",
 	}
+}
+
+// fileTooLarge is about a file that nobody would read.
+func fileTooLarge(name, why string) error {
+	e := &result.RunError{Code: result.CodeEvidence, Message: "the pack cannot hold " + name + ": " + why, Hint: "do without --pack"}
+	switch name {
+	case pack.BundleFile:
+		e.Hint += ", or let the policy ask less"
+	case pack.RunFile, pack.EvidenceFile:
+		e.Hint += ", or let the execution change fewer files"
+	case pack.ModelFile:
+		e.Hint += ", or split the intent"
+	}
+	return e
 }

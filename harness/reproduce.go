@@ -24,9 +24,9 @@ type Original struct {
 	Result result.RunResult
 	Digest canon.ContentHash // of the canonical subset
 
-	pack   *pack.Pack
-	subset map[string]any
-	patch  *pack.Patch
+	pack     *pack.Pack
+	subset   map[string]any
+	observed observed
 }
 
 // ReadOriginal reads the run of a pack, which is one that was verified at level strict.
@@ -56,8 +56,8 @@ func ReadOriginal(p *pack.Pack) (*Original, error) {
 		return nil, noOriginal(pack.RunFile, err)
 	}
 	o := &Original{Result: res, Digest: digest, pack: p, subset: result.Subset(doc.Value().(map[string]any))}
-	if o.patch, err = p.Patch(); err != nil {
-		return nil, noOriginal(pack.PatchFile, err)
+	if o.observed, err = observedOf(p); err != nil {
+		return nil, err
 	}
 	return o, nil
 }
@@ -198,8 +198,8 @@ type Again struct {
 }
 
 // Reproduce makes the run of the pack again and holds each against it: the canonical
-// subset, and what an accepted execution deletes and makes executable, which the subset
-// does not say. Nothing is recorded, and a model's answers are those of the pack. The
+// subset, and of an execution what the subset does not say: what is deleted and made
+// executable, what stood there before, and what every command has printed. Nothing is recorded, and a model's answers are those of the pack. The
 // error, always a *result.RunError, says that a run did not come to a result; nothing is
 // known then.
 func (o *Original) Reproduce(ctx context.Context, deps Deps, gate *Gate, again Again) (Reproduced, error) {

@@ -2,26 +2,23 @@ package harness
 
 import (
 	"bytes"
-	"cmp"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
 
 // Divergence is the first place at which a run is not what its pack says. One of
-// Input, Output, File and Pointer says which it is.
+// Input, Output and File says which it is, or Pointer alone.
 type Divergence struct {
 	Input   string // path of an input: whatever else differs may follow from it
 	Output  string // path of an output
 	File    string // name of another file of the pack than run.json
-	Pointer string // JSON Pointer into run.json
+	Pointer string // JSON Pointer into File, or without one into run.json
+	About   string // what that place in File is about: the path of a file, or an action
 
 	Recorded, Now string // what stands there, cut short
 
@@ -32,7 +29,7 @@ type Divergence struct {
 
 // Place is where it is, without what stands there.
 func (d Divergence) Place() Divergence {
-	d.Recorded, d.Now, d.RecordedFile, d.NowFile = "", "", kernel.FileRef{}, kernel.FileRef{}
+	d.About, d.Recorded, d.Now, d.RecordedFile, d.NowFile = "", "", "", kernel.FileRef{}, kernel.FileRef{}
 	return d
 }
 
@@ -59,7 +56,7 @@ func (o *Original) compare(rep Report) (Divergence, bool, error) {
 	if then, now := o.pack.File(pack.BundleFile), rep.Decision.BundleBytes; !bytes.Equal(then, now) {
 		return Divergence{File: pack.BundleFile, Recorded: string(canon.Sum(then)), Now: string(canon.Sum(now))}, true, nil
 	}
-	d, differs := o.compareChanges(rep)
+	d, differs := o.compareObserved(rep)
 	return d, differs, nil
 }
 
@@ -114,73 +111,4 @@ func firstFile(then, now []kernel.FileRef) (Divergence, bool) {
 
 func fileText(f kernel.FileRef) string {
 	return string(f.SHA256) + " (" + strconv.Itoa(f.SizeBytes) + " bytes)"
-}
-
-// compareChanges holds what an accepted execution would do elsewhere, beside what its
-// outputs hold, against the patch of the pack: what it deletes and what is executable.
-func (o *Original) compareChanges(rep Report) (Divergence, bool) {
-	if rep.Execution == nil || !rep.Result.Decision.Accepted {
-		return Divergence{}, false
-	}
-	then, now := patchChanges(o.patch), acceptedChanges(rep.Execution.Accepted)
-	paths := slices.Collect(maps.Keys(then))
-	for p := range now {
-		if _, both := then[p]; !both {
-			paths = append(paths, p)
-		}
-	}
-	slices.SortFunc(paths, canon.Compare)
-	for _, p := range paths {
-		a, b := then[p], now[p]
-		// A file that is there before one of the runs already is no change of it, and as
-		// an output it holds the same.
-		unchanged := a == changeNone && b != changeDeleted || b == changeNone && a != changeDeleted
-		if a != b && !unchanged {
-			return Divergence{Output: p, Recorded: a.text(), Now: b.text()}, true
-		}
-	}
-	return Divergence{}, false
-}
-
-// change is what becomes of a path elsewhere.
-type change string
-
-const (
-	changeNone          change = ""
-	changeDeleted       change = "deleted"
-	changeExecutable    change = "executable"
-	changeNotExecutable change = "not executable"
-)
-
-func (c change) text() string { return cmp.Or(string(c), "not deleted") }
-
-func patchChanges(p *pack.Patch) map[string]change {
-	list := map[string]change{}
-	if p == nil {
-		return list
-	}
-	for _, o := range p.Operations {
-		list[o.Path] = changeOf(o.Op == pack.OpDelete, o.Executable)
-	}
-	return list
-}
-
-func acceptedChanges(accepted []sandbox.Change) map[string]change {
-	list := map[string]change{}
-	for _, c := range accepted {
-		if c.Kind == sandbox.KindFile || removes(c) && pack.PatchPath(c.Path) {
-			list[c.Path] = changeOf(removes(c), c.Executable)
-		}
-	}
-	return list
-}
-
-func changeOf(gone, runs bool) change {
-	switch {
-	case gone:
-		return changeDeleted
-	case runs:
-		return changeExecutable
-	}
-	return changeNotExecutable
 }

@@ -127,6 +127,10 @@ type Operation struct {
 	Order        int               `json:"order"`
 	SizeBytes    int64             `json:"size_bytes"`              // of the file; 0 for a delete
 	BeforeSHA256 canon.ContentHash `json:"before_sha256,omitempty"` // of the file that the execution saw there
+
+	// BeforeTreeSHA256 is the TreeHash of the folder that the execution saw there, and
+	// deleted with all that it held. It is empty where that was more than files and folders.
+	BeforeTreeSHA256 canon.ContentHash `json:"before_tree_sha256,omitempty"`
 }
 
 // Bytes is what the file of an operation holds.

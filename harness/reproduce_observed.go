@@ -1,0 +1,237 @@
+package harness
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// observed is what evidence.json and patch.json say beside what follows from the result
+// and the bundle, as the strict level recomputes it: no content and no sum of contents.
+type observed struct {
+	operations []pack.Operation // by order, then path; without contents and encodings
+	results    []pack.ActionResult
+	evidence   *pack.Evidence // without results, times and executor; nil: no execution
+}
+
+// observedOf reads what a pack says. Contents of its patch are not kept.
+func observedOf(p *pack.Pack) (observed, error) {
+	e, err := p.Evidence()
+	if err != nil {
+		return observed{}, noOriginal(pack.EvidenceFile, err)
+	}
+	patch, err := p.Patch()
+	if err != nil {
+		return observed{}, noOriginal(pack.PatchFile, err)
+	}
+	if e == nil {
+		return observed{}, nil
+	}
+	if patch == nil {
+		patch = &pack.Patch{}
+	}
+	return observation(*e, patch.Operations), nil
+}
+
+// observation takes apart what is compared in different ways.
+func observation(e pack.Evidence, list []pack.Operation) observed {
+	o := observed{results: e.ActionResults, evidence: &e}
+	for _, op := range list {
+		op.Content, op.Encoding = nil, ""
+		o.operations = append(o.operations, op)
+	}
+	e.ActionResults = nil
+	e.StartedAt, e.CompletedAt, e.TotalDurationMS, e.ExecutorID = "", "", 0, ""
+	return o
+}
+
+// observed is what a pack of this execution would say. Nothing is read but what stood
+// there before.
+func (k *packing) observed() observed {
+	results := k.results()
+	var list []pack.Operation
+	if k.rep.Result.Decision.Accepted {
+		list = k.bareOperations(results)
+	}
+	return observation(k.evidence(results), list)
+}
+
+// bareOperations are those of the patch without what files hold.
+func (k *packing) bareOperations(results []pack.ActionResult) []pack.Operation {
+	executable, size := map[string]bool{}, map[string]int64{}
+	for _, c := range k.p.Accepted {
+		executable[c.Path] = c.Executable
+	}
+	for _, f := range k.p.Observed.Outputs {
+		size[f.Path] = f.Size
+	}
+	list := make([]pack.Operation, 0, len(results))
+	for _, r := range results {
+		o := pack.Operation{Op: r.Action, Path: r.Path}
+		if r.Action != pack.OpDelete {
+			o.Executable, o.SizeBytes = executable[r.Path], size[r.Path]
+		}
+		if r.Action != pack.OpCreate {
+			k.stood(&o)
+		}
+		list = append(list, o)
+	}
+	pack.InOrder(list)
+	return list
+}
+
+// compareObserved holds what was observed of an execution against the pack: the files of
+// the patch, then the evidence.
+func (o *Original) compareObserved(rep Report) (Divergence, bool) {
+	if rep.Execution == nil {
+		return Divergence{}, false
+	}
+	then, now := o.observed, (&packing{rep: rep, p: rep.Execution}).observed()
+	d, differs := firstChange(then.operations, now.operations)
+	if differs {
+		return d, true
+	}
+	d, differs = firstOf(then.operations, now.operations, func(o pack.Operation) string { return o.Path })
+	if differs {
+		return d.in(pack.PatchFile, "/operations"), true
+	}
+	if d, differs = firstOf(then.results, now.results, func(r pack.ActionResult) string { return r.Path }); differs {
+		return d.in(pack.EvidenceFile, "/action_results"), true
+	}
+	if d, differs = differenceOf(then.evidence, now.evidence); differs {
+		d.About = actionAt(d.Pointer, then.evidence, now.evidence)
+		return d.in(pack.EvidenceFile, ""), true
+	}
+	return Divergence{}, false
+}
+
+// firstChange is the first path that is deleted, or is executable, in one of two patches
+// alone: as an output, which every reader understands. What stands there already before
+// one of the runs is no such path.
+func firstChange(then, now []pack.Operation) (Divergence, bool) {
+	before, after := changesOf(then), changesOf(now)
+	paths := slices.Collect(maps.Keys(before))
+	for p := range after {
+		if _, both := before[p]; !both {
+			paths = append(paths, p)
+		}
+	}
+	slices.SortFunc(paths, canon.Compare)
+	for _, p := range paths {
+		a, b := before[p], after[p]
+		unchanged := a == changeNone && b != changeDeleted || b == changeNone && a != changeDeleted
+		if a != b && !unchanged {
+			return Divergence{Output: p, Recorded: a.text(), Now: b.text()}, true
+		}
+	}
+	return Divergence{}, false
+}
+
+// change is what becomes of a path elsewhere.
+type change string
+
+const (
+	changeNone          change = ""
+	changeDeleted       change = "deleted"
+	changeExecutable    change = "executable"
+	changeNotExecutable change = "not executable"
+)
+
+func (c change) text() string { return cmp.Or(string(c), "not deleted") }
+
+func changesOf(list []pack.Operation) map[string]change {
+	changes := make(map[string]change, len(list))
+	for _, o := range list {
+		switch {
+		case o.Op == pack.OpDelete:
+			changes[o.Path] = changeDeleted
+		case o.Executable:
+			changes[o.Path] = changeExecutable
+		default:
+			changes[o.Path] = changeNotExecutable
+		}
+	}
+	return changes
+}
+
+// in is a divergence whose pointer begins at a place of a file of the pack.
+func (d Divergence) in(file, at string) Divergence {
+	d.File, d.Pointer = file, at+d.Pointer
+	return d
+}
+
+// firstOf is the first element of a list that is not the same now, or else the first that
+// is there now alone: then the pointer is that of the list. The key of an element says
+// which two belong together.
+func firstOf[T comparable](then, now []T, key func(T) string) (Divergence, bool) {
+	if slices.Equal(then, now) {
+		return Divergence{}, false
+	}
+	extra := make(map[string]T, len(now))
+	for _, b := range now {
+		extra[key(b)] = b
+	}
+	for i, a := range then {
+		at := "/" + strconv.Itoa(i)
+		b, both := extra[key(a)]
+		delete(extra, key(a))
+		if !both {
+			return Divergence{Pointer: at, About: key(a), Recorded: valueText(a, false), Now: valueText(nil, true)}, true
+		}
+		if d, differs := differenceOf(a, b); differs {
+			d.Pointer, d.About = at+d.Pointer, key(a)
+			return d, true
+		}
+	}
+	for _, b := range now {
+		if _, there := extra[key(b)]; there {
+			return Divergence{About: key(b), Recorded: valueText(nil, true), Now: valueText(b, false)}, true
+		}
+	}
+	return Divergence{Recorded: "the same", Now: "in another order"}, true
+}
+
+// differenceOf is the first place at which the JSON of two values is not the same.
+func differenceOf(then, now any) (Divergence, bool) {
+	a, errA := canon.Canonical(then)
+	b, errB := canon.Canonical(now)
+	if errA == nil && errB == nil && bytes.Equal(a, b) {
+		return Divergence{}, false
+	}
+	docA, errA := canon.Parse(a, len(a))
+	docB, errB := canon.Parse(b, len(b))
+	if errA != nil || errB != nil {
+		return Divergence{Recorded: valueText(then, false), Now: valueText(now, false)}, true
+	}
+	d, differs := result.Compare(docA.Value(), docB.Value())
+	return Divergence{Pointer: d.Pointer, Recorded: valueText(d.A, d.AbsentInA), Now: valueText(d.B, d.AbsentInB)}, differs
+}
+
+// actionAt names the action that a place in evidence.json is about, where it is one.
+func actionAt(pointer string, then, now *pack.Evidence) string {
+	tokens := strings.Split(pointer, "/")
+	if len(tokens) < 3 {
+		return ""
+	}
+	i, err := strconv.Atoi(tokens[2])
+	if err != nil {
+		return ""
+	}
+	for _, e := range []*pack.Evidence{then, now} {
+		switch {
+		case e == nil:
+		case tokens[1] == "runs" && i < len(e.Runs):
+			return "action " + strconv.Itoa(e.Runs[i].Action)
+		case tokens[1] == "calls" && i < len(e.Calls):
+			return "action " + strconv.Itoa(e.Calls[i].Action)
+		}
+	}
+	return ""
+}
