@@ -137,7 +137,8 @@ func reasons(list []Result) []string {
 
 // newQuestions orders by priority, highest first, then by id. A question that two
 // rules ask alike is one, with the higher priority and the options of both: no rule
-// takes an answer out of another's question.
+// takes an answer out of another's question. How many options it may have together is
+// the policy engine's to say.
 func newQuestions(clarify []Result) ([]Question, error) {
 	list := make([]Question, 0, len(clarify))
 	for _, c := range clarify {

@@ -41,30 +41,54 @@ type fault struct{ code, value string }
 
 // controlPaths are the control paths, folded, with what makes each one.
 var controlPaths = []string{
-	".git",                 // hooks, and configuration that names programs to run
-	".gitattributes",       // filters that run on checkout; hides changes from a diff
-	".gitmodules",          // fetches and checks out other repositories
-	".hg",                  // hooks
-	".svn",                 // hooks
-	".fiador",              // policy layers and settings of this gate
-	".githooks",            // hooks, by custom
-	".husky",               // hooks
-	".lefthook-local.json", // hooks, here and below
+	".git",           // hooks, and configuration that names programs to run
+	".gitattributes", // filters that run on checkout; hides changes from a diff
+	".gitmodules",    // fetches and checks out other repositories
+	".hg",            // hooks
+	".svn",           // hooks
+	".fiador",        // policy layers and settings of this gate
+	".githooks",      // hooks, by custom
+	".git-hooks",     // hooks of overcommit
+	".husky",         // hooks, here and below
+	".huskyrc",
+	".huskyrc.cjs",
+	".huskyrc.js",
+	".huskyrc.json",
+	".huskyrc.yaml",
+	".huskyrc.yml",
+	"husky.config.cjs",
+	"husky.config.js",
+	".lefthook", // hooks, here and below
+	".lefthook-local",
+	".lefthook-local.json",
+	".lefthook-local.jsonc",
 	".lefthook-local.toml",
 	".lefthook-local.yaml",
 	".lefthook-local.yml",
 	".lefthook.json",
+	".lefthook.jsonc",
 	".lefthook.toml",
 	".lefthook.yaml",
 	".lefthook.yml",
 	"lefthook-local.json",
+	"lefthook-local.jsonc",
 	"lefthook-local.toml",
 	"lefthook-local.yaml",
 	"lefthook-local.yml",
 	"lefthook.json",
+	"lefthook.jsonc",
 	"lefthook.toml",
 	"lefthook.yaml",
 	"lefthook.yml",
+	".simple-git-hooks.cjs", // hooks, here and below
+	".simple-git-hooks.js",
+	".simple-git-hooks.json",
+	".simple-git-hooks.mjs",
+	"simple-git-hooks.cjs",
+	"simple-git-hooks.js",
+	"simple-git-hooks.json",
+	"simple-git-hooks.mjs",
+	".local-overcommit.yml",   // hooks
 	".overcommit.yml",         // hooks
 	".pre-commit-config.yaml", // hooks
 	".pre-commit-config.yml",
@@ -81,24 +105,44 @@ var controlPaths = []string{
 	".appveyor.yml",    // pipelines, here and below
 	".azure-pipelines", //
 	".azure-pipelines.yml",
+	".build.yml",
 	".buildkite",
+	".builds",
 	".circleci",
+	".cirrus.star",
 	".cirrus.yml",
+	".drone.jsonnet",
+	".drone.star",
 	".drone.yml",
+	".onedev-buildspec.yml",
+	".prow",
+	".prow.yaml",
 	".semaphore",
 	".teamcity",
 	".tekton",
 	".travis.yml",
 	".woodpecker",
+	".woodpecker.yaml",
 	".woodpecker.yml",
+	".zuul.d",
+	".zuul.yaml",
 	"appveyor.yml",
 	"azure-pipelines.yaml",
 	"azure-pipelines.yml",
 	"bitbucket-pipelines.yml",
+	"bitrise.yml",
+	"buildkite.json",
+	"buildkite.yaml",
+	"buildkite.yml",
 	"buildspec.yml",
+	"cloudbuild.json",
 	"cloudbuild.yaml",
 	"cloudbuild.yml",
+	"codemagic.yaml",
 	"jenkinsfile",
+	"screwdriver.yaml",
+	"zuul.d",
+	"zuul.yaml",
 	".devcontainer", // commands that run when the folder is opened
 	".devcontainer.json",
 	".envrc",  // commands that run when the folder is entered

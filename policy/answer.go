@@ -62,6 +62,38 @@ func (a *answerReader) read(values map[string]ast.Value, v *kernel.Verdict) erro
 			v.Note = append(v.Note, results...)
 		}
 	}
+	return a.offered(v.Clarify)
+}
+
+// offered counts the options of the questions so far: rules that ask alike offer the
+// options of all of them (kernel.Decide), and a bundle holds no more than the limit.
+func (a *answerReader) offered(clarify []kernel.Result) error {
+	type question struct{ text, why string }
+	most := map[question]int{}
+	for _, r := range clarify {
+		most[question{r.Text, r.Why}] += len(r.Options)
+	}
+	options := map[question]map[string]bool{}
+	for _, r := range clarify {
+		q := question{r.Text, r.Why}
+		if most[q] <= a.lim.Results {
+			continue
+		}
+		if options[q] == nil {
+			options[q] = map[string]bool{}
+		}
+		for _, o := range r.Options {
+			options[q][o] = true
+		}
+	}
+	for _, r := range clarify {
+		if n := len(options[question{r.Text, r.Why}]); n > a.lim.Results {
+			return &Error{
+				Kind: KindLimit, Module: a.layer.pkg,
+				Msg: "the question " + quote(r.Text) + " has " + strconv.Itoa(n) + " options; the limit is " + strconv.Itoa(a.lim.Results),
+			}
+		}
+	}
 	return nil
 }
 
@@ -100,6 +132,9 @@ func (a *answerReader) results(rule string, set ast.Set) ([]kernel.Result, error
 	}
 	return results, nil
 }
+
+// maxWhy is how many characters a bundle holds of why a question is asked.
+const maxWhy = 8192
 
 // result checks one object and joins it with the record of its id.
 func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error) {
@@ -150,6 +185,9 @@ func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error
 	}
 	if _, ok := canon.Lookup(a.in.Intent, r.Path); !ok {
 		return r, a.errorf(KindEval, rule, "path "+quote(r.Path)+" of "+r.ID+" is no place in the intent")
+	}
+	if n := utf8.RuneCountInString(rec.Description); rule == ruleClarify && n > maxWhy {
+		return r, a.errorf(KindLimit, rule, "the description of "+r.ID+" has "+strconv.Itoa(n)+" characters; the limit is "+strconv.Itoa(maxWhy))
 	}
 	r.Title, r.Why, r.Priority = rec.Title, rec.Description, rec.Priority
 	return r, nil

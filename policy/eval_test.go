@@ -49,6 +49,9 @@ func TestEvalErrors(t *testing.T) {
 		{"options is a text", user(full("clarify", "A_RULE", `"path": "", "question": "q", "options": "a"`)), KindEval, `"options" is neither an array nor a set`},
 		{"an option is a number", user(full("clarify", "A_RULE", `"path": "", "question": "q", "options": [1]`)), KindEval, "an option is not a string"},
 		{"1001 options", user(full("clarify", "A_RULE", `"path": "", "question": "q", "options": [x | some i in numbers.range(1, 1001); x := format_int(i, 10)]`)), KindLimit, "1001 options; the limit is 1000"},
+		{"1001 options of two rules that ask alike", user(head0 + record("A_RULE") + `clarify contains {"id": "A_RULE", "path": "", "question": "q", "options": [x | some i in numbers.range(1, 501); x := format_int(i, 10)]}
+` + described(record("B_RULE"), "Reason of A_RULE") + `clarify contains {"id": "B_RULE", "path": "/goal", "question": "q", "options": [x | some i in numbers.range(501, 1001); x := format_int(i, 10)]}`), KindLimit, `the question "q" has 1001 options; the limit is 1000`},
+		{"a description of 8193 characters", user(head0 + described(record("A_RULE"), strings.Repeat("\u00e9", 8193)) + `clarify contains {"id": "A_RULE", "path": "", "question": "q"}`), KindLimit, `the description of A_RULE has 8193 characters; the limit is 8192`},
 		{"1001 results", user(head0 + record("A_RULE") + `note contains {"id": "A_RULE", "path": "", "msg": format_int(i, 10)} if some i in numbers.range(1, 1001)`), KindLimit, "1001 results; the limit is 1000"},
 		{"1001 results of three rules", user(head0 + record("A_RULE") + `note contains {"id": "A_RULE", "path": "", "msg": format_int(i, 10)} if some i in numbers.range(1, 500)
 deny contains {"id": "A_RULE", "path": "", "msg": format_int(i, 10)} if some i in numbers.range(1, 500)
@@ -77,17 +80,27 @@ clarify contains {"id": "A_RULE", "path": "", "question": "q"}`), KindLimit, "10
 	}
 }
 
+// described is a record with another description.
+func described(record, as string) string {
+	before, after, _ := strings.Cut(record, "# description: ")
+	_, after, _ = strings.Cut(after, "\n")
+	return before + "# description: " + as + "\n" + after
+}
+
 // TestEvalLimitsHold stays exactly at every limit that TestEvalErrors exceeds.
 func TestEvalLimitsHold(t *testing.T) {
-	e := newEngine(t, user(head0+record("A_RULE")+`note contains {"id": "A_RULE", "path": "", "msg": format_int(i, 10)} if some i in numbers.range(1, 998)
+	e := newEngine(t, user(head0+record("A_RULE")+`note contains {"id": "A_RULE", "path": "", "msg": format_int(i, 10)} if some i in numbers.range(1, 995)
 `+record("B_RULE")+`deny contains {"id": "B_RULE", "path": "", "msg": s, "fix": s} if s := concat("", [x | some _ in numbers.range(1, 2048); x := "a"])
 `+record("C_RULE")+`clarify contains {"id": "C_RULE", "path": "", "question": "q", "options": [x | some i in numbers.range(1, 1000); x := format_int(i, 10)]}
+`+described(record("D_RULE"), "Reason of C_RULE")+`clarify contains {"id": "D_RULE", "path": "", "question": "q", "options": [x | some i in numbers.range(500, 1000); x := format_int(i, 10)]}
+`+described(record("E_RULE"), strings.Repeat("\u00e9", 8192))+`clarify contains {"id": "E_RULE", "path": "", "question": "q", "options": [x | some i in numbers.range(1001, 2000); x := format_int(i, 10)]}
+`+record("F_RULE")+`note contains {"id": "F_RULE", "path": "", "msg": "m"}
 `))
 	v, err := e.Eval(context.Background(), testInput(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(v.Note) != 998 || len(v.Deny) != 1 || len(v.Deny[0].Text) != 2048 || len(v.Clarify[0].Options) != 1000 {
+	if len(v.Note) != 996 || len(v.Deny) != 1 || len(v.Deny[0].Text) != 2048 || len(v.Clarify[0].Options) != 1000 {
 		t.Errorf("%d notes, %d denies, %d clarifies", len(v.Note), len(v.Deny), len(v.Clarify))
 	}
 }
