@@ -87,7 +87,7 @@ func lastLines(b []byte) []string {
 			continue
 		}
 		line = line[:min(len(line), 4*(stderrUnits+1))] // of a character at most four bytes
-		list = append(list, inert(cut(Plain(string(line)), stderrUnits)))
+		list = append(list, cut(Plain(string(line)), stderrUnits))
 	}
 	slices.Reverse(list)
 	return list

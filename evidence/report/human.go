@@ -146,7 +146,7 @@ func (p *page) execution(e Execution) {
 	p.line(p.paint(red, e.String()))
 	var printed []string
 	for _, f := range e.findings() {
-		p.line(p.paint(bold, inert(f.reason())), f.title)
+		p.line(p.paint(bold, Plain(f.reason())), f.title)
 		printed = append(printed, f.stderr...)
 	}
 	for _, s := range quoted(printed) {

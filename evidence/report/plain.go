@@ -8,12 +8,14 @@ import (
 )
 
 // Plain shows every character that does not print as itself in its escaped form:
-// control characters, line ends, direction marks, characters without width, bytes
-// that are not UTF-8. What it returns is one line of valid UTF-8.
+// control characters, line ends, direction marks, characters without width, variation
+// selectors, bytes that are not UTF-8. What it returns is one line of valid UTF-8, in
+// which stands no command that the runner of a workflow obeys wherever it finds it: in
+// ##[error], and in ##vso[task] and the like, the second # is escaped too.
 func Plain(s string) string {
 	ok := utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !shows(r) }) < 0
 	if ok {
-		return s
+		return Inert(s)
 	}
 	var b strings.Builder
 	for i, r := range s {
@@ -32,22 +34,42 @@ func Plain(s string) string {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		}
 	}
+	return Inert(b.String())
+}
+
+// shows says whether a character prints as itself. Fillers are letters to Unicode, and
+// others marks or symbols, and show nothing.
+func shows(r rune) bool {
+	if r < utf8.RuneSelf {
+		return unicode.IsPrint(r)
+	}
+	switch r {
+	case 0x2800, 0x16fe4, 0x1d159:
+		return false
+	}
+	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// Inert is a text in which no ##[command] or ##name[command] stands, which a runner obeys
+// wherever it is in a line. In a JSON string the escapes mean the same characters.
+func Inert(s string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(s, "##")
+		if i < 0 {
+			break
+		}
+		b.WriteString(s[:i+1])
+		if s = s[i+1:]; strings.HasPrefix(strings.TrimLeftFunc(s[1:], isLetter), "[") {
+			b.WriteString(`\u0023`)
+			s = s[1:]
+		}
+	}
+	b.WriteString(s)
 	return b.String()
 }
 
-// shows says whether a character prints as itself. Fillers are letters to Unicode
-// and show nothing.
-func shows(r rune) bool {
-	switch r {
-	case 0x115f, 0x1160, 0x2800, 0x3164, 0xffa0:
-		return false
-	}
-	return unicode.IsPrint(r)
-}
-
-// inert is Plain of a text that no command to a runner of workflows stands in: one
-// that begins with ##[ is obeyed wherever it stands in a line.
-func inert(s string) string { return strings.ReplaceAll(Plain(s), "##[", `#\u0023[`) }
+func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 
 // cut is s if it has at most n UTF-16 code units, and otherwise as many whole
 // characters of it as fit into n units together with the "…" behind them.

@@ -461,8 +461,8 @@ func (n *narrow) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestPlain: one line of UTF-8 whose characters all show, and nothing else is
-// changed.
+// TestPlain: one line of UTF-8 whose characters all show and which no runner obeys, and
+// nothing else is changed.
 func TestPlain(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                           "",
@@ -473,6 +473,15 @@ func TestPlain(t *testing.T) {
 		"\u3164\u115f\u2800":         `\u3164\u115f\u2800`,
 		"\xff\xc3(\ufffd)":           `\xff\xc3(` + "\ufffd)",
 		"\U000e0041\U0010ffff\ue000": `\U000e0041\U0010ffff\ue000`,
+
+		"\ufe00\ufe0f\U000e0100\U000e01ef": `\ufe00\ufe0f\U000e0100\U000e01ef`,
+		"\u034f\u17b4\u17b5\u180b\u180f":   `\u034f\u17b4\u17b5\u180b\u180f`,
+		"e\u0301 \u0e33 \u093f":            "e\u0301 \u0e33 \u093f",
+
+		"##[error]x ####[y] a##[": `#\u0023[error]x ###\u0023[y] a#\u0023[`,
+		"##vso[task] ##teamCity[": `#\u0023vso[task] #\u0023teamCity[`,
+		"# a ## b [c] ##d ## [e]": "# a ## b [c] ##d ## [e]",
+		"##\u200b[x]##\u00e9[":    `##\u200b[x]##é[`,
 	} {
 		if got := report.Plain(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
