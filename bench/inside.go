@@ -325,7 +325,7 @@ func (x *executor) changeTree(tree, text string, isolation sandbox.Isolation) (t
 	if res.ExitCode() != 0 || len(verdict.Accepted) != treeChanged {
 		return nil, fmt.Errorf("exit status %d, %d changes, %v", res.ExitCode(), len(verdict.Accepted), verdict.Reasons)
 	}
-	if err := sandbox.Apply(filepath.Join(x.dir, "state"), tree, verdict.Accepted, box.Content, began); err != nil {
+	if err := sandbox.Apply(context.Background(), filepath.Join(x.dir, "state"), tree, verdict.Accepted, box.Content, began); err != nil {
 		return nil, err
 	}
 	lap()

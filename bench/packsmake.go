@@ -32,7 +32,7 @@ type packScene struct {
 	scene
 	tools    tools
 	sum      string // program
-	profiles map[string]kernel.PolicyProfile
+	profiles map[string]kernel.Profile
 }
 
 func newPackScene(ctx context.Context, dir string, t tools) (*packScene, error) {
@@ -44,13 +44,13 @@ func newPackScene(ctx context.Context, dir string, t tools) (*packScene, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &packScene{scene: scene{dir: dir, set: set}, tools: t, sum: sum, profiles: map[string]kernel.PolicyProfile{}}
+	s := &packScene{scene: scene{dir: dir, set: set}, tools: t, sum: sum, profiles: map[string]kernel.Profile{}}
 	for _, name := range []string{profileName, packProfile} {
 		gate, err := harness.OpenGate(ctx, harness.Sources{Builtin: profiles.FS(), Profile: name}, set, policy.DefaultLimits())
 		if err != nil {
 			return nil, err
 		}
-		s.profiles[name] = gate.Profile.Contract()
+		s.profiles[name] = gate.Profile
 	}
 	return s, nil
 }
@@ -245,6 +245,13 @@ func (s *packScene) insideOf(name string, files []string) ([]timing, error) {
 		return nil, err
 	}
 	o := pack.Options{Profile: func(name string) *kernel.PolicyProfile {
+		p, known := s.profiles[name]
+		if !known {
+			return nil
+		}
+		c := p.Contract()
+		return &c
+	}, Whole: func(name string) *kernel.Profile {
 		p, known := s.profiles[name]
 		if !known {
 			return nil

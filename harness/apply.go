@@ -2,16 +2,20 @@ package harness
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fiador/fiador/evidence/pack"
@@ -71,6 +75,11 @@ func WorkflowPaths() []string {
 // PatchFault is why an operation cannot be done.
 type PatchFault struct{ Path, Why string }
 
+// Workflow says whether Patching.Workflows would allow it.
+func (f PatchFault) Workflow() bool {
+	return slices.ContainsFunc(WorkflowPaths(), func(w string) bool { return kernel.Beneath(f.Path, w) })
+}
+
 // FileState is a regular file.
 type FileState struct {
 	Size       int64
@@ -87,6 +96,8 @@ type PatchStep struct {
 	Entries       int  // what it holds, at any depth
 
 	from pack.Operation
+	seen *sandbox.Seen           // what is replaced or removed; nil: nothing
+	held map[string]sandbox.Seen // what the folder holds, by path
 }
 
 // Content is what the file is to hold.
@@ -101,12 +112,12 @@ type PatchPlan struct {
 
 	how    Patching
 	tree   *tree
-	since  time.Time
 	ops    map[string]pack.Operation
 	filled map[string]bool // paths that a file is put beneath
 }
 
-// clockStep is longer than any file system takes to see that time has passed.
+// clockStep is longer than any file system takes to see that time has passed: what is
+// changed that long after it was seen has another time than then.
 const clockStep = 20 * time.Millisecond
 
 // PlanPatch holds operations against what stands in the folder dir, and changes nothing.
@@ -121,10 +132,7 @@ func PlanPatch(dir string, ops []pack.Operation, how Patching) (*PatchPlan, erro
 	if err != nil {
 		return nil, err
 	}
-	// What somebody changes from now on has a later time than since, also on a clock
-	// that moves in steps.
-	p := &PatchPlan{how: how, tree: t, since: time.Now(), ops: map[string]pack.Operation{}, filled: map[string]bool{}}
-	time.Sleep(clockStep)
+	p := &PatchPlan{how: how, tree: t, ops: map[string]pack.Operation{}, filled: map[string]bool{}}
 	for _, o := range ops {
 		p.ops[o.Path] = o
 		if o.Op != pack.OpDelete {
@@ -137,10 +145,11 @@ func PlanPatch(dir string, ops []pack.Operation, how Patching) (*PatchPlan, erro
 		p.refuse(".", "the folder lies in a control path, %q", control)
 		return p, nil
 	}
-	for _, o := range ops {
-		if err := p.weigh(o); err != nil {
-			return nil, errors.Join(err, t.Close())
-		}
+	if err := p.weighAll(ops); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	if err := p.refuseRepositories(ops); err != nil {
+		return nil, errors.Join(err, t.Close())
 	}
 	slices.SortFunc(p.Steps, func(a, b PatchStep) int { return canon.Compare(a.Path, b.Path) })
 	for _, list := range [][]PatchFault{p.Refused, p.Conflicts} {
@@ -175,16 +184,34 @@ func (p *PatchPlan) conflict(path, format string, args ...any) {
 	p.Conflicts = append(p.Conflicts, PatchFault{path, fmt.Sprintf(format, args...)})
 }
 
-// weigh holds one operation against the tree.
-func (p *PatchPlan) weigh(o pack.Operation) error {
-	if why := p.forbidden(o.Path); why != "" {
-		p.refuse(o.Path, "%s", why)
-		return nil
+// weighAll holds the operations against the tree. What somebody changes while files are
+// read, or later, does not stay as it was seen, by its time at least.
+func (p *PatchPlan) weighAll(ops []pack.Operation) error {
+	stands := map[string]standing{}
+	for _, o := range ops {
+		if why := p.forbidden(o.Path); why != "" {
+			p.refuse(o.Path, "%s", why)
+			continue
+		}
+		now, err := p.tree.look(o.Path)
+		if err != nil {
+			return err
+		}
+		stands[o.Path] = now
 	}
-	now, err := p.tree.look(o.Path)
-	if err != nil {
-		return err
+	time.Sleep(clockStep)
+	for _, o := range ops {
+		if now, ok := stands[o.Path]; ok {
+			if err := p.weigh(o, now); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+// weigh holds one operation against what stands at its path.
+func (p *PatchPlan) weigh(o pack.Operation, now standing) error {
 	if now.at != o.Path {
 		// A file makes way for a folder where the patch deletes it.
 		if above, ok := p.ops[now.at]; !ok || above.Op != pack.OpDelete || now.kind != sandbox.KindFile || o.Op == pack.OpDelete {
@@ -199,7 +226,7 @@ func (p *PatchPlan) weigh(o pack.Operation) error {
 	case sandbox.KindFile:
 		return p.onFile(o, now)
 	case sandbox.KindFolder:
-		return p.onFolder(o)
+		return p.onFolder(o, now)
 	}
 	p.conflict(o.Path, "%s stands there", kindName(now.kind))
 	return nil
@@ -213,11 +240,11 @@ func (p *PatchPlan) onNothing(o pack.Operation) error {
 		p.conflict(o.Path, "nothing stands there, and the run saw a file")
 		return nil
 	}
-	return p.step(o, nil)
+	return p.step(o, nil, nil)
 }
 
 func (p *PatchPlan) onFile(o pack.Operation, now standing) error {
-	was, err := p.tree.state(o.Path, now.info)
+	was, err := p.tree.state(o.Path, now.seen)
 	if err != nil {
 		return err
 	}
@@ -229,7 +256,7 @@ func (p *PatchPlan) onFile(o pack.Operation, now standing) error {
 	case to != nil && *to == was:
 		return nil
 	case p.how.Overwrite || o.BeforeSHA256 != "" && o.BeforeSHA256 == was.SHA256 && o.Op != pack.OpCreate:
-		return p.step(o, &was)
+		return p.step(o, &was, now.seen)
 	case o.Op == pack.OpCreate && was.SHA256 == to.SHA256:
 		p.conflict(o.Path, "a file of that content stands there, and %s", executableName(was.Executable))
 	case o.Op == pack.OpCreate:
@@ -243,7 +270,7 @@ func (p *PatchPlan) onFile(o pack.Operation, now standing) error {
 }
 
 // onFolder is about a folder in the place of what is created, modified or deleted.
-func (p *PatchPlan) onFolder(o pack.Operation) error {
+func (p *PatchPlan) onFolder(o pack.Operation, now standing) error {
 	switch {
 	case o.Op == pack.OpDelete && p.filled[o.Path]:
 		return nil // it is there to hold what is created in it
@@ -251,12 +278,12 @@ func (p *PatchPlan) onFolder(o pack.Operation) error {
 		p.conflict(o.Path, "a folder stands there")
 		return nil
 	}
-	entries := 0
-	err := p.tree.beneath(o.Path, func(name string) error {
+	held := map[string]sandbox.Seen{}
+	err := p.tree.inside(o.Path, now.seen, func(name string, seen *sandbox.Seen) error {
 		if why := p.forbidden(name); why != "" {
 			p.refuse(name, "%s, and the patch deletes the folder %q", why, o.Path)
 		}
-		if entries++; entries > maxFolderEntries {
+		if held[name] = *seen; len(held) > maxFolderEntries {
 			return fmt.Errorf("folder %q holds more than %d files and folders", o.Path, maxFolderEntries)
 		}
 		return nil
@@ -264,23 +291,55 @@ func (p *PatchPlan) onFolder(o pack.Operation) error {
 	if err != nil {
 		return err
 	}
-	if entries > 0 && !p.how.Overwrite {
-		p.conflict(o.Path, "the folder that the run deleted is not empty: it holds %d", entries)
-		return nil
+	if len(held) > 0 && !p.how.Overwrite {
+		same, err := p.heldThen(o, held)
+		switch {
+		case err != nil:
+			return err
+		case o.BeforeTreeSHA256 == "":
+			p.conflict(o.Path, "the folder that the run deleted is not empty: it holds %d", len(held))
+			return nil
+		case !same:
+			p.conflict(o.Path, "the folder does not hold what the run saw in it: it holds %d", len(held))
+			return nil
+		}
 	}
-	p.Steps = append(p.Steps, PatchStep{Path: o.Path, Folder: true, Entries: entries, from: o})
+	p.Steps = append(p.Steps, PatchStep{Path: o.Path, Folder: true, Entries: len(held), from: o, seen: now.seen, held: held})
 	return nil
+}
+
+// heldThen says whether a folder holds what the run saw in it. Empty folders do not count.
+func (p *PatchPlan) heldThen(o pack.Operation, held map[string]sandbox.Seen) (bool, error) {
+	if o.BeforeTreeSHA256 == "" {
+		return false, nil
+	}
+	files := map[string]canon.ContentHash{}
+	time.Sleep(clockStep)
+	for name, seen := range held {
+		switch {
+		case seen.Kind == sandbox.KindFolder:
+			continue
+		case seen.Kind != sandbox.KindFile || len(files) == pack.MaxTree:
+			return false, nil
+		}
+		state, err := p.tree.state(name, &seen)
+		if err != nil {
+			return false, err
+		}
+		files[strings.TrimPrefix(name, o.Path+"/")] = state.SHA256
+	}
+	return pack.TreeHash(files) == o.BeforeTreeSHA256, nil
 }
 
 // maxFolderEntries is how much a folder that is deleted can hold.
 const maxFolderEntries = 100_000
 
-func (p *PatchPlan) step(o pack.Operation, was *FileState) error {
+func (p *PatchPlan) step(o pack.Operation, was *FileState, seen *sandbox.Seen) error {
 	to, err := after(o)
 	if err != nil {
 		return err
 	}
-	p.Steps = append(p.Steps, PatchStep{Path: o.Path, Before: was, After: to, from: o})
+	p.Steps = append(p.Steps, PatchStep{Path: o.Path, Before: was, After: to, from: o, seen: seen})
 	return nil
 }
 
@@ -334,7 +393,7 @@ func (p *PatchPlan) Old(s PatchStep) ([]byte, error) {
 	if s.Before == nil {
 		return nil, nil
 	}
-	b, err := p.tree.content(s.Path, s.Before.Size)
+	b, err := p.tree.content(s.Path, s.seen)
 	if err != nil {
 		return nil, err
 	}
@@ -344,14 +403,30 @@ func (p *PatchPlan) Old(s PatchStep) ([]byte, error) {
 	return b, nil
 }
 
+// Here is a *sandbox.ConflictError where the name of the folder leads elsewhere by now.
+func (p *PatchPlan) Here() error {
+	info, err := os.Stat(p.tree.dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return &sandbox.ConflictError{Path: "."}
+	}
+	if err != nil {
+		return err
+	}
+	here, err := p.tree.root.Stat(".")
+	if err == nil && !os.SameFile(info, here) {
+		err = &sandbox.ConflictError{Path: "."}
+	}
+	return err
+}
+
 // Apply takes all steps or none; state is the folder of journals. A
-// *sandbox.ConflictError says that something was changed since PlanPatch, and nothing is
-// applied. For sandbox.ErrApplied and sandbox.ErrUnfinished see sandbox.Apply. What else
+// *sandbox.ConflictError says that something was changed since PlanPatch, be it the
+// folder that a file lies in, and nothing is applied. For sandbox.ErrApplied and sandbox.ErrUnfinished see sandbox.Apply. What else
 // it returns is a *result.RunError, and nothing is applied.
-func (p *PatchPlan) Apply(state string) error {
+func (p *PatchPlan) Apply(ctx context.Context, state string) error {
 	changes, err := p.changes()
 	if err == nil {
-		err = sandbox.Apply(state, p.tree.dir, changes, p.open, p.since)
+		err = sandbox.ApplySeen(ctx, state, p.tree.dir, changes, p.open, p.looked())
 	}
 	if err == nil {
 		return nil
@@ -407,11 +482,11 @@ func NothingApplied(err error) bool {
 	return !errors.Is(err, sandbox.ErrApplied) && !errors.Is(err, sandbox.ErrUnfinished)
 }
 
-// changes are the steps, bound to what stands in the tree now.
+// changes are the steps, bound to what was seen in the tree.
 func (p *PatchPlan) changes() ([]sandbox.Change, error) {
 	list := make([]sandbox.Change, len(p.Steps))
 	for i, s := range p.Steps {
-		c := sandbox.Change{Path: s.Path, Kind: sandbox.KindDeleted}
+		c := sandbox.Change{Path: s.Path, Kind: sandbox.KindDeleted, Before: s.seen}
 		switch {
 		case s.After != nil:
 			c.Kind, c.Size, c.Executable = sandbox.KindFile, s.After.Size, s.After.Executable
@@ -423,28 +498,23 @@ func (p *PatchPlan) changes() ([]sandbox.Change, error) {
 		}
 		list[i] = c
 	}
-	bound, err := sandbox.Rebase(p.tree.dir, list, p.since)
-	if err != nil {
-		return nil, err
-	}
-	at := map[string]*sandbox.Seen{}
-	for _, c := range bound {
-		at[c.Path] = c.Before
-	}
+	return list, nil
+}
+
+// looked is what the steps were decided on.
+func (p *PatchPlan) looked() sandbox.Looked {
+	l := sandbox.Looked{Dir: *p.tree.top, Folders: map[string]sandbox.Seen{}, Beneath: map[string]map[string]sandbox.Seen{}}
 	for _, s := range p.Steps {
-		seen, there := at[s.Path]
-		want := sandbox.Kind("")
-		switch {
-		case s.Folder:
-			want = sandbox.KindFolder
-		case s.Before != nil:
-			want = sandbox.KindFile
+		if s.Folder {
+			l.Beneath[s.Path] = s.held
 		}
-		if !there || (seen == nil) != (want == "") || seen != nil && seen.Kind != want {
-			return nil, &sandbox.ConflictError{Path: s.Path}
+		for _, folder := range foldersAbove(s.Path) {
+			if seen := p.tree.above[folder]; seen != nil && seen.Kind == sandbox.KindFolder {
+				l.Folders[folder] = *seen
+			}
 		}
 	}
-	return bound, nil
+	return l
 }
 
 func (p *PatchPlan) open(name string) (io.ReadCloser, error) {

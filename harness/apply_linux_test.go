@@ -68,7 +68,7 @@ func TestPatchApplied(t *testing.T) {
 	if c, m, d := p.Counts(); c != 2 || m != 4 || d != 5 {
 		t.Errorf("%d created, %d modified, %d deleted", c, m, d)
 	}
-	if err := p.Apply(state); err != nil {
+	if err := p.Apply(t.Context(), state); err != nil {
 		t.Fatal(err)
 	}
 	want := grown(t, map[string]string{
@@ -84,7 +84,7 @@ func TestPatchApplied(t *testing.T) {
 	if got := planLines(again); got != "" {
 		t.Errorf("afterwards: %s", got)
 	}
-	if err := again.Apply(state); err != nil {
+	if err := again.Apply(t.Context(), state); err != nil {
 		t.Errorf("applied again: %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestPatchMeanwhile(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := treeText(t, dir)
-			err := p.Apply(state)
+			err := p.Apply(t.Context(), state)
 			var conflict *sandbox.ConflictError
 			if !errors.As(err, &conflict) || !NothingApplied(err) {
 				t.Errorf("%v", err)
@@ -190,7 +190,7 @@ func TestPatchNoRoom(t *testing.T) {
 	before := treeText(t, dir)
 	big := strings.Repeat("x", 200<<10)
 	p := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b/c", big)}, Patching{})
-	err := p.Apply(state)
+	err := p.Apply(t.Context(), state)
 	var re *result.RunError
 	if !errors.As(err, &re) || !errors.Is(err, unix.ENOSPC) || !NothingApplied(err) {
 		t.Errorf("%v", err)
@@ -204,7 +204,7 @@ func TestPatchNoRoom(t *testing.T) {
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT, "size=4m"); err != nil {
 		t.Fatal(err)
 	}
-	if err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b/c", big)}, Patching{}).Apply(state); err != nil {
+	if err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b/c", big)}, Patching{}).Apply(t.Context(), state); err != nil {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "b/c")); err != nil || string(text) != big {
@@ -215,12 +215,12 @@ func TestPatchNoRoom(t *testing.T) {
 // TestPatchNoRoomForJournal: a state folder without room is named as what it is.
 func TestPatchNoRoomForJournal(t *testing.T) {
 	dir, state := grown(t, map[string]string{"a": "old"}), t.TempDir()
-	if err := unix.Mount("tmpfs", state, "tmpfs", 0, "size=64k"); err != nil {
+	if err := unix.Mount("tmpfs", state, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
 		t.Skipf("no file system can be mounted here: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(state, unix.MNT_DETACH) })
 	before := treeText(t, dir)
-	err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b", strings.Repeat("x", 200<<10))}, Patching{}).Apply(state)
+	err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b", strings.Repeat("x", 200<<10))}, Patching{}).Apply(t.Context(), state)
 	var re *result.RunError
 	if !errors.As(err, &re) || !errors.Is(err, unix.ENOSPC) || !NothingApplied(err) || JournalFault(state, err) == nil || !strings.Contains(re.Message, "the journal in the state folder") {
 		t.Errorf("%v", err)
@@ -248,7 +248,7 @@ func TestPatchReadOnly(t *testing.T) {
 		t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
 	}
 	before := treeText(t, dir)
-	err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b/c", "new")}, Patching{}).Apply(state)
+	err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b/c", "new")}, Patching{}).Apply(t.Context(), state)
 	var re *result.RunError
 	if !errors.As(err, &re) || !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.EACCES) || !NothingApplied(err) {
 		t.Errorf("%v", err)
@@ -264,7 +264,7 @@ func TestPatchReadOnly(t *testing.T) {
 // TestPatchStateInTree: journals are never kept in the tree itself.
 func TestPatchStateInTree(t *testing.T) {
 	dir := grown(t, nil)
-	err := mustPlan(t, dir, []pack.Operation{creates("a", "new")}, Patching{}).Apply(filepath.Join(dir, "state"))
+	err := mustPlan(t, dir, []pack.Operation{creates("a", "new")}, Patching{}).Apply(t.Context(), filepath.Join(dir, "state"))
 	var re *result.RunError
 	if !errors.As(err, &re) || !strings.Contains(re.Message, "lies in the folder that is written") {
 		t.Errorf("%v", err)

@@ -23,7 +23,8 @@ type tree struct {
 	dir   string
 	place string // dir as a slash path without a slash before it
 	root  *os.Root
-	kinds map[string]sandbox.Kind // of folders above paths, and what stands in their place
+	top   *sandbox.Seen            // the folder itself
+	above map[string]*sandbox.Seen // folders above paths, and what stands in their place; nil: nothing
 }
 
 func openTree(dir string) (*tree, error) {
@@ -31,8 +32,12 @@ func openTree(dir string) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
+	info, err := root.Stat(".")
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
 	place := filepath.ToSlash(strings.TrimPrefix(dir, filepath.VolumeName(dir)))
-	return &tree{dir: dir, place: strings.Trim(place, "/"), root: root, kinds: map[string]sandbox.Kind{}}, nil
+	return &tree{dir: dir, place: strings.Trim(place, "/"), root: root, top: sandbox.SeenOf(info), above: map[string]*sandbox.Seen{}}, nil
 }
 
 func (t *tree) Close() error { return t.root.Close() }
@@ -41,30 +46,40 @@ func (t *tree) Close() error { return t.root.Close() }
 type standing struct {
 	kind sandbox.Kind // empty: nothing
 	at   string
-	info fs.FileInfo
+	seen *sandbox.Seen
 }
 
 func (t *tree) look(name string) (standing, error) {
 	for _, folder := range foldersAbove(name) {
-		kind, known := t.kinds[folder]
+		seen, known := t.above[folder]
 		if !known {
-			info, err := t.lstat(folder)
-			if err != nil {
+			var err error
+			if seen, err = t.seen(folder); err != nil {
 				return standing{}, err
 			}
-			kind = kindOf(info)
-			t.kinds[folder] = kind
+			t.above[folder] = seen
 		}
-		switch kind {
-		case "":
+		switch {
+		case seen == nil:
 			return standing{at: name}, nil
-		case sandbox.KindFolder:
-		default:
-			return standing{kind: kind, at: folder}, nil
+		case seen.Kind != sandbox.KindFolder:
+			return standing{kind: seen.Kind, at: folder}, nil
 		}
 	}
+	seen, err := t.seen(name)
+	if seen == nil {
+		return standing{at: name}, err
+	}
+	return standing{kind: seen.Kind, at: name, seen: seen}, nil
+}
+
+// seen is nil where nothing stands.
+func (t *tree) seen(name string) (*sandbox.Seen, error) {
 	info, err := t.lstat(name)
-	return standing{kind: kindOf(info), at: name, info: info}, err
+	if err != nil || info == nil {
+		return nil, err
+	}
+	return sandbox.SeenOf(info), nil
 }
 
 // lstat is nil where nothing stands.
@@ -80,22 +95,15 @@ func (t *tree) lstat(name string) (fs.FileInfo, error) {
 }
 
 func kindOf(info fs.FileInfo) sandbox.Kind {
-	switch {
-	case info == nil:
+	if info == nil {
 		return ""
-	case info.Mode().IsRegular():
-		return sandbox.KindFile
-	case info.IsDir():
-		return sandbox.KindFolder
-	case info.Mode()&fs.ModeSymlink != 0:
-		return sandbox.KindLink
 	}
-	return sandbox.KindOther
+	return sandbox.SeenOf(info).Kind
 }
 
-// state is the regular file at a path, which info is about.
-func (t *tree) state(name string, info fs.FileInfo) (FileState, error) {
-	f, err := t.open(name, info)
+// state is the regular file that was seen at a path.
+func (t *tree) state(name string, seen *sandbox.Seen) (FileState, error) {
+	f, info, err := t.open(name, seen)
 	if err != nil {
 		return FileState{}, err
 	}
@@ -108,48 +116,49 @@ func (t *tree) state(name string, info fs.FileInfo) (FileState, error) {
 	return FileState{Size: n, SHA256: evidence.Hash([32]byte(h.Sum(nil))), Executable: info.Mode()&0o100 != 0}, nil
 }
 
-// open opens the regular file that info is about.
-func (t *tree) open(name string, info fs.FileInfo) (*os.File, error) {
+// open opens the regular file or the folder that was seen at a path, unless it was
+// changed since.
+func (t *tree) open(name string, seen *sandbox.Seen) (*os.File, fs.FileInfo, error) {
 	f, err := t.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, &sandbox.ConflictError{Path: name}
+		return nil, nil, &sandbox.ConflictError{Path: name}
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	opened, err := f.Stat()
-	if err == nil && !os.SameFile(info, opened) {
+	if err == nil && *sandbox.SeenOf(opened) != *seen {
 		err = &sandbox.ConflictError{Path: name}
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, nil, errors.Join(err, f.Close())
 	}
-	return f, nil
+	return f, opened, nil
 }
 
-// content reads a regular file of that size.
-func (t *tree) content(name string, size int64) ([]byte, error) {
-	info, err := t.lstat(name)
+// content reads the regular file that was seen at a path.
+func (t *tree) content(name string, seen *sandbox.Seen) ([]byte, error) {
+	now, err := t.seen(name)
 	if err != nil {
 		return nil, err
 	}
-	if kindOf(info) != sandbox.KindFile || info.Size() != size {
+	if now == nil || *now != *seen { // what is no file is better not opened
 		return nil, &sandbox.ConflictError{Path: name}
 	}
-	f, err := t.open(name, info)
+	f, _, err := t.open(name, seen)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	var b bytes.Buffer
-	b.Grow(int(size) + bytes.MinRead)
-	_, err = b.ReadFrom(io.LimitReader(f, size+1))
+	b.Grow(int(seen.Size) + bytes.MinRead)
+	_, err = b.ReadFrom(io.LimitReader(f, seen.Size+1))
 	return b.Bytes(), err
 }
 
-// beneath tells of everything in a folder, at any depth.
-func (t *tree) beneath(folder string, tell func(name string) error) error {
-	f, err := t.root.Open(filepath.FromSlash(folder))
+// inside tells of everything in a folder that was seen, at any depth.
+func (t *tree) inside(folder string, seen *sandbox.Seen, tell func(name string, seen *sandbox.Seen) error) error {
+	f, _, err := t.open(folder, seen)
 	if err != nil {
 		return err
 	}
@@ -159,11 +168,18 @@ func (t *tree) beneath(folder string, tell func(name string) error) error {
 	}
 	for _, e := range entries {
 		name := path.Join(folder, e.Name())
-		if err := tell(name); err != nil {
+		s, err := t.seen(name)
+		if err == nil && s == nil {
+			err = &sandbox.ConflictError{Path: name}
+		}
+		if err == nil {
+			err = tell(name, s)
+		}
+		if err != nil {
 			return err
 		}
-		if e.IsDir() {
-			if err := t.beneath(name, tell); err != nil {
+		if s.Kind == sandbox.KindFolder {
+			if err := t.inside(name, s, tell); err != nil {
 				return err
 			}
 		}

@@ -83,11 +83,17 @@ func callError(pointer, adapter string, prompt canon.ContentHash, err error) *re
 	if prompt != "" {
 		e.Details["prompt_hash"] = string(prompt)
 	}
+	e.Hint = hintOf(err)
+	return e
+}
+
+// hintOf is what an error of a Caller says to do about it, or empty.
+func hintOf(err error) string {
 	var with interface{ Hint() string }
 	if errors.As(err, &with) {
-		e.Hint = with.Hint()
+		return with.Hint()
 	}
-	return e
+	return ""
 }
 
 // apart refuses inputs that stand where a response is put.
@@ -179,7 +185,9 @@ func (w *performance) give(i int, a sandbox.Action, b []byte) error {
 // recording takes over what was asked and answered.
 func (w *performance) recording() (err error) {
 	if w.p.ModelIO, err = w.task.Caller.Recording(); err != nil {
-		return evidenceError("what the model has answered could not be recorded", err)
+		e := evidenceError("what the model has answered could not be recorded", err)
+		e.Hint = hintOf(err)
+		return e
 	}
 	return nil
 }
@@ -194,11 +202,12 @@ func (w *performance) settle(changes []sandbox.Change) []sandbox.Change {
 	for _, c := range changes {
 		at[c.Path] = c
 	}
+	kindAt := kindsOf(changes)
 	given := map[string]bool{} // and whether it stands
 	for _, r := range w.responses {
 		c, changed := at[r.path]
 		intact := changed && c.Kind == sandbox.KindFile && c.SHA256 == r.sha256
-		if !changed {
+		if asBefore(kindAt, r.path) {
 			kind, sum, _ := w.p.box.Before(r.path)
 			intact = kind == sandbox.KindFile && sum == r.sha256
 		}

@@ -214,7 +214,7 @@ func ExecRequested(ctx context.Context, deps Deps, gate *Gate, r ExecRequest, wo
 		reasons = slices.DeleteFunc(reasons, func(s string) bool { return s == "EXIT "+strconv.Itoa(code) })
 	}
 	if len(reasons) == 0 {
-		if err := p.Promote(state, work); err != nil {
+		if err := p.Promote(ctx, state, work); err != nil {
 			return rep, nil, runError(errors.Join(err, p.Close()))
 		}
 	}

@@ -204,7 +204,7 @@ func TestExecWrites(t *testing.T) {
 						t.Errorf("the work folder has changed before anything was applied:\n%s\nwas\n%s", after, before)
 					}
 					if code == 0 {
-						if err := p.Promote(state, work); err != nil {
+						if err := p.Promote(t.Context(), state, work); err != nil {
 							t.Fatal(err)
 						}
 					}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -67,7 +69,8 @@ type Performed struct {
 
 	box  *sandbox.Sandbox
 	task Task
-	work string // the host folder that was worked on, or empty
+	work string      // the host folder that was worked on, or empty
+	at   fs.FileInfo // what that was when the execution began
 
 	from, to time.Time // of what is told of it; zero: Started and Ended
 }
@@ -110,8 +113,8 @@ func (p *Performed) Keep() { p.box.Keep() }
 
 // Promote applies what was accepted to a folder, all of it or nothing; state is where
 // a journal is kept meanwhile. In the folder that was worked on, nothing is replaced
-// that is not what the execution saw.
-func (p *Performed) Promote(state, dir string) error {
+// that is not what the execution saw, and nothing is put where its name leads by now.
+func (p *Performed) Promote(ctx context.Context, state, dir string) error {
 	changes := p.Accepted
 	if len(changes) == 0 {
 		return nil
@@ -121,8 +124,10 @@ func (p *Performed) Promote(state, dir string) error {
 		if changes, err = sandbox.Rebase(dir, changes, p.Started); err != nil {
 			return promoteError(err)
 		}
+	} else if now, err := os.Stat(dir); err != nil || p.at == nil || !os.SameFile(now, p.at) {
+		return promoteError(&sandbox.ConflictError{Path: "."})
 	}
-	if err := sandbox.Apply(state, dir, changes, p.Content, p.Started); err != nil {
+	if err := sandbox.Apply(ctx, state, dir, changes, p.Content, p.Started); err != nil {
 		return promoteError(err)
 	}
 	return nil
@@ -137,6 +142,9 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 	p := &Performed{Started: time.Now(), task: task}
 	for _, f := range task.Inputs.Files {
 		p.Observed.Inputs = append(p.Observed.Inputs, evidence.File{Path: f.Path, SHA256: f.SHA256, Size: f.Size})
+	}
+	if task.Sandbox.Work != "" {
+		p.at, _ = os.Stat(task.Sandbox.Work) // whoever opens it says why
 	}
 	box, err := runner.Start(ctx, task.Sandbox)
 	if err != nil {
@@ -302,8 +310,13 @@ func (w *performance) judge() error {
 	} else if err != nil {
 		return evidenceError("what the commands wrote could not be read", err)
 	}
+	changes = w.settle(changes)
 	rules := w.task.Rules
-	declared := rules.Declared
+	// A response that stands is an output by itself, declared or not.
+	declared := slices.DeleteFunc(slices.Clone(rules.Declared), func(p string) bool {
+		return slices.ContainsFunc(o.Outputs, func(f evidence.File) bool { return f.Path == p })
+	})
+	rules.Declared = declared
 	if w.failed {
 		rules.Declared = nil // that an output is missing says nothing beside a failure
 	}
@@ -312,7 +325,6 @@ func (w *performance) judge() error {
 		return kind
 	}
 	rules.Below = w.p.box.Below
-	changes = w.settle(changes)
 	for _, response := range o.Outputs {
 		rules.MaxFiles, rules.MaxBytes = rules.MaxFiles-1, rules.MaxBytes-response.Size
 	}

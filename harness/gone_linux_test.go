@@ -71,3 +71,27 @@ func TestResponseThatIsGone(t *testing.T) {
 		}
 	}
 }
+
+// TestDeclaredResponse: a response that is declared as an output is one output, whatever
+// the work folder had there.
+func TestDeclaredResponse(t *testing.T) {
+	e := newEndpoint(t)
+	x := callers(t, newTier(t, sandbox.Full), nil)
+	members := actions(call("m", `{"messages":[{"role":"user","content":"one"}]}`)) + `,"outputs":["calls/001.response.json"]`
+	rep := x.caller(ModelRecord, e.recorder()).run(t, members, Folders{})
+	recording, err := pack.ParseModelIO(rep.Execution.ModelIO)
+	if err != nil || len(recording.Interactions) != 1 {
+		t.Fatalf("%s (%v)", rep.Execution.ModelIO, err)
+	}
+	for name, text := range map[string]string{"nothing": "", "the same": recording.Interactions[0].ResponseContent, "another": "{}"} {
+		work := t.TempDir()
+		if text != "" {
+			put(t, filepath.Join(work, "calls", "001.response.json"), text)
+		}
+		rep := x.caller(ModelReplay, player(t, rep.Execution.ModelIO)).run(t, members, Folders{Work: work})
+		if got := outputs(rep); !rep.Result.Decision.Accepted || !slices.Equal(got, []string{"calls/001.response.json"}) {
+			t.Errorf("%s there before: outputs %q, reasons %q", name, got, rep.Result.Decision.Reasons)
+		}
+		packed(t, rep)
+	}
+}

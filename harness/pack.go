@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"crypto/sha256"
 	"io"
 	"path"
 	"slices"
@@ -287,14 +286,14 @@ func (k *packing) stood(o *pack.Operation) {
 // treeBefore is the hash of what a folder held before anything ran, or empty if that was
 // more than a patch can tell.
 func (k *packing) treeBefore(folder string) canon.ContentHash {
-	files := map[string][sha256.Size]byte{}
+	files := map[string]canon.ContentHash{}
 	for p := range k.p.box.Below(folder) {
 		kind, sum, _ := k.p.box.Before(p)
 		switch {
 		case !pack.PatchPath(p) || kind != sandbox.KindFile && kind != sandbox.KindFolder || len(files) == pack.MaxTree:
 			return ""
 		case kind == sandbox.KindFile:
-			files[strings.TrimPrefix(p, folder+"/")] = sum
+			files[strings.TrimPrefix(p, folder+"/")] = evidence.Hash(sum)
 		}
 	}
 	return pack.TreeHash(files)

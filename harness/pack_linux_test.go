@@ -255,8 +255,8 @@ func TestPatchPath(t *testing.T) {
 	}
 }
 
-// TestPackOverLimit: a file of a pack that nobody would read is a violation before it is
-// written.
+// TestPackOverLimit: a file of a pack that nobody would read is not written, and is no
+// contradiction.
 func TestPackOverLimit(t *testing.T) {
 	x := newExecutor(t, newTier(t, sandbox.Full), nil)
 	rep := x.run(t, actions(sh("mkdir out; echo a >out/a")), Folders{})
@@ -268,7 +268,8 @@ func TestPackOverLimit(t *testing.T) {
 	list := strings.Repeat(warning+",", 1100) + warning
 	files[pack.RunnerFile] = bytes.Replace(files[pack.RunnerFile], []byte(`"write_roots"`), []byte(`"warnings":[`+list+`],"write_roots"`), 1)
 	var re *result.RunError
-	if err := verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !errors.As(err, &re) || re.RuleID != "PK12" {
+	if err := verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !errors.As(err, &re) || re.Code != result.CodeEvidence ||
+		!strings.HasPrefix(re.Message, "the pack cannot hold runner.json: it has ") || !strings.HasSuffix(re.Message, " bytes, and the limit is 4194304") || re.Hint == "" {
 		t.Errorf("%v", err)
 	}
 }

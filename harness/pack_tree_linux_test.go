@@ -3,6 +3,7 @@
 package harness
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -53,5 +55,58 @@ func TestPackedTree(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDeletedFolderElsewhere: the removal of a folder fits a tree that holds what the run
+// saw there, and no other.
+func TestDeletedFolderElsewhere(t *testing.T) {
+	files := map[string]string{"out/full/a": "1", "out/full/b/c": "2"}
+	fill := func(dir string, files map[string]string) {
+		for path, text := range files {
+			put(t, filepath.Join(dir, filepath.FromSlash(path)), text)
+		}
+	}
+	x := newExecutor(t, newTier(t, sandbox.Full), nil)
+	work := t.TempDir()
+	fill(work, files)
+	patch, err := packed(t, x.run(t, actions(sh("rm -r out/full")), Folders{Work: work})).Patch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(dir string) error{
+		"":                func(string) error { return nil },
+		"an empty folder": func(dir string) error { return os.Mkdir(filepath.Join(dir, "d"), 0o755) },
+		"another content": func(dir string) error { return os.WriteFile(filepath.Join(dir, "a"), []byte("2"), 0o644) },
+		"another file":    func(dir string) error { return os.WriteFile(filepath.Join(dir, "b", "d"), nil, 0o644) },
+		"a file less":     func(dir string) error { return os.Remove(filepath.Join(dir, "a")) },
+		"another name":    func(dir string) error { return os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "b", "a")) },
+		"a link":          func(dir string) error { return os.Symlink("a", filepath.Join(dir, "l")) },
+		"a link to a file": func(dir string) error {
+			return errors.Join(os.Rename(dir+"/a", dir+"/../a"), os.Symlink("../a", dir+"/a"))
+		},
+	} {
+		tree := t.TempDir()
+		fill(tree, files)
+		if err := change(filepath.Join(tree, "out", "full")); err != nil {
+			t.Fatal(err)
+		}
+		plan, err := PlanPatch(tree, patch.Operations, Patching{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fits := len(plan.Conflicts) == 0; fits != (name == "" || name == "an empty folder") {
+			t.Errorf("%s: %v", name, plan.Conflicts)
+		} else if fits {
+			if err := plan.Apply(t.Context(), t.TempDir()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if list, err := os.ReadDir(filepath.Join(tree, "out")); err != nil || len(list) > 0 {
+				t.Errorf("%s: %v is left (%v)", name, list, err)
+			}
+		}
+		if err := plan.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

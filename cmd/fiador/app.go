@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
@@ -60,6 +60,7 @@ type app struct {
 	direct io.Writer // stdout, for what is not this program's answer: a failed write is not its failure
 	color  string
 	github bool // stderr is read by a runner of workflow commands
+	runner bool // so it is by what the environment says
 	specs  *specs.Set
 	status int // exit status of a command that ended without an error
 }
@@ -92,7 +93,7 @@ func run(ctx context.Context, args []string, sys system) (status int) {
 	root.SetIn(sys.stdin)
 	root.SetOut(sys.stdout)
 	root.SetErr(sys.stderr)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := root.ExecuteContextC(a.waiting(ctx))
 	if failure := out.failure(); failure != nil {
 		err = failure
 	}
@@ -183,6 +184,7 @@ Exit codes:
 
 // prepare is what every command needs before it runs.
 func (a *app) prepare() error {
+	a.runner = inRunner(a.env)
 	color := a.color
 	if color == "auto" && a.env("FIADOR_COLOR") != "" {
 		color = a.env("FIADOR_COLOR")
@@ -212,9 +214,8 @@ func (a *app) report(err error) int {
 		re = &result.RunError{Code: result.CodeInternal, Message: "internal error: no decision was made", Cause: err}
 	}
 	line := re.Line()
-	if a.github {
-		// A runner obeys ##[command] wherever it stands in a line.
-		line = bytes.ReplaceAll(line, []byte("##["), []byte(`#\u0023[`))
+	if a.github || a.runner {
+		line = []byte(report.Inert(string(line)))
 	}
 	if a.tty {
 		line = visible(line)

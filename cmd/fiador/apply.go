@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,8 +32,10 @@ type applyFlags struct {
 
 const applyLong = `Apply puts what an accepted execution changed into the folder DIR: all of it, or
 nothing. PACK is a folder or a .tar.gz archive, and is verified first (strict); with
---key and --ledger-key also who signed it, and that it is recorded. What is going to be
-changed is shown as a diff on standard output before anything is.
+--key and --ledger-key also who signed it, and that it is recorded. A ledger vouches for
+run.json and what outputs hold; which files are put in place, replaced, deleted and
+executable is for --key alone to vouch for. What is going to be changed is shown as a diff
+on standard output before anything is.
 
 A file is replaced or deleted only if it is what the run saw, and created only where
 nothing stands; --overwrite replaces regular files whatever they hold. No symbolic link
@@ -95,13 +98,14 @@ func (a *app) applyCommand() *cobra.Command {
 func (f *applyFlags) register(cmd *cobra.Command) {
 	f.packKeyFlags.register(cmd)
 	flags := cmd.Flags()
+	flags.Lookup("ledger-key").Usage += "; it vouches for run.json, and not for the patch"
 	flags.StringVar(&f.to, "to", "", "folder to put the files into")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the diff, and change nothing")
 	flags.StringVar(&f.branch, "git-branch", "", "new branch to put the files on")
 	flags.BoolVar(&f.recover, "recover", false, "only end what an interrupted command has begun on the folder")
 	flags.BoolVar(&f.workflows, "allow-workflows", false, "allow the pipelines of a forge, as .github/workflows")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace regular files whatever they hold, and delete folders with what they hold")
-	flags.StringVar(&f.policy, "policy", "", "profile that the pack was made under (default: the built-in one that it names)")
+	flags.Var(&once{value: &f.policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
 	complete(cmd, "policy", harness.Profiles()...)
 }
 
@@ -147,17 +151,17 @@ func (a *app) recoverTree(ctx context.Context, dir string) error {
 	}
 	var did sandbox.Recovery
 	err = a.undisturbed(ctx, func() (err error) {
-		did, err = sandbox.Recover(state, dir)
+		did, err = sandbox.Recover(ctx, state, dir)
 		return err
 	})
 	if err != nil {
 		return recoverError(state, dir, did, err)
 	}
-	said := "nothing was unfinished"
-	if did != sandbox.RecoveredNothing {
-		said = recovery(did)
+	said := recovery(did)
+	if did == sandbox.RecoveredNothing {
+		said = "nothing was unfinished"
 	}
-	return a.print([]byte(plain(displayFolder(dir)) + ": " + said + "\n"))
+	return a.printStanding([]byte(plain(displayFolder(dir))+": "+said+"\n"), said)
 }
 
 // recovery says what became of what a killed command had begun to apply.
@@ -188,6 +192,11 @@ func recoverError(state, dir string, did sandbox.Recovery, err error) error {
 	e := &result.RunError{Code: result.CodeEvidence, Hint: "give the folder room and permission and run the command again", Cause: err}
 	of := fmt.Sprintf("folder %q: ", displayFolder(dir))
 	switch {
+	case errors.Is(err, sandbox.ErrBusy):
+		e.Message, e.Hint = of+err.Error()+": nothing was changed", "run it again"
+	case errors.Is(err, sandbox.ErrNotOwn):
+		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, displayPath(state), sandbox.ErrNotOwn)
+		e.Hint = "set XDG_STATE_HOME to a folder of your own"
 	case harness.JournalFault(state, err) != nil:
 		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, displayPath(state), err)
 		e.Hint = "give the state folder room and permission and run the command again"
@@ -201,7 +210,7 @@ func recoverError(state, dir string, did sandbox.Recovery, err error) error {
 
 func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys packKeys) error {
 	e := &executing{}
-	if err := a.undisturbed(ctx, func() error { return a.recovered(e, dir) }); err != nil {
+	if err := a.undisturbed(ctx, func() error { return a.recovered(ctx, e, dir) }); err != nil {
 		return err
 	}
 	keep, err := packWithin(dir, name)
@@ -215,6 +224,7 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys pa
 	if len(patch.Operations) == 0 && f.branch == "" {
 		return a.print([]byte(plain(displayPath(name)) + ": nothing to apply, the execution changed no file\n"))
 	}
+	a.warnUnsigned(keys)
 	if err := harness.PatchSupported(); err != nil && !f.dryRun {
 		return &result.RunError{
 			Code: result.CodeSandbox, Message: "files are put into a folder on Linux (amd64, arm64) alone",
@@ -232,6 +242,9 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys pa
 		return a.changedMeanwhile(treeError(err))
 	}
 	defer plan.Close()
+	if err := a.refuseHooks(ctx, dir, plan); err != nil {
+		return err
+	}
 	if a.refusedPatch(plan, f) {
 		return nil
 	}
@@ -246,6 +259,15 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys pa
 		return a.print([]byte("dry run: nothing was changed\n"))
 	}
 	return a.carryOut(ctx, plan, e.state, branch, f.to)
+}
+
+// warnUnsigned says what a ledger's key alone does not vouch for.
+func (a *app) warnUnsigned(keys packKeys) {
+	if keys.ledgerKey == nil || len(keys.keys) > 0 {
+		return
+	}
+	a.term.warning("the ledger vouches for run.json and what outputs hold, and not for the patch: which files are put in place, replaced, deleted and executable")
+	a.term.hint("have the pack signed, and give the key with --key")
 }
 
 // nothingToDo ends a command for which no file has to be changed. The branch is made all
@@ -263,9 +285,10 @@ func (a *app) nothingToDo(ctx context.Context, dir string, branch *gitBranch, dr
 			}
 			return branch.enter()
 		}); err != nil {
-			return err
+			return a.changedMeanwhile(err)
 		}
-		said += "on branch " + branch.name + "\n"
+		said += "on branch " + plain(branch.name) + "\n"
+		return a.printStanding([]byte(said), branch.stands("no file had to be changed"))
 	}
 	return a.print([]byte(said))
 }
@@ -304,7 +327,7 @@ func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, er
 	if err != nil {
 		return nil, err
 	}
-	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.packOptions(given)), vouched: keys.vouch(p)}
+	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.packOptions(given)), vouched: keys.vouch(p), hint: topHint(p)}
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
 		return nil, nil
@@ -340,7 +363,7 @@ func (a *app) refusedPatch(plan *harness.PatchPlan, f applyFlags) bool {
 	if len(plan.Conflicts) > 0 && !f.overwrite {
 		a.term.hint("move what is in the way, or let --overwrite replace regular files")
 	}
-	if len(plan.Refused) > 0 && !f.workflows {
+	if !f.workflows && slices.ContainsFunc(plan.Refused, func(r harness.PatchFault) bool { return r.Workflow() }) {
 		a.term.hint("--allow-workflows allows the pipelines of a forge, and no other control path")
 	}
 	return true
@@ -348,6 +371,7 @@ func (a *app) refusedPatch(plan *harness.PatchPlan, f applyFlags) bool {
 
 // carryOut applies a plan that was shown.
 func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state string, branch *gitBranch, to string) error {
+	var said string
 	err := a.undisturbed(ctx, func() error {
 		if ctx.Err() != nil {
 			return interrupted()
@@ -355,26 +379,38 @@ func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state strin
 		if err := branch.enter(); err != nil {
 			return err
 		}
-		err := plan.Apply(state)
-		if err != nil && harness.NothingApplied(err) {
-			branch.leave()
+		err := plan.Apply(ctx, state)
+		switch {
+		case err == nil:
+			said = branch.applied(plan, filepath.ToSlash(filepath.Clean(to)))
+		case harness.NothingApplied(err):
+			if left := branch.leave(); left != "" {
+				a.term.warning(left)
+			}
 		}
 		return err
 	})
 	if err != nil {
 		return a.changedMeanwhile(err)
 	}
-	return a.print([]byte(branch.applied(plan, filepath.ToSlash(filepath.Clean(to)))))
+	return a.printStanding([]byte(said), branch.stands("applied all the same: every file is in place"))
 }
 
 // changedMeanwhile is an error but for what somebody else changed: that is an answer.
 func (a *app) changedMeanwhile(err error) error {
 	var conflict *sandbox.ConflictError
-	if !errors.As(err, &conflict) || errors.As(err, new(*result.RunError)) {
+	var repository *repositoryChangedError
+	what := ""
+	switch {
+	case errors.As(err, &repository):
+		what = repository.Error()
+	case errors.As(err, &conflict) && !errors.As(err, new(*result.RunError)):
+		what = conflict.Path + ": it was changed in this moment"
+	default:
 		return err
 	}
 	a.status = exitRejected
-	a.term.message(fmt.Sprintf("conflict: %s: it was changed in this moment", conflict.Path))
+	a.term.message("conflict: " + what)
 	a.term.message("nothing was changed")
 	a.term.hint("run it again")
 	return nil

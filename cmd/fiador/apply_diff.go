@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
 
@@ -19,26 +20,56 @@ const (
 // showPatch writes what a plan changes to standard output: a unified diff of each text,
 // a line for what is none, and how many files there are, at last.
 func (a *app) showPatch(plan *harness.PatchPlan) error {
-	d := diffPrinter{terminal: a.page, runner: a.env("GITHUB_ACTIONS") == "true"}
+	d := diffPrinter{terminal: a.page, runner: inRunner(a.env)}
 	d.visible = a.outTTY || a.page.color || d.runner
 	for _, s := range plan.Steps {
 		text, err := d.step(plan, s)
 		if err != nil {
 			return err
 		}
-		if err := a.print(text); err != nil {
+		if err := a.printDiff(text); err != nil {
 			return err
 		}
 	}
 	created, modified, deleted := plan.Counts()
-	return a.print(fmt.Appendf(nil, "%s: %d created, %d modified, %d deleted\n", count(len(plan.Steps), "file"), created, modified, deleted))
+	return a.printDiff(fmt.Appendf(nil, "%s: %d created, %d modified, %d deleted\n", count(len(plan.Steps), "file"), created, modified, deleted))
+}
+
+// printDiff prints what is said before anything is done. Where standard output fails,
+// standard error says that nothing was.
+func (a *app) printDiff(text []byte) error {
+	return a.printStanding(text, "nothing was changed")
+}
+
+// printStanding prints an answer. Where standard output fails, standard error says what
+// stands all the same.
+func (a *app) printStanding(text []byte, stands string) error {
+	err := a.print(text)
+	if err != nil {
+		a.term.message(stands)
+	}
+	return err
+}
+
+// stands is what stands, and on what branch.
+func (b *gitBranch) stands(what string) string {
+	if b == nil {
+		return what
+	}
+	return what + ", on branch " + b.name
+}
+
+// inRunner says whether the runner of a workflow reads the output: one of GitHub, of
+// Azure, or of those that take the commands of one of them.
+func inRunner(env func(string) string) bool {
+	return env("GITHUB_ACTIONS") == "true" || strings.EqualFold(env("TF_BUILD"), "true") || env("TEAMCITY_VERSION") != ""
 }
 
 // diffPrinter writes the changes of files.
 type diffPrinter struct {
 	terminal
 	visible bool // what does not show, or would move the cursor, is escaped
-	runner  bool // what reads the output obeys ##[command], and ::command:: at the beginning of a line
+	runner  bool // what reads the output obeys ::command:: at the beginning of a line
 }
 
 func (d diffPrinter) step(plan *harness.PatchPlan, s harness.PatchStep) ([]byte, error) {
@@ -127,11 +158,8 @@ func (d diffPrinter) line(b *bytes.Buffer, line []byte) {
 		cells[i] = plain(c)
 	}
 	text := strings.Join(cells, "\t")
-	if d.runner {
-		text = strings.ReplaceAll(text, "##[", `#\u0023[`)
-		if strings.HasPrefix(strings.TrimLeft(text, " \t"), "::") {
-			text = strings.Replace(text, "::", `:\u003a`, 1)
-		}
+	if d.runner && strings.HasPrefix(strings.TrimLeft(text, " \t"), "::") {
+		text = strings.Replace(text, "::", `:\u003a`, 1)
 	}
 	b.WriteString(d.paint(style, text) + "\n")
 }
@@ -143,10 +171,27 @@ func mode(f *harness.FileState) string {
 	return "100644"
 }
 
-// fileName is a name as the headers of a diff have it.
+// fileName is a name as the headers of a diff have it: as it is, or, where that could be
+// read otherwise or would not show, in quotes, with the bytes in question in octal. git
+// reads both as exactly that name.
 func fileName(name string) string {
-	if shown := plain(name); shown != name || strings.Contains(name, `"`) {
-		return `"` + strings.ReplaceAll(shown, `"`, `\"`) + `"`
+	if plain(name) == name && !strings.ContainsAny(name, "\"\\") && !strings.Contains(name, " /") {
+		return name
 	}
-	return name
+	b := []byte{'"'}
+	for i := 0; i < len(name); {
+		r, n := utf8.DecodeRuneInString(name[i:])
+		switch shown := name[i : i+n]; {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', name[i])
+		case r != '#' && plain(shown) == shown:
+			b = append(b, shown...)
+		default:
+			for _, c := range []byte(shown) {
+				b = fmt.Appendf(b, `\%03o`, c)
+			}
+		}
+		i += n
+	}
+	return string(append(b, '"'))
 }

@@ -118,8 +118,8 @@ func TestApplyLarge(t *testing.T) {
 	}
 }
 
-// TestApplyFolder: a folder that the run deleted goes with what it holds only where that
-// is asked for, and never with a control path.
+// TestApplyFolder: a folder that the run deleted goes with what the run saw in it, with
+// anything else only where that is asked for, and never with a control path.
 func TestApplyFolder(t *testing.T) {
 	s := newStage(t)
 	pack := filepath.Join(s.dir, "folder")
@@ -137,8 +137,9 @@ func TestApplyFolder(t *testing.T) {
 		want  string
 	}{
 		{"", nil, exitAccepted, "Folder d: deleted, files and folders in it: 0\n"},
-		{"x", nil, exitRejected, "conflict: d: the folder that the run deleted is not empty: it holds 1\n"},
-		{"x", []string{"--overwrite"}, exitAccepted, "Folder d: deleted, files and folders in it: 1\n"},
+		{"x", nil, exitAccepted, "Folder d: deleted, files and folders in it: 1\n"},
+		{"y", nil, exitRejected, "conflict: d: the folder does not hold what the run saw in it: it holds 1\n"},
+		{"y", []string{"--overwrite"}, exitAccepted, "Folder d: deleted, files and folders in it: 1\n"},
 		{".git", []string{"--overwrite", "--allow-workflows"}, exitRejected, `refused: d/.git: ".git" is a control path`},
 	} {
 		tree, err := os.MkdirTemp(s.dir, "tree-")

@@ -109,7 +109,7 @@ func (a *app) exec(cmd *cobra.Command, f execFlags, args []string) error {
 	}
 	e := a.execution()
 	defer e.close(ctx, a)
-	if err := errors.Join(a.recovered(e, work), e.openEvidence(f.evidence)); err != nil {
+	if err := errors.Join(a.recovered(ctx, e, work), e.openEvidence(f.evidence)); err != nil {
 		return err
 	}
 	if f.request != "" {
@@ -130,7 +130,7 @@ func (a *app) exec(cmd *cobra.Command, f execFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.execEnded(f, e, work, p), p.Close())
+	return errors.Join(a.execEnded(ctx, f, e, work, p), p.Close())
 }
 
 // makeRoots makes the folders that direct writes are kept to, for a command could not.
@@ -240,13 +240,13 @@ func (a *app) profileGate(ctx context.Context, f gateFlags) (*harness.Gate, erro
 }
 
 // execEnded applies what was accepted and says on standard error why something was not.
-func (a *app) execEnded(f execFlags, e *executing, work string, p *harness.Performed) error {
+func (a *app) execEnded(ctx context.Context, f execFlags, e *executing, work string, p *harness.Performed) error {
 	if err := a.writeEvidence(e, p); err != nil {
 		return err
 	}
 	code, reasons := p.Observed.Judge()
 	if a.status = code; code == 0 {
-		return p.Promote(e.state, work)
+		return p.Promote(ctx, e.state, work)
 	}
 	if why := whyEnded(p.Observed); why != "" {
 		a.ended(why, code, reasons)

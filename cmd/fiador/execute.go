@@ -18,6 +18,7 @@ import (
 
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -99,19 +100,47 @@ func (a *app) stateFolder() (string, error) {
 }
 
 // recovered finishes what a killed command has begun to apply to a folder.
-func (a *app) recovered(e *executing, dir string) (err error) {
+func (a *app) recovered(ctx context.Context, e *executing, dir string) (err error) {
 	if e.state, err = a.stateOutside(dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(e.state, 0o700); err != nil {
 		return usage(stateElsewhere, "the folder for journals cannot be made: %s", reason(err))
 	}
-	did, err := sandbox.Recover(e.state, dir)
+	did, err := sandbox.Recover(ctx, e.state, dir)
 	if err != nil {
 		return recoverError(e.state, dir, did, err)
 	}
 	if did != sandbox.RecoveredNothing {
 		a.term.warning(fmt.Sprintf("folder %q: %s", displayFolder(dir), recovery(did)))
+	}
+	return nil
+}
+
+// waiting is a context with which it is said that another command has the folder that
+// this one waits for.
+func (a *app) waiting(ctx context.Context) context.Context {
+	return sandbox.WithWaiting(ctx, func() {
+		a.term.message("another command is changing the folder: waiting until it has ended")
+	})
+}
+
+// finished refuses a folder that is only looked at, and that a killed command has left
+// half changed. Where no journals can be kept there is none of it.
+func (a *app) finished(ctx context.Context, dir string) error {
+	state, err := a.stateOutside(dir)
+	if err != nil {
+		return nil
+	}
+	half, err := sandbox.Unfinished(ctx, state, dir)
+	if err != nil {
+		return recoverError(state, dir, sandbox.RecoveredNothing, err)
+	}
+	if half {
+		return &result.RunError{
+			Code: result.CodeEvidence, Message: fmt.Sprintf("folder %q: an interrupted command has begun to apply something to it", displayFolder(dir)),
+			Hint: "run fiador apply --recover --to DIR with that folder, and then this again",
+		}
 	}
 	return nil
 }
@@ -152,7 +181,31 @@ func readPaths(names []string) ([]string, error) {
 		}
 		list = append(list, abs)
 	}
+	for i, p := range list {
+		if ledOut(p, list) {
+			return nil, usage("name where it leads", "--read %q: it lies in what commands can read anyway, and is a link that leads out of it", clean(names[i]))
+		}
+	}
 	return list, nil
+}
+
+// ledOut says whether a path lies beneath what is shown without it, and nothing of that is
+// where it leads.
+func ledOut(p string, list []string) bool {
+	shown := func(p string, strictly bool) bool {
+		return sandbox.Shown(p) || slices.ContainsFunc(list, func(q string) bool { return kernel.Beneath(p, q) && !(strictly && p == q) })
+	}
+	if !shown(p, true) {
+		return false
+	}
+	real, err := filepath.EvalSymlinks(p)
+	if err != nil || shown(real, false) {
+		return false
+	}
+	return !slices.ContainsFunc(list, func(q string) bool {
+		at, err := filepath.EvalSymlinks(q)
+		return q != p && err == nil && kernel.Beneath(p, q) && kernel.Beneath(real, at)
+	})
 }
 
 // openEvidence makes an empty folder for evidence. It stays open, so that nothing that
@@ -297,8 +350,9 @@ func (f executingFlags) check(mode string) error {
 	return nil
 }
 
-// prepare looks at what the flags name, and finishes what a killed command has begun.
-func (a *app) prepareExecution(f executingFlags, tree string, e *executing) (folders harness.Folders, err error) {
+// prepareExecution looks at what the flags name, and finishes what a killed command has
+// begun on the folder that is changed.
+func (a *app) prepareExecution(ctx context.Context, f executingFlags, tree string, e *executing) (folders harness.Folders, err error) {
 	if folders.Tree, err = folder("tree", tree); err != nil {
 		return folders, err
 	}
@@ -309,16 +363,18 @@ func (a *app) prepareExecution(f executingFlags, tree string, e *executing) (fol
 		if folders.Work, err = folder("work", f.work); err != nil {
 			return folders, err
 		}
-		if err := a.recovered(e, folders.Work); err != nil {
-			return folders, err
-		}
 	}
 	if f.promote != "" {
 		dir, err := folder("promote", f.promote)
 		if err != nil {
 			return folders, err
 		}
-		if err := a.recovered(e, dir); err != nil {
+		if err := a.recovered(ctx, e, dir); err != nil {
+			return folders, err
+		}
+	}
+	if f.work != "" {
+		if err := a.finished(ctx, folders.Work); err != nil {
 			return folders, err
 		}
 	}
@@ -351,7 +407,7 @@ func (a *app) executed(ctx context.Context, f executingFlags, e *executing, rep 
 	if err != nil {
 		return err
 	}
-	return p.Promote(e.state, dir)
+	return p.Promote(ctx, e.state, dir)
 }
 
 // stepLine shows which action an execution has come to, and for how long it runs, on a

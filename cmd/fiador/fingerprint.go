@@ -147,11 +147,28 @@ func (a *app) readFingerprint(ctx context.Context, name string) (harness.Fingerp
 		Code: result.CodeEvidence, Message: src.path + ": no fingerprint: " + clean(err.Error()),
 		Hint: fingerprintHint, Details: map[string]any{"file": src.path}, Cause: err,
 	}
+	if how := otherwise(src.bytes); how != "" {
+		e.Message, e.Hint = src.path+": no fingerprint: "+how+": "+clean(err.Error()), "keep the bytes that fiador fingerprint prints: UTF-8, and lines that end in LF"
+	}
 	var fe *harness.FingerprintError
 	if errors.As(err, &fe) {
 		e.Details["line"] = fe.Line
 	}
 	return f, e
+}
+
+// otherwise says what a text has become that was written as another system writes texts.
+func otherwise(text []byte) string {
+	begins := func(with string) bool { return bytes.HasPrefix(text, []byte(with)) }
+	switch {
+	case begins("\xff\xfe"), begins("\xfe\xff"), len(text) > 1 && (text[0] == 0) != (text[1] == 0):
+		return "it is UTF-16"
+	case begins("\ufeff"):
+		return "it begins with a byte order mark (BOM)"
+	case bytes.Contains(text, []byte("\r\n")):
+		return "its lines end in CRLF"
+	}
+	return ""
 }
 
 const fingerprintHint = `make the file on the other machine with "fiador fingerprint --vectors", and copy it whole`

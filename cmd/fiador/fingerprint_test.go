@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -98,6 +99,45 @@ func TestFingerprintAgainst(t *testing.T) {
 		hint := !same && c.there.Prints == nil
 		if err != nil || out.String() != c.want || (a.status == exitAccepted) != same || strings.HasPrefix(errs.String(), "hint: ") != hint {
 			t.Errorf("%s: error %v, status %d, stderr %q, stdout\n%s\nnot\n%s", c.name, err, a.status, errs.String(), out.String(), c.want)
+		}
+	}
+}
+
+// TestFingerprintWrittenOtherwise: a file that another program has written anew is no
+// fingerprint, and the message says what has become of it.
+func TestFingerprintWrittenOtherwise(t *testing.T) {
+	text := string(harness.NewFingerprint([]harness.Print{{Name: "a", SHA256: canon.Sum(nil)}}).Text())
+	wide := func(order binary.AppendByteOrder, s string) string {
+		var b []byte
+		for _, r := range s {
+			b = order.AppendUint16(b, uint16(r))
+		}
+		return string(b)
+	}
+	for _, c := range []struct{ text, want string }{
+		{text, ""},
+		{strings.ReplaceAll(text, "\n", "\r\n"), "its lines end in CRLF: line 1: "},
+		{"\ufeff" + text, "it begins with a byte order mark (BOM): line 1: "},
+		{"\ufeff" + strings.ReplaceAll(text, "\n", "\r\n"), "it begins with a byte order mark (BOM): line 1: "},
+		{wide(binary.LittleEndian, "\ufeff"+text), "it is UTF-16: line 1: "},
+		{wide(binary.BigEndian, "\ufeff"+text), "it is UTF-16: line 1: "},
+		{wide(binary.LittleEndian, text), "it is UTF-16: line 1: "},
+		{wide(binary.BigEndian, text), "it is UTF-16: line 1: "},
+		{"\x00\x00", "line 1: "}, {"x", "line 1: "}, {"", "line 1: "},
+	} {
+		name := filepath.Join(t.TempDir(), "there.txt")
+		if err := os.WriteFile(name, []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := (&app{}).readFingerprint(t.Context(), name)
+		var re *result.RunError
+		switch {
+		case c.want == "":
+			if err != nil {
+				t.Error(err)
+			}
+		case !errors.As(err, &re) || !strings.HasPrefix(re.Message, "there.txt: no fingerprint: "+c.want) || re.Details["line"] != 1:
+			t.Errorf("%.20q: %v", c.text, err)
 		}
 	}
 }

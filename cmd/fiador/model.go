@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -53,8 +54,8 @@ func (f modelFlags) check(mode, modelMode string) error {
 	return nil
 }
 
-// checkModel refuses a recording that would take the place of something else, or that
-// what is executed could change, before anything is read.
+// checkModel refuses a recording and adapters that something else would take the place of,
+// or that what is executed could change, before anything is read.
 func (a *app) checkModel(intent string, f runFlags) error {
 	if err := f.modelFlags.check(f.mode, f.modelMode); err != nil {
 		return err
@@ -65,19 +66,24 @@ func (a *app) checkModel(intent string, f runFlags) error {
 	if f.recording == "-" || f.adapters == "-" {
 		return usage("name a file", "--model-recording and --model-adapters are files, and not %q", "-")
 	}
+	written := append(f.outputs(), f.bundle, f.receipt)
+	if err := ownFile("list of adapters", f.adapters, written); err != nil {
+		return err
+	}
+	if f.modelMode == harness.ModelRecord {
+		written = append(written, intent, f.adapters, f.evidence)
+	}
+	if err := ownFile("recording", f.recording, written); err != nil {
+		return err
+	}
+	if err := unchanging(f.promote, f.recording, "recording"); err != nil {
+		return err
+	}
+	if err := unchanging(f.promote, f.adapters, "list of adapters"); err != nil {
+		return err
+	}
 	if f.modelMode != harness.ModelRecord {
-		return nil
-	}
-	for _, other := range append(f.outputs(), intent, f.adapters, f.bundle, f.receipt) {
-		if other != "" && filepath.Clean(other) == filepath.Clean(f.recording) {
-			return usage("give each a file of its own", "recording and %q are one file", displayPath(other))
-		}
-	}
-	if err := apartFrom(f.promote, f.recording, "recording"); err != nil {
-		return err
-	}
-	if err := apartFrom(f.promote, f.adapters, "list of adapters"); err != nil {
-		return err
+		return nil // nothing is written to a recording that is there
 	}
 	if f.pack != "" {
 		if in, err := beneath(f.pack, f.recording); err == nil && in {
@@ -87,6 +93,77 @@ func (a *app) checkModel(intent string, f runFlags) error {
 	return a.apartFromRecords(f.recordFlags, f.recording)
 }
 
+// ownFile refuses a file that is also one of the others.
+func ownFile(what, file string, others []string) error {
+	for _, other := range others {
+		if file != "" && other != "" && other != "-" && sameFile(file, other) {
+			return usage("give each a file of its own", "%s and %q are one file", what, displayPath(other))
+		}
+	}
+	return nil
+}
+
+// sameFile says whether two paths lead to one file, which need not be there.
+func sameFile(a, b string) bool {
+	if first, err := os.Stat(a); err == nil {
+		second, err := os.Stat(b)
+		return err == nil && os.SameFile(first, second)
+	}
+	there, err := destination(a)
+	if err != nil {
+		return true
+	}
+	other, err := destination(b)
+	return err != nil || there == other
+}
+
+// destination is where a file will be once it is written through a path, be that a link
+// to what is not there yet.
+func destination(path string) (string, error) {
+	for range 40 {
+		at, err := resolved(path)
+		if err != nil {
+			return "", err
+		}
+		to, err := os.Readlink(at)
+		if err != nil {
+			return at, nil
+		}
+		if path = to; !filepath.IsAbs(to) {
+			path = filepath.Join(filepath.Dir(at), to)
+		}
+	}
+	return "", syscall.ELOOP
+}
+
+// unchanging refuses a file that lies in a folder which an execution changes, or to which
+// a path leads through what lies there: a link could be made to lead elsewhere.
+func unchanging(folder, file, what string) error {
+	if folder == "" || file == "" {
+		return nil
+	}
+	if err := apartFrom(folder, file, what); err != nil {
+		return err
+	}
+	var passed []string
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		passed = append(passed, real)
+	}
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	for ; path != filepath.Dir(path); path = filepath.Dir(path) {
+		passed = append(passed, filepath.Dir(path))
+	}
+	for _, p := range passed {
+		if in, err := beneath(folder, p); err != nil || in {
+			return usage("name it by a path around that folder", "the path of the %s %q leads through %q, which the execution works with", what, displayPath(file), displayPath(folder))
+		}
+	}
+	return nil
+}
+
 // openModel is who answers the calls of an execution; nil in model mode none. A recording
 // is read as a whole and held against its rules before anything is executed, and one that
 // is to be made can be made.
@@ -94,6 +171,9 @@ func (a *app) openModel(ctx context.Context, f runFlags) (harness.Caller, error)
 	switch f.modelMode {
 	case harness.ModelRecord:
 		if err := vacant(f.recording); err != nil {
+			return nil, err
+		}
+		if err := writable(f.receipt); err != nil {
 			return nil, err
 		}
 		adapters, err := a.modelAdapters(ctx, f)
@@ -115,6 +195,18 @@ func (a *app) openModel(ctx context.Context, f runFlags) (harness.Caller, error)
 func vacant(name string) error {
 	if _, err := os.Lstat(name); err == nil {
 		return isThere(name)
+	}
+	return writable(name)
+}
+
+// writable says whether a file that is not there can be written. What is there, a pipe
+// that somebody reads, is not touched.
+func writable(name string) error {
+	if name == "" {
+		return nil
+	}
+	if _, err := os.Lstat(name); err == nil {
+		return nil
 	}
 	file, err := createFile(name)
 	if err == nil {

@@ -86,6 +86,13 @@ func (f runFlags) apartFromPack() error {
 			return usage("give each a place of its own", "the pack %q and %q are in each other's way", clean(f.pack), clean(o))
 		}
 	}
+	// Commands would see what stands beside the pack while they run, and a promotion could
+	// write into it.
+	for _, dir := range append([]string{f.work, f.promote}, f.read...) {
+		if err := apartFrom(dir, f.pack, "pack"); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -244,7 +251,7 @@ func (a *app) readPack(name string) (*pack.Pack, error) {
 		return nil, &result.RunError{
 			Code: result.CodeEvidence, Message: "pack " + strconv.Quote(clean(name)) + " could not be read: " + packReason(err),
 			Hint: "name a folder that fiador run --pack wrote, or an archive of one", Cause: err,
-			Details: map[string]any{"file": displayPath(filepath.Clean(name))},
+			Details: map[string]any{"file": displayPath(name)},
 		}
 	}
 	return p, nil

@@ -37,7 +37,7 @@ Exit codes:
 			return a.archivePack(args[0], args[1], policy)
 		},
 	}
-	cmd.Flags().StringVar(&policy, "policy", "", "profile that the pack was made under (default: the built-in one that it names)")
+	cmd.Flags().Var(&once{value: &policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
 	complete(cmd, "policy", harness.Profiles()...)
 	return cmd
 }
@@ -57,7 +57,7 @@ func (a *app) archivePack(name, file, policy string) error {
 	if err != nil {
 		return err
 	}
-	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.packOptions(given))}
+	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.packOptions(given)), hint: topHint(p)}
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
 		return nil

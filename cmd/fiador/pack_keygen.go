@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -57,6 +59,9 @@ func (a *app) packKeygen(name, file, public string) error {
 	case file == "-" || public == "-":
 		return usage("name a file", `"-" would not be standard output`)
 	}
+	if err := keyPlaces(file, public); err != nil {
+		return err
+	}
 	if err := absent(public); err != nil {
 		return err
 	}
@@ -70,6 +75,27 @@ func (a *app) packKeygen(name, file, public string) error {
 		}
 	}
 	return a.printVerifier(signer.Verifier(), fmt.Sprintf("key %q was made all the same", displayPath(file)))
+}
+
+// keyPlaces refuses files that cannot be meant, before anything is made: one for both
+// keys, and one in a pack, whose readers would get the private key.
+func keyPlaces(file, public string) error {
+	if public != "" {
+		same, err := beneath(file, public)
+		if same {
+			return usage("give each a file of its own", "--key and --pem are both file %q", displayPath(file))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	dir := filepath.Dir(file)
+	for _, name := range []string{pack.RunFile, pack.PolicyFile} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			return nil
+		}
+	}
+	return usage("keep it where the pack's readers cannot get at it", "the key %q would lie in a pack", displayPath(file))
 }
 
 // writePEM writes a public key as a SubjectPublicKeyInfo to a new file.

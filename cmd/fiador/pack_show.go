@@ -46,7 +46,7 @@ Exit codes:
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.policy, "policy", "", "profile that the pack was made under (default: the built-in one that it names)")
+	flags.Var(&once{value: &f.policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
 	flags.StringVar(&f.file, "file", "", "file of the pack to print as it is")
 	complete(cmd, "policy", harness.Profiles()...)
 	complete(cmd, "file", pack.Names()...)
@@ -70,7 +70,7 @@ func (a *app) showPack(name string, f packShowFlags) error {
 	if f.file != "" {
 		return a.printPacked(p, name, f.file)
 	}
-	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.packOptions(given))}
+	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.packOptions(given)), hint: topHint(p)}
 	var out bytes.Buffer
 	t := terminal{w: &out, color: a.page.color}
 	s := packSheet{t: t, p: p}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -53,7 +54,7 @@ Exit codes:
 		},
 	}
 	cmd.Flags().StringVar(&f.key, "key", "", "file with the private key (default: the key in FIADOR_PACK_KEY)")
-	cmd.Flags().StringVar(&f.policy, "policy", "", "profile that the packs were made under (default: the built-in one that each names)")
+	cmd.Flags().Var(&once{value: &f.policy}, "policy", "profile that the packs were made under (default: the built-in one that each names)")
 	complete(cmd, "policy", harness.Profiles()...)
 	return cmd
 }
@@ -74,14 +75,21 @@ func (a *app) signPacks(names []string, f packSignFlags) error {
 	}
 	o := a.packOptions(given)
 	var out bytes.Buffer
+	var signed []string
 	for _, name := range names {
 		status, err := a.signPack(&out, name, key, o)
-		if err != nil {
+		switch {
+		case err != nil:
 			status = a.report(err)
+		case status == exitAccepted:
+			signed = append(signed, quoted(name))
 		}
 		a.status = max(a.status, status)
 	}
-	return a.print(out.Bytes())
+	if len(signed) == 0 {
+		return a.print(out.Bytes())
+	}
+	return a.printStanding(out.Bytes(), "signed all the same: "+strings.Join(signed, ", "))
 }
 
 // keyInPack refuses a private key that would be carried along with what it signs.
@@ -113,7 +121,7 @@ func (a *app) packSigner(file string) (*ledger.Signer, error) {
 	s, err := readKey(file)
 	if err != nil {
 		return nil, &result.RunError{
-			Code: result.CodeUnreadable, Message: err.Error(), Cause: err,
+			Code: result.CodeUnreadable, Message: err.Error(), Cause: err, Details: map[string]any{"file": displayPath(file)},
 			Hint: `name a private key of "fiador pack keygen", in a file that only its owner can read`,
 		}
 	}
@@ -157,7 +165,10 @@ func notSigned(name string, err error) error {
 		hint = "what replaces meta.json is made beside the pack: make the folder above it writable, or move the pack"
 	}
 	why := ""
-	if info, statErr := os.Stat(name); statErr == nil && !info.IsDir() {
+	switch info, statErr := os.Stat(name); {
+	case statErr != nil && name == "-":
+		why, hint = "standard input is no folder; sign the folder, and archive it then", "name the folder that fiador run --pack wrote"
+	case statErr == nil && !info.IsDir():
 		why, hint = "it is no folder; sign the folder, and archive it then", "fiador pack archive makes an archive of the signed folder"
 	}
 	dir := name

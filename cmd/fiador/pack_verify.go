@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"path"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -34,7 +35,7 @@ type packKeyFlags struct {
 
 func (f *packKeyFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.keys, "key", nil, "verifier key that has to have signed the pack, or a file with it; may be repeated, and then each has to")
-	cmd.Flags().StringVar(&f.ledgerKey, "ledger-key", "", "verifier key of the ledger that has to have the run's record, or a file with it")
+	cmd.Flags().Var(&once{value: &f.ledgerKey}, "ledger-key", "verifier key of the ledger that has to have the run's record, or a file with it")
 }
 
 // packKeys are the keys that were given.
@@ -122,8 +123,9 @@ Exit codes:
 	}
 	f.packKeyFlags.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.level, "level", string(pack.Strict), "strict or structural")
-	flags.StringVar(&f.policy, "policy", "", "profile that the packs were made under (default: the built-in one that each names)")
+	f.level = string(pack.Strict)
+	flags.Var(&once{value: &f.level}, "level", "strict or structural")
+	flags.Var(&once{value: &f.policy}, "policy", "profile that the packs were made under (default: the built-in one that each names)")
 	flags.BoolVar(&f.accepted, "accepted", false, "the run has to be accepted as well: a valid pack of another outcome is exit code 1")
 	flags.StringVar(&f.format, "format", "human", "human, or json: one canonical object a line")
 	complete(cmd, "level", string(pack.Strict), string(pack.Structural))
@@ -138,8 +140,29 @@ type verifiedPack struct {
 	err     error
 	verdict pack.Verdict
 	vouched pack.Authenticity
+	hint    string // what to do about a pack that is not one
 
 	accepted bool // the run has to be
+}
+
+// topHint is what to do about an archive whose files lie in a folder of it, as that of a
+// whole folder has them, and nothing else does.
+func topHint(p *pack.Pack) string {
+	dir := "."
+	for _, e := range p.Entries {
+		if path.Base(e.Name) == pack.RunFile {
+			dir = path.Dir(e.Name)
+			break
+		}
+	}
+	apart := func(e pack.Entry) bool {
+		above := e.Kind == pack.KindFolder && strings.HasPrefix(dir+"/", e.Name+"/")
+		return !above && !strings.HasPrefix(e.Name, dir+"/")
+	}
+	if dir == "." || dir == "/" || p.More || slices.ContainsFunc(p.Entries, apart) {
+		return ""
+	}
+	return "the files belong at the top of an archive: make it with fiador pack archive, or tar -C " + shellWord(dir) + " -czf FILE ."
 }
 
 // rejected says that the outcome is not the one that was asked for.
@@ -219,7 +242,7 @@ func (a *app) verifyPack(name string, o pack.Options, k packKeys, accepted bool)
 		v.err = err
 		return v
 	}
-	v.verdict, v.vouched = pack.Verify(p, o), k.vouch(p)
+	v.verdict, v.vouched, v.hint = pack.Verify(p, o), k.vouch(p), topHint(p)
 	return v
 }
 
@@ -273,6 +296,9 @@ func (v verifiedPack) human(t terminal) {
 		about = append(about, v.outcome(), v.voucher())
 	}
 	t.line(t.paint(style, word), plain(v.name), plain(strings.Join(about, ", ")))
+	if word == wordInvalid {
+		t.hint(v.hint)
+	}
 }
 
 // The words for what was found about a pack.

@@ -38,8 +38,9 @@ func (a *app) reproduceCommand() *cobra.Command {
 		Use:   "reproduce PACK --intent FILE",
 		Short: "make the run of a pack again, and say whether the answer is the same",
 		Long: `Reproduce verifies a run pack, a folder or an archive, makes its run again, and holds
-the canonical subset of the RunResult, the bundle and the outputs against the pack.
-MATCH, or the first input, output or JSON Pointer that differs. Nothing is recorded in
+the canonical subset of the RunResult, the bundle, the outputs, the patch and what was
+observed against the pack: also what every command has printed, and which files stood
+there before. MATCH, or the first input, output or JSON Pointer that differs. Nothing is recorded in
 a ledger, and nothing is kept of what was executed.
 
 The run has the modes of the pack. It is decided under the built-in profile that the
@@ -96,15 +97,18 @@ func (n *times) Set(text string) error {
 	return nil
 }
 
-func (f reproduceFlags) check() error {
-	if f.intent == "" {
+func (f reproduceFlags) check(name string) error {
+	switch {
+	case f.intent == "":
 		return usage("as in --intent intent.json: a pack has the hash of its intent alone", "--intent is missing")
+	case name == "-" && f.intent == "-":
+		return usage("name a file for one of them", "the pack and --intent cannot both be standard input")
 	}
 	return choice("format", f.format, []string{"human", "json"})
 }
 
 func (a *app) reproduce(ctx context.Context, name string, f reproduceFlags) error {
-	if err := f.check(); err != nil {
+	if err := f.check(name); err != nil {
 		return err
 	}
 	debug.SetGCPercent(usualGC) // a pack may be large
@@ -116,7 +120,11 @@ func (a *app) reproduce(ctx context.Context, name string, f reproduceFlags) erro
 		return err
 	}
 	src, err := a.read(ctx, f.intent, canon.MaxIntentBytes)
-	if err == nil {
+	switch {
+	case err != nil:
+	case len(src.bytes) > canon.MaxIntentBytes: // the rest was not read, and counts for the hash
+		err = unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", canon.MaxIntentBytes), "name the intent that was decided")
+	default:
 		err = o.CheckIntent(src.path, src.bytes)
 	}
 	if err != nil {
@@ -152,7 +160,7 @@ func (a *app) original(name string, f reproduceFlags) (o *harness.Original, unde
 	if err != nil {
 		return nil, nil, err
 	}
-	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.originalOptions(p, given))}
+	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.originalOptions(p, given)), hint: topHint(p)}
 	if len(v.verdict.Violations) > 0 {
 		a.status = exitRejected
 		return nil, nil, a.tellInvalid(v, f.format)
@@ -257,7 +265,7 @@ func (a *app) again(ctx context.Context, o *harness.Original, gate *harness.Gate
 	e := a.execution()
 	defer e.close(ctx, a)
 	var err error
-	if again.Folders, err = a.prepareExecution(executingFlags{work: f.work, read: f.read}, f.tree, e); err != nil {
+	if again.Folders, err = a.prepareExecution(ctx, executingFlags{work: f.work, read: f.read}, f.tree, e); err != nil {
 		return harness.Reproduced{}, err
 	}
 	deps.Runner = e.host
@@ -266,7 +274,25 @@ func (a *app) again(ctx context.Context, o *harness.Original, gate *harness.Gate
 		defer clear()
 		deps.Progress = show
 	}
-	return o.Reproduce(ctx, deps, gate, again)
+	got, err := o.Reproduce(ctx, deps, gate, again)
+	return got, f.ofTree(err)
+}
+
+// ofTree is an error, which says where inputs are looked for if it is about one.
+func (f reproduceFlags) ofTree(err error) error {
+	var re *result.RunError
+	if !errors.As(err, &re) || re.Code != result.CodeUnreadable {
+		return err
+	}
+	if pointer, _ := re.Details["pointer"].(string); !strings.HasPrefix(pointer, "/inputs/") {
+		return err
+	}
+	e := *re
+	e.Message += "; inputs are taken from --tree, which is " + quoted(f.tree)
+	if !f.given("tree") {
+		e.Message += " where it is not given"
+	}
+	return &e
 }
 
 // tellReproduced prints what came of it: a line for every outcome.
@@ -316,12 +342,25 @@ func (f reproduceFlags) without(o *harness.Original, got harness.Reproduced) []s
 	end := strings.HasPrefix(d.Pointer, "/decision/") || d.Pointer == "/execution/exit_code"
 	files := d.Output != "" && (d.RecordedFile.Path == "" || d.NowFile.Path == "")
 	var list []string
-	for _, flag := range []string{"work", "read"} {
-		if (end || files) && !f.given(flag) {
-			list = append(list, "--"+flag)
-		}
+	if (end || files || ofBase(d)) && !f.given("work") {
+		list = append(list, "--work")
+	}
+	if (end || files) && !f.given("read") {
+		list = append(list, "--read")
 	}
 	return list
+}
+
+// ofBase says whether a difference tells of the files that stood there before the run:
+// outputs hold the same, and one of them was created, modified or there already.
+func ofBase(d harness.Counted) bool {
+	return d.File == pack.PatchFile ||
+		d.File == pack.EvidenceFile && (strings.HasPrefix(d.Pointer, "/action_results") || strings.HasPrefix(d.Pointer, "/unchanged"))
+}
+
+// ofStream says whether a difference is what a command has printed.
+func ofStream(d harness.Counted) bool {
+	return (d.File == pack.EvidenceFile || d.File == "") && (strings.HasSuffix(d.Pointer, "/stdout_sha256") || strings.HasSuffix(d.Pointer, "/stderr_sha256"))
 }
 
 // hintOfRuns says what a difference can come from. The flags of without were not given.
@@ -335,6 +374,10 @@ func (a *app) hintOfRuns(got harness.Reproduced, without []string) {
 		a.term.hint("flaky: the same run does not always end alike; something in it depends on time, chance or the machine")
 	case got.Differences[0].Input != "":
 		a.term.hint("give with --tree the folder whose inputs the run had")
+	case ofBase(got.Differences[0]) && len(without) == 0:
+		a.term.hint("give with --work the folder as it was")
+	case ofStream(got.Differences[0]):
+		a.term.hint("what commands print counts: have the intent send what has times or the like in it to /dev/null")
 	case got.Runs == 1:
 		a.term.hint("--runs 10 shows whether it always differs")
 	}
@@ -347,9 +390,20 @@ func placeText(d harness.Divergence) string {
 	case d.Output != "":
 		return "output " + canon.Cut(d.Output)
 	case d.File != "":
-		return "file " + d.File
+		return "file " + placeInFile(d)
 	}
 	return canon.Cut(d.Pointer)
+}
+
+func placeInFile(d harness.Divergence) string {
+	text := d.File
+	if d.Pointer != "" {
+		text += "#" + canon.Cut(d.Pointer)
+	}
+	if d.About != "" {
+		text += " (" + canon.Cut(d.About) + ")"
+	}
+	return text
 }
 
 // filesPlain is what stands on either side: the hash and size of a file, null where there
@@ -381,6 +435,12 @@ func reproducedPlain(o *harness.Original, got harness.Reproduced) map[string]any
 			one["output"] = d.Output
 		case d.File != "":
 			one["file"] = d.File
+			if d.Pointer != "" {
+				one["pointer"] = d.Pointer
+			}
+			if d.About != "" {
+				one["about"] = d.About
+			}
 		default:
 			one["pointer"] = d.Pointer
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -127,7 +126,7 @@ func (a *app) checkRun(intent string, f runFlags) error {
 	if err := f.apartFromPack(); err != nil {
 		return err
 	}
-	if f.receipt != "" && filepath.Clean(f.receipt) == filepath.Clean(f.bundle) {
+	if f.receipt != "" && f.bundle != "" && sameFile(f.receipt, f.bundle) {
 		return usage("give each a file of its own", "bundle and receipt are one file: %q", displayPath(f.receipt))
 	}
 	return absent(f.receipt)
@@ -260,13 +259,14 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 		}
 		return commitPack(w, f.pack)
 	}
-	e := a.execution()
-	defer e.close(ctx, a)
+	// A recording can be large: it is read before a Ctrl-C has to wait for anything.
 	var err error
 	if deps.Caller, err = a.openModel(ctx, f); err != nil {
 		return err
 	}
-	if end.Folders, err = a.prepareExecution(f.executingFlags, f.tree, e); err != nil {
+	e := a.execution()
+	defer e.close(ctx, a)
+	if end.Folders, err = a.prepareExecution(ctx, f.executingFlags, f.tree, e); err != nil {
 		return err
 	}
 	show, clear := a.stepLine()
@@ -277,9 +277,7 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 	if end.Err != nil {
 		return err
 	}
-	if err == nil {
-		err = a.keepModel(f, end.Execution)
-	}
+	err = errors.Join(err, a.keepModel(f, end.Execution))
 	if err == nil {
 		err = a.stagePack(ctx, w, gate, f, end.Report)
 	}

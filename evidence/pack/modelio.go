@@ -16,6 +16,9 @@ import (
 // ModelVersion is the version of the format of model_io.json.
 const ModelVersion = "1.0.0"
 
+// maxModelName is how many characters the id of an adapter or a model can have.
+const maxModelName = 256
+
 // The modes of a recording: who gave the answers.
 const (
 	ModeRecord = "record" // a model
@@ -134,10 +137,15 @@ func (e *ModelIOError) Error() string {
 }
 
 // ParseModelIO reads a recording strictly: canonical JSON and one LF, every rule from
-// MI1 to MI9 and MI11, no other member, and the same bytes when it is written again
-// (ST1). The error is a *canon.Error, a *ModelIOError, or says what is wrong with the
-// form.
+// MI1 to MI9 and MI11, of version [ModelVersion] and with ids that a pack can have (ST10),
+// no other member, and the same
+// bytes when it is written again (ST1). A text of more values than a file of a pack can
+// have is not looked into. The error is a *canon.Error, a *ModelIOError, or says what is
+// wrong with the form.
 func ParseModelIO(b []byte) (ModelIO, error) {
+	if int64(len(b)) <= MaxBytes(ModelFile) && crowded(b) {
+		return ModelIO{}, fmt.Errorf("more than %d values", maxValues)
+	}
 	doc, err := canon.Parse(b, int(MaxBytes(ModelFile)))
 	if err != nil {
 		return ModelIO{}, err
@@ -145,9 +153,17 @@ func ParseModelIO(b []byte) (ModelIO, error) {
 	if list := sortViolations(modelIOFaults(doc.Value())); len(list) > 0 {
 		return ModelIO{}, &ModelIOError{list[0], len(list) - 1}
 	}
+	if v := doc.Value().(map[string]any)["model_io_schema_version"]; v != any(ModelVersion) {
+		return ModelIO{}, &ModelIOError{Violation: Violation{"ST10", at(ModelFile, "model_io_schema_version"), fmt.Sprintf("version %s is not read here, but %s", v, ModelVersion)}}
+	}
 	var m ModelIO
 	if err := json.Unmarshal(doc.Bytes(), &m); err != nil {
 		return ModelIO{}, errors.New("a member has a value that a recording does not have")
+	}
+	for _, id := range []struct{ member, text string }{{"adapter_id", m.AdapterID}, {"model_id", m.ModelID}} {
+		if utf8.RuneCountInString(id.text) > maxModelName {
+			return ModelIO{}, &ModelIOError{Violation: Violation{"ST10", at(ModelFile, id.member), fmt.Sprintf("longer than %d characters", maxModelName)}}
+		}
 	}
 	again, err := m.Bytes()
 	if err != nil {

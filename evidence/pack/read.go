@@ -144,11 +144,16 @@ const maxName = 255
 func ReadArchive(r io.Reader) (*Pack, error) {
 	packed := bufio.NewReader(r)
 	z, err := gzip.NewReader(packed)
-	if err != nil {
+	switch {
+	case err == io.EOF:
+		return nil, errors.New("not a gzip archive: it is empty")
+	case err == io.ErrUnexpectedEOF:
+		return nil, errors.New("not a gzip archive: it is too short for one")
+	case err != nil:
 		return nil, fmt.Errorf("not a gzip archive: %w", err)
 	}
 	z.Multistream(false)
-	plain := &io.LimitedReader{R: z, N: MaxTotalBytes}
+	plain := &io.LimitedReader{R: z, N: MaxTotalBytes + 1} // one more, so that the end is seen
 	t := tar.NewReader(plain)
 	p := &Pack{}
 	at := map[string]int{}
@@ -220,6 +225,9 @@ func ended(plain *io.LimitedReader, packed *bufio.Reader) error {
 func archiveError(plain *io.LimitedReader, err error) error {
 	if plain.N <= 0 {
 		return fmt.Errorf("the archive unpacks to more than %d bytes", MaxTotalBytes)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the archive is damaged: it ends too early")
 	}
 	return fmt.Errorf("the archive is damaged: %w", err)
 }

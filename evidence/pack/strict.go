@@ -38,7 +38,9 @@ func (v *verifier) strict() {
 
 	s.checkRun()
 	s.checkBundle()
+	s.recorded()
 	s.checkPolicy()
+	s.checkModules()
 	s.checkExecution()
 	s.checkEvidence()
 	s.checkPatch()
@@ -177,11 +179,21 @@ func (s *strictLevel) presence() {
 	default:
 		s.with(PatchFile, "an execution that changed files")
 	}
+}
+
+// recorded is ST3 for model_io.json: it is there if the plan has a call, whether or not
+// the execution came to it.
+func (s *strictLevel) recorded() {
+	if s.run == nil || s.run.Execution == nil {
+		return
+	}
 	switch {
 	case s.run.ModelMode == "none":
 		s.without(ModelFile, "an execution without a model")
-	case len(s.evidence.Calls) > 0:
-		s.with(ModelFile, "an execution that called a model")
+	case len(s.plan.calls()) > 0 || s.evidence != nil && len(s.evidence.Calls) > 0:
+		s.with(ModelFile, "an execution whose plan has a call")
+	case s.plan.whole:
+		s.without(ModelFile, "an execution whose plan has no call")
 	}
 }
 

@@ -255,7 +255,7 @@ func (s *strictLevel) checkQuestions(b *kernel.Bundle) {
 		if q.ExpectedAnswerType != want {
 			s.fault("ST4", here("expected_answer_type"), "not %s", want)
 		}
-		if _, ok := sortedSet(q.Options); !ok || q.Options != nil && (len(q.Options) == 0 || q.Options[0] == "") {
+		if _, ok := sortedSet(q.Options); !ok || q.Options != nil && len(q.Options) == 0 {
 			s.fault("ST4", here("options"), "not a sorted list of answers, each once")
 		}
 	}

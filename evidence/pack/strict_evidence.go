@@ -172,8 +172,8 @@ func (s *strictLevel) checkResults(e *Evidence) {
 }
 
 // addResponses adds the responses of calls to what the outputs are told to be. One that
-// could not be put where it belongs, or was changed there, is named by a reason; what
-// stands in its place was written like any other file.
+// could not be put where it belongs, with which the execution ends, or was changed there,
+// is named by a reason; what stands in its place is a file like any other.
 func (s *strictLevel) addResponses(e *Evidence, told map[string]canon.ContentHash) {
 	if len(e.Calls) == 0 {
 		return
@@ -185,16 +185,21 @@ func (s *strictLevel) addResponses(e *Evidence, told map[string]canon.ContentHas
 	}
 	for i, c := range e.Calls {
 		p := ResponsePath(c.Action)
-		touched := why.names("WRITE_OUTSIDE_ROOT", p)
-		last := i == len(e.Calls)-1
+		excused := why.names("WRITE_OUTSIDE_ROOT", p) || e.endsAt(i) && (why.names("OUTPUT_KIND", p) || why.codes["OUTPUT_LIMIT"])
 		switch _, changed := told[p]; {
-		case changed && !touched:
+		case changed && !excused:
 			s.fault("ST7", at(EvidenceFile, "calls", strconv.Itoa(i)), "the response was changed, and no reason says so")
 		case changed:
-		case stands[p] || !touched && !(last && (why.names("OUTPUT_KIND", p) || why.codes["OUTPUT_LIMIT"])):
+		case stands[p] || !excused:
 			told[p] = c.ResponseHash
 		}
 	}
+}
+
+// endsAt says whether a call can be the action that failed: nothing came behind it.
+func (e *Evidence) endsAt(call int) bool {
+	behind := func(r RunEvidence) bool { return r.Action > e.Calls[call].Action }
+	return call == len(e.Calls)-1 && e.Status != StatusComplete && !slices.ContainsFunc(e.Runs, behind)
 }
 
 // checkProgress holds runs, calls and status against the plan.

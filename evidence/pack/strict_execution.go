@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -13,7 +14,8 @@ import (
 // the policy and the evidence, as far as it is not itself what was observed.
 //
 //   - sandbox_id is that of the bundle and the policy
-//   - inputs and outputs are sorted by path, each once; total_output_bytes is the sum
+//   - inputs and outputs are sorted by path, each once; total_output_bytes is the sum. An
+//     input that was changed is named by a reason
 //   - cmd, exit_code and the hashes of the streams are those of the last command that
 //     was started; [], 0 and the hash of nothing without one. exit_code is 125 instead
 //     of 0 where a reason rejects the execution
@@ -22,6 +24,7 @@ import (
 //   - outputs that were changed keep to the limits of the policy; they have names that
 //     every system has, and that clash with no other; one outside the write roots, or on
 //     a control path, is named by a reason
+//   - no output lies in another one, or stands where something was deleted
 func (s *strictLevel) checkExecution() {
 	if s.run == nil || s.run.Execution == nil {
 		return
@@ -49,6 +52,28 @@ func (s *strictLevel) checkExecution() {
 		s.checkCommand(e, why)
 		s.checkPlaces(run, e, why)
 	}
+	s.checkInputs(e, why)
+}
+
+// checkInputs holds the inputs against what became of files: one that was changed is named
+// by a reason. No response is put where an input stands.
+func (s *strictLevel) checkInputs(e *kernel.Execution, why reasons) {
+	taken := map[string]string{}
+	for _, i := range s.plan.calls() {
+		taken[ResponsePath(i)] = "is where a response is put"
+	}
+	if s.evidence != nil {
+		for _, a := range s.evidence.ActionResults {
+			if !why.names("WRITE_OUTSIDE_ROOT", a.Path) {
+				taken[a.Path] = "was changed, and no reason says so"
+			}
+		}
+	}
+	for i, f := range e.Inputs {
+		if what := taken[f.Path]; what != "" {
+			s.fault("ST6", at(RunFile, "execution", "inputs", strconv.Itoa(i), "path"), "%s %s", quoted(f.Path), what)
+		}
+	}
 }
 
 func (s *strictLevel) checkSandboxID(run *result.RunResult) {
@@ -73,6 +98,53 @@ func (s *strictLevel) checkFiles(name string, list []kernel.FileRef) {
 		if (f.SizeBytes == 0) != (f.SHA256 == noBytes) {
 			s.fault("ST6", at(RunFile, "execution", name, strconv.Itoa(i), "size_bytes"), "%d does not go with the hash", f.SizeBytes)
 		}
+	}
+}
+
+// checkNested holds all outputs against each other: none lies in another one, none stands
+// where something was deleted, and none that is unchanged lies beneath. What was deleted and
+// made anew as a folder can hold what was written, and responses.
+func (s *strictLevel) checkNested(e *kernel.Execution) {
+	type place struct {
+		path    string
+		output  int // -1: deleted
+		still   bool
+		emptied bool // lies where something was deleted
+	}
+	unchanged := map[string]bool{}
+	for _, p := range s.evidence.Unchanged {
+		unchanged[p] = true
+	}
+	list := make([]place, 0, len(e.Outputs))
+	for i, f := range e.Outputs {
+		list = append(list, place{path: f.Path, output: i, still: unchanged[f.Path]})
+	}
+	for _, a := range s.evidence.ActionResults {
+		if a.Action == OpDelete {
+			list = append(list, place{path: a.Path, output: -1})
+		}
+	}
+	// What lies in a folder comes right behind what has the folder's name.
+	slices.SortFunc(list, func(x, y place) int { return cmp.Or(compareSegments(x.path, y.path), x.output-y.output) })
+	var around []place
+	for _, p := range list {
+		for len(around) > 0 && !kernel.Beneath(p.path, around[len(around)-1].path) {
+			around = around[:len(around)-1]
+		}
+		if len(around) > 0 && p.output >= 0 {
+			up := around[len(around)-1]
+			here := at(RunFile, "execution", "outputs", strconv.Itoa(p.output), "path")
+			switch {
+			case up.path == p.path && up.output < 0:
+				s.fault("ST6", here, "%s was deleted", quoted(p.path))
+			case up.path != p.path && up.output >= 0:
+				s.fault("ST6", here, "%s lies in a file, %s", quoted(p.path), quoted(up.path))
+			case up.emptied && p.still:
+				s.fault("ST6", here, "%s is unchanged, and stood where something was deleted, at or above %s", quoted(p.path), quoted(up.path))
+			}
+		}
+		p.emptied = p.output < 0 || len(around) > 0 && around[len(around)-1].emptied
+		around = append(around, p)
 	}
 }
 
@@ -138,8 +210,12 @@ func (s *strictLevel) checkPlaces(run *result.RunResult, e *kernel.Execution, wh
 			s.fault("ST6", here(i), "%s may not be written, and no reason says so", quoted(f.Path))
 		}
 	}
-	for _, c := range s.paths.clashes(paths) {
+	clashes := s.paths.clashes(paths)
+	for _, c := range clashes {
 		s.fault("ST6", here(positions[c.index]), "%s %s %s", quoted(paths[c.index]), c.how, quoted(c.with))
+	}
+	if len(clashes) == 0 {
+		s.checkNested(e)
 	}
 	if n := len(paths); n > run.Policy.MaxOutputFiles {
 		s.fault("ST6", at(RunFile, "execution", "outputs"), "%d files, and the policy allows %d", n, run.Policy.MaxOutputFiles)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/specs"
 )
 
 // unsaid is what a pack without a ledger line and a signature says once and cannot prove,
@@ -16,40 +17,47 @@ import (
 var unsaid = map[string][]string{
 	"another intent would give it, and a pack does not have the intent": {
 		"bundle.json#/source_intent_hash", "bundle.json#/root_node/goal", "bundle.json#/root_node/constraints/N",
-		"bundle.json#/outputs/N/path", "bundle.json#/outputs/N/content", "bundle.json#/outputs/N/executable",
+		"bundle.json#/outputs/N/path", "bundle.json#/outputs/N/content", "bundle.json#/outputs/N/encoding", "bundle.json#/outputs/N/executable",
 		"run.json#/intent/path", "run.json#/intent/sha256", "run.json#/decision/reasons/N",
 	},
 	"another policy text would give it, and a pack does not have the policy": {
 		"run.json#/policy_provenance/capabilities_sha256",
-		"run.json#/policy_provenance/modules/N/name", "run.json#/policy_provenance/modules/N/sha256",
+		"run.json#/policy_provenance/modules/N/sha256",
 	},
 	"a name, a time or a version that nothing else has": {
 		"run.json#/run_id", "run.json#/started_at", "run.json#/completed_at", "run.json#/kernel_version", // of a REFUSE
 		"evidence.json#/executor_id", "runner.json#/runner_id",
 	},
+	"it was asked for, and nothing came of it": {
+		"run.json#/execution_mode", // of what was not accepted
+		"run.json#/model_mode",     // of a plan without a call
+	},
 	"it was observed, and nothing else comes of it": {
+		"evidence.json#/action_results/N/action",                                     // of an execution that was rejected
 		"evidence.json#/runs/N/stdout_sha256", "evidence.json#/runs/N/stderr_sha256", // but those of the last command
 		"run.json#/execution/outputs/N/sha256",                                          // of a file that is unchanged
 		"patch.json#/operations/N/before_sha256", "patch.json#/operations/N/executable", // of what a command wrote
 		"model_io.json#/interactions/N/latency_ms",
 		"runner.json#/peak_memory_bytes", "runner.json#/plan_sha256",
-		"runner.json#/platform/go_version", "runner.json#/platform/kernel_release", "runner.json#/platform/landlock_abi",
+		"runner.json#/platform/arch", "runner.json#/platform/go_version", "runner.json#/platform/kernel_release", "runner.json#/platform/landlock_abi",
 		"runner.json#/sandbox/layers/N/mechanism",
 	},
 	"the ledger's key says whether it is true": {
-		"ledger.jsonl#/N/_seal/root", "ledger.jsonl#/N/_seal/sig", "ledger.jsonl#/N/timestamp", "meta.json#/receipt",
+		"ledger.jsonl#/N/_seal/root", "ledger.jsonl#/N/_seal/size", "ledger.jsonl#/N/_seal/sig", "ledger.jsonl#/N/timestamp", "meta.json#/receipt",
 	},
 }
 
 // TestNothingElseIsFree changes every value of every file of the base packs, one at a
-// time, into another one of the same form, with the hashes of the bundle and the policy
-// made anew. The strict level finds each of these changes, but for what is unsaid.
+// time, into others of the same form, with the hashes of the bundle and the policy made
+// anew: another digit, one more and one less, the other truth value, every other member of
+// an enumeration, what the other packs have there and has no digits. The strict level finds
+// each of these changes, but for what is unsaid.
 func TestNothingElseIsFree(t *testing.T) {
-	options := builtin(t)
+	options, values := builtin(t), newOthers(t)
 	free := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(basePacks(t))) {
 		changes := 0
-		eachChange(t, name, func(file, pointer string, p *Pack) {
+		eachChange(t, name, values, func(file, pointer string, p *Pack) {
 			changes++
 			if Verify(p, options).OK() {
 				free[file+"#"+indexless(pointer)] = true
@@ -83,8 +91,9 @@ func indexless(pointer string) string {
 	return strings.Join(tokens, "/")
 }
 
-// eachChange gives a base pack with one value changed, for each value that it has.
-func eachChange(t *testing.T, name string, each func(file, pointer string, p *Pack)) {
+// eachChange gives a base pack with one value changed, for each value that it has and
+// each of its others.
+func eachChange(t *testing.T, name string, elsewhere others, each func(file, pointer string, p *Pack)) {
 	t.Helper()
 	base := basePacks(t)[name]
 	whole, err := newDraft(base)
@@ -93,29 +102,124 @@ func eachChange(t *testing.T, name string, each func(file, pointer string, p *Pa
 	}
 	for _, file := range whole.names() {
 		leaves(whole.values[file], "", func(pointer string, old any) {
-			d, err := newDraft(base)
-			if err != nil {
-				t.Fatal(err)
-			}
-			to, err := json.Marshal(another(old))
-			if err != nil {
-				t.Fatal(err)
-			}
 			if file == BundleFile && (strings.HasSuffix(pointer, "/id") || strings.HasSuffix(pointer, "/content_hash")) {
 				return // is made anew
 			}
-			anew := map[string][]string{BundleFile: {"contents", "ids", "bundle", "sandbox"}, RunFile: {"sandbox", "policy"}, PatchFile: {"patch"}}[file]
-			if strings.HasSuffix(pointer, "sandbox_id") || strings.HasSuffix(pointer, "_bytes") {
-				anew = nil
+			for _, value := range elsewhere.of(file, pointer, old) {
+				each(file, pointer, exchanged(t, base, file, pointer, value))
 			}
-			for _, c := range []change{{Set: file + "#" + pointer, To: to}, {Rehash: anew}} {
-				if err := d.do(c); err != nil && c.Set != "" {
-					t.Fatalf("%s#%s: %v", file, pointer, err)
-				}
-			}
-			each(file, pointer, d.inMemory(t))
 		})
 	}
+}
+
+// exchanged is a base pack with one value changed.
+func exchanged(t *testing.T, base json.RawMessage, file, pointer string, value any) *Pack {
+	t.Helper()
+	d, err := newDraft(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anew := map[string][]string{BundleFile: {"contents", "ids", "bundle", "sandbox"}, RunFile: {"sandbox", "policy"}, PatchFile: {"patch"}}[file]
+	if strings.HasSuffix(pointer, "sandbox_id") || strings.HasSuffix(pointer, "_bytes") {
+		anew = nil
+	}
+	for _, c := range []change{{Set: file + "#" + pointer, To: to}, {Rehash: anew}} {
+		if err := d.do(c); err != nil && c.Set != "" {
+			t.Fatalf("%s#%s: %v", file, pointer, err)
+		}
+	}
+	return d.inMemory(t)
+}
+
+// others are values that can stand in the place of one.
+type others struct {
+	enums map[string][][]string      // by file
+	texts map[string]map[string]bool // by file and pointer without indices: what the base packs have there
+}
+
+func newOthers(t *testing.T) others {
+	t.Helper()
+	o := others{map[string][][]string{}, map[string]map[string]bool{}}
+	for file, name := range map[string]string{
+		RunFile: "run-result", BundleFile: "bundle", EvidenceFile: "pack-evidence", PatchFile: "pack-patch",
+		RunnerFile: "pack-runner", ModelFile: "model-io", LedgerFile: "ledger-record",
+	} {
+		text, known := specs.Schema(name)
+		var schema any
+		if err := json.Unmarshal(text, &schema); err != nil || !known {
+			t.Fatal(name, err)
+		}
+		o.enums[file] = enumsOf(schema)
+	}
+	for _, base := range basePacks(t) {
+		d, err := newDraft(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range d.names() {
+			leaves(d.values[file], "", func(pointer string, v any) {
+				place := file + "#" + indexless(pointer)
+				if o.texts[place] == nil {
+					o.texts[place] = map[string]bool{}
+				}
+				if text, ok := v.(string); ok && !strings.ContainsAny(text, "0123456789") {
+					o.texts[place][text] = true
+				}
+			})
+		}
+	}
+	return o
+}
+
+// enumsOf lists the enumerations of a schema.
+func enumsOf(schema any) (list [][]string) {
+	switch v := schema.(type) {
+	case []any:
+		for _, w := range v {
+			list = append(list, enumsOf(w)...)
+		}
+	case map[string]any:
+		var enum []string
+		members, _ := v["enum"].([]any)
+		for _, m := range members {
+			if text, ok := m.(string); ok {
+				enum = append(enum, text)
+			}
+		}
+		if len(enum) > 0 {
+			list = append(list, enum)
+		}
+		for _, w := range v {
+			list = append(list, enumsOf(w)...)
+		}
+	}
+	return list
+}
+
+// of gives the others of a value, each once.
+func (o others) of(file, pointer string, old any) []any {
+	list := another(old)
+	text, ok := old.(string)
+	if !ok {
+		return list
+	}
+	texts := maps.Clone(o.texts[file+"#"+indexless(pointer)])
+	for _, enum := range o.enums[file] {
+		if slices.Contains(enum, text) {
+			for _, member := range enum {
+				texts[member] = true
+			}
+		}
+	}
+	delete(texts, text)
+	for _, other := range slices.Sorted(maps.Keys(texts)) {
+		list = append(list, other)
+	}
+	return list
 }
 
 // leaves visits every text, number, truth value and null.
@@ -134,23 +238,24 @@ func leaves(v any, pointer string, visit func(pointer string, v any)) {
 	}
 }
 
-// another is a value of the same form: another digit, another second, one more.
-func another(v any) any {
+// another are values of the same form: another digit, another second, one more and one
+// less.
+func another(v any) []any {
 	switch v := v.(type) {
 	case bool:
-		return !v
+		return []any{!v}
 	case json.Number:
 		n, _ := strconv.Atoi(string(v))
-		return n + 1
+		return []any{n + 1, n - 1}
 	case string:
 		b := []byte(v)
 		for i := len(b) - 1; i >= 0; i-- {
 			if asciiDigit(b[i]) {
 				b[i] = '0' + (b[i]-'0'+1)%10
-				return string(b)
+				return []any{string(b)}
 			}
 		}
-		return v + "x"
+		return []any{v + "x"}
 	}
-	return "x"
+	return []any{"x"}
 }

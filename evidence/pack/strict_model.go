@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/fiador/fiador/kernel"
@@ -24,7 +25,7 @@ func (s *strictLevel) readModelIO() {
 func (r *shape) modelIO(v any) *ModelIO {
 	o := r.object(v)
 	m := &ModelIO{
-		Version: o.one("model_io_schema_version", ModelVersion), AdapterID: o.text("adapter_id", 1, 256), ModelID: o.text("model_id", 1, 256),
+		Version: o.one("model_io_schema_version", ModelVersion), AdapterID: o.text("adapter_id", 1, maxModelName), ModelID: o.text("model_id", 1, maxModelName),
 		Mode: o.one("mode", ModeRecord, ModeReplay),
 	}
 	o.list("interactions", MaxInteractions, func(v any) {
@@ -51,9 +52,11 @@ func (r *shape) modelIO(v any) *ModelIO {
 
 // checkModelIO is ST10: the recording is that of the calls of the evidence.
 //
-//   - mode is the model mode of the run; a run without a model has no calls
+//   - mode is the model mode of the run; a run without a model has no calls, nor has its
+//     plan
 //   - interactions are the calls, in their order, with their prompt and response
-//   - the prompt is the one that the plan's call sends to the model
+//   - the prompt is the one that the plan's call sends to the model; calls that were not
+//     come to would go to the same adapter, and have a prompt too
 //   - the output that the response is has its length; that it is one is ST7
 //   - tokens_input and tokens_output of what was recorded are those of [Tokens], and
 //     latency_ms is there. What was replayed has what the recording had
@@ -62,8 +65,12 @@ func (s *strictLevel) checkModelIO() {
 		return
 	}
 	calls := s.evidence.Calls
-	if s.run.ModelMode == "none" && len(calls) > 0 {
+	switch planned := s.plan.calls(); {
+	case s.run.ModelMode != "none":
+	case len(calls) > 0:
 		s.fault("ST10", at(EvidenceFile, "calls"), "model mode none calls no model")
+	case s.run.Execution != nil && len(planned) > 0:
+		s.fault("ST10", at(RunFile, "model_mode"), "none, and action %d of the plan is a call", planned[0])
 	}
 	m := s.model
 	if m == nil {
@@ -72,6 +79,7 @@ func (s *strictLevel) checkModelIO() {
 	if m.Mode != s.run.ModelMode {
 		s.fault("ST10", at(ModelFile, "mode"), "not the model mode of the run, %s", s.run.ModelMode)
 	}
+	s.checkUncalled(m, calls)
 	if len(m.Interactions) != len(calls) {
 		s.fault("ST10", at(ModelFile, "interactions"), "%d, and the evidence has %d calls", len(m.Interactions), len(calls))
 		return
@@ -84,6 +92,23 @@ func (s *strictLevel) checkModelIO() {
 	}
 	for i, in := range m.Interactions {
 		s.checkInteraction(i, in, calls[i], outputs)
+	}
+}
+
+// checkUncalled holds the recording against the calls of the plan that were not come to,
+// which were looked at before anything was executed.
+func (s *strictLevel) checkUncalled(m *ModelIO, calls []CallEvidence) {
+	for _, i := range s.plan.calls() {
+		if slices.ContainsFunc(calls, func(c CallEvidence) bool { return c.Action == i }) {
+			continue
+		}
+		a := s.plan.actions[i]
+		if a.adapter != m.AdapterID {
+			s.fault("ST10", at(ModelFile, "adapter_id"), "not the adapter of action %d, %s", i, quoted(a.adapter))
+		}
+		if _, err := Prompt(a.params, m.ModelID); err != nil {
+			s.fault("ST10", at(ModelFile, "model_id"), "action %d has no prompt for it: %s", i, err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -46,6 +47,8 @@ func (r *shape) operation(v any) Operation {
 	}
 	if op.Op == OpModify || op.Op == OpDelete && o.has("before_sha256") {
 		op.BeforeSHA256 = o.hash("before_sha256")
+	} else if op.Op == OpDelete && o.has("before_tree_sha256") {
+		op.BeforeTreeSHA256 = o.hash("before_tree_sha256")
 	}
 	o.done()
 	return op
@@ -57,8 +60,10 @@ func (r *shape) operation(v any) Operation {
 //   - its operations are one to one with action_results, and do what these say
 //   - the hash of a decoded content is that of the result, size_bytes its length, and
 //     that of the output; a delete has size 0 and is not executable
-//   - a modify has before_sha256; a delete has it if it was a file; a create does not
-//   - contents are base64 only where canonical JSON cannot hold them, or it is shorter
+//   - a modify has before_sha256; a delete has it if it was a file, and can have
+//     before_tree_sha256 otherwise; a create has neither
+//   - contents are base64 only where canonical JSON cannot hold them, or it is shorter, and
+//     then they are
 //   - no path is one that the policy lets nobody write, and none clashes with another
 //   - deletes have order 0, and everything else order 1, if something stands beneath what
 //     is deleted; without that every order is 0
@@ -154,8 +159,11 @@ func (s *strictLevel) checkContent(i int, o Operation, a ActionResult) {
 	if told, there := s.sizes[o.Path]; there && int64(told) != size {
 		s.fault("ST8", opAt(i, "size_bytes"), "%d, and the output of the execution has %d bytes", size, told)
 	}
-	if o.Encoding == "base64" && isPlain(*o.Content) {
+	switch {
+	case o.Encoding == "base64" && isPlain(*o.Content):
 		s.fault("ST8", opAt(i, "encoding"), "base64 of what stands as text")
+	case o.Encoding == "utf8" && !plainText(*o.Content) && strings.IndexByte(*o.Content, 0) < 0: // which PS6 has
+		s.fault("ST8", opAt(i, "encoding"), "text of what is shorter as base64")
 	}
 	if a := s.plan.last[o.Path]; a != nil && s.plan.whole && s.plan.files == len(s.plan.actions) && o.Executable != a.output.Executable {
 		s.fault("ST8", opAt(i, "executable"), "%t, and the plan writes it otherwise", o.Executable)

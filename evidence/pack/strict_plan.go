@@ -32,6 +32,17 @@ type planned struct {
 	params  map[string]any
 }
 
+// calls are the positions of the calls of a plan that is whole.
+func (p plan) calls() []int {
+	var list []int
+	for i, a := range p.actions {
+		if p.whole && a.output.Type == "config" {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
 // checkOutputs holds each output against what it says of itself, and makes the plan.
 func (s *strictLevel) checkOutputs(b *kernel.Bundle) {
 	before := s.counts["ST4"]

@@ -174,19 +174,29 @@ func (s *strictLevel) checkRun() {
 }
 
 // checkFindings holds the reasons of a CLARIFY or REFUSE against their form, which is
-// that of "ID POINTER", and the refuse reason against the first of them.
+// that of "ID POINTER", and the refuse reason against the first of them. Where only what
+// is built in has decided, the ids and the title are those of its rules.
 func (s *strictLevel) checkFindings(reasons []string) {
+	title := ""
 	for i, reason := range reasons {
 		id, pointer, _ := strings.Cut(reason, " ")
 		if !isRuleID(id) || pointer != "" && pointer[0] != '/' || pointer == "" && !strings.HasSuffix(reason, " ") {
 			s.fault("ST2", at(RunFile, "decision", "reasons", strconv.Itoa(i)), "%s is not the id of a rule and a JSON Pointer", quoted(reason))
+			continue
+		}
+		if t := s.checkRule(i, id); i == 0 {
+			title = t
 		}
 	}
 	if s.run.KernelResultKind != kernel.OutcomeRefuse {
 		return
 	}
-	if title, ok := strings.CutPrefix(s.run.RefuseReason, reasons[0]+": "); !ok || strings.TrimSpace(title) == "" {
+	told, ok := strings.CutPrefix(s.run.RefuseReason, reasons[0]+": ")
+	switch {
+	case !ok || strings.TrimSpace(told) == "":
 		s.fault("ST2", at(RunFile, "refuse_reason"), "not the first reason, a colon, and a title")
+	case title != "" && told != title:
+		s.fault("ST2", at(RunFile, "refuse_reason"), "not the title of the rule, %s", quoted(title))
 	}
 }
 

@@ -3,6 +3,7 @@ package pack
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
@@ -49,7 +50,76 @@ func (p Promise) Statuses(level string) []string {
 	return nil
 }
 
-// checkLayers holds the clauses of the sandbox against what one of this level can say.
+// Mechanisms are what enforces a clause, each number as N, and the status that it gives.
+func (p Promise) Mechanisms() map[string]string {
+	const enforced, partial, absent = "enforced", "partial", "absent"
+	switch p.Clause {
+	case "timeout":
+		return map[string]string{"pid namespace: SIGTERM, then SIGKILL to process N": enforced, "subreaper that kills what descends from it": partial}
+	case "memory":
+		return map[string]string{"cgroup for the total, RLIMIT_DATA for each process": enforced, "RLIMIT_DATA for each process; no limit of the total": partial}
+	case "processes":
+		const tasks = " of N processes and threads"
+		return map[string]string{
+			"pids cgroup" + tasks: enforced, "RLIMIT_NPROC in the user namespace" + tasks: enforced,
+			"RLIMIT_NPROC of an id of its own" + tasks: enforced, "RLIMIT_NPROC" + tasks + " above what the user ran at the start": partial,
+		}
+	case "allow_fork":
+		return map[string]string{"forking is allowed": enforced, "seccomp: fork, vfork and clone of a process": enforced, "none": absent}
+	case "cpu_cores":
+		return map[string]string{
+			"affinity and cgroup quota": enforced, "affinity, which seccomp keeps as it is": enforced, "affinity, which a command can widen": partial,
+		}
+	case "files":
+		return map[string]string{
+			"mount namespace that shows what is allowed, and Landlock":                enforced,
+			"mount namespace that shows what is allowed; no Landlock":                 partial,
+			"Landlock N: not the owner, mode and times of files":                      partial,
+			"Landlock N, truncate by seccomp: not the owner, mode and times of files": partial,
+			"none": absent,
+		}
+	case "disk":
+		return map[string]string{
+			"overlay in a tmpfs of limited size and inodes":                        enforced,
+			"RLIMIT_FSIZE for each file of a copy; the total is judged afterwards": partial,
+			"RLIMIT_FSIZE for each file; direct writes are not judged":             partial,
+		}
+	case "network":
+		return map[string]string{
+			"the host's network, as asked for": enforced, "seccomp: no sockets": enforced, "none": absent,
+			"network namespace with loopback alone; socket families by seccomp": enforced,
+		}
+	case "other processes":
+		return map[string]string{
+			"pid namespace, no ptrace": enforced, "Landlock and seccomp: no ptrace, no signals to outside": enforced,
+			"Landlock and seccomp: no ptrace; signals to the user's processes are possible": partial, "none": absent,
+		}
+	case "kernel":
+		return map[string]string{"no capabilities, no_new_privs, seccomp": enforced, "no capabilities, no_new_privs": partial}
+	case "streams":
+		return map[string]string{"the first bytes are kept, the rest is read and counted": enforced}
+	case "environment":
+		return map[string]string{"made from nothing": enforced}
+	}
+	return nil
+}
+
+// numberless is a text with N for each number in it.
+func numberless(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		switch {
+		case !asciiDigit(text[i]):
+			b.WriteByte(text[i])
+		case i == 0 || !asciiDigit(text[i-1]):
+			b.WriteByte('N')
+		}
+	}
+	return b.String()
+}
+
+// checkLayers holds the clauses of the sandbox against what one of this level can say, and
+// for runs of this kernel version each status against its mechanism.
 func (s *strictLevel) checkLayers(sb RunnerSandbox, run *result.RunResult) {
 	promises := Promises()
 	if len(sb.Layers) != len(promises) {
@@ -73,6 +143,8 @@ func (s *strictLevel) checkLayers(sb RunnerSandbox, run *result.RunResult) {
 			s.fault("ST9", here("status"), "%s is not what isolation %s says of this clause: %s", l.Status, sb.IsolationLevel, listed(can))
 		case l.Mechanism == "":
 			s.fault("ST9", here("mechanism"), "empty")
+		case run.KernelVersion == kernel.Version && p.Mechanisms()[numberless(l.Mechanism)] != l.Status:
+			s.fault("ST9", here("mechanism"), "%s is not by what this clause is %s", quoted(l.Mechanism), l.Status)
 		}
 	}
 }

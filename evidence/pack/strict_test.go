@@ -295,7 +295,7 @@ func TestPlansHold(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
-		ask := kernel.Verdict{Clarify: []kernel.Result{{ID: "A", Text: "Which?", Why: "w", Priority: 60, Options: []string{"a", "b"}}, {ID: "B", Text: "Which?", Priority: 90}}}
+		ask := kernel.Verdict{Clarify: []kernel.Result{{ID: "A", Text: "Which?", Why: "w", Priority: 60, Options: []string{"", "b"}}, {ID: "B", Text: "Which?", Priority: 90}}}
 		for _, verdict := range []kernel.Verdict{{}, ask} {
 			d, err := kernel.Decide(in, nil, in.Findings(), verdict)
 			if err != nil {

@@ -70,7 +70,9 @@ func (v *verifier) structural() {
 	v.patchRules()
 	v.runnerRules()
 	if obj := v.object(ModelFile); obj != nil {
-		v.found = append(v.found, modelIOFaults(obj)...)
+		for _, f := range modelIOFaults(obj) {
+			v.add(f.Rule, f.Path, "%s", f.Message)
+		}
 	}
 	v.ledgerRules()
 }

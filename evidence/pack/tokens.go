@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 
@@ -8,18 +9,41 @@ import (
 )
 
 // Tokens are the counts that a response of a model gives: usage.prompt_tokens and
-// usage.completion_tokens, each nil where it is not a whole number from 0 on.
+// usage.completion_tokens, each nil where it is not a whole number from 0 on. A member
+// has its name letter for letter, and one that is there twice is not there.
 func Tokens(response []byte) (input, output *int64) {
-	var answer struct {
-		Usage struct {
-			Prompt     json.RawMessage `json:"prompt_tokens"`
-			Completion json.RawMessage `json:"completion_tokens"`
-		} `json:"usage"`
-	}
-	if json.Unmarshal(response, &answer) != nil {
+	if !json.Valid(response) {
 		return nil, nil
 	}
-	return tokenCount(answer.Usage.Prompt), tokenCount(answer.Usage.Completion)
+	counts := onlyMembers(onlyMembers(response, "usage")["usage"], "prompt_tokens", "completion_tokens")
+	return tokenCount(counts["prompt_tokens"]), tokenCount(counts["completion_tokens"])
+}
+
+// onlyMembers are those of an object that have these names, each once. What is valid JSON and
+// no object has none.
+func onlyMembers(object json.RawMessage, names ...string) map[string]json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return nil
+	}
+	found, seen := map[string]json.RawMessage{}, map[string]int{}
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return nil
+		}
+		for _, wanted := range names {
+			if name != any(wanted) {
+				continue
+			}
+			if seen[wanted]++; seen[wanted] > 1 {
+				value = nil
+			}
+			found[wanted] = value
+		}
+	}
+	return found
 }
 
 // tokenCount is a number of tokens, or nil where it is none.

@@ -82,7 +82,7 @@ type verifier struct {
 
 // add notes a violation. Values in a message are quoted and cut.
 func (v *verifier) add(rule, path, format string, args ...any) {
-	if len(v.found) == maxFound {
+	if len(v.found) >= maxFound {
 		v.unnamed++
 		return
 	}

@@ -18,7 +18,9 @@
 // the environment says, no cookie is kept, and for a base URL with http only an address
 // of the machine itself is connected to. An answer counts if its status is 2xx, its type
 // is JSON, and its body is JSON in UTF-8 of at most 1 000 000 bytes that a recording can
-// hold and that does not repeat the key. It is not changed.
+// hold and that does not repeat the key. It is not changed. A key of fewer than eight
+// characters is not looked for, and one that is escaped once more, in a JSON text within
+// the JSON, or encoded as base64, is not found.
 //
 // # Recording and replaying
 //

@@ -125,3 +125,32 @@ func TestTotal(t *testing.T) {
 	_, err = r.Call(t.Context(), "m", prompt(t, nil))
 	refused(t, err, "at most 10000 calls", s.URL)
 }
+
+// TestRecordedSize: the bytes of a recording are known before it is written, and the call
+// that would make it too long to be read again has no answer.
+func TestRecordedSize(t *testing.T) {
+	response := "{\"a\":\n\n\t\"\\u00e9\\\\ \u00e9\"}\n"
+	s, asked := endpoint(t, says("application/json", response))
+	r := recorder(s.URL)
+	for i := range 12 {
+		if _, err := r.Call(t.Context(), "m", numbered(t, i)); err != nil {
+			t.Fatal(err)
+		}
+		b, err := r.Recording()
+		if err != nil || int64(len(b)) != r.size {
+			t.Fatalf("%d calls are %d bytes, and were to be %d (%v)", i+1, len(b), r.size, err)
+		}
+	}
+	before, err := r.Recording()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.size = pack.MaxBytes(pack.ModelFile) - int64(len(response))
+	_, err = r.Call(t.Context(), "m", numbered(t, 12))
+	if e := refused(t, err, "the recording has more than 134217728 bytes", s.URL); e.Hint() != "split the intent" || e.Prompt != canon.Sum(numbered(t, 12)) {
+		t.Errorf("%v, hint %q", e, e.Hint())
+	}
+	if after, err := r.Recording(); err != nil || !bytes.Equal(before, after) || len(asked()) != 13 {
+		t.Errorf("the recording is\n%s\nand was\n%s\n(%v)", after, before, err)
+	}
+}

@@ -19,7 +19,8 @@ type Recorder struct {
 
 	mu     sync.Mutex
 	io     pack.ModelIO
-	stored int // bytes of the responses
+	stored int   // bytes of the responses
+	size   int64 // bytes of the recording
 }
 
 // NewRecorder is a Recorder for one run. key reads an environment variable.
@@ -93,8 +94,38 @@ func (r *Recorder) Call(ctx context.Context, adapterID string, prompt []byte) ([
 	}
 	one.TokensInput, one.TokensOutput = pack.Tokens(response)
 	r.io.AdapterID, r.io.ModelID = a.ID, a.Model
+	if r.size, err = r.with(one); err != nil {
+		return nil, &Error{Msg: "the answer cannot be recorded", Prompt: hash}
+	}
+	if e := tooLarge(r.size); e != nil {
+		e.Prompt = hash
+		return nil, e
+	}
 	r.io.Interactions = append(r.io.Interactions, one)
 	return response, nil
+}
+
+// with is how many bytes the recording has with one more interaction. Line ends and
+// quotes have two bytes in it.
+func (r *Recorder) with(one pack.Interaction) (int64, error) {
+	m := r.io
+	m.Version, m.Mode, m.Interactions = pack.ModelVersion, pack.ModeRecord, []pack.Interaction{one}
+	alone, err := m.Bytes()
+	if err != nil || len(r.io.Interactions) == 0 {
+		return int64(len(alone)), err
+	}
+	m.Interactions = nil
+	empty, err := m.Bytes()
+	return r.size + int64(len(",")+len(alone)-len(empty)), err
+}
+
+// tooLarge is the error of a recording that could not be read again.
+func tooLarge(size int64) *Error {
+	most := pack.MaxBytes(pack.ModelFile)
+	if size <= most {
+		return nil
+	}
+	return &Error{Msg: "the recording has more than " + strconv.FormatInt(most, 10) + " bytes", Next: "split the intent"}
 }
 
 // Recording is what was recorded so far, as it is stored.
@@ -111,8 +142,8 @@ func stored(m pack.ModelIO, mode string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(b)) > pack.MaxBytes(pack.ModelFile) {
-		return nil, &Error{Msg: "the recording has more than " + strconv.FormatInt(pack.MaxBytes(pack.ModelFile), 10) + " bytes", Next: "split the intent"}
+	if e := tooLarge(int64(len(b))); e != nil {
+		return nil, e
 	}
 	return b, nil
 }

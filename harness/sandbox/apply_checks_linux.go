@@ -6,7 +6,10 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -85,6 +88,11 @@ func (r *record) same(now *Seen, o *operation) bool {
 func (a *applier) due(r *record, o *operation, first bool) (bool, error) {
 	var now, aside *Seen
 	err := a.in(o.path(), func(dir int, name string) (err error) {
+		if first {
+			if err := a.sameFolder(dir, path.Dir(o.path())); err != nil {
+				return err
+			}
+		}
 		if now, err = lookup(dir, name); err == nil {
 			aside, err = lookup(dir, o.Aside)
 		}
@@ -113,18 +121,76 @@ func (a *applier) due(r *record, o *operation, first bool) (bool, error) {
 	return due, nil
 }
 
-// untouched says whether nothing beneath a folder changed since the execution began,
-// and nothing is mounted there.
-func (a *applier) untouched(r *record, p string) (bool, error) {
-	ok := true
-	err := a.in(p, func(dir int, name string) (err error) {
-		ok, err = a.walk(r, dir, name, p)
+// sameFolder says whether an open folder is the one that was looked at under that path,
+// if one was.
+func (a *applier) sameFolder(fd int, p string) error {
+	if a.looked == nil {
+		return nil
+	}
+	was, ok := a.looked.Folders[p]
+	if !ok {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
 		return err
-	})
-	return ok, err
+	}
+	if !sameObject(seenAs(&st), &was) {
+		return &ConflictError{Path: p}
+	}
+	return nil
 }
 
-func (a *applier) walk(r *record, dir int, name, shown string) (bool, error) {
+// sameFolders says whether all folders that were looked at are the same ones.
+func (a *applier) sameFolders() error {
+	if a.looked == nil {
+		return nil
+	}
+	for _, p := range slices.Sorted(maps.Keys(a.looked.Folders)) {
+		fd, err := beneath(a.tree, p, unix.O_PATH|unix.O_DIRECTORY)
+		if err == unix.ENOENT || blocked(err) {
+			return &ConflictError{Path: p}
+		}
+		if err != nil {
+			return &fs.PathError{Op: "open", Path: p, Err: err}
+		}
+		err = a.sameFolder(fd, p)
+		_ = unix.Close(fd)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// untouched says whether a folder holds what was seen in it, or, where nobody looked,
+// nothing that changed since the execution began; and whether nothing is mounted there.
+func (a *applier) untouched(r *record, p string) (bool, error) {
+	fits := func(_ string, s *Seen) bool { return s.ChangedNS <= r.Since || r.links[s.identity()] > 0 }
+	all := func() bool { return true }
+	if a.looked != nil {
+		held, found := a.looked.Beneath[p], 0
+		fits = func(name string, s *Seen) bool {
+			found++
+			was, ok := held[name]
+			if r.links[s.identity()] > 0 {
+				was.ChangedNS = s.ChangedNS
+			}
+			return ok && was == *s
+		}
+		all = func() bool { return found == len(held) }
+	}
+	ok := true
+	err := a.in(p, func(dir int, name string) (err error) {
+		ok, err = a.walk(dir, name, p, fits)
+		return err
+	})
+	return ok && all(), err
+}
+
+// walk says whether everything in a folder, at any depth, fits, which is asked with its
+// path.
+func (a *applier) walk(dir int, name, shown string, fits func(string, *Seen) bool) (bool, error) {
 	fd, err := openSub(dir, name)
 	if err == unix.EXDEV {
 		return false, nil
@@ -144,10 +210,10 @@ func (a *applier) walk(r *record, dir int, name, shown string) (bool, error) {
 			return false, err
 		case s == nil:
 			return false, nil
-		case s.ChangedNS > r.Since && r.links[s.identity()] == 0:
+		case !fits(shown+"/"+n, s):
 			return false, nil
 		case s.Kind == KindFolder:
-			if ok, err := a.walk(r, fd, n, shown+"/"+n); !ok || err != nil {
+			if ok, err := a.walk(fd, n, shown+"/"+n, fits); !ok || err != nil {
 				return false, err
 			}
 		}

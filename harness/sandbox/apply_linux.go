@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,8 +22,9 @@ import (
 // the next Apply to the folder, carries to its end.
 //
 // A change fits when what stands at its path is what Before says and has not changed
-// after since, when the execution began, to the precision of the file system's clock;
-// or nothing, where Before is nil. A folder may stand where one is to be made. Where a
+// after since, when the execution began, to the precision of the file system's clock,
+// and no folder above it was renamed after since, as far as its times tell; or nothing,
+// where Before is nil. A folder may stand where one is to be made. Where a
 // folder goes, with all that it holds, that is asked of everything beneath it too, and
 // nothing may be mounted there. What does not fit is a *ConflictError, and nothing is
 // applied. It is looked at before anything happens, and again at each path in its turn.
@@ -35,14 +37,17 @@ import (
 //
 // Everything in dir is reached through openat2 beneath one descriptor and without
 // following a link. state is a folder outside of dir that lasts, and that only the
-// user writes; it is made. Two calls for one folder wait for each other.
+// user writes; it is made, and one that is another user's or that others can write is
+// refused (ErrNotOwn). Two calls for one folder wait for each other, until the context
+// ends (ErrBusy); it counts for nothing else.
 //
 // The order of system calls, after which a kill at any point leaves the old or the
 // new state once Recover has run (TestApplyOrder, TestApplyKilled):
 //
 //  1. journal: lock; blobs written, hashed and synced; changes held against the folder
 //  2. journal: record written, synced, renamed to "apply", journal synced: the commit
-//  3. folders made under temporary names and renamed
+//  3. the mark of the record made and synced, which is there as long as anything is
+//     half done; folders made under temporary names and renamed
 //  4. files and links made under temporary names, synced
 //  5. each renamed to its place, exchanging names with what it replaces; what is
 //     deleted is renamed
@@ -50,12 +55,20 @@ import (
 //  7. journal: record renamed to "clean", synced; what was replaced or deleted is
 //     removed, and so is, with what is staged for its place put there, a folder that an
 //     overlay could not rename; folders are synced; left out where nothing was
-//  8. journal: record removed, synced; blobs removed
+//  8. the mark removed, synced; journal: record removed, synced; blobs removed
 //
 // An error from 3 to 6 turns the record to "undo": the renames are taken back, in
 // reverse order, and what was made is removed.
-func Apply(state, dir string, changes []Change, content Content, since time.Time) error {
-	return apply(state, dir, changes, content, since, calls{})
+func Apply(ctx context.Context, state, dir string, changes []Change, content Content, since time.Time) error {
+	return apply(ctx, state, dir, changes, content, since, calls{})
+}
+
+// ApplySeen is Apply for changes to what somebody has looked at before: a change fits
+// when what stands at its path is what Before says, whatever its time, in the folder
+// that it was looked at in. A folder that goes has to hold what it held, and no more.
+// Without all of that it is a *ConflictError, and nothing is applied.
+func ApplySeen(ctx context.Context, state, dir string, changes []Change, content Content, looked Looked) error {
+	return applyTo(ctx, state, dir, changes, content, terms{looked: &looked}, calls{})
 }
 
 // Recover ends what a killed Apply to the folder dir left: it is carried to its end,
@@ -64,20 +77,57 @@ func Apply(state, dir string, changes []Change, content Content, since time.Time
 //
 // The errors are those of Apply. One that is neither ErrApplied nor ErrUnfinished
 // beside did says why the folder is now what it was before the Apply that was killed.
-func Recover(state, dir string) (Recovery, error) {
-	return recoverFolder(state, dir, calls{})
+func Recover(ctx context.Context, state, dir string) (Recovery, error) {
+	return recoverFolder(ctx, state, dir, calls{})
 }
 
-func apply(state, dir string, changes []Change, content Content, since time.Time, c calls) error {
+// Unfinished says whether a killed Apply has left something that Recover would carry to
+// its end. It changes nothing in the folder dir, and makes no state folder.
+func Unfinished(ctx context.Context, state, dir string) (bool, error) {
+	a, err := openApplier(ctx, state, dir, false, calls{})
+	if err != nil || a == nil {
+		return false, err
+	}
+	defer a.close()
+	r, err := a.journal.load()
+	if err != nil {
+		return false, err
+	}
+	if r != nil {
+		if ours, err := a.concerns(r); err != nil || ours {
+			return ours, err
+		}
+	}
+	j, _, err := a.moved()
+	if j != nil {
+		j.release()
+	}
+	return j != nil, err
+}
+
+func apply(ctx context.Context, state, dir string, changes []Change, content Content, since time.Time, c calls) error {
+	return applyTo(ctx, state, dir, changes, content, terms{since: since.UnixNano()}, c)
+}
+
+// terms are what has to be true of a folder, beside what each change says.
+type terms struct {
+	looked *Looked // what it was; or nil
+	since  int64   // otherwise: when it was last changed, nanoseconds since 1970
+}
+
+func applyTo(ctx context.Context, state, dir string, changes []Change, content Content, t terms, c calls) error {
 	changes, err := fit(changes)
 	if err != nil {
 		return err
 	}
-	a, err := openApplier(state, dir, true, c)
+	a, err := enterFolder(dir, t.looked, c)
 	if err != nil {
 		return err
 	}
 	defer a.close()
+	if err := a.openJournal(ctx, state, true); err != nil {
+		return err
+	}
 	if _, err := a.resume(); err != nil {
 		// The errors of Apply are about the changes at hand.
 		return fmt.Errorf("nothing is applied, for an earlier run has not ended: %v", err)
@@ -85,7 +135,7 @@ func apply(state, dir string, changes []Change, content Content, since time.Time
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	r, err := a.prepare(dir, changes, content, since)
+	r, err := a.prepare(dir, changes, content, t)
 	if err != nil || len(r.Operations) == 0 {
 		return errors.Join(err, a.journal.clear(nil))
 	}
@@ -100,7 +150,7 @@ func apply(state, dir string, changes []Change, content Content, since time.Time
 
 // prepare keeps what the changes have put into files, and plans. It changes nothing
 // in the folder.
-func (a *applier) prepare(dir string, changes []Change, content Content, since time.Time) (*record, error) {
+func (a *applier) prepare(dir string, changes []Change, content Content, t terms) (*record, error) {
 	for i, c := range changes {
 		if c.Kind == KindFile {
 			if err := a.journal.keep(i, c, content); err != nil {
@@ -108,11 +158,11 @@ func (a *applier) prepare(dir string, changes []Change, content Content, since t
 			}
 		}
 	}
-	return a.plan(dir, changes, since)
+	return a.plan(dir, changes, t)
 }
 
-func recoverFolder(state, dir string, c calls) (Recovery, error) {
-	a, err := openApplier(state, dir, false, c)
+func recoverFolder(ctx context.Context, state, dir string, c calls) (Recovery, error) {
+	a, err := openApplier(ctx, state, dir, false, c)
 	if err != nil || a == nil {
 		return RecoveredNothing, err
 	}
@@ -128,24 +178,39 @@ type applier struct {
 	origin   origin
 	uid, gid int // owner of what is new; -1: whoever calls
 	journal  *journal
+	looked   *Looked // of the changes that are applied for the first time; or nil
 }
 
 // openApplier opens the folder and its journal. Without create it is nil where there
 // is no journal.
-func openApplier(state, dir string, create bool, c calls) (*applier, error) {
+func openApplier(ctx context.Context, state, dir string, create bool, c calls) (*applier, error) {
+	a, err := enterFolder(dir, nil, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.openJournal(ctx, state, create); err != nil || a.journal == nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// enterFolder opens the folder, which is a *ConflictError where it is not the one that
+// was looked at.
+func enterFolder(dir string, looked *Looked, c calls) (*applier, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if looked != nil && (err == unix.ENOENT || err == unix.ENOTDIR) {
+		return nil, &ConflictError{Path: "."}
+	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
 	a := &applier{calls: c, tree: fd, uid: -1, gid: -1}
 	err = unix.Fstat(fd, &a.id)
-	if err == nil {
-		err = a.outside(state)
+	if err == nil && looked != nil && !sameObject(seenAs(&a.id), &looked.Dir) {
+		err = &ConflictError{Path: "."}
 	}
-	if err == nil {
-		a.journal, err = openJournal(state, &a.id, create, c)
-	}
-	if err != nil || a.journal == nil {
+	if err != nil {
 		a.close()
 		return nil, err
 	}
@@ -154,6 +219,15 @@ func openApplier(state, dir string, create bool, c calls) (*applier, error) {
 	}
 	a.origin = originOf(fd)
 	return a, nil
+}
+
+// openJournal opens the journal of the folder. Without create there may be none.
+func (a *applier) openJournal(ctx context.Context, state string, create bool) error {
+	err := a.outside(state)
+	if err == nil {
+		a.journal, err = openJournal(ctx, state, &a.id, create, a.calls)
+	}
+	return err
 }
 
 func (a *applier) close() {
@@ -200,16 +274,31 @@ func (a *applier) outside(state string) error {
 }
 
 // resume carries on what the journal has, and says which way. The record of a folder
-// that is gone, and whose inode this folder has, is dropped.
+// that is gone, and whose inode this folder has, is dropped; so is one that may be, where
+// nothing is half done.
 func (a *applier) resume() (Recovery, error) {
 	r, err := a.journal.load()
 	if err != nil {
 		return RecoveredNothing, err
 	}
-	if r == nil || r.Origin.differs(a.origin) {
-		return RecoveredNothing, a.journal.clear(r)
+	ours := false
+	if r != nil {
+		if ours, err = a.concerns(r); err != nil {
+			return RecoveredNothing, err
+		}
 	}
-	if err = a.carry(r, false); r.phase == phaseUndo {
+	if ours {
+		return a.resumeWith(r)
+	}
+	if err := a.journal.clear(r); err != nil {
+		return RecoveredNothing, err
+	}
+	return a.resumeMoved()
+}
+
+func (a *applier) resumeWith(r *record) (Recovery, error) {
+	err := a.carry(r, false)
+	if r.phase == phaseUndo {
 		return RecoveredBack, err
 	}
 	return RecoveredForward, err
@@ -221,7 +310,7 @@ func (a *applier) carry(r *record, first bool) error {
 	r.index()
 	var failed error
 	if r.phase == phaseApply {
-		if failed = a.forward(r, first); failed != nil {
+		if failed = a.begin(r, first); failed != nil {
 			if err := a.journal.turn(r, phaseUndo); r.phase != phaseUndo {
 				return fmt.Errorf("%w: %w", ErrUnfinished, errors.Join(failed, err))
 			}
@@ -234,7 +323,7 @@ func (a *applier) carry(r *record, first bool) error {
 	if r.phase == phaseUndo {
 		kept, err := a.undo(r)
 		if err == nil {
-			err = a.journal.clear(r)
+			err = a.end(r)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrUnfinished, errors.Join(failed, kept, err))
@@ -246,7 +335,7 @@ func (a *applier) carry(r *record, first bool) error {
 		err = a.clean(r)
 	}
 	if err == nil {
-		err = a.journal.clear(r)
+		err = a.end(r)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrApplied, err)

@@ -2,13 +2,39 @@
 
 package sandbox
 
-import "time"
+import (
+	"context"
+	"io/fs"
+	"time"
+)
 
 // Apply is refused.
-func Apply(string, string, []Change, Content, time.Time) error { return unsupported() }
+func Apply(context.Context, string, string, []Change, Content, time.Time) error { return unsupported() }
+
+// ApplySeen is refused.
+func ApplySeen(context.Context, string, string, []Change, Content, Looked) error {
+	return unsupported()
+}
+
+// SeenOf tells less here: neither device nor inode.
+func SeenOf(info fs.FileInfo) *Seen {
+	s := &Seen{Kind: KindOther, Size: info.Size(), ChangedNS: info.ModTime().UnixNano()}
+	switch {
+	case info.Mode().IsRegular():
+		s.Kind = KindFile
+	case info.IsDir():
+		s.Kind = KindFolder
+	case info.Mode()&fs.ModeSymlink != 0:
+		s.Kind = KindLink
+	}
+	return s
+}
 
 // Recover finds nothing: nothing is ever applied here.
-func Recover(string, string) (Recovery, error) { return RecoveredNothing, nil }
+func Recover(context.Context, string, string) (Recovery, error) { return RecoveredNothing, nil }
+
+// Unfinished finds nothing.
+func Unfinished(context.Context, string, string) (bool, error) { return false, nil }
 
 // Rebase is refused.
 func Rebase(string, []Change, time.Time) ([]Change, error) { return nil, unsupported() }

@@ -5,9 +5,11 @@ package sandbox
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
-	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // fit sorts changes, and refuses those that cannot be applied together.
@@ -46,9 +48,13 @@ func fit(changes []Change) ([]Change, error) {
 
 // plan holds the changes against the folder and says what is to be done. Operations
 // are ordered by path.
-func (a *applier) plan(dir string, changes []Change, since time.Time) (*record, error) {
-	p := &planner{applier: a, at: map[string]*Change{}, folders: map[string]bool{}}
-	p.record = &record{Version: recordVersion, Folder: dir, Origin: a.origin, Since: since.UnixNano()}
+func (a *applier) plan(dir string, changes []Change, t terms) (*record, error) {
+	a.looked = t.looked
+	if err := a.sameFolders(); err != nil {
+		return nil, err
+	}
+	p := &planner{applier: a, at: map[string]*Change{}, folders: map[string]bool{}, still: map[string]bool{}}
+	p.record = &record{Version: recordVersion, Folder: dir, Origin: a.origin, Since: t.latest()}
 	for i := range changes {
 		p.at[changes[i].Path] = &changes[i]
 	}
@@ -60,12 +66,28 @@ func (a *applier) plan(dir string, changes []Change, since time.Time) (*record, 
 	return p.record, p.record.nameTemps()
 }
 
+// latest is when what lies in folders that go was last changed: for whoever carries a
+// record on, a later time is somebody else's change.
+func (t terms) latest() int64 {
+	if t.looked == nil {
+		return t.since
+	}
+	var latest int64
+	for _, held := range t.looked.Beneath {
+		for _, s := range held {
+			latest = max(latest, s.ChangedNS)
+		}
+	}
+	return latest
+}
+
 // planner makes a record.
 type planner struct {
 	*applier
 	record  *record
 	at      map[string]*Change
 	folders map[string]bool // that are there or are made
+	still   map[string]bool // folders that have not come to their place since
 }
 
 func (p *planner) add(blob int, c *Change) error {
@@ -113,14 +135,38 @@ func (p *planner) check(c *Change) (*Seen, error) {
 		return now, nil
 	case now == nil && c.Before == nil:
 		return nil, nil
-	case now == nil || c.Before == nil || *now != *c.Before || now.ChangedNS > p.record.Since:
+	case now == nil || c.Before == nil || *now != *c.Before || p.looked == nil && now.ChangedNS > p.record.Since:
 		return nil, &ConflictError{Path: c.Path}
 	case now.Kind == KindFolder:
 		if ok, err := p.untouched(p.record, c.Path); err != nil || !ok {
 			return nil, cmp.Or(err, error(&ConflictError{Path: c.Path}))
 		}
 	}
-	return now, nil
+	return now, p.inPlace(c.Path)
+}
+
+// inPlace is a *ConflictError where a folder above a path has been changed since, and no
+// name in it: renamed, that is, with files in it whose own times are older. Where
+// somebody looked before, the folders are known.
+func (p *planner) inPlace(path string) error {
+	if p.looked != nil {
+		return nil
+	}
+	for _, folder := range append([]string{"."}, above(path)...) {
+		if p.still[folder] {
+			continue
+		}
+		var st unix.Stat_t
+		err := p.in(folder, func(dir int, name string) error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+		if err != nil {
+			return &fs.PathError{Op: "stat", Path: folder, Err: err}
+		}
+		if st.Ctim.Nano() > p.record.Since && st.Mtim.Nano() <= p.record.Since {
+			return &ConflictError{Path: folder}
+		}
+		p.still[folder] = true
+	}
+	return nil
 }
 
 // clears says whether a change makes way for a folder above the path.

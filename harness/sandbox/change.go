@@ -39,6 +39,13 @@ type Seen struct {
 	ChangedNS int64 // ctime, nanoseconds since 1970
 }
 
+// Looked is what was seen of a folder by whoever decided on changes to it.
+type Looked struct {
+	Dir     Seen                       // the folder itself, which has to be the same one
+	Folders map[string]Seen            // folders in it, by path, which have to be the same ones
+	Beneath map[string]map[string]Seen // of folders that go, by path: all that is in one, by path
+}
+
 // Content opens what a changed file holds.
 type Content func(path string) (io.ReadCloser, error)
 

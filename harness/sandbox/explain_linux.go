@@ -24,6 +24,9 @@ type Explained struct {
 // Explain compiles the plan of a request for one tier. The clauses are what this
 // machine would promise if every step succeeds and no cgroup is to be had.
 func (h *Host) Explain(tier Isolation, r Request) (Explained, error) {
+	if tier == Full {
+		r.Read = h.reads(r)
+	}
 	s := &Sandbox{Isolation: tier, req: r, staging: stageNone}
 	var plan initproc.Plan
 	if tier == Full {

@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,8 +50,8 @@ type journal struct {
 }
 
 // openJournal waits until nobody else has the journal of the folder. Without create
-// it returns nil where there is none.
-func openJournal(state string, tree *unix.Stat_t, create bool, c calls) (*journal, error) {
+// it returns nil where there is none, nor one that may be its from another device.
+func openJournal(ctx context.Context, state string, tree *unix.Stat_t, create bool, c calls) (*journal, error) {
 	if create {
 		if err := makeFolder(state); err != nil {
 			return nil, err
@@ -63,7 +65,10 @@ func openJournal(state string, tree *unix.Stat_t, create bool, c calls) (*journa
 		return nil, &fs.PathError{Op: "open", Path: state, Err: err}
 	}
 	j := &journal{calls: c, state: top, dir: -1, name: fmt.Sprintf("apply-%x-%x", uint64(tree.Dev), tree.Ino)}
-	found, err := j.lock(create)
+	found := false
+	if err = ownFolder(top, state); err == nil {
+		found, err = j.lock(ctx, create || len(j.others()) > 0)
+	}
 	if err != nil || !found {
 		j.close()
 		return nil, err
@@ -73,7 +78,7 @@ func openJournal(state string, tree *unix.Stat_t, create bool, c calls) (*journa
 
 // lock opens and locks the journal. Who waited for somebody who then removed it looks
 // again.
-func (j *journal) lock(create bool) (bool, error) {
+func (j *journal) lock(ctx context.Context, create bool) (bool, error) {
 	for {
 		if create {
 			err := j.do("mkdir", j.name, func() error { return unix.Mkdirat(j.state, j.name, 0o700) })
@@ -90,12 +95,15 @@ func (j *journal) lock(create bool) (bool, error) {
 		case err != nil:
 			return false, &fs.PathError{Op: "open", Path: j.name, Err: err}
 		}
-		there, err := j.hold(dir)
+		there := false
+		if err = ownFolder(dir, j.name); err == nil {
+			there, err = j.hold(ctx, dir)
+		}
 		if err != nil || !there {
 			_ = unix.Close(dir)
 		}
 		if err != nil {
-			return false, &fs.PathError{Op: "lock", Path: j.name, Err: err}
+			return false, err
 		}
 		if there {
 			j.dir = dir
@@ -105,9 +113,12 @@ func (j *journal) lock(create bool) (bool, error) {
 }
 
 // hold locks an open journal, and says whether it is still the one that is there.
-func (j *journal) hold(dir int) (bool, error) {
-	if err := flock(dir); err != nil {
+func (j *journal) hold(ctx context.Context, dir int) (bool, error) {
+	switch err := flock(ctx, dir); {
+	case errors.Is(err, ErrBusy):
 		return false, err
+	case err != nil:
+		return false, &fs.PathError{Op: "lock", Path: j.name, Err: err}
 	}
 	var held, there unix.Stat_t
 	if err := unix.Fstat(dir, &held); err != nil {
@@ -120,12 +131,46 @@ func (j *journal) hold(dir int) (bool, error) {
 	return held.Dev == there.Dev && held.Ino == there.Ino, err
 }
 
-func flock(fd int) error {
+const (
+	lockPause = 20 * time.Millisecond // between two looks at a lock that another one has
+	lockQuiet = time.Second           // before somebody is told
+)
+
+// flock waits for a lock, and gives up with ErrBusy when the context ends.
+func flock(ctx context.Context, fd int) error {
+	pause := time.NewTicker(lockPause)
+	defer pause.Stop()
+	begun, told := time.Now(), false
 	for {
-		if err := unix.Flock(fd, unix.LOCK_EX); err != unix.EINTR {
+		switch err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); {
+		case err == unix.EINTR:
+			continue
+		case err != unix.EWOULDBLOCK:
 			return err
 		}
+		select {
+		case <-ctx.Done():
+			return ErrBusy
+		case <-pause.C:
+		}
+		if !told && time.Since(begun) >= lockQuiet {
+			told = true
+			tellWaiting(ctx)
+		}
 	}
+}
+
+// ownFolder refuses a folder that somebody else could have written to: what stands in a
+// journal is carried out.
+func ownFolder(fd int, name string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: name, Err: err}
+	}
+	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return &fs.PathError{Op: "use", Path: name, Err: ErrNotOwn}
+	}
+	return nil
 }
 
 // close removes the journal when it is empty, and gives up the lock.

@@ -18,6 +18,7 @@ type record struct {
 	Folder     string      `json:"folder"` // its path when it was written, for people
 	Origin     origin      `json:"origin"`
 	Since      int64       `json:"since"` // nanoseconds since 1970
+	Mark       string      `json:"mark"`
 	Operations []operation `json:"operations"`
 
 	phase phase
@@ -41,12 +42,19 @@ func originOf(fd int) (o origin) {
 	return o
 }
 
-// differs says whether these are certainly two folders. One of the two marks is not
+// known says whether a file system tells its folders apart for certain.
+func (o origin) known() bool { return o.Birth != 0 && len(o.Handle) > 0 }
+
+// same says whether these are certainly one folder.
+func (o origin) same(p origin) bool {
+	return o.known() && o.Birth == p.Birth && bytes.Equal(o.Handle, p.Handle)
+}
+
+// differs says whether these are certainly two folders. Birth or handle alone is not
 // enough: an overlay gives a folder another birth when it copies it up, and file
 // systems in user space give it another handle when they have forgotten it.
 func (o origin) differs(p origin) bool {
-	born := o.Birth != 0 && p.Birth != 0 && o.Birth != p.Birth
-	return born && len(o.Handle) > 0 && len(p.Handle) > 0 && !bytes.Equal(o.Handle, p.Handle)
+	return o.known() && p.known() && o.Birth != p.Birth && !bytes.Equal(o.Handle, p.Handle)
 }
 
 // identity is which object of a machine something is.
@@ -90,6 +98,9 @@ func (r *record) valid() bool {
 	temp := func(name string) bool {
 		return len(name) == len(tempPrefix)+16 && name[:len(tempPrefix)] == tempPrefix && isClean(name)
 	}
+	if len(r.Operations) == 0 || !temp(r.Mark) {
+		return false
+	}
 	for _, o := range r.Operations {
 		known := o.Do == doFolder || o.Do == doDelete && o.Was != nil ||
 			o.Do == doPut && (o.Kind == KindFile && len(o.SHA256) == sha256.Size || o.Kind == KindLink && len(o.Target) > 0)
@@ -100,7 +111,8 @@ func (r *record) valid() bool {
 	return true
 }
 
-// nameTemps gives every operation its temporary names, which no other record has.
+// nameTemps gives the record its mark and every operation its temporary names, which no
+// other record has.
 func (r *record) nameTemps() error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -111,6 +123,7 @@ func (r *record) nameTemps() error {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %s", whole, i, what))
 		return tempPrefix + hex.EncodeToString(sum[:8])
 	}
+	r.Mark = name(-1, "mark")
 	for i := range r.Operations {
 		r.Operations[i].Temp, r.Operations[i].Aside = name(i, "temp"), name(i, "aside")
 	}

@@ -80,6 +80,9 @@ type Explained struct {
 // Explain is refused.
 func (*Host) Explain(Isolation, Request) (Explained, error) { return Explained{}, unsupported() }
 
+// Shown knows of nothing.
+func Shown(string) bool { return false }
+
 // PeakMemory is unknown.
 func (*Sandbox) PeakMemory() int64 { return 0 }
 

@@ -177,7 +177,7 @@ func fullPlan(h host, r Request, staged bool, src map[string]source) initproc.Pl
 	for _, p := range h.system {
 		b.open(p, readOnly)
 	}
-	etc := slices.DeleteFunc(slices.Clone(h.etc), func(p string) bool { return !r.Network && slices.Contains(etcNetwork, p) })
+	etc := h.shownEtc(r)
 	for _, p := range etc {
 		b.open(p, readOnly|initproc.NoExec)
 	}
@@ -201,7 +201,7 @@ func fullPlan(h host, r Request, staged bool, src map[string]source) initproc.Pl
 		b.open(WorkDir, attr)
 	}
 	b.add(initproc.Step{Op: initproc.OpRoot, Bytes: 1 * mib, Inodes: 4096, Mode: 0o755, Attr: initproc.NoSUID | initproc.NoDev})
-	b.system(h, etc)
+	b.system(h, etc, r.Read)
 	b.dev()
 	memory := int64(r.Limits.MemoryMB) * mib
 	b.tmpfs("tmp", memory, 0o1777)
@@ -285,27 +285,6 @@ func (b *builder) placeAt(p string, file bool) {
 func (b *builder) tmpfs(to string, size int64, mode uint32) {
 	b.dir(to)
 	b.add(initproc.Step{Op: initproc.OpTmpfs, To: to, Bytes: size, Inodes: 1 << 16, Mode: mode, Attr: initproc.NoSUID | initproc.NoDev})
-}
-
-// system shows the host's programs, and an /etc that says nothing of the host.
-func (b *builder) system(h host, etc []string) {
-	for _, l := range h.links {
-		p, target, _ := strings.Cut(l, "=")
-		b.add(initproc.Step{Op: initproc.OpLink, To: strings.TrimPrefix(p, "/"), Text: target})
-	}
-	for _, p := range h.system {
-		b.placeAt(p, false)
-	}
-	b.file("etc/passwd", "root:x:0:0:root:/:/bin/sh\nsandbox:x:1000:1000:sandbox:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
-	b.file("etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n")
-	b.file("etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n")
-	b.file("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")
-	if !slices.Contains(etc, "/etc/resolv.conf") {
-		b.file("etc/resolv.conf", "")
-	}
-	for _, p := range etc {
-		b.placeAt(p, isFile(p))
-	}
 }
 
 func (b *builder) dev() {

@@ -281,7 +281,7 @@ func realGoCold(t *testing.T) string {
 	defer h.Close()
 	since := time.Now()
 	got, err := h.ranBy(realGoRequest(work, Full), realTime, func(s *Sandbox, got ran) error {
-		return Apply(filepath.Join(dir, "state"), work, got.changes, s.Content, since)
+		return Apply(t.Context(), filepath.Join(dir, "state"), work, got.changes, s.Content, since)
 	})
 	if err != nil {
 		t.Fatal(err)

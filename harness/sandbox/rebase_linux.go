@@ -3,10 +3,18 @@
 package sandbox
 
 import (
+	"io/fs"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// SeenOf is what info is about, which is of this system's files.
+func SeenOf(info fs.FileInfo) *Seen {
+	st := info.Sys().(*syscall.Stat_t)
+	return &Seen{Kind: kindOf(st.Mode), Device: uint64(st.Dev), Inode: st.Ino, Size: st.Size, ChangedNS: st.Ctim.Nano()}
+}
 
 // Rebase makes changes that were compared with one folder changes of another: what
 // stands there is replaced, unless somebody changed it after since, which is a

@@ -153,6 +153,9 @@ func (e *Error) host() bool {
 }
 
 func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool) (_ *Sandbox, err error) {
+	if tier == Full {
+		r.Read = h.reads(r)
+	}
 	s := &Sandbox{Isolation: tier, req: r, socket: -1}
 	defer func() {
 		if err != nil {

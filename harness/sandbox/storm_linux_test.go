@@ -106,7 +106,7 @@ func (p stormPart) supervise() error {
 		if len(v.Reasons) > 0 {
 			return errors.New(strings.Join(v.Reasons, ", "))
 		}
-		if err := Apply(p.state(), p.work(), v.Accepted, s.Content, since); err != nil {
+		if err := Apply(context.Background(), p.state(), p.work(), v.Accepted, s.Content, since); err != nil {
 			return err
 		}
 	}
@@ -338,7 +338,7 @@ func (st *storm) round(t *testing.T, random *rand.Rand) {
 		t.Errorf("%s: cgroups are left: %v", when, groupsOf(s.Process.Pid))
 	}
 	halfway := treeText(st.work())
-	did, err := Recover(st.state(), st.work())
+	did, err := Recover(context.Background(), st.state(), st.work())
 	if err != nil {
 		t.Errorf("%s: recover: %v", when, err)
 	}

@@ -1,0 +1,252 @@
+//go:build amd64 || arm64
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// halfApplied is a tree that an apply has left half changed.
+func (s stage) halfApplied(t *testing.T) string {
+	t.Helper()
+	whole := s.tree(t, filepath.Join(s.dir, "whole"))
+	before := shot(t, whole)
+	cmd, _, _ := s.command(t, "apply", s.pack, "--to", whole)
+	calls, _ := stepped(t, cmd, 1<<20)
+	last := len(calls) - 1
+	for calls[last] != "rename" {
+		last--
+	}
+	dir := s.tree(t, filepath.Join(s.dir, "half"))
+	cmd, _, _ = s.command(t, "apply", s.pack, "--to", dir)
+	if _, code := stepped(t, cmd, last-1); code != -1 {
+		t.Fatalf("exit status %d after %q", code, calls)
+	}
+	if half := shot(t, dir); half == before || half == shot(t, whole) {
+		t.Fatal("the tree is not half changed")
+	}
+	return dir
+}
+
+// journals are the journals of the bench's user.
+func (b bench) journals(t *testing.T) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(b.home, ".local/state/fiador/apply-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// TestWorkIsNotRecovered: a folder that is only looked at is not changed, also where a
+// command that was killed has left it half changed.
+func TestWorkIsNotRecovered(t *testing.T) {
+	s := newStage(t)
+	dir := s.halfApplied(t)
+	half := shot(t, dir)
+	intent := filepath.Join(s.dir, "intent.json")
+	commands := map[string][]string{
+		"reproduce": {"reproduce", s.pack, "--intent", intent, "--work", dir},
+		"run":       {"run", intent, "--policy", "dev", "--mode", "execute-sandbox", "--work", dir},
+	}
+	for name, args := range commands {
+		for range 2 {
+			stdout, stderr, code := s.run(t, args...)
+			if code != exitError || stdout != "" || !strings.Contains(stderr, "an interrupted command has begun to apply something to it") {
+				t.Errorf("%s: exit status %d\n%s%s", name, code, stdout, stderr)
+			}
+			if got := shot(t, dir); got != half {
+				t.Fatalf("%s: the folder was\n%s\nand is\n%s", name, half, got)
+			}
+		}
+	}
+	if stdout, _, code := s.run(t, "apply", "--recover", "--to", dir); code != exitAccepted || !strings.Contains(stdout, "is complete now") {
+		t.Fatalf("exit status %d\n%s", code, stdout)
+	}
+	s.swept(t)
+	for name, args := range commands {
+		if _, stderr, code := s.run(t, args...); code == exitError {
+			t.Errorf("%s: exit status %d\n%s", name, code, stderr)
+		}
+	}
+	if left := s.journals(t); len(left) > 0 {
+		t.Errorf("%q", left)
+	}
+}
+
+// TestWorkNeedsNoState: where nothing is changed there is no need for a folder of journals.
+func TestWorkNeedsNoState(t *testing.T) {
+	s := newStage(t)
+	intent := filepath.Join(s.dir, "intent.json")
+	cmd, stdout, stderr := s.command(t, "reproduce", s.pack, "--intent", intent, "--work", s.work)
+	cmd.Env = slices.DeleteFunc(cmd.Env, func(e string) bool { return strings.HasPrefix(e, "HOME=") })
+	if code := status(t, cmd.Run()); code != exitAccepted || !strings.HasPrefix(stdout.String(), "MATCH") {
+		t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
+	}
+	if stdout, stderr, code := s.run(t, "reproduce", s.pack, "--intent", intent, "--work", s.work); code != exitAccepted {
+		t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
+	}
+	if list, err := os.ReadDir(s.home); err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// TestWaitingForAnother: who waits for the journal of a folder says so, and ends with a
+// Ctrl-C, having changed nothing.
+func TestWaitingForAnother(t *testing.T) {
+	s := newStage(t)
+	dir := s.halfApplied(t)
+	half := shot(t, dir)
+	held, err := os.Open(s.journals(t)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	intent := filepath.Join(s.dir, "intent.json")
+	for name, c := range map[string]struct {
+		args []string
+		code int
+	}{
+		"apply":     {[]string{"apply", s.pack, "--to", dir}, exitError},
+		"recover":   {[]string{"apply", "--recover", "--to", dir}, exitError},
+		"exec":      {[]string{"exec", "--policy", "dev", "--work", dir, "--", "true"}, exitOurs},
+		"promote":   {[]string{"run", intent, "--policy", "dev", "--mode", "execute-sandbox", "--promote", dir}, exitError},
+		"reproduce": {[]string{"reproduce", s.pack, "--intent", intent, "--work", dir}, exitError},
+	} {
+		cmd, stdout, _ := s.command(t, c.args...)
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Stderr = w
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		hung := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
+		var said bytes.Buffer
+		for !strings.Contains(said.String(), "another command is changing the folder: waiting") {
+			if _, err := io.CopyN(&said, r, 1); err != nil {
+				break
+			}
+		}
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(&said, r)
+		r.Close()
+		if code := status(t, cmd.Wait()); code != c.code || stdout.Len() > 0 || !strings.Contains(said.String(), "nothing was changed") || strings.Count(said.String(), "waiting") != 1 {
+			t.Errorf("%s: exit status %d\n%s%s", name, code, stdout, &said)
+		}
+		if !hung.Stop() {
+			t.Fatalf("%s does not end", name)
+		}
+		if got := shot(t, dir); got != half {
+			t.Errorf("%s: the folder was\n%s\nand is\n%s", name, half, got)
+		}
+	}
+}
+
+// TestForeignState: a folder of journals that others can write is not used by any command
+// that would carry out what stands in it. What is made under whatever umask is.
+func TestForeignState(t *testing.T) {
+	s := newStage(t)
+	old := syscall.Umask(0)
+	stdout, stderr, code := s.run(t, "exec", "--policy", "dev", "--", "sh", "-c", "echo >made")
+	syscall.Umask(old)
+	if code != 0 {
+		t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
+	}
+	dir := s.halfApplied(t)
+	half := shot(t, dir)
+	if err := os.Chmod(filepath.Join(s.home, ".local/state/fiador"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	intent := filepath.Join(s.dir, "intent.json")
+	for name, args := range map[string][]string{
+		"apply":     {"apply", s.pack, "--to", dir},
+		"recover":   {"apply", "--recover", "--to", dir},
+		"exec":      {"exec", "--policy", "dev", "--work", dir, "--", "true"},
+		"promote":   {"run", intent, "--policy", "dev", "--mode", "execute-sandbox", "--promote", dir},
+		"run":       {"run", intent, "--policy", "dev", "--mode", "execute-sandbox", "--work", dir},
+		"reproduce": {"reproduce", s.pack, "--intent", intent, "--work", dir},
+	} {
+		_, stderr, code := s.run(t, args...)
+		if want := map[bool]int{true: exitOurs, false: exitError}[name == "exec"]; code != want || !strings.Contains(stderr, "belongs to another user, or others can write to it") {
+			t.Errorf("%s: exit status %d\n%s", name, code, stderr)
+		}
+		if got := shot(t, dir); got != half {
+			t.Fatalf("%s: the folder was\n%s\nand is\n%s", name, half, got)
+		}
+	}
+}
+
+// TestReadAgain: what is named twice, lies in what is named, or is shown anyway, in
+// whatever order, is read all the same.
+func TestReadAgain(t *testing.T) {
+	b := newBench(t)
+	for _, d := range []string{"rd/sub", "else"} {
+		if err := os.MkdirAll(filepath.Join(b.work, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, b.work, "rd/sub/f", "text")
+	put(t, b.work, "else/f", "text")
+	for link, to := range map[string]string{"rl": "rd", "rd/in": "sub", "rd/out": "../else"} {
+		if err := os.Symlink(to, filepath.Join(b.work, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	empty := filepath.Join(b.dir, "empty")
+	if err := os.Mkdir(empty, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	given := func(read ...string) []string {
+		args := []string{"exec", "--policy", "dev", "--isolation", "full", "--work", empty}
+		for _, r := range read {
+			args = append(args, "--read", r)
+		}
+		return args
+	}
+	abs := func(p string) string { return filepath.Join(b.work, p) }
+	cat := func(p string) []string { return []string{"--", "sh", "-c", "cat " + p} }
+	passwd, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, then []string }{
+		{given("rd", "rd"), cat(abs("rd/sub/f"))},
+		{given("rd/sub/f", "./rd/sub/f"), cat(abs("rd/sub/f"))},
+		{given("rd", "rd/sub/f"), cat(abs("rd/sub/f"))},
+		{given("rd/sub/f", "rd"), cat(abs("rd/sub/f"))},
+		{given("rd", "rd/in"), cat(abs("rd/in/f"))},
+		{given("rd", "rl", "rl/sub"), cat(abs("rl/sub/f"))},
+		{given("else", "rd", "rd/out"), cat(abs("rd/out/f"))},
+		{given("/usr/bin", "/usr", "/bin", "/bin/sh", "rd"), cat(abs("rd/sub/f"))},
+	} {
+		stdout, stderr, code := b.run(t, append(c.args, c.then...)...)
+		if code != 0 || stdout != "text" {
+			t.Errorf("%q: exit status %d\n%s%s", c.args, code, stdout, stderr)
+		}
+	}
+	if stdout, stderr, code := b.run(t, append(given("/usr/bin", "/etc/passwd"), cat("/etc/passwd")...)...); code != 0 || stdout != string(passwd) {
+		t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
+	}
+	if stdout, stderr, code := b.run(t, append(given("rd"), cat("/etc/passwd")...)...); code != 0 || stdout == string(passwd) {
+		t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
+	}
+	if _, stderr, code := b.run(t, append(given("rd", "rd/out"), "--", "true")...); code != exitOurs || !strings.Contains(stderr, "a link that leads out of it") {
+		t.Errorf("exit status %d\n%s", code, stderr)
+	}
+}

@@ -1,0 +1,78 @@
+package pack
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+)
+
+// TestArchiveOfAllBytes: an archive that unpacks to exactly as much as one may is read,
+// and one of a block more is not.
+func TestArchiveOfAllBytes(t *testing.T) {
+	const most = MaxTotalBytes - 3*tarBlock // header of the entry, and two blocks at the end
+	for size, want := range map[int64]string{most: "", most + 1: "the archive unpacks to more than 268435456 bytes"} {
+		r, w := io.Pipe()
+		go func() { _ = w.CloseWithError(zeros(w, size)) }()
+		p, err := ReadArchive(r)
+		switch {
+		case want == "" && (err != nil || len(p.Entries) != 1 || p.Entries[0].Size != size):
+			t.Errorf("%d bytes: %v", size, err)
+		case want != "" && (err == nil || err.Error() != want):
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		_ = r.Close()
+	}
+}
+
+// zeros writes an archive of one file that no pack has, of zeros.
+func zeros(w io.Writer, size int64) error {
+	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	t := tar.NewWriter(z)
+	if err := t.WriteHeader(&tar.Header{Name: "zeros", Typeflag: tar.TypeReg, Size: size, Mode: 0o644}); err != nil {
+		return err
+	}
+	block := make([]byte, 1<<20)
+	for left := size; left > 0; left -= min(left, int64(len(block))) {
+		if _, err := t.Write(block[:min(left, int64(len(block)))]); err != nil {
+			return err
+		}
+	}
+	if err := t.Close(); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+// TestFaultsAreCounted: however many faults one file has, no more are kept than are looked
+// at, and the others are counted.
+func TestFaultsAreCounted(t *testing.T) {
+	interactions := "[" + strings.Repeat("{},", MaxInteractions-1) + "{}]"
+	d, err := newDraft(basePacks(t)["model"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.do(change{Set: ModelFile + "#/interactions", To: json.RawMessage(interactions)}); err != nil {
+		t.Fatal(err)
+	}
+	p := d.inMemory(t)
+	v := &verifier{pack: p, docs: map[string]*document{}}
+	for _, e := range p.Entries {
+		v.docs[e.Name] = decode(e.Name, e.Text)
+	}
+	v.structural()
+	if all := len(modelIOFaults(v.object(ModelFile))); len(v.found) != maxFound || len(v.found)+v.unnamed != all {
+		t.Errorf("%d are kept and %d counted of %d, and %d can be kept", len(v.found), v.unnamed, all, maxFound)
+	}
+	for range 3 {
+		v.add("PK1", "", "one more")
+	}
+	if len(v.found) != maxFound {
+		t.Errorf("%d are kept", len(v.found))
+	}
+}

@@ -1,0 +1,42 @@
+package pack
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestOversize: a file that Oversize finds no fault in is read, and one that it finds a
+// fault in is not.
+func TestOversize(t *testing.T) {
+	long := func(name string, more int64) []byte {
+		return []byte(`"` + strings.Repeat("x", int(MaxBytes(name)+more)-3) + "\"\n")
+	}
+	many := func(n int) []byte { return []byte("[" + strings.Repeat("0,", n-1) + "0]\n") }
+	for name, tc := range map[string]struct {
+		file, want string
+		text       []byte
+	}{
+		"at the limit":       {BundleFile, "", long(BundleFile, 0)},
+		"over it":            {BundleFile, "it has 16777217 bytes, and the limit is 16777216", long(BundleFile, 1)},
+		"of another file":    {RunnerFile, "it has 4194305 bytes, and the limit is 4194304", long(RunnerFile, 1)},
+		"as many values":     {RunFile, "", many(maxValues)},
+		"more values":        {RunFile, "it has more than 500000 values", many(maxValues + 1)},
+		"in texts":           {RunFile, "", []byte(`"` + strings.Repeat(",", maxValues+1) + "\"\n")},
+		"lines of a ledger":  {LedgerFile, "", many(maxValues + 1)},
+		"nothing":            {PolicyFile, "", nil},
+		"a file of no limit": {"other", "", []byte("x")},
+	} {
+		got := Oversize(tc.file, tc.text)
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+		if tc.file == LedgerFile || tc.file == "other" {
+			continue
+		}
+		p := Of(map[string][]byte{tc.file: tc.text})
+		unread := p.Entries[0].Text == nil || strings.Contains(decode(tc.file, p.Entries[0].Text).fault, "values")
+		if unread != (got != "") {
+			t.Errorf("%s: unread %t", name, unread)
+		}
+	}
+}

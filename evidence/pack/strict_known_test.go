@@ -1,0 +1,93 @@
+package pack
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
+)
+
+// TestKnownPolicy: what is known of the built-in policy without its text is what the text
+// says: the names of its modules, and of its rules id, title and whether they can ask.
+func TestKnownPolicy(t *testing.T) {
+	set, err := specs.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer, err := policy.LoadLayer(policy.Folder{FS: profiles.FS(), Dir: "builtin"}, policy.Builtin, policy.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer.Embedded = true
+	var names []string
+	for _, m := range layer.Modules {
+		names = append(names, m.Name)
+	}
+	if !slices.Equal(names, builtinModules()) {
+		t.Errorf("the modules are %q", names)
+	}
+	for _, name := range builtinProfiles() {
+		p, err := policy.LoadProfile(profiles.FS(), name, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id := range p.Severity {
+			if !builtinRules()[id].asks {
+				t.Errorf("%s gives %s a weight, and it never asks", name, id)
+			}
+		}
+	}
+	p, err := policy.LoadProfile(profiles.FS(), "dev", set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := policy.New(t.Context(), p, []policy.Layer{layer}, policy.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := engine.Rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]builtinRule{kernel.IDNotPermitted: {kernel.TitleNotPermitted, false}}
+	for _, r := range rules {
+		if !slices.Contains(r.Kinds, "deny") {
+			t.Errorf("%s never denies", r.ID)
+		}
+		want[r.ID] = builtinRule{r.Title, slices.Contains(r.Kinds, "clarify")}
+	}
+	if !maps.Equal(want, builtinRules()) {
+		t.Errorf("the rules are %v", want)
+	}
+}
+
+// TestOddModules: a run has modules of the layers that can decide about it, and no others.
+func TestOddModules(t *testing.T) {
+	for _, tc := range []struct {
+		name, profile string
+		odd           bool
+	}{
+		{"builtin/paths.rego", "dev", false},
+		{"builtin/paths.rego", "acme", false},
+		{"builtin/other.rego", "dev", true},
+		{"org/acme/deploy.rego", "dev", false},
+		{"org/acme/sub/deploy.REGO", "strict", false},
+		{"org/deploy.rego", "dev", true},
+		{"repo/tree/x.rego", "default", false},
+		{"repo/tree/x.json", "default", true},
+		{"user/acme/rules.rego", "dev", true},
+		{"user/acme/rules.rego", "acme", false},
+		{"user/acme_two/rules.rego", "acme-two", false},
+		{"user/acme/rules.rego", "other", true},
+		{"A", "dev", true},
+		{"x/y/z.rego", "acme", true},
+	} {
+		if what := oddModule(tc.name, tc.profile); (what != "") != tc.odd {
+			t.Errorf("%s under %s: %q", tc.name, tc.profile, what)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package harness
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// gitMark is what a folder has of a git directory: one that git takes for the inside of
+// a repository, wherever it lies, and runs the programs that its configuration names.
+type gitMark int
+
+const (
+	markHead gitMark = 1 << iota
+	markObjects
+	markRefs
+	markCommon
+)
+
+// gitMarkOf is what an entry with that name, folded, is in a git directory.
+func gitMarkOf(name string) gitMark {
+	switch name {
+	case "HEAD":
+		return markHead
+	case "OBJECTS":
+		return markObjects
+	case "REFS":
+		return markRefs
+	case "COMMONDIR":
+		return markCommon
+	}
+	return 0
+}
+
+// whole says whether git takes a folder with these for a git directory.
+func (m gitMark) whole() bool {
+	return m&markHead != 0 && (m&markCommon != 0 || m&markObjects != 0 && m&markRefs != 0)
+}
+
+// foldedPath is the same for paths that differ in case alone, and has as many segments.
+func foldedPath(name string) string {
+	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
+		return strings.ToUpper(name)
+	}
+	return kernel.InspectOutput(name).Folded
+}
+
+// repositories finds the git directories that a patch would meet or make. The keys of
+// its maps are folded paths.
+type repositories struct {
+	tree  *tree
+	marks map[string]gitMark             // what folders have, in the tree or by the patch
+	there map[string][]string            // the folders of the tree that are spelled so
+	names map[string]map[string][]string // what these have, by folded name, as paths
+}
+
+// refuseRepositories refuses what is put into a folder, or taken from one, that is a git
+// directory or becomes one by the patch.
+func (p *PatchPlan) refuseRepositories(ops []pack.Operation) error {
+	if dir := gitDirAbove(p.tree.dir); dir != "" {
+		p.refuse(".", "the folder lies in a git directory, %q", dir)
+		return nil
+	}
+	r := &repositories{tree: p.tree, marks: map[string]gitMark{}, there: map[string][]string{}, names: map[string]map[string][]string{}}
+	for _, o := range ops {
+		if o.Op != pack.OpDelete {
+			r.gets(o.Path)
+		}
+	}
+	for _, o := range ops {
+		for _, folder := range topAndAbove(foldedPath(o.Path)) {
+			if err := r.look(folder); err != nil {
+				return err
+			}
+			if len(r.there[folder]) == 0 {
+				break
+			}
+		}
+	}
+	refused := map[string]bool{}
+	for _, f := range p.Refused {
+		refused[f.Path] = true
+	}
+	for _, o := range ops {
+		if folder, ok := r.above(o.Path); ok && !refused[o.Path] {
+			refused[o.Path] = true
+			p.refuse(o.Path, "%s", gitDirFault(folder))
+		}
+	}
+	p.refuseRemovedRepositories(r, refused)
+	return nil
+}
+
+// refuseRemovedRepositories is about folders that are removed with what they hold.
+func (p *PatchPlan) refuseRemovedRepositories(r *repositories, refused map[string]bool) {
+	for _, s := range p.Steps {
+		if !s.Folder || s.Entries == 0 || refused[s.Path] {
+			continue
+		}
+		held := slices.Sorted(maps.Keys(s.held))
+		for _, name := range held {
+			r.gets(name)
+		}
+		for _, name := range held {
+			if folder, ok := r.above(name); ok {
+				p.refuse(s.Path, "%s", gitDirFault(folder))
+				break
+			}
+		}
+	}
+}
+
+func gitDirFault(folder string) string {
+	if folder == "" {
+		return "the folder is a git directory, or becomes one"
+	}
+	return strconv.Quote(folder) + " is a git directory, or becomes one"
+}
+
+// topAndAbove are the folders that a path lies in, the topmost of all first.
+func topAndAbove(name string) []string { return append([]string{""}, foldersAbove(name)...) }
+
+// gets notes what folders have where something is put at a path.
+func (r *repositories) gets(name string) {
+	name = foldedPath(name)
+	for _, at := range append(foldersAbove(name), name) {
+		folder, last := splitPath(at)
+		if mark := gitMarkOf(last); mark != 0 {
+			r.marks[folder] |= mark
+		}
+	}
+}
+
+// splitPath is the folder of a path, and its last segment.
+func splitPath(name string) (folder, last string) {
+	slash := strings.LastIndexByte(name, '/')
+	return name[:max(slash, 0)], name[slash+1:]
+}
+
+// above is the topmost git directory that a path lies in.
+func (r *repositories) above(name string) (string, bool) {
+	spelled := topAndAbove(name)
+	for i, folder := range topAndAbove(foldedPath(name)) {
+		if r.marks[folder].whole() {
+			return spelled[i], true
+		}
+	}
+	return "", false
+}
+
+// look notes what the folders of the tree have that are spelled so, case aside. The
+// folder above was looked at before. What is no folder, or lies behind a link, has
+// nothing.
+func (r *repositories) look(folded string) error {
+	if r.names[folded] != nil {
+		return nil
+	}
+	there := []string{""}
+	if folded != "" {
+		above, last := splitPath(folded)
+		there = r.names[above][last]
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	r.there[folded], r.names[folded] = there, map[string][]string{}
+	for _, folder := range there {
+		list, err := r.tree.namesIn(folder)
+		if err != nil {
+			return err
+		}
+		for _, name := range list {
+			as := foldedPath(name)
+			r.marks[folded] |= gitMarkOf(as)
+			r.names[folded][as] = append(r.names[folded][as], path.Join(folder, name))
+		}
+	}
+	return nil
+}
+
+// namesIn is what a folder has, and nothing for what is none.
+func (t *tree) namesIn(folder string) ([]string, error) {
+	if folder == "" {
+		folder = "."
+	}
+	info, err := t.lstat(folder)
+	if err != nil || kindOf(info) != sandbox.KindFolder {
+		return nil, err
+	}
+	f, err := t.root.Open(filepath.FromSlash(folder))
+	if err != nil {
+		return nil, err
+	}
+	names, err := f.Readdirnames(-1)
+	return names, errors.Join(err, f.Close())
+}
+
+// gitDirAbove is the git directory that a folder lies in.
+func gitDirAbove(dir string) string {
+	for {
+		up := filepath.Dir(dir)
+		if up == dir {
+			return ""
+		}
+		mark := gitMark(0)
+		for _, name := range []string{"HEAD", "objects", "refs", "commondir"} {
+			if _, err := os.Lstat(filepath.Join(up, name)); !errors.Is(err, fs.ErrNotExist) {
+				mark |= gitMarkOf(strings.ToUpper(name))
+			}
+		}
+		if mark.whole() {
+			return up
+		}
+		dir = up
+	}
+}
+
+// RefuseBeneath refuses what is put at a path of the tree, above it or beneath it, or
+// taken from there, case aside. The path "." is the tree.
+func (p *PatchPlan) RefuseBeneath(name, why string) {
+	if name == "." {
+		p.refuse(".", "%s", why)
+		return
+	}
+	refused := map[string]bool{}
+	for _, f := range p.Refused {
+		refused[f.Path] = true
+	}
+	name = foldedPath(name)
+	for at := range p.ops {
+		if folded := foldedPath(at); !refused[at] && (kernel.Beneath(folded, name) || kernel.Beneath(name, folded)) {
+			p.refuse(at, "%s", why)
+		}
+	}
+	slices.SortFunc(p.Refused, func(a, b PatchFault) int { return canon.Compare(a.Path, b.Path) })
+}

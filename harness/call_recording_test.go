@@ -1,0 +1,29 @@
+package harness
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fiador/fiador/harness/model"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// unrecorded is a Caller without a recording.
+type unrecorded struct {
+	unasked
+	err error
+}
+
+func (u unrecorded) Recording() ([]byte, error) { return nil, u.err }
+
+// TestRecordingFails: whoever cannot have a recording is told what to do, where there is
+// something.
+func TestRecordingFails(t *testing.T) {
+	for hint, err := range map[string]error{"split the intent": &model.Error{Msg: "too long", Next: "split the intent"}, "": errors.New("too long")} {
+		w := &performance{p: &Performed{}, task: Task{Caller: unrecorded{unasked{t}, err}}}
+		var re *result.RunError
+		if got := w.recording(); !errors.As(got, &re) || re.Code != result.CodeEvidence || re.Message != "what the model has answered could not be recorded: too long" || re.Hint != hint {
+			t.Errorf("%v, hint %q", got, re.Hint)
+		}
+	}
+}

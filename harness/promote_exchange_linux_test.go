@@ -1,0 +1,46 @@
+//go:build amd64 || arm64
+
+package harness
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// TestPromoteExchanged: what the execution has written goes into the folder that it
+// worked on, and not where its name leads by then.
+func TestPromoteExchanged(t *testing.T) {
+	for _, isolation := range tiers {
+		for name, move := range map[string]func(work string) error{
+			"another": func(work string) error { return exchange(work, ".", "../other") },
+			"a link":  func(work string) error { return errors.Join(os.Rename(work, work+".old"), os.Symlink("other", work)) },
+			"nothing": func(work string) error { return os.Rename(work, work+".old") },
+		} {
+			t.Run(string(isolation)+" "+name, func(t *testing.T) {
+				x := newExecutor(t, newTier(t, isolation), anyCommand)
+				base, state := t.TempDir(), t.TempDir()
+				work := filepath.Join(base, "work")
+				put(t, filepath.Join(work, "a"), "old\n")
+				put(t, filepath.Join(base, "other", "b"), "mine\n")
+				p := performed(t, x, Exec{Argv: script("mkdir hooks; echo new >hooks/a"), Work: work})
+				if err := move(work); err != nil {
+					t.Fatal(err)
+				}
+				before := treeText(t, base)
+				err := p.Promote(t.Context(), state, work)
+				var re *result.RunError
+				if !errors.As(err, &re) || re.Code != result.CodeEvidence || !strings.Contains(re.Message, "was changed since the execution began") {
+					t.Errorf("%v", err)
+				}
+				if got := treeText(t, base); got != before {
+					t.Errorf("there is\n%s\nand was\n%s", got, before)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,81 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// The mark of a record is an empty folder beside what its first operation is about,
+// under a name that no other record has. It is there before the first change to the
+// tree and until after the last one, so that a tree without it has none of the
+// operations or all of them. Nothing above the first operation is itself operated on.
+
+// begin marks the tree and does what is not done yet.
+func (a *applier) begin(r *record, first bool) error {
+	err := a.inMarked(r, func(dir int, shown string) error {
+		err := a.do("mkdir", shown, func() error { return unix.Mkdirat(dir, r.Mark, 0o700) })
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+		return a.syncFolder(dir, shown)
+	})
+	if err != nil && (first || !unreachable(err)) {
+		return err
+	}
+	return a.forward(r, first)
+}
+
+// end removes the mark, and then the record.
+func (a *applier) end(r *record) error {
+	err := a.inMarked(r, func(dir int, shown string) error {
+		s, err := lookup(dir, r.Mark)
+		if err != nil || s == nil {
+			return err
+		}
+		if err := a.removeTree(dir, r.Mark, shown); err != nil {
+			return err
+		}
+		return a.syncFolder(dir, shown)
+	})
+	if err != nil && !unreachable(err) {
+		return err
+	}
+	return a.journal.clear(r)
+}
+
+// concerns says whether a record is about this folder. Where the file system leaves a
+// doubt the mark decides: without it there is nothing to carry on or back.
+func (a *applier) concerns(r *record) (bool, error) {
+	switch {
+	case r.Origin.same(a.origin):
+		return true, nil
+	case r.Origin.differs(a.origin):
+		return false, nil
+	}
+	return a.marked(r)
+}
+
+func (a *applier) marked(r *record) (there bool, err error) {
+	err = a.inMarked(r, func(dir int, _ string) error {
+		s, err := lookup(dir, r.Mark)
+		there = s != nil && s.Kind == KindFolder
+		return err
+	})
+	if unreachable(err) {
+		return false, nil
+	}
+	return there, err
+}
+
+// inMarked calls f with the folder that the mark of a record lies in, and its name for
+// people.
+func (a *applier) inMarked(r *record, f func(dir int, shown string) error) error {
+	p := r.Operations[0].path()
+	return a.in(p, func(dir int, _ string) error { return f(dir, p) })
+}
+
+// unreachable says that the folder above a path is not there.
+func unreachable(err error) bool { return blocked(err) || errors.Is(err, unix.ENOENT) }

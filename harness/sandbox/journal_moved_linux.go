@@ -1,0 +1,127 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A file system without a disk of its own, as an overlay, may have another device number
+// whenever it is mounted. The journal of a folder on it then has another name, and is
+// known by its mark alone: on another disk another folder may have the same inode.
+
+// others are the names of the journals of this inode on other devices.
+func (j *journal) others() []string {
+	names, err := readNames(j.state)
+	if err != nil {
+		return nil
+	}
+	end := j.name[strings.LastIndexByte(j.name, '-'):]
+	return slices.DeleteFunc(names, func(name string) bool {
+		_, ok := deviceOf(name)
+		return !ok || !strings.HasSuffix(name, end) || name == j.name
+	})
+}
+
+// deviceOf is the device that the name of a journal has.
+func deviceOf(name string) (uint64, bool) {
+	parts := strings.Split(name, "-")
+	if len(parts) != 3 || parts[0] != "apply" {
+		return 0, false
+	}
+	device, err := strconv.ParseUint(parts[1], 16, 64)
+	return device, err == nil
+}
+
+// moved opens the journal that this folder had on another device, and reads its record.
+// One that somebody else has, or that cannot be read, is not this folder's: two that
+// apply to one folder are kept apart by the journal that this one holds already.
+func (a *applier) moved() (*journal, *record, error) {
+	for _, name := range a.journal.others() {
+		j, r := a.other(name)
+		if j == nil {
+			continue
+		}
+		ours := false
+		if !r.Origin.differs(a.origin) {
+			ours, _ = a.marked(r)
+		}
+		if !ours {
+			j.release()
+			continue
+		}
+		if err := r.move(name, uint64(a.id.Dev)); err != nil {
+			j.release()
+			return nil, nil, err
+		}
+		return j, r, nil
+	}
+	return nil, nil, nil
+}
+
+// other opens a journal that nobody has, if there is a record in it.
+func (a *applier) other(name string) (*journal, *record) {
+	state, err := unix.FcntlInt(uintptr(a.journal.state), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil
+	}
+	j := &journal{calls: a.calls, state: state, dir: -1, name: name}
+	var r *record
+	if j.dir, err = beneath(state, name, unix.O_RDONLY|unix.O_DIRECTORY); err == nil {
+		err = errors.Join(ownFolder(j.dir, name), unix.Flock(j.dir, unix.LOCK_EX|unix.LOCK_NB))
+	}
+	if err == nil {
+		r, err = j.load()
+	}
+	if err != nil || r == nil {
+		j.release()
+		return nil, nil
+	}
+	return j, r
+}
+
+// release gives up a journal and leaves it as it is.
+func (j *journal) release() {
+	if j.dir >= 0 {
+		_ = unix.Close(j.dir)
+	}
+	_ = unix.Close(j.state)
+}
+
+// move makes the record say what it replaces in terms of the device that the folder is on
+// now. It cannot where something was on a third one.
+func (r *record) move(name string, to uint64) error {
+	from, _ := deviceOf(name)
+	for i := range r.Operations {
+		was := r.Operations[i].Was
+		if was == nil {
+			continue
+		}
+		if was.Device != from {
+			return fmt.Errorf("journal %q is about this folder, whose device has changed, and about files of another one: put right by hand what has names that begin with %q, and remove the journal", name, tempPrefix)
+		}
+		was.Device = to
+	}
+	return nil
+}
+
+// resumeMoved carries on what the journal of this folder on another device has.
+func (a *applier) resumeMoved() (Recovery, error) {
+	j, r, err := a.moved()
+	if err != nil || j == nil {
+		return RecoveredNothing, err
+	}
+	own := a.journal
+	a.journal = j
+	defer func() {
+		j.close()
+		a.journal = own
+	}()
+	return a.resumeWith(r)
+}
