@@ -164,14 +164,17 @@ func plainText(text string) bool {
 		return false
 	}
 	escaped := 0
-	for _, c := range text {
-		switch {
-		case c < 0x20 && c != '\n' && c != '\t' && c != '\r':
-			escaped += 5
-		case c < 0x20 || c == '"' || c == '\\':
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= ' ' && c != '"' && c != '\\' && c < 0xef:
+		case c >= 0xef: // where noncharacters begin
+			if r, _ := utf8.DecodeRuneInString(text[i:]); r&0xfffe == 0xfffe || r >= 0xfdd0 && r <= 0xfdef {
+				return false
+			}
+		case c >= ' ' || c == '\n' || c == '\t' || c == '\r':
 			escaped++
-		case c&0xfffe == 0xfffe || c >= 0xfdd0 && c <= 0xfdef:
-			return false
+		default:
+			escaped += 5
 		}
 	}
 	return escaped <= len(text)/3+16
