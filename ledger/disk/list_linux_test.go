@@ -558,6 +558,7 @@ func TestFaultEvidence(t *testing.T) {
 	_, err = l.Blob(b)
 	ok(t, err)
 	for _, altered := range []string{"", "evidencE\n", "evidence\n\n", "evidence"} {
+		remove(t, dir, name) // nobody may write to it
 		put(t, dir, name, []byte(altered))
 		_, err = l.Blob(b)
 		wants(t, err, ErrBadBlob)
