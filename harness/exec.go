@@ -36,6 +36,7 @@ type Exec struct {
 	Expect    int      // exit code that is no failure, besides 0
 	Outputs   []string // files that have to be there afterwards
 	Bytes     int64    // of all outputs; 0: the profile's
+	Offline   bool     // no network, whatever the profile allows
 	Inputs    sandbox.Inputs
 	Streams   Streams
 }
@@ -86,6 +87,7 @@ func (g *Gate) Exec(x Exec) (Task, error) {
 		Rules:   g.Rules(), Budget: time.Duration(p.TimeoutMS) * time.Millisecond, Inputs: x.Inputs, Cut: true,
 	}
 	t.Sandbox.Hide, t.Sandbox.Inputs, t.Expect = x.Hide, x.Inputs.Dir, x.Expect
+	t.Sandbox.Network = t.Sandbox.Network && !x.Offline
 	if err := g.narrow(&t, x); err != nil {
 		return Task{}, err
 	}
@@ -196,6 +198,9 @@ func ExecRequested(ctx context.Context, deps Deps, gate *Gate, r ExecRequest, wo
 	if err := readable(absolute(r.Sandbox.Read), read); err != nil {
 		return rep, nil, err
 	}
+	if r.Sandbox.Network && !gate.Profile.AllowNetwork {
+		return rep, nil, noNetwork(gate.Profile.Name)
+	}
 	in, err := deps.Runner.StageInputs(work, r.Inputs.InputFiles, contract.MaxInputs, int64(contract.InputFilesBytes().Max))
 	if err != nil {
 		return rep, nil, inputError(kernel.Intent{Inputs: r.Inputs.InputFiles}, err)
@@ -256,6 +261,14 @@ func readable(paths, allowed []string) error {
 	return nil
 }
 
+// noNetwork refuses a request that asks for a network under a profile without one.
+func noNetwork(profile string) *result.RunError {
+	return &result.RunError{
+		Code: result.CodeProfile, Message: "/sandbox/network/enabled: profile " + strconv.Quote(profile) + " allows no network",
+		Hint: "set it to false, or use a profile with allow_network", Details: map[string]any{"pointer": "/sandbox/network/enabled"},
+	}
+}
+
 // requestedExec is what a request asks for. A limit that is the contract's default gives
 // way to a profile that allows less.
 func (g *Gate) requestedExec(r ExecRequest, work string, in sandbox.Inputs) Exec {
@@ -280,8 +293,8 @@ func (g *Gate) requestedExec(r ExecRequest, work string, in sandbox.Inputs) Exec
 		Expect: expect,
 		Argv:   r.Inputs.Argv(), Env: r.Inputs.Environment, Dir: r.Inputs.WorkingDirectory, Work: work, Write: sandbox.Staged,
 		Read: absolute(s.Read), Hide: s.Deny, Timeout: time.Duration(s.TimeoutMS) * time.Millisecond,
-		Limits: ExecLimits{MemoryMB: &s.MemoryMB, CPUCores: &s.CPUCores, MaxChildren: &s.MaxChildren, NoFork: !s.AllowFork},
-		Roots:  s.Write, Outputs: r.Outputs.OutputFiles, Bytes: int64(contract.OutputFilesBytes().Max), Inputs: in,
+		Limits: ExecLimits{MemoryMB: &s.MemoryMB, CPUCores: &s.CPUCores, MaxChildren: &s.MaxChildren, NoFork: !s.AllowFork}, Offline: !s.Network,
+		Roots: s.Write, Outputs: r.Outputs.OutputFiles, Bytes: int64(contract.OutputFilesBytes().Max), Inputs: in,
 		Streams: Streams{Stdin: textReader(r.Inputs.Stdin)},
 	}
 }

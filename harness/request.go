@@ -66,7 +66,8 @@ type ExecSandbox struct {
 	Read        []string // clean, relative or absolute; beyond the work folder
 	Write       []string // clean and relative; nil leaves it to the profile, empty is none
 	Deny        []string // clean and relative
-	NetworkDeny []string // hosts; there is no network at all
+	Network     bool     // the host's network; no list of hosts narrows it
+	NetworkDeny []string // hosts; empty where there is a network
 	MaxChildren int
 	AllowFork   bool
 }
@@ -300,6 +301,7 @@ func requestOf(doc member) ExecRequest {
 			CPUCores:    box.number("cpu_cores", contract.CPUCores().Default),
 			Read:        files.list("read"),
 			Deny:        files.list("deny"),
+			Network:     box.below("network")["enabled"] == true,
 			NetworkDeny: box.below("network").list("deny"),
 			MaxChildren: processes.number("max_children", contract.MaxChildren().Default),
 			AllowFork:   processes["allow_fork"] != false,
@@ -429,12 +431,12 @@ func isUpwards(segment string) bool {
 func unsupported(doc member) *requestFault {
 	network, out := doc.below("sandbox").below("network"), doc.below("outputs")
 	switch {
-	case network["enabled"] == true:
-		return &requestFault{"/sandbox/network/enabled", "a network is not supported by this version",
-			"set it to false, or leave it out"}
 	case len(network.list("allow")) > 0:
 		return &requestFault{"/sandbox/network/allow", "host allow-lists are not supported by this version",
-			"leave the list empty: without a network no host can be reached"}
+			"leave the list empty"}
+	case network["enabled"] == true && len(network.list("deny")) > 0:
+		return &requestFault{"/sandbox/network/deny", "hosts of a network cannot be denied by this version",
+			"leave the list empty, or set enabled to false: without a network no host can be reached"}
 	case len(out.list("artifacts")) > 0:
 		return &requestFault{"/outputs/artifacts", "artifacts are not supported by this version",
 			"name the files in outputs.output_files"}
@@ -489,7 +491,7 @@ func (r ExecRequest) plain() map[string]any {
 		"sandbox": map[string]any{
 			"timeout_ms": r.Sandbox.TimeoutMS, "memory_mb": r.Sandbox.MemoryMB, "cpu_cores": r.Sandbox.CPUCores,
 			"filesystem": files,
-			"network":    map[string]any{"enabled": false, "allow": []any{}, "deny": anys(r.Sandbox.NetworkDeny)},
+			"network":    map[string]any{"enabled": r.Sandbox.Network, "allow": []any{}, "deny": anys(r.Sandbox.NetworkDeny)},
 			"processes":  map[string]any{"max_children": r.Sandbox.MaxChildren, "allow_fork": r.Sandbox.AllowFork},
 		},
 		"outputs": out,

@@ -1,0 +1,75 @@
+//go:build linux && (amd64 || arm64)
+
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"testing"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// listening is the port of a server of the host that accepts connections.
+func listening(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// TestNetworkOfACommand: a command reaches the host's network under a profile that allows
+// it and not under one that does not; a request has to ask for it besides.
+func TestNetworkOfACommand(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash, which can connect, is not installed here")
+	}
+	connect := "exec 3<>/dev/tcp/127.0.0.1/" + listening(t) + " && echo connected"
+	const asks = "\nsandbox: {network: {enabled: %t}}"
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			h := newTier(t, isolation)
+			for _, allowed := range []bool{false, true} {
+				x := newExecutor(t, h, func(p *kernel.Profile) { usualTime(p); p.AllowNetwork = allowed })
+				p := performed(t, x, Exec{Argv: []string{bash, "-c", connect}, Work: t.TempDir()})
+				if got := string(p.Stdout.Bytes) == "connected\n"; got != allowed {
+					t.Errorf("exec, allow_network %t: connected %t (%s)", allowed, got, p.Stderr.Bytes)
+				}
+				inputs := fmt.Sprintf("inputs: {command: %q, arguments: [-c, %q]}", bash, connect)
+				for members, want := range map[string]bool{inputs: false, inputs + fmt.Sprintf(asks, false): false, inputs + fmt.Sprintf(asks, true): true} {
+					_, p, err := request(t, x, members, t.TempDir())
+					if want && !allowed {
+						var re *result.RunError
+						if !errors.As(err, &re) || re.Code != result.CodeProfile || re.Details["pointer"] != "/sandbox/network/enabled" {
+							t.Errorf("a network that the profile does not allow: %v", err)
+						}
+						continue
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := string(p.Stdout.Bytes) == "connected\n"; got != want {
+						t.Errorf("allow_network %t: %s: connected %t (%s)", allowed, members, got, p.Stderr.Bytes)
+					}
+				}
+			}
+		})
+	}
+}
