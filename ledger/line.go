@@ -13,6 +13,10 @@ import (
 // MaxLineBytes is more than any line can have, its line feed included.
 const MaxLineBytes = MaxEntryBytes + 512
 
+// MaxTornBytes is the most that an interrupted append leaves after the last line: a line
+// without its line feed.
+const MaxTornBytes = MaxLineBytes - 1
+
 // Seal says of a line that it is complete, and which tree it ends.
 type Seal struct {
 	Root tlog.Hash // of the tree whose last leaf is the line's entry

@@ -919,6 +919,7 @@ func folderVectors(t *testing.T, v *vectorLogs) []folderVector {
 			return edit{File: truth, At: log.start(7), Cut: len(log.lines[7]), Insert: &s}
 		}()),
 		tampered("garbage-behind", "a line that is none behind the last", 15, insert(whole, "garbage\n")),
+		tampered("endless-behind", "more bytes without a line feed than a line has", 15, edit{File: truth, At: whole, Insert: &spelt{Repeat: &repeat{Unit: "\x00", Times: ledger.MaxTornBytes + 1}}}),
 		tampered("forged-behind", "a line of another key behind the last, with a right root", 15, insert(whole, next(v.other))).undecided(),
 
 		// Smaller than promised.

@@ -214,44 +214,21 @@ func cut(ctx context.Context, src io.Reader, emit func(*chunk) bool) error {
 			return ctx.Err()
 		}
 		switch {
+		case len(rest) > MaxTornBytes:
+			c := newChunk(nil, 0)
+			c.fault = errEndless
+			emit(c)
+			return nil
 		case last && len(rest) == 0:
 			return nil
 		case last:
 			emit(newChunk(nil, int64(len(rest))))
 			return nil
-		case len(rest) <= chunkBytes:
-			continue
 		}
-		// More than any line can have: torn if there is no line feed any more.
-		n64, feed, err := toFeed(src)
-		if err != nil {
-			return err
-		}
-		if feed {
-			emit(newChunk([]byte{'\n'}, 0))
-			return nil
-		}
-		emit(newChunk(nil, int64(len(rest))+n64))
-		return nil
 	}
 }
 
-// toFeed reads to a line feed or to the end, and says which and how much.
-func toFeed(src io.Reader) (n int64, feed bool, err error) {
-	buf := make([]byte, 1<<16)
-	for {
-		got, err := src.Read(buf)
-		if bytes.IndexByte(buf[:got], '\n') >= 0 {
-			return n, true, nil
-		}
-		if n += int64(got); errors.Is(err, io.EOF) {
-			return n, false, nil
-		}
-		if err != nil {
-			return n, false, err
-		}
-	}
-}
+var errEndless = fmt.Errorf("more than %d bytes without a line feed: no line has so many, and no interrupted append leaves them", MaxTornBytes)
 
 func newChunk(text []byte, torn int64) *chunk {
 	return &chunk{text: text, torn: torn, wrong: -1, parsed: make(chan struct{}), held: make(chan struct{})}

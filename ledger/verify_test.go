@@ -465,8 +465,8 @@ func TestVerifyRotation(t *testing.T) {
 	}
 }
 
-// TestVerifyTorn: what an interrupted append leaves is no line and no fault, whatever its
-// length; with a line feed it is a fault.
+// TestVerifyTorn: what an interrupted append leaves is no line and no fault, as long as it
+// is shorter than a line can be; with a line feed, or longer, it is a fault.
 func TestVerifyTorn(t *testing.T) {
 	s := newSigner(t, 1)
 	b := newBook(t, s)
@@ -479,18 +479,24 @@ func TestVerifyTorn(t *testing.T) {
 		"half a line":     next[:len(next)/2],
 		"no line feed":    next[:len(next)-1],
 		"zeroes":          make([]byte, 4096),
-		"many zeroes":     make([]byte, 5*chunkBytes+7),
-		"garbage":         []byte("\xff\x00\r{}"),
-		"a chunk":         bytes.Repeat([]byte("x"), chunkBytes),
-		"just too long":   bytes.Repeat([]byte("x"), chunkBytes+1),
-		"two chunks":      bytes.Repeat([]byte("x"), 2*chunkBytes),
-		"many chunks":     bytes.Repeat([]byte("x"), 9*chunkBytes+1),
 		"a carriage":      []byte("\r"),
+		"as long as any":  bytes.Repeat([]byte("x"), MaxTornBytes),
+		"zeroes, as long": make([]byte, MaxTornBytes),
+		"just too long":   bytes.Repeat([]byte("x"), MaxTornBytes+1),
+		"many zeroes":     make([]byte, MaxTornBytes+1),
+		"a chunk":         bytes.Repeat([]byte("x"), chunkBytes),
+		"many chunks":     bytes.Repeat([]byte("x"), 9*chunkBytes+1),
 		"as long as read": bytes.Repeat([]byte("x"), chunkBytes-len(b.text())),
 	} {
 		for _, quick := range []bool{false, true} {
 			check := Check{Keys: Keys{{1, s.Verifier()}}, Quick: quick, Promises: []Promise{b.promise(s, 2)}}
 			v, at, err := verify(t, append(b.text(), tail...), check)
+			if len(tail) > MaxTornBytes {
+				if at != 2 {
+					t.Errorf("%s: %v", name, err)
+				}
+				continue
+			}
 			if at != -2 || v.Size != 2 || v.Torn != int64(len(tail)) {
 				t.Errorf("%s: %d entries, %d torn, %v", name, v.Size, v.Torn, err)
 			}
@@ -544,21 +550,22 @@ func (h *hostile) Read(b []byte) (int, error) {
 	return int(n), nil
 }
 
-// TestVerifyHostile: a line of 200 MB takes no memory.
+// TestVerifyHostile: a line of 20 GB is a fault, is not read to its end, and takes no
+// memory.
 func TestVerifyHostile(t *testing.T) {
 	s := newSigner(t, 1)
 	b := newBook(t, s)
 	for _, end := range []string{"", "\n", "\n" + string(b.text())} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		src := io.MultiReader(bytes.NewReader(b.text()), &hostile{200 << 20, end})
-		v, err := Verify(context.Background(), src, Check{Keys: Keys{{1, s.Verifier()}}})
+		endless := &hostile{20 << 30, end}
+		v, err := Verify(context.Background(), io.MultiReader(bytes.NewReader(b.text()), endless), Check{Keys: Keys{{1, s.Verifier()}}})
 		runtime.ReadMemStats(&after)
 		if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
 			t.Errorf("took %d MiB", used>>20)
 		}
 		var fault *Fault
-		if end == "" && (err != nil || v.Torn != 200<<20) || end != "" && (!errors.As(err, &fault) || fault.Index != 1) {
+		if !errors.As(err, &fault) || fault.Index != 1 || endless.left < 20<<30-4<<20 {
 			t.Errorf("%q: %+v, %v", end[:min(len(end), 1)], v, err)
 		}
 	}

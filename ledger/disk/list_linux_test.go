@@ -252,6 +252,36 @@ func TestFaultEnd(t *testing.T) {
 	}
 }
 
+// TestEndlessTail: a file that somebody made 1 GiB longer was not left by an append. It
+// is refused without being read, and nothing of it is copied.
+func TestEndlessTail(t *testing.T) {
+	for name, headless := range map[string]bool{"": false, "without what is derived": true} {
+		dir := sized(t, listSize)
+		if headless {
+			remove(t, dir, nameState)
+			ok(t, os.Mkdir(filepath.Join(dir, nameState), 0o755))
+		}
+		path := filepath.Join(dir, nameLedger)
+		const size = 1 << 30
+		ok(t, os.Truncate(path, size))
+		_, err := opened(t, dir, at(noon)).Append(t.Context(), decision("new"))
+		wants(t, err, ErrTampered)
+		_, err = Repair(t.Context(), dir, signer(), at(noon))
+		wants(t, err, ErrTampered)
+		_, err = Audit(t.Context(), dir, nil, AuditOptions{})
+		var fault *ledger.Fault
+		if !errors.As(err, &fault) || fault.Index != listSize {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, nameQuarantine)); !isNotExist(err) {
+			t.Errorf("%s: something was put into quarantine: %v", name, err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Size() != size {
+			t.Errorf("%s: the ledger was changed: %v", name, err)
+		}
+	}
+}
+
 // TestFaultClockBackwards: the time of a ledger stands, and the record says by how much
 // the clock was behind.
 func TestFaultClockBackwards(t *testing.T) {

@@ -90,7 +90,7 @@ func tornEnds(next []byte) map[string][]byte {
 	whole := next[:len(next)-1]
 	ends := map[string][]byte{
 		"nothing": nil, "no line feed": whole,
-		"one NUL": {0}, "NULs": make([]byte, 5000), "many NULs": make([]byte, 3<<20),
+		"one NUL": {0}, "NULs": make([]byte, 5000), "many NULs": make([]byte, ledger.MaxTornBytes),
 	}
 	for _, n := range []int{1, 2, 9, 10, 19, 20, 62, 63, 64, 100, 155, 170, 200, 400, 511, 512, 700, len(whole) - 2, len(whole) - 1} {
 		ends[fmt.Sprintf("%d bytes", n)] = whole[:n]

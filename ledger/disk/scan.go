@@ -139,7 +139,10 @@ func firstSize(index int64) int64 {
 // end finds out what the bytes after the last line are.
 func (t tail) end(f file, size int64, line []byte) (tail, error) {
 	t.torn = size - t.offset
-	if t.torn <= ledger.MaxLineBytes && len(line) > 0 && line[0] != 0 {
+	if t.torn > ledger.MaxTornBytes {
+		return t, notTorn(t.offset)
+	}
+	if len(line) > 0 && line[0] != 0 {
 		whole := t
 		whole.tree.Roots = append([]tlog.Hash(nil), t.tree.Roots...)
 		if _, err := whole.next(line); err == nil {
@@ -147,23 +150,21 @@ func (t tail) end(f file, size int64, line []byte) (tail, error) {
 			return t, nil
 		}
 	}
-	return t, noFeed(io.NewSectionReader(f, t.offset, t.torn), t.offset)
+	return t, noFeed(f, t.offset, t.torn)
 }
 
 // noFeed refuses bytes that have a line feed: an interrupted append leaves none.
-func noFeed(r io.Reader, offset int64) error {
-	buf := make([]byte, 1<<16)
-	for {
-		n, err := r.Read(buf)
-		if i := bytes.IndexByte(buf[:n], '\n'); i >= 0 {
-			return fmt.Errorf("%w: what stands at byte %d is no line, and no interrupted append left it", ErrTampered, offset)
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		offset += int64(n)
+func noFeed(f file, offset, size int64) error {
+	b := make([]byte, size)
+	if _, err := f.ReadAt(b, offset); ignoreEOF(err) != nil {
+		return err
 	}
+	if bytes.IndexByte(b, '\n') >= 0 {
+		return notTorn(offset)
+	}
+	return nil
+}
+
+func notTorn(offset int64) error {
+	return fmt.Errorf("%w: what stands at byte %d is no line, and no interrupted append left it", ErrTampered, offset)
 }
