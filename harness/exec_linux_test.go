@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -585,4 +586,40 @@ func TestPeerThatStopsReading(t *testing.T) {
 	if took := time.Since(begun); took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// TestNoChildren: a command with max_children 0 starts no process, whoever says it: the
+// profile, the call or a request; with 1 it does.
+func TestNoChildren(t *testing.T) {
+	const starts = "/bin/true; echo started"
+	number := func(n int) *int { return &n }
+	for _, isolation := range tiers {
+		t.Run(string(isolation), func(t *testing.T) {
+			h := newTier(t, isolation)
+			of := func(children int) executor {
+				return newExecutor(t, h, func(p *kernel.Profile) { usualTime(p); p.MaxChildren = children })
+			}
+			for children, want := range []string{"", "started\n"} {
+				for who, p := range map[string]*Performed{
+					"profile": performed(t, of(children), Exec{Argv: script(starts)}),
+					"call":    performed(t, of(10), Exec{Argv: script(starts), Limits: ExecLimits{MaxChildren: number(children)}}),
+					"request": requested(t, of(10), fmt.Sprintf("%s\nsandbox: {processes: {max_children: %d}}", shell(starts), children)),
+				} {
+					if got := string(p.Stdout.Bytes); got != want {
+						t.Errorf("max_children %d of the %s: %q, %q", children, who, got, p.Stderr.Bytes)
+					}
+				}
+			}
+		})
+	}
+}
+
+// requested executes a request in a folder of its own.
+func requested(t *testing.T, x executor, members string) *Performed {
+	t.Helper()
+	_, p, err := request(t, x, members, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

@@ -74,7 +74,7 @@ Exit codes:
 	flags.DurationVar(&f.timeout, "timeout", 0, "time of the command (default: the profile's)")
 	flags.IntVar(&f.memoryMB, "memory-mb", 0, "memory in MiB (default: the profile's)")
 	flags.IntVar(&f.cpuCores, "cpu-cores", 0, "processors (default: the profile's)")
-	flags.IntVar(&f.maxChildren, "max-children", 0, "processes beside the first (default: the profile's)")
+	flags.IntVar(&f.maxChildren, "max-children", 0, "processes beside the first; 0: none (default: the profile's)")
 	flags.BoolVar(&f.allowFork, "allow-fork", true, "whether the command may start processes at all")
 	flags.StringArrayVar(&f.read, "read", nil, "file or folder that the command may read besides, or that a request may ask for; may be repeated")
 	flags.StringArrayVar(&f.env, "env", nil, "NAME=VALUE for the command, where the profile allows the name; may be repeated")

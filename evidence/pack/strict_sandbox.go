@@ -24,7 +24,7 @@ func Promises() []Promise {
 	return []Promise{
 		{"timeout", always, hardly, hardly},
 		{"memory", mostly, mostly, mostly},
-		{"processes", always, mostly, mostly},
+		{"processes", mostly, mostly, hardly},
 		{"allow_fork", always, always, either},
 		{"cpu_cores", always, always, mostly},
 		{"files", mostly, hardly, never},
@@ -50,6 +50,9 @@ func (p Promise) Statuses(level string) []string {
 	return nil
 }
 
+// byFilter is what keeps a command from starting any process.
+const byFilter = "seccomp: fork, vfork and clone of a process"
+
 // Mechanisms are what enforces a clause, each number as N, and the status that it gives.
 func (p Promise) Mechanisms() map[string]string {
 	const enforced, partial, absent = "enforced", "partial", "absent"
@@ -59,13 +62,13 @@ func (p Promise) Mechanisms() map[string]string {
 	case "memory":
 		return map[string]string{"cgroup for the total, RLIMIT_DATA for each process": enforced, "RLIMIT_DATA for each process; no limit of the total": partial}
 	case "processes":
-		const tasks = " of N processes and threads"
+		const tasks = " of N processes and threads, which count alike"
 		return map[string]string{
-			"pids cgroup" + tasks: enforced, "RLIMIT_NPROC in the user namespace" + tasks: enforced,
-			"RLIMIT_NPROC of an id of its own" + tasks: enforced, "RLIMIT_NPROC" + tasks + " above what the user ran at the start": partial,
+			byFilter: enforced, "pids cgroup" + tasks: partial, "RLIMIT_NPROC in the user namespace" + tasks: partial,
+			"RLIMIT_NPROC of an id of its own" + tasks: partial, "RLIMIT_NPROC" + tasks + ", above what the user ran at the start": partial,
 		}
 	case "allow_fork":
-		return map[string]string{"forking is allowed": enforced, "seccomp: fork, vfork and clone of a process": enforced, "none": absent}
+		return map[string]string{"forking is allowed": enforced, byFilter: enforced, "none": absent}
 	case "cpu_cores":
 		return map[string]string{
 			"affinity and cgroup quota": enforced, "affinity, which seccomp keeps as it is": enforced, "affinity, which a command can widen": partial,

@@ -39,27 +39,34 @@ func memoryClause(g *group) Clause {
 	return Clause{ClauseMemory, "RLIMIT_DATA for each process; no limit of the total", Partial}
 }
 
+// byFilter is what keeps a command from starting any process.
+const byFilter = "seccomp: fork, vfork and clone of a process"
+
+// processClause is partial where some processes are allowed: the kernel counts threads
+// alike, so that a bound has to leave room for them.
 func processClause(h *Host, s *Sandbox, g *group) Clause {
-	tasks := " of " + strconv.Itoa(s.req.Limits.Tasks()) + " processes and threads"
+	tasks := " of " + strconv.Itoa(s.req.Limits.Tasks()) + " processes and threads, which count alike"
 	switch {
+	case !s.req.Limits.Forks() && s.Isolation != None:
+		return Clause{ClauseProcesses, byFilter, Enforced}
 	case g != nil && g.pids():
-		return Clause{ClauseProcesses, "pids cgroup" + tasks, Enforced}
+		return Clause{ClauseProcesses, "pids cgroup" + tasks, Partial}
 	case s.Isolation == Full:
-		return Clause{ClauseProcesses, "RLIMIT_NPROC in the user namespace" + tasks, Enforced}
+		return Clause{ClauseProcesses, "RLIMIT_NPROC in the user namespace" + tasks, Partial}
 	case h.root:
-		return Clause{ClauseProcesses, "RLIMIT_NPROC of an id of its own" + tasks, Enforced}
+		return Clause{ClauseProcesses, "RLIMIT_NPROC of an id of its own" + tasks, Partial}
 	}
-	return Clause{ClauseProcesses, "RLIMIT_NPROC" + tasks + " above what the user ran at the start", Partial}
+	return Clause{ClauseProcesses, "RLIMIT_NPROC" + tasks + ", above what the user ran at the start", Partial}
 }
 
 func forkClause(s *Sandbox) Clause {
-	if !s.req.Limits.NoFork {
+	if s.req.Limits.Forks() {
 		return Clause{ClauseFork, "forking is allowed", Enforced}
 	}
 	if s.Isolation == None {
 		return Clause{ClauseFork, "none", Absent}
 	}
-	return Clause{ClauseFork, "seccomp: fork, vfork and clone of a process", Enforced}
+	return Clause{ClauseFork, byFilter, Enforced}
 }
 
 func cpuClause(tier Isolation, g *group) Clause {

@@ -52,7 +52,7 @@ func eachHost(tier Isolation, each func(h *Host, s *Sandbox)) {
 				for _, st := range []staging{stageOverlay, stageCopy, stageNone} {
 					h := &Host{host: host{landlock: landlock, root: i&1 != 0}}
 					s := &Sandbox{Isolation: tier, staging: st, group: g}
-					s.req.Network, s.req.Limits.NoFork = i&2 != 0, i&4 != 0
+					s.req.Network, s.req.Limits.MaxChildren = i&2 != 0, i>>2
 					each(h, s)
 				}
 			}

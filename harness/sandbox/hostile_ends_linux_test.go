@@ -289,6 +289,8 @@ func TestHostileNoFork(t *testing.T) {
 		}{
 			{"fork", true, []string{self, hostileArg, "fork"}, false},
 			{"fork, allowed", false, []string{self, hostileArg, "fork"}, true},
+			{"fork, no children", true, []string{self, hostileArg, "fork"}, false},
+			{"threads, no children", true, []string{self, hostileArg, "threads"}, false},
 			{"threads", true, []string{self, hostileArg, "threads"}, false},
 			{"threads, forks allowed", false, []string{self, hostileArg, "threads"}, false},
 			{"shell", true, []string{"sh", "-c", `if (true) 2>/dev/null; then echo "BREACH: a subshell"; else echo "HELD: $?"; fi`}, false},
@@ -299,7 +301,9 @@ func TestHostileNoFork(t *testing.T) {
 				t.Parallel()
 				sc := newScene(t, base, self, where(tier))
 				l := limits()
-				l.NoFork = c.noFork
+				if l.NoFork = c.noFork; strings.HasSuffix(c.name, "no children") {
+					l.NoFork, l.MaxChildren = false, 0
+				}
 				res, _, _ := do(t, NewHost(sc.dir), Request{Write: Staged, Read: []string{self}, Limits: l, Least: tier, Most: tier, Actions: []Action{{Argv: c.argv}}})
 				switch v := verdictOf(res.Stdout.Bytes); {
 				case strings.HasPrefix(v, breach) != c.breach:

@@ -430,7 +430,7 @@ func fullConfine(h host, r Request, staged bool) initproc.Confine {
 		// neither a mount nor Landlock would keep a command from connecting to one.
 		families = append(families, unix.AF_UNIX)
 	}
-	c.Seccomp = filter(filterOptions{families: families, noFork: r.Limits.NoFork, setID: !staged})
+	c.Seccomp = filter(filterOptions{families: families, noFork: !r.Limits.Forks(), setID: !staged})
 	if h.landlock == 0 {
 		return c
 	}
@@ -490,7 +490,7 @@ const initMemory = 256
 // lastStep says whether the process of a command has to give up by itself what it
 // gives up: a filter that refuses to fork refuses that to the init as well, and limits
 // that are small for a command are too small for an init.
-func lastStep(l Limits) bool { return l.NoFork || l.MemoryMB < initMemory }
+func lastStep(l Limits) bool { return !l.Forks() || l.MemoryMB < initMemory }
 
 // initThreads is how many threads an init has at most.
 const initThreads = 24
@@ -552,7 +552,7 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 	}
 	rule(at.tmp, everything, false)
 	p.Confine.Landlock = l
-	p.Confine.Seccomp = filter(filterOptions{families: families, noFork: r.Limits.NoFork, shared: true, setID: true, noTruncate: h.landlock < 3})
+	p.Confine.Seccomp = filter(filterOptions{families: families, noFork: !r.Limits.Forks(), shared: true, setID: true, noTruncate: h.landlock < 3})
 	return p
 }
 

@@ -22,7 +22,7 @@ func (h *Host) Probe(ctx context.Context) []Probe {
 		}
 		s, err := h.Start(ctx, Request{
 			Work: work, Write: Staged, Least: tier, Most: tier,
-			Limits: Limits{MemoryMB: 64, CPUCores: 1, OutputFiles: 1, OutputBytes: kib},
+			Limits: Limits{MemoryMB: 64, CPUCores: 1, MaxChildren: 1, OutputFiles: 1, OutputBytes: kib},
 		})
 		switch {
 		case err == nil:

@@ -51,10 +51,13 @@ type Limits struct {
 	MemoryMB    int   // of all processes together where a cgroup is there, and of each
 	CPUCores    int   // processors
 	MaxChildren int   // processes beside the first; see Tasks
-	NoFork      bool  // not even one
+	NoFork      bool  // not even one; see Forks
 	OutputFiles int   // files written
 	OutputBytes int64 // bytes of them together
 }
+
+// Forks says whether a command may start a process at all.
+func (l Limits) Forks() bool { return !l.NoFork && l.MaxChildren > 0 }
 
 // Tasks is the number of processes and threads that max_children allows: runtimes
 // need threads, which the kernel counts alike.
