@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/contract"
 )
 
 // Effects lists what the intent would read, write, run and call: its inputs,
@@ -111,6 +112,14 @@ func (a Action) findings(at string) []Finding {
 				cwd = strings.TrimSuffix(cwd, "/")
 			}
 			list = append(list, pathFindings(cwd, EffectRun, at, "/cwd")...)
+		}
+		for _, name := range sortedKeys(a.Env) {
+			if contract.IsGuarded(name) {
+				list = append(list, Finding{
+					Code: FindEnvGuarded, Path: canon.Pointer(at+"/env", name),
+					Effect: effectID(EffectRun, at), Value: name,
+				})
+			}
 		}
 		return list
 	}

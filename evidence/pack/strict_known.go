@@ -38,6 +38,7 @@ func builtinRules() map[string]builtinRule {
 		"CMD_WRAPPER":         {"Command starts another command", true},
 		"CONTRADICTION":       {"Constraints contradict each other", true},
 		"DONE_UNDEFINED":      {"Nothing says what done means", true},
+		"ENV_GUARDED":         {"Environment name that can decide what code runs", false},
 		"ENV_NOT_ALLOWED":     {"Environment name not in env_allow", false},
 		"INLINE_CODE":         {"Interpreter given inline code", true},
 		"INPUT_WRITTEN":       {"Input is also written", true},

@@ -11,8 +11,8 @@ import (
 // MaxEnvNameBytes is the most that the name of an environment variable may have.
 const MaxEnvNameBytes = 128
 
-// GuardedNames is a group of environment names that "every name" does not
-// include.
+// GuardedNames is a group of environment names that no list of allowed names
+// can allow.
 type GuardedNames struct {
 	Why   string // what a variable of the group decides
 	Names string // separated by spaces, sorted; a name that ends in "*" is a prefix
@@ -44,8 +44,8 @@ var guarded = []GuardedNames{
 		XDG_CONFIG_DIRS XDG_CONFIG_HOME XDG_DATA_DIRS XDG_DATA_HOME YARN_* npm_config_* pnpm_config_*`},
 }
 
-// Guarded lists the environment names that have to be named in so many words,
-// whatever else is allowed.
+// Guarded lists the environment names that are never allowed, whatever a profile
+// says.
 func Guarded() []GuardedNames {
 	list := slices.Clone(guarded)
 	for i, g := range list {
@@ -70,10 +70,9 @@ func IsGuarded(name string) bool {
 // CheckEnvironment is IV-04: every variable of env, the object at the pointer at,
 // has to be allowed by name, compared exactly. A variable that is not allowed is
 // refused, never stripped: the command that would run without it is not the one
-// that was decided on. Where every name is allowed, those of Guarded are not,
-// unless the list names them. A name is a letter or "_" and then letters, digits
-// and "_", MaxEnvNameBytes in all; a value has no NUL and is UTF-8. The violations are
-// sorted by name, one for each variable.
+// that was decided on. The names of Guarded are never allowed. A name is a letter or
+// "_" and then letters, digits and "_", MaxEnvNameBytes in all; a value has no NUL and is
+// UTF-8. The violations are sorted by name, one for each variable.
 func CheckEnvironment(at string, env map[string]string, allowed AllowList) []Violation {
 	var list []Violation
 	for _, name := range slices.SortedFunc(maps.Keys(env), canon.Compare) {
@@ -86,15 +85,14 @@ func CheckEnvironment(at string, env map[string]string, allowed AllowList) []Vio
 }
 
 func envFault(name, value string, allowed AllowList) (msg, hint string) {
-	const leave = "leave the variable out, or "
 	variable := "environment variable " + quote(name)
 	switch fault := unfit(value); {
 	case !isEnvName(name):
 		return variable + " has no proper name", "use letters, digits and _, the first no digit, 128 at most"
+	case IsGuarded(name):
+		return variable + " can decide what code runs, and is never allowed", "leave the variable out"
 	case !allowed.All && !allowed.names(name):
-		return variable + " is not allowed", leave + "allow it by name"
-	case IsGuarded(name) && !allowed.names(name):
-		return variable + " can decide what code runs, and is allowed only by name", leave + "name it in env_allow"
+		return variable + " is not allowed", "leave the variable out, or allow it by name"
 	case fault != "":
 		return "value of " + variable + " " + fault, "give the value as text"
 	}

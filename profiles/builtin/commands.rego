@@ -75,5 +75,26 @@ deny contains {
 	e.kind == "run"
 	some name in e.env
 	not allows(data.profile.env_allow, name)
+	not guarded[e.id][name]
 	token := replace(replace(name, "~", "~0"), "/", "~1")
+}
+
+guarded[f.effect] contains f.value if {
+	some f in input.findings
+	f.code == "env_guarded"
+}
+
+# METADATA
+# title: Environment name that can decide what code runs
+# description: Such a variable makes an allowed command load or start something else, so no env_allow allows it
+# custom:
+#   id: ENV_GUARDED
+#   since: 0.1.0
+#   fix: leave the variable out
+deny contains {
+	"id": "ENV_GUARDED", "path": path, "msg": msg,
+	"fix": "leave the variable out",
+} if {
+	input.findings[0]
+	denied[_].env_guarded[path] = msg
 }

@@ -42,7 +42,7 @@ test_permit if {
 	cases := [
 		[strict, read("src/a")], [bare, read("src/a")],
 		[strict, write("out/a")], [strict, output("out/a/b")], [strict, write("pkg/gen/a")], [dev, write("a")],
-		[strict, run("node", [])], [dev, run("anything", ["CI", "HOME"])], [dev, run("./x", [])],
+		[strict, run("node", [])], [dev, run("anything", ["CI", "TERM"])], [dev, run("./x", [])],
 		[object.union(strict, {"env_allow": ["CI"]}), run("npm", ["CI"])],
 		[strict, object.remove(run("npm", []), ["env"])],
 		[dev, call("search")], [object.union(dev, {"model_adapters": "*"}), call("anything")],
@@ -196,6 +196,20 @@ test_env_not_allowed if {
 	{d.path | some d in builtin.deny} == {"/actions/0/env/A~1B~0C"} with input as doc with data.profile as some_allowed
 	builtin.permit == set() with input as doc with data.profile as some_allowed
 	count(builtin.deny) == 2 with input as doc with data.profile as object.remove(strict, ["env_allow"])
+}
+
+test_guarded_env_is_never_allowed if {
+	named := object.union(strict, {"env_allow": ["CI", "LD_PRELOAD"]})
+	effect := run("node", ["CI", "LD_PRELOAD"])
+	doc := document([], [effect], [object.union(about("env_guarded", effect), {"value": "LD_PRELOAD"})])
+	every profile in [strict, dev, named, object.union(named, {"env_allow": "*"})] {
+		"ENV_GUARDED" in {d.id | some d in builtin.deny} with input as doc with data.profile as profile
+		builtin.permit == set() with input as doc with data.profile as profile
+	}
+	{[d.id, d.path] | some d in builtin.deny} == {
+		["ENV_GUARDED", "/actions/0/x"], ["ENV_NOT_ALLOWED", "/actions/0/env/CI"],
+	} with input as doc
+		with data.profile as strict
 }
 
 test_call_not_allowed if {
