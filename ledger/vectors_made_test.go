@@ -860,6 +860,12 @@ func folderVectors(t *testing.T, v *vectorLogs) []folderVector {
 
 		// What a crash leaves.
 		but(clean("checkpoint-deleted", "the checkpoint is lost", remove("checkpoint")), repairs("checkpoint")),
+		but(clean("checkpoint-none", "neither a checkpoint nor a pin is left: nobody can tell whether entries are missing", remove("checkpoint"), remove("checkpoints/8")), func(f *folderVector) {
+			f.Verdict, f.Repairs = "unsigned", []string{"checkpoint"}
+		}),
+		but(clean("checkpoint-none-kept", "the same, for an auditor who has kept one", remove("checkpoint"), remove("checkpoints/8")), func(f *folderVector) {
+			f.Keep, f.Repairs = keep(v.atEleven), []string{"checkpoint"}
+		}),
 		but(clean("checkpoint-garbage", "the checkpoint is no note", replace("checkpoint", []byte("\x00\x00\x00\x00"))), repairs("checkpoint")),
 		but(clean("checkpoint-empty", "the checkpoint is empty", replace("checkpoint", nil)), repairs("checkpoint")),
 		clean("checkpoint-older", "killed before the checkpoint: the line stays", replace("checkpoint", v.atEleven)),
@@ -951,6 +957,9 @@ func folderVectors(t *testing.T, v *vectorLogs) []folderVector {
 
 		// Keys.
 		tampered("origin-other-key", "origin.json names another first key: the pin cannot be checked", 0, replace("origin.json", first.origin())).undecided(),
+		but(clean("cut-unsigned", "lines were cut off, and every promise with them: what is left fits", cut(log.start(13), whole), remove("checkpoint"), remove("checkpoints/8")), func(f *folderVector) {
+			f.Verdict, f.Entries, f.Open, f.Repairs = "unsigned", 13, nil, []string{"checkpoint"}
+		}),
 		tampered("origin-other-key-alone", "the same, and nothing is promised", 0, replace("origin.json", first.origin()), remove("checkpoint"), remove("checkpoints/8")),
 		tampered("origin-other-rotation", "origin.json names another second key: the checkpoint cannot be checked", 0, replace("origin.json", usurped.origin())).undecided(),
 		tampered("origin-other-rotation-alone", "the same, and nothing is promised", 9, replace("origin.json", usurped.origin()), remove("checkpoint")),

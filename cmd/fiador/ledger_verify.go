@@ -37,7 +37,9 @@ the key that you trust.
 
 Exit codes:
   0  clean
-  1  tampering: the entry is named; or evidence that is gone or altered
+  1  tampering: the entry is named; evidence that is gone or altered; or UNSIGNED:
+     there is no checkpoint at all, so that nobody can tell whether entries are
+     missing at the end
   2  it could not be decided: an unknown key, a ledger that cannot be read`,
 		Example: `  fiador ledger verify --ledger ./ledger --key gate.pub
   fiador ledger verify --ledger ./ledger --all-seals --evidence --tiles
@@ -136,6 +138,8 @@ func (v ledgerVerdict) word() string {
 		return "EVIDENCE-CORRUPT"
 	case len(v.Absent) > 0:
 		return "EVIDENCE-MISSING"
+	case v.Unsigned:
+		return "UNSIGNED"
 	}
 	return "CLEAN"
 }

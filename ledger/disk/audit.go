@@ -29,6 +29,7 @@ type AuditOptions struct {
 type Audited struct {
 	ledger.Verified
 	Checkpoint ledger.Checkpoint // the zero value: it was lost
+	Unsigned   bool              // there is no checkpoint, no pin, and none was given: entries may be missing
 	Pins       int               // pinned checkpoints that it keeps
 	Tiles      int               // full tiles that are right
 	Missing    []string          // full tiles that are not there
@@ -44,7 +45,7 @@ type Audited struct {
 func (a Audited) Unsynced() int64 { return a.Size - a.Checkpoint.Size }
 
 // Sound says whether nothing at all is wrong.
-func (a Audited) Sound() bool { return len(a.Wrong)+len(a.Absent)+len(a.Altered) == 0 }
+func (a Audited) Sound() bool { return !a.Unsigned && len(a.Wrong)+len(a.Absent)+len(a.Altered) == 0 }
 
 // Audit verifies a ledger. The errors are those of ledger.Verify; a promise that
 // origin.json's keys did not sign is ErrBadSignature or ErrUnknownKey.
@@ -69,6 +70,7 @@ func Audit(ctx context.Context, dir string, trusted *ledger.Verifier, o AuditOpt
 	if o.Evidence {
 		c.Quick, c.Entry = false, r.checkEvidence(&a)
 	}
+	a.Unsigned = len(c.Promises) == 0
 	text, err := r.Text()
 	if err != nil {
 		return Audited{}, err
