@@ -39,7 +39,7 @@ func documents() map[Kind]string {
 			"execution_modes":["plan-only"],"model_modes":["none"],"model_adapters":["a"],"risk_tags":["t"],
 			"severity":{"INLINE_CODE":"deny"},"memory_mb":512,"max_children":10,"cpu_cores":1,"isolation":"none"}`,
 		KindRunError: `{"code":"RUN_E003","message":"m","rule_id":"RS3a","details":{"offset":3,"ok":true,"pointer":"/a","violations":[{"pointer":"/a","more":2},"s"]}}`,
-		KindRunResult: `{"run_schema_version":"1.0.0","run_id":"run_20260105T101500Z_0123456789abcdef",
+		KindRunResult: `{"run_schema_version":"1.1.0","run_id":"run_20260105T101500Z_0123456789abcdef",
 			"started_at":"2026-01-05T10:15:00.000Z","completed_at":"2026-01-05T10:15:00.001Z","kernel_version":"0.1.0","policy":` + policy + `,
 			"policy_provenance":{"profile_sha256":"` + hashText + `","capabilities_sha256":"` + hashText + `",
 				"modules":[{"name":"builtin/paths.rego","sha256":"` + hashText + `"}],

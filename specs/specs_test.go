@@ -478,7 +478,7 @@ func TestMessages(t *testing.T) {
 		{KindIntent, "/context", `false`, `must be an object, not false`, ""},
 		{KindIntent, "/context", `null`, `must be an object, not null`, ""},
 		{KindRunResult, "/bundle", `1e30`, `must be an object or null, not 1e+30`, ""},
-		{KindRunResult, "/run_schema_version", `"2"`, `must be "1.0.0", not "2"`, ""},
+		{KindRunResult, "/run_schema_version", `"2"`, `must be "1.1.0", not "2"`, ""},
 		{KindProfile, "/allowed_commands", `"node"`, `must be a list, or "*" for all, not "node"`, ""},
 		{KindProfile, "/max_total_output_bytes", `1073741825`, `must be at most 1073741824, not 1073741825`, ""},
 		{KindRunError, "/code", `"RUN_E999"`, `"RUN_E999" does not fit: stable code: RUN_E001 to RUN_E007, 8 characters`, ""},

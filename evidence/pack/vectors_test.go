@@ -110,6 +110,9 @@ func allVectors(t testing.TB) []*packVectors {
 // TestVectors: every vector has the violations that it names, at both levels, read from
 // memory, from a folder and from an archive.
 func TestVectors(t *testing.T) {
+	if *updateVectors {
+		renewVectors(t)
+	}
 	r := vectorRun{base: basePacks(t), options: builtin(t)}
 	for _, f := range allVectors(t) {
 		for _, v := range f.Vectors {

@@ -35,7 +35,7 @@ func runResultText(tb testing.TB) []byte {
 		"name":"default","timeout_ms":60000},"policy_provenance":{"capabilities_sha256":"HASH","limits":{"cpu_cores":1,
 		"isolation":"full","max_children":10,"max_output_files":500,"max_total_output_bytes":52428800,"memory_mb":512,
 		"timeout_ms":60000},"modules":[{"name":"builtin/paths.rego","sha256":"HASH"}],"profile_sha256":"HASH"},
-		"run_id":"run_20260102T030405Z_0123456789abcdef","run_schema_version":"1.0.0","started_at":"2026-01-02T03:04:05.006Z"}`
+		"run_id":"run_20260102T030405Z_0123456789abcdef","run_schema_version":"1.1.0","started_at":"2026-01-02T03:04:05.006Z"}`
 	return canonicalOf(tb, strings.ReplaceAll(text, "HASH", hash))
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // SchemaVersion is the version of the RunResult format (RS1).
-const SchemaVersion = "1.0.0"
+const SchemaVersion = "1.1.0"
 
 // MaxBytes is the size of a RunResult file that is still read: 64 MiB.
 const MaxBytes = 64 << 20

@@ -1,0 +1,135 @@
+package pack
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+)
+
+// renewVectors gives every run.json of the base packs and of the rich ones the version
+// that RunResults have now, and puts what follows from it in place: hashes, ledger lines,
+// receipts, and statements that vectors quote. Done again, it changes nothing.
+func renewVectors(t *testing.T) {
+	t.Helper()
+	paths, err := filepath.Glob(vectorDir + "/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, changes := map[string]string{}, []string(nil)
+	for _, path := range append(paths, "testdata/rich.json") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[path] = string(text)
+		var f struct{ Packs map[string]map[string]json.RawMessage }
+		if err := json.Unmarshal(text, &f); err != nil {
+			t.Fatal(err)
+		}
+		for _, files := range f.Packs {
+			changes = append(changes, renewPack(t, files)...)
+		}
+	}
+	renew := strings.NewReplacer(changes...)
+	payload := regexp.MustCompile(`"payload":"[A-Za-z0-9+/=]+"`)
+	for path, text := range texts {
+		now := payload.ReplaceAllStringFunc(renew.Replace(text), func(member string) string {
+			quoted := strings.TrimPrefix(member, `"payload":`)
+			statement, err := base64.StdEncoding.DecodeString(strings.Trim(quoted, `"`))
+			if err != nil {
+				return member
+			}
+			return `"payload":"` + base64.StdEncoding.EncodeToString([]byte(renew.Replace(string(statement)))) + `"`
+		})
+		if now == text {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(now), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// renewPack says which texts become which others.
+func renewPack(t *testing.T, files map[string]json.RawMessage) (changes []string) {
+	t.Helper()
+	version := regexp.MustCompile(`"run_schema_version":"[0-9.]+"`)
+	run := version.ReplaceAll(files[RunFile], []byte(`"run_schema_version":"`+result.SchemaVersion+`"`))
+	if bytes.Equal(run, files[RunFile]) {
+		return nil
+	}
+	old, now := hashesOf(t, files[RunFile]), hashesOf(t, run)
+	var records []ledger.Record
+	var lines []json.RawMessage
+	if files[LedgerFile] != nil {
+		if err := json.Unmarshal(files[LedgerFile], &lines); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines {
+			l, err := ledger.ParseLine(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := ledger.ParseRecord(l.Entry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Kind == ledger.KindDecision {
+				r.ResultSHA256, r.CanonicalSHA256 = now[0], now[1]
+			}
+			records = append(records, r)
+		}
+		again, receipt := recordAgain(t, records)
+		for i, line := range lines {
+			changes = append(changes, string(line), again[i])
+		}
+		var meta struct{ Receipt json.RawMessage }
+		if err := json.Unmarshal(files[MetaFile], &meta); err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, string(meta.Receipt), strconv.QuoteToASCII(receipt))
+	}
+	changes = append(changes, string(files[RunFile]), string(run))
+	for i := range old {
+		changes = append(changes, old[i].Hex(), now[i].Hex())
+	}
+	return changes
+}
+
+// recordAgain puts records into a new ledger: their lines, and the receipt of the last.
+func recordAgain(t *testing.T, records []ledger.Record) (lines []string, receipt string) {
+	t.Helper()
+	key := signerOf(t, "vectors.fiador.example/packs")
+	l := &testLog{t: t, key: key}
+	l.add(ledger.Record{
+		Kind: ledger.KindGenesis, Timestamp: records[0].Timestamp, Format: ledger.Format, Origin: key.Origin(), Key: key.Verifier().String(),
+	})
+	for _, r := range records {
+		lines = append(lines, strings.TrimSuffix(string(l.add(r)), "\n"))
+	}
+	return lines, l.prove(int64(len(records)))
+}
+
+// hashesOf are the hash of the file run.json, and that of its canonical subset.
+func hashesOf(t *testing.T, run json.RawMessage) [2]canon.ContentHash {
+	t.Helper()
+	doc, err := canon.Parse(run, len(run))
+	if err != nil {
+		t.Fatal(err)
+	}
+	subset, err := result.Digest(doc.Value().(map[string]any))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return [2]canon.ContentHash{canon.Sum(append(bytes.Clone(doc.Bytes()), '\n')), subset}
+}
