@@ -318,9 +318,10 @@ func (r ExecRequest) expect(o *evidence.Observed, stdout, stderr int64) {
 }
 
 func (r ExecRequest) report(p *Performed, code int, reasons []string) ExecReport {
+	means := Interpret(p.Observed.Command, code)
 	rep := ExecReport{
-		ExecutionID: r.ExecutionID, ToolID: r.ToolID, AdapterID: r.AdapterID,
-		ExitCode: code, Interpretation: meaning(p.Observed.Command, code), Reasons: reasons,
+		ExecutionID: r.ExecutionID, ToolID: r.ToolID, AdapterID: r.AdapterID, Metadata: r.Metadata,
+		ExitCode: code, Interpretation: means.Meaning, Action: means.Action, Reasons: reasons,
 		Stdout: reportStream(p.Stdout), Stderr: reportStream(p.Stderr),
 		Ephemeral: ExecEphemeral{StartedAt: p.Started, CompletedAt: p.Ended, Duration: p.Ended.Sub(p.Started), PeakMemoryBytes: p.PeakMemory},
 	}
@@ -333,13 +334,14 @@ func (r ExecRequest) report(p *Performed, code int, reasons []string) ExecReport
 	return rep
 }
 
-// meaning is what an exit code means, by its cause: a signal that the command got from
-// elsewhere is neither a timeout nor a lack of memory.
-func meaning(end *evidence.End, code int) string {
+// Interpret says what an exit code means, by its cause: a signal that the command got
+// from elsewhere is neither a timeout nor a lack of memory.
+func Interpret(end *evidence.End, code int) contract.Interpretation {
+	in := contract.Interpret(code)
 	if end.Signal != 0 && code == 128+end.Signal && !end.TimedOut && !end.OutOfMemory {
-		return contract.MeaningSignal
+		in.Meaning, in.Action = contract.MeaningSignal, contract.ActionLogSignal
 	}
-	return contract.Interpret(code).Meaning
+	return in
 }
 
 func reportStream(c command.Captured) ExecStream {

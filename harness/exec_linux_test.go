@@ -492,6 +492,12 @@ func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep ExecRepo
 	if tc.stdout != nil && (string(p.Stdout.Bytes) != *tc.stdout || rep.Stdout.SHA256 != canon.Sum([]byte(*tc.stdout))) {
 		t.Errorf("standard output %q, want %q", p.Stdout.Bytes, *tc.stdout)
 	}
+	if !slices.ContainsFunc(contract.ExitCodes(), func(r contract.ExitRange) bool { return r.Meaning == rep.Interpretation && r.Action == rep.Action }) {
+		t.Errorf("%q is done about %q", rep.Action, rep.Interpretation)
+	}
+	if tc.name == "everything" && rep.Metadata != (ExecMetadata{RequestedBy: "a test"}) {
+		t.Errorf("metadata %+v", rep.Metadata)
+	}
 	if rep.ExecutionID != "run-1" || rep.ToolID != "TL-1" || len(rep.Ephemeral.Clauses) == 0 {
 		t.Errorf("%s", b)
 	}
@@ -501,17 +507,14 @@ func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep ExecRepo
 // known, and not from a number that the command chose.
 func TestMeaningOfAnEnd(t *testing.T) {
 	h := newTier(t, sandbox.Full)
-	for script, want := range map[string]string{
-		"kill -9 $$":  contract.MeaningSignal,
-		"kill -15 $$": contract.MeaningSignal,
-	} {
+	for _, script := range []string{"kill -9 $$", "kill -15 $$"} {
 		x := newExecutor(t, h, usualTime)
 		rep, _, err := request(t, x, shell(script), requestWork(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rep.Interpretation != want {
-			t.Errorf("%s: exit code %d with reasons %q means %q, want %q", script, rep.ExitCode, rep.Reasons, rep.Interpretation, want)
+		if rep.Interpretation != contract.MeaningSignal || rep.Action != contract.ActionLogSignal {
+			t.Errorf("%s: exit code %d with reasons %q means %q: %q", script, rep.ExitCode, rep.Reasons, rep.Interpretation, rep.Action)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // ExecReportVersion is the version of the execution report's format.
-const ExecReportVersion = "1.0.0"
+const ExecReportVersion = "1.1.0"
 
 // ExecReport is the answer to an execution request
 // (specs/execution-report.schema.json).
@@ -20,9 +20,11 @@ type ExecReport struct {
 	AdapterID      string // empty where the request names none
 	ExitCode       int    // 0..255
 	Interpretation string // what the exit code means, in a word
+	Action         string // what to do about it
 	Stdout, Stderr ExecStream
 	OutputFiles    []kernel.FileRef // in any order
 	Reasons        []string         // in any order
+	Metadata       ExecMetadata     // of the request
 	Ephemeral      ExecEphemeral
 }
 
@@ -74,6 +76,8 @@ func (r ExecReport) Subset() map[string]any {
 		"adapter_id":            nil,
 		"exit_code":             r.ExitCode,
 		"interpretation":        r.Interpretation,
+		"action":                r.Action,
+		"metadata":              r.Metadata.plain(),
 		"stdout":                r.Stdout.plain(),
 		"stderr":                r.Stderr.plain(),
 		"output_files":          files,

@@ -18,8 +18,9 @@ func fullReport() ExecReport {
 	empty := canon.Sum(nil)
 	started := time.Date(2026, 1, 16, 10, 30, 0, 5e6, time.FixedZone("", 3600))
 	return ExecReport{
-		ExecutionID: "run-7", ToolID: "TL-003", AdapterID: "ADP-001", ExitCode: 125, Interpretation: "tool_error",
-		Stdout: ExecStream{SHA256: canon.Sum([]byte("x")), SizeBytes: 1, Truncated: true}, Stderr: ExecStream{SHA256: empty},
+		ExecutionID: "run-7", ToolID: "TL-003", AdapterID: "ADP-001", ExitCode: 125, Interpretation: "tool_error", Action: "log_and_handle",
+		Metadata: ExecMetadata{RequestedBy: "agent", RequestedAt: "2026-01-16", Purpose: "build", EvidenceRef: "ev-1"},
+		Stdout:   ExecStream{SHA256: canon.Sum([]byte("x")), SizeBytes: 1, Truncated: true}, Stderr: ExecStream{SHA256: empty},
 		// By code point U+FF5E stands before U+1D11E, by code unit behind it.
 		OutputFiles: []kernel.FileRef{{Path: "out/\uff5e", SHA256: empty}, {Path: "out/\U0001d11e", SHA256: empty, SizeBytes: 3}, {Path: "a", SHA256: empty}},
 		Reasons:     []string{"STREAM_LIMIT /stdout", "OUTPUT_LIMIT out/b", "STREAM_LIMIT /stdout"},
@@ -38,11 +39,11 @@ func TestReportBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	const e = `"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"`
-	want := `{"adapter_id":"ADP-001","ephemeral":{"clauses":[{"clause":"cpu_cores","mechanism":"","status":"absent"},{"clause":"timeout","mechanism":"pidfd","status":"enforced"}],` +
+	want := `{"action":"log_and_handle","adapter_id":"ADP-001","ephemeral":{"clauses":[{"clause":"cpu_cores","mechanism":"","status":"absent"},{"clause":"timeout","mechanism":"pidfd","status":"enforced"}],` +
 		`"completed_at":"2026-01-16T09:30:01.505Z","duration_ms":1500,"peak_memory_bytes":1099511627776,"started_at":"2026-01-16T09:30:00.005Z"},` +
-		`"execution_id":"run-7","exit_code":125,"interpretation":"tool_error",` +
+		`"execution_id":"run-7","exit_code":125,"interpretation":"tool_error","metadata":{"evidence_ref":"ev-1","purpose":"build","requested_at":"2026-01-16","requested_by":"agent"},` +
 		`"output_files":[{"path":"a","sha256":` + e + `,"size_bytes":0},{"path":"out/` + "\U0001d11e" + `","sha256":` + e + `,"size_bytes":3},{"path":"out/` + "\uff5e" + `","sha256":` + e + `,"size_bytes":0}],` +
-		`"reasons":["OUTPUT_LIMIT out/b","STREAM_LIMIT /stdout"],"report_schema_version":"1.0.0","stderr":{"sha256":` + e + `,"size_bytes":0,"truncated":false},` +
+		`"reasons":["OUTPUT_LIMIT out/b","STREAM_LIMIT /stdout"],"report_schema_version":"1.1.0","stderr":{"sha256":` + e + `,"size_bytes":0,"truncated":false},` +
 		`"stdout":{"sha256":"sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881","size_bytes":1,"truncated":true},"tool_id":"TL-003"}` + "\n"
 	if string(b) != want {
 		t.Errorf("got\n%s\nwant\n%s", b, want)
@@ -56,18 +57,18 @@ func TestReportBytes(t *testing.T) {
 // TestReportLeast: a report of nothing has every member, null and empty lists
 // where there is nothing to say.
 func TestReportLeast(t *testing.T) {
-	r := ExecReport{ExecutionID: "e", ToolID: "t", Interpretation: "success", Stdout: ExecStream{SHA256: canon.Sum(nil)}, Stderr: ExecStream{SHA256: canon.Sum(nil)}}
+	r := ExecReport{ExecutionID: "e", ToolID: "t", Interpretation: "success", Action: "continue", Stdout: ExecStream{SHA256: canon.Sum(nil)}, Stderr: ExecStream{SHA256: canon.Sum(nil)}}
 	b, err := r.Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}
 	doc := valid(t, newSpecs(t), specs.KindExecutionReport, b).(map[string]any)
-	for _, text := range []string{`"adapter_id":null`, `"output_files":[]`, `"reasons":[]`, `"clauses":[]`, `"peak_memory_bytes":null`} {
+	for _, text := range []string{`"adapter_id":null`, `"output_files":[]`, `"metadata":{}`, `"reasons":[]`, `"clauses":[]`, `"peak_memory_bytes":null`} {
 		if !bytes.Contains(b, []byte(text)) {
 			t.Errorf("%s has no %s", b, text)
 		}
 	}
-	if len(doc) != 11 {
+	if len(doc) != 13 {
 		t.Errorf("%d members", len(doc))
 	}
 }
@@ -111,6 +112,8 @@ func TestReportDigest(t *testing.T) {
 		"adapter_id":     func(r *ExecReport) { r.AdapterID = "" },
 		"exit_code":      func(r *ExecReport) { r.ExitCode = 0 },
 		"interpretation": func(r *ExecReport) { r.Interpretation = "success" },
+		"action":         func(r *ExecReport) { r.Action = "continue" },
+		"metadata":       func(r *ExecReport) { r.Metadata.Purpose = "" },
 		"stdout":         func(r *ExecReport) { r.Stdout.Truncated = false },
 		"stderr":         func(r *ExecReport) { r.Stderr.SizeBytes = 1 },
 		"output_files":   func(r *ExecReport) { r.OutputFiles[0].SizeBytes++ },

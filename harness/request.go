@@ -494,11 +494,8 @@ func (r ExecRequest) plain() map[string]any {
 			"network":    map[string]any{"enabled": r.Sandbox.Network, "allow": []any{}, "deny": anys(r.Sandbox.NetworkDeny)},
 			"processes":  map[string]any{"max_children": r.Sandbox.MaxChildren, "allow_fork": r.Sandbox.AllowFork},
 		},
-		"outputs": out,
-		"metadata": given(map[string]string{
-			"requested_by": r.Metadata.RequestedBy, "requested_at": r.Metadata.RequestedAt,
-			"purpose": r.Metadata.Purpose, "evidence_ref": r.Metadata.EvidenceRef,
-		}),
+		"outputs":  out,
+		"metadata": r.Metadata.plain(),
 	}
 	if r.AdapterID != "" {
 		doc["adapter_id"] = r.AdapterID
@@ -515,10 +512,12 @@ func anys(list []string) []any {
 	return out
 }
 
-// given is the members that have a value.
-func given(members map[string]string) map[string]any {
+// plain is the members that have a value.
+func (m ExecMetadata) plain() map[string]any {
 	out := map[string]any{}
-	for name, v := range members {
+	for name, v := range map[string]string{
+		"requested_by": m.RequestedBy, "requested_at": m.RequestedAt, "purpose": m.Purpose, "evidence_ref": m.EvidenceRef,
+	} {
 		if v != "" {
 			out[name] = v
 		}

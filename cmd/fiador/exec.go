@@ -13,6 +13,7 @@ import (
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -249,7 +250,7 @@ func (a *app) execEnded(ctx context.Context, f execFlags, e *executing, work str
 		return p.Promote(ctx, e.state, work)
 	}
 	if why := whyEnded(p.Observed); why != "" {
-		a.ended(why, code, reasons)
+		a.ended(why, contract.ActionHint(harness.Interpret(p.Observed.Command, code).Action), code, reasons)
 	}
 	return nil
 }
@@ -274,17 +275,18 @@ func whyEnded(o evidence.Observed) string {
 }
 
 // ended is the line on standard error for an end that was not the command's own.
-func (a *app) ended(why string, code int, reasons []string) {
+func (a *app) ended(why, hint string, code int, reasons []string) {
 	list := make([]any, len(reasons))
 	for i, r := range reasons {
 		list[i] = r
 	}
-	e := &result.RunError{Code: result.CodeEvidence, Message: why, Details: map[string]any{"exit_code": code, "reasons": list}}
+	e := &result.RunError{Code: result.CodeEvidence, Message: why, Hint: hint, Details: map[string]any{"exit_code": code, "reasons": list}}
 	if a.tty {
 		a.term.message(e.Message)
 		for _, r := range reasons {
 			a.term.line("  " + plain(r))
 		}
+		a.term.hint(hint)
 		return
 	}
 	_, _ = a.stderr.Write(e.Line())
@@ -312,6 +314,9 @@ func (a *app) execRequest(ctx context.Context, f execFlags, e *executing, gate *
 	b, err := rep.Bytes()
 	if err != nil {
 		return err
+	}
+	if a.tty && len(rep.Reasons) > 0 {
+		a.term.hint(contract.ActionHint(rep.Action))
 	}
 	if a.status = rep.ExitCode; len(rep.Reasons) == 0 {
 		a.status = exitAccepted

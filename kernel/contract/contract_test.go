@@ -175,3 +175,12 @@ func FuzzCheckArgument(f *testing.F) {
 		}
 	})
 }
+
+// TestActionHint: there is a thing to do about every exit code but that of success.
+func TestActionHint(t *testing.T) {
+	for _, r := range contract.ExitCodes() {
+		if hint := contract.ActionHint(r.Action); (hint == "") != (r.First == contract.ExitSuccess) {
+			t.Errorf("%d: %q", r.First, hint)
+		}
+	}
+}

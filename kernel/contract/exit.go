@@ -34,6 +34,26 @@ const (
 	ActionExtendTimeout  = "extend_timeout_or_fail"
 )
 
+// ActionHint is an action as people are told to do it, or empty where there is nothing to
+// do.
+func ActionHint(action string) string {
+	switch action {
+	case ActionHandle:
+		return "see what the command printed; fiador explain says what a reason means"
+	case ActionEscalate:
+		return "ask who owns the file to make it executable, or name another command"
+	case ActionCheckAllowlist:
+		return "check the name against the allowlist, and that the command is installed where the sandbox looks"
+	case ActionLogSignal:
+		return "find out who sent the signal"
+	case ActionRaiseMemory:
+		return "give it more memory, or let it fail"
+	case ActionExtendTimeout:
+		return "give it more time, or let it fail"
+	}
+	return ""
+}
+
 // ExitRange is a row of the table of exit codes: from First to Last, both
 // included.
 type ExitRange struct {
