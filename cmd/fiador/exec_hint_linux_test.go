@@ -29,7 +29,7 @@ func TestHintOfAnEnd(t *testing.T) {
 		}
 		slave.Close()
 		screen, _ := io.ReadAll(master)
-		if got := status(t, cmd.Wait()); got != contract.ExitNotFound || !strings.Contains(string(screen), "hint: "+contract.ActionHint(contract.ActionCheckAllowlist)) {
+		if got := status(t, cmd.Wait()); got != contract.ExitNotFound || !strings.Contains(string(screen), contract.ActionHint(contract.ActionCheckAllowlist)) {
 			t.Errorf("%q: exit status %d, screen %q", args, got, screen)
 		}
 	}
