@@ -14,17 +14,21 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
 )
 
 // renewVectors gives every run.json of the base packs and of the rich ones the version
-// that RunResults have now, and puts what follows from it in place: hashes, ledger lines,
-// receipts, and statements that vectors quote. Done again, it changes nothing.
+// that RunResults have now, and the digests of the built-in policy, and puts what follows
+// from them in place: hashes, ledger lines, receipts, and statements that vectors quote.
+// Done again, it changes nothing.
 func renewVectors(t *testing.T) {
 	t.Helper()
 	paths, err := filepath.Glob(vectorDir + "/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
+	provenances := builtinProvenances(t)
 	texts, changes := map[string]string{}, []string(nil)
 	for _, path := range append(paths, "testdata/rich.json") {
 		text, err := os.ReadFile(path)
@@ -32,12 +36,14 @@ func renewVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		texts[path] = string(text)
-		var f struct{ Packs map[string]map[string]json.RawMessage }
+		var f struct {
+			Packs map[string]map[string]json.RawMessage
+		}
 		if err := json.Unmarshal(text, &f); err != nil {
 			t.Fatal(err)
 		}
 		for _, files := range f.Packs {
-			changes = append(changes, renewPack(t, files)...)
+			changes = append(changes, renewPack(t, files, provenances)...)
 		}
 	}
 	renew := strings.NewReplacer(changes...)
@@ -61,10 +67,21 @@ func renewVectors(t *testing.T) {
 }
 
 // renewPack says which texts become which others.
-func renewPack(t *testing.T, files map[string]json.RawMessage) (changes []string) {
+func renewPack(t *testing.T, files map[string]json.RawMessage, provenances map[string]json.RawMessage) (changes []string) {
 	t.Helper()
+	var told struct {
+		Policy     struct{ Name string }
+		Provenance json.RawMessage `json:"policy_provenance"`
+	}
+	if err := json.Unmarshal(files[RunFile], &told); err != nil {
+		t.Fatal(err)
+	}
 	version := regexp.MustCompile(`"run_schema_version":"[0-9.]+"`)
 	run := version.ReplaceAll(files[RunFile], []byte(`"run_schema_version":"`+result.SchemaVersion+`"`))
+	provenance := told.Provenance
+	if current := provenances[told.Policy.Name]; current != nil {
+		run, provenance = bytes.Replace(run, provenance, current, 1), current
+	}
 	if bytes.Equal(run, files[RunFile]) {
 		return nil
 	}
@@ -84,6 +101,7 @@ func renewPack(t *testing.T, files map[string]json.RawMessage) (changes []string
 			if err != nil {
 				t.Fatal(err)
 			}
+			r.PolicySHA256 = canon.Sum(append(bytes.Clone(provenance), '\n'))
 			if r.Kind == ledger.KindDecision {
 				r.ResultSHA256, r.CanonicalSHA256 = now[0], now[1]
 			}
@@ -104,6 +122,27 @@ func renewPack(t *testing.T, files map[string]json.RawMessage) (changes []string
 		changes = append(changes, old[i].Hex(), now[i].Hex())
 	}
 	return changes
+}
+
+// builtinProvenances are the policy_provenance of every built-in profile, by name.
+func builtinProvenances(t *testing.T) map[string]json.RawMessage {
+	t.Helper()
+	layer, err := policy.LoadLayer(policy.Folder{FS: profiles.FS(), Dir: "builtin"}, policy.Builtin, policy.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := map[string]json.RawMessage{}
+	options := builtin(t)
+	for _, name := range []string{"strict", "default", "dev"} {
+		p, err := policy.Freeze(*options.Whole(name), []policy.Layer{layer}).Provenance()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list[name], err = canon.Canonical(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return list
 }
 
 // recordAgain puts records into a new ledger: their lines, and the receipt of the last.
