@@ -56,6 +56,10 @@ type Record struct {
 	BundleSHA256  canon.ContentHash // empty: null, there is no bundle
 	Kernel        string            // version of the kernel
 
+	// Former says of a begun that it has neither accepted nor result_kind, which are
+	// null: so it was written once.
+	Former bool
+
 	// Of a decision.
 	ResultKind      string
 	Accepted        bool
@@ -110,8 +114,8 @@ var members = map[Kind][]string{
 	KindKeyRotation: {"clock_behind_ms?", "key", "kind", "timestamp"},
 	KindRepair:      {"clock_behind_ms?", "kind", "repairs", "timestamp"},
 	KindBegun: {
-		"bundle_sha256", "clock_behind_ms?", "execution_mode", "input_sha256", "intent_sha256", "kernel", "kind",
-		"mode", "policy", "policy_sha256", "run_id", "timestamp",
+		"accepted", "bundle_sha256", "clock_behind_ms?", "execution_mode", "input_sha256", "intent_sha256", "kernel", "kind",
+		"mode", "policy", "policy_sha256", "result_kind", "run_id", "timestamp",
 	},
 	KindDecision: {
 		"accepted", "bundle_sha256", "canonical_sha256", "clock_behind_ms?", "decision_sha256", "evidence",
@@ -122,6 +126,14 @@ var members = map[Kind][]string{
 		"clock_behind_ms?", "code", "execution_mode", "intent_sha256", "kernel", "kind", "mode", "policy",
 		"policy_sha256", "rule_id?", "run_id", "timestamp",
 	},
+}
+
+// members are the members of the record, as those of its kind stand.
+func (r Record) members() []string {
+	if !r.Former {
+		return members[r.Kind]
+	}
+	return slices.DeleteFunc(slices.Clone(members[r.Kind]), func(m string) bool { return m == "accepted" || m == "result_kind" })
 }
 
 // Entry is the record as it is hashed: canonical JSON without a line feed. A record
@@ -150,6 +162,9 @@ func (r Record) plain() map[string]any {
 		"evidence":      map[string]any{"sha256": string(r.Evidence.SHA256), "size": r.Evidence.Size},
 		"code":          r.Code, "format": r.Format, "origin": r.Origin, "key": r.Key,
 	}
+	if r.Kind == KindBegun {
+		all["accepted"], all["result_kind"] = nil, nil
+	}
 	if r.BundleSHA256 != "" {
 		all["bundle_sha256"] = string(r.BundleSHA256)
 	}
@@ -169,7 +184,7 @@ func (r Record) plain() map[string]any {
 	}
 	all["repairs"] = repairs
 	out := map[string]any{}
-	for _, m := range members[r.Kind] {
+	for _, m := range r.members() {
 		m = strings.TrimSuffix(m, "?")
 		if v, ok := all[m]; ok {
 			out[m] = v
@@ -198,7 +213,7 @@ func (r Record) EndOf(begun Record) bool {
 // the times and what holds times (the RunResult as printed, and the evidence).
 func (r Record) SameRun(o Record) bool {
 	for _, p := range []*Record{&r, &o} {
-		p.Timestamp, p.ClockBehindMS, p.ResultSHA256, p.Evidence = "", 0, "", Blob{}
+		p.Timestamp, p.ClockBehindMS, p.ResultSHA256, p.Evidence, p.Former = "", 0, "", Blob{}, false
 	}
 	return slices.Equal(r.Reasons, o.Reasons) && slices.Equal(r.Repairs, o.Repairs) && r.scalars() == o.scalars()
 }

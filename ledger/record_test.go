@@ -41,7 +41,7 @@ func randomRecord(r *rand.Rand, s *Signer) Record {
 	case KindKeyRotation:
 		rec.Key = s.Verifier().String()
 	case KindBegun:
-		rec.InputSHA256, rec.BundleSHA256 = hash(), hash()
+		rec.InputSHA256, rec.BundleSHA256, rec.Former = hash(), hash(), r.IntN(2) == 0
 	case KindError:
 		rec.Code = fmt.Sprintf("RUN_E0%02d", r.IntN(100))
 		if r.IntN(2) == 0 {

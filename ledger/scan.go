@@ -98,13 +98,13 @@ func ParseRecord(entry []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	r := Record{Kind: kind}
+	r := Record{Kind: kind, Former: kind == KindBegun && !bytes.HasPrefix(entry, []byte(`{"accepted":`))}
 	s := &scanner{text: entry}
 	first := true
 	if !s.next("{") {
 		return Record{}, faulty("not an object")
 	}
-	for _, m := range members[kind] {
+	for _, m := range r.members() {
 		name, optional := strings.CutSuffix(m, "?")
 		start := s.at
 		if ok := (first || s.next(",")) && s.next(`"`) && s.next(name) && s.next(`":`); !ok {
@@ -187,6 +187,8 @@ func (r *Record) readHash(s *scanner, name string) bool {
 // readOfRun reads a member of a record that belongs to a run.
 func (r *Record) readOfRun(s *scanner, name string) (ok bool) {
 	switch name {
+	case "accepted", "result_kind":
+		return r.readOutcome(s, name)
 	case "run_id":
 		r.RunID, ok = s.token()
 		return ok && RunID(r.RunID)
@@ -199,12 +201,6 @@ func (r *Record) readOfRun(s *scanner, name string) (ok bool) {
 	case "mode":
 		r.Mode, ok = s.token()
 		return ok && (r.Mode == "none" || r.Mode == "record" || r.Mode == "replay")
-	case "result_kind":
-		r.ResultKind, ok = s.token()
-		return ok && (r.ResultKind == "BUNDLE" || r.ResultKind == "CLARIFY" || r.ResultKind == "REFUSE")
-	case "accepted":
-		r.Accepted = s.next("true")
-		return r.Accepted || s.next("false")
 	case "kernel":
 		ok = s.next(`{"version":`)
 		if ok {
@@ -228,6 +224,19 @@ func (r *Record) readOfRun(s *scanner, name string) (ok bool) {
 		return ok && RuleID(r.RuleID)
 	}
 	return false
+}
+
+// readOutcome reads what came of a run, which is null where it has only begun.
+func (r *Record) readOutcome(s *scanner, name string) (ok bool) {
+	switch {
+	case r.Kind == KindBegun:
+		return s.next("null")
+	case name == "accepted":
+		r.Accepted = s.next("true")
+		return r.Accepted || s.next("false")
+	}
+	r.ResultKind, ok = s.token()
+	return ok && (r.ResultKind == "BUNDLE" || r.ResultKind == "CLARIFY" || r.ResultKind == "REFUSE")
 }
 
 // readOfLedger reads a member of a record about the ledger itself: a genesis, a key

@@ -329,7 +329,9 @@ func makeLogs(t *testing.T) *vectorLogs {
 		m.add(kept)
 		m.add(decisionRecord("run-plan-2", "CLARIFY", "PLACEHOLDER"))
 		m.add(decisionRecord("run-plan-3", "REFUSE", "CMD_NOT_ALLOWED", "PATH_TRAVERSAL"))
-		m.add(begunRecord("run-exec-1"))
+		former := begunRecord("run-exec-1")
+		former.Former = true
+		m.add(former)
 		m.now = m.now.Add(-1500 * time.Millisecond) // the clock goes backwards
 		m.add(late)
 		m.now = m.now.Add(2 * time.Second)
@@ -529,6 +531,10 @@ func recordVectors(t *testing.T, v *vectorLogs) []recordVector {
 		{"schema", "key-hash-upper", "a key whose hash is in capitals", genesis, `+` + strings.Split(v.a.Verifier().String(), "+")[1] + `+`, `+ABCDEF01+`},
 		{"schema", "no-repairs", "a repair of nothing", string(v.log.entry[10]), string(v.log.entry[10][bytes.Index(v.log.entry[10], []byte("[")) : bytes.Index(v.log.entry[10], []byte("]"))+1]), `[]`},
 		{"schema", "repair-unknown", "a repair that is none", repair, `"torn-tail"`, `"rewrite"`},
+		{"schema", "begun-accepted", "a begun that is accepted", string(v.log.entry[7]), `"accepted":null`, `"accepted":true`},
+		{"schema", "begun-outcome", "a begun with an outcome", string(v.log.entry[7]), `"result_kind":null`, `"result_kind":"BUNDLE"`},
+		{"rule", "begun-accepted-alone", "accepted of a begun without its result_kind", string(v.log.entry[7]), `"result_kind":null,`, ``},
+		{"rule", "begun-outcome-alone", "result_kind of a begun without its accepted", string(v.log.entry[7]), `"accepted":null,`, ``},
 		{"rule", "time-day", "a day that is none", small, `2026-01-05`, `2026-02-29`},
 		{"rule", "time-hour", "an hour that is none", small, `T10:`, `T24:`},
 		{"rule", "key-hash", "a key whose hash is that of another", genesis, `+` + strings.Split(v.a.Verifier().String(), "+")[1] + `+`, `+00000000+`},

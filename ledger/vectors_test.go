@@ -507,6 +507,10 @@ func keepsRules(m map[string]any) bool {
 			return false
 		}
 	}
+	_, accepted := m["accepted"]
+	if _, kind := m["result_kind"]; accepted != kind {
+		return false
+	}
 	if m["kind"] != "decision" {
 		return true
 	}

@@ -338,6 +338,15 @@ func TestFaultRunAgain(t *testing.T) {
 	if n := len(verified(t, dir, 0)); n != 4 {
 		t.Errorf("%d entries", n)
 	}
+	// A begun of a ledger of before is the same beginning.
+	former := begun("b")
+	former.Former = true
+	add(t, l, former)
+	if r := add(t, l, begun("b")); !r.Again || r.Index != 4 || !r.Record.Former {
+		t.Errorf("%+v", r)
+	}
+	add(t, l, decision("b"))
+	verified(t, dir, 0)
 }
 
 // TestFaultReplacedWhileWaiting: ledger.jsonl is another file when its lock is there.
