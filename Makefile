@@ -1,4 +1,4 @@
-.PHONY: build test bench ci
+.PHONY: build test short bench ci
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o fiador ./cmd/fiador
@@ -6,6 +6,10 @@ build:
 
 test:
 	go test ./...
+
+# The same without what takes minutes: storms, kills at every step, whole toolchains, bombs.
+short:
+	go test -short ./...
 
 bench:
 	go run ./bench
