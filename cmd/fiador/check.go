@@ -14,7 +14,6 @@ import (
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
-	"github.com/fiador/fiador/ledger/disk"
 	"github.com/fiador/fiador/policy"
 )
 
@@ -43,7 +42,8 @@ has a RunError line on standard error; the others are decided all the same.
 With --report-only a rejected intent does not fail the run: the verdicts are the
 true ones, and exit code 1 becomes 0. Exit code 2 stays what it is.
 
-With --record every decision stands in the ledger before it is printed.
+Where a ledger is named, by --ledger or FIADOR_LEDGER, every decision stands in it
+before it is printed. With --record there has to be one.
 
 The worst intent decides the exit code; --format and --report never do.
 
@@ -68,28 +68,21 @@ Exit codes:
 	f.gateFlags.register(cmd)
 	f.reportFlags.register(cmd)
 	f.recordFlags.register(cmd)
-	cmd.Flags().Lookup("ledger").Usage = "folder of the ledger that --record records in (default: FIADOR_LEDGER)"
-	cmd.Flags().Lookup("ledger-key").Usage = "file with the private key of that ledger (default: the key in FIADOR_LEDGER_KEY)"
-	cmd.Flags().BoolVar(&f.record, "record", false, "record every decision in the ledger")
+	cmd.Flags().BoolVar(&f.record, "record", false, "decide nothing unless a ledger is named, which every decision is recorded in")
 	cmd.Flags().BoolVar(&f.reportOnly, "report-only", false, "let rejected intents pass: exit code 1 becomes 0")
 	return cmd
-}
-
-// checkRecord refuses a ledger without --record, and reports in its place.
-func (a *app) checkRecord(f checkFlags) error {
-	for _, flag := range []struct{ name, value string }{{"--ledger", f.dir}, {"--ledger-key", f.key.file}} {
-		if flag.value != "" && !f.record {
-			return usage("give --record as well", "%s records nothing by itself here", flag.name)
-		}
-	}
-	return a.apartFromRecords(f.recordFlags, f.outputs()...)
 }
 
 func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) error {
 	if err := f.reportFlags.check(); err != nil {
 		return err
 	}
-	if err := a.checkRecord(f); err != nil {
+	if f.record {
+		if _, err := a.ledgerDir(f.dir); err != nil {
+			return err
+		}
+	}
+	if err := a.apartFromRecords(f.recordFlags, f.outputs()...); err != nil {
 		return err
 	}
 	a.github = f.format == "github"
@@ -108,14 +101,11 @@ func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) err
 	if err := f.apart(inputs...); err != nil {
 		return err
 	}
-	var log *disk.Log
-	if f.record {
-		if _, err := a.ledgerDir(f.dir); err != nil {
-			return err
-		}
-		if log, err = a.recording(f.recordFlags); err != nil {
-			return err
-		}
+	log, err := a.recording(f.recordFlags)
+	if err != nil {
+		return err
+	}
+	if log != nil {
 		defer log.Close()
 	}
 	gate, err := harness.OpenGate(ctx, sources, a.specs, policy.DefaultLimits())
