@@ -54,6 +54,7 @@ const (
 	FindPathForm      = "path_form"         // empty, not NFC, too long, names no file
 	FindPathReserved  = "path_reserved"     // below commands/, calls/ or context/
 	FindPathControl   = "path_control"      // Value: the control path it falls into
+	FindPathCase      = "path_case"         // a write that another one is but for its case; Other: pointer of that
 	FindEnvGuarded    = "env_guarded"       // Value: a name of contract.Guarded
 	FindCmdPath       = "command_path"      // argv[0] is a path, not a name
 	FindCmdCharacter  = "command_character" // argv[0] has a character outside printable ASCII

@@ -164,10 +164,13 @@ func (in Intent) structureFindings() []Finding {
 	}
 	// A declared output is a write too, by an action that runs something.
 	for i, p := range in.Outputs {
-		if _, written := first[CleanPath(p)]; !written {
-			first[CleanPath(p)] = "/outputs/" + strconv.Itoa(i)
+		path, pointer := CleanPath(p), "/outputs/"+strconv.Itoa(i)
+		if _, written := first[path]; !written {
+			first[path] = pointer
 		}
+		writers = append(writers, writer{path, pointer})
 	}
+	list = append(list, caseConflicts(writers)...)
 	for i, w := range in.writtenInputs(first) {
 		if w != "" {
 			list = append(list, Finding{
@@ -244,6 +247,39 @@ func writeConflicts(writers []writer) []Finding {
 			if other, clash := first[dir]; clash {
 				list = append(list, Finding{Code: FindWriteTwice, Path: w.pointer, Value: canon.Cut(dir), Other: other})
 			}
+		}
+	}
+	return list
+}
+
+// folder is what the writers put into one folder, by folded name.
+type folder map[string]*entry
+
+type entry struct {
+	name, pointer string // as the first writer has it
+	below         folder
+}
+
+// caseConflicts finds the first segment of each path that an earlier one has in
+// another case: where case does not count, the two are one.
+func caseConflicts(writers []writer) []Finding {
+	var list []Finding
+	top := folder{}
+	for _, w := range writers {
+		at := top
+		folded := strings.Split(foldPath(w.path), "/")
+		for i, name := range strings.Split(w.path, "/") {
+			e := at[folded[i]]
+			if e == nil {
+				e = &entry{name, w.pointer, folder{}}
+				at[folded[i]] = e
+			}
+			if e.name != name {
+				id := effectID(EffectWrite, strings.TrimSuffix(w.pointer, "/path"))
+				list = append(list, Finding{Code: FindPathCase, Path: w.pointer, Effect: id, Value: canon.Cut(w.path), Other: e.pointer})
+				break
+			}
+			at = e.below
 		}
 	}
 	return list

@@ -74,6 +74,11 @@ func TestStructureFindings(t *testing.T) {
 		{"none", `"actions":[` + w("out/a") + `,` + w("out/b") + `],"outputs":["out/a"]`, ""},
 		{"the same path twice", `"actions":[` + w("out/a") + `,` + w("./out//a") + `]`, "write_twice /actions/1/path out/a /actions/0/path"},
 		{"a file where a folder is needed", `"actions":[` + w("out/a/b") + `,` + w("out/a") + `]`, "write_twice /actions/0/path out/a /actions/1/path"},
+		{"paths that differ in case", `"actions":[` + w("out/a") + `,` + w("out/A") + `,` + w("out/A/b") + `,` + w("./OUT/c") + `,` + w("out/b") + `],"outputs":["out/B"]`,
+			"write_twice /actions/2/path out/A /actions/1/path|output_unproduced /outputs/0 out/B|path_case /actions/1/path out/A /actions/0/path|path_case /actions/2/path out/A/b /actions/0/path" +
+				"|path_case /actions/3/path OUT/c /actions/0/path|path_case /outputs/0 out/B /actions/4/path"},
+		{"paths that differ in full case", `"actions":[` + w("out/\u212a") + `,` + w("out/k") + `,` + w("out/\u03c3") + `,` + w("out/\u03c2") + `,` + w("out/l") + `]`,
+			"path_case /actions/1/path out/k /actions/0/path|path_case /actions/3/path out/\u03c2 /actions/2/path"},
 		{"outputs nobody produces", `"actions":[` + w("out/a") + `],"outputs":["out/a","out/b","out/c"]`, "output_unproduced /outputs/1 out/b 1"},
 		{"a run may produce them", `"actions":[{"kind":"run","argv":["a"]}],"outputs":["out/b"]`, ""},
 		{"an input that is written", `"actions":[` + w("src/a") + `],"inputs":["src/./a"]`, "input_written /actions/0/path src/a /inputs/0"},

@@ -239,7 +239,7 @@ type OutputPath struct {
 // of a bundle. Folded has as many segments as the path.
 func InspectOutput(path string) OutputPath {
 	segments := strings.FieldsFunc(path, isSlash)
-	out := OutputPath{Folded: strings.Map(leastFold, foldName(path))}
+	out := OutputPath{Folded: foldPath(path)}
 	for _, f := range pathFaults(path) {
 		switch f.code {
 		case FindPathReserved:
@@ -255,6 +255,10 @@ func InspectOutput(path string) OutputPath {
 	}
 	return out
 }
+
+// foldPath is the same for two paths that are one where case does not count. It has as
+// many segments as the path.
+func foldPath(path string) string { return strings.Map(leastFold, foldName(path)) }
 
 // leastFold is the least of the characters that differ from r in case alone.
 func leastFold(r rune) rune {

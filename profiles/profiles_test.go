@@ -188,7 +188,7 @@ func TestEveryFindingIsHandled(t *testing.T) {
 		kernel.FindPlaceholder, kernel.FindContradiction, kernel.FindDoneUndefined,
 		kernel.FindPathAbsolute, kernel.FindPathTraversal, kernel.FindPathBackslash, kernel.FindPathCharacter,
 		kernel.FindPathForm, kernel.FindPathReserved, kernel.FindPathControl,
-		kernel.FindEnvGuarded, kernel.FindCmdPath, kernel.FindCmdCharacter, kernel.FindCmdShell, kernel.FindCmdWrapper, kernel.FindInlineCode,
+		kernel.FindPathCase, kernel.FindEnvGuarded, kernel.FindCmdPath, kernel.FindCmdCharacter, kernel.FindCmdShell, kernel.FindCmdWrapper, kernel.FindInlineCode,
 		kernel.FindWriteTwice, kernel.FindUnproduced, kernel.FindInputWritten,
 	} {
 		if !strings.Contains(string(src), "\n\t\""+code+"\": ") {

@@ -212,6 +212,34 @@ test_guarded_env_is_never_allowed if {
 		with data.profile as strict
 }
 
+limited(files, bytes) := object.union(dev, {"max_output_files": files, "max_total_output_bytes": bytes})
+
+test_output_files if {
+	paths := ["out/a", "out/b", "out/a"]
+	effects := [object.union(write(paths[i]), {"pointer": sprintf("/actions/%d", [i])}) | some i in [0, 1, 2]]
+	every case in [[effects, "/actions"], [array.concat(effects, [output("out/b")]), "/outputs"]] {
+		doc := document([], case[0], [])
+		{[d.id, d.path, d.msg] | some d in builtin.deny} == {[
+			"OUTPUT_FILES", case[1], "2 files are written or declared, more than max_output_files (1)",
+		]} with input as doc
+			with data.profile as limited(1, 1024)
+		builtin.deny == set() with input as doc with data.profile as limited(2, 1024)
+	}
+	reads := document([], [read("a"), read("b")], [])
+	builtin.deny == set() with input as reads with data.profile as limited(1, 1024)
+}
+
+test_output_bytes if {
+	# 5 bytes of text, 1, 2 and 3 bytes in base64, and what writes nothing
+	actions := [{"content": "a\u00e9\u4e2d"}, {"content": ""}, {"content_base64": "AA=="}, {"content_base64": "AAA="}, {"content_base64": "AAAA"}, {"argv": ["x"]}]
+	doc := document(actions, [], [])
+	builtin.deny == set() with input as doc with data.profile as limited(1, 12)
+	{[d.id, d.path, d.msg] | some d in builtin.deny} == {[
+		"OUTPUT_BYTES", "/actions", "12 bytes are written, more than max_total_output_bytes (11)",
+	]} with input as doc
+		with data.profile as limited(1, 11)
+}
+
 test_call_not_allowed if {
 	cases := [
 		[strict, call("search"), `adapter "search" of the call is not in model_adapters (none)`],

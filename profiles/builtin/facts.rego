@@ -42,6 +42,7 @@ words := {
 	"path_form": `"{value}" is empty, too long, not in Unicode form NFC, or names no file`,
 	"path_reserved": `"{value}" is below a folder that the bundle uses itself`,
 	"path_control": `the path leads into the control path "{value}"`,
+	"path_case": `"{value}" is written in another case too`,
 	"env_guarded": `environment name "{value}" can decide what code runs`,
 	"command_character": `"{value}" has a character outside printable ASCII`,
 	"inline_code": `"{value}" passes code to an interpreter`,

@@ -13,6 +13,7 @@ always := {
 	"path_form": ["PATH_FORM", `"v" is empty, too long, not in Unicode form NFC, or names no file`],
 	"path_reserved": ["PATH_RESERVED", `"v" is below a folder that the bundle uses itself`],
 	"path_control": ["PATH_CONTROL", `the path leads into the control path "v"`],
+	"path_case": ["PATH_CASE", `"v" is written in another case too`],
 	"env_guarded": ["ENV_GUARDED", `environment name "v" can decide what code runs`],
 	"command_character": ["CMD_NAME_UNSAFE", `"v" has a character outside printable ASCII`],
 	"nobody_knows": ["UNKNOWN_FINDING", `no rule handles the finding "nobody_knows"`],

@@ -108,6 +108,21 @@ deny contains {
 }
 
 # METADATA
+# title: Paths differ in case alone
+# description: Where case does not count, two such paths are one file, and the judge of an execution accepts neither
+# custom:
+#   id: PATH_CASE
+#   since: 0.1.0
+#   fix: write each file and each folder in one case
+deny contains {
+	"id": "PATH_CASE", "path": path, "msg": msg,
+	"fix": "write each file and each folder in one case",
+} if {
+	input.findings[0]
+	denied[_].path_case[path] = msg
+}
+
+# METADATA
 # title: Write outside allowed_write_roots
 # description: A profile says beneath which folders an intent may write
 # custom:

@@ -76,3 +76,44 @@ note contains {"id": "INPUT_WRITTEN", "path": path, "msg": msg} if {
 	input.findings[0]
 	noted[_].input_written[path] = msg
 }
+
+# METADATA
+# title: More outputs than max_output_files
+# description: A profile says how many files an execution may write
+# custom:
+#   id: OUTPUT_FILES
+#   since: 0.1.0
+#   fix: write fewer files, or split the intent
+deny contains {
+	"id": "OUTPUT_FILES", "path": pointer,
+	"msg": sprintf("%d files are written or declared, more than max_output_files (%d)", [files, data.profile.max_output_files]),
+	"fix": "write fewer files, or split the intent",
+} if {
+	count(input.effects) > data.profile.max_output_files
+	files := count({e.path | some e in input.effects; e.kind == "write"})
+	files > data.profile.max_output_files
+	pointer := {true: "/outputs", false: "/actions"}[startswith(input.effects[count(input.effects) - 1].pointer, "/outputs/")]
+}
+
+# METADATA
+# title: More bytes than max_total_output_bytes
+# description: A profile says how many bytes an execution may write
+# custom:
+#   id: OUTPUT_BYTES
+#   since: 0.1.0
+#   fix: write less, or split the intent
+deny contains {
+	"id": "OUTPUT_BYTES", "path": "/actions",
+	"msg": sprintf("%d bytes are written, more than max_total_output_bytes (%d)", [bytes, data.profile.max_total_output_bytes]),
+	"fix": "write less, or split the intent",
+} if {
+	data.profile.max_total_output_bytes < 1048576 # the most that an intent can have
+	bytes := sum([n | some b in encoded; n := (((count(b) / 4) * 3) + count(trim_right(b, "="))) - count(b)])
+	bytes > data.profile.max_total_output_bytes
+}
+
+# encoded has what each action writes, in base64, which shows how many bytes it has.
+encoded := array.concat(
+	[a.content_base64 | some a in input.intent.actions],
+	[base64.encode(a.content) | some a in input.intent.actions],
+)
