@@ -1,0 +1,153 @@
+//go:build linux && (amd64 || arm64)
+
+package harness
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/profiles"
+)
+
+// TestWhatTheGateAcceptsStarts: an intent that a built-in profile accepts as a plan is
+// executed, whatever comes of it: the sandbox refuses nothing because of what the intent
+// itself says. Calls need a recording and are left out.
+func TestWhatTheGateAcceptsStarts(t *testing.T) {
+	h := newTier(t, sandbox.Full)
+	d := deps(t)
+	d.Runner = h
+	gates := map[string]*Gate{}
+	for _, name := range Profiles() {
+		gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: name}, d.Specs, endless())
+		if err != nil {
+			t.Fatal(err)
+		}
+		gate.Profile.TimeoutMS = 2000
+		gates[name] = gate
+	}
+	accepted := map[string]int{}
+	starts := func(t *testing.T, name string, src []byte) {
+		req := Request{Source: src, Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone, RunID: "r", Folders: Folders{Tree: t.TempDir()}}
+		rep, err := Run(t.Context(), d, gates[name], req)
+		if err != nil || rep.Decision.Outcome != kernel.OutcomeBundle || !treeFor(t, req.Folders.Tree, src) {
+			return
+		}
+		accepted[name]++
+		req.Mode = ModeExecuteSandbox
+		rep, err = Run(t.Context(), d, gates[name], req)
+		var re *result.RunError
+		if errors.As(err, &re) {
+			t.Errorf("%s accepts the plan and does not start it: %s\n%.400s", name, re.Line(), src)
+		} else if err != nil {
+			t.Error(err)
+		}
+		if rep.Execution != nil {
+			if err := rep.Execution.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, f := range loadVectors(t) {
+		for _, v := range f.Vectors {
+			if v.Expect.Outcome == kernel.OutcomeBundle {
+				starts(t, v.Profile, v.source(t))
+			}
+		}
+	}
+	r := rand.New(rand.NewPCG(14, 7))
+	for range 60 {
+		src := strangeIntent(t, r)
+		for _, name := range Profiles() {
+			starts(t, name, src)
+		}
+	}
+	for _, name := range Profiles() {
+		if accepted[name] < 20 {
+			t.Errorf("%s accepts %d of the intents", name, accepted[name])
+		}
+	}
+}
+
+// treeFor puts the inputs of an intent into a tree, and says whether it calls nothing.
+func treeFor(t *testing.T, tree string, src []byte) bool {
+	t.Helper()
+	doc, err := canon.Parse(src, canon.MaxIntentBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	intent, err := kernel.ParseIntent(doc.Value())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range intent.Actions {
+		if a.Kind == kernel.ActionCall {
+			return false
+		}
+	}
+	for _, p := range intent.Inputs {
+		file := filepath.Join(tree, filepath.FromSlash(kernel.CleanPath(p)))
+		_ = os.MkdirAll(filepath.Dir(file), 0o755)
+		_ = os.WriteFile(file, []byte(p), 0o644) // a folder stands there when another input lies in it
+	}
+	return true
+}
+
+// strangeIntent is an intent near the edges of what can be said.
+func strangeIntent(t *testing.T, r *rand.Rand) []byte {
+	t.Helper()
+	one := func(list ...string) string { return list[r.IntN(len(list))] }
+	file := func() string {
+		name := one("a", "A", "b/c", "b/C", "b", "\u00e9", "K", "\u212a", "x.js", ".hidden", ".fiador-apply-x", strings.Repeat("n", 255), path.Join(strings.Split(strings.Repeat("d", 400), "")...), "a b", "-e", "$HOME", "con.txt", "new\u2028line")
+		return one("out/", "./out//", "dist/", "build/", "tmp/", "src/", "") + name + one("", "", strconv.Itoa(r.IntN(3)))
+	}
+	action := func() map[string]any {
+		if r.IntN(2) == 0 {
+			return map[string]any{"kind": "write", "path": file(), "content": strings.Repeat("x", r.IntN(3000)), "executable": r.IntN(2) == 0}
+		}
+		a := map[string]any{"kind": "run", "argv": []string{one("node", "npm", "npx", "true", "cat", "no-such-command"), one(file(), "--version", "run", "", ";", strings.Repeat("y", 30000))}}
+		if r.IntN(3) == 0 {
+			a["env"] = map[string]string{one("CI", "LD_PRELOAD", "PATH", "NODE_OPTIONS", "npm_config_shell", "HOME", "TZ", "_", "X1"): one("", "1", "\u00e9\n", strings.Repeat("v", 30000))}
+		}
+		if r.IntN(3) == 0 {
+			a["cwd"] = one(".", "", "out", "out/", "src/app", "no/such/folder", file())
+		}
+		if r.IntN(3) == 0 {
+			a["stdin"] = one("", "data\n", strings.Repeat("z", 100000))
+		}
+		if r.IntN(3) == 0 {
+			a["timeout_ms"] = []int{1, 50, 600000}[r.IntN(3)]
+		}
+		return a
+	}
+	doc := map[string]any{"goal": "Build the page", "constraints": []string{"keep it short"}}
+	var actions []any
+	for range 1 + r.IntN(4) {
+		actions = append(actions, action())
+	}
+	doc["actions"] = actions
+	for _, member := range []string{"inputs", "outputs"} {
+		var list []string
+		for range r.IntN(3) {
+			list = append(list, file())
+		}
+		if list != nil {
+			doc[member] = list
+		}
+	}
+	src, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
+}
