@@ -214,6 +214,8 @@ func ExecRequested(ctx context.Context, deps Deps, gate *Gate, r ExecRequest, wo
 	}
 	p.box.Owns(in)
 	r.expect(&p.Observed, p.Stdout.Size, p.Stderr.Size)
+	artifacts, missing := r.artifacts(p)
+	p.Observed.Reasons = append(p.Observed.Reasons, missing...)
 	code, reasons := p.Observed.Judge()
 	if r.Outputs.ExitCode != nil && code == *r.Outputs.ExitCode && code == p.Observed.Command.Code {
 		reasons = slices.DeleteFunc(reasons, func(s string) bool { return s == "EXIT "+strconv.Itoa(code) })
@@ -223,7 +225,9 @@ func ExecRequested(ctx context.Context, deps Deps, gate *Gate, r ExecRequest, wo
 			return rep, nil, runError(errors.Join(err, p.Close()))
 		}
 	}
-	return r.report(p, code, reasons), p, nil
+	rep = r.report(p, code, reasons)
+	rep.Artifacts = artifacts
+	return rep, p, nil
 }
 
 // ReadFault says why a path of the host cannot be shown to commands where it is, or is

@@ -345,6 +345,7 @@ type requestCase struct {
 	outputs       []string
 	stdout        *string
 	applied       []string // new paths in the work folder
+	artifacts     []string // paths
 }
 
 // usualTime is a profile under which a request need not say its time.
@@ -393,6 +394,13 @@ metadata: {requested_by: a test}`},
 		{name: "a hidden file", members: shell("cat in/a || echo hidden") + "\nsandbox: {filesystem: {deny: [in/a]}}", meaning: "success", stdout: text("hidden\n")},
 		{name: "an input that is changed", members: strings.Replace(shell("rm -f in/a; echo >in/a"), "arguments", "input_files: [in/a], arguments", 1), code: 125, reasons: []string{"WRITE_OUTSIDE_ROOT in/a"}, meaning: "tool_error", outputs: []string{"in/a"}},
 		{name: "more than ten MiB", members: shell("head -c 6000000 /dev/zero >x; head -c 6000000 /dev/zero >y"), code: 125, reasons: []string{"OUTPUT_LIMIT"}, meaning: "tool_error", outputs: []string{"x"}},
+		{name: "artifacts", members: shell("echo >x") + "\noutputs: {artifacts: [{path: x, name: copy}, {path: in/a, media_type: text/plain}, {path: x}]}", meaning: "success", outputs: []string{"x"}, applied: []string{"x"}, artifacts: []string{"x", "in/a", "x"}},
+		{name: "missing artifacts", members: shell("rm in/a; mkdir d; ln -s x l; echo >x") + "\noutputs: {artifacts: [{path: none}, {path: x}, {path: in/a}, {path: d}, {path: l}, {path: sub/keep/up}]}", code: 125, meaning: "tool_error", artifacts: []string{"x"}, outputs: []string{"x"},
+			reasons: []string{"OUTPUT_MISSING /outputs/artifacts/0", "OUTPUT_MISSING /outputs/artifacts/2", "OUTPUT_MISSING /outputs/artifacts/3", "OUTPUT_MISSING /outputs/artifacts/4", "OUTPUT_MISSING /outputs/artifacts/5"}},
+		{name: "artifacts of a failure", members: shell("echo >x; exit 3") + "\noutputs: {artifacts: [{path: x}, {path: none}]}", code: 3, reasons: []string{"EXIT 3"}, meaning: "tool_error", outputs: []string{"x"}, artifacts: []string{"x"}},
+		{name: "an artifact that is hidden", members: shell("true") + "\nsandbox: {filesystem: {deny: [sub]}}\noutputs: {artifacts: [{path: sub/keep}, {path: in/a}]}", code: 125, reasons: []string{"OUTPUT_MISSING /outputs/artifacts/0"}, meaning: "tool_error", artifacts: []string{"in/a"}},
+		{name: "artifacts of ten MiB", members: shell("head -c 5242880 /dev/zero >x") + "\noutputs: {artifacts: [{path: x}, {path: x}]}", meaning: "success", outputs: []string{"x"}, applied: []string{"x"}, artifacts: []string{"x", "x"}},
+		{name: "artifacts of more", members: shell("head -c 5242881 /dev/zero >x") + "\noutputs: {artifacts: [{path: x}, {path: x}, {path: in/a}]}", code: 125, reasons: []string{"OUTPUT_LIMIT"}, meaning: "tool_error", outputs: []string{"x"}, artifacts: []string{"x"}},
 		{name: "a stream that is cut", members: shell("head -c 1048577 /dev/zero; echo >x"), meaning: "success", outputs: []string{"x"}, applied: []string{"x"}},
 	}
 }
@@ -488,6 +496,19 @@ func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep ExecRepo
 	}
 	if slices.Sort(outputs); !slices.Equal(outputs, tc.outputs) {
 		t.Errorf("output files %q, want %q", outputs, tc.outputs)
+	}
+	var artifacts []string
+	for _, a := range rep.Artifacts {
+		artifacts = append(artifacts, a.Path)
+		if i := slices.IndexFunc(rep.OutputFiles, func(f kernel.FileRef) bool { return f.Path == a.Path }); i >= 0 && (rep.OutputFiles[i].SHA256 != a.SHA256 || int64(rep.OutputFiles[i].SizeBytes) != a.SizeBytes) {
+			t.Errorf("%+v and %+v", a, rep.OutputFiles[i])
+		}
+		if a.Path == "in/a" && a.SHA256 != canon.Sum([]byte("a\n")) {
+			t.Errorf("%+v", a)
+		}
+	}
+	if !slices.Equal(artifacts, tc.artifacts) {
+		t.Errorf("artifacts %q, want %q", artifacts, tc.artifacts)
 	}
 	if tc.stdout != nil && (string(p.Stdout.Bytes) != *tc.stdout || rep.Stdout.SHA256 != canon.Sum([]byte(*tc.stdout))) {
 		t.Errorf("standard output %q, want %q", p.Stdout.Bytes, *tc.stdout)

@@ -25,6 +25,7 @@ type ExecReport struct {
 	OutputFiles    []kernel.FileRef // in any order
 	Reasons        []string         // in any order
 	Metadata       ExecMetadata     // of the request
+	Artifacts      []Artifact       // in the order of the request
 	Ephemeral      ExecEphemeral
 }
 
@@ -68,6 +69,10 @@ func (r ExecReport) Subset() map[string]any {
 	for i, f := range slices.SortedFunc(slices.Values(r.OutputFiles), func(a, b kernel.FileRef) int { return canon.Compare(a.Path, b.Path) }) {
 		files[i] = map[string]any{"path": f.Path, "sha256": string(f.SHA256), "size_bytes": f.SizeBytes}
 	}
+	artifacts := make([]any, len(r.Artifacts))
+	for i, a := range r.Artifacts {
+		artifacts[i] = a.plain()
+	}
 	reasons := slices.Compact(slices.SortedFunc(slices.Values(r.Reasons), canon.Compare))
 	doc := map[string]any{
 		"report_schema_version": ExecReportVersion,
@@ -81,6 +86,7 @@ func (r ExecReport) Subset() map[string]any {
 		"stdout":                r.Stdout.plain(),
 		"stderr":                r.Stderr.plain(),
 		"output_files":          files,
+		"artifacts":             artifacts,
 		"reasons":               anys(reasons),
 	}
 	if r.AdapterID != "" {

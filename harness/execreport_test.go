@@ -19,8 +19,9 @@ func fullReport() ExecReport {
 	started := time.Date(2026, 1, 16, 10, 30, 0, 5e6, time.FixedZone("", 3600))
 	return ExecReport{
 		ExecutionID: "run-7", ToolID: "TL-003", AdapterID: "ADP-001", ExitCode: 125, Interpretation: "tool_error", Action: "log_and_handle",
-		Metadata: ExecMetadata{RequestedBy: "agent", RequestedAt: "2026-01-16", Purpose: "build", EvidenceRef: "ev-1"},
-		Stdout:   ExecStream{SHA256: canon.Sum([]byte("x")), SizeBytes: 1, Truncated: true}, Stderr: ExecStream{SHA256: empty},
+		Metadata:  ExecMetadata{RequestedBy: "agent", RequestedAt: "2026-01-16", Purpose: "build", EvidenceRef: "ev-1"},
+		Artifacts: []Artifact{{ArtifactSpec{Path: "z", Name: "n", MediaType: "text/html"}, empty, 0}, {ArtifactSpec{Path: "a"}, empty, 0}},
+		Stdout:    ExecStream{SHA256: canon.Sum([]byte("x")), SizeBytes: 1, Truncated: true}, Stderr: ExecStream{SHA256: empty},
 		// By code point U+FF5E stands before U+1D11E, by code unit behind it.
 		OutputFiles: []kernel.FileRef{{Path: "out/\uff5e", SHA256: empty}, {Path: "out/\U0001d11e", SHA256: empty, SizeBytes: 3}, {Path: "a", SHA256: empty}},
 		Reasons:     []string{"STREAM_LIMIT /stdout", "OUTPUT_LIMIT out/b", "STREAM_LIMIT /stdout"},
@@ -39,7 +40,7 @@ func TestReportBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	const e = `"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"`
-	want := `{"action":"log_and_handle","adapter_id":"ADP-001","ephemeral":{"clauses":[{"clause":"cpu_cores","mechanism":"","status":"absent"},{"clause":"timeout","mechanism":"pidfd","status":"enforced"}],` +
+	want := `{"action":"log_and_handle","adapter_id":"ADP-001","artifacts":[{"media_type":"text/html","name":"n","path":"z","sha256":` + e + `,"size_bytes":0},{"path":"a","sha256":` + e + `,"size_bytes":0}],"ephemeral":{"clauses":[{"clause":"cpu_cores","mechanism":"","status":"absent"},{"clause":"timeout","mechanism":"pidfd","status":"enforced"}],` +
 		`"completed_at":"2026-01-16T09:30:01.505Z","duration_ms":1500,"peak_memory_bytes":1099511627776,"started_at":"2026-01-16T09:30:00.005Z"},` +
 		`"execution_id":"run-7","exit_code":125,"interpretation":"tool_error","metadata":{"evidence_ref":"ev-1","purpose":"build","requested_at":"2026-01-16","requested_by":"agent"},` +
 		`"output_files":[{"path":"a","sha256":` + e + `,"size_bytes":0},{"path":"out/` + "\U0001d11e" + `","sha256":` + e + `,"size_bytes":3},{"path":"out/` + "\uff5e" + `","sha256":` + e + `,"size_bytes":0}],` +
@@ -63,12 +64,12 @@ func TestReportLeast(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := valid(t, newSpecs(t), specs.KindExecutionReport, b).(map[string]any)
-	for _, text := range []string{`"adapter_id":null`, `"output_files":[]`, `"metadata":{}`, `"reasons":[]`, `"clauses":[]`, `"peak_memory_bytes":null`} {
+	for _, text := range []string{`"adapter_id":null`, `"output_files":[]`, `"metadata":{}`, `"artifacts":[]`, `"reasons":[]`, `"clauses":[]`, `"peak_memory_bytes":null`} {
 		if !bytes.Contains(b, []byte(text)) {
 			t.Errorf("%s has no %s", b, text)
 		}
 	}
-	if len(doc) != 13 {
+	if len(doc) != 14 {
 		t.Errorf("%d members", len(doc))
 	}
 }
@@ -113,6 +114,7 @@ func TestReportDigest(t *testing.T) {
 		"exit_code":      func(r *ExecReport) { r.ExitCode = 0 },
 		"interpretation": func(r *ExecReport) { r.Interpretation = "success" },
 		"action":         func(r *ExecReport) { r.Action = "continue" },
+		"artifacts":      func(r *ExecReport) { slices.Reverse(r.Artifacts) },
 		"metadata":       func(r *ExecReport) { r.Metadata.Purpose = "" },
 		"stdout":         func(r *ExecReport) { r.Stdout.Truncated = false },
 		"stderr":         func(r *ExecReport) { r.Stderr.SizeBytes = 1 },

@@ -78,6 +78,7 @@ type ExecOutputs struct {
 	Stderr      string   // likewise
 	ExitCode    *int     // nil where none is expected
 	OutputFiles []string // clean and relative, never the work folder itself
+	Artifacts   []ArtifactSpec
 }
 
 // ExecMetadata is who asks and why. What is not given is empty.
@@ -310,6 +311,7 @@ func requestOf(doc member) ExecRequest {
 			Stdout:      or(out.text("stdout"), StreamCaptured),
 			Stderr:      or(out.text("stderr"), StreamCaptured),
 			OutputFiles: out.list("output_files"),
+			Artifacts:   artifactSpecs(out["artifacts"]),
 		},
 		Metadata: ExecMetadata{
 			RequestedBy: meta.text("requested_by"),
@@ -360,6 +362,10 @@ func (r ExecRequest) nulFault() *requestFault {
 
 // pathFault is the first path that is not as its place demands (IV-03).
 func (r ExecRequest) pathFault() *requestFault {
+	var artifacts []string
+	for _, a := range r.Outputs.Artifacts {
+		artifacts = append(artifacts, a.Path)
+	}
 	for _, place := range []struct {
 		pointer string
 		paths   []string
@@ -371,6 +377,7 @@ func (r ExecRequest) pathFault() *requestFault {
 		{"/sandbox/filesystem/write", r.Sandbox.Write, pathRule{folder: true}},
 		{"/sandbox/filesystem/deny", r.Sandbox.Deny, pathRule{folder: true}},
 		{"/outputs/output_files", r.Outputs.OutputFiles, pathRule{}},
+		{"/outputs/artifacts", artifacts, pathRule{member: "/path"}},
 	} {
 		for i, p := range place.paths {
 			msg, hint := place.rule.fault(p)
@@ -378,7 +385,7 @@ func (r ExecRequest) pathFault() *requestFault {
 				continue
 			}
 			if !place.rule.single {
-				place.pointer += "/" + strconv.Itoa(i)
+				place.pointer += "/" + strconv.Itoa(i) + place.rule.member
 			}
 			return &requestFault{place.pointer, strconv.Quote(canon.Cut(p)) + " " + msg, hint}
 		}
@@ -390,7 +397,8 @@ func (r ExecRequest) pathFault() *requestFault {
 type pathRule struct {
 	folder   bool // the work folder itself, "."
 	absolute bool
-	single   bool // the path stands alone, not in a list
+	single   bool   // the path stands alone, not in a list
+	member   string // of the list's elements that the path is, with a slash; or empty
 }
 
 // fault says what a path is that it may not be, and what to write instead.
@@ -429,17 +437,14 @@ func isUpwards(segment string) bool {
 // unsupported is the first thing that the contract knows and this version cannot
 // do.
 func unsupported(doc member) *requestFault {
-	network, out := doc.below("sandbox").below("network"), doc.below("outputs")
+	network := doc.below("sandbox").below("network")
 	switch {
 	case len(network.list("allow")) > 0:
 		return &requestFault{"/sandbox/network/allow", "host allow-lists are not supported by this version",
-			"leave the list empty"}
+			"leave the list empty: without a network no host can be reached"}
 	case network["enabled"] == true && len(network.list("deny")) > 0:
 		return &requestFault{"/sandbox/network/deny", "hosts of a network cannot be denied by this version",
 			"leave the list empty, or set enabled to false: without a network no host can be reached"}
-	case len(out.list("artifacts")) > 0:
-		return &requestFault{"/outputs/artifacts", "artifacts are not supported by this version",
-			"name the files in outputs.output_files"}
 	}
 	return nil
 }
@@ -475,9 +480,13 @@ func (r ExecRequest) plain() map[string]any {
 	if r.Sandbox.Write != nil {
 		files["write"] = anys(r.Sandbox.Write)
 	}
+	artifacts := make([]any, len(r.Outputs.Artifacts))
+	for i, a := range r.Outputs.Artifacts {
+		artifacts[i] = a.plain()
+	}
 	out := map[string]any{
 		"stdout": r.Outputs.Stdout, "stderr": r.Outputs.Stderr,
-		"output_files": anys(r.Outputs.OutputFiles), "artifacts": []any{},
+		"output_files": anys(r.Outputs.OutputFiles), "artifacts": artifacts,
 	}
 	if r.Outputs.ExitCode != nil {
 		out["exit_code"] = *r.Outputs.ExitCode
