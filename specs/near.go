@@ -11,9 +11,9 @@ func Nearest(name string, known []string) string { return nearest(name, known, n
 // nearest returns the known name that name is most likely a slip of, or "". Case,
 // hyphen and underscore do not count; then the fewest edits win, and of equals
 // one that present lacks, and of those the first in known. A name of n
-// characters may be n/3 edits away, at least 1 and at most 3.
+// characters may be n/3 edits away, at least 1 and at most 2.
 func nearest(name string, known []string, present map[string]any) string {
-	const most = 3
+	const most = 2
 	folded := fold(name)
 	n := utf8.RuneCountInString(folded)
 	best, least, taken := "", most+1, false

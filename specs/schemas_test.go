@@ -396,6 +396,7 @@ func TestNearest(t *testing.T) {
 		"action": "actions", "acitons": "actions", "constrains": "constraints", "contexts": "context", "timeout": "timeout_ms",
 		"TimeoutMS": "timeout_ms", "timeout-ms": "timeout_ms", "output": "outputs", "input": "inputs", "putputs": "outputs",
 		"": "", "completely_different": "", strings.Repeat("goal", 10000): "",
+		"contrints": "constraints", "contrits": "", "trainsts": "", "constrainetsing": "", // two letters away, and three
 	} {
 		if got := nearest(name, known, nil); got != want {
 			t.Errorf("nearest to %.20q is %q, want %q", name, got, want)

@@ -165,7 +165,6 @@ Exit codes:
 		return usage(helpHint(cmd), "%s", err)
 	})
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour on the terminal: auto, always or never")
-	root.SuggestionsMinimumDistance = 2
 	root.AddCommand(
 		a.runCommand(), a.checkCommand(), a.execCommand(), a.safeRunCommand(), a.conformanceCommand(), a.transcriptCommand(), a.explainCommand(), a.policyCommand(), a.initCommand(), a.ledgerCommand(), a.doctorCommand(), a.sandboxCommand(), a.verifyCommand(), a.digestCommand(), a.compareCommand(), a.packCommand(), a.applyCommand(), a.reproduceCommand(), a.fingerprintCommand(),
 		a.demoCommand(), a.schemaCommand(), a.versionCommand(),
@@ -265,11 +264,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if !cmd.HasParent() {
-		hint := helpHint(cmd)
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			hint = fmt.Sprintf("did you mean %q?", "fiador "+near[0])
-		}
-		return usage(hint, "unknown command %q", args[0])
+		return usage(nearCommand(cmd, args[0]), "unknown command %q", args[0])
 	}
 	return usage(helpHint(cmd), "unexpected argument %q", args[0])
 }
@@ -279,11 +274,21 @@ func groupArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	hint := helpHint(cmd)
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "did you mean \"" + cmd.CommandPath() + " " + near[0] + "\"?"
+	return usage(nearCommand(cmd, args[0]), "unknown command %q", cmd.Name()+" "+args[0])
+}
+
+// nearCommand is the hint for a command that is none.
+func nearCommand(cmd *cobra.Command, name string) string {
+	var known []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			known = append(known, c.Name())
+		}
 	}
-	return usage(hint, "unknown command %q", cmd.Name()+" "+args[0])
+	if near := specs.Nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near)
+	}
+	return helpHint(cmd)
 }
 
 func exactArgs(names ...string) cobra.PositionalArgs {

@@ -38,7 +38,6 @@ Exit codes:
 		Args:    groupArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(a.conformanceSafeRunCommand())
 	return cmd
 }

@@ -37,7 +37,6 @@ Exit codes:
 		Args: groupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(a.ledgerInitCommand(), a.ledgerListCommand(), a.ledgerShowCommand(), a.ledgerVerifyCommand(),
 		a.ledgerProveCommand(), a.ledgerCheckProofCommand(), a.ledgerConsistencyCommand(), a.ledgerCompareCommand(), a.ledgerPinCommand(),
 		a.ledgerReceiptsCommand(), a.ledgerDriftCommand(), a.ledgerStatsCommand(), a.ledgerExportCommand(), a.ledgerPublishCommand(),

@@ -40,7 +40,6 @@ Exit codes:
 		Args: groupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(a.packVerifyCommand(), a.packShowCommand(), a.packSignCommand(), a.packArchiveCommand(), a.packKeygenCommand())
 	return cmd
 }

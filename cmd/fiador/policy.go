@@ -37,7 +37,6 @@ Exit codes:
 		Args: groupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(a.policyNewCommand(), a.policyCheckCommand(), a.policyTestCommand(),
 		a.policyShowCommand(), a.policyDiffCommand(), a.policyFmtCommand())
 	return cmd

@@ -40,7 +40,6 @@ Exit codes:
 		Args: groupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(a.transcriptShowCommand(), a.transcriptVerifyCommand(), a.transcriptEventsCommand())
 	return cmd
 }
