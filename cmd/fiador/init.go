@@ -52,7 +52,7 @@ Exit codes:
 			}
 			enter := ""
 			if dir != "." {
-				enter = "  cd " + plain(displayFolder(dir)) + "\n"
+				enter = "  cd " + plain(asGiven(dir)) + "\n"
 			}
 			return a.print([]byte("\nTry next:\n" + enter + "  fiador policy test .fiador/profile --coverage\n  fiador check intents --policy .fiador/profile --tree intents --format human\n"))
 		},
@@ -75,5 +75,5 @@ func (a *app) missing(dir string, s seed) error {
 	if err != nil || bytes.Contains(b, []byte("fiador")) {
 		return nil
 	}
-	return a.print([]byte("\nAdd to " + s.path + ":\n\n" + s.text))
+	return a.print([]byte("\nAdd to " + plain(asGiven(name)) + ":\n\n" + s.text))
 }

@@ -43,7 +43,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			shown := displayFolder(to)
+			shown := asGiven(to)
 			if _, err := a.sowAll(to, list); err != nil {
 				return err
 			}

@@ -106,6 +106,10 @@ func (s seed) sow(root *os.Root) (kept bool, err error) {
 	return false, nil
 }
 
+// asGiven is a path as whoever gave it reads it, absolute if it was: what was written has
+// to be found.
+func asGiven(path string) string { return clean(filepath.ToSlash(filepath.Clean(path))) }
+
 // checkProfileName refuses a name that no profile can have.
 func checkProfileName(name string) error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`).MatchString(name) {
@@ -139,7 +143,7 @@ func (a *app) sowAll(dir string, list []seed) (kept []seed, err error) {
 		if was {
 			word, kept = "kept ", append(kept, s)
 		}
-		if err := a.print([]byte(word + "  " + plain(displayFolder(filepath.Join(dir, filepath.FromSlash(s.path)))) + "\n")); err != nil {
+		if err := a.print([]byte(word + "  " + plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.path)))) + "\n")); err != nil {
 			return nil, err
 		}
 	}
