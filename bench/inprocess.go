@@ -183,11 +183,14 @@ func (s *scene) steps(src []byte) ([]step, error) {
 	}, nil
 }
 
-// seal writes a result, reads it back and checks its invariants.
+// seal writes a result by both encoders, reads it back and checks its invariants.
 func seal(res result.RunResult) error {
 	b, err := res.Bytes()
 	if err != nil {
 		return err
+	}
+	if other, err := canon.Transform(res); err != nil || !bytes.Equal(b, append(other, '\n')) {
+		return fmt.Errorf("two encoders give other bytes: %v", err)
 	}
 	doc, err := canon.Parse(b, result.MaxBytes)
 	if err != nil {

@@ -14,6 +14,7 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -183,7 +184,7 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 		rep.Execution.within(started, completed)
 	}
 	var sealed canon.Document
-	if rep.Bytes, sealed, err = seal(rep.Result); err != nil {
+	if rep.Bytes, sealed, err = seal(rep.Result, gate.Profile.Contract()); err != nil {
 		return rep, err
 	}
 	err = told.decide(ctx, &rep, sealed)
@@ -289,18 +290,33 @@ func whole(doc map[string]any) map[string]any {
 	return out
 }
 
-// seal is step 9: the bytes of a result, checked, and what they say. A result that
-// breaks an invariant is an internal error and is never printed.
-func seal(res result.RunResult) ([]byte, canon.Document, error) {
+// seal is step 9: the bytes of a result under a profile, checked, and what they say. A
+// result that breaks an invariant is an internal error and is never printed.
+func seal(res result.RunResult, profile kernel.PolicyProfile) ([]byte, canon.Document, error) {
 	b, err := res.Bytes()
 	if err != nil {
 		return nil, canon.Document{}, internal("the result has no canonical form", err)
 	}
-	doc, fault := sound(b, &res.Policy)
+	if fault := agree(b, res); fault != nil {
+		return nil, canon.Document{}, fault
+	}
+	doc, fault := sound(b, &profile)
 	if fault != nil {
 		return nil, canon.Document{}, fault
 	}
 	return b, doc, nil
+}
+
+// agree holds the bytes of a result against those that encoding/json and jcs make of it,
+// so that the canonical form does not rest on one encoder.
+func agree(b []byte, res result.RunResult) *result.RunError {
+	other, err := canon.Transform(res)
+	if err != nil || !bytes.Equal(b, append(other, '\n')) {
+		e := internal("the result breaks an invariant: two encoders give other bytes", err)
+		e.RuleID = "RS7"
+		return e
+	}
+	return nil
 }
 
 // sound reads a result, and names the first invariant that it breaks.

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -165,6 +166,72 @@ func TestUnknownProfile(t *testing.T) {
 		var re *result.RunError
 		if !errors.As(err, &re) || re.Code != result.CodeProfile {
 			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestSealHoldsTheGatesProfile: a result that names another policy than that of the gate
+// is an internal error, though it agrees with itself.
+func TestSealHoldsTheGatesProfile(t *testing.T) {
+	d := deps(t)
+	gate := builtinGate(t, d, "default")
+	rep, err := Run(t.Context(), d, gate, Request{Source: []byte(simple), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	contract := gate.Profile.Contract()
+	if _, _, err := seal(rep.Result, contract); err != nil {
+		t.Fatal(err)
+	}
+	rep.Result.Policy.TimeoutMS++
+	var re *result.RunError
+	if _, _, err := seal(rep.Result, contract); !errors.As(err, &re) || re.Code != result.CodeInternal || re.RuleID != "RS5" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestTwoEncodersAgree: bytes that encoding/json and jcs do not give are no result.
+func TestTwoEncodersAgree(t *testing.T) {
+	d := deps(t)
+	rep, err := Run(t.Context(), d, builtinGate(t, d, "default"), Request{Source: []byte(simple), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := agree(rep.Bytes, rep.Result); e != nil {
+		t.Fatal(e)
+	}
+	other := rep.Result
+	other.ModelMode = "nonf"
+	for name, e := range map[string]*result.RunError{
+		"another value":     agree(rep.Bytes, other),
+		"another line feed": agree(append(bytes.Clone(rep.Bytes), '\n'), rep.Result),
+		"a member less":     agree([]byte("{}\n"), rep.Result),
+	} {
+		if e == nil || e.Code != result.CodeInternal || e.RuleID != "RS7" {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+}
+
+// BenchmarkAgree is what the comparison of a small result costs a run.
+func BenchmarkAgree(b *testing.B) {
+	set, err := specs.New()
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: strings.NewReader("0123456789abcdef"), Specs: set}
+	gate, err := OpenGate(b.Context(), Sources{Builtin: profiles.FS(), Profile: "default"}, set, policy.DefaultLimits())
+	if err != nil {
+		b.Fatal(err)
+	}
+	rep, err := Run(b.Context(), d, gate, Request{Source: []byte(simple), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if e := agree(rep.Bytes, rep.Result); e != nil {
+			b.Fatal(e)
 		}
 	}
 }

@@ -78,6 +78,8 @@ type Violation struct {
 	Rule string
 	// Msg says what is wrong: lower-case, values quoted and cut at 256 bytes.
 	Msg string
+	// Member is the name of a missing or an unknown member, or empty.
+	Member string
 	// Near is the known member whose name is nearest to an unknown one's, or
 	// empty.
 	Near string

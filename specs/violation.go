@@ -132,7 +132,7 @@ func (p place) violation(rule string, d gojsonschema.ErrorDetails) (Violation, b
 		if p.shape != nil && slices.Contains(p.shape.either, name) {
 			return v, false
 		}
-		v.Msg = "missing member " + strconv.Quote(name)
+		v.Msg, v.Member = "missing member "+strconv.Quote(name), name
 	case "anyOf":
 		v.Msg = "missing member " + p.either()
 	case "dependencies":
@@ -141,6 +141,7 @@ func (p place) violation(rule string, d gojsonschema.ErrorDetails) (Violation, b
 	case "additionalProperties":
 		v.Pointer = canon.Pointer(v.Pointer, name)
 		v.Msg, v.Near = p.unknown(name)
+		v.Member = name
 	case "propertyNames":
 		v.Pointer = canon.Pointer(v.Pointer, name)
 		v.Msg = quote(name) + " does not fit as a name" + p.shape.naming.reason()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -27,10 +28,14 @@ name, the ones that fail first. RS5 needs the profile that the result names: for
 one that is not built in, name it with --policy; without it RS5 is not checked,
 and the exit code is 2.
 
+A result of version 1.0.0 has the contract's members and no others; RS3a, which it
+does not have, is listed as not checked and changes no exit code. A later version
+1.x.y may have members that this one does not know; they are named.
+
 Exit codes:
   0  every check of every file holds
   1  at least one check fails
-  2  a file could not be read, or a check could not be made`,
+  2  a file could not be read or is no RunResult, or a check could not be made`,
 		Example: `  fiador run intent.json >result.json; fiador verify result.json
   fiador verify results/*.json --policy ./acme
   fiador run intent.json | fiador verify -`,
@@ -96,13 +101,27 @@ func (a *app) readResult(ctx context.Context, name string) (resultFile, error) {
 		return resultFile{}, harness.ReadError(src.path, err)
 	}
 	obj, ok := doc.Value().(map[string]any)
-	if !ok {
-		return resultFile{}, &result.RunError{
-			Code: result.CodeEvidence, Message: src.path + ": not a RunResult: the document is not an object",
-			Hint: "name a file that fiador run printed", Details: map[string]any{"file": src.path},
-		}
+	_, version := obj["run_schema_version"]
+	_, outcome := obj["kernel_result_kind"]
+	why := ""
+	switch {
+	case !ok:
+		why = "the document is not an object"
+	case !version && !outcome:
+		why = "it has neither run_schema_version nor kernel_result_kind"
+	default:
+		return resultFile{src, doc, obj}, nil
 	}
-	return resultFile{src, doc, obj}, nil
+	return resultFile{}, &result.RunError{
+		Code: result.CodeEvidence, Message: src.path + ": not a RunResult: " + why,
+		Hint: "name a file that fiador run printed", Details: map[string]any{"file": src.path},
+	}
+}
+
+// edition is that of the version that the file names.
+func (f resultFile) edition() result.Edition {
+	version, _ := f.obj["run_schema_version"].(string)
+	return result.EditionOf(version)
 }
 
 func (a *app) verify(ctx context.Context, out *bytes.Buffer, name string, given *kernel.Profile) (int, error) {
@@ -119,13 +138,17 @@ func (a *app) verify(ctx context.Context, out *bytes.Buffer, name string, given 
 	}
 	slices.SortStableFunc(checks, func(x, y result.Check) int { return rank(x) - rank(y) })
 	t := terminal{w: out, color: a.page.color}
-	counts := map[result.Status]int{}
+	counts, foreign := map[result.Status]int{}, 0
 	for _, c := range checks {
-		counts[c.Status]++
+		if c.NotOfVersion {
+			foreign++
+		} else {
+			counts[c.Status]++
+		}
 		style := map[result.Status]string{result.Fail: red, result.NotChecked: yellow, result.Pass: green}[c.Status]
 		fmt.Fprintf(out, "%s  %-6s  %s", t.paint(style, fmt.Sprintf("%-11s", c.Status)), c.ID, c.Title)
-		if c.Fault != "" {
-			fmt.Fprintf(out, ": %s", plain(c.Fault))
+		if why := cmp.Or(c.Fault, c.Note); why != "" {
+			fmt.Fprintf(out, ": %s", plain(why))
 		}
 		fmt.Fprintln(out)
 	}
@@ -137,7 +160,11 @@ func (a *app) verify(ctx context.Context, out *bytes.Buffer, name string, given 
 		t.line(plain(file.path), fmt.Sprintf("%d of %s not made", counts[result.NotChecked], count(len(checks), "check")))
 		return exitError, nil
 	}
-	t.line(plain(file.path), fmt.Sprintf("%s hold", count(len(checks), "check")))
+	held := count(counts[result.Pass], "check") + " hold"
+	if foreign > 0 {
+		held += fmt.Sprintf(", %d not of this version", foreign)
+	}
+	t.line(plain(file.path), held)
 	return exitAccepted, nil
 }
 
@@ -154,19 +181,9 @@ func (a *app) checks(file resultFile, given *kernel.Profile) ([]result.Check, er
 			return nil, err
 		}
 	}
-	violations, err := a.specs.Validate(specs.KindRunResult, file.doc.Value())
+	schema, err := a.fitsSchema(file)
 	if err != nil {
 		return nil, err
-	}
-	schema := result.Check{ID: "SCHEMA", Status: result.Pass}
-	for _, r := range result.Records() {
-		if r.ID == schema.ID {
-			schema.Title = r.Title
-		}
-	}
-	if len(violations) > 0 {
-		schema.Status = result.Fail
-		schema.Fault = strings.TrimSpace(violations[0].Pointer + " " + violations[0].Msg)
 	}
 	checks := append(result.Checks(file.bytes, file.doc, want), schema)
 	if given == nil {
@@ -176,14 +193,60 @@ func (a *app) checks(file resultFile, given *kernel.Profile) ([]result.Check, er
 	if err != nil {
 		return nil, err
 	}
-	provenance, _ := file.obj["policy_provenance"].(map[string]any)
+	provenance, has := file.obj["policy_provenance"].(map[string]any)
 	for i, c := range checks {
-		if c.ID == "RS5" && c.Status == result.Pass && provenance["profile_sha256"] != string(hash) {
+		switch {
+		case c.ID != "RS5" || c.Status != result.Pass:
+		case file.edition() == result.Contract && !has:
+			checks[i].Note = "version " + result.ContractVersion + " has no policy_provenance, so only the seven members of the profile are compared"
+		case provenance["profile_sha256"] != string(hash):
 			checks[i].Status = result.Fail
 			checks[i].Fault = "policy_provenance.profile_sha256 is not that of the given profile, " + string(hash)
 		}
 	}
 	return checks, nil
+}
+
+// fitsSchema holds a file against the schema as its version has it: the contract's
+// version has fewer members, and a later one may have more.
+func (a *app) fitsSchema(file resultFile) (result.Check, error) {
+	schema := result.Check{ID: "SCHEMA", Status: result.Pass}
+	for _, r := range result.Records() {
+		if r.ID == schema.ID {
+			schema.Title = r.Title
+		}
+	}
+	violations, err := a.specs.Validate(specs.KindRunResult, file.doc.Value())
+	if err != nil {
+		return schema, err
+	}
+	edition := file.edition()
+	var faults, unknown []string
+	for _, v := range violations {
+		switch {
+		case v.Pointer == "/run_schema_version" && edition != result.Foreign:
+		case edition == result.Contract && v.Pointer == "" && v.Rule == "required" && slices.Contains(result.SinceContract(), v.Member):
+		case edition == result.Later && v.Rule == "additionalProperties":
+			unknown = append(unknown, v.Pointer)
+		default:
+			faults = append(faults, strings.TrimSpace(v.Pointer+" "+v.Msg))
+		}
+		if v.More > 0 {
+			faults = append(faults, fmt.Sprintf("%d members or more are not as the schema has them", len(violations)+v.More))
+		}
+	}
+	for _, name := range result.SinceContract() {
+		if _, has := file.obj[name]; has && edition == result.Contract {
+			faults = append(faults, "/"+name+" is no member of version "+result.ContractVersion)
+		}
+	}
+	switch {
+	case len(faults) > 0:
+		schema.Status, schema.Fault = result.Fail, faults[0]
+	case len(unknown) > 0:
+		schema.Note = "members that version " + result.SchemaVersion + " does not have are not checked: " + strings.Join(unknown, ", ")
+	}
+	return schema, nil
 }
 
 // namedProfile is the built-in profile that a result names, or nil.

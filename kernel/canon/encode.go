@@ -37,6 +37,12 @@ func Canonical(v any) ([]byte, error) {
 		e.Pointer = Cut(e.Pointer)
 		return nil, e
 	}
+	return Transform(v)
+}
+
+// Transform gives what Canonical gives, and none of it is written by this package:
+// encoding/json encodes the value, and jcs.Transform makes that canonical. It is slower.
+func Transform(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
@@ -49,7 +55,7 @@ func Canonical(v any) ([]byte, error) {
 		}
 		return nil, err
 	}
-	text, err = jcs.Transform(buf.Bytes())
+	text, err := jcs.Transform(buf.Bytes())
 	if err != nil {
 		return nil, &Error{Kind: KindValue, Offset: -1, Msg: "the value has no canonical form", err: err}
 	}

@@ -3,6 +3,8 @@ package result
 import (
 	"bytes"
 	"encoding/json"
+	"math/big"
+	"strconv"
 	"strings"
 
 	"github.com/fiador/fiador/kernel"
@@ -25,6 +27,11 @@ type Check struct {
 	Title  string
 	Status Status
 	Fault  string // what is wrong, or why it was not checked; empty for a pass
+	Note   string // of a pass: what it does not cover
+
+	// NotOfVersion is set where a check was not made because the version of the
+	// document does not have the invariant. Nothing is missing then.
+	NotOfVersion bool
 }
 
 // Checks holds RS1..RS8 and RS3a against a RunResult: raw is the file's bytes,
@@ -45,7 +52,7 @@ func Checks(raw []byte, doc canon.Document, policy *kernel.PolicyProfile) []Chec
 		{ID: "RS4", Fault: d.references()},
 		{ID: "RS5", Fault: d.policy(policy)},
 		{ID: "RS6", Fault: d.noLeak()},
-		{ID: "RS7", Fault: canonicalBytes(raw, doc)},
+		{ID: "RS7", Fault: d.canonical(raw, doc)},
 		{ID: "RS8", Fault: d.decision()},
 	}
 	titles := map[string]string{}
@@ -55,6 +62,8 @@ func Checks(raw []byte, doc canon.Document, policy *kernel.PolicyProfile) []Chec
 	for i, c := range list {
 		list[i].Title = titles[c.ID]
 		switch {
+		case c.ID == "RS3a" && EditionOf(d.str("run_schema_version")) == Contract && !d.has("execution_mode"):
+			list[i].Status, list[i].Fault, list[i].NotOfVersion = NotChecked, "version "+ContractVersion+" has no execution_mode", true
 		case c.ID == "RS5" && policy == nil:
 			list[i].Status, list[i].Fault = NotChecked, "the profile that the result names is not at hand"
 		case c.Fault != "":
@@ -221,7 +230,31 @@ func (d document) noLeak() string {
 			return "/" + name + " stands in a public result"
 		}
 	}
+	for _, f := range d.executed() {
+		if absolute(f.str("path")) {
+			return f.at + "/path is absolute"
+		}
+	}
 	return ""
+}
+
+// executed are the inputs and outputs of the execution.
+func (d document) executed() (files []executedFile) {
+	execution, _ := d.child("execution")
+	for _, name := range []string{"inputs", "outputs"} {
+		list, _ := execution.obj[name].([]any)
+		for i, v := range list {
+			obj, _ := v.(map[string]any)
+			files = append(files, executedFile{document{obj}, name, "/execution/" + name + "/" + strconv.Itoa(i)})
+		}
+	}
+	return files
+}
+
+// executedFile is one input or output of an execution, and where it stands.
+type executedFile struct {
+	document
+	list, at string
 }
 
 // absolute knows the absolute paths of every system, whatever this one is.
@@ -236,9 +269,16 @@ func absolute(path string) bool {
 	return c >= 'a' && c <= 'z'
 }
 
-func canonicalBytes(raw []byte, doc canon.Document) string {
+func (d document) canonical(raw []byte, doc canon.Document) string {
 	if !bytes.Equal(raw, append(bytes.Clone(doc.Bytes()), '\n')) {
 		return "the bytes are not RFC 8785 canonical JSON and one LF"
+	}
+	files := d.executed()
+	for i, f := range files[min(1, len(files)):] {
+		before := files[i]
+		if f.list == before.list && canon.Compare(before.str("path"), f.str("path")) >= 0 {
+			return f.at + " is not in the order of the paths, each once"
+		}
 	}
 	return ""
 }
@@ -268,5 +308,25 @@ func (d document) decision() string {
 	if accepted != (execution.obj["exit_code"] == json.Number("0")) {
 		return "/decision/accepted and /execution/exit_code disagree"
 	}
+	if total, _ := execution.obj["total_output_bytes"].(json.Number); total == "" || total != d.outputBytes() {
+		return "/execution/total_output_bytes is not the sum of the sizes of /execution/outputs"
+	}
 	return ""
+}
+
+// outputBytes is the sum of the sizes of all outputs, or empty where one has no size.
+func (d document) outputBytes() json.Number {
+	sum := new(big.Int)
+	for _, f := range d.executed() {
+		if f.list != "outputs" {
+			continue
+		}
+		n, _ := f.obj["size_bytes"].(json.Number)
+		size, err := strconv.ParseUint(string(n), 10, 64)
+		if err != nil {
+			return ""
+		}
+		sum.Add(sum, new(big.Int).SetUint64(size))
+	}
+	return json.Number(sum.String())
 }

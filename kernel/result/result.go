@@ -13,9 +13,6 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// SchemaVersion is the version of the RunResult format (RS1).
-const SchemaVersion = "1.1.0"
-
 // MaxBytes is the size of a RunResult file that is still read: 64 MiB.
 const MaxBytes = 64 << 20
 
