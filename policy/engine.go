@@ -149,6 +149,7 @@ func (c *compiledLayer) answers(ctx context.Context, cancel topdown.Cancel, stor
 		WithIndexing(c.embedded).
 		WithCompiler(c.compiler).
 		WithQueryCompiler(c.prepared).
+		WithBuiltins(c.bounded).
 		WithStore(store).
 		WithTransaction(txn).
 		WithInput(input).
@@ -175,6 +176,9 @@ func (c *compiledLayer) answers(ctx context.Context, cancel topdown.Cancel, stor
 // evalError words an error of the evaluation. The text that a built-in function
 // gives is the Go runtime's, so only the function's name is kept.
 func (c *compiledLayer) evalError(err error) *Error {
+	if own := (*Error)(nil); errors.As(err, &own) {
+		return own
+	}
 	e := &Error{Kind: KindEval, Module: c.pkg, Msg: "evaluation failed"}
 	var td *topdown.Error
 	if !errors.As(err, &td) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
 // compiledLayer is a layer that is ready to answer. All of it may be read by any
@@ -17,6 +18,7 @@ type compiledLayer struct {
 	rules    []string // which of the four rules the layer defines
 	query    ast.Body // binds every one of rules to a variable of its name
 	prepared ast.QueryCompiler
+	bounded  map[string]*topdown.Builtin     // what it calls in place of built-in functions; an embedded layer nothing
 	ids      map[string]head                 // by rule + " " + id; permits have no id
 	wrapped  map[string]map[string]bool      // by rule + " " + id: members that totalHeads has wrapped
 	records  func() (map[string]Rule, error) // by id; not to be changed
@@ -61,7 +63,11 @@ func compileLayer(l Layer, caps *ast.Capabilities, lim Limits) (*compiledLayer, 
 	if err := c.compile(p.mods); err != nil || l.Embedded {
 		return c, err
 	}
-	return c, checkOwnReferences(c.compiler.Modules)
+	if err := checkOwnReferences(c.compiler.Modules); err != nil {
+		return nil, err
+	}
+	c.bounded = boundedBuiltins(lim)
+	return c, boundCalls(c.compiler.Modules)
 }
 
 // parsedLayer is a layer between its parser and its compiler.

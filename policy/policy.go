@@ -40,9 +40,11 @@
 // [Engine.Eval] watch. At Limits.Compile or Limits.Deadline the work is
 // cancelled, which gives KindTimeout. What ignores the cancellation for
 // Limits.Grace, or maps more than Limits.MemoryBytes, gives KindWatchdog: the
-// goroutine still runs, so the process must end. One allocation larger than the
-// machine's memory is not seen in time: the runtime ends the process itself,
-// without a verdict.
+// goroutine still runs, so the process must end. A built-in function that can make
+// more than it is given computes the size of its result first, because one call can
+// allocate faster than any poll: above 16 MiB it is an error of KindLimit
+// (TestTooLarge, TestSizes). Layers that are part of the program call the functions
+// without that.
 package policy
 
 import (

@@ -66,7 +66,7 @@ func Test(ctx context.Context, s Suite, lim Limits) (Tested, error) {
 	compile.Deadline = lim.Compile
 	layers := []Layer{s.Layer, {Modules: s.Tests}}
 	t := task{what: "compiling the tests", failed: KindModule, stop: func() {}}
-	b, err := watched(ctx, compile, t, func() (*testBench, error) { return newTestBench(ctx, s) })
+	b, err := watched(ctx, compile, t, func() (*testBench, error) { return newTestBench(s, lim) })
 	if err != nil {
 		return Tested{}, located(err, layers)
 	}
@@ -107,12 +107,13 @@ func Test(ctx context.Context, s Suite, lim Limits) (Tested, error) {
 type testBench struct {
 	layer    map[string]*ast.Module // as parsed
 	compiler *ast.Compiler
+	bounded  map[string]*topdown.Builtin
 	store    storage.Store
 	cases    []Case
 	reached  map[string]map[int]bool // lines by module
 }
 
-func newTestBench(ctx context.Context, s Suite) (*testBench, error) {
+func newTestBench(s Suite, lim Limits) (*testBench, error) {
 	caps, err := frozenCapabilities()
 	if err != nil {
 		return nil, err
@@ -153,6 +154,10 @@ func newTestBench(ctx context.Context, s Suite) (*testBench, error) {
 	if err := checkTestReferences(s, b.compiler.Modules); err != nil {
 		return nil, err
 	}
+	if err := boundCalls(b.compiler.Modules); err != nil {
+		return nil, err
+	}
+	b.bounded = boundedBuiltins(lim)
 	b.store, err = testStore(s)
 	return b, err
 }
@@ -315,7 +320,7 @@ func (b *testBench) run(ctx context.Context, cancel topdown.Cancel, c Case) (str
 	}
 	trace := &lineTracer{reached: b.reached, file: c.File}
 	rows, err := topdown.NewQuery(query).
-		WithCompiler(b.compiler).WithQueryCompiler(qc).
+		WithCompiler(b.compiler).WithQueryCompiler(qc).WithBuiltins(b.bounded).
 		WithStore(b.store).WithTransaction(txn).
 		WithCancel(cancel).
 		WithTime(time.Unix(0, 0)).WithSeed(strings.NewReader("")).
@@ -419,10 +424,11 @@ func evaluates(e *ast.Expr) bool {
 
 // CheckTests compiles a suite and runs nothing. The error is an *Error.
 func CheckTests(ctx context.Context, s Suite, lim Limits) error {
-	compile := lim.orDefault()
-	compile.Deadline = compile.Compile
+	lim = lim.orDefault()
+	compile := lim
+	compile.Deadline = lim.Compile
 	t := task{what: "compiling the tests", failed: KindModule, stop: func() {}}
-	_, err := watched(ctx, compile, t, func() (*testBench, error) { return newTestBench(ctx, s) })
+	_, err := watched(ctx, compile, t, func() (*testBench, error) { return newTestBench(s, lim) })
 	return located(err, []Layer{s.Layer, {Modules: s.Tests}})
 }
 

@@ -60,10 +60,7 @@ type ownReferences struct{ members, rules []string }
 
 func (c ownReferences) check(module string, own, ref ast.Ref) *Error {
 	profile := ast.Ref{ast.DefaultRootDocument, ast.StringTerm("profile")}
-	line := 0
-	if loc := ref[0].Location; loc != nil {
-		line = loc.Row
-	}
+	line := row(ref)
 	switch {
 	case len(ref) >= len(profile) && ref.HasPrefix(profile):
 		if len(ref) == len(profile) {

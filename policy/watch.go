@@ -87,7 +87,7 @@ func watched[T any](ctx context.Context, lim Limits, t task, f func() (T, error)
 	}
 }
 
-func overMemory(lim Limits, what string) error {
+func overMemory(lim Limits, what string) *Error {
 	if n := mappedMemory(); n > lim.MemoryBytes {
 		return &Error{Kind: KindWatchdog, Msg: fmt.Sprintf("%s took more than %d MiB of memory: the process must end", what, lim.MemoryBytes>>20)}
 	}
