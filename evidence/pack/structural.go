@@ -37,7 +37,8 @@ import (
 //	      and execution may be missing and are null then
 //	PK4   bundle.json is an object; the rules for what is in it are BS1 to BS8
 //	PK5   where run.json#/bundle is an object and bundle.json is there, sha256 of it is
-//	      "sha256:" and the SHA-256 of the bytes of bundle.json in lower-case hex
+//	      "sha256:" and the SHA-256 of bundle.json in lower-case hex: of its canonical form
+//	      and one LF, whatever its layout; of its bytes where it has no canonical form
 //	PK8   patch.json, runner.json, model_io.json and evidence.json are objects where they
 //	      are there; the rules for what is in them are PS1 to PS9, RN1 to RN12, and MI1
 //	      to MI11. policy.json is JSON and, where run.json has a policy, of the same
@@ -181,8 +182,8 @@ func (v *verifier) run() {
 		}
 	}
 	bundle, ok := run["bundle"].(map[string]any)
-	if text := v.pack.File(BundleFile); ok && text != nil {
-		if sum, _ := bundle["sha256"].(string); canon.ContentHash(sum) != canon.Sum(text) {
+	if d := v.doc(BundleFile); ok && d != nil {
+		if sum, _ := bundle["sha256"].(string); canon.ContentHash(sum) != d.sum() {
 			v.add("PK5", at(RunFile, "bundle", "sha256"), "not the SHA-256 of bundle.json")
 		}
 	}
@@ -273,6 +274,17 @@ func (d *document) roundTrip() string {
 		return "no canonical form: " + err.Error()
 	}
 	return ""
+}
+
+// sum is the hash of the document: of its canonical form and one LF, or of its bytes where
+// it has no canonical form.
+func (d *document) sum() canon.ContentHash {
+	if !d.exact && d.fault == "" {
+		if _, sum, err := canon.Artifact(d.value); err == nil {
+			return sum
+		}
+	}
+	return canon.Sum(d.raw)
 }
 
 // wholeNumber is a number without a fraction that every reader holds exactly.

@@ -152,7 +152,7 @@ func (d *draft) nameBundle(run map[string]any) error {
 		if !ok {
 			continue
 		}
-		obj[ref.hash] = string(canon.Sum(text))
+		obj[ref.hash] = string(decode(BundleFile, text).sum())
 		if id, ok := bundle["id"]; ok {
 			obj[ref.id] = id
 		}
