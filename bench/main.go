@@ -57,6 +57,7 @@ const (
 	onlyLedger  = "ledger"
 	onlySafeRun = "saferun"
 	onlyPacks   = "packs"
+	onlyWorst   = "worst"
 )
 
 func main() {
@@ -82,7 +83,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.IntVar(&o.warmUp, "warmup", 5, "rounds before those, not counted")
 	flags.StringVar(&o.time, "benchtime", "300ms", "length of one Go benchmark, each run five times")
 	flags.BoolVar(&o.quick, "quick", false, "a small folder, few rules and few rounds, to see that everything runs")
-	flags.StringVar(&o.only, "only", "", "measure one part, sandbox, ledger, saferun or packs, and put its section in the place of the one that is there; -n are its rounds of whole processes")
+	flags.StringVar(&o.only, "only", "", "measure one part, sandbox, ledger, saferun, packs or worst, and put its section in the place of the one that is there; -n are its rounds of whole processes")
 	flags.StringVar(&o.out, "o", "", "file to write (default: RESULTS.md beside the benchmark; with -quick standard output)")
 	book := flags.Int("book", 0, "measure nothing, and write a ledger of so many entries into the new folder that -o names, with its key beside it")
 	if err := flags.Parse(args); err != nil {
@@ -103,7 +104,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	if o.quick {
 		o.confined, o.ledger, o.logged, o.packs = quickConfined(), quickLedger(), quickLogged(), quickPacks()
 	}
-	if known := []string{onlySandbox, onlyLedger, onlySafeRun, onlyPacks}; o.only != "" && !slices.Contains(known, o.only) {
+	if known := []string{onlySandbox, onlyLedger, onlySafeRun, onlyPacks, onlyWorst}; o.only != "" && !slices.Contains(known, o.only) {
 		return fmt.Errorf("-only knows %s, and not %q", strings.Join(known, ", "), o.only)
 	}
 	if o.rounds < 1 || o.warmUp < 0 {
@@ -174,6 +175,9 @@ func measure(ctx context.Context, o options, log io.Writer) error {
 	if err := r.packing(ctx, t, dir, o.packs, log); err != nil {
 		return err
 	}
+	if err := r.worst(ctx, t, dir, log); err != nil {
+		return err
+	}
 	if o.out == "" && o.quick {
 		_, err := os.Stdout.Write(r.markdown())
 		return err
@@ -214,6 +218,11 @@ func measurePart(ctx context.Context, o options, root, dir string, log io.Writer
 			return err
 		}
 		section = r.packed.markdown(r.machine, o.quick)
+	case onlyWorst:
+		if err := r.worst(ctx, t, dir, log); err != nil {
+			return err
+		}
+		section = r.slow.markdown()
 	}
 	switch {
 	case o.out != "":

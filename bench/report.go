@@ -40,6 +40,7 @@ type report struct {
 	recorded  *recorded
 	logged    *logged
 	packed    *packed
+	slow      slowest
 }
 
 // machine is what results depend on. It says nothing about which machine it is.
@@ -88,6 +89,8 @@ func (r *report) markdown() []byte {
 	b.Write(r.logged.markdown(r.machine, r.quick))
 	b.WriteString("\n")
 	b.Write(r.packed.markdown(r.machine, r.quick))
+	b.WriteString("\n")
+	b.Write(r.slow.markdown())
 	return b.Bytes()
 }
 

@@ -19,6 +19,7 @@ const maxClashes = 1000
 // pair it keeps the one whose opposite comes first in the list of terms; plain
 // statements, whose index is negative, come last.
 type pairs struct {
+	texts []string               // the constraints
 	all   map[[2]int]rankedClash // nil when there are too many
 	first map[int]rankedClash    // for each constraint, with the first later one
 }
@@ -28,29 +29,59 @@ type rankedClash struct {
 	rank uint
 }
 
-func newPairs() *pairs {
-	return &pairs{all: map[[2]int]rankedClash{}, first: map[int]rankedClash{}}
+func newPairs(texts []string) *pairs {
+	return &pairs{texts: texts, all: map[[2]int]rankedClash{}, first: map[int]rankedClash{}}
 }
 
-func (p *pairs) add(opp int, a, b statement) {
-	c := rankedClash{clash{i: min(a.constraint, b.constraint), j: max(a.constraint, b.constraint)}, uint(opp)}
-	old, known := p.first[c.i]
-	if p.all == nil && known && c.j > old.j {
+// addAll adds what two groups on one topic, each by constraint, clash in. Once
+// there are too many pairs it takes as many steps as there are statements.
+func (p *pairs) addAll(opp int, as, bs []statement) {
+	if len(as) == 0 || len(bs) == 0 || !clashes(as[0], bs[0]) {
 		return
 	}
-	c.clash.clash = clashText(opp, a, b)
-	if !known || c.before(old) {
-		p.first[c.i] = c
+	p.addFirst(opp, as, bs)
+	p.addFirst(opp, bs, as)
+	for _, a := range as {
+		for _, b := range bs {
+			if p.all == nil {
+				return
+			}
+			if p.texts[a.constraint] != p.texts[b.constraint] {
+				c := newClash(opp, a, b)
+				keep(p.all, [2]int{c.i, c.j}, c)
+			}
+			if len(p.all) > maxClashes {
+				p.all = nil
+			}
+		}
 	}
-	if p.all == nil {
-		return
+}
+
+// addFirst adds for each of as the first later one of bs.
+func (p *pairs) addFirst(opp int, as, bs []statement) {
+	next := 0
+	for _, a := range as {
+		for next < len(bs) && bs[next].constraint <= a.constraint {
+			next++
+		}
+		k := next
+		for k < len(bs) && p.texts[bs[k].constraint] == p.texts[a.constraint] {
+			k++
+		}
+		if k < len(bs) {
+			keep(p.first, a.constraint, newClash(opp, a, bs[k]))
+		}
 	}
-	key := [2]int{c.i, c.j}
-	if old, known := p.all[key]; !known || c.before(old) {
-		p.all[key] = c
-	}
-	if len(p.all) > maxClashes {
-		p.all = nil
+}
+
+func newClash(opp int, a, b statement) rankedClash {
+	i, j := min(a.constraint, b.constraint), max(a.constraint, b.constraint)
+	return rankedClash{clash{i, j, clashText(opp, a, b)}, uint(opp)}
+}
+
+func keep[K comparable](m map[K]rankedClash, key K, c rankedClash) {
+	if old, known := m[key]; !known || c.before(old) {
+		m[key] = c
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 //	inline_code        an interpreter gets code from an argument or from stdin,
 //	                   or is told to load other code before the script, or a
 //	                   file that sets the environment or the options
+//	command_unread     the commands of the intent take too many steps to read
 //
 // Names are compared in lower case, without folder, Windows extension and
 // version ("python3.12" is python). What follows a wrapper (env, xargs) or a
@@ -167,9 +168,30 @@ func baseName(arg string) string {
 // the rest counts as wrapped too deep to tell.
 const maxNesting = 8
 
+// maxSteps is how many steps the reading of all commands of an intent takes at
+// most. An argument is one step, and one more for every stepBytes of it, each
+// time it is read.
+const (
+	maxSteps  = 20000
+	stepBytes = 32
+)
+
+// budget counts the steps that are left. It counts, and asks no clock, so that
+// one intent has the same findings on every machine.
+type budget struct{ steps int }
+
+// spend takes the steps of one argument. It is false once there are too few.
+func (b *budget) spend(arg string) bool {
+	b.steps -= 1 + len(arg)/stepBytes
+	return !b.spent()
+}
+
+func (b *budget) spent() bool { return b.steps < 0 }
+
 // commandFaults are the faults of an argv. hasStdin says whether the intent
-// gives the command standard input.
-func commandFaults(argv []string, hasStdin bool) []argFault {
+// gives the command standard input. Where the budget ends, the last fault is
+// that nobody can tell the others.
+func commandFaults(argv []string, hasStdin bool, b *budget) []argFault {
 	if len(argv) == 0 {
 		return nil
 	}
@@ -181,7 +203,10 @@ func commandFaults(argv []string, hasStdin bool) []argFault {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
 		list = append(list, argFault{FindCmdCharacter, 0, escaped(name)})
 	}
-	list = append(list, startFaults(argv, 0, 0, hasStdin)...)
+	list = append(list, startFaults(argv, 0, 0, hasStdin, b)...)
+	if b.spent() {
+		list = append(list, argFault{FindCmdUnread, 0, escaped(name)})
+	}
 	slices.SortStableFunc(list, func(a, b argFault) int { return commandRank(a.code) - commandRank(b.code) })
 	return slices.Compact(list)
 }
@@ -193,14 +218,14 @@ func escaped(name string) string {
 }
 
 func commandRank(code string) int {
-	return slices.Index([]string{FindCmdPath, FindCmdCharacter, FindCmdShell, FindCmdWrapper, FindInlineCode}, code)
+	return slices.Index([]string{FindCmdPath, FindCmdCharacter, FindCmdShell, FindCmdWrapper, FindInlineCode, FindCmdUnread}, code)
 }
 
 // startFaults follows the chain of programs that an argv starts, from the one at
 // index at.
-func startFaults(argv []string, at, depth int, hasStdin bool) []argFault {
+func startFaults(argv []string, at, depth int, hasStdin bool, b *budget) []argFault {
 	var list []argFault
-	for ; at >= 0 && at < len(argv); depth++ {
+	for ; at >= 0 && at < len(argv) && b.spend(argv[at]); depth++ {
 		name := baseName(argv[at])
 		if shell, ok := isShell(name); ok {
 			return append(list, argFault{FindCmdShell, at, shell})
@@ -212,15 +237,15 @@ func startFaults(argv []string, at, depth int, hasStdin bool) []argFault {
 		var found *argFault
 		if wrapper, from, ok := wrapperAt(argv, at, name); ok {
 			list = append(list, argFault{FindCmdWrapper, at, wrapper})
-			next = nextProgram(argv, from)
+			next = nextProgram(argv, from, b)
 		} else if r, ok := findRunner(name); ok {
 			var perhaps int
-			next, perhaps, found = r.read(argv, at, hasStdin)
+			next, perhaps, found = r.read(argv, at, hasStdin, b)
 			if found == nil && perhaps >= 0 {
-				list = append(list, startFaults(argv, perhaps, depth+1, hasStdin)...)
+				list = append(list, startFaults(argv, perhaps, depth+1, hasStdin, b)...)
 			}
 		} else if p, ok := findInterpreter(name); ok {
-			next, found = p.read(argv, at, hasStdin)
+			next, found = p.read(argv, at, hasStdin, b)
 		}
 		if found != nil {
 			return append(list, *found)
@@ -246,8 +271,8 @@ func wrapperAt(argv []string, at int, name string) (string, int, bool) {
 
 // nextProgram is the index of the first argument that names a shell, wrapper,
 // runner or interpreter, or -1.
-func nextProgram(argv []string, from int) int {
-	for i := from; i < len(argv); i++ {
+func nextProgram(argv []string, from int, b *budget) int {
+	for i := from; i < len(argv) && b.spend(argv[i]); i++ {
 		if isProgram(argv[i]) {
 			return i
 		}

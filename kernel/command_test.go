@@ -10,7 +10,7 @@ import (
 func TestCommandVectors(t *testing.T) {
 	for _, v := range detectVectors(t, "command.json", 20, 20) {
 		got := []string{}
-		for _, f := range commandFaults(v.Argv, v.Stdin) {
+		for _, f := range commandFaults(v.Argv, v.Stdin, &budget{maxSteps}) {
 			text := f.code
 			if f.code != FindCmdPath && f.code != FindCmdCharacter {
 				text = fmt.Sprintf("%s %d %s", f.code, f.arg, f.value)
@@ -31,12 +31,12 @@ func TestCommandCharacterValue(t *testing.T) {
 		`a "b"`:      `a \"b\"`,
 		"\xff":       `\xff`,
 	} {
-		got := commandFaults([]string{name}, false)
+		got := commandFaults([]string{name}, false, &budget{maxSteps})
 		if len(got) != 1 || got[0] != (argFault{FindCmdCharacter, 0, want}) {
 			t.Errorf("%q: got %v, want %s", name, got, want)
 		}
 	}
-	if got := commandFaults(nil, true); got != nil {
+	if got := commandFaults(nil, true, &budget{maxSteps}); got != nil {
 		t.Errorf("an empty argv has faults: %v", got)
 	}
 }
@@ -46,7 +46,7 @@ func TestCommandCharacterValue(t *testing.T) {
 func TestEveryTableEntryFires(t *testing.T) {
 	fires := func(code string, argv ...string) {
 		t.Helper()
-		if !slices.ContainsFunc(commandFaults(argv, false), func(f argFault) bool { return f.code == code }) {
+		if !slices.ContainsFunc(commandFaults(argv, false, &budget{maxSteps}), func(f argFault) bool { return f.code == code }) {
 			t.Errorf("%q has no %s", argv, code)
 		}
 	}
@@ -109,7 +109,7 @@ func checkShell(t *testing.T, r runner, start []string) {
 	opens := func(want bool, argv ...string) {
 		t.Helper()
 		for _, stdin := range []bool{false, true} {
-			got := commandFaults(argv, stdin)
+			got := commandFaults(argv, stdin, &budget{maxSteps})
 			if is := len(got) == 1 && got[0] == (argFault{FindInlineCode, 0, "stdin"}); is != want {
 				t.Errorf("%q: %v", argv, got)
 			}
@@ -141,12 +141,12 @@ func TestScriptOperandEndsOptions(t *testing.T) {
 		}
 		for _, name := range fields(p.names) {
 			for _, option := range fields(p.code) {
-				if got := commandFaults([]string{name, "script", option, "x"}, true); got != nil {
+				if got := commandFaults([]string{name, "script", option, "x"}, true, &budget{maxSteps}); got != nil {
 					t.Errorf("%s script %s: %v", name, option, got)
 				}
 			}
 			for _, flag := range fields(p.flag) {
-				if got := commandFaults([]string{name, flag, "script", "-e"}, true); got != nil {
+				if got := commandFaults([]string{name, flag, "script", "-e"}, true, &budget{maxSteps}); got != nil {
 					t.Errorf("%s %s script -e: %v", name, flag, got)
 				}
 			}
@@ -155,7 +155,7 @@ func TestScriptOperandEndsOptions(t *testing.T) {
 				if p.builtin != "" && p.loads.has(option) {
 					value = fields(p.builtin)[0]
 				}
-				if got := commandFaults([]string{name, option, value, "script", "-e"}, false); got != nil {
+				if got := commandFaults([]string{name, option, value, "script", "-e"}, false, &budget{maxSteps}); got != nil {
 					t.Errorf("%s %s x script -e: %v", name, option, got)
 				}
 			}

@@ -144,7 +144,7 @@ type term struct {
 
 func indexTerms() map[string][]term {
 	index := map[string][]term{}
-	for i, o := range allOpposites() {
+	for i, o := range opposites {
 		for side, list := range []words{o.a, o.b} {
 			for w := range strings.FieldsSeq(string(list)) {
 				index[w] = append(index[w], term{i, side, i >= len(adjectives)})
@@ -154,7 +154,8 @@ func indexTerms() map[string][]term {
 	return index
 }
 
-func allOpposites() []opposite { return slices.Concat(adjectives, opposedVerbs) }
+// opposites are both lists. Like the index, they are never changed.
+var opposites = slices.Concat(adjectives, opposedVerbs)
 
 // name is the shown word of a side.
 func (o opposite) name(side int) string {
@@ -197,45 +198,52 @@ func contradiction(a, b string) (string, bool) {
 // first and second index. Where there are more than maxClashes, they are for each
 // constraint the pair with the first later one only.
 func contradictions(list []string) []clash {
-	said := map[topic][]statement{}
+	said := map[topic]*groups{}
 	for i, c := range list {
 		for _, s := range sentences(c) {
 			s.read(func(t topic, st statement) {
 				st.constraint = i
-				said[t] = append(said[t], st)
+				if said[t] == nil {
+					said[t] = &groups{}
+				}
+				said[t].add(st)
 			})
 		}
 	}
-	found := newPairs()
-	each := func(opp int, as, bs []statement) {
-		for _, a := range as {
-			for _, b := range bs {
-				if clashes(a, b) && list[a.constraint] != list[b.constraint] {
-					found.add(opp, a, b)
-				}
-			}
-		}
-	}
+	found := newPairs(list)
 	for t, all := range said {
-		groups := [4][]statement{}
-		for _, s := range all {
-			groups[s.group()] = append(groups[s.group()], s)
-		}
-		for a := range groups {
-			for b := a + 1; b < len(groups); b++ {
-				if len(groups[a]) > 0 && len(groups[b]) > 0 && clashes(groups[a][0], groups[b][0]) {
-					each(t.opposite, groups[a], groups[b])
-				}
+		for a := range all {
+			for b := a + 1; b < len(all); b++ {
+				found.addAll(t.opposite, all[a], all[b])
 			}
 		}
 		if t.opposite == plain || t.subject != "" {
 			continue
 		}
 		for w := range strings.FieldsSeq(string(wholes)) {
-			each(t.opposite, all, said[topic{t.opposite, stem(w)}])
+			if whole := said[topic{t.opposite, stem(w)}]; whole != nil {
+				for a := range all {
+					for b := range whole {
+						found.addAll(t.opposite, all[a], whole[b])
+					}
+				}
+			}
 		}
 	}
 	return found.list()
+}
+
+// groups are the statements on one topic by side and negation, each group by
+// constraint. Of what one constraint says twice the least text is kept.
+type groups [4][]statement
+
+func (g *groups) add(s statement) {
+	list := g[s.group()]
+	if n := len(list); n == 0 || list[n-1].constraint != s.constraint {
+		g[s.group()] = append(list, s)
+	} else if s.text < list[n-1].text {
+		list[n-1] = s
+	}
 }
 
 func (s statement) group() int {
@@ -259,7 +267,7 @@ func clashText(opp int, a, b statement) string {
 		}
 		return "must / must not: " + a.text
 	}
-	o := allOpposites()[opp]
+	o := opposites[opp]
 	if a.side == b.side {
 		return o.name(a.side) + " / not " + o.name(a.side)
 	}
@@ -432,16 +440,31 @@ func wordAt(list []string, i int) string {
 // subordinate says whether the word at i stands in a clause that a conjunction
 // or relative pronoun opens. "If it fails, do not retry" is a main clause.
 func subordinate(list []string, i int) bool {
-	open := false
-	for k := range i {
-		switch {
-		case list[k] == "," && open && joiners.has(list[0]):
-			open = false
-		case list[k] == "that" && (k == 0 || wordAt(list, k-1) == "ensure" || wordAt(list, k-1) == "sure"):
-		case joiners.has(list[k]):
-			open = true
-		}
+	c := clauses{words: list}
+	for range i {
+		c.next()
 	}
+	return c.open
+}
+
+// clauses walks over the words of a sentence.
+type clauses struct {
+	words []string
+	i     int
+	open  bool // the word at i stands in a subordinate clause
+}
+
+// next is open for the word at i, and goes on to the next one.
+func (c *clauses) next() bool {
+	open, k := c.open, c.i
+	switch {
+	case c.words[k] == "," && open && joiners.has(c.words[0]):
+		c.open = false
+	case c.words[k] == "that" && (k == 0 || wordAt(c.words, k-1) == "ensure" || wordAt(c.words, k-1) == "sure"):
+	case joiners.has(c.words[k]):
+		c.open = true
+	}
+	c.i++
 	return open
 }
 
@@ -453,35 +476,48 @@ func (s sentence) read(report func(topic, statement)) {
 			count[t.opposite]++
 		}
 	}
-	for i, w := range s.words {
-		for _, t := range terms[w] {
-			if count[t.opposite] > 1 || subordinate(s.words, i) {
-				continue
-			}
-			subject := s.subject(i)
-			if t.verb && (!s.leads(i) || subject == "") || !t.verb && !s.saidOf(i, subject) {
-				continue
-			}
-			if s.negated && s.at > i {
-				continue
-			}
-			report(topic{t.opposite, subject}, statement{side: t.side, negated: s.negated})
-		}
+	if len(count) > 0 {
+		s.readTerms(count, report)
 	}
 	if subject, text := s.plain(); subject != "" {
 		report(topic{plain, subject}, statement{negated: s.negated, text: text})
 	}
 }
 
-// subject is the sentence without the word at i and without words that say
-// nothing about whom it is about.
-func (s sentence) subject(i int) string {
-	var list []string
+// readTerms reports what the sentence says with the terms in it; count has how
+// often the terms of each opposite occur.
+func (s sentence) readTerms(count map[int]int, report func(topic, statement)) {
+	stems := make([]string, len(s.words)) // "" for what says nothing about the subject
 	for k, w := range s.words {
-		if k == i || modals.has(w) || beingVerbs.has(w) || fillers.has(w) || subjectBut.has(w) {
-			continue
+		if !modals.has(w) && !beingVerbs.has(w) && !fillers.has(w) && !subjectBut.has(w) {
+			stems[k] = stem(w)
 		}
-		list = append(list, stem(w))
+	}
+	modal, being := slices.ContainsFunc(s.words, modals.has), slices.ContainsFunc(s.words, beingVerbs.has)
+	below := clauses{words: s.words}
+	for i, w := range s.words {
+		subordinate := below.next()
+		for _, t := range terms[w] {
+			if count[t.opposite] > 1 || subordinate || s.negated && s.at > i {
+				continue
+			}
+			subject := subjectOf(stems, i)
+			if t.verb && (!s.leads(i) || subject == "") || !t.verb && !s.saidOf(i, subject, modal, being) {
+				continue
+			}
+			report(topic{t.opposite, subject}, statement{side: t.side, negated: s.negated})
+		}
+	}
+}
+
+// subjectOf is the sentence without the word at i and without words that say
+// nothing about whom it is about.
+func subjectOf(stems []string, i int) string {
+	list := make([]string, 0, len(stems))
+	for k, w := range stems {
+		if k != i && w != "" {
+			list = append(list, w)
+		}
 	}
 	return strings.Join(list, " ")
 }
@@ -498,8 +534,8 @@ func (s sentence) leads(i int) bool {
 }
 
 // saidOf says whether the term at i is said of the subject, by the rules in the
-// comment above.
-func (s sentence) saidOf(i int, subject string) bool {
+// comment above; modal and being say whether the sentence has such verbs.
+func (s sentence) saidOf(i int, subject string, modal, being bool) bool {
 	last := len(s.words) - 1
 	for last > i && (fillers.has(s.words[last]) || s.words[last] == "only") {
 		last--
@@ -517,13 +553,10 @@ func (s sentence) saidOf(i int, subject string) bool {
 			return true
 		}
 		adverb := strings.HasSuffix(s.words[i], "ly") && s.words[i] != "read-only" || s.words[i] == "in-parallel" ||
-			words("offline online").has(s.words[i]) && slices.ContainsFunc(s.words, modals.has)
+			words("offline online").has(s.words[i]) && modal
 		return last == i && (adverb || makeVerbs.has(s.words[0]))
 	}
-	if slices.ContainsFunc(s.words, func(w string) bool { return modals.has(w) || beingVerbs.has(w) }) {
-		return false
-	}
-	return !strings.Contains(subject, " ")
+	return !modal && !being && !strings.Contains(subject, " ")
 }
 
 // plain is the sentence as a plain statement: to compare, and to show.
@@ -563,7 +596,7 @@ func stem(w string) string {
 // contradictionTable is the closed list as the specification shows it.
 func contradictionTable() []string {
 	var list []string
-	for _, o := range allOpposites() {
+	for _, o := range opposites {
 		list = append(list, strings.Join(strings.Fields(string(o.a)), ", ")+" / "+strings.Join(strings.Fields(string(o.b)), ", "))
 	}
 	return list

@@ -2,6 +2,8 @@ package kernel
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +36,7 @@ func TestQuietConstraintsTogether(t *testing.T) {
 // TestEveryOppositeClashes proves for each pair of words of each opposite that
 // a plain sentence with the one contradicts it with the other.
 func TestEveryOppositeClashes(t *testing.T) {
-	for i, o := range allOpposites() {
+	for i, o := range opposites {
 		for _, a := range fields(o.a) {
 			for _, b := range fields(o.b) {
 				form := "the thing must be %s"
@@ -53,7 +55,7 @@ func TestEveryOppositeClashes(t *testing.T) {
 			}
 		}
 	}
-	if n := len(allOpposites()); n < 25 {
+	if n := len(opposites); n < 25 {
 		t.Errorf("%d opposites, want at least 25", n)
 	}
 }
@@ -105,6 +107,41 @@ func TestManyContradictions(t *testing.T) {
 	for i, c := range many {
 		if c.i != i || c.j != i+1 {
 			t.Fatalf("pair %d is %d, %d", i, c.i, c.j)
+		}
+	}
+}
+
+// TestContradictionsAreAllPairs compares the pairs with those of every two
+// constraints alone, up to the limit and, beyond it, the first later one of each.
+func TestContradictionsAreAllPairs(t *testing.T) {
+	says := []string{"Be stateless. ", "Be stateful. ", "The service is stateful. ", "The api must be public. ", "The api must be private. ",
+		"Use tabs. ", "Do not use tabs. ", "Must not use the tabs. ", "The api must not be public. ", "Allow ads. ", "Forbid ads. "}
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{2, 5, 20, 120} {
+		list := make([]string, n)
+		for i := range list {
+			for range r.IntN(4) {
+				list[i] += says[r.IntN(len(says))]
+			}
+			list[i] += strings.Repeat(" ", i)
+		}
+		var want, first []clash
+		for i := range list {
+			began := len(want)
+			for j := i + 1; j < n; j++ {
+				if text, ok := contradiction(list[i], list[j]); ok {
+					want = append(want, clash{i, j, text})
+				}
+			}
+			if len(want) > began {
+				first = append(first, want[began])
+			}
+		}
+		if len(want) > maxClashes {
+			want = first
+		}
+		if got := contradictions(list); !slices.Equal(got, want) {
+			t.Errorf("%d constraints: got %v\nwant %v", n, got, want)
 		}
 	}
 }

@@ -61,7 +61,9 @@ const (
 	FindCmdShell      = "command_shell"     // Value: the shell
 	FindCmdWrapper    = "command_wrapper"   // Value: the wrapper
 	FindInlineCode    = "inline_code"       // Value: the argument, or "stdin"
+	FindCmdUnread     = "command_unread"    // the commands take too many steps to read
 	FindWriteTwice    = "write_twice"       // Value: path, Other: pointer of the first writer
 	FindUnproduced    = "output_unproduced" // Value: the output's path
 	FindInputWritten  = "input_written"     // Value: path, Other: pointer of the input
+	FindTooMany       = "findings_many"     // there are more; Value: how many are listed at most
 )

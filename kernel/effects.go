@@ -51,14 +51,31 @@ func (a Action) effect(pointer string) Effect {
 // Findings lists what the kernel's detectors see in the intent: text first,
 // then paths and commands in the order of the effects, then what the effects
 // say together.
+//
+// Where there are more than maxFindings, the last of so many says that there are,
+// and the rest is left out.
 func (in Intent) Findings() []Finding {
+	list := in.allFindings()
+	if len(list) > maxFindings {
+		first := list[maxFindings-1].Path // of those left out
+		list = append(list[:maxFindings-1], Finding{Code: FindTooMany, Path: first, Value: strconv.Itoa(maxFindings)})
+	}
+	return list
+}
+
+// maxFindings is how many findings a policy has to judge one by one: as many as
+// it may give results. An intent of more is at fault whatever the rest is.
+const maxFindings = 1000
+
+func (in Intent) allFindings() []Finding {
 	var list []Finding
+	steps := &budget{maxSteps}
 	list = append(list, in.textFindings()...)
 	for i, p := range in.Inputs {
 		list = append(list, pathFindings(p, EffectRead, "/inputs/"+strconv.Itoa(i), "")...)
 	}
 	for i, a := range in.Actions {
-		list = append(list, a.findings("/actions/"+strconv.Itoa(i))...)
+		list = append(list, a.findings("/actions/"+strconv.Itoa(i), steps)...)
 	}
 	for i, p := range in.Outputs {
 		list = append(list, pathFindings(p, EffectWrite, "/outputs/"+strconv.Itoa(i), "")...)
@@ -94,13 +111,13 @@ func (in Intent) textFindings() []Finding {
 	return list
 }
 
-func (a Action) findings(at string) []Finding {
+func (a Action) findings(at string, steps *budget) []Finding {
 	switch a.Kind {
 	case ActionWrite:
 		return pathFindings(a.Path, EffectWrite, at, "/path")
 	case ActionRun:
 		var list []Finding
-		for _, f := range commandFaults(a.Argv, a.Stdin != nil) {
+		for _, f := range commandFaults(a.Argv, a.Stdin != nil, steps) {
 			list = append(list, Finding{
 				Code: f.code, Path: at + "/argv/" + strconv.Itoa(f.arg),
 				Effect: effectID(EffectRun, at), Value: canon.Cut(f.value),
@@ -246,6 +263,7 @@ func writeConflicts(writers []writer) []Finding {
 		for dir, _, ok := cutLast(w.path); ok; dir, _, ok = cutLast(dir) {
 			if other, clash := first[dir]; clash {
 				list = append(list, Finding{Code: FindWriteTwice, Path: w.pointer, Value: canon.Cut(dir), Other: other})
+				break // the nearest is enough: that write has a finding for the next
 			}
 		}
 	}

@@ -175,6 +175,7 @@ const (
 // reading is where the reading of one interpreter's options stands.
 type reading struct {
 	interpreter
+	*budget
 	argv   []string
 	i      int
 	ended  bool // an option behind which stdin is no program
@@ -186,8 +187,8 @@ type reading struct {
 
 // read returns the index of the command that the interpreter starts in its
 // turn, -1 if it starts none, or the argument that carries code.
-func (p interpreter) read(argv []string, at int, hasStdin bool) (int, *argFault) {
-	r := &reading{interpreter: p, argv: argv, i: at + 1}
+func (p interpreter) read(argv []string, at int, hasStdin bool, b *budget) (int, *argFault) {
+	r := &reading{interpreter: p, budget: b, argv: argv, i: at + 1}
 	next, found := r.run()
 	if found != nil || next >= 0 {
 		return next, found
@@ -201,7 +202,7 @@ func (p interpreter) read(argv []string, at int, hasStdin bool) (int, *argFault)
 
 // run reads up to the script, and leaves i at the end where there is none.
 func (r *reading) run() (int, *argFault) {
-	for ; r.i < len(r.argv); r.i++ {
+	for ; r.i < len(r.argv) && r.spend(r.argv[r.i]); r.i++ {
 		arg := r.argv[r.i]
 		if arg == "--" {
 			if r.i+1 < len(r.argv) && !r.named && !r.passes {
@@ -238,7 +239,7 @@ func (r *reading) plain(arg string) (next int, found *argFault, done bool) {
 	case r.codeSubs.has(arg):
 		return -1, r.faultIf(true, arg), true
 	case r.nested.has(arg):
-		return nextProgram(r.argv, r.i+1), nil, true
+		return nextProgram(r.argv, r.i+1, r.budget), nil, true
 	case r.subs.has(arg):
 		r.ended = r.ended || r.end.has(arg)
 		r.debug = r.debug || r.debugs.has(arg)

@@ -91,8 +91,8 @@ func TestDetectorsAreLinear(t *testing.T) {
 		placeholders(s)
 		contradiction(s, s+"x")
 		pathFaults(s)
-		commandFaults([]string{s}, true)
-		commandFaults([]string{"perl", "-" + s, s}, true)
+		commandFaults([]string{s}, true, &budget{maxSteps})
+		commandFaults([]string{"perl", "-" + s, s}, true, &budget{maxSteps})
 		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("%q repeated took %v", unit, took)
 		}
@@ -101,7 +101,7 @@ func TestDetectorsAreLinear(t *testing.T) {
 		argv := slices.Repeat([]string{unit}, 50_000)
 		for _, name := range []string{"node", "npx", "env", "find", "npm", "perl", "awk", "bun", "yarn"} {
 			start := time.Now()
-			commandFaults(append([]string{name}, argv...), true)
+			commandFaults(append([]string{name}, argv...), true, &budget{maxSteps})
 			if took := time.Since(start); took > 10*time.Second {
 				t.Errorf("%q and many %q took %v", name, unit, took)
 			}
@@ -135,8 +135,8 @@ func FuzzDetectors(f *testing.F) {
 		}
 		checkPath(t, a)
 		argv := strings.Split(a, "\n")
-		faults := commandFaults(argv, b != "")
-		if !slices.Equal(faults, commandFaults(argv, b != "")) {
+		faults := commandFaults(argv, b != "", &budget{maxSteps})
+		if !slices.Equal(faults, commandFaults(argv, b != "", &budget{maxSteps})) {
 			t.Error("command faults are not stable")
 		}
 		for i, f := range faults {

@@ -94,6 +94,7 @@ const (
 // starting is where the reading of one runner's arguments stands.
 type starting struct {
 	runner
+	*budget
 	known words // value and flag
 	argv  []string
 	i     int
@@ -118,9 +119,9 @@ type starting struct {
 // read returns the index of the command that a runner starts and of what may
 // be the command instead, each -1 if there is none, or what carries code in its
 // own arguments.
-func (r runner) read(argv []string, at int, hasStdin bool) (next, perhaps int, found *argFault) {
-	s := &starting{runner: r, known: r.value + " " + r.flag, argv: argv, i: at + 1, behind: !r.must, via: baseName(argv[at]), first: -1, perhaps: -1}
-	for done := false; s.i < len(argv) && !done; s.i++ {
+func (r runner) read(argv []string, at int, hasStdin bool, b *budget) (next, perhaps int, found *argFault) {
+	s := &starting{runner: r, budget: b, known: r.value + " " + r.flag, argv: argv, i: at + 1, behind: !r.must, via: baseName(argv[at]), first: -1, perhaps: -1}
+	for done := false; s.i < len(argv) && !done && s.spend(argv[s.i]); s.i++ {
 		arg := argv[s.i]
 		switch {
 		case !s.plain && isDashes(arg) && (s.nopt || arg == "--"):

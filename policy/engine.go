@@ -105,25 +105,54 @@ func profileStore(artifact []byte) (storage.Store, error) {
 
 // Eval asks every layer and joins the answers, each list in its one order. The
 // error is an *Error; there is no verdict beside it. Limits.Deadline is for all
-// layers together. in must not change until Eval returns, and after KindWatchdog
-// never.
+// layers together that are not embedded: what the embedded ones take grows with the
+// intent alone, and a slow machine gives the same answer. in must not change until
+// Eval returns, and after KindWatchdog never.
 func (e *Engine) Eval(ctx context.Context, in Input) (kernel.Verdict, error) {
-	cancel := topdown.NewCancel()
-	t := task{what: "evaluating the policy", failed: KindEval, stop: cancel.Cancel}
-	v, err := watched(ctx, e.lim, t, func() (kernel.Verdict, error) { return e.eval(ctx, cancel, in) })
-	return v, located(err, e.sources)
+	doc := in.Document()
+	var v kernel.Verdict
+	for _, embedded := range []bool{true, false} {
+		var layers []*compiledLayer
+		for _, l := range e.layers {
+			if l.embedded == embedded {
+				layers = append(layers, l)
+			}
+		}
+		if len(layers) == 0 {
+			continue
+		}
+		lim := e.lim
+		if embedded {
+			lim.Deadline = max(lim.Deadline, lim.Embedded)
+		}
+		cancel := topdown.NewCancel()
+		t := task{what: "evaluating the policy", failed: KindEval, stop: cancel.Cancel}
+		before := v
+		after, err := watched(ctx, lim, t, func() (kernel.Verdict, error) { return e.eval(ctx, cancel, question{in, doc}, layers, before) })
+		if err != nil {
+			return kernel.Verdict{}, located(err, e.sources)
+		}
+		v = after
+	}
+	sortVerdict(&v)
+	return v, nil
 }
 
-func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, in Input) (kernel.Verdict, error) {
-	doc := in.Document()
+// question is an input and its document.
+type question struct {
+	Input
+	doc map[string]any
+}
+
+// eval adds the answers of layers to v.
+func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, q question, layers []*compiledLayer, v kernel.Verdict) (kernel.Verdict, error) {
 	txn, err := e.store.NewTransaction(ctx)
 	if err != nil {
 		return kernel.Verdict{}, &Error{Kind: KindEval, Msg: "the profile cannot be read"}
 	}
 	defer e.store.Abort(ctx, txn)
-	var v kernel.Verdict
-	for _, l := range e.layers {
-		input, err := inputTerm(doc, l.embedded)
+	for _, l := range layers {
+		input, err := inputTerm(q.doc, l.embedded)
 		if err != nil {
 			return kernel.Verdict{}, err
 		}
@@ -131,12 +160,11 @@ func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, in Input) (ker
 		if err != nil {
 			return kernel.Verdict{}, err
 		}
-		a := answerReader{layer: l, lim: e.lim, in: in}
+		a := answerReader{layer: l, lim: e.lim, in: q.Input}
 		if err := a.read(values, &v); err != nil {
 			return kernel.Verdict{}, err
 		}
 	}
-	sortVerdict(&v)
 	return v, nil
 }
 

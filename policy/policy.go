@@ -88,6 +88,7 @@ type Layer struct {
 type Limits struct {
 	Compile      time.Duration // until compilation is cancelled
 	Deadline     time.Duration // until evaluation is cancelled
+	Embedded     time.Duration // the same for embedded layers, if it is longer
 	Grace        time.Duration // until an ignored cancellation ends the process
 	Poll         time.Duration // between two looks at time and memory
 	MemoryBytes  uint64        // mapped memory of the process
@@ -102,6 +103,7 @@ func DefaultLimits() Limits {
 	return Limits{
 		Compile:      5 * time.Second,
 		Deadline:     time.Second,
+		Embedded:     30 * time.Second,
 		Grace:        500 * time.Millisecond,
 		Poll:         5 * time.Millisecond,
 		MemoryBytes:  768 << 20,
@@ -116,6 +118,7 @@ func (l Limits) orDefault() Limits {
 	d := DefaultLimits()
 	setDefault(&l.Compile, d.Compile)
 	setDefault(&l.Deadline, d.Deadline)
+	setDefault(&l.Embedded, d.Embedded)
 	setDefault(&l.Grace, d.Grace)
 	setDefault(&l.Poll, d.Poll)
 	setDefault(&l.MemoryBytes, d.MemoryBytes)

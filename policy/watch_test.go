@@ -240,7 +240,7 @@ func TestCancelledByCaller(t *testing.T) {
 // TestDefaultLimits holds the numbers of specs/policy-contract.md, which a zero Limits means.
 func TestDefaultLimits(t *testing.T) {
 	want := Limits{
-		Compile: 5 * time.Second, Deadline: time.Second, Grace: 500 * time.Millisecond, Poll: 5 * time.Millisecond,
+		Compile: 5 * time.Second, Deadline: time.Second, Embedded: 30 * time.Second, Grace: 500 * time.Millisecond, Poll: 5 * time.Millisecond,
 		MemoryBytes: 768 << 20, Results: 1000, MessageBytes: 2048, ModuleBytes: 1 << 20, BundleBytes: 8 << 20,
 	}
 	if got := (Limits{}).orDefault(); got != want {

@@ -60,6 +60,21 @@ moot := {e.id: {"inline_code", "command_wrapper", "command_shell"} |
 }
 
 # METADATA
+# title: Commands too long to read
+# description: What so many arguments start cannot be told within the steps that the reading of an intent may take
+# custom:
+#   id: CMD_UNREAD
+#   since: 0.1.0
+#   fix: give the arguments in a file, or split the intent
+deny contains {
+	"id": "CMD_UNREAD", "path": path, "msg": msg,
+	"fix": "give the arguments in a file, or split the intent",
+} if {
+	input.findings[0]
+	denied[_].command_unread[path] = msg
+}
+
+# METADATA
 # title: Environment name not in env_allow
 # description: Environment variables can change what an allowed command does
 # custom:

@@ -48,6 +48,8 @@ words := {
 	"inline_code": `"{value}" passes code to an interpreter`,
 	"command_wrapper": `"{value}" starts another command`,
 	"command_shell": `"{value}" is a shell`,
+	"command_unread": `the commands up to {place} take too many steps to read`,
+	"findings_many": `there are more than {value} findings`,
 	"placeholder": `"{value}" in {place} is a placeholder`,
 	"contradiction": `{place} and {other} contradict each other ({value})`,
 	"done_undefined": `there is no constraint and no action`,
@@ -91,6 +93,21 @@ deny contains {
 	input.findings[0]
 	denied[_][code][path]
 	not words[code]
+}
+
+# METADATA
+# title: More findings than are judged
+# description: Of an intent with so many faults nobody reads every one, and those beyond the limit are not looked at
+# custom:
+#   id: FINDINGS_MANY
+#   since: 0.1.0
+#   fix: mend the findings that are listed, or split the intent
+deny contains {
+	"id": "FINDINGS_MANY", "path": path, "msg": msg,
+	"fix": "mend the findings that are listed, or split the intent",
+} if {
+	input.findings[0]
+	denied[_].findings_many[path] = msg
 }
 
 # blocked has the effects that a denied finding is about.

@@ -16,6 +16,8 @@ always := {
 	"path_case": ["PATH_CASE", `"v" is written in another case too`],
 	"env_guarded": ["ENV_GUARDED", `environment name "v" can decide what code runs`],
 	"command_character": ["CMD_NAME_UNSAFE", `"v" has a character outside printable ASCII`],
+	"command_unread": ["CMD_UNREAD", `the commands up to action 1 take too many steps to read`],
+	"findings_many": ["FINDINGS_MANY", `there are more than v findings`],
 	"nobody_knows": ["UNKNOWN_FINDING", `no rule handles the finding "nobody_knows"`],
 	"": ["UNKNOWN_FINDING", `no rule handles the finding ""`],
 }
