@@ -164,6 +164,7 @@ func procAttacks() []hostile {
 		{name: "process 1 in proc", program: "proc-of", args: fixed("init"), clause: ClauseProcs, bare: byAnyone},
 		{name: "host process in proc", program: "proc-of", args: func(sc *scene) []string { return []string{strconv.Itoa(sc.victim(unix.SIGWINCH, ""))} }, clause: ClauseProcs, bare: byAnyone},
 		{name: "supervisor in proc", program: "proc-of", args: fixed(strconv.Itoa(os.Getpid())), clause: ClauseProcs, bare: byAnyone},
+		{name: "what proc says of the machine", program: "proc-machine", clause: ClauseFiles, bare: byAnyone},
 		{name: "own program", program: "own-exe", clause: ClauseFiles, bare: byAnyone},
 		{name: "process names", program: "processes", args: func(sc *scene) []string {
 			// In two parts, so that the attacker's own arguments do not hold it.

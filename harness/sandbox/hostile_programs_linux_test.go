@@ -174,6 +174,7 @@ func attacks() map[string]attackFunc {
 		"layers":           reachLayers,
 		"forge":            forgeLayers,
 		"own-exe":          ownProgram,
+		"proc-machine":     readMachine,
 		"fork":             forkAnyway,
 		"threads":          haveThreads,
 		"imitate":          imitateReports,
@@ -596,6 +597,21 @@ func procWrites([]string) (string, error) {
 		}
 		list = append(list, attempt{p, func() error {
 			_, err := unix.Open(p, flags, 0)
+			return err
+		}})
+	}
+	return tryAll(list...)
+}
+
+// readMachine reads what identifies the machine, or tells what others do on it.
+func readMachine([]string) (string, error) {
+	var list []attempt
+	for _, name := range []string{"cmdline", "config.gz", "diskstats", "kallsyms", "pressure/cpu", "pressure/io", "pressure/memory", "sys/kernel/random/boot_id"} {
+		list = append(list, attempt{"/proc/" + name, func() error {
+			b, err := os.ReadFile("/proc/" + name)
+			if err == nil && len(b) == 0 {
+				err = errors.New("empty")
+			}
 			return err
 		}})
 	}

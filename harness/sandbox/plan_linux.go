@@ -148,8 +148,9 @@ func (h host) confinedID() int {
 	return hostID + 1 + os.Getpid()%(1<<16)
 }
 
-// hiddenProc are the files of /proc that would show what belongs to the user outside.
-var hiddenProc = []string{"keys", "key-users"}
+// hiddenProc are the files of /proc that would show what belongs to the user outside,
+// which machine this is, or what others do on it.
+var hiddenProc = []string{"cmdline", "config.gz", "diskstats", "kallsyms", "key-users", "keys", "pressure", "sys/kernel/random/boot_id"}
 
 // devices are all that /dev has.
 var devices = []string{"null", "zero", "full", "random", "urandom"}
