@@ -303,7 +303,7 @@ func (e explained) reason(t terminal, r harness.Reason, at report.Position) {
 	field("value", valueText(r.Value))
 	field("why", r.Why)
 	field("fix", r.Fix)
-	field("answers", strings.Join(r.Options, ", "))
+	field("answers", report.Answers(r.Options))
 	if r.Module == kernel.ModuleKernel {
 		field("rule", "none: the kernel refuses what no rule permits")
 		return

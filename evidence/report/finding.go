@@ -157,10 +157,23 @@ func recordOf(c result.Code) result.Record {
 // reason is the finding as the RunResult names it.
 func (f finding) reason() string { return squeeze(" ", f.id, f.pointer, f.subject) }
 
+// Answers are the options of a question on one line, in quotes where they could not be
+// told apart without.
+func Answers(options []string) string {
+	if !slices.ContainsFunc(options, func(o string) bool { return strings.ContainsAny(o, `,"`) }) {
+		return strings.Join(options, ", ")
+	}
+	var quoted []string
+	for _, o := range options {
+		quoted = append(quoted, strconv.Quote(o))
+	}
+	return strings.Join(quoted, ", ")
+}
+
 // advice is what follows a finding's text: its fix, or the possible answers.
 func (f finding) advice() string {
 	if len(f.options) > 0 {
-		return "answers: " + strings.Join(f.options, ", ")
+		return "answers: " + Answers(f.options)
 	}
 	if f.fix != "" {
 		return "fix: " + f.fix

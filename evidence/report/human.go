@@ -124,7 +124,7 @@ func (p *page) decision(i Item) {
 		p.line(p.paint(bold, f.ID), Plain(cmp.Or(f.Path, wholeIntent)), Plain(f.Text))
 		hint := f.Fix
 		if len(f.Options) > 0 {
-			hint = "answers: " + strings.Join(f.Options, ", ")
+			hint = "answers: " + Answers(f.Options)
 		}
 		if !hinted[hint] {
 			p.hint(hint)

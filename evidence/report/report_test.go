@@ -151,6 +151,24 @@ note: NOTED  /b  so
 	}
 }
 
+// TestAnswers: two questions with other answers never look alike.
+func TestAnswers(t *testing.T) {
+	for want, options := range map[string][]string{
+		"a, b": {"a", "b"}, `"a, b"`: {"a, b"}, `"a, b", "c"`: {"a, b", "c"}, `"a", "b, c"`: {"a", "b, c"},
+		`"\"a\"", "b"`: {`"a"`, "b"}, `"\"a\", \"b\""`: {`"a", "b"`},
+	} {
+		if got := report.Answers(options); got != want {
+			t.Errorf("%q: %s, want %s", options, got, want)
+		}
+		q := kernel.Result{Module: "gate.builtin", ID: "CHOICE", Text: "which?", Options: options}
+		var b strings.Builder
+		item := report.Item{Path: "a.json", Decision: kernel.Decision{Outcome: kernel.OutcomeClarify, Findings: []kernel.Result{q}}}
+		if err := report.Human(&b, false, item); err != nil || !strings.Contains(b.String(), "answers: "+want+"\n") {
+			t.Errorf("%s: %v", b.String(), err)
+		}
+	}
+}
+
 // TestPlaces: lines end with LF, columns are UTF-16 code units.
 func TestPlaces(t *testing.T) {
 	at := func(offset int64) result.RunError {
