@@ -18,6 +18,10 @@ import (
 //	                   or is told to load other code before the script, or a
 //	                   file that sets the environment or the options
 //	command_unread     the commands of the intent take too many steps to read
+//	path_*             the script of node, or the value of an option that names a
+//	                   file, is a path of which the path detector says this
+//	network_needed     a package manager is told to do what it cannot do without a
+//	                   network
 //
 // Names are compared in lower case, without folder, Windows extension and
 // version ("python3.12" is python). What follows a wrapper (env, xargs) or a
@@ -218,7 +222,10 @@ func escaped(name string) string {
 }
 
 func commandRank(code string) int {
-	return slices.Index([]string{FindCmdPath, FindCmdCharacter, FindCmdShell, FindCmdWrapper, FindInlineCode, FindCmdUnread}, code)
+	return slices.Index([]string{
+		FindCmdPath, FindCmdCharacter, FindCmdShell, FindCmdWrapper, FindInlineCode,
+		FindPathAbsolute, FindPathTraversal, FindPathBackslash, FindPathCharacter, FindPathControl, FindNetworkNeeded, FindCmdUnread,
+	}, code)
 }
 
 // startFaults follows the chain of programs that an argv starts, from the one at
@@ -235,18 +242,20 @@ func startFaults(argv []string, at, depth int, hasStdin bool, b *budget) []argFa
 		}
 		next := -1
 		var found *argFault
+		var also []argFault
 		if wrapper, from, ok := wrapperAt(argv, at, name); ok {
 			list = append(list, argFault{FindCmdWrapper, at, wrapper})
 			next = nextProgram(argv, from, b)
 		} else if r, ok := findRunner(name); ok {
 			var perhaps int
-			next, perhaps, found = r.read(argv, at, hasStdin, b)
+			next, perhaps, found, also = r.read(argv, at, hasStdin, b)
 			if found == nil && perhaps >= 0 {
 				list = append(list, startFaults(argv, perhaps, depth+1, hasStdin, b)...)
 			}
 		} else if p, ok := findInterpreter(name); ok {
-			next, found = p.read(argv, at, hasStdin, b)
+			next, found, also = p.read(argv, at, hasStdin, b)
 		}
+		list = append(list, also...)
 		if found != nil {
 			return append(list, *found)
 		}
@@ -302,7 +311,7 @@ func isProgram(arg string) bool {
 // that a specification can be checked against them: control_paths,
 // reserved_roots, shells, wrappers, runners, interpreters, inline_code ("node
 // -e", and what stands for itself in capitals), placeholder_words and
-// contradiction_terms ("stateless / stateful").
+// contradiction_terms ("stateless / stateful"), network_needed and path_arguments.
 func DetectorTables() map[string][]string {
 	tables := map[string][]string{
 		"control_paths":       slices.Clone(controlPaths),
@@ -318,10 +327,17 @@ func DetectorTables() map[string][]string {
 	for _, r := range runners {
 		tables["runners"] = append(tables["runners"], strings.Fields(string(r.names))...)
 		tables["inline_code"] = append(tables["inline_code"], r.table()...)
+		tables["path_arguments"] = append(tables["path_arguments"], eachWith(r.names, r.paths)...)
 	}
 	for _, p := range interpreters {
 		tables["interpreters"] = append(tables["interpreters"], strings.Fields(string(p.names))...)
 		tables["inline_code"] = append(tables["inline_code"], p.table()...)
+		if p.paths != "" {
+			tables["path_arguments"] = append(tables["path_arguments"], eachWith(p.names, p.paths+" SCRIPT")...)
+		}
+	}
+	for _, g := range registries {
+		tables["network_needed"] = append(tables["network_needed"], g.table()...)
 	}
 	for _, list := range tables {
 		slices.Sort(list)

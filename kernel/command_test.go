@@ -8,7 +8,10 @@ import (
 )
 
 func TestCommandVectors(t *testing.T) {
-	for _, v := range detectVectors(t, "command.json", 20, 20) {
+	vectors := detectVectors(t, "command.json", 20, 20)
+	vectors = append(vectors, detectVectors(t, "network.json", 20, 20)...)
+	vectors = append(vectors, detectVectors(t, "argument.json", 20, 20)...)
+	for _, v := range vectors {
 		got := []string{}
 		for _, f := range commandFaults(v.Argv, v.Stdin, &budget{maxSteps}) {
 			text := f.code
@@ -166,14 +169,14 @@ func TestScriptOperandEndsOptions(t *testing.T) {
 func TestDetectorTables(t *testing.T) {
 	tables := DetectorTables()
 	for _, name := range []string{"control_paths", "reserved_roots", "shells", "wrappers", "runners", "interpreters",
-		"inline_code", "placeholder_words", "contradiction_terms"} {
+		"inline_code", "network_needed", "path_arguments", "placeholder_words", "contradiction_terms"} {
 		list := tables[name]
 		if len(list) == 0 || !slices.IsSorted(list) || len(slices.Compact(slices.Clone(list))) != len(list) {
 			t.Errorf("table %q is empty, unsorted or has an entry twice", name)
 		}
 	}
-	if len(tables) != 9 {
-		t.Errorf("%d tables, want 9", len(tables))
+	if len(tables) != 11 {
+		t.Errorf("%d tables, want 11", len(tables))
 	}
 	for _, entry := range []string{"node -e", "node --import", "python -c", "npx -c", "npx STDIN", "npm config set", "node STDIN",
 		"node --test-reporter", "awk PROGRAM"} {

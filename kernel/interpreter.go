@@ -23,6 +23,9 @@ type interpreter struct {
 	loads   words // options whose value is loaded as code; a file may be
 	builtin words // where not empty, all that may be loaded
 
+	paths words // options whose value is a path; where there are any, the script is one
+	each  words // options behind which every operand is a script
+
 	subs     words // operands behind which more options follow
 	codeSubs words // operands that carry code
 	nested   words // operands behind which another command follows
@@ -43,7 +46,7 @@ var interpreters = []interpreter{
 		code: `-e --eval -p --print -pe -r --require -i --interactive --import --loader --experimental-loader
 			--test-global-setup --snapshot-blob --build-snapshot-config --openssl-config --experimental-policy
 			--env-file --env-file-if-exists --experimental-config-file --experimental-default-config-file`,
-		value: nodeValue, flag: nodeFlag, fold: true,
+		value: nodeValue, flag: nodeFlag, paths: nodePaths, each: "--test", fold: true,
 		loads: "--test-reporter", builtin: "dot junit lcov spec tap",
 		end:  "-h --help -v --version --completion-bash --v8-options --test --run --prof-process --build-sea --experimental-sea-config",
 		subs: "inspect debug watch", debugs: "inspect debug",
@@ -132,8 +135,8 @@ var interpreters = []interpreter{
 }
 
 // nodeValue and nodeFlag are the options of Node.js that take a value, the next
-// argument unless "=" attaches it, and those that take none. Flags of V8 are
-// unknown but for the common ones.
+// argument unless "=" attaches it, and those that take none; nodePaths are those whose
+// value names what is written or read. Flags of V8 are unknown but for the common ones.
 const (
 	nodeValue words = `--allow-fs-read --allow-fs-write --build-sea -C --conditions --cpu-prof-dir
 		--cpu-prof-interval --cpu-prof-name --debug-port --diagnostic-dir --disable-proto --disable-warning
@@ -147,6 +150,10 @@ const (
 		--test-reporter --test-reporter-destination --test-shard --test-skip-pattern --test-timeout --title
 		--tls-cipher-list --tls-keylog --trace-event-categories --trace-event-file-pattern --trace-require-module
 		--unhandled-rejections --use-largepages --v8-pool-size --watch-kill-signal --watch-path`
+	nodePaths words = `--build-sea --cpu-prof-dir --cpu-prof-name --diagnostic-dir --experimental-sea-config --heap-prof-dir
+		--heap-prof-name --icu-data-dir --localstorage-file --logfile --redirect-code-traces-to --redirect-warnings --report-dir
+		--report-directory --report-filename --test-reporter-destination --tls-keylog --trace-event-file-pattern
+		--trace-turbo-path --watch-path`
 	nodeFlag words = `--abort-on-uncaught-exception --addons --allow-addons --allow-child-process --allow-natives-syntax
 		--allow-net --allow-wasi --allow-worker --build-snapshot -c --check --cpu-prof --deprecation
 		--disable-wasm-trap-handler --disallow-code-generation-from-strings --enable-etw-stack-walking --enable-fips
@@ -183,21 +190,25 @@ type reading struct {
 	named  bool // an option named the script
 	unsure bool // the next operand may be an option's value
 	debug  bool // commands are read from stdin, whatever the script
+	all    bool // every operand is a script
+
+	found []argFault // in the paths that it names
 }
 
 // read returns the index of the command that the interpreter starts in its
-// turn, -1 if it starts none, or the argument that carries code.
-func (p interpreter) read(argv []string, at int, hasStdin bool, b *budget) (int, *argFault) {
+// turn, -1 if it starts none, or the argument that carries code, and the faults of the
+// paths that it names.
+func (p interpreter) read(argv []string, at int, hasStdin bool, b *budget) (int, *argFault, []argFault) {
 	r := &reading{interpreter: p, budget: b, argv: argv, i: at + 1}
 	next, found := r.run()
 	if found != nil || next >= 0 {
-		return next, found
+		return next, found, r.found
 	}
 	open := !p.data && !r.named && (!r.ended || r.never) && r.i >= len(argv)
 	if hasStdin && (open || r.debug) {
-		return -1, &argFault{FindInlineCode, at, "stdin"}
+		return -1, &argFault{FindInlineCode, at, "stdin"}, r.found
 	}
-	return -1, nil
+	return -1, nil, r.found
 }
 
 // run reads up to the script, and leaves i at the end where there is none.
@@ -248,6 +259,7 @@ func (r *reading) plain(arg string) (next int, found *argFault, done bool) {
 	case notAFile(arg):
 		return -1, r.operand(arg), true
 	case maybe, r.loose:
+		r.program(r.i)
 	case r.named:
 		return -1, nil, true
 	case r.nested != "" && isProgram(arg) && !startsWrapper(arg):
@@ -267,7 +279,35 @@ func (r *reading) faultIf(found bool, value string) *argFault {
 
 // operand judges the first operand, the script.
 func (r *reading) operand(arg string) *argFault {
+	for i := r.i; i < len(r.argv) && (i == r.i || r.all && r.spend(r.argv[i])); i++ {
+		if i == r.i || !strings.HasPrefix(r.argv[i], "-") {
+			r.program(i)
+		}
+	}
 	return r.faultIf(r.text && !r.named || notAFile(arg), arg)
+}
+
+// program looks at an operand as the path of a script.
+func (r *reading) program(i int) {
+	if r.paths != "" && !notAFile(r.argv[i]) {
+		r.found = append(r.found, argumentPaths(i, r.argv[i])...)
+	}
+}
+
+// argumentPaths are the faults of a path in an argument, where a folder, and a name that
+// could not be written, may stand as well. A URL of a file is its path.
+func argumentPaths(i int, path string) []argFault {
+	if hasScheme(path, "file") {
+		_, path, _ = strings.Cut(path, ":")
+		path = unescape(path)
+	}
+	var list []argFault
+	for _, f := range pathFaults(path) {
+		if f.code != FindPathForm && f.code != FindPathReserved {
+			list = append(list, argFault{f.code, i, f.value})
+		}
+	}
+	return list
 }
 
 // notAFile says whether a script's name stands for stdin (the empty name does),
@@ -380,6 +420,12 @@ func (r *reading) option(arg string) (found, done bool) {
 	}
 	if attached && hasScheme(value, "blob data") {
 		return true, true
+	}
+	r.all = r.all || r.each.has(name)
+	if r.paths.has(name) && attached {
+		r.found = append(r.found, argumentPaths(r.i, value)...)
+	} else if r.paths.has(name) && r.i+1 < len(r.argv) {
+		r.found = append(r.found, argumentPaths(r.i+1, r.argv[r.i+1])...)
 	}
 	switch {
 	case r.value.has(name), r.script.has(name), r.module.has(name):

@@ -16,6 +16,7 @@ type runner struct {
 	value  words // options whose value is the next argument
 	flag   words // options without a value
 	end    words // options behind which nothing runs
+	paths  words // options whose value is a path
 
 	// scripts are what may start a script of the project: a wrapper's name
 	// behind them, or behind no sub-command, is only a script's.
@@ -31,11 +32,11 @@ var runners = []runner{
 		shells: "ed edi edit explo explor explore",
 		stores: "set set-script config:set config:edit confi:set confi:edit conf:set conf:edit con:set con:edit c:set c:edit pkg:set pk:set",
 		calls:  "init ini inn inni innit create creat crea cre cr",
-		code:   "-c --call", always: npmAlways, value: npmValue, flag: npmFlag, end: npmEnd,
+		code:   "-c --call", always: npmAlways, value: npmValue, flag: npmFlag, end: npmEnd, paths: npmPaths,
 	},
 	{
 		names: "npx pnpx", code: "-c --call --shell-mode --node-arg -n", nopt: true, shell: true,
-		always: npmAlways, value: npmValue + " -p", flag: npmFlag, end: npmEnd,
+		always: npmAlways, value: npmValue + " -p", flag: npmFlag, end: npmEnd, paths: npmPaths,
 	},
 	{
 		names: "pnpm", subs: "exec dlx run", scripts: "run pnpm", code: "-c --shell-mode", nopt: true,
@@ -44,10 +45,12 @@ var runners = []runner{
 			--init-module --node-gyp`,
 		value: "-C --dir -F --filter --filter-prod --package --reporter --loglevel --workspace-concurrency",
 		flag:  "-r --recursive -w --workspace-root -s --silent --parallel --stream --if-present",
+		paths: "-C --dir --cafile --lockfile-dir --modules-dir --pack-destination --prefix --state-dir --store-dir --virtual-store-dir",
 	},
 	{
 		names: "yarn yarnpkg", subs: "exec dlx run", scripts: "run yarn yarnpkg", stores: "set config:set plugin:import",
 		always: "--use-yarnrc --script-shell", value: "--cwd -p --package", flag: "-s --silent -q --quiet -T -B",
+		paths: "--cache-folder --cafile --cwd --global-folder --link-folder --modules-folder --out --preferred-cache-folder",
 	},
 	{names: "bunx", value: "-p --package --cwd", code: "-c --config --env-file", flag: "--bun -b --verbose --silent --no-install"},
 	{names: "uv", subs: "run", must: true, code: "--env-file", value: "-p --python --with --with-editable --with-requirements --extra --group --directory --project --package -m --module", flag: "--no-sync --frozen --locked --isolated --offline -q --quiet -v --verbose"},
@@ -83,6 +86,8 @@ const (
 		--save-dev -D --save-exact -E --save-optional -O --save-peer --save-prod -P --shrinkwrap --silent -s
 		--sign-git-commit --sign-git-tag --strict-peer-deps --strict-ssl --timing --unicode --update-notifier
 		--no-update-notifier --usage --verbose --version --versions -v --workspaces --workspaces-update --ws -y --yes`
+	npmPaths words = "--cache --cafile --certfile --global-prefix --keyfile --local-prefix --logs-dir --pack-destination --prefix -C --provenance-file --workspace -w"
+
 	npmEnd words = "--version --versions -v --usage --help -h -H -?"
 
 	// npmSingles are the letters that may stand together behind one dash, and
@@ -97,6 +102,7 @@ type starting struct {
 	*budget
 	known words // value and flag
 	argv  []string
+	name  string
 	i     int
 
 	behind  bool   // a command may follow
@@ -112,15 +118,19 @@ type starting struct {
 	ended   bool   // an option behind which nothing runs
 	never   bool   // such an option was taken back
 
+	operands []operand
+	packages []argFault // that options name and that are fetched from their own address
+	named    []argFault // paths that options name
+
 	first   int // the command
 	perhaps int // the operand that is the command or else a value
 }
 
 // read returns the index of the command that a runner starts and of what may
 // be the command instead, each -1 if there is none, or what carries code in its
-// own arguments.
-func (r runner) read(argv []string, at int, hasStdin bool, b *budget) (next, perhaps int, found *argFault) {
-	s := &starting{runner: r, budget: b, known: r.value + " " + r.flag, argv: argv, i: at + 1, behind: !r.must, via: baseName(argv[at]), first: -1, perhaps: -1}
+// own arguments. What else is found in these it returns in also.
+func (r runner) read(argv []string, at int, hasStdin bool, b *budget) (next, perhaps int, found *argFault, also []argFault) {
+	s := &starting{runner: r, budget: b, known: r.value + " " + r.flag, argv: argv, name: baseName(argv[at]), i: at + 1, behind: !r.must, via: baseName(argv[at]), first: -1, perhaps: -1}
 	for done := false; s.i < len(argv) && !done && s.spend(argv[s.i]); s.i++ {
 		arg := argv[s.i]
 		switch {
@@ -129,20 +139,24 @@ func (r runner) read(argv []string, at int, hasStdin bool, b *budget) (next, per
 		case !s.plain && len(arg) > 1 && arg[0] == '-':
 			found = s.option(arg)
 		default:
+			if !s.literal || !npmLiterals.has(arg) {
+				s.operands = append(s.operands, operand{s.i, s.unsure})
+			}
 			done, found = s.operand(arg)
 		}
 		if found != nil {
-			return -1, -1, found
+			return -1, -1, found, append(s.named, s.network()...)
 		}
 	}
+	also = append(s.named, s.network()...)
 	if s.first < 0 {
 		s.first, s.perhaps = s.perhaps, -1
 	}
 	open := s.shell && s.behind && s.first < 0 && (!s.ended || s.never)
 	if open && (hasStdin || !s.skipped) {
-		return -1, -1, &argFault{FindInlineCode, at, "stdin"}
+		return -1, -1, &argFault{FindInlineCode, at, "stdin"}, also
 	}
-	return s.first, s.perhaps, nil
+	return s.first, s.perhaps, nil, also
 }
 
 // option reads one option, and its value.
@@ -151,6 +165,7 @@ func (s *starting) option(arg string) *argFault {
 	s.unsure, s.literal = false, false
 	fault := &argFault{FindInlineCode, s.i, arg}
 	o := s.parse(arg)
+	s.look(o)
 	switch {
 	case carries(s.always, s.known, o.name), s.nopt && o.negated() && carries(s.always, s.known, o.yes) && o.valued():
 		return fault
@@ -180,6 +195,25 @@ func (s *starting) option(arg string) *argFault {
 		s.unsure = true
 	}
 	return nil
+}
+
+// look looks at what an option names: a path, or a package.
+func (s *starting) look(o given) {
+	value, at := o.value, s.i
+	if !o.attached {
+		value, at = o.next, s.i+1
+	}
+	if value == "" {
+		return
+	}
+	if carries(s.runner.paths, s.known, o.name) {
+		s.named = append(s.named, argumentPaths(at, value)...)
+	}
+	for _, g := range registries {
+		if g.names.has(s.name) && carries(g.option, s.known, o.name) && isRemote(value) {
+			s.packages = append(s.packages, argFault{FindNetworkNeeded, at, value})
+		}
+	}
 }
 
 // given is an option as it stands in an argv, with the argument behind it.

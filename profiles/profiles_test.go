@@ -49,7 +49,7 @@ func TestFSHoldsEveryModule(t *testing.T) {
 func TestProfileValues(t *testing.T) {
 	severity := func(commands, others, risk string) map[string]any {
 		m := map[string]any{"CONTRADICTION": "clarify", "RISK_REVIEW": risk}
-		for _, id := range []string{"INLINE_CODE", "CMD_WRAPPER", "SHELL_COMMAND"} {
+		for _, id := range []string{"INLINE_CODE", "CMD_WRAPPER", "SHELL_COMMAND", "NETWORK_NEEDED"} {
 			m[id] = commands
 		}
 		for _, id := range []string{"PLACEHOLDER", "DONE_UNDEFINED", "WRITE_TWICE", "OUTPUT_UNPRODUCED", "INPUT_WRITTEN"} {
@@ -188,7 +188,7 @@ func TestEveryFindingIsHandled(t *testing.T) {
 		kernel.FindPlaceholder, kernel.FindContradiction, kernel.FindDoneUndefined,
 		kernel.FindPathAbsolute, kernel.FindPathTraversal, kernel.FindPathBackslash, kernel.FindPathCharacter,
 		kernel.FindPathForm, kernel.FindPathReserved, kernel.FindPathControl,
-		kernel.FindPathCase, kernel.FindEnvGuarded, kernel.FindCmdPath, kernel.FindCmdCharacter, kernel.FindCmdShell, kernel.FindCmdWrapper, kernel.FindInlineCode,
+		kernel.FindPathCase, kernel.FindEnvGuarded, kernel.FindCmdPath, kernel.FindCmdCharacter, kernel.FindCmdShell, kernel.FindCmdWrapper, kernel.FindInlineCode, kernel.FindNetworkNeeded,
 		kernel.FindWriteTwice, kernel.FindUnproduced, kernel.FindInputWritten,
 	} {
 		if !strings.Contains(string(src), "\n\t\""+code+"\": ") {

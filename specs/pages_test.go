@@ -27,6 +27,8 @@ func TestDetectorsPage(t *testing.T) {
 		"runners":             "These run what a package says; inline code is listed for them as well.",
 		"interpreters":        "These run a program in their language.",
 		"inline_code":         "What makes an argument code instead of a file.",
+		"network_needed":      "What a package manager cannot do without a network. URL stands for a package that is named by a URL or a git address (`acme/x`, `github:acme/x`), behind `name@` or not.",
+		"path_arguments":      "Arguments that are looked at as paths: options whose value is one, and the script.",
 		"placeholder_words":   "What counts as a placeholder in a goal or a constraint.",
 		"contradiction_terms": "Opposites: two constraints that say both of one thing contradict each other.",
 	}

@@ -333,7 +333,7 @@ func TestKernelAgrees(t *testing.T) {
 	codes := []any{
 		kernel.FindPlaceholder, kernel.FindContradiction, kernel.FindDoneUndefined, kernel.FindPathAbsolute, kernel.FindPathTraversal,
 		kernel.FindPathBackslash, kernel.FindPathCharacter, kernel.FindPathForm, kernel.FindPathReserved, kernel.FindPathControl,
-		kernel.FindPathCase, kernel.FindEnvGuarded, kernel.FindCmdPath, kernel.FindCmdCharacter, kernel.FindCmdShell, kernel.FindCmdUnread, kernel.FindCmdWrapper, kernel.FindInlineCode,
+		kernel.FindPathCase, kernel.FindEnvGuarded, kernel.FindCmdPath, kernel.FindCmdCharacter, kernel.FindCmdShell, kernel.FindCmdUnread, kernel.FindCmdWrapper, kernel.FindInlineCode, kernel.FindNetworkNeeded,
 		kernel.FindWriteTwice, kernel.FindUnproduced, kernel.FindInputWritten, kernel.FindTooMany,
 	}
 	findings := object(object(schemaDoc(t, "policy-input")["properties"])["findings"])

@@ -45,6 +45,7 @@ func builtinRules() map[string]builtinRule {
 		"INLINE_CODE":         {"Interpreter given inline code", true},
 		"INPUT_WRITTEN":       {"Input is also written", true},
 		kernel.IDNotPermitted: {kernel.TitleNotPermitted, false},
+		"NETWORK_NEEDED":      {"Command needs a network", true},
 		"OUTPUT_BYTES":        {"More bytes than max_total_output_bytes", false},
 		"OUTPUT_FILES":        {"More outputs than max_output_files", false},
 		"OUTPUT_UNPRODUCED":   {"No action produces the output", true},

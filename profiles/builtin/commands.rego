@@ -53,7 +53,7 @@ path_commands := {f.effect |
 }
 
 # moot has what need not be said of a command that is not allowed.
-moot := {e.id: {"inline_code", "command_wrapper", "command_shell"} |
+moot := {e.id: {"inline_code", "command_wrapper", "command_shell", "network_needed"} |
 	some e in input.effects
 	e.kind == "run"
 	not e.id in runnable

@@ -151,7 +151,7 @@ test_command_path_is_no_name if {
 }
 
 test_code_of_a_command_matters_only_if_it_is_allowed if {
-	every code in {"inline_code", "command_wrapper", "command_shell"} {
+	every code in {"inline_code", "command_wrapper", "command_shell", "network_needed"} {
 		allowed := document([], [run("node", [])], [about(code, run("node", []))])
 		{d.id | some d in builtin.deny} == {choice[code][0]} with input as allowed with data.profile as strict
 		builtin.permit == set() with input as allowed with data.profile as strict
@@ -165,6 +165,17 @@ test_code_of_a_command_matters_only_if_it_is_allowed if {
 	}
 }
 
+test_network_needed_says_nothing_where_there_is_one if {
+	effect := run("npm", [])
+	doc := document([], [effect], [about("network_needed", effect)])
+	every profile in [strict, object.union(strict, {"allow_network": false}), object.union(strict, {"allow_network": "true"})] {
+		{d.id | some d in builtin.deny} == {"NETWORK_NEEDED"} with input as doc with data.profile as profile
+		builtin.permit == set() with input as doc with data.profile as profile
+	}
+	builtin.deny == set() with input as doc with data.profile as object.union(strict, {"allow_network": true})
+	builtin.permit == {effect.id} with input as doc with data.profile as object.union(strict, {"allow_network": true})
+}
+
 test_unsafe_name_is_said_of_a_stray_command_too if {
 	doc := document([], [run("n\u043ede", [])], [about("command_character", run("n\u043ede", []))])
 	{d.id | some d in builtin.deny} == {"CMD_NAME_UNSAFE", "CMD_NOT_ALLOWED"} with input as doc with data.profile as strict
@@ -172,7 +183,7 @@ test_unsafe_name_is_said_of_a_stray_command_too if {
 }
 
 test_code_findings_of_other_effects_are_never_moot if {
-	every code in {"inline_code", "command_wrapper", "command_shell"} {
+	every code in {"inline_code", "command_wrapper", "command_shell", "network_needed"} {
 		doc := document([], [write("out/a")], [about(code, write("out/a"))])
 		{d.id | some d in builtin.deny} == {choice[code][0]} with input as doc with data.profile as strict
 	}

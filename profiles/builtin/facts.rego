@@ -13,6 +13,7 @@ chosen := {
 	"inline_code": ["INLINE_CODE", "deny"],
 	"command_wrapper": ["CMD_WRAPPER", "deny"],
 	"command_shell": ["SHELL_COMMAND", "deny"],
+	"network_needed": ["NETWORK_NEEDED", "deny"],
 	"placeholder": ["PLACEHOLDER", "clarify"],
 	"contradiction": ["CONTRADICTION", "clarify"],
 	"done_undefined": ["DONE_UNDEFINED", "clarify"],
@@ -50,6 +51,7 @@ words := {
 	"command_shell": `"{value}" is a shell`,
 	"command_unread": `the commands up to {place} take too many steps to read`,
 	"findings_many": `there are more than {value} findings`,
+	"network_needed": `"{value}" cannot be done without a network`,
 	"placeholder": `"{value}" in {place} is a placeholder`,
 	"contradiction": `{place} and {other} contradict each other ({value})`,
 	"done_undefined": `there is no constraint and no action`,
@@ -63,6 +65,7 @@ questions := {
 	"inline_code": `Is it meant that "{value}" in {place} passes code to an interpreter?`,
 	"command_wrapper": `Is it meant that "{value}" in {place} starts another command?`,
 	"command_shell": `Is it meant that {place} runs the shell "{value}"?`,
+	"network_needed": `Is it meant that "{value}" in {place} has no network?`,
 	"placeholder": `What does "{value}" in {place} stand for?`,
 	"contradiction": `Which holds, {place} or {other}? They contradict each other ({value})`,
 	"done_undefined": `What has to be true for the goal to be reached?`,
@@ -117,6 +120,7 @@ weighed := [[weight(f.code), f] |
 	some given in array.concat(input.findings, risks)
 	f := object.union({"code": "", "path": "", "effect": "", "value": "", "other": ""}, given)
 	not moot[f.effect][f.code]
+	not networked[f.code]
 ]
 
 fill(texts, f) := strings.replace_n(

@@ -36,6 +36,10 @@ choice := {
 		"SHELL_COMMAND", `"v" is a shell`,
 		`Is it meant that constraint 3 runs the shell "v"?`, ["no", "yes"],
 	],
+	"network_needed": [
+		"NETWORK_NEEDED", `"v" cannot be done without a network`,
+		`Is it meant that "v" in constraint 3 has no network?`, ["no", "yes"],
+	],
 	"placeholder": [
 		"PLACEHOLDER", `"v" in constraint 3 is a placeholder`,
 		`What does "v" in constraint 3 stand for?`, null,
@@ -148,7 +152,7 @@ test_choice_is_strict_where_the_profile_does_not_choose if {
 }
 
 strictly(code, id) := [{id}, set(), set()] if {
-	code in {"inline_code", "command_wrapper", "command_shell"}
+	code in {"inline_code", "command_wrapper", "command_shell", "network_needed"}
 } else := [set(), {id}, set()]
 
 test_placeholder_questions_are_worded_exactly if {

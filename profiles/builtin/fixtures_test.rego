@@ -20,7 +20,7 @@ bare := {"name": "bare"}
 weighing(weight) := object.union(strict, {"severity": severities(weight, weight)})
 
 severities(commands, others) := object.union(
-	{id: commands | some id in {"INLINE_CODE", "CMD_WRAPPER", "SHELL_COMMAND"}},
+	{id: commands | some id in {"INLINE_CODE", "CMD_WRAPPER", "SHELL_COMMAND", "NETWORK_NEEDED"}},
 	{id: others |
 		some id in {
 			"PLACEHOLDER", "CONTRADICTION", "DONE_UNDEFINED", "RISK_REVIEW",

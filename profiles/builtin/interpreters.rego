@@ -76,3 +76,31 @@ note contains {"id": "SHELL_COMMAND", "path": path, "msg": msg} if {
 	input.findings[0]
 	noted[_].command_shell[path] = msg
 }
+
+# METADATA
+# title: Command needs a network
+# description: The profile gives commands no network, and without one this cannot be done
+# custom:
+#   id: NETWORK_NEEDED
+#   since: 0.1.0
+#   fix: leave it out, or use a profile with allow_network
+deny contains {
+	"id": "NETWORK_NEEDED", "path": path, "msg": msg,
+	"fix": "leave it out, or use a profile with allow_network",
+} if {
+	input.findings[0]
+	denied[_].network_needed[path] = msg
+}
+
+clarify contains {"id": "NETWORK_NEEDED", "path": path, "question": question, "options": ["no", "yes"]} if {
+	input.findings[0]
+	asked[_].network_needed[path] = question
+}
+
+note contains {"id": "NETWORK_NEEDED", "path": path, "msg": msg} if {
+	input.findings[0]
+	noted[_].network_needed[path] = msg
+}
+
+# networked has what need not be said where commands have a network.
+networked contains "network_needed" if data.profile.allow_network == true

@@ -1,0 +1,156 @@
+package kernel
+
+import "strings"
+
+// registry is what a package manager cannot do without a network.
+type registry struct {
+	names    words
+	asks     words // sub-commands that ask a registry; "npm:publish" are two operands
+	packages words // sub-commands whose operands name packages
+	starts   words // sub-commands whose first operand names the package that is started
+	option   words // options whose value names a package
+	through  words // operands behind which another sub-command follows
+	within   words // like through, but that a name stands between
+	short    bool  // a sub-command is known by three letters or more of its name
+	itself   bool  // the first operand names a package
+}
+
+// registries are the package managers whose sub-commands are known. What may come from a
+// cache (install, update, dlx) is in none of the lists asks.
+var registries = []registry{
+	{
+		names: "npm", short: true, option: "--package", starts: "exec exe x",
+		asks: `access add-user adduser audit author deprecate dist-tag dist-tags doctor find hook info login logout ogr org outdated owner
+			ping profile publish s se search show star stars team token trust undeprecate unpublish unstar v view whoami`,
+		packages: `add cache ci cit clean-install clean-install-test cre crea create creat i ic in init inn inni innit ins inst insta instal install
+			install-ci-test install-clean install-test isnt isnta isntal isntall isntall-clean it link ln pack sit udpate up update upgrade`,
+	},
+	{names: "npx pnpx bunx", itself: true, option: "--package -p"},
+	{
+		names: "pnpm", option: "--package", starts: "dlx", through: "recursive multi m",
+		asks: `access adduser audit deprecate dist-tag dist-tags find hook info login logout org outdated owner ping profile
+			publish s se search self-update show star stars team token undeprecate unpublish unstar v view whoami`,
+		packages: "add create fetch i install link ln pack up update upgrade",
+	},
+	{
+		names: "yarn yarnpkg", option: "--package -p", starts: "dlx", through: "global workspaces foreach", within: "workspace",
+		asks: `audit dist-tag info login logout outdated owner publish tag team upgrade-interactive policies:set-version
+			npm:audit npm:info npm:login npm:logout npm:publish npm:tag npm:whoami`,
+		packages: "add create init link pack up upgrade",
+	},
+}
+
+// operand is an argument of a runner that is no option; perhaps it is the value of the
+// one before it.
+type operand struct {
+	at      int
+	perhaps bool
+}
+
+// network is what of a runner's arguments cannot be done without a network.
+func (s *starting) network() []argFault {
+	var g registry
+	for _, r := range registries {
+		if r.names.has(s.name) {
+			g = r
+		}
+	}
+	if g.names == "" || s.ended && !s.never {
+		return nil
+	}
+	if g.through != "" {
+		s.rest()
+	}
+	list := s.packages
+	remote := func(operands []operand) {
+		for _, o := range operands {
+			if s.spend(s.argv[o.at]) && isRemote(s.argv[o.at]) {
+				list = append(list, argFault{FindNetworkNeeded, o.at, s.argv[o.at]})
+			}
+		}
+	}
+	for k := 0; k < len(s.operands); k++ {
+		o, rest := s.operands[k], s.operands[k+1:]
+		sub := s.argv[o.at]
+		known := func(l words) bool { return l.has(sub) || g.short && len(sub) > 2 && l.starts(sub) }
+		switch {
+		case g.itself:
+			remote(s.operands[k : k+1])
+		case known(g.packages):
+			remote(rest)
+		case known(g.asks):
+			list = append(list, argFault{FindNetworkNeeded, o.at, sub})
+		case g.starts.has(sub):
+			remote(rest[:min(1, len(rest))])
+		case len(rest) > 0 && g.asks.has(sub+":"+s.argv[rest[0].at]):
+			list = append(list, argFault{FindNetworkNeeded, rest[0].at, s.argv[rest[0].at]})
+		}
+		if g.within.has(sub) {
+			k++
+		} else if !o.perhaps && !g.through.has(sub) {
+			break
+		}
+	}
+	return list
+}
+
+// rest takes what stands behind a command for operands, which it is where the command
+// is a sub-command of the runner.
+func (s *starting) rest() {
+	for ; s.i < len(s.argv) && s.spend(s.argv[s.i]); s.i++ {
+		if !strings.HasPrefix(s.argv[s.i], "-") {
+			s.operands = append(s.operands, operand{at: s.i})
+		}
+	}
+}
+
+// remoteSchemes are the schemes of a package that is fetched from its own address.
+const remoteSchemes words = "bitbucket ftp gist git git+ftp git+http git+https git+rsync git+ssh github gitlab http https sftp ssh"
+
+// isRemote says whether a package is named by a URL or a git address, behind "name@" or
+// not. A name, a version, a file and an alias ("npm:name") are none.
+func isRemote(spec string) bool {
+	if hasScheme(spec, remoteSchemes) {
+		return true
+	}
+	if user, rest, ok := strings.Cut(spec, "@"); ok {
+		if host, path, ok := strings.Cut(rest, ":"); ok && path != "" && !strings.Contains(user, "/") && (user == "git" || strings.Contains(host, ".")) {
+			return true
+		}
+	}
+	// The first "@" of "@scope/name@…" belongs to the name.
+	if _, rest, ok := strings.Cut(strings.TrimPrefix(spec, "@"), "@"); ok {
+		return isRemote(rest)
+	}
+	return isHosted(spec)
+}
+
+// isHosted says whether a package is "owner/name", which is short for a repository.
+func isHosted(spec string) bool {
+	spec, _, _ = strings.Cut(spec, "#")
+	owner, name, ok := strings.Cut(spec, "/")
+	if !ok || owner == "" || name == "" || strings.ContainsAny(owner, ".~@:") || strings.ContainsAny(name, "/:") {
+		return false
+	}
+	for _, ext := range []string{".tgz", ".tar.gz", ".tar"} {
+		if strings.HasSuffix(strings.ToLower(name), ext) {
+			return false
+		}
+	}
+	return true
+}
+
+// table lists what cannot be done without a network.
+func (g registry) table() []string {
+	list := eachWith(g.names, g.packages+" "+g.starts+" "+g.option)
+	if g.itself {
+		list = append(list, strings.Fields(string(g.names))...)
+	}
+	for i := range list {
+		list[i] += " URL"
+	}
+	for _, entry := range eachWith(g.names, g.asks) {
+		list = append(list, strings.ReplaceAll(entry, ":", " "))
+	}
+	return list
+}
