@@ -30,25 +30,23 @@ func (f *modelFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.recording, "model-recording", "", "new file to record calls to, or with --model-mode replay the one to answer from")
 }
 
-// check refuses flags that would do nothing, and model modes that lack one.
+// check refuses flags that would do nothing, and model modes that lack one. What is only
+// planned has the same command line as what is executed, and touches neither file.
 func (f modelFlags) check(mode, modelMode string) error {
-	executing := mode == harness.ModeExecuteSandbox
-	for _, flag := range []struct{ name, value string }{{"--model-adapters", f.adapters}, {"--model-recording", f.recording}} {
-		switch {
-		case flag.value == "":
-		case modelMode == harness.ModelNone:
-			return usage("add --model-mode record or --model-mode replay", "%s belongs to a model mode", flag.name)
-		case !executing:
-			return usage("add --mode execute-sandbox", "%s belongs to an execution", flag.name)
+	if modelMode == harness.ModelNone {
+		for _, flag := range []struct{ name, value string }{{"--model-adapters", f.adapters}, {"--model-recording", f.recording}} {
+			if flag.value != "" {
+				return usage("add --model-mode record or --model-mode replay", "%s belongs to a model mode", flag.name)
+			}
 		}
+		return nil
 	}
 	switch {
-	case !executing || modelMode == harness.ModelNone:
 	case f.recording == "":
-		return usage("name the file with --model-recording", "--model-mode %s needs a recording", modelMode)
+		return &result.RunError{Code: result.CodeProfile, Message: "--model-mode " + modelMode + " needs a recording", Hint: "name the file with --model-recording"}
 	case modelMode == harness.ModelReplay && f.adapters != "":
 		return usage("leave it out: the recording says which model answered", "--model-adapters belongs to --model-mode record")
-	case modelMode == harness.ModelRecord && f.adapters == "":
+	case mode == harness.ModeExecuteSandbox && modelMode == harness.ModelRecord && f.adapters == "":
 		return usage("name the file that lists them with --model-adapters", "--model-mode record needs models to call")
 	}
 	return nil
