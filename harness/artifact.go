@@ -6,7 +6,6 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/sandbox"
-	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 )
@@ -79,7 +78,7 @@ func (p *Performed) after(at map[string]sandbox.Kind, name string) (evidence.Fil
 	if i := slices.IndexFunc(p.Observed.Outputs, func(f evidence.File) bool { return f.Path == name }); i >= 0 {
 		return p.Observed.Outputs[i], true
 	}
-	if !asBefore(at, name) || slices.ContainsFunc(p.task.Sandbox.Hide, func(hidden string) bool { return kernel.Beneath(name, hidden) }) {
+	if !asBefore(at, name) || !p.task.Sandbox.Shows(name) {
 		return evidence.File{}, false
 	}
 	kind, sum, size := p.box.Before(name)

@@ -28,6 +28,7 @@ type Exec struct {
 	Work      string // host folder
 	Write     sandbox.Write
 	Read      []string          // absolute host paths
+	Show      []string          // beneath the work folder, and nothing else of it but where may be written; nil: all of it
 	Hide      []string          // beneath the work folder
 	Isolation sandbox.Isolation // exactly this one; empty: as strong as can be had
 	Timeout   time.Duration     // 0: the profile's
@@ -93,6 +94,9 @@ func (g *Gate) Exec(x Exec) (Task, error) {
 	}
 	if len(x.Inputs.Files) == 0 {
 		t.Sandbox.Inputs = ""
+	}
+	if x.Show != nil {
+		t.Sandbox.Show, t.Sandbox.Folders = x.Show, append(slices.Clone(t.Rules.Roots), x.Dir)
 	}
 	if x.Write == sandbox.Direct && !t.Rules.AnyRoot {
 		t.Sandbox.Roots = append([]string{}, t.Rules.Roots...)
@@ -195,7 +199,7 @@ func ExecRequested(ctx context.Context, deps Deps, gate *Gate, r ExecRequest, wo
 	if deps.Runner == nil {
 		return rep, nil, sandboxError(ctx, errors.New("commands cannot be executed here"))
 	}
-	if err := readable(absolute(r.Sandbox.Read), read); err != nil {
+	if err := readable(r.Sandbox.Read, read); err != nil {
 		return rep, nil, err
 	}
 	if r.Sandbox.Network && !gate.Profile.AllowNetwork {
@@ -251,6 +255,9 @@ func ReadFault(p string) string {
 // not allow, and paths that cannot be shown.
 func readable(paths, allowed []string) error {
 	for i, p := range paths {
+		if p[0] != '/' {
+			continue
+		}
 		why := ReadFault(p)
 		if !slices.ContainsFunc(allowed, func(root string) bool { return kernel.Beneath(p, root) }) {
 			why = "beneath no --read"
@@ -296,14 +303,23 @@ func (g *Gate) requestedExec(r ExecRequest, work string, in sandbox.Inputs) Exec
 	return Exec{
 		Expect: expect,
 		Argv:   r.Inputs.Argv(), Env: r.Inputs.Environment, Dir: r.Inputs.WorkingDirectory, Work: work, Write: sandbox.Staged,
-		Read: absolute(s.Read), Hide: s.Deny, Timeout: time.Duration(s.TimeoutMS) * time.Millisecond,
+		Read: absolute(s.Read), Show: r.shown(), Hide: s.Deny, Timeout: time.Duration(s.TimeoutMS) * time.Millisecond,
 		Limits: ExecLimits{MemoryMB: &s.MemoryMB, CPUCores: &s.CPUCores, MaxChildren: &s.MaxChildren, NoFork: !s.AllowFork}, Offline: !s.Network,
 		Roots: s.Write, Outputs: r.Outputs.OutputFiles, Bytes: int64(contract.OutputFilesBytes().Max), Inputs: in,
 		Streams: Streams{Stdin: textReader(r.Inputs.Stdin)},
 	}
 }
 
-// absolute are the paths outside the work folder; what is in it can be read anyway.
+// shown is what a request wants to see of the work folder: nil is all of it.
+func (r ExecRequest) shown() []string {
+	if r.Sandbox.Read == nil {
+		return nil
+	}
+	beneath := slices.DeleteFunc(slices.Clone(r.Sandbox.Read), func(p string) bool { return p[0] == '/' })
+	return append(beneath, r.Inputs.InputFiles...)
+}
+
+// absolute are the paths outside the work folder.
 func absolute(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return p[0] != '/' })
 }

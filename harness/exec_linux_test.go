@@ -547,7 +547,7 @@ func TestRequestsRefused(t *testing.T) {
 		name, members string
 		change        func(*kernel.Profile)
 		code          result.Code
-		rule          string
+		rule, pointer string
 	}{
 		{name: "command", members: shell("true") + "\nsandbox: {timeout_ms: 1000}", change: func(p *kernel.Profile) { p.AllowedCommands = kernel.AllowList{Names: []string{"node"}} }, code: result.CodeProfile, rule: "IV-01"},
 		{name: "environment", members: "inputs: {command: env, environment: {LD_PRELOAD: x}}\nsandbox: {timeout_ms: 1000}", code: result.CodeProfile, rule: "IV-04"},
@@ -556,7 +556,7 @@ func TestRequestsRefused(t *testing.T) {
 		{name: "processors", members: shell("true") + "\nsandbox: {timeout_ms: 1000, cpu_cores: 4}", code: result.CodeProfile},
 		{name: "children", members: shell("true") + "\nsandbox: {timeout_ms: 1000, processes: {max_children: 50}}", code: result.CodeProfile},
 		{name: "write root", members: shell("true") + "\nsandbox: {timeout_ms: 1000, filesystem: {write: [src]}}", change: func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{Names: []string{"out"}} }, code: result.CodeProfile},
-		{name: "read path that the profile does not reach", members: shell("true") + "\nsandbox: {timeout_ms: 1000, filesystem: {read: [/root]}}", code: result.CodeProfile},
+		{name: "read path that the profile does not reach", members: shell("true") + "\nsandbox: {timeout_ms: 1000, filesystem: {read: [in, /root]}}", code: result.CodeProfile, pointer: "/sandbox/filesystem/read/1"},
 		{name: "missing input", members: "inputs: {command: 'true', input_files: [in/none]}\nsandbox: {timeout_ms: 1000}", code: result.CodeUnreadable},
 		{name: "profile that executes nothing", members: shell("true") + "\nsandbox: {timeout_ms: 1000}", change: func(p *kernel.Profile) { p.ExecutionModes = []string{ModePlanOnly} }, code: result.CodeProfile},
 	} {
@@ -570,7 +570,7 @@ func TestRequestsRefused(t *testing.T) {
 			before := fingerprint(t, work)
 			rep, p, err := request(t, x, tc.members, work)
 			var re *result.RunError
-			if !errors.As(err, &re) || re.Code != tc.code || re.RuleID != tc.rule || p != nil {
+			if !errors.As(err, &re) || re.Code != tc.code || re.RuleID != tc.rule || p != nil || tc.pointer != "" && re.Details["pointer"] != tc.pointer {
 				t.Errorf("%v, %+v", err, rep)
 			}
 			if after := fingerprint(t, work); after != before {

@@ -324,7 +324,7 @@ func (w *performance) judge() error {
 		kind, _, _ := w.p.box.Before(p)
 		return kind
 	}
-	rules.Below = w.p.box.Below
+	rules.Below, rules.Shown = w.p.box.Below, w.task.Sandbox.Shows
 	for _, response := range o.Outputs {
 		rules.MaxFiles, rules.MaxBytes = rules.MaxFiles-1, rules.MaxBytes-response.Size
 	}
@@ -340,13 +340,15 @@ func (w *performance) judge() error {
 	return nil
 }
 
-// untouchable are the inputs that were changed, which are there to be read, and what was
-// put where something is hidden.
+// untouchable are the inputs that were changed, which are there to be read, what was put
+// where something is hidden, and folders that are gone with what commands could not see.
 func (w *performance) untouchable(changes []sandbox.Change) []string {
 	at := kindsOf(changes)
 	var reasons []string
 	for _, c := range changes {
-		if slices.ContainsFunc(w.task.Sandbox.Hide, func(p string) bool { return kernel.Beneath(c.Path, p) }) {
+		box := w.task.Sandbox
+		gone := c.Kind != sandbox.KindFolder && c.Before != nil && c.Before.Kind == sandbox.KindFolder
+		if gone && !box.ShowsAll(c.Path) || slices.ContainsFunc(box.Hide, func(p string) bool { return kernel.Beneath(c.Path, p) }) {
 			reasons = append(reasons, "WRITE_OUTSIDE_ROOT "+c.Path)
 		}
 	}
@@ -393,7 +395,7 @@ func (w *performance) unchanged(paths []string, changes []sandbox.Change) {
 	}
 	at := kindsOf(changes)
 	for _, p := range sorted(paths) {
-		if !asBefore(at, p) {
+		if !asBefore(at, p) || !w.task.Sandbox.Shows(p) {
 			continue
 		}
 		kind, sum, size := w.p.box.Before(p)

@@ -63,7 +63,7 @@ type ExecSandbox struct {
 	TimeoutMS   int
 	MemoryMB    int
 	CPUCores    int
-	Read        []string // clean, relative or absolute; beyond the work folder
+	Read        []string // clean, relative or absolute; nil is all of the work folder, and nothing beyond it
 	Write       []string // clean and relative; nil leaves it to the profile, empty is none
 	Deny        []string // clean and relative
 	Network     bool     // the host's network; no list of hosts narrows it
@@ -300,7 +300,6 @@ func requestOf(doc member) ExecRequest {
 			TimeoutMS:   box.number("timeout_ms", contract.TimeoutMS().Default),
 			MemoryMB:    box.number("memory_mb", contract.MemoryMB().Default),
 			CPUCores:    box.number("cpu_cores", contract.CPUCores().Default),
-			Read:        files.list("read"),
 			Deny:        files.list("deny"),
 			Network:     box.below("network")["enabled"] == true,
 			NetworkDeny: box.below("network").list("deny"),
@@ -322,6 +321,9 @@ func requestOf(doc member) ExecRequest {
 	}
 	for name := range in.below("environment") {
 		req.Inputs.Environment[name] = in.below("environment").text(name)
+	}
+	if _, given := files["read"]; given {
+		req.Sandbox.Read = files.list("read")
 	}
 	if _, given := files["write"]; given {
 		req.Sandbox.Write = files.list("write")
@@ -476,7 +478,10 @@ func (r ExecRequest) plain() map[string]any {
 	for name, value := range r.Inputs.Environment {
 		environment[name] = value
 	}
-	files := map[string]any{"read": anys(r.Sandbox.Read), "deny": anys(r.Sandbox.Deny)}
+	files := map[string]any{"deny": anys(r.Sandbox.Deny)}
+	if r.Sandbox.Read != nil {
+		files["read"] = anys(r.Sandbox.Read)
+	}
 	if r.Sandbox.Write != nil {
 		files["write"] = anys(r.Sandbox.Write)
 	}

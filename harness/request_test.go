@@ -241,7 +241,7 @@ func TestRequestDefaults(t *testing.T) {
 			Command: "node", Arguments: []string{}, Environment: map[string]string{}, WorkingDirectory: ".", InputFiles: []string{},
 		},
 		Sandbox: ExecSandbox{
-			TimeoutMS: 30000, MemoryMB: 512, CPUCores: 1, Read: []string{}, Deny: []string{}, NetworkDeny: []string{}, MaxChildren: 10, AllowFork: true,
+			TimeoutMS: 30000, MemoryMB: 512, CPUCores: 1, Deny: []string{}, NetworkDeny: []string{}, MaxChildren: 10, AllowFork: true,
 		},
 		Outputs: ExecOutputs{Stdout: StreamCaptured, Stderr: StreamCaptured, OutputFiles: []string{}},
 	}
@@ -268,8 +268,8 @@ func TestRequestDefaults(t *testing.T) {
 			}
 		}
 	}
-	if sums["json_write_empty"] == sums["json_least"] || sums["json_exit_code_0"] == sums["json_least"] {
-		t.Error("an empty write list or an exit code of 0 is taken for none")
+	if sums["json_write_empty"] == sums["json_least"] || sums["json_read_empty"] == sums["json_least"] || sums["json_exit_code_0"] == sums["json_least"] {
+		t.Error("an empty write or read list or an exit code of 0 is taken for none")
 	}
 }
 

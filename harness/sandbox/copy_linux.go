@@ -48,20 +48,10 @@ func (h *Host) copyWork(s *Sandbox) error {
 	if err := errors.Join(os.Mkdir(s.work, 0o755), os.Chmod(s.work, 0o755)); err != nil { // whatever the umask is
 		return s.fail(StepFiles, err)
 	}
-	c := &copier{left: copyBytes, files: copyFiles, hidden: s.req.Hide}
-	if err := c.copy(s.work, s.req.Work, s.req.Inputs); err != nil {
-		return s.fail(StepFiles, err)
+	c, err := h.copyShown(s, s.work, s.req.Work, s.req.Inputs)
+	if err != nil {
+		return err
 	}
-	if h.root {
-		id := h.id
-		if s.Isolation != Full {
-			id = h.confinedID()
-		}
-		if err := giveAway(s.work, id); err != nil {
-			return h.Diagnose(s.fail(StepFiles, err))
-		}
-	}
-	var err error
 	if s.upper, err = os.Open(s.work); err != nil {
 		return s.fail(StepFiles, err)
 	}
@@ -69,6 +59,38 @@ func (h *Host) copyWork(s *Sandbox) error {
 		return s.fail(StepFiles, err)
 	}
 	return nil
+}
+
+// copyView makes a copy of what is shown of the work folder: the layer below what is
+// written, where not everything is shown.
+func (h *Host) copyView(s *Sandbox) (string, error) {
+	if err := h.makeScratch(s); err != nil {
+		return "", err
+	}
+	view := filepath.Join(s.scratch, "view")
+	if err := errors.Join(os.Mkdir(view, 0o755), os.Chmod(view, 0o755)); err != nil { // whatever the umask is
+		return "", s.fail(StepFiles, err)
+	}
+	c, err := h.copyShown(s, view, s.req.Work)
+	if err != nil {
+		return "", err
+	}
+	return view, c.to.Close()
+}
+
+// copyShown copies what commands can see of folders, the later over the earlier, for the id
+// that they have.
+func (h *Host) copyShown(s *Sandbox, to string, folders ...string) (*copier, error) {
+	c := &copier{left: copyBytes, files: copyFiles, shown: s.req}
+	if err := c.copy(to, folders...); err != nil {
+		return nil, s.fail(StepFiles, err)
+	}
+	if h.root {
+		if err := giveAway(to, s.id); err != nil {
+			return nil, h.Diagnose(s.fail(StepFiles, err))
+		}
+	}
+	return c, nil
 }
 
 var errTooLarge = errors.New("the work folder is too large to be copied: more than " + strconv.Itoa(copyFiles) +
@@ -82,7 +104,7 @@ type copier struct {
 	files int
 	paths []string
 
-	hidden []string // what is left out
+	shown Request // says what is left out
 }
 
 func (c *copier) copy(to string, folders ...string) (err error) {
@@ -133,13 +155,14 @@ func (c *copier) entries(dir int, at string) (folders []string, err error) {
 	}
 	for _, name := range names {
 		p := path.Join(at, name)
-		if slices.Contains(c.hidden, p) {
+		shown := c.shown.Shows(p)
+		if !shown && !c.shown.passes(p) {
 			continue
 		}
 		if c.files--; c.files < 0 {
 			return nil, errTooLarge
 		}
-		kind, err := c.entry(dir, name, p)
+		kind, err := c.entry(dir, name, p, shown)
 		if err != nil {
 			return nil, err
 		}
@@ -152,14 +175,14 @@ func (c *copier) entries(dir int, at string) (folders []string, err error) {
 
 // entry copies what has a name in a folder; of a folder, the folder alone. What an
 // earlier folder has at its place, and is no folder, goes away first.
-func (c *copier) entry(dir int, name, p string) (Kind, error) {
+func (c *copier) entry(dir int, name, p string, shown bool) (Kind, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return "", err
 	}
 	kind := kindOf(st.Mode)
-	if kind == KindOther {
-		return kind, nil // a device or a pipe of the work folder is not there inside
+	if kind == KindOther || !shown && kind != KindFolder {
+		return KindOther, nil // a device or a pipe of the work folder is not there inside
 	}
 	if info, err := c.to.Lstat(p); err == nil && !(info.IsDir() && kind == KindFolder) {
 		if err := c.to.RemoveAll(p); err != nil {

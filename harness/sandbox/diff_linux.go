@@ -256,7 +256,7 @@ func (d *differ) hidden(at string, kept []string) error {
 			return err
 		}
 		for _, name := range names {
-			if p := path.Join(at, name); !slices.Contains(kept, name) && !d.seen[p] {
+			if p := path.Join(at, name); !slices.Contains(kept, name) && !d.seen[p] && (d.s.req.Shows(p) || d.s.req.passes(p)) {
 				d.seen[p] = true
 				_, st := d.before(p)
 				d.list = append(d.list, Change{Path: p, Kind: KindDeleted, Before: seenAs(st)})
@@ -295,9 +295,12 @@ func (d *differ) entry(dir int, name, p string) (*subfolder, error) {
 	}
 	from, old := d.before(p)
 	c := Change{Path: p, Kind: kindOf(st.Mode), Before: seenAs(old)}
+	was := old != nil && kindOf(old.Mode) == KindFolder
+	if !d.s.req.Shows(p) && !(was && d.s.req.passes(p)) {
+		from, old = -1, nil // what commands could not see is neither the same nor deleted
+	}
 	switch c.Kind {
 	case KindFolder:
-		was := old != nil && kindOf(old.Mode) == KindFolder
 		if !was {
 			d.list = append(d.list, c)
 		}

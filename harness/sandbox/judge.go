@@ -45,6 +45,9 @@ type Rules struct {
 	// Exists says what the unchanged work folder has at a path, and "" for nothing.
 	// It follows no link, neither on the way nor at the end. Nil: the folder was empty.
 	Exists func(path string) Kind
+	// Shown says whether commands could see what the unchanged work folder has at a path.
+	// Nil: all of it.
+	Shown func(path string) bool
 	// Below lists what the unchanged work folder has beneath a folder, at any depth.
 	// Nil: a folder that is gone is judged by its name alone.
 	Below func(folder string) iter.Seq[string]
@@ -294,7 +297,11 @@ func (j *judge) stands(path string) Kind {
 func (j *judge) declared() {
 	for _, p := range j.rules.Declared {
 		p = kernel.CleanPath(p)
-		switch j.stands(p) {
+		kind := j.stands(p)
+		if _, changed := j.at[p]; !changed && j.rules.Shown != nil && !j.rules.Shown(p) {
+			kind = ""
+		}
+		switch kind {
 		case KindFile:
 		case "":
 			j.reject(OutputMissing, p)

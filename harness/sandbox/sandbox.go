@@ -82,7 +82,9 @@ type Request struct {
 	Inputs  string   // host folder that is laid over Work, to be read; or empty
 	Tree    string   // host folder that is shown read-only at /tree; or empty
 	Read    []string // host paths that are shown read-only where they are
-	Hide    []string // paths beneath the work folder that are not shown
+	Show    []string // paths beneath the work folder that are shown, and nothing else of it; nil: all of it
+	Folders []string // with Show, folders that are shown too, without what they hold
+	Hide    []string // paths beneath the work folder that are not shown, whatever Show says
 	Protect []string // names at the top of the work folder that are shown read-only
 	Roots   []string // with direct writes, the folders of the work folder that may be written; nil: all of it
 	Network bool     // the host's network

@@ -30,7 +30,7 @@ func (h *Host) openSources(s *Sandbox, src map[string]source) error {
 		named[p] = p
 	}
 	for name, p := range map[string]string{TreeDir: r.Tree, "inputs": r.Inputs, WorkDir: r.Work} {
-		if p != "" {
+		if p != "" && (name != WorkDir || r.Show == nil) { // of which else a copy is shown
 			named[name] = p
 		}
 	}
@@ -98,18 +98,18 @@ func (h *Host) showAsOwn(fd int) error {
 	return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())})
 }
 
-// openCopy makes the copy of the work folder what is shown as the work folder.
-func (h *Host) openCopy(s *Sandbox, src map[string]source) error {
-	src[WorkDir] = source{path: s.work}
+// openCopy makes a copy of the work folder what is shown as the work folder.
+func (h *Host) openCopy(s *Sandbox, dir string, src map[string]source) error {
+	src[WorkDir] = source{path: dir}
 	if !h.root {
 		return nil
 	}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, s.work, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
-		return h.unopened(s.work, err)
+		return h.unopened(dir, err)
 	}
-	src[WorkDir] = source{path: s.work, fd: firstSource + len(s.files)}
-	s.files = append(s.files, os.NewFile(uintptr(fd), s.work))
+	src[WorkDir] = source{path: dir, fd: firstSource + len(s.files)}
+	s.files = append(s.files, os.NewFile(uintptr(fd), dir))
 	return nil
 }
 

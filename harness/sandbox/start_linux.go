@@ -226,6 +226,9 @@ func (s *Sandbox) fail(step string, err error) *Error {
 // not the system's is opened here and handed over.
 func (h *Host) prepareFull(s *Sandbox, copied bool) (initproc.Plan, error) {
 	r := s.req
+	if r.Write == Direct && r.Show != nil {
+		return initproc.Plan{}, &Error{Isolation: s.Isolation, Step: StepFiles, Msg: "of a folder that is written directly everything is shown: use staged writes"}
+	}
 	s.staging = stageNone
 	switch {
 	case r.Write == Staged && copied:
@@ -241,11 +244,18 @@ func (h *Host) prepareFull(s *Sandbox, copied bool) (initproc.Plan, error) {
 		if err := h.copyWork(s); err != nil {
 			return initproc.Plan{}, err
 		}
-		r.Inputs = ""
-		if err := h.openCopy(s, src); err != nil {
+		r.Inputs, r.Work = "", s.work
+	}
+	if s.staging == stageOverlay && r.Show != nil {
+		var err error
+		if r.Work, err = h.copyView(s); err != nil {
 			return initproc.Plan{}, err
 		}
-		r.Work = s.work
+	}
+	if r.Work != s.req.Work {
+		if err := h.openCopy(s, r.Work, src); err != nil {
+			return initproc.Plan{}, err
+		}
 	}
 	return fullPlan(h.host, r, s.staging == stageOverlay, src), nil
 }
@@ -282,7 +292,7 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 		}
 	}
 	if r.Write == Direct && r.Work != "" {
-		if len(r.Hide) > 0 {
+		if len(r.Hide) > 0 || r.Show != nil {
 			return initproc.Plan{}, &Error{Isolation: s.Isolation, Step: StepFiles, Msg: "nothing can be hidden from direct writes without a view of its own: use staged writes"}
 		}
 		for _, name := range r.Protect {
