@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -34,5 +35,40 @@ func TestReadmePromotes(t *testing.T) {
 	}
 	if page, err := os.ReadFile(filepath.Join(dir, "site", "out", "page.html")); err != nil || !strings.Contains(string(page), "<li>faster</li>") {
 		t.Errorf("%q, %v", page, err)
+	}
+}
+
+// TestReadmeAudits: the commands of the README's section on auditing print what it shows,
+// in a folder that has what a clone of the repository has: no name is taken twice.
+func TestReadmeAudits(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(readme), "\n## Auditing\n")
+	section, _, ended := strings.Cut(section, "\n## ")
+	entries, err := os.ReadDir(root)
+	if !ok || !ended || err != nil {
+		t.Fatal("the README has no such section, or there is no repository: ", err)
+	}
+	whole, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clone := "cp -R '" + filepath.Join(whole, "examples") + "' ."
+	for _, e := range entries {
+		if e.IsDir() && e.Name() != "examples" {
+			clone += "\nmkdir " + e.Name()
+		}
+	}
+	for _, p := range placeholders {
+		section = regexp.MustCompile(p.text).ReplaceAllString(section, p.name)
+	}
+	p := runPage(t, "```sh\n"+clone+"\n```\n"+section)
+	for _, fault := range p.faults() {
+		t.Errorf("README.md, section on auditing: %s", fault)
+	}
+	if len(p.steps) < 4 {
+		t.Errorf("only %d commands found", len(p.steps))
 	}
 }
