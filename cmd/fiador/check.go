@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -162,6 +163,9 @@ func (a *app) jobs(ctx context.Context, files []target) iter.Seq[harness.Job] {
 				for l, err := range a.lines(ctx, t.name, canon.MaxIntentBytes) {
 					job := harness.Job{Request: request}
 					job.Line, job.Source = l.number, l.bytes
+					if l.long {
+						err = harness.ReadError(request.Path+":"+strconv.Itoa(l.number), &canon.Error{Kind: canon.KindSize, Offset: canon.MaxIntentBytes})
+					}
 					if err != nil {
 						job.Read = failing(err)
 					}

@@ -560,3 +560,58 @@ func TestCompletionWritesNoLog(t *testing.T) {
 		t.Error("completion wrote the file that BASH_COMP_DEBUG_FILE names")
 	}
 }
+
+// TestLongLine: check tells of a line that is too long when it has read one byte too many,
+// and goes on behind it. A file of one line, however long, takes little memory.
+func TestLongLine(t *testing.T) {
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	cmd := command(t, "check", "-")
+	var stdout bytes.Buffer
+	cmd.Stdin, cmd.Stdout = in, &stdout
+	told, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"code":"RUN_E001","details":{"file":"-:1"},"message":"-:1: larger than the limit of 1048576 bytes"}` + "\n"
+	if _, err := out.WriteString(strings.Repeat("x", 1<<20+1)); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(told, got); err != nil || string(got) != want {
+		t.Errorf("%q, %v", got, err) // while the line goes on
+	}
+	if _, err := out.WriteString(strings.Repeat("x", 1<<20) + "\n" + allowed + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, told)
+	if got := status(t, cmd.Wait()); got != exitError || strings.Count(stdout.String(), `"kernel_result_kind":"BUNDLE"`) != 1 {
+		t.Errorf("exit status %d, stdout %q", got, stdout.String())
+	}
+
+	large := put(t, t.TempDir(), "large.jsonl", "")
+	if err := os.Truncate(large, 600<<20); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{large, "-"} {
+		cmd := command(t, "check", name)
+		if cmd.Stdin, err = os.Open(large); err != nil {
+			t.Fatal(err)
+		}
+		if got := status(t, cmd.Run()); got != exitError {
+			t.Errorf("%s: exit status %d", name, got)
+		}
+		if most := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; most > 300<<10 {
+			t.Errorf("%s: %d KiB of memory", name, most)
+		}
+	}
+}

@@ -81,26 +81,32 @@ func (a *app) chunks(ctx context.Context, name string, most int) iter.Seq2[[]byt
 }
 
 // lines yields the lines of a file that are not blank, with their numbers from 1
-// on. A line longer than most bytes is cut to one byte more than that, and is never
-// blank: what was cut off is not known.
+// on. Of a line longer than most bytes nothing is kept: it is yielded as soon as it has
+// one byte more, and what follows of it is passed over.
 func (a *app) lines(ctx context.Context, name string, most int) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
-		var l line
+		l := line{number: 1}
 		end := func() bool {
-			l.number++
-			text := l.bytes
-			l.bytes = nil
-			blank := len(text) <= most && len(bytes.TrimSpace(text)) == 0
-			return blank || yield(line{text, l.number}, nil)
+			told := l
+			l = line{number: l.number + 1}
+			return told.long || len(bytes.TrimSpace(told.bytes)) == 0 || yield(told, nil)
 		}
 		for b, err := range a.chunks(ctx, name, math.MaxInt) {
 			if err != nil {
-				yield(line{number: l.number + 1}, err)
+				yield(line{number: l.number}, err)
 				return
 			}
 			for {
 				text, rest, ended := bytes.Cut(b, []byte{'\n'})
-				l.bytes = append(l.bytes, text[:min(len(text), most+1-len(l.bytes))]...)
+				switch {
+				case l.long:
+				case len(l.bytes)+len(text) > most:
+					if l.bytes, l.long = nil, true; !yield(l, nil) {
+						return
+					}
+				default:
+					l.bytes = append(l.bytes, text...)
+				}
 				if !ended {
 					break
 				}
@@ -113,16 +119,20 @@ func (a *app) lines(ctx context.Context, name string, most int) iter.Seq2[line, 
 	}
 }
 
-// line is one line of a file without its LF.
+// line is one line of a file without its LF, or one that is too long.
 type line struct {
 	bytes  []byte
 	number int
+	long   bool
 }
 
 type chunk struct {
 	bytes []byte
 	err   error
 }
+
+// maxChunk is how many bytes are read at once.
+const maxChunk = 128 << 10
 
 func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struct{}) {
 	send := func(c chunk) bool {
@@ -148,15 +158,15 @@ func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struc
 	}
 	left := most
 	length := 32 << 10
-	if size > 0 {
-		length = size + 1 // all of a regular file, and then little to see its end
-	}
 	for left > 0 {
+		if size > 0 {
+			length = min(size+1, maxChunk) // all of a regular file
+		}
 		buf := make([]byte, min(left, length))
 		n, err := f.Read(buf)
 		left -= n
 		if size > 0 {
-			length = 4 << 10
+			size = max(size-n, 4<<10) // and then little to see its end
 		}
 		if n > 0 && !send(chunk{bytes: buf[:n]}) {
 			return
