@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -249,8 +250,12 @@ func (a *app) execEnded(ctx context.Context, f execFlags, e *executing, work str
 	if a.status = code; code == 0 {
 		return p.Promote(ctx, e.state, work)
 	}
-	if why := whyEnded(p.Observed); why != "" {
-		a.ended(why, contract.ActionHint(harness.Interpret(p.Observed.Command, code).Action), code, reasons)
+	why, hint := whyEnded(p.Observed), contract.ActionHint(harness.Interpret(p.Observed.Command, code).Action)
+	if msg, remedy := p.Diagnosis(); msg != "" && (why == "" || p.Observed.Command.NotExecutable) {
+		why, hint = msg, remedy
+	}
+	if why != "" {
+		a.ended(why, hint, code, reasons)
 	}
 	return nil
 }
@@ -316,7 +321,11 @@ func (a *app) execRequest(ctx context.Context, f execFlags, e *executing, gate *
 		return err
 	}
 	if a.tty && len(rep.Reasons) > 0 {
-		a.term.hint(contract.ActionHint(rep.Action))
+		msg, hint := p.Diagnosis()
+		if msg != "" {
+			a.term.message(msg)
+		}
+		a.term.hint(cmp.Or(hint, contract.ActionHint(rep.Action)))
 	}
 	if a.status = rep.ExitCode; len(rep.Reasons) == 0 {
 		a.status = exitAccepted

@@ -70,6 +70,12 @@ func (*Sandbox) Before(string) (Kind, [32]byte, int64) { return "", [32]byte{}, 
 // Below lists nothing.
 func (*Sandbox) Below(string) iter.Seq[string] { return func(func(string) bool) {} }
 
+// Foreign finds nothing.
+func (*Sandbox) Foreign() (string, int, bool) { return "", 0, false }
+
+// Reserved finds nothing.
+func (*Sandbox) Reserved(string, string) (string, bool) { return "", false }
+
 // Explained is a plan as people read it.
 type Explained struct {
 	Isolation          Isolation

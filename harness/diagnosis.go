@@ -1,0 +1,37 @@
+package harness
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fiador/fiador/harness/sandbox"
+)
+
+// Diagnosis says what stood in the way of an execution that failed, where the machine tells
+// more than the reasons do, and what to do about it. It is for people: another machine has
+// another one.
+func (p *Performed) Diagnosis() (msg, hint string) {
+	end := p.Observed.Command
+	if end == nil || !end.Failed() || end.TimedOut || end.OutOfMemory || end.NotFound {
+		return "", ""
+	}
+	if end.NotExecutable {
+		at := p.task.Sandbox.Actions[p.Runs[len(p.Runs)-1].Action]
+		if file, reserved := p.box.Reserved(end.Argv[0], at.Dir); reserved {
+			return fmt.Sprintf("%q may be executed by its owner or group alone, and the command is started as somebody else", file), "let others execute it: chmod o+x"
+		}
+		return "", ""
+	}
+	if had, most := p.PeakMemory, int64(p.task.Sandbox.Limits.MemoryMB)<<20; !p.bounded() && had >= most-most/8 {
+		return fmt.Sprintf("the command probably ran out of memory: it had %d of %d MiB when it failed", had>>20, most>>20), "give it more memory, or let it fail"
+	}
+	if file, group, found := p.box.Foreign(); found {
+		return fmt.Sprintf("file %q cannot be changed inside: it belongs to group %d, which the sandbox does not have", file, group), "give it the group of the folder: chgrp"
+	}
+	return "", ""
+}
+
+// bounded says whether what ended for lack of memory would be known to have.
+func (p *Performed) bounded() bool {
+	return slices.ContainsFunc(p.Clauses, func(c sandbox.Clause) bool { return c.Clause == sandbox.ClauseMemory && c.Status == sandbox.Enforced })
+}

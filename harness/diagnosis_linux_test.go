@@ -1,0 +1,91 @@
+//go:build linux && (amd64 || arm64)
+
+package harness
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/harness/sandbox"
+)
+
+// diagnosed is what is said of a command in a work folder.
+func diagnosed(t *testing.T, isolation sandbox.Isolation, work string, e Exec) (string, *Performed) {
+	t.Helper()
+	e.Work = work
+	p := performed(t, newExecutor(t, newTier(t, isolation), usualTime), e)
+	msg, hint := p.Diagnosis()
+	if (msg == "") != (hint == "") {
+		t.Errorf("%q with the hint %q", msg, hint)
+	}
+	return msg, p
+}
+
+// TestForeignGroup: where a command failed, a file that its group keeps from being changed
+// is named, and where it went well nothing is.
+func TestForeignGroup(t *testing.T) {
+	work := t.TempDir()
+	name := filepath.Join(work, "sub", "shared")
+	put(t, name, "a\n")
+	put(t, filepath.Join(work, "own"), "a\n")
+	if err := os.Chown(name, -1, 27); err != nil {
+		t.Skipf("a file cannot be given another group here: %v", err)
+	}
+	msg, p := diagnosed(t, sandbox.Full, work, Exec{Argv: script("echo b >>sub/shared")})
+	if !p.Observed.Command.Failed() || !strings.Contains(msg, `"sub/shared"`) || !strings.Contains(msg, "group 27") {
+		t.Errorf("%+v: %q", p.Observed.Command, msg)
+	}
+	if msg, _ := diagnosed(t, sandbox.Full, work, Exec{Argv: script("cat sub/shared; echo b >>own")}); msg != "" {
+		t.Errorf("a command that went well: %q", msg)
+	}
+	if msg, _ := diagnosed(t, sandbox.Confined, work, Exec{Argv: script("echo b >>sub/shared && exit 3")}); msg != "" {
+		t.Errorf("a copy has no group of another: %q", msg)
+	}
+}
+
+// TestReservedExecutable: a file that others may not execute is named, by its name and by a
+// path.
+func TestReservedExecutable(t *testing.T) {
+	work := t.TempDir()
+	name := filepath.Join(work, "sub", "program")
+	put(t, name, "#!/bin/sh\n")
+	if err := os.Chmod(name, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(name, 12345, 12345); err != nil {
+		t.Skipf("a file cannot be given away here: %v", err)
+	}
+	for dir, command := range map[string]string{"": "sub/program", "sub": "./program"} {
+		msg, p := diagnosed(t, sandbox.Full, work, Exec{Argv: []string{command}, Dir: dir})
+		if !p.Observed.Command.NotExecutable || !strings.Contains(msg, "sub/program") || !strings.Contains(msg, "owner or group alone") {
+			t.Errorf("%s: %+v: %q", command, p.Observed.Command, msg)
+		}
+	}
+	if err := os.Chmod(name, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if msg, p := diagnosed(t, sandbox.Full, work, Exec{Argv: []string{"sub/program"}}); msg != "" || !p.Observed.Command.NotExecutable {
+		t.Errorf("a file that nobody may execute: %q", msg)
+	}
+}
+
+// TestMemoryOfAFailure: a command that had all the memory that it may and failed is said to,
+// where no cgroup knows it for sure.
+func TestMemoryOfAFailure(t *testing.T) {
+	least := 64
+	msg, p := diagnosed(t, sandbox.Full, t.TempDir(), Exec{Argv: script("head -c 200000000 /dev/zero | tail"), Limits: ExecLimits{MemoryMB: &least}})
+	if p.bounded() {
+		if !p.Observed.Command.OutOfMemory && p.Observed.Command.Failed() {
+			t.Errorf("%+v", p.Observed.Command)
+		}
+		t.Skip("a cgroup tells here what ran out of memory")
+	}
+	if !strings.Contains(msg, "of 64 MiB") {
+		t.Errorf("%+v, %d bytes: %q", p.Observed.Command, p.PeakMemory, msg)
+	}
+	if msg, _ := diagnosed(t, sandbox.Full, t.TempDir(), Exec{Argv: script("exit 3"), Limits: ExecLimits{MemoryMB: &least}}); msg != "" {
+		t.Errorf("a failure with little memory: %q", msg)
+	}
+}
