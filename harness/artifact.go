@@ -51,13 +51,13 @@ func (a Artifact) plain() map[string]any {
 	return doc
 }
 
-// artifacts are those of a request that are there, in its order, as many as the contract
+// artifacts are those of a list that are there, in its order, as many as the contract
 // allows bytes together. The reasons say which are missing, unless the command failed, and
 // whether there were too many bytes.
-func (r ExecRequest) artifacts(p *Performed) (list []Artifact, reasons []string) {
+func (p *Performed) artifacts(specs []ArtifactSpec) (list []Artifact, reasons []string) {
 	left := int64(contract.ArtifactsBytes().Max)
 	at := kindsOf(p.Changes)
-	for i, a := range r.Outputs.Artifacts {
+	for i, a := range specs {
 		f, there := p.after(at, a.Path)
 		switch {
 		case there && f.Size > left:

@@ -1,12 +1,15 @@
 package harness
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"io"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fiador/fiador/evidence"
@@ -19,8 +22,9 @@ import (
 	"github.com/fiador/fiador/policy"
 )
 
-// Exec is one command to execute under a profile, outside any intent. A limit can
-// only be narrower than the profile's.
+// Exec is how one command is executed: an intent of one run action, with what the
+// caller chooses for the execution and no intent can say. A limit can only be narrower
+// than the profile's.
 type Exec struct {
 	Argv      []string
 	Env       map[string]string
@@ -34,12 +38,20 @@ type Exec struct {
 	Timeout   time.Duration     // 0: the profile's
 	Limits    ExecLimits
 	Roots     []string // where may be written, beneath the profile's; nil: the profile's
-	Expect    int      // exit code that is no failure, besides 0
+	Expect    ExecExpect
 	Outputs   []string // files that have to be there afterwards
 	Bytes     int64    // of all outputs; 0: the profile's
 	Offline   bool     // no network, whatever the profile allows
 	Inputs    sandbox.Inputs
 	Streams   Streams
+	Packed    bool // what no pack can hold rejects the execution: symbolic links, streams that are cut
+}
+
+// ExecExpect is what has to come of a command besides its outputs.
+type ExecExpect struct {
+	Code           int // exit code that is no failure, besides 0
+	Stdout, Stderr bool
+	Artifacts      []ArtifactSpec
 }
 
 // Streams are where a command's streams come from and go to as they come; nil: it is
@@ -68,24 +80,18 @@ func (g *Gate) Confinement(work string, write sandbox.Write, read []string) sand
 	}
 }
 
-// Exec is a command as a task under the gate's profile. The error is always a
-// *result.RunError: the profile does not allow the command, its environment, or a
-// limit.
+// Exec is a command as a task under the gate's profile: its limits, and none of its
+// policy, which Run asks. The error is always a *result.RunError: the profile does not
+// allow a limit.
 func (g *Gate) Exec(x Exec) (Task, error) {
 	p := g.Profile
 	if !slices.Contains(p.ExecutionModes, ModeExecuteSandbox) {
 		return Task{}, modeError("profile "+strconv.Quote(p.Name)+" does not allow execute-sandbox", "use a profile that does")
 	}
-	if v := contract.CheckCommand("/argv/0", x.Argv[0], contract.AllowList(p.AllowedCommands)); v != nil {
-		return Task{}, violated(result.CodeProfile, v)
-	}
-	if faults := contract.CheckEnvironment("/env", x.Env, contract.AllowList(p.EnvAllow)); len(faults) > 0 {
-		return Task{}, violated(result.CodeProfile, &faults[0])
-	}
 	t := Task{
 		Profile: p,
 		Sandbox: g.Confinement(x.Work, x.Write, x.Read),
-		Rules:   g.Rules(), Budget: time.Duration(p.TimeoutMS) * time.Millisecond, Inputs: x.Inputs, Cut: true,
+		Rules:   g.Rules(), Budget: time.Duration(p.TimeoutMS) * time.Millisecond, Inputs: x.Inputs, Cut: !x.Packed,
 	}
 	t.Sandbox.Hide, t.Sandbox.Inputs, t.Expect = x.Hide, x.Inputs.Dir, x.Expect
 	t.Sandbox.Network = t.Sandbox.Network && !x.Offline
@@ -101,17 +107,38 @@ func (g *Gate) Exec(x Exec) (Task, error) {
 	if x.Write == sandbox.Direct && !t.Rules.AnyRoot {
 		t.Sandbox.Roots = append([]string{}, t.Rules.Roots...)
 	}
-	t.Rules.Links, t.Rules.Declared = true, x.Outputs
-	env := make([]string, 0, len(x.Env))
-	for _, name := range slices.Sorted(maps.Keys(x.Env)) {
-		env = append(env, name+"="+x.Env[name])
-	}
-	t.Sandbox.Actions = []sandbox.Action{{Argv: x.Argv, Env: env, Dir: x.Dir}}
+	t.Rules.Links, t.Rules.Declared = !x.Packed, x.Outputs
+	t.Sandbox.Actions = []sandbox.Action{{Argv: x.Argv, Env: variables(x.Env), Dir: x.Dir}}
 	t.Stdin = append(t.Stdin, x.Streams.Stdin)
 	stdout, stderr := contract.KeptBytes(int(t.Rules.MaxBytes))
 	t.Stdout = command.Stream{Keep: int64(stdout), Tee: x.Streams.Stdout}
 	t.Stderr = command.Stream{Keep: int64(stderr), Tee: x.Streams.Stderr}
 	return t, nil
+}
+
+// makeRoots makes the folders that direct writes are kept to, for a command could not.
+func makeRoots(work string, roots []string) error {
+	fault := func(what string, err error) error {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		return &result.RunError{
+			Code: result.CodeSandbox, Message: what + ": " + err.Error(), Cause: err,
+			Hint: "make it, or let the writes be staged",
+		}
+	}
+	root, err := os.OpenRoot(work)
+	if err != nil {
+		return fault("the work folder cannot be read", err)
+	}
+	defer root.Close()
+	for _, r := range roots {
+		if err := root.MkdirAll(r, 0o777); err != nil {
+			return fault("folder "+strconv.Quote(canon.Cut(r))+" cannot be made", err)
+		}
+	}
+	return nil
 }
 
 // narrow applies what the call asks for where the profile leaves room.
@@ -191,49 +218,6 @@ func within(profile, name string, asked, most int, bounds contract.Limit) error 
 	return nil
 }
 
-// ExecRequested executes a request in the folder work and applies what it wrote. What
-// it reads of the host besides has to lie beneath the paths read, which the caller
-// names: a request can come from whoever it is to keep in. The
-// report says how it ended; the error, a *result.RunError, that there is none.
-func ExecRequested(ctx context.Context, deps Deps, gate *Gate, r ExecRequest, work string, read []string, state string) (rep ExecReport, p *Performed, err error) {
-	if deps.Runner == nil {
-		return rep, nil, sandboxError(ctx, errors.New("commands cannot be executed here"))
-	}
-	if err := readable(r.Sandbox.Read, read); err != nil {
-		return rep, nil, err
-	}
-	if r.Sandbox.Network && !gate.Profile.AllowNetwork {
-		return rep, nil, noNetwork(gate.Profile.Name)
-	}
-	in, err := deps.Runner.StageInputs(work, r.Inputs.InputFiles, contract.MaxInputs, int64(contract.InputFilesBytes().Max))
-	if err != nil {
-		return rep, nil, inputError(kernel.Intent{Inputs: r.Inputs.InputFiles}, err)
-	}
-	task, err := gate.Exec(gate.requestedExec(r, work, in))
-	if err == nil {
-		p, err = Perform(ctx, deps.Runner, task)
-	}
-	if err != nil {
-		return rep, nil, runError(errors.Join(err, in.Remove()))
-	}
-	p.box.Owns(in)
-	r.expect(&p.Observed, p.Stdout.Size, p.Stderr.Size)
-	artifacts, missing := r.artifacts(p)
-	p.Observed.Reasons = append(p.Observed.Reasons, missing...)
-	code, reasons := p.Observed.Judge()
-	if r.Outputs.ExitCode != nil && code == *r.Outputs.ExitCode && code == p.Observed.Command.Code {
-		reasons = slices.DeleteFunc(reasons, func(s string) bool { return s == "EXIT "+strconv.Itoa(code) })
-	}
-	if len(reasons) == 0 {
-		if err := p.Promote(ctx, state, work); err != nil {
-			return rep, nil, runError(errors.Join(err, p.Close()))
-		}
-	}
-	rep = r.report(p, code, reasons)
-	rep.Artifacts = artifacts
-	return rep, p, nil
-}
-
 // ReadFault says why a path of the host cannot be shown to commands where it is, or is
 // empty. The path is absolute and clean.
 func ReadFault(p string) string {
@@ -280,9 +264,107 @@ func noNetwork(profile string) *result.RunError {
 	}
 }
 
-// requestedExec is what a request asks for. A limit that is the contract's default gives
-// way to a profile that allows less.
-func (g *Gate) requestedExec(r ExecRequest, work string, in sandbox.Inputs) Exec {
+// absolute are the paths outside the work folder; what is in it can be read anyway.
+func absolute(paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return p[0] != '/' })
+}
+
+// execGoal is the goal of an exec that has no purpose of its own.
+const execGoal = "exec"
+
+// Intent is the command as an intent of one run action, as canonical JSON and one LF. Its
+// standard input is the empty text: what is passed on can be anything. The error, a
+// *result.RunError, is about bytes that no JSON text can hold (IV-02, IV-04).
+func (x Exec) Intent() ([]byte, error) {
+	faults := append(contract.CheckArguments("/actions/0/argv", x.Argv, contract.Argv), contract.CheckVariables("/actions/0/env", x.Env)...)
+	if len(faults) > 0 {
+		return nil, violated(result.CodeNotIntent, &faults[0])
+	}
+	action := map[string]any{"kind": string(kernel.ActionRun), "argv": anys(x.Argv), "stdin": ""}
+	if len(x.Env) > 0 {
+		env := make(map[string]any, len(x.Env))
+		for name, value := range x.Env {
+			env[name] = value
+		}
+		action["env"] = env
+	}
+	return execIntent(execGoal, action, nil)
+}
+
+func execIntent(goal string, action, rest map[string]any) ([]byte, error) {
+	doc := map[string]any{"goal": goal, "actions": []any{action}}
+	maps.Copy(doc, rest)
+	b, _, err := canon.Artifact(doc)
+	if err != nil {
+		return nil, internal("the intent has no canonical form", err)
+	}
+	return b, nil
+}
+
+// Refused is the RunError for a command that the policy does not let run: a REFUSE or a
+// CLARIFY. Its details have the outcome, the reasons, and the open questions. Its rule is
+// the first input check of the contract among the reasons, if there is one.
+func Refused(name string, d kernel.Decision) *result.RunError {
+	e := &result.RunError{
+		Code: result.CodeProfile, Message: name + ": nothing was started: " + d.RefuseReason,
+		Details: map[string]any{"outcome": string(d.Outcome), "reasons": anys(d.Reasons)},
+	}
+	if q := d.Questions(); len(q) > 0 {
+		e.Message = name + ": nothing was started: " + q[0]
+		e.Details["questions"] = anys(q)
+		e.Hint = "answer the question with another command, or choose a profile that does not ask"
+	}
+	for _, f := range d.Findings {
+		e.Hint = cmp.Or(e.Hint, f.Fix)
+	}
+	e.Hint = cmp.Or(e.Hint, "fiador explain "+d.Findings[0].ID+" says what the rule means")
+	for _, r := range d.Reasons {
+		e.RuleID = cmp.Or(e.RuleID, inputCheck(r))
+	}
+	return e
+}
+
+// inputCheck is the input check of the contract that the rule of a reason stands for, or
+// empty.
+func inputCheck(reason string) string {
+	id, _, _ := strings.Cut(reason, " ")
+	switch {
+	case id == "CMD_NOT_ALLOWED" || id == "CMD_NAME_UNSAFE":
+		return contract.IV01
+	case id == "SHELL_METACHARACTER":
+		return contract.IV02
+	case strings.HasPrefix(id, "PATH_"):
+		return contract.IV03
+	case strings.HasPrefix(id, "ENV_"):
+		return contract.IV04
+	}
+	return ""
+}
+
+// Requested is the run of an execution request in the folder work. What it reads of the
+// host besides has to lie beneath the paths read, which the caller names: a request can
+// come from whoever it is to keep in. The error is always a *result.RunError.
+func (g *Gate) Requested(r ExecRequest, name, work string, read []string) (Request, error) {
+	if err := readable(r.Sandbox.Read, read); err != nil {
+		return Request{}, err
+	}
+	if r.Sandbox.Network && !g.Profile.AllowNetwork {
+		return Request{}, noNetwork(g.Profile.Name)
+	}
+	source, err := r.Intent()
+	if err != nil {
+		return Request{}, err
+	}
+	x := g.requestedExec(r, work)
+	return Request{
+		Source: source, Path: name, Mode: ModeExecuteSandbox, ModelMode: ModelNone,
+		Folders: Folders{Tree: work, Work: work}, Exec: &x,
+	}, nil
+}
+
+// requestedExec is what a request asks for beside its intent. A limit that is the
+// contract's default gives way to a profile that allows less.
+func (g *Gate) requestedExec(r ExecRequest, work string) Exec {
 	s := r.Sandbox
 	for _, m := range []struct {
 		asked  *int
@@ -296,16 +378,15 @@ func (g *Gate) requestedExec(r ExecRequest, work string, in sandbox.Inputs) Exec
 			*m.asked = min(*m.asked, m.allows)
 		}
 	}
-	expect := 0
+	expect := ExecExpect{Stdout: r.Outputs.Stdout == StreamExpected, Stderr: r.Outputs.Stderr == StreamExpected, Artifacts: r.Outputs.Artifacts}
 	if r.Outputs.ExitCode != nil {
-		expect = *r.Outputs.ExitCode
+		expect.Code = *r.Outputs.ExitCode
 	}
 	return Exec{
-		Expect: expect,
-		Argv:   r.Inputs.Argv(), Env: r.Inputs.Environment, Dir: r.Inputs.WorkingDirectory, Work: work, Write: sandbox.Staged,
+		Expect: expect, Work: work, Write: sandbox.Staged,
 		Read: absolute(s.Read), Show: r.shown(), Hide: s.Deny, Timeout: time.Duration(s.TimeoutMS) * time.Millisecond,
 		Limits: ExecLimits{MemoryMB: &s.MemoryMB, CPUCores: &s.CPUCores, MaxChildren: &s.MaxChildren, NoFork: !s.AllowFork}, Offline: !s.Network,
-		Roots: s.Write, Outputs: r.Outputs.OutputFiles, Bytes: int64(contract.OutputFilesBytes().Max), Inputs: in,
+		Roots: s.Write, Bytes: int64(contract.OutputFilesBytes().Max),
 		Streams: Streams{Stdin: textReader(r.Inputs.Stdin)},
 	}
 }
@@ -319,28 +400,16 @@ func (r ExecRequest) shown() []string {
 	return append(beneath, r.Inputs.InputFiles...)
 }
 
-// absolute are the paths outside the work folder.
-func absolute(paths []string) []string {
-	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return p[0] != '/' })
-}
-
-// expect adds what a request expects and did not get.
-func (r ExecRequest) expect(o *evidence.Observed, stdout, stderr int64) {
-	if r.Outputs.Stdout == StreamExpected && stdout == 0 {
-		o.Reasons = append(o.Reasons, "OUTPUT_MISSING /outputs/stdout")
+// Report is the answer to the request after its execution. The execution is what was
+// asked for if the report has no reasons.
+func (r ExecRequest) Report(p *Performed) ExecReport {
+	code, reasons := p.Observed.Judge()
+	if r.Outputs.ExitCode != nil && code == *r.Outputs.ExitCode && code == p.Observed.Command.Code {
+		reasons = slices.DeleteFunc(reasons, func(s string) bool { return s == "EXIT "+strconv.Itoa(code) })
 	}
-	if r.Outputs.Stderr == StreamExpected && stderr == 0 {
-		o.Reasons = append(o.Reasons, "OUTPUT_MISSING /outputs/stderr")
-	}
-	if want := r.Outputs.ExitCode; want != nil && *want != 0 && !o.Command.Failed() {
-		o.Reasons = append(o.Reasons, "EXIT 0")
-	}
-}
-
-func (r ExecRequest) report(p *Performed, code int, reasons []string) ExecReport {
 	means := Interpret(p.Observed.Command, code)
 	rep := ExecReport{
-		ExecutionID: r.ExecutionID, ToolID: r.ToolID, AdapterID: r.AdapterID, Metadata: r.Metadata,
+		ExecutionID: r.ExecutionID, ToolID: r.ToolID, AdapterID: r.AdapterID, Metadata: r.Metadata, Artifacts: p.Artifacts,
 		ExitCode: code, Interpretation: means.Meaning, Action: means.Action, Reasons: reasons,
 		Stdout: reportStream(p.Stdout), Stderr: reportStream(p.Stderr),
 		Ephemeral: ExecEphemeral{StartedAt: p.Started, CompletedAt: p.Ended, Duration: p.Ended.Sub(p.Started), PeakMemoryBytes: p.PeakMemory},

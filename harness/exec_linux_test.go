@@ -30,22 +30,16 @@ func anyCommand(p *kernel.Profile) {
 	p.AllowedWriteRoots = kernel.AllowList{All: true}
 }
 
-// TestExecRefuses: what the profile or the contract does not allow is an error before
-// anything is started, with the id of the check where it has one.
+// TestExecRefuses: a limit that the profile or the contract does not allow is an error
+// before anything is started.
 func TestExecRefuses(t *testing.T) {
 	number := func(n int) *int { return &n }
 	for _, tc := range []struct {
 		name   string
 		change func(*kernel.Profile)
 		exec   Exec
-		rule   string
 		words  string
 	}{
-		{name: "command that is not allowed", change: func(p *kernel.Profile) { p.AllowedCommands = kernel.AllowList{Names: []string{"node"}} }, exec: Exec{Argv: []string{"sh"}}, rule: "IV-01"},
-		{name: "path of an allowed command", change: func(p *kernel.Profile) { p.AllowedCommands = kernel.AllowList{Names: []string{"node"}} }, exec: Exec{Argv: []string{"./node"}}, rule: "IV-01"},
-		{name: "command that does not print", exec: Exec{Argv: []string{"no\u200bde"}}, rule: "IV-01"},
-		{name: "variable that is not allowed", change: func(p *kernel.Profile) { p.EnvAllow = kernel.AllowList{Names: []string{"CI"}} }, exec: Exec{Argv: []string{"true"}, Env: map[string]string{"ci": "1"}}, rule: "IV-04"},
-		{name: "guarded variable", exec: Exec{Argv: []string{"true"}, Env: map[string]string{"NODE_OPTIONS": "-r x"}}, rule: "IV-04"},
 		{name: "too little memory", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{MemoryMB: number(contract.MemoryMB().Min - 1)}}, words: "memory_mb"},
 		{name: "more memory than the profile's", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{MemoryMB: number(513)}}, words: "memory_mb"},
 		{name: "no processor", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{CPUCores: number(0)}}, words: "cpu_cores"},
@@ -66,7 +60,7 @@ func TestExecRefuses(t *testing.T) {
 			x := newExecutor(t, untouched{t}, tc.change)
 			_, err := x.gate.Exec(tc.exec)
 			var re *result.RunError
-			if !errors.As(err, &re) || re.Code != result.CodeProfile || re.RuleID != tc.rule || !strings.Contains(re.Message, tc.words) || re.Hint == "" {
+			if !errors.As(err, &re) || re.Code != result.CodeProfile || !strings.Contains(re.Message, tc.words) || re.Hint == "" {
 				t.Errorf("%v", err)
 			}
 		})
@@ -418,14 +412,25 @@ func request(t *testing.T, x executor, members, work string) (ExecReport, *Perfo
 		t.Fatal(err)
 	}
 	state := t.TempDir()
-	rep, p, err := ExecRequested(t.Context(), x.deps, x.gate, r, work, nil, state)
+	req, err := x.gate.Requested(r, "r.yaml", work, nil)
+	if err != nil {
+		return ExecReport{}, nil, err
+	}
+	req.RunID = "r"
+	run, err := Run(t.Context(), x.deps, x.gate, req)
+	if err != nil {
+		return ExecReport{}, nil, err
+	}
+	p := run.Execution
 	t.Cleanup(func() {
-		if p != nil {
-			if err := p.Close(); err != nil {
-				t.Error(err)
-			}
+		if err := p.Close(); err != nil {
+			t.Error(err)
 		}
 	})
+	rep := r.Report(p)
+	if len(rep.Reasons) == 0 {
+		err = p.Promote(t.Context(), state, work)
+	}
 	if list, readErr := os.ReadDir(state); readErr != nil || len(list) > 0 {
 		t.Errorf("journals left: %v (%v)", list, readErr)
 	}
@@ -547,10 +552,8 @@ func TestRequestsRefused(t *testing.T) {
 		name, members string
 		change        func(*kernel.Profile)
 		code          result.Code
-		rule, pointer string
+		pointer       string
 	}{
-		{name: "command", members: shell("true") + "\nsandbox: {timeout_ms: 1000}", change: func(p *kernel.Profile) { p.AllowedCommands = kernel.AllowList{Names: []string{"node"}} }, code: result.CodeProfile, rule: "IV-01"},
-		{name: "environment", members: "inputs: {command: env, environment: {LD_PRELOAD: x}}\nsandbox: {timeout_ms: 1000}", code: result.CodeProfile, rule: "IV-04"},
 		{name: "time", members: shell("true") + "\nsandbox: {timeout_ms: 30001}", code: result.CodeProfile},
 		{name: "memory", members: shell("true") + "\nsandbox: {timeout_ms: 1000, memory_mb: 1024}", code: result.CodeProfile},
 		{name: "processors", members: shell("true") + "\nsandbox: {timeout_ms: 1000, cpu_cores: 4}", code: result.CodeProfile},
@@ -570,7 +573,7 @@ func TestRequestsRefused(t *testing.T) {
 			before := fingerprint(t, work)
 			rep, p, err := request(t, x, tc.members, work)
 			var re *result.RunError
-			if !errors.As(err, &re) || re.Code != tc.code || re.RuleID != tc.rule || p != nil || tc.pointer != "" && re.Details["pointer"] != tc.pointer {
+			if !errors.As(err, &re) || re.Code != tc.code || p != nil || tc.pointer != "" && re.Details["pointer"] != tc.pointer {
 				t.Errorf("%v, %+v", err, rep)
 			}
 			if after := fingerprint(t, work); after != before {

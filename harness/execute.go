@@ -41,7 +41,7 @@ type Task struct {
 	Stderr  command.Stream
 	Inputs  sandbox.Inputs
 	Cut     bool // a stream that is cut is no reason to reject
-	Expect  int  // an exit code of the command that is no failure, besides 0
+	Expect  ExecExpect
 	Caller  Caller
 	Calls   map[int]ModelCall // by action, which is one that writes what is Given; nil: there are none
 	// Progress is told before each action, from 0 on; nil: nobody is.
@@ -62,6 +62,7 @@ type Performed struct {
 	Started, Ended time.Time
 	Accepted       []sandbox.Change // what may be applied if the execution is accepted
 	Changes        []sandbox.Change // all that was written, but for Responses
+	Artifacts      []Artifact       // those of Expect that are there
 
 	Calls     []pack.CallEvidence // every call that was answered, in their order
 	Responses []sandbox.Change    // what stands as a call has answered it: outputs that are never applied
@@ -274,7 +275,7 @@ func (w *performance) command(i int, a sandbox.Action) error {
 	}
 	w.p.Observed.Command = &end
 	w.p.Runs = append(w.p.Runs, Ran{i, end})
-	w.failed = end.Failed() && !(w.task.Expect != 0 && end.Exited() && end.Code == w.task.Expect)
+	w.failed = end.Failed() && !(w.task.Expect.Code != 0 && end.Exited() && end.Code == w.task.Expect.Code)
 	if cut := res.Stdout.Truncated || res.Stderr.Truncated; cut && !w.task.Cut {
 		w.failed = true
 		w.p.Observed.Reasons = append(w.p.Observed.Reasons, "STREAM_LIMIT /actions/"+strconv.Itoa(i))
@@ -337,7 +338,25 @@ func (w *performance) judge() error {
 	o.Cut = slices.Contains(verdict.Reasons, sandbox.OutputLimit)
 	w.unchanged(slices.Concat(w.written, declared), changes)
 	w.p.Accepted, w.p.Changes = verdict.Accepted, changes
+	w.expected()
 	return nil
+}
+
+// expected adds what was expected of the command and did not come.
+func (w *performance) expected() {
+	o, want := &w.p.Observed, w.task.Expect
+	if want.Stdout && w.p.Stdout.Size == 0 {
+		o.Reasons = append(o.Reasons, "OUTPUT_MISSING /outputs/stdout")
+	}
+	if want.Stderr && w.p.Stderr.Size == 0 {
+		o.Reasons = append(o.Reasons, "OUTPUT_MISSING /outputs/stderr")
+	}
+	if want.Code != 0 && !o.Command.Failed() {
+		o.Reasons = append(o.Reasons, "EXIT 0")
+	}
+	var missing []string
+	w.p.Artifacts, missing = w.p.artifacts(want.Artifacts)
+	o.Reasons = append(o.Reasons, missing...)
 }
 
 // untouchable are the inputs that were changed, which are there to be read, what was put
@@ -440,10 +459,13 @@ func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	if err := apart(inputs, calls); err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
-	if err := told.begin(ctx, d); err != nil {
+	task, err := gate.planned(req, intent, inputs, deps.Progress)
+	if err == nil {
+		err = told.begin(ctx, d)
+	}
+	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
-	task := gate.task(req, intent, inputs, deps.Progress)
 	task.Caller, task.Calls = deps.Caller, calls
 	p, err := Perform(ctx, deps.Runner, task)
 	if err != nil {
@@ -500,6 +522,21 @@ func (g *Gate) Rules() sandbox.Rules {
 	return sandbox.Rules{Roots: p.AllowedWriteRoots.Names, AnyRoot: p.AllowedWriteRoots.All, MaxFiles: p.MaxOutputFiles, MaxBytes: int64(p.MaxTotalOutputBytes)}
 }
 
+// planned is what is executed of an intent that is allowed: all of it as a run, or its
+// one command as an exec.
+func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) (Task, error) {
+	if req.Exec == nil {
+		return g.task(req, intent, inputs, progress), nil
+	}
+	x, a := *req.Exec, intent.Actions[0]
+	x.Argv, x.Env, x.Dir, x.Outputs, x.Inputs = a.Argv, a.Env, kernel.CleanPath(a.Cwd), cleanPaths(intent.Outputs), inputs
+	t, err := g.Exec(x)
+	if err == nil && x.Write == sandbox.Direct {
+		err = makeRoots(x.Work, t.Sandbox.Roots)
+	}
+	return t, err
+}
+
 // task is an intent as it is executed.
 func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) Task {
 	stdout, stderr := contract.KeptBytes(g.Profile.MaxTotalOutputBytes)
@@ -543,11 +580,16 @@ func (t *Task) add(i int, a kernel.Action) {
 		t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Path: kernel.CleanPath(a.Path), Content: a.Bytes(), Executable: a.Executable})
 		return
 	}
-	env := make([]string, 0, len(a.Env))
-	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
-		env = append(env, name+"="+a.Env[name])
+	t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Argv: a.Argv, Env: variables(a.Env), Dir: kernel.CleanPath(a.Cwd)})
+}
+
+// variables are an environment as processes take it, sorted by name.
+func variables(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
 	}
-	t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Argv: a.Argv, Env: env, Dir: kernel.CleanPath(a.Cwd)})
+	return list
 }
 
 func cleanPaths(paths []string) []string {

@@ -46,7 +46,7 @@ func Explain(ctx context.Context, deps Deps, gate *Gate, req Request) (x Explana
 	if err := checkModes(gate.Profile, req); err != nil {
 		return Explanation{}, err
 	}
-	in, intent, err := ask(deps.Specs, req)
+	in, intent, err := ask(deps.Specs, gate.Profile, req)
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -77,17 +77,17 @@ func Explain(ctx context.Context, deps Deps, gate *Gate, req Request) (x Explana
 
 // Question is what the policy is asked about an intent, which tests of a policy
 // have as their input. The error is always a *result.RunError.
-func Question(set *specs.Set, req Request) (policy.Input, error) {
-	in, _, err := ask(set, req)
+func Question(set *specs.Set, p kernel.Profile, req Request) (policy.Input, error) {
+	in, _, err := ask(set, p, req)
 	return in, err
 }
 
-func ask(set *specs.Set, req Request) (policy.Input, kernel.Intent, error) {
+func ask(set *specs.Set, p kernel.Profile, req Request) (policy.Input, kernel.Intent, error) {
 	doc, intent, err := read(set, req)
 	if err != nil {
 		return policy.Input{}, kernel.Intent{}, err
 	}
-	return question(req, doc, intent), intent, nil
+	return question(p, req, doc, intent), intent, nil
 }
 
 // decides says whether answers of a rule are what gives an outcome.

@@ -93,6 +93,9 @@ type Request struct {
 	RunID     string // empty: made from the time and Rand
 	Line      int    // line of a JSON Lines source, from 1 on; 0 for a file of its own
 	Folders   Folders
+
+	// Exec says how the one run action of the intent is executed; nil: as every intent is.
+	Exec *Exec
 }
 
 // name is how messages name the intent.
@@ -162,7 +165,7 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 	if err != nil {
 		return rep, err
 	}
-	in := question(req, doc, intent)
+	in := question(gate.Profile, req, doc, intent)
 	decision, err := judge(ctx, gate, in, intent)
 	if err != nil {
 		return rep, err
@@ -271,11 +274,11 @@ func judge(ctx context.Context, gate *Gate, in policy.Input, intent kernel.Inten
 }
 
 // question is what the policy is asked about an intent.
-func question(req Request, doc map[string]any, intent kernel.Intent) policy.Input {
+func question(profile kernel.Profile, req Request, doc map[string]any, intent kernel.Intent) policy.Input {
 	return policy.Input{
 		Mode: req.Mode, ModelMode: req.ModelMode, KernelVersion: kernel.Version,
 		Intent: whole(doc), IntentSHA256: string(canon.Sum(req.Source)),
-		Effects: intent.Effects(), Findings: intent.Findings(),
+		Effects: intent.Effects(), Findings: intent.FindingsUnder(profile),
 	}
 }
 

@@ -95,7 +95,7 @@ func (s *stage) pose(t *testing.T, v *vector) (posed, bool) {
 	if err != nil {
 		return posed{}, false
 	}
-	p := posed{vector: v, intent: intent, in: question(req, doc, intent)}
+	p := posed{vector: v, intent: intent, in: question(gate.Profile, req, doc, intent)}
 	p.base, err = p.decide(t, gate)
 	return p, err == nil
 }

@@ -257,7 +257,7 @@ func (r *Replayer) again(ctx context.Context, gate *Gate, t testimony, rec ledge
 	if err != nil {
 		return m, err
 	}
-	m.in = question(m.req, doc, intent)
+	m.in = question(gate.Profile, m.req, doc, intent)
 	m.in.KernelVersion = rec.Kernel
 	m.decision, err = judge(ctx, gate, m.in, intent)
 	return m, err

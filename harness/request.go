@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -113,9 +111,11 @@ func ParseExecRequest(set *specs.Set, name string, src []byte) (ExecRequest, err
 	}
 	doc, _ := text.doc.Value().(map[string]any)
 	req := requestOf(doc)
-	for _, f := range []*requestFault{req.nulFault(), req.pathFault(), unsupported(doc), req.dateFault()} {
+	for _, f := range []*requestFault{req.textFault(), req.pathFault(), unsupported(doc), req.dateFault()} {
 		if f != nil {
-			return ExecRequest{}, text.invalid(f.pointer, f.msg, f.hint)
+			e := text.invalid(f.pointer, f.msg, f.hint)
+			e.RuleID = f.rule
+			return ExecRequest{}, e
 		}
 	}
 	return req, nil
@@ -157,6 +157,7 @@ func (t requestText) tooLarge() *result.RunError {
 	return &result.RunError{
 		Code:    result.CodeUnreadable,
 		Message: t.name + ": larger than the limit of " + strconv.Itoa(MaxRequestBytes) + " bytes",
+		RuleID:  contract.IV05,
 		Hint:    "keep large contents out of the request: name them in inputs.input_files",
 		Details: map[string]any{"file": t.name},
 	}
@@ -335,29 +336,25 @@ func requestOf(doc member) ExecRequest {
 	return req
 }
 
-// requestFault is what no schema says about a value: where, what, and what to do.
-type requestFault struct{ pointer, msg, hint string }
+// requestFault is what no schema says about a value: where, what, what to do, and the
+// input check of the contract that says so, if it is one.
+type requestFault struct{ pointer, msg, hint, rule string }
 
-// nulFault looks for what no argument and no variable of a process can hold.
-func (r ExecRequest) nulFault() *requestFault {
-	nul := func(pointer, text string) *requestFault {
-		if strings.IndexByte(text, 0) < 0 {
-			return nil
-		}
-		return &requestFault{pointer, "holds U+0000, which no process can be given", "pass such data in inputs.stdin or in a file"}
+func faultOf(v *contract.Violation) *requestFault {
+	return &requestFault{v.Pointer, v.Msg, v.Hint, v.ID}
+}
+
+// textFault looks for what no argument (IV-02) and no variable (IV-04) of a process can
+// hold.
+func (r ExecRequest) textFault() *requestFault {
+	if v := contract.CheckArgument("/inputs/command", r.Inputs.Command, contract.Argv); v != nil {
+		return faultOf(v)
 	}
-	if f := nul("/inputs/command", r.Inputs.Command); f != nil {
-		return f
+	if list := contract.CheckArguments("/inputs/arguments", r.Inputs.Arguments, contract.Argv); len(list) > 0 {
+		return faultOf(&list[0])
 	}
-	for i, arg := range r.Inputs.Arguments {
-		if f := nul("/inputs/arguments/"+strconv.Itoa(i), arg); f != nil {
-			return f
-		}
-	}
-	for _, name := range slices.SortedFunc(maps.Keys(r.Inputs.Environment), canon.Compare) {
-		if f := nul("/inputs/environment/"+name, r.Inputs.Environment[name]); f != nil {
-			return f
-		}
+	if list := contract.CheckVariables("/inputs/environment", r.Inputs.Environment); len(list) > 0 {
+		return faultOf(&list[0])
 	}
 	return nil
 }
@@ -382,14 +379,13 @@ func (r ExecRequest) pathFault() *requestFault {
 		{"/outputs/artifacts", artifacts, pathRule{member: "/path"}},
 	} {
 		for i, p := range place.paths {
-			msg, hint := place.rule.fault(p)
-			if msg == "" {
-				continue
-			}
+			at := place.pointer
 			if !place.rule.single {
-				place.pointer += "/" + strconv.Itoa(i) + place.rule.member
+				at += "/" + strconv.Itoa(i) + place.rule.member
 			}
-			return &requestFault{place.pointer, strconv.Quote(canon.Cut(p)) + " " + msg, hint}
+			if v := place.rule.check(at, p); v != nil {
+				return faultOf(v)
+			}
 		}
 	}
 	return nil
@@ -403,37 +399,32 @@ type pathRule struct {
 	member   string // of the list's elements that the path is, with a slash; or empty
 }
 
-// fault says what a path is that it may not be, and what to write instead.
-func (rule pathRule) fault(p string) (msg, hint string) {
-	slashed := strings.HasPrefix(p, "/")
-	clean := or(kernel.CleanPath(p), ".")
-	switch {
-	case strings.ContainsFunc(p, func(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Cf) }):
-		return "holds a character that does not show", "name the path without it"
-	case strings.Contains(p, `\`):
-		return "has a backslash", `separate folders with "/"`
-	case p[0] == '~':
-		return `begins with "~", which stands for no folder here`, "name the path relative to the work folder"
-	case len(p) > 1 && p[1] == ':' && unicode.IsLetter(rune(p[0])):
-		return "begins with a drive letter", "name the path relative to the work folder"
-	case slices.ContainsFunc(strings.Split(p, "/"), isUpwards):
-		return `leads upwards with ".."`, "name the path from the work folder downwards"
-	case slashed && !rule.absolute:
-		return "is absolute", "name the path relative to the work folder"
-	case clean == "/":
-		return "is the root of the whole file system", "name the folders that have to be read"
-	case clean == "." && !rule.folder:
-		return "is the work folder itself, not a file", "name a file in it"
-	case clean != p:
-		return "is not in its clean form", "write it as " + strconv.Quote(clean)
+// check is IV-03 for a path that has to be in its clean form, without characters that do
+// not show.
+func (rule pathRule) check(at, p string) *contract.Violation {
+	refuse := func(msg, hint string) *contract.Violation {
+		return &contract.Violation{ID: contract.IV03, Pointer: at, Msg: "path " + strconv.Quote(canon.Cut(p)) + " " + msg, Hint: hint}
 	}
-	return "", ""
-}
-
-// isUpwards says whether a segment is "..", or could become it where a file system
-// drops dots and spaces at the end of a name.
-func isUpwards(segment string) bool {
-	return strings.Count(segment, ".") >= 2 && strings.Trim(segment, ". ") == ""
+	if strings.ContainsFunc(p, func(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Cf) }) {
+		return refuse("holds a character that does not show", "name the path without it")
+	}
+	below, root := p, ""
+	if rule.absolute && strings.HasPrefix(p, "/") {
+		below, root = p[1:], "/"
+	}
+	if strings.Trim(below, "/") == "" && root != "" {
+		return refuse("is the root of the whole file system", "name the folders that have to be read")
+	}
+	clean, v := contract.CheckPath(at, below)
+	switch {
+	case v != nil:
+		return v
+	case clean == "." && !rule.folder:
+		return refuse("is the work folder itself, not a file", "name a file in it")
+	case root+clean != p:
+		return refuse("is not in its clean form", "write it as "+strconv.Quote(root+clean))
+	}
+	return nil
 }
 
 // unsupported is the first thing that the contract knows and this version cannot
@@ -443,10 +434,10 @@ func unsupported(doc member) *requestFault {
 	switch {
 	case len(network.list("allow")) > 0:
 		return &requestFault{"/sandbox/network/allow", "host allow-lists are not supported by this version",
-			"leave the list empty: without a network no host can be reached"}
+			"leave the list empty: without a network no host can be reached", ""}
 	case network["enabled"] == true && len(network.list("deny")) > 0:
 		return &requestFault{"/sandbox/network/deny", "hosts of a network cannot be denied by this version",
-			"leave the list empty, or set enabled to false: without a network no host can be reached"}
+			"leave the list empty, or set enabled to false: without a network no host can be reached", ""}
 	}
 	return nil
 }
@@ -462,7 +453,7 @@ func (r ExecRequest) dateFault() *requestFault {
 	if asDate == nil || asTime == nil {
 		return nil
 	}
-	return &requestFault{"/metadata/requested_at", strconv.Quote(at) + " is no date that there is", "write it as in 2026-01-16T09:30:00Z"}
+	return &requestFault{"/metadata/requested_at", strconv.Quote(at) + " is no date that there is", "write it as in 2026-01-16T09:30:00Z", ""}
 }
 
 // Artifact is the normalised request as canonical JSON and one LF, and the hash of
@@ -515,6 +506,33 @@ func (r ExecRequest) plain() map[string]any {
 		doc["adapter_id"] = r.AdapterID
 	}
 	return doc
+}
+
+// Intent is the request as an intent of one run action, as canonical JSON and one LF. Its
+// goal is the purpose of the request, and what an intent has no member for stands in
+// context.request.
+func (r ExecRequest) Intent() ([]byte, error) {
+	action := map[string]any{"kind": string(kernel.ActionRun), "argv": anys(r.Inputs.Argv())}
+	if len(r.Inputs.Environment) > 0 {
+		action["env"] = r.plain()["inputs"].(map[string]any)["environment"]
+	}
+	if r.Inputs.WorkingDirectory != "." {
+		action["cwd"] = r.Inputs.WorkingDirectory
+	}
+	if r.Inputs.Stdin != "" {
+		action["stdin"] = r.Inputs.Stdin
+	}
+	rest := r.plain()
+	delete(rest, "inputs")
+	delete(rest["outputs"].(map[string]any), "output_files")
+	goal := execGoal
+	if strings.TrimSpace(r.Metadata.Purpose) != "" {
+		goal = r.Metadata.Purpose
+		delete(rest["metadata"].(map[string]any), "purpose")
+	}
+	return execIntent(goal, action, map[string]any{
+		"inputs": anys(r.Inputs.InputFiles), "outputs": anys(r.Outputs.OutputFiles), "context": map[string]any{"request": rest},
+	})
 }
 
 // anys is a list as canon.Canonical writes it fastest.

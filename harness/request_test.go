@@ -312,7 +312,7 @@ func TestRequestMessages(t *testing.T) {
 			"a.json: line 1, /sandbox/network/allow: host allow-lists are not supported by this version",
 			"leave the list empty: without a network no host can be reached"},
 		{"a.json", `{"execution_id":"e1","tool_id":"t","inputs":{"command":"node"},"outputs":{"output_files":["out//a"]}}`,
-			`a.json: line 1, /outputs/output_files/0: "out//a" is not in its clean form`, `write it as "out/a"`},
+			`a.json: line 1, /outputs/output_files/0: path "out//a" is not in its clean form`, `write it as "out/a"`},
 	} {
 		_, err := ParseExecRequest(set, tc.name, []byte(tc.src))
 		var re *result.RunError

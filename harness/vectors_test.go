@@ -327,6 +327,7 @@ func valid(t *testing.T, set *specs.Set, kind specs.Kind, raw []byte) any {
 var unreachable = map[string]string{
 	"OUTPUT_BYTES":        "the built-in profiles allow more bytes than an intent can have",
 	"UNKNOWN_FINDING":     "the kernel reports only findings that the built-in policy handles",
+	"SHELL_METACHARACTER": "no built-in profile has shell_metacharacters deny",
 	kernel.IDNotPermitted: "the built-in policy denies by name whatever it does not permit",
 }
 

@@ -61,6 +61,7 @@ const (
 	FindCmdShell      = "command_shell"     // Value: the shell
 	FindCmdWrapper    = "command_wrapper"   // Value: the wrapper
 	FindInlineCode    = "inline_code"       // Value: the argument, or "stdin"
+	FindMetacharacter = "metacharacter"     // Value: the argument; only under a profile that denies it
 	FindNetworkNeeded = "network_needed"    // Value: the sub-command, or the package
 	FindCmdUnread     = "command_unread"    // the commands take too many steps to read
 	FindWriteTwice    = "write_twice"       // Value: path, Other: pointer of the first writer

@@ -54,8 +54,26 @@ func (a Action) effect(pointer string) Effect {
 //
 // Where there are more than maxFindings, the last of so many says that there are,
 // and the rest is left out.
-func (in Intent) Findings() []Finding {
+func (in Intent) Findings() []Finding { return few(in.allFindings()) }
+
+// FindingsUnder are the findings of an intent under a profile: Findings, and what the
+// profile alone makes one, which are arguments with shell metacharacters (IV-02).
+func (in Intent) FindingsUnder(p Profile) []Finding {
 	list := in.allFindings()
+	if p.ShellMetacharacters != MetacharactersDeny {
+		return few(list)
+	}
+	for i, a := range in.Actions {
+		at := "/actions/" + strconv.Itoa(i)
+		for _, v := range contract.CheckArguments(at+"/argv", a.Argv, contract.ArgvPlain) {
+			n, _ := strconv.Atoi(v.Pointer[strings.LastIndexByte(v.Pointer, '/')+1:])
+			list = append(list, Finding{Code: FindMetacharacter, Path: v.Pointer, Effect: effectID(EffectRun, at), Value: canon.Cut(a.Argv[n])})
+		}
+	}
+	return few(list)
+}
+
+func few(list []Finding) []Finding {
 	if len(list) > maxFindings {
 		first := list[maxFindings-1].Path // of those left out
 		list = append(list[:maxFindings-1], Finding{Code: FindTooMany, Path: first, Value: strconv.Itoa(maxFindings)})

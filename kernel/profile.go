@@ -66,6 +66,16 @@ func (i Isolation) AtLeast(least Isolation) bool {
 	return i == IsolationFull || want >= 0 && slices.Index(order, i) >= want
 }
 
+// Metacharacters is what a profile makes of shell metacharacters in arguments (IV-02).
+type Metacharacters string
+
+// The two answers, from wide to narrow. The wide one is absent in the JSON of a profile,
+// so that profiles have the digests that they had before there was a choice.
+const (
+	MetacharactersData Metacharacters = ""     // no shell reads arguments, so they are data
+	MetacharactersDeny Metacharacters = "deny" // no argument may have one
+)
+
 // Profile is a resolved policy profile: what the policy sees as data.profile.
 // Its canonical JSON is what policy_provenance.profile_sha256 covers.
 type Profile struct {
@@ -86,6 +96,7 @@ type Profile struct {
 	MaxChildren         int                 `json:"max_children"`
 	CPUCores            int                 `json:"cpu_cores"`
 	Isolation           Isolation           `json:"isolation"` // the least that an execution must have
+	ShellMetacharacters Metacharacters      `json:"shell_metacharacters,omitempty"`
 }
 
 // Contract is the seven members that a RunResult carries as policy. A list
@@ -134,6 +145,7 @@ func (p Profile) WiderThan(q Profile) []string {
 	add("max_children", p.MaxChildren > q.MaxChildren)
 	add("cpu_cores", p.CPUCores > q.CPUCores)
 	add("isolation", !p.Isolation.AtLeast(q.Isolation))
+	add("shell_metacharacters", p.ShellMetacharacters != MetacharactersDeny && q.ShellMetacharacters == MetacharactersDeny)
 	return wider
 }
 

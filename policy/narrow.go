@@ -64,6 +64,7 @@ func narrow(base kernel.Profile, m map[string]any) (Resolved, error) {
 		MaxChildren:         n.least("max_children", base.MaxChildren),
 		CPUCores:            n.least("cpu_cores", base.CPUCores),
 		Isolation:           n.isolation(base.Isolation),
+		ShellMetacharacters: n.metacharacters(base.ShellMetacharacters),
 	}
 	if n.err != nil {
 		return Resolved{}, n.err
@@ -189,6 +190,15 @@ func (n *narrowing) isolation(base kernel.Isolation) kernel.Isolation {
 	stronger := own.AtLeast(base)
 	n.from("isolation", stronger, true)
 	if stronger {
+		return own
+	}
+	return base
+}
+
+func (n *narrowing) metacharacters(base kernel.Metacharacters) kernel.Metacharacters {
+	own := metacharacters(n.given, base)
+	n.from("shell_metacharacters", own == kernel.MetacharactersDeny, own == base)
+	if own == kernel.MetacharactersDeny {
 		return own
 	}
 	return base

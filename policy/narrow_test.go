@@ -100,6 +100,7 @@ func randomProfile(r *rand.Rand, base kernel.Profile, twice bool) map[string]any
 	maybe("memory_mb", within(contract.MemoryMB(), base.MemoryMB))
 	maybe("max_children", within(contract.MaxChildren(), base.MaxChildren))
 	maybe("cpu_cores", within(contract.CPUCores(), base.CPUCores))
+	maybe("shell_metacharacters", func() any { return []string{"data", "deny"}[r.IntN(2)] })
 	maybe("isolation", func() any { return []string{"full", "confined", "none"}[r.IntN(3)] })
 	return m
 }
@@ -289,6 +290,8 @@ func TestNarrow(t *testing.T) {
 		{"none where full is asked of", "default", "isolation", `"none"`, `"full"`, FromBase},
 		{"none where confined is asked of", "dev", "isolation", `"none"`, `"confined"`, FromBase},
 		{"the same isolation", "dev", "isolation", `"confined"`, `"confined"`, FromProfile},
+		{"data where nothing is asked", "dev", "shell_metacharacters", `"data"`, `null`, FromBase},
+		{"metacharacters denied", "dev", "shell_metacharacters", `"deny"`, `"deny"`, FromProfile},
 		{"more isolation", "dev", "isolation", `"full"`, `"full"`, FromProfile},
 		{"a network", "dev", "allow_network", "true", "false", FromBase},
 		{"no network", "dev", "allow_network", "false", "false", FromProfile},
@@ -559,6 +562,7 @@ func TestWiderThan(t *testing.T) {
 		{"risk_tags", func(p *kernel.Profile) { p.RiskTags = append(slices.Clone(p.RiskTags), "mine") }},
 		{"memory_mb", func(p *kernel.Profile) { p.MemoryMB-- }},
 		{"max_children", func(p *kernel.Profile) { p.MaxChildren-- }},
+		{"shell_metacharacters", func(p *kernel.Profile) { p.ShellMetacharacters = kernel.MetacharactersDeny }},
 	}
 	strict := builtinProfiles(t)["strict"]
 	for id := range strict.Severity {
@@ -582,6 +586,7 @@ func TestWiderThan(t *testing.T) {
 		if got := p.WiderThan(strict); got != nil {
 			t.Errorf("narrower %s, %d, is wider by %v", c.member, i, got)
 		}
+		seen[c.member] = true // whether or not anything is wider than strict
 		if got := strict.WiderThan(p); !slices.Equal(got, []string{c.member}) {
 			t.Errorf("without change %d of %s it is wider by %v", i, c.member, got)
 		}

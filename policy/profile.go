@@ -112,7 +112,7 @@ func Members() []string {
 	return []string{
 		"allow_network", "timeout_ms", "max_output_files", "max_total_output_bytes",
 		"allowed_commands", "allowed_write_roots", "env_allow", "execution_modes", "model_modes",
-		"model_adapters", "risk_tags", "severity", "memory_mb", "max_children", "cpu_cores", "isolation",
+		"model_adapters", "risk_tags", "severity", "memory_mb", "max_children", "cpu_cores", "isolation", "shell_metacharacters",
 	}
 }
 
@@ -168,6 +168,7 @@ func profileOf(m map[string]any) kernel.Profile {
 		MaxChildren:         number(m, "max_children", contract.MaxChildren().Default),
 		CPUCores:            number(m, "cpu_cores", contract.CPUCores().Default),
 		Isolation:           isolation(m, kernel.IsolationFull),
+		ShellMetacharacters: metacharacters(m, kernel.MetacharactersData),
 	}
 }
 
@@ -214,6 +215,16 @@ func allowList(m map[string]any, name string) kernel.AllowList {
 
 func isolation(m map[string]any, absent kernel.Isolation) kernel.Isolation {
 	return cmp.Or(kernel.Isolation(text(m, "isolation")), absent)
+}
+
+func metacharacters(m map[string]any, absent kernel.Metacharacters) kernel.Metacharacters {
+	switch text(m, "shell_metacharacters") {
+	case "":
+		return absent
+	case "data":
+		return kernel.MetacharactersData
+	}
+	return kernel.MetacharactersDeny
 }
 
 func severities(m map[string]any) map[string]kernel.Severity {

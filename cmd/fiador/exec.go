@@ -1,21 +1,25 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
 )
 
 // exitOurs is the exit status of exec for everything that is not the command's own.
@@ -23,6 +27,11 @@ const exitOurs = 125
 
 type execFlags struct {
 	gateFlags
+	recordFlags
+	receipt     string
+	pack        string
+	runID       string
+	printIntent bool
 	request     string
 	work        string
 	write       string
@@ -50,26 +59,38 @@ may, that is applied to the folder, and otherwise none of it is.
 With --request FILE it executes a request of the execution contract (YAML or
 JSON) and prints an execution report, one line of canonical JSON.
 
-The profile's allowed_commands apply, its limits can only be narrowed, and nothing
-of the environment reaches the command.
+The command is decided first, as fiador run decides an intent of this one action:
+by the profile, --org-policy, and .fiador/policy beneath --tree. What is refused or
+asked is not started. --print-intent prints that intent, and executes nothing. The
+profile's limits can only be narrowed, and nothing of the environment reaches the
+command.
+
+With --ledger the decision and what came of it are recorded, and with --pack they can
+be proven elsewhere, where symbolic links and cut streams reject as they do in a run.
 
 Exit codes:
   0 to 255  the command's own; 126 not executable, 127 not found, 128+n signal n,
             137 out of memory, 143 over its time
-  125       nothing of the command: usage, policy, no sandbox, or the command
-            broke a limit or wrote where it may not; standard error says which`,
+  125       nothing of the command: usage, REFUSE or CLARIFY, no sandbox, or the
+            command broke a limit or wrote where it may not; standard error says
+            which`,
 		Example: `  fiador exec --policy dev -- make test
   fiador exec --policy dev --write direct --timeout 5m -- cargo build
   fiador exec --work site -- node build.js
-  fiador exec --request request.yaml`,
+  fiador exec --request request.yaml
+  fiador exec --print-intent -- npm publish | fiador explain --intent -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.exec(cmd, f, args)
 		},
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
-	f.policy, f.tree = "default", "."
-	flags.Var(&once{value: &f.policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
+	f.gateFlags.register(cmd)
+	f.recordFlags.register(cmd)
+	flags.StringVar(&f.receipt, "receipt", "", "new file to write the ledger's receipt to (C2SP tlog-proof)")
+	flags.StringVar(&f.pack, "pack", "", "new folder to write the run pack to, which proves this execution elsewhere")
+	flags.StringVar(&f.runID, "run-id", "", "id of this execution (default: made from the time and random digits)")
+	flags.BoolVar(&f.printIntent, "print-intent", false, "print the intent that is decided, and execute nothing")
 	flags.StringVar(&f.request, "request", "", "execution request to execute instead of a command; - is standard input")
 	flags.StringVar(&f.work, "work", ".", "folder that the command works in")
 	flags.StringVar(&f.write, "write", string(sandbox.Staged), "staged: apply what was written when it is accepted; direct: let the command write into the folder, for large trees; what it writes is not judged")
@@ -82,7 +103,6 @@ Exit codes:
 	flags.StringArrayVar(&f.env, "env", nil, "NAME=VALUE for the command, where the profile allows the name; may be repeated")
 	flags.StringVar(&f.isolation, "isolation", "", "exactly this isolation: full or confined (default: the strongest there is)")
 	flags.StringVar(&f.evidence, "evidence", "", "new folder for what was observed: runner.json, stdout, stderr")
-	complete(cmd, "policy", harness.Profiles()...)
 	complete(cmd, "write", string(sandbox.Staged), string(sandbox.Direct))
 	complete(cmd, "isolation", string(sandbox.Full), string(sandbox.Confined))
 	return cmd
@@ -101,53 +121,170 @@ func (a *app) exec(cmd *cobra.Command, f execFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	env, err := assignments(f.env)
+	if err := a.apartFromExec(f, work); err != nil {
+		return err
+	}
+	sources, err := a.gating(f.gateFlags)
 	if err != nil {
 		return err
 	}
-	gate, err := a.profileGate(ctx, f.gateFlags)
+	opened := a.gateAhead(ctx, sources)
+	asked, err := a.execAsked(cmd, f, args, work, read)
 	if err != nil {
 		return err
+	}
+	gate, err := opened()
+	if err != nil {
+		return err
+	}
+	req, err := asked.run(gate)
+	if err != nil {
+		return err
+	}
+	if req.RunID = f.runID; f.printIntent {
+		return a.print(req.Source)
+	}
+	return a.execDecided(ctx, f, gate, work, req, asked.request)
+}
+
+// execAsked is what an exec asks for: a command of the command line, or a request.
+type execAsked struct {
+	request *harness.ExecRequest // nil for a command of the command line
+	run     func(*harness.Gate) (harness.Request, error)
+}
+
+func (a *app) execAsked(cmd *cobra.Command, f execFlags, args []string, work string, read []string) (execAsked, error) {
+	if f.request != "" {
+		src, err := a.read(cmd.Context(), f.request, harness.MaxRequestBytes)
+		if err != nil {
+			return execAsked{}, err
+		}
+		r, err := harness.ParseExecRequest(a.specs, src.path, src.bytes)
+		return execAsked{&r, func(g *harness.Gate) (harness.Request, error) {
+			req, err := g.Requested(r, src.path, work, read)
+			if err == nil {
+				req.Exec.Packed = f.pack != ""
+			}
+			return req, err
+		}}, err
+	}
+	env, err := assignments(f.env)
+	if err != nil {
+		return execAsked{}, err
+	}
+	x := harness.Exec{
+		Argv: args, Env: env, Work: work, Write: sandbox.Write(f.write), Read: read,
+		Isolation: sandbox.Isolation(f.isolation), Timeout: f.timeout,
+		Limits: f.limits(cmd), Streams: a.streams(), Packed: f.pack != "",
+	}
+	return execAsked{nil, func(*harness.Gate) (harness.Request, error) {
+		source, err := x.Intent()
+		return harness.Request{
+			Source: source, Path: "exec", Mode: harness.ModeExecuteSandbox, ModelMode: harness.ModelNone,
+			Folders: harness.Folders{Tree: work, Work: work}, Exec: &x,
+		}, err
+	}}, nil
+}
+
+// execDecided decides a command, executes what is allowed, and delivers what came of it.
+func (a *app) execDecided(ctx context.Context, f execFlags, gate *harness.Gate, work string, req harness.Request, r *harness.ExecRequest) (err error) {
+	log, err := a.recording(f.recordFlags)
+	if err != nil {
+		return err
+	}
+	if log != nil {
+		defer log.Close()
+	}
+	if what := unprovable(req.Exec.Expect, f.pack != ""); what != "" && (log != nil || f.pack != "") {
+		return &result.RunError{
+			Code: result.CodeProfile, Message: what, RuleID: "RS8",
+			Hint: "leave the expectation out, or execute the request without --ledger and --pack", Details: map[string]any{"pointer": "/outputs"},
+		}
+	}
+	w, err := openPack(f.pack)
+	if err != nil {
+		return err
+	}
+	if w != nil {
+		defer func() { _ = w.Abort() }()
 	}
 	e := a.execution()
 	defer e.close(ctx, a)
 	if err := errors.Join(a.recovered(ctx, e, work), e.openEvidence(f.evidence)); err != nil {
 		return err
 	}
-	if f.request != "" {
-		return a.execRequest(ctx, f, e, gate, work, read)
+	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Runner: e.host, Recorder: a.recorder(log)}
+	end := harness.End{Request: req}
+	end.Report, end.Err = harness.Run(ctx, deps, gate, req)
+	err = a.keepReceipt(ctx, f.recordFlags, f.receipt, end.Receipt)
+	switch p := end.Execution; {
+	case end.Err != nil:
+		return end.Err
+	case p == nil:
+		return errors.Join(err, a.execRefused(ctx, f, w, gate, end))
+	default:
+		if err == nil {
+			err = a.stagePack(ctx, w, gate, f.recordFlags, f.pack, end.Report)
+		}
+		if err == nil {
+			err = a.execEnded(ctx, e, work, p, r, func() error { return commitPack(w, f.pack) })
+		}
+		return errors.Join(err, p.Close())
 	}
-	task, err := gate.Exec(harness.Exec{
-		Argv: args, Env: env, Work: work, Write: sandbox.Write(f.write), Read: read,
-		Isolation: sandbox.Isolation(f.isolation), Timeout: f.timeout,
-		Limits: f.limits(cmd), Streams: a.streams(),
-	})
-	if err != nil {
-		return err
-	}
-	if err := makeRoots(work, task.Sandbox.Roots); err != nil {
-		return err
-	}
-	p, err := harness.Perform(ctx, e.host, task)
-	if err != nil {
-		return err
-	}
-	return errors.Join(a.execEnded(ctx, f, e, work, p), p.Close())
 }
 
-// makeRoots makes the folders that direct writes are kept to, for a command could not.
-func makeRoots(work string, roots []string) error {
-	root, err := os.OpenRoot(work)
+// unprovable says what a request expects that no RunResult, or no pack, can say.
+func unprovable(x harness.ExecExpect, packed bool) string {
+	switch {
+	case x.Code != 0:
+		return "a request that expects exit code " + strconv.Itoa(x.Code) + " can be neither recorded nor packed: a RunResult is accepted with exit code 0 alone"
+	case packed && (x.Stdout || x.Stderr || len(x.Artifacts) > 0):
+		return "a request that expects streams or artifacts cannot be packed: a pack proves outputs and exit codes"
+	}
+	return ""
+}
+
+// execRefused says why nothing was started, as a run says it, and leaves the pack of the
+// decision.
+func (a *app) execRefused(ctx context.Context, f execFlags, w *pack.Writer, gate *harness.Gate, end harness.End) error {
+	err := a.stagePack(ctx, w, gate, f.recordFlags, f.pack, end.Report)
+	if err == nil {
+		err = commitPack(w, f.pack)
+	}
 	if err != nil {
-		return usage("name a folder that can be read", "--work %q: %s", displayFolder(work), reason(err))
+		return err
 	}
-	defer root.Close()
-	for _, r := range roots {
-		if err := root.MkdirAll(r, 0o777); err != nil {
-			return usage("make it, or use --write staged", "folder %q cannot be made: %s", clean(r), reason(err))
-		}
+	var words bytes.Buffer
+	if err := report.Human(&words, a.term.color, itemOf(end)); err != nil {
+		return err
 	}
-	return nil
+	if a.runner {
+		words = *bytes.NewBufferString(report.Inert(words.String()))
+	}
+	_, _ = a.stderr.Write(words.Bytes())
+	return harness.Refused(end.Path, end.Decision)
+}
+
+// apartFromExec refuses places that the command could reach, or that are in each other's
+// way.
+func (a *app) apartFromExec(f execFlags, work string) error {
+	if err := a.checkReceipt(f.recordFlags, f.receipt); err != nil {
+		return err
+	}
+	if f.runID != "" && !ledger.RunID(f.runID) {
+		return usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
+	}
+	run := runFlags{
+		gateFlags: f.gateFlags, recordFlags: f.recordFlags, receipt: f.receipt, pack: f.pack, mode: harness.ModeExecuteSandbox,
+		executingFlags: executingFlags{work: work, promote: work, evidence: f.evidence, read: f.read},
+	}
+	if err := a.apartFromRun(run); err != nil {
+		return err
+	}
+	if err := run.apartFromPack(); err != nil {
+		return err
+	}
+	return absent(f.receipt)
 }
 
 // check refuses what cannot be meant before anything is looked at.
@@ -159,6 +296,9 @@ func (f execFlags) check(cmd *cobra.Command, args []string) error {
 		if err := choice("--isolation", f.isolation, []string{string(sandbox.Full), string(sandbox.Confined)}); err != nil {
 			return err
 		}
+	}
+	if f.pack != "" && f.write == string(sandbox.Direct) {
+		return usage("let the writes be staged", "--pack does not go together with --write direct, of which nothing is judged")
 	}
 	switch {
 	case f.request == "" && len(args) == 0:
@@ -227,7 +367,7 @@ func cutAssignment(s string) (name, value string, ok bool) {
 	return "", "", false
 }
 
-// profileGate is a gate of a profile without layers: exec decides about no intent.
+// profileGate is a gate of a profile without layers: it decides about no intent.
 func (a *app) profileGate(ctx context.Context, f gateFlags) (*harness.Gate, error) {
 	s, err := a.sources(f)
 	if err != nil {
@@ -241,20 +381,51 @@ func (a *app) profileGate(ctx context.Context, f gateFlags) (*harness.Gate, erro
 	return harness.ProfileGate(r), nil
 }
 
-// execEnded applies what was accepted and says on standard error why something was not.
-func (a *app) execEnded(ctx context.Context, f execFlags, e *executing, work string, p *harness.Performed) error {
+// execEnded applies what was accepted, puts the pack in its place, and says how the
+// command ended: a request has a report, and of a command standard error has why it was
+// not accepted.
+func (a *app) execEnded(ctx context.Context, e *executing, work string, p *harness.Performed, r *harness.ExecRequest, commit func() error) error {
 	if err := a.writeEvidence(e, p); err != nil {
 		return err
 	}
 	code, reasons := p.Observed.Judge()
-	if a.status = code; code == 0 {
-		return p.Promote(ctx, e.state, work)
+	hint := contract.ActionHint(harness.Interpret(p.Observed.Command, code).Action)
+	var answer []byte
+	if r != nil {
+		rep := r.Report(p)
+		code, reasons = rep.ExitCode, rep.Reasons
+		var err error
+		if answer, err = rep.Bytes(); err != nil {
+			return err
+		}
 	}
-	why, hint := whyEnded(p.Observed), contract.ActionHint(harness.Interpret(p.Observed.Command, code).Action)
-	if msg, remedy := p.Diagnosis(); msg != "" && (why == "" || p.Observed.Command.NotExecutable) {
+	if len(reasons) == 0 {
+		code = exitAccepted // of a request, also where another code was expected
+		if err := p.Promote(ctx, e.state, work); err != nil {
+			return err
+		}
+	} else if code == exitAccepted {
+		code = exitOurs
+	}
+	if err := commit(); err != nil {
+		return err
+	}
+	a.status = code
+	msg, remedy := p.Diagnosis()
+	if r != nil {
+		if a.tty && len(reasons) > 0 {
+			if msg != "" {
+				a.term.message(msg)
+			}
+			a.term.hint(cmp.Or(remedy, hint))
+		}
+		return a.print(answer)
+	}
+	why := whyEnded(p.Observed)
+	if msg != "" && (why == "" || p.Observed.Command.NotExecutable) {
 		why, hint = msg, remedy
 	}
-	if why != "" {
+	if why != "" && code != exitAccepted {
 		a.ended(why, hint, code, reasons)
 	}
 	return nil
@@ -295,42 +466,4 @@ func (a *app) ended(why, hint string, code int, reasons []string) {
 		return
 	}
 	_, _ = a.stderr.Write(e.Line())
-}
-
-// execRequest executes a request and prints its report.
-func (a *app) execRequest(ctx context.Context, f execFlags, e *executing, gate *harness.Gate, work string, read []string) error {
-	src, err := a.read(ctx, f.request, harness.MaxRequestBytes)
-	if err != nil {
-		return err
-	}
-	r, err := harness.ParseExecRequest(a.specs, src.path, src.bytes)
-	if err != nil {
-		return err
-	}
-	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Runner: e.host}
-	rep, p, err := harness.ExecRequested(ctx, deps, gate, r, work, read, e.state)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	if err := a.writeEvidence(e, p); err != nil {
-		return err
-	}
-	b, err := rep.Bytes()
-	if err != nil {
-		return err
-	}
-	if a.tty && len(rep.Reasons) > 0 {
-		msg, hint := p.Diagnosis()
-		if msg != "" {
-			a.term.message(msg)
-		}
-		a.term.hint(cmp.Or(hint, contract.ActionHint(rep.Action)))
-	}
-	if a.status = rep.ExitCode; len(rep.Reasons) == 0 {
-		a.status = exitAccepted
-	} else if a.status == exitAccepted {
-		a.status = exitOurs
-	}
-	return a.print(b)
 }

@@ -97,7 +97,7 @@ func (f runFlags) apartFromPack() error {
 
 // stagePack writes the pack of a run that has ended in a result beside its place, before
 // anything is promoted: what cannot be packed is not promoted either.
-func (a *app) stagePack(ctx context.Context, w *pack.Writer, gate *harness.Gate, f runFlags, rep harness.Report) error {
+func (a *app) stagePack(ctx context.Context, w *pack.Writer, gate *harness.Gate, f recordFlags, dir string, rep harness.Report) error {
 	if w == nil {
 		return nil
 	}
@@ -106,14 +106,14 @@ func (a *app) stagePack(ctx context.Context, w *pack.Writer, gate *harness.Gate,
 		return err
 	}
 	if rep.Receipt != nil {
-		if err := a.packLedger(ctx, files, f.recordFlags, rep.Result.RunID, rep.Receipt.Index); err != nil {
+		if err := a.packLedger(ctx, files, f, rep.Result.RunID, rep.Receipt.Index); err != nil {
 			return err
 		}
 	}
 	if err := harness.Verified(files, gate.Profile); err != nil {
 		return err
 	}
-	return packWritten(f.pack, w.Stage(files))
+	return packWritten(dir, w.Stage(files))
 }
 
 // commitPack puts a pack that was staged in its place.

@@ -160,7 +160,7 @@ func (d desk) intents(ctx context.Context, a *app) (map[string]policy.Input, err
 		if err != nil {
 			return nil, err
 		}
-		q, err := harness.Question(a.specs, harness.Request{
+		q, err := harness.Question(a.specs, d.open.Profile, harness.Request{
 			Source: src.bytes, Path: src.path, Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone,
 		})
 		if err != nil {

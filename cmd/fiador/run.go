@@ -254,7 +254,7 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 		if err != nil || end.Err != nil {
 			return err
 		}
-		if err = a.stagePack(ctx, w, gate, f, end.Report); err != nil {
+		if err = a.stagePack(ctx, w, gate, f.recordFlags, f.pack, end.Report); err != nil {
 			return err
 		}
 		return commitPack(w, f.pack)
@@ -279,7 +279,7 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 	}
 	err = errors.Join(err, a.keepModel(f, end.Execution))
 	if err == nil {
-		err = a.stagePack(ctx, w, gate, f, end.Report)
+		err = a.stagePack(ctx, w, gate, f.recordFlags, f.pack, end.Report)
 	}
 	if err == nil {
 		err = a.executed(ctx, f.executingFlags, e, end.Report)

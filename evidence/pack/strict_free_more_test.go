@@ -99,8 +99,12 @@ func tabled() map[string][]string {
 		"`model_id` where no call was come to":                        {"changed model_io.json#/model_id"},
 		"`exit.signal` of a command that was over its time or memory": {"removed runner.json#/exit/signal"},
 		"`size_bytes` of a stream that was cut":                       {"changed runner.json#/stdout/size_bytes"},
-		"of `runner.json` `warnings`":                                 {"changed runner.json#/warnings/N", "added runner.json#/warnings/N", "added runner.json#/warnings", "removed runner.json#/warnings"},
-		"mechanisms of clauses":                                       {"changed runner.json#/sandbox/layers/N/mechanism"},
+		"of `runner.json` `limits` and `write_roots` that are narrower": {
+			"changed runner.json#/limits/max_memory_bytes", "changed runner.json#/limits/max_output_files", "changed runner.json#/limits/max_total_output_bytes",
+			"changed runner.json#/limits/timeout_ms", "added runner.json#/write_roots/N", "removed runner.json#/write_roots/N",
+		},
+		"as an exec can ask for, `warnings`": {"changed runner.json#/warnings/N", "added runner.json#/warnings/N", "added runner.json#/warnings", "removed runner.json#/warnings"},
+		"mechanisms of clauses":              {"changed runner.json#/sandbox/layers/N/mechanism"},
 		"the platform": {
 			"changed runner.json#/platform/arch", "changed runner.json#/platform/go_version", "changed runner.json#/platform/kernel_release",
 			"changed runner.json#/platform/landlock_abi",

@@ -38,6 +38,8 @@ var unsaid = map[string][]string{
 		"run.json#/execution/outputs/N/sha256",                                          // of a file that is unchanged
 		"patch.json#/operations/N/before_sha256", "patch.json#/operations/N/executable", // of what a command wrote
 		"model_io.json#/interactions/N/latency_ms",
+		"runner.json#/limits/max_memory_bytes", "runner.json#/limits/max_output_files", // narrower ones
+		"runner.json#/limits/max_total_output_bytes", "runner.json#/limits/timeout_ms",
 		"runner.json#/peak_memory_bytes", "runner.json#/plan_sha256",
 		"runner.json#/platform/arch", "runner.json#/platform/go_version", "runner.json#/platform/kernel_release", "runner.json#/platform/landlock_abi",
 		"runner.json#/sandbox/layers/N/mechanism",

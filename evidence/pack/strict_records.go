@@ -14,7 +14,7 @@ func strictRules() []Rule {
 		{ID: "ST6", Title: "the execution is that of this bundle and policy, and agrees with itself", Description: "Sums, ids, exit code and reasons follow from what was observed; one that does not was changed"},
 		{ID: "ST7", Title: "the evidence is that of this plan and this execution", Description: "Evidence of another run, or of a plan that was not carried out so, proves nothing"},
 		{ID: "ST8", Title: "the patch is what the evidence says has become of files", Description: "A content, a path or an operation that nothing has observed would be put into a tree"},
-		{ID: "ST9", Title: "what enforced the policy had its limits, and saw this end", Description: "A sandbox with other limits did not enforce the policy that decided"},
+		{ID: "ST9", Title: "what enforced the policy had no wider limits, and saw this end", Description: "A sandbox with wider limits did not enforce the policy that decided"},
 		{ID: "ST10", Title: "the recording is that of the calls that were made", Description: "An answer that belongs to no call, or to another prompt, is not what the run was given"},
 		{ID: "ST11", Title: "the ledger lines are those of this run", Description: "A line of another run is as well sealed, and says nothing of this one"},
 		{ID: "ST12", Title: "a signature and a receipt are about this pack", Description: "One of another pack holds under its key, and vouches for nothing here"},

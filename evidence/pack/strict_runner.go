@@ -136,12 +136,13 @@ func (r *shape) stream(v any) RunnerStream {
 // checkRunner is ST9: what enforced the policy was told the limits of the policy, and saw
 // the end that the RunResult tells of.
 //
-//   - limits are those of the policy, and memory that of policy_provenance; write_roots
-//     and commands are the policy's, sorted, and nothing is blocked by name
+//   - limits are at most those of the policy, and memory at most that of
+//     policy_provenance: an exec can ask for less. write_roots are sorted and beneath the
+//     policy's. commands are the policy's, sorted, and nothing is blocked by name
 //   - context.env_allowlist is the profile's, where the verifier has it (ST5)
 //   - the isolation is no weaker than policy_provenance demands, the backend and the
 //     platform are those that have it, and the network is blocked where the policy does
-//     not allow it; filesystem_readonly is true
+//     not allow it, and can be blocked where it does; filesystem_readonly is true
 //   - layers are the clauses of [Promises], each with a status that it can have
 //   - warnings are those that are given, and there only if there are any
 //   - the times are those of the evidence, runner_id has the time of the start, and
@@ -174,7 +175,7 @@ func (s *strictLevel) checkRunner() {
 	}
 	why := reasonsOf(run.Decision.Reasons)
 	s.checkExit(n.Exit, run.Execution, why)
-	stdout, stderr := contract.KeptBytes(run.Policy.MaxTotalOutputBytes)
+	stdout, stderr := contract.KeptBytes(n.Limits.MaxTotalOutputBytes)
 	s.checkStream("stdout", n.Stdout, run.Execution.StdoutSHA256, stdout)
 	s.checkStream("stderr", n.Stderr, run.Execution.StderrSHA256, stderr)
 	if cut := n.Stdout.Truncated || n.Stderr.Truncated; cut != why.codes["STREAM_LIMIT"] {
@@ -192,9 +193,12 @@ func (s *strictLevel) checkRunnerLimits(n *Runner, run *result.RunResult) {
 		{"max_total_output_bytes", int64(n.Limits.MaxTotalOutputBytes), int64(run.Policy.MaxTotalOutputBytes)},
 		{"max_memory_bytes", n.Limits.MaxMemoryBytes, int64(run.PolicyProvenance.Limits.MemoryMB) << 20},
 	} {
-		if l.is != l.should {
+		if l.is < 1 || l.is > l.should {
 			s.fault("ST9", at(RunnerFile, "limits", l.name), "%d, and the policy has %d", l.is, l.should)
 		}
+	}
+	if !rootsWithin(n.WriteRoots, run.Policy.AllowedWriteRoots) {
+		s.fault("ST9", at(RunnerFile, "write_roots"), "not the policy's, sorted: %s", listed(inOneOrder(run.Policy.AllowedWriteRoots)))
 	}
 	for _, l := range []struct {
 		path       []string
@@ -202,12 +206,24 @@ func (s *strictLevel) checkRunnerLimits(n *Runner, run *result.RunResult) {
 	}{
 		{[]string{"commands", "allowlist"}, n.Commands.Allowlist, inOneOrder(run.Policy.AllowedCommands)},
 		{[]string{"commands", "blocklist"}, n.Commands.Blocklist, nil},
-		{[]string{"write_roots"}, n.WriteRoots, inOneOrder(run.Policy.AllowedWriteRoots)},
 	} {
 		if !slices.Equal(l.is, l.should) {
 			s.fault("ST9", at(RunnerFile, l.path...), "not the policy's, sorted: %s", listed(l.should))
 		}
 	}
+}
+
+// rootsWithin says whether roots are sorted, clean, and beneath those of a policy: an exec can
+// ask for fewer.
+func rootsWithin(roots, policy []string) bool {
+	for i, root := range roots {
+		clean, fault := contract.CheckPath("", root)
+		beneath := func(r string) bool { return kernel.Beneath(root, r) }
+		if fault != nil || clean != root || i > 0 && canon.Compare(roots[i-1], root) >= 0 || len(policy) > 0 && !slices.ContainsFunc(policy, beneath) {
+			return false
+		}
+	}
+	return true
 }
 
 // inOneOrder is a list in the order of code units, each element once.

@@ -171,8 +171,8 @@ func (s *strictLevel) checkIsolation(n *Runner, run *result.RunResult) {
 	if least := run.PolicyProvenance.Limits.Isolation; !level.isolation.AtLeast(least) {
 		s.fault("ST9", at(RunnerFile, "sandbox", "isolation_level"), "%s is weaker than %s, which the policy demands", sb.IsolationLevel, least)
 	}
-	if sb.NetworkBlocked == run.Policy.AllowNetwork {
-		s.fault("ST9", at(RunnerFile, "sandbox", "network_blocked"), "%t, and allow_network of the policy too", sb.NetworkBlocked)
+	if !sb.NetworkBlocked && !run.Policy.AllowNetwork {
+		s.fault("ST9", at(RunnerFile, "sandbox", "network_blocked"), "false, and allow_network of the policy too")
 	}
 	if !sb.FilesystemReadonly {
 		s.fault("ST9", at(RunnerFile, "sandbox", "filesystem_readonly"), "false, and what is packed was written apart from the folder")

@@ -84,6 +84,22 @@ func CheckEnvironment(at string, env map[string]string, allowed AllowList) []Vio
 	return list
 }
 
+// CheckVariables is the part of IV-04 that no allowlist changes: a name and a value of
+// every variable of env, the object at the pointer at, are UTF-8 without NUL. The
+// violations are sorted by name.
+func CheckVariables(at string, env map[string]string) []Violation {
+	var list []Violation
+	for _, name := range slices.SortedFunc(maps.Keys(env), canon.Compare) {
+		if fault := unfit(name + "=" + env[name]); fault != "" {
+			list = append(list, Violation{
+				ID: IV04, Pointer: canon.Pointer(at, strings.ToValidUTF8(name, "\ufffd")),
+				Msg: "environment variable " + quote(name) + " " + fault, Hint: "give the name and the value as text",
+			})
+		}
+	}
+	return list
+}
+
 func envFault(name, value string, allowed AllowList) (msg, hint string) {
 	variable := "environment variable " + quote(name)
 	switch fault := unfit(value); {

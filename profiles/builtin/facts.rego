@@ -52,6 +52,7 @@ words := {
 	"command_unread": `the commands up to {place} take too many steps to read`,
 	"findings_many": `there are more than {value} findings`,
 	"network_needed": `"{value}" cannot be done without a network`,
+	"metacharacter": `"{value}" has a character to which a shell gives a meaning`,
 	"placeholder": `"{value}" in {place} is a placeholder`,
 	"contradiction": `{place} and {other} contradict each other ({value})`,
 	"done_undefined": `there is no constraint and no action`,

@@ -18,6 +18,7 @@ always := {
 	"command_character": ["CMD_NAME_UNSAFE", `"v" has a character outside printable ASCII`],
 	"command_unread": ["CMD_UNREAD", `the commands up to action 1 take too many steps to read`],
 	"findings_many": ["FINDINGS_MANY", `there are more than v findings`],
+	"metacharacter": ["SHELL_METACHARACTER", `"v" has a character to which a shell gives a meaning`],
 	"nobody_knows": ["UNKNOWN_FINDING", `no rule handles the finding "nobody_knows"`],
 	"": ["UNKNOWN_FINDING", `no rule handles the finding ""`],
 }

@@ -104,3 +104,18 @@ note contains {"id": "NETWORK_NEEDED", "path": path, "msg": msg} if {
 
 # networked has what need not be said where commands have a network.
 networked contains "network_needed" if data.profile.allow_network == true
+
+# METADATA
+# title: Argument with a shell metacharacter
+# description: The profile denies characters that a shell would give a meaning to, also where no shell reads them
+# custom:
+#   id: SHELL_METACHARACTER
+#   since: 0.1.0
+#   fix: leave the character out, pass the value in a file, or use a profile that takes it as data
+deny contains {
+	"id": "SHELL_METACHARACTER", "path": path, "msg": msg,
+	"fix": "leave the character out, pass the value in a file, or use a profile that takes it as data",
+} if {
+	input.findings[0]
+	denied[_].metacharacter[path] = msg
+}

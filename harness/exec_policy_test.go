@@ -1,0 +1,287 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+)
+
+// gatekeeper is a runner that notes that something was to be started, and starts nothing.
+type gatekeeper struct{ started bool }
+
+func (g *gatekeeper) Start(context.Context, sandbox.Request) (*sandbox.Sandbox, error) {
+	g.started = true
+	return nil, errors.New("nothing is started here")
+}
+
+func (g *gatekeeper) StageInputs(string, []string, int, int64) (sandbox.Inputs, error) {
+	return sandbox.Inputs{}, nil
+}
+
+// verdict is how a gate decides a run in a word: the outcome, and the reasons for it.
+func (s *stage) verdict(t *testing.T, gate *Gate, req Request) string {
+	t.Helper()
+	runner := new(gatekeeper)
+	req.RunID = "r"
+	deps := Deps{Now: func() time.Time { return time.Unix(0, 0) }, Specs: s.specs, Runner: runner}
+	rep, err := Run(t.Context(), deps, gate, req)
+	var re *result.RunError
+	switch {
+	case runner.started:
+		return string(kernel.OutcomeBundle)
+	case errors.As(err, &re):
+		return string(re.Code)
+	}
+	return string(rep.Decision.Outcome) + " " + strings.Join(rep.Decision.Reasons, ", ")
+}
+
+// argvs are the argvs of every run action of the vectors, and of those of the command
+// detector, each once.
+func argvs(t *testing.T) [][]string {
+	t.Helper()
+	type action struct {
+		Kind string
+		Argv []string
+	}
+	var actions []action
+	for _, f := range loadVectors(t) {
+		for _, v := range f.Vectors {
+			var in struct{ Actions []action }
+			if json.Unmarshal(v.Intent, &in) == nil {
+				actions = append(actions, in.Actions...)
+			}
+		}
+	}
+	text, err := os.ReadFile("../specs/vectors/detect/command.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var detected []action
+	if err := json.Unmarshal(text, &detected); err != nil {
+		t.Fatal(err)
+	}
+	var list [][]string
+	seen := map[string]bool{}
+	for _, a := range append(actions, detected...) {
+		if key := fmt.Sprintf("%q", a.Argv); len(a.Argv) > 0 && a.Argv[0] != "" && !seen[key] {
+			seen[key] = true
+			list = append(list, a.Argv)
+		}
+	}
+	return list
+}
+
+// layeredGates is how many gates layered has for each profile, the plain one first.
+const layeredGates = 5
+
+// layered are gates of every built-in profile, alone and with a layer of each kind that
+// denies some commands and asks about others, and one that denies metacharacters.
+func (s *stage) layered(t *testing.T) []*Gate {
+	t.Helper()
+	layer := adversary{src: `package PKG
+
+# METADATA
+# title: Longer than two words
+# description: For a test
+# custom: {id: LONG}
+deny contains {"id": "LONG", "path": "/actions/0", "msg": "long"} if count(input.intent.actions[0].argv) > 2
+
+# METADATA
+# title: One word
+# description: For a test
+# custom: {id: SHORT}
+clarify contains {"id": "SHORT", "path": "/actions/0", "question": "Is this all?"} if count(input.intent.actions[0].argv) == 1
+`}
+	var gates []*Gate
+	for _, name := range Profiles() {
+		if len(gates)%layeredGates != 0 {
+			t.Fatal("layeredGates is not the number of gates of a profile")
+		}
+		gates = append(gates, s.gates[name])
+		for _, kind := range kinds() {
+			gates = append(gates, s.open(t, beside(kind, name, layer.files)))
+		}
+		plain := policy.Folder{FS: fstest.MapFS{ProfileFile: {Data: []byte(`{"name":"plain","extends":"` + name + `","shell_metacharacters":"deny"}`)}}, Dir: ".", Show: "plain"}
+		gates = append(gates, s.open(t, Sources{Builtin: profiles.FS(), User: &plain, File: ProfileFile}))
+	}
+	return gates
+}
+
+// TestExecDecidesLikeARun: an exec, an execution request and an intent of one run action
+// with equal standard input have the same verdict, under every profile and layer, and
+// none of them starts what the others do not.
+func TestExecDecidesLikeARun(t *testing.T) {
+	s := newStage(t)
+	list := argvs(t)
+	if len(list) < 150 {
+		t.Fatalf("%d argvs", len(list))
+	}
+	outcomes := map[string]int{}
+	for n, gate := range s.layered(t) {
+		if !slices.Contains(gate.Profile.ExecutionModes, ModeExecuteSandbox) {
+			t.Fatalf("profile %q executes nothing", gate.Profile.Name)
+		}
+		for i, argv := range list {
+			if n%layeredGates != 0 && i%8 != n%8 {
+				continue // every argv under the built-in profiles, and each under some with layers
+			}
+			x := Exec{Argv: argv, Write: sandbox.Staged}
+			source, err := x.Intent()
+			if err != nil {
+				continue // bytes that no process can be given
+			}
+			run := func(src []byte, x *Exec) string {
+				return s.verdict(t, gate, Request{Source: src, Path: "exec", Mode: ModeExecuteSandbox, ModelMode: ModelNone, Exec: x})
+			}
+			intent := func(stdin *string) string {
+				action := map[string]any{"kind": "run", "argv": argv}
+				if stdin != nil {
+					action["stdin"] = *stdin
+				}
+				src, err := json.Marshal(map[string]any{"goal": "exec", "actions": []any{action}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return run(src, nil)
+			}
+			empty, text := "", "text"
+			want := intent(&empty)
+			if got := run(source, &x); got != want {
+				t.Errorf("%s: exec %q: %s, an intent: %s", gate.Profile.Name, argv, got, want)
+			}
+			outcomes[strings.Fields(want)[0]]++
+			for _, stdin := range []*string{nil, &text} {
+				want := intent(stdin)
+				got, known := s.requested(t, gate, argv, stdin)
+				if known && got != want {
+					t.Errorf("%s: a request of %q: %s, an intent: %s", gate.Profile.Name, argv, got, want)
+				}
+			}
+		}
+	}
+	for _, o := range []string{"BUNDLE", "CLARIFY", "REFUSE"} {
+		if outcomes[o] < 5 {
+			t.Errorf("%d times %s", outcomes[o], o)
+		}
+	}
+}
+
+// requested is the verdict of a request, unless its argv is none that a request can have.
+func (s *stage) requested(t *testing.T, gate *Gate, argv []string, stdin *string) (string, bool) {
+	t.Helper()
+	inputs := map[string]any{"command": argv[0], "arguments": argv[1:]}
+	if stdin != nil {
+		inputs["stdin"] = *stdin
+	}
+	src, err := json.Marshal(map[string]any{"execution_id": "e", "tool_id": "t", "inputs": inputs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := ParseExecRequest(s.specs, "r.json", src)
+	if err != nil {
+		return "", false
+	}
+	req, err := gate.Requested(r, "r.json", "/nowhere", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.verdict(t, gate, req), true
+}
+
+// TestMetacharacters: under a profile that denies them an argument with one of the
+// contract's characters is refused as IV-02, and under every other one it is data.
+func TestMetacharacters(t *testing.T) {
+	s := newStage(t)
+	gates := s.layered(t)
+	for _, c := range ";|&$`(){}[]<>\\\"'!#*?\n\r" {
+		x := Exec{Argv: []string{"node", "a" + string(c) + "b.js"}}
+		source, err := x.Intent()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, gate := range gates {
+			req := Request{Source: source, Mode: ModeExecuteSandbox, ModelMode: ModelNone}
+			in, intent, err := ask(s.specs, gate.Profile, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := slices.ContainsFunc(in.Findings, func(f kernel.Finding) bool {
+				return f.Code == kernel.FindMetacharacter && f.Path == "/actions/0/argv/1"
+			})
+			if found != (gate.Profile.Name == "plain") {
+				t.Errorf("%q under %s: found %t", c, gate.Profile.Name, found)
+			}
+			if !found {
+				continue
+			}
+			d, err := judge(t.Context(), gate, in, intent)
+			if err != nil || !slices.Contains(d.Reasons, "SHELL_METACHARACTER /actions/0/argv/1") {
+				t.Fatalf("%q under %s: %v %v", c, gate.Profile.Name, d.Reasons, err)
+			}
+			if strings.HasPrefix(d.Reasons[0], "SHELL_METACHARACTER") && Refused("exec", d).RuleID != "IV-02" {
+				t.Errorf("%q: %+v", c, Refused("exec", d))
+			}
+		}
+	}
+}
+
+// TestRefusedNamesTheCheck: the RunError of a command that was not started has the input
+// check of the contract, the outcome, and every reason or question.
+func TestRefusedNamesTheCheck(t *testing.T) {
+	s := newStage(t)
+	for _, tc := range []struct {
+		profile string
+		exec    Exec
+		rule    string
+		outcome kernel.Outcome
+	}{
+		{"default", Exec{Argv: []string{"sh"}}, "IV-01", kernel.OutcomeRefuse},
+		{"default", Exec{Argv: []string{"./node", "x.js"}}, "IV-01", kernel.OutcomeRefuse},
+		{"dev", Exec{Argv: []string{"no\u200bde"}}, "IV-01", kernel.OutcomeRefuse},
+		{"default", Exec{Argv: []string{"node", "x.js"}, Env: map[string]string{"CI": "1"}}, "IV-04", kernel.OutcomeRefuse},
+		{"default", Exec{Argv: []string{"node"}}, "", kernel.OutcomeRefuse},
+		{"strict", Exec{Argv: []string{"node", "-e", "1"}}, "", kernel.OutcomeRefuse},
+	} {
+		source, err := tc.exec.Intent()
+		if err != nil {
+			t.Fatal(err)
+		}
+		deps := Deps{Now: time.Now, Rand: strings.NewReader("01234567"), Specs: s.specs, Runner: new(gatekeeper)}
+		rep, err := Run(t.Context(), deps, s.gates[tc.profile], Request{Source: source, Path: "exec", Mode: ModeExecuteSandbox, ModelMode: ModelNone, Exec: &tc.exec})
+		if err != nil || rep.Decision.Outcome != tc.outcome {
+			t.Errorf("%q: %v, error %v", tc.exec.Argv, rep.Decision.Outcome, err)
+			continue
+		}
+		e := Refused("exec", rep.Decision)
+		if e.Code != result.CodeProfile || e.RuleID != tc.rule || e.Hint == "" || e.Details["outcome"] != string(tc.outcome) || len(e.Details["reasons"].([]any)) == 0 {
+			t.Errorf("%q: %+v", tc.exec.Argv, e)
+		}
+	}
+}
+
+// TestExecIntentNeedsText: bytes that no JSON text can hold are never made others.
+func TestExecIntentNeedsText(t *testing.T) {
+	for rule, x := range map[string]Exec{
+		"IV-02": {Argv: []string{"node", "\xff"}},
+		"IV-04": {Argv: []string{"node"}, Env: map[string]string{"A": "\xff"}},
+	} {
+		_, err := x.Intent()
+		var re *result.RunError
+		if !errors.As(err, &re) || re.Code != result.CodeNotIntent || re.RuleID != rule {
+			t.Errorf("%q: %v", x.Argv, err)
+		}
+	}
+}
