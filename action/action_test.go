@@ -725,6 +725,8 @@ func TestCheck(t *testing.T) {
 		"-x.json":                     allowed,
 		"--policy=dev":                allowed,
 		"#[x]":                        refused,
+		"mine/profile.json":           `{"name":"mine","extends":"default","bogus":1}`,
+		"layer/x.rego":                "package gate.org.x\n)",
 	}
 	for _, c := range []struct {
 		name    string
@@ -761,7 +763,9 @@ func TestCheck(t *testing.T) {
 		{"shell text elsewhere", map[string]string{"INPUT_POLICY": "$(touch pwned)", "INPUT_TREE": "`touch pwned`"}, 2, "error", "ERROR", ""},
 
 		{"strict", map[string]string{"INPUT_POLICY": "strict"}, 0, "accepted", "ACCEPTED", `profile "strict"`},
-		{"unknown profile", map[string]string{"INPUT_POLICY": "lenient"}, 2, "error", "ERROR, no decision was made", "lenient"},
+		{"unknown profile", map[string]string{"INPUT_POLICY": "lenient"}, 2, "error", "ERROR, no decision was made", "::error title=RUN_E004"},
+		{"invalid profile", map[string]string{"INPUT_POLICY": "mine"}, 2, "error", "ERROR, no decision was made", "::error file=mine/profile.json,title=RUN_E004"},
+		{"invalid layer", map[string]string{"INPUT_ORG_POLICY": "layer"}, 2, "error", "ERROR, no decision was made", "::error file=layer/x.rego,line=2,title=RUN_E004"},
 		{"two profiles", map[string]string{"INPUT_POLICY": "default\ndev"}, 2, "error", "ERROR, no decision was made", ""},
 		{"missing layer", map[string]string{"INPUT_ORG_POLICY": "none\nnowhere"}, 2, "error", "ERROR, no decision was made", "nowhere"},
 		{"missing tree", map[string]string{"INPUT_TREE": "nowhere"}, 2, "error", "ERROR, no decision was made", "nowhere"},

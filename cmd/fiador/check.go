@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 )
 
@@ -63,7 +65,12 @@ Exit codes:
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.checkIntents(cmd.Context(), args, f)
+			err := a.checkIntents(cmd.Context(), args, f)
+			var re *result.RunError
+			if f.format == "github" && errors.As(err, &re) {
+				err = errors.Join(a.print([]byte(report.GitHubError(re))), err)
+			}
+			return err
 		},
 	}
 	f.gateFlags.register(cmd)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/fiador/fiador/kernel/result"
 )
 
 // The limits of GitHub: the runner cuts a message, a check run refuses a longer
@@ -101,6 +103,23 @@ func githubText(i Item, f finding) string {
 		printed = printed[1:]
 	}
 	return squeeze("\n", message, strings.Join(printed, "\n"))
+}
+
+// GitHubError is the workflow command for an error that is no intent's, a policy's that
+// cannot be used for one.
+func GitHubError(e *result.RunError) string {
+	var list []string
+	if file, _ := e.Details["file"].(string); file != "" && file != "-" {
+		list = append(list, "file="+githubProperty(Plain(file)))
+		if line, _ := e.Details["line"].(int); line > 0 {
+			list = append(list, "line="+strconv.Itoa(line))
+		}
+	}
+	title := cut(Plain(squeeze(": ", string(e.Code), recordOf(e.Code).Title)), githubTitle)
+	list = append(list, "title="+githubProperty(title))
+	advice := cut(Plain(finding{fix: e.Hint}.advice()), githubMessage/4)
+	text := squeeze("\n", cut(Plain(e.Message), githubMessage*3/4-1), advice)
+	return "::error " + strings.Join(list, ",") + "::" + githubData(text) + "\n"
 }
 
 func githubData(s string) string {
