@@ -6,7 +6,7 @@ type Result struct {
 	ID     string // rule id, [A-Z][A-Z0-9_]{1,31}
 	Path   string // JSON Pointer into the intent
 	Text   string // msg of a deny or note, question of a clarify
-	Fix    string // deny only, may be empty
+	Fix    string // of the answer, else of the rule's record; may be empty
 
 	// Clarify only.
 	Options []string // sorted by code unit; nil when the answer is free text

@@ -190,6 +190,12 @@ func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error
 		return r, a.errorf(KindLimit, rule, "the description of "+r.ID+" has "+strconv.Itoa(n)+" characters; the limit is "+strconv.Itoa(maxWhy))
 	}
 	r.Title, r.Why, r.Priority = rec.Title, rec.Description, rec.Priority
+	if r.Fix == "" && rec.Fix != "" {
+		r.Fix = rec.Fix
+		if problem := a.text(rule, "fix", r.Fix); problem != nil {
+			return r, problem
+		}
+	}
 	return r, nil
 }
 

@@ -138,7 +138,7 @@ note contains {"id": "FREE", "path": "", "msg": data.profile.name}
 		Permits: []string{"write:/actions/0", "write:/actions/2", "write:/outputs/0", "write:/outputs/1"},
 		Deny:    []kernel.Result{{Module: Builtin, ID: "B_RULE", Path: "/actions/1", Text: "node", Fix: "f", Title: "Title of B_RULE", Why: "Reason of B_RULE", Priority: 60}},
 		Clarify: []kernel.Result{
-			{Module: "gate.user.test", ID: "ASK", Path: "/goal", Text: "which?", Options: []string{"a", "b"}, Title: "Ask", Why: "Because", Priority: 90},
+			{Module: "gate.user.test", ID: "ASK", Path: "/goal", Text: "which?", Fix: "say it", Options: []string{"a", "b"}, Title: "Ask", Why: "Because", Priority: 90},
 			{Module: "gate.user.test", ID: "FREE", Path: "/context/a~1b~0/0", Text: "what?", Title: "Free", Why: "Reason", Priority: 60},
 		},
 		Note: []kernel.Result{{Module: "gate.user.test", ID: "FREE", Text: "strict", Title: "Free", Why: "Reason", Priority: 60}},

@@ -79,13 +79,9 @@ func (e *Engine) fired(rule string, r kernel.Result) (Fired, error) {
 		if l.pkg != r.Module {
 			continue
 		}
-		records, err := l.records()
-		if err != nil {
-			return Fired{}, err
-		}
 		h := l.ids[rule+" "+r.ID]
 		return Fired{
-			Result: r, Rule: rule, Fix: cmp.Or(r.Fix, records[r.ID].Fix), Place: e.place(h),
+			Result: r, Rule: rule, Fix: r.Fix, Place: e.place(h),
 		}, nil
 	}
 	return Fired{}, &Error{Kind: KindEval, Module: r.Module, Rule: r.ID, Msg: "no layer has the rule"}

@@ -170,13 +170,14 @@ func Answers(options []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// advice is what follows a finding's text: its fix, or the possible answers.
+// advice is what follows a finding's text: the possible answers, and its fix.
 func (f finding) advice() string {
+	answers, fix := "", ""
 	if len(f.options) > 0 {
-		return "answers: " + Answers(f.options)
+		answers = "answers: " + Answers(f.options)
 	}
 	if f.fix != "" {
-		return "fix: " + f.fix
+		fix = "fix: " + f.fix
 	}
-	return ""
+	return squeeze("; ", answers, fix)
 }

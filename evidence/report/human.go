@@ -120,19 +120,22 @@ func (p *page) decision(i Item) {
 		p.execution(*i.Execution)
 	}
 	hinted := map[string]bool{}
+	hint := func(text string) {
+		if !hinted[text] {
+			p.hint(text)
+			hinted[text] = true
+		}
+	}
 	for _, f := range d.Findings {
 		p.line(p.paint(bold, f.ID), Plain(cmp.Or(f.Path, wholeIntent)), Plain(f.Text))
-		hint := f.Fix
 		if len(f.Options) > 0 {
-			hint = "answers: " + Answers(f.Options)
+			hint("answers: " + Answers(f.Options))
 		}
-		if !hinted[hint] {
-			p.hint(hint)
-			hinted[hint] = true
-		}
+		hint(f.Fix)
 	}
 	for _, n := range d.Notes {
 		p.line(p.paint(dim, "note: "+n.ID), Plain(cmp.Or(n.Path, wholeIntent)), Plain(n.Text))
+		hint(n.Fix)
 	}
 }
 

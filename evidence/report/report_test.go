@@ -169,6 +169,30 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestFixes: every format for people says what to do about a question, with answers or
+// not, and about a note.
+func TestFixes(t *testing.T) {
+	item := report.Item{Path: "a.json", Source: []byte("{}"), Decision: kernel.Decision{
+		Outcome: kernel.OutcomeClarify,
+		Findings: []kernel.Result{
+			{Module: "gate.builtin", ID: "CHOICE", Text: "which?", Title: "Choice", Why: "Because", Options: []string{"a", "b"}, Fix: "take one"},
+			{Module: "gate.builtin", ID: "FREE", Text: "what?", Title: "Free", Why: "Because", Fix: "say it"},
+		},
+		Notes: []kernel.Result{{Module: "gate.builtin", ID: "NOTED", Text: "so", Title: "Noted", Why: "Because", Fix: "mind it"}},
+	}}
+	for _, format := range []string{"human", "github", "junit", "sarif", "markdown"} {
+		got := string(render(t, format, []report.Item{item}))
+		for _, want := range []string{"take one", "say it"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s does not say %q:\n%s", format, want, got)
+			}
+		}
+		if has := strings.Contains(got, "mind it"); has != strings.Contains(got, "NOTED") {
+			t.Errorf("%s shows the note without its fix:\n%s", format, got)
+		}
+	}
+}
+
 // TestPlaces: lines end with LF, columns are UTF-16 code units.
 func TestPlaces(t *testing.T) {
 	at := func(offset int64) result.RunError {
