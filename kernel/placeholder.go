@@ -27,7 +27,8 @@ import (
 //
 // A marker word that is talked about is not one: in quotes, part of a path or
 // of a hyphenated name, behind a determiner or a verb of searching ("every
-// TODO", "remove TODO"), before a noun ("TODO comments"), or joined by "and" or
+// TODO", "remove TODO"), before a noun ("TODO comments"), in a list behind a word for such
+// words ("placeholder text (TBD, TODO, etc)"), or joined by "and" or
 // "or" to one that is talked about. In angles, what is an element of HTML or
 // SVG, has a closing tag in the text, is attached to a word (List<String>), is
 // a key, a stream or a type, stands in a path that begins with a slash (/users/<id>), or is the name of a component in capitals and
@@ -47,6 +48,8 @@ const (
 	mentionAfter words = `api app application annotation annotations board comment comments count entries entry file files
 		item items label labels line lines list lists manager marker markers note notes page report section sections
 		service string strings tag tags text texts token tokens tracker tracking tree view word words`
+
+	placeholderNouns words = "marker markers placeholder placeholders"
 
 	openVerbs   words = "agreed announced decided determined"
 	closedVerbs words = "confirmed defined specified"
@@ -442,12 +445,22 @@ func (f *finder) marker(start, end int) {
 		mentioned = mentioned || f.markerEnd > 0 && f.mentioned && start-f.markerEnd <= 6
 	case before == "" && prev == ' ' && f.markerEnd > 0 && f.mentioned && start-f.markerEnd == 2:
 		mentioned = true // "TODO, FIXME"
+	case prev == '(':
+		mentioned = mentioned || f.namesMarkers(start-1)
 	}
 	// "Find TODO and FIXME": the verb reaches both.
 	f.markerEnd, f.mentioned = end, mentioned
 	if !mentioned {
 		f.add(start, end)
 	}
+}
+
+// namesMarkers says whether the parenthesis at i follows words for what marker words
+// are: "placeholders (TBD)", "placeholder text (TBD, TODO)".
+func (f *finder) namesMarkers(i int) bool {
+	word := f.wordBefore(i)
+	return placeholderNouns.has(word) ||
+		mentionAfter.has(word) && placeholderNouns.has(f.wordBefore(strings.LastIndex(f.text[:i], " ")-len(word)))
 }
 
 func (f *finder) quoted(start, end int) bool {

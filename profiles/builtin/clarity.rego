@@ -8,11 +8,11 @@ import future.keywords.not
 # custom:
 #   id: PLACEHOLDER
 #   since: 0.1.0
-#   fix: put what is meant in its place
+#   fix: put what is meant in its place, or put a word that is only mentioned in quotes
 #   priority: 80
 deny contains {
 	"id": "PLACEHOLDER", "path": path, "msg": msg,
-	"fix": "put what is meant in its place",
+	"fix": "put what is meant in its place, or put a word that is only mentioned in quotes",
 } if {
 	input.findings[0]
 	denied[_].placeholder[path] = msg
