@@ -285,6 +285,7 @@ risk_cases := [
 	[{"risk_level": "high", "risk_tags": ["network"]}, "risk level high (network)"],
 	[{"risk_level": "unknown", "risk_tags": ["x", "payment"]}, "risk level unknown (x, payment)"],
 	[{"risk_tags": ["Destructive"]}, "risk level unknown (Destructive)"],
+	[{"risk_tags": ["  PAYMENT "]}, "risk level unknown (  PAYMENT )"],
 	[{"risk_level": "none", "risk_tags": ["payment"]}, "risk level none (payment)"],
 ]
 

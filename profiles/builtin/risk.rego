@@ -32,6 +32,6 @@ risks := [{"code": "risk_review", "path": sprintf("/actions/%d", [i]), "value": 
 # whose risk nobody has set to a known level.
 flagged := {i | input.intent.actions[i].risk_level == "high"} | {i |
 	some reviewed in data.profile.risk_tags
-	lower(input.intent.actions[i].risk_tags[_]) == lower(reviewed)
+	lower(trim(input.intent.actions[i].risk_tags[_], " ")) == lower(trim(reviewed, " "))
 	not input.intent.actions[i].risk_level in {"low", "medium"}
 }
