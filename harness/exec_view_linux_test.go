@@ -3,11 +3,14 @@
 package harness
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fiador/fiador/harness/sandbox"
 )
 
 // TestRequestSeesWhatItLists: where a request says what it reads, its command sees that of
@@ -84,6 +87,31 @@ func TestRequestSeesWhatItLists(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestRequestOpensNothing: what root's sandbox would not let a command read of a folder of
+// somebody else, it does not show because the request lists it.
+func TestRequestOpensNothing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can have files of several owners")
+	}
+	h := newTier(t, sandbox.Full)
+	for _, files := range []string{"deny: []", "read: [in]"} {
+		work := t.TempDir()
+		for p, mode := range map[string]os.FileMode{"in/private": 0o600, "in/open": 0o644, "in/closed/a": 0o644, "in/own": 0o600} {
+			put(t, filepath.Join(work, p), p+"\n")
+			if err := os.Chmod(filepath.Join(work, p), mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(os.Chmod(filepath.Join(work, "in/closed"), 0o700), os.Chown(work, 12345, 12345), os.Chown(filepath.Join(work, "in/own"), 12345, 12345)); err != nil {
+			t.Fatal(err)
+		}
+		rep, p, err := request(t, newExecutor(t, h, usualTime), shell("cat in/private in/open in/closed/a in/own; true")+"\nsandbox: {filesystem: {"+files+"}}", work)
+		if err != nil || len(rep.Reasons) > 0 || string(p.Stdout.Bytes) != "in/open\nin/own\n" {
+			t.Errorf("%s: %q, %q, %v", files, rep.Reasons, p.Stdout.Bytes, err)
 		}
 	}
 }

@@ -79,22 +79,27 @@ func (h *Host) copyView(s *Sandbox) (string, error) {
 }
 
 // copyShown copies what commands can see of folders, the later over the earlier, for the id
-// that they have.
+// that they have. In a full sandbox of root's, what is not of the work folder's owner stays
+// whose it is, as on an overlay: a copy opens nothing.
 func (h *Host) copyShown(s *Sandbox, to string, folders ...string) (*copier, error) {
-	c := &copier{left: copyBytes, files: copyFiles, shown: s.req}
+	c := &copier{left: copyBytes, files: copyFiles, shown: s.req, owner: -1}
+	var st unix.Stat_t
+	if h.root && s.Isolation == Full && unix.Stat(s.req.Work, &st) == nil {
+		c.owner = int(st.Uid)
+	}
 	if err := c.copy(to, folders...); err != nil {
 		return nil, s.fail(StepFiles, err)
 	}
 	if h.root {
-		if err := giveAway(to, s.id); err != nil {
+		if err := errors.Join(giveAway(to, s.id), c.giveBack()); err != nil {
 			return nil, h.Diagnose(s.fail(StepFiles, err))
 		}
 	}
 	return c, nil
 }
 
-var errTooLarge = errors.New("the work folder is too large to be copied: more than " + strconv.Itoa(copyFiles) +
-	" files or " + strconv.Itoa(copyBytes>>20) + " MiB; use direct writes or a machine with overlayfs")
+var errTooLarge = errors.New("what is shown of the work folder is too large to be copied: more than " + strconv.Itoa(copyFiles) +
+	" files or " + strconv.Itoa(copyBytes>>20) + " MiB; show less of it, use direct writes, or a machine with overlayfs")
 
 // copier copies folders into one, the later over the earlier. It never passes a link,
 // neither where it reads nor where it writes.
@@ -105,6 +110,27 @@ type copier struct {
 	paths []string
 
 	shown Request // says what is left out
+
+	owner   int // whose files commands own; -1: everybody's
+	foreign []foreignEntry
+}
+
+// foreignEntry is a file or a folder of somebody else than the owner.
+type foreignEntry struct {
+	path     string
+	uid, gid int
+	mode     uint32
+}
+
+// giveBack makes what was somebody else's theirs again.
+func (c *copier) giveBack() error {
+	for _, f := range c.foreign {
+		err := errors.Join(c.to.Lchown(f.path, f.uid, f.gid), c.to.Chmod(f.path, os.FileMode(f.mode&0o777)))
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a later folder has replaced it
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *copier) copy(to string, folders ...string) (err error) {
@@ -209,6 +235,9 @@ func (c *copier) entry(dir int, name, p string, shown bool) (Kind, error) {
 		err = c.file(dir, name, p, os.FileMode(st.Mode&0o777))
 	}
 	c.paths = append(c.paths, p)
+	if c.owner >= 0 && int(st.Uid) != c.owner && kind != KindLink {
+		c.foreign = append(c.foreign, foreignEntry{p, int(st.Uid), int(st.Gid), st.Mode})
+	}
 	return kind, err
 }
 
