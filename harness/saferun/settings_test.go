@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/kernel"
 )
 
@@ -243,5 +245,26 @@ func TestHelpNotRead(t *testing.T) {
 	}
 	if code := Run([]string{"--unknown"}, System{Stdout: io.Discard, Stderr: failing{errors.New("no room")}}); code != 2 {
 		t.Errorf("exit status %d where standard error cannot be written", code)
+	}
+}
+
+// TestUnknownEnd: what ended in a way that nobody could find out has not succeeded.
+func TestUnknownEnd(t *testing.T) {
+	unknown := errors.New("wait: no child processes")
+	for _, c := range []struct {
+		exit command.Exit
+		want int
+	}{
+		{command.Exit{}, exitUnknown},
+		{command.Exit{Code: 3}, 3},
+		{command.Exit{Signal: syscall.SIGKILL}, 137},
+	} {
+		e := ended(command.Result{Exit: c.exit, Started: time.Unix(1, 0)}, unknown, 0)
+		if e.code != c.want || len(e.notes) != 1 || len(e.complaints) != 1 {
+			t.Errorf("%+v: %+v, want %d", c.exit, e, c.want)
+		}
+	}
+	if e := ended(command.Result{Started: time.Unix(1, 0)}, nil, 0); e.code != 0 {
+		t.Errorf("a known end: %+v", e)
 	}
 }
