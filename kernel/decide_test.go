@@ -69,6 +69,23 @@ func TestQuestionsAreOrderedAndAskedOnce(t *testing.T) {
 	}
 }
 
+// TestOneQuestion: one question is as good a reason to ask as many.
+func TestOneQuestion(t *testing.T) {
+	in := parse(t, twoSteps)
+	v := permitAll(in)
+	v.Clarify = []Result{{ID: "A", Path: "/goal", Text: "which?"}}
+	d := decide(t, in, v)
+	if d.Outcome != OutcomeClarify || !slices.Equal(d.Questions(), []string{"which?"}) || !slices.Equal(d.Reasons, []string{"A /goal"}) {
+		t.Errorf("%s %q %q", d.Outcome, d.Questions(), d.Reasons)
+	}
+	if b := d.Bundle; b == nil || b.Status != "incomplete" || b.RootNode.Status != "blocked" || len(b.UnresolvedQuestions) != 1 || len(b.Outputs) != 0 {
+		t.Errorf("bundle %+v", b)
+	}
+	if Conclude(d, nil).Accepted {
+		t.Error("accepted")
+	}
+}
+
 func TestConclude(t *testing.T) {
 	bundle := Decision{Outcome: OutcomeBundle}
 	for _, tc := range []struct {
