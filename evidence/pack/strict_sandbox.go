@@ -34,6 +34,7 @@ func Promises() []Promise {
 		{"kernel", always, always, hardly},
 		{"streams", always, always, always},
 		{"environment", always, always, always},
+		{"metadata", always, []string{partial, absent}, never},
 	}
 }
 
@@ -60,7 +61,11 @@ func (p Promise) Mechanisms() map[string]string {
 	case "timeout":
 		return map[string]string{"pid namespace: SIGTERM, then SIGKILL to process N": enforced, "subreaper that kills what descends from it": partial}
 	case "memory":
-		return map[string]string{"cgroup for the total, RLIMIT_DATA for each process": enforced, "RLIMIT_DATA for each process; no limit of the total": partial}
+		return map[string]string{"cgroup for the total, RLIMIT_DATA for each process": enforced,
+			"RLIMIT_DATA for each process, sizes of the file systems in memory, no memfd, no shared memory of System V; not bounded: all processes together, mappings that they share, buffers of sockets and pipes":        partial,
+			"RLIMIT_DATA for each process, no memfd, no shared memory of System V; not bounded: all processes together, mappings that they share, buffers of sockets and pipes, the temporary folder where it is in memory": partial,
+			"RLIMIT_DATA for each process; not bounded: all processes together, shared memory of every kind, buffers of sockets and pipes, the temporary folder where it is in memory":                                      partial,
+		}
 	case "processes":
 		const tasks = " of N processes and threads, which count alike"
 		return map[string]string{
@@ -75,10 +80,10 @@ func (p Promise) Mechanisms() map[string]string {
 		}
 	case "files":
 		return map[string]string{
-			"mount namespace that shows what is allowed, and Landlock":                enforced,
-			"mount namespace that shows what is allowed; no Landlock":                 partial,
-			"Landlock N: not the owner, mode and times of files":                      partial,
-			"Landlock N, truncate by seccomp: not the owner, mode and times of files": partial,
+			"mount namespace that shows what is allowed, and Landlock":         enforced,
+			"mount namespace that shows what is allowed; no Landlock":          partial,
+			"Landlock N: not the mode and times of files":                      partial,
+			"Landlock N, truncate by seccomp: not the mode and times of files": partial,
 			"none": absent,
 		}
 	case "disk":
@@ -103,6 +108,12 @@ func (p Promise) Mechanisms() map[string]string {
 		return map[string]string{"the first bytes are kept, the rest is read and counted": enforced}
 	case "environment":
 		return map[string]string{"made from nothing": enforced}
+	case "metadata":
+		return map[string]string{
+			"mount namespace: what may not be written is read-only": enforced, "none": absent,
+			"an id of its own, which owns no file outside; seccomp: no change of owners and extended attributes":                    partial,
+			"none for modes and times of the user's files, wherever they are; seccomp: no change of owners and extended attributes": absent,
+		}
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ func (h *Host) clauses(s *Sandbox) []Clause {
 	tier, g := s.Isolation, s.group
 	list := []Clause{
 		h.timeoutClause(tier),
-		memoryClause(g),
+		memoryClause(tier, g),
 		processClause(h, s, g),
 		forkClause(s),
 		cpuClause(tier, g),
@@ -21,6 +21,7 @@ func (h *Host) clauses(s *Sandbox) []Clause {
 		kernelClause(tier),
 		{ClauseStreams, "the first bytes are kept, the rest is read and counted", Enforced},
 		{ClauseEnv, "made from nothing", Enforced},
+		h.metadataClause(tier),
 	}
 	return list
 }
@@ -32,11 +33,20 @@ func (h *Host) timeoutClause(tier Isolation) Clause {
 	return Clause{ClauseTimeout, "subreaper that kills what descends from it", Partial}
 }
 
-func memoryClause(g *group) Clause {
+func memoryClause(tier Isolation, g *group) Clause {
 	if g != nil && g.memory() {
 		return Clause{ClauseMemory, "cgroup for the total, RLIMIT_DATA for each process", Enforced}
 	}
-	return Clause{ClauseMemory, "RLIMIT_DATA for each process; no limit of the total", Partial}
+	switch tier {
+	case Full:
+		return Clause{ClauseMemory, "RLIMIT_DATA for each process, sizes of the file systems in memory, no memfd, no shared memory of System V; " +
+			"not bounded: all processes together, mappings that they share, buffers of sockets and pipes", Partial}
+	case Confined:
+		return Clause{ClauseMemory, "RLIMIT_DATA for each process, no memfd, no shared memory of System V; " +
+			"not bounded: all processes together, mappings that they share, buffers of sockets and pipes, the temporary folder where it is in memory", Partial}
+	}
+	return Clause{ClauseMemory, "RLIMIT_DATA for each process; " +
+		"not bounded: all processes together, shared memory of every kind, buffers of sockets and pipes, the temporary folder where it is in memory", Partial}
 }
 
 // byFilter is what keeps a command from starting any process.
@@ -86,9 +96,9 @@ func (h *Host) filesClause(tier Isolation) Clause {
 	case tier == Full:
 		return Clause{ClauseFiles, "mount namespace that shows what is allowed; no Landlock", Partial}
 	case tier == Confined && h.landlock >= 3:
-		return Clause{ClauseFiles, "Landlock " + strconv.Itoa(h.landlock) + ": not the owner, mode and times of files", Partial}
+		return Clause{ClauseFiles, "Landlock " + strconv.Itoa(h.landlock) + ": not the mode and times of files", Partial}
 	case tier == Confined:
-		return Clause{ClauseFiles, "Landlock " + strconv.Itoa(h.landlock) + ", truncate by seccomp: not the owner, mode and times of files", Partial}
+		return Clause{ClauseFiles, "Landlock " + strconv.Itoa(h.landlock) + ", truncate by seccomp: not the mode and times of files", Partial}
 	}
 	return Clause{ClauseFiles, "none", Absent}
 }
@@ -125,6 +135,20 @@ func (h *Host) processesClause(tier Isolation) Clause {
 		return Clause{ClauseProcs, "Landlock and seccomp: no ptrace; signals to the user's processes are possible", Partial}
 	}
 	return Clause{ClauseProcs, "none", Absent}
+}
+
+// metadataClause is about owners, modes, times and attributes of files that are not
+// shown or may not be written.
+func (h *Host) metadataClause(tier Isolation) Clause {
+	switch {
+	case tier == Full:
+		return Clause{ClauseMetadata, "mount namespace: what may not be written is read-only", Enforced}
+	case tier == Confined && h.root:
+		return Clause{ClauseMetadata, "an id of its own, which owns no file outside; seccomp: no change of owners and extended attributes", Partial}
+	case tier == Confined:
+		return Clause{ClauseMetadata, "none for modes and times of the user's files, wherever they are; seccomp: no change of owners and extended attributes", Absent}
+	}
+	return Clause{ClauseMetadata, "none", Absent}
 }
 
 func kernelClause(tier Isolation) Clause {

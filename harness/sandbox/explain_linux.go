@@ -42,7 +42,7 @@ func (h *Host) Explain(tier Isolation, r Request) (Explained, error) {
 		if r.Write == Staged {
 			s.staging = stageOverlay
 		}
-		plan = fullPlan(h.host, r, s.staging == stageOverlay, src)
+		plan = fullPlan(h.with(s.group), r, s.staging == stageOverlay, src)
 	} else {
 		at := places{isolation: tier, work: r.Work, tmp: filepath.Join(os.TempDir(), scratchPrefix+"…"), files: map[string]bool{}}
 		if r.Write == Staged {
@@ -52,7 +52,7 @@ func (h *Host) Explain(tier Isolation, r Request) (Explained, error) {
 			at.id = hostID + 1
 		}
 		at.tmp += "/tmp"
-		plan = confinedPlan(h.host, r, at)
+		plan = confinedPlan(h.with(s.group), r, at)
 	}
 	return Explained{
 		Isolation: tier, Steps: stepLines(plan), GiveUp: giveUpLines(plan.Confine),

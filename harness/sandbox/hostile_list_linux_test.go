@@ -134,7 +134,8 @@ os.close(os.open("opened", os.O_CREAT|os.O_WRONLY, 0o4755))' 2>/dev/null; echo "
 				}
 				return ""
 			}},
-		{name: "metadata outside", program: "metadata", args: func(sc *scene) []string { return []string{sc.in("outside/file")} }, clause: ClauseFiles, partly: true, bare: byAnyone},
+		{name: "metadata outside", program: "metadata", args: func(sc *scene) []string { return []string{sc.in("outside/file")} }, clause: ClauseMetadata, partly: true, bare: byAnyone},
+		{name: "owner and attributes outside", program: "owner", args: func(sc *scene) []string { return []string{sc.in("outside/file")} }, clause: ClauseKernel, bare: byAnyone},
 		{name: "metadata of what is shown", program: "metadata", clause: ClauseFiles, partly: true, bare: byAnyone,
 			args: func(sc *scene) []string {
 				if sc.where == inFull {

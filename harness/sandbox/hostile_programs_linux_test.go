@@ -142,6 +142,7 @@ func attacks() map[string]attackFunc {
 		"write":            writeOutside,
 		"write-system":     writeSystem,
 		"metadata":         changeMetadata,
+		"owner":            changeOwner,
 		"proc-of":          procOf,
 		"proc-writes":      procWrites,
 		"processes":        seeProcesses,
@@ -384,6 +385,28 @@ func writeSystem([]string) (string, error) {
 		}})
 	}
 	return tryAll(list...)
+}
+
+// changeOwner changes of a file what no build needs to change: its owner and its extended
+// attributes.
+func changeOwner(args []string) (string, error) {
+	p := args[0]
+	uid, gid := os.Getuid(), os.Getgid()
+	return tryAll(
+		attempt{"chown", func() error { return unix.Chown(p, uid, gid) }},
+		attempt{"lchown", func() error { return unix.Lchown(p, -1, gid) }},
+		attempt{"fchownat", func() error { return unix.Fchownat(unix.AT_FDCWD, p, -1, -1, 0) }},
+		attempt{"setxattr", func() error { return unix.Setxattr(p, "user.fiador", []byte("x"), 0) }},
+		attempt{"lsetxattr", func() error { return unix.Lsetxattr(p, "user.fiador", []byte("x"), 0) }},
+		attempt{"fsetxattr", func() error {
+			fd, err := unix.Open(p, unix.O_RDONLY, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			return unix.Fsetxattr(fd, "user.fiador", []byte("x"), 0)
+		}},
+	)
 }
 
 // changeMetadata changes what does not belong to the content of a file, to what it is.

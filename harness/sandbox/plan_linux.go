@@ -50,6 +50,8 @@ type host struct {
 	landlock int      // version of Landlock, 0: none
 	root     bool     // commands can have an id of their own outside
 	id       int      // that id
+
+	uncounted bool // no cgroup counts the memory of commands
 }
 
 // systemPaths is what every command may read and execute.
@@ -431,7 +433,7 @@ func fullConfine(h host, r Request, staged bool) initproc.Confine {
 		// neither a mount nor Landlock would keep a command from connecting to one.
 		families = append(families, unix.AF_UNIX)
 	}
-	c.Seccomp = filter(filterOptions{families: families, noFork: !r.Limits.Forks(), setID: !staged})
+	c.Seccomp = filter(filterOptions{families: families, noFork: !r.Limits.Forks(), setID: !staged, uncounted: h.uncounted})
 	if h.landlock == 0 {
 		return c
 	}
@@ -553,7 +555,7 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 	}
 	rule(at.tmp, everything, false)
 	p.Confine.Landlock = l
-	p.Confine.Seccomp = filter(filterOptions{families: families, noFork: !r.Limits.Forks(), shared: true, setID: true, noTruncate: h.landlock < 3})
+	p.Confine.Seccomp = filter(filterOptions{families: families, noFork: !r.Limits.Forks(), shared: true, uncounted: h.uncounted, setID: true, noTruncate: h.landlock < 3})
 	return p
 }
 

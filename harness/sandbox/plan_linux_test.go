@@ -115,6 +115,7 @@ func planCases() []planCase {
 		fullCase("full-inputs", "inputs alone: the only lower layer of the overlay", func(c *planCase) {
 			c.req.Work, c.req.Inputs = "", scratch
 		}),
+		fullCase("full-uncounted", "where no cgroup counts memory", func(c *planCase) { c.host.uncounted = true }),
 		fullCase("full-hide", "paths of the work folder that a request denies", func(c *planCase) {
 			c.req.Hide = []string{"secrets", "config/key.pem"}
 		}),
@@ -669,7 +670,7 @@ func answer(ret uint32) string {
 func planFilters() map[string][]initproc.Insn {
 	filters := map[string][]initproc.Insn{
 		"old Landlock": filter(filterOptions{noTruncate: true}),
-		"everything":   filter(filterOptions{families: []uint32{unix.AF_UNIX}, noFork: true, noTruncate: true, shared: true, setID: true}),
+		"everything":   filter(filterOptions{families: []uint32{unix.AF_UNIX}, noFork: true, noTruncate: true, shared: true, uncounted: true, setID: true}),
 	}
 	for _, c := range planCases() {
 		if p := c.compile(); p.Confine.Seccomp != nil {
@@ -732,7 +733,7 @@ func TestFilterEveryNumber(t *testing.T) {
 		for _, n := range refusedQuietly {
 			want[n] = retNoSys
 		}
-		if strict || strings.HasSuffix(name, "-no-fork") {
+		if strict || strings.HasSuffix(name, "-no-fork") || name == "full-small" {
 			for _, n := range forks {
 				want[n] = retPerm
 			}
@@ -742,9 +743,12 @@ func TestFilterEveryNumber(t *testing.T) {
 		}
 		confined := strings.HasPrefix(name, "confined")
 		if strict || confined {
-			for _, n := range refusedShared {
+			for _, n := range slices.Concat(refusedShared, refusedOwners, ownersHere) {
 				want[n] = retPerm
 			}
+		}
+		if strict || name == "full-uncounted" {
+			want[unix.SYS_MEMFD_CREATE], want[unix.SYS_SHMGET] = retNoSys, retPerm
 		}
 		if strict || confined || name == "full-copy" || strings.HasPrefix(name, "full-direct") {
 			want[unix.SYS_OPENAT2] = retNoSys

@@ -134,6 +134,7 @@ const (
 	ClauseKernel    = "kernel"
 	ClauseStreams   = "streams"
 	ClauseEnv       = "environment"
+	ClauseMetadata  = "metadata"
 )
 
 // Error says that a sandbox could not be set up. Nothing has run.

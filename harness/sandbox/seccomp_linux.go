@@ -3,6 +3,8 @@
 package sandbox
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/fiador/fiador/harness/sandbox/initproc"
@@ -71,6 +73,18 @@ var refusedShared = []int{
 	unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK, unix.SYS_MQ_TIMEDSEND, unix.SYS_MQ_TIMEDRECEIVE, unix.SYS_MQ_NOTIFY, unix.SYS_MQ_GETSETATTR,
 }
 
+// refusedUncounted is refused where no cgroup counts it: no limit of a process does.
+var refusedUncounted = []int{unix.SYS_SHMGET}
+
+// refusedOwners is refused where files of the host can be named: neither a view nor
+// Landlock keeps them as they are. Modes and times are not, because tar, npm, git and
+// linkers do not work without.
+var refusedOwners = []int{
+	unix.SYS_FCHOWN, unix.SYS_FCHOWNAT,
+	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT,
+	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
+}
+
 // modes are the calls that give a file a mode, and the place of the mode among their
 // arguments.
 var modes = []struct{ number, arg int }{
@@ -82,7 +96,8 @@ var modes = []struct{ number, arg int }{
 type filterOptions struct {
 	families   []uint32 // socket families that are allowed
 	noFork     bool
-	shared     bool // the host's ipc namespace: what is in it is refused
+	shared     bool // the host's ipc namespace: what is in it is refused, and changes of owners and attributes
+	uncounted  bool // no cgroup counts memory: what no limit of a process bounds is refused
 	setID      bool // setuid and setgid bits would stay on the host: they are refused
 	noTruncate bool // truncate(2) by path is refused: a Landlock that does not know it
 }
@@ -109,12 +124,18 @@ func filter(o filterOptions) []initproc.Insn {
 	for _, n := range refusedQuietly {
 		p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.ENOSYS))
 	}
+	if o.uncounted {
+		p.unless(unix.BPF_JEQ, unix.SYS_MEMFD_CREATE, uint32(unix.ENOSYS))
+	}
 	list := append(append([]int{}, refused...), refusedHere...)
 	if o.noFork {
 		list = append(list, forks...)
 	}
 	if o.shared {
-		list = append(list, refusedShared...)
+		list = slices.Concat(list, refusedShared, refusedOwners, ownersHere)
+	}
+	if o.uncounted {
+		list = append(list, refusedUncounted...)
 	}
 	if o.noTruncate {
 		list = append(list, unix.SYS_TRUNCATE)

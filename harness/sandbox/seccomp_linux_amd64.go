@@ -10,5 +10,7 @@ var (
 		unix.SYS__SYSCTL, unix.SYS_CREATE_MODULE, unix.SYS_GET_KERNEL_SYMS, unix.SYS_QUERY_MODULE}
 	// modesHere are the older calls that give a file a mode.
 	modesHere = []struct{ number, arg int }{{unix.SYS_CHMOD, 1}, {unix.SYS_OPEN, 2}, {unix.SYS_CREAT, 1}, {unix.SYS_MKDIR, 1}, {unix.SYS_MKNOD, 1}}
-	forks     = []int{unix.SYS_FORK, unix.SYS_VFORK}
+	// ownersHere are the older calls that give a file an owner.
+	ownersHere = []int{unix.SYS_CHOWN, unix.SYS_LCHOWN}
+	forks      = []int{unix.SYS_FORK, unix.SYS_VFORK}
 )

@@ -7,5 +7,6 @@ const auditArch = unix.AUDIT_ARCH_AARCH64
 var (
 	refusedHere []int
 	modesHere   []struct{ number, arg int }
+	ownersHere  []int
 	forks       []int // clone is the only one
 )

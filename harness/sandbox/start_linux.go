@@ -257,7 +257,14 @@ func (h *Host) prepareFull(s *Sandbox, copied bool) (initproc.Plan, error) {
 			return initproc.Plan{}, err
 		}
 	}
-	return fullPlan(h.host, r, s.staging == stageOverlay, src), nil
+	return fullPlan(h.with(s.group), r, s.staging == stageOverlay, src), nil
+}
+
+// with is what a plan depends on of the machine, and of what a group holds.
+func (h *Host) with(g *group) host {
+	own := h.host
+	own.uncounted = g == nil || !g.memory()
+	return own
 }
 
 // prepareConfined makes the folders that stand in for a view.
@@ -318,7 +325,7 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 			}
 		}
 	}
-	return confinedPlan(h.host, r, at), nil
+	return confinedPlan(h.with(s.group), r, at), nil
 }
 
 // reachable says whether an id that owns nothing can come to a folder.
