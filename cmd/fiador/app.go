@@ -65,15 +65,23 @@ type app struct {
 	status int // exit status of a command that ended without an error
 }
 
-// usageError is a call that cannot be understood. It has no RunError code:
-// nothing was looked at yet.
-type usageError struct{ msg, hint string }
-
-func (e *usageError) Error() string { return e.msg }
-
+// usage is the error of a call that cannot be understood, or names what is not there.
 func usage(hint, format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...), hint}
+	return misuse(result.CodeUnreadable, hint, fmt.Sprintf(format, args...))
 }
+
+// unfit is the error of a call that combines what does not go together, or chooses what
+// is no choice.
+func unfit(hint, format string, args ...any) error {
+	return misuse(result.CodeProfile, hint, fmt.Sprintf(format, args...))
+}
+
+func misuse(code result.Code, hint, msg string) error {
+	return &result.RunError{Code: code, Message: msg, Hint: hint, Details: map[string]any{detailUsage: true}}
+}
+
+// detailUsage is the member of details that says that the call is at fault.
+const detailUsage = "usage"
 
 // run is the whole program but for the process around it: it returns the exit
 // status. A panic anywhere below is RUN_E007.
@@ -202,12 +210,6 @@ func (a *app) prepare() error {
 // report says on stderr why a command ended without a decision: a line of
 // canonical JSON for a RunError, and words for people on a terminal.
 func (a *app) report(err error) int {
-	var ue *usageError
-	if errors.As(err, &ue) {
-		a.term.message(ue.msg)
-		a.term.hint(ue.hint)
-		return exitError
-	}
 	var re *result.RunError
 	if !errors.As(err, &re) {
 		re = &result.RunError{Code: result.CodeInternal, Message: "internal error: no decision was made", Cause: err}
@@ -217,8 +219,11 @@ func (a *app) report(err error) int {
 		line = []byte(report.Inert(string(line)))
 	}
 	if a.tty {
-		line = visible(line)
-		a.term.message(string(re.Code) + ": " + re.Message)
+		msg := string(re.Code) + ": " + re.Message
+		if re.Details[detailUsage] == true {
+			msg = re.Message
+		}
+		a.term.message(msg)
 		a.term.hint(re.Hint)
 	}
 	_, _ = a.stderr.Write(line)
@@ -325,7 +330,7 @@ func choice(flag, value string, known []string) error {
 	if near := specs.Nearest(value, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
 	}
-	return usage(hint, "unknown %s %q", flag, value)
+	return unfit(hint, "unknown %s %q", flag, value)
 }
 
 func complete(cmd *cobra.Command, flag string, values ...string) {

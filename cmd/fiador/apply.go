@@ -66,7 +66,7 @@ func (a *app) applyCommand() *cobra.Command {
   fiador apply --recover --to .`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.recover && len(args) > 0 {
-				return usage("leave the pack out, and apply it afterwards", "--recover takes no pack")
+				return unfit("leave the pack out, and apply it afterwards", "--recover takes no pack")
 			}
 			if f.recover {
 				return nil
@@ -124,7 +124,7 @@ func (f applyFlags) check(cmd *cobra.Command) error {
 	}
 	for _, name := range []string{"dry-run", "git-branch", "allow-workflows", "overwrite", "policy", "key", "ledger-key"} {
 		if cmd.Flags().Changed(name) {
-			return usage("leave one of them out", "--%s is about a pack, and --recover takes none", name)
+			return unfit("leave one of them out", "--%s is about a pack, and --recover takes none", name)
 		}
 	}
 	return nil
@@ -180,7 +180,7 @@ func (a *app) stateOutside(dir string) (string, error) {
 		return "", err
 	}
 	if rel, err := filepath.Rel(dir, state); err == nil && filepath.IsLocal(rel) {
-		return "", usage(stateElsewhere, "the journals of folder %q would lie in it", displayFolder(dir))
+		return "", unfit(stateElsewhere, "the journals of folder %q would lie in it", displayFolder(dir))
 	}
 	return state, nil
 }
@@ -311,7 +311,7 @@ func packWithin(dir, name string) ([]string, error) {
 		return nil, nil
 	}
 	if rel == "." {
-		return nil, usage("name the folder that the files belong into", "--to is the pack itself")
+		return nil, unfit("name the folder that the files belong into", "--to is the pack itself")
 	}
 	return []string{filepath.ToSlash(rel)}, nil
 }

@@ -28,7 +28,7 @@ Exit codes:
 		Args: exactArgs("A", "B"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "-" && args[1] == "-" {
-				return usage("name a file for one of them", "standard input cannot be both results")
+				return unfit("name a file for one of them", "standard input cannot be both results")
 			}
 			return a.compare(cmd, args[0], args[1])
 		},

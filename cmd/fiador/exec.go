@@ -309,11 +309,11 @@ func (f execFlags) check(cmd *cobra.Command, args []string) error {
 		}
 		return nil
 	case len(args) > 0:
-		return usage("the request names its command", "unexpected argument %q", args[0])
+		return unfit("the request names its command", "unexpected argument %q", args[0])
 	}
 	for _, flag := range []string{"write", "timeout", "memory-mb", "cpu-cores", "max-children", "allow-fork", "env", "isolation"} {
 		if cmd.Flags().Changed(flag) {
-			return usage("the request says it", "--%s does not go together with --request", flag)
+			return unfit("the request says it", "--%s does not go together with --request", flag)
 		}
 	}
 	return nil
@@ -351,7 +351,7 @@ func assignments(list []string) (map[string]string, error) {
 			return nil, usage("as in --env CI=true", "--env %q is no NAME=VALUE", clean(e))
 		}
 		if _, twice := env[name]; twice {
-			return nil, usage("say it once", "--env gives %q twice", clean(name))
+			return nil, unfit("say it once", "--env gives %q twice", clean(name))
 		}
 		env[name] = value
 	}

@@ -183,7 +183,7 @@ func readPaths(names []string) ([]string, error) {
 	}
 	for i, p := range list {
 		if ledOut(p, list) {
-			return nil, usage("name where it leads", "--read %q: it lies in what commands can read anyway, and is a link that leads out of it", clean(names[i]))
+			return nil, unfit("name where it leads", "--read %q: it lies in what commands can read anyway, and is a link that leads out of it", clean(names[i]))
 		}
 	}
 	return list, nil
@@ -344,7 +344,7 @@ func (f executingFlags) check(mode string) error {
 		"--work": f.work != "", "--promote": f.promote != "", "--evidence": f.evidence != "", "--preserve-sandbox": f.preserve, "--read": len(f.read) > 0,
 	} {
 		if given {
-			return usage("add --mode execute-sandbox", "%s belongs to an execution", flag)
+			return unfit("add --mode execute-sandbox", "%s belongs to an execution", flag)
 		}
 	}
 	return nil

@@ -203,7 +203,7 @@ func TestInterruptedExecution(t *testing.T) {
 				if took := time.Since(begun); took > 8*time.Second {
 					t.Errorf("it took %v", took)
 				}
-				if got != want || stdout.Len() > 0 || !strings.Contains(stderr.String(), `{"code":"RUN_E005","message":"interrupted`) {
+				if got != want || stdout.Len() > 0 || !strings.Contains(stderr.String(), `{"code":"RUN_E005","details":{"hint":"run it again"},"message":"interrupted`) {
 					t.Errorf("exit status %d, want %d; stdout %q, stderr %q", got, want, stdout.String(), stderr.String())
 				}
 				gone(t, time0)
@@ -564,7 +564,7 @@ func TestRestrictedMachine(t *testing.T) {
 	}
 	for _, profile := range []string{"strict", "default"} {
 		stdout, stderr, code := b.restricted(t, "run", written, "--policy", profile, "--mode", "execute-sandbox", "--promote", b.work)
-		if code != 2 || stdout != "" || !strings.Contains(stderr, `{"code":"RUN_E005","details":{"cause":"userns-limit","errno":28,"isolation":"full","step":"start"}`) {
+		if code != 2 || stdout != "" || !strings.Contains(stderr, `{"code":"RUN_E005","details":{"cause":"userns-limit","errno":28,"hint":"ask the administrator for: sysctl -w user.max_user_namespaces=15000; or use a profile whose isolation is confined","isolation":"full","step":"start"}`) {
 			t.Errorf("run under %s: exit status %d, stdout %q, stderr %q", profile, code, stdout, stderr)
 		}
 	}

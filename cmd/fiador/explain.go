@@ -56,7 +56,7 @@ Exit codes:
 			}
 			switch {
 			case f.intent != "" && len(args) > 0:
-				return usage(helpHint(cmd), "CODE and --intent do not go together")
+				return unfit(helpHint(cmd), "CODE and --intent do not go together")
 			case f.intent != "":
 				return a.explainIntent(cmd.Context(), f)
 			case len(args) == 0:

@@ -59,7 +59,7 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := cmd.Flags().Changed("against")
 			if given && f.vectors {
-				return usage("leave one of them out", "--vectors prints a fingerprint, and --against compares with one")
+				return unfit("leave one of them out", "--vectors prints a fingerprint, and --against compares with one")
 			}
 			if given && f.against == "" {
 				return usage("as in --against there.txt", "--against names no file")

@@ -109,7 +109,7 @@ func verifierKey(flag, text string) (ledger.Verifier, error) {
 	case err == nil:
 		return v, nil
 	case isPrivate(text):
-		return v, usage("keep it to yourself, and give the verifier key: "+printed, "%s is the private key", what)
+		return v, unfit("keep it to yourself, and give the verifier key: "+printed, "%s is the private key", what)
 	case isPEM(text):
 		return v, usage(`give the line that "fiador pack keygen" printed`, "%s is a public key as PEM, and the verifier key is wanted", what)
 	}
@@ -129,7 +129,7 @@ func isPEM(text string) bool {
 
 // ledgerError is an error about a ledger that leaves a command without an answer.
 func ledgerError(dir string, err error) error {
-	if err == nil || errors.As(err, new(*usageError)) || errors.As(err, new(*result.RunError)) {
+	if err == nil || errors.As(err, new(*result.RunError)) {
 		return err
 	}
 	if errors.Is(err, context.Canceled) {
@@ -219,14 +219,14 @@ func (a *app) apartFromLedger(file, dir, key string) error {
 	case "":
 		return nil
 	case "-":
-		return usage("name a file", "%q would not be standard output", file)
+		return unfit("name a file", "%q would not be standard output", file)
 	}
 	in, err := beneath(dir, file)
 	if err != nil {
 		return err
 	}
 	if in {
-		return usage("name a file elsewhere", "file %q lies in the folder of the ledger", displayPath(file))
+		return unfit("name a file elsewhere", "file %q lies in the folder of the ledger", displayPath(file))
 	}
 	if key == "" {
 		return nil
@@ -236,7 +236,7 @@ func (a *app) apartFromLedger(file, dir, key string) error {
 		return nil
 	}
 	if info, err := os.Stat(key); err == nil && os.SameFile(target, info) && info.Mode().IsRegular() {
-		return usage("name another file", "file %q is the private key", displayPath(file))
+		return unfit("name another file", "file %q is the private key", displayPath(file))
 	}
 	return nil
 }

@@ -49,10 +49,10 @@ func (a *app) compareLedgers(ctx context.Context, nameA, nameB string) error {
 	defer rb.Close()
 	ca, cb := ra.Checkpoint(), rb.Checkpoint()
 	if ca.Origin != cb.Origin {
-		return usage("name two copies of one ledger", "these are two ledgers: %q and %q", ca.Origin, cb.Origin)
+		return unfit("name two copies of one ledger", "these are two ledgers: %q and %q", ca.Origin, cb.Origin)
 	}
 	if ra.Keys()[0].Key.String() != rb.Keys()[0].Key.String() {
-		return usage("name two copies of one ledger", "these are two ledgers of the name %q: they began with different keys", ca.Origin)
+		return unfit("name two copies of one ledger", "these are two ledgers of the name %q: they began with different keys", ca.Origin)
 	}
 	tell, clear := a.progressOf(min(ca.Size, cb.Size))
 	c, err := disk.Compare(ctx, ra, rb, tell)
@@ -205,11 +205,11 @@ func (a *app) publishable(ctx context.Context, r *disk.Reader, source, dir strin
 		return err
 	}
 	if in {
-		return usage("name another folder", "%q lies in the ledger itself", displayPath(dir))
+		return unfit("name another folder", "%q lies in the ledger itself", displayPath(dir))
 	}
 	for _, name := range []string{"ledger.jsonl", "origin.json"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return usage("name another folder", "%q is a ledger", displayPath(dir))
+			return unfit("name another folder", "%q is a ledger", displayPath(dir))
 		}
 	}
 	name := filepath.Join(dir, "checkpoint")

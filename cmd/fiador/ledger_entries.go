@@ -74,7 +74,7 @@ func (f *chooseFlags) filter(now time.Time) (ledger.Filter, error) {
 		}
 	}
 	if out.Since != "" && out.Until != "" && out.Since > out.Until {
-		return out, usage("swap them", "--since %q is after --until %q", f.since, f.until)
+		return out, unfit("swap them", "--since %q is after --until %q", f.since, f.until)
 	}
 	if f.intent != "" {
 		if out.Intent, err = ledger.ParseHashPrefix(f.intent); err != nil {

@@ -50,9 +50,9 @@ Exit codes:
 			case f.from < 0:
 				return usage("the first entry has index 0", "--from %d is no index", f.from)
 			case f.force && f.output == "":
-				return usage("name the file with --output", "--force replaces a file, and none is named")
+				return unfit("name the file with --output", "--force replaces a file, and none is named")
 			case f.output == "-":
-				return usage("leave --output out", "output %q cannot be standard output", f.output)
+				return unfit("leave --output out", "output %q cannot be standard output", f.output)
 			}
 			return a.exportEntries(cmd.Context(), f)
 		},
@@ -148,7 +148,7 @@ func (a *app) exportTarget(f exportFlags) error {
 		return notWritten(f.output, err)
 	}
 	if inside {
-		return usage("name a file elsewhere", "output %q lies in the ledger", displayPath(f.output))
+		return unfit("name a file elsewhere", "output %q lies in the ledger", displayPath(f.output))
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func (a *app) printVerifier(key ledger.Verifier, stands string) error {
 func outside(dir, keyFile string) error {
 	in, err := beneath(dir, keyFile)
 	if in {
-		return usage("keep it where the ledger's readers cannot get at it", "the key %q lies in the ledger that it signs", displayPath(keyFile))
+		return unfit("keep it where the ledger's readers cannot get at it", "the key %q lies in the ledger that it signs", displayPath(keyFile))
 	}
 	return err
 }

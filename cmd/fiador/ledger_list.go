@@ -73,7 +73,7 @@ func (a *app) ledgerListCommand() *cobra.Command {
 			case cmd.Flags().Changed("last") && f.last < 1:
 				return usage("a number from 1 on", "--last %d lists nothing", f.last)
 			case f.relative && f.format != "human":
-				return usage("leave it out; other formats have exact times", "--relative goes with --format human")
+				return unfit("leave it out; other formats have exact times", "--relative goes with --format human")
 			}
 			return a.listEntries(cmd.Context(), f)
 		},

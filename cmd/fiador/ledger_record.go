@@ -33,7 +33,7 @@ func (a *app) recording(f recordFlags) (*disk.Log, error) {
 	}
 	if dir == "" {
 		if f.key.file != "" {
-			return nil, usage("name the ledger with --ledger or FIADOR_LEDGER", "--ledger-key is for a ledger, and there is none")
+			return nil, unfit("name the ledger with --ledger or FIADOR_LEDGER", "--ledger-key is for a ledger, and there is none")
 		}
 		return nil, nil
 	}
@@ -154,7 +154,7 @@ func (a *app) keepReceipt(ctx context.Context, f recordFlags, file string, r *le
 // checkReceipt refuses a receipt that would have no ledger.
 func (a *app) checkReceipt(f recordFlags, file string) error {
 	if file != "" && f.dir == "" && a.env("FIADOR_LEDGER") == "" {
-		return usage("name the ledger with --ledger or FIADOR_LEDGER", "--receipt is of a ledger, and there is none")
+		return unfit("name the ledger with --ledger or FIADOR_LEDGER", "--receipt is of a ledger, and there is none")
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func apartFrom(folder, file, what string) error {
 	}
 	in, err := beneath(folder, file)
 	if err == nil && in {
-		err = usage("keep it where nothing that is executed can reach it", "the %s %q lies in %q, which the execution works with", what, displayPath(file), displayPath(folder))
+		err = unfit("keep it where nothing that is executed can reach it", "the %s %q lies in %q, which the execution works with", what, displayPath(file), displayPath(folder))
 	}
 	return err
 }

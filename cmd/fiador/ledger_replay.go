@@ -84,9 +84,9 @@ func (a *app) replayLedger(ctx context.Context, f replayFlags, args []string) er
 	chosen := f.since != "" || f.until != "" || f.intent != "" || len(f.profiles)+len(f.outcomes)+len(f.reasons) > 0 || filter.Accepted != nil
 	switch {
 	case len(args) > 0 && (f.all || chosen):
-		return usage("give the one or the other", "an entry and flags that choose entries")
+		return unfit("give the one or the other", "an entry and flags that choose entries")
 	case len(args) == 0 && f.run:
-		return usage("name the run", "--run is for the id of a run, and there is none")
+		return unfit("name the run", "--run is for the id of a run, and there is none")
 	case len(args) == 0 && !f.all && !chosen:
 		return usage(`an index, a run id, --all, or flags such as --since`, "which decisions?")
 	}

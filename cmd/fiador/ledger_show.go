@@ -72,9 +72,9 @@ Exit codes:
 			}
 			switch {
 			case raw > 1:
-				return usage("ask for one of them", "--line, --evidence and --result do not go together")
+				return unfit("ask for one of them", "--line, --evidence and --result do not go together")
 			case raw == 1 && cmd.Flags().Changed("format"):
-				return usage("leave --format out", "stored bytes have no other format")
+				return unfit("leave --format out", "stored bytes have no other format")
 			}
 			return a.showEntries(cmd.Context(), args[0], f)
 		},

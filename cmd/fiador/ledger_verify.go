@@ -64,7 +64,7 @@ func (a *app) verifyLedger(ctx context.Context, f verifyLedgerFlags) error {
 		return err
 	}
 	if f.Quick && f.Evidence {
-		return usage("leave --quick out", "--quick reads few records, and --evidence needs all")
+		return unfit("leave --quick out", "--quick reads few records, and --evidence needs all")
 	}
 	dir, err := a.ledgerDir(f.dir)
 	if err != nil {

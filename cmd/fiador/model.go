@@ -36,18 +36,18 @@ func (f modelFlags) check(mode, modelMode string) error {
 	if modelMode == harness.ModelNone {
 		for _, flag := range []struct{ name, value string }{{"--model-adapters", f.adapters}, {"--model-recording", f.recording}} {
 			if flag.value != "" {
-				return usage("add --model-mode record or --model-mode replay", "%s belongs to a model mode", flag.name)
+				return unfit("add --model-mode record or --model-mode replay", "%s belongs to a model mode", flag.name)
 			}
 		}
 		return nil
 	}
 	switch {
 	case f.recording == "":
-		return &result.RunError{Code: result.CodeProfile, Message: "--model-mode " + modelMode + " needs a recording", Hint: "name the file with --model-recording"}
+		return unfit("name the file with --model-recording", "--model-mode %s needs a recording", modelMode)
 	case modelMode == harness.ModelReplay && f.adapters != "":
-		return usage("leave it out: the recording says which model answered", "--model-adapters belongs to --model-mode record")
+		return unfit("leave it out: the recording says which model answered", "--model-adapters belongs to --model-mode record")
 	case mode == harness.ModeExecuteSandbox && modelMode == harness.ModelRecord && f.adapters == "":
-		return usage("name the file that lists them with --model-adapters", "--model-mode record needs models to call")
+		return unfit("name the file that lists them with --model-adapters", "--model-mode record needs models to call")
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func (a *app) checkModel(intent string, f runFlags) error {
 		return nil
 	}
 	if f.recording == "-" || f.adapters == "-" {
-		return usage("name a file", "--model-recording and --model-adapters are files, and not %q", "-")
+		return unfit("name a file", "--model-recording and --model-adapters are files, and not %q", "-")
 	}
 	written := append(f.outputs(), f.bundle, f.receipt)
 	if err := ownFile("list of adapters", f.adapters, written); err != nil {
@@ -85,7 +85,7 @@ func (a *app) checkModel(intent string, f runFlags) error {
 	}
 	if f.pack != "" {
 		if in, err := beneath(f.pack, f.recording); err == nil && in {
-			return usage("name a file elsewhere: the pack has the recording anyway", "recording %q lies in the pack", displayPath(f.recording))
+			return unfit("name a file elsewhere: the pack has the recording anyway", "recording %q lies in the pack", displayPath(f.recording))
 		}
 	}
 	return a.apartFromRecords(f.recordFlags, f.recording)
@@ -95,7 +95,7 @@ func (a *app) checkModel(intent string, f runFlags) error {
 func ownFile(what, file string, others []string) error {
 	for _, other := range others {
 		if file != "" && other != "" && other != "-" && sameFile(file, other) {
-			return usage("give each a file of its own", "%s and %q are one file", what, displayPath(other))
+			return unfit("give each a file of its own", "%s and %q are one file", what, displayPath(other))
 		}
 	}
 	return nil
@@ -156,7 +156,7 @@ func unchanging(folder, file, what string) error {
 	}
 	for _, p := range passed {
 		if in, err := beneath(folder, p); err != nil || in {
-			return usage("name it by a path around that folder", "the path of the %s %q leads through %q, which the execution works with", what, displayPath(file), displayPath(folder))
+			return unfit("name it by a path around that folder", "the path of the %s %q leads through %q, which the execution works with", what, displayPath(file), displayPath(folder))
 		}
 	}
 	return nil
@@ -222,7 +222,7 @@ func (a *app) modelAdapters(ctx context.Context, f runFlags) ([]model.Adapter, e
 		return nil, err
 	}
 	if in, err := beneath(f.tree, f.adapters); err == nil && in {
-		return nil, usage("keep it outside of the tree, or name another --tree", "--model-adapters %q lies in the tree that is gated: whoever changes that could choose where prompts and keys are sent", displayFolder(f.adapters))
+		return nil, unfit("keep it outside of the tree, or name another --tree", "--model-adapters %q lies in the tree that is gated: whoever changes that could choose where prompts and keys are sent", displayFolder(f.adapters))
 	}
 	list, err := model.ParseAdapters(src.bytes, a.specs)
 	var fault *model.AdaptersError

@@ -71,7 +71,7 @@ func (f runFlags) apartFromPack() error {
 		return nil
 	}
 	if f.pack == "-" {
-		return usage("name a folder", "a pack cannot be written to standard output")
+		return unfit("name a folder", "a pack cannot be written to standard output")
 	}
 	for _, o := range append([]string{f.bundle, f.receipt, f.evidence, f.recording}, f.outputs()...) {
 		if o == "" {
@@ -82,7 +82,7 @@ func (f runFlags) apartFromPack() error {
 			in, err = beneath(o, f.pack)
 		}
 		if err == nil && in {
-			return usage("give each a place of its own", "the pack %q and %q are in each other's way", clean(f.pack), clean(o))
+			return unfit("give each a place of its own", "the pack %q and %q are in each other's way", clean(f.pack), clean(o))
 		}
 	}
 	// Commands would see what stands beside the pack while they run, and a promotion could

@@ -79,13 +79,13 @@ func (a *app) archivePack(name, file, policy string) error {
 func (a *app) archivable(name, file string) error {
 	if file == "-" {
 		if a.outTTY {
-			return usage("name a file, or send standard output to one", "an archive is not for a terminal")
+			return unfit("name a file, or send standard output to one", "an archive is not for a terminal")
 		}
 		return nil
 	}
 	in, err := beneath(name, file)
 	if in {
-		err = usage("name a file elsewhere", "file %q lies in the pack", displayPath(file))
+		err = unfit("name a file elsewhere", "file %q lies in the pack", displayPath(file))
 	}
 	return errors.Join(err, absent(file))
 }

@@ -57,7 +57,7 @@ func (a *app) packKeygen(name, file, public string) error {
 	case file == "":
 		return usage("for instance: --key pack.key", "--key is missing")
 	case file == "-" || public == "-":
-		return usage("name a file", `"-" would not be standard output`)
+		return unfit("name a file", `"-" would not be standard output`)
 	}
 	if err := keyPlaces(file, public); err != nil {
 		return err
@@ -83,7 +83,7 @@ func keyPlaces(file, public string) error {
 	if public != "" {
 		same, err := beneath(file, public)
 		if same {
-			return usage("give each a file of its own", "--key and --pem are both file %q", displayPath(file))
+			return unfit("give each a file of its own", "--key and --pem are both file %q", displayPath(file))
 		}
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func keyPlaces(file, public string) error {
 			return nil
 		}
 	}
-	return usage("keep it where the pack's readers cannot get at it", "the key %q would lie in a pack", displayPath(file))
+	return unfit("keep it where the pack's readers cannot get at it", "the key %q would lie in a pack", displayPath(file))
 }
 
 // writePEM writes a public key as a SubjectPublicKeyInfo to a new file.

@@ -99,7 +99,7 @@ func keyInPack(name, key string) error {
 	}
 	in, err := beneath(name, key)
 	if in {
-		return usage("keep it where the pack's readers cannot get at it", "the key %q lies in the pack that it signs", displayPath(key))
+		return unfit("keep it where the pack's readers cannot get at it", "the key %q lies in the pack that it signs", displayPath(key))
 	}
 	return err
 }

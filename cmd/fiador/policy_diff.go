@@ -63,7 +63,7 @@ type verdict struct {
 
 func (a *app) diffPolicies(ctx context.Context, profiles, intents []string, f gateFlags, format string) error {
 	if slices.Contains(intents, "-") {
-		return usage("name files: they are read twice", "--intents cannot be standard input")
+		return unfit("name files: they are read twice", "--intents cannot be standard input")
 	}
 	files, err := targets(intents)
 	if err != nil {

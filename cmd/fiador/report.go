@@ -102,7 +102,7 @@ func (f reportFlags) apart(inputs ...string) error {
 			info, otherErr := os.Stat(other)
 			same := err == nil && otherErr == nil && os.SameFile(target, info) && info.Mode().IsRegular()
 			if same || filepath.Clean(name) == filepath.Clean(other) {
-				return usage("give each report a file of its own", "report %q and %q are one file", spec, other)
+				return unfit("give each report a file of its own", "report %q and %q are one file", spec, other)
 			}
 		}
 	}

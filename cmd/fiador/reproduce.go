@@ -102,7 +102,7 @@ func (f reproduceFlags) check(name string) error {
 	case f.intent == "":
 		return usage("as in --intent intent.json: a pack has the hash of its intent alone", "--intent is missing")
 	case name == "-" && f.intent == "-":
-		return usage("name a file for one of them", "the pack and --intent cannot both be standard input")
+		return unfit("name a file for one of them", "the pack and --intent cannot both be standard input")
 	}
 	return choice("format", f.format, []string{"human", "json"})
 }
@@ -169,7 +169,7 @@ func (a *app) original(name string, f reproduceFlags) (o *harness.Original, unde
 		return nil, nil, err
 	}
 	if own := o.Result.Policy.Name; given == nil && !slices.Contains(harness.Profiles(), own) {
-		return nil, nil, usage("give its folder with --policy", "the pack's profile %q is not a built-in one", own)
+		return nil, nil, unfit("give its folder with --policy", "the pack's profile %q is not a built-in one", own)
 	}
 	if list := v.verdict.NotChecked; len(list) > 0 {
 		undecided = &result.RunError{
@@ -216,7 +216,7 @@ func (f reproduceFlags) fits(o *harness.Original) error {
 	}
 	for _, flag := range []string{"work", "read"} {
 		if f.given(flag) {
-			return usage("leave it out", "--%s belongs to an execution, and the pack is of a plan", flag)
+			return unfit("leave it out", "--%s belongs to an execution, and the pack is of a plan", flag)
 		}
 	}
 	return nil

@@ -127,7 +127,7 @@ func (a *app) checkRun(intent string, f runFlags) error {
 		return err
 	}
 	if f.receipt != "" && f.bundle != "" && sameFile(f.receipt, f.bundle) {
-		return usage("give each a file of its own", "bundle and receipt are one file: %q", displayPath(f.receipt))
+		return unfit("give each a file of its own", "bundle and receipt are one file: %q", displayPath(f.receipt))
 	}
 	return absent(f.receipt)
 }
@@ -136,7 +136,7 @@ func (a *app) checkRun(intent string, f runFlags) error {
 func (a *app) checkFile(what, intent, file string) error {
 	const alone = "standard output carries the RunResult alone; name a file"
 	if file == "-" {
-		return usage(alone, "%s %q cannot be standard output", what, file)
+		return unfit(alone, "%s %q cannot be standard output", what, file)
 	}
 	target, err := os.Stat(file)
 	if err != nil {
@@ -149,14 +149,14 @@ func (a *app) checkFile(what, intent, file string) error {
 		return nil
 	}
 	if out, err := os.Stdout.Stat(); err == nil && os.SameFile(target, out) {
-		return usage(alone, "%s %q is standard output", what, file)
+		return unfit(alone, "%s %q is standard output", what, file)
 	}
 	in, err := os.Stat(intent)
 	if intent == "-" {
 		in, err = a.stdin.Stat()
 	}
 	if err == nil && os.SameFile(target, in) {
-		return usage("name another file", "%s %q is the intent itself", what, file)
+		return unfit("name another file", "%s %q is the intent itself", what, file)
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func checkProfileName(name string) error {
 	}
 	for _, builtin := range harness.Profiles() {
 		if name == builtin {
-			return usage("give it a name of its own", "%q is a built-in profile", name)
+			return unfit("give it a name of its own", "%q is a built-in profile", name)
 		}
 	}
 	return nil

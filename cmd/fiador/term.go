@@ -86,7 +86,7 @@ func colored(flag string, tty bool, env func(string) string) (bool, error) {
 		return false, nil
 	case "auto":
 	default:
-		return false, usage("one of: auto, always, never", "unknown colour mode %q", flag)
+		return false, unfit("one of: auto, always, never", "unknown colour mode %q", flag)
 	}
 	if env("NO_COLOR") != "" {
 		return false, nil

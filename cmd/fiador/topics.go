@@ -29,8 +29,9 @@ With code 2, standard error carries one line of canonical JSON, the RunError:
   RUN_E006  evidence could not be collected or applied, or contradicts itself
   RUN_E007  internal, policy engine included
 
-A call that cannot be understood (an unknown flag, a missing argument) ends with
-2 as well and is answered in words.`,
+A call that cannot be understood (an unknown flag, a missing argument) is RUN_E001,
+and one that combines what does not go together RUN_E004; details.usage is true.
+details.hint is what to do. On a terminal the same stands above the line in words.`,
 	}
 }
 

@@ -82,9 +82,9 @@ func (f showTranscriptFlags) check(changed func(string) bool) error {
 	case changed("tail") && f.tail < 1:
 		return usage("a number from 1 on", "--tail %d shows nothing", f.tail)
 	case f.view == "split" && f.stream != "":
-		return usage("leave one of them out", "--view split has both streams, and --stream is for one")
+		return unfit("leave one of them out", "--view split has both streams, and --stream is for one")
 	case f.view == "summary" && (f.stream != "" || f.tail > 0):
-		return usage("leave --view out", "--view summary has no lines to choose from")
+		return unfit("leave --view out", "--view summary has no lines to choose from")
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ Exit codes:
 				}
 			}
 			if stdin > 1 {
-				return usage("name it once", "standard input cannot be two logs")
+				return unfit("name it once", "standard input cannot be two logs")
 			}
 			return aLog(cmd, args)
 		},

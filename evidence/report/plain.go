@@ -3,8 +3,9 @@ package report
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 // Plain shows every character that does not print as itself in its escaped form:
@@ -13,7 +14,7 @@ import (
 // which stands no command that the runner of a workflow obeys wherever it finds it: in
 // ##[error], and in ##vso[task] and the like, the second # is escaped too.
 func Plain(s string) string {
-	ok := utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !shows(r) }) < 0
+	ok := utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !canon.Shows(r) }) < 0
 	if ok {
 		return Inert(s)
 	}
@@ -22,7 +23,7 @@ func Plain(s string) string {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case shows(r):
+		case canon.Shows(r):
 			b.WriteRune(r)
 		case r == '\n':
 			b.WriteString(`\n`)
@@ -35,19 +36,6 @@ func Plain(s string) string {
 		}
 	}
 	return Inert(b.String())
-}
-
-// shows says whether a character prints as itself. Fillers are letters to Unicode, and
-// others marks or symbols, and show nothing.
-func shows(r rune) bool {
-	if r < utf8.RuneSelf {
-		return unicode.IsPrint(r)
-	}
-	switch r {
-	case 0x2800, 0x16fe4, 0x1d159:
-		return false
-	}
-	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // Inert is a text in which no ##[command] or ##name[command] stands, which a runner obeys

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf16"
+
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 // The objects of SARIF, with the members that are written.
@@ -124,12 +126,12 @@ func (j *jsonWriter) value(v any) *jsonWriter {
 
 // visible is JSON that says the same in characters that all show.
 func visible(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return !shows(r) }) < 0 {
+	if strings.IndexFunc(s, func(r rune) bool { return !canon.Shows(r) }) < 0 {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if shows(r) {
+		if canon.Shows(r) {
 			b.WriteRune(r)
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -69,4 +70,17 @@ func quote(s string) string {
 		}
 	}
 	return string(append(out, '"'))
+}
+
+// Shows says whether a character prints as itself. Fillers are letters to Unicode, and
+// others marks or symbols, and show nothing.
+func Shows(r rune) bool {
+	if r < utf8.RuneSelf {
+		return unicode.IsPrint(r)
+	}
+	switch r {
+	case 0x2800, 0x16fe4, 0x1d159:
+		return false
+	}
+	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

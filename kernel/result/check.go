@@ -3,7 +3,6 @@ package result
 import (
 	"bytes"
 	"encoding/json"
-	"math/big"
 	"strconv"
 	"strings"
 
@@ -314,19 +313,20 @@ func (d document) decision() string {
 	return ""
 }
 
-// outputBytes is the sum of the sizes of all outputs, or empty where one has no size.
+// outputBytes is the sum of the sizes of all outputs, or empty where there is none that
+// a document can hold.
 func (d document) outputBytes() json.Number {
-	sum := new(big.Int)
+	sum := int64(0)
 	for _, f := range d.executed() {
 		if f.list != "outputs" {
 			continue
 		}
 		n, _ := f.obj["size_bytes"].(json.Number)
-		size, err := strconv.ParseUint(string(n), 10, 64)
-		if err != nil {
+		size, err := strconv.ParseInt(string(n), 10, 64)
+		if err != nil || size < 0 || size > canon.MaxSafeInteger-sum {
 			return ""
 		}
-		sum.Add(sum, new(big.Int).SetUint64(size))
+		sum += size
 	}
-	return json.Number(sum.String())
+	return json.Number(strconv.FormatInt(sum, 10))
 }

@@ -1,16 +1,22 @@
 package result
 
-import "github.com/fiador/fiador/kernel/canon"
+import (
+	"fmt"
+	"maps"
+	"unicode/utf8"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
 
 // Code is a stable error code (run-result.md, 5.2).
 type Code string
 
 // The error codes. Each means that no decision was made.
 const (
-	CodeUnreadable Code = "RUN_E001" // a file could not be read
+	CodeUnreadable Code = "RUN_E001" // a file could not be read, or a call not understood
 	CodeNotJSON    Code = "RUN_E002" // not strict JSON
 	CodeNotIntent  Code = "RUN_E003" // not a valid intent
-	CodeProfile    Code = "RUN_E004" // profile and mode do not go together, or the profile is invalid
+	CodeProfile    Code = "RUN_E004" // profile, mode or flags do not go together, or the profile is invalid
 	CodeSandbox    Code = "RUN_E005" // the sandbox could not be set up as the policy demands
 	CodeEvidence   Code = "RUN_E006" // evidence could not be collected or contradicts itself
 	CodeInternal   Code = "RUN_E007" // internal, policy engine included
@@ -24,7 +30,7 @@ type RunError struct {
 	RuleID  string         `json:"rule_id,omitempty"`
 	Details map[string]any `json:"details,omitempty"`
 
-	// Hint is what to do about it. It is for people and not part of the JSON.
+	// Hint is what to do about it. In the JSON form it is details.hint.
 	Hint string `json:"-"`
 	// Cause is the error underneath, if there is one.
 	Cause error `json:"-"`
@@ -35,11 +41,25 @@ func (e *RunError) Error() string { return string(e.Code) + ": " + e.Message }
 // Unwrap returns the error underneath.
 func (e *RunError) Unwrap() error { return e.Cause }
 
-// Line is the error as canonical JSON and one LF.
+// Line is the error as canonical JSON and one LF. A character that does not print as
+// itself stands there as <U+202E>, so that the line shows what it says.
 func (e *RunError) Line() []byte {
-	b, _, err := canon.Artifact(e)
-	if err != nil {
-		return []byte(`{"code":"RUN_E007","message":"an error could not be written as JSON"}` + "\n")
+	told := *e
+	if e.Hint != "" {
+		told.Details = map[string]any{"hint": e.Hint}
+		maps.Copy(told.Details, e.Details)
 	}
-	return b
+	text, err := canon.Canonical(&told)
+	if err != nil {
+		text = []byte(`{"code":"RUN_E007","message":"an error could not be written as JSON"}`)
+	}
+	var line []byte
+	for _, r := range string(text) {
+		if canon.Shows(r) {
+			line = utf8.AppendRune(line, r)
+		} else {
+			line = fmt.Appendf(line, "<U+%04X>", r)
+		}
+	}
+	return append(line, '\n')
 }

@@ -34,7 +34,7 @@ func Records() []Record {
 	}
 	return []Record{
 		failure(CodeUnreadable, "A file could not be read",
-			"A file is missing, may not be read, is no file, is over its size limit, or gave no byte for five seconds",
+			"A file is missing, may not be read, is no file, is over its size limit, or gave no byte for five seconds; with details.usage the call lacks something, has something too many, or names what is not there",
 			"name a file that exists, may be read and is within the limit that the message gives"),
 		failure(CodeNotJSON, "Not strict JSON",
 			"Two readers of lenient JSON can see two documents, so only I-JSON (RFC 7493) is read: no duplicate names, no lone surrogates, no numbers that a double cannot hold; of YAML, in which an execution request may be written, only what every reader reads alike",
@@ -43,7 +43,7 @@ func Records() []Record {
 			"A member that is unknown, missing or of the wrong type could weaken a gate, and a limit outside its bounds is not the one that was meant, so none is passed over",
 			"mend the member that the message names; fiador schema intent prints what an intent may hold, fiador schema execution-request what an execution request may"),
 		failure(CodeProfile, "The profile cannot be used",
-			"The profile or a layer of its policy is invalid, or it does not allow the mode that was asked for",
+			"The profile or a layer of its policy is invalid, or it does not allow the mode that was asked for; with details.usage the call combines what does not go together, or chooses what is no choice",
 			"fiador policy check names what is wrong with a profile; fiador policy show prints what it allows"),
 		failure(CodeSandbox, "The sandbox could not be set up as the policy demands",
 			"Isolation that cannot be had is an error, never silently weaker; neither is an execution whole that was interrupted, or a call that no model and no recording has answered",
