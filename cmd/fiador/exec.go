@@ -298,7 +298,7 @@ func (f execFlags) check(cmd *cobra.Command, args []string) error {
 		}
 	}
 	if f.pack != "" && f.write == string(sandbox.Direct) {
-		return usage("let the writes be staged", "--pack does not go together with --write direct, of which nothing is judged")
+		return unfit("let the writes be staged", "--pack does not go together with --write direct, of which nothing is judged")
 	}
 	switch {
 	case f.request == "" && len(args) == 0:
