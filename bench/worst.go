@@ -189,23 +189,26 @@ func worstTexts() []worst {
 
 // worstShapes have many members of other kinds.
 func worstShapes() []worst {
-	var tagged, env, calls []any
+	var tagged, env, guarded, calls []any
 	for range 256 {
 		var tags []string
 		for k := range 32 {
 			tags = append(tags, fmt.Sprintf("T%d", k))
 		}
-		names := map[string]any{}
+		names, loading := map[string]any{}, map[string]any{}
 		for k := range 64 {
 			names[fmt.Sprintf("N%d", k)] = ""
+			loading[fmt.Sprintf("LD_%d", k)] = ""
 		}
 		tagged = append(tagged, map[string]any{"kind": "run", "argv": []string{"node", "a.js"}, "risk_tags": tags, "risk_level": "unknown"})
 		env = append(env, map[string]any{"kind": "run", "argv": []string{"node", "a.js"}, "env": names})
+		guarded = append(guarded, map[string]any{"kind": "run", "argv": []string{"node", "a.js"}, "env": loading})
 		calls = append(calls, map[string]any{"kind": "call", "tool_id": "t", "adapter_id": "a", "params": map[string]any{}})
 	}
 	return []worst{
 		{"256 actions of 32 risk tags", intentOf(map[string]any{"actions": tagged})},
 		{"256 actions of 64 environment names", intentOf(map[string]any{"actions": env})},
+		{"256 actions of 64 guarded environment names", intentOf(map[string]any{"actions": guarded})},
 		{"256 calls", intentOf(map[string]any{"actions": calls})},
 		{"a context of small numbers", []byte(`{"goal":"g","context":{"a":[1` + strings.Repeat(",1", fullBytes/2-20) + `]},"actions":[{"kind":"run","argv":["node","a.js"]}]}`)},
 		{"a context of empty objects", []byte(`{"goal":"g","context":{"a":[{}` + strings.Repeat(",{}", fullBytes/3-20) + `]},"actions":[{"kind":"run","argv":["node","a.js"]}]}`)},

@@ -90,11 +90,12 @@ deny contains {
 	e.kind == "run"
 	some name in e.env
 	not allows(data.profile.env_allow, name)
-	not guarded[e.id][name]
+	not [e.id, name] in guarded
 	token := replace(replace(name, "~", "~0"), "/", "~1")
 }
 
-guarded[f.effect] contains f.value if {
+# guarded is made once; a rule by effect would be asked again for every name.
+guarded := {[f.effect, f.value] |
 	some f in input.findings
 	f.code == "env_guarded"
 }
