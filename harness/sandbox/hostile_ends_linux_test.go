@@ -216,16 +216,20 @@ func (sc *scene) flood(f flood, tier Isolation) {
 // judgeFlood holds what a flood came to against the clause.
 func (sc *scene) judgeFlood(f flood, s *Sandbox, res command.Result, end End) {
 	sc.Helper()
-	verdict := verdictOf(res.Stdout.Bytes)
+	verdict, c := verdictOf(res.Stdout.Bytes), clauseOf(s.Clauses, f.clause)
+	open := c.Status != Enforced
+	if f.clause == ClauseProcesses { // its number of processes and threads is enforced, but for those of others
+		open = strings.Contains(c.Mechanism, "above what the user ran")
+	}
 	switch {
 	case strings.HasPrefix(verdict, held):
 		sc.Log(verdict)
 	case !strings.HasPrefix(verdict, breach):
 		sc.Logf("it ended with %+v, timed out %t, out of memory %t, %.100q", res.Exit, end.TimedOut, end.OutOfMemory, res.Stderr.Bytes)
-	case f.partly && clauseOf(s.Clauses, f.clause).Status != Enforced:
-		sc.Logf("%s, as the clause %q says: %s", verdict, f.clause, clauseOf(s.Clauses, f.clause).Status)
+	case f.partly && open:
+		sc.Logf("%s, as the clause %q says: %s", verdict, f.clause, c.Mechanism)
 	default:
-		sc.Errorf("%s, the clause %q is said to be %s", verdict, f.clause, clauseOf(s.Clauses, f.clause).Status)
+		sc.Errorf("%s, the clause %q is said to be %s by %s", verdict, f.clause, c.Status, c.Mechanism)
 	}
 }
 
