@@ -279,15 +279,15 @@ func TestSeverityOfUnknownRule(t *testing.T) {
 	}{
 		{"of a choice", `{"PLACEHOLDER":"deny"}`, "", "", ""},
 		{"none", `{}`, "", "", ""},
-		{"mistyped", `{"PLACEHOLDERS":"deny"}`, "", `shown/profile.json: severity of "PLACEHOLDERS" is no profile's choice`, `did you mean "PLACEHOLDER"? one of: CMD_WRAPPER, CONTRADICTION,`},
-		{"of a rule without a choice", `{"PATH_TRAVERSAL":"note"}`, "", `severity of "PATH_TRAVERSAL" is no profile's choice`, "one of: CMD_WRAPPER, CONTRADICTION, DONE_UNDEFINED, INLINE_CODE, INPUT_WRITTEN, NETWORK_NEEDED, OUTPUT_UNPRODUCED, PLACEHOLDER, RISK_REVIEW, SHELL_COMMAND, WRITE_TWICE"},
+		{"mistyped", `{"PLACEHOLDERS":"deny"}`, "", `shown/profile.json: severity of "PLACEHOLDERS" is no profile's choice`, `did you mean "PLACEHOLDER"? one of: AGENT_INSTRUCTIONS, CMD_WRAPPER, CONTRADICTION,`},
+		{"of a rule without a choice", `{"PATH_TRAVERSAL":"note"}`, "", `severity of "PATH_TRAVERSAL" is no profile's choice`, "one of: AGENT_INSTRUCTIONS, CMD_WRAPPER, CONTRADICTION, DONE_UNDEFINED, INLINE_CODE, INPUT_WRITTEN, NETWORK_NEEDED, OUTPUT_UNPRODUCED, PLACEHOLDER, RISK_REVIEW, SHELL_COMMAND, WRITE_TWICE"},
 		{"of the kernel's", `{"NOT_PERMITTED":"note"}`, "", `severity of "NOT_PERMITTED"`, "one of: "},
 		{"the first of two", `{"ZZ":"note","AA":"note"}`, "", `severity of "AA"`, "one of: "},
 		{"of its own rule", `{"MINE":"note"}`, own, "", ""},
 		{"of its own rule of one weight", `{"MINE":"note"}`, one, `severity of "MINE" is no profile's choice`, "one of: "},
 		{"of no rule of its own", `{"MINE":"note"}`, "", `severity of "MINE"`, "one of: "},
 		{"mistyped, of its own rule", `{"MINES":"note"}`, own, `severity of "MINES"`, `did you mean "MINE"?`},
-		{"of an organisation's rule", `{"ASK":"note"}`, own, `severity of "ASK"`, "one of: CMD_WRAPPER, CONTRADICTION, DONE_UNDEFINED, INLINE_CODE, INPUT_WRITTEN, MINE,"},
+		{"of an organisation's rule", `{"ASK":"note"}`, own, `severity of "ASK"`, "one of: AGENT_INSTRUCTIONS, CMD_WRAPPER, CONTRADICTION, DONE_UNDEFINED, INLINE_CODE, INPUT_WRITTEN, MINE,"},
 	}
 	whole := `{"name":"mine","allow_network":false,"timeout_ms":1000,"max_output_files":1,"max_total_output_bytes":1024,"allowed_commands":["node"],"allowed_write_roots":["a"],"severity":`
 	for _, test := range tests {

@@ -309,12 +309,13 @@ func isProgram(arg string) bool {
 
 // DetectorTables are the closed lists of the detectors by name, each sorted, so
 // that a specification can be checked against them: control_paths,
-// reserved_roots, shells, wrappers, runners, interpreters, inline_code ("node
+// agent_paths, reserved_roots, shells, wrappers, runners, interpreters, inline_code ("node
 // -e", and what stands for itself in capitals), placeholder_words and
 // contradiction_terms ("stateless / stateful"), network_needed and path_arguments.
 func DetectorTables() map[string][]string {
 	tables := map[string][]string{
 		"control_paths":       slices.Clone(controlPaths),
+		"agent_paths":         slices.Clone(agentPaths),
 		"reserved_roots":      slices.Clone(reservedRoots),
 		"shells":              strings.Fields(string(shells)),
 		"wrappers":            strings.Fields(string(wrappers)),

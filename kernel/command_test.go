@@ -175,8 +175,8 @@ func TestDetectorTables(t *testing.T) {
 			t.Errorf("table %q is empty, unsorted or has an entry twice", name)
 		}
 	}
-	if len(tables) != 11 {
-		t.Errorf("%d tables, want 11", len(tables))
+	if len(tables) != 12 {
+		t.Errorf("%d tables, want 12", len(tables))
 	}
 	for _, entry := range []string{"node -e", "node --import", "python -c", "npx -c", "npx STDIN", "npm config set", "node STDIN",
 		"node --test-reporter", "awk PROGRAM"} {

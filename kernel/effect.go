@@ -68,4 +68,6 @@ const (
 	FindUnproduced    = "output_unproduced" // Value: the output's path
 	FindInputWritten  = "input_written"     // Value: path, Other: pointer of the input
 	FindTooMany       = "findings_many"     // there are more; Value: how many are listed at most
+
+	FindAgentPath = "agent_instructions" // Value: the file or folder of instructions that a write is about
 )

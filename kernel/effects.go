@@ -164,8 +164,8 @@ func (a Action) findings(at string, steps *budget) []Finding {
 func pathFindings(path string, kind EffectKind, pointer, member string) []Finding {
 	var list []Finding
 	for _, f := range pathFaults(path) {
-		if f.code == FindPathReserved && kind != EffectWrite {
-			continue // only a write can take the place of a bundle's own output
+		if (f.code == FindPathReserved || f.code == FindAgentPath) && kind != EffectWrite {
+			continue // only a write takes a place, or puts instructions there
 		}
 		list = append(list, Finding{
 			Code: f.code, Path: pointer + member,

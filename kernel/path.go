@@ -24,9 +24,12 @@ import (
 //	                in a space or dot, a device name of Windows
 //	path_reserved   the first segment, case-folded, is one of the bundle's own
 //	path_control    the path is, or is beneath, a control path
+//	agent_instructions  a write of what coding agents read as instructions, or beneath it
 //
 // A control path is a file or folder that switches checks, hooks or pipelines
-// on or off, or that a tool runs without being asked. It is found at any depth,
+// on or off, or that a tool runs without being asked: when a folder is opened or
+// entered, a change is pushed, or a tool is started to do something else. It is found
+// at any depth,
 // case-folded, with both kinds of slash, ignoring what file systems ignore
 // (invisible characters, trailing dots and spaces, a stream suffix), and under
 // its short name on NTFS ("git~1").
@@ -39,123 +42,72 @@ const (
 // fault is a finding about a path: its code, and the text it fired on.
 type fault struct{ code, value string }
 
-// controlPaths are the control paths, folded, with what makes each one.
-var controlPaths = []string{
-	".git",           // hooks, and configuration that names programs to run
-	".gitattributes", // filters that run on checkout; hides changes from a diff
-	".gitmodules",    // fetches and checks out other repositories
-	".hg",            // hooks
-	".svn",           // hooks
-	".fiador",        // policy layers and settings of this gate
-	".githooks",      // hooks, by custom
-	".git-hooks",     // hooks of overcommit
-	".husky",         // hooks, here and below
-	".huskyrc",
-	".huskyrc.cjs",
-	".huskyrc.js",
-	".huskyrc.json",
-	".huskyrc.yaml",
-	".huskyrc.yml",
-	"husky.config.cjs",
-	"husky.config.js",
-	".lefthook", // hooks, here and below
-	".lefthook-local",
-	".lefthook-local.json",
-	".lefthook-local.jsonc",
-	".lefthook-local.toml",
-	".lefthook-local.yaml",
-	".lefthook-local.yml",
-	".lefthook.json",
-	".lefthook.jsonc",
-	".lefthook.toml",
-	".lefthook.yaml",
-	".lefthook.yml",
-	"lefthook-local.json",
-	"lefthook-local.jsonc",
-	"lefthook-local.toml",
-	"lefthook-local.yaml",
-	"lefthook-local.yml",
-	"lefthook.json",
-	"lefthook.jsonc",
-	"lefthook.toml",
-	"lefthook.yaml",
-	"lefthook.yml",
-	".simple-git-hooks.cjs", // hooks, here and below
-	".simple-git-hooks.js",
-	".simple-git-hooks.json",
-	".simple-git-hooks.mjs",
-	"simple-git-hooks.cjs",
-	"simple-git-hooks.js",
-	"simple-git-hooks.json",
-	"simple-git-hooks.mjs",
-	".local-overcommit.yml",   // hooks
-	".overcommit.yml",         // hooks
-	".pre-commit-config.yaml", // hooks
-	".pre-commit-config.yml",
-	".pre-commit-hooks.yaml",
-	"codeowners",         // who has to approve a change
-	".github/actions",    // steps that workflows run
-	".github/workflows",  // pipelines
-	".gitea/workflows",   // pipelines
-	".forgejo/workflows", // pipelines
-	".gitlab-ci.yaml",    // pipelines
-	".gitlab-ci.yml",
-	".gitlab/ci",
-	".ci",              // pipelines, by custom, this project's included
-	".appveyor.yml",    // pipelines, here and below
-	".azure-pipelines", //
-	".azure-pipelines.yml",
-	".build.yml",
-	".buildkite",
-	".builds",
-	".circleci",
-	".cirrus.star",
-	".cirrus.yml",
-	".drone.jsonnet",
-	".drone.star",
-	".drone.yml",
-	".onedev-buildspec.yml",
-	".prow",
-	".prow.yaml",
-	".semaphore",
-	".teamcity",
-	".tekton",
-	".travis.yml",
-	".woodpecker",
-	".woodpecker.yaml",
-	".woodpecker.yml",
-	".zuul.d",
-	".zuul.yaml",
-	"appveyor.yml",
-	"azure-pipelines.yaml",
-	"azure-pipelines.yml",
-	"bitbucket-pipelines.yml",
-	"bitrise.yml",
-	"buildkite.json",
-	"buildkite.yaml",
-	"buildkite.yml",
-	"buildspec.yml",
-	"cloudbuild.json",
-	"cloudbuild.yaml",
-	"cloudbuild.yml",
-	"codemagic.yaml",
-	"jenkinsfile",
-	"screwdriver.yaml",
-	"zuul.d",
-	"zuul.yaml",
-	".devcontainer", // commands that run when the folder is opened
-	".devcontainer.json",
-	".envrc",  // commands that run when the folder is entered
-	".vscode", // tasks that run when the folder is opened
-	".npmrc",  // names the shell and the flags that npm runs scripts with
-	".yarnrc", // names the program that runs instead of yarn
-	".yarnrc.yml",
-	".pnpmfile.cjs", // code that runs on every install, here and below
-	".pnpmfile.mjs",
-	"pnpmfile.cjs",
-	"pnpmfile.js",
-	"pnpmfile.mjs",
-}
+// controlPaths are the control paths, folded, by what makes them such.
+var controlPaths = slices.Concat(
+	// Version control: hooks, filters that run on checkout, other repositories.
+	strings.Fields(`.git .gitattributes .gitconfig .gitmodules .bzr .hg .hgrc .jj .pijul .sl .svn .arcconfig`),
+	// Policy layers and settings of this gate.
+	strings.Fields(`.fiador`),
+	// Hooks, and what hooks run.
+	strings.Fields(`.githooks .git-hooks .husky .huskyrc .huskyrc.cjs .huskyrc.js .huskyrc.json .huskyrc.yaml .huskyrc.yml
+		husky.config.cjs husky.config.js .lefthook .lefthook-local .lefthook-local.json .lefthook-local.jsonc
+		.lefthook-local.toml .lefthook-local.yaml .lefthook-local.yml .lefthook.json .lefthook.jsonc .lefthook.toml
+		.lefthook.yaml .lefthook.yml lefthook-local.json lefthook-local.jsonc lefthook-local.toml lefthook-local.yaml
+		lefthook-local.yml lefthook.json lefthook.jsonc lefthook.toml lefthook.yaml lefthook.yml .simple-git-hooks.cjs
+		.simple-git-hooks.js .simple-git-hooks.json .simple-git-hooks.mjs simple-git-hooks.cjs simple-git-hooks.js
+		simple-git-hooks.json simple-git-hooks.mjs .local-overcommit.yml .overcommit.yml .pre-commit-config.yaml
+		.pre-commit-config.yml .pre-commit-hooks.yaml prek.toml .captainhook.json captainhook.json grumphp.yaml
+		grumphp.yml hk.local.pkl hk.pkl .rusty-hook.toml .lintstagedrc .lintstagedrc.cjs .lintstagedrc.js
+		.lintstagedrc.json .lintstagedrc.mjs .lintstagedrc.yaml .lintstagedrc.yml lint-staged.config.cjs
+		lint-staged.config.js lint-staged.config.mjs`),
+	// Who has to approve a change, and what merges it.
+	strings.Fields(`codeowners .asf.yaml .bulldozer.yml .github/settings.yml .gitlab/security-policies .mergify .mergify.yml
+		.github/mergify.yml .policy.yml`),
+	// Pipelines, and steps that they run; .ci by custom, this project's included.
+	strings.Fields(`.github/actions .github/hooks .github/workflows .gitea .forgejo .gitlab-ci.yaml .gitlab-ci.yml .gitlab/ci
+		action.yaml action.yml .ci .appveyor.yml .azure-pipelines .azure-pipelines.yml .build.yml .buildkite .builds
+		.circleci .cirrus.star .cirrus.yml .codefresh .drone.jsonnet .drone.star .drone.yml .harness
+		.onedev-buildspec.yml .prow .prow.yaml .readthedocs.yaml .readthedocs.yml .scrutinizer.yml .semaphore
+		.shippable.yml .teamcity .tekton .travis.yml .vela.yaml .vela.yml .woodpecker .woodpecker.yaml .woodpecker.yml
+		.zuul.d .zuul.yaml appveyor.yml azure-pipelines.yaml azure-pipelines.yml bitbucket-pipelines.yml bitrise.yml
+		buildkite.json buildkite.yaml buildkite.yml buildspec.yml cloudbuild.json cloudbuild.yaml cloudbuild.yml
+		codefresh.yml codemagic.yaml codeship-services.yml codeship-steps.yml jenkinsfile readthedocs.yml
+		screwdriver.yaml shippable.yml wercker.yml zuul.d zuul.yaml`),
+	// Builds of hosts, which a push starts.
+	strings.Fields(`.platform .platform.app.yaml .upsun amplify.yml heroku.yml netlify.toml render.yaml vercel.json`),
+	// Settings, hooks and servers that coding agents obey.
+	strings.Fields(`.agent .agents .aider.conf.yml .amazonq .amp .augment .claude .claude.json .claude.local .claude.local.json
+		.cline .clinerules/hooks .codeium .codex .codex.local .continue .copilot .copilot.local .crush .crush.json
+		crush.json .cursor .cursor.local .devin .factory .gemini .gemini.local .goose .junie .kilocode .kilocodemodes
+		.kiro .mcp.json .mcp.local.json .opencode .openhands .qwen .roo .roomodes .trae .windsurf .zencoder
+		opencode.json opencode.jsonc`),
+	// Commands that run when a folder is opened or entered.
+	strings.Fields(`.devcontainer .devcontainer.json .devfile.yaml devfile.yaml .autoenv .autoenv.zsh .codesandbox .direnv .envrc
+		.gitpod.dockerfile .gitpod.yml .idx .mise .mise.local.toml .mise.toml mise/config.toml mise.local.toml mise.toml .config/mise .ona
+		.prototools .replit replit.nix .stackblitzrc .tool-versions`),
+	// Tasks, plugins and language servers that editors start.
+	strings.Fields(`.dir-locals-2.el .dir-locals.el .exrc .externaltoolbuilders .fleet .helix .idea .lapce .lazy.lua .luarc.json
+		.luarc.jsonc .lvimrc .nova .nvim.lua .nvimrc .rust-analyzer.toml rust-analyzer.toml .theia .vimrc .vs .vscode
+		.ycm_extra_conf.py .zed`),
+	// What tools run, or run instead of themselves, whatever they are asked to do.
+	strings.Fields(`.npmrc .yarnrc .yarnrc.yml .yarn/plugins .yarn/releases .pnp.cjs .pnp.js .pnp.loader.mjs .pnpmfile.cjs
+		.pnpmfile.mjs pnpmfile.cjs pnpmfile.js pnpmfile.mjs .bunfig.toml bunfig.toml .bundle .cargo rust-toolchain
+		rust-toolchain.toml .bazeliskrc .bazelrc .bazelversion tools/bazel .buckconfig .buckconfig.local
+		.pants.bootstrap .pants.rc .mvn gradle/wrapper .jvmopts .sbtopts .terraform`),
+	// What interpreters, debuggers and shells run when they start.
+	strings.Fields(`sitecustomize.py usercustomize.py .pdbrc .gdbearlyinit .gdbinit .lldbinit .ghci .irbrc .ocamlinit .octaverc
+		.perldb .pryrc .rdata .renviron .rprofile .rspec .bash_login .bash_logout .bash_profile .bashrc .profile .zlogin
+		.zlogout .zprofile .zshenv .zshrc .ssh`),
+)
+
+// agentPaths are files, and folders of them, that coding agents read as instructions,
+// folded. They run nothing by themselves.
+var agentPaths = strings.Fields(`
+	.agent.md .agents.md .airules .augment-guidelines .augmentrules .clinerules .continuerules .cursorrules
+	.github/agents .github/chatmodes .github/copilot-instructions.md .github/instructions .github/prompts
+	.github/skills .goosehints .instructions.md .kilocoderules .openhands_instructions .roorules .rules .traerules
+	.windsurfrules agent.md agents.local.md agents.md agents.override.md claude.local.md claude.md codex.md
+	copilot-instructions.md crush.md gemini.local.md gemini.md jules.md opencode.md qwen.md replit.md skill.md warp.md`)
 
 // reservedRoots are the top folders that a bundle fills itself (specs/bundle.md).
 var reservedRoots = []string{"calls", "commands", "context"}
@@ -220,8 +172,11 @@ func pathFaults(p string) []fault {
 	add(FindPathForm, p, !wellFormed(p, segments))
 	root, reserved := reservedRoot(p)
 	add(FindPathReserved, root, reserved)
-	control, ok := controlPath(segments)
+	folded := foldSegments(segments)
+	control, ok := controls.find(folded)
 	add(FindPathControl, control, ok)
+	agent, ok := agents.find(folded)
+	add(FindAgentPath, agent, ok)
 	return list
 }
 
@@ -242,7 +197,7 @@ func InspectOutput(path string) OutputPath {
 	out := OutputPath{Folded: foldPath(path)}
 	for _, f := range pathFaults(path) {
 		switch f.code {
-		case FindPathReserved:
+		case FindPathReserved, FindAgentPath:
 		case FindPathControl:
 			out.Control = f.value
 		default:
@@ -371,17 +326,20 @@ func reservedRoot(p string) (string, bool) {
 	return root, slices.Contains(reservedRoots, root)
 }
 
-// controlPath is the first published control path that the segments name or
-// lead beneath.
-func controlPath(segments []string) (string, bool) {
+func foldSegments(segments []string) []string {
 	folded := make([]string, 0, len(segments))
 	for _, seg := range segments {
 		if seg = foldSegment(seg); seg != "" {
 			folded = append(folded, seg)
 		}
 	}
+	return folded
+}
+
+// find is the first path of the list that folded segments name or lead beneath.
+func (x controlIndex) find(folded []string) (string, bool) {
 	for i := range folded {
-		for _, c := range controls.headed(folded[i]) {
+		for _, c := range x.headed(folded[i]) {
 			if c.tail == "" || i+1 < len(folded) && sameName(folded[i+1], c.tail) {
 				return c.path, true
 			}
@@ -446,9 +404,9 @@ func foldsToASCII(r rune) string {
 // control is a control path, cut behind its first segment.
 type control struct{ path, head, tail string }
 
-// controls has the control paths by how their first segments are spelled. It is never
-// changed.
-var controls = indexControls(controlPaths)
+// controls and agents have the lists by how their first segments are spelled. They are
+// never changed.
+var controls, agents = indexControls(controlPaths), indexControls(agentPaths)
 
 // controlIndex finds control paths by their first segment, in the order of the list.
 type controlIndex struct {

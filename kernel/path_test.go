@@ -34,12 +34,12 @@ func TestControlPathVariants(t *testing.T) {
 		for _, p := range []string{control, title, "a/b/" + control, control + "/x/y", "./" + title + "//x", "a\\" + strings.ReplaceAll(control, "/", "\\"),
 			strings.ReplaceAll(control, "fi", "\ufb01"), strings.ReplaceAll(control, "s", "\u017f"), strings.ReplaceAll(title, "K", "\u212a"),
 			"a/" + control + " ", "a/" + control + "...", "a/\u200d" + control} {
-			if got, ok := controlPath(strings.FieldsFunc(p, isSlash)); !ok || got != control {
+			if got, ok := controls.find(foldSegments(strings.FieldsFunc(p, isSlash))); !ok || got != control {
 				t.Errorf("%q: got %q, want %q", p, got, control)
 			}
 		}
 		for _, p := range []string{control + "x", "x" + control} {
-			if got, ok := controlPath(strings.FieldsFunc(p, isSlash)); ok && got == control {
+			if got, ok := controls.find(foldSegments(strings.FieldsFunc(p, isSlash))); ok && got == control {
 				t.Errorf("%q falls into %q", p, got)
 			}
 		}
@@ -137,7 +137,7 @@ func checkPath(t *testing.T, p string) {
 	if again := CleanPath(clean); again != clean {
 		t.Errorf("CleanPath(%q) = %q, and of that %q", p, clean, again)
 	}
-	order := []string{FindPathAbsolute, FindPathTraversal, FindPathBackslash, FindPathCharacter, FindPathForm, FindPathReserved, FindPathControl}
+	order := []string{FindPathAbsolute, FindPathTraversal, FindPathBackslash, FindPathCharacter, FindPathForm, FindPathReserved, FindPathControl, FindAgentPath}
 	last := -1
 	faults := pathFaults(p)
 	for _, f := range faults {

@@ -27,7 +27,7 @@ func testProfile() kernel.Profile {
 		RiskTags:            []string{"destructive"},
 		Severity: map[string]kernel.Severity{
 			"INLINE_CODE": "deny", "CMD_WRAPPER": "deny", "SHELL_COMMAND": "deny", "PLACEHOLDER": "clarify",
-			"CONTRADICTION": "clarify", "DONE_UNDEFINED": "clarify", "RISK_REVIEW": "clarify",
+			"AGENT_INSTRUCTIONS": "clarify", "CONTRADICTION": "clarify", "DONE_UNDEFINED": "clarify", "RISK_REVIEW": "clarify",
 			"WRITE_TWICE": "clarify", "OUTPUT_UNPRODUCED": "clarify", "INPUT_WRITTEN": "clarify",
 		},
 		MemoryMB: 512, MaxChildren: 10, CPUCores: 1, Isolation: kernel.IsolationFull,

@@ -52,7 +52,7 @@ func TestProfileValues(t *testing.T) {
 		for _, id := range []string{"INLINE_CODE", "CMD_WRAPPER", "SHELL_COMMAND", "NETWORK_NEEDED"} {
 			m[id] = commands
 		}
-		for _, id := range []string{"PLACEHOLDER", "DONE_UNDEFINED", "WRITE_TWICE", "OUTPUT_UNPRODUCED", "INPUT_WRITTEN"} {
+		for _, id := range []string{"AGENT_INSTRUCTIONS", "PLACEHOLDER", "DONE_UNDEFINED", "WRITE_TWICE", "OUTPUT_UNPRODUCED", "INPUT_WRITTEN"} {
 			m[id] = others
 		}
 		return m

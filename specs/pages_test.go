@@ -20,7 +20,8 @@ var update = flag.Bool("update", false, "write the generated pages")
 // TestDetectorsPage: detectors.md prints the kernel's closed lists.
 func TestDetectorsPage(t *testing.T) {
 	about := map[string]string{
-		"control_paths":       "A path falls into one of these at any segment, whatever its case: they switch version control, CI, hooks or the gate itself.",
+		"control_paths":       "A path falls into one of these at any segment, whatever its case: they switch version control, CI, hooks or the gate itself, or something runs them without being asked.",
+		"agent_paths":         "What coding agents read as instructions, at any segment, whatever its case: a write of it is a finding of its own.",
 		"reserved_roots":      "Top folders of the bundle's own outputs.",
 		"shells":              "A command of one of these names runs what its arguments or its input say.",
 		"wrappers":            "These start another command.",

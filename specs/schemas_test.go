@@ -332,7 +332,7 @@ func TestSharedDefinitions(t *testing.T) {
 func TestKernelAgrees(t *testing.T) {
 	codes := []any{
 		kernel.FindPlaceholder, kernel.FindContradiction, kernel.FindDoneUndefined, kernel.FindPathAbsolute, kernel.FindPathTraversal,
-		kernel.FindPathBackslash, kernel.FindPathCharacter, kernel.FindPathForm, kernel.FindPathReserved, kernel.FindPathControl,
+		kernel.FindPathBackslash, kernel.FindPathCharacter, kernel.FindPathForm, kernel.FindPathReserved, kernel.FindPathControl, kernel.FindAgentPath,
 		kernel.FindPathCase, kernel.FindEnvGuarded, kernel.FindCmdPath, kernel.FindCmdCharacter, kernel.FindCmdShell, kernel.FindCmdUnread, kernel.FindCmdWrapper, kernel.FindInlineCode, kernel.FindNetworkNeeded,
 		kernel.FindWriteTwice, kernel.FindUnproduced, kernel.FindInputWritten, kernel.FindTooMany,
 	}

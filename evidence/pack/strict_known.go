@@ -32,6 +32,7 @@ type builtinRule struct {
 // builtinRules are the rules of the kernel and of those modules, by id.
 func builtinRules() map[string]builtinRule {
 	return map[string]builtinRule{
+		"AGENT_INSTRUCTIONS":  {"File that instructs coding agents is written", true},
 		"CALL_NOT_ALLOWED":    {"Call without an allowed adapter", false},
 		"CMD_NAME_UNSAFE":     {"Command has a character outside printable ASCII", false},
 		"CMD_NOT_ALLOWED":     {"Command not in allowed_commands", false},

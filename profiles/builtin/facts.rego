@@ -14,6 +14,7 @@ chosen := {
 	"command_wrapper": ["CMD_WRAPPER", "deny"],
 	"command_shell": ["SHELL_COMMAND", "deny"],
 	"network_needed": ["NETWORK_NEEDED", "deny"],
+	"agent_instructions": ["AGENT_INSTRUCTIONS", "clarify"],
 	"placeholder": ["PLACEHOLDER", "clarify"],
 	"contradiction": ["CONTRADICTION", "clarify"],
 	"done_undefined": ["DONE_UNDEFINED", "clarify"],
@@ -45,6 +46,7 @@ words := {
 	"path_control": `the path leads into the control path "{value}"`,
 	"path_case": `"{value}" is written in another case too`,
 	"env_guarded": `environment name "{value}" can decide what code runs`,
+	"agent_instructions": `"{value}" instructs coding agents`,
 	"command_character": `"{value}" has a character outside printable ASCII`,
 	"inline_code": `"{value}" passes code to an interpreter`,
 	"command_wrapper": `"{value}" starts another command`,
@@ -63,6 +65,7 @@ words := {
 }
 
 questions := {
+	"agent_instructions": `Is it meant that {place} writes "{value}", which instructs coding agents?`,
 	"inline_code": `Is it meant that "{value}" in {place} passes code to an interpreter?`,
 	"command_wrapper": `Is it meant that "{value}" in {place} starts another command?`,
 	"command_shell": `Is it meant that {place} runs the shell "{value}"?`,

@@ -41,6 +41,10 @@ choice := {
 		"NETWORK_NEEDED", `"v" cannot be done without a network`,
 		`Is it meant that "v" in constraint 3 has no network?`, ["no", "yes"],
 	],
+	"agent_instructions": [
+		"AGENT_INSTRUCTIONS", `"v" instructs coding agents`,
+		`Is it meant that constraint 3 writes "v", which instructs coding agents?`, ["no", "yes"],
+	],
 	"placeholder": [
 		"PLACEHOLDER", `"v" in constraint 3 is a placeholder`,
 		`What does "v" in constraint 3 stand for?`, null,

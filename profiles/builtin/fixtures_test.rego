@@ -23,7 +23,7 @@ severities(commands, others) := object.union(
 	{id: commands | some id in {"INLINE_CODE", "CMD_WRAPPER", "SHELL_COMMAND", "NETWORK_NEEDED"}},
 	{id: others |
 		some id in {
-			"PLACEHOLDER", "CONTRADICTION", "DONE_UNDEFINED", "RISK_REVIEW",
+			"AGENT_INSTRUCTIONS", "PLACEHOLDER", "CONTRADICTION", "DONE_UNDEFINED", "RISK_REVIEW",
 			"WRITE_TWICE", "OUTPUT_UNPRODUCED", "INPUT_WRITTEN",
 		}
 	},

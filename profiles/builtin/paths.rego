@@ -94,7 +94,7 @@ deny contains {
 
 # METADATA
 # title: Path leads into a control path
-# description: Files of version control, CI or the gate itself decide what happens to everything else
+# description: Files of version control, CI, tools, agents or the gate itself decide what happens to everything else
 # custom:
 #   id: PATH_CONTROL
 #   since: 0.1.0
@@ -120,6 +120,31 @@ deny contains {
 } if {
 	input.findings[0]
 	denied[_].path_case[path] = msg
+}
+
+# METADATA
+# title: File that instructs coding agents is written
+# description: Who writes such a file tells every agent that works here next what to do
+# custom:
+#   id: AGENT_INSTRUCTIONS
+#   since: 0.1.0
+#   fix: leave the instructions to the people who own them, or have them agree
+deny contains {
+	"id": "AGENT_INSTRUCTIONS", "path": path, "msg": msg,
+	"fix": "leave the instructions to the people who own them, or have them agree",
+} if {
+	input.findings[0]
+	denied[_].agent_instructions[path] = msg
+}
+
+clarify contains {"id": "AGENT_INSTRUCTIONS", "path": path, "question": question, "options": ["no", "yes"]} if {
+	input.findings[0]
+	asked[_].agent_instructions[path] = question
+}
+
+note contains {"id": "AGENT_INSTRUCTIONS", "path": path, "msg": msg} if {
+	input.findings[0]
+	noted[_].agent_instructions[path] = msg
 }
 
 # METADATA
