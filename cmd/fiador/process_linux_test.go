@@ -385,10 +385,29 @@ func TestSummaryOnATerminal(t *testing.T) {
 			if strings.ContainsAny(screen, "\x1b\u009b\u202e\u3164") {
 				t.Errorf("control characters reach the terminal: %q", screen)
 			}
+			if _, line, ok := strings.Cut(screen, "\n{"); ok != (code == exitError) || ok && !canonicalLine("{"+line) {
+				t.Errorf("the line is not canonical: %q", line)
+			}
 			if (code == exitError) != (stdout == "") {
 				t.Errorf("stdout %q", stdout)
 			}
 		})
+	}
+}
+
+// canonicalLine says whether a text is canonical JSON and one LF.
+func canonicalLine(text string) bool {
+	doc, err := canon.Parse([]byte(text), len(text))
+	return err == nil && string(doc.Bytes())+"\n" == text
+}
+
+// TestUsageOnATerminal: a wrong call is told in words, and in the line that a pipe gets.
+func TestUsageOnATerminal(t *testing.T) {
+	const want = "fiador: unknown mode \"act\"\nhint: one of: plan-only, execute-sandbox\n" +
+		`{"code":"RUN_E004","details":{"hint":"one of: plan-only, execute-sandbox","usage":true},"message":"unknown mode \"act\""}` + "\n"
+	stdout, screen, code := onTerminal(t, []string{"NO_COLOR=1"}, "run", "intent.json", "--mode", "act")
+	if stdout != "" || screen != want || code != exitError {
+		t.Errorf("exit status %d, stdout %q, screen\n%s\nwant\n%s", code, stdout, screen, want)
 	}
 }
 
