@@ -233,9 +233,10 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestSameRun: of two ends of a run only times, and what holds times, may differ.
+// TestSameRun: of two records of a run only times, what holds times, and the form of a
+// begun may differ.
 func TestSameRun(t *testing.T) {
-	same := map[string]bool{"Timestamp": true, "ClockBehindMS": true, "ResultSHA256": true, "Evidence": true}
+	same := map[string]bool{"Timestamp": true, "ClockBehindMS": true, "ResultSHA256": true, "Evidence": true, "Former": true}
 	for i := range reflect.TypeFor[Record]().NumField() {
 		a, b := decided(nil), decided(nil)
 		field := reflect.ValueOf(&b).Elem().Field(i)

@@ -312,8 +312,8 @@ func TestInvalid(t *testing.T) {
 		{lr, "", `{}`, []string{" required"}},
 		{lr, "/kind", `"Decision"`, []string{"/kind enum"}},
 		{lr, "/kind", `"begun"`, []string{
-			"/accepted additionalProperties", "/canonical_sha256 additionalProperties", "/decision_sha256 additionalProperties", "/evidence additionalProperties",
-			"/reasons additionalProperties", "/result_kind additionalProperties", "/result_sha256 additionalProperties",
+			"/accepted type", "/canonical_sha256 additionalProperties", "/decision_sha256 additionalProperties", "/evidence additionalProperties",
+			"/reasons additionalProperties", "/result_kind type", "/result_sha256 additionalProperties",
 		}},
 		{lr, "/_seal", `{}`, []string{"/_seal additionalProperties"}},
 		{lr, "/bundle_sha256", `"` + hexText + `"`, []string{"/bundle_sha256 pattern"}},
