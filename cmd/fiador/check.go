@@ -85,6 +85,9 @@ func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) err
 	if err := f.reportFlags.check(); err != nil {
 		return err
 	}
+	if err := noPlantedLinks(f.reportFlags.written(), f.tree); err != nil {
+		return err
+	}
 	if f.record {
 		if _, err := a.ledgerDir(f.dir); err != nil {
 			return err

@@ -174,8 +174,16 @@ func (a *app) apartFromRecords(f recordFlags, files ...string) error {
 	return nil
 }
 
-// apartFromRun refuses a run that could write over its ledger or read its key.
+// apartFromRun refuses a run that could write over its ledger or read its key, or
+// write through a link of the folders that it is about.
 func (a *app) apartFromRun(f runFlags) error {
+	outputs := append(f.reportFlags.written(), output{"--bundle", f.bundle}, output{"--receipt", f.receipt}, output{"--evidence", f.evidence}, output{"--pack", f.pack})
+	if f.modelMode == harness.ModelRecord {
+		outputs = append(outputs, output{"--model-recording", f.recording})
+	}
+	if err := noPlantedLinks(outputs, f.tree, f.work); err != nil {
+		return err
+	}
 	if err := a.apartFromRecords(f.recordFlags, append(f.outputs(), f.receipt, f.bundle, f.evidence, f.pack)...); err != nil {
 		return err
 	}

@@ -66,6 +66,15 @@ func (a *app) openReports(f reportFlags, profile string) (_ *reports, err error)
 	return r, nil
 }
 
+// written are the files of the reports.
+func (f reportFlags) written() []output {
+	var list []output
+	for _, name := range f.outputs() {
+		list = append(list, output{"--report", name})
+	}
+	return list
+}
+
 // check refuses formats that do not exist before anything is opened.
 func (f reportFlags) check() error {
 	if err := choice("format", f.format, report.Formats()); err != nil {

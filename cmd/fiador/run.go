@@ -221,6 +221,9 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 // tellRun writes what came of a run: its bundle, the reports, and words for people.
 func (a *app) tellRun(reports *reports, f runFlags, end harness.End) error {
 	if f.bundle != "" && end.Decision.Bundle != nil {
+		if err := noPlantedLinks([]output{{"--bundle", f.bundle}}, f.tree, f.work); err != nil {
+			return err // a link that came meanwhile
+		}
 		if err := writeFile(f.bundle, end.Decision.BundleBytes); err != nil {
 			return err
 		}
