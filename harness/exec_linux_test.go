@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -580,6 +581,23 @@ func TestRequestsRefused(t *testing.T) {
 				t.Errorf("the work folder has changed:\n%s\nwas\n%s", after, before)
 			}
 		})
+	}
+}
+
+// TestRequestsOverALimit: too many input files, and a request that is too large, are IV-05.
+func TestRequestsOverALimit(t *testing.T) {
+	x := newExecutor(t, newTier(t, sandbox.Full), usualTime)
+	work := t.TempDir()
+	for i := range contract.MaxInputs + 1 {
+		put(t, filepath.Join(work, "in", strconv.Itoa(i)), "")
+	}
+	_, _, tooMany := request(t, x, "inputs: {command: 'true', input_files: [in]}", work)
+	_, tooLarge := ParseExecRequest(x.deps.Specs, "r.yaml", make([]byte, MaxRequestBytes+1))
+	for _, err := range []error{tooMany, tooLarge} {
+		var re *result.RunError
+		if !errors.As(err, &re) || re.Code != result.CodeUnreadable || re.RuleID != contract.IV05 || re.Hint == "" {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -68,6 +69,10 @@ func inputError(intent kernel.Intent, err error) *result.RunError {
 	e := &result.RunError{
 		Code: result.CodeUnreadable, Message: "input " + strconv.Quote(canon.Cut(ie.Path)) + ": " + ie.Msg, Cause: err,
 		Hint: "inputs are files beneath --tree, without symbolic links", Details: map[string]any{"file": canon.Cut(ie.Path)},
+	}
+	if ie.Limit {
+		e.RuleID = contract.IV05
+		e.Hint = "leave out what is not needed: specs/execution.md has the limits of inputs"
 	}
 	at := slices.IndexFunc(intent.Inputs, func(p string) bool { return kernel.Beneath(ie.Path, kernel.CleanPath(p)) })
 	if at >= 0 {

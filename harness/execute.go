@@ -479,7 +479,9 @@ func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	return &e, p, nil
 }
 
-// executable refuses before any effect what nothing here can carry out.
+// executable refuses before any effect what nothing here can carry out. The policy has
+// decided about commands and variables before: IV-01 and IV-04 are checked again, so that
+// no mistake of a rule starts what the profile does not name.
 func executable(gate *Gate, req Request, intent kernel.Intent) error {
 	for i, a := range intent.Actions {
 		at := "/actions/" + strconv.Itoa(i)
@@ -489,6 +491,9 @@ func executable(gate *Gate, req Request, intent kernel.Intent) error {
 				return callFault(at, "a call is not dispatched in model mode none", "use --model-mode record or replay, or --mode plan-only")
 			}
 		case kernel.ActionRun:
+			if v := contract.CheckCommand(at+"/argv/0", a.Argv[0], contract.AllowList(gate.Profile.AllowedCommands)); v != nil {
+				return violated(result.CodeSandbox, v)
+			}
 			allowed := contract.AllowList(gate.Profile.EnvAllow)
 			if faults := contract.CheckEnvironment(at+"/env", a.Env, allowed); len(faults) > 0 {
 				return violated(result.CodeSandbox, &faults[0])

@@ -275,7 +275,7 @@ func (a *app) apartFromExec(f execFlags, work string) error {
 		return usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
 	}
 	run := runFlags{
-		gateFlags: f.gateFlags, recordFlags: f.recordFlags, receipt: f.receipt, pack: f.pack, mode: harness.ModeExecuteSandbox,
+		recordFlags: f.recordFlags, receipt: f.receipt, pack: f.pack, mode: harness.ModeExecuteSandbox,
 		executingFlags: executingFlags{work: work, promote: work, evidence: f.evidence, read: f.read},
 	}
 	if err := a.apartFromRun(run); err != nil {

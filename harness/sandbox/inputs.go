@@ -16,8 +16,9 @@ type Input struct {
 
 // InputError says which input could not be read.
 type InputError struct {
-	Path string
-	Msg  string
+	Path  string
+	Msg   string
+	Limit bool // there are more files, or more bytes, than an execution may read
 }
 
 func (e *InputError) Error() string { return e.Path + ": " + e.Msg }

@@ -63,13 +63,13 @@ type stager struct {
 func (c *stager) add(p string) error {
 	fd, err := beneath(c.tree, p, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
-		return &InputError{p, inputReason(err)}
+		return &InputError{Path: p, Msg: inputReason(err)}
 	}
 	f := os.NewFile(uintptr(fd), p)
 	defer f.Close()
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return &InputError{p, inputReason(err)}
+		return &InputError{Path: p, Msg: inputReason(err)}
 	}
 	switch kindOf(st.Mode) {
 	case KindFile:
@@ -77,7 +77,7 @@ func (c *stager) add(p string) error {
 	case KindFolder:
 		names, err := readNames(fd)
 		if err != nil {
-			return &InputError{p, inputReason(err)}
+			return &InputError{Path: p, Msg: inputReason(err)}
 		}
 		for _, name := range names {
 			if err := c.add(path.Join(p, name)); err != nil {
@@ -86,7 +86,7 @@ func (c *stager) add(p string) error {
 		}
 		return nil
 	}
-	return &InputError{p, "neither a file nor a folder"}
+	return &InputError{Path: p, Msg: "neither a file nor a folder"}
 }
 
 func inputReason(err error) string {
@@ -103,7 +103,7 @@ func inputReason(err error) string {
 
 func (c *stager) file(in io.Reader, p string, executable bool) error {
 	if c.files--; c.files < 0 {
-		return &InputError{p, "more files than an execution may read"}
+		return &InputError{Path: p, Msg: "more files than an execution may read", Limit: true}
 	}
 	to := filepath.Join(c.to, filepath.FromSlash(p))
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
@@ -126,7 +126,7 @@ func (c *stager) file(in io.Reader, p string, executable bool) error {
 		return err
 	}
 	if c.left -= n; c.left < 0 {
-		return &InputError{p, "more bytes than an execution may read"}
+		return &InputError{Path: p, Msg: "more bytes than an execution may read", Limit: true}
 	}
 	i := Input{Path: p, Size: n}
 	sum.Sum(i.SHA256[:0])

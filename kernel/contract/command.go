@@ -2,7 +2,10 @@ package contract
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 // CheckCommand is IV-01: the command at the pointer at has to be a name of the
@@ -103,3 +106,6 @@ func CheckArguments(at string, arguments []string, to Destination) []Violation {
 	}
 	return list
 }
+
+// element is the pointer of element i of the list at the pointer at.
+func element(at string, i int) string { return canon.Pointer(at, strconv.Itoa(i)) }

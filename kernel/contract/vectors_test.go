@@ -92,7 +92,7 @@ func TestLimitVectors(t *testing.T) {
 }
 
 // TestLimitVectorsAreAtTheBounds: every limit has vectors at its default, at both
-// bounds and just outside of them, and IV-05 has them for what it looks at.
+// bounds and just outside of them.
 func TestLimitVectorsAreAtTheBounds(t *testing.T) {
 	var file limitFile
 	readVectors(t, "limits.json", &file)
@@ -139,11 +139,6 @@ type inputVector struct {
 	Env            map[string]string
 	EnvBase64      map[string][]byte `json:"env_base64"`
 	Allowed        allowed
-	StdinBytes     *int64 `json:"stdin_bytes"`
-	Files          []struct {
-		Count int
-		Bytes int64
-	}
 
 	Clean  string
 	Expect []string
@@ -179,16 +174,6 @@ func (v inputVector) run(t *testing.T) (clean string, list []contract.Violation)
 			env[name] = string(value)
 		}
 		list = contract.CheckEnvironment("/env", env, contract.AllowList(v.Allowed))
-	case contract.IV05:
-		if v.StdinBytes != nil {
-			one(contract.CheckStdin("/stdin", *v.StdinBytes))
-			break
-		}
-		var sizes []int64
-		for _, f := range v.Files {
-			sizes = append(sizes, slices.Repeat([]int64{f.Bytes}, f.Count)...)
-		}
-		list = contract.CheckInputFiles("/input_files", sizes)
 	default:
 		t.Errorf("%s: no check %q", v.Name, v.Check)
 	}
@@ -237,8 +222,7 @@ func checkWording(t *testing.T, name string, v contract.Violation) {
 	}
 }
 
-// TestInputVectorsAreEnough: every check has vectors that pass and that do not,
-// and the sizes have them at their bounds.
+// TestInputVectorsAreEnough: every check of a text has vectors that pass and that do not.
 func TestInputVectorsAreEnough(t *testing.T) {
 	pass, refuse, all := map[string]int{}, map[string]int{}, names{}
 	for _, v := range inputVectors(t) {
@@ -252,16 +236,9 @@ func TestInputVectorsAreEnough(t *testing.T) {
 	if len(all) < 120 {
 		t.Errorf("%d vectors", len(all))
 	}
-	for _, id := range []string{contract.IV01, contract.IV02, contract.IV03, contract.IV04, contract.IV05} {
+	for _, id := range []string{contract.IV01, contract.IV02, contract.IV03, contract.IV04} {
 		if pass[id] < 10 || refuse[id] < 10 {
 			t.Errorf("%s: %d vectors pass and %d do not, want 10 of each", id, pass[id], refuse[id])
-		}
-	}
-	for _, what := range []string{"stdin: default", "stdin: min", "stdin: max", "stdin: min-1", "stdin: max+1",
-		"files: count default", "files: count min", "files: count max", "files: count max+1", // a count below none does not exist
-		"files: bytes default", "files: bytes min", "files: bytes max", "files: bytes min-1", "files: bytes max+1"} {
-		if !all["IV-05 "+what] {
-			t.Errorf("no vector for %s", what)
 		}
 	}
 }

@@ -106,7 +106,7 @@ note contains {"id": "NETWORK_NEEDED", "path": path, "msg": msg} if {
 networked contains "network_needed" if data.profile.allow_network == true
 
 # METADATA
-# title: Argument with a shell metacharacter
+# title: Shell metacharacter in an argument (IV-02)
 # description: The profile denies characters that a shell would give a meaning to, also where no shell reads them
 # custom:
 #   id: SHELL_METACHARACTER
