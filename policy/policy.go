@@ -43,7 +43,8 @@
 // goroutine still runs, so the process must end. A built-in function that can make
 // more than it is given computes the size of its result first, because one call can
 // allocate faster than any poll: above 16 MiB it is an error of KindLimit
-// (TestTooLarge, TestSizes). Layers that are part of the program call the functions
+// (TestTooLarge, TestSizes). On Linux RLIMIT_DATA is the last resort: the runtime then
+// ends the process with status 2 (TestDataLimit). Layers that are part of the program call the functions
 // without that.
 package policy
 

@@ -24,7 +24,8 @@ type outcome[T any] struct {
 
 // watched runs f in a goroutine and returns what it returned. At the deadline,
 // or when ctx ends, it calls t.stop and gives f lim.Grace to come back. When f does
-// not, or when the process has mapped too much memory, it leaves f behind.
+// not, or when the process has mapped too much memory, it leaves f behind. The
+// last resort is a limit of the process's data, which holds until watched returns.
 //
 // Nothing of f's answer is taken once it was stopped: whether the answer came in
 // time must not depend on how fast a stop is noticed.
@@ -33,6 +34,7 @@ func watched[T any](ctx context.Context, lim Limits, t task, f func() (T, error)
 	if ctx.Err() != nil {
 		return zero, &Error{Kind: KindTimeout, Msg: t.what + " was cancelled by the caller"}
 	}
+	defer limitData()()
 	done := make(chan outcome[T], 1)
 	go func() {
 		o := outcome[T]{panicked: true}

@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// takeData fills memory in a watched function whose watchdog looks at nothing.
+func takeData() int {
+	blind := Limits{Poll: time.Hour, Deadline: time.Hour, Grace: time.Hour, MemoryBytes: 1 << 40}
+	t := task{what: "work", failed: KindEval, stop: func() {}}
+	_, _ = watched(context.Background(), blind, t, func() (int, error) {
+		var kept [][]byte
+		for range 4096 {
+			b := make([]byte, 1<<20)
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
+			kept = append(kept, b)
+		}
+		return len(kept), nil
+	})
+	return 0
+}
+
+// peakMiB is the most memory that a process had.
+func peakMiB(s *os.ProcessState) int64 { return s.SysUsage().(*syscall.Rusage).Maxrss >> 10 }
+
+// TestDataLimit: what takes memory unseen ends the process with status 2, below a
+// gibibyte.
+func TestDataLimit(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), dataEnv+"=1")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), "out of memory") && !strings.Contains(string(out), "cannot allocate memory") {
+		t.Errorf("%v: %.300s", err, out)
+	}
+	if peak := peakMiB(cmd.ProcessState); peak > 1024 {
+		t.Errorf("%d MiB of memory were taken", peak)
+	}
+}
+
+// TestDataLimitIsPutBack: the limit holds while a policy is at work, and no longer.
+func TestDataLimitIsPutBack(t *testing.T) {
+	read := func() (l syscall.Rlimit) {
+		if err := syscall.Getrlimit(syscall.RLIMIT_DATA, &l); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	before := read()
+	if before.Cur <= dataBytes {
+		t.Skipf("the process may have no more than %d bytes of data here", before.Cur)
+	}
+	for _, fails := range []bool{false, true} {
+		during, _ := watched(context.Background(), patient(), task{what: "work", stop: func() {}}, func() (syscall.Rlimit, error) {
+			if fails {
+				panic("within")
+			}
+			return read(), nil
+		})
+		if after := read(); !fails && (during.Cur >= before.Cur || during.Max != before.Max) || after != before {
+			t.Errorf("limits are %v, %v and %v", before, during, after)
+		}
+	}
+}
