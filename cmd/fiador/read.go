@@ -42,7 +42,7 @@ func (a *app) read(ctx context.Context, name string, most int) (source, error) {
 }
 
 // chunks yields what a file holds as it comes, at most most bytes of it, and an
-// error last.
+// error last. What it yields is good until the next.
 func (a *app) chunks(ctx context.Context, name string, most int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		path := displayPath(name)
@@ -158,11 +158,16 @@ func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struc
 	}
 	left := most
 	length := 32 << 10
-	for left > 0 {
+	var bufs [3][]byte // one is filled, one waits, one is looked at
+	for i := 0; left > 0; i = (i + 1) % len(bufs) {
 		if size > 0 {
 			length = min(size+1, maxChunk) // all of a regular file
 		}
-		buf := make([]byte, min(left, length))
+		most := min(left, length)
+		if cap(bufs[i]) < most {
+			bufs[i] = make([]byte, most)
+		}
+		buf := bufs[i][:most]
 		n, err := f.Read(buf)
 		left -= n
 		if size > 0 {
