@@ -147,6 +147,10 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 	if task.Sandbox.Work != "" {
 		p.at, _ = os.Stat(task.Sandbox.Work) // whoever opens it says why
 	}
+	direct, err := controlsOf(task)
+	if err != nil {
+		return nil, evidenceError("the control paths of the work folder could not be listed", err)
+	}
 	box, err := runner.Start(ctx, task.Sandbox)
 	if err != nil {
 		return nil, sandboxError(ctx, err)
@@ -155,6 +159,15 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 	p.PlanHash = evidence.Hash(box.PlanHash)
 	w := &performance{ctx: ctx, task: task, p: p, left: task.Budget}
 	err = w.run()
+	if direct != nil {
+		touched, listErr := direct.settle()
+		if err == nil && listErr != nil {
+			err = evidenceError("the control paths of the work folder could not be listed", listErr)
+		}
+		for _, name := range touched {
+			p.Observed.Reasons = append(p.Observed.Reasons, sandbox.WriteOutsideRoot+" "+name)
+		}
+	}
 	p.PeakMemory = max(box.PeakMemory(), w.peak)
 	p.Ended = p.Started.Add(time.Since(p.Started)) // a clock that was set meanwhile says nothing
 	if err == nil {

@@ -445,7 +445,7 @@ func whyEnded(o evidence.Observed) string {
 	case end.NotExecutable:
 		return fmt.Sprintf("command %q cannot be executed", clean(end.Argv[0]))
 	case len(o.Reasons) > 0:
-		return "what the command wrote was rejected: none of it was applied"
+		return "what the command wrote was rejected: none of it was applied; of direct writes, new control paths were removed"
 	}
 	return ""
 }

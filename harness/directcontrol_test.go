@@ -1,0 +1,70 @@
+package harness
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/fiador/fiador/harness/sandbox"
+)
+
+// TestDirectControlPaths: a control path that a direct command made is removed, and it,
+// a changed one and one that is gone are named.
+func TestDirectControlPaths(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(".vscode/tasks.json", "{}")
+	write("mise.toml", "a")
+	write(".envrc", "a")
+	write("src/a.go", "a")
+	c, err := controlsOf(Task{Sandbox: sandbox.Request{Write: sandbox.Direct, Work: dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.settle(); err != nil || len(got) > 0 {
+		t.Fatalf("nothing was done: %q, %v", got, err)
+	}
+	write(".git/hooks/pre-commit", "evil")
+	write("sub/.claude/settings.json", "{}")
+	write(".vscode/launch.json", "{}")
+	write("mise.toml", "longer")
+	write("src/a.go", "longer")
+	if err := os.Remove(filepath.Join(dir, ".envrc")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(dir, ".husky")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.settle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{".envrc", ".git", ".husky", ".vscode/launch.json", "mise.toml", "sub/.claude"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not among %q", want, got)
+		}
+	}
+	for _, gone := range []string{".git", ".husky", ".vscode/launch.json", "sub/.claude"} {
+		if _, err := os.Lstat(filepath.Join(dir, gone)); !os.IsNotExist(err) {
+			t.Errorf("%s stands there: %v", gone, err)
+		}
+	}
+	for _, stays := range []string{".vscode/tasks.json", "mise.toml", "src/a.go"} {
+		if _, err := os.Lstat(filepath.Join(dir, stays)); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(outside); err != nil {
+		t.Errorf("the link was followed: %v", err)
+	}
+}
