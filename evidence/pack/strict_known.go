@@ -61,6 +61,7 @@ func builtinRules() map[string]builtinRule {
 		"PLACEHOLDER":         {"Placeholder left open", true},
 		"RISK_REVIEW":         {"Action needs a risk review", true},
 		"SHELL_COMMAND":       {"Shell as command", true},
+		"SHELL_METACHARACTER": {"Shell metacharacter in an argument (IV-02)", false},
 		"UNKNOWN_FINDING":     {"Finding that no rule handles", false},
 		"WRITE_OUTSIDE_ROOT":  {"Write outside allowed_write_roots", false},
 		"WRITE_TWICE":         {"Path is written twice", true},
