@@ -39,20 +39,23 @@ func boundedBuiltins(lim Limits) map[string]*topdown.Builtin {
 	return list
 }
 
-// isBounded says whether a layer calls another function in place of the one of a name.
-func isBounded(name string) bool {
-	_, sized := sizers()[name]
-	return sized || name == ast.ReachableBuiltin.Name
-}
-
 // boundCalls has compiled modules call the bounded functions. It refuses a module in
 // which the name of one stands anywhere else: "with" could put it in the place of
 // another.
 func boundCalls(mods map[string]*ast.Module) error {
 	var left *Error
+	sized := sizers()
+	isBounded := func(ref ast.Ref) bool {
+		// Every name of one is a word and no more than one member.
+		if len(ref) == 0 || len(ref) > 2 {
+			return false
+		}
+		name := ref.String()
+		return sized[name] != nil || name == ast.ReachableBuiltin.Name
+	}
 	bound := func(t *ast.Term) *ast.Term {
 		ref, ok := t.Value.(ast.Ref)
-		if !ok || !isBounded(ref.String()) {
+		if !ok || !isBounded(ref) {
 			return t
 		}
 		return ast.NewTerm(boundedRef(ref.String())).SetLocation(t.Location)
@@ -68,7 +71,7 @@ func boundCalls(mods map[string]*ast.Module) error {
 			return false
 		})
 		ast.WalkRefs(mod, func(ref ast.Ref) bool {
-			if left == nil && isBounded(ref.String()) {
+			if left == nil && isBounded(ref) {
 				left = moduleErrorf(name, row(ref), "function %q is no value: call it", ref.String())
 			}
 			return left != nil
