@@ -2,6 +2,7 @@ package harness
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,8 +60,33 @@ func (c *controlled) list() (map[string]fs.FileInfo, error) {
 	return found, err
 }
 
-// settle removes the control paths that are new, and returns all that are new, changed
-// or gone, sorted. Links are not followed.
+// standing are the control paths to be shown read-only: what stands before a task, but for
+// what lies beneath another and for links, which settle finds.
+func (c *controlled) standing() []string {
+	var list []string
+	for _, rel := range slices.Sorted(maps.Keys(c.files)) {
+		beneath := len(list) > 0 && kernel.Beneath(rel, list[len(list)-1])
+		if info := c.files[rel]; !beneath && (info.IsDir() || info.Mode().IsRegular()) {
+			list = append(list, rel)
+		}
+	}
+	return list
+}
+
+// moved says whether what stands at a new control path stood at another one before. A
+// folder cannot be another one under the same number, because standing kept it from being
+// removed.
+func (c *controlled) moved(info fs.FileInfo) bool {
+	for _, old := range c.files {
+		if sameControl(old, info) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle removes the control paths that are new, and returns all that are new, changed,
+// moved or gone, sorted. What was moved is left where it is now. Links are not followed.
 func (c *controlled) settle() ([]string, error) {
 	after, err := c.list()
 	if err != nil {
@@ -75,6 +101,8 @@ func (c *controlled) settle() ([]string, error) {
 	for rel, info := range after {
 		old, known := c.files[rel]
 		switch {
+		case !known && c.moved(info):
+			touched = append(touched, rel)
 		case !known:
 			if err := root.RemoveAll(rel); err != nil {
 				return nil, err

@@ -64,6 +64,18 @@ func TestDirectControlPaths(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if err := os.Rename(filepath.Join(dir, ".vscode"), filepath.Join(dir, "src/.vscode")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.settle(); err != nil || !slices.Contains(got, ".vscode") || !slices.Contains(got, "src/.vscode") {
+		t.Errorf("moved: %q, %v", got, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "src/.vscode/tasks.json")); err != nil || string(text) != "{}" {
+		t.Errorf("what was moved is gone: %v", err)
+	}
+	if got, want := c.standing(), []string{".envrc", ".vscode", "mise.toml"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 	if _, err := os.Stat(outside); err != nil {
 		t.Errorf("the link was followed: %v", err)
 	}

@@ -109,6 +109,9 @@ func (p *Performed) Content(name string) (io.ReadCloser, error) { return p.box.C
 // Dir is the folder of the host that holds what was written, where there is one.
 func (p *Performed) Dir() string { return p.box.Dir() }
 
+// Direct says whether commands wrote into the work folder itself.
+func (p *Performed) Direct() bool { return p.task.Sandbox.Write == sandbox.Direct }
+
 // Keep leaves that folder behind on Close.
 func (p *Performed) Keep() { p.box.Keep() }
 
@@ -150,6 +153,9 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 	direct, err := controlsOf(task)
 	if err != nil {
 		return nil, evidenceError("the control paths of the work folder could not be listed", err)
+	}
+	if direct != nil {
+		task.Sandbox.Protect = sorted(slices.Concat(task.Sandbox.Protect, direct.standing()))
 	}
 	box, err := runner.Start(ctx, task.Sandbox)
 	if err != nil {

@@ -916,6 +916,9 @@ func TestExtendsIsNeverSofter(t *testing.T) {
 				continue
 			}
 			d, err := p.decide(t, gate)
+			if err != nil && p.base.Outcome == kernel.OutcomeRefuse && strings.Contains(err.Error(), "results; the limit is") {
+				continue // more is denied than a policy may say: no decision, which is not softer
+			}
 			if err != nil || rank(d.Outcome) < rank(p.base.Outcome) {
 				t.Errorf("%s: %s under %s, %s under %s (error %v)", p.Name, d.Outcome, json, p.base.Outcome, extends, err)
 			}

@@ -399,6 +399,10 @@ func (a *app) execEnded(ctx context.Context, e *executing, work string, p *harne
 			return err
 		}
 	}
+	direct := p.Direct() && len(p.Observed.Reasons) > 0
+	if direct {
+		code = exitOurs // whatever the command's own code is
+	}
 	if len(reasons) == 0 {
 		code = exitAccepted // of a request, also where another code was expected
 		if err := p.Promote(ctx, e.state, work); err != nil {
@@ -425,6 +429,9 @@ func (a *app) execEnded(ctx context.Context, e *executing, work string, p *harne
 	if msg != "" && (why == "" || p.Observed.Command.NotExecutable) {
 		why, hint = msg, remedy
 	}
+	if direct {
+		why = "the command wrote to control paths: new ones were removed, and others are as the command left them"
+	}
 	if why != "" && code != exitAccepted {
 		a.ended(why, hint, code, reasons)
 	}
@@ -445,7 +452,7 @@ func whyEnded(o evidence.Observed) string {
 	case end.NotExecutable:
 		return fmt.Sprintf("command %q cannot be executed", clean(end.Argv[0]))
 	case len(o.Reasons) > 0:
-		return "what the command wrote was rejected: none of it was applied; of direct writes, new control paths were removed"
+		return "what the command wrote was rejected: none of it was applied"
 	}
 	return ""
 }

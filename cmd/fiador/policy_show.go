@@ -97,6 +97,9 @@ func (a *app) shownPolicy(open harness.Open, gate *harness.Gate) (shownPolicy, e
 	}
 	s := shownPolicy{Open: open, gate: gate, wider: open.Profile.WiderThan(strict.Profile)}
 	s.members, _ = doc.Value().(map[string]any)
+	if s.members["shell_metacharacters"] == nil {
+		s.members["shell_metacharacters"] = "data" // as it is spelled where it is given
+	}
 	if s.Origins == nil {
 		for _, name := range policy.Members() {
 			s.Origins = append(s.Origins, policy.Origin{Member: name, From: policy.FromProfile})

@@ -85,7 +85,7 @@ type Request struct {
 	Show    []string // paths beneath the work folder that are shown, and nothing else of it; nil: all of it
 	Folders []string // with Show, folders that are shown too, without what they hold
 	Hide    []string // paths beneath the work folder that are not shown, whatever Show says
-	Protect []string // names at the top of the work folder that are shown read-only
+	Protect []string // paths in the work folder that are shown read-only, where they are there
 	Roots   []string // with direct writes, the folders of the work folder that may be written; nil: all of it
 	Network bool     // the host's network
 	Limits  Limits
