@@ -55,14 +55,15 @@ type system struct {
 // app is one invocation: its system, and what commands share.
 type app struct {
 	system
-	term   terminal  // stderr
-	page   terminal  // stdout, for answers that are words
-	direct io.Writer // stdout, for what is not this program's answer: a failed write is not its failure
-	color  string
-	github bool // stderr is read by a runner of workflow commands
-	runner bool // so it is by what the environment says
-	specs  *specs.Set
-	status int // exit status of a command that ended without an error
+	term    terminal  // stderr
+	page    terminal  // stdout, for answers that are words
+	direct  io.Writer // stdout, for what is not this program's answer: a failed write is not its failure
+	color   string
+	github  bool // stderr is read by a runner of workflow commands
+	runner  bool // so it is by what the environment says
+	specs   *specs.Set
+	guarded []string // folders in which no link is followed to what is written
+	status  int      // exit status of a command that ended without an error
 }
 
 // usage is the error of a call that cannot be understood, or names what is not there.

@@ -85,7 +85,7 @@ func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) err
 	if err := f.reportFlags.check(); err != nil {
 		return err
 	}
-	if err := noPlantedLinks(f.reportFlags.written(), f.tree); err != nil {
+	if err := a.noPlantedLinks(f.reportFlags.written(), f.tree); err != nil {
 		return err
 	}
 	if f.record {

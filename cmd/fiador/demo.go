@@ -85,7 +85,7 @@ func (a *app) demo(ctx context.Context) error {
 	t := terminal{w: &out, color: a.page.color}
 	for _, d := range demoIntents() {
 		path := filepath.Join(dir, d.file)
-		if err := writeFile(path, []byte(d.text)); err != nil {
+		if err := writeFile(path, []byte(d.text), nil); err != nil {
 			return err
 		}
 		rep, err := harness.Run(ctx, harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}, gate, harness.Request{
@@ -94,7 +94,7 @@ func (a *app) demo(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := writeFile(strings.TrimSuffix(path, ".json")+".result.json", rep.Bytes); err != nil {
+		if err := writeFile(strings.TrimSuffix(path, ".json")+".result.json", rep.Bytes, nil); err != nil {
 			return err
 		}
 		t.line(d.story)

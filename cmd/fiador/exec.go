@@ -227,7 +227,7 @@ func (a *app) execDecided(ctx context.Context, f execFlags, gate *harness.Gate, 
 			err = a.stagePack(ctx, w, gate, f.recordFlags, f.pack, end.Report)
 		}
 		if err == nil {
-			err = a.execEnded(ctx, e, work, p, r, func() error { return commitPack(w, f.pack) })
+			err = a.execEnded(ctx, e, work, p, r, func() error { return a.commitPack(w, f.pack) })
 		}
 		return errors.Join(err, p.Close())
 	}
@@ -249,7 +249,7 @@ func unprovable(x harness.ExecExpect, packed bool) string {
 func (a *app) execRefused(ctx context.Context, f execFlags, w *pack.Writer, gate *harness.Gate, end harness.End) error {
 	err := a.stagePack(ctx, w, gate, f.recordFlags, f.pack, end.Report)
 	if err == nil {
-		err = commitPack(w, f.pack)
+		err = a.commitPack(w, f.pack)
 	}
 	if err != nil {
 		return err
@@ -279,6 +279,9 @@ func (a *app) apartFromExec(f execFlags, work string) error {
 		executingFlags: executingFlags{work: work, promote: work, evidence: f.evidence, read: f.read},
 	}
 	if err := a.apartFromRun(run); err != nil {
+		return err
+	}
+	if err := a.noPlantedLinks(run.written(), f.tree, work); err != nil {
 		return err
 	}
 	if err := run.apartFromPack(); err != nil {

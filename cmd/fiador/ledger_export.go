@@ -85,7 +85,7 @@ func (a *app) exportEntries(ctx context.Context, f exportFlags) error {
 	if err := a.exportTarget(f); err != nil {
 		return err
 	}
-	file, err := createFile(f.output)
+	file, err := createFile(f.output, nil)
 	if err != nil {
 		return notWritten(f.output, err)
 	}
@@ -93,7 +93,7 @@ func (a *app) exportEntries(ctx context.Context, f exportFlags) error {
 	if err := export(ctx, r, f, line, bufio.NewWriterSize(file, 64<<10), failed); err != nil {
 		return errors.Join(err, file.abort())
 	}
-	if f.force || !file.inTurn {
+	if f.force || file.dir == nil {
 		err = file.commit()
 	} else {
 		err = file.commitNew()
@@ -160,19 +160,19 @@ func fileExists(name string) error {
 // commitNew puts the file into its place unless something stands there by now. After an
 // error nothing of it is left.
 func (f *newFile) commitNew() error {
-	err := errors.Join(f.Sync(), f.Close())
+	err := f.complete()
 	if err == nil {
-		if err = os.Link(f.Name(), f.name); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err = f.dir.Link(f.temp, f.base); err != nil && !errors.Is(err, fs.ErrExist) {
 			// A file system without hard links.
-			switch _, err = os.Lstat(f.name); {
+			switch _, err = f.dir.Lstat(f.base); {
 			case err == nil:
 				err = fs.ErrExist
 			case errors.Is(err, fs.ErrNotExist):
-				if err = os.Rename(f.Name(), f.name); err == nil {
-					return nil
+				if err = f.dir.Rename(f.temp, f.base); err == nil {
+					return f.end(nil, false)
 				}
 			}
 		}
 	}
-	return errors.Join(err, os.Remove(f.Name()))
+	return f.end(err, true)
 }

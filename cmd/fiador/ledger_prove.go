@@ -68,7 +68,7 @@ func (a *app) proveRun(ctx context.Context, f ledgerFlags, what string, run bool
 		return ledgerError(f.name(a), err)
 	}
 	if output != "" {
-		return writeNew(output, p.Marshal())
+		return writeNew(output, p.Marshal(), nil)
 	}
 	return a.print(p.Marshal())
 }
@@ -225,7 +225,7 @@ func (a *app) consistency(ctx context.Context, f ledgerFlags, from, output strin
 		return not("the first %s are not those of %s", entryCount(old.Size), old.Name)
 	}
 	if output != "" {
-		if err := writeNew(output, proof.Witness(now)); err != nil {
+		if err := writeNew(output, proof.Witness(now), nil); err != nil {
 			return err
 		}
 	}
@@ -291,7 +291,7 @@ func (a *app) pin(ctx context.Context, f ledgerFlags, args []string, output stri
 		return err
 	}
 	if output != "" {
-		if err := writeNew(output, c.Note); err != nil {
+		if err := writeNew(output, c.Note, nil); err != nil {
 			return err
 		}
 	}

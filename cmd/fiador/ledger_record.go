@@ -148,7 +148,7 @@ func (a *app) keepReceipt(ctx context.Context, f recordFlags, file string, r *le
 	if err != nil {
 		return ledgerError(dir, err)
 	}
-	return writeNew(file, p.Marshal())
+	return writeNew(file, p.Marshal(), a.guarded)
 }
 
 // checkReceipt refuses a receipt that would have no ledger.
@@ -174,16 +174,17 @@ func (a *app) apartFromRecords(f recordFlags, files ...string) error {
 	return nil
 }
 
-// apartFromRun refuses a run that could write over its ledger or read its key, or
-// write through a link of the folders that it is about.
-func (a *app) apartFromRun(f runFlags) error {
-	outputs := append(f.reportFlags.written(), output{"--bundle", f.bundle}, output{"--receipt", f.receipt}, output{"--evidence", f.evidence}, output{"--pack", f.pack})
+// written are what a run writes.
+func (f runFlags) written() []output {
+	list := append(f.reportFlags.written(), output{"--bundle", f.bundle}, output{"--receipt", f.receipt}, output{"--evidence", f.evidence}, output{"--pack", f.pack})
 	if f.modelMode == harness.ModelRecord {
-		outputs = append(outputs, output{"--model-recording", f.recording})
+		list = append(list, output{"--model-recording", f.recording})
 	}
-	if err := noPlantedLinks(outputs, f.tree, f.work); err != nil {
-		return err
-	}
+	return list
+}
+
+// apartFromRun refuses a run that could write over its ledger or read its key.
+func (a *app) apartFromRun(f runFlags) error {
 	if err := a.apartFromRecords(f.recordFlags, append(f.outputs(), f.receipt, f.bundle, f.evidence, f.pack)...); err != nil {
 		return err
 	}

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/fiador/fiador/kernel"
 )
@@ -13,13 +17,14 @@ type output struct{ flag, path string }
 
 // noPlantedLinks refuses outputs that are reached through a link beneath one of the
 // folders: whoever may write there would choose what is written over. A folder may be
-// named through links itself; an empty one is none.
-func noPlantedLinks(outputs []output, folders ...string) error {
-	var within []string
+// named through links itself; an empty one is none. What is written later is held to
+// the same folders.
+func (a *app) noPlantedLinks(outputs []output, folders ...string) error {
+	a.guarded = nil
 	for _, dir := range folders {
 		if real, err := filepath.EvalSymlinks(dir); dir != "" && err == nil {
 			if real, err = filepath.Abs(real); err == nil {
-				within = append(within, real)
+				a.guarded = append(a.guarded, real)
 			}
 		}
 	}
@@ -27,27 +32,39 @@ func noPlantedLinks(outputs []output, folders ...string) error {
 		if out.path == "" || out.path == "-" {
 			continue
 		}
-		if link := plantedLink(out.path, within); link != "" {
-			return unfit("name a place that is reached without it, or put a file or folder there", "%s %q leads through the link %q", out.flag, displayPath(out.path), displayPath(link))
+		if _, err := place(out.path, a.guarded); err != nil {
+			var planted *plantedError
+			if errors.As(err, &planted) {
+				return planted.refusal(out.flag, out.path)
+			}
 		}
 	}
 	return nil
 }
 
-// plantedLink is the first link on the way to a path that stands beneath one of the
-// folders, which are absolute and without links; or empty. What is not there leads
-// nowhere.
-func plantedLink(name string, within []string) string {
+// plantedError says that a path leads through a link beneath a guarded folder.
+type plantedError struct{ link string }
+
+func (e *plantedError) Error() string { return "leads through the link " + strconv.Quote(e.link) }
+
+func (e *plantedError) refusal(what, name string) error {
+	return unfit("name a place that is reached without it, or put a file or folder there", "%s %q leads through the link %q", what, displayPath(name), displayPath(e.link))
+}
+
+// place is where a path leads, absolute and without links. It fails at the first link
+// that stands beneath one of the folders, which are absolute and without links. What is
+// not there leads nowhere.
+func place(name string, within []string) (string, error) {
 	abs := name
 	if !filepath.IsAbs(abs) {
 		here, err := os.Getwd()
 		if err != nil {
-			return ""
+			return "", err
 		}
 		abs = here + "/" + abs
 	}
 	at, rest := "/", strings.Split(abs, "/")
-	for links := 0; len(rest) > 0 && links <= maxLinks; {
+	for links := 0; len(rest) > 0; {
 		seg := rest[0]
 		rest = rest[1:]
 		if seg == "" || seg == "." {
@@ -63,15 +80,67 @@ func plantedLink(name string, within []string) string {
 			at = next
 			continue
 		}
-		for _, dir := range within {
-			if dir == "/" || kernel.Beneath(next, dir) {
-				return next
-			}
+		if guardedBy(next, within) != "" {
+			return "", &plantedError{next}
 		}
-		if links++; filepath.IsAbs(target) {
+		if links++; links > maxLinks {
+			return "", &fs.PathError{Op: "readlink", Path: name, Err: syscall.ELOOP}
+		}
+		if filepath.IsAbs(target) {
 			at = "/"
 		}
 		rest = append(strings.Split(target, "/"), rest...)
 	}
+	return at, nil
+}
+
+// guardedBy is the first of the folders that a path is or lies beneath, or empty.
+func guardedBy(name string, within []string) string {
+	for _, dir := range within {
+		if dir == "/" || kernel.Beneath(name, dir) {
+			return dir
+		}
+	}
 	return ""
+}
+
+// openGuarded opens a folder that place has found, and follows no link that came
+// meanwhile beneath a guarded folder: what is opened is what stood there itself.
+func openGuarded(name string, within []string) (*os.Root, error) {
+	dir := guardedBy(name, within)
+	if dir == "" {
+		return os.OpenRoot(name)
+	}
+	root, err := os.OpenRoot(dir)
+	at := dir
+	for seg := range strings.SplitSeq(strings.TrimPrefix(name, dir), "/") {
+		if seg == "" || err != nil {
+			continue
+		}
+		at = filepath.Join(at, seg)
+		var next *os.Root
+		next, err = openItself(root, seg, at)
+		_ = root.Close()
+		root = next
+	}
+	return root, err
+}
+
+// openItself opens a folder in another one, and nothing that a link leads to.
+func openItself(root *os.Root, name, at string) (*os.Root, error) {
+	entry, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	next, err := root.OpenRoot(name)
+	if err != nil && entry.Mode().Type() != fs.ModeSymlink {
+		return nil, err
+	}
+	if err == nil {
+		if opened, err := next.Stat("."); err == nil && os.SameFile(entry, opened) {
+			return next, nil
+		}
+		_ = next.Close()
+	}
+	return nil, &plantedError{at}
 }

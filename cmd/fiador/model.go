@@ -168,10 +168,10 @@ func unchanging(folder, file, what string) error {
 func (a *app) openModel(ctx context.Context, f runFlags) (harness.Caller, error) {
 	switch f.modelMode {
 	case harness.ModelRecord:
-		if err := vacant(f.recording); err != nil {
+		if err := vacant(f.recording, a.guarded); err != nil {
 			return nil, err
 		}
-		if err := writable(f.receipt); err != nil {
+		if err := writable(f.receipt, a.guarded); err != nil {
 			return nil, err
 		}
 		adapters, err := a.modelAdapters(ctx, f)
@@ -190,23 +190,23 @@ func (a *app) openModel(ctx context.Context, f runFlags) (harness.Caller, error)
 }
 
 // vacant says whether a new file can be written.
-func vacant(name string) error {
+func vacant(name string, within []string) error {
 	if _, err := os.Lstat(name); err == nil {
 		return isThere(name)
 	}
-	return writable(name)
+	return writable(name, within)
 }
 
 // writable says whether a file that is not there can be written. What is there, a pipe
 // that somebody reads, is not touched.
-func writable(name string) error {
+func writable(name string, within []string) error {
 	if name == "" {
 		return nil
 	}
 	if _, err := os.Lstat(name); err == nil {
 		return nil
 	}
-	file, err := createFile(name)
+	file, err := createFile(name, within)
 	if err == nil {
 		err = file.abort()
 	}
@@ -286,5 +286,5 @@ func (a *app) keepModel(f runFlags, p *harness.Performed) error {
 		}
 		return nil
 	}
-	return writeNew(f.recording, p.ModelIO)
+	return writeNew(f.recording, p.ModelIO, a.guarded)
 }

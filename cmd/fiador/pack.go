@@ -117,9 +117,13 @@ func (a *app) stagePack(ctx context.Context, w *pack.Writer, gate *harness.Gate,
 }
 
 // commitPack puts a pack that was staged in its place.
-func commitPack(w *pack.Writer, dir string) error {
+func (a *app) commitPack(w *pack.Writer, dir string) error {
 	if w == nil {
 		return nil
+	}
+	var planted *plantedError
+	if _, err := place(dir, a.guarded); errors.As(err, &planted) {
+		return planted.refusal("--pack", dir)
 	}
 	return packWritten(dir, w.Commit())
 }

@@ -72,7 +72,7 @@ func (a *app) archivePack(name, file, policy string) error {
 	if file == "-" {
 		return a.print(b.Bytes())
 	}
-	return writeNew(file, b.Bytes())
+	return writeNew(file, b.Bytes(), nil)
 }
 
 // archivable refuses a file that cannot be meant, before anything is read.

@@ -104,5 +104,5 @@ func writePEM(name string, key ledger.Verifier) error {
 	if err != nil {
 		return err
 	}
-	return writeNew(name, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	return writeNew(name, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil)
 }

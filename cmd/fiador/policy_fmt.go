@@ -60,7 +60,7 @@ Exit codes:
 				}
 				if check {
 					a.status = exitRejected
-				} else if err := writeFile(name, out); err != nil {
+				} else if err := writeFile(name, out, nil); err != nil {
 					return err
 				}
 				if err := a.print([]byte(plain(displayFolder(name)) + "\n")); err != nil {

@@ -52,7 +52,7 @@ func (a *app) openReports(f reportFlags, profile string) (_ *reports, err error)
 	r.renderers = append(r.renderers, out)
 	for _, spec := range f.files {
 		format, name, _ := strings.Cut(spec, "=")
-		file, err := createFile(name)
+		file, err := createFile(name, a.guarded)
 		if err != nil {
 			return nil, notWritten(name, err)
 		}

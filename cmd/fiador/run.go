@@ -123,6 +123,9 @@ func (a *app) checkRun(intent string, f runFlags) error {
 	if err := a.apartFromRun(f); err != nil {
 		return err
 	}
+	if err := a.noPlantedLinks(f.written(), f.tree, f.work); err != nil {
+		return err
+	}
 	if err := f.apartFromPack(); err != nil {
 		return err
 	}
@@ -221,10 +224,7 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 // tellRun writes what came of a run: its bundle, the reports, and words for people.
 func (a *app) tellRun(reports *reports, f runFlags, end harness.End) error {
 	if f.bundle != "" && end.Decision.Bundle != nil {
-		if err := noPlantedLinks([]output{{"--bundle", f.bundle}}, f.tree, f.work); err != nil {
-			return err // a link that came meanwhile
-		}
-		if err := writeFile(f.bundle, end.Decision.BundleBytes); err != nil {
+		if err := writeFile(f.bundle, end.Decision.BundleBytes, a.guarded); err != nil {
 			return err
 		}
 	}
@@ -260,7 +260,7 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 		if err = a.stagePack(ctx, w, gate, f.recordFlags, f.pack, end.Report); err != nil {
 			return err
 		}
-		return commitPack(w, f.pack)
+		return a.commitPack(w, f.pack)
 	}
 	// A recording can be large: it is read before a Ctrl-C has to wait for anything.
 	var err error
@@ -288,7 +288,7 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 		err = a.executed(ctx, f.executingFlags, e, end.Report)
 	}
 	if err == nil {
-		err = commitPack(w, f.pack)
+		err = a.commitPack(w, f.pack)
 	}
 	if end.Execution == nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -12,9 +13,10 @@ import (
 )
 
 // writeFile puts b into the file as a whole: whoever looks sees the old bytes
-// or the new ones. A device or a pipe is written to as it is.
-func writeFile(name string, b []byte) error {
-	f, err := createFile(name)
+// or the new ones. A device or a pipe is written to as it is. No link beneath the folders
+// within is followed.
+func writeFile(name string, b []byte, within []string) error {
+	f, err := createFile(name, within)
 	if err != nil {
 		return notWritten(name, err)
 	}
@@ -28,19 +30,19 @@ func writeFile(name string, b []byte) error {
 }
 
 // writeNew puts b into a file that is not there yet. A device or a pipe is written to as
-// it is.
-func writeNew(name string, b []byte) error {
+// it is. No link beneath the folders within is followed.
+func writeNew(name string, b []byte, within []string) error {
 	if err := absent(name); err != nil {
 		return err
 	}
-	f, err := createFile(name)
+	f, err := createFile(name, within)
 	if err != nil {
 		return notWritten(name, err)
 	}
 	if _, err := f.Write(b); err != nil {
 		return notWritten(name, errors.Join(err, f.abort()))
 	}
-	if f.inTurn {
+	if f.dir != nil {
 		err = f.commitNew()
 	} else {
 		err = f.commit()
@@ -67,6 +69,10 @@ func isThere(name string) error {
 }
 
 func notWritten(name string, err error) error {
+	var planted *plantedError
+	if errors.As(err, &planted) {
+		return planted.refusal("file", name)
+	}
 	why := reason(err)
 	if errors.Is(err, fs.ErrNotExist) {
 		why = "there is no folder " + strconv.Quote(displayFolder(filepath.Dir(name)))
@@ -85,64 +91,110 @@ func notWritten(name string, err error) error {
 // newFile is a file that takes its place when it is complete.
 type newFile struct {
 	*os.File
-	name   string // where it belongs
-	inTurn bool   // written beside that place; a device or a pipe is not
+	name       string   // as it was given
+	dir        *os.Root // the folder where it belongs; nil: a device or a pipe, written as it is
+	base, temp string   // its name there, and the one that it has until then
+	within     []string // beneath these no link leads to it
 }
 
-// createFile begins a file that is to stand at name, or replace what stands there.
-func createFile(name string) (*newFile, error) {
-	mode := fs.FileMode(0o666)
-	if _, err := os.Lstat(name); err == nil {
-		if name, err = filepath.EvalSymlinks(name); err != nil {
-			return nil, err
-		}
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, err
-		}
-		if !info.Mode().IsRegular() {
-			// A pipe that nobody reads is an error here, and not a wait without end.
-			f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-			return &newFile{File: f, name: name}, err
-		}
-		mode = info.Mode().Perm()
+// createFile begins a file that is to stand at name, or replace what stands there. No
+// link beneath the folders within is followed, whenever it is made: the file's folder
+// stays open.
+func createFile(name string, within []string) (*newFile, error) {
+	at, err := place(name, within)
+	if err != nil {
+		return nil, err
 	}
-	f, err := createBeside(name, mode)
-	return &newFile{f, name, true}, err
+	mode := fs.FileMode(0o666)
+	if _, err = os.Lstat(name); err != nil {
+		dir, base := filepath.Split(name)
+		_, err = filepath.EvalSymlinks(cmp.Or(dir, ".")) // place takes what is missing for a folder
+		if err == nil && (base == "" || base == "." || base == "..") {
+			err = &fs.PathError{Op: "open", Path: name, Err: syscall.ENOENT}
+		}
+	} else {
+		var info fs.FileInfo
+		if info, err = os.Stat(name); err == nil {
+			if !info.Mode().IsRegular() {
+				return openSpecial(name)
+			}
+			mode = info.Mode().Perm()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	root, err := openGuarded(filepath.Dir(at), within)
+	if err != nil {
+		return nil, err
+	}
+	f := &newFile{name: name, dir: root, base: filepath.Base(at), within: within}
+	if err := f.createBeside(mode); err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return f, nil
+}
+
+// openSpecial opens a device or a pipe. A pipe that nobody reads is an error here, and
+// not a wait without end.
+func openSpecial(name string) (*newFile, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || info.Mode().IsRegular() {
+		return nil, errors.Join(&fs.PathError{Op: "open", Path: name, Err: syscall.EAGAIN}, f.Close())
+	}
+	return &newFile{File: f, name: name}, nil
 }
 
 // commit puts the file into its place.
 func (f *newFile) commit() error {
-	if !f.inTurn {
+	if f.dir == nil {
 		return f.Close()
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+	err := f.complete()
+	if err == nil {
+		err = f.dir.Rename(f.temp, f.base)
 	}
-	if err := os.Rename(f.Name(), f.name); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+	return f.end(err, err != nil)
+}
+
+// complete syncs and closes the file, and looks for a link that came meanwhile.
+func (f *newFile) complete() error {
+	err := errors.Join(f.Sync(), f.Close())
+	if err == nil {
+		_, err = place(f.name, f.within)
 	}
-	return nil
+	return err
+}
+
+// end closes the file's folder, and removes what did not become the file.
+func (f *newFile) end(err error, remove bool) error {
+	if remove {
+		err = errors.Join(err, f.dir.Remove(f.temp))
+	}
+	return errors.Join(err, f.dir.Close())
 }
 
 // abort leaves what stands at the file's place as it was.
 func (f *newFile) abort() error {
 	err := f.Close()
-	if f.inTurn {
-		err = errors.Join(err, os.Remove(f.Name()))
+	if f.dir == nil {
+		return err
 	}
-	return err
+	return f.end(err, true)
 }
 
-// createBeside creates a new file in the folder of name, with the permissions
-// that the file will have (a new one: what the umask leaves).
-func createBeside(name string, mode fs.FileMode) (*os.File, error) {
+// createBeside creates the file in its folder, with the permissions that it will have
+// (a new one: what the umask leaves).
+func (f *newFile) createBeside(mode fs.FileMode) (err error) {
 	for i := range 10000 {
-		tmp := filepath.Join(filepath.Dir(name), ".fiador-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(i))
-		f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		f.temp = ".fiador-" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(i)
+		f.File, err = f.dir.OpenFile(f.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		if !errors.Is(err, fs.ErrExist) {
-			return f, err
+			return err
 		}
 	}
-	return nil, fs.ErrExist
+	return fs.ErrExist
 }
