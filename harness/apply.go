@@ -61,6 +61,8 @@ type Patching struct {
 	Overwrite bool
 	Workflows bool     // the pipelines of a forge may be written (WorkflowPaths)
 	Keep      []string // paths of the tree that nothing may touch, nor anything above or beneath
+
+	missing bool // what should be modified may be missing: it is created then
 }
 
 // WorkflowPaths are the control paths, at the top of a tree, that Patching.Workflows is
@@ -112,8 +114,15 @@ type PatchPlan struct {
 
 	how    Patching
 	tree   *tree
+	made   making
 	ops    map[string]pack.Operation
 	filled map[string]bool // paths that a file is put beneath
+}
+
+// making is the files that operations make.
+type making struct {
+	after func(pack.Operation) (*FileState, error) // nil: none
+	open  sandbox.Content                          // by path
 }
 
 // clockStep is longer than any file system takes to see that time has passed: what is
@@ -128,11 +137,22 @@ const clockStep = 20 * time.Millisecond
 // delete fit a file of the hash that the run saw. Without such a hash delete is about
 // what was a folder, and fits an empty one.
 func PlanPatch(dir string, ops []pack.Operation, how Patching) (*PatchPlan, error) {
+	at := map[string]pack.Operation{}
+	for _, o := range ops {
+		at[o.Path] = o
+	}
+	return planPatch(dir, ops, how, making{after: after, open: func(name string) (io.ReadCloser, error) {
+		b, err := at[name].Bytes()
+		return io.NopCloser(bytes.NewReader(b)), err
+	}})
+}
+
+func planPatch(dir string, ops []pack.Operation, how Patching, made making) (*PatchPlan, error) {
 	t, err := openTree(dir)
 	if err != nil {
 		return nil, err
 	}
-	p := &PatchPlan{how: how, tree: t, ops: map[string]pack.Operation{}, filled: map[string]bool{}}
+	p := &PatchPlan{how: how, tree: t, made: made, ops: map[string]pack.Operation{}, filled: map[string]bool{}}
 	for _, o := range ops {
 		p.ops[o.Path] = o
 		if o.Op != pack.OpDelete {
@@ -187,7 +207,7 @@ func (p *PatchPlan) conflict(path, format string, args ...any) {
 // weighAll holds the operations against the tree. What somebody changes while files are
 // read, or later, does not stay as it was seen, by its time at least.
 func (p *PatchPlan) weighAll(ops []pack.Operation) error {
-	stands := map[string]standing{}
+	stands, empty := map[string]standing{}, true
 	for _, o := range ops {
 		if why := p.forbidden(o.Path); why != "" {
 			p.refuse(o.Path, "%s", why)
@@ -197,9 +217,11 @@ func (p *PatchPlan) weighAll(ops []pack.Operation) error {
 		if err != nil {
 			return err
 		}
-		stands[o.Path] = now
+		stands[o.Path], empty = now, empty && now.kind == ""
 	}
-	time.Sleep(clockStep)
+	if !empty {
+		time.Sleep(clockStep)
+	}
 	for _, o := range ops {
 		if now, ok := stands[o.Path]; ok {
 			if err := p.weigh(o, now); err != nil {
@@ -214,7 +236,7 @@ func (p *PatchPlan) weighAll(ops []pack.Operation) error {
 func (p *PatchPlan) weigh(o pack.Operation, now standing) error {
 	if now.at != o.Path {
 		// A file makes way for a folder where the patch deletes it.
-		if above, ok := p.ops[now.at]; !ok || above.Op != pack.OpDelete || now.kind != sandbox.KindFile || o.Op == pack.OpDelete {
+		if above, ok := p.ops[now.at]; !ok || above.Op != pack.OpDelete && above.Op != opFolder || now.kind != sandbox.KindFile || o.Op == pack.OpDelete {
 			p.conflict(o.Path, "%s stands at %q, above it", kindName(now.kind), now.at)
 			return nil
 		}
@@ -236,7 +258,7 @@ func (p *PatchPlan) onNothing(o pack.Operation) error {
 	switch {
 	case o.Op == pack.OpDelete:
 		return nil
-	case o.Op == pack.OpModify && !p.how.Overwrite:
+	case o.Op == pack.OpModify && !p.how.Overwrite && !p.how.missing:
 		p.conflict(o.Path, "nothing stands there, and the run saw a file")
 		return nil
 	}
@@ -248,7 +270,7 @@ func (p *PatchPlan) onFile(o pack.Operation, now standing) error {
 	if err != nil {
 		return err
 	}
-	to, err := after(o)
+	to, err := p.made.after(o)
 	if err != nil {
 		return err
 	}
@@ -272,7 +294,7 @@ func (p *PatchPlan) onFile(o pack.Operation, now standing) error {
 // onFolder is about a folder in the place of what is created, modified or deleted.
 func (p *PatchPlan) onFolder(o pack.Operation, now standing) error {
 	switch {
-	case o.Op == pack.OpDelete && p.filled[o.Path]:
+	case o.Op == opFolder, o.Op == pack.OpDelete && p.filled[o.Path]:
 		return nil // it is there to hold what is created in it
 	case o.Op != pack.OpDelete || o.BeforeSHA256 != "":
 		p.conflict(o.Path, "a folder stands there")
@@ -335,7 +357,7 @@ func (p *PatchPlan) heldThen(o pack.Operation, held map[string]sandbox.Seen) (bo
 const maxFolderEntries = 100_000
 
 func (p *PatchPlan) step(o pack.Operation, was *FileState, seen *sandbox.Seen) error {
-	to, err := after(o)
+	to, err := p.made.after(o)
 	if err != nil {
 		return err
 	}
@@ -382,10 +404,7 @@ func (p *PatchPlan) forbidden(name string) string {
 }
 
 // PatchSupported is nil where patches can be applied.
-func PatchSupported() error {
-	_, err := sandbox.Rebase(".", nil, time.Time{})
-	return err
-}
+func PatchSupported() error { return sandbox.CanApply() }
 
 // Old is what the file of a step holds now. It is an error where that is not what it
 // held when it was planned.
@@ -426,7 +445,7 @@ func (p *PatchPlan) Here() error {
 func (p *PatchPlan) Apply(ctx context.Context, state string) error {
 	changes, err := p.changes()
 	if err == nil {
-		err = sandbox.ApplySeen(ctx, state, p.tree.dir, changes, p.open, p.looked())
+		err = sandbox.ApplySeen(ctx, state, p.tree.dir, changes, p.made.open, p.looked())
 	}
 	if err == nil {
 		return nil
@@ -493,7 +512,7 @@ func (p *PatchPlan) changes() ([]sandbox.Change, error) {
 			if _, err := hex.Decode(c.SHA256[:], []byte(s.After.SHA256.Hex())); err != nil {
 				return nil, err
 			}
-		case p.filled[s.Path]:
+		case s.from.Op == opFolder, p.filled[s.Path]:
 			c.Kind = sandbox.KindFolder
 		}
 		list[i] = c
@@ -515,11 +534,6 @@ func (p *PatchPlan) looked() sandbox.Looked {
 		}
 	}
 	return l
-}
-
-func (p *PatchPlan) open(name string) (io.ReadCloser, error) {
-	b, err := p.ops[name].Bytes()
-	return io.NopCloser(bytes.NewReader(b)), err
 }
 
 // foldersAbove are the folders that a path lies in, the topmost first.

@@ -200,7 +200,7 @@ func TestExecWrites(t *testing.T) {
 						t.Errorf("the work folder has changed before anything was applied:\n%s\nwas\n%s", after, before)
 					}
 					if code == 0 {
-						if err := p.Promote(t.Context(), state, work); err != nil {
+						if err := p.Promote(t.Context(), state, work, nil); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -430,7 +430,7 @@ func request(t *testing.T, x executor, members, work string) (ExecReport, *Perfo
 	})
 	rep := r.Report(p)
 	if len(rep.Reasons) == 0 {
-		err = p.Promote(t.Context(), state, work)
+		err = p.Promote(t.Context(), state, work, nil)
 	}
 	if list, readErr := os.ReadDir(state); readErr != nil || len(list) > 0 {
 		t.Errorf("journals left: %v (%v)", list, readErr)

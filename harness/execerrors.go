@@ -80,14 +80,3 @@ func inputError(intent kernel.Intent, err error) *result.RunError {
 	}
 	return e
 }
-
-// promoteError is the RunError for outputs that could not be applied. The folder is as
-// it was, or is completed by the next command on it.
-func promoteError(err error) *result.RunError {
-	e := &result.RunError{Code: result.CodeEvidence, Message: "the outputs were not applied: " + err.Error(), Cause: err}
-	var conflict *sandbox.ConflictError
-	if errors.As(err, &conflict) {
-		e.Hint = "somebody else changed the folder in the meantime; nothing of it was changed: run it again"
-	}
-	return e
-}

@@ -115,28 +115,6 @@ func (p *Performed) Direct() bool { return p.task.Sandbox.Write == sandbox.Direc
 // Keep leaves that folder behind on Close.
 func (p *Performed) Keep() { p.box.Keep() }
 
-// Promote applies what was accepted to a folder, all of it or nothing; state is where
-// a journal is kept meanwhile. In the folder that was worked on, nothing is replaced
-// that is not what the execution saw, and nothing is put where its name leads by now.
-func (p *Performed) Promote(ctx context.Context, state, dir string) error {
-	changes := p.Accepted
-	if len(changes) == 0 {
-		return nil
-	}
-	if dir != p.work {
-		var err error
-		if changes, err = sandbox.Rebase(dir, changes, p.Started); err != nil {
-			return promoteError(err)
-		}
-	} else if now, err := os.Stat(dir); err != nil || p.at == nil || !os.SameFile(now, p.at) {
-		return promoteError(&sandbox.ConflictError{Path: "."})
-	}
-	if err := sandbox.Apply(ctx, state, dir, changes, p.Content, p.Started); err != nil {
-		return promoteError(err)
-	}
-	return nil
-}
-
 // Close throws away what was written and not applied.
 func (p *Performed) Close() error { return p.box.Close() }
 

@@ -781,7 +781,7 @@ func TestWorkFolder(t *testing.T) {
 			if after := fingerprint(t, work); after != before {
 				t.Errorf("the work folder has changed:\n%s\nwas\n%s", after, before)
 			}
-			if err := rep.Execution.Promote(t.Context(), state, work); err != nil {
+			if err := rep.Execution.Promote(t.Context(), state, work, nil); err != nil {
 				t.Fatal(err)
 			}
 			for name, want := range map[string]string{"out/old": "old\nsource\n", "out/d/new": "new\n", "src/a": "source\n"} {
@@ -795,7 +795,7 @@ func TestWorkFolder(t *testing.T) {
 
 			rep = x.run(t, actions(sh("echo mine >out/old; echo new >out/new")), Folders{Work: work})
 			put(t, filepath.Join(work, "out", "old"), "somebody else's\n")
-			err := rep.Execution.Promote(t.Context(), state, work)
+			err := rep.Execution.Promote(t.Context(), state, work, nil)
 			var re *result.RunError
 			if !errors.As(err, &re) || re.Code != result.CodeEvidence || !strings.Contains(re.Message, "out/old") {
 				t.Errorf("conflict: %v", err)

@@ -268,35 +268,9 @@ func (k *packing) operation(r pack.ActionResult, executable bool, room int64) (p
 		o = pack.File(r.Action, r.Path, content, executable)
 	}
 	if r.Action != pack.OpCreate {
-		k.stood(&o)
+		k.p.stood(&o)
 	}
 	return o, nil
-}
-
-// stood adds what the execution saw at the path of an operation.
-func (k *packing) stood(o *pack.Operation) {
-	switch kind, sum, _ := k.p.box.Before(o.Path); {
-	case kind == sandbox.KindFile:
-		o.BeforeSHA256 = evidence.Hash(sum)
-	case kind == sandbox.KindFolder && o.Op == pack.OpDelete:
-		o.BeforeTreeSHA256 = k.treeBefore(o.Path)
-	}
-}
-
-// treeBefore is the hash of what a folder held before anything ran, or empty if that was
-// more than a patch can tell.
-func (k *packing) treeBefore(folder string) canon.ContentHash {
-	files := map[string]canon.ContentHash{}
-	for p := range k.p.box.Below(folder) {
-		kind, sum, _ := k.p.box.Before(p)
-		switch {
-		case !pack.PatchPath(p) || kind != sandbox.KindFile && kind != sandbox.KindFolder || len(files) == pack.MaxTree:
-			return ""
-		case kind == sandbox.KindFile:
-			files[strings.TrimPrefix(p, folder+"/")] = evidence.Hash(sum)
-		}
-	}
-	return pack.TreeHash(files)
 }
 
 func (k *packing) content(name string, room int64) ([]byte, error) {

@@ -32,7 +32,7 @@ func TestPromoteExchanged(t *testing.T) {
 					t.Fatal(err)
 				}
 				before := treeText(t, base)
-				err := p.Promote(t.Context(), state, work)
+				err := p.Promote(t.Context(), state, work, nil)
 				var re *result.RunError
 				if !errors.As(err, &re) || re.Code != result.CodeEvidence || !strings.Contains(re.Message, "was changed since the execution began") {
 					t.Errorf("%v", err)

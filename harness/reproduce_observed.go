@@ -79,7 +79,7 @@ func (k *packing) bareOperations(results []pack.ActionResult) []pack.Operation {
 			o.Executable, o.SizeBytes = executable[r.Path], size[r.Path]
 		}
 		if r.Action != pack.OpCreate {
-			k.stood(&o)
+			k.p.stood(&o)
 		}
 		list = append(list, o)
 	}

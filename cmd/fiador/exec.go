@@ -408,7 +408,7 @@ func (a *app) execEnded(ctx context.Context, e *executing, work string, p *harne
 	}
 	if len(reasons) == 0 {
 		code = exitAccepted // of a request, also where another code was expected
-		if err := p.Promote(ctx, e.state, work); err != nil {
+		if err := p.Promote(ctx, e.state, work, nil); err != nil {
 			return err
 		}
 	} else if code == exitAccepted {

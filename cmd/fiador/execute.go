@@ -407,7 +407,7 @@ func (a *app) executed(ctx context.Context, f executingFlags, e *executing, rep 
 	if err != nil {
 		return err
 	}
-	return p.Promote(ctx, e.state, dir)
+	return p.Promote(ctx, e.state, dir, func(plan *harness.PatchPlan) error { return a.refuseHooks(ctx, dir, plan) })
 }
 
 // stepLine shows which action an execution has come to, and for how long it runs, on a

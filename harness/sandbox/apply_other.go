@@ -36,5 +36,5 @@ func Recover(context.Context, string, string) (Recovery, error) { return Recover
 // Unfinished finds nothing.
 func Unfinished(context.Context, string, string) (bool, error) { return false, nil }
 
-// Rebase is refused.
-func Rebase(string, []Change, time.Time) ([]Change, error) { return nil, unsupported() }
+// CanApply says that nothing is applied here.
+func CanApply() error { return unsupported() }

@@ -1,0 +1,163 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// Promote applies what was accepted to a folder, all of it or nothing; state is where
+// a journal is kept meanwhile.
+//
+// In the folder that was worked on, nothing is replaced that is not what the execution
+// saw, and nothing is put where its name leads by now. Another folder is held against
+// the changes as PlanPatch does it, and refuse can add to what is refused of the plan;
+// but what was modified may be missing there.
+func (p *Performed) Promote(ctx context.Context, state, dir string, refuse func(*PatchPlan) error) error {
+	if len(p.Accepted) == 0 {
+		return nil
+	}
+	now, err := os.Stat(dir)
+	here := err == nil && p.at != nil && os.SameFile(now, p.at)
+	switch {
+	case here:
+		err = sandbox.Apply(ctx, state, dir, p.Accepted, p.Content, p.Started)
+	case dir == p.work:
+		err = &sandbox.ConflictError{Path: "."}
+	default:
+		err = p.promoteElsewhere(ctx, state, dir, refuse)
+	}
+	if err == nil || errors.As(err, new(*result.RunError)) {
+		return err
+	}
+	return promoteError(err)
+}
+
+func (p *Performed) promoteElsewhere(ctx context.Context, state, dir string, refuse func(*PatchPlan) error) error {
+	files := map[string]*FileState{}
+	for _, c := range p.Accepted {
+		if c.Kind == sandbox.KindFile {
+			files[c.Path] = &FileState{Size: c.Size, SHA256: evidence.Hash(c.SHA256), Executable: c.Executable}
+		}
+	}
+	plan, err := planPatch(dir, p.operations(dir), Patching{missing: true}, making{
+		after: func(o pack.Operation) (*FileState, error) { return files[o.Path], nil },
+		open:  p.Content,
+	})
+	if err != nil {
+		return err
+	}
+	defer plan.Close()
+	if refuse != nil {
+		if err := refuse(plan); err != nil {
+			return err
+		}
+	}
+	if err := plan.refusal(); err != nil {
+		return err
+	}
+	return plan.Apply(ctx, state)
+}
+
+// opFolder makes a folder. No patch has it: there a folder is made for what is in it.
+const opFolder pack.Op = "folder"
+
+// operations are what was accepted, to be put into another folder than the one that was
+// worked on. What was removed under a name that no patch can have is none where it is
+// not in that folder.
+func (p *Performed) operations(dir string) []pack.Operation {
+	var ops []pack.Operation
+	for _, c := range p.Accepted {
+		o := pack.Operation{Op: pack.OpDelete, Path: c.Path, Executable: c.Executable}
+		switch kind, _, _ := p.box.Before(c.Path); {
+		case c.Kind == sandbox.KindFolder:
+			o.Op = opFolder
+		case c.Kind == sandbox.KindFile && kind == sandbox.KindFile:
+			o.Op = pack.OpModify
+		case c.Kind == sandbox.KindFile:
+			o.Op = pack.OpCreate
+		case !pack.PatchPath(c.Path):
+			if _, err := os.Lstat(filepath.Join(dir, c.Path)); errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+		}
+		if o.Op != pack.OpCreate {
+			p.stood(&o)
+		}
+		ops = append(ops, o)
+	}
+	return ops
+}
+
+// stood adds what the execution saw at the path of an operation.
+func (p *Performed) stood(o *pack.Operation) {
+	switch kind, sum, _ := p.box.Before(o.Path); {
+	case kind == sandbox.KindFile:
+		o.BeforeSHA256 = evidence.Hash(sum)
+	case kind == sandbox.KindFolder && o.Op == pack.OpDelete:
+		o.BeforeTreeSHA256 = p.treeBefore(o.Path)
+	}
+}
+
+// treeBefore is the hash of what a folder held before anything ran, or empty if that was
+// more than a patch can tell.
+func (p *Performed) treeBefore(folder string) canon.ContentHash {
+	files := map[string]canon.ContentHash{}
+	for name := range p.box.Below(folder) {
+		kind, sum, _ := p.box.Before(name)
+		switch {
+		case !pack.PatchPath(name) || kind != sandbox.KindFile && kind != sandbox.KindFolder || len(files) == pack.MaxTree:
+			return ""
+		case kind == sandbox.KindFile:
+			files[strings.TrimPrefix(name, folder+"/")] = evidence.Hash(sum)
+		}
+	}
+	return pack.TreeHash(files)
+}
+
+// maxNamedFaults is how many paths are named for which nothing is promoted.
+const maxNamedFaults = 10
+
+// refusal is the RunError for a plan that cannot be applied, or nil.
+func (p *PatchPlan) refusal() error {
+	faults := append(p.Refused[:len(p.Refused):len(p.Refused)], p.Conflicts...)
+	if len(faults) == 0 {
+		return nil
+	}
+	e := &result.RunError{
+		Code: result.CodeEvidence, Message: "the outputs were not applied",
+		Hint: "move what is in the way, promote to another folder, or let the execution work on top of this one with --work",
+	}
+	if len(p.Refused) > 0 {
+		e.Hint = "promote to another folder, or let the plan leave these paths alone"
+	}
+	for i, f := range faults {
+		if i == maxNamedFaults {
+			e.Message += "; and " + strconv.Itoa(len(faults)-i) + " more paths"
+			break
+		}
+		e.Message += map[bool]string{true: ": ", false: "; "}[i == 0] + strconv.Quote(canon.Cut(f.Path)) + ": " + f.Why
+	}
+	return e
+}
+
+// promoteError is the RunError for outputs that could not be applied. The folder is as
+// it was, or is completed by the next command on it.
+func promoteError(err error) *result.RunError {
+	e := &result.RunError{Code: result.CodeEvidence, Message: "the outputs were not applied: " + err.Error(), Cause: err}
+	var conflict *sandbox.ConflictError
+	if errors.As(err, &conflict) {
+		e.Hint = "somebody else changed the folder in the meantime; nothing of it was changed: run it again"
+	}
+	return e
+}
