@@ -21,10 +21,13 @@ type cgroupHome struct {
 }
 
 // homes finds the caller's own cgroups that have controllers for some limits, v1 and
-// v2 apart: first what has more of them, v2 when they are equal. None is empty.
+// v2 apart. Those of v2 come first where they have memory and pids, as one that was
+// delegated to a user does, and otherwise what has more of them, v2 when they are equal.
+// None is empty.
 func (r cgroupRoot) homes(limits cgroupLimits) [][]cgroupHome {
 	mounts := r.cgroupMounts()
-	var v1, v2 []cgroupHome
+	var v1 []cgroupHome
+	var v2 [][]cgroupHome
 	var n1, n2 int
 	own, _ := os.ReadFile(filepath.Join(r.proc, "self", "cgroup"))
 	for line := range strings.Lines(string(own)) {
@@ -33,8 +36,8 @@ func (r cgroupRoot) homes(limits cgroupLimits) [][]cgroupHome {
 			continue
 		}
 		if fields[0] == "0" {
-			if h, ok := r.unifiedHome(mounts, fields[2], limits); ok {
-				v2, n2 = append(v2, h), n2+len(h.controllers)
+			for _, h := range r.unifiedHomes(mounts, fields[2], limits) {
+				v2, n2 = append(v2, []cgroupHome{h}), max(n2, len(h.controllers))
 			}
 			continue
 		}
@@ -46,25 +49,59 @@ func (r cgroupRoot) homes(limits cgroupLimits) [][]cgroupHome {
 			v1, n1 = append(v1, cgroupHome{folder, false, controllers}), n1+len(controllers)
 		}
 	}
-	list := [][]cgroupHome{v2, v1}
-	if n1 > n2 {
-		list = [][]cgroupHome{v1, v2}
+	switch {
+	case n1 == 0:
+		return v2
+	case n1 > n2 && !slices.ContainsFunc(v2, func(homes []cgroupHome) bool { return homes[0].bounds() }):
+		return append([][]cgroupHome{v1}, v2...)
 	}
-	return slices.DeleteFunc(list, func(homes []cgroupHome) bool { return len(homes) == 0 })
+	return append(v2, v1)
 }
 
-// unifiedHome is the caller's own v2 cgroup, or the one above where the caller has
-// moved itself out of the way.
-func (r cgroupRoot) unifiedHome(mounts []cgroupMount, own string, limits cgroupLimits) (cgroupHome, bool) {
+// bounds says whether a home has the controllers without which a command can take the
+// machine's memory and its processes.
+func (h cgroupHome) bounds() bool {
+	return slices.Contains(h.controllers, cgroupMemory) && slices.Contains(h.controllers, cgroupPIDs)
+}
+
+// unifiedHomes are the caller's own v2 cgroup, or the one above where the caller has
+// moved itself out of the way, and then those above it that were delegated to the user,
+// as far as they offer controllers to their children already. They serve a caller that
+// is not alone in its own.
+func (r cgroupRoot) unifiedHomes(mounts []cgroupMount, own string, limits cgroupLimits) []cgroupHome {
 	folder, below := r.find(mounts, "cgroup2", "", own)
 	if folder == "" {
-		return cgroupHome{}, false
+		return nil
 	}
 	if filepath.Base(below) == cgroupSelf {
-		folder = filepath.Dir(folder)
+		folder, below = filepath.Dir(folder), filepath.Dir(below)
 	}
-	controllers := limits.of(readFields(filepath.Join(folder, "cgroup.controllers")))
-	return cgroupHome{folder, true, controllers}, len(controllers) > 0
+	var list []cgroupHome
+	file := "cgroup.controllers"
+	for {
+		if controllers := limits.of(readFields(filepath.Join(folder, file))); len(controllers) > 0 {
+			list = append(list, cgroupHome{folder, true, controllers})
+		}
+		if below == "" || below == "/" {
+			return list
+		}
+		folder, below, file = filepath.Dir(folder), filepath.Dir(below), "cgroup.subtree_control"
+		if !r.delegated(folder) {
+			return list
+		}
+	}
+}
+
+// delegated says whether a v2 cgroup was given to the caller's user, who is not root: its
+// owner may make cgroups in it and move processes between them.
+func (r cgroupRoot) delegated(folder string) bool {
+	for _, name := range []string{folder, filepath.Join(folder, "cgroup.procs")} {
+		var st unix.Stat_t
+		if r.user == 0 || unix.Stat(name, &st) != nil || int(st.Uid) != r.user {
+			return false
+		}
+	}
+	return true
 }
 
 // cgroupMount is a place where a hierarchy, or a part of it, is mounted.

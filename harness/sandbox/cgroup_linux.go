@@ -38,12 +38,13 @@ const (
 type cgroupRoot struct {
 	files string // stands before every mount point
 	proc  string // folder of the processes
+	user  int    // whose delegated cgroups are used
 	tree  cgroupTree
 }
 
 // hostGroups is the machine that the caller runs on.
 func hostGroups() cgroupRoot {
-	return cgroupRoot{files: "/", proc: "/proc", tree: kernelTree{}}
+	return cgroupRoot{files: "/", proc: "/proc", user: os.Geteuid(), tree: kernelTree{}}
 }
 
 // group is a cgroup of one sandbox: one folder with v2, one for each hierarchy with
@@ -68,8 +69,8 @@ type cgroupFolder struct {
 	controllers []string // those that hold a limit
 }
 
-// openGroup makes a group below the caller's own cgroup: with v2 or with v1, whichever
-// offers more of the limits. A limit that is not positive is not set, one that could
+// openGroup makes a group below the caller's own cgroup, or below one above it that was
+// delegated to the user, in the order of homes. A limit that is not positive is not set, one that could
 // not be set is not held (memory, pids, cpu). Without any there is no group, and no
 // error: the result is nil, nil, and no folder of a group is left. An error says that
 // folders were made that can be neither used nor removed.

@@ -71,8 +71,27 @@ func TestGroupChild(t *testing.T) {
 	case "ordinary":
 		g, err := openGroup(hostGroups(), 64*mib, 32, 1)
 		fmt.Printf("%v %v\n", g, err)
+	case "delegated":
+		fmt.Println(delegatedMemory())
 	}
 	os.Exit(0)
+}
+
+// delegatedMemory has a process that takes too much memory killed in a v2 group of the
+// caller's, and says how it ended, or why there is no such group.
+func delegatedMemory() string {
+	g, err := openGroup(hostGroups(), 96*mib, 64, 1)
+	if err != nil || g == nil {
+		return fmt.Sprintf("no group: %v", err)
+	}
+	if !g.unified || !g.memory() || !g.pids() {
+		return fmt.Sprintf("no group of v2 with memory and pids: %v", g.close())
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestGroupChild$", "-test.count=1")
+	cmd.Env, cmd.Dir, cmd.Stdin = []string{groupRole + "=memory"}, "/", strings.NewReader("\n")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.descriptor()}
+	err = cmd.Run()
+	return fmt.Sprintf("%v %v %v", killedBy(err), g.oomKills() > 0, g.close())
 }
 
 // takeMemory touches much more memory than any test allows.
@@ -463,6 +482,86 @@ func TestGroupOfAnOrdinaryUser(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDelegatedGroup bounds the memory of a command in a v2 cgroup that is delegated to
+// an ordinary user: to the one that runs it, or to another one by root.
+func TestDelegatedGroup(t *testing.T) {
+	attr := &syscall.SysProcAttr{}
+	if os.Geteuid() == 0 {
+		g := realGroup(t, 512*mib, 128, 1)
+		if !g.unified || !g.memory() || !g.pids() {
+			t.Skip("no v2 cgroup with memory and pids can be delegated here")
+		}
+		const user = 65534
+		parent := g.paths()[0]
+		job := filepath.Join(parent, "job")
+		for _, c := range []string{cgroupMemory, cgroupPIDs} {
+			if err := g.root.tree.write(filepath.Join(parent, "cgroup.subtree_control"), "+"+c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Mkdir(job, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		// What is above has to be passed, and the group is root's alone.
+		if err := os.Chmod(parent, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"} {
+			if err := os.Chown(filepath.Join(job, name), user, user); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir, err := os.Open(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		attr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}, UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	}
+	cmd, in, out := groupChild(t, "delegated", attr)
+	in.Write([]byte("\n"))
+	said, _ := out.ReadString('\n')
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if os.Geteuid() != 0 && strings.HasPrefix(said, "no group") {
+		t.Skipf("no v2 cgroup with memory and pids is delegated to this user: %s", said)
+	}
+	if said != "killed true <nil>\n" {
+		t.Errorf("the command in the delegated cgroup: %q", said)
+	}
+}
+
+// TestDelegatedGroupAbove: a caller that shares its cgroup with others takes the one
+// above, if that was delegated to the user, and before v1, whatever this one offers.
+func TestDelegatedGroupAbove(t *testing.T) {
+	f, root, job := newUnified(t, "memory pids", 99)
+	f.own = "groups/v2"
+	scope := f.cgroup("groups/v2/job/scope", map[string]string{
+		"cgroup.procs": strconv.Itoa(os.Getpid()) + "\n99", "cgroup.type": "domain\n", "cgroup.controllers": "memory pids", "cgroup.subtree_control": "",
+	})
+	f.cgroup("groups/v2/job", map[string]string{"cgroup.procs": "", "cgroup.subtree_control": "memory pids"})
+	writeAll(t, filepath.Join(f.proc, "self"), map[string]string{"cgroup": "0::/job/scope\n"})
+	mustNotOpen(t, root) // nothing was delegated to root
+	root.user = os.Geteuid()
+	if root.user == 0 {
+		root.user = 65534
+		mustNotOpen(t, root) // nor to this user
+		for _, name := range []string{job, filepath.Join(job, "cgroup.procs")} {
+			if err := os.Chown(name, root.user, -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	g := mustOpen(t, root, 64*mib, 32, 1)
+	defer g.close()
+	wantHeld(t, g, true, true, false)
+	if filepath.Dir(g.paths()[0]) != job {
+		t.Errorf("the group is %v, want it in %s", g.paths(), job)
+	}
+	wantFiles(t, scope, map[string]string{"cgroup.subtree_control": ""})
 }
 
 // The mechanics of v2 need no controller: this runs where v2 is mounted at all.
@@ -1052,7 +1151,7 @@ func TestSweepTellsDeadMakers(t *testing.T) {
 	}
 }
 
-func TestHomesPreferWhatOffersMore(t *testing.T) {
+func TestHomesPreferWhatBoundsOrOffersMore(t *testing.T) {
 	f, root := newLegacy(t)
 	for _, c := range []struct {
 		controllers string
@@ -1061,6 +1160,7 @@ func TestHomesPreferWhatOffersMore(t *testing.T) {
 		{"hugetlb", []bool{false}},
 		{"memory hugetlb", []bool{false, true}},
 		{"cpu memory pids", []bool{true, false}},
+		{"memory pids", []bool{true, false}},
 	} {
 		f.cgroup("groups/v2", map[string]string{"cgroup.controllers": c.controllers})
 		var got []bool
