@@ -133,8 +133,11 @@ func LoadError(err error) *result.RunError {
 // checkModes refuses a profile and modes that do not go together (RUN_E004).
 func checkModes(p kernel.Profile, req Request) error {
 	if !slices.Contains(p.ExecutionModes, req.Mode) {
-		return modeError("profile "+strconv.Quote(p.Name)+" does not allow execution mode "+strconv.Quote(req.Mode),
-			"use --mode with one of: "+strings.Join(p.ExecutionModes, ", "))
+		hint := "use --mode with one of: " + strings.Join(p.ExecutionModes, ", ")
+		if req.Exec != nil {
+			hint = "use a profile that does; --print-intent shows the intent, which fiador run decides as a plan"
+		}
+		return modeError("profile "+strconv.Quote(p.Name)+" does not allow execution mode "+strconv.Quote(req.Mode), hint)
 	}
 	if !slices.Contains(p.ModelModes, req.ModelMode) {
 		return modeError("profile "+strconv.Quote(p.Name)+" does not allow model mode "+strconv.Quote(req.ModelMode),
