@@ -18,6 +18,9 @@ import (
 // refuseHooks refuses what a plan does to the hooks of the work tree that the folder lies
 // in. Without git there is none that runs one.
 func (a *app) refuseHooks(ctx context.Context, dir string, plan *harness.PatchPlan) error {
+	if !underGit(dir) {
+		return nil
+	}
 	g, err := newGit(dir, a.environ)
 	if err != nil {
 		return gitError(err)
@@ -41,6 +44,21 @@ func (a *app) refuseHooks(ctx context.Context, dir string, plan *harness.PatchPl
 		}
 	}
 	return nil
+}
+
+// underGit says whether a folder can lie in a work tree: without variables, git finds one
+// by the .git in it or above it. To look is cheaper than to ask git.
+func underGit(dir string) bool {
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return false
+		}
+		dir = up
+	}
 }
 
 // within is a place as a path of a folder: "." where the folder is the place, or lies in
