@@ -114,6 +114,38 @@ func (g *Gate) Exec(x Exec) (Task, error) {
 	return t, nil
 }
 
+// planned is what is executed of an intent that is allowed: all of it as a run, or its
+// one command as an exec.
+func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) (Task, error) {
+	if req.Exec == nil {
+		return g.task(req, intent, inputs, progress), nil
+	}
+	x, a := *req.Exec, intent.Actions[0]
+	x.Argv, x.Env, x.Dir, x.Outputs, x.Inputs = a.Argv, a.Env, kernel.CleanPath(a.Cwd), cleanPaths(intent.Outputs), inputs
+	t, err := g.Exec(x)
+	if err == nil && x.Write == sandbox.Direct {
+		err = makeRoots(x.Work, t.Sandbox.Roots)
+	}
+	return t, err
+}
+
+// expected adds what was expected of the command and did not come.
+func (w *performance) expected() {
+	o, want := &w.p.Observed, w.task.Expect
+	if want.Stdout && w.p.Stdout.Size == 0 {
+		o.Reasons = append(o.Reasons, "OUTPUT_MISSING /outputs/stdout")
+	}
+	if want.Stderr && w.p.Stderr.Size == 0 {
+		o.Reasons = append(o.Reasons, "OUTPUT_MISSING /outputs/stderr")
+	}
+	if want.Code != 0 && !o.Command.Failed() {
+		o.Reasons = append(o.Reasons, "EXIT 0")
+	}
+	var missing []string
+	w.p.Artifacts, missing = w.p.artifacts(want.Artifacts)
+	o.Reasons = append(o.Reasons, missing...)
+}
+
 // makeRoots makes the folders that direct writes are kept to, for a command could not.
 func makeRoots(work string, roots []string) error {
 	fault := func(what string, err error) error {

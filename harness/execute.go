@@ -339,23 +339,6 @@ func (w *performance) judge() error {
 	return nil
 }
 
-// expected adds what was expected of the command and did not come.
-func (w *performance) expected() {
-	o, want := &w.p.Observed, w.task.Expect
-	if want.Stdout && w.p.Stdout.Size == 0 {
-		o.Reasons = append(o.Reasons, "OUTPUT_MISSING /outputs/stdout")
-	}
-	if want.Stderr && w.p.Stderr.Size == 0 {
-		o.Reasons = append(o.Reasons, "OUTPUT_MISSING /outputs/stderr")
-	}
-	if want.Code != 0 && !o.Command.Failed() {
-		o.Reasons = append(o.Reasons, "EXIT 0")
-	}
-	var missing []string
-	w.p.Artifacts, missing = w.p.artifacts(want.Artifacts)
-	o.Reasons = append(o.Reasons, missing...)
-}
-
 // untouchable are the inputs that were changed, which are there to be read, what was put
 // where something is hidden, and folders that are gone with what commands could not see.
 func (w *performance) untouchable(changes []sandbox.Change) []string {
@@ -522,21 +505,6 @@ func (g *Gate) Limits() sandbox.Limits {
 func (g *Gate) Rules() sandbox.Rules {
 	p := g.Profile
 	return sandbox.Rules{Roots: p.AllowedWriteRoots.Names, AnyRoot: p.AllowedWriteRoots.All, MaxFiles: p.MaxOutputFiles, MaxBytes: int64(p.MaxTotalOutputBytes)}
-}
-
-// planned is what is executed of an intent that is allowed: all of it as a run, or its
-// one command as an exec.
-func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) (Task, error) {
-	if req.Exec == nil {
-		return g.task(req, intent, inputs, progress), nil
-	}
-	x, a := *req.Exec, intent.Actions[0]
-	x.Argv, x.Env, x.Dir, x.Outputs, x.Inputs = a.Argv, a.Env, kernel.CleanPath(a.Cwd), cleanPaths(intent.Outputs), inputs
-	t, err := g.Exec(x)
-	if err == nil && x.Write == sandbox.Direct {
-		err = makeRoots(x.Work, t.Sandbox.Roots)
-	}
-	return t, err
 }
 
 // task is an intent as it is executed.

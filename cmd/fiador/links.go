@@ -63,7 +63,7 @@ func place(name string, within []string) (string, error) {
 		}
 		abs = here + "/" + abs
 	}
-	at, rest := "/", strings.Split(abs, "/")
+	at, rest := rooted(abs)
 	for links := 0; len(rest) > 0; {
 		seg := rest[0]
 		rest = rest[1:]
@@ -86,18 +86,25 @@ func place(name string, within []string) (string, error) {
 		if links++; links > maxLinks {
 			return "", &fs.PathError{Op: "readlink", Path: name, Err: syscall.ELOOP}
 		}
+		segs := strings.Split(filepath.ToSlash(target), "/")
 		if filepath.IsAbs(target) {
-			at = "/"
+			at, segs = rooted(target)
 		}
-		rest = append(strings.Split(target, "/"), rest...)
+		rest = append(segs, rest...)
 	}
 	return at, nil
+}
+
+// rooted splits an absolute path into the root that it begins at and its segments.
+func rooted(abs string) (root string, segs []string) {
+	vol := filepath.VolumeName(abs)
+	return vol + string(filepath.Separator), strings.Split(filepath.ToSlash(abs[len(vol):]), "/")
 }
 
 // guardedBy is the first of the folders that a path is or lies beneath, or empty.
 func guardedBy(name string, within []string) string {
 	for _, dir := range within {
-		if dir == "/" || kernel.Beneath(name, dir) {
+		if dir == "/" || kernel.Beneath(filepath.ToSlash(name), filepath.ToSlash(dir)) {
 			return dir
 		}
 	}
@@ -113,7 +120,7 @@ func openGuarded(name string, within []string) (*os.Root, error) {
 	}
 	root, err := os.OpenRoot(dir)
 	at := dir
-	for seg := range strings.SplitSeq(strings.TrimPrefix(name, dir), "/") {
+	for seg := range strings.SplitSeq(filepath.ToSlash(strings.TrimPrefix(name, dir)), "/") {
 		if seg == "" || err != nil {
 			continue
 		}
