@@ -1,9 +1,11 @@
 package harness
 
 import (
+	"errors"
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -18,8 +20,9 @@ const maxNamedControls = 100
 // controlled are the control paths of a folder that a command writes to directly, and
 // what stands at each. What Protected covers is not looked into: it is read-only.
 type controlled struct {
-	dir   string
-	files map[string]fs.FileInfo
+	dir    string
+	files  map[string]fs.FileInfo
+	closed map[string]fs.FileInfo // other folders, which the caller cannot look into
 }
 
 // controlsOf lists the control paths before a task; nil where it writes nothing directly.
@@ -27,15 +30,12 @@ func controlsOf(task Task) (*controlled, error) {
 	if task.Sandbox.Write != sandbox.Direct || task.Sandbox.Work == "" {
 		return nil, nil
 	}
-	c := &controlled{dir: task.Sandbox.Work}
-	var err error
-	c.files, err = c.list()
-	return c, err
+	return listControls(task.Sandbox.Work)
 }
 
-func (c *controlled) list() (map[string]fs.FileInfo, error) {
-	found := map[string]fs.FileInfo{}
-	err := filepath.WalkDir(c.dir, func(name string, d fs.DirEntry, err error) error {
+func listControls(dir string) (*controlled, error) {
+	c := &controlled{dir, map[string]fs.FileInfo{}, map[string]fs.FileInfo{}}
+	return c, filepath.WalkDir(c.dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil && name == c.dir {
 			return err
 		}
@@ -44,20 +44,24 @@ func (c *controlled) list() (map[string]fs.FileInfo, error) {
 			return relErr
 		}
 		rel = filepath.ToSlash(rel)
-		if kernel.InspectOutput(rel).Control == "" {
-			return nil // a folder that cannot be read holds nothing that the command made
+		control := kernel.InspectOutput(rel).Control != ""
+		if !control && err == nil {
+			return nil
 		}
-		info, err := os.Lstat(name)
-		if err != nil {
-			return err
+		info, statErr := os.Lstat(name)
+		if statErr != nil {
+			return statErr
 		}
-		found[rel] = info
+		if !control {
+			c.closed[rel] = info
+			return nil
+		}
+		c.files[rel] = info
 		if d.IsDir() && slices.Contains(Protected(), rel) {
 			return fs.SkipDir
 		}
 		return nil
 	})
-	return found, err
 }
 
 // standing are the control paths to be shown read-only: what stands before a task, but for
@@ -78,7 +82,7 @@ func (c *controlled) standing() []string {
 // removed.
 func (c *controlled) moved(info fs.FileInfo) bool {
 	for _, old := range c.files {
-		if sameControl(old, info) {
+		if sameObject(old, info) {
 			return true
 		}
 	}
@@ -86,9 +90,10 @@ func (c *controlled) moved(info fs.FileInfo) bool {
 }
 
 // settle removes the control paths that are new, and returns all that are new, changed,
-// moved or gone, sorted. What was moved is left where it is now. Links are not followed.
+// moved or gone, sorted, and folders that the command closed, which could hold others.
+// What was moved is left where it is now. Links are not followed.
 func (c *controlled) settle() ([]string, error) {
-	after, err := c.list()
+	after, err := listControls(c.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -98,32 +103,62 @@ func (c *controlled) settle() ([]string, error) {
 	}
 	defer root.Close()
 	var touched []string
-	for rel, info := range after {
+	for rel, info := range after.files {
 		old, known := c.files[rel]
 		switch {
 		case !known && c.moved(info):
 			touched = append(touched, rel)
 		case !known:
-			if err := root.RemoveAll(rel); err != nil {
-				return nil, err
-			}
+			err = errors.Join(err, removeNew(root, rel))
 			touched = append(touched, rel)
 		case !sameControl(old, info):
 			touched = append(touched, rel)
 		}
 	}
 	for rel := range c.files {
-		if after[rel] == nil {
+		if after.files[rel] == nil {
+			touched = append(touched, rel)
+		}
+	}
+	for rel, info := range after.closed {
+		if old := c.closed[rel]; old == nil || !sameObject(old, info) {
 			touched = append(touched, rel)
 		}
 	}
 	slices.SortFunc(touched, canon.Compare)
-	return touched[:min(len(touched), maxNamedControls)], nil
+	return touched[:min(len(touched), maxNamedControls)], err
 }
 
-// sameControl says whether nothing was done to a control path meanwhile. What a folder
-// holds is compared name by name.
+// removeNew removes what a command made, also where it has taken the permission to.
+func removeNew(root *os.Root, name string) error {
+	err := root.RemoveAll(name)
+	if !errors.Is(err, fs.ErrPermission) || os.Geteuid() == 0 {
+		return err
+	}
+	above := path.Dir(name)
+	if info, err := root.Lstat(above); err == nil && info.IsDir() {
+		_ = root.Chmod(above, info.Mode().Perm()|0o700)
+		defer func() { _ = root.Chmod(above, info.Mode().Perm()) }()
+	}
+	_ = fs.WalkDir(root.FS(), name, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = root.Chmod(p, 0o700)
+		}
+		return nil
+	})
+	return root.RemoveAll(name)
+}
+
+// sameControl says whether nothing was done to a control path meanwhile: a file's change
+// time, which no command can set, tells what its other times hide. What a folder holds is
+// compared name by name.
 func sameControl(a, b fs.FileInfo) bool {
+	return sameObject(a, b) && (a.IsDir() || *sandbox.SeenOf(a) == *sandbox.SeenOf(b))
+}
+
+// sameObject says whether two control paths are one file or folder, which may have been
+// moved: that sets its change time.
+func sameObject(a, b fs.FileInfo) bool {
 	if !os.SameFile(a, b) || a.Mode() != b.Mode() {
 		return false
 	}

@@ -27,6 +27,7 @@ func TestDirectControlPaths(t *testing.T) {
 	write("mise.toml", "a")
 	write(".envrc", "a")
 	write("src/a.go", "a")
+	write(".tool-versions", "{}")
 	c, err := controlsOf(Task{Sandbox: sandbox.Request{Write: sandbox.Direct, Work: dir}})
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +40,11 @@ func TestDirectControlPaths(t *testing.T) {
 	write(".vscode/launch.json", "{}")
 	write("mise.toml", "longer")
 	write("src/a.go", "longer")
+	old := c.files[".tool-versions"].ModTime()
+	write(".tool-versions", "[]")
+	if err := os.Chtimes(filepath.Join(dir, ".tool-versions"), old, old); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Remove(filepath.Join(dir, ".envrc")); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +55,7 @@ func TestDirectControlPaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{".envrc", ".git", ".husky", ".vscode/launch.json", "mise.toml", "sub/.claude"} {
+	for _, want := range []string{".envrc", ".git", ".husky", ".vscode/launch.json", "mise.toml", ".tool-versions", "sub/.claude"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is not among %q", want, got)
 		}
@@ -73,10 +79,45 @@ func TestDirectControlPaths(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, "src/.vscode/tasks.json")); err != nil || string(text) != "{}" {
 		t.Errorf("what was moved is gone: %v", err)
 	}
-	if got, want := c.standing(), []string{".envrc", ".vscode", "mise.toml"}; !slices.Equal(got, want) {
+	if got, want := c.standing(), []string{".envrc", ".tool-versions", ".vscode", "mise.toml"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if _, err := os.Stat(outside); err != nil {
 		t.Errorf("the link was followed: %v", err)
+	}
+}
+
+// TestDirectControlPathsShut: a command cannot hide a control path in a folder that it
+// takes the permissions of, and such a control path is removed. Root is kept out of none.
+func TestDirectControlPathsShut(t *testing.T) {
+	dir := t.TempDir()
+	c, err := controlsOf(Task{Sandbox: sandbox.Request{Write: sandbox.Direct, Work: dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{"shut": 0o311, ".claude": 0, "kept": 0o555} {
+		folder := filepath.Join(dir, name)
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, ".envrc"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(folder, mode); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(folder, 0o755) })
+	}
+	want := []string{".claude", "kept/.envrc", "shut"}
+	if os.Geteuid() == 0 {
+		want = []string{".claude", ".claude/.envrc", "kept/.envrc", "shut/.envrc"}
+	}
+	if got, err := c.settle(); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	for _, gone := range []string{".claude", "kept/.envrc"} {
+		if _, err := os.Lstat(filepath.Join(dir, gone)); !os.IsNotExist(err) {
+			t.Errorf("%s stands there: %v", gone, err)
+		}
 	}
 }
