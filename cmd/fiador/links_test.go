@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestLinkMadeMeanwhile: a link that takes the place of a file's folder after the file was
+// begun, or after its place was found, gets nothing.
+func TestLinkMadeMeanwhile(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, outside := filepath.Join(dir, "tree"), filepath.Join(dir, "outside")
+	out := filepath.Join(tree, "out")
+	if err := errors.Join(os.MkdirAll(out, 0o755), os.Mkdir(outside, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	within := []string{tree}
+	name := filepath.Join(out, "report")
+	begun, err := createFile(name, within)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := place(name, within)
+	if err != nil || at != name {
+		t.Fatalf("the place is %q, %v", at, err)
+	}
+	if err := errors.Join(os.Rename(out, filepath.Join(tree, "old")), os.Symlink(outside, out)); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"commit": begun.commit(),
+		"open":   second(openGuarded(filepath.Dir(at), within)),
+		"create": second(createFile(name, within)),
+	} {
+		var planted *plantedError
+		if !errors.As(err, &planted) || planted.link != out {
+			t.Errorf("%s: %v, want the link %q", what, err, out)
+		}
+	}
+	for _, folder := range []string{outside, filepath.Join(tree, "old")} {
+		if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+			t.Errorf("%s has %v, %v", folder, left, err)
+		}
+	}
+	// Links that do not stand in the tree are the caller's.
+	if err := writeFile(name, []byte("x"), []string{outside}); err != nil {
+		t.Error(err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
