@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -244,8 +245,8 @@ func unprovable(x harness.ExecExpect, packed bool) string {
 	return ""
 }
 
-// execRefused says why nothing was started, as a run says it, and leaves the pack of the
-// decision.
+// execRefused leaves the pack of a decision by which nothing was started, and says why in
+// the words of a run and in one line.
 func (a *app) execRefused(ctx context.Context, f execFlags, w *pack.Writer, gate *harness.Gate, end harness.End) error {
 	err := a.stagePack(ctx, w, gate, f.recordFlags, f.pack, end.Report)
 	if err == nil {
@@ -254,15 +255,18 @@ func (a *app) execRefused(ctx context.Context, f execFlags, w *pack.Writer, gate
 	if err != nil {
 		return err
 	}
-	var words bytes.Buffer
-	if err := report.Human(&words, a.term.color, itemOf(end)); err != nil {
+	var told bytes.Buffer
+	if err := report.Human(&told, a.term.color, itemOf(end)); err != nil {
 		return err
 	}
+	told.Write(harness.Refused(end.Path, end.Decision).Line())
+	text := told.String()
 	if a.runner {
-		words = *bytes.NewBufferString(report.Inert(words.String()))
+		text = report.Inert(text)
 	}
-	_, _ = a.stderr.Write(words.Bytes())
-	return harness.Refused(end.Path, end.Decision)
+	_, _ = io.WriteString(a.stderr, text)
+	a.status = exitOurs
+	return nil
 }
 
 // apartFromExec refuses places that the command could reach, or that are in each other's
