@@ -248,7 +248,8 @@ func TestGroupMemory(t *testing.T) {
 	if n := g.oomKills(); n < 1 {
 		t.Errorf("oomKills is %d after one", n)
 	}
-	if p := g.peak(); p > limit || (!g.unified && p < limit/2) {
+	// The kernel counts in batches: a peak can be some pages above the limit.
+	if p := g.peak(); p > limit+64<<10 || (!g.unified && p < limit/2) {
 		t.Errorf("peak is %d with a limit of %d", p, limit)
 	}
 }
