@@ -122,11 +122,7 @@ func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs,
 	}
 	x, a := *req.Exec, intent.Actions[0]
 	x.Argv, x.Env, x.Dir, x.Outputs, x.Inputs = a.Argv, a.Env, kernel.CleanPath(a.Cwd), cleanPaths(intent.Outputs), inputs
-	t, err := g.Exec(x)
-	if err == nil && x.Write == sandbox.Direct {
-		err = makeRoots(x.Work, t.Sandbox.Roots)
-	}
-	return t, err
+	return g.Exec(x)
 }
 
 // expected adds what was expected of the command and did not come.
@@ -294,7 +290,7 @@ func noNetwork(profile string) *result.RunError {
 	}
 }
 
-// absolute are the paths outside the work folder; what is in it can be read anyway.
+// absolute are the paths outside the work folder.
 func absolute(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return p[0] != '/' })
 }

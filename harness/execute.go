@@ -443,6 +443,9 @@ func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	if err == nil {
 		err = told.begin(ctx, d)
 	}
+	if err == nil && task.Sandbox.Write == sandbox.Direct {
+		err = makeRoots(task.Sandbox.Work, task.Sandbox.Roots)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
