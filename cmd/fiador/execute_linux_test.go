@@ -412,7 +412,7 @@ func TestExecOnATerminal(t *testing.T) {
 		{[]string{"exec", "--policy", "dev", "--work", b.work, "--timeout", "1s", "--", "sleep", "30"}, []string{"fiador: ", "TIMEOUT"}, 143},
 		{[]string{"exec", "--policy", "dev", "--work", b.work, "--", "no-such-command"}, []string{"fiador: ", "NOT_FOUND"}, 127},
 		{[]string{"exec", "--policy", "dev", "--work", b.work, "--", "mkfifo", "p\x1b[2J"}, []string{"fiador: ", "OUTPUT_KIND"}, 125},
-		{[]string{"exec", "--work", b.work, "--", "sh"}, []string{"fiador: RUN_E004: ", "hint: "}, 125},
+		{[]string{"exec", "--work", b.work, "--", "sh"}, []string{"REFUSE  exec  1 finding\n", "hint: ", `{"code":"RUN_E004"`}, 125},
 		{[]string{"exec", "--policy", "dev", "--work", b.work, "--", "false"}, nil, 1},
 	} {
 		_, screen, code := onTerminal(t, env, tc.args...)
