@@ -188,7 +188,7 @@ func TestStorm(t *testing.T) {
 	cmd.Env = append(os.Environ(), stormVar+"=between")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNS // where nobody else mounts anything
+		cmd.SysProcAttr.Unshareflags = unix.CLONE_NEWNS // private: what others mount meanwhile does not come in
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
