@@ -187,7 +187,7 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 		rep.Execution.within(started, completed)
 	}
 	var sealed canon.Document
-	if rep.Bytes, sealed, err = seal(rep.Result, gate.Profile.Contract()); err != nil {
+	if rep.Bytes, sealed, err = gate.seal(rep.Result); err != nil {
 		return rep, err
 	}
 	err = told.decide(ctx, &rep, sealed)
@@ -293,9 +293,10 @@ func whole(doc map[string]any) map[string]any {
 	return out
 }
 
-// seal is step 9: the bytes of a result under a profile, checked, and what they say. A
-// result that breaks an invariant is an internal error and is never printed.
-func seal(res result.RunResult, profile kernel.PolicyProfile) ([]byte, canon.Document, error) {
+// seal is step 9: the bytes of a result, checked, and what they say. A result that breaks
+// an invariant, or names another policy than the gate's, is an internal error and is never
+// printed.
+func (g *Gate) seal(res result.RunResult) ([]byte, canon.Document, error) {
 	b, err := res.Bytes()
 	if err != nil {
 		return nil, canon.Document{}, internal("the result has no canonical form", err)
@@ -303,6 +304,7 @@ func seal(res result.RunResult, profile kernel.PolicyProfile) ([]byte, canon.Doc
 	if fault := agree(b, res); fault != nil {
 		return nil, canon.Document{}, fault
 	}
+	profile := g.Profile.Contract()
 	doc, fault := sound(b, &profile)
 	if fault != nil {
 		return nil, canon.Document{}, fault

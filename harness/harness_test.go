@@ -179,13 +179,12 @@ func TestSealHoldsTheGatesProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	contract := gate.Profile.Contract()
-	if _, _, err := seal(rep.Result, contract); err != nil {
+	if _, _, err := gate.seal(rep.Result); err != nil {
 		t.Fatal(err)
 	}
 	rep.Result.Policy.TimeoutMS++
 	var re *result.RunError
-	if _, _, err := seal(rep.Result, contract); !errors.As(err, &re) || re.Code != result.CodeInternal || re.RuleID != "RS5" {
+	if _, _, err := gate.seal(rep.Result); !errors.As(err, &re) || re.Code != result.CodeInternal || re.RuleID != "RS5" {
 		t.Errorf("%v", err)
 	}
 }

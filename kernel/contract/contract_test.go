@@ -1,10 +1,8 @@
 package contract_test
 
 import (
-	"encoding/json"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,34 +34,17 @@ func TestLevelsWiden(t *testing.T) {
 	}
 }
 
-// TestBuiltInProfilesHaveAccess: the profiles that are built in have an access,
-// and a network that is granted.
+// TestBuiltInProfilesHaveAccess: the profiles that are built in have an access.
 func TestBuiltInProfilesHaveAccess(t *testing.T) {
 	paths, err := filepath.Glob("../../profiles/*/profile.json")
 	if err != nil || len(paths) < 3 {
 		t.Fatalf("%d profiles (%v)", len(paths), err)
 	}
 	for _, path := range paths {
-		src, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
+		name := filepath.Base(filepath.Dir(path))
+		if _, ok := contract.ProfileAccess(name); !ok {
+			t.Errorf("%s has no access", name)
 		}
-		var p struct {
-			Name         string
-			AllowNetwork bool `json:"allow_network"`
-		}
-		if err := json.Unmarshal(src, &p); err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := contract.ProfileAccess(p.Name); !ok {
-			t.Errorf("%s has no access", p.Name)
-		}
-		if n, err := contract.ProfileNetwork(p.AllowNetwork).Grant(nil, nil, p.AllowNetwork); err != nil || n.Enabled != p.AllowNetwork {
-			t.Errorf("%s: %+v, %v", p.Name, n, err)
-		}
-	}
-	if n, err := contract.ProfileNetwork(true).Grant(nil, nil, true); err != nil || !n.Enabled || !n.Logged {
-		t.Errorf("a profile with a network: %+v, %v", n, err)
 	}
 }
 
@@ -108,7 +89,7 @@ func TestSecretsStayOut(t *testing.T) {
 			t.Errorf("%q: %d violations", spoil, len(list))
 		}
 		for _, v := range list {
-			if strings.Contains(v.Error()+v.Hint, secret) {
+			if strings.Contains(v.Pointer+v.Msg+v.Hint, secret) {
 				t.Errorf("%q: %v", spoil, v)
 			}
 		}

@@ -12,9 +12,8 @@
 //
 // # Access levels
 //
-// An FSLevel says what a command can read and write, a NetworkLevel what it can
-// reach. A level that is unknown, not offered here or not approved is a
-// *LevelError, and its access is the zero value, which allows nothing.
+// An FSLevel says what a command can read and write. Nobody names one: ProfileAccess
+// says which a built-in profile gives.
 //
 // # Input checks
 //
@@ -22,7 +21,6 @@
 //	IV-02  CheckArgument     what a shell would read is not handed to one
 //	IV-03  CheckPath         a path is relative and stays beneath its folder
 //	IV-04  CheckEnvironment  every variable is one that is allowed
-//	IV-05  CheckStdin, CheckInputFiles  what goes in is within its limits
 //
 // A check refuses and never repairs: nothing is escaped, stripped or truncated,
 // so that what runs is what was decided. Text with NUL, where the system would

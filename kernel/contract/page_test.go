@@ -39,13 +39,6 @@ func row(cells ...string) string { return strings.Join(cells, " | ") }
 
 func code(s string) string { return "`" + s + "`" }
 
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
-
 func listed(words []string) string {
 	if len(words) == 0 {
 		return "nothing"
@@ -87,7 +80,6 @@ func TestPage(t *testing.T) {
 	check("Limits", without(table("Limits"), 1), limitRows())
 	check("File system", table("File system"), fsRows())
 	check("Built-in profiles", table("Built-in profiles"), profileRows())
-	check("Network", without(table("Network"), 1), networkRows())
 	check("Exit codes", table("Exit codes"), exitRows())
 	check("IV-02", firstCells(table("IV-02: argument sanitization")),
 		[]string{code(string(contract.Argv)), code(string(contract.ArgvPlain)), code(string(contract.Shell))})
@@ -130,7 +122,7 @@ func fsRows() []string {
 	var out []string
 	for _, l := range contract.FSLevels() {
 		a := l.Access()
-		out = append(out, row(code(string(l)), listed(a.Reads()), listed(a.Writes()), yes(l.NeedsApproval())))
+		out = append(out, row(code(string(l)), listed(a.Reads()), listed(a.Writes())))
 	}
 	return out
 }
@@ -140,14 +132,6 @@ func profileRows() []string {
 	for _, name := range []string{"strict", "default", "dev"} {
 		a, _ := contract.ProfileAccess(name)
 		out = append(out, row(code(name), code(string(a.Level)), listed(a.Reads()), listed(a.Writes())))
-	}
-	return out
-}
-
-func networkRows() []string {
-	var out []string
-	for _, l := range contract.NetworkLevels() {
-		out = append(out, row(code(string(l)), yes(l.Supported()), yes(l.NeedsApproval())))
 	}
 	return out
 }

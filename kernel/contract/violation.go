@@ -28,15 +28,6 @@ type Violation struct {
 	Hint    string // a thing to do
 }
 
-// Error is "ID: Msg", or "ID: POINTER: Msg" where there is a pointer. A check
-// returns *Violation and not error, so that no nil hides in an interface.
-func (v *Violation) Error() string {
-	if v.Pointer == "" {
-		return v.ID + ": " + v.Msg
-	}
-	return v.ID + ": " + v.Pointer + ": " + v.Msg
-}
-
 // AllowList is a list of allowed names, or everything. The zero value allows
 // nothing. Names counts also beside All: it is then what is named in so many
 // words. kernel.AllowList converts to it.
