@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 )
 
@@ -12,10 +13,35 @@ const (
 	dataMore  = 512 << 20 // that it may take at least
 )
 
-// limitData bounds the data of the process and returns what puts the old limit back:
-// what takes memory faster than the watchdog looks ends the process, with status 2.
-// Of several at the same time the first to set the limit removes it.
+// dataLimit is the limit of the process's data, which all policies at work share.
+var dataLimit struct {
+	sync.Mutex
+	users int
+	undo  func()
+}
+
+// limitData bounds the data of the process until the function that it returns is called:
+// what takes memory faster than the watchdog looks ends the process, with status 2. Of
+// several at the same time the last one puts the old limit back.
 func limitData() (undo func()) {
+	d := &dataLimit
+	d.Lock()
+	defer d.Unlock()
+	if d.users++; d.users == 1 {
+		d.undo = setDataLimit()
+	}
+	return func() {
+		d.Lock()
+		defer d.Unlock()
+		if d.users--; d.users == 0 {
+			d.undo()
+		}
+	}
+}
+
+// setDataLimit sets the limit, unless there is a lower one, and returns what puts the old
+// one back.
+func setDataLimit() (undo func()) {
 	var old syscall.Rlimit
 	none := func() {}
 	if syscall.Getrlimit(syscall.RLIMIT_DATA, &old) != nil {

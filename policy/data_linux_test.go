@@ -75,3 +75,32 @@ func TestDataLimitIsPutBack(t *testing.T) {
 		}
 	}
 }
+
+// TestDataLimitHoldsForAll: where several policies are at work at once, the limit holds
+// until the last of them is done.
+func TestDataLimitHoldsForAll(t *testing.T) {
+	read := func() (l syscall.Rlimit) {
+		if err := syscall.Getrlimit(syscall.RLIMIT_DATA, &l); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	before := read()
+	if before.Cur <= dataBytes {
+		t.Skipf("the process may have no more than %d bytes of data here", before.Cur)
+	}
+	first, second := limitData(), limitData()
+	first()
+	if during := read(); during.Cur >= before.Cur {
+		t.Errorf("the limit is %v while the second is at work", during)
+	}
+	third := limitData()
+	second()
+	if during := read(); during.Cur >= before.Cur {
+		t.Errorf("the limit is %v while the third is at work", during)
+	}
+	third()
+	if after := read(); after != before {
+		t.Errorf("the limit is %v at the end, %v before", after, before)
+	}
+}
