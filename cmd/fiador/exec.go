@@ -285,7 +285,7 @@ func (a *app) apartFromExec(f execFlags, work string) error {
 	if err := a.apartFromRun(run); err != nil {
 		return err
 	}
-	if err := a.noPlantedLinks(run.written(), f.tree, work); err != nil {
+	if err := a.noPlantedLinks(append(run.written(), output{"--work", f.work}), f.tree, work); err != nil {
 		return err
 	}
 	if err := run.apartFromPack(); err != nil {

@@ -123,7 +123,7 @@ func (a *app) checkRun(intent string, f runFlags) error {
 	if err := a.apartFromRun(f); err != nil {
 		return err
 	}
-	if err := a.noPlantedLinks(f.written(), f.tree, f.work); err != nil {
+	if err := a.noPlantedLinks(append(f.written(), output{"--promote", f.promote}), f.tree, f.work); err != nil {
 		return err
 	}
 	if err := f.apartFromPack(); err != nil {
