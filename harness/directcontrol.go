@@ -77,12 +77,12 @@ func (c *controlled) standing() []string {
 	return list
 }
 
-// moved says whether what stands at a new control path stood at another one before. A
-// folder cannot be another one under the same number, because standing kept it from being
-// removed.
-func (c *controlled) moved(info fs.FileInfo) bool {
-	for _, old := range c.files {
-		if sameObject(old, info) {
+// moved says whether what stands at a new control path stood at another one before, and no
+// longer does: a second name of a file is new. A folder cannot be another one under the
+// same number, because standing kept it from being removed.
+func (c *controlled) moved(info fs.FileInfo, after *controlled) bool {
+	for rel, old := range c.files {
+		if now := after.files[rel]; sameObject(old, info) && (now == nil || !os.SameFile(now, info)) {
 			return true
 		}
 	}
@@ -106,7 +106,7 @@ func (c *controlled) settle() ([]string, error) {
 	for rel, info := range after.files {
 		old, known := c.files[rel]
 		switch {
-		case !known && c.moved(info):
+		case !known && c.moved(info, after):
 			touched = append(touched, rel)
 		case !known:
 			err = errors.Join(err, removeNew(root, rel))

@@ -51,16 +51,20 @@ func TestDirectControlPaths(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, ".husky")); err != nil {
 		t.Fatal(err)
 	}
+	// A second name of one that stands was not moved.
+	if err := os.Link(filepath.Join(dir, ".tool-versions"), filepath.Join(dir, ".autoenv")); err != nil {
+		t.Fatal(err)
+	}
 	got, err := c.settle()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{".envrc", ".git", ".husky", ".vscode/launch.json", "mise.toml", ".tool-versions", "sub/.claude"} {
+	for _, want := range []string{".autoenv", ".envrc", ".git", ".husky", ".vscode/launch.json", "mise.toml", ".tool-versions", "sub/.claude"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is not among %q", want, got)
 		}
 	}
-	for _, gone := range []string{".git", ".husky", ".vscode/launch.json", "sub/.claude"} {
+	for _, gone := range []string{".autoenv", ".git", ".husky", ".vscode/launch.json", "sub/.claude"} {
 		if _, err := os.Lstat(filepath.Join(dir, gone)); !os.IsNotExist(err) {
 			t.Errorf("%s stands there: %v", gone, err)
 		}
