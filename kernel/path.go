@@ -401,8 +401,8 @@ func foldsToASCII(r rune) string {
 	return ""
 }
 
-// control is a control path, cut behind its first segment.
-type control struct{ path, head, tail string }
+// control is a control path, and what it has behind its first segment.
+type control struct{ path, tail string }
 
 // controls and agents have the lists by how their first segments are spelled. They are
 // never changed.
@@ -415,10 +415,10 @@ type controlIndex struct {
 }
 
 func indexControls(paths []string) controlIndex {
-	x := controlIndex{map[string][]control{}, map[string][]control{}}
+	x := controlIndex{make(map[string][]control, len(paths)), make(map[string][]control, len(paths))}
 	for _, path := range paths {
 		head, tail, _ := strings.Cut(path, "/")
-		c := control{path, head, tail}
+		c := control{path, tail}
 		x.named[head] = append(x.named[head], c)
 		if stem, ext, ok := shortName(head); ok {
 			x.short[stem+"~"+ext] = append(x.short[stem+"~"+ext], c)

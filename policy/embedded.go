@@ -8,10 +8,12 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// checkStages are the stages of the compiler that refuse modules or describe
-// them. None of them changes a rule, and no evaluation reads what they leave
-// behind. The comprehension index is one of them for the built-in policy, in which
-// it finds nothing to index (TestCheckStages).
+// checkStages are the stages of the compiler that refuse modules or describe them, and
+// those that find nothing to rewrite in the built-in policy: its bodies have an order in
+// which every variable is bound before it is read, and it has no print, no template
+// string, no "with" and no rule below a name. Without them the compiler makes the same
+// rules (TestCheckStages), and no evaluation reads what else they leave behind. The
+// comprehension index is one of them, for it finds nothing to index.
 func checkStages() []ast.StageID {
 	return []ast.StageID{
 		ast.StageCheckUnusedImports, ast.StageCheckKeywordOverrides, ast.StageCheckDuplicateImports,
@@ -19,6 +21,10 @@ func checkStages() []ast.StageID {
 		ast.StageCheckRuleConflicts, ast.StageCheckUndefinedFuncs, ast.StageCheckSafetyRuleHeads,
 		ast.StageCheckRecursion, ast.StageCheckTypes, ast.StageCheckUnsafeBuiltins,
 		ast.StageCheckDeprecatedBuiltins, ast.StageBuildComprehensionIndices, ast.StageBuildRequiredCapabilities,
+
+		ast.StageCheckSafetyRuleBodies, ast.StageRewritePrintCalls, ast.StageRewriteTemplateStrings,
+		ast.StageRewriteRegoMetadataCalls, ast.StageRewriteWithValues, ast.StageRewriteRuleHeadRefs,
+		ast.StageRewriteTestRulesForTracing,
 	}
 }
 

@@ -115,8 +115,9 @@ func TestEmbeddedLayer(t *testing.T) {
 	}
 }
 
-// TestCheckStages holds the left-out stages against the compiler's own list, and
-// looks for what they could have left behind for an evaluation, and for "with".
+// TestCheckStages holds the left-out stages against the compiler's own list, what is
+// compiled without them against what is compiled with them, and looks for what they
+// could have left behind for an evaluation, and for "with".
 func TestCheckStages(t *testing.T) {
 	all := ast.NewCompiler().StagesToRun()
 	for _, s := range checkStages() {
@@ -124,7 +125,25 @@ func TestCheckStages(t *testing.T) {
 			t.Errorf("the compiler has no stage %q", s)
 		}
 	}
-	full, _ := bothEngines(t, "strict")
+	full, embedded := bothEngines(t, "strict")
+	caps, err := frozenCapabilities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := builtinLayer(t)
+	parsed, err := parseEmbedded(l, caps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	every := newCompiledLayer(l.Package, caps)
+	if err := errors.Join(every.addHeads(parsed.heads, l), every.compile(parsed.mods)); err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range every.compiler.Modules {
+		if got := embedded.layers[0].compiler.Modules[name]; got.Compare(m) != 0 {
+			t.Errorf("%s is compiled to\n%v\nwant\n%v", name, got, m)
+		}
+	}
 	compiler := full.layers[0].compiler
 	terms := 0
 	for _, m := range compiler.Modules {
@@ -165,7 +184,7 @@ func TestEmbeddedRecords(t *testing.T) {
 		t.Error("records of a layer that has none")
 	}
 
-	for _, src := range []string{head0 + "deny contains", "", head0 + "x := 1", head0 + `deny contains 1`, head0 + deny("A_RULE", "x > 1")} {
+	for _, src := range []string{head0 + "deny contains", "", head0 + "x := 1", head0 + `deny contains 1`, head0 + deny("A_RULE", "x := 1; x := x + 1")} {
 		l.Modules[0].Source = []byte(src)
 		_, err := New(context.Background(), testProfile(), []Layer{l}, patient())
 		asError(t, err, KindModule, "user/test.rego")
