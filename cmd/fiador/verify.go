@@ -225,6 +225,8 @@ func (a *app) fitsSchema(file resultFile) (result.Check, error) {
 	for _, v := range violations {
 		switch {
 		case v.Pointer == "/run_schema_version" && edition != result.Foreign:
+		case v.Pointer == "/run_schema_version" && v.Rule == "const":
+			faults = append(faults, fmt.Sprintf("%s is none of %s, %s and later versions 1.x.y", v.Pointer, result.ContractVersion, result.SchemaVersion))
 		case edition == result.Contract && v.Pointer == "" && v.Rule == "required" && slices.Contains(result.SinceContract(), v.Member):
 		case edition == result.Later && v.Rule == "additionalProperties":
 			unknown = append(unknown, v.Pointer)

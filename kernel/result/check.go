@@ -3,6 +3,7 @@ package result
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -91,6 +92,13 @@ func (d document) has(name string) bool {
 func (d document) child(name string) (document, bool) {
 	obj, ok := d.obj[name].(map[string]any)
 	return document{obj}, ok
+}
+
+// only is a copy with the members that known has.
+func (d document) only(known map[string]any) map[string]any {
+	out := maps.Clone(d.obj)
+	maps.DeleteFunc(out, func(name string, _ any) bool { _, ok := known[name]; return !ok })
+	return out
 }
 
 // null says whether the member is there and null.
@@ -208,11 +216,16 @@ func (d document) policy(want *kernel.PolicyProfile) string {
 	if want == nil {
 		return ""
 	}
-	expected, err := canon.Canonical(want.Plain())
+	profile := want.Plain()
+	expected, err := canon.Canonical(profile)
 	if err != nil {
 		return "the resolved profile has no canonical form"
 	}
-	got, err := canon.Canonical(d.obj["policy"])
+	given := d.obj["policy"]
+	if policy, ok := d.child("policy"); ok && EditionOf(d.str("run_schema_version")) == Later {
+		given = policy.only(profile) // a later version may have members that are not known here
+	}
+	got, err := canon.Canonical(given)
 	if err != nil || !bytes.Equal(got, expected) {
 		return "/policy is not the profile " + want.Name
 	}
