@@ -192,7 +192,8 @@ func TestSealHoldsTheGatesProfile(t *testing.T) {
 // TestTwoEncodersAgree: bytes that encoding/json and jcs do not give are no result.
 func TestTwoEncodersAgree(t *testing.T) {
 	d := deps(t)
-	rep, err := Run(t.Context(), d, builtinGate(t, d, "default"), Request{Source: []byte(simple), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone})
+	gate := builtinGate(t, d, "default")
+	rep, err := Run(t.Context(), d, gate, Request{Source: []byte(simple), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,6 +210,12 @@ func TestTwoEncodersAgree(t *testing.T) {
 		if e == nil || e.Code != result.CodeInternal || e.RuleID != "RS7" {
 			t.Errorf("%s: %v", name, e)
 		}
+	}
+	other = rep.Result
+	other.Decision.Reasons = nil // [] for the one encoder, null for the other
+	var re *result.RunError
+	if _, _, err := gate.seal(other); !errors.As(err, &re) || re.RuleID != "RS7" {
+		t.Errorf("a result on which they differ is sealed: %v", err)
 	}
 }
 
