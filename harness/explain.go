@@ -155,6 +155,11 @@ func Rules(ctx context.Context, s Sources, set *specs.Set, limits policy.Limits)
 	if err != nil {
 		return nil, LoadError(err)
 	}
+	for i, r := range rules {
+		if r.Layer == policy.Builtin && r.ID == "PLACEHOLDER" {
+			rules[i].Description += ". " + kernel.WordsMentioned
+		}
+	}
 	return rules, nil
 }
 

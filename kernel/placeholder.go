@@ -35,6 +35,10 @@ import (
 // small letters (<DatePicker>) is not one either; <ServiceName> is, by its last
 // part.
 
+// WordsMentioned says for people when a marker word is talked about.
+const WordsMentioned = `A word that is only mentioned is no placeholder: in back-ticks or quotes, in a path or a hyphenated name, behind "every" or "remove", ` +
+	`before a noun ("TODO comments"), or in a list behind a word for such words ("placeholder text (TBD, TODO, etc)")`
+
 const (
 	markerWords words = `CHANGEME CHANGE_ME FILLME FILL_ME FILL_ME_IN FIXME INSERT_HERE PLACEHOLDER REPLACEME
 		REPLACE_ME TBA TBC TBD TODO XXX`
