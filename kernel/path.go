@@ -45,7 +45,8 @@ type fault struct{ code, value string }
 // controlPaths are the control paths, folded, by what makes them such.
 var controlPaths = slices.Concat(
 	// Version control: hooks, filters that run on checkout, other repositories.
-	strings.Fields(`.git .gitattributes .gitconfig .gitmodules .bzr .hg .hgrc .jj .pijul .sl .svn .arcconfig`),
+	strings.Fields(`.git .gitattributes .gitconfig .gitmodules .bzr .hg .hgrc .jj .pijul .sl .svn .arcconfig _darcs _fossil_
+		.fslckout .gclient .lfsconfig .p4config .repo`),
 	// Policy layers and settings of this gate.
 	strings.Fields(`.fiador`),
 	// Hooks, and what hooks run.
@@ -59,10 +60,14 @@ var controlPaths = slices.Concat(
 		.pre-commit-config.yml .pre-commit-hooks.yaml prek.toml .captainhook.json captainhook.json grumphp.yaml
 		grumphp.yml hk.local.pkl hk.pkl .rusty-hook.toml .lintstagedrc .lintstagedrc.cjs .lintstagedrc.js
 		.lintstagedrc.json .lintstagedrc.mjs .lintstagedrc.yaml .lintstagedrc.yml lint-staged.config.cjs
-		lint-staged.config.js lint-staged.config.mjs`),
+		lint-staged.config.js lint-staged.config.mjs git-hooks .lintstagedrc.cts .lintstagedrc.mts
+		.lintstagedrc.ts lint-staged.config.cts lint-staged.config.mts lint-staged.config.ts .moon .nano-staged.cjs
+		.nano-staged.js .nano-staged.json .nano-staged.mjs .nanostagedrc nano-staged.cjs nano-staged.js nano-staged.json
+		nano-staged.mjs .trunk grumphp.yaml.dist grumphp.yml.dist whisky.json`),
 	// Who has to approve a change, and what merges it.
 	strings.Fields(`codeowners .asf.yaml .bulldozer.yml .github/settings.yml .gitlab/security-policies .mergify .mergify.yml
-		.github/mergify.yml .policy.yml`),
+		.github/mergify.yml .policy.yml .aviator bors.toml .coderabbit.yaml .coderabbit.yml .kodiak.toml .pr_agent.toml
+		.renovaterc .renovaterc.json .renovaterc.json5 renovate.json renovate.json5`),
 	// Pipelines, and steps that they run; .ci by custom, this project's included.
 	strings.Fields(`.github/actions .github/hooks .github/workflows .gitea .forgejo .gitlab-ci.yaml .gitlab-ci.yml .gitlab/ci
 		action.yaml action.yml .ci .appveyor.yml .azure-pipelines .azure-pipelines.yml .build.yml .buildkite .builds
@@ -72,42 +77,64 @@ var controlPaths = slices.Concat(
 		.zuul.d .zuul.yaml appveyor.yml azure-pipelines.yaml azure-pipelines.yml bitbucket-pipelines.yml bitrise.yml
 		buildkite.json buildkite.yaml buildkite.yml buildspec.yml cloudbuild.json cloudbuild.yaml cloudbuild.yml
 		codefresh.yml codemagic.yaml codeship-services.yml codeship-steps.yml jenkinsfile readthedocs.yml
-		screwdriver.yaml shippable.yml wercker.yml zuul.d zuul.yaml`),
+		screwdriver.yaml shippable.yml wercker.yml zuul.d zuul.yaml .azuredevops .codecatalyst .gitlab/agents
+		.lighthouse .spacelift .terrateam .vsts-ci.yml atlantis.yaml ci_scripts digger.yaml digger.yml env0.yaml
+		env0.yml jenkins-x.yml`),
 	// Builds of hosts, which a push starts.
-	strings.Fields(`.platform .platform.app.yaml .upsun amplify.yml heroku.yml netlify.toml render.yaml vercel.json`),
+	strings.Fields(`.platform .platform.app.yaml .upsun amplify.yml heroku.yml netlify.toml render.yaml vercel.json .do
+		.ebextensions apphosting.yaml apprunner.yaml appspec.yaml appspec.yml nixpacks.toml procfile railpack.json
+		railway.json railway.toml vercel.ts`),
 	// Settings, hooks and servers that coding agents obey.
 	strings.Fields(`.agent .agents .aider.conf.yml .amazonq .amp .augment .claude .claude.json .claude.local .claude.local.json
 		.cline .clinerules/hooks .codeium .codex .codex.local .continue .copilot .copilot.local .crush .crush.json
 		crush.json .cursor .cursor.local .devin .factory .gemini .gemini.local .goose .junie .kilocode .kilocodemodes
 		.kiro .mcp.json .mcp.local.json .opencode .openhands .qwen .roo .roomodes .trae .windsurf .zencoder
-		opencode.json opencode.jsonc`),
+		opencode.json opencode.jsonc .adal .aider-desk .aider.model.settings.yml .autohand .bob .claude-plugin
+		.codeartsdoer .codebuddy .codemaker .codestudio .codewhale .commandcode .continuerc.json .cortex .cursor-plugin
+		.forge .github/copilot .github/extensions .github/lsp.json .github/mcp.json .github/plugin .gitlab/duo .grok
+		.hermes .iflow .kilo .kimi .kode .lingma .lsp.json .mux .neovate .openclaw .pi .pochi .qoder .rovodev .tabnine
+		.vibe .warp .zcode codebuff.json firebender.json forge.yaml lsp.json`),
 	// Commands that run when a folder is opened or entered.
 	strings.Fields(`.devcontainer .devcontainer.json .devfile.yaml devfile.yaml .autoenv .autoenv.zsh .codesandbox .direnv .envrc
-		.gitpod.dockerfile .gitpod.yml .idx .mise .mise.local.toml .mise.toml mise/config.toml mise.local.toml mise.toml .config/mise .ona
-		.prototools .replit replit.nix .stackblitzrc .tool-versions`),
+		.gitpod.dockerfile .gitpod.yml .idx .mise .mise.local.toml .mise.toml mise/config.toml mise.local.toml mise.toml
+		.config/mise .ona .prototools .replit replit.nix .stackblitzrc .tool-versions .autoenv.leave .autoenv_leave.zsh
+		_opam hermit.hcl conductor.json .flox mise/config.local.toml .rtx.toml .rvmrc .shadowenv.d .vfox.toml
+		vfox.toml`),
 	// Tasks, plugins and language servers that editors start.
 	strings.Fields(`.dir-locals-2.el .dir-locals.el .exrc .externaltoolbuilders .fleet .helix .idea .lapce .lazy.lua .luarc.json
 		.luarc.jsonc .lvimrc .nova .nvim.lua .nvimrc .rust-analyzer.toml rust-analyzer.toml .theia .vimrc .vs .vscode
-		.ycm_extra_conf.py .zed`),
+		.ycm_extra_conf.py .zed .bloop .bsp buildserver.json .factorypath .gvimrc _exrc _gvimrc _vimrc hie.yaml
+		.kateproject .metals .neoconf.json .nvim omnisharp.json .project .ropeproject .ruby-lsp .settings
+		.solargraph.yml .sourcekit-lsp .tm_properties .vim`),
 	// What tools run, or run instead of themselves, whatever they are asked to do.
 	strings.Fields(`.npmrc .yarnrc .yarnrc.yml .yarn/plugins .yarn/releases .pnp.cjs .pnp.js .pnp.loader.mjs .pnpmfile.cjs
 		.pnpmfile.mjs pnpmfile.cjs pnpmfile.js pnpmfile.mjs .bunfig.toml bunfig.toml .bundle .cargo rust-toolchain
 		rust-toolchain.toml .bazeliskrc .bazelrc .bazelversion tools/bazel .buckconfig .buckconfig.local
-		.pants.bootstrap .pants.rc .mvn gradle/wrapper .jvmopts .sbtopts .terraform`),
+		.pants.bootstrap .pants.rc .mvn gradle/wrapper .jvmopts .sbtopts .terraform .ansible.cfg ansible.cfg .aqua.yaml
+		.aqua.yml aqua.yaml aqua.yml .buckconfig.d .corepack.env .latexmkrc latexmkrc lean-toolchain .pdm-python
+		.plzconfig .pnp.data.json pnpm-workspace.yaml .yarn/sdks`),
 	// What interpreters, debuggers and shells run when they start.
 	strings.Fields(`sitecustomize.py usercustomize.py .pdbrc .gdbearlyinit .gdbinit .lldbinit .ghci .irbrc .ocamlinit .octaverc
 		.perldb .pryrc .rdata .renviron .rprofile .rspec .bash_login .bash_logout .bash_profile .bashrc .profile .zlogin
-		.zlogout .zprofile .zshenv .zshrc .ssh`),
+		.zlogout .zprofile .zshenv .zshrc .ssh .bash_aliases .byebugrc .config/autostart .config/environment.d
+		.config/fish .config/git .config/nushell .config/powershell .config/systemd .cshrc .iex.exs _irbrc irb.rc
+		jupyter_config.py jupyter_lab_config.py jupyter_notebook_config.py jupyter_server_config.py .kshrc .login
+		.logout microsoft.powershell_profile.ps1 .mkshrc .pdbrc.py profile.ps1 .proverc .psysh.php .rdbgrc .rdbgrc.rb
+		.shrc startup.m .tcshrc .user.ini .valgrindrc .xinitrc .xprofile .xsession .xsessionrc`),
 )
 
-// agentPaths are files, and folders of them, that coding agents read as instructions,
-// folded. They run nothing by themselves.
+// agentPaths are files, and folders of them, that coding agents read as instructions, or
+// as what they are not to read, folded. They run nothing by themselves.
 var agentPaths = strings.Fields(`
 	.agent.md .agents.md .airules .augment-guidelines .augmentrules .clinerules .continuerules .cursorrules
 	.github/agents .github/chatmodes .github/copilot-instructions.md .github/instructions .github/prompts
 	.github/skills .goosehints .instructions.md .kilocoderules .openhands_instructions .roorules .rules .traerules
 	.windsurfrules agent.md agents.local.md agents.md agents.override.md claude.local.md claude.md codex.md
-	copilot-instructions.md crush.md gemini.local.md gemini.md jules.md opencode.md qwen.md replit.md skill.md warp.md`)
+	copilot-instructions.md crush.md gemini.local.md gemini.md jules.md opencode.md qwen.md replit.md skill.md
+	warp.md .aiassistant .aiderignore .aiexclude .aiignore .augmentignore .blackboxrules .clineignore .codeiumignore
+	.continueignore .copilotignore .crushignore .cursorignore .cursorindexingignore .geminiignore .gooseignore
+	.kilocodeignore .llmrules .opencodeignore .qwenignore .rooignore .ruler .rulesync .voidrules codebuddy.md
+	grok.md iflow.md`)
 
 // reservedRoots are the top folders that a bundle fills itself (specs/bundle.md).
 var reservedRoots = []string{"calls", "commands", "context"}
