@@ -4,7 +4,7 @@
 // An execution is accepted or not by one number, its exit code (RS8). In the order in
 // which they are looked at (specs/execution.md):
 //
-//	137 OOM             the kernel ended it for lack of memory
+//	137 OOM             ended for lack of memory
 //	143 TIMEOUT         it was over its time
 //	127 NOT_FOUND       there is no such command
 //	126 NOT_EXECUTABLE  the command cannot be executed

@@ -61,10 +61,14 @@ func (p Promise) Mechanisms() map[string]string {
 	case "timeout":
 		return map[string]string{"pid namespace: SIGTERM, then SIGKILL to process N": enforced, "subreaper that kills what descends from it": partial}
 	case "memory":
+		const (
+			watched  = "RLIMIT_DATA for each process, a look ten times a second at what all of them have together, page tables and buffers of sockets included"
+			noShared = "no memory that is shared without a file; not bounded: what is taken between two looks, other memory of the kernel"
+		)
 		return map[string]string{"cgroup for the total, RLIMIT_DATA for each process": enforced,
-			"RLIMIT_DATA for each process, sizes of the file systems in memory, no memfd, no shared memory of System V; not bounded: all processes together, mappings that they share, buffers of sockets and pipes":        partial,
-			"RLIMIT_DATA for each process, no memfd, no shared memory of System V; not bounded: all processes together, mappings that they share, buffers of sockets and pipes, the temporary folder where it is in memory": partial,
-			"RLIMIT_DATA for each process; not bounded: all processes together, shared memory of every kind, buffers of sockets and pipes, the temporary folder where it is in memory":                                      partial,
+			watched + ", sizes of the file systems in memory, " + noShared:                                     partial,
+			watched + ", the same for the temporary folder where it is in memory, " + noShared:                 partial,
+			watched + "; not bounded: shared memory of every kind, the temporary folder where it is in memory": partial,
 		}
 	case "processes":
 		const tasks = " of N processes and threads, which count alike"

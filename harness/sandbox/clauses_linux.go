@@ -39,15 +39,18 @@ func memoryClause(tier Isolation, g *group) Clause {
 	}
 	switch tier {
 	case Full:
-		return Clause{ClauseMemory, "RLIMIT_DATA for each process, sizes of the file systems in memory, no memfd, no shared memory of System V; " +
-			"not bounded: all processes together, mappings that they share, buffers of sockets and pipes", Partial}
+		return Clause{ClauseMemory, watchedMemory + ", sizes of the file systems in memory, " + noShared, Partial}
 	case Confined:
-		return Clause{ClauseMemory, "RLIMIT_DATA for each process, no memfd, no shared memory of System V; " +
-			"not bounded: all processes together, mappings that they share, buffers of sockets and pipes, the temporary folder where it is in memory", Partial}
+		return Clause{ClauseMemory, watchedMemory + ", the same for the temporary folder where it is in memory, " + noShared, Partial}
 	}
-	return Clause{ClauseMemory, "RLIMIT_DATA for each process; " +
-		"not bounded: all processes together, shared memory of every kind, buffers of sockets and pipes, the temporary folder where it is in memory", Partial}
+	return Clause{ClauseMemory, watchedMemory + "; not bounded: shared memory of every kind, the temporary folder where it is in memory", Partial}
 }
+
+// What holds memory where no cgroup counts it.
+const (
+	watchedMemory = "RLIMIT_DATA for each process, a look ten times a second at what all of them have together, page tables and buffers of sockets included"
+	noShared      = "no memory that is shared without a file; not bounded: what is taken between two looks, other memory of the kernel"
+)
 
 // byFilter is what keeps a command from starting any process.
 const byFilter = "seccomp: fork, vfork and clone of a process"

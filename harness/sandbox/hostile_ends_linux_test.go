@@ -69,6 +69,8 @@ type flood struct {
 	clause  string
 	partly  bool // a clause that is not enforced lets it through
 	check   func(t *testing.T, res command.Result, end End)
+
+	uncounted bool // no cgroup counts memory
 }
 
 func floods() []flood {
@@ -91,14 +93,28 @@ func floods() []flood {
 		}
 		return []string{".", "../tmp"}
 	}
-	return []flood{
+	fits := func(t *testing.T, res command.Result, end End) {
+		if res.Code != 0 || res.Signal != 0 || end.OutOfMemory {
+			t.Errorf("%+v %+v, %q", res.Exit, end, res.Stderr.Bytes)
+		}
+	}
+	list := []flood{
 		{name: "fork bomb", args: marked("fork-bomb"), timeout: 700 * time.Millisecond, clause: ClauseProcesses},
 		{name: "fork bomb of a shell", script: func(mark string) string {
 			return `b() { b | b & b; }; : ` + mark + `; sh -c 'b() { b | b & b; }; b' ` + mark + ` 2>/dev/null; sleep 60.` + mark
 		}, timeout: 700 * time.Millisecond, clause: ClauseProcesses},
 		{name: "processes", args: program("tasks", "200"), clause: ClauseProcesses, partly: true},
 		{name: "memory", args: program("memory", "1024"), limits: small, clause: ClauseMemory},
-		{name: "shared memory", args: program("shared-memory", "512"), limits: small, clause: ClauseMemory, partly: true},
+		{name: "shared memory", args: program("shared-memory", "512"), limits: small, clause: ClauseMemory},
+		{name: "memory that grows downwards", args: program("grown-memory", "512"), limits: small, clause: ClauseMemory},
+		{name: "shared memory of a device", args: program("zero-memory", "512"), limits: small, clause: ClauseMemory},
+		{name: "memory of many processes", args: program("together", "4", "memory", "100"), limits: small, clause: ClauseMemory},
+		{name: "sockets", args: program("together", "3", "sockets", "90"), limits: small, clause: ClauseMemory},
+		{name: "page tables", args: program("together", "1", "page-tables", "300"), limits: small, clause: ClauseMemory},
+		{name: "copies of a process", script: func(string) string {
+			return `perl -e 'vec($b, 100 << 20, 8) = 1; fork; fork; sleep 1'`
+		}, limits: small, clause: ClauseMemory, check: fits},
+		{name: "sleeping processes", script: func(string) string { return `for i in 1 2 3 4 5 6 7 8; do sleep 1 & done; wait` }, limits: small, clause: ClauseMemory, check: fits},
 		{name: "disk", args: func(_ string, tier Isolation) []string { return append([]string{"disk", "300"}, folders(tier)...) }, limits: small, clause: ClauseDisk, partly: true},
 		{name: "one file", script: func(string) string {
 			return `if head -c 100000000 /dev/zero >big 2>/dev/null; then echo "BREACH: 100 MB"; else echo "HELD: $?"; fi`
@@ -135,6 +151,13 @@ func floods() []flood {
 				}
 			}},
 	}
+	for _, f := range list {
+		if f.clause == ClauseMemory && os.Geteuid() == 0 { // an ordinary user has no cgroup here
+			f.name, f.uncounted = f.name+", uncounted", true
+			list = append(list, f)
+		}
+	}
+	return list
 }
 
 // TestHostileFloods: whatever a command takes or however it stays, it ends in time,
@@ -169,6 +192,7 @@ func (sc *scene) flood(f flood, tier Isolation) {
 		f.limits(&r.Limits)
 	}
 	h := NewHost(sc.dir)
+	h.ungrouped.Store(f.uncounted)
 	defer h.Close()
 	s, err := h.Start(sc.Context(), r)
 	if err != nil {
@@ -238,7 +262,7 @@ func (sc *scene) judgeFlood(f flood, s *Sandbox, res command.Result, end End) {
 func TestHostileFloodsWithout(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)
-	for _, args := range [][]string{{"tasks", "100"}, {"memory", "128"}, {"shared-memory", "128"}, {"disk", "64", "."}, {"inodes", "6000", "."}, {"open-descriptors"}} {
+	for _, args := range [][]string{{"tasks", "100"}, {"memory", "128"}, {"shared-memory", "128"}, {"grown-memory", "128"}, {"zero-memory", "128"}, {"together", "2", "memory", "64"}, {"together", "2", "sockets", "64"}, {"together", "1", "page-tables", "64"}, {"disk", "64", "."}, {"inodes", "6000", "."}, {"open-descriptors"}} {
 		t.Run(args[0], func(t *testing.T) {
 			t.Parallel()
 			sc := newScene(t, base, self, inNone)

@@ -181,6 +181,9 @@ func attacks() map[string]attackFunc {
 		"imitate":          imitateReports,
 		"memory":           takePrivateMemory,
 		"shared-memory":    takeSharedMemory,
+		"grown-memory":     takeGrownMemory,
+		"zero-memory":      takeZeroMemory,
+		"together":         takeTogether,
 		"disk":             fillDisk,
 		"inodes":           fillInodes,
 		"open-descriptors": exhaustDescriptors,
@@ -1575,10 +1578,26 @@ func takeSharedMemory(args []string) (string, error) {
 	return take(args[0], unix.MAP_SHARED|unix.MAP_ANON)
 }
 
-func take(megabytes string, flags int) (string, error) {
+// takeGrownMemory takes memory that counts as a stack.
+func takeGrownMemory(args []string) (string, error) {
+	return take(args[0], unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_GROWSDOWN)
+}
+
+// takeZeroMemory takes memory that counts as a file, by way of a device.
+func takeZeroMemory(args []string) (string, error) {
+	f, err := os.OpenFile("/dev/zero", os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	return takeOf(int(f.Fd()), args[0], unix.MAP_SHARED)
+}
+
+func take(megabytes string, flags int) (string, error) { return takeOf(-1, megabytes, flags) }
+
+func takeOf(fd int, megabytes string, flags int) (string, error) {
 	n, _ := strconv.Atoi(megabytes)
 	for i := range n {
-		b, err := unix.Mmap(-1, 0, mib, unix.PROT_READ|unix.PROT_WRITE, flags)
+		b, err := unix.Mmap(fd, 0, mib, unix.PROT_READ|unix.PROT_WRITE, flags)
 		if err != nil {
 			return "", fmt.Errorf("after %d MiB: %w", i, err)
 		}
@@ -1587,6 +1606,86 @@ func take(megabytes string, flags int) (string, error) {
 		}
 	}
 	return megabytes + " MiB", nil
+}
+
+// takeTogether starts as many processes as args[0] says, each of which takes what
+// args[1:] say, and keeps them for a while.
+func takeTogether(args []string) (string, error) {
+	n, _ := strconv.Atoi(args[0])
+	list := make([]*exec.Cmd, n)
+	for i := range list {
+		cmd := again(slices.Insert(slices.Clone(args[1:]), 0, "hold")...)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return "", err
+		}
+		if err := cmd.Start(); err != nil {
+			return "", err
+		}
+		if line, _ := bufio.NewReader(out).ReadString('\n'); line != "taken\n" {
+			return "", fmt.Errorf("process %d ends: %q", i, line)
+		}
+		list[i] = cmd
+	}
+	time.Sleep(2 * time.Second)
+	for i, cmd := range list {
+		if pid, _ := unix.Wait4(cmd.Process.Pid, nil, unix.WNOHANG, nil); pid != 0 {
+			return "", fmt.Errorf("process %d is killed", i)
+		}
+		defer func() { _ = cmd.Process.Kill() }()
+	}
+	return strings.Join(args, " "), nil
+}
+
+// hold takes the megabytes of args[1] in the way of args[0], and stays.
+func hold(args []string) int {
+	way := map[string]func([]string) (string, error){"memory": takePrivateMemory, "sockets": fillSockets, "page-tables": makeTables}[args[0]]
+	if _, err := way(args[1:]); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("taken")
+	time.Sleep(time.Minute)
+	return 0
+}
+
+// fillSockets writes megabytes that nobody reads into pairs of sockets.
+func fillSockets(args []string) (string, error) {
+	megabytes, _ := strconv.Atoi(args[0])
+	b := make([]byte, 64*kib)
+	for left := megabytes * mib; left > 0; {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			return "", err
+		}
+		_ = unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 4*mib)
+		for {
+			n, err := unix.Write(pair[0], b)
+			if err != nil {
+				break
+			}
+			left -= n
+		}
+	}
+	return args[0] + " MiB", nil
+}
+
+// makeTables has the kernel make page tables of the megabytes: one for every 2 MiB of
+// which one page is read.
+func makeTables(args []string) (string, error) {
+	megabytes, _ := strconv.Atoi(args[0])
+	const each = 2 * mib
+	for at := range megabytes {
+		b, err := unix.Mmap(-1, 0, mib/4096*each, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+		if err != nil {
+			return "", fmt.Errorf("after %d MiB: %w", at, err)
+		}
+		_ = unix.Madvise(b, unix.MADV_NOHUGEPAGE)
+		for i := 0; i < len(b); i += each {
+			runtime.KeepAlive(b[i])
+		}
+	}
+	return args[0] + " MiB", nil
 }
 
 // fillDisk writes the megabytes of args[0] into one file after the other, in args[1:].
@@ -1651,6 +1750,7 @@ func countTasks(args []string) (string, error) {
 func roles() map[string]func(args []string) int {
 	return map[string]func(args []string) int{
 		"victim":     victim,
+		"hold":       hold,
 		"nest":       nest,
 		"fork-bomb":  forkBomb,
 		"linger":     linger,

@@ -34,7 +34,7 @@ func (in Inputs) Remove() error {
 // End is what only the sandbox knows about the end of a command.
 type End struct {
 	TimedOut      bool
-	OutOfMemory   bool // the kernel killed something inside for lack of memory; known with a cgroup alone
+	OutOfMemory   bool // something inside was killed because all together had more memory than there may be
 	NotFound      bool
 	NotExecutable bool
 	MaxRSS        int64 // bytes

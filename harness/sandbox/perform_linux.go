@@ -5,6 +5,7 @@ package sandbox
 import (
 	"errors"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -27,6 +28,10 @@ func (s *Sandbox) Command(i int, timeout time.Duration, end *End) command.Start 
 		}
 		if err := s.send(initproc.Message(initproc.Perform, i, int(timeout.Milliseconds())), []*os.File{stdin, stdout, stderr}); err != nil {
 			return nil, &Error{Isolation: s.Isolation, Step: StepReport, Msg: "the sandbox is gone"}
+		}
+		if s.watched {
+			p.over = make(chan struct{})
+			p.watching.Go(p.watch)
 		}
 		if timeout > 0 {
 			// The init keeps the time itself; this is for one that does not.
@@ -53,8 +58,10 @@ type performed struct {
 	end   *End
 	kills int
 	late  *time.Timer
+	over  chan struct{} // closed when the action is over; nil where nothing watches it
 
-	killed atomic.Bool
+	watching     sync.WaitGroup
+	killed, full atomic.Bool // full: for lack of memory
 }
 
 // Signal reaches everything inside. SIGTERM is the only signal that does.
@@ -98,16 +105,23 @@ func (p *performed) Wait() (command.Exit, error) {
 	if p.late != nil {
 		p.late.Stop()
 	}
-	e := End{}
+	if p.over != nil {
+		close(p.over)
+		p.watching.Wait()
+	}
+	e := End{OutOfMemory: p.full.Load()}
 	if p.s.group != nil {
-		e.OutOfMemory = p.s.group.oomKills() > p.kills
+		e.OutOfMemory = e.OutOfMemory || p.s.group.oomKills() > p.kills
 	}
 	defer func() {
 		if p.end != nil {
 			*p.end = e
 		}
 	}()
-	if !ok && (p.killed.Load() || e.OutOfMemory) {
+	if p.full.Load() || !ok && (p.killed.Load() || e.OutOfMemory) {
+		if !p.s.waits(killTime) { // its end of the socket closes before it has killed what is inside
+			return command.Exit{Signal: syscall.SIGKILL}, p.survivors()
+		}
 		return command.Exit{Signal: syscall.SIGKILL}, nil
 	}
 	if !ok {
@@ -123,7 +137,7 @@ func (p *performed) Wait() (command.Exit, error) {
 	exit := command.Exit{Code: int(rep.Code), Signal: syscall.Signal(rep.Signal), MaxRSS: e.MaxRSS}
 	switch {
 	case rep.Flags&initproc.Survivors != 0:
-		return exit, &Error{Isolation: p.s.Isolation, Step: StepReport, Msg: "something that the command started could not be killed"}
+		return exit, p.survivors()
 	case rep.Errno != 0:
 		return exit, &Error{Isolation: p.s.Isolation, Step: StepGiveUp, Errno: syscall.Errno(rep.Errno)}
 	case e.NotFound:
@@ -132,6 +146,10 @@ func (p *performed) Wait() (command.Exit, error) {
 		exit.Code = 126
 	}
 	return exit, nil
+}
+
+func (p *performed) survivors() error {
+	return &Error{Isolation: p.s.Isolation, Step: StepReport, Msg: "something that the command started could not be killed"}
 }
 
 // Write performs action i, which is a file. The errno says why the file could not be

@@ -157,6 +157,16 @@ var hiddenProc = []string{"cmdline", "config.gz", "diskstats", "kallsyms", "key-
 // devices are all that /dev has.
 var devices = []string{"null", "zero", "full", "random", "urandom"}
 
+// device is the device of the host that stands in /dev under a name. A mapping of zero
+// that processes share is memory that no limit of a process bounds; full, which reads
+// alike, cannot be mapped.
+func (h host) device(name string) string {
+	if name == "zero" && h.uncounted {
+		name = "full"
+	}
+	return "/dev/" + name
+}
+
 const (
 	kib = 1 << 10
 	mib = 1 << 20
@@ -185,7 +195,7 @@ func fullPlan(h host, r Request, staged bool, src map[string]source) initproc.Pl
 		b.open(p, readOnly|initproc.NoExec)
 	}
 	for _, d := range devices {
-		b.open("/dev/"+d, initproc.ReadOnly|initproc.NoSUID|initproc.NoExec)
+		b.add(initproc.Step{Op: initproc.OpOpen, Name: "/dev/" + d, From: h.device(d), Attr: initproc.ReadOnly | initproc.NoSUID | initproc.NoExec})
 	}
 	for _, p := range r.Read {
 		b.open(p, readOnly)
@@ -428,9 +438,10 @@ func landlockVersion() int {
 func fullConfine(h host, r Request, staged bool) initproc.Confine {
 	c := initproc.Confine{CPUs: r.Limits.CPUCores, Last: lastStep(r.Limits), Rlimits: rlimits(r, !staged, initThreads)}
 	families := []uint32{unix.AF_INET, unix.AF_INET6}
-	if staged && r.Tree == "" && len(r.Read) == 0 {
+	if staged && r.Tree == "" && len(r.Read) == 0 && !h.uncounted {
 		// Nothing of the host is shown that could have a socket with somebody behind it:
-		// neither a mount nor Landlock would keep a command from connecting to one.
+		// neither a mount nor Landlock would keep a command from connecting to one. What
+		// waits in such a socket to be accepted is memory that only a cgroup counts.
 		families = append(families, unix.AF_UNIX)
 	}
 	c.Seccomp = filter(filterOptions{families: families, noFork: !r.Limits.Forks(), setID: !staged, uncounted: h.uncounted})
@@ -473,7 +484,7 @@ func rlimits(r Request, bounded bool, others int) []initproc.Rlimit {
 		{Resource: unix.RLIMIT_CORE, Value: 0},
 		{Resource: unix.RLIMIT_STACK, Value: 8 * mib},
 		{Resource: unix.RLIMIT_DATA, Value: uint64(r.Limits.MemoryMB) * mib},
-		{Resource: unix.RLIMIT_NOFILE, Value: 1024},
+		{Resource: unix.RLIMIT_NOFILE, Value: maxDescriptors},
 		{Resource: unix.RLIMIT_MEMLOCK, Value: 64 * kib},
 		{Resource: unix.RLIMIT_MSGQUEUE, Value: 0},
 		{Resource: unix.RLIMIT_NICE, Value: 0},
@@ -485,6 +496,9 @@ func rlimits(r Request, bounded bool, others int) []initproc.Rlimit {
 	}
 	return list
 }
+
+// maxDescriptors is how many descriptors a process can have.
+const maxDescriptors = 1024
 
 // initMemory is the memory of data, in MiB, that an init needs to live with the limits
 // of its commands.
@@ -541,7 +555,9 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 		rule("/etc/hosts", llReadFile, true)
 	}
 	for _, d := range devices {
-		rule("/dev/"+d, llReadFile|llWriteFile|llTruncate|llIoctl, true)
+		if h.device(d) == "/dev/"+d { // nothing can stand in for another here
+			rule("/dev/"+d, llReadFile|llWriteFile|llTruncate|llIoctl, true)
+		}
 	}
 	for _, p := range r.Read {
 		rule(p, llReadRun, at.files[p])

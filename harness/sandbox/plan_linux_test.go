@@ -626,6 +626,9 @@ func filtering(list []initproc.Insn, s sysCall) (uint32, error) {
 			}
 			acc = word
 			continue
+		case unix.BPF_ALU | unix.BPF_AND | unix.BPF_K:
+			acc &= in.K
+			continue
 		case unix.BPF_RET | unix.BPF_K:
 			return in.K, nil
 		case unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K:
@@ -652,6 +655,7 @@ const (
 	retPerm     = "EPERM"
 	retNoSys    = "ENOSYS"
 	retNoFamily = "EAFNOSUPPORT"
+	retNothing  = "done, without being done"
 )
 
 func answer(ret uint32) string {
@@ -660,6 +664,8 @@ func answer(ret uint32) string {
 		return retAllowed
 	case ret == 0x80000000:
 		return retKilled
+	case ret == 0x00050000:
+		return retNothing
 	case ret>>16 == 0x0005:
 		return unix.ErrnoName(syscall.Errno(ret & 0xffff))
 	}
@@ -720,7 +726,7 @@ func TestFilterArchitecture(t *testing.T) {
 // TestFilterEveryNumber: of all numbers that there are, exactly those of the lists are
 // refused, and those whose arguments decide are asked for them.
 func TestFilterEveryNumber(t *testing.T) {
-	asked := []int{unix.SYS_CLONE, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_IOCTL, unix.SYS_PERSONALITY, unix.SYS_PRLIMIT64, unix.SYS_SETPRIORITY}
+	asked := []int{unix.SYS_CLONE, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_IOCTL, unix.SYS_PERSONALITY, unix.SYS_PRLIMIT64, unix.SYS_SETPRIORITY, unix.SYS_MMAP, unix.SYS_SETSOCKOPT}
 	for _, c := range slices.Concat(modes, modesHere) {
 		asked = append(asked, c.number)
 	}
@@ -748,7 +754,10 @@ func TestFilterEveryNumber(t *testing.T) {
 			}
 		}
 		if strict || name == "full-uncounted" {
-			want[unix.SYS_MEMFD_CREATE], want[unix.SYS_SHMGET] = retNoSys, retPerm
+			want[unix.SYS_MEMFD_CREATE] = retNoSys
+			for _, n := range []int{unix.SYS_SHMGET, unix.SYS_SEMGET, unix.SYS_MSGGET} {
+				want[n] = retPerm
+			}
 		}
 		if strict || confined || name == "full-copy" || strings.HasPrefix(name, "full-direct") {
 			want[unix.SYS_OPENAT2] = retNoSys
@@ -781,8 +790,8 @@ func TestFilterEveryNumber(t *testing.T) {
 func TestFilterArguments(t *testing.T) {
 	const thread = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM
 	filters := planFilters()
-	plain, noFork, confined, open := filters["full-exec"], filters["full-no-fork"], filters["confined-exec"], filters["confined-network"]
-	if plain == nil || noFork == nil || confined == nil || open == nil {
+	plain, noFork, confined, open, uncounted := filters["full-exec"], filters["full-no-fork"], filters["confined-exec"], filters["confined-network"], filters["full-uncounted"]
+	if plain == nil || noFork == nil || confined == nil || open == nil || uncounted == nil {
 		t.Fatal("a golden plan is gone")
 	}
 	type row struct {
@@ -814,6 +823,29 @@ func TestFilterArguments(t *testing.T) {
 		{"32 bits", plain, unix.SYS_PERSONALITY, [6]uint64{0x0008}, retPerm},
 		{"addresses that can be executed", plain, unix.SYS_PERSONALITY, [6]uint64{0x0400000}, retPerm},
 		{"addresses below 64 KiB", plain, unix.SYS_PERSONALITY, [6]uint64{0x0100000}, retPerm},
+	}
+	for _, r := range []struct {
+		what    string
+		number  int
+		args    [6]uint64
+		without string // the answer where no cgroup counts memory
+	}{
+		{"private memory", unix.SYS_MMAP, [6]uint64{0, 4096, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS}, retAllowed},
+		{"shared memory", unix.SYS_MMAP, [6]uint64{0, 4096, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, retPerm},
+		{"shared memory, with more flags", unix.SYS_MMAP, [6]uint64{0, 4096, 3, 1<<32 | unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE}, retPerm},
+		{"a shared file", unix.SYS_MMAP, [6]uint64{0, 4096, 3, unix.MAP_SHARED}, retAllowed},
+		{"a private file", unix.SYS_MMAP, [6]uint64{0, 4096, 3, unix.MAP_PRIVATE}, retAllowed},
+		{"memory that grows downwards", unix.SYS_MMAP, [6]uint64{0, 4096, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_GROWSDOWN}, retPerm},
+		{"a pair of streams", unix.SYS_SOCKETPAIR, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK}, retAllowed},
+		{"a pair of packet sockets", unix.SYS_SOCKETPAIR, [6]uint64{unix.AF_UNIX, unix.SOCK_SEQPACKET}, retAllowed},
+		{"a pair of datagram sockets", unix.SYS_SOCKETPAIR, [6]uint64{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC}, retPerm},
+		{"a pair of raw sockets", unix.SYS_SOCKETPAIR, [6]uint64{unix.AF_UNIX, unix.SOCK_RAW}, retPerm},
+		{"a socket that others find", unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, retNoFamily},
+		{"a sending buffer", unix.SYS_SETSOCKOPT, [6]uint64{3, unix.SOL_SOCKET, unix.SO_SNDBUF}, retNothing},
+		{"a receiving buffer", unix.SYS_SETSOCKOPT, [6]uint64{3, unix.SOL_SOCKET, unix.SO_RCVBUF}, retAllowed},
+		{"another option of that number", unix.SYS_SETSOCKOPT, [6]uint64{3, unix.IPPROTO_TCP, unix.SO_SNDBUF}, retAllowed},
+	} {
+		rows = append(rows, row{r.what, plain, r.number, r.args, retAllowed}, row{r.what + ", uncounted", uncounted, r.number, r.args, r.without})
 	}
 	for _, flag := range []uint64{
 		unix.CLONE_NEWNS, unix.CLONE_NEWUTS, unix.CLONE_NEWIPC, unix.CLONE_NEWUSER, unix.CLONE_NEWPID, unix.CLONE_NEWNET, unix.CLONE_NEWCGROUP,

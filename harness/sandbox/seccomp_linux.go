@@ -19,6 +19,8 @@ import (
 //	clone                      EPERM with a flag for a namespace, or any fork where none is allowed
 //	socket                     EAFNOSUPPORT but for the families that are allowed
 //	socketpair                 EAFNOSUPPORT but for AF_UNIX
+//	mmap, socketpair           EPERM for memory that no limit of a process bounds, where no cgroup counts it
+//	setsockopt                 the size of a sending buffer stays as it is, where no cgroup counts it
 //	prlimit64, setpriority     EPERM for another process than the caller
 //	chmod, open, mkdir, mknod  EPERM with a setuid or setgid bit, where that bit would stay on the host
 //	ioctl                      EPERM for what types on a terminal
@@ -74,7 +76,7 @@ var refusedShared = []int{
 }
 
 // refusedUncounted is refused where no cgroup counts it: no limit of a process does.
-var refusedUncounted = []int{unix.SYS_SHMGET}
+var refusedUncounted = []int{unix.SYS_SHMGET, unix.SYS_SEMGET, unix.SYS_MSGGET}
 
 // refusedOwners is refused where files of the host can be named: neither a view nor
 // Landlock keeps them as they are. Modes and times are not, because tar, npm, git and
@@ -164,8 +166,18 @@ func filter(o filterOptions) []initproc.Insn {
 		p.load(offArg0)
 		p.jump(unix.BPF_JEQ, unix.AF_UNIX, 1, 0)
 		p.ret(retErrno | uint32(unix.EAFNOSUPPORT))
+		if o.uncounted {
+			p.load(offArg1)
+			p.and(sockTypes)
+			p.jump(unix.BPF_JEQ, unix.SOCK_STREAM, 2, 0)
+			p.jump(unix.BPF_JEQ, unix.SOCK_SEQPACKET, 1, 0)
+			p.ret(retErrno | uint32(unix.EPERM))
+		}
 		p.ret(retAllow)
 	})
+	if o.uncounted {
+		p.uncounted()
+	}
 	for _, c := range []struct{ number, arg int }{{unix.SYS_PRLIMIT64, 0}, {unix.SYS_SETPRIORITY, 1}} {
 		p.on(uint32(c.number), func(p *program) {
 			p.load(argument(c.arg))
@@ -196,6 +208,28 @@ func filter(o filterOptions) []initproc.Insn {
 	return p.list
 }
 
+// uncounted refuses mappings that RLIMIT_DATA does not count: of memory that processes
+// share, and of what grows downwards. Sending buffers keep the size that the supervisor
+// reckons with: a program is told that its wish is granted, as the kernel tells it where
+// it gives less.
+func (p *program) uncounted() {
+	p.on(unix.SYS_MMAP, func(p *program) {
+		p.load(argument(3))
+		p.unless(unix.BPF_JSET, unix.MAP_GROWSDOWN, uint32(unix.EPERM))
+		p.and(unix.MAP_SHARED | unix.MAP_ANONYMOUS)
+		p.unless(unix.BPF_JEQ, unix.MAP_SHARED|unix.MAP_ANONYMOUS, uint32(unix.EPERM))
+		p.ret(retAllow)
+	})
+	p.on(unix.SYS_SETSOCKOPT, func(p *program) {
+		p.load(offArg1)
+		p.jump(unix.BPF_JEQ, unix.SOL_SOCKET, 1, 0)
+		p.ret(retAllow)
+		p.load(argument(2))
+		p.unless(unix.BPF_JEQ, unix.SO_SNDBUF, 0)
+		p.ret(retAllow)
+	})
+}
+
 // setID refuses modes with a setuid or setgid bit. What openat2 is asked for is in
 // memory, where a filter cannot look: programs do without it.
 func (p *program) setID() {
@@ -215,6 +249,7 @@ func argument(n int) uint32 { return offArg0 + 8*uint32(n) }
 const (
 	tiocLinux       = 0x541c
 	addrNoRandomize = 0x0040000
+	sockTypes       = 0xf // the part of a socket's type that is no flag
 )
 
 // program is a filter as it grows. Jumps never leave the few instructions that
@@ -232,6 +267,8 @@ func (p *program) ret(value uint32) { p.add(unix.BPF_RET|unix.BPF_K, 0, 0, value
 func (p *program) jump(test uint16, k uint32, jt, jf uint8) {
 	p.add(unix.BPF_JMP|test|unix.BPF_K, jt, jf, k)
 }
+
+func (p *program) and(mask uint32) { p.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, mask) }
 
 // unless ends with errno where the test holds.
 func (p *program) unless(test uint16, k, errno uint32) {

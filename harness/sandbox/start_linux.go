@@ -64,8 +64,11 @@ type Sandbox struct {
 	process *os.Process
 	socket  int
 	reports chan initproc.Report
-	gone    chan struct{} // the init has ended
+	gone    chan struct{} // nothing more comes from the init
 	group   *group
+	watched bool   // no cgroup counts memory: it is looked at
+	buffer  int64  // what can wait in one socket, in bytes
+	used    int64  // what the file system of scratch had taken at the start, in bytes, if it is in memory
 	id      int    // that commands have outside, where it is not the caller's
 	scratch string // folder of its own on the host, or empty
 	kept    bool   // scratch stays
@@ -183,6 +186,12 @@ func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool
 	}
 	if err != nil {
 		return nil, err
+	}
+	if s.watched = h.with(s.group).uncounted; s.watched {
+		s.used = inMemoryUsed(s.scratch)
+		if s.buffer, err = socketBuffer(); err != nil {
+			return nil, s.fail(StepLimits, err)
+		}
 	}
 	withinHard(plan.Confine.Rlimits)
 	s.Clauses = h.clauses(s)

@@ -84,7 +84,7 @@ func ExecutionRecords() []Record {
 			"No folder of the sandbox's PATH has it, or the folder to start in, or the interpreter that a script names, is not there",
 			"name a command that is there; fiador sandbox explain prints PATH and what is shown"),
 		reason("OOM", "The command ran out of memory",
-			"The kernel ended it for lack of memory; memory_mb bounds everything inside together",
+			"It was ended because everything inside together had more memory than memory_mb",
 			"use less memory, or a profile with more memory_mb"),
 		reason("OUTPUT_KIND", "An output is not a regular file",
 			"A link, a device, a pipe or a socket means something else wherever it is put, and a file cannot be written where a folder or a link stands",

@@ -17,7 +17,7 @@ func (in *initial) signalAll(sig syscall.Signal) {
 		_ = syscall.Kill(-1, sig)
 		return
 	}
-	for _, pid := range descendants() {
+	for _, pid := range Descendants(os.Getpid()) {
 		_ = syscall.Kill(pid, sig)
 	}
 }
@@ -61,9 +61,10 @@ func reapAll(moments int) bool {
 	return false
 }
 
-// descendants are the processes below this one, from /proc. What loses its parent
-// becomes a child of this process (OpReaper), so that nothing drops out.
-func descendants() []int {
+// Descendants are the processes below an init, from /proc. A process that loses its
+// parent becomes a child of the init (OpReaper, or the pid namespace), so that none
+// drops out.
+func Descendants(self int) []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -86,7 +87,6 @@ func descendants() []int {
 			parent[pid], _ = strconv.Atoi(fields[1])
 		}
 	}
-	self := os.Getpid()
 	var list []int
 	for pid := range parent {
 		at := pid
