@@ -437,21 +437,33 @@ var controls, agents = indexControls(controlPaths), indexControls(agentPaths)
 
 // controlIndex finds control paths by their first segment, in the order of the list.
 type controlIndex struct {
-	named map[string][]control // by the first segment
-	short map[string][]control // by its short name, without the digit
+	named map[string][]control    // by the first segment
+	short map[[2]string][]control // by its short name, as shortName gives it
 }
 
 func indexControls(paths []string) controlIndex {
-	x := controlIndex{make(map[string][]control, len(paths)), make(map[string][]control, len(paths))}
-	for _, path := range paths {
+	x := controlIndex{make(map[string][]control, len(paths)), make(map[[2]string][]control, len(paths))}
+	all := make([]control, len(paths))
+	for i, path := range paths {
 		head, tail, _ := strings.Cut(path, "/")
-		c := control{path, tail}
-		x.named[head] = append(x.named[head], c)
+		all[i] = control{path, tail}
+		// Every program begins with this, so most lists are a part of all.
+		own := all[i : i+1 : i+1]
+		x.named[head] = joined(x.named[head], own)
 		if stem, ext, ok := shortName(head); ok {
-			x.short[stem+"~"+ext] = append(x.short[stem+"~"+ext], c)
+			key := [2]string{stem, ext}
+			x.short[key] = joined(x.short[key], own)
 		}
 	}
 	return x
+}
+
+// joined is both lists, and the second itself where the first is empty.
+func joined(a, b []control) []control {
+	if len(a) == 0 {
+		return b
+	}
+	return append(a, b...)
 }
 
 // headed are the control paths whose first segment a folded segment is (sameName).
@@ -460,7 +472,7 @@ func (x controlIndex) headed(seg string) []control {
 		return list
 	}
 	if stem, ext, ok := cutShort(seg); ok {
-		return x.short[stem+"~"+ext]
+		return x.short[[2]string{stem, ext}]
 	}
 	return nil
 }
