@@ -225,7 +225,7 @@ func (a *app) report(err error) int {
 			msg = re.Message
 		}
 		a.term.message(msg)
-		a.term.hint(re.Hint)
+		a.term.hint(re.Remedy())
 	}
 	_, _ = a.stderr.Write(line)
 	return exitError

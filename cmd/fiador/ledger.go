@@ -132,6 +132,7 @@ func ledgerError(dir string, err error) error {
 	if err == nil || errors.As(err, new(*result.RunError)) {
 		return err
 	}
+	hint := ledgerHint(err)
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
@@ -139,7 +140,7 @@ func ledgerError(dir string, err error) error {
 		Code:    result.CodeEvidence,
 		Message: "ledger " + strconv.Quote(displayPath(dir)) + ": " + withoutPaths(err, dir),
 		Cause:   err,
-		Hint:    ledgerHint(err),
+		Hint:    hint,
 	}
 }
 
@@ -295,6 +296,9 @@ var ledgerHints = []struct {
 	{disk.ErrConflict, "choose another --run-id: a run id stands for one run"},
 	{disk.ErrEnded, "choose another --run-id: that run has ended"},
 	{ledger.ErrUnknownKey, "give the ledger's verifier key with --key"},
+	{disk.ErrNotEmpty, "name a folder that is not there, or is empty"},
+	{fs.ErrNotExist, `name a folder that "fiador ledger init" has made, and that is whole`},
+	{context.Canceled, "run it again"},
 	{fs.ErrPermission, "use a folder and a key that this user may read and write"},
 	{syscall.ENOSPC, "free some space; nothing was recorded"},
 }

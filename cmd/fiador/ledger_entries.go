@@ -211,7 +211,7 @@ func (s *entries) failed(err error) error {
 
 func entryFailure(err error) error {
 	if errors.Is(err, context.Canceled) {
-		return &result.RunError{Code: result.CodeUnreadable, Message: "interrupted: not every entry was read", Cause: err}
+		return &result.RunError{Code: result.CodeUnreadable, Message: "interrupted: not every entry was read", Hint: "run it again", Cause: err}
 	}
 	return &result.RunError{
 		Code: result.CodeEvidence, Message: "the ledger cannot be read: " + clean(err.Error()),

@@ -151,7 +151,7 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ file, want string }{
-		{secret, `{"code":"RUN_E001","details":{"file":"secret.json"},"message":"secret.json: permission denied"}`},
+		{secret, `{"code":"RUN_E001","details":{"file":"secret.json","hint":"name a file that exists, may be read and is within the limit that the message gives"},"message":"secret.json: permission denied"}`},
 		{large, `"message":"large.json: larger than the limit of 1048576 bytes"`},
 	} {
 		// Without its capabilities even root is denied.

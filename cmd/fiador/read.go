@@ -57,7 +57,7 @@ func (a *app) chunks(ctx context.Context, name string, most int) iter.Seq2[[]byt
 		for {
 			select {
 			case <-ctx.Done():
-				yield(nil, unreadable(path, "interrupted", ""))
+				yield(nil, unreadable(path, "interrupted", "run it again"))
 				return
 			case <-timer.C:
 				yield(nil, unreadable(path, "no data for 5 seconds", "check that something writes to it"))

@@ -194,7 +194,7 @@ func (l *logFile) check() (*transcript.Log, error) {
 
 // unread is an error of reading a log. It says nothing about the log.
 func (l *logFile) unread(err error) error {
-	why := reason(err)
+	why, hint := reason(err), "run it again"
 	switch {
 	case errors.Is(err, context.Canceled):
 		why = "interrupted"
@@ -202,8 +202,10 @@ func (l *logFile) unread(err error) error {
 		why = "it became shorter while it was read"
 	case errors.As(err, new(*transcript.FormatError)), errors.As(err, new(*transcript.RunError)): // it was checked before
 		why = "it changed while it was read"
+	default:
+		hint = ""
 	}
-	return unreadable(l.path, why, "")
+	return unreadable(l.path, why, hint)
 }
 
 // whole is check for a command that has no answer for what is no log.

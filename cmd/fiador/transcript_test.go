@@ -378,7 +378,7 @@ func TestTranscriptCancelled(t *testing.T) {
 	cancel()
 	for _, args := range [][]string{{"show", name}, {"events", name}, {"verify", name, name, name}} {
 		status, stdout, stderr := screen{}.see(ctx, append([]string{"transcript"}, args...)...)
-		const want = `{"code":"RUN_E001","details":{"file":"run.log"},"message":"run.log: interrupted"}` + "\n"
+		const want = `{"code":"RUN_E001","details":{"file":"run.log","hint":"run it again"},"message":"run.log: interrupted"}` + "\n"
 		if status != exitError || stdout != "" || stderr != want {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", args, status, stdout, stderr)
 		}

@@ -30,7 +30,7 @@ type RunError struct {
 	RuleID  string         `json:"rule_id,omitempty"`
 	Details map[string]any `json:"details,omitempty"`
 
-	// Hint is what to do about it. In the JSON form it is details.hint.
+	// Hint is what to do about it, where that is more than Remedy says of the code alone.
 	Hint string `json:"-"`
 	// Cause is the error underneath, if there is one.
 	Cause error `json:"-"`
@@ -41,14 +41,25 @@ func (e *RunError) Error() string { return string(e.Code) + ": " + e.Message }
 // Unwrap returns the error underneath.
 func (e *RunError) Unwrap() error { return e.Cause }
 
-// Line is the error as canonical JSON and one LF. A character that does not print as
+// Remedy is what to do about the error: its hint, or else the fix of its code.
+func (e *RunError) Remedy() string {
+	if e.Hint != "" {
+		return e.Hint
+	}
+	for _, r := range Records() {
+		if r.ID == string(e.Code) {
+			return r.Fix
+		}
+	}
+	return ""
+}
+
+// Line is the error as canonical JSON and one LF, with the remedy as details.hint. A character that does not print as
 // itself stands there as <U+202E>, so that the line shows what it says.
 func (e *RunError) Line() []byte {
 	told := *e
-	if e.Hint != "" {
-		told.Details = map[string]any{"hint": e.Hint}
-		maps.Copy(told.Details, e.Details)
-	}
+	told.Details = map[string]any{"hint": e.Remedy()}
+	maps.Copy(told.Details, e.Details)
 	text, err := canon.Canonical(&told)
 	if err != nil {
 		text = []byte(`{"code":"RUN_E007","message":"an error could not be written as JSON"}`)

@@ -50,7 +50,7 @@ func Records() []Record {
 			"fiador doctor says what this machine can give and what is in the way; --mode plan-only gives the decision and the bundle without it; of a call the message names the adapter and the prompt"),
 		failure(CodeEvidence, "Evidence is missing or contradicts itself",
 			"A result that contradicts itself, or what it names, proves nothing; neither does an execution whose writes were rejected, or could not be read or applied; a decision that could not be recorded in the ledger that was asked for does not count",
-			"run it again, and keep a result as it was printed; details.reasons names what a command may not do"),
+			"mend what the message names and run it again; keep a result as it was printed; details.reasons names what a command may not do"),
 		failure(CodeInternal, "No answer that counts",
 			"The policy gave no usable answer (an error, an undefined or malformed value, a limit, the deadline), output could not be written, or the program is at fault",
 			"the message names the rule or the file; an answer that does not count is never taken for a permission"),

@@ -13,6 +13,9 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
+// ErrNotEmpty is a folder in which Create makes no ledger.
+var ErrNotEmpty = errors.New("the folder is not empty")
+
 // Create makes a ledger with its first record. The folder must not be there, or be
 // empty; it appears at once, complete.
 func Create(dir string, key *ledger.Signer, o Options) (ledger.Receipt, error) {
@@ -21,7 +24,7 @@ func Create(dir string, key *ledger.Signer, o Options) (ledger.Receipt, error) {
 		return ledger.Receipt{}, err
 	}
 	if names, err := os.ReadDir(dir); err == nil && len(names) > 0 {
-		return ledger.Receipt{}, errors.New("the folder is not empty")
+		return ledger.Receipt{}, ErrNotEmpty
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return ledger.Receipt{}, err
 	}
