@@ -464,7 +464,8 @@ func whyEnded(o evidence.Observed) string {
 	return ""
 }
 
-// ended is the line on standard error for an end that was not the command's own.
+// ended is the line on standard error for an end that was not the command's own, on a
+// terminal with words above it.
 func (a *app) ended(why, hint string, code int, reasons []string) {
 	list := make([]any, len(reasons))
 	for i, r := range reasons {
@@ -476,8 +477,7 @@ func (a *app) ended(why, hint string, code int, reasons []string) {
 		for _, r := range reasons {
 			a.term.line("  " + plain(r))
 		}
-		a.term.hint(hint)
-		return
+		a.term.hint(e.Remedy())
 	}
 	_, _ = a.stderr.Write(e.Line())
 }

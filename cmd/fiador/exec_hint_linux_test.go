@@ -20,7 +20,11 @@ func TestHintOfAnEnd(t *testing.T) {
 	if err := os.WriteFile(request, []byte(`{"execution_id":"e","tool_id":"t","inputs":{"command":"no-such-command"}}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"--", "no-such-command"}, {"--request", request}} {
+	for _, tc := range []struct {
+		args []string
+		line string
+	}{{[]string{"--", "no-such-command"}, `{"code":"RUN_E006",`}, {[]string{"--request", request}, ""}} {
+		args := tc.args
 		cmd, _, _ := b.command(t, append([]string{"exec", "--policy", "dev"}, args...)...)
 		master, slave := pty(t)
 		cmd.Stderr = slave
@@ -29,7 +33,8 @@ func TestHintOfAnEnd(t *testing.T) {
 		}
 		slave.Close()
 		screen, _ := io.ReadAll(master)
-		if got := status(t, cmd.Wait()); got != contract.ExitNotFound || !strings.Contains(string(screen), contract.ActionHint(contract.ActionCheckAllowlist)) {
+		if got := status(t, cmd.Wait()); got != contract.ExitNotFound || !strings.Contains(string(screen), "\n"+tc.line) ||
+			!strings.Contains(string(screen), contract.ActionHint(contract.ActionCheckAllowlist)) {
 			t.Errorf("%q: exit status %d, screen %q", args, got, screen)
 		}
 	}
