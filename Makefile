@@ -17,6 +17,11 @@ bench:
 ci:
 	.ci/run
 
+# The sandbox in a virtual machine, with cgroups v2 as systemd delegates them to users.
+.PHONY: delegated
+delegated:
+	.ci/delegated
+
 # The archives of a release and checksums.txt, in a new folder dist.
 .PHONY: dist
 dist:

@@ -225,3 +225,28 @@ func (r cgroupRoot) moveBack(folder string) {
 		_ = r.tree.rmdir(filepath.Join(folder, cgroupSelf))
 	}
 }
+
+// goBack undoes enable and vacate for a caller that is about to end: no process could
+// be put into a cgroup that limits its children. Nothing changes where others are in
+// cgroups below, for their limits would be lifted.
+func (r cgroupRoot) goBack() {
+	placing.Lock()
+	defer placing.Unlock()
+	self, err := r.process("self")
+	if err != nil {
+		return
+	}
+	every := cgroupLimits{1, 1, 1}
+	for _, homes := range r.homes(every) {
+		folder := homes[0].folder
+		pids, err := readPIDs(filepath.Join(folder, cgroupSelf))
+		if err != nil || !slices.Equal(pids, []int{self.id}) || len(foldersFrom(folder)) > 2 {
+			continue
+		}
+		file := filepath.Join(folder, "cgroup.subtree_control")
+		enabled := readFields(file)
+		if len(every.of(enabled)) == len(enabled) && r.tree.write(file, "-"+strings.Join(enabled, " -")) == nil {
+			r.moveBack(folder)
+		}
+	}
+}

@@ -76,9 +76,11 @@ type cgroupFolder struct {
 // folders were made that can be neither used nor removed.
 //
 // With v2 the caller, where it is alone in its cgroup, moves into a child of it
-// (cgroupSelf) and stays there, for the kernel wants a cgroup that limits its children
-// to hold no processes of its own.
+// (cgroupSelf) and stays there until goBack, for the kernel wants a cgroup that limits
+// its children to hold no processes of its own.
 func openGroup(root cgroupRoot, memoryBytes int64, tasks int, cpus int) (*group, error) {
+	placing.Lock()
+	defer placing.Unlock()
 	limits := cgroupLimits{memoryBytes, tasks, cpus}
 	self, err := root.process("self")
 	if err != nil {
@@ -95,6 +97,9 @@ func openGroup(root cgroupRoot, memoryBytes int64, tasks int, cpus int) (*group,
 	}
 	return nil, nil
 }
+
+// placing is held while the caller's own cgroup is prepared for a group, or left.
+var placing sync.Mutex
 
 // newGroup makes a group in some homes under the first name that is free in all.
 func (r cgroupRoot) newGroup(homes []cgroupHome, limits cgroupLimits, self procState) (*group, error) {

@@ -746,7 +746,14 @@ func (f *fakeTree) write(file, value string) error {
 		if err == nil && f.read(filepath.Join(folder, "cgroup.procs")) != "" {
 			return unix.EBUSY
 		}
-		value = f.read(file) + " " + strings.TrimPrefix(value, "+")
+		enabled := strings.Fields(f.read(file))
+		for _, c := range strings.Fields(value) {
+			enabled = slices.DeleteFunc(enabled, func(e string) bool { return e == c[1:] })
+			if c[0] == '+' {
+				enabled = append(enabled, c[1:])
+			}
+		}
+		value = strings.Join(enabled, " ")
 	}
 	return os.WriteFile(file, []byte(value), 0o644)
 }
@@ -871,6 +878,43 @@ func TestUnifiedGroup(t *testing.T) {
 	}
 	if got := f.under("groups/v2/job"); !slices.Equal(got, []string{cgroupSelf}) {
 		t.Errorf("left behind: %v", got)
+	}
+}
+
+// A caller that ends leaves its cgroup as it was, so that the next process can be put
+// there; not where that would lift the limits of others.
+func TestCallerGoesBack(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		set  func(f *fakeTree)
+		goes bool
+	}{
+		{name: "alone", goes: true},
+		{name: "a group is open", set: func(f *fakeTree) { f.mkdir(filepath.Join(f.root, "groups/v2/job", groupName(7))) }},
+		{name: "others have followed", set: func(f *fakeTree) { f.move(filepath.Join(f.root, "groups/v2/job", cgroupSelf), "99") }},
+		{name: "others have enabled more", set: func(f *fakeTree) { f.write(filepath.Join(f.root, "groups/v2/job/cgroup.subtree_control"), "+io") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, root, job := newUnified(t, "cpu io memory pids")
+			if err := mustOpen(t, root, 64*mib, 32, 2).close(); err != nil {
+				t.Fatal(err)
+			}
+			if c.set != nil {
+				c.set(f)
+			}
+			before := f.read(filepath.Join(job, "cgroup.subtree_control"))
+			root.goBack()
+			if !c.goes {
+				wantFiles(t, job, map[string]string{"cgroup.procs": "", "cgroup.subtree_control": before})
+				return
+			}
+			if got := f.under("groups/v2/job"); len(got) > 0 {
+				t.Errorf("left behind: %v", got)
+			}
+			wantFiles(t, job, map[string]string{"cgroup.procs": strconv.Itoa(os.Getpid()), "cgroup.subtree_control": ""})
+			root.goBack() // nothing to undo
+			wantHeld(t, mustOpen(t, root, 64*mib, 32, 2), true, true, true)
+		})
 	}
 }
 

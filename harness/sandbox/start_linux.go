@@ -37,8 +37,10 @@ func NewHost(temp string) *Host {
 	return &Host{host: look(), temp: temp, maps: map[[2]int]*os.File{}}
 }
 
-// Close gives back what the host keeps open.
+// Close gives back what the host keeps open, and the caller's place in its cgroup. Its
+// sandboxes are closed before.
 func (h *Host) Close() error {
+	hostGroups().goBack()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var errs []error
