@@ -22,7 +22,11 @@ func (p *Performed) Diagnosis() (msg, hint string) {
 		}
 		return "", ""
 	}
-	if had, most := p.PeakMemory, int64(p.task.Sandbox.Limits.MemoryMB)<<20; !p.bounded() && had >= most-most/8 {
+	had, most := p.PeakMemory, int64(p.task.Sandbox.Limits.MemoryMB)<<20
+	if p.bounded() {
+		had = p.resident // the rest of what a cgroup counts may be files that were read; RLIMIT_DATA is of one process
+	}
+	if had >= most-most/8 {
 		return fmt.Sprintf("the command probably ran out of memory: it had %d of %d MiB when it failed", had>>20, most>>20), "give it more memory, or let it fail"
 	}
 	if file, group, found := p.box.Foreign(); found {
@@ -31,7 +35,7 @@ func (p *Performed) Diagnosis() (msg, hint string) {
 	return "", ""
 }
 
-// bounded says whether what ended for lack of memory would be known to have.
+// bounded says whether a cgroup counts the memory.
 func (p *Performed) bounded() bool {
 	return slices.ContainsFunc(p.Clauses, func(c sandbox.Clause) bool { return c.Clause == sandbox.ClauseMemory && c.Status == sandbox.Enforced })
 }

@@ -59,6 +59,7 @@ type Performed struct {
 	Clauses        []sandbox.Clause
 	PlanHash       canon.ContentHash
 	PeakMemory     int64 // bytes, 0: unknown
+	resident       int64 // bytes that one process of the command that counts had at most
 	Started, Ended time.Time
 	Accepted       []sandbox.Change // what may be applied if the execution is accepted
 	Changes        []sandbox.Change // all that was written, but for Responses
@@ -263,7 +264,7 @@ func (w *performance) command(i int, a sandbox.Action) error {
 		res.Code, res.Signal = 0, syscall.SIGPIPE
 	}
 	w.spend(res.Ended.Sub(res.Started))
-	w.peak = max(w.peak, known.MaxRSS)
+	w.peak, w.p.resident = max(w.peak, known.MaxRSS), known.MaxRSS
 	w.p.Stdout, w.p.Stderr = res.Stdout, res.Stderr
 	end := evidence.End{
 		Argv: a.Argv, Code: res.Code, Signal: int(res.Signal),
