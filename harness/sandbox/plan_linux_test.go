@@ -752,6 +752,9 @@ func TestFilterEveryNumber(t *testing.T) {
 			for _, n := range slices.Concat(refusedShared, refusedOwners, ownersHere) {
 				want[n] = retPerm
 			}
+			for _, n := range refusedAttributes {
+				want[n] = unix.ErrnoName(unix.EOPNOTSUPP)
+			}
 		}
 		if strict || name == "full-uncounted" {
 			want[unix.SYS_MEMFD_CREATE] = retNoSys

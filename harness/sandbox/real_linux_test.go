@@ -69,6 +69,14 @@ cat out/list`,
 			want: "19\n3\napple\nFIG\npear\n6\n", outputs: []string{"out/list", "out.tgz", "out/many/40", "back/out/many/7"},
 		},
 		{
+			name: "copies that keep modes", needs: []string{"cp", "install", "sed", "tar"},
+			files: map[string]string{"in/run": "#!/bin/sh\necho ran\n"},
+			script: `cp -a in kept && cp -p in/run copied && cp --preserve=all in/run whole && install -m 755 in/run installed && install -d -m 700 made
+./installed && sed -i s/ran/walked/ installed && ./installed && chmod +x copied && ./copied
+tar -cf - kept | tar -C made -xpf - && stat -c %a copied installed made made/kept/run`,
+			want: "ran\nwalked\nran\n755\n755\n700\n644\n", outputs: []string{"copied", "installed", "whole", "kept/run", "made/kept/run"},
+		},
+		{
 			name: "perl", needs: []string{"perl"},
 			script: `perl -MFile::Temp=tempfile -MPOSIX=:sys_wait_h -e '
 my ($h, $name) = tempfile(); print $h "x" x 1000; close $h; print -s $name, "\n";

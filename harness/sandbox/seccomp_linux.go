@@ -15,6 +15,7 @@ import (
 //	foreign architecture       the process is killed
 //	number above newestKnown   ENOSYS, and with it x32 on amd64
 //	refused with ENOSYS        what programs do without when it is not there
+//	attributes of files        EOPNOTSUPP, where files of the host can be named
 //	refused with EPERM         what reaches the kernel or other processes
 //	clone                      EPERM with a flag for a namespace, or any fork where none is allowed
 //	socket                     EAFNOSUPPORT but for the families that are allowed
@@ -78,11 +79,13 @@ var refusedShared = []int{
 // refusedUncounted is refused where no cgroup counts it: no limit of a process does.
 var refusedUncounted = []int{unix.SYS_SHMGET, unix.SYS_SEMGET, unix.SYS_MSGGET}
 
-// refusedOwners is refused where files of the host can be named: neither a view nor
-// Landlock keeps them as they are. Modes and times are not, because tar, npm, git and
-// linkers do not work without.
-var refusedOwners = []int{
-	unix.SYS_FCHOWN, unix.SYS_FCHOWNAT,
+// refusedOwners and refusedAttributes are refused where files of the host can be named:
+// neither a view nor Landlock keeps them as they are. Modes and times are not, because
+// tar, npm, git and linkers do not work without. Attributes are refused as a file system
+// without them does, which cp and install take for no fault.
+var refusedOwners = []int{unix.SYS_FCHOWN, unix.SYS_FCHOWNAT}
+
+var refusedAttributes = []int{
 	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT,
 	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
 }
@@ -135,6 +138,9 @@ func filter(o filterOptions) []initproc.Insn {
 	}
 	if o.shared {
 		list = slices.Concat(list, refusedShared, refusedOwners, ownersHere)
+		for _, n := range refusedAttributes {
+			p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.EOPNOTSUPP))
+		}
 	}
 	if o.uncounted {
 		list = append(list, refusedUncounted...)
@@ -143,7 +149,7 @@ func filter(o filterOptions) []initproc.Insn {
 		list = append(list, unix.SYS_TRUNCATE)
 	}
 	for _, n := range list {
-		p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.EPERM))
+		p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.EOPNOTSUPP))
 	}
 	p.on(unix.SYS_CLONE, func(p *program) {
 		p.load(offArg0)
