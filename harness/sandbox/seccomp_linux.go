@@ -149,7 +149,7 @@ func filter(o filterOptions) []initproc.Insn {
 		list = append(list, unix.SYS_TRUNCATE)
 	}
 	for _, n := range list {
-		p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.EOPNOTSUPP))
+		p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.EPERM))
 	}
 	p.on(unix.SYS_CLONE, func(p *program) {
 		p.load(offArg0)
