@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fiador/fiador/evidence"
@@ -282,6 +284,25 @@ func readable(paths, allowed []string) error {
 	return nil
 }
 
+// hidable refuses to deny a path that is a symbolic link or leads through one: what it
+// leads to would be seen under its own name.
+func hidable(work string, denied []string) error {
+	for i, p := range denied {
+		at := work
+		for name := range strings.SplitSeq(p, "/") {
+			at = filepath.Join(at, name)
+			if info, err := os.Lstat(at); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+				continue
+			}
+			return &result.RunError{
+				Code: result.CodeSandbox, Message: "/sandbox/filesystem/deny: " + strconv.Quote(canon.Cut(p)) + " is a symbolic link, or leads through one",
+				Hint: "deny what it leads to", Details: map[string]any{"pointer": "/sandbox/filesystem/deny/" + strconv.Itoa(i)},
+			}
+		}
+	}
+	return nil
+}
+
 // noNetwork refuses a request that asks for a network under a profile without one.
 func noNetwork(profile string) *result.RunError {
 	return &result.RunError{
@@ -332,6 +353,9 @@ func execIntent(goal string, action, rest map[string]any) ([]byte, error) {
 // come from whoever it is to keep in. The error is always a *result.RunError.
 func (g *Gate) Requested(r ExecRequest, name, work string, read []string) (Request, error) {
 	if err := readable(r.Sandbox.Read, read); err != nil {
+		return Request{}, err
+	}
+	if err := hidable(work, r.Sandbox.Deny); err != nil {
 		return Request{}, err
 	}
 	if r.Sandbox.Network && !g.Profile.AllowNetwork {

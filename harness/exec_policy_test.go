@@ -163,7 +163,7 @@ func TestExecDecidesLikeARun(t *testing.T) {
 				t.Errorf("%s: exec %q: %s, an intent: %s", gate.Profile.Name, argv, got, want)
 			}
 			outcomes[strings.Fields(want)[0]]++
-			for _, stdin := range []*string{nil, &text} {
+			for _, stdin := range []*string{nil, &empty, &text} {
 				want := intent(stdin)
 				got, known := s.requested(t, gate, argv, stdin)
 				if known && got != want {
@@ -282,6 +282,33 @@ func TestExecIntentNeedsText(t *testing.T) {
 		var re *result.RunError
 		if !errors.As(err, &re) || re.Code != result.CodeNotIntent || re.RuleID != rule {
 			t.Errorf("%q: %v", x.Argv, err)
+		}
+	}
+}
+
+// TestPurposeIsTheGoal: the goal of a request is its purpose, or "exec" where that shows
+// nothing, as a goal may not.
+func TestPurposeIsTheGoal(t *testing.T) {
+	s := newStage(t)
+	for purpose, goal := range map[string]string{"count the entries": "count the entries", " ": "exec", "\u00a0\u200b\u3164": "exec"} {
+		src, err := json.Marshal(map[string]any{
+			"execution_id": "e", "tool_id": "t", "inputs": map[string]any{"command": "node", "arguments": []string{"x.js"}},
+			"metadata": map[string]any{"purpose": purpose},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := ParseExecRequest(s.specs, "r.json", src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := s.gates["default"].Requested(r, "r.json", "/nowhere", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, intent, err := ask(s.specs, s.gates["default"].Profile, req)
+		if err != nil || intent.Goal != goal {
+			t.Errorf("%q: goal %q, error %v", purpose, intent.Goal, err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel/result"
 )
 
 // TestRequestSeesWhatItLists: where a request says what it reads, its command sees that of
@@ -112,6 +113,26 @@ func TestRequestOpensNothing(t *testing.T) {
 		rep, p, err := request(t, newExecutor(t, h, usualTime), shell("cat in/private in/open in/closed/a in/own; true")+"\nsandbox: {filesystem: {"+files+"}}", work)
 		if err != nil || len(rep.Reasons) > 0 || string(p.Stdout.Bytes) != "in/open\nin/own\n" {
 			t.Errorf("%s: %q, %q, %v", files, rep.Reasons, p.Stdout.Bytes, err)
+		}
+	}
+}
+
+// TestDeniedLink: a path to deny that is a symbolic link, or leads through one, is refused:
+// what it leads to would be seen under its own name.
+func TestDeniedLink(t *testing.T) {
+	work := t.TempDir()
+	put(t, filepath.Join(work, "secret/s"), "canary\n")
+	if err := os.Symlink("secret", filepath.Join(work, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, isolation := range tiers {
+		x := newExecutor(t, newTier(t, isolation), usualTime)
+		for _, files := range []string{"deny: [none, link]", "deny: [none, link/s]", "read: [.], deny: [none, link/s]"} {
+			_, p, err := request(t, x, shell("cat link/s")+"\nsandbox: {filesystem: {"+files+"}}", work)
+			var re *result.RunError
+			if !errors.As(err, &re) || re.Details["pointer"] != "/sandbox/filesystem/deny/1" || re.Hint != "deny what it leads to" {
+				t.Errorf("%s, %s: %v, %+v", isolation, files, err, p)
+			}
 		}
 	}
 }

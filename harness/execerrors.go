@@ -15,7 +15,13 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-func textReader(s string) io.Reader { return strings.NewReader(s) }
+// textReader reads a text, or nothing where there is none.
+func textReader(s *string) io.Reader {
+	if s == nil {
+		return nil
+	}
+	return strings.NewReader(*s)
+}
 
 // Stopped is the RunError for an execution that was told to stop. What it had
 // done is gone.
@@ -68,7 +74,7 @@ func inputError(intent kernel.Intent, err error) *result.RunError {
 	}
 	e := &result.RunError{
 		Code: result.CodeUnreadable, Message: "input " + strconv.Quote(canon.Cut(ie.Path)) + ": " + ie.Msg, Cause: err,
-		Hint: "inputs are files beneath --tree, without symbolic links", Details: map[string]any{"file": canon.Cut(ie.Path)},
+		Hint: "inputs are files beneath --tree, of an execution request beneath --work, without symbolic links", Details: map[string]any{"file": canon.Cut(ie.Path)},
 	}
 	if ie.Limit {
 		e.RuleID = contract.IV05

@@ -540,11 +540,7 @@ func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, pr
 }
 
 func (t *Task) add(i int, a kernel.Action) {
-	var stdin io.Reader
-	if a.Stdin != nil {
-		stdin = textReader(*a.Stdin)
-	}
-	t.Stdin = append(t.Stdin, stdin)
+	t.Stdin = append(t.Stdin, textReader(a.Stdin))
 	t.Times = append(t.Times, time.Duration(a.TimeoutMS)*time.Millisecond)
 	switch a.Kind {
 	case kernel.ActionCall:

@@ -49,7 +49,7 @@ type ExecInputs struct {
 	Environment      map[string]string
 	WorkingDirectory string // "." is the work folder itself
 	InputFiles       []string
-	Stdin            string
+	Stdin            *string // nil: none is given
 }
 
 // Argv is the command and its arguments.
@@ -295,7 +295,6 @@ func requestOf(doc member) ExecRequest {
 			Environment:      map[string]string{},
 			WorkingDirectory: or(in.text("working_directory"), "."),
 			InputFiles:       in.list("input_files"),
-			Stdin:            in.text("stdin"),
 		},
 		Sandbox: ExecSandbox{
 			TimeoutMS:   box.number("timeout_ms", contract.TimeoutMS().Default),
@@ -319,6 +318,9 @@ func requestOf(doc member) ExecRequest {
 			Purpose:     meta.text("purpose"),
 			EvidenceRef: meta.text("evidence_ref"),
 		},
+	}
+	if text, given := in["stdin"].(string); given {
+		req.Inputs.Stdin = &text
 	}
 	for name := range in.below("environment") {
 		req.Inputs.Environment[name] = in.below("environment").text(name)
@@ -487,12 +489,15 @@ func (r ExecRequest) plain() map[string]any {
 	if r.Outputs.ExitCode != nil {
 		out["exit_code"] = *r.Outputs.ExitCode
 	}
+	in := map[string]any{
+		"command": r.Inputs.Command, "arguments": anys(r.Inputs.Arguments), "environment": environment,
+		"working_directory": r.Inputs.WorkingDirectory, "input_files": anys(r.Inputs.InputFiles),
+	}
+	if r.Inputs.Stdin != nil {
+		in["stdin"] = *r.Inputs.Stdin
+	}
 	doc := map[string]any{
-		"execution_id": r.ExecutionID, "tool_id": r.ToolID,
-		"inputs": map[string]any{
-			"command": r.Inputs.Command, "arguments": anys(r.Inputs.Arguments), "environment": environment,
-			"working_directory": r.Inputs.WorkingDirectory, "input_files": anys(r.Inputs.InputFiles), "stdin": r.Inputs.Stdin,
-		},
+		"execution_id": r.ExecutionID, "tool_id": r.ToolID, "inputs": in,
 		"sandbox": map[string]any{
 			"timeout_ms": r.Sandbox.TimeoutMS, "memory_mb": r.Sandbox.MemoryMB, "cpu_cores": r.Sandbox.CPUCores,
 			"filesystem": files,
@@ -519,14 +524,14 @@ func (r ExecRequest) Intent() ([]byte, error) {
 	if r.Inputs.WorkingDirectory != "." {
 		action["cwd"] = r.Inputs.WorkingDirectory
 	}
-	if r.Inputs.Stdin != "" {
-		action["stdin"] = r.Inputs.Stdin
+	if r.Inputs.Stdin != nil {
+		action["stdin"] = *r.Inputs.Stdin
 	}
 	rest := r.plain()
 	delete(rest, "inputs")
 	delete(rest["outputs"].(map[string]any), "output_files")
 	goal := execGoal
-	if strings.TrimSpace(r.Metadata.Purpose) != "" {
+	if !kernel.IsBlank(r.Metadata.Purpose) {
 		goal = r.Metadata.Purpose
 		delete(rest["metadata"].(map[string]any), "purpose")
 	}

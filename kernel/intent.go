@@ -189,7 +189,7 @@ func (r *reader) goal(obj map[string]any) string {
 	}
 	r.length(s, "/goal", contract.MaxGoalRunes)
 	s = normaliseGoal(s)
-	if isBlank(s) {
+	if IsBlank(s) {
 		r.fail("/goal", "the goal is blank")
 		r.hint("say in a sentence what the agent wants")
 	}

@@ -87,8 +87,8 @@ func isInvisible(r rune) bool {
 	return false
 }
 
-// isBlank says whether s shows nothing.
-func isBlank(s string) bool {
+// IsBlank says whether s shows nothing.
+func IsBlank(s string) bool {
 	for i, r := range s {
 		if r == utf8.RuneError {
 			if _, size := utf8.DecodeRuneInString(s[i:]); size > 1 {
