@@ -112,6 +112,7 @@ func worstPaths() []worst {
 		{"256 writes in folders that some write takes", manyWrites(func(i int) string { return "out" + strings.Repeat("/a", 1+i*7%500) })},
 		{"10000 outputs", outputs(10000, func(i int) string { return fmt.Sprintf("out/%d", i) })},
 		{"10000 outputs outside the write roots", outputs(10000, func(i int) string { return fmt.Sprintf("src/%d", i) })},
+		{"10000 outputs that differ in case", outputs(10000, func(i int) string { return fmt.Sprintf("out/%s%d", []string{"a", "A"}[i%2], i/2) })},
 		{"10000 outputs with every fault", outputs(10000, func(i int) string { return fmt.Sprintf(`/../.git\%d/`+"\u202e ", i) })},
 		{"1000 deep outputs", outputs(1000, func(i int) string { return "out/" + deep(500, i) })},
 		{"deep inputs and deep outputs", intentOf(both)},
@@ -190,6 +191,10 @@ func worstTexts() []worst {
 // worstShapes have many members of other kinds.
 func worstShapes() []worst {
 	var tagged, env, guarded, calls []any
+	var outside []string
+	for i := range 10000 {
+		outside = append(outside, fmt.Sprintf("o%d", i))
+	}
 	for range 256 {
 		var tags []string
 		for k := range 32 {
@@ -209,6 +214,7 @@ func worstShapes() []worst {
 		{"256 actions of 32 risk tags", intentOf(map[string]any{"actions": tagged})},
 		{"256 actions of 64 environment names", intentOf(map[string]any{"actions": env})},
 		{"256 actions of 64 guarded environment names", intentOf(map[string]any{"actions": guarded})},
+		{"64 environment names each, and 10000 outputs outside the write roots", intentOf(map[string]any{"actions": env, "outputs": outside})},
 		{"256 calls", intentOf(map[string]any{"actions": calls})},
 		{"a context of small numbers", []byte(`{"goal":"g","context":{"a":[1` + strings.Repeat(",1", fullBytes/2-20) + `]},"actions":[{"kind":"run","argv":["node","a.js"]}]}`)},
 		{"a context of empty objects", []byte(`{"goal":"g","context":{"a":[{}` + strings.Repeat(",{}", fullBytes/3-20) + `]},"actions":[{"kind":"run","argv":["node","a.js"]}]}`)},

@@ -2,16 +2,14 @@ package main
 
 import (
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/fiador/fiador/kernel/canon"
 )
 
 // TestWorstIntents: each is an intent within the limits of the schema, is decided
-// whatever the machine's speed (or has more denials than are judged, which is
-// counted), has no more findings than a policy judges, and allocates no more than a
-// fixed multiple of what a small one does.
+// whatever the machine's speed, has no more findings than a policy judges, and
+// allocates no more than a fixed multiple of what a small one does.
 func TestWorstIntents(t *testing.T) {
 	s, err := newScene(t.TempDir())
 	if err != nil {
@@ -23,7 +21,7 @@ func TestWorstIntents(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err := s.decide(src)
 		runtime.ReadMemStats(&after)
-		if err != nil && !strings.Contains(err.Error(), "results; the limit is 1000") {
+		if err != nil {
 			t.Error(err)
 		}
 		return float64(after.Mallocs - before.Mallocs)

@@ -328,7 +328,7 @@ var unreachable = map[string]string{
 	"OUTPUT_BYTES":        "the built-in profiles allow more bytes than an intent can have",
 	"UNKNOWN_FINDING":     "the kernel reports only findings that the built-in policy handles",
 	"SHELL_METACHARACTER": "no built-in profile has shell_metacharacters deny",
-	kernel.IDNotPermitted: "the built-in policy denies by name whatever it does not permit",
+	kernel.IDNotPermitted: "it is the reason for what is denied and no longer listed, behind a thousand others",
 }
 
 // TestVectorsCoverThePolicy: there are vectors for every rule of the built-in
@@ -368,11 +368,14 @@ func TestVectorsCoverThePolicy(t *testing.T) {
 		}
 	}
 	for _, code := range []result.Code{
-		result.CodeUnreadable, result.CodeNotJSON, result.CodeNotIntent, result.CodeProfile, result.CodeSandbox, result.CodeInternal,
+		result.CodeUnreadable, result.CodeNotJSON, result.CodeNotIntent, result.CodeProfile, result.CodeSandbox,
 	} {
 		if failed[code] == 0 {
 			t.Errorf("no vector ends in %s", code)
 		}
+	}
+	if n := failed[result.CodeInternal]; n > 0 {
+		t.Errorf("%d vectors end in RUN_E007, which no intent does under the built-in policy", n)
 	}
 	for _, name := range Profiles() {
 		for _, o := range []kernel.Outcome{kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse} {

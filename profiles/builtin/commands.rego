@@ -86,13 +86,18 @@ deny contains {
 	"msg": sprintf(`environment name "%s" is not in env_allow (%s)`, [cut(name), listed("env_allow")]),
 	"fix": "leave the variable out, or name it in the profile's env_allow",
 } if {
+	some [e, name] in array.slice(stray, 0, most_listed)
+	token := replace(replace(name, "~", "~0"), "/", "~1")
+}
+
+# stray has the environment names that are not allowed, with their effects.
+stray := [[e, name] |
 	some e in input.effects
 	e.kind == "run"
 	some name in e.env
 	not allows(data.profile.env_allow, name)
 	not [e.id, name] in guarded
-	token := replace(replace(name, "~", "~0"), "/", "~1")
-}
+]
 
 # guarded is made once; a rule by effect would be asked again for every name.
 guarded := {[f.effect, f.value] |

@@ -100,6 +100,20 @@ test_write_outside_root_says_where_and_why if {
 		with data.profile as strict
 }
 
+test_of_many_writes_and_names_a_thousand_are_listed if {
+	outputs := [output(sprintf("o%d", [i])) | some i in numbers.range(1, 1003)]
+	writes := [object.union(e, {"id": e.path, "pointer": e.path}) | some e in outputs]
+	names := {sprintf("N%d", [i]) | some i in numbers.range(1, 1002)}
+	doc := document([], array.concat(writes, [run("node", names)]), [])
+	denied := builtin.deny with input as doc with data.profile as strict
+	count({d | some d in denied; d.id == "WRITE_OUTSIDE_ROOT"}) == 1000
+	count({d | some d in denied; d.id == "ENV_NOT_ALLOWED"}) == 1000
+	{[d.path, d.msg] | some d in denied; d.id == "FINDINGS_MANY"} == {
+		["o1001", "there are more than 1000 findings"], ["/actions/0", "there are more than 1000 findings"],
+	}
+	builtin.permit == set() with input as doc with data.profile as strict
+}
+
 test_write_outside_root_without_members if {
 	doc := document([], [{"kind": "write"}], [])
 	{[d.id, d.path, d.msg] | some d in builtin.deny} == {[

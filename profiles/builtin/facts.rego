@@ -112,10 +112,27 @@ deny contains {
 deny contains {
 	"id": "FINDINGS_MANY", "path": path, "msg": msg,
 	"fix": "mend the findings that are listed, or split the intent",
-} if {
+} if some [path, msg] in crowded
+
+crowded contains [path, msg] if {
 	input.findings[0]
 	denied[_].findings_many[path] = msg
 }
+
+# Of writes outside the roots, and of environment names, so many are listed.
+crowded contains [path, crowd] if {
+	e := outside[most_listed]
+	path := e.pointer
+}
+
+crowded contains [path, crowd] if {
+	[e, _] := stray[most_listed]
+	path := e.pointer
+}
+
+crowd := fill(words, {"code": "findings_many", "path": "", "value": sprintf("%d", [most_listed]), "other": ""})
+
+most_listed := 1000
 
 # blocked has the effects that a denied finding is about.
 blocked := {f.effect | some ["deny", f] in weighed}

@@ -161,13 +161,17 @@ deny contains {
 	]),
 	"fix": "write beneath one of the profile's allowed_write_roots",
 } if {
+	some e in array.slice(outside, 0, most_listed)
+	pointer := object.get(e, "pointer", "")
+	member := {true: "", false: "/path"}[startswith(pointer, "/outputs/")]
+}
+
+outside := [e |
 	some e in input.effects
 	e.kind == "write"
 	not e.id in inside
 	not e.id in faulty
-	pointer := object.get(e, "pointer", "")
-	member := {true: "", false: "/path"}[startswith(pointer, "/outputs/")]
-}
+]
 
 # faulty has the effects of which another rule of this file says all there is to
 # say.
