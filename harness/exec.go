@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -44,7 +45,18 @@ type Exec struct {
 	Offline   bool     // no network, whatever the profile allows
 	Inputs    sandbox.Inputs
 	Streams   Streams
-	Packed    bool // what no pack can hold rejects the execution: symbolic links, streams that are cut
+	Packed    bool   // what no pack can hold rejects the execution: symbolic links, streams that are cut
+	From      string // JSON Pointer of the request's member that has the limits; empty: they are the caller's
+}
+
+// tooWide is the RunError for what is asked for beyond what the profile allows, or the
+// contract. member is the place of the limit in a request.
+func (x Exec) tooWide(member, msg, hint string) error {
+	e := &result.RunError{Code: result.CodeProfile, Message: msg, Hint: hint}
+	if x.From != "" {
+		e.Details = map[string]any{"pointer": x.From + member}
+	}
+	return e
 }
 
 // ExecExpect is what has to come of a command besides its outputs.
@@ -173,27 +185,27 @@ func makeRoots(work string, roots []string) error {
 func (g *Gate) narrow(t *Task, x Exec) error {
 	p, l := g.Profile, &t.Sandbox.Limits
 	for _, m := range []struct {
-		name   string
+		member string
 		asked  *int
 		most   int
 		bounds contract.Limit
 		set    *int
 	}{
-		{"memory_mb", x.Limits.MemoryMB, p.MemoryMB, contract.MemoryMB(), &l.MemoryMB},
-		{"cpu_cores", x.Limits.CPUCores, p.CPUCores, contract.CPUCores(), &l.CPUCores},
-		{"max_children", x.Limits.MaxChildren, p.MaxChildren, contract.MaxChildren(), &l.MaxChildren},
+		{"/memory_mb", x.Limits.MemoryMB, p.MemoryMB, contract.MemoryMB(), &l.MemoryMB},
+		{"/cpu_cores", x.Limits.CPUCores, p.CPUCores, contract.CPUCores(), &l.CPUCores},
+		{"/processes/max_children", x.Limits.MaxChildren, p.MaxChildren, contract.MaxChildren(), &l.MaxChildren},
 	} {
 		if m.asked == nil {
 			continue
 		}
-		if err := within(p.Name, m.name, *m.asked, m.most, m.bounds); err != nil {
+		if err := x.within(p.Name, m.member, *m.asked, m.most, m.bounds); err != nil {
 			return err
 		}
 		*m.set = *m.asked
 	}
 	l.NoFork = x.Limits.NoFork
 	if x.Timeout != 0 {
-		if err := within(p.Name, "timeout_ms", int(x.Timeout.Milliseconds()), p.TimeoutMS, contract.TimeoutMS()); err != nil {
+		if err := x.within(p.Name, "/timeout_ms", int(x.Timeout.Milliseconds()), p.TimeoutMS, contract.TimeoutMS()); err != nil {
 			return err
 		}
 		t.Budget = x.Timeout
@@ -210,38 +222,33 @@ func (g *Gate) narrow(t *Task, x Exec) error {
 		}
 		t.Sandbox.Least, t.Sandbox.Most = x.Isolation, x.Isolation
 	}
-	return g.narrowRoots(t, x.Roots)
+	return g.narrowRoots(t, x)
 }
 
-func (g *Gate) narrowRoots(t *Task, roots []string) error {
-	if roots == nil {
+func (g *Gate) narrowRoots(t *Task, x Exec) error {
+	if x.Roots == nil {
 		return nil
 	}
-	for _, root := range roots {
+	for i, root := range x.Roots {
 		beneath := t.Rules.AnyRoot || slices.ContainsFunc(t.Rules.Roots, func(r string) bool { return kernel.Beneath(root, r) })
 		if !beneath {
-			return &result.RunError{
-				Code: result.CodeProfile, Message: strconv.Quote(root) + " is beneath none of the profile's allowed_write_roots",
-				Hint: "name folders beneath them, or use a profile that allows more",
-			}
+			return x.tooWide("/filesystem/write/"+strconv.Itoa(i), strconv.Quote(root)+" is beneath none of the profile's allowed_write_roots",
+				"name folders beneath them, or use a profile that allows more")
 		}
 	}
-	t.Rules.Roots, t.Rules.AnyRoot = roots, slices.Contains(roots, ".")
+	t.Rules.Roots, t.Rules.AnyRoot = x.Roots, slices.Contains(x.Roots, ".")
 	return nil
 }
 
-func within(profile, name string, asked, most int, bounds contract.Limit) error {
+func (x Exec) within(profile, member string, asked, most int, bounds contract.Limit) error {
+	what := path.Base(member) + " " + strconv.Itoa(asked)
 	switch {
 	case !bounds.Holds(asked):
-		return &result.RunError{
-			Code: result.CodeProfile, Message: name + " " + strconv.Itoa(asked) + " is not from " + strconv.Itoa(bounds.Min) + " to " + strconv.Itoa(bounds.Max),
-			Hint: "these are the limits of the contract; specs/execution.md has all of them",
-		}
+		return x.tooWide(member, what+" is not from "+strconv.Itoa(bounds.Min)+" to "+strconv.Itoa(bounds.Max),
+			"these are the limits of the contract; specs/execution.md has all of them")
 	case asked > most:
-		return &result.RunError{
-			Code: result.CodeProfile, Message: name + " " + strconv.Itoa(asked) + " is more than profile " + strconv.Quote(profile) + " allows (" + strconv.Itoa(most) + ")",
-			Hint: "ask for less, or use a profile that allows more",
-		}
+		return x.tooWide(member, what+" is more than profile "+strconv.Quote(profile)+" allows ("+strconv.Itoa(most)+")",
+			"ask for less, or use a profile that allows more")
 	}
 	return nil
 }
@@ -396,7 +403,7 @@ func (g *Gate) requestedExec(r ExecRequest, work string) Exec {
 		Expect: expect, Work: work, Write: sandbox.Staged,
 		Read: absolute(s.Read), Show: r.shown(), Hide: s.Deny, Timeout: time.Duration(s.TimeoutMS) * time.Millisecond,
 		Limits: ExecLimits{MemoryMB: &s.MemoryMB, CPUCores: &s.CPUCores, MaxChildren: &s.MaxChildren, NoFork: !s.AllowFork}, Offline: !s.Network,
-		Roots: s.Write, Bytes: int64(contract.OutputFilesBytes().Max),
+		Roots: s.Write, From: "/sandbox", Bytes: int64(contract.OutputFilesBytes().Max),
 		Streams: Streams{Stdin: textReader(r.Inputs.Stdin)},
 	}
 }

@@ -555,11 +555,11 @@ func TestRequestsRefused(t *testing.T) {
 		code          result.Code
 		pointer       string
 	}{
-		{name: "time", members: shell("true") + "\nsandbox: {timeout_ms: 30001}", code: result.CodeProfile},
-		{name: "memory", members: shell("true") + "\nsandbox: {timeout_ms: 1000, memory_mb: 1024}", code: result.CodeProfile},
-		{name: "processors", members: shell("true") + "\nsandbox: {timeout_ms: 1000, cpu_cores: 4}", code: result.CodeProfile},
-		{name: "children", members: shell("true") + "\nsandbox: {timeout_ms: 1000, processes: {max_children: 50}}", code: result.CodeProfile},
-		{name: "write root", members: shell("true") + "\nsandbox: {timeout_ms: 1000, filesystem: {write: [src]}}", change: func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{Names: []string{"out"}} }, code: result.CodeProfile},
+		{name: "time", members: shell("true") + "\nsandbox: {timeout_ms: 30001}", code: result.CodeProfile, pointer: "/sandbox/timeout_ms"},
+		{name: "memory", members: shell("true") + "\nsandbox: {timeout_ms: 1000, memory_mb: 1024}", code: result.CodeProfile, pointer: "/sandbox/memory_mb"},
+		{name: "processors", members: shell("true") + "\nsandbox: {timeout_ms: 1000, cpu_cores: 4}", code: result.CodeProfile, pointer: "/sandbox/cpu_cores"},
+		{name: "children", members: shell("true") + "\nsandbox: {timeout_ms: 1000, processes: {max_children: 50}}", code: result.CodeProfile, pointer: "/sandbox/processes/max_children"},
+		{name: "write root", members: shell("true") + "\nsandbox: {timeout_ms: 1000, filesystem: {write: [out, src]}}", change: func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{Names: []string{"out"}} }, code: result.CodeProfile, pointer: "/sandbox/filesystem/write/1"},
 		{name: "read path that the profile does not reach", members: shell("true") + "\nsandbox: {timeout_ms: 1000, filesystem: {read: [in, /root]}}", code: result.CodeProfile, pointer: "/sandbox/filesystem/read/1"},
 		{name: "missing input", members: "inputs: {command: 'true', input_files: [in/none]}\nsandbox: {timeout_ms: 1000}", code: result.CodeUnreadable},
 		{name: "profile that executes nothing", members: shell("true") + "\nsandbox: {timeout_ms: 1000}", change: func(p *kernel.Profile) { p.ExecutionModes = []string{ModePlanOnly} }, code: result.CodeProfile},
