@@ -2,12 +2,14 @@ package harness
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/specs"
@@ -54,6 +56,7 @@ func notIntent(file string, violations []specs.Violation) *result.RunError {
 		list[i] = map[string]any{"pointer": v.Pointer, "message": v.Msg}
 	}
 	e := intentFault(file, violations[0].Pointer, violations[0].Msg)
+	e.RuleID = schemaCheck(violations[0])
 	if n := len(violations) - 1; n > 0 {
 		e.Message += " (and " + strconv.Itoa(n) + " more)"
 		e.Details["violations"] = list
@@ -68,8 +71,31 @@ func intentError(file string, err error) *result.RunError {
 		return internal("the intent could not be read", err)
 	}
 	e := intentFault(file, ie.Pointer, ie.Msg)
-	e.Hint = ie.Hint
+	e.Hint, e.RuleID = ie.Hint, ie.Rule
 	return e
+}
+
+// checkedBySchema are the places of intents and requests whose form the schema checks
+// before an input check can, and what it can find there.
+var checkedBySchema = []struct {
+	place *regexp.Regexp
+	rules []string
+	id    string
+}{
+	{regexp.MustCompile(`^/(actions/\d+/argv|inputs/arguments)/`), []string{"maxLength"}, contract.IV02},
+	{regexp.MustCompile(`^/(actions/\d+/env|inputs/environment)/`), []string{"maxLength", "propertyNames"}, contract.IV04},
+	{regexp.MustCompile(`^/inputs(/input_files)?$`), []string{"maxItems"}, contract.IV05},
+}
+
+// schemaCheck is the input check of the contract that a violation of a schema breaks, or
+// empty.
+func schemaCheck(v specs.Violation) string {
+	for _, c := range checkedBySchema {
+		if slices.Contains(c.rules, v.Rule) && c.place.MatchString(v.Pointer) {
+			return c.id
+		}
+	}
+	return ""
 }
 
 func intentFault(file, pointer, msg string) *result.RunError {

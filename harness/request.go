@@ -212,6 +212,7 @@ func (t requestText) violated(violations []specs.Violation) *result.RunError {
 		hint = "put the value in double quotes"
 	}
 	e := t.invalid(first.Pointer, first.Msg, hint)
+	e.RuleID = schemaCheck(first)
 	if n := len(violations) - 1; n > 0 {
 		list := make([]any, len(violations))
 		for i, v := range violations {

@@ -79,6 +79,25 @@ func TestWhatTheGateAcceptsStarts(t *testing.T) {
 	}
 }
 
+// TestLongestStringsStart: the longest argument and the longest variable that the gate
+// accepts are handed to a command that does start.
+func TestLongestStringsStart(t *testing.T) {
+	x := newExecutor(t, newTier(t, sandbox.Full), usualTime)
+	good := 0
+	for _, tc := range inputCheckCases() {
+		if tc.rule != "" {
+			continue
+		}
+		good++
+		if p := performed(t, x, Exec{Argv: tc.argv, Env: tc.env}); p.Observed.Command.Failed() {
+			t.Errorf("%s: exit code %d", tc.name, p.Observed.Command.Code)
+		}
+	}
+	if good != 3 {
+		t.Errorf("%d", good)
+	}
+}
+
 // treeFor puts the inputs of an intent into a tree, and says whether it calls nothing.
 func treeFor(t *testing.T, tree string, src []byte) bool {
 	t.Helper()

@@ -82,6 +82,7 @@ type IntentError struct {
 	Pointer string // JSON Pointer of the member at fault
 	Msg     string
 	Hint    string // what to do, or empty
+	Rule    string // input check of the execution contract that says so, or empty
 }
 
 func (e *IntentError) Error() string {
@@ -233,6 +234,14 @@ func (r *reader) str(obj map[string]any, at, name string, required bool, most in
 	return s
 }
 
+// passes refuses what an input check does.
+func (r *reader) passes(list []contract.Violation) {
+	if r.err == nil && len(list) > 0 {
+		v := list[0]
+		r.err = &IntentError{Pointer: canon.Cut(v.Pointer), Msg: v.Msg, Hint: v.Hint, Rule: v.ID}
+	}
+}
+
 // noNUL refuses a string that the operating system would cut at a NUL byte.
 func (r *reader) noNUL(s, at string) {
 	if strings.Contains(s, "\x00") {
@@ -283,11 +292,10 @@ func (r *reader) paths(obj map[string]any, name string, most int) []string {
 }
 
 const (
-	maxIDRunes      = 128
-	maxTagRunes     = 64
-	maxEnvNameRunes = 128
-	maxEnvRunes     = 32768
-	maxToolRunes    = 256
+	maxIDRunes   = 128
+	maxTagRunes  = 64
+	maxEnvRunes  = 32768
+	maxToolRunes = 256
 )
 
 func (r *reader) action(v any, at string) Action {
@@ -371,9 +379,7 @@ func (r *reader) run(obj map[string]any, at string, a *Action) {
 		r.fail(at, `"argv" is missing`)
 	}
 	a.Argv = r.stringList(obj, at, "argv", contract.MaxArgs, contract.MaxArgRunes)
-	for i, s := range a.Argv {
-		r.noNUL(s, at+"/argv/"+strconv.Itoa(i))
-	}
+	r.passes(contract.CheckArguments(at+"/argv", a.Argv, contract.Argv))
 	if r.err == nil && (len(a.Argv) == 0 || a.Argv[0] == "") {
 		r.fail(at+"/argv", "argv names no command")
 		r.hint("put the command's name first, then its arguments, one string each")
@@ -417,25 +423,10 @@ func (r *reader) env(obj map[string]any, at string) map[string]string {
 	}
 	env := make(map[string]string, len(members))
 	for _, name := range sortedKeys(members) {
-		q := canon.Pointer(p, name)
-		if !envName(name) {
-			r.fail(q, "an environment name is letters, digits and _ and starts with no digit")
-		}
 		env[name] = r.str(members, p, name, true, maxEnvRunes)
-		r.noNUL(env[name], q)
 	}
+	r.passes(contract.CheckVariables(p, env))
 	return env
-}
-
-func envName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxEnvNameRunes
 }
 
 func (r *reader) call(obj map[string]any, at string, a *Action) {

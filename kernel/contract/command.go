@@ -65,8 +65,8 @@ const lineBreaks = "\n\r"
 const wordBreaks = " \t\v\f~"
 
 // CheckArgument is IV-02: the argument at the pointer at, which goes to the
-// destination to. NUL and bytes that are not UTF-8 are refused everywhere. For
-// ArgvPlain ShellMetacharacters and line breaks are refused too. For Shell also
+// destination to. NUL, bytes that are not UTF-8 and more than MaxStringBytes are
+// refused everywhere. For ArgvPlain ShellMetacharacters and line breaks are refused too. For Shell also
 // white space, "~" and the empty argument are, of which no word or another one
 // would be left. Nothing is escaped: quoting that is right for one shell is wrong
 // for the next. What a leading "-" means is the command's business, not a shell's.
@@ -74,8 +74,8 @@ func CheckArgument(at, argument string, to Destination) *Violation {
 	refuse := func(msg, hint string) *Violation {
 		return &Violation{ID: IV02, Pointer: at, Msg: msg, Hint: hint}
 	}
-	if fault := unfit(argument); fault != "" {
-		return refuse("argument "+fault, "give the argument as text")
+	if fault, hint := unpassable(argument); fault != "" {
+		return refuse("argument "+fault, hint)
 	}
 	var blocked, hint string
 	switch to {

@@ -72,47 +72,42 @@ func IsGuarded(name string) bool {
 // refused, never stripped: the command that would run without it is not the one
 // that was decided on. The names of Guarded are never allowed. A name is a letter or
 // "_" and then letters, digits and "_", MaxEnvNameBytes in all; a value has no NUL and is
-// UTF-8. The violations are sorted by name, one for each variable.
+// UTF-8, and NAME=VALUE has at most MaxStringBytes. The violations are sorted by name, one
+// for each variable.
 func CheckEnvironment(at string, env map[string]string, allowed AllowList) []Violation {
-	var list []Violation
-	for _, name := range slices.SortedFunc(maps.Keys(env), canon.Compare) {
-		if msg, hint := envFault(name, env[name], allowed); msg != "" {
-			pointer := canon.Pointer(at, strings.ToValidUTF8(name, "\ufffd"))
-			list = append(list, Violation{ID: IV04, Pointer: pointer, Msg: msg, Hint: hint})
+	return checkVariables(at, env, func(name string) (msg, hint string) {
+		switch {
+		case IsGuarded(name):
+			return "can decide what code runs, and is never allowed", "leave the variable out"
+		case !allowed.All && !allowed.names(name):
+			return "is not allowed", "leave the variable out, or allow it by name"
 		}
-	}
-	return list
+		return "", ""
+	})
 }
 
-// CheckVariables is the part of IV-04 that no allowlist changes: a name and a value of
-// every variable of env, the object at the pointer at, are UTF-8 without NUL. The
-// violations are sorted by name.
+// CheckVariables is the part of IV-04 that no allowlist changes.
 func CheckVariables(at string, env map[string]string) []Violation {
+	return checkVariables(at, env, func(string) (msg, hint string) { return "", "" })
+}
+
+func checkVariables(at string, env map[string]string, refused func(name string) (msg, hint string)) []Violation {
 	var list []Violation
 	for _, name := range slices.SortedFunc(maps.Keys(env), canon.Compare) {
-		if fault := unfit(name + "=" + env[name]); fault != "" {
+		msg, hint := refused(name)
+		if !isEnvName(name) {
+			msg, hint = "has no proper name", "use letters, digits and _, the first no digit, 128 at most"
+		} else if msg == "" {
+			msg, hint = unpassable(name + "=" + env[name])
+		}
+		if msg != "" {
 			list = append(list, Violation{
 				ID: IV04, Pointer: canon.Pointer(at, strings.ToValidUTF8(name, "\ufffd")),
-				Msg: "environment variable " + quote(name) + " " + fault, Hint: "give the name and the value as text",
+				Msg: "environment variable " + quote(name) + " " + msg, Hint: hint,
 			})
 		}
 	}
 	return list
-}
-
-func envFault(name, value string, allowed AllowList) (msg, hint string) {
-	variable := "environment variable " + quote(name)
-	switch fault := unfit(value); {
-	case !isEnvName(name):
-		return variable + " has no proper name", "use letters, digits and _, the first no digit, 128 at most"
-	case IsGuarded(name):
-		return variable + " can decide what code runs, and is never allowed", "leave the variable out"
-	case !allowed.All && !allowed.names(name):
-		return variable + " is not allowed", "leave the variable out, or allow it by name"
-	case fault != "":
-		return "value of " + variable + " " + fault, "give the value as text"
-	}
-	return "", ""
 }
 
 func isEnvName(name string) bool {

@@ -152,4 +152,9 @@ const (
 	MaxArgRunes        = 131072
 	MaxEnv             = 64 // environment names of one action
 	MaxRiskTags        = 32 // risk tags of one action
+
+	// MaxStringBytes is the most that one argument, or one variable as NAME=VALUE, may
+	// have. A kernel with the smallest pages starts no command with more: MAX_ARG_STRLEN
+	// is 32 pages of 4096 bytes, and the NUL at the end counts.
+	MaxStringBytes = 32*4096 - 1
 )

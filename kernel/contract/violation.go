@@ -51,5 +51,14 @@ func unfit(s string) string {
 	return ""
 }
 
+// unpassable says what makes s nothing that a process can be given as an argument, or as
+// a variable NAME=VALUE, and what to do; or "".
+func unpassable(s string) (fault, hint string) {
+	if len(s) > MaxStringBytes {
+		return "has more than " + strconv.Itoa(MaxStringBytes) + " bytes, and no command can be started with it", "put it into a file, or on standard input"
+	}
+	return unfit(s), "give it as text"
+}
+
 // quote is s, cut, in quotes and printable ASCII.
 func quote(s string) string { return strconv.QuoteToASCII(canon.Cut(s)) }
