@@ -37,7 +37,7 @@ func (a *answerReader) read(values map[string]ast.Value, v *kernel.Verdict) erro
 			total += set.Len()
 		}
 	}
-	if total > a.lim.Results && !a.layer.embedded {
+	if total > a.lim.Results && a.layer.pkg != Builtin {
 		return &Error{Kind: KindLimit, Module: a.layer.pkg, Msg: strconv.Itoa(total) + " results; the limit is " + strconv.Itoa(a.lim.Results)}
 	}
 	for _, rule := range a.layer.rules {

@@ -93,7 +93,7 @@ type Limits struct {
 	Grace        time.Duration // until an ignored cancellation ends the process
 	Poll         time.Duration // between two looks at time and memory
 	MemoryBytes  uint64        // mapped memory of the process
-	Results      int           // denies, clarifies and notes of one layer together that is not embedded
+	Results      int           // denies, clarifies and notes of one layer together, but for gate.builtin
 	MessageBytes int           // bytes of one msg, question, option or fix
 	ModuleBytes  int           // bytes of one module
 	BundleBytes  int           // bytes of all modules of a layer
