@@ -460,12 +460,22 @@ func (h *Host) processAttr(s *Sandbox) *syscall.SysProcAttr {
 	return sys
 }
 
+// inMemory is a file without a name that holds b: in memory, or in the folder for
+// temporary files where there is no memfd, as in a sandbox whose memory no cgroup counts.
 func inMemory(name string, b []byte) (*os.File, error) {
+	var f *os.File
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	switch {
+	case err == nil:
+		f = os.NewFile(uintptr(fd), name)
+	case errors.Is(err, unix.ENOSYS):
+		if f, err = os.CreateTemp("", "fiador-"+name+"-"); err == nil {
+			err = os.Remove(f.Name())
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), name)
 	if _, err := f.Write(b); err != nil {
 		_ = f.Close()
 		return nil, err
