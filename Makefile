@@ -1,4 +1,4 @@
-.PHONY: build test short bench ci
+.PHONY: build test short bench witness witness-update ci
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o fiador ./cmd/fiador
@@ -13,6 +13,14 @@ short:
 
 bench:
 	go run ./bench
+
+# What a user can see, compared with cmd/fiador/testdata/witness.txt: TestWitness says how
+# to read and to accept a difference. The second target records what is seen now.
+witness:
+	go test -count=1 ./cmd/fiador -run '^TestWitness$$' -witness
+
+witness-update:
+	go test -count=1 ./cmd/fiador -run '^TestWitness$$' -update-witness
 
 ci:
 	.ci/run

@@ -22,21 +22,17 @@ import (
 // TestLedgerScripts runs testdata/ledger: the commands that read entries, in a folder
 // with the ledger of recordedLedger in gate. Besides what TestScripts knows there is
 // "corrupt INDEX", which gives a decision a kind that there is not.
-func TestLedgerScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/ledger",
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("FIADOR_LEDGER", "gate")
-			return recordedLedger(filepath.Join(env.WorkDir, "gate"))
-		},
-		Condition: exists,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":   exits,
-			"corrupt": corrupt,
-		},
-	})
+func TestLedgerScripts(t *testing.T) { testscript.Run(t, ledgerScriptParams()) }
+
+func ledgerScriptParams() testscript.Params {
+	p := scriptParams()
+	p.Dir = "testdata/ledger"
+	p.Setup = func(env *testscript.Env) error {
+		env.Setenv("FIADOR_LEDGER", "gate")
+		return recordedLedger(filepath.Join(env.WorkDir, "gate"))
+	}
+	p.Cmds["corrupt"] = corrupt
+	return p
 }
 
 func corrupt(ts *testscript.TestScript, neg bool, args []string) {

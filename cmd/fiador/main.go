@@ -3,6 +3,7 @@ package main
 
 import (
 	"crypto/rand"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -11,7 +12,10 @@ import (
 	"golang.org/x/term"
 )
 
-func main() {
+func main() { process(time.Now, rand.Reader) }
+
+// process runs the call that this process was started with, and ends the process.
+func process(now func() time.Time, random io.Reader) {
 	// A reader that went away must show as a failed write, and so as exit
 	// status 2, not as death by signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -28,8 +32,8 @@ func main() {
 		outTTY:  term.IsTerminal(int(os.Stdout.Fd())),
 		env:     os.Getenv,
 		environ: os.Environ(),
-		now:     time.Now,
-		rand:    rand.Reader,
+		now:     now,
+		rand:    random,
 		busy:    busy,
 	}))
 }

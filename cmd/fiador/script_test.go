@@ -1,16 +1,25 @@
+// A key is made of the randomness that the caller gives.
+//
+//go:debug cryptocustomrand=1
+
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
+	seeded "math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -26,20 +35,57 @@ func TestMain(m *testing.M) {
 			}
 		}
 	}
-	testscript.Main(m, map[string]func(){"fiador": main, "model-endpoint": modelEndpoint})
+	testscript.Main(m, map[string]func(){"fiador": fiador, "model-endpoint": modelEndpoint})
+}
+
+// steady is the name of a folder beside the program. Where it is, the program's clock
+// stands still, and its randomness follows from its arguments and from how often they
+// were given before.
+const steady = "steady"
+
+var steadyTime = time.Date(2026, 5, 6, 4, 5, 6, 789_000_000, time.UTC)
+
+// fiador is the program of the tests.
+func fiador() {
+	exe, err := os.Executable()
+	calls := filepath.Join(filepath.Dir(exe), steady)
+	_, missing := os.Stat(calls)
+	// What conformance calls is held against a clock that goes.
+	if err != nil || missing != nil || strings.Contains(os.Getenv("TMPDIR"), "/fiador-conformance-") {
+		main()
+	}
+	runtime.GOMAXPROCS(1) // ids are drawn in one order
+	work := os.Getenv("WORK")
+	args := strings.Join(os.Args[1:], "\x00")
+	mark := sha256.Sum256([]byte(work + "\x00" + os.Getenv("HOME") + "\x00" + args))
+	for n := 0; ; n++ {
+		f, err := os.OpenFile(filepath.Join(calls, fmt.Sprintf("%x.%d", mark, n)), os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		f.Close()
+		if work != "" {
+			args = strings.ReplaceAll(args, work, "")
+		}
+		seed := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", args, n))
+		now := steadyTime.Add(time.Duration(n) * time.Second)
+		process(func() time.Time { return now }, seeded.NewChaCha8(seed))
+	}
 }
 
 // TestScripts runs testdata/script. Besides the commands of testscript there is
 // "exits N COMMAND...", which demands the exact exit status, and the condition
 // [exists:PATH] and [unprivileged].
-func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
+func TestScripts(t *testing.T) { testscript.Run(t, scriptParams()) }
+
+func scriptParams() testscript.Params {
+	return testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Condition:           exists,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
-	})
+	}
 }
 
 // exists is the condition [exists:PATH], and [unprivileged]: permissions count.

@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +24,10 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-var updateVectors = flag.Bool("update", false, "write what is found into the vectors, and lay them out")
+var (
+	updateVectors = flag.Bool("update", false, "write what is found into the vectors, and lay them out")
+	layOut        = flag.String("lay-out", "", "new `folder` for the archive of every vector, each named after its vector")
+)
 
 const vectorDir = "../../specs/vectors/pack"
 
@@ -156,9 +161,16 @@ func (r vectorRun) apply(t testing.TB, v *packVector) *draft {
 
 func (r vectorRun) check(t *testing.T, v *packVector) {
 	d := r.apply(t, v)
-	archived, err := ReadArchive(bytes.NewReader(d.archive(t)))
+	archive := d.archive(t)
+	archived, err := ReadArchive(bytes.NewReader(archive))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if *layOut != "" {
+		file := filepath.Join(*layOut, url.PathEscape(v.Name)+".tar.gz")
+		if err := errors.Join(os.MkdirAll(*layOut, 0o755), os.WriteFile(file, archive, 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if *updateVectors && v.Name != "" {
 		v.Structural = Verify(archived, Options{Level: Structural}).Violations
