@@ -298,7 +298,11 @@ var (
 
 // spell is a file whose values are hidden to mask as text: the head of a ledger has an
 // inode and a checksum over it; an archive is compressed; and what is signed is base64.
+// A program that was copied is another one after every change of the code.
 func (w *witness) spell(b []byte) string {
+	if bytes.HasPrefix(b, []byte("\x7fELF")) {
+		return "a program"
+	}
 	if m := headOfLedger.FindSubmatch(b); m != nil {
 		return string(m[1]) + "<inode>" + string(m[2])
 	}
