@@ -29,10 +29,10 @@ func serveModel(adapters, log string) error {
 	}
 	base := "http://" + l.Addr().String() + "/v1"
 	list := []map[string]string{}
-	for id, key := range map[string]string{"local": "MODEL_KEY", "open": "", "lost": "NO_SUCH_KEY"} {
-		a := map[string]string{"id": id, "base_url": base, "model": "small"}
-		if key != "" {
-			a["key_env"] = key
+	for _, m := range [][2]string{{"local", "MODEL_KEY"}, {"open", ""}, {"lost", "NO_SUCH_KEY"}} {
+		a := map[string]string{"id": m[0], "base_url": base, "model": "small"}
+		if m[1] != "" {
+			a["key_env"] = m[1]
 		}
 		list = append(list, a)
 	}
