@@ -548,7 +548,8 @@ func asUser(t *testing.T, through []string, name string, env ...string) string {
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	cmd.Dir, cmd.ExtraFiles = "/", []*os.File{self}
 	cmd.Env = append([]string{"HOME=/tmp", "TMPDIR=/tmp", "PATH=" + os.Getenv("PATH")}, env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryID, Gid: ordinaryID}, Pdeathsig: syscall.SIGKILL}
+	// What other tests mount meanwhile does not come in.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryID, Gid: ordinaryID}, Pdeathsig: syscall.SIGKILL, Unshareflags: syscall.CLONE_NEWNS}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -324,8 +324,11 @@ func (st *storm) round(t *testing.T, random *rand.Rand) {
 	if !st.alone(t) {
 		t.Fatalf("%s: processes survive", when)
 	}
-	if now := hostMounts(t); now != st.mounts {
-		t.Errorf("%s: mounts: %s", when, differs(st.mounts, now))
+	// A mount that another test had is gone here as well once its folder is removed.
+	for mount := range strings.Lines(hostMounts(t)) {
+		if !strings.Contains(st.mounts, mount) {
+			t.Errorf("%s: mounted: %s", when, mount)
+		}
 	}
 	if err := Sweep(st.temp()); err != nil {
 		t.Errorf("%s: sweep: %v", when, err)
