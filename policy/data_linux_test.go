@@ -51,18 +51,25 @@ func TestDataLimit(t *testing.T) {
 	}
 }
 
-// TestDataLimitIsPutBack: the limit holds while a policy is at work, and no longer.
-func TestDataLimitIsPutBack(t *testing.T) {
-	read := func() (l syscall.Rlimit) {
+// ownDataLimit is the limit of this process's data, which must leave room for one of
+// policies, and what reads the limit again.
+func ownDataLimit(t *testing.T) (before syscall.Rlimit, read func() syscall.Rlimit) {
+	t.Helper()
+	read = func() (l syscall.Rlimit) {
 		if err := syscall.Getrlimit(syscall.RLIMIT_DATA, &l); err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
-	before := read()
-	if before.Cur <= dataBytes {
+	if before = read(); before.Cur <= dataBytes {
 		t.Skipf("the process may have no more than %d bytes of data here", before.Cur)
 	}
+	return before, read
+}
+
+// TestDataLimitIsPutBack: the limit holds while a policy is at work, and no longer.
+func TestDataLimitIsPutBack(t *testing.T) {
+	before, read := ownDataLimit(t)
 	for _, fails := range []bool{false, true} {
 		during, _ := watched(context.Background(), patient(), task{what: "work", stop: func() {}}, func() (syscall.Rlimit, error) {
 			if fails {
@@ -79,16 +86,7 @@ func TestDataLimitIsPutBack(t *testing.T) {
 // TestDataLimitHoldsForAll: where several policies are at work at once, the limit holds
 // until the last of them is done.
 func TestDataLimitHoldsForAll(t *testing.T) {
-	read := func() (l syscall.Rlimit) {
-		if err := syscall.Getrlimit(syscall.RLIMIT_DATA, &l); err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	before := read()
-	if before.Cur <= dataBytes {
-		t.Skipf("the process may have no more than %d bytes of data here", before.Cur)
-	}
+	before, read := ownDataLimit(t)
 	first, second := limitData(), limitData()
 	first()
 	if during := read(); during.Cur >= before.Cur {

@@ -125,32 +125,7 @@ func filter(o filterOptions) []initproc.Insn {
 	p.jump(unix.BPF_JEQ, auditArch, 1, 0)
 	p.ret(retKill)
 	p.load(offNumber)
-	p.unless(unix.BPF_JGT, newestKnown, uint32(unix.ENOSYS))
-	for _, n := range refusedQuietly {
-		p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.ENOSYS))
-	}
-	if o.uncounted {
-		p.unless(unix.BPF_JEQ, unix.SYS_MEMFD_CREATE, uint32(unix.ENOSYS))
-	}
-	list := append(append([]int{}, refused...), refusedHere...)
-	if o.noFork {
-		list = append(list, forks...)
-	}
-	if o.shared {
-		list = slices.Concat(list, refusedShared, refusedOwners, ownersHere)
-		for _, n := range refusedAttributes {
-			p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.EOPNOTSUPP))
-		}
-	}
-	if o.uncounted {
-		list = append(list, refusedUncounted...)
-	}
-	if o.noTruncate {
-		list = append(list, unix.SYS_TRUNCATE)
-	}
-	for _, n := range list {
-		p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.EPERM))
-	}
+	p.numbers(o)
 	p.on(unix.SYS_CLONE, func(p *program) {
 		p.load(offArg0)
 		p.unless(unix.BPF_JSET, namespaces, uint32(unix.EPERM))
@@ -212,6 +187,36 @@ func filter(o filterOptions) []initproc.Insn {
 	})
 	p.ret(retAllow)
 	return p.list
+}
+
+// numbers refuses the calls that are refused whatever their arguments are.
+func (p *program) numbers(o filterOptions) {
+	p.unless(unix.BPF_JGT, newestKnown, uint32(unix.ENOSYS))
+	for _, n := range refusedQuietly {
+		p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.ENOSYS))
+	}
+	if o.uncounted {
+		p.unless(unix.BPF_JEQ, unix.SYS_MEMFD_CREATE, uint32(unix.ENOSYS))
+	}
+	list := append(append([]int{}, refused...), refusedHere...)
+	if o.noFork {
+		list = append(list, forks...)
+	}
+	if o.shared {
+		list = slices.Concat(list, refusedShared, refusedOwners, ownersHere)
+		for _, n := range refusedAttributes {
+			p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.EOPNOTSUPP))
+		}
+	}
+	if o.uncounted {
+		list = append(list, refusedUncounted...)
+	}
+	if o.noTruncate {
+		list = append(list, unix.SYS_TRUNCATE)
+	}
+	for _, n := range list {
+		p.unless(unix.BPF_JEQ, uint32(n), uint32(unix.EPERM))
+	}
 }
 
 // uncounted refuses mappings that RLIMIT_DATA does not count: of memory that processes

@@ -359,7 +359,7 @@ func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error
 		return s.fail(StepFiles, err)
 	}
 	s.PlanHash = sha256.Sum256(b)
-	told, err := inMemory("plan", b)
+	told, err := unnamed("plan", b)
 	if err != nil {
 		return s.fail(StepFiles, err)
 	}
@@ -458,29 +458,6 @@ func (h *Host) processAttr(s *Sandbox) *syscall.SysProcAttr {
 	sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: Inside, HostID: gid, Size: 1}}
 	sys.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_SYS_CHROOT, unix.CAP_DAC_OVERRIDE}
 	return sys
-}
-
-// inMemory is a file without a name that holds b: in memory, or in the folder for
-// temporary files where there is no memfd, as in a sandbox whose memory no cgroup counts.
-func inMemory(name string, b []byte) (*os.File, error) {
-	var f *os.File
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-	switch {
-	case err == nil:
-		f = os.NewFile(uintptr(fd), name)
-	case errors.Is(err, unix.ENOSYS):
-		if f, err = os.CreateTemp("", "fiador-"+name+"-"); err == nil {
-			err = os.Remove(f.Name())
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if _, err := f.Write(b); err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // listen hands on the init's reports until it is gone.
