@@ -22,6 +22,7 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/pathname"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -161,7 +162,7 @@ func planPatch(dir string, ops []pack.Operation, how Patching, made making) (*Pa
 			}
 		}
 	}
-	if control := kernel.InspectOutput(t.place).Control; control != "" {
+	if control := pathname.Inspect(t.place).Control; control != "" {
 		p.refuse(".", "the folder lies in a control path, %q", control)
 		return p, nil
 	}
@@ -384,7 +385,7 @@ func (p *PatchPlan) forbidden(name string) string {
 			return "the pack itself is there"
 		}
 	}
-	if fault := kernel.InspectOutput(name).Fault; fault != "" {
+	if fault := pathname.Inspect(name).Fault; fault != "" {
 		return "the path cannot be used (" + fault + ")"
 	}
 	rest := name
@@ -397,7 +398,7 @@ func (p *PatchPlan) forbidden(name string) string {
 	}
 	// Where the folder itself is the first half of a control path, names in it are the
 	// second.
-	if control := kernel.InspectOutput(path.Join(p.tree.place, rest)).Control; control != "" {
+	if control := pathname.Inspect(path.Join(p.tree.place, rest)).Control; control != "" {
 		return fmt.Sprintf("%q is a control path", control)
 	}
 	return ""

@@ -16,6 +16,7 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/pathname"
 )
 
 // gitMark is what a folder has of a git directory: one that git takes for the inside of
@@ -54,7 +55,7 @@ func foldedPath(name string) string {
 	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
 		return strings.ToUpper(name)
 	}
-	return kernel.InspectOutput(name).Folded
+	return pathname.Inspect(name).Folded
 }
 
 // repositories finds the git directories that a patch would meet or make. The keys of

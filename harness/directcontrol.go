@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/pathname"
 )
 
 // maxNamedControls is how many control paths that a direct command touched are named.
@@ -44,7 +45,7 @@ func listControls(dir string) (*controlled, error) {
 			return relErr
 		}
 		rel = filepath.ToSlash(rel)
-		control := kernel.InspectOutput(rel).Control != ""
+		control := pathname.Inspect(rel).Control != ""
 		if !control && err == nil {
 			return nil
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/pathname"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 )
@@ -135,7 +136,7 @@ func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs,
 		return g.task(req, intent, inputs, progress), nil
 	}
 	x, a := *req.Exec, intent.Actions[0]
-	x.Argv, x.Env, x.Dir, x.Outputs, x.Inputs = a.Argv, a.Env, kernel.CleanPath(a.Cwd), cleanPaths(intent.Outputs), inputs
+	x.Argv, x.Env, x.Dir, x.Outputs, x.Inputs = a.Argv, a.Env, pathname.Clean(a.Cwd), cleanPaths(intent.Outputs), inputs
 	return g.Exec(x)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/finding"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
@@ -219,7 +220,7 @@ func TestMetacharacters(t *testing.T) {
 				t.Fatal(err)
 			}
 			found := slices.ContainsFunc(in.Findings, func(f kernel.Finding) bool {
-				return f.Code == kernel.FindMetacharacter && f.Path == "/actions/0/argv/1"
+				return f.Code == finding.Metacharacter && f.Path == "/actions/0/argv/1"
 			})
 			if found != (gate.Profile.Name == "plain") {
 				t.Errorf("%q under %s: found %t", c, gate.Profile.Name, found)

@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/pathname"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -80,7 +81,7 @@ func inputError(intent kernel.Intent, err error) *result.RunError {
 		e.RuleID = contract.IV05
 		e.Hint = "leave out what is not needed: specs/execution.md has the limits of inputs"
 	}
-	at := slices.IndexFunc(intent.Inputs, func(p string) bool { return kernel.Beneath(ie.Path, kernel.CleanPath(p)) })
+	at := slices.IndexFunc(intent.Inputs, func(p string) bool { return kernel.Beneath(ie.Path, pathname.Clean(p)) })
 	if at >= 0 {
 		e.Details["pointer"] = "/inputs/" + strconv.Itoa(at)
 	}

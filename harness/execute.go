@@ -20,6 +20,7 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/pathname"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -547,10 +548,10 @@ func (t *Task) add(i int, a kernel.Action) {
 		t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Path: pack.ResponsePath(i), Given: true})
 		return
 	case kernel.ActionWrite:
-		t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Path: kernel.CleanPath(a.Path), Content: a.Bytes(), Executable: a.Executable})
+		t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Path: pathname.Clean(a.Path), Content: a.Bytes(), Executable: a.Executable})
 		return
 	}
-	t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Argv: a.Argv, Env: variables(a.Env), Dir: kernel.CleanPath(a.Cwd)})
+	t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Argv: a.Argv, Env: variables(a.Env), Dir: pathname.Clean(a.Cwd)})
 }
 
 // variables are an environment as processes take it, sorted by name.
@@ -565,7 +566,7 @@ func variables(env map[string]string) []string {
 func cleanPaths(paths []string) []string {
 	list := make([]string, len(paths))
 	for i, p := range paths {
-		list[i] = kernel.CleanPath(p)
+		list[i] = pathname.Clean(p)
 	}
 	return list
 }
@@ -574,7 +575,7 @@ func cleanPaths(paths []string) []string {
 // copied to one place.
 func cleanInputs(files []sandbox.Input) {
 	for i := range files {
-		files[i].Path = kernel.CleanPath(files[i].Path)
+		files[i].Path = pathname.Clean(files[i].Path)
 	}
 	slices.SortFunc(files, func(a, b sandbox.Input) int { return canon.Compare(a.Path, b.Path) })
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/prose"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/specs"
@@ -157,7 +158,7 @@ func Rules(ctx context.Context, s Sources, set *specs.Set, limits policy.Limits)
 	}
 	for i, r := range rules {
 		if r.Layer == policy.Builtin && r.ID == "PLACEHOLDER" {
-			rules[i].Description += ". " + kernel.WordsMentioned
+			rules[i].Description += ". " + prose.WordsMentioned
 		}
 	}
 	return rules, nil

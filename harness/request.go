@@ -15,6 +15,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/kernel/text"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -532,7 +533,7 @@ func (r ExecRequest) Intent() ([]byte, error) {
 	delete(rest, "inputs")
 	delete(rest["outputs"].(map[string]any), "output_files")
 	goal := execGoal
-	if !kernel.IsBlank(r.Metadata.Purpose) {
+	if !text.IsBlank(r.Metadata.Purpose) {
 		goal = r.Metadata.Purpose
 		delete(rest["metadata"].(map[string]any), "purpose")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/pathname"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/profiles"
 )
@@ -115,7 +116,7 @@ func treeFor(t *testing.T, tree string, src []byte) bool {
 		}
 	}
 	for _, p := range intent.Inputs {
-		file := filepath.Join(tree, filepath.FromSlash(kernel.CleanPath(p)))
+		file := filepath.Join(tree, filepath.FromSlash(pathname.Clean(p)))
 		_ = os.MkdirAll(filepath.Dir(file), 0o755)
 		_ = os.WriteFile(file, []byte(p), 0o644) // a folder stands there when another input lies in it
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/finding"
+	"github.com/fiador/fiador/kernel/pathname"
 )
 
 // BundleSchemaVersion is the version of the bundle format.
@@ -153,9 +155,9 @@ func (in Intent) entropy(findings []Finding, open int) Entropy {
 	e := Entropy{BranchingFactor: min(10, 1+open)}
 	for _, f := range findings {
 		switch f.Code {
-		case FindPlaceholder:
+		case finding.Placeholder:
 			e.UnresolvedRefs++
-		case FindContradiction:
+		case finding.Contradiction:
 			e.ContradictionCount++
 		}
 	}
@@ -183,7 +185,7 @@ func (in Intent) specifiedOutputs() int {
 func (in Intent) density(findings []Finding) Density {
 	open := map[string]bool{}
 	for _, f := range findings {
-		if f.Code == FindPlaceholder && f.Path != "/goal" {
+		if f.Code == finding.Placeholder && f.Path != "/goal" {
 			open[f.Path] = true
 		}
 	}
@@ -241,7 +243,7 @@ func (a Action) output(position int) (Output, error) {
 	var out Output
 	switch a.Kind {
 	case ActionWrite:
-		out = textOutput("file", CleanPath(a.Path), a.Content)
+		out = textOutput("file", pathname.Clean(a.Path), a.Content)
 		out.Executable = a.Executable
 		if a.Base64 {
 			raw, err := decodeBase64(a.Content)
@@ -278,7 +280,7 @@ func (a Action) command() map[string]any {
 	for name, value := range a.Env {
 		env[name] = value
 	}
-	cwd := CleanPath(a.Cwd)
+	cwd := pathname.Clean(a.Cwd)
 	if cwd == "" {
 		cwd = "."
 	}

@@ -6,9 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode"
-
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -85,15 +82,6 @@ func TestBundleFixtures(t *testing.T) {
 	}
 }
 
-func TestUnicodeVersionIsPinned(t *testing.T) {
-	if norm.Version != UnicodeVersion {
-		t.Errorf("the normalisation tables are Unicode %s; specs/intent.md and UnicodeVersion pin %s", norm.Version, UnicodeVersion)
-	}
-	if unicode.Version != UnicodeVersion {
-		t.Errorf("the character classes are Unicode %s; UnicodeVersion pins %s", unicode.Version, UnicodeVersion)
-	}
-}
-
 func TestNormalisation(t *testing.T) {
 	in := parse(t, `{"goal":"\ufeff \u0085 Caf\u0065\u0301\r\nau lait\r \u00a0\u3000","constraints":["  b \t\t c ","\ufeffa","a","","\ud83d\ude00","\uffee","\u200b"],"outputs":["\ufeffout/e\u0301"]}`)
 	if want := "Café\nau lait"; in.Goal != want {
@@ -112,20 +100,6 @@ func TestNormalisation(t *testing.T) {
 	}
 	if want := `{"actions":[],"constraints":["a","b c","` + "\u200b" + `","😀","` + "\uffee" + `"],"context":{},"goal":"Café\nau lait","inputs":[],"outputs":["out/é"]}`; string(b) != want {
 		t.Errorf("normalised %s\nwant %s", b, want)
-	}
-}
-
-func TestSpaceIsAClosedList(t *testing.T) {
-	var got []rune
-	for r := rune(0); r <= 0x10ffff; r++ {
-		if isSpace(r) {
-			got = append(got, r)
-		}
-	}
-	want := []rune{0x9, 0xa, 0xb, 0xc, 0xd, 0x20, 0x85, 0xa0, 0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005,
-		0x2006, 0x2007, 0x2008, 0x2009, 0x200a, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000, 0xfeff}
-	if string(got) != string(want) {
-		t.Errorf("got %U", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/pathname"
 )
 
 // Outcome is one of the three answers (RS2).
@@ -100,7 +101,7 @@ func notPermitted(effects []Effect, v Verdict) []Result {
 	}
 	denied := make(map[string]bool, len(v.Deny))
 	for _, d := range v.Deny {
-		for p := d.Path; p != ""; p, _, _ = cutLast(p) {
+		for p := d.Path; p != ""; p, _, _ = pathname.CutLast(p) {
 			denied[p] = true
 		}
 	}

@@ -41,33 +41,3 @@ type Finding struct {
 	Value  string `json:"value"`  // the text it fired on, or ""
 	Other  string `json:"other"`  // the second pointer or text of a pair, or ""
 }
-
-// The codes of findings, a closed list.
-const (
-	FindPlaceholder   = "placeholder"       // Value: the placeholder
-	FindContradiction = "contradiction"     // Value: the two constraints' clash, Other: pointer of the second
-	FindDoneUndefined = "done_undefined"    // neither constraint nor action
-	FindPathAbsolute  = "path_absolute"     // absolute, drive letter, UNC, or ~
-	FindPathTraversal = "path_traversal"    // a .. segment
-	FindPathBackslash = "path_backslash"    // a backslash
-	FindPathCharacter = "path_character"    // control, invisible or bidirectional character
-	FindPathForm      = "path_form"         // empty, not NFC, too long, names no file
-	FindPathReserved  = "path_reserved"     // below commands/, calls/ or context/
-	FindPathControl   = "path_control"      // Value: the control path it falls into
-	FindPathCase      = "path_case"         // a write that another one is but for its case; Other: pointer of that
-	FindEnvGuarded    = "env_guarded"       // Value: a name of contract.Guarded
-	FindCmdPath       = "command_path"      // argv[0] is a path, not a name
-	FindCmdCharacter  = "command_character" // argv[0] has a character outside printable ASCII
-	FindCmdShell      = "command_shell"     // Value: the shell
-	FindCmdWrapper    = "command_wrapper"   // Value: the wrapper
-	FindInlineCode    = "inline_code"       // Value: the argument, or "stdin"
-	FindMetacharacter = "metacharacter"     // Value: the argument; only under a profile that denies it
-	FindNetworkNeeded = "network_needed"    // Value: the sub-command, or the package
-	FindCmdUnread     = "command_unread"    // the commands take too many steps to read
-	FindWriteTwice    = "write_twice"       // Value: path, Other: pointer of the first writer
-	FindUnproduced    = "output_unproduced" // Value: the output's path
-	FindInputWritten  = "input_written"     // Value: path, Other: pointer of the input
-	FindTooMany       = "findings_many"     // there are more; Value: how many are listed at most
-
-	FindAgentPath = "agent_instructions" // Value: the file or folder of instructions that a write is about
-)

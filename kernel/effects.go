@@ -5,8 +5,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fiador/fiador/kernel/argv"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/finding"
+	"github.com/fiador/fiador/kernel/pathname"
+	"github.com/fiador/fiador/kernel/prose"
 )
 
 // Effects lists what the intent would read, write, run and call: its inputs,
@@ -27,7 +31,7 @@ func (in Intent) Effects() []Effect {
 }
 
 func pathEffect(kind EffectKind, pointer, path string) Effect {
-	return Effect{ID: effectID(kind, pointer), Kind: kind, Pointer: pointer, Path: CleanPath(path)}
+	return Effect{ID: effectID(kind, pointer), Kind: kind, Pointer: pointer, Path: pathname.Clean(path)}
 }
 
 func effectID(kind EffectKind, pointer string) string { return string(kind) + ":" + pointer }
@@ -67,7 +71,7 @@ func (in Intent) FindingsUnder(p Profile) []Finding {
 		at := "/actions/" + strconv.Itoa(i)
 		for _, v := range contract.CheckArguments(at+"/argv", a.Argv, contract.ArgvPlain) {
 			n, _ := strconv.Atoi(v.Pointer[strings.LastIndexByte(v.Pointer, '/')+1:])
-			list = append(list, Finding{Code: FindMetacharacter, Path: v.Pointer, Effect: effectID(EffectRun, at), Value: canon.Cut(a.Argv[n])})
+			list = append(list, Finding{Code: finding.Metacharacter, Path: v.Pointer, Effect: effectID(EffectRun, at), Value: canon.Cut(a.Argv[n])})
 		}
 	}
 	return few(list)
@@ -76,7 +80,7 @@ func (in Intent) FindingsUnder(p Profile) []Finding {
 func few(list []Finding) []Finding {
 	if len(list) > maxFindings {
 		first := list[maxFindings-1].Path // of those left out
-		list = append(list[:maxFindings-1], Finding{Code: FindTooMany, Path: first, Value: strconv.Itoa(maxFindings)})
+		list = append(list[:maxFindings-1], Finding{Code: finding.TooMany, Path: first, Value: strconv.Itoa(maxFindings)})
 	}
 	return list
 }
@@ -87,7 +91,7 @@ const maxFindings = 1000
 
 func (in Intent) allFindings() []Finding {
 	var list []Finding
-	steps := &budget{maxSteps}
+	steps := argv.NewBudget()
 	list = append(list, in.textFindings()...)
 	for i, p := range in.Inputs {
 		list = append(list, pathFindings(p, EffectRead, "/inputs/"+strconv.Itoa(i), "")...)
@@ -103,8 +107,8 @@ func (in Intent) allFindings() []Finding {
 
 func (in Intent) textFindings() []Finding {
 	var list []Finding
-	for _, text := range placeholders(in.Goal) {
-		list = append(list, Finding{Code: FindPlaceholder, Path: "/goal", Value: canon.Cut(text)})
+	for _, text := range prose.Placeholders(in.Goal) {
+		list = append(list, Finding{Code: finding.Placeholder, Path: "/goal", Value: canon.Cut(text)})
 	}
 	seen := map[string]int{}
 	var distinct []string
@@ -116,33 +120,33 @@ func (in Intent) textFindings() []Finding {
 		seen[c] = i
 		distinct = append(distinct, c)
 		pointers = append(pointers, "/constraints/"+strconv.Itoa(i))
-		for _, text := range placeholders(c) {
-			list = append(list, Finding{Code: FindPlaceholder, Path: pointers[len(pointers)-1], Value: canon.Cut(text)})
+		for _, text := range prose.Placeholders(c) {
+			list = append(list, Finding{Code: finding.Placeholder, Path: pointers[len(pointers)-1], Value: canon.Cut(text)})
 		}
 	}
-	for _, c := range contradictions(distinct) {
-		list = append(list, Finding{Code: FindContradiction, Path: pointers[c.i], Value: canon.Cut(c.clash), Other: pointers[c.j]})
+	for _, c := range prose.Contradictions(distinct) {
+		list = append(list, Finding{Code: finding.Contradiction, Path: pointers[c.I], Value: canon.Cut(c.Text), Other: pointers[c.J]})
 	}
 	if len(in.Constraints) == 0 && len(in.Actions) == 0 {
-		list = append(list, Finding{Code: FindDoneUndefined, Path: "/goal"})
+		list = append(list, Finding{Code: finding.DoneUndefined, Path: "/goal"})
 	}
 	return list
 }
 
-func (a Action) findings(at string, steps *budget) []Finding {
+func (a Action) findings(at string, steps *argv.Budget) []Finding {
 	switch a.Kind {
 	case ActionWrite:
 		return pathFindings(a.Path, EffectWrite, at, "/path")
 	case ActionRun:
 		var list []Finding
-		for _, f := range commandFaults(a.Argv, a.Stdin != nil, steps) {
+		for _, f := range argv.Faults(a.Argv, a.Stdin != nil, steps) {
 			list = append(list, Finding{
-				Code: f.code, Path: at + "/argv/" + strconv.Itoa(f.arg),
-				Effect: effectID(EffectRun, at), Value: canon.Cut(f.value),
+				Code: f.Code, Path: at + "/argv/" + strconv.Itoa(f.Arg),
+				Effect: effectID(EffectRun, at), Value: canon.Cut(f.Value),
 			})
 		}
 		// A folder may end in a slash where a file may not.
-		if cwd := a.Cwd; CleanPath(cwd) != "" {
+		if cwd := a.Cwd; pathname.Clean(cwd) != "" {
 			if len(cwd) > 1 {
 				cwd = strings.TrimSuffix(cwd, "/")
 			}
@@ -151,7 +155,7 @@ func (a Action) findings(at string, steps *budget) []Finding {
 		for _, name := range sortedKeys(a.Env) {
 			if contract.IsGuarded(name) {
 				list = append(list, Finding{
-					Code: FindEnvGuarded, Path: canon.Pointer(at+"/env", name),
+					Code: finding.EnvGuarded, Path: canon.Pointer(at+"/env", name),
 					Effect: effectID(EffectRun, at), Value: name,
 				})
 			}
@@ -163,13 +167,13 @@ func (a Action) findings(at string, steps *budget) []Finding {
 
 func pathFindings(path string, kind EffectKind, pointer, member string) []Finding {
 	var list []Finding
-	for _, f := range pathFaults(path) {
-		if (f.code == FindPathReserved || f.code == FindAgentPath) && kind != EffectWrite {
+	for _, f := range pathname.Faults(path) {
+		if (f.Code == finding.PathReserved || f.Code == finding.AgentPath) && kind != EffectWrite {
 			continue // only a write takes a place, or puts instructions there
 		}
 		list = append(list, Finding{
-			Code: f.code, Path: pointer + member,
-			Effect: effectID(kind, pointer), Value: canon.Cut(f.value),
+			Code: f.Code, Path: pointer + member,
+			Effect: effectID(kind, pointer), Value: canon.Cut(f.Value),
 		})
 	}
 	return list
@@ -184,7 +188,7 @@ func (in Intent) structureFindings() []Finding {
 	for i, a := range in.Actions {
 		switch a.Kind {
 		case ActionWrite:
-			writers = append(writers, writer{CleanPath(a.Path), "/actions/" + strconv.Itoa(i) + "/path"})
+			writers = append(writers, writer{pathname.Clean(a.Path), "/actions/" + strconv.Itoa(i) + "/path"})
 		default:
 			runs = true
 		}
@@ -199,7 +203,7 @@ func (in Intent) structureFindings() []Finding {
 	}
 	// A declared output is a write too, by an action that runs something.
 	for i, p := range in.Outputs {
-		path, pointer := CleanPath(p), "/outputs/"+strconv.Itoa(i)
+		path, pointer := pathname.Clean(p), "/outputs/"+strconv.Itoa(i)
 		if _, written := first[path]; !written {
 			first[path] = pointer
 		}
@@ -209,7 +213,7 @@ func (in Intent) structureFindings() []Finding {
 	for i, w := range in.writtenInputs(first) {
 		if w != "" {
 			list = append(list, Finding{
-				Code: FindInputWritten, Path: w, Value: canon.Cut(CleanPath(in.Inputs[i])),
+				Code: finding.InputWritten, Path: w, Value: canon.Cut(pathname.Clean(in.Inputs[i])),
 				Other: "/inputs/" + strconv.Itoa(i),
 			})
 		}
@@ -227,15 +231,15 @@ func (in Intent) writtenInputs(written map[string]string) []string {
 	}
 	below := map[string]string{} // the first written path in a folder
 	for p := range written {
-		for dir, _, ok := cutLast(p); ok; dir, _, ok = cutLast(dir) {
+		for dir, _, ok := pathname.CutLast(p); ok; dir, _, ok = pathname.CutLast(dir) {
 			if old, known := below[dir]; !known || p < old {
 				below[dir] = p
 			}
 		}
 	}
 	for i, p := range in.Inputs {
-		path := CleanPath(p)
-		for dir, ok := path, true; ok && found[i] == ""; dir, _, ok = cutLast(dir) {
+		path := pathname.Clean(p)
+		for dir, ok := path, true; ok && found[i] == ""; dir, _, ok = pathname.CutLast(dir) {
 			found[i] = written[dir]
 		}
 		if inside, ok := below[path]; ok && found[i] == "" {
@@ -251,12 +255,12 @@ func (in Intent) unproduced(written map[string]string) (Finding, bool) {
 	var found Finding
 	rest := -1
 	for i, p := range in.Outputs {
-		path := CleanPath(p)
+		path := pathname.Clean(p)
 		if _, ok := written[path]; ok {
 			continue
 		}
 		if rest++; rest == 0 {
-			found = Finding{Code: FindUnproduced, Path: "/outputs/" + strconv.Itoa(i), Value: canon.Cut(path)}
+			found = Finding{Code: finding.Unproduced, Path: "/outputs/" + strconv.Itoa(i), Value: canon.Cut(path)}
 		}
 	}
 	if rest > 0 {
@@ -272,15 +276,15 @@ func writeConflicts(writers []writer) []Finding {
 	var list []Finding
 	for _, w := range writers {
 		if other, ok := first[w.path]; ok {
-			list = append(list, Finding{Code: FindWriteTwice, Path: w.pointer, Value: canon.Cut(w.path), Other: other})
+			list = append(list, Finding{Code: finding.WriteTwice, Path: w.pointer, Value: canon.Cut(w.path), Other: other})
 			continue
 		}
 		first[w.path] = w.pointer
 	}
 	for _, w := range writers {
-		for dir, _, ok := cutLast(w.path); ok; dir, _, ok = cutLast(dir) {
+		for dir, _, ok := pathname.CutLast(w.path); ok; dir, _, ok = pathname.CutLast(dir) {
 			if other, clash := first[dir]; clash {
-				list = append(list, Finding{Code: FindWriteTwice, Path: w.pointer, Value: canon.Cut(dir), Other: other})
+				list = append(list, Finding{Code: finding.WriteTwice, Path: w.pointer, Value: canon.Cut(dir), Other: other})
 				break // the nearest is enough: that write has a finding for the next
 			}
 		}
@@ -303,7 +307,7 @@ func caseConflicts(writers []writer) []Finding {
 	top := folder{}
 	for _, w := range writers {
 		at := top
-		folded := strings.Split(foldPath(w.path), "/")
+		folded := strings.Split(pathname.Fold(w.path), "/")
 		for i, name := range strings.Split(w.path, "/") {
 			e := at[folded[i]]
 			if e == nil {
@@ -312,19 +316,11 @@ func caseConflicts(writers []writer) []Finding {
 			}
 			if e.name != name {
 				id := effectID(EffectWrite, strings.TrimSuffix(w.pointer, "/path"))
-				list = append(list, Finding{Code: FindPathCase, Path: w.pointer, Effect: id, Value: canon.Cut(w.path), Other: e.pointer})
+				list = append(list, Finding{Code: finding.PathCase, Path: w.pointer, Effect: id, Value: canon.Cut(w.path), Other: e.pointer})
 				break
 			}
 			at = e.below
 		}
 	}
 	return list
-}
-
-func cutLast(path string) (dir, name string, ok bool) {
-	i := strings.LastIndexByte(path, '/')
-	if i < 0 {
-		return "", path, false
-	}
-	return path[:i], path[i+1:], true
 }

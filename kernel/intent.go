@@ -17,6 +17,7 @@ import (
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/text"
 )
 
 // Version is the kernel version that every RunResult and bundle names. It is a
@@ -149,7 +150,7 @@ func (r *reader) intent(doc any) Intent {
 	in.Goal = r.goal(obj)
 	in.given = r.stringList(obj, "", "constraints", contract.MaxConstraints, contract.MaxConstraintRunes)
 	for i, c := range in.given {
-		in.given[i] = normaliseConstraint(c)
+		in.given[i] = text.NormaliseConstraint(c)
 	}
 	in.Constraints = sortedSet(in.given)
 	in.Inputs = r.paths(obj, "inputs", contract.MaxInputs)
@@ -189,8 +190,8 @@ func (r *reader) goal(obj map[string]any) string {
 		return ""
 	}
 	r.length(s, "/goal", contract.MaxGoalRunes)
-	s = normaliseGoal(s)
-	if IsBlank(s) {
+	s = text.NormaliseGoal(s)
+	if text.IsBlank(s) {
 		r.fail("/goal", "the goal is blank")
 		r.hint("say in a sentence what the agent wants")
 	}
@@ -286,7 +287,7 @@ func (r *reader) paths(obj map[string]any, name string, most int) []string {
 		if strings.Contains(s, "\x00") {
 			r.noNUL(s, "/"+name+"/"+strconv.Itoa(i))
 		}
-		list[i] = normaliseText(s)
+		list[i] = text.Normalise(s)
 	}
 	return list
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/finding"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
 )
@@ -203,7 +204,7 @@ func TestInputDocument(t *testing.T) {
 func TestInputSchema(t *testing.T) {
 	in := testInput(t)
 	in.Effects = append(in.Effects, kernel.Effect{ID: "call:/actions/3", Kind: "call", Pointer: "/actions/3", ToolID: "t"})
-	in.Findings = []kernel.Finding{{Code: kernel.FindPlaceholder, Path: "/goal", Value: "TBD"}}
+	in.Findings = []kernel.Finding{{Code: finding.Placeholder, Path: "/goal", Value: "TBD"}}
 	text, err := canon.Canonical(in.Document())
 	if err != nil {
 		t.Fatal(err)

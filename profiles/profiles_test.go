@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/finding"
 )
 
 // TestFSHoldsEveryModule fails when a module is added to builtin/ and not
@@ -185,11 +185,11 @@ func TestEveryFindingIsHandled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, code := range []string{
-		kernel.FindPlaceholder, kernel.FindContradiction, kernel.FindDoneUndefined,
-		kernel.FindPathAbsolute, kernel.FindPathTraversal, kernel.FindPathBackslash, kernel.FindPathCharacter,
-		kernel.FindPathForm, kernel.FindPathReserved, kernel.FindPathControl,
-		kernel.FindPathCase, kernel.FindEnvGuarded, kernel.FindCmdPath, kernel.FindCmdCharacter, kernel.FindCmdShell, kernel.FindCmdWrapper, kernel.FindInlineCode, kernel.FindNetworkNeeded,
-		kernel.FindWriteTwice, kernel.FindUnproduced, kernel.FindInputWritten,
+		finding.Placeholder, finding.Contradiction, finding.DoneUndefined,
+		finding.PathAbsolute, finding.PathTraversal, finding.PathBackslash, finding.PathCharacter,
+		finding.PathForm, finding.PathReserved, finding.PathControl,
+		finding.PathCase, finding.EnvGuarded, finding.CmdPath, finding.CmdCharacter, finding.CmdShell, finding.CmdWrapper, finding.InlineCode, finding.NetworkNeeded,
+		finding.WriteTwice, finding.Unproduced, finding.InputWritten,
 	} {
 		if !strings.Contains(string(src), "\n\t\""+code+"\": ") {
 			t.Errorf("no rule handles finding %q", code)

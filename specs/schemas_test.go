@@ -12,9 +12,9 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/finding"
 )
 
 func schemaDoc(t *testing.T, name string) map[string]any {
@@ -331,10 +331,10 @@ func TestSharedDefinitions(t *testing.T) {
 // TestKernelAgrees holds the schemas against the kernel's own lists and limits.
 func TestKernelAgrees(t *testing.T) {
 	codes := []any{
-		kernel.FindPlaceholder, kernel.FindContradiction, kernel.FindDoneUndefined, kernel.FindPathAbsolute, kernel.FindPathTraversal,
-		kernel.FindPathBackslash, kernel.FindPathCharacter, kernel.FindPathForm, kernel.FindPathReserved, kernel.FindPathControl, kernel.FindAgentPath,
-		kernel.FindPathCase, kernel.FindEnvGuarded, kernel.FindCmdPath, kernel.FindCmdCharacter, kernel.FindCmdShell, kernel.FindCmdUnread, kernel.FindCmdWrapper, kernel.FindInlineCode, kernel.FindNetworkNeeded,
-		kernel.FindWriteTwice, kernel.FindUnproduced, kernel.FindInputWritten, kernel.FindTooMany,
+		finding.Placeholder, finding.Contradiction, finding.DoneUndefined, finding.PathAbsolute, finding.PathTraversal,
+		finding.PathBackslash, finding.PathCharacter, finding.PathForm, finding.PathReserved, finding.PathControl, finding.AgentPath,
+		finding.PathCase, finding.EnvGuarded, finding.CmdPath, finding.CmdCharacter, finding.CmdShell, finding.CmdUnread, finding.CmdWrapper, finding.InlineCode, finding.NetworkNeeded,
+		finding.WriteTwice, finding.Unproduced, finding.InputWritten, finding.TooMany,
 	}
 	findings := object(object(schemaDoc(t, "policy-input")["properties"])["findings"])
 	enum := object(object(object(findings["items"])["properties"])["code"])["enum"]

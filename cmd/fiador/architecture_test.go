@@ -246,7 +246,7 @@ func TestSingleImporters(t *testing.T) {
 		"filippo.io/edwards25519":               "ledger",
 		"golang.org/x/mod":                      "bench ledger ledger/disk",
 		"golang.org/x/sys":                      "harness/saferun harness/sandbox ledger/disk",
-		"golang.org/x/text/unicode/norm":        "kernel",
+		"golang.org/x/text/unicode/norm":        "kernel/pathname kernel/text",
 		"github.com/santhosh-tekuri/jsonschema": "",
 		"github.com/rogpeppe/go-internal":       "cmd/fiador",
 	} {

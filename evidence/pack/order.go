@@ -4,8 +4,8 @@ import (
 	"path"
 	"slices"
 
-	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/pathname"
 )
 
 // InOrder gives the operations of a patch their order, and sorts them by it and by path.
@@ -32,7 +32,7 @@ func makesRoom(list []Operation) bool {
 	deleted := map[string]bool{}
 	for _, o := range list {
 		if o.Op == OpDelete {
-			deleted[kernel.InspectOutput(o.Path).Folded] = true
+			deleted[pathname.Inspect(o.Path).Folded] = true
 		}
 	}
 	if len(deleted) == 0 {
@@ -42,7 +42,7 @@ func makesRoom(list []Operation) bool {
 		if o.Op == OpDelete {
 			continue
 		}
-		for p := kernel.InspectOutput(o.Path).Folded; p != "." && p != "/"; p = path.Dir(p) {
+		for p := pathname.Inspect(o.Path).Folded; p != "." && p != "/"; p = path.Dir(p) {
 			if deleted[p] {
 				return true
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/finding"
 )
 
 // The shape of bundle.json is that of specs/bundle.schema.json (ST4).
@@ -328,12 +329,12 @@ func (s *strictLevel) checkFound(b *kernel.Bundle, want func(value, should int, 
 	refs, pairs, vague := 0, 0, map[string]bool{}
 	for _, f := range in.Findings() {
 		switch f.Code {
-		case kernel.FindPlaceholder:
+		case finding.Placeholder:
 			refs++
 			if f.Path != "/goal" {
 				vague[f.Path] = true
 			}
-		case kernel.FindContradiction:
+		case finding.Contradiction:
 			pairs++
 		}
 	}

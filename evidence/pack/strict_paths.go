@@ -7,17 +7,18 @@ import (
 	"sync"
 
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/pathname"
 )
 
 // pathBook knows what the kernel says of paths, each looked at once.
 type pathBook struct {
-	seen map[string]kernel.OutputPath
+	seen map[string]pathname.View
 }
 
-func newPathBook() *pathBook { return &pathBook{seen: map[string]kernel.OutputPath{}} }
+func newPathBook() *pathBook { return &pathBook{seen: map[string]pathname.View{}} }
 
-// view is kernel.InspectOutput.
-func (b *pathBook) view(path string) kernel.OutputPath {
+// view is pathname.Inspect.
+func (b *pathBook) view(path string) pathname.View {
 	v, known := b.seen[path]
 	if !known {
 		v = inspect(path)
@@ -26,19 +27,19 @@ func (b *pathBook) view(path string) kernel.OutputPath {
 	return v
 }
 
-// inspect is kernel.InspectOutput, at a fraction of the cost for a path of which every
+// inspect is pathname.Inspect, at a fraction of the cost for a path of which every
 // segment is harmless (TestInspectAgrees).
-func inspect(path string) kernel.OutputPath {
+func inspect(path string) pathname.View {
 	if len(path) > 1024 {
-		return kernel.InspectOutput(path)
+		return pathname.Inspect(path)
 	}
 	for rest, more := path, true; more; {
 		var seg string
 		if seg, rest, more = strings.Cut(rest, "/"); !harmless(seg) {
-			return kernel.InspectOutput(path)
+			return pathname.Inspect(path)
 		}
 	}
-	return kernel.OutputPath{Folded: strings.ToUpper(path)}
+	return pathname.View{Folded: strings.ToUpper(path)}
 }
 
 // harmless says of a segment that there is nothing to say about it: it is of ASCII
@@ -81,7 +82,7 @@ var controlNames = sync.OnceValue(func() map[string]bool {
 func (b *pathBook) wrong(path string) string {
 	v := b.view(path)
 	switch {
-	case kernel.CleanPath(path) != path:
+	case pathname.Clean(path) != path:
 		return "is not clean"
 	case v.Fault != "":
 		return "is no path that every system has: " + v.Fault
@@ -98,7 +99,7 @@ func misnamed(path string) string {
 		return "is empty"
 	case strings.HasPrefix(path, "/"):
 		return "is absolute"
-	case kernel.CleanPath(path) != path:
+	case pathname.Clean(path) != path:
 		return "is not clean"
 	case hasParent(path):
 		return `has a ".." segment`

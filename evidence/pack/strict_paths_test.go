@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/pathname"
 )
 
 // TestPathsOfThePlanFitThePatch: a clean path of which the kernel has nothing to say is
@@ -14,8 +14,8 @@ func TestPathsOfThePlanFitThePatch(t *testing.T) {
 	parts := []string{"a", "b", "out", "/", "/", "//", ".", "..", "\\", ":", "~", "C:", " ", "\t", "\n", "\r", "\v", "\f", "\x00", "\x1f", "\x7f", "\u0080", "\u0085", "\u009f",
 		"\u00a0", "\u1680", "\u2000", "\u2003", "\u200a", "\u200b", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000", "\ufeff", "\u180e", "\u00e9", "\xff"}
 	check := func(p string) bool {
-		p = kernel.CleanPath(p)
-		if kernel.InspectOutput(p).Fault != "" {
+		p = pathname.Clean(p)
+		if pathname.Inspect(p).Fault != "" {
 			return false
 		}
 		if isAbsolute(p) || patchPathFault(p) != "" {

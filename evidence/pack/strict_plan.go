@@ -9,6 +9,7 @@ import (
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/pathname"
 )
 
 // plan is what a bundle would do, as its outputs say it.
@@ -174,7 +175,7 @@ func (r *shape) command(v any, a *planned) {
 	if len(a.argv) == 0 && o.of != nil {
 		o.fault("argv", "empty")
 	}
-	if cwd := o.form("cwd", any, "a string"); cwd != "." && (cwd == "" || kernel.CleanPath(cwd) != cwd) {
+	if cwd := o.form("cwd", any, "a string"); cwd != "." && (cwd == "" || pathname.Clean(cwd) != cwd) {
 		o.fault("cwd", "not a clean path")
 	}
 	o.within("env", func(v interface{}) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/pathname"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
 )
@@ -207,7 +208,7 @@ func TestInspectAgrees(t *testing.T) {
 	}
 	fast := 0
 	for _, p := range paths {
-		if got, want := inspect(p), kernel.InspectOutput(p); got != want {
+		if got, want := inspect(p), pathname.Inspect(p); got != want {
 			t.Errorf("%q: %+v, the kernel says %+v", p, got, want)
 		}
 		if !slices.ContainsFunc(strings.Split(p, "/"), func(seg string) bool { return !harmless(seg) }) {

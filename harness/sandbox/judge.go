@@ -9,8 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/pathname"
 )
 
 // The reasons for which changes are rejected. All but OUTPUT_LIMIT are followed by a
@@ -101,27 +101,27 @@ func Judge(changes []Change, r Rules) Verdict {
 type judge struct {
 	rules   Rules
 	changes []Change
-	at      map[string]Change            // by path
-	twice   map[string]bool              // paths that are there more than once
-	views   map[string]kernel.OutputPath // by path
-	twins   map[string]bool              // folded paths that two paths have
-	found   map[string]map[string]bool   // paths by code
-	temp    string                       // tempPrefix, folded
+	at      map[string]Change          // by path
+	twice   map[string]bool            // paths that are there more than once
+	views   map[string]pathname.View   // by path
+	twins   map[string]bool            // folded paths that two paths have
+	found   map[string]map[string]bool // paths by code
+	temp    string                     // tempPrefix, folded
 }
 
 func newJudge(changes []Change, r Rules) *judge {
 	j := &judge{
 		rules: r, changes: slices.Clone(changes),
 		at: map[string]Change{}, twice: map[string]bool{},
-		views: map[string]kernel.OutputPath{}, found: map[string]map[string]bool{},
-		temp: kernel.InspectOutput(tempPrefix).Folded,
+		views: map[string]pathname.View{}, found: map[string]map[string]bool{},
+		temp: pathname.Inspect(tempPrefix).Folded,
 	}
 	slices.SortStableFunc(j.changes, func(a, b Change) int { return canon.Compare(a.Path, b.Path) })
 	for _, c := range j.changes {
 		_, again := j.at[c.Path]
 		j.twice[c.Path] = again
 		j.at[c.Path] = c
-		j.views[c.Path] = kernel.InspectOutput(c.Path)
+		j.views[c.Path] = pathname.Inspect(c.Path)
 	}
 	j.twins = j.findTwins()
 	return j
@@ -165,7 +165,7 @@ func (r Rules) mayWrite(c Change) bool {
 
 // leadsToControl says whether a change takes away or replaces a folder that has or
 // can have control paths: a link in the place of .github brings pipelines with it.
-func (j *judge) leadsToControl(c Change, view kernel.OutputPath) bool {
+func (j *judge) leadsToControl(c Change, view pathname.View) bool {
 	if c.Kind == KindFolder {
 		return false
 	}
@@ -176,7 +176,7 @@ func (j *judge) leadsToControl(c Change, view kernel.OutputPath) bool {
 		return false
 	}
 	for p := range j.rules.Below(c.Path) {
-		if kernel.InspectOutput(p).Control != "" {
+		if pathname.Inspect(p).Control != "" {
 			return true
 		}
 	}
@@ -271,7 +271,7 @@ func (j *judge) stays(c Change) bool {
 	if named && !changed && j.stands(end) == KindLink {
 		return false
 	}
-	view := kernel.InspectOutput(end)
+	view := pathname.Inspect(end)
 	return view.Fault == "" && view.Control == ""
 }
 
@@ -296,7 +296,7 @@ func (j *judge) stands(path string) Kind {
 
 func (j *judge) declared() {
 	for _, p := range j.rules.Declared {
-		p = kernel.CleanPath(p)
+		p = pathname.Clean(p)
 		kind := j.stands(p)
 		if _, changed := j.at[p]; !changed && j.rules.Shown != nil && !j.rules.Shown(p) {
 			kind = ""
@@ -374,7 +374,7 @@ func (j *judge) reasons() []string {
 func (j *judge) show(path string) string {
 	view, known := j.views[path]
 	if !known {
-		view = kernel.InspectOutput(path)
+		view = pathname.Inspect(path)
 	}
 	hidden := func(r rune) bool { return !strconv.IsPrint(r) }
 	if view.Fault == "" && !strings.HasPrefix(path, `"`) && !strings.ContainsFunc(path, hidden) {

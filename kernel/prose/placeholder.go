@@ -1,10 +1,14 @@
-package kernel
+// Package prose finds placeholders in text, and constraints that contradict each other.
+// It owns the words of both detectors.
+package prose
 
 import (
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/fiador/fiador/kernel/text"
 )
 
 // The placeholder detector finds text that was left to be filled in:
@@ -40,31 +44,31 @@ const WordsMentioned = `A word that is only mentioned is no placeholder: in back
 	`before a noun ("TODO comments"), or in a list behind a word for such words ("placeholder text (TBD, TODO, etc)")`
 
 const (
-	markerWords words = `CHANGEME CHANGE_ME FILLME FILL_ME FILL_ME_IN FIXME INSERT_HERE PLACEHOLDER REPLACEME
+	markerWords text.Words = `CHANGEME CHANGE_ME FILLME FILL_ME FILL_ME_IN FIXME INSERT_HERE PLACEHOLDER REPLACEME
 		REPLACE_ME TBA TBC TBD TODO XXX`
 
-	// mentionBefore and mentionAfter are words next to which a marker word is
-	// talked about.
-	mentionBefore words = `a an any all another each every no non of old open new remaining stale existing leftover
+	// mentionBefore and mentionAfter are words that make a marker word next to them a
+	// mention.
+	mentionBefore text.Words = `a an any all another each every no non of old open new remaining stale existing leftover
 		left-over outstanding such that the these this those without address allow avoid ban complete contain containing contains convert
 		count delete fail find finish fix flag flags forbid grep list lists mark marked missing reject rejects remove removes replace replaces
 		report reports resolve resolves scan search skip called comment comments label marker markers string tag word`
-	mentionAfter words = `api app application annotation annotations board comment comments count entries entry file files
+	mentionAfter text.Words = `api app application annotation annotations board comment comments count entries entry file files
 		item items label labels line lines list lists manager marker markers note notes page report section sections
 		service string strings tag tags text texts token tokens tracker tracking tree view word words`
 
-	placeholderNouns words = "marker markers placeholder placeholders"
+	placeholderNouns text.Words = "marker markers placeholder placeholders"
 
-	openVerbs   words = "agreed announced decided determined"
-	closedVerbs words = "confirmed defined specified"
-	openBefore  words = "are is remain remains still yet"
-	asksFor     words = `allow allows ask asks cause causes expect expects for force let lets must need needs has have require
+	openVerbs   text.Words = "agreed announced decided determined"
+	closedVerbs text.Words = "confirmed defined specified"
+	openBefore  text.Words = "are is remain remains still yet"
+	asksFor     text.Words = `allow allows ask asks cause causes expect expects for force let lets must need needs has have require
 		requires to until wait waits want wants`
 
-	bracketStarts words = "insert your"
-	quietBrackets words = "insert fixme placeholder tba tbc tbd todo xxx ???"
+	bracketStarts text.Words = "insert your"
+	quietBrackets text.Words = "insert fixme placeholder tba tbc tbd todo xxx ???"
 
-	htmlElements words = `a abbr acronym address animate applet area article aside audio b base bdi bdo big blink blockquote
+	htmlElements text.Words = `a abbr acronym address animate applet area article aside audio b base bdi bdo big blink blockquote
 		body br button canvas caption center circle cite clippath code col colgroup data datalist dd defs del desc
 		details dfn dialog dir div dl dt ellipse em embed feblend fieldset figcaption figure filter font footer
 		foreignobject form frame frameset g h1 h2 h3 h4 h5 h6 head header hgroup hr html i iframe image img input ins
@@ -73,35 +77,35 @@ const (
 		pre progress q radialgradient rect rp rt ruby s samp script search section select slot small source span stop
 		strike strong style sub summary sup svg switch symbol table tbody td template textarea textpath tfoot th thead
 		time title tr track tspan tt u ul use var video view wbr xml xmp`
-	htmlFlags words = `allowfullscreen async autofocus autoplay checked controls default defer disabled formnovalidate
+	htmlFlags text.Words = `allowfullscreen async autofocus autoplay checked controls default defer disabled formnovalidate
 		hidden inert ismap itemscope loop multiple muted nomodule novalidate open playsinline readonly required
 		reversed selected`
 
-	// angleOther are keys, streams, types and other words that programs and
-	// their output put in angles.
-	angleOther words = `alt backspace bool boolean bom bs c-c c-d c-r c-w c-x char cmd cr ctrl del delete double down empty end enter eof
+	// angleOther are keys, streams, types and other words that programs and their
+	// output write in angles.
+	angleOther text.Words = `alt backspace bool boolean bom bs c-c c-d c-r c-w c-x char cmd cr ctrl del delete double down empty end enter eof
 		eot esc escape f1 f2 f3 f4 f5 f6 f7 f8 f9 f10 f11 f12 float home insert int lambda leader left lf long meta
 		module nil none null object pagedown pageup redacted return right shift space stderr stdin stdout tab undefined
 		up void anonymous abstract actor enumeration extend include interface`
-	angleBefore words = "component element header hit import include press tag"
-	angleAfter  words = "component components element elements markup"
-	singles     words = "n x y z"
+	angleBefore text.Words = "component element header hit import include press tag"
+	angleAfter  text.Words = "component components element elements markup"
+	singles     text.Words = "n x y z"
 
-	// nameParts are the last parts of a name in capitals and small letters that
-	// stands for a value; yourParts the first ones.
-	nameParts words = `account address branch bucket city class cluster company command country date day directory
+	// nameParts are last parts of a name in capitals and small letters that stands for
+	// a value. yourParts are first parts of such a name.
+	nameParts text.Words = `account address branch bucket city class cluster company command country date day directory
 		domain email environment env file filename folder here host hostname id image key language month name namespace
 		number organisation organization owner password path placeholder port project region repo repository secret
 		service team text time title token type uri url user username value version year zone`
-	yourParts words = "insert my your"
+	yourParts text.Words = "insert my your"
 )
 
 const maxPlaceholder = 80
 
-// placeholders are the distinct placeholder texts in s, in order of appearance.
-func placeholders(s string) []string {
+// Placeholders returns the distinct placeholder texts in s, in order of appearance.
+func Placeholders(s string) []string {
 	f := finder{original: s}
-	f.text, f.at = plainText(maskCode(s))
+	f.text, f.at = text.PlainText(maskCode(s))
 	f.closed = closingTags(f.text)
 	for f.i < len(f.text) {
 		switch c := f.text[f.i]; {
@@ -226,7 +230,7 @@ func (f *finder) source(from, to int) string {
 	}
 	last := f.at[to-1]
 	size := 1
-	if r, n := utf8.DecodeRuneInString(f.original[last:]); plainRune(r) != r {
+	if r, n := utf8.DecodeRuneInString(f.original[last:]); text.PlainRune(r) != r {
 		size = n
 	}
 	return f.original[f.at[from] : last+size]
@@ -306,9 +310,9 @@ func (f *finder) bracket() {
 		return
 	}
 	first, _, more := strings.Cut(content, " ")
-	if quietBrackets.has(content) || more && (bracketStarts.has(first) || strings.HasPrefix(content, "fill in") ||
+	if quietBrackets.Has(content) || more && (bracketStarts.Has(first) || strings.HasPrefix(content, "fill in") ||
 		strings.HasPrefix(content, "enter your ") || strings.HasPrefix(content, "add your ")) ||
-		strings.HasPrefix(content, "to be ") && (openVerbs+" "+closedVerbs).has(content[len("to be "):]) {
+		strings.HasPrefix(content, "to be ") && (openVerbs+" "+closedVerbs).Has(content[len("to be "):]) {
 		f.add(start, start+end+2)
 	}
 }
@@ -326,7 +330,7 @@ func (f *finder) angle() {
 		f.inRoute(start) {
 		return
 	}
-	if f.isName(body[:end]) && !angleBefore.has(f.wordBefore(start)) && !angleAfter.has(f.wordAfter(start+end+2)) {
+	if f.isName(body[:end]) && !angleBefore.Has(f.wordBefore(start)) && !angleAfter.Has(f.wordAfter(start+end+2)) {
 		f.add(start, start+end+2)
 	}
 }
@@ -355,13 +359,13 @@ func (f *finder) isName(name string) bool {
 	first, rest, many := strings.Cut(lower, " ")
 	if many {
 		second, _, _ := strings.Cut(rest, " ")
-		return len(first) > 1 && !strings.Contains(rest, "and ") && !(htmlElements.has(first) && htmlFlags.has(second)) && !f.closed[first]
+		return len(first) > 1 && !strings.Contains(rest, "and ") && !(htmlElements.Has(first) && htmlFlags.Has(second)) && !f.closed[first]
 	}
-	if f.closed[lower] || strings.HasSuffix(lower, "/") || angleOther.has(lower) || htmlElements.has(lower) {
+	if f.closed[lower] || strings.HasSuffix(lower, "/") || angleOther.Has(lower) || htmlElements.Has(lower) {
 		return false
 	}
 	if len(lower) == 1 {
-		return singles.has(lower)
+		return singles.Has(lower)
 	}
 	if ext := lower[max(0, strings.LastIndexByte(lower, '.')):]; ext == ".h" || ext == ".hpp" || ext == ".hxx" || ext == ".hh" {
 		return false
@@ -382,10 +386,10 @@ func isComponent(name string) bool {
 		}
 	}
 	last := strings.ToLower(name[starts[len(starts)-1]:])
-	if nameParts.has(last) {
+	if nameParts.Has(last) {
 		return false
 	}
-	return len(starts) == 1 || !yourParts.has(strings.ToLower(name[:starts[1]]))
+	return len(starts) == 1 || !yourParts.Has(strings.ToLower(name[:starts[1]]))
 }
 
 // word reads one word, and what follows it where a phrase begins with it.
@@ -408,7 +412,7 @@ func (f *finder) word() {
 	case isMarker(text):
 		f.marker(start, end)
 	case strings.EqualFold(text, "lorem"):
-		if end, ok := f.follow(f.i, "ipsum"); ok && !mentionBefore.has(f.wordBefore(start)) && !f.quoted(start, end) {
+		if end, ok := f.follow(f.i, "ipsum"); ok && !mentionBefore.Has(f.wordBefore(start)) && !f.quoted(start, end) {
 			f.add(start, end)
 		}
 	case strings.EqualFold(text, "fill"):
@@ -433,17 +437,17 @@ func isMarker(w string) bool {
 	if rest, ok := strings.CutPrefix(w, "YOUR_"); ok {
 		return rest != "" && strings.Trim(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == ""
 	}
-	return markerWords.has(w) || len(w) == 3 && strings.EqualFold(w, "tbd")
+	return markerWords.Has(w) || len(w) == 3 && strings.EqualFold(w, "tbd")
 }
 
 func (f *finder) marker(start, end int) {
 	prev, next := f.before(start), f.after(end)
 	attached := strings.IndexByte(`/\.-@#$%&~`, prev) >= 0 || strings.IndexByte(`/\-@`, next) >= 0 ||
 		next == '.' && wordByte(f.after(end+1)) || next == '=' || next == '%'
-	mentioned := attached || f.quoted(start, end) || mentionAfter.has(f.wordAfter(end))
+	mentioned := attached || f.quoted(start, end) || mentionAfter.Has(f.wordAfter(end))
 	before := f.wordBefore(start)
 	switch {
-	case mentionBefore.has(before):
+	case mentionBefore.Has(before):
 		mentioned = true
 	case before == "and" || before == "or":
 		mentioned = mentioned || f.markerEnd > 0 && f.mentioned && start-f.markerEnd <= 6
@@ -463,8 +467,8 @@ func (f *finder) marker(start, end int) {
 // are: "placeholders (TBD)", "placeholder text (TBD, TODO)".
 func (f *finder) namesMarkers(i int) bool {
 	word := f.wordBefore(i)
-	return placeholderNouns.has(word) ||
-		mentionAfter.has(word) && placeholderNouns.has(f.wordBefore(strings.LastIndex(f.text[:i], " ")-len(word)))
+	return placeholderNouns.Has(word) ||
+		mentionAfter.Has(word) && placeholderNouns.Has(f.wordBefore(strings.LastIndex(f.text[:i], " ")-len(word)))
 }
 
 func (f *finder) quoted(start, end int) bool {
@@ -490,19 +494,19 @@ func (f *finder) toBe(start, end int) {
 		stop++
 	}
 	verb := strings.ToLower(f.text[at:stop])
-	open := openVerbs.has(verb)
-	if !open && !closedVerbs.has(verb) {
+	open := openVerbs.Has(verb)
+	if !open && !closedVerbs.Has(verb) {
 		return
 	}
 	head := strings.TrimRight(f.text[max(0, start-120):start], " ")
 	strong := head == "" || strings.IndexByte("([:-=,\n", head[len(head)-1]) >= 0 ||
-		strings.HasSuffix(head, "–") || strings.HasSuffix(head, "—") || openBefore.has(f.wordBefore(start))
+		strings.HasSuffix(head, "–") || strings.HasSuffix(head, "—") || openBefore.Has(f.wordBefore(start))
 	if !strong && !(open && shortClause(head)) {
 		return
 	}
 	next := strings.TrimLeft(f.text[stop:min(len(f.text), stop+3)], " ")
 	ends := next == "" || strings.IndexByte(".;:)]!?\n", next[0]) >= 0 || strong && next[0] == ',' ||
-		words("later soon").has(f.wordAfter(stop))
+		text.Words("later soon").Has(f.wordAfter(stop))
 	if ends {
 		f.add(start, stop)
 	}
@@ -513,7 +517,7 @@ func shortClause(head string) bool {
 		head = head[i+1:]
 	}
 	list := strings.Fields(strings.ToLower(head))
-	return len(list) <= 3 && !slices.ContainsFunc(list, asksFor.has)
+	return len(list) <= 3 && !slices.ContainsFunc(list, asksFor.Has)
 }
 
 // follow is where the given words end when they follow at i.
@@ -561,17 +565,4 @@ func (f *finder) wordAfter(i int) string {
 		return ""
 	}
 	return strings.ToLower(f.text[start:end])
-}
-
-// placeholderTable is the closed list as the specification shows it.
-func placeholderTable() []string {
-	list := append(strings.Fields(string(markerWords)), "YOUR_…", "???", "<name>", "{{name}}", "[insert …]", "[your …]",
-		"[fill in …]", "[enter your …]", "[add your …]", "lorem ipsum", "fill in here", "fill me in")
-	for w := range strings.FieldsSeq(string(openVerbs + " " + closedVerbs)) {
-		list = append(list, "to be "+w)
-	}
-	for w := range strings.FieldsSeq(string(quietBrackets)) {
-		list = append(list, "["+w+"]")
-	}
-	return list
 }

@@ -1,9 +1,16 @@
-package kernel
+// Package argv finds the faults of a command: shells, wrappers, inline code, and
+// programs that need the network. It owns the tables of interpreters and of programs
+// that start other programs.
+package argv
 
 import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/fiador/fiador/kernel/finding"
+	"github.com/fiador/fiador/kernel/pathname"
+	"github.com/fiador/fiador/kernel/text"
 )
 
 // The command detector reads an argv as the program that it names would, as far
@@ -37,58 +44,19 @@ import (
 // language of their own but that are no interpreters (sed, git, make, tar) are
 // in no table: allowing one of them is allowing what it can run.
 
-// argFault is a finding about an argv: its code, the index of the argument it
-// fired on (of the program's name for stdin), and the text.
-type argFault struct {
-	code  string
-	arg   int
-	value string
-}
-
-// words is a closed list of words, separated by white space.
-type words string
-
-// has says whether word is one of the words. A word with white space in it is
-// none.
-func (l words) has(word string) bool {
-	if word == "" || len(word) > 64 || strings.ContainsAny(word, " \t\n") {
-		return false
-	}
-	for from := 0; ; {
-		i := strings.Index(string(l[from:]), word)
-		if i < 0 {
-			return false
-		}
-		start, end := from+i, from+i+len(word)
-		if (start == 0 || l[start-1] <= ' ') && (end == len(l) || l[end] <= ' ') {
-			return true
-		}
-		from = start + 1
-	}
-}
-
-// starts says whether one of the words begins with prefix.
-func (l words) starts(prefix string) bool {
-	if prefix == "" || len(prefix) > 64 || strings.ContainsAny(prefix, " \t\n") {
-		return false
-	}
-	for from := 0; ; {
-		i := strings.Index(string(l[from:]), prefix)
-		if i < 0 {
-			return false
-		}
-		if i += from; i == 0 || l[i-1] <= ' ' {
-			return true
-		}
-		from = i + 1
-	}
+// Fault is a finding about an argv: its code, the index of the argument that it is
+// about, and the text. For stdin the index is that of the program's name.
+type Fault struct {
+	Code  string
+	Arg   int
+	Value string
 }
 
 const (
-	shells words = `ash bash busybox cmd csh dash elvish fish ion ksh ksh93 lksh mksh nu oksh osh pdksh posh
+	shells text.Words = `ash bash busybox cmd csh dash elvish fish ion ksh ksh93 lksh mksh nu oksh osh pdksh posh
 		powershell pwsh rbash rc rksh rzsh sash sh tcsh toybox xonsh yash ysh zsh`
 
-	wrappers words = `arch builtin bwrap capsh catchsegv chroot chrt chpst command concurrently cpulimit cross-env
+	wrappers text.Words = `arch builtin bwrap capsh catchsegv chroot chrt chpst command concurrently cpulimit cross-env
 		cross-env-shell daemonize dbus-run-session doas dotenv eatmydata entr env eval exec faketime fakeroot firejail
 		flatpak-spawn flock gdb gtimeout ionice ld.so linux32 linux64 lldb ltrace nice nodemon nohup nsenter numactl
 		nsjail parallel perf pkexec proot prlimit rlwrap run0 runcon runuser screen script setarch setpriv setsid softlimit ssh start-stop-daemon
@@ -96,26 +64,26 @@ const (
 		watchexec xargs xvfb-run`
 
 	// findStarts are the options with which find starts programs.
-	findStarts words = "-exec -execdir -ok -okdir"
+	findStarts text.Words = "-exec -execdir -ok -okdir"
 )
 
 // isShell, isWrapper and findInterpreter look a folded base name up, as it is
 // and without its version.
 func isShell(name string) (string, bool) {
-	return lookUp(name, shells.has)
+	return lookUp(name, shells.Has)
 }
 
 func isWrapper(name string) (string, bool) {
 	if strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-musl") {
 		return "ld.so", true
 	}
-	return lookUp(name, wrappers.has)
+	return lookUp(name, wrappers.Has)
 }
 
 func findInterpreter(name string) (interpreter, bool) {
 	var found interpreter
 	_, ok := lookUp(name, func(name string) bool {
-		i := slices.IndexFunc(interpreters, func(p interpreter) bool { return p.names.has(name) })
+		i := slices.IndexFunc(interpreters, func(p interpreter) bool { return p.names.Has(name) })
 		if i >= 0 {
 			found = interpreters[i]
 		}
@@ -125,7 +93,7 @@ func findInterpreter(name string) (interpreter, bool) {
 }
 
 func findRunner(name string) (runner, bool) {
-	i := slices.IndexFunc(runners, func(r runner) bool { return r.names.has(name) })
+	i := slices.IndexFunc(runners, func(r runner) bool { return r.names.Has(name) })
 	if i < 0 {
 		return runner{}, false
 	}
@@ -161,7 +129,7 @@ func baseName(arg string) string {
 	if len(arg) > 64 {
 		return ""
 	}
-	name := foldSegment(arg)
+	name := pathname.FoldSegment(arg)
 	for _, ext := range []string{".exe", ".cmd", ".bat", ".com", ".ps1"} {
 		name = strings.TrimSuffix(name, ext)
 	}
@@ -176,42 +144,45 @@ const maxNesting = 8
 // most. An argument is one step, and one more for every stepBytes of it, each
 // time it is read.
 const (
-	maxSteps  = 20000
+	MaxSteps  = 20000
 	stepBytes = 32
 )
 
-// budget counts the steps that are left. It counts, and asks no clock, so that
-// one intent has the same findings on every machine.
-type budget struct{ steps int }
+// Budget counts the steps that are left. It uses no clock, so that one intent has the
+// same findings on every machine.
+type Budget struct{ steps int }
 
-// spend takes the steps of one argument. It is false once there are too few.
-func (b *budget) spend(arg string) bool {
+// spend takes the steps of one argument. It returns false if too few are left.
+func (b *Budget) spend(arg string) bool {
 	b.steps -= 1 + len(arg)/stepBytes
 	return !b.spent()
 }
 
-func (b *budget) spent() bool { return b.steps < 0 }
+// NewBudget returns the steps for all commands of an intent.
+func NewBudget() *Budget { return &Budget{MaxSteps} }
 
-// commandFaults are the faults of an argv. hasStdin says whether the intent
-// gives the command standard input. Where the budget ends, the last fault is
-// that nobody can tell the others.
-func commandFaults(argv []string, hasStdin bool, b *budget) []argFault {
+func (b *Budget) spent() bool { return b.steps < 0 }
+
+// Faults returns the faults of an argv. hasStdin says whether the intent gives the
+// command standard input. If the budget is spent, the last fault says that the rest is
+// unread.
+func Faults(argv []string, hasStdin bool, b *Budget) []Fault {
 	if len(argv) == 0 {
 		return nil
 	}
-	var list []argFault
+	var list []Fault
 	name := argv[0]
 	if strings.ContainsAny(name, `/\`) || name == "." || name == ".." {
-		list = append(list, argFault{FindCmdPath, 0, name})
+		list = append(list, Fault{finding.CmdPath, 0, name})
 	}
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
-		list = append(list, argFault{FindCmdCharacter, 0, escaped(name)})
+		list = append(list, Fault{finding.CmdCharacter, 0, escaped(name)})
 	}
 	list = append(list, startFaults(argv, 0, 0, hasStdin, b)...)
 	if b.spent() {
-		list = append(list, argFault{FindCmdUnread, 0, escaped(name)})
+		list = append(list, Fault{finding.CmdUnread, 0, escaped(name)})
 	}
-	slices.SortStableFunc(list, func(a, b argFault) int { return commandRank(a.code) - commandRank(b.code) })
+	slices.SortStableFunc(list, func(a, b Fault) int { return commandRank(a.Code) - commandRank(b.Code) })
 	return slices.Compact(list)
 }
 
@@ -223,28 +194,28 @@ func escaped(name string) string {
 
 func commandRank(code string) int {
 	return slices.Index([]string{
-		FindCmdPath, FindCmdCharacter, FindCmdShell, FindCmdWrapper, FindInlineCode,
-		FindPathAbsolute, FindPathTraversal, FindPathBackslash, FindPathCharacter, FindPathControl, FindNetworkNeeded, FindCmdUnread,
+		finding.CmdPath, finding.CmdCharacter, finding.CmdShell, finding.CmdWrapper, finding.InlineCode,
+		finding.PathAbsolute, finding.PathTraversal, finding.PathBackslash, finding.PathCharacter, finding.PathControl, finding.NetworkNeeded, finding.CmdUnread,
 	}, code)
 }
 
 // startFaults follows the chain of programs that an argv starts, from the one at
 // index at.
-func startFaults(argv []string, at, depth int, hasStdin bool, b *budget) []argFault {
-	var list []argFault
+func startFaults(argv []string, at, depth int, hasStdin bool, b *Budget) []Fault {
+	var list []Fault
 	for ; at >= 0 && at < len(argv) && b.spend(argv[at]); depth++ {
 		name := baseName(argv[at])
 		if shell, ok := isShell(name); ok {
-			return append(list, argFault{FindCmdShell, at, shell})
+			return append(list, Fault{finding.CmdShell, at, shell})
 		}
 		if depth == maxNesting {
-			return append(list, argFault{FindCmdWrapper, at, name})
+			return append(list, Fault{finding.CmdWrapper, at, name})
 		}
 		next := -1
-		var found *argFault
-		var also []argFault
+		var found *Fault
+		var also []Fault
 		if wrapper, from, ok := wrapperAt(argv, at, name); ok {
-			list = append(list, argFault{FindCmdWrapper, at, wrapper})
+			list = append(list, Fault{finding.CmdWrapper, at, wrapper})
 			next = nextProgram(argv, from, b)
 		} else if r, ok := findRunner(name); ok {
 			var perhaps int
@@ -271,7 +242,7 @@ func wrapperAt(argv []string, at int, name string) (string, int, bool) {
 		return wrapper, at + 1, true
 	}
 	if name == "find" {
-		if i := slices.IndexFunc(argv[at:], findStarts.has); i >= 0 {
+		if i := slices.IndexFunc(argv[at:], findStarts.Has); i >= 0 {
 			return "find " + argv[at+i], at + i + 1, true
 		}
 	}
@@ -280,7 +251,7 @@ func wrapperAt(argv []string, at int, name string) (string, int, bool) {
 
 // nextProgram is the index of the first argument that names a shell, wrapper,
 // runner or interpreter, or -1.
-func nextProgram(argv []string, from int, b *budget) int {
+func nextProgram(argv []string, from int, b *Budget) int {
 	for i := from; i < len(argv) && b.spend(argv[i]); i++ {
 		if isProgram(argv[i]) {
 			return i
@@ -307,21 +278,9 @@ func isProgram(arg string) bool {
 	return ok || name == "find"
 }
 
-// DetectorTables are the closed lists of the detectors by name, each sorted, so
-// that a specification can be checked against them: control_paths,
-// agent_paths, reserved_roots, shells, wrappers, runners, interpreters, inline_code ("node
-// -e", and what stands for itself in capitals), placeholder_words and
-// contradiction_terms ("stateless / stateful"), network_needed and path_arguments.
-func DetectorTables() map[string][]string {
-	tables := map[string][]string{
-		"control_paths":       slices.Clone(controlPaths),
-		"agent_paths":         slices.Clone(agentPaths),
-		"reserved_roots":      slices.Clone(reservedRoots),
-		"shells":              strings.Fields(string(shells)),
-		"wrappers":            strings.Fields(string(wrappers)),
-		"placeholder_words":   placeholderTable(),
-		"contradiction_terms": contradictionTable(),
-	}
+// Tables returns the lists of this detector by name, for DetectorTables.
+func Tables() map[string][]string {
+	tables := map[string][]string{"shells": strings.Fields(string(shells)), "wrappers": strings.Fields(string(wrappers))}
 	for w := range strings.FieldsSeq(string(findStarts)) {
 		tables["wrappers"] = append(tables["wrappers"], "find "+w)
 	}
@@ -339,9 +298,6 @@ func DetectorTables() map[string][]string {
 	}
 	for _, g := range registries {
 		tables["network_needed"] = append(tables["network_needed"], g.table()...)
-	}
-	for _, list := range tables {
-		slices.Sort(list)
 	}
 	return tables
 }
@@ -366,7 +322,7 @@ func (p interpreter) table() []string {
 	return list
 }
 
-func eachWith(names, options words) []string {
+func eachWith(names, options text.Words) []string {
 	var list []string
 	for name := range strings.FieldsSeq(string(names)) {
 		for option := range strings.FieldsSeq(string(options)) {

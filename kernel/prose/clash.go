@@ -1,4 +1,4 @@
-package kernel
+package prose
 
 import (
 	"cmp"
@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// clash is a pair of constraints that contradict each other, by index, i < j.
-type clash struct {
-	i, j  int
-	clash string
+// Clash is a pair of constraints that contradict each other, by index, with I < J.
+type Clash struct {
+	I, J int
+	Text string
 }
 
 // maxClashes is how many pairs are listed one by one.
@@ -25,7 +25,7 @@ type pairs struct {
 }
 
 type rankedClash struct {
-	clash
+	Clash
 	rank uint
 }
 
@@ -48,7 +48,7 @@ func (p *pairs) addAll(opp int, as, bs []statement) {
 			}
 			if p.texts[a.constraint] != p.texts[b.constraint] {
 				c := newClash(opp, a, b)
-				keep(p.all, [2]int{c.i, c.j}, c)
+				keep(p.all, [2]int{c.I, c.J}, c)
 			}
 			if len(p.all) > maxClashes {
 				p.all = nil
@@ -76,7 +76,7 @@ func (p *pairs) addFirst(opp int, as, bs []statement) {
 
 func newClash(opp int, a, b statement) rankedClash {
 	i, j := min(a.constraint, b.constraint), max(a.constraint, b.constraint)
-	return rankedClash{clash{i, j, clashText(opp, a, b)}, uint(opp)}
+	return rankedClash{Clash{i, j, clashText(opp, a, b)}, uint(opp)}
 }
 
 func keep[K comparable](m map[K]rankedClash, key K, c rankedClash) {
@@ -86,18 +86,18 @@ func keep[K comparable](m map[K]rankedClash, key K, c rankedClash) {
 }
 
 func (c rankedClash) before(d rankedClash) bool {
-	return cmp.Or(cmp.Compare(c.j, d.j), cmp.Compare(c.rank, d.rank), cmp.Compare(c.clash.clash, d.clash.clash)) < 0
+	return cmp.Or(cmp.Compare(c.J, d.J), cmp.Compare(c.rank, d.rank), cmp.Compare(c.Clash.Text, d.Clash.Text)) < 0
 }
 
-func (p *pairs) list() []clash {
+func (p *pairs) list() []Clash {
 	list := slices.Collect(maps.Values(p.all))
 	if p.all == nil {
 		list = slices.Collect(maps.Values(p.first))
 	}
-	slices.SortFunc(list, func(c, d rankedClash) int { return cmp.Or(cmp.Compare(c.i, d.i), cmp.Compare(c.j, d.j)) })
-	var found []clash
+	slices.SortFunc(list, func(c, d rankedClash) int { return cmp.Or(cmp.Compare(c.I, d.I), cmp.Compare(c.J, d.J)) })
+	var found []Clash
 	for _, c := range list {
-		found = append(found, c.clash)
+		found = append(found, c.Clash)
 	}
 	return found
 }

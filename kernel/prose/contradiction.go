@@ -1,9 +1,11 @@
-package kernel
+package prose
 
 import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/fiador/fiador/kernel/text"
 )
 
 // The contradiction detector compares constraints and would rather miss a clash
@@ -39,9 +41,9 @@ import (
 // tests do not fail") says nothing. A constraint never clashes with itself or
 // with an equal one.
 
-// opposite is a pair of sides. The first word of a side is the one that is
-// shown. Words with a hyphen are also found written as two words.
-type opposite struct{ a, b words }
+// opposite is a pair of sides. The detector shows the first word of a side. It also
+// finds a word with a hyphen where the word is written as two words.
+type opposite struct{ a, b text.Words }
 
 var adjectives = []opposite{
 	{"stateless", "stateful"},
@@ -113,20 +115,20 @@ var opposedVerbs = []opposite{
 }
 
 const (
-	modals     words = "must shall should will would can may could do does did"
-	beingVerbs words = "be is are was were been being stay stays remain remains"
-	fillers    words = `a an the any ever please always strictly fully completely entirely it its this that these those ensure , : -`
-	subjectBut words = `all every each keep make leave mark use using prefer choose require only`
-	makeVerbs  words = "keep make leave mark"
-	useVerbs   words = "use prefer choose require only"
-	quantities words = "longer more less fewer later earlier sooner matter one other"
-	limits     words = "only necessarily just yet always all every both merely exactly quite enough entirely fully"
-	noBefore   words = "use using with have has is are be allow accept there contain contains"
-	unclear    words = "nor neither none nothing nobody hardly barely rarely seldom either whether versus vs n't"
-	joiners    words = "if when whenever while unless until which who whose where because so as after before since although though that whether than"
-	additive   words = "available empty external internal local non-empty private public relative absolute remote safe supported unsafe"
-	protocols  words = "ftps https imaps ldaps smtps"
-	wholes     words = `system service server application app program tool code codebase implementation design solution
+	modals     text.Words = "must shall should will would can may could do does did"
+	beingVerbs text.Words = "be is are was were been being stay stays remain remains"
+	fillers    text.Words = `a an the any ever please always strictly fully completely entirely it its this that these those ensure , : -`
+	subjectBut text.Words = `all every each keep make leave mark use using prefer choose require only`
+	makeVerbs  text.Words = "keep make leave mark"
+	useVerbs   text.Words = "use prefer choose require only"
+	quantities text.Words = "longer more less fewer later earlier sooner matter one other"
+	limits     text.Words = "only necessarily just yet always all every both merely exactly quite enough entirely fully"
+	noBefore   text.Words = "use using with have has is are be allow accept there contain contains"
+	unclear    text.Words = "nor neither none nothing nobody hardly barely rarely seldom either whether versus vs n't"
+	joiners    text.Words = "if when whenever while unless until which who whose where because so as after before since although though that whether than"
+	additive   text.Words = "available empty external internal local non-empty private public relative absolute remote safe supported unsafe"
+	protocols  text.Words = "ftps https imaps ldaps smtps"
+	wholes     text.Words = `system service server application app program tool code codebase implementation design solution
 		project product software library package module component api everything`
 )
 
@@ -145,7 +147,7 @@ type term struct {
 func indexTerms() map[string][]term {
 	index := map[string][]term{}
 	for i, o := range opposites {
-		for side, list := range []words{o.a, o.b} {
+		for side, list := range []text.Words{o.a, o.b} {
 			for w := range strings.FieldsSeq(string(list)) {
 				index[w] = append(index[w], term{i, side, i >= len(adjectives)})
 			}
@@ -188,16 +190,16 @@ type statement struct {
 // "stateless / stateful", "public / not public", "must / must not: tabs".
 // The text does not depend on the order.
 func contradiction(a, b string) (string, bool) {
-	for _, c := range contradictions([]string{a, b}) {
-		return c.clash, true
+	for _, c := range Contradictions([]string{a, b}) {
+		return c.Text, true
 	}
 	return "", false
 }
 
-// contradictions are the pairs of constraints that contradict each other, by
-// first and second index. Where there are more than maxClashes, they are for each
-// constraint the pair with the first later one only.
-func contradictions(list []string) []clash {
+// Contradictions returns the pairs of constraints that contradict each other, sorted by
+// first and second index. If there are more than maxClashes, it returns for each
+// constraint only the pair with the first later constraint.
+func Contradictions(list []string) []Clash {
 	said := map[topic]*groups{}
 	for i, c := range list {
 		for _, s := range sentences(c) {
@@ -317,7 +319,7 @@ func sentences(s string) []sentence {
 // written out, a comma or colon behind the word as a word of its own.
 func appendWords(list []string, field string) []string {
 	field = strings.Map(func(r rune) rune {
-		switch r = plainRune(r); r {
+		switch r = text.PlainRune(r); r {
 		case 0x2010, 0x2011:
 			return '-'
 		case 0x2019:
@@ -366,31 +368,31 @@ func newSentence(list []string) (sentence, bool) {
 	for i := 0; i < len(list); i++ {
 		w := list[i]
 		next := wordAt(list, i+1)
-		if unclear.has(w) {
+		if unclear.Has(w) {
 			return s, false
 		}
 		drop, negates := 0, false
 		switch {
 		case w == "not":
-			if i > 0 && !modals.has(list[i-1]) && !beingVerbs.has(list[i-1]) || limits.has(next) ||
-				words("required needed need have necessary obliged").has(next) && wordAt(list, i+2) == "to" {
+			if i > 0 && !modals.Has(list[i-1]) && !beingVerbs.Has(list[i-1]) || limits.Has(next) ||
+				text.Words("required needed need have necessary obliged").Has(next) && wordAt(list, i+2) == "to" {
 				return s, false
 			}
 			drop, negates = 1, true
 		case w == "never":
-			if limits.has(next) {
+			if limits.Has(next) {
 				return s, false
 			}
 			drop, negates = 1, true
 		case w == "no":
-			if i > 0 && !noBefore.has(list[i-1]) || quantities.has(next) {
+			if i > 0 && !noBefore.Has(list[i-1]) || quantities.Has(next) {
 				return s, false
 			}
 			drop, negates = 1, true
 		case w == "without":
 			s.words = append(s.words, "with")
 			drop, negates = 1, true
-		case w == "avoid" && (i == 0 || modals.has(list[i-1])):
+		case w == "avoid" && (i == 0 || modals.Has(list[i-1])):
 			drop, negates = 1, true
 		case (w == "have" || w == "has" || w == "need" || w == "needs") && next == "to":
 			s.words = append(s.words, "must")
@@ -458,10 +460,10 @@ type clauses struct {
 func (c *clauses) next() bool {
 	open, k := c.open, c.i
 	switch {
-	case c.words[k] == "," && open && joiners.has(c.words[0]):
+	case c.words[k] == "," && open && joiners.Has(c.words[0]):
 		c.open = false
 	case c.words[k] == "that" && (k == 0 || wordAt(c.words, k-1) == "ensure" || wordAt(c.words, k-1) == "sure"):
-	case joiners.has(c.words[k]):
+	case joiners.Has(c.words[k]):
 		c.open = true
 	}
 	c.i++
@@ -489,11 +491,11 @@ func (s sentence) read(report func(topic, statement)) {
 func (s sentence) readTerms(count map[int]int, report func(topic, statement)) {
 	stems := make([]string, len(s.words)) // "" for what says nothing about the subject
 	for k, w := range s.words {
-		if !modals.has(w) && !beingVerbs.has(w) && !fillers.has(w) && !subjectBut.has(w) {
+		if !modals.Has(w) && !beingVerbs.Has(w) && !fillers.Has(w) && !subjectBut.Has(w) {
 			stems[k] = stem(w)
 		}
 	}
-	modal, being := slices.ContainsFunc(s.words, modals.has), slices.ContainsFunc(s.words, beingVerbs.has)
+	modal, being := slices.ContainsFunc(s.words, modals.Has), slices.ContainsFunc(s.words, beingVerbs.Has)
 	below := clauses{words: s.words}
 	for i, w := range s.words {
 		subordinate := below.next()
@@ -526,8 +528,8 @@ func subjectOf(stems []string, i int) string {
 // modal verb.
 func (s sentence) leads(i int) bool {
 	for k := range i {
-		if !fillers.has(s.words[k]) && !modals.has(s.words[k]) {
-			return modals.has(s.words[i-1])
+		if !fillers.Has(s.words[k]) && !modals.Has(s.words[k]) {
+			return modals.Has(s.words[i-1])
 		}
 	}
 	return true
@@ -537,11 +539,11 @@ func (s sentence) leads(i int) bool {
 // comment above; modal and being say whether the sentence has such verbs.
 func (s sentence) saidOf(i int, subject string, modal, being bool) bool {
 	last := len(s.words) - 1
-	for last > i && (fillers.has(s.words[last]) || s.words[last] == "only") {
+	for last > i && (fillers.Has(s.words[last]) || s.words[last] == "only") {
 		last--
 	}
 	before := i - 1
-	for before >= 0 && fillers.has(s.words[before]) && s.words[before] != "," {
+	for before >= 0 && fillers.Has(s.words[before]) && s.words[before] != "," {
 		before--
 	}
 	if subject == "" {
@@ -549,55 +551,45 @@ func (s sentence) saidOf(i int, subject string, modal, being bool) bool {
 	}
 	if before >= 0 {
 		w := s.words[before]
-		if beingVerbs.has(w) || useVerbs.has(w) && last > i && s.leads(before) && !additive.has(s.words[i]) {
+		if beingVerbs.Has(w) || useVerbs.Has(w) && last > i && s.leads(before) && !additive.Has(s.words[i]) {
 			return true
 		}
 		adverb := strings.HasSuffix(s.words[i], "ly") && s.words[i] != "read-only" || s.words[i] == "in-parallel" ||
-			words("offline online").has(s.words[i]) && modal
-		return last == i && (adverb || makeVerbs.has(s.words[0]))
+			text.Words("offline online").Has(s.words[i]) && modal
+		return last == i && (adverb || makeVerbs.Has(s.words[0]))
 	}
 	return !modal && !being && !strings.Contains(subject, " ")
 }
 
-// plain is the sentence as a plain statement: to compare, and to show.
-func (s sentence) plain() (subject, text string) {
+// plain returns the sentence as a plain statement, in one form to compare and one to
+// show.
+func (s sentence) plain() (subject, statement string) {
 	var stems, shown []string
 	for _, w := range s.words {
 		switch {
-		case modals.has(w), fillers.has(w), w == "only" && len(shown) == 0 && s.negated:
+		case modals.Has(w), fillers.Has(w), w == "only" && len(shown) == 0 && s.negated:
 			continue
-		case beingVerbs.has(w):
+		case beingVerbs.Has(w):
 			w = "be"
-		case len(shown) == 0 && words("use using have allow with").has(w):
+		case len(shown) == 0 && text.Words("use using have allow with").Has(w):
 			continue
 		}
 		stems = append(stems, stem(w))
 		shown = append(shown, w)
 	}
-	if !slices.ContainsFunc(shown, func(w string) bool { return w != "be" && strings.ContainsFunc(w, isWordRune) }) {
+	if !slices.ContainsFunc(shown, func(w string) bool { return w != "be" && strings.ContainsFunc(w, text.IsWord) }) {
 		return "", ""
 	}
 	return strings.Join(stems, " "), strings.Join(shown, " ")
 }
 
-func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
-
-// stem drops a plural's or a third person's s.
+// stem drops the final s of a plural or of a verb in the third person.
 func stem(w string) string {
-	if protocols.has(w) {
+	if protocols.Has(w) {
 		return w
 	}
 	if len(w) > 3 && w[len(w)-1] == 's' && strings.IndexByte("sui", w[len(w)-2]) < 0 {
 		return w[:len(w)-1]
 	}
 	return w
-}
-
-// contradictionTable is the closed list as the specification shows it.
-func contradictionTable() []string {
-	var list []string
-	for _, o := range opposites {
-		list = append(list, strings.Join(strings.Fields(string(o.a)), ", ")+" / "+strings.Join(strings.Fields(string(o.b)), ", "))
-	}
-	return list
 }

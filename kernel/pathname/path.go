@@ -1,4 +1,6 @@
-package kernel
+// Package pathname finds the faults of a path as text, and never looks at a file system.
+// It owns the clean form of a path, its folding, and the lists of control paths.
+package pathname
 
 import (
 	"cmp"
@@ -8,6 +10,9 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/fiador/fiador/kernel/finding"
+	"github.com/fiador/fiador/kernel/text"
 )
 
 // The path detector looks at a path as text and never at a file system. Its
@@ -39,8 +44,8 @@ const (
 	maxSegmentBytes = 255
 )
 
-// fault is a finding about a path: its code, and the text it fired on.
-type fault struct{ code, value string }
+// Fault is a finding about a path: its code, and the text that the detector found.
+type Fault struct{ Code, Value string }
 
 // controlPaths are the control paths, folded, by what makes them such.
 var controlPaths = slices.Concat(
@@ -139,15 +144,23 @@ var agentPaths = strings.Fields(`
 // reservedRoots are the top folders that a bundle fills itself (specs/bundle.md).
 var reservedRoots = []string{"calls", "commands", "context"}
 
-// deviceNames are names that open a device on Windows, whatever extension
-// follows. COM and LPT with a digit are tested apart.
-const deviceNames words = "con prn aux nul conin$ conout$ clock$"
+// deviceNames are names that open a device on Windows, with any extension. Another
+// check finds COM and LPT with a digit.
+const deviceNames text.Words = "con prn aux nul conin$ conout$ clock$"
 
-// CleanPath is the lexical clean form of a path: empty and "." segments are
-// dropped, a leading slash stays, and ".." segments stay where they are. Only
-// "/" separates. The path of a folder itself ("", ".", "./") becomes "". It is
-// idempotent.
-func CleanPath(p string) string {
+// Tables returns the lists of this detector by name, for DetectorTables.
+func Tables() map[string][]string {
+	return map[string][]string{
+		"control_paths":  slices.Clone(controlPaths),
+		"agent_paths":    slices.Clone(agentPaths),
+		"reserved_roots": slices.Clone(reservedRoots),
+	}
+}
+
+// Clean returns the lexical clean form of a path. It drops empty and "." segments, and
+// keeps a leading slash and ".." segments. Only "/" separates. The path of the folder
+// itself ("", ".", "./") becomes "". Clean is idempotent.
+func Clean(p string) string {
 	if isCleanPath(p) {
 		return p
 	}
@@ -183,56 +196,55 @@ func isCleanPath(p string) bool {
 	return true
 }
 
-// pathFaults are the faults of a path, in the order of the list above.
-func pathFaults(p string) []fault {
-	var list []fault
+// Faults returns the faults of a path, in the order of the list above.
+func Faults(p string) []Fault {
+	var list []Fault
 	add := func(code, value string, ok bool) {
 		if ok {
-			list = append(list, fault{code, value})
+			list = append(list, Fault{code, value})
 		}
 	}
 	segments := strings.FieldsFunc(p, isSlash)
-	add(FindPathAbsolute, p, isAbsolute(p))
-	add(FindPathTraversal, p, hasTraversal(segments))
-	add(FindPathBackslash, p, strings.Contains(p, `\`))
-	add(FindPathCharacter, p, strings.ContainsFunc(p, isHostileRune) || !utf8.ValidString(p))
-	add(FindPathForm, p, !wellFormed(p, segments))
+	add(finding.PathAbsolute, p, isAbsolute(p))
+	add(finding.PathTraversal, p, hasTraversal(segments))
+	add(finding.PathBackslash, p, strings.Contains(p, `\`))
+	add(finding.PathCharacter, p, strings.ContainsFunc(p, text.IsHostile) || !utf8.ValidString(p))
+	add(finding.PathForm, p, !wellFormed(p, segments))
 	root, reserved := reservedRoot(p)
-	add(FindPathReserved, root, reserved)
+	add(finding.PathReserved, root, reserved)
 	folded := foldSegments(segments)
 	control, ok := controls.find(folded)
-	add(FindPathControl, control, ok)
+	add(finding.PathControl, control, ok)
 	agent, ok := agents.find(folded)
-	add(FindAgentPath, agent, ok)
+	add(finding.AgentPath, agent, ok)
 	return list
 }
 
-// OutputPath is what the kernel sees in the path of something that an execution
-// left or removed.
-type OutputPath struct {
-	Fault   string // code of the first finding about its form, or empty
-	Control string // the control path that it is or lies beneath, or empty
-	Leads   bool   // a control path of two segments begins with its last one
-	Folded  string // the same for two paths that are one where case does not count
+// View is the kernel's view of the path of a file that an execution left or removed.
+type View struct {
+	Fault   string // code of the first finding about the form, or empty
+	Control string // the control path that the path is or lies beneath, or empty
+	Leads   bool   // the path's last segment is the first of a control path of two segments
+	Folded  string // equal for two paths that differ in case alone
 }
 
-// InspectOutput looks at a path that was found after an execution, as text. The
-// roots that a bundle reserves are no fault here: what a command leaves is no part
-// of a bundle. Folded has as many segments as the path.
-func InspectOutput(path string) OutputPath {
+// Inspect examines, as text, a path that was found after an execution. The roots that a
+// bundle reserves are no fault here, for the files of a command are no part of a
+// bundle. Folded has as many segments as the path.
+func Inspect(path string) View {
 	segments := strings.FieldsFunc(path, isSlash)
-	out := OutputPath{Folded: foldPath(path)}
-	for _, f := range pathFaults(path) {
-		switch f.code {
-		case FindPathReserved, FindAgentPath:
-		case FindPathControl:
-			out.Control = f.value
+	out := View{Folded: Fold(path)}
+	for _, f := range Faults(path) {
+		switch f.Code {
+		case finding.PathReserved, finding.AgentPath:
+		case finding.PathControl:
+			out.Control = f.Value
 		default:
-			out.Fault = cmp.Or(out.Fault, f.code)
+			out.Fault = cmp.Or(out.Fault, f.Code)
 		}
 	}
 	if len(segments) > 0 {
-		last := foldSegment(segments[len(segments)-1])
+		last := FoldSegment(segments[len(segments)-1])
 		out.Leads = slices.ContainsFunc(controls.headed(last), func(c control) bool { return c.tail != "" })
 	}
 	return out
@@ -240,7 +252,7 @@ func InspectOutput(path string) OutputPath {
 
 // foldPath is the same for two paths that are one where case does not count. It has as
 // many segments as the path.
-func foldPath(path string) string { return strings.Map(leastFold, foldName(path)) }
+func Fold(path string) string { return strings.Map(leastFold, foldName(path)) }
 
 // leastFold is the least of the characters that differ from r in case alone.
 func leastFold(r rune) rune {
@@ -271,31 +283,9 @@ func hasTraversal(segments []string) bool {
 		if !strings.Contains(seg, ".") {
 			return false
 		}
-		bare := strings.TrimRight(dropInvisible(seg), " ")
+		bare := strings.TrimRight(text.DropInvisible(seg), " ")
 		return len(bare) >= 2 && strings.Trim(bare, ".") == ""
 	})
-}
-
-// isHostileRune says whether r shows nothing, or shows something else than it
-// is. Invalid UTF-8 is not its business.
-func isHostileRune(r rune) bool {
-	if r < 0x7f {
-		return r < 0x20
-	}
-	nonCharacter := r&0xfffe == 0xfffe || r >= 0xfdd0 && r <= 0xfdef
-	return nonCharacter || r == 0x2028 || r == 0x2029 || isInvisible(r) || unicode.In(r, unicode.Cc, unicode.Cf)
-}
-
-func dropInvisible(s string) string {
-	if !strings.ContainsFunc(s, isHostileRune) {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		if isHostileRune(r) {
-			return -1
-		}
-		return r
-	}, s)
 }
 
 func wellFormed(p string, segments []string) bool {
@@ -326,7 +316,7 @@ func wellFormed(p string, segments []string) bool {
 func isDevice(seg string) bool {
 	name, _, _ := strings.Cut(seg, ".")
 	name = strings.TrimRight(foldName(name), " ")
-	if deviceNames.has(name) {
+	if deviceNames.Has(name) {
 		return true
 	}
 	digit, ok := strings.CutPrefix(name, "com")
@@ -349,14 +339,14 @@ func reservedRoot(p string) (string, bool) {
 	if i < 0 {
 		return "", false
 	}
-	root := foldSegment(segments[i])
+	root := FoldSegment(segments[i])
 	return root, slices.Contains(reservedRoots, root)
 }
 
 func foldSegments(segments []string) []string {
 	folded := make([]string, 0, len(segments))
 	for _, seg := range segments {
-		if seg = foldSegment(seg); seg != "" {
+		if seg = FoldSegment(seg); seg != "" {
 			folded = append(folded, seg)
 		}
 	}
@@ -375,10 +365,10 @@ func (x controlIndex) find(folded []string) (string, bool) {
 	return "", false
 }
 
-// foldSegment is what a lenient file system makes of a segment: no invisible
-// characters, no stream suffix, no trailing dots and spaces, one case.
-func foldSegment(seg string) string {
-	seg = dropInvisible(seg)
+// FoldSegment returns a segment as a lenient file system reads it: without invisible
+// characters, stream suffix, trailing dots and spaces, and in one case.
+func FoldSegment(seg string) string {
+	seg = text.DropInvisible(seg)
 	if name, _, ok := strings.Cut(seg, ":"); ok {
 		seg = name
 	}
@@ -513,4 +503,14 @@ func shortName(control string) (stem, ext string, ok bool) {
 		return "", "", false
 	}
 	return stem[:min(6, len(stem))], ext[:min(4, len(ext))], true
+}
+
+// CutLast cuts a path at its last slash. Without a slash, ok is false and name is the
+// path.
+func CutLast(path string) (dir, name string, ok bool) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return "", path, false
+	}
+	return path[:i], path[i+1:], true
 }

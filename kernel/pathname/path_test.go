@@ -1,18 +1,21 @@
-package kernel
+package pathname
 
 import (
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fiador/fiador/kernel/finding"
+	"github.com/fiador/fiador/specs/vectors/detect"
 )
 
 func pathTexts(p string) []string {
 	got := []string{}
-	for _, f := range pathFaults(p) {
-		text := f.code
-		if f.code == FindPathControl {
-			text += " " + f.value
+	for _, f := range Faults(p) {
+		text := f.Code
+		if f.Code == finding.PathControl {
+			text += " " + f.Value
 		}
 		got = append(got, text)
 	}
@@ -20,8 +23,8 @@ func pathTexts(p string) []string {
 }
 
 func TestPathVectors(t *testing.T) {
-	for _, v := range detectVectors(t, "path.json", 20, 20) {
-		checkVector(t, v, pathTexts(v.Path))
+	for _, v := range detect.Read(t, "path.json", 20, 20) {
+		v.Check(t, pathTexts(v.Path))
 		checkPath(t, v.Path)
 	}
 }
@@ -67,7 +70,7 @@ func TestControlPathsAreFound(t *testing.T) {
 		var folded []string
 		segments := strings.FieldsFunc(path, isSlash)
 		for _, seg := range segments {
-			if seg = foldSegment(seg); seg != "" {
+			if seg = FoldSegment(seg); seg != "" {
 				folded = append(folded, seg)
 			}
 		}
@@ -81,7 +84,7 @@ func TestControlPathsAreFound(t *testing.T) {
 		}
 		for _, control := range controlPaths {
 			head, _, two := strings.Cut(control, "/")
-			leads = leads || two && len(segments) > 0 && same(foldSegment(segments[len(segments)-1]), head)
+			leads = leads || two && len(segments) > 0 && same(FoldSegment(segments[len(segments)-1]), head)
 		}
 		return found, leads
 	}
@@ -102,7 +105,7 @@ func TestControlPathsAreFound(t *testing.T) {
 			}
 		}
 		p := b.String()
-		got := InspectOutput(p)
+		got := Inspect(p)
 		found, leads := find(p)
 		if got.Control != found || got.Leads != leads {
 			t.Fatalf("%q: control %q, leads %t; one by one %q, %t", p, got.Control, got.Leads, found, leads)
@@ -124,8 +127,8 @@ func TestCleanPath(t *testing.T) {
 		"": "", ".": "", "./": "", "././.": "", "a": "a", "./a//b": "a/b", "a/./b/": "a/b", "a/../b": "a/../b", "..": "..",
 		"/": "/", "/a": "/a", "//a//b": "/a/b", "/.": "/", "a/...": "a/...", `a\.\b`: `a\.\b`, "\xff/./\xff": "\xff/\xff",
 	} {
-		if got := CleanPath(in); got != want {
-			t.Errorf("CleanPath(%q) = %q, want %q", in, got, want)
+		if got := Clean(in); got != want {
+			t.Errorf("Clean(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
@@ -133,17 +136,17 @@ func TestCleanPath(t *testing.T) {
 // checkPath checks what holds for every path.
 func checkPath(t *testing.T, p string) {
 	t.Helper()
-	clean := CleanPath(p)
-	if again := CleanPath(clean); again != clean {
-		t.Errorf("CleanPath(%q) = %q, and of that %q", p, clean, again)
+	clean := Clean(p)
+	if again := Clean(clean); again != clean {
+		t.Errorf("Clean(%q) = %q, and of that %q", p, clean, again)
 	}
-	order := []string{FindPathAbsolute, FindPathTraversal, FindPathBackslash, FindPathCharacter, FindPathForm, FindPathReserved, FindPathControl, FindAgentPath}
+	order := []string{finding.PathAbsolute, finding.PathTraversal, finding.PathBackslash, finding.PathCharacter, finding.PathForm, finding.PathReserved, finding.PathControl, finding.AgentPath}
 	last := -1
-	faults := pathFaults(p)
+	faults := Faults(p)
 	for _, f := range faults {
-		at := slices.Index(order, f.code)
+		at := slices.Index(order, f.Code)
 		if at <= last {
-			t.Errorf("%q: %s out of order or twice", p, f.code)
+			t.Errorf("%q: %s out of order or twice", p, f.Code)
 		}
 		last = at
 	}
@@ -161,16 +164,16 @@ func TestInspectOutput(t *testing.T) {
 		{path: "context/a"},
 		{path: "calls"},
 		{path: "out/caf\u00e9"},
-		{path: "out/cafe\u0301", fault: FindPathForm},
-		{path: "out/a\nb", fault: FindPathCharacter},
-		{path: "out/\xff", fault: FindPathCharacter},
-		{path: "../a", fault: FindPathTraversal},
-		{path: "/a", fault: FindPathAbsolute},
-		{path: "", fault: FindPathForm},
-		{path: "a/aux.c", fault: FindPathForm},
+		{path: "out/cafe\u0301", fault: finding.PathForm},
+		{path: "out/a\nb", fault: finding.PathCharacter},
+		{path: "out/\xff", fault: finding.PathCharacter},
+		{path: "../a", fault: finding.PathTraversal},
+		{path: "/a", fault: finding.PathAbsolute},
+		{path: "", fault: finding.PathForm},
+		{path: "a/aux.c", fault: finding.PathForm},
 		{path: ".git/hooks/x", control: ".git"},
 		{path: "a/.GIT/config", control: ".git"},
-		{path: "a/.git /x", fault: FindPathForm, control: ".git"},
+		{path: "a/.git /x", fault: finding.PathForm, control: ".git"},
 		{path: ".fiador", control: ".fiador"},
 		{path: ".github/workflows", control: ".github/workflows"},
 		{path: ".github", leads: true},
@@ -178,22 +181,35 @@ func TestInspectOutput(t *testing.T) {
 		{path: ".github/a"},
 		{path: ".githubs"},
 	} {
-		got := InspectOutput(c.path)
+		got := Inspect(c.path)
 		if got.Fault != c.fault || got.Control != c.control || got.Leads != c.leads {
-			t.Errorf("InspectOutput(%q) = %+v", c.path, got)
+			t.Errorf("Inspect(%q) = %+v", c.path, got)
 		}
 		if strings.Count(got.Folded, "/") != strings.Count(c.path, "/") {
-			t.Errorf("InspectOutput(%q).Folded = %q", c.path, got.Folded)
+			t.Errorf("Inspect(%q).Folded = %q", c.path, got.Folded)
 		}
 	}
 	for _, twins := range [][]string{{"Out/A", "out/a"}, {"\u03c3", "\u03c2", "\u03a3"}, {"stra\u00dfe", "STRASSE"}, {"\u212a", "k"}, {"\u00b5", "\u03bc"}, {"\ufb01", "FI"}} {
 		for _, p := range twins[1:] {
-			if a, b := InspectOutput(twins[0]).Folded, InspectOutput(p).Folded; a != b {
+			if a, b := Inspect(twins[0]).Folded, Inspect(p).Folded; a != b {
 				t.Errorf("%q and %q are folded to %q and %q", twins[0], p, a, b)
 			}
 		}
 	}
-	if a, b := InspectOutput("a").Folded, InspectOutput("\u00e4").Folded; a == b {
+	if a, b := Inspect("a").Folded, Inspect("\u00e4").Folded; a == b {
 		t.Errorf("a and \u00e4 are both folded to %q", a)
 	}
+}
+
+// TestPathsAreLinear: the detector is linear in long paths.
+func TestPathsAreLinear(t *testing.T) {
+	detect.Slowly(t, func(s string) { Faults(s) })
+}
+
+func FuzzPath(f *testing.F) {
+	for _, v := range detect.Read(f, "path.json", 1, 1) {
+		f.Add(v.Path)
+	}
+	f.Add("../\xff\x00/")
+	f.Fuzz(checkPath)
 }

@@ -1,4 +1,4 @@
-package kernel
+package text
 
 import (
 	"strings"
@@ -12,9 +12,9 @@ import (
 // change with the Go release; a test fails when they are another version.
 const UnicodeVersion = "15.0.0"
 
-// normaliseText drops one leading byte order mark, makes CRLF and CR a LF, and
-// composes (NFC).
-func normaliseText(s string) string {
+// Normalise drops one leading byte order mark, replaces CRLF and CR by LF, and composes
+// characters (NFC).
+func Normalise(s string) string {
 	s = strings.TrimPrefix(s, "\ufeff")
 	if strings.Contains(s, "\r") {
 		s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
@@ -22,14 +22,15 @@ func normaliseText(s string) string {
 	return norm.NFC.String(s)
 }
 
-func normaliseGoal(s string) string {
-	return strings.TrimFunc(normaliseText(s), isSpace)
+// NormaliseGoal applies Normalise to a goal, and trims white space at both ends.
+func NormaliseGoal(s string) string {
+	return strings.TrimFunc(Normalise(s), IsSpace)
 }
 
-// normaliseConstraint trims, and makes each inner run of space and tab one
-// space.
-func normaliseConstraint(s string) string {
-	s = strings.TrimFunc(normaliseText(s), isSpace)
+// NormaliseConstraint trims a constraint, and replaces each inner run of spaces and
+// tabs by one space.
+func NormaliseConstraint(s string) string {
+	s = strings.TrimFunc(Normalise(s), IsSpace)
 	if !strings.Contains(s, "\t") && !strings.Contains(s, "  ") {
 		return s
 	}
@@ -51,10 +52,10 @@ func normaliseConstraint(s string) string {
 	return b.String()
 }
 
-// isSpace is the closed list of what trimming removes: the characters with the
-// property White_Space, and U+FEFF. Languages differ on both ends of this list,
-// so it is written out (specs/intent.md, "Normalisation").
-func isSpace(r rune) bool {
+// IsSpace says whether trimming removes r. The closed list holds the characters with
+// the property White_Space, and U+FEFF. Programming languages disagree about some
+// characters, so the list is written out (specs/intent.md, "Normalisation").
+func IsSpace(r rune) bool {
 	switch {
 	case r >= 0x09 && r <= 0x0d, r >= 0x2000 && r <= 0x200a:
 		return true
@@ -96,7 +97,7 @@ func IsBlank(s string) bool {
 			}
 			continue
 		}
-		if !isSpace(r) && !isInvisible(r) {
+		if !IsSpace(r) && !isInvisible(r) {
 			return false
 		}
 	}

@@ -1,35 +1,39 @@
-package kernel
+package argv
 
 import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/fiador/fiador/kernel/finding"
+	"github.com/fiador/fiador/kernel/pathname"
+	"github.com/fiador/fiador/kernel/text"
 )
 
 // interpreter is the published table of one interpreter, or of several that
 // read their options alike.
 type interpreter struct {
-	names  words
-	code   words // options that carry code, or load it before the script
-	value  words // options that take a value
-	flag   words // options that take none
-	rest   words // one-letter options whose value, if there is one, is attached
-	end    words // options, or operands, behind which no program is read from stdin
-	script words // options whose value is the script
+	names  text.Words
+	code   text.Words // options that carry code, or load code before the script
+	value  text.Words // options that take a value
+	flag   text.Words // options that take no value
+	rest   text.Words // one-letter options; a value, if given, is attached
+	end    text.Words // options or operands; behind one, no program is read from stdin
+	script text.Words // options whose value is the script
 
-	module  words // options whose value is a module to run; they end the options
-	modules words // modules that take code from their arguments or from stdin
-	risky   words // settings that load code, anywhere in an option's value
-	loads   words // options whose value is loaded as code; a file may be
-	builtin words // where not empty, all that may be loaded
+	module  text.Words // options whose value is a module to run; they are the last options
+	modules text.Words // modules that take code from their arguments or from stdin
+	risky   text.Words // settings that load code, anywhere in an option's value
+	loads   text.Words // options that load their value as code; the value may be a file
+	builtin text.Words // if not empty, the only values that may be loaded
 
-	paths words // options whose value is a path; where there are any, the script is one
-	each  words // options behind which every operand is a script
+	paths text.Words // options whose value is a path; if there are any, the script is a path too
+	each  text.Words // options; behind one, every operand is a script
 
-	subs     words // operands behind which more options follow
-	codeSubs words // operands that carry code
-	nested   words // operands behind which another command follows
-	debugs   words // of subs, those that take commands from stdin
+	subs     text.Words // operands; behind one, more options follow
+	codeSubs text.Words // operands that carry code
+	nested   text.Words // operands; behind one, another command follows
+	debugs   text.Words // those of subs that take commands from stdin
 
 	cluster   bool // one-letter options may stand together, a value may be attached
 	dashValue bool // the value of an option may begin with a dash
@@ -138,7 +142,7 @@ var interpreters = []interpreter{
 // argument unless "=" attaches it, and those that take none; nodePaths are those whose
 // value names what is written or read. Flags of V8 are unknown but for the common ones.
 const (
-	nodeValue words = `--allow-fs-read --allow-fs-write --build-sea -C --conditions --cpu-prof-dir
+	nodeValue text.Words = `--allow-fs-read --allow-fs-write --build-sea -C --conditions --cpu-prof-dir
 		--cpu-prof-interval --cpu-prof-name --debug-port --diagnostic-dir --disable-proto --disable-warning
 		--dns-result-order --experimental-default-type --experimental-sea-config --experimental-test-isolation --heap-prof-dir
 		--heap-prof-interval --heap-prof-name --heapsnapshot-near-heap-limit --heapsnapshot-signal --icu-data-dir
@@ -150,11 +154,11 @@ const (
 		--test-reporter --test-reporter-destination --test-shard --test-skip-pattern --test-timeout --title
 		--tls-cipher-list --tls-keylog --trace-event-categories --trace-event-file-pattern --trace-require-module
 		--unhandled-rejections --use-largepages --v8-pool-size --watch-kill-signal --watch-path`
-	nodePaths words = `--build-sea --cpu-prof-dir --cpu-prof-name --diagnostic-dir --experimental-sea-config --heap-prof-dir
+	nodePaths text.Words = `--build-sea --cpu-prof-dir --cpu-prof-name --diagnostic-dir --experimental-sea-config --heap-prof-dir
 		--heap-prof-name --icu-data-dir --localstorage-file --logfile --redirect-code-traces-to --redirect-warnings --report-dir
 		--report-directory --report-filename --test-reporter-destination --tls-keylog --trace-event-file-pattern
 		--trace-turbo-path --watch-path`
-	nodeFlag words = `--abort-on-uncaught-exception --addons --allow-addons --allow-child-process --allow-natives-syntax
+	nodeFlag text.Words = `--abort-on-uncaught-exception --addons --allow-addons --allow-child-process --allow-natives-syntax
 		--allow-net --allow-wasi --allow-worker --build-snapshot -c --check --cpu-prof --deprecation
 		--disable-wasm-trap-handler --disallow-code-generation-from-strings --enable-etw-stack-walking --enable-fips
 		--enable-network-family-autoselection --enable-source-maps --entry-url --experimental-abortcontroller
@@ -182,7 +186,7 @@ const (
 // reading is where the reading of one interpreter's options stands.
 type reading struct {
 	interpreter
-	*budget
+	*Budget
 	argv   []string
 	i      int
 	ended  bool // an option behind which stdin is no program
@@ -192,33 +196,33 @@ type reading struct {
 	debug  bool // commands are read from stdin, whatever the script
 	all    bool // every operand is a script
 
-	found []argFault // in the paths that it names
+	found []Fault // faults of the paths that the arguments name
 }
 
-// read returns the index of the command that the interpreter starts in its
-// turn, -1 if it starts none, or the argument that carries code, and the faults of the
-// paths that it names.
-func (p interpreter) read(argv []string, at int, hasStdin bool, b *budget) (int, *argFault, []argFault) {
-	r := &reading{interpreter: p, budget: b, argv: argv, i: at + 1}
+// read returns the index of the command that the interpreter starts, or -1 if it starts
+// no command. It also returns the argument that carries code, and the faults of the
+// named paths.
+func (p interpreter) read(argv []string, at int, hasStdin bool, b *Budget) (int, *Fault, []Fault) {
+	r := &reading{interpreter: p, Budget: b, argv: argv, i: at + 1}
 	next, found := r.run()
 	if found != nil || next >= 0 {
 		return next, found, r.found
 	}
 	open := !p.data && !r.named && (!r.ended || r.never) && r.i >= len(argv)
 	if hasStdin && (open || r.debug) {
-		return -1, &argFault{FindInlineCode, at, "stdin"}, r.found
+		return -1, &Fault{finding.InlineCode, at, "stdin"}, r.found
 	}
 	return -1, nil, r.found
 }
 
-// run reads up to the script, and leaves i at the end where there is none.
-func (r *reading) run() (int, *argFault) {
+// run reads up to the script. Without a script it leaves i at the end of argv.
+func (r *reading) run() (int, *Fault) {
 	for ; r.i < len(r.argv) && r.spend(r.argv[r.i]); r.i++ {
 		arg := r.argv[r.i]
 		if arg == "--" {
 			if r.i+1 < len(r.argv) && !r.named && !r.passes {
 				r.i++
-				if arg = r.argv[r.i]; r.debugs.has(arg) {
+				if arg = r.argv[r.i]; r.debugs.Has(arg) {
 					r.debug = true
 					continue
 				}
@@ -241,20 +245,20 @@ func (r *reading) run() (int, *argFault) {
 	return -1, nil
 }
 
-// plain reads an argument that is no option; done says whether it is the last
-// to be read.
-func (r *reading) plain(arg string) (next int, found *argFault, done bool) {
+// plain reads an argument that is no option. done says that no further argument is
+// read.
+func (r *reading) plain(arg string) (next int, found *Fault, done bool) {
 	maybe := r.unsure
 	r.unsure = false
 	switch {
-	case r.codeSubs.has(arg):
+	case r.codeSubs.Has(arg):
 		return -1, r.faultIf(true, arg), true
-	case r.nested.has(arg):
-		return nextProgram(r.argv, r.i+1, r.budget), nil, true
-	case r.subs.has(arg):
-		r.ended = r.ended || r.end.has(arg)
-		r.debug = r.debug || r.debugs.has(arg)
-	case r.loose && r.end.has(strings.ToLower(arg)):
+	case r.nested.Has(arg):
+		return nextProgram(r.argv, r.i+1, r.Budget), nil, true
+	case r.subs.Has(arg):
+		r.ended = r.ended || r.end.Has(arg)
+		r.debug = r.debug || r.debugs.Has(arg)
+	case r.loose && r.end.Has(strings.ToLower(arg)):
 		return -1, nil, true
 	case notAFile(arg):
 		return -1, r.operand(arg), true
@@ -270,15 +274,15 @@ func (r *reading) plain(arg string) (next int, found *argFault, done bool) {
 	return -1, nil, false
 }
 
-func (r *reading) faultIf(found bool, value string) *argFault {
+func (r *reading) faultIf(found bool, value string) *Fault {
 	if !found {
 		return nil
 	}
-	return &argFault{FindInlineCode, min(r.i, len(r.argv)-1), value}
+	return &Fault{finding.InlineCode, min(r.i, len(r.argv)-1), value}
 }
 
-// operand judges the first operand, the script.
-func (r *reading) operand(arg string) *argFault {
+// operand checks the first operand, which is the script.
+func (r *reading) operand(arg string) *Fault {
 	for i := r.i; i < len(r.argv) && (i == r.i || r.all && r.spend(r.argv[i])); i++ {
 		if i == r.i || !strings.HasPrefix(r.argv[i], "-") {
 			r.program(i)
@@ -294,17 +298,17 @@ func (r *reading) program(i int) {
 	}
 }
 
-// argumentPaths are the faults of a path in an argument, where a folder, and a name that
-// could not be written, may stand as well. A URL of a file is its path.
-func argumentPaths(i int, path string) []argFault {
+// argumentPaths returns the faults of a path in an argument. Here the path may be a
+// folder, or a name that no action could write. Of a URL of a file its path is checked.
+func argumentPaths(i int, path string) []Fault {
 	if hasScheme(path, "file") {
 		_, path, _ = strings.Cut(path, ":")
 		path = unescape(path)
 	}
-	var list []argFault
-	for _, f := range pathFaults(path) {
-		if f.code != FindPathForm && f.code != FindPathReserved {
-			list = append(list, argFault{f.code, i, f.value})
+	var list []Fault
+	for _, f := range pathname.Faults(path) {
+		if f.Code != finding.PathForm && f.Code != finding.PathReserved {
+			list = append(list, Fault{f.Code, i, f.Value})
 		}
 	}
 	return list
@@ -317,9 +321,9 @@ func notAFile(arg string) bool {
 }
 
 // hasScheme says whether s is a URL of one of the schemes.
-func hasScheme(s string, schemes words) bool {
+func hasScheme(s string, schemes text.Words) bool {
 	scheme, _, ok := strings.Cut(s, ":")
-	return ok && schemes.has(strings.ToLower(strings.TrimSpace(dropInvisible(scheme))))
+	return ok && schemes.Has(strings.ToLower(strings.TrimSpace(text.DropInvisible(scheme))))
 }
 
 // isStream says whether a path, or a URL of a file, leads to stdin or an open
@@ -334,7 +338,7 @@ func isStream(arg string) bool {
 	bare, _, _ := strings.Cut(path, "?")
 	bare, _, _ = strings.Cut(bare, "#")
 	for _, p := range []string{path, bare, unescape(bare)} {
-		if p = CleanPath(p); isStreamPath(p) || isStreamPath(resolved(p)) {
+		if p = pathname.Clean(p); isStreamPath(p) || isStreamPath(resolved(p)) {
 			return true
 		}
 	}
@@ -342,8 +346,8 @@ func isStream(arg string) bool {
 }
 
 func isStreamPath(path string) bool {
-	dir, last, _ := cutLast(path)
-	_, parent, _ := cutLast(dir)
+	dir, last, _ := pathname.CutLast(path)
+	_, parent, _ := pathname.CutLast(dir)
 	switch {
 	case !strings.Contains(dir, "/"):
 		return false
@@ -399,38 +403,38 @@ func (r *reading) option(arg string) (found, done bool) {
 		name = strings.ReplaceAll(name, "_", "-")
 	}
 	long := strings.HasPrefix(name, "--")
-	if r.code.has(name) || long && !r.fold && carries(r.code, r.value+" "+r.flag, name) {
+	if r.code.Has(name) || long && !r.fold && carries(r.code, r.value+" "+r.flag, name) {
 		return true, true
 	}
 	if !attached && !long && len(arg) > 2 && !r.known(name) {
 		if r.cluster {
 			return r.letters(arg)
 		}
-		if r.code.has(arg[:2]) {
+		if r.code.Has(arg[:2]) {
 			return true, true
 		}
 	}
 	if !long && attached && len(name) > 2 && r.cluster {
 		return r.letters(arg)
 	}
-	r.ended = r.ended || r.end.has(name)
+	r.ended = r.ended || r.end.Has(name)
 	positive := "--" + strings.TrimPrefix(name, "--no-")
-	if long && positive != name && r.end.has(positive) {
+	if long && positive != name && r.end.Has(positive) {
 		r.never = true
 	}
 	if attached && hasScheme(value, "blob data") {
 		return true, true
 	}
-	r.all = r.all || r.each.has(name)
-	if r.paths.has(name) && attached {
+	r.all = r.all || r.each.Has(name)
+	if r.paths.Has(name) && attached {
 		r.found = append(r.found, argumentPaths(r.i, value)...)
-	} else if r.paths.has(name) && r.i+1 < len(r.argv) {
+	} else if r.paths.Has(name) && r.i+1 < len(r.argv) {
 		r.found = append(r.found, argumentPaths(r.i+1, r.argv[r.i+1])...)
 	}
 	switch {
-	case r.value.has(name), r.script.has(name), r.module.has(name):
+	case r.value.Has(name), r.script.Has(name), r.module.Has(name):
 		return r.takes(name, value, attached)
-	case attached, r.flag.has(name), r.end.has(name), long && (r.flag.has(positive) || r.end.has(positive)):
+	case attached, r.flag.Has(name), r.end.Has(name), long && (r.flag.Has(positive) || r.end.Has(positive)):
 	default:
 		r.unsure = true
 	}
@@ -438,7 +442,7 @@ func (r *reading) option(arg string) (found, done bool) {
 }
 
 func (r *reading) known(name string) bool {
-	return r.value.has(name) || r.flag.has(name) || r.end.has(name) || r.script.has(name)
+	return r.value.Has(name) || r.flag.Has(name) || r.end.Has(name) || r.script.Has(name)
 }
 
 // takes reads the value of an option, attached or the next argument.
@@ -458,16 +462,16 @@ func (r *reading) takes(name, value string, attached bool) (found, done bool) {
 		// Where the option takes no value in one version of the interpreter,
 		// "-" is the script.
 		return true, true
-	case r.module.has(name):
+	case r.module.Has(name):
 		module, _, _ := strings.Cut(value, ".")
-		return r.modules.has(module), true
-	case r.script.has(name):
+		return r.modules.Has(module), true
+	case r.script.Has(name):
 		r.named = true
 		found = notAFile(value)
-	case r.loads.has(name):
-		found = notAFile(value) || r.builtin != "" && !r.builtin.has(value)
+	case r.loads.Has(name):
+		found = notAFile(value) || r.builtin != "" && !r.builtin.Has(value)
 	default:
-		found = slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(value), notOfName), r.risky.has)
+		found = slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(value), notOfName), r.risky.Has)
 	}
 	return found, found
 }
@@ -487,18 +491,18 @@ func (r *reading) letters(arg string) (found, done bool) {
 		for k := 1; k < len(piece) && piece[k] != ':'; k++ {
 			name, after := "-"+piece[k:k+1], piece[k+1:]
 			switch {
-			case r.code.has(name):
+			case r.code.Has(name):
 				return true, true
-			case r.value.has(name), r.script.has(name), r.module.has(name):
+			case r.value.Has(name), r.script.Has(name), r.module.Has(name):
 				if found, done = r.takes(name, after, after != ""); done {
 					return found, done
 				}
 				k = len(piece)
-			case r.rest.has(name) && piece[k-1] != '0':
+			case r.rest.Has(name) && piece[k-1] != '0':
 				k = len(piece)
-			case r.end.has(name):
+			case r.end.Has(name):
 				r.ended = true
-			case r.flag.has(name), piece[k] >= '0' && piece[k] <= '9':
+			case r.flag.Has(name), piece[k] >= '0' && piece[k] <= '9':
 			default:
 				r.unsure = true
 			}

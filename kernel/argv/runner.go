@@ -1,26 +1,32 @@
-package kernel
+package argv
 
-import "strings"
+import (
+	"strings"
 
-// runner is a program that starts the command its operands name, the way a
-// shell in the project's folder would.
+	"github.com/fiador/fiador/kernel/finding"
+	"github.com/fiador/fiador/kernel/text"
+)
+
+// runner is a program that starts the command named by its operands, as a shell in the
+// project's folder would.
 type runner struct {
-	names  words
-	subs   words // operands that come before the command
-	must   bool  // only behind one of subs is there a command
-	shells words // operands behind which a command line, or a shell, follows
-	stores words // operands that store a script or a shell; "config:set" are two
-	calls  words // operands that start no command, but heed the options in code
-	code   words // options that carry a command line, or name a program
-	always words // like code, and behind every other sub-command too
-	value  words // options whose value is the next argument
-	flag   words // options without a value
-	end    words // options behind which nothing runs
-	paths  words // options whose value is a path
+	names  text.Words
+	subs   text.Words // operands that come before the command
+	must   bool       // a command follows only behind one of subs
+	shells text.Words // operands; behind one, a command line or a shell follows
+	stores text.Words // operands that store a script or a shell; "config:set" is two operands
+	calls  text.Words // operands that start no command, but obey the options in code
+	code   text.Words // options that carry a command line, or name a program
+	always text.Words // like code, also behind every other sub-command
+	value  text.Words // options whose value is the next argument
+	flag   text.Words // options without a value
+	end    text.Words // options; with one, nothing runs
+	paths  text.Words // options whose value is a path
 
-	// scripts are what may start a script of the project: a wrapper's name
-	// behind them, or behind no sub-command, is only a script's.
-	scripts words
+	// scripts are the sub-commands that may start a script of the project, and the
+	// runner's own name where it may do so without a sub-command. Behind one of
+	// scripts, the name of a wrapper is only the name of a script.
+	scripts text.Words
 
 	nopt  bool // options are read as npm reads them
 	shell bool // where no command follows, a shell is started
@@ -64,9 +70,9 @@ var runners = []runner{
 // npmValue and npmFlag those that take the next argument, and that do not. An
 // option that only some versions of npm have is in neither.
 const (
-	npmAlways words = `--node-options --script-shell --shell --editor --viewer --browser --git --userconfig --globalconfig --init-module
+	npmAlways text.Words = `--node-options --script-shell --shell --editor --viewer --browser --git --userconfig --globalconfig --init-module
 		--init.module --node-gyp`
-	npmValue words = ` --access --allow-directory --allow-file --allow-git --allow-remote --allow-scripts --also
+	npmValue text.Words = ` --access --allow-directory --allow-file --allow-git --allow-remote --allow-scripts --also
 		--audit-level --auth-type --before --ca --cache --cache-max --cache-min --cafile --cert --cidr --cpu --depth --diff --diff-dst-prefix --diff-src-prefix --diff-unified --enjoy-by --expect-result-count --fetch-retries
 		--fetch-retry-factor --fetch-retry-maxtimeout --fetch-retry-mintimeout --fetch-timeout --heading --https-proxy
 		--include --init-author-email --init-author-name --init-author-url --init-license --init-version --install-strategy
@@ -74,7 +80,7 @@ const (
 		-m --noproxy --omit --only --os --otp -L --pack-destination --package --prefix -C --preid --proxy --provenance-file
 		--registry --reg --replace-registry-host --save-prefix --sbom-format --sbom-type --scope --searchexclude --searchlimit
 		--searchopts --searchstaleness --tag --tag-version-prefix --umask --user-agent --which --workspace -w -e`
-	npmFlag words = ` --all -a --allow-same-version --audit --no-audit --bin-links --no-bin-links --color --no-color
+	npmFlag text.Words = ` --all -a --allow-same-version --audit --no-audit --bin-links --no-bin-links --color --no-color
 		--commit-hooks --no-commit-hooks -d -dd -ddd --desc --description --dev --diff-ignore-all-space --diff-name-only
 		--diff-no-prefix --diff-text --dry-run --engine-strict --force -f --foreground-scripts --format-package-lock --fund
 		--no-fund --git-tag-version --no-git-tag-version --global -g --global-style --help -h -H -? --if-present
@@ -86,21 +92,21 @@ const (
 		--save-dev -D --save-exact -E --save-optional -O --save-peer --save-prod -P --shrinkwrap --silent -s
 		--sign-git-commit --sign-git-tag --strict-peer-deps --strict-ssl --timing --unicode --update-notifier
 		--no-update-notifier --usage --verbose --version --versions -v --workspaces --workspaces-update --ws -y --yes`
-	npmPaths words = "--cache --cafile --certfile --global-prefix --keyfile --local-prefix --logs-dir --pack-destination --prefix -C --provenance-file --workspace -w"
+	npmPaths text.Words = "--cache --cafile --certfile --global-prefix --keyfile --local-prefix --logs-dir --pack-destination --prefix -C --provenance-file --workspace -w"
 
-	npmEnd words = "--version --versions -v --usage --help -h -H -?"
+	npmEnd text.Words = "--version --versions -v --usage --help -h -H -?"
 
-	// npmSingles are the letters that may stand together behind one dash, and
-	// npmLiterals what an option without a value takes all the same.
-	npmSingles        = "dqsnacfgLlmpCSBDEOP?Hhvwy"
-	npmLiterals words = "true false null always"
+	// npmSingles are the letters that may be combined behind one dash. npmLiterals are
+	// the values that an option without a value still takes.
+	npmSingles             = "dqsnacfgLlmpCSBDEOP?Hhvwy"
+	npmLiterals text.Words = "true false null always"
 )
 
 // starting is where the reading of one runner's arguments stands.
 type starting struct {
 	runner
-	*budget
-	known words // value and flag
+	*Budget
+	known text.Words // value and flag
 	argv  []string
 	name  string
 	i     int
@@ -119,18 +125,19 @@ type starting struct {
 	never   bool   // such an option was taken back
 
 	operands []operand
-	packages []argFault // that options name and that are fetched from their own address
-	named    []argFault // paths that options name
+	packages []Fault // packages that options name and that are fetched from an address of their own
+	named    []Fault // paths that options name
 
 	first   int // the command
 	perhaps int // the operand that is the command or else a value
 }
 
-// read returns the index of the command that a runner starts and of what may
-// be the command instead, each -1 if there is none, or what carries code in its
-// own arguments. What else is found in these it returns in also.
-func (r runner) read(argv []string, at int, hasStdin bool, b *budget) (next, perhaps int, found *argFault, also []argFault) {
-	s := &starting{runner: r, budget: b, known: r.value + " " + r.flag, argv: argv, name: baseName(argv[at]), i: at + 1, behind: !r.must, via: baseName(argv[at]), first: -1, perhaps: -1}
+// read returns the index of the command that a runner starts, and the index of an
+// operand that may be the command instead. Each is -1 if there is none. The result found
+// is the runner's own argument that carries code; also lists the other faults of the
+// runner's arguments.
+func (r runner) read(argv []string, at int, hasStdin bool, b *Budget) (next, perhaps int, found *Fault, also []Fault) {
+	s := &starting{runner: r, Budget: b, known: r.value + " " + r.flag, argv: argv, name: baseName(argv[at]), i: at + 1, behind: !r.must, via: baseName(argv[at]), first: -1, perhaps: -1}
 	for done := false; s.i < len(argv) && !done && s.spend(argv[s.i]); s.i++ {
 		arg := argv[s.i]
 		switch {
@@ -139,7 +146,7 @@ func (r runner) read(argv []string, at int, hasStdin bool, b *budget) (next, per
 		case !s.plain && len(arg) > 1 && arg[0] == '-':
 			found = s.option(arg)
 		default:
-			if !s.literal || !npmLiterals.has(arg) {
+			if !s.literal || !npmLiterals.Has(arg) {
 				s.operands = append(s.operands, operand{s.i, s.unsure})
 			}
 			done, found = s.operand(arg)
@@ -154,32 +161,32 @@ func (r runner) read(argv []string, at int, hasStdin bool, b *budget) (next, per
 	}
 	open := s.shell && s.behind && s.first < 0 && (!s.ended || s.never)
 	if open && (hasStdin || !s.skipped) {
-		return -1, -1, &argFault{FindInlineCode, at, "stdin"}, also
+		return -1, -1, &Fault{finding.InlineCode, at, "stdin"}, also
 	}
 	return s.first, s.perhaps, nil, also
 }
 
 // option reads one option, and its value.
-func (s *starting) option(arg string) *argFault {
-	valued := s.unsure // this may be the value of the option before it
+func (s *starting) option(arg string) *Fault {
+	valued := s.unsure // the argument may be the value of the option before it
 	s.unsure, s.literal = false, false
-	fault := &argFault{FindInlineCode, s.i, arg}
+	fault := &Fault{finding.InlineCode, s.i, arg}
 	o := s.parse(arg)
 	s.look(o)
 	switch {
 	case carries(s.always, s.known, o.name), s.nopt && o.negated() && carries(s.always, s.known, o.yes) && o.valued():
 		return fault
 	case s.other:
-	case carries(s.code, s.known, o.name) || strings.Contains(o.letters, "c") && s.code.has("-c"):
+	case carries(s.code, s.known, o.name) || strings.Contains(o.letters, "c") && s.code.Has("-c"):
 		return fault
 	case s.nopt && s.hidesOwn(o):
 		return fault
 	case s.nopt && s.hidesNext(o):
-		return &argFault{FindInlineCode, s.i + 1, o.next}
+		return &Fault{finding.InlineCode, s.i + 1, o.next}
 	}
-	if s.end.has(o.name) {
+	if s.end.Has(o.name) {
 		s.ended = true
-		s.never = s.never || valued || o.attached && o.value != "true" || npmLiterals.has(o.next)
+		s.never = s.never || valued || o.attached && o.value != "true" || npmLiterals.Has(o.next)
 	} else if o.negated() && carries(s.end, "", o.yes) {
 		s.never = true
 	}
@@ -210,8 +217,8 @@ func (s *starting) look(o given) {
 		s.named = append(s.named, argumentPaths(at, value)...)
 	}
 	for _, g := range registries {
-		if g.names.has(s.name) && carries(g.option, s.known, o.name) && isRemote(value) {
-			s.packages = append(s.packages, argFault{FindNetworkNeeded, at, value})
+		if g.names.Has(s.name) && carries(g.option, s.known, o.name) && isRemote(value) {
+			s.packages = append(s.packages, Fault{finding.NetworkNeeded, at, value})
 		}
 	}
 }
@@ -242,11 +249,11 @@ func (o given) negated() bool { return o.yes != o.name }
 // "--no-script-shell x" sets it to x.
 func (o given) valued() bool {
 	short := len(o.next) > 1 && o.next[0] == '-' && o.next[1] != '-'
-	return o.attached || o.more && !short && !npmLiterals.has(o.next)
+	return o.attached || o.more && !short && !npmLiterals.Has(o.next)
 }
 
 func (s *starting) isFlag(o given) bool {
-	return s.flag.has(o.name) || s.nopt && s.flag.has(o.yes)
+	return s.flag.Has(o.name) || s.nopt && s.flag.Has(o.yes)
 }
 
 // hidesOwn says whether npm reads the attached value as an argument of its own:
@@ -261,7 +268,7 @@ func (s *starting) hidesOwn(o given) bool {
 	if s.takes(o.name) {
 		return strings.HasPrefix(o.value, "-")
 	}
-	return (s.isFlag(o) || o.negated()) && !npmLiterals.has(o.value)
+	return (s.isFlag(o) || o.negated()) && !npmLiterals.Has(o.value)
 }
 
 // hidesNext says whether npm may read the next argument, an option, as the value
@@ -282,10 +289,10 @@ func isDashes(arg string) bool { return len(arg) > 1 && strings.Trim(arg, "-") =
 // takes says whether an option takes the next argument as its value. npm knows
 // an option by as much of its name as no other has.
 func (s *starting) takes(name string) bool {
-	if s.value.has(name) {
+	if s.value.Has(name) {
 		return true
 	}
-	return s.nopt && !s.flag.has(name) && carries(s.value, "", name) && !carries(s.flag, "", name)
+	return s.nopt && !s.flag.Has(name) && carries(s.value, "", name) && !carries(s.flag, "", name)
 }
 
 // spelled is an option's name as the tables have it, and the letters of a
@@ -300,7 +307,7 @@ func (s *starting) spelled(name string) (full, letters string) {
 		return "-" + bare, bare
 	}
 	full = "--" + bare
-	if s.value.has(full) || s.flag.has(full) || s.always.has(full) || s.code.has(full) {
+	if s.value.Has(full) || s.flag.Has(full) || s.always.Has(full) || s.code.Has(full) {
 		return full, ""
 	}
 	if strings.Trim(bare, npmSingles) == "" {
@@ -327,31 +334,31 @@ func positive(name string) string {
 	return "--" + bare
 }
 
-// operand reads an argument that is no option; done says whether it is the last
-// to be read.
-func (s *starting) operand(arg string) (done bool, found *argFault) {
+// operand reads an argument that is no option. done says that no further argument is
+// read.
+func (s *starting) operand(arg string) (done bool, found *Fault) {
 	maybe := s.unsure
-	value := s.literal && npmLiterals.has(arg)
+	value := s.literal && npmLiterals.Has(arg)
 	s.unsure, s.literal = false, false
 	if value || s.other || s.settled || s.first >= 0 {
 		return false, nil
 	}
-	fault := &argFault{FindInlineCode, s.i, arg}
+	fault := &Fault{finding.InlineCode, s.i, arg}
 	if !s.sub && s.pair != "" {
-		if s.stores.has(s.pair + ":" + arg) {
+		if s.stores.Has(s.pair + ":" + arg) {
 			return false, fault
 		}
 		s.other = !maybe
 		return false, nil
 	}
 	switch {
-	case s.subs.has(arg) && (!s.behind || !s.must):
+	case s.subs.Has(arg) && (!s.behind || !s.must):
 		s.behind, s.sub, s.via = true, true, arg
-	case !s.behind && s.shells.has(arg), !s.sub && s.stores.has(arg):
+	case !s.behind && s.shells.Has(arg), !s.sub && s.stores.Has(arg):
 		return false, fault
-	case !s.sub && arg != "" && s.stores.starts(arg+":"):
+	case !s.sub && arg != "" && s.stores.Starts(arg+":"):
 		s.pair = arg
-	case !s.behind && s.calls.has(arg):
+	case !s.behind && s.calls.Has(arg):
 		s.settled = true
 	case maybe:
 		if s.perhaps < 0 && s.behind && isProgram(arg) {
@@ -363,7 +370,7 @@ func (s *starting) operand(arg string) (done bool, found *argFault) {
 		s.other = true
 	case isLine(arg), notAFile(arg):
 		return false, fault
-	case s.scripts.has(s.via) && startsWrapper(arg):
+	case s.scripts.Has(s.via) && startsWrapper(arg):
 		return true, nil
 	default:
 		// npm reads its own options behind the command as well.
@@ -387,16 +394,16 @@ func longForm(name string) string {
 	return "--" + bare
 }
 
-// carries says whether name is in the list, or shortens a long one of it
-// without being one of the known ones.
-func carries(list, known words, name string) bool {
-	if list.has(name) {
+// carries says whether name is in the list, or is the beginning of a long name in it. A
+// known name does not count as a beginning.
+func carries(list, known text.Words, name string) bool {
+	if list.Has(name) {
 		return true
 	}
-	if len(name) < 4 || !strings.HasPrefix(name, "--") || known.has(name) {
+	if len(name) < 4 || !strings.HasPrefix(name, "--") || known.Has(name) {
 		return false
 	}
-	return list.starts(name)
+	return list.Starts(name)
 }
 
 // isLine says whether an operand is a command line rather than a name.

@@ -1,18 +1,23 @@
-package kernel
+package argv
 
-import "strings"
+import (
+	"strings"
 
-// registry is what a package manager cannot do without a network.
+	"github.com/fiador/fiador/kernel/finding"
+	"github.com/fiador/fiador/kernel/text"
+)
+
+// registry lists the uses of a package manager that need a network.
 type registry struct {
-	names    words
-	asks     words // sub-commands that ask a registry; "npm:publish" are two operands
-	packages words // sub-commands whose operands name packages
-	starts   words // sub-commands whose first operand names the package that is started
-	option   words // options whose value names a package
-	through  words // operands behind which another sub-command follows
-	within   words // like through, but that a name stands between
-	short    bool  // a sub-command is known by three letters or more of its name
-	itself   bool  // the first operand names a package
+	names    text.Words
+	asks     text.Words // sub-commands that ask a registry; "npm:publish" is two operands
+	packages text.Words // sub-commands whose operands name packages
+	starts   text.Words // sub-commands whose first operand names the package to start
+	option   text.Words // options whose value names a package
+	through  text.Words // operands; behind one, another sub-command follows
+	within   text.Words // like through, with a name before the sub-command
+	short    bool       // three letters or more of its name identify a sub-command
+	itself   bool       // the first operand names a package
 }
 
 // registries are the package managers whose sub-commands are known. What may come from a
@@ -47,11 +52,11 @@ type operand struct {
 	perhaps bool
 }
 
-// network is what of a runner's arguments cannot be done without a network.
-func (s *starting) network() []argFault {
+// network returns a fault for each of a runner's arguments that needs a network.
+func (s *starting) network() []Fault {
 	var g registry
 	for _, r := range registries {
-		if r.names.has(s.name) {
+		if r.names.Has(s.name) {
 			g = r
 		}
 	}
@@ -65,29 +70,29 @@ func (s *starting) network() []argFault {
 	remote := func(operands []operand) {
 		for _, o := range operands {
 			if s.spend(s.argv[o.at]) && isRemote(s.argv[o.at]) {
-				list = append(list, argFault{FindNetworkNeeded, o.at, s.argv[o.at]})
+				list = append(list, Fault{finding.NetworkNeeded, o.at, s.argv[o.at]})
 			}
 		}
 	}
 	for k := 0; k < len(s.operands); k++ {
 		o, rest := s.operands[k], s.operands[k+1:]
 		sub := s.argv[o.at]
-		known := func(l words) bool { return l.has(sub) || g.short && len(sub) > 2 && l.starts(sub) }
+		known := func(l text.Words) bool { return l.Has(sub) || g.short && len(sub) > 2 && l.Starts(sub) }
 		switch {
 		case g.itself:
 			remote(s.operands[k : k+1])
 		case known(g.packages):
 			remote(rest)
 		case known(g.asks):
-			list = append(list, argFault{FindNetworkNeeded, o.at, sub})
-		case g.starts.has(sub):
+			list = append(list, Fault{finding.NetworkNeeded, o.at, sub})
+		case g.starts.Has(sub):
 			remote(rest[:min(1, len(rest))])
-		case len(rest) > 0 && g.asks.has(sub+":"+s.argv[rest[0].at]):
-			list = append(list, argFault{FindNetworkNeeded, rest[0].at, s.argv[rest[0].at]})
+		case len(rest) > 0 && g.asks.Has(sub+":"+s.argv[rest[0].at]):
+			list = append(list, Fault{finding.NetworkNeeded, rest[0].at, s.argv[rest[0].at]})
 		}
-		if g.within.has(sub) {
+		if g.within.Has(sub) {
 			k++
-		} else if !o.perhaps && !g.through.has(sub) {
+		} else if !o.perhaps && !g.through.Has(sub) {
 			break
 		}
 	}
@@ -104,8 +109,9 @@ func (s *starting) rest() {
 	}
 }
 
-// remoteSchemes are the schemes of a package that is fetched from its own address.
-const remoteSchemes words = "bitbucket ftp gist git git+ftp git+http git+https git+rsync git+ssh github gitlab http https sftp ssh"
+// remoteSchemes are the schemes of packages that are fetched from an address of their
+// own.
+const remoteSchemes text.Words = "bitbucket ftp gist git git+ftp git+http git+https git+rsync git+ssh github gitlab http https sftp ssh"
 
 // isRemote says whether a package is named by a URL or a git address, behind "name@" or
 // not. A name, a version, a file and an alias ("npm:name") are none.

@@ -1,4 +1,4 @@
-package kernel
+package prose
 
 import (
 	"fmt"
@@ -7,16 +7,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/specs/vectors/detect"
 )
 
 func TestContradictionVectors(t *testing.T) {
-	for _, v := range detectVectors(t, "contradiction.json", 20, 40) {
+	for _, v := range detect.Read(t, "contradiction.json", 20, 40) {
 		for _, pair := range [][2]string{{v.A, v.B}, {v.B, v.A}} {
 			got := []string{}
 			if text, ok := contradiction(pair[0], pair[1]); ok {
 				got = append(got, text)
 			}
-			checkVector(t, v, got)
+			v.Check(t, got)
 		}
 	}
 }
@@ -25,11 +27,11 @@ func TestContradictionVectors(t *testing.T) {
 // vectors into one list: ordinary prose, none of which contradicts another.
 func TestQuietConstraintsTogether(t *testing.T) {
 	var list []string
-	for _, v := range detectVectors(t, "placeholder.json", 1, 1) {
+	for _, v := range detect.Read(t, "placeholder.json", 1, 1) {
 		list = append(list, v.Text)
 	}
-	for _, c := range contradictions(list) {
-		t.Errorf("%q against %q: %s", list[c.i], list[c.j], c.clash)
+	for _, c := range Contradictions(list) {
+		t.Errorf("%q against %q: %s", list[c.I], list[c.J], c.Text)
 	}
 }
 
@@ -37,8 +39,8 @@ func TestQuietConstraintsTogether(t *testing.T) {
 // a plain sentence with the one contradicts it with the other.
 func TestEveryOppositeClashes(t *testing.T) {
 	for i, o := range opposites {
-		for _, a := range fields(o.a) {
-			for _, b := range fields(o.b) {
+		for _, a := range strings.Fields(string(o.a)) {
+			for _, b := range strings.Fields(string(o.b)) {
 				form := "the thing must be %s"
 				if i >= len(adjectives) {
 					form = "must %s things"
@@ -62,8 +64,8 @@ func TestEveryOppositeClashes(t *testing.T) {
 
 func TestContradictionsOrder(t *testing.T) {
 	list := []string{"use tabs", "the api is public", "stateless", "do not use tabs", "the api is private", "be stateful", "use tabs"}
-	want := []clash{{0, 3, "must / must not: tabs"}, {1, 4, "public / private"}, {2, 5, "stateless / stateful"}, {3, 6, "must / must not: tabs"}}
-	got := contradictions(list)
+	want := []Clash{{0, 3, "must / must not: tabs"}, {1, 4, "public / private"}, {2, 5, "stateless / stateful"}, {3, 6, "must / must not: tabs"}}
+	got := Contradictions(list)
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -78,8 +80,8 @@ func TestContradictionsScale(t *testing.T) {
 	}
 	list[999] = "Part 7 must be public"
 	start := time.Now()
-	got := contradictions(list)
-	if len(got) != 1 || got[0] != (clash{7, 999, "public / not public"}) {
+	got := Contradictions(list)
+	if len(got) != 1 || got[0] != (Clash{7, 999, "public / not public"}) {
 		t.Errorf("got %v", got)
 	}
 	if took := time.Since(start); took > 10*time.Second {
@@ -97,16 +99,16 @@ func TestManyContradictions(t *testing.T) {
 		}
 		return out
 	}
-	if got := len(contradictions(list(30))); got != 30*30 {
+	if got := len(Contradictions(list(30))); got != 30*30 {
 		t.Errorf("%d pairs, want %d", got, 30*30)
 	}
-	many := contradictions(list(500))
+	many := Contradictions(list(500))
 	if len(many) != 999 {
 		t.Fatalf("%d pairs, want one for each constraint but the last", len(many))
 	}
 	for i, c := range many {
-		if c.i != i || c.j != i+1 {
-			t.Fatalf("pair %d is %d, %d", i, c.i, c.j)
+		if c.I != i || c.J != i+1 {
+			t.Fatalf("pair %d is %d, %d", i, c.I, c.J)
 		}
 	}
 }
@@ -125,12 +127,12 @@ func TestContradictionsAreAllPairs(t *testing.T) {
 			}
 			list[i] += strings.Repeat(" ", i)
 		}
-		var want, first []clash
+		var want, first []Clash
 		for i := range list {
 			began := len(want)
 			for j := i + 1; j < n; j++ {
 				if text, ok := contradiction(list[i], list[j]); ok {
-					want = append(want, clash{i, j, text})
+					want = append(want, Clash{i, j, text})
 				}
 			}
 			if len(want) > began {
@@ -140,8 +142,50 @@ func TestContradictionsAreAllPairs(t *testing.T) {
 		if len(want) > maxClashes {
 			want = first
 		}
-		if got := contradictions(list); !slices.Equal(got, want) {
+		if got := Contradictions(list); !slices.Equal(got, want) {
 			t.Errorf("%d constraints: got %v\nwant %v", n, got, want)
 		}
 	}
+}
+
+// TestClashesAreLinear: a thousand constraints with many sentences take as many steps
+// as there are sentences, not as there are pairs of sentences. Twice the sentences
+// allocate about twice as much.
+func TestClashesAreLinear(t *testing.T) {
+	say := func(sentences int) []string {
+		list := make([]string, 1000)
+		for i := range list {
+			list[i] = fmt.Sprint(i, ". ", strings.Repeat([]string{"Be stateless. ", "Be stateful. "}[i%2], sentences))
+		}
+		return list
+	}
+	cost := func(sentences int) float64 {
+		list := say(sentences)
+		return testing.AllocsPerRun(1, func() { Contradictions(list) })
+	}
+	one, four := cost(8), cost(32)
+	if four > 6*one {
+		t.Errorf("four times the sentences take %.1f times the allocations", four/one)
+	}
+	groups := make([]statement, 1000)
+	for i := range groups {
+		groups[i].constraint = i
+	}
+	texts := say(1)
+	for i := range texts {
+		texts[i] += "."
+	}
+	p := newPairs(texts)
+	p.addAll(plain, groups, negated(groups))
+	if p.all != nil || len(p.first) != 999 {
+		t.Errorf("%d first pairs, and all: %v", len(p.first), p.all != nil)
+	}
+}
+
+func negated(list []statement) []statement {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].negated = true
+	}
+	return list
 }
