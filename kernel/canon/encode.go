@@ -97,9 +97,9 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	case json.Number:
 		return appendJSONNumber(dst, v)
 	case int:
-		return appendNumber(dst, strconv.Itoa(v))
+		return appendInt(dst, int64(v))
 	case int64:
-		return appendNumber(dst, strconv.FormatInt(v, 10))
+		return appendInt(dst, v)
 	case float64:
 		text, err := jcs.NumberToJSON(v)
 		if err != nil {
@@ -111,7 +111,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	case map[string]any:
 		return appendObject(dst, v, depth)
 	}
-	return nil, errNotPlain
+	return appendOther(dst, v, depth)
 }
 
 // within adds the member or element that err came from to its pointer.
@@ -184,6 +184,13 @@ func appendJSONNumber(dst []byte, n json.Number) ([]byte, error) {
 		return nil, &Error{Kind: KindNumber, Offset: -1, Msg: quote(string(n)) + " is not a JSON number"}
 	}
 	return appendNumber(dst, string(n))
+}
+
+func appendInt(dst []byte, n int64) ([]byte, error) {
+	if -MaxSafeInteger <= n && n <= MaxSafeInteger {
+		return strconv.AppendInt(dst, n, 10), nil
+	}
+	return appendNumber(dst, strconv.FormatInt(n, 10))
 }
 
 // appendNumber appends a number that is valid by the grammar.

@@ -52,8 +52,9 @@ func (h ContentHash) Hex() string {
 
 // Artifact is v in the bytes in which an artifact is stored, its canonical form
 // and one LF, and the hash of exactly those bytes.
-func Artifact(v any) ([]byte, ContentHash, error) {
-	text, err := Canonical(v)
+func Artifact(v any) ([]byte, ContentHash, error) { return artifact(Canonical(v)) }
+
+func artifact(text []byte, err error) ([]byte, ContentHash, error) {
 	if err != nil {
 		return nil, "", err
 	}
@@ -64,6 +65,10 @@ func Artifact(v any) ([]byte, ContentHash, error) {
 // ID is prefix and the first 16 digits of the hash that Artifact gives v.
 func ID(prefix string, v any) (string, error) {
 	_, sum, err := Artifact(v)
+	return id(prefix, sum, err)
+}
+
+func id(prefix string, sum ContentHash, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}

@@ -2,6 +2,7 @@ package canon
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -30,6 +31,19 @@ func Compare(a, b string) int {
 		return cmp.Compare(x, y)
 	}
 	return cmp.Compare(len(a), len(b))
+}
+
+// Names returns the names that the maps have, each once, sorted by Compare.
+func Names[V any](of ...map[string]V) []string {
+	list := []string{}
+	for _, m := range of {
+		list = slices.Grow(list, len(m))
+		for name := range m {
+			list = append(list, name)
+		}
+	}
+	slices.SortFunc(list, Compare)
+	return slices.Compact(list)
 }
 
 // Pointer is the JSON Pointer of the member or element that token names beneath
