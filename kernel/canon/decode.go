@@ -1,0 +1,243 @@
+package canon
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Decoder reads decoded documents (Document.Value) into values of one type. A decoder is a package
+// value beside its type. The zero Decoder is ready: the first use looks at the type and keeps what it
+// found.
+type Decoder[T any] struct {
+	once sync.Once
+	fill filler
+}
+
+// A DecodeError says where a document is not of the type, and why.
+type DecodeError struct {
+	Pointer string
+	Msg     string
+}
+
+func (e *DecodeError) Error() string { return e.Pointer + ": " + e.Msg }
+
+// Decode gives v to a new value. It refuses a member that the type does not have, and a value of
+// another type. A member that is missing leaves its field as it is: what has to be there, and within
+// which bounds, is for a schema. Texts and objects are shared with v.
+func (d *Decoder[T]) Decode(v any) (*T, error) {
+	to := new(T)
+	if err := d.Into(to, v); err != nil {
+		return nil, err
+	}
+	return to, nil
+}
+
+// Into gives v to a value that holds the defaults of what is missing.
+func (d *Decoder[T]) Into(to *T, v any) error {
+	d.once.Do(func() { d.fill = fillerOf(reflect.TypeFor[T](), map[reflect.Type]*filler{}) })
+	if err := d.fill(reflect.ValueOf(to).Elem(), v); err != nil {
+		return err
+	}
+	return nil
+}
+
+// A filler gives a decoded value to a value of one type.
+type filler func(to reflect.Value, v any) *DecodeError
+
+func wrong(what string) *DecodeError { return &DecodeError{Msg: what} }
+
+// inside says that an error stands in a member or an element.
+func inside(token string, err *DecodeError) *DecodeError {
+	err.Pointer = Pointer("", token) + err.Pointer
+	return err
+}
+
+// fillerOf is the filler of a type. known holds the struct types whose fillers are made or being made,
+// so that a type may contain itself.
+func fillerOf(t reflect.Type, known map[reflect.Type]*filler) filler {
+	switch t.Kind() {
+	case reflect.String:
+		return fillString
+	case reflect.Bool:
+		return fillBool
+	case reflect.Int, reflect.Int64:
+		return fillInt
+	case reflect.Pointer:
+		return fillPointer(t.Elem(), fillerOf(t.Elem(), known))
+	case reflect.Slice:
+		return fillList(t, fillerOf(t.Elem(), known))
+	case reflect.Struct:
+		if f, made := known[t]; made {
+			return func(to reflect.Value, v any) *DecodeError { return (*f)(to, v) }
+		}
+		f := new(filler)
+		known[t] = f
+		*f = fillStruct(t, known)
+		return *f
+	case reflect.Map:
+		if t == reflect.TypeFor[map[string]any]() {
+			return fillObject
+		}
+		if t.Key() == reflect.TypeFor[string]() {
+			return fillMap(t, fillerOf(t.Elem(), known))
+		}
+	case reflect.Interface:
+		if t.NumMethod() == 0 {
+			return fillAny
+		}
+	}
+	return func(reflect.Value, any) *DecodeError { return wrong("no document is read into a " + t.String()) }
+}
+
+func fillString(to reflect.Value, v any) *DecodeError {
+	s, ok := v.(string)
+	if !ok {
+		return wrong("not a string")
+	}
+	to.SetString(s)
+	return nil
+}
+
+func fillBool(to reflect.Value, v any) *DecodeError {
+	b, ok := v.(bool)
+	if !ok {
+		return wrong("neither true nor false")
+	}
+	to.SetBool(b)
+	return nil
+}
+
+func fillInt(to reflect.Value, v any) *DecodeError {
+	n, ok := Whole(v)
+	if !ok || to.OverflowInt(n) {
+		return wrong("not a whole number")
+	}
+	to.SetInt(n)
+	return nil
+}
+
+func fillObject(to reflect.Value, v any) *DecodeError {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return wrong("not an object")
+	}
+	to.Set(reflect.ValueOf(m))
+	return nil
+}
+
+func fillMap(t reflect.Type, element filler) filler {
+	return func(to reflect.Value, v any) *DecodeError {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return wrong("not an object")
+		}
+		to.Set(reflect.MakeMapWithSize(t, len(m)))
+		for _, name := range Names(m) {
+			one := reflect.New(t.Elem()).Elem()
+			if err := element(one, m[name]); err != nil {
+				return inside(name, err)
+			}
+			to.SetMapIndex(reflect.ValueOf(name), one)
+		}
+		return nil
+	}
+}
+
+func fillAny(to reflect.Value, v any) *DecodeError {
+	if v != nil {
+		to.Set(reflect.ValueOf(v))
+	}
+	return nil
+}
+
+func fillPointer(t reflect.Type, element filler) filler {
+	return func(to reflect.Value, v any) *DecodeError {
+		if v == nil {
+			return nil
+		}
+		to.Set(reflect.New(t))
+		return element(to.Elem(), v)
+	}
+}
+
+func fillList(t reflect.Type, element filler) filler {
+	return func(to reflect.Value, v any) *DecodeError {
+		list, ok := v.([]any)
+		if !ok {
+			return wrong("not an array")
+		}
+		to.Set(reflect.MakeSlice(t, len(list), len(list)))
+		for i, one := range list {
+			if err := element(to.Index(i), one); err != nil {
+				return inside(strconv.Itoa(i), err)
+			}
+		}
+		return nil
+	}
+}
+
+func fillStruct(t reflect.Type, known map[reflect.Type]*filler) filler {
+	type member struct {
+		name string
+		at   int
+		fill filler
+	}
+	var members []member
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" || name == "" {
+			continue
+		}
+		members = append(members, member{name, i, fillerOf(f.Type, known)})
+	}
+	return func(to reflect.Value, v any) *DecodeError {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return wrong("not an object")
+		}
+		read := 0
+		for _, f := range members {
+			one, there := m[f.name]
+			if !there {
+				continue
+			}
+			read++
+			if err := f.fill(to.Field(f.at), one); err != nil {
+				return inside(f.name, err)
+			}
+		}
+		if read == len(m) {
+			return nil
+		}
+		var extra []string
+		for name := range m {
+			if !slices.ContainsFunc(members, func(f member) bool { return f.name == name }) {
+				extra = append(extra, name)
+			}
+		}
+		first := slices.MinFunc(extra, Compare)
+		return inside(first, wrong("unknown member "+strconv.Quote(Cut(first))))
+	}
+}
+
+// Whole is a number without a fraction that every reader holds exactly.
+func Whole(v any) (int64, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
+		return i, i >= -MaxSafeInteger && i <= MaxSafeInteger
+	}
+	f, err := strconv.ParseFloat(string(n), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > MaxSafeInteger {
+		return 0, false
+	}
+	return int64(f), true
+}
