@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -93,7 +92,7 @@ func CheckVariables(at string, env map[string]string) []Violation {
 
 func checkVariables(at string, env map[string]string, refused func(name string) (msg, hint string)) []Violation {
 	var list []Violation
-	for _, name := range slices.SortedFunc(maps.Keys(env), canon.Compare) {
+	for _, name := range canon.Names(env) {
 		msg, hint := refused(name)
 		if !isEnvName(name) {
 			msg, hint = "has no proper name", "use letters, digits and _, the first no digit, 128 at most"

@@ -1,0 +1,67 @@
+package reason
+
+import (
+	"errors"
+
+	"github.com/fiador/fiador/kernel/contract"
+)
+
+// List is what the reasons of an execution say together. The zero value says nothing.
+type List struct {
+	End     Reason // how the command ended; the zero value where no reason tells it
+	Streams []int  // positions of the actions of which a stream was cut
+
+	ids  map[string]bool // of all reasons but the end
+	said map[Reason]bool
+}
+
+// Read reads the reasons of an execution and passes over texts that are none.
+func Read(texts []string) List {
+	var l List
+	for _, text := range texts {
+		_ = l.Add(text)
+	}
+	return l
+}
+
+// Add reads one more reason. Like that of [Parse], the error is the end of a sentence that
+// begins with the text.
+func (l *List) Add(text string) error {
+	if l.End.ID != "" && (Reason{ID: ID(text)}).Ends() {
+		return errors.New("stands beside another end of the command")
+	}
+	r, err := Parse(text)
+	if err != nil {
+		return err
+	}
+	if r.Ends() {
+		l.End = r
+		return nil
+	}
+	if l.ids == nil {
+		l.ids, l.said = map[string]bool{}, map[Reason]bool{}
+	}
+	l.ids[r.ID], l.said[r] = true, true
+	if r.ID == StreamLimit {
+		l.Streams = append(l.Streams, r.Action())
+	}
+	return nil
+}
+
+// ExitCode is the exit code that the reasons give together: that of the end of the
+// command, else the one for what is forbidden, and 0 without a reason.
+func (l List) ExitCode() int {
+	if l.End.ID == "" && len(l.ids) > 0 {
+		return contract.ExitForbidden
+	}
+	return l.End.ExitCode()
+}
+
+// Has says whether a reason other than the end of the command has this id.
+func (l List) Has(id string) bool { return l.ids[id] }
+
+// Names says whether a reason with this id names a path. An id that stands alone names
+// every path: the list of its paths was cut.
+func (l List) Names(id, path string) bool {
+	return l.said[Reason{id, path}] || l.said[Reason{id, Quoted(path)}] || l.said[Reason{ID: id}]
+}

@@ -1,0 +1,55 @@
+package reason
+
+// Meaning is what there is to say about every reason with one id.
+type Meaning struct{ ID, Title, Why, Fix string }
+
+// Meanings are those of every reason for which an execution is rejected, by id.
+func Meanings() []Meaning {
+	const streams = "look at what the command printed: --evidence FOLDER keeps both streams"
+	return []Meaning{
+		{Exit, "The command ended with an exit code other than 0",
+			"One number accepts an execution, and the command gave another; what it wrote is listed and not applied", streams},
+		{NotExecutable, "The command cannot be executed",
+			"The file is there and cannot be started: it is not marked as executable, or the kernel does not know its format",
+			"say executable in the action that writes the file, or run it with its interpreter"},
+		{NotFound, "There is no such command",
+			"No folder of the sandbox's PATH has it, or the folder to start in, or the interpreter that a script names, is not there",
+			"name a command that is there; fiador sandbox explain prints PATH and what is shown"},
+		{OOM, "The command ran out of memory",
+			"It was ended because everything inside together had more memory than memory_mb",
+			"use less memory, or a profile with more memory_mb"},
+		{OutputKind, "An output is not a regular file",
+			"A link, a device, a pipe or a socket means something else wherever it is put, and a file cannot be written where a folder or a link stands",
+			"write a regular file, and where nothing else stands"},
+		{OutputLimit, "More files or bytes were written than the policy allows",
+			"max_output_files and max_total_output_bytes bound everything that is written, accepted or not",
+			"write less, keep what is needed for the moment in TMPDIR, or use a profile that allows more"},
+		{OutputMissing, "A declared output is missing",
+			"What was declared has to be there as a regular file when everything has ended",
+			"write it, or do not declare it"},
+		{OutputName, "An output has a name that not every system can hold",
+			"A name that another system reads differently, or that differs from another one in case alone, is another file there",
+			"use letters, digits, '.', '-' and '_' in names, and no two that differ in case alone"},
+		{Signal, "A signal ended the command",
+			"The number behind it is the signal's, and the exit code is 128 more", streams},
+		{StreamLimit, "The command printed more than is kept",
+			"A stream that is cut does not show what was printed; 1048576 bytes of standard output and 262144 of standard error are kept, or max_total_output_bytes of each if that is less",
+			"print less, or write it to a file"},
+		{Timeout, "The command took longer than it may",
+			"timeout_ms of the profile bounds all commands of an execution together, that of an action or a call one of them; everything inside was ended",
+			"make it faster, or use a profile that gives it longer"},
+		{WriteOutsideRoot, "Something was written or removed where that is not allowed",
+			"Only what lies beneath the profile's allowed_write_roots is applied, and never an input, or what decides how other tools run",
+			"write beneath one of the profile's allowed_write_roots, or keep what is needed for the moment in TMPDIR"},
+	}
+}
+
+// Title is the title of the reasons with an id, and empty for any other id.
+func Title(id string) string {
+	for _, m := range Meanings() {
+		if m.ID == id {
+			return m.Title
+		}
+	}
+	return ""
+}

@@ -1,0 +1,177 @@
+// Package reason owns the vocabulary of decision.reasons: how a reason is written and
+// read, what it means, and which exit code it stands for. A reason is an id, and for some
+// ids a number, a path or a JSON Pointer behind a space.
+package reason
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/contract"
+)
+
+// The ids of the reasons for which an execution is rejected.
+const (
+	Exit             = "EXIT"               // and the exit code
+	NotExecutable    = "NOT_EXECUTABLE"     // nothing
+	NotFound         = "NOT_FOUND"          // nothing
+	OOM              = "OOM"                // nothing
+	OutputKind       = "OUTPUT_KIND"        // and the path
+	OutputLimit      = "OUTPUT_LIMIT"       // nothing
+	OutputMissing    = "OUTPUT_MISSING"     // and the path, or a pointer into the request
+	OutputName       = "OUTPUT_NAME"        // and the path
+	Signal           = "SIGNAL"             // and the number
+	StreamLimit      = "STREAM_LIMIT"       // and the pointer of the action
+	Timeout          = "TIMEOUT"            // nothing
+	WriteOutsideRoot = "WRITE_OUTSIDE_ROOT" // and the path
+)
+
+// Reason is one reason for which an execution is rejected.
+type Reason struct {
+	ID      string
+	Subject string // the number, the path or the pointer; empty where there is none
+}
+
+// String is the reason as documents write it.
+func (r Reason) String() string {
+	if r.Subject == "" {
+		return r.ID
+	}
+	return r.ID + " " + r.Subject
+}
+
+// Exited is the reason of a command that ended with an exit code.
+func Exited(code int) Reason { return Reason{Exit, strconv.Itoa(code)} }
+
+// Signalled is the reason of a command that a signal ended.
+func Signalled(number int) Reason { return Reason{Signal, strconv.Itoa(number)} }
+
+// Outside is the reason of a path that may not be written or removed.
+func Outside(path string) Reason { return Reason{WriteOutsideRoot, path} }
+
+// Kind is the reason of a path where no regular file can stand.
+func Kind(path string) Reason { return Reason{OutputKind, path} }
+
+// Missing is the reason of a declared output that is not there: its path, or the pointer
+// to the member of a request that declares it.
+func Missing(output string) Reason { return Reason{OutputMissing, output} }
+
+// Limit is the reason of more files or bytes than are allowed.
+func Limit() Reason { return Reason{ID: OutputLimit} }
+
+// StreamCut is the reason of a run action of which a stream was cut.
+func StreamCut(action int) Reason { return Reason{StreamLimit, "/actions/" + strconv.Itoa(action)} }
+
+// Quoted is a path as a reason names it that would not print, or would be mistaken for
+// something else: cut, quoted and escaped to ASCII.
+func Quoted(path string) string { return strconv.QuoteToASCII(canon.Cut(path)) }
+
+// Finding is the reason of what a rule denies or asks: ID POINTER. The pointer of the
+// whole intent is empty, and the space stands all the same.
+func Finding(id, pointer string) string { return id + " " + pointer }
+
+// ParseFinding reads the reason of what a rule denies or asks. Whether the id is one, the
+// caller knows.
+func ParseFinding(text string) (id, pointer string, ok bool) {
+	id, pointer, ok = strings.Cut(text, " ")
+	return id, pointer, ok && (pointer == "" || pointer[0] == '/')
+}
+
+// ID is the id of a reason of any kind.
+func ID(text string) string {
+	id, _, _ := strings.Cut(text, " ")
+	return id
+}
+
+// Brief is a reason of any kind without the intent's text: the id, with the number of an
+// exit code or a signal.
+func Brief(text string) string {
+	if id := ID(text); id != Exit && id != Signal {
+		return id
+	}
+	return strings.TrimSuffix(text, " ")
+}
+
+// Parse reads a reason for which an execution is rejected. The error says what is wrong
+// with the text, as the end of a sentence that begins with it.
+func Parse(text string) (Reason, error) {
+	id, subject, more := strings.Cut(text, " ")
+	r := Reason{id, subject}
+	switch id {
+	case OOM, Timeout, NotFound, NotExecutable:
+		if more {
+			return r, errors.New("is not " + id + " as a result has it")
+		}
+	case Exit, Signal:
+		n, most := r.Number(), 255
+		if id == Signal {
+			most = 127
+		}
+		if n < 1 || n > most || strconv.Itoa(n) != subject {
+			return r, errors.New("is not " + id + " as a result has it")
+		}
+	case OutputLimit:
+		if more {
+			return r, errors.New("is followed by nothing in a result")
+		}
+	case StreamLimit:
+		if n := r.Action(); n < 0 || r != StreamCut(n) {
+			return r, errors.New("does not name a run action")
+		}
+	case OutputMissing, OutputKind, OutputName, WriteOutsideRoot:
+		if more && subject == "" {
+			return r, errors.New("has no path")
+		}
+	default:
+		return r, errors.New("is no reason for which an execution is rejected")
+	}
+	return r, nil
+}
+
+// Number is the exit code or the number of the signal, and 0 where there is none.
+func (r Reason) Number() int {
+	n, err := strconv.Atoi(r.Subject)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Action is the position of the action that a STREAM_LIMIT is about, and -1 where it is
+// about none.
+func (r Reason) Action() int {
+	n, err := strconv.Atoi(strings.TrimPrefix(r.Subject, "/actions/"))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// Ends says whether a reason tells how the command ended.
+func (r Reason) Ends() bool {
+	return slices.Contains([]string{OOM, Timeout, NotFound, NotExecutable, Signal, Exit}, r.ID)
+}
+
+// ExitCode is the exit code that a reason stands for; that of the zero value is 0.
+func (r Reason) ExitCode() int {
+	switch r.ID {
+	case OOM:
+		return contract.ExitOOM
+	case Timeout:
+		return contract.ExitTimeout
+	case NotFound:
+		return contract.ExitNotFound
+	case NotExecutable:
+		return contract.ExitNotExecutable
+	case Signal:
+		return contract.ExitSignal + r.Number()
+	case Exit:
+		return r.Number()
+	case "":
+		return contract.ExitSuccess
+	}
+	return contract.ExitForbidden
+}
