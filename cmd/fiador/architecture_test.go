@@ -249,6 +249,7 @@ func TestSingleImporters(t *testing.T) {
 		"golang.org/x/sys":                      "harness/saferun harness/sandbox ledger/disk",
 		"golang.org/x/text/unicode/norm":        "kernel/pathname kernel/text",
 		"github.com/santhosh-tekuri/jsonschema": "",
+		module + "/harness/rehearsal":           "",
 		"github.com/rogpeppe/go-internal":       "cmd/fiador",
 	} {
 		var importers []string
