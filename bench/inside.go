@@ -16,8 +16,10 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/change"
 	supervise "github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
@@ -281,8 +283,8 @@ func makeTree(dir string, files int) error {
 }
 
 // changeTree runs the command once and times its parts.
-func (x *executor) changeTree(tree, text string, isolation sandbox.Isolation) (times []time.Duration, err error) {
-	entries, err := os.ReadDir(tree)
+func (x *executor) changeTree(folder, text string, isolation sandbox.Isolation) (times []time.Duration, err error) {
+	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +292,7 @@ func (x *executor) changeTree(tree, text string, isolation sandbox.Isolation) (t
 	for n := range treeChanged {
 		fmt.Fprintf(&script, "echo '%s' >%s/f%02d.txt\n", text, entries[n%len(entries)].Name(), n)
 	}
-	task, err := x.gate.Exec(harness.Exec{Argv: []string{"/bin/sh", "-c", script.String()}, Work: tree, Write: sandbox.Staged, Isolation: isolation})
+	task, err := x.gate.Exec(harness.Exec{Argv: []string{"/bin/sh", "-c", script.String()}, Work: folder, Write: sandbox.Staged, Isolation: isolation})
 	if err != nil {
 		return nil, err
 	}
@@ -318,14 +320,14 @@ func (x *executor) changeTree(tree, text string, isolation sandbox.Isolation) (t
 	}
 	lap()
 	rules := task.Rules
-	rules.Exists = func(path string) sandbox.Kind { kind, _, _ := box.Before(path); return kind }
+	rules.Exists = func(path string) change.Kind { kind, _, _ := box.Before(path); return kind }
 	rules.Below = box.Below
-	verdict := sandbox.Judge(changes, rules)
+	verdict := change.Judge(changes, rules)
 	lap()
 	if res.ExitCode() != 0 || len(verdict.Accepted) != treeChanged {
 		return nil, fmt.Errorf("exit status %d, %d changes, %v", res.ExitCode(), len(verdict.Accepted), verdict.Reasons)
 	}
-	if err := sandbox.Apply(context.Background(), filepath.Join(x.dir, "state"), tree, verdict.Accepted, box.Content, began); err != nil {
+	if err := tree.Apply(context.Background(), filepath.Join(x.dir, "state"), folder, verdict.Accepted, box.Content, began); err != nil {
 		return nil, err
 	}
 	lap()
@@ -334,7 +336,7 @@ func (x *executor) changeTree(tree, text string, isolation sandbox.Isolation) (t
 	if err != nil {
 		return nil, err
 	}
-	got, err := os.ReadFile(filepath.Join(tree, entries[0].Name(), "f00.txt"))
+	got, err := os.ReadFile(filepath.Join(folder, entries[0].Name(), "f00.txt"))
 	if err == nil && string(got) != text+"\n" {
 		err = fmt.Errorf("the tree has %q", got)
 	}

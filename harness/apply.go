@@ -19,7 +19,8 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/pathname"
@@ -99,8 +100,8 @@ type PatchStep struct {
 	Entries       int  // what it holds, at any depth
 
 	from pack.Operation
-	seen *sandbox.Seen           // what is replaced or removed; nil: nothing
-	held map[string]sandbox.Seen // what the folder holds, by path
+	seen *change.Seen           // what is replaced or removed; nil: nothing
+	held map[string]change.Seen // what the folder holds, by path
 }
 
 // Content is what the file is to hold.
@@ -114,7 +115,7 @@ type PatchPlan struct {
 	Conflicts []PatchFault // paths where something else stands than the run saw
 
 	how    Patching
-	tree   *tree
+	tree   *target
 	made   making
 	ops    map[string]pack.Operation
 	filled map[string]bool // paths that a file is put beneath
@@ -123,7 +124,7 @@ type PatchPlan struct {
 // making is the files that operations make.
 type making struct {
 	after func(pack.Operation) (*FileState, error) // nil: none
-	open  sandbox.Content                          // by path
+	open  tree.Content                             // by path
 }
 
 // clockStep is longer than any file system takes to see that time has passed: what is
@@ -237,7 +238,7 @@ func (p *PatchPlan) weighAll(ops []pack.Operation) error {
 func (p *PatchPlan) weigh(o pack.Operation, now standing) error {
 	if now.at != o.Path {
 		// A file makes way for a folder where the patch deletes it.
-		if above, ok := p.ops[now.at]; !ok || above.Op != pack.OpDelete && above.Op != opFolder || now.kind != sandbox.KindFile || o.Op == pack.OpDelete {
+		if above, ok := p.ops[now.at]; !ok || above.Op != pack.OpDelete && above.Op != opFolder || now.kind != change.KindFile || o.Op == pack.OpDelete {
 			p.conflict(o.Path, "%s stands at %q, above it", kindName(now.kind), now.at)
 			return nil
 		}
@@ -246,9 +247,9 @@ func (p *PatchPlan) weigh(o pack.Operation, now standing) error {
 	switch now.kind {
 	case "":
 		return p.onNothing(o)
-	case sandbox.KindFile:
+	case change.KindFile:
 		return p.onFile(o, now)
-	case sandbox.KindFolder:
+	case change.KindFolder:
 		return p.onFolder(o, now)
 	}
 	p.conflict(o.Path, "%s stands there", kindName(now.kind))
@@ -301,8 +302,8 @@ func (p *PatchPlan) onFolder(o pack.Operation, now standing) error {
 		p.conflict(o.Path, "a folder stands there")
 		return nil
 	}
-	held := map[string]sandbox.Seen{}
-	err := p.tree.inside(o.Path, now.seen, func(name string, seen *sandbox.Seen) error {
+	held := map[string]change.Seen{}
+	err := p.tree.inside(o.Path, now.seen, func(name string, seen *change.Seen) error {
 		if why := p.forbidden(name); why != "" {
 			p.refuse(name, "%s, and the patch deletes the folder %q", why, o.Path)
 		}
@@ -332,7 +333,7 @@ func (p *PatchPlan) onFolder(o pack.Operation, now standing) error {
 }
 
 // heldThen says whether a folder holds what the run saw in it. Empty folders do not count.
-func (p *PatchPlan) heldThen(o pack.Operation, held map[string]sandbox.Seen) (bool, error) {
+func (p *PatchPlan) heldThen(o pack.Operation, held map[string]change.Seen) (bool, error) {
 	if o.BeforeTreeSHA256 == "" {
 		return false, nil
 	}
@@ -340,9 +341,9 @@ func (p *PatchPlan) heldThen(o pack.Operation, held map[string]sandbox.Seen) (bo
 	time.Sleep(clockStep)
 	for name, seen := range held {
 		switch {
-		case seen.Kind == sandbox.KindFolder:
+		case seen.Kind == change.KindFolder:
 			continue
-		case seen.Kind != sandbox.KindFile || len(files) == pack.MaxTree:
+		case seen.Kind != change.KindFile || len(files) == pack.MaxTree:
 			return false, nil
 		}
 		state, err := p.tree.state(name, &seen)
@@ -357,7 +358,7 @@ func (p *PatchPlan) heldThen(o pack.Operation, held map[string]sandbox.Seen) (bo
 // maxFolderEntries is how much a folder that is deleted can hold.
 const maxFolderEntries = 100_000
 
-func (p *PatchPlan) step(o pack.Operation, was *FileState, seen *sandbox.Seen) error {
+func (p *PatchPlan) step(o pack.Operation, was *FileState, seen *change.Seen) error {
 	to, err := p.made.after(o)
 	if err != nil {
 		return err
@@ -405,7 +406,7 @@ func (p *PatchPlan) forbidden(name string) string {
 }
 
 // PatchSupported is nil where patches can be applied.
-func PatchSupported() error { return sandbox.CanApply() }
+func PatchSupported() error { return tree.CanApply() }
 
 // Old is what the file of a step holds now. It is an error where that is not what it
 // held when it was planned.
@@ -418,44 +419,44 @@ func (p *PatchPlan) Old(s PatchStep) ([]byte, error) {
 		return nil, err
 	}
 	if canon.Sum(b) != s.Before.SHA256 {
-		return nil, &sandbox.ConflictError{Path: s.Path}
+		return nil, &tree.ConflictError{Path: s.Path}
 	}
 	return b, nil
 }
 
-// Here is a *sandbox.ConflictError where the name of the folder leads elsewhere by now.
+// Here is a *tree.ConflictError where the name of the folder leads elsewhere by now.
 func (p *PatchPlan) Here() error {
 	info, err := os.Stat(p.tree.dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return &sandbox.ConflictError{Path: "."}
+		return &tree.ConflictError{Path: "."}
 	}
 	if err != nil {
 		return err
 	}
 	here, err := p.tree.root.Stat(".")
 	if err == nil && !os.SameFile(info, here) {
-		err = &sandbox.ConflictError{Path: "."}
+		err = &tree.ConflictError{Path: "."}
 	}
 	return err
 }
 
 // Apply takes all steps or none; state is the folder of journals. A
-// *sandbox.ConflictError says that something was changed since PlanPatch, be it the
-// folder that a file lies in, and nothing is applied. For sandbox.ErrApplied and sandbox.ErrUnfinished see sandbox.Apply. What else
+// *tree.ConflictError says that something was changed since PlanPatch, be it the
+// folder that a file lies in, and nothing is applied. For tree.ErrApplied and tree.ErrUnfinished see tree.Apply. What else
 // it returns is a *result.RunError, and nothing is applied.
 func (p *PatchPlan) Apply(ctx context.Context, state string) error {
 	changes, err := p.changes()
 	if err == nil {
-		err = sandbox.ApplySeen(ctx, state, p.tree.dir, changes, p.made.open, p.looked())
+		err = tree.ApplySeen(ctx, state, p.tree.dir, changes, p.made.open, p.looked())
 	}
 	if err == nil {
 		return nil
 	}
 	e := &result.RunError{Code: result.CodeEvidence, Message: "nothing was applied: " + err.Error(), Cause: err}
-	var conflict *sandbox.ConflictError
+	var conflict *tree.ConflictError
 	fault := JournalFault(state, err)
 	switch {
-	case errors.Is(err, sandbox.ErrApplied), errors.Is(err, sandbox.ErrUnfinished):
+	case errors.Is(err, tree.ErrApplied), errors.Is(err, tree.ErrUnfinished):
 		e.Message = err.Error()
 		e.Hint = `give the folder room and permission, and end it with "fiador apply --recover"`
 		if fault != nil {
@@ -472,7 +473,7 @@ func (p *PatchPlan) Apply(ctx context.Context, state string) error {
 }
 
 // JournalFault is why the journal in the state folder could not be read or written, where
-// that is what an error of sandbox.Apply or sandbox.Recover is about, and nil where it is
+// that is what an error of tree.Apply or tree.Recover is about, and nil where it is
 // about the tree.
 func JournalFault(state string, err error) error {
 	var pe *fs.PathError
@@ -499,22 +500,22 @@ func JournalFault(state string, err error) error {
 
 // NothingApplied says whether an error of Apply leaves the tree as it was.
 func NothingApplied(err error) bool {
-	return !errors.Is(err, sandbox.ErrApplied) && !errors.Is(err, sandbox.ErrUnfinished)
+	return !errors.Is(err, tree.ErrApplied) && !errors.Is(err, tree.ErrUnfinished)
 }
 
 // changes are the steps, bound to what was seen in the tree.
-func (p *PatchPlan) changes() ([]sandbox.Change, error) {
-	list := make([]sandbox.Change, len(p.Steps))
+func (p *PatchPlan) changes() ([]change.Change, error) {
+	list := make([]change.Change, len(p.Steps))
 	for i, s := range p.Steps {
-		c := sandbox.Change{Path: s.Path, Kind: sandbox.KindDeleted, Before: s.seen}
+		c := change.Change{Path: s.Path, Kind: change.KindDeleted, Before: s.seen}
 		switch {
 		case s.After != nil:
-			c.Kind, c.Size, c.Executable = sandbox.KindFile, s.After.Size, s.After.Executable
+			c.Kind, c.Size, c.Executable = change.KindFile, s.After.Size, s.After.Executable
 			if _, err := hex.Decode(c.SHA256[:], []byte(s.After.SHA256.Hex())); err != nil {
 				return nil, err
 			}
 		case s.from.Op == opFolder, p.filled[s.Path]:
-			c.Kind = sandbox.KindFolder
+			c.Kind = change.KindFolder
 		}
 		list[i] = c
 	}
@@ -522,14 +523,14 @@ func (p *PatchPlan) changes() ([]sandbox.Change, error) {
 }
 
 // looked is what the steps were decided on.
-func (p *PatchPlan) looked() sandbox.Looked {
-	l := sandbox.Looked{Dir: *p.tree.top, Folders: map[string]sandbox.Seen{}, Beneath: map[string]map[string]sandbox.Seen{}}
+func (p *PatchPlan) looked() tree.Looked {
+	l := tree.Looked{Dir: *p.tree.top, Folders: map[string]change.Seen{}, Beneath: map[string]map[string]change.Seen{}}
 	for _, s := range p.Steps {
 		if s.Folder {
 			l.Beneath[s.Path] = s.held
 		}
 		for _, folder := range foldersAbove(s.Path) {
-			if seen := p.tree.above[folder]; seen != nil && seen.Kind == sandbox.KindFolder {
+			if seen := p.tree.above[folder]; seen != nil && seen.Kind == change.KindFolder {
 				l.Folders[folder] = *seen
 			}
 		}
@@ -548,13 +549,13 @@ func foldersAbove(name string) []string {
 	return list
 }
 
-func kindName(k sandbox.Kind) string {
+func kindName(k change.Kind) string {
 	switch k {
-	case sandbox.KindFile:
+	case change.KindFile:
 		return "a file"
-	case sandbox.KindFolder:
+	case change.KindFolder:
 		return "a folder"
-	case sandbox.KindLink:
+	case change.KindLink:
 		return "a symbolic link"
 	}
 	return "a special file"

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree"
 )
 
 // exchange puts what is at b, beneath dir, in the place of a.
@@ -73,7 +73,7 @@ func wantConflict(t *testing.T, p *PatchPlan, state, around string) {
 	t.Helper()
 	before := treeText(t, around)
 	err := p.Apply(t.Context(), state)
-	var conflict *sandbox.ConflictError
+	var conflict *tree.ConflictError
 	if !errors.As(err, &conflict) || !NothingApplied(err) {
 		t.Errorf("%v", err)
 	}
@@ -95,7 +95,7 @@ func TestPatchFolderReplaced(t *testing.T) {
 	if err := errors.Join(os.Rename(dir, dir+".old"), os.MkdirAll(dir+".other/.git", 0o755), os.Symlink(dir+".other/.git", dir)); err != nil {
 		t.Fatal(err)
 	}
-	var conflict *sandbox.ConflictError
+	var conflict *tree.ConflictError
 	if err := p.Here(); !errors.As(err, &conflict) {
 		t.Errorf("Here: %v", err)
 	}

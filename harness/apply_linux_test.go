@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -126,7 +126,7 @@ func TestPatchMeanwhile(t *testing.T) {
 			}
 			before := treeText(t, dir)
 			err := p.Apply(t.Context(), state)
-			var conflict *sandbox.ConflictError
+			var conflict *tree.ConflictError
 			if !errors.As(err, &conflict) || !NothingApplied(err) {
 				t.Errorf("%v", err)
 			}
@@ -157,7 +157,7 @@ func TestPatchOld(t *testing.T) {
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
-		var conflict *sandbox.ConflictError
+		var conflict *tree.ConflictError
 		if b, err := p.Old(p.Steps[0]); !errors.As(err, &conflict) {
 			t.Errorf("%q, %v", b, err)
 		}

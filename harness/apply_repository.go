@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/pathname"
@@ -61,10 +61,10 @@ func foldedPath(name string) string {
 // repositories finds the git directories that a patch would meet or make. The keys of
 // its maps are folded paths.
 type repositories struct {
-	tree  *tree
-	marks map[string]gitMark             // what folders have, in the tree or by the patch
-	there map[string][]string            // the folders of the tree that are spelled so
-	names map[string]map[string][]string // what these have, by folded name, as paths
+	tree  *target
+	marks map[string]gitMark             // parts that folders have, in the tree or after the patch
+	there map[string][]string            // the folders of the tree with that folded path
+	names map[string]map[string][]string // entries of these folders, by folded name, as paths
 }
 
 // refuseRepositories refuses what is put into a folder, or taken from one, that is a git
@@ -191,13 +191,13 @@ func (r *repositories) look(folded string) error {
 	return nil
 }
 
-// namesIn is what a folder has, and nothing for what is none.
-func (t *tree) namesIn(folder string) ([]string, error) {
+// namesIn returns the names in a folder, and nothing if the path is no folder.
+func (t *target) namesIn(folder string) ([]string, error) {
 	if folder == "" {
 		folder = "."
 	}
 	info, err := t.lstat(folder)
-	if err != nil || kindOf(info) != sandbox.KindFolder {
+	if err != nil || kindOf(info) != change.KindFolder {
 		return nil, err
 	}
 	f, err := t.root.Open(filepath.FromSlash(folder))

@@ -13,21 +13,22 @@ import (
 	"syscall"
 
 	"github.com/fiador/fiador/evidence"
-	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/tree"
 )
 
-// tree is a folder that is looked at and not changed. No link in it is followed: what
-// is put in the place of something while it is looked at is an error, and never leads
-// out of the folder.
-type tree struct {
+// target is a folder that is read and not changed. No link in it is followed. If
+// somebody replaces an entry during the reading, the result is an error, and no path
+// leads out of the folder.
+type target struct {
 	dir   string
 	place string // dir as a slash path without a slash before it
 	root  *os.Root
-	top   *sandbox.Seen            // the folder itself
-	above map[string]*sandbox.Seen // folders above paths, and what stands in their place; nil: nothing
+	top   *change.Seen            // the folder itself
+	above map[string]*change.Seen // folders above paths, and the entries in their places; nil: none
 }
 
-func openTree(dir string) (*tree, error) {
+func openTree(dir string) (*target, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -37,19 +38,19 @@ func openTree(dir string) (*tree, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	place := filepath.ToSlash(strings.TrimPrefix(dir, filepath.VolumeName(dir)))
-	return &tree{dir: dir, place: strings.Trim(place, "/"), root: root, top: sandbox.SeenOf(info), above: map[string]*sandbox.Seen{}}, nil
+	return &target{dir: dir, place: strings.Trim(place, "/"), root: root, top: change.SeenOf(info), above: map[string]*change.Seen{}}, nil
 }
 
-func (t *tree) Close() error { return t.root.Close() }
+func (t *target) Close() error { return t.root.Close() }
 
 // standing is what stands at a path, or in the place of a folder above it.
 type standing struct {
-	kind sandbox.Kind // empty: nothing
+	kind change.Kind // empty: no entry
 	at   string
-	seen *sandbox.Seen
+	seen *change.Seen
 }
 
-func (t *tree) look(name string) (standing, error) {
+func (t *target) look(name string) (standing, error) {
 	for _, folder := range foldersAbove(name) {
 		seen, known := t.above[folder]
 		if !known {
@@ -62,7 +63,7 @@ func (t *tree) look(name string) (standing, error) {
 		switch {
 		case seen == nil:
 			return standing{at: name}, nil
-		case seen.Kind != sandbox.KindFolder:
+		case seen.Kind != change.KindFolder:
 			return standing{kind: seen.Kind, at: folder}, nil
 		}
 	}
@@ -73,36 +74,36 @@ func (t *tree) look(name string) (standing, error) {
 	return standing{kind: seen.Kind, at: name, seen: seen}, nil
 }
 
-// seen is nil where nothing stands.
-func (t *tree) seen(name string) (*sandbox.Seen, error) {
+// seen returns nil if there is no entry.
+func (t *target) seen(name string) (*change.Seen, error) {
 	info, err := t.lstat(name)
 	if err != nil || info == nil {
 		return nil, err
 	}
-	return sandbox.SeenOf(info), nil
+	return change.SeenOf(info), nil
 }
 
-// lstat is nil where nothing stands.
-func (t *tree) lstat(name string) (fs.FileInfo, error) {
+// lstat returns nil if there is no entry.
+func (t *target) lstat(name string) (fs.FileInfo, error) {
 	info, err := t.root.Lstat(filepath.FromSlash(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	case errors.Is(err, syscall.ENOTDIR): // a folder a moment before
-		return nil, &sandbox.ConflictError{Path: name}
+	case errors.Is(err, syscall.ENOTDIR): // it was a folder a moment ago
+		return nil, &tree.ConflictError{Path: name}
 	}
 	return info, err
 }
 
-func kindOf(info fs.FileInfo) sandbox.Kind {
+func kindOf(info fs.FileInfo) change.Kind {
 	if info == nil {
 		return ""
 	}
-	return sandbox.SeenOf(info).Kind
+	return change.SeenOf(info).Kind
 }
 
-// state is the regular file that was seen at a path.
-func (t *tree) state(name string, seen *sandbox.Seen) (FileState, error) {
+// state returns the state of the regular file that was seen at a path.
+func (t *target) state(name string, seen *change.Seen) (FileState, error) {
 	f, info, err := t.open(name, seen)
 	if err != nil {
 		return FileState{}, err
@@ -116,19 +117,19 @@ func (t *tree) state(name string, seen *sandbox.Seen) (FileState, error) {
 	return FileState{Size: n, SHA256: evidence.Hash([32]byte(h.Sum(nil))), Executable: info.Mode()&0o100 != 0}, nil
 }
 
-// open opens the regular file or the folder that was seen at a path, unless it was
-// changed since.
-func (t *tree) open(name string, seen *sandbox.Seen) (*os.File, fs.FileInfo, error) {
+// open opens the regular file or the folder that was seen at a path. It returns an error
+// if the entry was changed since.
+func (t *target) open(name string, seen *change.Seen) (*os.File, fs.FileInfo, error) {
 	f, err := t.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, nil, &sandbox.ConflictError{Path: name}
+		return nil, nil, &tree.ConflictError{Path: name}
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	opened, err := f.Stat()
-	if err == nil && *sandbox.SeenOf(opened) != *seen {
-		err = &sandbox.ConflictError{Path: name}
+	if err == nil && *change.SeenOf(opened) != *seen {
+		err = &tree.ConflictError{Path: name}
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
@@ -137,13 +138,13 @@ func (t *tree) open(name string, seen *sandbox.Seen) (*os.File, fs.FileInfo, err
 }
 
 // content reads the regular file that was seen at a path.
-func (t *tree) content(name string, seen *sandbox.Seen) ([]byte, error) {
+func (t *target) content(name string, seen *change.Seen) ([]byte, error) {
 	now, err := t.seen(name)
 	if err != nil {
 		return nil, err
 	}
-	if now == nil || *now != *seen { // what is no file is better not opened
-		return nil, &sandbox.ConflictError{Path: name}
+	if now == nil || *now != *seen { // an entry that is no file should not be opened
+		return nil, &tree.ConflictError{Path: name}
 	}
 	f, _, err := t.open(name, seen)
 	if err != nil {
@@ -156,8 +157,8 @@ func (t *tree) content(name string, seen *sandbox.Seen) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// inside tells of everything in a folder that was seen, at any depth.
-func (t *tree) inside(folder string, seen *sandbox.Seen, tell func(name string, seen *sandbox.Seen) error) error {
+// inside calls tell for every entry in a folder that was seen, at any depth.
+func (t *target) inside(folder string, seen *change.Seen, tell func(name string, seen *change.Seen) error) error {
 	f, _, err := t.open(folder, seen)
 	if err != nil {
 		return err
@@ -170,7 +171,7 @@ func (t *tree) inside(folder string, seen *sandbox.Seen, tell func(name string, 
 		name := path.Join(folder, e.Name())
 		s, err := t.seen(name)
 		if err == nil && s == nil {
-			err = &sandbox.ConflictError{Path: name}
+			err = &tree.ConflictError{Path: name}
 		}
 		if err == nil {
 			err = tell(name, s)
@@ -178,7 +179,7 @@ func (t *tree) inside(folder string, seen *sandbox.Seen, tell func(name string, 
 		if err != nil {
 			return err
 		}
-		if s.Kind == sandbox.KindFolder {
+		if s.Kind == change.KindFolder {
 			if err := t.inside(name, s, tell); err != nil {
 				return err
 			}

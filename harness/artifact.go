@@ -5,9 +5,10 @@ import (
 	"strconv"
 
 	"github.com/fiador/fiador/evidence"
-	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/reason"
 )
 
 // ArtifactSpec is a file that a request wants back in its report. Name and MediaType are
@@ -61,12 +62,12 @@ func (p *Performed) artifacts(specs []ArtifactSpec) (list []Artifact, reasons []
 		f, there := p.after(at, a.Path)
 		switch {
 		case there && f.Size > left:
-			return list, append(reasons, sandbox.OutputLimit)
+			return list, append(reasons, reason.OutputLimit)
 		case there:
 			left -= f.Size
 			list = append(list, Artifact{a, evidence.Hash(f.SHA256), f.Size})
-		case p.Done == p.Planned && at[a.Path] != sandbox.KindFile:
-			reasons = append(reasons, sandbox.OutputMissing+" /outputs/artifacts/"+strconv.Itoa(i))
+		case p.Done == p.Planned && at[a.Path] != change.KindFile:
+			reasons = append(reasons, reason.OutputMissing+" /outputs/artifacts/"+strconv.Itoa(i))
 		}
 	}
 	return list, reasons
@@ -74,7 +75,7 @@ func (p *Performed) artifacts(specs []ArtifactSpec) (list []Artifact, reasons []
 
 // after is the regular file that stands at a path afterwards, as far as the command could
 // have seen it. A file that is beyond a limit or has a bad name is not there.
-func (p *Performed) after(at map[string]sandbox.Kind, name string) (evidence.File, bool) {
+func (p *Performed) after(at map[string]change.Kind, name string) (evidence.File, bool) {
 	if i := slices.IndexFunc(p.Observed.Outputs, func(f evidence.File) bool { return f.Path == name }); i >= 0 {
 		return p.Observed.Outputs[i], true
 	}
@@ -82,5 +83,5 @@ func (p *Performed) after(at map[string]sandbox.Kind, name string) (evidence.Fil
 		return evidence.File{}, false
 	}
 	kind, sum, size := p.box.Before(name)
-	return evidence.File{Path: name, SHA256: sum, Size: size}, kind == sandbox.KindFile
+	return evidence.File{Path: name, SHA256: sum, Size: size}, kind == change.KindFile
 }

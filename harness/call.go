@@ -11,9 +11,11 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -167,7 +169,7 @@ func (w *performance) give(i int, a sandbox.Action, b []byte) error {
 	w.given += int64(len(b))
 	if w.given > w.task.Rules.MaxBytes {
 		w.failed = true
-		w.p.Observed.Reasons = append(w.p.Observed.Reasons, sandbox.OutputLimit)
+		w.p.Observed.Reasons = append(w.p.Observed.Reasons, reason.OutputLimit)
 		return nil
 	}
 	errno, err := w.p.box.WriteGiven(i, b)
@@ -194,11 +196,11 @@ func (w *performance) recording() (err error) {
 
 // settle takes the responses that stand as they were given out of what was written:
 // they are outputs, and nobody's changes. One that was changed or is gone is a reason.
-func (w *performance) settle(changes []sandbox.Change) []sandbox.Change {
+func (w *performance) settle(changes []change.Change) []change.Change {
 	if len(w.responses) == 0 {
 		return changes
 	}
-	at := map[string]sandbox.Change{}
+	at := map[string]change.Change{}
 	for _, c := range changes {
 		at[c.Path] = c
 	}
@@ -206,13 +208,13 @@ func (w *performance) settle(changes []sandbox.Change) []sandbox.Change {
 	given := map[string]bool{} // and whether it stands
 	for _, r := range w.responses {
 		c, changed := at[r.path]
-		intact := changed && c.Kind == sandbox.KindFile && c.SHA256 == r.sha256
+		intact := changed && c.Kind == change.KindFile && c.SHA256 == r.sha256
 		if asBefore(kindAt, r.path) {
 			kind, sum, _ := w.p.box.Before(r.path)
-			intact = kind == sandbox.KindFile && sum == r.sha256
+			intact = kind == change.KindFile && sum == r.sha256
 		}
 		if given[r.path] = intact; !intact {
-			w.p.Observed.Reasons = append(w.p.Observed.Reasons, sandbox.WriteOutsideRoot+" "+r.path)
+			w.p.Observed.Reasons = append(w.p.Observed.Reasons, reason.WriteOutsideRoot+" "+r.path)
 			continue
 		}
 		w.p.Observed.Outputs = append(w.p.Observed.Outputs, evidence.File{Path: r.path, SHA256: r.sha256, Size: r.size})
@@ -220,12 +222,12 @@ func (w *performance) settle(changes []sandbox.Change) []sandbox.Change {
 			w.p.Responses = append(w.p.Responses, c)
 		}
 	}
-	rest := slices.DeleteFunc(slices.Clone(changes), func(c sandbox.Change) bool { return given[c.Path] })
+	rest := slices.DeleteFunc(slices.Clone(changes), func(c change.Change) bool { return given[c.Path] })
 	if othersIn(responseFolder, given, rest) {
 		return rest
 	}
-	return slices.DeleteFunc(rest, func(c sandbox.Change) bool {
-		return c.Path == responseFolder && c.Kind == sandbox.KindFolder && c.Before == nil // made for the responses
+	return slices.DeleteFunc(rest, func(c change.Change) bool {
+		return c.Path == responseFolder && c.Kind == change.KindFolder && c.Before == nil // made for the responses
 	})
 }
 
@@ -233,8 +235,8 @@ func (w *performance) settle(changes []sandbox.Change) []sandbox.Change {
 const responseFolder = "calls"
 
 // othersIn says whether a folder has changes that are not of a response.
-func othersIn(folder string, responses map[string]bool, changes []sandbox.Change) bool {
-	return slices.ContainsFunc(changes, func(c sandbox.Change) bool {
+func othersIn(folder string, responses map[string]bool, changes []change.Change) bool {
+	return slices.ContainsFunc(changes, func(c change.Change) bool {
 		_, ours := responses[c.Path]
 		return strings.HasPrefix(c.Path, folder+"/") && !ours
 	})

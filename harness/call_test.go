@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
@@ -143,30 +144,30 @@ func TestModelModes(t *testing.T) {
 // the folder that was made for it.
 func TestSettle(t *testing.T) {
 	sum := func(s string) [32]byte { return [32]byte([]byte(s + strings.Repeat(" ", 32-len(s)))) }
-	file := func(path, content string) sandbox.Change {
-		return sandbox.Change{Path: path, Kind: sandbox.KindFile, SHA256: sum(content), Size: 1}
+	file := func(path, content string) change.Change {
+		return change.Change{Path: path, Kind: change.KindFile, SHA256: sum(content), Size: 1}
 	}
-	folder := func(path string) sandbox.Change { return sandbox.Change{Path: path, Kind: sandbox.KindFolder} }
+	folder := func(path string) change.Change { return change.Change{Path: path, Kind: change.KindFolder} }
 	const one, two = "calls/001.response.json", "calls/002.response.json"
 	was := folder("calls")
-	was.Before = &sandbox.Seen{Kind: sandbox.KindFile}
+	was.Before = &change.Seen{Kind: change.KindFile}
 	tests := []struct {
 		name           string
-		changes, rest  []sandbox.Change
+		changes, rest  []change.Change
 		outputs, wrong []string
 	}{
-		{name: "as they were given", changes: []sandbox.Change{folder("calls"), file(one, "1"), file(two, "2"), folder("out"), file("out/a", "3")},
-			rest: []sandbox.Change{folder("out"), file("out/a", "3")}, outputs: []string{one, two}},
-		{name: "one is changed", changes: []sandbox.Change{folder("calls"), file(one, "1"), file(two, "3")},
-			rest: []sandbox.Change{file(two, "3")}, outputs: []string{one}, wrong: []string{two}},
-		{name: "one is a folder", changes: []sandbox.Change{folder("calls"), folder(one), file(one+"/a", "1"), file(two, "2")},
-			rest: []sandbox.Change{folder("calls"), folder(one), file(one+"/a", "1")}, outputs: []string{two}, wrong: []string{one}},
-		{name: "one is a link", changes: []sandbox.Change{folder("calls"), {Path: one, Kind: sandbox.KindLink, Target: "2"}, file(two, "2")},
-			rest: []sandbox.Change{{Path: one, Kind: sandbox.KindLink, Target: "2"}}, outputs: []string{two}, wrong: []string{one}},
-		{name: "another file beside them", changes: []sandbox.Change{folder("calls"), file(one, "1"), file(two, "2"), file("calls/x", "3")},
-			rest: []sandbox.Change{folder("calls"), file("calls/x", "3")}, outputs: []string{one, two}},
-		{name: "a folder in the place of a file", changes: []sandbox.Change{was, file(one, "1"), file(two, "2")},
-			rest: []sandbox.Change{was}, outputs: []string{one, two}},
+		{name: "as they were given", changes: []change.Change{folder("calls"), file(one, "1"), file(two, "2"), folder("out"), file("out/a", "3")},
+			rest: []change.Change{folder("out"), file("out/a", "3")}, outputs: []string{one, two}},
+		{name: "one is changed", changes: []change.Change{folder("calls"), file(one, "1"), file(two, "3")},
+			rest: []change.Change{file(two, "3")}, outputs: []string{one}, wrong: []string{two}},
+		{name: "one is a folder", changes: []change.Change{folder("calls"), folder(one), file(one+"/a", "1"), file(two, "2")},
+			rest: []change.Change{folder("calls"), folder(one), file(one+"/a", "1")}, outputs: []string{two}, wrong: []string{one}},
+		{name: "one is a link", changes: []change.Change{folder("calls"), {Path: one, Kind: change.KindLink, Target: "2"}, file(two, "2")},
+			rest: []change.Change{{Path: one, Kind: change.KindLink, Target: "2"}}, outputs: []string{two}, wrong: []string{one}},
+		{name: "another file beside them", changes: []change.Change{folder("calls"), file(one, "1"), file(two, "2"), file("calls/x", "3")},
+			rest: []change.Change{folder("calls"), file("calls/x", "3")}, outputs: []string{one, two}},
+		{name: "a folder in the place of a file", changes: []change.Change{was, file(one, "1"), file(two, "2")},
+			rest: []change.Change{was}, outputs: []string{one, two}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -191,7 +192,7 @@ func TestSettle(t *testing.T) {
 		})
 	}
 	w := &performance{p: &Performed{}}
-	if got := w.settle([]sandbox.Change{folder("calls")}); len(got) != 1 {
+	if got := w.settle([]change.Change{folder("calls")}); len(got) != 1 {
 		t.Errorf("without calls, left are %+v", got)
 	}
 }

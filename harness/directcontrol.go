@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -154,7 +155,7 @@ func removeNew(root *os.Root, name string) error {
 // time, which no command can set, tells what its other times hide. What a folder holds is
 // compared name by name.
 func sameControl(a, b fs.FileInfo) bool {
-	return sameObject(a, b) && (a.IsDir() || *sandbox.SeenOf(a) == *sandbox.SeenOf(b))
+	return sameObject(a, b) && (a.IsDir() || *change.SeenOf(a) == *change.SeenOf(b))
 }
 
 // sameObject says whether two control paths are one file or folder, which may have been

@@ -15,12 +15,14 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/pathname"
+	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -34,7 +36,7 @@ type Runner interface {
 type Task struct {
 	Profile kernel.Profile // whose limits it has
 	Sandbox sandbox.Request
-	Rules   sandbox.Rules
+	Rules   change.Rules
 	Budget  time.Duration   // of all commands together; 0: no limit
 	Times   []time.Duration // of each action, where it has less than what is left of the budget
 	Stdin   []io.Reader     // of each action; nil: empty
@@ -62,12 +64,12 @@ type Performed struct {
 	PeakMemory     int64 // bytes, 0: unknown
 	resident       int64 // bytes that one process of the command that counts had at most
 	Started, Ended time.Time
-	Accepted       []sandbox.Change // what may be applied if the execution is accepted
-	Changes        []sandbox.Change // all that was written, but for Responses
-	Artifacts      []Artifact       // those of Expect that are there
+	Accepted       []change.Change // what may be applied if the execution is accepted
+	Changes        []change.Change // all that was written, but for Responses
+	Artifacts      []Artifact      // those of Expect that are there
 
 	Calls     []pack.CallEvidence // every call that was answered, in their order
-	Responses []sandbox.Change    // what stands as a call has answered it: outputs that are never applied
+	Responses []change.Change     // what stands as a call has answered it: outputs that are never applied
 	ModelIO   []byte              // model_io.json of a task with calls; else nil
 
 	box  *sandbox.Sandbox
@@ -151,7 +153,7 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 			err = evidenceError("the control paths of the work folder could not be listed", listErr)
 		}
 		for _, name := range touched {
-			p.Observed.Reasons = append(p.Observed.Reasons, sandbox.WriteOutsideRoot+" "+name)
+			p.Observed.Reasons = append(p.Observed.Reasons, reason.WriteOutsideRoot+" "+name)
 		}
 	}
 	p.PeakMemory = max(box.PeakMemory(), w.peak)
@@ -320,7 +322,7 @@ func (w *performance) judge() error {
 	if w.failed {
 		rules.Declared = nil // that an output is missing says nothing beside a failure
 	}
-	rules.Exists = func(p string) sandbox.Kind {
+	rules.Exists = func(p string) change.Kind {
 		kind, _, _ := w.p.box.Before(p)
 		return kind
 	}
@@ -328,13 +330,13 @@ func (w *performance) judge() error {
 	for _, response := range o.Outputs {
 		rules.MaxFiles, rules.MaxBytes = rules.MaxFiles-1, rules.MaxBytes-response.Size
 	}
-	verdict := sandbox.Judge(changes, rules)
+	verdict := change.Judge(changes, rules)
 	o.Reasons = append(o.Reasons, verdict.Reasons...)
 	o.Reasons = append(o.Reasons, w.untouchable(changes)...)
 	for _, c := range verdict.Outputs {
 		o.Outputs = append(o.Outputs, evidence.File{Path: c.Path, SHA256: c.SHA256, Size: c.Size})
 	}
-	o.Cut = slices.Contains(verdict.Reasons, sandbox.OutputLimit)
+	o.Cut = slices.Contains(verdict.Reasons, reason.OutputLimit)
 	w.unchanged(slices.Concat(w.written, declared), changes)
 	w.p.Accepted, w.p.Changes = verdict.Accepted, changes
 	w.expected()
@@ -343,12 +345,12 @@ func (w *performance) judge() error {
 
 // untouchable are the inputs that were changed, which are there to be read, what was put
 // where something is hidden, and folders that are gone with what commands could not see.
-func (w *performance) untouchable(changes []sandbox.Change) []string {
+func (w *performance) untouchable(changes []change.Change) []string {
 	at := kindsOf(changes)
 	var reasons []string
 	for _, c := range changes {
 		box := w.task.Sandbox
-		gone := c.Kind != sandbox.KindFolder && c.Before != nil && c.Before.Kind == sandbox.KindFolder
+		gone := c.Kind != change.KindFolder && c.Before != nil && c.Before.Kind == change.KindFolder
 		if gone && !box.ShowsAll(c.Path) || slices.ContainsFunc(box.Hide, func(p string) bool { return kernel.Beneath(c.Path, p) }) {
 			reasons = append(reasons, "WRITE_OUTSIDE_ROOT "+c.Path)
 		}
@@ -362,8 +364,8 @@ func (w *performance) untouchable(changes []sandbox.Change) []string {
 }
 
 // kindsOf is what stands at the paths that were changed.
-func kindsOf(changes []sandbox.Change) map[string]sandbox.Kind {
-	at := make(map[string]sandbox.Kind, len(changes))
+func kindsOf(changes []change.Change) map[string]change.Kind {
+	at := make(map[string]change.Kind, len(changes))
 	for _, c := range changes {
 		at[c.Path] = c.Kind
 	}
@@ -372,12 +374,12 @@ func kindsOf(changes []sandbox.Change) map[string]sandbox.Kind {
 
 // asBefore says whether what stood at a path still does: it was not changed, and no
 // folder above it is gone or something else, which is one change for all that it held.
-func asBefore(at map[string]sandbox.Kind, p string) bool {
+func asBefore(at map[string]change.Kind, p string) bool {
 	if _, changed := at[p]; changed {
 		return false
 	}
 	for up := path.Dir(p); up != "."; up = path.Dir(up) {
-		if kind, changed := at[up]; changed && kind != sandbox.KindFolder {
+		if kind, changed := at[up]; changed && kind != change.KindFolder {
 			return false
 		}
 	}
@@ -388,7 +390,7 @@ func asBefore(at map[string]sandbox.Kind, p string) bool {
 // changed, and files that an action wrote as they were. They count like what was written:
 // by path, those from the first that is beyond a limit are not listed, and the execution
 // is rejected for them.
-func (w *performance) unchanged(paths []string, changes []sandbox.Change) {
+func (w *performance) unchanged(paths []string, changes []change.Change) {
 	o := &w.p.Observed
 	left := w.task.Rules.MaxBytes
 	for _, f := range o.Outputs {
@@ -400,11 +402,11 @@ func (w *performance) unchanged(paths []string, changes []sandbox.Change) {
 			continue
 		}
 		kind, sum, size := w.p.box.Before(p)
-		if kind != sandbox.KindFile {
+		if kind != change.KindFile {
 			continue
 		}
 		if len(o.Outputs) >= w.task.Rules.MaxFiles || size > left {
-			o.Reasons, o.Cut = append(o.Reasons, sandbox.OutputLimit), true
+			o.Reasons, o.Cut = append(o.Reasons, reason.OutputLimit), true
 			return
 		}
 		left -= size
@@ -507,9 +509,9 @@ func (g *Gate) Limits() sandbox.Limits {
 }
 
 // Rules are what executions under the profile may write.
-func (g *Gate) Rules() sandbox.Rules {
+func (g *Gate) Rules() change.Rules {
 	p := g.Profile
-	return sandbox.Rules{Roots: p.AllowedWriteRoots.Names, AnyRoot: p.AllowedWriteRoots.All, MaxFiles: p.MaxOutputFiles, MaxBytes: int64(p.MaxTotalOutputBytes)}
+	return change.Rules{Roots: p.AllowedWriteRoots.Names, AnyRoot: p.AllowedWriteRoots.All, MaxFiles: p.MaxOutputFiles, MaxBytes: int64(p.MaxTotalOutputBytes)}
 }
 
 // task is an intent as it is executed.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -129,7 +129,7 @@ func (k *packing) results() []pack.ActionResult {
 			continue
 		}
 		r := pack.ActionResult{Path: o.Path, Action: pack.OpCreate, SHA256: evidence.Hash(o.SHA256), ExitCode: code}
-		if kind, _, _ := k.p.box.Before(o.Path); kind == sandbox.KindFile {
+		if kind, _, _ := k.p.box.Before(o.Path); kind == change.KindFile {
 			r.Action = pack.OpModify
 		}
 		list = append(list, r)
@@ -147,8 +147,8 @@ func (k *packing) results() []pack.ActionResult {
 
 // removes says whether a change is a delete in a patch: nothing stands there any more, or
 // a folder where something else stood. A file that replaces something is no delete.
-func removes(c sandbox.Change) bool {
-	return c.Kind == sandbox.KindDeleted || c.Kind == sandbox.KindFolder && c.Before != nil && c.Before.Kind != sandbox.KindFolder
+func removes(c change.Change) bool {
+	return c.Kind == change.KindDeleted || c.Kind == change.KindFolder && c.Before != nil && c.Before.Kind != change.KindFolder
 }
 
 // maxWarnings is how many paths are named for each thing that a patch does not have.
@@ -168,7 +168,7 @@ func (k *packing) warn(results []pack.ActionResult) {
 	}
 	var folders, removals []string
 	for _, c := range k.p.Accepted {
-		if c.Kind == sandbox.KindFolder && !filled[c.Path] {
+		if c.Kind == change.KindFolder && !filled[c.Path] {
 			folders = append(folders, c.Path)
 		}
 		if removes(c) && !pack.PatchPath(c.Path) {

@@ -11,7 +11,8 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -31,9 +32,9 @@ func (p *Performed) Promote(ctx context.Context, state, dir string, refuse func(
 	here := err == nil && p.at != nil && os.SameFile(now, p.at)
 	switch {
 	case here:
-		err = sandbox.Apply(ctx, state, dir, p.Accepted, p.Content, p.Started)
+		err = tree.Apply(ctx, state, dir, p.Accepted, p.Content, p.Started)
 	case dir == p.work:
-		err = &sandbox.ConflictError{Path: "."}
+		err = &tree.ConflictError{Path: "."}
 	default:
 		err = p.promoteElsewhere(ctx, state, dir, refuse)
 	}
@@ -46,7 +47,7 @@ func (p *Performed) Promote(ctx context.Context, state, dir string, refuse func(
 func (p *Performed) promoteElsewhere(ctx context.Context, state, dir string, refuse func(*PatchPlan) error) error {
 	files := map[string]*FileState{}
 	for _, c := range p.Accepted {
-		if c.Kind == sandbox.KindFile {
+		if c.Kind == change.KindFile {
 			files[c.Path] = &FileState{Size: c.Size, SHA256: evidence.Hash(c.SHA256), Executable: c.Executable}
 		}
 	}
@@ -80,11 +81,11 @@ func (p *Performed) operations(dir string) []pack.Operation {
 	for _, c := range p.Accepted {
 		o := pack.Operation{Op: pack.OpDelete, Path: c.Path, Executable: c.Executable}
 		switch kind, _, _ := p.box.Before(c.Path); {
-		case c.Kind == sandbox.KindFolder:
+		case c.Kind == change.KindFolder:
 			o.Op = opFolder
-		case c.Kind == sandbox.KindFile && kind == sandbox.KindFile:
+		case c.Kind == change.KindFile && kind == change.KindFile:
 			o.Op = pack.OpModify
-		case c.Kind == sandbox.KindFile:
+		case c.Kind == change.KindFile:
 			o.Op = pack.OpCreate
 		case !pack.PatchPath(c.Path):
 			if _, err := os.Lstat(filepath.Join(dir, c.Path)); errors.Is(err, fs.ErrNotExist) {
@@ -102,9 +103,9 @@ func (p *Performed) operations(dir string) []pack.Operation {
 // stood adds what the execution saw at the path of an operation.
 func (p *Performed) stood(o *pack.Operation) {
 	switch kind, sum, _ := p.box.Before(o.Path); {
-	case kind == sandbox.KindFile:
+	case kind == change.KindFile:
 		o.BeforeSHA256 = evidence.Hash(sum)
-	case kind == sandbox.KindFolder && o.Op == pack.OpDelete:
+	case kind == change.KindFolder && o.Op == pack.OpDelete:
 		o.BeforeTreeSHA256 = p.treeBefore(o.Path)
 	}
 }
@@ -116,9 +117,9 @@ func (p *Performed) treeBefore(folder string) canon.ContentHash {
 	for name := range p.box.Below(folder) {
 		kind, sum, _ := p.box.Before(name)
 		switch {
-		case !pack.PatchPath(name) || kind != sandbox.KindFile && kind != sandbox.KindFolder || len(files) == pack.MaxTree:
+		case !pack.PatchPath(name) || kind != change.KindFile && kind != change.KindFolder || len(files) == pack.MaxTree:
 			return ""
-		case kind == sandbox.KindFile:
+		case kind == change.KindFile:
 			files[strings.TrimPrefix(name, folder+"/")] = evidence.Hash(sum)
 		}
 	}
@@ -155,7 +156,7 @@ func (p *PatchPlan) refusal() error {
 // it was, or is completed by the next command on it.
 func promoteError(err error) *result.RunError {
 	e := &result.RunError{Code: result.CodeEvidence, Message: "the outputs were not applied: " + err.Error(), Cause: err}
-	var conflict *sandbox.ConflictError
+	var conflict *tree.ConflictError
 	if errors.As(err, &conflict) {
 		e.Hint = "somebody else changed the folder in the meantime; nothing of it was changed: run it again"
 	}

@@ -134,20 +134,20 @@ func firstChange(then, now []pack.Operation) (Divergence, bool) {
 	return Divergence{}, false
 }
 
-// change is what becomes of a path elsewhere.
-type change string
+// fate is what becomes of a path elsewhere.
+type fate string
 
 const (
-	changeNone          change = ""
-	changeDeleted       change = "deleted"
-	changeExecutable    change = "executable"
-	changeNotExecutable change = "not executable"
+	changeNone          fate = ""
+	changeDeleted       fate = "deleted"
+	changeExecutable    fate = "executable"
+	changeNotExecutable fate = "not executable"
 )
 
-func (c change) text() string { return cmp.Or(string(c), "not deleted") }
+func (c fate) text() string { return cmp.Or(string(c), "not deleted") }
 
-func changesOf(list []pack.Operation) map[string]change {
-	changes := make(map[string]change, len(list))
+func changesOf(list []pack.Operation) map[string]fate {
+	changes := make(map[string]fate, len(list))
 	for _, o := range list {
 		switch {
 		case o.Op == pack.OpDelete:

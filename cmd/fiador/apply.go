@@ -15,7 +15,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
-	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -149,24 +149,24 @@ func (a *app) recoverTree(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	var did sandbox.Recovery
+	var did tree.Recovery
 	err = a.undisturbed(ctx, func() (err error) {
-		did, err = sandbox.Recover(ctx, state, dir)
+		did, err = tree.Recover(ctx, state, dir)
 		return err
 	})
 	if err != nil {
 		return recoverError(state, dir, did, err)
 	}
 	said := recovery(did)
-	if did == sandbox.RecoveredNothing {
+	if did == tree.RecoveredNothing {
 		said = "nothing was unfinished"
 	}
 	return a.printStanding([]byte(plain(displayFolder(dir))+": "+said+"\n"), said)
 }
 
 // recovery says what became of what a killed command had begun to apply.
-func recovery(did sandbox.Recovery) string {
-	if did == sandbox.RecoveredBack {
+func recovery(did tree.Recovery) string {
+	if did == tree.RecoveredBack {
 		return "what an interrupted command had begun to apply is undone"
 	}
 	return "what an interrupted command had begun to apply is complete now"
@@ -187,20 +187,20 @@ func (a *app) stateOutside(dir string) (string, error) {
 
 const stateElsewhere = "set XDG_STATE_HOME to a folder of yours elsewhere"
 
-// recoverError is the RunError for an error of sandbox.Recover.
-func recoverError(state, dir string, did sandbox.Recovery, err error) error {
+// recoverError is the RunError for an error of tree.Recover.
+func recoverError(state, dir string, did tree.Recovery, err error) error {
 	e := &result.RunError{Code: result.CodeEvidence, Hint: "give the folder room and permission and run the command again", Cause: err}
 	of := fmt.Sprintf("folder %q: ", displayFolder(dir))
 	switch {
-	case errors.Is(err, sandbox.ErrBusy):
+	case errors.Is(err, tree.ErrBusy):
 		e.Message, e.Hint = of+err.Error()+": nothing was changed", "run it again"
-	case errors.Is(err, sandbox.ErrNotOwn):
-		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, displayPath(state), sandbox.ErrNotOwn)
+	case errors.Is(err, tree.ErrNotOwn):
+		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, displayPath(state), tree.ErrNotOwn)
 		e.Hint = "set XDG_STATE_HOME to a folder of your own"
 	case harness.JournalFault(state, err) != nil:
 		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, displayPath(state), err)
 		e.Hint = "give the state folder room and permission and run the command again"
-	case did != sandbox.RecoveredNothing && harness.NothingApplied(err):
+	case did != tree.RecoveredNothing && harness.NothingApplied(err):
 		e.Message = of + "what an interrupted command had begun to apply could not be completed and was undone: " + err.Error()
 	default:
 		e.Message = of + "what an interrupted command had begun to apply could not be ended: " + err.Error()
@@ -398,7 +398,7 @@ func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state strin
 
 // changedMeanwhile is an error but for what somebody else changed: that is an answer.
 func (a *app) changedMeanwhile(err error) error {
-	var conflict *sandbox.ConflictError
+	var conflict *tree.ConflictError
 	var repository *repositoryChangedError
 	what := ""
 	switch {

@@ -246,7 +246,7 @@ func TestSingleImporters(t *testing.T) {
 		"golang.org/x/term":                     "cmd/fiador",
 		"filippo.io/edwards25519":               "ledger",
 		"golang.org/x/mod":                      "bench ledger ledger/disk",
-		"golang.org/x/sys":                      "harness/saferun harness/sandbox ledger/disk",
+		"golang.org/x/sys":                      "harness/change harness/saferun harness/sandbox harness/sandbox/cgroup harness/tree ledger/disk",
 		"golang.org/x/text/unicode/norm":        "kernel/pathname kernel/text",
 		"github.com/santhosh-tekuri/jsonschema": "",
 		module + "/harness/rehearsal":           "",

@@ -17,7 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -107,11 +109,11 @@ func (a *app) recovered(ctx context.Context, e *executing, dir string) (err erro
 	if err := os.MkdirAll(e.state, 0o700); err != nil {
 		return usage(stateElsewhere, "the folder for journals cannot be made: %s", reason(err))
 	}
-	did, err := sandbox.Recover(ctx, e.state, dir)
+	did, err := tree.Recover(ctx, e.state, dir)
 	if err != nil {
 		return recoverError(e.state, dir, did, err)
 	}
-	if did != sandbox.RecoveredNothing {
+	if did != tree.RecoveredNothing {
 		a.term.warning(fmt.Sprintf("folder %q: %s", displayFolder(dir), recovery(did)))
 	}
 	return nil
@@ -120,7 +122,7 @@ func (a *app) recovered(ctx context.Context, e *executing, dir string) (err erro
 // waiting is a context with which it is said that another command has the folder that
 // this one waits for.
 func (a *app) waiting(ctx context.Context) context.Context {
-	return sandbox.WithWaiting(ctx, func() {
+	return tree.WithWaiting(ctx, func() {
 		a.term.message("another command is changing the folder: waiting until it has ended")
 	})
 }
@@ -132,9 +134,9 @@ func (a *app) finished(ctx context.Context, dir string) error {
 	if err != nil {
 		return nil
 	}
-	half, err := sandbox.Unfinished(ctx, state, dir)
+	half, err := tree.Unfinished(ctx, state, dir)
 	if err != nil {
-		return recoverError(state, dir, sandbox.RecoveredNothing, err)
+		return recoverError(state, dir, tree.RecoveredNothing, err)
 	}
 	if half {
 		return &result.RunError{
@@ -283,18 +285,18 @@ func preserve(p *harness.Performed) (string, error) {
 	return dir, nil
 }
 
-func preserveOne(root *os.Root, p *harness.Performed, c sandbox.Change) error {
+func preserveOne(root *os.Root, p *harness.Performed, c change.Change) error {
 	if parent := filepath.Dir(c.Path); parent != "." {
 		if err := root.MkdirAll(parent, 0o777); err != nil {
 			return err
 		}
 	}
 	switch c.Kind {
-	case sandbox.KindFolder:
+	case change.KindFolder:
 		return root.MkdirAll(c.Path, 0o777)
-	case sandbox.KindLink:
+	case change.KindLink:
 		return root.Symlink(c.Target, c.Path)
-	case sandbox.KindFile:
+	case change.KindFile:
 		if c.Size > 0 && c.SHA256 == [32]byte{} {
 			return nil // beyond the limit of all files together
 		}

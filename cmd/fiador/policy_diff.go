@@ -79,7 +79,7 @@ func (a *app) diffPolicies(ctx context.Context, profiles, intents []string, f ga
 	if len(lists[0]) != len(lists[1]) {
 		return &result.RunError{Code: result.CodeUnreadable, Message: "the intents changed while they were read"}
 	}
-	var changes []change
+	var changes []otherVerdict
 	for i, before := range lists[0] {
 		if lists[1][i].hash != before.hash {
 			return &result.RunError{Code: result.CodeUnreadable, Message: before.name + ": the intents changed while they were read"}
@@ -131,15 +131,15 @@ func (a *app) verdicts(ctx context.Context, files []target, f gateFlags) ([]verd
 	return list, err
 }
 
-// change is an intent that two policies decide otherwise.
-type change struct {
+// otherVerdict is an intent that two policies decide otherwise.
+type otherVerdict struct {
 	name       string
 	from, to   kernel.Outcome
 	gone, come []string // reasons
 }
 
-func newChange(a, b verdict) (change, bool) {
-	c := change{name: a.name, from: a.outcome, to: b.outcome}
+func newChange(a, b verdict) (otherVerdict, bool) {
+	c := otherVerdict{name: a.name, from: a.outcome, to: b.outcome}
 	for _, r := range a.reasons {
 		if !slices.Contains(b.reasons, r) {
 			c.gone = append(c.gone, r)
@@ -154,7 +154,7 @@ func newChange(a, b verdict) (change, bool) {
 }
 
 // kind is stricter, wider, or reasons where the outcome stays.
-func (c change) kind() string {
+func (c otherVerdict) kind() string {
 	order := []kernel.Outcome{kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse}
 	switch from, to := slices.Index(order, c.from), slices.Index(order, c.to); {
 	case from < to:
@@ -165,7 +165,7 @@ func (c change) kind() string {
 	return "reasons"
 }
 
-func (c change) text(t terminal) {
+func (c otherVerdict) text(t terminal) {
 	style := map[string]string{"stricter": green, "wider": red, "reasons": yellow}[c.kind()]
 	t.line(t.paint(style, fmt.Sprintf("%-8s", c.kind())), plain(c.name), string(c.from)+" -> "+string(c.to))
 	for _, r := range c.gone {
@@ -176,7 +176,7 @@ func (c change) text(t terminal) {
 	}
 }
 
-func (c change) document() map[string]any {
+func (c otherVerdict) document() map[string]any {
 	return map[string]any{
 		"intent": c.name, "kind": c.kind(), "a": string(c.from), "b": string(c.to),
 		"removed": append([]string{}, c.gone...), "added": append([]string{}, c.come...),

@@ -13,8 +13,8 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/report"
-	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/reason"
 )
 
 // executed is an intent that was allowed and executed.
@@ -175,8 +175,8 @@ func TestExecutedFingerprints(t *testing.T) {
 // title, which specs/reports.md gives, and its rule id has no path and no number.
 func TestExecutedTitles(t *testing.T) {
 	reasons := []string{
-		"STREAM_LIMIT /actions/0", sandbox.OutputLimit, sandbox.OutputKind + " a", sandbox.OutputMissing + " a b",
-		sandbox.OutputName + ` "\n"`, sandbox.WriteOutsideRoot + " a", sandbox.WriteOutsideRoot,
+		"STREAM_LIMIT /actions/0", reason.OutputLimit, reason.OutputKind + " a", reason.OutputMissing + " a b",
+		reason.OutputName + ` "\n"`, reason.WriteOutsideRoot + " a", reason.WriteOutsideRoot,
 	}
 	for _, end := range []evidence.End{
 		{Code: 1, OutOfMemory: true}, {TimedOut: true}, {NotFound: true}, {NotExecutable: true}, {Signal: 9}, {Code: 3},

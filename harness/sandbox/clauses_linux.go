@@ -2,7 +2,11 @@
 
 package sandbox
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/fiador/fiador/harness/sandbox/cgroup"
+)
 
 // clauses are what a sandbox of this tier promises here, each with its mechanism and
 // how far that reaches.
@@ -33,8 +37,8 @@ func (h *Host) timeoutClause(tier Isolation) Clause {
 	return Clause{ClauseTimeout, "subreaper that kills what descends from it", Partial}
 }
 
-func memoryClause(tier Isolation, g *group) Clause {
-	if g != nil && g.memory() {
+func memoryClause(tier Isolation, g *cgroup.Group) Clause {
+	if g != nil && g.Memory() {
 		return Clause{ClauseMemory, "cgroup for the total, RLIMIT_DATA for each process", Enforced}
 	}
 	switch tier {
@@ -57,12 +61,12 @@ const byFilter = "seccomp: fork, vfork and clone of a process"
 
 // processClause is partial where some processes are allowed: the kernel counts threads
 // alike, so that a bound has to leave room for them.
-func processClause(h *Host, s *Sandbox, g *group) Clause {
+func processClause(h *Host, s *Sandbox, g *cgroup.Group) Clause {
 	tasks := " of " + strconv.Itoa(s.req.Limits.Tasks()) + " processes and threads, which count alike"
 	switch {
 	case !s.req.Limits.Forks() && s.Isolation != None:
 		return Clause{ClauseProcesses, byFilter, Enforced}
-	case g != nil && g.pids():
+	case g != nil && g.PIDs():
 		return Clause{ClauseProcesses, "pids cgroup" + tasks, Partial}
 	case s.Isolation == Full:
 		return Clause{ClauseProcesses, "RLIMIT_NPROC in the user namespace" + tasks, Partial}
@@ -82,8 +86,8 @@ func forkClause(s *Sandbox) Clause {
 	return Clause{ClauseFork, byFilter, Enforced}
 }
 
-func cpuClause(tier Isolation, g *group) Clause {
-	if g != nil && g.cpu() {
+func cpuClause(tier Isolation, g *cgroup.Group) Clause {
+	if g != nil && g.CPU() {
 		return Clause{ClauseCPU, "affinity and cgroup quota", Enforced}
 	}
 	if tier == None {

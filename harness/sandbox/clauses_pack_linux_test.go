@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/sandbox/cgroup"
 )
 
 // TestClausesOfPacks: what package pack lets the clauses of an execution say is what they
@@ -42,7 +43,7 @@ func TestClausesOfPacks(t *testing.T) {
 
 // eachHost gives every state of a host and a sandbox that a clause depends on.
 func eachHost(tier Isolation, each func(h *Host, s *Sandbox)) {
-	groups := []*group{nil, {}, {held: cgroupLimits{memory: 1}}, {held: cgroupLimits{tasks: 1}}, {held: cgroupLimits{cpus: 1}}}
+	groups := []*cgroup.Group{nil, {}, {Held: cgroup.Limits{Memory: 1}}, {Held: cgroup.Limits{Tasks: 1}}, {Held: cgroup.Limits{CPUs: 1}}}
 	for landlock := range 8 {
 		if tier == Confined && landlock == 0 {
 			continue // is refused

@@ -13,11 +13,13 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/tree"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
-
-// What a copy of a work folder may hold. Beyond it the folder cannot be staged.
+// The largest number of files and bytes in a copy of a work folder. A larger folder cannot
+// be staged.
 const (
 	copyFiles = 100_000
 	copyBytes = 1 << 30
@@ -157,7 +159,7 @@ func (c *copier) copy(to string, folders ...string) (err error) {
 // folder copies what is in one folder beneath root. It is closed before those in it
 // are opened, for there may be more of them than descriptors.
 func (c *copier) folder(root int, at string) error {
-	dir, err := beneath(root, at, unix.O_RDONLY|unix.O_DIRECTORY)
+	dir, err := tree.Beneath(root, at, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
@@ -175,7 +177,7 @@ func (c *copier) folder(root int, at string) error {
 }
 
 func (c *copier) entries(dir int, at string) (folders []string, err error) {
-	names, err := readNames(dir)
+	names, err := tree.ReadNames(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -192,57 +194,58 @@ func (c *copier) entries(dir int, at string) (folders []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if kind == KindFolder {
+		if kind == change.KindFolder {
 			folders = append(folders, p)
 		}
 	}
 	return folders, nil
 }
 
-// entry copies what has a name in a folder; of a folder, the folder alone. What an
-// earlier folder has at its place, and is no folder, goes away first.
-func (c *copier) entry(dir int, name, p string, shown bool) (Kind, error) {
+// entry copies one named entry of a folder; of a subfolder, it copies the subfolder alone.
+// It first removes an entry that an earlier folder left at that path, unless both are
+// folders.
+func (c *copier) entry(dir int, name, p string, shown bool) (change.Kind, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return "", err
 	}
-	kind := kindOf(st.Mode)
-	if kind == KindOther || !shown && kind != KindFolder {
-		return KindOther, nil // a device or a pipe of the work folder is not there inside
+	kind := change.KindOf(st.Mode)
+	if kind == change.KindOther || !shown && kind != change.KindFolder {
+		return change.KindOther, nil // a device or a pipe of the work folder does not exist inside
 	}
-	if info, err := c.to.Lstat(p); err == nil && !(info.IsDir() && kind == KindFolder) {
+	if info, err := c.to.Lstat(p); err == nil && !(info.IsDir() && kind == change.KindFolder) {
 		if err := c.to.RemoveAll(p); err != nil {
 			return "", err
 		}
 	}
 	var err error
 	switch kind {
-	case KindFolder:
+	case change.KindFolder:
 		if err = c.to.Mkdir(p, 0o755); err == nil {
 			err = c.to.Chmod(p, 0o755) // whatever the umask is
 		} else if errors.Is(err, os.ErrExist) {
 			err = nil
 		}
-	case KindLink:
+	case change.KindLink:
 		var target string
-		if target, err = readLink(dir, name); err == nil {
+		if target, err = tree.ReadLink(dir, name); err == nil {
 			err = c.to.Symlink(target, p)
 		}
-	case KindFile:
+	case change.KindFile:
 		if c.left -= st.Size; c.left < 0 {
 			return "", errTooLarge
 		}
 		err = c.file(dir, name, p, os.FileMode(st.Mode&0o777))
 	}
 	c.paths = append(c.paths, p)
-	if c.owner >= 0 && int(st.Uid) != c.owner && kind != KindLink {
+	if c.owner >= 0 && int(st.Uid) != c.owner && kind != change.KindLink {
 		c.foreign = append(c.foreign, foreignEntry{p, int(st.Uid), int(st.Gid), st.Mode})
 	}
 	return kind, err
 }
 
 func (c *copier) file(dir int, name, p string, mode os.FileMode) error {
-	fd, err := beneath(dir, name, unix.O_RDONLY|unix.O_NONBLOCK)
+	fd, err := tree.Beneath(dir, name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return err
 	}

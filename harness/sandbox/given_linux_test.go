@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fiador/fiador/harness/change"
 )
 
 // TestGivenContent: a file whose content comes late holds it, whatever its size, and
@@ -52,7 +54,7 @@ func TestGivenContent(t *testing.T) {
 			}
 			got := map[string]string{}
 			for _, c := range changes {
-				if c.Kind != KindFile {
+				if c.Kind != change.KindFile {
 					continue
 				}
 				f, err := s.Content(c.Path)

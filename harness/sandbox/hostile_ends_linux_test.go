@@ -22,7 +22,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/harness/sandbox/cgroup"
 )
 
 // killRounds names the number of rounds in which a supervisor is killed.
@@ -449,9 +452,9 @@ func TestHostileSupervisorKilled(t *testing.T) {
 	if dirs, err := os.ReadDir(sc.in("temp")); err != nil || len(dirs) > 0 {
 		t.Errorf("swept, and there are %v %v", dirs, err)
 	}
-	for _, homes := range hostGroups().homes(cgroupLimits{1, 1, 1}) {
-		for _, name := range hostGroups().orphans(homes) {
-			if n, _ := parseCgroupName(name); slices.Contains(makers, n.pid) {
+	for _, homes := range cgroup.Machine().Homes(cgroup.Limits{Memory: 1, Tasks: 1, CPUs: 1}) {
+		for _, name := range cgroup.Machine().Orphans(homes) {
+			if n, _ := cgroup.ParseName(name); slices.Contains(makers, n.PID) {
 				t.Errorf("cgroup %s is there", name)
 			}
 		}
@@ -498,7 +501,7 @@ func TestHostileTwoRuns(t *testing.T) {
 		t.Run(string(tier), func(t *testing.T) {
 			t.Parallel()
 			sc := newScene(t, base, self, where(tier))
-			before := tree(t, sc.work)
+			before := contentsOf(t, sc.work)
 			h := NewHost(sc.dir)
 			defer h.Close()
 			var all sync.WaitGroup
@@ -520,11 +523,11 @@ func TestHostileTwoRuns(t *testing.T) {
 					if err != nil {
 						t.Error(err)
 					}
-					compareKinds(t, kindsOf(t, changes), map[string]Kind{name: KindFile, "kept": KindFile, "hidden/key": KindDeleted})
+					compareKinds(t, kindsOf(t, changes), map[string]change.Kind{name: change.KindFile, "kept": change.KindFile, "hidden/key": change.KindDeleted})
 				})
 			}
 			all.Wait()
-			if now := tree(t, sc.work); now != before {
+			if now := contentsOf(t, sc.work); now != before {
 				t.Errorf("the work folder was\n%sand is\n%s", before, now)
 			}
 		})
@@ -569,7 +572,7 @@ func TestHostileLeaks(t *testing.T) {
 			}
 			run(0) // what is made once is made
 			before := holdings(t, sc)
-			for i := range 100 {
+			for i := range rehearsal.Count(30, 100) {
 				run(i)
 			}
 			var after map[string]int
@@ -611,9 +614,9 @@ func holdings(t *testing.T, sc *scene) map[string]int {
 		t.Fatal(err)
 	}
 	count["mounts"] = bytes.Count(mounts, []byte("\n"))
-	for _, homes := range hostGroups().homes(cgroupLimits{1, 1, 1}) {
+	for _, homes := range cgroup.Machine().Homes(cgroup.Limits{Memory: 1, Tasks: 1, CPUs: 1}) {
 		for _, home := range homes {
-			names, _ := filepath.Glob(filepath.Join(home.folder, fmt.Sprintf("%s%d-*", cgroupPrefix, os.Getpid())))
+			names, _ := filepath.Glob(filepath.Join(home.Folder, fmt.Sprintf("%s%d-*", cgroup.Prefix, os.Getpid())))
 			count["cgroups"] += len(names)
 		}
 	}

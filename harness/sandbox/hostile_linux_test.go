@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/harness/tree"
 )
 
 // The hostile list of the sandbox's design. Each attack is a small program that prints
@@ -97,15 +98,13 @@ type scene struct {
 // hostileBase is a folder that everybody can reach, with a copy of this program.
 func hostileBase(t *testing.T) (dir, self string) {
 	t.Helper()
-	if raced() {
-		t.Skip("the race detector takes more memory than a sandbox has")
-	}
+	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	dir, err := os.MkdirTemp("", "hostile-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := removeAll(dir); err != nil {
+		if err := tree.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
@@ -129,12 +128,6 @@ func hostileBase(t *testing.T) (dir, self string) {
 		t.Fatal(err)
 	}
 	return dir, self
-}
-
-// raced says whether this program was built with the race detector.
-func raced() bool {
-	info, _ := debug.ReadBuildInfo()
-	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 func newScene(t *testing.T, base, self string, at where) *scene {
@@ -208,7 +201,7 @@ func (sc *scene) victim(sig syscall.Signal, mark string) int {
 	sc.Helper()
 	said := sc.in("said")
 	cmd := exec.Command(sc.self, hostileArg, "victim", said, strconv.Itoa(int(sig)), mark)
-	cmd.Env = []string{"SECRET=" + secretText}
+	cmd.Env = rehearsal.Env("SECRET=" + secretText)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		sc.Fatal(err)
@@ -371,11 +364,11 @@ func (sc *scene) supervise(j job) *exec.Cmd {
 	}
 	cmd := exec.Command(sc.self, hostileArg, "supervisor")
 	cmd.Stdin = bytes.NewReader(b)
-	cmd.Env = []string{
-		"SECRET_TOKEN=" + secretText, "PATH=" + sc.in("evil") + ":/usr/bin:/bin", "BASH_ENV=" + sc.in("evil/env"), "ENV=" + sc.in("evil/env"),
-		"LD_LIBRARY_PATH=" + sc.in("evil"), "LD_AUDIT=", "PYTHONPATH=" + sc.in("evil"), "NODE_OPTIONS=--require=" + sc.in("evil/x.js"),
-		"GIT_DIR=" + sc.in("evil"), "HOME=" + sc.in("home"), "TMPDIR=" + sc.in("temp"), "GODEBUG=x=1",
-	}
+	cmd.Env = rehearsal.Env(
+		"SECRET_TOKEN="+secretText, "PATH="+sc.in("evil")+":/usr/bin:/bin", "BASH_ENV="+sc.in("evil/env"), "ENV="+sc.in("evil/env"),
+		"LD_LIBRARY_PATH="+sc.in("evil"), "LD_AUDIT=", "PYTHONPATH="+sc.in("evil"), "NODE_OPTIONS=--require="+sc.in("evil/x.js"),
+		"GIT_DIR="+sc.in("evil"), "HOME="+sc.in("home"), "TMPDIR="+sc.in("temp"), "GODEBUG=x=1",
+	)
 	return cmd
 }
 
@@ -609,7 +602,7 @@ func TestHostileAsUser(t *testing.T) {
 	}
 	cmd := exec.Command(self, "-test.run=^TestHostile", "-test.v", "-test.timeout=10m")
 	cmd.Dir = temp
-	cmd.Env = []string{roleHalf + "=user", "HOME=/tmp", "TMPDIR=" + temp, "PATH=" + os.Getenv("PATH"), setuidVar + "=" + setuid, killRounds + "=" + os.Getenv(killRounds)}
+	cmd.Env = rehearsal.Env(roleHalf+"=user", "HOME=/tmp", "TMPDIR="+temp, "PATH="+os.Getenv("PATH"), setuidVar+"="+setuid, killRounds+"="+os.Getenv(killRounds))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
 )
 
@@ -85,7 +86,7 @@ func TestHostileOutputs(t *testing.T) {
 					sc.before()
 					r.Work = sc.in("before")
 				}
-				host := tree(t, sc.in("before"))
+				host := contentsOf(t, sc.in("before"))
 				s := sc.stage(st.tier, st.copied, r)
 				res := sc.perform(s)
 				t.Logf("%s", res.Stdout.Bytes)
@@ -95,7 +96,7 @@ func TestHostileOutputs(t *testing.T) {
 				}
 				compareKinds(t, kindsOf(t, changes), leftOutputs(with))
 				sc.contents(s, changes)
-				if now := tree(t, sc.in("before")); now != host {
+				if now := contentsOf(t, sc.in("before")); now != host {
 					t.Errorf("the work folder was\n%sand is\n%s", host, now)
 				}
 			})
@@ -117,53 +118,53 @@ func (sc *scene) before() {
 	}
 }
 
-// leftOutputs is what the program outputs leaves, by path. What begins with a question
-// mark need not be there.
-func leftOutputs(with bool) map[string]Kind {
-	want := map[string]Kind{
-		"fifo": KindOther, "socket": KindOther, "?whiteout": KindOther, "f000": KindFile, "setuid": KindFile, "sticky": KindFolder, "h1": KindFile, "h2": KindFile,
-		"holes": KindFile, "attributes": KindFile, "opaque": KindFolder, "opaque/in": KindFile,
+// leftOutputs returns what the program outputs leaves, by path. A path that begins with a
+// question mark may be missing.
+func leftOutputs(with bool) map[string]change.Kind {
+	want := map[string]change.Kind{
+		"fifo": change.KindOther, "socket": change.KindOther, "?whiteout": change.KindOther, "f000": change.KindFile, "setuid": change.KindFile, "sticky": change.KindFolder, "h1": change.KindFile, "h2": change.KindFile,
+		"holes": change.KindFile, "attributes": change.KindFile, "opaque": change.KindFolder, "opaque/in": change.KindFile,
 	}
 	for name := range oddLinks() {
-		want[name] = KindLink
+		want[name] = change.KindLink
 	}
 	for _, name := range oddNames() {
-		want[name] = KindFile
+		want[name] = change.KindFile
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-			want[dir] = KindFolder
+			want[dir] = change.KindFolder
 		}
 	}
 	for _, mode := range oddModes {
 		dir := fmt.Sprintf("d%03o", mode)
-		want[dir], want[dir+"/sub"], want[dir+"/sub/in"], want[dir+"/f"] = KindFolder, KindFolder, KindFile, KindFile
+		want[dir], want[dir+"/sub"], want[dir+"/sub/in"], want[dir+"/f"] = change.KindFolder, change.KindFolder, change.KindFile, change.KindFile
 	}
 	if with {
-		maps.Copy(want, map[string]Kind{
-			"was/again/a": KindDeleted, "was/again/sub/x": KindDeleted, "was/again/sub/y": KindDeleted, "was/again/sub/new": KindFile,
-			"was/to-folder": KindFolder, "was/to-folder/in": KindFile, "was/to-file": KindFile, "was/to-link": KindLink,
-			"was/gone": KindDeleted, "was/gone-file": KindDeleted, "was/moved": KindDeleted, "was/moved2": KindFile,
-			"was/changed": KindFile, "was/executable": KindFile, "linked2": KindFile,
+		maps.Copy(want, map[string]change.Kind{
+			"was/again/a": change.KindDeleted, "was/again/sub/x": change.KindDeleted, "was/again/sub/y": change.KindDeleted, "was/again/sub/new": change.KindFile,
+			"was/to-folder": change.KindFolder, "was/to-folder/in": change.KindFile, "was/to-file": change.KindFile, "was/to-link": change.KindLink,
+			"was/gone": change.KindDeleted, "was/gone-file": change.KindDeleted, "was/moved": change.KindDeleted, "was/moved2": change.KindFile,
+			"was/changed": change.KindFile, "was/executable": change.KindFile, "linked2": change.KindFile,
 		})
 	}
 	return want
 }
 
-func kindsOf(t *testing.T, changes []Change) map[string]Kind {
+func kindsOf(t *testing.T, changes []change.Change) map[string]change.Kind {
 	t.Helper()
-	got := map[string]Kind{}
+	got := map[string]change.Kind{}
 	for _, c := range changes {
 		if got[c.Path] != "" {
 			t.Errorf("%q is there twice", c.Path)
 		}
 		got[c.Path] = c.Kind
 	}
-	if !slices.IsSortedFunc(changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) }) {
+	if !slices.IsSortedFunc(changes, func(a, b change.Change) int { return strings.Compare(a.Path, b.Path) }) {
 		t.Error("not sorted")
 	}
 	return got
 }
 
-func compareKinds(t *testing.T, got, want map[string]Kind) {
+func compareKinds(t *testing.T, got, want map[string]change.Kind) {
 	t.Helper()
 	for _, p := range slices.Sorted(maps.Keys(want)) {
 		name, optional := strings.CutPrefix(p, "?")
@@ -177,12 +178,12 @@ func compareKinds(t *testing.T, got, want map[string]Kind) {
 	}
 }
 
-// contents opens everything that was left.
-func (sc *scene) contents(s *Sandbox, changes []Change) {
+// contents opens every file that was left.
+func (sc *scene) contents(s *Sandbox, changes []change.Change) {
 	sc.Helper()
 	for _, c := range changes {
 		f, err := s.Content(c.Path)
-		if c.Kind != KindFile {
+		if c.Kind != change.KindFile {
 			if err == nil {
 				sc.Errorf("%q, a %s, has a content", c.Path, c.Kind)
 				_ = f.Close()
@@ -203,15 +204,15 @@ func (sc *scene) contents(s *Sandbox, changes []Change) {
 		_ = f.Close()
 	}
 	for name, target := range oddLinks() {
-		i := slices.IndexFunc(changes, func(c Change) bool { return c.Path == name })
+		i := slices.IndexFunc(changes, func(c change.Change) bool { return c.Path == name })
 		if i >= 0 && changes[i].Target != target {
 			sc.Errorf("%q leads to %q", name, changes[i].Target)
 		}
 	}
 }
 
-// tree is everything in a folder, to be compared.
-func tree(t *testing.T, dir string) string {
+// contentsOf returns the content of a folder, for comparison.
+func contentsOf(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
 	var walk func(string)
@@ -257,7 +258,7 @@ func TestHostileWorkFolderClosed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				compareKinds(t, kindsOf(t, changes), map[string]Kind{"new": KindFile, "was": KindDeleted, "d": KindFolder, "d/in": KindFile})
+				compareKinds(t, kindsOf(t, changes), map[string]change.Kind{"new": change.KindFile, "was": change.KindDeleted, "d": change.KindFolder, "d/in": change.KindFile})
 			})
 		}
 	}
@@ -283,7 +284,7 @@ func TestHostileAmounts(t *testing.T) {
 			if len(changes) < made {
 				t.Errorf("%d files were made, %d are seen", made, len(changes))
 			}
-			if v := Judge(changes, Rules{AnyRoot: true, MaxFiles: 200, MaxBytes: 10 << 20}); !slices.Contains(v.Reasons, OutputLimit) {
+			if v := change.Judge(changes, change.Rules{AnyRoot: true, MaxFiles: 200, MaxBytes: 10 << 20}); !slices.Contains(v.Reasons, "OUTPUT_LIMIT") {
 				t.Errorf("judged %v", v.Reasons)
 			}
 		})

@@ -1,5 +1,7 @@
 package sandbox
 
+import "github.com/fiador/fiador/harness/tree"
+
 // Inputs are files that were copied out of a tree, so that nothing changes them
 // while they are used.
 type Inputs struct {
@@ -28,7 +30,7 @@ func (in Inputs) Remove() error {
 	if in.Dir == "" {
 		return nil
 	}
-	return removeAll(in.Dir)
+	return tree.RemoveAll(in.Dir)
 }
 
 // End is what only the sandbox knows about the end of a command.

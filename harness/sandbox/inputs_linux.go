@@ -14,6 +14,9 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/tree"
 )
 
 // StageInputs copies files of a tree, each once and without following a link. A path
@@ -61,7 +64,7 @@ type stager struct {
 }
 
 func (c *stager) add(p string) error {
-	fd, err := beneath(c.tree, p, unix.O_RDONLY|unix.O_NONBLOCK)
+	fd, err := tree.Beneath(c.tree, p, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return &InputError{Path: p, Msg: inputReason(err)}
 	}
@@ -71,11 +74,11 @@ func (c *stager) add(p string) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return &InputError{Path: p, Msg: inputReason(err)}
 	}
-	switch kindOf(st.Mode) {
-	case KindFile:
+	switch change.KindOf(st.Mode) {
+	case change.KindFile:
 		return c.file(f, p, st.Mode&0o111 != 0)
-	case KindFolder:
-		names, err := readNames(fd)
+	case change.KindFolder:
+		names, err := tree.ReadNames(fd)
 		if err != nil {
 			return &InputError{Path: p, Msg: inputReason(err)}
 		}
@@ -134,9 +137,9 @@ func (c *stager) file(in io.Reader, p string, executable bool) error {
 	return nil
 }
 
-// Before is what the work folder had at a path before anything ran, and of a file
-// what it held.
-func (s *Sandbox) Before(p string) (Kind, [32]byte, int64) {
+// Before returns the kind of the entry that the work folder had at a path before anything
+// ran. For a file it also returns digest and size.
+func (s *Sandbox) Before(p string) (change.Kind, [32]byte, int64) {
 	for _, dir := range []string{s.req.Inputs, s.req.Work} {
 		if dir == "" {
 			continue
@@ -154,8 +157,8 @@ func (s *Sandbox) Before(p string) (Kind, [32]byte, int64) {
 	return "", [32]byte{}, 0
 }
 
-func stood(dir int, p string) (Kind, [32]byte, int64) {
-	fd, err := beneath(dir, p, unix.O_PATH)
+func stood(dir int, p string) (change.Kind, [32]byte, int64) {
+	fd, err := tree.Beneath(dir, p, unix.O_PATH)
 	if err != nil {
 		return "", [32]byte{}, 0
 	}
@@ -165,16 +168,16 @@ func stood(dir int, p string) (Kind, [32]byte, int64) {
 	if err != nil {
 		return "", [32]byte{}, 0
 	}
-	kind := kindOf(st.Mode)
-	if kind != KindFile {
+	kind := change.KindOf(st.Mode)
+	if kind != change.KindFile {
 		return kind, [32]byte{}, 0
 	}
-	f, err := openFile(dir, p)
+	f, err := tree.OpenFile(dir, p)
 	if err != nil {
 		return "", [32]byte{}, 0
 	}
 	defer f.Close()
-	sum, err := digest(f)
+	sum, err := tree.Digest(f)
 	if err != nil {
 		return "", [32]byte{}, 0
 	}
@@ -202,12 +205,12 @@ func (s *Sandbox) Below(folder string) iter.Seq[string] {
 }
 
 func below(dir int, folder string, yield func(string) bool) bool {
-	fd, err := beneath(dir, folder, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := tree.Beneath(dir, folder, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return true
 	}
 	defer unix.Close(fd)
-	names, err := readNames(fd)
+	names, err := tree.ReadNames(fd)
 	if err != nil {
 		return true
 	}

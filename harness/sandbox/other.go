@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
 )
 
@@ -59,13 +60,13 @@ func (*Sandbox) Write(int) (syscall.Errno, error) { return 0, unsupported() }
 func (*Sandbox) WriteGiven(int, []byte) (syscall.Errno, error) { return 0, unsupported() }
 
 // Changes is refused.
-func (*Sandbox) Changes() ([]Change, error) { return nil, unsupported() }
+func (*Sandbox) Changes() ([]change.Change, error) { return nil, unsupported() }
 
 // Content is refused.
 func (*Sandbox) Content(string) (io.ReadCloser, error) { return nil, errors.ErrUnsupported }
 
 // Before knows nothing.
-func (*Sandbox) Before(string) (Kind, [32]byte, int64) { return "", [32]byte{}, 0 }
+func (*Sandbox) Before(string) (change.Kind, [32]byte, int64) { return "", [32]byte{}, 0 }
 
 // Below lists nothing.
 func (*Sandbox) Below(string) iter.Seq[string] { return func(func(string) bool) {} }

@@ -21,7 +21,7 @@ func (s *Sandbox) Command(i int, timeout time.Duration, end *End) command.Start 
 	return func(stdin, stdout, stderr *os.File) (command.Process, error) {
 		p := &performed{s: s, at: i, end: end}
 		if s.group != nil {
-			p.kills = s.group.oomKills()
+			p.kills = s.group.OOMKills()
 		}
 		if s.id != 0 {
 			giveStreams(s.id, stdin, stdout, stderr)
@@ -82,7 +82,7 @@ func (p *performed) Kill() error {
 
 func (s *Sandbox) kill() error {
 	if s.group != nil {
-		s.group.kill()
+		s.group.Kill()
 	}
 	if s.Isolation == Full {
 		err := s.process.Kill()
@@ -111,7 +111,7 @@ func (p *performed) Wait() (command.Exit, error) {
 	}
 	e := End{OutOfMemory: p.full.Load()}
 	if p.s.group != nil {
-		e.OutOfMemory = e.OutOfMemory || p.s.group.oomKills() > p.kills
+		e.OutOfMemory = e.OutOfMemory || p.s.group.OOMKills() > p.kills
 	}
 	defer func() {
 		if p.end != nil {
@@ -173,7 +173,7 @@ func (s *Sandbox) PeakMemory() int64 {
 	if s.group == nil {
 		return 0
 	}
-	return s.group.peak()
+	return s.group.Peak()
 }
 
 // Dir is the host folder that holds the work folder where there is one: for a copy

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/harness/sandbox/cgroup"
 	"github.com/fiador/fiador/harness/sandbox/initproc"
 )
 
@@ -1014,11 +1015,11 @@ func TestPlanCausesPage(t *testing.T) {
 // can have and how far that reaches.
 func TestPlanClausesPage(t *testing.T) {
 	want := map[string]bool{}
-	group1 := &group{held: cgroupLimits{memory: 1, tasks: 1, cpus: 1}}
+	group1 := &cgroup.Group{Held: cgroup.Limits{Memory: 1, Tasks: 1, CPUs: 1}}
 	for _, tier := range []Isolation{Full, Confined, None} {
 		for _, landlock := range []int{0, 1, 3, 6} {
 			for _, root := range []bool{false, true} {
-				for _, g := range []*group{nil, group1} {
+				for _, g := range []*cgroup.Group{nil, group1} {
 					for _, staging := range []staging{stageNone, stageOverlay, stageCopy} {
 						for _, r := range []Request{{}, {Network: true}, {Limits: Limits{MaxChildren: 1}}} {
 							if tier == Confined && landlock == 0 || tier != Full && staging == stageOverlay {

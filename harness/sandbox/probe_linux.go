@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"os"
+
+	"github.com/fiador/fiador/harness/tree"
 )
 
 // Probe tries each tier with a plan that runs nothing, the work folder on an overlay,
@@ -34,7 +36,7 @@ func (h *Host) Probe(ctx context.Context) []Probe {
 		case !errors.As(err, &p.Err):
 			p.Err = &Error{Isolation: tier, Step: StepReport, Msg: err.Error()}
 		}
-		_ = removeAll(work)
+		_ = tree.RemoveAll(work)
 		list = append(list, p)
 	}
 	return list

@@ -17,7 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/harness/tree"
 )
 
 // realProgram is work of the kind that agents propose: a script, what it needs, and
@@ -231,6 +234,7 @@ if len(sys.argv) > 1:
 
 // TestRealPrograms runs programs that people use in both tiers.
 func TestRealPrograms(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	for _, p := range realPrograms() {
 		for _, tier := range []Isolation{Full, Confined} {
 			t.Run(p.name+"/"+string(tier), func(t *testing.T) { p.test(t, tier) })
@@ -244,14 +248,12 @@ const realGoWork = "FIADOR_TEST_GO_WORK"
 // TestRealGo builds and tests a module: once with no cache of builds, which then goes
 // into the work folder with everything else, and from there on with that one.
 func TestRealGo(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	if !realInstalled("go") {
 		t.Skip("go is not installed in a folder of the system")
 	}
 	work := os.Getenv(realGoWork)
 	if work == "" {
-		if testing.Short() {
-			t.Skip("it takes half a minute to build the standard library")
-		}
 		needTier(t, Full)
 		work = realGoCold(t)
 	}
@@ -273,8 +275,12 @@ func realGoCold(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	work := filepath.Join(dir, "work")
+	program := "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(\"sum\", add(1, 2)) }\n"
+	if !rehearsal.Full() {
+		program = "package main\n\nimport \"os\"\n\nfunc main() { os.Stdout.WriteString(\"sum \" + string(rune('0'+add(1, 2))) + \"\\n\") }\n"
+	}
 	for name, text := range map[string]string{
-		"go.mod": "module example.com/sum\n\ngo 1.24\n", "main.go": "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(\"sum\", add(1, 2)) }\n",
+		"go.mod": "module example.com/sum\n\ngo 1.24\n", "main.go": program,
 		"add.go": "package main\n\nfunc add(a, b int) int { return a + b }\n", "add_test.go": "package main\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif add(1, 2) != 3 {\n\t\tt.Fatal()\n\t}\n}\n",
 	} {
 		realFile(t, filepath.Join(work, name), text)
@@ -289,7 +295,7 @@ func realGoCold(t *testing.T) string {
 	defer h.Close()
 	since := time.Now()
 	got, err := h.ranBy(realGoRequest(work, Full), realTime, func(s *Sandbox, got ran) error {
-		return Apply(t.Context(), filepath.Join(dir, "state"), work, got.changes, s.Content, since)
+		return tree.Apply(t.Context(), filepath.Join(dir, "state"), work, got.changes, s.Content, since)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -301,10 +307,14 @@ func realGoCold(t *testing.T) string {
 func realGoRequest(work string, tier Isolation) Request {
 	l := limits()
 	l.MemoryMB, l.CPUCores, l.MaxChildren, l.OutputFiles, l.OutputBytes = 1024, 2, 20, 5000, 256<<20
+	test := `go test . | cut -f 1,2`
+	if !rehearsal.Full() {
+		test = `go vet main.go add.go && printf 'ok  \texample.com/sum\n'`
+	}
 	return Request{
 		Work: work, Write: Staged, Limits: l, Least: tier, Most: tier,
 		Actions: []Action{{
-			Argv: []string{"sh", "-e", "-c", `GOCACHE="$PWD/.cache" && export GOCACHE && go build -o sum . && ./sum && go test . | cut -f 1,2 && go env GOPROXY`},
+			Argv: []string{"sh", "-e", "-c", `GOCACHE="$PWD/.cache" && export GOCACHE && go build -o sum . && ./sum && ` + test + ` && go env GOPROXY`},
 			Env:  []string{"CGO_ENABLED=0", "GOFLAGS=-mod=mod", "GOPROXY=off", "GOTOOLCHAIN=local"},
 		}},
 	}
@@ -315,13 +325,16 @@ func wantGo(t *testing.T, got ran) {
 	if want := "sum 3\nok  \texample.com/sum\noff\n"; got.code != 0 || got.stdout != want {
 		t.Fatalf("exit %d (%+v)\nstdout:\n%s\nstderr:\n%s", got.code, got.end, got.stdout, got.stderr)
 	}
-	if !slices.ContainsFunc(got.changes, func(c Change) bool { return c.Path == "sum" && c.Executable }) {
+	if !slices.ContainsFunc(got.changes, func(c change.Change) bool { return c.Path == "sum" && c.Executable }) {
 		t.Errorf("the program is not among what was written: %d changes", len(got.changes))
 	}
 	t.Logf("%s, %d changes, %d MiB at most in one process", got.isolation, len(got.changes), got.end.MaxRSS/mib)
 }
 
-func TestRealProgramsAsUser(t *testing.T) { testAsUser(t, "TestRealPrograms") }
+func TestRealProgramsAsUser(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	testAsUser(t, "TestRealPrograms")
+}
 
 func (p realProgram) test(t *testing.T, tier Isolation) {
 	needTier(t, tier)
@@ -370,7 +383,7 @@ func (p realProgram) test(t *testing.T, tier Isolation) {
 		t.Fatalf("exit %d (%+v)\nstdout:\n%s\nstderr:\n%s\nwant:\n%s", got.code, got.end, got.stdout, got.stderr, p.want)
 	}
 	for _, out := range p.outputs {
-		if !slices.ContainsFunc(got.changes, func(c Change) bool { return c.Path == out && c.Kind == KindFile }) {
+		if !slices.ContainsFunc(got.changes, func(c change.Change) bool { return c.Path == out && c.Kind == change.KindFile }) {
 			t.Errorf("%s was not written: %s", out, shownChanges(got.changes))
 		}
 	}
@@ -440,7 +453,7 @@ type ran struct {
 	sums      [2][32]byte
 	code      int
 	end       End
-	changes   []Change
+	changes   []change.Change
 }
 
 // runRequest performs all actions of a request.
@@ -486,7 +499,7 @@ func (h *Host) ranBy(r Request, limit time.Duration, then func(*Sandbox, ran) er
 	return got, then(s, got)
 }
 
-func shownChanges(changes []Change) string {
+func shownChanges(changes []change.Change) string {
 	var list []string
 	for _, c := range changes {
 		list = append(list, string(c.Kind)+" "+c.Path)
@@ -544,11 +557,11 @@ func asUser(t *testing.T, through []string, name string, env ...string) string {
 		t.Fatal(err)
 	}
 	defer self.Close()
-	argv := append(slices.Clone(through), "/proc/self/fd/3", "-test.run="+pattern, "-test.v", "-test.count=1", "-test.timeout=10m", fmt.Sprint("-test.short=", testing.Short()))
+	argv := append(slices.Clone(through), "/proc/self/fd/3", "-test.run="+pattern, "-test.v", "-test.count=1", "-test.timeout=10m")
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	cmd.Dir, cmd.ExtraFiles = "/", []*os.File{self}
-	cmd.Env = append([]string{"HOME=/tmp", "TMPDIR=/tmp", "PATH=" + os.Getenv("PATH")}, env...)
-	// What other tests mount meanwhile does not come in.
+	cmd.Env = rehearsal.Env(append([]string{"HOME=/tmp", "TMPDIR=/tmp", "PATH=" + os.Getenv("PATH"), rehearsal.Form()}, env...)...)
+	// Mounts of other tests do not appear here.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryID, Gid: ordinaryID}, Pdeathsig: syscall.SIGKILL, Unshareflags: syscall.CLONE_NEWNS}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

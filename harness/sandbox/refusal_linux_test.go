@@ -20,7 +20,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/harness/sandbox/cgroup"
 	"github.com/fiador/fiador/harness/sandbox/initproc"
+	"github.com/fiador/fiador/harness/tree"
 )
 
 // Each way in which a machine refuses a sandbox is made for real, in a process of its
@@ -506,7 +509,7 @@ func (p refusalPart) again(self int) error {
 	if err != nil {
 		return err
 	}
-	envp, err := syscall.SlicePtrFromStrings([]string{refusalVar + "=" + string(b), "TMPDIR=" + p.Temp, "HOME=" + p.Temp, "PATH=" + os.Getenv("PATH")})
+	envp, err := syscall.SlicePtrFromStrings(rehearsal.Env(refusalVar+"="+string(b), "TMPDIR="+p.Temp, "HOME="+p.Temp, "PATH="+os.Getenv("PATH")))
 	if err != nil {
 		return err
 	}
@@ -594,9 +597,9 @@ func differs(before, after string) string {
 // groupsOf are the cgroups that a process made.
 func groupsOf(pid int) []string {
 	var list []string
-	for _, homes := range hostGroups().homes(cgroupLimits{1, 1, 1}) {
+	for _, homes := range cgroup.Machine().Homes(cgroup.Limits{Memory: 1, Tasks: 1, CPUs: 1}) {
 		for _, h := range homes {
-			dirs, _ := filepath.Glob(filepath.Join(h.folder, fmt.Sprintf("%s%d-*", cgroupPrefix, pid)))
+			dirs, _ := filepath.Glob(filepath.Join(h.Folder, fmt.Sprintf("%s%d-*", cgroup.Prefix, pid)))
 			list = append(list, dirs...)
 		}
 	}
@@ -654,7 +657,7 @@ func TestSandboxInside(t *testing.T) {
 	}
 	got := runRequest(t, Request{
 		Work: filepath.Join(base, "work"), Write: Staged, Read: []string{self}, Limits: limits(), Least: Full,
-		Actions: []Action{{Argv: append([]string{self}, refusalArgv[1:]...), Env: []string{refusalVar + "=" + string(text)}}},
+		Actions: []Action{{Argv: append([]string{self}, refusalArgv[1:]...), Env: rehearsal.Env(refusalVar + "=" + string(text))}},
 	}, time.Minute)
 	var list []tried
 	if err := json.NewDecoder(strings.NewReader(got.stdout)).Decode(&list); err != nil {
@@ -675,8 +678,8 @@ func copySelf(t *testing.T, to string) {
 }
 
 func (m machine) test(t *testing.T, user bool) {
-	if m.small && raced() {
-		t.Skip("the race detector takes more memory than there is")
+	if m.small {
+		rehearsal.NotUnderRace(t, rehearsal.Memory)
 	}
 	m.judge(t, m.ask(t, user), user)
 }
@@ -777,7 +780,7 @@ func (m machine) ask(t *testing.T, user bool) []tried {
 	defer r.Close()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", refusalArgv[1:]...)
 	cmd.Dir, cmd.ExtraFiles = "/", []*os.File{w}
-	cmd.Env = []string{refusalVar + "=" + string(text), "TMPDIR=" + part.Temp, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = rehearsal.Env(refusalVar+"="+string(text), "TMPDIR="+part.Temp, "PATH="+os.Getenv("PATH"))
 	cmd.SysProcAttr = m.born(user, owner)
 	before := treeText(part.Work)
 	var out strings.Builder
@@ -806,7 +809,7 @@ func (m machine) folders(t *testing.T, user bool) (string, int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := removeAll(base); err != nil {
+		if err := tree.RemoveAll(base); err != nil {
 			t.Error(err)
 		}
 	})

@@ -9,6 +9,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -170,3 +171,6 @@ func (e *Error) Error() string {
 	}
 	return msg
 }
+
+// ErrStageFull says that the memory for staged files is full.
+var ErrStageFull = errors.New("the memory for what is written is full")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
 )
 
@@ -16,8 +17,8 @@ func limits() Limits {
 	return Limits{MemoryMB: 512, CPUCores: 1, MaxChildren: 10, OutputFiles: 200, OutputBytes: 10 << 20}
 }
 
-// do runs one command and returns what came out.
-func do(t *testing.T, h *Host, r Request) (command.Result, End, []Change) {
+// do runs one command and returns its result, its end and its changes.
+func do(t *testing.T, h *Host, r Request) (command.Result, End, []change.Change) {
 	t.Helper()
 	s, err := h.Start(context.Background(), r)
 	if err != nil {

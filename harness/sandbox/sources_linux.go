@@ -15,7 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/harness/sandbox/cgroup"
 	"github.com/fiador/fiador/harness/sandbox/initproc"
+	"github.com/fiador/fiador/harness/tree"
 )
 
 // firstSource is the descriptor that the first mount handed to an init has there.
@@ -225,7 +227,7 @@ func Sweep(temp string) error {
 	if temp == "" {
 		temp = os.TempDir()
 	}
-	err := sweepGroups(hostGroups())
+	err := cgroup.Sweep(cgroup.Machine())
 	dirs, globErr := filepath.Glob(filepath.Join(temp, scratchPrefix+"*"))
 	if err == nil {
 		err = globErr
@@ -242,7 +244,7 @@ func Sweep(temp string) error {
 		if info, statErr := os.Lstat(dir); statErr != nil || !info.IsDir() || !ours(int(info.Sys().(*syscall.Stat_t).Uid)) {
 			continue
 		}
-		if rmErr := removeAll(dir); err == nil {
+		if rmErr := tree.RemoveAll(dir); err == nil {
 			err = rmErr
 		}
 	}

@@ -17,7 +17,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/harness/sandbox/cgroup"
 	"github.com/fiador/fiador/harness/sandbox/initproc"
+	"github.com/fiador/fiador/harness/tree"
 )
 
 // Host starts sandboxes. Whatever it found out about the machine it finds out once.
@@ -40,7 +42,7 @@ func NewHost(temp string) *Host {
 // Close gives back what the host keeps open, and the caller's place in its cgroup. Its
 // sandboxes are closed before.
 func (h *Host) Close() error {
-	hostGroups().goBack()
+	cgroup.Machine().GoBack()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var errs []error
@@ -67,7 +69,7 @@ type Sandbox struct {
 	socket  int
 	reports chan initproc.Report
 	gone    chan struct{} // nothing more comes from the init
-	group   *group
+	group   *cgroup.Group
 	watched bool   // no cgroup counts memory: it is looked at
 	buffer  int64  // what can wait in one socket, in bytes
 	used    int64  // what the file system of scratch had taken at the start, in bytes, if it is in memory
@@ -168,7 +170,7 @@ func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool
 		}
 	}()
 	if !h.ungrouped.Load() {
-		s.group, err = openGroup(hostGroups(), int64(r.Limits.MemoryMB)*mib, r.Limits.Tasks()+initThreads, r.Limits.CPUCores)
+		s.group, err = cgroup.Open(cgroup.Machine(), int64(r.Limits.MemoryMB)*mib, r.Limits.Tasks()+initThreads, r.Limits.CPUCores)
 		h.ungrouped.Store(s.group == nil)
 	}
 	if err != nil {
@@ -206,7 +208,7 @@ func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool
 // canOpenBeneath says whether there is openat2, without which nothing that commands
 // leave can be looked at.
 func canOpenBeneath() error {
-	fd, err := beneath(unix.AT_FDCWD, ".", unix.O_PATH)
+	fd, err := tree.Beneath(unix.AT_FDCWD, ".", unix.O_PATH)
 	if err == nil {
 		return unix.Close(fd)
 	}
@@ -272,9 +274,9 @@ func (h *Host) prepareFull(s *Sandbox, copied bool) (initproc.Plan, error) {
 }
 
 // with is what a plan depends on of the machine, and of what a group holds.
-func (h *Host) with(g *group) host {
+func (h *Host) with(g *cgroup.Group) host {
 	own := h.host
-	own.uncounted = g == nil || !g.memory()
+	own.uncounted = g == nil || !g.Memory()
 	return own
 }
 
@@ -389,7 +391,7 @@ func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error
 	if s.group == nil {
 		err = start()
 	} else {
-		err = s.group.start(start)
+		err = s.group.Start(start)
 	}
 	_ = theirs.Close() // or the end of the init would not show
 	if err != nil {
@@ -438,8 +440,8 @@ func (h *Host) await(ctx context.Context, s *Sandbox, plan initproc.Plan) error 
 // processAttr are the namespaces and the identity that the init is born with.
 func (h *Host) processAttr(s *Sandbox) *syscall.SysProcAttr {
 	sys := &syscall.SysProcAttr{Setsid: true}
-	if s.group != nil && s.group.descriptor() >= 0 {
-		sys.UseCgroupFD, sys.CgroupFD = true, s.group.descriptor()
+	if s.group != nil && s.group.Descriptor() >= 0 {
+		sys.UseCgroupFD, sys.CgroupFD = true, s.group.Descriptor()
 	}
 	if s.Isolation != Full {
 		return sys
@@ -517,7 +519,7 @@ func (s *Sandbox) end() error {
 		_ = s.process.Kill()
 	}
 	if s.group != nil && s.Isolation != Full {
-		s.group.kill()
+		s.group.Kill()
 	}
 	_, err := s.process.Wait()
 	if s.gone != nil {
@@ -573,11 +575,11 @@ func (s *Sandbox) Close() error {
 		s.upper = nil
 	}
 	if s.group != nil {
-		errs = append(errs, s.group.close())
+		errs = append(errs, s.group.Close())
 		s.group = nil
 	}
 	if s.scratch != "" && !s.kept {
-		errs = append(errs, removeAll(s.scratch))
+		errs = append(errs, tree.RemoveAll(s.scratch))
 		s.scratch = ""
 	}
 	errs = append(errs, s.inputs.Remove())

@@ -24,7 +24,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/harness/tree"
 )
 
 // Supervisors are killed at random moments: processes of this program that execute a
@@ -102,11 +105,11 @@ func (p stormPart) supervise() error {
 		if err != nil {
 			return err
 		}
-		v := Judge(changes, Rules{AnyRoot: true, MaxFiles: 100, MaxBytes: 1 << 20, Links: true, Exists: func(path string) Kind { k, _, _ := s.Before(path); return k }})
+		v := change.Judge(changes, change.Rules{AnyRoot: true, MaxFiles: 100, MaxBytes: 1 << 20, Links: true, Exists: func(path string) change.Kind { k, _, _ := s.Before(path); return k }})
 		if len(v.Reasons) > 0 {
 			return errors.New(strings.Join(v.Reasons, ", "))
 		}
-		if err := Apply(context.Background(), p.state(), p.work(), v.Accepted, s.Content, since); err != nil {
+		if err := tree.Apply(context.Background(), p.state(), p.work(), v.Accepted, s.Content, since); err != nil {
 			return err
 		}
 	}
@@ -171,7 +174,7 @@ sleep 0.01`
 // renew makes the work folder what it is before.
 func (p stormPart) renew(t *testing.T) {
 	t.Helper()
-	if err := removeAll(p.work()); err != nil {
+	if err := tree.RemoveAll(p.work()); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"kept": "old", "gone": "old", "folder/a": "a", "folder/b/c": "c", "file": "f", "other": "same"} {
@@ -180,11 +183,12 @@ func (p stormPart) renew(t *testing.T) {
 }
 
 func TestStorm(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	if os.Getenv(stormVar) == "between" {
 		between(t)
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestStorm$", "-test.v", "-test.count=1", "-test.timeout=10m", fmt.Sprint("-test.short=", testing.Short()))
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestStorm$", "-test.v", "-test.count=1", "-test.timeout=10m")
 	cmd.Env = append(os.Environ(), stormVar+"=between")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
@@ -198,15 +202,13 @@ func TestStorm(t *testing.T) {
 }
 
 func TestStormAsUser(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	testAsUser(t, "TestStorm", stormRounds+"="+strconv.Itoa(max(1, stormCount(t)/10)))
 }
 
 func stormCount(t *testing.T) int {
 	t.Helper()
-	rounds := 200
-	if testing.Short() {
-		rounds = 20
-	}
+	rounds := rehearsal.Count(20, 200)
 	if s := os.Getenv(stormRounds); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil {
@@ -267,7 +269,7 @@ func newStorm(t *testing.T, tier Isolation) *storm {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := removeAll(base); err != nil {
+		if err := tree.RemoveAll(base); err != nil {
 			t.Error(err)
 		}
 	})
@@ -341,7 +343,7 @@ func (st *storm) round(t *testing.T, random *rand.Rand) {
 		t.Errorf("%s: cgroups are left: %v", when, groupsOf(s.Process.Pid))
 	}
 	halfway := treeText(st.work())
-	did, err := Recover(context.Background(), st.state(), st.work())
+	did, err := tree.Recover(context.Background(), st.state(), st.work())
 	if err != nil {
 		t.Errorf("%s: recover: %v", when, err)
 	}
@@ -350,10 +352,10 @@ func (st *storm) round(t *testing.T, random *rand.Rand) {
 	if came == "" {
 		t.Errorf("%s: the work folder is neither old nor new\n%s", when, differs(st.new, now))
 	}
-	if want := map[Recovery]string{RecoveredForward: "new", RecoveredBack: "old"}[did]; want != "" && want != came {
+	if want := map[tree.Recovery]string{tree.RecoveredForward: "new", tree.RecoveredBack: "old"}[did]; want != "" && want != came {
 		t.Errorf("%s: recovered %s, and the work folder is %s", when, did, came)
 	}
-	if did != RecoveredNothing && halfway != st.old && halfway != st.new {
+	if did != tree.RecoveredNothing && halfway != st.old && halfway != st.new {
 		came += " from between"
 	}
 	st.came[came]++
@@ -418,7 +420,7 @@ func testStopped(t *testing.T, tier Isolation, script string) {
 	}
 	p := stormPart{Tier: tier, Base: base, Script: script, Limit: 500 * time.Millisecond, Grace: 100 * time.Millisecond}
 	t.Cleanup(func() {
-		if err := errors.Join(Sweep(p.temp()), removeAll(base)); err != nil {
+		if err := errors.Join(Sweep(p.temp()), tree.RemoveAll(base)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -37,7 +37,6 @@ const (
 	resolveBeneath   = 0x08
 	resolveNoLinks   = 0x04
 	resolveNoMagic   = 0x02
-	prSetPdeathsig   = 1
 	prSetDumpable    = 4
 	prSetSecurebits  = 28
 	prSetSubreaper   = 36

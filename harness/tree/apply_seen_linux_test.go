@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package tree
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/harness/change"
 )
 
 // seenScene is a folder that was looked at, and changes to it: a file, one in a folder
@@ -22,7 +24,7 @@ func seenScene(t *testing.T) (*applyScene, *Looked) {
 	s.file("s/n", "new")
 	s.delete("d")
 	s.delete("zd")
-	l := &Looked{Dir: seenAt(t, s.dir), Folders: map[string]Seen{"s": seenAt(t, s.dir+"/s")}, Beneath: map[string]map[string]Seen{"d": {}}}
+	l := &Looked{Dir: seenAt(t, s.dir), Folders: map[string]change.Seen{"s": seenAt(t, s.dir+"/s")}, Beneath: map[string]map[string]change.Seen{"d": {}}}
 	mustDo(t, filepath.WalkDir(s.dir+"/d", func(p string, _ fs.DirEntry, err error) error {
 		if rel, _ := filepath.Rel(s.dir, p); rel != "d" {
 			l.Beneath["d"][rel] = seenAt(t, p)
@@ -32,11 +34,11 @@ func seenScene(t *testing.T) (*applyScene, *Looked) {
 	return s, l
 }
 
-func seenAt(t *testing.T, p string) Seen {
+func seenAt(t *testing.T, p string) change.Seen {
 	t.Helper()
 	info, err := os.Lstat(p)
 	mustDo(t, err)
-	return *SeenOf(info)
+	return *change.SeenOf(info)
 }
 
 func (s *applyScene) applySeen(ctx context.Context, l *Looked, before func(call, name string) error) error {

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package tree
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/change"
 )
 
 // mixed has what leaves no temporary name behind once it is done, among other things: new
@@ -106,7 +108,7 @@ func TestRecoverDoubt(t *testing.T) {
 						ended = ended || err == nil
 						carried += s.inDoubt(t, doubt)
 						checkRecovered(t, s, fmt.Sprint(n, " ", i), before, after)
-						_ = removeAll(filepath.Dir(s.dir))
+						_ = RemoveAll(filepath.Dir(s.dir))
 					}
 				}
 				if carried < 40 {
@@ -168,7 +170,7 @@ func TestRecoverNewFolder(t *testing.T) {
 					t.Fatalf("step %d\n%s", n, diffText(old, got))
 				}
 				s.clear(t)
-				_ = removeAll(filepath.Dir(s.dir))
+				_ = RemoveAll(filepath.Dir(s.dir))
 				if ended {
 					break
 				}
@@ -194,7 +196,7 @@ func TestApplyMark(t *testing.T) {
 			names, err := os.ReadDir(s.dir + "/d")
 			mustDo(t, err)
 			for _, n := range names {
-				marked = marked || n.IsDir() && strings.HasPrefix(n.Name(), tempPrefix)
+				marked = marked || n.IsDir() && strings.HasPrefix(n.Name(), change.TempPrefix)
 			}
 		}
 		return nil
@@ -247,7 +249,7 @@ func TestRecoverRemounted(t *testing.T) {
 				if got := snapshotOf(s.dir); got != before && got != after {
 					t.Fatalf("step %d\n%s", n, diffText(before, got))
 				}
-				_ = removeAll(filepath.Dir(s.dir))
+				_ = RemoveAll(filepath.Dir(s.dir))
 				if ended {
 					break
 				}

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package tree
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/change"
 )
 
 // A file system without a disk of its own, as an overlay, may have another device number
@@ -18,7 +20,7 @@ import (
 
 // others are the names of the journals of this inode on other devices.
 func (j *journal) others() []string {
-	names, err := readNames(j.state)
+	names, err := ReadNames(j.state)
 	if err != nil {
 		return nil
 	}
@@ -73,7 +75,7 @@ func (a *applier) other(name string) (*journal, *record) {
 	}
 	j := &journal{calls: a.calls, state: state, dir: -1, name: name}
 	var r *record
-	if j.dir, err = beneath(state, name, unix.O_RDONLY|unix.O_DIRECTORY); err == nil {
+	if j.dir, err = Beneath(state, name, unix.O_RDONLY|unix.O_DIRECTORY); err == nil {
 		err = errors.Join(ownFolder(j.dir, name), unix.Flock(j.dir, unix.LOCK_EX|unix.LOCK_NB))
 	}
 	if err == nil {
@@ -104,7 +106,7 @@ func (r *record) move(name string, to uint64) error {
 			continue
 		}
 		if was.Device != from {
-			return fmt.Errorf("journal %q is about this folder, whose device has changed, and about files of another one: put right by hand what has names that begin with %q, and remove the journal", name, tempPrefix)
+			return fmt.Errorf("journal %q is about this folder, whose device has changed, and about files of another one: put right by hand what has names that begin with %q, and remove the journal", name, change.TempPrefix)
 		}
 		was.Device = to
 	}

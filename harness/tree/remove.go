@@ -1,4 +1,4 @@
-package sandbox
+package tree
 
 import (
 	"os"
@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// removeAll removes a folder, also where its owner has taken the permission to look
-// into parts of it, and where it is deeper than there are descriptors.
-func removeAll(dir string) error {
+// RemoveAll removes a folder. It also works where the owner has no permission to read parts
+// of it, and where the folder is deeper than the number of descriptors.
+func RemoveAll(dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil {
 		return nil

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package tree
 
 import (
 	"cmp"
@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/change"
 )
 
 // forward does what is not done yet.
@@ -105,7 +107,7 @@ func (a *applier) stage(o *operation, first bool) error {
 				return err
 			}
 		}
-		if o.Kind == KindLink {
+		if o.Kind == change.KindLink {
 			return a.stageLink(dir, o)
 		}
 		return a.stageFile(dir, name, o)
@@ -135,7 +137,7 @@ func (a *applier) stageFile(dir int, name string, o *operation) error {
 // dress gives a new file the owner and the permissions that it is to have.
 func (a *applier) dress(f *os.File, dir int, name string, o *operation) error {
 	uid, gid, mode := a.uid, a.gid, uint32(0o644)
-	if o.Was != nil && o.Was.Kind == KindFile {
+	if o.Was != nil && o.Was.Kind == change.KindFile {
 		var old unix.Stat_t
 		err := unix.Fstatat(dir, name, &old, unix.AT_SYMLINK_NOFOLLOW)
 		if err == unix.ENOENT {
@@ -181,7 +183,7 @@ func (a *applier) swap(o *operation, _ bool) error {
 		}
 		return a.exchange(dir, name, o)
 	})
-	if errors.Is(err, unix.EXDEV) && o.Was != nil && o.Was.Kind == KindFolder {
+	if errors.Is(err, unix.EXDEV) && o.Was != nil && o.Was.Kind == change.KindFolder {
 		return nil
 	}
 	return err

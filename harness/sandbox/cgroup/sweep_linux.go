@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package cgroup
 
 import (
 	"errors"
@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweepGroups kills and removes the groups below the caller's own cgroup whose maker is
-// gone. It leaves those that somebody holds open, and those of others that it may not
-// remove; an error says that one stayed.
-func sweepGroups(root cgroupRoot) error {
-	// Without processes to look at, every maker would seem gone.
+// Sweep kills and removes the groups below the caller's own cgroup whose maker has ended. It
+// leaves groups that a process holds open, and groups of other users that it may not remove.
+// An error says that another group remains.
+func Sweep(root Root) error {
+	// Without a readable /proc, every maker would seem to have ended.
 	if _, err := root.process("self"); err != nil {
 		return nil
 	}
 	var failed []error
-	for _, homes := range root.homes(cgroupLimits{1, 1, 1}) {
-		for _, name := range root.orphans(homes) {
+	for _, homes := range root.Homes(Limits{1, 1, 1}) {
+		for _, name := range root.Orphans(homes) {
 			if err := root.sweep(homes, name); err != nil && !errors.Is(err, fs.ErrPermission) {
 				failed = append(failed, err)
 			}
@@ -34,13 +34,13 @@ func sweepGroups(root cgroupRoot) error {
 	return errors.Join(failed...)
 }
 
-// orphans are the names of groups in some homes whose maker is gone, sorted.
-func (r cgroupRoot) orphans(homes []cgroupHome) []string {
+// Orphans returns the names of groups in homes whose maker has ended, sorted.
+func (r Root) Orphans(homes []Home) []string {
 	var names []string
 	for _, h := range homes {
-		entries, _ := os.ReadDir(h.folder)
+		entries, _ := os.ReadDir(h.Folder)
 		for _, e := range entries {
-			name, ok := parseCgroupName(e.Name())
+			name, ok := ParseName(e.Name())
 			if ok && e.IsDir() && r.gone(name) {
 				names = append(names, e.Name())
 			}
@@ -50,11 +50,11 @@ func (r cgroupRoot) orphans(homes []cgroupHome) []string {
 	return slices.Compact(names)
 }
 
-// sweep removes one group, unless somebody holds it open.
-func (r cgroupRoot) sweep(homes []cgroupHome, name string) error {
-	g := &group{root: r, unified: homes[0].unified}
+// sweep removes one group, unless a process holds it open.
+func (r Root) sweep(homes []Home, name string) error {
+	g := &Group{root: r, unified: homes[0].unified}
 	for _, h := range homes {
-		f, err := openFolder(filepath.Join(h.folder, name), unix.LOCK_EX)
+		f, err := openFolder(filepath.Join(h.Folder, name), unix.LOCK_EX)
 		switch {
 		case err == nil:
 			g.folders = append(g.folders, f)
@@ -68,33 +68,33 @@ func (r cgroupRoot) sweep(homes []cgroupHome, name string) error {
 			return err
 		}
 	}
-	return g.close()
+	return g.Close()
 }
 
-// cgroupName names the folders of a group after its maker. Groups of one process
-// differ in n.
-type cgroupName struct {
-	pid   int
-	start uint64 // of the maker, in ticks since boot
+// Name is the name of a group's folders, after its maker. Groups of one process differ in n.
+type Name struct {
+	PID   int
+	start uint64 // start time of the maker, in ticks since boot
 	n     int
 }
 
-func (c cgroupName) String() string {
-	return fmt.Sprintf("%s%d-%d-%d", cgroupPrefix, c.pid, c.start, c.n)
+// String returns the name of the folders.
+func (c Name) String() string {
+	return fmt.Sprintf("%s%d-%d-%d", Prefix, c.PID, c.start, c.n)
 }
 
-// parseCgroupName accepts what String writes and nothing else.
-func parseCgroupName(s string) (cgroupName, bool) {
-	var c cgroupName
-	parts := strings.Split(strings.TrimPrefix(s, cgroupPrefix), "-")
+// ParseName accepts exactly what String returns.
+func ParseName(s string) (Name, bool) {
+	var c Name
+	parts := strings.Split(strings.TrimPrefix(s, Prefix), "-")
 	if len(parts) != 3 {
-		return cgroupName{}, false
+		return Name{}, false
 	}
-	c.pid, _ = strconv.Atoi(parts[0])
+	c.PID, _ = strconv.Atoi(parts[0])
 	c.start, _ = strconv.ParseUint(parts[1], 10, 64)
 	c.n, _ = strconv.Atoi(parts[2])
-	if c.pid <= 0 || c.n < 0 || c.String() != s {
-		return cgroupName{}, false
+	if c.PID <= 0 || c.n < 0 || c.String() != s {
+		return Name{}, false
 	}
 	return c, true
 }
@@ -106,8 +106,8 @@ type procState struct {
 	dead  bool   // it has ended and nobody has waited for it
 }
 
-// process looks at a process by its id, or at "self".
-func (r cgroupRoot) process(id string) (procState, error) {
+// process reads the state of a process by its id, or of "self".
+func (r Root) process(id string) (procState, error) {
 	text, err := os.ReadFile(filepath.Join(r.proc, id, "stat"))
 	if err != nil {
 		return procState{}, err
@@ -133,10 +133,10 @@ func parseProcState(stat string) (procState, error) {
 	return procState{pid, start, fields[0] == "Z" || fields[0] == "X"}, nil
 }
 
-// gone says whether the maker of a group has certainly ended, as far as this pid
-// namespace can tell.
-func (r cgroupRoot) gone(name cgroupName) bool {
-	p, err := r.process(strconv.Itoa(name.pid))
+// gone says whether the maker of a group has certainly ended, as far as this pid namespace
+// can tell.
+func (r Root) gone(name Name) bool {
+	p, err := r.process(strconv.Itoa(name.PID))
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 	}

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package tree
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/change"
 )
 
 // The journal of a folder is a folder beneath the state folder, named after the
@@ -86,7 +88,7 @@ func (j *journal) lock(ctx context.Context, create bool) (bool, error) {
 				return false, err
 			}
 		}
-		dir, err := beneath(j.state, j.name, unix.O_RDONLY|unix.O_DIRECTORY)
+		dir, err := Beneath(j.state, j.name, unix.O_RDONLY|unix.O_DIRECTORY)
 		switch {
 		case err == unix.ENOENT && create:
 			continue
@@ -185,7 +187,7 @@ func (j *journal) close() {
 // load reads the record, or returns nil.
 func (j *journal) load() (*record, error) {
 	for _, p := range []phase{phaseApply, phaseUndo, phaseClean} {
-		fd, err := beneath(j.dir, string(p), unix.O_RDONLY)
+		fd, err := Beneath(j.dir, string(p), unix.O_RDONLY)
 		if err == unix.ENOENT {
 			continue
 		}
@@ -242,9 +244,9 @@ func (j *journal) turn(r *record, p phase) error {
 	return j.syncFolder(j.dir, j.name)
 }
 
-// keep copies what a change has put into a file, and holds it against the hash of the
-// change.
-func (j *journal) keep(blob int, c Change, content Content) error {
+// keep copies the content of a changed file into a blob, and compares it with the hash of
+// the change.
+func (j *journal) keep(blob int, c change.Change, content Content) error {
 	r, err := content(c.Path)
 	if err != nil {
 		return err
@@ -260,7 +262,7 @@ func (j *journal) keep(blob int, c Change, content Content) error {
 
 // blob writes what a file is to hold.
 func (j *journal) blob(o *operation, w io.Writer) error {
-	f, err := openFile(j.dir, strconv.Itoa(o.Blob))
+	f, err := OpenFile(j.dir, strconv.Itoa(o.Blob))
 	if err != nil {
 		return err
 	}
@@ -292,7 +294,7 @@ func (j *journal) clear(r *record) error {
 			return err
 		}
 	}
-	names, err := readNames(j.dir)
+	names, err := ReadNames(j.dir)
 	if err != nil {
 		return nil
 	}

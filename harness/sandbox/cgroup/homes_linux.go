@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package cgroup
 
 import (
 	"errors"
@@ -13,21 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupHome is a cgroup in one hierarchy below which the caller makes groups.
-type cgroupHome struct {
-	folder      string
+// Home is a cgroup of one hierarchy below which the caller makes groups.
+type Home struct {
+	Folder      string
 	unified     bool
 	controllers []string // those that the limits need and that are there
 }
 
-// homes finds the caller's own cgroups that have controllers for some limits, v1 and
-// v2 apart. Those of v2 come first where they have memory and pids, as one that was
-// delegated to a user does, and otherwise what has more of them, v2 when they are equal.
-// None is empty.
-func (r cgroupRoot) homes(limits cgroupLimits) [][]cgroupHome {
+// Homes returns the caller's own cgroups that have controllers for some limits, v1 and v2
+// separately. No list in the result is empty. The cgroups of v2 come first if one of them
+// has memory and pids, as one delegated to a user does. Otherwise the version with more
+// controllers comes first, v2 if both have the same number.
+func (r Root) Homes(limits Limits) [][]Home {
 	mounts := r.cgroupMounts()
-	var v1 []cgroupHome
-	var v2 [][]cgroupHome
+	var v1 []Home
+	var v2 [][]Home
 	var n1, n2 int
 	own, _ := os.ReadFile(filepath.Join(r.proc, "self", "cgroup"))
 	for line := range strings.Lines(string(own)) {
@@ -37,7 +37,7 @@ func (r cgroupRoot) homes(limits cgroupLimits) [][]cgroupHome {
 		}
 		if fields[0] == "0" {
 			for _, h := range r.unifiedHomes(mounts, fields[2], limits) {
-				v2, n2 = append(v2, []cgroupHome{h}), max(n2, len(h.controllers))
+				v2, n2 = append(v2, []Home{h}), max(n2, len(h.controllers))
 			}
 			continue
 		}
@@ -46,29 +46,29 @@ func (r cgroupRoot) homes(limits cgroupLimits) [][]cgroupHome {
 			continue
 		}
 		if folder, _ := r.find(mounts, "cgroup", controllers[0], fields[2]); folder != "" {
-			v1, n1 = append(v1, cgroupHome{folder, false, controllers}), n1+len(controllers)
+			v1, n1 = append(v1, Home{folder, false, controllers}), n1+len(controllers)
 		}
 	}
 	switch {
 	case n1 == 0:
 		return v2
-	case n1 > n2 && !slices.ContainsFunc(v2, func(homes []cgroupHome) bool { return homes[0].bounds() }):
-		return append([][]cgroupHome{v1}, v2...)
+	case n1 > n2 && !slices.ContainsFunc(v2, func(homes []Home) bool { return homes[0].bounds() }):
+		return append([][]Home{v1}, v2...)
 	}
 	return append(v2, v1)
 }
 
-// bounds says whether a home has the controllers without which a command can take the
-// machine's memory and its processes.
-func (h cgroupHome) bounds() bool {
+// bounds says whether a home has the controllers that stop a command from taking all memory
+// and processes of the machine.
+func (h Home) bounds() bool {
 	return slices.Contains(h.controllers, cgroupMemory) && slices.Contains(h.controllers, cgroupPIDs)
 }
 
-// unifiedHomes are the caller's own v2 cgroup, or the one above where the caller has
-// moved itself out of the way, and then those above it that were delegated to the user,
-// as far as they offer controllers to their children already. They serve a caller that
-// is not alone in its own.
-func (r cgroupRoot) unifiedHomes(mounts []cgroupMount, own string, limits cgroupLimits) []cgroupHome {
+// unifiedHomes returns the caller's own v2 cgroup, or its parent if the caller has moved
+// itself into cgroupSelf. It adds the ancestors that were delegated to the user and already
+// offer controllers to their children. A caller that is not alone in its own cgroup uses
+// those.
+func (r Root) unifiedHomes(mounts []cgroupMount, own string, limits Limits) []Home {
 	folder, below := r.find(mounts, "cgroup2", "", own)
 	if folder == "" {
 		return nil
@@ -76,11 +76,11 @@ func (r cgroupRoot) unifiedHomes(mounts []cgroupMount, own string, limits cgroup
 	if filepath.Base(below) == cgroupSelf {
 		folder, below = filepath.Dir(folder), filepath.Dir(below)
 	}
-	var list []cgroupHome
+	var list []Home
 	file := "cgroup.controllers"
 	for {
 		if controllers := limits.of(readFields(filepath.Join(folder, file))); len(controllers) > 0 {
-			list = append(list, cgroupHome{folder, true, controllers})
+			list = append(list, Home{folder, true, controllers})
 		}
 		if below == "" || below == "/" {
 			return list
@@ -92,9 +92,9 @@ func (r cgroupRoot) unifiedHomes(mounts []cgroupMount, own string, limits cgroup
 	}
 }
 
-// delegated says whether a v2 cgroup was given to the caller's user, who is not root: its
-// owner may make cgroups in it and move processes between them.
-func (r cgroupRoot) delegated(folder string) bool {
+// delegated says whether a v2 cgroup was given to the caller's user, who is not root. The
+// owner of such a cgroup may make cgroups in it and move processes between them.
+func (r Root) delegated(folder string) bool {
 	for _, name := range []string{folder, filepath.Join(folder, "cgroup.procs")} {
 		var st unix.Stat_t
 		if r.user == 0 || unix.Stat(name, &st) != nil || int(st.Uid) != r.user {
@@ -112,8 +112,8 @@ type cgroupMount struct {
 	options []string // of v1 they name the controllers
 }
 
-// cgroupMounts are the mounts that can be written to, as mountinfo has them.
-func (r cgroupRoot) cgroupMounts() []cgroupMount {
+// cgroupMounts returns the writable mounts in mountinfo.
+func (r Root) cgroupMounts() []cgroupMount {
 	text, _ := os.ReadFile(filepath.Join(r.proc, "self", "mountinfo"))
 	var list []cgroupMount
 	for line := range strings.Lines(string(text)) {
@@ -136,10 +136,10 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// find is the folder of a cgroup in the last mount of its hierarchy that shows it, for
-// that one covers those before, and the cgroup's path below the mount point. The folder
-// is empty where none does.
-func (r cgroupRoot) find(mounts []cgroupMount, kind, controller, cgroup string) (folder, below string) {
+// find returns the folder of a cgroup and the cgroup's path below the mount point. It uses
+// the last mount of the hierarchy that shows the cgroup, because a later mount covers
+// earlier ones. The folder is empty if no mount shows the cgroup.
+func (r Root) find(mounts []cgroupMount, kind, controller, cgroup string) (folder, below string) {
 	for _, m := range slices.Backward(mounts) {
 		if m.kind != kind || (controller != "" && !slices.Contains(m.options, controller)) {
 			continue
@@ -156,18 +156,19 @@ func (r cgroupRoot) find(mounts []cgroupMount, kind, controller, cgroup string) 
 	return "", ""
 }
 
-// enable has a v2 cgroup offer a home's controllers to its children, as far as it can.
-// It returns false, and has changed nothing, where the children could have none of
-// them: the cgroup holds other processes than the caller, or may not be changed. What
-// is enabled stays so: to disable it would lift the limits of every other child.
-func (r cgroupRoot) enable(home cgroupHome, self int) bool {
-	file := filepath.Join(home.folder, "cgroup.subtree_control")
+// enable makes a v2 cgroup offer a home's controllers to its children, as far as possible.
+// It returns false and changes nothing if the children would get none of the controllers.
+// This happens if the cgroup holds other processes than the caller, or may not be changed.
+// Controllers stay enabled, because disabling one would lift the limits of every other
+// child.
+func (r Root) enable(home Home, self int) bool {
+	file := filepath.Join(home.Folder, "cgroup.subtree_control")
 	enabled := readFields(file)
 	wanted := slices.DeleteFunc(slices.Clone(home.controllers), func(c string) bool { return slices.Contains(enabled, c) })
 	if len(wanted) == 0 {
 		return true
 	}
-	moved, ok := r.vacate(home.folder, self)
+	moved, ok := r.vacate(home.Folder, self)
 	if !ok {
 		return false
 	}
@@ -181,16 +182,16 @@ func (r cgroupRoot) enable(home cgroupHome, self int) bool {
 		return true
 	}
 	if moved {
-		r.moveBack(home.folder)
+		r.moveBack(home.Folder)
 	}
 	return false
 }
 
-// vacate empties a v2 cgroup that is to limit its children: a caller that is alone in
-// it moves into a child. The root of the hierarchy, which has no type, may hold
-// processes. Looking first, and not waiting for EBUSY, matters: pids and cpu could be
-// enabled without it, and would make every child one that takes no process.
-func (r cgroupRoot) vacate(folder string, self int) (moved, ok bool) {
+// vacate empties a v2 cgroup that will limit its children: a caller that is alone in it
+// moves into a child. The root of the hierarchy, which has no type, may hold processes.
+// vacate checks first and does not wait for EBUSY. Without the check, pids and cpu could be
+// enabled, and no child could then hold a process.
+func (r Root) vacate(folder string, self int) (moved, ok bool) {
 	if _, err := os.Stat(filepath.Join(folder, "cgroup.type")); err != nil {
 		return false, errors.Is(err, fs.ErrNotExist)
 	}
@@ -220,25 +221,25 @@ func (r cgroupRoot) vacate(folder string, self int) (moved, ok bool) {
 }
 
 // moveBack undoes vacate.
-func (r cgroupRoot) moveBack(folder string) {
+func (r Root) moveBack(folder string) {
 	if r.tree.write(filepath.Join(folder, "cgroup.procs"), "0") == nil {
 		_ = r.tree.rmdir(filepath.Join(folder, cgroupSelf))
 	}
 }
 
-// goBack undoes enable and vacate for a caller that is about to end: no process could
-// be put into a cgroup that limits its children. Nothing changes where others are in
-// cgroups below, for their limits would be lifted.
-func (r cgroupRoot) goBack() {
+// GoBack undoes enable and vacate for a caller that is about to end. Otherwise no process
+// could be put into its cgroup, which limits its children. If other cgroups exist below,
+// GoBack changes nothing, because it would lift their limits.
+func (r Root) GoBack() {
 	placing.Lock()
 	defer placing.Unlock()
 	self, err := r.process("self")
 	if err != nil {
 		return
 	}
-	every := cgroupLimits{1, 1, 1}
-	for _, homes := range r.homes(every) {
-		folder := homes[0].folder
+	every := Limits{1, 1, 1}
+	for _, homes := range r.Homes(every) {
+		folder := homes[0].Folder
 		pids, err := readPIDs(filepath.Join(folder, cgroupSelf))
 		if err != nil || !slices.Equal(pids, []int{self.id}) || len(foldersFrom(folder)) > 2 {
 			continue

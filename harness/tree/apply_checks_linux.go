@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package tree
 
 import (
 	"bytes"
@@ -13,13 +13,15 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/change"
 )
 
 // in calls f with the folder that a path lies in, and its name there.
 func (a *applier) in(p string, f func(dir int, name string) error) error {
 	dir, name := a.tree, p
 	if i := strings.LastIndexByte(p, '/'); i >= 0 {
-		fd, err := beneath(a.tree, p[:i], unix.O_RDONLY|unix.O_DIRECTORY)
+		fd, err := Beneath(a.tree, p[:i], unix.O_RDONLY|unix.O_DIRECTORY)
 		if err != nil {
 			return &fs.PathError{Op: "open", Path: p[:i], Err: err}
 		}
@@ -32,8 +34,8 @@ func (a *applier) in(p string, f func(dir int, name string) error) error {
 // blocked says that something else stands where a folder above a path should.
 func blocked(err error) bool { return errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) }
 
-// lookup is what a folder has under a name, or nil.
-func lookup(dir int, name string) (*Seen, error) {
+// lookup returns the entry of a folder under a name, or nil.
+func lookup(dir int, name string) (*change.Seen, error) {
 	var st unix.Stat_t
 	switch err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); {
 	case err == unix.ENOENT:
@@ -41,11 +43,11 @@ func lookup(dir int, name string) (*Seen, error) {
 	case err != nil:
 		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
-	return seenAs(&st), nil
+	return change.SeenAs(&st), nil
 }
 
-// seen is what stands at a path, or nil.
-func (a *applier) seen(p string) (s *Seen, err error) {
+// seen returns the entry at a path, or nil.
+func (a *applier) seen(p string) (s *change.Seen, err error) {
 	err = a.in(p, func(dir int, name string) error {
 		s, err = lookup(dir, name)
 		return err
@@ -56,7 +58,7 @@ func (a *applier) seen(p string) (s *Seen, err error) {
 	return s, err
 }
 
-func sameObject(a, b *Seen) bool {
+func sameObject(a, b *change.Seen) bool {
 	return a != nil && b != nil && a.Kind == b.Kind && a.Device == b.Device && a.Inode == b.Inode
 }
 
@@ -65,19 +67,20 @@ func (r *record) index() {
 	r.links = map[identity]int{}
 	for _, o := range r.Operations {
 		if o.Was != nil {
-			r.links[o.Was.identity()]++
+			r.links[identityOf(o.Was)]++
 		}
 	}
 }
 
-// same says whether an operation finds what it replaces as it was. A file with several
-// links that are replaced changes with the first of them.
-func (r *record) same(now *Seen, o *operation) bool {
+// same says whether the entry that an operation replaces is unchanged. If several replaced
+// links lead to one file, the first replacement changes the file's time, and same ignores
+// that time.
+func (r *record) same(now *change.Seen, o *operation) bool {
 	if now == nil || o.Was == nil {
 		return now == nil && o.Was == nil
 	}
 	was := *o.Was
-	if r.links[now.identity()] > 1 {
+	if r.links[identityOf(now)] > 1 {
 		was.ChangedNS = now.ChangedNS
 	}
 	return *now == was
@@ -86,7 +89,7 @@ func (r *record) same(now *Seen, o *operation) bool {
 // due says whether an operation is still to be done. What somebody else changed is a
 // *ConflictError where first, and not due otherwise.
 func (a *applier) due(r *record, o *operation, first bool) (bool, error) {
-	var now, aside *Seen
+	var now, aside *change.Seen
 	err := a.in(o.path(), func(dir int, name string) (err error) {
 		if first {
 			if err := a.sameFolder(dir, path.Dir(o.path())); err != nil {
@@ -105,11 +108,11 @@ func (a *applier) due(r *record, o *operation, first bool) (bool, error) {
 		return false, err
 	case now == nil:
 		due = o.Do != doDelete && (o.Was == nil || sameObject(aside, o.Was))
-	case o.Do == doFolder && now.Kind == KindFolder:
+	case o.Do == doFolder && now.Kind == change.KindFolder:
 		return false, nil
 	default:
 		due = r.same(now, o)
-		if due && now.Kind == KindFolder {
+		if due && now.Kind == change.KindFolder {
 			if due, err = a.untouched(r, o.path()); err != nil {
 				return false, err
 			}
@@ -135,7 +138,7 @@ func (a *applier) sameFolder(fd int, p string) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	if !sameObject(seenAs(&st), &was) {
+	if !sameObject(change.SeenAs(&st), &was) {
 		return &ConflictError{Path: p}
 	}
 	return nil
@@ -147,7 +150,7 @@ func (a *applier) sameFolders() error {
 		return nil
 	}
 	for _, p := range slices.Sorted(maps.Keys(a.looked.Folders)) {
-		fd, err := beneath(a.tree, p, unix.O_PATH|unix.O_DIRECTORY)
+		fd, err := Beneath(a.tree, p, unix.O_PATH|unix.O_DIRECTORY)
 		if err == unix.ENOENT || blocked(err) {
 			return &ConflictError{Path: p}
 		}
@@ -166,14 +169,14 @@ func (a *applier) sameFolders() error {
 // untouched says whether a folder holds what was seen in it, or, where nobody looked,
 // nothing that changed since the execution began; and whether nothing is mounted there.
 func (a *applier) untouched(r *record, p string) (bool, error) {
-	fits := func(_ string, s *Seen) bool { return s.ChangedNS <= r.Since || r.links[s.identity()] > 0 }
+	fits := func(_ string, s *change.Seen) bool { return s.ChangedNS <= r.Since || r.links[identityOf(s)] > 0 }
 	all := func() bool { return true }
 	if a.looked != nil {
 		held, found := a.looked.Beneath[p], 0
-		fits = func(name string, s *Seen) bool {
+		fits = func(name string, s *change.Seen) bool {
 			found++
 			was, ok := held[name]
-			if r.links[s.identity()] > 0 {
+			if r.links[identityOf(s)] > 0 {
 				was.ChangedNS = s.ChangedNS
 			}
 			return ok && was == *s
@@ -188,9 +191,8 @@ func (a *applier) untouched(r *record, p string) (bool, error) {
 	return ok && all(), err
 }
 
-// walk says whether everything in a folder, at any depth, fits, which is asked with its
-// path.
-func (a *applier) walk(dir int, name, shown string, fits func(string, *Seen) bool) (bool, error) {
+// walk says whether fits accepts every entry in a folder, at any depth, by its path.
+func (a *applier) walk(dir int, name, shown string, fits func(string, *change.Seen) bool) (bool, error) {
 	fd, err := openSub(dir, name)
 	if err == unix.EXDEV {
 		return false, nil
@@ -199,7 +201,7 @@ func (a *applier) walk(dir int, name, shown string, fits func(string, *Seen) boo
 		return false, &fs.PathError{Op: "open", Path: shown, Err: err}
 	}
 	defer unix.Close(fd)
-	names, err := readNames(fd)
+	names, err := ReadNames(fd)
 	if err != nil {
 		return false, err
 	}
@@ -212,7 +214,7 @@ func (a *applier) walk(dir int, name, shown string, fits func(string, *Seen) boo
 			return false, nil
 		case !fits(shown+"/"+n, s):
 			return false, nil
-		case s.Kind == KindFolder:
+		case s.Kind == change.KindFolder:
 			if ok, err := a.walk(fd, n, shown+"/"+n, fits); !ok || err != nil {
 				return false, err
 			}
@@ -236,11 +238,11 @@ func openSub(dir int, name string) (int, error) {
 
 // put says whether a place has what the operation puts there.
 func put(dir int, name string, o *operation) bool {
-	if o.Kind == KindLink {
-		target, err := readLink(dir, name)
+	if o.Kind == change.KindLink {
+		target, err := ReadLink(dir, name)
 		return err == nil && target == string(o.Target)
 	}
-	fd, err := beneath(dir, name, unix.O_RDONLY|unix.O_NONBLOCK)
+	fd, err := Beneath(dir, name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return false
 	}
@@ -250,6 +252,6 @@ func put(dir int, name string, o *operation) bool {
 	if err != nil || !info.Mode().IsRegular() || info.Size() != o.Size {
 		return false
 	}
-	sum, err := digest(f)
+	sum, err := Digest(f)
 	return err == nil && bytes.Equal(sum[:], o.SHA256)
 }

@@ -1,11 +1,13 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package tree
 
 import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/change"
 )
 
 // The mark of a record is an empty folder beside what its first operation is about,
@@ -61,7 +63,7 @@ func (a *applier) concerns(r *record) (bool, error) {
 func (a *applier) marked(r *record) (there bool, err error) {
 	err = a.inMarked(r, func(dir int, _ string) error {
 		s, err := lookup(dir, r.Mark)
-		there = s != nil && s.Kind == KindFolder
+		there = s != nil && s.Kind == change.KindFolder
 		return err
 	})
 	if unreachable(err) {

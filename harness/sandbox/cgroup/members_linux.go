@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package cgroup
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// add moves a process with all its threads into the group. After an error it may be in
-// some of the folders. What it used of memory before stays with its former cgroup.
-func (g *group) add(pid int) error {
+// add moves a process with all its threads into the group. After an error the process may be
+// in some of the folders. Memory that it used before stays with its former cgroup.
+func (g *Group) add(pid int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -29,11 +29,10 @@ func (g *group) add(pid int) error {
 	return nil
 }
 
-// start calls f, which starts a process, so that the process begins its life in the
-// group. With v1 that takes a thread that goes into the group and comes back: moving a
-// thread into a group by itself is cheap, moving another process waits for all
-// processors.
-func (g *group) start(f func() error) error {
+// Start calls f, which starts a process, so that the process begins in the group. With v1, a
+// thread enters the group for this and comes back. A thread can move itself cheaply, but
+// moving another process waits for all processors.
+func (g *Group) Start(f func() error) error {
 	if g.unified {
 		return f()
 	}
@@ -42,9 +41,9 @@ func (g *group) start(f func() error) error {
 	return <-done
 }
 
-// onThread calls f on a thread that visits the group: never the first one, whose cgroup
-// is what /proc/self says the process has.
-func (g *group) onThread(f func() error, done chan<- error) {
+// onThread calls f on a thread that enters the group. It never uses the first thread,
+// because /proc/self shows that thread's cgroup as the cgroup of the process.
+func (g *Group) onThread(f func() error, done chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == os.Getpid() {
 		second := make(chan error)
@@ -65,7 +64,7 @@ func (g *group) onThread(f func() error, done chan<- error) {
 }
 
 // visit moves the calling thread into the group.
-func (g *group) visit() error {
+func (g *Group) visit() error {
 	for _, folder := range g.folders {
 		if err := g.write(folder.path, "tasks", 0); err != nil {
 			return fmt.Errorf("cannot enter cgroup %q: %w", folder.path, err)
@@ -74,8 +73,8 @@ func (g *group) visit() error {
 	return nil
 }
 
-// leave moves the calling thread back to where the group was made.
-func (g *group) leave() error {
+// leave moves the calling thread back to the cgroup in which the group was made.
+func (g *Group) leave() error {
 	for _, folder := range g.folders {
 		if err := g.write(filepath.Dir(folder.path), "tasks", 0); err != nil {
 			return err
@@ -84,11 +83,11 @@ func (g *group) leave() error {
 	return nil
 }
 
-// descriptor is the open folder of a v2 group, for SysProcAttr.CgroupFD: a process that
-// starts with it needs no add. It is -1 with v1, and after kill and close: since 6.14
-// the kernel kills what starts from outside in a cgroup that cgroup.kill was used on
-// (it compares kill_seq with that of the parent's own cgroup).
-func (g *group) descriptor() int {
+// Descriptor returns the open folder of a v2 group, for SysProcAttr.CgroupFD. A process that
+// starts with it needs no add. Descriptor returns -1 with v1, and after Kill and Close.
+// Since Linux 6.14, the kernel kills a process that starts from outside in a cgroup after
+// cgroup.kill was used on it. It compares kill_seq with that of the parent's own cgroup.
+func (g *Group) Descriptor() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.unified || g.closed || g.killed {
@@ -97,10 +96,11 @@ func (g *group) descriptor() int {
 	return int(g.folders[0].dir.Fd())
 }
 
-// kill sends SIGKILL to every process of the group, which can be used again, with add.
-// With v2 that is one step of the kernel. With v1 it returns when the group is empty, or after a
-// fifth of a second and more; meanwhile no process can multiply where pids holds.
-func (g *group) kill() {
+// Kill sends SIGKILL to every process of the group. The group can be used again, with add.
+// With v2 the kernel does this in one step. With v1, Kill returns when the group is empty,
+// or after at least a fifth of a second. Meanwhile no process can multiply where the pids
+// limit is in force.
+func (g *Group) Kill() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.closed {
@@ -108,7 +108,7 @@ func (g *group) kill() {
 	}
 }
 
-func (g *group) killMembers() {
+func (g *Group) killMembers() {
 	if g.unified && g.write(g.folders[0].path, "cgroup.kill", 1) == nil {
 		g.killed = true
 		return
@@ -124,21 +124,21 @@ func (g *group) killMembers() {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	if g.held.tasks > 0 {
-		g.limitTasks(g.held.tasks)
+	if g.Held.Tasks > 0 {
+		g.limitTasks(g.Held.Tasks)
 	}
 }
 
-// limitTasks changes the limit of processes where the group has the controller.
-func (g *group) limitTasks(n int) {
+// limitTasks changes the limit on processes if the group has the controller.
+func (g *Group) limitTasks(n int) {
 	for _, f := range g.folders {
 		_ = g.write(f.path, "pids.max", int64(n))
 	}
 }
 
-// killMember kills a process that is still of the group once its id cannot be given to
-// another any more.
-func (g *group) killMember(pid int) {
+// killMember kills a process if it is still in the group. It opens the process first, so
+// that the id cannot belong to another process.
+func (g *Group) killMember(pid int) {
 	if pid == os.Getpid() {
 		return // a thread that visits
 	}
@@ -152,9 +152,9 @@ func (g *group) killMember(pid int) {
 	}
 }
 
-// members are the processes of the group, those of cgroups that were made below it
-// included, as far as this pid namespace has ids for them.
-func (g *group) members() []int {
+// members returns the processes of the group and of all cgroups below it, as far as this pid
+// namespace has ids for them.
+func (g *Group) members() []int {
 	var list []int
 	for _, f := range g.folders {
 		for _, folder := range foldersFrom(f.path) {

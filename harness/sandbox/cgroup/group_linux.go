@@ -1,6 +1,9 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+// Package cgroup makes a cgroup for one sandbox, v1 or v2, and limits memory, processes and
+// processor time in it. It owns the names of its folders, and removes those whose maker has
+// ended (Sweep).
+package cgroup
 
 import (
 	"errors"
@@ -24,37 +27,38 @@ const (
 )
 
 const (
-	// cgroupPrefix begins the name of every folder that is made.
-	cgroupPrefix = "fiador-"
-	// cgroupSelf is where the caller moves itself when v2 wants its own cgroup empty.
-	cgroupSelf = cgroupPrefix + "self"
-	// cgroupPeriod is the cpu period that v2 has by default, in microseconds.
+	// Prefix begins the name of every folder that this package makes.
+	Prefix = "fiador-"
+	// cgroupSelf is the child cgroup into which the caller moves itself when v2 requires an
+	// empty parent.
+	cgroupSelf = Prefix + "self"
+	// cgroupPeriod is the default cpu period of v2, in microseconds.
 	cgroupPeriod = 100_000
 	// cgroupNames bounds the groups of one process at a time.
 	cgroupNames = 1 << 16
 )
 
-// cgroupRoot is the machine as groups see it. The zero value has no cgroups.
-type cgroupRoot struct {
-	files string // stands before every mount point
-	proc  string // folder of the processes
-	user  int    // whose delegated cgroups are used
-	tree  cgroupTree
+// Root is the machine as this package sees it. The zero value has no cgroups.
+type Root struct {
+	files string // prefix of every mount point
+	proc  string // the folder /proc
+	user  int    // user whose delegated cgroups are used
+	tree  fileSystem
 }
 
-// hostGroups is the machine that the caller runs on.
-func hostGroups() cgroupRoot {
-	return cgroupRoot{files: "/", proc: "/proc", user: os.Geteuid(), tree: kernelTree{}}
+// Machine returns the machine that the caller runs on.
+func Machine() Root {
+	return Root{files: "/", proc: "/proc", user: os.Geteuid(), tree: kernelTree{}}
 }
 
-// group is a cgroup of one sandbox: one folder with v2, one for each hierarchy with
-// v1. While it is open its folders are locked (flock, shared), which says to a sweeper
-// in another pid namespace that the maker lives. Methods may be called at the same
-// time; after close they do nothing.
-type group struct {
-	root    cgroupRoot
+// Group is the cgroup of one sandbox: one folder with v2, one folder per hierarchy with v1.
+// Its folders are locked (flock, shared) while it is open. The lock tells a sweeper in
+// another pid namespace that the maker lives. Methods may be called concurrently; after
+// Close they do nothing.
+type Group struct {
+	root    Root
 	unified bool
-	held    cgroupLimits // what was set; zero: not held
+	Held    Limits // the limits that are in force; zero: not in force
 
 	mu      sync.Mutex
 	closed  bool
@@ -75,18 +79,18 @@ type cgroupFolder struct {
 // error: the result is nil, nil, and no folder of a group is left. An error says that
 // folders were made that can be neither used nor removed.
 //
-// With v2 the caller, where it is alone in its cgroup, moves into a child of it
-// (cgroupSelf) and stays there until goBack, for the kernel wants a cgroup that limits
-// its children to hold no processes of its own.
-func openGroup(root cgroupRoot, memoryBytes int64, tasks int, cpus int) (*group, error) {
+// With v2, a caller that is alone in its cgroup moves into a child of it (cgroupSelf). It
+// stays there until GoBack, because the kernel requires a cgroup that limits its children to
+// hold no processes of its own.
+func Open(root Root, memoryBytes int64, tasks int, cpus int) (*Group, error) {
 	placing.Lock()
 	defer placing.Unlock()
-	limits := cgroupLimits{memoryBytes, tasks, cpus}
+	limits := Limits{memoryBytes, tasks, cpus}
 	self, err := root.process("self")
 	if err != nil {
 		return nil, nil
 	}
-	for _, homes := range root.homes(limits) {
+	for _, homes := range root.Homes(limits) {
 		if homes[0].unified && !root.enable(homes[0], self.id) {
 			continue
 		}
@@ -101,18 +105,18 @@ func openGroup(root cgroupRoot, memoryBytes int64, tasks int, cpus int) (*group,
 // placing is held while the caller's own cgroup is prepared for a group, or left.
 var placing sync.Mutex
 
-// newGroup makes a group in some homes under the first name that is free in all.
-func (r cgroupRoot) newGroup(homes []cgroupHome, limits cgroupLimits, self procState) (*group, error) {
+// newGroup makes a group in homes under the first name that is free in all of them.
+func (r Root) newGroup(homes []Home, limits Limits, self procState) (*Group, error) {
 	for n := range cgroupNames {
-		g := &group{root: r, unified: homes[0].unified}
-		err := g.fill(homes, cgroupName{self.id, self.start, n}.String(), limits)
+		g := &Group{root: r, unified: homes[0].unified}
+		err := g.fill(homes, Name{self.id, self.start, n}.String(), limits)
 		switch {
 		case err == nil && len(g.folders) > 0:
 			return g, nil
 		case err == nil:
 			return nil, nil
 		}
-		if closed := g.close(); closed != nil {
+		if closed := g.Close(); closed != nil {
 			return nil, closed
 		}
 		if !errors.Is(err, unix.EEXIST) {
@@ -122,10 +126,10 @@ func (r cgroupRoot) newGroup(homes []cgroupHome, limits cgroupLimits, self procS
 	return nil, nil
 }
 
-// fill makes the folders of a group. It fails with EEXIST where the name is taken.
-func (g *group) fill(homes []cgroupHome, name string, limits cgroupLimits) error {
+// fill makes the folders of a group. It returns EEXIST if the name is taken.
+func (g *Group) fill(homes []Home, name string, limits Limits) error {
 	for _, h := range homes {
-		path := filepath.Join(h.folder, name)
+		path := filepath.Join(h.Folder, name)
 		switch err := g.root.tree.mkdir(path); {
 		case errors.Is(err, unix.EEXIST):
 			return err
@@ -148,9 +152,9 @@ func (g *group) fill(homes []cgroupHome, name string, limits cgroupLimits) error
 	return nil
 }
 
-// usable says whether a new folder can hold processes: not one below a v2 cgroup that
-// is threaded.
-func (g *group) usable(folder string) bool {
+// usable says whether a new folder can hold processes. A folder below a threaded v2 cgroup
+// cannot.
+func (g *Group) usable(folder string) bool {
 	kind, err := os.ReadFile(filepath.Join(folder, "cgroup.type"))
 	return !g.unified || err != nil || strings.TrimSpace(string(kind)) == "domain"
 }
@@ -171,11 +175,11 @@ func openFolder(path string, lock int) (cgroupFolder, error) {
 	return f, nil
 }
 
-// close kills what is left in the group and removes its folders, the first of them
-// last, for that one keeps the name. It tries for about two seconds, longer where v1
-// cannot kill a process; after an error the group is closed and its folders are left to
-// sweepGroups. Closing again does nothing.
-func (g *group) close() error {
+// Close kills the remaining processes of the group and removes its folders. It removes the
+// first folder last, because that folder keeps the name taken. It tries for about two
+// seconds, longer where v1 cannot kill a process. After an error the group is closed and its
+// folders are left to Sweep. A second Close does nothing.
+func (g *Group) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -197,9 +201,9 @@ func (g *group) close() error {
 	}
 }
 
-// remove removes the folders as far as they are empty. It fails at the first that
-// stays.
-func (g *group) remove() error {
+// remove removes the empty folders. It returns an error at the first folder that it cannot
+// remove.
+func (g *Group) remove() error {
 	for _, f := range slices.Backward(g.folders) {
 		err := g.root.tree.rmdir(f.path)
 		if errors.Is(err, unix.EBUSY) {

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package cgroup
 
 import (
 	"bufio"
@@ -22,6 +22,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // groupRole names what TestGroupChild is to do in a process of its own.
@@ -32,7 +34,7 @@ const groupRole = "FIADOR_TEST_GROUP_ROLE"
 func groupChild(t *testing.T, role string, attr *syscall.SysProcAttr) (cmd *exec.Cmd, in io.WriteCloser, out *bufio.Reader) {
 	t.Helper()
 	cmd = exec.Command("/proc/self/exe", "-test.run=^TestGroupChild$", "-test.count=1")
-	cmd.Env = []string{groupRole + "=" + role, "PATH=/usr/bin:/bin"}
+	cmd.Env = rehearsal.Env(groupRole+"="+role, "PATH=/usr/bin:/bin")
 	cmd.Dir, cmd.Stderr, cmd.SysProcAttr = "/", os.Stderr, attr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -69,7 +71,7 @@ func TestGroupChild(t *testing.T) {
 	case "maker":
 		makeGroupAndWait()
 	case "ordinary":
-		g, err := openGroup(hostGroups(), 64*mib, 32, 1)
+		g, err := Open(Machine(), 64<<20, 32, 1)
 		fmt.Printf("%v %v\n", g, err)
 	case "delegated":
 		fmt.Println(delegatedMemory())
@@ -80,23 +82,23 @@ func TestGroupChild(t *testing.T) {
 // delegatedMemory has a process that takes too much memory killed in a v2 group of the
 // caller's, and says how it ended, or why there is no such group.
 func delegatedMemory() string {
-	g, err := openGroup(hostGroups(), 96*mib, 64, 1)
+	g, err := Open(Machine(), 96<<20, 64, 1)
 	if err != nil || g == nil {
 		return fmt.Sprintf("no group: %v", err)
 	}
-	if !g.unified || !g.memory() || !g.pids() {
-		return fmt.Sprintf("no group of v2 with memory and pids: %v", g.close())
+	if !g.unified || !g.Memory() || !g.PIDs() {
+		return fmt.Sprintf("no group of v2 with memory and pids: %v", g.Close())
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestGroupChild$", "-test.count=1")
 	cmd.Env, cmd.Dir, cmd.Stdin = []string{groupRole + "=memory"}, "/", strings.NewReader("\n")
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.descriptor()}
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.Descriptor()}
 	err = cmd.Run()
-	return fmt.Sprintf("%v %v %v", killedBy(err), g.oomKills() > 0, g.close())
+	return fmt.Sprintf("%v %v %v", killedBy(err), g.OOMKills() > 0, g.Close())
 }
 
 // takeMemory touches much more memory than any test allows.
 func takeMemory() {
-	b := make([]byte, 512*mib)
+	b := make([]byte, 512<<20)
 	for i := 0; i < len(b); i += 4096 {
 		b[i] = 1
 	}
@@ -136,13 +138,13 @@ func rawWrite(b []byte) {
 // makeGroupAndWait opens a group with a process in it, names its folders and waits to
 // be killed.
 func makeGroupAndWait() {
-	g, err := openGroup(hostGroups(), 64*mib, 32, 1)
+	g, err := Open(Machine(), 64<<20, 32, 1)
 	if g == nil {
 		fmt.Println("none", err)
 		return
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestGroupChild$")
-	cmd.Env = []string{groupRole + "=sleep"}
+	cmd.Env = rehearsal.Env(groupRole + "=sleep")
 	stdin, _ := cmd.StdinPipe()
 	if err := cmd.Start(); err != nil {
 		fmt.Println("none", err)
@@ -157,7 +159,7 @@ func makeGroupAndWait() {
 	time.Sleep(time.Hour)
 }
 
-func (g *group) paths() []string {
+func (g *Group) paths() []string {
 	var list []string
 	for _, f := range g.folders {
 		list = append(list, f.path)
@@ -165,10 +167,10 @@ func (g *group) paths() []string {
 	return list
 }
 
-// realGroup opens a group on this machine, and skips the test where none can be had.
-func realGroup(t *testing.T, memory int64, tasks, cpus int) *group {
+// realGroup opens a group on this machine, and skips the test if none is available.
+func realGroup(t *testing.T, memory int64, tasks, cpus int) *Group {
 	t.Helper()
-	g, err := openGroup(hostGroups(), memory, tasks, cpus)
+	g, err := Open(Machine(), memory, tasks, cpus)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,18 +178,18 @@ func realGroup(t *testing.T, memory int64, tasks, cpus int) *group {
 		t.Skip("no cgroup can be had here")
 	}
 	t.Cleanup(func() {
-		if err := g.close(); err != nil {
+		if err := g.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return g
 }
 
-// inGroup starts a child in a group, by descriptor where there is one.
-func inGroup(t *testing.T, g *group, role string) (cmd *exec.Cmd, in io.WriteCloser, out *bufio.Reader) {
+// inGroup starts a child in a group, by descriptor where the group has one.
+func inGroup(t *testing.T, g *Group, role string) (cmd *exec.Cmd, in io.WriteCloser, out *bufio.Reader) {
 	t.Helper()
 	var attr *syscall.SysProcAttr
-	if fd := g.descriptor(); fd >= 0 {
+	if fd := g.Descriptor(); fd >= 0 {
 		attr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}
 	}
 	cmd, in, out = groupChild(t, role, attr)
@@ -202,13 +204,13 @@ func inGroup(t *testing.T, g *group, role string) (cmd *exec.Cmd, in io.WriteClo
 	return cmd, in, out
 }
 
-// ownFolders are the folders of groups that this process has made and not removed.
-func ownFolders(t *testing.T, root cgroupRoot) []string {
+// ownFolders returns the folders of groups that this process has made and not removed.
+func ownFolders(t *testing.T, root Root) []string {
 	t.Helper()
 	var list []string
-	for _, homes := range root.homes(cgroupLimits{1, 1, 1}) {
+	for _, homes := range root.Homes(Limits{1, 1, 1}) {
 		for _, h := range homes {
-			found, err := filepath.Glob(filepath.Join(h.folder, cgroupPrefix+strconv.Itoa(os.Getpid())+"-*"))
+			found, err := filepath.Glob(filepath.Join(h.Folder, Prefix+strconv.Itoa(os.Getpid())+"-*"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,13 +233,13 @@ func killedBy(err error) syscall.Signal {
 }
 
 func TestGroupMemory(t *testing.T) {
-	const limit = 96 * mib
+	const limit = 96 << 20
 	g := realGroup(t, limit, 64, 1)
-	if !g.memory() {
+	if !g.Memory() {
 		t.Skip("no limit of memory can be had here")
 	}
 	cmd, in, out := inGroup(t, g, "memory")
-	if n := g.oomKills(); n != 0 {
+	if n := g.OOMKills(); n != 0 {
 		t.Fatalf("%d processes killed before anything ran", n)
 	}
 	in.Write([]byte("\n"))
@@ -245,18 +247,18 @@ func TestGroupMemory(t *testing.T) {
 	if sig := killedBy(cmd.Wait()); sig != syscall.SIGKILL {
 		t.Fatalf("ended with signal %v and said %q, want SIGKILL", sig, said)
 	}
-	if n := g.oomKills(); n < 1 {
+	if n := g.OOMKills(); n < 1 {
 		t.Errorf("oomKills is %d after one", n)
 	}
 	// The kernel counts in batches: a peak can be some pages above the limit.
-	if p := g.peak(); p > limit+64<<10 || (!g.unified && p < limit/2) {
+	if p := g.Peak(); p > limit+64<<10 || (!g.unified && p < limit/2) {
 		t.Errorf("peak is %d with a limit of %d", p, limit)
 	}
 }
 
 func TestGroupTasks(t *testing.T) {
-	g := realGroup(t, 256*mib, 40, 1)
-	if !g.pids() {
+	g := realGroup(t, 256<<20, 40, 1)
+	if !g.PIDs() {
 		t.Skip("no limit of processes can be had here")
 	}
 	_, in, out := inGroup(t, g, "tasks")
@@ -267,21 +269,21 @@ func TestGroupTasks(t *testing.T) {
 	if n := len(g.members()); n == 0 || n > 40 {
 		t.Errorf("%d members, want at most 40 that stay", n)
 	}
-	g.kill()
-	if err := g.close(); err != nil {
+	g.Kill()
+	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if left := ownFolders(t, hostGroups()); len(left) > 0 {
+	if left := ownFolders(t, Machine()); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
 
 func TestGroupKillLeavesItUsable(t *testing.T) {
-	g := realGroup(t, 256*mib, 64, 1)
+	g := realGroup(t, 256<<20, 64, 1)
 	for range 3 {
 		cmd, in, _ := inGroup(t, g, "sleep")
 		in.Write([]byte("\n"))
-		g.kill()
+		g.Kill()
 		if sig := killedBy(cmd.Wait()); sig != syscall.SIGKILL {
 			t.Fatalf("ended with signal %v, want SIGKILL", sig)
 		}
@@ -289,7 +291,7 @@ func TestGroupKillLeavesItUsable(t *testing.T) {
 }
 
 func TestGroupCloseKillsAndRemoves(t *testing.T) {
-	g := realGroup(t, 256*mib, 64, 1)
+	g := realGroup(t, 256<<20, 64, 1)
 	var children []*exec.Cmd
 	for range 3 {
 		cmd, in, _ := inGroup(t, g, "sleep")
@@ -297,7 +299,7 @@ func TestGroupCloseKillsAndRemoves(t *testing.T) {
 		children = append(children, cmd)
 	}
 	folders := g.paths()
-	if err := g.close(); err != nil {
+	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, cmd := range children {
@@ -310,21 +312,21 @@ func TestGroupCloseKillsAndRemoves(t *testing.T) {
 			t.Errorf("%s is still there (%v)", f, err)
 		}
 	}
-	if err := g.close(); err != nil {
+	if err := g.Close(); err != nil {
 		t.Errorf("closing again: %v", err)
 	}
-	g.kill()
+	g.Kill()
 	if err := g.add(os.Getpid()); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("add to a closed group: %v", err)
 	}
-	if g.descriptor() != -1 || g.oomKills() != 0 || g.peak() != 0 {
+	if g.Descriptor() != -1 || g.OOMKills() != 0 || g.Peak() != 0 {
 		t.Errorf("a closed group answers")
 	}
 }
 
 // A process of the group may have made groups of its own and died.
 func TestGroupCloseRemovesWhatIsBelow(t *testing.T) {
-	g := realGroup(t, 256*mib, 64, 1)
+	g := realGroup(t, 256<<20, 64, 1)
 	for _, f := range g.paths() {
 		if err := os.MkdirAll(filepath.Join(f, "a", "b"), 0o755); err != nil {
 			t.Fatal(err)
@@ -336,26 +338,26 @@ func TestGroupCloseRemovesWhatIsBelow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := g.close(); err != nil {
+	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if left := ownFolders(t, hostGroups()); len(left) > 0 {
+	if left := ownFolders(t, Machine()); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
 
 func TestGroupsLeaveNothing(t *testing.T) {
-	realGroup(t, 64*mib, 64, 1).close()
+	realGroup(t, 64<<20, 64, 1).Close()
 	before := openDescriptors(t)
 	for range 100 {
-		if err := realGroup(t, 64*mib, 64, 1).close(); err != nil {
+		if err := realGroup(t, 64<<20, 64, 1).Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if after := openDescriptors(t); after > before {
 		t.Errorf("%d descriptors, %d before", after, before)
 	}
-	if left := ownFolders(t, hostGroups()); len(left) > 0 {
+	if left := ownFolders(t, Machine()); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -370,34 +372,34 @@ func openDescriptors(t *testing.T) int {
 }
 
 func TestGroupsAtTheSameTime(t *testing.T) {
-	first := realGroup(t, 64*mib, 64, 1)
+	first := realGroup(t, 64<<20, 64, 1)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range 25 {
-				g, err := openGroup(hostGroups(), 64*mib, 64, 1)
+				g, err := Open(Machine(), 64<<20, 64, 1)
 				if err != nil || g == nil {
 					t.Errorf("no group: %v", err)
 					return
 				}
-				if g.held != first.held || len(g.folders) != len(first.folders) {
-					t.Errorf("holds %+v in %v, the first %+v", g.held, g.paths(), first.held)
+				if g.Held != first.Held || len(g.folders) != len(first.folders) {
+					t.Errorf("holds %+v in %v, the first %+v", g.Held, g.paths(), first.Held)
 				}
-				if err := g.close(); err != nil {
+				if err := g.Close(); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	first.close()
-	if left := ownFolders(t, hostGroups()); len(left) > 0 {
+	first.Close()
+	if left := ownFolders(t, Machine()); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
 
 func TestSweepGroups(t *testing.T) {
-	live := realGroup(t, 64*mib, 64, 1)
+	live := realGroup(t, 64<<20, 64, 1)
 	maker, in, out := groupChild(t, "maker", nil)
 	in.Write([]byte("\n"))
 	line, _ := out.ReadString('\n')
@@ -415,7 +417,7 @@ func TestSweepGroups(t *testing.T) {
 		}
 		return n
 	}
-	if err := sweepGroups(hostGroups()); err != nil {
+	if err := Sweep(Machine()); err != nil {
 		t.Fatal(err)
 	}
 	if n := there(); n != len(folders) {
@@ -423,13 +425,13 @@ func TestSweepGroups(t *testing.T) {
 	}
 	maker.Process.Kill()
 	maker.Wait()
-	if err := sweepGroups(hostGroups()); err != nil {
+	if err := Sweep(Machine()); err != nil {
 		t.Fatal(err)
 	}
 	if n := there(); n != 0 {
 		t.Errorf("%d of %d folders are there after their maker died", n, len(folders))
 	}
-	if s, err := hostGroups().process(strconv.Itoa(sleeper)); err == nil && !s.dead {
+	if s, err := Machine().process(strconv.Itoa(sleeper)); err == nil && !s.dead {
 		t.Errorf("process %d of the dead maker's group lives", sleeper)
 	}
 	for _, f := range live.paths() {
@@ -441,8 +443,8 @@ func TestSweepGroups(t *testing.T) {
 
 // A maker that this pid namespace cannot see still holds the lock.
 func TestSweepLeavesWhatIsHeldOpen(t *testing.T) {
-	g := realGroup(t, 64*mib, 64, 1)
-	blind := hostGroups()
+	g := realGroup(t, 64<<20, 64, 1)
+	blind := Machine()
 	blind.proc = t.TempDir()
 	for _, name := range []string{"cgroup", "mountinfo", "stat"} {
 		text, err := os.ReadFile("/proc/self/" + name)
@@ -451,10 +453,10 @@ func TestSweepLeavesWhatIsHeldOpen(t *testing.T) {
 		}
 		writeAll(t, filepath.Join(blind.proc, "self"), map[string]string{name: string(text)})
 	}
-	if own, _ := parseCgroupName(filepath.Base(g.paths()[0])); !blind.gone(own) {
+	if own, _ := ParseName(filepath.Base(g.paths()[0])); !blind.gone(own) {
 		t.Fatal("the maker should seem gone")
 	}
-	if err := sweepGroups(blind); err != nil {
+	if err := Sweep(blind); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range g.paths() {
@@ -476,9 +478,9 @@ func TestGroupOfAnOrdinaryUser(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	for _, homes := range hostGroups().homes(cgroupLimits{1, 1, 1}) {
+	for _, homes := range Machine().Homes(Limits{1, 1, 1}) {
 		for _, h := range homes {
-			if left, _ := filepath.Glob(filepath.Join(h.folder, cgroupPrefix+strconv.Itoa(cmd.Process.Pid)+"-*")); len(left) > 0 {
+			if left, _ := filepath.Glob(filepath.Join(h.Folder, Prefix+strconv.Itoa(cmd.Process.Pid)+"-*")); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 		}
@@ -490,8 +492,8 @@ func TestGroupOfAnOrdinaryUser(t *testing.T) {
 func TestDelegatedGroup(t *testing.T) {
 	attr := &syscall.SysProcAttr{}
 	if os.Geteuid() == 0 {
-		g := realGroup(t, 512*mib, 128, 1)
-		if !g.unified || !g.memory() || !g.pids() {
+		g := realGroup(t, 512<<20, 128, 1)
+		if !g.unified || !g.Memory() || !g.PIDs() {
 			t.Skip("no v2 cgroup with memory and pids can be delegated here")
 		}
 		const user = 65534
@@ -556,8 +558,8 @@ func TestDelegatedGroupAbove(t *testing.T) {
 			}
 		}
 	}
-	g := mustOpen(t, root, 64*mib, 32, 1)
-	defer g.close()
+	g := mustOpen(t, root, 64<<20, 32, 1)
+	defer g.Close()
 	wantHeld(t, g, true, true, false)
 	if filepath.Dir(g.paths()[0]) != job {
 		t.Errorf("the group is %v, want it in %s", g.paths(), job)
@@ -567,7 +569,7 @@ func TestDelegatedGroupAbove(t *testing.T) {
 
 // The mechanics of v2 need no controller: this runs where v2 is mounted at all.
 func TestUnifiedGroupStartsAndKills(t *testing.T) {
-	root := hostGroups()
+	root := Machine()
 	var home string
 	own, _ := os.ReadFile("/proc/self/cgroup")
 	for line := range strings.Lines(string(own)) {
@@ -579,7 +581,7 @@ func TestUnifiedGroupStartsAndKills(t *testing.T) {
 	if err != nil || home == "" {
 		t.Skip("no v2 hierarchy is mounted here")
 	}
-	path := filepath.Join(home, cgroupName{self.id, self.start, cgroupNames}.String())
+	path := filepath.Join(home, Name{self.id, self.start, cgroupNames}.String())
 	if err := root.tree.mkdir(path); err != nil {
 		t.Skipf("no v2 cgroup can be had here: %v", err)
 	}
@@ -587,21 +589,21 @@ func TestUnifiedGroupStartsAndKills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &group{root: root, unified: true, folders: []cgroupFolder{f}}
-	t.Cleanup(func() { g.close() })
+	g := &Group{root: root, unified: true, folders: []cgroupFolder{f}}
+	t.Cleanup(func() { g.Close() })
 	if !g.usable(path) {
 		t.Skip("the caller's own v2 cgroup is threaded")
 	}
 	for range 2 {
 		cmd, in, _ := inGroup(t, g, "sleep")
 		in.Write([]byte("\n"))
-		g.kill()
+		g.Kill()
 		if sig := killedBy(cmd.Wait()); sig != syscall.SIGKILL {
 			t.Errorf("ended with signal %v, want SIGKILL", sig)
 		}
 	}
 	inGroup(t, g, "sleep")
-	if err := g.close(); err != nil {
+	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err == nil {
@@ -621,9 +623,9 @@ type fakeTree struct {
 	drop   []string          // files that new folders do not have
 }
 
-// newFake has a machine with the pid and start time of this process, whose cgroup and
-// mountinfo are as given.
-func newFake(t *testing.T, cgroup string, mountinfo ...string) (*fakeTree, cgroupRoot) {
+// newFake makes a machine with the pid and start time of this process, and with this cgroup
+// and mountinfo.
+func newFake(t *testing.T, cgroup string, mountinfo ...string) (*fakeTree, Root) {
 	t.Helper()
 	dir := t.TempDir()
 	f := &fakeTree{t: t, root: filepath.Join(dir, "files"), proc: filepath.Join(dir, "proc"), refuse: map[string]error{}}
@@ -631,7 +633,7 @@ func newFake(t *testing.T, cgroup string, mountinfo ...string) (*fakeTree, cgrou
 		"cgroup": cgroup, "mountinfo": strings.Join(mountinfo, "\n") + "\n", "stat": fakeStat(os.Getpid(), "S", 777),
 	})
 	writeAll(t, filepath.Join(f.proc, strconv.Itoa(os.Getpid())), map[string]string{"stat": fakeStat(os.Getpid(), "S", 777)})
-	return f, cgroupRoot{files: f.root, proc: f.proc, tree: f}
+	return f, Root{files: f.root, proc: f.proc, tree: f}
 }
 
 // groupName is the name of a group of this process on a fake machine.
@@ -792,9 +794,9 @@ func (f *fakeTree) under(folder string) []string {
 
 const unifiedMount = `41 31 0:38 / /groups/v2 rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate`
 
-// newUnified is a machine with v2 alone, where the caller is in the cgroup job with
-// some others.
-func newUnified(t *testing.T, controllers string, others ...int) (*fakeTree, cgroupRoot, string) {
+// newUnified makes a machine with v2 alone, where the caller shares the cgroup job with some
+// other processes.
+func newUnified(t *testing.T, controllers string, others ...int) (*fakeTree, Root, string) {
 	t.Helper()
 	f, root := newFake(t, "0::/job\n", "22 1 0:1 / / rw - ext4 /dev/root rw", unifiedMount)
 	f.own = "groups/v2"
@@ -809,18 +811,18 @@ func newUnified(t *testing.T, controllers string, others ...int) (*fakeTree, cgr
 	return f, root, job
 }
 
-func mustOpen(t *testing.T, root cgroupRoot, memory int64, tasks, cpus int) *group {
+func mustOpen(t *testing.T, root Root, memory int64, tasks, cpus int) *Group {
 	t.Helper()
-	g, err := openGroup(root, memory, tasks, cpus)
+	g, err := Open(root, memory, tasks, cpus)
 	if err != nil || g == nil {
 		t.Fatalf("openGroup is %v, %v, want a group", g, err)
 	}
 	return g
 }
 
-func mustNotOpen(t *testing.T, root cgroupRoot) {
+func mustNotOpen(t *testing.T, root Root) {
 	t.Helper()
-	if g, err := openGroup(root, 64*mib, 32, 1); g != nil || err != nil {
+	if g, err := Open(root, 64<<20, 32, 1); g != nil || err != nil {
 		t.Fatalf("openGroup is %v, %v, want nil, nil", g, err)
 	}
 }
@@ -835,16 +837,16 @@ func wantFiles(t *testing.T, folder string, want map[string]string) {
 	}
 }
 
-func wantHeld(t *testing.T, g *group, memory, pids, cpu bool) {
+func wantHeld(t *testing.T, g *Group, memory, pids, cpu bool) {
 	t.Helper()
-	if g.memory() != memory || g.pids() != pids || g.cpu() != cpu {
-		t.Errorf("memory %v, pids %v, cpu %v, want %v, %v, %v", g.memory(), g.pids(), g.cpu(), memory, pids, cpu)
+	if g.Memory() != memory || g.PIDs() != pids || g.CPU() != cpu {
+		t.Errorf("memory %v, pids %v, cpu %v, want %v, %v, %v", g.Memory(), g.PIDs(), g.CPU(), memory, pids, cpu)
 	}
 }
 
 func TestUnifiedGroup(t *testing.T) {
 	f, root, job := newUnified(t, "cpuset cpu io memory pids")
-	g := mustOpen(t, root, 64*mib, 32, 2)
+	g := mustOpen(t, root, 64<<20, 32, 2)
 	wantHeld(t, g, true, true, true)
 	name := groupName(0)
 	if got := f.under("groups/v2/job"); !slices.Equal(got, []string{name, cgroupSelf}) {
@@ -855,15 +857,15 @@ func TestUnifiedGroup(t *testing.T) {
 	})
 	wantFiles(t, job, map[string]string{"cgroup.subtree_control": "memory pids cpu", "cgroup.procs": ""})
 	wantFiles(t, filepath.Join(job, cgroupSelf), map[string]string{"cgroup.procs": strconv.Itoa(os.Getpid())})
-	if g.descriptor() < 0 {
+	if g.Descriptor() < 0 {
 		t.Error("no descriptor")
 	}
-	if g.oomKills() != 2 || g.peak() != 8192 {
-		t.Errorf("oomKills %d, peak %d, want 2 and 8192", g.oomKills(), g.peak())
+	if g.OOMKills() != 2 || g.Peak() != 8192 {
+		t.Errorf("oomKills %d, peak %d, want 2 and 8192", g.OOMKills(), g.Peak())
 	}
 
-	// From where it has moved to, the caller finds the same place.
-	second := mustOpen(t, root, 64*mib, 32, 2)
+	// After its move, the caller finds the same cgroup.
+	second := mustOpen(t, root, 64<<20, 32, 2)
 	if want := filepath.Join(job, groupName(1)); second.paths()[0] != want {
 		t.Errorf("the second group is %v, want %s", second.paths(), want)
 	}
@@ -873,7 +875,7 @@ func TestUnifiedGroup(t *testing.T) {
 	if got := second.members(); !slices.Equal(got, []int{4242}) {
 		t.Errorf("members %v, want 4242", got)
 	}
-	if err := errors.Join(second.close(), g.close()); err != nil {
+	if err := errors.Join(second.Close(), g.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.under("groups/v2/job"); !slices.Equal(got, []string{cgroupSelf}) {
@@ -896,14 +898,14 @@ func TestCallerGoesBack(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, root, job := newUnified(t, "cpu io memory pids")
-			if err := mustOpen(t, root, 64*mib, 32, 2).close(); err != nil {
+			if err := mustOpen(t, root, 64<<20, 32, 2).Close(); err != nil {
 				t.Fatal(err)
 			}
 			if c.set != nil {
 				c.set(f)
 			}
 			before := f.read(filepath.Join(job, "cgroup.subtree_control"))
-			root.goBack()
+			root.GoBack()
 			if !c.goes {
 				wantFiles(t, job, map[string]string{"cgroup.procs": "", "cgroup.subtree_control": before})
 				return
@@ -912,8 +914,8 @@ func TestCallerGoesBack(t *testing.T) {
 				t.Errorf("left behind: %v", got)
 			}
 			wantFiles(t, job, map[string]string{"cgroup.procs": strconv.Itoa(os.Getpid()), "cgroup.subtree_control": ""})
-			root.goBack() // nothing to undo
-			wantHeld(t, mustOpen(t, root, 64*mib, 32, 2), true, true, true)
+			root.GoBack() // nothing to undo
+			wantHeld(t, mustOpen(t, root, 64<<20, 32, 2), true, true, true)
 		})
 	}
 }
@@ -921,8 +923,8 @@ func TestCallerGoesBack(t *testing.T) {
 func TestUnifiedGroupOnceEnabled(t *testing.T) {
 	f, root, job := newUnified(t, "cpu memory pids", 99)
 	f.cgroup("groups/v2/job", map[string]string{"cgroup.subtree_control": "cpu memory pids"})
-	g := mustOpen(t, root, 64*mib, 32, 1)
-	defer g.close()
+	g := mustOpen(t, root, 64<<20, 32, 1)
+	defer g.Close()
 	wantHeld(t, g, true, true, true)
 	if filepath.Dir(g.paths()[0]) != job {
 		t.Errorf("the group is %v", g.paths())
@@ -958,11 +960,11 @@ func TestUnifiedGroupHoldsWhatIsThere(t *testing.T) {
 			if c.swaps != "" {
 				writeAll(t, f.proc, map[string]string{"swaps": c.swaps})
 			}
-			g := mustOpen(t, root, 64*mib, 32, 1)
-			defer g.close()
+			g := mustOpen(t, root, 64<<20, 32, 1)
+			defer g.Close()
 			wantHeld(t, g, c.memory, c.pids, c.cpu)
-			if !c.memory && (g.oomKills() != 0 || g.peak() != 0) {
-				t.Errorf("oomKills %d, peak %d without memory", g.oomKills(), g.peak())
+			if !c.memory && (g.OOMKills() != 0 || g.Peak() != 0) {
+				t.Errorf("oomKills %d, peak %d without memory", g.OOMKills(), g.Peak())
 			}
 		})
 	}
@@ -971,10 +973,10 @@ func TestUnifiedGroupHoldsWhatIsThere(t *testing.T) {
 func TestGroupHoldsWhatIsAsked(t *testing.T) {
 	f, root, job := newUnified(t, "cpu memory pids")
 	g := mustOpen(t, root, 0, 32, -1)
-	defer g.close()
+	defer g.Close()
 	wantHeld(t, g, false, true, false)
 	wantFiles(t, job, map[string]string{"cgroup.subtree_control": "pids"})
-	if g, err := openGroup(root, 0, 0, 0); g != nil || err != nil {
+	if g, err := Open(root, 0, 0, 0); g != nil || err != nil {
 		t.Errorf("without limits openGroup is %v, %v", g, err)
 	}
 	if got := f.under("groups/v2/job"); len(got) != 2 {
@@ -1042,22 +1044,22 @@ func TestNoUnifiedGroup(t *testing.T) {
 func TestGroupThatCannotBeRemoved(t *testing.T) {
 	f, root, _ := newUnified(t, "cpu memory pids")
 	f.cgroup("groups/v2/job", map[string]string{"cgroup.procs": ""})
-	g := mustOpen(t, root, 64*mib, 32, 1)
+	g := mustOpen(t, root, 64<<20, 32, 1)
 	for _, name := range []string{"memory.max", "pids.max", "cpu.max"} {
 		f.refuse[name] = unix.EINVAL
 	}
 	f.refuse["rmdir"] = unix.EACCES
-	if g, err := openGroup(root, 64*mib, 32, 1); g != nil || !errors.Is(err, unix.EACCES) {
+	if g, err := Open(root, 64<<20, 32, 1); g != nil || !errors.Is(err, unix.EACCES) {
 		t.Errorf("openGroup is %v, %v, want EACCES", g, err)
 	}
-	if err := g.close(); !errors.Is(err, unix.EACCES) {
+	if err := g.Close(); !errors.Is(err, unix.EACCES) {
 		t.Errorf("close is %v, want EACCES", err)
 	}
 }
 
 func TestNoMachineNoGroup(t *testing.T) {
-	mustNotOpen(t, cgroupRoot{})
-	if err := sweepGroups(cgroupRoot{}); err != nil {
+	mustNotOpen(t, Root{})
+	if err := Sweep(Root{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -1074,7 +1076,7 @@ var legacyMounts = []string{
 
 const legacyCgroup = "4:memory:/docker/ab/job\n3:pids:/\n2:cpu,cpuacct:/docker/ab\n1:name=systemd:/\n0::/\n"
 
-func newLegacy(t *testing.T) (*fakeTree, cgroupRoot) {
+func newLegacy(t *testing.T) (*fakeTree, Root) {
 	t.Helper()
 	f, root := newFake(t, legacyCgroup, legacyMounts...)
 	for _, folder := range []string{"groups/cpu,cpuacct", "groups/mem ory/job", "groups/pids", "groups/systemd"} {
@@ -1091,7 +1093,7 @@ func newLegacy(t *testing.T) (*fakeTree, cgroupRoot) {
 
 func TestLegacyGroup(t *testing.T) {
 	f, root := newLegacy(t)
-	g := mustOpen(t, root, 64*mib, 32, 2)
+	g := mustOpen(t, root, 64<<20, 32, 2)
 	wantHeld(t, g, true, true, true)
 	name := groupName(0)
 	memory := filepath.Join(f.root, "groups/mem ory/job", name)
@@ -1103,10 +1105,10 @@ func TestLegacyGroup(t *testing.T) {
 	wantFiles(t, memory, map[string]string{"memory.limit_in_bytes": "67108864", "memory.memsw.limit_in_bytes": "67108864", "memory.swappiness": "60"})
 	wantFiles(t, cpu, map[string]string{"cpu.cfs_quota_us": "100000"})
 	wantFiles(t, pids, map[string]string{"pids.max": "32"})
-	if g.descriptor() != -1 || g.oomKills() != 3 || g.peak() != 4096 {
-		t.Errorf("descriptor %d, oomKills %d, peak %d", g.descriptor(), g.oomKills(), g.peak())
+	if g.Descriptor() != -1 || g.OOMKills() != 3 || g.Peak() != 4096 {
+		t.Errorf("descriptor %d, oomKills %d, peak %d", g.Descriptor(), g.OOMKills(), g.Peak())
 	}
-	if err := g.close(); err != nil {
+	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.under("groups"); slices.Contains(got, name) {
@@ -1144,7 +1146,7 @@ func TestLegacyGroupHoldsWhatIsThere(t *testing.T) {
 			f, root := newLegacy(t)
 			c.set(f)
 			before := f.under("groups")
-			g := mustOpen(t, root, 64*mib, 32, 2)
+			g := mustOpen(t, root, 64<<20, 32, 2)
 			wantHeld(t, g, c.memory, c.pids, c.cpu)
 			wantFiles(t, g.paths()[0], c.files)
 			names := map[string]bool{}
@@ -1154,7 +1156,7 @@ func TestLegacyGroupHoldsWhatIsThere(t *testing.T) {
 			if len(names) != 1 || len(f.under("groups")) != len(before)+len(g.paths()) {
 				t.Errorf("folders %v among %v", g.paths(), f.under("groups"))
 			}
-			if err := g.close(); err != nil {
+			if err := g.Close(); err != nil {
 				t.Fatal(err)
 			}
 			if after := f.under("groups"); !slices.Equal(after, before) {
@@ -1176,7 +1178,7 @@ func TestSweepTellsDeadMakers(t *testing.T) {
 			f.cgroup(filepath.Join(h, name), map[string]string{"cgroup.procs": ""})
 		}
 	}
-	if err := sweepGroups(root); err != nil {
+	if err := Sweep(root); err != nil {
 		t.Fatal(err)
 	}
 	want := slices.Sorted(slices.Values(keep))
@@ -1187,11 +1189,11 @@ func TestSweepTellsDeadMakers(t *testing.T) {
 	}
 	f.cgroup("groups/pids/fiador-7-8-0", map[string]string{"cgroup.procs": ""})
 	f.refuse["rmdir"] = unix.EPERM
-	if err := sweepGroups(root); err != nil {
+	if err := Sweep(root); err != nil {
 		t.Errorf("a group of somebody else: %v", err)
 	}
 	f.refuse["rmdir"] = unix.EIO
-	if err := sweepGroups(root); !errors.Is(err, unix.EIO) {
+	if err := Sweep(root); !errors.Is(err, unix.EIO) {
 		t.Errorf("a group that cannot be removed: %v", err)
 	}
 }
@@ -1209,7 +1211,7 @@ func TestHomesPreferWhatBoundsOrOffersMore(t *testing.T) {
 	} {
 		f.cgroup("groups/v2", map[string]string{"cgroup.controllers": c.controllers})
 		var got []bool
-		for _, homes := range root.homes(cgroupLimits{1, 1, 1}) {
+		for _, homes := range root.Homes(Limits{1, 1, 1}) {
 			got = append(got, homes[0].unified)
 		}
 		if !slices.Equal(got, c.unified) {
@@ -1219,12 +1221,12 @@ func TestHomesPreferWhatBoundsOrOffersMore(t *testing.T) {
 }
 
 func TestParseCgroupName(t *testing.T) {
-	good := cgroupName{12, 34567, 8}
-	if got, ok := parseCgroupName(good.String()); !ok || got != good {
+	good := Name{12, 34567, 8}
+	if got, ok := ParseName(good.String()); !ok || got != good {
 		t.Errorf("%s is %+v, %v", good, got, ok)
 	}
 	for _, bad := range []string{"", "12-3-4", "fiador-", "fiador-self", "fiador-1-2", "fiador-1-2-3-4", "fiador-01-2-3", "fiador-1-2-+3", "fiador-0-2-3", "fiador-1-99999999999999999999-3", "fiador-1-2-3\n", "fiador-fiador-1-2-3"} {
-		if got, ok := parseCgroupName(bad); ok {
+		if got, ok := ParseName(bad); ok {
 			t.Errorf("%q is %+v", bad, got)
 		}
 	}
@@ -1244,14 +1246,14 @@ func TestParseProcState(t *testing.T) {
 
 func BenchmarkGroup(b *testing.B) {
 	for b.Loop() {
-		g, err := openGroup(hostGroups(), 64*mib, 64, 1)
+		g, err := Open(Machine(), 64<<20, 64, 1)
 		if err != nil {
 			b.Fatal(err)
 		}
 		if g == nil {
 			b.Skip("no cgroup can be had here")
 		}
-		if err := g.close(); err != nil {
+		if err := g.Close(); err != nil {
 			b.Fatal(err)
 		}
 	}

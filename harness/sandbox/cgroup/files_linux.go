@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package cgroup
 
 import (
 	"io/fs"
@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupTree changes a cgroup file system. Its errors are or wrap errno values.
-type cgroupTree interface {
+// fileSystem changes a cgroup file system. Its errors are or wrap errno values.
+type fileSystem interface {
 	mkdir(folder string) error
 	rmdir(folder string) error
 	write(file, value string) error

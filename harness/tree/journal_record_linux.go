@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package tree
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/change"
 )
 
 // record says what is to be done to a folder.
@@ -60,7 +62,7 @@ func (o origin) differs(p origin) bool {
 // identity is which object of a machine something is.
 type identity struct{ device, inode uint64 }
 
-func (s *Seen) identity() identity { return identity{s.Device, s.Inode} }
+func identityOf(s *change.Seen) identity { return identity{s.Device, s.Inode} }
 
 const recordVersion = 1
 
@@ -75,17 +77,17 @@ const (
 
 // operation is one thing to be done. Paths are bytes, for they may not be UTF-8.
 type operation struct {
-	Do         action `json:"do"`
-	Path       []byte `json:"path"`
-	Kind       Kind   `json:"kind,omitempty"`   // of what is put
-	Target     []byte `json:"target,omitempty"` // of a symbolic link
-	Blob       int    `json:"blob"`             // what a file is to hold
-	Size       int64  `json:"size"`
-	SHA256     []byte `json:"sha256,omitempty"`
-	Executable bool   `json:"executable,omitempty"`
-	Temp       string `json:"temp"`  // name, in the same folder, of what is not yet in place
-	Aside      string `json:"aside"` // name, in the same folder, of what was in the way
-	Was        *Seen  `json:"was"`   // what it replaces, or nil
+	Do         action       `json:"do"`
+	Path       []byte       `json:"path"`
+	Kind       change.Kind  `json:"kind,omitempty"`   // kind of the entry that is put
+	Target     []byte       `json:"target,omitempty"` // target of a symbolic link
+	Blob       int          `json:"blob"`             // number of the blob with a file's content
+	Size       int64        `json:"size"`
+	SHA256     []byte       `json:"sha256,omitempty"`
+	Executable bool         `json:"executable,omitempty"`
+	Temp       string       `json:"temp"`  // name, in the same folder, of an entry that is not yet in place
+	Aside      string       `json:"aside"` // name, in the same folder, of a replaced or deleted entry
+	Was        *change.Seen `json:"was"`   // the entry that it replaces, or nil
 }
 
 func (o *operation) path() string { return string(o.Path) }
@@ -96,15 +98,15 @@ func (r *record) valid() bool {
 		return false
 	}
 	temp := func(name string) bool {
-		return len(name) == len(tempPrefix)+16 && name[:len(tempPrefix)] == tempPrefix && isClean(name)
+		return len(name) == len(change.TempPrefix)+16 && name[:len(change.TempPrefix)] == change.TempPrefix && change.IsClean(name)
 	}
 	if len(r.Operations) == 0 || !temp(r.Mark) {
 		return false
 	}
 	for _, o := range r.Operations {
 		known := o.Do == doFolder || o.Do == doDelete && o.Was != nil ||
-			o.Do == doPut && (o.Kind == KindFile && len(o.SHA256) == sha256.Size || o.Kind == KindLink && len(o.Target) > 0)
-		if !known || !isClean(o.path()) || !temp(o.Temp) || !temp(o.Aside) {
+			o.Do == doPut && (o.Kind == change.KindFile && len(o.SHA256) == sha256.Size || o.Kind == change.KindLink && len(o.Target) > 0)
+		if !known || !change.IsClean(o.path()) || !temp(o.Temp) || !temp(o.Aside) {
 			return false
 		}
 	}
@@ -121,7 +123,7 @@ func (r *record) nameTemps() error {
 	whole := sha256.Sum256(b)
 	name := func(i int, what string) string {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %s", whole, i, what))
-		return tempPrefix + hex.EncodeToString(sum[:8])
+		return change.TempPrefix + hex.EncodeToString(sum[:8])
 	}
 	r.Mark = name(-1, "mark")
 	for i := range r.Operations {

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package tree
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/change"
 )
 
 // Apply puts changes that were accepted into the folder dir: all of them or none. An
@@ -58,22 +60,25 @@ import (
 //  8. the mark removed, synced; journal: record removed, synced; blobs removed
 //
 // An error from 3 to 6 turns the record to "undo": the renames are taken back, in
-// reverse order, and what was made is removed.
-func Apply(ctx context.Context, state, dir string, changes []Change, content Content, since time.Time) error {
+// reverse order, and new entries are removed.
+func Apply(ctx context.Context, state, dir string, changes []change.Change, content Content, since time.Time) error {
 	return apply(ctx, state, dir, changes, content, since, calls{})
 }
 
-// ApplySeen is Apply for changes to what somebody has looked at before: a change fits
-// when what stands at its path is what Before says, whatever its time, in the folder
-// that it was looked at in. A folder that goes has to hold what it held, and no more.
-// Without all of that it is a *ConflictError, and nothing is applied.
-func ApplySeen(ctx context.Context, state, dir string, changes []Change, content Content, looked Looked) error {
+// ApplySeen is Apply for changes to files that the caller has looked at before. A change
+// fits if the entry at its path equals Before, whatever its time, in the same folder that
+// the caller looked at. A folder to remove must hold exactly what it held. Otherwise
+// ApplySeen returns a *ConflictError, and nothing is applied.
+func ApplySeen(ctx context.Context, state, dir string, changes []change.Change, content Content, looked Looked) error {
 	return applyTo(ctx, state, dir, changes, content, terms{looked: &looked}, calls{})
 }
 
-// Recover ends what a killed Apply to the folder dir left: it is carried to its end,
-// or back where that cannot be. It says which, or that there was nothing. Paths that
-// somebody else changed in the meantime stay as they are.
+// CanApply returns nil: changes can be applied to a folder on this system.
+func CanApply() error { return nil }
+
+// Recover ends an Apply to the folder dir that was killed. It completes the changes, or
+// takes them back where it cannot complete them. It returns what it did, or that there was
+// nothing to do. Paths that somebody else changed in the meantime stay as they are.
 //
 // The errors are those of Apply. One that is neither ErrApplied nor ErrUnfinished
 // beside did says why the folder is now what it was before the Apply that was killed.
@@ -105,7 +110,7 @@ func Unfinished(ctx context.Context, state, dir string) (bool, error) {
 	return j != nil, err
 }
 
-func apply(ctx context.Context, state, dir string, changes []Change, content Content, since time.Time, c calls) error {
+func apply(ctx context.Context, state, dir string, changes []change.Change, content Content, since time.Time, c calls) error {
 	return applyTo(ctx, state, dir, changes, content, terms{since: since.UnixNano()}, c)
 }
 
@@ -115,7 +120,7 @@ type terms struct {
 	since  int64   // otherwise: when it was last changed, nanoseconds since 1970
 }
 
-func applyTo(ctx context.Context, state, dir string, changes []Change, content Content, t terms, c calls) error {
+func applyTo(ctx context.Context, state, dir string, changes []change.Change, content Content, t terms, c calls) error {
 	changes, err := fit(changes)
 	if err != nil {
 		return err
@@ -148,11 +153,11 @@ func applyTo(ctx context.Context, state, dir string, changes []Change, content C
 	return a.carry(r, true)
 }
 
-// prepare keeps what the changes have put into files, and plans. It changes nothing
-// in the folder.
-func (a *applier) prepare(dir string, changes []Change, content Content, t terms) (*record, error) {
+// prepare copies the content of changed files into the journal and returns the plan. It
+// changes nothing in the folder.
+func (a *applier) prepare(dir string, changes []change.Change, content Content, t terms) (*record, error) {
 	for i, c := range changes {
-		if c.Kind == KindFile {
+		if c.Kind == change.KindFile {
 			if err := a.journal.keep(i, c, content); err != nil {
 				return nil, err
 			}
@@ -207,7 +212,7 @@ func enterFolder(dir string, looked *Looked, c calls) (*applier, error) {
 	}
 	a := &applier{calls: c, tree: fd, uid: -1, gid: -1}
 	err = unix.Fstat(fd, &a.id)
-	if err == nil && looked != nil && !sameObject(seenAs(&a.id), &looked.Dir) {
+	if err == nil && looked != nil && !sameObject(change.SeenAs(&a.id), &looked.Dir) {
 		err = &ConflictError{Path: "."}
 	}
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package cgroup
 
 import (
 	"errors"
@@ -15,20 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupLimits are the limits of a group. What is not positive is not set.
-type cgroupLimits struct {
-	memory int64 // bytes, swap included
-	tasks  int   // processes and threads
-	cpus   int   // processors' worth of time
+// Limits are the limits of a group. A value that is not positive is not set.
+type Limits struct {
+	Memory int64 // bytes, swap included
+	Tasks  int   // processes and threads
+	CPUs   int   // processor time, in whole processors
 }
 
-// of says which of some controllers the limits need.
-func (l cgroupLimits) of(controllers []string) []string {
+// of returns those of the controllers that the limits need.
+func (l Limits) of(controllers []string) []string {
 	var list []string
 	for _, c := range [...]struct {
 		name string
 		set  bool
-	}{{cgroupMemory, l.memory > 0}, {cgroupPIDs, l.tasks > 0}, {cgroupCPU, l.cpus > 0}} {
+	}{{cgroupMemory, l.Memory > 0}, {cgroupPIDs, l.Tasks > 0}, {cgroupCPU, l.CPUs > 0}} {
 		if c.set && slices.Contains(controllers, c.name) {
 			list = append(list, c.name)
 		}
@@ -36,24 +36,24 @@ func (l cgroupLimits) of(controllers []string) []string {
 	return list
 }
 
-// limit sets the limits of some controllers on a folder and returns the controllers
-// whose limit holds.
-func (g *group) limit(folder string, controllers []string, l cgroupLimits) []string {
+// limit sets the limits of some controllers on a folder and returns the controllers whose
+// limit is in force.
+func (g *Group) limit(folder string, controllers []string, l Limits) []string {
 	var held []string
 	for _, c := range controllers {
 		var err error
 		switch c {
 		case cgroupMemory:
-			if err = g.limitMemory(folder, l.memory); err == nil {
-				g.held.memory = l.memory
+			if err = g.limitMemory(folder, l.Memory); err == nil {
+				g.Held.Memory = l.Memory
 			}
 		case cgroupPIDs:
-			if err = g.write(folder, "pids.max", int64(l.tasks)); err == nil {
-				g.held.tasks = l.tasks
+			if err = g.write(folder, "pids.max", int64(l.Tasks)); err == nil {
+				g.Held.Tasks = l.Tasks
 			}
 		case cgroupCPU:
-			if err = g.limitCPU(folder, l.cpus); err == nil {
-				g.held.cpus = l.cpus
+			if err = g.limitCPU(folder, l.CPUs); err == nil {
+				g.Held.CPUs = l.CPUs
 			}
 		}
 		if err == nil {
@@ -63,13 +63,13 @@ func (g *group) limit(folder string, controllers []string, l cgroupLimits) []str
 	return held
 }
 
-func (g *group) write(folder, file string, n int64) error {
+func (g *Group) write(folder, file string, n int64) error {
 	return g.root.tree.write(filepath.Join(folder, file), strconv.FormatInt(n, 10))
 }
 
-// limitMemory bounds memory and swap together. A limit that swap would widen is an
-// error.
-func (g *group) limitMemory(folder string, bytes int64) error {
+// limitMemory bounds memory and swap together. It returns an error if swap would extend the
+// limit.
+func (g *Group) limitMemory(folder string, bytes int64) error {
 	if g.unified {
 		// Without it one process dies instead of all; the limit holds all the same.
 		_ = g.write(folder, "memory.oom.group", 1)
@@ -101,8 +101,8 @@ func missing(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP)
 }
 
-// swapless says whether the machine has nowhere to swap to.
-func (r cgroupRoot) swapless() bool {
+// swapless says whether the machine has no swap space.
+func (r Root) swapless() bool {
 	text, err := os.ReadFile(filepath.Join(r.proc, "swaps"))
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
@@ -110,7 +110,7 @@ func (r cgroupRoot) swapless() bool {
 	return strings.Count(strings.TrimSpace(string(text)), "\n") == 0
 }
 
-func (g *group) limitCPU(folder string, cpus int) error {
+func (g *Group) limitCPU(folder string, cpus int) error {
 	if g.unified {
 		return g.root.tree.write(filepath.Join(folder, "cpu.max"), fmt.Sprintf("%d %d", cpus*cgroupPeriod, cgroupPeriod))
 	}
@@ -121,18 +121,18 @@ func (g *group) limitCPU(folder string, cpus int) error {
 	return g.write(folder, "cpu.cfs_quota_us", int64(cpus)*period)
 }
 
-// memory says whether the limit of memory and swap of all processes together holds.
-func (g *group) memory() bool { return g.held.memory > 0 }
+// Memory says whether the limit on memory and swap of all processes together is in force.
+func (g *Group) Memory() bool { return g.Held.Memory > 0 }
 
-// pids says whether the limit of processes and threads holds.
-func (g *group) pids() bool { return g.held.tasks > 0 }
+// PIDs says whether the limit on processes and threads is in force.
+func (g *Group) PIDs() bool { return g.Held.Tasks > 0 }
 
-// cpu says whether the limit of processor time holds.
-func (g *group) cpu() bool { return g.held.cpus > 0 }
+// CPU says whether the limit on processor time is in force.
+func (g *Group) CPU() bool { return g.Held.CPUs > 0 }
 
-// oomKills is how many processes of the group the kernel has killed for want of
-// memory, whether here or further up. 0 where memory does not hold.
-func (g *group) oomKills() int {
+// OOMKills returns how many processes of the group the kernel has killed for lack of memory,
+// in this cgroup or an ancestor. It returns 0 where no memory limit is in force.
+func (g *Group) OOMKills() int {
 	file := "memory.oom_control"
 	if g.unified {
 		file = "memory.events"
@@ -142,9 +142,9 @@ func (g *group) oomKills() int {
 	return int(n)
 }
 
-// peak is the most memory that the group has used at a time, in bytes, or 0 where that
-// is not known (v2 before kernel 5.19).
-func (g *group) peak() int64 {
+// Peak returns the largest memory use of the group at one time, in bytes. It returns 0 where
+// that is unknown (v2 before kernel 5.19).
+func (g *Group) Peak() int64 {
 	file := "memory.max_usage_in_bytes"
 	if g.unified {
 		file = "memory.peak"
@@ -154,9 +154,9 @@ func (g *group) peak() int64 {
 	return n
 }
 
-// inMemory calls read with the folder of the memory controller, if the group has one
-// that is not closed.
-func (g *group) inMemory(read func(folder string)) {
+// inMemory calls read with the folder of the memory controller, if the group is open and has
+// one.
+func (g *Group) inMemory(read func(folder string)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {

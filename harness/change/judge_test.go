@@ -1,4 +1,4 @@
-package sandbox
+package change
 
 import (
 	"crypto/sha256"
@@ -352,7 +352,7 @@ func FuzzJudge(f *testing.F) {
 		if len(v.Reasons) > 0 {
 			return
 		}
-		if !isClean(path) || strings.HasPrefix(path, ".git") && (len(path) == 4 || path[4] == '/') {
+		if !IsClean(path) || strings.HasPrefix(path, ".git") && (len(path) == 4 || path[4] == '/') {
 			t.Errorf("path %q is accepted", path)
 		}
 		depth := 2

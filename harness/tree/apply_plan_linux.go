@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package tree
 
 import (
 	"cmp"
@@ -10,35 +10,37 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/change"
 )
 
-// fit sorts changes, and refuses those that cannot be applied together.
-func fit(changes []Change) ([]Change, error) {
+// fit sorts changes and refuses changes that cannot be applied together.
+func fit(changes []change.Change) ([]change.Change, error) {
 	changes = slices.Clone(changes)
-	slices.SortFunc(changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
-	at := map[string]Change{}
+	slices.SortFunc(changes, func(a, b change.Change) int { return cmp.Compare(a.Path, b.Path) })
+	at := map[string]change.Change{}
 	for _, c := range changes {
-		bad := func(why string) ([]Change, error) { return nil, fmt.Errorf("cannot apply %q: %s", c.Path, why) }
+		bad := func(why string) ([]change.Change, error) { return nil, fmt.Errorf("cannot apply %q: %s", c.Path, why) }
 		if _, twice := at[c.Path]; twice {
 			return bad("there are two changes to it")
 		}
 		at[c.Path] = c
 		switch {
-		case !isClean(c.Path):
+		case !change.IsClean(c.Path):
 			return bad("not a clean path")
-		case c.Kind == KindLink && (c.Target == "" || len(c.Target) > maxPath || strings.ContainsRune(c.Target, 0)):
+		case c.Kind == change.KindLink && (c.Target == "" || len(c.Target) > change.MaxPath || strings.ContainsRune(c.Target, 0)):
 			return bad("the link has no target")
-		case c.Kind == KindFile && c.Size < 0:
+		case c.Kind == change.KindFile && c.Size < 0:
 			return bad("it has no size")
-		case !slices.Contains([]Kind{KindFile, KindFolder, KindLink, KindDeleted}, c.Kind):
+		case !slices.Contains([]change.Kind{change.KindFile, change.KindFolder, change.KindLink, change.KindDeleted}, c.Kind):
 			return bad("neither file nor folder nor link")
-		case c.Kind == KindDeleted:
+		case c.Kind == change.KindDeleted:
 			continue
-		case strings.Contains("/"+c.Path, "/"+tempPrefix):
+		case strings.Contains("/"+c.Path, "/"+change.TempPrefix):
 			return bad("its name is one of those that Apply uses")
 		}
-		for _, folder := range above(c.Path) {
-			if up, changed := at[folder]; changed && up.Kind != KindFolder {
+		for _, folder := range change.Above(c.Path) {
+			if up, changed := at[folder]; changed && up.Kind != change.KindFolder {
 				return bad("it lies in what is no folder")
 			}
 		}
@@ -46,14 +48,13 @@ func fit(changes []Change) ([]Change, error) {
 	return changes, nil
 }
 
-// plan holds the changes against the folder and says what is to be done. Operations
-// are ordered by path.
-func (a *applier) plan(dir string, changes []Change, t terms) (*record, error) {
+// plan compares the changes with the folder and returns the operations, ordered by path.
+func (a *applier) plan(dir string, changes []change.Change, t terms) (*record, error) {
 	a.looked = t.looked
 	if err := a.sameFolders(); err != nil {
 		return nil, err
 	}
-	p := &planner{applier: a, at: map[string]*Change{}, folders: map[string]bool{}, still: map[string]bool{}}
+	p := &planner{applier: a, at: map[string]*change.Change{}, folders: map[string]bool{}, still: map[string]bool{}}
 	p.record = &record{Version: recordVersion, Folder: dir, Origin: a.origin, Since: t.latest()}
 	for i := range changes {
 		p.at[changes[i].Path] = &changes[i]
@@ -85,42 +86,42 @@ func (t terms) latest() int64 {
 type planner struct {
 	*applier
 	record  *record
-	at      map[string]*Change
-	folders map[string]bool // that are there or are made
-	still   map[string]bool // folders that have not come to their place since
+	at      map[string]*change.Change
+	folders map[string]bool // folders that exist or that the record makes
+	still   map[string]bool // folders that were not renamed after since
 }
 
-func (p *planner) add(blob int, c *Change) error {
+func (p *planner) add(blob int, c *change.Change) error {
 	now, err := p.check(c)
-	if err != nil || p.covered(c.Path) || c.Kind == KindDeleted && now == nil {
+	if err != nil || p.covered(c.Path) || c.Kind == change.KindDeleted && now == nil {
 		return err
 	}
-	if c.Kind != KindDeleted {
+	if c.Kind != change.KindDeleted {
 		if err := p.parents(c); err != nil {
 			return err
 		}
 	}
 	o := operation{Path: []byte(c.Path), Was: now}
 	switch c.Kind {
-	case KindDeleted:
+	case change.KindDeleted:
 		o.Do = doDelete
-	case KindFolder:
+	case change.KindFolder:
 		p.folders[c.Path] = true
-		if now != nil && now.Kind == KindFolder {
+		if now != nil && now.Kind == change.KindFolder {
 			return nil
 		}
 		o.Do = doFolder
-	case KindFile:
-		o.Do, o.Kind, o.Blob, o.Size, o.SHA256, o.Executable = doPut, KindFile, blob, c.Size, c.SHA256[:], c.Executable
-	case KindLink:
-		o.Do, o.Kind, o.Target = doPut, KindLink, []byte(c.Target)
+	case change.KindFile:
+		o.Do, o.Kind, o.Blob, o.Size, o.SHA256, o.Executable = doPut, change.KindFile, blob, c.Size, c.SHA256[:], c.Executable
+	case change.KindLink:
+		o.Do, o.Kind, o.Target = doPut, change.KindLink, []byte(c.Target)
 	}
 	p.record.Operations = append(p.record.Operations, o)
 	return nil
 }
 
-// check holds one change against what stands at its path, which it returns.
-func (p *planner) check(c *Change) (*Seen, error) {
+// check compares one change with the entry at its path and returns the entry.
+func (p *planner) check(c *change.Change) (*change.Seen, error) {
 	now, err := p.seen(c.Path)
 	if blocked(err) {
 		if !p.clears(c.Path) {
@@ -131,13 +132,13 @@ func (p *planner) check(c *Change) (*Seen, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case c.Kind == KindFolder && now != nil && now.Kind == KindFolder && (c.Before == nil || c.Before.Kind == KindFolder):
+	case c.Kind == change.KindFolder && now != nil && now.Kind == change.KindFolder && (c.Before == nil || c.Before.Kind == change.KindFolder):
 		return now, nil
 	case now == nil && c.Before == nil:
 		return nil, nil
 	case now == nil || c.Before == nil || *now != *c.Before || p.looked == nil && now.ChangedNS > p.record.Since:
 		return nil, &ConflictError{Path: c.Path}
-	case now.Kind == KindFolder:
+	case now.Kind == change.KindFolder:
 		if ok, err := p.untouched(p.record, c.Path); err != nil || !ok {
 			return nil, cmp.Or(err, error(&ConflictError{Path: c.Path}))
 		}
@@ -152,7 +153,7 @@ func (p *planner) inPlace(path string) error {
 	if p.looked != nil {
 		return nil
 	}
-	for _, folder := range append([]string{"."}, above(path)...) {
+	for _, folder := range append([]string{"."}, change.Above(path)...) {
 		if p.still[folder] {
 			continue
 		}
@@ -171,23 +172,23 @@ func (p *planner) inPlace(path string) error {
 
 // clears says whether a change makes way for a folder above the path.
 func (p *planner) clears(path string) bool {
-	return slices.ContainsFunc(above(path), func(folder string) bool {
+	return slices.ContainsFunc(change.Above(path), func(folder string) bool {
 		c := p.at[folder]
-		return c != nil && c.Kind == KindFolder && c.Before != nil && c.Before.Kind != KindFolder
+		return c != nil && c.Kind == change.KindFolder && c.Before != nil && c.Before.Kind != change.KindFolder
 	})
 }
 
 // covered says whether a path goes together with a folder above it.
 func (p *planner) covered(path string) bool {
-	return slices.ContainsFunc(above(path), func(folder string) bool {
+	return slices.ContainsFunc(change.Above(path), func(folder string) bool {
 		c := p.at[folder]
-		return c != nil && c.Kind != KindFolder
+		return c != nil && c.Kind != change.KindFolder
 	})
 }
 
-// parents adds the folders above a path that are missing.
-func (p *planner) parents(c *Change) error {
-	for _, folder := range above(c.Path) {
+// parents adds the missing folders above a path.
+func (p *planner) parents(c *change.Change) error {
+	for _, folder := range change.Above(c.Path) {
 		if p.folders[folder] {
 			continue
 		}
@@ -199,7 +200,7 @@ func (p *planner) parents(c *Change) error {
 		switch {
 		case err != nil && !blocked(err):
 			return err
-		case err != nil || now != nil && now.Kind != KindFolder:
+		case err != nil || now != nil && now.Kind != change.KindFolder:
 			return &ConflictError{Path: c.Path}
 		case now == nil:
 			p.record.Operations = append(p.record.Operations, operation{Do: doFolder, Path: []byte(folder)})

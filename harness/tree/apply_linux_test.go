@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package tree
 
 import (
 	"bytes"
@@ -23,12 +23,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // applyScene is a folder, and what is to be done to it.
 type applyScene struct {
 	dir, state string
-	changes    []Change
+	changes    []change.Change
 	content    map[string]string
 	since      time.Time
 }
@@ -40,7 +43,7 @@ func fastDir(t *testing.T) string {
 	if err != nil {
 		return t.TempDir()
 	}
-	t.Cleanup(func() { _ = removeAll(dir) })
+	t.Cleanup(func() { _ = RemoveAll(dir) })
 	return dir
 }
 
@@ -104,22 +107,24 @@ func mustApplyScene(t *testing.T, things map[string]string) *applyScene {
 	return s
 }
 
-// add adds a change, held against what stands there now.
-func (s *applyScene) add(c Change) {
+// add adds a change whose Before is the current entry.
+func (s *applyScene) add(c change.Change) {
 	var st unix.Stat_t
 	if unix.Lstat(filepath.Join(s.dir, c.Path), &st) == nil {
-		c.Before = seenAs(&st)
+		c.Before = change.SeenAs(&st)
 	}
 	s.changes = append(s.changes, c)
 }
 
 func (s *applyScene) file(path, text string) {
 	s.content[path] = text
-	s.add(Change{Path: path, Kind: KindFile, Size: int64(len(text)), SHA256: sha256.Sum256([]byte(text)), Executable: strings.HasPrefix(text, "#!")})
+	s.add(change.Change{Path: path, Kind: change.KindFile, Size: int64(len(text)), SHA256: sha256.Sum256([]byte(text)), Executable: strings.HasPrefix(text, "#!")})
 }
-func (s *applyScene) folder(path string)   { s.add(Change{Path: path, Kind: KindFolder}) }
-func (s *applyScene) link(path, to string) { s.add(Change{Path: path, Kind: KindLink, Target: to}) }
-func (s *applyScene) delete(path string)   { s.add(Change{Path: path, Kind: KindDeleted}) }
+func (s *applyScene) folder(path string) { s.add(change.Change{Path: path, Kind: change.KindFolder}) }
+func (s *applyScene) link(path, to string) {
+	s.add(change.Change{Path: path, Kind: change.KindLink, Target: to})
+}
+func (s *applyScene) delete(path string) { s.add(change.Change{Path: path, Kind: change.KindDeleted}) }
 
 func (s *applyScene) open(path string) (io.ReadCloser, error) {
 	text, ok := s.content[path]
@@ -150,14 +155,14 @@ func snapshotOf(dir string) string {
 		}
 		rel, _ := filepath.Rel(dir, p)
 		fmt.Fprintf(&b, "%q %o %d:%d", rel, st.Mode, st.Uid, st.Gid)
-		switch kindOf(st.Mode) {
-		case KindFile:
+		switch change.KindOf(st.Mode) {
+		case change.KindFile:
 			text, err := os.ReadFile(p)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(&b, " %q", text)
-		case KindLink:
+		case change.KindLink:
 			target, _ := os.Readlink(p)
 			fmt.Fprintf(&b, " -> %q", target)
 		}
@@ -264,7 +269,7 @@ func applyStates(t *testing.T, make func(base string) (*applyScene, error)) (bef
 	}
 	s.clear(t)
 	after = snapshotOf(s.dir)
-	if strings.Contains(after, tempPrefix) {
+	if strings.Contains(after, change.TempPrefix) {
 		t.Fatalf("something temporary is left:\n%s", after)
 	}
 	return before, after
@@ -480,13 +485,11 @@ func TestApplyChild(t *testing.T) {
 // TestApplyKilled: a process that is killed before any system call leaves what Recover
 // makes the old or the new state of.
 func TestApplyKilled(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	before, after := applyStates(t, everything)
 	for _, how := range []string{"", "plain"} {
 		t.Run("renames "+how, func(t *testing.T) {
-			committed, n, stride := -1, 0, 1
-			if testing.Short() {
-				stride = 11
-			}
+			committed, n, stride := -1, 0, rehearsal.Stride(11)
 			for ; n < 2000; n += stride {
 				base := fastDir(t)
 				cmd := exec.Command("/proc/self/exe", "-test.run=^TestApplyChild$")
@@ -503,7 +506,7 @@ func TestApplyKilled(t *testing.T) {
 				if committed >= 0 && got != after {
 					t.Fatalf("killed at step %d the old state comes back, at step %d the new one came", n, committed)
 				}
-				_ = removeAll(base)
+				_ = RemoveAll(base)
 				if err == nil {
 					break
 				}
@@ -545,10 +548,7 @@ func deadFrom(n int) func(call, name string) error {
 // TestApplyKilledTwice: a recovery that is killed as well is as good as none.
 func TestApplyKilledTwice(t *testing.T) {
 	before, after := applyStates(t, something)
-	stride := 1
-	if testing.Short() {
-		stride = 7
-	}
+	stride := rehearsal.Stride(7)
 	for n := 0; ; n += stride {
 		first := error(nil)
 		for m := 0; ; m += stride {
@@ -559,7 +559,7 @@ func TestApplyKilledTwice(t *testing.T) {
 			first = s.apply(deadFrom(n))
 			_, second := s.recover(deadFrom(m))
 			checkRecovered(t, s, fmt.Sprint(n, " ", m), before, after)
-			_ = removeAll(filepath.Dir(s.dir))
+			_ = RemoveAll(filepath.Dir(s.dir))
 			if second == nil {
 				break
 			}
@@ -619,7 +619,7 @@ func TestApplyFails(t *testing.T) {
 			if got := checkRecovered(t, s, n, before, after); got != want {
 				t.Errorf("step %d: recovered the wrong way", n)
 			}
-			_ = removeAll(filepath.Dir(s.dir))
+			_ = RemoveAll(filepath.Dir(s.dir))
 			if !met {
 				break
 			}
@@ -646,7 +646,7 @@ func TestApplyFails(t *testing.T) {
 				t.Errorf("steps %d, %d: %v\n%s", n, m, err, diffText(before, got))
 			}
 			checkRecovered(t, s, fmt.Sprint(n, " ", m), before, after)
-			_ = removeAll(filepath.Dir(s.dir))
+			_ = RemoveAll(filepath.Dir(s.dir))
 			if met < 2 {
 				break
 			}
@@ -1039,14 +1039,14 @@ func TestApplyContent(t *testing.T) {
 }
 
 func TestApplyRefuses(t *testing.T) {
-	f := func(path string) Change {
-		return Change{Path: path, Kind: KindFile, SHA256: sha256.Sum256(nil)}
+	f := func(path string) change.Change {
+		return change.Change{Path: path, Kind: change.KindFile, SHA256: sha256.Sum256(nil)}
 	}
-	for _, list := range [][]Change{
+	for _, list := range [][]change.Change{
 		{f("")}, {f("/a")}, {f("../a")}, {f("a/../b")}, {f("a//b")}, {f("./a")}, {f("a/")}, {f("a\x00b")}, {f(strings.Repeat("a/", 4000) + "b")},
-		{f("a"), f("a")}, {f("a"), f("a/b")}, {{Path: "a", Kind: KindDeleted}, f("a/b")}, {{Path: "a", Kind: KindLink, Target: "b"}, f("a/b")},
-		{{Path: "a", Kind: KindOther}}, {{Path: "a"}}, {{Path: "a", Kind: KindLink}}, {{Path: "a", Kind: KindLink, Target: "b\x00"}},
-		{{Path: "a", Kind: KindFile, Size: -1}}, {f("x/" + tempPrefix + "0011223344556677")},
+		{f("a"), f("a")}, {f("a"), f("a/b")}, {{Path: "a", Kind: change.KindDeleted}, f("a/b")}, {{Path: "a", Kind: change.KindLink, Target: "b"}, f("a/b")},
+		{{Path: "a", Kind: change.KindOther}}, {{Path: "a"}}, {{Path: "a", Kind: change.KindLink}}, {{Path: "a", Kind: change.KindLink, Target: "b\x00"}},
+		{{Path: "a", Kind: change.KindFile, Size: -1}}, {f("x/" + change.TempPrefix + "0011223344556677")},
 	} {
 		s := mustApplyScene(t, nil)
 		s.changes = list
@@ -1118,7 +1118,7 @@ func TestRecoverDamaged(t *testing.T) {
 		"next version": func(b []byte) []byte { return bytes.Replace(b, []byte(`"version":1`), []byte(`"version":2`), 1) },
 		"more members": func(b []byte) []byte { return bytes.Replace(b, []byte(`"version"`), []byte(`"more":1,"version"`), 1) },
 		"path outside": func(b []byte) []byte { return bytes.Replace(b, []byte(`"path":"YQ=="`), []byte(`"path":"Li4="`), 1) },
-		"other temp":   func(b []byte) []byte { return bytes.Replace(b, []byte(tempPrefix), []byte("aaaaaaaaaaaaaa"), 1) },
+		"other temp":   func(b []byte) []byte { return bytes.Replace(b, []byte(change.TempPrefix), []byte("aaaaaaaaaaaaaa"), 1) },
 		"blob gone":    nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -1506,7 +1506,7 @@ func TestApplyAsUser(t *testing.T) {
 	}
 	dir, err := os.MkdirTemp("", "fiador-test-")
 	mustDo(t, err)
-	t.Cleanup(func() { _ = removeAll(dir) })
+	t.Cleanup(func() { _ = RemoveAll(dir) })
 	self, err := os.ReadFile("/proc/self/exe")
 	mustDo(t, err)
 	mustDo(t, os.WriteFile(dir+"/test", self, 0o755))
@@ -1515,7 +1515,7 @@ func TestApplyAsUser(t *testing.T) {
 	mustDo(t, os.Chown(dir+"/tmp", 65534, 65534))
 	cmd := exec.Command(dir+"/test", "-test.run=^Test(Apply|Recover|Undo)", "-test.short")
 	cmd.Dir = dir + "/tmp"
-	cmd.Env = []string{envUser + "=1", "TMPDIR=" + dir + "/tmp", "PATH=" + os.Getenv("PATH")}
+	cmd.Env = rehearsal.Env(envUser+"=1", rehearsal.Form(), "TMPDIR="+dir+"/tmp", "PATH="+os.Getenv("PATH"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

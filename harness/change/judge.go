@@ -1,8 +1,6 @@
-package sandbox
+package change
 
 import (
-	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strconv"
@@ -11,27 +9,18 @@ import (
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/pathname"
+	"github.com/fiador/fiador/kernel/reason"
 )
 
-// The reasons for which changes are rejected. All but OUTPUT_LIMIT are followed by a
-// space and the path.
-const (
-	OutputMissing    = "OUTPUT_MISSING"     // a declared output is not there
-	OutputKind       = "OUTPUT_KIND"        // neither file nor folder, nor a link that is accepted
-	OutputName       = "OUTPUT_NAME"        // a name that is not one everywhere
-	OutputLimit      = "OUTPUT_LIMIT"       // more files or bytes than allowed
-	WriteOutsideRoot = "WRITE_OUTSIDE_ROOT" // written or removed where it may not be
-)
-
-// maxReasons is how many paths are named for each reason.
+// maxReasons is the largest number of paths named for each reason.
 const maxReasons = 100
 
-// tempPrefix begins the names that Apply gives to what it has not yet put in place.
-const tempPrefix = ".fiador-apply-"
+// TempPrefix begins the names of temporary entries while changes are applied.
+const TempPrefix = ".fiador-apply-"
 
-// maxPath is the longest path, and the longest target of a symbolic link, that a
-// system call takes, in bytes.
-const maxPath = 4095
+// MaxPath is the longest path, and the longest target of a symbolic link, that a system call
+// accepts, in bytes.
+const MaxPath = 4095
 
 // Rules say which changes are accepted. The zero value accepts none.
 type Rules struct {
@@ -102,11 +91,11 @@ type judge struct {
 	rules   Rules
 	changes []Change
 	at      map[string]Change          // by path
-	twice   map[string]bool            // paths that are there more than once
+	twice   map[string]bool            // paths with more than one change
 	views   map[string]pathname.View   // by path
-	twins   map[string]bool            // folded paths that two paths have
+	twins   map[string]bool            // folded paths shared by two paths
 	found   map[string]map[string]bool // paths by code
-	temp    string                     // tempPrefix, folded
+	temp    string                     // TempPrefix, folded
 }
 
 func newJudge(changes []Change, r Rules) *judge {
@@ -114,7 +103,7 @@ func newJudge(changes []Change, r Rules) *judge {
 		rules: r, changes: slices.Clone(changes),
 		at: map[string]Change{}, twice: map[string]bool{},
 		views: map[string]pathname.View{}, found: map[string]map[string]bool{},
-		temp: pathname.Inspect(tempPrefix).Folded,
+		temp: pathname.Inspect(TempPrefix).Folded,
 	}
 	slices.SortStableFunc(j.changes, func(a, b Change) int { return canon.Compare(a.Path, b.Path) })
 	for _, c := range j.changes {
@@ -137,11 +126,11 @@ func (j *judge) reject(code, path string) {
 // place judges where a change lies.
 func (j *judge) place(c Change) {
 	view := j.views[c.Path]
-	if !isClean(c.Path) || j.twice[c.Path] {
-		j.reject(OutputName, c.Path)
+	if !IsClean(c.Path) || j.twice[c.Path] {
+		j.reject(reason.OutputName, c.Path)
 	}
 	if view.Control != "" || !j.rules.mayWrite(c) || j.leadsToControl(c, view) {
-		j.reject(WriteOutsideRoot, c.Path)
+		j.reject(reason.WriteOutsideRoot, c.Path)
 	}
 }
 
@@ -163,8 +152,8 @@ func (r Rules) mayWrite(c Change) bool {
 	})
 }
 
-// leadsToControl says whether a change takes away or replaces a folder that has or
-// can have control paths: a link in the place of .github brings pipelines with it.
+// leadsToControl says whether a change removes or replaces a folder that has or can have
+// control paths. For example, a link in place of .github would bring pipelines with it.
 func (j *judge) leadsToControl(c Change, view pathname.View) bool {
 	if c.Kind == KindFolder {
 		return false
@@ -192,13 +181,13 @@ func (j *judge) kind(c Change) {
 	case KindLink:
 		ok = j.rules.Links && j.stays(c)
 	}
-	for _, folder := range above(c.Path) {
+	for _, folder := range Above(c.Path) {
 		if up, changed := j.at[folder]; changed && up.Kind != KindFolder {
 			ok = false
 		}
 	}
 	if !ok {
-		j.reject(OutputKind, c.Path)
+		j.reject(reason.OutputKind, c.Path)
 	}
 }
 
@@ -206,7 +195,7 @@ func (j *judge) kind(c Change) {
 func (j *judge) name(c Change) {
 	view := j.views[c.Path]
 	if view.Fault != "" || j.twins[view.Folded] || strings.Contains("/"+view.Folded, "/"+j.temp) {
-		j.reject(OutputName, c.Path)
+		j.reject(reason.OutputName, c.Path)
 	}
 }
 
@@ -225,7 +214,7 @@ func (j *judge) findTwins() map[string]bool {
 		if c.Kind != KindDeleted {
 			add(folded, c.Path)
 		}
-		folders, foldedFolders := above(c.Path), above(folded)
+		folders, foldedFolders := Above(c.Path), Above(folded)
 		for i := range min(len(folders), len(foldedFolders)) {
 			folder := folders[i]
 			if up, changed := j.at[folder]; !changed || up.Kind != KindDeleted {
@@ -240,7 +229,7 @@ func (j *judge) findTwins() map[string]bool {
 // what stands on the way.
 func (j *judge) stays(c Change) bool {
 	t := c.Target
-	if t == "" || t[0] == '/' || len(t) > maxPath || !utf8.ValidString(t) || strings.ContainsRune(t, 0) {
+	if t == "" || t[0] == '/' || len(t) > MaxPath || !utf8.ValidString(t) || strings.ContainsRune(t, 0) {
 		return false
 	}
 	way := strings.Split(c.Path, "/")
@@ -283,7 +272,7 @@ func (j *judge) stands(path string) Kind {
 		}
 		return c.Kind
 	}
-	for _, folder := range above(path) {
+	for _, folder := range Above(path) {
 		if c, changed := j.at[folder]; changed && c.Kind != KindFolder {
 			return ""
 		}
@@ -304,9 +293,9 @@ func (j *judge) declared() {
 		switch kind {
 		case KindFile:
 		case "":
-			j.reject(OutputMissing, p)
+			j.reject(reason.OutputMissing, p)
 		default:
-			j.reject(OutputKind, p)
+			j.reject(reason.OutputKind, p)
 		}
 	}
 }
@@ -327,7 +316,7 @@ func (j *judge) limits() {
 		}
 	}
 	if over || files > j.rules.MaxFiles || folders > j.rules.MaxFiles {
-		j.reject(OutputLimit, "")
+		j.reject(reason.OutputLimit, "")
 	}
 }
 
@@ -335,7 +324,7 @@ func (j *judge) outputs() []Change {
 	var list []Change
 	left := j.rules.MaxBytes
 	for _, c := range j.changes {
-		if c.Kind != KindFile || c.SHA256 == [32]byte{} || j.found[OutputName][c.Path] {
+		if c.Kind != KindFile || c.SHA256 == [32]byte{} || j.found[reason.OutputName][c.Path] {
 			continue
 		}
 		if len(list) >= j.rules.MaxFiles || c.Size < 0 || c.Size > left {
@@ -352,10 +341,10 @@ func (j *judge) reasons() []string {
 	for code, paths := range j.found {
 		var of []string
 		for p := range paths {
-			if code == OutputLimit {
+			if code == reason.OutputLimit {
 				of = append(of, code)
 			} else {
-				of = append(of, code+" "+j.show(p))
+				of = append(of, reason.Reason{ID: code, Subject: j.show(p)}.String())
 			}
 		}
 		slices.SortFunc(of, canon.Compare)
@@ -380,13 +369,13 @@ func (j *judge) show(path string) string {
 	if view.Fault == "" && !strings.HasPrefix(path, `"`) && !strings.ContainsFunc(path, hidden) {
 		return path
 	}
-	return strconv.QuoteToASCII(canon.Cut(path))
+	return reason.Quoted(path)
 }
 
-// isClean says whether a path has only names between its slashes, and so stays
-// beneath the folder that it is relative to, and can be opened.
-func isClean(path string) bool {
-	if len(path) > maxPath {
+// IsClean says whether a path can be opened and stays beneath the folder that it is relative
+// to. Its segments are names: none is empty, ".", ".." or contains a NUL.
+func IsClean(path string) bool {
+	if len(path) > MaxPath {
 		return false
 	}
 	for seg := range strings.SplitSeq(path, "/") {
@@ -397,10 +386,10 @@ func isClean(path string) bool {
 	return true
 }
 
-// above has the folders that a path lies in, the topmost first. It has none for a path
-// that cannot be opened, whose folders may be too many.
-func above(path string) []string {
-	if len(path) > maxPath {
+// Above returns the folders above a path, the topmost first. It returns none for a path over
+// MaxPath, which cannot be opened and may have too many folders.
+func Above(path string) []string {
+	if len(path) > MaxPath {
 		return nil
 	}
 	var list []string
@@ -411,28 +400,3 @@ func above(path string) []string {
 	}
 	return list
 }
-
-// ConflictError says that something was changed in a folder since an execution saw
-// it. Nothing is applied.
-type ConflictError struct {
-	Path string // beneath the folder
-}
-
-func (e *ConflictError) Error() string {
-	return fmt.Sprintf("%q was changed since the execution began", e.Path)
-}
-
-// Recovery is what Recover did with an Apply that was killed.
-type Recovery string
-
-const (
-	RecoveredNothing Recovery = ""        // there was none
-	RecoveredForward Recovery = "forward" // carried to its end
-	RecoveredBack    Recovery = "back"    // undone
-)
-
-// The errors of Apply and Recover that leave a journal behind.
-var (
-	ErrApplied    = errors.New("the changes are applied, but something is left to be cleared away")
-	ErrUnfinished = errors.New("the changes are applied in part and cannot be taken back yet")
-)

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox
+package tree
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"io/fs"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/change"
 )
 
 // undo takes back what was done, the last first. kept says what could not be put back
@@ -94,7 +96,7 @@ func (a *applier) clean(r *record) error {
 	for i := range r.Operations {
 		o := &r.Operations[i]
 		err := a.in(o.path(), func(dir int, name string) error {
-			if o.Was != nil && o.Was.Kind == KindFolder {
+			if o.Was != nil && o.Was.Kind == change.KindFolder {
 				if err := a.makeWay(dir, name, o); err != nil {
 					return err
 				}
@@ -138,7 +140,7 @@ func (a *applier) removeTree(dir int, name, shown string) error {
 	if err != nil || s == nil {
 		return err
 	}
-	if s.Kind != KindFolder {
+	if s.Kind != change.KindFolder {
 		return a.do("unlink", shown, func() error { return unix.Unlinkat(dir, name, 0) })
 	}
 	if err := a.empty(dir, name, shown); err != nil {
@@ -153,7 +155,7 @@ func (a *applier) empty(dir int, name, shown string) error {
 		return &fs.PathError{Op: "open", Path: shown, Err: err}
 	}
 	defer unix.Close(fd)
-	names, err := readNames(fd)
+	names, err := ReadNames(fd)
 	if err != nil || len(names) == 0 {
 		return err
 	}
