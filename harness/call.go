@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -134,7 +135,7 @@ func (w *performance) call(i int, a sandbox.Action) error {
 	cancel()
 	switch {
 	case w.ctx.Err() != nil:
-		return Stopped()
+		return runerr.Stopped()
 	case err != nil:
 		return w.unanswered(i, c, err)
 	}
@@ -174,7 +175,7 @@ func (w *performance) give(i int, a sandbox.Action, b []byte) error {
 	}
 	errno, err := w.p.box.WriteGiven(i, b)
 	if err != nil {
-		return sandboxError(w.ctx, err)
+		return runerr.Sandbox(w.ctx, err)
 	}
 	if errno != 0 {
 		w.unwritten(a.Path, errno)
@@ -187,7 +188,7 @@ func (w *performance) give(i int, a sandbox.Action, b []byte) error {
 // recording takes over what was asked and answered.
 func (w *performance) recording() (err error) {
 	if w.p.ModelIO, err = w.task.Caller.Recording(); err != nil {
-		e := evidenceError("what the model has answered could not be recorded", err)
+		e := runerr.Evidence("what the model has answered could not be recorded", err)
 		e.Hint = hintOf(err)
 		return e
 	}

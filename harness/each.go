@@ -6,6 +6,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 )
@@ -100,7 +101,7 @@ func one(ctx context.Context, deps Deps, gate *Gate, job Job) (end End) {
 	end = End{Request: job.Request}
 	defer func() {
 		if p := recover(); p != nil {
-			end.Report, end.Err = Report{}, Panicked()
+			end.Report, end.Err = Report{}, runerr.Panicked()
 		}
 	}()
 	if job.Read != nil {
@@ -119,5 +120,5 @@ func endsProcess(err error) bool {
 }
 
 func interrupted() *result.RunError {
-	return internal("interrupted: not every intent was decided", nil)
+	return runerr.Internal("interrupted: not every intent was decided", nil)
 }

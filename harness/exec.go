@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -99,7 +100,7 @@ func (g *Gate) Confinement(work string, write sandbox.Write, read []string) sand
 func (g *Gate) Exec(x Exec) (Task, error) {
 	p := g.Profile
 	if !slices.Contains(p.ExecutionModes, ModeExecuteSandbox) {
-		return Task{}, modeError("profile "+strconv.Quote(p.Name)+" does not allow execute-sandbox", "use a profile that does")
+		return Task{}, runerr.Mode("profile "+strconv.Quote(p.Name)+" does not allow execute-sandbox", "use a profile that does")
 	}
 	t := Task{
 		Profile: p,
@@ -351,7 +352,7 @@ func execIntent(goal string, action, rest map[string]any) ([]byte, error) {
 	maps.Copy(doc, rest)
 	b, _, err := canon.Artifact(doc)
 	if err != nil {
-		return nil, internal("the intent has no canonical form", err)
+		return nil, runerr.Internal("the intent has no canonical form", err)
 	}
 	return b, nil
 }
@@ -453,4 +454,12 @@ func Interpret(end *evidence.End, code int) contract.Interpretation {
 
 func reportStream(c command.Captured) ExecStream {
 	return ExecStream{SHA256: evidence.Hash(c.SHA256), SizeBytes: len(c.Bytes), Truncated: c.Truncated}
+}
+
+// textReader reads a text, or nothing where there is none.
+func textReader(s *string) io.Reader {
+	if s == nil {
+		return nil
+	}
+	return strings.NewReader(*s)
 }

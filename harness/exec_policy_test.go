@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/finding"
@@ -232,8 +233,8 @@ func TestMetacharacters(t *testing.T) {
 			if err != nil || !slices.Contains(d.Reasons, "SHELL_METACHARACTER /actions/0/argv/1") {
 				t.Fatalf("%q under %s: %v %v", c, gate.Profile.Name, d.Reasons, err)
 			}
-			if strings.HasPrefix(d.Reasons[0], "SHELL_METACHARACTER") && Refused("exec", d).RuleID != "IV-02" {
-				t.Errorf("%q: %+v", c, Refused("exec", d))
+			if strings.HasPrefix(d.Reasons[0], "SHELL_METACHARACTER") && runerr.Refused("exec", d).RuleID != "IV-02" {
+				t.Errorf("%q: %+v", c, runerr.Refused("exec", d))
 			}
 		}
 	}
@@ -266,7 +267,7 @@ func TestRefusedNamesTheCheck(t *testing.T) {
 			t.Errorf("%q: %v, error %v", tc.exec.Argv, rep.Decision.Outcome, err)
 			continue
 		}
-		e := Refused("exec", rep.Decision)
+		e := runerr.Refused("exec", rep.Decision)
 		if e.Code != result.CodeProfile || e.RuleID != tc.rule || e.Hint == "" || e.Details["outcome"] != string(tc.outcome) || len(e.Details["reasons"].([]any)) == 0 {
 			t.Errorf("%q: %+v", tc.exec.Argv, e)
 		}

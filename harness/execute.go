@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -134,14 +135,14 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 	}
 	direct, err := controlsOf(task)
 	if err != nil {
-		return nil, evidenceError("the control paths of the work folder could not be listed", err)
+		return nil, runerr.Evidence("the control paths of the work folder could not be listed", err)
 	}
 	if direct != nil {
 		task.Sandbox.Protect = sorted(slices.Concat(task.Sandbox.Protect, direct.standing()))
 	}
 	box, err := runner.Start(ctx, task.Sandbox)
 	if err != nil {
-		return nil, sandboxError(ctx, err)
+		return nil, runerr.Sandbox(ctx, err)
 	}
 	p.box, p.work, p.Isolation, p.Clauses = box, task.Sandbox.Work, box.Isolation, box.Clauses
 	p.PlanHash = evidence.Hash(box.PlanHash)
@@ -150,7 +151,7 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 	if direct != nil {
 		touched, listErr := direct.settle()
 		if err == nil && listErr != nil {
-			err = evidenceError("the control paths of the work folder could not be listed", listErr)
+			err = runerr.Evidence("the control paths of the work folder could not be listed", listErr)
 		}
 		for _, name := range touched {
 			p.Observed.Reasons = append(p.Observed.Reasons, reason.WriteOutsideRoot+" "+name)
@@ -219,7 +220,7 @@ func (w *performance) run() error {
 func (w *performance) write(i int, a sandbox.Action) error {
 	errno, err := w.p.box.Write(i)
 	if err != nil {
-		return sandboxError(w.ctx, err)
+		return runerr.Sandbox(w.ctx, err)
 	}
 	if errno == 0 {
 		w.written = append(w.written, a.Path)
@@ -258,10 +259,10 @@ func (w *performance) command(i int, a sandbox.Action) error {
 	}
 	res, err := command.Run(ctx, w.p.box.Command(i, limit, &known), spec)
 	if w.ctx.Err() != nil {
-		return Stopped()
+		return runerr.Stopped()
 	}
 	if err != nil {
-		return sandboxError(w.ctx, err)
+		return runerr.Sandbox(w.ctx, err)
 	}
 	if ctx.Err() != nil {
 		res.Code, res.Signal = 0, syscall.SIGPIPE
@@ -310,7 +311,7 @@ func (w *performance) judge() error {
 	if errors.Is(err, sandbox.ErrStageFull) {
 		o.Reasons = append(o.Reasons, "OUTPUT_LIMIT")
 	} else if err != nil {
-		return evidenceError("what the commands wrote could not be read", err)
+		return runerr.Evidence("what the commands wrote could not be read", err)
 	}
 	changes = w.settle(changes)
 	rules := w.task.Rules
@@ -437,7 +438,7 @@ func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	}
 	inputs, err := deps.Runner.StageInputs(req.Folders.Tree, intent.Inputs, contract.MaxInputs, int64(contract.InputFilesBytes().Max))
 	if err != nil {
-		return nil, nil, inputError(intent, err)
+		return nil, nil, runerr.Input(intent, err)
 	}
 	cleanInputs(inputs.Files)
 	if err := apart(inputs, calls); err != nil {
@@ -461,7 +462,7 @@ func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	p.box.Owns(inputs)
 	e, err := evidence.Execution(d.BundleHash, gate.Profile.Contract(), p.Observed)
 	if err != nil {
-		return nil, nil, errors.Join(internal("the execution has no canonical form", err), p.Close())
+		return nil, nil, errors.Join(runerr.Internal("the execution has no canonical form", err), p.Close())
 	}
 	return &e, p, nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/prose"
@@ -41,7 +42,7 @@ type EffectReason struct {
 func Explain(ctx context.Context, deps Deps, gate *Gate, req Request) (x Explanation, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			x, err = Explanation{}, Panicked()
+			x, err = Explanation{}, runerr.Panicked()
 		}
 	}()
 	if err := checkModes(gate.Profile, req); err != nil {
@@ -53,11 +54,11 @@ func Explain(ctx context.Context, deps Deps, gate *Gate, req Request) (x Explana
 	}
 	why, err := gate.Judge.Explain(ctx, in)
 	if err != nil {
-		return Explanation{}, policyError(err)
+		return Explanation{}, runerr.Policy(err)
 	}
 	d, err := kernel.Decide(intent, in.Effects, in.Findings, why.Verdict)
 	if err != nil {
-		return Explanation{}, internal("the decision has no canonical form", err)
+		return Explanation{}, runerr.Internal("the decision has no canonical form", err)
 	}
 	x = Explanation{Profile: gate.Profile, Decision: d}
 	for _, f := range append(unpermitted(d), why.Fired...) {
@@ -150,11 +151,11 @@ func Rules(ctx context.Context, s Sources, set *specs.Set, limits policy.Limits)
 	}
 	engine, err := policy.New(ctx, o.Profile, o.Layers, limits)
 	if err != nil {
-		return nil, LoadError(err)
+		return nil, runerr.Load(err)
 	}
 	rules, err := engine.Rules()
 	if err != nil {
-		return nil, LoadError(err)
+		return nil, runerr.Load(err)
 	}
 	for i, r := range rules {
 		if r.Layer == policy.Builtin && r.ID == "PLACEHOLDER" {
@@ -171,7 +172,7 @@ func Weights(s Sources, set *specs.Set) (map[string]map[string]string, error) {
 	for _, name := range Profiles() {
 		p, err := policy.LoadProfile(s.Builtin, name, set)
 		if err != nil {
-			return nil, LoadError(err)
+			return nil, runerr.Load(err)
 		}
 		for id, w := range p.Severity {
 			if weights[id] == nil {

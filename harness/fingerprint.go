@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
@@ -239,14 +240,14 @@ func (v RunVector) print(end End) (Print, error) {
 	}
 	text, sum, err := canon.Artifact(got)
 	if err != nil {
-		return p, internal("the answer to a vector could not be written", err)
+		return p, runerr.Internal("the answer to a vector could not be written", err)
 	}
 	if end.Err != nil {
 		p.SHA256 = sum
 	}
 	doc, err := canon.Parse(text, 2*result.MaxBytes)
 	if err != nil {
-		return p, internal("the answer to a vector could not be read", err)
+		return p, runerr.Internal("the answer to a vector could not be read", err)
 	}
 	p.Fault = partsAt(doc.Value(), v.expect.Value())
 	return p, nil
@@ -279,15 +280,15 @@ func endOf(v any) string {
 func decisionOf(rep Report) (map[string]any, canon.ContentHash, error) {
 	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
 	if err != nil {
-		return nil, "", internal("a RunResult could not be read", err)
+		return nil, "", runerr.Internal("a RunResult could not be read", err)
 	}
 	obj, ok := doc.Value().(map[string]any)
 	if !ok {
-		return nil, "", internal("a RunResult is no object", nil)
+		return nil, "", runerr.Internal("a RunResult is no object", nil)
 	}
 	sum, err := result.Digest(obj)
 	if err != nil {
-		return nil, "", internal("a canonical subset could not be written", err)
+		return nil, "", runerr.Internal("a canonical subset could not be written", err)
 	}
 	subset := result.Subset(obj)
 	delete(subset, "policy_provenance")
@@ -318,7 +319,7 @@ func failureOf(err error) (map[string]any, error) {
 	}
 	var re *result.RunError
 	if !errors.As(err, &re) {
-		return nil, internal("a vector could not be read", err)
+		return nil, runerr.Internal("a vector could not be read", err)
 	}
 	got := map[string]any{"error": string(re.Code)}
 	for _, name := range []string{"pointer", "offset"} {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -49,11 +50,11 @@ type Open struct {
 func (s Sources) Read(set *specs.Set, limits policy.Limits) (o Open, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			o, err = Open{}, Panicked()
+			o, err = Open{}, runerr.Panicked()
 		}
 	}()
 	if o, err = s.read(set, limits); err != nil {
-		return Open{}, LoadError(err)
+		return Open{}, runerr.Load(err)
 	}
 	return o, nil
 }
@@ -109,7 +110,7 @@ func UserPackage(profile string) string {
 func (s Sources) Resolve(set *specs.Set) (policy.Resolved, error) {
 	r, err := s.resolve(set)
 	if err != nil {
-		return policy.Resolved{}, LoadError(err)
+		return policy.Resolved{}, runerr.Load(err)
 	}
 	return r, nil
 }
@@ -135,7 +136,7 @@ func (s Sources) resolve(set *specs.Set) (policy.Resolved, error) {
 func OpenGate(ctx context.Context, s Sources, set *specs.Set, limits policy.Limits) (gate *Gate, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			gate, err = nil, Panicked()
+			gate, err = nil, runerr.Panicked()
 		}
 	}()
 	o, err := s.Read(set, limits)
@@ -149,7 +150,7 @@ func OpenGate(ctx context.Context, s Sources, set *specs.Set, limits policy.Limi
 func (o Open) Compile(ctx context.Context, builtin fs.FS, set *specs.Set, limits policy.Limits) (*Gate, error) {
 	engine, err := policy.New(ctx, o.Profile, o.Layers, limits)
 	if err != nil {
-		return nil, LoadError(err)
+		return nil, runerr.Load(err)
 	}
 	if err := o.checkSeverity(engine, builtin, set); err != nil {
 		return nil, err
@@ -177,7 +178,7 @@ func (o Open) checkSeverity(engine *policy.Engine, builtin fs.FS, set *specs.Set
 	}
 	strict, err := policy.LoadProfile(builtin, "strict", set)
 	if err != nil {
-		return LoadError(err)
+		return runerr.Load(err)
 	}
 	known := slices.Collect(maps.Keys(strict.Severity))
 	if last := o.Layers[len(o.Layers)-1]; strings.HasPrefix(last.Package, policy.PrefixUser) {
@@ -217,8 +218,32 @@ func unknownProfile(name string) *result.RunError {
 func BuiltinProfile(fsys fs.FS, name string, set *specs.Set) (*kernel.PolicyProfile, error) {
 	profile, err := policy.LoadProfile(fsys, name, set)
 	if err != nil {
-		return nil, policyError(err)
+		return nil, runerr.Policy(err)
 	}
 	contract := profile.Contract()
 	return &contract, nil
+}
+
+// checkModes refuses a profile and modes that do not go together (RUN_E004).
+func checkModes(p kernel.Profile, req Request) error {
+	if !slices.Contains(p.ExecutionModes, req.Mode) {
+		hint := "use --mode with one of: " + strings.Join(p.ExecutionModes, ", ")
+		if req.Exec != nil {
+			hint = "use a profile that does; --print-intent shows the intent, which fiador run decides as a plan"
+		}
+		return runerr.Mode("profile "+strconv.Quote(p.Name)+" does not allow execution mode "+strconv.Quote(req.Mode), hint)
+	}
+	if !slices.Contains(p.ModelModes, req.ModelMode) {
+		return runerr.Mode("profile "+strconv.Quote(p.Name)+" does not allow model mode "+strconv.Quote(req.ModelMode),
+			"use --model-mode with one of: "+strings.Join(p.ModelModes, ", "))
+	}
+	return nil
+}
+
+// checkCaller refuses an execution in a model mode that nobody was named for.
+func checkCaller(deps Deps, req Request) error {
+	if req.Mode == ModeExecuteSandbox && req.ModelMode != ModelNone && deps.Caller == nil {
+		return runerr.Mode("model mode "+strconv.Quote(req.ModelMode)+" needs a recording to execute with", "name it with --model-recording")
+	}
+	return nil
 }

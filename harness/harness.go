@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -126,7 +127,7 @@ type Report struct {
 func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			rep, err = Report{}, Panicked()
+			rep, err = Report{}, runerr.Panicked()
 		}
 	}()
 	started := deps.Now()
@@ -149,7 +150,7 @@ func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, e
 func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.Time, told *account) (rep Report, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = Panicked()
+			err = runerr.Panicked()
 		}
 		if err != nil {
 			rep, err = rep.fail(err)
@@ -237,25 +238,25 @@ func runError(err error) *result.RunError {
 	if errors.As(err, &re) {
 		return re
 	}
-	return internal("internal error: no decision was made", err)
+	return runerr.Internal("internal error: no decision was made", err)
 }
 
 // read is steps 2 to 4: strict JSON, schema, intent.
 func read(set *specs.Set, req Request) (map[string]any, kernel.Intent, error) {
 	doc, err := canon.Parse(req.Source, canon.MaxIntentBytes)
 	if err != nil {
-		return nil, kernel.Intent{}, ReadError(req.name(), err)
+		return nil, kernel.Intent{}, runerr.Read(req.name(), err)
 	}
 	violations, err := set.Validate(specs.KindIntent, doc.Value())
 	if err != nil {
-		return nil, kernel.Intent{}, internal("the intent could not be held against its schema", err)
+		return nil, kernel.Intent{}, runerr.Internal("the intent could not be held against its schema", err)
 	}
 	if len(violations) > 0 {
-		return nil, kernel.Intent{}, notIntent(req.name(), violations)
+		return nil, kernel.Intent{}, runerr.NotIntent(req.name(), violations)
 	}
 	intent, err := kernel.ParseIntent(doc.Value())
 	if err != nil {
-		return nil, kernel.Intent{}, intentError(req.name(), err)
+		return nil, kernel.Intent{}, runerr.Intent(req.name(), err)
 	}
 	return doc.Value().(map[string]any), intent, nil
 }
@@ -264,11 +265,11 @@ func read(set *specs.Set, req Request) (map[string]any, kernel.Intent, error) {
 func judge(ctx context.Context, gate *Gate, in policy.Input, intent kernel.Intent) (kernel.Decision, error) {
 	verdict, err := gate.Judge.Eval(ctx, in)
 	if err != nil {
-		return kernel.Decision{}, policyError(err)
+		return kernel.Decision{}, runerr.Policy(err)
 	}
 	decision, err := kernel.Decide(intent, in.Effects, in.Findings, verdict)
 	if err != nil {
-		return kernel.Decision{}, internal("the decision has no canonical form", err)
+		return kernel.Decision{}, runerr.Internal("the decision has no canonical form", err)
 	}
 	return decision, nil
 }
@@ -299,7 +300,7 @@ func whole(doc map[string]any) map[string]any {
 func (g *Gate) seal(res result.RunResult) ([]byte, canon.Document, error) {
 	b, err := res.Bytes()
 	if err != nil {
-		return nil, canon.Document{}, internal("the result has no canonical form", err)
+		return nil, canon.Document{}, runerr.Internal("the result has no canonical form", err)
 	}
 	if fault := agree(b, res); fault != nil {
 		return nil, canon.Document{}, fault
@@ -317,7 +318,7 @@ func (g *Gate) seal(res result.RunResult) ([]byte, canon.Document, error) {
 func agree(b []byte, res result.RunResult) *result.RunError {
 	other, err := canon.Transform(res)
 	if err != nil || !bytes.Equal(b, append(other, '\n')) {
-		e := internal("the result breaks an invariant: two encoders give other bytes", err)
+		e := runerr.Internal("the result breaks an invariant: two encoders give other bytes", err)
 		e.RuleID = "RS7"
 		return e
 	}
@@ -328,11 +329,11 @@ func agree(b []byte, res result.RunResult) *result.RunError {
 func sound(b []byte, policy *kernel.PolicyProfile) (canon.Document, *result.RunError) {
 	doc, err := canon.Parse(b, result.MaxBytes)
 	if err != nil {
-		return canon.Document{}, internal("the result cannot be read back", err)
+		return canon.Document{}, runerr.Internal("the result cannot be read back", err)
 	}
 	for _, c := range result.Checks(b, doc, policy) {
 		if c.Status != result.Pass {
-			e := internal("the result breaks an invariant: "+c.Fault, nil)
+			e := runerr.Internal("the result breaks an invariant: "+c.Fault, nil)
 			e.RuleID = c.ID
 			return canon.Document{}, e
 		}
@@ -345,7 +346,7 @@ func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.
 func newRunID(t time.Time, rand io.Reader) (string, error) {
 	var b [8]byte
 	if _, err := io.ReadFull(rand, b[:]); err != nil {
-		return "", internal("no randomness for a run id", err)
+		return "", runerr.Internal("no randomness for a run id", err)
 	}
 	return "run_" + t.UTC().Format("20060102T150405Z") + "_" + hex.EncodeToString(b[:]), nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
@@ -110,11 +111,11 @@ func (p posed) decide(t *testing.T, gate *Gate) (kernel.Decision, error) {
 	t.Helper()
 	verdict, err := gate.Judge.Eval(t.Context(), p.in)
 	if err != nil {
-		return kernel.Decision{}, policyError(err)
+		return kernel.Decision{}, runerr.Policy(err)
 	}
 	d, err := kernel.Decide(p.intent, p.in.Effects, p.in.Findings, verdict)
 	if err != nil {
-		return kernel.Decision{}, internal("the decision has no canonical form", err)
+		return kernel.Decision{}, runerr.Internal("the decision has no canonical form", err)
 	}
 	return d, nil
 }

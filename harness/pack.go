@@ -10,6 +10,7 @@ import (
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -22,7 +23,7 @@ func (rep Report) Packed(rand io.Reader) (map[string][]byte, error) {
 	files := map[string][]byte{pack.RunFile: rep.Bytes}
 	policy, _, err := canon.Artifact(rep.Result.Policy.Plain())
 	if err != nil {
-		return nil, internal("the policy has no canonical form", err)
+		return nil, runerr.Internal("the policy has no canonical form", err)
 	}
 	files[pack.PolicyFile] = policy
 	if rep.Decision.Bundle != nil {
@@ -42,7 +43,7 @@ func (rep Report) Packed(rand io.Reader) (map[string][]byte, error) {
 	for name, doc := range docs {
 		text, _, err := canon.Artifact(doc)
 		if err != nil {
-			return nil, internal(name+" has no canonical form", err)
+			return nil, runerr.Internal(name+" has no canonical form", err)
 		}
 		files[name] = text
 	}
@@ -276,12 +277,12 @@ func (k *packing) operation(r pack.ActionResult, executable bool, room int64) (p
 func (k *packing) content(name string, room int64) ([]byte, error) {
 	f, err := k.p.Content(name)
 	if err != nil {
-		return nil, evidenceError("what the commands wrote could not be read", err)
+		return nil, runerr.Evidence("what the commands wrote could not be read", err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, room+1))
 	if err != nil {
-		return nil, evidenceError("what the commands wrote could not be read", err)
+		return nil, runerr.Evidence("what the commands wrote could not be read", err)
 	}
 	if int64(len(b)) > room {
 		return nil, patchTooLarge()

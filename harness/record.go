@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -59,7 +60,7 @@ func newAccount(deps Deps, gate *Gate, req Request) (*account, error) {
 	}
 	_, provenance, err := canon.Artifact(gate.Provenance)
 	if err != nil {
-		return nil, internal("the policy has no canonical form", err)
+		return nil, runerr.Internal("the policy has no canonical form", err)
 	}
 	a.head = ledger.Record{
 		RunID: req.RunID, IntentSHA256: canon.Sum(req.Source), ExecutionMode: req.Mode, Mode: req.ModelMode,
@@ -76,7 +77,7 @@ func (a *account) asked(in policy.Input) error {
 	}
 	var err error
 	if a.input, _, err = canon.Artifact(in.Document()); err != nil {
-		return internal("the input of the policy has no canonical form", err)
+		return runerr.Internal("the input of the policy has no canonical form", err)
 	}
 	a.policy, err = a.gate.kept(a.to)
 	return err
@@ -88,7 +89,7 @@ func (a *account) begin(ctx context.Context, d kernel.Decision) error {
 	case a.to == nil:
 		return nil
 	case ctx.Err() != nil:
-		return Stopped()
+		return runerr.Stopped()
 	}
 	rec := a.head
 	rec.Kind, rec.InputSHA256, rec.BundleSHA256 = ledger.KindBegun, canon.Sum(a.input), d.BundleHash
@@ -107,14 +108,14 @@ func (a *account) decide(ctx context.Context, rep *Report, sealed canon.Document
 	t := testimony{intent: a.req.Source, input: a.input, result: rep.Bytes, policy: a.policy, res: rep.Result}
 	var err error
 	if t.canonical, err = result.Digest(sealed.Value().(map[string]any)); err != nil {
-		return internal("the result has no canonical form", err)
+		return runerr.Internal("the result has no canonical form", err)
 	}
 	if t.decision, _, err = canon.Artifact(decisionDocument(rep.Decision)); err != nil {
-		return internal("the decision has no canonical form", err)
+		return runerr.Internal("the decision has no canonical form", err)
 	}
 	blob, err := t.blob()
 	if err != nil {
-		return internal("the evidence has no canonical form", err)
+		return runerr.Internal("the evidence has no canonical form", err)
 	}
 	if crowded(t.decision) || crowded(t.result) {
 		return evidenceTooLarge(strconv.Itoa(maxValues) + " values")
@@ -125,7 +126,7 @@ func (a *account) decide(ctx context.Context, rep *Report, sealed canon.Document
 	}
 	rec, err := t.record(evidence)
 	if err != nil {
-		return internal("the record has no canonical form", err)
+		return runerr.Internal("the record has no canonical form", err)
 	}
 	receipt, err := a.append(ctx, rec)
 	if err != nil {
@@ -234,7 +235,7 @@ func (g *Gate) kept(to Recorder) (ledger.Blob, error) {
 	}
 	text, err := policySet(policy.Freeze(g.Profile, g.Layers), g.Base, g.Builtin)
 	if err != nil {
-		return ledger.Blob{}, internal("the policy has no canonical form", err)
+		return ledger.Blob{}, runerr.Internal("the policy has no canonical form", err)
 	}
 	b, err := keep(to, text)
 	if err != nil {

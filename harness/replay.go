@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -145,7 +146,7 @@ func (m made) replayed(t testimony, rec ledger.Record) Replayed {
 
 func recovered(rp *Replayed, err *error) {
 	if p := recover(); p != nil {
-		*rp, *err = Replayed{}, Panicked()
+		*rp, *err = Replayed{}, runerr.Panicked()
 	}
 }
 
@@ -238,7 +239,7 @@ func (k *thawed) compile(ctx context.Context) error {
 	}
 	engine, err := policy.New(ctx, k.gate.Profile, layers, replayLimits())
 	if err != nil {
-		return LoadError(err)
+		return runerr.Load(err)
 	}
 	k.gate.Provenance, k.gate.Judge, k.gate.IDs = engine.Provenance(), engine, engine.IDs
 	return nil
@@ -282,21 +283,21 @@ func (m made) compare(t testimony, rec ledger.Record, rp *Replayed) error {
 	}
 	input, _, err := canon.Artifact(m.in.Document())
 	if err != nil {
-		return internal("the input of the policy has no canonical form", err)
+		return runerr.Internal("the input of the policy has no canonical form", err)
 	}
 	if differs(DecisionDiffers, "input", t.input, input) {
 		return nil
 	}
 	recorded, now, err := m.decisions(t, rec)
 	if err != nil {
-		return internal("the decision has no canonical form", err)
+		return runerr.Internal("the decision has no canonical form", err)
 	}
 	if differs(DecisionDiffers, "decision", recorded, now) {
 		return nil
 	}
 	res, err := m.result(t)
 	if err != nil {
-		return internal("the result has no canonical form", err)
+		return runerr.Internal("the result has no canonical form", err)
 	}
 	differs(CanonicalDiffers, "result", t.result, res)
 	return nil

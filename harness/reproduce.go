@@ -11,6 +11,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/model"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -111,7 +112,7 @@ func (o *Original) CheckGate(gate *Gate) error {
 	a, errA := canon.Canonical(recorded)
 	b, errB := canon.Canonical(now)
 	if err := errors.Join(errA, errB); err != nil {
-		return internal("the digests of a policy have no canonical form", err)
+		return runerr.Internal("the digests of a policy have no canonical form", err)
 	}
 	if bytes.Equal(a, b) {
 		return nil
@@ -227,9 +228,9 @@ func (o *Original) Reproduce(ctx context.Context, deps Deps, gate *Gate, again A
 
 // interrupted is the error for a run that was told to stop, after those of got.
 func (o *Original) interrupted(got Reproduced) *result.RunError {
-	e := internal("interrupted: the run was not made again", nil)
+	e := runerr.Internal("interrupted: the run was not made again", nil)
 	if o.Result.ExecutionMode == ModeExecuteSandbox {
-		e = Stopped()
+		e = runerr.Stopped()
 	}
 	if got.Runs > 0 {
 		e.Message += "; of the runs before it, " + strconv.Itoa(got.Matches) + " of " + strconv.Itoa(got.Runs) + " matched"

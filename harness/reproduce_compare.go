@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -37,11 +38,11 @@ func (d Divergence) Place() Divergence {
 func (o *Original) compare(rep Report) (Divergence, bool, error) {
 	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
 	if err != nil {
-		return Divergence{}, false, internal("a RunResult could not be read", err)
+		return Divergence{}, false, runerr.Internal("a RunResult could not be read", err)
 	}
 	obj, ok := doc.Value().(map[string]any)
 	if !ok {
-		return Divergence{}, false, internal("a RunResult is no object", nil)
+		return Divergence{}, false, runerr.Internal("a RunResult is no object", nil)
 	}
 	then, now := o.Result.Execution, rep.Result.Execution
 	if then != nil && now != nil {

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
@@ -105,7 +106,7 @@ func ParseExecRequest(set *specs.Set, name string, src []byte) (ExecRequest, err
 	}
 	violations, err := set.Validate(specs.KindExecutionRequest, text.doc.Value())
 	if err != nil {
-		return ExecRequest{}, internal("the request could not be held against its schema", err)
+		return ExecRequest{}, runerr.Internal("the request could not be held against its schema", err)
 	}
 	if len(violations) > 0 {
 		return ExecRequest{}, text.violated(violations)
@@ -184,7 +185,7 @@ func (t requestText) fault(code result.Code, line int, near bool, pointer *strin
 func (t requestText) notJSON(err error) *result.RunError {
 	var ce *canon.Error
 	if !errors.As(err, &ce) {
-		return internal("the file could not be parsed", err)
+		return runerr.Internal("the file could not be parsed", err)
 	}
 	var pointer *string
 	if ce.Pointer != "" {
@@ -213,7 +214,7 @@ func (t requestText) violated(violations []specs.Violation) *result.RunError {
 		hint = "put the value in double quotes"
 	}
 	e := t.invalid(first.Pointer, first.Msg, hint)
-	e.RuleID = schemaCheck(first)
+	e.RuleID = runerr.SchemaCheck(first)
 	if n := len(violations) - 1; n > 0 {
 		list := make([]any, len(violations))
 		for i, v := range violations {

@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -107,7 +108,7 @@ func runnerStream(c command.Captured, end *evidence.End) pack.RunnerStream {
 func runnerID(t time.Time, rand io.Reader) (string, error) {
 	var b [8]byte
 	if _, err := io.ReadFull(rand, b[:]); err != nil {
-		return "", internal("no randomness for a runner id", err)
+		return "", runerr.Internal("no randomness for a runner id", err)
 	}
 	return "runner_" + t.UTC().Format("20060102_150405") + "_" + strconv.FormatUint(binary.BigEndian.Uint64(b[:]), 36), nil
 }

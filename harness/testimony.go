@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strconv"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -233,7 +234,7 @@ func fetch(read func(ledger.Blob) ([]byte, error), set *specs.Set, b ledger.Blob
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &fault{EvidenceMissing, kind, result.Difference{}, string(b.SHA256) + " is not there"}
 	case err != nil:
-		return nil, evidenceError("evidence "+string(b.SHA256)+" could not be read", err)
+		return nil, runerr.Evidence("evidence "+string(b.SHA256)+" could not be read", err)
 	case int64(len(text)) != b.Size || canon.Sum(text) != b.SHA256:
 		return nil, corrupt(kind, "", "the bytes of "+string(b.SHA256)+" are not those that this name promises")
 	}
@@ -243,7 +244,7 @@ func fetch(read func(ledger.Blob) ([]byte, error), set *specs.Set, b ledger.Blob
 	}
 	violations, err := set.Validate(specs.KindEvidence, doc.Value())
 	if err != nil {
-		return nil, internal("the evidence could not be held against its schema", err)
+		return nil, runerr.Internal("the evidence could not be held against its schema", err)
 	}
 	if len(violations) > 0 {
 		return nil, corrupt(kind, violations[0].Pointer, violations[0].Msg)
@@ -303,7 +304,7 @@ func testify(read func(ledger.Blob) ([]byte, error), set *specs.Set, rec ledger.
 	told.Timestamp, told.ClockBehindMS = rec.Timestamp, rec.ClockBehindMS
 	a, err := rec.Entry()
 	if err != nil {
-		return testimony{}, evidenceError("the record cannot be replayed", err)
+		return testimony{}, runerr.Evidence("the record cannot be replayed", err)
 	}
 	b, err := told.Entry()
 	if err != nil {

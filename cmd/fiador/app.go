@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/report"
-	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
 )
@@ -94,7 +94,7 @@ func run(ctx context.Context, args []string, sys system) (status int) {
 	a := &app{system: sys, term: terminal{w: sys.stderr}, page: terminal{w: sys.stdout}, direct: out.w}
 	defer func() {
 		if p := recover(); p != nil {
-			status = a.report(harness.Panicked())
+			status = a.report(runerr.Panicked())
 		}
 	}()
 	root := a.root()

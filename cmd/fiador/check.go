@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
@@ -174,7 +175,7 @@ func (a *app) jobs(ctx context.Context, files []target) iter.Seq[harness.Job] {
 					job := harness.Job{Request: request}
 					job.Line, job.Source = l.number, l.bytes
 					if l.long {
-						err = harness.ReadError(request.Path+":"+strconv.Itoa(l.number), &canon.Error{Kind: canon.KindSize, Offset: canon.MaxIntentBytes})
+						err = runerr.Read(request.Path+":"+strconv.Itoa(l.number), &canon.Error{Kind: canon.KindSize, Offset: canon.MaxIntentBytes})
 					}
 					if err != nil {
 						job.Read = failing(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
@@ -259,7 +260,7 @@ func (a *app) execRefused(ctx context.Context, f execFlags, w *pack.Writer, gate
 	if err := report.Human(&told, a.term.color, itemOf(end)); err != nil {
 		return err
 	}
-	told.Write(harness.Refused(end.Path, end.Decision).Line())
+	told.Write(runerr.Refused(end.Path, end.Decision).Line())
 	text := told.String()
 	if a.runner {
 		text = report.Inert(text)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel"
@@ -403,7 +404,7 @@ func (a *app) executed(ctx context.Context, f executingFlags, e *executing, rep 
 		return nil
 	}
 	if ctx.Err() != nil {
-		return harness.Stopped()
+		return runerr.Stopped()
 	}
 	dir, err := folder("promote", f.promote)
 	if err != nil {

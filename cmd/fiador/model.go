@@ -14,6 +14,7 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/model"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -241,7 +242,7 @@ func (a *app) modelAdapters(ctx context.Context, f runFlags) ([]model.Adapter, e
 
 // notJSON is harness.ReadError for a file that is no intent.
 func notJSON(path string, err error) error {
-	e := harness.ReadError(path, err)
+	e := runerr.Read(path, err)
 	e.Hint = ""
 	return e
 }

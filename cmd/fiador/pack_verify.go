@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
@@ -234,7 +235,7 @@ func (a *app) verifyPack(name string, o pack.Options, k packKeys, accepted bool)
 	v = verifiedPack{name: clean(name), accepted: accepted}
 	defer func() {
 		if p := recover(); p != nil {
-			v = verifiedPack{name: v.name, err: harness.Panicked()}
+			v = verifiedPack{name: v.name, err: runerr.Panicked()}
 		}
 	}()
 	p, err := a.readPack(name)

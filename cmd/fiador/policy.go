@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
@@ -114,7 +115,7 @@ func (d *desk) openLayer(name, base string) error {
 	l, err := policy.LoadLayer(folder, policy.PrefixAny, policy.DefaultLimits())
 	switch {
 	case err != nil:
-		return harness.LoadError(err)
+		return runerr.Load(err)
 	case strings.HasPrefix(l.Package, policy.PrefixOrg):
 		d.sources.Org = []policy.Folder{folder}
 	case strings.HasPrefix(l.Package, policy.PrefixRepo):

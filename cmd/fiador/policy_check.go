@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 )
@@ -141,7 +142,7 @@ func (d desk) tests() ([]policy.Module, error) {
 	}
 	tests, err := policy.LoadTests(*d.folder, policy.DefaultLimits())
 	if err != nil {
-		return nil, harness.LoadError(err)
+		return nil, runerr.Load(err)
 	}
 	return tests, nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/policy"
 )
 
@@ -85,7 +85,7 @@ func (a *app) formatted(ctx context.Context, name string) (was, now []byte, err 
 		return nil, nil, unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", most), "split the module")
 	}
 	if now, err = policy.Format(policy.Module{Name: src.path, Source: src.bytes}); err != nil {
-		return nil, nil, harness.LoadError(err)
+		return nil, nil, runerr.Load(err)
 	}
 	return src.bytes, now, nil
 }

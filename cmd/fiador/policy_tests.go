@@ -13,6 +13,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/policy"
 )
 
@@ -104,7 +105,7 @@ func (a *app) testPolicy(ctx context.Context, name string, f testFlags, threshol
 		Profile: d.open.Profile, Layer: d.layer(), Tests: tests, Intents: intents, Run: run,
 	}, policy.DefaultLimits())
 	if err != nil {
-		return harness.LoadError(err)
+		return runerr.Load(err)
 	}
 	// A test asks single rules; whether their answers count, the policy as a whole
 	// says.
@@ -112,7 +113,7 @@ func (a *app) testPolicy(ctx context.Context, name string, f testFlags, threshol
 		if _, err := gate.Judge.Eval(ctx, intents[name]); err != nil {
 			tested.Cases = append(tested.Cases, policy.Case{
 				Package: d.layer().Package, Name: intentsFolder + "/" + name, File: displayFolder(filepath.Join(d.dir, intentsFolder, name)), Line: 1,
-				Fault: "not decided: " + harness.LoadError(err).Message,
+				Fault: "not decided: " + runerr.Load(err).Message,
 			})
 		}
 	}

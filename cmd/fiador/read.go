@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -145,7 +145,7 @@ func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struc
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			send(chunk{err: harness.Panicked()})
+			send(chunk{err: runerr.Panicked()})
 		}
 	}()
 	f, size, err := a.open(name)

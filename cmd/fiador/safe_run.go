@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/saferun"
 )
 
@@ -40,7 +40,7 @@ func (a *app) safeRun(ctx context.Context, args []string) error {
 	a.busy.enter() // a signal ends the command, and with it this process
 	signals := saferun.Notify()
 	if ctx.Err() != nil { // one that came before that
-		return harness.Stopped()
+		return runerr.Stopped()
 	}
 	a.status = saferun.Run(args, saferun.System{
 		Stdin: a.stdin, Stdout: a.direct, Stderr: a.stderr,

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -98,7 +99,7 @@ func (a *app) readResult(ctx context.Context, name string) (resultFile, error) {
 	}
 	doc, err := canon.Parse(src.bytes, result.MaxBytes)
 	if err != nil {
-		return resultFile{}, harness.ReadError(src.path, err)
+		return resultFile{}, runerr.Read(src.path, err)
 	}
 	obj, ok := doc.Value().(map[string]any)
 	_, version := obj["run_schema_version"]

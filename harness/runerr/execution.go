@@ -1,12 +1,10 @@
-package harness
+package runerr
 
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
@@ -15,14 +13,6 @@ import (
 	"github.com/fiador/fiador/kernel/pathname"
 	"github.com/fiador/fiador/kernel/result"
 )
-
-// textReader reads a text, or nothing where there is none.
-func textReader(s *string) io.Reader {
-	if s == nil {
-		return nil
-	}
-	return strings.NewReader(*s)
-}
 
 // Stopped is the RunError for an execution that was told to stop. What it had
 // done is gone.
@@ -35,7 +25,7 @@ func Stopped() *result.RunError {
 
 // sandboxError is the RunError for a sandbox that could not be had. It says nothing
 // of the machine but the failed step, its errno and the known cause.
-func sandboxError(ctx context.Context, err error) *result.RunError {
+func Sandbox(ctx context.Context, err error) *result.RunError {
 	if ctx.Err() != nil {
 		return Stopped()
 	}
@@ -63,15 +53,16 @@ func sandboxError(ctx context.Context, err error) *result.RunError {
 	return e
 }
 
-func evidenceError(msg string, cause error) *result.RunError {
+// Evidence is the RunError for evidence that could not be had.
+func Evidence(msg string, cause error) *result.RunError {
 	return &result.RunError{Code: result.CodeEvidence, Message: msg + ": " + cause.Error(), Cause: cause}
 }
 
-// inputError is the RunError for an input that could not be read, with its pointer.
-func inputError(intent kernel.Intent, err error) *result.RunError {
+// Input is the RunError for an input that could not be read, with its pointer.
+func Input(intent kernel.Intent, err error) *result.RunError {
 	var ie *sandbox.InputError
 	if !errors.As(err, &ie) {
-		return sandboxError(context.Background(), err)
+		return Sandbox(context.Background(), err)
 	}
 	e := &result.RunError{
 		Code: result.CodeUnreadable, Message: "input " + strconv.Quote(canon.Cut(ie.Path)) + ": " + ie.Msg, Cause: err,
@@ -86,4 +77,9 @@ func inputError(intent kernel.Intent, err error) *result.RunError {
 		e.Details["pointer"] = "/inputs/" + strconv.Itoa(at)
 	}
 	return e
+}
+
+// Violated is the RunError for an input check of the contract.
+func Violated(code result.Code, v *contract.Violation) *result.RunError {
+	return &result.RunError{Code: code, Message: v.Pointer + ": " + v.Msg, RuleID: v.ID, Hint: v.Hint, Details: map[string]any{"pointer": v.Pointer}}
 }

@@ -1,11 +1,13 @@
-package harness
+// Package runerr makes RunErrors: typed errors of other packages become RunErrors here,
+// with code, message, hint and details. No other package has a literal of one, but for
+// usage errors of commands.
+package runerr
 
 import (
 	"errors"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -15,23 +17,25 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-func internal(msg string, cause error) *result.RunError {
+// Internal is the RunError for what should not happen, and for an answer that does not
+// count.
+func Internal(msg string, cause error) *result.RunError {
 	return &result.RunError{Code: result.CodeInternal, Message: msg, Cause: cause}
 }
 
 // Panicked is the RunError for a panic: no decision was made.
 func Panicked() *result.RunError {
-	e := internal("internal error: no decision was made", nil)
+	e := Internal("internal error: no decision was made", nil)
 	e.Hint = "this is a fault of the program; report it with the intent that led to it"
 	return e
 }
 
 // ReadError is the RunError for a file that canon.Parse refused. The message
 // names the file, the byte and the pointer.
-func ReadError(file string, err error) *result.RunError {
+func Read(file string, err error) *result.RunError {
 	var ce *canon.Error
 	if !errors.As(err, &ce) {
-		return internal("the file could not be parsed", err)
+		return Internal("the file could not be parsed", err)
 	}
 	e := &result.RunError{Code: result.CodeNotJSON, Details: map[string]any{"file": file}, Cause: err}
 	if ce.Kind == canon.KindSize {
@@ -50,13 +54,15 @@ func ReadError(file string, err error) *result.RunError {
 	return e
 }
 
-func notIntent(file string, violations []specs.Violation) *result.RunError {
+// NotIntent is the RunError for a document that breaks the schema of intents. There is at
+// least one violation.
+func NotIntent(file string, violations []specs.Violation) *result.RunError {
 	list := make([]any, len(violations))
 	for i, v := range violations {
 		list[i] = map[string]any{"pointer": v.Pointer, "message": v.Msg}
 	}
 	e := intentFault(file, violations[0].Pointer, violations[0].Msg)
-	e.RuleID = schemaCheck(violations[0])
+	e.RuleID = SchemaCheck(violations[0])
 	if n := len(violations) - 1; n > 0 {
 		e.Message += " (and " + strconv.Itoa(n) + " more)"
 		e.Details["violations"] = list
@@ -65,10 +71,11 @@ func notIntent(file string, violations []specs.Violation) *result.RunError {
 	return e
 }
 
-func intentError(file string, err error) *result.RunError {
+// Intent is the RunError for an intent that kernel.ParseIntent refused.
+func Intent(file string, err error) *result.RunError {
 	var ie *kernel.IntentError
 	if !errors.As(err, &ie) {
-		return internal("the intent could not be read", err)
+		return Internal("the intent could not be read", err)
 	}
 	e := intentFault(file, ie.Pointer, ie.Msg)
 	e.Hint, e.RuleID = ie.Hint, ie.Rule
@@ -89,7 +96,7 @@ var checkedBySchema = []struct {
 
 // schemaCheck is the input check of the contract that a violation of a schema breaks, or
 // empty.
-func schemaCheck(v specs.Violation) string {
+func SchemaCheck(v specs.Violation) string {
 	for _, c := range checkedBySchema {
 		if slices.Contains(c.rules, v.Rule) && c.place.MatchString(v.Pointer) {
 			return c.id
@@ -113,10 +120,10 @@ func intentFault(file, pointer, msg string) *result.RunError {
 // policyError maps what the policy package says: a profile that is itself
 // invalid is the caller's to mend, anything else means that the engine gave no
 // answer that counts.
-func policyError(err error) *result.RunError {
+func Policy(err error) *result.RunError {
 	var pe *policy.Error
 	if !errors.As(err, &pe) {
-		return internal("the policy gave no answer", err)
+		return Internal("the policy gave no answer", err)
 	}
 	e := &result.RunError{Code: result.CodeInternal, Message: "policy: " + pe.Error(), Cause: err, Details: map[string]any{}}
 	switch pe.Kind {
@@ -143,12 +150,12 @@ func policyError(err error) *result.RunError {
 
 // LoadError is policyError for a policy that is being read, where a file over its
 // limit is the policy's fault too.
-func LoadError(err error) *result.RunError {
+func Load(err error) *result.RunError {
 	var re *result.RunError
 	if errors.As(err, &re) {
 		return re
 	}
-	e := policyError(err)
+	e := Policy(err)
 	var pe *policy.Error
 	if errors.As(err, &pe) && pe.Kind == policy.KindLimit {
 		e.Code = result.CodeProfile
@@ -156,30 +163,7 @@ func LoadError(err error) *result.RunError {
 	return e
 }
 
-// checkModes refuses a profile and modes that do not go together (RUN_E004).
-func checkModes(p kernel.Profile, req Request) error {
-	if !slices.Contains(p.ExecutionModes, req.Mode) {
-		hint := "use --mode with one of: " + strings.Join(p.ExecutionModes, ", ")
-		if req.Exec != nil {
-			hint = "use a profile that does; --print-intent shows the intent, which fiador run decides as a plan"
-		}
-		return modeError("profile "+strconv.Quote(p.Name)+" does not allow execution mode "+strconv.Quote(req.Mode), hint)
-	}
-	if !slices.Contains(p.ModelModes, req.ModelMode) {
-		return modeError("profile "+strconv.Quote(p.Name)+" does not allow model mode "+strconv.Quote(req.ModelMode),
-			"use --model-mode with one of: "+strings.Join(p.ModelModes, ", "))
-	}
-	return nil
-}
-
-// checkCaller refuses an execution in a model mode that nobody was named for.
-func checkCaller(deps Deps, req Request) error {
-	if req.Mode == ModeExecuteSandbox && req.ModelMode != ModelNone && deps.Caller == nil {
-		return modeError("model mode "+strconv.Quote(req.ModelMode)+" needs a recording to execute with", "name it with --model-recording")
-	}
-	return nil
-}
-
-func modeError(msg, hint string) *result.RunError {
+// Mode is the RunError for a profile, a mode or flags that do not go together.
+func Mode(msg, hint string) *result.RunError {
 	return &result.RunError{Code: result.CodeProfile, Message: msg, Hint: hint}
 }

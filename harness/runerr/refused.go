@@ -1,4 +1,4 @@
-package harness
+package runerr
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -15,11 +16,11 @@ import (
 func Refused(name string, d kernel.Decision) *result.RunError {
 	e := &result.RunError{
 		Code: result.CodeProfile, Message: name + ": nothing was started: " + d.RefuseReason,
-		Details: map[string]any{"outcome": string(d.Outcome), "reasons": anys(d.Reasons)},
+		Details: map[string]any{"outcome": string(d.Outcome), "reasons": list(d.Reasons)},
 	}
 	if q := d.Questions(); len(q) > 0 {
 		e.Message = name + ": nothing was started: " + q[0]
-		e.Details["questions"] = anys(q)
+		e.Details["questions"] = list(q)
 		e.Hint = "answer the question with another command, or choose a profile that does not ask"
 	}
 	for _, f := range d.Findings {
@@ -34,8 +35,8 @@ func Refused(name string, d kernel.Decision) *result.RunError {
 
 // inputCheck is the input check of the contract that the rule of a reason stands for, or
 // empty.
-func inputCheck(reason string) string {
-	id, _, _ := strings.Cut(reason, " ")
+func inputCheck(text string) string {
+	id := reason.ID(text)
 	switch {
 	case id == "CMD_NOT_ALLOWED" || id == "CMD_NAME_UNSAFE":
 		return contract.IV01
@@ -47,4 +48,12 @@ func inputCheck(reason string) string {
 		return contract.IV04
 	}
 	return ""
+}
+
+func list(texts []string) []any {
+	out := make([]any, len(texts))
+	for i, s := range texts {
+		out[i] = s
+	}
+	return out
 }
