@@ -1,4 +1,4 @@
-.PHONY: build test short bench witness witness-update ci
+.PHONY: build test test-full bench witness witness-update ci
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o fiador ./cmd/fiador
@@ -7,12 +7,17 @@ build:
 test:
 	go test ./...
 
-# The same without what takes minutes: storms, kills at every step, whole toolchains, bombs.
-short:
-	go test -short ./...
+# The full form: every round of every storm, a kill and a fault at every step, whole floods.
+test-full:
+	FIADOR_FULL=1 go test -timeout 20m ./...
 
 bench:
-	go run ./bench
+	go run -C bench .
+
+# How the code is divided: packages, their sizes, functions, comments.
+.PHONY: house
+house:
+	go run -C bench ./house ..
 
 # What a user can see, compared with cmd/fiador/testdata/witness.txt: TestWitness says how
 # to read and to accept a difference. The second target records what is seen now.

@@ -73,11 +73,12 @@ type ledgerTools struct {
 
 func buildLedger(ctx context.Context, root, dir string) (t ledgerTools, version string, err error) {
 	t = ledgerTools{filepath.Join(dir, "append"), filepath.Join(dir, "bare"), filepath.Join(dir, "crowd"), filepath.Join(dir, "tessera")}
+	own := filepath.Join(root, "bench")
 	for _, b := range []struct{ at, path, pkg string }{
-		{root, t.append, "./bench/testdata/append"},
-		{root, t.bare, "./bench/testdata/bare"},
-		{root, t.crowd, "./bench/testdata/crowd"},
-		{filepath.Join(root, "bench", "tessera"), t.tessera, "."},
+		{own, t.append, "./testdata/append"},
+		{own, t.bare, "./testdata/bare"},
+		{own, t.crowd, "./testdata/crowd"},
+		{filepath.Join(own, "tessera"), t.tessera, "."},
 	} {
 		if err := goTool(ctx, b.at, "", "build", "-trimpath", "-o", b.path, b.pkg); err != nil {
 			return t, "", err

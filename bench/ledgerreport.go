@@ -27,7 +27,7 @@ func (m *recorded) markdown(on machine, quick bool) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `## Ledger
 
-Measured by itself with %[1]sgo run ./bench -only ledger%[1]s on %[2]s, %[3]d cores, Linux %[4]s, %[5]s,
+Measured by itself with %[1]sgo run -C bench . -only ledger%[1]s on %[2]s, %[3]d cores, Linux %[4]s, %[5]s,
 on %[6]s, with Tessera %[7]s. All commands of a table run in turn, round by round; a
 ratio is the median of the ratios of the rounds, and the figure to look at: absolute
 times are those of the machine, of its disk, and of what else they did.

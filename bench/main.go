@@ -266,27 +266,28 @@ type tools struct {
 func moduleRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	file := string(bytes.TrimSpace(out))
-	if err != nil || filepath.Base(file) != "go.mod" {
-		return "", errors.New("run the benchmark inside the module")
+	if err != nil || !strings.HasSuffix(filepath.ToSlash(file), "/bench/go.mod") {
+		return "", errors.New("run the benchmark inside its module, the folder bench")
 	}
-	return filepath.Dir(file), nil
+	return filepath.Dir(filepath.Dir(file)), nil
 }
 
 // buildOwn builds Fiador, this program and the two small ones into dir.
 func buildOwn(ctx context.Context, root, dir string) (tools, error) {
 	var t tools
+	own := filepath.Join(root, "bench")
 	for _, b := range []struct {
-		path *string
-		name string
-		pkg  string
+		path     *string
+		name     string
+		from, at string
 	}{
-		{&t.fiador, "fiador", "./cmd/fiador"},
-		{&t.empty, "empty", "./bench/testdata/empty"},
-		{&t.launch, "launch", "./bench/testdata/launch"},
-		{&t.bench, "bench", "./bench"},
+		{&t.fiador, "fiador", root, "./cmd/fiador"},
+		{&t.empty, "empty", own, "./testdata/empty"},
+		{&t.launch, "launch", own, "./testdata/launch"},
+		{&t.bench, "bench", own, "."},
 	} {
 		*b.path = filepath.Join(dir, b.name)
-		if err := goTool(ctx, root, "", "build", "-trimpath", "-o", *b.path, b.pkg); err != nil {
+		if err := goTool(ctx, b.from, "", "build", "-trimpath", "-o", *b.path, b.at); err != nil {
 			return t, err
 		}
 	}

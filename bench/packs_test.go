@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -115,14 +114,7 @@ func TestPacksMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	// As the tests of these packages are built, so that most of it is there already.
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir+string(filepath.Separator),
-		"./cmd/fiador", "./bench/testdata/empty", "./bench/testdata/launch")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	own := tools{fiador: filepath.Join(dir, "fiador"), empty: filepath.Join(dir, "empty"), launch: filepath.Join(dir, "launch")}
+	own := builtForTests(t, root, dir)
 	before := flag.Lookup("test.benchtime").Value.String()
 	defer flag.Set("test.benchtime", before)
 	if err := flag.Set("test.benchtime", "1x"); err != nil {

@@ -16,7 +16,7 @@ func (m *packed) markdown(on machine, quick bool) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `## Packs
 
-Measured by itself with %[1]sgo run ./bench -only packs%[1]s on %[2]s, %[3]d cores, Linux %[4]s, %[5]s,
+Measured by itself with %[1]sgo run -C bench . -only packs%[1]s on %[2]s, %[3]d cores, Linux %[4]s, %[5]s,
 on %[6]s, with sha256sum %[7]s. All commands of a table run in turn, round by round, in every
 second round in the opposite order; a ratio is the median of the ratios of the rounds,
 and the figure to look at: absolute times are those of the machine and of what else it

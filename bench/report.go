@@ -111,7 +111,7 @@ run in turn, round by round.
 | conftest | %[10]s (with opa %[11]s) |
 
 All programs are built by this Go release with CGO_ENABLED=0 and -trimpath.
-To measure again: %[1]smake bench%[1]s, or %[1]sgo run ./bench -n ROUNDS%[1]s.
+To measure again: %[1]smake bench%[1]s, or %[1]sgo run -C bench . -n ROUNDS%[1]s.
 `, "`", r.machine.cpu, runtime.NumCPU(), r.machine.memory, r.machine.kernel,
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, opaVersion, conftestVer, r.tools.conftestOPA)
 	if r.quick {

@@ -73,10 +73,12 @@ type loggedTools struct{ safeRun, spawn, cat, tee, sh string }
 
 func buildLogged(ctx context.Context, root, dir string) (t loggedTools, err error) {
 	t.safeRun, t.spawn = filepath.Join(dir, "safe-run"), filepath.Join(dir, "spawn")
-	for file, pkg := range map[string]string{t.safeRun: "./cmd/safe-run", t.spawn: "./bench/testdata/spawn"} {
-		if err := goTool(ctx, root, "", "build", "-trimpath", "-o", file, pkg); err != nil {
-			return t, err
-		}
+	build := []string{"build", "-trimpath", "-o"}
+	if err := goTool(ctx, root, "", append(build, t.safeRun, "./cmd/safe-run")...); err != nil {
+		return t, err
+	}
+	if err := goTool(ctx, filepath.Join(root, "bench"), "", append(build, t.spawn, "./testdata/spawn")...); err != nil {
+		return t, err
 	}
 	for name, path := range map[string]*string{"cat": &t.cat, "tee": &t.tee, "sh": &t.sh} {
 		if *path, err = exec.LookPath(name); err != nil {

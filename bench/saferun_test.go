@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // TestOutputs: what is written is the same in every run, as long as it should be, and
@@ -187,6 +189,7 @@ func TestSafeRunReport(t *testing.T) {
 
 // TestSafeRunMeasured: all of the part runs, with the real programs and a little output.
 func TestSafeRunMeasured(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	if runtime.GOOS != "linux" {
 		t.Skip("peak memory is read as Linux gives it")
 	}
@@ -196,14 +199,7 @@ func TestSafeRunMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	// As the tests of these packages are built, so that most of it is there already.
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir+string(filepath.Separator),
-		"./cmd/fiador", "./bench/testdata/empty", "./bench/testdata/launch")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	own := tools{fiador: filepath.Join(dir, "fiador"), empty: filepath.Join(dir, "empty"), launch: filepath.Join(dir, "launch")}
+	own := builtForTests(t, root, dir)
 	var r report
 	z := loggedSizes{starts: 1, copies: 1, bytes: 1_000_000, fails: 1, peaks: 1, times: 2}
 	var log bytes.Buffer
@@ -231,4 +227,18 @@ func TestSafeRunMeasured(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(dir, "logged", ".agent")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("left are %v, %v", left, err)
 	}
+}
+
+// builtForTests builds Fiador and the two small programs as the tests of their packages
+// are built, so that most of it is there already.
+func builtForTests(t *testing.T, root, dir string) tools {
+	t.Helper()
+	for at, list := range map[string][]string{root: {"./cmd/fiador"}, filepath.Join(root, "bench"): {"./testdata/empty", "./testdata/launch"}} {
+		build := exec.CommandContext(t.Context(), "go", append([]string{"build", "-o", dir + string(filepath.Separator)}, list...)...)
+		build.Dir = at
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("go build: %v\n%s", err, out)
+		}
+	}
+	return tools{fiador: filepath.Join(dir, "fiador"), empty: filepath.Join(dir, "empty"), launch: filepath.Join(dir, "launch")}
 }

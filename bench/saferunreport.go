@@ -22,7 +22,7 @@ func (m *logged) markdown(on machine, quick bool) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `## Safe-run
 
-Measured by itself with %[1]sgo run ./bench -only saferun%[1]s on %[2]s, %[3]d cores, Linux %[4]s, %[5]s,
+Measured by itself with %[1]sgo run -C bench . -only saferun%[1]s on %[2]s, %[3]d cores, Linux %[4]s, %[5]s,
 on %[6]s, with cat %[7]s. All commands of a table run in turn, round by round, in every
 second round in the opposite order; a ratio is the median of the ratios of the rounds,
 and the figure to look at: absolute times are those of the machine and of what else it

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/evidence"
 )
 
 // confinedSizes are what the sandbox is timed at.
@@ -61,7 +61,7 @@ type confined struct {
 // confinedUser is what was measured as one user.
 type confinedUser struct {
 	name      string
-	clauses   [2][]sandbox.Clause // of a full sandbox, and of a confined one
+	clauses   [2][]evidence.Clause // of a full sandbox, and of a confined one
 	loop      []series
 	processes []series
 	trees     treeRuns

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/evidence"
 )
 
 func TestReplaceSection(t *testing.T) {
@@ -63,7 +63,7 @@ func TestConfinedReport(t *testing.T) {
 		many:  []manyRuns{{Name: stagedWay, Times: []time.Duration{1}, Plain: []time.Duration{1}}},
 		light: s(plainWay), heavy: s(plainWay),
 	}
-	u.clauses[1] = []sandbox.Clause{{Clause: "files", Mechanism: "Landlock", Status: sandbox.Partial}}
+	u.clauses[1] = []evidence.Clause{{Clause: "files", Mechanism: "Landlock", Status: evidence.Partial}}
 	got := string((&confined{sizes: quickConfined(), users: []confinedUser{u}}).markdown(machine{}, true))
 	for _, want := range []string{
 		"| full isolation with staging, of bubblewrap, as somebody | ≤ 1.60 | 1.50 | met |",

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/evidence"
 )
 
 // The goals for the sandbox.
@@ -25,7 +25,7 @@ func (c *confined) markdown(m machine, quick bool) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `## Sandbox
 
-Measured by itself with %[1]sgo run ./bench -only sandbox%[1]s on %[2]s, %[3]d cores, Linux %[4]s, %[5]s,
+Measured by itself with %[1]sgo run -C bench . -only sandbox%[1]s on %[2]s, %[3]d cores, Linux %[4]s, %[5]s,
 with bubblewrap %[6]s. All commands of a table run in turn, round by round; a ratio
 is the median of the ratios of the rounds, and the figure to look at: absolute times
 are those of the machine and of what else it did.
@@ -100,7 +100,7 @@ a Makefile.
 		for i, name := range []string{"full", "confined"} {
 			var list []string
 			for _, cl := range u.clauses[i] {
-				if cl.Status != sandbox.Enforced {
+				if cl.Status != evidence.Enforced {
 					list = append(list, fmt.Sprintf("%s (%s: %s)", cl.Clause, cl.Status, cl.Mechanism))
 				}
 			}

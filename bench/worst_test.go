@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -11,6 +12,7 @@ import (
 // whatever the machine's speed, has no more findings than a policy judges, and
 // allocates no more than a fixed multiple of what a small one does.
 func TestWorstIntents(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	s, err := newScene(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

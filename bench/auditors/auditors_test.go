@@ -33,18 +33,17 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	bin = dir
-	build := exec.Command("go", "build", "-o", bin+string(filepath.Separator),
-		"./torch", "./fsckrun", "github.com/transparency-dev/tessera/cmd/fsck")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	build = exec.Command("go", "build", "-C", root, "-o", bin+string(filepath.Separator), "./bench", "./cmd/fiador")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	for module, programs := range map[string][]string{
+		".":                          {"./torch", "./fsckrun", "github.com/transparency-dev/tessera/cmd/fsck"},
+		root:                         {"./cmd/fiador"},
+		filepath.Join(root, "bench"): {"."},
+	} {
+		build := exec.Command("go", append([]string{"build", "-C", module, "-o", bin + string(filepath.Separator)}, programs...)...)
+		build.Stderr = os.Stderr
+		if err := build.Run(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	return m.Run()
 }

@@ -205,7 +205,6 @@ var levels = []string{
 	"harness/model harness/runerr",
 	"harness",
 	"cmd/fiador",
-	"bench",
 }
 
 // TestImportsPointOneWay: a package imports only packages of a lower level.
@@ -245,7 +244,7 @@ func TestSingleImporters(t *testing.T) {
 		"go.yaml.in/yaml/v3":                    "harness",
 		"golang.org/x/term":                     "cmd/fiador",
 		"filippo.io/edwards25519":               "ledger",
-		"golang.org/x/mod":                      "bench ledger ledger/disk",
+		"golang.org/x/mod":                      "ledger ledger/disk",
 		"golang.org/x/sys":                      "harness/change harness/saferun harness/sandbox harness/sandbox/cgroup harness/tree ledger/disk",
 		"golang.org/x/text/unicode/norm":        "kernel/pathname kernel/text",
 		"github.com/santhosh-tekuri/jsonschema": "",
