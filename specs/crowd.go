@@ -71,7 +71,7 @@ func (c *crowd) object(s *shape, v map[string]any) (any, bool) {
 			c.faults++
 			part = fewer(v, s.maxMembers+1, func(string) bool { return true })
 		}
-		names = slices.SortedFunc(maps.Keys(part), canon.Compare)
+		names = canon.Names(part)
 	}
 	shortened := len(part) < len(v)
 	for _, name := range names {
@@ -97,8 +97,7 @@ func fewer(v map[string]any, limit int, mayGo func(string) bool) map[string]any 
 	if len(v) <= limit {
 		return v
 	}
-	names := slices.DeleteFunc(slices.Collect(maps.Keys(v)), func(name string) bool { return !mayGo(name) })
-	slices.SortFunc(names, canon.Compare)
+	names := slices.DeleteFunc(canon.Names(v), func(name string) bool { return !mayGo(name) })
 	gone := names[len(names)-(len(v)-limit):]
 	part := make(map[string]any, limit)
 	for name, member := range v {

@@ -83,8 +83,8 @@ func TestShortenedAndValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.shape.members["outputs"].items.maxLength = 0
-	c.shape.members["outputs"].items.minLength = 9
+	c.shape.member("outputs").items.maxLength = 0
+	c.shape.member("outputs").items.minLength = 9
 	list := slices.Repeat([]any{"o"}, 1000)
 	if got, err := c.validate(map[string]any{"goal": "g", "outputs": list}); err != nil || len(got) != 0 {
 		t.Errorf("got %q, %v", found(got), err)

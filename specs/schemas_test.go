@@ -345,20 +345,20 @@ func TestKernelAgrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := root.members["actions"].items.branches[0].then
+	run := root.member("actions").items.branches[0].then
 	for name, pair := range map[string][2]int{
-		"goal":        {root.members["goal"].maxLength, contract.MaxGoalRunes},
-		"constraints": {root.members["constraints"].maxItems, contract.MaxConstraints},
-		"constraint":  {root.members["constraints"].items.maxLength, contract.MaxConstraintRunes},
-		"actions":     {root.members["actions"].maxItems, contract.MaxActions},
-		"inputs":      {root.members["inputs"].maxItems, contract.MaxInputs},
-		"outputs":     {root.members["outputs"].maxItems, contract.MaxOutputs},
-		"path":        {root.members["outputs"].items.maxLength, contract.MaxPathRunes},
-		"argv":        {run.members["argv"].maxItems, contract.MaxArgs},
-		"argument":    {run.members["argv"].items.maxLength, contract.MaxArgRunes},
-		"env":         {run.members["env"].maxMembers, contract.MaxEnv},
-		"risk_tags":   {run.members["risk_tags"].maxItems, contract.MaxRiskTags},
-		"stdin":       {run.members["stdin"].maxLength, canon.MaxIntentBytes},
+		"goal":        {root.member("goal").maxLength, contract.MaxGoalRunes},
+		"constraints": {root.member("constraints").maxItems, contract.MaxConstraints},
+		"constraint":  {root.member("constraints").items.maxLength, contract.MaxConstraintRunes},
+		"actions":     {root.member("actions").maxItems, contract.MaxActions},
+		"inputs":      {root.member("inputs").maxItems, contract.MaxInputs},
+		"outputs":     {root.member("outputs").maxItems, contract.MaxOutputs},
+		"path":        {root.member("outputs").items.maxLength, contract.MaxPathRunes},
+		"argv":        {run.member("argv").maxItems, contract.MaxArgs},
+		"argument":    {run.member("argv").items.maxLength, contract.MaxArgRunes},
+		"env":         {run.member("env").maxMembers, contract.MaxEnv},
+		"risk_tags":   {run.member("risk_tags").maxItems, contract.MaxRiskTags},
+		"stdin":       {run.member("stdin").maxLength, canon.MaxIntentBytes},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: the schema has %d, the kernel %d", name, pair[0], pair[1])

@@ -3,6 +3,7 @@ package specs
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,17 +20,21 @@ import (
 type shape struct {
 	types    []string
 	required []string
-	members  map[string]*shape
 	names    []string // of members, sorted
+	members  []*shape // in the order of names
 	closed   bool     // no other members
 	other    *shape   // what other members hold
 	naming   *shape   // what their names look like
 	items    *shape
 	text     string // the schema's description
 
-	maxItems, maxMembers, minLength, maxLength int // -1 where there is none
+	minItems, maxItems, maxMembers, minLength, maxLength int // -1 if there is no limit
 
-	// branches hold the members that depend on the value of one of them.
+	low, high int64 // bounds of a number
+	form      *form // form of the texts, nil for any
+	enum      []any // allowed values, nil for any
+
+	// branches have the members that depend on the value of one member.
 	branches []branch
 	// either is a list of members of which one has to be there.
 	either []string
@@ -91,8 +96,16 @@ func (b *shaper) build(node any) (*shape, error) {
 	s := &shape{
 		types: typeNames(m["type"]), required: texts(m["required"]),
 		either: alternatives(m["anyOf"]), clash: clashes(m["dependencies"]),
-		maxItems: bound(m["maxItems"]), maxMembers: bound(m["maxProperties"]),
+		minItems: bound(m["minItems"]), maxItems: bound(m["maxItems"]), maxMembers: bound(m["maxProperties"]),
 		minLength: bound(m["minLength"]), maxLength: bound(m["maxLength"]),
+		low: limit(m["minimum"], math.MinInt64), high: limit(m["maximum"], math.MaxInt64),
+	}
+	s.enum, _ = m["enum"].([]any)
+	if value, fixed := m["const"]; fixed {
+		s.enum = []any{value}
+	}
+	if pattern, ok := m["pattern"].(string); ok {
+		s.form = &form{pattern: pattern}
 	}
 	s.text, _ = m["description"].(string)
 	if err := b.object(s, m); err != nil {
@@ -107,16 +120,17 @@ func (b *shaper) build(node any) (*shape, error) {
 
 func (b *shaper) object(s *shape, m map[string]any) error {
 	props, _ := m["properties"].(map[string]any)
-	s.members = make(map[string]*shape, len(props))
-	for name, sub := range props {
-		member, err := b.build(sub)
-		if err != nil {
-			return err
-		}
-		s.members[name] = member
+	for name := range props {
 		s.names = append(s.names, name)
 	}
 	slices.SortFunc(s.names, canon.Compare)
+	for _, name := range s.names {
+		member, err := b.build(props[name])
+		if err != nil {
+			return err
+		}
+		s.members = append(s.members, member)
+	}
 	s.closed = m["additionalProperties"] == false
 	var err error
 	if s.other, err = b.build(m["additionalProperties"]); err != nil {
@@ -160,17 +174,20 @@ func (s *shape) in(v any) *shape {
 	return s
 }
 
-// lacks says whether s speaks of members but not of this one.
-func (s *shape) lacks(name string) bool {
-	_, known := s.members[name]
-	return !known && s.closed
+// lacks says whether s has a list of members without this one.
+func (s *shape) lacks(name string) bool { return s.closed && !s.knows(name) }
+
+// knows says whether s has the member by its name.
+func (s *shape) knows(name string) bool {
+	_, known := slices.BinarySearchFunc(s.names, name, canon.Compare)
+	return known
 }
 
 // member is the shape of the member that name names, nil where it is free or
 // unknown.
 func (s *shape) member(name string) *shape {
-	if m, known := s.members[name]; known {
-		return m
+	if i, known := slices.BinarySearchFunc(s.names, name, canon.Compare); known {
+		return s.members[i]
 	}
 	return s.other
 }
@@ -264,6 +281,13 @@ func bound(v any) int {
 	return n
 }
 
+func limit(v any, none int64) int64 {
+	if n, ok := canon.Whole(v); ok {
+		return n
+	}
+	return none
+}
+
 // alternatives reads anyOf where each choice is one required member.
 func alternatives(v any) []string {
 	list, _ := v.([]any)
@@ -278,6 +302,9 @@ func alternatives(v any) []string {
 // clashes reads dependencies that forbid a member next to another.
 func clashes(v any) map[string]string {
 	deps, _ := v.(map[string]any)
+	if len(deps) == 0 {
+		return nil
+	}
 	out := map[string]string{}
 	for present, sub := range deps {
 		sub, _ := sub.(map[string]any)

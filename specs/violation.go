@@ -214,7 +214,7 @@ func (p place) unknown(name string) (msg, near string) {
 		return msg, ""
 	}
 	for _, b := range p.rivals {
-		if b.then != nil && b.then.members[name] != nil {
+		if b.then != nil && b.then.knows(name) {
 			return msg + "; it belongs to " + b.member + " " + strconv.Quote(b.value), ""
 		}
 	}

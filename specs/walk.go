@@ -1,0 +1,203 @@
+package specs
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// A Fault is one place at which a value breaks its schema.
+type Fault struct {
+	Pointer string
+	Msg     string
+}
+
+// Walk checks a decoded value by the schema of a file of a pack. It decides as Validate
+// does (TestShapeAgreesWithSchema of evidence/pack), and is much faster. It names the
+// first most faults, and counts the others.
+//
+// The kinds are bundle, run-result, pack-evidence, pack-patch, pack-policy, pack-runner
+// and model-io. For any other kind every value is a fault.
+func Walk(kind Kind, v any, most int) (named []Fault, more int) {
+	w := walk{most: most}
+	root := walked(kind)
+	if root == nil {
+		w.fault("no schema")
+	} else {
+		w.value(root, v)
+	}
+	return w.named, w.more
+}
+
+// walked returns the shape of a kind, which is precomputed in shapes.go.
+func walked(kind Kind) *shape {
+	switch kind {
+	case KindBundle:
+		return &bundleShape
+	case KindRunResult:
+		return &runResultShape
+	case KindPackEvidence:
+		return &packEvidenceShape
+	case KindPackPatch:
+		return &packPatchShape
+	case KindPackPolicy:
+		return &packPolicyShape
+	case KindPackRunner:
+		return &packRunnerShape
+	case KindModelIO:
+		return &modelIOShape
+	}
+	return nil
+}
+
+// walk is the path to the current value, and the faults so far.
+type walk struct {
+	path  []step
+	most  int
+	named []Fault
+	more  int
+}
+
+// step is a member, or an element.
+type step struct {
+	name  string
+	index int // -1 for a member
+}
+
+func (w *walk) fault(format string, args ...any) {
+	if len(w.named) == w.most {
+		w.more++
+		return
+	}
+	pointer := ""
+	for _, p := range w.path {
+		if p.index < 0 {
+			pointer = canon.Pointer(pointer, p.name)
+		} else {
+			pointer += "/" + strconv.Itoa(p.index)
+		}
+	}
+	w.named = append(w.named, Fault{pointer, fmt.Sprintf(format, args...)})
+}
+
+func (w *walk) enter(s step) { w.path = append(w.path, s) }
+func (w *walk) leave()       { w.path = w.path[:len(w.path)-1] }
+
+// faultAt notes a fault in a member.
+func (w *walk) faultAt(name, format string, args ...any) {
+	w.enter(step{name, -1})
+	w.fault(format, args...)
+	w.leave()
+}
+
+func (w *walk) value(s *shape, v any) {
+	if s == nil || v == nil && slices.Contains(s.types, "null") {
+		return
+	}
+	switch s.types[0] {
+	case "object":
+		w.object(s, v)
+	case "array":
+		w.list(s, v)
+	case "string":
+		w.text(s, v)
+	case "integer":
+		if n, ok := canon.Whole(v); !ok || n < s.low || n > s.high {
+			w.fault("not a whole number from %d to %d", s.low, s.high)
+		}
+	case "boolean":
+		if _, ok := v.(bool); !ok {
+			w.fault("neither true nor false")
+		}
+	default:
+		w.fault("of a type that is not checked here: %s", s.types[0])
+	}
+}
+
+func (w *walk) object(s *shape, v any) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		w.fault("not an object")
+		return
+	}
+	known := 0
+	for i, name := range s.names {
+		one, there := m[name]
+		if !there {
+			if slices.Contains(s.required, name) {
+				w.faultAt(name, "missing")
+			}
+			continue
+		}
+		known++
+		w.enter(step{name, -1})
+		w.value(s.members[i], one)
+		w.leave()
+	}
+	if known == len(m) {
+		return
+	}
+	extra := slices.DeleteFunc(slices.Collect(maps.Keys(m)), s.knows)
+	slices.SortFunc(extra, canon.Compare)
+	for i, name := range extra {
+		if len(w.named) == w.most {
+			w.more += len(extra) - i
+			return
+		}
+		w.faultAt(name, "unknown member %s", strconv.Quote(strings.ToValidUTF8(canon.Cut(name), "\ufffd")))
+	}
+}
+
+func (w *walk) list(s *shape, v any) {
+	list, ok := v.([]any)
+	switch {
+	case !ok:
+		w.fault("not an array")
+		return
+	case len(list) > s.maxItems:
+		w.fault("more than %d elements", s.maxItems)
+		return
+	}
+	for i, one := range list {
+		w.enter(step{index: i})
+		w.value(s.items, one)
+		w.leave()
+	}
+}
+
+func (w *walk) text(s *shape, v any) {
+	text, ok := v.(string)
+	switch {
+	case s.enum != nil:
+		if !ok || !slices.Contains(s.enum, any(text)) {
+			w.fault("not one of %s", words(s.enum))
+		}
+	case s.form != nil:
+		if !ok || !s.fits(text) || !s.form.fits(text) {
+			w.fault("not %s", s.form.words(s))
+		}
+	case !ok && w.inObject():
+		w.fault("not a string")
+	case !ok || !s.fits(text):
+		if s.minLength > 0 || w.inObject() {
+			w.fault("not a string of %d to %d characters", max(0, s.minLength), s.maxLength)
+		} else {
+			w.fault("not a string of at most %d characters", s.maxLength)
+		}
+	}
+}
+
+// inObject says whether the current value is a member.
+func (w *walk) inObject() bool { return len(w.path) > 0 && w.path[len(w.path)-1].index < 0 }
+
+func words(enum []any) string {
+	list := make([]string, len(enum))
+	for i, one := range enum {
+		list[i], _ = one.(string)
+	}
+	return strconv.Quote(strings.Join(list, " "))
+}
