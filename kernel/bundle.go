@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -96,53 +97,91 @@ type Stats struct {
 	AvgTerminalDensity int `json:"avg_terminal_density"`
 }
 
-// newBundle builds the bundle of an intent, complete without questions and
-// incomplete with them, and its bytes: canonical JSON and one LF.
+// These plans write a bundle and the domains of its ids.
+var (
+	bundlePlan     canon.Plan[Bundle]
+	nodePlan       canon.Plan[nodeDomain]
+	outputPlan     canon.Plan[outputDomain]
+	questionPlan   canon.Plan[questionDomain]
+	commandPlan    canon.Plan[command]
+	callPlan       canon.Plan[call]
+	normalisedPlan canon.Plan[Normalised]
+)
+
+// nodeDomain holds the members that the id of a node covers.
+type nodeDomain struct {
+	Constraints []string `json:"constraints"`
+	Goal        string   `json:"goal"`
+	ParentID    *string  `json:"parent_id"`
+}
+
+// outputDomain holds the members that the id of an output covers.
+type outputDomain struct {
+	Content string `json:"content"`
+	Path    string `json:"path"`
+	Type    string `json:"type"`
+}
+
+// questionDomain holds the members that the id of a question covers.
+type questionDomain struct {
+	ExpectedAnswerType string `json:"expected_answer_type"`
+	Text               string `json:"text"`
+	WhyNeeded          string `json:"why_needed"`
+}
+
+// newBundle returns the bundle of an intent and its bytes: canonical JSON and one LF.
+// The bundle is complete without questions, and incomplete with them.
 func newBundle(in Intent, findings []Finding, questions []Question) (*Bundle, []byte, error) {
-	_, source, err := canon.Artifact(in.Normalised())
+	_, source, err := normalisedPlan.Artifact(in.Normalised())
 	if err != nil {
 		return nil, nil, err
 	}
-	node, err := newNode(in, findings, questions)
+	b := &Bundle{KernelVersion: Version, SourceIntentHash: source.Hex(), UnresolvedQuestions: questions}
+	if b.Outputs, err = in.outputs(); err != nil {
+		return nil, nil, err
+	}
+	bytes, err := b.make(in, countFound(findings))
+	return b, bytes, err
+}
+
+// make fills in what follows from the intent, from the counts of its findings, and from
+// values that b has already. b must have the kernel version, the source hash, the
+// questions, and one output without id for each action.
+func (b *Bundle) make(in Intent, f found) ([]byte, error) {
+	node, err := newNode(in, f, b.UnresolvedQuestions)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	b := &Bundle{
-		SchemaVersion: BundleSchemaVersion, KernelVersion: Version, SourceIntentHash: source.Hex(),
-		Status: "complete", RootNode: node, TerminalNodes: []Node{node}, Outputs: []Output{},
-		UnresolvedQuestions: questions,
-	}
-	if len(questions) > 0 {
-		b.Status, b.TerminalNodes = "incomplete", []Node{}
-	} else if b.Outputs, err = in.outputs(node); err != nil {
-		return nil, nil, err
+	b.SchemaVersion, b.Status, b.RootNode, b.TerminalNodes = BundleSchemaVersion, "complete", node, []Node{node}
+	if len(b.UnresolvedQuestions) > 0 {
+		b.Status, b.TerminalNodes, b.Outputs = "incomplete", []Node{}, []Output{}
+	} else if b.Outputs, err = in.finish(b.Outputs, node); err != nil {
+		return nil, err
 	}
 	b.Stats = Stats{
 		TotalNodes: 1, TerminalNodes: len(b.TerminalNodes), TotalOutputs: len(b.Outputs),
-		UnresolvedCount:    len(questions),
+		UnresolvedCount:    len(b.UnresolvedQuestions),
 		AvgTerminalEntropy: node.Entropy.EntropyScore, AvgTerminalDensity: node.Density.DensityScore,
 	}
-	idless, hash, err := canon.Artifact(b.plain())
+	idless, hash, err := bundlePlan.Artifact(b)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	b.ID = "bundle_" + hash.Hex()[:16]
 	// "id" stands before every other member, so the bytes need not be made anew.
 	bytes := make([]byte, 0, len(idless)+len(b.ID)+len(`"id":"",`))
 	bytes = append(append(append(bytes, `{"id":"`...), b.ID...), `",`...)
-	return b, append(bytes, idless[1:]...), nil
+	return append(bytes, idless[1:]...), nil
 }
 
-func newNode(in Intent, findings []Finding, questions []Question) (Node, error) {
-	id, err := canon.ID("node_", map[string]any{
-		"constraints": anyList(in.Constraints), "goal": in.Goal, "parent_id": nil,
-	})
+func newNode(in Intent, f found, questions []Question) (Node, error) {
+	id, err := nodePlan.ID("node_", &nodeDomain{Constraints: in.Constraints, Goal: in.Goal})
 	if err != nil {
 		return Node{}, err
 	}
 	node := Node{
 		ID: id, Status: "terminal", Goal: in.Goal, Constraints: in.Constraints,
-		Entropy: in.entropy(findings, len(questions)), Density: in.density(findings),
+		Entropy: in.entropy(f, len(questions)), Density: in.density(f),
 		Children: []string{}, UnresolvedQuestions: questions,
 	}
 	if len(questions) > 0 {
@@ -151,24 +190,47 @@ func newNode(in Intent, findings []Finding, questions []Question) (Node, error) 
 	return node, nil
 }
 
-func (in Intent) entropy(findings []Finding, open int) Entropy {
-	e := Entropy{BranchingFactor: min(10, 1+open)}
-	for _, f := range findings {
-		switch f.Code {
+// found holds the counts of the findings in the goal and the constraints of an intent.
+type found struct {
+	placeholders   int
+	open           int // constraints with a placeholder
+	contradictions int // pairs
+}
+
+func countFound(findings []Finding) found {
+	var f found
+	open := map[string]bool{}
+	for _, one := range findings {
+		switch one.Code {
 		case finding.Placeholder:
-			e.UnresolvedRefs++
+			f.placeholders++
+			if one.Path != "/goal" {
+				open[one.Path] = true
+			}
 		case finding.Contradiction:
-			e.ContradictionCount++
+			f.contradictions++
 		}
 	}
-	for _, absent := range []bool{len(in.Constraints) == 0, len(in.Actions) == 0, in.specifiedOutputs() == 0} {
-		if absent {
-			e.SchemaGaps++
-		}
-	}
+	f.open = len(open)
+	return f
+}
+
+func (in Intent) entropy(f found, open int) Entropy {
+	e := Entropy{UnresolvedRefs: f.placeholders, SchemaGaps: in.gaps(), ContradictionCount: f.contradictions, BranchingFactor: min(10, 1+open)}
 	e.EntropyScore = roundedHundredth(30*min(100, 10*e.UnresolvedRefs) + 25*min(100, 33*e.SchemaGaps) +
 		25*min(100, 20*e.ContradictionCount) + 20*divideHalfUp(100*(e.BranchingFactor-1), 9))
 	return e
+}
+
+// gaps counts how many of constraints, actions and outputs the intent lacks.
+func (in Intent) gaps() int {
+	n := 0
+	for _, absent := range []bool{len(in.Constraints) == 0, len(in.Actions) == 0, in.specifiedOutputs() == 0} {
+		if absent {
+			n++
+		}
+	}
+	return n
 }
 
 // specifiedOutputs counts write actions and declared outputs.
@@ -182,15 +244,9 @@ func (in Intent) specifiedOutputs() int {
 	return n
 }
 
-func (in Intent) density(findings []Finding) Density {
-	open := map[string]bool{}
-	for _, f := range findings {
-		if f.Code == finding.Placeholder && f.Path != "/goal" {
-			open[f.Path] = true
-		}
-	}
+func (in Intent) density(f found) Density {
 	d := Density{
-		ConcreteConstraints: len(in.Constraints) - len(open),
+		ConcreteConstraints: len(in.Constraints) - f.open,
 		SpecifiedOutputs:    in.specifiedOutputs(),
 		ConstraintDepth:     min(1, len(in.Constraints)),
 	}
@@ -203,11 +259,9 @@ func divideHalfUp(a, b int) int { return (2*a + b) / (2 * b) }
 
 func roundedHundredth(a int) int { return divideHalfUp(a, 100) }
 
-// outputs turns the actions into what the plan produces, by path and then by
-// position. An intent without actions gives one instruction.
-func (in Intent) outputs(node Node) ([]Output, error) {
-	confidence := roundedHundredth(60*node.Density.DensityScore + 40*(100-node.Entropy.EntropyScore))
-	list := make([]Output, 0, len(in.Actions)+1)
+// outputs returns one output for each action, without id.
+func (in Intent) outputs() ([]Output, error) {
+	list := make([]Output, 0, len(in.Actions))
 	for i, a := range in.Actions {
 		out, err := a.output(i)
 		if err != nil {
@@ -215,14 +269,19 @@ func (in Intent) outputs(node Node) ([]Output, error) {
 		}
 		list = append(list, out)
 	}
-	if len(in.Actions) == 0 {
+	return list, nil
+}
+
+// finish gives the outputs their ids and their confidence, and sorts them by path and
+// then by position. An intent without actions gets one instruction.
+func (in Intent) finish(list []Output, node Node) ([]Output, error) {
+	confidence := roundedHundredth(60*node.Density.DensityScore + 40*(100-node.Entropy.EntropyScore))
+	if len(list) == 0 {
 		list = append(list, textOutput("instruction", "context/"+node.ID+".md", in.instruction()))
 	}
 	for i := range list {
 		var err error
-		list[i].ID, err = canon.ID("out_", map[string]any{
-			"content": list[i].Content, "path": list[i].Path, "type": list[i].Type,
-		})
+		list[i].ID, err = outputPlan.ID("out_", &outputDomain{list[i].Content, list[i].Path, list[i].Type})
 		if err != nil {
 			return nil, err
 		}
@@ -240,58 +299,69 @@ func textOutput(kind, path, content string) Output {
 }
 
 func (a Action) output(position int) (Output, error) {
+	var content []byte
+	var err error
+	switch a.Kind {
+	case ActionRun:
+		content, err = commandPlan.Canonical(a.command())
+	case ActionCall:
+		content, err = callPlan.Canonical(&call{a.AdapterID, a.Params, a.ToolID})
+	default:
+		content = []byte(a.Content)
+	}
+	if err != nil {
+		return Output{}, err
+	}
+	return a.outputOf(position, string(content))
+}
+
+// outputOf returns the output of an action with the given content.
+func (a Action) outputOf(position int, content string) (Output, error) {
 	var out Output
 	switch a.Kind {
 	case ActionWrite:
-		out = textOutput("file", pathname.Clean(a.Path), a.Content)
+		out = textOutput("file", pathname.Clean(a.Path), content)
 		out.Executable = a.Executable
 		if a.Base64 {
-			raw, err := decodeBase64(a.Content)
+			raw, err := DecodeBase64(content)
 			if err != nil {
 				return Output{}, err
 			}
 			out.Encoding, out.ContentHash = "base64", canon.Sum(raw).Hex()
 		}
 	case ActionRun:
-		content, err := canon.Canonical(a.command())
-		if err != nil {
-			return Output{}, err
-		}
-		out = textOutput("command", fmt.Sprintf("commands/%03d.json", position+1), string(content))
+		out = textOutput("command", fmt.Sprintf("commands/%03d.json", position+1), content)
 	case ActionCall:
-		call := map[string]any{"tool_id": a.ToolID, "params": a.Params}
-		if a.AdapterID != "" {
-			call["adapter_id"] = a.AdapterID
-		}
-		content, err := canon.Canonical(call)
-		if err != nil {
-			return Output{}, err
-		}
-		out = textOutput("config", fmt.Sprintf("calls/%03d.json", position+1), string(content))
+		out = textOutput("config", fmt.Sprintf("calls/%03d.json", position+1), content)
 	}
 	out.Action = &position
 	return out, nil
 }
 
-// command is the content of a command output: argv, cwd and env always, stdin
-// and timeout_ms where the intent gives them.
-func (a Action) command() map[string]any {
-	env := make(map[string]any, len(a.Env))
-	for name, value := range a.Env {
-		env[name] = value
+// command is the content of a command output. It always has argv, cwd and env; it has
+// stdin and timeout_ms where the intent gives them.
+type command struct {
+	Argv      []string          `json:"argv"`
+	Cwd       string            `json:"cwd"`
+	Env       map[string]string `json:"env"`
+	Stdin     *string           `json:"stdin,omitempty"`
+	TimeoutMS int               `json:"timeout_ms,omitempty"`
+}
+
+func (a Action) command() *command {
+	c := &command{a.Argv, cmp.Or(pathname.Clean(a.Cwd), "."), a.Env, a.Stdin, a.TimeoutMS}
+	if c.Env == nil {
+		c.Env = map[string]string{}
 	}
-	cwd := pathname.Clean(a.Cwd)
-	if cwd == "" {
-		cwd = "."
-	}
-	cmd := map[string]any{"argv": anyList(a.Argv), "cwd": cwd, "env": env}
-	if a.Stdin != nil {
-		cmd["stdin"] = *a.Stdin
-	}
-	if a.TimeoutMS != 0 {
-		cmd["timeout_ms"] = a.TimeoutMS
-	}
-	return cmd
+	return c
+}
+
+// call is the content of a config output. It always has tool_id and params; it has
+// adapter_id where the intent gives it.
+type call struct {
+	AdapterID string         `json:"adapter_id,omitempty"`
+	Params    map[string]any `json:"params"`
+	ToolID    string         `json:"tool_id"`
 }
 
 // instruction is the goal and the constraints as Markdown in which every given

@@ -3,10 +3,10 @@ package kernel
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/pathname"
+	"github.com/fiador/fiador/kernel/reason"
 )
 
 // Outcome is one of the three answers (RS2).
@@ -119,19 +119,19 @@ func notPermitted(effects []Effect, v Verdict) []Result {
 
 func refuse(denials, notes []Result) Decision {
 	slices.SortStableFunc(denials, func(a, b Result) int {
-		return cmp.Or(canon.Compare(reason(a), reason(b)), canon.Compare(a.Module, b.Module), canon.Compare(a.Text, b.Text))
+		return cmp.Or(canon.Compare(asReason(a), asReason(b)), canon.Compare(a.Module, b.Module), canon.Compare(a.Text, b.Text))
 	})
 	d := Decision{Outcome: OutcomeRefuse, Reasons: reasons(denials), Findings: denials, Notes: notes}
-	d.RefuseReason = reason(denials[0]) + ": " + denials[0].Title
+	d.RefuseReason = asReason(denials[0]) + ": " + denials[0].Title
 	return d
 }
 
-func reason(r Result) string { return r.ID + " " + r.Path }
+func asReason(r Result) string { return reason.Finding(r.ID, r.Path) }
 
 func reasons(list []Result) []string {
 	out := make([]string, 0, len(list))
 	for _, r := range list {
-		out = append(out, reason(r))
+		out = append(out, asReason(r))
 	}
 	return sortedSet(out)
 }
@@ -151,9 +151,7 @@ func newQuestions(clarify []Result) ([]Question, error) {
 			q.ExpectedAnswerType = "choice"
 		}
 		var err error
-		q.ID, err = canon.ID("q_", map[string]any{
-			"expected_answer_type": q.ExpectedAnswerType, "text": q.Text, "why_needed": q.WhyNeeded,
-		})
+		q.ID, err = questionPlan.ID("q_", &questionDomain{q.ExpectedAnswerType, q.Text, q.WhyNeeded})
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +219,7 @@ func Conclude(d Decision, e *Execution) DecisionRecord {
 	if !rec.Accepted {
 		rec.Reasons = sortedSet(e.Reasons)
 		if len(rec.Reasons) == 0 {
-			rec.Reasons = []string{"EXIT " + strconv.Itoa(e.ExitCode)}
+			rec.Reasons = []string{reason.Exited(e.ExitCode).String()}
 		}
 	}
 	return rec

@@ -48,7 +48,7 @@ func (a Action) effect(pointer string) Effect {
 	}
 	return Effect{
 		ID: effectID(EffectRun, pointer), Kind: EffectRun, Pointer: pointer,
-		Command: a.Argv[0], Argv: a.Argv, Env: sortedKeys(a.Env),
+		Command: a.Argv[0], Argv: a.Argv, Env: canon.Names(a.Env),
 	}
 }
 
@@ -79,7 +79,7 @@ func (in Intent) FindingsUnder(p Profile) []Finding {
 
 func few(list []Finding) []Finding {
 	if len(list) > maxFindings {
-		first := list[maxFindings-1].Path // of those left out
+		first := list[maxFindings-1].Path // the path of the first finding that is cut
 		list = append(list[:maxFindings-1], Finding{Code: finding.TooMany, Path: first, Value: strconv.Itoa(maxFindings)})
 	}
 	return list
@@ -145,14 +145,14 @@ func (a Action) findings(at string, steps *argv.Budget) []Finding {
 				Effect: effectID(EffectRun, at), Value: canon.Cut(f.Value),
 			})
 		}
-		// A folder may end in a slash where a file may not.
+		// A folder may end in a slash; a file may not.
 		if cwd := a.Cwd; pathname.Clean(cwd) != "" {
 			if len(cwd) > 1 {
 				cwd = strings.TrimSuffix(cwd, "/")
 			}
 			list = append(list, pathFindings(cwd, EffectRun, at, "/cwd")...)
 		}
-		for _, name := range sortedKeys(a.Env) {
+		for _, name := range canon.Names(a.Env) {
 			if contract.IsGuarded(name) {
 				list = append(list, Finding{
 					Code: finding.EnvGuarded, Path: canon.Pointer(at+"/env", name),
@@ -169,7 +169,7 @@ func pathFindings(path string, kind EffectKind, pointer, member string) []Findin
 	var list []Finding
 	for _, f := range pathname.Faults(path) {
 		if (f.Code == finding.PathReserved || f.Code == finding.AgentPath) && kind != EffectWrite {
-			continue // only a write takes a place, or puts instructions there
+			continue // only a write creates a reserved path or instructions for agents
 		}
 		list = append(list, Finding{
 			Code: f.Code, Path: pointer + member,
@@ -285,7 +285,7 @@ func writeConflicts(writers []writer) []Finding {
 		for dir, _, ok := pathname.CutLast(w.path); ok; dir, _, ok = pathname.CutLast(dir) {
 			if other, clash := first[dir]; clash {
 				list = append(list, Finding{Code: finding.WriteTwice, Path: w.pointer, Value: canon.Cut(dir), Other: other})
-				break // the nearest is enough: that write has a finding for the next
+				break // one finding is enough: the nearest folder's own write has a finding for the next
 			}
 		}
 	}

@@ -108,20 +108,23 @@ func ParseIntent(doc any) (Intent, error) {
 	return in, nil
 }
 
-// Normalised is the document that Bundle.source_intent_hash covers: always the
-// six members, absent ones empty.
-func (in Intent) Normalised() map[string]any {
-	return map[string]any{
-		"actions":     in.actions,
-		"constraints": anyList(in.Constraints),
-		"context":     in.context,
-		"goal":        in.Goal,
-		"inputs":      anyList(in.Inputs),
-		"outputs":     anyList(in.Outputs),
-	}
+// Normalised is the document that Bundle.source_intent_hash covers. It always has the
+// six members; an absent member is empty.
+type Normalised struct {
+	Actions     []any          `json:"actions"`
+	Constraints []string       `json:"constraints"`
+	Context     map[string]any `json:"context"`
+	Goal        string         `json:"goal"`
+	Inputs      []string       `json:"inputs"`
+	Outputs     []string       `json:"outputs"`
 }
 
-// reader walks a decoded document and keeps the first error; after one, every
+// Normalised returns the normalised document of an intent.
+func (in Intent) Normalised() *Normalised {
+	return &Normalised{in.actions, in.Constraints, in.context, in.Goal, in.Inputs, in.Outputs}
+}
+
+// reader reads a decoded document and keeps the first error. After an error every
 // method returns a zero value.
 type reader struct {
 	err *IntentError
@@ -345,7 +348,7 @@ func (r *reader) write(obj map[string]any, at string, a *Action) {
 		a.Content = r.str(obj, at, "content", true, canon.MaxIntentBytes)
 	default:
 		a.Content, a.Base64 = r.str(obj, at, "content_base64", true, canon.MaxIntentBytes), true
-		if _, err := decodeBase64(a.Content); err != nil {
+		if _, err := DecodeBase64(a.Content); err != nil {
 			r.fail(at+"/content_base64", "not standard base64 with padding (RFC 4648, section 4)")
 		}
 	}
@@ -356,9 +359,9 @@ func (r *reader) write(obj map[string]any, at string, a *Action) {
 	}
 }
 
-// decodeBase64 accepts only the one spelling of its bytes: no line breaks and
-// no stray bits.
-func decodeBase64(s string) ([]byte, error) {
+// DecodeBase64 accepts only the canonical base64 spelling: no line breaks and no stray
+// bits.
+func DecodeBase64(s string) ([]byte, error) {
 	if strings.ContainsAny(s, "\r\n") {
 		return nil, base64.CorruptInputError(strings.IndexAny(s, "\r\n"))
 	}
@@ -370,7 +373,7 @@ func (a Action) Bytes() []byte {
 	if !a.Base64 {
 		return []byte(a.Content)
 	}
-	b, _ := decodeBase64(a.Content) // ParseIntent has seen that it decodes
+	b, _ := DecodeBase64(a.Content) // ParseIntent has checked that it decodes
 	return b
 }
 
@@ -423,7 +426,7 @@ func (r *reader) env(obj map[string]any, at string) map[string]string {
 		return nil
 	}
 	env := make(map[string]string, len(members))
-	for _, name := range sortedKeys(members) {
+	for _, name := range canon.Names(members) {
 		env[name] = r.str(members, p, name, true, maxEnvRunes)
 	}
 	r.passes(contract.CheckVariables(p, env))
@@ -447,16 +450,8 @@ func (r *reader) call(obj map[string]any, at string, a *Action) {
 	}
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, canon.Compare)
-	return keys
-}
-
-// sortedSet returns the non-empty strings of list, each once, by code unit.
+// sortedSet returns the non-empty strings of list, without duplicates, sorted by code
+// unit.
 func sortedSet(list []string) []string {
 	out := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "" })
 	slices.SortFunc(out, canon.Compare)

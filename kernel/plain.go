@@ -4,14 +4,6 @@ package kernel
 // maps and lists. They say the same as the struct tags, which TestPlainAgrees
 // holds them to.
 
-func anyList(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
-}
-
 func plainList[T any](list []T, plain func(T) map[string]any) []any {
 	out := make([]any, len(list))
 	for i, v := range list {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -199,8 +200,8 @@ func TestCompareFindsTheFirstDifference(t *testing.T) {
 	}
 }
 
-// TestPlainAgrees: the map that is written says what the struct tags say.
-func TestPlainAgrees(t *testing.T) {
+// TestPlanAgrees: the plan writes the same bytes as encoding/json and jcs.
+func TestPlanAgrees(t *testing.T) {
 	full := RunResult{
 		RunSchemaVersion: "1", RunID: "2", StartedAt: "3", CompletedAt: "4", KernelVersion: "5", Policy: *defaultPolicy(),
 		PolicyProvenance: Provenance{"6", "7", []ModuleDigest{{"8", "9"}}, Limits{1, kernel.IsolationFull, 2, 3, 4, 5, 6}},
@@ -211,18 +212,83 @@ func TestPlainAgrees(t *testing.T) {
 	}
 	least := RunResult{Policy: *defaultPolicy(), PolicyProvenance: Provenance{Modules: []ModuleDigest{}}, Decision: kernel.DecisionRecord{Reasons: []string{}}}
 	for _, r := range []RunResult{full, least} {
-		want, _, err := canon.Artifact(r)
+		want, err := canon.Transform(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := r.Bytes(); err != nil || !bytes.Equal(got, want) {
+		if got, err := r.Bytes(); err != nil || !bytes.Equal(got, append(want, '\n')) {
 			t.Errorf("%v\n got %s\nwant %s", err, got, want)
 		}
 	}
 }
 
-// FuzzChecks: any document gets nine checks and a digest, never a panic, and a
-// document that passes them all is printed back to the same bytes.
+// TestPlanAgreesOnVectors: for all vectors, the plan writes results and bundles with
+// the same bytes as encoding/json and jcs.
+func TestPlanAgreesOnVectors(t *testing.T) {
+	results, bundles := 0, 0
+	var look func(v any)
+	look = func(v any) {
+		if list, ok := v.([]any); ok {
+			for _, one := range list {
+				look(one)
+			}
+		}
+		obj, ok := v.(map[string]any)
+		if !ok {
+			if text, ok := v.(string); ok && strings.HasPrefix(text, "{") && json.Unmarshal([]byte(text), &obj) == nil {
+				look(obj)
+			}
+			return
+		}
+		for _, one := range obj {
+			look(one)
+		}
+		text, err := json.Marshal(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r RunResult
+		var b kernel.Bundle
+		if obj["run_schema_version"] != nil && json.Unmarshal(text, &r) == nil {
+			results++
+			got, err := resultPlan.Canonical(&r)
+			if want, wantErr := canon.Transform(r); !bytes.Equal(got, want) || err != nil || wantErr != nil {
+				t.Errorf("got %s %v, want %s %v", got, err, want, wantErr)
+			}
+		}
+		if obj["source_intent_hash"] != nil && json.Unmarshal(text, &b) == nil {
+			bundles++
+			got, err := canon.Canonical(b)
+			if want, wantErr := canon.Transform(b); !bytes.Equal(got, want) || err != nil || wantErr != nil {
+				t.Errorf("got %s %v, want %s %v", got, err, want, wantErr)
+			}
+		}
+	}
+	for _, pattern := range []string{"../../specs/vectors/*/*.json", "../../evidence/pack/testdata/*.json"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no vectors at %s (%v)", pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var v any
+			if err := json.Unmarshal(text, &v); err != nil {
+				t.Fatal(err)
+			}
+			look(v)
+		}
+	}
+	t.Logf("%d results and %d bundles", results, bundles)
+	if results < 10 || bundles < 2 {
+		t.Errorf("%d results and %d bundles: the test looks in the wrong place", results, bundles)
+	}
+}
+
+// FuzzChecks: any document gets nine checks and a digest, and never a panic. A document
+// that passes all checks is printed as the same bytes.
 func FuzzChecks(f *testing.F) {
 	src, err := os.ReadFile("../../specs/vectors/result/invariants.json")
 	if err != nil {

@@ -1,8 +1,6 @@
 package result
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 
 	"github.com/fiador/fiador/kernel/canon"
@@ -44,14 +42,7 @@ func compare(at string, a, b any) (Difference, bool) {
 }
 
 func compareObjects(at string, a, b map[string]any) (Difference, bool) {
-	names := slices.Collect(maps.Keys(a))
-	for name := range b {
-		if _, both := a[name]; !both {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, canon.Compare)
-	for _, name := range names {
+	for _, name := range canon.Names(a, b) {
 		av, inA := a[name]
 		bv, inB := b[name]
 		p := canon.Pointer(at, name)

@@ -36,6 +36,12 @@ type RunError struct {
 	Cause error `json:"-"`
 }
 
+// Undecided is the error of a run without a decision and without an error of its own.
+func Undecided() *RunError {
+	return &RunError{Code: CodeInternal, Message: "the item has neither a decision nor an error"}
+}
+
+// Error returns the code and the message.
 func (e *RunError) Error() string { return string(e.Code) + ": " + e.Message }
 
 // Unwrap returns the error underneath.

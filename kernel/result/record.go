@@ -1,5 +1,7 @@
 package result
 
+import "github.com/fiador/fiador/kernel/reason"
+
 // RecordKind says what a [Record] is about.
 type RecordKind string
 
@@ -70,44 +72,9 @@ func Records() []Record {
 // ExecutionRecords are the records of every reason for which an execution is rejected,
 // by id. In a result a number, a path or a pointer follows some of them.
 func ExecutionRecords() []Record {
-	reason := func(id, title, why, fix string) Record {
-		return Record{ID: id, Kind: RecordExecution, Title: title, Why: why, Fix: fix, Since: "0.1.0"}
+	var list []Record
+	for _, m := range reason.Meanings() {
+		list = append(list, Record{ID: m.ID, Kind: RecordExecution, Title: m.Title, Why: m.Why, Fix: m.Fix, Since: "0.1.0"})
 	}
-	const streams = "look at what the command printed: --evidence FOLDER keeps both streams"
-	return []Record{
-		reason("EXIT", "The command ended with an exit code other than 0",
-			"One number accepts an execution, and the command gave another; what it wrote is listed and not applied", streams),
-		reason("NOT_EXECUTABLE", "The command cannot be executed",
-			"The file is there and cannot be started: it is not marked as executable, or the kernel does not know its format",
-			"say executable in the action that writes the file, or run it with its interpreter"),
-		reason("NOT_FOUND", "There is no such command",
-			"No folder of the sandbox's PATH has it, or the folder to start in, or the interpreter that a script names, is not there",
-			"name a command that is there; fiador sandbox explain prints PATH and what is shown"),
-		reason("OOM", "The command ran out of memory",
-			"It was ended because everything inside together had more memory than memory_mb",
-			"use less memory, or a profile with more memory_mb"),
-		reason("OUTPUT_KIND", "An output is not a regular file",
-			"A link, a device, a pipe or a socket means something else wherever it is put, and a file cannot be written where a folder or a link stands",
-			"write a regular file, and where nothing else stands"),
-		reason("OUTPUT_LIMIT", "More files or bytes were written than the policy allows",
-			"max_output_files and max_total_output_bytes bound everything that is written, accepted or not",
-			"write less, keep what is needed for the moment in TMPDIR, or use a profile that allows more"),
-		reason("OUTPUT_MISSING", "A declared output is missing",
-			"What was declared has to be there as a regular file when everything has ended",
-			"write it, or do not declare it"),
-		reason("OUTPUT_NAME", "An output has a name that not every system can hold",
-			"A name that another system reads differently, or that differs from another one in case alone, is another file there",
-			"use letters, digits, '.', '-' and '_' in names, and no two that differ in case alone"),
-		reason("SIGNAL", "A signal ended the command",
-			"The number behind it is the signal's, and the exit code is 128 more", streams),
-		reason("STREAM_LIMIT", "The command printed more than is kept",
-			"A stream that is cut does not show what was printed; 1048576 bytes of standard output and 262144 of standard error are kept, or max_total_output_bytes of each if that is less",
-			"print less, or write it to a file"),
-		reason("TIMEOUT", "The command took longer than it may",
-			"timeout_ms of the profile bounds all commands of an execution together, that of an action or a call one of them; everything inside was ended",
-			"make it faster, or use a profile that gives it longer"),
-		reason("WRITE_OUTSIDE_ROOT", "Something was written or removed where that is not allowed",
-			"Only what lies beneath the profile's allowed_write_roots is applied, and never an input, or what decides how other tools run",
-			"write beneath one of the profile's allowed_write_roots, or keep what is needed for the moment in TMPDIR"),
-	}
+	return list
 }

@@ -13,7 +13,10 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// MaxBytes is the size of a RunResult file that is still read: 64 MiB.
+// RunIDLayout is the layout of the time at the start of a run_id.
+const RunIDLayout = "run_20060102T150405Z_"
+
+// MaxBytes is the greatest size of a RunResult file that is read: 64 MiB.
 const MaxBytes = 64 << 20
 
 // RunResult is the document that a run prints.
@@ -76,73 +79,15 @@ type Limits struct {
 	TimeoutMS           int              `json:"timeout_ms"`
 }
 
-// Bytes is the document as it is printed: canonical JSON and one LF.
+var resultPlan canon.Plan[RunResult]
+
+// Bytes returns the document as it is printed: canonical JSON and one LF.
 func (r RunResult) Bytes() ([]byte, error) {
-	b, _, err := canon.Artifact(r.plain())
+	b, _, err := resultPlan.Artifact(&r)
 	return b, err
 }
 
-// plain says the same as the struct tags (TestPlainAgrees), in the form that
-// canon.Canonical writes fastest.
-func (r RunResult) plain() map[string]any {
-	m := map[string]any{
-		"run_schema_version": r.RunSchemaVersion,
-		"run_id":             r.RunID,
-		"started_at":         r.StartedAt,
-		"completed_at":       r.CompletedAt,
-		"kernel_version":     r.KernelVersion,
-		"policy":             r.Policy.Plain(),
-		"policy_provenance":  r.PolicyProvenance.plain(),
-		"execution_mode":     r.ExecutionMode,
-		"model_mode":         r.ModelMode,
-		"intent":             map[string]any{"path": r.Intent.Path, "sha256": string(r.Intent.SHA256)},
-		"bundle":             nil,
-		"kernel_result_kind": string(r.KernelResultKind),
-		"execution":          nil,
-		"decision":           r.Decision.Plain(),
-	}
-	if r.Bundle != nil {
-		m["bundle"] = map[string]any{"bundle_id": r.Bundle.BundleID, "sha256": string(r.Bundle.SHA256)}
-	}
-	if r.Execution != nil {
-		m["execution"] = r.Execution.Plain()
-	}
-	if len(r.ClarifyQuestions) > 0 {
-		questions := make([]any, len(r.ClarifyQuestions))
-		for i, q := range r.ClarifyQuestions {
-			questions[i] = q
-		}
-		m["clarify_questions"] = questions
-	}
-	if r.RefuseReason != "" {
-		m["refuse_reason"] = r.RefuseReason
-	}
-	return m
-}
-
-func (p Provenance) plain() map[string]any {
-	modules := make([]any, len(p.Modules))
-	for i, m := range p.Modules {
-		modules[i] = map[string]any{"name": m.Name, "sha256": string(m.SHA256)}
-	}
-	return map[string]any{
-		"profile_sha256":      string(p.ProfileSHA256),
-		"capabilities_sha256": string(p.CapabilitiesSHA256),
-		"modules":             modules,
-		"limits": map[string]any{
-			"cpu_cores":              p.Limits.CPUCores,
-			"isolation":              string(p.Limits.Isolation),
-			"max_children":           p.Limits.MaxChildren,
-			"max_output_files":       p.Limits.MaxOutputFiles,
-			"max_total_output_bytes": p.Limits.MaxTotalOutputBytes,
-			"memory_mb":              p.Limits.MemoryMB,
-			"timeout_ms":             p.Limits.TimeoutMS,
-		},
-	}
-}
-
-// ExitCode is 0 for an accepted result and 1 for a rejected one
-// (run-result.md, 5.4).
+// ExitCode is 0 for an accepted result and 1 for a rejected one (run-result.md, 5.4).
 func (r RunResult) ExitCode() int {
 	if r.Decision.Accepted {
 		return 0
