@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/reason"
 )
 
 // Filter chooses records. A member that is zero chooses all; of a list one has to
@@ -52,14 +53,13 @@ func (f Filter) Match(r Record) bool {
 // Past says whether a record, and with it every later one, is younger than f chooses.
 func (f Filter) Past(r Record) bool { return f.Until != "" && r.Timestamp > f.Until }
 
-// because says whether a record gives a reason. "EXIT" is every "EXIT 1".
-func (r Record) because(reason string) bool {
-	if r.Code != "" && (r.Code == reason || r.RuleID == reason) {
+// because says whether a record gives a reason. "EXIT" matches every "EXIT 1".
+func (r Record) because(why string) bool {
+	if r.Code != "" && (r.Code == why || r.RuleID == why) {
 		return true
 	}
 	return slices.ContainsFunc(r.Reasons, func(has string) bool {
-		id, _, _ := strings.Cut(has, " ")
-		return has == reason || id == reason
+		return has == why || reason.ID(has) == why
 	})
 }
 

@@ -3,10 +3,10 @@ package ledger
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/reason"
 )
 
 // Format is the version of the record and line format. It stands in the genesis
@@ -88,16 +88,16 @@ const MaxBlobBytes = 16 << 20
 
 // Blob names content that is stored beside the ledger.
 type Blob struct {
-	SHA256 canon.ContentHash
-	Size   int64 // bytes
+	SHA256 canon.ContentHash `json:"sha256"`
+	Size   int64             `json:"size"` // bytes
 }
 
 // Repair is one thing that was mended.
 type Repair struct {
-	What   string            // one of the Repair constants
-	Offset int64             // where in ledger.jsonl, in bytes
-	Bytes  int64             // how many bytes were taken away or added
-	SHA256 canon.ContentHash // of what was taken away, which is kept in quarantine; else empty
+	What   string            `json:"what"`             // one of the Repair constants
+	Offset int64             `json:"offset"`           // place in ledger.jsonl, in bytes
+	Bytes  int64             `json:"bytes"`            // number of bytes removed or added
+	SHA256 canon.ContentHash `json:"sha256,omitempty"` // of the removed bytes, which are in quarantine; else empty
 }
 
 // What a repair can be.
@@ -139,7 +139,7 @@ func (r Record) members() []string {
 // Entry is the record as it is hashed: canonical JSON without a line feed. A record
 // that ParseRecord would not read back is an error.
 func (r Record) Entry() ([]byte, error) {
-	b, err := canon.Canonical(r.plain())
+	b, err := r.text()
 	if err != nil {
 		return nil, fmt.Errorf("the record has no canonical form: %w", err)
 	}
@@ -149,56 +149,104 @@ func (r Record) Entry() ([]byte, error) {
 	return b, nil
 }
 
-// plain is the record as a JSON value.
-func (r Record) plain() map[string]any {
-	all := map[string]any{
-		"kind": string(r.Kind), "timestamp": r.Timestamp,
-		"run_id": r.RunID, "intent_sha256": string(r.IntentSHA256), "execution_mode": r.ExecutionMode,
-		"mode": r.Mode, "policy": r.Policy, "policy_sha256": string(r.PolicySHA256),
-		"input_sha256": string(r.InputSHA256), "bundle_sha256": nil, "kernel": map[string]any{"version": r.Kernel},
-		"result_kind": r.ResultKind, "accepted": r.Accepted, "reasons": texts(r.Reasons),
-		"decision_sha256": string(r.DecisionSHA256), "canonical_sha256": string(r.CanonicalSHA256),
-		"result_sha256": string(r.ResultSHA256),
-		"evidence":      map[string]any{"sha256": string(r.Evidence.SHA256), "size": r.Evidence.Size},
-		"code":          r.Code, "format": r.Format, "origin": r.Origin, "key": r.Key,
+// The JSON documents of the kinds of records.
+type (
+	entryHead struct {
+		ClockBehindMS int64  `json:"clock_behind_ms,omitempty"`
+		Kind          Kind   `json:"kind"`
+		Timestamp     string `json:"timestamp"`
 	}
-	if r.Kind == KindBegun {
-		all["accepted"], all["result_kind"] = nil, nil
+	genesisEntry struct {
+		entryHead
+		Format string `json:"format"`
+		Key    string `json:"key"`
+		Origin string `json:"origin"`
 	}
-	if r.BundleSHA256 != "" {
-		all["bundle_sha256"] = string(r.BundleSHA256)
+	rotationEntry struct {
+		entryHead
+		Key string `json:"key"`
 	}
-	if r.ClockBehindMS != 0 {
-		all["clock_behind_ms"] = r.ClockBehindMS
+	repairEntry struct {
+		entryHead
+		Repairs []Repair `json:"repairs"`
 	}
-	if r.RuleID != "" {
-		all["rule_id"] = r.RuleID
+	runEntry struct {
+		entryHead
+		ExecutionMode string            `json:"execution_mode"`
+		IntentSHA256  canon.ContentHash `json:"intent_sha256"`
+		Kernel        kernelEntry       `json:"kernel"`
+		Mode          string            `json:"mode"`
+		Policy        string            `json:"policy"`
+		PolicySHA256  canon.ContentHash `json:"policy_sha256"`
+		RunID         string            `json:"run_id"`
 	}
-	repairs := make([]any, len(r.Repairs))
-	for i, p := range r.Repairs {
-		m := map[string]any{"what": p.What, "offset": p.Offset, "bytes": p.Bytes}
-		if p.SHA256 != "" {
-			m["sha256"] = string(p.SHA256)
-		}
-		repairs[i] = m
+	kernelEntry struct {
+		Version string `json:"version"`
 	}
-	all["repairs"] = repairs
-	out := map[string]any{}
-	for _, m := range r.members() {
-		m = strings.TrimSuffix(m, "?")
-		if v, ok := all[m]; ok {
-			out[m] = v
-		}
+	formerEntry struct {
+		runEntry
+		BundleSHA256 *canon.ContentHash `json:"bundle_sha256"`
+		InputSHA256  canon.ContentHash  `json:"input_sha256"`
 	}
-	return out
-}
+	begunEntry struct {
+		formerEntry
+		Accepted   *bool   `json:"accepted"`    // null
+		ResultKind *string `json:"result_kind"` // null
+	}
+	decisionEntry struct {
+		formerEntry
+		Accepted        bool              `json:"accepted"`
+		CanonicalSHA256 canon.ContentHash `json:"canonical_sha256"`
+		DecisionSHA256  canon.ContentHash `json:"decision_sha256"`
+		Evidence        Blob              `json:"evidence"`
+		Reasons         []string          `json:"reasons"`
+		ResultKind      string            `json:"result_kind"`
+		ResultSHA256    canon.ContentHash `json:"result_sha256"`
+	}
+	errorEntry struct {
+		runEntry
+		Code   string `json:"code"`
+		RuleID string `json:"rule_id,omitempty"`
+	}
+)
 
-func texts(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
+var (
+	genesisPlan  canon.Plan[genesisEntry]
+	rotationPlan canon.Plan[rotationEntry]
+	repairPlan   canon.Plan[repairEntry]
+	formerPlan   canon.Plan[formerEntry]
+	begunPlan    canon.Plan[begunEntry]
+	decisionPlan canon.Plan[decisionEntry]
+	errorPlan    canon.Plan[errorEntry]
+)
+
+// text returns the record in canonical form, without a check by ParseRecord.
+func (r Record) text() ([]byte, error) {
+	head := entryHead{r.ClockBehindMS, r.Kind, r.Timestamp}
+	run := runEntry{head, r.ExecutionMode, r.IntentSHA256, kernelEntry{r.Kernel}, r.Mode, r.Policy, r.PolicySHA256, r.RunID}
+	former := formerEntry{runEntry: run, InputSHA256: r.InputSHA256}
+	if r.BundleSHA256 != "" {
+		former.BundleSHA256 = &r.BundleSHA256
 	}
-	return out
+	switch r.Kind {
+	case KindGenesis:
+		return genesisPlan.Canonical(&genesisEntry{head, r.Format, r.Key, r.Origin})
+	case KindKeyRotation:
+		return rotationPlan.Canonical(&rotationEntry{head, r.Key})
+	case KindRepair:
+		return repairPlan.Canonical(&repairEntry{head, append([]Repair{}, r.Repairs...)})
+	case KindBegun:
+		if r.Former {
+			return formerPlan.Canonical(&former)
+		}
+		return begunPlan.Canonical(&begunEntry{formerEntry: former})
+	case KindDecision:
+		return decisionPlan.Canonical(&decisionEntry{former, r.Accepted, r.CanonicalSHA256, r.DecisionSHA256, r.Evidence,
+			append([]string{}, r.Reasons...), r.ResultKind, r.ResultSHA256})
+	case KindError:
+		return errorPlan.Canonical(&errorEntry{run, r.Code, r.RuleID})
+	}
+	return []byte("{}"), nil
 }
 
 // EndOf says whether the record, which ends a run, is one of the run that begun began: what
@@ -250,12 +298,8 @@ func (r *Record) Stamp(now time.Time, last string) {
 func Reasons(reasons []string) []string {
 	var out []string
 	for _, r := range reasons {
-		id, rest, _ := strings.Cut(r, " ")
-		if (id == "EXIT" || id == "SIGNAL") && rest != "" {
-			id += " " + rest
-		}
-		if reason(id) {
-			out = append(out, id)
+		if brief := reason.Brief(r); isReason(brief) {
+			out = append(out, brief)
 		}
 	}
 	slices.Sort(out)

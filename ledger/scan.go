@@ -211,7 +211,7 @@ func (r *Record) readOfRun(s *scanner, name string) (ok bool) {
 		return s.list(func() bool {
 			t, ok := s.token()
 			r.Reasons = append(r.Reasons, t)
-			return ok && reason(t) && len(r.Reasons) <= maxReasons
+			return ok && isReason(t) && len(r.Reasons) <= maxReasons
 		})
 	case "evidence":
 		return s.next(`{"sha256":`) && s.hash(&r.Evidence.SHA256) && s.next(`,"size":`) && s.count(&r.Evidence.Size) && s.next("}")
@@ -384,8 +384,9 @@ func word(s string, most int, extra string) bool {
 	return true
 }
 
-// reason says whether s is an identifier, or one of a number of 1 to 5 digits.
-func reason(s string) bool {
+// isReason says whether s is an identifier, or an identifier with a number of 1 to 5
+// digits.
+func isReason(s string) bool {
 	id, n, numbered := strings.Cut(s, " ")
 	return word(id, 64, "_-.") && (!numbered || n != "" && len(n) <= 5 && digits(n))
 }

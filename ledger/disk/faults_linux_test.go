@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -282,11 +283,11 @@ func first(call string) func(int, string) bool {
 // eachCall does something once for every call that it makes, and for every fault; do
 // gets a folder in which that call has that fault.
 func eachCall(t *testing.T, faults []fault, do func(t *testing.T, how fault, when func(int, string) bool) *faulty) {
-	total := 0
-	for _, how := range faults {
+	total, stride := 0, rehearsal.Stride(4)
+	for k, how := range faults {
 		t.Run(string(how), func(t *testing.T) {
 			calls := 0
-			for n := 1; ; n++ {
+			for n := 1 + k%stride; ; n += stride {
 				last := true
 				name := "none"
 				t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -330,6 +331,7 @@ func appendWith(t *testing.T, dir string, f *faulty, o Options, rec ledger.Recor
 // TestFaultAtEveryCall puts every fault into every call of an append, where no tile
 // fills, where the first one does, and after it, with a head and without one.
 func TestFaultAtEveryCall(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	for _, c := range []struct {
 		size int
 		head bool
@@ -402,6 +404,7 @@ func faultInAppend(t *testing.T, dir string, how fault, when func(int, string) b
 // TestFaultAtEveryCallOfRecovery does the same to the append that mends what a killed
 // one has left: a torn end, or a line that lacks its line feed, and no checkpoint.
 func TestFaultAtEveryCallOfRecovery(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	for _, left := range []string{"torn", "no line feed", "unsynced"} {
 		t.Run(left, func(t *testing.T) {
 			eachCall(t, allFaults, func(t *testing.T, how fault, when func(int, string) bool) *faulty {
@@ -451,6 +454,7 @@ func TestFaultAtEveryCallOfRecovery(t *testing.T) {
 // TestFaultAtEveryCallOfPut: a blob that Put has promised is there, and one that it has
 // not is never taken for one that is on the disk.
 func TestFaultAtEveryCallOfPut(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	base := sized(t, 2)
 	blob := []byte(strings.Repeat("evidence\n", 1000))
 	for _, there := range []string{"nothing", "the blob", "an altered blob"} {
@@ -493,6 +497,7 @@ func TestFaultAtEveryCallOfPut(t *testing.T) {
 
 // TestFaultAtEveryCallOfCreate: a ledger is begun and complete, or begin says so.
 func TestFaultAtEveryCallOfCreate(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	eachCall(t, allFaults, func(t *testing.T, how fault, when func(int, string) bool) *faulty {
 		dir := scratch(t)
 		f := through(t, dir, how, when)
@@ -511,6 +516,7 @@ func TestFaultAtEveryCallOfCreate(t *testing.T) {
 // TestFaultAtEveryCallOfRotate: whatever is interrupted, one of the two keys goes on,
 // and what it signs verifies.
 func TestFaultAtEveryCallOfRotate(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	base := sized(t, 3)
 	for _, order := range [][]*ledger.Signer{{signer(), successor()}, {successor(), signer()}} {
 		name := "old key first"
@@ -569,6 +575,7 @@ func TestFaultAtEveryCallOfRotate(t *testing.T) {
 
 // TestFaultAtEveryCallOfRepair: a repair that was interrupted is done by the next one.
 func TestFaultAtEveryCallOfRepair(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	t.Run("no tile", func(t *testing.T) { faultsInRepair(t, 20, allFaults) })
 	t.Run("a missing tile", func(t *testing.T) { faultsInRepair(t, 257, []fault{isKilled}) })
 }

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -693,7 +694,7 @@ func TestFaultAsUser(t *testing.T) {
 	ok(t, os.Mkdir(dir+"/tmp", 0o755), os.Chown(dir+"/tmp", 65534, 65534))
 	cmd := exec.Command(dir+"/test", "-test.run=^TestUser", "-test.v")
 	cmd.Dir = dir + "/tmp"
-	cmd.Env = []string{envUser + "=1", "TMPDIR=" + dir + "/tmp", "PATH=" + os.Getenv("PATH")}
+	cmd.Env = rehearsal.Env(envUser+"=1", rehearsal.Form(), "TMPDIR="+dir+"/tmp", "PATH="+os.Getenv("PATH"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestUserReadOnly")) {

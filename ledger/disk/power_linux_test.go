@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -102,6 +103,7 @@ func tornEnds(next []byte) map[string][]byte {
 // TestPowerLoss: in whatever state the unsynced files and the line after the last
 // synced one come back, the truth verifies, and what is derived is made again.
 func TestPowerLoss(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	const size = 300
 	older := sized(t, 250)
 	base := sized(t, size)
@@ -130,7 +132,7 @@ func TestPowerLoss(t *testing.T) {
 		states = append(states, all)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	for len(states) < 120 {
+	for len(states) < rehearsal.Count(70, 120) {
 		some := loss{}
 		for _, name := range unsyncedFiles {
 			if i := random.IntN(len(losses) + 2); i < len(losses) {
@@ -222,9 +224,6 @@ func TestOldHead(t *testing.T) {
 // TestSecondLevelOfTiles appends across entry 65 536, with kills in what is derived.
 func TestSecondLevelOfTiles(t *testing.T) {
 	const size = 1 << 16
-	if testing.Short() {
-		t.Skip("writes 65 535 entries")
-	}
 	dir := filepath.Join(scratch(t), "ledger")
 	_, err := Create(dir, signer(), at(noon))
 	ok(t, err)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -136,10 +137,8 @@ func keyed(t testing.TB) (dir, key string) {
 // TestKillStorm kills one to three writers 500 times. What one of them has said to be
 // recorded is, at the index that it said, and everything verifies.
 func TestKillStorm(t *testing.T) {
-	kills := 500
-	if testing.Short() {
-		kills = 60
-	}
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	kills := rehearsal.Count(60, 500)
 	dir, key := keyed(t)
 	acknowledged := map[string]int64{}
 	begin := time.Now()
