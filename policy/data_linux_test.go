@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // takeData fills memory in a watched function whose watchdog looks at nothing.
@@ -35,6 +37,7 @@ func peakMiB(s *os.ProcessState) int64 { return s.SysUsage().(*syscall.Rusage).M
 // TestDataLimit: what takes memory unseen ends the process with status 2, below a
 // gibibyte.
 func TestDataLimit(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
