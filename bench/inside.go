@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/change"
 	supervise "github.com/fiador/fiador/harness/command"
@@ -103,7 +104,7 @@ func newExecutor(dir string) (*executor, error) {
 
 // perform is one command from its request to the judgement of what it wrote, and the
 // end of its sandbox. Nothing is applied.
-func (x *executor) perform(e harness.Exec) (clauses []sandbox.Clause, err error) {
+func (x *executor) perform(e harness.Exec) (clauses []evidence.Clause, err error) {
 	e.Argv = []string{trueProgram}
 	task, err := x.gate.Exec(e)
 	if err != nil {
@@ -158,7 +159,7 @@ func (x *executor) ways(names []string) []way {
 }
 
 // clauses are what a full and a confined sandbox promise to this user.
-func (x *executor) clauses() (list [2][]sandbox.Clause, err error) {
+func (x *executor) clauses() (list [2][]evidence.Clause, err error) {
 	for i, isolation := range []sandbox.Isolation{sandbox.Full, sandbox.Confined} {
 		if list[i], err = x.perform(harness.Exec{Write: sandbox.Staged, Isolation: isolation}); err != nil {
 			return list, err

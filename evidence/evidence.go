@@ -16,11 +16,11 @@ package evidence
 import (
 	"crypto/sha256"
 	"slices"
-	"strconv"
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/reason"
 )
 
 // Stream is what was kept of a standard stream.
@@ -62,8 +62,16 @@ var emptySum = sha256.Sum256(nil)
 
 // SandboxID is the id of the sandbox that executes a bundle under a policy.
 func SandboxID(bundle canon.ContentHash, policy kernel.PolicyProfile) (string, error) {
-	return canon.ID("sbx_", map[string]any{"bundle_sha256": string(bundle), "policy": policy.Plain()})
+	return sandboxPlan.ID("sbx_", &sandboxDomain{bundle, policy})
 }
+
+// sandboxDomain is what the id of a sandbox covers.
+type sandboxDomain struct {
+	BundleSHA256 canon.ContentHash    `json:"bundle_sha256"`
+	Policy       kernel.PolicyProfile `json:"policy"`
+}
+
+var sandboxPlan canon.Plan[sandboxDomain]
 
 // Execution is what a RunResult says of an execution of a bundle under a policy.
 func Execution(bundle canon.ContentHash, policy kernel.PolicyProfile, o Observed) (kernel.Execution, error) {
@@ -95,9 +103,9 @@ func (o Observed) Judge() (int, []string) {
 	reasons := slices.Clone(o.Reasons)
 	code := 0
 	if o.Command != nil {
-		c, reason := o.Command.Cause()
-		if code = c; reason != "" {
-			reasons = append(reasons, reason)
+		if why := o.Command.Cause(); why.ID != "" {
+			code = why.ExitCode()
+			reasons = append(reasons, why.String())
 		}
 	}
 	if code == 0 && len(reasons) > 0 {
@@ -107,24 +115,31 @@ func (o Observed) Judge() (int, []string) {
 	return code, slices.Compact(reasons)
 }
 
-// Cause is the exit code that stands for the end of a command, and the reason that goes
-// with it; none with code 0.
-func (e End) Cause() (code int, reason string) {
+// Reject adds reasons for which the execution is rejected.
+func (o *Observed) Reject(list ...reason.Reason) {
+	for _, r := range list {
+		o.Reasons = append(o.Reasons, r.String())
+	}
+}
+
+// Cause is the reason that the end of a command is, and the zero value where the command
+// ended well.
+func (e End) Cause() reason.Reason {
 	switch {
 	case e.OutOfMemory && (e.Code != 0 || e.Signal != 0):
-		return contract.ExitOOM, "OOM"
+		return reason.Reason{ID: reason.OOM}
 	case e.TimedOut:
-		return contract.ExitTimeout, "TIMEOUT"
+		return reason.Reason{ID: reason.Timeout}
 	case e.NotFound:
-		return contract.ExitNotFound, "NOT_FOUND"
+		return reason.Reason{ID: reason.NotFound}
 	case e.NotExecutable:
-		return contract.ExitNotExecutable, "NOT_EXECUTABLE"
+		return reason.Reason{ID: reason.NotExecutable}
 	case e.Signal != 0:
-		return 128 + e.Signal, "SIGNAL " + strconv.Itoa(e.Signal)
+		return reason.Signalled(e.Signal)
 	case e.Code != 0:
-		return e.Code, "EXIT " + strconv.Itoa(e.Code)
+		return reason.Exited(e.Code)
 	}
-	return 0, ""
+	return reason.Reason{}
 }
 
 // Exited says whether the command ended by itself.
@@ -134,8 +149,7 @@ func (e End) Exited() bool {
 
 // Failed says whether the command ended in a way that ends the execution.
 func (e End) Failed() bool {
-	code, _ := e.Cause()
-	return code != 0
+	return e.Cause().ID != ""
 }
 
 // Hash is a sum as documents write it.

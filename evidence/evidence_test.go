@@ -109,7 +109,7 @@ func TestExecutionWithoutCommand(t *testing.T) {
 	if e.Inputs == nil || e.Outputs == nil || e.OutputTruncated || e.TotalOutputBytes != 0 {
 		t.Errorf("%+v", e)
 	}
-	b, err := canon.Canonical(e.Plain())
+	b, err := canon.Canonical(e)
 	if err != nil || strings.Contains(string(b), "null") {
 		t.Errorf("%s (%v)", b, err)
 	}
@@ -183,7 +183,7 @@ func TestSandboxID(t *testing.T) {
 	if !strings.HasPrefix(want, "sbx_") || len(want) != len("sbx_")+16 {
 		t.Fatalf("id %q", want)
 	}
-	policy := strictly.Plain()
+	policy := strictly
 	if id, err := canon.ID("sbx_", map[string]any{"policy": policy, "bundle_sha256": string(bundleHash)}); err != nil || id != want {
 		t.Errorf("id %q, want %q (%v)", want, id, err)
 	}

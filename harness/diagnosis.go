@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/evidence"
 )
 
 // Diagnosis says what stood in the way of an execution that failed, where the machine tells
@@ -37,5 +37,7 @@ func (p *Performed) Diagnosis() (msg, hint string) {
 
 // bounded says whether a cgroup counts the memory.
 func (p *Performed) bounded() bool {
-	return slices.ContainsFunc(p.Clauses, func(c sandbox.Clause) bool { return c.Clause == sandbox.ClauseMemory && c.Status == sandbox.Enforced })
+	return slices.ContainsFunc(p.Clauses, func(c evidence.Clause) bool {
+		return c.Clause == evidence.ClauseMemory && c.Status == evidence.Enforced
+	})
 }

@@ -76,7 +76,7 @@ func TestReservedExecutable(t *testing.T) {
 func TestMemoryOfOneProcess(t *testing.T) {
 	p := Performed{
 		Observed: evidence.Observed{Command: &evidence.End{Code: 1}}, resident: 60 << 20, PeakMemory: 64 << 20,
-		Clauses: []sandbox.Clause{{Clause: sandbox.ClauseMemory, Status: sandbox.Enforced}},
+		Clauses: []evidence.Clause{{Clause: evidence.ClauseMemory, Status: evidence.Enforced}},
 		task:    Task{Sandbox: sandbox.Request{Limits: sandbox.Limits{MemoryMB: 64}}},
 	}
 	if msg, hint := p.Diagnosis(); !strings.Contains(msg, "60 of 64 MiB") || hint == "" {

@@ -60,7 +60,7 @@ type Performed struct {
 	Planned, Done  int              // actions, and how many of them went well
 	Stdout, Stderr command.Captured // of the command that counts
 	Isolation      sandbox.Isolation
-	Clauses        []sandbox.Clause
+	Clauses        []evidence.Clause
 	PlanHash       canon.ContentHash
 	PeakMemory     int64 // bytes, 0: unknown
 	resident       int64 // bytes that one process of the command that counts had at most

@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -399,8 +400,8 @@ func TestOutOfMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { rep.Execution.Close() })
-	total := slices.ContainsFunc(rep.Execution.Clauses, func(c sandbox.Clause) bool {
-		return c.Clause == sandbox.ClauseMemory && c.Status == sandbox.Enforced
+	total := slices.ContainsFunc(rep.Execution.Clauses, func(c evidence.Clause) bool {
+		return c.Clause == evidence.ClauseMemory && c.Status == evidence.Enforced
 	})
 	if !total {
 		t.Skip("no cgroup limits the memory of all processes together here")

@@ -212,7 +212,7 @@ func (k *packing) evidence(results []pack.ActionResult) pack.Evidence {
 	}
 	slices.SortFunc(e.Unchanged, canon.Compare)
 	for _, r := range k.p.Runs {
-		code, _ := r.Cause()
+		code := r.Cause().ExitCode()
 		e.Runs = append(e.Runs, pack.RunEvidence{
 			Action: r.Action, Argv: r.Argv, ExitCode: code,
 			StdoutSHA256: evidence.Hash(r.Stdout.SHA256), StderrSHA256: evidence.Hash(r.Stderr.SHA256),

@@ -16,6 +16,7 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/reason"
 )
 
 // Runner is what the machine says of an execution: runner.json, of a pack and of the
@@ -81,7 +82,7 @@ func (p *Performed) runnerSandbox() pack.RunnerSandbox {
 		s.Backend, s.IsolationLevel = "process", "standard"
 	}
 	for _, c := range p.Clauses {
-		s.Layers = append(s.Layers, pack.Layer{Clause: c.Clause, Mechanism: c.Mechanism, Status: string(c.Status)})
+		s.Layers = append(s.Layers, pack.Layer{Clause: c.Clause, Mechanism: c.Mechanism, Status: c.Status})
 	}
 	return s
 }
@@ -89,8 +90,8 @@ func (p *Performed) runnerSandbox() pack.RunnerSandbox {
 func (p *Performed) runnerExit(code int) pack.RunnerExit {
 	x := pack.RunnerExit{Code: code}
 	if end := p.Observed.Command; end != nil {
-		_, reason := end.Cause()
-		x.OOMKilled, x.TimeoutKilled = reason == "OOM", reason == "TIMEOUT"
+		why := end.Cause().ID
+		x.OOMKilled, x.TimeoutKilled = why == reason.OOM, why == reason.Timeout
 		if end.Signal != 0 {
 			x.Signal = signalName(syscall.Signal(end.Signal))
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/sandbox"
 )
 
@@ -65,8 +66,8 @@ func (a *app) doctor(ctx context.Context) error {
 }
 
 // state is the status of a clause, aligned.
-func (a *app) state(t terminal, s sandbox.Status) string {
-	style := map[sandbox.Status]string{sandbox.Enforced: green, sandbox.Partial: yellow, sandbox.Absent: red}[s]
+func (a *app) state(t terminal, s evidence.Status) string {
+	style := map[evidence.Status]string{evidence.Enforced: green, evidence.Partial: yellow, evidence.Absent: red}[s]
 	return t.paint(style, fmt.Sprintf("%-8s", s))
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -96,10 +97,13 @@ type CallEvidence struct {
 // Hash is the evidence hash: over the canonical JSON, without LF, of the five members
 // that every reader of the format knows and that differ in no two runs of one plan.
 func (e Evidence) Hash() (canon.ContentHash, error) {
-	b, err := canon.Canonical(map[string]any{
-		"proposal_id": e.ProposalID, "proposal_hash": string(e.ProposalHash), "status": string(e.Status),
-		"action_results": e.ActionResults, "test_results": e.TestResults,
-	})
+	b, err := canon.Canonical(struct {
+		ProposalID    string            `json:"proposal_id"`
+		ProposalHash  canon.ContentHash `json:"proposal_hash"`
+		Status        Status            `json:"status"`
+		ActionResults []ActionResult    `json:"action_results"`
+		TestResults   []TestResult      `json:"test_results"`
+	}{e.ProposalID, e.ProposalHash, e.Status, e.ActionResults, e.TestResults})
 	if err != nil {
 		return "", err
 	}
@@ -224,14 +228,13 @@ type RunnerSandbox struct {
 	Layers             []Layer `json:"layers"`
 }
 
-// Layer is one clause of the sandbox and what became of it.
-type Layer struct {
-	Clause    string `json:"clause"`
-	Mechanism string `json:"mechanism"`
-	Status    string `json:"status"` // enforced, partial or absent
-}
+// RunnerIDLayout is the layout of the time at the beginning of a runner_id.
+const RunnerIDLayout = "runner_20060102_150405_"
 
-// RunnerLimits are the limits that the execution had.
+// Layer is one clause of the sandbox and its result.
+type Layer = evidence.Clause
+
+// RunnerLimits are the limits of the execution.
 type RunnerLimits struct {
 	TimeoutMS           int   `json:"timeout_ms"`
 	MaxOutputFiles      int   `json:"max_output_files"`

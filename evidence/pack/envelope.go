@@ -85,7 +85,7 @@ func readMeta(e Entry) (map[string]any, error) {
 	if why := e.unfit(); why != "" {
 		return nil, errors.New(why)
 	}
-	if crowded(e.Text) {
+	if canon.Crowded(e.Text, maxValues) {
 		return nil, fmt.Errorf("more than %d values", maxValues)
 	}
 	doc, err := canon.Parse(e.Text, len(e.Text))

@@ -1,14 +1,18 @@
 package pack
 
-import "fmt"
+import (
+	"fmt"
 
-// Oversize says why a file of that name would not be read because of how much it holds,
-// or is empty.
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// Oversize says why a reader would refuse a file of that name because of its size, or
+// returns "".
 func Oversize(name string, text []byte) string {
 	switch {
 	case int64(len(text)) > MaxBytes(name):
 		return fmt.Sprintf("it has %d bytes, and the limit is %d", len(text), MaxBytes(name))
-	case name != LedgerFile && crowded(text):
+	case name != LedgerFile && canon.Crowded(text, maxValues):
 		return fmt.Sprintf("it has more than %d values", maxValues)
 	}
 	return ""

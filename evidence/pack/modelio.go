@@ -90,36 +90,25 @@ func ResponseFault(b []byte) string {
 
 // Bytes is the recording as it is stored: canonical JSON and one LF.
 func (m ModelIO) Bytes() ([]byte, error) {
-	b, _, err := canon.Artifact(m.plain())
+	b, _, err := modelPlan.Artifact(m.listed())
 	return b, err
 }
 
-// Hash is over the canonical JSON of the recording, without LF.
+var modelPlan canon.Plan[ModelIO]
+
+// listed returns the recording with an empty list if it has no interactions.
+func (m ModelIO) listed() *ModelIO {
+	m.Interactions = append([]Interaction{}, m.Interactions...)
+	return &m
+}
+
+// Hash returns the hash of the recording's canonical JSON, without LF.
 func (m ModelIO) Hash() (canon.ContentHash, error) {
-	b, err := canon.Canonical(m.plain())
+	b, err := modelPlan.Canonical(m.listed())
 	if err != nil {
 		return "", err
 	}
 	return canon.Sum(b), nil
-}
-
-// plain is the recording in the types that canon writes without a detour.
-func (m ModelIO) plain() map[string]any {
-	list := make([]any, len(m.Interactions))
-	for i, in := range m.Interactions {
-		one := map[string]any{
-			"i": in.I, "prompt_hash": string(in.PromptHash), "response_hash": string(in.ResponseHash), "response_content": in.ResponseContent,
-		}
-		for name, n := range map[string]*int64{"tokens_input": in.TokensInput, "tokens_output": in.TokensOutput, "latency_ms": in.LatencyMS} {
-			if n != nil {
-				one[name] = *n
-			}
-		}
-		list[i] = one
-	}
-	return map[string]any{
-		"model_io_schema_version": m.Version, "adapter_id": m.AdapterID, "model_id": m.ModelID, "mode": m.Mode, "interactions": list,
-	}
 }
 
 // ModelIOError says which rule a recording breaks.
@@ -143,7 +132,7 @@ func (e *ModelIOError) Error() string {
 // have is not looked into. The error is a *canon.Error, a *ModelIOError, or says what is
 // wrong with the form.
 func ParseModelIO(b []byte) (ModelIO, error) {
-	if int64(len(b)) <= MaxBytes(ModelFile) && crowded(b) {
+	if int64(len(b)) <= MaxBytes(ModelFile) && canon.Crowded(b, maxValues) {
 		return ModelIO{}, fmt.Errorf("more than %d values", maxValues)
 	}
 	doc, err := canon.Parse(b, int(MaxBytes(ModelFile)))

@@ -26,7 +26,6 @@ package pack
 import (
 	"cmp"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -131,22 +130,31 @@ func Of(files map[string][]byte) *Pack {
 	return p
 }
 
-// PatchPath says whether an operation of a patch can have a path: it is one that PS3, PS4
-// and the shapes of evidence and patch let through, and canonical JSON can hold it. Where
-// it lies, and who may write there, is not looked at.
-func PatchPath(path string) bool {
-	if !isShortPath(path) || isAbsolute(path) || patchPathFault(path) != "" || misnamed(path) != "" {
-		return false
+// entry returns the entry of a name.
+func (p *Pack) entry(name string) (Entry, bool) {
+	for _, e := range p.Entries {
+		if e.Name == name {
+			return e, true
+		}
 	}
-	_, err := canon.Canonical(path)
-	return err == nil && utf8.ValidString(path)
+	return Entry{}, false
 }
 
 func (p *Pack) sort() {
 	slices.SortFunc(p.Entries, func(a, b Entry) int { return canon.Compare(a.Name, b.Name) })
 }
 
-// Violation is one rule that a pack breaks.
+// Rule is the record of one rule. explain prints it, and the reference in docs/ is made
+// from it. The exact meaning of a structural rule is in the doc comment of the method
+// that checks it, and in the table of specs/pack.md.
+type Rule struct {
+	ID          string `json:"id"`
+	Level       Level  `json:"level"`       // the lowest level that checks it
+	Title       string `json:"title"`       // what is true in a pack that keeps the rule
+	Description string `json:"description"` // why
+}
+
+// Violation is a broken rule of a pack.
 type Violation struct {
 	Rule    string `json:"rule"`
 	Path    string `json:"path"` // a file of the pack, or FILE#POINTER; empty: the pack

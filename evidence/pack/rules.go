@@ -2,18 +2,8 @@ package pack
 
 import "slices"
 
-// Rule is the record of one rule: what explain prints, and the reference in docs/ is made
-// from. The exact reading of a structural rule is the doc comment of the method that
-// checks it, and the table of specs/pack.md.
-type Rule struct {
-	ID          string `json:"id"`
-	Level       Level  `json:"level"`       // the lowest level that checks it
-	Title       string `json:"title"`       // what holds in a pack that keeps it
-	Description string `json:"description"` // why
-}
-
-// Rules are the records of all rules: those of the structural level, those that the
-// strict level adds, and those that need a key (TestEveryRuleHasARecord).
+// Rules returns the records of all rules: of the structural level, of the strict level,
+// and of the rules that need a key (TestEveryRuleHasARecord).
 func Rules() []Rule { return slices.Concat(structuralRules(), strictRules(), signingRules()) }
 
 func structuralRules() []Rule {

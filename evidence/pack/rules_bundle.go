@@ -109,7 +109,7 @@ func (v *verifier) questions(holder map[string]any, path ...string) {
 	}
 	for i, one := range list {
 		question, _ := one.(map[string]any)
-		priority, hasPriority := wholeNumber(question["priority"])
+		priority, hasPriority := canon.Whole(question["priority"])
 		id, hasID := question["id"].(string)
 		switch {
 		case !hasPriority || !hasID:

@@ -3,8 +3,6 @@ package pack
 import (
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -131,7 +129,7 @@ func (c *patchCheck) content(i int, kind Op, op map[string]any) {
 
 // place is PS8.
 func (c *patchCheck) place(i int, value any, path string, hasPath bool) {
-	order, ok := wholeNumber(value)
+	order, ok := canon.Whole(value)
 	if !ok {
 		c.add("PS8", c.at(i, "order"), "missing or not a whole number")
 	} else if c.ahead && hasPath && (order < c.order || order == c.order && canon.Compare(path, c.path) < 0) {
@@ -142,7 +140,7 @@ func (c *patchCheck) place(i int, value any, path string, hasPath bool) {
 
 // sum is PS7.
 func (c *patchCheck) sum(value any) {
-	total, ok := wholeNumber(value)
+	total, ok := canon.Whole(value)
 	switch {
 	case !ok:
 		c.add("PS7", at(PatchFile, "total_bytes"), "missing or not a whole number")
@@ -152,29 +150,3 @@ func (c *patchCheck) sum(value any) {
 		c.add("PS7", at(PatchFile, "total_bytes"), "%d, and the contents have %d bytes", total, c.total)
 	}
 }
-
-// patchPathFault says what PS4 has against a path that is not empty, or is empty.
-func patchPathFault(path string) string {
-	switch {
-	case strings.Contains(path, `\`):
-		return "has a backslash"
-	case hasControl(path):
-		return "has a control character"
-	case hasParent(path):
-		return `has a ".." segment`
-	case strings.HasPrefix(path, "./"):
-		return `begins with "./"`
-	case strings.Contains(path, "//"):
-		return `has "//"`
-	case strings.HasSuffix(path, "/"):
-		return "ends in a slash"
-	}
-	first, _ := utf8.DecodeRuneInString(path)
-	last, _ := utf8.DecodeLastRuneInString(path)
-	if isBlank(first) || isBlank(last) {
-		return "begins or ends with white space"
-	}
-	return ""
-}
-
-func isBlank(c rune) bool { return c == 0xfeff || unicode.IsSpace(c) }

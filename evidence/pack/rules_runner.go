@@ -150,7 +150,7 @@ func (v *verifier) runnerLimits(runner map[string]any) {
 		{"max_cpu_seconds", 1, canon.MaxSafeInteger, true},
 	} {
 		value, there := limits[l.name]
-		if n, ok := wholeNumber(value); (there || !l.optional) && (!ok || n < l.min || n > l.max) {
+		if n, ok := canon.Whole(value); (there || !l.optional) && (!ok || n < l.min || n > l.max) {
 			v.add("RN5", at(RunnerFile, "limits", l.name), "not a whole number from %d to %d", l.min, l.max)
 		}
 	}
@@ -218,7 +218,7 @@ func (v *verifier) runnerTiming(runner map[string]any) {
 	if !endOK {
 		v.add("RN9", at(RunnerFile, "timing", "completed_at"), "not a time that ends in Z")
 	}
-	ms, msOK := wholeNumber(timing["duration_ms"])
+	ms, msOK := canon.Whole(timing["duration_ms"])
 	switch {
 	case !msOK || ms < 0:
 		v.add("RN9", at(RunnerFile, "timing", "duration_ms"), "not a whole number of 0 or more")
@@ -281,7 +281,7 @@ func (v *verifier) runnerExit(runner map[string]any) {
 	if !ok {
 		return
 	}
-	if code, ok := wholeNumber(exit["code"]); !ok || code < 0 || code > 255 {
+	if code, ok := canon.Whole(exit["code"]); !ok || code < 0 || code > 255 {
 		v.add("RN10", at(RunnerFile, "exit", "code"), "not a whole number from 0 to 255")
 	}
 	if value, there := exit["signal"]; there {

@@ -96,19 +96,9 @@ func signedBefore(p *Pack) (meta, kept map[string]any, e envelope, err error) {
 	return meta, kept, e, nil
 }
 
-// entry is the entry of a name.
-func (p *Pack) entry(name string) (Entry, bool) {
-	for _, e := range p.Entries {
-		if e.Name == name {
-			return e, true
-		}
-	}
-	return Entry{}, false
-}
-
-// Authenticity is what keys say about a pack. With violations it says nothing good:
-// neither Signed nor Recorded is true. Without a key nothing was looked at, and the pack
-// is unauthenticated.
+// Authenticity is the result of the checks with keys. With violations, Signed and
+// Recorded are both unset. Without a key nothing was checked, and the pack is
+// unauthenticated.
 type Authenticity struct {
 	Signed     bool        // the key has signed the pack with every file that it has, as it is
 	Recorded   *Recorded   // where the ledger's key says that the decision is recorded; or nil

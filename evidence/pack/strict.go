@@ -27,13 +27,8 @@ func (v *verifier) strict() {
 	}
 	s := &strictLevel{verifier: v, counts: map[string]int{}, sums: map[string]canon.ContentHash{}, sizes: map[string]int{}, paths: newPathBook()}
 	s.canonical()
-	s.readRun()
+	s.readFiles()
 	s.invariants()
-	s.readBundle()
-	s.readEvidence()
-	s.readPatch()
-	s.readRunner()
-	s.readModelIO()
 	s.presence()
 
 	s.checkRun()
@@ -223,5 +218,11 @@ func sortedSet(list []string) (int, bool) {
 	return 0, true
 }
 
-// listed is a list as messages repeat it.
-func listed(list []string) string { return quoted(strings.Join(list, " ")) }
+// listed returns a list in the form for messages.
+func listed[T ~string](list []T) string {
+	var words []string
+	for _, w := range list {
+		words = append(words, string(w))
+	}
+	return quoted(strings.Join(words, " "))
+}

@@ -1,73 +1,20 @@
 package pack
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/reason"
 )
 
-// The shape of evidence.json is exactly that of [Evidence] (ST7).
-
-// maxResults is how many files evidence and patch tell of: those that were left, of which
-// a policy allows 10 000, and those that were removed.
-const maxResults = MaxResults
-
-// maxPath is the length of a path in them, in characters.
-const maxPath = 1024
-
-func isShortPath(s string) bool { return s != "" && upTo(maxPath)(s) }
-
-func (s *strictLevel) readEvidence() {
-	d := s.doc(EvidenceFile)
-	if d == nil || d.value == nil {
-		return
-	}
-	r := s.shape("ST7", EvidenceFile)
-	if e := r.evidence(d.value); !r.bad {
-		s.evidence = e
-	}
-}
-
-func (r *shape) evidence(v any) *Evidence {
-	o := r.object(v)
-	e := &Evidence{
-		ProposalID: o.form("proposal_id", identifier("bundle_"), "the id of a bundle"), ProposalHash: o.hash("proposal_hash"),
-		Status:          Status(o.one("status", string(StatusComplete), string(StatusPartial), string(StatusFailed))),
-		Unchanged:       o.texts("unchanged", maxResults, isShortPath, "a path of 1 to 1024 characters"),
-		StartedAt:       o.form("started_at", isMoment, "a time in UTC with milliseconds"),
-		CompletedAt:     o.form("completed_at", isMoment, "a time in UTC with milliseconds"),
-		TotalDurationMS: o.whole("total_duration_ms", 0, canon.MaxSafeInteger),
-		ExecutorID:      o.text("executor_id", 1, 256), WorkingDir: o.one("working_dir", "."),
-	}
-	o.list("action_results", maxResults, func(v any) {
-		o := r.object(v)
-		e.ActionResults = append(e.ActionResults, ActionResult{
-			Path: o.text("path", 1, maxPath), Action: Op(o.one("action", string(OpCreate), string(OpModify), string(OpDelete))),
-			SHA256: o.hash("sha256"), ExitCode: o.count("exit_code", 0, 255),
-		})
-		o.done()
-	})
-	o.list("test_results", 0, func(any) {}) // no work item has tests yet
-	o.list("runs", 256, func(v any) {
-		o := r.object(v)
-		e.Runs = append(e.Runs, RunEvidence{
-			Action: o.count("action", 0, 255), Argv: o.texts("argv", 1024, upTo(131072), "a string of at most 131072 characters"),
-			ExitCode: o.count("exit_code", 0, 255), StdoutSHA256: o.hash("stdout_sha256"), StderrSHA256: o.hash("stderr_sha256"),
-		})
-		o.done()
-	})
-	o.list("calls", 256, func(v any) {
-		o := r.object(v)
-		e.Calls = append(e.Calls, CallEvidence{
-			Action: o.count("action", 0, 255), AdapterID: o.text("adapter_id", 1, 256),
-			PromptHash: o.hash("prompt_hash"), ResponseHash: o.hash("response_hash"),
-		})
-		o.done()
-	})
-	o.done()
-	return e
+// ownEvidence checks what the schema of evidence.json does not: the times exist in the
+// calendar, and test_results is empty, because no work item has tests yet.
+func (s *strictLevel) ownEvidence(e *Evidence) {
+	s.ownTime("ST7", at(EvidenceFile, "started_at"), e.StartedAt)
+	s.ownTime("ST7", at(EvidenceFile, "completed_at"), e.CompletedAt)
+	s.ownEmpty("ST7", at(EvidenceFile, "test_results"), len(e.TestResults))
 }
 
 // checkEvidence is ST7: the evidence is that of the bundle's plan and of the execution
@@ -166,7 +113,7 @@ func (s *strictLevel) checkResults(e *Evidence) {
 		}
 		delete(told, f.Path)
 	}
-	for _, p := range slices.SortedFunc(maps.Keys(told), canon.Compare) {
+	for _, p := range canon.Names(told) {
 		s.fault("ST7", EvidenceFile, "%s is no output of the execution", quoted(p))
 	}
 }
@@ -178,14 +125,14 @@ func (s *strictLevel) addResponses(e *Evidence, told map[string]canon.ContentHas
 	if len(e.Calls) == 0 {
 		return
 	}
-	why := reasonsOf(s.run.Decision.Reasons)
+	why := reason.Read(s.run.Decision.Reasons)
 	stands := map[string]bool{}
 	for _, f := range s.run.Execution.Outputs {
 		stands[f.Path] = true
 	}
 	for i, c := range e.Calls {
 		p := ResponsePath(c.Action)
-		excused := why.names("WRITE_OUTSIDE_ROOT", p) || e.endsAt(i) && (why.names("OUTPUT_KIND", p) || why.codes["OUTPUT_LIMIT"])
+		excused := why.Names(reason.WriteOutsideRoot, p) || e.endsAt(i) && (why.Names(reason.OutputKind, p) || why.Has(reason.OutputLimit))
 		switch _, changed := told[p]; {
 		case changed && !excused:
 			s.fault("ST7", at(EvidenceFile, "calls", strconv.Itoa(i)), "the response was changed, and no reason says so")
@@ -208,23 +155,23 @@ func (s *strictLevel) checkProgress(e *Evidence) {
 	failed, stuck := false, false // an action failed; a write may have been the one
 	for i := range s.plan.actions {
 		a := &s.plan.actions[i]
-		switch a.output.Type {
-		case "command":
+		switch a.Kind {
+		case kernel.ActionRun:
 			if len(runs) == 0 || runs[0].Action != i {
 				stuck = true
 				break
 			}
-			if !slices.Equal(runs[0].Argv, a.argv) {
+			if !slices.Equal(runs[0].Argv, a.Argv) {
 				s.fault("ST7", at(EvidenceFile, "runs", strconv.Itoa(len(e.Runs)-len(runs)), "argv"), "not the command of action %d", i)
 			}
 			failed = runs[0].ExitCode != 0 || s.cut(i)
 			runs = runs[1:]
-		case "config":
+		case kernel.ActionCall:
 			if len(calls) == 0 || calls[0].Action != i {
 				stuck = true
 				break
 			}
-			if calls[0].AdapterID != a.adapter {
+			if calls[0].AdapterID != a.AdapterID {
 				s.fault("ST7", at(EvidenceFile, "calls", strconv.Itoa(len(e.Calls)-len(calls)), "adapter_id"), "not the adapter of action %d", i)
 			}
 			calls = calls[1:]
@@ -245,7 +192,7 @@ func (s *strictLevel) checkProgress(e *Evidence) {
 
 // cut says whether a reason tells that a stream of an action was cut.
 func (s *strictLevel) cut(action int) bool {
-	return slices.Contains(s.run.Decision.Reasons, "STREAM_LIMIT /actions/"+strconv.Itoa(action))
+	return slices.Contains(s.run.Decision.Reasons, reason.StreamCut(action).String())
 }
 
 // checkStatus holds the status against how far the plan came: to the end, or to an
@@ -277,10 +224,10 @@ func (s *strictLevel) checkStatus(e *Evidence, done int, failed, stuck bool) {
 // having run anything: writes, and a call whose response could not be put into its place.
 func (s *strictLevel) firstWrite(end int) int {
 	for end > 0 {
-		switch s.plan.actions[end-1].output.Type {
-		case "file":
+		switch s.plan.actions[end-1].Kind {
+		case kernel.ActionWrite:
 			end--
-		case "config":
+		case kernel.ActionCall:
 			return end - 1
 		default:
 			return end
@@ -292,17 +239,17 @@ func (s *strictLevel) firstWrite(end int) int {
 // unwritten says whether a reason tells that one of these actions could not write its
 // file.
 func (s *strictLevel) unwritten(first, end int) bool {
-	why := reasonsOf(s.run.Decision.Reasons)
+	why := reason.Read(s.run.Decision.Reasons)
 	for i := first; i < end; i++ {
 		p := s.plan.actions[i].output.Path
-		if s.plan.actions[i].output.Type == "config" {
+		if s.plan.actions[i].Kind == kernel.ActionCall {
 			p = ResponsePath(i)
 		}
-		if why.names("OUTPUT_KIND", p) {
+		if why.Names(reason.OutputKind, p) {
 			return true
 		}
 	}
-	return end > first && why.codes["OUTPUT_LIMIT"]
+	return end > first && why.Has(reason.OutputLimit)
 }
 
 // checkWritten holds the outputs of an accepted plan that starts nothing against the

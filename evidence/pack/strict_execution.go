@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -42,10 +44,10 @@ func (s *strictLevel) checkExecution() {
 		s.fault("ST6", here("total_output_bytes"), "%d, and the outputs have %d bytes", e.TotalOutputBytes, sum)
 	}
 	why := s.readReasons(run.Decision.Reasons)
-	if code := why.code(); e.ExitCode != code {
+	if code := why.ExitCode(); e.ExitCode != code {
 		s.fault("ST6", here("exit_code"), "%d, and the reasons give %d", e.ExitCode, code)
 	}
-	if e.OutputTruncated != (why.codes["STREAM_LIMIT"] || why.codes["OUTPUT_LIMIT"] && e.OutputTruncated) {
+	if e.OutputTruncated != (why.Has(reason.StreamLimit) || why.Has(reason.OutputLimit) && e.OutputTruncated) {
 		s.fault("ST6", here("output_truncated"), "%t does not go with the reasons", e.OutputTruncated)
 	}
 	if s.evidence != nil {
@@ -55,16 +57,16 @@ func (s *strictLevel) checkExecution() {
 	s.checkInputs(e, why)
 }
 
-// checkInputs holds the inputs against what became of files: one that was changed is named
-// by a reason. No response is put where an input stands.
-func (s *strictLevel) checkInputs(e *kernel.Execution, why reasons) {
+// checkInputs compares the inputs with the results of files: a reason names each changed
+// input. No response has the path of an input.
+func (s *strictLevel) checkInputs(e *kernel.Execution, why reason.List) {
 	taken := map[string]string{}
 	for _, i := range s.plan.calls() {
 		taken[ResponsePath(i)] = "is where a response is put"
 	}
 	if s.evidence != nil {
 		for _, a := range s.evidence.ActionResults {
-			if !why.names("WRITE_OUTSIDE_ROOT", a.Path) {
+			if !why.Names(reason.WriteOutsideRoot, a.Path) {
 				taken[a.Path] = "was changed, and no reason says so"
 			}
 		}
@@ -80,7 +82,7 @@ func (s *strictLevel) checkSandboxID(run *result.RunResult) {
 	if run.Bundle == nil {
 		return
 	}
-	want, err := canon.ID("sbx_", map[string]any{"bundle_sha256": string(run.Bundle.SHA256), "policy": run.Policy.Plain()})
+	want, err := evidence.SandboxID(run.Bundle.SHA256, run.Policy)
 	if err == nil && run.Execution.SandboxID != want {
 		s.fault("ST6", at(RunFile, "execution", "sandbox_id"), "not the one of this bundle and this policy, %s", want)
 	}
@@ -151,9 +153,9 @@ func (s *strictLevel) checkNested(e *kernel.Execution) {
 // noBytes is the hash of nothing.
 const noBytes canon.ContentHash = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-// checkCommand holds what is said of the command that counts against the evidence of the
-// last one that was started.
-func (s *strictLevel) checkCommand(e *kernel.Execution, why reasons) {
+// checkCommand compares the values about the command with the evidence of the last
+// command that was started.
+func (s *strictLevel) checkCommand(e *kernel.Execution, why reason.List) {
 	last := RunEvidence{Argv: []string{}, StdoutSHA256: noBytes, StderrSHA256: noBytes}
 	action := -1
 	if n := len(s.evidence.Runs); n > 0 {
@@ -170,23 +172,19 @@ func (s *strictLevel) checkCommand(e *kernel.Execution, why reasons) {
 	if e.StderrSHA256 != last.StderrSHA256 {
 		s.fault("ST6", here("stderr_sha256"), "not that of the last command that was started")
 	}
-	code := 0
-	if why.end != "" {
-		code = why.code()
-	}
-	if last.ExitCode != code {
+	if code := why.End.ExitCode(); last.ExitCode != code {
 		s.fault("ST6", at(RunFile, "decision", "reasons"), "they give the last command the exit code %d, and the evidence %d", code, last.ExitCode)
 	}
-	for _, n := range why.streams {
+	for _, n := range why.Streams {
 		if n != action {
 			s.fault("ST6", at(RunFile, "decision", "reasons"), "the last command that was started is action %d, and a stream of action %d was cut", action, n)
 		}
 	}
 }
 
-// checkPlaces holds the outputs that were changed against the limits, the write roots,
-// the control paths and each other. What has no good name is no output.
-func (s *strictLevel) checkPlaces(run *result.RunResult, e *kernel.Execution, why reasons) {
+// checkPlaces compares the changed outputs with the limits, the write roots, the control
+// paths and each other. A file with a bad name is no output.
+func (s *strictLevel) checkPlaces(run *result.RunResult, e *kernel.Execution, why reason.List) {
 	changed := make(map[string]bool, len(s.evidence.ActionResults))
 	for _, a := range s.evidence.ActionResults {
 		changed[a.Path] = true
@@ -206,7 +204,7 @@ func (s *strictLevel) checkPlaces(run *result.RunResult, e *kernel.Execution, wh
 		switch {
 		case view.Fault != "":
 			s.fault("ST6", here(i), "%s is no path that every system has: %s", quoted(f.Path), view.Fault)
-		case !inside && !why.names("WRITE_OUTSIDE_ROOT", f.Path):
+		case !inside && !why.Names(reason.WriteOutsideRoot, f.Path):
 			s.fault("ST6", here(i), "%s may not be written, and no reason says so", quoted(f.Path))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -118,6 +119,7 @@ func tabled() map[string][]string {
 // that others have and variants of the last, and changes the values of the rich ones, of a CLARIFY and of a REFUSE. What
 // strict does not find, the table names.
 func TestOnlyTheTableIsFree(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	free := whatIsFree(t)
 	table := unprovenTable(t)
 	for words, list := range tabled() {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/specs"
 )
@@ -55,6 +56,7 @@ var unsaid = map[string][]string{
 // an enumeration, what the other packs have there and has no digits. The strict level finds
 // each of these changes, but for what is unsaid.
 func TestNothingElseIsFree(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	options, values := builtin(t), newOthers(t)
 	free := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(basePacks(t))) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
@@ -27,16 +26,16 @@ func TestKnownPolicy(t *testing.T) {
 	for _, m := range layer.Modules {
 		names = append(names, m.Name)
 	}
-	if !slices.Equal(names, builtinModules()) {
+	if !slices.Equal(names, profiles.Modules()) {
 		t.Errorf("the modules are %q", names)
 	}
-	for _, name := range builtinProfiles() {
+	for _, name := range profiles.Names() {
 		p, err := policy.LoadProfile(profiles.FS(), name, set)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for id := range p.Severity {
-			if !builtinRules()[id].asks {
+			if !profiles.Rules()[id].Asks {
 				t.Errorf("%s gives %s a weight, and it never asks", name, id)
 			}
 		}
@@ -53,14 +52,14 @@ func TestKnownPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]builtinRule{kernel.IDNotPermitted: {kernel.TitleNotPermitted, false}}
+	want := map[string]profiles.Rule{}
 	for _, r := range rules {
 		if !slices.Contains(r.Kinds, "deny") {
 			t.Errorf("%s never denies", r.ID)
 		}
-		want[r.ID] = builtinRule{r.Title, slices.Contains(r.Kinds, "clarify")}
+		want[r.ID] = profiles.Rule{Title: r.Title, Asks: slices.Contains(r.Kinds, "clarify")}
 	}
-	if !maps.Equal(want, builtinRules()) {
+	if !maps.Equal(want, profiles.Rules()) {
 		t.Errorf("the rules are %v", want)
 	}
 }

@@ -11,43 +11,10 @@ import (
 // The shape of model_io.json is exactly that of [ModelIO] (ST10). What other readers of
 // the format hold it against is MI1 to MI11.
 
-func (s *strictLevel) readModelIO() {
-	d := s.doc(ModelFile)
-	if d == nil || d.value == nil {
-		return
-	}
-	r := s.shape("ST10", ModelFile)
-	if m := r.modelIO(d.value); !r.bad {
-		s.model = m
-	}
-}
-
-func (r *shape) modelIO(v any) *ModelIO {
-	o := r.object(v)
-	m := &ModelIO{
-		Version: o.one("model_io_schema_version", ModelVersion), AdapterID: o.text("adapter_id", 1, maxModelName), ModelID: o.text("model_id", 1, maxModelName),
-		Mode: o.one("mode", ModeRecord, ModeReplay),
-	}
-	o.list("interactions", MaxInteractions, func(v any) {
-		o := r.object(v)
-		in := Interaction{
-			I: o.count("i", 0, MaxInteractions-1), PromptHash: o.hash("prompt_hash"), ResponseHash: o.hash("response_hash"),
-			ResponseContent: o.form("response_content", upTo(MaxResponseBytes), "a string of at most 1000000 characters"),
-		}
-		for _, m := range []struct {
-			name string
-			to   **int64
-		}{{"tokens_input", &in.TokensInput}, {"tokens_output", &in.TokensOutput}, {"latency_ms", &in.LatencyMS}} {
-			if o.has(m.name) {
-				n := o.whole(m.name, 0, canon.MaxSafeInteger)
-				*m.to = &n
-			}
-		}
-		o.done()
-		m.Interactions = append(m.Interactions, in)
-	})
-	o.done()
-	return m
+// ownModelIO compares the version of model_io.json with the version that this program
+// writes.
+func (s *strictLevel) ownModelIO(m *ModelIO) {
+	s.ownText("ST10", at(ModelFile, "model_io_schema_version"), m.Version, ModelVersion)
 }
 
 // checkModelIO is ST10: the recording is that of the calls of the evidence.
@@ -103,10 +70,10 @@ func (s *strictLevel) checkUncalled(m *ModelIO, calls []CallEvidence) {
 			continue
 		}
 		a := s.plan.actions[i]
-		if a.adapter != m.AdapterID {
-			s.fault("ST10", at(ModelFile, "adapter_id"), "not the adapter of action %d, %s", i, quoted(a.adapter))
+		if a.AdapterID != m.AdapterID {
+			s.fault("ST10", at(ModelFile, "adapter_id"), "not the adapter of action %d, %s", i, quoted(a.AdapterID))
 		}
-		if _, err := Prompt(a.params, m.ModelID); err != nil {
+		if _, err := Prompt(a.Params, m.ModelID); err != nil {
 			s.fault("ST10", at(ModelFile, "model_id"), "action %d has no prompt for it: %s", i, err)
 		}
 	}
@@ -129,10 +96,10 @@ func (s *strictLevel) checkInteraction(i int, in Interaction, call CallEvidence,
 	if f := outputs[ResponsePath(call.Action)]; f.SHA256 == in.ResponseHash && f.SizeBytes != len(in.ResponseContent) {
 		s.fault("ST10", here("response_content"), "not as long as the output %s of the execution", f.Path)
 	}
-	if !s.plan.whole || call.Action >= len(s.plan.actions) || s.plan.actions[call.Action].params == nil {
+	if !s.plan.whole || call.Action >= len(s.plan.actions) || s.plan.actions[call.Action].Params == nil {
 		return
 	}
-	prompt, err := Prompt(s.plan.actions[call.Action].params, s.model.ModelID)
+	prompt, err := Prompt(s.plan.actions[call.Action].Params, s.model.ModelID)
 	switch {
 	case err != nil:
 		s.fault("ST10", here("prompt_hash"), "the plan's call has no prompt for this model: %s", err)

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -11,47 +12,28 @@ import (
 // already is not said again: paths that no patch has are PS3 to PS5, contents that no
 // patch has PS6, their sum PS7, the order of operations PS8.
 
-func (s *strictLevel) readPatch() {
-	d := s.doc(PatchFile)
-	if d == nil || d.value == nil {
-		return
+// ownPatch compares the members of each operation with the members of its kind.
+func (s *strictLevel) ownPatch(p *Patch) {
+	for i, o := range p.Operations {
+		leaves := o.Op != OpDelete
+		for _, m := range []struct {
+			name      string
+			there     bool
+			must, may bool
+		}{
+			{"content", o.Content != nil, leaves, leaves},
+			{"encoding", o.Encoding != "", leaves, leaves},
+			{"before_sha256", o.BeforeSHA256 != "", o.Op == OpModify, o.Op != OpCreate},
+			{"before_tree_sha256", o.BeforeTreeSHA256 != "", false, o.Op == OpDelete && o.BeforeSHA256 == ""},
+		} {
+			switch {
+			case m.must && !m.there:
+				s.fault("ST8", opAt(i, m.name), "missing")
+			case m.there && !m.may:
+				s.fault("ST8", opAt(i, m.name), "unknown member %s", quoted(m.name))
+			}
+		}
 	}
-	r := s.shape("ST8", PatchFile)
-	if p := r.patch(d.value); !r.bad {
-		s.patch = p
-	}
-}
-
-func (r *shape) patch(v any) *Patch {
-	o := r.object(v)
-	p := &Patch{
-		Version:          o.one("patch_schema_version", PatchVersion),
-		SourceProposalID: o.form("source_proposal_id", identifier("bundle_"), "the id of a bundle"), SourceProposalHash: o.hash("source_proposal_hash"),
-		TotalBytes: o.whole("total_bytes", 0, MaxPatchBytes),
-	}
-	o.list("operations", maxResults, func(v any) { p.Operations = append(p.Operations, r.operation(v)) })
-	o.done()
-	return p
-}
-
-func (r *shape) operation(v any) Operation {
-	o := r.object(v)
-	op := Operation{
-		Op: Op(o.one("op", string(OpCreate), string(OpModify), string(OpDelete))), Path: o.text("path", 1, maxPath),
-		Executable: o.yes("executable"), Order: o.count("order", 0, 1), SizeBytes: o.whole("size_bytes", 0, MaxPatchBytes),
-	}
-	if op.Op == OpCreate || op.Op == OpModify {
-		content := o.form("content", func(string) bool { return true }, "a string")
-		op.Content = &content
-		op.Encoding = o.one("encoding", "utf8", "base64")
-	}
-	if op.Op == OpModify || op.Op == OpDelete && o.has("before_sha256") {
-		op.BeforeSHA256 = o.hash("before_sha256")
-	} else if op.Op == OpDelete && o.has("before_tree_sha256") {
-		op.BeforeTreeSHA256 = o.hash("before_tree_sha256")
-	}
-	o.done()
-	return op
 }
 
 // checkPatch is ST8: the patch is what the evidence says has become of files.
@@ -181,8 +163,8 @@ func (s *strictLevel) contentSum(o Operation) (sum canon.ContentHash, size int64
 		s.buffer = append(s.buffer[:0], text...)
 		return canon.Sum(s.buffer), int64(len(text)), true
 	}
-	b, ok := unbase64(text)
-	return canon.Sum(b), int64(len(b)), ok
+	b, err := kernel.DecodeBase64(text)
+	return canon.Sum(b), int64(len(b)), err == nil
 }
 
 // checkOrders holds the orders against what InOrder gives.
@@ -218,6 +200,6 @@ func (s *strictLevel) checkClashes(list []Operation) {
 
 // isPlain says whether base64 is that of a content that is written as text (see File).
 func isPlain(content string) bool {
-	b, _ := unbase64(content)
+	b, _ := kernel.DecodeBase64(content)
 	return plainText(string(b))
 }

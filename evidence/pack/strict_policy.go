@@ -93,14 +93,14 @@ func (s *strictLevel) checkProfile(run *result.RunResult, p *kernel.Profile) {
 func (s *strictLevel) checkAllowed(run *result.RunResult) {
 	allowed := contract.AllowList{All: len(run.Policy.AllowedCommands) == 0, Names: run.Policy.AllowedCommands}
 	for _, a := range s.plan.actions {
-		switch a.output.Type {
-		case "file":
+		switch a.Kind {
+		case kernel.ActionWrite:
 			if !beneath(a.output.Path, run.Policy.AllowedWriteRoots) {
 				s.fault("ST5", outputAt(a.at, "path"), "%s lies beneath no write root of the policy", quoted(a.output.Path))
 			}
-		case "command":
-			if len(a.argv) == 0 || !allows(allowed, a.argv[0]) {
-				s.fault("ST5", outputAt(a.at, "content"), "the policy does not allow the command %s", quoted(first(a.argv)))
+		case kernel.ActionRun:
+			if len(a.Argv) == 0 || !allows(allowed, a.Argv[0]) {
+				s.fault("ST5", outputAt(a.at, "content"), "the policy does not allow the command %s", quoted(first(a.Argv)))
 			}
 		}
 	}

@@ -2,40 +2,22 @@ package pack
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
 )
 
 // The shape of runner.json is exactly that of [Runner] (ST9). What other readers of the
 // format hold it against is RN1 to RN10.
 
-func (s *strictLevel) readRunner() {
-	d := s.doc(RunnerFile)
-	if d == nil || d.value == nil {
-		return
-	}
-	r := s.shape("ST9", RunnerFile)
-	if runner := r.runner(d.value); !r.bad {
-		s.runner = runner
-	}
-}
-
-// word is a text of a machine: 1 to 64 characters.
-func (o *members) word(name string) string { return o.text(name, 1, 64) }
-
-func (o *members) words(name string) []string {
-	return o.texts(name, 10000, func(s string) bool { return s != "" && upTo(4096)(s) }, "a string of 1 to 4096 characters")
-}
-
-// isSignal accepts the names of signals that signalName gives.
+// isSignal accepts the names of signals that [contract.SignalName] gives.
 func isSignal(s string) bool {
 	for n := 1; n <= maxSignal; n++ {
-		if signalName(n) == s {
+		if contract.SignalName(n) == s {
 			return true
 		}
 	}
@@ -45,92 +27,31 @@ func isSignal(s string) bool {
 // maxSignal is the largest number that a signal can have where a command is waited for.
 const maxSignal = 127
 
-func (r *shape) runner(v any) *Runner {
-	o := r.object(v)
-	n := &Runner{Version: o.one("runner_schema_version", RunnerVersion), RunnerID: o.form("runner_id", isRunnerID, "the id of a runner"), RunnerVersion: o.word("runner_version")}
-	o.within("platform", func(v any) {
-		o := r.object(v)
-		n.Platform = Platform{
-			OS: o.one("os", "linux", "darwin", "win32"), Arch: o.one("arch", "x64", "arm64", "ia32"), NodeVersion: o.one("node_version", "v0.0.0"), NpmVersion: o.one("npm_version", "0.0.0"),
-			GoVersion: o.word("go_version"), KernelRelease: o.text("kernel_release", 0, 256), LandlockABI: o.count("landlock_abi", 0, 1000),
-		}
-		o.done()
-	})
-	o.within("sandbox", func(v any) { n.Sandbox = r.runnerSandbox(v) })
-	o.within("limits", func(v any) {
-		o := r.object(v)
-		n.Limits = RunnerLimits{
-			TimeoutMS: o.limit("timeout_ms", contract.TimeoutMS()), MaxOutputFiles: o.limit("max_output_files", contract.MaxOutputFiles()),
-			MaxTotalOutputBytes: o.limit("max_total_output_bytes", contract.MaxTotalOutputBytes()),
-			MaxMemoryBytes:      o.whole("max_memory_bytes", int64(contract.MemoryMB().Min)<<20, int64(contract.MemoryMB().Max)<<20),
-		}
-		o.done()
-	})
-	o.within("commands", func(v any) {
-		o := r.object(v)
-		n.Commands = RunnerCommands{Allowlist: o.words("allowlist"), Blocklist: o.words("blocklist"), Shell: o.one("shell", "none")}
-		o.done()
-	})
-	n.WriteRoots = o.words("write_roots")
-	o.within("context", func(v any) {
-		o := r.object(v)
-		n.Context = RunnerContext{WorkingDir: o.one("working_dir", "."), EnvAllowlist: o.words("env_allowlist"), Locale: o.one("locale", "C.UTF-8"), Timezone: o.one("timezone", "UTC")}
-		o.done()
-	})
-	o.within("timing", func(v any) { n.Timing = r.timing(v) })
-	o.within("exit", func(v any) {
-		o := r.object(v)
-		n.Exit = RunnerExit{Code: o.count("code", 0, 255), OOMKilled: o.yes("oom_killed"), TimeoutKilled: o.yes("timeout_killed")}
-		if o.has("signal") {
-			n.Exit.Signal = o.form("signal", isSignal, "the name of a signal")
-		}
-		o.done()
-	})
-	if o.has("warnings") {
-		n.Warnings = o.words("warnings")
+// ownRunner checks the parts of runner.json that this program writes in one way only.
+func (s *strictLevel) ownRunner(n *Runner) {
+	for _, m := range []struct {
+		value string
+		path  []string
+		of    []string
+	}{
+		{n.Platform.NodeVersion, []string{"platform", "node_version"}, []string{"v0.0.0"}},
+		{n.Platform.NpmVersion, []string{"platform", "npm_version"}, []string{"0.0.0"}},
+		{n.Sandbox.Backend, []string{"sandbox", "backend"}, []string{"container", "process", "none"}},
+		{n.Context.Locale, []string{"context", "locale"}, []string{"C.UTF-8"}},
+		{n.Context.Timezone, []string{"context", "timezone"}, []string{"UTC"}},
+	} {
+		s.ownText("ST9", at(RunnerFile, m.path...), m.value, m.of...)
 	}
-	n.Reasons = o.texts("reasons", 16000, func(s string) bool { return s != "" && upTo(4096)(s) }, "a string of 1 to 4096 characters")
-	n.PlanSHA256, n.PeakMemoryBytes = o.hash("plan_sha256"), o.whole("peak_memory_bytes", 0, canon.MaxSafeInteger)
-	o.within("stdout", func(v any) { n.Stdout = r.stream(v) })
-	o.within("stderr", func(v any) { n.Stderr = r.stream(v) })
-	o.done()
-	return n
-}
-
-func (r *shape) runnerSandbox(v any) RunnerSandbox {
-	o := r.object(v)
-	s := RunnerSandbox{
-		Backend: o.one("backend", "container", "process", "none"), IsolationLevel: o.one("isolation_level", "strict", "standard", "none"),
-		NetworkBlocked: o.yes("network_blocked"), FilesystemReadonly: o.yes("filesystem_readonly"),
+	s.ownTime("ST9", at(RunnerFile, "timing", "started_at"), n.Timing.StartedAt)
+	s.ownTime("ST9", at(RunnerFile, "timing", "completed_at"), n.Timing.CompletedAt)
+	s.ownEmpty("ST9", at(RunnerFile, "timing", "phases"), len(n.Timing.Phases))
+	memory := contract.MemoryMB()
+	if low, high := int64(memory.Min)<<20, int64(memory.Max)<<20; n.Limits.MaxMemoryBytes < low || n.Limits.MaxMemoryBytes > high {
+		s.fault("ST9", at(RunnerFile, "limits", "max_memory_bytes"), "not a whole number from %d to %d", low, high)
 	}
-	o.list("layers", 100, func(v any) {
-		o := r.object(v)
-		s.Layers = append(s.Layers, Layer{Clause: o.word("clause"), Mechanism: o.text("mechanism", 0, 1024), Status: o.one("status", "enforced", "partial", "absent")})
-		o.done()
-	})
-	o.done()
-	return s
-}
-
-func (r *shape) timing(v any) Timing {
-	o := r.object(v)
-	t := Timing{
-		StartedAt: o.form("started_at", isMoment, "a time in UTC with milliseconds"), CompletedAt: o.form("completed_at", isMoment, "a time in UTC with milliseconds"),
-		DurationMS: o.whole("duration_ms", 0, canon.MaxSafeInteger),
+	if n.Exit.Signal != "" && !isSignal(n.Exit.Signal) {
+		s.fault("ST9", at(RunnerFile, "exit", "signal"), "not the name of a signal")
 	}
-	o.list("phases", 0, func(any) {}) // this program tells of none
-	o.done()
-	return t
-}
-
-func (r *shape) stream(v any) RunnerStream {
-	o := r.object(v)
-	s := RunnerStream{
-		SHA256: o.hash("sha256"), KeptBytes: o.count("kept_bytes", 0, contract.StdoutBytes().Max),
-		SizeBytes: o.whole("size_bytes", 0, canon.MaxSafeInteger), Truncated: o.yes("truncated"),
-	}
-	o.done()
-	return s
 }
 
 // checkRunner is ST9: what enforced the policy was told the limits of the policy, and saw
@@ -157,7 +78,7 @@ func (s *strictLevel) checkRunner() {
 	}
 	s.checkRunnerLimits(n, run)
 	s.checkIsolation(n, run)
-	if t, _ := moment(n.Timing.StartedAt); !strings.HasPrefix(n.RunnerID, t.Format("runner_20060102_150405_")) {
+	if t, _ := moment(n.Timing.StartedAt); !strings.HasPrefix(n.RunnerID, t.Format(RunnerIDLayout)) {
 		s.fault("ST9", at(RunnerFile, "runner_id"), "not of the time at which it was started")
 	}
 	if n.RunnerVersion != run.KernelVersion {
@@ -173,12 +94,12 @@ func (s *strictLevel) checkRunner() {
 	if !slices.Equal(n.Reasons, run.Decision.Reasons) {
 		s.fault("ST9", at(RunnerFile, "reasons"), "not those of the decision")
 	}
-	why := reasonsOf(run.Decision.Reasons)
+	why := reason.Read(run.Decision.Reasons)
 	s.checkExit(n.Exit, run.Execution, why)
 	stdout, stderr := contract.KeptBytes(n.Limits.MaxTotalOutputBytes)
 	s.checkStream("stdout", n.Stdout, run.Execution.StdoutSHA256, stdout)
 	s.checkStream("stderr", n.Stderr, run.Execution.StderrSHA256, stderr)
-	if cut := n.Stdout.Truncated || n.Stderr.Truncated; cut != why.codes["STREAM_LIMIT"] {
+	if cut := n.Stdout.Truncated || n.Stderr.Truncated; cut != why.Has(reason.StreamLimit) {
 		s.fault("ST9", RunnerFile, "whether a stream was cut does not go with the reasons")
 	}
 }
@@ -233,33 +154,23 @@ func inOneOrder(list []string) []string {
 	return slices.Compact(out)
 }
 
-func (s *strictLevel) checkExit(x RunnerExit, e *kernel.Execution, why reasons) {
+func (s *strictLevel) checkExit(x RunnerExit, e *kernel.Execution, why reason.List) {
 	here := func(name string) string { return at(RunnerFile, "exit", name) }
 	if x.Code != e.ExitCode {
 		s.fault("ST9", here("code"), "not that of the execution, %d", e.ExitCode)
 	}
-	if x.OOMKilled != (why.end == "OOM") {
+	if x.OOMKilled != (why.End.ID == reason.OOM) {
 		s.fault("ST9", here("oom_killed"), "%t does not go with the reasons", x.OOMKilled)
 	}
-	if x.TimeoutKilled != (why.end == "TIMEOUT") {
+	if x.TimeoutKilled != (why.End.ID == reason.Timeout) {
 		s.fault("ST9", here("timeout_killed"), "%t does not go with the reasons", x.TimeoutKilled)
 	}
 	switch {
-	case why.end == "SIGNAL" && x.Signal != signalName(why.number):
-		s.fault("ST9", here("signal"), "not %s, which the reasons tell", signalName(why.number))
-	case x.Signal != "" && why.end != "SIGNAL" && why.end != "OOM" && why.end != "TIMEOUT":
+	case why.End.ID == reason.Signal && x.Signal != contract.SignalName(why.End.Number()):
+		s.fault("ST9", here("signal"), "not %s, which the reasons tell", contract.SignalName(why.End.Number()))
+	case x.Signal != "" && why.End.ID != reason.Signal && why.End.ID != reason.OOM && why.End.ID != reason.Timeout:
 		s.fault("ST9", here("signal"), "no reason tells of a signal")
 	}
-}
-
-// signalName is the name of a signal of Linux: its number after SIG where it has no
-// common one.
-func signalName(n int) string {
-	const names = "HUP INT QUIT ILL TRAP ABRT BUS FPE KILL 10 SEGV 12 PIPE ALRM TERM"
-	if list := strings.Fields(names); n >= 1 && n <= len(list) {
-		return "SIG" + list[n-1]
-	}
-	return "SIG" + strconv.Itoa(n)
 }
 
 func (s *strictLevel) checkStream(name string, r RunnerStream, sum canon.ContentHash, most int) {

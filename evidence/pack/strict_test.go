@@ -124,19 +124,19 @@ func TestShapeAgreesWithSchema(t *testing.T) {
 		file string
 		base string
 		kind specs.Kind
-		read func(r *shape, v any)
+		read func(s *strictLevel) bool
 		less bool // the schema allows more
 	}{
-		{RunFile, "refuse", specs.KindRunResult, func(r *shape, v any) { r.runResult(v) }, false},
-		{RunFile, "clarify", specs.KindRunResult, func(r *shape, v any) { r.runResult(v) }, false},
-		{RunFile, "executed", specs.KindRunResult, func(r *shape, v any) { r.runResult(v) }, false},
-		{BundleFile, "clarify", specs.KindBundle, func(r *shape, v any) { r.bundle(v) }, false},
-		{BundleFile, "executed", specs.KindBundle, func(r *shape, v any) { r.bundle(v) }, false},
-		{PolicyFile, "plan", specs.KindPackPolicy, func(r *shape, v any) { r.policy(v) }, false},
-		{EvidenceFile, "model", specs.KindPackEvidence, func(r *shape, v any) { r.evidence(v) }, true},
-		{PatchFile, "executed", specs.KindPackPatch, func(r *shape, v any) { r.patch(v) }, true},
-		{RunnerFile, "rejected", specs.KindPackRunner, func(r *shape, v any) { r.runner(v) }, true},
-		{ModelFile, "model", specs.KindModelIO, func(r *shape, v any) { r.modelIO(v) }, true},
+		{RunFile, "refuse", specs.KindRunResult, func(s *strictLevel) bool { return s.run != nil }, false},
+		{RunFile, "clarify", specs.KindRunResult, func(s *strictLevel) bool { return s.run != nil }, false},
+		{RunFile, "executed", specs.KindRunResult, func(s *strictLevel) bool { return s.run != nil }, false},
+		{BundleFile, "clarify", specs.KindBundle, func(s *strictLevel) bool { return s.bundle != nil }, false},
+		{BundleFile, "executed", specs.KindBundle, func(s *strictLevel) bool { return s.bundle != nil }, false},
+		{PolicyFile, "plan", specs.KindPackPolicy, nil, false},
+		{EvidenceFile, "model", specs.KindPackEvidence, func(s *strictLevel) bool { return s.evidence != nil }, true},
+		{PatchFile, "executed", specs.KindPackPatch, func(s *strictLevel) bool { return s.patch != nil }, true},
+		{RunnerFile, "rejected", specs.KindPackRunner, func(s *strictLevel) bool { return s.runner != nil }, true},
+		{ModelFile, "model", specs.KindModelIO, func(s *strictLevel) bool { return s.model != nil }, true},
 	} {
 		t.Run(tc.file+" of "+tc.base, func(t *testing.T) {
 			t.Parallel()
@@ -155,19 +155,25 @@ func TestShapeAgreesWithSchema(t *testing.T) {
 			value := thick(doc.Value())
 			n, good := 0, 0
 			mutations(value, func(what string) {
-				s := &strictLevel{verifier: &verifier{}, counts: map[string]int{}}
-				r := s.shape("ST0", tc.file)
-				tc.read(r, value)
 				violations, err := set.Validate(tc.kind, value)
 				if err != nil {
 					t.Fatal(err)
 				}
 				n++
-				if !r.bad {
-					good++
+				valid := len(violations) == 0
+				if faults, _ := specs.Walk(tc.kind, value, 1); valid != (len(faults) == 0) {
+					t.Errorf("%s: the walker %v, schema %v", what, faults, violations)
 				}
-				if r.bad != (len(violations) > 0) && !(tc.less && r.bad) {
-					t.Errorf("%s: by hand %v, schema %v", what, s.found, violations)
+				read := valid
+				if tc.read != nil {
+					s := &strictLevel{verifier: &verifier{docs: map[string]*document{tc.file: {value: value}}}, counts: map[string]int{}}
+					s.readFiles()
+					if read = tc.read(s); read != valid && !(tc.less && valid) {
+						t.Errorf("%s: strict %v, schema %v", what, s.found, violations)
+					}
+				}
+				if read {
+					good++
 				}
 			})
 			if n < 300 || good == 0 {
@@ -177,8 +183,46 @@ func TestShapeAgreesWithSchema(t *testing.T) {
 	}
 }
 
-// thick gives lists that are empty an element, so that its members can be changed, where
-// a document of another base has none.
+// TestWalkAgreesOnPacks: specs.Walk and the schema agree on every file of every
+// vector.
+func TestWalkAgreesOnPacks(t *testing.T) {
+	set, err := specs.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, n, bad := vectorRun{base: basePacks(t)}, 0, 0
+	for _, f := range allVectors(t) {
+		for _, v := range f.Vectors {
+			for _, e := range r.apply(t, v).inMemory(t).Entries {
+				kind, known := map[string]specs.Kind{
+					RunFile: specs.KindRunResult, BundleFile: specs.KindBundle, PolicyFile: specs.KindPackPolicy, EvidenceFile: specs.KindPackEvidence,
+					PatchFile: specs.KindPackPatch, RunnerFile: specs.KindPackRunner, ModelFile: specs.KindModelIO,
+				}[e.Name]
+				doc, err := canon.Parse(e.Text, 1<<26)
+				if !known || err != nil {
+					continue
+				}
+				violations, err := set.Validate(kind, doc.Value())
+				if err != nil {
+					t.Fatal(err)
+				}
+				faults, _ := specs.Walk(kind, doc.Value(), 1)
+				if (len(faults) > 0) != (len(violations) > 0) {
+					t.Errorf("%s: %s: the walker %v, schema %v", v.Name, e.Name, faults, violations)
+				}
+				if n++; len(faults) > 0 {
+					bad++
+				}
+			}
+		}
+	}
+	if n < 1000 || bad < 50 {
+		t.Errorf("%d files, %d of them not valid", n, bad)
+	}
+}
+
+// thick adds an element to empty lists, so that its members can be changed even if no
+// other base has one.
 func thick(v any) any {
 	if m, ok := v.(map[string]any); ok {
 		for name, w := range m {
@@ -303,7 +347,7 @@ func TestPlansHold(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := &strictLevel{verifier: &verifier{pack: &Pack{}, docs: map[string]*document{BundleFile: decode(BundleFile, d.BundleBytes)}}, counts: map[string]int{}, paths: newPathBook()}
-			s.readBundle()
+			s.readFiles()
 			s.run = &result.RunResult{KernelVersion: kernel.Version, KernelResultKind: d.Outcome, ClarifyQuestions: d.Questions(), Bundle: &result.BundleRef{BundleID: d.Bundle.ID}}
 			s.checkBundle()
 			s.checkPolicy()

@@ -5,23 +5,19 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// maxWarned is how many paths warnings name of one kind.
-const maxWarned = 100
-
-// warned is what warnings say of one kind of thing that a patch does not have.
+// warned counts the warnings about one kind of change that a patch does not have.
 type warned struct {
-	before string // the words ahead of a path
-	many   string // what more of them are called
-	odd    func(path string) string
+	odd func(path string) string
 
 	named int
-	cut   bool   // a path that is named is cut
-	more  string // the warning that there are more
+	cut   bool // a named path is truncated
+	more  bool // a warning says that there are more
 }
 
 // checkWarnings holds the warnings of runner.json against those that are given: of an
@@ -45,9 +41,9 @@ func (s *strictLevel) checkWarnings(list []string, run *result.RunResult) {
 		return
 	}
 	filled := s.filled()
-	kinds := []*warned{
-		{before: "the empty folder ", many: " more empty folders", odd: func(p string) string { return s.oddFolder(p, filled, run.Policy.AllowedWriteRoots) }},
-		{before: "the removal of ", many: " more removals", odd: oddRemoval},
+	kinds := map[evidence.Unpatched]*warned{
+		evidence.EmptyFolder: {odd: func(p string) string { return s.oddFolder(p, filled, run.Policy.AllowedWriteRoots) }},
+		evidence.Removal:     {odd: oddRemoval},
 	}
 	for i, text := range list {
 		if i > 0 && list[i-1] == text {
@@ -57,29 +53,28 @@ func (s *strictLevel) checkWarnings(list []string, run *result.RunResult) {
 			s.fault("ST9", here(i), "%s %s", quoted(text), what)
 		}
 	}
-	for _, k := range kinds {
-		// Long paths are cut, and what is then the same stands once.
-		if k.named > maxWarned || k.more != "" && (k.named == 0 || k.named < maxWarned && !k.cut) {
-			s.fault("ST9", at(RunnerFile, "warnings"), "%d say %q, where the first %d of more are named", k.named, strings.TrimSpace(k.before), maxWarned)
+	for _, kind := range []evidence.Unpatched{evidence.EmptyFolder, evidence.Removal} {
+		// Long paths are truncated, and equal ones are then listed once.
+		if k := kinds[kind]; k.named > evidence.MaxWarned || k.more && (k.named == 0 || k.named < evidence.MaxWarned && !k.cut) {
+			s.fault("ST9", at(RunnerFile, "warnings"), "%d say %q, where the first %d of more are named", k.named, kind.Words(), evidence.MaxWarned)
 		}
 	}
 }
 
 // readWarning reads one warning, and says what is wrong with it.
-func readWarning(kinds []*warned, text string) string {
-	for _, k := range kinds {
-		if path, ok := strings.CutPrefix(text, "the patch does not have "+k.before); ok {
-			k.named++
-			k.cut = k.cut || strings.HasSuffix(path, `\u2026"`)
-			return k.odd(path)
-		}
-		number, ok := strings.CutPrefix(strings.TrimSuffix(text, k.many), "the patch does not have these, and ")
-		if n, err := strconv.Atoi(number); ok && strings.HasSuffix(text, k.many) && err == nil && n > 0 && strconv.Itoa(n) == number && k.more == "" {
-			k.more = text
-			return ""
-		}
+func readWarning(kinds map[evidence.Unpatched]*warned, text string) string {
+	w, ok := evidence.ParseWarning(text)
+	if !ok || w.More > 0 && kinds[w.Kind].more {
+		return "is no warning of this program"
 	}
-	return "is no warning of this program"
+	k := kinds[w.Kind]
+	if w.More > 0 {
+		k.more = true
+		return ""
+	}
+	k.named++
+	k.cut = k.cut || strings.HasSuffix(w.Path, `\u2026"`)
+	return k.odd(w.Path)
 }
 
 // filled says whether a folder has a file that the patch puts into place, at any depth.

@@ -2,7 +2,6 @@ package pack
 
 import (
 	"encoding/json"
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -117,20 +116,7 @@ func nameFault(name string) string {
 	return ""
 }
 
-// hasControl says whether a text has one of U+0000 to U+001F or U+007F to U+009F.
-func hasControl(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c < 0x20 || c == 0x7f:
-			return true
-		case c == 0xc2 && i+1 < len(s) && s[i+1] >= 0x80 && s[i+1] <= 0x9f:
-			return true
-		}
-	}
-	return false
-}
-
-// required is PK1.
+// required checks PK1.
 func (v *verifier) required() {
 	there := func(name string) bool {
 		for _, e := range v.pack.Entries {
@@ -255,56 +241,8 @@ func sameNumber(a, b json.Number) bool {
 	return err == nil && x == y
 }
 
-// noObject says why a document that is no JSON object is none.
-func (d *document) noObject() string {
-	if d.fault != "" {
-		return d.fault
-	}
-	return "not a JSON object"
-}
-
-// roundTrip says why reading a document and writing it again loses something, or is
-// empty: a number that no double holds, or whose digits none keeps, a noncharacter, or
-// nesting that is too deep to be written.
-func (d *document) roundTrip() string {
-	if d.exact {
-		return ""
-	}
-	if _, err := canon.Canonical(d.value); err != nil {
-		return "no canonical form: " + err.Error()
-	}
-	return ""
-}
-
-// sum is the hash of the document: of its canonical form and one LF, or of its bytes where
-// it has no canonical form.
-func (d *document) sum() canon.ContentHash {
-	if !d.exact && d.fault == "" {
-		if _, sum, err := canon.Artifact(d.value); err == nil {
-			return sum
-		}
-	}
-	return canon.Sum(d.raw)
-}
-
-// wholeNumber is a number without a fraction that every reader holds exactly.
-func wholeNumber(v any) (int64, bool) {
-	n, ok := v.(json.Number)
-	if !ok {
-		return 0, false
-	}
-	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
-		return i, i >= -canon.MaxSafeInteger && i <= canon.MaxSafeInteger
-	}
-	f, err := strconv.ParseFloat(string(n), 64)
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > canon.MaxSafeInteger {
-		return 0, false
-	}
-	return int64(f), true
-}
-
-// sortedTexts notes under a rule what keeps a member from being a list of texts in
-// ascending order of code units. Equal ones may follow each other.
+// sortedTexts notes a violation of a rule if a member is no list of texts in ascending
+// order of code units. Equal texts may follow each other.
 func (v *verifier) sortedTexts(rule, file string, holder map[string]any, path ...string) {
 	list, ok := holder[path[len(path)-1]].([]any)
 	if !ok {
@@ -322,22 +260,4 @@ func (v *verifier) sortedTexts(rule, file string, holder map[string]any, path ..
 		}
 		last, lastOK = s, ok
 	}
-}
-
-// isAbsolute says whether a path begins with a slash, or with a letter and a colon.
-func isAbsolute(path string) bool {
-	return strings.HasPrefix(path, "/") || len(path) > 1 && path[1] == ':' && path[0]|0x20 >= 'a' && path[0]|0x20 <= 'z'
-}
-
-// hasParent says whether a segment of a path is "..".
-func hasParent(path string) bool {
-	if !strings.Contains(path, "..") {
-		return false
-	}
-	for segment := range strings.SplitSeq(path, "/") {
-		if segment == ".." {
-			return true
-		}
-	}
-	return false
 }

@@ -1,9 +1,7 @@
 package pack
 
 import (
-	"bytes"
 	"fmt"
-	"strings"
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -100,80 +98,3 @@ func (v *verifier) object(name string) map[string]any {
 	}
 	return nil
 }
-
-// document is one JSON file as it was read.
-type document struct {
-	name  string
-	raw   []byte
-	value any // as canon.Document.Value; nil with a fault
-
-	// exact says that the text is canonical JSON and one LF, and why that it is not.
-	exact    bool
-	inexact  string
-	strictly canon.Document // where exact
-
-	fault string // why it is no JSON at all
-}
-
-// maxValues is how many values a file can have: more would only be there to fill the
-// memory of whoever reads it.
-const maxValues = 500_000
-
-// decode reads a file as leniently as other readers of the format do, and finds out
-// whether it is written as it must be.
-func decode(name string, raw []byte) *document {
-	d := &document{name: name, raw: raw}
-	if crowded(raw) {
-		d.fault = fmt.Sprintf("more than %d values", maxValues)
-		d.inexact = d.fault
-		return d
-	}
-	text, lf := bytes.CutSuffix(raw, []byte("\n"))
-	if !lf {
-		d.inexact = "no LF at the end"
-	} else if doc, err := canon.ParseCanonical(text, len(text)); err != nil {
-		d.inexact = err.Error()
-	} else {
-		d.exact, d.strictly, d.value = true, doc, doc.Value()
-		return d
-	}
-	d.value, d.fault = lenient(raw)
-	return d
-}
-
-// crowded says whether a text has more values than maxValues, strings not looked into.
-func crowded(raw []byte) bool {
-	n := 0
-	for _, c := range []string{",", "[", "{"} {
-		n += bytes.Count(raw, []byte(c))
-	}
-	if n <= maxValues {
-		return false
-	}
-	n, quoted := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ',' || c == '[' || c == '{'):
-			if n++; n > maxValues {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// at is the path of a value in a file.
-func at(file string, tokens ...string) string {
-	pointer := ""
-	for _, t := range tokens {
-		pointer = canon.Pointer(pointer, t)
-	}
-	return file + "#" + pointer
-}
-
-// quoted is a value of a pack as messages repeat it.
-func quoted(s string) string { return fmt.Sprintf("%q", strings.ToValidUTF8(canon.Cut(s), "\ufffd")) }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/fiador/fiador/kernel/reason"
 )
 
 // Execution is how the execution of an allowed intent ended.
@@ -30,24 +32,7 @@ const (
 	stderrUnits = 400
 )
 
-// executedTitles are the titles of the reasons why an execution is rejected
-// (TestExecutedTitles).
-var executedTitles = map[string]string{
-	"EXIT":               "The command ended with an exit code other than 0",
-	"NOT_EXECUTABLE":     "The command cannot be executed",
-	"NOT_FOUND":          "There is no such command",
-	"OOM":                "The command ran out of memory",
-	"OUTPUT_KIND":        "An output is not a regular file",
-	"OUTPUT_LIMIT":       "More files or bytes were written than the policy allows",
-	"OUTPUT_MISSING":     "A declared output is missing",
-	"OUTPUT_NAME":        "An output has a name that not every system can hold",
-	"SIGNAL":             "A signal ended the command",
-	"STREAM_LIMIT":       "The command printed more than is kept",
-	"TIMEOUT":            "The command took longer than it may",
-	"WRITE_OUTSIDE_ROOT": "Something was written or removed where that is not allowed",
-}
-
-// String is how it ended in one line of our own words and numbers.
+// String returns the end of the execution in one line, without text from outside.
 func (e Execution) String() string {
 	if !e.Accepted {
 		return fmt.Sprintf("executed: rejected, exit code %d", e.ExitCode)
@@ -59,10 +44,10 @@ func (e Execution) String() string {
 // said last.
 func (e Execution) findings() []finding {
 	list := make([]finding, 0, len(e.Reasons))
-	for _, reason := range e.Reasons {
-		id, subject, _ := strings.Cut(reason, " ")
-		f := finding{level: levelError, id: id, title: executedTitles[id], subject: subject}
-		// The paths of reasons are relative, so that only a pointer begins so.
+	for _, text := range e.Reasons {
+		id, subject, _ := strings.Cut(text, " ")
+		f := finding{level: levelError, id: id, title: reason.Title(id), subject: subject}
+		// The paths of reasons are relative, so only a pointer begins with a slash.
 		if strings.HasPrefix(subject, "/") {
 			f.pointer, f.hasPointer, f.subject = subject, true, ""
 		}

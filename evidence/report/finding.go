@@ -81,7 +81,7 @@ func decided(d kernel.Decision) []finding {
 func faults(i Item) []finding {
 	e := i.Err
 	if e == nil {
-		e = &result.RunError{Code: result.CodeInternal, Message: "the item has neither a decision nor an error"}
+		e = result.Undecided()
 	}
 	rec := recordOf(e.Code)
 	base := finding{level: levelError, id: string(e.Code), fix: e.Hint, title: rec.Title, why: rec.Why, help: rec.Fix}

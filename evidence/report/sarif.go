@@ -136,7 +136,7 @@ func (s *sarif) Close(sum Summary) error {
 	}
 	out.text(`,"rules":`).list(len(rules), func(k int) any { return rules[k].wire() })
 	out.text("}},\n\"columnKind\":\"utf16CodeUnits\",\n\"invocations\":").value([]any{invocation(sum)})
-	out.text(",\n\"properties\":").value(map[string]any{"profile": sum.Profile, "reportOnly": sum.ReportOnly})
+	out.text(",\n\"properties\":").value(sarifProperties{sum.Profile, sum.ReportOnly})
 	out.text(",\n\"artifacts\":").list(len(artifacts), func(k int) any { return artifacts[k] })
 	out.text(",\n\"results\":").list(len(s.results), func(k int) any {
 		r := s.results[k]
@@ -146,8 +146,18 @@ func (s *sarif) Close(sum Summary) error {
 	return out.flush()
 }
 
-// invocation has the exit code of the run: 2 where a decision is missing.
-func invocation(sum Summary) map[string]any {
+type sarifProperties struct {
+	Profile    string `json:"profile"`
+	ReportOnly bool   `json:"reportOnly"`
+}
+
+type sarifInvocation struct {
+	Successful bool `json:"executionSuccessful"`
+	ExitCode   int  `json:"exitCode"`
+}
+
+// invocation has the exit code of the run: 2 if a decision is missing.
+func invocation(sum Summary) sarifInvocation {
 	code := 0
 	switch c := sum.Counts; {
 	case c.Errors > 0 || c.Total() == 0:
@@ -155,7 +165,7 @@ func invocation(sum Summary) map[string]any {
 	case c.Rejected() > 0 && !sum.ReportOnly:
 		code = 1
 	}
-	return map[string]any{"executionSuccessful": code < 2, "exitCode": code}
+	return sarifInvocation{code < 2, code}
 }
 
 // artifacts lists the files, each once, and for each source the index of its

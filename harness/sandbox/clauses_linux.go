@@ -3,16 +3,15 @@
 package sandbox
 
 import (
-	"strconv"
-
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/sandbox/cgroup"
 )
 
-// clauses are what a sandbox of this tier promises here, each with its mechanism and
-// how far that reaches.
-func (h *Host) clauses(s *Sandbox) []Clause {
+// clauses lists the promises of a sandbox of this tier on this machine. Each clause names
+// its mechanism and how far it reaches.
+func (h *Host) clauses(s *Sandbox) []evidence.Clause {
 	tier, g := s.Isolation, s.group
-	list := []Clause{
+	list := []evidence.Clause{
 		h.timeoutClause(tier),
 		memoryClause(tier, g),
 		processClause(h, s, g),
@@ -23,144 +22,135 @@ func (h *Host) clauses(s *Sandbox) []Clause {
 		h.networkClause(s),
 		h.processesClause(tier),
 		kernelClause(tier),
-		{ClauseStreams, "the first bytes are kept, the rest is read and counted", Enforced},
-		{ClauseEnv, "made from nothing", Enforced},
+		evidence.StreamsKept.Clause(),
+		evidence.EnvMade.Clause(),
 		h.metadataClause(tier),
 	}
 	return list
 }
 
-func (h *Host) timeoutClause(tier Isolation) Clause {
+func (h *Host) timeoutClause(tier Isolation) evidence.Clause {
 	if tier == Full {
-		return Clause{ClauseTimeout, "pid namespace: SIGTERM, then SIGKILL to process 1", Enforced}
+		return evidence.TimeoutNamespace.Clause()
 	}
-	return Clause{ClauseTimeout, "subreaper that kills what descends from it", Partial}
+	return evidence.TimeoutSubreaper.Clause()
 }
 
-func memoryClause(tier Isolation, g *cgroup.Group) Clause {
+func memoryClause(tier Isolation, g *cgroup.Group) evidence.Clause {
 	if g != nil && g.Memory() {
-		return Clause{ClauseMemory, "cgroup for the total, RLIMIT_DATA for each process", Enforced}
+		return evidence.MemoryCgroup.Clause()
 	}
 	switch tier {
 	case Full:
-		return Clause{ClauseMemory, watchedMemory + ", sizes of the file systems in memory, " + noShared, Partial}
+		return evidence.MemoryFull.Clause()
 	case Confined:
-		return Clause{ClauseMemory, watchedMemory + ", the same for the temporary folder where it is in memory, " + noShared, Partial}
+		return evidence.MemoryConfined.Clause()
 	}
-	return Clause{ClauseMemory, watchedMemory + "; not bounded: shared memory of every kind, the temporary folder where it is in memory", Partial}
+	return evidence.MemoryNone.Clause()
 }
 
-// What holds memory where no cgroup counts it.
-const (
-	watchedMemory = "RLIMIT_DATA for each process, a look ten times a second at what all of them have together, page tables and buffers of sockets included"
-	noShared      = "no memory that is shared without a file; not bounded: what is taken between two looks, other memory of the kernel"
-)
-
-// byFilter is what keeps a command from starting any process.
-const byFilter = "seccomp: fork, vfork and clone of a process"
-
-// processClause is partial where some processes are allowed: the kernel counts threads
-// alike, so that a bound has to leave room for them.
-func processClause(h *Host, s *Sandbox, g *cgroup.Group) Clause {
-	tasks := " of " + strconv.Itoa(s.req.Limits.Tasks()) + " processes and threads, which count alike"
+// processClause is partial where some processes are allowed. The kernel counts threads as
+// processes, so a bound must leave room for threads.
+func processClause(h *Host, s *Sandbox, g *cgroup.Group) evidence.Clause {
+	tasks := s.req.Limits.Tasks()
 	switch {
 	case !s.req.Limits.Forks() && s.Isolation != None:
-		return Clause{ClauseProcesses, byFilter, Enforced}
+		return evidence.ProcessesFilter.Clause()
 	case g != nil && g.PIDs():
-		return Clause{ClauseProcesses, "pids cgroup" + tasks, Partial}
+		return evidence.ProcessesCgroup.With(tasks)
 	case s.Isolation == Full:
-		return Clause{ClauseProcesses, "RLIMIT_NPROC in the user namespace" + tasks, Partial}
+		return evidence.ProcessesNamespace.With(tasks)
 	case h.root:
-		return Clause{ClauseProcesses, "RLIMIT_NPROC of an id of its own" + tasks, Partial}
+		return evidence.ProcessesOwnID.With(tasks)
 	}
-	return Clause{ClauseProcesses, "RLIMIT_NPROC" + tasks + ", above what the user ran at the start", Partial}
+	return evidence.ProcessesUser.With(tasks)
 }
 
-func forkClause(s *Sandbox) Clause {
+func forkClause(s *Sandbox) evidence.Clause {
 	if s.req.Limits.Forks() {
-		return Clause{ClauseFork, "forking is allowed", Enforced}
+		return evidence.ForkAllowed.Clause()
 	}
 	if s.Isolation == None {
-		return Clause{ClauseFork, "none", Absent}
+		return evidence.ForkNone.Clause()
 	}
-	return Clause{ClauseFork, byFilter, Enforced}
+	return evidence.ForkFilter.Clause()
 }
 
-func cpuClause(tier Isolation, g *cgroup.Group) Clause {
+func cpuClause(tier Isolation, g *cgroup.Group) evidence.Clause {
 	if g != nil && g.CPU() {
-		return Clause{ClauseCPU, "affinity and cgroup quota", Enforced}
+		return evidence.CPUCgroup.Clause()
 	}
 	if tier == None {
-		return Clause{ClauseCPU, "affinity, which a command can widen", Partial}
+		return evidence.CPUAffinity.Clause()
 	}
-	return Clause{ClauseCPU, "affinity, which seccomp keeps as it is", Enforced}
+	return evidence.CPUFilter.Clause()
 }
 
-func (h *Host) filesClause(tier Isolation) Clause {
+func (h *Host) filesClause(tier Isolation) evidence.Clause {
 	switch {
 	case tier == Full && h.landlock > 0:
-		return Clause{ClauseFiles, "mount namespace that shows what is allowed, and Landlock", Enforced}
+		return evidence.FilesNamespace.Clause()
 	case tier == Full:
-		return Clause{ClauseFiles, "mount namespace that shows what is allowed; no Landlock", Partial}
+		return evidence.FilesNoLandlock.Clause()
 	case tier == Confined && h.landlock >= 3:
-		return Clause{ClauseFiles, "Landlock " + strconv.Itoa(h.landlock) + ": not the mode and times of files", Partial}
+		return evidence.FilesLandlock.With(h.landlock)
 	case tier == Confined:
-		return Clause{ClauseFiles, "Landlock " + strconv.Itoa(h.landlock) + ", truncate by seccomp: not the mode and times of files", Partial}
+		return evidence.FilesLandlockTruncate.With(h.landlock)
 	}
-	return Clause{ClauseFiles, "none", Absent}
+	return evidence.FilesNone.Clause()
 }
 
-func diskClause(s *Sandbox) Clause {
+func diskClause(s *Sandbox) evidence.Clause {
 	switch s.staging {
 	case stageOverlay:
-		return Clause{ClauseDisk, "overlay in a tmpfs of limited size and inodes", Enforced}
+		return evidence.DiskOverlay.Clause()
 	case stageCopy:
-		return Clause{ClauseDisk, "RLIMIT_FSIZE for each file of a copy; the total is judged afterwards", Partial}
+		return evidence.DiskCopy.Clause()
 	}
-	return Clause{ClauseDisk, "RLIMIT_FSIZE for each file; direct writes are not judged", Partial}
+	return evidence.DiskDirect.Clause()
 }
 
-func (h *Host) networkClause(s *Sandbox) Clause {
+func (h *Host) networkClause(s *Sandbox) evidence.Clause {
 	switch {
 	case s.req.Network:
-		return Clause{ClauseNetwork, "the host's network, as asked for", Enforced}
+		return evidence.NetworkAllowed.Clause()
 	case s.Isolation == Full:
-		return Clause{ClauseNetwork, "network namespace with loopback alone; socket families by seccomp", Enforced}
+		return evidence.NetworkNamespace.Clause()
 	case s.Isolation == Confined:
-		return Clause{ClauseNetwork, "seccomp: no sockets", Enforced}
+		return evidence.NetworkFilter.Clause()
 	}
-	return Clause{ClauseNetwork, "none", Absent}
+	return evidence.NetworkNone.Clause()
 }
 
-func (h *Host) processesClause(tier Isolation) Clause {
+func (h *Host) processesClause(tier Isolation) evidence.Clause {
 	switch {
 	case tier == Full:
-		return Clause{ClauseProcs, "pid namespace, no ptrace", Enforced}
+		return evidence.ProcsNamespace.Clause()
 	case tier == Confined && (h.landlock >= 6 || h.root):
-		return Clause{ClauseProcs, "Landlock and seccomp: no ptrace, no signals to outside", Enforced}
+		return evidence.ProcsLandlock.Clause()
 	case tier == Confined:
-		return Clause{ClauseProcs, "Landlock and seccomp: no ptrace; signals to the user's processes are possible", Partial}
+		return evidence.ProcsSignals.Clause()
 	}
-	return Clause{ClauseProcs, "none", Absent}
+	return evidence.ProcsNone.Clause()
 }
 
-// metadataClause is about owners, modes, times and attributes of files that are not
-// shown or may not be written.
-func (h *Host) metadataClause(tier Isolation) Clause {
+// metadataClause covers owners, modes, times and attributes of files that are not shown or
+// may not be written.
+func (h *Host) metadataClause(tier Isolation) evidence.Clause {
 	switch {
 	case tier == Full:
-		return Clause{ClauseMetadata, "mount namespace: what may not be written is read-only", Enforced}
+		return evidence.MetadataNamespace.Clause()
 	case tier == Confined && h.root:
-		return Clause{ClauseMetadata, "an id of its own, which owns no file outside; seccomp: no change of owners and extended attributes", Partial}
+		return evidence.MetadataOwnID.Clause()
 	case tier == Confined:
-		return Clause{ClauseMetadata, "none for modes and times of the user's files, wherever they are; seccomp: no change of owners and extended attributes", Absent}
+		return evidence.MetadataFilter.Clause()
 	}
-	return Clause{ClauseMetadata, "none", Absent}
+	return evidence.MetadataNone.Clause()
 }
 
-func kernelClause(tier Isolation) Clause {
+func kernelClause(tier Isolation) evidence.Clause {
 	if tier == None {
-		return Clause{ClauseKernel, "no capabilities, no_new_privs", Partial}
+		return evidence.KernelCapabilities.Clause()
 	}
-	return Clause{ClauseKernel, "no capabilities, no_new_privs, seccomp", Enforced}
+	return evidence.KernelFilter.Clause()
 }

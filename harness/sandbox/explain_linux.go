@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/sandbox/initproc"
 )
 
@@ -18,7 +19,7 @@ type Explained struct {
 	Steps     []string
 	GiveUp    []string // what each command gives up before it is executed, in order
 	Env       []string
-	Clauses   []Clause
+	Clauses   []evidence.Clause
 }
 
 // Explain compiles the plan of a request for one tier. The clauses are what this

@@ -1,9 +1,11 @@
 package sandbox
 
-import "github.com/fiador/fiador/harness/tree"
+import (
+	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/harness/tree"
+)
 
-// Inputs are files that were copied out of a tree, so that nothing changes them
-// while they are used.
+// Inputs are copies of files of a tree. A change in the tree does not change the copies.
 type Inputs struct {
 	Dir   string
 	Files []Input
@@ -45,7 +47,7 @@ type End struct {
 // Probe is what was found out about one tier.
 type Probe struct {
 	Isolation Isolation
-	Err       *Error // nil: it can be had
-	Clauses   []Clause
-	Staging   string // how what is written is kept apart
+	Err       *Error // nil: the tier is available
+	Clauses   []evidence.Clause
+	Staging   string // how written files are kept apart from the work folder
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
 )
@@ -46,7 +47,7 @@ func Sweep(string) error { return nil }
 // Sandbox is never set up here.
 type Sandbox struct {
 	Isolation Isolation
-	Clauses   []Clause
+	Clauses   []evidence.Clause
 	PlanHash  [32]byte
 }
 
@@ -59,13 +60,13 @@ func (*Sandbox) Write(int) (syscall.Errno, error) { return 0, unsupported() }
 // WriteGiven is refused.
 func (*Sandbox) WriteGiven(int, []byte) (syscall.Errno, error) { return 0, unsupported() }
 
-// Changes is refused.
+// Changes returns an error.
 func (*Sandbox) Changes() ([]change.Change, error) { return nil, unsupported() }
 
 // Content is refused.
 func (*Sandbox) Content(string) (io.ReadCloser, error) { return nil, errors.ErrUnsupported }
 
-// Before knows nothing.
+// Before returns zero values.
 func (*Sandbox) Before(string) (change.Kind, [32]byte, int64) { return "", [32]byte{}, 0 }
 
 // Below lists nothing.
@@ -81,7 +82,7 @@ func (*Sandbox) Reserved(string, string) (string, bool) { return "", false }
 type Explained struct {
 	Isolation          Isolation
 	Steps, GiveUp, Env []string
-	Clauses            []Clause
+	Clauses            []evidence.Clause
 }
 
 // Explain is refused.

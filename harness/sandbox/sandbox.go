@@ -103,41 +103,6 @@ const (
 	TreeDir = "/tree"
 )
 
-// Status is how far a clause was enforced.
-type Status string
-
-// The states of a clause.
-const (
-	Enforced Status = "enforced"
-	Partial  Status = "partial"
-	Absent   Status = "absent"
-)
-
-// Clause is one promise of the sandbox, the mechanism behind it, and how far that
-// reaches.
-type Clause struct {
-	Clause    string `json:"clause"`
-	Mechanism string `json:"mechanism"`
-	Status    Status `json:"status"`
-}
-
-// The clauses.
-const (
-	ClauseTimeout   = "timeout"
-	ClauseMemory    = "memory"
-	ClauseProcesses = "processes"
-	ClauseFork      = "allow_fork"
-	ClauseCPU       = "cpu_cores"
-	ClauseFiles     = "files"
-	ClauseDisk      = "disk"
-	ClauseNetwork   = "network"
-	ClauseProcs     = "other processes"
-	ClauseKernel    = "kernel"
-	ClauseStreams   = "streams"
-	ClauseEnv       = "environment"
-	ClauseMetadata  = "metadata"
-)
-
 // Error says that a sandbox could not be set up. Nothing has run.
 type Error struct {
 	Isolation Isolation     // the tier that was tried

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/sandbox/cgroup"
 	"github.com/fiador/fiador/harness/sandbox/initproc"
 	"github.com/fiador/fiador/harness/tree"
@@ -57,8 +58,8 @@ func (h *Host) Close() error {
 // Finish ends everything inside, and what was written can be compared.
 type Sandbox struct {
 	Isolation Isolation
-	Clauses   []Clause
-	PlanHash  [32]byte // of the plan's JSON; it depends on the machine
+	Clauses   []evidence.Clause
+	PlanHash  [32]byte // SHA-256 of the plan's JSON; it depends on the machine
 
 	req     Request
 	work    string // the work folder as a host path, or empty where only upper holds it
@@ -68,15 +69,15 @@ type Sandbox struct {
 	process *os.Process
 	socket  int
 	reports chan initproc.Report
-	gone    chan struct{} // nothing more comes from the init
+	gone    chan struct{} // closed when the init sends nothing more
 	group   *cgroup.Group
-	watched bool   // no cgroup counts memory: it is looked at
-	buffer  int64  // what can wait in one socket, in bytes
-	used    int64  // what the file system of scratch had taken at the start, in bytes, if it is in memory
-	id      int    // that commands have outside, where it is not the caller's
-	scratch string // folder of its own on the host, or empty
-	kept    bool   // scratch stays
-	inputs  Inputs // copies to remove
+	watched bool   // no cgroup counts memory: the supervisor watches it
+	buffer  int64  // memory that can wait in one socket, in bytes
+	used    int64  // bytes in use at the start on the file system of scratch, if it is in memory
+	id      int    // id of commands on the host; used where root starts the sandbox
+	scratch string // the sandbox's own folder on the host, or empty
+	kept    bool   // Close keeps scratch
+	inputs  Inputs // copies that Close removes
 	files   []*os.File
 	once    sync.Once
 	err     error
@@ -273,7 +274,7 @@ func (h *Host) prepareFull(s *Sandbox, copied bool) (initproc.Plan, error) {
 	return fullPlan(h.with(s.group), r, s.staging == stageOverlay, src), nil
 }
 
-// with is what a plan depends on of the machine, and of what a group holds.
+// with returns the properties of the machine, with those of a cgroup.
 func (h *Host) with(g *cgroup.Group) host {
 	own := h.host
 	own.uncounted = g == nil || !g.Memory()

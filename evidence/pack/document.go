@@ -1,0 +1,93 @@
+package pack
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// document is one JSON file that was read.
+type document struct {
+	name  string
+	raw   []byte
+	value any // as canon.Document.Value; nil with a fault
+
+	// exact says that the text is canonical JSON and one LF; why says what is wrong if
+	// it is not.
+	exact    bool
+	inexact  string
+	strictly canon.Document // set if exact
+
+	fault string // says why the text is no JSON
+}
+
+// maxValues is the maximum number of values of a file. It limits the memory of a reader.
+const maxValues = 500_000
+
+// decode reads a file as leniently as other readers of the format do, and checks whether
+// it is written correctly.
+func decode(name string, raw []byte) *document {
+	d := &document{name: name, raw: raw}
+	if canon.Crowded(raw, maxValues) {
+		d.fault = fmt.Sprintf("more than %d values", maxValues)
+		d.inexact = d.fault
+		return d
+	}
+	text, lf := bytes.CutSuffix(raw, []byte("\n"))
+	if !lf {
+		d.inexact = "no LF at the end"
+	} else if doc, err := canon.ParseCanonical(text, len(text)); err != nil {
+		d.inexact = err.Error()
+	} else {
+		d.exact, d.strictly, d.value = true, doc, doc.Value()
+		return d
+	}
+	d.value, d.fault = lenient(raw)
+	return d
+}
+
+// noObject says why a document is no JSON object.
+func (d *document) noObject() string {
+	if d.fault != "" {
+		return d.fault
+	}
+	return "not a JSON object"
+}
+
+// roundTrip says why reading and writing a document loses something, or returns "".
+// Causes are a number that a double cannot hold exactly, a noncharacter, and nesting too
+// deep to write.
+func (d *document) roundTrip() string {
+	if d.exact {
+		return ""
+	}
+	if _, err := canon.Canonical(d.value); err != nil {
+		return "no canonical form: " + err.Error()
+	}
+	return ""
+}
+
+// sum returns the hash of the document: of its canonical form and one LF, or of its
+// bytes if it has no canonical form.
+func (d *document) sum() canon.ContentHash {
+	if !d.exact && d.fault == "" {
+		if _, sum, err := canon.Artifact(d.value); err == nil {
+			return sum
+		}
+	}
+	return canon.Sum(d.raw)
+}
+
+// at returns the path of a value in a file.
+func at(file string, tokens ...string) string {
+	pointer := ""
+	for _, t := range tokens {
+		pointer = canon.Pointer(pointer, t)
+	}
+	return file + "#" + pointer
+}
+
+// quoted returns a value of a pack in the form for messages.
+func quoted(s string) string { return fmt.Sprintf("%q", strings.ToValidUTF8(canon.Cut(s), "\ufffd")) }

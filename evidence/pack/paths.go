@@ -1,0 +1,96 @@
+package pack
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/pathname"
+)
+
+// maxPath is the maximum length of a path in evidence and patch, in characters.
+const maxPath = 1024
+
+// PatchPath says whether an operation of a patch can have a path: PS3, PS4 and the
+// shapes of evidence and patch allow it, and canonical JSON can hold it. PatchPath does
+// not check the path's place, or who may write there.
+func PatchPath(path string) bool {
+	if path == "" || utf8.RuneCountInString(path) > maxPath || isAbsolute(path) || patchPathFault(path) != "" || misnamed(path) != "" {
+		return false
+	}
+	_, err := canon.Canonical(path)
+	return err == nil && utf8.ValidString(path)
+}
+
+// misnamed says why a path is no readable name of a file, or returns "".
+func misnamed(path string) string {
+	switch {
+	case path == "":
+		return "is empty"
+	case strings.HasPrefix(path, "/"):
+		return "is absolute"
+	case pathname.Clean(path) != path:
+		return "is not clean"
+	case hasParent(path):
+		return `has a ".." segment`
+	}
+	return ""
+}
+
+// patchPathFault says why a path that is not empty breaks PS4, or returns "".
+func patchPathFault(path string) string {
+	switch {
+	case strings.Contains(path, `\`):
+		return "has a backslash"
+	case hasControl(path):
+		return "has a control character"
+	case hasParent(path):
+		return `has a ".." segment`
+	case strings.HasPrefix(path, "./"):
+		return `begins with "./"`
+	case strings.Contains(path, "//"):
+		return `has "//"`
+	case strings.HasSuffix(path, "/"):
+		return "ends in a slash"
+	}
+	first, _ := utf8.DecodeRuneInString(path)
+	last, _ := utf8.DecodeLastRuneInString(path)
+	if isBlank(first) || isBlank(last) {
+		return "begins or ends with white space"
+	}
+	return ""
+}
+
+func isBlank(c rune) bool { return c == 0xfeff || unicode.IsSpace(c) }
+
+// isAbsolute says whether a path begins with a slash, or with a letter and a colon.
+func isAbsolute(path string) bool {
+	return strings.HasPrefix(path, "/") || len(path) > 1 && path[1] == ':' && path[0]|0x20 >= 'a' && path[0]|0x20 <= 'z'
+}
+
+// hasParent says whether a segment of a path is "..".
+func hasParent(path string) bool {
+	if !strings.Contains(path, "..") {
+		return false
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// hasControl says whether a text has one of U+0000 to U+001F or U+007F to U+009F.
+func hasControl(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < 0x20 || c == 0x7f:
+			return true
+		case c == 0xc2 && i+1 < len(s) && s[i+1] >= 0x80 && s[i+1] <= 0x9f:
+			return true
+		}
+	}
+	return false
+}
