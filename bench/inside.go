@@ -110,6 +110,7 @@ func (x *executor) perform(e harness.Exec) (clauses []evidence.Clause, err error
 	if err != nil {
 		return nil, err
 	}
+	task.Now = time.Now
 	p, err := harness.Perform(context.Background(), x.host, task)
 	if err != nil {
 		return nil, err
@@ -339,7 +340,7 @@ func (x *executor) changeTree(folder, text string, isolation sandbox.Isolation) 
 	}
 	got, err := os.ReadFile(filepath.Join(folder, entries[0].Name(), "f00.txt"))
 	if err == nil && string(got) != text+"\n" {
-		err = fmt.Errorf("the tree has %q", got)
+		err = fmt.Errorf("the folder has %q", got)
 	}
 	return times, err
 }

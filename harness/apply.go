@@ -20,11 +20,11 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/pathname"
-	"github.com/fiador/fiador/kernel/result"
 )
 
 // NotAcceptedError says that a pack is of no run whose files may be put anywhere.
@@ -100,8 +100,8 @@ type PatchStep struct {
 	Entries       int  // what it holds, at any depth
 
 	from pack.Operation
-	seen *change.Seen           // what is replaced or removed; nil: nothing
-	held map[string]change.Seen // what the folder holds, by path
+	seen *change.Seen           // what the step replaces or removes; nil: nothing
+	held map[string]change.Seen // content of the folder, by path
 }
 
 // Content is what the file is to hold.
@@ -123,7 +123,7 @@ type PatchPlan struct {
 
 // making is the files that operations make.
 type making struct {
-	after func(pack.Operation) (*FileState, error) // nil: none
+	after func(pack.Operation) (*FileState, error) // the file after an operation; nil: none
 	open  tree.Content                             // by path
 }
 
@@ -237,7 +237,7 @@ func (p *PatchPlan) weighAll(ops []pack.Operation) error {
 // weigh holds one operation against what stands at its path.
 func (p *PatchPlan) weigh(o pack.Operation, now standing) error {
 	if now.at != o.Path {
-		// A file makes way for a folder where the patch deletes it.
+		// A folder can take the place of a file that the patch deletes.
 		if above, ok := p.ops[now.at]; !ok || above.Op != pack.OpDelete && above.Op != opFolder || now.kind != change.KindFile || o.Op == pack.OpDelete {
 			p.conflict(o.Path, "%s stands at %q, above it", kindName(now.kind), now.at)
 			return nil
@@ -332,7 +332,8 @@ func (p *PatchPlan) onFolder(o pack.Operation, now standing) error {
 	return nil
 }
 
-// heldThen says whether a folder holds what the run saw in it. Empty folders do not count.
+// heldThen says whether a folder has the content that the run saw in it. Empty folders
+// do not count.
 func (p *PatchPlan) heldThen(o pack.Operation, held map[string]change.Seen) (bool, error) {
 	if o.BeforeTreeSHA256 == "" {
 		return false, nil
@@ -397,15 +398,15 @@ func (p *PatchPlan) forbidden(name string) string {
 			}
 		}
 	}
-	// Where the folder itself is the first half of a control path, names in it are the
-	// second.
+	// If the folder itself is the first half of a control path, names in the folder are
+	// the second half.
 	if control := pathname.Inspect(path.Join(p.tree.place, rest)).Control; control != "" {
 		return fmt.Sprintf("%q is a control path", control)
 	}
 	return ""
 }
 
-// PatchSupported is nil where patches can be applied.
+// PatchSupported returns nil if this system can apply patches.
 func PatchSupported() error { return tree.CanApply() }
 
 // Old is what the file of a step holds now. It is an error where that is not what it
@@ -424,7 +425,7 @@ func (p *PatchPlan) Old(s PatchStep) ([]byte, error) {
 	return b, nil
 }
 
-// Here is a *tree.ConflictError where the name of the folder leads elsewhere by now.
+// Here is a *sandbox.ConflictError where the name of the folder leads elsewhere by now.
 func (p *PatchPlan) Here() error {
 	info, err := os.Stat(p.tree.dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -441,8 +442,8 @@ func (p *PatchPlan) Here() error {
 }
 
 // Apply takes all steps or none; state is the folder of journals. A
-// *tree.ConflictError says that something was changed since PlanPatch, be it the
-// folder that a file lies in, and nothing is applied. For tree.ErrApplied and tree.ErrUnfinished see tree.Apply. What else
+// *sandbox.ConflictError says that something was changed since PlanPatch, be it the
+// folder that a file lies in, and nothing is applied. For sandbox.ErrApplied and sandbox.ErrUnfinished see sandbox.Apply. What else
 // it returns is a *result.RunError, and nothing is applied.
 func (p *PatchPlan) Apply(ctx context.Context, state string) error {
 	changes, err := p.changes()
@@ -452,7 +453,7 @@ func (p *PatchPlan) Apply(ctx context.Context, state string) error {
 	if err == nil {
 		return nil
 	}
-	e := &result.RunError{Code: result.CodeEvidence, Message: "nothing was applied: " + err.Error(), Cause: err}
+	e := runerr.Evidence("nothing was applied", err)
 	var conflict *tree.ConflictError
 	fault := JournalFault(state, err)
 	switch {
@@ -473,7 +474,7 @@ func (p *PatchPlan) Apply(ctx context.Context, state string) error {
 }
 
 // JournalFault is why the journal in the state folder could not be read or written, where
-// that is what an error of tree.Apply or tree.Recover is about, and nil where it is
+// that is what an error of sandbox.Apply or sandbox.Recover is about, and nil where it is
 // about the tree.
 func JournalFault(state string, err error) error {
 	var pe *fs.PathError
@@ -503,7 +504,7 @@ func NothingApplied(err error) bool {
 	return !errors.Is(err, tree.ErrApplied) && !errors.Is(err, tree.ErrUnfinished)
 }
 
-// changes are the steps, bound to what was seen in the tree.
+// changes returns the steps, bound to the entries that were seen in the tree.
 func (p *PatchPlan) changes() ([]change.Change, error) {
 	list := make([]change.Change, len(p.Steps))
 	for i, s := range p.Steps {
@@ -522,7 +523,7 @@ func (p *PatchPlan) changes() ([]change.Change, error) {
 	return list, nil
 }
 
-// looked is what the steps were decided on.
+// looked returns the observations that the steps depend on.
 func (p *PatchPlan) looked() tree.Looked {
 	l := tree.Looked{Dir: *p.tree.top, Folders: map[string]change.Seen{}, Beneath: map[string]map[string]change.Seen{}}
 	for _, s := range p.Steps {

@@ -75,7 +75,7 @@ func modelCalls(caller Caller, intent kernel.Intent) (map[int]ModelCall, error) 
 
 // callFault refuses a call before anything is executed.
 func callFault(pointer, msg, hint string) *result.RunError {
-	return &result.RunError{Code: result.CodeSandbox, Message: pointer + ": " + msg, Hint: hint, Details: map[string]any{"pointer": pointer}}
+	return runerr.New(result.CodeSandbox, pointer+": "+msg, hint, runerr.At(pointer))
 }
 
 // callError is the RunError for a call that cannot be made, or that has no response.
@@ -170,7 +170,7 @@ func (w *performance) give(i int, a sandbox.Action, b []byte) error {
 	w.given += int64(len(b))
 	if w.given > w.task.Rules.MaxBytes {
 		w.failed = true
-		w.p.Observed.Reasons = append(w.p.Observed.Reasons, reason.OutputLimit)
+		w.p.Observed.Reject(reason.Limit())
 		return nil
 	}
 	errno, err := w.p.box.WriteGiven(i, b)
@@ -195,8 +195,8 @@ func (w *performance) recording() (err error) {
 	return nil
 }
 
-// settle takes the responses that stand as they were given out of what was written:
-// they are outputs, and nobody's changes. One that was changed or is gone is a reason.
+// settle removes the unchanged responses from the list of changes: they are outputs, and
+// no change of a command. A response that was changed or removed gives a reason.
 func (w *performance) settle(changes []change.Change) []change.Change {
 	if len(w.responses) == 0 {
 		return changes
@@ -215,7 +215,7 @@ func (w *performance) settle(changes []change.Change) []change.Change {
 			intact = kind == change.KindFile && sum == r.sha256
 		}
 		if given[r.path] = intact; !intact {
-			w.p.Observed.Reasons = append(w.p.Observed.Reasons, reason.WriteOutsideRoot+" "+r.path)
+			w.p.Observed.Reject(reason.Outside(r.path))
 			continue
 		}
 		w.p.Observed.Outputs = append(w.p.Observed.Outputs, evidence.File{Path: r.path, SHA256: r.sha256, Size: r.size})
@@ -228,14 +228,14 @@ func (w *performance) settle(changes []change.Change) []change.Change {
 		return rest
 	}
 	return slices.DeleteFunc(rest, func(c change.Change) bool {
-		return c.Path == responseFolder && c.Kind == change.KindFolder && c.Before == nil // made for the responses
+		return c.Path == responseFolder && c.Kind == change.KindFolder && c.Before == nil // the folder was made for the responses
 	})
 }
 
 // responseFolder is the folder of every pack.ResponsePath.
 const responseFolder = "calls"
 
-// othersIn says whether a folder has changes that are not of a response.
+// othersIn says whether a folder has changes that belong to no response.
 func othersIn(folder string, responses map[string]bool, changes []change.Change) bool {
 	return slices.ContainsFunc(changes, func(c change.Change) bool {
 		_, ours := responses[c.Path]

@@ -21,6 +21,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/model"
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -350,6 +351,7 @@ func TestResponsesCount(t *testing.T) {
 // TestManyCalls: every call of the longest intent finds its place, large answers
 // included, and the init lives through it.
 func TestManyCalls(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	for _, isolation := range tiers {
 		t.Run(string(isolation), func(t *testing.T) {
 			e := newEndpoint(t)

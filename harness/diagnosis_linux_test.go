@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
 )
 
@@ -87,6 +88,7 @@ func TestMemoryOfOneProcess(t *testing.T) {
 // TestMemoryOfAFailure: a command that had all the memory that it may and failed is said to,
 // where no cgroup knows it for sure: a limit of each process may have ended it there too.
 func TestMemoryOfAFailure(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	least := 64
 	msg, p := diagnosed(t, sandbox.Full, t.TempDir(), Exec{Argv: script("head -c 200000000 /dev/zero | tail"), Limits: ExecLimits{MemoryMB: &least}})
 	if !p.Observed.Command.OutOfMemory && !strings.Contains(msg, "of 64 MiB") {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/pathname"
+	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 )
@@ -54,7 +54,7 @@ type Exec struct {
 // tooWide is the RunError for what is asked for beyond what the profile allows, or the
 // contract. member is the place of the limit in a request.
 func (x Exec) tooWide(member, msg, hint string) error {
-	e := &result.RunError{Code: result.CodeProfile, Message: msg, Hint: hint}
+	e := runerr.Mode(msg, hint)
 	if x.From != "" {
 		e.Details = map[string]any{"pointer": x.From + member}
 	}
@@ -145,17 +145,17 @@ func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs,
 func (w *performance) expected() {
 	o, want := &w.p.Observed, w.task.Expect
 	if want.Stdout && w.p.Stdout.Size == 0 {
-		o.Reasons = append(o.Reasons, "OUTPUT_MISSING /outputs/stdout")
+		o.Reject(reason.Missing("/outputs/stdout"))
 	}
 	if want.Stderr && w.p.Stderr.Size == 0 {
-		o.Reasons = append(o.Reasons, "OUTPUT_MISSING /outputs/stderr")
+		o.Reject(reason.Missing("/outputs/stderr"))
 	}
 	if want.Code != 0 && !o.Command.Failed() {
-		o.Reasons = append(o.Reasons, "EXIT 0")
+		o.Reject(reason.Exited(0))
 	}
-	var missing []string
+	var missing []reason.Reason
 	w.p.Artifacts, missing = w.p.artifacts(want.Artifacts)
-	o.Reasons = append(o.Reasons, missing...)
+	o.Reject(missing...)
 }
 
 // makeRoots makes the folders that direct writes are kept to, for a command could not.
@@ -165,10 +165,7 @@ func makeRoots(work string, roots []string) error {
 		if errors.As(err, &pe) {
 			err = pe.Err
 		}
-		return &result.RunError{
-			Code: result.CodeSandbox, Message: what + ": " + err.Error(), Cause: err,
-			Hint: "make it, or let the writes be staged",
-		}
+		return runerr.New(result.CodeSandbox, what+": "+err.Error(), "make it, or let the writes be staged", runerr.Because(err))
 	}
 	root, err := os.OpenRoot(work)
 	if err != nil {
@@ -217,10 +214,8 @@ func (g *Gate) narrow(t *Task, x Exec) error {
 	}
 	if x.Isolation != "" {
 		if !x.Isolation.AtLeast(t.Sandbox.Least) {
-			return &result.RunError{
-				Code: result.CodeProfile, Message: "isolation " + string(x.Isolation) + " is weaker than profile " + strconv.Quote(p.Name) + " demands (" + string(p.Isolation) + ")",
-				Hint: "leave --isolation out, or use a profile that allows it",
-			}
+			return runerr.New(result.CodeProfile, "isolation "+string(x.Isolation)+" is weaker than profile "+strconv.Quote(p.Name)+" demands ("+string(p.Isolation)+")",
+				"leave --isolation out, or use a profile that allows it")
 		}
 		t.Sandbox.Least, t.Sandbox.Most = x.Isolation, x.Isolation
 	}
@@ -284,10 +279,8 @@ func readable(paths, allowed []string) error {
 			why = "beneath no --read"
 		}
 		if why != "" {
-			return &result.RunError{
-				Code: result.CodeProfile, Message: "/sandbox/filesystem/read: " + strconv.Quote(canon.Cut(p)) + ": " + why,
-				Hint: "list it in input_files if it is in the work folder; a path of the host has to be named with --read as well", Details: map[string]any{"pointer": "/sandbox/filesystem/read/" + strconv.Itoa(i)},
-			}
+			return runerr.New(result.CodeProfile, "/sandbox/filesystem/read: "+strconv.Quote(canon.Cut(p))+": "+why,
+				"list it in input_files if it is in the work folder; a path of the host has to be named with --read as well", runerr.At("/sandbox/filesystem/read/"+strconv.Itoa(i)))
 		}
 	}
 	return nil
@@ -303,10 +296,8 @@ func hidable(work string, denied []string) error {
 			if info, err := os.Lstat(at); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 				continue
 			}
-			return &result.RunError{
-				Code: result.CodeSandbox, Message: "/sandbox/filesystem/deny: " + strconv.Quote(canon.Cut(p)) + " is a symbolic link, or leads through one",
-				Hint: "deny what it leads to", Details: map[string]any{"pointer": "/sandbox/filesystem/deny/" + strconv.Itoa(i)},
-			}
+			return runerr.New(result.CodeSandbox, "/sandbox/filesystem/deny: "+strconv.Quote(canon.Cut(p))+" is a symbolic link, or leads through one",
+				"deny what it leads to", runerr.At("/sandbox/filesystem/deny/"+strconv.Itoa(i)))
 		}
 	}
 	return nil
@@ -314,10 +305,16 @@ func hidable(work string, denied []string) error {
 
 // noNetwork refuses a request that asks for a network under a profile without one.
 func noNetwork(profile string) *result.RunError {
-	return &result.RunError{
-		Code: result.CodeProfile, Message: "/sandbox/network/enabled: profile " + strconv.Quote(profile) + " allows no network",
-		Hint: "set it to false, or use a profile with allow_network", Details: map[string]any{"pointer": "/sandbox/network/enabled"},
+	return runerr.New(result.CodeProfile, "/sandbox/network/enabled: profile "+strconv.Quote(profile)+" allows no network",
+		"set it to false, or use a profile with allow_network", runerr.At("/sandbox/network/enabled"))
+}
+
+// textReader reads a text. It returns nil if there is no text.
+func textReader(s *string) io.Reader {
+	if s == nil {
+		return nil
 	}
+	return strings.NewReader(*s)
 }
 
 // absolute are the paths outside the work folder.
@@ -334,22 +331,35 @@ const execGoal = "exec"
 func (x Exec) Intent() ([]byte, error) {
 	faults := append(contract.CheckArguments("/actions/0/argv", x.Argv, contract.Argv), contract.CheckVariables("/actions/0/env", x.Env)...)
 	if len(faults) > 0 {
-		return nil, violated(result.CodeNotIntent, &faults[0])
+		return nil, runerr.Violated(result.CodeNotIntent, &faults[0])
 	}
-	action := map[string]any{"kind": string(kernel.ActionRun), "argv": anys(x.Argv), "stdin": ""}
-	if len(x.Env) > 0 {
-		env := make(map[string]any, len(x.Env))
-		for name, value := range x.Env {
-			env[name] = value
-		}
-		action["env"] = env
-	}
-	return execIntent(execGoal, action, nil)
+	return intentDocument{Goal: execGoal}.of(intentAction{Argv: x.Argv, Env: x.Env, Stdin: new(string)})
 }
 
-func execIntent(goal string, action, rest map[string]any) ([]byte, error) {
-	doc := map[string]any{"goal": goal, "actions": []any{action}}
-	maps.Copy(doc, rest)
+// intentDocument is the JSON document of an intent with one run action.
+type intentDocument struct {
+	Goal    string         `json:"goal"`
+	Actions []intentAction `json:"actions"`
+	Inputs  []string       `json:"inputs,omitzero"`
+	Outputs []string       `json:"outputs,omitzero"`
+	Context *intentContext `json:"context,omitempty"`
+}
+
+type intentAction struct {
+	Kind  kernel.ActionKind `json:"kind"`
+	Argv  []string          `json:"argv"`
+	Env   map[string]string `json:"env,omitempty"`
+	Cwd   string            `json:"cwd,omitempty"`
+	Stdin *string           `json:"stdin,omitempty"`
+}
+
+type intentContext struct {
+	Request requestContext `json:"request"`
+}
+
+func (doc intentDocument) of(action intentAction) ([]byte, error) {
+	action.Kind = kernel.ActionRun
+	doc.Actions = []intentAction{action}
 	b, _, err := canon.Artifact(doc)
 	if err != nil {
 		return nil, runerr.Internal("the intent has no canonical form", err)
@@ -361,13 +371,13 @@ func execIntent(goal string, action, rest map[string]any) ([]byte, error) {
 // host besides has to lie beneath the paths read, which the caller names: a request can
 // come from whoever it is to keep in. The error is always a *result.RunError.
 func (g *Gate) Requested(r ExecRequest, name, work string, read []string) (Request, error) {
-	if err := readable(r.Sandbox.Read, read); err != nil {
+	if err := readable(r.Sandbox.Filesystem.Read, read); err != nil {
 		return Request{}, err
 	}
-	if err := hidable(work, r.Sandbox.Deny); err != nil {
+	if err := hidable(work, r.Sandbox.Filesystem.Deny); err != nil {
 		return Request{}, err
 	}
-	if r.Sandbox.Network && !g.Profile.AllowNetwork {
+	if r.Sandbox.Network.Enabled && !g.Profile.AllowNetwork {
 		return Request{}, noNetwork(g.Profile.Name)
 	}
 	source, err := r.Intent()
@@ -391,7 +401,7 @@ func (g *Gate) requestedExec(r ExecRequest, work string) Exec {
 		allows int
 	}{
 		{&s.TimeoutMS, contract.TimeoutMS(), g.Profile.TimeoutMS}, {&s.MemoryMB, contract.MemoryMB(), g.Profile.MemoryMB},
-		{&s.CPUCores, contract.CPUCores(), g.Profile.CPUCores}, {&s.MaxChildren, contract.MaxChildren(), g.Profile.MaxChildren},
+		{&s.CPUCores, contract.CPUCores(), g.Profile.CPUCores}, {&s.Processes.MaxChildren, contract.MaxChildren(), g.Profile.MaxChildren},
 	} {
 		if *m.asked == m.limit.Default {
 			*m.asked = min(*m.asked, m.allows)
@@ -403,19 +413,19 @@ func (g *Gate) requestedExec(r ExecRequest, work string) Exec {
 	}
 	return Exec{
 		Expect: expect, Work: work, Write: sandbox.Staged,
-		Read: absolute(s.Read), Show: r.shown(), Hide: s.Deny, Timeout: time.Duration(s.TimeoutMS) * time.Millisecond,
-		Limits: ExecLimits{MemoryMB: &s.MemoryMB, CPUCores: &s.CPUCores, MaxChildren: &s.MaxChildren, NoFork: !s.AllowFork}, Offline: !s.Network,
-		Roots: s.Write, From: "/sandbox", Bytes: int64(contract.OutputFilesBytes().Max),
+		Read: absolute(s.Filesystem.Read), Show: r.shown(), Hide: s.Filesystem.Deny, Timeout: time.Duration(s.TimeoutMS) * time.Millisecond,
+		Limits: ExecLimits{MemoryMB: &s.MemoryMB, CPUCores: &s.CPUCores, MaxChildren: &s.Processes.MaxChildren, NoFork: !s.Processes.AllowFork}, Offline: !s.Network.Enabled,
+		Roots: s.Filesystem.Write, From: "/sandbox", Bytes: int64(contract.OutputFilesBytes().Max),
 		Streams: Streams{Stdin: textReader(r.Inputs.Stdin)},
 	}
 }
 
 // shown is what a request wants to see of the work folder: nil is all of it.
 func (r ExecRequest) shown() []string {
-	if r.Sandbox.Read == nil {
+	if r.Sandbox.Filesystem.Read == nil {
 		return nil
 	}
-	beneath := slices.DeleteFunc(slices.Clone(r.Sandbox.Read), func(p string) bool { return p[0] == '/' })
+	beneath := slices.DeleteFunc(slices.Clone(r.Sandbox.Filesystem.Read), func(p string) bool { return p[0] == '/' })
 	return append(beneath, r.Inputs.InputFiles...)
 }
 
@@ -424,20 +434,17 @@ func (r ExecRequest) shown() []string {
 func (r ExecRequest) Report(p *Performed) ExecReport {
 	code, reasons := p.Observed.Judge()
 	if r.Outputs.ExitCode != nil && code == *r.Outputs.ExitCode && code == p.Observed.Command.Code {
-		reasons = slices.DeleteFunc(reasons, func(s string) bool { return s == "EXIT "+strconv.Itoa(code) })
+		reasons = slices.DeleteFunc(reasons, func(s string) bool { return s == reason.Exited(code).String() })
 	}
 	means := Interpret(p.Observed.Command, code)
 	rep := ExecReport{
 		ExecutionID: r.ExecutionID, ToolID: r.ToolID, AdapterID: r.AdapterID, Metadata: r.Metadata, Artifacts: p.Artifacts,
 		ExitCode: code, Interpretation: means.Meaning, Action: means.Action, Reasons: reasons,
 		Stdout: reportStream(p.Stdout), Stderr: reportStream(p.Stderr),
-		Ephemeral: ExecEphemeral{StartedAt: p.Started, CompletedAt: p.Ended, Duration: p.Ended.Sub(p.Started), PeakMemoryBytes: p.PeakMemory},
+		Ephemeral: ExecEphemeral{StartedAt: p.Started, CompletedAt: p.Ended, Duration: p.Ended.Sub(p.Started), PeakMemoryBytes: p.PeakMemory, Clauses: p.Clauses},
 	}
 	for _, f := range p.Observed.Outputs {
 		rep.OutputFiles = append(rep.OutputFiles, kernel.FileRef{Path: f.Path, SHA256: evidence.Hash(f.SHA256), SizeBytes: int(f.Size)})
-	}
-	for _, c := range p.Clauses {
-		rep.Ephemeral.Clauses = append(rep.Ephemeral.Clauses, ExecClause{Clause: c.Clause, Mechanism: c.Mechanism, Status: string(c.Status)})
 	}
 	return rep
 }
@@ -454,12 +461,4 @@ func Interpret(end *evidence.End, code int) contract.Interpretation {
 
 func reportStream(c command.Captured) ExecStream {
 	return ExecStream{SHA256: evidence.Hash(c.SHA256), SizeBytes: len(c.Bytes), Truncated: c.Truncated}
-}
-
-// textReader reads a text, or nothing where there is none.
-func textReader(s *string) io.Reader {
-	if s == nil {
-		return nil
-	}
-	return strings.NewReader(*s)
 }

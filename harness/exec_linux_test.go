@@ -109,6 +109,7 @@ func performed(t *testing.T, x executor, e Exec) *Performed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	task.Now = x.deps.Now
 	p, err := Perform(t.Context(), x.deps.Runner, task)
 	if err != nil {
 		t.Fatal(err)
@@ -324,6 +325,7 @@ func TestExecInterrupted(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
+	task.Now = x.deps.Now
 	p, err := Perform(ctx, x.deps.Runner, task)
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeSandbox || p != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -15,25 +16,26 @@ const ExecReportVersion = "1.1.0"
 // ExecReport is the answer to an execution request
 // (specs/execution-report.schema.json).
 type ExecReport struct {
-	ExecutionID    string
-	ToolID         string
-	AdapterID      string // empty where the request names none
-	ExitCode       int    // 0..255
-	Interpretation string // what the exit code means, in a word
-	Action         string // what to do about it
-	Stdout, Stderr ExecStream
-	OutputFiles    []kernel.FileRef // in any order
-	Reasons        []string         // in any order
-	Metadata       ExecMetadata     // of the request
-	Artifacts      []Artifact       // in the order of the request
-	Ephemeral      ExecEphemeral
+	ExecutionID    string           `json:"execution_id"`
+	ToolID         string           `json:"tool_id"`
+	AdapterID      string           `json:"-"`              // empty if the request names no adapter
+	ExitCode       int              `json:"exit_code"`      // 0..255
+	Interpretation string           `json:"interpretation"` // meaning of the exit code, in a word
+	Action         string           `json:"action"`         // what the reader should do about it
+	Stdout         ExecStream       `json:"stdout"`
+	Stderr         ExecStream       `json:"stderr"`
+	OutputFiles    []kernel.FileRef `json:"output_files"` // in any order
+	Reasons        []string         `json:"reasons"`      // in any order
+	Metadata       ExecMetadata     `json:"metadata"`     // of the request
+	Artifacts      []Artifact       `json:"artifacts"`    // in the order of the request
+	Ephemeral      ExecEphemeral    `json:"-"`
 }
 
 // ExecStream is one stream of a command, as far as it was kept.
 type ExecStream struct {
-	SHA256    canon.ContentHash // of the bytes kept
-	SizeBytes int               // how many were kept
-	Truncated bool              // the command wrote more
+	SHA256    canon.ContentHash `json:"sha256"`     // of the bytes kept
+	SizeBytes int               `json:"size_bytes"` // number of bytes kept
+	Truncated bool              `json:"truncated"`  // the command wrote more than was kept
 }
 
 // ExecEphemeral is what differs between two executions of one request: it is in
@@ -42,62 +44,43 @@ type ExecEphemeral struct {
 	StartedAt       time.Time
 	CompletedAt     time.Time
 	Duration        time.Duration
-	PeakMemoryBytes int64 // 0 where nothing measured it
-	Clauses         []ExecClause
+	PeakMemoryBytes int64 // 0 if nothing measured it
+	Clauses         []evidence.Clause
 }
 
-// ExecClause says what became of one clause of the sandbox.
-type ExecClause struct {
-	Clause    string
-	Mechanism string // empty where nothing enforces it
-	Status    string // enforced, partial or absent
-}
-
-// Bytes is the report as it is printed: canonical JSON and one LF. Files, reasons
-// and clauses are sorted by UTF-16 code unit, and a reason stands once.
+// Bytes returns the report in its printed form: canonical JSON and one LF. Files,
+// reasons and clauses are sorted by UTF-16 code unit, and each reason occurs once.
 func (r ExecReport) Bytes() ([]byte, error) {
-	doc := r.Subset()
-	doc["ephemeral"] = r.Ephemeral.plain()
-	b, _, err := canon.Artifact(doc)
+	b, _, err := canon.Artifact(struct {
+		reportSubset
+		Ephemeral reportEphemeral `json:"ephemeral"`
+	}{r.subset(), r.Ephemeral.document()})
 	return b, err
 }
 
-// Subset is the canonical subset: every member but ephemeral. Nothing in it tells
-// one machine, or one execution of the same request, from another.
-func (r ExecReport) Subset() map[string]any {
-	files := make([]any, len(r.OutputFiles))
-	for i, f := range slices.SortedFunc(slices.Values(r.OutputFiles), func(a, b kernel.FileRef) int { return canon.Compare(a.Path, b.Path) }) {
-		files[i] = map[string]any{"path": f.Path, "sha256": string(f.SHA256), "size_bytes": f.SizeBytes}
-	}
-	artifacts := make([]any, len(r.Artifacts))
-	for i, a := range r.Artifacts {
-		artifacts[i] = a.plain()
-	}
-	reasons := slices.Compact(slices.SortedFunc(slices.Values(r.Reasons), canon.Compare))
-	doc := map[string]any{
-		"report_schema_version": ExecReportVersion,
-		"execution_id":          r.ExecutionID,
-		"tool_id":               r.ToolID,
-		"adapter_id":            nil,
-		"exit_code":             r.ExitCode,
-		"interpretation":        r.Interpretation,
-		"action":                r.Action,
-		"metadata":              r.Metadata.plain(),
-		"stdout":                r.Stdout.plain(),
-		"stderr":                r.Stderr.plain(),
-		"output_files":          files,
-		"artifacts":             artifacts,
-		"reasons":               anys(reasons),
-	}
+// reportSubset is the canonical subset: every member except ephemeral. It is the same on
+// every machine, and for every execution of one request.
+type reportSubset struct {
+	ExecReport
+	Version   string  `json:"report_schema_version"`
+	AdapterID *string `json:"adapter_id"`
+}
+
+func (r ExecReport) subset() reportSubset {
+	s := reportSubset{ExecReport: r, Version: ExecReportVersion}
+	s.OutputFiles = append([]kernel.FileRef{}, r.OutputFiles...)
+	slices.SortFunc(s.OutputFiles, func(a, b kernel.FileRef) int { return canon.Compare(a.Path, b.Path) })
+	s.Artifacts = append([]Artifact{}, r.Artifacts...)
+	s.Reasons = append([]string{}, slices.Compact(slices.SortedFunc(slices.Values(r.Reasons), canon.Compare))...)
 	if r.AdapterID != "" {
-		doc["adapter_id"] = r.AdapterID
+		s.AdapterID = &r.AdapterID
 	}
-	return doc
+	return s
 }
 
 // Digest is the hash of the canonical subset and one LF.
 func (r ExecReport) Digest() (canon.ContentHash, error) {
-	_, hash, err := canon.Artifact(r.Subset())
+	_, hash, err := canon.Artifact(r.subset())
 	return hash, err
 }
 
@@ -110,24 +93,19 @@ func ExecReportDigest(doc map[string]any) (canon.ContentHash, error) {
 	return hash, err
 }
 
-func (s ExecStream) plain() map[string]any {
-	return map[string]any{"sha256": string(s.SHA256), "size_bytes": s.SizeBytes, "truncated": s.Truncated}
+type reportEphemeral struct {
+	StartedAt       string            `json:"started_at"`
+	CompletedAt     string            `json:"completed_at"`
+	DurationMS      int64             `json:"duration_ms"`
+	PeakMemoryBytes *int64            `json:"peak_memory_bytes"`
+	Clauses         []evidence.Clause `json:"clauses"`
 }
 
-func (e ExecEphemeral) plain() map[string]any {
-	clauses := make([]any, len(e.Clauses))
-	for i, c := range slices.SortedStableFunc(slices.Values(e.Clauses), func(a, b ExecClause) int { return canon.Compare(a.Clause, b.Clause) }) {
-		clauses[i] = map[string]any{"clause": c.Clause, "mechanism": c.Mechanism, "status": c.Status}
-	}
-	doc := map[string]any{
-		"started_at":        timestamp(e.StartedAt),
-		"completed_at":      timestamp(e.CompletedAt),
-		"duration_ms":       e.Duration.Milliseconds(),
-		"peak_memory_bytes": nil,
-		"clauses":           clauses,
-	}
+func (e ExecEphemeral) document() reportEphemeral {
+	doc := reportEphemeral{timestamp(e.StartedAt), timestamp(e.CompletedAt), e.Duration.Milliseconds(), nil, append([]evidence.Clause{}, e.Clauses...)}
+	slices.SortStableFunc(doc.Clauses, func(a, b evidence.Clause) int { return canon.Compare(a.Clause, b.Clause) })
 	if e.PeakMemoryBytes > 0 {
-		doc["peak_memory_bytes"] = e.PeakMemoryBytes
+		doc.PeakMemoryBytes = &e.PeakMemoryBytes
 	}
 	return doc
 }

@@ -38,8 +38,8 @@ type Task struct {
 	Profile kernel.Profile // whose limits it has
 	Sandbox sandbox.Request
 	Rules   change.Rules
-	Budget  time.Duration   // of all commands together; 0: no limit
-	Times   []time.Duration // of each action, where it has less than what is left of the budget
+	Budget  time.Duration   // for all commands together; 0: no limit
+	Times   []time.Duration // of each action, if less than the rest of the budget
 	Stdin   []io.Reader     // of each action; nil: empty
 	Stdout  command.Stream
 	Stderr  command.Stream
@@ -47,8 +47,9 @@ type Task struct {
 	Cut     bool // a stream that is cut is no reason to reject
 	Expect  ExecExpect
 	Caller  Caller
-	Calls   map[int]ModelCall // by action, which is one that writes what is Given; nil: there are none
-	// Progress is told before each action, from 0 on; nil: nobody is.
+	Calls   map[int]ModelCall // by action; each such action writes a file of Given; nil: no calls
+	Now     func() time.Time  // the clock of the run; its times never go back
+	// Progress is called before each action, from 0 on; it may be nil.
 	Progress func(action, of int)
 }
 
@@ -65,41 +66,19 @@ type Performed struct {
 	PeakMemory     int64 // bytes, 0: unknown
 	resident       int64 // bytes that one process of the command that counts had at most
 	Started, Ended time.Time
-	Accepted       []change.Change // what may be applied if the execution is accepted
-	Changes        []change.Change // all that was written, but for Responses
-	Artifacts      []Artifact      // those of Expect that are there
+	Accepted       []change.Change // changes that may be applied if the execution is accepted
+	Changes        []change.Change // all changes, except Responses
+	Artifacts      []Artifact      // files of Expect that exist
 
-	Calls     []pack.CallEvidence // every call that was answered, in their order
-	Responses []change.Change     // what stands as a call has answered it: outputs that are never applied
+	Calls     []pack.CallEvidence // every answered call, in order
+	Responses []change.Change     // unchanged responses to calls: outputs that are never applied
 	ModelIO   []byte              // model_io.json of a task with calls; else nil
 
-	box  *sandbox.Sandbox
-	task Task
-	work string      // the host folder that was worked on, or empty
-	at   fs.FileInfo // what that was when the execution began
-
-	from, to time.Time // of what is told of it; zero: Started and Ended
-}
-
-// within has what is told of the execution lie in the times of its run, by the clock of
-// the run.
-func (p *Performed) within(started, completed time.Time) {
-	in := func(t time.Time) time.Time {
-		t = ended(started, t)
-		if t.After(completed) {
-			return completed
-		}
-		return t
-	}
-	p.from, p.to = in(p.Started), in(p.Ended)
-}
-
-// times are when the execution ran, as packs and records tell it.
-func (p *Performed) times() (from, to time.Time) {
-	if p.from.IsZero() {
-		return p.Started, p.Ended
-	}
-	return p.from, p.to
+	box   *sandbox.Sandbox
+	task  Task
+	work  string      // the host folder of the work, or empty
+	at    fs.FileInfo // state of that folder when the execution began
+	since time.Time   // begin of the execution, by the clock of file times
 }
 
 // Ran is the end of one command.
@@ -126,7 +105,7 @@ func (p *Performed) Close() error { return p.box.Close() }
 // Perform executes a task. The error is always a *result.RunError; after one, nothing
 // was applied and nothing is left.
 func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) {
-	p := &Performed{Started: time.Now(), task: task}
+	p := &Performed{Started: task.Now(), since: time.Now(), task: task}
 	for _, f := range task.Inputs.Files {
 		p.Observed.Inputs = append(p.Observed.Inputs, evidence.File{Path: f.Path, SHA256: f.SHA256, Size: f.Size})
 	}
@@ -154,11 +133,11 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 			err = runerr.Evidence("the control paths of the work folder could not be listed", listErr)
 		}
 		for _, name := range touched {
-			p.Observed.Reasons = append(p.Observed.Reasons, reason.WriteOutsideRoot+" "+name)
+			p.Observed.Reject(reason.Outside(name))
 		}
 	}
 	p.PeakMemory = max(box.PeakMemory(), w.peak)
-	p.Ended = p.Started.Add(time.Since(p.Started)) // a clock that was set meanwhile says nothing
+	p.Ended = task.Now()
 	if err == nil {
 		err = w.judge()
 	}
@@ -233,11 +212,11 @@ func (w *performance) write(i int, a sandbox.Action) error {
 // unwritten ends the execution over a file that could not be written.
 func (w *performance) unwritten(path string, errno syscall.Errno) {
 	w.failed = true
-	reason := "OUTPUT_KIND " + path
+	why := reason.Kind(path)
 	if errno == syscall.ENOSPC || errno == syscall.EDQUOT || errno == syscall.EFBIG {
-		reason = "OUTPUT_LIMIT"
+		why = reason.Limit()
 	}
-	w.p.Observed.Reasons = append(w.p.Observed.Reasons, reason)
+	w.p.Observed.Reject(why)
 }
 
 func (w *performance) command(i int, a sandbox.Action) error {
@@ -280,7 +259,7 @@ func (w *performance) command(i int, a sandbox.Action) error {
 	w.failed = end.Failed() && !(w.task.Expect.Code != 0 && end.Exited() && end.Code == w.task.Expect.Code)
 	if cut := res.Stdout.Truncated || res.Stderr.Truncated; cut && !w.task.Cut {
 		w.failed = true
-		w.p.Observed.Reasons = append(w.p.Observed.Reasons, "STREAM_LIMIT /actions/"+strconv.Itoa(i))
+		w.p.Observed.Reject(reason.StreamCut(i))
 	}
 	return nil
 }
@@ -309,7 +288,7 @@ func (w *performance) judge() error {
 	o := &w.p.Observed
 	changes, err := w.p.box.Changes()
 	if errors.Is(err, sandbox.ErrStageFull) {
-		o.Reasons = append(o.Reasons, "OUTPUT_LIMIT")
+		o.Reject(reason.Limit())
 	} else if err != nil {
 		return runerr.Evidence("what the commands wrote could not be read", err)
 	}
@@ -333,7 +312,7 @@ func (w *performance) judge() error {
 	}
 	verdict := change.Judge(changes, rules)
 	o.Reasons = append(o.Reasons, verdict.Reasons...)
-	o.Reasons = append(o.Reasons, w.untouchable(changes)...)
+	o.Reject(w.untouchable(changes)...)
 	for _, c := range verdict.Outputs {
 		o.Outputs = append(o.Outputs, evidence.File{Path: c.Path, SHA256: c.SHA256, Size: c.Size})
 	}
@@ -344,27 +323,28 @@ func (w *performance) judge() error {
 	return nil
 }
 
-// untouchable are the inputs that were changed, which are there to be read, what was put
-// where something is hidden, and folders that are gone with what commands could not see.
-func (w *performance) untouchable(changes []change.Change) []string {
+// untouchable returns reasons for forbidden changes: changed inputs, which are
+// read-only; entries written over hidden paths; and removed folders with entries that
+// commands could not see.
+func (w *performance) untouchable(changes []change.Change) []reason.Reason {
 	at := kindsOf(changes)
-	var reasons []string
+	var reasons []reason.Reason
 	for _, c := range changes {
 		box := w.task.Sandbox
 		gone := c.Kind != change.KindFolder && c.Before != nil && c.Before.Kind == change.KindFolder
 		if gone && !box.ShowsAll(c.Path) || slices.ContainsFunc(box.Hide, func(p string) bool { return kernel.Beneath(c.Path, p) }) {
-			reasons = append(reasons, "WRITE_OUTSIDE_ROOT "+c.Path)
+			reasons = append(reasons, reason.Outside(c.Path))
 		}
 	}
 	for _, f := range w.task.Inputs.Files {
 		if !asBefore(at, f.Path) {
-			reasons = append(reasons, "WRITE_OUTSIDE_ROOT "+f.Path)
+			reasons = append(reasons, reason.Outside(f.Path))
 		}
 	}
 	return reasons
 }
 
-// kindsOf is what stands at the paths that were changed.
+// kindsOf returns the kind of the entry at each changed path.
 func kindsOf(changes []change.Change) map[string]change.Kind {
 	at := make(map[string]change.Kind, len(changes))
 	for _, c := range changes {
@@ -373,8 +353,9 @@ func kindsOf(changes []change.Change) map[string]change.Kind {
 	return at
 }
 
-// asBefore says whether what stood at a path still does: it was not changed, and no
-// folder above it is gone or something else, which is one change for all that it held.
+// asBefore says whether the entry at a path is unchanged: no change has that path, and
+// no folder above it was removed or replaced. Such a change of a folder covers its whole
+// content.
 func asBefore(at map[string]change.Kind, p string) bool {
 	if _, changed := at[p]; changed {
 		return false
@@ -387,10 +368,10 @@ func asBefore(at map[string]change.Kind, p string) bool {
 	return true
 }
 
-// unchanged lists outputs that are what they were before: declared ones that nothing
-// changed, and files that an action wrote as they were. They count like what was written:
-// by path, those from the first that is beyond a limit are not listed, and the execution
-// is rejected for them.
+// unchanged lists outputs that are the same as before: declared ones without a change,
+// and files that an action wrote with the same content. They count as written files:
+// sorted by path, files from the first one beyond a limit on are not listed, and the
+// execution is rejected for them.
 func (w *performance) unchanged(paths []string, changes []change.Change) {
 	o := &w.p.Observed
 	left := w.task.Rules.MaxBytes
@@ -407,7 +388,8 @@ func (w *performance) unchanged(paths []string, changes []change.Change) {
 			continue
 		}
 		if len(o.Outputs) >= w.task.Rules.MaxFiles || size > left {
-			o.Reasons, o.Cut = append(o.Reasons, reason.OutputLimit), true
+			o.Reject(reason.Limit())
+			o.Cut = true
 			return
 		}
 		left -= size
@@ -427,7 +409,7 @@ type Folders struct {
 // what the result says.
 func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent kernel.Intent, d kernel.Decision, told *account) (*kernel.Execution, *Performed, error) {
 	if deps.Runner == nil {
-		return nil, nil, &result.RunError{Code: result.CodeSandbox, Message: "there is no sandbox to execute the plan in", Hint: "use --mode plan-only for the decision and the bundle"}
+		return nil, nil, runerr.New(result.CodeSandbox, "there is no sandbox to execute the plan in", "use --mode plan-only for the decision and the bundle")
 	}
 	if err := executable(gate, req, intent); err != nil {
 		return nil, nil, err
@@ -454,7 +436,7 @@ func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
-	task.Caller, task.Calls = deps.Caller, calls
+	task.Caller, task.Calls, task.Now = deps.Caller, calls, deps.Now
 	p, err := Perform(ctx, deps.Runner, task)
 	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
@@ -480,24 +462,19 @@ func executable(gate *Gate, req Request, intent kernel.Intent) error {
 			}
 		case kernel.ActionRun:
 			if v := contract.CheckCommand(at+"/argv/0", a.Argv[0], contract.AllowList(gate.Profile.AllowedCommands)); v != nil {
-				return violated(result.CodeSandbox, v)
+				return runerr.Violated(result.CodeSandbox, v)
 			}
 			allowed := contract.AllowList(gate.Profile.EnvAllow)
 			if faults := contract.CheckEnvironment(at+"/env", a.Env, allowed); len(faults) > 0 {
-				return violated(result.CodeSandbox, &faults[0])
+				return runerr.Violated(result.CodeSandbox, &faults[0])
 			}
 		}
 	}
 	return nil
 }
 
-// violated is the RunError for an input check of the contract.
-func violated(code result.Code, v *contract.Violation) *result.RunError {
-	return &result.RunError{Code: code, Message: v.Pointer + ": " + v.Msg, RuleID: v.ID, Hint: v.Hint, Details: map[string]any{"pointer": v.Pointer}}
-}
-
-// Protected are the names at the top of a work folder that commands can read and not
-// write: they say what other tools run.
+// Protected returns the names at the top of a work folder that commands can read and not
+// write. These entries control what other tools run.
 func Protected() []string { return []string{".git", ".fiador", ".github"} }
 
 // Limits are the limits of executions under the profile.
@@ -509,7 +486,7 @@ func (g *Gate) Limits() sandbox.Limits {
 	}
 }
 
-// Rules are what executions under the profile may write.
+// Rules says what executions under the profile may write.
 func (g *Gate) Rules() change.Rules {
 	p := g.Profile
 	return change.Rules{Roots: p.AllowedWriteRoots.Names, AnyRoot: p.AllowedWriteRoots.All, MaxFiles: p.MaxOutputFiles, MaxBytes: int64(p.MaxTotalOutputBytes)}

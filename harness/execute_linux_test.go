@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -336,6 +337,7 @@ func reasonCases() []reasonCase {
 // TestReasons: every reason of the vocabulary, in a valid RunResult that is the same to
 // the byte whichever isolation there is.
 func TestReasons(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	subsets := map[string][]byte{}
 	for _, isolation := range tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -607,7 +609,7 @@ func TestSameEverywhere(t *testing.T) {
 			}
 			cmd := exec.Command("/proc/self/exe", "-test.run=^TestElsewhereChild$", "-test.v")
 			cmd.Dir, cmd.Stderr = "/", os.Stderr
-			cmd.Env = []string{elsewhereName + "=" + string(isolation), "PATH=/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=tr_TR.UTF-8", "TZ=Pacific/Chatham"}
+			cmd.Env = rehearsal.Env(elsewhereName+"="+string(isolation), "PATH=/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=tr_TR.UTF-8", "TZ=Pacific/Chatham")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 			out, err := cmd.Output()
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/fiador/fiador/kernel/prose"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -169,7 +170,7 @@ func Rules(ctx context.Context, s Sources, set *specs.Set, limits policy.Limits)
 // choice: by rule id, then by profile. The error is always a *result.RunError.
 func Weights(s Sources, set *specs.Set) (map[string]map[string]string, error) {
 	weights := map[string]map[string]string{}
-	for _, name := range Profiles() {
+	for _, name := range profiles.Names() {
 		p, err := policy.LoadProfile(s.Builtin, name, set)
 		if err != nil {
 			return nil, runerr.Load(err)

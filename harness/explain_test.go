@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/policy"
@@ -51,9 +52,10 @@ func (e explained) rule(p policy.Place) string {
 
 // TestExplain explains every vector under its built-in profile.
 func TestExplain(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	s := newStage(t)
 	src := Sources{Builtin: profiles.FS()}
-	for _, profile := range Profiles() {
+	for _, profile := range profiles.Names() {
 		src.Profile = profile
 		gate, lines := s.gates[profile], linesOf(t, s, src)
 		t.Run(profile, func(t *testing.T) {
@@ -74,11 +76,12 @@ func TestExplain(t *testing.T) {
 // TestExplainLayers explains with a layer of each kind beside the built-in policy,
 // all of which answer to much.
 func TestExplainLayers(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	s := newStage(t)
 	module := func(name, src string) func(string) fstest.MapFS {
 		return adversary{src: "package PKG\n\nimport future.keywords.not\n\n" + src}.named(name)
 	}
-	for _, profile := range Profiles() {
+	for _, profile := range profiles.Names() {
 		src := beside("user", profile, module("notes/writes.rego", meta("SEEN")+`note contains {
 	"id": "SEEN", "path": e.pointer, "msg": sprintf("%s of %s", [e.kind, e.path]),
 } if {

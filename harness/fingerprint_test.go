@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -71,6 +72,7 @@ func TestRunVectorsAreAll(t *testing.T) {
 // TestPrintsAgree: every vector holds, and its print is the hash of what the runs of
 // the vectors' own test give, whatever the number of workers and processors.
 func TestPrintsAgree(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	vectors := builtVectors(t)
 	set := deps(t).Specs
 	with := func(procs, workers int) Fingerprint {
@@ -128,6 +130,7 @@ func mustCanonical(t *testing.T, v any) []byte {
 // TestPrintsSeeThePolicyText: one comment more in a module of the policy changes the
 // print of every decision and of no error, and every vector still holds.
 func TestPrintsSeeThePolicyText(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	changed := fstest.MapFS{}
 	commented := 0
 	err := fs.WalkDir(profiles.FS(), ".", func(name string, d fs.DirEntry, err error) error {
@@ -166,6 +169,7 @@ func TestPrintsSeeThePolicyText(t *testing.T) {
 // TestPrintsFindFaults: a vector does not hold where something else comes of it, and
 // nothing that goes wrong passes as an answer.
 func TestPrintsFindFaults(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	d := deps(t)
 	vectors := slices.DeleteFunc(builtVectors(t), func(v RunVector) bool {
 		return v.Name != "modes/execute, REFUSE (default)" && v.Name != "modes/execute, BUNDLE (default)"
@@ -209,6 +213,7 @@ func TestPrintsFindFaults(t *testing.T) {
 // TestPrintsEnd: an interrupted computation, and an evaluation that does not stop, give
 // no prints; each gate is opened once.
 func TestPrintsEnd(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	d, vectors := deps(t), builtVectors(t)
 	var mutex sync.Mutex
 	count := map[string]int{}
@@ -225,7 +230,7 @@ func TestPrintsEnd(t *testing.T) {
 			t.Errorf("the gate of %q is opened %d times", profile, n)
 		}
 	}
-	if len(count) < len(Profiles()) {
+	if len(count) < len(profiles.Names()) {
 		t.Errorf("only the gates of %v are opened", count)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

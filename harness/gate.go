@@ -13,11 +13,9 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
-
-// Profiles are the names of the built-in profiles, from narrow to wide.
-func Profiles() []string { return []string{"strict", "default", "dev"} }
 
 // ProfileFile is the name of a profile's data in its folder.
 const ProfileFile = "profile.json"
@@ -118,13 +116,13 @@ func (s Sources) Resolve(set *specs.Set) (policy.Resolved, error) {
 func (s Sources) resolve(set *specs.Set) (policy.Resolved, error) {
 	builtin := func(name string) (kernel.Profile, error) { return policy.LoadProfile(s.Builtin, name, set) }
 	if s.User == nil {
-		if !slices.Contains(Profiles(), s.Profile) {
+		if !slices.Contains(profiles.Names(), s.Profile) {
 			return policy.Resolved{}, unknownProfile(s.Profile)
 		}
 		p, err := builtin(s.Profile)
 		return policy.Resolved{Profile: p}, err
 	}
-	r, err := policy.LoadUserProfile(*s.User, s.File, Profiles(), builtin, set)
+	r, err := policy.LoadUserProfile(*s.User, s.File, profiles.Names(), builtin, set)
 	if err != nil {
 		return policy.Resolved{}, err
 	}
@@ -187,11 +185,8 @@ func (o Open) checkSeverity(engine *policy.Engine, builtin fs.FS, set *specs.Set
 	slices.Sort(known)
 	for _, id := range slices.Sorted(maps.Keys(o.Profile.Severity)) {
 		if !slices.Contains(known, id) {
-			e := &result.RunError{
-				Code:    result.CodeProfile,
-				Message: o.file + ": severity of " + strconv.Quote(id) + " is no profile's choice",
-				Hint:    "one of: " + strings.Join(slices.Compact(known), ", "),
-			}
+			e := runerr.New(result.CodeProfile, o.file+": severity of "+strconv.Quote(id)+" is no profile's choice",
+				"one of: "+strings.Join(slices.Compact(known), ", "))
 			if near := specs.Nearest(id, known); near != "" {
 				e.Hint = "did you mean " + strconv.Quote(near) + "? " + e.Hint
 			}
@@ -202,13 +197,10 @@ func (o Open) checkSeverity(engine *policy.Engine, builtin fs.FS, set *specs.Set
 }
 
 func unknownProfile(name string) *result.RunError {
-	e := &result.RunError{
-		Code:    result.CodeProfile,
-		Message: "unknown profile " + strconv.Quote(canon.Cut(name)),
-		Hint:    "use --policy with a folder that has a profile.json, or one of: " + strings.Join(Profiles(), ", "),
-	}
-	if near := specs.Nearest(name, Profiles()); near != "" {
-		e.Hint = "did you mean " + strconv.Quote(near) + "? profiles: " + strings.Join(Profiles(), ", ")
+	e := runerr.New(result.CodeProfile, "unknown profile "+strconv.Quote(canon.Cut(name)),
+		"use --policy with a folder that has a profile.json, or one of: "+strings.Join(profiles.Names(), ", "))
+	if near := specs.Nearest(name, profiles.Names()); near != "" {
+		e.Hint = "did you mean " + strconv.Quote(near) + "? profiles: " + strings.Join(profiles.Names(), ", ")
 	}
 	return e
 }
@@ -224,7 +216,7 @@ func BuiltinProfile(fsys fs.FS, name string, set *specs.Set) (*kernel.PolicyProf
 	return &contract, nil
 }
 
-// checkModes refuses a profile and modes that do not go together (RUN_E004).
+// checkModes refuses a profile and modes that cannot be combined (RUN_E004).
 func checkModes(p kernel.Profile, req Request) error {
 	if !slices.Contains(p.ExecutionModes, req.Mode) {
 		hint := "use --mode with one of: " + strings.Join(p.ExecutionModes, ", ")
@@ -240,7 +232,7 @@ func checkModes(p kernel.Profile, req Request) error {
 	return nil
 }
 
-// checkCaller refuses an execution in a model mode that nobody was named for.
+// checkCaller refuses an execution in a model mode if there is no Caller.
 func checkCaller(deps Deps, req Request) error {
 	if req.Mode == ModeExecuteSandbox && req.ModelMode != ModelNone && deps.Caller == nil {
 		return runerr.Mode("model mode "+strconv.Quote(req.ModelMode)+" needs a recording to execute with", "name it with --model-recording")

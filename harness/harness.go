@@ -118,7 +118,9 @@ type Report struct {
 	// written until it is closed.
 	Execution *Performed
 
-	// Receipt says where the decision stands in the ledger; nil without a Recorder.
+	profile kernel.Profile // of the gate
+
+	// Receipt is the ledger's receipt of the decision; nil without a Recorder.
 	Receipt *ledger.Receipt
 }
 
@@ -131,6 +133,7 @@ func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, e
 		}
 	}()
 	started := deps.Now()
+	deps.Now = steady(started, deps.Now)
 	if req.RunID == "" {
 		if req.RunID, err = newRunID(started, deps.Rand); err != nil {
 			return Report{}, err
@@ -181,12 +184,8 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 			return rep, runError(err)
 		}
 	}
-	rep.Decision, rep.Result = decision, compose(gate, req, decision, execution)
-	completed := ended(started, deps.Now())
-	rep.Result.StartedAt, rep.Result.CompletedAt = timestamp(started), timestamp(completed)
-	if rep.Execution != nil {
-		rep.Execution.within(started, completed)
-	}
+	rep.Decision, rep.profile, rep.Result = decision, gate.Profile, compose(gate, req, decision, execution)
+	rep.Result.StartedAt, rep.Result.CompletedAt = timestamp(started), timestamp(deps.Now())
 	var sealed canon.Document
 	if rep.Bytes, sealed, err = gate.seal(rep.Result); err != nil {
 		return rep, err
@@ -195,10 +194,16 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 	return rep, err
 }
 
-// ended is when what began at a time ended, by the clock of its beginning: a clock that
-// was set meanwhile says nothing.
-func ended(started, now time.Time) time.Time {
-	return started.Add(max(now.Sub(started), 0))
+// steady returns the clock of one run, which has started at a time. Its times never go
+// back, even if the clock of the machine is set while the run lasts.
+func steady(started time.Time, now func() time.Time) func() time.Time {
+	last := started
+	return func() time.Time {
+		if t := started.Add(now().Sub(started)); t.After(last) {
+			last = t
+		}
+		return last
+	}
 }
 
 // compose is what the RunResult says of a decision, but for the times.
@@ -317,7 +322,11 @@ func (g *Gate) seal(res result.RunResult) ([]byte, canon.Document, error) {
 // so that the canonical form does not rest on one encoder.
 func agree(b []byte, res result.RunResult) *result.RunError {
 	other, err := canon.Transform(res)
-	if err != nil || !bytes.Equal(b, append(other, '\n')) {
+	none := res.Decision.Reasons == nil || res.PolicyProvenance.Modules == nil
+	if x := res.Execution; x != nil {
+		none = none || x.Cmd == nil || x.Inputs == nil || x.Outputs == nil
+	}
+	if err != nil || none || !bytes.Equal(b, append(other, '\n')) {
 		e := runerr.Internal("the result breaks an invariant: two encoders give other bytes", err)
 		e.RuleID = "RS7"
 		return e
@@ -341,12 +350,12 @@ func sound(b []byte, policy *kernel.PolicyProfile) (canon.Document, *result.RunE
 	return doc, nil
 }
 
-func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+func timestamp(t time.Time) string { return t.UTC().Format(ledger.TimeFormat) }
 
 func newRunID(t time.Time, rand io.Reader) (string, error) {
 	var b [8]byte
 	if _, err := io.ReadFull(rand, b[:]); err != nil {
 		return "", runerr.Internal("no randomness for a run id", err)
 	}
-	return "run_" + t.UTC().Format("20060102T150405Z") + "_" + hex.EncodeToString(b[:]), nil
+	return t.UTC().Format(result.RunIDLayout) + hex.EncodeToString(b[:]), nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -21,7 +22,7 @@ import (
 // to be open. The error is always a *result.RunError.
 func (rep Report) Packed(rand io.Reader) (map[string][]byte, error) {
 	files := map[string][]byte{pack.RunFile: rep.Bytes}
-	policy, _, err := canon.Artifact(rep.Result.Policy.Plain())
+	policy, _, err := canon.Artifact(rep.Result.Policy)
 	if err != nil {
 		return nil, runerr.Internal("the policy has no canonical form", err)
 	}
@@ -50,16 +51,7 @@ func (rep Report) Packed(rand io.Reader) (map[string][]byte, error) {
 	return files, nil
 }
 
-// Verified holds files that were packed against the rules: a pack that breaks one is
-// never written. profile is the whole profile of the run.
-func Verified(files map[string][]byte, profile kernel.Profile) error {
-	contract := profile.Contract()
-	return verified(files, pack.Options{
-		Profile: func(string) *kernel.PolicyProfile { return &contract },
-		Whole:   func(string) *kernel.Profile { return &profile },
-	})
-}
-
+// verified checks packed files by the rules.
 func verified(files map[string][]byte, o pack.Options) error {
 	for _, name := range pack.Names() {
 		if why := pack.Oversize(name, files[name]); why != "" {
@@ -70,7 +62,7 @@ func verified(files map[string][]byte, o pack.Options) error {
 	if v.OK() {
 		return nil
 	}
-	e := &result.RunError{Code: result.CodeEvidence, Message: "the pack would contradict itself, so it was not written"}
+	e := runerr.New(result.CodeEvidence, "the pack would contradict itself, so it was not written", "")
 	for _, f := range v.Violations {
 		e.RuleID, e.Message = f.Rule, e.Message+": "+strings.TrimSpace(f.Path+" "+f.Message)
 		break
@@ -89,10 +81,8 @@ type packing struct {
 func (k *packing) documents(rand io.Reader) (map[string]any, error) {
 	results := k.results()
 	if len(results) > pack.MaxResults {
-		return nil, &result.RunError{
-			Code: result.CodeEvidence, Message: "the pack cannot hold what was changed: the limit is " + strconv.Itoa(pack.MaxResults) + " files",
-			Hint: "do without --pack, or let the execution change fewer",
-		}
+		return nil, runerr.New(result.CodeEvidence, "the pack cannot hold what was changed: the limit is "+strconv.Itoa(pack.MaxResults)+" files",
+			"do without --pack, or let the execution change fewer")
 	}
 	docs := map[string]any{pack.EvidenceFile: k.evidence(results)}
 	if k.rep.Result.Decision.Accepted {
@@ -146,17 +136,14 @@ func (k *packing) results() []pack.ActionResult {
 	return list
 }
 
-// removes says whether a change is a delete in a patch: nothing stands there any more, or
-// a folder where something else stood. A file that replaces something is no delete.
+// removes says whether a change is a delete in a patch: the path is empty now, or has a
+// folder in the place of something else. A file that replaces something is no delete.
 func removes(c change.Change) bool {
 	return c.Kind == change.KindDeleted || c.Kind == change.KindFolder && c.Before != nil && c.Before.Kind != change.KindFolder
 }
 
-// maxWarnings is how many paths are named for each thing that a patch does not have.
-const maxWarnings = 100
-
-// warn says what was accepted and is not in the patch: folders that no file is in, and
-// what was removed under a name that no patch can have.
+// warn warns about accepted changes that are not in the patch: folders without a file,
+// and entries removed under a name that no patch can have.
 func (k *packing) warn(results []pack.ActionResult) {
 	filled := map[string]bool{}
 	for _, r := range results {
@@ -173,24 +160,13 @@ func (k *packing) warn(results []pack.ActionResult) {
 			folders = append(folders, c.Path)
 		}
 		if removes(c) && !pack.PatchPath(c.Path) {
-			removals = append(removals, strconv.QuoteToASCII(canon.Cut(c.Path)))
+			removals = append(removals, reason.Quoted(c.Path))
 		}
 	}
-	k.without("the empty folder ", "empty folders", folders)
-	k.without("the removal of ", "removals", removals)
+	k.warnings = append(evidence.Warn(evidence.EmptyFolder, folders), evidence.Warn(evidence.Removal, removals)...)
 }
 
-// without adds a warning for each of the first paths, and one for the others.
-func (k *packing) without(what, many string, paths []string) {
-	for _, p := range paths[:min(len(paths), maxWarnings)] {
-		k.warnings = append(k.warnings, "the patch does not have "+what+p)
-	}
-	if n := len(paths) - maxWarnings; n > 0 {
-		k.warnings = append(k.warnings, "the patch does not have these, and "+strconv.Itoa(n)+" more "+many)
-	}
-}
-
-// called says whether an output is the response to a call, as it was given.
+// called says whether an output is the unchanged response to a call.
 func (k *packing) called(f evidence.File) bool {
 	return slices.ContainsFunc(k.p.Calls, func(c pack.CallEvidence) bool {
 		return f.Path == pack.ResponsePath(c.Action) && evidence.Hash(f.SHA256) == c.ResponseHash
@@ -199,12 +175,11 @@ func (k *packing) called(f evidence.File) bool {
 
 func (k *packing) evidence(results []pack.ActionResult) pack.Evidence {
 	b := k.rep.Decision
-	from, to := k.p.times()
 	e := pack.Evidence{
 		ProposalID: b.Bundle.ID, ProposalHash: b.BundleHash, Status: k.status(),
 		ActionResults: results, TestResults: []pack.TestResult{},
 		Runs: []pack.RunEvidence{}, Calls: append([]pack.CallEvidence{}, k.p.Calls...), Unchanged: slices.Clone(k.p.Unchanged),
-		StartedAt: timestamp(from), CompletedAt: timestamp(to),
+		StartedAt: timestamp(k.p.Started), CompletedAt: timestamp(k.p.Ended),
 		TotalDurationMS: k.p.milliseconds(), ExecutorID: "fiador", WorkingDir: ".",
 	}
 	if e.Unchanged == nil {
@@ -291,15 +266,13 @@ func (k *packing) content(name string, room int64) ([]byte, error) {
 }
 
 func patchTooLarge() error {
-	return &result.RunError{
-		Code: result.CodeEvidence, Message: "the pack cannot hold what was written: the limit of a patch is " + strconv.Itoa(pack.MaxPatchBytes) + " bytes",
-		Hint: "do without --pack, or let the execution leave less behind",
-	}
+	return runerr.New(result.CodeEvidence, "the pack cannot hold what was written: the limit of a patch is "+strconv.Itoa(pack.MaxPatchBytes)+" bytes",
+		"do without --pack, or let the execution leave less behind")
 }
 
 // fileTooLarge is about a file that nobody would read.
 func fileTooLarge(name, why string) error {
-	e := &result.RunError{Code: result.CodeEvidence, Message: "the pack cannot hold " + name + ": " + why, Hint: "do without --pack"}
+	e := runerr.New(result.CodeEvidence, "the pack cannot hold "+name+": "+why, "do without --pack")
 	switch name {
 	case pack.BundleFile:
 		e.Hint += ", or let the policy ask less"
@@ -309,4 +282,14 @@ func fileTooLarge(name, why string) error {
 		e.Hint += ", or split the intent"
 	}
 	return e
+}
+
+// Verified holds files that were packed against the rules: a pack that breaks one is
+// never written. profile is the whole profile of the run.
+func Verified(files map[string][]byte, profile kernel.Profile) error {
+	contract := profile.Contract()
+	return verified(files, pack.Options{
+		Profile: func(string) *kernel.PolicyProfile { return &contract },
+		Whole:   func(string) *kernel.Profile { return &profile },
+	})
 }

@@ -27,7 +27,7 @@ func TestRulesPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []kernel.Profile
-	for _, name := range Profiles() {
+	for _, name := range profiles.Names() {
 		p, err := policy.LoadProfile(profiles.FS(), name, set)
 		if err != nil {
 			t.Fatal(err)
@@ -112,7 +112,7 @@ func TestReferencePage(t *testing.T) {
 	}
 	for _, r := range rules {
 		var said []string
-		for _, p := range Profiles() {
+		for _, p := range profiles.Names() {
 			if w, ok := weights[r.ID][p]; ok {
 				said = append(said, p+" "+w)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -32,7 +33,7 @@ func (p *Performed) Promote(ctx context.Context, state, dir string, refuse func(
 	here := err == nil && p.at != nil && os.SameFile(now, p.at)
 	switch {
 	case here:
-		err = tree.Apply(ctx, state, dir, p.Accepted, p.Content, p.Started)
+		err = tree.Apply(ctx, state, dir, p.Accepted, p.Content, p.since)
 	case dir == p.work:
 		err = &tree.ConflictError{Path: "."}
 	default:
@@ -135,10 +136,8 @@ func (p *PatchPlan) refusal() error {
 	if len(faults) == 0 {
 		return nil
 	}
-	e := &result.RunError{
-		Code: result.CodeEvidence, Message: "the outputs were not applied",
-		Hint: "move what is in the way, promote to another folder, or let the execution work on top of this one with --work",
-	}
+	e := runerr.New(result.CodeEvidence, "the outputs were not applied",
+		"move what is in the way, promote to another folder, or let the execution work on top of this one with --work")
 	if len(p.Refused) > 0 {
 		e.Hint = "promote to another folder, or let the plan leave these paths alone"
 	}
@@ -155,7 +154,7 @@ func (p *PatchPlan) refusal() error {
 // promoteError is the RunError for outputs that could not be applied. The folder is as
 // it was, or is completed by the next command on it.
 func promoteError(err error) *result.RunError {
-	e := &result.RunError{Code: result.CodeEvidence, Message: "the outputs were not applied: " + err.Error(), Cause: err}
+	e := runerr.Evidence("the outputs were not applied", err)
 	var conflict *tree.ConflictError
 	if errors.As(err, &conflict) {
 		e.Hint = "somebody else changed the folder in the meantime; nothing of it was changed: run it again"

@@ -4,35 +4,57 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
 )
+
+// givenReasons are the ids of the reasons that the sources of executions give.
+func givenReasons(t *testing.T) map[string]bool {
+	t.Helper()
+	ids := map[string]string{
+		"Exited": reason.Exited(0).ID, "Signalled": reason.Signalled(0).ID, "Outside": reason.Outside("").ID, "Kind": reason.Kind("").ID,
+		"Missing": reason.Missing("").ID, "Limit": reason.Limit().ID, "StreamCut": reason.StreamCut(0).ID,
+		"OOM": reason.OOM, "Timeout": reason.Timeout, "NotFound": reason.NotFound, "NotExecutable": reason.NotExecutable, "OutputName": reason.OutputName,
+	}
+	given := map[string]bool{}
+	for _, root := range []string{".", "../evidence/evidence.go"} {
+		err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+				return err
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok {
+					if x, ok := sel.X.(*ast.Ident); ok && x.Name == "reason" && ids[sel.Sel.Name] != "" {
+						given[ids[sel.Sel.Name]] = true
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return given
+}
 
 // TestEveryReasonHasARecord: each reason of an execution that the sources can give has
 // a record, each record is of one of them, and the pages of specs/ list them with the
 // same titles.
 func TestEveryReasonHasARecord(t *testing.T) {
-	given := map[string]bool{}
-	for _, file := range []string{"../evidence/evidence.go", "sandbox/judge.go", "execute.go", "exec.go"} {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				s, _ := strconv.Unquote(lit.Value)
-				if id, _, _ := strings.Cut(s, " "); regexp.MustCompile(`^[A-Z]{3,}(_[A-Z]+)*$`).MatchString(id) {
-					given[id] = true
-				}
-			}
-			return true
-		})
-	}
+	given := givenReasons(t)
 	pages := map[string]string{}
 	for _, name := range []string{"run-result.md", "reports.md"} {
 		b, err := os.ReadFile("../specs/" + name)

@@ -117,7 +117,7 @@ func (a *account) decide(ctx context.Context, rep *Report, sealed canon.Document
 	if err != nil {
 		return runerr.Internal("the evidence has no canonical form", err)
 	}
-	if crowded(t.decision) || crowded(t.result) {
+	if canon.Crowded(t.decision, maxValues) || canon.Crowded(t.result, maxValues) {
 		return evidenceTooLarge(strconv.Itoa(maxValues) + " values")
 	}
 	evidence, err := keep(a.to, blob)
@@ -148,10 +148,8 @@ func (a *account) repeat(rep *Report, rec ledger.Record) error {
 		if !errors.As(err, &f) {
 			return err
 		}
-		return &result.RunError{
-			Code: result.CodeEvidence, Message: "run " + strconv.Quote(rec.RunID) + " was recorded before, and its result is lost: " + f.Error(), Cause: err,
-			Hint: "restore the evidence of the ledger, or use another --run-id to decide the intent again", Details: map[string]any{"status": string(f.status)},
-		}
+		return runerr.New(result.CodeEvidence, "run "+strconv.Quote(rec.RunID)+" was recorded before, and its result is lost: "+f.Error(),
+			"restore the evidence of the ledger, or use another --run-id to decide the intent again", runerr.With("status", string(f.status)), runerr.Because(err))
 	}
 	if told.res.Execution != nil {
 		told.res.Execution.Reasons = told.res.Decision.Reasons
@@ -246,18 +244,14 @@ func (g *Gate) kept(to Recorder) (ledger.Blob, error) {
 }
 
 func evidenceTooLarge(limit string) *result.RunError {
-	return &result.RunError{
-		Code: result.CodeEvidence, Message: "the evidence of the decision is too large to be recorded: the limit is " + limit,
-		Hint: "split the intent, or let it leave fewer files behind",
-	}
+	return runerr.New(result.CodeEvidence, "the evidence of the decision is too large to be recorded: the limit is "+limit,
+		"split the intent, or let it leave fewer files behind")
 }
 
 // recordError is the RunError for what a Recorder could not do.
 func recordError(what string, cause error) *result.RunError {
-	e := &result.RunError{
-		Code: result.CodeEvidence, Message: what + ": " + cause.Error(), Cause: cause,
-		Hint: "fiador ledger verify says what state the ledger is in; mend it and run the intent again",
-	}
+	e := runerr.New(result.CodeEvidence, what+": "+cause.Error(),
+		"fiador ledger verify says what state the ledger is in; mend it and run the intent again", runerr.Because(cause))
 	var with interface{ Hint() string }
 	if errors.As(cause, &with) && with.Hint() != "" {
 		e.Hint = with.Hint()

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -147,8 +148,9 @@ func openBuiltin(t *testing.T, set *specs.Set, name string) *Gate {
 // TestEveryVectorIsRecorded: each vector leaves the one record that it should, decides
 // as it does without a Recorder, and is decided again the same by what was kept.
 func TestEveryVectorIsRecorded(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	b, m := newBench(t), newMemory()
-	for _, name := range Profiles() {
+	for _, name := range profiles.Names() {
 		b.gates[name] = openBuiltin(t, b.specs, name)
 	}
 	replayer := m.replayer(b.specs)
@@ -190,7 +192,7 @@ func TestEveryVectorIsRecorded(t *testing.T) {
 			}
 		}
 	}
-	if decided < 400 || m.puts[blobPolicySet] != len(Profiles()) || m.puts[blobDecision] != decided {
+	if decided < 400 || m.puts[blobPolicySet] != len(profiles.Names()) || m.puts[blobDecision] != decided {
 		t.Errorf("%d decisions, %v", decided, m.puts)
 	}
 }

@@ -34,9 +34,9 @@ const (
 // Answer is what a policy decides about an intent, before anything is executed. Err
 // stands in place of a decision.
 type Answer struct {
-	Outcome kernel.Outcome
-	Reasons []string
-	Err     *result.RunError
+	Outcome kernel.Outcome   `json:"outcome"`
+	Reasons []string         `json:"reasons"`
+	Err     *result.RunError `json:"-"`
 }
 
 // Replayed is what came of the replay of a record.
@@ -129,14 +129,21 @@ func (r *Replayer) With(ctx context.Context, gate *Gate, rec ledger.Record) (rp 
 		return undecided(t, rec, err)
 	}
 	rp = m.replayed(t, rec)
-	if d, differs := result.Compare(rp.Recorded.plain(), rp.Now.plain()); differs {
+	if d, differs := result.Compare(rp.Recorded.value(), rp.Now.value()); differs {
 		rp.Status, rp.Document, rp.Difference = DecisionDiffers, "decision", d
 	}
 	return rp, nil
 }
 
-func (a Answer) plain() any {
-	return map[string]any{"outcome": string(a.Outcome), "reasons": anyList(a.Reasons)}
+// value returns the answer as a decoded value.
+func (a Answer) value() any {
+	a.Reasons = append([]string{}, a.Reasons...)
+	text, err := canon.Canonical(a)
+	if err != nil {
+		return nil
+	}
+	doc, _ := canon.ParseCanonical(text, len(text))
+	return doc.Value()
 }
 
 func (m made) replayed(t testimony, rec ledger.Record) Replayed {
@@ -192,10 +199,8 @@ func details(t testimony, rec ledger.Record) []string {
 
 func (r *Replayer) testify(rec ledger.Record) (testimony, error) {
 	if rec.Kind != ledger.KindDecision {
-		return testimony{}, &result.RunError{
-			Code: result.CodeEvidence, Message: "a record of kind " + strconv.Quote(string(rec.Kind)) + " has no decision to replay",
-			Hint: "fiador ledger list --kind decision lists what can be replayed",
-		}
+		return testimony{}, runerr.New(result.CodeEvidence, "a record of kind "+strconv.Quote(string(rec.Kind))+" has no decision to replay",
+			"fiador ledger list --kind decision lists what can be replayed")
 	}
 	return testify(r.Evidence, r.Deps.Specs, rec)
 }
@@ -314,8 +319,7 @@ func (m made) decisions(t testimony, rec ledger.Record) (recorded, now []byte, e
 			return nil, nil, err
 		}
 		old := maps.Clone(parsed.Value().(map[string]any))
-		delete(old, "bundle")
-		delete(doc, "bundle")
+		old["bundle"], doc.Bundle = nil, nil
 		if recorded, _, err = canon.Artifact(old); err != nil {
 			return nil, nil, err
 		}

@@ -61,7 +61,7 @@ func TestReplayWithEveryLayer(t *testing.T) {
 // every built-in profile and for modules that no JSON text can hold.
 func TestPolicySetIsTheGate(t *testing.T) {
 	set := deps(t).Specs
-	for _, name := range Profiles() {
+	for _, name := range profiles.Names() {
 		gate := openBuiltin(t, set, name)
 		gate.Layers = append(slices.Clone(gate.Layers), policy.Layer{Package: "gate.org.x", Modules: []policy.Module{
 			{Name: "org/x/a.rego", Source: []byte("# \xff\x00"), File: "/somewhere"}, {Name: "org/x/b.rego", Source: []byte("# \ufdd0")}, {Name: "org/x/c.rego"},

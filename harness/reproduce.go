@@ -41,12 +41,8 @@ func ReadOriginal(p *pack.Pack) (*Original, error) {
 		return nil, noOriginal(pack.RunFile, err)
 	}
 	if stated.Kernel != kernel.Version {
-		return nil, &result.RunError{
-			Code:    result.CodeEvidence,
-			Message: "the pack is of kernel " + strconv.Quote(canon.Cut(stated.Kernel)) + " and this is kernel " + strconv.Quote(kernel.Version) + ": its results cannot be the same",
-			Hint:    "reproduce it with a fiador of that kernel; fiador version says which one it is",
-			Details: map[string]any{"file": pack.RunFile, "pointer": "/kernel_version"},
-		}
+		return nil, runerr.New(result.CodeEvidence, "the pack is of kernel "+strconv.Quote(canon.Cut(stated.Kernel))+" and this is kernel "+strconv.Quote(kernel.Version)+": its results cannot be the same",
+			"reproduce it with a fiador of that kernel; fiador version says which one it is", runerr.File(pack.RunFile), runerr.At("/kernel_version"))
 	}
 	res, digest, err := readResult(text)
 	if err != nil {
@@ -64,10 +60,8 @@ func ReadOriginal(p *pack.Pack) (*Original, error) {
 }
 
 func noOriginal(file string, cause error) *result.RunError {
-	return &result.RunError{
-		Code: result.CodeEvidence, Message: file + " of the pack cannot be read: " + canon.Cut(cause.Error()),
-		Hint: "fiador pack verify says what is wrong with it", Details: map[string]any{"file": file}, Cause: cause,
-	}
+	return runerr.New(result.CodeEvidence, file+" of the pack cannot be read: "+canon.Cut(cause.Error()),
+		"fiador pack verify says what is wrong with it", runerr.File(file), runerr.Because(cause))
 }
 
 // Gated says whether a layer of the tree that was gated has decided.
@@ -83,12 +77,8 @@ func (o *Original) CheckIntent(name string, source []byte) error {
 	if recorded == now {
 		return nil
 	}
-	return &result.RunError{
-		Code:    result.CodeEvidence,
-		Message: name + ": not the intent of the pack: " + string(recorded) + " in the pack, " + string(now) + " here",
-		Hint:    "give the file that was decided, byte for byte; sha256sum shows its hash",
-		Details: map[string]any{"file": name, "recorded": string(recorded), "now": string(now)},
-	}
+	return runerr.New(result.CodeEvidence, name+": not the intent of the pack: "+string(recorded)+" in the pack, "+string(now)+" here",
+		"give the file that was decided, byte for byte; sha256sum shows its hash", runerr.File(name), runerr.With("recorded", string(recorded)), runerr.With("now", string(now)))
 }
 
 // Beginnings of the names of modules, which say whose layer they are of.
@@ -171,7 +161,7 @@ func moduleHint(name string, extra bool) string {
 }
 
 func otherPolicy(pointer, msg, hint string) *result.RunError {
-	return &result.RunError{Code: result.CodeProfile, Message: msg, Hint: hint, Details: map[string]any{"file": pack.RunFile, "pointer": pointer}}
+	return runerr.New(result.CodeProfile, msg, hint, runerr.File(pack.RunFile), runerr.At(pointer))
 }
 
 // Counted is a divergence that several runs had at one place. Its values are those of

@@ -3,7 +3,6 @@ package harness
 import (
 	"bytes"
 	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,14 +116,7 @@ func (o *Original) compareObserved(rep Report) (Divergence, bool) {
 // one of the runs is no such path.
 func firstChange(then, now []pack.Operation) (Divergence, bool) {
 	before, after := changesOf(then), changesOf(now)
-	paths := slices.Collect(maps.Keys(before))
-	for p := range after {
-		if _, both := before[p]; !both {
-			paths = append(paths, p)
-		}
-	}
-	slices.SortFunc(paths, canon.Compare)
-	for _, p := range paths {
+	for _, p := range canon.Names(before, after) {
 		a, b := before[p], after[p]
 		unchanged := a == changeNone && b != changeDeleted || b == changeNone && a != changeDeleted
 		if a != b && !unchanged {
@@ -134,7 +126,7 @@ func firstChange(then, now []pack.Operation) (Divergence, bool) {
 	return Divergence{}, false
 }
 
-// fate is what becomes of a path elsewhere.
+// fate says how a patch changes a path.
 type fate string
 
 const (

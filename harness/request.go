@@ -2,7 +2,6 @@ package harness
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
@@ -34,24 +32,24 @@ const (
 // "Execution Contract Schema"). Every limit is set and within its bounds, and
 // every list but Write is there.
 type ExecRequest struct {
-	ExecutionID string
-	ToolID      string
-	AdapterID   string // empty where no adapter is named
-	Inputs      ExecInputs
-	Sandbox     ExecSandbox
-	Outputs     ExecOutputs
-	Metadata    ExecMetadata
+	ExecutionID string       `json:"execution_id"`
+	ToolID      string       `json:"tool_id"`
+	AdapterID   string       `json:"adapter_id,omitempty"` // empty if no adapter is named
+	Inputs      ExecInputs   `json:"inputs"`
+	Sandbox     ExecSandbox  `json:"sandbox"`
+	Outputs     ExecOutputs  `json:"outputs"`
+	Metadata    ExecMetadata `json:"metadata"`
 }
 
 // ExecInputs is what is executed, and with what. Nothing here has a NUL but
 // Stdin may. Paths are clean and relative to the work folder.
 type ExecInputs struct {
-	Command          string
-	Arguments        []string
-	Environment      map[string]string
-	WorkingDirectory string // "." is the work folder itself
-	InputFiles       []string
-	Stdin            *string // nil: none is given
+	Command          string            `json:"command"`
+	Arguments        []string          `json:"arguments"`
+	Environment      map[string]string `json:"environment"`
+	WorkingDirectory string            `json:"working_directory"` // "." is the work folder itself
+	InputFiles       []string          `json:"input_files"`
+	Stdin            *string           `json:"stdin,omitempty"` // nil: no input
 }
 
 // Argv is the command and its arguments.
@@ -60,33 +58,50 @@ func (in ExecInputs) Argv() []string { return append([]string{in.Command}, in.Ar
 // ExecSandbox is the limits that a request asks for. It may only narrow what a
 // profile allows.
 type ExecSandbox struct {
-	TimeoutMS   int
-	MemoryMB    int
-	CPUCores    int
-	Read        []string // clean, relative or absolute; nil is all of the work folder, and nothing beyond it
-	Write       []string // clean and relative; nil leaves it to the profile, empty is none
-	Deny        []string // clean and relative
-	Network     bool     // the host's network; no list of hosts narrows it
-	NetworkDeny []string // hosts; empty where there is a network
-	MaxChildren int
-	AllowFork   bool
+	TimeoutMS  int            `json:"timeout_ms"`
+	MemoryMB   int            `json:"memory_mb"`
+	CPUCores   int            `json:"cpu_cores"`
+	Filesystem ExecFilesystem `json:"filesystem"`
+	Network    ExecNetwork    `json:"network"`
+	Processes  ExecProcesses  `json:"processes"`
 }
 
-// ExecOutputs is what a request expects afterwards.
+// ExecFilesystem holds the paths that a command may read and write. They are clean and
+// relative; paths to read may also be absolute.
+type ExecFilesystem struct {
+	Read  []string `json:"read,omitzero"`  // nil: all of the work folder, and nothing outside it
+	Write []string `json:"write,omitzero"` // nil: as the profile says; empty: none
+	Deny  []string `json:"deny"`
+}
+
+// ExecNetwork is access to the host's network; no list of hosts narrows it.
+type ExecNetwork struct {
+	Enabled bool     `json:"enabled"`
+	Allow   []string `json:"allow"` // empty
+	Deny    []string `json:"deny"`  // hosts; empty if there is a network
+}
+
+// ExecProcesses says what a command may start.
+type ExecProcesses struct {
+	MaxChildren int  `json:"max_children"`
+	AllowFork   bool `json:"allow_fork"`
+}
+
+// ExecOutputs holds the expectations of a request about the outputs.
 type ExecOutputs struct {
-	Stdout      string   // StreamCaptured or StreamExpected
-	Stderr      string   // likewise
-	ExitCode    *int     // nil where none is expected
-	OutputFiles []string // clean and relative, never the work folder itself
-	Artifacts   []ArtifactSpec
+	Stdout      string         `json:"stdout"`                // StreamCaptured or StreamExpected
+	Stderr      string         `json:"stderr"`                // likewise
+	ExitCode    *int           `json:"exit_code,omitempty"`   // nil: no expectation
+	OutputFiles []string       `json:"output_files,omitzero"` // clean and relative, never the work folder itself
+	Artifacts   []ArtifactSpec `json:"artifacts"`
 }
 
 // ExecMetadata is who asks and why. What is not given is empty.
 type ExecMetadata struct {
-	RequestedBy string
-	RequestedAt string // a date, or a date and time with offset, as given
-	Purpose     string
-	EvidenceRef string
+	RequestedBy string `json:"requested_by,omitempty"`
+	RequestedAt string `json:"requested_at,omitempty"` // a date, or a date and time with offset, as given
+	Purpose     string `json:"purpose,omitempty"`
+	EvidenceRef string `json:"evidence_ref,omitempty"`
 }
 
 // ParseExecRequest reads an execution request. A text whose first byte that is no
@@ -111,9 +126,11 @@ func ParseExecRequest(set *specs.Set, name string, src []byte) (ExecRequest, err
 	if len(violations) > 0 {
 		return ExecRequest{}, text.violated(violations)
 	}
-	doc, _ := text.doc.Value().(map[string]any)
-	req := requestOf(doc)
-	for _, f := range []*requestFault{req.textFault(), req.pathFault(), unsupported(doc), req.dateFault()} {
+	req, err := requestOf(text.doc.Value())
+	if err != nil {
+		return ExecRequest{}, runerr.Internal("the request fits its schema and is no request", err)
+	}
+	for _, f := range []*requestFault{req.textFault(), req.pathFault(), req.unsupported(), req.dateFault()} {
 		if f != nil {
 			e := text.invalid(f.pointer, f.msg, f.hint)
 			e.RuleID = f.rule
@@ -156,13 +173,8 @@ func readRequest(name string, src []byte) (requestText, error) {
 }
 
 func (t requestText) tooLarge() *result.RunError {
-	return &result.RunError{
-		Code:    result.CodeUnreadable,
-		Message: t.name + ": larger than the limit of " + strconv.Itoa(MaxRequestBytes) + " bytes",
-		RuleID:  contract.IV05,
-		Hint:    "keep large contents out of the request: name them in inputs.input_files",
-		Details: map[string]any{"file": t.name},
-	}
+	return runerr.New(result.CodeUnreadable, t.name+": larger than the limit of "+strconv.Itoa(MaxRequestBytes)+" bytes",
+		"keep large contents out of the request: name them in inputs.input_files", runerr.Rule(contract.IV05), runerr.File(t.name))
 }
 
 // fault is the RunError for a fault on a line, at a pointer unless it is nil.
@@ -171,7 +183,7 @@ func (t requestText) fault(code result.Code, line int, near bool, pointer *strin
 	if near {
 		at = "near " + at
 	}
-	e := &result.RunError{Code: code, Details: map[string]any{"file": t.name, "line": line}}
+	e := runerr.New(code, "", "", runerr.File(t.name), runerr.With("line", line))
 	if pointer != nil {
 		e.Details["pointer"] = *pointer
 		if *pointer != "" {
@@ -244,101 +256,25 @@ func (t requestText) lineAt(offset int) int {
 	return 1 + bytes.Count(t.src[:min(max(offset, 0), len(t.src))], []byte{'\n'})
 }
 
-// member is a document that the schema has accepted, read by name. What is
-// absent has the zero value.
-type member map[string]any
+var requestDecoder canon.Decoder[ExecRequest]
 
-func (m member) below(name string) member {
-	v, _ := m[name].(map[string]any)
-	return v
-}
-
-func (m member) text(name string) string {
-	v, _ := m[name].(string)
-	return v
-}
-
-func (m member) number(name string, otherwise int) int {
-	v, _ := m[name].(json.Number)
-	if n, err := strconv.Atoi(v.String()); err == nil {
-		return n
-	}
-	return otherwise
-}
-
-// list is never nil.
-func (m member) list(name string) []string {
-	v, _ := m[name].([]any)
-	out := make([]string, len(v))
-	for i := range v {
-		out[i], _ = v[i].(string)
-	}
-	return out
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
-
-// requestOf applies the defaults of the contract to a document that the schema has
-// accepted.
-func requestOf(doc member) ExecRequest {
-	in, box, out, meta := doc.below("inputs"), doc.below("sandbox"), doc.below("outputs"), doc.below("metadata")
-	files, processes := box.below("filesystem"), box.below("processes")
+// requestOf reads a document that fits the schema, and sets the defaults of the
+// contract.
+func requestOf(doc any) (ExecRequest, error) {
 	req := ExecRequest{
-		ExecutionID: doc.text("execution_id"),
-		ToolID:      doc.text("tool_id"),
-		AdapterID:   doc.text("adapter_id"),
-		Inputs: ExecInputs{
-			Command:          in.text("command"),
-			Arguments:        in.list("arguments"),
-			Environment:      map[string]string{},
-			WorkingDirectory: or(in.text("working_directory"), "."),
-			InputFiles:       in.list("input_files"),
-		},
+		Inputs: ExecInputs{Arguments: []string{}, Environment: map[string]string{}, WorkingDirectory: ".", InputFiles: []string{}},
 		Sandbox: ExecSandbox{
-			TimeoutMS:   box.number("timeout_ms", contract.TimeoutMS().Default),
-			MemoryMB:    box.number("memory_mb", contract.MemoryMB().Default),
-			CPUCores:    box.number("cpu_cores", contract.CPUCores().Default),
-			Deny:        files.list("deny"),
-			Network:     box.below("network")["enabled"] == true,
-			NetworkDeny: box.below("network").list("deny"),
-			MaxChildren: processes.number("max_children", contract.MaxChildren().Default),
-			AllowFork:   processes["allow_fork"] != false,
+			TimeoutMS:  contract.TimeoutMS().Default,
+			MemoryMB:   contract.MemoryMB().Default,
+			CPUCores:   contract.CPUCores().Default,
+			Filesystem: ExecFilesystem{Deny: []string{}},
+			Network:    ExecNetwork{Allow: []string{}, Deny: []string{}},
+			Processes:  ExecProcesses{MaxChildren: contract.MaxChildren().Default, AllowFork: true},
 		},
-		Outputs: ExecOutputs{
-			Stdout:      or(out.text("stdout"), StreamCaptured),
-			Stderr:      or(out.text("stderr"), StreamCaptured),
-			OutputFiles: out.list("output_files"),
-			Artifacts:   artifactSpecs(out["artifacts"]),
-		},
-		Metadata: ExecMetadata{
-			RequestedBy: meta.text("requested_by"),
-			RequestedAt: meta.text("requested_at"),
-			Purpose:     meta.text("purpose"),
-			EvidenceRef: meta.text("evidence_ref"),
-		},
+		Outputs: ExecOutputs{Stdout: StreamCaptured, Stderr: StreamCaptured, OutputFiles: []string{}, Artifacts: []ArtifactSpec{}},
 	}
-	if text, given := in["stdin"].(string); given {
-		req.Inputs.Stdin = &text
-	}
-	for name := range in.below("environment") {
-		req.Inputs.Environment[name] = in.below("environment").text(name)
-	}
-	if _, given := files["read"]; given {
-		req.Sandbox.Read = files.list("read")
-	}
-	if _, given := files["write"]; given {
-		req.Sandbox.Write = files.list("write")
-	}
-	if _, given := out["exit_code"]; given {
-		code := out.number("exit_code", 0)
-		req.Outputs.ExitCode = &code
-	}
-	return req
+	err := requestDecoder.Into(&req, doc)
+	return req, err
 }
 
 // requestFault is what no schema says about a value: where, what, what to do, and the
@@ -377,9 +313,9 @@ func (r ExecRequest) pathFault() *requestFault {
 	}{
 		{"/inputs/working_directory", []string{r.Inputs.WorkingDirectory}, pathRule{folder: true, single: true}},
 		{"/inputs/input_files", r.Inputs.InputFiles, pathRule{}},
-		{"/sandbox/filesystem/read", r.Sandbox.Read, pathRule{folder: true, absolute: true}},
-		{"/sandbox/filesystem/write", r.Sandbox.Write, pathRule{folder: true}},
-		{"/sandbox/filesystem/deny", r.Sandbox.Deny, pathRule{folder: true}},
+		{"/sandbox/filesystem/read", r.Sandbox.Filesystem.Read, pathRule{folder: true, absolute: true}},
+		{"/sandbox/filesystem/write", r.Sandbox.Filesystem.Write, pathRule{folder: true}},
+		{"/sandbox/filesystem/deny", r.Sandbox.Filesystem.Deny, pathRule{folder: true}},
 		{"/outputs/output_files", r.Outputs.OutputFiles, pathRule{}},
 		{"/outputs/artifacts", artifacts, pathRule{member: "/path"}},
 	} {
@@ -432,15 +368,15 @@ func (rule pathRule) check(at, p string) *contract.Violation {
 	return nil
 }
 
-// unsupported is the first thing that the contract knows and this version cannot
-// do.
-func unsupported(doc member) *requestFault {
-	network := doc.below("sandbox").below("network")
+// unsupported returns the first request for something that the contract describes but
+// this version cannot do.
+func (r ExecRequest) unsupported() *requestFault {
+	network := r.Sandbox.Network
 	switch {
-	case len(network.list("allow")) > 0:
+	case len(network.Allow) > 0:
 		return &requestFault{"/sandbox/network/allow", "host allow-lists are not supported by this version",
 			"leave the list empty: without a network no host can be reached", ""}
-	case network["enabled"] == true && len(network.list("deny")) > 0:
+	case network.Enabled && len(network.Deny) > 0:
 		return &requestFault{"/sandbox/network/deny", "hosts of a network cannot be denied by this version",
 			"leave the list empty, or set enabled to false: without a network no host can be reached", ""}
 	}
@@ -466,101 +402,34 @@ func (r ExecRequest) dateFault() *requestFault {
 // that two spellings of one request, in JSON or YAML, have one hash. The bytes are
 // a request again, and the same one.
 func (r ExecRequest) Artifact() ([]byte, canon.ContentHash, error) {
-	return canon.Artifact(r.plain())
+	return canon.Artifact(r)
 }
 
-func (r ExecRequest) plain() map[string]any {
-	environment := map[string]any{}
-	for name, value := range r.Inputs.Environment {
-		environment[name] = value
-	}
-	files := map[string]any{"deny": anys(r.Sandbox.Deny)}
-	if r.Sandbox.Read != nil {
-		files["read"] = anys(r.Sandbox.Read)
-	}
-	if r.Sandbox.Write != nil {
-		files["write"] = anys(r.Sandbox.Write)
-	}
-	artifacts := make([]any, len(r.Outputs.Artifacts))
-	for i, a := range r.Outputs.Artifacts {
-		artifacts[i] = a.plain()
-	}
-	out := map[string]any{
-		"stdout": r.Outputs.Stdout, "stderr": r.Outputs.Stderr,
-		"output_files": anys(r.Outputs.OutputFiles), "artifacts": artifacts,
-	}
-	if r.Outputs.ExitCode != nil {
-		out["exit_code"] = *r.Outputs.ExitCode
-	}
-	in := map[string]any{
-		"command": r.Inputs.Command, "arguments": anys(r.Inputs.Arguments), "environment": environment,
-		"working_directory": r.Inputs.WorkingDirectory, "input_files": anys(r.Inputs.InputFiles),
-	}
-	if r.Inputs.Stdin != nil {
-		in["stdin"] = *r.Inputs.Stdin
-	}
-	doc := map[string]any{
-		"execution_id": r.ExecutionID, "tool_id": r.ToolID, "inputs": in,
-		"sandbox": map[string]any{
-			"timeout_ms": r.Sandbox.TimeoutMS, "memory_mb": r.Sandbox.MemoryMB, "cpu_cores": r.Sandbox.CPUCores,
-			"filesystem": files,
-			"network":    map[string]any{"enabled": r.Sandbox.Network, "allow": []any{}, "deny": anys(r.Sandbox.NetworkDeny)},
-			"processes":  map[string]any{"max_children": r.Sandbox.MaxChildren, "allow_fork": r.Sandbox.AllowFork},
-		},
-		"outputs":  out,
-		"metadata": r.Metadata.plain(),
-	}
-	if r.AdapterID != "" {
-		doc["adapter_id"] = r.AdapterID
-	}
-	return doc
-}
-
-// Intent is the request as an intent of one run action, as canonical JSON and one LF. Its
-// goal is the purpose of the request, and what an intent has no member for stands in
-// context.request.
+// Intent returns the request as an intent of one run action, as canonical JSON and one
+// LF. Its goal is the purpose of the request. Members that an intent does not have are
+// in context.request.
 func (r ExecRequest) Intent() ([]byte, error) {
-	action := map[string]any{"kind": string(kernel.ActionRun), "argv": anys(r.Inputs.Argv())}
-	if len(r.Inputs.Environment) > 0 {
-		action["env"] = r.plain()["inputs"].(map[string]any)["environment"]
-	}
+	action := intentAction{Argv: r.Inputs.Argv(), Env: r.Inputs.Environment, Stdin: r.Inputs.Stdin}
 	if r.Inputs.WorkingDirectory != "." {
-		action["cwd"] = r.Inputs.WorkingDirectory
+		action.Cwd = r.Inputs.WorkingDirectory
 	}
-	if r.Inputs.Stdin != nil {
-		action["stdin"] = *r.Inputs.Stdin
-	}
-	rest := r.plain()
-	delete(rest, "inputs")
-	delete(rest["outputs"].(map[string]any), "output_files")
+	rest := requestContext{r.ExecutionID, r.ToolID, r.AdapterID, r.Sandbox, r.Outputs, r.Metadata}
+	rest.Outputs.OutputFiles = nil
 	goal := execGoal
 	if !text.IsBlank(r.Metadata.Purpose) {
-		goal = r.Metadata.Purpose
-		delete(rest["metadata"].(map[string]any), "purpose")
+		goal, rest.Metadata.Purpose = r.Metadata.Purpose, ""
 	}
-	return execIntent(goal, action, map[string]any{
-		"inputs": anys(r.Inputs.InputFiles), "outputs": anys(r.Outputs.OutputFiles), "context": map[string]any{"request": rest},
-	})
+	return intentDocument{
+		Goal: goal, Inputs: r.Inputs.InputFiles, Outputs: r.Outputs.OutputFiles, Context: &intentContext{rest},
+	}.of(action)
 }
 
-// anys is a list as canon.Canonical writes it fastest.
-func anys(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
-}
-
-// plain is the members that have a value.
-func (m ExecMetadata) plain() map[string]any {
-	out := map[string]any{}
-	for name, v := range map[string]string{
-		"requested_by": m.RequestedBy, "requested_at": m.RequestedAt, "purpose": m.Purpose, "evidence_ref": m.EvidenceRef,
-	} {
-		if v != "" {
-			out[name] = v
-		}
-	}
-	return out
+// requestContext holds the members of a request that an intent does not have.
+type requestContext struct {
+	ExecutionID string       `json:"execution_id"`
+	ToolID      string       `json:"tool_id"`
+	AdapterID   string       `json:"adapter_id,omitempty"`
+	Sandbox     ExecSandbox  `json:"sandbox"`
+	Outputs     ExecOutputs  `json:"outputs"`
+	Metadata    ExecMetadata `json:"metadata"`
 }

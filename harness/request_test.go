@@ -185,7 +185,7 @@ func checkRequest(t testing.TB, set *specs.Set, req ExecRequest) ([]byte, canon.
 		{"timeout_ms", contract.TimeoutMS(), req.Sandbox.TimeoutMS},
 		{"memory_mb", contract.MemoryMB(), req.Sandbox.MemoryMB},
 		{"cpu_cores", contract.CPUCores(), req.Sandbox.CPUCores},
-		{"max_children", contract.MaxChildren(), req.Sandbox.MaxChildren},
+		{"max_children", contract.MaxChildren(), req.Sandbox.Processes.MaxChildren},
 	} {
 		if !limit.of.Holds(limit.v) {
 			t.Errorf("%s is %d", limit.name, limit.v)
@@ -241,9 +241,10 @@ func TestRequestDefaults(t *testing.T) {
 			Command: "node", Arguments: []string{}, Environment: map[string]string{}, WorkingDirectory: ".", InputFiles: []string{},
 		},
 		Sandbox: ExecSandbox{
-			TimeoutMS: 30000, MemoryMB: 512, CPUCores: 1, Deny: []string{}, NetworkDeny: []string{}, MaxChildren: 10, AllowFork: true,
+			TimeoutMS: 30000, MemoryMB: 512, CPUCores: 1, Filesystem: ExecFilesystem{Deny: []string{}},
+			Network: ExecNetwork{Allow: []string{}, Deny: []string{}}, Processes: ExecProcesses{MaxChildren: 10, AllowFork: true},
 		},
-		Outputs: ExecOutputs{Stdout: StreamCaptured, Stderr: StreamCaptured, OutputFiles: []string{}},
+		Outputs: ExecOutputs{Stdout: StreamCaptured, Stderr: StreamCaptured, OutputFiles: []string{}, Artifacts: []ArtifactSpec{}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)

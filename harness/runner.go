@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/fiador/fiador/evidence"
@@ -16,14 +15,14 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/reason"
 )
 
 // Runner is what the machine says of an execution: runner.json, of a pack and of the
 // evidence. The limits are those that the execution had.
 func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
-	from, to := p.times()
-	id, err := runnerID(from, rand)
+	id, err := runnerID(p.Started, rand)
 	if err != nil {
 		return pack.Runner{}, err
 	}
@@ -45,7 +44,7 @@ func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
 		WriteRoots: sorted(p.task.Rules.Roots),
 		Context:    pack.RunnerContext{WorkingDir: ".", EnvAllowlist: sorted(profile.EnvAllow.Names), Locale: "C.UTF-8", Timezone: "UTC"},
 		Timing: pack.Timing{
-			StartedAt: timestamp(from), CompletedAt: timestamp(to), DurationMS: p.milliseconds(), Phases: []pack.Phase{},
+			StartedAt: timestamp(p.Started), CompletedAt: timestamp(p.Ended), DurationMS: p.milliseconds(), Phases: []pack.Phase{},
 		},
 		Exit: p.runnerExit(code), Reasons: append([]string{}, reasons...),
 		PlanSHA256: p.PlanHash, PeakMemoryBytes: p.PeakMemory,
@@ -65,26 +64,15 @@ func (p *Performed) RunnerRecord(rand io.Reader) ([]byte, error) {
 
 // milliseconds is how long the execution took, as its timestamps say it.
 func (p *Performed) milliseconds() int64 {
-	from, to := p.times()
-	return to.UnixMilli() - from.UnixMilli()
+	return p.Ended.UnixMilli() - p.Started.UnixMilli()
 }
 
 func (p *Performed) runnerSandbox() pack.RunnerSandbox {
-	r := p.task.Sandbox
-	s := pack.RunnerSandbox{
-		Backend: "none", IsolationLevel: "none", NetworkBlocked: !r.Network, FilesystemReadonly: r.Write == sandbox.Staged,
-		Layers: []pack.Layer{},
+	r, tier := p.task.Sandbox, evidence.TierAt(kernel.Isolation(p.Isolation))
+	return pack.RunnerSandbox{
+		Backend: tier.Backend, IsolationLevel: tier.Level, NetworkBlocked: !r.Network, FilesystemReadonly: r.Write == sandbox.Staged,
+		Layers: append([]pack.Layer{}, p.Clauses...),
 	}
-	switch p.Isolation {
-	case sandbox.Full:
-		s.Backend, s.IsolationLevel = "container", "strict"
-	case sandbox.Confined:
-		s.Backend, s.IsolationLevel = "process", "standard"
-	}
-	for _, c := range p.Clauses {
-		s.Layers = append(s.Layers, pack.Layer{Clause: c.Clause, Mechanism: c.Mechanism, Status: c.Status})
-	}
-	return s
 }
 
 func (p *Performed) runnerExit(code int) pack.RunnerExit {
@@ -93,7 +81,7 @@ func (p *Performed) runnerExit(code int) pack.RunnerExit {
 		why := end.Cause().ID
 		x.OOMKilled, x.TimeoutKilled = why == reason.OOM, why == reason.Timeout
 		if end.Signal != 0 {
-			x.Signal = signalName(syscall.Signal(end.Signal))
+			x.Signal = contract.SignalName(end.Signal)
 		}
 	}
 	return x
@@ -111,7 +99,7 @@ func runnerID(t time.Time, rand io.Reader) (string, error) {
 	if _, err := io.ReadFull(rand, b[:]); err != nil {
 		return "", runerr.Internal("no randomness for a runner id", err)
 	}
-	return "runner_" + t.UTC().Format("20060102_150405") + "_" + strconv.FormatUint(binary.BigEndian.Uint64(b[:]), 36), nil
+	return t.UTC().Format(pack.RunnerIDLayout) + strconv.FormatUint(binary.BigEndian.Uint64(b[:]), 36), nil
 }
 
 func sorted(list []string) []string {
@@ -135,17 +123,4 @@ func machineName(goarch string) string {
 		return "ia32"
 	}
 	return goarch
-}
-
-// signalName is the name of a signal, SIG before it, or its number after SIG.
-func signalName(s syscall.Signal) string {
-	names := map[syscall.Signal]string{
-		syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT", syscall.SIGILL: "SIGILL", syscall.SIGTRAP: "SIGTRAP",
-		syscall.SIGABRT: "SIGABRT", syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE", syscall.SIGKILL: "SIGKILL", syscall.SIGSEGV: "SIGSEGV",
-		syscall.SIGPIPE: "SIGPIPE", syscall.SIGALRM: "SIGALRM", syscall.SIGTERM: "SIGTERM",
-	}
-	if name, ok := names[s]; ok {
-		return name
-	}
-	return "SIG" + strconv.Itoa(int(s))
 }

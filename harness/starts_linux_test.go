@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -25,11 +26,12 @@ import (
 // executed, whatever comes of it: the sandbox refuses nothing because of what the intent
 // itself says. Calls need a recording and are left out.
 func TestWhatTheGateAcceptsStarts(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	h := newTier(t, sandbox.Full)
 	d := deps(t)
 	d.Runner = h
 	gates := map[string]*Gate{}
-	for _, name := range Profiles() {
+	for _, name := range profiles.Names() {
 		gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: name}, d.Specs, endless())
 		if err != nil {
 			t.Fatal(err)
@@ -67,13 +69,13 @@ func TestWhatTheGateAcceptsStarts(t *testing.T) {
 		}
 	}
 	r := rand.New(rand.NewPCG(14, 7))
-	for range 60 {
+	for range rehearsal.Count(20, 60) {
 		src := strangeIntent(t, r)
-		for _, name := range Profiles() {
+		for _, name := range profiles.Names() {
 			starts(t, name, src)
 		}
 	}
-	for _, name := range Profiles() {
+	for _, name := range profiles.Names() {
 		if accepted[name] < 20 {
 			t.Errorf("%s accepts %d of the intents", name, accepted[name])
 		}

@@ -53,12 +53,15 @@ type testimony struct {
 
 // blob is the testimony as it is kept.
 func (t testimony) blob() ([]byte, error) {
-	b, _, err := canon.Artifact(map[string]any{
-		"schema_version": EvidenceVersion, "kind": blobDecision,
-		"intent_base64": base64.StdEncoding.EncodeToString(t.intent),
-		"input":         string(t.input), "decision": string(t.decision), "result": string(t.result),
-		"policy": map[string]any{"sha256": string(t.policy.SHA256), "size": t.policy.Size},
-	})
+	b, _, err := canon.Artifact(struct {
+		Version  string      `json:"schema_version"`
+		Kind     string      `json:"kind"`
+		Intent   string      `json:"intent_base64"`
+		Input    string      `json:"input"`
+		Decision string      `json:"decision"`
+		Result   string      `json:"result"`
+		Policy   ledger.Blob `json:"policy"`
+	}{EvidenceVersion, blobDecision, base64.StdEncoding.EncodeToString(t.intent), string(t.input), string(t.decision), string(t.result), t.policy})
 	return b, err
 }
 
@@ -78,70 +81,100 @@ func (t testimony) record(evidence ledger.Blob) (ledger.Record, error) {
 	return r, err
 }
 
-// decisionDocument is what was decided, before anything is executed.
-func decisionDocument(d kernel.Decision) map[string]any {
-	doc := map[string]any{
-		"outcome": string(d.Outcome), "reasons": anyList(d.Reasons), "questions": anyList(d.Questions()),
-		"findings": findings(d.Findings), "notes": findings(d.Notes), "refuse_reason": nil, "bundle": nil,
+// decided is a decision before any execution.
+type decided struct {
+	Outcome      kernel.Outcome    `json:"outcome"`
+	Reasons      []string          `json:"reasons"`
+	Questions    []string          `json:"questions"`
+	Findings     []decidedResult   `json:"findings"`
+	Notes        []decidedResult   `json:"notes"`
+	RefuseReason *string           `json:"refuse_reason"`
+	Bundle       *result.BundleRef `json:"bundle"`
+}
+
+type decidedResult struct {
+	Layer    string   `json:"layer"`
+	ID       string   `json:"id"`
+	Path     string   `json:"path"`
+	Text     string   `json:"text"`
+	Title    string   `json:"title"`
+	Fix      string   `json:"fix"`
+	Options  []string `json:"options"`
+	Priority int      `json:"priority"`
+}
+
+func decisionDocument(d kernel.Decision) decided {
+	doc := decided{
+		Outcome: d.Outcome, Reasons: append([]string{}, d.Reasons...), Questions: append([]string{}, d.Questions()...),
+		Findings: decidedResults(d.Findings), Notes: decidedResults(d.Notes),
 	}
 	if d.RefuseReason != "" {
-		doc["refuse_reason"] = d.RefuseReason
+		doc.RefuseReason = &d.RefuseReason
 	}
 	if d.Bundle != nil {
-		doc["bundle"] = map[string]any{"bundle_id": d.Bundle.ID, "sha256": string(d.BundleHash)}
+		doc.Bundle = &result.BundleRef{BundleID: d.Bundle.ID, SHA256: d.BundleHash}
 	}
 	return doc
 }
 
-func findings(list []kernel.Result) []any {
-	out := make([]any, len(list))
+func decidedResults(list []kernel.Result) []decidedResult {
+	out := make([]decidedResult, len(list))
 	for i, r := range list {
-		out[i] = map[string]any{
-			"layer": r.Module, "id": r.ID, "path": r.Path, "text": r.Text, "title": r.Title,
-			"fix": r.Fix, "options": anyList(r.Options), "priority": r.Priority,
-		}
+		out[i] = decidedResult{r.Module, r.ID, r.Path, r.Text, r.Title, r.Fix, append([]string{}, r.Options...), r.Priority}
 	}
 	return out
 }
 
-func anyList(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
-}
-
-// policySet is the blob of what a gate decides by.
+// policySet returns the blob of the policy that a gate decides by.
 func policySet(f policy.Frozen, base string, builtin bool) ([]byte, error) {
 	profile, _, err := canon.Artifact(f.Profile)
 	if err != nil {
 		return nil, err
 	}
-	layers := make([]any, len(f.Layers))
+	set := policySetDocument{EvidenceVersion, blobPolicySet, base, builtin, string(profile), make([]layerDocument, len(f.Layers)), f.Capabilities}
 	for i, l := range f.Layers {
-		modules := make([]any, len(l.Modules))
+		set.Layers[i] = layerDocument{l.Package, l.Embedded, make([]moduleDocument, len(l.Modules))}
 		for j, m := range l.Modules {
-			modules[j] = moduleDocument(m)
+			set.Layers[i].Modules[j] = documentOf(m)
 		}
-		layers[i] = map[string]any{"package": l.Package, "embedded": l.Embedded, "modules": modules}
 	}
-	b, _, err := canon.Artifact(map[string]any{
-		"schema_version": EvidenceVersion, "kind": blobPolicySet, "base": base, "builtin": builtin,
-		"profile": string(profile), "layers": layers, "capabilities_sha256": string(f.Capabilities),
-	})
+	b, _, err := canon.Artifact(set)
 	return b, err
 }
 
-// moduleDocument has the module's text, or its base64 where it is no text that JSON
-// holds.
-func moduleDocument(m policy.Module) map[string]any {
-	doc := map[string]any{"name": m.Name, "sha256": string(canon.Sum(m.Source))}
-	if _, err := canon.Canonical(string(m.Source)); err == nil {
-		doc["text"] = string(m.Source)
-	} else {
-		doc["text_base64"] = base64.StdEncoding.EncodeToString(m.Source)
+type policySetDocument struct {
+	Version      string            `json:"schema_version"`
+	Kind         string            `json:"kind"`
+	Base         string            `json:"base"`
+	Builtin      bool              `json:"builtin"`
+	Profile      string            `json:"profile"`
+	Layers       []layerDocument   `json:"layers"`
+	Capabilities canon.ContentHash `json:"capabilities_sha256"`
+}
+
+type layerDocument struct {
+	Package  string           `json:"package"`
+	Embedded bool             `json:"embedded"`
+	Modules  []moduleDocument `json:"modules"`
+}
+
+// moduleDocument has the module's text, or its base64 if JSON cannot hold the text.
+type moduleDocument struct {
+	Name       string            `json:"name"`
+	SHA256     canon.ContentHash `json:"sha256"`
+	Text       *string           `json:"text,omitempty"`
+	TextBase64 *string           `json:"text_base64,omitempty"`
+}
+
+func documentOf(m policy.Module) moduleDocument {
+	doc := moduleDocument{Name: m.Name, SHA256: canon.Sum(m.Source)}
+	text := string(m.Source)
+	if _, err := canon.Canonical(text); err == nil {
+		doc.Text = &text
+		return doc
 	}
+	text = base64.StdEncoding.EncodeToString(m.Source)
+	doc.TextBase64 = &text
 	return doc
 }
 
@@ -258,7 +291,7 @@ func fetch(read func(ledger.Blob) ([]byte, error), set *specs.Set, b ledger.Blob
 
 // parseText reads a text that has to be canonical JSON and one LF, and small enough.
 func parseText(text []byte, limit int) (canon.Document, error) {
-	if crowded(text) {
+	if canon.Crowded(text, maxValues) {
 		return canon.Document{}, errors.New("more than " + strconv.Itoa(maxValues) + " values")
 	}
 	doc, err := canon.Parse(text, limit)
@@ -268,26 +301,8 @@ func parseText(text []byte, limit int) (canon.Document, error) {
 	return doc, err
 }
 
-// crowded says whether a JSON text may have more than maxValues values.
-func crowded(text []byte) bool {
-	values, quoted, escaped := 0, false, false
-	for _, c := range text {
-		switch {
-		case escaped:
-			escaped = false
-		case quoted && c == '\\':
-			escaped = true
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ',' || c == '[' || c == '{'):
-			values++
-		}
-	}
-	return values > maxValues
-}
-
-// testify reads the evidence of a record and holds every hash and every member of the
-// record against it. The error is a *fault, or says that nothing could be read.
+// testify reads the evidence of a record, and compares every hash and every member with
+// the record. The error is a *fault, or says that a blob could not be read.
 func testify(read func(ledger.Blob) ([]byte, error), set *specs.Set, rec ledger.Record) (testimony, error) {
 	doc, err := fetch(read, set, rec.Evidence, blobDecision)
 	if err != nil {
@@ -367,7 +382,7 @@ func readAnswer(decision []byte) (Answer, error) {
 // readResult reads a RunResult as it was printed, and the hash of its canonical subset.
 // It must fulfil RS1..RS8, and have no other members than a RunResult has.
 func readResult(text []byte) (result.RunResult, canon.ContentHash, error) {
-	if crowded(text) {
+	if canon.Crowded(text, maxValues) {
 		return result.RunResult{}, "", errors.New("more than " + strconv.Itoa(maxValues) + " values")
 	}
 	var res result.RunResult
@@ -389,7 +404,7 @@ func readResult(text []byte) (result.RunResult, canon.ContentHash, error) {
 // where one cannot be read.
 func firstDifference(a, b []byte) result.Difference {
 	read := func(text []byte) any {
-		if crowded(text) {
+		if canon.Crowded(text, maxValues) {
 			return nil
 		}
 		doc, err := canon.Parse(text, MaxBlobBytes)

@@ -377,7 +377,7 @@ func TestVectorsCoverThePolicy(t *testing.T) {
 	if n := failed[result.CodeInternal]; n > 0 {
 		t.Errorf("%d vectors end in RUN_E007, which no intent does under the built-in policy", n)
 	}
-	for _, name := range Profiles() {
+	for _, name := range profiles.Names() {
 		for _, o := range []kernel.Outcome{kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse} {
 			if outcomes[name+" "+string(o)] == 0 {
 				t.Errorf("no vector ends in %s under %s", o, name)

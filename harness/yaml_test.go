@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -91,6 +92,7 @@ func TestYAMLLines(t *testing.T) {
 
 // TestYAMLHostile: 1 MiB of whatever a reader could be slow on ends soon.
 func TestYAMLHostile(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	set := newSpecs(t)
 	long := strings.Repeat("a", 500000)
 	for name, unit := range map[string]string{

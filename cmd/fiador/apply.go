@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/profiles"
 )
 
 type applyFlags struct {
@@ -106,7 +107,7 @@ func (f *applyFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.workflows, "allow-workflows", false, "allow the pipelines of a forge, as .github/workflows")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace regular files whatever they hold, and delete folders with what they hold")
 	flags.Var(&once{value: &f.policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
-	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "policy", profiles.Names()...)
 }
 
 // check refuses flags that go without the folder or would do nothing.

@@ -16,6 +16,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -158,7 +159,7 @@ func (r codeRecord) text(t terminal) {
 	}
 	field("rule", fmt.Sprintf("%s of %s, %s:%d", strings.Join(r.Rule.Kinds, ", "), r.Rule.Layer, cmp.Or(r.Rule.File, r.Rule.Module), r.Rule.Line))
 	var weights []string
-	for _, name := range harness.Profiles() {
+	for _, name := range profiles.Names() {
 		if w, ok := r.Severity[name]; ok {
 			weights = append(weights, name+" "+w)
 		}

@@ -32,7 +32,7 @@ func (f *gateFlags) register(cmd *cobra.Command) {
 	flags.Var(&once{value: &f.policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
 	flags.StringArrayVar(&f.org, "org-policy", nil, "folder with a layer of the organisation's policy, which can only tighten; may be repeated")
 	flags.Var(&once{value: &f.tree}, "tree", "folder that is gated: inputs are taken from it, and "+harness.RepoPolicy+" in it can tighten")
-	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "policy", profiles.Names()...)
 }
 
 // gating finds what decides about intents, and warns where what is gated could
@@ -78,7 +78,7 @@ func (*once) Type() string { return "string" }
 // sources finds what decides, without reading it.
 func (a *app) sources(f gateFlags) (harness.Sources, error) {
 	s := harness.Sources{Builtin: profiles.FS(), Profile: f.policy}
-	if !slices.Contains(harness.Profiles(), f.policy) {
+	if !slices.Contains(profiles.Names(), f.policy) {
 		if err := userProfile(&s, f.policy); err != nil {
 			return s, err
 		}
@@ -120,7 +120,7 @@ func userProfile(s *harness.Sources, name string) error {
 func policyFiles(name string) []string {
 	files := []string{name}
 	entries, err := os.ReadDir(name)
-	if slices.Contains(harness.Profiles(), name) || err != nil {
+	if slices.Contains(profiles.Names(), name) || err != nil {
 		return files
 	}
 	for _, e := range entries {

@@ -183,7 +183,7 @@ func (a *app) packOptions(given *kernel.Profile) pack.Options {
 	whole := func(string) *kernel.Profile { return given }
 	if given == nil {
 		known := map[string]func() *kernel.Profile{}
-		for _, name := range harness.Profiles() {
+		for _, name := range profiles.Names() {
 			known[name] = sync.OnceValue(func() *kernel.Profile {
 				p, err := policy.LoadProfile(profiles.FS(), name, a.specs)
 				if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/profiles"
 )
 
 func (a *app) packArchiveCommand() *cobra.Command {
@@ -38,7 +38,7 @@ Exit codes:
 		},
 	}
 	cmd.Flags().Var(&once{value: &policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
-	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "policy", profiles.Names()...)
 	return cmd
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/profiles"
 )
 
 type packShowFlags struct {
@@ -48,7 +48,7 @@ Exit codes:
 	flags := cmd.Flags()
 	flags.Var(&once{value: &f.policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
 	flags.StringVar(&f.file, "file", "", "file of the pack to print as it is")
-	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "policy", profiles.Names()...)
 	complete(cmd, "file", pack.Names()...)
 	return cmd
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/profiles"
 )
 
 type packSignFlags struct {
@@ -55,7 +55,7 @@ Exit codes:
 	}
 	cmd.Flags().StringVar(&f.key, "key", "", "file with the private key (default: the key in FIADOR_PACK_KEY)")
 	cmd.Flags().Var(&once{value: &f.policy}, "policy", "profile that the packs were made under (default: the built-in one that each names)")
-	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "policy", profiles.Names()...)
 	return cmd
 }
 

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/profiles"
 )
 
 type packVerifyFlags struct {
@@ -130,7 +130,7 @@ Exit codes:
 	flags.BoolVar(&f.accepted, "accepted", false, "the run has to be accepted as well: a valid pack of another outcome is exit code 1")
 	flags.StringVar(&f.format, "format", "human", "human, or json: one canonical object a line")
 	complete(cmd, "level", string(pack.Strict), string(pack.Structural))
-	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "policy", profiles.Names()...)
 	complete(cmd, "format", "human", "json")
 	return cmd
 }

@@ -68,7 +68,7 @@ func (d desk) layer() policy.Layer {
 // that has none is looked at.
 func (a *app) openDesk(name, base string) (d desk, err error) {
 	d.sources = harness.Sources{Builtin: profiles.FS(), Profile: name}
-	if !slices.Contains(harness.Profiles(), name) {
+	if !slices.Contains(profiles.Names(), name) {
 		if err := d.find(name, base); err != nil {
 			return d, err
 		}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
 )
 
 func (a *app) policyCheckCommand() *cobra.Command {
@@ -54,7 +54,7 @@ Exit codes:
 	}
 	cmd.Flags().StringVar(&base, "policy", base, "built-in profile under which a layer without a profile is checked")
 	cmd.Flags().StringVar(&format, "format", format, "text or json")
-	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "policy", profiles.Names()...)
 	complete(cmd, "format", "text", "json")
 	return cmd
 }
@@ -69,7 +69,7 @@ type checkedPolicy struct {
 // that is not there.
 func (a *app) checkPolicy(ctx context.Context, name, base string) (checkedPolicy, error) {
 	c := checkedPolicy{title: displayFolder(name)}
-	if err := choice("policy", base, harness.Profiles()); err != nil {
+	if err := choice("policy", base, profiles.Names()); err != nil {
 		return c, err
 	}
 	d, err := a.openDesk(name, base)

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/report"
-	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
 )
 
 type testFlags struct {
@@ -61,7 +61,7 @@ Exit codes:
 	flags.BoolVar(&f.coverage, "coverage", false, "say which lines no test reaches")
 	flags.Float64Var(&f.threshold, "threshold", 0, "least coverage in percent, 0 to 100; implies --coverage")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "list the tests that pass as well")
-	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "policy", profiles.Names()...)
 	complete(cmd, "format", "text", "json", "junit")
 	return cmd
 }
@@ -70,7 +70,7 @@ func (a *app) testPolicy(ctx context.Context, name string, f testFlags, threshol
 	if err := choice("format", f.format, []string{"text", "json", "junit"}); err != nil {
 		return err
 	}
-	if err := choice("policy", f.policy, harness.Profiles()); err != nil {
+	if err := choice("policy", f.policy, profiles.Names()); err != nil {
 		return err
 	}
 	if !(f.threshold >= 0 && f.threshold <= 100) {

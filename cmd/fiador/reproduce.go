@@ -168,7 +168,7 @@ func (a *app) original(name string, f reproduceFlags) (o *harness.Original, unde
 	if o, err = harness.ReadOriginal(p); err != nil {
 		return nil, nil, err
 	}
-	if own := o.Result.Policy.Name; given == nil && !slices.Contains(harness.Profiles(), own) {
+	if own := o.Result.Policy.Name; given == nil && !slices.Contains(profiles.Names(), own) {
 		return nil, nil, unfit("give its folder with --policy", "the pack's profile %q is not a built-in one", own)
 	}
 	if list := v.verdict.NotChecked; len(list) > 0 {
@@ -228,7 +228,7 @@ func (a *app) gateOf(ctx context.Context, o *harness.Original, f reproduceFlags)
 	if f.given("policy") {
 		s.Profile = f.policy
 	}
-	if !slices.Contains(harness.Profiles(), s.Profile) {
+	if !slices.Contains(profiles.Names(), s.Profile) {
 		if err := userProfile(&s, s.Profile); err != nil {
 			return nil, err
 		}

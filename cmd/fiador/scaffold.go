@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -115,7 +116,7 @@ func checkProfileName(name string) error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`).MatchString(name) {
 		return usage("a lower-case letter, then lower-case letters, digits, '_' and '-'; at most 64", "profile name %q cannot be used", name)
 	}
-	for _, builtin := range harness.Profiles() {
+	for _, builtin := range profiles.Names() {
 		if name == builtin {
 			return unfit("give it a name of its own", "%q is a built-in profile", name)
 		}

@@ -63,7 +63,7 @@ Exit codes:
 		},
 	}
 	cmd.Flags().StringVar(&profile, "policy", "", "profile that the results were made under (default: the built-in one that each names)")
-	complete(cmd, "policy", harness.Profiles()...)
+	complete(cmd, "policy", profiles.Names()...)
 	return cmd
 }
 
@@ -73,7 +73,7 @@ func (a *app) givenProfile(name string) (*kernel.Profile, error) {
 		return nil, nil
 	}
 	s := harness.Sources{Builtin: profiles.FS(), Profile: name}
-	if !slices.Contains(harness.Profiles(), name) {
+	if !slices.Contains(profiles.Names(), name) {
 		if err := userProfile(&s, name); err != nil {
 			return nil, err
 		}
@@ -256,7 +256,7 @@ func (a *app) fitsSchema(file resultFile) (result.Check, error) {
 func (a *app) namedProfile(obj map[string]any) (*kernel.PolicyProfile, error) {
 	policy, _ := obj["policy"].(map[string]any)
 	name, _ := policy["name"].(string)
-	if !slices.Contains(harness.Profiles(), name) {
+	if !slices.Contains(profiles.Names(), name) {
 		return nil, nil
 	}
 	return harness.BuiltinProfile(profiles.FS(), name, a.specs)

@@ -59,7 +59,7 @@ func object(required []string, members map[string]field) field {
 				return n.fault("lacks the member %q", name)
 			}
 		}
-		for _, name := range slices.SortedFunc(maps.Keys(obj), canon.Compare) {
+		for _, name := range canon.Names(obj) {
 			at := node{canon.Pointer(n.pointer, name), obj[name]}
 			take := members[name]
 			if take == nil {

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // mostMemory is what safe-run may have resident: less than the output of the runs here.
@@ -73,7 +75,9 @@ func null(t *testing.T) *os.File {
 // while the command runs nor while the log is written. TestRecordingOrder has the turns
 // that two streams take.
 func TestBoundedMemory(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	const mb = 1_000_000
+	flood := int64(rehearsal.Count(200, 1000)) * mb
 	for _, tc := range []struct {
 		name   string
 		env    string
@@ -81,7 +85,7 @@ func TestBoundedMemory(t *testing.T) {
 		size   int64 // of the output
 		code   int
 	}{
-		{"a gigabyte", "", `head -c 1000000000 /dev/zero`, 1000 * mb, 0},
+		{"a flood", "", fmt.Sprintf(`head -c %d /dev/zero`, flood), flood, 0},
 		{"lines", "SAFE_SNIPPET_LINES=10000", `yes "a line of some length, as many programs print, about a hundred bytes until its end, which is here" | head -c 80000000; exit 3`, 80 * mb, 3},
 		{"one endless line", "SAFE_SNIPPET_LINES=1", `head -c 80000000 /dev/zero; exit 3`, 80 * mb, 3},
 		{"one endless line of other bytes", "", `head -c 80000000 /dev/zero | tr '\0' '\377'; exit 3`, 80 * mb, 3},
@@ -89,9 +93,6 @@ func TestBoundedMemory(t *testing.T) {
 		{"a long line beside short ones", "", `head -c 40000000 /dev/zero & yes "a line of some length, so that there are not too many" | head -c 40000000 >&2; wait; exit 3`, 80 * mb, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if testing.Short() {
-				t.Skip("it takes seconds and disk: not with -short")
-			}
 			dir := t.TempDir()
 			space(t, dir, 4*tc.size)
 			o := options{dir: dir, env: []string{"TMPDIR=" + dir, tc.env}, stdout: null(t), stderr: null(t)}
