@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness/conformance"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -213,7 +214,7 @@ func (a *app) suite(ctx context.Context, name string) (conformance.Suite, error)
 	if err == nil {
 		return suite, nil
 	}
-	e := &result.RunError{Code: result.CodeNotJSON, Message: err.Error(), Cause: err, Details: map[string]any{"file": src.path}}
+	e := runerr.New(result.CodeNotJSON, err.Error(), "", runerr.File(src.path), runerr.Because(err))
 	var fe *conformance.FileError
 	if errors.As(err, &fe) && fe.Pointer != "" {
 		e.Details["pointer"] = fe.Pointer
@@ -243,7 +244,7 @@ func notRun(err error) error {
 	case errors.Is(err, context.Canceled):
 		err = errors.New("interrupted")
 	}
-	return &result.RunError{Code: result.CodeEvidence, Message: "the vectors could not be run: " + clean(err.Error()), Cause: err}
+	return runerr.New(result.CodeEvidence, "the vectors could not be run: "+clean(err.Error()), "", runerr.Because(err))
 }
 
 // conformanceReport counts verdicts and puts them into words or a document.
@@ -251,7 +252,7 @@ type conformanceReport struct {
 	format         string
 	left           map[string]int
 	passed, failed int
-	list           []any
+	list           []vectorDocument
 }
 
 // verdict is what to print about one vector at once.
@@ -284,18 +285,36 @@ func (r *conformanceReport) verdict(v conformance.Verdict, t terminal) []byte {
 
 func shownOrNothing(s string) string { return cmp.Or(plain(s), "nothing") }
 
-func document(v conformance.Verdict) map[string]any {
-	faults := []any{}
+type vectorDocument struct {
+	ID     string          `json:"id"`
+	Name   string          `json:"name"`
+	Passed bool            `json:"passed"`
+	Faults []faultDocument `json:"faults"`
+}
+
+type faultDocument struct {
+	What string `json:"what"`
+	Want string `json:"want"`
+	Got  string `json:"got"`
+}
+
+func document(v conformance.Verdict) vectorDocument {
+	doc := vectorDocument{v.Vector.ID, v.Vector.Name, len(v.Faults) == 0, []faultDocument{}}
 	for _, f := range v.Faults {
-		faults = append(faults, map[string]any{"what": plain(f.What), "want": plain(f.Want), "got": plain(f.Got)})
+		doc.Faults = append(doc.Faults, faultDocument{plain(f.What), plain(f.Want), plain(f.Got)})
 	}
-	return map[string]any{"id": v.Vector.ID, "name": v.Vector.Name, "passed": len(v.Faults) == 0, "faults": faults}
+	return doc
 }
 
 // summary is what to print at the end.
 func (r *conformanceReport) summary(t terminal) ([]byte, error) {
 	if r.format == "json" {
-		b, _, err := canon.Artifact(map[string]any{"passed": r.passed, "failed": r.failed, "vectors": r.list, "left_out": r.left})
+		b, _, err := canon.Artifact(struct {
+			Passed  int              `json:"passed"`
+			Failed  int              `json:"failed"`
+			Vectors []vectorDocument `json:"vectors"`
+			LeftOut map[string]int   `json:"left_out"`
+		}{r.passed, r.failed, r.list, r.left})
 		return b, err
 	}
 	var b bytes.Buffer

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -49,11 +50,8 @@ func (a *app) subset(ctx context.Context, name string) (resultFile, error) {
 	}
 	for _, c := range checks {
 		if c.Status == result.Fail && c.ID != "RS5" && c.ID != "RS7" {
-			return resultFile{}, &result.RunError{
-				Code: result.CodeEvidence, RuleID: c.ID,
-				Message: file.path + ": not a valid RunResult: " + c.Fault,
-				Hint:    "fiador verify lists every check", Details: map[string]any{"file": file.path},
-			}
+			return resultFile{}, runerr.New(result.CodeEvidence, file.path+": not a valid RunResult: "+c.Fault,
+				"fiador verify lists every check", runerr.Rule(c.ID), runerr.File(file.path))
 		}
 	}
 	return file, nil

@@ -167,23 +167,35 @@ func (r codeRecord) text(t terminal) {
 	field("weight", strings.Join(weights, ", "))
 }
 
-// records are records as JSON.
-func records(list []codeRecord) []any {
-	out := make([]any, len(list))
+// recordDocument is the JSON form of a record.
+type recordDocument struct {
+	ID       string            `json:"id"`
+	Kind     string            `json:"kind"`
+	Title    string            `json:"title"`
+	Why      string            `json:"why"`
+	Fix      string            `json:"fix"`
+	Since    string            `json:"since"`
+	Rule     *ruleDocument     `json:"rule,omitempty"`
+	Severity map[string]string `json:"severity,omitempty"`
+}
+
+type ruleDocument struct {
+	Kinds    []string `json:"kinds"`
+	Layer    string   `json:"layer"`
+	Module   string   `json:"module"`
+	File     string   `json:"file"`
+	Line     int      `json:"line"`
+	Priority int      `json:"priority"`
+}
+
+func records(list []codeRecord) []recordDocument {
+	out := make([]recordDocument, len(list))
 	for i, r := range list {
-		m := map[string]any{
-			"id": r.ID, "kind": string(r.Kind), "title": r.Title, "why": r.Why, "fix": r.Fix, "since": r.Since,
-		}
+		out[i] = recordDocument{ID: r.ID, Kind: string(r.Kind), Title: r.Title, Why: r.Why, Fix: r.Fix, Since: r.Since}
 		if r.Rule != nil {
-			m["rule"] = map[string]any{
-				"kinds": r.Rule.Kinds, "layer": r.Rule.Layer, "module": r.Rule.Module,
-				"file": cmp.Or(r.Rule.File, r.Rule.Module), "line": r.Rule.Line, "priority": r.Rule.Priority,
-			}
-			if len(r.Severity) > 0 {
-				m["severity"] = r.Severity
-			}
+			out[i].Rule = &ruleDocument{r.Rule.Kinds, r.Rule.Layer, r.Rule.Module, cmp.Or(r.Rule.File, r.Rule.Module), r.Rule.Line, r.Rule.Priority}
+			out[i].Severity = r.Severity
 		}
-		out[i] = m
 	}
 	return out
 }
@@ -337,39 +349,76 @@ func effectValue(e kernel.Effect) string {
 	return canon.Cut(e.Path)
 }
 
-// document is the explanation as JSON.
-func (e explained) document() map[string]any {
-	findings := make([]any, len(e.Reasons))
+type findingDocument struct {
+	Rule    string       `json:"rule"`
+	ID      string       `json:"id"`
+	Title   string       `json:"title"`
+	Why     string       `json:"why"`
+	Text    string       `json:"text"`
+	Fix     string       `json:"fix"`
+	Path    string       `json:"path"`
+	Value   any          `json:"value"`
+	Layer   string       `json:"layer"`
+	Decides bool         `json:"decides"`
+	Line    int          `json:"line"`
+	Column  int          `json:"column"`
+	Options []string     `json:"options"`
+	Source  *sourcePlace `json:"source,omitempty"`
+}
+
+type effectDocument struct {
+	ID      string            `json:"id"`
+	Kind    kernel.EffectKind `json:"kind"`
+	Pointer string            `json:"pointer"`
+	Permits []permitDocument  `json:"permits"`
+}
+
+type permitDocument struct {
+	Title  string      `json:"title"`
+	Why    string      `json:"why"`
+	Source sourcePlace `json:"source"`
+}
+
+type sourcePlace struct {
+	Module string `json:"module"`
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+}
+
+// document returns the JSON form of the explanation.
+func (e explained) document() any {
+	findings := make([]findingDocument, len(e.Reasons))
 	for i, r := range e.Reasons {
-		m := map[string]any{
-			"rule": r.Rule, "id": r.ID, "title": r.Title, "why": r.Why, "text": r.Text, "fix": r.Fix,
-			"path": r.Path, "value": r.Value, "layer": r.Module, "decides": r.Decides,
-			"line": e.places[i].Line, "column": e.places[i].Column,
-			"options": append([]string{}, r.Options...),
+		findings[i] = findingDocument{
+			Rule: r.Rule, ID: r.ID, Title: r.Title, Why: r.Why, Text: r.Text, Fix: r.Fix,
+			Path: r.Path, Value: r.Value, Layer: r.Module, Decides: r.Decides,
+			Line: e.places[i].Line, Column: e.places[i].Column, Options: orEmpty(r.Options),
 		}
 		if r.Module != kernel.ModuleKernel {
-			m["source"] = placeDocument(r.Place)
+			source := placeOf(r.Place)
+			findings[i].Source = &source
 		}
-		findings[i] = m
 	}
-	effects := make([]any, len(e.Effects))
+	effects := make([]effectDocument, len(e.Effects))
 	for i, effect := range e.Effects {
-		permits := make([]any, len(effect.Permits))
+		effects[i] = effectDocument{effect.ID, effect.Kind, effect.Pointer, make([]permitDocument, len(effect.Permits))}
 		for k, p := range effect.Permits {
-			permits[k] = map[string]any{"title": p.Title, "why": p.Why, "source": placeDocument(p.Place)}
-		}
-		effects[i] = map[string]any{
-			"id": effect.ID, "kind": string(effect.Kind), "pointer": effect.Pointer, "permits": permits,
+			effects[i].Permits[k] = permitDocument{p.Title, p.Why, placeOf(p.Place)}
 		}
 	}
-	return map[string]any{
-		"outcome": string(e.Decision.Outcome), "profile": e.Profile.Name,
-		"intent":   map[string]any{"path": e.src.path, "sha256": string(canon.Sum(e.src.bytes))},
-		"findings": findings, "effects": effects,
-		"reasons": slices.Clone(e.Decision.Reasons),
+	return struct {
+		Outcome  kernel.Outcome    `json:"outcome"`
+		Profile  string            `json:"profile"`
+		Intent   result.IntentRef  `json:"intent"`
+		Findings []findingDocument `json:"findings"`
+		Effects  []effectDocument  `json:"effects"`
+		Reasons  []string          `json:"reasons"`
+	}{
+		e.Decision.Outcome, e.Profile.Name, result.IntentRef{Path: e.src.path, SHA256: canon.Sum(e.src.bytes)},
+		findings, effects, slices.Clone(e.Decision.Reasons),
 	}
 }
 
-func placeDocument(p policy.Place) map[string]any {
-	return map[string]any{"module": p.Module, "file": cmp.Or(p.File, p.Module), "line": p.Line}
+func placeOf(p policy.Place) sourcePlace {
+	return sourcePlace{p.Module, cmp.Or(p.File, p.Module), p.Line}
 }

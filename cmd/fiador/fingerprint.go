@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
@@ -143,10 +144,8 @@ func (a *app) readFingerprint(ctx context.Context, name string) (harness.Fingerp
 	if err == nil {
 		return f, nil
 	}
-	e := &result.RunError{
-		Code: result.CodeEvidence, Message: src.path + ": no fingerprint: " + clean(err.Error()),
-		Hint: fingerprintHint, Details: map[string]any{"file": src.path}, Cause: err,
-	}
+	e := runerr.New(result.CodeEvidence, src.path+": no fingerprint: "+clean(err.Error()),
+		fingerprintHint, runerr.File(src.path), runerr.Because(err))
 	if how := otherwise(src.bytes); how != "" {
 		e.Message, e.Hint = src.path+": no fingerprint: "+how+": "+clean(err.Error()), "keep the bytes that fiador fingerprint prints: UTF-8, and lines that end in LF"
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -128,31 +129,59 @@ func more(n int64, format string) string {
 	return "  (" + fmt.Sprintf(format, n) + ")"
 }
 
-func driftDocument(d *ledger.Drift, c ledger.Checkpoint) map[string]any {
-	differences := make([]any, len(d.Differences))
-	for i, x := range d.Differences {
-		differences[i] = map[string]any{
-			"intent_sha256": string(x.Record.IntentSHA256), "input_sha256": string(x.Record.InputSHA256),
-			"policy_sha256": string(x.Record.PolicySHA256), "profile": x.Record.Policy, "mode": x.Record.Mode,
-			"execution_mode": x.Record.ExecutionMode, "kernel": x.Record.Kernel, "count": x.Count,
-			"first": map[string]any{"index": x.First, "canonical_sha256": string(x.Canon)},
-			"other": map[string]any{"index": x.Other, "canonical_sha256": string(x.Record.CanonicalSHA256)},
-		}
-	}
-	list := make([]any, len(d.Flips))
-	for i, x := range d.Flips {
-		list[i] = map[string]any{
-			"intent_sha256": string(x.Intent), "profile": x.Profile, "count": x.Count,
-			"from": verdictDocument(x.From), "to": verdictDocument(x.To),
-		}
-	}
-	return map[string]any{
-		"checkpoint": checkpointDocument(c), "decisions": d.Decisions, "differences": differences, "flips": list,
-	}
+type driftPlace struct {
+	Index     int64             `json:"index"`
+	Canonical canon.ContentHash `json:"canonical_sha256"`
 }
 
-func verdictDocument(v ledger.Verdict) map[string]any {
-	return map[string]any{
-		"index": v.Index, "outcome": v.Outcome, "policy_sha256": string(v.Policy), "kernel": v.Kernel,
+type driftDifference struct {
+	Intent        canon.ContentHash `json:"intent_sha256"`
+	Input         canon.ContentHash `json:"input_sha256"`
+	Policy        canon.ContentHash `json:"policy_sha256"`
+	Profile       string            `json:"profile"`
+	Mode          string            `json:"mode"`
+	ExecutionMode string            `json:"execution_mode"`
+	Kernel        string            `json:"kernel"`
+	Count         int64             `json:"count"`
+	First         driftPlace        `json:"first"`
+	Other         driftPlace        `json:"other"`
+}
+
+type driftVerdict struct {
+	Index   int64             `json:"index"`
+	Outcome string            `json:"outcome"`
+	Policy  canon.ContentHash `json:"policy_sha256"`
+	Kernel  string            `json:"kernel"`
+}
+
+type driftFlip struct {
+	Intent  canon.ContentHash `json:"intent_sha256"`
+	Profile string            `json:"profile"`
+	Count   int64             `json:"count"`
+	From    driftVerdict      `json:"from"`
+	To      driftVerdict      `json:"to"`
+}
+
+func driftDocument(d *ledger.Drift, c ledger.Checkpoint) any {
+	doc := struct {
+		Checkpoint  checkpointDocument `json:"checkpoint"`
+		Decisions   int64              `json:"decisions"`
+		Differences []driftDifference  `json:"differences"`
+		Flips       []driftFlip        `json:"flips"`
+	}{documentOf(c), d.Decisions, []driftDifference{}, []driftFlip{}}
+	for _, x := range d.Differences {
+		r := x.Record
+		doc.Differences = append(doc.Differences, driftDifference{
+			r.IntentSHA256, r.InputSHA256, r.PolicySHA256, r.Policy, r.Mode, r.ExecutionMode, r.Kernel, x.Count,
+			driftPlace{x.First, x.Canon}, driftPlace{x.Other, r.CanonicalSHA256},
+		})
 	}
+	for _, x := range d.Flips {
+		doc.Flips = append(doc.Flips, driftFlip{x.Intent, x.Profile, x.Count, verdictOf(x.From), verdictOf(x.To)})
+	}
+	return doc
+}
+
+func verdictOf(v ledger.Verdict) driftVerdict {
+	return driftVerdict{v.Index, v.Outcome, v.Policy, v.Kernel}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -211,12 +212,10 @@ func (s *entries) failed(err error) error {
 
 func entryFailure(err error) error {
 	if errors.Is(err, context.Canceled) {
-		return &result.RunError{Code: result.CodeUnreadable, Message: "interrupted: not every entry was read", Hint: "run it again", Cause: err}
+		return runerr.New(result.CodeUnreadable, "interrupted: not every entry was read", "run it again", runerr.Because(err))
 	}
-	return &result.RunError{
-		Code: result.CodeEvidence, Message: "the ledger cannot be read: " + clean(err.Error()),
-		Hint: `"fiador ledger verify" says what else is wrong with it`, Cause: err,
-	}
+	return runerr.New(result.CodeEvidence, "the ledger cannot be read: "+clean(err.Error()),
+		`"fiador ledger verify" says what else is wrong with it`, runerr.Because(err))
 }
 
 // tellOpen says how many runs are open.

@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 	"github.com/fiador/fiador/policy"
@@ -158,7 +160,7 @@ func (r *replaying) entry(ctx context.Context, index int64, rec ledger.Record) e
 		r.status = exitRejected
 	}
 	if r.f.format == "jsonl" {
-		b, err := canon.Canonical(replayedPlain(index, rec, rp))
+		b, err := canon.Canonical(replayedDocumentOf(index, rec, rp))
 		if err != nil {
 			return err
 		}
@@ -226,29 +228,46 @@ func answerText(a harness.Answer) string {
 	return strings.TrimSpace(string(a.Outcome) + "  " + strings.Join(a.Reasons, ", "))
 }
 
-func replayedPlain(index int64, rec ledger.Record, rp harness.Replayed) map[string]any {
-	m := map[string]any{"index": index, "run_id": rec.RunID, "status": string(rp.Status)}
-	if rp.Status == harness.Match {
-		return m
-	}
-	if rp.Document != "" {
-		m["document"], m["pointer"] = rp.Document, rp.Difference.Pointer
-	}
-	if rp.Recorded.Outcome != "" {
-		m["recorded"] = answerPlain(rp.Recorded)
-	}
-	if rp.Now.Outcome != "" || rp.Now.Err != nil {
-		m["now"] = answerPlain(rp.Now)
-	}
-	if len(rp.Details) > 0 {
-		m["details"] = anyList(rp.Details)
-	}
-	return m
+type replayedDocument struct {
+	Index    int64           `json:"index"`
+	RunID    string          `json:"run_id"`
+	Status   harness.Status  `json:"status"`
+	Document string          `json:"document,omitempty"`
+	Pointer  *string         `json:"pointer,omitempty"`
+	Recorded *answerDocument `json:"recorded,omitempty"`
+	Now      *answerDocument `json:"now,omitempty"`
+	Details  []string        `json:"details,omitempty"`
 }
 
-func answerPlain(a harness.Answer) map[string]any {
-	if a.Err != nil {
-		return map[string]any{"error": string(a.Err.Code), "message": a.Err.Message}
+// answerDocument is a decision, or the error in place of a decision.
+type answerDocument struct {
+	Error   result.Code    `json:"error,omitempty"`
+	Message *string        `json:"message,omitempty"`
+	Outcome kernel.Outcome `json:"outcome,omitempty"`
+	Reasons []string       `json:"reasons,omitzero"`
+}
+
+func replayedDocumentOf(index int64, rec ledger.Record, rp harness.Replayed) replayedDocument {
+	doc := replayedDocument{Index: index, RunID: rec.RunID, Status: rp.Status}
+	if rp.Status == harness.Match {
+		return doc
 	}
-	return map[string]any{"outcome": string(a.Outcome), "reasons": anyList(a.Reasons)}
+	if rp.Document != "" {
+		doc.Document, doc.Pointer = rp.Document, &rp.Difference.Pointer
+	}
+	if rp.Recorded.Outcome != "" {
+		doc.Recorded = answerOf(rp.Recorded)
+	}
+	if rp.Now.Outcome != "" || rp.Now.Err != nil {
+		doc.Now = answerOf(rp.Now)
+	}
+	doc.Details = rp.Details
+	return doc
+}
+
+func answerOf(a harness.Answer) *answerDocument {
+	if a.Err != nil {
+		return &answerDocument{Error: a.Err.Code, Message: &a.Err.Message}
+	}
+	return &answerDocument{Outcome: a.Outcome, Reasons: orEmpty(a.Reasons)}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
@@ -123,13 +124,16 @@ func (a *app) showEntries(ctx context.Context, what string, f showFlags) error {
 		}
 	}
 	if f.format == "json" {
-		docs := make([]any, len(list))
+		docs := make([]entryDocument, len(list))
 		for i, s := range list {
 			if docs[i], err = s.document(); err != nil {
 				return err
 			}
 		}
-		return a.printJSON(map[string]any{"checkpoint": checkpointDocument(r.Checkpoint()), "entries": docs})
+		return a.printJSON(struct {
+			Checkpoint checkpointDocument `json:"checkpoint"`
+			Entries    []entryDocument    `json:"entries"`
+		}{documentOf(r.Checkpoint()), docs})
 	}
 	var out bytes.Buffer
 	t := terminal{w: &out, color: a.page.color}
@@ -238,7 +242,7 @@ func stored(r *disk.Reader, list []shownEntry, ofResult bool) ([]byte, error) {
 	rec := list[i].Record
 	wrong := func(why, hint string, err error) error {
 		msg := fmt.Sprintf("entry %d: the evidence %s %s", list[i].index, rec.Evidence.SHA256, why)
-		return &result.RunError{Code: result.CodeEvidence, Message: msg, Hint: hint, Cause: err}
+		return runerr.New(result.CodeEvidence, msg, hint, runerr.Because(err))
 	}
 	blob, err := r.Blob(rec.Evidence)
 	switch {
@@ -321,21 +325,32 @@ func (s shownEntry) leaf() canon.ContentHash {
 	return canon.ContentHash("sha256:" + hex.EncodeToString(h[:]))
 }
 
-func (s shownEntry) document() (map[string]any, error) {
+type entryDocument struct {
+	Index     int64             `json:"index"`
+	Record    any               `json:"record"`
+	Leaf      canon.ContentHash `json:"leaf_sha256"`
+	Inclusion string            `json:"inclusion"`
+	Seal      sealDocument      `json:"seal"`
+	Evidence  *string           `json:"evidence"`
+	Open      bool              `json:"open"`
+}
+
+type sealDocument struct {
+	Size      int64  `json:"size"`
+	Root      string `json:"root"`
+	Sig       string `json:"sig"`
+	Signature string `json:"signature"`
+}
+
+func (s shownEntry) document() (entryDocument, error) {
 	rec, err := canon.Parse(s.Line.Entry, ledger.MaxEntryBytes)
 	if err != nil {
-		return nil, err
+		return entryDocument{}, err
 	}
-	doc := map[string]any{
-		"index": s.index, "record": rec.Value(), "leaf_sha256": string(s.leaf()), "inclusion": s.included,
-		"seal": map[string]any{
-			"size": s.Seal.Size, "root": s.Seal.Root.String(), "sig": base64.StdEncoding.EncodeToString(s.Seal.Sig[:]),
-			"signature": s.seal,
-		},
-		"evidence": nil, "open": s.open,
-	}
+	seal := sealDocument{s.Seal.Size, s.Seal.Root.String(), base64.StdEncoding.EncodeToString(s.Seal.Sig[:]), s.seal}
+	doc := entryDocument{s.index, rec.Value(), s.leaf(), s.included, seal, nil, s.open}
 	if s.evidence != "" {
-		doc["evidence"] = s.evidence
+		doc.Evidence = &s.evidence
 	}
 	return doc, nil
 }

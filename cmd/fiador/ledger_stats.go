@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -122,26 +123,49 @@ func (c *counted) tallies() []struct {
 	}
 }
 
-func (c *counted) document() map[string]any {
-	policies := []any{}
-	for _, p := range c.Uses() {
-		policies = append(policies, map[string]any{
-			"policy_sha256": string(p.SHA256), "profile": p.Profile, "runs": p.Ends, "first": p.First, "last": p.Last,
-		})
+func (c *counted) document() any {
+	type policyUse struct {
+		SHA256  canon.ContentHash `json:"policy_sha256"`
+		Profile string            `json:"profile"`
+		Runs    int64             `json:"runs"`
+		First   string            `json:"first"`
+		Last    string            `json:"last"`
 	}
-	doc := map[string]any{
-		"checkpoint": checkpointDocument(c.checkpoint), "entries": c.Entries, "first": nil, "last": nil,
-		"accepted": c.Accepted, "rejected": c.Rejected, "open": openRuns(c.open), "policies": policies,
+	doc := struct {
+		Checkpoint checkpointDocument `json:"checkpoint"`
+		Entries    int64              `json:"entries"`
+		First      *string            `json:"first"`
+		Last       *string            `json:"last"`
+		Accepted   int64              `json:"accepted"`
+		Rejected   int64              `json:"rejected"`
+		Open       []string           `json:"open"`
+		Policies   []policyUse        `json:"policies"`
+		Kinds      ledger.Tally       `json:"kinds"`
+		Outcomes   ledger.Tally       `json:"outcomes"`
+		Profiles   ledger.Tally       `json:"profiles"`
+		Modes      ledger.Tally       `json:"modes"`
+		Executions ledger.Tally       `json:"execution_modes"`
+		Kernels    ledger.Tally       `json:"kernels"`
+		Reasons    ledger.Tally       `json:"reasons"`
+		Errors     ledger.Tally       `json:"errors"`
+		Days       ledger.Tally       `json:"days"`
+	}{
+		Checkpoint: documentOf(c.checkpoint), Entries: c.Entries, Accepted: c.Accepted, Rejected: c.Rejected, Open: openRuns(c.open),
+		Policies: []policyUse{}, Kinds: c.Kinds, Outcomes: c.Outcomes, Profiles: c.Profiles, Modes: c.Modes,
+		Executions: c.Executions, Kernels: c.Kernels, Reasons: c.Reasons, Errors: c.Codes, Days: c.Days,
+	}
+	for _, t := range []*ledger.Tally{
+		&doc.Kinds, &doc.Outcomes, &doc.Profiles, &doc.Modes, &doc.Executions, &doc.Kernels, &doc.Reasons, &doc.Errors, &doc.Days,
+	} {
+		if *t == nil {
+			*t = ledger.Tally{}
+		}
+	}
+	for _, p := range c.Uses() {
+		doc.Policies = append(doc.Policies, policyUse{p.SHA256, p.Profile, p.Ends, p.First, p.Last})
 	}
 	if c.Entries > 0 {
-		doc["first"], doc["last"] = c.First, c.Last
-	}
-	for _, t := range c.tallies() {
-		counts := map[string]any{}
-		for _, n := range t.tally.ByName() {
-			counts[n.Name] = n.N
-		}
-		doc[t.group] = counts
+		doc.First, doc.Last = &c.First, &c.Last
 	}
 	return doc
 }

@@ -102,7 +102,7 @@ func (a *app) verifyLedger(ctx context.Context, f verifyLedgerFlags) error {
 		a.status = exitRejected
 	}
 	if f.format == "json" {
-		b, err := canon.Canonical(v.plain())
+		b, err := canon.Canonical(v.document())
 		if err != nil {
 			return err
 		}
@@ -144,34 +144,55 @@ func (v ledgerVerdict) word() string {
 	return "CLEAN"
 }
 
-func (v ledgerVerdict) plain() map[string]any {
-	m := map[string]any{"verdict": v.word()}
-	if v.fault != nil {
-		m["fault"] = map[string]any{"index": v.fault.Index, "what": v.fault.What}
-		return m
-	}
-	open := []any{}
-	for _, o := range v.Open {
-		open = append(open, map[string]any{"index": o.Index, "run_id": o.RunID})
-	}
-	m["entries"], m["root"], m["open"] = v.Size, v.Root.String(), open
-	m["checkpoint"], m["pins"], m["torn_bytes"] = v.Checkpoint.Size, v.Pins, v.Torn
-	if v.flags.Tiles {
-		m["tiles"] = map[string]any{"right": v.Tiles, "missing": anyList(v.Missing), "wrong": anyList(v.Wrong)}
-	}
-	if v.flags.Evidence {
-		m["evidence"] = map[string]any{"right": v.Evidence, "missing": anyList(v.Absent), "altered": anyList(v.Altered)}
-	}
-	return m
+// parts counts the correct tiles or blobs and lists the others.
+type parts[T any] struct {
+	Right   int `json:"right"`
+	Missing []T `json:"missing"`
+	Wrong   []T `json:"wrong,omitzero"`
+	Altered []T `json:"altered,omitzero"`
 }
 
-func anyList[T any](list []T) []any {
-	out := make([]any, len(list))
-	for i, v := range list {
-		out[i] = v
-	}
-	return out
+type openRun struct {
+	Index int64  `json:"index"`
+	RunID string `json:"run_id"`
 }
+
+func (v ledgerVerdict) document() any {
+	if v.fault != nil {
+		type fault struct {
+			Index int64  `json:"index"`
+			What  string `json:"what"`
+		}
+		return struct {
+			Verdict string `json:"verdict"`
+			Fault   fault  `json:"fault"`
+		}{v.word(), fault{v.fault.Index, v.fault.What}}
+	}
+	doc := struct {
+		Verdict    string         `json:"verdict"`
+		Entries    int64          `json:"entries"`
+		Root       string         `json:"root"`
+		Open       []openRun      `json:"open"`
+		Checkpoint int64          `json:"checkpoint"`
+		Pins       int            `json:"pins"`
+		TornBytes  int64          `json:"torn_bytes"`
+		Tiles      *parts[string] `json:"tiles,omitempty"`
+		Evidence   *parts[int64]  `json:"evidence,omitempty"`
+	}{Verdict: v.word(), Entries: v.Size, Root: v.Root.String(), Open: []openRun{}, Checkpoint: v.Checkpoint.Size, Pins: v.Pins, TornBytes: int64(v.Torn)}
+	for _, o := range v.Open {
+		doc.Open = append(doc.Open, openRun{o.Index, o.RunID})
+	}
+	if v.flags.Tiles {
+		doc.Tiles = &parts[string]{Right: v.Tiles, Missing: orEmpty(v.Missing), Wrong: orEmpty(v.Wrong)}
+	}
+	if v.flags.Evidence {
+		doc.Evidence = &parts[int64]{Right: v.Evidence, Missing: orEmpty(v.Absent), Altered: orEmpty(v.Altered)}
+	}
+	return doc
+}
+
+// orEmpty returns a list that JSON shows as [] if it is empty.
+func orEmpty[T any](l []T) []T { return append([]T{}, l...) }
 
 func (v ledgerVerdict) human(t terminal) string {
 	var b strings.Builder

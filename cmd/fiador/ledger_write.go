@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -44,7 +45,7 @@ type jsonWriter struct {
 }
 
 func (w *jsonWriter) begin() error {
-	b, err := canon.Canonical(checkpointDocument(w.checkpoint))
+	b, err := canon.Canonical(documentOf(w.checkpoint))
 	if err != nil {
 		return err
 	}
@@ -72,22 +73,24 @@ func (w *jsonWriter) end(open ledger.Open) error {
 	return err
 }
 
-func checkpointDocument(c ledger.Checkpoint) map[string]any {
-	return map[string]any{"origin": c.Origin, "size": c.Size, "root": c.Root.String()}
+type checkpointDocument struct {
+	Origin string `json:"origin"`
+	Size   int64  `json:"size"`
+	Root   string `json:"root"`
 }
 
-// openRuns are the ids of open runs, in the order in which they began.
-func openRuns(open ledger.Open) []any {
+func documentOf(c ledger.Checkpoint) checkpointDocument {
+	return checkpointDocument{c.Origin, c.Size, c.Root.String()}
+}
+
+// openRuns returns the ids of open runs, in the order of their beginning.
+func openRuns(open ledger.Open) []string {
 	ids := make([]string, 0, len(open))
 	for id := range open {
 		ids = append(ids, id)
 	}
 	slices.SortFunc(ids, func(a, b string) int { return int(open[a] - open[b]) })
-	out := make([]any, len(ids))
-	for i, id := range ids {
-		out[i] = id
-	}
-	return out
+	return ids
 }
 
 // csvWriter writes a table (RFC 4180) with a header.
@@ -131,7 +134,7 @@ const (
 	wideOutcome  = len("CLARIFY")
 	wideProfile  = 10
 	wideIntent   = 12
-	wideRun      = len("run_20060102T150405Z_") + 16
+	wideRun      = len(result.RunIDLayout) + 16
 	wideTerminal = 120
 )
 

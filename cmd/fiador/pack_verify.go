@@ -324,20 +324,33 @@ func (v verifiedPack) word() (word, style string) {
 }
 
 func (v verifiedPack) json(out *bytes.Buffer) error {
-	violations := make([]any, 0, len(v.verdict.Violations))
-	for _, x := range v.violations() {
-		violations = append(violations, map[string]any{"rule": x.Rule, "path": x.Path, "message": x.Message})
-	}
-	notChecked := make([]any, 0, len(v.verdict.NotChecked))
-	for _, why := range v.verdict.NotChecked {
-		notChecked = append(notChecked, why)
+	type violation struct {
+		Rule    string `json:"rule"`
+		Path    string `json:"path"`
+		Message string `json:"message"`
 	}
 	word, _ := v.word()
-	b, _, err := canon.Artifact(map[string]any{
-		"outcome": v.verdict.Claims.Outcome, "accepted": v.verdict.Claims.Accepted, "verdict": strings.ToLower(strings.ReplaceAll(word, " ", "_")),
-		"pack": v.name, "level": string(v.verdict.Level), "valid": v.verdict.OK() && v.vouched.OK(), "signed": v.vouched.Signed, "recorded": v.vouched.Recorded != nil,
-		"violations": violations, "more": v.verdict.More, "not_checked": notChecked,
-	})
+	doc := struct {
+		Outcome    string      `json:"outcome"`
+		Accepted   bool        `json:"accepted"`
+		Verdict    string      `json:"verdict"`
+		Pack       string      `json:"pack"`
+		Level      string      `json:"level"`
+		Valid      bool        `json:"valid"`
+		Signed     bool        `json:"signed"`
+		Recorded   bool        `json:"recorded"`
+		Violations []violation `json:"violations"`
+		More       int         `json:"more"`
+		NotChecked []string    `json:"not_checked"`
+	}{
+		v.verdict.Claims.Outcome, v.verdict.Claims.Accepted, strings.ToLower(strings.ReplaceAll(word, " ", "_")),
+		v.name, string(v.verdict.Level), v.verdict.OK() && v.vouched.OK(), v.vouched.Signed, v.vouched.Recorded != nil,
+		[]violation{}, v.verdict.More, orEmpty(v.verdict.NotChecked),
+	}
+	for _, x := range v.violations() {
+		doc.Violations = append(doc.Violations, violation{x.Rule, x.Path, x.Message})
+	}
+	b, _, err := canon.Artifact(doc)
 	out.Write(b)
 	return err
 }

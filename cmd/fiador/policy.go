@@ -121,10 +121,8 @@ func (d *desk) openLayer(name, base string) error {
 	case strings.HasPrefix(l.Package, policy.PrefixRepo):
 		d.sources.Repo = &folder
 	default:
-		return &result.RunError{
-			Code: result.CodeProfile, Message: "folder " + quoted(name) + " has no " + harness.ProfileFile,
-			Hint: `add one, such as {"name": "acme", "extends": "default"}; without it the package must be gate.org.NAME or gate.repo.NAME`,
-		}
+		return runerr.New(result.CodeProfile, "folder "+quoted(name)+" has no "+harness.ProfileFile,
+			`add one, such as {"name": "acme", "extends": "default"}; without it the package must be gate.org.NAME or gate.repo.NAME`)
 	}
 	return nil
 }

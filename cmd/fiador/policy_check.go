@@ -45,7 +45,11 @@ Exit codes:
 				a.status = exitRejected
 			}
 			if format == "json" {
-				return a.printJSON(map[string]any{"valid": len(c.faults) == 0, "faults": plainList(c.faults), "warnings": plainList(c.warnings)})
+				return a.printJSON(struct {
+					Valid    bool     `json:"valid"`
+					Faults   []string `json:"faults"`
+					Warnings []string `json:"warnings"`
+				}{len(c.faults) == 0, orEmpty(c.faults), orEmpty(c.warnings)})
 			}
 			var out bytes.Buffer
 			c.text(terminal{w: &out, color: a.page.color})
@@ -204,14 +208,6 @@ func faultLine(err error) string {
 		return re.Message + " (" + re.Hint + ")"
 	}
 	return re.Message
-}
-
-func plainList(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
 }
 
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

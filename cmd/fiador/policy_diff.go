@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -77,12 +78,12 @@ func (a *app) diffPolicies(ctx context.Context, profiles, intents []string, f ga
 		}
 	}
 	if len(lists[0]) != len(lists[1]) {
-		return &result.RunError{Code: result.CodeUnreadable, Message: "the intents changed while they were read"}
+		return runerr.New(result.CodeUnreadable, "the intents changed while they were read", "")
 	}
 	var changes []otherVerdict
 	for i, before := range lists[0] {
 		if lists[1][i].hash != before.hash {
-			return &result.RunError{Code: result.CodeUnreadable, Message: before.name + ": the intents changed while they were read"}
+			return runerr.New(result.CodeUnreadable, before.name+": the intents changed while they were read", "")
 		}
 		if c, differs := newChange(before, lists[1][i]); differs {
 			changes = append(changes, c)
@@ -92,11 +93,16 @@ func (a *app) diffPolicies(ctx context.Context, profiles, intents []string, f ga
 		a.status = exitRejected
 	}
 	if format == "json" {
-		docs := make([]any, len(changes))
+		docs := make([]changeDocument, len(changes))
 		for i, c := range changes {
 			docs[i] = c.document()
 		}
-		return a.printJSON(map[string]any{"a": profiles[0], "b": profiles[1], "intents": len(lists[0]), "changes": docs})
+		return a.printJSON(struct {
+			A       string           `json:"a"`
+			B       string           `json:"b"`
+			Intents int              `json:"intents"`
+			Changes []changeDocument `json:"changes"`
+		}{profiles[0], profiles[1], len(lists[0]), docs})
 	}
 	var out bytes.Buffer
 	t := terminal{w: &out, color: a.page.color}
@@ -131,7 +137,7 @@ func (a *app) verdicts(ctx context.Context, files []target, f gateFlags) ([]verd
 	return list, err
 }
 
-// otherVerdict is an intent that two policies decide otherwise.
+// otherVerdict is an intent with different decisions under two policies.
 type otherVerdict struct {
 	name       string
 	from, to   kernel.Outcome
@@ -153,7 +159,7 @@ func newChange(a, b verdict) (otherVerdict, bool) {
 	return c, c.from != c.to || len(c.gone)+len(c.come) > 0
 }
 
-// kind is stricter, wider, or reasons where the outcome stays.
+// kind returns "stricter" or "wider", or "reasons" if the outcome is the same.
 func (c otherVerdict) kind() string {
 	order := []kernel.Outcome{kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse}
 	switch from, to := slices.Index(order, c.from), slices.Index(order, c.to); {
@@ -176,11 +182,17 @@ func (c otherVerdict) text(t terminal) {
 	}
 }
 
-func (c otherVerdict) document() map[string]any {
-	return map[string]any{
-		"intent": c.name, "kind": c.kind(), "a": string(c.from), "b": string(c.to),
-		"removed": append([]string{}, c.gone...), "added": append([]string{}, c.come...),
-	}
+type changeDocument struct {
+	Intent  string         `json:"intent"`
+	Kind    string         `json:"kind"`
+	A       kernel.Outcome `json:"a"`
+	B       kernel.Outcome `json:"b"`
+	Removed []string       `json:"removed"`
+	Added   []string       `json:"added"`
+}
+
+func (c otherVerdict) document() changeDocument {
+	return changeDocument{c.name, c.kind(), c.from, c.to, orEmpty(c.gone), orEmpty(c.come)}
 }
 
 func commaList(list []string) string { return strings.Join(list, ", ") }

@@ -203,30 +203,48 @@ func valueLine(v any) string {
 	return fmt.Sprint(v)
 }
 
-func (s shownPolicy) document() map[string]any {
-	members := make([]any, len(s.Origins))
-	for i, o := range s.Origins {
-		m := map[string]any{"member": o.Member, "value": s.members[o.Member], "from": o.From}
-		if o.Asked != nil {
-			m["asked"] = o.Asked
-		}
-		members[i] = m
+type memberDocument struct {
+	Member string `json:"member"`
+	Value  any    `json:"value"`
+	From   string `json:"from"`
+	Asked  any    `json:"asked,omitempty"`
+}
+
+type layerDocument struct {
+	Package string           `json:"package"`
+	Modules []moduleDocument `json:"modules"`
+	Rules   []string         `json:"rules"`
+}
+
+type moduleDocument struct {
+	Name   string            `json:"name"`
+	File   string            `json:"file"`
+	SHA256 canon.ContentHash `json:"sha256"`
+}
+
+func (s shownPolicy) document() any {
+	doc := struct {
+		Name    string            `json:"name"`
+		Extends *string           `json:"extends"`
+		Members []memberDocument  `json:"members"`
+		Layers  []layerDocument   `json:"layers"`
+		Wider   []string          `json:"wider_than_strict"`
+		Profile canon.ContentHash `json:"profile_sha256"`
+	}{
+		s.Profile.Name, nil, make([]memberDocument, len(s.Origins)), make([]layerDocument, len(s.Layers)),
+		orEmpty(s.wider), s.gate.Provenance.ProfileSHA256,
 	}
-	layers := make([]any, len(s.Layers))
-	for i, l := range s.Layers {
-		modules := make([]any, len(l.Modules))
-		for k, m := range l.Modules {
-			modules[k] = map[string]any{"name": m.Name, "file": cmp.Or(m.File, m.Name), "sha256": string(canon.Sum(m.Source))}
-		}
-		layers[i] = map[string]any{"package": l.Package, "modules": modules, "rules": append([]string{}, s.gate.IDs(l.Package)...)}
-	}
-	var extends any
 	if s.Extends != "" {
-		extends = s.Extends
+		doc.Extends = &s.Extends
 	}
-	return map[string]any{
-		"name": s.Profile.Name, "extends": extends, "members": members, "layers": layers,
-		"wider_than_strict": append([]string{}, s.wider...),
-		"profile_sha256":    string(s.gate.Provenance.ProfileSHA256),
+	for i, o := range s.Origins {
+		doc.Members[i] = memberDocument{o.Member, s.members[o.Member], o.From, o.Asked}
 	}
+	for i, l := range s.Layers {
+		doc.Layers[i] = layerDocument{l.Package, make([]moduleDocument, len(l.Modules)), orEmpty(s.gate.IDs(l.Package))}
+		for k, m := range l.Modules {
+			doc.Layers[i].Modules[k] = moduleDocument{m.Name, cmp.Or(m.File, m.Name), canon.Sum(m.Source)}
+		}
+	}
+	return doc
 }

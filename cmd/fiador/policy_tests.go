@@ -246,10 +246,18 @@ func lineRanges(lines []int) string {
 	return strings.Join(parts, ", ")
 }
 
-func (t testedPolicy) document() map[string]any {
-	m := map[string]any{"passed": t.good(), "tests": t.Cases}
-	if t.coverage {
-		m["coverage"] = map[string]any{"percent": t.percent(), "files": t.Coverage}
+func (t testedPolicy) document() any {
+	type coverage struct {
+		Percent float64          `json:"percent"`
+		Files   []policy.Covered `json:"files"`
 	}
-	return m
+	doc := struct {
+		Passed   bool          `json:"passed"`
+		Tests    []policy.Case `json:"tests"`
+		Coverage *coverage     `json:"coverage,omitempty"`
+	}{Passed: t.good(), Tests: t.Cases}
+	if t.coverage {
+		doc.Coverage = &coverage{t.percent(), t.Coverage}
+	}
+	return doc
 }

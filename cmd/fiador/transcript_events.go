@@ -85,29 +85,43 @@ func (a *app) transcriptEvents(ctx context.Context, name, stream string) error {
 	return flush(out)
 }
 
-// eventLine is an event as canonical JSON.
+// eventDocument is an event. Bytes that JSON cannot hold as text are in base64.
+type eventDocument struct {
+	Seq    int64   `json:"seq"`
+	Stream string  `json:"stream"`
+	Text   *string `json:"text,omitempty"`
+	Base64 string  `json:"base64,omitzero"`
+	Event  string  `json:"event,omitempty"`
+	Cmd    *string `json:"cmd,omitempty"`
+	Code   *int    `json:"code,omitempty"`
+}
+
+var eventPlan canon.Plan[eventDocument]
+
+// eventLine returns an event as canonical JSON.
 func eventLine(log *transcript.Log, e transcript.Event) ([]byte, error) {
 	b, err := e.Bytes()
 	if err != nil {
 		return nil, err
 	}
-	m := map[string]any{"seq": e.Seq, "stream": e.Stream.String(), "text": string(b)}
+	text := string(b)
+	doc := eventDocument{Seq: e.Seq, Stream: e.Stream.String(), Text: &text}
 	if e.Stream == transcript.Meta {
 		switch {
 		case e.Seq == 1:
-			m["event"], m["cmd"] = "start", log.Command()
+			cmd := log.Command()
+			doc.Event, doc.Cmd = "start", &cmd
 		case strings.HasPrefix(e.Text, "safe-run exit:"):
-			m["event"], m["code"] = "exit", log.Code()
+			code := log.Code()
+			doc.Event, doc.Code = "exit", &code
 		default:
-			m["event"] = "note"
+			doc.Event = "note"
 		}
 	}
-	line, err := canon.Canonical(m)
+	line, err := eventPlan.Canonical(&doc)
 	if err != nil {
-		delete(m, "text")
-		delete(m, "cmd")
-		m["base64"] = base64.StdEncoding.EncodeToString(b)
-		line, err = canon.Canonical(m)
+		doc.Text, doc.Cmd, doc.Base64 = nil, nil, base64.StdEncoding.EncodeToString(b)
+		line, err = eventPlan.Canonical(&doc)
 	}
 	return line, err
 }
