@@ -11,7 +11,6 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
@@ -282,14 +281,4 @@ func fileTooLarge(name, why string) error {
 		e.Hint += ", or split the intent"
 	}
 	return e
-}
-
-// Verified holds files that were packed against the rules: a pack that breaks one is
-// never written. profile is the whole profile of the run.
-func Verified(files map[string][]byte, profile kernel.Profile) error {
-	contract := profile.Contract()
-	return verified(files, pack.Options{
-		Profile: func(string) *kernel.PolicyProfile { return &contract },
-		Whole:   func(string) *kernel.Profile { return &profile },
-	})
 }

@@ -136,12 +136,8 @@ func (s *sink) failure() error {
 	if s.err == nil {
 		return nil
 	}
-	return &result.RunError{
-		Code:    result.CodeInternal,
-		Message: "standard output could not be written: " + reason(s.err),
-		Hint:    "the answer did not reach its reader; run the command again",
-		Cause:   s.err,
-	}
+	return runerr.New(result.CodeInternal, "standard output could not be written: "+reason(s.err),
+		"the answer did not reach its reader; run the command again", runerr.Because(s.err))
 }
 
 func (a *app) root() *cobra.Command {
@@ -213,7 +209,7 @@ func (a *app) prepare() error {
 func (a *app) report(err error) int {
 	var re *result.RunError
 	if !errors.As(err, &re) {
-		re = &result.RunError{Code: result.CodeInternal, Message: "internal error: no decision was made", Cause: err}
+		re = runerr.Internal("internal error: no decision was made", err)
 	}
 	line := re.Line()
 	if a.github || a.runner {

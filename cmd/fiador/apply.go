@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/profiles"
@@ -165,7 +166,7 @@ func (a *app) recoverTree(ctx context.Context, dir string) error {
 	return a.printStanding([]byte(plain(displayFolder(dir))+": "+said+"\n"), said)
 }
 
-// recovery says what became of what a killed command had begun to apply.
+// recovery describes how the change of a killed command was finished or undone.
 func recovery(did tree.Recovery) string {
 	if did == tree.RecoveredBack {
 		return "what an interrupted command had begun to apply is undone"
@@ -188,9 +189,9 @@ func (a *app) stateOutside(dir string) (string, error) {
 
 const stateElsewhere = "set XDG_STATE_HOME to a folder of yours elsewhere"
 
-// recoverError is the RunError for an error of tree.Recover.
+// recoverError returns the RunError for an error of tree.Recover.
 func recoverError(state, dir string, did tree.Recovery, err error) error {
-	e := &result.RunError{Code: result.CodeEvidence, Hint: "give the folder room and permission and run the command again", Cause: err}
+	e := runerr.New(result.CodeEvidence, "", "give the folder room and permission and run the command again", runerr.Because(err))
 	of := fmt.Sprintf("folder %q: ", displayFolder(dir))
 	switch {
 	case errors.Is(err, tree.ErrBusy):
@@ -227,10 +228,8 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys pa
 	}
 	a.warnUnsigned(keys)
 	if err := harness.PatchSupported(); err != nil && !f.dryRun {
-		return &result.RunError{
-			Code: result.CodeSandbox, Message: "files are put into a folder on Linux (amd64, arm64) alone",
-			Hint: "--dry-run shows the diff on this system too", Cause: err,
-		}
+		return runerr.New(result.CodeSandbox, "files are put into a folder on Linux (amd64, arm64) alone",
+			"--dry-run shows the diff on this system too", runerr.Because(err))
 	}
 	var branch *gitBranch
 	if f.branch != "" {
@@ -295,7 +294,7 @@ func (a *app) nothingToDo(ctx context.Context, dir string, branch *gitBranch, dr
 }
 
 func interrupted() error {
-	return &result.RunError{Code: result.CodeEvidence, Message: "interrupted: nothing was changed", Hint: "run it again"}
+	return runerr.New(result.CodeEvidence, "interrupted: nothing was changed", "run it again")
 }
 
 // packWithin is the path of the pack, where it lies in the folder.
@@ -341,7 +340,7 @@ func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, er
 		a.term.message(fmt.Sprintf("pack %q: %s", displayPath(name), no.Why))
 		return nil, nil
 	case err != nil:
-		return nil, &result.RunError{Code: result.CodeEvidence, Message: fmt.Sprintf("pack %q: %s", displayPath(name), err), Cause: err}
+		return nil, runerr.New(result.CodeEvidence, fmt.Sprintf("pack %q: %s", displayPath(name), err), "", runerr.Because(err))
 	case patch == nil:
 		return &pack.Patch{}, nil
 	}
@@ -423,8 +422,6 @@ func treeError(err error) error {
 	if errors.As(err, new(*result.RunError)) || !errors.As(err, &pe) {
 		return err
 	}
-	return &result.RunError{
-		Code: result.CodeEvidence, Message: "nothing was changed: " + strconv.Quote(strings.ToValidUTF8(pe.Path, "\ufffd")) + " could not be read: " + reason(err),
-		Hint: "give permission to read what the pack changes", Cause: err,
-	}
+	return runerr.New(result.CodeEvidence, "nothing was changed: "+strconv.Quote(strings.ToValidUTF8(pe.Path, "\ufffd"))+" could not be read: "+reason(err),
+		"give permission to read what the pack changes", runerr.Because(err))
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -138,10 +139,8 @@ func (b *gitBranch) taken(err error) error {
 	if left == "" {
 		return gitError(err)
 	}
-	return &result.RunError{
-		Code: result.CodeEvidence, Message: "no file was changed, but " + left + ": " + err.Error(),
-		Hint: gitHint(err, "run the command again, which goes on from there"), Cause: err,
-	}
+	return runerr.New(result.CodeEvidence, "no file was changed, but "+left+": "+err.Error(),
+		gitHint(err, "run the command again, which goes on from there"), runerr.Because(err))
 }
 
 // leave takes back what enter did, as far as it did it, and says what it could not: then

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -96,7 +97,7 @@ func no(err error) bool {
 
 // gitError is the RunError for an error of git, where everything is as before.
 func gitError(err error) error {
-	e := &result.RunError{Code: result.CodeEvidence, Message: "nothing was changed: " + clean(err.Error()), Cause: err}
+	e := runerr.New(result.CodeEvidence, "nothing was changed: "+clean(err.Error()), "", runerr.Because(err))
 	if foreign(err) {
 		e.Message = "nothing was changed: git does not read a repository of another owner: " + clean(err.Error())
 	}

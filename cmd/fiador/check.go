@@ -82,11 +82,21 @@ Exit codes:
 	return cmd
 }
 
+// checkPlaces lists the files and folders that the command line of a check names.
+func (a *app) checkPlaces(files []target, f checkFlags) places {
+	var p places
+	p.add(needed, "--policy", "policy", policyFiles(f.policy)...)
+	for _, t := range files {
+		p.add(needed, "INTENT", "intent", t.name)
+	}
+	f.reportFlags.places(&p)
+	a.recordPlaces(f.recordFlags, &p)
+	p.add(guarded, "--tree", "tree", f.tree)
+	return p
+}
+
 func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) error {
 	if err := f.reportFlags.check(); err != nil {
-		return err
-	}
-	if err := a.noPlantedLinks(f.reportFlags.written(), f.tree); err != nil {
 		return err
 	}
 	if f.record {
@@ -94,23 +104,16 @@ func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) err
 			return err
 		}
 	}
-	if err := a.apartFromRecords(f.recordFlags, f.outputs()...); err != nil {
-		return err
-	}
 	a.github = f.format == "github"
 	files, err := targets(args)
 	if err != nil {
 		return err
 	}
-	sources, err := a.gating(f.gateFlags)
-	if err != nil {
+	if err := a.check(a.checkPlaces(files, f)); err != nil {
 		return err
 	}
-	inputs := policyFiles(f.policy)
-	for _, t := range files {
-		inputs = append(inputs, t.name)
-	}
-	if err := f.apart(inputs...); err != nil {
+	sources, err := a.gating(f.gateFlags)
+	if err != nil {
 		return err
 	}
 	log, err := a.recording(f.recordFlags)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
@@ -71,10 +72,7 @@ Exit codes:
 func (a *app) demo(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "fiador-demo-")
 	if err != nil {
-		return &result.RunError{
-			Code: result.CodeInternal, Message: "no temporary folder: " + reason(err),
-			Hint: "set TMPDIR to a folder that may be written", Cause: err,
-		}
+		return runerr.New(result.CodeInternal, "no temporary folder: "+reason(err), "set TMPDIR to a folder that may be written", runerr.Because(err))
 	}
 	builtin := harness.Sources{Builtin: profiles.FS(), Profile: "default"}
 	gate, err := harness.OpenGate(ctx, builtin, a.specs, policy.DefaultLimits())

@@ -65,7 +65,7 @@ func (a *app) doctor(ctx context.Context) error {
 	return a.print(out.Bytes())
 }
 
-// state is the status of a clause, aligned.
+// state returns the status of a clause, aligned.
 func (a *app) state(t terminal, s evidence.Status) string {
 	style := map[evidence.Status]string{evidence.Enforced: green, evidence.Partial: yellow, evidence.Absent: red}[s]
 	return t.paint(style, fmt.Sprintf("%-8s", s))

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/fiador/fiador/evidence"
-	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
@@ -198,10 +197,8 @@ func (a *app) execDecided(ctx context.Context, f execFlags, gate *harness.Gate, 
 		defer log.Close()
 	}
 	if what := unprovable(req.Exec.Expect, f.pack != ""); what != "" && (log != nil || f.pack != "") {
-		return &result.RunError{
-			Code: result.CodeProfile, Message: what, RuleID: "RS8",
-			Hint: "leave the expectation out, or execute the request without --ledger and --pack", Details: map[string]any{"pointer": "/outputs"},
-		}
+		return runerr.New(result.CodeProfile, what,
+			"leave the expectation out, or execute the request without --ledger and --pack", runerr.Rule("RS8"), runerr.At("/outputs"))
 	}
 	w, err := openPack(f.pack)
 	if err != nil {
@@ -216,23 +213,28 @@ func (a *app) execDecided(ctx context.Context, f execFlags, gate *harness.Gate, 
 		return err
 	}
 	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Runner: e.host, Recorder: a.recorder(log)}
-	end := harness.End{Request: req}
-	end.Report, end.Err = harness.Run(ctx, deps, gate, req)
-	err = a.keepReceipt(ctx, f.recordFlags, f.receipt, end.Receipt)
-	switch p := end.Execution; {
-	case end.Err != nil:
-		return end.Err
-	case p == nil:
-		return errors.Join(err, a.execRefused(ctx, f, w, gate, end))
-	default:
-		if err == nil {
-			err = a.stagePack(ctx, w, gate, f.recordFlags, f.pack, end.Report)
-		}
-		if err == nil {
-			err = a.execEnded(ctx, e, work, p, r, func() error { return a.commitPack(w, f.pack) })
-		}
-		return errors.Join(err, p.Close())
+	rep, err := harness.Run(ctx, deps, gate, req)
+	if err != nil {
+		return err
 	}
+	to := a.sinks(w, f.recordFlags, f.receipt, f.pack)
+	p := rep.Execution
+	if p == nil {
+		if err := harness.Deliver(ctx, deps, rep, to); err != nil {
+			return err
+		}
+		return a.execRefused(harness.End{Request: req, Report: rep})
+	}
+	if e.evidence != nil {
+		to.Evidence = e.keep
+	}
+	x := ran{asked: r, p: p}
+	to.Accepts = x.accepts
+	to.Promote = &harness.Promotion{Folder: func() (string, error) { return work, nil }, State: e.state}
+	if err = harness.Deliver(ctx, deps, rep, to); err == nil {
+		err = a.execEnded(x)
+	}
+	return errors.Join(err, p.Close())
 }
 
 // unprovable says what a request expects that no RunResult, or no pack, can say.
@@ -246,16 +248,8 @@ func unprovable(x harness.ExecExpect, packed bool) string {
 	return ""
 }
 
-// execRefused leaves the pack of a decision by which nothing was started, and says why in
-// the words of a run and in one line.
-func (a *app) execRefused(ctx context.Context, f execFlags, w *pack.Writer, gate *harness.Gate, end harness.End) error {
-	err := a.stagePack(ctx, w, gate, f.recordFlags, f.pack, end.Report)
-	if err == nil {
-		err = a.commitPack(w, f.pack)
-	}
-	if err != nil {
-		return err
-	}
+// execRefused prints why the command was not started: in words, and as one line of JSON.
+func (a *app) execRefused(end harness.End) error {
 	var told bytes.Buffer
 	if err := report.Human(&told, a.term.color, itemOf(end)); err != nil {
 		return err
@@ -279,20 +273,16 @@ func (a *app) apartFromExec(f execFlags, work string) error {
 	if f.runID != "" && !ledger.RunID(f.runID) {
 		return usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
 	}
-	run := runFlags{
-		recordFlags: f.recordFlags, receipt: f.receipt, pack: f.pack, mode: harness.ModeExecuteSandbox,
-		executingFlags: executingFlags{work: work, promote: work, evidence: f.evidence, read: f.read},
-	}
-	if err := a.apartFromRun(run); err != nil {
-		return err
-	}
-	if err := a.noPlantedLinks(append(run.written(), output{"--work", f.work}), f.tree, work); err != nil {
-		return err
-	}
-	if err := run.apartFromPack(); err != nil {
-		return err
-	}
-	return absent(f.receipt)
+	var p places
+	a.recordPlaces(f.recordFlags, &p)
+	p.add(answers|fresh, "--receipt", "receipt", f.receipt)
+	p.add(written|kept, "--evidence", "evidence", f.evidence)
+	p.add(written|packs, "--pack", "pack", f.pack)
+	p.add(reached, "--work", "work", f.work)
+	p.add(guarded, "--tree", "tree", f.tree)
+	p.add(guarded|exposed|worked|changed, "--work", "work", work)
+	p.add(exposed|worked, "--read", "read", f.read...)
+	return a.check(p)
 }
 
 // check refuses what cannot be meant before anything is looked at.
@@ -389,59 +379,64 @@ func (a *app) profileGate(ctx context.Context, f gateFlags) (*harness.Gate, erro
 	return harness.ProfileGate(r), nil
 }
 
-// execEnded applies what was accepted, puts the pack in its place, and says how the
-// command ended: a request has a report, and of a command standard error has why it was
-// not accepted.
-func (a *app) execEnded(ctx context.Context, e *executing, work string, p *harness.Performed, r *harness.ExecRequest, commit func() error) error {
-	if err := a.writeEvidence(e, p); err != nil {
-		return err
+// ran is a command that has ended, with the facts that exec reports.
+type ran struct {
+	asked   *harness.ExecRequest // nil for a command of the command line
+	p       *harness.Performed
+	code    int // the exit status
+	reasons []string
+	answer  []byte // the report on a request
+}
+
+// accepts reports whether the files that the command wrote may be applied. It also sets
+// the exit status and the reasons. A request may expect another exit code than 0.
+func (x *ran) accepts(p *harness.Performed) (_ bool, err error) {
+	x.code, x.reasons = p.Observed.Judge()
+	if x.asked != nil {
+		rep := x.asked.Report(p)
+		x.code, x.reasons = rep.ExitCode, rep.Reasons
+		if x.answer, err = rep.Bytes(); err != nil {
+			return false, err
+		}
 	}
-	code, reasons := p.Observed.Judge()
+	switch accepted := len(x.reasons) == 0; {
+	case accepted:
+		x.code = exitAccepted // also for a request that expects another code than 0
+	case x.direct() || x.code == exitAccepted:
+		x.code = exitOurs // never the command's own code
+	}
+	return len(x.reasons) == 0, nil
+}
+
+// direct reports whether the command wrote to control paths of the folder itself.
+func (x *ran) direct() bool { return x.p.Direct() && len(x.p.Observed.Reasons) > 0 }
+
+// execEnded reports how the command ended. A request gets a report on standard output. A
+// command of the command line that was not accepted gets the reason on standard error.
+func (a *app) execEnded(x ran) error {
+	a.status = x.code
+	p := x.p
+	code, _ := p.Observed.Judge()
 	hint := contract.ActionHint(harness.Interpret(p.Observed.Command, code).Action)
-	var answer []byte
-	if r != nil {
-		rep := r.Report(p)
-		code, reasons = rep.ExitCode, rep.Reasons
-		var err error
-		if answer, err = rep.Bytes(); err != nil {
-			return err
-		}
-	}
-	direct := p.Direct() && len(p.Observed.Reasons) > 0
-	if direct {
-		code = exitOurs // whatever the command's own code is
-	}
-	if len(reasons) == 0 {
-		code = exitAccepted // of a request, also where another code was expected
-		if err := p.Promote(ctx, e.state, work, nil); err != nil {
-			return err
-		}
-	} else if code == exitAccepted {
-		code = exitOurs
-	}
-	if err := commit(); err != nil {
-		return err
-	}
-	a.status = code
 	msg, remedy := p.Diagnosis()
-	if r != nil {
-		if a.tty && len(reasons) > 0 {
+	if x.asked != nil {
+		if a.tty && len(x.reasons) > 0 {
 			if msg != "" {
 				a.term.message(msg)
 			}
 			a.term.hint(cmp.Or(remedy, hint))
 		}
-		return a.print(answer)
+		return a.print(x.answer)
 	}
 	why := whyEnded(p.Observed)
 	if msg != "" && (why == "" || p.Observed.Command.NotExecutable) {
 		why, hint = msg, remedy
 	}
-	if direct {
+	if x.direct() {
 		why = "the command wrote to control paths: new ones were removed, and others are as the command left them"
 	}
-	if why != "" && code != exitAccepted {
-		a.ended(why, hint, code, reasons)
+	if why != "" && x.code != exitAccepted {
+		a.ended(why, hint, x.code, x.reasons)
 	}
 	return nil
 }
@@ -472,7 +467,7 @@ func (a *app) ended(why, hint string, code int, reasons []string) {
 	for i, r := range reasons {
 		list[i] = r
 	}
-	e := &result.RunError{Code: result.CodeEvidence, Message: why, Hint: hint, Details: map[string]any{"exit_code": code, "reasons": list}}
+	e := runerr.New(result.CodeEvidence, why, hint, runerr.With("exit_code", code), runerr.With("reasons", list))
 	if a.tty {
 		a.term.message(e.Message)
 		for _, r := range reasons {

@@ -16,13 +16,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/durable"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
 )
 
 // executing is what commands that execute something share.
@@ -140,10 +143,8 @@ func (a *app) finished(ctx context.Context, dir string) error {
 		return recoverError(state, dir, tree.RecoveredNothing, err)
 	}
 	if half {
-		return &result.RunError{
-			Code: result.CodeEvidence, Message: fmt.Sprintf("folder %q: an interrupted command has begun to apply something to it", displayFolder(dir)),
-			Hint: "run fiador apply --recover --to DIR with that folder, and then this again",
-		}
+		return runerr.New(result.CodeEvidence, fmt.Sprintf("folder %q: an interrupted command has begun to apply something to it", displayFolder(dir)),
+			"run fiador apply --recover --to DIR with that folder, and then this again")
 	}
 	return nil
 }
@@ -233,37 +234,13 @@ func (e *executing) openEvidence(name string) error {
 	return nil
 }
 
-// writeEvidence writes what was observed: runner.json, stdout and stderr.
-func (a *app) writeEvidence(e *executing, p *harness.Performed) error {
-	if e.evidence == nil {
-		return nil
-	}
-	record, err := p.RunnerRecord(a.rand)
-	if err != nil {
-		return err
-	}
-	for _, f := range []struct {
-		name string
-		text []byte
-	}{{"stdout", p.Stdout.Bytes}, {"stderr", p.Stderr.Bytes}, {"runner.json", record}} {
-		if err := e.keep(f.name, f.text); err != nil {
-			return &result.RunError{
-				Code: result.CodeEvidence, Message: "evidence " + f.name + " could not be written: " + reason(err),
-				Hint: "name a folder outside the work folder, with room", Cause: err,
-			}
-		}
+// keep writes a new file of evidence. It replaces no file.
+func (e *executing) keep(name string, text []byte) error {
+	if err := durable.Write(e.evidence, name, text, 0o666); err != nil {
+		return runerr.New(result.CodeEvidence, "evidence "+name+" could not be written: "+reason(err),
+			"name a folder outside the work folder, with room", runerr.Because(err))
 	}
 	return nil
-}
-
-// keep writes a new file of evidence. What stands at its place already is not ours.
-func (e *executing) keep(name string, text []byte) error {
-	f, err := e.evidence.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // preserve copies what was written into a new folder, accepted or not, as far as the
@@ -384,33 +361,38 @@ func (a *app) prepareExecution(ctx context.Context, f executingFlags, tree strin
 	return folders, e.openEvidence(f.evidence)
 }
 
-// executed does what follows a decided execution, before its result is printed.
-func (a *app) executed(ctx context.Context, f executingFlags, e *executing, rep harness.Report) error {
-	p := rep.Execution
-	if p == nil {
-		return nil
+// sinks returns the sinks that every run has: its receipt and its pack.
+func (a *app) sinks(w *pack.Writer, f recordFlags, receipt, dir string) harness.Sinks {
+	return harness.Sinks{
+		Receipt: func(ctx context.Context, r ledger.Receipt) error { return a.keepReceipt(ctx, f, receipt, r) },
+		Pack:    a.packSink(w, f, dir),
 	}
-	if err := a.writeEvidence(e, p); err != nil {
-		return err
+}
+
+// executed adds the sinks of an execution to to.
+func (a *app) executed(ctx context.Context, f runFlags, e *executing, to *harness.Sinks) {
+	if f.modelMode == harness.ModelRecord {
+		to.Recording = func(modelIO []byte) error { return a.keepModel(f.recording, modelIO) }
+	}
+	if e.evidence != nil {
+		to.Evidence = e.keep
 	}
 	if f.preserve {
-		dir, err := preserve(p)
-		if err != nil {
-			return &result.RunError{Code: result.CodeEvidence, Message: "what was written could not be kept: " + reason(err), Cause: err}
+		to.Keep = func(p *harness.Performed) error {
+			dir, err := preserve(p)
+			if err != nil {
+				return runerr.New(result.CodeEvidence, "what was written could not be kept: "+reason(err), "", runerr.Because(err))
+			}
+			fmt.Fprintln(a.stderr, dir)
+			return nil
 		}
-		fmt.Fprintln(a.stderr, dir)
 	}
-	if f.promote == "" || !rep.Result.Decision.Accepted {
-		return nil
+	if f.promote != "" {
+		to.Promote = &harness.Promotion{
+			Folder: func() (string, error) { return folder("promote", f.promote) }, State: e.state,
+			Refuse: func(dir string, plan *harness.PatchPlan) error { return a.refuseHooks(ctx, dir, plan) },
+		}
 	}
-	if ctx.Err() != nil {
-		return runerr.Stopped()
-	}
-	dir, err := folder("promote", f.promote)
-	if err != nil {
-		return err
-	}
-	return p.Promote(ctx, e.state, dir, func(plan *harness.PatchPlan) error { return a.refuseHooks(ctx, dir, plan) })
 }
 
 // stepLine shows which action an execution has come to, and for how long it runs, on a
@@ -420,7 +402,7 @@ func (a *app) stepLine() (show func(action, of int), clear func()) {
 		return nil, func() {}
 	}
 	var mu sync.Mutex
-	begun, line, shown := time.Now(), "starting", false
+	begun, line, shown := a.now(), "starting", false
 	done := make(chan struct{})
 	var ticking sync.WaitGroup
 	ticking.Go(func() {
@@ -433,7 +415,7 @@ func (a *app) stepLine() (show func(action, of int), clear func()) {
 			}
 			mu.Lock()
 			shown = true
-			fmt.Fprintf(a.stderr, "\r\x1b[K%s, %d s", line, int(time.Since(begun).Seconds()))
+			fmt.Fprintf(a.stderr, "\r\x1b[K%s, %d s", line, int(a.now().Sub(begun).Seconds()))
 			mu.Unlock()
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
@@ -169,10 +170,8 @@ func openFolder(flag, dir string) (policy.Folder, error) {
 }
 
 func unusable(flag, name, why string) error {
-	return &result.RunError{
-		Code: result.CodeProfile, Message: fmt.Sprintf("%s %q: %s", flag, displayFolder(name), why),
-		Hint: "name a folder that can be read", Details: map[string]any{"file": displayFolder(name)},
-	}
+	return runerr.New(result.CodeProfile, fmt.Sprintf("%s %q: %s", flag, displayFolder(name), why),
+		"name a folder that can be read", runerr.File(displayFolder(name)))
 }
 
 // displayFolder is how messages name a folder or a file in one: as it was given,

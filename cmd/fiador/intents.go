@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -37,10 +38,8 @@ func targets(args []string) ([]target, error) {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, &result.RunError{
-				Code: result.CodeUnreadable, Message: displayFolder(arg) + ": no intent found",
-				Hint: "an intent is a .json file, or a line of a .jsonl file", Details: map[string]any{"file": displayFolder(arg)},
-			}
+			return nil, runerr.New(result.CodeUnreadable, displayFolder(arg)+": no intent found",
+				"an intent is a .json file, or a line of a .jsonl file", runerr.File(displayFolder(arg)))
 		}
 		for _, t := range found {
 			if key := t.key(); !seen[key] {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -136,20 +137,12 @@ func ledgerError(dir string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
-	return &result.RunError{
-		Code:    result.CodeEvidence,
-		Message: "ledger " + strconv.Quote(displayPath(dir)) + ": " + withoutPaths(err, dir),
-		Cause:   err,
-		Hint:    hint,
-	}
+	return runerr.New(result.CodeEvidence, "ledger "+strconv.Quote(displayPath(dir))+": "+withoutPaths(err, dir), hint, runerr.Because(err))
 }
 
 // proofError is an error about a proof that leaves a command without an answer.
 func proofError(name string, err error) error {
-	return &result.RunError{
-		Code: result.CodeEvidence, Message: "proof " + strconv.Quote(displayPath(name)) + ": " + err.Error(), Cause: err,
-		Hint: ledgerHint(err),
-	}
+	return runerr.New(result.CodeEvidence, "proof "+strconv.Quote(displayPath(name))+": "+err.Error(), ledgerHint(err), runerr.Because(err))
 }
 
 func ledgerHint(err error) string {
@@ -213,9 +206,8 @@ func inFolder(name, dir string) string {
 	return filepath.ToSlash(name)
 }
 
-// apartFromLedger refuses a file to write that would take the place of a file of the
-// ledger, or of its key.
-func (a *app) apartFromLedger(file, dir, key string) error {
+// apartFromLedger refuses an output file that would replace a file of the ledger.
+func apartFromLedger(file, dir string) error {
 	switch file {
 	case "":
 		return nil
@@ -223,23 +215,10 @@ func (a *app) apartFromLedger(file, dir, key string) error {
 		return unfit("name a file", "%q would not be standard output", file)
 	}
 	in, err := beneath(dir, file)
-	if err != nil {
-		return err
-	}
 	if in {
 		return unfit("name a file elsewhere", "file %q lies in the folder of the ledger", displayPath(file))
 	}
-	if key == "" {
-		return nil
-	}
-	target, err := os.Stat(file)
-	if err != nil {
-		return nil
-	}
-	if info, err := os.Stat(key); err == nil && os.SameFile(target, info) && info.Mode().IsRegular() {
-		return unfit("name another file", "file %q is the private key", displayPath(file))
-	}
-	return nil
+	return err
 }
 
 // beneath says whether a file, which need not be there, is a folder or lies in it.

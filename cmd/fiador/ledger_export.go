@@ -85,7 +85,7 @@ func (a *app) exportEntries(ctx context.Context, f exportFlags) error {
 	if err := a.exportTarget(f); err != nil {
 		return err
 	}
-	file, err := createFile(f.output, nil)
+	file, err := createFile(f.output, nil, 0o666)
 	if err != nil {
 		return notWritten(f.output, err)
 	}
@@ -93,10 +93,10 @@ func (a *app) exportEntries(ctx context.Context, f exportFlags) error {
 	if err := export(ctx, r, f, line, bufio.NewWriterSize(file, 64<<10), failed); err != nil {
 		return errors.Join(err, file.abort())
 	}
-	if f.force || file.dir == nil {
-		err = file.commit()
+	if f.force {
+		err = file.replace()
 	} else {
-		err = file.commitNew()
+		err = file.add()
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return fileExists(f.output)
@@ -155,24 +155,4 @@ func (a *app) exportTarget(f exportFlags) error {
 
 func fileExists(name string) error {
 	return usage("name another file, or replace this one with --force", "output %q is there already", displayPath(name))
-}
-
-// commitNew puts the file into its place unless something stands there by now. After an
-// error nothing of it is left.
-func (f *newFile) commitNew() error {
-	err := f.complete()
-	if err == nil {
-		if err = f.dir.Link(f.temp, f.base); err != nil && !errors.Is(err, fs.ErrExist) {
-			// A file system without hard links.
-			switch _, err = f.dir.Lstat(f.base); {
-			case err == nil:
-				err = fs.ErrExist
-			case errors.Is(err, fs.ErrNotExist):
-				if err = f.dir.Rename(f.temp, f.base); err == nil {
-					return f.end(nil, false)
-				}
-			}
-		}
-	}
-	return f.end(err, true)
 }

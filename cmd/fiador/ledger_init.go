@@ -7,13 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -110,34 +110,13 @@ func outside(dir, keyFile string) error {
 
 // writeKey writes a private key to a new file that only its owner can read.
 func writeKey(name, private string) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
+	taken := func(name string) error {
 		return usage("name a new file: a key is never replaced", "key %q is there already", displayPath(name))
 	}
-	if err != nil {
-		return notWritten(name, err)
+	if _, err := os.Lstat(name); err == nil {
+		return taken(name)
 	}
-	_, err = f.WriteString(private + "\n")
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = syncFolder(filepath.Dir(name))
-	}
-	if err != nil {
-		return notWritten(name, errors.Join(err, os.Remove(name)))
-	}
-	return nil
-}
-
-// syncFolder brings the names in a folder to the disk.
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return addFile(name, []byte(private+"\n"), nil, 0o600, taken)
 }
 
 // keyFlags name the private key of a ledger.
@@ -168,10 +147,8 @@ func (a *app) signer(f keyFlags, dir string) (*ledger.Signer, error) {
 	}
 	s, err := readKey(f.file)
 	if err != nil {
-		return nil, &result.RunError{
-			Code: result.CodeUnreadable, Message: err.Error(), Cause: err,
-			Hint: "name the private key of the ledger, in a file that only its owner can read",
-		}
+		return nil, runerr.New(result.CodeUnreadable, err.Error(),
+			"name the private key of the ledger, in a file that only its owner can read", runerr.Because(err))
 	}
 	return s, nil
 }

@@ -49,7 +49,7 @@ func (a *app) proveRun(ctx context.Context, f ledgerFlags, what string, run bool
 		return err
 	}
 	defer r.Close()
-	if err := a.apartFromLedger(output, f.name(a), ""); err != nil {
+	if err := apartFromLedger(output, f.name(a)); err != nil {
 		return err
 	}
 	if err := absent(output); err != nil {
@@ -197,7 +197,7 @@ func (a *app) consistency(ctx context.Context, f ledgerFlags, from, output strin
 		return err
 	}
 	defer r.Close()
-	if err := a.apartFromLedger(output, f.name(a), ""); err != nil {
+	if err := apartFromLedger(output, f.name(a)); err != nil {
 		return err
 	}
 	if err := absent(output); err != nil {
@@ -287,7 +287,7 @@ func (a *app) pin(ctx context.Context, f ledgerFlags, args []string, output stri
 		}
 		c = old.Checkpoint
 	}
-	if err := a.apartFromLedger(output, f.name(a), ""); err != nil {
+	if err := apartFromLedger(output, f.name(a)); err != nil {
 		return err
 	}
 	if output != "" {

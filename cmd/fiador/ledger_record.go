@@ -125,12 +125,8 @@ func (e *recordingError) Error() string { return withoutPaths(e.error, "") }
 func (e *recordingError) Unwrap() error { return e.error }
 func (e *recordingError) Hint() string  { return ledgerHint(e.error) }
 
-// keepReceipt tells what went wrong after a decision was recorded, and writes its
-// receipt.
-func (a *app) keepReceipt(ctx context.Context, f recordFlags, file string, r *ledger.Receipt) error {
-	if r == nil {
-		return nil
-	}
+// keepReceipt prints the warnings of a recorded decision and writes its receipt.
+func (a *app) keepReceipt(ctx context.Context, f recordFlags, file string, r ledger.Receipt) error {
 	dir, err := a.ledgerDir(f.dir)
 	if err != nil {
 		return err
@@ -159,56 +155,12 @@ func (a *app) checkReceipt(f recordFlags, file string) error {
 	return nil
 }
 
-// apartFromRecords refuses files to write that would take the place of a file of the
-// ledger, or of its key.
-func (a *app) apartFromRecords(f recordFlags, files ...string) error {
+// recordPlaces adds the ledger and its key to the places.
+func (a *app) recordPlaces(f recordFlags, p *places) {
 	dir, err := a.ledgerDir(f.dir)
 	if err != nil {
-		return nil // nothing is recorded
+		return // no ledger records this run
 	}
-	for _, file := range files {
-		if err := a.apartFromLedger(file, dir, f.key.file); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// written are what a run writes.
-func (f runFlags) written() []output {
-	list := append(f.reportFlags.written(), output{"--bundle", f.bundle}, output{"--receipt", f.receipt}, output{"--evidence", f.evidence}, output{"--pack", f.pack})
-	if f.modelMode == harness.ModelRecord {
-		list = append(list, output{"--model-recording", f.recording})
-	}
-	return list
-}
-
-// apartFromRun refuses a run that could write over its ledger or read its key.
-func (a *app) apartFromRun(f runFlags) error {
-	if err := a.apartFromRecords(f.recordFlags, append(f.outputs(), f.receipt, f.bundle, f.evidence, f.pack)...); err != nil {
-		return err
-	}
-	dir, err := a.ledgerDir(f.dir)
-	if err != nil || f.mode != harness.ModeExecuteSandbox {
-		return nil
-	}
-	for _, seen := range append([]string{f.tree, f.work, f.promote}, f.read...) {
-		if err := apartFrom(seen, f.key.file, "key"); err != nil {
-			return err
-		}
-	}
-	return apartFrom(f.promote, dir, "ledger")
-}
-
-// apartFrom refuses a folder that an execution reads or writes and in which something of
-// the ledger lies.
-func apartFrom(folder, file, what string) error {
-	if folder == "" || file == "" {
-		return nil
-	}
-	in, err := beneath(folder, file)
-	if err == nil && in {
-		err = unfit("keep it where nothing that is executed can reach it", "the %s %q lies in %q, which the execution works with", what, displayPath(file), displayPath(folder))
-	}
-	return err
+	p.add(ledgers, "--ledger", "ledger", dir)
+	p.add(secret, "--ledger-key", "key", f.key.file)
 }

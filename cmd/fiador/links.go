@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,36 +10,6 @@ import (
 
 	"github.com/fiador/fiador/kernel"
 )
-
-// output is a file or folder that a command writes: the flag that names it, and its path.
-type output struct{ flag, path string }
-
-// noPlantedLinks refuses outputs that are reached through a link beneath one of the
-// folders: whoever may write there would choose what is written over. A folder may be
-// named through links itself; an empty one is none. What is written later is held to
-// the same folders.
-func (a *app) noPlantedLinks(outputs []output, folders ...string) error {
-	a.guarded = nil
-	for _, dir := range folders {
-		if real, err := filepath.EvalSymlinks(dir); dir != "" && err == nil {
-			if real, err = filepath.Abs(real); err == nil {
-				a.guarded = append(a.guarded, real)
-			}
-		}
-	}
-	for _, out := range outputs {
-		if out.path == "" || out.path == "-" {
-			continue
-		}
-		if _, err := place(out.path, a.guarded); err != nil {
-			var planted *plantedError
-			if errors.As(err, &planted) {
-				return planted.refusal(out.flag, out.path)
-			}
-		}
-	}
-	return nil
-}
 
 // plantedError says that a path leads through a link beneath a guarded folder.
 type plantedError struct{ link string }

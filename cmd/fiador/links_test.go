@@ -21,7 +21,7 @@ func TestLinkMadeMeanwhile(t *testing.T) {
 	}
 	within := []string{tree}
 	name := filepath.Join(out, "report")
-	begun, err := createFile(name, within)
+	begun, err := createFile(name, within, 0o666)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,9 +33,9 @@ func TestLinkMadeMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"commit": begun.commit(),
+		"commit": begun.replace(),
 		"open":   second(openGuarded(filepath.Dir(at), within)),
-		"create": second(createFile(name, within)),
+		"create": second(createFile(name, within, 0o666)),
 	} {
 		var planted *plantedError
 		if !errors.As(err, &planted) || planted.link != out {

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -50,115 +48,8 @@ func (f modelFlags) check(mode, modelMode string) error {
 	case mode == harness.ModeExecuteSandbox && modelMode == harness.ModelRecord && f.adapters == "":
 		return unfit("name the file that lists them with --model-adapters", "--model-mode record needs models to call")
 	}
-	return nil
-}
-
-// checkModel refuses a recording and adapters that something else would take the place of,
-// or that what is executed could change, before anything is read.
-func (a *app) checkModel(intent string, f runFlags) error {
-	if err := f.modelFlags.check(f.mode, f.modelMode); err != nil {
-		return err
-	}
-	if f.recording == "" {
-		return nil
-	}
 	if f.recording == "-" || f.adapters == "-" {
 		return unfit("name a file", "--model-recording and --model-adapters are files, and not %q", "-")
-	}
-	written := append(f.outputs(), f.bundle, f.receipt)
-	if err := ownFile("list of adapters", f.adapters, written); err != nil {
-		return err
-	}
-	if f.modelMode == harness.ModelRecord {
-		written = append(written, intent, f.adapters, f.evidence)
-	}
-	if err := ownFile("recording", f.recording, written); err != nil {
-		return err
-	}
-	if err := unchanging(f.promote, f.recording, "recording"); err != nil {
-		return err
-	}
-	if err := unchanging(f.promote, f.adapters, "list of adapters"); err != nil {
-		return err
-	}
-	if f.modelMode != harness.ModelRecord {
-		return nil // nothing is written to a recording that is there
-	}
-	if f.pack != "" {
-		if in, err := beneath(f.pack, f.recording); err == nil && in {
-			return unfit("name a file elsewhere: the pack has the recording anyway", "recording %q lies in the pack", displayPath(f.recording))
-		}
-	}
-	return a.apartFromRecords(f.recordFlags, f.recording)
-}
-
-// ownFile refuses a file that is also one of the others.
-func ownFile(what, file string, others []string) error {
-	for _, other := range others {
-		if file != "" && other != "" && other != "-" && sameFile(file, other) {
-			return unfit("give each a file of its own", "%s and %q are one file", what, displayPath(other))
-		}
-	}
-	return nil
-}
-
-// sameFile says whether two paths lead to one file, which need not be there.
-func sameFile(a, b string) bool {
-	if first, err := os.Stat(a); err == nil {
-		second, err := os.Stat(b)
-		return err == nil && os.SameFile(first, second)
-	}
-	there, err := destination(a)
-	if err != nil {
-		return true
-	}
-	other, err := destination(b)
-	return err != nil || there == other
-}
-
-// destination is where a file will be once it is written through a path, be that a link
-// to what is not there yet.
-func destination(path string) (string, error) {
-	for range 40 {
-		at, err := resolved(path)
-		if err != nil {
-			return "", err
-		}
-		to, err := os.Readlink(at)
-		if err != nil {
-			return at, nil
-		}
-		if path = to; !filepath.IsAbs(to) {
-			path = filepath.Join(filepath.Dir(at), to)
-		}
-	}
-	return "", syscall.ELOOP
-}
-
-// unchanging refuses a file that lies in a folder which an execution changes, or to which
-// a path leads through what lies there: a link could be made to lead elsewhere.
-func unchanging(folder, file, what string) error {
-	if folder == "" || file == "" {
-		return nil
-	}
-	if err := apartFrom(folder, file, what); err != nil {
-		return err
-	}
-	var passed []string
-	if real, err := filepath.EvalSymlinks(file); err == nil {
-		passed = append(passed, real)
-	}
-	path, err := filepath.Abs(file)
-	if err != nil {
-		return err
-	}
-	for ; path != filepath.Dir(path); path = filepath.Dir(path) {
-		passed = append(passed, filepath.Dir(path))
-	}
-	for _, p := range passed {
-		if in, err := beneath(folder, p); err != nil || in {
-			return unfit("name it by a path around that folder", "the path of the %s %q leads through %q, which the execution works with", what, displayPath(file), displayPath(folder))
-		}
 	}
 	return nil
 }
@@ -207,7 +98,7 @@ func writable(name string, within []string) error {
 	if _, err := os.Lstat(name); err == nil {
 		return nil
 	}
-	file, err := createFile(name, within)
+	file, err := createFile(name, within, 0o666)
 	if err == nil {
 		err = file.abort()
 	}
@@ -230,10 +121,7 @@ func (a *app) modelAdapters(ctx context.Context, f runFlags) ([]model.Adapter, e
 	var syntax *canon.Error
 	switch {
 	case errors.As(err, &fault):
-		return nil, &result.RunError{
-			Code: result.CodeProfile, Message: src.path + ": " + fault.Error(), Hint: fault.Hint,
-			Details: map[string]any{"file": src.path, "pointer": fault.Pointer},
-		}
+		return nil, runerr.New(result.CodeProfile, src.path+": "+fault.Error(), fault.Hint, runerr.File(src.path), runerr.At(fault.Pointer))
 	case errors.As(err, &syntax):
 		return nil, notJSON(src.path, err)
 	}
@@ -262,10 +150,8 @@ func (a *app) modelRecording(ctx context.Context, name string) (pack.ModelIO, er
 	case errors.As(err, &syntax):
 		return recorded, notJSON(src.path, err)
 	}
-	e := &result.RunError{
-		Code: result.CodeEvidence, Message: src.path + ": not a recording: " + err.Error(), Cause: err,
-		Hint: "record the intent again with --model-mode record", Details: map[string]any{"file": src.path},
-	}
+	e := runerr.New(result.CodeEvidence, src.path+": not a recording: "+err.Error(),
+		"record the intent again with --model-mode record", runerr.File(src.path), runerr.Because(err))
 	if errors.As(err, &fault) {
 		e.RuleID = fault.Rule
 		if _, pointer, ok := strings.Cut(fault.Path, "#"); ok {
@@ -277,15 +163,12 @@ func (a *app) modelRecording(ctx context.Context, name string) (pack.ModelIO, er
 
 // keepModel writes what was recorded, whatever the execution came to: the calls were
 // made. An execution that ended in an error leaves no recording.
-func (a *app) keepModel(f runFlags, p *harness.Performed) error {
-	if f.modelMode != harness.ModelRecord {
-		return nil
-	}
-	if p == nil || p.ModelIO == nil {
+func (a *app) keepModel(name string, modelIO []byte) error {
+	if modelIO == nil {
 		if a.tty {
-			a.term.hint(fmt.Sprintf("no call was made: %q was not written", displayPath(f.recording)))
+			a.term.hint(fmt.Sprintf("no call was made: %q was not written", displayPath(name)))
 		}
 		return nil
 	}
-	return writeNew(f.recording, p.ModelIO, a.guarded)
+	return writeNew(name, modelIO, a.guarded)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -65,67 +66,25 @@ func openPack(dir string) (*pack.Writer, error) {
 	return w, nil
 }
 
-// apartFromPack refuses what would lie in the pack or be it, before anything runs.
-func (f runFlags) apartFromPack() error {
-	if f.pack == "" {
-		return nil
-	}
-	if f.pack == "-" {
-		return unfit("name a folder", "a pack cannot be written to standard output")
-	}
-	for _, o := range append([]string{f.bundle, f.receipt, f.evidence, f.recording}, f.outputs()...) {
-		if o == "" {
-			continue
-		}
-		in, err := beneath(f.pack, o)
-		if err == nil && !in {
-			in, err = beneath(o, f.pack)
-		}
-		if err == nil && in {
-			return unfit("give each a place of its own", "the pack %q and %q are in each other's way", clean(f.pack), clean(o))
-		}
-	}
-	// Commands would see what stands beside the pack while they run, and a promotion could
-	// write into it.
-	for _, dir := range append([]string{f.work, f.promote}, f.read...) {
-		if err := apartFrom(dir, f.pack, "pack"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stagePack writes the pack of a run that has ended in a result beside its place, before
-// anything is promoted: what cannot be packed is not promoted either.
-func (a *app) stagePack(ctx context.Context, w *pack.Writer, gate *harness.Gate, f recordFlags, dir string, rep harness.Report) error {
+// packSink returns the sink for the pack of a run, or nil without a pack.
+func (a *app) packSink(w *pack.Writer, f recordFlags, dir string) *harness.PackSink {
 	if w == nil {
 		return nil
 	}
-	files, err := rep.Packed(a.rand)
-	if err != nil {
-		return err
+	return &harness.PackSink{
+		Folder: w,
+		Ledger: func(ctx context.Context, files map[string][]byte, run string, index int64) error {
+			return a.packLedger(ctx, files, f, run, index)
+		},
+		Ready: func() error {
+			var planted *plantedError
+			if _, err := place(dir, a.guarded); errors.As(err, &planted) {
+				return planted.refusal("--pack", dir)
+			}
+			return nil
+		},
+		Fault: func(err error) error { return packWritten(dir, err) },
 	}
-	if rep.Receipt != nil {
-		if err := a.packLedger(ctx, files, f, rep.Result.RunID, rep.Receipt.Index); err != nil {
-			return err
-		}
-	}
-	if err := harness.Verified(files, gate.Profile); err != nil {
-		return err
-	}
-	return packWritten(dir, w.Stage(files))
-}
-
-// commitPack puts a pack that was staged in its place.
-func (a *app) commitPack(w *pack.Writer, dir string) error {
-	if w == nil {
-		return nil
-	}
-	var planted *plantedError
-	if _, err := place(dir, a.guarded); errors.As(err, &planted) {
-		return planted.refusal("--pack", dir)
-	}
-	return packWritten(dir, w.Commit())
 }
 
 // packWritten says what is wrong with the place of a pack.
@@ -133,10 +92,8 @@ func packWritten(dir string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &result.RunError{
-		Code: result.CodeEvidence, Message: "the pack " + strconv.Quote(clean(dir)) + " could not be written: " + reason(err),
-		Hint: "name a new folder with room in one that can be written", Cause: err, Details: map[string]any{"file": displayPath(dir)},
-	}
+	return runerr.New(result.CodeEvidence, "the pack "+strconv.Quote(clean(dir))+" could not be written: "+reason(err),
+		"name a new folder with room in one that can be written", runerr.File(displayPath(dir)), runerr.Because(err))
 }
 
 // packLedger adds the run's lines of the ledger, and the receipt of its decision.
@@ -169,7 +126,9 @@ func (a *app) packLedger(ctx context.Context, files map[string][]byte, f recordF
 	if err != nil {
 		return ledgerError(dir, err)
 	}
-	meta, _, err := canon.Artifact(map[string]any{"receipt": string(p.Marshal())})
+	meta, _, err := canon.Artifact(struct {
+		Receipt string `json:"receipt"`
+	}{string(p.Marshal())})
 	if err != nil {
 		return err
 	}
@@ -251,11 +210,8 @@ func (a *app) readPack(name string) (*pack.Pack, error) {
 		p, err = pack.Open(name)
 	}
 	if err != nil {
-		return nil, &result.RunError{
-			Code: result.CodeEvidence, Message: "pack " + strconv.Quote(clean(name)) + " could not be read: " + packReason(err),
-			Hint: "name a folder that fiador run --pack wrote, or an archive of one", Cause: err,
-			Details: map[string]any{"file": displayPath(name)},
-		}
+		return nil, runerr.New(result.CodeEvidence, "pack "+strconv.Quote(clean(name))+" could not be read: "+packReason(err),
+			"name a folder that fiador run --pack wrote, or an archive of one", runerr.File(displayPath(name)), runerr.Because(err))
 	}
 	return p, nil
 }

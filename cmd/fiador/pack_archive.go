@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/profiles"
 )
@@ -64,10 +65,8 @@ func (a *app) archivePack(name, file, policy string) error {
 	}
 	var b bytes.Buffer
 	if err := p.WriteArchive(&b); err != nil {
-		return &result.RunError{
-			Code: result.CodeEvidence, Message: "pack " + quoted(name) + ": " + err.Error(), Cause: err,
-			Hint: "share the folder as it is", Details: map[string]any{"file": displayPath(name)},
-		}
+		return runerr.New(result.CodeEvidence, "pack "+quoted(name)+": "+err.Error(),
+			"share the folder as it is", runerr.File(displayPath(name)), runerr.Because(err))
 	}
 	if file == "-" {
 		return a.print(b.Bytes())

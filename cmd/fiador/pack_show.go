@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/profiles"
@@ -89,10 +90,7 @@ func (a *app) showPack(name string, f packShowFlags) error {
 func (a *app) printPacked(p *pack.Pack, name, file string) error {
 	text := p.File(file)
 	if text == nil {
-		return &result.RunError{
-			Code: result.CodeEvidence, Message: "pack " + quoted(name) + " has no " + file,
-			Hint: "fiador pack show lists its files", Details: map[string]any{"file": file},
-		}
+		return runerr.New(result.CodeEvidence, "pack "+quoted(name)+" has no "+file, "fiador pack show lists its files", runerr.File(file))
 	}
 	if a.outTTY {
 		text = visible(text)

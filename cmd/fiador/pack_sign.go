@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/profiles"
@@ -120,10 +121,8 @@ func (a *app) packSigner(file string) (*ledger.Signer, error) {
 	}
 	s, err := readKey(file)
 	if err != nil {
-		return nil, &result.RunError{
-			Code: result.CodeUnreadable, Message: err.Error(), Cause: err, Details: map[string]any{"file": displayPath(file)},
-			Hint: `name a private key of "fiador pack keygen", in a file that only its owner can read`,
-		}
+		return nil, runerr.New(result.CodeUnreadable, err.Error(),
+			`name a private key of "fiador pack keygen", in a file that only its owner can read`, runerr.File(displayPath(file)), runerr.Because(err))
 	}
 	return s, nil
 }
@@ -181,8 +180,6 @@ func notSigned(name string, err error) error {
 	if why == "" {
 		why = withoutPaths(err, dir)
 	}
-	return &result.RunError{
-		Code: result.CodeEvidence, Message: "pack " + quoted(name) + " could not be signed: " + why,
-		Hint: hint, Cause: err, Details: map[string]any{"file": displayPath(name)},
-	}
+	return runerr.New(result.CodeEvidence, "pack "+quoted(name)+" could not be signed: "+why,
+		hint, runerr.File(displayPath(name)), runerr.Because(err))
 }

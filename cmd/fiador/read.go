@@ -214,10 +214,7 @@ func (a *app) open(name string) (*os.File, int, error) {
 }
 
 func unreadable(path, why, hint string) *result.RunError {
-	return &result.RunError{
-		Code: result.CodeUnreadable, Message: path + ": " + why, Hint: hint,
-		Details: map[string]any{"file": path},
-	}
+	return runerr.New(result.CodeUnreadable, path+": "+why, hint, runerr.File(path))
 }
 
 // displayPath is how a file is named in results and messages: relative with

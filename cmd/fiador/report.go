@@ -3,14 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -52,7 +50,7 @@ func (a *app) openReports(f reportFlags, profile string) (_ *reports, err error)
 	r.renderers = append(r.renderers, out)
 	for _, spec := range f.files {
 		format, name, _ := strings.Cut(spec, "=")
-		file, err := createFile(name, a.guarded)
+		file, err := createFile(name, a.guarded, 0o666)
 		if err != nil {
 			return nil, notWritten(name, err)
 		}
@@ -66,13 +64,12 @@ func (a *app) openReports(f reportFlags, profile string) (_ *reports, err error)
 	return r, nil
 }
 
-// written are the files of the reports.
-func (f reportFlags) written() []output {
-	var list []output
-	for _, name := range f.outputs() {
-		list = append(list, output{"--report", name})
+// places adds the files of the reports to the places.
+func (f reportFlags) places(p *places) {
+	for _, spec := range f.files {
+		_, name, _ := strings.Cut(spec, "=")
+		p.add(answers|needed|reported, "--report", spec, name)
 	}
-	return list
 }
 
 // check refuses formats that do not exist before anything is opened.
@@ -90,42 +87,6 @@ func (f reportFlags) check() error {
 		}
 	}
 	return nil
-}
-
-// apart refuses reports that would stand where something else does that this run
-// needs: inputs are the intents, the policy and the bundle, as far as they are files.
-func (f reportFlags) apart(inputs ...string) error {
-	for i, spec := range f.files {
-		_, name, _ := strings.Cut(spec, "=")
-		target, err := os.Stat(name)
-		others := slices.Clone(inputs)
-		for k, other := range f.files {
-			if _, name, _ := strings.Cut(other, "="); k != i {
-				others = append(others, name)
-			}
-		}
-		for _, other := range others {
-			if other == "" || other == "-" {
-				continue
-			}
-			info, otherErr := os.Stat(other)
-			same := err == nil && otherErr == nil && os.SameFile(target, info) && info.Mode().IsRegular()
-			if same || filepath.Clean(name) == filepath.Clean(other) {
-				return unfit("give each report a file of its own", "report %q and %q are one file", spec, other)
-			}
-		}
-	}
-	return nil
-}
-
-// outputs are the files of the reports.
-func (f reportFlags) outputs() []string {
-	var names []string
-	for _, spec := range f.files {
-		_, name, _ := strings.Cut(spec, "=")
-		names = append(names, name)
-	}
-	return names
 }
 
 func (r *reports) item(i report.Item) error {
@@ -146,7 +107,7 @@ func (r *reports) close() error {
 		}
 	}
 	for _, f := range r.files {
-		if err := f.commit(); err != nil {
+		if err := f.replace(); err != nil {
 			return notWritten(f.name, err)
 		}
 	}
@@ -188,7 +149,7 @@ func runError(err error) *result.RunError {
 	if errors.As(err, &re) {
 		return re
 	}
-	return &result.RunError{Code: result.CodeInternal, Message: "internal error: no decision was made", Cause: err}
+	return runerr.Internal("internal error: no decision was made", err)
 }
 
 // countLine is how many intents had which outcome.

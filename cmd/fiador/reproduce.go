@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -172,10 +173,8 @@ func (a *app) original(name string, f reproduceFlags) (o *harness.Original, unde
 		return nil, nil, unfit("give its folder with --policy", "the pack's profile %q is not a built-in one", own)
 	}
 	if list := v.verdict.NotChecked; len(list) > 0 {
-		undecided = &result.RunError{
-			Code: result.CodeEvidence, Message: v.name + ": not all of the pack could be checked: " + list[0],
-			Hint: "fiador pack verify says what it takes", Details: map[string]any{"file": v.name},
-		}
+		undecided = runerr.New(result.CodeEvidence, v.name+": not all of the pack could be checked: "+list[0],
+			"fiador pack verify says what it takes", runerr.File(v.name))
 	}
 	return o, undecided, nil
 }
@@ -301,7 +300,7 @@ func (a *app) tellReproduced(o *harness.Original, got harness.Reproduced, f repr
 		a.status = exitRejected
 	}
 	if f.format == "json" {
-		b, _, err := canon.Artifact(reproducedPlain(o, got))
+		b, _, err := canon.Artifact(reproducedDocument(o, got))
 		if err != nil {
 			return err
 		}
@@ -406,47 +405,68 @@ func placeInFile(d harness.Divergence) string {
 	return text
 }
 
-// filesPlain is what stands on either side: the hash and size of a file, null where there
-// is none, or the change that one of them alone makes.
-func filesPlain(d harness.Divergence) (recorded, now any) {
+// differenceDocument is one difference: of an input, an output, a file of the pack, or the
+// RunResult. Recorded and Now are texts. For a file they hold its hash and size, or null
+// for an absent file, or the change if only the change differs.
+type differenceDocument struct {
+	Runs     int     `json:"runs"`
+	Recorded any     `json:"recorded"`
+	Now      any     `json:"now"`
+	Input    string  `json:"input,omitempty"`
+	Output   string  `json:"output,omitempty"`
+	File     string  `json:"file,omitempty"`
+	Pointer  *string `json:"pointer,omitempty"`
+	About    string  `json:"about,omitempty"`
+}
+
+type fileDocument struct {
+	SHA256    canon.ContentHash `json:"sha256"`
+	SizeBytes int               `json:"size_bytes"`
+}
+
+type changedDocument struct {
+	Change string `json:"change"`
+}
+
+func fileDocuments(d harness.Divergence) (recorded, now any) {
 	if d.RecordedFile.Path == "" && d.NowFile.Path == "" {
-		return map[string]any{"change": d.Recorded}, map[string]any{"change": d.Now}
+		return changedDocument{d.Recorded}, changedDocument{d.Now}
 	}
 	file := func(f kernel.FileRef) any {
 		if f.Path == "" {
 			return nil
 		}
-		return map[string]any{"sha256": string(f.SHA256), "size_bytes": f.SizeBytes}
+		return fileDocument{f.SHA256, f.SizeBytes}
 	}
 	return file(d.RecordedFile), file(d.NowFile)
 }
 
-func reproducedPlain(o *harness.Original, got harness.Reproduced) map[string]any {
-	list := make([]any, 0, len(got.Differences))
+func reproducedDocument(o *harness.Original, got harness.Reproduced) any {
+	list := make([]differenceDocument, 0, len(got.Differences))
 	for _, d := range got.Differences {
-		one := map[string]any{"runs": d.Runs, "recorded": d.Recorded, "now": d.Now}
+		one := differenceDocument{Runs: d.Runs, Recorded: d.Recorded, Now: d.Now, Input: d.Input}
 		if d.Input != "" || d.Output != "" {
-			one["recorded"], one["now"] = filesPlain(d.Divergence)
+			one.Recorded, one.Now = fileDocuments(d.Divergence)
 		}
 		switch {
 		case d.Input != "":
-			one["input"] = d.Input
 		case d.Output != "":
-			one["output"] = d.Output
+			one.Output = d.Output
 		case d.File != "":
-			one["file"] = d.File
+			one.File, one.About = d.File, d.About
 			if d.Pointer != "" {
-				one["pointer"] = d.Pointer
-			}
-			if d.About != "" {
-				one["about"] = d.About
+				one.Pointer = &d.Pointer
 			}
 		default:
-			one["pointer"] = d.Pointer
+			one.Pointer = &d.Pointer
 		}
 		list = append(list, one)
 	}
-	return map[string]any{
-		"run_id": o.Result.RunID, "digest": string(o.Digest), "runs": got.Runs, "matches": got.Matches, "differences": list,
-	}
+	return struct {
+		RunID       string               `json:"run_id"`
+		Digest      canon.ContentHash    `json:"digest"`
+		Runs        int                  `json:"runs"`
+		Matches     int                  `json:"matches"`
+		Differences []differenceDocument `json:"differences"`
+	}{o.Result.RunID, o.Digest, got.Runs, got.Matches, list}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -103,7 +102,7 @@ func (a *app) checkRun(intent string, f runFlags) error {
 	if err := f.executingFlags.check(f.mode); err != nil {
 		return err
 	}
-	if err := a.checkModel(intent, f); err != nil {
+	if err := f.modelFlags.check(f.mode, f.modelMode); err != nil {
 		return err
 	}
 	if err := a.checkReceipt(f.recordFlags, f.receipt); err != nil {
@@ -112,56 +111,35 @@ func (a *app) checkRun(intent string, f runFlags) error {
 	if f.runID != "" && !ledger.RunID(f.runID) {
 		return usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
 	}
-	for _, out := range []struct{ what, file string }{{"bundle", f.bundle}, {"receipt", f.receipt}} {
-		if out.file == "" {
-			continue
-		}
-		if err := a.checkFile(out.what, intent, out.file); err != nil {
-			return err
-		}
-	}
-	if err := a.apartFromRun(f); err != nil {
-		return err
-	}
-	if err := a.noPlantedLinks(append(f.written(), output{"--promote", f.promote}), f.tree, f.work); err != nil {
-		return err
-	}
-	if err := f.apartFromPack(); err != nil {
-		return err
-	}
-	if f.receipt != "" && f.bundle != "" && sameFile(f.receipt, f.bundle) {
-		return unfit("give each a file of its own", "bundle and receipt are one file: %q", displayPath(f.receipt))
-	}
-	return absent(f.receipt)
+	return a.check(a.runPlaces(intent, f))
 }
 
-// checkFile refuses a file to write that something else needs.
-func (a *app) checkFile(what, intent, file string) error {
-	const alone = "standard output carries the RunResult alone; name a file"
-	if file == "-" {
-		return unfit(alone, "%s %q cannot be standard output", what, file)
+// runPlaces lists the files and folders that the flags of a run name.
+func (a *app) runPlaces(intent string, f runFlags) places {
+	var p places
+	p.add(input|asked|needed, "INTENT", "intent", intent)
+	p.add(needed, "--policy", "policy", policyFiles(f.policy)...)
+	f.reportFlags.places(&p)
+	a.recordPlaces(f.recordFlags, &p)
+	p.add(answers|alone|needed, "--bundle", "bundle", f.bundle)
+	p.add(answers|alone|needed|fresh, "--receipt", "receipt", f.receipt)
+	p.add(written|kept|asked, "--evidence", "evidence", f.evidence)
+	p.add(written|packs, "--pack", "pack", f.pack)
+	p.add(modelFile|asked, "--model-adapters", "list of adapters", f.adapters)
+	recording := modelFile | kept
+	if f.modelMode == harness.ModelRecord {
+		recording |= recorded | written
 	}
-	target, err := os.Stat(file)
-	if err != nil {
-		return nil
+	p.add(recording, "--model-recording", "recording", f.recording)
+	tree := guarded
+	if f.mode == harness.ModeExecuteSandbox {
+		tree |= exposed
 	}
-	if target.IsDir() {
-		return usage("name the file to write", "%s %q is a folder", what, file)
-	}
-	if null, err := os.Stat(os.DevNull); err == nil && os.SameFile(target, null) {
-		return nil
-	}
-	if out, err := os.Stdout.Stat(); err == nil && os.SameFile(target, out) {
-		return unfit(alone, "%s %q is standard output", what, file)
-	}
-	in, err := os.Stat(intent)
-	if intent == "-" {
-		in, err = a.stdin.Stat()
-	}
-	if err == nil && os.SameFile(target, in) {
-		return unfit("name another file", "%s %q is the intent itself", what, file)
-	}
-	return nil
+	p.add(tree, "--tree", "tree", f.tree)
+	p.add(guarded|exposed|worked, "--work", "work", f.work)
+	p.add(reached|exposed|worked|changed, "--promote", "promote", f.promote)
+	p.add(exposed|worked, "--read", "read", f.read...)
+	return p
 }
 
 func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
@@ -172,9 +150,6 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 	ctx := cmd.Context()
 	sources, err := a.gating(f.gateFlags)
 	if err != nil {
-		return err
-	}
-	if err := f.apart(append(policyFiles(f.policy), name, f.bundle, f.receipt)...); err != nil {
 		return err
 	}
 	log, err := a.recording(f.recordFlags)
@@ -251,16 +226,12 @@ func (a *app) tellRun(reports *reports, f runFlags, end harness.End) error {
 // say.
 func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *disk.Log, w *pack.Writer, end *harness.End) error {
 	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Recorder: a.recorder(log)}
+	to := a.sinks(w, f.recordFlags, f.receipt, f.pack)
 	if f.mode != harness.ModeExecuteSandbox {
-		end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
-		err := a.keepReceipt(ctx, f.recordFlags, f.receipt, end.Receipt)
-		if err != nil || end.Err != nil {
-			return err
+		if end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request); end.Err != nil {
+			return nil
 		}
-		if err = a.stagePack(ctx, w, gate, f.recordFlags, f.pack, end.Report); err != nil {
-			return err
-		}
-		return a.commitPack(w, f.pack)
+		return harness.Deliver(ctx, deps, end.Report, to)
 	}
 	// A recording can be large: it is read before a Ctrl-C has to wait for anything.
 	var err error
@@ -276,20 +247,11 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 	deps.Runner, deps.Progress = e.host, show
 	end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
 	clear()
-	err = a.keepReceipt(ctx, f.recordFlags, f.receipt, end.Receipt)
 	if end.Err != nil {
-		return err
+		return nil
 	}
-	err = errors.Join(err, a.keepModel(f, end.Execution))
-	if err == nil {
-		err = a.stagePack(ctx, w, gate, f.recordFlags, f.pack, end.Report)
-	}
-	if err == nil {
-		err = a.executed(ctx, f.executingFlags, e, end.Report)
-	}
-	if err == nil {
-		err = a.commitPack(w, f.pack)
-	}
+	a.executed(ctx, f, e, &to)
+	err = harness.Deliver(ctx, deps, end.Report, to)
 	if end.Execution == nil {
 		return err
 	}

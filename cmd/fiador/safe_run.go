@@ -39,7 +39,7 @@ Exit codes:
 func (a *app) safeRun(ctx context.Context, args []string) error {
 	a.busy.enter() // a signal ends the command, and with it this process
 	signals := saferun.Notify()
-	if ctx.Err() != nil { // one that came before that
+	if ctx.Err() != nil { // a signal came before Notify
 		return runerr.Stopped()
 	}
 	a.status = saferun.Run(args, saferun.System{

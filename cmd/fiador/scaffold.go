@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/durable"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/profiles"
@@ -76,10 +78,8 @@ func seeds(dir string, fill *strings.Replacer, files map[string]string) ([]seed,
 func (s seed) sow(root *os.Root) (kept bool, err error) {
 	name := filepath.FromSlash(s.path)
 	fail := func(err error) (bool, error) {
-		return false, &result.RunError{
-			Code: result.CodeInternal, Message: "file " + strconv.Quote(s.path) + " could not be written: " + reason(err),
-			Hint: "make room for it, or choose another folder", Cause: err,
-		}
+		return false, runerr.New(result.CodeInternal, "file "+strconv.Quote(s.path)+" could not be written: "+reason(err),
+			"make room for it, or choose another folder", runerr.Because(err))
 	}
 	if _, err := root.Lstat(name); err == nil {
 		info, err := root.Stat(name)
@@ -94,14 +94,7 @@ func (s seed) sow(root *os.Root) (kept bool, err error) {
 	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return fail(err)
 	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return fail(err)
-	}
-	if _, err := f.WriteString(s.text); err != nil {
-		return fail(errors.Join(err, f.Close(), root.Remove(name)))
-	}
-	if err := f.Close(); err != nil {
+	if err := durable.Write(root, name, []byte(s.text), 0o666); err != nil {
 		return fail(err)
 	}
 	return false, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/transcript"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -219,11 +220,8 @@ func (l *logFile) whole() (*transcript.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, &result.RunError{
-		Code: result.CodeEvidence, Message: l.path + ": not a log of safe-run, or not whole: " + clean(where), Cause: fault,
-		Hint:    "look at it as it is: a log is text, whatever is left of it",
-		Details: map[string]any{"file": l.path},
-	}
+	return nil, runerr.New(result.CodeEvidence, l.path+": not a log of safe-run, or not whole: "+clean(where),
+		"look at it as it is: a log is text, whatever is left of it", runerr.File(l.path), runerr.Because(fault))
 }
 
 // where says what is wrong with a log, and in which line.

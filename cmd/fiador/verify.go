@@ -113,10 +113,7 @@ func (a *app) readResult(ctx context.Context, name string) (resultFile, error) {
 	default:
 		return resultFile{src, doc, obj}, nil
 	}
-	return resultFile{}, &result.RunError{
-		Code: result.CodeEvidence, Message: src.path + ": not a RunResult: " + why,
-		Hint: "name a file that fiador run printed", Details: map[string]any{"file": src.path},
-	}
+	return resultFile{}, runerr.New(result.CodeEvidence, src.path+": not a RunResult: "+why, "name a file that fiador run printed", runerr.File(src.path))
 }
 
 // edition is that of the version that the file names.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/fiador/fiador/harness/durable"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -16,14 +18,14 @@ import (
 // or the new ones. A device or a pipe is written to as it is. No link beneath the folders
 // within is followed.
 func writeFile(name string, b []byte, within []string) error {
-	f, err := createFile(name, within)
+	f, err := createFile(name, within, 0o666)
 	if err != nil {
 		return notWritten(name, err)
 	}
 	if _, err := f.Write(b); err != nil {
 		return notWritten(name, errors.Join(err, f.abort()))
 	}
-	if err := f.commit(); err != nil {
+	if err := f.replace(); err != nil {
 		return notWritten(name, err)
 	}
 	return nil
@@ -35,20 +37,20 @@ func writeNew(name string, b []byte, within []string) error {
 	if err := absent(name); err != nil {
 		return err
 	}
-	f, err := createFile(name, within)
+	return addFile(name, b, within, 0o666, isThere)
+}
+
+// addFile writes b to a new file. taken makes the error for a file that appears meanwhile.
+func addFile(name string, b []byte, within []string, mode fs.FileMode, taken func(name string) error) error {
+	f, err := createFile(name, within, mode)
 	if err != nil {
 		return notWritten(name, err)
 	}
 	if _, err := f.Write(b); err != nil {
 		return notWritten(name, errors.Join(err, f.abort()))
 	}
-	if f.dir != nil {
-		err = f.commitNew()
-	} else {
-		err = f.commit()
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return isThere(name)
+	if err = f.add(); errors.Is(err, fs.ErrExist) {
+		return taken(name)
 	}
 	if err != nil {
 		return notWritten(name, err)
@@ -80,32 +82,26 @@ func notWritten(name string, err error) error {
 			why = "its path leads nowhere" // through "missing/..", or a link
 		}
 	}
-	return &result.RunError{
-		Code:    result.CodeInternal,
-		Message: "file " + strconv.Quote(clean(filepath.Base(name))) + " could not be written: " + why,
-		Hint:    "name a file in a folder that exists, may be written and has room",
-		Cause:   err,
-	}
+	return runerr.New(result.CodeInternal, "file "+strconv.Quote(clean(filepath.Base(name)))+" could not be written: "+why,
+		"name a file in a folder that exists, may be written and has room", runerr.Because(err))
 }
 
 // newFile is a file that takes its place when it is complete.
 type newFile struct {
 	*os.File
-	name       string   // as it was given
-	dir        *os.Root // the folder where it belongs; nil: a device or a pipe, written as it is
-	base, temp string   // its name there, and the one that it has until then
-	within     []string // beneath these no link leads to it
+	name string        // the name that the caller gave
+	put  *durable.File // nil for a device or a pipe, which is written directly
+	dir  *os.Root      // the folder of the file
 }
 
-// createFile begins a file that is to stand at name, or replace what stands there. No
-// link beneath the folders within is followed, whenever it is made: the file's folder
-// stays open.
-func createFile(name string, within []string) (*newFile, error) {
+// createFile begins a file that add or replace puts at name. A new file gets the
+// permissions of mode without those of the umask. createFile follows no link beneath the
+// folders within. The file's folder stays open, so that a later link has no effect.
+func createFile(name string, within []string, mode fs.FileMode) (*newFile, error) {
 	at, err := place(name, within)
 	if err != nil {
 		return nil, err
 	}
-	mode := fs.FileMode(0o666)
 	if _, err = os.Lstat(name); err != nil {
 		dir, base := filepath.Split(name)
 		_, err = filepath.EvalSymlinks(cmp.Or(dir, ".")) // place takes what is missing for a folder
@@ -128,11 +124,15 @@ func createFile(name string, within []string) (*newFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &newFile{name: name, dir: root, base: filepath.Base(at), within: within}
-	if err := f.createBeside(mode); err != nil {
+	f, err := durable.Create(root, filepath.Base(at), mode)
+	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return f, nil
+	f.Check = func() error { // refuse a link that was made meanwhile
+		_, err := place(name, within)
+		return err
+	}
+	return &newFile{File: f.File, name: name, put: f, dir: root}, nil
 }
 
 // openSpecial opens a device or a pipe. A pipe that nobody reads is an error here, and
@@ -148,53 +148,19 @@ func openSpecial(name string) (*newFile, error) {
 	return &newFile{File: f, name: name}, nil
 }
 
-// commit puts the file into its place.
-func (f *newFile) commit() error {
-	if f.dir == nil {
+// replace puts the file in its place, and replaces an existing file.
+func (f *newFile) replace() error { return f.end((*durable.File).Replace) }
+
+// add puts the file in its place. The error wraps fs.ErrExist if the place is taken.
+func (f *newFile) add() error { return f.end((*durable.File).Add) }
+
+// abort discards the new file. An existing file stays unchanged.
+func (f *newFile) abort() error { return f.end((*durable.File).Abort) }
+
+// end closes a device or a pipe. For a file it calls the method way of durable.File.
+func (f *newFile) end(way func(*durable.File) error) error {
+	if f.put == nil {
 		return f.Close()
 	}
-	err := f.complete()
-	if err == nil {
-		err = f.dir.Rename(f.temp, f.base)
-	}
-	return f.end(err, err != nil)
-}
-
-// complete syncs and closes the file, and looks for a link that came meanwhile.
-func (f *newFile) complete() error {
-	err := errors.Join(f.Sync(), f.Close())
-	if err == nil {
-		_, err = place(f.name, f.within)
-	}
-	return err
-}
-
-// end closes the file's folder, and removes what did not become the file.
-func (f *newFile) end(err error, remove bool) error {
-	if remove {
-		err = errors.Join(err, f.dir.Remove(f.temp))
-	}
-	return errors.Join(err, f.dir.Close())
-}
-
-// abort leaves what stands at the file's place as it was.
-func (f *newFile) abort() error {
-	err := f.Close()
-	if f.dir == nil {
-		return err
-	}
-	return f.end(err, true)
-}
-
-// createBeside creates the file in its folder, with the permissions that it will have
-// (a new one: what the umask leaves).
-func (f *newFile) createBeside(mode fs.FileMode) (err error) {
-	for i := range 10000 {
-		f.temp = ".fiador-" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(i)
-		f.File, err = f.dir.OpenFile(f.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-		if !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	return fs.ErrExist
+	return errors.Join(way(f.put), f.dir.Close())
 }
