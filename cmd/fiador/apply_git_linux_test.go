@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // sh runs a shell script in a folder, with a git that knows who commits and reads no
@@ -23,10 +25,10 @@ func (s stage) sh(t *testing.T, dir, script string, attr ...*syscall.SysProcAttr
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", script)
 	cmd.Dir = dir
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + s.home, "GIT_CONFIG_NOSYSTEM=1", "GIT_EDITOR=echo message >", "GIT_ALLOW_PROTOCOL=file",
+	cmd.Env = rehearsal.Env(
+		"PATH="+os.Getenv("PATH"), "HOME="+s.home, "GIT_CONFIG_NOSYSTEM=1", "GIT_EDITOR=echo message >", "GIT_ALLOW_PROTOCOL=file",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
-	}
+	)
 	for _, a := range attr {
 		cmd.SysProcAttr = a
 	}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,6 +18,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // callInfo is struct ptrace_syscall_info, of a system call that begins.
@@ -215,23 +216,6 @@ func newStage(t *testing.T) stage {
 	return s
 }
 
-// command is the program at the bench. Built with the race detector it would wait for a
-// second at its end.
-func (s stage) command(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
-	t.Helper()
-	cmd, stdout, stderr = s.bench.command(t, args...)
-	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0")
-	return cmd, stdout, stderr
-}
-
-// run runs the program at the bench to its end.
-func (s stage) run(t *testing.T, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	cmd, out, errs := s.command(t, args...)
-	code = status(t, cmd.Run())
-	return out.String(), errs.String(), code
-}
-
 // tree makes a tree that the pack fits.
 func (s stage) tree(t *testing.T, dir string) string {
 	t.Helper()
@@ -247,6 +231,7 @@ func (s stage) tree(t *testing.T, dir string) string {
 // TestApplyKilled: apply, killed before any system call that changes something, leaves a
 // tree that is as before or complete after the next command on it, --recover or not.
 func TestApplyKilled(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	s := newStage(t)
 	before := shot(t, s.tree(t, filepath.Join(s.dir, "before")))
 	done := s.tree(t, filepath.Join(s.dir, "done"))
@@ -254,11 +239,7 @@ func TestApplyKilled(t *testing.T) {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	after := shot(t, done)
-	seen, told := map[string]bool{}, false
-	stride := 1
-	if testing.Short() {
-		stride = 7
-	}
+	seen, told, stride := map[string]bool{}, false, rehearsal.Stride(7)
 	for n := 0; ; n += stride {
 		dir := s.tree(t, filepath.Join(s.dir, "tree"))
 		cmd, _, _ := s.command(t, "apply", s.pack, "--to", dir)
@@ -299,6 +280,7 @@ func TestApplyKilled(t *testing.T) {
 // TestApplySignalled: after a signal that asks it to end, wherever it comes, apply leaves
 // a tree that is as before or complete, says which, and leaves nothing to recover.
 func TestApplySignalled(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	s := newStage(t)
 	dir := s.tree(t, filepath.Join(s.dir, "tree"))
 	before := shot(t, dir)
@@ -426,6 +408,7 @@ func needGit(t *testing.T) {
 // were at; where the tree is complete HEAD is on the branch; and the same command again
 // completes it.
 func TestApplyBranchKilled(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	needGit(t)
 	s := newStage(t)
 	first, done := s.repository(t, filepath.Join(s.dir, "first")), filepath.Join(s.dir, "done")
@@ -455,8 +438,8 @@ func TestApplyBranchKilled(t *testing.T) {
 			t.Fatalf("step %d, %q: the tree is\n%s\nand git has\n%s", n, calls, tree, at)
 		}
 		seen[tree], seen[at] = true, true
-		// TestApplyKilled has each step of what comes after git.
-		if stride = 1; testing.Short() || calls[len(calls)-1] != "start" {
+		// TestApplyKilled covers each step after those of git.
+		if stride = 1; !rehearsal.Full() || calls[len(calls)-1] != "start" {
 			stride = 7
 		}
 		if stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != exitAccepted || shot(t, dir) != after || heads(t, dir) != headsAfter {
@@ -470,7 +453,7 @@ func TestApplyBranchKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if code >= 0 {
-			if n < 50 || !seen[before] || !seen[after] || !seen[headsBefore] || !testing.Short() && !seen[between] || !slices.Contains(calls, "start") {
+			if n < 50 || !seen[before] || !seen[after] || !seen[headsBefore] || rehearsal.Full() && !seen[between] || !slices.Contains(calls, "start") {
 				t.Errorf("%d calls that change something: %q", n, calls)
 			}
 			return

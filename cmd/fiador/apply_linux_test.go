@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // TestApplyDiff: what apply prints into a pipe is a diff that git applies to the same
@@ -343,7 +345,7 @@ func (s stage) try(t *testing.T, first string, trial gitTrial) {
 	_, lines, _ := strings.Cut(stdout, "yours to do:\n")
 	add, _, _ := strings.Cut(lines, "\n")
 	cmd := exec.Command("sh", "-c", add)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false"}
+	cmd.Env = rehearsal.Env("PATH="+os.Getenv("PATH"), "HOME="+s.home, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s", add, err, out)
 	}
@@ -509,7 +511,7 @@ func TestApplyBranchUnborn(t *testing.T) {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
 	cmd, _, stderr := s.command(t, "apply", s.pack, "--to", dir, "--git-branch", "x")
-	cmd.Env = []string{"PATH=" + s.home, "HOME=" + s.home}
+	cmd.Env = rehearsal.Env("PATH="+s.home, "HOME="+s.home)
 	if code := status(t, cmd.Run()); code != exitError || !strings.Contains(stderr.String(), "--git-branch needs git") {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}

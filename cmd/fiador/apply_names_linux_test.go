@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // oddNames are names that a diff could have otherwise: what git reads as the end of a
@@ -53,7 +54,7 @@ func TestDiffNames(t *testing.T) {
 			}
 			cmd := exec.Command("git", "apply")
 			cmd.Dir, cmd.Stdin = dir, strings.NewReader(text)
-			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CEILING_DIRECTORIES=" + filepath.Dir(dir)}
+			cmd.Env = rehearsal.Env("PATH="+os.Getenv("PATH"), "HOME="+dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s %q: %v: %s\n%s", c.what, name, err, out, text)
 				continue

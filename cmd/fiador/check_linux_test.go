@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // feed writes a line every few milliseconds until it is told to stop, or nobody
@@ -123,6 +125,7 @@ func TestCheckInterrupt(t *testing.T) {
 // TestCheckEndsWithABomb: an evaluation that does not stop ends the process with
 // RUN_E007 and exit status 2, whatever stands before and after it.
 func TestCheckEndsWithABomb(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	dir := t.TempDir()
 	policy := filepath.Join(dir, "bomb")
 	if err := os.Mkdir(policy, 0o755); err != nil {

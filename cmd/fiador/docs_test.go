@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
 )
 
@@ -29,6 +30,7 @@ var updateDocs = flag.Bool("update-pages", false, "write what the commands of th
 // folder, prints what the page shows. The comparison needs the programs that it
 // compares, which the benchmark installs.
 func TestPagesRun(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	for _, name := range []string{
 		"docs/writing-a-policy.md", "docs/gating.md", "docs/comparison.md", "docs/executing.md", "docs/auditing.md", "docs/packs.md", "docs/logging.md", "specs/safe-run.md",
 	} {
@@ -131,7 +133,7 @@ func TestReadmeExecutes(t *testing.T) {
 	}
 	cmd := exec.Command("fiador", "run", "examples/page.json", "--mode", "execute-sandbox")
 	cmd.Dir = root
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}
+	cmd.Env = rehearsal.Env("PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), "TMPDIR="+t.TempDir())
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +172,7 @@ func TestReadmePacks(t *testing.T) {
 	}
 	cmd := exec.Command("sh", "-c", strings.TrimPrefix(blocks[1], "sh\n"))
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}
+	cmd.Env = rehearsal.Env("PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), "TMPDIR="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	if want := strings.TrimPrefix(blocks[3], "console\n"); err != nil || string(out) != want {
 		t.Errorf("the README shows\n%s\nand the commands print\n%s (%v)", want, out, err)
@@ -306,7 +308,7 @@ func runPage(t *testing.T, src string, more ...string) page {
 		t.Fatal(err)
 	}
 	path = strings.Join(append(more, os.Getenv("PATH"), path), string(filepath.ListSeparator))
-	cmd.Env = []string{"PATH=" + path, "HOME=" + dir, "TMPDIR=" + dir, "LC_ALL=C"}
+	cmd.Env = rehearsal.Env("PATH="+path, "HOME="+dir, "TMPDIR="+dir, "LC_ALL=C")
 	out, err := cmd.CombinedOutput()
 	var failed *exec.ExitError
 	if err != nil && !errors.As(err, &failed) {

@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -76,7 +77,7 @@ func (b bench) command(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, std
 	t.Helper()
 	cmd = command(t, args...)
 	cmd.Dir = b.work
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.home, "TMPDIR=" + b.temp}
+	cmd.Env = rehearsal.Env("PATH="+os.Getenv("PATH"), "HOME="+b.home, "TMPDIR="+b.temp)
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	return cmd, stdout, stderr
@@ -221,6 +222,7 @@ func TestInterruptedExecution(t *testing.T) {
 // TestKilledSupervisor: with the program dies everything that it has started, and the
 // next command removes what it could not.
 func TestKilledSupervisor(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	b := newBench(t)
 	for _, isolation := range []string{"full", "confined"} {
 		for i := range 5 {
@@ -271,8 +273,9 @@ func TestExitCodes(t *testing.T) {
 
 // TestNeverFlaky: a short command ends the same every time.
 func TestNeverFlaky(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	b := newBench(t)
-	for i := range 60 {
+	for i := range rehearsal.Count(15, 60) {
 		if stdout, stderr, code := b.run(t, sh("echo hi")...); stdout != "hi\n" || stderr != "" || code != 0 {
 			t.Fatalf("run %d: exit status %d, stdout %q, stderr %q", i, code, stdout, stderr)
 		}
@@ -593,6 +596,7 @@ func TestRestrictedMachine(t *testing.T) {
 // TestNarrowLimits: limits of the caller that are narrower than the sandbox's stay, and
 // are no obstacle.
 func TestNarrowLimits(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	b := newBench(t)
 	for _, limit := range []string{"-n 256", "-u 60", "-l 8", "-d 300000", "-c 0"} {
 		t.Run(limit, func(t *testing.T) {

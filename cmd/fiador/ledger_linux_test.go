@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // newLedger makes a ledger beneath a folder and returns the flags that record in it.
@@ -31,6 +33,7 @@ func newLedger(t *testing.T, dir string) []string {
 // records. The evidence holds the intent, so it holds what the intent says; it holds
 // nothing else of the machine.
 func TestLedgerNamesNothingOfTheMachine(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -92,9 +95,9 @@ deny contains {"id": "HOUSE_RULE", "msg": sprintf("no %v", [input.intent.goal])}
 					args = append(args, "--work", in, "--tree", in)
 				}
 				cmd := command(t, args...)
-				cmd.Env = []string{
-					"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "USER=" + user, "TMPDIR=" + dir, "SECRET=" + env, "CI=" + env, "HOSTNAME=" + host,
-				}
+				cmd.Env = rehearsal.Env(
+					"PATH="+os.Getenv("PATH"), "HOME="+dir, "USER="+user, "TMPDIR="+dir, "SECRET="+env, "CI="+env, "HOSTNAME="+host,
+				)
 				statuses[status(t, cmd.Run())]++
 			}
 		}
@@ -255,6 +258,7 @@ func whole(t *testing.T, dir string, chown func(string, int)) {
 // TestLedgerDiskFull: a decision that finds no room on the disk is none, and what was
 // recorded before stays whole.
 func TestLedgerDiskFull(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	if out, err := exec.Command("unshare", "--mount", "true").CombinedOutput(); err != nil {
 		t.Skipf("no file system of its own: %v %s", err, out)
 	}

@@ -5,16 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // maxResident is the memory that a command about one pack, whatever it is, may take at
@@ -105,7 +107,7 @@ func (y hostileYard) run(t *testing.T, args ...string) (text string, code int) {
 	cmd.Dir = y.dir
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + y.dir}
+	cmd.Env = rehearsal.Env("PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), "TMPDIR="+y.dir)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +122,7 @@ func (y hostileYard) run(t *testing.T, args ...string) (text string, code int) {
 		t.Fatal(err)
 	}
 	resident := peak()
-	if resident > maxResident && !withRaceDetector() {
+	if resident > maxResident && !rehearsal.Raced {
 		t.Errorf("%q took %d MiB", args, resident>>10)
 	}
 	if after := y.everything(t); !slices.Equal(before, after) {
@@ -171,12 +173,6 @@ func watchMemory(pid int) (peak func() int) {
 		}
 	}()
 	return func() int { close(done); return <-most }
-}
-
-// withRaceDetector says whether this program was built with it, which takes much memory.
-func withRaceDetector() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
 }
 
 // check runs every command that takes a pack on a hostile one.
@@ -334,7 +330,7 @@ func hostileFolders() []hostilePack {
 			return os.MkdirAll(path+strings.Repeat("/d", 1500), 0o755)
 		}), code: 1, says: "PK12"},
 		{name: "many files", make: with(func(_ *testing.T, at string) error {
-			for i := range 100_000 {
+			for i := range rehearsal.Count(20_000, 100_000) {
 				if err := os.WriteFile(fmt.Sprintf("%s/f%06d", at, i), nil, 0o644); err != nil {
 					return err
 				}
@@ -366,8 +362,8 @@ func hostileFolders() []hostilePack {
 func hostileTexts() []hostilePack {
 	var list []hostilePack
 	const depth, values = 100_000, 1_000_000
-	for _, name := range []string{"run.json", "bundle.json", "policy.json", "evidence.json", "patch.json", "runner.json", "model_io.json", "ledger.jsonl", "meta.json"} {
-		for what, text := range map[string]func() string{
+	for i, name := range []string{"run.json", "bundle.json", "policy.json", "evidence.json", "patch.json", "runner.json", "model_io.json", "ledger.jsonl", "meta.json"} {
+		texts := map[string]func() string{
 			"brackets":              repeated("", "[", depth, strings.Repeat("]", depth)+"\n"),
 			"open brackets":         repeated("", "[", depth, ""),
 			"objects in objects":    repeated("", `{"a":`, depth, "1"+strings.Repeat("}", depth)+"\n"),
@@ -379,7 +375,12 @@ func hostileTexts() []hostilePack {
 			"surrogates":            repeated(`"`, `\ud800`, 500_000, "\"\n"),
 			"control characters":    repeated("\"", "\x1b[2J", 1000, "\"\n"),
 			"bytes that are no UTF": repeated("\"", "\xff", 1000, "\"\n"),
-		} {
+		}
+		for j, what := range slices.Sorted(maps.Keys(texts)) {
+			if (i+j)%rehearsal.Stride(3) != 0 {
+				continue
+			}
+			text := texts[what]
 			few := strings.Contains(what, "almost") || strings.Contains(what, "surrogates") || strings.Contains(what, "long")
 			list = append(list, hostilePack{name: what + " in " + name, make: holds(name, text), code: 1, says: "", few: few || name != "run.json" && name != "patch.json"})
 		}
@@ -410,6 +411,7 @@ func hostileTexts() []hostilePack {
 
 // TestHostilePacks: nothing that somebody puts in the place of a pack does harm.
 func TestHostilePacks(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	whole := hostileBase(t)
 	for _, h := range slices.Concat(hostileFolders(), hostileArchives()) {
 		t.Run(h.name, func(t *testing.T) { h.check(t, whole) })

@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // TestPackKilled: run --pack, killed before any system call that changes something,
 // leaves a complete pack or none, and nothing else but a folder that says what it is.
 func TestPackKilled(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	b := newBench(t)
 	intent := put(t, b.dir, "plan.json", `{"goal": "Build the page", "constraints": ["one heading"],
 		"actions": [{"kind": "write", "path": "out/index.html", "content": "<h1>1</h1>\n"}]}`)
@@ -30,7 +32,6 @@ func TestPackKilled(t *testing.T) {
 			}
 		}
 		cmd, _, _ := b.command(t, "run", intent, "--pack", dir)
-		cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0")
 		calls, code := stepped(t, cmd, n)
 		list, err := os.ReadDir(place)
 		if err != nil {

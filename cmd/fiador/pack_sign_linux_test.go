@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -47,7 +48,7 @@ func newPacked(t *testing.T, intent string, flags ...string) packed {
 func (p packed) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("fiador", args...)
 	cmd.Dir = filepath.Join(p.dir, "work")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "TMPDIR=" + p.dir}
+	cmd.Env = rehearsal.Env("PATH="+os.Getenv("PATH"), "HOME="+p.dir, "TMPDIR="+p.dir)
 	return cmd
 }
 
@@ -105,6 +106,7 @@ func TestPackIsAuthentic(t *testing.T) {
 // TestSignKilled: a kill at any time leaves the old meta.json or the new one, and no other
 // file in the pack.
 func TestSignKilled(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	p := newPacked(t, packedIntent)
 	before := p.read("pack")
 	began := time.Now()
@@ -115,7 +117,7 @@ func TestSignKilled(t *testing.T) {
 	if bytes.Equal(old, signed) {
 		t.Fatal("nothing was signed")
 	}
-	const kills = 60
+	kills := rehearsal.Count(20, 60)
 	seen := map[bool]int{}
 	for i := range kills {
 		if err := os.WriteFile(filepath.Join(p.dir, "pack", pack.MetaFile), old, 0o600); err != nil {
@@ -125,7 +127,7 @@ func TestSignKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(took * time.Duration(i) / (kills * 3 / 4))
+		time.Sleep(took * time.Duration(i) / time.Duration(kills*3/4))
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		got := p.read("pack")

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // TestReadmePromotes: the commands of the README that execute and promote, pasted, leave
@@ -29,7 +31,7 @@ func TestReadmePromotes(t *testing.T) {
 	}
 	cmd := exec.Command("sh", "-ec", strings.ReplaceAll("\n"+block, "\n$ ", "\n"))
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}
+	cmd.Env = rehearsal.Env("PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), "TMPDIR="+t.TempDir())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/specs"
 )
@@ -34,6 +35,7 @@ func workflowSteps(t *testing.T, file string) map[string]string {
 // a pull request that is fine, on one with a refused intent, and on one that
 // brings a policy of its own, which does not help it.
 func TestWorkflowRuns(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	shell, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("no sh here, in which the steps of a workflow run")

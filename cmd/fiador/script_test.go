@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // TestMain runs the tests as if no signal were ignored, even under nohup or in the
@@ -76,7 +78,10 @@ func fiador() {
 // TestScripts runs testdata/script. Besides the commands of testscript there is
 // "exits N COMMAND...", which demands the exact exit status, and the condition
 // [exists:PATH] and [unprivileged].
-func TestScripts(t *testing.T) { testscript.Run(t, scriptParams()) }
+func TestScripts(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Processes)
+	testscript.Run(t, scriptParams())
+}
 
 func scriptParams() testscript.Params {
 	return testscript.Params{

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/transcript"
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // lineText is a stream without end: line after line of 1 KiB, each with its place.
@@ -30,6 +31,7 @@ func (lineText) ReadAt(b []byte, off int64) (int, error) {
 // TestTranscriptMemory: no command has a log in memory, and one from a pipe is no
 // exception.
 func TestTranscriptMemory(t *testing.T) {
+	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	const size = 64 << 20
 	log := logOf(t, transcript.Run{
 		Argv: []string{"yes"}, Code: 1,
