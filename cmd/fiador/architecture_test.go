@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -109,7 +111,14 @@ func TestKernelCallsNothingImpure(t *testing.T) {
 	}
 }
 
-func parsePackage(t *testing.T, pkg string) []*ast.File {
+func parsePackage(t *testing.T, pkg string) []*ast.File { return parseFiles(t, pkg, 0) }
+
+// parseComments parses a package with its comments.
+func parseComments(t *testing.T, pkg string) []*ast.File {
+	return parseFiles(t, pkg, parser.ParseComments)
+}
+
+func parseFiles(t *testing.T, pkg string, mode parser.Mode) []*ast.File {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
 	if err != nil {
@@ -120,7 +129,7 @@ func parsePackage(t *testing.T, pkg string) []*ast.File {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, mode)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,5 +292,77 @@ func TestMainIsShort(t *testing.T) {
 	}
 	if n := strings.Count(string(b), "\n"); n >= 40 {
 		t.Errorf("main.go has %d lines", n)
+	}
+}
+
+// owned maps the folder of a package to a pattern of texts that only this package may
+// spell.
+var owned = map[string]*regexp.Regexp{
+	"kernel/reason": regexp.MustCompile(`^(EXIT|NOT_EXECUTABLE|NOT_FOUND|OOM|OUTPUT_(KIND|LIMIT|MISSING|NAME)|SIGNAL|STREAM_LIMIT|TIMEOUT|WRITE_OUTSIDE_ROOT)( |$)`),
+}
+
+// TestTextsHaveOneOwner: a text of a vocabulary stands in the package that owns it.
+func TestTextsHaveOneOwner(t *testing.T) {
+	for pkg := range imports(t) {
+		for _, f := range parsePackage(t, pkg) {
+			ast.Inspect(f, func(n ast.Node) bool {
+				lit, ok := n.(*ast.BasicLit)
+				if !ok || lit.Kind != token.STRING {
+					return true
+				}
+				text, err := strconv.Unquote(lit.Value)
+				for owner, form := range owned {
+					if err == nil && pkg != owner && form.MatchString(text) {
+						t.Errorf("%s spells %q, which %s owns", pkg, text, owner)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// TestCommandsDeliverNothing: no command puts effects in order. A command passes sinks to
+// harness.Deliver, and only Deliver calls the sinks, Stage, Commit and Promote.
+func TestCommandsDeliverNothing(t *testing.T) {
+	for pkg := range imports(t) {
+		if !strings.HasPrefix(pkg, "cmd/") {
+			continue
+		}
+		for _, f := range parsePackage(t, pkg) {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok {
+					if sel, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains([]string{"Stage", "Commit", "Promote"}, sel.Sel.Name) {
+						t.Errorf("%s calls %s", pkg, sel.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// TestRunErrorsHaveOneMaker: harness/runerr makes all RunErrors, except for the error of
+// no decision, which the package of the type makes. One function of the commands makes
+// usage errors.
+func TestRunErrorsHaveOneMaker(t *testing.T) {
+	literals := map[string]int{}
+	for pkg := range imports(t) {
+		for _, f := range parsePackage(t, pkg) {
+			ast.Inspect(f, func(n ast.Node) bool {
+				lit, ok := n.(*ast.CompositeLit)
+				if !ok {
+					return true
+				}
+				if sel, ok := lit.Type.(*ast.SelectorExpr); ok && sel.Sel.Name == "RunError" {
+					literals[pkg]++
+				}
+				return true
+			})
+		}
+	}
+	delete(literals, "harness/runerr")
+	if usage := literals["cmd/fiador"]; usage != 1 || len(literals) != 1 {
+		t.Errorf("literals of RunErrors by package: %v", literals)
 	}
 }
