@@ -15,9 +15,9 @@ import (
 // BundleSchemaVersion is the version of the bundle format.
 const BundleSchemaVersion = "0.1.0"
 
-// Bundle is the plan that an allowed intent becomes, or, incomplete, what is
-// still open about one. Its fields and hash domains are those of
-// specs/bundle.md; scores are whole numbers from 0 to 100.
+// Bundle is the plan of an allowed intent. An incomplete bundle lists what is still
+// open in the intent. specs/bundle.md gives the fields and hash domains; scores are
+// whole numbers from 0 to 100.
 type Bundle struct {
 	ID                  string     `json:"id,omitempty"`
 	SchemaVersion       string     `json:"schema_version"`
@@ -44,7 +44,7 @@ type Node struct {
 	UnresolvedQuestions []Question `json:"unresolved_questions"`
 }
 
-// Entropy measures what is open about a node.
+// Entropy measures how much of a node is open.
 type Entropy struct {
 	UnresolvedRefs     int `json:"unresolved_refs"`
 	SchemaGaps         int `json:"schema_gaps"`
@@ -53,7 +53,7 @@ type Entropy struct {
 	EntropyScore       int `json:"entropy_score"`
 }
 
-// Density measures what is settled about a node.
+// Density measures how much of a node is settled.
 type Density struct {
 	ConcreteConstraints int `json:"concrete_constraints"`
 	SpecifiedOutputs    int `json:"specified_outputs"`
@@ -61,7 +61,7 @@ type Density struct {
 	DensityScore        int `json:"density_score"`
 }
 
-// Question is one thing to settle before the intent can be allowed.
+// Question is one point to settle before the intent can be allowed.
 type Question struct {
 	ID                 string   `json:"id"`
 	Text               string   `json:"text"`
@@ -78,7 +78,7 @@ type Output struct {
 	Type              string   `json:"type"` // file, command, config or instruction
 	Path              string   `json:"path"`
 	Content           string   `json:"content"`
-	ContentHash       string   `json:"content_hash"` // bare hex, over the decoded bytes
+	ContentHash       string   `json:"content_hash"` // bare hex; covers the decoded bytes
 	SourceConstraints []string `json:"source_constraints"`
 	Confidence        int      `json:"confidence"`
 	Action            *int     `json:"action"`   // position in the intent, from 0; null for an instruction
@@ -86,7 +86,7 @@ type Output struct {
 	Executable        bool     `json:"executable"`
 }
 
-// Stats counts a bundle.
+// Stats holds the counts of a bundle.
 type Stats struct {
 	TotalNodes         int `json:"total_nodes"`
 	TerminalNodes      int `json:"terminal_nodes"`
@@ -168,7 +168,7 @@ func (b *Bundle) make(in Intent, f found) ([]byte, error) {
 		return nil, err
 	}
 	b.ID = "bundle_" + hash.Hex()[:16]
-	// "id" stands before every other member, so the bytes need not be made anew.
+	// "id" sorts before every other member, so the bytes need not be encoded again.
 	bytes := make([]byte, 0, len(idless)+len(b.ID)+len(`"id":"",`))
 	bytes = append(append(append(bytes, `{"id":"`...), b.ID...), `",`...)
 	return append(bytes, idless[1:]...), nil
@@ -364,8 +364,8 @@ type call struct {
 	ToolID    string         `json:"tool_id"`
 }
 
-// instruction is the goal and the constraints as Markdown in which every given
-// line is indented code, so that none of them can pass for a heading.
+// instruction returns the goal and the constraints as Markdown. Every given line is
+// indented code, so that no given line can pass for a heading.
 func (in Intent) instruction() string {
 	var b strings.Builder
 	b.WriteString("# Goal\n\n")

@@ -10,7 +10,8 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// fixture reads a file of the shared fixtures, or skips.
+// fixture reads a file of the shared fixtures. It skips the test if the file is
+// missing.
 func fixture(t *testing.T, name string) []byte {
 	t.Helper()
 	dir := os.Getenv("FIADOR_FIXTURES")
@@ -87,7 +88,7 @@ func TestNormalisation(t *testing.T) {
 	if want := "Café\nau lait"; in.Goal != want {
 		t.Errorf("goal %q, want %q", in.Goal, want)
 	}
-	// U+1F600 is D83D DE00 in UTF-16, and so sorts before U+FFEE.
+	// U+1F600 is D83D DE00 in UTF-16, and so it sorts before U+FFEE.
 	if got, want := strings.Join(in.Constraints, "|"), "a|b c|\u200b|😀|\uffee"; got != want {
 		t.Errorf("constraints %q, want %q", got, want)
 	}
@@ -140,7 +141,7 @@ func TestInstructionCannotForgeAHeading(t *testing.T) {
 	}
 }
 
-// TestMeasures works the formulas of specs/bundle.md out by hand.
+// TestMeasures calculates the formulas of specs/bundle.md by hand.
 func TestMeasures(t *testing.T) {
 	for _, tc := range []struct {
 		name, intent     string

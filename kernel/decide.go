@@ -19,42 +19,43 @@ const (
 	OutcomeRefuse  Outcome = "REFUSE"
 )
 
-// IDNotPermitted is the reason for an effect that no permit names.
+// IDNotPermitted is the reason for an effect without a permit.
 const IDNotPermitted = "NOT_PERMITTED"
 
 // TitleNotPermitted is the title of that reason.
 const TitleNotPermitted = "No rule permits this effect"
 
-// ModuleKernel stands where results of a policy layer have the layer's package.
+// ModuleKernel is the module of the kernel's own results; other results name their
+// layer's package.
 const ModuleKernel = "kernel"
 
-// DefaultPriority is the priority of a question whose rule gives none.
+// DefaultPriority is the priority of a question whose rule states no priority.
 const DefaultPriority = 60
 
-// Decision is what the kernel makes of an intent and a verdict.
+// Decision is the kernel's answer to an intent and a verdict.
 type Decision struct {
 	Outcome Outcome
 
-	// Bundle is nil for a REFUSE and only for one.
+	// Bundle is nil for a REFUSE, and set for the other outcomes.
 	Bundle *Bundle
 	// BundleBytes is the bundle's canonical JSON and one LF; BundleHash covers
 	// exactly these bytes.
 	BundleBytes []byte
 	BundleHash  canon.ContentHash
 
-	// Reasons is the closed vocabulary ID POINTER, sorted by code unit, each
-	// once. It is empty for a BUNDLE.
+	// Reasons lists the reasons in the closed vocabulary ID POINTER: sorted by code
+	// unit, without duplicates. It is empty for a BUNDLE.
 	Reasons []string
-	// RefuseReason is the first reason and its rule's title, of a REFUSE.
+	// RefuseReason is the first reason of a REFUSE with its rule's title.
 	RefuseReason string
 
-	// Findings are what decided, with their words, for people: the denials of a
-	// REFUSE, the questions of a CLARIFY. Notes never decide.
+	// Findings are the results that decided, worded for people: the denials of a
+	// REFUSE, or the questions of a CLARIFY. Notes never decide.
 	Findings []Result
 	Notes    []Result
 }
 
-// Questions are the texts of the open questions, in the order of the bundle.
+// Questions returns the texts of the open questions, in the order of the bundle.
 func (d Decision) Questions() []string {
 	if d.Outcome != OutcomeClarify {
 		return nil
@@ -66,9 +67,9 @@ func (d Decision) Questions() []string {
 	return texts
 }
 
-// Decide joins an intent with its verdict. Any denial, or an effect without a
-// permit, refuses; else any question asks; else the intent is allowed. The
-// error is one of canonicalisation and means that no decision was made.
+// Decide joins an intent with its verdict. A denial, or an effect without a permit,
+// refuses the intent. Otherwise a question asks for an answer. Otherwise the intent is
+// allowed. An error comes from canonicalisation and means that no decision was made.
 func Decide(in Intent, effects []Effect, findings []Finding, v Verdict) (Decision, error) {
 	denials := append(slices.Clone(v.Deny), notPermitted(effects, v)...)
 	if len(denials) > 0 {
@@ -89,8 +90,8 @@ func Decide(in Intent, effects []Effect, findings []Finding, v Verdict) (Decisio
 	return d, nil
 }
 
-// notPermitted is a denial for each effect that no permit names. An effect that
-// some denial already points to, or into, is not named a second time.
+// notPermitted returns a denial for each effect without a permit. It leaves out an
+// effect if a denial already points to the effect or into it.
 func notPermitted(effects []Effect, v Verdict) []Result {
 	if len(effects) == 0 {
 		return nil
@@ -136,10 +137,10 @@ func reasons(list []Result) []string {
 	return sortedSet(out)
 }
 
-// newQuestions orders by priority, highest first, then by id. A question that two
-// rules ask alike is one, with the higher priority and the options of both: no rule
-// takes an answer out of another's question. How many options it may have together is
-// the policy engine's to say.
+// newQuestions sorts by priority, highest first, then by id. Equal questions of two
+// rules become one, with the higher priority and the options of both: no rule removes
+// an answer from another rule's question. The policy engine limits the number of joined
+// options.
 func newQuestions(clarify []Result) ([]Question, error) {
 	list := make([]Question, 0, len(clarify))
 	for _, c := range clarify {
@@ -176,7 +177,7 @@ func newQuestions(clarify []Result) ([]Question, error) {
 	return kept, nil
 }
 
-// Execution is what was observed while a bundle ran, as a RunResult carries it.
+// Execution is the record of an executed bundle, in the form that a RunResult carries.
 type Execution struct {
 	SandboxID        string            `json:"sandbox_id"`
 	Cmd              []string          `json:"cmd"`
@@ -188,28 +189,27 @@ type Execution struct {
 	TotalOutputBytes int               `json:"total_output_bytes"`
 	OutputTruncated  bool              `json:"output_truncated"`
 
-	// Reasons is why the execution is rejected, in the closed vocabulary of
-	// specs/run-result.md; empty where only the exit code says so.
+	// Reasons says why the execution is rejected, in the closed vocabulary of
+	// specs/run-result.md. It is empty where only the exit code gives a reason.
 	Reasons []string `json:"-"`
 }
 
-// FileRef is one file with its content hash and size in bytes.
+// FileRef names one file with its content hash and its size in bytes.
 type FileRef struct {
 	Path      string            `json:"path"`
 	SHA256    canon.ContentHash `json:"sha256"`
 	SizeBytes int               `json:"size_bytes"`
 }
 
-// DecisionRecord is the final word of a RunResult (run-result.md, 5.3).
+// DecisionRecord is the final decision of a RunResult (run-result.md, 5.3).
 type DecisionRecord struct {
 	Accepted          bool     `json:"accepted"`
 	Reasons           []string `json:"reasons"`
 	ValidatedByKernel bool     `json:"validated_by_kernel"`
 }
 
-// Conclude makes the decision record: accepted is true for a BUNDLE that was
-// not executed, or whose execution ended with exit code 0, and for nothing else
-// (RS8).
+// Conclude returns the decision record. It accepts a BUNDLE that was not executed, and
+// a BUNDLE whose execution ended with exit code 0. It accepts nothing else (RS8).
 func Conclude(d Decision, e *Execution) DecisionRecord {
 	rec := DecisionRecord{Accepted: d.Outcome == OutcomeBundle, Reasons: nonNil(d.Reasons), ValidatedByKernel: true}
 	if e == nil || !rec.Accepted {

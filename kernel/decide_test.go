@@ -69,7 +69,7 @@ func TestQuestionsAreOrderedAndAskedOnce(t *testing.T) {
 	}
 }
 
-// TestOneQuestion: one question is as good a reason to ask as many.
+// TestOneQuestion: one question asks for an answer, as several questions do.
 func TestOneQuestion(t *testing.T) {
 	in := parse(t, twoSteps)
 	v := permitAll(in)
@@ -122,8 +122,8 @@ func TestBundleBytes(t *testing.T) {
 	}
 }
 
-// TestQuestionKeepsItsOptions: a rule that asks what another asks adds options and
-// takes none away, whatever its priority.
+// TestQuestionKeepsItsOptions: a second rule that asks the same question adds options
+// and removes none, with any priority.
 func TestQuestionKeepsItsOptions(t *testing.T) {
 	ask := func(module string, priority int, options ...string) Result {
 		return Result{Module: module, ID: "ASK", Text: "which?", Why: "w", Priority: priority, Options: options}

@@ -13,9 +13,9 @@ import (
 	"github.com/fiador/fiador/kernel/prose"
 )
 
-// Effects lists what the intent would read, write, run and call: its inputs,
-// then its actions in order, then its declared outputs. Pointers lead into the
-// intent as it was given.
+// Effects lists what the intent would read, write, run and call: first its inputs, then
+// its actions in order, then its declared outputs. Pointers lead into the intent as it
+// was given.
 func (in Intent) Effects() []Effect {
 	list := make([]Effect, 0, len(in.Inputs)+len(in.Actions)+len(in.Outputs))
 	for i, p := range in.Inputs {
@@ -52,16 +52,17 @@ func (a Action) effect(pointer string) Effect {
 	}
 }
 
-// Findings lists what the kernel's detectors see in the intent: text first,
-// then paths and commands in the order of the effects, then what the effects
-// say together.
+// Findings lists what the kernel's detectors find in the intent. Findings in text come
+// first, then those in paths and commands in the order of the effects, then those about
+// several effects together.
 //
-// Where there are more than maxFindings, the last of so many says that there are,
-// and the rest is left out.
+// The list has at most maxFindings entries. If there are more findings, the list is
+// truncated, and its last entry says so.
 func (in Intent) Findings() []Finding { return few(in.allFindings()) }
 
-// FindingsUnder are the findings of an intent under a profile: Findings, and what the
-// profile alone makes one, which are arguments with shell metacharacters (IV-02).
+// FindingsUnder returns the findings of an intent under a profile. Beside Findings,
+// these are the arguments with shell metacharacters (IV-02), if the profile denies
+// them.
 func (in Intent) FindingsUnder(p Profile) []Finding {
 	list := in.allFindings()
 	if p.ShellMetacharacters != MetacharactersDeny {
@@ -85,8 +86,8 @@ func few(list []Finding) []Finding {
 	return list
 }
 
-// maxFindings is how many findings a policy has to judge one by one: as many as
-// it may give results. An intent of more is at fault whatever the rest is.
+// maxFindings is how many findings a policy judges one by one: as many as the results
+// that it may give. An intent with more findings is at fault in any case.
 const maxFindings = 1000
 
 func (in Intent) allFindings() []Finding {
@@ -179,7 +180,7 @@ func pathFindings(path string, kind EffectKind, pointer, member string) []Findin
 	return list
 }
 
-// writer is a cleaned path that an action writes, and where.
+// writer is a cleaned path that an action writes, with its pointer.
 type writer struct{ path, pointer string }
 
 func (in Intent) structureFindings() []Finding {
@@ -201,7 +202,7 @@ func (in Intent) structureFindings() []Finding {
 	if f, ok := in.unproduced(first); ok && !runs {
 		list = append(list, f)
 	}
-	// A declared output is a write too, by an action that runs something.
+	// A declared output is a write too: an action that runs a command writes it.
 	for i, p := range in.Outputs {
 		path, pointer := pathname.Clean(p), "/outputs/"+strconv.Itoa(i)
 		if _, written := first[path]; !written {
@@ -221,15 +222,15 @@ func (in Intent) structureFindings() []Finding {
 	return list
 }
 
-// writtenInputs has for each input where it is written, or "": the write of the
-// same path, or else of the nearest folder that it lies in, or else the first by
-// path of those that lie in it.
+// writtenInputs returns for each input the pointer of an action that writes it, or "".
+// It prefers a write to the same path, then to the nearest folder that holds the input.
+// Last comes the first path, in sorted order, that lies in the input.
 func (in Intent) writtenInputs(written map[string]string) []string {
 	found := make([]string, len(in.Inputs))
 	if len(found) == 0 || len(written) == 0 {
 		return found
 	}
-	below := map[string]string{} // the first written path in a folder
+	below := map[string]string{} // for each folder, the first path in it that is written
 	for p := range written {
 		for dir, _, ok := pathname.CutLast(p); ok; dir, _, ok = pathname.CutLast(dir) {
 			if old, known := below[dir]; !known || p < old {
@@ -249,8 +250,8 @@ func (in Intent) writtenInputs(written map[string]string) []string {
 	return found
 }
 
-// unproduced is one finding for all declared outputs that no action writes: it
-// points to the first of them, and Other counts the rest.
+// unproduced returns one finding for all declared outputs that no action writes. The
+// finding points to the first such output, and Other counts the rest.
 func (in Intent) unproduced(written map[string]string) (Finding, bool) {
 	var found Finding
 	rest := -1
@@ -269,7 +270,7 @@ func (in Intent) unproduced(written map[string]string) (Finding, bool) {
 	return found, rest >= 0
 }
 
-// writeConflicts finds a path that is written twice, and a path that another
+// writeConflicts finds paths that are written twice, and written paths that another
 // write needs as a folder.
 func writeConflicts(writers []writer) []Finding {
 	first := make(map[string]string, len(writers))
@@ -292,16 +293,16 @@ func writeConflicts(writers []writer) []Finding {
 	return list
 }
 
-// folder is what the writers put into one folder, by folded name.
+// folder holds the names that the writers put into one folder, by folded name.
 type folder map[string]*entry
 
 type entry struct {
-	name, pointer string // as the first writer has it
+	name, pointer string // as the first writer spells them
 	below         folder
 }
 
-// caseConflicts finds the first segment of each path that an earlier one has in
-// another case: where case does not count, the two are one.
+// caseConflicts finds, for each path, the first segment that an earlier path spells in
+// another case. Where case does not count, both spellings are one name.
 func caseConflicts(writers []writer) []Finding {
 	var list []Finding
 	top := folder{}

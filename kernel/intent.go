@@ -1,10 +1,10 @@
-// Package kernel holds the values of a decision and the total functions over
-// them: an Intent becomes Effects and Findings, a policy answers with a
-// Verdict, and Decide turns both into one of three outcomes.
+// Package kernel holds the values and the total functions of a decision: Decide turns an
+// Intent and a policy's Verdict into one of three outcomes. The policy judges the Effects
+// and the Findings of the Intent.
 //
-// The package is pure: it reads no clock, no randomness, no environment and no
-// file, starts no goroutine and prints nothing. The same values give the same
-// values on every machine.
+// The package is pure: it reads no clock, no randomness, no environment and no file,
+// starts no goroutine and prints nothing. Equal inputs give equal results on every
+// machine.
 package kernel
 
 import (
@@ -38,31 +38,31 @@ const (
 type Action struct {
 	Kind      ActionKind
 	ID        string
-	RiskLevel string // high, medium, low, unknown, or empty when not stated
+	RiskLevel string // high, medium, low, unknown, or empty when the intent states none
 	RiskTags  []string
 
-	// Write. Content is the text, or standard base64 where Base64 is set.
+	// Members of a write. Content is the text, or standard base64 where Base64 is set.
 	Path       string
 	Content    string
 	Base64     bool
 	Executable bool
 
-	// Run.
+	// Members of a run.
 	Argv      []string
 	Env       map[string]string
 	Cwd       string  // empty: the root of the working tree
 	Stdin     *string // nil: no standard input
-	TimeoutMS int     // 0: the profile's
+	TimeoutMS int     // 0: the timeout of the profile
 
-	// Call.
+	// Members of a call.
 	ToolID    string
 	AdapterID string
 	Params    map[string]any
 }
 
-// Intent is what an agent wants to do. The strings of Goal, Constraints,
-// Inputs and Outputs are normalised (specs/intent.md, "Normalisation"); context
-// and actions are kept as they were given.
+// Intent is what an agent wants to do. The strings of Goal, Constraints, Inputs and
+// Outputs are normalised (specs/intent.md, "Normalisation"). Context and actions stay
+// as they were given.
 type Intent struct {
 	Goal        string
 	Constraints []string
@@ -73,19 +73,21 @@ type Intent struct {
 	context map[string]any
 	actions []any
 
-	// given holds the constraints before they were deduplicated and sorted, so
-	// that a finding can point to where one stands in the document.
+	// given holds the constraints before they were deduplicated and sorted, so that a
+	// finding can point to the constraint's position in the document.
 	given []string
 }
 
-// IntentError says why a document is not an intent. It is RUN_E003 at the edge.
+// IntentError says why a document is not an intent. The error code outside the kernel
+// is RUN_E003.
 type IntentError struct {
-	Pointer string // JSON Pointer of the member at fault
+	Pointer string // JSON Pointer of the faulty member
 	Msg     string
 	Hint    string // what to do, or empty
-	Rule    string // input check of the execution contract that says so, or empty
+	Rule    string // the input check of the execution contract that refuses it, or empty
 }
 
+// Error returns the message of the error, with its pointer.
 func (e *IntentError) Error() string {
 	if e.Pointer == "" {
 		return e.Msg
@@ -93,12 +95,12 @@ func (e *IntentError) Error() string {
 	return e.Pointer + ": " + e.Msg
 }
 
-// ParseIntent reads an intent from a decoded canonical document
-// (canon.Document.Value). It is total: whatever the document, it returns an
-// intent or an *IntentError. It refuses what no schema can say (a goal that only
-// looks filled, content that is not base64, a NUL where the operating system
-// would cut a string) and what it would misread; the form of ids is for
-// specs/intent.schema.json to check, which the pipeline does first.
+// ParseIntent reads an intent from a decoded canonical document (canon.Document.Value).
+// It is total: for every document it returns an intent or an *IntentError. It refuses
+// values that it would misread, and faults that no schema can express. Such a fault is
+// a goal that only looks filled, content that is not base64, or a NUL where the
+// operating system would cut a string. ParseIntent does not check the form of ids: the
+// pipeline first checks specs/intent.schema.json.
 func ParseIntent(doc any) (Intent, error) {
 	r := &reader{}
 	in := r.intent(doc)
@@ -201,7 +203,7 @@ func (r *reader) goal(obj map[string]any) string {
 	return s
 }
 
-// only refuses a member that is not known at this place.
+// only refuses a member of obj that is not among known.
 func (r *reader) only(obj map[string]any, at string, known ...string) {
 	var unknown []string
 	for name := range obj {
@@ -238,7 +240,7 @@ func (r *reader) str(obj map[string]any, at, name string, required bool, most in
 	return s
 }
 
-// passes refuses what an input check does.
+// passes reports the first violation of an input check.
 func (r *reader) passes(list []contract.Violation) {
 	if r.err == nil && len(list) > 0 {
 		v := list[0]
@@ -368,7 +370,7 @@ func DecodeBase64(s string) ([]byte, error) {
 	return base64.StdEncoding.Strict().DecodeString(s)
 }
 
-// Bytes is what a write puts into its file.
+// Bytes returns the bytes that a write puts into its file.
 func (a Action) Bytes() []byte {
 	if !a.Base64 {
 		return []byte(a.Content)

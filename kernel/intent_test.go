@@ -95,8 +95,8 @@ func TestStructureFindings(t *testing.T) {
 	}
 }
 
-// FuzzParseIntent: any document is an intent or an *IntentError, and what is an
-// intent has a normalised form that is an intent with the same normalised form.
+// FuzzParseIntent: any document gives an intent or an *IntentError. The normalised form
+// of an intent is an intent with the same normalised form.
 func FuzzParseIntent(f *testing.F) {
 	for _, seed := range []string{
 		`{"goal":"g"}`,

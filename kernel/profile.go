@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// PolicyProfile is the part of a profile that a RunResult carries: the seven
-// members of run-result.md and nothing else.
+// PolicyProfile is the part of a profile that a RunResult carries. It has exactly the
+// seven members of run-result.md.
 type PolicyProfile struct {
 	Name                string   `json:"name"`
 	AllowNetwork        bool     `json:"allow_network"`
@@ -18,8 +18,8 @@ type PolicyProfile struct {
 	AllowedWriteRoots   []string `json:"allowed_write_roots"`
 }
 
-// AllowList is a list of allowed names, or everything. The zero value allows
-// nothing. Its JSON form is an array of strings, or the string "*" for all.
+// AllowList is a list of allowed names, or allows every name. The zero value allows
+// nothing. Its JSON form is an array of strings, or the string "*" for every name.
 type AllowList struct {
 	All   bool
 	Names []string
@@ -38,7 +38,7 @@ func (a AllowList) Contains(name string) bool {
 	return a.All || slices.Contains(a.Names, name)
 }
 
-// Severity is what a profile makes of a rule whose weight is its to choose.
+// Severity is the effect of a rule whose weight the profile chooses.
 type Severity string
 
 // The three severities, from hard to soft.
@@ -48,7 +48,7 @@ const (
 	SeverityNote    Severity = "note"
 )
 
-// Isolation says how far an execution is kept apart from the machine.
+// Isolation says how strongly an execution is separated from the machine.
 type Isolation string
 
 // The three isolations, from strong to weak.
@@ -58,26 +58,26 @@ const (
 	IsolationNone     Isolation = "none"     // no layer
 )
 
-// AtLeast says whether i keeps apart as far as least or further. What is none of the
-// three is too weak as i, and as least only full is enough for it.
+// AtLeast says whether i separates as strongly as least, or more strongly. An unknown i
+// is too weak. Only full is enough for an unknown least.
 func (i Isolation) AtLeast(least Isolation) bool {
 	order := []Isolation{IsolationNone, IsolationConfined, IsolationFull}
 	want := slices.Index(order, least)
 	return i == IsolationFull || want >= 0 && slices.Index(order, i) >= want
 }
 
-// Metacharacters is what a profile makes of shell metacharacters in arguments (IV-02).
+// Metacharacters says how a profile treats shell metacharacters in arguments (IV-02).
 type Metacharacters string
 
-// The two answers, from wide to narrow. The wide one is absent in the JSON of a profile,
-// so that profiles have the digests that they had before there was a choice.
+// The two treatments, from wide to narrow. The JSON of a profile leaves out the wide
+// one, so that older profiles keep their digests.
 const (
 	MetacharactersData Metacharacters = ""     // no shell reads arguments, so they are data
 	MetacharactersDeny Metacharacters = "deny" // no argument may have one
 )
 
-// Profile is a resolved policy profile: what the policy sees as data.profile.
-// Its canonical JSON is what policy_provenance.profile_sha256 covers.
+// Profile is a resolved policy profile, which the policy reads as data.profile.
+// policy_provenance.profile_sha256 covers its canonical JSON.
 type Profile struct {
 	Name                string              `json:"name"`
 	AllowNetwork        bool                `json:"allow_network"`
@@ -95,12 +95,12 @@ type Profile struct {
 	MemoryMB            int                 `json:"memory_mb"`
 	MaxChildren         int                 `json:"max_children"`
 	CPUCores            int                 `json:"cpu_cores"`
-	Isolation           Isolation           `json:"isolation"` // the least that an execution must have
+	Isolation           Isolation           `json:"isolation"` // the weakest isolation that an execution may have
 	ShellMetacharacters Metacharacters      `json:"shell_metacharacters,omitempty"`
 }
 
-// Contract is the seven members that a RunResult carries as policy. A list
-// that allows everything becomes the empty list there.
+// Contract returns the seven members that a RunResult carries as policy. There, a list
+// that allows every name becomes the empty list.
 func (p Profile) Contract() PolicyProfile {
 	return PolicyProfile{
 		Name:                p.Name,
@@ -118,10 +118,10 @@ func nonNil(list []string) []string {
 	return append([]string{}, list...)
 }
 
-// WiderThan names the members, in the order of Profile, by which p allows what q
-// does not; none means that p is q or narrower. More risk tags are narrower, for
-// each asks for a review. Severities are compared where both give one; the built-in
-// profiles give all that there are to choose.
+// WiderThan names the members, in the order of Profile, by which p allows more than q.
+// An empty list means that p is as narrow as q or narrower. More risk tags are
+// narrower, for each tag asks for a review. Severities are compared where both profiles
+// give one; the built-in profiles give every severity that a profile can choose.
 func (p Profile) WiderThan(q Profile) []string {
 	var wider []string
 	add := func(name string, is bool) {
@@ -149,7 +149,7 @@ func (p Profile) WiderThan(q Profile) []string {
 	return wider
 }
 
-// widerThan says whether a has a name that no name of b covers.
+// widerThan says whether some name of a is covered by no name of b.
 func (a AllowList) widerThan(b AllowList, covered func(name, by string) bool) bool {
 	if a.All || b.All {
 		return !b.All
@@ -161,7 +161,7 @@ func (a AllowList) widerThan(b AllowList, covered func(name, by string) bool) bo
 
 func equal(a, b string) bool { return a == b }
 
-// Beneath says whether everything below the folder path is also below root. Both
+// Beneath says whether everything below the folder path is also below root. Both paths
 // are clean and relative.
 func Beneath(path, root string) bool {
 	return path == root || strings.HasPrefix(path, root+"/")
@@ -180,8 +180,8 @@ func softer(p, q map[string]Severity) bool {
 	return false
 }
 
-// Stricter says whether s weighs more than t: deny more than clarify, clarify
-// more than note.
+// Stricter says whether s is stricter than t: deny is stricter than clarify, and
+// clarify is stricter than note.
 func (s Severity) Stricter(t Severity) bool {
 	order := []Severity{SeverityNote, SeverityClarify, SeverityDeny}
 	return slices.Index(order, s) > slices.Index(order, t)

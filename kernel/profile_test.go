@@ -2,8 +2,8 @@ package kernel
 
 import "testing"
 
-// TestIsolationAtLeast has every pair, and what is no isolation: it never is enough,
-// and nothing but full is enough for it.
+// TestIsolationAtLeast tests every pair, and an unknown isolation: it is never enough,
+// and only full is enough for it.
 func TestIsolationAtLeast(t *testing.T) {
 	order := []Isolation{IsolationNone, IsolationConfined, IsolationFull}
 	for i, have := range order {

@@ -8,17 +8,17 @@ type Result struct {
 	Text   string // msg of a deny or note, question of a clarify
 	Fix    string // of the answer, else of the rule's record; may be empty
 
-	// Clarify only.
+	// Options belongs to a clarify only.
 	Options []string // sorted by code unit; nil when the answer is free text
 
 	// From the rule's METADATA.
 	Title    string
 	Why      string // description
-	Priority int    // 0..100, of a clarify; 60 where the rule does not say
+	Priority int    // 0..100, of a clarify; 60 where the rule states none
 }
 
-// Verdict is what the policy layers said together, before the kernel decides.
-// Each list is sorted by module, id, path and text.
+// Verdict holds the answers of all policy layers, before the kernel decides. Each list
+// is sorted by module, id, path and text.
 type Verdict struct {
 	Permits []string // effect ids that gate.builtin permitted, sorted
 	Deny    []Result

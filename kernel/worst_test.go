@@ -10,8 +10,7 @@ import (
 	"github.com/fiador/fiador/kernel/finding"
 )
 
-// TestCommandsHaveABudget: what takes too many steps to read is not passed over,
-// and the steps are counted over all commands of an intent.
+// TestCommandsHaveABudget: all commands of an intent share one budget of steps.
 func TestCommandsHaveABudget(t *testing.T) {
 	long := append([]string{"npm", "run", "build"}, slices.Repeat([]string{"--x"}, 1021)...)
 	in := Intent{Constraints: []string{"c"}}
@@ -31,8 +30,8 @@ func TestCommandsHaveABudget(t *testing.T) {
 	}
 }
 
-// TestFindingsAreLimited: an intent with more findings than a policy judges has one
-// that says so, and as many as the limit with it.
+// TestFindingsAreLimited: an intent with more findings than the limit gets exactly the
+// limit, and the last finding says that there are more.
 func TestFindingsAreLimited(t *testing.T) {
 	var in Intent
 	in.Constraints = []string{"c"}
@@ -48,8 +47,8 @@ func TestFindingsAreLimited(t *testing.T) {
 	}
 }
 
-// TestDeepWritesClashOnce: a write that other writes stand in the way of has one
-// finding, so that there are no more of them than writes.
+// TestDeepWritesClashOnce: a write has at most one finding about other writes that are
+// in its way, so that there are no more of these findings than writes.
 func TestDeepWritesClashOnce(t *testing.T) {
 	var in Intent
 	in.Constraints = []string{"c"}

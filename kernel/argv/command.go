@@ -13,36 +13,35 @@ import (
 	"github.com/fiador/fiador/kernel/text"
 )
 
-// The command detector reads an argv as the program that it names would, as far
-// as needed to see whether the code that runs is a file or part of the argv.
-// Its findings, in the order in which they are reported:
+// The command detector reads an argv as the program that it names would. It reads as
+// far as needed to tell whether the code that runs is a file or part of the argv. It
+// reports its findings in this order:
 //
 //	command_path       argv[0] contains a slash or backslash, or is "." or ".."
 //	command_character  argv[0] is empty or has a character outside 0x21 to 0x7e
 //	command_shell      a shell runs
-//	command_wrapper    a program runs that is there to start another
+//	command_wrapper    a program runs whose purpose is to start another program
 //	inline_code        an interpreter gets code from an argument or from stdin,
-//	                   or is told to load other code before the script, or a
-//	                   file that sets the environment or the options
+//	                   or loads, before the script, other code or a file that
+//	                   sets the environment or the options
 //	command_unread     the commands of the intent take too many steps to read
-//	path_*             the script of node, or the value of an option that names a
-//	                   file, is a path of which the path detector says this
-//	network_needed     a package manager is told to do what it cannot do without a
-//	                   network
+//	path_*             the path detector finds this fault in the script of node, or
+//	                   in the value of an option that names a file
+//	network_needed     a package manager gets a task that needs a network
 //
-// Names are compared in lower case, without folder, Windows extension and
-// version ("python3.12" is python). What follows a wrapper (env, xargs) or a
-// runner (npx, npm exec) is read as a command of its own, its finding pointing
-// at its own argument. A runner that opens a shell where no command follows gets
-// code from stdin, given or not; one that stores a script or a shell in a
-// setting carries code, too.
+// Names are compared in lower case, without folder, Windows extension and version
+// ("python3.12" is python). The text behind a wrapper (env, xargs) or a runner (npx,
+// npm exec) is read as a command of its own, and its finding points to its own
+// argument. Some runners open a shell where no command follows: such a runner gets code
+// from stdin, even if the intent gives no stdin. A runner that stores a script or a
+// shell in a setting also carries code.
 //
-// An interpreter's options are read up to its first operand, the script; what
-// follows is the script's own. An option that no table knows may or may not
-// take the next argument as its value, so that argument is not taken for the
-// script, and reading goes on to the one after it. Tools whose arguments are a
-// language of their own but that are no interpreters (sed, git, make, tar) are
-// in no table: allowing one of them is allowing what it can run.
+// The detector reads an interpreter's options up to its first operand, the script; the
+// arguments behind it belong to the script. An option that is in no table may take the
+// next argument as its value or not. So the detector does not take that argument for
+// the script, and reads on to the next one. Some tools read arguments in a language of
+// their own but are no interpreters (sed, git, make, tar). They are in no table: a rule
+// that allows such a tool allows everything that the tool can run.
 
 // Fault is a finding about an argv: its code, the index of the argument that it is
 // about, and the text. For stdin the index is that of the program's name.
@@ -67,8 +66,8 @@ const (
 	findStarts text.Words = "-exec -execdir -ok -okdir"
 )
 
-// isShell, isWrapper and findInterpreter look a folded base name up, as it is
-// and without its version.
+// isShell, isWrapper and findInterpreter look up a folded base name, with its version
+// and without it.
 func isShell(name string) (string, bool) {
 	return lookUp(name, shells.Has)
 }
@@ -108,8 +107,8 @@ func lookUp(name string, has func(string) bool) (string, bool) {
 	return bare, bare != name && bare != "" && has(bare)
 }
 
-// trimVersion drops what makes a versioned name: "python3.12t", "node-20",
-// "lua5.4", "node@20".
+// trimVersion removes the version from a name such as "python3.12t", "node-20",
+// "lua5.4" or "node@20".
 func trimVersion(name string) string {
 	if at := strings.IndexByte(name, '@'); at > 0 {
 		name = name[:at]
@@ -121,7 +120,7 @@ func trimVersion(name string) string {
 	return strings.TrimRight(name, digits)
 }
 
-// baseName is the folded name that the tables know a program by.
+// baseName returns the folded name under which the tables list a program.
 func baseName(arg string) string {
 	if i := strings.LastIndexAny(arg, `/\`); i >= 0 {
 		arg = arg[i+1:]
@@ -136,13 +135,12 @@ func baseName(arg string) string {
 	return name
 }
 
-// maxNesting bounds how many wrappers and runners may start each other before
-// the rest counts as wrapped too deep to tell.
+// maxNesting bounds how many wrappers and runners may start each other. The program at
+// the bound is reported as a wrapper, and the detector reads no further.
 const maxNesting = 8
 
-// maxSteps is how many steps the reading of all commands of an intent takes at
-// most. An argument is one step, and one more for every stepBytes of it, each
-// time it is read.
+// MaxSteps is the greatest number of steps for reading all commands of an intent. Each
+// time an argument is read, it costs one step, and one more for every stepBytes of it.
 const (
 	MaxSteps  = 20000
 	stepBytes = 32
@@ -186,7 +184,7 @@ func Faults(argv []string, hasStdin bool, b *Budget) []Fault {
 	return slices.Compact(list)
 }
 
-// escaped is the name in printable ASCII, as between the quotes of a Go string.
+// escaped returns the name in printable ASCII, as between the quotes of a Go string.
 func escaped(name string) string {
 	quoted := strconv.QuoteToASCII(name[:min(len(name), 80)])
 	return quoted[1 : len(quoted)-1]
@@ -199,7 +197,7 @@ func commandRank(code string) int {
 	}, code)
 }
 
-// startFaults follows the chain of programs that an argv starts, from the one at
+// startFaults follows the chain of programs that an argv starts, from the program at
 // index at.
 func startFaults(argv []string, at, depth int, hasStdin bool, b *Budget) []Fault {
 	var list []Fault
@@ -235,8 +233,8 @@ func startFaults(argv []string, at, depth int, hasStdin bool, b *Budget) []Fault
 	return list
 }
 
-// wrapperAt is the wrapper that the program at index at is, and from where to
-// look for what it starts.
+// wrapperAt says whether the program at index at is a wrapper. It returns the wrapper's
+// name and the index from which to look for the program that it starts.
 func wrapperAt(argv []string, at int, name string) (string, int, bool) {
 	if wrapper, ok := isWrapper(name); ok {
 		return wrapper, at + 1, true
@@ -249,7 +247,7 @@ func wrapperAt(argv []string, at int, name string) (string, int, bool) {
 	return "", 0, false
 }
 
-// nextProgram is the index of the first argument that names a shell, wrapper,
+// nextProgram returns the index of the first argument that names a shell, wrapper,
 // runner or interpreter, or -1.
 func nextProgram(argv []string, from int, b *Budget) int {
 	for i := from; i < len(argv) && b.spend(argv[i]); i++ {
@@ -302,7 +300,7 @@ func Tables() map[string][]string {
 	return tables
 }
 
-// table lists what counts as inline code for the interpreter's names.
+// table lists the forms of inline code for the interpreter's names.
 func (p interpreter) table() []string {
 	list := eachWith(p.names, p.code+" "+p.codeSubs)
 	if p.builtin != "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/fiador/fiador/kernel/text"
 )
 
-// interpreter is the published table of one interpreter, or of several that
-// read their options alike.
+// interpreter is the published table of one interpreter, or of several interpreters
+// that read their options alike.
 type interpreter struct {
 	names  text.Words
 	code   text.Words // options that carry code, or load code before the script
@@ -35,13 +35,13 @@ type interpreter struct {
 	nested   text.Words // operands; behind one, another command follows
 	debugs   text.Words // those of subs that take commands from stdin
 
-	cluster   bool // one-letter options may stand together, a value may be attached
+	cluster   bool // one-letter options may be combined, and a value may be attached
 	dashValue bool // the value of an option may begin with a dash
 	fold      bool // underscores in long options are dashes
 	text      bool // the first operand is the program's text
 	data      bool // stdin is data, never the program
-	loose     bool // operands are not scripts: stdin is the program all the same
-	passes    bool // what follows "--" is for the program, and is not the script
+	loose     bool // operands are no scripts: the program may still come from stdin
+	passes    bool // arguments behind "--" belong to the program; none of them is the script
 }
 
 var interpreters = []interpreter{
@@ -78,7 +78,8 @@ var interpreters = []interpreter{
 		value: "-W -X -Q --check-hash-based-pycs",
 		flag:  "-b -B -d -E -I -J -O -P -q -R -s -S -t -u -v -x",
 		end:   "-h -? -V --help --help-all --help-env --help-xoptions --version",
-		// A module is a file; these few are code in another dress.
+		// A module is a file; the modules of this list run code from their arguments or
+		// from stdin.
 		module: "-m", modules: "IPython asyncio bdb code codeop doctest idlelib pdb profile runpy sqlite3 timeit trace xonsh",
 		risky: "presite",
 	},
@@ -138,9 +139,10 @@ var interpreters = []interpreter{
 	{names: "jshell", loose: true},
 }
 
-// nodeValue and nodeFlag are the options of Node.js that take a value, the next
-// argument unless "=" attaches it, and those that take none; nodePaths are those whose
-// value names what is written or read. Flags of V8 are unknown but for the common ones.
+// nodeValue and nodeFlag are the options of Node.js with and without a value. The value
+// is the next argument unless "=" attaches it. nodePaths are the options whose value
+// names a path that is written or read. Of the flags of V8 only the common ones are
+// known.
 const (
 	nodeValue text.Words = `--allow-fs-read --allow-fs-write --build-sea -C --conditions --cpu-prof-dir
 		--cpu-prof-interval --cpu-prof-name --debug-port --diagnostic-dir --disable-proto --disable-warning
@@ -183,17 +185,17 @@ const (
 		--watch-preserve-output --zero-fill-buffers`
 )
 
-// reading is where the reading of one interpreter's options stands.
+// reading is the state of reading one interpreter's options.
 type reading struct {
 	interpreter
 	*Budget
 	argv   []string
 	i      int
-	ended  bool // an option behind which stdin is no program
-	never  bool // such an option was taken back
+	ended  bool // an option was read behind which stdin is no program
+	never  bool // an option of end was negated
 	named  bool // an option named the script
 	unsure bool // the next operand may be an option's value
-	debug  bool // commands are read from stdin, whatever the script
+	debug  bool // commands are read from stdin, with any script
 	all    bool // every operand is a script
 
 	found []Fault // faults of the paths that the arguments name
@@ -291,7 +293,7 @@ func (r *reading) operand(arg string) *Fault {
 	return r.faultIf(r.text && !r.named || notAFile(arg), arg)
 }
 
-// program looks at an operand as the path of a script.
+// program checks an operand as the path of a script.
 func (r *reading) program(i int) {
 	if r.paths != "" && !notAFile(r.argv[i]) {
 		r.found = append(r.found, argumentPaths(i, r.argv[i])...)
@@ -314,8 +316,8 @@ func argumentPaths(i int, path string) []Fault {
 	return list
 }
 
-// notAFile says whether a script's name stands for stdin (the empty name does),
-// an open descriptor, or a URL that carries or fetches code.
+// notAFile says whether a script's name is stdin ("-" or the empty name), an open
+// descriptor, or a URL that carries or fetches code.
 func notAFile(arg string) bool {
 	return arg == "-" || arg == "" || isStream(arg) || hasScheme(arg, "blob data http https")
 }
@@ -327,8 +329,8 @@ func hasScheme(s string, schemes text.Words) bool {
 }
 
 // isStream says whether a path, or a URL of a file, leads to stdin or an open
-// descriptor, as it is spelt or with ".." resolved. The environment and the
-// arguments of a process, which Linux has as files, count as well.
+// descriptor. It checks the path as it is spelled and with ".." resolved. It also finds
+// the environment and the arguments of a process, which Linux shows as files.
 func isStream(arg string) bool {
 	path := arg
 	if hasScheme(arg, "file") {
@@ -357,8 +359,9 @@ func isStreamPath(path string) bool {
 	return strings.HasPrefix(path, "/proc/") && (last == "environ" || last == "cmdline")
 }
 
-// resolved is a clean path without the segments that ".." takes back. Those
-// that lead out of a relative path are dropped: it may begin anywhere.
+// resolved returns a clean path without ".." and without the segments that ".."
+// cancels. It drops a ".." that leads out of a relative path, for the path may begin
+// anywhere.
 func resolved(path string) string {
 	if !strings.Contains(path, "..") {
 		return path
@@ -375,7 +378,7 @@ func resolved(path string) string {
 	return "/" + strings.Join(list, "/")
 }
 
-// unescape is s with its percent-encoding undone, as a URL's path is read.
+// unescape decodes the percent-encoding of s, as for the path of a URL.
 func unescape(s string) string {
 	if !strings.Contains(s, "%") {
 		return s
@@ -394,8 +397,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// option reads one option: whether it carries code, and whether it ends the
-// options without doing so.
+// option reads one option. found says whether the option carries code, and done whether
+// the options end here.
 func (r *reading) option(arg string) (found, done bool) {
 	r.unsure = false
 	name, value, attached := strings.Cut(arg, "=")
@@ -445,7 +448,7 @@ func (r *reading) known(name string) bool {
 	return r.value.Has(name) || r.flag.Has(name) || r.end.Has(name) || r.script.Has(name)
 }
 
-// takes reads the value of an option, attached or the next argument.
+// takes reads the value of an option: the attached value or the next argument.
 func (r *reading) takes(name, value string, attached bool) (found, done bool) {
 	if !attached {
 		if r.i+1 >= len(r.argv) {
@@ -459,8 +462,8 @@ func (r *reading) takes(name, value string, attached bool) (found, done bool) {
 	}
 	switch {
 	case !attached && value == "-" && !r.dashValue, hasScheme(value, "blob data"):
-		// Where the option takes no value in one version of the interpreter,
-		// "-" is the script.
+		// In some versions of an interpreter the option takes no value, and then "-" is
+		// the script.
 		return true, true
 	case r.module.Has(name):
 		module, _, _ := strings.Cut(value, ".")
@@ -476,13 +479,13 @@ func (r *reading) takes(name, value string, attached bool) (found, done bool) {
 	return found, found
 }
 
-// notOfName says whether r is no part of a setting's name.
+// notOfName says whether r cannot be part of a setting's name.
 func notOfName(r rune) bool {
 	return r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
 }
 
-// letters reads one-letter options that stand together. An interpreter that
-// reads on behind white space in the same argument is read on as well.
+// letters reads combined one-letter options. Some interpreters read more options behind
+// white space in the same argument, and letters does so for all.
 func (r *reading) letters(arg string) (found, done bool) {
 	for piece := range strings.FieldsSeq(arg) {
 		if piece[0] != '-' {

@@ -20,8 +20,9 @@ type registry struct {
 	itself   bool       // the first operand names a package
 }
 
-// registries are the package managers whose sub-commands are known. What may come from a
-// cache (install, update, dlx) is in none of the lists asks.
+// registries are the package managers whose sub-commands are known. The lists asks
+// leave out every sub-command whose packages may come from a cache (install, update,
+// dlx).
 var registries = []registry{
 	{
 		names: "npm", short: true, option: "--package", starts: "exec exe x",
@@ -45,8 +46,8 @@ var registries = []registry{
 	},
 }
 
-// operand is an argument of a runner that is no option; perhaps it is the value of the
-// one before it.
+// operand is an argument of a runner that is no option. perhaps says that it may be the
+// value of the option before it.
 type operand struct {
 	at      int
 	perhaps bool
@@ -99,8 +100,8 @@ func (s *starting) network() []Fault {
 	return list
 }
 
-// rest takes what stands behind a command for operands, which it is where the command
-// is a sub-command of the runner.
+// rest takes the arguments behind a command as operands. They are operands if the
+// command is a sub-command of the runner.
 func (s *starting) rest() {
 	for ; s.i < len(s.argv) && s.spend(s.argv[s.i]); s.i++ {
 		if !strings.HasPrefix(s.argv[s.i], "-") {
@@ -113,8 +114,8 @@ func (s *starting) rest() {
 // own.
 const remoteSchemes text.Words = "bitbucket ftp gist git git+ftp git+http git+https git+rsync git+ssh github gitlab http https sftp ssh"
 
-// isRemote says whether a package is named by a URL or a git address, behind "name@" or
-// not. A name, a version, a file and an alias ("npm:name") are none.
+// isRemote says whether a package is named by a URL or a git address, with or without
+// "name@" in front. A name, a version, a file or an alias ("npm:name") is not remote.
 func isRemote(spec string) bool {
 	if hasScheme(spec, remoteSchemes) {
 		return true
@@ -131,7 +132,7 @@ func isRemote(spec string) bool {
 	return isHosted(spec)
 }
 
-// isHosted says whether a package is "owner/name", which is short for a repository.
+// isHosted says whether a package is "owner/name", the short form of a repository.
 func isHosted(spec string) bool {
 	spec, _, _ = strings.Cut(spec, "#")
 	owner, name, ok := strings.Cut(spec, "/")
@@ -146,7 +147,7 @@ func isHosted(spec string) bool {
 	return true
 }
 
-// table lists what cannot be done without a network.
+// table lists the arguments that need a network.
 func (g registry) table() []string {
 	list := eachWith(g.names, g.packages+" "+g.starts+" "+g.option)
 	if g.itself {

@@ -29,7 +29,7 @@ type runner struct {
 	scripts text.Words
 
 	nopt  bool // options are read as npm reads them
-	shell bool // where no command follows, a shell is started
+	shell bool // a shell starts where no command follows
 }
 
 var runners = []runner{
@@ -66,9 +66,9 @@ var runners = []runner{
 	{names: "corepack", flag: "--version"},
 }
 
-// npmAlways are npm's options that name a program, or a file that may name one;
-// npmValue and npmFlag those that take the next argument, and that do not. An
-// option that only some versions of npm have is in neither.
+// npmAlways are npm's options that name a program, or a file that may name a program.
+// npmValue are the options that take the next argument, and npmFlag those that do not.
+// An option that only some versions of npm have is in neither list.
 const (
 	npmAlways text.Words = `--node-options --script-shell --shell --editor --viewer --browser --git --userconfig --globalconfig --init-module
 		--init.module --node-gyp`
@@ -102,7 +102,7 @@ const (
 	npmLiterals text.Words = "true false null always"
 )
 
-// starting is where the reading of one runner's arguments stands.
+// starting is the state of reading one runner's arguments.
 type starting struct {
 	runner
 	*Budget
@@ -113,23 +113,23 @@ type starting struct {
 
 	behind  bool   // a command may follow
 	sub     bool   // one of subs was read
-	other   bool   // behind a sub-command that starts no command
-	settled bool   // behind one of calls
-	pair    string // the first of two operands of stores
-	via     string // what the command would be started by
-	plain   bool   // behind "--"
+	other   bool   // a sub-command was read that starts no command
+	settled bool   // one of calls was read
+	pair    string // the first operand of a pair of stores
+	via     string // the name of the program or sub-command that starts the command
+	plain   bool   // "--" was read
 	unsure  bool   // the next operand may be an option's value
-	literal bool   // the next operand is an option's value if it is a literal
-	skipped bool   // an operand was taken for a value
-	ended   bool   // an option behind which nothing runs
-	never   bool   // such an option was taken back
+	literal bool   // the next operand is an option's value if it is one of npmLiterals
+	skipped bool   // an operand was read as a value
+	ended   bool   // an option was read with which nothing runs
+	never   bool   // an option of end was negated or may have another value
 
 	operands []operand
 	packages []Fault // packages that options name and that are fetched from an address of their own
 	named    []Fault // paths that options name
 
-	first   int // the command
-	perhaps int // the operand that is the command or else a value
+	first   int // index of the command
+	perhaps int // index of an operand that is the command or an option's value
 }
 
 // read returns the index of the command that a runner starts, and the index of an
@@ -204,7 +204,7 @@ func (s *starting) option(arg string) *Fault {
 	return nil
 }
 
-// look looks at what an option names: a path, or a package.
+// look checks the path or the package that an option names.
 func (s *starting) look(o given) {
 	value, at := o.value, s.i
 	if !o.attached {
@@ -223,11 +223,11 @@ func (s *starting) look(o given) {
 	}
 }
 
-// given is an option as it stands in an argv, with the argument behind it.
+// given is an option as argv has it, with the argument behind it.
 type given struct {
 	name, yes, letters string // yes is the name without "no-"
 	value              string
-	attached           bool // the value
+	attached           bool // the value is attached to the option
 	next               string
 	more               bool // there is a next argument
 }
@@ -245,8 +245,8 @@ func (s *starting) parse(arg string) given {
 
 func (o given) negated() bool { return o.yes != o.name }
 
-// valued says whether npm takes a value for a negated option that may have one:
-// "--no-script-shell x" sets it to x.
+// valued says whether npm takes a value for a negated option whose positive form takes
+// one: "--no-script-shell x" sets script-shell to x.
 func (o given) valued() bool {
 	short := len(o.next) > 1 && o.next[0] == '-' && o.next[1] != '-'
 	return o.attached || o.more && !short && !npmLiterals.Has(o.next)
@@ -256,8 +256,8 @@ func (s *starting) isFlag(o given) bool {
 	return s.flag.Has(o.name) || s.nopt && s.flag.Has(o.yes)
 }
 
-// hidesOwn says whether npm reads the attached value as an argument of its own:
-// that of an option without a value, or one that begins with a dash.
+// hidesOwn says whether npm reads the attached value as a separate argument. npm does
+// so for an option without a value, and for a value that begins with a dash.
 func (s *starting) hidesOwn(o given) bool {
 	if strings.Trim(o.name, "-") == "" {
 		return true
@@ -271,8 +271,8 @@ func (s *starting) hidesOwn(o given) bool {
 	return (s.isFlag(o) || o.negated()) && !npmLiterals.Has(o.value)
 }
 
-// hidesNext says whether npm may read the next argument, an option, as the value
-// of this one, or as an option: which depends on the option and the version.
+// hidesNext says whether the next argument is an option that npm may read as the value
+// of this one. The answer depends on the option and the version of npm.
 func (s *starting) hidesNext(o given) bool {
 	if o.attached || len(o.next) < 2 || o.next[0] != '-' || isDashes(o.next) {
 		return false
@@ -286,8 +286,8 @@ func (s *starting) hidesNext(o given) bool {
 
 func isDashes(arg string) bool { return len(arg) > 1 && strings.Trim(arg, "-") == "" }
 
-// takes says whether an option takes the next argument as its value. npm knows
-// an option by as much of its name as no other has.
+// takes says whether an option takes the next argument as its value. npm accepts an
+// unambiguous beginning of an option's name.
 func (s *starting) takes(name string) bool {
 	if s.value.Has(name) {
 		return true
@@ -295,8 +295,8 @@ func (s *starting) takes(name string) bool {
 	return s.nopt && !s.flag.Has(name) && carries(s.value, "", name) && !carries(s.flag, "", name)
 }
 
-// spelled is an option's name as the tables have it, and the letters of a
-// cluster. npm does not count dashes: "-call" is "--call", and "--yc" is "-yc".
+// spelled returns an option's name as the tables spell it, and the letters of a
+// cluster. npm ignores the number of dashes: "-call" is "--call", and "--yc" is "-yc".
 func (s *starting) spelled(name string) (full, letters string) {
 	if !s.nopt {
 		return longForm(name), ""
@@ -314,7 +314,7 @@ func (s *starting) spelled(name string) (full, letters string) {
 		if last := "-" + bare[len(bare)-1:]; last != "-p" {
 			return last, bare
 		}
-		return full, bare // npx takes a lone -p for another option
+		return full, bare // npx reads a single -p as another option
 	}
 	if !strings.HasPrefix(name, "--") && !carries(s.known, "", full) {
 		return full, bare
@@ -322,7 +322,7 @@ func (s *starting) spelled(name string) (full, letters string) {
 	return full, ""
 }
 
-// positive is a long option's name without "no-", however often it stands there.
+// positive returns a long option's name without any "no-" at its start.
 func positive(name string) string {
 	bare, ok := strings.CutPrefix(name, "--")
 	for ok && len(bare) > 3 && strings.EqualFold(bare[:3], "no-") {
@@ -373,7 +373,7 @@ func (s *starting) operand(arg string) (done bool, found *Fault) {
 	case s.scripts.Has(s.via) && startsWrapper(arg):
 		return true, nil
 	default:
-		// npm reads its own options behind the command as well.
+		// npm also reads its own options behind the command.
 		s.first = s.i
 		return !s.must || !s.nopt || s.plain, nil
 	}
@@ -385,7 +385,7 @@ func startsWrapper(arg string) bool {
 	return ok
 }
 
-// longForm gives an option two dashes: "-call" is "--call".
+// longForm returns the name of an option with two dashes: "-call" becomes "--call".
 func longForm(name string) string {
 	bare := strings.TrimLeft(name, "-")
 	if len(bare) < 2 || strings.HasPrefix(name, "--") && !strings.HasPrefix(name, "---") {
@@ -406,10 +406,10 @@ func carries(list, known text.Words, name string) bool {
 	return list.Starts(name)
 }
 
-// isLine says whether an operand is a command line rather than a name.
+// isLine says whether an operand is a command line and not a name.
 func isLine(arg string) bool { return strings.ContainsAny(arg, " \t\r\n;|&$`<>()") }
 
-// table lists what counts as inline code for the runner's names.
+// table lists the forms of inline code for the runner's names.
 func (r runner) table() []string {
 	list := eachWith(r.names, r.code+" "+r.always+" "+r.shells+" "+r.stores)
 	for i := range list {

@@ -79,13 +79,13 @@ func encodeError(err error) *Error {
 
 const notFinite = "a number is NaN or an infinity, which JSON cannot hold"
 
-// errNotPlain sends a value with a type that appendValue does not know to
-// encoding/json, as a whole.
+// errNotPlain sends a value, as a whole, to Transform: it has a type that no step
+// writes, or a fault within a type of its own.
 var errNotPlain = errors.New("not a plain JSON value")
 
-// appendValue appends the canonical form of a value of the types that Parse
-// returns, and of the plain Go numbers. It agrees with encoding/json followed
-// by jcs.Transform byte for byte.
+// appendValue appends the canonical form of a value: types that Parse returns and
+// plain Go numbers here, all others by the steps of their type. It agrees with
+// encoding/json followed by jcs.Transform byte for byte.
 func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:

@@ -8,11 +8,11 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// CheckCommand is IV-01: the command at the pointer at has to be a name of the
-// allowlist, compared exactly. A path ("./node", "a\b", "." and "..") is not a
-// name and passes only where everything is allowed, also when the list has it.
-// A command that is empty or has a character outside printable ASCII, a space
-// included, never passes: it could look like another.
+// CheckCommand is IV-01: the command at the pointer at must be a name of the allowlist,
+// compared exactly. A path ("./node", "a\b", "." and "..") is not a name. A path passes
+// only if everything is allowed, even if the list has it. An empty command, or one with
+// a space or a character outside printable ASCII, never passes: it could look like
+// another command.
 func CheckCommand(at, command string, allowed AllowList) *Violation {
 	refuse := func(msg, hint string) *Violation {
 		return &Violation{ID: IV01, Pointer: at, Msg: msg, Hint: hint}
@@ -36,40 +36,41 @@ func isCommandPath(command string) bool {
 	return strings.ContainsAny(command, `/\`) || command == "." || command == ".."
 }
 
-// Destination is where an argument goes, which decides what IV-02 refuses in it.
-// A value that is none of the three counts as Shell, the strictest.
+// Destination is where an argument goes. It decides what IV-02 refuses in the argument.
+// An unknown value counts as Shell, the strictest.
 type Destination string
 
 // The destinations, from the least strict to the strictest.
 const (
-	// Argv is an element of an argument list. No shell reads it, so every
-	// character of it is data.
+	// Argv is an element of an argument list. No shell reads it, so every character is
+	// data.
 	Argv Destination = "argv"
-	// ArgvPlain is an element of an argument list under a profile that blocks
-	// metacharacters everywhere, as what the command itself may hand on.
+	// ArgvPlain is an element of an argument list under a profile that refuses
+	// metacharacters in every argument, because the command may pass arguments to a
+	// shell.
 	ArgvPlain Destination = "argv-plain"
-	// Shell is a place in a template that a POSIX shell reads, without quotes
-	// around it.
+	// Shell is an unquoted place in a template that a POSIX shell reads.
 	Shell Destination = "shell"
 )
 
-// ShellMetacharacters are the characters that a shell gives a meaning to (code
-// execution contract, "Sanitization Rules").
+// ShellMetacharacters are the characters with a meaning for a shell (code execution
+// contract, "Sanitization Rules").
 const ShellMetacharacters = ";|&$`(){}[]<>\\\"'!#*?"
 
-// lineBreaks end a command as ";" does.
+// lineBreaks end a command, as ";" does.
 const lineBreaks = "\n\r"
 
-// wordBreaks end a word, and "~" makes another one of it: both change how many
-// or which arguments a template gives.
+// wordBreaks change the arguments that a template gives: white space ends a word, and a
+// shell expands "~" to another word.
 const wordBreaks = " \t\v\f~"
 
-// CheckArgument is IV-02: the argument at the pointer at, which goes to the
-// destination to. NUL, bytes that are not UTF-8 and more than MaxStringBytes are
-// refused everywhere. For ArgvPlain ShellMetacharacters and line breaks are refused too. For Shell also
-// white space, "~" and the empty argument are, of which no word or another one
-// would be left. Nothing is escaped: quoting that is right for one shell is wrong
-// for the next. What a leading "-" means is the command's business, not a shell's.
+// CheckArgument is IV-02 for the argument at the pointer at, which goes to the
+// destination to. It refuses NUL, bytes that are not UTF-8, and more than
+// MaxStringBytes everywhere. For ArgvPlain it also refuses ShellMetacharacters and line
+// breaks. For Shell it also refuses white space, "~" and the empty argument, which a
+// shell would drop or change. It escapes nothing: a quotation for one shell is wrong
+// for another shell. It allows a leading "-", whose meaning the command decides, and
+// not a shell.
 func CheckArgument(at, argument string, to Destination) *Violation {
 	refuse := func(msg, hint string) *Violation {
 		return &Violation{ID: IV02, Pointer: at, Msg: msg, Hint: hint}
@@ -95,8 +96,8 @@ func CheckArgument(at, argument string, to Destination) *Violation {
 	return nil
 }
 
-// CheckArguments is CheckArgument for every argument of a list that stands at
-// the pointer at, in its order.
+// CheckArguments applies CheckArgument to every argument of the list at the pointer at,
+// in the list's order.
 func CheckArguments(at string, arguments []string, to Destination) []Violation {
 	var list []Violation
 	for i, argument := range arguments {
@@ -107,5 +108,5 @@ func CheckArguments(at string, arguments []string, to Destination) []Violation {
 	return list
 }
 
-// element is the pointer of element i of the list at the pointer at.
+// element returns the pointer of element i of the list at the pointer at.
 func element(at string, i int) string { return canon.Pointer(at, strconv.Itoa(i)) }

@@ -11,7 +11,7 @@ import (
 	"github.com/fiador/fiador/kernel/contract"
 )
 
-// TestLevelsWiden: each file system level gives what the one before it gives, and
+// TestLevelsWiden: each file system level gives what the level before it gives, and
 // something more.
 func TestLevelsWiden(t *testing.T) {
 	var before contract.FSAccess
@@ -34,7 +34,7 @@ func TestLevelsWiden(t *testing.T) {
 	}
 }
 
-// TestBuiltInProfilesHaveAccess: the profiles that are built in have an access.
+// TestBuiltInProfilesHaveAccess: every built-in profile has an access.
 func TestBuiltInProfilesHaveAccess(t *testing.T) {
 	paths, err := filepath.Glob("../../profiles/*/profile.json")
 	if err != nil || len(paths) < 3 {
@@ -48,8 +48,8 @@ func TestBuiltInProfilesHaveAccess(t *testing.T) {
 	}
 }
 
-// TestGuardedNames: the list is in order and without repetition, and IsGuarded
-// knows each of its entries.
+// TestGuardedNames: the list is sorted and without duplicates, and IsGuarded finds each
+// of its entries.
 func TestGuardedNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, g := range contract.Guarded() {
@@ -71,7 +71,7 @@ func TestGuardedNames(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "PATH"} { // those that the contract gives
+	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "PATH"} { // names that the contract states
 		if !contract.IsGuarded(name) {
 			t.Errorf("%s is not guarded", name)
 		}
@@ -103,8 +103,8 @@ func TestKeptBytesBelowNone(t *testing.T) {
 	}
 }
 
-// FuzzCheckPath: what passes is a path that io/fs accepts, has no way out on any
-// system, and passes again unchanged.
+// FuzzCheckPath: a path that passes is valid for io/fs, stays beneath its folder on
+// every system, and passes again unchanged.
 func FuzzCheckPath(f *testing.F) {
 	for _, p := range []string{"a/./b//c", "..", ".", "a\\b", "~", "C:", "./~", "./C:", ". ./x", ".\u200b.", "\xff", "a\x00", "/", "", "..."} {
 		f.Add(p)
@@ -127,8 +127,9 @@ func FuzzCheckPath(f *testing.F) {
 	})
 }
 
-// FuzzCheckArgument: what passes for a stricter destination passes for a milder
-// one, and what passes for a shell has nothing that splits a command or a word.
+// FuzzCheckArgument: an argument that passes for a stricter destination passes for a
+// milder one. An argument that passes for a shell has no character that splits a
+// command or a word.
 func FuzzCheckArgument(f *testing.F) {
 	for _, a := range []string{"", "a b", "$(x)", "a;b", "~", "\xff", "a\x00", "-x", "\n"} {
 		f.Add(a)
@@ -147,7 +148,7 @@ func FuzzCheckArgument(f *testing.F) {
 	})
 }
 
-// TestActionHint: there is a thing to do about every exit code but that of success.
+// TestActionHint: every exit code has a hint, except that of success.
 func TestActionHint(t *testing.T) {
 	for _, r := range contract.ExitCodes() {
 		if hint := contract.ActionHint(r.Action); (hint == "") != (r.First == contract.ExitSuccess) {

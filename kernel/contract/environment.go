@@ -7,19 +7,17 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// MaxEnvNameBytes is the most that the name of an environment variable may have.
+// MaxEnvNameBytes is the greatest length of the name of an environment variable.
 const MaxEnvNameBytes = 128
 
-// GuardedNames is a group of environment names that no list of allowed names
-// can allow.
+// GuardedNames is a group of environment names that no list of allowed names can allow.
 type GuardedNames struct {
-	Why   string // what a variable of the group decides
+	Why   string // what a variable of the group controls
 	Names string // separated by spaces, sorted; a name that ends in "*" is a prefix
 }
 
-// guarded are the names with which an environment decides what code runs. The
-// names of compilers (CC, CXX, RUSTC) are left out: naming one is how a build is told
-// which to use.
+// guarded are the names of variables that decide what code runs. The names of compilers
+// (CC, CXX, RUSTC) are left out, because builds use these names to choose a compiler.
 var guarded = []GuardedNames{
 	{"which libraries are loaded into a program",
 		"DYLD_* GCONV_PATH GETCONF_DIR GIO_EXTRA_MODULES GLIBC_TUNABLES GTK_MODULES GTK_PATH LD_* LOCPATH NLSPATH OPENSSL_CONF OPENSSL_ENGINES OPENSSL_MODULES"},
@@ -43,8 +41,7 @@ var guarded = []GuardedNames{
 		XDG_CONFIG_DIRS XDG_CONFIG_HOME XDG_DATA_DIRS XDG_DATA_HOME YARN_* npm_config_* pnpm_config_*`},
 }
 
-// Guarded lists the environment names that are never allowed, whatever a profile
-// says.
+// Guarded lists the environment names that no profile can allow.
 func Guarded() []GuardedNames {
 	list := slices.Clone(guarded)
 	for i, g := range list {
@@ -53,8 +50,8 @@ func Guarded() []GuardedNames {
 	return list
 }
 
-// IsGuarded says whether an environment name is one of Guarded. Names are
-// compared exactly, but those that npm reads, which reads them in any case.
+// IsGuarded says whether an environment name is one of Guarded. Names are compared
+// exactly. Names that npm reads are compared in any case, as npm does.
 func IsGuarded(name string) bool {
 	return slices.ContainsFunc(guarded, func(g GuardedNames) bool {
 		for entry := range strings.FieldsSeq(g.Names) {
@@ -66,13 +63,13 @@ func IsGuarded(name string) bool {
 	}) || strings.HasPrefix(strings.ToLower(name), "npm_config_")
 }
 
-// CheckEnvironment is IV-04: every variable of env, the object at the pointer at,
-// has to be allowed by name, compared exactly. A variable that is not allowed is
-// refused, never stripped: the command that would run without it is not the one
-// that was decided on. The names of Guarded are never allowed. A name is a letter or
-// "_" and then letters, digits and "_", MaxEnvNameBytes in all; a value has no NUL and is
-// UTF-8, and NAME=VALUE has at most MaxStringBytes. The violations are sorted by name, one
-// for each variable.
+// CheckEnvironment is IV-04: every variable of env, the object at the pointer at, must
+// be allowed by name, compared exactly. A variable that is not allowed is refused and
+// never stripped: without the variable, another command would run than the one that was
+// decided on. The names of Guarded are never allowed. A name is a letter or "_", and
+// then letters, digits and "_", at most MaxEnvNameBytes in all. A value has no NUL and
+// is UTF-8, and NAME=VALUE has at most MaxStringBytes. The violations are sorted by
+// name, one for each variable.
 func CheckEnvironment(at string, env map[string]string, allowed AllowList) []Violation {
 	return checkVariables(at, env, func(name string) (msg, hint string) {
 		switch {
@@ -85,7 +82,7 @@ func CheckEnvironment(at string, env map[string]string, allowed AllowList) []Vio
 	})
 }
 
-// CheckVariables is the part of IV-04 that no allowlist changes.
+// CheckVariables makes the checks of IV-04 that need no allowlist.
 func CheckVariables(at string, env map[string]string) []Violation {
 	return checkVariables(at, env, func(string) (msg, hint string) { return "", "" })
 }

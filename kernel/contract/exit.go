@@ -1,10 +1,11 @@
 package contract
 
 // The exit codes that have one meaning (code execution contract, "Exit Code
-// Interpretation"), and the one that is ours among those of a tool.
+// Interpretation"), and ExitForbidden, which this program adds among the codes of a
+// tool.
 const (
 	ExitSuccess       = 0
-	ExitForbidden     = 125 // what the command did is forbidden by evidence or limits
+	ExitForbidden     = 125 // evidence or limits forbid what the command did
 	ExitNotExecutable = 126
 	ExitNotFound      = 127
 	ExitSignal        = 128 // plus the number of the signal
@@ -23,7 +24,7 @@ const (
 	MeaningTimeout          = "timeout"
 )
 
-// What to do about an exit code.
+// The actions for an exit code.
 const (
 	ActionContinue       = "continue"
 	ActionHandle         = "log_and_handle"
@@ -34,8 +35,7 @@ const (
 	ActionExtendTimeout  = "extend_timeout_or_fail"
 )
 
-// ActionHint is an action as people are told to do it, or empty where there is nothing to
-// do.
+// ActionHint words an action for people. It is empty if there is nothing to do.
 func ActionHint(action string) string {
 	switch action {
 	case ActionHandle:
@@ -54,15 +54,15 @@ func ActionHint(action string) string {
 	return ""
 }
 
-// ExitRange is a row of the table of exit codes: from First to Last, both
+// ExitRange is a row of the table of exit codes. The row holds from First to Last, both
 // included.
 type ExitRange struct {
 	First, Last     int
 	Meaning, Action string
 }
 
-// ExitCodes is the table of exit codes (code execution contract, "Exit Code
-// Interpretation"). Where two rows hold, the later one counts.
+// ExitCodes returns the table of exit codes (code execution contract, "Exit Code
+// Interpretation"). If two rows hold, the later row counts.
 func ExitCodes() []ExitRange {
 	return []ExitRange{
 		{ExitSuccess, ExitSuccess, MeaningSuccess, ActionContinue},
@@ -75,20 +75,20 @@ func ExitCodes() []ExitRange {
 	}
 }
 
-// Interpretation is what an exit code means.
+// Interpretation is the meaning of an exit code.
 type Interpretation struct {
 	Code    int
 	Meaning string // a Meaning constant
 	Action  string // an Action constant
-	Signal  int    // from 128 on the code minus 128, else 0
+	Signal  int    // for a code from 128 on, the code minus 128; else 0
 }
 
-// Interpret says what an exit code from 0 to 255 means. For any other number
+// Interpret returns the meaning of an exit code from 0 to 255. For any other number
 // Meaning and Action are empty.
 //
-// It is the meaning by the number alone, which a command chooses: one that
-// returns 137 itself was not out of memory. Where the evidence has a cause, the
-// cause counts.
+// The meaning follows from the number alone, and a command chooses its number: a
+// command that returns 137 itself was not out of memory. If the evidence has a cause,
+// the cause counts.
 func Interpret(code int) Interpretation {
 	in := Interpretation{Code: code}
 	for _, r := range ExitCodes() {

@@ -1,8 +1,8 @@
 package contract
 
-// FSLevel is how much of the file system a command is given (code execution
-// contract, "Filesystem Access Levels"). Each level gives what those before it
-// give. The zero value is no level and gives nothing.
+// FSLevel is a level of access to the file system (code execution contract, "Filesystem
+// Access Levels"). Each level includes the levels before it. The zero value is no level
+// and gives no access.
 type FSLevel string
 
 // The file system levels, from narrow to wide.
@@ -16,9 +16,9 @@ const (
 // FSLevels lists the file system levels, from narrow to wide.
 func FSLevels() []FSLevel { return []FSLevel{Minimal, Standard, Extended, Elevated} }
 
-// FSAccess is what a command can read and write beside what every program needs
-// to start (the system's programs and libraries, read-only, and an /etc and /tmp
-// of its own). The zero value is nothing.
+// FSAccess is what a command can read and write, beside the files that every program
+// needs. These are the system's programs and libraries, read-only, and an /etc and /tmp
+// of its own. The zero value gives nothing more.
 type FSAccess struct {
 	Level       FSLevel
 	WorkRead    bool // the working directory
@@ -30,12 +30,12 @@ type FSAccess struct {
 	NamedWrite  bool // other paths that the caller names, one by one
 }
 
-// Reads names what can be read: work, tree, deps, system.
+// Reads names what the command can read: work, tree, deps, system.
 func (a FSAccess) Reads() []string {
 	return words([]string{"work", "tree", "deps", "system"}, a.WorkRead, a.TreeRead, a.DepsRead, a.SystemRead)
 }
 
-// Writes names what can be written: work, output, named.
+// Writes names what the command can write: work, output, named.
 func (a FSAccess) Writes() []string {
 	return words([]string{"work", "output", "named"}, a.WorkWrite, a.OutputWrite, a.NamedWrite)
 }
@@ -50,7 +50,7 @@ func words(list []string, has ...bool) []string {
 	return out
 }
 
-// Access is what the level gives; nothing for what is no level.
+// Access returns the access of the level; an unknown level gives none.
 func (l FSLevel) Access() FSAccess {
 	switch l {
 	case Minimal:
@@ -65,10 +65,10 @@ func (l FSLevel) Access() FSAccess {
 	return FSAccess{}
 }
 
-// ProfileAccess is what a run under a built-in profile is given; false for a name
-// that is none of theirs. strict reads what Minimal reads, and writes into its
-// working directory as every profile does: that is a staged copy, of which only
-// what the policy allows is applied afterwards.
+// ProfileAccess returns the access of a run under a built-in profile, and false for any
+// other name. strict reads what Minimal reads. Under every profile a run writes into
+// its working directory. That directory is a staged copy, and only the changes that the
+// policy allows are applied afterwards.
 func ProfileAccess(profile string) (FSAccess, bool) {
 	switch profile {
 	case "strict":

@@ -1,30 +1,30 @@
-// Package contract holds what the code execution contract says about one
-// execution, as data and as total functions over values: the limits, the access
-// levels, the input checks IV-01 to IV-05 and the meaning of exit codes. It knows
-// no policy; a profile chooses within these bounds. The page for people is
-// specs/execution.md, held to this package by TestPage.
+// Package contract holds the rules of the code execution contract for one execution:
+// the limits, the access levels, the input checks IV-01 to IV-05 and the meaning of
+// exit codes. The rules are data and total functions over values. The package knows no
+// policy: a profile chooses within these bounds. The page for people is
+// specs/execution.md, which TestPage compares with this package.
 //
 // # Limits
 //
-// Each limit has a least and a greatest value, and mostly a default. A value
-// outside of them is an error, never clamped. Limits lists them
+// Each limit has a least and a greatest value, and most limits have a default. A value
+// outside of the bounds is an error, never clamped. Limits lists all limits
 // (TestLimitVectors).
 //
 // # Access levels
 //
-// An FSLevel says what a command can read and write. Nobody names one: ProfileAccess
-// says which a built-in profile gives.
+// An FSLevel says what a command can read and write. Users do not name a level:
+// ProfileAccess returns the access of a built-in profile.
 //
 // # Input checks
 //
 //	IV-01  CheckCommand      the command's name is in the allowlist
-//	IV-02  CheckArgument     what a shell would read is not handed to one
+//	IV-02  CheckArgument     no argument has characters with a meaning for a shell that reads it
 //	IV-03  CheckPath         a path is relative and stays beneath its folder
-//	IV-04  CheckEnvironment  every variable is one that is allowed
+//	IV-04  CheckEnvironment  every variable is an allowed one
 //
-// A check refuses and never repairs: nothing is escaped, stripped or truncated,
-// so that what runs is what was decided. Text with NUL, where the system would
-// cut it, and text that is not UTF-8 is refused everywhere. Each check has
+// A check refuses and never repairs. It escapes, strips and truncates nothing, so that
+// the command that runs is the command that was decided on. Every check refuses text
+// with NUL, where the system would cut it, and text that is not UTF-8. Each check has
 // vectors in specs/vectors/execution/iv.json (TestInputVectors).
 //
 // # Exit codes
@@ -33,8 +33,8 @@
 // (TestExitCodeVectors).
 package contract
 
-// Limit is one bounded number. A value outside [Min, Max] is an error, never
-// clamped. A Default outside of them says that the limit has none.
+// Limit bounds one number. A value outside [Min, Max] is an error, never clamped. A
+// Default outside [Min, Max] means that the limit has no default.
 type Limit struct {
 	Default, Min, Max int
 }
@@ -57,64 +57,67 @@ func MemoryMB() Limit { return Limit{Default: 512, Min: 64, Max: 4096} }
 // (code execution contract, "Default Limits").
 func CPUCores() Limit { return Limit{Default: 1, Min: 1, Max: 4} }
 
-// MaxChildren is how many child processes an execution may have at once
-// (code execution contract, "Default Limits").
+// MaxChildren is the number of child processes that an execution may have at once (code
+// execution contract, "Default Limits").
 func MaxChildren() Limit { return Limit{Default: 10, Min: 0, Max: 100} }
 
-// MaxOutputFiles is how many output files a profile may allow. It has no
-// default: a profile says it.
+// MaxOutputFiles is the number of output files that a profile may allow. It has no
+// default: each profile states it.
 func MaxOutputFiles() Limit { return Limit{Min: 1, Max: 10000} }
 
-// MaxTotalOutputBytes is how many bytes of output files a profile may allow
-// together. It has no default: a profile says it.
+// MaxTotalOutputBytes is the total size of output files, in bytes, that a profile may
+// allow. It has no default: each profile states it.
 func MaxTotalOutputBytes() Limit { return Limit{Min: 1024, Max: 1073741824} }
 
-// StdoutBytes is how much of standard output is kept: its first bytes. More is
-// read and counted, not kept (code execution contract, "Output Capture").
+// StdoutBytes is the number of bytes of standard output that are kept, from its start.
+// Further bytes are read and counted, but not kept (code execution contract, "Output
+// Capture").
 func StdoutBytes() Limit { return Limit{Default: 1048576, Min: 1024, Max: 1048576} }
 
-// StderrBytes is how much of standard error is kept: its first bytes. More is
-// read and counted, not kept (code execution contract, "Output Capture").
+// StderrBytes is the number of bytes of standard error that are kept, from its start.
+// Further bytes are read and counted, but not kept (code execution contract, "Output
+// Capture").
 func StderrBytes() Limit { return Limit{Default: 262144, Min: 1024, Max: 262144} }
 
-// OutputFilesBytes is how many bytes the output files of an execution request
-// may have together (code execution contract, "Output Capture"). An intent that
-// runs has its profile's total instead.
+// OutputFilesBytes is the total size, in bytes, of the output files of an execution
+// request (code execution contract, "Output Capture"). For an intent that runs, the
+// total of its profile applies instead.
 func OutputFilesBytes() Limit { return Limit{Default: 10485760, Min: 1024, Max: 10485760} }
 
-// ArtifactsBytes is how many bytes the artifacts of an execution request may
-// have together (code execution contract, "Output Capture").
+// ArtifactsBytes is the total size, in bytes, of the artifacts of an execution request
+// (code execution contract, "Output Capture").
 func ArtifactsBytes() Limit { return Limit{Default: 10485760, Min: 1024, Max: 10485760} }
 
-// StdinBytes is how many bytes a command may get on standard input (code
+// StdinBytes is the number of bytes that a command may get on standard input (code
 // execution contract, IV-05).
 func StdinBytes() Limit { return Limit{Default: 1048576, Min: 0, Max: 1048576} }
 
-// InputFiles is how many input files may be staged for one execution (code
+// InputFiles is the number of input files that may be staged for one execution (code
 // execution contract, IV-05).
 func InputFiles() Limit { return Limit{Default: MaxInputs, Min: 0, Max: MaxInputs} }
 
-// InputFilesBytes is how many bytes these files may have together (code
-// execution contract, IV-05).
+// InputFilesBytes is the total size, in bytes, of these input files (code execution
+// contract, IV-05).
 func InputFilesBytes() Limit { return Limit{Default: 67108864, Min: 0, Max: 67108864} }
 
-// KeptBytes is how much of each stream is kept under a policy that allows total
-// bytes of output: the contract's limit, or the total where that is smaller.
+// KeptBytes returns the number of bytes of each stream that are kept, under a policy
+// that limits the total output. It is the contract's limit, or the total if the total
+// is smaller.
 func KeptBytes(total int) (stdout, stderr int) {
 	total = max(total, 0)
 	return min(StdoutBytes().Default, total), min(StderrBytes().Default, total)
 }
 
-// NamedLimit is a limit with what one says of it.
+// NamedLimit is a limit with its name, its unit and its source.
 type NamedLimit struct {
-	Name   string // as in a profile or a request, such as timeout_ms
+	Name   string // the name in a profile or a request, such as timeout_ms
 	Limit  Limit
 	Unit   string // ms, MiB, bytes, cores, processes, files
-	Clause string // of the code execution contract, or what else sets it
+	Clause string // clause of the code execution contract, or another source of the limit
 }
 
-// Limits lists the limits of an execution, in the order of specs/execution.md.
-// Those of an intent are the constants below.
+// Limits lists the limits of an execution, in the order of specs/execution.md. The
+// constants below are the limits of an intent.
 func Limits() []NamedLimit {
 	const (
 		defaults = "Default Limits"
@@ -139,7 +142,8 @@ func Limits() []NamedLimit {
 	}
 }
 
-// The limits of an intent. Beyond one of them it is not an intent (RUN_E003).
+// The limits of an intent. A document that exceeds one of them is not an intent
+// (RUN_E003).
 const (
 	MaxGoalRunes       = 65536 // characters of the goal
 	MaxConstraints     = 1000  // constraints
@@ -153,8 +157,8 @@ const (
 	MaxEnv             = 64 // environment names of one action
 	MaxRiskTags        = 32 // risk tags of one action
 
-	// MaxStringBytes is the most that one argument, or one variable as NAME=VALUE, may
-	// have. A kernel with the smallest pages starts no command with more: MAX_ARG_STRLEN
-	// is 32 pages of 4096 bytes, and the NUL at the end counts.
+	// MaxStringBytes is the greatest length of one argument, or of one variable as
+	// NAME=VALUE. A kernel with the smallest pages starts no command with a longer
+	// string: MAX_ARG_STRLEN is 32 pages of 4096 bytes, including the NUL at the end.
 	MaxStringBytes = 32*4096 - 1
 )

@@ -2,7 +2,7 @@ package contract
 
 import "testing"
 
-// TestLimits holds the defaults and bounds of the code execution contract.
+// TestLimits checks the defaults and bounds of the code execution contract.
 func TestLimits(t *testing.T) {
 	for _, tc := range []struct {
 		name              string

@@ -11,8 +11,8 @@ import (
 	"github.com/fiador/fiador/kernel/contract"
 )
 
-// tables maps each heading of a page to the tables under it, a row a string and
-// without the two lines of the head.
+// tables maps each heading of a page to the tables under it. Each row is a string; the
+// two lines of a table's head are left out.
 func tables(page string) map[string][][]string {
 	got := map[string][][]string{}
 	heading, row := "", 0
@@ -46,7 +46,7 @@ func listed(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// without drops the cell at the index from every row, which is words for people.
+// without drops the cell at the index from every row. The cell has words for people.
 func without(rows []string, at int) []string {
 	var out []string
 	for _, r := range rows {
@@ -57,7 +57,7 @@ func without(rows []string, at int) []string {
 	return out
 }
 
-// TestPage: the tables of specs/execution.md are those of the program.
+// TestPage: the tables of specs/execution.md equal those of the program.
 func TestPage(t *testing.T) {
 	src, err := os.ReadFile("../../specs/execution.md")
 	if err != nil {

@@ -5,20 +5,20 @@ import (
 	"unicode"
 )
 
-// CheckPath is IV-03: the path at the pointer at has to be relative and to stay
-// beneath the folder that it is relative to, on any system. It returns the clean
-// path, for which io/fs.ValidPath holds: no empty and no "." segments, "." for
-// the folder itself, so that a caller that needs a file refuses ".".
+// CheckPath is IV-03: the path at the pointer at must be relative, and must stay
+// beneath its base folder on every system. CheckPath returns the clean path, for which
+// io/fs.ValidPath holds: no empty and no "." segments, and "." for the folder itself. A
+// caller that needs a file refuses ".".
 //
-// Refused are the empty path, NUL, bytes that are not UTF-8, a backslash, a
-// leading "/", a first segment that begins with "~" or a drive letter, and a
-// segment that is ".." or could become it where a file system drops dots, spaces
-// or invisible characters: one that shows nothing but dots and spaces, with two
-// dots or more. A ".." is never resolved against the segment before it, which may
-// be a symbolic link. Nothing is decoded: "%2e%2e" is a name.
+// CheckPath refuses the empty path, NUL, bytes that are not UTF-8, a backslash, a
+// leading "/", and a first segment that begins with "~" or a drive letter. It also
+// refuses ".." and every segment that could become ".." where a file system drops dots,
+// spaces or invisible characters. Such a segment shows only dots and spaces, with at
+// least two dots. A ".." is never resolved against the segment before it, which may be
+// a symbolic link. Nothing is decoded: "%2e%2e" is a name.
 //
-// It is about the text alone. Links, and files that are there, are the business
-// of who opens the path.
+// CheckPath examines the text alone. The code that opens the path handles links and
+// existing files.
 func CheckPath(at, path string) (string, *Violation) {
 	refuse := func(msg, hint string) (string, *Violation) {
 		return "", &Violation{ID: IV03, Pointer: at, Msg: msg, Hint: hint}
@@ -73,7 +73,7 @@ func isTraversal(segment string) bool {
 	return dots >= 2
 }
 
-// isUnseen says whether r shows nothing, and could be dropped from a name.
+// isUnseen says whether r shows nothing and could be dropped from a name.
 func isUnseen(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

@@ -22,8 +22,8 @@ func (n names) add(t *testing.T, name string) {
 	n[name] = true
 }
 
-// readVectors decodes a file of specs/vectors/execution, which has to be plain
-// ASCII and to have no member that v lacks.
+// readVectors decodes a file of specs/vectors/execution. The file must be plain ASCII
+// and must have no member that v lacks.
 func readVectors(t *testing.T, name string, v any) {
 	t.Helper()
 	src, err := os.ReadFile("../../specs/vectors/execution/" + name)
@@ -91,7 +91,7 @@ func TestLimitVectors(t *testing.T) {
 }
 
 // TestLimitVectorsAreAtTheBounds: every limit has vectors at its default, at both
-// bounds and just outside of them.
+// bounds and just outside the bounds.
 func TestLimitVectorsAreAtTheBounds(t *testing.T) {
 	var file limitFile
 	readVectors(t, "limits.json", &file)
@@ -114,7 +114,7 @@ func TestLimitVectorsAreAtTheBounds(t *testing.T) {
 	}
 }
 
-// allowed is an allowlist as the vectors spell it.
+// allowed is an allowlist in the form of the vectors.
 type allowed contract.AllowList
 
 func (a *allowed) UnmarshalJSON(b []byte) error {
@@ -143,8 +143,8 @@ type inputVector struct {
 	Expect []string
 }
 
-// run makes the vector's check: the clean path, where there is one, and what was
-// refused.
+// run makes the vector's check. It returns the clean path, if there is one, and the
+// violations.
 func (v inputVector) run(t *testing.T) (clean string, list []contract.Violation) {
 	one := func(violation *contract.Violation) {
 		if violation != nil {
@@ -208,7 +208,7 @@ func TestInputVectors(t *testing.T) {
 	}
 }
 
-// checkWording holds messages to what Violation promises of them.
+// checkWording checks what Violation promises about messages.
 func checkWording(t *testing.T, name string, v contract.Violation) {
 	t.Helper()
 	for _, text := range []string{v.Msg, v.Hint} {
@@ -218,7 +218,8 @@ func checkWording(t *testing.T, name string, v contract.Violation) {
 	}
 }
 
-// TestInputVectorsAreEnough: every check of a text has vectors that pass and that do not.
+// TestInputVectorsAreEnough: every check of a text has vectors that pass and vectors
+// that fail.
 func TestInputVectorsAreEnough(t *testing.T) {
 	pass, refuse, all := map[string]int{}, map[string]int{}, names{}
 	for _, v := range inputVectors(t) {
@@ -275,7 +276,7 @@ func TestExitCodeVectors(t *testing.T) {
 	}
 }
 
-// access is what a vector of levels.json expects of a level.
+// access is the access that a vector of levels.json expects from a level.
 type access struct {
 	Name          string
 	Reads, Writes []string

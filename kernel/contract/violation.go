@@ -18,29 +18,29 @@ const (
 	IV05 = "IV-05" // input size
 )
 
-// Violation is an input that a check refuses. ID and Pointer are stable, the
-// words are not. Msg and Hint never hold the value of an argument or of a
-// variable, which may be a secret, and quote what else they name in ASCII.
+// Violation is an input that a check refuses. ID and Pointer are stable; the words are
+// not. Msg and Hint never hold the value of an argument or of a variable, which may be
+// a secret. They quote any other text in ASCII.
 type Violation struct {
 	ID      string // IV-01 to IV-05
-	Pointer string // JSON Pointer of what is refused
+	Pointer string // JSON Pointer of the refused value
 	Msg     string // what is wrong
-	Hint    string // a thing to do
+	Hint    string // what to do
 }
 
-// AllowList is a list of allowed names, or everything. The zero value allows
-// nothing. Names counts also beside All: it is then what is named in so many
-// words. kernel.AllowList converts to it.
+// AllowList is a list of allowed names, or allows everything. The zero value allows
+// nothing. If All is set, Names still holds the names that the list states explicitly.
+// kernel.AllowList converts to it.
 type AllowList struct {
 	All   bool
 	Names []string
 }
 
-// names says whether the list names name in so many words, by exact comparison.
+// names says whether the list states name explicitly, by exact comparison.
 func (a AllowList) names(name string) bool { return slices.Contains(a.Names, name) }
 
-// unfit says what makes s no text for an argument list, an environment or a
-// file system, or "".
+// unfit says why s cannot be in an argument list, an environment or a file system, or
+// "".
 func unfit(s string) string {
 	switch {
 	case strings.IndexByte(s, 0) >= 0:
@@ -51,8 +51,8 @@ func unfit(s string) string {
 	return ""
 }
 
-// unpassable says what makes s nothing that a process can be given as an argument, or as
-// a variable NAME=VALUE, and what to do; or "".
+// unpassable says why s cannot be passed to a process as an argument or as a variable
+// NAME=VALUE, and what to do. The fault is "" if it can.
 func unpassable(s string) (fault, hint string) {
 	if len(s) > MaxStringBytes {
 		return "has more than " + strconv.Itoa(MaxStringBytes) + " bytes, and no command can be started with it", "put it into a file, or on standard input"
@@ -60,5 +60,5 @@ func unpassable(s string) (fault, hint string) {
 	return unfit(s), "give it as text"
 }
 
-// quote is s, cut, in quotes and printable ASCII.
+// quote returns s, shortened, in quotes and printable ASCII.
 func quote(s string) string { return strconv.QuoteToASCII(canon.Cut(s)) }

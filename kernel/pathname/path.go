@@ -15,11 +15,11 @@ import (
 	"github.com/fiador/fiador/kernel/text"
 )
 
-// The path detector looks at a path as text and never at a file system. Its
-// findings, in the order in which they are reported, each at most once:
+// The path detector examines a path as text and never looks at a file system. It
+// reports each finding at most once, in this order:
 //
 //	path_absolute   a leading "/" or "\", a leading "~", or a drive letter "C:"
-//	path_traversal  a ".." segment, whichever slash separates it
+//	path_traversal  a ".." segment between slashes of either kind
 //	path_backslash  a backslash
 //	path_character  a control, invisible, format or bidirectional character, a
 //	                line or paragraph separator, a noncharacter, invalid UTF-8
@@ -27,17 +27,17 @@ import (
 //	                1024 bytes or 255 in a segment, white space (White_Space of
 //	                Unicode) at an end of the path, a segment with ":" or ending
 //	                in a space or dot, a device name of Windows
-//	path_reserved   the first segment, case-folded, is one of the bundle's own
+//	path_reserved   the first segment, case-folded, is one that a bundle reserves
 //	path_control    the path is, or is beneath, a control path
-//	agent_instructions  a write of what coding agents read as instructions, or beneath it
+//	agent_instructions  a write to a file that coding agents read as instructions,
+//	                or beneath such a folder
 //
-// A control path is a file or folder that switches checks, hooks or pipelines
-// on or off, or that a tool runs without being asked: when a folder is opened or
-// entered, a change is pushed, or a tool is started to do something else. It is found
-// at any depth,
-// case-folded, with both kinds of slash, ignoring what file systems ignore
-// (invisible characters, trailing dots and spaces, a stream suffix), and under
-// its short name on NTFS ("git~1").
+// A control path is a file or folder that switches checks, hooks or pipelines on or
+// off. It is also a file that a tool runs without a request: when a folder is opened or
+// entered, when a change is pushed, or when the tool is started for another purpose.
+// The detector finds a control path at any depth, case-folded, with both kinds of
+// slash, and under its short name on NTFS ("git~1"). It ignores what file systems
+// ignore: invisible characters, trailing dots and spaces, a stream suffix.
 
 const (
 	maxPathBytes    = 1024
@@ -47,14 +47,14 @@ const (
 // Fault is a finding about a path: its code, and the text that the detector found.
 type Fault struct{ Code, Value string }
 
-// controlPaths are the control paths, folded, by what makes them such.
+// controlPaths are the control paths, folded, grouped by purpose.
 var controlPaths = slices.Concat(
 	// Version control: hooks, filters that run on checkout, other repositories.
 	strings.Fields(`.git .gitattributes .gitconfig .gitmodules .bzr .hg .hgrc .jj .pijul .sl .svn .arcconfig _darcs _fossil_
 		.fslckout .gclient .lfsconfig .p4config .repo`),
 	// Policy layers and settings of this gate.
 	strings.Fields(`.fiador`),
-	// Hooks, and what hooks run.
+	// Hooks, and files that hooks run.
 	strings.Fields(`.githooks .git-hooks .husky .huskyrc .huskyrc.cjs .huskyrc.js .huskyrc.json .huskyrc.yaml .huskyrc.yml
 		husky.config.cjs husky.config.js .lefthook .lefthook-local .lefthook-local.json .lefthook-local.jsonc
 		.lefthook-local.toml .lefthook-local.yaml .lefthook-local.yml .lefthook.json .lefthook.jsonc .lefthook.toml
@@ -69,11 +69,12 @@ var controlPaths = slices.Concat(
 		.lintstagedrc.ts lint-staged.config.cts lint-staged.config.mts lint-staged.config.ts .moon .nano-staged.cjs
 		.nano-staged.js .nano-staged.json .nano-staged.mjs .nanostagedrc nano-staged.cjs nano-staged.js nano-staged.json
 		nano-staged.mjs .trunk grumphp.yaml.dist grumphp.yml.dist whisky.json`),
-	// Who has to approve a change, and what merges it.
+	// Files that say who must approve a change, and settings of tools that merge it.
 	strings.Fields(`codeowners .asf.yaml .bulldozer.yml .github/settings.yml .gitlab/security-policies .mergify .mergify.yml
 		.github/mergify.yml .policy.yml .aviator bors.toml .coderabbit.yaml .coderabbit.yml .kodiak.toml .pr_agent.toml
 		.renovaterc .renovaterc.json .renovaterc.json5 renovate.json renovate.json5`),
-	// Pipelines, and steps that they run; .ci by custom, this project's included.
+	// Pipelines, and the steps that they run. .ci is a pipeline by custom, in this
+	// project too.
 	strings.Fields(`.github/actions .github/hooks .github/workflows .gitea .forgejo .gitlab-ci.yaml .gitlab-ci.yml .gitlab/ci
 		action.yaml action.yml .ci .appveyor.yml .azure-pipelines .azure-pipelines.yml .build.yml .buildkite .builds
 		.circleci .cirrus.star .cirrus.yml .codefresh .drone.jsonnet .drone.star .drone.yml .harness
@@ -85,7 +86,7 @@ var controlPaths = slices.Concat(
 		screwdriver.yaml shippable.yml wercker.yml zuul.d zuul.yaml .azuredevops .codecatalyst .gitlab/agents
 		.lighthouse .spacelift .terrateam .vsts-ci.yml atlantis.yaml ci_scripts digger.yaml digger.yml env0.yaml
 		env0.yml jenkins-x.yml`),
-	// Builds of hosts, which a push starts.
+	// Builds on hosting services, which a push starts.
 	strings.Fields(`.platform .platform.app.yaml .upsun amplify.yml heroku.yml netlify.toml render.yaml vercel.json .do
 		.ebextensions apphosting.yaml apprunner.yaml appspec.yaml appspec.yml nixpacks.toml procfile railpack.json
 		railway.json railway.toml vercel.ts`),
@@ -111,14 +112,14 @@ var controlPaths = slices.Concat(
 		.ycm_extra_conf.py .zed .bloop .bsp buildserver.json .factorypath .gvimrc _exrc _gvimrc _vimrc hie.yaml
 		.kateproject .metals .neoconf.json .nvim omnisharp.json .project .ropeproject .ruby-lsp .settings
 		.solargraph.yml .sourcekit-lsp .tm_properties .vim`),
-	// What tools run, or run instead of themselves, whatever they are asked to do.
+	// Files that tools run at every call, or run in place of themselves.
 	strings.Fields(`.npmrc .yarnrc .yarnrc.yml .yarn/plugins .yarn/releases .pnp.cjs .pnp.js .pnp.loader.mjs .pnpmfile.cjs
 		.pnpmfile.mjs pnpmfile.cjs pnpmfile.js pnpmfile.mjs .bunfig.toml bunfig.toml .bundle .cargo rust-toolchain
 		rust-toolchain.toml .bazeliskrc .bazelrc .bazelversion tools/bazel .buckconfig .buckconfig.local
 		.pants.bootstrap .pants.rc .mvn gradle/wrapper .jvmopts .sbtopts .terraform .ansible.cfg ansible.cfg .aqua.yaml
 		.aqua.yml aqua.yaml aqua.yml .buckconfig.d .corepack.env .latexmkrc latexmkrc lean-toolchain .pdm-python
 		.plzconfig .pnp.data.json pnpm-workspace.yaml .yarn/sdks`),
-	// What interpreters, debuggers and shells run when they start.
+	// Files that interpreters, debuggers and shells run when they start.
 	strings.Fields(`sitecustomize.py usercustomize.py .pdbrc .gdbearlyinit .gdbinit .lldbinit .ghci .irbrc .ocamlinit .octaverc
 		.perldb .pryrc .rdata .renviron .rprofile .rspec .bash_login .bash_logout .bash_profile .bashrc .profile .zlogin
 		.zlogout .zprofile .zshenv .zshrc .ssh .bash_aliases .byebugrc .config/autostart .config/environment.d
@@ -128,8 +129,8 @@ var controlPaths = slices.Concat(
 		.shrc startup.m .tcshrc .user.ini .valgrindrc .xinitrc .xprofile .xsession .xsessionrc`),
 )
 
-// agentPaths are files, and folders of them, that coding agents read as instructions, or
-// as what they are not to read, folded. They run nothing by themselves.
+// agentPaths are files, and folders of files, that coding agents read as instructions
+// or as lists of files to ignore, folded. A tool runs no code from them.
 var agentPaths = strings.Fields(`
 	.agent.md .agents.md .airules .augment-guidelines .augmentrules .clinerules .continuerules .cursorrules
 	.github/agents .github/chatmodes .github/copilot-instructions.md .github/instructions .github/prompts
@@ -250,11 +251,11 @@ func Inspect(path string) View {
 	return out
 }
 
-// foldPath is the same for two paths that are one where case does not count. It has as
+// Fold returns equal texts for two paths that differ in case alone. The result has as
 // many segments as the path.
 func Fold(path string) string { return strings.Map(leastFold, foldName(path)) }
 
-// leastFold is the least of the characters that differ from r in case alone.
+// leastFold returns the least of the characters that differ from r in case alone.
 func leastFold(r rune) rune {
 	least := r
 	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
@@ -276,8 +277,8 @@ func isAbsolute(p string) bool {
 	return letter && len(p) > 1 && p[1] == ':'
 }
 
-// hasTraversal sees ".." also where invisible characters, a trailing space or
-// a third dot hide it: what some file systems drop leaves "..".
+// hasTraversal also finds a ".." that invisible characters, a trailing space or a third
+// dot hide: some file systems drop these, and ".." remains.
 func hasTraversal(segments []string) bool {
 	return slices.ContainsFunc(segments, func(seg string) bool {
 		if !strings.Contains(seg, ".") {
@@ -353,7 +354,8 @@ func foldSegments(segments []string) []string {
 	return folded
 }
 
-// find is the first path of the list that folded segments name or lead beneath.
+// find returns the first path of the list that the folded segments name or lead
+// beneath.
 func (x controlIndex) find(folded []string) (string, bool) {
 	for i := range folded {
 		for _, c := range x.headed(folded[i]) {
@@ -375,8 +377,8 @@ func FoldSegment(seg string) string {
 	return foldName(strings.TrimRight(seg, ". "))
 }
 
-// foldName is s in lower case. What equals ASCII letters but for its case
-// becomes those letters: U+017F is s, U+212A is k, U+FB01 is fi.
+// foldName returns s in lower case. A character that equals ASCII letters but for case
+// becomes these letters: U+017F is s, U+212A is k, U+FB01 is fi.
 func foldName(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
@@ -390,8 +392,8 @@ func foldName(s string) string {
 	return b.String()
 }
 
-// foldsToASCII is the full case folding of a character outside ASCII that folds
-// to ASCII letters, or "".
+// foldsToASCII returns the full case folding of a character outside ASCII if the
+// folding is ASCII letters, and otherwise "".
 func foldsToASCII(r rune) string {
 	switch r {
 	case 0x17f:
@@ -418,17 +420,17 @@ func foldsToASCII(r rune) string {
 	return ""
 }
 
-// control is a control path, and what it has behind its first segment.
+// control is a control path, and the part behind its first segment.
 type control struct{ path, tail string }
 
-// controls and agents have the lists by how their first segments are spelled. They are
-// never changed.
+// controls and agents index the lists by the spellings of first segments. They never
+// change.
 var controls, agents = indexControls(controlPaths), indexControls(agentPaths)
 
 // controlIndex finds control paths by their first segment, in the order of the list.
 type controlIndex struct {
 	named map[string][]control    // by the first segment
-	short map[[2]string][]control // by its short name, as shortName gives it
+	short map[[2]string][]control // by the short name of the first segment, as shortName returns it
 }
 
 func indexControls(paths []string) controlIndex {
@@ -437,7 +439,8 @@ func indexControls(paths []string) controlIndex {
 	for i, path := range paths {
 		head, tail, _ := strings.Cut(path, "/")
 		all[i] = control{path, tail}
-		// Every program begins with this, so most lists are a part of all.
+		// Every program builds this index at start; most lists are slices of all,
+		// without a copy.
 		own := all[i : i+1 : i+1]
 		x.named[head] = joined(x.named[head], own)
 		if stem, ext, ok := shortName(head); ok {
@@ -448,7 +451,8 @@ func indexControls(paths []string) controlIndex {
 	return x
 }
 
-// joined is both lists, and the second itself where the first is empty.
+// joined returns both lists in one. If the first list is empty, it returns the second
+// list itself.
 func joined(a, b []control) []control {
 	if len(a) == 0 {
 		return b
@@ -456,7 +460,8 @@ func joined(a, b []control) []control {
 	return append(a, b...)
 }
 
-// headed are the control paths whose first segment a folded segment is (sameName).
+// headed returns the control paths whose first segment matches a folded segment
+// (sameName).
 func (x controlIndex) headed(seg string) []control {
 	if list, ok := x.named[seg]; ok {
 		return list
@@ -467,9 +472,9 @@ func (x controlIndex) headed(seg string) []control {
 	return nil
 }
 
-// sameName says whether a folded segment is the control name, or the name that
-// NTFS gives it for programs of old: six letters or digits, "~", a digit, and
-// three letters of the extension.
+// sameName says whether a folded segment is the control name, or its short name on
+// NTFS. A short name has up to six letters or digits, "~", a digit, and three letters
+// of the extension.
 func sameName(seg, control string) bool {
 	if seg == control {
 		return true
@@ -482,8 +487,8 @@ func sameName(seg, control string) bool {
 	return ok && stem == s && ext == e
 }
 
-// cutShort is what stands before the first "~" of a short name, and behind the digit
-// that follows it.
+// cutShort returns the part before the first "~" of a short name, and the part behind
+// the digit that follows.
 func cutShort(seg string) (stem, ext string, ok bool) {
 	tilde := strings.IndexByte(seg, '~')
 	if tilde < 1 || tilde+1 >= len(seg) || seg[tilde+1] < '1' || seg[tilde+1] > '9' {
@@ -492,8 +497,8 @@ func cutShort(seg string) (stem, ext string, ok bool) {
 	return seg[:tilde], seg[tilde+2:], true
 }
 
-// shortName is the short name of a control name, in the parts that cutShort gives. A
-// name that fits as it is has none.
+// shortName returns the short name of a control name, in the parts that cutShort
+// returns. ok is false for a name that NTFS need not shorten.
 func shortName(control string) (stem, ext string, ok bool) {
 	stem = strings.TrimPrefix(control, ".")
 	if dot := strings.LastIndexByte(stem, '.'); dot >= 0 {

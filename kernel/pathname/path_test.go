@@ -29,8 +29,8 @@ func TestPathVectors(t *testing.T) {
 	}
 }
 
-// TestControlPathVariants proves for every published control path that it is
-// found at any depth, in any case, and with file names beneath it.
+// TestControlPathVariants proves that every published control path is found at any
+// depth, in any case, and with file names beneath it.
 func TestControlPathVariants(t *testing.T) {
 	for _, control := range controlPaths {
 		title := strings.ToUpper(control)
@@ -49,8 +49,8 @@ func TestControlPathVariants(t *testing.T) {
 	}
 }
 
-// TestControlPathsAreFound: the index finds of any path what a look at every control path
-// finds, one after the other.
+// TestControlPathsAreFound: for any path, the index finds the same as a comparison with
+// every control path in turn.
 func TestControlPathsAreFound(t *testing.T) {
 	same := func(seg, control string) bool {
 		tilde := strings.IndexByte(seg, '~')
@@ -133,7 +133,7 @@ func TestCleanPath(t *testing.T) {
 	}
 }
 
-// checkPath checks what holds for every path.
+// checkPath checks the properties of every path.
 func checkPath(t *testing.T, p string) {
 	t.Helper()
 	clean := Clean(p)

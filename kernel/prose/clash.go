@@ -15,13 +15,13 @@ type Clash struct {
 // maxClashes is how many pairs are listed one by one.
 const maxClashes = 1000
 
-// pairs collects clashes, each pair of constraints once. Of several clashes of a
-// pair it keeps the one whose opposite comes first in the list of terms; plain
-// statements, whose index is negative, come last.
+// pairs collects clashes, with each pair of constraints once. If a pair has several
+// clashes, pairs keeps the one whose opposite comes first in the list of terms. Plain
+// statements have a negative index and come last.
 type pairs struct {
 	texts []string               // the constraints
-	all   map[[2]int]rankedClash // nil when there are too many
-	first map[int]rankedClash    // for each constraint, with the first later one
+	all   map[[2]int]rankedClash // nil if there are too many
+	first map[int]rankedClash    // for each constraint, its clash with the first later one
 }
 
 type rankedClash struct {
@@ -33,8 +33,9 @@ func newPairs(texts []string) *pairs {
 	return &pairs{texts: texts, all: map[[2]int]rankedClash{}, first: map[int]rankedClash{}}
 }
 
-// addAll adds what two groups on one topic, each by constraint, clash in. Once
-// there are too many pairs it takes as many steps as there are statements.
+// addAll adds the clashes of two groups of statements on one topic. Each group is
+// sorted by constraint. Once there are too many pairs, addAll takes one step for each
+// statement.
 func (p *pairs) addAll(opp int, as, bs []statement) {
 	if len(as) == 0 || len(bs) == 0 || !clashes(as[0], bs[0]) {
 		return
@@ -57,7 +58,8 @@ func (p *pairs) addAll(opp int, as, bs []statement) {
 	}
 }
 
-// addFirst adds for each of as the first later one of bs.
+// addFirst adds, for each statement of as, the clash with the first later statement of
+// bs.
 func (p *pairs) addFirst(opp int, as, bs []statement) {
 	next := 0
 	for _, a := range as {

@@ -8,13 +8,16 @@ import (
 	"github.com/fiador/fiador/kernel/text"
 )
 
-// The contradiction detector compares constraints and would rather miss a clash
-// than report one that is none. A constraint is read sentence by sentence; a
-// sentence of more than 40 words, a question, one with two negations, or one
-// with a negation where the rules below do not expect it says nothing.
+// The contradiction detector compares constraints. It prefers to miss a clash over
+// reporting a false one. It reads a constraint sentence by sentence, and skips:
 //
-// A sentence makes a statement about each opposite of the list of terms that
-// occurs in it once, provided that the term is said of the sentence's subject:
+//   - a sentence of more than 40 words
+//   - a question
+//   - a sentence with two negations
+//   - a sentence with a negation where the rules below do not expect one
+//
+// A sentence makes a statement about each opposite of the list that has exactly one
+// term in it. The term must describe the sentence's subject:
 //
 //   - behind a verb of being ("must be stateless", "is a public API")
 //   - at the end behind keep, make, leave or mark ("keep the API private"), or
@@ -25,21 +28,23 @@ import (
 //   - a verb of the list: as the imperative or behind must and its like
 //     ("allow redirects", "must forbid redirects")
 //
-// What is left of the sentence without the term, articles, modal verbs and the
-// like is the subject. Two statements clash when they are about the same
-// opposite and the same subject, and either name its two sides, neither being
-// negated, or name one side, one of them being negated. A bare term is about
-// the whole, and clashes also where the other subject is a general word for the
-// whole ("the service").
+// The subject is the sentence without the term, articles, modal verbs and the like. Two
+// statements with the same opposite and the same subject clash in two cases:
 //
-// A sentence also makes a plain statement: the sentence without its negation
-// (must not, do not, never, cannot, is not, no, without, avoid) and without
-// modal verbs and articles. Two plain statements clash when they are the same
-// and one is negated.
+//   - they name the two sides, and neither is negated
+//   - they name the same side, and exactly one is negated
 //
-// A term or a negation in a subordinate clause ("files that are public", "when
-// tests do not fail") says nothing. A constraint never clashes with itself or
-// with an equal one.
+// A bare term is about the whole. It also clashes where the subject of the other
+// statement is a general word for the whole ("the service").
+//
+// A sentence also makes a plain statement: the sentence without its negation (must not,
+// do not, never, cannot, is not, no, without, avoid) and without modal verbs and
+// articles. Two plain statements clash when they are the same and exactly one is
+// negated.
+//
+// A term or a negation in a subordinate clause ("files that are public", "when tests do
+// not fail") makes no statement. A constraint never clashes with itself or with an
+// equal one.
 
 // opposite is a pair of sides. The detector shows the first word of a side. It also
 // finds a word with a hyphen where the word is written as two words.
@@ -134,10 +139,11 @@ const (
 
 const maxSentence = 40
 
-// terms is the index of the lists above: what a word says of which opposite.
+// terms is the index of the lists above: for each word, the sides of opposites that it
+// names.
 var terms = indexTerms()
 
-// term is one side of one opposite; verb tells the two lists apart.
+// term is one side of one opposite; verb is set for a term of opposedVerbs.
 type term struct {
 	opposite int
 	side     int
@@ -156,10 +162,10 @@ func indexTerms() map[string][]term {
 	return index
 }
 
-// opposites are both lists. Like the index, they are never changed.
+// opposites joins both lists. It never changes, nor does the index.
 var opposites = slices.Concat(adjectives, opposedVerbs)
 
-// name is the shown word of a side.
+// name returns the word that is shown for a side.
 func (o opposite) name(side int) string {
 	list := o.a
 	if side == 1 {
@@ -169,7 +175,7 @@ func (o opposite) name(side int) string {
 	return first
 }
 
-// plain is the opposite of plain statements: of being said, and being negated.
+// plain is the opposite of plain statements: affirmed or negated.
 const plain = -1
 
 // topic is what a statement is about.
@@ -178,17 +184,17 @@ type topic struct {
 	subject  string
 }
 
-// statement is what one constraint says on a topic.
+// statement is a constraint's statement on a topic.
 type statement struct {
 	constraint int
 	side       int
 	negated    bool
-	text       string // of a plain statement, as shown
+	text       string // of a plain statement: the text that is shown
 }
 
-// contradiction says whether two constraints contradict each other, and how:
-// "stateless / stateful", "public / not public", "must / must not: tabs".
-// The text does not depend on the order.
+// contradiction says whether two constraints contradict each other, and describes the
+// contradiction: "stateless / stateful", "public / not public", "must / must not:
+// tabs". The text does not depend on the order of the constraints.
 func contradiction(a, b string) (string, bool) {
 	for _, c := range Contradictions([]string{a, b}) {
 		return c.Text, true
@@ -235,8 +241,9 @@ func Contradictions(list []string) []Clash {
 	return found.list()
 }
 
-// groups are the statements on one topic by side and negation, each group by
-// constraint. Of what one constraint says twice the least text is kept.
+// groups holds the statements on one topic by side and negation, each group sorted by
+// constraint. Of two statements of one constraint in a group, the one whose text sorts
+// first is kept.
 type groups [4][]statement
 
 func (g *groups) add(s statement) {
@@ -276,15 +283,15 @@ func clashText(opp int, a, b statement) string {
 	return o.name(0) + " / " + o.name(1)
 }
 
-// sentence is the words of one sentence in lower case, with the negation taken
-// out and its place kept.
+// sentence holds the words of one sentence in lower case. The negation is removed, and
+// its place is kept.
 type sentence struct {
 	words   []string
 	negated bool
-	at      int // where the negation stood: the index of the word behind it
+	at      int // place of the negation: the index of the word behind it; negative if none
 }
 
-// sentences are those sentences of a constraint that say something.
+// sentences returns the sentences of a constraint that the detector does not skip.
 func sentences(s string) []sentence {
 	var list []sentence
 	var current []string
@@ -315,8 +322,8 @@ func sentences(s string) []sentence {
 	return list
 }
 
-// appendWords adds the words of one field: hyphens made one kind, contractions
-// written out, a comma or colon behind the word as a word of its own.
+// appendWords adds the words of one field. It makes all hyphens one kind, writes out
+// contractions, and adds a comma or colon behind the word as a word of its own.
 func appendWords(list []string, field string) []string {
 	field = strings.Map(func(r rune) rune {
 		switch r = text.PlainRune(r); r {
@@ -361,7 +368,7 @@ func appendWords(list []string, field string) []string {
 	return list
 }
 
-// newSentence takes the negation out. It is not ok when it cannot tell what is
+// newSentence removes the negation. ok is false if it cannot tell which part is
 // negated.
 func newSentence(list []string) (sentence, bool) {
 	s := sentence{at: -1}
@@ -414,7 +421,7 @@ func newSentence(list []string) (sentence, bool) {
 	return s, len(s.words) > 0
 }
 
-// introduce drops "ensure that" and "make sure that" in front.
+// introduce drops "ensure that" or "make sure that" at the start.
 func (s *sentence) introduce() {
 	n := 0
 	switch {
@@ -439,8 +446,8 @@ func wordAt(list []string, i int) string {
 	return list[i]
 }
 
-// subordinate says whether the word at i stands in a clause that a conjunction
-// or relative pronoun opens. "If it fails, do not retry" is a main clause.
+// subordinate says whether the word at i is in a clause that a conjunction or relative
+// pronoun opens. "Do not retry" in "If it fails, do not retry" is a main clause.
 func subordinate(list []string, i int) bool {
 	c := clauses{words: list}
 	for range i {
@@ -449,14 +456,14 @@ func subordinate(list []string, i int) bool {
 	return c.open
 }
 
-// clauses walks over the words of a sentence.
+// clauses reads the words of a sentence one by one.
 type clauses struct {
 	words []string
 	i     int
-	open  bool // the word at i stands in a subordinate clause
+	open  bool // the word at i is in a subordinate clause
 }
 
-// next is open for the word at i, and goes on to the next one.
+// next returns open for the word at i, and advances i.
 func (c *clauses) next() bool {
 	open, k := c.open, c.i
 	switch {
@@ -486,10 +493,10 @@ func (s sentence) read(report func(topic, statement)) {
 	}
 }
 
-// readTerms reports what the sentence says with the terms in it; count has how
-// often the terms of each opposite occur.
+// readTerms reports the sentence's statements about opposites. count holds how often
+// the terms of each opposite occur.
 func (s sentence) readTerms(count map[int]int, report func(topic, statement)) {
-	stems := make([]string, len(s.words)) // "" for what says nothing about the subject
+	stems := make([]string, len(s.words)) // "" for a word that does not describe the subject
 	for k, w := range s.words {
 		if !modals.Has(w) && !beingVerbs.Has(w) && !fillers.Has(w) && !subjectBut.Has(w) {
 			stems[k] = stem(w)
@@ -512,8 +519,8 @@ func (s sentence) readTerms(count map[int]int, report func(topic, statement)) {
 	}
 }
 
-// subjectOf is the sentence without the word at i and without words that say
-// nothing about whom it is about.
+// subjectOf returns the sentence without the word at i and without the words that do
+// not describe the subject.
 func subjectOf(stems []string, i int) string {
 	list := make([]string, 0, len(stems))
 	for k, w := range stems {
@@ -524,8 +531,7 @@ func subjectOf(stems []string, i int) string {
 	return strings.Join(list, " ")
 }
 
-// leads says whether the word at i is the imperative, or the verb behind a
-// modal verb.
+// leads says whether the word at i is the imperative, or the verb behind a modal verb.
 func (s sentence) leads(i int) bool {
 	for k := range i {
 		if !fillers.Has(s.words[k]) && !modals.Has(s.words[k]) {
@@ -535,8 +541,8 @@ func (s sentence) leads(i int) bool {
 	return true
 }
 
-// saidOf says whether the term at i is said of the subject, by the rules in the
-// comment above; modal and being say whether the sentence has such verbs.
+// saidOf says whether the term at i describes the subject, by the rules in the comment
+// above. modal and being say whether the sentence has a modal verb or a verb of being.
 func (s sentence) saidOf(i int, subject string, modal, being bool) bool {
 	last := len(s.words) - 1
 	for last > i && (fillers.Has(s.words[last]) || s.words[last] == "only") {

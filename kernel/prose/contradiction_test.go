@@ -23,8 +23,8 @@ func TestContradictionVectors(t *testing.T) {
 	}
 }
 
-// TestQuietConstraintsTogether puts every sentence of the quiet placeholder
-// vectors into one list: ordinary prose, none of which contradicts another.
+// TestQuietConstraintsTogether puts every sentence of the quiet placeholder vectors
+// into one list. The sentences are ordinary prose, and no sentence contradicts another.
 func TestQuietConstraintsTogether(t *testing.T) {
 	var list []string
 	for _, v := range detect.Read(t, "placeholder.json", 1, 1) {
@@ -35,8 +35,8 @@ func TestQuietConstraintsTogether(t *testing.T) {
 	}
 }
 
-// TestEveryOppositeClashes proves for each pair of words of each opposite that
-// a plain sentence with the one contradicts it with the other.
+// TestEveryOppositeClashes tests each pair of words of each opposite: a plain sentence
+// with one word contradicts the same sentence with the other word.
 func TestEveryOppositeClashes(t *testing.T) {
 	for i, o := range opposites {
 		for _, a := range strings.Fields(string(o.a)) {
@@ -71,8 +71,8 @@ func TestContradictionsOrder(t *testing.T) {
 	}
 }
 
-// TestContradictionsScale gives the most constraints that an intent may have,
-// each with many sentences.
+// TestContradictionsScale gives the greatest number of constraints of an intent, each
+// with many sentences.
 func TestContradictionsScale(t *testing.T) {
 	list := make([]string, 1000)
 	for i := range list {
@@ -89,8 +89,8 @@ func TestContradictionsScale(t *testing.T) {
 	}
 }
 
-// TestManyContradictions: pairs are listed one by one up to a limit, and beyond
-// it for each constraint once, so that no intent drowns the policy in findings.
+// TestManyContradictions: up to a limit, every pair is listed. Beyond the limit, each
+// constraint has one pair, so that no intent gives the policy too many findings.
 func TestManyContradictions(t *testing.T) {
 	list := func(n int) []string {
 		var out []string
@@ -113,8 +113,8 @@ func TestManyContradictions(t *testing.T) {
 	}
 }
 
-// TestContradictionsAreAllPairs compares the pairs with those of every two
-// constraints alone, up to the limit and, beyond it, the first later one of each.
+// TestContradictionsAreAllPairs compares the pairs of a list with those of every two
+// constraints alone. Beyond the limit it compares the first later constraint of each.
 func TestContradictionsAreAllPairs(t *testing.T) {
 	says := []string{"Be stateless. ", "Be stateful. ", "The service is stateful. ", "The api must be public. ", "The api must be private. ",
 		"Use tabs. ", "Do not use tabs. ", "Must not use the tabs. ", "The api must not be public. ", "Allow ads. ", "Forbid ads. "}

@@ -22,24 +22,32 @@ import (
 //	braces     {{name}}, but not ${{ expression }}
 //	brackets   [TBD], [insert name], [your name]
 //
-// Invisible characters are skipped, letters and digits of full width and in the
-// styles of mathematics are read as the ASCII that they show.
+// The detector skips invisible characters. It reads letters and digits of full width,
+// and in the styles of mathematics, as the ASCII characters that they look like.
 //
-// Text between back-ticks is a code sample and is skipped. ${NAME}, $NAME and
-// %NAME% name a variable that has a value at run time, and {} is code: none of
-// them is a placeholder.
+// Text between back-ticks is a code sample and is skipped. ${NAME}, $NAME and %NAME%
+// name a variable that has a value at run time, and {} is code: they are no
+// placeholders.
 //
-// A marker word that is talked about is not one: in quotes, part of a path or
-// of a hyphenated name, behind a determiner or a verb of searching ("every
-// TODO", "remove TODO"), before a noun ("TODO comments"), in a list behind a word for such
-// words ("placeholder text (TBD, TODO, etc)"), or joined by "and" or
-// "or" to one that is talked about. In angles, what is an element of HTML or
-// SVG, has a closing tag in the text, is attached to a word (List<String>), is
-// a key, a stream or a type, stands in a path that begins with a slash (/users/<id>), or is the name of a component in capitals and
-// small letters (<DatePicker>) is not one either; <ServiceName> is, by its last
-// part.
+// A marker word that is only mentioned is no placeholder. It is mentioned:
+//
+//   - in quotes
+//   - as part of a path or of a hyphenated name
+//   - behind a determiner or a verb of searching ("every TODO", "remove TODO")
+//   - before a noun ("TODO comments")
+//   - in a list behind a noun for such words ("placeholder text (TBD, TODO, etc)")
+//   - joined by "and" or "or" to a mentioned marker word
+//
+// In angles, these are no placeholders:
+//
+//   - an element of HTML or SVG, or a name with a closing tag in the text
+//   - a name that is attached to a word (List<String>)
+//   - a key, a stream or a type
+//   - a name in a path that begins with a slash (/users/<id>)
+//   - a component in capitals and small letters (<DatePicker>); <ServiceName> is a
+//     placeholder, by its last part
 
-// WordsMentioned says for people when a marker word is talked about.
+// WordsMentioned tells people when a marker word is only mentioned.
 const WordsMentioned = `A word that is only mentioned is no placeholder: in back-ticks or quotes, in a path or a hyphenated name, behind "every" or "remove", ` +
 	`before a noun ("TODO comments"), or in a list behind a word for such words ("placeholder text (TBD, TODO, etc)")`
 
@@ -126,14 +134,14 @@ func Placeholders(s string) []string {
 	return f.found
 }
 
-// wordByte says whether c is part of a word: every byte of a character outside
-// ASCII is.
+// wordByte says whether c is part of a word. Every byte of a character outside ASCII is
+// part of a word.
 func wordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= utf8.RuneSelf
 }
 
-// maskCode is s with everything between matching runs of back-ticks, and the
-// runs themselves, replaced by control characters of the same length.
+// maskCode returns s with each code sample replaced by control characters of the same
+// length. A code sample is the text between matching runs of back-ticks, with the runs.
 func maskCode(s string) string {
 	if !strings.Contains(s, "`") {
 		return s
@@ -173,8 +181,8 @@ func maskCode(s string) string {
 	return string(masked)
 }
 
-// closingTags are the names that s closes ("</name") or that close themselves
-// ("<name/>"), in lower case.
+// closingTags returns the names that s closes ("</name") and the names that close
+// themselves ("<name/>"), in lower case.
 func closingTags(s string) map[string]bool {
 	names := map[string]bool{}
 	for i := 0; i < len(s); i++ {
@@ -197,16 +205,16 @@ func closingTags(s string) map[string]bool {
 	return names
 }
 
-// finder walks over a text once.
+// finder reads a text once, from start to end.
 type finder struct {
 	text, original string
-	at             []int // where each byte of text is in original; nil if it is there
+	at             []int // for each byte of text, its position in original; nil if equal
 	i              int
 	closed         map[string]bool
 	found          []string
 	seen           map[string]bool
 
-	// The last marker word: where it ended, and whether it was talked about.
+	// The last marker word: its end, and whether it was mentioned.
 	markerEnd int
 	mentioned bool
 }
@@ -223,7 +231,7 @@ func (f *finder) add(from, to int) {
 	f.i = to
 }
 
-// source is the original of a part of the text that is not empty.
+// source returns the original of a part of the text that is not empty.
 func (f *finder) source(from, to int) string {
 	if f.at == nil {
 		return f.original[from:to]
@@ -250,7 +258,7 @@ func (f *finder) after(i int) byte {
 	return f.text[i]
 }
 
-// questions finds "???" that is not attached to a word: "Why???" shouts, and
+// questions finds "???" that is not attached to a word. "Why???" is an exclamation, and
 // "???.txt" is a pattern.
 func (f *finder) questions() {
 	start := f.i
@@ -335,16 +343,15 @@ func (f *finder) angle() {
 	}
 }
 
-// inRoute says whether i stands in a path that begins with a slash: a path of an
-// intent is relative, so it is the pattern of a URL ("/users/<id>").
+// inRoute says whether i is in a path that begins with a slash. Paths of an intent are
+// relative, so such a path is the pattern of a URL ("/users/<id>").
 func (f *finder) inRoute(i int) bool {
 	head := f.text[max(0, i-maxPlaceholder):i]
 	head = head[strings.LastIndexAny(head, " \t\n\"'(,")+1:]
 	return strings.HasPrefix(head, "/")
 }
 
-// isName says whether the content of angles stands for something to be filled
-// in.
+// isName says whether the content of angles is a name to be replaced by a value.
 func (f *finder) isName(name string) bool {
 	letters := strings.TrimSuffix(strings.TrimSuffix(name, "..."), "…")
 	if letters == "" || strings.HasSuffix(letters, " ") {
@@ -373,8 +380,8 @@ func (f *finder) isName(name string) bool {
 	return !isComponent(letters)
 }
 
-// isComponent says whether a name begins with a capital, goes on with small
-// letters and has no part that stands for a value.
+// isComponent says whether a name begins with a capital, goes on with small letters,
+// and has no part that stands for a value.
 func isComponent(name string) bool {
 	if name[0] < 'A' || name[0] > 'Z' || strings.ContainsAny(name, "_-/' ") || strings.ToUpper(name) == name {
 		return false
@@ -392,7 +399,7 @@ func isComponent(name string) bool {
 	return len(starts) == 1 || !yourParts.Has(strings.ToLower(name[:starts[1]]))
 }
 
-// word reads one word, and what follows it where a phrase begins with it.
+// word reads one word, and the rest of a phrase that begins with the word.
 func (f *finder) word() {
 	start := f.i
 	for f.i < len(f.text) && wordByte(f.text[f.i]) {
@@ -402,7 +409,7 @@ func (f *finder) word() {
 	if len(text) > maxPlaceholder {
 		return
 	}
-	// "TBD…": a mark is no part of the word.
+	// In "TBD…" the mark is no part of the word.
 	bare := strings.TrimRightFunc(text, isMark)
 	end := start + len(bare)
 	start += len(bare)
@@ -456,15 +463,15 @@ func (f *finder) marker(start, end int) {
 	case prev == '(':
 		mentioned = mentioned || f.namesMarkers(start-1)
 	}
-	// "Find TODO and FIXME": the verb reaches both.
+	// "Find TODO and FIXME": both words are mentioned.
 	f.markerEnd, f.mentioned = end, mentioned
 	if !mentioned {
 		f.add(start, end)
 	}
 }
 
-// namesMarkers says whether the parenthesis at i follows words for what marker words
-// are: "placeholders (TBD)", "placeholder text (TBD, TODO)".
+// namesMarkers says whether the parenthesis at i follows a noun for marker words:
+// "placeholders (TBD)", "placeholder text (TBD, TODO)".
 func (f *finder) namesMarkers(i int) bool {
 	word := f.wordBefore(i)
 	return placeholderNouns.Has(word) ||
@@ -481,9 +488,9 @@ func (f *finder) quoted(start, end int) bool {
 	return false
 }
 
-// toBe judges "to be" and the verb behind it. "Decided" and its like count
-// behind at most three words of a clause that asks for nothing; "defined" and
-// its like only behind a verb of being or a mark.
+// toBe checks "to be" and the verb behind it. "Decided" and its like count behind at
+// most three words of a clause that asks for nothing, or in the places where "defined"
+// counts. "Defined" and its like count only behind a verb of being or a mark.
 func (f *finder) toBe(start, end int) {
 	at := end
 	for at < len(f.text) && f.text[at] == ' ' && at < end+3 {
@@ -520,7 +527,7 @@ func shortClause(head string) bool {
 	return len(list) <= 3 && !slices.ContainsFunc(list, asksFor.Has)
 }
 
-// follow is where the given words end when they follow at i.
+// follow returns the end of the given words if they follow at i.
 func (f *finder) follow(i int, list ...string) (int, bool) {
 	for _, w := range list {
 		gap := i
@@ -535,8 +542,8 @@ func (f *finder) follow(i int, list ...string) (int, bool) {
 	return i, true
 }
 
-// wordBefore is the word that one or more spaces separate from i, in lower
-// case, or "".
+// wordBefore returns, in lower case, the word that one or more spaces separate from i,
+// or "".
 func (f *finder) wordBefore(i int) string {
 	end := i
 	for end > 0 && f.text[end-1] == ' ' && i-end < 3 {

@@ -11,36 +11,37 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Status is how a check ended.
+// Status is the outcome of a check.
 type Status string
 
-// The three ends of a check. A check that could not be made is not a pass.
+// The three outcomes of a check. A check that could not be made does not count as a
+// pass.
 const (
 	Pass       Status = "ok"
 	Fail       Status = "FAIL"
 	NotChecked Status = "not checked"
 )
 
-// Check is one invariant held against one document.
+// Check is the outcome of one invariant for one document.
 type Check struct {
 	ID     string // RS1..RS8, RS3a
 	Title  string
 	Status Status
-	Fault  string // what is wrong, or why it was not checked; empty for a pass
-	Note   string // of a pass: what it does not cover
+	Fault  string // what is wrong, or why the check was not made; empty for a pass
+	Note   string // of a pass: what the check does not cover
 
 	// NotOfVersion is set where a check was not made because the version of the
-	// document does not have the invariant. Nothing is missing then.
+	// document does not have the invariant. The document then lacks nothing.
 	NotOfVersion bool
 }
 
-// Checks holds RS1..RS8 and RS3a against a RunResult: raw is the file's bytes,
-// doc the decoded value of them, policy the profile that the result names, or
-// nil where the caller does not have it (RS5 is then not checked). Every check
-// is made, whatever the others say.
+// Checks checks RS1..RS8 and RS3a for a RunResult. raw is the file's bytes, and doc is
+// their decoded value. policy is the profile that the result names, or nil if the
+// caller does not have it; RS5 is then not checked. Every check is made, even if other
+// checks fail.
 //
-// Each invariant has vectors that break it in specs/vectors/result/, run by
-// TestResultVectors.
+// Each invariant has vectors that break it in specs/vectors/result/. TestResultVectors
+// runs them.
 func Checks(raw []byte, doc canon.Document, policy *kernel.PolicyProfile) []Check {
 	obj, _ := doc.Value().(map[string]any)
 	d := document{obj}
@@ -75,8 +76,8 @@ func Checks(raw []byte, doc canon.Document, policy *kernel.PolicyProfile) []Chec
 	return list
 }
 
-// document gives lenient access: a member that is absent or of another type
-// reads as nothing, and the check that needs it says so.
+// document reads members leniently. A member that is absent or has another type reads
+// as a zero value, and the check that needs the member reports the fault.
 type document struct{ obj map[string]any }
 
 func (d document) str(name string) string {
@@ -94,14 +95,14 @@ func (d document) child(name string) (document, bool) {
 	return document{obj}, ok
 }
 
-// only is a copy with the members that known has.
+// only returns a copy with those members that known also has.
 func (d document) only(known map[string]any) map[string]any {
 	out := maps.Clone(d.obj)
 	maps.DeleteFunc(out, func(name string, _ any) bool { _, ok := known[name]; return !ok })
 	return out
 }
 
-// null says whether the member is there and null.
+// null says whether the member is present and null.
 func (d document) null(name string) bool {
 	v, ok := d.obj[name]
 	return ok && v == nil
@@ -251,7 +252,7 @@ func (d document) noLeak() string {
 	return ""
 }
 
-// executed are the inputs and outputs of the execution.
+// executed returns the inputs and outputs of the execution.
 func (d document) executed() (files []executedFile) {
 	execution, _ := d.child("execution")
 	for _, name := range []string{"inputs", "outputs"} {
@@ -264,13 +265,13 @@ func (d document) executed() (files []executedFile) {
 	return files
 }
 
-// executedFile is one input or output of an execution, and where it stands.
+// executedFile is one input or output of an execution, with its pointer.
 type executedFile struct {
 	document
 	list, at string
 }
 
-// absolute knows the absolute paths of every system, whatever this one is.
+// absolute says whether path is absolute on any system.
 func absolute(path string) bool {
 	if strings.HasPrefix(path, "/") || strings.HasPrefix(path, `\`) {
 		return true
@@ -327,8 +328,8 @@ func (d document) decision() string {
 	return ""
 }
 
-// outputBytes is the sum of the sizes of all outputs, or empty where there is none that
-// a document can hold.
+// outputBytes returns the sum of the sizes of all outputs. It is empty if no number in
+// a document can hold the sum.
 func (d document) outputBytes() json.Number {
 	sum := int64(0)
 	for _, f := range d.executed() {

@@ -34,7 +34,7 @@ func defaultPolicy() *kernel.PolicyProfile {
 	}
 }
 
-// edit puts v at a pointer of two members at the most, or removes what is there.
+// edit sets v at a pointer of at most two members, or removes the value there.
 func edit(doc map[string]any, pointer string, v any, remove bool) {
 	parts := strings.Split(pointer, "/")[1:]
 	for _, p := range parts[:len(parts)-1] {

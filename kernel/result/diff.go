@@ -6,17 +6,17 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Difference is the first place at which two documents differ. A side that has
-// nothing there is marked absent.
+// Difference is the first place at which two documents differ. A side without a value
+// at that place is marked absent.
 type Difference struct {
 	Pointer              string
 	A, B                 any
 	AbsentInA, AbsentInB bool
 }
 
-// Compare finds the first difference of two decoded values in the order of
-// their canonical bytes: members by code unit, list items by position. The
-// second result is false when there is none.
+// Compare finds the first difference of two decoded values in the order of their
+// canonical bytes: members by code unit, list items by position. The second result is
+// false if the values are equal.
 func Compare(a, b any) (Difference, bool) { return compare("", a, b) }
 
 func compare(at string, a, b any) (Difference, bool) {

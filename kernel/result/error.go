@@ -11,28 +11,29 @@ import (
 // Code is a stable error code (run-result.md, 5.2).
 type Code string
 
-// The error codes. Each means that no decision was made.
+// The error codes. Each code means that no decision was made.
 const (
-	CodeUnreadable Code = "RUN_E001" // a file could not be read, or a call not understood
+	CodeUnreadable Code = "RUN_E001" // a file could not be read, or the arguments of a call are invalid
 	CodeNotJSON    Code = "RUN_E002" // not strict JSON
 	CodeNotIntent  Code = "RUN_E003" // not a valid intent
-	CodeProfile    Code = "RUN_E004" // profile, mode or flags do not go together, or the profile is invalid
+	CodeProfile    Code = "RUN_E004" // the profile is invalid, or profile, mode and flags contradict each other
 	CodeSandbox    Code = "RUN_E005" // the sandbox could not be set up as the policy demands
 	CodeEvidence   Code = "RUN_E006" // evidence could not be collected or contradicts itself
-	CodeInternal   Code = "RUN_E007" // internal, policy engine included
+	CodeInternal   Code = "RUN_E007" // an internal error, also of the policy engine
 )
 
-// RunError stands in place of a RunResult (run-result.md, 5.1). Its JSON form
-// is canonical and stands on one line of stderr.
+// RunError is printed in place of a RunResult (run-result.md, 5.1). Its JSON form is
+// canonical and is one line of stderr.
 type RunError struct {
 	Code    Code           `json:"code"`
 	Message string         `json:"message"`
 	RuleID  string         `json:"rule_id,omitempty"`
 	Details map[string]any `json:"details,omitempty"`
 
-	// Hint is what to do about it, where that is more than Remedy says of the code alone.
+	// Hint says what to do about the error, if there is more to say than the fix of its
+	// code.
 	Hint string `json:"-"`
-	// Cause is the error underneath, if there is one.
+	// Cause is the underlying error, or nil.
 	Cause error `json:"-"`
 }
 
@@ -44,10 +45,10 @@ func Undecided() *RunError {
 // Error returns the code and the message.
 func (e *RunError) Error() string { return string(e.Code) + ": " + e.Message }
 
-// Unwrap returns the error underneath.
+// Unwrap returns the underlying error.
 func (e *RunError) Unwrap() error { return e.Cause }
 
-// Remedy is what to do about the error: its hint, or else the fix of its code.
+// Remedy says what to do about the error: its hint, or else the fix of its code.
 func (e *RunError) Remedy() string {
 	if e.Hint != "" {
 		return e.Hint
@@ -60,8 +61,9 @@ func (e *RunError) Remedy() string {
 	return ""
 }
 
-// Line is the error as canonical JSON and one LF, with the remedy as details.hint. A character that does not print as
-// itself stands there as <U+202E>, so that the line shows what it says.
+// Line returns the error as canonical JSON and one LF, with the remedy as details.hint.
+// A character that is not printable is written as <U+202E>, so that the whole line is
+// visible.
 func (e *RunError) Line() []byte {
 	told := *e
 	told.Details = map[string]any{"hint": e.Remedy()}

@@ -7,8 +7,8 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// TestLineIsCanonicalAndShows: the remedy is details.hint, the line is canonical, and what
-// does not print stands in it as text, wherever it came from.
+// TestLineIsCanonicalAndShows: the remedy is details.hint, and the line is canonical.
+// Characters that are not printable are written as text, from any source.
 func TestLineIsCanonicalAndShows(t *testing.T) {
 	details := map[string]any{"file": "a\u202eb", "violations": []any{map[string]any{"pointer": "/x\u2028"}}, "offset": 3}
 	for _, tc := range []struct {

@@ -8,25 +8,25 @@ type RecordKind string
 // The kinds of record.
 const (
 	RecordError     RecordKind = "error"     // a RunError code: no decision was made
-	RecordInvariant RecordKind = "invariant" // what a RunResult must fulfil
+	RecordInvariant RecordKind = "invariant" // a condition that a RunResult must fulfil
 	RecordRule      RecordKind = "rule"      // a reason of a decision
 	RecordExecution RecordKind = "execution" // a reason for which an execution is rejected
-	RecordPack      RecordKind = "pack"      // what a run pack must fulfil
+	RecordPack      RecordKind = "pack"      // a condition that a run pack must fulfil
 )
 
-// Record is what there is to say about one code: explain prints it, and the
-// reference in docs/ is made from it.
+// Record describes one code. The command explain prints it, and the reference in docs/
+// is made from it.
 type Record struct {
 	ID    string     `json:"id"`
 	Kind  RecordKind `json:"kind"`
 	Title string     `json:"title"`
 	Why   string     `json:"why"`
 	Fix   string     `json:"fix"`
-	Since string     `json:"since"` // version of the program that has it first
+	Since string     `json:"since"` // first version of the program that has the code
 }
 
-// Records are the records of every error code and every invariant, in their
-// order (TestEveryCodeHasARecord).
+// Records returns the records of every error code and every invariant, in their order
+// (TestEveryCodeHasARecord).
 func Records() []Record {
 	failure := func(code Code, title, why, fix string) Record {
 		return Record{ID: string(code), Kind: RecordError, Title: title, Why: why, Fix: fix, Since: "0.1.0"}
@@ -69,8 +69,8 @@ func Records() []Record {
 	}
 }
 
-// ExecutionRecords are the records of every reason for which an execution is rejected,
-// by id. In a result a number, a path or a pointer follows some of them.
+// ExecutionRecords returns the records of every reason to reject an execution, by id.
+// In a result, some of these ids are followed by a number, a path or a pointer.
 func ExecutionRecords() []Record {
 	var list []Record
 	for _, m := range reason.Meanings() {

@@ -11,7 +11,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// complete says what a record does not say.
+// complete reports each member that a record lacks.
 func complete(t *testing.T, r Record) {
 	t.Helper()
 	for name, text := range map[string]string{"title": r.Title, "why": r.Why, "fix": r.Fix, "since": r.Since} {
@@ -21,8 +21,8 @@ func complete(t *testing.T, r Record) {
 	}
 }
 
-// TestExecutionRecords: sorted, each once, and each says everything. That each reason
-// has one is TestEveryReasonHasARecord.
+// TestExecutionRecords: the records are sorted, without duplicates and complete.
+// TestEveryReasonHasARecord proves that each reason has one.
 func TestExecutionRecords(t *testing.T) {
 	last := ""
 	for _, r := range ExecutionRecords() {
@@ -34,8 +34,8 @@ func TestExecutionRecords(t *testing.T) {
 	}
 }
 
-// TestEveryCodeHasARecord: each error code of the source and each check has one
-// record, and each record is one of them and says everything.
+// TestEveryCodeHasARecord: each error code of the source and each check has one record.
+// There is no other record, and each is complete.
 func TestEveryCodeHasARecord(t *testing.T) {
 	want := map[string]RecordKind{"SCHEMA": RecordInvariant}
 	f, err := parser.ParseFile(token.NewFileSet(), "error.go", nil, 0)

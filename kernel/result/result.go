@@ -1,11 +1,11 @@
-// Package result holds the RunResult: its members, the part of it that is
-// canonical, the invariants RS1..RS8 as functions over a document, and the
-// errors that stand in its place when no decision was made.
+// Package result holds the RunResult: its members, its canonical subset, the invariants
+// RS1..RS8 as functions over a document, and the errors that replace it when no
+// decision was made.
 //
-// A RunResult is one canonical JSON object (RFC 8785) and one LF. Its canonical
-// subset is the object without run_id, started_at, completed_at, sandbox_path,
-// model_io_path and intent.path: the same intent, profile and mode give the
-// same subset, byte for byte, on every machine (run-result.md, 4.3 and 4.5).
+// A RunResult is one canonical JSON object (RFC 8785) and one LF. Its canonical subset
+// is the object without run_id, started_at, completed_at, sandbox_path, model_io_path
+// and intent.path. The same intent, profile and mode give the same subset, byte for
+// byte, on every machine (run-result.md, 4.3 and 4.5).
 package result
 
 import (
@@ -39,39 +39,38 @@ type RunResult struct {
 	RefuseReason     string                `json:"refuse_reason,omitempty"`
 }
 
-// IntentRef names the intent file: a relative path or a base name, and the hash
-// of the file's bytes as they were read.
+// IntentRef names the intent file by a relative path or a base name. The hash covers
+// the bytes of the file as they were read.
 type IntentRef struct {
 	Path   string            `json:"path"`
 	SHA256 canon.ContentHash `json:"sha256"`
 }
 
-// BundleRef names a bundle. SHA256 covers the bundle's canonical JSON and one
-// LF.
+// BundleRef names a bundle. SHA256 covers the bundle's canonical JSON and one LF.
 type BundleRef struct {
 	BundleID string            `json:"bundle_id"`
 	SHA256   canon.ContentHash `json:"sha256"`
 }
 
-// Provenance says by content which policy decided: digests and effective
-// limits, nothing of the machine.
+// Provenance names by content the policy that decided: digests and effective limits. It
+// says nothing about the machine.
 type Provenance struct {
 	ProfileSHA256      canon.ContentHash `json:"profile_sha256"`
 	CapabilitiesSHA256 canon.ContentHash `json:"capabilities_sha256"`
-	Modules            []ModuleDigest    `json:"modules"` // by name
+	Modules            []ModuleDigest    `json:"modules"` // sorted by name
 	Limits             Limits            `json:"limits"`
 }
 
-// ModuleDigest is one policy module and the hash of its bytes.
+// ModuleDigest names one policy module and the hash of its bytes.
 type ModuleDigest struct {
 	Name   string            `json:"name"`
 	SHA256 canon.ContentHash `json:"sha256"`
 }
 
-// Limits are the limits that an execution under the profile has.
+// Limits are the limits of an execution under the profile.
 type Limits struct {
 	CPUCores            int              `json:"cpu_cores"`
-	Isolation           kernel.Isolation `json:"isolation"` // the least that it must have
+	Isolation           kernel.Isolation `json:"isolation"` // the weakest isolation that it may have
 	MaxChildren         int              `json:"max_children"`
 	MaxOutputFiles      int              `json:"max_output_files"`
 	MaxTotalOutputBytes int              `json:"max_total_output_bytes"`
@@ -95,8 +94,8 @@ func (r RunResult) ExitCode() int {
 	return 1
 }
 
-// Subset returns the canonical subset of a RunResult document, which is a
-// decoded canonical value. The document itself is not changed.
+// Subset returns the canonical subset of a RunResult document. doc is a decoded
+// canonical value, and Subset does not change it.
 func Subset(doc map[string]any) map[string]any {
 	out := make(map[string]any, len(doc))
 	for name, v := range doc {
@@ -123,7 +122,7 @@ func without(obj map[string]any, name string) map[string]any {
 	return out
 }
 
-// Digest is the hash of the canonical subset and one LF.
+// Digest returns the hash of the canonical subset and one LF.
 func Digest(doc map[string]any) (canon.ContentHash, error) {
 	_, hash, err := canon.Artifact(Subset(doc))
 	return hash, err

@@ -8,14 +8,14 @@ import (
 // SchemaVersion is the version of the RunResult format (RS1).
 const SchemaVersion = "1.1.0"
 
-// ContractVersion is the version of the contract's RunResult, which has no
+// ContractVersion is the version of the contract's RunResult. That version has no
 // policy_provenance and no execution_mode.
 const ContractVersion = "1.0.0"
 
 // Edition says how a version of the format relates to SchemaVersion.
 type Edition int
 
-// The editions. A Later one has the same major version: it may have members that
+// The editions. A Later edition has the same major version, and may have members that
 // this program does not know.
 const (
 	Foreign Edition = iota
@@ -24,7 +24,7 @@ const (
 	Later
 )
 
-// EditionOf tells the edition of a run_schema_version.
+// EditionOf returns the edition of a run_schema_version.
 func EditionOf(version string) Edition {
 	switch version {
 	case SchemaVersion:
@@ -40,7 +40,7 @@ func EditionOf(version string) Edition {
 	return Foreign
 }
 
-// numbers reads MAJOR.MINOR.PATCH, each a number without a leading zero.
+// numbers reads MAJOR.MINOR.PATCH, where each part is a number without a leading zero.
 func numbers(version string) (n [3]int, ok bool) {
 	parts := strings.Split(version, ".")
 	if len(parts) != len(n) {
@@ -56,5 +56,6 @@ func numbers(version string) (n [3]int, ok bool) {
 	return n, true
 }
 
-// SinceContract are the members of SchemaVersion that ContractVersion does not have.
+// SinceContract returns the members of SchemaVersion that ContractVersion does not
+// have.
 func SinceContract() []string { return []string{"execution_mode", "policy_provenance"} }

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// UnicodeVersion is the version of the normalisation tables that the hashes of
-// this kernel version are defined over. The tables come with the library and
-// change with the Go release; a test fails when they are another version.
+// UnicodeVersion is the version of the normalisation tables that define the hashes of
+// this kernel version. The tables come with the library and change with the Go release.
+// A test fails when the tables have another version.
 const UnicodeVersion = "15.0.0"
 
 // Normalise drops one leading byte order mark, replaces CRLF and CR by LF, and composes
@@ -67,8 +67,8 @@ func IsSpace(r rune) bool {
 	return false
 }
 
-// isInvisible is the closed list of characters that show nothing of their own:
-// format characters, fillers, variation selectors and tags.
+// isInvisible says whether r shows nothing of its own. The closed list holds format
+// characters, fillers, variation selectors and tags.
 func isInvisible(r rune) bool {
 	switch {
 	case r < 0x20, r >= 0x7f && r <= 0x9f,
@@ -88,7 +88,7 @@ func isInvisible(r rune) bool {
 	return false
 }
 
-// IsBlank says whether s shows nothing.
+// IsBlank says whether s has no visible character.
 func IsBlank(s string) bool {
 	for i, r := range s {
 		if r == utf8.RuneError {
