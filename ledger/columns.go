@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Indexed is an entry with its index as one more member, in its canonical form. entry
-// is what ParseRecord reads.
+// Indexed returns an entry with its index as one more member, in canonical form. entry
+// must be an entry that ParseRecord reads.
 func Indexed(kind Kind, entry []byte, index int64) []byte {
 	const name = "index"
 	at := 1
 	for _, m := range members[kind] {
 		if m > name {
-			// Texts have no quotes, and no object inside a record has a member of
-			// this name ahead of it.
+			// Texts have no quotes, and no object inside a record has a member of this
+			// name before it.
 			at = bytes.Index(entry, []byte(`"`+m+`":`))
 			break
 		}
@@ -25,21 +25,21 @@ func Indexed(kind Kind, entry []byte, index int64) []byte {
 	return append(b, entry[at:]...)
 }
 
-// columns are those of a table of records.
+// columns are the columns of a table of records.
 var columns = []string{
 	"index", "timestamp", "kind", "run_id", "result_kind", "accepted", "reasons", "policy", "mode", "execution_mode",
 	"intent_sha256", "bundle_sha256", "policy_sha256", "input_sha256", "decision_sha256", "canonical_sha256", "result_sha256",
 	"evidence_sha256", "evidence_size", "kernel_version", "code", "rule_id", "clock_behind_ms", "format", "origin", "key", "repairs",
 }
 
-// Columns are the names of the columns that a table of records has.
+// Columns returns the names of the columns of a table of records.
 func Columns() []string { return slices.Clone(columns) }
 
-// Row is a record as a row of Columns. A member that the record does not have, or that
-// is null, is an empty cell. Reasons are joined with "|". Repairs are a JSON array.
+// Row returns a record as a row of Columns. A member that is missing or null gives an
+// empty cell. Reasons are joined with "|". Repairs are a JSON array.
 //
-// A cell that a spreadsheet could take for a formula has an apostrophe before it, and
-// so has one that begins with an apostrophe: taking one away gives the value.
+// A cell gets an apostrophe in front if a spreadsheet could take it for a formula, or if
+// it begins with an apostrophe. Without that one apostrophe it is the value.
 func (r Record) Row(index int64) []string {
 	row := []string{
 		strconv.FormatInt(index, 10), r.Timestamp, string(r.Kind), r.RunID, r.ResultKind, "", strings.Join(r.Reasons, "|"),
@@ -60,7 +60,7 @@ func (r Record) Row(index int64) []string {
 	return row
 }
 
-// Cell is a text as a cell of a table.
+// Cell returns a text as a cell of a table.
 func Cell(cell string) string {
 	if cell != "" && strings.IndexByte("=+-@'", cell[0]) >= 0 {
 		return "'" + cell
@@ -68,7 +68,7 @@ func Cell(cell string) string {
 	return cell
 }
 
-// repairs are the repairs of a record as its entry has them.
+// repairs returns the repairs of a record as its entry has them.
 func (r Record) repairs() string {
 	if len(r.Repairs) == 0 {
 		return ""

@@ -10,7 +10,8 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// ofEachKind are records with all their members, and without those that may be absent.
+// ofEachKind returns records of each kind, with all their members, and without the
+// optional ones.
 func ofEachKind() []Record {
 	stamp := Record{Timestamp: "2026-03-01T10:00:00.000Z", ClockBehindMS: 5}
 	key := "=example.com/a,b+00000000+AAAA"
@@ -42,7 +43,8 @@ func ofEachKind() []Record {
 	}
 }
 
-// TestIndexed: an entry with its index is canonical, and has nothing else that is new.
+// TestIndexed: an entry with its index is canonical, and the index is the only new
+// member.
 func TestIndexed(t *testing.T) {
 	for i, r := range ofEachKind() {
 		entry, err := r.text()
@@ -64,7 +66,7 @@ func TestIndexed(t *testing.T) {
 	}
 }
 
-// TestRow: a row has all that the entry has, each value under its name.
+// TestRow: a row has all values of the entry, each under its name.
 func TestRow(t *testing.T) {
 	for i, r := range ofEachKind() {
 		entry, err := r.text()

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Consistency proves that a tree begins with the entries of an older one (RFC 6962,
-// 2.1.2). Of an empty tree, and of the tree itself, it needs no hashes.
+// Consistency proves that a tree begins with the entries of an older tree (RFC 6962,
+// 2.1.2). If the older tree is empty or is the tree itself, no hashes are needed.
 type Consistency struct {
 	From int64 // size of the older tree
 	Path tlog.TreeProof
 }
 
-// Check checks the proof against two checkpoints, whose signatures it does not look at.
+// Check checks the proof against two checkpoints. It does not check their signatures.
 func (c Consistency) Check(now, old Checkpoint) error {
 	bad := fmt.Errorf("%w: the tree of size %d does not begin with that of size %d", ErrProof, now.Size, old.Size)
 	switch {
@@ -31,7 +31,7 @@ func (c Consistency) Check(now, old Checkpoint) error {
 	return nil
 }
 
-// Witness is the proof as a witness takes it, with the newer checkpoint (C2SP
+// Witness returns the proof in the form for a witness, with the newer checkpoint (C2SP
 // tlog-witness, add-checkpoint).
 func (c Consistency) Witness(now Checkpoint) []byte {
 	b := fmt.Appendf(nil, "old %d\n", c.From)

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// TestContractFields: whoever knows the eight fields of the ledger contract, and nothing
-// else of the format, can read every decision line of the vectors: one object a line, in
-// the order of time, run ids that stand once, hashes that are hashes. The line of a run
-// that has begun has all eight too, with null for what came of it, or as ledgers were
-// written once without these two. No other line has all eight.
+// TestContractFields: the eight fields of the ledger contract are enough to read every
+// decision line of the vectors. There is one object on a line, lines are in the order of
+// time, each run id occurs once, and hashes are hashes. The line of a begun run has all
+// eight too, with null for its outcome; older ledgers lack these two. No other line has
+// all eight.
 func TestContractFields(t *testing.T) {
 	hash := regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	fields := []string{"run_id", "timestamp", "intent_sha256", "bundle_sha256", "result_kind", "accepted", "mode", "policy"}

@@ -7,14 +7,14 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Drift finds decisions that should have been the same and were not. The zero value
-// has seen none.
+// Drift finds decisions that should be equal but differ. The zero value has seen none.
 //
 // A decision is determined by its intent, its input, the policy, both modes and the
-// kernel: equal ones have equal canonical hashes. Their lack of it is a Difference.
+// kernel. Two decisions with the same six have the same canonical hash; otherwise they
+// are a Difference.
 //
-// That an intent is decided otherwise by another revision of a profile or kernel is no
-// fault. It is a Flip.
+// Another revision of a profile or kernel may decide an intent differently. This is no
+// fault; it is a Flip.
 //
 // Memory grows with the number of distinct decisions, by about 150 bytes for each.
 type Drift struct {
@@ -23,15 +23,15 @@ type Drift struct {
 	equals      map[driftKey]firstOf
 	last        map[driftKey]lastOf
 	revisions   []revision
-	numbers     map[revision]uint32 // of revisions
-	differences map[driftKey]int    // places in what Differences returns
+	numbers     map[revision]uint32 // by revision
+	differences map[driftKey]int    // indexes in Differences
 	flips       map[driftKey]int
 
-	Differences []Difference // in the order of their Other
-	Flips       []Flip       // in the order of the first time
+	Differences []Difference // sorted by Other
+	Flips       []Flip       // in the order of their first time
 }
 
-// Difference are decisions that were determined by the same and do not agree.
+// Difference describes decisions with the same inputs and different results.
 type Difference struct {
 	Record Record            // the first one that differs
 	Other  int64             // its index
@@ -45,10 +45,10 @@ type Flip struct {
 	Intent   canon.ContentHash
 	Profile  string
 	From, To Verdict
-	Count    int64 // how often it flipped; From and To are the latest time
+	Count    int64 // number of flips; From and To describe the latest one
 }
 
-// Verdict is how an intent was decided, and by what.
+// Verdict says how an intent was decided, and by which policy and kernel.
 type Verdict struct {
 	Index   int64
 	Outcome string
@@ -75,7 +75,7 @@ type revision struct {
 	kernel string
 }
 
-// digest are the bytes of a valid hash, and hashOf is the way back.
+// digest returns the bytes of a valid hash; hashOf does the reverse.
 func digest(h canon.ContentHash) (sum [sha256.Size]byte) {
 	_, _ = hex.Decode(sum[:], []byte(h.Hex()))
 	return sum
@@ -94,7 +94,7 @@ func keyOf(texts ...string) driftKey {
 	return driftKey(sum[:16])
 }
 
-// Add takes a record in. They come in their order; only decisions count.
+// Add adds a record. Records come in their order; only decisions count.
 func (d *Drift) Add(index int64, r Record) {
 	if r.Kind != KindDecision {
 		return
@@ -109,10 +109,10 @@ func (d *Drift) Add(index int64, r Record) {
 	d.follow(index, r)
 }
 
-// Intents is how many distinct intents were decided under a profile.
+// Intents returns the number of distinct intents that were decided under a profile.
 func (d *Drift) Intents() int { return len(d.last) }
 
-// compare holds a decision against the first that was determined by the same.
+// compare compares a decision with the first decision of the same inputs.
 func (d *Drift) compare(index int64, r Record) {
 	key := keyOf(string(r.IntentSHA256), string(r.InputSHA256), string(r.PolicySHA256), r.Mode, r.ExecutionMode, r.Kernel)
 	sum := digest(r.CanonicalSHA256)
@@ -133,7 +133,8 @@ func (d *Drift) compare(index int64, r Record) {
 	d.Differences[at].Count++
 }
 
-// follow holds a decision against the last one of its intent under its profile.
+// follow compares a decision with the last decision of the same intent under the same
+// profile.
 func (d *Drift) follow(index int64, r Record) {
 	key := keyOf(string(r.IntentSHA256), r.Policy)
 	rev := revision{r.PolicySHA256, r.Kernel}

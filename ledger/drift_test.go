@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDriftDifferences: two decisions differ exactly if all that determines them is
-// the same, and their canonical hashes are not.
+// TestDriftDifferences: two decisions differ exactly if all their inputs are equal and
+// their canonical hashes are not.
 func TestDriftDifferences(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Record)

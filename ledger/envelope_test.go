@@ -11,10 +11,10 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// TestEnvelopeSignatures: a key signs envelopes, any Ed25519 can check them, and no
-// signature of one kind of text is one of another.
+// TestEnvelopeSignatures: a key signs envelopes, any Ed25519 implementation can check
+// them, and the signature of one kind of text is invalid for every other kind.
 func TestEnvelopeSignatures(t *testing.T) {
-	// Among 100 keys are some with a plus sign in their base64.
+	// Some of 100 keys have a plus sign in their base64.
 	for seed := range uint64(100) {
 		source := rand.NewChaCha8([32]byte{byte(seed)})
 		private, text, err := GenerateKey(source, "example.com/pack")
@@ -51,8 +51,8 @@ func TestEnvelopeSignatures(t *testing.T) {
 	}
 }
 
-// TestEnvelopesApart: what begins a note is not signed as an envelope, and an envelope
-// begins no note.
+// TestEnvelopesApart: the beginning of a note is not signed as an envelope, and no
+// envelope is the beginning of a note.
 func TestEnvelopesApart(t *testing.T) {
 	s := newSignerOf(t, "DSSEv1", 1)
 	v := s.Verifier()

@@ -12,26 +12,26 @@ import (
 	"github.com/fiador/fiador/kernel/reason"
 )
 
-// Filter chooses records. A member that is zero chooses all; of a list one has to
-// fit, and of several members all.
+// Filter selects records. A zero member selects all records. A list selects records that
+// match one of its elements. A record must match all members.
 type Filter struct {
-	Since    string // first timestamp, as TimeFormat has it
+	Since    string // first timestamp, in TimeFormat
 	Until    string // last timestamp
 	Kinds    []Kind
 	Outcomes []string // of decisions
 	Accepted *bool    // of decisions
 	Profiles []string
-	Intent   string   // what ParseHashPrefix returns
+	Intent   string   // a result of ParseHashPrefix
 	Reasons  []string // identifiers of reasons, codes of errors, or rule ids
 }
 
-// All says whether f chooses every record.
+// All says whether f selects every record.
 func (f Filter) All() bool {
 	return f.Since == "" && f.Until == "" && len(f.Kinds) == 0 && len(f.Outcomes) == 0 && f.Accepted == nil &&
 		len(f.Profiles) == 0 && f.Intent == "" && len(f.Reasons) == 0
 }
 
-// Match says whether f chooses a record.
+// Match says whether f selects a record.
 func (f Filter) Match(r Record) bool {
 	switch decision := r.Kind == KindDecision; {
 	case f.Since != "" && r.Timestamp < f.Since, f.Past(r):
@@ -50,7 +50,7 @@ func (f Filter) Match(r Record) bool {
 	return len(f.Reasons) == 0 || slices.ContainsFunc(f.Reasons, r.because)
 }
 
-// Past says whether a record, and with it every later one, is younger than f chooses.
+// Past says whether a record, and so every later one, is later than f selects.
 func (f Filter) Past(r Record) bool { return f.Until != "" && r.Timestamp > f.Until }
 
 // because says whether a record gives a reason. "EXIT" matches every "EXIT 1".
@@ -63,11 +63,10 @@ func (r Record) because(why string) bool {
 	})
 }
 
-// minPrefix is how many digits of a hash have to be given.
+// minPrefix is the minimum number of digits of a hash prefix.
 const minPrefix = 8
 
-// ParseHashPrefix reads the beginning of a content hash, with or without its
-// "sha256:".
+// ParseHashPrefix reads the beginning of a content hash, with or without its "sha256:".
 func ParseHashPrefix(text string) (string, error) {
 	digits := strings.TrimPrefix(text, "sha256:")
 	if len(digits) < minPrefix || len(digits) > 64 {
@@ -79,8 +78,9 @@ func ParseHashPrefix(text string) (string, error) {
 	return "sha256:" + digits, nil
 }
 
-// ParseMoment reads a point in time: RFC 3339, a date (its first millisecond in UTC,
-// or with end its last), or how long before now, such as 90m, 24h, 7d or 1d12h.
+// ParseMoment reads a point in time. It accepts RFC 3339, a date, or a duration before
+// now such as 90m, 24h, 7d or 1d12h. A date means its first millisecond in UTC, or with
+// end its last.
 func ParseMoment(text string, now time.Time, end bool) (string, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -102,7 +102,7 @@ func ParseMoment(text string, now time.Time, end bool) (string, error) {
 	return t.Format(TimeFormat), nil
 }
 
-// units are those of a duration. A day has 24 hours.
+// units are the units of a duration. A day has 24 hours.
 var units = map[byte]time.Duration{
 	's': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour,
 }
@@ -126,12 +126,11 @@ func parseAgo(text string) (time.Duration, error) {
 	return sum, nil
 }
 
-// Open are the runs that have begun and not ended, as far as their records were seen:
-// killed ones, and those that still go on. What remains is the index of the begun
-// record of each.
+// Open holds the runs that have begun and not ended, in the records seen so far: killed
+// runs, and running ones. Each value is the index of the run's begun record.
 type Open map[string]int64
 
-// See takes a record in. They come in their order.
+// See adds a record. Records come in their order.
 func (o Open) See(index int64, r Record) {
 	switch {
 	case r.Kind == KindBegun:

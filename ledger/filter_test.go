@@ -9,10 +9,10 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// sumOf is a hash whose digits are those of a number.
+// sumOf returns a hash whose digits are those of a number.
 func sumOf(n int) canon.ContentHash { return canon.ContentHash(fmt.Sprintf("sha256:%064x", n)) }
 
-// decided is a decision that is whole.
+// decided returns a complete decision.
 func decided(change func(*Record)) Record {
 	r := Record{
 		Kind: KindDecision, Timestamp: "2026-03-01T10:00:00.000Z", RunID: "run_1", IntentSHA256: sumOf(1), ExecutionMode: "plan-only",

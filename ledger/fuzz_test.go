@@ -13,7 +13,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// FuzzParseRecord: what is read as a record is written with the same bytes, and is
+// FuzzParseRecord: every record that is read is written with the same bytes, and is
 // canonical.
 func FuzzParseRecord(f *testing.F) {
 	for _, r := range ofEachKind() {
@@ -48,7 +48,7 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
-// FuzzParseLine: what is read as a line is written with the same bytes.
+// FuzzParseLine: every line that is read is written with the same bytes.
 func FuzzParseLine(f *testing.F) {
 	s := newSigner(f, 1)
 	b := newBook(f, s)
@@ -71,8 +71,8 @@ func FuzzParseLine(f *testing.F) {
 	})
 }
 
-// FuzzParseCheckpoint: the text of what is read as a checkpoint is the one that it says,
-// and opening it never fails in an unknown way.
+// FuzzParseCheckpoint: a checkpoint that is read has the text of its members, and
+// opening it fails only in known ways.
 func FuzzParseCheckpoint(f *testing.F) {
 	s := newSigner(f, 1)
 	f.Add(checkpointOf(f, s, 7).Note)
@@ -98,7 +98,7 @@ func FuzzParseCheckpoint(f *testing.F) {
 	})
 }
 
-// FuzzParseProof: what is read as a proof is written with the same bytes.
+// FuzzParseProof: every proof that is read is written with the same bytes.
 func FuzzParseProof(f *testing.F) {
 	s := newSigner(f, 1)
 	note := checkpointOf(f, s, 3).Note

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// CheckOrigin says what is wrong with the name of a log: 1 to 128 printable ASCII
-// characters without blank, plus, quote and backslash, and not one that could be taken
-// for the name of seals.
+// CheckOrigin says what is wrong with the name of a log. A name has 1 to 128 printable
+// ASCII characters, without blank, plus, quote and backslash. It must differ from every
+// name of seals.
 func CheckOrigin(origin string) error {
 	if origin == "" || len(origin) > 128 {
 		return errors.New("an origin has 1 to 128 characters")
@@ -33,11 +33,12 @@ func CheckOrigin(origin string) error {
 	return nil
 }
 
-// sealSuffix sets the notes of seals apart from those of checkpoints: a seal can never
-// be shown as a checkpoint.
+// sealSuffix separates the notes of seals from those of checkpoints, so that nobody can
+// present a seal as a checkpoint.
 const sealSuffix = "/seal"
 
-// GenerateKey makes the key of a log: what signs and what verifies.
+// GenerateKey makes the key of a log: the private key signs, and the verifier key
+// checks.
 func GenerateKey(rand io.Reader, origin string) (private, verifier string, err error) {
 	if err := CheckOrigin(origin); err != nil {
 		return "", "", err
@@ -51,8 +52,7 @@ type Signer struct {
 	key    Verifier
 }
 
-// ParseSigner reads a private key as GenerateKey gives it. Its errors say nothing of
-// the key.
+// ParseSigner reads a private key from GenerateKey. Its errors do not contain the key.
 func ParseSigner(private string) (*Signer, error) {
 	s, v, err := parseSigningKey(strings.TrimSpace(private))
 	if err != nil {
@@ -61,10 +61,10 @@ func ParseSigner(private string) (*Signer, error) {
 	return &Signer{signer: s, key: v}, nil
 }
 
-// Origin is the name of the log that the key signs for.
+// Origin returns the name of the log that the key signs for.
 func (s *Signer) Origin() string { return s.signer.Name() }
 
-// Verifier is the key that checks what s signs.
+// Verifier returns the key that checks the signatures of s.
 func (s *Signer) Verifier() Verifier { return s.key }
 
 // Seal signs the seal of a tree.
@@ -98,7 +98,7 @@ type Verifier struct {
 	text     string
 }
 
-// ParseVerifier reads a verifier key: NAME+HASH+BASE64, as C2SP signed-note has it.
+// ParseVerifier reads a verifier key: NAME+HASH+BASE64, in the form of C2SP signed-note.
 func ParseVerifier(text string) (Verifier, error) {
 	v, err := note.NewVerifier(text)
 	if err != nil {
@@ -107,7 +107,7 @@ func ParseVerifier(text string) (Verifier, error) {
 	if err := CheckOrigin(v.Name()); err != nil {
 		return Verifier{}, err
 	}
-	// One key has one spelling, since keys are compared as texts.
+	// One key has exactly one spelling, because keys are compared as texts.
 	parts := strings.SplitN(text, "+", 3)
 	var key [1 + ed25519.PublicKeySize]byte
 	if rest, ok := exactly([]byte(parts[2]), key[:]); !ok || len(rest) > 0 || parts[1] != fmt.Sprintf("%08x", v.KeyHash()) {
@@ -116,14 +116,14 @@ func ParseVerifier(text string) (Verifier, error) {
 	return Verifier{verifier: v, text: text}, nil
 }
 
-// String is the key as ParseVerifier reads it.
+// String returns the key in the form that ParseVerifier reads.
 func (v Verifier) String() string { return v.text }
 
-// Origin is the name of the log that the key belongs to.
+// Origin returns the name of the log that the key belongs to.
 func (v Verifier) Origin() string { return v.verifier.Name() }
 
-// Errors about signatures. An unknown key leaves open whether anything is wrong; a bad
-// signature of a known key does not.
+// Errors about signatures. With an unknown key, the signature may be right or wrong. A
+// bad signature of a known key is wrong.
 var (
 	ErrUnknownKey   = errors.New("signed with a key that is not known")
 	ErrBadSignature = errors.New("the signature of a known key is not right")
@@ -140,16 +140,16 @@ func (v Verifier) CheckSeal(s Seal) error {
 	return nil
 }
 
-// Keys are the keys of a log: each signs for trees from a size on, until the next.
+// Keys are the keys of a log: each signs trees from one size on, until the next key.
 type Keys []KeyFrom
 
-// KeyFrom is a key and the first size of a tree that it signs.
+// KeyFrom is a key and the size of the first tree that it signs.
 type KeyFrom struct {
 	Size int64
 	Key  Verifier
 }
 
-// At is the key that signs a tree of a size.
+// At returns the key that signs a tree of a size.
 func (k Keys) At(size int64) (Verifier, bool) {
 	for i := len(k) - 1; i >= 0; i-- {
 		if k[i].Size <= size {
@@ -159,19 +159,19 @@ func (k Keys) At(size int64) (Verifier, bool) {
 	return Verifier{}, false
 }
 
-// Checkpoint is a tree of a log that its key has signed.
+// Checkpoint is a tree of a log, signed by the log's key.
 type Checkpoint struct {
 	Origin string
 	Size   int64
 	Root   tlog.Hash
-	Note   []byte // the whole note, signatures of witnesses included
+	Note   []byte // the whole note, with signatures of witnesses
 }
 
-// MaxCheckpointBytes is the most that a checkpoint can have, with all signatures of
+// MaxCheckpointBytes is the maximum size of a checkpoint, with all signatures of
 // witnesses.
 const MaxCheckpointBytes = 64 << 10
 
-// ErrCheckpoint is what errors about the form of a checkpoint wrap.
+// All errors about the form of a checkpoint wrap ErrCheckpoint.
 var ErrCheckpoint = errors.New("not a checkpoint")
 
 // ParseCheckpoint reads a checkpoint without checking its signatures.
@@ -202,7 +202,7 @@ func ParseCheckpoint(msg []byte) (Checkpoint, error) {
 	return c, nil
 }
 
-// OpenCheckpoint reads a checkpoint and checks the signature of the log's key for its
+// OpenCheckpoint reads a checkpoint and checks the signature by the log's key for its
 // size.
 func (k Keys) OpenCheckpoint(msg []byte) (Checkpoint, error) {
 	c, err := ParseCheckpoint(msg)
@@ -225,8 +225,8 @@ func (k Keys) OpenCheckpoint(msg []byte) (Checkpoint, error) {
 	return Checkpoint{}, fmt.Errorf("%w: %s", ErrCheckpoint, err)
 }
 
-// MergeCheckpoints is a checkpoint with the signatures of two notes of it, those of the
-// first ahead.
+// MergeCheckpoints joins two notes of one checkpoint. The result has the signatures of
+// both, those of the first note first.
 func MergeCheckpoints(a, b []byte) ([]byte, error) {
 	ca, err := ParseCheckpoint(a)
 	if err != nil {

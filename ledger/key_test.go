@@ -16,7 +16,7 @@ import (
 
 const testOrigin = "example.com/log"
 
-// newSigner is a key that is always the same for a number.
+// newSigner returns the key of a number, always the same one.
 func newSigner(t testing.TB, n int) *Signer { return newSignerOf(t, testOrigin, n) }
 
 func newSignerOf(t testing.TB, origin string, n int) *Signer {
@@ -33,8 +33,8 @@ func newSignerOf(t testing.TB, origin string, n int) *Signer {
 	return s
 }
 
-// TestKeys: what GenerateKey makes is read, and the verifier key follows from the
-// private one.
+// TestKeys: keys from GenerateKey can be read, and the verifier key follows from the
+// private key.
 func TestKeys(t *testing.T) {
 	for _, origin := range []string{"a", "example.com/log", strings.Repeat("o", 128), "~!#$%&'()*,-./:;<=>?@[]^_`{|}"} {
 		for range 20 { // base64 may have plus signs
@@ -65,7 +65,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("private key %q", text)
 		}
 	}
-	// note knows names that are no origins.
+	// Package note accepts names that are no origins.
 	private, verifier, err := note.GenerateKey(rand.Reader, "example.com/log/seal")
 	if err != nil {
 		t.Fatal(err)
@@ -106,8 +106,8 @@ func TestVerifierSpelling(t *testing.T) {
 	}
 }
 
-// TestSealIsNoCheckpoint: the signature of a seal is none over a checkpoint of the same
-// tree, and the other way round.
+// TestSealIsNoCheckpoint: the signature of a seal is invalid for a checkpoint of the
+// same tree, and the other way round.
 func TestSealIsNoCheckpoint(t *testing.T) {
 	s := newSigner(t, 1)
 	root := tlog.RecordHash([]byte("x"))
@@ -135,7 +135,7 @@ func TestSealIsNoCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckSeal: unknown key and bad signature are told apart.
+// TestCheckSeal: an unknown key and a bad signature give different errors.
 func TestCheckSeal(t *testing.T) {
 	s, other := newSigner(t, 1), newSigner(t, 2)
 	seal, err := s.Seal(3, tlog.Hash{1})
@@ -162,7 +162,7 @@ func TestCheckSeal(t *testing.T) {
 	}
 }
 
-// TestKeysAt: which key signs which size, and what follows from a key that is trusted.
+// TestKeysAt: the key for each size, and the keys that follow from a trusted one.
 func TestKeysAt(t *testing.T) {
 	a, b, c := newSigner(t, 1).Verifier(), newSigner(t, 2).Verifier(), newSigner(t, 3).Verifier()
 	keys := Keys{{1, a}, {11, b}, {12, c}}
@@ -187,8 +187,8 @@ func TestKeysAt(t *testing.T) {
 	}
 }
 
-// TestMergeCheckpoints: the signatures of two notes of one tree, each once; notes of two
-// trees do not merge.
+// TestMergeCheckpoints: the result has the signatures of two notes of one tree, each
+// once. Notes of two trees do not merge.
 func TestMergeCheckpoints(t *testing.T) {
 	s, witness := newSigner(t, 1), newSigner(t, 2)
 	c, err := s.Checkpoint(3, LeafHash([]byte("x")))

@@ -13,11 +13,11 @@ import (
 // MaxLineBytes is more than any line can have, its line feed included.
 const MaxLineBytes = MaxEntryBytes + 512
 
-// MaxTornBytes is the most that an interrupted append leaves after the last line: a line
-// without its line feed.
+// MaxTornBytes is the maximum number of bytes that an interrupted append leaves after
+// the last line: a line without its line feed.
 const MaxTornBytes = MaxLineBytes - 1
 
-// Seal says of a line that it is complete, and which tree it ends.
+// Seal proves that a line is complete, and names the tree that the line ends.
 type Seal struct {
 	Root tlog.Hash // of the tree whose last leaf is the line's entry
 	Sig  Signature // over the seal's note
@@ -42,7 +42,7 @@ const (
 	sealEnd  = `},`
 )
 
-// Append appends the line and its line feed.
+// Append appends the line and its line feed to dst.
 func (l Line) Append(dst []byte) []byte {
 	dst = append(dst, sealRoot...)
 	dst = base64.StdEncoding.AppendEncode(dst, l.Seal.Root[:])
@@ -55,11 +55,11 @@ func (l Line) Append(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// ErrLine is what every error of ParseLine wraps.
+// Every error of ParseLine wraps ErrLine.
 var ErrLine = errors.New("not a ledger line")
 
-// ParseLine reads a line without its line feed. The entry is not read: that is
-// ParseRecord's. Nothing of b is kept.
+// ParseLine reads a line without its line feed. It does not read the entry; ParseRecord
+// does. The result keeps no reference to b.
 func ParseLine(b []byte) (Line, error) {
 	seal, at, err := parseSeal(b)
 	if err != nil {
@@ -70,7 +70,7 @@ func ParseLine(b []byte) (Line, error) {
 	return l, nil
 }
 
-// parseSeal reads the seal of a line, and says where the members of the record begin.
+// parseSeal reads the seal of a line, and returns where the members of the record begin.
 func parseSeal(b []byte) (Seal, int, error) {
 	bad := func(what string) (Seal, int, error) { return Seal{}, 0, fmt.Errorf("%w: %s", ErrLine, what) }
 	var seal Seal
@@ -104,8 +104,7 @@ func parseSeal(b []byte) (Seal, int, error) {
 	return seal, len(b) - len(rest), nil
 }
 
-// exactly reads base64 of just as many bytes as to has, in the one spelling that it
-// has.
+// exactly decodes base64 of exactly as many bytes as to has. It accepts one spelling.
 func exactly(b, to []byte) ([]byte, bool) {
 	n := base64.StdEncoding.EncodedLen(len(to))
 	if len(b) < n {
@@ -123,9 +122,9 @@ func exactly(b, to []byte) ([]byte, bool) {
 // strict refuses padding bits that are not zero.
 var strict = base64.StdEncoding.Strict()
 
-// base64Room is enough for a decoded signature.
+// base64Room is enough space for a decoded signature.
 const base64Room = 72
 
-// LeafHash is the hash of an entry in the tree: SHA-256 of a zero byte and the entry
-// (RFC 6962, 2.1).
+// LeafHash returns the hash of an entry in the tree: SHA-256 of a zero byte and the
+// entry (RFC 6962, 2.1).
 func LeafHash(entry []byte) tlog.Hash { return tlog.RecordHash(entry) }

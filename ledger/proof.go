@@ -13,8 +13,8 @@ import (
 // proofHeader is the first line of a proof (C2SP tlog-proof).
 const proofHeader = "c2sp.org/tlog-proof@v1\n"
 
-// Proof proves to whoever has the log's verifier key, and nothing else, that an
-// entry is in the log: C2SP tlog-proof, with the entry itself as its extra data.
+// Proof proves that an entry is in the log. To check it, the log's verifier key is
+// enough. Its form is C2SP tlog-proof, with the entry itself as its extra data.
 type Proof struct {
 	Index int64
 	Entry []byte
@@ -22,7 +22,7 @@ type Proof struct {
 	Note  []byte // a checkpoint that covers the entry
 }
 
-// Marshal is the proof as a text.
+// Marshal returns the proof as a text.
 func (p Proof) Marshal() []byte {
 	b := append([]byte(proofHeader), "extra "...)
 	b = base64.StdEncoding.AppendEncode(b, p.Entry)
@@ -34,14 +34,14 @@ func (p Proof) Marshal() []byte {
 	return append(append(b, '\n'), p.Note...)
 }
 
-// MaxProofBytes is the most that a proof can have.
+// MaxProofBytes is the maximum size of a proof.
 const MaxProofBytes = MaxCheckpointBytes + 2*MaxEntryBytes + 64*48
 
-// ErrProof is what every error about a proof's form or its hashes wraps.
+// Every error about a proof's form or its hashes wraps ErrProof.
 var ErrProof = errors.New("not a proof")
 
-// ParseProof reads a proof without checking anything that it says. What it reads,
-// Marshal writes with the same bytes.
+// ParseProof reads a proof and checks only its form. Marshal writes the result with the
+// same bytes.
 func ParseProof(text []byte) (Proof, error) {
 	bad := func(what string) (Proof, error) { return Proof{}, fmt.Errorf("%w: %s", ErrProof, what) }
 	if len(text) > MaxProofBytes {
@@ -89,8 +89,8 @@ func ParseProof(text []byte) (Proof, error) {
 	return p, nil
 }
 
-// CheckProof checks everything that a proof says, and returns the record that it
-// proves and the checkpoint that covers it.
+// CheckProof checks a proof completely. It returns the proved record and the checkpoint
+// that covers it.
 func (k Keys) CheckProof(p Proof) (Record, Checkpoint, error) {
 	c, err := k.OpenCheckpoint(p.Note)
 	if err != nil {

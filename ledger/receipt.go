@@ -1,10 +1,10 @@
 package ledger
 
-// Receipt says where a record stands.
+// Receipt says where the ledger has a record.
 type Receipt struct {
 	Index      int64      // of the record, from 0 on
-	Record     Record     // as it stands there
-	Checkpoint Checkpoint // the newest promise when it was given; it covers the record
-	Again      bool       // the record stood there already: the run was recorded before
-	Warnings   []string   // what went wrong after the record was safe
+	Record     Record     // as the ledger has it
+	Checkpoint Checkpoint // the newest promise at the time of the receipt; it covers the record
+	Again      bool       // the ledger had the record already: the run was recorded before
+	Warnings   []string   // failures after the record was safe
 }

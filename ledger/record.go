@@ -1,3 +1,6 @@
+// Package ledger holds the values of a ledger: records and their leaves, the tree over them,
+// checkpoints, proofs and receipts, and what is counted over records. It owns their formats;
+// it reads and writes no file.
 package ledger
 
 import (
@@ -9,14 +12,13 @@ import (
 	"github.com/fiador/fiador/kernel/reason"
 )
 
-// Format is the version of the record and line format. It stands in the genesis
-// record.
+// Format is the version of the record and line format. The genesis record contains it.
 const Format = "1.0.0"
 
 // MaxEntryBytes is the size limit of an entry: 16 KiB.
 const MaxEntryBytes = 16 << 10
 
-// Kind says what a record is about.
+// Kind is the kind of a record.
 type Kind string
 
 // The kinds of records.
@@ -24,9 +26,9 @@ const (
 	KindGenesis     Kind = "genesis"      // the first record: who signs
 	KindBegun       Kind = "begun"        // an execution is about to have its first effect
 	KindDecision    Kind = "decision"     // a run ended in a RunResult
-	KindError       Kind = "error"        // a run of a readable intent ended without one
-	KindKeyRotation Kind = "key-rotation" // from here on another key signs
-	KindRepair      Kind = "repair"       // what was found and mended when the ledger was opened
+	KindError       Kind = "error"        // a run of a readable intent ended without a RunResult
+	KindKeyRotation Kind = "key-rotation" // another key signs from this record on
+	KindRepair      Kind = "repair"       // faults that were found and repaired when the ledger was opened
 )
 
 // Ends says whether a record of the kind is the last one of its run.
@@ -35,17 +37,17 @@ func (k Kind) Ends() bool { return k == KindDecision || k == KindError }
 // OfRun says whether a record of the kind belongs to a run.
 func (k Kind) OfRun() bool { return k == KindBegun || k.Ends() }
 
-// Record is one entry of a ledger. Which members it has depends on its Kind:
-// members gives the list. The others are zero.
+// Record is one entry of a ledger. The Kind decides which members a record has; the
+// variable members lists them. The others are zero.
 type Record struct {
 	Kind      Kind
-	Timestamp string // RFC 3339, UTC, milliseconds; never before the previous record's
+	Timestamp string // RFC 3339, UTC, milliseconds; not before the previous record's
 
-	// ClockBehindMS is by how much the clock was behind the previous record when
-	// the timestamp was taken from that record instead; 0: it was not.
+	// ClockBehindMS says how far the clock was behind the previous record, whose
+	// timestamp this record then has; 0 means that the clock was not behind.
 	ClockBehindMS int64
 
-	// Of a run: begun, decision and error.
+	// Members of a run: begun, decision and error.
 	RunID         string
 	IntentSHA256  canon.ContentHash
 	ExecutionMode string
@@ -53,37 +55,37 @@ type Record struct {
 	Policy        string // name of the profile
 	PolicySHA256  canon.ContentHash
 	InputSHA256   canon.ContentHash
-	BundleSHA256  canon.ContentHash // empty: null, there is no bundle
+	BundleSHA256  canon.ContentHash // empty means null: there is no bundle
 	Kernel        string            // version of the kernel
 
-	// Former says of a begun that it has neither accepted nor result_kind, which are
-	// null: so it was written once.
+	// Former marks a begun record of the older form: it has neither accepted nor
+	// result_kind, which are null in the newer form.
 	Former bool
 
-	// Of a decision.
+	// Members of a decision.
 	ResultKind      string
 	Accepted        bool
 	Reasons         []string
 	DecisionSHA256  canon.ContentHash
 	CanonicalSHA256 canon.ContentHash // of the canonical subset of the RunResult
-	ResultSHA256    canon.ContentHash // of the RunResult as it was printed
+	ResultSHA256    canon.ContentHash // of the RunResult in its printed form
 	Evidence        Blob
 
-	// Of an error.
+	// Members of an error.
 	Code   string
 	RuleID string // may be empty
 
-	// Of the genesis and a key rotation: the format version, the log's origin, and
-	// the verifier key that signs from then on.
+	// Members of the genesis and a key rotation: the format version, the log's origin,
+	// and the verifier key that signs from this record on.
 	Format string
 	Origin string
 	Key    string
 
-	// Of a repair.
+	// Members of a repair.
 	Repairs []Repair
 }
 
-// MaxBlobBytes is the most that a blob of evidence has: 16 MiB.
+// MaxBlobBytes is the maximum size of a blob of evidence: 16 MiB.
 const MaxBlobBytes = 16 << 20
 
 // Blob names content that is stored beside the ledger.
@@ -92,7 +94,7 @@ type Blob struct {
 	Size   int64             `json:"size"` // bytes
 }
 
-// Repair is one thing that was mended.
+// Repair is one fault that was repaired.
 type Repair struct {
 	What   string            `json:"what"`             // one of the Repair constants
 	Offset int64             `json:"offset"`           // place in ledger.jsonl, in bytes
@@ -100,15 +102,15 @@ type Repair struct {
 	SHA256 canon.ContentHash `json:"sha256,omitempty"` // of the removed bytes, which are in quarantine; else empty
 }
 
-// What a repair can be.
+// The kinds of repairs.
 const (
-	RepairTornTail   = "torn-tail"  // an unfinished last line was taken to quarantine
+	RepairTornTail   = "torn-tail"  // an unfinished last line was moved to quarantine
 	RepairNewline    = "newline"    // the last line had lost its line feed
 	RepairCheckpoint = "checkpoint" // the checkpoint was missing or unreadable
 )
 
-// members are the members of a record of each kind, sorted. A member with a
-// question mark may be absent.
+// members are the sorted members of a record of each kind. A member with a question mark
+// may be absent.
 var members = map[Kind][]string{
 	KindGenesis:     {"clock_behind_ms?", "format", "key", "kind", "origin", "timestamp"},
 	KindKeyRotation: {"clock_behind_ms?", "key", "kind", "timestamp"},
@@ -128,7 +130,7 @@ var members = map[Kind][]string{
 	},
 }
 
-// members are the members of the record, as those of its kind stand.
+// members returns the members of the record, by its kind.
 func (r Record) members() []string {
 	if !r.Former {
 		return members[r.Kind]
@@ -136,8 +138,8 @@ func (r Record) members() []string {
 	return slices.DeleteFunc(slices.Clone(members[r.Kind]), func(m string) bool { return m == "accepted" || m == "result_kind" })
 }
 
-// Entry is the record as it is hashed: canonical JSON without a line feed. A record
-// that ParseRecord would not read back is an error.
+// Entry returns the bytes of the record that are hashed: canonical JSON without a line
+// feed. A record that ParseRecord would refuse is an error.
 func (r Record) Entry() ([]byte, error) {
 	b, err := r.text()
 	if err != nil {
@@ -249,16 +251,17 @@ func (r Record) text() ([]byte, error) {
 	return []byte("{}"), nil
 }
 
-// EndOf says whether the record, which ends a run, is one of the run that begun began: what
-// was to be executed is what the end is of.
+// EndOf says whether the record is the end of the run of begun. The members that begun
+// announced must be the same in both.
 func (r Record) EndOf(begun Record) bool {
 	same := r.RunID == begun.RunID && r.IntentSHA256 == begun.IntentSHA256 && r.ExecutionMode == begun.ExecutionMode &&
 		r.Mode == begun.Mode && r.Policy == begun.Policy && r.PolicySHA256 == begun.PolicySHA256 && r.Kernel == begun.Kernel
 	return same && (r.Kind == KindError || r.InputSHA256 == begun.InputSHA256 && r.BundleSHA256 == begun.BundleSHA256)
 }
 
-// SameRun says whether two terminal records tell the same end of one run: all but
-// the times and what holds times (the RunResult as printed, and the evidence).
+// SameRun says whether two terminal records describe the same end of one run. It ignores
+// the times and the members that contain times (the RunResult as printed, and the
+// evidence).
 func (r Record) SameRun(o Record) bool {
 	for _, p := range []*Record{&r, &o} {
 		p.Timestamp, p.ClockBehindMS, p.ResultSHA256, p.Evidence, p.Former = "", 0, "", Blob{}, false
@@ -266,24 +269,24 @@ func (r Record) SameRun(o Record) bool {
 	return slices.Equal(r.Reasons, o.Reasons) && slices.Equal(r.Repairs, o.Repairs) && r.scalars() == o.scalars()
 }
 
-// scalars is the record without its lists, which makes it comparable.
+// scalars returns the record without its lists as a text that can be compared.
 func (r Record) scalars() string {
 	r.Reasons, r.Repairs = nil, nil
 	return fmt.Sprintf("%#v", r)
 }
 
-// TimeFormat is the layout of a timestamp, which is in UTC.
+// TimeFormat is the layout of a timestamp. Timestamps are in UTC.
 const TimeFormat = "2006-01-02T15:04:05.000Z"
 
-// Time is the record's timestamp.
+// Time returns the record's timestamp.
 func (r Record) Time() time.Time {
 	t, _ := time.Parse(TimeFormat, r.Timestamp)
 	return t
 }
 
-// Stamp sets the timestamp to now, or to the last record's where now is before it:
-// the time of a ledger never goes backwards, and the record says by how much it
-// would have.
+// Stamp sets the timestamp to now, or to the last record's if now is before it. So the
+// time of a ledger never goes backwards, and the record says how far the clock was
+// behind.
 func (r *Record) Stamp(now time.Time, last string) {
 	r.Timestamp, r.ClockBehindMS = now.UTC().Format(TimeFormat), 0
 	if r.Timestamp < last {
@@ -292,9 +295,9 @@ func (r *Record) Stamp(now time.Time, last string) {
 	}
 }
 
-// Reasons are the reasons of a decision as a record has them: the identifiers
-// alone, with the number that belongs to an exit code or a signal. Pointers and
-// paths, which are the intent's text, stay in the evidence.
+// Reasons returns the reasons of a decision in the form of a record: the identifiers
+// alone, with the number of an exit code or a signal. Pointers and paths come from the
+// intent's text, and stay in the evidence.
 func Reasons(reasons []string) []string {
 	var out []string
 	for _, r := range reasons {
@@ -307,7 +310,7 @@ func Reasons(reasons []string) []string {
 	return out[:min(len(out), maxReasons)]
 }
 
-// How many reasons and repairs a record has at most.
+// The maximum numbers of reasons and repairs of a record.
 const (
 	maxReasons = 64
 	maxRepairs = 8

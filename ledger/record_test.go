@@ -13,7 +13,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// randomRecord is a record that can be written.
+// randomRecord returns a record that can be written.
 func randomRecord(r *rand.Rand, s *Signer) Record {
 	hash := func() canon.ContentHash { return sumOf(r.IntN(1 << 30)) }
 	text := func(most int, of string) string {
@@ -70,7 +70,8 @@ func randomRecord(r *rand.Rand, s *Signer) Record {
 	return rec
 }
 
-// TestRecordRoundTrip: what Entry writes, ParseRecord reads, and the other way round.
+// TestRecordRoundTrip: ParseRecord reads every record that Entry writes, and the other
+// way round.
 func TestRecordRoundTrip(t *testing.T) {
 	r, s := rand.New(rand.NewPCG(3, 4)), newSigner(t, 1)
 	for range 3000 {
@@ -93,7 +94,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRecordRefused: Entry writes nothing that ParseRecord would not read.
+// TestRecordRefused: Entry refuses every record that ParseRecord would refuse.
 func TestRecordRefused(t *testing.T) {
 	for name, change := range map[string]func(*Record){
 		"kind":              func(r *Record) { r.Kind = "verdict" },
@@ -139,7 +140,7 @@ func TestRecordRefused(t *testing.T) {
 	}
 }
 
-// TestScanner: what the parts of a record are read from, and what not.
+// TestScanner: the texts that the parts of a record are read from, and the refused ones.
 func TestScanner(t *testing.T) {
 	for text, want := range map[string]int64{"0": 0, "7": 7, "9007199254740991": canon.MaxSafeInteger, "12,": 12, "3}": 3, "1e3": 1, "1.5": 1} {
 		if n, ok := (&scanner{text: []byte(text)}).number(); !ok || n != want {
@@ -174,7 +175,7 @@ func TestScanner(t *testing.T) {
 	}
 }
 
-// TestTimestamps: a timestamp is one that time.Parse reads and writes again.
+// TestTimestamps: time.Parse reads every timestamp, and writes it again.
 func TestTimestamps(t *testing.T) {
 	check := func(text string) {
 		at, err := time.Parse(TimeFormat, text)
@@ -197,7 +198,8 @@ func TestTimestamps(t *testing.T) {
 	}
 }
 
-// TestStamp: the time of a ledger never goes backwards, and says by how much it would.
+// TestStamp: the time of a ledger never goes backwards, and the record says how far the
+// clock was behind.
 func TestStamp(t *testing.T) {
 	now := time.Date(2026, 3, 1, 10, 0, 0, 123_900_000, time.FixedZone("", 3600))
 	for last, want := range map[string]struct {
@@ -233,8 +235,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestSameRun: of two records of a run only times, what holds times, and the form of a
-// begun may differ.
+// TestSameRun: two records of a run may differ only in times, in members that contain
+// times, and in the form of a begun record.
 func TestSameRun(t *testing.T) {
 	same := map[string]bool{"Timestamp": true, "ClockBehindMS": true, "ResultSHA256": true, "Evidence": true, "Former": true}
 	for i := range reflect.TypeFor[Record]().NumField() {
@@ -261,7 +263,8 @@ func TestSameRun(t *testing.T) {
 	}
 }
 
-// TestLine: what Append writes, ParseLine reads, and it keeps nothing of what it reads.
+// TestLine: ParseLine reads every line that Append writes, and keeps no reference to the
+// text.
 func TestLine(t *testing.T) {
 	r, s := rand.New(rand.NewPCG(5, 6)), newSigner(t, 1)
 	for range 200 {

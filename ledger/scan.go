@@ -10,10 +10,9 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Records have a narrow form: objects whose member names are known and sorted,
-// texts of printable ASCII without quotes and escapes, whole numbers. scanner reads just
-// that, so that a text it reads is canonical, and reading a million of them takes
-// seconds.
+// Records have a narrow form: objects with known and sorted member names, texts of
+// printable ASCII without quotes and escapes, and whole numbers. scanner reads only this
+// form. So every text that it reads is canonical, and a million records take seconds.
 type scanner struct {
 	text []byte
 	at   int
@@ -82,14 +81,14 @@ func (s *scanner) list(element func() bool) bool {
 	}
 }
 
-// ErrRecord is what every error of ParseRecord wraps.
+// Every error of ParseRecord wraps ErrRecord.
 var ErrRecord = errors.New("not a ledger record")
 
 func faulty(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrRecord, fmt.Sprintf(format, args...))
 }
 
-// ParseRecord reads an entry. What it reads, Entry writes with the same bytes.
+// ParseRecord reads an entry. Entry writes the result with the same bytes.
 func ParseRecord(entry []byte) (Record, error) {
 	if len(entry) > MaxEntryBytes {
 		return Record{}, faulty("more than %d bytes", MaxEntryBytes)
@@ -127,7 +126,7 @@ func ParseRecord(entry []byte) (Record, error) {
 	return r, nil
 }
 
-// kindOf finds the kind ahead of the reading, which needs it.
+// kindOf finds the kind before the members are read, because read needs it.
 func kindOf(entry []byte) (Kind, error) {
 	i := bytes.Index(entry, []byte(`"kind":"`))
 	if i < 0 {
@@ -141,7 +140,7 @@ func kindOf(entry []byte) (Kind, error) {
 	return Kind(text), nil
 }
 
-// read reads the value of a member of the record, whose kind is known.
+// read reads the value of a member of the record. The record's kind is known.
 func (r *Record) read(s *scanner, name string) (ok bool) {
 	switch name {
 	case "kind":
@@ -163,7 +162,7 @@ func (r *Record) read(s *scanner, name string) (ok bool) {
 	return r.readOfLedger(s, name)
 }
 
-// readHash reads a member that is a hash. That of a bundle may be null.
+// readHash reads a member that is a hash. The hash of a bundle may be null.
 func (r *Record) readHash(s *scanner, name string) bool {
 	switch name {
 	case "bundle_sha256":
@@ -226,7 +225,7 @@ func (r *Record) readOfRun(s *scanner, name string) (ok bool) {
 	return false
 }
 
-// readOutcome reads what came of a run, which is null where it has only begun.
+// readOutcome reads the outcome of a run, which is null if the run has only begun.
 func (r *Record) readOutcome(s *scanner, name string) (ok bool) {
 	switch {
 	case r.Kind == KindBegun:
@@ -295,7 +294,7 @@ func (s *scanner) repair(p *Repair) (ok bool) {
 	return false
 }
 
-// check holds members against each other.
+// check compares members with each other.
 func (r Record) check() error {
 	if r.Kind != KindDecision {
 		return nil
@@ -315,7 +314,7 @@ func (r Record) check() error {
 	return nil
 }
 
-// timestamp says whether t has the layout TimeFormat and is a time.
+// timestamp says whether t is a valid time in the layout TimeFormat.
 func timestamp(t string) bool {
 	if len(t) != len(TimeFormat) {
 		return false
@@ -361,13 +360,13 @@ func timestamp(t string) bool {
 	return day <= days
 }
 
-// RunID says whether a text can be a run id: 1 to 128 letters, digits, '.', '_' or
+// RunID says whether a text is a valid run id: 1 to 128 letters, digits, '.', '_' or
 // '-', the first a letter or digit.
 func RunID(s string) bool {
 	return word(s, 128, "._-") && !strings.ContainsRune("._-", rune(s[0]))
 }
 
-// RuleID says whether a record can name a text as the rule of an error.
+// RuleID says whether a record can contain a text as the rule of an error.
 func RuleID(s string) bool { return word(s, 64, "-_.") }
 
 // word says whether s has 1 to most ASCII letters, digits and characters of extra.

@@ -19,10 +19,10 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// TestSchemaAgrees: ParseRecord reads exactly the entries in canonical form that the
-// schema accepts and that keep the rules that it cannot say, among all vectors and
-// thousands of records made of them: members taken from elsewhere, removed, added and
-// spoilt, bytes changed.
+// TestSchemaAgrees: ParseRecord reads exactly the canonical entries that the schema
+// accepts and that keep the rules outside the schema. The test uses all vectors and
+// thousands of records made from them: with foreign, removed, added and changed members,
+// and changed bytes.
 func TestSchemaAgrees(t *testing.T) {
 	set, err := specs.New()
 	if err != nil {
@@ -105,9 +105,9 @@ func spoilt(r *rand.Rand, b []byte) []byte {
 	return b
 }
 
-// TestRecomputedLeaves: the shell lines of specs/ledger.md give, with jq and sha256sum,
-// the leaf hash that this package computes of every line of the vectors, which is what
-// stands in the tile of level 0.
+// TestRecomputedLeaves: the shell lines of specs/ledger.md compute, with jq and
+// sha256sum, the same leaf hash of every line of the vectors as this package. The tile
+// of level 0 has the same hashes.
 func TestRecomputedLeaves(t *testing.T) {
 	for _, tool := range []string{"jq", "sha256sum"} {
 		if _, err := exec.LookPath(tool); err != nil {

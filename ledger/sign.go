@@ -12,10 +12,10 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// signingKey signs like crypto/ed25519, byte for byte (RFC 8032, 5.1.6; TestSignsAlike), and
-// is a note.Signer. The standard library makes a table for its first signature, which pays
-// off for whoever signs often: a process that signs three times and ends has spent a third
-// of its time on it.
+// signingKey is a note.Signer with the same signatures as crypto/ed25519, byte for byte
+// (RFC 8032, 5.1.6; TestSignsAlike). The standard library makes a table for its first
+// signature. The table is useful for many signatures. A process that signs three times
+// and ends spent a third of its time on the table.
 type signingKey struct {
 	name   string
 	id     uint32
@@ -26,12 +26,12 @@ type signingKey struct {
 
 var errNoSigner = errors.New("not a private key of a ledger: it begins with PRIVATE+KEY+ and is one line")
 
-// Kind of a key in signed notes: Ed25519.
+// algEd25519 is the kind of a key in signed notes: Ed25519.
 const algEd25519 = 1
 
-// parseSigningKey reads PRIVATE+KEY+NAME+ID+BASE64, and returns the verifier key too.
+// parseSigningKey reads PRIVATE+KEY+NAME+ID+BASE64. It returns the verifier key too.
 func parseSigningKey(private string) (*signingKey, Verifier, error) {
-	parts := strings.SplitN(private, "+", 5) // base64 may have more of them
+	parts := strings.SplitN(private, "+", 5) // base64 may contain more plus signs
 	if len(parts) != 5 || parts[0] != "PRIVATE" || parts[1] != "KEY" {
 		return nil, Verifier{}, errNoSigner
 	}
@@ -49,7 +49,7 @@ func parseSigningKey(private string) (*signingKey, Verifier, error) {
 	}
 	k.name, k.id = parts[2], binary.BigEndian.Uint32(id)
 	v, err := ParseVerifier(k.name + "+" + parts[3] + "+" + base64.StdEncoding.EncodeToString(append([]byte{algEd25519}, k.public...)))
-	if err != nil { // the id is not that of the name and the public key, among others
+	if err != nil { // for example, the id does not fit the name and the public key
 		return nil, Verifier{}, errNoSigner
 	}
 	return k, v, nil
@@ -64,17 +64,18 @@ func newSigningKey(seed []byte) (*signingKey, error) {
 	return &signingKey{scalar: s, prefix: h[32:], public: timesBase(s).Bytes()}, nil
 }
 
-// timesBase multiplies the generator in constant time, without the table of ScalarBaseMult.
+// timesBase multiplies the generator in constant time, without the table of
+// ScalarBaseMult.
 func timesBase(s *edwards25519.Scalar) *edwards25519.Point {
 	return new(edwards25519.Point).ScalarMult(s, edwards25519.NewGeneratorPoint())
 }
 
 var _ note.Signer = (*signingKey)(nil)
 
-// Name is the origin of the log.
+// Name returns the origin of the log.
 func (k *signingKey) Name() string { return k.name }
 
-// KeyHash is the id of the key.
+// KeyHash returns the id of the key.
 func (k *signingKey) KeyHash() uint32 { return k.id }
 
 // Sign signs a text.
@@ -92,7 +93,7 @@ func (k *signingKey) Sign(text []byte) ([]byte, error) {
 	return append(point, s.Bytes()...), nil
 }
 
-// digestScalar is SHA-512 of some bytes, as a scalar.
+// digestScalar returns the SHA-512 of some bytes, as a scalar.
 func digestScalar(parts ...[]byte) (*edwards25519.Scalar, error) {
 	h := sha512.New()
 	for _, p := range parts {

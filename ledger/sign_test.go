@@ -12,7 +12,7 @@ import (
 )
 
 // TestSignsAlike: a signing key has the public key and the signatures of crypto/ed25519,
-// whatever the seed and the text.
+// for every seed and text.
 func TestSignsAlike(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{1})
 	check := func(seed, text []byte) {
@@ -64,8 +64,8 @@ func TestSignsAsPublished(t *testing.T) {
 	}
 }
 
-// TestSigningKeysAreRead: what reads a private key takes what the note package takes, with
-// the same name and id, and nothing besides.
+// TestSigningKeysAreRead: parseSigningKey accepts exactly the private keys that package
+// note accepts, with the same name and id.
 func TestSigningKeysAreRead(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{2})
 	for range 50 {

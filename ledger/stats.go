@@ -8,7 +8,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Stats are counts over records. The zero value counts none.
+// Stats are counts of records. The zero value has counted none.
 type Stats struct {
 	Entries    int64
 	First      string // timestamp; empty: no entries
@@ -23,14 +23,14 @@ type Stats struct {
 	Reasons    Tally // a decision counts once for each of its reasons
 	Codes      Tally // of errors
 	Kernels    Tally // by version
-	Days       Tally // ends of runs by day, in UTC
+	Days       Tally // ended runs by day, in UTC
 	Policies   map[canon.ContentHash]*PolicyUse
 }
 
 // PolicyUse says how often, and when, one policy decided.
 type PolicyUse struct {
 	SHA256  canon.ContentHash
-	Profile string // where it was used last
+	Profile string // of its last use
 	Ends    int64
 	First   string // timestamps
 	Last    string
@@ -39,7 +39,7 @@ type PolicyUse struct {
 // Tally counts by name.
 type Tally map[string]int64
 
-// Count is what a tally has of one name.
+// Count is the count of one name in a tally.
 type Count struct {
 	Name string
 	N    int64
@@ -52,7 +52,7 @@ func (t *Tally) add(name string) {
 	(*t)[name]++
 }
 
-// ByName are the counts, sorted by name.
+// ByName returns the counts, sorted by name.
 func (t Tally) ByName() []Count {
 	var list []Count
 	for _, name := range slices.Sorted(maps.Keys(t)) {
@@ -61,14 +61,14 @@ func (t Tally) ByName() []Count {
 	return list
 }
 
-// Most are the counts, the largest first.
+// Most returns the counts, the largest first.
 func (t Tally) Most() []Count {
 	list := t.ByName()
 	slices.SortStableFunc(list, func(a, b Count) int { return cmp.Compare(b.N, a.N) })
 	return list
 }
 
-// Add counts a record. They come in their order.
+// Add counts a record. Records come in their order.
 func (s *Stats) Add(r Record) {
 	if s.Entries == 0 {
 		s.First = r.Timestamp
@@ -113,7 +113,7 @@ func (s *Stats) use(r Record) {
 	p.Ends++
 }
 
-// Uses are the policies, the one that was used last first.
+// Uses returns the policies, the one used last first.
 func (s *Stats) Uses() []PolicyUse {
 	var list []PolicyUse
 	for _, p := range s.Policies {

@@ -10,18 +10,18 @@ import (
 // TileHeight is the height of a tile: 256 hashes (C2SP tlog-tiles).
 const TileHeight = 8
 
-// TileWidth is how many hashes a full tile has.
+// TileWidth is the number of hashes of a full tile.
 const TileWidth = 1 << TileHeight
 
-// Range is what must be known of a tree to append to it: the roots of its full
-// subtrees, from the largest on, one for each bit of its size.
+// Range is the part of a tree that an append needs: the roots of its full subtrees, the
+// largest first, one for each bit of the size.
 type Range struct {
 	Size  int64
 	Roots []tlog.Hash
 }
 
-// Append adds a leaf. visit is told every node that the leaf completes, itself
-// included, with its level and its place there.
+// Append adds a leaf. It calls visit for every node that the leaf completes, the leaf
+// included, with the node's level and place.
 func (r *Range) Append(leaf tlog.Hash, visit func(level int, n int64, h tlog.Hash)) {
 	n, level := r.Size, 0
 	for {
@@ -40,7 +40,8 @@ func (r *Range) Append(leaf tlog.Hash, visit func(level int, n int64, h tlog.Has
 	r.Size++
 }
 
-// Root is the root of the tree (RFC 6962, 2.1), for no leaf that of an empty tree.
+// Root returns the root of the tree (RFC 6962, 2.1). Without a leaf it is the root of an
+// empty tree.
 func (r Range) Root() tlog.Hash {
 	if r.Size == 0 {
 		h, _ := tlog.TreeHash(0, nil)
@@ -53,22 +54,23 @@ func (r Range) Root() tlog.Hash {
 	return root
 }
 
-// Valid says whether the number of roots is that of the size.
+// Valid says whether the number of roots fits the size.
 func (r Range) Valid() bool { return r.Size >= 0 && len(r.Roots) == bits.OnesCount64(uint64(r.Size)) }
 
-// TilePath is where a tile lies (C2SP tlog-tiles): tile/L/N, tile/entries/N for level
-// -1, with .p/W where it is not full.
+// TilePath returns the path of a tile (C2SP tlog-tiles): tile/L/N, tile/entries/N for
+// level -1, with .p/W if the tile is not full.
 func TilePath(t tlog.Tile) string {
 	path := strings.TrimPrefix(t.Path(), "tile/8/")
 	return "tile/" + strings.Replace(path, "data/", "entries/", 1)
 }
 
-// Edges are the hashes of the tiles that are not full, by level: the right edge of a tree.
+// Edges are the hashes of the tiles that are not full, by level: the right edge of a
+// tree.
 type Edges [][]byte
 
-// Add adds the n-th hash of a level of tiles: level 0 has the leaves, level 1 the roots of
-// 256 leaves each, and so on. full is given the tile that the hash fills, whose content it
-// must not keep.
+// Add adds the n-th hash of a level of tiles: level 0 has the leaves, level 1 the roots
+// of 256 leaves each, and so on. If the hash fills a tile, Add calls full with it; full
+// must not keep the content.
 func (e *Edges) Add(level int, n int64, h tlog.Hash, full func(t tlog.Tile, content []byte) error) error {
 	for len(*e) <= level {
 		*e = append(*e, nil)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// storage is a tree as package tlog keeps it.
+// storage is a tree in the form of package tlog.
 type storage []tlog.Hash
 
 func (s storage) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
@@ -31,8 +31,8 @@ func (s *storage) add(t testing.TB, n int64, leaf tlog.Hash) {
 
 func leafOf(n int64) tlog.Hash { return LeafHash(binary.BigEndian.AppendUint64(nil, uint64(n))) }
 
-// TestRange: the root is that of package tlog for every size to 1100, and every node is
-// visited once, with its hash.
+// TestRange: the root equals the root of package tlog for every size to 1100, and every
+// node is visited once, with its hash.
 func TestRange(t *testing.T) {
 	var r Range
 	var s storage
@@ -84,8 +84,8 @@ func TestTilePath(t *testing.T) {
 	}
 }
 
-// TestProofs: a proof of every index of many sizes is right, is read as it was written,
-// and proves nothing else.
+// TestProofs: a proof of every index of many sizes is right, can be read again, and
+// proves nothing else.
 func TestProofs(t *testing.T) {
 	signer := newSigner(t, 1)
 	keys := Keys{{1, signer.Verifier()}}

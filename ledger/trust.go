@@ -2,9 +2,9 @@ package ledger
 
 import "fmt"
 
-// Trusting returns the keys that follow from a key that is trusted: those of the
-// ledger, if the trusted one is among them. Each key is vouched for by the one before
-// it, whose record of the rotation verification reads.
+// Trusting returns the keys of the ledger if the trusted key is among them. A trusted
+// key is enough, because each key is vouched for by the key before it. The record of the
+// rotation proves this, and verification reads that record.
 func (k Keys) Trusting(key Verifier) (Keys, error) {
 	for i, from := range k {
 		if from.Key.String() == key.String() {

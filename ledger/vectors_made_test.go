@@ -26,11 +26,11 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// vectorTime is when the logs of the vectors begin.
+// vectorTime is the time at which the logs of the vectors begin.
 var vectorTime = time.Date(2026, 1, 5, 10, 15, 0, 0, time.UTC)
 
-// TestVectorsAreMade: the files of specs/vectors/ledger are those that this generator
-// makes, and no others but the README. With -update it writes them.
+// TestVectorsAreMade: this generator makes exactly the files of specs/vectors/ledger,
+// except the README. With -update it writes them.
 func TestVectorsAreMade(t *testing.T) {
 	files := makeVectors(t)
 	if *update {
@@ -194,7 +194,7 @@ func (m *logMaker) origin() []byte {
 	return b
 }
 
-// tiles are the tiles of hashes, full and partial.
+// tiles returns the tiles of hashes, full and partial.
 func (m *logMaker) tiles() map[string][]byte {
 	levels := map[int][]byte{}
 	var tree ledger.Range
@@ -216,7 +216,7 @@ func (m *logMaker) tiles() map[string][]byte {
 	return out
 }
 
-// bundles are the entries as tlog-tiles publishes them.
+// bundles returns the entries in the form of tlog-tiles.
 func (m *logMaker) bundles() map[string][]byte {
 	out := map[string][]byte{}
 	n := int64(0)
@@ -231,7 +231,7 @@ func (m *logMaker) bundles() map[string][]byte {
 	return out
 }
 
-// proof proves an entry with the checkpoint of a size.
+// proof returns the proof of an entry with the checkpoint of a size.
 func (m *logMaker) proof(index, size int64, checkpoint []byte) ledger.Proof {
 	var stored []tlog.Hash
 	read := tlog.HashReaderFunc(func(at []int64) ([]tlog.Hash, error) {
@@ -286,7 +286,7 @@ func hexOf(h tlog.Hash) string {
 	return hex.EncodeToString(h[:])
 }
 
-// vectorLogs are the logs that the vectors are about.
+// vectorLogs are the logs of the vectors.
 type vectorLogs struct {
 	private                    map[string]string
 	a, b, other, foreign       *ledger.Signer
@@ -314,7 +314,7 @@ func makeLogs(t *testing.T) *vectorLogs {
 		}
 	}
 
-	// The log: every kind of record.
+	// The log has every kind of record.
 	policy := `{"kind":"policy-set"}` + "\n"
 	blob := fmt.Sprintf(`{"decision":"{}\n","input":"{}\n","intent_base64":"e30=","kind":"decision","policy":{"sha256":"%s","size":%d},"result":"{}\n","schema_version":"1.0.0"}`+"\n",
 		sum(policy), len(policy))
@@ -365,7 +365,7 @@ func makeLogs(t *testing.T) *vectorLogs {
 	})
 	put("published", map[string][]byte{"checkpoint": v.log.checkpoint()}, v.log.tiles(), v.log.bundles())
 
-	// The fork: entry 11 is another one, and all after it is signed again.
+	// The fork has another entry 11, and all entries after it are signed again.
 	v.fork = newLog(t, v.a)
 	begin(v.fork)
 	v.fork.add(stopped)
@@ -376,7 +376,7 @@ func makeLogs(t *testing.T) *vectorLogs {
 	v.fork.add(decisionRecord("run-plan-5", "BUNDLE"))
 	put("fork", map[string][]byte{"ledger.jsonl": v.fork.text(), "origin.json": v.fork.origin(), "checkpoint": v.fork.checkpoint()})
 
-	// The wide log: one full tile and a bit.
+	// The wide log has slightly more than one full tile.
 	v.wide = newLog(t, v.a)
 	for i := 1; i < 259; i++ {
 		v.wide.add(errorRecord(fmt.Sprintf("run-%03d", i)))
@@ -422,13 +422,13 @@ func makeVectors(t *testing.T) map[string][]byte {
 	return files
 }
 
-// replace is the edit that gives a file other content.
+// replace returns the edit that replaces the content of a file.
 func (v *vectorLogs) replace(log, name string, content []byte) edit {
 	insert := text(string(content))
 	return edit{File: name, Cut: len(v.files[log+"/"+name]), Insert: &insert}
 }
 
-// change puts text in the place of the first occurrence of old in a file, from an
+// change returns the edit that replaces the first occurrence of old in a file, from an
 // offset on.
 func (v *vectorLogs) change(t *testing.T, log, name string, from int, old, now string) edit {
 	t.Helper()
@@ -440,7 +440,7 @@ func (v *vectorLogs) change(t *testing.T, log, name string, from int, old, now s
 	return edit{File: name, At: from + at, Cut: len(old), Insert: &insert}
 }
 
-// start is where the line of an entry begins.
+// start returns the offset of the line of an entry.
 func (m *logMaker) start(i int) int { return len(bytes.Join(m.lines[:i], nil)) }
 
 func recordVectors(t *testing.T, v *vectorLogs) []recordVector {
@@ -789,7 +789,7 @@ func folderVectors(t *testing.T, v *vectorLogs) []folderVector {
 		}
 		return c.Note
 	}
-	// next is a line that follows those of log, sealed by a key.
+	// next returns a line that follows the lines of log, sealed by a key.
 	next := func(s *ledger.Signer) string {
 		m := *log
 		m.tree.Roots = slices.Clone(log.tree.Roots)
@@ -797,7 +797,7 @@ func folderVectors(t *testing.T, v *vectorLogs) []folderVector {
 		m.add(errorRecord("run-next"))
 		return string(m.lines[len(m.lines)-1])
 	}
-	// resealed is line i with a changed entry and a seal that fits it.
+	// resealed returns line i with a changed entry and a seal that fits it.
 	resealed := func(i int, old, now string) string {
 		m := newLog(t, v.a)
 		m.lines, m.entry, m.tree = nil, nil, ledger.Range{}
@@ -846,7 +846,7 @@ func folderVectors(t *testing.T, v *vectorLogs) []folderVector {
 		s := string(log.lines[i])
 		return s[strings.Index(s, `"sig":"`)+7 : strings.Index(s, `","size"`)]
 	}
-	flipped := func(s string, at int) string { // the text of base64 with one bit of its bytes changed
+	flipped := func(s string, at int) string { // the base64 text with one bit of its bytes changed
 		raw, err := base64.StdEncoding.DecodeString(s)
 		if err != nil {
 			t.Fatal(err)
@@ -864,7 +864,7 @@ func folderVectors(t *testing.T, v *vectorLogs) []folderVector {
 		but(clean("old-key", "whoever has the old key appends nothing"), func(f *folderVector) { f.Key, f.Append = "A", "refuses" }),
 		but(clean("wrong-key", "a key of this origin that the ledger does not name"), func(f *folderVector) { f.Key, f.Append = "other", "refuses" }),
 
-		// What a crash leaves.
+		// The results of a crash.
 		but(clean("checkpoint-deleted", "the checkpoint is lost", remove("checkpoint")), repairs("checkpoint")),
 		but(clean("checkpoint-none", "neither a checkpoint nor a pin is left: nobody can tell whether entries are missing", remove("checkpoint"), remove("checkpoints/8")), func(f *folderVector) {
 			f.Verdict, f.Repairs = "unsigned", []string{"checkpoint"}
@@ -1024,18 +1024,19 @@ func (f folderVector) by(key string) folderVector {
 	return f
 }
 
-// moved is the edit after another one has changed the length of what is before it.
+// moved returns the edit after another edit has changed the length of the text before
+// it.
 func (e edit) moved(by int) edit {
 	e.At += by
 	return e
 }
 
-// flip is the edit that changes a bit of a file.
+// flip returns the edit that changes a bit of a file.
 func (v *vectorLogs) flip(log, name string, at int) edit {
 	return edit{File: name, At: at, Cut: 1, Insert: &spelt{Base64: []byte{v.files[log+"/"+name][at] ^ 1}}}
 }
 
-// blobName is the name of the evidence of entry 1 of log.
+// blobName returns the name of the evidence of entry 1 of log.
 func (v *vectorLogs) blobName() string {
 	rec, err := ledger.ParseRecord(v.log.entry[1])
 	if err != nil {

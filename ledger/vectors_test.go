@@ -154,8 +154,8 @@ type compareVector struct {
 	Forked bool   `json:"forked"`
 }
 
-// load reads a file of vectors, which is plain ASCII and has no unknown member; every
-// vector has a name of its own and says why it is there.
+// load reads a file of vectors. The file is plain ASCII without unknown members. Every
+// vector has a unique name and a reason.
 func load[V interface{ about() named }](t *testing.T, name string) []V {
 	t.Helper()
 	src, err := os.ReadFile(filepath.Join(vectorDir, name))
@@ -253,7 +253,7 @@ func TestLineVectors(t *testing.T) {
 	}
 }
 
-// outcome words an error about a signed text.
+// outcome describes an error about a signed text.
 func outcome(err error) string {
 	for word, is := range map[string]error{
 		"unknown-key": ledger.ErrUnknownKey, "bad-signature": ledger.ErrBadSignature, "malformed": ledger.ErrCheckpoint,
@@ -411,7 +411,7 @@ func folderVerdict(a disk.Audited, err error) (string, *int64) {
 	return "clean", nil
 }
 
-// tryAppend appends an error record, and says whether that worked and what was mended.
+// tryAppend appends an error record, and says whether that worked and what was repaired.
 func tryAppend(t *testing.T, name, dir string, key *ledger.Signer) (did string, repairs []string) {
 	t.Helper()
 	log, err := disk.Open(dir, key, disk.Options{Now: func() time.Time { return vectorTime.Add(time.Hour) }})
@@ -443,7 +443,7 @@ func tryAppend(t *testing.T, name, dir string, key *ledger.Signer) (did string, 
 	return "appends", repairs
 }
 
-// TestCompareVectors holds two copies against each other.
+// TestCompareVectors compares two copies.
 func TestCompareVectors(t *testing.T) {
 	for _, v := range load[compareVector](t, "compare.json") {
 		a, err := disk.Read(v.A.make(t))
@@ -464,8 +464,8 @@ func TestCompareVectors(t *testing.T) {
 	}
 }
 
-// verdictOf says why an entry is refused, without ParseRecord: it is not in canonical
-// form, the schema refuses it, or a rule that the schema cannot say.
+// verdictOf says why an entry is refused, without ParseRecord: it is not canonical, the
+// schema refuses it, or it breaks a rule outside the schema.
 func verdictOf(t *testing.T, set *specs.Set, entry []byte) string {
 	t.Helper()
 	doc, err := canon.Parse(entry, ledger.MaxEntryBytes)
@@ -486,7 +486,7 @@ func verdictOf(t *testing.T, set *specs.Set, entry []byte) string {
 	return ""
 }
 
-// keepsRules says of a record that the schema accepts whether it keeps the rules that
+// keepsRules says whether a record that the schema accepts keeps the rules that
 // specs/ledger.md lists beneath the table of members.
 func keepsRules(m map[string]any) bool {
 	if _, err := time.Parse(time.RFC3339, m["timestamp"].(string)); err != nil {

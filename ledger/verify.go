@@ -14,37 +14,37 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Check says what Verify looks at beside the form of every line, its place in the
-// tree, and the root of every seal.
+// Check says what Verify checks besides the form of every line, its place in the tree,
+// and the root of every seal.
 type Check struct {
-	Keys     Keys        // of the ledger, as origin.json has them: the first, and later ones as far as it knows them
-	Trusted  *Verifier   // must be among the keys that the records vouch for, and have signed; nil: anybody is believed
-	Promises []Promise   // checkpoints of one entry or more that the ledger has to keep, the newest among them
-	Quick    bool        // compare few roots, the last among them, and read no record but those about keys and beginnings
-	Seals    bool        // check the signature of every seal, and not only of the last
-	Progress func(int64) // is told how many entries are done; or nil
+	Keys     Keys        // of the ledger, from origin.json: the first key, and the later ones that the file has
+	Trusted  *Verifier   // must be among the keys that the records vouch for, and must have signed; nil: any key is trusted
+	Promises []Promise   // checkpoints of one or more entries that the ledger must keep, the newest included
+	Quick    bool        // compare few roots, the last included, and read only records about keys and beginnings
+	Seals    bool        // check the signature of every seal, not only of the last
+	Progress func(int64) // is called with the number of checked entries; or nil
 
-	// Entry is told every record that is read, in order; its error ends the reading and
-	// is that of Verify.
+	// Entry is called with every record that is read, in order. Verify stops at its
+	// error and returns the error.
 	Entry func(index int64, r Record) error
-	// Tile is given every full tile, in order; its error is a fault of the entry that
-	// fills the tile.
+	// Tile is called with every full tile, in order. Its error is a fault of the entry
+	// that fills the tile.
 	Tile func(t tlog.Tile, content []byte) error
 }
 
-// Promise is a checkpoint and how messages name it.
+// Promise is a checkpoint and its name in messages.
 type Promise struct {
 	Name string
 	Checkpoint
 }
 
-// Fault is what is wrong with a ledger. Index is that of an entry, or -1.
+// Fault says what is wrong with a ledger. Index is the index of an entry, or -1.
 type Fault struct {
 	Index int64
 	What  string
 }
 
-// Error says what is wrong, and where.
+// Error returns the text of the fault, with its place.
 func (f *Fault) Error() string {
 	if f.Index < 0 {
 		return f.What
@@ -52,24 +52,24 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("entry %d: %s", f.Index, f.What)
 }
 
-// Verified is a ledger that has been read to its end.
+// Verified is a ledger that was read to its end.
 type Verified struct {
 	Size int64     // entries
-	Root tlog.Hash // of their tree
-	Torn int64     // bytes after the last line, which an interrupted append left
-	Keys Keys      // that the records vouch for
-	Open []OpenRun // runs that have begun and have no end
+	Root tlog.Hash // of the tree of the entries
+	Torn int64     // bytes after the last line, left by an interrupted append
+	Keys Keys      // the keys that the records vouch for
+	Open []OpenRun // runs that have begun and not ended
 }
 
-// OpenRun is a run that has begun and has no end: it was killed, or goes on.
+// OpenRun is a run that has begun and not ended: it was killed, or is running.
 type OpenRun struct {
 	RunID string
 	Index int64
 }
 
-// Verify reads a ledger from its first line to its last. The error is a *Fault where
-// something is wrong with it, ErrUnknownKey where that cannot be known, and otherwise
-// one of reading.
+// Verify reads a ledger from its first line to its last. The error is a *Fault if
+// something is wrong with the ledger, ErrUnknownKey if this cannot be known, and
+// otherwise an error of reading.
 func Verify(ctx context.Context, src io.Reader, c Check) (Verified, error) {
 	v := &verifier{Check: c, runs: map[[16]byte]uint8{}, open: map[string]begun{}}
 	v.Promises = slices.SortedFunc(slices.Values(c.Promises), func(a, b Promise) int { return cmp.Compare(a.Size, b.Size) })
@@ -79,30 +79,30 @@ func Verify(ctx context.Context, src io.Reader, c Check) (Verified, error) {
 	return v.end()
 }
 
-// verifier is what is known of the lines so far.
+// verifier is the state after the lines so far.
 type verifier struct {
 	Check
 	tree  Range
 	torn  int64
-	keys  Keys   // of the records; vouched for up to the line that was taken in last
+	keys  Keys   // of the records; vouched for up to the last checked line
 	last  string // timestamp
 	seal  Seal   // of the last line
 	runs  map[[16]byte]uint8
 	open  map[string]begun
 	edges Edges
-	due   int // the first promise that is not reached
+	due   int // the next promise to check
 }
 
 // chunk is a piece of the ledger that ends with a line.
 type chunk struct {
 	text   []byte
-	torn   int64 // bytes that have no line feed; there is no text then
+	torn   int64 // bytes without a line feed; then there is no text
 	lines  []lineOf
-	fault  error     // of the line after these
-	start  Range     // the tree before it
-	keys   Keys      // of the records up to its end
-	root   tlog.Hash // of the tree after it
-	wrong  int       // index in lines of the first that is wrong; -1
+	fault  error     // of the line after these lines
+	start  Range     // the tree before the chunk
+	keys   Keys      // of the records up to the end of the chunk
+	root   tlog.Hash // of the tree after the chunk
+	wrong  int       // index in lines of the first wrong line; -1
 	reason error
 	parsed chan struct{}
 	held   chan struct{}
@@ -113,15 +113,15 @@ type lineOf struct {
 	seal   Seal
 	leaf   tlog.Hash
 	record []byte // its members, from the first quote on
-	full   Record // where records are read
+	full   Record // set if records are read
 }
 
-// chunkBytes is how much is read at once.
+// chunkBytes is the number of bytes read at once.
 const chunkBytes = 1 << 19
 
-// read takes pieces through three steps: workers parse lines and hash leaves, one
-// goroutine builds the tree in order, workers compare the root of every line, and the
-// same goroutine takes in what they found, in order.
+// read passes chunks through three steps. Workers parse lines and hash leaves. One
+// goroutine builds the tree in order. Workers compare the root of every line, and the
+// same goroutine takes their results in order.
 func (v *verifier) read(ctx context.Context, src io.Reader) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -247,8 +247,8 @@ func (v *verifier) parse(c *chunk) {
 			return
 		}
 		l.record = b[at:]
-		// The two bytes before the members end the seal. In their place stand the zero of
-		// a leaf and the brace that the entry begins with.
+		// The two bytes before the members end the seal. They are replaced by the zero
+		// of a leaf and the brace that begins the entry.
 		b[at-2], b[at-1] = 0, '{'
 		l.leaf = sha256.Sum256(b[at-2:])
 		if !v.Quick || special(l.record) {
@@ -280,8 +280,8 @@ func (v *verifier) grow(c *chunk) {
 	c.root, c.keys = v.tree.Root(), v.keys
 }
 
-// introduce notes the key of the record that was added last. Whether it may stand there
-// is found out when the record is taken in.
+// introduce notes the key of the last record. take checks later whether the record may
+// be there.
 func (v *verifier) introduce(r Record) {
 	if r.Kind != KindGenesis && r.Kind != KindKeyRotation {
 		return
@@ -291,8 +291,8 @@ func (v *verifier) introduce(r Record) {
 	}
 }
 
-// firstSize is the size of the first tree that the key of a record signs: a genesis
-// signs itself, and a rotation is signed by the key that it ends.
+// firstSize returns the size of the first tree that the key of a record signs. A genesis
+// is signed by its own key; a rotation is signed by the key that it ends.
 func firstSize(index int64) int64 {
 	if index == 0 {
 		return 1
@@ -357,8 +357,8 @@ func (k Keys) checkSeal(s Seal) error {
 	return key.CheckSeal(s)
 }
 
-// quick compares the sizes of the seals of a chunk and the root of the last. Only where
-// something is wrong it finds out with which line that begins.
+// quick compares the sizes of the seals of a chunk and the root of the last. If these
+// differ, quick finds the first wrong line.
 func (v *verifier) quick(c *chunk) {
 	wrong := c.reason != nil || c.lines[len(c.lines)-1].seal.Root != c.root
 	for i, l := range c.lines {
@@ -373,7 +373,7 @@ func errMoved(s Seal) error {
 	return fmt.Errorf("its seal is that of entry %d: entries were added, removed or moved", s.Size-1)
 }
 
-// take takes in what was found of a chunk, in the order of the ledger.
+// take takes the results of a chunk, in the order of the ledger.
 func (v *verifier) take(c *chunk) error {
 	v.torn = c.torn
 	for i, l := range c.lines {
@@ -395,7 +395,7 @@ func (v *verifier) take(c *chunk) error {
 	return nil
 }
 
-// faultAt is a fault of an entry, unless it is a key that is not known.
+// faultAt returns a fault of an entry, unless the key is unknown.
 func faultAt(index int64, err error) error {
 	if errors.Is(err, ErrUnknownKey) {
 		return fmt.Errorf("entry %d: %w", index, err)
@@ -403,7 +403,7 @@ func faultAt(index int64, err error) error {
 	return &Fault{Index: index, What: err.Error()}
 }
 
-// special says whether a record is of a kind that is always read.
+// special says whether a record has a kind that is always read.
 func special(record []byte) bool {
 	i := bytes.Index(record, kindMember)
 	if i < 0 {
@@ -413,7 +413,7 @@ func special(record []byte) bool {
 	return !bytes.HasPrefix(k, decisionStart) && !bytes.HasPrefix(k, errorStart)
 }
 
-// runOf is the run id of a record that is not read in detail.
+// runOf returns the run id of a record that is not read in detail.
 func runOf(record []byte) string {
 	_, rest, _ := bytes.Cut(record, runMember)
 	id, _, _ := bytes.Cut(rest, []byte(`"`))
@@ -427,16 +427,16 @@ var (
 	errorStart    = []byte(`error"`)
 )
 
-// begun is the beginning of a run whose end was not seen yet.
+// begun is the beginning of a run whose end was not yet seen.
 type begun struct {
 	index  int64
 	record Record
 }
 
-// record takes in a record: keys and open runs always, the rest where it is wanted.
+// record handles a record: keys and open runs always, the rest if wanted.
 func (v *verifier) record(index int64, l lineOf) error {
 	r := l.full
-	if r.Kind == "" && index > 0 { // a decision or an error, which nobody reads in detail
+	if r.Kind == "" && index > 0 { // a decision or an error that is not read in detail
 		if len(v.open) > 0 {
 			delete(v.open, runOf(l.record))
 		}
@@ -465,8 +465,7 @@ func (v *verifier) record(index int64, l lineOf) error {
 	return nil
 }
 
-// key takes in the key of a record. The key before it vouches for it with the
-// record's seal.
+// key adds the key of a record. The key before it vouches for it with the record's seal.
 func (v *verifier) key(index int64, r Record, s Seal) error {
 	switch {
 	case (index == 0) != (r.Kind == KindGenesis):
@@ -483,7 +482,7 @@ func (v *verifier) key(index int64, r Record, s Seal) error {
 	case index == 0 && key.Origin() != r.Origin, key.Origin() != genesis.Origin():
 		return errors.New("its key is not one of the ledger's origin")
 	case index > 0 && len(v.Keys) > 0 && size > v.Keys[len(v.Keys)-1].Size:
-		// A rotation that was interrupted, or is going on: origin.json is written after it.
+		// A rotation was interrupted, or is running: origin.json is written after it.
 	default:
 		if known, ok := v.Keys.At(size); !ok || known.String() != key.String() {
 			return fmt.Errorf("its key is not the one that the ledger says signs from size %d on", size)
@@ -495,8 +494,8 @@ func (v *verifier) key(index int64, r Record, s Seal) error {
 	return nil
 }
 
-// story holds a record against those before it: time does not go backwards, and a run
-// has one beginning, one end, and nothing after it.
+// story compares a record with the records before it. Time does not go backwards. A run
+// has one beginning, one end, and nothing after its end.
 func (v *verifier) story(r Record) error {
 	if r.Timestamp < v.last {
 		return fmt.Errorf("its time %s is before that of the entry before it", r.Timestamp)
@@ -522,7 +521,7 @@ func (v *verifier) story(r Record) error {
 	return nil
 }
 
-// end makes the checks that need the whole ledger.
+// end does the checks that need the whole ledger.
 func (v *verifier) end() (Verified, error) {
 	size := v.tree.Size
 	out := Verified{Size: size, Root: v.tree.Root(), Torn: v.torn, Keys: v.keys}
@@ -545,8 +544,8 @@ func (v *verifier) end() (Verified, error) {
 	if err := v.keys.checkSeal(v.seal); err != nil {
 		return out, faultAt(size-1, fmt.Errorf("its seal: %w", err))
 	}
-	// The key that a rotation names has signed nothing yet: whoever writes a ledger can
-	// name any key there.
+	// The key that a rotation names has not yet signed anything. The writer of a ledger
+	// can name any key there.
 	trusts := func(k KeyFrom) bool { return k.Key.String() == v.Trusted.String() && k.Size <= size }
 	if v.Trusted != nil && !slices.ContainsFunc(v.keys, trusts) {
 		return out, fmt.Errorf("%w: %s has signed nothing here", ErrUnknownKey, v.Trusted)

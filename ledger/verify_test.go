@@ -17,7 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// book is a ledger in memory, of which each line was sealed by some key.
+// book is a ledger in memory. Each line was sealed by some key.
 type book struct {
 	t     testing.TB
 	tree  Range
@@ -33,7 +33,7 @@ func newBook(t testing.TB, s *Signer) *book {
 	return b
 }
 
-// add adds a record, with the next time unless it has one.
+// add adds a record. It sets the next time unless the record has one.
 func (b *book) add(s *Signer, r Record) {
 	b.t.Helper()
 	if r.Timestamp == "" {
@@ -86,7 +86,7 @@ func (b *book) promise(s *Signer, size int64) Promise {
 	return Promise{fmt.Sprintf("the checkpoint of %d", size), c}
 }
 
-// wideBook is a ledger of several chunks, whose text nobody may change.
+// wideBook is a ledger of several chunks. Nobody may change its text.
 var wideBook = sync.OnceValue(func() *book {
 	s := newSigner(panicking{}, 1)
 	b := newBook(panicking{}, s)
@@ -102,8 +102,8 @@ type panicking struct{ testing.TB }
 func (panicking) Helper()           {}
 func (panicking) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 
-// verify verifies a text, and says which entry is at fault: -2 where none is, -1 where
-// no entry is, -3 where that is left open.
+// verify verifies a text. It returns the index of the entry with the fault: -2 if there
+// is no fault, -1 if the fault is in no entry, -3 if this is unknown.
 func verify(t testing.TB, text []byte, c Check) (Verified, int64, error) {
 	t.Helper()
 	v, err := Verify(context.Background(), bytes.NewReader(bytes.Clone(text)), c)
@@ -120,8 +120,8 @@ func verify(t testing.TB, text []byte, c Check) (Verified, int64, error) {
 	return v, 0, err
 }
 
-// TestVerify: a ledger that nobody has touched is right in every mode, its entries and
-// tiles are told in order, and they are those of package tlog.
+// TestVerify: an unchanged ledger is right in every mode. Its entries and tiles are
+// reported in order, and the tiles equal those of package tlog.
 func TestVerify(t *testing.T) {
 	s, b := newSigner(t, 1), wideBook()
 	var stored storage
@@ -163,8 +163,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// places are indexes at which tampering is tried: the ends, and the lines at and around
-// the borders of chunks.
+// places returns indexes for tampering: the ends, and the lines at and around the
+// borders of chunks.
 func places(b *book) []int {
 	list := []int{1, 2, 700, len(b.lines) - 2}
 	at := 0
@@ -177,8 +177,8 @@ func places(b *book) []int {
 	return list
 }
 
-// TestVerifyTampering: every change of an entry or of the order of lines is found where
-// it is, also by quick reading.
+// TestVerifyTampering: every change of an entry or of the order of lines is found at its
+// place, also by quick reading.
 func TestVerifyTampering(t *testing.T) {
 	s, b := newSigner(t, 1), wideBook()
 	keys := Keys{{1, s.Verifier()}}
@@ -199,7 +199,7 @@ func TestVerifyTampering(t *testing.T) {
 	for _, i := range places(b) {
 		for name, c := range map[string]struct {
 			change func() [][]byte
-			slow   bool // quick reading need not see it
+			slow   bool // quick reading may miss it
 			index  int
 		}{
 			"entry":    {replaced(i, `"policy":"default"`, `"policy":"defaulu"`), false, i},
@@ -234,8 +234,8 @@ func TestVerifyTampering(t *testing.T) {
 	}
 }
 
-// TestVerifySignatures: which signatures are looked at, and that an unknown key leaves
-// open what a bad signature does not.
+// TestVerifySignatures: the signatures that are checked. An unknown key gives no
+// verdict, and a bad signature gives a fault.
 func TestVerifySignatures(t *testing.T) {
 	a, other := newSigner(t, 1), newSigner(t, 9)
 	b := newBook(t, a)
@@ -280,8 +280,8 @@ func TestVerifySignatures(t *testing.T) {
 	}
 }
 
-// TestVerifyPromises: a promise of every size is kept by the ledger that made it, and by
-// no other.
+// TestVerifyPromises: the ledger that made a promise keeps it, for every size, and no
+// other ledger does.
 func TestVerifyPromises(t *testing.T) {
 	s := newSigner(t, 1)
 	b, fork := newBook(t, s), newBook(t, s)
@@ -316,7 +316,7 @@ func TestVerifyPromises(t *testing.T) {
 			}
 		}
 	}
-	// An earlier fault of the same chunk is named, and not the promise that it breaks.
+	// The error names an earlier fault of the same chunk, not the broken promise.
 	text := bytes.Replace(b.text(), []byte(`"run_3"`), []byte(`"run_X"`), 1)
 	for _, quick := range []bool{false, true} {
 		check := Check{Keys: Keys{{1, s.Verifier()}}, Quick: quick, Promises: []Promise{b.promise(s, 10)}}
@@ -326,8 +326,8 @@ func TestVerifyPromises(t *testing.T) {
 	}
 }
 
-// TestVerifyStory: a run has one beginning, one end and nothing after it; runs without an
-// end are told; time does not go back.
+// TestVerifyStory: a run has one beginning, one end and nothing after it. Runs without
+// an end are reported. Time does not go backwards.
 func TestVerifyStory(t *testing.T) {
 	s := newSigner(t, 1)
 	begun, failed := KindBegun, KindError
@@ -384,8 +384,8 @@ func TestVerifyStory(t *testing.T) {
 	}
 }
 
-// TestVerifyRotation: the key before vouches for the next, from the size on that follows
-// from the place of the rotation; origin.json may be behind, and must not be ahead.
+// TestVerifyRotation: each key vouches for the next one, from the size that follows from
+// the place of the rotation. origin.json may be behind, and must not be ahead.
 func TestVerifyRotation(t *testing.T) {
 	a, b, c, other := newSigner(t, 1), newSigner(t, 2), newSigner(t, 3), newSigner(t, 9)
 	rotation := func(s *Signer) Record { return Record{Kind: KindKeyRotation, Key: s.Verifier().String()} }
@@ -433,14 +433,14 @@ func TestVerifyRotation(t *testing.T) {
 		}
 	}
 
-	// A rotation that the key before did not sign.
+	// The key before did not sign this rotation.
 	forged := newBook(t, a)
 	forged.add(b, rotation(b))
 	forged.decide(b, "1")
 	if _, at, err := verify(t, forged.text(), Check{Keys: of(ka, KeyFrom{3, b.Verifier()})}); at != -3 {
 		t.Error(err)
 	}
-	// Whoever forges a ledger can name a key that is trusted, and cannot sign with it.
+	// The forger of a ledger can name a trusted key, but cannot sign with it.
 	named := newBook(t, other)
 	named.decide(other, "1")
 	named.add(other, rotation(a))
@@ -465,8 +465,8 @@ func TestVerifyRotation(t *testing.T) {
 	}
 }
 
-// TestVerifyTorn: what an interrupted append leaves is no line and no fault, as long as it
-// is shorter than a line can be; with a line feed, or longer, it is a fault.
+// TestVerifyTorn: the rest of an interrupted append is no line and no fault, if it is
+// shorter than a line can be. With a line feed, or longer, it is a fault.
 func TestVerifyTorn(t *testing.T) {
 	s := newSigner(t, 1)
 	b := newBook(t, s)
@@ -578,8 +578,8 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errStop }
 
-// TestVerifyStops: an error of reading, of a callback and of the context end the reading
-// at once, and no goroutine is left.
+// TestVerifyStops: an error of reading, of a callback and of the context ends the
+// reading at once, and no goroutine is left.
 func TestVerifyStops(t *testing.T) {
 	s, b := newSigner(t, 1), wideBook()
 	keys := Keys{{1, s.Verifier()}}
@@ -650,7 +650,7 @@ func (c *cancelling) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestVerifyReads: how the text arrives changes nothing.
+// TestVerifyReads: the sizes of the reads change nothing.
 func TestVerifyReads(t *testing.T) {
 	s := newSigner(t, 1)
 	b := newBook(t, s)

@@ -12,7 +12,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// answerReader turns what one layer said into results, or into an error.
+// answerReader turns the answers of one layer into results, or into an error.
 type answerReader struct {
 	layer *compiledLayer
 	lim   Limits
@@ -65,8 +65,9 @@ func (a *answerReader) read(values map[string]ast.Value, v *kernel.Verdict) erro
 	return a.offered(v.Clarify)
 }
 
-// offered counts the options of the questions so far: rules that ask alike offer the
-// options of all of them (kernel.Decide), and a bundle holds no more than the limit.
+// offered counts the options of the questions so far. Rules that ask the same question
+// offer the options of all these rules (kernel.Decide). A question with more options
+// than the limit is an error.
 func (a *answerReader) offered(clarify []kernel.Result) error {
 	type question struct{ text, why string }
 	most := map[question]int{}
@@ -133,7 +134,7 @@ func (a *answerReader) results(rule string, set ast.Set) ([]kernel.Result, error
 	return results, nil
 }
 
-// maxWhy is how many characters a bundle holds of why a question is asked.
+// maxWhy is the greatest number of characters of why in a bundle's question.
 const maxWhy = 8192
 
 // result checks one object and joins it with the record of its id.
@@ -199,8 +200,8 @@ func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error
 	return r, nil
 }
 
-// member checks one member of a result and keeps it. Unknown names are left to
-// checkMembers, which sees all of them.
+// member checks one member of a result and keeps its value. It ignores unknown names,
+// because checkMembers checks all names.
 func (a *answerReader) member(rule, name string, v ast.Value, r *kernel.Result) *Error {
 	if name == "options" {
 		return a.options(rule, v, r)
@@ -242,8 +243,8 @@ func (a *answerReader) text(rule, name, s string) *Error {
 	return nil
 }
 
-// options reads the answers that a question offers. None at all is a question
-// with a free answer.
+// options reads the answers that a question offers. A question without options has a
+// free answer.
 func (a *answerReader) options(rule string, v ast.Value, r *kernel.Result) *Error {
 	var terms []*ast.Term
 	switch v := v.(type) {
@@ -272,7 +273,7 @@ func (a *answerReader) options(rule string, v ast.Value, r *kernel.Result) *Erro
 	return nil
 }
 
-// sortVerdict puts every list into its one order.
+// sortVerdict sorts every list of a verdict.
 func sortVerdict(v *kernel.Verdict) {
 	slices.SortFunc(v.Permits, canon.Compare)
 	for _, list := range [][]kernel.Result{v.Deny, v.Clarify, v.Note} {
@@ -280,8 +281,8 @@ func sortVerdict(v *kernel.Verdict) {
 	}
 }
 
-// compareResults orders by module, id, path and text, then by what else two
-// results can differ in.
+// compareResults compares by module, id, path and text, and then by the other members
+// of the results.
 func compareResults(a, b kernel.Result) int {
 	return cmp.Or(
 		canon.Compare(a.Module, b.Module),

@@ -32,7 +32,7 @@ func BenchmarkCapabilities(b *testing.B) {
 	}
 }
 
-// BenchmarkParseBuiltin has a case without and one with the METADATA.
+// BenchmarkParseBuiltin has a case with the METADATA and a case without it.
 func BenchmarkParseBuiltin(b *testing.B) {
 	l := builtinLayer(b)
 	caps, err := frozenCapabilities()
@@ -159,7 +159,7 @@ func BenchmarkNewRules(b *testing.B) {
 	}
 }
 
-// syntheticLayer is a user layer with n deny rules, each about another command.
+// syntheticLayer returns a user layer with n deny rules, each about another command.
 func syntheticLayer(n int) Layer {
 	var s strings.Builder
 	s.WriteString("package gate.user.test\n\nimport future.keywords.not\n")

@@ -8,25 +8,25 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown/builtins"
 )
 
-// resultBytes is the most that one call of a built-in function makes. A call that would
-// make more is an error before it begins: one call can allocate faster than any poll of
-// the watchdog.
+// resultBytes is the greatest result of one call of a built-in function. A call with a
+// greater result is an error before it begins, because one call can allocate faster
+// than the watchdog polls.
 const resultBytes = 16 << 20
 
-// largeBytes is what a call makes at least for the watchdog's limit to be looked at
-// before it.
+// largeBytes is the size of a result above which the watchdog's memory limit is checked
+// before the call.
 const largeBytes = 64 << 10
 
 // boundedHead begins the names of the bounded functions. No policy can write such a
-// name: to the compiler it is an unknown function.
+// name: for the compiler it is an unknown function.
 const boundedHead = "bounded"
 
 // boundedRef is the name under which a bounded function is called.
 func boundedRef(name string) ast.Ref { return ast.Ref{ast.VarTerm(boundedHead), ast.StringTerm(name)} }
 
-// boundedBuiltins returns the bounded functions, for the queries of one layer. OPA looks
-// for a function of its own first, so each has a name of its own, and boundCalls
-// has a layer call it by that name.
+// boundedBuiltins returns the bounded functions, for the queries of one layer. OPA
+// looks in its own functions first, so each bounded function has a new name. boundCalls
+// makes a layer call it by that name.
 func boundedBuiltins(lim Limits) map[string]*topdown.Builtin {
 	all := sizers()
 	list := make(map[string]*topdown.Builtin, len(all)+1)
@@ -39,14 +39,14 @@ func boundedBuiltins(lim Limits) map[string]*topdown.Builtin {
 	return list
 }
 
-// boundCalls has compiled modules call the bounded functions. It refuses a module in
-// which the name of one stands anywhere else: "with" could put it in the place of
-// another.
+// boundCalls makes compiled modules call the bounded functions. It refuses a module
+// that uses the name of such a function as a value: "with" could replace another
+// function by it.
 func boundCalls(mods map[string]*ast.Module) error {
 	var left *Error
 	sized := sizers()
 	isBounded := func(ref ast.Ref) bool {
-		// Every name of one is a word and no more than one member.
+		// The name of every such function is one word, or two words with a dot between.
 		if len(ref) == 0 || len(ref) > 2 {
 			return false
 		}
@@ -83,7 +83,7 @@ func boundCalls(mods map[string]*ast.Module) error {
 	return nil
 }
 
-// row is the line of a reference, or 0.
+// row returns the line of a reference, or 0.
 func row(ref ast.Ref) int {
 	if loc := ref[0].Location; loc != nil {
 		return loc.Row
@@ -91,7 +91,7 @@ func row(ref ast.Ref) int {
 	return 0
 }
 
-// boundedFunc is a built-in function that is asked only for what size allows.
+// boundedFunc returns a built-in function that is called only if size allows the call.
 func boundedFunc(name string, size sizer, call topdown.BuiltinFunc, lim Limits) topdown.BuiltinFunc {
 	return func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 		m := &meter{left: resultBytes, bctx: bctx}
@@ -108,8 +108,8 @@ func boundedFunc(name string, size sizer, call topdown.BuiltinFunc, lim Limits) 
 	}
 }
 
-// halt ends the evaluation, and not only the expression, which a rule could go on
-// without.
+// halt ends the whole evaluation. An error of the expression alone would let a rule
+// continue.
 func halt(bctx topdown.BuiltinContext, err *Error) error {
 	if loc := bctx.Location; loc != nil {
 		err.Module, err.Line = loc.File, loc.Row
@@ -117,8 +117,8 @@ func halt(bctx topdown.BuiltinContext, err *Error) error {
 	return topdown.Halt{Err: err}
 }
 
-// reachable is graph.reachable. OPA's own looks at a node as often as there are ways to
-// it, which doubles with every node of a chain.
+// reachable is graph.reachable. OPA's own function visits a node once for every path to
+// it; the number of paths can double with every node of a chain.
 func reachable(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 	graph, err := builtins.ObjectOperand(operands[0].Value, 1)
 	if err != nil {
@@ -160,7 +160,7 @@ func elements(t *ast.Term, f func(*ast.Term)) {
 	}
 }
 
-// operandError words an operand that is not accepted as OPA does.
+// operandError words an operand that is not accepted, in the words of OPA.
 func operandError(bctx topdown.BuiltinContext, name string, err error) error {
 	return &topdown.Error{Code: topdown.TypeErr, Message: name + ": " + err.Error(), Location: bctx.Location}
 }

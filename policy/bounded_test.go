@@ -11,15 +11,16 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// mebibyte assigns s, a text of a mebibyte, and xs, its many copies.
+// mebibyte assigns a text of one mebibyte to s, and many copies of it to xs.
 const mebibyte = `s := sprintf("%01048575d ", [7])
 	`
 
-// tooLarge are calls that would make more than one call may, by the function that says so.
+// tooLarge returns calls that would make more than one call may, by the function that
+// fails.
 func tooLarge() map[string]string {
 	eight := mebibyte + `e := concat("", [s, s, s, s, s, s, s, s])
 	`
-	// Without a type that doubles as well.
+	// The tree doubles at each step; its type does not.
 	tree := "a0 := {}\n\t"
 	for i := range 24 {
 		tree += fmt.Sprintf("a%d := {k: a%d | some k in [\"l\", \"r\"]}\n\t", i+1, i)
@@ -63,8 +64,8 @@ func tooLarge() map[string]string {
 	}
 }
 
-// TestTooLarge: what would make too much is an error before it is made, never undefined,
-// whichever function it is. "not" must not make a rule of it either.
+// TestTooLarge: for every function, a result that is too large is an error before it is
+// made, and never undefined. Behind "not" it is an error too.
 func TestTooLarge(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(512 << 20))
 	cases := tooLarge()
@@ -90,7 +91,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// engineOf is an engine with one deny that has all the time and memory it needs.
+// engineOf returns an engine with one deny, which has all the time and memory that it
+// needs.
 func engineOf(t *testing.T, body string) *Engine {
 	t.Helper()
 	lim := patient()
@@ -102,8 +104,8 @@ func engineOf(t *testing.T, body string) *Engine {
 	return e
 }
 
-// TestBoundedElsewhere: a bounded function has no other name, and nothing calls it past
-// its bound.
+// TestBoundedElsewhere: a bounded function has no other name, and no call avoids its
+// bound.
 func TestBoundedElsewhere(t *testing.T) {
 	for _, body := range []string{`count(["a"]) == 1 with count as concat`, `bounded.concat("", ["a"]) == "a"`, `bounded["concat"]("", ["a"]) == "a"`} {
 		if _, err := New(context.Background(), testProfile(), []Layer{user(head0 + deny("A_RULE", body))}, Limits{}); err == nil {
@@ -116,7 +118,7 @@ func TestBoundedElsewhere(t *testing.T) {
 	}
 }
 
-// TestSizes: what a sizer counts is never less than what the function makes.
+// TestSizes: a sizer never counts less than the function makes.
 func TestSizes(t *testing.T) {
 	texts := []string{"", "a", "a\x00\u00e9\u2028<>&\U000e0001", strings.Repeat("ab/", 40), "%s %d", "%08.3f|%-40q|%x|% #x|%+q|%#v|%[1]s%[1]s|%*d|%%|%!|%b|%U|%T", "(a)(b)|c", "$1$0x", "10.0.0.0/8", "a=1&b=2&a", `[[1, {"k": 2}], ""]`}
 	values := []string{`12`, `1e300`, `12345678901234567890123456789`, `"x"`, `["a", 1, {"k": [true, null]}]`, `{"a": "b", "c": "dd"}`, `{1, 2, "s"}`, `[["a"], ["b", "c"]]`, `["a", "b", "c"]`, `{{1, 2}, {3}}`, `[1.5, 2]`, `[65, "s", 2.5, {"a": 1}]`, `["10.0.0.0/9", "10.128.0.0/9", "2001:db8::/33"]`, `[{"a": {"b": 1}}, {"a": {"c": {}}}]`, `5`, `2`}
@@ -161,20 +163,20 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// contentBytes is the text of a string and the places of a collection.
+// contentBytes returns the bytes of a string, or the places of a collection.
 func contentBytes(v ast.Value) int {
 	switch v := v.(type) {
 	case ast.String:
 		return len(v)
 	case ast.Number:
-		return 0 // a number that results is bounded by its digits, not by its text
+		return 0 // the digits of a number that results bound it, not its text
 	case interface{ Len() int }:
 		return place * v.Len()
 	}
 	return 0
 }
 
-// TestReachable: the bounded function gives what OPA's own gives.
+// TestReachable: the bounded function gives the same result as OPA's own function.
 func TestReachable(t *testing.T) {
 	for _, graph := range []string{`{}`, `{"a": ["b"], "b": {"c"}, "c": []}`, `{"a": ["a", "x"]}`, `{"a": ["b", "b"], "b": "c"}`} {
 		for _, from := range []string{`[]`, `["a"]`, `{"a", "z"}`, `["b", "c"]`} {

@@ -8,7 +8,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// capabilitiesJSON is what a policy may use, as the pinned OPA declares it. The
+// capabilitiesJSON lists what a policy may use, as the pinned OPA declares it. The
 // digest of these bytes is part of every result's provenance.
 //
 //go:embed capabilities.json
@@ -17,9 +17,9 @@ var capabilitiesJSON []byte
 //go:embed builtins.txt
 var builtinsText string
 
-// frozenCapabilities returns what modules compile against. It is built from the
-// list of names, because decoding capabilities.json at every start costs about as
-// much as compiling; TestCapabilitiesAreFrozen proves that both are the same.
+// frozenCapabilities returns the capabilities that modules compile against. It builds
+// them from the list of names, because decoding capabilities.json at every start costs
+// about as much as compiling. TestCapabilitiesAreFrozen proves that both are equal.
 //
 // AllowNet is empty and not nil: nil would allow every host.
 func frozenCapabilities() (*ast.Capabilities, error) {
@@ -41,8 +41,8 @@ func frozenCapabilities() (*ast.Capabilities, error) {
 	return c, nil
 }
 
-// judgedBuiltins yields every line of builtins.txt: the name, and the reason why
-// it is left out, or "" where a policy may call it.
+// judgedBuiltins yields every line of builtins.txt: the name, and the reason why the
+// function is left out, or "" if a policy may call it.
 func judgedBuiltins() func(yield func(name, reason string) bool) {
 	return func(yield func(name, reason string) bool) {
 		for line := range strings.Lines(builtinsText) {
@@ -63,7 +63,7 @@ func judgedBuiltins() func(yield func(name, reason string) bool) {
 	}
 }
 
-// whyOmitted returns why a built-in function is left out, or "".
+// whyOmitted returns the reason why a built-in function is left out, or "".
 func whyOmitted(name string) string {
 	for n, reason := range judgedBuiltins() {
 		if n == name {

@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write capabilities.json from builtins.txt")
 
-// TestCapabilitiesAreFrozen compares what the pinned OPA declares for the allowed
-// names with the checked-in declarations, byte for byte.
+// TestCapabilitiesAreFrozen compares the pinned OPA's declarations of the allowed names
+// with the checked-in declarations, byte for byte.
 func TestCapabilitiesAreFrozen(t *testing.T) {
 	caps, err := frozenCapabilities()
 	if err != nil {
@@ -33,8 +33,8 @@ func TestCapabilitiesAreFrozen(t *testing.T) {
 	}
 }
 
-// encodeCapabilities writes one function per line, without the descriptions:
-// a better wording is not another capability.
+// encodeCapabilities writes one function per line. It leaves out the descriptions,
+// because a new wording is not a new capability.
 func encodeCapabilities(t *testing.T, c *ast.Capabilities) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -60,8 +60,8 @@ func encodeCapabilities(t *testing.T, c *ast.Capabilities) []byte {
 	return b.Bytes()
 }
 
-// TestCapabilitiesLoad proves that the checked-in file is a capabilities document
-// which OPA itself reads as the same allow-list.
+// TestCapabilitiesLoad proves that the checked-in file is a capabilities document, and
+// that OPA reads it as the same list of functions.
 func TestCapabilitiesLoad(t *testing.T) {
 	c, err := ast.LoadCapabilitiesJSON(bytes.NewReader(capabilitiesJSON))
 	if err != nil {
@@ -84,8 +84,8 @@ func TestCapabilitiesLoad(t *testing.T) {
 	}
 }
 
-// TestEveryBuiltinIsJudged fails when OPA has a function that builtins.txt does
-// not mention, or the other way round, or when a reason is missing.
+// TestEveryBuiltinIsJudged fails when OPA and builtins.txt do not list the same
+// functions, or when a reason is missing.
 func TestEveryBuiltinIsJudged(t *testing.T) {
 	judged := map[string]string{}
 	var order []string
@@ -125,7 +125,7 @@ func TestEveryBuiltinIsJudged(t *testing.T) {
 	}
 }
 
-// TestOmitted lists what has to be left out at least.
+// TestOmitted lists functions that must be left out.
 func TestOmitted(t *testing.T) {
 	for name := range strings.FieldsSeq(`http.send net.lookup_ip_addr opa.runtime rand.intn time.now_ns uuid.rfc4122
 		io.jwt.decode_verify io.jwt.encode_sign io.jwt.encode_sign_raw json.match_schema json.verify_schema print trace

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	dataBytes = 1 << 30   // of data that a process may have while a policy is at work
-	dataMore  = 512 << 20 // that it may take at least
+	dataBytes = 1 << 30   // limit of the process's data in bytes while a policy is at work
+	dataMore  = 512 << 20 // bytes that the process may always take beyond its present data
 )
 
-// dataLimit is the limit of the process's data, which all policies at work share.
+// dataLimit is the limit of the process's data. All policies at work share it.
 var dataLimit struct {
 	sync.Mutex
 	users int
 	undo  func()
 }
 
-// limitData bounds the data of the process until the function that it returns is called:
-// what takes memory faster than the watchdog looks ends the process, with status 2. Of
-// several at the same time the last one puts the old limit back.
+// limitData bounds the data of the process until the caller calls undo. If the process
+// takes memory faster than the watchdog polls, the limit ends it with status 2. If
+// there are several users at a time, the last undo restores the old limit.
 func limitData() (undo func()) {
 	d := &dataLimit
 	d.Lock()
@@ -39,8 +39,8 @@ func limitData() (undo func()) {
 	}
 }
 
-// setDataLimit sets the limit, unless there is a lower one, and returns what puts the old
-// one back.
+// setDataLimit sets the limit, unless a lower limit is in force. The function that it
+// returns restores the old limit.
 func setDataLimit() (undo func()) {
 	var old syscall.Rlimit
 	none := func() {}
@@ -57,7 +57,8 @@ func setDataLimit() (undo func()) {
 	return func() { _ = syscall.Setrlimit(syscall.RLIMIT_DATA, &old) }
 }
 
-// ownData is the memory of the process that the limit counts, as far as it is known.
+// ownData returns the memory of the process that the limit counts, or 0 if it is
+// unknown.
 func ownData() uint64 {
 	text, _ := os.ReadFile("/proc/self/statm")
 	fields := bytes.Fields(text)

@@ -13,7 +13,8 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// takeData fills memory in a watched function whose watchdog looks at nothing.
+// takeData fills memory in a watched function, with a watchdog that does not check
+// memory.
 func takeData() int {
 	blind := Limits{Poll: time.Hour, Deadline: time.Hour, Grace: time.Hour, MemoryBytes: 1 << 40}
 	t := task{what: "work", failed: KindEval, stop: func() {}}
@@ -31,11 +32,11 @@ func takeData() int {
 	return 0
 }
 
-// peakMiB is the most memory that a process had.
+// peakMiB returns the greatest memory of a process.
 func peakMiB(s *os.ProcessState) int64 { return s.SysUsage().(*syscall.Rusage).Maxrss >> 10 }
 
-// TestDataLimit: what takes memory unseen ends the process with status 2, below a
-// gibibyte.
+// TestDataLimit: a process that takes memory unseen by the watchdog ends with status 2,
+// below a gibibyte.
 func TestDataLimit(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	exe, err := os.Executable()
@@ -54,8 +55,8 @@ func TestDataLimit(t *testing.T) {
 	}
 }
 
-// ownDataLimit is the limit of this process's data, which must leave room for one of
-// policies, and what reads the limit again.
+// ownDataLimit returns the limit of this process's data, and a function that reads the
+// limit again. It skips the test if the limit is not above the limit for policies.
 func ownDataLimit(t *testing.T) (before syscall.Rlimit, read func() syscall.Rlimit) {
 	t.Helper()
 	read = func() (l syscall.Rlimit) {
@@ -70,7 +71,7 @@ func ownDataLimit(t *testing.T) (before syscall.Rlimit, read func() syscall.Rlim
 	return before, read
 }
 
-// TestDataLimitIsPutBack: the limit holds while a policy is at work, and no longer.
+// TestDataLimitIsPutBack: the limit holds only while a policy is at work.
 func TestDataLimitIsPutBack(t *testing.T) {
 	before, read := ownDataLimit(t)
 	for _, fails := range []bool{false, true} {
@@ -86,8 +87,8 @@ func TestDataLimitIsPutBack(t *testing.T) {
 	}
 }
 
-// TestDataLimitHoldsForAll: where several policies are at work at once, the limit holds
-// until the last of them is done.
+// TestDataLimitHoldsForAll: if several policies are at work at once, the limit holds
+// until the last policy is done.
 func TestDataLimitHoldsForAll(t *testing.T) {
 	before, read := ownDataLimit(t)
 	first, second := limitData(), limitData()

@@ -8,12 +8,12 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// checkStages are the stages of the compiler that refuse modules or describe them, and
-// those that find nothing to rewrite in the built-in policy: its bodies have an order in
-// which every variable is bound before it is read, and it has no print, no template
-// string, no "with" and no rule below a name. Without them the compiler makes the same
-// rules (TestCheckStages), and no evaluation reads what else they leave behind. The
-// comprehension index is one of them, for it finds nothing to index.
+// checkStages are the stages of the compiler that an embedded layer skips. Some stages
+// refuse modules or describe them. Others find nothing to rewrite in the built-in
+// policy. Its bodies bind every variable before they read it. It has no print, no
+// template string, no "with" and no rule below a name, and nothing for the
+// comprehension index. Without these stages the compiler makes the same rules
+// (TestCheckStages), and no evaluation reads their other results.
 func checkStages() []ast.StageID {
 	return []ast.StageID{
 		ast.StageCheckUnusedImports, ast.StageCheckKeywordOverrides, ast.StageCheckDuplicateImports,
@@ -28,8 +28,8 @@ func checkStages() []ast.StageID {
 	}
 }
 
-// parseEmbedded parses the modules of an embedded layer: the rules alone, without
-// the METADATA and without the checks of other layers.
+// parseEmbedded parses the modules of an embedded layer. It reads the rules alone: no
+// METADATA, and without the checks of other layers.
 func parseEmbedded(l Layer, caps *ast.Capabilities) (parsedLayer, error) {
 	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1}
 	parsed, err := eachModule(l, func(m Module) (parsedModule, error) {
@@ -46,16 +46,16 @@ func parseEmbedded(l Layer, caps *ast.Capabilities) (parsedLayer, error) {
 	return joinModules(l, parsed), nil
 }
 
-// layerRecords reads the records of an embedded layer, with every check of a
-// module that parseEmbedded leaves out.
+// layerRecords reads the records of an embedded layer. It makes every check of a module
+// that parseEmbedded leaves out.
 func layerRecords(l Layer, caps *ast.Capabilities) (map[string]Rule, error) {
 	_, records, err := parseLayer(l, caps)
 	return records, err
 }
 
-// eachModule calls parse for every module of a layer, on as many cores as there
-// are, and returns the answers in the order of the modules, or the error of the
-// first module that has one. A panic of parse is a panic of eachModule.
+// eachModule calls parse for every module of a layer, on as many cores as there are. It
+// returns the answers in the order of the modules, or the error of the first module
+// that has one. A panic of parse becomes a panic of eachModule.
 func eachModule(l Layer, parse func(Module) (parsedModule, error)) ([]parsedModule, error) {
 	parsed := make([]parsedModule, len(l.Modules))
 	errs := make([]error, len(l.Modules))

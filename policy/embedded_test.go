@@ -19,8 +19,8 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// vectorInputs returns what the policy is asked for every decision vector whose
-// intent can be read.
+// vectorInputs returns the policy's input for every decision vector with a readable
+// intent.
 func vectorInputs(t *testing.T) []Input {
 	t.Helper()
 	paths, err := filepath.Glob("../specs/vectors/run/*.json")
@@ -60,8 +60,8 @@ func vectorInputs(t *testing.T) []Input {
 	return inputs
 }
 
-// bothEngines returns one engine that made every check of the built-in policy,
-// and one that took it as embedded.
+// bothEngines returns two engines of the built-in policy: one made every check, and the
+// other treats the layer as embedded.
 func bothEngines(t *testing.T, profile string) (full, embedded *Engine) {
 	t.Helper()
 	p, err := LoadProfile(os.DirFS("../profiles"), profile, schemas(t))
@@ -78,8 +78,8 @@ func bothEngines(t *testing.T, profile string) (full, embedded *Engine) {
 	return full, embedded
 }
 
-// TestEmbeddedLayer proves that the built-in policy passes every check of a layer,
-// and that leaving the checks out changes no verdict and no record.
+// TestEmbeddedLayer proves that the built-in policy passes every check of a layer.
+// Without the checks, every verdict and every record is the same.
 func TestEmbeddedLayer(t *testing.T) {
 	inputs := vectorInputs(t)
 	if len(inputs) < 350 {
@@ -115,9 +115,9 @@ func TestEmbeddedLayer(t *testing.T) {
 	}
 }
 
-// TestCheckStages holds the left-out stages against the compiler's own list, what is
-// compiled without them against what is compiled with them, and looks for what they
-// could have left behind for an evaluation, and for "with".
+// TestCheckStages compares the skipped stages with the compiler's own list, and the
+// results of compiling with and without them. It also looks for other results of these
+// stages that an evaluation could read, and for "with".
 func TestCheckStages(t *testing.T) {
 	all := ast.NewCompiler().StagesToRun()
 	for _, s := range checkStages() {
@@ -164,8 +164,8 @@ func TestCheckStages(t *testing.T) {
 	}
 }
 
-// TestEmbeddedRecords reads records when they are needed, and makes an error of
-// theirs an error of the verdict.
+// TestEmbeddedRecords: records are read when they are needed, and an error of a record
+// becomes an error of the verdict.
 func TestEmbeddedRecords(t *testing.T) {
 	l := user(head0 + `deny contains {"id": "A_RULE", "path": "", "msg": "m"} if input.mode == "execute-sandbox"`)
 	l.Embedded = true
@@ -191,8 +191,8 @@ func TestEmbeddedRecords(t *testing.T) {
 	}
 }
 
-// TestEachModule holds the order of answers and what becomes of errors and panics,
-// on one core and on several.
+// TestEachModule checks the order of answers and the handling of errors and panics, on
+// one core and on several.
 func TestEachModule(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	var l Layer
@@ -234,9 +234,8 @@ func TestEachModule(t *testing.T) {
 	}
 }
 
-// TestLazyInput holds the document of an embedded layer against that of others, in
-// every way a rule can read it, and proves that reading changes nothing in the
-// intent.
+// TestLazyInput compares the document of an embedded layer with that of other layers,
+// in every way in which a rule can read it. Reading changes nothing in the intent.
 func TestLazyInput(t *testing.T) {
 	reads := []string{
 		"input", "input.intent", "input.intent.context", "input.intent.actions[1]", "input.intent.context.labels[_]",
@@ -289,7 +288,7 @@ func TestLazyInput(t *testing.T) {
 	}
 }
 
-// TestLazyInputFails reads a member that JSON does not have.
+// TestLazyInputFails reads a member of a type that JSON does not have.
 func TestLazyInputFails(t *testing.T) {
 	l := user(head0 + deny("A_RULE", "input.intent.context.x"))
 	in := Input{Intent: map[string]any{"context": map[string]any{"x": make(chan int)}}}
@@ -304,7 +303,8 @@ func TestLazyInputFails(t *testing.T) {
 	}
 }
 
-// TestWithIsAlone replaces a member of the input, which nothing else may see.
+// TestWithIsAlone replaces a member of the input. No other expression may see the
+// replacement.
 func TestWithIsAlone(t *testing.T) {
 	e := newEngine(t,
 		user(head0+deny("A_RULE", `input.intent.goal == "x" with input.intent.goal as "x"`+"\n\tinput.intent.goal == \"x\"")),

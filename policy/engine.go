@@ -19,19 +19,18 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// Engine is a compiled profile. Its methods may be called from any number of
-// goroutines at once.
+// Engine is a compiled profile. Any number of goroutines may call its methods at once.
 type Engine struct {
 	lim        Limits
 	layers     []*compiledLayer
 	sources    []Layer
-	store      storage.Store // holds data.profile, and is never written again
+	store      storage.Store // holds data.profile; never written again
 	provenance result.Provenance
 }
 
-// New compiles every layer alone, under the frozen capabilities, for a profile.
-// Layers answer in the order given. The error is an *Error; of KindWatchdog it
-// means that the process must end.
+// New compiles every layer alone, under the frozen capabilities, for a profile. Layers
+// answer in the given order. The error is an *Error; KindWatchdog means that the
+// process must end.
 func New(ctx context.Context, p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
 	lim = lim.orDefault()
 	t := task{what: "compiling the policy", failed: KindModule, stop: func() {}}
@@ -68,7 +67,7 @@ func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
 	return e, nil
 }
 
-// checkLayers refuses an engine that could not say where an answer came from.
+// checkLayers refuses layers whose answers could not be traced to one source.
 func checkLayers(layers []Layer) error {
 	if len(layers) == 0 {
 		return &Error{Kind: KindModule, Msg: "a policy needs at least one layer"}
@@ -89,8 +88,8 @@ func checkLayers(layers []Layer) error {
 	return nil
 }
 
-// profileStore returns a store with data.profile, decoded from the very bytes
-// that the profile's digest covers.
+// profileStore returns a store with data.profile. It decodes the same bytes that the
+// profile's digest covers.
 func profileStore(artifact []byte) (storage.Store, error) {
 	doc, err := canon.Parse(artifact, len(artifact))
 	if err != nil {
@@ -103,11 +102,11 @@ func profileStore(artifact []byte) (storage.Store, error) {
 	return inmem.NewFromASTObject(v.(ast.Object)), nil
 }
 
-// Eval asks every layer and joins the answers, each list in its one order. The
-// error is an *Error; there is no verdict beside it. Limits.Deadline is for all
-// layers together that are not embedded: what the embedded ones take grows with the
-// intent alone, and a slow machine gives the same answer. in must not change until
-// Eval returns, and after KindWatchdog never.
+// Eval asks every layer and joins the answers, with each list sorted. The error is an
+// *Error, and comes without a verdict. Limits.Deadline bounds all layers together that
+// are not embedded. The time of the embedded layers grows with the intent alone, and a
+// slow machine gives the same answer. The caller must not change in before Eval
+// returns. After KindWatchdog the caller must never change it.
 func (e *Engine) Eval(ctx context.Context, in Input) (kernel.Verdict, error) {
 	doc := in.Document()
 	var v kernel.Verdict
@@ -138,13 +137,13 @@ func (e *Engine) Eval(ctx context.Context, in Input) (kernel.Verdict, error) {
 	return v, nil
 }
 
-// question is an input and its document.
+// question is an input with its document.
 type question struct {
 	Input
 	doc map[string]any
 }
 
-// eval adds the answers of layers to v.
+// eval adds the answers of the layers to v.
 func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, q question, layers []*compiledLayer, v kernel.Verdict) (kernel.Verdict, error) {
 	txn, err := e.store.NewTransaction(ctx)
 	if err != nil {
@@ -168,12 +167,12 @@ func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, q question, la
 	return v, nil
 }
 
-// answers evaluates the layer's query. Clock and seed are fixed: no function that
-// a policy may call reads them, and nothing shall be read in vain.
+// answers evaluates the layer's query. Clock and seed are fixed, for no function that a
+// policy may call reads them.
 func (c *compiledLayer) answers(ctx context.Context, cancel topdown.Cancel, store storage.Store, txn storage.Transaction, input *ast.Term) (map[string]ast.Value, error) {
 	rows, err := topdown.NewQuery(c.query).
-		// An index passes over a rule whose operands a function would not accept,
-		// and the error would go unseen.
+		// An index skips a rule whose operands a function would refuse, and would hide
+		// the error.
 		WithIndexing(c.embedded).
 		WithCompiler(c.compiler).
 		WithQueryCompiler(c.prepared).
@@ -201,8 +200,8 @@ func (c *compiledLayer) answers(ctx context.Context, cancel topdown.Cancel, stor
 	return values, nil
 }
 
-// evalError words an error of the evaluation. The text that a built-in function
-// gives is the Go runtime's, so only the function's name is kept.
+// evalError words an error of the evaluation. It keeps only the name of a built-in
+// function, because the function's text can come from the Go runtime.
 func (c *compiledLayer) evalError(err error) *Error {
 	if own := (*Error)(nil); errors.As(err, &own) {
 		return own
@@ -229,7 +228,7 @@ func (c *compiledLayer) evalError(err error) *Error {
 	return e
 }
 
-// Provenance returns the digests of what the engine decides by.
+// Provenance returns the digests of everything that the engine decides by.
 func (e *Engine) Provenance() result.Provenance {
 	p := e.provenance
 	p.Modules = slices.Clone(p.Modules)
@@ -250,8 +249,8 @@ func (e *Engine) IDs(pkg string) []string {
 	return slices.Compact(ids)
 }
 
-// Choices returns the ids of a layer's rules that stand under two of deny, clarify
-// and note at least, so that a profile's severity can choose among them, sorted.
+// Choices returns the ids of a layer's rules that occur under at least two of deny,
+// clarify and note, sorted. A profile's severity can choose among these.
 func (e *Engine) Choices(pkg string) []string {
 	kinds := map[string]int{}
 	for _, l := range e.layers {
@@ -265,8 +264,8 @@ func (e *Engine) Choices(pkg string) []string {
 	return slices.Sorted(maps.Keys(kinds))
 }
 
-// Rules returns the records of all rule ids, by layer and id. The error is an
-// *Error, and can only be that of an embedded layer.
+// Rules returns the records of all rule ids, by layer and id. An error is an *Error,
+// and comes from an embedded layer.
 func (e *Engine) Rules() ([]Rule, error) {
 	var rules []Rule
 	for _, l := range e.layers {

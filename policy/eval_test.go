@@ -81,14 +81,14 @@ clarify contains {"id": "A_RULE", "path": "", "question": "q"}`), KindLimit, "10
 	}
 }
 
-// described is a record with another description.
+// described returns a record with another description.
 func described(record, as string) string {
 	before, after, _ := strings.Cut(record, "# description: ")
 	_, after, _ = strings.Cut(after, "\n")
 	return before + "# description: " + as + "\n" + after
 }
 
-// TestEvalLimitsHold stays exactly at every limit that TestEvalErrors exceeds.
+// TestEvalLimitsHold reaches exactly every limit that TestEvalErrors exceeds.
 func TestEvalLimitsHold(t *testing.T) {
 	e := newEngine(t, user(head0+record("A_RULE")+`note contains {"id": "A_RULE", "path": "", "msg": format_int(i, 10)} if some i in numbers.range(1, 995)
 `+record("B_RULE")+`deny contains {"id": "B_RULE", "path": "", "msg": s, "fix": s} if s := concat("", [x | some _ in numbers.range(1, 2048); x := "a"])
@@ -162,7 +162,7 @@ note contains {"id": "FREE", "path": "", "msg": data.profile.name}
 	}
 }
 
-// TestInputDocument shows a policy's view of the input, byte for byte.
+// TestInputDocument compares the input that a policy sees, byte for byte.
 func TestInputDocument(t *testing.T) {
 	in := Input{
 		Mode: "plan-only", ModelMode: "none", KernelVersion: "0.1.0", IntentSHA256: "sha256:x",
@@ -200,7 +200,7 @@ func TestInputDocument(t *testing.T) {
 	}
 }
 
-// TestInputSchema holds the input document against its published schema.
+// TestInputSchema checks the input document against its published schema.
 func TestInputSchema(t *testing.T) {
 	in := testInput(t)
 	in.Effects = append(in.Effects, kernel.Effect{ID: "call:/actions/3", Kind: "call", Pointer: "/actions/3", ToolID: "t"})
@@ -225,8 +225,8 @@ func TestInputIsNotADocument(t *testing.T) {
 	asError(t, err, KindEval, "the intent is not a decoded document")
 }
 
-// TestLayersAreAlone tries what flipped a refusal into a bundle when layers
-// shared one compilation.
+// TestLayersAreAlone tries rules that turned a refusal into a bundle when layers shared
+// one compilation.
 func TestLayersAreAlone(t *testing.T) {
 	base := builtin("import future.keywords.not\n" + record("NO_RUN") + `deny contains {"id": "NO_RUN", "path": e.pointer, "msg": "no"} if { some e in runs; not excused }
 runs := [e | some e in input.effects; e.kind == "run"]
@@ -254,9 +254,8 @@ permit contains "x" if false
 	}
 }
 
-// TestUndefinedHead: a rule whose body holds answers, or is an error: a value of
-// its head that is undefined never keeps it silent, and one with several values is
-// nobody's choice.
+// TestUndefinedHead: a rule whose body holds gives an answer or an error. An undefined
+// value in its head never makes it silent, and several values are an error.
 func TestUndefinedHead(t *testing.T) {
 	for name, tc := range map[string]struct{ rule, want string }{
 		"absent member":       {`deny contains {"id": "A_RULE", "path": e.pointer, "msg": e.path} if { some e in input.effects; e.kind == "run" }`, `"msg" is undefined`},
@@ -292,8 +291,8 @@ func TestUndefinedHead(t *testing.T) {
 	}
 }
 
-// TestErrorsAreNotIndexedAway: a function that does not accept its operands is an
-// error in every place of a rule, also where an index could pass over the rule.
+// TestErrorsAreNotIndexedAway: a function that refuses its operands is an error in
+// every place of a rule, even if an index could skip the rule.
 func TestErrorsAreNotIndexedAway(t *testing.T) {
 	for _, body := range []string{
 		`startswith(input.intent.context.n, "a")`, `endswith(input.intent.context.n, "a")`, `glob.match("a*", [], input.intent.context.n)`,
@@ -308,7 +307,7 @@ func TestErrorsAreNotIndexedAway(t *testing.T) {
 }
 
 // TestOwnReferences: a reference into the layer's own package or to data.profile
-// leads somewhere, or is an error at load.
+// resolves, or is an error at load.
 func TestOwnReferences(t *testing.T) {
 	for body, want := range map[string]string{
 		"data.gate.user.test.blockd":                        `the package has no rule "blockd"; did you mean "blocked"?`,
@@ -335,8 +334,8 @@ func TestOwnReferences(t *testing.T) {
 	asError(t, err, KindModule, `the package has no rule "blockd"`)
 }
 
-// TestNegationNeedsItsImport: without it, not of an undefined value is silently
-// false, which has to be an error at load; with it, the rule fires.
+// TestNegationNeedsItsImport: without the import, "not" of an undefined value would
+// silently be false, so it is an error at load. With the import, the rule fires.
 func TestNegationNeedsItsImport(t *testing.T) {
 	for _, body := range []string{
 		`not startswith(input.intent.context.ticket.none, "T-")`, "not input.intent.context.none",
@@ -352,8 +351,8 @@ func TestNegationNeedsItsImport(t *testing.T) {
 	}
 }
 
-// TestDeterminism asks one question 200 times, the layers, modules, rules,
-// effects and object members in another order each time.
+// TestDeterminism evaluates one input 200 times. Each time the layers, modules, rules,
+// effects and object members have another order.
 func TestDeterminism(t *testing.T) {
 	var rules []string
 	for i := range 12 {
@@ -400,7 +399,7 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// TestSortedByCodeUnit proves the one order that differs from byte order.
+// TestSortedByCodeUnit tests the case in which code unit order differs from byte order.
 func TestSortedByCodeUnit(t *testing.T) {
 	e := newEngine(t, user(head0+record("A_RULE")+`note contains {"id": "A_RULE", "path": "", "msg": m} if some m in ["\ufb33", "\ud83d\ude00"]`))
 	v, err := e.Eval(context.Background(), testInput(t))

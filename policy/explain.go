@@ -12,42 +12,41 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Place is where a rule begins.
+// Place is the place where a rule begins.
 type Place struct {
-	Module string // as the provenance of a result names it
-	File   string // as its author finds it, or ""
+	Module string // as the provenance of a result names the module
+	File   string // as the author finds the file, or ""
 	Line   int
 }
 
-// Fired is one answer of a deny, clarify or note and the rule that gave it.
+// Fired is one answer of a deny, clarify or note, with the rule that gave it.
 type Fired struct {
 	kernel.Result
 	Rule  string // deny, clarify or note
-	Fix   string // of the answer, else of the rule's record
+	Fix   string // fix of the answer, else of the rule's record
 	Place Place
 }
 
 // Permit is one effect and one rule that permits it.
 type Permit struct {
 	Effect string
-	Title  string // of the rule's METADATA
-	Why    string // its description
+	Title  string // title of the rule's METADATA
+	Why    string // description of the rule's METADATA
 	Place  Place
 }
 
-// Explanation is a verdict together with the rules that gave it. Fired has every
-// answer of the verdict, denials first, then questions, then notes, each list in
-// the verdict's order; Permits are sorted by effect and place.
+// Explanation is a verdict together with the rules that gave it. Fired has every answer
+// of the verdict: first denials, then questions, then notes, each list in the verdict's
+// order. Permits are sorted by effect and place.
 type Explanation struct {
 	Verdict kernel.Verdict
 	Fired   []Fired
 	Permits []Permit
 }
 
-// Explain asks every layer like Eval does, and then which rules answered. An id
-// leads to one rule of a name; which permits hold is found out by asking the
-// built-in layer once for each of them, with the others taken away. The error is an
-// *Error.
+// Explain asks every layer as Eval does, and finds the rules that answered. An id leads
+// to one rule of a kind. To find the permits that hold, Explain asks the built-in layer
+// once for each permit rule, without the other permit rules. The error is an *Error.
 func (e *Engine) Explain(ctx context.Context, in Input) (Explanation, error) {
 	v, err := e.Eval(ctx, in)
 	if err != nil {
@@ -91,7 +90,7 @@ func (e *Engine) place(h head) Place {
 	return Place{Module: h.module, File: fileOf(e.sources, h.module), Line: h.line}
 }
 
-// permits asks the built-in layer once for each of its permits.
+// permits asks the built-in layer once for each of its permit rules.
 func (e *Engine) permits(ctx context.Context, cancel topdown.Cancel, in Input) ([]Permit, error) {
 	caps, err := frozenCapabilities()
 	if err != nil {
@@ -145,7 +144,7 @@ func (e *Engine) permits(ctx context.Context, cancel topdown.Cancel, in Input) (
 	return permits, nil
 }
 
-// onlyPermit is the layer's modules without any other permit than keep.
+// onlyPermit returns the layer's modules without any permit rule other than keep.
 func onlyPermit(mods map[string]*ast.Module, keep head) map[string]*ast.Module {
 	out := make(map[string]*ast.Module, len(mods))
 	for name, mod := range mods {

@@ -12,8 +12,8 @@ import (
 	"github.com/fiador/fiador/kernel"
 )
 
-// permits is a layer of two modules with four permits, of which none, one or two
-// hold for an effect.
+// permits returns a layer of two modules with four permits. For each effect none, one
+// or two of them hold.
 func permits() Layer {
 	return Layer{Package: Builtin, Modules: []Module{
 		{Name: "builtin/b.rego", File: "src/b.rego", Source: []byte(`package gate.builtin
@@ -110,8 +110,8 @@ note contains {"id": "ASK", "path": "", "msg": m} if {
 	}
 }
 
-// TestExplainAgrees explains what the policy is asked for every vector: the permits
-// of an explanation are those of the verdict, and each answer is there once.
+// TestExplainAgrees explains the policy's input of every vector. An explanation has the
+// permits of the verdict, and each answer once.
 func TestExplainAgrees(t *testing.T) {
 	e, _ := bothEngines(t, "default")
 	inputs := vectorInputs(t)
@@ -142,7 +142,7 @@ func TestExplainAgrees(t *testing.T) {
 	}
 }
 
-// TestExplainErrors: what is no verdict has no explanation.
+// TestExplainErrors: without a verdict there is no explanation.
 func TestExplainErrors(t *testing.T) {
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -169,8 +169,8 @@ func TestExplainErrors(t *testing.T) {
 	}
 }
 
-// TestExplainWithoutPermits: a layer that is not the built-in one permits nothing,
-// and without an effect nothing is permitted.
+// TestExplainWithoutPermits: only the built-in layer permits, and only effects are
+// permitted.
 func TestExplainWithoutPermits(t *testing.T) {
 	in := testInput(t)
 	x, err := newEngine(t, user(head0+deny("A_RULE", "input.mode"))).Explain(context.Background(), in)
@@ -184,7 +184,7 @@ func TestExplainWithoutPermits(t *testing.T) {
 	}
 }
 
-// TestExplainConcurrent: explaining changes nothing that another evaluation reads.
+// TestExplainConcurrent: an explanation changes nothing that another evaluation reads.
 func TestExplainConcurrent(t *testing.T) {
 	e := newEngine(t, permits())
 	in := testInput(t)

@@ -12,15 +12,14 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// Folder is a folder that policy files are read from. Show is how messages name
-// it; empty means as Dir does.
+// Folder is a folder with policy files. Messages name it Show, or Dir if Show is empty.
 type Folder struct {
 	FS   fs.FS
 	Dir  string
 	Show string
 }
 
-// File is how messages name a file of the folder.
+// File returns the name of a file of the folder in messages.
 func (f Folder) File(rel string) string {
 	show := cmp.Or(f.Show, f.Dir)
 	switch {
@@ -36,7 +35,7 @@ func (f Folder) errorf(rel, msg string) *Error {
 	return &Error{Kind: KindModule, File: f.File(rel), Msg: msg}
 }
 
-// Prefixes of the packages of layers whose name their modules choose.
+// Prefixes of packages whose last part the layer's modules choose.
 const (
 	PrefixOrg  = "gate.org."
 	PrefixRepo = "gate.repo."
@@ -44,13 +43,13 @@ const (
 	PrefixAny  = "gate."
 )
 
-// LoadLayer reads the modules of a layer: every *.rego below the folder that is
-// not a *_test.rego, in the order of their paths. Names that begin with ".." are
-// passed over. pkg is the layer's package, or a prefix such as PrefixOrg: the first
-// module then names the package. Module names begin with the package's own path,
-// as in "org/acme/deploy.rego".
+// LoadLayer reads the modules of a layer: every *.rego below the folder that is not a
+// *_test.rego, in the order of their paths. It skips names that begin with "..". pkg is
+// the layer's package, or a prefix such as PrefixOrg; with a prefix, the first module
+// names the package. Module names begin with the package's own path, as in
+// "org/acme/deploy.rego".
 //
-// A folder without a module gives a layer without one, which New refuses.
+// A folder without modules gives a layer without modules, which New refuses.
 func LoadLayer(f Folder, pkg string, lim Limits) (Layer, error) {
 	files, err := f.rego(lim.orDefault(), func(name string) bool { return !isTest(name) })
 	if err != nil {
@@ -75,8 +74,8 @@ func LoadLayer(f Folder, pkg string, lim Limits) (Layer, error) {
 	return l, nil
 }
 
-// LoadTests reads every *_test.rego below the folder. Their names are those of
-// their files.
+// LoadTests reads every *_test.rego below the folder. Each module has the name of its
+// file.
 func LoadTests(f Folder, lim Limits) ([]Module, error) {
 	files, err := f.rego(lim.orDefault(), isTest)
 	for i, m := range files {
@@ -85,9 +84,9 @@ func LoadTests(f Folder, lim Limits) ([]Module, error) {
 	return files, err
 }
 
-// checkTests refuses a test file with one of the rules through which a layer
-// answers: whoever wrote it there relies on a rule that is never asked. A file that
-// cannot be parsed is left to the tests.
+// checkTests refuses a test file with one of the rules through which a layer answers,
+// because a decision never asks such a rule. It skips a file that cannot be parsed; the
+// tests report it.
 func (f Folder) checkTests(lim Limits) error {
 	tests, err := LoadTests(f, lim)
 	if err != nil {
@@ -113,8 +112,8 @@ func isTest(name string) bool {
 	return strings.HasSuffix(strings.ToLower(name), "_test.rego")
 }
 
-// rego reads the Rego files below the folder whose names keep says to keep, by
-// path. Only regular files are read: opening a pipe could wait forever.
+// rego reads the Rego files below the folder whose names keep accepts, by path. It
+// reads only regular files: opening a pipe could wait forever.
 func (f Folder) rego(lim Limits, keep func(name string) bool) ([]Module, error) {
 	var modules []Module
 	total := 0
@@ -164,7 +163,7 @@ func (f Folder) rego(lim Limits, keep func(name string) bool) ([]Module, error) 
 	return modules, err
 }
 
-// profile reads a profile's data. Like modules it must be a regular file.
+// profile reads the data of a profile. Like a module, it must be a regular file.
 func (f Folder) profile(rel string) ([]byte, error) {
 	fail := func(msg string) ([]byte, error) {
 		return nil, &Error{Kind: KindProfile, File: f.File(rel), Msg: msg}
@@ -207,8 +206,8 @@ func (f Folder) module(name, rel string, lim Limits) ([]byte, *Error) {
 	return src, nil
 }
 
-// statedPackage is the package that a module's first statement names, as it is
-// written; the parser has the last word on it.
+// statedPackage returns the package that a module's first statement names, as it is
+// written. The parser decides whether the name is valid.
 func statedPackage(src []byte) string {
 	for line := range strings.Lines(strings.TrimPrefix(string(src), "\ufeff")) {
 		line, _, _ = strings.Cut(strings.TrimSpace(line), "#")

@@ -5,8 +5,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/format"
 )
 
-// Format returns a module in the one layout of Rego. What it returns parses to the
-// same rules. The error is an *Error.
+// Format returns a module in the one layout of Rego. The result parses to the same
+// rules. The error is an *Error.
 func Format(m Module) ([]byte, error) {
 	caps, err := frozenCapabilities()
 	if err != nil {

@@ -8,22 +8,22 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// Frozen is all that a policy decides by, as a value that reads no folder. An engine
-// that [New] makes of it answers as the one that it was taken from.
+// Frozen is everything that a policy decides by, as a value that reads no folder. [New]
+// makes an engine from it that answers as the original engine does.
 type Frozen struct {
 	Profile      kernel.Profile
 	Layers       []Layer // in the order in which they answer
 	Capabilities canon.ContentHash
 }
 
-// Freeze is the policy that New makes an engine of, under the capabilities of this
-// program.
+// Freeze returns the policy from which New makes an engine, under the capabilities of
+// this program.
 func Freeze(p kernel.Profile, layers []Layer) Frozen {
 	return Frozen{Profile: p, Layers: layers, Capabilities: canon.Sum(capabilitiesJSON)}
 }
 
-// Provenance are the digests of what f decides by. The error says that the profile has
-// no canonical form.
+// Provenance returns the digests of everything that f decides by. An error means that
+// the profile has no canonical form.
 func (f Frozen) Provenance() (result.Provenance, error) {
 	_, profile, err := canon.Artifact(f.Profile)
 	if err != nil {
@@ -34,12 +34,12 @@ func (f Frozen) Provenance() (result.Provenance, error) {
 	return p, nil
 }
 
-// maxFrozenProfile is the most that the artifact of a resolved profile can have: what
-// its own file gives, and what the profile beneath it adds.
+// maxFrozenProfile is the greatest size of the artifact of a resolved profile: the
+// content of its own file, and the additions of the profile that it extends.
 const maxFrozenProfile = 2 * MaxProfileBytes
 
-// ReadFrozenProfile reads a resolved profile in the bytes that its digest covers. What
-// it reads gives these bytes again. The error is an *Error of KindProfile.
+// ReadFrozenProfile reads a resolved profile from the bytes that its digest covers. The
+// profile encodes to the same bytes. The error is an *Error of KindProfile.
 func ReadFrozenProfile(artifact []byte) (kernel.Profile, error) {
 	doc, err := canon.Parse(artifact, maxFrozenProfile)
 	if err != nil {

@@ -18,8 +18,9 @@ type Input struct {
 	Findings      []kernel.Finding
 }
 
-// Document is the input document that the rules see, of JSON values alone
-// (specs/policy-input.schema.json). Every member is always present.
+// Document returns the input document that the rules see
+// (specs/policy-input.schema.json). It consists of JSON values alone, and every member
+// is always present.
 func (in Input) Document() map[string]any {
 	effects := make([]any, len(in.Effects))
 	for i := range in.Effects {
@@ -47,13 +48,14 @@ func (in Input) Document() map[string]any {
 	}
 }
 
-// inputTerm is the document as the rules of a layer see it. It is for one
-// evaluation of the layer, and nothing writes to doc.
+// inputTerm returns the document as the rules of a layer see it, for one evaluation of
+// the layer. Nothing writes to doc.
 //
-// For an embedded layer members become terms when a rule looks at them: most of an
-// intent no rule ever looks at. A value that JSON does not have then is a panic,
-// which fails the evaluation. Other layers may replace members by "with", which
-// would be seen outside its expression in a document of that kind.
+// For an embedded layer, a member becomes a term when a rule reads it, because rules
+// never read most of an intent. In such a document a value that JSON does not have is a
+// panic, which fails the evaluation. Other layers may replace members by "with". In
+// such a document the replacement would be visible outside its expression, so these
+// layers get a document of terms.
 func inputTerm(doc map[string]any, embedded bool) (*ast.Term, error) {
 	if embedded {
 		return ast.NewTerm(ast.LazyObject(doc)), nil
@@ -65,7 +67,7 @@ func inputTerm(doc map[string]any, embedded bool) (*ast.Term, error) {
 	return ast.NewTerm(v), nil
 }
 
-// effectValue has the members of the effect's kind, all of them and no others.
+// effectValue returns exactly the members of the effect's kind.
 func effectValue(e *kernel.Effect) map[string]any {
 	m := map[string]any{
 		"id":      e.ID,

@@ -9,19 +9,19 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// compiledLayer is a layer that is ready to answer. All of it may be read by any
-// number of evaluations at once.
+// compiledLayer is a layer that is ready to answer. Any number of evaluations may read
+// it at once.
 type compiledLayer struct {
 	pkg      string
 	embedded bool
 	compiler *ast.Compiler
-	rules    []string // which of the four rules the layer defines
-	query    ast.Body // binds every one of rules to a variable of its name
+	rules    []string // those of the four rules that the layer defines
+	query    ast.Body // binds each of rules to a variable of the same name
 	prepared ast.QueryCompiler
-	bounded  map[string]*topdown.Builtin     // what it calls in place of built-in functions; an embedded layer nothing
+	bounded  map[string]*topdown.Builtin     // functions in place of built-in functions; none for an embedded layer
 	ids      map[string]head                 // by rule + " " + id; permits have no id
-	wrapped  map[string]map[string]bool      // by rule + " " + id: members that totalHeads has wrapped
-	records  func() (map[string]Rule, error) // by id; not to be changed
+	wrapped  map[string]map[string]bool      // by rule + " " + id: the members that totalHeads has wrapped
+	records  func() (map[string]Rule, error) // by id; the caller must not change the map
 }
 
 func newCompiledLayer(pkg string, caps *ast.Capabilities) *compiledLayer {
@@ -101,8 +101,8 @@ func joinModules(l Layer, parsed []parsedModule) parsedLayer {
 	return p
 }
 
-// withoutComments drops what has been read. A decision cannot depend on it, and
-// the compiler need not carry it.
+// withoutComments drops comments and annotations that have been read. A decision cannot
+// depend on them, and the compiler need not carry them.
 func withoutComments(mod *ast.Module) *ast.Module {
 	mod.Annotations, mod.Comments = nil, nil
 	for _, r := range mod.Rules {
@@ -111,7 +111,7 @@ func withoutComments(mod *ast.Module) *ast.Module {
 	return mod
 }
 
-// checkSizes refuses a layer by what can be seen without parsing it.
+// checkSizes makes those checks of a layer that need no parser.
 func checkSizes(l Layer, lim Limits) error {
 	if !validPackage(l.Package) {
 		return &Error{Kind: KindModule, Msg: "layer " + quote(l.Package) + " is not gate.builtin, gate.org.NAME, gate.repo.NAME or gate.user.NAME"}
@@ -164,8 +164,8 @@ func validPackageName(name string) bool {
 	return name != ""
 }
 
-// addHeads notes which rules and ids the layer has; an id belongs to one rule of
-// a name, so that a result leads to one place in the source.
+// addHeads records the rules and ids of the layer. An id belongs to one rule of a kind,
+// so that a result leads to one place in the source.
 func (c *compiledLayer) addHeads(heads []head, l Layer) error {
 	for _, h := range heads {
 		key := h.rule + " " + h.id

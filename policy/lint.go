@@ -10,12 +10,12 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// Lint warns of comparisons that can never hold: a member of the input that has a
-// closed list of values, compared with a text that is not in it; and of members of a
-// variable that nothing in the input or in the layer has, for Rego knows no type of
-// the arguments of a function and of the variables of every. They are no errors,
-// because a variable may come from free data. The warnings are *Error values, in the
-// order of the modules. What does not parse has none.
+// Lint warns of two faults. The first is a comparison that can never hold, because the
+// compared text is not in the member's closed list of values. The second is a member of
+// a variable that nothing in the input or in the layer has. Rego does not find it,
+// because the arguments of a function and the variables of every have no types. The
+// warnings are no errors, because a variable may come from free data. They are *Error
+// values, in the order of the modules. A module that does not parse has no warnings.
 func Lint(l Layer) []error {
 	caps, err := frozenCapabilities()
 	if err != nil {
@@ -52,8 +52,8 @@ func Lint(l Layer) []error {
 	return warnings
 }
 
-// unknownMember warns of x.name for a variable x, where no such name exists and one
-// does that is near to it.
+// unknownMember warns of x.name for a variable x, if no such name exists but a similar
+// name does.
 func unknownMember(m Module, ref ast.Ref, names map[string]bool) error {
 	if len(ref) < 2 {
 		return nil
@@ -76,8 +76,9 @@ func unknownMember(m Module, ref ast.Ref, names map[string]bool) error {
 	return w
 }
 
-// memberNames are the member names of the input's schema, of profiles, and of every
-// object that the layer writes itself, and the names that its imports go by.
+// memberNames returns the member names of the input's schema, of profiles, and of every
+// object that the layer writes itself. It also returns the names of the layer's
+// imports.
 func memberNames(l Layer, caps *ast.Capabilities) map[string]bool {
 	names := map[string]bool{"name": true}
 	for _, m := range Members() {
@@ -105,7 +106,7 @@ func memberNames(l Layer, caps *ast.Capabilities) map[string]bool {
 					}
 				})
 			case ast.Ref:
-				// What is looked up below context or params is free.
+				// Members below context or params may have any name.
 				for i := 1; i+1 < len(v); i++ {
 					if v[i].Value.Compare(ast.String("context")) == 0 || v[i].Value.Compare(ast.String("params")) == 0 {
 						for _, rest := range v[i+1:] {
@@ -145,8 +146,8 @@ func propertyNames(schema any, names map[string]bool) {
 	}
 }
 
-// compared is the member and the texts of x.member == "text", of "text" == x.member
-// and of x.member in {"text", …}, or nothing.
+// compared returns the member and the texts of x.member == "text", of "text" ==
+// x.member and of x.member in {"text", …}. For any other expression it returns nothing.
 func compared(e *ast.Expr) (member string, texts []string) {
 	if !e.IsCall() || len(e.Operands()) != 2 {
 		return "", nil
@@ -187,8 +188,8 @@ func compared(e *ast.Expr) (member string, texts []string) {
 	return string(last), texts
 }
 
-// closedMembers are the members of the input that have a closed list of values,
-// wherever they stand in its schema.
+// closedMembers returns the members of the input with a closed list of values, from
+// every place in its schema.
 func closedMembers() map[string][]string {
 	src, _ := specs.Schema(string(specs.KindPolicyInput))
 	var schema any

@@ -17,7 +17,7 @@ func record(id string) string {
 // head0 begins a module of the user layer.
 const head0 = "package gate.user.test\n\nimport future.keywords.not\n\n"
 
-// deny is a rule with its record; body is what stands between the braces.
+// deny returns a rule with its record; body is the text between the braces.
 func deny(id, body string) string {
 	return record(id) + fmt.Sprintf(`deny contains {"id": %q, "path": "/goal", "msg": "m"} if {`, id) + "\n\t" + body + "\n}\n\n"
 }

@@ -23,7 +23,7 @@ const (
 // answerRules returns the names of the four rules in the order of a query.
 func answerRules() []string { return []string{rulePermit, ruleDeny, ruleClarify, ruleNote} }
 
-// members returns the members that the objects of a rule must and may have.
+// members returns the members that the objects of a rule must have and may have.
 func members(rule string) (required, optional []string) {
 	switch rule {
 	case ruleDeny:
@@ -36,8 +36,8 @@ func members(rule string) (required, optional []string) {
 	return nil, nil
 }
 
-// head is one rule through which a layer answers; id is "" for a permit, which
-// has the title and the description of its own METADATA instead, if it was read.
+// head is one rule through which a layer answers. For a permit, id is "", and the title
+// and description come from its own METADATA, if it was read.
 type head struct {
 	rule, id, module string
 	line             int
@@ -51,8 +51,8 @@ type parsedModule struct {
 	records []Rule
 }
 
-// parseModule parses one module and checks everything about it that does not
-// need the rest of its layer.
+// parseModule parses one module and makes every check that does not need the rest of
+// its layer.
 func parseModule(m Module, pkg string, opts ast.ParserOptions) (parsedModule, error) {
 	mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), opts)
 	if err != nil {
@@ -101,8 +101,7 @@ func packageName(mod *ast.Module) string {
 	return strings.TrimPrefix(mod.Package.Path.String(), "data.")
 }
 
-// inspectRule says whether r is one of the four rules, and whether it has the
-// form which they must have.
+// inspectRule says whether r is one of the four rules, and checks its form.
 func inspectRule(name, pkg string, r *ast.Rule) (head, bool, error) {
 	ref := r.Head.Ref()
 	rule := string(ref[0].Value.(ast.Var))
@@ -139,7 +138,7 @@ func inspectRule(name, pkg string, r *ast.Rule) (head, bool, error) {
 	return head{rule: rule, id: id, module: name, line: line}, true, nil
 }
 
-// headID returns the literal id of a head's object, or what is wrong with it.
+// headID returns the literal id of a head's object, or a description of its fault.
 func headID(rule string, obj ast.Object) (id, problem string) {
 	required, optional := members(rule)
 	var names []string
@@ -169,7 +168,8 @@ func headID(rule string, obj ast.Object) (id, problem string) {
 	return id, ""
 }
 
-// checkMembers says what is wrong with the member names of an answer.
+// checkMembers describes what is wrong with the member names of an answer, or returns
+// "".
 func checkMembers(names, required, optional []string) string {
 	slices.Sort(names)
 	for _, n := range names {
@@ -199,8 +199,8 @@ func validID(id string) bool {
 	return true
 }
 
-// checkNegations refuses "not" as it is without its import: not f(x.missing) would
-// then be silently false.
+// checkNegations refuses "not" without the import of future.keywords.not. Without the
+// import, not f(x.missing) would silently be false.
 func checkNegations(name string, mod *ast.Module) error {
 	var err *Error
 	ast.WalkExprs(mod, func(e *ast.Expr) bool {
@@ -219,9 +219,9 @@ func checkNegations(name string, mod *ast.Module) error {
 	return nil
 }
 
-// checkReferences refuses what a module may not name: data outside its own
-// package and data.profile, replacing data by "with", and print, which the
-// compiler would erase.
+// checkReferences refuses references that a module may not make: to data outside its
+// own package and data.profile. It also refuses "with" that replaces data, and print,
+// which the compiler would erase.
 func checkReferences(name string, mod *ast.Module) error {
 	c := &referenceCheck{name: name, own: mod.Package.Path}
 	c.walker = ast.NewGenericVisitor(c.visit)
@@ -246,7 +246,7 @@ func checkReferences(name string, mod *ast.Module) error {
 	return nil
 }
 
-// referenceCheck keeps the first thing that a module may not name.
+// referenceCheck keeps the first forbidden reference.
 type referenceCheck struct {
 	name string
 	own  ast.Ref
@@ -285,8 +285,8 @@ func (c *referenceCheck) visit(x any) bool {
 	return c.err != nil
 }
 
-// rest walks what stands in the brackets of a reference. Its head is judged by
-// ref, together with what follows it.
+// rest visits the terms in the brackets of a reference. The method ref checks the head
+// together with the terms behind it.
 func (c *referenceCheck) rest(ref ast.Ref) {
 	for _, t := range ref[1:] {
 		c.walker.Walk(t)
@@ -316,8 +316,7 @@ func (c *referenceCheck) fail(loc *ast.Location, format string, args ...any) {
 	c.err = moduleErrorf(c.name, line, format, args...)
 }
 
-// parseError words an error of the parser or the compiler: the first one, in one
-// line.
+// parseError words the first error of the parser or the compiler, in one line.
 func parseError(name string, err error) *Error {
 	var list ast.Errors
 	var one *ast.Error
@@ -346,8 +345,8 @@ func parseError(name string, err error) *Error {
 	return moduleErrorf(name, line, "%s%s", msg, remedy(one.Details))
 }
 
-// generated are the variables that the compiler makes.
+// generated matches the variables that the compiler makes.
 var generated = regexp.MustCompile(`__local[0-9]+__`)
 
-// quote quotes a string from a policy for a message.
+// quote returns a string from a policy, shortened and in quotes, for a message.
 func quote(s string) string { return strconv.Quote(canon.Cut(s)) }

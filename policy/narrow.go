@@ -12,27 +12,27 @@ import (
 // The values of Origin.From.
 const (
 	FromProfile = "profile" // the profile's own value
-	FromBase    = "base"    // the value of the profile that it extends
-	FromBoth    = "both"    // what is left of both
-	FromAbsent  = "absent"  // what an absent member means
+	FromBase    = "base"    // the value of the extended profile
+	FromBoth    = "both"    // the part that both allow
+	FromAbsent  = "absent"  // the meaning of an absent member
 )
 
-// Origin says where one member of a resolved profile came from.
+// Origin says where one member of a resolved profile comes from.
 type Origin struct {
-	Member string // as profile.json names it
+	Member string // name of the member in profile.json
 	From   string // one of the From constants
 	Asked  any    // the member as profile.json gives it, or nil
 }
 
-// Resolved is a profile and how it came to be.
+// Resolved is a profile with the origin of each member.
 type Resolved struct {
 	Profile kernel.Profile
-	Extends string   // the built-in profile beneath it, or ""
-	Origins []Origin // every member but the name, in the order of kernel.Profile
+	Extends string   // the built-in profile that it extends, or ""
+	Origins []Origin // one for every member but the name, in the order of kernel.Profile
 }
 
-// narrowing joins a base with what a profile.json gives, member by member, so that
-// the outcome allows nothing that the base does not (TestExtendsOnlyNarrows).
+// narrowing joins a base with the content of a profile.json, member by member. The
+// outcome allows nothing that the base does not allow (TestExtendsOnlyNarrows).
 type narrowing struct {
 	extends string
 	given   map[string]any
@@ -40,10 +40,10 @@ type narrowing struct {
 	err     *Error
 }
 
-// narrow is the profile that a document which extends base describes: limits take
-// the minimum, lists what both allow, booleans hold only where both say so,
-// severities are the stricter, isolation the stronger. Risk tags are joined, for each
-// asks for a review.
+// narrow returns the profile that a document with an extended base describes. Limits
+// take the minimum, lists take what both allow, booleans hold only if both hold,
+// severities take the stricter, and isolation the stronger. Risk tags are joined,
+// because each tag asks for a review.
 func narrow(base kernel.Profile, m map[string]any) (Resolved, error) {
 	n := &narrowing{extends: base.Name, given: m}
 	p := kernel.Profile{
@@ -72,8 +72,8 @@ func narrow(base kernel.Profile, m map[string]any) (Resolved, error) {
 	return Resolved{Profile: p, Extends: base.Name, Origins: n.origins}, nil
 }
 
-// from notes where a member came from: own and theirs say which of the two values
-// the outcome equals.
+// from records where a member comes from. own and theirs say which of the two values
+// equals the outcome.
 func (n *narrowing) from(name string, own, theirs bool) {
 	o := Origin{Member: name, From: FromBoth, Asked: n.given[name]}
 	switch {
@@ -105,7 +105,7 @@ func (n *narrowing) both(name string, base bool) bool {
 	return base && (own || !ok)
 }
 
-// allowed is what both lists allow, in the order of the profile.
+// allowed returns what both lists allow, in the order of the profile.
 func (n *narrowing) allowed(name string, base kernel.AllowList, meet func(own, base []string) []string) kernel.AllowList {
 	if _, ok := n.given[name]; !ok {
 		n.from(name, false, true)
@@ -142,8 +142,7 @@ func (n *narrowing) list(name string, base []string) []string {
 	return joined
 }
 
-// notEmpty refuses a list of which nothing is left: whoever wrote it meant to
-// allow something.
+// notEmpty refuses an empty outcome: the author of the list meant to allow something.
 func (n *narrowing) notEmpty(name string, joined []string, base kernel.AllowList) {
 	if len(joined) == 0 {
 		n.fail("member %q: nothing is left of it: %s", name, n.atMost(base))
@@ -204,7 +203,7 @@ func (n *narrowing) metacharacters(base kernel.Metacharacters) kernel.Metacharac
 	return base
 }
 
-// unique is a list without what stands in it again.
+// unique returns the list without duplicates.
 func unique(list []string) []string {
 	return common(list, list)
 }
@@ -219,8 +218,8 @@ func common(own, base []string) []string {
 	return kept
 }
 
-// commonRoots keeps the folders below which both lists allow everything: the
-// deeper one of each pair that lies one below the other.
+// commonRoots returns the folders below which both lists allow everything. Of a pair in
+// which one folder lies below the other, it keeps the deeper one.
 func commonRoots(own, base []string) []string {
 	kept := []string{}
 	keep := func(root string) {

@@ -19,7 +19,8 @@ import (
 // builtinNames are the names of the built-in profiles, from narrow to wide.
 func builtinNames() []string { return []string{"strict", "default", "dev"} }
 
-// builtinProfile loads one of them, and refuses every other name.
+// builtinProfile returns a function that loads a built-in profile and refuses every
+// other name.
 func builtinProfile(set *specs.Set) func(string) (kernel.Profile, error) {
 	return func(name string) (kernel.Profile, error) { return LoadProfile(os.DirFS("../profiles"), name, set) }
 }
@@ -33,22 +34,23 @@ func builtinProfiles(t *testing.T) map[string]kernel.Profile {
 	return profiles
 }
 
-// resolve is the profile that a profile.json of these members gives beside its name.
+// resolve returns the profile of a profile.json with these members and a name.
 func resolve(t *testing.T, members string) (Resolved, error) {
 	t.Helper()
 	set := schemas(t)
 	return ResolveProfile([]byte(`{"name":"mine",`+members+`}`), builtinNames(), builtinProfile(set), set)
 }
 
-// randomProfile gives a document that fits the schema: every member is there or not,
-// numbers stand anywhere within their bounds, lists in any order, and they name what
-// no built-in profile has. With twice a list may name something more than once.
+// randomProfile returns a document that fits the schema. Every member may be absent,
+// numbers are anywhere within their bounds, and lists are in any order. Lists also have
+// names that no built-in profile has. With twice, a list may have a name more than
+// once.
 func randomProfile(r *rand.Rand, base kernel.Profile, twice bool) map[string]any {
 	m := map[string]any{"name": "mine"}
 	maybe := func(name string, value func() any) {
 		percent := 40
 		if name == "env_allow" || name == "model_adapters" {
-			percent = 12 // most built-in profiles leave nothing of them
+			percent = 12 // most built-in profiles would leave nothing of them
 		}
 		if r.IntN(100) < percent {
 			m[name] = value()
@@ -105,10 +107,10 @@ func randomProfile(r *rand.Rand, base kernel.Profile, twice bool) map[string]any
 	return m
 }
 
-// TestExtendsOnlyNarrows resolves random profiles upon each built-in one. What comes
-// out allows nothing that the built-in one does not, comes out again when it is
-// narrowed by the same document, and says rightly where each member is from. What is
-// refused leaves nothing of a list.
+// TestExtendsOnlyNarrows resolves random profiles with each built-in profile as base.
+// The outcome allows nothing that the base does not allow. Narrowing the outcome by the
+// same document gives the same outcome. Each origin is right. A refused document leaves
+// nothing of a list.
 func TestExtendsOnlyNarrows(t *testing.T) {
 	set := schemas(t)
 	load := builtinProfile(set)
@@ -194,7 +196,7 @@ func leavesNothing(doc map[string]any, base kernel.Profile, msg string) bool {
 	return len(list) > 0
 }
 
-// membersOf are the members of a profile as JSON has them, but the name.
+// membersOf returns the members of a profile as JSON has them, without the name.
 func membersOf(t *testing.T, p kernel.Profile) map[string]any {
 	t.Helper()
 	m := must(asJSON(p)).(map[string]any)
@@ -212,7 +214,7 @@ func asJSON(v any) (any, error) {
 	return out, err
 }
 
-// sets are members, their lists as sets.
+// sets returns the members with their lists as sets.
 func sets(m map[string]any) map[string]any {
 	out := map[string]any{}
 	for name, v := range m {
@@ -221,7 +223,7 @@ func sets(m map[string]any) map[string]any {
 	return out
 }
 
-// asSet is a list sorted, each name once, and any other value as it is.
+// asSet returns a list sorted and without duplicates, and any other value unchanged.
 func asSet(v any) any {
 	list, ok := v.([]any)
 	if !ok {
@@ -235,10 +237,10 @@ func asSet(v any) any {
 	return slices.Compact(names)
 }
 
-// checkOrigins holds every origin against the three values that it is about. What is
-// left of a list stands in the order of the profile, and is the base's only if that
-// is its order too. A list that names something twice is nobody's once it is named
-// once.
+// checkOrigins checks every origin against the document, the outcome and the base. A
+// joined list has the order of the profile; its origin is the base only if the base has
+// the same order. If twice is set, lists may have duplicates, and the origin of a
+// member is not checked.
 func checkOrigins(t *testing.T, src []byte, doc map[string]any, got Resolved, base kernel.Profile, twice bool) {
 	t.Helper()
 	value, beneath := membersOf(t, got.Profile), membersOf(t, base)
@@ -268,8 +270,8 @@ func checkOrigins(t *testing.T, src []byte, doc map[string]any, got Resolved, ba
 	}
 }
 
-// TestNarrow names what each way of joining does. from is the origin of the member
-// that want gives.
+// TestNarrow tests each way of joining. from is the origin of the member that want
+// gives.
 func TestNarrow(t *testing.T) {
 	profiles := builtinProfiles(t)
 	tests := []struct {
@@ -343,7 +345,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestNarrowSeverity: the stricter of the two counts, for each rule alone.
+// TestNarrowSeverity: for each rule the stricter of the two severities counts.
 func TestNarrowSeverity(t *testing.T) {
 	profiles := builtinProfiles(t)
 	for _, extends := range builtinNames() {
@@ -455,7 +457,7 @@ func TestNarrowErrors(t *testing.T) {
 	}
 }
 
-// TestReservedNames: a profile cannot pass for a built-in one, whatever it gives.
+// TestReservedNames: no profile can use the name of a built-in profile.
 func TestReservedNames(t *testing.T) {
 	set := schemas(t)
 	for _, name := range builtinNames() {
@@ -474,8 +476,8 @@ func TestReservedNames(t *testing.T) {
 	}
 }
 
-// TestWholeProfile: a profile that extends no other is what it says, be it wider
-// than every built-in one.
+// TestWholeProfile: a profile that extends no other profile gets what it states, even
+// if it is wider than every built-in profile.
 func TestWholeProfile(t *testing.T) {
 	got, err := resolve(t, strings.TrimPrefix(strings.TrimSuffix(least, "}"), `{"name":"mine",`)+`,"model_adapters":["search"],"severity":{"PLACEHOLDER":"note"}`)
 	if err != nil {
@@ -495,8 +497,8 @@ func TestWholeProfile(t *testing.T) {
 	}
 }
 
-// TestIsolationOfAWholeProfile: it is what the profile says, full where it says
-// nothing, and named where it is weaker than that of strict.
+// TestIsolationOfAWholeProfile: the isolation is the one that the profile states, or
+// else full. WiderThan names it if it is weaker than that of strict.
 func TestIsolationOfAWholeProfile(t *testing.T) {
 	more := strings.TrimPrefix(strings.TrimSuffix(least, "}"), `{"name":"mine",`)
 	for asked, want := range map[string]kernel.Isolation{
@@ -586,7 +588,7 @@ func TestWiderThan(t *testing.T) {
 		if got := p.WiderThan(strict); got != nil {
 			t.Errorf("narrower %s, %d, is wider by %v", c.member, i, got)
 		}
-		seen[c.member] = true // whether or not anything is wider than strict
+		seen[c.member] = true // the member counts, even if no value is wider than that of strict
 		if got := strict.WiderThan(p); !slices.Equal(got, []string{c.member}) {
 			t.Errorf("without change %d of %s it is wider by %v", i, c.member, got)
 		}
@@ -605,8 +607,9 @@ func TestWiderThan(t *testing.T) {
 	}
 }
 
-// TestBuiltinProfilesAreOrdered: each is no wider than itself and the ones behind it,
-// and they weigh the same rules. WiderThan and narrow rely on the latter.
+// TestBuiltinProfilesAreOrdered: each profile is no wider than itself and the profiles
+// behind it, and all give severities for the same rules. WiderThan and narrow rely on
+// the second property.
 func TestBuiltinProfilesAreOrdered(t *testing.T) {
 	profiles := builtinProfiles(t)
 	want := slices.Sorted(maps.Keys(profiles["strict"].Severity))

@@ -4,10 +4,10 @@
 // # Terms
 //
 // A layer is one Rego package with its modules: gate.builtin, gate.org.NAME,
-// gate.repo.NAME or gate.user.NAME. Each layer is compiled and evaluated alone.
-// It sees its own package, data.profile and the input document, and nothing
-// else; Go joins what the layers say, so that no layer can touch another
-// (TestLayersAreAlone). A reference to other data is an error at load.
+// gate.repo.NAME or gate.user.NAME. Each layer is compiled and evaluated alone. It sees
+// its own package, data.profile and the input document, and nothing else. Go joins the
+// answers of the layers, so that no layer can change another (TestLayersAreAlone). A
+// reference to other data is an error at load.
 //
 // A layer answers through four rules, each a set that grows with "contains":
 //
@@ -16,36 +16,38 @@
 //	clarify contains {"id", "path", "question", "options"?}
 //	note    contains {"id", "path", "msg"}
 //
-// Of deny, clarify and note the head is an object literal, its id a literal
-// [A-Z][A-Z0-9_]{1,31} that one rule of that name uses and that a METADATA block
-// of the layer describes: custom.id, title, description, and optionally
-// custom.fix and custom.priority (0 to 100). A deny, a clarify and a note may
-// share one id and its record. Every other rule name is a helper. path is a JSON
-// Pointer that resolves in the intent; options is an array or a set of strings.
+// The head of a deny, clarify or note is an object literal. Its id is a literal
+// [A-Z][A-Z0-9_]{1,31} that only one rule of that name uses. A METADATA block of the
+// layer describes the id: custom.id, title, description, and optionally custom.fix and
+// custom.priority (0 to 100). A deny, a clarify and a note may share one id and its
+// record. Every other rule name is a helper. path is a JSON Pointer that resolves in
+// the intent; options is an array or a set of strings.
 //
 // # What a policy cannot do
 //
-// Modules compile in strict mode against capabilities.json, a frozen list of
-// pure built-in functions (builtins.txt judges every one): no clock, no
-// randomness, no environment, no network. print is refused, because the compiler
-// would erase it. An error of a built-in function is an error of the evaluation,
-// never an undefined value that keeps a deny silent.
+// Modules compile in strict mode against capabilities.json, a frozen list of pure
+// built-in functions: no clock, no randomness, no environment, no network. builtins.txt
+// has a decision about every built-in function. print is refused, because the compiler
+// would erase it. An error of a built-in function is an error of the evaluation, and
+// never an undefined value that would make a deny silent.
 //
-// An undefined, malformed or oversized answer is an error. Nothing is cut off
+// An undefined, malformed or oversized answer is an error. No answer is truncated
 // before the verdict, and an error is never a verdict.
 //
 // # Time and memory
 //
-// Compiling and evaluating run in a goroutine of their own that [New] and
-// [Engine.Eval] watch. At Limits.Compile or Limits.Deadline the work is
-// cancelled, which gives KindTimeout. What ignores the cancellation for
-// Limits.Grace, or maps more than Limits.MemoryBytes, gives KindWatchdog: the
-// goroutine still runs, so the process must end. A built-in function that can make
-// more than it is given computes the size of its result first, because one call can
-// allocate faster than any poll: above 16 MiB it is an error of KindLimit
-// (TestTooLarge, TestSizes). On Linux RLIMIT_DATA is the last resort: the runtime then
-// ends the process with status 2 (TestDataLimit). Layers that are part of the program call the functions
-// without that.
+// Compiling and evaluating run in a goroutine of their own, which [New] and
+// [Engine.Eval] watch. At Limits.Compile or Limits.Deadline the work is cancelled,
+// which gives KindTimeout. Work that ignores the cancellation for Limits.Grace, or maps
+// more than Limits.MemoryBytes, gives KindWatchdog: the goroutine still runs, so the
+// process must end.
+//
+// One call of a built-in function can allocate faster than any poll. So a function
+// whose result can be larger than its operands first computes the size of its result. A
+// size above 16 MiB is an error of KindLimit (TestTooLarge, TestSizes). On Linux
+// RLIMIT_DATA is the last resort: the runtime then ends the process with status 2
+// (TestDataLimit). Layers that are part of the program call the functions without this
+// check.
 package policy
 
 import (
@@ -62,9 +64,9 @@ const ContractVersion = "1.0.0"
 const Builtin = "gate.builtin"
 
 // Module is one Rego file of a layer. Name is a slash-separated path such as
-// "builtin/paths.rego" or "org/acme/deploy.rego" and appears in the provenance of a
-// result: it is the same on every machine. File is how its author finds it, where
-// that is another path; it appears in errors.
+// "builtin/paths.rego" or "org/acme/deploy.rego". It appears in the provenance of a
+// result, and is the same on every machine. File is the path at which the author finds
+// the file, if it is another path; it appears in errors.
 type Module struct {
 	Name   string
 	Source []byte
@@ -73,27 +75,27 @@ type Module struct {
 
 // Layer is one Rego package and its modules.
 //
-// Embedded says that its sources are part of the program, and that a test of the
-// program proves what [New] proves of other layers: TestEmbeddedLayer does so for
-// the built-in policy, and that no rule of it uses "with". New then leaves out the
-// checks that change nothing, and records are read when a verdict or
-// [Engine.Rules] needs them. It must not be set for sources that come from anywhere
-// else.
+// Embedded says that the layer's sources are part of the program. A test of the program
+// then proves what [New] proves of other layers: TestEmbeddedLayer does so for the
+// built-in policy, and proves that no rule of it uses "with". New leaves out the checks
+// that change nothing, and reads records only when a verdict or [Engine.Rules] needs
+// them. Embedded must not be set for sources from any other place.
 type Layer struct {
 	Package  string
 	Modules  []Module
 	Embedded bool
 }
 
-// Limits bound what a policy may take. A zero member means the default.
+// Limits bound the time, the memory and the sizes of a policy. A zero member means the
+// default.
 type Limits struct {
 	Compile      time.Duration // until compilation is cancelled
 	Deadline     time.Duration // until evaluation is cancelled
 	Embedded     time.Duration // the same for embedded layers, if it is longer
 	Grace        time.Duration // until an ignored cancellation ends the process
-	Poll         time.Duration // between two looks at time and memory
+	Poll         time.Duration // between two checks of time and memory
 	MemoryBytes  uint64        // mapped memory of the process
-	Results      int           // denies, clarifies and notes of one layer together, but for gate.builtin
+	Results      int           // denies, clarifies and notes of one layer together; no limit for gate.builtin
 	MessageBytes int           // bytes of one msg, question, option or fix
 	ModuleBytes  int           // bytes of one module
 	BundleBytes  int           // bytes of all modules of a layer
@@ -137,22 +139,22 @@ func setDefault[T comparable](p *T, v T) {
 	}
 }
 
-// Kind says what went wrong. It is stable and meant for comparison.
+// Kind is the kind of an error. It is stable and meant for comparison.
 type Kind string
 
 // The kinds of [Error].
 const (
-	KindProfile  Kind = "profile"  // a profile that is not one
+	KindProfile  Kind = "profile"  // an invalid profile
 	KindModule   Kind = "module"   // a module or layer that does not load
 	KindEval     Kind = "eval"     // an undefined, conflicting or malformed answer
 	KindLimit    Kind = "limit"    // a size or a number beyond Limits
 	KindTimeout  Kind = "timeout"  // stopped at the deadline or by the caller
-	KindWatchdog Kind = "watchdog" // not stopped: the process must end
+	KindWatchdog Kind = "watchdog" // did not stop: the process must end
 )
 
-// Error is the only error type of this package. Msg is one line for people and
-// carries no text of the Go runtime. Module and Line, where known, say where in
-// a layer, and File where its author finds it; Rule is a rule's name or id.
+// Error is the only error type of this package. Msg is one line for people and has no
+// text of the Go runtime. Module and Line, if known, are the place in a layer, and File
+// is the path at which the author finds it. Rule is a rule's name or id.
 type Error struct {
 	Kind   Kind
 	Module string
@@ -162,7 +164,7 @@ type Error struct {
 	Msg    string
 }
 
-// Error returns "FILE:LINE: MSG", or what is known of it.
+// Error returns "FILE:LINE: MSG", with the parts that are known.
 func (e *Error) Error() string {
 	place := cmp.Or(e.File, e.Module)
 	switch {
@@ -183,7 +185,7 @@ func located(err error, layers []Layer) error {
 	return err
 }
 
-// fileOf is the file of a module, or "" where it is the module's name.
+// fileOf returns the file of a module, or "" if the file is the module's name.
 func fileOf(layers []Layer, module string) string {
 	for _, l := range layers {
 		for _, m := range l.Modules {

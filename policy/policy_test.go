@@ -34,7 +34,7 @@ func testProfile() kernel.Profile {
 	}
 }
 
-// testInput is an intent of about 1 KB with one effect of every kind but call.
+// testInput returns an intent of about 1 KB with one effect of every kind but call.
 func testInput(t testing.TB) Input {
 	t.Helper()
 	doc, err := canon.Parse([]byte(`{
@@ -80,7 +80,7 @@ func builtinLayer(t testing.TB) Layer {
 	return l
 }
 
-// patient are the default limits with time enough for a slow machine.
+// patient returns the default limits with enough time for a slow machine.
 func patient() Limits {
 	l := DefaultLimits()
 	l.Compile, l.Deadline, l.Grace = time.Minute, time.Minute, time.Minute
@@ -92,8 +92,8 @@ func user(src string) Layer {
 	return Layer{Package: "gate.user.test", Modules: []Module{{Name: "user/test.rego", Source: []byte(src)}}}
 }
 
-// asError requires an *Error of one kind whose text contains want, and which has
-// no line break.
+// asError requires an *Error of one kind. Its text must contain want and must not have
+// a line break.
 func asError(t *testing.T, err error, kind Kind, want string) *Error {
 	t.Helper()
 	var e *Error

@@ -16,10 +16,11 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// MaxProfileBytes is the most that a profile.json may have.
+// MaxProfileBytes is the greatest size of a profile.json.
 const MaxProfileBytes = 1 << 20
 
-// LoadProfile reads dir/profile.json. The profile's name is the folder's.
+// LoadProfile reads dir/profile.json. The name of the profile is the name of the
+// folder.
 func LoadProfile(fsys fs.FS, dir string, set *specs.Set) (kernel.Profile, error) {
 	file := path.Join(dir, "profile.json")
 	src, err := fs.ReadFile(fsys, file)
@@ -37,8 +38,8 @@ func LoadProfile(fsys fs.FS, dir string, set *specs.Set) (kernel.Profile, error)
 	return p, nil
 }
 
-// LoadUserProfile reads a profile that is not built in from a file of a folder;
-// the rest is ResolveProfile's.
+// LoadUserProfile reads a profile that is not built in from a file of a folder.
+// ResolveProfile reads its text.
 func LoadUserProfile(f Folder, file string, builtin []string, base func(name string) (kernel.Profile, error), set *specs.Set) (Resolved, error) {
 	src, err := f.profile(file)
 	if err != nil {
@@ -52,11 +53,11 @@ func LoadUserProfile(f Folder, file string, builtin []string, base func(name str
 	return r, err
 }
 
-// ParseProfile reads the text of a built-in profile that goes by name: strict
-// JSON, then the schema, then the value. Lists keep their order. What may be absent
-// gets the least that makes sense: no environment names, adapters or risk tags,
-// both execution modes, model mode none, the contract's memory, children and cores,
-// and full isolation. The error is an *Error of KindProfile.
+// ParseProfile reads the text of a built-in profile with the given name: first as
+// strict JSON, then by the schema, then as a value. Lists keep their order. An absent
+// member gets its default. The defaults are: no environment names, adapters or risk
+// tags; both execution modes; model mode none; the contract's memory, children and
+// cores; and full isolation. The error is an *Error of KindProfile.
 func ParseProfile(src []byte, name string, set *specs.Set) (kernel.Profile, error) {
 	m, err := readProfile(src, set)
 	if err != nil {
@@ -74,10 +75,10 @@ func ParseProfile(src []byte, name string, set *specs.Set) (kernel.Profile, erro
 	return profileOf(m), nil
 }
 
-// ResolveProfile reads the text of a profile that is not built in. Its name must
-// be none of builtin, the names of the built-in profiles. With "extends" the profile
-// is what it and the built-in one of that name, which base loads, both allow. The
-// error is an *Error of KindProfile, or what base returns.
+// ResolveProfile reads the text of a profile that is not built in. Its name must differ
+// from builtin, the names of the built-in profiles. base loads the built-in profile
+// that "extends" names; the outcome is then what both profiles allow. The error is an
+// *Error of KindProfile, or the error of base.
 func ResolveProfile(src []byte, builtin []string, base func(name string) (kernel.Profile, error), set *specs.Set) (Resolved, error) {
 	m, err := readProfile(src, set)
 	if err != nil {
@@ -107,7 +108,7 @@ func ResolveProfile(src []byte, builtin []string, base func(name string) (kernel
 	return r, nil
 }
 
-// Members are the members of a profile but its name, in their order.
+// Members returns the members of a profile but its name, in their order.
 func Members() []string {
 	return []string{
 		"allow_network", "timeout_ms", "max_output_files", "max_total_output_bytes",
@@ -116,7 +117,7 @@ func Members() []string {
 	}
 }
 
-// readProfile reads what every profile has to be: strict JSON that fits its schema.
+// readProfile reads a profile as strict JSON that fits the schema.
 func readProfile(src []byte, set *specs.Set) (map[string]any, error) {
 	doc, err := canon.Parse(src, MaxProfileBytes)
 	if err != nil {
@@ -136,8 +137,8 @@ func readProfile(src []byte, set *specs.Set) (map[string]any, error) {
 	return m, nil
 }
 
-// checkWhole refuses a profile that extends no other and leaves out what cannot
-// be guessed.
+// checkWhole refuses a profile that extends no other profile and lacks a member without
+// a default.
 func checkWhole(m map[string]any) error {
 	for _, required := range Members()[:6] {
 		if _, ok := m[required]; !ok {
@@ -147,7 +148,7 @@ func checkWhole(m map[string]any) error {
 	return nil
 }
 
-// profileOf builds the value of a document that satisfies the schema.
+// profileOf builds the profile of a document that satisfies the schema.
 func profileOf(m map[string]any) kernel.Profile {
 	allowNetwork, _ := m["allow_network"].(bool)
 	return kernel.Profile{
@@ -177,7 +178,7 @@ func text(m map[string]any, name string) string {
 	return s
 }
 
-// number reads an integer that the schema has bounded.
+// number reads an integer whose bounds the schema has checked.
 func number(m map[string]any, name string, absent int) int {
 	n, ok := m[name].(json.Number)
 	if !ok {
@@ -190,7 +191,7 @@ func number(m map[string]any, name string, absent int) int {
 	return i
 }
 
-// list reads a list of strings; it is never nil, so that JSON shows [].
+// list reads a list of strings. It never returns nil, so that JSON shows [].
 func list(m map[string]any, name string, absent ...string) []string {
 	values, ok := m[name].([]any)
 	if !ok {
@@ -205,7 +206,7 @@ func list(m map[string]any, name string, absent ...string) []string {
 	return l
 }
 
-// allowList reads "*", a list, or nothing at all, which allows nothing.
+// allowList reads "*" or a list. An absent member allows nothing.
 func allowList(m map[string]any, name string) kernel.AllowList {
 	if text(m, name) == "*" {
 		return kernel.AllowList{All: true}
@@ -242,7 +243,7 @@ func profileErrorf(format string, args ...any) *Error {
 	return &Error{Kind: KindProfile, Msg: fmt.Sprintf(format, args...)}
 }
 
-// violationError words the first place at which a profile breaks its schema.
+// violationError words the first place at which a profile violates its schema.
 func violationError(v specs.Violation) *Error {
 	if v.Pointer == "" {
 		return profileErrorf("%s", v.Msg)

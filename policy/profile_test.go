@@ -137,8 +137,8 @@ func TestLoadProfile(t *testing.T) {
 	asError(t, err, KindProfile, "a/none/profile.json: profile cannot be read")
 }
 
-// TestBuiltinProfiles loads the three built-in profiles and holds what
-// the table of specs/policy-profile.md says about them.
+// TestBuiltinProfiles loads the three built-in profiles and compares them with the
+// table of specs/policy-profile.md.
 func TestBuiltinProfiles(t *testing.T) {
 	star := kernel.AllowList{All: true}
 	list := func(names ...string) kernel.AllowList { return kernel.AllowList{Names: names} }
@@ -239,8 +239,8 @@ func FuzzParseProfile(f *testing.F) {
 	})
 }
 
-// TestFrozenAdapters: a resolved profile with a list of adapters is read in the bytes that
-// it was written in, from before "*" was one of its values as well.
+// TestFrozenAdapters: a resolved profile with a list of adapters reads from the same
+// bytes as before "*" became one of the values.
 func TestFrozenAdapters(t *testing.T) {
 	for text, want := range map[string]kernel.AllowList{
 		`[]`: {Names: []string{}}, `["search","ask"]`: {Names: []string{"search", "ask"}}, `["*"]`: {Names: []string{"*"}}, `"*"`: {All: true},

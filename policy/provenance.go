@@ -8,7 +8,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// newProvenance says by content alone what a verdict is made under.
+// newProvenance identifies, by content alone, the policy of a verdict.
 func newProvenance(p kernel.Profile, profile canon.ContentHash, layers []Layer) result.Provenance {
 	pr := result.Provenance{
 		ProfileSHA256:      profile,

@@ -11,23 +11,23 @@ import (
 	"github.com/fiador/fiador/kernel"
 )
 
-// Rule is the record of one rule id: what its METADATA says and where it stands.
+// Rule is the record of one rule id: the content of its METADATA, and its place.
 type Rule struct {
 	ID          string   `json:"id"`
 	Title       string   `json:"title"`
 	Description string   `json:"description"`
 	Fix         string   `json:"fix,omitempty"`
-	Since       string   `json:"since,omitempty"` // version of the policy that has it first
+	Since       string   `json:"since,omitempty"` // first version of the policy that has the rule
 	Priority    int      `json:"priority"`
-	Kinds       []string `json:"kinds"` // which of deny, clarify and note use the id
+	Kinds       []string `json:"kinds"` // those of deny, clarify and note that use the id
 	Layer       string   `json:"layer"`
 	Module      string   `json:"module"`
-	File        string   `json:"file"` // as its author finds it
-	Line        int      `json:"line"` // of the METADATA block
+	File        string   `json:"file"` // as the author finds the file
+	Line        int      `json:"line"` // line of the METADATA block
 }
 
-// joinRecords puts the records of a layer's modules together and checks them
-// against the heads: a record for every id and an id for every record.
+// joinRecords joins the records of a layer's modules and checks them against the heads:
+// every id has a record, and every record has an id.
 func joinRecords(pkg string, list []Rule, heads []head) (map[string]Rule, error) {
 	records := make(map[string]Rule, len(list))
 	for _, r := range list {
@@ -69,7 +69,7 @@ func moduleRecords(name string, mod *ast.Module) ([]Rule, error) {
 	return records, nil
 }
 
-// checkUsed refuses a record that no rule uses: explain would print a rule that
+// checkUsed refuses a record that no rule uses, because explain would print a rule that
 // cannot fire.
 func checkUsed(records map[string]Rule) error {
 	var unused []Rule
@@ -85,8 +85,8 @@ func checkUsed(records map[string]Rule) error {
 	return recordErrorf(r, "no rule uses record %q", r.ID)
 }
 
-// readRecord reads one METADATA block. A block without custom.id is a comment
-// about something else.
+// readRecord reads one METADATA block. A block without custom.id is an ordinary
+// comment.
 func readRecord(module string, a *ast.Annotations) (Rule, bool, error) {
 	v, ok := a.Custom["id"]
 	if !ok {
@@ -121,8 +121,8 @@ func readRecord(module string, a *ast.Annotations) (Rule, bool, error) {
 	return r, true, nil
 }
 
-// wholeNumber reads an integer as the METADATA reader of any OPA version may
-// represent it.
+// wholeNumber reads an integer in any form in which the METADATA reader of an OPA
+// version may represent it.
 func wholeNumber(v any) (int, bool) {
 	switch v := v.(type) {
 	case int:

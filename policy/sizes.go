@@ -13,16 +13,18 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown/builtins"
 )
 
-// place is what an element of a collection counts, in bytes, beside its own.
+// place is the size in bytes that an element of a collection adds to its own size.
 const place = 16
 
-// sizer takes from a meter what a call with some operands would make, or more. Operands
-// that the function does not accept take nothing: it says so itself.
+// sizer takes from a meter at least the size of the result of a call with these
+// operands. It takes nothing for operands that the function refuses: the function
+// reports them itself.
 type sizer func(m *meter, operands []*ast.Term)
 
-// sizers returns the built-in functions that can make more than they are given, by
-// name. What the others make is no larger than their operands, a part of them, or small;
-// numbers of many digits take all the time that there is long before they take memory.
+// sizers returns, by name, the built-in functions whose result can be larger than their
+// operands. The result of any other function is no larger than its operands, a part of
+// them, or small. Numbers of many digits use up the time long before they use up the
+// memory.
 func sizers() map[string]sizer {
 	return map[string]sizer{
 		"array.concat":                     both,
@@ -63,13 +65,13 @@ func sizers() map[string]sizer {
 	}
 }
 
-// meter counts down what a call may make.
+// meter counts down the bytes that a call may make.
 type meter struct {
 	left int
 	bctx topdown.BuiltinContext
 }
 
-// over says whether more was taken than there was.
+// over says whether more was taken than the meter had.
 func (m *meter) over() bool { return m.left < 0 }
 
 func (m *meter) take(n int) {
@@ -80,7 +82,7 @@ func (m *meter) take(n int) {
 	m.left -= n
 }
 
-// takeProduct takes the product of some factors, none of them negative.
+// takeProduct takes the product of some factors, which are never negative.
 func (m *meter) takeProduct(factors ...int) {
 	n := 1
 	for _, f := range factors {
@@ -93,8 +95,8 @@ func (m *meter) takeProduct(factors ...int) {
 	m.take(n)
 }
 
-// asText takes t as JSON or Rego text, with so many bytes for each byte of a string. A
-// value that stands in many places counts in each.
+// asText takes the size of t as JSON or Rego text, with width bytes for each byte of a
+// string. A value in several places counts in each place.
 func (m *meter) asText(t *ast.Term, width int) {
 	stop := func(t *ast.Term) bool { m.asText(t, width); return m.over() }
 	m.take(place)
@@ -112,7 +114,8 @@ func (m *meter) asText(t *ast.Term, width int) {
 	}
 }
 
-// inTemplate takes a part of a template string: a text as it is, of a set its element.
+// inTemplate takes a part of a template string: a text at its own size, and of a set
+// each element.
 func (m *meter) inTemplate(t *ast.Term) {
 	switch v := t.Value.(type) {
 	case ast.String:
@@ -132,13 +135,13 @@ func (m *meter) asObject(t *ast.Term) {
 	}
 }
 
-// textOf is a string operand, or "".
+// textOf returns a string operand, or "".
 func textOf(t *ast.Term) string {
 	s, _ := t.Value.(ast.String)
 	return string(s)
 }
 
-// first is the first character of a text.
+// first returns the first character of a text.
 func first(s string) string {
 	for i := range s {
 		if i > 0 {
@@ -148,7 +151,7 @@ func first(s string) string {
 	return s
 }
 
-// count is the number of elements of a collection, or 0.
+// count returns the number of elements of a collection, or 0.
 func count(t *ast.Term) int {
 	if c, ok := t.Value.(interface{ Len() int }); ok {
 		return c.Len()
@@ -158,7 +161,8 @@ func count(t *ast.Term) int {
 
 func both(m *meter, o []*ast.Term) { m.take(place * (count(o[0]) + count(o[1]))) }
 
-// wider is of a function that makes times/per bytes of every byte of a text.
+// wider is the sizer of a function that makes times bytes from every per bytes of a
+// text.
 func wider(times, per int) sizer {
 	return func(m *meter, o []*ast.Term) { m.take((len(textOf(o[0])) + per - 1) / per * times) }
 }
@@ -203,7 +207,7 @@ func numbers(m *meter, o []*ast.Term) {
 	m.take(place * (1 + int(n.Int64())))
 }
 
-// occurrences is how often a text is replaced in s. An empty one stands before every
+// occurrences returns how often old is replaced in s. An empty old occurs before every
 // byte and at the end.
 func occurrences(s, old string) int {
 	if old == "" {
@@ -218,7 +222,8 @@ func replaced(m *meter, o []*ast.Term) {
 	m.takeProduct(occurrences(s, textOf(o[1])), len(textOf(o[2])))
 }
 
-// replacedAll counts what a replacer needs for each pattern as well: a table of 256.
+// replacedAll also counts a table of 256 entries that a replacer needs for each
+// pattern.
 func replacedAll(m *meter, o []*ast.Term) {
 	s := textOf(o[1])
 	m.take(len(s))
@@ -231,7 +236,7 @@ func replacedAll(m *meter, o []*ast.Term) {
 	}
 }
 
-// queried repeats the name of a parameter before each of its values.
+// queried counts the name of a parameter again before each of its values.
 func queried(m *meter, o []*ast.Term) {
 	if obj, ok := o[0].Value.(ast.Object); ok {
 		obj.Until(func(k, v *ast.Term) bool {
@@ -243,14 +248,14 @@ func queried(m *meter, o []*ast.Term) {
 	}
 }
 
-// instruction is what one instruction of a compiled pattern takes.
+// instruction is the size in bytes of one instruction of a compiled pattern.
 const instruction = 40
 
-// compiledPattern names the size of a pattern in the cache of a query.
+// compiledPattern is the key of a pattern's size in the cache of a query.
 type compiledPattern string
 
-// pattern takes what a pattern is when it is compiled: "a{9}" is nine instructions.
-// Without a repetition it is about as long as its text.
+// pattern takes the size of a compiled pattern: "a{9}" is nine instructions. A pattern
+// without a repetition is about as long as its text.
 func (m *meter) pattern(s string) {
 	if !strings.Contains(s, "{") {
 		m.takeProduct(len(s), instruction)
@@ -276,7 +281,8 @@ func patternSize(s string) int {
 	return instructions(re)
 }
 
-// instructions is how many instructions a pattern has. The parser has bounded it.
+// instructions returns the number of instructions of a pattern. The parser bounds this
+// number.
 func instructions(re *syntax.Regexp) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {
@@ -295,7 +301,8 @@ func instructions(re *syntax.Regexp) int {
 }
 
 // matches takes cost bytes for every match of a pattern in s, and each bytes for every
-// byte of a match. It counts the matches only where so many as s has bytes are too many.
+// byte of a match. It first assumes a match at every byte of s, and counts the matches
+// only if that is too many.
 func (m *meter) matches(pattern, s string, cost, each int) {
 	m.pattern(pattern)
 	if m.over() {
@@ -318,8 +325,9 @@ func (m *meter) matches(pattern, s string, cost, each int) {
 	})
 }
 
-// found is of a function that lists matches, with so many elements for each by the
-// number of groups. Only where there is a number of matches is that a bound too.
+// found is the sizer of a function that lists matches. width returns the number of
+// elements of a match from its number of groups. The bound also holds if a call limits
+// the number of matches.
 func found(width func(groups int) int) sizer {
 	return func(m *meter, o []*ast.Term) {
 		m.matches(textOf(o[0]), textOf(o[1]), place*width(strings.Count(textOf(o[0]), "(")), 0)
@@ -332,8 +340,8 @@ func expanded(m *meter, o []*ast.Term) {
 	m.matches(pattern, s, place*(1+strings.Count(pattern, "("))+len(value), strings.Count(value, "$"))
 }
 
-// formatted formats in the operands' place values that count themselves, because only
-// package fmt knows what a format does with them. A width of "*" is at most a million.
+// formatted formats values that count themselves in place of the operands, because only
+// package fmt knows the effect of a format. A width of "*" is at most a million.
 func formatted(m *meter, o []*ast.Term) {
 	format, total := textOf(o[0]), 0
 	var args []any
@@ -361,13 +369,14 @@ func formatted(m *meter, o []*ast.Term) {
 	m.takeProduct(strings.Count(format, "*"), 1_000_000)
 }
 
-// counted is a value of some bytes that adds to total what it would be formatted.
+// counted stands for a value of size bytes. It adds its formatted size to total.
 type counted struct {
 	size  int
 	total *int
 }
 
-// Format counts a text as it is for the verbs that show it so, else six times.
+// Format counts a text once for the verbs that show it unchanged, and six times for
+// others.
 func (c counted) Format(f fmt.State, verb rune) {
 	width, _ := f.Width()
 	precision, _ := f.Precision()
@@ -378,5 +387,5 @@ func (c counted) Format(f fmt.State, verb rune) {
 	*c.total = min(*c.total+n+width+precision+shortest, resultBytes+1)
 }
 
-// shortest is the most that a number with a few digits takes.
+// shortest is the greatest size of a formatted number with few digits.
 const shortest = 400

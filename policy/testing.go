@@ -20,19 +20,19 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Suite is a layer and its tests: rules named test_NAME in *_test.rego, which are
-// true when they pass. A test sees its layer, data.profile, and in data.intents the
-// input documents of example intents by name. It may replace input and data.profile
-// by "with".
+// Suite is a layer with its tests. A test is a rule named test_NAME in a *_test.rego
+// file; it passes if it is true. A test sees its layer, data.profile, and in
+// data.intents the input documents of example intents by name. It may replace input and
+// data.profile by "with".
 type Suite struct {
 	Profile kernel.Profile
 	Layer   Layer
 	Tests   []Module
 	Intents map[string]Input
-	Run     *regexp.Regexp // of the tests to run, by PACKAGE.NAME; nil means all
+	Run     *regexp.Regexp // selects the tests to run, by PACKAGE.NAME; nil selects all
 }
 
-// Case is one test and how it ended.
+// Case is one test with its outcome.
 type Case struct {
 	Package string `json:"package"`
 	Name    string `json:"name"`
@@ -42,24 +42,24 @@ type Case struct {
 	Fault   string `json:"fault,omitempty"` // what is wrong, in one line
 }
 
-// Tested is what a suite came to. Cases are sorted by file and line, files by name.
+// Tested is the outcome of a suite. Cases are sorted by file and line, and files by
+// name.
 type Tested struct {
 	Cases    []Case    `json:"tests"`
 	Coverage []Covered `json:"coverage"`
 }
 
-// Covered says which lines of a module the tests reached. Only lines on which a
-// rule or an expression begins count.
+// Covered says which lines of a module the tests reached. It counts only lines on which
+// a rule or an expression begins.
 type Covered struct {
 	File   string `json:"file"`
-	Lines  int    `json:"lines"`  // that could be reached
-	Missed []int  `json:"missed"` // that were not, ascending
+	Lines  int    `json:"lines"`  // number of lines that tests could reach
+	Missed []int  `json:"missed"` // lines that no test reached, ascending
 }
 
-// Test runs a suite under the frozen capabilities, each test within
-// Limits.Deadline. A suite without a test is an error, and so is a test file that
-// has none or that defines one of the rules through which a layer answers. The
-// error is an *Error.
+// Test runs a suite under the frozen capabilities, each test within Limits.Deadline. A
+// suite without a test is an error. A test file is an error if it has no test, or
+// defines one of the rules through which a layer answers. The error is an *Error.
 func Test(ctx context.Context, s Suite, lim Limits) (Tested, error) {
 	lim = lim.orDefault()
 	compile := lim
@@ -105,7 +105,7 @@ func Test(ctx context.Context, s Suite, lim Limits) (Tested, error) {
 
 // testBench is a compiled suite.
 type testBench struct {
-	layer    map[string]*ast.Module // as parsed
+	layer    map[string]*ast.Module // as the parser returns it
 	compiler *ast.Compiler
 	bounded  map[string]*topdown.Builtin
 	store    storage.Store
@@ -162,9 +162,9 @@ func newTestBench(s Suite, lim Limits) (*testBench, error) {
 	return b, err
 }
 
-// checkTestModule refuses a test file that changes what is tested: a package that
-// stands for data.profile, data.intents or another layer, and a rule that the layer
-// has as well.
+// checkTestModule refuses a test file that changes the tested layer. It refuses a
+// package that would replace data.profile, data.intents or another layer, and a rule
+// that the layer also has.
 func checkTestModule(l Layer, name string, mod *ast.Module, layer map[string]*ast.Module) error {
 	switch pkg := packageName(mod); pkg {
 	case l.Package + "_test":
@@ -183,8 +183,8 @@ func checkTestModule(l Layer, name string, mod *ast.Module, layer map[string]*as
 	return nil
 }
 
-// checkTestReferences refuses tests that ask for an intent or a rule which is not
-// there: count(acme.dny) == 0 would be undefined, and not acme.dny would pass.
+// checkTestReferences refuses tests that name a missing intent or rule. Without this
+// check, count(acme.dny) == 0 would be undefined, and not acme.dny would pass.
 func checkTestReferences(s Suite, mods map[string]*ast.Module) error {
 	own := ast.Ref{ast.DefaultRootDocument}
 	for part := range strings.SplitSeq(s.Layer.Package, ".") {
@@ -198,7 +198,7 @@ func checkTestReferences(s Suite, mods map[string]*ast.Module) error {
 	}
 	intents := ast.Ref{ast.DefaultRootDocument, ast.StringTerm("intents")}
 	for _, m := range s.Tests {
-		// Rules of the layer's own package in a test file are helpers of it.
+		// In a test file, rules of the layer's own package are helpers.
 		if packageName(mods[m.Name]) == s.Layer.Package {
 			for _, r := range mods[m.Name].Rules {
 				rules[r.Head.Ref()[0].Value.String()] = true
@@ -251,7 +251,8 @@ func parseTested(m Module, opts ast.ParserOptions) (*ast.Module, error) {
 	return mod, nil
 }
 
-// testCases finds the tests of a file, and refuses what would pass unseen.
+// testCases finds the tests of a file. It refuses rules that would pass without being
+// run.
 func testCases(name string, mod *ast.Module) ([]Case, error) {
 	var cases []Case
 	for _, r := range mod.Rules {
@@ -302,7 +303,7 @@ func testStore(s Suite) (storage.Store, error) {
 	return inmem.NewFromASTObject(v.(ast.Object)), nil
 }
 
-// run evaluates one test and says what is wrong, if something is.
+// run evaluates one test. It returns the fault of the test, or "".
 func (b *testBench) run(ctx context.Context, cancel topdown.Cancel, c Case) (string, error) {
 	txn, err := b.store.NewTransaction(ctx)
 	if err != nil {
@@ -325,7 +326,7 @@ func (b *testBench) run(ctx context.Context, cancel topdown.Cancel, c Case) (str
 		WithCancel(cancel).
 		WithTime(time.Unix(0, 0)).WithSeed(strings.NewReader("")).
 		WithStrictBuiltinErrors(true).
-		WithIndexing(false). // or what an index rules out would fail on no line
+		WithIndexing(false). // with an index, an expression that the index rules out would fail without a line
 		WithQueryTracer(trace).
 		Run(ctx)
 	if err != nil {
@@ -344,18 +345,21 @@ func (b *testBench) run(ctx context.Context, cancel topdown.Cancel, c Case) (str
 	return "the test is undefined", nil
 }
 
-// lineTracer notes which lines an evaluation reaches, and where in the test's own
-// file an expression failed last.
+// lineTracer records the lines that an evaluation reaches, and the last expression that
+// failed in the test's own file.
 type lineTracer struct {
 	reached map[string]map[int]bool
 	file    string
 	failed  *ast.Location
 }
 
+// Enabled says that the tracer takes events.
 func (*lineTracer) Enabled() bool { return true }
 
+// Config asks for no further data with an event.
 func (*lineTracer) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
 
+// TraceEvent records one event of an evaluation.
 func (t *lineTracer) TraceEvent(event topdown.Event) {
 	var loc *ast.Location
 	switch event.Op {
@@ -381,7 +385,7 @@ func (t *lineTracer) TraceEvent(event topdown.Event) {
 	t.reached[loc.File][loc.Row] = true
 }
 
-// coverage holds the lines that were reached against those of the layer.
+// coverage compares the lines that were reached with the lines of the layer.
 func (b *testBench) coverage() []Covered {
 	var list []Covered
 	for name, mod := range b.layer {
@@ -409,8 +413,8 @@ func (b *testBench) coverage() []Covered {
 	return list
 }
 
-// evaluates says whether an expression is more than the declaration of a variable:
-// "some x" is not, and "some x in xs" is.
+// evaluates says whether an expression is more than the declaration of a variable.
+// "some x" is only a declaration; "some x in xs" is more.
 func evaluates(e *ast.Expr) bool {
 	some, ok := e.Terms.(*ast.SomeDecl)
 	if !ok {
@@ -432,8 +436,8 @@ func CheckTests(ctx context.Context, s Suite, lim Limits) error {
 	return located(err, []Layer{s.Layer, {Modules: s.Tests}})
 }
 
-// CheckModules makes the checks of New that look at one module, for every module
-// of a layer, so that each has its first error told at once.
+// CheckModules makes the checks of New that need only one module, for every module of a
+// layer. It returns the first error of each module.
 func CheckModules(l Layer) []error {
 	caps, err := frozenCapabilities()
 	if err != nil {

@@ -42,14 +42,15 @@ func suite(tests ...string) Suite {
 	return s
 }
 
-// other is a suite whose test file is of another package.
+// other returns a suite with a test file of another package.
 func other(pkg, src string) Suite {
 	s := suite()
 	s.Tests = []Module{{Name: "ta_test.rego", Source: []byte("package " + pkg + "\n\n" + src)}}
 	return s
 }
 
-// TestTest: what a test sees, how each way to fail is told, and which lines count.
+// TestTest tests what a test sees, the message of each kind of failure, and the lines
+// that count.
 func TestTest(t *testing.T) {
 	s := suite(`test_pass if {
 	count(test.deny) == 0 with input as data.intents.site
@@ -97,8 +98,8 @@ helper if false
 	if !slices.Equal(lines, want) {
 		t.Errorf("cases are\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	// The effects of the input are short writes, so the first long fails on its
-	// line, which is reached; the helper without a user is not.
+	// The effects of the input are short writes, so the first rule long fails on its
+	// line, which is reached. The helper without a caller is not reached.
 	if c := got.Coverage; len(c) != 1 || c[0].File != "user/test.rego" || !slices.Equal(c[0].Missed, []int{21}) || c[0].Lines != 9 {
 		t.Errorf("coverage is %+v", c)
 	}
@@ -150,7 +151,7 @@ func TestTestErrors(t *testing.T) {
 	}
 }
 
-// TestTestDeadline: a test that does not end fails, and the next one runs.
+// TestTestDeadline: a test that does not end fails, and the next test runs.
 func TestTestDeadline(t *testing.T) {
 	s := suite("test_slow if count([x | some x in numbers.range(1, 1000000); some y in numbers.range(1, 1000000); x == y]) < 0\n\ntest_next if true\n")
 	lim := patient()
@@ -164,8 +165,8 @@ func TestTestDeadline(t *testing.T) {
 	}
 }
 
-// TestFormat: the built-in policy and the example of a new profile are laid out,
-// and a layout keeps the rules.
+// TestFormat: the built-in policy and the example of a new profile have the one layout,
+// and formatting keeps the rules.
 func TestFormat(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"../profiles/builtin/*.rego"} {

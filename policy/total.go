@@ -4,16 +4,16 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// valueVar names a head's value inside the comprehension around it.
+// valueVar names the value of a head inside the comprehension around the value.
 const valueVar = "__fiador_value"
 
-// totalHeads makes the answers of a layer's rules defined whenever their bodies
-// hold. The compiler would move {"msg": e.path} into the body, and a rule whose
-// body holds would stay silent where e has no path. So every value that is not
-// written out is wrapped into the list of what it comes to, and answerReader refuses
-// a list that has not exactly one element (TestUndefinedHead).
+// totalHeads makes the answers of a layer's rules defined whenever their bodies hold.
+// The compiler would move {"msg": e.path} into the body. A rule whose body holds would
+// then be silent if e has no path. So totalHeads wraps every value that is not a
+// literal into the list of its results. answerReader refuses a list that does not have
+// exactly one element (TestUndefinedHead).
 //
-// It returns which members of which head are wrapped, by rule + " " + id.
+// It returns the wrapped members of each head, by rule + " " + id.
 func totalHeads(mods map[string]*ast.Module) map[string]map[string]bool {
 	wrapped := map[string]map[string]bool{}
 	for _, mod := range mods {
@@ -40,7 +40,7 @@ func totalHeads(mods map[string]*ast.Module) map[string]map[string]bool {
 	return wrapped
 }
 
-// writtenOut says whether a term is a value and nothing to evaluate.
+// writtenOut says whether a term is a literal value, with no part to evaluate.
 func writtenOut(t *ast.Term) bool {
 	out := true
 	ast.WalkTerms(t, func(t *ast.Term) bool {
@@ -54,7 +54,7 @@ func writtenOut(t *ast.Term) bool {
 	return out
 }
 
-// listOf is [x | x = t].
+// listOf returns [x | x = t].
 func listOf(t *ast.Term) *ast.Term {
 	x := ast.VarTerm(valueVar)
 	x.Location = t.Location

@@ -13,8 +13,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// inputSchema is what the compiler holds every reference to the input against: a
-// rule about a member that no input has would stay silent for ever.
+// inputSchema is the schema against which the compiler checks every reference to the
+// input. A rule about a member that no input has would be silent for ever.
 func inputSchema() *ast.SchemaSet {
 	set := ast.NewSchemaSet()
 	src, _ := specs.Schema(string(specs.KindPolicyInput))
@@ -25,10 +25,10 @@ func inputSchema() *ast.SchemaSet {
 	return set
 }
 
-// checkOwnReferences refuses references that lead nowhere for ever: to a member
-// that no profile has, and to a rule that the layer does not have. To be able to tell,
-// it refuses data.profile and the layer's package as values. The modules are
-// compiled, so imports and aliases are resolved.
+// checkOwnReferences refuses references that can never resolve: to a member that no
+// profile has, and to a rule that the layer does not have. It also refuses data.profile
+// and the layer's package as whole values, because they would hide such references. The
+// modules are compiled, so imports and aliases are resolved.
 func checkOwnReferences(mods map[string]*ast.Module) error {
 	names := slices.Sorted(maps.Keys(mods))
 	rules := map[string]bool{}
@@ -84,7 +84,7 @@ func (c ownReferences) check(module string, own, ref ast.Ref) *Error {
 	return nil
 }
 
-// remedy says what might be meant by a reference that leads nowhere.
+// remedy suggests similar or possible names for a reference that cannot resolve.
 func remedy(details any) string {
 	d, ok := details.(*ast.RefErrInvalidDetail)
 	if !ok || d.Pos >= len(d.Ref) {

@@ -12,7 +12,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// load compiles one module of a user's layer that its author finds as here/a.rego.
+// load compiles one module of a user's layer. The author finds the module as
+// here/a.rego.
 func load(src string) error {
 	l := user(src)
 	l.Modules[0].File = "here/a.rego"
@@ -20,7 +21,7 @@ func load(src string) error {
 	return err
 }
 
-// inputReferences are references to every member of the input document, at every
+// inputReferences returns references to every member of the input document, at every
 // depth, as its published schema lists them. An element of a list is [_].
 func inputReferences(t *testing.T) []string {
 	t.Helper()
@@ -54,7 +55,7 @@ func inputReferences(t *testing.T) []string {
 	return list
 }
 
-// uses is a module with a rule for each reference.
+// uses returns a module with a rule for each reference.
 func uses(refs []string) string {
 	src := head0 + deny("A_RULE", "input.intent.context.none")
 	for i, ref := range refs {
@@ -63,7 +64,7 @@ func uses(refs []string) string {
 	return src
 }
 
-// TestEveryMemberLoads: a rule may look at all that the input and the profile have,
+// TestEveryMemberLoads: a rule may read every member of the input and of the profile,
 // under any of its names.
 func TestEveryMemberLoads(t *testing.T) {
 	refs := inputReferences(t)
@@ -83,8 +84,8 @@ func TestEveryMemberLoads(t *testing.T) {
 	}
 }
 
-// TestMistypedMembers mistypes the last name of each of these references, and gets a
-// message that says where, and which name it may have been.
+// TestMistypedMembers changes the last name of each of these references. The message
+// must name the place and a similar name.
 func TestMistypedMembers(t *testing.T) {
 	for _, ref := range inputReferences(t) {
 		at := strings.LastIndexByte(ref, '.')
@@ -100,7 +101,8 @@ func TestMistypedMembers(t *testing.T) {
 	}
 }
 
-// TestTyped has the ways to refer to a member, each with a name that it does not have.
+// TestTyped tests every form of a reference to a member, each with a name that does not
+// exist.
 func TestTyped(t *testing.T) {
 	rule := func(body string) string { return head0 + deny("A_RULE", body) }
 	imports := func(line, body string) string {
@@ -182,8 +184,8 @@ func TestTyped(t *testing.T) {
 	}
 }
 
-// TestTypedInEveryModule: the check is of each module of a layer, and names the one
-// at fault.
+// TestTypedInEveryModule: the check covers each module of a layer, and names the faulty
+// module.
 func TestTypedInEveryModule(t *testing.T) {
 	for _, bad := range []string{"input.efects", "data.profile.risk_tag"} {
 		l := Layer{Package: "gate.org.test", Modules: []Module{
@@ -195,7 +197,7 @@ func TestTypedInEveryModule(t *testing.T) {
 	}
 }
 
-// TestSchemaAnnotations: a module cannot bring a schema of its own for the input.
+// TestSchemaAnnotations: a module cannot define its own schema of the input.
 func TestSchemaAnnotations(t *testing.T) {
 	own := "# schemas:\n#   - input: {\"type\": \"object\", \"properties\": {\"foo\": {\"type\": \"string\"}}}\n"
 	body := `deny contains {"id": "A_RULE", "path": "/goal", "msg": "m"} if input.foo == "x"` + "\n"
@@ -208,9 +210,9 @@ func TestSchemaAnnotations(t *testing.T) {
 	}
 }
 
-// TestBuiltinLayerIsTyped: the built-in policy, whose sources are not checked when
-// they are embedded, passes as the layer of anybody else, and would not with a name
-// mistyped.
+// TestBuiltinLayerIsTyped: New does not check the sources of an embedded layer. As an
+// ordinary layer the built-in policy passes the check, and fails it with a mistyped
+// name.
 func TestBuiltinLayerIsTyped(t *testing.T) {
 	l := builtinLayer(t)
 	for _, name := range builtinNames() {

@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// task is work that is watched: what names it in messages, failed is the kind of
-// error that a panic gives, stop asks it to come back.
+// task is watched work. what names it in messages, failed is the kind of error after a
+// panic, and stop asks the work to return.
 type task struct {
 	what   string
 	failed Kind
 	stop   func()
 }
 
-// outcome is what a watched goroutine returned.
+// outcome is the result of a watched goroutine.
 type outcome[T any] struct {
 	value    T
 	err      error
 	panicked bool
 }
 
-// watched runs f in a goroutine and returns what it returned. At the deadline,
-// or when ctx ends, it calls t.stop and gives f lim.Grace to come back. When f does
-// not, or when the process has mapped too much memory, it leaves f behind. The
-// last resort is a limit of the process's data, which holds until watched returns.
+// watched runs f in a goroutine and returns its result. At the deadline, or when ctx
+// ends, it calls t.stop and gives f lim.Grace to return. It leaves f running if f does
+// not return, or if the process has mapped too much memory. The last resort is a limit
+// of the process's data, which holds until watched returns.
 //
-// Nothing of f's answer is taken once it was stopped: whether the answer came in
-// time must not depend on how fast a stop is noticed.
+// After a stop, watched discards the answer of f. Whether an answer came in time must
+// not depend on how fast f notices the stop.
 func watched[T any](ctx context.Context, lim Limits, t task, f func() (T, error)) (T, error) {
 	var zero T
 	if ctx.Err() != nil {
@@ -96,8 +96,8 @@ func overMemory(lim Limits, what string) *Error {
 	return nil
 }
 
-// mappedMemory returns the memory that the runtime holds from the system. It
-// does not stop the world.
+// mappedMemory returns the memory that the runtime holds from the system. It does not
+// stop the world.
 func mappedMemory() uint64 {
 	s := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"},
@@ -107,13 +107,13 @@ func mappedMemory() uint64 {
 	return s[0].Value.Uint64() - s[1].Value.Uint64()
 }
 
-// stackBytes is what an evaluation of the built-in policy needs of stack, rounded
-// up to a power of two.
+// stackBytes is the stack that an evaluation of the built-in policy needs, rounded up
+// to a power of two.
 const stackBytes = 64 << 10
 
-// reserveStack grows the stack of a new goroutine once, while it is empty. Growing
-// it step by step below a deep evaluation copies it each time, which is a quarter
-// of a decision.
+// reserveStack grows the stack of a new goroutine once, while it is empty. If a stack
+// grows step by step below a deep evaluation, each step copies it; the copies take a
+// quarter of the time of a decision.
 //
 //go:noinline
 func reserveStack(i int) byte {

@@ -18,11 +18,11 @@ import (
 // bombEnv names the bomb that a child process of this test binary runs.
 const bombEnv = "FIADOR_TEST_BOMB"
 
-// dataEnv has a child process of this test binary take memory that no watchdog sees.
+// dataEnv makes a child process of this test binary take memory that no watchdog sees.
 const dataEnv = "FIADOR_TEST_DATA"
 
-// TestMain runs a bomb instead of the tests when the environment names one: what
-// the watchdog leaves behind must end with its process.
+// TestMain runs a bomb in place of the tests if the environment names one. Only the end
+// of its process ends a goroutine that the watchdog leaves running.
 func TestMain(m *testing.M) {
 	if name := os.Getenv(bombEnv); name != "" {
 		os.Exit(runBomb(name))
@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bomb is a policy that does not come to an end, and how it is stopped.
+// bomb is a policy that does not end, and the expected way of stopping it.
 type bomb struct {
 	name string
-	body string // of a deny
-	want string // of the output, "" where the machine's speed decides
+	body string // body of a deny
+	want string // part of the output; "" if the machine's speed decides
 }
 
 const (
@@ -50,12 +50,12 @@ const (
 
 func bombs() []bomb {
 	return []bomb{
-		// Evaluation that looks at the cancellation.
+		// Evaluations that notice the cancellation.
 		{"comprehension", "n := numbers.range(1, 100000)\n\tcount([1 | some x in n; some y in n; x + y < 0]) > 0", byCancel},
 		{"comprehension under not", "n := numbers.range(1, 100000)\n\tnot count([1 | some x in n; some y in n; x + y < 0]) > 0", byCancel},
 		{"walk", chain(40, "[input.mode]", "[a%d, a%d]") + "some p, v\n\twalk(a40, [p, v])\n\tcount(p) < 0", ""},
 
-		// Evaluation that does not.
+		// Evaluations that do not notice it.
 		{"doubling array written", chain(30, "[input.mode]", "[a%d, a%d]") + `json.marshal(a30) == ""`, byWatchdog},
 		{"doubling array hashed", chain(30, "[input.mode]", "[a%d, a%d]") + "x := {a30}\n\tcount(x) > 1", byWatchdog},
 		{"doubling set", chain(30, "{input.mode}", `{[a%d, 1], [a%d, 2]}`) + "count(a30) > 2", byWatchdog},
@@ -69,8 +69,8 @@ func bombs() []bomb {
 	}
 }
 
-// memoryBombs are policies that would take memory, in as few bytes, if time did not end
-// them.
+// memoryBombs returns policies of a few bytes that would take memory if time did not
+// end them.
 func memoryBombs() []bomb {
 	return []bomb{
 		{"long texts", `s := concat("", [x | some _ in numbers.range(1, 8); x := sprintf("%01000000d", [1])])` + "\n\t" + `concat("", [s | some i in numbers.range(1, 400)]) == ""`, byBound},
@@ -99,7 +99,8 @@ func memoryBombs() []bomb {
 	}
 }
 
-// chain assigns a0, and then every a from the one before it, which stands twice.
+// chain assigns a0, and then each further variable from the one before, which it uses
+// twice.
 func chain(steps int, first, next string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "a0 := %s\n\t", first)
@@ -109,8 +110,8 @@ func chain(steps int, first, next string) string {
 	return b.String()
 }
 
-// runBomb runs a bomb and prints the memory that is mapped at its end, in MiB,
-// and its error. A bomb that memory ends has all the time it needs.
+// runBomb runs a bomb. It prints the mapped memory at the end, in MiB, and the error. A
+// bomb that memory ends has all the time that it needs.
 func runBomb(name string) int {
 	for i, b := range slices.Concat(bombs(), memoryBombs()) {
 		if b.name != name {
@@ -142,8 +143,8 @@ func runBomb(name string) int {
 	return 1
 }
 
-// TestWatchdog runs every bomb in a process of its own, because some can only be
-// ended with it.
+// TestWatchdog runs every bomb in a process of its own, because some bombs end only
+// with the process.
 func TestWatchdog(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	exe, err := os.Executable()
@@ -176,7 +177,7 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// TestWatched holds what watched promises, without a policy.
+// TestWatched tests the promises of watched, without a policy.
 func TestWatched(t *testing.T) {
 	soon := Limits{Deadline: time.Millisecond, Grace: time.Millisecond, Poll: time.Millisecond, MemoryBytes: 1 << 40}
 	cancelled, cancel := context.WithCancel(context.Background())
@@ -189,7 +190,7 @@ func TestWatched(t *testing.T) {
 		ctx  context.Context
 		lim  func(*Limits)
 		f    func(stopped <-chan struct{}) (int, error)
-		kind Kind // "" where the answer is taken
+		kind Kind // "" if the answer is accepted
 		want string
 	}{
 		{"an answer", nil, func(l *Limits) { l.Deadline = time.Minute }, func(<-chan struct{}) (int, error) { return 7, nil }, "", ""},
@@ -234,7 +235,7 @@ func cancelAfterStart(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestCancelledByCaller ends a real evaluation from outside.
+// TestCancelledByCaller cancels a real evaluation through its context.
 func TestCancelledByCaller(t *testing.T) {
 	e := newEngine(t, user(head0+deny("A_RULE", bombs()[0].body)))
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
@@ -245,7 +246,7 @@ func TestCancelledByCaller(t *testing.T) {
 	asError(t, err, KindTimeout, "compiling the policy was cancelled by the caller")
 }
 
-// TestDefaultLimits holds the numbers of specs/policy-contract.md, which a zero Limits means.
+// TestDefaultLimits compares the limits of a zero Limits with specs/policy-contract.md.
 func TestDefaultLimits(t *testing.T) {
 	want := Limits{
 		Compile: 5 * time.Second, Deadline: time.Second, Embedded: 30 * time.Second, Grace: 500 * time.Millisecond, Poll: 5 * time.Millisecond,

@@ -1,14 +1,14 @@
 // Package profiles holds the built-in policy profiles and the built-in policy.
 //
-// A profile is data: strict/profile.json, default/profile.json and
-// dev/profile.json. All three are judged by one policy, the Rego modules of
-// package gate.builtin in builtin/, which alone permits effects. In a
-// profile.json "*" stands for everything and an absent list for nothing.
+// A profile is data: strict/profile.json, default/profile.json and dev/profile.json.
+// One policy judges all three: the Rego modules of package gate.builtin in builtin/.
+// Only this policy permits effects. In a profile.json "*" allows everything, and an
+// absent list allows nothing.
 //
-// A rule of the policy has a record, a METADATA comment above one of the rules
-// that carry its id: title (the refuse_reason of a denial), description (why a
-// question is asked), custom.id, custom.fix and, for questions that are not of
-// the usual priority, custom.priority.
+// A rule of the policy has a record: a METADATA comment above one of the rules with its
+// id. The record has title (the refuse_reason of a denial), description (why a question
+// is asked), custom.id and custom.fix. It has custom.priority if a question does not
+// have the usual priority.
 package profiles
 
 import (

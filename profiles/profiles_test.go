@@ -14,8 +14,8 @@ import (
 	"github.com/fiador/fiador/kernel/finding"
 )
 
-// TestFSHoldsEveryModule fails when a module is added to builtin/ and not
-// embedded, or when anything but modules and profiles is embedded.
+// TestFSHoldsEveryModule fails when a module of builtin/ is not embedded, or when any
+// file but modules and profiles is embedded.
 func TestFSHoldsEveryModule(t *testing.T) {
 	want := []string{"default/profile.json", "dev/profile.json", "strict/profile.json"}
 	entries, err := os.ReadDir("builtin")
@@ -45,7 +45,7 @@ func TestFSHoldsEveryModule(t *testing.T) {
 	}
 }
 
-// TestProfileValues pins what each built-in profile allows.
+// TestProfileValues checks the values of each built-in profile.
 func TestProfileValues(t *testing.T) {
 	severity := func(commands, others, risk string) map[string]any {
 		m := map[string]any{"CONTRADICTION": "clarify", "RISK_REVIEW": risk}
@@ -112,10 +112,10 @@ func members(maps ...map[string]any) []string {
 	return slices.Compact(names)
 }
 
-// TestRecords holds the text of the modules to what a reader of records relies
-// on: each id in a head has one record, above one of its rules, with a title, a
-// description and a fix; the fix is the one that the denial gives; and every
-// denial gives one. A permit has a title and a description.
+// TestRecords checks the properties of the modules' text that a reader of records
+// needs. Each id in a head has one record, above one of its rules, with a title, a
+// description and a fix. Every denial has a fix, and it equals the fix of the record. A
+// permit has a title and a description.
 func TestRecords(t *testing.T) {
 	head := regexp.MustCompile(`(?m)^(deny|clarify|note) contains \{\s*"id": "([A-Z][A-Z0-9_]{1,31})",`)
 	anyHead := regexp.MustCompile(`(?m)^(deny|clarify|note) contains `)
@@ -177,8 +177,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestEveryFindingIsHandled fails when the kernel has a code of which the
-// policy knows nothing, which would refuse every intent that it is found in.
+// TestEveryFindingIsHandled fails when the kernel has a code that the policy does not
+// know. Such a finding would refuse every intent that has it.
 func TestEveryFindingIsHandled(t *testing.T) {
 	src, err := fs.ReadFile(FS(), "builtin/facts.rego")
 	if err != nil {

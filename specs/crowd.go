@@ -7,21 +7,21 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// maxFaults is how many certain faults a document may have before the rest of
-// its lists is left out. The library spends about a microsecond and a kilobyte
-// on each error, and one MiB of JSON has room for half a million.
+// maxFaults is the number of certain faults after which the rest of a document's lists
+// is left out. The library needs about a microsecond and a kilobyte for each error, and
+// one MiB of JSON can have half a million errors.
 const maxFaults = 256
 
-// crowd shortens a document with very many faults, so that judging it stays
-// cheap. It never decides: a document that was shortened and found valid is
-// judged again as a whole.
+// crowd shortens a document with very many faults, so that its validation stays cheap.
+// crowd never decides. If a shortened document is valid, the whole document is validated
+// again.
 type crowd struct {
-	faults  int  // certain faults so far
-	dropped int  // unknown members that were left out, each a fault
-	foreign bool // a value is of no type that JSON decodes to
+	faults  int  // number of certain faults so far
+	dropped int  // number of unknown members left out, each a fault
+	foreign bool // a value has a type that JSON does not decode to
 }
 
-// value returns v, or a copy without its excess and true where it has any.
+// value returns v. If v has excess parts, it returns a copy without them, and true.
 func (c *crowd) value(s *shape, v any) (any, bool) {
 	if typeOf(v) == "" {
 		c.foreign = true
@@ -91,8 +91,8 @@ func (c *crowd) object(s *shape, v map[string]any) (any, bool) {
 	return part, shortened
 }
 
-// fewer returns v, or a copy with limit members where v has more: those that may
-// go do so, the last in order first.
+// fewer returns v, or a copy with limit members if v has more. It removes members that
+// mayGo allows, the last in order first.
 func fewer(v map[string]any, limit int, mayGo func(string) bool) map[string]any {
 	if len(v) <= limit {
 		return v

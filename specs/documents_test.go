@@ -16,8 +16,8 @@ const (
 	hexText  = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
 )
 
-// documents has one valid document per kind with every member present, so that
-// a test can spoil each.
+// documents has one valid document per kind with every member set, so that a test can
+// spoil each.
 func documents() map[Kind]string {
 	policy := `{"name":"default","allow_network":false,"timeout_ms":60000,"max_output_files":500,
 		"max_total_output_bytes":52428800,"allowed_commands":["node"],"allowed_write_roots":["out"]}`
@@ -84,8 +84,8 @@ func value(t testing.TB, src string) any {
 	return doc.Value()
 }
 
-// spoil returns v with the value at pointer set to what src decodes to, or
-// removed where src is empty.
+// spoil returns v with the value at pointer replaced by the decoded src, or removed if
+// src is empty.
 func spoil(t testing.TB, v any, pointer, src string) any {
 	t.Helper()
 	return spoilAt(t, v, strings.Split(pointer, "/")[1:], src)
@@ -119,7 +119,7 @@ func spoilAt(t testing.TB, v any, tokens []string, src string) any {
 	return nil
 }
 
-// found words violations as "POINTER RULE".
+// found formats violations as "POINTER RULE".
 func found(list []Violation) []string {
 	out := []string{}
 	for _, v := range list {

@@ -39,8 +39,8 @@ func TestOrderAndMore(t *testing.T) {
 	}
 }
 
-// TestCrowdedDocument proves that a document full of faults is refused with few
-// of them, and that shortening lets nothing pass.
+// TestCrowdedDocument proves that a document full of faults is refused with few of them,
+// and that shortening hides no fault.
 func TestCrowdedDocument(t *testing.T) {
 	s := newSet(t)
 	unknown := map[string]any{}
@@ -66,7 +66,7 @@ func TestCrowdedDocument(t *testing.T) {
 			}
 		})
 	}
-	// The last of many valid items is at fault: nothing is cut before it.
+	// The last of many valid items has a fault, and nothing before it is cut.
 	list := slices.Repeat([]any{"o"}, 10000)
 	list[9999] = json.Number("1")
 	got, err := s.Validate(KindIntent, map[string]any{"goal": "g", "outputs": list})
@@ -75,8 +75,8 @@ func TestCrowdedDocument(t *testing.T) {
 	}
 }
 
-// TestShortenedAndValid proves the safety net of crowd: a shape that counts
-// faults where there are none changes no verdict.
+// TestShortenedAndValid proves the safety net of crowd: a shape that counts too many
+// faults changes no verdict.
 func TestShortenedAndValid(t *testing.T) {
 	src, _ := Schema("intent")
 	c, err := compile(KindIntent, src)
@@ -96,8 +96,8 @@ func TestShortenedAndValid(t *testing.T) {
 	}
 }
 
-// TestRemoteReference proves that no reference leads out: not to a server that
-// would answer, not to a file that exists.
+// TestRemoteReference proves that no reference leaves its schema: not to a server that
+// would answer, not to an existing file.
 func TestRemoteReference(t *testing.T) {
 	asked := make(chan string, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -146,8 +146,8 @@ func TestBadSchema(t *testing.T) {
 	}
 }
 
-// TestValidatorPanic feeds what canonical text cannot hold: the library panics on
-// such numbers, and its panic becomes an error.
+// TestValidatorPanic uses numbers that canonical text cannot contain. The library panics
+// on them, and its panic becomes an error.
 func TestValidatorPanic(t *testing.T) {
 	s := newSet(t)
 	for name, v := range map[string]any{
@@ -173,8 +173,8 @@ func TestValidatorPanic(t *testing.T) {
 	}
 }
 
-// TestForeignValue proves that a Go value that JSON does not decode to is an
-// error: the library knows no float64 and would let it pass.
+// TestForeignValue proves that a Go value that JSON does not decode to is an error. The
+// library does not know float64 and would accept it.
 func TestForeignValue(t *testing.T) {
 	s := newSet(t)
 	for _, v := range []any{

@@ -5,13 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// Nearest returns the entry of known that name is most likely a slip of, or "".
+// Nearest returns the entry of known that is the most likely correct spelling of name,
+// or "".
 func Nearest(name string, known []string) string { return nearest(name, known, nil) }
 
-// nearest returns the known name that name is most likely a slip of, or "". Case,
-// hyphen and underscore do not count; then the fewest edits win, and of equals
-// one that present lacks, and of those the first in known. A name of n
-// characters may be n/3 edits away, at least 1 and at most 2.
+// nearest returns the known name that is the most likely correct spelling of name, or
+// "". Case, hyphen and underscore do not count. The fewest edits win; then a name that
+// is not in present; then the first in known. A name of n characters may be n/3 edits
+// away, at least 1 and at most 2.
 func nearest(name string, known []string, present map[string]any) string {
 	const most = 2
 	folded := fold(name)
@@ -36,8 +37,8 @@ func fold(name string) string {
 	return strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(name, "_", ""), "-", ""))
 }
 
-// edits is the number of characters to insert, delete, replace or swap with
-// their neighbour that makes b of a, no character being edited twice.
+// edits returns the number of characters to insert, delete, replace or swap with their
+// neighbour to turn a into b. No character is edited twice.
 func edits(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)

@@ -8,7 +8,8 @@ import (
 //go:embed vectors/run/*.json
 var runVectors embed.FS
 
-// RunVectors is the folder vectors/run: files of intents, and what comes of each.
+// RunVectors returns the folder vectors/run: files of intents, with their expected
+// results.
 func RunVectors() fs.FS {
 	sub, err := fs.Sub(runVectors, "vectors/run")
 	if err != nil {

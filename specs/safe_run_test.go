@@ -16,8 +16,8 @@ import (
 	"github.com/fiador/fiador/evidence/transcript"
 )
 
-// safeRunTable is the body of the table of safe-run.md with this heading row, without
-// the back quotes.
+// safeRunTable returns the body of the table of safe-run.md with this heading row,
+// without the back quotes.
 func safeRunTable(t *testing.T, heading string) [][]string {
 	t.Helper()
 	page, err := os.ReadFile("safe-run.md")
@@ -54,7 +54,8 @@ func unquoted(t *testing.T, cell string) string {
 	return s
 }
 
-// metaLines are the META lines that a package makes, up to what differs from run to run.
+// metaLines returns the META lines that a package writes, without the parts that differ
+// from run to run.
 func metaLines(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -84,7 +85,8 @@ func metaLines(t *testing.T, dir string) []string {
 	return list
 }
 
-// metaLine cuts off what differs. A META line is words, a colon and perhaps more.
+// metaLine removes the parts that differ. A META line has words, a colon and perhaps
+// more.
 func metaLine(s string) (string, bool) {
 	head := regexp.MustCompile(`^safe-run [a-z ]+:( [a-z]+=| second INT$)?`).FindString(s)
 	return head, head != ""
@@ -109,7 +111,7 @@ func TestSafeRunMeta(t *testing.T) {
 	}
 }
 
-// TestSafeRunLines: each line of safe-run.md has the text that stands beside it.
+// TestSafeRunLines: each line in safe-run.md has the text beside it.
 func TestSafeRunLines(t *testing.T) {
 	for _, row := range safeRunTable(t, "| line | text |") {
 		line, text := unquoted(t, row[0]), unquoted(t, row[1])
@@ -132,7 +134,7 @@ func TestSafeRunLines(t *testing.T) {
 	}
 }
 
-// TestSafeRunQuoting: each word of safe-run.md is quoted as it stands beside it.
+// TestSafeRunQuoting: each word in safe-run.md is quoted as the table says.
 func TestSafeRunQuoting(t *testing.T) {
 	for _, row := range safeRunTable(t, "| word | in `cmd` |") {
 		word := unquoted(t, row[0])

@@ -16,9 +16,8 @@ type schema struct {
 	shape     *shape
 }
 
-// compile reads one schema. The source is ours; what compile defends against is
-// a slip in it, and references that would make the library read files or open
-// connections.
+// compile reads one schema. The source is part of this program. compile detects mistakes
+// in it, and references that would make the library read files or open connections.
 func compile(kind Kind, src []byte) (s *schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -31,7 +30,7 @@ func compile(kind Kind, src []byte) (s *schema, err error) {
 	if err := dec.Decode(&doc); err != nil {
 		return nil, &Error{Kind: kind, Msg: "the schema is not a JSON object", Cause: err}
 	}
-	// The shape comes first: the library rewrites the references in doc.
+	// The shape comes first, because the library rewrites the references in doc.
 	root, err := newShape(doc)
 	if err != nil {
 		return nil, &Error{Kind: kind, Msg: "the schema does not compile", Cause: err}
@@ -44,11 +43,11 @@ func compile(kind Kind, src []byte) (s *schema, err error) {
 	return &schema{kind: kind, validator: v, shape: root}, nil
 }
 
-// errRemote is the answer to every reference that leaves its schema.
+// errRemote is the error for every reference that leaves its schema.
 var errRemote = errors.New("a reference leaves the schema")
 
-// sealed is a loader whose factory, which the library asks for everything that a
-// reference names, refuses. The library's own factory reads files and URLs.
+// sealed is a loader whose factory refuses. The library asks the factory for the target
+// of every reference. The library's own factory reads files and URLs.
 type sealed struct{ gojsonschema.JSONLoader }
 
 func (sealed) LoaderFactory() gojsonschema.JSONLoaderFactory { return refusal{} }
@@ -63,7 +62,7 @@ type refused struct{ gojsonschema.JSONLoader }
 
 func (refused) LoadJSON() (any, error) { return nil, errRemote }
 
-// run holds v against the schema and returns the library's errors.
+// run validates v against the schema and returns the library's errors.
 func (s *schema) run(v any) (faults []gojsonschema.ResultError, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -85,7 +84,7 @@ func (s *schema) validate(v any) ([]Violation, error) {
 	}
 	faults, err := s.run(part)
 	if err == nil && len(faults) == 0 && shortened {
-		// A part that is valid says nothing about the whole.
+		// A valid part does not prove that the whole is valid.
 		faults, err = s.run(v)
 	}
 	if err != nil || len(faults) == 0 {

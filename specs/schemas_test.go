@@ -47,7 +47,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestMetaSchema holds every schema against the draft-07 schema itself.
+// TestMetaSchema checks every schema by the draft-07 schema itself.
 func TestMetaSchema(t *testing.T) {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(jsonschema.SchemeURLLoader{})
@@ -79,7 +79,7 @@ var keywords = strings.Fields(`$schema $id $ref title description definitions ty
 	additionalProperties propertyNames maxProperties items minItems maxItems minLength maxLength pattern minimum maximum
 	if then else anyOf dependencies contentEncoding`)
 
-// structure lists what breaks the promises of the package comment in a schema.
+// structure lists the places of a schema that break the promises of the package comment.
 type structure struct {
 	root   map[string]any
 	faults []string
@@ -87,8 +87,8 @@ type structure struct {
 
 func (s *structure) fail(at, msg string) { s.faults = append(s.faults, at+" "+msg) }
 
-// node looks at one schema. fragment is set where a schema only adds to another:
-// in if, anyOf and dependencies.
+// node checks one schema. fragment is set if a schema only adds to another: in if, anyOf
+// and dependencies.
 func (s *structure) node(at string, v any, fragment bool) {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -195,8 +195,8 @@ func (s *structure) closed(at string, m map[string]any) {
 	}
 }
 
-// chain follows if, then and else: every value that the member's enum allows has
-// a closed object of its own.
+// chain follows if, then and else: every value of the member's enum has a closed object
+// of its own.
 func (s *structure) chain(at string, m map[string]any) {
 	var values []any
 	for link := m; link["if"] != nil; link = object(link["else"]) {
@@ -218,7 +218,7 @@ func (s *structure) chain(at string, m map[string]any) {
 	}
 }
 
-// loops says whether a reference below node leads back to one that is open.
+// loops says whether a reference below node leads back to an open one.
 func (s *structure) loops(node any, open []string) bool {
 	switch node := node.(type) {
 	case map[string]any:
@@ -270,7 +270,7 @@ func TestSchemaStructure(t *testing.T) {
 	}
 }
 
-// TestStructureCanFail shows the structure test schemas that break each promise.
+// TestStructureCanFail gives the structure test schemas that break each promise.
 func TestStructureCanFail(t *testing.T) {
 	for src, want := range map[string]string{
 		`{"description":"A.","type":"object"}`: " is open",
@@ -292,12 +292,11 @@ func TestStructureCanFail(t *testing.T) {
 	}
 }
 
-// TestSharedDefinitions proves that what two schemas say about the same thing is
-// the same.
+// TestSharedDefinitions proves that two schemas describe the same thing in the same way.
 func TestSharedDefinitions(t *testing.T) {
 	defs := func(name string) map[string]any { return object(schemaDoc(t, name)["definitions"]) }
-	// A policy checker follows no condition, so the input lists every member of
-	// an action beside its kind; the conditions are the same.
+	// A policy checker ignores conditions, so the input lists every member of an action
+	// beside its kind. The conditions are the same.
 	input := defs("policy-input")
 	for _, kind := range []string{"write", "run", "call"} {
 		for name, member := range object(object(input[kind])["properties"]) {
@@ -328,7 +327,7 @@ func TestSharedDefinitions(t *testing.T) {
 	}
 }
 
-// TestKernelAgrees holds the schemas against the kernel's own lists and limits.
+// TestKernelAgrees compares the schemas with the kernel's own lists and limits.
 func TestKernelAgrees(t *testing.T) {
 	codes := []any{
 		finding.Placeholder, finding.Contradiction, finding.DoneUndefined, finding.PathAbsolute, finding.PathTraversal,
@@ -366,7 +365,7 @@ func TestKernelAgrees(t *testing.T) {
 	}
 }
 
-// TestBundleFixtures holds two bundles of the existing format against the schema.
+// TestBundleFixtures checks two bundles of the existing format by the schema.
 func TestBundleFixtures(t *testing.T) {
 	dir := os.Getenv("FIADOR_FIXTURES")
 	if dir == "" {
@@ -396,7 +395,7 @@ func TestNearest(t *testing.T) {
 		"action": "actions", "acitons": "actions", "constrains": "constraints", "contexts": "context", "timeout": "timeout_ms",
 		"TimeoutMS": "timeout_ms", "timeout-ms": "timeout_ms", "output": "outputs", "input": "inputs", "putputs": "outputs",
 		"": "", "completely_different": "", strings.Repeat("goal", 10000): "",
-		"contrints": "constraints", "contrits": "", "trainsts": "", "constrainetsing": "", // two letters away, and three
+		"contrints": "constraints", "contrits": "", "trainsts": "", "constrainetsing": "", // two edits away, and three
 	} {
 		if got := nearest(name, known, nil); got != want {
 			t.Errorf("nearest to %.20q is %q, want %q", name, got, want)

@@ -12,19 +12,18 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// shape is what a schema says about one place, in a form that can be walked
-// beside a value. It judges nothing; it tells which members are known where, so
-// that a violation can name them, and how many faults a value has at least, so
-// that a crowded document can be shortened before it is judged. A nil shape
-// stands for free data.
+// shape is a schema's description of one place, in a form that can be walked beside a
+// value. It has three uses. It names the known members of a place, for violations. It
+// counts the minimum number of faults of a value, so that a crowded document can be
+// shortened before its validation. Walk validates by it. A nil shape means free data.
 type shape struct {
 	types    []string
 	required []string
 	names    []string // of members, sorted
 	members  []*shape // in the order of names
 	closed   bool     // no other members
-	other    *shape   // what other members hold
-	naming   *shape   // what their names look like
+	other    *shape   // shape of the values of other members
+	naming   *shape   // shape of the names of other members
 	items    *shape
 	text     string // the schema's description
 
@@ -36,13 +35,13 @@ type shape struct {
 
 	// branches have the members that depend on the value of one member.
 	branches []branch
-	// either is a list of members of which one has to be there.
+	// either is a list of members. One of them must exist.
 	either []string
-	// clash maps a member to the one that it cannot stand next to.
+	// clash maps a member to the member that must not stand beside it.
 	clash map[string]string
 }
 
-// branch is what holds where member is value.
+// branch is the shape for an object whose member has that value.
 type branch struct {
 	member, value string
 	then          *shape
@@ -52,7 +51,7 @@ type branch struct {
 type shaper struct {
 	root  map[string]any
 	defs  map[string]*shape
-	under []string // references being followed
+	under []string // the references that are being followed
 }
 
 func newShape(root map[string]any) (*shape, error) {
@@ -140,8 +139,8 @@ func (b *shaper) object(s *shape, m map[string]any) error {
 	return err
 }
 
-// choices follows a chain of if, then and else whose conditions each ask for one
-// value of one member.
+// choices reads a chain of if, then and else. Each condition asks for one value of one
+// member.
 func (b *shaper) choices(s *shape, m map[string]any) error {
 	for m != nil {
 		cond, _ := m["if"].(map[string]any)
@@ -160,7 +159,7 @@ func (b *shaper) choices(s *shape, m map[string]any) error {
 	return nil
 }
 
-// in returns the shape that holds for v: that of its branch where it has one.
+// in returns the shape for v: the shape of v's branch, if it has one.
 func (s *shape) in(v any) *shape {
 	if s == nil || len(s.branches) == 0 {
 		return s
@@ -183,8 +182,8 @@ func (s *shape) knows(name string) bool {
 	return known
 }
 
-// member is the shape of the member that name names, nil where it is free or
-// unknown.
+// member returns the shape of the member with that name. It returns nil if the member is
+// free or unknown.
 func (s *shape) member(name string) *shape {
 	if i, known := slices.BinarySearchFunc(s.names, name, canon.Compare); known {
 		return s.members[i]
@@ -192,8 +191,8 @@ func (s *shape) member(name string) *shape {
 	return s.other
 }
 
-// at follows tokens from s and v and returns the shape and the value there, the
-// shape before a branch is chosen. Both are nil where the way ends.
+// at follows tokens from s and v. It returns the shape and the value there; the shape is
+// the one before a branch is chosen. Both are nil if the path ends early.
 func (s *shape) at(v any, tokens []string) (*shape, any) {
 	for _, token := range tokens {
 		s = s.in(v)
@@ -216,8 +215,8 @@ func (s *shape) at(v any, tokens []string) (*shape, any) {
 	return s, v
 }
 
-// admits says whether the shape allows values of v's type. Numbers are not told
-// apart: 1.5 is admitted where an integer is wanted.
+// admits says whether the shape allows values of v's type. All numbers count as one
+// type: admits accepts 1.5 for an integer.
 func (s *shape) admits(v any) bool {
 	if len(s.types) == 0 {
 		return true
@@ -235,7 +234,7 @@ func (s *shape) fits(v string) bool {
 	return n >= s.minLength && (s.maxLength < 0 || n <= s.maxLength)
 }
 
-// typeOf is the JSON type of a decoded value, or "" if it is none.
+// typeOf returns the JSON type of a decoded value, or "" if it has none.
 func typeOf(v any) string {
 	switch v.(type) {
 	case nil:

@@ -3,16 +3,16 @@
 //
 // # Schemas
 //
-// Each schema is a draft-07 file of this folder, embedded into the program, with
-// an $id such as fiador:intent:1.0.0 that names no host. They keep to a part of
-// draft-07, which TestSchemaStructure proves: additionalProperties is false, or
-// describes the values of an object whose names propertyNames and
-// maxProperties bound; every string has a maxLength and every list a maxItems;
-// references stay in the file and form no loop; there is no format, no oneOf
-// and no patternProperties. Only what lies beneath context and params is free.
+// Each schema is a draft-07 file of this folder, embedded into the program, with an $id
+// such as fiador:intent:1.0.0 that names no host. The schemas use a part of draft-07,
+// which TestSchemaStructure proves. additionalProperties is false, or describes the
+// values of an object whose names propertyNames and maxProperties limit. Every string
+// has a maxLength and every list a maxItems. References stay in the file and form no
+// loop. There is no format, no oneOf and no patternProperties. Only data beneath context
+// and params is free.
 //
-// Lengths count characters (Unicode code points). Numbers are taken in their
-// canonical form: 1000.0 and 1e3 have become 1000 before they get here.
+// Lengths count characters (Unicode code points). Numbers have their canonical form:
+// 1000.0 and 1e3 have become 1000 before validation.
 //
 // # Validation
 //
@@ -23,10 +23,12 @@
 // *Error (TestValidatorPanic); so does a value that is no decoded JSON
 // (TestForeignValue), because the validator would let it pass unseen.
 //
-// The cost of a document is bounded whatever it says: once some 256 faults are
-// certain, the rest of its lists is not looked at (TestCrowdedDocument).
+// The cost of a document is limited, whatever its content: after about 256 certain
+// faults, the rest of its lists is not checked (TestCrowdedDocument).
 //
-// This is the only package that imports gojsonschema.
+// This is the only package that imports gojsonschema, which validates documents from
+// outside. Walk validates the files of packs by the same schemas. Their shapes are
+// precomputed in shapes.go.
 package specs
 
 import (
@@ -65,54 +67,53 @@ const (
 	KindRunResult        Kind = "run-result"
 )
 
-// MaxViolations is how many violations Validate returns at most.
+// MaxViolations is the maximum number of violations that Validate returns.
 const MaxViolations = 20
 
 // Violation is one place at which a document breaks its schema.
 type Violation struct {
-	// Pointer is the JSON Pointer (RFC 6901) of the value at fault, cut at 256
-	// bytes. For an unknown member it leads to that member, for a missing one
-	// to the object that lacks it.
+	// Pointer is the JSON Pointer (RFC 6901) of the wrong value, cut at 256 bytes. For
+	// an unknown member it leads to that member, for a missing one to the object without
+	// it.
 	Pointer string
-	// Rule is the schema keyword that is broken, for example maxLength.
+	// Rule is the broken schema keyword, for example maxLength.
 	Rule string
 	// Msg says what is wrong: lower-case, values quoted and cut at 256 bytes.
 	Msg string
 	// Member is the name of a missing or an unknown member, or empty.
 	Member string
-	// Near is the known member whose name is nearest to an unknown one's, or
-	// empty.
+	// Near is the known member with the nearest name to an unknown one's, or empty.
 	Near string
-	// More is how many violations were left out after this one. It is set on
-	// the last of MaxViolations only, and it is a lower bound where the
-	// document has more than 256.
+	// More is the number of violations left out after this one. Only the last of
+	// MaxViolations has it. It is a lower bound if the document has more than 256.
 	More int
 }
 
-// Error says that a document could not be checked. It is no statement about the
-// document: the schema is unknown or does not compile, the value is no decoded
-// JSON, or the validator gave up.
+// Error says that a document could not be checked, and says nothing about the document.
+// The schema is unknown or does not compile, the value is no decoded JSON, or the
+// validator failed.
 type Error struct {
 	Kind  Kind
 	Msg   string
-	Cause error // the error underneath, or nil
+	Cause error // the wrapped error, or nil
 }
 
+// Error returns the message.
 func (e *Error) Error() string {
 	return "schema " + strconv.Quote(string(e.Kind)) + ": " + e.Msg
 }
 
-// Unwrap returns the error underneath.
+// Unwrap returns the wrapped error.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Set is the embedded schemas, each compiled when it is first used and once. A
-// Set may be used by several goroutines. The zero value knows no schema.
+// Set is the embedded schemas. Each is compiled once, at its first use. Several
+// goroutines may use a Set. The zero value knows no schema.
 type Set struct {
 	schemas map[Kind]func() (*schema, error)
 }
 
-// New returns the set of the embedded schemas. It reads and compiles none of
-// them, so it costs nothing.
+// New returns the set of the embedded schemas. It reads and compiles none of them, so it
+// is cheap.
 func New() (*Set, error) {
 	s := &Set{schemas: map[Kind]func() (*schema, error){}}
 	for _, name := range Names() {
@@ -128,12 +129,12 @@ func New() (*Set, error) {
 	return s, nil
 }
 
-// Validate holds v against the schema of kind. v is a decoded canonical value
-// and is not changed. No violation means that v is valid.
+// Validate checks v by the schema of kind. v is a decoded canonical value and is not
+// changed. If there are no violations, v is valid.
 //
-// The violations are ordered by the UTF-16 code units of their pointers and are
-// at most MaxViolations; Violation.More of the last one says how many more
-// there are. Equal values give equal violations. The error is always an *Error.
+// The violations are ordered by the UTF-16 code units of their pointers. There are at
+// most MaxViolations; Violation.More of the last one says how many more there are. Equal
+// values give equal violations. The error is always an *Error.
 func (s *Set) Validate(kind Kind, v any) ([]Violation, error) {
 	if err := s.Prepare(kind); err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ func (s *Set) Validate(kind Kind, v any) ([]Violation, error) {
 	return c.validate(v)
 }
 
-// Prepare compiles a schema now, so that the first Validate does not wait for it.
+// Prepare compiles a schema now, so that the first Validate is fast.
 func (s *Set) Prepare(kind Kind) error {
 	get, ok := s.schemas[kind]
 	if !ok {
@@ -155,7 +156,7 @@ func (s *Set) Prepare(kind Kind) error {
 	return err
 }
 
-// Names lists the schemas that Schema knows, sorted. Each is a Kind.
+// Names lists the schemas that Schema returns, sorted. Each is a Kind.
 func Names() []string {
 	return []string{
 		string(KindBundle), string(KindEvidence), string(KindExecutionReport), string(KindExecutionRequest), string(KindIntent), string(KindLedgerRecord), string(KindModelAdapters), string(KindModelIO),
@@ -164,13 +165,13 @@ func Names() []string {
 	}
 }
 
-// Schema returns the text of a schema by its name, as it stands in its file.
+// Schema returns the text of a schema's file by the schema's name.
 func Schema(name string) ([]byte, bool) {
 	src, err := files.ReadFile(name + ".schema.json")
 	return src, err == nil
 }
 
-// SafeRunVectors is the folder vectors/safe-run: vectors.json, and golden logs in
+// SafeRunVectors returns the folder vectors/safe-run: vectors.json, and golden logs in
 // expected.
 func SafeRunVectors() fs.FS {
 	sub, err := fs.Sub(safeRun, "vectors/safe-run")

@@ -41,8 +41,9 @@ func secondOpinion(t testing.TB) opinion {
 	return o
 }
 
-// places lists the pointers at which the second opinion finds fault. A name that
-// propertyNames refuses is listed bare: that error's location is not reliable.
+// places lists the pointers at which the second validator finds faults. A name that
+// propertyNames refuses is listed without a pointer, because that error's location is
+// not reliable.
 func places(err error) map[string]bool {
 	out := map[string]bool{}
 	verr, ok := err.(*jsonschema.ValidationError)
@@ -72,7 +73,7 @@ func places(err error) map[string]bool {
 	return out
 }
 
-// confirms says whether the second opinion has a fault where v is.
+// confirms says whether the second validator has a fault at the place of v.
 func confirms(at map[string]bool, v Violation) bool {
 	if v.Rule == "propertyNames" {
 		return at["name"+v.Pointer[strings.LastIndex(v.Pointer, "/"):]]
@@ -80,7 +81,7 @@ func confirms(at map[string]bool, v Violation) bool {
 	return at[v.Pointer]
 }
 
-// check validates v, compares with want, and asks the second opinion.
+// check validates v, compares the violations with want, and asks the second validator.
 func check(t *testing.T, s *Set, o opinion, k Kind, v any, want []string) []Violation {
 	t.Helper()
 	list, err := s.Validate(k, v)
@@ -344,8 +345,8 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestBounds holds the documented bounds against the schemas: both ends are
-// valid, one beyond either is not.
+// TestBounds compares the documented bounds with the schemas: both ends are valid, and
+// values beyond them are not.
 func TestBounds(t *testing.T) {
 	s, o, docs := newSet(t), secondOpinion(t), documents()
 	ints := []struct {
@@ -503,8 +504,8 @@ func TestMessages(t *testing.T) {
 	})
 }
 
-// TestWording looks through every message that the table above can produce for
-// text of the library or of Go.
+// TestWording searches every message of the table above for text of the library or of
+// Go.
 func TestWording(t *testing.T) {
 	s, docs := newSet(t), documents()
 	foreign := regexp.MustCompile(`json:|map\[|interface|[Mm]ust validate|<nil>|%!|strconv|\*big|regexp|\.$|^[A-Z]`)
@@ -525,8 +526,8 @@ func TestWording(t *testing.T) {
 	}
 }
 
-// TestSecondOpinion spoils every place of every document in many ways: both
-// validators have to agree on what is valid.
+// TestSecondOpinion spoils every place of every document in many ways. Both validators
+// must agree on validity.
 func TestSecondOpinion(t *testing.T) {
 	s, o := newSet(t), secondOpinion(t)
 	refused := 0

@@ -14,14 +14,14 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// separator stands between the names of a path in the library's errors. A member
-// name may hold every character, NUL and dot included, but canonical text is
-// UTF-8 and so never holds this byte.
+// separator separates the names of a path in the library's errors. A member name may
+// contain every character, NUL and dot included. Canonical text is UTF-8, so it never
+// contains this byte.
 const separator = "\xff"
 
-// keyword gives the schema keyword for the library's name of an error. An error
-// without one is noise: it only says that a part of the schema, whose own errors
-// are there as well, did not hold.
+// keyword returns the schema keyword for the library's name of an error. An error
+// without a keyword is not needed: it only says that a part of the schema failed, and
+// the errors of that part are reported too.
 func keyword(name string) string {
 	switch name {
 	case "required", "const", "enum", "pattern":
@@ -54,17 +54,17 @@ func keyword(name string) string {
 	return ""
 }
 
-// place is where one error of the library stands.
+// place is the place of one error of the library.
 type place struct {
-	parent *shape   // of the object or list around it, nil at the root
-	shape  *shape   // nil where the schema says nothing
-	rivals []branch // the branches that shape is one of
+	parent *shape   // of the object or list that contains it, nil at the root
+	shape  *shape   // nil if the schema says nothing about the place
+	rivals []branch // the branches that include shape
 	value  any
 	tokens []string
 }
 
-// violations puts the library's errors into our words, in order. root is the
-// whole document, which tells how long a list is that was shortened.
+// violations translates the library's errors into violations, in order. root is the
+// whole document; it gives the length of a list that was shortened.
 func (s *schema) violations(root any, faults []gojsonschema.ResultError) []Violation {
 	list := make([]Violation, 0, len(faults))
 	for _, f := range faults {
@@ -76,8 +76,8 @@ func (s *schema) violations(root any, faults []gojsonschema.ResultError) []Viola
 			list = append(list, v)
 		}
 	}
-	// The library's order at one place is kept: it is that of its source. Only
-	// the order of places follows from the order of a Go map.
+	// The library's order at one place is kept, because it is the order of its source.
+	// The order of places depends on the order of a Go map, so places are sorted.
 	slices.SortStableFunc(list, func(a, b Violation) int { return canon.Compare(a.Pointer, b.Pointer) })
 	list = slices.CompactFunc(list, repeats)
 	for i := range list {
@@ -100,8 +100,8 @@ func (s *schema) place(root any, f gojsonschema.ResultError) place {
 	return p
 }
 
-// repeats says whether b adds nothing to a: one reason is enough for a value
-// that is not an object or a list, and a schema may say a thing twice.
+// repeats says whether b adds nothing to a. One violation is enough for a value that is
+// not an object or a list, and a schema may have one rule twice.
 func repeats(a, b Violation) bool {
 	return a == b || a.Pointer == b.Pointer && ofScalar(a.Rule) && ofScalar(b.Rule)
 }
@@ -122,8 +122,8 @@ func (p place) pointer() string {
 	return pointer
 }
 
-// violation words one error. It is false for an error that another one repeats
-// in better words.
+// violation translates one error. It returns false if another error says the same
+// better.
 func (p place) violation(rule string, d gojsonschema.ErrorDetails) (Violation, bool) {
 	v := Violation{Pointer: p.pointer(), Rule: rule}
 	name, _ := d["property"].(string)
@@ -163,8 +163,8 @@ func (p place) scalar(v Violation, d gojsonschema.ErrorDetails) (Violation, bool
 		}
 		v.Msg = "must be " + allowed + ", not " + given(p.value)
 	case "minLength", "maxLength", "pattern":
-		// The library reports a member name as if it were its object's value;
-		// propertyNames has said it.
+		// The library reports a member name as if it were its object's value; the error
+		// of propertyNames has reported it already.
 		if !isText {
 			return v, false
 		}
@@ -195,7 +195,7 @@ func (p place) text(rule, text string, d gojsonschema.ErrorDetails) string {
 	return quote(text) + " does not fit" + p.shape.reason()
 }
 
-// either words a choice of members: "a" or "b".
+// either returns a choice of members as text: "a" or "b".
 func (p place) either() string {
 	if p.shape == nil {
 		return ""
@@ -207,7 +207,7 @@ func (p place) either() string {
 	return strings.Join(quoted, " or ")
 }
 
-// unknown words an unknown member and names the nearest one that is known.
+// unknown returns the message about an unknown member, and the nearest known name.
 func (p place) unknown(name string) (msg, near string) {
 	msg = "unknown member " + quote(name)
 	if p.shape == nil {
@@ -225,7 +225,7 @@ func (p place) unknown(name string) (msg, near string) {
 	return msg, near
 }
 
-// reason is what the schema says about a place, as the end of a message.
+// reason returns the schema's text about a place, as the end of a message.
 func (s *shape) reason() string {
 	if s == nil || s.text == "" {
 		return ""
@@ -233,7 +233,7 @@ func (s *shape) reason() string {
 	return ": " + strings.ToLower(s.text[:1]) + strings.TrimSuffix(s.text[1:], ".")
 }
 
-// wanted words the types that a place allows.
+// wanted returns the types that a place allows, as text.
 func (p place) wanted() string {
 	if p.shape == nil {
 		return "something else"
@@ -261,7 +261,7 @@ func article(jsonType string) string {
 	return "a " + jsonType
 }
 
-// given words a value: strings and numbers as they are, the rest by type.
+// given returns a value as text: strings and numbers unchanged, the rest by type.
 func given(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -276,7 +276,7 @@ func given(v any) string {
 
 func quote(s string) string { return strconv.Quote(canon.Cut(s)) }
 
-// size words how much a list or an object holds.
+// size returns the size of a list or an object as text.
 func size(v any) string {
 	n, one, many := 0, "entry", "entries"
 	switch v := v.(type) {
@@ -291,7 +291,7 @@ func size(v any) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// number words a bound, which the library holds as a float.
+// number returns a bound as text. The library stores it as a float.
 func number(v any) string {
 	if f, ok := v.(*big.Float); ok {
 		return f.Text('f', -1)

@@ -12,7 +12,7 @@ import (
 )
 
 // Append records. The receipt is a promise: the record is on the disk. After an error
-// there is no promise: of what could not be undone nothing is appended any more.
+// there is no promise. If a failed append could not be undone, nothing more is appended.
 func (l *Log) Append(ctx context.Context, rec ledger.Record) (ledger.Receipt, error) {
 	if err := l.enter(ctx); err != nil {
 		return ledger.Receipt{}, err
@@ -27,10 +27,10 @@ func (l *Log) Append(ctx context.Context, rec ledger.Record) (ledger.Receipt, er
 	})
 }
 
-// append appends a record unless before has found the receipt that it gets.
-// It has the turn.
+// append appends a record, unless before finds a receipt for it. The caller has the
+// turn.
 func (l *Log) append(ctx context.Context, rec ledger.Record, before func(*state, *ledger.Receipt) error) (r ledger.Receipt, err error) {
-	// A record that is refused is refused before the lock.
+	// A record with a fault is refused before the lock is taken.
 	draft := rec
 	draft.Stamp(l.options.Now(), "")
 	if _, err := draft.Entry(); err != nil {
@@ -47,7 +47,7 @@ func (l *Log) append(ctx context.Context, rec ledger.Record, before func(*state,
 		switch {
 		case err != nil:
 			r, err = ledger.Receipt{}, errors.Join(err, left)
-		case left != nil: // the record is safe all the same
+		case left != nil: // the record is safe nevertheless
 			r.Warnings = append(r.Warnings, left.Error())
 		}
 	}()
@@ -58,8 +58,8 @@ func (l *Log) append(ctx context.Context, rec ledger.Record, before func(*state,
 		return r, err
 	}
 	if s.tail.closed {
-		// The line that lacks its line feed is among the others then, whatever became of
-		// what is derived of it.
+		// The line without its line feed is then among the recorded lines, even if its
+		// derived files could not be written.
 		mended, err := s.record(ledger.Record{})
 		if err != nil {
 			return r, err
@@ -79,7 +79,7 @@ func (l *Log) append(ctx context.Context, rec ledger.Record, before func(*state,
 	return r, err
 }
 
-// again looks the run id of a record up. A run has one begun and one end.
+// again looks up the run id of a record. A run has one begun and one end.
 func (s *state) again(rec ledger.Record) (*ledger.Receipt, error) {
 	if rec.RunID == "" {
 		return nil, nil
@@ -108,7 +108,7 @@ func (s *state) again(rec ledger.Record) (*ledger.Receipt, error) {
 		}
 		switch {
 		case old.RunID != rec.RunID:
-		case old.Kind.Ends() && rec.Kind == ledger.KindBegun: // also where the same begun is there
+		case old.Kind.Ends() && rec.Kind == ledger.KindBegun: // even if the same begun record exists
 			return nil, fmt.Errorf("%w: run id %q, entry %d", ErrEnded, rec.RunID, index)
 		case old.Kind == rec.Kind && old.SameRun(rec):
 			first = &ledger.Receipt{Index: index, Record: old, Again: true}
@@ -122,8 +122,8 @@ func (s *state) again(rec ledger.Record) (*ledger.Receipt, error) {
 	return first, s.repromise(first)
 }
 
-// repromise gives a receipt a checkpoint that covers it: the one that is there, or
-// one that is signed after a sync, where an append was killed in between.
+// repromise gives a receipt a checkpoint that covers it: the existing one, or a new one
+// after a sync if an append was killed before its checkpoint.
 func (s *state) repromise(r *ledger.Receipt) error {
 	if r.Checkpoint = s.promise; s.promise.Size > r.Index {
 		return nil
@@ -146,8 +146,8 @@ func (s *state) repromise(r *ledger.Receipt) error {
 	return nil
 }
 
-// needsRecord sees to it that a checkpoint can be signed: the tree that ends with a
-// rotation is one that only the key before could sign, and a record after it is not.
+// needsRecord makes sure that a checkpoint can be signed. Only the earlier key may sign
+// a tree that ends with a rotation, so a record after the rotation is needed.
 func (s *state) needsRecord() {
 	key, _ := s.origin.keys.At(s.tail.tree.Size)
 	if len(s.repairs) == 0 && key.String() != s.key.Verifier().String() {
@@ -155,7 +155,8 @@ func (s *state) needsRecord() {
 	}
 }
 
-// record writes a record, and ahead of it one of what was mended.
+// record writes a record. Before it, record writes a record of the repairs, if there are
+// any.
 func (s *state) record(rec ledger.Record) (ledger.Receipt, error) {
 	if err := s.unsynced(); err != nil {
 		return ledger.Receipt{}, err
@@ -202,8 +203,8 @@ func (s *state) record(rec ledger.Record) (ledger.Receipt, error) {
 	return r, nil
 }
 
-// turnKey enters the key that signs after a rotation into origin.json. The head, which
-// is written later, knows the rotation only when origin.json does.
+// turnKey enters the key that signs after a rotation into origin.json. The head is
+// written later, so it has the rotation only if origin.json has it.
 func (s *state) turnKey(index int64, key string) error {
 	v, err := ledger.ParseVerifier(key)
 	if err != nil {
@@ -214,14 +215,14 @@ func (s *state) turnKey(index int64, key string) error {
 	return s.writeOrigin(o)
 }
 
-// unsynced writes the lines that no sync is known to cover once more, as they are: of a
-// writer that was killed, or whose sync failed. The kernel tells of a page that could
-// not be written once, and takes it for written afterwards.
+// unsynced writes the lines that perhaps no sync covers once more, unchanged. Their
+// writer was killed, or its sync failed. The kernel reports a page that could not be
+// written once, and treats it as written afterwards.
 func (s *state) unsynced() error {
 	if s.synced >= s.tail.tree.Size {
 		return nil
 	}
-	if _, err := s.line(s.synced); err != nil { // its offset is right then
+	if _, err := s.line(s.synced); err != nil { // this makes its offset right
 		return err
 	}
 	from, err := s.derived.offset(s.synced)
@@ -240,15 +241,15 @@ func (s *state) unsynced() error {
 	return nil
 }
 
-// batch is what one write adds.
+// batch holds the lines of one write.
 type batch struct {
-	at    int64 // where in the file
+	at    int64 // offset in the file
 	text  []byte
 	added []entered
 }
 
-// torn deals with bytes after the last whole line: a line that lacks its line feed gets
-// one, and anything else goes to quarantine.
+// torn handles bytes after the last whole line. A line without its line feed gets one;
+// other bytes go to quarantine.
 func (s *state) torn(b *batch) error {
 	if !s.tail.closed {
 		repair, err := s.quarantine()
@@ -271,7 +272,7 @@ func (s *state) torn(b *batch) error {
 	return nil
 }
 
-// seal makes the line of a record, and takes it into the tree.
+// seal makes the line of a record, and adds it to the tree.
 func (s *state) seal(rec *ledger.Record) ([]byte, entered, error) {
 	rec.Stamp(s.options.Now(), s.tail.last)
 	entry, err := rec.Entry()
@@ -289,7 +290,7 @@ func (s *state) seal(rec *ledger.Record) ([]byte, entered, error) {
 	return line, e, nil
 }
 
-// write makes lines durable, or undoes them. A torn end goes with them.
+// write makes lines durable, or undoes them. A torn end is removed with them.
 func (s *state) write(b batch) error {
 	n, err := s.truth.WriteAt(b.text, b.at)
 	if err == nil && n < len(b.text) {
@@ -330,8 +331,8 @@ func (s *state) poison(why error) error {
 	return errors.Join(err, f.Sync(), f.Close(), s.files.SyncDir(nameState))
 }
 
-// sign signs the checkpoint of what was synced and puts it into its place. That its
-// file could not be written is a warning: the promise is made, and kept.
+// sign signs the checkpoint of the synced lines and puts it in its place. If its file
+// cannot be written, sign returns a warning: the promise is made, and kept.
 func (s *state) sign() (ledger.Checkpoint, []string) {
 	c, err := s.key.Checkpoint(s.tail.tree.Size, s.tail.tree.Root())
 	if err != nil {
@@ -343,7 +344,7 @@ func (s *state) sign() (ledger.Checkpoint, []string) {
 	return c, nil
 }
 
-// derive writes what is derived of new entries, and the head last.
+// derive writes the derived files for new entries, and the head last.
 func (s *state) derive(added []entered) error {
 	for _, e := range added {
 		if err := s.derived.add(e); err != nil {
@@ -353,7 +354,7 @@ func (s *state) derive(added []entered) error {
 	return s.writeHead()
 }
 
-// writeHead writes the head of the ledger as it is now.
+// writeHead writes the current head of the ledger.
 func (s *state) writeHead() error {
 	h := head{
 		Boot: s.options.boot, Inode: s.inode, Size: s.tail.tree.Size, Offset: s.tail.offset, Last: s.tail.last,
@@ -371,7 +372,7 @@ func (s *state) writeHead() error {
 	return errors.Join(err, f.Close())
 }
 
-// lineAt reads the line that begins at an offset and has to be that of an index.
+// lineAt reads the line that begins at an offset. The line must have the given index.
 func lineAt(f file, offset, index int64) (ledger.Line, error) {
 	b := make([]byte, ledger.MaxLineBytes)
 	n, err := f.ReadAt(b, offset)

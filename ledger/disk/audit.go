@@ -15,40 +15,40 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// AuditOptions say how closely a ledger is looked at.
+// AuditOptions say how thorough an audit is.
 type AuditOptions struct {
-	Quick    bool             // the last root and signature alone
+	Quick    bool             // only the last root and signature
 	Seals    bool             // the signature of every seal
 	Tiles    bool             // the full tiles
 	Evidence bool             // the evidence of every decision
-	Since    []ledger.Promise // older checkpoints that have to be kept
+	Since    []ledger.Promise // older checkpoints that the ledger must keep
 	Progress func(entries int64)
 }
 
-// Audited is a ledger that was looked at and in whose entries nothing is wrong.
+// Audited is the result of an audit that found no fault in the entries.
 type Audited struct {
 	ledger.Verified
-	Checkpoint ledger.Checkpoint // the zero value: it was lost
-	Unsigned   bool              // there is no checkpoint, no pin, and none was given: entries may be missing
-	Pins       int               // pinned checkpoints that it keeps
-	Tiles      int               // full tiles that are right
-	Missing    []string          // full tiles that are not there
-	Wrong      []string          // full tiles that are wrong
-	Evidence   int               // blobs that are there and right
-	Absent     []int64           // decisions whose evidence is not there
-	Altered    []int64           // decisions whose evidence is not what the record says
+	Checkpoint ledger.Checkpoint // zero if it was lost
+	Unsigned   bool              // no checkpoint, no pin and no given checkpoint: entries may be missing
+	Pins       int               // number of pinned checkpoints that the ledger keeps
+	Tiles      int               // number of right full tiles
+	Missing    []string          // missing full tiles
+	Wrong      []string          // wrong full tiles
+	Evidence   int               // number of right blobs
+	Absent     []int64           // decisions with missing evidence
+	Altered    []int64           // decisions whose evidence differs from the record
 
 	failed error // a tile that could not be read
 }
 
-// Unsynced is how many entries the newest checkpoint does not cover.
+// Unsynced returns the number of entries that the newest checkpoint does not cover.
 func (a Audited) Unsynced() int64 { return a.Size - a.Checkpoint.Size }
 
-// Sound says whether nothing at all is wrong.
+// Sound says whether the audit found no fault.
 func (a Audited) Sound() bool { return !a.Unsigned && len(a.Wrong)+len(a.Absent)+len(a.Altered) == 0 }
 
-// Audit verifies a ledger. The errors are those of ledger.Verify; a promise that
-// origin.json's keys did not sign is ErrBadSignature or ErrUnknownKey.
+// Audit verifies a ledger. It returns the errors of ledger.Verify. A promise that was
+// not signed by origin.json's keys gives ErrBadSignature or ErrUnknownKey.
 func Audit(ctx context.Context, dir string, trusted *ledger.Verifier, o AuditOptions) (Audited, error) {
 	r, err := read(dir, nil)
 	if err != nil {
@@ -82,8 +82,7 @@ func Audit(ctx context.Context, dir string, trusted *ledger.Verifier, o AuditOpt
 	return a, err
 }
 
-// promises are the pinned checkpoints and those that were given, with signatures that
-// are right.
+// promises returns the pinned and the given checkpoints whose signatures are right.
 func (r *Reader) promises(since []ledger.Promise) ([]ledger.Promise, error) {
 	pins, err := r.Pins()
 	if err != nil {
@@ -132,8 +131,8 @@ func (r *Reader) checkTile(a *Audited) func(tlog.Tile, []byte) error {
 	}
 }
 
-// checkEvidence looks at the evidence of every decision, and at the policy set that it
-// names, which many share.
+// checkEvidence checks the evidence of every decision, and the policy set that the
+// evidence names. Many decisions share a policy set.
 func (r *Reader) checkEvidence(a *Audited) func(int64, ledger.Record) error {
 	sets := map[ledger.Blob]error{}
 	return func(index int64, rec ledger.Record) error {
@@ -162,7 +161,7 @@ func (r *Reader) checkEvidence(a *Audited) func(int64, ledger.Record) error {
 	}
 }
 
-// policySet is the blob of the policy that a decision's evidence names.
+// policySet returns the blob of the policy that a decision's evidence names.
 func policySet(content []byte) ledger.Blob {
 	var e struct {
 		Policy struct {
@@ -170,6 +169,6 @@ func policySet(content []byte) ledger.Blob {
 			Size   int64             `json:"size"`
 		} `json:"policy"`
 	}
-	_ = json.Unmarshal(content, &e) // what has no policy names a blob that is not there
+	_ = json.Unmarshal(content, &e) // without a policy, the result names a blob that does not exist
 	return ledger.Blob{SHA256: e.Policy.SHA256, Size: e.Policy.Size}
 }

@@ -13,14 +13,14 @@ import (
 
 // Compared says how two copies of a ledger relate.
 type Compared struct {
-	Common int64 // entries that both begin with
-	Forked bool  // entry Common is another one in each, though both promise it
+	Common int64 // number of first entries that both have
+	Forked bool  // the entries at Common differ, though both copies promise them
 	A, B   Entry // those entries
 }
 
-// Compare holds two copies of a ledger against each other, each up to its checkpoint. What
-// stands after a checkpoint is not promised and differs without being a fork. progress,
-// where it is not nil, is told how many entries are done.
+// Compare compares two copies of a ledger, each up to its checkpoint. Entries after a
+// checkpoint are not promised; they may differ without a fork. Compare calls progress,
+// unless it is nil, with the number of compared entries.
 func Compare(ctx context.Context, a, b *Reader, progress func(int64)) (Compared, error) {
 	nextA, stopA := pull(ctx, a)
 	defer stopA()
@@ -40,7 +40,7 @@ func Compare(ctx context.Context, a, b *Reader, progress func(int64)) (Compared,
 		case !okA && !okB:
 			return out, nil
 		case out.Forked || !okA || !okB:
-			continue // to the end, so that both trees are seen to be the promised ones
+			continue // read to the end, to check that both trees are the promised ones
 		case !bytes.Equal(ea.Line.Entry, eb.Line.Entry):
 			out.Forked, out.A, out.B = true, ea, eb
 			continue
@@ -51,8 +51,8 @@ func Compare(ctx context.Context, a, b *Reader, progress func(int64)) (Compared,
 	}
 }
 
-// pull gives the entries of a ledger one by one, and in the end an error if they are
-// not those that its checkpoint promises.
+// pull returns the entries of a ledger one by one. At the end it returns an error if
+// they are not the entries that the checkpoint promises.
 func pull(ctx context.Context, r *Reader) (func() (Entry, bool, error), func()) {
 	next, stop := iter.Pull2(r.Lines(ctx, 0))
 	var tree ledger.Range
@@ -73,16 +73,16 @@ func pull(ctx context.Context, r *Reader) (func() (Entry, bool, error), func()) 
 
 var errNotPromised = fmt.Errorf("%w: the entries do not lead to the root of the checkpoint", ErrTampered)
 
-// Kept says of a proof whether a ledger keeps it.
+// Kept says whether a ledger keeps a proof.
 type Kept struct {
 	Name  string
 	Proof ledger.Proof
-	Fault string // empty: it does
+	Fault string // empty: the ledger keeps it
 }
 
-// Keeps holds receipts against a ledger: each has to be signed by a key of the ledger,
-// its entry has to stand where it says, and the tree of its checkpoint has to be the
-// one that the ledger had at that size.
+// Keeps compares receipts with a ledger. A key of the ledger must have signed each
+// receipt, and its entry must be at its index. The tree of its checkpoint must be the
+// ledger's tree at that size.
 func (r *Reader) Keeps(ctx context.Context, list []Kept) error {
 	roots, leaves := map[int64]tlog.Hash{}, map[int64]tlog.Hash{}
 	checked := make([]ledger.Checkpoint, len(list))

@@ -13,11 +13,11 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// ErrNotEmpty is a folder in which Create makes no ledger.
+// ErrNotEmpty says that Create cannot make a ledger in a folder.
 var ErrNotEmpty = errors.New("the folder is not empty")
 
-// Create makes a ledger with its first record. The folder must not be there, or be
-// empty; it appears at once, complete.
+// Create makes a ledger with its first record. The folder must be missing or empty. The
+// ledger appears at once, complete.
 func Create(dir string, key *ledger.Signer, o Options) (ledger.Receipt, error) {
 	parent := filepath.Dir(filepath.Clean(dir))
 	if err := checkFileSystem(parent); err != nil {
@@ -40,7 +40,7 @@ func Create(dir string, key *ledger.Signer, o Options) (ledger.Receipt, error) {
 		err = os.Chmod(next, 0o755)
 	}
 	if err == nil {
-		err = os.Remove(dir) // an empty folder; os.Rename replaces none
+		err = os.Remove(dir) // an empty folder, because os.Rename replaces no folder
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = os.Rename(next, dir)
@@ -71,7 +71,7 @@ func fill(dir string, key *ledger.Signer, o Options) (ledger.Receipt, error) {
 	return r, errors.Join(err, f.Close())
 }
 
-// begin writes the genesis and all that stands beside it.
+// begin writes the genesis and all other files of the ledger.
 func begin(fsys files, key *ledger.Signer, o Options) (ledger.Receipt, error) {
 	rec := ledger.Record{Kind: ledger.KindGenesis, Format: ledger.Format, Origin: key.Origin(), Key: key.Verifier().String()}
 	rec.Stamp(o.Now(), "")
@@ -103,8 +103,8 @@ func begin(fsys files, key *ledger.Signer, o Options) (ledger.Receipt, error) {
 	return ledger.Receipt{Index: 0, Record: rec, Checkpoint: c}, err
 }
 
-// Rotate records that another key signs from the next entry on. The old key, which
-// the ledger was opened with, signs that record.
+// Rotate records that another key signs from the next entry on. The ledger was opened
+// with the old key, which signs that record.
 func (l *Log) Rotate(ctx context.Context, next *ledger.Signer) (ledger.Receipt, error) {
 	if err := l.enter(ctx); err != nil {
 		return ledger.Receipt{}, err
@@ -127,9 +127,9 @@ func (l *Log) Rotate(ctx context.Context, next *ledger.Signer) (ledger.Receipt, 
 	return r, nil
 }
 
-// Repair takes away what stops every append, after looking at the whole ledger, and
-// makes again what is derived from it. It returns what it did, for people. It never
-// changes or removes a whole line, and refuses a ledger that does not verify.
+// Repair verifies the whole ledger, removes the obstacles to appends, and makes the
+// derived files again. It returns the list of its changes, for people. It never changes
+// or removes a whole line, and refuses a ledger that does not verify.
 func Repair(ctx context.Context, dir string, key *ledger.Signer, o Options) ([]string, error) {
 	if err := checkFileSystem(dir); err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func repair(ctx context.Context, fsys files, key *ledger.Signer, o Options) (did
 	return did, nil
 }
 
-// unpoisoned hides the mark that stops appends, which is what a repair is for.
+// unpoisoned hides the mark that stops appends, so that Repair can work.
 type unpoisoned struct{ files }
 
 func (u unpoisoned) Lstat(name string) (fs.FileInfo, error) {
@@ -222,9 +222,9 @@ func (u unpoisoned) Lstat(name string) (fs.FileInfo, error) {
 	return u.files.Lstat(name)
 }
 
-// ReadKey reads a private key from a file that only its owner can read.
+// ReadKey reads a private key from a file. Only the owner may be able to read the file.
 func ReadKey(path string) (*ledger.Signer, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is no key, and not waited for
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is no key; do not wait for one
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// envChild names what the test binary does when a test starts it again.
+// envChild names the task of the test binary when a test starts it again.
 const envChild = "FIADOR_LEDGER_TEST_CHILD"
 
 func ok(t testing.TB, errs ...error) {
@@ -56,14 +56,14 @@ func generate() *ledger.Signer {
 	return s
 }
 
-// signer signs the ledgers of the tests; successor is what they are rotated to.
+// signer signs the ledgers of the tests; they are rotated to the key successor.
 var (
 	signer    = sync.OnceValue(generate)
 	successor = sync.OnceValue(generate)
 )
 
-// noon is the time of the tests, at which the clock stands: two ledgers of the same
-// records have the same bytes.
+// noon is the fixed time of the tests, so two ledgers of the same records have the same
+// bytes.
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 func at(now time.Time) Options {
@@ -90,7 +90,7 @@ func begun(run string) ledger.Record {
 	}
 }
 
-// scratch is an empty folder, in memory where that is possible.
+// scratch returns an empty folder, in memory if possible.
 func scratch(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "ledger-test-")
@@ -126,7 +126,7 @@ func add(t testing.TB, l *Log, records ...ledger.Record) ledger.Receipt {
 
 func run(i int) string { return fmt.Sprintf("run-%d", i) }
 
-// made has ledgers that tests make copies of, by their number of entries.
+// made has ledgers that tests copy, by their number of entries.
 var made struct {
 	sync.Mutex
 	dirs map[int]string
@@ -165,7 +165,7 @@ func sized(t testing.TB, n int) string {
 	return duplicate(t, filepath.Join(made.dirs[n], "ledger"))
 }
 
-// duplicate copies a ledger, with a head that takes the copy for the original.
+// duplicate copies a ledger, with a head that fits the copy.
 func duplicate(t testing.TB, from string) string {
 	t.Helper()
 	to := filepath.Join(scratch(t), "ledger")
@@ -191,7 +191,7 @@ func rehead(t testing.TB, dir string, change func(*head)) {
 	put(t, dir, nameHead, b)
 }
 
-// contents is a file of a ledger, nil where it is not there.
+// contents returns a file of a ledger, nil if it is missing.
 func contents(dir, name string) []byte {
 	b, _ := os.ReadFile(filepath.Join(dir, name))
 	return b
@@ -208,9 +208,9 @@ func remove(t testing.TB, dir, name string) {
 	ok(t, os.RemoveAll(filepath.Join(dir, name)))
 }
 
-// verified reads a ledger line by line, with nothing of what is derived, and checks
-// all that it says: form, roots, every signature (from an index on), times, run ids and
-// the checkpoint. It returns the records.
+// verified reads a ledger line by line, without the derived files, and checks all its
+// statements: form, roots, every signature (from an index on), times, run ids and the
+// checkpoint. It returns the records.
 func verified(t testing.TB, dir string, signaturesFrom int) []ledger.Record {
 	t.Helper()
 	text := contents(dir, nameLedger)
@@ -295,7 +295,7 @@ func kinds(records []ledger.Record, kind ledger.Kind) []ledger.Record {
 	return slices.DeleteFunc(slices.Clone(records), func(r ledger.Record) bool { return r.Kind != kind })
 }
 
-// repairs are the repairs that a ledger has recorded.
+// repairs returns the repairs that a ledger has recorded.
 func repairs(records []ledger.Record) (what []string) {
 	for _, r := range records {
 		for _, p := range r.Repairs {
@@ -305,8 +305,8 @@ func repairs(records []ledger.Record) (what []string) {
 	return what
 }
 
-// sameDerived checks that everything derived of a ledger is what a ledger has in which
-// it was made from nothing: byte for byte, where the bytes are not the inode's.
+// sameDerived checks that all derived files equal newly made ones, byte for byte, except
+// the bytes of the inode.
 func sameDerived(t testing.TB, dir string) {
 	t.Helper()
 	text := contents(dir, nameLedger)
@@ -361,7 +361,7 @@ func sameDerived(t testing.TB, dir string) {
 	})
 }
 
-// sameRuns checks that each run is found, and nothing else is in the table.
+// sameRuns checks that each run is found, and that the table has no other entries.
 func sameRuns(t testing.TB, dir string, b *builder) {
 	t.Helper()
 	f, err := openFolder(dir)
@@ -390,12 +390,13 @@ func sameRuns(t testing.TB, dir string, b *builder) {
 	}
 }
 
-// nowhere takes files and has all of them.
+// nowhere accepts files and drops them.
 type nowhere struct{ files }
 
 func (nowhere) Lstat(string) (fs.FileInfo, error) { return nil, nil }
 
-// fixed checks a ledger after a fault: it goes on, and ends up as if nothing had been.
+// fixed checks a ledger after a fault: it continues, and ends up as if the fault had not
+// happened.
 func fixed(t testing.TB, dir string, o Options, key *ledger.Signer) []ledger.Record {
 	t.Helper()
 	l, err := Open(dir, key, o)

@@ -17,7 +17,7 @@ var (
 	ErrBadBlob = errors.New("the evidence is not what its name says")
 )
 
-// blobName is where a blob lies.
+// blobName returns the path of a blob.
 func blobName(h canon.ContentHash) (string, error) {
 	digits := h.Hex()
 	if digits == "" {
@@ -26,10 +26,10 @@ func blobName(h canon.ContentHash) (string, error) {
 	return nameEvidence + "/sha256/" + digits[:2] + "/" + digits[2:], nil
 }
 
-// Put stores a blob under its hash. It is on the disk when Put returns, with one sync,
-// which makes its name durable too, as journaling file systems do (ext4, XFS, Btrfs). A blob that nobody may write has been synced; one
-// that is there and may still be written, another process is about to sync, and so
-// does Put.
+// Put stores a blob under its hash. The blob is on the disk when Put returns. One sync
+// is enough, because journaling file systems (ext4, XFS, Btrfs) make the name durable
+// with the content. A read-only blob was synced before. If a blob exists and is still
+// writable, another process is about to sync it, and Put syncs it too.
 func (l *Log) Put(blob []byte) (ledger.Blob, error) {
 	b := ledger.Blob{SHA256: canon.Sum(blob), Size: int64(len(blob))}
 	if len(blob) > ledger.MaxBlobBytes {
@@ -51,8 +51,8 @@ func (l *Log) Put(blob []byte) (ledger.Blob, error) {
 	return b, l.put(name, blob)
 }
 
-// put writes a blob under a name of its own, so that no two writers meet, and then
-// gives it its name and brings both to the disk.
+// put writes a blob under a temporary name, so that two writers do not collide. Then it
+// renames the blob and syncs both.
 func (l *Log) put(name string, blob []byte) error {
 	next := fmt.Sprintf("%s.%d-%d", name, os.Getpid(), l.puts.Add(1))
 	f, err := l.files.Open(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
@@ -69,7 +69,8 @@ func (l *Log) put(name string, blob []byte) error {
 	if err = settle(f); err == nil {
 		return f.Close()
 	}
-	// What a sync has failed of, another would take for written: nobody may find it.
+	// After a failed sync, another sync would report success, so the blob must not be
+	// found.
 	is, statErr := f.Stat()
 	named, lstatErr := l.files.Lstat(name)
 	if statErr == nil && lstatErr == nil && os.SameFile(is, named) {
@@ -78,7 +79,7 @@ func (l *Log) put(name string, blob []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// settle brings a blob to the disk, unless its mode says that it is there.
+// settle syncs a blob, unless its mode says that it was synced.
 func settle(f file) error {
 	info, err := f.Stat()
 	if err != nil || info.Mode().Perm()&0o222 == 0 {
@@ -87,7 +88,7 @@ func settle(f file) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	_ = f.Chmod(info.Mode().Perm() &^ 0o222) // of another user's blob this fails, and it is synced once more
+	_ = f.Chmod(info.Mode().Perm() &^ 0o222) // this fails for another user's blob, which is then synced again
 	return nil
 }
 
@@ -103,7 +104,7 @@ func same(f file, blob []byte) bool {
 	return bytes.Equal(has, blob)
 }
 
-// Blob reads a blob and checks that it is what its name says.
+// Blob reads a blob and checks that its content fits its name.
 func (l *Log) Blob(b ledger.Blob) ([]byte, error) { return readBlob(l.files, b) }
 
 func readBlob(fsys files, b ledger.Blob) ([]byte, error) {

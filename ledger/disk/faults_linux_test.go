@@ -15,22 +15,22 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// fault is what becomes of a call.
+// fault is the fault of a call.
 type fault string
 
 const (
 	failsEIO    fault = "EIO"
 	failsENOSPC fault = "ENOSPC"
-	isShort     fault = "short write"                // half of it is written
+	isShort     fault = "short write"                // half of the data is written
 	isKilled    fault = "kill"                       // before the call
-	isKilledMid fault = "kill inside"                // half of it is written
+	isKilledMid fault = "kill inside"                // half of the data is written
 	diskDies    fault = "EIO from here on"           // reading too
-	diskFills   fault = "ENOSPC from here on"        // what takes room
+	diskFills   fault = "ENOSPC from here on"        // for calls that need space
 	syncsFail   fault = "EIO of syncs and truncates" // from here on
 )
 
-// faulty puts a fault into one call on a folder. After a kill no call does anything any
-// more; reap does then what the kernel does.
+// faulty puts a fault into one call on a folder. After a kill all calls do nothing; then
+// reap closes the files, as the kernel does.
 type faulty struct {
 	files
 	fault   fault
@@ -47,7 +47,7 @@ var errKilled = errors.New("killed")
 
 func isWrite(op string) bool { return op == "write" || op == "writeat" }
 
-// call says what becomes of a call: an error, or half a write.
+// call returns the fault of a call: an error, or half a write.
 func (f *faulty) call(op, name string) (half bool, err error) {
 	if f.dead {
 		return false, errKilled
@@ -95,7 +95,7 @@ func (f *faulty) call(op, name string) (half bool, err error) {
 	return false, errKilled
 }
 
-// reap closes what a killed process had open.
+// reap closes the files that a killed process had open.
 func (f *faulty) reap() {
 	for _, o := range f.open {
 		_ = o.Close()
@@ -255,7 +255,7 @@ func (o *faultyFile) Unlock() error {
 	return o.file.Unlock()
 }
 
-// Close closes, whatever it says.
+// Close closes the file, whatever error it returns.
 func (o *faultyFile) Close() error {
 	if _, err := o.f.call("close", o.name); err != nil {
 		if !o.f.dead {
@@ -280,8 +280,9 @@ func first(call string) func(int, string) bool {
 	return func(_ int, c string) bool { return c == call }
 }
 
-// eachCall does something once for every call that it makes, and for every fault; do
-// gets a folder in which that call has that fault.
+// eachCall calls do for every call that do makes, and for every fault; do gets a folder
+// in which that call has that fault. In the short form each call has every fourth fault:
+// each fault begins one call later than the fault before.
 func eachCall(t *testing.T, faults []fault, do func(t *testing.T, how fault, when func(int, string) bool) *faulty) {
 	total, stride := 0, rehearsal.Stride(4)
 	for k, how := range faults {
@@ -328,8 +329,9 @@ func appendWith(t *testing.T, dir string, f *faulty, o Options, rec ledger.Recor
 	return l, r, err
 }
 
-// TestFaultAtEveryCall puts every fault into every call of an append, where no tile
-// fills, where the first one does, and after it, with a head and without one.
+// TestFaultAtEveryCall puts every fault into every call of an append. It does so for an
+// append that fills no tile, for one that fills the first tile, and for one after it,
+// with a head and without one.
 func TestFaultAtEveryCall(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	for _, c := range []struct {
@@ -401,8 +403,8 @@ func faultInAppend(t *testing.T, dir string, how fault, when func(int, string) b
 	return f
 }
 
-// TestFaultAtEveryCallOfRecovery does the same to the append that mends what a killed
-// one has left: a torn end, or a line that lacks its line feed, and no checkpoint.
+// TestFaultAtEveryCallOfRecovery does the same for the append that repairs the rest of a
+// killed one: a torn end, or a line without its line feed, and no checkpoint.
 func TestFaultAtEveryCallOfRecovery(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	for _, left := range []string{"torn", "no line feed", "unsynced"} {
@@ -451,8 +453,8 @@ func TestFaultAtEveryCallOfRecovery(t *testing.T) {
 	}
 }
 
-// TestFaultAtEveryCallOfPut: a blob that Put has promised is there, and one that it has
-// not is never taken for one that is on the disk.
+// TestFaultAtEveryCallOfPut: a blob that Put has promised exists. A blob without a
+// promise never counts as a synced one.
 func TestFaultAtEveryCallOfPut(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	base := sized(t, 2)
@@ -495,7 +497,7 @@ func TestFaultAtEveryCallOfPut(t *testing.T) {
 	}
 }
 
-// TestFaultAtEveryCallOfCreate: a ledger is begun and complete, or begin says so.
+// TestFaultAtEveryCallOfCreate: begin makes a complete ledger, or returns an error.
 func TestFaultAtEveryCallOfCreate(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	eachCall(t, allFaults, func(t *testing.T, how fault, when func(int, string) bool) *faulty {
@@ -513,8 +515,8 @@ func TestFaultAtEveryCallOfCreate(t *testing.T) {
 	})
 }
 
-// TestFaultAtEveryCallOfRotate: whatever is interrupted, one of the two keys goes on,
-// and what it signs verifies.
+// TestFaultAtEveryCallOfRotate: after any interruption one of the two keys works, and
+// its signatures are valid.
 func TestFaultAtEveryCallOfRotate(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	base := sized(t, 3)
@@ -556,7 +558,8 @@ func TestFaultAtEveryCallOfRotate(t *testing.T) {
 						wants(t, err, ErrWrongKey)
 					}
 				}
-				// Who had opened the ledger before does not sign with the old key.
+				// A process that opened the ledger earlier does not sign with the old
+				// key.
 				if _, err := bystander.Append(t.Context(), decision("bystander")); rotated {
 					wants(t, err, ErrWrongKey)
 				} else {
@@ -573,7 +576,7 @@ func TestFaultAtEveryCallOfRotate(t *testing.T) {
 	}
 }
 
-// TestFaultAtEveryCallOfRepair: a repair that was interrupted is done by the next one.
+// TestFaultAtEveryCallOfRepair: the next repair completes an interrupted one.
 func TestFaultAtEveryCallOfRepair(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	t.Run("no tile", func(t *testing.T) { faultsInRepair(t, 20, allFaults) })
@@ -604,7 +607,7 @@ func faultsInRepair(t *testing.T, size int, faults []fault) {
 	})
 }
 
-// TestFullTableGrows: the table of run ids grows, whatever interrupts that.
+// TestFullTableGrows: the table of run ids grows, whatever interrupts the growth.
 func TestFullTableGrows(t *testing.T) {
 	const grows = firstPages * pageSlots * 3 / 4 // entries of runs
 	base := sized(t, grows+1)
@@ -615,7 +618,7 @@ func TestFullTableGrows(t *testing.T) {
 		ok(t, err)
 		inDerived, counted := false, 0
 		f.when = func(int, string) bool {
-			// Counted are the calls from the table on.
+			// Only calls from the table on are counted.
 			if call := f.calls[len(f.calls)-1]; call == "writeat "+nameOffsets {
 				inDerived = true
 			}
@@ -640,8 +643,8 @@ func TestFullTableGrows(t *testing.T) {
 	})
 }
 
-// TestFailedSyncIsNotForgotten: lines of a killed writer, whose sync fails under the
-// next one, are written again before a sync is believed that covers them.
+// TestFailedSyncIsNotForgotten: the sync of a killed writer's lines fails in the next
+// writer. These lines are written again before a sync is believed.
 func TestFailedSyncIsNotForgotten(t *testing.T) {
 	for _, name := range []string{"unsynced", "other"} { // the same run, and another
 		dir := sized(t, 10)

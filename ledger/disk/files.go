@@ -9,11 +9,11 @@ import (
 	"os"
 )
 
-// files are the calls by which a ledger's folder is read and changed. Names are
-// slash-separated and relative to the folder. Tests put faults in between.
+// files are the calls that read and change a ledger's folder. Names are slash-separated
+// and relative to the folder. Tests add faults to these calls.
 type files interface {
-	// Open opens a regular file and nothing else: a link in the last element of the name
-	// is an error. No name leads out of the folder.
+	// Open opens a regular file only: a link as the last element of the name is an
+	// error. No name leads out of the folder.
 	Open(name string, flag int) (file, error)
 	Lstat(name string) (fs.FileInfo, error)
 	Mkdir(name string) error
@@ -40,7 +40,7 @@ type file interface {
 	Close() error
 }
 
-// folder is files of the operating system, beneath one os.Root.
+// folder implements files with the operating system, beneath one os.Root.
 type folder struct {
 	root *os.Root
 }
@@ -67,7 +67,7 @@ func openFolder(dir string) (folder, error) {
 }
 
 func (f folder) Open(name string, flag int) (file, error) {
-	// Another process may put a file into the place of name in between.
+	// Another process may replace the file between the two calls.
 	for range openTries {
 		opened, err := f.open(name, flag)
 		if !errors.Is(err, errReplacedMeanwhile) {
@@ -133,7 +133,7 @@ type diskFile struct {
 	*os.File
 }
 
-// errTooLong says that a file has more bytes than it can have.
+// errTooLong says that a file is larger than its limit.
 var errTooLong = errors.New("too many bytes")
 
 // readFile reads a whole file of at most most bytes.
@@ -149,8 +149,8 @@ func readFile(fsys files, name string, most int64) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
-// replaceFile puts a file in the place of another at once. With sync it is on the disk
-// when it has its name.
+// replaceFile replaces a file at once. With sync the content is on the disk before the
+// file gets its name.
 func replaceFile(fsys files, name string, content []byte, sync bool) error {
 	next := name + ".next"
 	f, err := fsys.Open(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
@@ -180,7 +180,7 @@ func makeFolders(fsys files, name string) error {
 	return nil
 }
 
-// checkFolder says what is wrong with a folder of the ledger, where it is there.
+// checkFolder says what is wrong with a folder of the ledger, if it exists.
 func checkFolder(fsys files, name string) error {
 	info, err := fsys.Lstat(name)
 	switch {

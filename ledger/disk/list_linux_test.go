@@ -21,11 +21,12 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// The faults that a ledger has to stand, each by its name. Those of the file system at
-// every call are TestFaultAtEveryCall…; those of lost power TestPowerLoss; a stopped
-// holder of the lock TestFaultLockHolderStopped; 64 writers TestOneShots; a reader
-// during appends TestReadWhileAppending. What only verification tells (stolen keys,
-// forks, edits of what was read before, checkpoints kept elsewhere) is tested with it.
+// The faults that a ledger must survive, each by its name. TestFaultAtEveryCall… tests
+// faults of the file system at every call; TestPowerLoss tests lost power;
+// TestFaultLockHolderStopped a stopped holder of the lock; TestOneShots 64 writers;
+// TestReadWhileAppending a reader during appends. Faults that only verification finds
+// (stolen keys, forks, edits of lines that were read before, checkpoints kept elsewhere)
+// are tested with verification.
 
 const listSize = 20
 
@@ -71,7 +72,7 @@ func TestFaultKills(t *testing.T) {
 	t.Run("before stdout", func(t *testing.T) {
 		dir := sized(t, listSize)
 		first := add(t, opened(t, dir, at(noon)), decision("new"))
-		later := decision("new") // its times, and what holds times, are others
+		later := decision("new") // its times, and members that contain times, differ
 		later.ResultSHA256, later.Evidence = hash("later"), ledger.Blob{SHA256: hash("later"), Size: 7}
 		again := add(t, opened(t, dir, at(noon.Add(time.Hour))), later)
 		if !again.Again || again.Index != first.Index || again.Record.Timestamp != first.Record.Timestamp {
@@ -154,7 +155,7 @@ func TestFaultCheckpoint(t *testing.T) {
 			t.Errorf("recorded repairs: %q", got)
 		}
 	})
-	// Without a checkpoint a head that says something else is not believed.
+	// Without a checkpoint, a head that contradicts the ledger is not believed.
 	t.Run("deleted, and a forged head", func(t *testing.T) {
 		dir := duplicate(t, base)
 		remove(t, dir, nameCheckpoint)
@@ -163,8 +164,8 @@ func TestFaultCheckpoint(t *testing.T) {
 	})
 }
 
-// TestFaultTruncatedBelowAPin: a ledger that was cut at the border of a line, with
-// nothing left that tells but a pin.
+// TestFaultTruncatedBelowAPin: a ledger was truncated at the border of a line, and only
+// a pin shows it.
 func TestFaultTruncatedBelowAPin(t *testing.T) {
 	dir, older := sized(t, listSize), sized(t, listSize-1)
 	put(t, dir, namePins+"/20", contents(dir, nameCheckpoint))
@@ -180,7 +181,7 @@ func TestFaultTruncatedBelowAPin(t *testing.T) {
 	wants(t, err, ErrTruncated) // by the pin
 }
 
-// TestFaultEnd: what may stand at the end of the ledger, and what may not.
+// TestFaultEnd: the allowed and the forbidden ends of the ledger.
 func TestFaultEnd(t *testing.T) {
 	base, longer := sized(t, listSize), sized(t, listSize+2)
 	text := contents(base, nameLedger)
@@ -192,7 +193,7 @@ func TestFaultEnd(t *testing.T) {
 		}
 		return bytes.Replace(b, []byte(old), []byte(new), 1)
 	}
-	sig := func(b []byte) []byte { // another signature, which is base64 too
+	sig := func(b []byte) []byte { // another signature, which is valid base64
 		i := bytes.Index(b, []byte(`"sig":"`)) + 40
 		b = bytes.Clone(b)
 		if b[i] == 'A' {
@@ -253,8 +254,8 @@ func TestFaultEnd(t *testing.T) {
 	}
 }
 
-// TestEndlessTail: a file that somebody made 1 GiB longer was not left by an append. It
-// is refused without being read, and nothing of it is copied.
+// TestEndlessTail: if somebody made a file 1 GiB longer, no append left these bytes. The
+// file is refused without being read, and nothing is copied.
 func TestEndlessTail(t *testing.T) {
 	for name, headless := range map[string]bool{"": false, "without what is derived": true} {
 		dir := sized(t, listSize)
@@ -263,7 +264,7 @@ func TestEndlessTail(t *testing.T) {
 			ok(t, os.Mkdir(filepath.Join(dir, nameState), 0o755))
 		}
 		path := filepath.Join(dir, nameLedger)
-		const size = 1 << 40 // of which nobody reads all
+		const size = 1 << 40 // too large to be read completely
 		ok(t, os.Truncate(path, size))
 		_, err := opened(t, dir, at(noon)).Append(t.Context(), decision("new"))
 		wants(t, err, ErrTampered)
@@ -283,8 +284,8 @@ func TestEndlessTail(t *testing.T) {
 	}
 }
 
-// TestFaultClockBackwards: the time of a ledger stands, and the record says by how much
-// the clock was behind.
+// TestFaultClockBackwards: the time of a ledger does not go back, and the record says
+// how far the clock was behind.
 func TestFaultClockBackwards(t *testing.T) {
 	dir := sized(t, listSize)
 	r := add(t, opened(t, dir, at(noon.Add(-90*time.Second))), decision("new"))
@@ -297,7 +298,7 @@ func TestFaultClockBackwards(t *testing.T) {
 	verified(t, dir, 0)
 }
 
-// TestFaultRunAgain: one begun and one end for a run.
+// TestFaultRunAgain: a run has one begun and one end.
 func TestFaultRunAgain(t *testing.T) {
 	dir := sized(t, 1)
 	l := opened(t, dir, at(noon))
@@ -310,7 +311,7 @@ func TestFaultRunAgain(t *testing.T) {
 	_, err := l.Append(t.Context(), otherBegun)
 	wants(t, err, ErrConflict)
 	stranger := decision("a")
-	stranger.IntentSHA256 = hash("another intent") // which has not begun under this id
+	stranger.IntentSHA256 = hash("another intent") // an intent that has not begun under this id
 	_, err = l.Append(t.Context(), stranger)
 	wants(t, err, ErrConflict)
 	add(t, l, decision("a"))
@@ -328,7 +329,7 @@ func TestFaultRunAgain(t *testing.T) {
 	}
 	_, err = l.Append(t.Context(), failed)
 	wants(t, err, ErrConflict)
-	// An effect is not begun again after its run has ended.
+	// An effect cannot begin again after its run has ended.
 	_, err = l.Append(t.Context(), begun("a"))
 	wants(t, err, ErrEnded)
 	_, err = l.Append(t.Context(), otherBegun)
@@ -339,7 +340,7 @@ func TestFaultRunAgain(t *testing.T) {
 	if n := len(verified(t, dir, 0)); n != 4 {
 		t.Errorf("%d entries", n)
 	}
-	// A begun of a ledger of before is the same beginning.
+	// A begun record in the older form is the same beginning.
 	former := begun("b")
 	former.Former = true
 	add(t, l, former)
@@ -350,7 +351,8 @@ func TestFaultRunAgain(t *testing.T) {
 	verified(t, dir, 0)
 }
 
-// TestFaultReplacedWhileWaiting: ledger.jsonl is another file when its lock is there.
+// TestFaultReplacedWhileWaiting: ledger.jsonl is replaced while an append waits for its
+// lock.
 func TestFaultReplacedWhileWaiting(t *testing.T) {
 	dir := sized(t, 3)
 	l := opened(t, dir, at(noon))
@@ -444,8 +446,8 @@ func TestFaultLinks(t *testing.T) {
 	})
 }
 
-// TestFaultKeys: a key that others can read, one of another ledger, one that does not
-// sign yet or any more, and no key.
+// TestFaultKeys: a key that others can read, a key of another ledger, a key that does
+// not sign yet or no longer signs, and no key.
 func TestFaultKeys(t *testing.T) {
 	dir, key := keyed(t)
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o666} {
@@ -485,8 +487,8 @@ func TestFaultKeys(t *testing.T) {
 	fixed(t, dir, at(noon), successor())
 }
 
-// TestFaultForgedRotation: a rotation that the key before has not signed changes
-// nothing, however well the rest is made.
+// TestFaultForgedRotation: a rotation without a signature of the key before changes
+// nothing, even if everything else fits.
 func TestFaultForgedRotation(t *testing.T) {
 	for _, fed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("line feed %v", fed), func(t *testing.T) {
@@ -533,7 +535,7 @@ func TestFaultForgedRotation(t *testing.T) {
 	}
 }
 
-// TestFaultNetworkFileSystem: file systems are known by their numbers.
+// TestFaultNetworkFileSystem: file systems are recognised by their numbers.
 func TestFaultNetworkFileSystem(t *testing.T) {
 	for _, magic := range []int64{unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.V9FS_MAGIC, unix.AFS_SUPER_MAGIC, unix.CODA_SUPER_MAGIC, unix.FUSE_SUPER_MAGIC} {
 		if checkFileSystemType(magic&0xffffffff) == nil {
@@ -562,7 +564,8 @@ func TestFaultTwoHosts(t *testing.T) {
 	fixed(t, dir, elsewhere, signer())
 }
 
-// TestFaultDiskFullAfterTheSync: the record is safe, and the receipt says what is not.
+// TestFaultDiskFullAfterTheSync: the record is safe, and the receipt names what could
+// not be written.
 func TestFaultDiskFullAfterTheSync(t *testing.T) {
 	for _, call := range []string{"create " + nameCheckpoint + ".next", "write " + nameCheckpoint + ".next", "writeat " + nameOffsets, "writeat " + nameRuns, "writeat " + edgeName(0), "writeat " + nameHead} {
 		t.Run(call, func(t *testing.T) {
@@ -573,7 +576,7 @@ func TestFaultDiskFullAfterTheSync(t *testing.T) {
 			if len(r.Warnings) == 0 || f.hit != call {
 				t.Errorf("warnings: %q", r.Warnings)
 			}
-			// The next one is refused, and leaves nothing.
+			// The next record is refused, and leaves nothing.
 			size := len(contents(dir, nameLedger))
 			if _, err := l.Append(t.Context(), decision("refused")); !errors.Is(err, syscall.ENOSPC) || len(contents(dir, nameLedger)) != size {
 				t.Errorf("the next append: %v", err)
@@ -587,7 +590,7 @@ func TestFaultDiskFullAfterTheSync(t *testing.T) {
 	}
 }
 
-// TestFaultEvidence: missing, altered, of another size, too much.
+// TestFaultEvidence: missing, altered, of another size, too large.
 func TestFaultEvidence(t *testing.T) {
 	dir := sized(t, 2)
 	l := opened(t, dir, at(noon))
@@ -598,7 +601,7 @@ func TestFaultEvidence(t *testing.T) {
 	_, err = l.Blob(b)
 	ok(t, err)
 	for _, altered := range []string{"", "evidencE\n", "evidence\n\n", "evidence"} {
-		remove(t, dir, name) // nobody may write to it
+		remove(t, dir, name) // it is read-only
 		put(t, dir, name, []byte(altered))
 		_, err = l.Blob(b)
 		wants(t, err, ErrBadBlob)
@@ -678,10 +681,10 @@ func TestFaultDiskReallyFull(t *testing.T) {
 	}
 }
 
-// envUser says that this is the test of an ordinary user.
+// envUser says that the test runs as an ordinary user.
 const envUser = "FIADOR_LEDGER_TEST_USER"
 
-// TestFaultAsUser runs what root cannot test as an ordinary user.
+// TestFaultAsUser runs the tests that root cannot run as an ordinary user.
 func TestFaultAsUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("started by root alone")
@@ -703,7 +706,7 @@ func TestFaultAsUser(t *testing.T) {
 }
 
 // TestUserReadOnly: a ledger that cannot be written is refused before anything depends
-// on it, and can be read.
+// on it. It can be read.
 func TestUserReadOnly(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root can write everywhere: TestFaultAsUser starts it")
@@ -725,7 +728,7 @@ func TestUserReadOnly(t *testing.T) {
 			ok(t, err, r.Close())
 		})
 	}
-	// Derived files of another user, here ones that cannot be written.
+	// Derived files of another user; here they cannot be written.
 	for _, name := range []string{nameHead, nameRuns, nameOffsets} {
 		t.Run(name, func(t *testing.T) {
 			dir := sized(t, 3)
@@ -744,7 +747,8 @@ func TestUserReadOnly(t *testing.T) {
 	}
 }
 
-// TestCreate: in the place of nothing or of an empty folder, and of nothing else.
+// TestCreate: a ledger can be created at a missing path or in an empty folder, and
+// nowhere else.
 func TestCreate(t *testing.T) {
 	parent := scratch(t)
 	dir := filepath.Join(parent, "ledger")
@@ -768,7 +772,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestFaultTiles: a full tile that is wrong is final for an append, and Repair writes it
+// TestFaultTiles: an append leaves a wrong full tile as it is, and Repair writes it
 // again.
 func TestFaultTiles(t *testing.T) {
 	dir := sized(t, 257)
@@ -794,8 +798,8 @@ func TestFaultTiles(t *testing.T) {
 	sameDerived(t, dir)
 }
 
-// TestFaultPoison: an append that could be neither made nor undone stops all others,
-// and Repair alone allows them again.
+// TestFaultPoison: an append that could be neither made nor undone stops all others.
+// Only Repair allows them again.
 func TestFaultPoison(t *testing.T) {
 	dir := sized(t, listSize)
 	f := through(t, dir, syncsFail, nil)
@@ -817,8 +821,8 @@ func TestFaultPoison(t *testing.T) {
 	fixed(t, dir, at(noon), signer())
 }
 
-// TestTwoRepairsAtOnce: a torn end and a lost checkpoint, which two writers find at
-// once, are recorded once.
+// TestTwoRepairsAtOnce: two writers find a torn end and a lost checkpoint at once. The
+// repair is recorded once.
 func TestTwoRepairsAtOnce(t *testing.T) {
 	dir := sized(t, listSize)
 	text := contents(dir, nameLedger)
@@ -846,7 +850,7 @@ func TestTwoRepairsAtOnce(t *testing.T) {
 	}
 }
 
-// TestOffsetsBeyondTheLedger: offsets of entries that are not there are not read.
+// TestOffsetsBeyondTheLedger: offsets of entries that do not exist are not read.
 func TestOffsetsBeyondTheLedger(t *testing.T) {
 	dir := sized(t, listSize)
 	put(t, dir, nameOffsets, append(contents(dir, nameOffsets), make([]byte, 800)...))
@@ -854,7 +858,7 @@ func TestOffsetsBeyondTheLedger(t *testing.T) {
 	fixed(t, dir, at(noon), signer())
 }
 
-// TestNoSecretIsWritten: no file of a ledger has the key, the host or the folder.
+// TestNoSecretIsWritten: no file of a ledger contains the key, the host or the folder.
 func TestNoSecretIsWritten(t *testing.T) {
 	dir, key := keyed(t)
 	s, err := ReadKey(key)
@@ -891,7 +895,7 @@ func TestNoSecretIsWritten(t *testing.T) {
 	}
 }
 
-// TestRunAgainAfterRotation: a run whose checkpoint was lost, as was that of the rotation
+// TestRunAgainAfterRotation: the checkpoint of a run was lost, and that of the rotation
 // after it. The new key cannot sign the tree that ends with the rotation.
 func TestRunAgainAfterRotation(t *testing.T) {
 	for _, repair := range []bool{false, true} {

@@ -16,7 +16,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// state is a ledger whose lock is held, as the next append finds it.
+// state is a ledger whose lock is held, ready for the next append.
 type state struct {
 	*Log
 	truth   file
@@ -24,14 +24,14 @@ type state struct {
 	tail    tail
 	derived *derived
 	repairs []ledger.Repair
-	promise ledger.Checkpoint // the newest checkpoint; the zero value where it was lost
-	synced  int64             // entries that a sync is known to cover
-	rebuilt bool              // what is derived was made again
+	promise ledger.Checkpoint // the newest checkpoint; zero if it was lost
+	synced  int64             // number of entries that a sync covers for sure
+	rebuilt bool              // the derived files were made again
 	warn    []string
 }
 
-// load finds out where the ledger ends. What is derived is brought up to that, and made
-// again where it does not fit. Nothing of the truth is changed.
+// load finds the end of the ledger. It brings the derived files up to date, and makes
+// them again if they do not fit. It does not change ledger.jsonl.
 func (l *Log) load(ctx context.Context, truth file) (*state, error) {
 	info, err := truth.Stat()
 	if err != nil {
@@ -60,8 +60,8 @@ func (l *Log) load(ctx context.Context, truth file) (*state, error) {
 	return s, nil
 }
 
-// locked is what has to be known first of a ledger whose lock was taken. Another process
-// may have rotated its key since it was opened.
+// locked reads the first facts about a ledger whose lock was taken. Another process may
+// have rotated its key after it was opened.
 func (l *Log) locked(truth file) (*state, error) {
 	s := &state{Log: l, truth: truth}
 	var err error
@@ -83,12 +83,12 @@ func (s *state) close() error {
 	return err
 }
 
-// derivedFault says whether an error is one of what is derived, which can be made again.
+// derivedFault says whether an error is about derived files, which can be made again.
 func derivedFault(err error) bool {
 	return errors.Is(err, errHead) || errors.Is(err, errTable) || errors.Is(err, errEdge)
 }
 
-// head reads the head, if it is of this ledger and this start of the system.
+// head reads the head, if it belongs to this ledger and this start of the system.
 func (s *state) head(size int64) (head, error) {
 	f, err := s.files.Open(nameHead, os.O_RDONLY)
 	if isNotExist(err) {
@@ -125,7 +125,7 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-// catchUp reads the lines that the head does not know.
+// catchUp reads the lines that the head does not cover.
 func (s *state) catchUp(ctx context.Context, h head) error {
 	d, err := openDerived(s.files, h)
 	if isNotExist(err) {
@@ -145,7 +145,7 @@ func (s *state) catchUp(ctx context.Context, h head) error {
 		return err
 	}
 	s.synced = max(h.Size, s.promise.Size)
-	// Something that is signed has to say what the head says.
+	// A signature must confirm the head: the checkpoint's, or else the last line's.
 	if s.tail.added == 0 && s.promise.Size != h.Size {
 		l, err := s.line(h.Size - 1)
 		if err != nil {
@@ -159,8 +159,8 @@ func (s *state) catchUp(ctx context.Context, h head) error {
 	return s.checkSeals(seals)
 }
 
-// checkSeals checks the signatures of lines, and of a line that lacks its line feed:
-// without one, it is none.
+// checkSeals checks the signatures of lines. It also checks a line without its line
+// feed, because without a valid signature that is no line.
 func (s *state) checkSeals(seals []ledger.Seal) error {
 	if err := s.followKeys(s.tail.keys); err != nil {
 		return err
@@ -181,9 +181,9 @@ func (s *state) checkSeals(seals []ledger.Seal) error {
 	return s.followKeys(whole.keys)
 }
 
-// followKeys compares the keys of the records with origin.json, and writes it again
-// where an interrupted rotation left it behind. The key before has to have signed the
-// rotation.
+// followKeys compares the keys of the records with origin.json. If an interrupted
+// rotation left the file behind, followKeys writes it again. The earlier key must have
+// signed the rotation.
 func (s *state) followKeys(keys []rotation) error {
 	o, added := s.origin, false
 	for _, k := range keys {
@@ -217,9 +217,9 @@ func (l *Log) writeOrigin(o origin) error {
 	return l.files.SyncDir(".")
 }
 
-// readPromise reads the checkpoint. One that is missing or is no note was lost with
-// the power, because its rename is not synced, and is made again; one that is signed by
-// somebody else stops everything.
+// readPromise reads the checkpoint. A missing or unreadable checkpoint was lost when the
+// power failed, because its rename is not synced; it is made again. A checkpoint with a
+// signature of somebody else stops everything.
 func (s *state) readPromise() error {
 	b, err := readFile(s.files, nameCheckpoint, ledger.MaxCheckpointBytes)
 	if err != nil && !isNotExist(err) && !errors.Is(err, errTooLong) {
@@ -241,8 +241,8 @@ func (s *state) readPromise() error {
 	return nil
 }
 
-// ours reads a checkpoint that the ledger's own key has just this signature for: signing
-// it again costs a fraction of checking it, and Ed25519 always signs alike.
+// ours reads a checkpoint if it has exactly the signature of the ledger's own key. A new
+// signature costs a fraction of a check, and Ed25519 always makes the same one.
 func (s *state) ours(note []byte) (ledger.Checkpoint, error) {
 	c, err := ledger.ParseCheckpoint(note)
 	if err != nil {
@@ -259,7 +259,7 @@ func (s *state) ours(note []byte) (ledger.Checkpoint, error) {
 	return c, err
 }
 
-// hold holds the ledger against what was promised of it.
+// hold compares the ledger with its promises.
 func (s *state) hold() error {
 	size := s.tail.tree.Size
 	if s.tail.closed {
@@ -283,8 +283,8 @@ func (s *state) hold() error {
 	return s.holdPins(size)
 }
 
-// holdPins holds the ledger against the checkpoints that were pinned. Who signed them is
-// for Audit to tell.
+// holdPins compares the ledger with the pinned checkpoints. Audit checks their
+// signatures.
 func (s *state) holdPins(size int64) error {
 	names, err := s.files.ReadDir(namePins)
 	if err != nil && !isNotExist(err) {
@@ -317,7 +317,7 @@ func (s *state) holdPins(size int64) error {
 	return nil
 }
 
-// rootAt is the root of the tree at a size that was reached.
+// rootAt returns the root of the tree at a size that was reached.
 func (s *state) rootAt(size int64) (tlog.Hash, error) {
 	if size == s.tail.tree.Size {
 		return s.tail.tree.Root(), nil
@@ -333,8 +333,8 @@ func (s *state) rootAt(size int64) (tlog.Hash, error) {
 	return l.Seal.Root, err
 }
 
-// line reads a line by its index. Where it does not stand where the offsets say, they
-// are made again, which tells whose fault that is.
+// line reads a line by its index. If the offsets lead to another place, they are made
+// again. This shows whether the offsets or the ledger are wrong.
 func (s *state) line(index int64) (ledger.Line, error) {
 	var l ledger.Line
 	offset, err := s.derived.offset(index)
@@ -350,7 +350,7 @@ func (s *state) line(index int64) (ledger.Line, error) {
 	return s.line(index)
 }
 
-// unfed is the last line, which lacks its line feed.
+// unfed returns the last line, which lacks its line feed.
 func (s *state) unfed() (ledger.Line, error) {
 	b := make([]byte, s.tail.torn)
 	if _, err := s.truth.ReadAt(b, s.tail.offset); err != nil {
@@ -359,7 +359,7 @@ func (s *state) unfed() (ledger.Line, error) {
 	return ledger.ParseLine(b)
 }
 
-// quarantine keeps the torn end of the ledger for the auditor, on the disk before
+// quarantine saves the torn end of the ledger for the auditor. It is on the disk before
 // anything takes its place.
 func (s *state) quarantine() (ledger.Repair, error) {
 	repair := ledger.Repair{What: ledger.RepairTornTail, Offset: s.tail.offset, Bytes: s.tail.torn}

@@ -36,8 +36,8 @@ func holder(t *testing.T, dir, key string) (process *os.Process, release func())
 	return cmd.Process, release
 }
 
-// TestFaultLockHolderStopped: who waits for a process that holds the lock and is stopped
-// gives up after a while, and never breaks the lock.
+// TestFaultLockHolderStopped: a stopped process holds the lock. A waiting process gives
+// up after a while, and never breaks the lock.
 func TestFaultLockHolderStopped(t *testing.T) {
 	dir, key := keyed(t)
 	process, release := holder(t, dir, key)
@@ -54,7 +54,7 @@ func TestFaultLockHolderStopped(t *testing.T) {
 	if waited := time.Since(begin); waited < 50*time.Millisecond || waited > 5*time.Second {
 		t.Errorf("gave up after %s", waited)
 	}
-	// A context ends the waiting too, with its own cause.
+	// A context also ends the waiting, with its own cause.
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	time.AfterFunc(10*time.Millisecond, func() { cancel(why) })
@@ -65,12 +65,12 @@ func TestFaultLockHolderStopped(t *testing.T) {
 		t.Error("something was written without the lock")
 	}
 	release()
-	// The locks that nobody waits for any more are given back.
+	// Locks that arrive after the waiting has ended are released.
 	add(t, l, decision("waits"))
 	add(t, l, decision("other"))
 }
 
-// TestLateLockIsReleased: a lock that is given to who has stopped waiting does not stay.
+// TestLateLockIsReleased: a lock that arrives after the waiting has ended is released.
 func TestLateLockIsReleased(t *testing.T) {
 	dir := sized(t, 2)
 	l := opened(t, dir, at(noon))
@@ -99,7 +99,7 @@ func TestLateLockIsReleased(t *testing.T) {
 		ok(t, err)
 		ok(t, f.Unlock(), f.Close())
 	}
-	for range 100 { // the goroutines of those who gave up end
+	for range 100 { // the goroutines that gave up end
 		if openFiles(t, "ledger.jsonl") == 0 {
 			return
 		}
@@ -108,7 +108,7 @@ func TestLateLockIsReleased(t *testing.T) {
 	t.Errorf("%d descriptors of ledger.jsonl are left", openFiles(t, "ledger.jsonl"))
 }
 
-// openFiles counts the descriptors of this process, or those of a file name.
+// openFiles counts the descriptors of this process, or those of files with that name.
 func openFiles(t testing.TB, name string) (n int) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -122,7 +122,7 @@ func openFiles(t testing.TB, name string) (n int) {
 	return n
 }
 
-// TestNoDescriptorIsLeft over 1000 appends, of which some are refused.
+// TestNoDescriptorIsLeft: 1000 appends, some of them refused, leave no descriptor open.
 func TestNoDescriptorIsLeft(t *testing.T) {
 	dir := sized(t, 2)
 	l := opened(t, dir, at(noon))
@@ -173,8 +173,8 @@ func TestManyLogs(t *testing.T) {
 	sameDerived(t, dir)
 }
 
-// TestSameRunAtOnce: of many that record the same run at once, one does, and the others
-// get its receipt.
+// TestSameRunAtOnce: of many that record the same run at once, one succeeds, and the
+// others get its receipt.
 func TestSameRunAtOnce(t *testing.T) {
 	dir := sized(t, 2)
 	var wait sync.WaitGroup
@@ -201,8 +201,8 @@ func TestSameRunAtOnce(t *testing.T) {
 	verified(t, dir, 0)
 }
 
-// TestReadWhileAppending: a reader finds a checkpoint and all that it covers, whenever
-// it comes.
+// TestReadWhileAppending: at any moment a reader finds a checkpoint and all entries that
+// it covers.
 func TestReadWhileAppending(t *testing.T) {
 	dir := sized(t, 2)
 	l := opened(t, dir, at(noon))

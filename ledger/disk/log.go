@@ -4,20 +4,20 @@
 // An append makes these calls, in this order:
 //
 //  1. open ledger.jsonl and lock its inode; compare the inode with the name's;
-//  2. read the head, or make it again; read lines that it does not know;
+//  2. read the head, or make it again; read lines that the head does not cover;
 //  3. compare with the checkpoint, and with the pinned ones;
-//  4. look the run id up;
+//  4. look up the run id;
 //  5. write the line, with one write, and sync it, with one fdatasync;
 //  6. sign the checkpoint and rename it into its place;
-//  7. write what is derived, the head last;
+//  7. write the derived files, the head last;
 //  8. unlock.
 //
-// A kill between any two leaves a ledger that the next append goes on with. What
-// remains is a line that was written and not acknowledged: it stays, because it may
-// have been read; whoever retries with the same run id gets its receipt.
+// After a kill between any two calls, the next append can continue. A line that was
+// written but not acknowledged stays, because somebody may have read it. A retry with
+// the same run id gets its receipt.
 //
-// A write or sync that fails is undone while the lock is held. Where that fails as
-// well, nothing is appended any more until Repair.
+// A failed write or sync is undone while the lock is held. If that fails too, nothing is
+// appended any more until Repair.
 package disk
 
 import (
@@ -32,21 +32,21 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// Options are what an append takes from its surroundings.
+// Options are the settings of an append.
 type Options struct {
 	Now  func() time.Time
 	Wait time.Duration // for the lock; 0: DefaultWait
-	// Progress is told how far the reading of the whole ledger is, in bytes, and in the end
-	// that all are read; or nil.
+	// Progress is called during the reading of the whole ledger with the number of bytes
+	// read, and at the end with all; or nil.
 	Progress func(read, of int64)
 	boot     string // in tests, another start of the system
 }
 
-// DefaultWait is how long an append waits for others.
+// DefaultWait is the time that an append waits for others.
 const DefaultWait = 30 * time.Second
 
-// Errors that stop every append. Each says that the ledger is not what it was
-// promised to be, or cannot be relied on.
+// Errors that stop every append. Each says that the ledger differs from its promises, or
+// is not reliable.
 var (
 	ErrTampered  = errors.New("the ledger does not verify")
 	ErrTruncated = errors.New("the ledger is smaller than it was promised to be (TRUNCATED)")
@@ -59,8 +59,8 @@ var (
 	ErrReplaced  = errors.New("ledger.jsonl was replaced while its lock was waited for")
 )
 
-// Log is a ledger that can be appended to. Its methods may be called from any number
-// of goroutines.
+// Log is a ledger that can be appended to. Any number of goroutines may call its
+// methods.
 type Log struct {
 	files   files
 	name    string // of the log
@@ -68,13 +68,13 @@ type Log struct {
 	origin  origin
 	options Options
 
-	turn    chan struct{} // holds one value while an append of this Log goes on
-	stopped error         // an append could be neither undone nor marked
+	turn    chan struct{} // holds one value during an append of this Log
+	stopped error         // a failed append could be neither undone nor marked
 	puts    atomic.Int64
 }
 
-// Open opens a ledger, without its lock: it finds out whether an append can work at
-// all before anything depends on it.
+// Open opens a ledger, without its lock. It checks whether an append can succeed before
+// anything depends on it.
 func Open(dir string, key *ledger.Signer, o Options) (*Log, error) {
 	if err := checkFileSystem(dir); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func open(fsys files, key *ledger.Signer, o Options) (*Log, error) {
 }
 
 // rotated says whether the ledger ends with a rotation to the key of l: Rotate was
-// interrupted before it wrote origin.json, which the next append does.
+// interrupted before it wrote origin.json. The next append writes it.
 func (l *Log) rotated(truth file) bool {
 	info, err := truth.Stat()
 	if err != nil {
@@ -144,7 +144,7 @@ func (l *Log) rotated(truth file) bool {
 		l.origin.now().CheckSeal(last.Seal) == nil
 }
 
-// checkKey compares the signer with the key that the ledger has now.
+// checkKey compares the signer with the ledger's current key.
 func (l *Log) checkKey() error {
 	if now := l.origin.now(); l.key.Verifier().String() != now.String() {
 		return fmt.Errorf("%w: it is %s, and the ledger's is %s", ErrWrongKey, l.key.Verifier(), now)
@@ -155,7 +155,7 @@ func (l *Log) checkKey() error {
 // Close closes the ledger.
 func (l *Log) Close() error { return l.files.Close() }
 
-// Origin is the name of the log.
+// Origin returns the name of the log.
 func (l *Log) Origin() string { return l.name }
 
 func (l *Log) poisoned() error {
@@ -170,8 +170,8 @@ func (l *Log) poisoned() error {
 	return nil
 }
 
-// enter waits for the other appends of this Log, no longer than ctx and for the lock. Its
-// end is leave.
+// enter waits for the other appends of this Log, no longer than ctx and the waiting time
+// for the lock allow. leave ends it.
 func (l *Log) enter(ctx context.Context) error {
 	ctx, cancel := l.waiting(ctx)
 	defer cancel()
@@ -185,13 +185,13 @@ func (l *Log) enter(ctx context.Context) error {
 
 func (l *Log) leave() { <-l.turn }
 
-// waiting bounds how long an append waits for others.
+// waiting limits the time that an append waits for others.
 func (l *Log) waiting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, l.options.Wait, fmt.Errorf("%w for more than %s", ErrBusy, l.options.Wait))
 }
 
-// lock opens ledger.jsonl and locks it. When it returns, the name leads to the inode
-// that is locked.
+// lock opens ledger.jsonl and locks it. When lock returns, the name leads to the locked
+// inode.
 func (l *Log) lock(ctx context.Context) (file, error) {
 	ctx, cancel := l.waiting(ctx)
 	defer cancel()

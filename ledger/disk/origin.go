@@ -10,14 +10,14 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// origin is origin.json: who signs, from which size of the tree on. The log's own
-// records say the same; the file spares reading them.
+// origin is origin.json: the keys that sign, each from a size of the tree on. The log's
+// own records say the same; the file makes reading them unnecessary.
 type origin struct {
 	name string
 	keys ledger.Keys
 }
 
-// maxOriginBytes is the most that origin.json can have, which is thousands of keys.
+// maxOriginBytes is the maximum size of origin.json, enough for thousands of keys.
 const maxOriginBytes = 1 << 20
 
 type originWire struct {
@@ -31,7 +31,7 @@ type originKeyWire struct {
 	Size int64  `json:"size"`
 }
 
-// now is the key that signs what comes next.
+// now returns the key that signs the next entry.
 func (o origin) now() ledger.Verifier { return o.keys[len(o.keys)-1].Key }
 
 // checkSeal checks the signature of a seal by the key of its size.

@@ -14,7 +14,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// Ways in which a file that was never synced comes back after the power was lost.
+// The states of a file that was never synced, after the power was lost.
 var losses = []string{"old", "empty", "garbage", "zeroes", "truncated", "missing"}
 
 // unsyncedFiles are the files that are not synced when they are written.
@@ -35,7 +35,7 @@ func lose(t testing.TB, dir, older, name, how string) {
 	case "zeroes":
 		clear(now)
 	case "truncated":
-		if now = now[:len(now)/2]; name == nameRuns { // whole pages, which verify
+		if now = now[:len(now)/2]; name == nameRuns { // whole pages, which have valid checksums
 			now = now[:pageBytes]
 		}
 	case "missing":
@@ -45,12 +45,12 @@ func lose(t testing.TB, dir, older, name, how string) {
 	put(t, dir, name, now)
 }
 
-// recovered checks that a ledger of size entries is what it was, that its run ids are
-// known, and that everything derived of it was made again.
+// recovered checks that a ledger of size entries is unchanged, that its run ids are
+// known, and that all its derived files were made again.
 func recovered(t testing.TB, dir string, o Options, size int, text []byte, after []byte, lostCheckpoint bool) []ledger.Record {
 	t.Helper()
 	l := opened(t, dir, o)
-	// A run that was recorded is recorded, and known.
+	// A recorded run stays recorded, and is found.
 	for _, i := range []int{1, size / 2, size - 1} {
 		if r := add(t, l, decision(run(i))); !r.Again || r.Index != int64(i) {
 			t.Fatalf("%s is recorded as entry %d, again: %v", run(i), r.Index, r.Again)
@@ -86,7 +86,7 @@ func recovered(t testing.TB, dir string, o Options, size int, text []byte, after
 	return records
 }
 
-// tornEnds are what may stand after the last synced line.
+// tornEnds returns the possible bytes after the last synced line.
 func tornEnds(next []byte) map[string][]byte {
 	whole := next[:len(next)-1]
 	ends := map[string][]byte{
@@ -100,8 +100,8 @@ func tornEnds(next []byte) map[string][]byte {
 	return ends
 }
 
-// TestPowerLoss: in whatever state the unsynced files and the line after the last
-// synced one come back, the truth verifies, and what is derived is made again.
+// TestPowerLoss: the unsynced files and the line after the last synced one can have any
+// state. The ledger verifies, and the derived files are made again.
 func TestPowerLoss(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	const size = 300
@@ -175,8 +175,8 @@ func TestPowerLoss(t *testing.T) {
 	})
 }
 
-// TestDerivedDamagedWithoutPowerLoss: a derived file that does not fit is found out on
-// the system that wrote it, too, and no run is recorded twice for it.
+// TestDerivedDamagedWithoutPowerLoss: a wrong derived file is also detected on the
+// system that wrote it. No run is recorded twice because of it.
 func TestDerivedDamagedWithoutPowerLoss(t *testing.T) {
 	const size = 511
 	older, base := sized(t, 500), sized(t, size)
@@ -186,7 +186,7 @@ func TestDerivedDamagedWithoutPowerLoss(t *testing.T) {
 			t.Run(name+" "+how, func(t *testing.T) {
 				dir := duplicate(t, base)
 				lose(t, dir, older, name, how)
-				// The record fills a tile.
+				// This record fills a tile.
 				recovered(t, dir, at(noon), size, text, nil, name == nameCheckpoint)
 				if strings.HasPrefix(name, nameEdge) {
 					add(t, opened(t, dir, at(noon)), decision("one-more"))
@@ -201,7 +201,7 @@ func TestDerivedDamagedWithoutPowerLoss(t *testing.T) {
 	}
 }
 
-// TestOldHead: a head that is many entries old, whose edges were written over since.
+// TestOldHead: a head is many entries old, and its edges were overwritten since.
 func TestOldHead(t *testing.T) {
 	for _, old := range []int{2, 200, 255, 256, 257, 500, 511, 512} {
 		t.Run(fmt.Sprint(old), func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestOldHead(t *testing.T) {
 			sameDerived(t, dir)
 		})
 	}
-	// The same with tiles gone: what was written over is not taken for a tile.
+	// The same with missing tiles: overwritten data does not count as a tile.
 	older, dir := sized(t, 200), sized(t, 530)
 	lose(t, dir, older, nameHead, "old")
 	rehead(t, dir, func(h *head) {})
@@ -221,14 +221,15 @@ func TestOldHead(t *testing.T) {
 	sameDerived(t, dir)
 }
 
-// TestSecondLevelOfTiles appends across entry 65 536, with kills in what is derived.
+// TestSecondLevelOfTiles appends across entry 65 536, with kills during the writing of
+// derived files.
 func TestSecondLevelOfTiles(t *testing.T) {
 	const size = 1 << 16
 	dir := filepath.Join(scratch(t), "ledger")
 	_, err := Create(dir, signer(), at(noon))
 	ok(t, err)
-	// Entries as a writer would have made them, but for the signatures of all but the
-	// last, which nobody reads here.
+	// The entries are as a writer would make them. Only the last has a valid signature,
+	// because the others are not checked here.
 	first, _, _ := bytes.Cut(contents(dir, nameLedger), []byte("\n"))
 	genesis, err := ledger.ParseLine(first)
 	ok(t, err)
@@ -280,7 +281,7 @@ func TestSecondLevelOfTiles(t *testing.T) {
 		if f.hit == "" || t.Failed() {
 			break
 		}
-		// Back to where it was.
+		// Restore the earlier state.
 		ok(t, os.Truncate(filepath.Join(dir, nameLedger), int64(len(text))))
 		put(t, dir, nameCheckpoint, checkpoint)
 		remove(t, dir, "tile/0/255")

@@ -13,12 +13,12 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// Publish writes the ledger, up to its checkpoint, into a folder as C2SP tlog-tiles
-// has it: checkpoint, full and partial tiles, and the entries in bundles. The whole
-// ledger is read first, so that nothing is written of one that does not lead to the root
-// of its checkpoint. What is there and right is left alone, and the checkpoint is
-// written last, when everything else is on the disk. progress, where it is not nil, is told
-// how many entries are done.
+// Publish writes the ledger, up to its checkpoint, into a folder in the form of C2SP
+// tlog-tiles: checkpoint, full and partial tiles, and the entries in bundles. It reads
+// the whole ledger first, and writes nothing if the entries do not lead to the root of
+// the checkpoint. Right files that exist are left alone. The checkpoint is written last,
+// when everything else is on the disk. Publish calls progress, unless it is nil, with
+// the number of entries done.
 func (r *Reader) Publish(ctx context.Context, dir string, progress func(int64)) error {
 	if err := r.leads(ctx); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (r *Reader) leads(ctx context.Context) error {
 	return r.promised(tree)
 }
 
-// promised says whether a tree is that of the checkpoint.
+// promised says whether a tree is the tree of the checkpoint.
 func (r *Reader) promised(tree ledger.Range) error {
 	if tree.Size != r.promise.Size || tree.Root() != r.promise.Root {
 		return fmt.Errorf("%w: the entries do not lead to the root of the checkpoint; run: fiador ledger verify", ErrTampered)
@@ -86,7 +86,7 @@ func (p *publisher) publish(ctx context.Context, r *Reader, progress func(int64)
 	return replaceFile(p.files, nameCheckpoint, r.promise.Note, true)
 }
 
-// add takes in an entry, and writes the tiles that it fills.
+// add adds an entry, and writes the tiles that it fills.
 func (p *publisher) add(entry []byte) error {
 	p.bundle = append(binary.BigEndian.AppendUint16(p.bundle, uint16(len(entry))), entry...)
 	n := p.tree.Size
@@ -117,7 +117,7 @@ func (p *publisher) partial() error {
 		if len(hashes) == 0 {
 			continue
 		}
-		n := p.tree.Size >> (ledger.TileHeight * level) // hashes of the level
+		n := p.tree.Size >> (ledger.TileHeight * level) // number of hashes of the level
 		t := tlog.Tile{H: ledger.TileHeight, L: level, N: n / ledger.TileWidth, W: len(hashes) / tlog.HashSize}
 		if err := p.write(t, hashes); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (p *publisher) partial() error {
 	return nil
 }
 
-// write writes a tile, unless it is there with just this content.
+// write writes a tile, unless it exists with exactly this content.
 func (p *publisher) write(t tlog.Tile, content []byte) error {
 	path := ledger.TilePath(t)
 	if f, err := p.files.Open(path, os.O_RDONLY); err == nil {
@@ -144,8 +144,8 @@ func (p *publisher) write(t tlog.Tile, content []byte) error {
 	return replaceFile(p.files, path, content, !syncsAll)
 }
 
-// Pin keeps a checkpoint of the ledger in its folder: nothing is appended to a ledger
-// that has become smaller, or another one. A pin keeps the signatures that it has.
+// Pin keeps a checkpoint of the ledger in its folder. Nothing is appended to a ledger
+// that is smaller than a pin or contradicts it. A pin keeps its signatures.
 func (r *Reader) Pin(c ledger.Checkpoint) (string, error) {
 	name := fmt.Sprintf("%s/%d", namePins, c.Size)
 	if err := makeFolders(r.files, name); err != nil {

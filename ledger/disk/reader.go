@@ -18,9 +18,9 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// Reader reads a ledger up to its checkpoint, without a lock and while others append.
-// It works on a copy that cannot be written, and without what is derived: it is only
-// faster with it.
+// Reader reads a ledger up to its checkpoint, without a lock and while others append. It
+// works on a read-only copy too, and without the derived files; with them it is only
+// faster.
 type Reader struct {
 	files   files
 	truth   file
@@ -28,13 +28,13 @@ type Reader struct {
 	trusted []ledger.Verifier
 	promise ledger.Checkpoint
 	lost    bool // there is no checkpoint
-	offsets file // nil: not there
+	offsets file // nil: missing
 	runs    *runTable
-	known   int64 // entries that the table has for sure
+	known   int64 // number of entries that the table covers for sure
 }
 
-// Read opens a ledger for reading. The signature of its checkpoint is checked. Without a
-// key that is trusted that proves no more than that the ledger agrees with itself.
+// Read opens a ledger for reading. It checks the signature of the checkpoint. Without a
+// trusted key this proves only that the ledger is consistent.
 func Read(dir string, trusted ...ledger.Verifier) (*Reader, error) {
 	r, err := read(dir, trusted)
 	if err == nil && r.lost {
@@ -43,7 +43,7 @@ func Read(dir string, trusted ...ledger.Verifier) (*Reader, error) {
 	return r, err
 }
 
-// ErrNoCheckpoint says that nothing is promised: the checkpoint was lost or taken away.
+// ErrNoCheckpoint says that nothing is promised: the checkpoint was lost or removed.
 var ErrNoCheckpoint = errors.New("it has no checkpoint; the next append makes one")
 
 func read(dir string, trusted []ledger.Verifier) (*Reader, error) {
@@ -68,7 +68,8 @@ func (r *Reader) open(trusted []ledger.Verifier) error {
 			return err
 		}
 	}
-	// The checkpoint is read before the ledger: what it covers is there.
+	// The checkpoint is read before the ledger, so the ledger has all entries that it
+	// covers.
 	note, err := readFile(r.files, nameCheckpoint, ledger.MaxCheckpointBytes)
 	if err != nil && !isNotExist(err) {
 		return err
@@ -82,7 +83,7 @@ func (r *Reader) open(trusted []ledger.Verifier) error {
 	if r.truth, err = r.files.Open(nameLedger, os.O_RDONLY); err != nil {
 		return err
 	}
-	r.known = r.vouchedByHead() // ahead of the table, which is never behind it then
+	r.known = r.vouchedByHead() // read before the table, so that the table has at least these entries
 	if f, err := r.files.Open(nameOffsets, os.O_RDONLY); err == nil {
 		r.offsets = f
 	}
@@ -95,13 +96,13 @@ func (r *Reader) open(trusted []ledger.Verifier) error {
 	return nil
 }
 
-// vouched follows the keys from the trusted one on: each but the first has to stand in a
-// record that the key before it has sealed.
+// vouched follows the keys from the trusted one on. Each later key must be in a record
+// that the key before it has sealed.
 func (r *Reader) vouched() error {
 	for i, k := range r.origin.keys[1:] {
 		before, index := r.origin.keys[i].Key, k.Size-2
 		if index >= r.promise.Size {
-			r.origin.keys = r.origin.keys[:i+1] // it has signed nothing yet
+			r.origin.keys = r.origin.keys[:i+1] // the key has not yet signed anything
 			return nil
 		}
 		e, err := r.Entry(context.Background(), index)
@@ -137,16 +138,16 @@ func (r *Reader) Close() error {
 	return errors.Join(err, r.files.Close())
 }
 
-// Checkpoint is the newest promise.
+// Checkpoint returns the newest promise.
 func (r *Reader) Checkpoint() ledger.Checkpoint { return r.promise }
 
-// Keys are the ledger's keys as origin.json has them.
+// Keys returns the ledger's keys from origin.json.
 func (r *Reader) Keys() ledger.Keys { return slices.Clone(r.origin.keys) }
 
-// Size is how many entries the checkpoint covers.
+// Size returns the number of entries that the checkpoint covers.
 func (r *Reader) Size() int64 { return r.promise.Size }
 
-// Text is ledger.jsonl, from its beginning to its end, beyond the checkpoint too.
+// Text returns ledger.jsonl from beginning to end, with the lines after the checkpoint.
 func (r *Reader) Text() (io.Reader, error) {
 	info, err := r.truth.Stat()
 	if err != nil {
@@ -155,8 +156,8 @@ func (r *Reader) Text() (io.Reader, error) {
 	return io.NewSectionReader(r.truth, 0, info.Size()), nil
 }
 
-// Lines are the lines from an index on, in their order, up to the checkpoint. What
-// cannot be read as a line ends them with an error.
+// Lines returns the lines from an index on, in order, up to the checkpoint. A part that
+// is no line ends them with an error.
 func (r *Reader) Lines(ctx context.Context, from int64) iter.Seq2[int64, Entry] {
 	return func(yield func(int64, Entry) bool) {
 		if from == r.promise.Size {
@@ -171,7 +172,7 @@ func (r *Reader) Lines(ctx context.Context, from int64) iter.Seq2[int64, Entry] 
 		for ; index < r.promise.Size; index++ {
 			e := entryOf(ctx, in, index)
 			if e.Err != nil {
-				yield(index, e) // also ahead of what was asked for, which cannot be found then
+				yield(index, e) // this line may be before the wanted one, which then cannot be found
 				return
 			}
 			if index >= from && !yield(index, e) {
@@ -181,7 +182,7 @@ func (r *Reader) Lines(ctx context.Context, from int64) iter.Seq2[int64, Entry] 
 	}
 }
 
-// Entry is a line as it was read, and the record in it.
+// Entry is a line that was read, and the record in it.
 type Entry struct {
 	ledger.Line
 	Record ledger.Record
@@ -208,7 +209,7 @@ func entryOf(ctx context.Context, in *bufio.Reader, index int64) (e Entry) {
 	return e
 }
 
-// seek finds a line to begin reading from: the one asked for, or the first.
+// seek finds a line where reading begins: the wanted line, or the first.
 func (r *Reader) seek(index int64) (offset, at int64, err error) {
 	if index < 0 || index > r.promise.Size {
 		return 0, 0, fmt.Errorf("there is no entry %d: the ledger has %d", index, r.promise.Size)
@@ -242,7 +243,7 @@ func (r *Reader) Entry(ctx context.Context, index int64) (Entry, error) {
 		}
 	}
 	for _, e := range r.Lines(ctx, index) {
-		return e, e.Err // an error may be that of an entry ahead
+		return e, e.Err // the error may be about an earlier entry
 	}
 	return Entry{}, fmt.Errorf("there is no entry %d", index)
 }
@@ -270,8 +271,8 @@ func (r *Reader) Find(ctx context.Context, runID string) ([]int64, error) {
 	return found, nil
 }
 
-// vouchedByHead is how many entries the table of run ids has for sure: those of the head,
-// of this start of the system.
+// vouchedByHead returns the number of entries that the table of run ids covers for sure:
+// those of a head from this start of the system.
 func (r *Reader) vouchedByHead() int64 {
 	b, err := readFile(r.files, nameHead, headBytes)
 	if err != nil {
@@ -285,7 +286,7 @@ func (r *Reader) vouchedByHead() int64 {
 	return min(h.Size, r.promise.Size)
 }
 
-// found looks a run up in the table, which has the entries below an index.
+// found looks up a run in the table, which covers the entries below an index.
 func (r *Reader) found(ctx context.Context, runID string, below int64) ([]int64, error) {
 	indexes, err := r.runs.find(runID)
 	if err != nil {
@@ -308,10 +309,10 @@ func (r *Reader) found(ctx context.Context, runID string, below int64) ([]int64,
 	return found, nil
 }
 
-// Blob reads evidence and checks that it is what its name says.
+// Blob reads evidence and checks that the content fits the name.
 func (r *Reader) Blob(b ledger.Blob) ([]byte, error) { return readBlob(r.files, b) }
 
-// Pins are the pinned checkpoints, by size, as they are stored.
+// Pins returns the pinned checkpoints, by size, in their stored form.
 func (r *Reader) Pins() (map[int64][]byte, error) {
 	names, err := r.files.ReadDir(namePins)
 	if isNotExist(err) {
@@ -333,8 +334,8 @@ func (r *Reader) Pins() (map[int64][]byte, error) {
 	return pins, nil
 }
 
-// pinSize is the size that the name of a pin gives: a number from 1 on in its one spelling.
-// What has another name is no pin.
+// pinSize returns the size in the name of a pin: a number from 1 on in its one spelling.
+// Any other name is no pin.
 func pinSize(name string) (int64, bool) {
 	n, err := strconv.ParseInt(name, 10, 64)
 	return n, err == nil && n > 0 && strconv.FormatInt(n, 10) == name
@@ -371,7 +372,7 @@ func (r *Reader) Consistency(ctx context.Context, size int64) (ledger.Consistenc
 	return c, err
 }
 
-// prove asks the tiles, and where they are missing or wrong the entries.
+// prove uses the tiles. If they are missing or wrong, it uses the entries.
 func prove(ctx context.Context, r *Reader, tree tlog.Tree, ask func(tlog.HashReader) ([]tlog.Hash, error)) ([]tlog.Hash, error) {
 	if path, err := ask(tlog.TileHashReader(tree, tiles{r})); err == nil {
 		return path, nil
@@ -383,7 +384,7 @@ func prove(ctx context.Context, r *Reader, tree tlog.Tree, ask func(tlog.HashRea
 	return ask(hashes)
 }
 
-// tree is the tree of the checkpoint.
+// tree returns the tree of the checkpoint.
 func (r *Reader) tree() tlog.Tree { return tlog.Tree{N: r.promise.Size, Hash: r.promise.Root} }
 
 // tiles reads the tiles of a ledger. tlog checks them against the checkpoint.

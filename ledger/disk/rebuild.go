@@ -12,9 +12,9 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// rebuild reads the whole ledger and makes everything that is derived again. Full
-// tiles, which are final, are written where they are missing and otherwise left
-// alone: a wrong one is for Verify to tell.
+// rebuild reads the whole ledger and makes all derived files again. Full tiles are
+// final: rebuild writes missing ones, and leaves the others alone. Verify finds wrong
+// ones.
 func (s *state) rebuild(ctx context.Context) error {
 	if err := s.close(); err != nil {
 		return err
@@ -46,12 +46,12 @@ func (s *state) rebuild(ctx context.Context) error {
 		s.options.Progress(s.tail.offset, s.tail.offset)
 	}
 	if s.synced = s.promise.Size; s.synced != s.tail.tree.Size {
-		return nil // a head is of lines that were synced
+		return nil // a head covers only synced lines
 	}
 	return s.writeHead()
 }
 
-// telling tells Progress of the entries that a scan reads.
+// telling calls Progress during the scan of entries.
 func (s *state) telling(each func(entered) error) func(entered) error {
 	info, err := s.truth.Stat()
 	if err != nil || s.options.Progress == nil {
@@ -66,7 +66,7 @@ func (s *state) telling(each func(entered) error) func(entered) error {
 	}
 }
 
-// builder collects what is derived of a whole ledger.
+// builder collects the derived data of a whole ledger.
 type builder struct {
 	files   files
 	offsets []byte
@@ -99,7 +99,7 @@ func (b *builder) tile(t tlog.Tile, content []byte) error {
 	return replaceFile(b.files, path, content, true)
 }
 
-// write writes the files, and returns how many entries the table of run ids has.
+// write writes the files. It returns the number of entries of the table of run ids.
 func (b *builder) write() (int64, error) {
 	t := tableFor(int64(len(b.keys)))
 	for i, k := range b.keys {

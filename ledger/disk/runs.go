@@ -10,10 +10,11 @@ import (
 	"os"
 )
 
-// runTable finds the lines of a run: a hash table of pages. A page is four bytes of
-// checksum, two of how many slots are taken, two of how many pages there are (their
-// logarithm), eight for the page's own number, and 255 slots: eight bytes of the hash of a run id and eight of the index.
-// A full page goes over into the next, the last into the first.
+// runTable finds the lines of a run: a hash table of pages. A page has a checksum of
+// four bytes, the number of used slots in two, the number of pages (its logarithm) in
+// two, the page's own number in eight, and 255 slots. A slot has eight bytes of the hash
+// of a run id, and eight bytes of the index. A full page continues in the next page, the
+// last in the first.
 type runTable struct {
 	file  file
 	files files
@@ -28,7 +29,7 @@ const (
 	firstPages = 4
 )
 
-// errTable says that the table is not what was written. It is made again then.
+// errTable says that the table was changed by something else. It is then made again.
 var errTable = errors.New("the table of run ids is damaged")
 
 func openRuns(fsys files, count int64) (*runTable, error) {
@@ -52,7 +53,7 @@ func openRunsFor(fsys files, flag int, count int64) (*runTable, error) {
 
 func (t *runTable) close() error { return t.file.Close() }
 
-// key is the hash of a run id by which it is found.
+// key returns the hash of a run id in the table.
 func key(runID string) uint64 {
 	sum := sha256.Sum256([]byte(runID))
 	return binary.LittleEndian.Uint64(sum[:])
@@ -115,7 +116,7 @@ func (t *runTable) find(runID string) ([]int64, error) {
 	return found, err
 }
 
-// probe visits the pages in which a key may stand, until visit has seen enough.
+// probe visits the pages that may contain a key, until visit returns true.
 func (t *runTable) probe(k uint64, visit func(int64, *page) bool) error {
 	var p page
 	start := int64(k % uint64(t.pages))
@@ -131,8 +132,8 @@ func (t *runTable) probe(k uint64, visit func(int64, *page) bool) error {
 	return errTable
 }
 
-// insert enters a line of a run that the head does not count yet. What stands there
-// already, of an append that was killed, is left alone.
+// insert enters a line of a run that the head does not yet count. An entry from a killed
+// append that exists already is left alone.
 func (t *runTable) insert(runID string, index int64) error {
 	if (t.count+1)*4 > t.pages*pageSlots*3 {
 		if err := t.grow(); err != nil {
@@ -161,7 +162,7 @@ func (t *runTable) insert(runID string, index int64) error {
 	return errors.Join(err, write)
 }
 
-// grow puts a table of twice as many pages in the place of this one.
+// grow replaces the table by one with twice as many pages.
 func (t *runTable) grow() error {
 	next := newTable(2 * t.pages)
 	var p page
@@ -190,7 +191,7 @@ type table []page
 
 func newTable(pages int64) table { return make(table, pages) }
 
-// tableFor is an empty table that takes some entries before it must grow.
+// tableFor returns an empty table with space for some entries before it must grow.
 func tableFor(entries int64) table {
 	pages := int64(firstPages)
 	for (entries+1)*4 > pages*pageSlots*3 {

@@ -13,30 +13,30 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// tail is what was found of the ledger from some line on, and the state after it.
+// tail describes the ledger from some line on, and the state after it.
 type tail struct {
 	tree   ledger.Range
 	offset int64 // after the last whole line
 	last   string
 	seal   ledger.Seal // of the last whole line
-	added  int64       // lines that were read
+	added  int64       // number of lines read
 	torn   int64       // bytes after offset that are no line
-	closed bool        // those bytes are a whole line that lacks its line feed
-	whole  *tail       // with that line
+	closed bool        // those bytes are a whole line without its line feed
+	whole  *tail       // the state after that line
 	keys   []rotation
-	at     map[int64]tlog.Hash // roots at the sizes asked for
+	at     map[int64]tlog.Hash // roots at the wanted sizes
 }
 
-// rotation is a key and the seal of the record that it begins with.
+// rotation is a key and the seal of the record that introduces the key.
 type rotation struct {
 	ledger.KeyFrom
 	seal ledger.Seal
 }
 
-// scan reads lines from an offset to the end of the file. Every line has to follow from
-// the one before it: form, size, root, time. What is no line stops it: bytes at the end
-// without a line feed, or zeroes, are torn, and anything else is not the ledger's
-// writing. each is told every entry.
+// scan reads lines from an offset to the end of the file. Every line must follow from
+// the line before it: form, size, root, time. Bytes that are no line stop the scan. At
+// the end, bytes without a line feed, or zeroes, are torn; other bytes were not written
+// by the ledger, and are an error. scan calls each with every entry.
 func scan(ctx context.Context, f file, t tail, sizes []int64, each func(entered) error) (tail, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -82,8 +82,7 @@ func (t *tail) want(sizes []int64) bool {
 	return false
 }
 
-// readLine reads a line with its line feed. What it returns is good until the next
-// call.
+// readLine reads a line with its line feed. The result is valid until the next call.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -92,7 +91,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// next takes in a line.
+// next handles the next line.
 func (t *tail) next(b []byte) (entered, error) {
 	index := t.tree.Size
 	bad := func(err error) (entered, error) {
@@ -127,8 +126,8 @@ func (t *tail) next(b []byte) (entered, error) {
 	return e, nil
 }
 
-// firstSize is the size of the first tree that the key of a record signs: a genesis
-// signs itself, and a rotation is signed by the key that it ends.
+// firstSize returns the size of the first tree that the key of a record signs. A genesis
+// is signed by its own key; a rotation is signed by the key that it ends.
 func firstSize(index int64) int64 {
 	if index == 0 {
 		return 1
@@ -136,7 +135,7 @@ func firstSize(index int64) int64 {
 	return index + 2
 }
 
-// end finds out what the bytes after the last line are.
+// end classifies the bytes after the last line.
 func (t tail) end(f file, size int64, line []byte) (tail, error) {
 	t.torn = size - t.offset
 	if t.torn > ledger.MaxTornBytes {
@@ -153,7 +152,8 @@ func (t tail) end(f file, size int64, line []byte) (tail, error) {
 	return t, noFeed(f, t.offset, t.torn)
 }
 
-// noFeed refuses bytes that have a line feed: an interrupted append leaves none.
+// noFeed refuses bytes with a line feed, because an interrupted append leaves no line
+// feed.
 func noFeed(f file, offset, size int64) error {
 	b := make([]byte, size)
 	if _, err := f.ReadAt(b, offset); ignoreEOF(err) != nil {

@@ -14,25 +14,25 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// head is what an append must know of everything before it. It is derived: what does
-// not fit the ledger is thrown away and made again.
+// head is the summary of all earlier entries that an append needs. It is derived: if it
+// does not fit the ledger, it is discarded and made again.
 type head struct {
 	Format string      `json:"format"`
-	Boot   string      `json:"boot"`   // of the system that wrote it; of another, files may not be what was written last
+	Boot   string      `json:"boot"`   // start of the system that wrote it; files of an earlier start may lack the last writes
 	Inode  uint64      `json:"inode"`  // of ledger.jsonl
 	Size   int64       `json:"size"`   // lines
 	Offset int64       `json:"offset"` // bytes
 	Last   string      `json:"last"`   // timestamp of the last record
 	Roots  []tlog.Hash `json:"roots"`
-	Runs   int64       `json:"runs"` // entries of the table of run ids, about
+	Runs   int64       `json:"runs"` // approximate number of entries of the table of run ids
 }
 
-// headBytes is the size of the file: one block, so that it is written at once.
+// headBytes is the size of the file: one block, so that one write is enough.
 const headBytes = 4096
 
 const headFormat = "1"
 
-// marshal is the head as it is stored: JSON, blanks, and a checksum of both.
+// marshal returns the stored form of the head: JSON, blanks, and a checksum of both.
 func (h head) marshal() ([]byte, error) {
 	h.Format = headFormat
 	b, err := json.Marshal(h)
@@ -61,7 +61,7 @@ func parseHead(b []byte) (head, error) {
 	return h, nil
 }
 
-// tree is the tree of the head, in memory of its own.
+// tree returns the tree of the head, in memory of its own.
 func (h head) tree() ledger.Range {
 	return ledger.Range{Size: h.Size, Roots: append(make([]tlog.Hash, 0, 64), h.Roots...)}
 }
@@ -82,8 +82,8 @@ const (
 	nameQuarantine = ".state/quarantine"
 )
 
-// derived are the files that tell where things are: the table of run ids, the offsets
-// of lines, and the tiles of the right edge. They are open while entries are added.
+// derived are the files for fast access: the table of run ids, the offsets of lines, and
+// the tiles of the right edge. They are open while entries are added.
 type derived struct {
 	files   files
 	offsets file
@@ -111,7 +111,7 @@ func (d *derived) Close() error {
 	return err
 }
 
-// offset is where a line begins.
+// offset returns the place where a line begins.
 func (d *derived) offset(index int64) (int64, error) { return readOffset(d.offsets, index) }
 
 func readOffset(f file, index int64) (int64, error) {
@@ -122,7 +122,7 @@ func readOffset(f file, index int64) (int64, error) {
 	return int64(binary.LittleEndian.Uint64(b[:])), nil
 }
 
-// add enters what is derived of one entry, and may do so twice.
+// add enters the derived data of one entry. It may do this twice.
 func (d *derived) add(e entered) error {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], uint64(e.offset))
@@ -146,13 +146,13 @@ func (d *derived) add(e entered) error {
 	return nil
 }
 
-// entered is an entry and what derived files say of it.
+// entered is an entry and its data for the derived files.
 type entered struct {
 	index  int64
 	offset int64
 	runID  string
 	seal   ledger.Seal
-	nodes  []node // those of the levels of tiles
+	nodes  []node // nodes of the levels of tiles
 }
 
 // node is a hash of a level of tiles: level 0 has the leaves, level 1 the roots of
@@ -163,7 +163,7 @@ type node struct {
 	hash  tlog.Hash
 }
 
-// nodes collects, of those that an appended leaf completes, the nodes of tiles.
+// nodes collects the nodes of tiles that an appended leaf completes.
 func nodes(list *[]node) func(int, int64, tlog.Hash) {
 	return func(level int, n int64, h tlog.Hash) {
 		if level%ledger.TileHeight == 0 {
@@ -173,7 +173,7 @@ func nodes(list *[]node) func(int, int64, tlog.Hash) {
 }
 
 // node enters a hash into the right edge of its level, and says whether it is the last
-// one of a tile.
+// hash of a tile.
 func (d *derived) node(n node) (full bool, err error) {
 	f, ok := d.edges[n.level]
 	if !ok {
@@ -192,12 +192,12 @@ func (d *derived) node(n node) (full bool, err error) {
 
 func edgeName(level int) string { return fmt.Sprintf("%s/%d", nameEdge, level) }
 
-// errEdge says that a right edge is not what was written. It is made again then.
+// errEdge says that a right edge was changed by something else. It is then made again.
 var errEdge = errors.New("the right edge of the tree is damaged")
 
-// tile writes the tile whose last hash is in the right edge now, unless it is there.
-// It gets its name when it is on the disk, and is final then. Its root is the
-// next of the nodes that the leaf completes.
+// tile writes the tile whose last hash is now in the right edge, unless the tile exists.
+// It gets its name after it is on the disk, and is then final. Its root is the next node
+// that the leaf completes.
 func (d *derived) tile(last node, above []node) error {
 	t := tlog.Tile{H: ledger.TileHeight, L: last.level, N: last.n / ledger.TileWidth, W: ledger.TileWidth}
 	path := ledger.TilePath(t)
@@ -217,7 +217,7 @@ func (d *derived) tile(last node, above []node) error {
 	return replaceFile(d.files, path, content, true)
 }
 
-// tileRoot is the root of the tree over the hashes of a full tile.
+// tileRoot returns the root of the tree over the hashes of a full tile.
 func tileRoot(content []byte) tlog.Hash {
 	var r ledger.Range
 	for h := range slices.Chunk(content, tlog.HashSize) {

@@ -23,7 +23,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// children are what the test binary does when a test starts it again. Their arguments
+// children are the tasks of the test binary when a test starts it again. Their arguments
 // are in the environment.
 var children = map[string]func() int{
 	"writer": childWriter,
@@ -37,7 +37,7 @@ const (
 	envName = "FIADOR_LEDGER_TEST_NAME"
 )
 
-// child is the test binary with something else to do.
+// child returns the test binary with another task.
 func child(what, dir, key, name string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), envChild+"="+what, envDir+"="+dir, envKey+"="+key, envName+"="+name)
@@ -58,8 +58,8 @@ func failed(err error) int {
 	return 1
 }
 
-// childWriter records runs until it is killed, each third of them with its beginning,
-// and says which are recorded.
+// childWriter records runs until it is killed, and reports each. Every third run has a
+// begun record too.
 func childWriter() int {
 	l, err := childLog()
 	if err != nil {
@@ -134,8 +134,8 @@ func keyed(t testing.TB) (dir, key string) {
 	return dir, key
 }
 
-// TestKillStorm kills one to three writers 500 times. What one of them has said to be
-// recorded is, at the index that it said, and everything verifies.
+// TestKillStorm kills one to three writers 500 times. Every reported record has its
+// reported index, and everything verifies.
 func TestKillStorm(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	kills := rehearsal.Count(60, 500)
@@ -240,9 +240,9 @@ func TestOneShots(t *testing.T) {
 	sameDerived(t, dir)
 }
 
-// TestSystemCalls counts with strace: an append writes its line with one call and syncs
-// ledger.jsonl once, then renames the checkpoint; a new blob is synced once; nothing
-// else is.
+// TestSystemCalls counts with strace. An append writes its line with one call, syncs
+// ledger.jsonl once, then renames the checkpoint. A new blob is synced once. There are
+// no other syncs.
 func TestSystemCalls(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -317,7 +317,7 @@ func TestSystemCalls(t *testing.T) {
 		t.Errorf("a retry syncs %q", got)
 	}
 
-	// The append that fills a tile.
+	// This append fills a tile.
 	private, err := ReadKey(key)
 	ok(t, err)
 	l, err := Open(dir, private, Options{Now: time.Now})
@@ -340,7 +340,7 @@ var (
 	inFolder   = regexp.MustCompile(`<([^>]*)>, "[^"]*"(, [0-9A-Z_]+)?\)`)
 )
 
-// calls are the calls of a trace that concern files in a folder, as "call name".
+// calls returns the calls of a trace about files in a folder, as "call name".
 func calls(trace, dir string) (list []string) {
 	for line := range strings.Lines(trace) {
 		if m := callOnName.FindStringSubmatch(line); m != nil {

@@ -14,22 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock takes the lock of the file's inode. What waits for it longer than ctx allows
-// gets ctx's cause; a lock is never broken. The lock ends with the process.
+// Lock takes the lock of the file's inode. If waiting takes longer than ctx allows, Lock
+// returns ctx's cause. A lock is never broken. The lock ends with the process.
 func (f diskFile) Lock(ctx context.Context) error {
 	err := flock(f.File, syscall.LOCK_EX|syscall.LOCK_NB)
 	if !errors.Is(err, syscall.EWOULDBLOCK) {
 		return lockError(err)
 	}
-	// Waiting in the kernel is first come, first served. What waits has a descriptor
-	// of its own for the same open file, which outlives f if nobody waits any more.
+	// The kernel serves waiting processes in order. The waiting goroutine has its own
+	// descriptor of the same open file. The descriptor outlives f if nobody waits any
+	// more.
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	own := os.NewFile(uintptr(fd), f.Name())
 	got := make(chan error, 1)
-	var settled atomic.Bool // by whoever comes first: the lock, or the end of waiting
+	var settled atomic.Bool // set by the first of two: the lock, or the end of waiting
 	go func() {
 		err := flock(own, syscall.LOCK_EX)
 		if settled.CompareAndSwap(false, true) {
@@ -68,7 +69,7 @@ func lockError(err error) error {
 	return err
 }
 
-// Datasync brings what was written to the disk, and the file's size.
+// Datasync syncs the written data and the file's size.
 func (f diskFile) Datasync() error {
 	for {
 		if err := syscall.Fdatasync(int(f.Fd())); !errors.Is(err, syscall.EINTR) {
@@ -77,8 +78,7 @@ func (f diskFile) Datasync() error {
 	}
 }
 
-// networked are the file systems on which a lock may not hold on every host that has
-// them mounted.
+// networked are the file systems whose locks may not work between hosts.
 var networked = map[int64]string{
 	0x6969:     "NFS",
 	0x517b:     "SMB",
@@ -91,7 +91,7 @@ var networked = map[int64]string{
 	0x65735546: "FUSE",
 }
 
-// checkFileSystem refuses a file system whose locks cannot be relied on.
+// checkFileSystem refuses a file system with unreliable locks.
 func checkFileSystem(dir string) error {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
@@ -107,8 +107,8 @@ func checkFileSystemType(magic int64) error {
 	return nil
 }
 
-// checkWritable says which of some folders of a ledger, where they are there, this
-// process cannot write to. An append would find that out when its record is safe.
+// checkWritable names the existing folders of a ledger that this process cannot write
+// to. Without this check, an append would find this only after its record is safe.
 func checkWritable(dir string, names ...string) error {
 	for _, name := range names {
 		path := filepath.Join(dir, name)
@@ -120,7 +120,7 @@ func checkWritable(dir string, names ...string) error {
 	return nil
 }
 
-// bootID tells one start of the system from another.
+// bootID returns the id of this start of the system.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -129,7 +129,7 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// inode is the number of a file in its file system.
+// inode returns the number of a file in its file system.
 func inode(f file) (uint64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -142,10 +142,10 @@ func inode(f file) (uint64, error) {
 	return st.Ino, nil
 }
 
-// syncsAll says that SyncAll brings every file to the disk.
+// syncsAll says that SyncAll syncs every file.
 const syncsAll = true
 
-// SyncAll brings everything to the disk that was written in the file system of the folder.
+// SyncAll syncs all written data in the file system of the folder.
 func (f folder) SyncAll() error {
 	d, err := f.root.Open(".")
 	if err != nil {

@@ -24,5 +24,5 @@ func inode(file) (uint64, error) { return 0, errNoAppend }
 // syncsAll says that files are synced one by one.
 const syncsAll = false
 
-// SyncAll does nothing: every file was synced.
+// SyncAll does nothing, because every file was synced.
 func (f folder) SyncAll() error { return nil }

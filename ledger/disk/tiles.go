@@ -9,8 +9,8 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// mendTiles writes the full tiles again that are not what the entries give. The
-// entries are known to lead to a root that was signed.
+// mendTiles writes full tiles again if they differ from the entries. The entries lead to
+// a signed root.
 func (s *state) mendTiles() ([]string, error) {
 	var did []string
 	mend := func(t tlog.Tile, content []byte) error {

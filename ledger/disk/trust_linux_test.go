@@ -10,8 +10,8 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// TestTrustedKeyVouches: whoever trusts the first key of a ledger may believe the later
-// ones, with and without what is derived; and not one that no record vouches for.
+// TestTrustedKeyVouches: trust in the first key of a ledger covers the later ones, with
+// and without derived files. It does not cover a key that no record vouches for.
 func TestTrustedKeyVouches(t *testing.T) {
 	for _, size := range []int{3, 255, 256, 300} {
 		dir := sized(t, size)
@@ -52,7 +52,7 @@ func TestTrustedKeyVouches(t *testing.T) {
 		if _, err := Read(dir, first); !errors.Is(err, ErrTampered) {
 			t.Errorf("size %d: a thief's key is believed: %v", size, err)
 		}
-		// Nor does it help to write a record of it with the old seal.
+		// A record of the rotation with the old seal does not help either.
 		put(t, dir, nameLedger, bytes.Replace(contents(dir, nameLedger), []byte(successor().Verifier().String()), []byte(thief.Verifier().String()), 1))
 		if _, err := Read(dir, first); !errors.Is(err, ErrTampered) {
 			t.Errorf("size %d: a forged rotation is believed: %v", size, err)
