@@ -9,25 +9,24 @@ import (
 	"time"
 )
 
-// archiveLevel is the level of compression of an archive: that of gzip where it is not
-// told another.
+// archiveLevel is the compression level of an archive: gzip's default.
 const archiveLevel = 6
 
-// ErrNotWhole is what errors about packs wrap that have something else than their files,
+// ErrNotWhole is wrapped by errors about a pack that has other entries than its files,
 // or a file that was not read.
 var ErrNotWhole = errors.New("not a whole pack")
 
-// WriteArchive writes the pack as a gzip-compressed tar archive, which ReadArchive reads
-// as the same pack.
+// WriteArchive writes the pack as a gzip-compressed tar archive. ReadArchive reads it as
+// the same pack.
 //
-// The archive depends on the files alone: each is one entry in the ustar format, by
-// name, of mode 0644, of user and group 0 without names, of the time 0; nothing else is
-// an entry; the gzip header has no name, no time and no system. One version of this
-// program writes the same bytes on every machine. Another version may compress
-// otherwise: the bytes of the tar archive inside are the same for all.
+// The archive depends on the files alone. Each file is one entry in the ustar format,
+// sorted by name, with mode 0644, user and group 0 without names, and time 0. There are
+// no other entries. The gzip header has no name, no time and no system. One version of
+// this program writes the same bytes on every machine. Another version may compress
+// differently; the bytes of the tar archive inside are the same for all versions.
 //
-// Only a pack whose every entry is a file that was read has an archive; else the error
-// wraps ErrNotWhole.
+// Every entry of the pack must be a file that was read; else the error wraps
+// ErrNotWhole.
 func (p *Pack) WriteArchive(w io.Writer) error {
 	if err := p.whole(); err != nil {
 		return err
@@ -59,10 +58,10 @@ func (p *Pack) WriteArchive(w io.Writer) error {
 	return errors.Join(t.Close(), z.Close())
 }
 
-// tarBlock is what the parts of a tar archive are multiples of, in bytes.
+// tarBlock is the block size of a tar archive, in bytes.
 const tarBlock = 512
 
-// whole says whether the entries are files of a pack that were read, and no others.
+// whole returns an error unless all entries are files of a pack that were read.
 func (p *Pack) whole() error {
 	for _, e := range p.Entries {
 		if why := e.unfit(); why != "" {
@@ -75,11 +74,10 @@ func (p *Pack) whole() error {
 	return nil
 }
 
-// moreEntries is what is wrong with a pack of which not every name was looked at.
+// moreEntries is the fault of a pack with names that were not read.
 var moreEntries = fmt.Sprintf("more than %d names", MaxEntries)
 
-// unfit says why an entry is not a file of a pack that was read, and nothing of one
-// that is.
+// unfit says why an entry is not a file of a pack that was read, or returns "".
 func (e Entry) unfit() string {
 	switch {
 	case !known(e.Name):

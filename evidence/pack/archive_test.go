@@ -27,7 +27,7 @@ func archiveOf(t testing.TB, p *Pack) []byte {
 	return b.Bytes()
 }
 
-// samplePack has every file that a pack can have, one of them empty and one large.
+// samplePack returns every file that a pack can have, one of them empty and one large.
 func samplePack() map[string][]byte {
 	files := map[string][]byte{}
 	for i, name := range Names() {
@@ -44,16 +44,17 @@ func samplePack() map[string][]byte {
 
 // The SHA-256 of the archive of samplePack, and of the tar archive inside.
 //
-// goldenTar is a promise: it never changes. goldenArchive changes with the compression of
-// the Go release that the program is built with. If a new release breaks this alone, put
-// the hash in that the test prints, and tell in CHANGELOG.md that archives of this version
-// have other bytes than those of the version before.
+// goldenTar is a promise: it never changes. goldenArchive depends on the compression of
+// the Go release that builds the program. If only goldenArchive differs with a new
+// release, take the hash that the test prints. Then write in CHANGELOG.md that archives
+// of this version have other bytes than those of the version before.
 const (
 	goldenTar     = "e2436aec040583234e7fa4e56a9ac56633a41e620c90c246037fab92e64a830e"
 	goldenArchive = "7d7752a08deed532979cb6d237396aaecb6534e36ab20bcf5a6c625cdef7ebd5"
 )
 
-// TestArchiveBytes: the bytes of an archive are the same everywhere, and each time.
+// TestArchiveBytes: the bytes of an archive are the same on every machine, and each
+// time.
 func TestArchiveBytes(t *testing.T) {
 	b := archiveOf(t, Of(samplePack()))
 	if again := archiveOf(t, Of(samplePack())); !bytes.Equal(b, again) {
@@ -170,8 +171,8 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// TestArchivesOfTar: what tar makes of a folder is read as the folder is, and tar unpacks
-// what WriteArchive has made.
+// TestArchivesOfTar: an archive that tar makes of a folder is read like the folder, and
+// tar unpacks the archive of WriteArchive.
 func TestArchivesOfTar(t *testing.T) {
 	program, err := exec.LookPath("tar")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestArchiveOfAllBytes: an archive that unpacks to exactly as much as one may is read,
-// and one of a block more is not.
+// TestArchiveOfAllBytes: an archive that unpacks to exactly the limit is read, and an
+// archive with one block more is refused.
 func TestArchiveOfAllBytes(t *testing.T) {
 	const most = MaxTotalBytes - 3*tarBlock // header of the entry, and two blocks at the end
 	for size, want := range map[int64]string{most: "", most + 1: "the archive unpacks to more than 268435456 bytes"} {
@@ -27,7 +27,7 @@ func TestArchiveOfAllBytes(t *testing.T) {
 	}
 }
 
-// zeros writes an archive of one file that no pack has, of zeros.
+// zeros writes an archive of one file of zeros. No pack has such a file.
 func zeros(w io.Writer, size int64) error {
 	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {
@@ -49,8 +49,8 @@ func zeros(w io.Writer, size int64) error {
 	return z.Close()
 }
 
-// TestFaultsAreCounted: however many faults one file has, no more are kept than are looked
-// at, and the others are counted.
+// TestFaultsAreCounted: the number of kept faults is limited, and the others are
+// counted.
 func TestFaultsAreCounted(t *testing.T) {
 	interactions := "[" + strings.Repeat("{},", MaxInteractions-1) + "{}]"
 	d, err := newDraft(basePacks(t)["model"])

@@ -2,14 +2,15 @@ package pack
 
 import "github.com/fiador/fiador/ledger"
 
-// Claims are what a pack says of itself, for people. Being valid does not make it true:
-// who has signed is for keys to say. What is not said, or cannot be read, is empty.
+// Claims are the statements of a pack about itself, for people. A valid pack does not
+// make them true; only keys prove who has signed. A missing or unreadable claim is
+// empty.
 type Claims struct {
 	Outcome  string // of the run: BUNDLE, CLARIFY or REFUSE
 	Accepted bool
 	Signers  []string // ids of the keys of the signatures in meta.json
 	Origin   string   // of the ledger of the receipt in meta.json
-	Index    int64    // of the decision in that ledger, where there is an origin
+	Index    int64    // of the decision in that ledger, if there is an origin
 }
 
 func (v *verifier) claims() Claims {

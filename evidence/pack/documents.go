@@ -18,20 +18,20 @@ const (
 	RunnerVersion = "1.0.0"
 )
 
-// MaxResults is how many changed files evidence and a patch have at most.
+// MaxResults is the maximum number of changed files in evidence and in a patch.
 const MaxResults = 20_000
 
-// Status says how much of a plan ran.
+// Status says how much of a plan was executed.
 type Status string
 
 // The statuses of evidence.
 const (
 	StatusComplete Status = "complete" // every action ran, and each exit code was 0
-	StatusPartial  Status = "partial"  // some ran
-	StatusFailed   Status = "failed"   // none did
+	StatusPartial  Status = "partial"  // some actions ran
+	StatusFailed   Status = "failed"   // no action ran
 )
 
-// Op is what became of a file.
+// Op says what happened to a file.
 type Op string
 
 // The operations.
@@ -41,7 +41,7 @@ const (
 	OpDelete Op = "delete"
 )
 
-// Evidence is evidence.json: what was observed of an execution.
+// Evidence is evidence.json: the observations of an execution.
 type Evidence struct {
 	ProposalID    string            `json:"proposal_id"`
 	ProposalHash  canon.ContentHash `json:"proposal_hash"`
@@ -51,7 +51,7 @@ type Evidence struct {
 
 	Runs      []RunEvidence  `json:"runs"`      // by action
 	Calls     []CallEvidence `json:"calls"`     // by action
-	Unchanged []string       `json:"unchanged"` // outputs that are what they were before, by path
+	Unchanged []string       `json:"unchanged"` // outputs that are the same as before, by path
 
 	StartedAt       string `json:"started_at"`
 	CompletedAt     string `json:"completed_at"`
@@ -60,11 +60,11 @@ type Evidence struct {
 	WorkingDir      string `json:"working_dir"` // "."
 }
 
-// ActionResult is what became of one file.
+// ActionResult says what happened to one file.
 type ActionResult struct {
 	Path     string            `json:"path"`
 	Action   Op                `json:"action"`
-	SHA256   canon.ContentHash `json:"sha256"`    // of the file; of no bytes where it was deleted
+	SHA256   canon.ContentHash `json:"sha256"`    // of the file; of no bytes if it was deleted
 	ExitCode int               `json:"exit_code"` // of the execution
 }
 
@@ -86,7 +86,7 @@ type RunEvidence struct {
 	StderrSHA256 canon.ContentHash `json:"stderr_sha256"`
 }
 
-// CallEvidence is one call of a model that was answered.
+// CallEvidence is one answered call of a model.
 type CallEvidence struct {
 	Action       int               `json:"action"` // position in the intent, from 0
 	AdapterID    string            `json:"adapter_id"`
@@ -94,8 +94,8 @@ type CallEvidence struct {
 	ResponseHash canon.ContentHash `json:"response_hash"`
 }
 
-// Hash is the evidence hash: over the canonical JSON, without LF, of the five members
-// that every reader of the format knows and that differ in no two runs of one plan.
+// Hash returns the evidence hash: over the canonical JSON, without LF, of five members.
+// Every reader of the format knows them, and they are the same in all runs of one plan.
 func (e Evidence) Hash() (canon.ContentHash, error) {
 	b, err := canon.Canonical(struct {
 		ProposalID    string            `json:"proposal_id"`
@@ -110,15 +110,15 @@ func (e Evidence) Hash() (canon.ContentHash, error) {
 	return canon.Sum(b), nil
 }
 
-// Patch is patch.json: what an execution changed, as files that can be put elsewhere. A
-// pack has one if and only if the execution was accepted and changed files; then there is
-// one operation for each action result.
+// Patch is patch.json: the changes of an execution, as files that can be applied
+// elsewhere. A pack has a patch if and only if the execution was accepted and changed
+// files. Then it has one operation for each action result.
 type Patch struct {
 	Version            string            `json:"patch_schema_version"`
 	SourceProposalID   string            `json:"source_proposal_id"`
 	SourceProposalHash canon.ContentHash `json:"source_proposal_hash"`
 	Operations         []Operation       `json:"operations"`  // by order, then path
-	TotalBytes         int64             `json:"total_bytes"` // of the contents, as they stand in the file
+	TotalBytes         int64             `json:"total_bytes"` // of the contents in the form of the file
 }
 
 // Operation is one file of a patch.
@@ -130,14 +130,15 @@ type Operation struct {
 	Executable   bool              `json:"executable"`
 	Order        int               `json:"order"`
 	SizeBytes    int64             `json:"size_bytes"`              // of the file; 0 for a delete
-	BeforeSHA256 canon.ContentHash `json:"before_sha256,omitempty"` // of the file that the execution saw there
+	BeforeSHA256 canon.ContentHash `json:"before_sha256,omitempty"` // of the file that the execution saw at the path
 
-	// BeforeTreeSHA256 is the TreeHash of the folder that the execution saw there, and
-	// deleted with all that it held. It is empty where that was more than files and folders.
+	// BeforeTreeSHA256 is the TreeHash of the folder that the execution saw at the path,
+	// and deleted with all its content. It is empty if the folder had entries other than
+	// files and folders.
 	BeforeTreeSHA256 canon.ContentHash `json:"before_tree_sha256,omitempty"`
 }
 
-// Bytes is what the file of an operation holds.
+// Bytes returns the content of the file of an operation.
 func (o Operation) Bytes() ([]byte, error) {
 	if o.Content == nil {
 		return nil, nil
@@ -151,8 +152,8 @@ func (o Operation) Bytes() ([]byte, error) {
 	return nil, errors.New("the encoding is neither utf8 nor base64")
 }
 
-// File is the operation that puts a file in place. Text that canonical JSON can hold
-// stands as it is, unless its escapes take more room than base64.
+// File returns the operation that writes a file. Text that canonical JSON can hold is
+// stored unchanged, unless its escapes are longer than base64.
 func File(op Op, path string, content []byte, executable bool) Operation {
 	o := Operation{Op: op, Path: path, Executable: executable, SizeBytes: int64(len(content)), Encoding: "utf8"}
 	text := string(content)
@@ -171,7 +172,7 @@ func plainText(text string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {
 		case c >= ' ' && c != '"' && c != '\\' && c < 0xef:
-		case c >= 0xef: // where noncharacters begin
+		case c >= 0xef: // noncharacters begin here
 			if r, _ := utf8.DecodeRuneInString(text[i:]); r&0xfffe == 0xfffe || r >= 0xfdd0 && r <= 0xfdef {
 				return false
 			}
@@ -184,8 +185,8 @@ func plainText(text string) bool {
 	return escaped <= len(text)/3+16
 }
 
-// Runner is runner.json: what the machine was, and what the sandbox enforced. Nothing
-// of it is in a RunResult.
+// Runner is runner.json: the machine, and the limits that the sandbox enforced. A
+// RunResult contains none of these values.
 type Runner struct {
 	Version       string         `json:"runner_schema_version"`
 	RunnerID      string         `json:"runner_id"` // runner_<8 digits>_<6 digits>_<a-z0-9>
@@ -200,11 +201,11 @@ type Runner struct {
 	Exit          RunnerExit     `json:"exit"`
 	Warnings      []string       `json:"warnings,omitempty"` // sorted
 
-	// Ours besides.
+	// The members below are extensions of this program.
 	Reasons         []string          `json:"reasons"`     // why it was rejected, as decision.reasons says it
 	PlanSHA256      canon.ContentHash `json:"plan_sha256"` // of the steps that made the sandbox
 	PeakMemoryBytes int64             `json:"peak_memory_bytes"`
-	Stdout          RunnerStream      `json:"stdout"` // of the command that counts
+	Stdout          RunnerStream      `json:"stdout"` // of the command whose result counts
 	Stderr          RunnerStream      `json:"stderr"`
 }
 
@@ -212,14 +213,14 @@ type Runner struct {
 type Platform struct {
 	OS            string `json:"os"`           // linux, darwin or win32
 	Arch          string `json:"arch"`         // x64, arm64 or ia32
-	NodeVersion   string `json:"node_version"` // v0.0.0: this program is not written in it
+	NodeVersion   string `json:"node_version"` // v0.0.0: this program does not use Node.js
 	NpmVersion    string `json:"npm_version"`  // 0.0.0
 	GoVersion     string `json:"go_version"`
 	KernelRelease string `json:"kernel_release"`
 	LandlockABI   int    `json:"landlock_abi"` // 0: none
 }
 
-// RunnerSandbox is how far an execution was kept apart.
+// RunnerSandbox says how strongly an execution was isolated.
 type RunnerSandbox struct {
 	Backend            string  `json:"backend"`         // container (namespaces), process, or none
 	IsolationLevel     string  `json:"isolation_level"` // strict (full), standard (confined), or none
@@ -242,22 +243,22 @@ type RunnerLimits struct {
 	MaxMemoryBytes      int64 `json:"max_memory_bytes,omitempty"`
 }
 
-// RunnerCommands are the commands that the policy knows.
+// RunnerCommands are the commands in the policy.
 type RunnerCommands struct {
-	Allowlist []string `json:"allowlist"` // sorted; none: all
+	Allowlist []string `json:"allowlist"` // sorted; empty: all
 	Blocklist []string `json:"blocklist"` // sorted
 	Shell     string   `json:"shell"`     // none
 }
 
-// RunnerContext is what commands found around them.
+// RunnerContext is the environment of the commands.
 type RunnerContext struct {
 	WorkingDir   string   `json:"working_dir"`   // "."
-	EnvAllowlist []string `json:"env_allowlist"` // sorted; none: none, or all where the profile says so
+	EnvAllowlist []string `json:"env_allowlist"` // sorted; empty: none, or all if the profile says so
 	Locale       string   `json:"locale"`
 	Timezone     string   `json:"timezone"`
 }
 
-// Timing is when an execution ran.
+// Timing holds the times of an execution.
 type Timing struct {
 	StartedAt   string  `json:"started_at"`
 	CompletedAt string  `json:"completed_at"`
@@ -283,11 +284,11 @@ type RunnerExit struct {
 type RunnerStream struct {
 	SHA256    canon.ContentHash `json:"sha256"` // of the bytes kept
 	KeptBytes int               `json:"kept_bytes"`
-	SizeBytes int64             `json:"size_bytes"` // all that came
+	SizeBytes int64             `json:"size_bytes"` // all bytes that the command wrote
 	Truncated bool              `json:"truncated"`
 }
 
-// read decodes a file of a pack that was verified: canonical JSON and one LF.
+// read decodes a file of a verified pack: canonical JSON and one LF.
 func read[T any](p *Pack, name string) (*T, error) {
 	text := p.File(name)
 	if text == nil {
@@ -301,22 +302,23 @@ func read[T any](p *Pack, name string) (*T, error) {
 	return v, nil
 }
 
-// ReadError says that a file of a pack is not what it should be.
+// ReadError says that a file of a pack is wrong.
 type ReadError struct {
 	File string
 	Err  error
 }
 
+// Error returns the message.
 func (e *ReadError) Error() string { return e.File + " cannot be read: " + e.Err.Error() }
 
-// Unwrap is the error underneath.
+// Unwrap returns the wrapped error.
 func (e *ReadError) Unwrap() error { return e.Err }
 
-// Evidence is evidence.json of a pack that was verified, or nil where it has none.
+// Evidence returns evidence.json of a verified pack, or nil if it has none.
 func (p *Pack) Evidence() (*Evidence, error) { return read[Evidence](p, EvidenceFile) }
 
-// Patch is patch.json of a pack that was verified, or nil where it has none.
+// Patch returns patch.json of a verified pack, or nil if it has none.
 func (p *Pack) Patch() (*Patch, error) { return read[Patch](p, PatchFile) }
 
-// Runner is runner.json of a pack that was verified, or nil where it has none.
+// Runner returns runner.json of a verified pack, or nil if it has none.
 func (p *Pack) Runner() (*Runner, error) { return read[Runner](p, RunnerFile) }

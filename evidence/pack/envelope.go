@@ -12,7 +12,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// The limits of an envelope. What is over one is not decoded.
+// The limits of an envelope. A value over its limit is not decoded.
 const (
 	MaxSignatures     = 16
 	maxPayloadBytes   = 64 << 10
@@ -20,10 +20,10 @@ const (
 	maxKeyIDBytes     = 256
 )
 
-// PayloadType is the type of what a pack's envelope has in it.
+// PayloadType is the type of the payload of a pack's envelope.
 const PayloadType = "application/vnd.in-toto+json"
 
-// The members of meta.json that are ours.
+// The members of meta.json that this program defines.
 const (
 	metaEnvelope = "dsse"
 	metaReceipt  = "receipt"
@@ -36,7 +36,7 @@ func (f *faults) add(rule, path, format string, args ...any) {
 	*f = append(*f, Violation{Rule: rule, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// envelope is a DSSE envelope of the form that a pack has.
+// envelope is a DSSE envelope in the form of a pack.
 type envelope struct {
 	payload    []byte
 	signatures []signature
@@ -48,7 +48,7 @@ type signature struct {
 	sig   []byte
 }
 
-// encoding is what is signed: the pre-authentication encoding of DSSE v1.
+// encoding returns the signed bytes: the pre-authentication encoding of DSSE v1.
 func encoding(payloadType string, payload []byte) []byte {
 	b := []byte("DSSEv1 ")
 	b = append(strconv.AppendInt(b, int64(len(payloadType)), 10), ' ')
@@ -57,7 +57,7 @@ func encoding(payloadType string, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// of is the signature of a key.
+// of returns the signature of a key.
 func (e envelope) of(keyID string) (signature, int) {
 	i := slices.IndexFunc(e.signatures, func(s signature) bool { return s.keyID == keyID })
 	if i < 0 {
@@ -66,8 +66,8 @@ func (e envelope) of(keyID string) (signature, int) {
 	return e.signatures[i], i
 }
 
-// plain is the envelope as a JSON value. Members that kept has and an envelope of ours
-// has not stay as they are.
+// plain returns the envelope as a JSON value. Members of kept that this program's
+// envelope does not have stay unchanged.
 func (e envelope) plain(kept map[string]any) map[string]any {
 	out := map[string]any{}
 	maps.Copy(out, kept)
@@ -80,7 +80,7 @@ func (e envelope) plain(kept map[string]any) map[string]any {
 	return out
 }
 
-// readMeta reads meta.json: an object of strict JSON, its layout as it likes.
+// readMeta reads meta.json: an object of strict JSON, in any layout.
 func readMeta(e Entry) (map[string]any, error) {
 	if why := e.unfit(); why != "" {
 		return nil, errors.New(why)
@@ -99,9 +99,8 @@ func readMeta(e Entry) (map[string]any, error) {
 	return obj, nil
 }
 
-// readEnvelope reads the envelope in meta.json. What is wrong with its form is SG1, and
-// what is wrong with its signatures among each other is SG2; with any of it there is no
-// envelope.
+// readEnvelope reads the envelope in meta.json. A fault of its form breaks SG1, and a
+// contradiction between its signatures breaks SG2. After any fault there is no envelope.
 func readEnvelope(value any, f *faults) (envelope, bool) {
 	before := len(*f)
 	var e envelope
@@ -153,7 +152,7 @@ func readSignature(value any, index string, f *faults) (s signature) {
 	return s
 }
 
-// bytesOf decodes standard base64, in the one spelling that bytes have in it.
+// bytesOf decodes standard base64. It accepts only one spelling of the bytes.
 func bytesOf(value any, most int) (b []byte, fault string) {
 	text, ok := value.(string)
 	switch {
@@ -161,7 +160,7 @@ func bytesOf(value any, most int) (b []byte, fault string) {
 		return nil, "not a text in base64"
 	case len(text) > base64.StdEncoding.EncodedLen(most):
 		return nil, fmt.Sprintf("more than %d bytes", most)
-	case strings.ContainsAny(text, "\r\n"): // the decoder skips them
+	case strings.ContainsAny(text, "\r\n"): // the decoder would ignore them
 		return nil, "not standard base64"
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(text)

@@ -13,8 +13,8 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// FuzzVerify: whatever one file of a pack holds, both levels end, say the same twice, and
-// say it sorted, within bounds and as text that can be written.
+// FuzzVerify: whatever one file of a pack contains, both levels end and give the same
+// result twice. The result is sorted, within bounds, and text that can be written.
 func FuzzVerify(f *testing.F) {
 	r := vectorRun{base: basePacks(f), options: builtin(f)}
 	names := slices.Sorted(maps.Keys(r.base))
@@ -41,8 +41,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// checkVerdicts verifies a pack at both levels. What the structural level finds, the
-// strict one finds too.
+// checkVerdicts verifies a pack at both levels. The strict level finds all violations of
+// the structural level.
 func checkVerdicts(t *testing.T, p *Pack, options Options) {
 	t.Helper()
 	known := map[string]bool{}
@@ -75,7 +75,7 @@ func checkVerdicts(t *testing.T, p *Pack, options Options) {
 	}
 }
 
-// TestVerifyAnyValue: no value of any type harms, wherever it stands in a pack.
+// TestVerifyAnyValue: no value of any type does harm, at any place of a pack.
 func TestVerifyAnyValue(t *testing.T) {
 	r := vectorRun{base: basePacks(t), options: builtin(t)}
 	other := []string{`null`, `""`, `"~"`, `[]`, `{}`, `[null,{},"",0]`, `-1`, `true`, `1e300`}
@@ -120,7 +120,7 @@ func decoded(t *testing.T, text []byte) any {
 	return value
 }
 
-// pointersIn are the places in a value.
+// pointersIn returns the places in a value.
 func pointersIn(t *testing.T, text []byte) []string {
 	t.Helper()
 	var list []string
@@ -144,7 +144,7 @@ func pointersIn(t *testing.T, text []byte) []string {
 	return list
 }
 
-// files are the files as they are written.
+// files returns the files in written form.
 func (d *draft) files(t testing.TB) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -154,7 +154,7 @@ func (d *draft) files(t testing.TB) map[string][]byte {
 	return files
 }
 
-// TestVerifyIsBounded: files that are made to be slow or large end in a verdict.
+// TestVerifyIsBounded: files that are made to be slow or large give a verdict.
 func TestVerifyIsBounded(t *testing.T) {
 	r := vectorRun{base: basePacks(t), options: builtin(t)}
 	whole := r.apply(t, &packVector{Base: "model"}).files(t)
@@ -180,7 +180,8 @@ func TestVerifyIsBounded(t *testing.T) {
 	}
 }
 
-// TestLenientReadsSurrogates: half a character reads as U+0000, and a whole one as it is.
+// TestLenientReadsSurrogates: a lone surrogate is read as U+0000, and a pair as its
+// character.
 func TestLenientReadsSurrogates(t *testing.T) {
 	for text, want := range map[string]string{
 		`"\ud83d\ude00"`:       "\U0001f600",

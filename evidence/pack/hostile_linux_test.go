@@ -26,8 +26,8 @@ func within(t *testing.T, what string, work func()) {
 	}
 }
 
-// TestHostileEntries: of what is no regular file only the kind is known, and it is not
-// opened; a file over its limit is not read.
+// TestHostileEntries: an entry that is no regular file is not opened; only its kind is
+// recorded. A file over its limit is not read.
 func TestHostileEntries(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -69,7 +69,7 @@ func TestHostileEntries(t *testing.T) {
 	})
 }
 
-// TestManyEntries: no more names than MaxEntries are looked at.
+// TestManyEntries: at most MaxEntries names are read.
 func TestManyEntries(t *testing.T) {
 	dir := t.TempDir()
 	for i := range MaxEntries + 50 {
@@ -86,9 +86,9 @@ func TestManyEntries(t *testing.T) {
 	}
 }
 
-// TestChangedWhileRead: whatever is put in the place of a file while it is read, the
-// reading ends, and what was read is what stood there as a regular file: never what a
-// link leads to, and never a mixture.
+// TestChangedWhileRead: if a file is replaced while it is read, the reading ends. The
+// result is the content of a regular file at that place: never the target of a link, and
+// never a mixture.
 func TestChangedWhileRead(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -120,7 +120,7 @@ func TestChangedWhileRead(t *testing.T) {
 	t.Logf("%d read, %d not", read, failed)
 }
 
-// changeInTurn puts one thing after the other in the place of run.json.
+// changeInTurn puts different things in the place of run.json, one after the other.
 func changeInTurn(t *testing.T, dir, secret string, whole [][]byte, stop <-chan struct{}) {
 	next, place := filepath.Join(t.TempDir(), "next"), filepath.Join(dir, RunFile)
 	makers := []func() error{
@@ -149,8 +149,8 @@ func changeInTurn(t *testing.T, dir, secret string, whole [][]byte, stop <-chan 
 	}
 }
 
-// TestHostileNames: what a name or a value of a pack is, a message repeats it in a form
-// that is one line and short.
+// TestHostileNames: whatever a name or a value of a pack is, a message shows it on one
+// line and shortened.
 func TestHostileNames(t *testing.T) {
 	files := map[string][]byte{RunFile: []byte(`{"kernel_result_kind":"` + strings.Repeat(`\u001b[2J\n`, 5000) + `"}` + "\n")}
 	for _, name := range []string{"a\nb", "\x1b[2J", "\xff", strings.Repeat("n", 70_000)} {

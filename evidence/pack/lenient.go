@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// lenient reads JSON as most readers do: white space, any order of members, the last of
-// equal names, any escape. What stands for a lone surrogate becomes U+0000, which no
-// rule allows where it would matter. A text with anything behind its value is refused.
+// lenient reads JSON as most readers do: it accepts white space, any order of members,
+// the last of equal names, and any escape. A lone surrogate becomes U+0000, which the
+// relevant rules forbid. A text with anything behind its value is refused.
 func lenient(raw []byte) (value any, fault string) {
 	d := json.NewDecoder(bytes.NewReader(surrogatesAsNUL(raw)))
 	d.UseNumber()
@@ -21,10 +21,10 @@ func lenient(raw []byte) (value any, fault string) {
 	return value, ""
 }
 
-// surrogatesAsNUL is the text with every escape of a lone surrogate replaced by the
+// surrogatesAsNUL returns the text with every escape of a lone surrogate replaced by the
 // escape of U+0000.
 func surrogatesAsNUL(raw []byte) []byte {
-	var out []byte // a copy, once there is one
+	var out []byte // a copy, made at the first replacement
 	for i := 0; i+1 < len(raw); i++ {
 		if raw[i] != '\\' {
 			continue
@@ -52,7 +52,7 @@ func surrogatesAsNUL(raw []byte) []byte {
 	return out
 }
 
-// escapedUnit is the UTF-16 code unit that a text begins with the escape of.
+// escapedUnit returns the UTF-16 code unit of the escape at the beginning of a text.
 func escapedUnit(b []byte) (rune, bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false

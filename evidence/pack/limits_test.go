@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestOversize: a file that Oversize finds no fault in is read, and one that it finds a
-// fault in is not.
+// TestOversize: a file is read if Oversize finds no fault, and is not read otherwise.
 func TestOversize(t *testing.T) {
 	long := func(name string, more int64) []byte {
 		return []byte(`"` + strings.Repeat("x", int(MaxBytes(name)+more)-3) + "\"\n")

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lock locks a folder until it is closed, or the process ends. Where the file system has
-// no locks for folders, there is none.
+// lock locks a folder until it is closed, or the process ends. If the file system has no
+// locks for folders, lock does nothing.
 func lock(folder *os.File) error {
 	for {
 		err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -12,13 +12,13 @@ import (
 // ErrBusy says that another process is about to change the meta.json of a pack.
 var ErrBusy = errors.New("another process is changing its meta.json")
 
-// ErrBeside says that what replaces the meta.json of a pack cannot be made beside the pack,
-// because nobody may write there.
+// ErrBeside says that the new meta.json cannot be prepared beside the pack, because the
+// folder above is not writable.
 var ErrBeside = errors.New("the folder above it has to be writable")
 
-// SetMeta gives the pack in a folder the meta.json that change makes of it. The order,
-// after which a kill at any point leaves the old file or the new one, and nothing else
-// in the folder:
+// SetMeta replaces the meta.json of the pack in a folder by the result of change. After
+// a kill at any point, the folder has the old file or the new one, and no other new
+// file. The order is:
 //
 //  1. the folder is locked, and the pack is read and handed to change
 //  2. the new file is made in a folder beside the pack, whose name begins with a dot and
@@ -26,15 +26,15 @@ var ErrBeside = errors.New("the folder above it has to be writable")
 //  3. it is renamed into the pack, and the folder of the pack is synced
 //  4. the folder beside is removed
 //
-// After an error nothing is left beside the pack, and the old file stands, unless the
-// error is that of the last sync: then the new file stands, and may be lost with the
-// power. A pack that another process is changing is ErrBusy, where the file system knows
-// locks, and one in a folder that cannot be written is ErrBeside. Nothing is written if
-// change returns the bytes that are there.
+// After an error nothing is left beside the pack, and the old file stays. An error of
+// the last sync is the exception: the new file is in place, but may be lost when the
+// power fails. If another process changes the pack, SetMeta returns ErrBusy, provided
+// that the file system has locks. If the folder above cannot be written, it returns
+// ErrBeside. If change returns the existing bytes, nothing is written.
 func SetMeta(dir string, change func(*Pack) ([]byte, error)) error {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir) // what stands beside a link may be another file system
+		dir, err = filepath.EvalSymlinks(dir) // a link may lie on another file system than its target
 	}
 	if err != nil {
 		return err
@@ -65,13 +65,13 @@ func SetMeta(dir string, change func(*Pack) ([]byte, error)) error {
 	return errors.Join(place(beside, dir), os.RemoveAll(beside))
 }
 
-// stage is step 2: the folder beside the pack with the new file in it.
+// stage is step 2: it makes the folder beside the pack, with the new file in it.
 func stage(dir string, text []byte) (beside string, err error) {
 	beside, err = os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".*.partial")
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		var pe *fs.PathError
 		if errors.As(err, &pe) {
-			err = pe.Err // its path is a name by chance
+			err = pe.Err // its path has a random name
 		}
 		return "", fmt.Errorf("%w: %w", ErrBeside, err)
 	}
@@ -95,7 +95,7 @@ func stage(dir string, text []byte) (beside string, err error) {
 	return beside, nil
 }
 
-// likeOld gives a file the permissions of the one that it replaces.
+// likeOld gives a file the permissions of the file that it replaces.
 func likeOld(f *os.File, name string) error {
 	info, err := os.Lstat(name)
 	switch {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// folderOf writes a pack into a folder that is alone in another.
+// folderOf writes a pack into a folder that is alone in its parent folder.
 func folderOf(t testing.TB, files map[string][]byte) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "pack")
@@ -27,7 +27,7 @@ func folderOf(t testing.TB, files map[string][]byte) string {
 	return dir
 }
 
-// there are the names in a folder.
+// there returns the names in a folder.
 func there(t testing.TB, dir string) []string {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -41,7 +41,7 @@ func there(t testing.TB, dir string) []string {
 	return out
 }
 
-// holds says that the folder has the pack of these files, and nothing else.
+// holds checks that the folder has the pack of these files, and nothing else.
 func holds(t *testing.T, dir string, files map[string][]byte) {
 	t.Helper()
 	p, err := ReadFolder(dir)
@@ -82,8 +82,8 @@ func TestSetMeta(t *testing.T) {
 		holds(t, dir, files)
 		alone(t, dir)
 	}
-	// The permissions stay, a link to the folder will do, and what changes nothing writes
-	// nothing.
+	// The permissions stay, a link to the folder is accepted, and a change without
+	// effect writes nothing.
 	if err := os.Chmod(filepath.Join(dir, MetaFile), 0o640); err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,10 @@ import (
 // ModelVersion is the version of the format of model_io.json.
 const ModelVersion = "1.0.0"
 
-// maxModelName is how many characters the id of an adapter or a model can have.
+// maxModelName is the maximum length of the id of an adapter or a model, in characters.
 const maxModelName = 256
 
-// The modes of a recording: who gave the answers.
+// The modes of a recording: the source of the answers.
 const (
 	ModeRecord = "record" // a model
 	ModeReplay = "replay" // an earlier recording
@@ -32,8 +32,8 @@ const (
 	MaxTotalResponseBytes = 100_000_000 // of all responses together
 )
 
-// ModelIO is model_io.json: what one model was asked through one adapter, and what it
-// has answered, in the order of the calls.
+// ModelIO is model_io.json: the prompts to one model through one adapter, and its
+// answers, in the order of the calls.
 type ModelIO struct {
 	Version      string        `json:"model_io_schema_version"`
 	AdapterID    string        `json:"adapter_id"`
@@ -48,14 +48,14 @@ type Interaction struct {
 	PromptHash      canon.ContentHash `json:"prompt_hash"` // of the bytes of Prompt
 	ResponseHash    canon.ContentHash `json:"response_hash"`
 	ResponseContent string            `json:"response_content"`
-	TokensInput     *int64            `json:"tokens_input,omitempty"`  // as the response counts them
-	TokensOutput    *int64            `json:"tokens_output,omitempty"` // as the response counts them
+	TokensInput     *int64            `json:"tokens_input,omitempty"`  // from the response
+	TokensOutput    *int64            `json:"tokens_output,omitempty"` // from the response
 	LatencyMS       *int64            `json:"latency_ms,omitempty"`    // of the recorded call
 }
 
-// Prompt is the request that a call with params sends to a model: canonical JSON,
-// without LF, of the params with the member model set to the model's name. A params of
-// its own model has to name the same one.
+// Prompt returns the request that a call with params sends to a model: canonical JSON,
+// without LF, of the params with the model's name as the member model. If params has a
+// member model already, it must have the same name.
 func Prompt(params map[string]any, model string) ([]byte, error) {
 	if given, ok := params["model"]; ok && given != any(model) {
 		return nil, fmt.Errorf("model is not %q, the model of the adapter", canon.Cut(model))
@@ -68,11 +68,11 @@ func Prompt(params map[string]any, model string) ([]byte, error) {
 	return canon.Canonical(whole)
 }
 
-// ResponsePath is where the response of the call at an action, from 0, stands in the
-// work folder of an execution.
+// ResponsePath returns the path, in the work folder of an execution, of the response to
+// the call at an action. Actions count from 0.
 func ResponsePath(action int) string { return fmt.Sprintf("calls/%03d.response.json", action+1) }
 
-// ResponseFault says why bytes cannot be a recorded response, or is empty.
+// ResponseFault says why bytes cannot be a recorded response, or returns "".
 func ResponseFault(b []byte) string {
 	switch {
 	case len(b) > MaxResponseBytes:
@@ -88,7 +88,7 @@ func ResponseFault(b []byte) string {
 	return ""
 }
 
-// Bytes is the recording as it is stored: canonical JSON and one LF.
+// Bytes returns the recording in its stored form: canonical JSON and one LF.
 func (m ModelIO) Bytes() ([]byte, error) {
 	b, _, err := modelPlan.Artifact(m.listed())
 	return b, err
@@ -114,9 +114,10 @@ func (m ModelIO) Hash() (canon.ContentHash, error) {
 // ModelIOError says which rule a recording breaks.
 type ModelIOError struct {
 	Violation
-	More int // violations after this one
+	More int // number of further violations
 }
 
+// Error returns the message.
 func (e *ModelIOError) Error() string {
 	msg := e.Rule + " " + e.Path + ": " + e.Message
 	if e.More > 0 {
@@ -126,11 +127,10 @@ func (e *ModelIOError) Error() string {
 }
 
 // ParseModelIO reads a recording strictly: canonical JSON and one LF, every rule from
-// MI1 to MI9 and MI11, of version [ModelVersion] and with ids that a pack can have (ST10),
-// no other member, and the same
-// bytes when it is written again (ST1). A text of more values than a file of a pack can
-// have is not looked into. The error is a *canon.Error, a *ModelIOError, or says what is
-// wrong with the form.
+// MI1 to MI9 and MI11, version [ModelVersion], and ids that a pack can have (ST10). It
+// refuses other members, and a text that is written with other bytes (ST1). A text with
+// more values than a file of a pack can have is not examined. The error is a
+// *canon.Error, a *ModelIOError, or says what is wrong with the form.
 func ParseModelIO(b []byte) (ModelIO, error) {
 	if int64(len(b)) <= MaxBytes(ModelFile) && canon.Crowded(b, maxValues) {
 		return ModelIO{}, fmt.Errorf("more than %d values", maxValues)
@@ -167,9 +167,9 @@ func ParseModelIO(b []byte) (ModelIO, error) {
 // modelVersion is a semantic version without a suffix.
 var modelVersion = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})$`)
 
-// modelIOFaults holds a decoded model_io.json against the rules that any reader of the
-// format can check. A member that is missing or has another type breaks the rule that
-// speaks of it; other members are free.
+// modelIOFaults checks a decoded model_io.json by the rules that any reader of the
+// format can check. A member that is missing or has another type breaks the rule about
+// it; other members are free.
 //
 //	MI1   model_io_schema_version is three numbers
 //	MI2   adapter_id and model_id are there and not empty
@@ -249,7 +249,7 @@ func (f *modelFaults) interactions(list []any) {
 	}
 }
 
-// position is MI5, MI8 and MI9. A position that is no number is MI5's alone.
+// position checks MI5, MI8 and MI9. A position that is no number breaks only MI5.
 func (f *modelFaults) position(at string, i int, one map[string]any) {
 	n, _ := one["i"].(json.Number)
 	given, err := strconv.ParseInt(n.String(), 10, 64)
@@ -272,7 +272,7 @@ func (f *modelFaults) position(at string, i int, one map[string]any) {
 	f.last = max(f.last, given)
 }
 
-// response is MI6, MI7 and MI11.
+// response checks MI6, MI7 and MI11.
 func (f *modelFaults) response(at string, one map[string]any) {
 	for _, name := range []string{"prompt_hash", "response_hash"} {
 		if h, _ := one[name].(string); !canon.ContentHash(h).Valid() {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestModelIOIds: an id that no pack could have is refused when a recording is read, and
-// not after it was replayed.
+// TestModelIOIds: an id that no pack can have is refused when a recording is read, not
+// after its replay.
 func TestModelIOIds(t *testing.T) {
 	for _, id := range []string{"", "m", strings.Repeat("ü", 256), strings.Repeat("ü", 257)} {
 		for _, m := range []ModelIO{

@@ -40,7 +40,7 @@ func recordingOf(n int) ModelIO {
 	return m
 }
 
-// interaction is interaction i of a document, which is changed in place.
+// interactionOf returns interaction i of a document; changes of it change the document.
 func interactionOf(doc map[string]any, i int) map[string]any {
 	return doc["interactions"].([]any)[i].(map[string]any)
 }
@@ -49,7 +49,7 @@ func respond(one map[string]any, content string) {
 	one["response_content"], one["response_hash"] = content, string(canon.Sum([]byte(content)))
 }
 
-// TestModelIORules spoils a recording in every way that a rule speaks of.
+// TestModelIORules spoils a recording in every way that a rule forbids.
 func TestModelIORules(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -118,7 +118,7 @@ func TestModelIORules(t *testing.T) {
 		{"a latency that is a text", func(d map[string]any) { interactionOf(d, 0)["latency_ms"] = "1" }, []string{"MI11 #/interactions/0/latency_ms"}},
 		{"several faults", func(d map[string]any) { d["mode"], d["adapter_id"] = "x", nil }, []string{"MI2 #/adapter_id", "MI3 #/mode"}},
 	}
-	// What no rule for every reader speaks of, and this one does not read.
+	// Faults that only ParseModelIO refuses, not the rules for every reader.
 	beyond := map[string]string{"other members": "ST1 ", "another version": "ST10 #/model_io_schema_version", "the next version": "ST10 #/model_io_schema_version"}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestModelIORules(t *testing.T) {
 	}
 }
 
-// TestModelIOBytes: what is written is read as it was, and other bytes of the same
+// TestModelIOBytes: a written recording is read unchanged, and other bytes of the same
 // meaning are refused.
 func TestModelIOBytes(t *testing.T) {
 	for _, m := range []ModelIO{recordingOf(3), {Version: "1.0.0", AdapterID: "\u00e9", ModelID: "m\n", Mode: ModeReplay, Interactions: []Interaction{}}} {
@@ -190,8 +190,8 @@ func TestModelIOBytes(t *testing.T) {
 	}
 }
 
-// TestModelIOCrowded: a text that is there to fill the memory of its reader is refused for
-// that, and a long answer is none.
+// TestModelIOCrowded: a text that would fill the memory of its reader is refused. A long
+// answer is accepted.
 func TestModelIOCrowded(t *testing.T) {
 	doc := recordingDocument(t, 1)
 	respond(interactionOf(doc, 0), strings.Repeat(`[{"a":"\\"},`, MaxResponseBytes/12))
@@ -268,7 +268,7 @@ func TestResponseFault(t *testing.T) {
 	}
 }
 
-// FuzzParseModelIO: what is read is written in the same bytes.
+// FuzzParseModelIO: a recording that is read is written with the same bytes.
 func FuzzParseModelIO(f *testing.F) {
 	for _, n := range []int{0, 1, 3} {
 		b, err := recordingOf(n).Bytes()

@@ -8,9 +8,9 @@ import (
 	"github.com/fiador/fiador/kernel/pathname"
 )
 
-// InOrder gives the operations of a patch their order, and sorts them by it and by path.
-// Everything that is deleted goes ahead of everything else where that matters: where
-// something stands at or beneath a path that is deleted, case not told apart.
+// InOrder sets the order of the operations of a patch, and sorts them by order and path.
+// If something is created at or beneath a deleted path, ignoring case, all deletes come
+// first.
 func InOrder(list []Operation) {
 	apart := makesRoom(list)
 	for i := range list {
@@ -27,7 +27,8 @@ func InOrder(list []Operation) {
 	})
 }
 
-// makesRoom says whether something is put where something is deleted.
+// makesRoom says whether an operation creates something where another one deletes
+// something.
 func makesRoom(list []Operation) bool {
 	deleted := map[string]bool{}
 	for _, o := range list {

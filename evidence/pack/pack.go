@@ -1,22 +1,22 @@
 // Package pack holds the run pack: a flat folder, or an archive of one, that proves one
-// run to whoever has nothing else. The format is that of specs/pack.md.
+// run to a reader who has nothing else. The format is that of specs/pack.md.
 //
-// A pack has no folder, no link and no other file than [Names]; every file is canonical
-// JSON (RFC 8785) and one LF, but ledger.jsonl, which has such a line per record.
+// A pack has no folder, no link, and only the files in [Names]. Every file is canonical
+// JSON (RFC 8785) and one LF; ledger.jsonl has such a line per record.
 //
 // # Reading
 //
-// [Open] reads a folder or an archive once, and everything after works on what it read.
-// What it reads is bounded: no file beyond its limit, no more than [MaxEntries] names, no
-// link followed, nothing opened that is no regular file. A pack that breaks a rule is
-// read nevertheless, so that [Verify] can say which.
+// [Open] reads a folder or an archive once; all later steps use the data that was read.
+// The reading is limited: no file beyond its limit, no more than [MaxEntries] names, no
+// link followed, and only regular files opened. A pack that breaks a rule is read
+// nevertheless, so that [Verify] can name the rule.
 //
 // # Verifying
 //
-// [Verify] holds a pack against the rules of one level. Structural is presence, shapes
-// and references, as another reader of the format would check them. Strict recomputes
-// everything that can be recomputed. A violation has a rule id, a path and a message;
-// violations are sorted by these three (PK10).
+// [Verify] checks a pack by the rules of one level. Structural checks presence, shapes
+// and references, as another reader of the format would. Strict recomputes everything
+// that can be recomputed. A violation has a rule id, a path and a message; violations
+// are sorted by these three (PK10).
 //
 // # Writing
 //
@@ -35,26 +35,27 @@ const (
 	RunFile      = "run.json"      // the RunResult
 	BundleFile   = "bundle.json"   // the bundle, unless REFUSE
 	PolicyFile   = "policy.json"   // the policy of the RunResult
-	EvidenceFile = "evidence.json" // what was observed of an execution
-	PatchFile    = "patch.json"    // what an execution changed
-	RunnerFile   = "runner.json"   // what the machine was
-	ModelFile    = "model_io.json" // what a model was asked and has answered
+	EvidenceFile = "evidence.json" // the observations of an execution
+	PatchFile    = "patch.json"    // the changes of an execution
+	RunnerFile   = "runner.json"   // the machine
+	ModelFile    = "model_io.json" // the prompts to a model and its answers
 	LedgerFile   = "ledger.jsonl"  // the run's lines of the ledger
-	MetaFile     = "meta.json"     // signature, receipt, and whatever else
+	MetaFile     = "meta.json"     // signature, receipt, and free members
 )
 
-// Names are the files that a pack can have, sorted.
+// Names returns the files that a pack can have, sorted.
 func Names() []string {
 	return []string{BundleFile, EvidenceFile, LedgerFile, MetaFile, ModelFile, PatchFile, PolicyFile, RunFile, RunnerFile}
 }
 
-// MaxEntries is how many names of a folder or an archive are looked at.
+// MaxEntries is the maximum number of names of a folder or an archive that are read.
 const MaxEntries = 256
 
-// MaxTotalBytes is how much of an archive is unpacked: 256 MiB.
+// MaxTotalBytes is the maximum number of bytes unpacked from an archive: 256 MiB.
 const MaxTotalBytes = 256 << 20
 
-// MaxBytes is the size of the largest file of that name that is read, in bytes.
+// MaxBytes returns the maximum size of a file of that name, in bytes. A larger file is
+// not read.
 func MaxBytes(name string) int64 {
 	switch name {
 	case PatchFile, ModelFile:
@@ -67,7 +68,7 @@ func MaxBytes(name string) int64 {
 	return 4 << 20
 }
 
-// Level says how far a pack is verified.
+// Level says how thoroughly a pack is verified.
 type Level string
 
 // The levels.
@@ -76,7 +77,7 @@ const (
 	Strict     Level = "strict"
 )
 
-// Kind is what stands under a name.
+// Kind is the kind of an entry.
 type Kind string
 
 // The kinds.
@@ -92,17 +93,17 @@ type Entry struct {
 	Name  string
 	Kind  Kind
 	Size  int64  // bytes, of a file
-	Text  []byte // of a file that is one of Names and not over its limit; else nil
+	Text  []byte // of a file that is one of Names and within its limit; else nil
 	Twice bool   // an archive has the name a second time; Text is of the first
 }
 
-// Pack is what was read of a folder or an archive.
+// Pack is the content of a folder or an archive.
 type Pack struct {
 	Entries []Entry // by name, in code units
 	More    bool    // there are more than MaxEntries
 }
 
-// File is the text of a file of the pack, or nil.
+// File returns the text of a file of the pack, or nil.
 func (p *Pack) File(name string) []byte {
 	for _, e := range p.Entries {
 		if e.Name == name {
@@ -112,8 +113,8 @@ func (p *Pack) File(name string) []byte {
 	return nil
 }
 
-// Of is the pack of the files given by name, as it would be read: a file over its limit
-// has no text.
+// Of returns the pack of the files given by name, as a reader would read it: a file over
+// its limit has no text.
 func Of(files map[string][]byte) *Pack {
 	p := &Pack{}
 	for name, text := range files {
@@ -161,7 +162,7 @@ type Violation struct {
 	Message string `json:"message"`
 }
 
-// sortViolations is PK10. What stands twice stands once.
+// sortViolations is PK10. Equal violations are listed once.
 func sortViolations(list []Violation) []Violation {
 	slices.SortFunc(list, func(a, b Violation) int {
 		return cmp.Or(canon.Compare(a.Rule, b.Rule), canon.Compare(a.Path, b.Path), canon.Compare(a.Message, b.Message))

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// Open reads the pack at a path: a folder, or a file that is a gzip-compressed tar
-// archive. An error says that it could not be read as either, and nothing about a pack.
+// Open reads the pack at a path: a folder, or a gzip-compressed tar archive. An error
+// says that neither could be read; it says nothing about a pack.
 func Open(name string) (*Pack, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -39,7 +39,7 @@ func Open(name string) (*Pack, error) {
 	return p, nil
 }
 
-// ReadFolder reads a pack that is a folder.
+// ReadFolder reads a pack in a folder.
 func ReadFolder(name string) (*Pack, error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
@@ -67,8 +67,8 @@ func ReadFolder(name string) (*Pack, error) {
 	return p, nil
 }
 
-// readEntry looks at one name, and reads it if it is a regular file that a pack can
-// have. What was put in its place meanwhile is an error.
+// readEntry examines one name, and reads it if it is a regular file that a pack can
+// have. If the file is replaced meanwhile, the result is an error.
 func readEntry(root *os.Root, name string) (Entry, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
@@ -94,10 +94,10 @@ func readEntry(root *os.Root, name string) (Entry, error) {
 	return e, err
 }
 
-// readBounded reads what a file holds, up to a limit beyond which it is not kept. size
-// is how much is expected.
+// readBounded reads the content of a file. It does not keep bytes beyond the limit. size
+// is the expected size.
 func readBounded(r io.Reader, size, limit int64) ([]byte, int64, error) {
-	b := make([]byte, 0, min(size, limit)+1) // one more, so that the end is seen without a larger one
+	b := make([]byte, 0, min(size, limit)+1) // one byte more, so that the end is found without a larger buffer
 	for {
 		n, err := r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
@@ -136,11 +136,12 @@ func known(name string) bool {
 	return false
 }
 
-// maxName is how long a name in an archive can be, in bytes: as long as one in a folder.
+// maxName is the maximum length of a name in an archive, in bytes: the same as in a
+// folder.
 const maxName = 255
 
-// ReadArchive reads a pack that is a gzip-compressed tar archive. Its names may begin
-// with "./", and an entry for "./" itself is no name.
+// ReadArchive reads a pack from a gzip-compressed tar archive. Names in it may begin
+// with "./", and an entry for "./" itself is ignored.
 func ReadArchive(r io.Reader) (*Pack, error) {
 	packed := bufio.NewReader(r)
 	z, err := gzip.NewReader(packed)
@@ -153,7 +154,7 @@ func ReadArchive(r io.Reader) (*Pack, error) {
 		return nil, fmt.Errorf("not a gzip archive: %w", err)
 	}
 	z.Multistream(false)
-	plain := &io.LimitedReader{R: z, N: MaxTotalBytes + 1} // one more, so that the end is seen
+	plain := &io.LimitedReader{R: z, N: MaxTotalBytes + 1} // one byte more, so that the end is found
 	t := tar.NewReader(plain)
 	p := &Pack{}
 	at := map[string]int{}
@@ -200,8 +201,8 @@ func ReadArchive(r io.Reader) (*Pack, error) {
 	return p, nil
 }
 
-// ended reads an archive to its end, which checks its sum, and refuses what would be
-// carried along behind it unseen.
+// ended reads an archive to its end, which checks its checksum. It refuses hidden data
+// behind the archive.
 func ended(plain *io.LimitedReader, packed *bufio.Reader) error {
 	block := make([]byte, 32<<10)
 	for {

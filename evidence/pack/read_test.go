@@ -43,7 +43,7 @@ func archive(t *testing.T, names ...string) []byte {
 	return b.Bytes()
 }
 
-// TestDamagedArchives: an archive is read to its end, and is one and nothing else.
+// TestDamagedArchives: an archive is read to its end, and nothing may follow it.
 func TestDamagedArchives(t *testing.T) {
 	whole := archive(t, "run.json", "policy.json")
 	if _, err := ReadArchive(bytes.NewReader(whole)); err != nil {
@@ -78,7 +78,7 @@ func TestDamagedArchives(t *testing.T) {
 	}
 }
 
-// TestArchiveNames: what an archive calls a name, and what becomes of two of one name.
+// TestArchiveNames: the names in an archive, and two entries with one name.
 func TestArchiveNames(t *testing.T) {
 	p, err := ReadArchive(bytes.NewReader(archive(t, "./", "./run.json", "policy.json", "policy.json", "sub/", "sub", "../up", "/abs")))
 	if err != nil {
@@ -98,7 +98,7 @@ func TestArchiveNames(t *testing.T) {
 	}
 }
 
-// TestCreate: a pack comes into being as a whole, where nothing stands.
+// TestCreate: a pack appears complete, at an empty place.
 func TestCreate(t *testing.T) {
 	parent := t.TempDir()
 	empty := func() []string {
@@ -168,8 +168,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestEncodings: text that canonical JSON holds stands as it is, whatever else is base64,
-// and the bytes come back.
+// TestEncodings: text that canonical JSON can hold is stored unchanged, and everything
+// else is base64. The bytes can be read back.
 func TestEncodings(t *testing.T) {
 	for content, encoding := range map[string]string{
 		"": "utf8", "a\n": "utf8", "caf\u00e9 \U0001f600": "utf8", "a\x00b": "base64", "\xff": "base64", "\ufffe": "base64", "\ufdd0": "base64",
@@ -195,8 +195,8 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// TestInOrder: what is deleted goes first where something else takes its place, also on a
-// file system that does not tell case apart.
+// TestInOrder: deletes come first if something takes the place of a deleted path, also
+// on a file system that ignores case.
 func TestInOrder(t *testing.T) {
 	for _, tc := range []struct{ in, want []string }{
 		{[]string{"create b", "delete a"}, []string{"0 delete a", "0 create b"}},
@@ -221,8 +221,8 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// TestLenientSurrogates: an escape that stands for half a character becomes U+0000, and
-// no other one changes.
+// TestLenientSurrogates: an escape of a lone surrogate becomes U+0000, and no other
+// escape changes.
 func TestLenientSurrogates(t *testing.T) {
 	for in, want := range map[string]string{
 		`"\ud800"`: `"\u0000"`, `"\udc00\ud800"`: `"\u0000\u0000"`, `"\ud83d\ude00"`: `"\ud83d\ude00"`, `"\\ud800"`: `"\\ud800"`,

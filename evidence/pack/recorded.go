@@ -10,7 +10,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// maxLines is how many lines of ledger.jsonl are looked at: a run has two.
+// maxLines is the maximum number of lines of ledger.jsonl that are read. A run has two.
 const maxLines = 64
 
 // decisionLine is the line of a decision.
@@ -20,12 +20,12 @@ type decisionLine struct {
 	number int // from 0 on
 }
 
-// at is the path of the line.
+// at returns the path of the line.
 func (l decisionLine) at() string { return lineAt(l.number) }
 
 func lineAt(number int) string { return at(LedgerFile, strconv.Itoa(number)) }
 
-// checkRecorded checks SG8 to SG10. With a new violation there is no record.
+// checkRecorded checks SG8 to SG10. After a new violation it returns no record.
 func (p *Pack) checkRecorded(meta map[string]any, key ledger.Verifier, f *faults) *Recorded {
 	before := len(*f)
 	line, ok := p.checkSeals(key, f)
@@ -63,7 +63,7 @@ func (p *Pack) checkRecorded(meta map[string]any, key ledger.Verifier, f *faults
 	return &Recorded{Index: proof.Index, Checkpoint: checkpoint}
 }
 
-// checkRun checks that a decision is that of the pack's run.
+// checkRun checks that a decision belongs to the pack's run.
 func (p *Pack) checkRun(line decisionLine, f *faults) {
 	about, err := p.predicate()
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *Pack) checkSeals(key ledger.Verifier, f *faults) (decision decisionLine
 	return decision, ok
 }
 
-// checkSeal reads a line whose seal the key has signed.
+// checkSeal reads a line whose seal was signed by the key.
 func checkSeal(b []byte, key ledger.Verifier) (line decisionLine, err error) {
 	if line.Line, err = ledger.ParseLine(b); err != nil {
 		return line, err

@@ -9,7 +9,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// TestNotRecorded: each rule of what a ledger vouches for.
+// TestNotRecorded: each rule about a ledger's statements.
 func TestNotRecorded(t *testing.T) {
 	log := signerOf(t, "example.com/log")
 	good := Of(unsigned(t, log))
@@ -81,7 +81,7 @@ func newKeyOf(t testing.TB, name string, n byte) *ledger.Signer {
 	return s
 }
 
-// sealedAs is a line with another seal that the key has signed.
+// sealedAs returns a line with another seal that the key has signed.
 func sealedAs(t testing.TB, key *ledger.Signer, line []byte, size int64) []byte {
 	l, err := ledger.ParseLine(bytes.TrimSuffix(line, []byte("\n")))
 	if err != nil {
@@ -93,8 +93,8 @@ func sealedAs(t testing.TB, key *ledger.Signer, line []byte, size int64) []byte 
 	return l.Append(nil)
 }
 
-// forked is a pack whose receipt is of a log that has another tree of the same size than
-// the line's seal.
+// forked returns a pack whose receipt belongs to another log. That log has a different
+// tree of the size in the line's seal.
 func forked(t testing.TB, key *ledger.Signer) *Pack {
 	run := aRun("one")
 	lines, _ := recordedRun(t, key, run)

@@ -7,8 +7,8 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// bundleRules are the rules for a bundle.json that is an object, where the outcome is
-// REFUSE too. A node is root_node, or an element of terminal_nodes.
+// bundleRules checks the rules for a bundle.json that is an object, even if the outcome
+// is REFUSE. A node is root_node, or an element of terminal_nodes.
 //
 //	BS1  schema_version is a text and not empty
 //	BS3  outputs is a list of objects; path of each is a text, and not before that of the
@@ -84,7 +84,7 @@ func outputPathFault(path string) string {
 	return ""
 }
 
-// node is BS4 and BS5 for a node at a place.
+// node checks BS4 and BS5 for a node at a place.
 func (v *verifier) node(value any, path ...string) {
 	node, ok := value.(map[string]any)
 	if !ok {
@@ -95,7 +95,7 @@ func (v *verifier) node(value any, path ...string) {
 	v.questions(node, append(path[:len(path):len(path)], "unresolved_questions")...)
 }
 
-// questions is BS5 for the list at a place.
+// questions checks BS5 for the list at a place.
 func (v *verifier) questions(holder map[string]any, path ...string) {
 	list, ok := holder["unresolved_questions"].([]any)
 	if !ok {
@@ -123,7 +123,7 @@ func (v *verifier) questions(holder map[string]any, path ...string) {
 	}
 }
 
-// terminalNodes is BS6, and what the nodes have to be.
+// terminalNodes checks BS6, and the rules for the nodes.
 func (v *verifier) terminalNodes(bundle map[string]any) {
 	list, ok := bundle["terminal_nodes"].([]any)
 	if !ok {

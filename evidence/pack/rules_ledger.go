@@ -9,14 +9,14 @@ import (
 
 const maxLedgerLines = 1000
 
-// ledgerRules is PK9: ledger.jsonl has at least one line. A line is what stands ahead of
-// each LF, and behind the last one if anything does. Each is a JSON object; _seal of it
-// is an object, kind is begun, decision or error, and run_id is a text and not empty. A
-// line has at most ledger.MaxLineBytes; there are at most 1000, behind which nothing is
-// looked at. Which run it is, and what it says, is for the
-// strict level.
+// ledgerRules checks PK9: ledger.jsonl has at least one line. A line is the text before
+// each LF, and the text behind the last LF if it is not empty. Each line is a JSON
+// object: its _seal is an object, its kind is begun, decision or error, and its run_id
+// is a text that is not empty. A line has at most ledger.MaxLineBytes. There are at most
+// 1000 lines; further lines are not read. The strict level checks the run and the
+// content of a line.
 //
-// The path of a fault is that of the line's value in the list of the lines.
+// The path of a fault is the path of the line's value in the list of the lines.
 func (v *verifier) ledgerRules() {
 	text := v.pack.File(LedgerFile)
 	if text == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// MaxPatchBytes is how much the contents of a patch may have together, as they stand in
+// MaxPatchBytes is the maximum size of all contents of a patch together, in the form of
 // the file: 50 MiB (PS7).
 const MaxPatchBytes = 52_428_800
 
@@ -29,8 +29,8 @@ const MaxPatchBytes = 52_428_800
 //	PS8  order of each operation is a whole number; the operations are by order, then path
 //	PS9  op is not symlink, of which PS2 says nothing
 //
-// A path that is not absolute (PS3) is held against PS4; no operation breaks both. What
-// op is not known is held against neither half of PS6.
+// PS4 checks only a path that is not absolute (PS3), so no operation breaks both. PS6 is
+// not checked for an unknown op.
 func (v *verifier) patchRules() {
 	patch := v.object(PatchFile)
 	if patch == nil {
@@ -57,16 +57,16 @@ func (v *verifier) patchRules() {
 	c.sum(patch["total_bytes"])
 }
 
-// patchCheck is what is known of a patch while its operations are looked at.
+// patchCheck is the state of a patch while its operations are checked.
 type patchCheck struct {
 	*verifier
-	seen     map[string]int // the operation that has a path
+	seen     map[string]int // index of the operation with a path
 	total    int64          // bytes of the contents so far
-	unsummed bool           // a content is not what it should be
+	unsummed bool           // a content is wrong
 
-	order int64 // of the operation ahead
+	order int64 // of the operation before
 	path  string
-	ahead bool // there is one that has both
+	ahead bool // there is an earlier operation with both
 }
 
 func (c *patchCheck) at(i int, tokens ...string) string {
@@ -102,7 +102,7 @@ func (c *patchCheck) operation(i int, op map[string]any) {
 	c.place(i, op["order"], path, hasPath)
 }
 
-// content is PS6, and adds to the sum of PS7.
+// content checks PS6, and adds to the sum of PS7.
 func (c *patchCheck) content(i int, kind Op, op map[string]any) {
 	value, there := op["content"]
 	text, isText := value.(string)
@@ -127,7 +127,7 @@ func (c *patchCheck) content(i int, kind Op, op map[string]any) {
 	}
 }
 
-// place is PS8.
+// place checks PS8.
 func (c *patchCheck) place(i int, value any, path string, hasPath bool) {
 	order, ok := canon.Whole(value)
 	if !ok {
@@ -138,7 +138,7 @@ func (c *patchCheck) place(i int, value any, path string, hasPath bool) {
 	c.order, c.path, c.ahead = order, path, ok && hasPath
 }
 
-// sum is PS7.
+// sum checks PS7.
 func (c *patchCheck) sum(value any) {
 	total, ok := canon.Whole(value)
 	switch {

@@ -65,7 +65,7 @@ func (v *verifier) runnerRules() {
 	v.runnerWhole(runner)
 }
 
-// maxRunnerID is how long the id of a runner can be, in bytes: 64 after its time.
+// maxRunnerID is the maximum length of the id of a runner, in bytes: 64 after its time.
 const maxRunnerID = len("runner_00000000_000000_") + 64
 
 func isRunnerID(id string) bool {
@@ -88,7 +88,7 @@ func onlyOf(s string, is func(byte) bool) bool {
 	return true
 }
 
-// part is a member that has to be an object. What is none breaks the rule given.
+// part returns a member that must be an object. Any other value breaks the given rule.
 func (v *verifier) part(rule string, runner map[string]any, name string) (map[string]any, bool) {
 	obj, ok := runner[name].(map[string]any)
 	if !ok {
@@ -97,7 +97,7 @@ func (v *verifier) part(rule string, runner map[string]any, name string) (map[st
 	return obj, ok
 }
 
-// oneOf notes under a rule that a member of a part is none of some texts.
+// oneOf notes a violation of a rule if a member of a part is none of some texts.
 func (v *verifier) oneOf(rule string, obj map[string]any, part, name string, texts ...string) string {
 	s, _ := obj[name].(string)
 	for _, t := range texts {
@@ -231,7 +231,7 @@ func (v *verifier) runnerTiming(runner map[string]any) {
 	v.phases(timing)
 }
 
-// withinMS says whether a time is within a millisecond of some milliseconds.
+// withinMS says whether a duration differs from a number of milliseconds by at most one.
 func withinMS(d time.Duration, ms int64) bool {
 	const millisecond = int64(time.Millisecond)
 	if ms > 1<<62/millisecond {
@@ -241,7 +241,7 @@ func withinMS(d time.Duration, ms int64) bool {
 	return diff >= -millisecond && diff <= millisecond
 }
 
-// zuluTime reads a time whose every digit is where it belongs.
+// zuluTime reads a time of RFC 3339 that ends in "Z". Every digit must be in its place.
 func zuluTime(v any) (time.Time, bool) {
 	s, _ := v.(string)
 	const layout = "2006-01-02T15:04:05"
@@ -297,7 +297,7 @@ func (v *verifier) runnerExit(runner map[string]any) {
 	}
 }
 
-// runnerWhole is RN11 and RN12.
+// runnerWhole checks RN11 and RN12.
 func (v *verifier) runnerWhole(runner map[string]any) {
 	if fault := v.doc(RunnerFile).roundTrip(); fault != "" {
 		v.add("RN12", RunnerFile, "%s", fault)
@@ -313,8 +313,8 @@ func (v *verifier) runnerWhole(runner map[string]any) {
 	}
 }
 
-// runnerHash is the hash of what a runner.json says of the machine and the sandbox, and
-// another run there does not change (RN11).
+// runnerHash returns the hash of the members of a runner.json that describe the machine
+// and the sandbox. Another run there gives the same hash (RN11).
 func runnerHash(runner map[string]any) (canon.ContentHash, error) {
 	stays := make(map[string]any, len(runner))
 	for name, value := range runner {

@@ -9,7 +9,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// The rules of signatures, and of what a ledger vouches for.
+// The rules of signatures, and of the statements of a ledger.
 const (
 	ruleEnvelope     = "SG1"
 	ruleOneSignature = "SG2"
@@ -23,12 +23,13 @@ const (
 	ruleRecorded     = "SG10"
 )
 
-// ErrOtherStatement says that others have signed the pack as it is not.
+// ErrOtherStatement says that other keys have signed a different statement about the
+// pack.
 var ErrOtherStatement = errors.New("others have signed it when it had other files, or under another version of the statement")
 
 // Sign returns the meta.json of the pack with a signature of key: a DSSE envelope whose
-// payload is [Pack.Statement]. A signature of the same key is replaced; the signatures of
-// other keys and all other members stay. What others have signed must be the same
+// payload is [Pack.Statement]. A signature of the same key is replaced. The signatures
+// of other keys and all other members stay. Other keys must have signed the same
 // statement, else the error is ErrOtherStatement. The same pack and key give the same
 // bytes.
 //
@@ -71,8 +72,8 @@ func Sign(p *Pack, key *ledger.Signer) ([]byte, error) {
 	return text, err
 }
 
-// signedBefore is meta.json as a value that can be changed, and the envelope in it: as
-// it stands there, and read. All are empty where there is none.
+// signedBefore returns meta.json as a value that can be changed, and its envelope, as it
+// is and decoded. All are empty if there is none.
 func signedBefore(p *Pack) (meta, kept map[string]any, e envelope, err error) {
 	meta = map[string]any{}
 	entry, ok := p.entry(MetaFile)
@@ -100,12 +101,12 @@ func signedBefore(p *Pack) (meta, kept map[string]any, e envelope, err error) {
 // Recorded are both unset. Without a key nothing was checked, and the pack is
 // unauthenticated.
 type Authenticity struct {
-	Signed     bool        // the key has signed the pack with every file that it has, as it is
-	Recorded   *Recorded   // where the ledger's key says that the decision is recorded; or nil
+	Signed     bool        // the key has signed the pack with all its files, unchanged
+	Recorded   *Recorded   // the place where the ledger's key says that the decision is recorded; or nil
 	Violations []Violation // sorted
 }
 
-// Recorded is where a decision stands in a ledger.
+// Recorded is the place of a decision in a ledger.
 type Recorded struct {
 	Index      int64 // of the record, from 0 on
 	Checkpoint ledger.Checkpoint
@@ -114,21 +115,21 @@ type Recorded struct {
 // OK says whether there are no violations.
 func (a Authenticity) OK() bool { return len(a.Violations) == 0 }
 
-// Authenticate asks two keys, each of which may be nil, whether they vouch for a pack.
+// Authenticate checks a pack with two keys, each of which may be nil.
 //
-// With key: meta.json has a signature of the key that holds (SG1 to SG4), of a statement
-// (SG5) whose subjects are exactly the files of the pack but meta.json, with their hashes
-// (SG6), and whose predicate is that of its run (SG7). What other keys have signed is not
-// looked at, beyond the form of the envelope.
+// With key: meta.json has a valid signature of the key (SG1 to SG4), of a statement
+// (SG5). Its subjects are exactly the files of the pack, except meta.json, with their
+// hashes (SG6). Its predicate is the predicate of the pack's run (SG7). Statements of
+// other keys are not checked, except the form of the envelope.
 //
-// With ledgerKey: the key has signed the seals of all lines of ledger.jsonl (SG8), and
-// the receipt in meta.json proves (SG9) that the decision among these lines is in the
-// log of the key, and it is that of the pack's run (SG10). A seal alone says that the
-// log had a tree, and not that the line is in it: of a line before the decision, nothing
-// but the seal is known.
+// With ledgerKey: the key has signed the seals of all lines of ledger.jsonl (SG8). The
+// receipt in meta.json proves (SG9) that the decision among these lines is in the key's
+// log, and the decision belongs to the pack's run (SG10). A seal alone proves that the
+// log had a tree; it does not prove that the line is in the log. So about a line before
+// the decision only the seal is known.
 //
-// A key that is given and finds nothing to check is a violation. Authenticate does not
-// verify the pack: a pack is what it says if it is also valid at the strict level.
+// If a given key finds nothing to check, this is a violation. Authenticate does not
+// verify the pack. Trust the pack only if it is also valid at the strict level.
 func Authenticate(p *Pack, key, ledgerKey *ledger.Verifier) Authenticity {
 	if key == nil && ledgerKey == nil {
 		return Authenticity{}

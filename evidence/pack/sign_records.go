@@ -1,10 +1,10 @@
 package pack
 
-// WithKeys is the level of the rules that need a key: Authenticate checks them, and no
-// level of Verify does.
+// WithKeys is the level of the rules that need a key. Authenticate checks them; Verify
+// does not.
 const WithKeys Level = "keys"
 
-// signingRules are the records of the rules that Authenticate checks.
+// signingRules returns the records of the rules that Authenticate checks.
 func signingRules() []Rule {
 	list := []Rule{
 		{ID: ruleEnvelope, Title: "the envelope is a DSSE envelope of an in-toto statement", Description: "What cannot be read in one way only is not held against a key"},

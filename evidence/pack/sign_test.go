@@ -24,7 +24,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// signerOf is a key that is the same in every run of the tests.
+// signerOf returns the same key in every run of the tests.
 func signerOf(t testing.TB, name string) *ledger.Signer {
 	t.Helper()
 	var seed [32]byte
@@ -54,12 +54,12 @@ func artifactOf(t testing.TB, v any) []byte {
 	return b
 }
 
-// aRun is as much of a RunResult as signatures look at.
+// aRun returns the part of a RunResult that signatures cover.
 func aRun(id string) map[string]any {
 	return map[string]any{"run_id": id, "kernel_version": "0.1.0", "started_at": "2026-01-02T03:04:05.000Z", "kernel_result_kind": "REFUSE"}
 }
 
-// unsigned are the files of a pack with a run, recorded in a log of key.
+// unsigned returns the files of a pack with a run, recorded in a log of key.
 func unsigned(t testing.TB, key *ledger.Signer) map[string][]byte {
 	t.Helper()
 	run := aRun("one")
@@ -148,7 +148,7 @@ func (l *testLog) prove(index int64) string {
 	return string(ledger.Proof{Index: index, Entry: l.entries[index], Path: path, Note: c.Note}.Marshal())
 }
 
-// signed is a pack that keys have signed, in order.
+// signed returns a pack with signatures of keys, in order.
 func signed(t testing.TB, files map[string][]byte, keys ...*ledger.Signer) *Pack {
 	t.Helper()
 	p := Of(files)
@@ -162,7 +162,7 @@ func signed(t testing.TB, files map[string][]byte, keys ...*ledger.Signer) *Pack
 	return p
 }
 
-// with is the pack with another file, or with one less.
+// with returns the pack with another file, or without a file.
 func with(p *Pack, name string, text []byte) *Pack {
 	files := map[string][]byte{}
 	for _, e := range p.Entries {
@@ -175,7 +175,7 @@ func with(p *Pack, name string, text []byte) *Pack {
 	return Of(files)
 }
 
-// metaOf is meta.json as a value.
+// metaOf returns meta.json as a value.
 func metaOf(t testing.TB, p *Pack) map[string]any {
 	t.Helper()
 	var v map[string]any
@@ -185,7 +185,7 @@ func metaOf(t testing.TB, p *Pack) map[string]any {
 	return v
 }
 
-// withMeta is the pack with a changed meta.json.
+// withMeta returns the pack with a changed meta.json.
 func withMeta(t testing.TB, p *Pack, change func(meta map[string]any)) *Pack {
 	meta := metaOf(t, p)
 	change(meta)
@@ -229,7 +229,7 @@ func TestSignAndAuthenticate(t *testing.T) {
 	}
 }
 
-// TestStatement: what is signed is an in-toto statement with these very bytes.
+// TestStatement: the signed text is an in-toto statement with exactly these bytes.
 func TestStatement(t *testing.T) {
 	run := aRun("one")
 	p := Of(map[string][]byte{RunFile: artifactOf(t, run), PolicyFile: []byte("{}\n"), MetaFile: []byte("{}\n")})
@@ -258,7 +258,7 @@ func TestNotAuthentic(t *testing.T) {
 		return dsseOf(meta)["signatures"].([]any)[i].(map[string]any)
 	}
 	changed := func(change func(meta map[string]any)) *Pack { return withMeta(t, good, change) }
-	// resigned is the pack with another statement that ann has signed.
+	// resigned returns the pack with another statement that ann has signed.
 	resigned := func(change func(s map[string]any)) *Pack {
 		return changed(func(meta map[string]any) {
 			var s map[string]any
@@ -362,8 +362,7 @@ func altered(p *Pack, name string, change func(*Entry)) *Pack {
 
 func more(p *Pack) *Pack { return &Pack{Entries: p.Entries, More: true} }
 
-// TestRunChangedAfterSigning: a signed pack whose run is another is not authentic by two
-// rules.
+// TestRunChangedAfterSigning: a signed pack with a changed run breaks two rules.
 func TestRunChangedAfterSigning(t *testing.T) {
 	log, ann := signerOf(t, "example.com/log"), signerOf(t, "ann")
 	p := with(signed(t, unsigned(t, log), ann), RunFile, artifactOf(t, aRun("two")))
@@ -407,7 +406,7 @@ func TestSignRefuses(t *testing.T) {
 			}
 		})
 	}
-	// Who has signed alone can sign what the pack has become.
+	// If only one key has signed, this key can sign the changed pack.
 	p := with(good, PolicyFile, []byte("{}\n"))
 	if a := Authenticate(signed(t, filesOf(p), ann), keyOf(ann), nil); !a.Signed {
 		t.Error(told(a))
@@ -422,8 +421,8 @@ func filesOf(p *Pack) map[string][]byte {
 	return files
 }
 
-// TestSignKeepsMembers: members of the envelope and of meta.json that nobody knows stay,
-// and the layout of meta.json becomes canonical.
+// TestSignKeepsMembers: unknown members of the envelope and of meta.json stay, and the
+// layout of meta.json becomes canonical.
 func TestSignKeepsMembers(t *testing.T) {
 	ann, bob := signerOf(t, "ann"), signerOf(t, "bob")
 	p := signed(t, map[string][]byte{RunFile: artifactOf(t, aRun("one")), MetaFile: []byte(" {\"z\": 1.0, \"a\": [2e0]}")}, ann)
@@ -436,7 +435,7 @@ func TestSignKeepsMembers(t *testing.T) {
 	}
 }
 
-// TestSigningRecords: every rule has a record, and its messages a rule.
+// TestSigningRecords: every rule has a record, and every message has a rule.
 func TestSigningRecords(t *testing.T) {
 	var ids []string
 	for _, r := range signingRules() {
@@ -451,7 +450,7 @@ func TestSigningRecords(t *testing.T) {
 }
 
 // TestOpenSSLVerifies: another program verifies a signature, with the public key and the
-// pre-authentication encoding that the text of DSSE gives.
+// pre-authentication encoding that the specification of DSSE describes.
 func TestOpenSSLVerifies(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
@@ -497,8 +496,8 @@ func TestOpenSSLVerifies(t *testing.T) {
 	}
 }
 
-// FuzzAuthenticate: whatever meta.json and ledger.jsonl are, there is an answer, and it
-// is yes only where the bytes that were signed are.
+// FuzzAuthenticate: there is an answer for every meta.json and ledger.jsonl. It is yes
+// only if the signed bytes are there.
 func FuzzAuthenticate(f *testing.F) {
 	log, ann, bob := signerOf(f, "example.com/log"), signerOf(f, "ann"), signerOf(f, "bob")
 	good := signed(f, unsigned(f, log), ann)

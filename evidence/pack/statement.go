@@ -8,22 +8,22 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// The types of what is signed, and the version of the predicate.
+// The types of the signed documents, and the version of the predicate.
 const (
 	StatementType = "https://in-toto.io/Statement/v1"
 	PredicateType = "https://github.com/fiador/fiador/pack/v1"
 	SchemaVersion = "1.0.0"
 )
 
-// predicate is what a statement says of the run: strings all of them.
+// predicate describes the run in a statement; all values are strings.
 type predicate map[string]string
 
-// predicateNames are the members of a predicate, sorted.
+// predicateNames returns the members of a predicate, sorted.
 func predicateNames() []string {
 	return []string{"canonical_sha256", "kernel_version", "pack_schema", "run_id"}
 }
 
-// predicate is what a statement about the pack says of its run.
+// predicate returns the predicate of a statement about the pack's run.
 func (p *Pack) predicate() (predicate, error) {
 	text := p.File(RunFile)
 	if text == nil {
@@ -48,10 +48,10 @@ func (p *Pack) predicate() (predicate, error) {
 	}, nil
 }
 
-// Statement is what a signature of the pack is about: an in-toto statement v1 as
-// canonical JSON. Its subjects are all files but meta.json, by name, with their
-// SHA-256; its predicate names the run. Whatever is no file of a pack is an error that
-// wraps ErrNotWhole.
+// Statement returns the document that a signature of the pack covers: an in-toto
+// statement v1 as canonical JSON. Its subjects are all files except meta.json, by name,
+// with their SHA-256; its predicate names the run. An entry that is no file of a pack
+// gives an error that wraps ErrNotWhole.
 func (p *Pack) Statement() ([]byte, error) {
 	if err := p.whole(); err != nil {
 		return nil, err
@@ -76,9 +76,8 @@ func (p *Pack) Statement() ([]byte, error) {
 	})
 }
 
-// checkStatement holds a statement that was signed against the pack: its form is SG5,
-// its subjects are SG6, its predicate is SG7. Members that this version does not know
-// say nothing.
+// checkStatement compares a signed statement with the pack: SG5 is its form, SG6 its
+// subjects, SG7 its predicate. Members that this version does not know are ignored.
 func (p *Pack) checkStatement(payload []byte, f *faults) {
 	where := at(MetaFile, metaEnvelope, "payload")
 	doc, err := canon.ParseCanonical(payload, maxPayloadBytes)
@@ -109,7 +108,7 @@ func (p *Pack) checkSubjects(value any, f *faults) {
 		delete(signed, e.Name)
 		why := e.unfit()
 		switch {
-		case e.Name == MetaFile: // it is read, or else there would be no statement
+		case e.Name == MetaFile: // it was read, because the statement is in it
 		case why != "":
 			f.add(ruleSubjects, e.Name, "%s, and no signature covers it", why)
 		case !covered:
@@ -127,7 +126,7 @@ func (p *Pack) checkSubjects(value any, f *faults) {
 }
 
 // readSubjects reads subjects: the SHA-256 of each name. A name that no signature
-// covers, or two of one name, are an error.
+// covers, or a name that occurs twice, is an error.
 func readSubjects(value any) (map[string]string, error) {
 	list, ok := value.([]any)
 	if !ok || len(list) == 0 {

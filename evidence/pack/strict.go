@@ -8,22 +8,22 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// The strict level recomputes. What a pack says twice is held against each other, and
-// what follows from something else in the pack is made anew and compared, until nothing
-// is left that could be changed in one place alone.
+// The strict level recomputes. It compares values that a pack contains twice. It
+// recomputes values that follow from others in the pack, and compares the results. So no
+// value can be changed in one place alone.
 //
-// A file is first held against its exact shape (ST2, ST4 and ST7 to ST12): the members
+// A file is first compared with its exact shape (ST2, ST4 and ST7 to ST12): the members
 // that this program writes, their types and their bounds, and no others. A reader may
-// know more members; a verifier that lets through what it does not know would vouch for
-// it. What a file means is looked at only where its shape and the shapes of all that it
-// is held against are whole, so that one fault gives one violation and not a dozen.
+// know more members. A verifier that accepts unknown members would confirm them. The
+// meaning of a file is checked only if its shape is right, and the shapes of all files
+// that it is compared with. So one fault gives one violation, not many.
 //
-// Everything here takes time that is linear in the size of the pack, but for sorting.
+// Everything here takes time that is linear in the size of the pack, except sorting.
 
-// strict holds the pack against what the strict level adds.
+// strict checks the rules that the strict level adds.
 func (v *verifier) strict() {
 	if v.pack.More {
-		return // which names were read is chance
+		return // chance decides which names were read
 	}
 	s := &strictLevel{verifier: v, counts: map[string]int{}, sums: map[string]canon.ContentHash{}, sizes: map[string]int{}, paths: newPathBook()}
 	s.canonical()
@@ -45,8 +45,8 @@ func (v *verifier) strict() {
 	s.checkMeta()
 }
 
-// strictLevel is a pack while it is verified at the strict level. A document is nil
-// where the pack does not have it, or where it does not have its shape.
+// strictLevel is a pack during the verification at the strict level. A document is nil
+// if the pack does not have it, or it does not have its shape.
 type strictLevel struct {
 	*verifier
 
@@ -57,19 +57,20 @@ type strictLevel struct {
 	runner   *Runner
 	model    *ModelIO
 
-	plan plan // of the bundle, where there is one
+	plan plan // of the bundle, if there is one
 
 	counts map[string]int               // violations by rule
 	sums   map[string]canon.ContentHash // of files, by name
 	sizes  map[string]int               // of the outputs of the execution, by path
 	paths  *pathBook
-	buffer []byte // of the content that is hashed
+	buffer []byte // of the content that is being hashed
 }
 
-// maxOfRule is how many violations of one rule are named.
+// maxOfRule is the maximum number of violations of one rule that are listed.
 const maxOfRule = 100
 
-// fault notes a violation. Beyond the hundredth of a rule one says that there are more.
+// fault notes a violation. After the hundredth violation of a rule, one more says that
+// there are others.
 func (s *strictLevel) fault(rule, path, format string, args ...any) {
 	s.counts[rule]++
 	switch n := s.counts[rule]; {
@@ -82,7 +83,7 @@ func (s *strictLevel) fault(rule, path, format string, args ...any) {
 	}
 }
 
-// sum is the hash of a file as it stands in the pack, computed once.
+// sum returns the hash of a file in the pack, computed once.
 func (s *strictLevel) sum(name string) canon.ContentHash {
 	h, known := s.sums[name]
 	if !known {
@@ -92,7 +93,7 @@ func (s *strictLevel) sum(name string) canon.ContentHash {
 	return h
 }
 
-// canonical is ST1. The lines of ledger.jsonl are for ST11.
+// canonical checks ST1. ST11 checks the lines of ledger.jsonl.
 func (s *strictLevel) canonical() {
 	for _, name := range Names() {
 		if d := s.doc(name); d != nil && !d.exact {
@@ -101,8 +102,8 @@ func (s *strictLevel) canonical() {
 	}
 }
 
-// invariants are RS1 to RS8 and RS3a, under their own ids. A text that has no canonical
-// form breaks ST1, and is held against nothing more.
+// invariants checks RS1 to RS8 and RS3a, under their own ids. A text without a canonical
+// form breaks ST1, and is not checked further.
 func (s *strictLevel) invariants() {
 	d := s.doc(RunFile)
 	if d == nil || d.value == nil {
@@ -128,7 +129,7 @@ func (s *strictLevel) invariants() {
 	}
 }
 
-// profile is the policy that the RunResult names, as the verifier knows it, or nil.
+// profile returns the policy that the RunResult names, from the verifier, or nil.
 func (s *strictLevel) profile() *kernel.PolicyProfile {
 	policy, _ := s.object(RunFile)["policy"].(map[string]any)
 	name, _ := policy["name"].(string)
@@ -138,8 +139,8 @@ func (s *strictLevel) profile() *kernel.PolicyProfile {
 	return s.opts.Profile(name)
 }
 
-// whole is all of the profile that the RunResult names, or nil where the verifier does not
-// know it for this kernel version.
+// whole returns the whole profile that the RunResult names, or nil if the verifier does
+// not know it for this kernel version.
 func (s *strictLevel) whole() *kernel.Profile {
 	if s.run == nil || s.opts.Whole == nil || s.run.KernelVersion != kernel.Version {
 		return nil
@@ -147,8 +148,8 @@ func (s *strictLevel) whole() *kernel.Profile {
 	return s.opts.Whole(s.run.Policy.Name)
 }
 
-// presence is ST3: which files stand with which outcome. That bundle.json, evidence.json
-// and runner.json are there where they should be is PK1.
+// presence checks ST3: the files that each outcome has. PK1 checks that bundle.json,
+// evidence.json and runner.json are present.
 func (s *strictLevel) presence() {
 	run := s.object(RunFile)
 	if run == nil {
@@ -176,8 +177,8 @@ func (s *strictLevel) presence() {
 	}
 }
 
-// recorded is ST3 for model_io.json: it is there if the plan has a call, whether or not
-// the execution came to it.
+// recorded checks ST3 for model_io.json: the file exists if the plan has a call, even if
+// the execution ended before it.
 func (s *strictLevel) recorded() {
 	if s.run == nil || s.run.Execution == nil {
 		return
@@ -192,23 +193,23 @@ func (s *strictLevel) recorded() {
 	}
 }
 
-// without notes that a file is there and should not be.
+// without notes a violation if a file exists that should not.
 func (s *strictLevel) without(name, why string) {
 	if s.pack.File(name) != nil {
 		s.fault("ST3", name, "%s does not have it", why)
 	}
 }
 
-// with notes that a file is missing. What is there and could not be read breaks another
-// rule.
+// with notes a violation if a file is missing. A file that could not be read breaks
+// another rule.
 func (s *strictLevel) with(name, why string) {
 	if _, there := s.pack.entry(name); !there {
 		s.fault("ST3", name, "missing; %s has it", why)
 	}
 }
 
-// sortedSet says whether a list is in the order of code units, each element once, and
-// if not, where it first is not.
+// sortedSet says whether a list is in the order of code units, each element once. If it
+// is not, it returns the first wrong index.
 func sortedSet(list []string) (int, bool) {
 	for i := 1; i < len(list); i++ {
 		if canon.Compare(list[i-1], list[i]) >= 0 {

@@ -38,7 +38,8 @@ func BenchmarkManyOperations(b *testing.B) {
 	})
 }
 
-// many are the files of an execution that has left a thousand files, of a few KiB each.
+// many returns the files of an execution that has left a thousand files, of a few KiB
+// each.
 func many(t testing.TB, n int) map[string][]byte {
 	t.Helper()
 	d, err := newDraft(basePacks(t)["recorded"])
@@ -72,7 +73,7 @@ func many(t testing.TB, n int) map[string][]byte {
 	return files
 }
 
-// TestManyOperationsHold: the pack of the benchmark breaks nothing.
+// TestManyOperationsHold: the pack of the benchmark breaks no rule.
 func TestManyOperationsHold(t *testing.T) {
 	if v := Verify(Of(many(t, 1000)), builtin(t)); !v.OK() {
 		t.Errorf("%+v", v)

@@ -17,8 +17,8 @@ func (s *strictLevel) ownEvidence(e *Evidence) {
 	s.ownEmpty("ST7", at(EvidenceFile, "test_results"), len(e.TestResults))
 }
 
-// checkEvidence is ST7: the evidence is that of the bundle's plan and of the execution
-// that the RunResult tells of.
+// checkEvidence checks ST7: the evidence belongs to the bundle's plan and to the
+// execution in the RunResult.
 //
 //   - proposal_id and proposal_hash are the bundle's
 //   - runs are the commands of the plan, calls its calls, in their order, from the first
@@ -57,8 +57,8 @@ func (s *strictLevel) checkEvidence() {
 	}
 }
 
-// checkWithin holds the times of the execution against those of the run. Texts of one form
-// are in the order of the times that they are.
+// checkWithin compares the times of the execution with the times of the run. Texts of
+// one form sort like their times.
 func (s *strictLevel) checkWithin(e *Evidence) {
 	switch {
 	case e.StartedAt < s.run.StartedAt:
@@ -68,10 +68,10 @@ func (s *strictLevel) checkWithin(e *Evidence) {
 	}
 }
 
-// checkResults holds what became of files against the outputs of the execution.
+// checkResults compares the results of files with the outputs of the execution.
 func (s *strictLevel) checkResults(e *Evidence) {
 	x := s.run.Execution
-	told := make(map[string]canon.ContentHash, len(e.ActionResults)) // of outputs; of unchanged ones empty
+	told := make(map[string]canon.ContentHash, len(e.ActionResults)) // hashes of outputs; empty for unchanged ones
 	for i, a := range e.ActionResults {
 		here := func(name string) string { return at(EvidenceFile, "action_results", strconv.Itoa(i), name) }
 		if i > 0 && canon.Compare(e.ActionResults[i-1].Path, a.Path) >= 0 {
@@ -118,9 +118,9 @@ func (s *strictLevel) checkResults(e *Evidence) {
 	}
 }
 
-// addResponses adds the responses of calls to what the outputs are told to be. One that
-// could not be put where it belongs, with which the execution ends, or was changed there,
-// is named by a reason; what stands in its place is a file like any other.
+// addResponses adds the responses of calls to the expected outputs. If a response could
+// not be written, which ends the execution, or was changed, a reason names it. A file in
+// its place is then an ordinary file.
 func (s *strictLevel) addResponses(e *Evidence, told map[string]canon.ContentHash) {
 	if len(e.Calls) == 0 {
 		return
@@ -143,16 +143,16 @@ func (s *strictLevel) addResponses(e *Evidence, told map[string]canon.ContentHas
 	}
 }
 
-// endsAt says whether a call can be the action that failed: nothing came behind it.
+// endsAt says whether a call can be the action that failed: no action ran after it.
 func (e *Evidence) endsAt(call int) bool {
 	behind := func(r RunEvidence) bool { return r.Action > e.Calls[call].Action }
 	return call == len(e.Calls)-1 && e.Status != StatusComplete && !slices.ContainsFunc(e.Runs, behind)
 }
 
-// checkProgress holds runs, calls and status against the plan.
+// checkProgress compares runs, calls and status with the plan.
 func (s *strictLevel) checkProgress(e *Evidence) {
 	runs, calls, done := e.Runs, e.Calls, 0
-	failed, stuck := false, false // an action failed; a write may have been the one
+	failed, stuck := false, false // an action failed; the failed one may be a write
 	for i := range s.plan.actions {
 		a := &s.plan.actions[i]
 		switch a.Kind {
@@ -190,17 +190,17 @@ func (s *strictLevel) checkProgress(e *Evidence) {
 	s.checkStatus(e, done, failed, stuck)
 }
 
-// cut says whether a reason tells that a stream of an action was cut.
+// cut says whether a reason says that a stream of an action was truncated.
 func (s *strictLevel) cut(action int) bool {
 	return slices.Contains(s.run.Decision.Reasons, reason.StreamCut(action).String())
 }
 
-// checkStatus holds the status against how far the plan came: to the end, or to an
-// action that failed. That is the one at position done, or, of what only writes a file,
-// one of those between the last command or call and the next.
+// checkStatus compares the status with the progress of the plan: to the end, or to an
+// action that failed. The failed action is the one at position done, or a write between
+// the last command or call and the next.
 func (s *strictLevel) checkStatus(e *Evidence, done int, failed, stuck bool) {
 	here := at(EvidenceFile, "status")
-	first, most := done, done // actions that ran well, at least and at most
+	first, most := done, done // minimum and maximum number of successful actions
 	if !failed {
 		first, most = s.firstWrite(done), max(done-1, 0)
 	}
@@ -220,8 +220,8 @@ func (s *strictLevel) checkStatus(e *Evidence, done int, failed, stuck bool) {
 	}
 }
 
-// firstWrite is the first of the actions before a position that may have failed without
-// having run anything: writes, and a call whose response could not be put into its place.
+// firstWrite returns the first action before a position that may have failed without a
+// process or an answer: a write, or a call whose response could not be written.
 func (s *strictLevel) firstWrite(end int) int {
 	for end > 0 {
 		switch s.plan.actions[end-1].Kind {
@@ -236,7 +236,7 @@ func (s *strictLevel) firstWrite(end int) int {
 	return end
 }
 
-// unwritten says whether a reason tells that one of these actions could not write its
+// unwritten says whether a reason says that one of these actions could not write its
 // file.
 func (s *strictLevel) unwritten(first, end int) bool {
 	why := reason.Read(s.run.Decision.Reasons)
@@ -252,8 +252,8 @@ func (s *strictLevel) unwritten(first, end int) bool {
 	return end > first && why.Has(reason.OutputLimit)
 }
 
-// checkWritten holds the outputs of an accepted plan that starts nothing against the
-// files that it writes.
+// checkWritten compares the outputs of an accepted plan without commands and calls with
+// the files that it writes.
 func (s *strictLevel) checkWritten(e *Evidence) {
 	if !s.run.Decision.Accepted || s.plan.files != len(s.plan.actions) {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// checkExecution is ST6: what a RunResult says of its execution follows from the bundle,
-// the policy and the evidence, as far as it is not itself what was observed.
+// checkExecution checks ST6: the execution in a RunResult follows from the bundle, the
+// policy and the evidence, except the values that are themselves observations.
 //
 //   - sandbox_id is that of the bundle and the policy
 //   - inputs and outputs are sorted by path, each once; total_output_bytes is the sum. An
@@ -88,7 +88,7 @@ func (s *strictLevel) checkSandboxID(run *result.RunResult) {
 	}
 }
 
-// checkFiles holds a list of files against its order, and its paths against their form.
+// checkFiles checks the order of a list of files, and the form of its paths.
 func (s *strictLevel) checkFiles(name string, list []kernel.FileRef) {
 	for i, f := range list {
 		if i > 0 && canon.Compare(list[i-1].Path, f.Path) >= 0 {
@@ -103,15 +103,15 @@ func (s *strictLevel) checkFiles(name string, list []kernel.FileRef) {
 	}
 }
 
-// checkNested holds all outputs against each other: none lies in another one, none stands
-// where something was deleted, and none that is unchanged lies beneath. What was deleted and
-// made anew as a folder can hold what was written, and responses.
+// checkNested compares all outputs with each other. No output lies in another one or at
+// a deleted path, and no unchanged output lies beneath a deleted path. A folder that was
+// deleted and made again can contain written files and responses.
 func (s *strictLevel) checkNested(e *kernel.Execution) {
 	type place struct {
 		path    string
 		output  int // -1: deleted
 		still   bool
-		emptied bool // lies where something was deleted
+		emptied bool // lies at or beneath a deleted path
 	}
 	unchanged := map[string]bool{}
 	for _, p := range s.evidence.Unchanged {
@@ -126,7 +126,7 @@ func (s *strictLevel) checkNested(e *kernel.Execution) {
 			list = append(list, place{path: a.Path, output: -1})
 		}
 	}
-	// What lies in a folder comes right behind what has the folder's name.
+	// The content of a folder comes directly after an entry with the folder's name.
 	slices.SortFunc(list, func(x, y place) int { return cmp.Or(compareSegments(x.path, y.path), x.output-y.output) })
 	var around []place
 	for _, p := range list {
@@ -150,7 +150,7 @@ func (s *strictLevel) checkNested(e *kernel.Execution) {
 	}
 }
 
-// noBytes is the hash of nothing.
+// noBytes is the hash of the empty text.
 const noBytes canon.ContentHash = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 // checkCommand compares the values about the command with the evidence of the last

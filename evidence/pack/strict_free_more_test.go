@@ -16,8 +16,8 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// richPacks are the packs of testdata/rich.json, which hold what the base packs do not
-// have.
+// richPacks returns the packs of testdata/rich.json, which have values that the base
+// packs do not have.
 func richPacks(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	var rich struct {
@@ -34,8 +34,8 @@ func richPacks(t *testing.T) map[string]json.RawMessage {
 	return rich.Packs
 }
 
-// freely are the options that packs are held against, of which one is of a profile that is
-// not built in and known by its seven members.
+// freely returns the options for the verification of the packs. One profile is not built
+// in, and the options have its seven members.
 func freely(t *testing.T, packs map[string]json.RawMessage) Options {
 	t.Helper()
 	o := builtin(t)
@@ -55,7 +55,7 @@ func freely(t *testing.T, packs map[string]json.RawMessage) Options {
 	return o
 }
 
-// alter is one change of a pack: what is done, and where.
+// alter is one change of a pack: its kind, and its place.
 type alter struct {
 	what  string // changed, removed or added
 	file  string
@@ -63,8 +63,8 @@ type alter struct {
 	pack  *Pack
 }
 
-// tabled is what a change of a pack can be about that strict does not find, by words of the
-// table "What a pack cannot prove" in specs/pack.md that name it.
+// tabled returns the changes of a pack that strict may miss, by words in the table "What
+// a pack cannot prove" of specs/pack.md.
 func tabled() map[string][]string {
 	return map[string][]string{
 		"`source_intent_hash`, goal, constraints, contents": {
@@ -115,9 +115,10 @@ func tabled() map[string][]string {
 	}
 }
 
-// TestOnlyTheTableIsFree takes away each member, element and file of every pack, adds those
-// that others have and variants of the last, and changes the values of the rich ones, of a CLARIFY and of a REFUSE. What
-// strict does not find, the table names.
+// TestOnlyTheTableIsFree removes each member, element and file of every pack. It adds
+// those that other packs have, and variants of the last. It changes the values of the
+// rich packs, of a CLARIFY and of a REFUSE. The table names every change that strict
+// does not find.
 func TestOnlyTheTableIsFree(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	free := whatIsFree(t)
@@ -138,7 +139,7 @@ func TestOnlyTheTableIsFree(t *testing.T) {
 	}
 }
 
-// unprovenTable is the table of what a pack cannot prove.
+// unprovenTable returns the table of the things that a pack cannot prove.
 func unprovenTable(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../specs/pack.md")
@@ -156,7 +157,8 @@ func unprovenTable(t *testing.T) string {
 	return rows.String()
 }
 
-// whatIsFree are the changes that are not found, with a pack that has been changed so.
+// whatIsFree returns the changes that are not found, each with a pack that has this
+// change.
 func whatIsFree(t *testing.T) map[string]string {
 	t.Helper()
 	packs := basePacks(t)
@@ -196,7 +198,7 @@ func whatIsFree(t *testing.T) map[string]string {
 	return free
 }
 
-// elsewhere is what packs have at a place: by file and pointer without indices.
+// elsewhere has the values of packs at a place: by file and pointer without indices.
 type elsewhere struct {
 	others
 	packs    map[string]json.RawMessage
@@ -207,7 +209,7 @@ type elsewhere struct {
 func newElsewhere(t *testing.T, packs map[string]json.RawMessage) elsewhere {
 	t.Helper()
 	e := elsewhere{newOthers(t), packs, map[string]map[string]any{}, map[string][]any{
-		// Of lists that no pack has anything in.
+		// Elements for lists that are empty in all packs.
 		"runner.json#/timing/phases":      {map[string]any{"name": "start", "duration_ms": 1}},
 		"runner.json#/commands/blocklist": {"curl"},
 		"evidence.json#/test_results":     {map[string]any{"test_id": "a", "passed": true, "exit_code": 0, "stdout_sha256": string(noBytes), "stderr_sha256": string(noBytes)}},
@@ -265,7 +267,7 @@ func nodes(v any, pointer string, visit func(pointer string, v any)) {
 	}
 }
 
-// altering is a pack while it is changed in one place after the other.
+// altering is a pack that is changed at one place after the other.
 type altering struct {
 	elsewhere
 	t     *testing.T
@@ -274,8 +276,8 @@ type altering struct {
 	each  func(alter)
 }
 
-// all changes a member or an element: it is gone, or there besides as another pack has it or
-// as a variant of the last. It changes values if asked for.
+// all changes a member or an element. It removes it, and it adds one from another pack
+// or a variant of the last. It changes values if asked to.
 func (a altering) all(values bool) {
 	for _, file := range a.whole.names() {
 		a.redo("removed", file, "", func(d *draft) error { return d.remove(file) })
@@ -299,7 +301,7 @@ func (a altering) all(values bool) {
 
 func (a altering) values(file, pointer string, old any) {
 	if file == BundleFile && (strings.HasSuffix(pointer, "/id") || strings.HasSuffix(pointer, "/content_hash")) {
-		return // is made anew
+		return // is computed again
 	}
 	list := a.of(file, pointer, old)
 	if text, ok := old.(string); ok {
@@ -341,7 +343,7 @@ func (a altering) list(file, pointer string, v []any) {
 	}
 }
 
-// files adds those that other packs have.
+// files adds the files of other packs.
 func (a altering) files() {
 	for _, from := range slices.Sorted(maps.Keys(a.packs)) {
 		other, err := newDraft(a.packs[from])
@@ -356,7 +358,7 @@ func (a altering) files() {
 	}
 }
 
-// redo gives the pack with something done to it, and its hashes made anew.
+// redo calls each with the changed pack, with its hashes computed again.
 func (a altering) redo(what, file, pointer string, do func(d *draft) error) {
 	d, err := newDraft(a.base)
 	if err == nil {
@@ -365,7 +367,7 @@ func (a altering) redo(what, file, pointer string, do func(d *draft) error) {
 	if err != nil {
 		a.t.Fatal(file, err)
 	}
-	_ = d.do(change{Rehash: rehashed(file)}) // what cannot be made anew stays
+	_ = d.do(change{Rehash: rehashed(file)}) // hashes that cannot be computed again stay
 	a.each(alter{what, file, pointer, d.inMemory(a.t)})
 }
 

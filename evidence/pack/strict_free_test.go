@@ -13,8 +13,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// unsaid is what a pack without a ledger line and a signature says once and cannot prove,
-// by the reason for it.
+// unsaid lists values that a pack without a ledger line and a signature has once and
+// cannot prove, by the reason.
 var unsaid = map[string][]string{
 	"another intent would give it, and a pack does not have the intent": {
 		"bundle.json#/source_intent_hash", "bundle.json#/root_node/goal", "bundle.json#/root_node/constraints/N",
@@ -51,10 +51,10 @@ var unsaid = map[string][]string{
 }
 
 // TestNothingElseIsFree changes every value of every file of the base packs, one at a
-// time, into others of the same form, with the hashes of the bundle and the policy made
-// anew: another digit, one more and one less, the other truth value, every other member of
-// an enumeration, what the other packs have there and has no digits. The strict level finds
-// each of these changes, but for what is unsaid.
+// time, into others of the same form. The hashes of the bundle and the policy are
+// computed again. The changes are: another digit, one more and one less, the other truth
+// value, every other member of an enumeration, and texts without digits from other packs
+// at that place. The strict level finds each of these changes, except those in unsaid.
 func TestNothingElseIsFree(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	options, values := builtin(t), newOthers(t)
@@ -84,7 +84,7 @@ func TestNothingElseIsFree(t *testing.T) {
 	}
 }
 
-// indexless is a pointer with N for every index.
+// indexless returns a pointer with N for every index.
 func indexless(pointer string) string {
 	tokens := strings.Split(pointer, "/")
 	for i, token := range tokens {
@@ -95,8 +95,8 @@ func indexless(pointer string) string {
 	return strings.Join(tokens, "/")
 }
 
-// eachChange gives a base pack with one value changed, for each value that it has and
-// each of its others.
+// eachChange calls each with a base pack with one changed value, for each value and each
+// of its replacements.
 func eachChange(t *testing.T, name string, elsewhere others, each func(file, pointer string, p *Pack)) {
 	t.Helper()
 	base := basePacks(t)[name]
@@ -107,7 +107,7 @@ func eachChange(t *testing.T, name string, elsewhere others, each func(file, poi
 	for _, file := range whole.names() {
 		leaves(whole.values[file], "", func(pointer string, old any) {
 			if file == BundleFile && (strings.HasSuffix(pointer, "/id") || strings.HasSuffix(pointer, "/content_hash")) {
-				return // is made anew
+				return // is computed again
 			}
 			for _, value := range elsewhere.of(file, pointer, old) {
 				each(file, pointer, exchanged(t, base, file, pointer, value))
@@ -116,7 +116,7 @@ func eachChange(t *testing.T, name string, elsewhere others, each func(file, poi
 	}
 }
 
-// exchanged is a base pack with one value changed.
+// exchanged returns a base pack with one value changed.
 func exchanged(t *testing.T, base json.RawMessage, file, pointer string, value any) *Pack {
 	t.Helper()
 	d, err := newDraft(base)
@@ -139,7 +139,7 @@ func exchanged(t *testing.T, base json.RawMessage, file, pointer string, value a
 	return d.inMemory(t)
 }
 
-// others are values that can stand in the place of one.
+// others are possible replacements of a value.
 type others struct {
 	enums map[string][][]string      // by file
 	texts map[string]map[string]bool // by file and pointer without indices: what the base packs have there
@@ -204,7 +204,7 @@ func enumsOf(schema any) (list [][]string) {
 	return list
 }
 
-// of gives the others of a value, each once.
+// of returns the replacements of a value, each once.
 func (o others) of(file, pointer string, old any) []any {
 	list := another(old)
 	text, ok := old.(string)
@@ -242,8 +242,8 @@ func leaves(v any, pointer string, visit func(pointer string, v any)) {
 	}
 }
 
-// another are values of the same form: another digit, another second, one more and one
-// less.
+// another returns values of the same form: another digit, another second, one more and
+// one less.
 func another(v any) []any {
 	switch v := v.(type) {
 	case bool:

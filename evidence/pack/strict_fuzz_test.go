@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzStrict puts a text in the place of one file of a whole pack. Whatever it is,
-// nothing panics, the same is found twice, and it is sorted; and a pack that holds is one
-// whose file is canonical.
+// FuzzStrict replaces one file of a complete pack by a text. Nothing panics; the result
+// is the same twice, and sorted. In a valid pack this file is canonical.
 func FuzzStrict(f *testing.F) {
 	base := basePacks(f)
 	for _, name := range []string{"refuse", "clarify", "plan", "executed", "rejected", "recorded", "model"} {

@@ -31,7 +31,7 @@ func (s *strictLevel) checkModules() {
 	}
 }
 
-// oddModule says why no run under a profile has a module of this name, or is empty.
+// oddModule says why no run under a profile has a module of this name, or returns "".
 func oddModule(name, profile string) string {
 	if slices.Contains(profiles.Modules(), name) {
 		return ""
@@ -52,15 +52,14 @@ func oddModule(name, profile string) string {
 	return ""
 }
 
-// onlyBuiltin says whether a run of this kernel version has decided by nothing but what is
-// built in.
+// onlyBuiltin says whether only built-in modules decided a run of this kernel version.
 func onlyBuiltin(run *result.RunResult) bool {
 	return run.KernelVersion == kernel.Version &&
 		!slices.ContainsFunc(run.PolicyProvenance.Modules, func(m result.ModuleDigest) bool { return !slices.Contains(profiles.Modules(), m.Name) })
 }
 
-// checkRule holds the id of a reason against the rules that can have given it, and says
-// which title the rule has, if that is known.
+// checkRule compares the id of a reason with the rules that can have given it. It
+// returns the title of the rule, if the title is known.
 func (s *strictLevel) checkRule(i int, id string) (title string) {
 	if !onlyBuiltin(s.run) {
 		return ""

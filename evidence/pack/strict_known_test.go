@@ -10,8 +10,9 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// TestKnownPolicy: what is known of the built-in policy without its text is what the text
-// says: the names of its modules, and of its rules id, title and whether they can ask.
+// TestKnownPolicy: package profiles reads the same facts in the text of the built-in
+// policy as the engine: the names of modules, and for each rule its id, its title and
+// whether it can ask.
 func TestKnownPolicy(t *testing.T) {
 	set, err := specs.New()
 	if err != nil {
@@ -64,7 +65,7 @@ func TestKnownPolicy(t *testing.T) {
 	}
 }
 
-// TestOddModules: a run has modules of the layers that can decide about it, and no others.
+// TestOddModules: a run has only modules of the layers that can decide about it.
 func TestOddModules(t *testing.T) {
 	for _, tc := range []struct {
 		name, profile string

@@ -10,8 +10,8 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// checkLedger is ST11: ledger.jsonl is what a ledger has of this run, and nothing else:
-// of an execution a line of kind begun, and then the line of the decision.
+// checkLedger checks ST11: ledger.jsonl has exactly the ledger's lines about this run:
+// for an execution a line of kind begun, and then the line of the decision.
 //
 //   - each line is a canonical ledger line (specs/ledger.md), with one LF behind it; the
 //     seals ascend, and times do not go back
@@ -20,7 +20,8 @@ import (
 //     for a pack does not have what they are hashes of
 //   - begun is the beginning of that very decision
 //
-// Whether the seals are signed, and the lines in a ledger at all, is for who has its key.
+// Only a reader with the key can check that the seals are signed, and that the lines are
+// in a ledger.
 func (s *strictLevel) checkLedger() {
 	text := s.pack.File(LedgerFile)
 	if text == nil || s.run == nil {
@@ -48,7 +49,8 @@ func (s *strictLevel) checkLedger() {
 	}
 }
 
-// maxRunLines is how many lines are read: more are too many, whatever they say.
+// maxRunLines is the number of lines that are read. More lines are a violation, whatever
+// their content.
 const maxRunLines = 3
 
 func (s *strictLevel) readLines(text []byte) ([]ledger.Record, bool) {
@@ -85,8 +87,8 @@ func (s *strictLevel) readLines(text []byte) ([]ledger.Record, bool) {
 	return records, true
 }
 
-// record is what the decision of a RunResult is in a ledger; of a record it has what does
-// not follow from the result.
+// record returns the ledger's record of the decision in a RunResult. Values that do not
+// follow from the result come from r.
 func (s *strictLevel) record(run *result.RunResult, r ledger.Record) (ledger.Record, bool) {
 	_, provenance, err := canon.Artifact(s.object(RunFile)["policy_provenance"])
 	digest, ok := s.digest()

@@ -6,15 +6,16 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// checkMeta is ST12: a signature in meta.json is one of this pack, and a receipt one of
-// its decision. Whether they hold is for who has the keys (SG1 to SG10); a signature or a
-// receipt of something else is refused without any.
+// checkMeta checks ST12: a signature in meta.json is a signature of this pack, and a
+// receipt is a receipt of its decision. Only a reader with the keys can check that they
+// are valid (SG1 to SG10). A signature or a receipt of something else is refused without
+// keys.
 //
 //   - dsse, where it is there, is a DSSE envelope of an in-toto statement whose subjects
 //     are all files of the pack but meta.json, with their hashes, and which names the run
 //   - receipt, where it is there, is a tlog-proof of the decision in ledger.jsonl
 //
-// All else in meta.json is free.
+// All other members of meta.json are free.
 func (s *strictLevel) checkMeta() {
 	d := s.doc(MetaFile)
 	if d == nil || d.fault != "" {
@@ -63,7 +64,7 @@ func (s *strictLevel) checkReceipt(value any) {
 	lines = bytes.TrimSuffix(lines, []byte("\n"))
 	last, err := ledger.ParseLine(lines[bytes.LastIndexByte(lines, '\n')+1:])
 	switch {
-	case err != nil: // ST11
+	case err != nil: // ST11 reports it
 	case !bytes.Equal(proof.Entry, last.Entry):
 		s.fault("ST12", here, "it proves another entry than the last line of ledger.jsonl")
 	case proof.Index != last.Seal.Size-1:

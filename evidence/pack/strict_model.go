@@ -8,8 +8,8 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// The shape of model_io.json is exactly that of [ModelIO] (ST10). What other readers of
-// the format hold it against is MI1 to MI11.
+// The shape of model_io.json is exactly that of [ModelIO] (ST10). MI1 to MI11 are the
+// checks of other readers of the format.
 
 // ownModelIO compares the version of model_io.json with the version that this program
 // writes.
@@ -62,8 +62,8 @@ func (s *strictLevel) checkModelIO() {
 	}
 }
 
-// checkUncalled holds the recording against the calls of the plan that were not come to,
-// which were looked at before anything was executed.
+// checkUncalled compares the recording with the calls of the plan that the execution did
+// not reach. These calls were checked before anything was executed.
 func (s *strictLevel) checkUncalled(m *ModelIO, calls []CallEvidence) {
 	for _, i := range s.plan.calls() {
 		if slices.ContainsFunc(calls, func(c CallEvidence) bool { return c.Action == i }) {
@@ -108,7 +108,7 @@ func (s *strictLevel) checkInteraction(i int, in Interaction, call CallEvidence,
 	}
 }
 
-// checkCounts holds the counts of a recorded interaction against its response.
+// checkCounts compares the counts of a recorded interaction with its response.
 func (s *strictLevel) checkCounts(i int, in Interaction) {
 	here := func(name string) string { return at(ModelFile, "interactions", strconv.Itoa(i), name) }
 	input, output := Tokens([]byte(in.ResponseContent))

@@ -8,9 +8,9 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// The shape of patch.json is exactly that of [Patch] (ST8). What another level says
-// already is not said again: paths that no patch has are PS3 to PS5, contents that no
-// patch has PS6, their sum PS7, the order of operations PS8.
+// The shape of patch.json is exactly that of [Patch] (ST8). The strict level does not
+// repeat rules of the structural level: forbidden paths are PS3 to PS5, forbidden
+// contents PS6, their sum PS7, the order of operations PS8.
 
 // ownPatch compares the members of each operation with the members of its kind.
 func (s *strictLevel) ownPatch(p *Patch) {
@@ -36,7 +36,7 @@ func (s *strictLevel) ownPatch(p *Patch) {
 	}
 }
 
-// checkPatch is ST8: the patch is what the evidence says has become of files.
+// checkPatch checks ST8: the patch has the changes that the evidence has.
 //
 //   - its source is the bundle
 //   - its operations are one to one with action_results, and do what these say
@@ -103,7 +103,7 @@ func opAt(i int, tokens ...string) string {
 	return at(PatchFile, append([]string{"operations", strconv.Itoa(i)}, tokens...)...)
 }
 
-// checkOperation holds one operation against itself and the policy.
+// checkOperation checks one operation by itself and by the policy.
 func (s *strictLevel) checkOperation(i int, o Operation) {
 	if o.Op == OpDelete && (o.SizeBytes != 0 || o.Executable) {
 		s.fault("ST8", opAt(i), "what is deleted has no size and cannot be executed")
@@ -122,7 +122,7 @@ func (s *strictLevel) checkOperation(i int, o Operation) {
 	}
 }
 
-// checkContent holds the content of an operation against what the evidence has.
+// checkContent compares the content of an operation with the evidence.
 func (s *strictLevel) checkContent(i int, o Operation, a ActionResult) {
 	if o.Op == OpDelete {
 		return
@@ -144,7 +144,7 @@ func (s *strictLevel) checkContent(i int, o Operation, a ActionResult) {
 	switch {
 	case o.Encoding == "base64" && isPlain(*o.Content):
 		s.fault("ST8", opAt(i, "encoding"), "base64 of what stands as text")
-	case o.Encoding == "utf8" && !plainText(*o.Content) && strings.IndexByte(*o.Content, 0) < 0: // which PS6 has
+	case o.Encoding == "utf8" && !plainText(*o.Content) && strings.IndexByte(*o.Content, 0) < 0: // PS6 reports this
 		s.fault("ST8", opAt(i, "encoding"), "text of what is shorter as base64")
 	}
 	if a := s.plan.last[o.Path]; a != nil && s.plan.whole && s.plan.files == len(s.plan.actions) && o.Executable != a.output.Executable {
@@ -152,8 +152,8 @@ func (s *strictLevel) checkContent(i int, o Operation, a ActionResult) {
 	}
 }
 
-// contentSum is hash and length of what the file of an operation holds. Text that the
-// plan writes there was hashed with the bundle.
+// contentSum returns the hash and the length of the content of an operation's file. Text
+// that the plan writes there was hashed with the bundle.
 func (s *strictLevel) contentSum(o Operation) (sum canon.ContentHash, size int64, ok bool) {
 	text := *o.Content
 	if o.Encoding == "utf8" {
@@ -167,7 +167,7 @@ func (s *strictLevel) contentSum(o Operation) (sum canon.ContentHash, size int64
 	return canon.Sum(b), int64(len(b)), err == nil
 }
 
-// checkOrders holds the orders against what InOrder gives.
+// checkOrders compares the orders with the result of InOrder.
 func (s *strictLevel) checkOrders(list []Operation) {
 	apart := 0
 	if makesRoom(list) {
@@ -184,7 +184,7 @@ func (s *strictLevel) checkOrders(list []Operation) {
 	}
 }
 
-// checkClashes holds the paths that stand there afterwards against each other.
+// checkClashes compares the paths that exist after the patch with each other.
 func (s *strictLevel) checkClashes(list []Operation) {
 	var paths []string
 	var positions []int
@@ -198,7 +198,7 @@ func (s *strictLevel) checkClashes(list []Operation) {
 	}
 }
 
-// isPlain says whether base64 is that of a content that is written as text (see File).
+// isPlain says whether base64 encodes a content that is written as text (see File).
 func isPlain(content string) bool {
 	b, _ := kernel.DecodeBase64(content)
 	return plainText(string(b))

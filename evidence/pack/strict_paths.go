@@ -10,7 +10,7 @@ import (
 	"github.com/fiador/fiador/kernel/pathname"
 )
 
-// pathBook knows what the kernel says of paths, each looked at once.
+// pathBook has the kernel's facts about paths, each computed once.
 type pathBook struct {
 	seen map[string]pathname.View
 }
@@ -42,9 +42,9 @@ func inspect(path string) pathname.View {
 	return pathname.View{Folded: strings.ToUpper(path)}
 }
 
-// harmless says of a segment that there is nothing to say about it: it is of ASCII
-// letters and digits, "-", "_" and ".", ends in no dot, and is neither a device nor a
-// part of a control path.
+// harmless says whether a segment is unproblematic: it has only ASCII letters and
+// digits, "-", "_" and ".", does not end in a dot, and is neither a device nor a part of
+// a control path.
 func harmless(seg string) bool {
 	if seg == "" || len(seg) > 255 || seg[len(seg)-1] == '.' {
 		return false
@@ -79,8 +79,8 @@ var controlNames = sync.OnceValue(func() map[string]bool {
 	return names
 })
 
-// wrong says what makes a path one that nothing is written to, whatever the policy is:
-// its form, or a control path. Else it is empty.
+// wrong says why no policy allows a write to a path: its form, or a control path.
+// Otherwise it returns "".
 func (b *pathBook) wrong(path string) string {
 	v := b.view(path)
 	switch {
@@ -104,8 +104,8 @@ func (b *pathBook) reserved(path string) bool {
 	return false
 }
 
-// beneath says whether a path lies strictly below one of the roots, of which none means
-// anywhere.
+// beneath says whether a path lies strictly below one of the roots. Without roots every
+// path does.
 func beneath(path string, roots []string) bool {
 	for _, root := range roots {
 		if path != root && kernel.Beneath(path, root) {
@@ -115,7 +115,7 @@ func beneath(path string, roots []string) bool {
 	return len(roots) == 0
 }
 
-// clash says of the path at an index that it cannot stand beside another one on every
+// clash says that the path at an index and another path cannot both exist on every
 // system.
 type clash struct {
 	index int
@@ -123,8 +123,8 @@ type clash struct {
 	how   string
 }
 
-// clashes finds paths that cannot all be files: two that are one where case does not
-// count, and one that lies in another. It finds one at least where there is any.
+// clashes finds paths that cannot all be files: two that differ only in case, and one
+// that lies in another. If there are clashes, it finds at least one.
 func (b *pathBook) clashes(paths []string) []clash {
 	type named struct {
 		path, folded string
@@ -134,7 +134,7 @@ func (b *pathBook) clashes(paths []string) []clash {
 	for i, p := range paths {
 		list[i] = named{p, b.view(p).Folded, i}
 	}
-	// What lies in a folder comes right behind what has the folder's name.
+	// The content of a folder comes directly after an entry with the folder's name.
 	slices.SortFunc(list, func(x, y named) int {
 		return cmp.Or(compareSegments(x.folded, y.folded), strings.Compare(x.path, y.path), x.index-y.index)
 	})
@@ -157,7 +157,7 @@ func (b *pathBook) clashes(paths []string) []clash {
 	return found
 }
 
-// compareSegments orders paths by their bytes, a slash before every other.
+// compareSegments sorts paths by their bytes; a slash comes before every other byte.
 func compareSegments(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -174,7 +174,7 @@ func compareSegments(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// unwritable says what keeps a file from being written beneath the roots, or is empty.
+// unwritable says why a file cannot be written beneath the roots, or returns "".
 func (b *pathBook) unwritable(path string, roots []string) string {
 	if what := b.wrong(path); what != "" {
 		return what
@@ -185,8 +185,8 @@ func (b *pathBook) unwritable(path string, roots []string) string {
 	return ""
 }
 
-// unremovable says the same of what is removed, whose name was somebody else's choice. A
-// write root itself can be removed.
+// unremovable says why a path cannot be removed beneath the roots. The run did not
+// choose that path's name. A write root itself can be removed.
 func (b *pathBook) unremovable(path string, roots []string) string {
 	if what := misnamed(path); what != "" {
 		return what

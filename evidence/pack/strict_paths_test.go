@@ -9,8 +9,8 @@ import (
 	"github.com/fiador/fiador/kernel/pathname"
 )
 
-// TestPathsOfThePlanFitThePatch: a clean path of which the kernel has nothing to say is
-// one that PS3 and PS4 accept, so that no plan and no output is refused when it is packed.
+// TestPathsOfThePlanFitThePatch: PS3 and PS4 accept every clean path without a remark of
+// the kernel. So no plan and no output is refused when it is packed.
 func TestPathsOfThePlanFitThePatch(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	parts := []string{"a", "b", "out", "/", "/", "//", ".", "..", "\\", ":", "~", "C:", " ", "\t", "\n", "\r", "\v", "\f", "\x00", "\x1f", "\x7f", "\u0080", "\u0085", "\u009f",

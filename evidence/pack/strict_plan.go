@@ -6,12 +6,12 @@ import (
 	"github.com/fiador/fiador/kernel"
 )
 
-// plan is what a bundle would do, as its outputs say it.
+// plan is the plan of a bundle, read from its outputs.
 type plan struct {
 	actions []planned           // by position
 	files   int                 // write actions
-	last    map[string]*planned // the last write of each path, by path
-	whole   bool                // there is a bundle, and its actions are those of an intent
+	last    map[string]*planned // the last write of each path
+	whole   bool                // there is a bundle, and its actions are the actions of an intent
 }
 
 // planned is one action.
@@ -21,7 +21,7 @@ type planned struct {
 	at     int // position of the output
 }
 
-// calls are the positions of the calls of a plan that is whole.
+// calls returns the positions of the calls of a whole plan.
 func (p plan) calls() []int {
 	var list []int
 	for i, a := range p.actions {

@@ -10,11 +10,11 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// checkPolicy is ST5: the limits that are told of the policy are the policy's, its
-// modules are sorted, and the plan of a BUNDLE keeps to what every policy of these seven
-// members denies otherwise. Where the verifier has the whole profile, its digest, its
-// other limits and its modes are held against it. That policy.json is the policy of
-// run.json is PK8, that this is the profile that it names is RS5.
+// checkPolicy checks ST5. The limits in the files are the policy's limits, and its
+// modules are sorted. The plan of a BUNDLE breaks no limit that every policy with these
+// seven members enforces. If the verifier has the whole profile, its digest, its other
+// limits and its modes are checked too. PK8 checks that policy.json is the policy of
+// run.json. RS5 checks that it is the named profile.
 func (s *strictLevel) checkPolicy() {
 	run := s.run
 	if run == nil {
@@ -48,7 +48,7 @@ func (s *strictLevel) checkPolicy() {
 	}
 }
 
-// profileDigest is the hash of a whole profile, or nothing where it has none.
+// profileDigest returns the hash of a whole profile, or "" if it has none.
 func (s *strictLevel) profileDigest(p *kernel.Profile) canon.ContentHash {
 	if s.opts.Digest != nil {
 		return s.opts.Digest(s.run.Policy.Name)
@@ -60,7 +60,7 @@ func (s *strictLevel) profileDigest(p *kernel.Profile) canon.ContentHash {
 	return sum
 }
 
-// checkProfile holds what is told of the profile against the profile.
+// checkProfile compares the values from the profile with the profile.
 func (s *strictLevel) checkProfile(run *result.RunResult, p *kernel.Profile) {
 	told := run.PolicyProvenance
 	if s.profileDigest(p) != told.ProfileSHA256 {
@@ -89,7 +89,7 @@ func (s *strictLevel) checkProfile(run *result.RunResult, p *kernel.Profile) {
 	}
 }
 
-// checkAllowed holds the plan against the policy's commands and write roots.
+// checkAllowed compares the plan with the policy's commands and write roots.
 func (s *strictLevel) checkAllowed(run *result.RunResult) {
 	allowed := contract.AllowList{All: len(run.Policy.AllowedCommands) == 0, Names: run.Policy.AllowedCommands}
 	for _, a := range s.plan.actions {
@@ -106,8 +106,7 @@ func (s *strictLevel) checkAllowed(run *result.RunResult) {
 	}
 }
 
-// allows says whether a command is one that a policy of these names can have let
-// through.
+// allows says whether a policy with these names can have allowed a command.
 func allows(list contract.AllowList, name string) bool {
 	if name == "" || !onlyOf(name, func(c byte) bool { return c > ' ' && c < 0x7f }) {
 		return false
@@ -115,7 +114,7 @@ func allows(list contract.AllowList, name string) bool {
 	return list.All || slices.Contains(list.Names, name)
 }
 
-// first is the first word of a command, or nothing.
+// first returns the first word of a command, or "".
 func first(argv []string) string {
 	if len(argv) == 0 {
 		return ""

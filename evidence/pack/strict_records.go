@@ -2,8 +2,8 @@ package pack
 
 import "github.com/fiador/fiador/kernel/result"
 
-// strictRules are the records of what the strict level adds. RS1 to RS8 and RS3a are
-// those of every RunResult.
+// strictRules returns the records of the rules that the strict level adds. RS1 to RS8
+// and RS3a are the rules of every RunResult.
 func strictRules() []Rule {
 	list := []Rule{
 		{ID: "ST1", Title: "every file is canonical JSON and one LF", Description: "Of two spellings each reader could take another, and only one has the hash"},

@@ -42,9 +42,9 @@ func (s *strictLevel) checkRun() {
 	}
 }
 
-// checkFindings holds the reasons of a CLARIFY or REFUSE against their form, which is
-// that of "ID POINTER", and the refuse reason against the first of them. Where only what
-// is built in has decided, the ids and the title are those of its rules.
+// checkFindings checks the form of the reasons of a CLARIFY or REFUSE, which is "ID
+// POINTER". It compares the refuse reason with the first of them. If only built-in
+// modules decided, the ids and the title are those of built-in rules.
 func (s *strictLevel) checkFindings(reasons []string) {
 	title := ""
 	for i, text := range reasons {
@@ -74,7 +74,7 @@ func isRuleID(s string) bool {
 	return len(s) >= 2 && len(s) <= 32 && s[0] >= 'A' && s[0] <= 'Z' && onlyOf(s, func(c byte) bool { return c >= 'A' && c <= 'Z' || asciiDigit(c) || c == '_' })
 }
 
-// digest is the hash of the canonical subset of run.json.
+// digest returns the hash of the canonical subset of run.json.
 func (s *strictLevel) digest() (canon.ContentHash, bool) {
 	h, err := result.Digest(s.object(RunFile))
 	return h, err == nil

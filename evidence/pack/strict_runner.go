@@ -11,8 +11,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// The shape of runner.json is exactly that of [Runner] (ST9). What other readers of the
-// format hold it against is RN1 to RN10.
+// The shape of runner.json is exactly that of [Runner] (ST9). RN1 to RN10 are the checks
+// of other readers of the format.
 
 // isSignal accepts the names of signals that [contract.SignalName] gives.
 func isSignal(s string) bool {
@@ -24,7 +24,7 @@ func isSignal(s string) bool {
 	return false
 }
 
-// maxSignal is the largest number that a signal can have where a command is waited for.
+// maxSignal is the largest signal number that waiting for a command can report.
 const maxSignal = 127
 
 // ownRunner checks the parts of runner.json that this program writes in one way only.
@@ -54,8 +54,8 @@ func (s *strictLevel) ownRunner(n *Runner) {
 	}
 }
 
-// checkRunner is ST9: what enforced the policy was told the limits of the policy, and saw
-// the end that the RunResult tells of.
+// checkRunner checks ST9: the sandbox got the limits of the policy, and saw the end that
+// the RunResult has.
 //
 //   - limits are at most those of the policy, and memory at most that of
 //     policy_provenance: an exec can ask for less. write_roots are sorted and beneath the
@@ -64,7 +64,7 @@ func (s *strictLevel) ownRunner(n *Runner) {
 //   - the isolation is no weaker than policy_provenance demands, the backend and the
 //     platform are those that have it, and the network is blocked where the policy does
 //     not allow it, and can be blocked where it does; filesystem_readonly is true
-//   - layers are the clauses of [Promises], each with a status that it can have
+//   - layers are the clauses of [evidence.Clauses], each with a status that it can have
 //   - warnings are those that are given, and there only if there are any
 //   - the times are those of the evidence, runner_id has the time of the start, and
 //     runner_version is the kernel_version
@@ -134,8 +134,8 @@ func (s *strictLevel) checkRunnerLimits(n *Runner, run *result.RunResult) {
 	}
 }
 
-// rootsWithin says whether roots are sorted, clean, and beneath those of a policy: an exec can
-// ask for fewer.
+// rootsWithin says whether roots are sorted, clean, and beneath the roots of a policy.
+// An exec can ask for fewer.
 func rootsWithin(roots, policy []string) bool {
 	for i, root := range roots {
 		clean, fault := contract.CheckPath("", root)
@@ -147,7 +147,7 @@ func rootsWithin(roots, policy []string) bool {
 	return true
 }
 
-// inOneOrder is a list in the order of code units, each element once.
+// inOneOrder returns a list in the order of code units, each element once.
 func inOneOrder(list []string) []string {
 	out := slices.Clone(list)
 	slices.SortFunc(out, canon.Compare)

@@ -40,8 +40,7 @@ func (s *strictLevel) checkLayers(sb RunnerSandbox, level kernel.Isolation, run 
 	}
 }
 
-// checkIsolation holds how far the execution was kept apart against the policy and the
-// system.
+// checkIsolation compares the isolation of the execution with the policy and the system.
 func (s *strictLevel) checkIsolation(n *Runner, run *result.RunResult) {
 	sb := n.Sandbox
 	level := evidence.TierNamed(sb.IsolationLevel)

@@ -18,8 +18,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// TestForgeries: every forgery that specs/pack.md lists has a vector, which the structural
-// level accepts and the strict level does not.
+// TestForgeries: every forgery in specs/pack.md has a vector. The structural level
+// accepts the vector, and the strict level does not.
 func TestForgeries(t *testing.T) {
 	named := []string{
 		"extra outcome fields", "absolute intent path", "junk hash", "execution missing", "bundle missing", "BUNDLE with bundle null",
@@ -54,7 +54,7 @@ func TestForgeries(t *testing.T) {
 	}
 }
 
-// TestStrictVectorsAreAboutTheirRule: a vector that has the name of a rule breaks it.
+// TestStrictVectorsAreAboutTheirRule: a vector with the name of a rule breaks that rule.
 func TestStrictVectorsAreAboutTheirRule(t *testing.T) {
 	for _, f := range allVectors(t) {
 		for _, v := range f.Vectors {
@@ -69,8 +69,8 @@ func TestStrictVectorsAreAboutTheirRule(t *testing.T) {
 	}
 }
 
-// mutations are documents that differ from one in one place: a member or an element that
-// is gone, is of another type, is at a bound or one beyond it, or is there besides.
+// mutations makes documents that differ from one in one place: a member or an element is
+// removed, has another type, is at a bound or one beyond it, or is added.
 func mutations(doc any, each func(what string)) {
 	var walk func(v any, at string, set func(any))
 	walk = func(v any, at string, set func(any)) {
@@ -115,10 +115,10 @@ func mutations(doc any, each func(what string)) {
 	walk(doc, "", func(any) {})
 }
 
-// TestShapeAgreesWithSchema: what the strict level reads by hand of run.json and
-// bundle.json is what their schemas allow, whichever place of a document is changed. Of
-// the other files it lets nothing through that their schemas do not allow: it knows what
-// this program writes, and they know a little more.
+// TestShapeAgreesWithSchema: specs.Walk and the schemas accept the same documents,
+// whichever place of a document is changed. The strict level accepts no more. For
+// run.json and bundle.json it accepts the same; for the other files only the form of
+// this program.
 func TestShapeAgreesWithSchema(t *testing.T) {
 	for _, tc := range []struct {
 		file string
@@ -235,7 +235,7 @@ func thick(v any) any {
 	return v
 }
 
-// TestInspectAgrees: what is said of a path is what the kernel says, however fast.
+// TestInspectAgrees: the fast result about a path equals the kernel's.
 func TestInspectAgrees(t *testing.T) {
 	paths := []string{"", "/", "a//b", "con", "CON.txt", "com1", "com1.x", "comet", "lpt9", "nul", "null", "out/aux/x", strings.Repeat("a/", 600) + "b", strings.Repeat("a", 256), "a.", "a ", ".a", "a/.a"}
 	for _, p := range kernel.DetectorTables()["control_paths"] {
@@ -264,7 +264,7 @@ func TestInspectAgrees(t *testing.T) {
 	}
 }
 
-// TestReservedAgrees: the folders that a bundle keeps for itself are those of the kernel.
+// TestReservedAgrees: the folders that a bundle keeps for itself are the kernel's.
 func TestReservedAgrees(t *testing.T) {
 	b := newPathBook()
 	for _, name := range kernel.DetectorTables()["reserved_roots"] {
@@ -282,8 +282,8 @@ func TestReservedAgrees(t *testing.T) {
 	}
 }
 
-// TestWholeProfile: a pack is held against the whole of a profile that is not built in,
-// and with none of it only against the seven members.
+// TestWholeProfile: a pack is compared with the whole of a profile that is not built in.
+// If the profile is unknown, it is compared with the seven members alone.
 func TestWholeProfile(t *testing.T) {
 	d, err := newDraft(basePacks(t)["executed"])
 	if err != nil {
@@ -321,7 +321,7 @@ func TestWholeProfile(t *testing.T) {
 	}
 }
 
-// TestPlansHold: whatever the kernel makes of an intent keeps ST4 and ST5.
+// TestPlansHold: every plan that the kernel makes of an intent keeps ST4 and ST5.
 func TestPlansHold(t *testing.T) {
 	for i, text := range []string{
 		`{"goal":"x"}`,
@@ -367,8 +367,8 @@ func manyClashes() string {
 	return strings.Join(list, ",")
 }
 
-// TestStrictIsBounded: a pack of the largest lists, with a fault in each element, is read
-// in time that grows with it, and the report of it is short.
+// TestStrictIsBounded: the time to verify a pack of the largest lists, with a fault in
+// each element, grows linearly. Its report is short.
 func TestStrictIsBounded(t *testing.T) {
 	for name, path := range map[string]func(i int) string{
 		"plain": func(i int) string { return fmt.Sprintf("OUT/%05d", i) },
@@ -405,7 +405,7 @@ func TestStrictIsBounded(t *testing.T) {
 	}
 }
 
-// wide is the pack of an execution with as many outputs, all of which have faults.
+// wide returns the pack of an execution with n outputs, all with faults.
 func wide(t testing.TB, n int, path func(i int) string) *Pack {
 	t.Helper()
 	d, err := newDraft(basePacks(t)["executed"])
@@ -426,7 +426,7 @@ func wide(t testing.TB, n int, path func(i int) string) *Pack {
 	return Of(files)
 }
 
-// changed is a file with something done to its value.
+// changed returns a file with a changed value.
 func changed(t testing.TB, text []byte, do func(map[string]any)) []byte {
 	t.Helper()
 	var m map[string]any
@@ -441,7 +441,7 @@ func changed(t testing.TB, text []byte, do func(map[string]any)) []byte {
 	return b
 }
 
-// TestMoreNamesThanLookedAt: of a pack with more names nothing is said beyond that.
+// TestMoreNamesThanLookedAt: a pack with too many names has no other violation.
 func TestMoreNamesThanLookedAt(t *testing.T) {
 	p := Of(map[string][]byte{RunFile: []byte("{}")})
 	p.More = true
@@ -450,8 +450,8 @@ func TestMoreNamesThanLookedAt(t *testing.T) {
 	}
 }
 
-// TestManyFaults: a pack with more faults of one rule than are named is read no further
-// than what is whole, and the ones that are not named are counted.
+// TestManyFaults: if a pack has more faults of one rule than are listed, the others are
+// counted. The verification reads no further than the part with the right shape.
 func TestManyFaults(t *testing.T) {
 	d, err := newDraft(basePacks(t)["plan"])
 	if err != nil {

@@ -20,10 +20,10 @@ type warned struct {
 	more  bool // a warning says that there are more
 }
 
-// checkWarnings holds the warnings of runner.json against those that are given: of an
-// accepted execution whose plan does more than write files, for each folder that was left
-// empty, and each removal under a path that no patch can have. Of each the first hundred
-// are named. Whether they are true the pack does not tell.
+// checkWarnings compares the warnings of runner.json with the possible ones. An accepted
+// execution with more than writes in its plan gives a warning for each empty folder, and
+// for each removal under a path that no patch can have. The first hundred of each kind
+// are named. A pack cannot prove that they are true.
 func (s *strictLevel) checkWarnings(list []string, run *result.RunResult) {
 	if list == nil {
 		return
@@ -77,9 +77,9 @@ func readWarning(kinds map[evidence.Unpatched]*warned, text string) string {
 	return k.odd(w.Path)
 }
 
-// filled says whether a folder has a file that the patch puts into place, at any depth.
+// filled says whether the patch writes a file in a folder, at any depth.
 func (s *strictLevel) filled() func(folder string) bool {
-	var files []string // sorted, or ST7 is broken
+	var files []string // sorted, unless ST7 is broken
 	if s.evidence != nil {
 		for _, a := range s.evidence.ActionResults {
 			if a.Action != OpDelete {
@@ -93,7 +93,7 @@ func (s *strictLevel) filled() func(folder string) bool {
 	}
 }
 
-// oddFolder says why no execution that is accepted leaves this folder empty.
+// oddFolder says why no accepted execution leaves this folder empty.
 func (s *strictLevel) oddFolder(path string, filled func(string) bool, roots []string) string {
 	above := func(root string) bool { return kernel.Beneath(root, path) }
 	switch what := s.paths.wrong(path); {
@@ -107,8 +107,8 @@ func (s *strictLevel) oddFolder(path string, filled func(string) bool, roots []s
 	return ""
 }
 
-// oddRemoval says why no warning has this removal: it is quoted, and the patch has those
-// that a patch can have.
+// oddRemoval says why no warning names this removal. The path in a warning is quoted,
+// and the patch has every removal that a patch can have.
 func oddRemoval(text string) string {
 	path, err := strconv.Unquote(text)
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// TestWarnings: of each kind a hundred are named, and more only behind these. Removals
-// whose paths are cut to the same one stand once.
+// TestWarnings: a hundred of each kind are named, and a warning about more comes only
+// after these. Removals whose shortened paths are equal are listed once.
 func TestWarnings(t *testing.T) {
 	folders := func(n int) (list []string) {
 		for i := range n {

@@ -10,13 +10,12 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// structural holds the pack against the rules of the structural level. It reads what
-// another reader of the format would read: JSON of any spelling, members that no rule
-// knows, and only those types that a rule speaks of. A member that a rule speaks of and
-// that is missing, or has another type, breaks the rule, unless the rule says where it
-// may be missing.
+// structural checks the pack by the rules of the structural level. It reads the pack as
+// another reader of the format would: JSON of any spelling, unknown members, and only
+// the types that a rule names. A member that a rule names must exist and have its type,
+// unless the rule says that it may be missing.
 //
-// Of a name in the pack the first that applies counts:
+// For each name in the pack, the first rule that applies counts:
 //
 //	PK7   the name is not empty, ".", "..", valid UTF-8, and has neither a control
 //	      character nor a slash or backslash; no archive has it twice
@@ -77,7 +76,7 @@ func (v *verifier) structural() {
 	v.ledgerRules()
 }
 
-// entry is PK2, PK6, PK7 and PK12 for one name.
+// entry checks PK2, PK6, PK7 and PK12 for one name.
 func (v *verifier) entry(e Entry) {
 	path := canon.Cut(strings.ToValidUTF8(e.Name, "\ufffd"))
 	fault := nameFault(e.Name)
@@ -99,7 +98,7 @@ func (v *verifier) entry(e Entry) {
 	}
 }
 
-// nameFault says why a name is not clean, or is empty.
+// nameFault says why a name is not clean, or returns "".
 func nameFault(name string) string {
 	switch {
 	case name == "":
@@ -143,7 +142,7 @@ func (v *verifier) required() {
 	}
 }
 
-// run is PK3 and PK5.
+// run checks PK3 and PK5.
 func (v *verifier) run() {
 	d := v.doc(RunFile)
 	if d == nil {
@@ -175,7 +174,7 @@ func (v *verifier) run() {
 	}
 }
 
-// runMembers are what every reader of the format expects in run.json.
+// runMembers returns the members that every reader of the format expects in run.json.
 func runMembers() []string {
 	return []string{
 		"run_schema_version", "run_id", "started_at", "completed_at", "kernel_version", "policy", "intent", "kernel_result_kind",
@@ -183,7 +182,7 @@ func runMembers() []string {
 	}
 }
 
-// policyFile is PK8 for policy.json.
+// policyFile checks PK8 for policy.json.
 func (v *verifier) policyFile() {
 	d := v.doc(PolicyFile)
 	if d == nil {
@@ -230,8 +229,8 @@ func sameJSON(a, b any) bool {
 	return a == b // a text, a boolean or null
 }
 
-// sameNumber says whether two numbers are the same double. One that is too large for a
-// double is the same as none.
+// sameNumber says whether two numbers are the same double. A number too large for a
+// double equals only such numbers.
 func sameNumber(a, b json.Number) bool {
 	x, err := strconv.ParseFloat(string(a), 64)
 	if err != nil {

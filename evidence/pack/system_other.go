@@ -10,10 +10,10 @@ import (
 
 const nonblock = 0
 
-// sameGroup does nothing: there are no groups here.
+// sameGroup does nothing, because this system has no groups.
 func sameGroup(string, fs.FileInfo) error { return nil }
 
-// replaceFolder renames a folder. An empty one at its place is removed first.
+// replaceFolder renames a folder. An empty folder at its new place is removed first.
 func replaceFolder(from, to string) error {
 	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -21,5 +21,5 @@ func replaceFolder(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// syncFolder does nothing: a folder cannot be synced here.
+// syncFolder does nothing, because this system cannot sync a folder.
 func syncFolder(string) error { return nil }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// sameGroup gives a folder the owner and group of another one, where they differ.
+// sameGroup gives a folder the owner and group of another one, if they differ.
 func sameGroup(name string, as fs.FileInfo) error {
 	want, ok := as.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -25,11 +25,12 @@ func sameGroup(name string, as fs.FileInfo) error {
 	return os.Lchown(name, int(want.Uid), int(want.Gid))
 }
 
-// nonblock keeps what was put in a file's place meanwhile from making an open wait.
+// nonblock makes an open return at once if the file was replaced by something that
+// blocks.
 const nonblock = syscall.O_NONBLOCK
 
-// replaceFolder renames a folder, in the place of an empty one if there is one, in one
-// step. It refuses a file and a folder with something in it.
+// replaceFolder renames a folder in one step. It replaces an empty folder, and refuses
+// to replace a file or a folder with content.
 func replaceFolder(from, to string) error {
 	if err := syscall.Rename(from, to); err != nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}

@@ -8,9 +8,9 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Tokens are the counts that a response of a model gives: usage.prompt_tokens and
-// usage.completion_tokens, each nil where it is not a whole number from 0 on. A member
-// has its name letter for letter, and one that is there twice is not there.
+// Tokens returns the counts in a response of a model: usage.prompt_tokens and
+// usage.completion_tokens. Each is nil if it is not a whole number from 0 on. The name
+// of a member must match exactly, and a member that occurs twice is ignored.
 func Tokens(response []byte) (input, output *int64) {
 	if !json.Valid(response) {
 		return nil, nil
@@ -19,8 +19,8 @@ func Tokens(response []byte) (input, output *int64) {
 	return tokenCount(counts["prompt_tokens"]), tokenCount(counts["completion_tokens"])
 }
 
-// onlyMembers are those of an object that have these names, each once. What is valid JSON and
-// no object has none.
+// onlyMembers returns the members of an object with these names that occur once. Valid
+// JSON that is no object has none.
 func onlyMembers(object json.RawMessage, names ...string) map[string]json.RawMessage {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
@@ -46,7 +46,7 @@ func onlyMembers(object json.RawMessage, names ...string) map[string]json.RawMes
 	return found
 }
 
-// tokenCount is a number of tokens, or nil where it is none.
+// tokenCount returns a number of tokens, or nil if the value is no such number.
 func tokenCount(raw json.RawMessage) *int64 {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil || n < 0 || n > canon.MaxSafeInteger {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTokens: counts are members of those very names, each there once.
+// TestTokens: counts are members with exactly these names, each once.
 func TestTokens(t *testing.T) {
 	for response, want := range map[string]string{
 		`{"usage":{"prompt_tokens":3,"completion_tokens":1}}`:                                           "3 1",

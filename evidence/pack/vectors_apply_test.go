@@ -33,7 +33,7 @@ type change struct {
 	Fill    int             `json:"fill,omitempty"`
 }
 
-// A sample is a text as the vectors write it.
+// A sample is a text in the form of the vectors.
 type sample struct {
 	bytes []byte
 	form  any
@@ -69,7 +69,7 @@ func (s *sample) UnmarshalJSON(b []byte) error {
 
 func (s *sample) MarshalJSON() ([]byte, error) { return json.Marshal(s.form) }
 
-// draft is a pack while steps are done to it.
+// draft is a pack during its steps.
 type draft struct {
 	values map[string]any
 	bytes  map[string][]byte
@@ -89,7 +89,7 @@ func decodeValue(b []byte, to any) error {
 	return dec.Decode(to)
 }
 
-// text is what a file holds as things stand.
+// text returns the current text of a file.
 func (d *draft) text(name string) ([]byte, error) {
 	if b, ok := d.bytes[name]; ok {
 		return b, nil
@@ -249,7 +249,7 @@ func (d *draft) remove(at string) error {
 	return err
 }
 
-// edited is a value in which the one at a place is what to makes of it, or is gone.
+// edited returns a value in which to replaces, or removes, the value at a place.
 func edited(value any, tokens []string, to func(old any, there bool) (any, bool)) (any, error) {
 	if len(tokens) == 0 {
 		changed, _ := to(value, true)
@@ -294,7 +294,7 @@ func edited(value any, tokens []string, to func(old any, there bool) (any, bool)
 	return value, fmt.Errorf("nothing at %q", tokens[0])
 }
 
-// names are the names of files, sorted.
+// names returns the names of files, sorted.
 func (d *draft) names() []string {
 	return slices.Sorted(maps.Keys(d.all()))
 }

@@ -4,5 +4,5 @@ package pack
 
 import "errors"
 
-// makeOther makes what is no file, folder or link.
+// makeOther would make an entry that is no file, folder or link.
 func makeOther(string) error { return errors.ErrUnsupported }

@@ -8,7 +8,7 @@ import (
 )
 
 // rehash computes the references of one name of the table in
-// specs/vectors/pack/README.md anew.
+// specs/vectors/pack/README.md again.
 func (d *draft) rehash(what string) error {
 	bundle, _ := d.values[BundleFile].(map[string]any)
 	run, _ := d.values[RunFile].(map[string]any)
@@ -73,7 +73,7 @@ func (d *draft) rehash(what string) error {
 	return nil
 }
 
-// objects are the elements of a list that are objects.
+// objects returns the elements of a list that are objects.
 func objects(list any) []map[string]any {
 	var out []map[string]any
 	all, _ := list.([]any)
@@ -116,7 +116,7 @@ func newIDs(bundle map[string]any) error {
 	return err
 }
 
-// newID leaves an object alone that lacks one of the members.
+// newID does not change an object that lacks one of the members.
 func newID(obj map[string]any, prefix string, members []string) error {
 	about := map[string]any{}
 	for _, m := range members {
@@ -131,8 +131,8 @@ func newID(obj map[string]any, prefix string, members []string) error {
 	return err
 }
 
-// nameBundle has everything name the bundle that stands there. Of what is no object no
-// id is known.
+// nameBundle makes all references name the current bundle. If the bundle is no object,
+// its id is unknown.
 func (d *draft) nameBundle(run map[string]any) error {
 	text, err := d.text(BundleFile)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-// renewVectors gives every run.json of the base packs and of the rich ones the version
-// that RunResults have now, and the digests of the built-in policy, and puts what follows
-// from them in place: hashes, ledger lines, receipts, and statements that vectors quote.
-// Done again, it changes nothing.
+// renewVectors gives every run.json of the base and the rich packs the current version
+// of RunResults and the digests of the built-in policy. It updates the values that
+// follow: hashes, ledger lines, receipts, and statements in vectors. A second call
+// changes nothing.
 func renewVectors(t *testing.T) {
 	t.Helper()
 	paths, err := filepath.Glob(vectorDir + "/*.json")
@@ -66,7 +66,7 @@ func renewVectors(t *testing.T) {
 	}
 }
 
-// renewPack says which texts become which others.
+// renewPack returns the texts to replace, with their replacements.
 func renewPack(t *testing.T, files map[string]json.RawMessage, provenances map[string]json.RawMessage) (changes []string) {
 	t.Helper()
 	var told struct {
@@ -124,7 +124,7 @@ func renewPack(t *testing.T, files map[string]json.RawMessage, provenances map[s
 	return changes
 }
 
-// builtinProvenances are the policy_provenance of every built-in profile, by name.
+// builtinProvenances returns the policy_provenance of every built-in profile, by name.
 func builtinProvenances(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	layer, err := policy.LoadLayer(policy.Folder{FS: profiles.FS(), Dir: "builtin"}, policy.Builtin, policy.DefaultLimits())
@@ -145,7 +145,8 @@ func builtinProvenances(t *testing.T) map[string]json.RawMessage {
 	return list
 }
 
-// recordAgain puts records into a new ledger: their lines, and the receipt of the last.
+// recordAgain puts records into a new ledger. It returns their lines, and the receipt of
+// the last.
 func recordAgain(t *testing.T, records []ledger.Record) (lines []string, receipt string) {
 	t.Helper()
 	key := signerOf(t, "vectors.fiador.example/packs")
@@ -159,7 +160,7 @@ func recordAgain(t *testing.T, records []ledger.Record) (lines []string, receipt
 	return lines, l.prove(int64(len(records)))
 }
 
-// hashesOf are the hash of the file run.json, and that of its canonical subset.
+// hashesOf returns the hash of the file run.json, and the hash of its canonical subset.
 func hashesOf(t *testing.T, run json.RawMessage) [2]canon.ContentHash {
 	t.Helper()
 	doc, err := canon.Parse(run, len(run))

@@ -31,8 +31,8 @@ var (
 
 const vectorDir = "../../specs/vectors/pack"
 
-// A packVector is one element of a file of specs/vectors/pack, whose README.md says what
-// its members mean.
+// A packVector is one element of a file of specs/vectors/pack. README.md there describes
+// its members.
 type packVector struct {
 	Name       string      `json:"name"`
 	Why        string      `json:"why"`
@@ -61,7 +61,7 @@ func basePacks(t testing.TB) map[string]json.RawMessage {
 	return base.Packs
 }
 
-// readVectors reads a file, which has to be in plain ASCII and without unknown members.
+// readVectors reads a file, which must be plain ASCII without unknown members.
 func readVectors(t testing.TB, path string, to any) []byte {
 	t.Helper()
 	src, err := os.ReadFile(path)
@@ -79,8 +79,8 @@ func readVectors(t testing.TB, path string, to any) []byte {
 	return src
 }
 
-// allVectors reads every file but the base packs; each has to be laid out as -update
-// does.
+// allVectors reads every file except the base packs. Each must have the layout of
+// -update.
 func allVectors(t testing.TB) []*packVectors {
 	t.Helper()
 	paths, err := filepath.Glob(vectorDir + "/*.json")
@@ -131,7 +131,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestBasePacksHold: the packs that vectors begin with break nothing.
+// TestBasePacksHold: the packs at the beginning of vectors break no rule.
 func TestBasePacksHold(t *testing.T) {
 	r := vectorRun{base: basePacks(t), options: builtin(t)}
 	for name := range r.base {
@@ -139,7 +139,7 @@ func TestBasePacksHold(t *testing.T) {
 	}
 }
 
-// vectorRun is what vectors are run with.
+// vectorRun has the settings for running vectors.
 type vectorRun struct {
 	base    map[string]json.RawMessage
 	options Options // of the strict level
@@ -223,7 +223,7 @@ func sameViolations(t *testing.T, level Level, got, want []Violation) {
 	}
 }
 
-// builtin are the options with everything that a verifier knows of the built-in profiles.
+// builtin returns the options with all facts about the built-in profiles.
 func builtin(t testing.TB) Options {
 	t.Helper()
 	set, err := specs.New()
@@ -245,13 +245,13 @@ func builtin(t testing.TB) Options {
 	}
 }
 
-// at are the options at a level.
+// at returns the options at a level.
 func (o Options) at(level Level) Options {
 	o.Level = level
 	return o
 }
 
-// inMemory is the pack of the files alone.
+// inMemory returns the pack of the files alone.
 func (d *draft) inMemory(t testing.TB) *Pack {
 	t.Helper()
 	return Of(d.files(t))
@@ -266,7 +266,7 @@ func (d *draft) mustText(t testing.TB, name string) []byte {
 	return b
 }
 
-// fillers are the names of the empty files that make a pack full.
+// fillers returns the names of the empty files that fill a pack.
 func (d *draft) fillers() []string {
 	var list []string
 	for i := len(d.names()) + len(d.extra); i < d.fill; i++ {
@@ -355,7 +355,7 @@ func (d *draft) archive(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// text is the file as -update writes it: a line for each step and each violation.
+// text returns the file as -update writes it: a line for each step and each violation.
 func (f *packVectors) text(t testing.TB) []byte {
 	t.Helper()
 	var b strings.Builder
@@ -394,7 +394,7 @@ func writeList[T any](t testing.TB, b *strings.Builder, list []T) {
 	b.WriteString("]")
 }
 
-// onOneLine is v as JSON on one line in plain ASCII.
+// onOneLine returns v as JSON on one line in plain ASCII.
 func onOneLine(t testing.TB, v any) string {
 	t.Helper()
 	var raw bytes.Buffer
@@ -416,9 +416,9 @@ func onOneLine(t testing.TB, v any) string {
 	return b.String()
 }
 
-// TestEveryRuleHasARecord: each rule has one record. Each rule of the structural level has
-// a vector that breaks it and nothing else there; two cannot be broken without another
-// one.
+// TestEveryRuleHasARecord: each rule has one record. Each rule of the structural level
+// has a vector that breaks only this rule at that level. Two rules cannot be broken
+// without another one.
 func TestEveryRuleHasARecord(t *testing.T) {
 	alone, broken := map[string]bool{}, map[string]bool{}
 	for _, f := range allVectors(t) {
@@ -451,8 +451,8 @@ func TestEveryRuleHasARecord(t *testing.T) {
 	}
 }
 
-// onlyRule is the one rule that violations are about. Positions that are the same or
-// descend (MI8, MI9) are not all where they should be (MI5).
+// onlyRule returns the one rule that the violations are about. Equal or descending
+// positions (MI8, MI9) always break MI5 too.
 func onlyRule(list []Violation) string {
 	ids := map[string]bool{}
 	for _, v := range list {
@@ -471,7 +471,7 @@ func onlyRule(list []Violation) string {
 }
 
 // TestRuleTable: docs/pack-rules.md names, for each rule that Verify checks, the vector
-// that breaks it with the fewest violations. With -update it is written.
+// that breaks it with the fewest violations. With -update the test writes the page.
 func TestRuleTable(t *testing.T) {
 	least := map[string]*packVector{}
 	for _, f := range allVectors(t) {

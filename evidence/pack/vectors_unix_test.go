@@ -4,5 +4,5 @@ package pack
 
 import "syscall"
 
-// makeOther makes what is no file, folder or link.
+// makeOther makes an entry that is no file, folder or link.
 func makeOther(path string) error { return syscall.Mkfifo(path, 0o600) }

@@ -7,45 +7,46 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// MaxViolations is how many violations are reported; the ones that sort first.
+// MaxViolations is the maximum number of reported violations: the first ones of the
+// sorted list.
 const MaxViolations = 1000
 
-// maxFound is how many violations are looked at: a pack that breaks more does not break
-// fewer rules for it.
+// maxFound is the maximum number of violations that are collected. Further violations do
+// not change the verdict.
 const maxFound = 20 * MaxViolations
 
 // Options say how a pack is verified.
 type Options struct {
 	Level Level // empty: Strict
 
-	// Profile is the policy that a RunResult names, as the verifier knows it, or nil
-	// where it does not (RS5 is then not checked).
+	// Profile returns the policy that a RunResult names, or nil if the verifier does not
+	// know it (RS5 is then not checked).
 	Profile func(name string) *kernel.PolicyProfile
 
-	// Whole is all of that profile, or nil where the verifier does not know it. A run of
-	// this kernel version is held against it (ST5, ST9); one of another is not, for its
-	// built-in profiles were others.
+	// Whole returns the whole profile, or nil if the verifier does not know it. A run of
+	// this kernel version is compared with it (ST5, ST9). A run of another version is
+	// not, because its built-in profiles were different.
 	Whole func(name string) *kernel.Profile
 
-	// Digest is the hash of that whole profile, for many packs; nil: it is computed for
-	// each.
+	// Digest returns the hash of that whole profile, shared by many packs; nil: it is
+	// computed for each pack.
 	Digest func(name string) canon.ContentHash
 }
 
-// Verdict is what was found. A pack is valid at the level if there is no violation and
-// nothing that could not be checked.
+// Verdict is the result of a verification. A pack is valid at the level if there is no
+// violation and every check was possible.
 type Verdict struct {
 	Level      Level
 	Violations []Violation // sorted (PK10)
 	More       int         // violations beyond MaxViolations
-	NotChecked []string    // what could not be held against anything, and why
+	NotChecked []string    // checks that were not possible, and why
 	Claims     Claims
 }
 
 // OK says whether the pack is valid.
 func (v Verdict) OK() bool { return len(v.Violations) == 0 && len(v.NotChecked) == 0 }
 
-// Verify holds a pack against the rules of a level.
+// Verify checks a pack by the rules of a level.
 func Verify(p *Pack, o Options) Verdict {
 	if o.Level == "" {
 		o.Level = Strict
@@ -68,7 +69,7 @@ func Verify(p *Pack, o Options) Verdict {
 	return found
 }
 
-// verifier is a pack while it is verified.
+// verifier is a pack during its verification.
 type verifier struct {
 	pack       *Pack
 	opts       Options
@@ -78,7 +79,7 @@ type verifier struct {
 	notChecked []string
 }
 
-// add notes a violation. Values in a message are quoted and cut.
+// add notes a violation. Values in a message are quoted and shortened.
 func (v *verifier) add(rule, path, format string, args ...any) {
 	if len(v.found) >= maxFound {
 		v.unnamed++
@@ -87,10 +88,10 @@ func (v *verifier) add(rule, path, format string, args ...any) {
 	v.found = append(v.found, Violation{Rule: rule, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// doc is a file of the pack, or nil where the pack has none that could be read.
+// doc returns a file of the pack, or nil if the pack has no readable file of that name.
 func (v *verifier) doc(name string) *document { return v.docs[name] }
 
-// object is the top of a file that is a JSON object, or nil.
+// object returns the top of a file that is a JSON object, or nil.
 func (v *verifier) object(name string) map[string]any {
 	if d := v.docs[name]; d != nil {
 		obj, _ := d.value.(map[string]any)

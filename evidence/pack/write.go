@@ -17,12 +17,12 @@ type Writer struct {
 	root *os.Root
 }
 
-// ErrNotEmpty says that a pack cannot be written where something is.
+// ErrNotEmpty says that the place of a pack is not an empty folder.
 var ErrNotEmpty = errors.New("not an empty folder")
 
-// Create begins a pack at dir, which is either not there or an empty folder. Nothing is
-// there before Commit: the files stand in a folder beside it, whose name begins with a
-// dot and ends in ".partial".
+// Create begins a pack at dir, which is missing or an empty folder. Before Commit dir
+// stays as it is. The files are in a folder beside it, whose name begins with a dot and
+// ends in ".partial".
 func Create(dir string) (*Writer, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -35,7 +35,7 @@ func Create(dir string) (*Writer, error) {
 	if w.temp, err = os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".*.partial"); err != nil {
 		return nil, err
 	}
-	// The folder inside has the permissions that the user's mask gives.
+	// The folder inside has the permissions of the user's mask.
 	if err = os.Mkdir(w.inner(), 0o777); err == nil {
 		err = w.takeAfter()
 	}
@@ -49,8 +49,8 @@ func Create(dir string) (*Writer, error) {
 }
 
 // takeAfter gives the folder that becomes the pack the permissions and the group of an
-// empty one at its place, and makes sure that this one can make way, by another empty one
-// in its place: a mount point cannot.
+// empty folder at its place. It also checks that this empty folder can be replaced, by
+// replacing it with another empty one: a mount point cannot be replaced.
 func (w *Writer) takeAfter() error {
 	info, err := os.Lstat(w.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +80,7 @@ func likeFolder(name string, as fs.FileInfo) error {
 	return os.Chmod(name, as.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky))
 }
 
-// inner is the folder that becomes the pack.
+// inner returns the folder that becomes the pack.
 func (w *Writer) inner() string { return filepath.Join(w.temp, "pack") }
 
 // vacant says whether a pack can be put at a path.
@@ -109,8 +109,8 @@ func vacant(dir string) error {
 	return nil
 }
 
-// Stage writes the files, each synced, and syncs the folder they are in, which stands
-// beside the place of the pack. After an error nothing is left.
+// Stage writes the files beside the place of the pack. It syncs each file and the folder
+// that contains them. After an error nothing is left.
 func (w *Writer) Stage(files map[string][]byte) error {
 	if err := w.stage(files); err != nil {
 		return errors.Join(err, w.Abort())
@@ -135,10 +135,10 @@ func (w *Writer) stage(files map[string][]byte) error {
 	return syncFolder(w.inner())
 }
 
-// Commit puts what was staged in its place, by renaming the folder to dir, where an empty
-// one makes way, and syncs the folder above. A kill at any point leaves the complete pack
-// at dir or none. After an error before the last sync nothing is left; one in it leaves
-// the complete pack, which may not be durable yet.
+// Commit puts the staged files in place: it renames their folder to dir, replaces an
+// empty folder there, and syncs the folder above. After a kill at any point dir has the
+// complete pack or none. After an error before the last sync nothing is left. After an
+// error of the last sync the pack is complete, but perhaps not durable.
 func (w *Writer) Commit() error {
 	err := vacant(w.dir)
 	if err == nil {
@@ -162,7 +162,7 @@ func (w *Writer) write(name string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Abort gives up what is not committed.
+// Abort discards files that are not committed.
 func (w *Writer) Abort() error {
 	if w.temp == "" {
 		return nil

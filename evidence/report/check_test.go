@@ -20,8 +20,8 @@ import (
 	"github.com/fiador/fiador/evidence/report"
 )
 
-// fixture is a file of test data that is not part of the project, or "" where it
-// is not there.
+// fixture returns a file of test data that is not part of the project, or "" if it is
+// missing.
 func fixture(name ...string) string {
 	dir := os.Getenv("FIADOR_FIXTURES")
 	if dir == "" {
@@ -34,7 +34,7 @@ func fixture(name ...string) string {
 	return path
 }
 
-// sarifSchema is nil where the schema is not there.
+// sarifSchema returns nil if the schema is missing.
 func sarifSchema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
 	path := fixture("formats", "sarif-schema-2.1.0.json")
@@ -50,8 +50,8 @@ func sarifSchema(t testing.TB) *jsonschema.Schema {
 	return s
 }
 
-// junitSchema is a function that holds a document against the JUnit schema, or
-// nil where the schema or xmllint is not there.
+// junitSchema returns a function that checks a document by the JUnit schema, or nil if
+// the schema or xmllint is missing.
 func junitSchema(t testing.TB) func(t *testing.T, doc []byte) {
 	t.Helper()
 	path := fixture("formats", "junit-10.xsd")
@@ -81,7 +81,7 @@ func TestJUnitSchemaIsThere(t *testing.T) {
 	}
 }
 
-// check holds a report against what its format demands and what its items say.
+// check checks a report by the rules of its format and by its items.
 func check(t *testing.T, format string, doc []byte, items []report.Item, schema *jsonschema.Schema, xmllint func(*testing.T, []byte)) {
 	t.Helper()
 	if format != "json" {
@@ -107,8 +107,8 @@ func check(t *testing.T, format string, doc []byte, items []report.Item, schema 
 	}
 }
 
-// checkText: whatever is in an intent, a report is UTF-8 and each of its
-// characters but LF shows.
+// checkText: whatever an intent contains, a report is UTF-8, and each of its characters
+// except LF is visible.
 func checkText(t *testing.T, doc []byte) {
 	t.Helper()
 	if !utf8.Valid(doc) {
@@ -177,7 +177,7 @@ func checkGitHub(t *testing.T, doc []byte, items []report.Item) {
 	}
 }
 
-// unescape is what the runner does with the message of a command.
+// unescape decodes the message of a command as the runner does.
 func unescape(s string) string {
 	for _, r := range [][2]string{{"%0D", "\r"}, {"%0A", "\n"}, {"%25", "%"}} {
 		s = strings.ReplaceAll(s, r[0], r[1])
@@ -408,7 +408,7 @@ func textAt(t *testing.T, src []byte, r sarifRegion) string {
 	return string(src[offset(r.StartLine, r.StartColumn):offset(r.EndLine, r.EndColumn)])
 }
 
-// valueAt is the value at a pointer, or at its deepest ancestor that is there.
+// valueAt returns the value at a pointer, or at its deepest existing ancestor.
 func valueAt(v any, pointer string) any {
 	for _, token := range strings.Split(pointer, "/")[1:] {
 		name := strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
@@ -430,8 +430,8 @@ func valueAt(v any, pointer string) any {
 	return v
 }
 
-// checkMarkdown takes the code spans out of a page; what is left is words of
-// ours and the marks that this package writes.
+// checkMarkdown removes the code spans from a page. The rest must be fixed words and
+// marks of this package.
 func checkMarkdown(t *testing.T, doc []byte) {
 	t.Helper()
 	if len(doc) >= 1<<20 {
@@ -445,8 +445,8 @@ func checkMarkdown(t *testing.T, doc []byte) {
 	}
 }
 
-// markdownLine is a line of the page without its code spans, for each of which a
-// bullet stands. A dash stands for an empty text.
+// markdownLine is a line of the page with a bullet in place of each code span. A dash
+// means an empty text.
 var markdownLine = regexp.MustCompile(`^(` + strings.ReplaceAll(strings.Join([]string{
 	``,
 	`# fiador: (no intents|(ERROR, no decision about \d+ of|REJECTED, \d+ of|ACCEPTED,) \d+ intents?)`,
@@ -467,9 +467,9 @@ var markdownLine = regexp.MustCompile(`^(` + strings.ReplaceAll(strings.Join([]s
 	`- •(, executed: accepted, exit code 0, \d+ outputs?, \d+ bytes?)?`,
 }, "|"), "•", "[•–]") + `)$`)
 
-// withoutCode puts a bullet for each code span, found as CommonMark finds them: a
-// run of backticks ends at the next run of the same length. A bar in a table is a
-// cell's end even in a span.
+// withoutCode replaces each code span by a bullet. It finds spans as CommonMark does: a
+// run of backticks ends at the next run of the same length. A bar in a table ends a
+// cell, even in a span.
 func withoutCode(line string) string {
 	var b strings.Builder
 	for line != "" {

@@ -9,24 +9,24 @@ import (
 	"github.com/fiador/fiador/kernel/reason"
 )
 
-// Execution is how the execution of an allowed intent ended.
+// Execution is the end of the execution of an allowed intent.
 type Execution struct {
 	Accepted bool // the exit code is 0 and nothing forbidden was done
 	ExitCode int
-	// Reasons is why it was rejected, in the words of the RunResult: a code, and
-	// behind a space the pointer, the path or the number that it is about. There is
-	// at least one unless it was accepted.
+	// Reasons says why it was rejected, in the words of the RunResult: a code, then a
+	// space and the pointer, path or number that the reason is about. A rejected
+	// execution has at least one reason.
 	Reasons     []string
 	Outputs     int
 	OutputBytes int
-	// Stderr is what was kept of the standard error of the command that counts.
-	// People see the end of it if the execution was rejected. A renderer does not
-	// keep it after Item returns.
+	// Stderr is the recorded standard error of the command whose result counts. People
+	// see its end if the execution was rejected. A renderer does not keep it after Item
+	// returns.
 	Stderr []byte
 }
 
-// How much of a command's standard error people see: lines, and UTF-16 code units
-// of each.
+// The part of a command's standard error that people see: number of lines, and UTF-16
+// code units of each.
 const (
 	stderrLines = 10
 	stderrUnits = 400
@@ -40,8 +40,8 @@ func (e Execution) String() string {
 	return fmt.Sprintf("executed: accepted, exit code %d, %s, %s", e.ExitCode, count(e.Outputs, "output"), count(e.OutputBytes, "byte"))
 }
 
-// findings are the reasons of a rejected execution. The first has what the command
-// said last.
+// findings returns the reasons of a rejected execution. The first has the last output of
+// the command.
 func (e Execution) findings() []finding {
 	list := make([]finding, 0, len(e.Reasons))
 	for _, text := range e.Reasons {
@@ -60,8 +60,8 @@ func (e Execution) findings() []finding {
 	return list
 }
 
-// lastLines are the last lines of what a command printed, but for empty ones. A
-// terminal would end a line at a lone CR as well.
+// lastLines returns the last lines of a command's output that are not empty. A lone CR
+// ends a line too, as on a terminal.
 func lastLines(b []byte) []string {
 	var list []string
 	for len(b) > 0 && len(list) < stderrLines {
@@ -71,15 +71,15 @@ func lastLines(b []byte) []string {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		line = line[:min(len(line), 4*(stderrUnits+1))] // of a character at most four bytes
+		line = line[:min(len(line), 4*(stderrUnits+1))] // a character has at most four bytes
 		list = append(list, cut(Plain(string(line)), stderrUnits))
 	}
 	slices.Reverse(list)
 	return list
 }
 
-// quoted puts a bar before each line that a command printed, so that none of them
-// passes for a line of the report or for a command to a runner of workflows.
+// quoted puts a bar before each line of a command's output. So no such line looks like a
+// line of the report, or like a command for a runner of workflows.
 func quoted(lines []string) []string {
 	list := make([]string, len(lines))
 	for k, s := range lines {

@@ -28,7 +28,7 @@ func rejected(code int, stderr string, reasons ...string) report.Execution {
 	return report.Execution{ExitCode: code, Reasons: reasons, Stderr: []byte(stderr)}
 }
 
-// executedItems have what a command can say and write to spoil a report.
+// executedItems have output and files of a command that could spoil a report.
 func executedItems() []report.Item {
 	const src = "{\"goal\": \"build\",\n \"actions\": [\n  {\"kind\":\"run\",\"argv\":[\"a\"]},\n  {\"kind\":\"run\",\"argv\":[\"😀\"]}\n ],\n \"outputs\": [\"out/b\"]}\n"
 	var reasons []string
@@ -49,8 +49,8 @@ func executedItems() []report.Item {
 	}
 }
 
-// TestExecuted: an execution that was rejected is nowhere a success, and each
-// format says why; one that was accepted is one.
+// TestExecuted: no format reports a rejected execution as a success, and each says why
+// it was rejected. An accepted execution is a success.
 func TestExecuted(t *testing.T) {
 	const src = `{"goal":"x","actions":[0,{"kind":"run"}]}`
 	notes := denial("NOTED", "/goal", "so", "")
@@ -119,8 +119,8 @@ executed: rejected, exit code 1
 	}
 }
 
-// TestExecutedPlaces: a reason stands at its pointer, any other at the beginning
-// of the intent.
+// TestExecutedPlaces: a reason with a pointer has the place of the pointer; any other
+// has the beginning of the intent.
 func TestExecutedPlaces(t *testing.T) {
 	items := executedItems()
 	for _, tc := range []struct {
@@ -150,8 +150,8 @@ func TestExecutedPlaces(t *testing.T) {
 	}
 }
 
-// TestExecutedFingerprints: the print of a reason does not depend on what the
-// command printed, on other reasons or on where its action stands.
+// TestExecutedFingerprints: the fingerprint of a reason does not depend on the command's
+// output, on other reasons, or on the place of its action.
 func TestExecutedFingerprints(t *testing.T) {
 	prints := func(src string, e report.Execution) []string {
 		var list []string
@@ -171,8 +171,8 @@ func TestExecutedFingerprints(t *testing.T) {
 	}
 }
 
-// TestExecutedTitles: every reason that an execution can be rejected for has a
-// title, which specs/reports.md gives, and its rule id has no path and no number.
+// TestExecutedTitles: every reason for a rejection has a title, which specs/reports.md
+// has too. Its rule id has no path and no number.
 func TestExecutedTitles(t *testing.T) {
 	reasons := []string{
 		"STREAM_LIMIT /actions/0", reason.OutputLimit, reason.OutputKind + " a", reason.OutputMissing + " a b",
@@ -202,8 +202,7 @@ func TestExecutedTitles(t *testing.T) {
 	}
 }
 
-// TestStderr: people see the last lines, whatever is in them, and how long
-// they are.
+// TestStderr: people see the last lines, whatever their content and length.
 func TestStderr(t *testing.T) {
 	const mib = 1 << 20
 	ten := strings.Split(strings.Repeat("x ", 9)+"x", " ")
@@ -251,8 +250,8 @@ func TestStderr(t *testing.T) {
 	}
 }
 
-// TestExecutedHuman: in colours as well, nothing that a command printed or wrote
-// is a line, a command or an escape of its own.
+// TestExecutedHuman: with and without colours, a command's output never becomes a line,
+// a command or an escape of its own.
 func TestExecutedHuman(t *testing.T) {
 	var b bytes.Buffer
 	i := executed("a.json", "{}", rejected(1, "\x1b[0m\n", "EXIT 1"))
@@ -282,7 +281,7 @@ func TestExecutedHuman(t *testing.T) {
 	}
 }
 
-// TestExecutedGitHubLimits: of what was printed, the last lines stay that fit.
+// TestExecutedGitHubLimits: the last lines of the output are kept, as many as fit.
 func TestExecutedGitHubLimits(t *testing.T) {
 	stderr := ""
 	for _, c := range "abcdefghij" {
@@ -301,7 +300,7 @@ func TestExecutedGitHubLimits(t *testing.T) {
 	}
 }
 
-// TestExecutedMemory: of what a command printed no more is kept than is shown.
+// TestExecutedMemory: only the shown part of a command's output is kept.
 func TestExecutedMemory(t *testing.T) {
 	const n, size = 64, 256 << 10
 	for _, format := range report.Formats() {

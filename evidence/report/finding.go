@@ -16,7 +16,7 @@ const (
 	levelNote    = "note"
 )
 
-// finding is one thing to say about an intent, its words as they came.
+// finding is one statement about an intent, with its original words.
 type finding struct {
 	level   string
 	id      string // of a rule, or the code of an error
@@ -26,8 +26,8 @@ type finding struct {
 
 	title, why, help, layer string // of the rule; an error has no layer
 
-	subject string   // of an execution: what it is about, if not a pointer
-	stderr  []string // of the first of an execution: the last lines that were printed
+	subject string   // subject of a reason of an execution, if it is not a pointer
+	stderr  []string // of the first finding of an execution: the last lines of the output
 
 	pointer    string
 	hasPointer bool
@@ -37,8 +37,8 @@ type finding struct {
 	region region
 }
 
-// findings lists what there is to say about an item, in the order in which it was
-// decided, the notes last, with the place of each.
+// findings lists the findings of an item, in the order of the decision, the notes last,
+// with the place of each.
 func findings(i Item) []finding {
 	var list []finding
 	if i.Outcome() == OutcomeError {
@@ -76,8 +76,8 @@ func decided(d kernel.Decision) []finding {
 	return list
 }
 
-// faults are the findings of an error: one for each violation that it lists, or
-// itself.
+// faults returns the findings of an error: one for each violation in the error, or one
+// for the error itself.
 func faults(i Item) []finding {
 	e := i.Err
 	if e == nil {
@@ -93,7 +93,7 @@ func faults(i Item) []finding {
 		}
 		return list
 	}
-	// A place in another file, a profile's, is none in the intent.
+	// A place in another file, such as a profile, is no place in the intent.
 	if file, named := e.Details["file"].(string); !named || file == i.Path || file == i.Name() {
 		base.pointer, base.hasPointer = e.Details["pointer"].(string)
 		base.offset, base.hasOffset = e.Details["offset"].(int64)
@@ -102,7 +102,7 @@ func faults(i Item) []finding {
 	return []finding{base}
 }
 
-// split parts what is wrong with an intent from the notes about it.
+// split separates the faults of an intent from the notes about it.
 func split(list []finding) (wrong, notes []finding) {
 	n := slices.IndexFunc(list, func(f finding) bool { return f.level == levelNote })
 	if n < 0 {
@@ -124,8 +124,8 @@ func violations(e *result.RunError) []finding {
 	return list
 }
 
-// withoutFile is the message of an item's error without the file's name in
-// front, which every format gives in its own way.
+// withoutFile returns the message of an item's error without the leading file name.
+// Every format writes the file name in its own way.
 func withoutFile(i Item, e *result.RunError) string {
 	if msg, ok := strings.CutPrefix(e.Message, i.Name()+": "); ok {
 		return msg
@@ -133,7 +133,7 @@ func withoutFile(i Item, e *result.RunError) string {
 	return strings.TrimPrefix(e.Message, i.Path+": ")
 }
 
-// withoutPlace takes the place of a fault from the front of its message.
+// withoutPlace removes the place of a fault from the beginning of its message.
 func withoutPlace(msg string, f finding) string {
 	var place []string
 	if f.hasOffset {
@@ -154,11 +154,11 @@ func recordOf(c result.Code) result.Record {
 	return result.Record{ID: string(c)}
 }
 
-// reason is the finding as the RunResult names it.
+// reason returns the finding in the form of the RunResult.
 func (f finding) reason() string { return squeeze(" ", f.id, f.pointer, f.subject) }
 
-// Answers are the options of a question on one line, in quotes where they could not be
-// told apart without.
+// Answers returns the options of a question on one line, in quotes if they would be
+// ambiguous without.
 func Answers(options []string) string {
 	if !slices.ContainsFunc(options, func(o string) bool { return strings.ContainsAny(o, `,"`) }) {
 		return strings.Join(options, ", ")
@@ -170,7 +170,7 @@ func Answers(options []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// advice is what follows a finding's text: the possible answers, and its fix.
+// advice returns the text after a finding: the possible answers, and its fix.
 func (f finding) advice() string {
 	answers, fix := "", ""
 	if len(f.options) > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// The limits of GitHub: the runner cuts a message, a check run refuses a longer
+// The limits of GitHub. The runner truncates a message, a check run refuses a longer
 // title, and a step shows only the first annotations of each kind.
 const (
 	githubMessage = 4096 // UTF-16 code units
@@ -67,8 +67,8 @@ func (g *github) Close(s Summary) error {
 	return err
 }
 
-// githubProperties places a finding. Standard input is no file, so that it has no
-// place there.
+// githubProperties returns the place of a finding. Standard input is no file, so it has
+// no place.
 func githubProperties(i Item, f finding) string {
 	var list []string
 	if i.Path != "-" {
@@ -87,9 +87,9 @@ func githubPlace(r region) []string {
 	return []string{line, "col=" + strconv.Itoa(r.start.column), endLine, "endColumn=" + strconv.Itoa(r.end.column)}
 }
 
-// githubText is the message of a finding: where, what, and on lines of their own
-// what to do and what a command printed last, as much of that as there is room
-// for. A long text leaves room for the advice.
+// githubText returns the message of a finding: its place and text. On separate lines
+// follow the advice and the last output of the command, within the limit. A long text
+// leaves space for the advice.
 func githubText(i Item, f finding) string {
 	advice := cut(Plain(f.advice()), githubMessage/4)
 	name := ""
@@ -105,8 +105,8 @@ func githubText(i Item, f finding) string {
 	return squeeze("\n", message, strings.Join(printed, "\n"))
 }
 
-// GitHubError is the workflow command for an error that is no intent's, a policy's that
-// cannot be used for one.
+// GitHubError returns the workflow command for an error that belongs to no intent, such
+// as the error of an unusable policy.
 func GitHubError(e *result.RunError) string {
 	var list []string
 	if file, _ := e.Details["file"].(string); file != "" && file != "-" {

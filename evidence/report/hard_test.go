@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden reports anew")
 
-// hostile has texts that mean something in one of the formats, or do not show.
+// hostile has texts that have a meaning in one of the formats, or are invisible.
 var hostile = []string{
 	"one\ntwo\r\n::error file=x,line=1::injected\r::add-mask::x",
 	"100% %0A::warning::x %25 ##[error]x ::stop-commands::t",
@@ -142,8 +142,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// FuzzReports: whatever an intent, a policy, a command or a file name says, every
-// format keeps its form.
+// FuzzReports: every format stays valid, whatever an intent, a policy, a command or a
+// file name contains.
 func FuzzReports(f *testing.F) {
 	for _, text := range hostile {
 		f.Add("a.json", "/actions/0", text, `{"goal":"x","actions":[1]}`)

@@ -20,8 +20,8 @@ const (
 // wholeIntent stands for the empty JSON Pointer.
 const wholeIntent = "(the intent)"
 
-// human writes a few lines for each intent, and the counts where they say more
-// than the lines.
+// human writes a few lines for each intent. It writes the counts if they add
+// information.
 type human struct {
 	w     io.Writer
 	color bool
@@ -52,8 +52,8 @@ func (h *human) Close(s Summary) error {
 	return err
 }
 
-// Human writes in a few lines how one intent ended and why, with ANSI colours if
-// color says so.
+// Human writes in a few lines how one intent ended and why. It uses ANSI colours if
+// color is true.
 func Human(w io.Writer, color bool, i Item) error {
 	p := page{color: color}
 	if i.Outcome() == OutcomeError {
@@ -78,7 +78,7 @@ func (p *page) paint(style, s string) string {
 	return "\x1b[" + style + "m" + s + "\x1b[0m"
 }
 
-// style is the colour of an outcome.
+// style returns the colour of an outcome.
 func style(outcome string) string {
 	switch outcome {
 	case string(kernel.OutcomeBundle):
@@ -139,8 +139,8 @@ func (p *page) decision(i Item) {
 	}
 }
 
-// execution writes how an execution ended: if it was rejected, each reason, and the
-// last lines of what the command printed.
+// execution writes the end of an execution: if it was rejected, each reason, and the
+// last lines of the command's output.
 func (p *page) execution(e Execution) {
 	if e.Accepted {
 		p.line(e.String())
@@ -157,8 +157,8 @@ func (p *page) execution(e Execution) {
 	}
 }
 
-// fault writes an error with its own words, and the violations that its message
-// only counts.
+// fault writes an error in its own words, and the violations that its message only
+// counts.
 func (p *page) fault(i Item) {
 	list := faults(i)
 	text := list[0].text

@@ -2,7 +2,7 @@ package report
 
 import "io"
 
-// jsonLines writes the RunResults as they are. An error has none: it stands on
+// jsonLines writes the RunResults unchanged. An error has no RunResult: it is written to
 // standard error.
 type jsonLines struct{ w io.Writer }
 

@@ -11,10 +11,9 @@ import (
 	"github.com/fiador/fiador/kernel"
 )
 
-// junit writes one test case for each intent, in the form that the readers of
-// Jenkins' JUnit schema agree on. It keeps the cases as they will stand, because
-// their counts come before them. There are no times: a report says what was
-// decided, not how long that took.
+// junit writes one test case for each intent, in the form that all readers of Jenkins'
+// JUnit schema accept. It keeps the finished cases, because their counts come before
+// them. There are no times: a report describes decisions, not their duration.
 type junit struct {
 	w      io.Writer
 	cases  bytes.Buffer
@@ -50,7 +49,7 @@ func (j *junit) Item(i Item) error {
 	return nil
 }
 
-// element writes what is wrong with an intent, the first of it as the message.
+// element writes the faults of an intent, the first of them as the message.
 func (j *junit) element(name, kind string, list []finding) {
 	message := ""
 	if len(list) > 0 {
@@ -60,7 +59,7 @@ func (j *junit) element(name, kind string, list []finding) {
 		attribute("type", kind), attribute("message", message), junitBody(list), name)
 }
 
-// stream writes what stands beside the verdict of a case, as XML.
+// stream writes the text beside the verdict of a case, as XML.
 func (j *junit) stream(name, body string) {
 	if body != "" {
 		fmt.Fprintf(&j.cases, "      <%s>%s</%s>\n", name, body, name)
@@ -86,7 +85,7 @@ func (j *junit) Close(s Summary) error {
 	return nil
 }
 
-// junitBody has a line for each finding.
+// junitBody returns a line for each finding.
 func junitBody(list []finding) string {
 	lines := make([]string, len(list))
 	for k, f := range list {
@@ -98,8 +97,8 @@ func junitBody(list []finding) string {
 
 func attribute(name, value string) string { return " " + name + `="` + escaped(value) + `"` }
 
-// escaped is text, made of what Plain returns and LF, as XML. Every character of
-// it is one that XML 1.0 allows.
+// escaped returns text as XML. The text consists of results of Plain and LF, so XML 1.0
+// allows every character of it.
 func escaped(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace(s)
 }

@@ -8,30 +8,30 @@ import (
 	"github.com/fiador/fiador/kernel"
 )
 
-// markdownLimit is the size that a job summary may have, in bytes.
+// markdownLimit is the maximum size of a job summary, in bytes.
 const markdownLimit = 1<<20 - 1
 
-// What the parts of the page may take of it. The accepted intents have the rest.
+// The maximum sizes of the parts of the page. The accepted intents have the rest.
 const (
 	tableLimit   = 200 << 10
 	findingLimit = 500 << 10
 	noteLimit    = 100 << 10
-	endLimit     = 1 << 10 // what stands behind the last row
+	endLimit     = 1 << 10 // text after the last row
 )
 
-// How much of one text stands on the page, in UTF-16 code units, and how many of
-// a question's answers.
+// The maximum length of one text on the page, in UTF-16 code units, and the maximum
+// number of a question's answers.
 const (
 	longText  = 2000
 	shortText = 400
 	maxAnswer = 20
 )
 
-// fewAccepted is how many accepted intents are listed without folding them.
+// fewAccepted is the maximum number of accepted intents that are listed unfolded.
 const fewAccepted = 10
 
-// markdown writes a page in GitHub Flavored Markdown. All text from outside
-// stands in code spans, in which nothing is markup, a link or a mention.
+// markdown writes a page in GitHub Flavored Markdown. All text from outside is in code
+// spans, which contain no markup, link or mention.
 type markdown struct {
 	w                      io.Writer
 	table, findings, notes part
@@ -103,7 +103,7 @@ func (m *markdown) Close(s Summary) error {
 	return err
 }
 
-// headline is the verdict, the worst first.
+// headline returns the verdict, the worst outcome first.
 func headline(c Counts) string {
 	total := count(c.Total(), "intent")
 	switch {
@@ -132,8 +132,8 @@ func (m *markdown) acceptedList(limit int) string {
 	return "\n## Accepted\n\n" + text
 }
 
-// part is a part of the page. It takes whole rows up to its limit and counts
-// those that come after.
+// part is a part of the page. It takes whole rows up to its limit and counts the rows
+// that do not fit.
 type part struct {
 	strings.Builder
 	limit int // bytes
@@ -160,7 +160,7 @@ func (p *part) section(heading string, list []finding) {
 	}
 }
 
-// rest says how many rows are left out and where they are.
+// rest says how many rows are left out and where to find them.
 func (p *part) rest(word string) string {
 	if p.left == 0 {
 		return ""
@@ -168,8 +168,8 @@ func (p *part) rest(word string) string {
 	return "\n**" + count(p.left, "more "+word) + " left out here to keep the page short: the formats sarif and junit have them all.**\n"
 }
 
-// findingRow is a finding as an item of a list. A fix that was told is not
-// repeated.
+// findingRow returns a finding as an item of a list. A fix that was written before is
+// not repeated.
 func findingRow(f finding, told map[string]bool) string {
 	var b strings.Builder
 	b.WriteString("- " + code(f.id, shortText))
@@ -197,14 +197,14 @@ func findingRow(f finding, told map[string]bool) string {
 	return b.String()
 }
 
-// maxFence is the longest run of backticks that a code span is built around.
-// Readers of Markdown give up on much longer ones.
+// maxFence is the longest run of backticks that a code span is built around. Readers of
+// Markdown do not handle much longer ones.
 const maxFence = 8
 
-// code is text from outside as a code span of at most n code units.
+// code returns text from outside as a code span of at most n code units.
 func code(s string, n int) string { return codeSpan(cut(Plain(s), n)) }
 
-// cell is like code, for a table, where a bar ends a cell even in a code span.
+// cell is like code, but for a table. There a bar ends a cell even in a code span.
 func cell(s string) string {
 	return codeSpan(strings.ReplaceAll(cut(Plain(s), shortText), "|", `\u007c`))
 }
@@ -217,7 +217,8 @@ func codeSpan(s string) string {
 	if run > maxFence {
 		s, run = strings.ReplaceAll(s, "`", `\u0060`), 0
 	}
-	// A span that begins and ends with a space loses one on each side.
+	// A reader removes one space on each side of a span that begins and ends with a
+	// space.
 	if strings.ContainsAny(s[:1]+s[len(s)-1:], "` ") && strings.Trim(s, " ") != "" {
 		s = " " + s + " "
 	}

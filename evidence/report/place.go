@@ -12,12 +12,11 @@ import (
 // end with LF; columns count from 1, in UTF-16 code units.
 type position struct{ line, column int }
 
-// region is a part of a text; end is the position behind it.
+// region is a part of a text; end is the position after it.
 type region struct{ start, end position }
 
-// locate fills in the regions of an item's findings: the byte that an error
-// names, else the value that the pointer leads to. What has no place stands at
-// the start of the text.
+// locate sets the regions of an item's findings: the byte that an error names, else the
+// value at the pointer. A finding without a place gets the start of the text.
 func locate(i Item, list []finding) {
 	src, first := i.Source, 1
 	if i.Line > 0 {
@@ -58,8 +57,8 @@ func spansOf(src []byte, list []finding) []canon.Span {
 	return spans
 }
 
-// character is the span of the character at an offset; at a line end and behind
-// the text it is empty.
+// character returns the span of the character at an offset. At a line end and after the
+// text it is empty.
 func character(src []byte, offset int64) canon.Span {
 	start := int(min(max(offset, 0), int64(len(src))))
 	if start == len(src) || src[start] == '\n' || src[start] == '\r' {
@@ -69,8 +68,8 @@ func character(src []byte, offset int64) canon.Span {
 	return canon.Span{Start: start, End: start + size}
 }
 
-// positions are those of offsets, which are sorted and within the text, found in
-// one pass over it.
+// positions returns the positions of offsets. The offsets are sorted and within the
+// text; one pass finds them all.
 func positions(src []byte, offsets []int) []position {
 	list := make([]position, 0, len(offsets))
 	at, p := position{1, 1}, 0

@@ -8,11 +8,11 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Plain shows every character that does not print as itself in its escaped form:
-// control characters, line ends, direction marks, characters without width, variation
-// selectors, bytes that are not UTF-8. What it returns is one line of valid UTF-8, in
-// which stands no command that the runner of a workflow obeys wherever it finds it: in
-// ##[error], and in ##vso[task] and the like, the second # is escaped too.
+// Plain escapes every character that does not print as itself: control characters, line
+// ends, direction marks, characters without width, variation selectors, bytes that are
+// not UTF-8. The result is one line of valid UTF-8. It contains no command that the
+// runner of a workflow obeys anywhere in a line: in ##[error], ##vso[task] and the like,
+// the second # is escaped too.
 func Plain(s string) string {
 	ok := utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !canon.Shows(r) }) < 0
 	if ok {
@@ -38,8 +38,8 @@ func Plain(s string) string {
 	return Inert(b.String())
 }
 
-// Inert is a text in which no ##[command] or ##name[command] stands, which a runner obeys
-// wherever it is in a line. In a JSON string the escapes mean the same characters.
+// Inert returns a text without ##[command] and ##name[command], which a runner obeys
+// anywhere in a line. In a JSON string the escapes mean the same characters.
 func Inert(s string) string {
 	var b strings.Builder
 	for {
@@ -59,8 +59,8 @@ func Inert(s string) string {
 
 func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 
-// cut is s if it has at most n UTF-16 code units, and otherwise as many whole
-// characters of it as fit into n units together with the "…" behind them.
+// cut returns s if it has at most n UTF-16 code units. Otherwise it returns as many
+// whole characters as fit into n units together with a final "…".
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -77,7 +77,7 @@ func cut(s string, n int) string {
 	return s
 }
 
-// units is how many UTF-16 code units a text takes.
+// units returns the number of UTF-16 code units of a text.
 func units(s string) int {
 	n := 0
 	for _, r := range s {
@@ -86,7 +86,7 @@ func units(s string) int {
 	return n
 }
 
-// width is how many UTF-16 code units a character takes.
+// width returns the number of UTF-16 code units of a character.
 func width(r rune) int {
 	if r > 0xffff {
 		return 2

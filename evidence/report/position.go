@@ -1,11 +1,11 @@
 package report
 
-// Position is where a value begins in a text: Line counts from 1 and ends with LF,
+// Position is the beginning of a value in a text: Line counts from 1 and ends with LF,
 // Column counts from 1 in UTF-16 code units.
 type Position struct{ Line, Column int }
 
-// Positions finds the values that JSON Pointers lead to in the text of an intent,
-// each where the findings of a report stand.
+// Positions finds the values at JSON Pointers in the text of an intent, at the same
+// places as the findings of a report.
 func Positions(src []byte, pointers []string) []Position {
 	list := make([]finding, len(pointers))
 	for i, p := range pointers {

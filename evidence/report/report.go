@@ -1,30 +1,30 @@
 // Package report writes what a gate decided about intents, for the reader that a
 // format is for. There is one file per format:
 //
-//	json      the RunResults as they are, one per line
+//	json      the RunResults unchanged, one per line
 //	human     a few lines for each intent
 //	github    workflow commands, which become annotations
 //	junit     one test case for each intent
 //	sarif     SARIF 2.1.0, one result for each finding
 //	markdown  a summary page of less than 1 MiB
 //
-// All formats but json report the same findings: the denials of a REFUSE, the
-// questions of a CLARIFY, the reasons of an execution that was rejected, the notes
-// of any decision, and the places of an error. A note never counts as a failure.
-// An intent that was allowed and executed, and whose execution was rejected, is
-// FAILED: it counts as rejected, and never as a BUNDLE.
+// All formats except json report the same findings: the denials of a REFUSE, the
+// questions of a CLARIFY, the reasons of a rejected execution, the notes of any
+// decision, and the places of an error. A note never counts as a failure. If an intent
+// was allowed and executed, and its execution was rejected, its outcome is FAILED: it
+// counts as rejected, and never as a BUNDLE.
 //
-// A report depends on the items and the summary alone: no clock, no host, and no
-// path but those of the items. The same input gives the same bytes.
+// A report depends on the items and the summary alone: it contains no time, no host, and
+// no path except those of the items. The same input gives the same bytes.
 //
-// Text that comes from an intent, a policy or a command is data in every format. It
-// passes through [Plain], so that every character of it shows, and through the
-// escapes of the format, so that it cannot become a command, markup or a link
-// there. Only where SARIF has a member for programs, its value is the JSON Pointer
-// as it is, and in json the RunResult stands byte for byte.
+// Text from an intent, a policy or a command is data in every format. It passes through
+// [Plain], so that every character is visible, and through the escapes of the format, so
+// that it cannot become a command, markup or a link. There are two exceptions. A SARIF
+// member for programs contains the JSON Pointer unchanged, and json contains the
+// RunResult byte for byte.
 //
-// The formats json, human and github keep nothing of an item. The others keep
-// their findings, and of an accepted intent its name and hash.
+// The formats json, human and github keep nothing of an item. The others keep the
+// findings, and the name and hash of an accepted intent.
 package report
 
 import (
@@ -39,7 +39,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// What stands where an outcome would.
+// Values in the place of an outcome.
 const (
 	OutcomeError  = "ERROR"  // the intent was not decided
 	OutcomeFailed = "FAILED" // it was allowed, and its execution was rejected
@@ -47,15 +47,14 @@ const (
 
 // Item is the end of one intent.
 type Item struct {
-	// Path is how results name the file: relative with slashes, a base name,
-	// or - for standard input.
+	// Path is the name of the file in results: relative with slashes, a base name, or -
+	// for standard input.
 	Path string
-	// Line is the line of a JSON Lines source that the intent stands on, from 1
-	// on; 0 says that the whole file is the intent.
+	// Line is the line of a JSON Lines source with the intent, from 1 on; 0 means that
+	// the whole file is the intent.
 	Line int
-	// Source is the intent's bytes, of a JSON Lines source the whole line. A
-	// renderer does not keep them after Item returns. It is nil if the file
-	// could not be read.
+	// Source is the intent's bytes, or the whole line of a JSON Lines source. A renderer
+	// does not keep them after Item returns. It is nil if the file could not be read.
 	Source []byte
 	// SHA256 is the hash of Source, empty if it was not read.
 	SHA256 canon.ContentHash
@@ -69,7 +68,7 @@ type Item struct {
 	Err *result.RunError
 }
 
-// Name is the path, with the line of a JSON Lines source behind it.
+// Name returns the path, followed by the line of a JSON Lines source.
 func (i Item) Name() string {
 	if i.Line > 0 {
 		return i.Path + ":" + strconv.Itoa(i.Line)
@@ -77,8 +76,8 @@ func (i Item) Name() string {
 	return i.Path
 }
 
-// Outcome is BUNDLE, CLARIFY, REFUSE, FAILED or ERROR. An item that holds no
-// decision is an ERROR, whatever else it lacks.
+// Outcome returns BUNDLE, CLARIFY, REFUSE, FAILED or ERROR. An item without a decision
+// is an ERROR, even if it has no Err.
 func (i Item) Outcome() string {
 	if i.Err == nil {
 		switch i.Decision.Outcome {
@@ -94,7 +93,7 @@ func (i Item) Outcome() string {
 	return OutcomeError
 }
 
-// Summary ends a report.
+// Summary is the end of a report.
 type Summary struct {
 	Profile       string // name of the policy profile
 	KernelVersion string
@@ -102,7 +101,7 @@ type Summary struct {
 	Counts        Counts
 }
 
-// Counts says how many items had each outcome.
+// Counts holds the number of items with each outcome.
 type Counts struct{ Bundle, Clarify, Refuse, Failed, Errors int }
 
 // Add counts an item.
@@ -121,13 +120,13 @@ func (c *Counts) Add(i Item) {
 	}
 }
 
-// Total is the number of items.
+// Total returns the number of items.
 func (c Counts) Total() int { return c.Bundle + c.Rejected() + c.Errors }
 
-// Rejected is the number of items that were decided and not accepted.
+// Rejected returns the number of items that were decided and not accepted.
 func (c Counts) Rejected() int { return c.Clarify + c.Refuse + c.Failed }
 
-// tally is how many items had one outcome.
+// tally is the number of items with one outcome.
 type tally struct {
 	n       int
 	outcome string
@@ -135,7 +134,7 @@ type tally struct {
 
 func (t tally) String() string { return fmt.Sprintf("%d %s", t.n, t.outcome) }
 
-// tallies has each outcome, FAILED only where there is one: most runs execute
+// tallies returns each outcome, FAILED only if it occurred, because most runs execute
 // nothing.
 func (c Counts) tallies() []tally {
 	list := []tally{
@@ -145,7 +144,7 @@ func (c Counts) tallies() []tally {
 	return slices.DeleteFunc(list, func(t tally) bool { return t.outcome == OutcomeFailed && t.n == 0 })
 }
 
-// line is the counts in words, the total first.
+// line returns the counts in words, the total first.
 func (c Counts) line() string {
 	fields := []string{count(c.Total(), "intent")}
 	for _, t := range c.tallies() {
@@ -154,17 +153,17 @@ func (c Counts) line() string {
 	return strings.Join(fields, ", ")
 }
 
-// reportOnly is what a reader has to know about a run that cannot fail.
+// reportOnly is the remark about a run that cannot fail.
 const reportOnly = "a rejected intent does not fail this run"
 
-// Renderer writes one report. The items come in their final order, and Close
-// ends the document. No method is safe for concurrent use.
+// Renderer writes one report. The items come in their final order, and Close ends the
+// document. No method may be called concurrently.
 type Renderer interface {
 	Item(Item) error
 	Close(Summary) error
 }
 
-// Options are what a caller may choose about a format.
+// Options are the caller's choices for a format.
 type Options struct {
 	Color bool // human only
 }

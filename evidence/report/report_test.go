@@ -151,7 +151,7 @@ note: NOTED  /b  so
 	}
 }
 
-// TestAnswers: two questions with other answers never look alike.
+// TestAnswers: two questions with different answers never look the same.
 func TestAnswers(t *testing.T) {
 	for want, options := range map[string][]string{
 		"a, b": {"a", "b"}, `"a, b"`: {"a, b"}, `"a, b", "c"`: {"a, b", "c"}, `"a", "b, c"`: {"a", "b, c"},
@@ -169,8 +169,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestFixes: every format for people says what to do about a question, with answers or
-// not, and about a note.
+// TestFixes: every format for people gives the fix of a question, with or without
+// answers, and of a note.
 func TestFixes(t *testing.T) {
 	item := report.Item{Path: "a.json", Source: []byte("{}"), Decision: kernel.Decision{
 		Outcome: kernel.OutcomeClarify,
@@ -239,8 +239,8 @@ func lineItem(i report.Item) report.Item {
 	return i
 }
 
-// TestFingerprints: what stands before a finding does not change its print, and
-// no two findings of a run share one.
+// TestFingerprints: text before a finding does not change its fingerprint, and no two
+// findings of a run share one.
 func TestFingerprints(t *testing.T) {
 	prints := func(items ...report.Item) []string {
 		var list []string
@@ -321,8 +321,8 @@ func TestSARIFDocument(t *testing.T) {
 	}
 }
 
-// TestGitHubLimits: a long text is cut so that the advice stays, by UTF-16 code
-// units.
+// TestGitHubLimits: a long text is shortened by UTF-16 code units so that the advice
+// stays.
 func TestGitHubLimits(t *testing.T) {
 	long := denial("DENIED", "/goal", strings.Repeat("😀", 5000), strings.Repeat("f", 5000))
 	items := []report.Item{refused("a.json", `{"goal":"x"}`, long)}
@@ -333,7 +333,7 @@ func TestGitHubLimits(t *testing.T) {
 		t.Errorf("%.200q … %q", line, line[len(line)-100:])
 	}
 	for n, end := range map[int]string{247: "t", 248: "…", 400: "…"} {
-		long.Title = strings.Repeat("t", n) // behind "DENIED: "
+		long.Title = strings.Repeat("t", n) // after "DENIED: "
 		doc := string(render(t, "github", []report.Item{refused("a.json", `{"goal":"x"}`, long)}))
 		_, title, _ := strings.Cut(doc, "title=")
 		title, _, _ = strings.Cut(title, "::")
@@ -367,7 +367,7 @@ func TestManyFindings(t *testing.T) {
 	}
 }
 
-// TestMemory: of 10 000 accepted intents no source and no result is kept.
+// TestMemory: no source and no result of 10 000 accepted intents is kept.
 func TestMemory(t *testing.T) {
 	const n = 10000
 	schema, xmllint := sarifSchema(t), junitSchema(t)
@@ -411,8 +411,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestMarkdownLimit: the page stays below 1 MiB, and what it shows and what it
-// says is left out make the whole.
+// TestMarkdownLimit: the page stays below 1 MiB, and its shown and omitted rows together
+// are all rows.
 func TestMarkdownLimit(t *testing.T) {
 	long := strings.Repeat("😀`|\n", 300)
 	var items []report.Item
@@ -469,8 +469,7 @@ func TestMarkdownAccepted(t *testing.T) {
 	}
 }
 
-// TestWriteErrors: what could not be written is an error, at the latest from
-// Close.
+// TestWriteErrors: a failed write gives an error, at the latest from Close.
 func TestWriteErrors(t *testing.T) {
 	items := hardItems()
 	for _, format := range report.Formats() {
@@ -503,8 +502,8 @@ func (n *narrow) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestPlain: one line of UTF-8 whose characters all show and which no runner obeys, and
-// nothing else is changed.
+// TestPlain: the result is one line of UTF-8 with only visible characters, which no
+// runner obeys. Nothing else is changed.
 func TestPlain(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                           "",
@@ -531,7 +530,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestJSONIsWhole: a RunResult stands byte for byte, and each is a line.
+// TestJSONIsWhole: each RunResult is one line, byte for byte.
 func TestJSONIsWhole(t *testing.T) {
 	items := hardItems()
 	doc := render(t, "json", items)

@@ -26,14 +26,14 @@ const (
 	sarifDescription = 1024
 )
 
-// sarif writes one run of SARIF 2.1.0 with a result for each finding. The rules
-// come before the results, so that all are kept until Close.
+// sarif writes one run of SARIF 2.1.0 with a result for each finding. The rules come
+// before the results, so sarif keeps all results until Close.
 type sarif struct {
 	w       io.Writer
 	rules   map[string]sarifRule
 	sources []source
 	results []sarifResult
-	seen    map[[sha256.Size]byte]int // how often a finding without its ordinal
+	seen    map[[sha256.Size]byte]int // number of findings with the same values, without the ordinal
 }
 
 // source is an intent that was checked.
@@ -85,15 +85,15 @@ func (s *sarif) Item(i Item) error {
 	return nil
 }
 
-// fingerprint tells a finding from others, without its place, so that it stays
-// the same when something else is put before it.
+// fingerprint identifies a finding without its place. So it stays the same if something
+// else is inserted before the finding.
 func fingerprint(rule, path, text string, ordinal int) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d", rule, path, text, ordinal))
 }
 
-// addRule keeps what describes a rule: the strongest level that it was seen with,
-// and of layers that use the same id the words of the first by name, which is
-// the built-in one.
+// addRule keeps the description of a rule, with the strongest level of its findings. If
+// several layers use one id, addRule keeps the words of the first layer by name, which
+// is the built-in one.
 func (s *sarif) addRule(f finding) {
 	r, known := s.rules[f.id]
 	if !known || f.layer < r.layer {
@@ -114,8 +114,8 @@ func stronger(a, b string) string {
 	return b
 }
 
-// message is a SARIF message string that says text and nothing else: braces are
-// doubled (3.11.5) and nothing in it is a link (3.11.6).
+// message returns a SARIF message string that contains only text: braces are doubled
+// (3.11.5), and there are no links (3.11.6).
 func message(text string) string {
 	return strings.NewReplacer("{", "{{", "}", "}}", "](", "] (").Replace(text)
 }
@@ -206,8 +206,8 @@ func (s *sarif) artifacts() ([]artifact, []int) {
 	return list, fileOf
 }
 
-// uri is a path as a relative URI: all but unreserved characters and the slash
-// is percent-encoded.
+// uri returns a path as a relative URI: all characters except unreserved ones and the
+// slash are percent-encoded.
 func uri(path string) string {
 	if path == "-" {
 		return stdinURI
@@ -224,7 +224,7 @@ func uri(path string) string {
 	return b.String()
 }
 
-// pascal is a rule id in the form that SARIF wants of a name.
+// pascal returns a rule id in the form of a SARIF name.
 func pascal(id string) string {
 	var b strings.Builder
 	for _, word := range strings.Split(strings.ToLower(id), "_") {

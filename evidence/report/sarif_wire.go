@@ -69,7 +69,7 @@ type logicalLocation struct {
 	FullyQualifiedName string `json:"fullyQualifiedName"`
 }
 
-// wire gives every text that a reader requires something to say.
+// wire returns the rule for SARIF. A required text that is missing gets a default.
 func (r sarifRule) wire() reportingDescriptor {
 	title := orElse(r.title, r.id)
 	why := orElse(r.why, title)
@@ -124,7 +124,7 @@ func (j *jsonWriter) value(v any) *jsonWriter {
 	return j.text(visible(string(b)))
 }
 
-// visible is JSON that says the same in characters that all show.
+// visible returns equivalent JSON in which every character is visible.
 func visible(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return !canon.Shows(r) }) < 0 {
 		return s

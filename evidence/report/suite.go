@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Test is one test of a policy; Fault is empty where it passes.
+// Test is one test of a policy; Fault is empty if the test passes.
 type Test struct{ Class, Name, Fault string }
 
-// JUnit writes how the tests of a policy ended, as a test suite of that name.
+// JUnit writes the results of the tests of a policy, as a test suite of that name.
 func JUnit(w io.Writer, name string, tests []Test) error {
 	failed := 0
 	var cases strings.Builder

@@ -8,8 +8,8 @@ import (
 	"github.com/fiador/fiador/evidence/report"
 )
 
-// TestJUnitOfTests: the tests of a policy as JUnit fit the schema that the
-// intents' report fits, and say what they said.
+// TestJUnitOfTests: the report of a policy's tests fits the same JUnit schema as the
+// report of intents, and has the same statements as the tests.
 func TestJUnitOfTests(t *testing.T) {
 	xmllint := junitSchema(t)
 	hard := "line 3 does not hold: \"<a>\" & ]]>\x00\n\u202e"
@@ -50,7 +50,7 @@ func TestJUnitOfTests(t *testing.T) {
 	}
 }
 
-// TestPositions: a value stands at its first character, counted in lines and
+// TestPositions: the position of a value is its first character, counted in lines and
 // UTF-16 code units.
 func TestPositions(t *testing.T) {
 	src := []byte("{\n \"😀\": 1, \"goal\": \"x\",\r\n\t\"constraints\": [\"a\", \"b\"]}")

@@ -22,8 +22,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// vector is what specs/vectors/README.md says of a file of run/, without the
-// expectation, which other tests hold.
+// vector is a vector of a file in run/, as specs/vectors/README.md describes it, without
+// the expectation, which other tests check.
 type vector struct {
 	Name      string          `json:"name"`
 	Intent    json.RawMessage `json:"intent"`
@@ -155,8 +155,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestVectorPlaces: a finding of a vector stands at the value that its pointer
-// names.
+// TestVectorPlaces: the place of a vector's finding is the value at its pointer.
 func TestVectorPlaces(t *testing.T) {
 	for _, i := range vectorItems(t) {
 		if i.Outcome() == report.OutcomeError {

@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// agree holds the events against the sections and finds out where those are. Standard
-// error begins where the events of standard output end: no section is searched for a
-// marker, which a command can write as well. end is where the marker before the events
-// begins.
+// agree compares the events with the sections and finds the places of the sections.
+// Standard error begins where the events of standard output end. agree does not search a
+// section for a marker, because a command can write a marker too. end is the beginning
+// of the marker before the events.
 func (l *Log) agree(end int64) error {
 	from := int64(len(stdoutHeader))
 	out := tally{window: window{r: l.r, size: end, most: l.piece, name: "the log"}, stream: Stdout, pos: from}
-	var last int64 // event of standard error
+	var last int64 // number of the last event of standard error
 	for e, err := range l.scan() {
 		if err == nil && e.stream == Stdout {
 			err = out.add(e)
@@ -63,7 +63,7 @@ func (l *Log) agree(end int64) error {
 	return inOrder(out, errs)
 }
 
-// inOrder checks that a last line without LF has come when the streams have ended, that
+// inOrder checks that a last line without LF comes after the end of both streams, that
 // of standard output first.
 func inOrder(out, errs tally) error {
 	const msg = "a line without LF comes before a line with LF"
@@ -76,15 +76,15 @@ func inOrder(out, errs tally) error {
 	return nil
 }
 
-// tally walks a section along the events of its stream.
+// tally is the walk through a section, along the events of its stream.
 type tally struct {
 	window
 	stream Stream
-	pos    int64 // behind the text of the last event
+	pos    int64 // after the text of the last event
 	off    int64 // of the last event, in the log
-	seq    int64 // its number; 0: there was none
+	seq    int64 // its number; 0: no event
 	coded  bool  // its text is in base64
-	cr     bool  // its text ends in CR and is not
+	cr     bool  // its text ends in CR and is not in base64
 	empty  bool
 	bare   bool // its line has no LF
 	room   []byte
@@ -92,7 +92,7 @@ type tally struct {
 
 func (t *tally) fault(msg string) error { return &FormatError{t.pos, t.seq, msg} }
 
-// add takes the next event.
+// add handles the next event.
 func (t *tally) add(e event) error {
 	if t.seq > 0 {
 		if err := t.newline(); err != nil {
@@ -119,7 +119,7 @@ func (t *tally) add(e event) error {
 	return t.match(text)
 }
 
-// match takes a text.
+// match checks that the section continues with a text.
 func (t *tally) match(text []byte) error {
 	for len(text) > 0 {
 		if t.pos >= t.size {
@@ -144,9 +144,9 @@ func (t *tally) match(text []byte) error {
 	return nil
 }
 
-// newline takes what ends a line that is not the last one of its stream.
+// newline reads the end of a line that is not the last line of its stream.
 func (t *tally) newline() error {
-	var end []byte // two bytes at most
+	var end []byte // at most two bytes
 	for off := t.pos; off < min(t.pos+2, t.size); off++ {
 		b, err := t.at(off)
 		if err != nil {
@@ -159,7 +159,7 @@ func (t *tally) newline() error {
 	return t.ended(string(end))
 }
 
-// ended takes a newline, which is LF or CRLF.
+// ended handles a newline, which is LF or CRLF.
 func (t *tally) ended(nl string) error {
 	switch {
 	case nl == "":
@@ -173,8 +173,8 @@ func (t *tally) ended(nl string) error {
 	return nil
 }
 
-// ends says whether the section ends with the last event, which is so when the mark
-// follows, and goes there.
+// ends says whether the section ends with the last event. This is so if the mark
+// follows; then ends moves to the mark.
 func (t *tally) ends(mark string) (bool, error) {
 	b := make([]byte, min(int64(len("\r\n")+len(mark)), max(0, t.size-t.pos)))
 	if err := readAt(t.r, b, t.pos, t.name); err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// inPieces is the order of a stream that was read in pieces of n bytes.
+// inPieces returns the order of a stream that was read in pieces of n bytes.
 func inPieces(s Stream, size, n int64) iter.Seq2[Span, error] {
 	return func(yield func(Span, error) bool) {
 		for left := size; left > 0; left -= n {

@@ -32,8 +32,8 @@ func sound(t testing.TB) string {
 	return ledgerOf(t, r)
 }
 
-// TestDamaged: each damage has its message. The first text of a damage that is found is
-// replaced by the second; "" and "" stand for the whole log.
+// TestDamaged: each damage has its message. In the log, the first text of a damage is
+// replaced by the second; "" and "" mean the whole log.
 func TestDamaged(t *testing.T) {
 	for _, c := range []struct{ old, with, want string }{
 		{"", "", "byte 0: the log is empty"},
@@ -147,7 +147,7 @@ func damaged(t *testing.T, old, with, want string) {
 	}
 }
 
-// logOf is a log of these sections and events, numbered, whether they agree or not.
+// logOf returns a log of these sections and events, numbered. The two may disagree.
 func logOf(stdout, stderr string, events ...string) string {
 	log := stdoutHeader + stdout + stderrHeader + stderr + beginMarker
 	for i, e := range slices.Concat([]string{`[META] safe-run start: cmd="cmd"`}, events, []string{"[META] safe-run exit: code=0"}) {
@@ -156,7 +156,7 @@ func logOf(stdout, stderr string, events ...string) string {
 	return log + endMarker
 }
 
-// TestSectionsAgree: what sections and events can disagree about at their ends.
+// TestSectionsAgree: disagreements of sections and events at their ends.
 func TestSectionsAgree(t *testing.T) {
 	for _, c := range []struct{ log, want string }{
 		{logOf("one\ntwo", "err", "[STDOUT] one", "[STDOUT] two", "[STDERR] err"), ""},
@@ -195,7 +195,7 @@ func TestSectionsAgree(t *testing.T) {
 	}
 }
 
-// TestCutOff: no beginning of a log is a log.
+// TestCutOff: no proper beginning of a log is a log.
 func TestCutOff(t *testing.T) {
 	inner := sound(t)
 	for _, log := range []string{inner, ledgerOf(t, runOf(stdout(inner), stderr("e"))), ledgerOf(t, runOf(stdout("\xff"), stderr(inner)))} {
@@ -209,8 +209,8 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestDamagedAnywhere: whatever a byte is changed to, put in or taken away, the result
-// is no log, or it is the log of another run.
+// TestDamagedAnywhere: after any byte is changed, inserted or removed, the result is no
+// log, or it is the log of another run.
 func TestDamagedAnywhere(t *testing.T) {
 	log, taken, refused := sound(t), 0, 0
 	try := func(changed string) {
@@ -229,13 +229,13 @@ func TestDamagedAnywhere(t *testing.T) {
 			try(log[:i] + b + log[i+1:])
 		}
 	}
-	// Few changes make another log: of the command, a note, or the exit code.
+	// Few changes make another log: changes of the command, a note, or the exit code.
 	if taken == 0 || taken > refused/4 {
 		t.Errorf("%d taken, %d refused", taken, refused)
 	}
 }
 
-// TestCodes: exit codes up to those of Windows go in and come out.
+// TestCodes: exit codes up to those of Windows are written and read back.
 func TestCodes(t *testing.T) {
 	for _, code := range []int64{0, 1, 255, 256, 0xC0000005, maxCode} {
 		r := runOf()

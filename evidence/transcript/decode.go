@@ -13,11 +13,11 @@ import (
 type Event struct {
 	Seq    int64
 	Stream Stream
-	Text   string // as it stands in the log
+	Text   string // as the log has it
 }
 
-// Bytes is what the line was, without its LF. A CR before the LF is there only if the
-// text is in base64: the sections have it in any case.
+// Bytes returns the original line, without its LF. A CR before the LF is included only
+// if the text is in base64; the sections always have it.
 func (e Event) Bytes() ([]byte, error) {
 	coded, ok := strings.CutPrefix(e.Text, label)
 	if !ok || e.Stream == Meta {
@@ -26,7 +26,7 @@ func (e Event) Bytes() ([]byte, error) {
 	return decode(nil, []byte(coded))
 }
 
-// decode appends what canonical base64 stands for. Go's decoder skips CR and LF.
+// decode appends the bytes of canonical base64. Go's decoder would ignore CR and LF.
 func decode(to, coded []byte) ([]byte, error) {
 	if i := bytes.IndexAny(coded, "\r\n"); i >= 0 {
 		return to, base64.CorruptInputError(i)
@@ -34,13 +34,14 @@ func decode(to, coded []byte) ([]byte, error) {
 	return base64.StdEncoding.Strict().AppendDecode(to, coded)
 }
 
-// FormatError says where and why a log is none.
+// FormatError says where and why a text is no log.
 type FormatError struct {
 	Offset int64 // of the byte in the log
-	Seq    int64 // of the event that is looked at; 0: none
+	Seq    int64 // of the event with the fault; 0: none
 	Msg    string
 }
 
+// Error returns the message.
 func (e *FormatError) Error() string {
 	at := "byte " + strconv.FormatInt(e.Offset, 10)
 	if e.Seq > 0 {
@@ -49,27 +50,27 @@ func (e *FormatError) Error() string {
 	return at + ": " + e.Msg
 }
 
-// Log is a log that is whole and consistent. It may be used by several goroutines if its
-// reader may.
+// Log is a complete and consistent log. Several goroutines may use it if they may use
+// its reader.
 type Log struct {
 	r              io.ReaderAt
 	size           int64
-	events         int64 // where the first one begins
+	events         int64 // where the first event begins
 	stdout, stderr extent
 	command        string
 	notes          []string
 	code           int
-	piece          int // how much is read at once
+	piece          int // number of bytes read at once
 }
 
 // extent is a range of the log.
 type extent struct{ from, size int64 }
 
-// Open reads a log of the given size through, two times at most, and checks everything
-// that the package's comment says of it. Memory is that of the longest event line, a few
-// times over, and of the notes.
+// Open reads a log of the given size, at most twice, and checks every rule in the
+// package's comment. It needs a few times the memory of the longest event line, and the
+// memory of the notes.
 //
-// Errors are a [*FormatError], or what r failed with.
+// An error is a [*FormatError], or the error of r.
 func Open(r io.ReaderAt, size int64) (*Log, error) { return open(r, size, piece) }
 
 func open(r io.ReaderAt, size int64, piece int) (*Log, error) {
@@ -88,8 +89,8 @@ func open(r io.ReaderAt, size int64, piece int) (*Log, error) {
 	return l, nil
 }
 
-// Events are the events in their order, META ones included. They are read while they are
-// ranged over; that fails only if the log has changed since Open or cannot be read.
+// Events returns the events in order, META ones included. They are read during the
+// iteration. It fails only if the log has changed since Open or cannot be read.
 func (l *Log) Events() iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for e, err := range l.scan() {
@@ -104,35 +105,36 @@ func (l *Log) Events() iter.Seq2[Event, error] {
 	}
 }
 
-// Stdout is everything that the command wrote to its standard output.
+// Stdout returns everything that the command wrote to its standard output.
 func (l *Log) Stdout() *io.SectionReader {
 	return io.NewSectionReader(l.r, l.stdout.from, l.stdout.size)
 }
 
-// Stderr is everything that the command wrote to its standard error.
+// Stderr returns everything that the command wrote to its standard error.
 func (l *Log) Stderr() *io.SectionReader {
 	return io.NewSectionReader(l.r, l.stderr.from, l.stderr.size)
 }
 
-// Command is the text between the quotes of cmd="...": a line of text without control
-// characters. Of a log of WriteLedger it is what [Quote] made of the argv.
+// Command returns the text between the quotes of cmd="...": a line of text without
+// control characters. In a log from WriteLedger it is the result of [Quote] for the
+// argv.
 func (l *Log) Command() string { return l.command }
 
-// Code is the exit code, 0..4294967295.
+// Code returns the exit code, 0..4294967295.
 func (l *Log) Code() int { return l.code }
 
-// Notes are the META lines between the output and the exit.
+// Notes returns the META lines between the output and the exit.
 func (l *Log) Notes() []string { return append([]string(nil), l.notes...) }
 
-// WriteMerged writes what [Run.WriteMerged] wrote for the run of this log.
+// WriteMerged writes the same bytes as [Run.WriteMerged] for the run of this log.
 func (l *Log) WriteMerged(w io.Writer) error { return l.run().writeMerged(w, l.piece) }
 
-// run is the run of this log, without its argv.
+// run returns the run of this log, without its argv.
 func (l *Log) run() Run {
 	return Run{Stdout: l.Stdout(), Stderr: l.Stderr(), Order: l.order(), Notes: l.notes, Code: l.code}
 }
 
-// order has a span for every event of the command.
+// order returns a span for every event of the command.
 func (l *Log) order() iter.Seq2[Span, error] {
 	return func(yield func(Span, error) bool) {
 		in := Run{Stdout: l.Stdout(), Stderr: l.Stderr()}.streams(l.piece)
@@ -152,7 +154,7 @@ func (l *Log) order() iter.Seq2[Span, error] {
 	}
 }
 
-// header looks at the beginning of the log.
+// header checks the beginning of the log.
 func (l *Log) header() error {
 	if l.size <= 0 {
 		return &FormatError{Msg: "the log is empty"}
@@ -172,8 +174,8 @@ func (l *Log) header() error {
 	return &FormatError{Msg: `the first line is not "=== STDOUT ===": no log, or one of the merged view, which has no events to read back`}
 }
 
-// lastBegin finds the last line that begins the events. Behind the true one there are
-// event lines, and none of them is such a line.
+// lastBegin finds the last line that begins the events. Only event lines follow the true
+// one, and an event line is never such a line.
 func (l *Log) lastBegin() (int64, error) {
 	room := make([]byte, min(l.size, int64(l.piece+len(beginMarker)-1)))
 	for to := l.size; to > 0; {

@@ -11,15 +11,15 @@ import (
 )
 
 // WriteLedger writes the log with sections and events. Memory does not grow with the
-// streams or with the length of a line (TestMemory). What w has got when there is an
-// error is no log.
+// streams or with the length of a line (TestMemory). After an error the output in w is
+// no log.
 //
-// Errors are a [*RunError], or what the streams, the order or w failed with.
+// An error is a [*RunError], or the error of the streams, the order or w.
 func (r Run) WriteLedger(w io.Writer) error {
 	return r.writeLedger(w, Quote(r.Argv), piece)
 }
 
-// writeLedger is WriteLedger with the command's text given, and the size of pieces.
+// writeLedger is WriteLedger for a given text of the command and a given size of pieces.
 func (r Run) writeLedger(w io.Writer, command string, piece int) error {
 	notes, err := r.notes()
 	if err != nil {
@@ -42,8 +42,8 @@ func (r Run) writeLedger(w io.Writer, command string, piece int) error {
 	return e.out.Flush()
 }
 
-// WriteMerged writes the lines of both streams in the order of their events, as they
-// were, and nothing else. Its bounds and errors are those of [Run.WriteLedger].
+// WriteMerged writes the original lines of both streams in the order of their events,
+// and nothing else. Its bounds and errors are those of [Run.WriteLedger].
 func (r Run) WriteMerged(w io.Writer) error { return r.writeMerged(w, piece) }
 
 func (r Run) writeMerged(w io.Writer, piece int) error {
@@ -63,7 +63,7 @@ func (r Run) writeMerged(w io.Writer, piece int) error {
 	return out.Flush()
 }
 
-// notes are the notes as they are written, after a look at what else META lines say.
+// notes returns the notes in written form, after a check of the other META lines.
 func (r Run) notes() ([]string, error) {
 	if r.Code < 0 || int64(r.Code) > maxCode {
 		return nil, &RunError{"exit code " + strconv.Itoa(r.Code) + " is not one of 0 to 4294967295"}
@@ -78,13 +78,13 @@ func (r Run) notes() ([]string, error) {
 	return list, nil
 }
 
-// cursor is how far a stream has been walked.
+// cursor is a position in the walk through a stream.
 type cursor struct {
 	stream Stream
-	window        // where the walk is
+	window        // at the position of the walk
 	back   window // for lines that began before that
-	start  int64  // of the line under way
-	pos    int64  // what has come of it ends here
+	start  int64  // of the current line
+	pos    int64  // end of the part of the line that was seen
 }
 
 func (r Run) streams(piece int) *[3]cursor {
@@ -100,8 +100,8 @@ func (r Run) streams(piece int) *[3]cursor {
 	return &in
 }
 
-// lines calls line for every line in the order of events. The line goes from c.start to
-// end, where its LF is unless it has none.
+// lines calls line for every line in the order of events. A line goes from c.start to
+// end. Its LF is at end, if it has one.
 func (r Run) lines(in *[3]cursor, line func(c *cursor, end int64, lf bool) error) error {
 	if r.Order != nil {
 		for s, err := range r.Order {
@@ -131,7 +131,7 @@ func (r Run) lines(in *[3]cursor, line func(c *cursor, end int64, lf bool) error
 	return nil
 }
 
-// walk takes the next n bytes.
+// walk handles the next n bytes.
 func (c *cursor) walk(n int64, line func(c *cursor, end int64, lf bool) error) error {
 	if n < 0 || n > c.size-c.pos {
 		return &RunError{"span of " + strconv.FormatInt(n, 10) + " bytes at byte " + strconv.FormatInt(c.pos, 10) +
@@ -184,7 +184,7 @@ type ledger struct {
 // sections writes everything before the first event.
 func (e *ledger) sections(in *[3]cursor) error {
 	for s, header := range [...]string{Stdout: stdoutHeader, Stderr: stderrHeader} {
-		e.out.WriteString(header) // none for Meta, which is empty
+		e.out.WriteString(header) // empty for Meta
 		for b, err := range in[s].pieces(0, in[s].size) {
 			if err == nil {
 				_, err = e.out.Write(b)
@@ -223,7 +223,7 @@ func (e *ledger) line(c *cursor, end int64, lf bool) error {
 	return e.out.WriteByte('\n')
 }
 
-// short writes the text of a line that is in memory.
+// short writes the text of a line that is completely in memory.
 func (e *ledger) short(b []byte, lf bool) {
 	if !utf8.Valid(b) || bytes.HasPrefix(b, []byte(label)) {
 		e.scratch = base64.StdEncoding.AppendEncode(append(e.scratch[:0], label...), b)
@@ -236,7 +236,8 @@ func (e *ledger) short(b []byte, lf bool) {
 	e.out.Write(b)
 }
 
-// long writes the text of a line that is not, reading it twice.
+// long writes the text of a line that is not completely in memory. It reads the line
+// twice.
 func (e *ledger) long(c *cursor, end int64, lf bool) error {
 	var utf checker
 	first, last := make([]byte, 0, len(label)), byte(0)

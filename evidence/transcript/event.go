@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// event is an event line. Its text is valid until the next one is read.
+// event is an event line. Its text is valid until the next line is read.
 type event struct {
 	off    int64 // where the line begins in the log
 	seq    int64
@@ -19,8 +19,7 @@ type event struct {
 	text   []byte
 }
 
-// place is where an event stands among the others. The order of the values is that of
-// the log.
+// place is the place of an event in the log. The values are in the order of the log.
 type place uint8
 
 const (
@@ -31,8 +30,8 @@ const (
 	exit // META, the last
 )
 
-// scan reads the events, each a correct line in its correct place, and the end of the
-// log.
+// scan reads the events and the end of the log. It checks that each event is a correct
+// line in its correct place.
 func (l *Log) scan() iter.Seq2[event, error] {
 	return func(yield func(event, error) bool) {
 		in := lines{off: l.events, size: l.size}
@@ -73,8 +72,8 @@ func (l *Log) scan() iter.Seq2[event, error] {
 	}
 }
 
-// parse takes a line apart, without its LF, and says what is wrong with it. It is to
-// begin with head, and after is the place of the event before it.
+// parse parses a line without its LF, and says what is wrong with it. The line must
+// begin with head. after is the place of the event before.
 func (e *event) parse(line, head []byte, after place) string {
 	rest, ok := bytes.CutPrefix(line, head)
 	if !ok {
@@ -101,13 +100,13 @@ func (e *event) parse(line, head []byte, after place) string {
 	return e.follow(after)
 }
 
-// cut takes a prefix away.
+// cut removes a prefix.
 func cut(b *[]byte, prefix string) (ok bool) {
 	*b, ok = bytes.CutPrefix(*b, []byte(prefix))
 	return ok
 }
 
-// notNext says why a line is not the event that is due.
+// notNext says why a line is not the expected event.
 func notNext(line []byte, due int64) string {
 	rest, ok := bytes.CutPrefix(line, []byte("[SEQ="))
 	digits, _, closed := bytes.Cut(rest, []byte("]["))
@@ -121,7 +120,7 @@ func notNext(line []byte, due int64) string {
 	return "number " + strconv.FormatInt(n, 10) + " where " + strconv.FormatInt(due, 10) + " is due"
 }
 
-// notStream says why an event is of no stream.
+// notStream says why an event belongs to no stream.
 func notStream(rest []byte) string {
 	name, after, closed := bytes.Cut(rest, []byte("]"))
 	switch s := string(name); {
@@ -161,21 +160,21 @@ func (e *event) meta(text string) string {
 	return ""
 }
 
-// command is the command that a start names.
+// command returns the command in a start.
 func command(text string) (string, bool) {
 	text, begins := strings.CutPrefix(text, startText)
 	text, ends := strings.CutSuffix(text, `"`)
 	return text, begins && ends
 }
 
-// exitCode is the code that an exit names.
+// exitCode returns the code in an exit.
 func exitCode(text string) (int, bool) {
 	text, ok := strings.CutPrefix(text, exitText)
 	n, err := strconv.Atoi(text)
 	return n, ok && err == nil && n >= 0 && int64(n) <= maxCode && strconv.Itoa(n) == text
 }
 
-// follow says what is wrong with the place of an event after that of the one before it.
+// follow says why an event cannot follow the event before it.
 func (e *event) follow(last place) string {
 	switch {
 	case last == nowhere && e.place != start:
@@ -198,8 +197,8 @@ type lines struct {
 	long []byte
 }
 
-// next is the next line with its LF, or what the log ends with instead. It is valid
-// until the next call.
+// next returns the next line with its LF, or the rest of the log if that has no LF. The
+// result is valid until the next call.
 func (l *lines) next() ([]byte, error) {
 	line, err := l.r.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {

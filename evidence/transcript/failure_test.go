@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestNoRun: what is no run is an error and not a log.
+// TestNoRun: an invalid run gives an error and no log.
 func TestNoRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Run)
@@ -29,7 +29,7 @@ func TestNoRun(t *testing.T) {
 		"unknown":        {func(r *Run) { r.Order = spans(Span{3, 0}) }, "span of stream Stream(3)"},
 	} {
 		if name == "large code" && strconv.IntSize < 64 {
-			continue // there is no such int
+			continue // int cannot hold it
 		}
 		r := runOf(stdout("stdout"), stderr("err\n"))
 		c.change(&r)
@@ -51,7 +51,8 @@ func spans(list ...Span) iter.Seq2[Span, error] {
 	}
 }
 
-// failing is a reader or a writer that fails at its call number left, and from then on.
+// failing is a reader or a writer that fails at its call number left, and at all later
+// ones.
 type failing struct {
 	io.ReaderAt
 	left int
@@ -73,8 +74,8 @@ func (f *failing) ReadAt(p []byte, off int64) (int, error) {
 	return f.ReaderAt.ReadAt(p, off)
 }
 
-// until calls f for a failure at the first call, the second one and so on until nothing
-// fails, which is when there are no more calls.
+// until calls f with a failure at the first call, the second one and so on, until there
+// are no more calls.
 func until(t *testing.T, what string, want error, f func(call int) error) {
 	t.Helper()
 	for call := 0; ; call++ {
@@ -91,8 +92,8 @@ func until(t *testing.T, what string, want error, f func(call int) error) {
 	}
 }
 
-// TestFailures: what the order, a stream, a log or the writer fails with comes back,
-// at whichever call it happens. An end before the size is io.ErrUnexpectedEOF.
+// TestFailures: an error of the order, a stream, a log or the writer is returned, at
+// whichever call it happens. An end before the size is io.ErrUnexpectedEOF.
 func TestFailures(t *testing.T) {
 	broken := errors.New("broken")
 	all := strings.Repeat("line\nbase64:\n\xff\n", 20) + strings.Repeat("x", 100)
@@ -144,7 +145,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestChanged: a log that changes after Open fails where it is read, and does not panic.
+// TestChanged: if a log changes after Open, reading the changed part fails and does not
+// panic.
 func TestChanged(t *testing.T) {
 	log := ledgerOf(t, runOf(stdout("one\ntwo\nthree\n"), stderr("four")))
 	file := []byte(log)
@@ -166,7 +168,7 @@ func TestChanged(t *testing.T) {
 	}
 	l := opened(t, log)
 	for range l.Events() {
-		break // and nothing is read behind it
+		break // nothing after it is read
 	}
 	l.r = strings.NewReader(strings.Replace(log, "[SEQ=3]", "[SEQ=4]", 1))
 	var wrong *FormatError

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzOpen: a log that is taken is written again with the same bytes, and its events
-// have a form and an order that leave nothing open.
+// FuzzOpen: an accepted log is written again with the same bytes, and its events have an
+// unambiguous form and order.
 func FuzzOpen(f *testing.F) {
 	log := sound(f)
 	f.Add([]byte(log))
@@ -65,7 +65,7 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// chunksOf cuts two streams: each byte of order takes some of one of them.
+// chunksOf cuts two streams: each byte of order takes a part of one of them.
 func chunksOf(out, errs, order string) (chunks []chunk) {
 	for _, b := range []byte(order) {
 		s, from := Stdout, &out
@@ -79,14 +79,14 @@ func chunksOf(out, errs, order string) (chunks []chunk) {
 	return append(chunks, chunk{Stderr, errs}, chunk{Stdout, out})
 }
 
-// FuzzQuote: what is quoted is one line of text without control characters.
+// FuzzQuote: a quoted argv is one line of text without control characters.
 func FuzzQuote(f *testing.F) {
 	f.Add("a b\x00\n\xff")
 	f.Fuzz(func(t *testing.T, argv string) { checkQuote(t, strings.Split(argv, "\x00")) })
 }
 
-// TestRandomRuns: thousands of short runs made of what lines are made of, in pieces of
-// every small size.
+// TestRandomRuns: thousands of short runs of random parts of lines, in pieces of every
+// small size.
 func TestRandomRuns(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	parts := []string{"\n", "\n", "\n", "\r", "\r\n", "a", "bc", "base64:", "€", "\xe2", "\x82", "\xac", "\xf0\x9f", "\xff", "\x00",

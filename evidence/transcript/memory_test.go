@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// endless is a text that is repeated for ever.
+// endless is a text that repeats without end.
 type endless string
 
 func (e endless) ReadAt(p []byte, off int64) (int, error) {
@@ -19,7 +19,7 @@ func (e endless) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// allocated is how many bytes f allocates, those included that are free again.
+// allocated returns the number of bytes that f allocates, freed ones included.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -28,7 +28,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// count is how much was written.
+// count is the number of written bytes.
 type count int64
 
 func (c *count) Write(p []byte) (int, error) {
@@ -36,14 +36,15 @@ func (c *count) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestMemory: 200 MB of output, in one line or in many, are written with 4 MiB that are
-// allocated in all, and so are lines that take more work. What is written has its size.
+// TestMemory: 200 MB of output, in one line or in many, are written with 4 MiB of
+// allocations in all. The same is true for lines that need more work. The output has the
+// right size.
 func TestMemory(t *testing.T) {
 	const most = 4 << 20
 	for name, c := range map[string]struct {
 		size int
 		line string // repeated
-		want int64  // for each, in the log
+		want int64  // for each line, in the log
 	}{
 		"one line":            {200 << 20, strings.Repeat("x", 1<<16), 2 << 16},
 		"one line of UTF-8":   {32 << 20, strings.Repeat("€", 1<<16), 2 * 3 << 16},
@@ -75,7 +76,7 @@ func TestMemory(t *testing.T) {
 			if got > most || int64(merged) != total {
 				t.Errorf("merged: %d bytes allocated, %d of %d written", got, merged, total)
 			}
-			// Numbers, headers, start and exit are what is left.
+			// The rest are numbers, headers, start and exit.
 			lines := total / int64(len(c.line))
 			if rest := int64(log) - lines*c.want; rest < 0 || rest > 300+lines*6 {
 				t.Errorf("%d bytes for %d lines", log, lines)
@@ -84,8 +85,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryOfReading: a log of many lines needs no more than one of few; a log of one
-// line needs a few times as much as the line.
+// TestMemoryOfReading: a log of many lines needs no more memory than a log of few. A log
+// of one line needs a few times the memory of the line.
 func TestMemoryOfReading(t *testing.T) {
 	read := func(text string) (size, got uint64) {
 		var log bytes.Buffer

@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// Quote is argv as a line of text that bash reads back: eval of "set -- " and it sets
-// the positional parameters to argv, byte for byte (TestQuoteBash). It is valid UTF-8
-// and has no control characters, whatever argv has (FuzzQuote).
+// Quote returns argv as a line of text that bash can read: eval of "set -- " and the
+// line sets the positional parameters to argv, byte for byte (TestQuoteBash). The line
+// is valid UTF-8 and has no control characters, whatever argv has (FuzzQuote).
 //
-// Words are joined by one blank. A word of nothing but A-Z a-z 0-9 _ @ % + = : , . / -
-// stands as it is, save a first word with "=", which would be an assignment. Any other
-// word is made of these parts:
+// Words are joined by one blank. A word that has only A-Z a-z 0-9 _ @ % + = : , . / - is
+// unchanged. A first word with "=" is the exception, because it would be an assignment.
+// Any other word is made of these parts:
 //
 //	'it'\''s so'     text, a quote in it as shown
 //	$'\n\t\r\x1b'   control characters, U+2028, U+2029 and bytes that are not UTF-8
 //	''              nothing at all
 //
-// A NUL becomes \x00, which bash cannot read back; no system has it in an argv.
+// A NUL becomes \x00, which bash cannot read; no system has a NUL in an argv.
 func Quote(argv []string) string {
 	var b strings.Builder
 	for i, word := range argv {
@@ -34,7 +34,7 @@ func Quote(argv []string) string {
 	return b.String()
 }
 
-// bare says whether no shell sees anything but letters in a word.
+// bare says whether a word has no character that is special to a shell.
 func bare(word string) bool {
 	for i := range len(word) {
 		c := word[i]
@@ -66,14 +66,15 @@ func quoteWord(b *strings.Builder, word string) {
 	}
 }
 
-// oddAt says whether s begins with something that does not stand as it is in a line of
-// text, and how long what it begins with is. s is not empty.
+// oddAt says whether the beginning of s must be escaped in a line of text, and returns
+// the length of that beginning. s is not empty.
 func oddAt(s string) (odd bool, size int) {
 	r, size := utf8.DecodeRuneInString(s)
 	return r == utf8.RuneError && size == 1 || unicode.IsControl(r) || r == '\u2028' || r == '\u2029', size
 }
 
-// textLen is how many bytes at the beginning of s stand as they are in a line of text.
+// textLen returns the number of bytes at the beginning of s that need no escape in a
+// line of text.
 func textLen(s string) (n int) {
 	for n < len(s) {
 		odd, size := oddAt(s[n:])
@@ -85,7 +86,7 @@ func textLen(s string) (n int) {
 	return n
 }
 
-// oddLen is how many bytes at the beginning of s do not.
+// oddLen returns the number of bytes at the beginning of s that need an escape.
 func oddLen(s string) (n int) {
 	for n < len(s) {
 		odd, size := oddAt(s[n:])
@@ -116,9 +117,9 @@ func writeEscaped(b *strings.Builder, s string) {
 	}
 }
 
-// escape is a text for a META line: control characters, U+2028, U+2029 and bytes that
-// are not UTF-8 are written as Quote writes them, without the quotes. Backslashes stay
-// as they are, so that escaping twice is escaping once.
+// escape returns a text for a META line. It writes control characters, U+2028, U+2029
+// and bytes that are not UTF-8 as Quote does, without the quotes. Backslashes are
+// unchanged, so a second escape changes nothing.
 func escape(s string) string {
 	if textLen(s) == len(s) {
 		return s

@@ -59,7 +59,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// checkQuote checks that what is quoted is one line of text.
+// checkQuote checks that a quoted argv is one line of text.
 func checkQuote(t *testing.T, argv []string) {
 	t.Helper()
 	q := Quote(argv)
@@ -99,7 +99,8 @@ func TestQuoteBash(t *testing.T) {
 	}
 }
 
-// randomWords are words of bytes, of text and of what shells look for; no NUL.
+// randomWords returns words of bytes, of text and of characters that are special to
+// shells; no NUL.
 func randomWords(random *rand.Rand) []string {
 	parts := []string{"'", "\"", "\\", "$", "$'", "\n", "\r", "\t", " ", "\x1b", "\xff", "\xc3", "ä", "\u2028", "😀", "a", "0f", "=", "`", "!", "\\x", "x41", "u0041", "(", "{a,b}", "*"}
 	words := make([]string, random.IntN(4))
@@ -146,8 +147,8 @@ func throughBash(t *testing.T, bash, locale string, list [][]string) {
 	t.Errorf("%s: %q as %s is read as %q", locale, list[0], args[len(args)-1], got)
 }
 
-// TestQuoteCommand: the whole line runs the command again, one whose name looks like an
-// assignment as well.
+// TestQuoteCommand: the whole line runs the command again, even if its name looks like
+// an assignment.
 func TestQuoteCommand(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// chunk is what was read at once.
+// chunk is the data of one read.
 type chunk struct {
 	stream Stream
 	text   string
@@ -25,7 +25,7 @@ func section(s string) *io.SectionReader {
 	return io.NewSectionReader(strings.NewReader(s), 0, int64(len(s)))
 }
 
-// runOf is the run of a command that wrote these chunks.
+// runOf returns the run of a command that wrote these chunks.
 func runOf(chunks ...chunk) Run {
 	var text [3]string
 	for _, c := range chunks {
@@ -43,7 +43,7 @@ func runOf(chunks ...chunk) Run {
 	}
 }
 
-// model is the log of a run, and its merged view, made in memory by the letter of the
+// model returns the log of a run, and its merged view, made in memory literally by the
 // package's comment.
 func model(r Run, chunks []chunk) (log, merged string) {
 	var raw, partial [3]string
@@ -86,7 +86,7 @@ func model(r Run, chunks []chunk) (log, merged string) {
 		"\n--- BEGIN EVENTS ---\n" + events.String() + "--- END EVENTS ---\n", view.String()
 }
 
-// ledgerOf is the log of a run.
+// ledgerOf returns the log of a run.
 func ledgerOf(t testing.TB, r Run) string {
 	t.Helper()
 	var b strings.Builder
@@ -96,7 +96,7 @@ func ledgerOf(t testing.TB, r Run) string {
 	return b.String()
 }
 
-// opened is a log that has to be one.
+// opened opens a log that must be valid.
 func opened(t testing.TB, log string) *Log {
 	t.Helper()
 	l, err := Open(strings.NewReader(log), int64(len(log)))
@@ -106,7 +106,7 @@ func opened(t testing.TB, log string) *Log {
 	return l
 }
 
-// eventsOf are the events as the lines that they are in the log.
+// eventsOf returns the events as the lines of the log.
 func eventsOf(t testing.TB, l *Log) (lines []string) {
 	t.Helper()
 	for e, err := range l.Events() {
@@ -134,10 +134,10 @@ func short(s string) string {
 	return s
 }
 
-// pieces are sizes of pieces, so that borders are everywhere in short texts.
+// pieces are sizes of pieces. Small ones put borders everywhere in short texts.
 var pieces = []int{1, 2, 3, 5, 7, 16, 64, piece}
 
-// check writes the log of a run and reads it back, and holds both against the model.
+// check writes the log of a run and reads it back, and compares both with the model.
 func check(t testing.TB, r Run, chunks []chunk, pieces ...int) *Log {
 	t.Helper()
 	want, merged := model(r, chunks)
@@ -162,7 +162,7 @@ func check(t testing.TB, r Run, chunks []chunk, pieces ...int) *Log {
 	return l
 }
 
-// checkLog holds what a log says against the run.
+// checkLog compares the content of a log with the run.
 func checkLog(t testing.TB, l *Log, r Run, log, merged string) {
 	t.Helper()
 	var view strings.Builder
@@ -197,8 +197,8 @@ func again(t testing.TB, l *Log, log string) {
 	}
 }
 
-// TestContractExample reads the contract's log, and writes it but for its command, whose
-// words the contract does not give.
+// TestContractExample reads the contract's log, and writes it again, except for its
+// command, because the contract does not give the argv.
 func TestContractExample(t *testing.T) {
 	const log = `=== STDOUT ===
 Hello, world!
@@ -230,7 +230,7 @@ Warning: deprecated API
 	check(t, r, chunks, pieces...)
 }
 
-// TestPackageExample: the example of the package's comment is the log that it says.
+// TestPackageExample: the example of the package's comment is a correct log.
 func TestPackageExample(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
 	if err != nil {
@@ -250,14 +250,14 @@ func TestPackageExample(t *testing.T) {
 	chunks := []chunk{stdout("building\n"), stderr("warning: old\r\n"), stdout("base64:eA\ndone")}
 	r := runOf(chunks...)
 	r.Argv, r.Code = []string{"make", "a b", "TARGET=all"}, 3
-	got := strings.ReplaceAll(ledgerOf(t, r), "\r", "") // a comment cannot show it
+	got := strings.ReplaceAll(ledgerOf(t, r), "\r", "") // a comment cannot contain CR
 	if got+"\n" != want.String() {
 		t.Errorf("%s\nwant\n%s", got, want.String())
 	}
 	check(t, r, chunks, pieces...)
 }
 
-// TestLines: what becomes of a line. The events are those between start and exit.
+// TestLines: the events of each line. The events are those between start and exit.
 func TestLines(t *testing.T) {
 	b64 := func(s string) string { return "base64:" + base64.StdEncoding.EncodeToString([]byte(s)) }
 	for name, c := range map[string]struct {
@@ -325,7 +325,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestForgery: a log in the output, and another one in that, are output.
+// TestForgery: a log in the output, and another one in that log, are output.
 func TestForgery(t *testing.T) {
 	log := "a\n"
 	for range 3 {
@@ -345,7 +345,7 @@ func TestForgery(t *testing.T) {
 	}
 }
 
-// TestLarge: a line of 5 MB, long ones of every sort, and 100 000 lines.
+// TestLarge: a line of 5 MB, long lines of every kind, and 100 000 lines.
 func TestLarge(t *testing.T) {
 	many := strings.Repeat("a line of the many\n", 50_000)
 	for name, chunks := range map[string][]chunk{
@@ -365,7 +365,7 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// TestBorders: a line that is cut by a border between pieces, at every place.
+// TestBorders: a border between pieces cuts a line, at every place.
 func TestBorders(t *testing.T) {
 	for _, line := range []string{"a😀é€b\r\n", "\xf0\x9f\x98\n", "\xe2\x82\xac\xe2\x82\r\n", "base64:\r\n", "€"} {
 		for before := range len(line) + 2 {
@@ -377,8 +377,8 @@ func TestBorders(t *testing.T) {
 	}
 }
 
-// TestOrderOfSpans: of one output, every way to cut it in two gives the same events as
-// long as no LF of the other stream comes between.
+// TestOrderOfSpans: every way to cut one output in two gives the same events, if no LF
+// of the other stream comes between.
 func TestOrderOfSpans(t *testing.T) {
 	const text = "é\r\n€\n😀\n\xff\r\nbase64:\r\nend\r"
 	want := ledgerOf(t, runOf(stdout(text)))
@@ -395,8 +395,8 @@ func TestOrderOfSpans(t *testing.T) {
 	}
 }
 
-// TestSectionsElsewhere: the streams are sections of something larger, and where they
-// have been read to does not matter.
+// TestSectionsElsewhere: the streams are sections of something larger, and their read
+// offsets do not matter.
 func TestSectionsElsewhere(t *testing.T) {
 	file := strings.NewReader("xxxout\nyyyerr\nzzz")
 	r := runOf(stdout("out\n"), stderr("err\n"))
@@ -416,7 +416,7 @@ func TestSectionsElsewhere(t *testing.T) {
 	}
 }
 
-// TestNotes: notes stand between the output and the exit, each in one line.
+// TestNotes: notes are between the output and the exit, each on one line.
 func TestNotes(t *testing.T) {
 	notes := []string{
 		"safe-run not found: \"x\"", "", "a\nb\r\tc\x1b\x7f", "u\u2028\u2029\u0085", "bad \xff\xc3", `back\nslash`,

@@ -8,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// window holds a piece of what it reads.
+// window holds a piece of its source in memory.
 type window struct {
 	r    io.ReaderAt
 	size int64
-	most int    // bytes in memory
+	most int    // maximum bytes in memory
 	name string // for errors
-	base int64  // where held begins
+	base int64  // offset where held begins
 	held []byte
 	room []byte
 }
 
-// at are bytes from off on, at least one; off is less than size. They are valid until
-// the next call.
+// at returns at least one byte from off on; off is less than size. The bytes are valid
+// until the next call.
 func (w *window) at(off int64) ([]byte, error) {
 	if i := off - w.base; i >= 0 && i < int64(len(w.held)) {
 		return w.held[i:], nil
@@ -49,8 +49,8 @@ func readAt(r io.ReaderAt, b []byte, off int64, name string) error {
 	return nil
 }
 
-// readError is what reading failed with. An end before the size that was given is an
-// error of its own.
+// readError is the error of a failed read. An end before the given size is an error of
+// its own.
 func readError(name string, off int64, err error) error {
 	if err == nil || err == io.EOF {
 		err = io.ErrUnexpectedEOF
@@ -58,7 +58,7 @@ func readError(name string, off int64, err error) error {
 	return fmt.Errorf("read %s at byte %d: %w", name, off, err)
 }
 
-// has are the bytes of a range if they are all in memory.
+// has returns the bytes of a range if they are all in memory.
 func (w *window) has(from, to int64) ([]byte, bool) {
 	if from < w.base || to > w.base+int64(len(w.held)) {
 		return nil, false
@@ -66,7 +66,7 @@ func (w *window) has(from, to int64) ([]byte, bool) {
 	return w.held[from-w.base : to-w.base], true
 }
 
-// pieces are the bytes of a range, one piece after another.
+// pieces returns the bytes of a range, one piece after another.
 func (w *window) pieces(from, to int64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for from < to {
@@ -83,7 +83,7 @@ func (w *window) pieces(from, to int64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// next is the length of the line that begins where the walk is, its LF included.
+// next returns the length of the line at the position of the walk, its LF included.
 func (c *cursor) next() (n int64, err error) {
 	for c.pos < c.size {
 		b, err := c.at(c.pos)
@@ -100,9 +100,9 @@ func (c *cursor) next() (n int64, err error) {
 	return n, nil
 }
 
-// checker finds out whether pieces are valid UTF-8 when they are put together.
+// checker says whether pieces together are valid UTF-8.
 type checker struct {
-	cut [utf8.UTFMax]byte // a sequence that the last piece began
+	cut [utf8.UTFMax]byte // a sequence that began in the last piece
 	n   int
 	bad bool
 }
@@ -128,7 +128,7 @@ func (c *checker) add(p []byte) {
 	c.bad = !utf8.Valid(p)
 }
 
-// finish looks at a cut sequence that has got one more byte.
+// finish checks a cut sequence after one more byte.
 func (c *checker) finish() {
 	if utf8.FullRune(c.cut[:c.n]) {
 		c.bad = !utf8.Valid(c.cut[:c.n])
