@@ -24,50 +24,52 @@ const MaxPath = 4095
 
 // Rules say which changes are accepted. The zero value accepts none.
 type Rules struct {
-	Roots    []string // folders beneath which may be written, clean and relative
-	AnyRoot  bool     // everywhere may be written, control paths excepted
-	MaxFiles int      // files and links together, and as many folders
-	MaxBytes int64    // of all files together, holes counted
-	Declared []string // outputs that have to be there as regular files
+	Roots    []string // folders beneath which changes are allowed, clean and relative
+	AnyRoot  bool     // changes are allowed everywhere, except at control paths
+	MaxFiles int      // largest number of files and links together, and largest number of folders
+	MaxBytes int64    // size of all files together, holes counted
+	Declared []string // outputs that must exist as regular files
 	Links    bool     // symbolic links that stay in the work folder are accepted
 
-	// Exists says what the unchanged work folder has at a path, and "" for nothing.
-	// It follows no link, neither on the way nor at the end. Nil: the folder was empty.
+	// Exists returns the kind of the entry that the unchanged work folder has at a path, and
+	// "" for none. It follows no link, neither on the way nor at the end. Nil: the folder
+	// was empty.
 	Exists func(path string) Kind
-	// Shown says whether commands could see what the unchanged work folder has at a path.
-	// Nil: all of it.
+	// Shown says whether commands could see a path of the unchanged work folder. Nil: they
+	// could see all of it.
 	Shown func(path string) bool
-	// Below lists what the unchanged work folder has beneath a folder, at any depth.
-	// Nil: a folder that is gone is judged by its name alone.
+	// Below lists the paths that the unchanged work folder has beneath a folder, at any
+	// depth. Nil: a removed folder is judged by its name alone.
 	Below func(folder string) iter.Seq[string]
 }
 
-// Verdict is what becomes of the changes that an execution made.
+// Verdict is the result of judging the changes of an execution.
 type Verdict struct {
-	// Accepted is what can be applied, by path. It is empty when there is a reason.
+	// Accepted are the changes that can be applied, by path. It is empty when there is a
+	// reason.
 	Accepted []Change
-	// Outputs are the regular files with a hash and a name without fault, by path, no
-	// more of them than the limits allow. They are there whatever the reasons are.
+	// Outputs are the regular files with a hash and a valid name, by path, as many as the
+	// limits allow. Outputs does not depend on Reasons.
 	Outputs []Change
-	// Reasons says why nothing is accepted: sorted, each once, "CODE" or "CODE path".
-	// A path with a bad name is quoted and escaped to ASCII. Of each code the first
-	// hundred paths are named; the code alone, but for OUTPUT_LIMIT, says that there
-	// are more.
+	// Reasons says why nothing is accepted: sorted, each once, "CODE" or "CODE path". A path
+	// with an invalid name is quoted and escaped to ASCII. At most the first hundred paths
+	// of each code are named. A code without a path, except OUTPUT_LIMIT, says that the list
+	// of paths was cut.
 	Reasons []string
 }
 
-// Judge decides whether what an execution left in its work folder is accepted: all
-// of it, or nothing.
+// Judge decides whether the changes of an execution to its work folder are accepted: all
+// of them, or none.
 //
-// A change lies beneath a write root. The root itself, and the folders above it, can
-// be created; a root can be removed. Control paths are outside every root, and so
-// are a folder that held one and is gone, and a name that would lead to one.
-// What stands there afterwards has a name that the kernel finds no fault in, and that
-// does not differ from another one in case alone.
-// A symbolic link is relative, never leaves the work folder on its way, passes
-// through no other link, and ends at none that was there before.
+// Every change must lie beneath a write root. The root itself, and the folders above it,
+// can be created; a root can be removed. These lie outside every root: control paths, a
+// removed folder that contained one, and a name that would lead to one.
 //
-// Lists are ordered by UTF-16 code units, whatever the order of changes is.
+// A new entry must have a name that the kernel accepts. Its name must not differ from
+// another name in case alone. A symbolic link must be relative, never leave the work
+// folder on its way, pass through no other link, and not end at an old link.
+//
+// Lists are ordered by UTF-16 code units, independent of the order of changes.
 func Judge(changes []Change, r Rules) Verdict {
 	j := newJudge(changes, r)
 	for _, c := range j.changes {
@@ -86,7 +88,7 @@ func Judge(changes []Change, r Rules) Verdict {
 	return v
 }
 
-// judge holds what is known of one list of changes.
+// judge holds the state while one list of changes is judged.
 type judge struct {
 	rules   Rules
 	changes []Change
@@ -123,7 +125,7 @@ func (j *judge) reject(code, path string) {
 	j.found[code][path] = true
 }
 
-// place judges where a change lies.
+// place judges the location of a change.
 func (j *judge) place(c Change) {
 	view := j.views[c.Path]
 	if !IsClean(c.Path) || j.twice[c.Path] {
@@ -172,7 +174,7 @@ func (j *judge) leadsToControl(c Change, view pathname.View) bool {
 	return false
 }
 
-// kind judges what stands at a path now.
+// kind judges the kind of the new entry at a path.
 func (j *judge) kind(c Change) {
 	ok := false
 	switch c.Kind {
@@ -191,7 +193,7 @@ func (j *judge) kind(c Change) {
 	}
 }
 
-// name judges what something that stands there is called.
+// name judges the name of the new entry at a path.
 func (j *judge) name(c Change) {
 	view := j.views[c.Path]
 	if view.Fault != "" || j.twins[view.Folded] || strings.Contains("/"+view.Folded, "/"+j.temp) {
@@ -199,8 +201,8 @@ func (j *judge) name(c Change) {
 	}
 }
 
-// findTwins has the folded paths that more than one path has: of what stands there
-// now, and of the folders above it and above what is gone.
+// findTwins returns the folded paths that more than one path has. It considers the new
+// entries, the folders above them, and the folders above deleted entries.
 func (j *judge) findTwins() map[string]bool {
 	first, twins := map[string]string{}, map[string]bool{}
 	add := func(folded, path string) {
@@ -225,8 +227,8 @@ func (j *judge) findTwins() map[string]bool {
 	return twins
 }
 
-// stays says whether a symbolic link ends in the work folder, by its text and by
-// what stands on the way.
+// stays says whether a symbolic link ends in the work folder, according to its target and to
+// the entries on the way.
 func (j *judge) stays(c Change) bool {
 	t := c.Target
 	if t == "" || t[0] == '/' || len(t) > MaxPath || !utf8.ValidString(t) || strings.ContainsRune(t, 0) {
@@ -234,7 +236,7 @@ func (j *judge) stays(c Change) bool {
 	}
 	way := strings.Split(c.Path, "/")
 	way = way[:len(way)-1]
-	named := false // the last segment was a name, which may be a link
+	named := false // the last segment is a name, which may be a link
 	for seg := range strings.SplitSeq(t, "/") {
 		if named && j.stands(strings.Join(way, "/")) == KindLink {
 			return false
@@ -264,7 +266,7 @@ func (j *judge) stays(c Change) bool {
 	return view.Fault == "" && view.Control == ""
 }
 
-// stands is what a path has after the execution.
+// stands returns the kind of the entry at a path after the execution, or "".
 func (j *judge) stands(path string) Kind {
 	if c, changed := j.at[path]; changed {
 		if c.Kind == KindDeleted {
@@ -358,8 +360,8 @@ func (j *judge) reasons() []string {
 	return list
 }
 
-// show is a path as a reason names it: as it is, or, where that would not print or
-// would be mistaken for something else, cut, quoted and escaped.
+// show returns a path as a reason names it. A path that would not print, or that could be
+// mistaken for something else, is cut, quoted and escaped.
 func (j *judge) show(path string) string {
 	view, known := j.views[path]
 	if !known {

@@ -15,13 +15,13 @@ func aFile(path string, size int64) Change {
 	return Change{Path: path, Kind: KindFile, Size: size, SHA256: sha256.Sum256([]byte(path))}
 }
 
-// aGiant is a file that Diff did not read.
+// aGiant is a file that is too large to be read for its digest.
 func aGiant(path string) Change    { return Change{Path: path, Kind: KindFile, Size: math.MaxInt64} }
 func aFolder(path string) Change   { return Change{Path: path, Kind: KindFolder} }
 func aLink(path, to string) Change { return Change{Path: path, Kind: KindLink, Target: to} }
 func aDevice(path string) Change   { return Change{Path: path, Kind: KindOther} }
 
-// aDeletion is the deletion of what was of that kind.
+// aDeletion is the deletion of an entry of that kind.
 func aDeletion(path string, was Kind) Change {
 	return inPlaceOf(Change{Path: path, Kind: KindDeleted}, was)
 }
@@ -210,7 +210,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// checkVerdict checks what holds for every verdict.
+// checkVerdict checks the properties of every verdict.
 func checkVerdict(t *testing.T, changes []Change, r Rules, v Verdict) {
 	t.Helper()
 	if len(v.Reasons) > 0 && len(v.Accepted) > 0 {
@@ -267,8 +267,8 @@ func manyFolders(n int) []Change {
 	return list
 }
 
-// TestJudgeOutputs: what is recorded is there whatever the reasons are, in the order
-// of UTF-16, without bad names, and within the limits.
+// TestJudgeOutputs: Outputs does not depend on the reasons. It is in the order of UTF-16,
+// without invalid names, and within the limits.
 func TestJudgeOutputs(t *testing.T) {
 	r := Rules{Roots: []string{"out"}, MaxFiles: 3, MaxBytes: 100}
 	v := Judge([]Change{
@@ -284,8 +284,8 @@ func TestJudgeOutputs(t *testing.T) {
 	}
 }
 
-// TestJudgeFlood: ten thousand bad files give a hundred paths a reason, the same ones
-// every time, and a sign that there are more.
+// TestJudgeFlood: for ten thousand bad files, each reason names a hundred paths, always the
+// same ones, and a code without a path.
 func TestJudgeFlood(t *testing.T) {
 	var changes []Change
 	for i := range 10_000 {
@@ -309,7 +309,7 @@ func TestJudgeFlood(t *testing.T) {
 	}
 }
 
-// TestJudgeMany: ten thousand good files are accepted where that many may be.
+// TestJudgeMany: ten thousand good files are accepted if the limit allows that many.
 func TestJudgeMany(t *testing.T) {
 	changes := manyFiles(10_000, 1)
 	v := Judge(changes, Rules{AnyRoot: true, MaxFiles: 10_000, MaxBytes: 10_000})
@@ -318,8 +318,8 @@ func TestJudgeMany(t *testing.T) {
 	}
 }
 
-// TestJudgeDeep: paths that no system call takes are bad names, and cost no more than
-// others.
+// TestJudgeDeep: paths that no system call accepts are invalid names, and cost no more time
+// than others.
 func TestJudgeDeep(t *testing.T) {
 	deep := strings.Repeat("d/", 1<<16)
 	r := Rules{AnyRoot: true, Links: true, MaxFiles: 9, MaxBytes: 9}
@@ -329,7 +329,7 @@ func TestJudgeDeep(t *testing.T) {
 	}
 }
 
-// TestJudgeLeavesChangesAlone: the order of the caller's list is the caller's.
+// TestJudgeLeavesChangesAlone: Judge does not reorder the caller's list.
 func TestJudgeLeavesChangesAlone(t *testing.T) {
 	changes := []Change{aFile("b", 1), aFile("a", 1)}
 	Judge(changes, Rules{AnyRoot: true, MaxFiles: 2, MaxBytes: 2})
@@ -338,8 +338,8 @@ func TestJudgeLeavesChangesAlone(t *testing.T) {
 	}
 }
 
-// FuzzJudge: whatever a path and a target are, nothing that is accepted leaves the
-// folder or is a control path.
+// FuzzJudge: for any path and target, an accepted change neither leaves the folder nor is a
+// control path.
 func FuzzJudge(f *testing.F) {
 	for _, seed := range [][2]string{{"a", "b"}, {"out/a", "../b"}, {".git/x", "/"}, {"a\nb", "x/../.."}, {"\xff", "a/./b"}} {
 		f.Add(seed[0], seed[1])

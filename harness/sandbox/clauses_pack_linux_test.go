@@ -11,8 +11,8 @@ import (
 	"github.com/fiador/fiador/kernel"
 )
 
-// TestClausesOfPacks: what package pack lets the clauses of an execution say is what they
-// can say here, by clause, tier and order, and nothing else.
+// TestClausesOfPacks: by clause, tier and order, the table allows exactly the clauses that a
+// sandbox can report.
 func TestClausesOfPacks(t *testing.T) {
 	promises := evidence.Clauses()
 	for _, tier := range []Isolation{Full, Confined, None} {
@@ -46,12 +46,12 @@ func TestClausesOfPacks(t *testing.T) {
 	}
 }
 
-// eachHost gives every state of a host and a sandbox that a clause depends on.
+// eachHost calls each with every state of a host and a sandbox that a clause depends on.
 func eachHost(tier Isolation, each func(h *Host, s *Sandbox)) {
 	groups := []*cgroup.Group{nil, {}, {Held: cgroup.Limits{Memory: 1}}, {Held: cgroup.Limits{Tasks: 1}}, {Held: cgroup.Limits{CPUs: 1}}}
 	for landlock := range 8 {
 		if tier == Confined && landlock == 0 {
-			continue // is refused
+			continue // this case is refused
 		}
 		for i := range 8 {
 			for _, g := range groups {

@@ -25,8 +25,8 @@ const (
 	copyBytes = 1 << 30
 )
 
-// mark is what a file of a copy was right after it was made. Nothing that changes a
-// file leaves its change time as it is.
+// mark identifies a file of a copy right after the copy is made. Every change to a file also
+// changes its change time.
 type mark struct {
 	inode   uint64
 	size    int64
@@ -41,7 +41,7 @@ type manifest map[string]mark
 
 func (m manifest) paths() []string { return slices.Sorted(maps.Keys(m)) }
 
-// copyWork makes the sandbox's own copy of the work folder, with the inputs over it.
+// copyWork makes the sandbox's own copy of the work folder and lays the inputs over it.
 func (h *Host) copyWork(s *Sandbox) error {
 	if err := h.makeScratch(s); err != nil {
 		return err
@@ -63,8 +63,8 @@ func (h *Host) copyWork(s *Sandbox) error {
 	return nil
 }
 
-// copyView makes a copy of what is shown of the work folder: the layer below what is
-// written, where not everything is shown.
+// copyView copies the shown part of the work folder. The copy is the lower layer of the
+// overlay where a request shows only a part.
 func (h *Host) copyView(s *Sandbox) (string, error) {
 	if err := h.makeScratch(s); err != nil {
 		return "", err
@@ -80,9 +80,10 @@ func (h *Host) copyView(s *Sandbox) (string, error) {
 	return view, c.to.Close()
 }
 
-// copyShown copies what commands can see of folders, the later over the earlier, for the id
-// that they have. In a full sandbox of root's, what is not of the work folder's owner stays
-// whose it is, as on an overlay: a copy opens nothing.
+// copyShown copies the visible files of folders, the later over the earlier, and gives them
+// to the id of commands. In a full sandbox of root, files of other owners than the work
+// folder's keep their owner, as on an overlay. A copy grants no access that the original
+// does not grant.
 func (h *Host) copyShown(s *Sandbox, to string, folders ...string) (*copier, error) {
 	c := &copier{left: copyBytes, files: copyFiles, shown: s.req, owner: -1}
 	var st unix.Stat_t
@@ -103,28 +104,28 @@ func (h *Host) copyShown(s *Sandbox, to string, folders ...string) (*copier, err
 var errTooLarge = errors.New("what is shown of the work folder is too large to be copied: more than " + strconv.Itoa(copyFiles) +
 	" files or " + strconv.Itoa(copyBytes>>20) + " MiB; show less of it, use direct writes, or a machine with overlayfs")
 
-// copier copies folders into one, the later over the earlier. It never passes a link,
-// neither where it reads nor where it writes.
+// copier copies folders into one, the later over the earlier. It never follows a link,
+// neither on reading nor on writing.
 type copier struct {
 	to    *os.Root
 	left  int64
 	files int
 	paths []string
 
-	shown Request // says what is left out
+	shown Request // decides which paths are left out
 
-	owner   int // whose files commands own; -1: everybody's
+	owner   int // owner of the files that commands own; -1: commands own all files
 	foreign []foreignEntry
 }
 
-// foreignEntry is a file or a folder of somebody else than the owner.
+// foreignEntry is a file or a folder that does not belong to the owner.
 type foreignEntry struct {
 	path     string
 	uid, gid int
 	mode     uint32
 }
 
-// giveBack makes what was somebody else's theirs again.
+// giveBack returns foreign files and folders to their owners.
 func (c *copier) giveBack() error {
 	for _, f := range c.foreign {
 		err := errors.Join(c.to.Lchown(f.path, f.uid, f.gid), c.to.Chmod(f.path, os.FileMode(f.mode&0o777)))
@@ -156,8 +157,8 @@ func (c *copier) copy(to string, folders ...string) (err error) {
 	return nil
 }
 
-// folder copies what is in one folder beneath root. It is closed before those in it
-// are opened, for there may be more of them than descriptors.
+// folder copies the content of one folder beneath root. It closes the folder before it opens
+// the subfolders, because there may be more subfolders than descriptors.
 func (c *copier) folder(root int, at string) error {
 	dir, err := tree.Beneath(root, at, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -259,7 +260,8 @@ func (c *copier) file(dir int, name, p string, mode os.FileMode) error {
 	return errors.Join(err, out.Chmod(mode), out.Close())
 }
 
-// marks are taken after the last change that is ours.
+// marks records the state of every copied file. The caller takes the marks after its last
+// own change.
 func (c *copier) marks() (manifest, error) {
 	defer c.to.Close()
 	m := manifest{}

@@ -21,16 +21,16 @@ const (
 	CauseAppArmor = "apparmor"        // AppArmor restricts user namespaces
 	CauseProc     = "masked-proc"     // parts of /proc are covered, so that a fresh one is refused
 	CauseOverlay  = "no-overlay"      // no overlayfs for users
-	CauseKernel   = "old-kernel"      // a system call is not there
+	CauseKernel   = "old-kernel"      // a system call does not exist
 	CauseLandlock = "no-landlock"     // the kernel has no Landlock, or it is off
 	CauseTemp     = "temp-noexec"     // the folder for copies cannot be used
-	CauseNoProc   = "no-proc"         // there is no /proc
+	CauseNoProc   = "no-proc"         // /proc does not exist
 	CauseRoot     = "changed-root"    // the process is in a changed root
-	CauseNested   = "initial-ramdisk" // the root cannot be pivoted away from
+	CauseNested   = "initial-ramdisk" // pivot_root cannot leave the root
 )
 
-// known is what is said of a cause: what it means, and the one thing to do. None of the
-// remedies turns a protection off for the whole machine.
+// known says what a cause means and which one action helps. No remedy turns off a protection
+// for the whole machine.
 type known struct{ means, remedy string }
 
 const weaker = "; or use a profile whose isolation is confined"
@@ -63,8 +63,8 @@ var causes = map[string]known{
 		"start the system from a disk or an image" + weaker},
 }
 
-// Diagnose adds to an error what is known about its cause: the failed step and its
-// errno decide, and where two causes look alike, what the machine says of itself.
+// Diagnose adds the known cause to an error. The failed step and its errno decide; where two
+// causes look alike, settings of the machine decide.
 func (h *Host) Diagnose(e *Error) *Error {
 	e.Cause = h.cause(e)
 	if k, ok := causes[e.Cause]; ok {
@@ -109,8 +109,8 @@ func (h *Host) cause(e *Error) string {
 	return ""
 }
 
-// startDenied tells why the init could not be born. A namespace without a mapping of
-// ids is tried: if that can be had, the mapping was what was refused.
+// startDenied says why the init could not be started. It tries a namespace without a mapping
+// of ids: if that works, the mapping was refused.
 func startDenied() string {
 	switch {
 	case setting("/proc/sys/kernel/unprivileged_userns_clone") == "0" && os.Geteuid() != 0:
@@ -136,7 +136,7 @@ func bareNamespace() error {
 	return err
 }
 
-// filtered says whether a filter of system calls stands around this process.
+// filtered says whether a filter of system calls applies to this process.
 func filtered() bool {
 	mode, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
 	return err == nil && mode == unix.SECCOMP_MODE_FILTER

@@ -16,9 +16,9 @@ import (
 	"github.com/fiador/fiador/harness/tree"
 )
 
-// Changes are the differences between the work folder as it was and as the commands
-// left it, by path. It ends everything inside first. With direct writes there is
-// nothing to compare, and no change.
+// Changes returns the differences between the original work folder and what the commands
+// left, sorted by path. It ends everything inside first. With direct writes there is nothing
+// to compare, and Changes returns no change.
 //
 // If the staged folder is full, Changes returns ErrStageFull beside the changes: a write may
 // have failed for lack of room.
@@ -50,7 +50,7 @@ func full(fd int) bool {
 	return unix.Fstatfs(fd, &st) == nil && (st.Bavail == 0 || st.Ffree == 0)
 }
 
-// Content opens a file that the commands left behind.
+// Content opens a file that the commands left.
 func (s *Sandbox) Content(p string) (io.ReadCloser, error) {
 	if s.upper == nil {
 		return nil, os.ErrNotExist
@@ -91,7 +91,7 @@ func (d *differ) close() {
 	}
 }
 
-// before is what stood at a path: the folder that has it, and its status.
+// before returns the original folder that has a path, and the status of that path.
 func (d *differ) before(p string) (int, *unix.Stat_t) {
 	for _, dir := range d.was {
 		if dir < 0 {
@@ -111,9 +111,9 @@ func (d *differ) before(p string) (int, *unix.Stat_t) {
 	return -1, nil
 }
 
-// folder compares one folder of what was left, with those in it. Under says that it
-// hides, or one above it, all that was there before. It is closed before
-// they are opened, for there may be more of them than descriptors.
+// folder compares one folder and its subfolders. under says that this folder, or one above
+// it, hides all original content. folder closes the folder before it opens the subfolders,
+// because there may be more subfolders than descriptors.
 func (d *differ) folder(at string, was, under bool) error {
 	dir, err := d.enter(at)
 	if err != nil {
@@ -133,13 +133,13 @@ func (d *differ) folder(at string, was, under bool) error {
 	return nil
 }
 
-// subfolder is a folder that has yet to be compared.
+// subfolder is a folder that is not yet compared.
 type subfolder struct {
 	path string
-	was  bool // there was one before
+	was  bool // the original has a folder at this path
 }
 
-// enter opens a folder, also one that its owner may not look into.
+// enter opens a folder, even if its mode does not let its owner read it.
 func (d *differ) enter(at string) (int, error) {
 	root := int(d.s.upper.Fd())
 	if at == "" {
@@ -182,14 +182,14 @@ func (d *differ) entries(dir int, at string, was, under bool) (folders []subfold
 	return folders, nil
 }
 
-// opaque says whether an overlay folder hides all that was below it.
+// opaque says whether an overlay folder hides everything in the layers below it.
 func opaque(fd int) bool {
 	var b [4]byte
 	n, err := unix.Fgetxattr(fd, "user.overlay.opaque", b[:])
 	return err == nil && n == 1 && b[0] == 'y'
 }
 
-// hidden reports as deleted what an opaque folder hides.
+// hidden reports the entries that an opaque folder hides as deleted.
 func (d *differ) hidden(at string, kept []string) error {
 	if at == "" {
 		at = "."
@@ -222,8 +222,8 @@ func (d *differ) hidden(at string, kept []string) error {
 // folder is a change that is never accepted, whatever its content is.
 const longestPath = 1024
 
-// entry compares what has a name in a folder. A folder is returned, to be compared
-// later.
+// entry compares one named entry of a folder. It returns a folder that must still be
+// compared.
 func (d *differ) entry(dir int, name, p string) (*subfolder, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -237,7 +237,7 @@ func (d *differ) entry(dir int, name, p string) (*subfolder, error) {
 	c := change.Change{Path: p, Kind: change.KindOf(st.Mode), Before: change.SeenAs(old)}
 	was := old != nil && change.KindOf(old.Mode) == change.KindFolder
 	if !d.s.req.Shows(p) && !(was && d.s.req.passes(p)) {
-		from, old = -1, nil // what commands could not see is neither the same nor deleted
+		from, old = -1, nil // a path that commands could not see is neither unchanged nor deleted
 	}
 	switch c.Kind {
 	case change.KindFolder:
@@ -251,7 +251,7 @@ func (d *differ) entry(dir int, name, p string) (*subfolder, error) {
 	case change.KindOther:
 		if d.s.staging == stageOverlay && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 {
 			if old == nil {
-				return nil, nil // made and deleted again
+				return nil, nil // created and deleted again
 			}
 			c.Kind = change.KindDeleted
 		}
@@ -289,7 +289,7 @@ func (d *differ) link(dir int, name string, from int, old *unix.Stat_t, c *chang
 func (d *differ) file(dir int, name string, st *unix.Stat_t, from int, old *unix.Stat_t, c *change.Change) (bool, error) {
 	c.Size, c.Executable = st.Size, st.Mode&0o100 != 0
 	if c.Size > d.most {
-		d.most = 0 // over the limit of all files together: none of the rest is read
+		d.most = 0 // over the limit of all files together: no further file is read
 		return false, nil
 	}
 	d.most -= c.Size

@@ -12,8 +12,7 @@ import (
 	"github.com/fiador/fiador/harness/sandbox/initproc"
 )
 
-// Explained is a plan as people read it: what would be done, and promised, without
-// anything being started.
+// Explained is a plan as text for people: the steps and the promises. Nothing is started.
 type Explained struct {
 	Isolation Isolation
 	Steps     []string
@@ -22,8 +21,8 @@ type Explained struct {
 	Clauses   []evidence.Clause
 }
 
-// Explain compiles the plan of a request for one tier. The clauses are what this
-// machine would promise if every step succeeds and no cgroup is to be had.
+// Explain compiles the plan of a request for one tier. The clauses are the promises of this
+// machine if every step succeeds and no cgroup is available.
 func (h *Host) Explain(tier Isolation, r Request) (Explained, error) {
 	if tier == Full {
 		r.Read = h.reads(r)
@@ -61,7 +60,7 @@ func (h *Host) Explain(tier Isolation, r Request) (Explained, error) {
 	}, nil
 }
 
-// stepLines are the steps of a plan, one a line.
+// stepLines returns the steps of a plan, one per line.
 func stepLines(p initproc.Plan) []string {
 	var list []string
 	if p.PIDs {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteGiven performs action i, a file whose content is known only now. The errno says
-// why the file could not be written; err that the sandbox is gone.
+// WriteGiven performs action i, a file whose content the caller passes now. The errno says
+// why the file could not be written; err says that the sandbox is gone.
 func (s *Sandbox) WriteGiven(i int, content []byte) (syscall.Errno, error) {
 	f, err := unnamed("content", content)
 	if err != nil {
@@ -21,8 +21,9 @@ func (s *Sandbox) WriteGiven(i int, content []byte) (syscall.Errno, error) {
 	return s.write(i, []*os.File{f})
 }
 
-// unnamed is a file without a name that holds b: in memory, or in the folder for
-// temporary files where there is no memfd, as in a sandbox whose memory no cgroup counts.
+// unnamed returns a file without a name that holds b. The file is in memory; where memfd is
+// refused, it is in the folder for temporary files. A sandbox whose memory no cgroup counts
+// refuses memfd.
 func unnamed(purpose string, b []byte) (*os.File, error) {
 	var f *os.File
 	fd, err := unix.MemfdCreate(purpose, unix.MFD_CLOEXEC)

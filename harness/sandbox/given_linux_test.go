@@ -11,9 +11,8 @@ import (
 	"github.com/fiador/fiador/harness/change"
 )
 
-// TestGivenContent: a file whose content comes late holds it, whatever its size, and
-// cannot be written to without an answer that says so. What is given is not mixed up with
-// what the plan has.
+// TestGivenContent: a file whose content comes late has that content, whatever its size. A
+// failed write is reported. Late content is not mixed up with content of the plan.
 func TestGivenContent(t *testing.T) {
 	for _, isolation := range []Isolation{Full, Confined} {
 		t.Run(string(isolation), func(t *testing.T) {

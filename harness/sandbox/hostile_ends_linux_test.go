@@ -31,13 +31,13 @@ import (
 // killRounds names the number of rounds in which a supervisor is killed.
 const killRounds = "FIADOR_KILL_ROUNDS"
 
-// hang is a guard: nothing here takes that long.
+// hang is a guard: no test here takes that long.
 const hang = time.Minute
 
-// newMark is what the arguments of the processes of one sandbox have.
+// newMark returns a mark for the arguments of one sandbox's processes.
 func newMark() string { return strconv.FormatUint(1e18+rand.Uint64N(1e18), 10) }
 
-// goneSoon waits until no process has the mark, and says which ones stay.
+// goneSoon waits until no process has the mark, and returns the processes that remain.
 func goneSoon(mark string, patience time.Duration) []int {
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		pids := withMark(mark)
@@ -47,7 +47,7 @@ func goneSoon(mark string, patience time.Duration) []int {
 	}
 }
 
-// endAll kills what a failed test leaves, so that it does not stay for ever.
+// endAll kills the processes that a failed test leaves.
 func endAll(mark string) {
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
 		pids := withMark(mark)
@@ -62,7 +62,7 @@ func endAll(mark string) {
 	}
 }
 
-// flood is a command that takes all it can get, or does not end.
+// flood is a command that takes all resources that it can get, or does not end.
 type flood struct {
 	name    string
 	args    func(mark string, tier Isolation) []string // of this program
@@ -70,7 +70,7 @@ type flood struct {
 	limits  func(l *Limits)
 	timeout time.Duration
 	clause  string
-	partly  bool // a clause that is not enforced lets it through
+	partly  bool // it passes a clause that is not enforced
 	check   func(t *testing.T, res command.Result, end End)
 
 	uncounted bool // no cgroup counts memory
@@ -89,7 +89,7 @@ func floods() []flood {
 	marked := func(args ...string) func(string, Isolation) []string {
 		return func(mark string, _ Isolation) []string { return slices.Insert(slices.Clone(args), 1, mark) }
 	}
-	// folders are all that a command may write.
+	// folders are all folders that a command may write.
 	folders := func(tier Isolation) []string {
 		if tier == Full {
 			return []string{".", "/tmp", "/dev/shm"}
@@ -163,8 +163,8 @@ func floods() []flood {
 	return list
 }
 
-// TestHostileFloods: whatever a command takes or however it stays, it ends in time,
-// nothing of it is left, and the next action has all it needs.
+// TestHostileFloods: whatever a command takes and however it tries to stay, it ends in time.
+// Nothing of it is left, and the next action has all resources that it needs.
 func TestHostileFloods(t *testing.T) {
 	base, self := hostileBase(t)
 	for _, f := range floods() {
@@ -240,12 +240,12 @@ func (sc *scene) flood(f flood, tier Isolation) {
 	}
 }
 
-// judgeFlood holds what a flood came to against the clause.
+// judgeFlood compares the result of a flood with the clause.
 func (sc *scene) judgeFlood(f flood, s *Sandbox, res command.Result, end End) {
 	sc.Helper()
 	verdict, c := verdictOf(res.Stdout.Bytes), clauseOf(s.Clauses, f.clause)
 	open := c.Status != Enforced
-	if f.clause == ClauseProcesses { // its number of processes and threads is enforced, but for those of others
+	if f.clause == ClauseProcesses { // the number of processes and threads is enforced, except for those of other programs
 		open = strings.Contains(c.Mechanism, "above what the user ran")
 	}
 	switch {
@@ -260,8 +260,8 @@ func (sc *scene) judgeFlood(f flood, s *Sandbox, res command.Result, end End) {
 	}
 }
 
-// TestHostileFloodsWithout: what the floods take is there to be taken where nothing
-// stops them.
+// TestHostileFloodsWithout: without a sandbox, the floods get the resources that they try to
+// take.
 func TestHostileFloodsWithout(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)
@@ -307,7 +307,7 @@ func TestHostileFloodsWithout(t *testing.T) {
 	}
 }
 
-// TestHostileNoFork: without forks there are threads, and nothing else.
+// TestHostileNoFork: where forks are not allowed, a command can make threads and no process.
 func TestHostileNoFork(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)
@@ -347,8 +347,8 @@ func TestHostileNoFork(t *testing.T) {
 	}
 }
 
-// TestHostileImitation: what looks like a report and does not come from the init is
-// output, and the command's end is its own.
+// TestHostileImitation: a forged report that does not come from the init is only output, and
+// the command's real end is reported.
 func TestHostileImitation(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)
@@ -372,7 +372,7 @@ func TestHostileImitation(t *testing.T) {
 	}
 }
 
-// started is a supervisor whose command says that it runs.
+// started is a supervisor whose command has reported that it runs.
 type started struct {
 	cmd  *exec.Cmd
 	mark string
@@ -407,14 +407,14 @@ func (sc *scene) lingering(tier Isolation, timeout time.Duration) started {
 	return started{cmd, mark, bufio.NewReader(r)}
 }
 
-// kill ends the supervisor. What it leaves is not killed.
+// kill ends the supervisor and nothing else.
 func (s started) kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
 }
 
-// TestHostileSupervisorKilled: a supervisor that is killed, or stopped and then killed,
-// at any moment leaves no process and no mount, and nothing that Sweep does not remove.
+// TestHostileSupervisorKilled: a supervisor that is killed, or stopped and then killed, at
+// any moment leaves no process and no mount. Sweep removes everything else that it leaves.
 func TestHostileSupervisorKilled(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)
@@ -461,8 +461,8 @@ func TestHostileSupervisorKilled(t *testing.T) {
 	}
 }
 
-// TestHostileSupervisorStopped: a supervisor that is stopped does not give its command
-// more time.
+// TestHostileSupervisorStopped: while a supervisor is stopped, the time of its command still
+// runs.
 func TestHostileSupervisorStopped(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)
@@ -492,8 +492,8 @@ func TestHostileSupervisorStopped(t *testing.T) {
 	}
 }
 
-// TestHostileTwoRuns: runs on one work folder at once do not see each other, and leave
-// it alone.
+// TestHostileTwoRuns: concurrent runs on one work folder do not see each other and do not
+// change it.
 func TestHostileTwoRuns(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)
@@ -534,8 +534,8 @@ func TestHostileTwoRuns(t *testing.T) {
 	}
 }
 
-// TestHostileLeaks: a hundred runs leave no process, descriptor, goroutine, mount,
-// folder or cgroup. Some of them are cut short.
+// TestHostileLeaks: a hundred runs, some of them aborted, leave no process, descriptor,
+// goroutine, mount, folder or cgroup.
 func TestHostileLeaks(t *testing.T) {
 	base, self := hostileBase(t)
 	for _, tier := range []Isolation{Full, Confined} {
@@ -570,7 +570,7 @@ func TestHostileLeaks(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			run(0) // what is made once is made
+			run(0) // first run: it makes what is made only once
 			before := holdings(t, sc)
 			for i := range rehearsal.Count(30, 100) {
 				run(i)
@@ -589,7 +589,7 @@ func TestHostileLeaks(t *testing.T) {
 	}
 }
 
-// holdings counts what this process has.
+// holdings counts the resources of this process.
 func holdings(t *testing.T, sc *scene) map[string]int {
 	t.Helper()
 	count := map[string]int{"goroutines": runtime.NumGoroutine()}

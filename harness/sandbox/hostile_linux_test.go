@@ -28,11 +28,11 @@ import (
 )
 
 // The hostile list of the sandbox's design. Each attack is a small program that prints
-// whether it got through. It runs in a full and in a confined sandbox, and once
-// without any, where it has to get through: an attack that never does shows nothing.
-// All of it happens as root and as an ordinary user (TestHostileAsUser).
+// whether it succeeded. It runs in a full and in a confined sandbox. It also runs once
+// without a sandbox, where it must succeed: an attack that never succeeds proves nothing.
+// All attacks run as root and as an ordinary user (TestHostileAsUser).
 
-// who can be the attacker.
+// who is the kind of attacker.
 type who int
 
 const (
@@ -52,21 +52,21 @@ func me() who {
 // hostile is one attack.
 type hostile struct {
 	name    string
-	program string                      // of attacks, when it is not the name
-	args    func(sc *scene) []string    // what the program is given
-	script  func(sc *scene) string      // for sh in place of the program
-	request func(sc *scene, r *Request) // what else the sandbox is to have
+	program string                      // program of attacks, if it is not the name
+	args    func(sc *scene) []string    // arguments of the program
+	script  func(sc *scene) string      // script for sh instead of the program
+	request func(sc *scene, r *Request) // changes the request of the sandbox
 	after   func(sc *scene) string      // what was done to the host, or empty
 	extra   extra
 
-	clause string // what is promised against it
-	partly bool   // a confined sandbox may fail: its clause says that it is not all
-	but    string // a mechanism that holds although the attack gets through
-	bare   who    // for whom it succeeds without a sandbox
-	unless string // why it may not succeed without one
+	clause string // the clause that promises protection
+	partly bool   // a confined sandbox may fail: its clause is partial
+	but    string // a mechanism that works although the attack succeeds
+	bare   who    // attackers that succeed without a sandbox
+	unless string // why it may fail without a sandbox
 }
 
-// extra is what an attack needs around it.
+// extra is what an attack needs in its surroundings.
 type extra int
 
 const (
@@ -75,7 +75,7 @@ const (
 	onTerminal       // a terminal as standard input
 )
 
-// where an attack happens.
+// where is the place in which an attack runs.
 type where string
 
 const (
@@ -84,18 +84,18 @@ const (
 	inNone     where = "without"
 )
 
-// scene is the host as one attack finds it: a folder that everybody may write, with a
-// secret, and a work folder.
+// scene is the host of one attack: a folder that everybody may write, with a secret, and a
+// work folder.
 type scene struct {
 	*testing.T
 	where where
-	self  string // this program, where everybody can execute it
+	self  string // a copy of this program that everybody can execute
 	dir   string
 	work  string
 	seen  []func() string // what was done to the host, or empty
 }
 
-// hostileBase is a folder that everybody can reach, with a copy of this program.
+// hostileBase returns a folder that everybody can reach, and a copy of this program in it.
 func hostileBase(t *testing.T) (dir, self string) {
 	t.Helper()
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
@@ -172,7 +172,7 @@ func (sc *scene) write(name, text string, mode os.FileMode) {
 	}
 }
 
-// state is all that the folder outside has, to be compared.
+// state returns the content of the outside folder, for comparison.
 func (sc *scene) state() string {
 	var b strings.Builder
 	_ = filepath.Walk(sc.in("outside"), func(p string, info os.FileInfo, err error) error {
@@ -185,7 +185,7 @@ func (sc *scene) state() string {
 	return b.String()
 }
 
-// untouched remembers the folder outside, and looks at it again afterwards.
+// untouched records the outside folder and compares it after the attack.
 func (sc *scene) untouched() {
 	before := sc.state()
 	sc.seen = append(sc.seen, func() string {
@@ -196,7 +196,8 @@ func (sc *scene) untouched() {
 	})
 }
 
-// victim is a process of the same user that waits. A signal sig that comes is a breach.
+// victim starts a process of the same user that waits. If the signal sig arrives there, that
+// is a breach.
 func (sc *scene) victim(sig syscall.Signal, mark string) int {
 	sc.Helper()
 	said := sc.in("said")
@@ -235,7 +236,7 @@ func (sc *scene) victim(sig syscall.Signal, mark string) int {
 	return cmd.Process.Pid
 }
 
-// serve greets whoever connects, until the test ends.
+// serve greets every client until the test ends.
 func (sc *scene) serve(l net.Listener) {
 	sc.Cleanup(func() { _ = l.Close() })
 	go func() {
@@ -266,7 +267,7 @@ func (sc *scene) listen(network, address string) net.Addr {
 	return l.Addr()
 }
 
-// request is what an attack runs in.
+// request returns the request that an attack runs in.
 func (sc *scene) request(a hostile, argv []string) Request {
 	r := Request{
 		Work: sc.work, Write: Staged, Read: []string{sc.self}, Limits: limits(),
@@ -279,19 +280,18 @@ func (sc *scene) request(a hostile, argv []string) Request {
 	return r
 }
 
-// job is what a supervisor of its own is to do.
+// job is the input of a separate supervisor process.
 type job struct {
 	Temp    string
 	Request Request
 	Bare    bool
 	Leak    []string // opened so that children inherit them
-	Key     string   // put into the session's keyring
+	Key     string   // added to the session keyring
 	Timeout time.Duration
 	Files   uint64 // descriptors that the supervisor may have, or 0
 }
 
-// supervisor is the role that runs one request, given on standard input, and passes
-// what it prints on.
+// supervisor is the role that runs one request from standard input and forwards its output.
 func supervisor([]string) int {
 	var j job
 	if err := json.NewDecoder(os.Stdin).Decode(&j); err != nil {
@@ -372,16 +372,17 @@ func (sc *scene) supervise(j job) *exec.Cmd {
 	return cmd
 }
 
-// outcome is what an attack came to.
+// outcome is the result of an attack.
 type outcome struct {
 	verdict string
 	clauses []Clause
-	rest    string // everything else that is known, for people
+	rest    string // all other facts, for people
 }
 
 func (o outcome) breached() bool { return strings.HasPrefix(o.verdict, breach) }
 
-// verdictOf is the last verdict that was printed; a breach is one wherever it stands.
+// verdictOf returns the last printed verdict; a breach anywhere in the output takes
+// precedence.
 func verdictOf(out []byte) string {
 	last := ""
 	for line := range strings.Lines(string(out)) {
@@ -438,7 +439,7 @@ func (sc *scene) attackHere(a hostile, argv []string) outcome {
 	}
 	if sc.where == inNone {
 		if !slices.Contains([]string{"sh"}, argv[0]) {
-			// A parent that may be attacked, and is not the test.
+			// A parent process that may be attacked instead of the test.
 			argv = append([]string{sc.self, hostileArg, "nest"}, argv[2:]...)
 		}
 		if a.extra == onTerminal {
@@ -512,7 +513,7 @@ func (sc *scene) onTerminal(start command.Start) command.Start {
 	return func(_, stdout, stderr *os.File) (command.Process, error) { return start(slave, stdout, stderr) }
 }
 
-// clauseOf is what is said about a clause.
+// clauseOf returns the clause with an id.
 func clauseOf(clauses []Clause, clause string) Clause {
 	for _, c := range clauses {
 		if c.Clause == clause {
@@ -616,7 +617,7 @@ func TestHostileAsUser(t *testing.T) {
 // setuidVar names a copy of this program that belongs to root and is setuid.
 const setuidVar = "FIADOR_HOSTILE_SETUID"
 
-// failures leaves out of a test's output what passed and what was skipped.
+// failures removes passed and skipped tests from a test's output.
 func failures(out []byte) string {
 	var b strings.Builder
 	keep := false

@@ -18,8 +18,8 @@ import (
 
 func fixed(args ...string) func(*scene) []string { return func(*scene) []string { return args } }
 
-// hostileList is every attack that comes to a verdict by itself. What takes time, or
-// is about what is left behind, has tests of its own.
+// hostileList returns every attack that prints a verdict. Attacks that take time, or that
+// concern leftovers, have tests of their own.
 func hostileList() []hostile {
 	list := fileAttacks()
 	list = append(list, procAttacks()...)
@@ -33,7 +33,7 @@ func hostileList() []hostile {
 
 func fileAttacks() []hostile {
 	home := func(sc *scene) []string { return []string{sc.in("home/canary")} }
-	// elsewhere is a temporary folder that is not the one of the tests.
+	// elsewhere is a temporary folder outside that of the tests.
 	elsewhere := func(sc *scene) []string {
 		var paths []string
 		for _, dir := range []string{"/var/tmp", "/dev/shm"} {
@@ -49,7 +49,7 @@ func fileAttacks() []hostile {
 		}
 		return paths
 	}
-	// hidden is a path in the work folder, as commands find it.
+	// hidden is a path in the work folder, as commands see it.
 	hidden := func(sc *scene) []string {
 		return []string{"hidden/key", "./hidden/../hidden/key", filepath.Join(sc.work, "hidden/key")}
 	}
@@ -168,7 +168,7 @@ func procAttacks() []hostile {
 		{name: "what proc says of the machine", program: "proc-machine", clause: ClauseFiles, bare: byAnyone},
 		{name: "own program", program: "own-exe", clause: ClauseFiles, bare: byAnyone},
 		{name: "process names", program: "processes", args: func(sc *scene) []string {
-			// In two parts, so that the attacker's own arguments do not hold it.
+			// In two parts, so that the attacker's own arguments do not contain it.
 			mark := strconv.Itoa(rand.Int())
 			sc.victim(unix.SIGWINCH, "mark-"+mark)
 			return []string{"mark", mark}
@@ -191,8 +191,8 @@ func processAttacks() []hostile {
 		{name: "signal a host process", program: "signal", args: victim, clause: ClauseProcs, bare: byAnyone},
 		{name: "signal the supervisor", program: "signal", args: fixed(strconv.Itoa(os.Getpid())), clause: ClauseProcs, bare: byAnyone},
 		{name: "signal everything", program: "signal-all", args: func(sc *scene) []string {
-			// Without a sandbox it does reach everything: with a signal that nobody
-			// minds, and that the victims of other attacks do not wait for.
+			// Without a sandbox the signal reaches every process. It is a signal that harms
+			// no process and that the victims of other attacks do not wait for.
 			sig := unix.SIGWINCH
 			if sc.where == inNone {
 				sig = unix.SIGCHLD
@@ -214,7 +214,7 @@ func processAttacks() []hostile {
 	return list
 }
 
-// hostMemory is a segment of the host that everybody may use.
+// hostMemory makes a shared memory segment of the host that everybody may use.
 func hostMemory(sc *scene) []string {
 	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o666)
 	if err != nil {
@@ -235,7 +235,7 @@ func hostMemory(sc *scene) []string {
 	return []string{strconv.Itoa(id)}
 }
 
-// hostQueue is a message queue of the host that everybody may read.
+// hostQueue makes a message queue of the host that everybody may read.
 func hostQueue(sc *scene) []string {
 	name := "fiador-hostile-" + strconv.Itoa(rand.Int())
 	path := append([]byte(name), 0)
@@ -302,7 +302,7 @@ func networkAttacks() []hostile {
 	}
 }
 
-// hostDatagrams is a server that answers whoever writes to it.
+// hostDatagrams starts a server that answers every message.
 func hostDatagrams(sc *scene) []string {
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -365,8 +365,8 @@ func privilegeAttacks() []hostile {
 	return list
 }
 
-// kernelAttacks are system calls that have to be refused whatever their arguments
-// are, each with who may make them without a sandbox.
+// kernelAttacks returns system calls that must be refused for all arguments, each with the
+// users who may make it without a sandbox.
 func kernelAttacks() []hostile {
 	inside := func(in string, bare ...string) func(sc *scene) []string {
 		return func(sc *scene) []string {

@@ -23,14 +23,14 @@ import (
 	"github.com/fiador/fiador/harness/command"
 )
 
-// stagings are the ways in which what is written is kept apart.
+// stagings are the ways to keep written files apart.
 var stagings = []struct {
 	name   string
 	tier   Isolation
-	copied bool // although the overlay can be had
+	copied bool // even if the overlay is available
 }{{"overlay", Full, false}, {"copy", Full, true}, {"confined", Confined, false}}
 
-// stage starts a sandbox whose writes are kept apart in one of the ways.
+// stage starts a sandbox that keeps written files apart in one of these ways.
 func (sc *scene) stage(tier Isolation, copied bool, r Request) *Sandbox {
 	sc.Helper()
 	r.Write, r.Read, r.Least, r.Most = Staged, []string{sc.self}, tier, tier
@@ -71,8 +71,8 @@ func (sc *scene) program(args ...string) []Action {
 	return []Action{{Argv: append([]string{sc.self, hostileArg}, args...)}}
 }
 
-// TestHostileOutputs: whatever stands in the work folder in the end is seen as what it
-// is, is not followed, and leaves the host's folder alone.
+// TestHostileOutputs: Changes reports every kind of entry in the work folder correctly,
+// follows no link, and the host's folder stays unchanged.
 func TestHostileOutputs(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)
@@ -104,7 +104,7 @@ func TestHostileOutputs(t *testing.T) {
 	}
 }
 
-// before is a work folder with something to change.
+// before makes a work folder with entries to change.
 func (sc *scene) before() {
 	sc.Helper()
 	for _, d := range []string{"", "/was/again/sub", "/was/to-file/sub", "/was/to-link/sub", "/was/gone/sub", "/was/untouched/sub"} {
@@ -237,8 +237,8 @@ func contentsOf(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// TestHostileWorkFolderClosed: a work folder that nobody may look into any more is
-// looked into.
+// TestHostileWorkFolderClosed: Changes reads a work folder even if its mode lets nobody read
+// it any more.
 func TestHostileWorkFolderClosed(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)
@@ -264,7 +264,8 @@ func TestHostileWorkFolderClosed(t *testing.T) {
 	}
 }
 
-// TestHostileAmounts: giants, crowds and depths do not take the supervisor with them.
+// TestHostileAmounts: giant files, very many files and very deep folders do not stop the
+// supervisor.
 func TestHostileAmounts(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)
@@ -325,7 +326,7 @@ func TestHostileAmounts(t *testing.T) {
 			s := sc.stage(st.tier, st.copied, Request{Limits: limits(), Actions: sc.program("deep", "4000")})
 			made, _ := strconv.Atoi(strings.TrimSpace(string(sc.perform(s).Stdout.Bytes)))
 			changes, err := s.Changes()
-			// What is deeper than any path need not be walked, if that can be seen.
+			// A folder deeper than any path need not be searched, if the result shows this.
 			deepest := 0
 			for _, c := range changes {
 				deepest = max(deepest, len(c.Path))
@@ -337,8 +338,8 @@ func TestHostileAmounts(t *testing.T) {
 	}
 }
 
-// TestHostileDeeperThanDescriptors: a folder with more levels than the supervisor may
-// have descriptors is removed all the same.
+// TestHostileDeeperThanDescriptors: a folder with more levels than the supervisor may have
+// descriptors is removed.
 func TestHostileDeeperThanDescriptors(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)
@@ -365,8 +366,8 @@ func TestHostileDeeperThanDescriptors(t *testing.T) {
 	}
 }
 
-// TestHostileInputsOverLinks: inputs that are laid over a work folder whose links lead
-// out do not follow them.
+// TestHostileInputsOverLinks: inputs laid over a work folder do not follow its links that
+// lead outside.
 func TestHostileInputsOverLinks(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)

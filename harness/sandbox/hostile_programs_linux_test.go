@@ -28,7 +28,7 @@ import (
 // hostileArg is argv[1] of a test binary that is started as one of the programs.
 const hostileArg = "hostile-program"
 
-// secretText is what no command may come to see.
+// secretText must not be seen by any command.
 const secretText = "the secret of the house"
 
 // held and breach begin the last line of what a program prints.
@@ -66,7 +66,7 @@ func tellVerdict(got string, err error) {
 	fmt.Println(held + strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// attack says what it got, or what stopped it.
+// attackFunc returns what the attack got, or what stopped it.
 type attackFunc func(args []string) (got string, err error)
 
 // attempt is one way of many.
@@ -75,7 +75,7 @@ type attempt struct {
 	do   func() error
 }
 
-// tryAll is the first attempt that succeeds, or why none did.
+// tryAll returns the result of the first attempt that succeeds, or why none did.
 func tryAll(list ...attempt) (string, error) {
 	var errs []string
 	for _, a := range list {
@@ -91,8 +91,8 @@ func tryAll(list ...attempt) (string, error) {
 	return "", errors.New(strings.Join(errs, "; "))
 }
 
-// looked is nil where the kernel took the call seriously: what it answered says
-// something of the arguments, and nothing of who asks.
+// looked returns nil if the kernel examined the arguments of the call: such an error depends
+// on the arguments, not on the caller.
 func looked(errno syscall.Errno) error {
 	switch errno {
 	case unix.EPERM, unix.EACCES, unix.ENOSYS, unix.EAFNOSUPPORT, unix.EROFS:
@@ -109,7 +109,7 @@ func tryCall(number uintptr, args ...uintptr) error {
 	return looked(errno)
 }
 
-// asked is looked for a wrapped call.
+// asked is looked for the error of a wrapped call.
 func asked(err error) error {
 	var errno syscall.Errno
 	if err == nil || !errors.As(err, &errno) {
@@ -129,10 +129,10 @@ func cBytes(b []byte) uintptr {
 	return uintptr(unsafe.Pointer(&b[0]))
 }
 
-// shownBytes holds what the kernel is shown until the program ends.
+// shownBytes keeps the bytes passed to the kernel until the program ends.
 var shownBytes [][]byte
 
-// attacks are the programs that come to a verdict.
+// attacks returns the programs that print a verdict.
 func attacks() map[string]attackFunc {
 	list := map[string]attackFunc{
 		"read":             readFiles,
@@ -220,7 +220,7 @@ func readFiles(paths []string) (string, error) {
 	return tryAll(list...)
 }
 
-// secretIn is nil where what was read is what nobody may see.
+// secretIn returns nil if the bytes contain the secret.
 func secretIn(b []byte, err error) error {
 	if err != nil {
 		return err
@@ -245,7 +245,7 @@ func listFolders(paths []string) (string, error) {
 	return tryAll(list...)
 }
 
-// readByDetour reads a file by every way around its path.
+// readByDetour tries to read a file by every way around its path.
 func readByDetour(args []string) (string, error) {
 	p := args[0]
 	up := strings.Repeat("../", 40)
@@ -305,12 +305,12 @@ func readByDetour(args []string) (string, error) {
 	return tryAll(list...)
 }
 
-// execOutside executes what lies outside.
+// execOutside tries to execute a file outside.
 func execOutside(args []string) (string, error) {
 	return tryAll(attempt{args[0], func() error { return exec.Command(args[0]).Run() }})
 }
 
-// writeOutside changes something in a folder of the host that has file, doomed,
+// writeOutside tries to change something in a folder of the host that contains file, doomed,
 // folder and full/.
 func writeOutside(args []string) (string, error) {
 	dir := args[0]
@@ -364,7 +364,7 @@ func writeOutside(args []string) (string, error) {
 	return tryAll(list...)
 }
 
-// writeSystem makes a file where only the system's are.
+// writeSystem tries to make a file in a folder of the system.
 func writeSystem([]string) (string, error) {
 	var list []attempt
 	for _, dir := range []string{"/", "/usr", "/usr/bin", "/etc", "/bin", "/lib", "/dev", "/proc", "/sys", "/run", "/var", "/tree", "/root", "/home"} {
@@ -390,8 +390,8 @@ func writeSystem([]string) (string, error) {
 	return tryAll(list...)
 }
 
-// changeOwner changes of a file what no build needs to change: its owner and its extended
-// attributes.
+// changeOwner tries to change the owner and the extended attributes of a file, which no
+// build needs to change.
 func changeOwner(args []string) (string, error) {
 	p := args[0]
 	uid, gid := os.Getuid(), os.Getgid()
@@ -412,7 +412,7 @@ func changeOwner(args []string) (string, error) {
 	)
 }
 
-// changeMetadata changes what does not belong to the content of a file, to what it is.
+// changeMetadata sets metadata of a file to its current values.
 func changeMetadata(args []string) (string, error) {
 	p := args[0]
 	var st unix.Stat_t
@@ -430,7 +430,7 @@ func changeMetadata(args []string) (string, error) {
 	)
 }
 
-// openByHandle opens a file by its inode number, past every path: the number of the
+// openByHandle tries to open a file by its inode number, without a path: the number of the
 // root folder is known.
 func openByHandle([]string) (string, error) {
 	open := func(at string, h unix.FileHandle) error {
@@ -456,7 +456,7 @@ func openByHandle([]string) (string, error) {
 	)
 }
 
-// watchFolder learns the names in a folder from the events in it.
+// watchFolder tries to learn the names in a folder from its events.
 func watchFolder(args []string) (string, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {
@@ -466,7 +466,7 @@ func watchFolder(args []string) (string, error) {
 	return "events in " + args[0], err
 }
 
-// reachLayers opens the layers of the overlay that the work folder is.
+// reachLayers tries to open the layers of the work folder's overlay.
 func reachLayers([]string) (string, error) {
 	ways := []string{"/.stage", "/.stage/upper", "/.lower0", "/work/../.stage/upper", "/proc/1/root/.stage", "/proc/1/cwd/.stage", "/work/.stage", ".stage", "/.none"}
 	b, _ := os.ReadFile("/proc/self/mountinfo")
@@ -501,9 +501,8 @@ func reachLayers([]string) (string, error) {
 	return tryAll(list...)
 }
 
-// forgeLayers writes what the overlay keeps to itself: attributes of folders that
-// lead elsewhere. A folder "hidden" with "key" is what it looks for; "door" was
-// forged on the host.
+// forgeLayers tries to write the overlay's private attributes, which can redirect a folder.
+// It looks for a folder "hidden" with "key"; the host forged "door".
 func forgeLayers([]string) (string, error) {
 	_ = os.Mkdir("forged", 0o755)
 	_ = os.WriteFile("forged-key", nil, 0o644)
@@ -518,7 +517,7 @@ func forgeLayers([]string) (string, error) {
 	return readFiles([]string{"forged/key", "forged-key", "door/key", "door-key", "hidden/key"})
 }
 
-// ownProgram finds the program that started this one, to read or to replace it.
+// ownProgram tries to find the program that started this one, to read or replace it.
 func ownProgram([]string) (string, error) {
 	open := func(p string, flags int) attempt {
 		return attempt{p + " " + strconv.Itoa(flags), func() error {
@@ -582,7 +581,7 @@ func procOf(args []string) (string, error) {
 	return tryAll(list...)
 }
 
-// seeProcesses looks for one whose arguments hold a mark.
+// seeProcesses looks for a process whose arguments contain a mark.
 func seeProcesses(args []string) (string, error) {
 	pids := withMark(args[0] + "-" + args[1])
 	if len(pids) == 0 {
@@ -591,7 +590,7 @@ func seeProcesses(args []string) (string, error) {
 	return fmt.Sprint("processes ", pids), nil
 }
 
-// withMark are the processes beside this one whose arguments hold a mark.
+// withMark returns the other processes whose arguments contain a mark.
 func withMark(mark string) []int {
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	var pids []int
@@ -604,7 +603,7 @@ func withMark(mark string) []int {
 	return pids
 }
 
-// procWrites opens to write what changes the kernel. It writes nothing.
+// procWrites tries to open files for writing that change the kernel. It writes nothing.
 func procWrites([]string) (string, error) {
 	paths := []string{
 		"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname", "/proc/sys/kernel/domainname",
@@ -629,7 +628,7 @@ func procWrites([]string) (string, error) {
 	return tryAll(list...)
 }
 
-// readMachine reads what identifies the machine, or tells what others do on it.
+// readMachine tries to read the identity of the machine and the activity of others on it.
 func readMachine([]string) (string, error) {
 	var list []attempt
 	for _, name := range []string{"cmdline", "config.gz", "diskstats", "kallsyms", "pressure/cpu", "pressure/io", "pressure/memory", "sys/kernel/random/boot_id"} {
@@ -682,8 +681,8 @@ func mustCall(number uintptr, args ...uintptr) error {
 	return nil
 }
 
-// signalByOwner has the kernel send the signal, when a pipe of ours can be read. What
-// is said about the victim, its mark, tells whether it came; the caller looks there.
+// signalByOwner makes the kernel send the signal when an own pipe becomes readable. The
+// caller checks the mark of the victim to see whether the signal arrived.
 func signalByOwner(pid int) error {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_ASYNC); err != nil {
@@ -698,15 +697,15 @@ func signalByOwner(pid int) error {
 	return errors.New("sent, if the kernel let it pass")
 }
 
-// signalAll sends the signal args[0] to whomever it reaches; the victim says whether it
-// came.
+// signalAll sends the signal args[0] to every process that it can reach; the victim says
+// whether it arrived.
 func signalAll(args []string) (string, error) {
 	number, _ := strconv.Atoi(args[0])
 	return "", fmt.Errorf("kill(-1): %v", unix.Kill(-1, syscall.Signal(number)))
 }
 
 // signalInit sends a deadly signal to the process above. Process 1 of a namespace may
-// get it, and must not care.
+// receive it, and must ignore it.
 func signalInit(args []string) (string, error) {
 	pid := target("init")
 	number, _ := strconv.Atoi(args[0])
@@ -740,7 +739,7 @@ func signalInit(args []string) (string, error) {
 	return "", fmt.Errorf("still there: %w", errors.Join(errs...))
 }
 
-// traceProcess looks into the memory of another process.
+// traceProcess tries to read the memory of another process.
 func traceProcess(args []string) (string, error) {
 	pid := target(args[0])
 	local := make([]byte, 8)
@@ -755,7 +754,7 @@ func traceProcess(args []string) (string, error) {
 	return tryAll(
 		attempt{"process_vm_readv", func() error { return move(unix.SYS_PROCESS_VM_READV) }},
 		attempt{"process_vm_writev", func() error {
-			// To an address that is nobody's.
+			// To an address that nobody has.
 			remote = 8
 			return move(unix.SYS_PROCESS_VM_WRITEV)
 		}},
@@ -806,8 +805,8 @@ func traceProcess(args []string) (string, error) {
 	)
 }
 
-// tuneProcess changes the limits, priority and processors of another process: a limit
-// of processor time of another ends it.
+// tuneProcess tries to change the limits, priority and processors of another process. A
+// limit of processor time would end that process.
 func tuneProcess(args []string) (string, error) {
 	pid := target(args[0])
 	return tryAll(
@@ -887,7 +886,7 @@ func becomeRoot([]string) (string, error) {
 	)
 }
 
-// raiseLimits raises what is limited.
+// raiseLimits tries to raise its limits.
 func raiseLimits([]string) (string, error) {
 	var list []attempt
 	for name, resource := range map[string]int{
@@ -946,7 +945,7 @@ func effectiveUser([]string) (string, error) {
 
 // ---- network ----
 
-// talk reaches a server of the host, which greets.
+// talk connects to a server of the host, which greets.
 func talk(network, address string) (string, error) {
 	c, err := net.DialTimeout(network, address, 2*time.Second)
 	if err != nil {
@@ -980,8 +979,8 @@ func socketFamilies(args []string) (string, error) {
 	return tryAll(list...)
 }
 
-// socketPairs tries to make a pair in every family but those in args. A family that
-// has no pairs has made a socket before it says so.
+// socketPairs tries to make a pair in every family except those in args. A family without
+// pairs has made a socket before it returns an error.
 func socketPairs(args []string) (string, error) {
 	var list []attempt
 	for family := range 64 {
@@ -1009,7 +1008,7 @@ func socketed(number, family, kind uintptr) error {
 
 // ---- environment and descriptors ----
 
-// seeEnvironment finds variables that are not those of every sandbox.
+// seeEnvironment looks for variables that are not those of every sandbox.
 func seeEnvironment([]string) (string, error) {
 	fixed := environment("")
 	for _, e := range os.Environ() {
@@ -1022,7 +1021,7 @@ func seeEnvironment([]string) (string, error) {
 	return "", errors.New("nothing but what is always there")
 }
 
-// seeDescriptors finds files and folders that are open from the start.
+// seeDescriptors looks for files and folders that are open from the start.
 func seeDescriptors([]string) (string, error) {
 	var list []attempt
 	for fd := 3; fd < 1024; fd++ {
@@ -1041,8 +1040,8 @@ func seeDescriptors([]string) (string, error) {
 	return tryAll(list...)
 }
 
-// imitateReports writes what an init reports to every descriptor that it finds, its
-// own output too.
+// imitateReports writes a forged report of an init to every descriptor that it finds,
+// including its own output.
 func imitateReports(args []string) (string, error) {
 	var reports [][]byte
 	for _, kind := range []byte{'r', 'f', 'd'} {
@@ -1055,7 +1054,7 @@ func imitateReports(args []string) (string, error) {
 	for fd := 3; fd < 1024; fd++ {
 		var st unix.Stat_t
 		if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT == 0 {
-			continue // the runtime's own
+			continue // descriptor of the runtime
 		}
 		for _, b := range reports {
 			if _, err := unix.Write(fd, b); err == nil {
@@ -1083,7 +1082,7 @@ func imitateReports(args []string) (string, error) {
 	return "", nil
 }
 
-// injectInput types on the terminal that is standard input.
+// injectInput tries to insert input into the terminal that is standard input.
 func injectInput([]string) (string, error) {
 	letter := []byte("x")
 	ioctl := func(request uintptr) error { return mustCall(unix.SYS_IOCTL, 0, request, cBytes(letter)) }
@@ -1138,7 +1137,7 @@ func openQueue(args []string) (string, error) {
 	}})
 }
 
-// seeKeys finds a key of the supervisor's session.
+// seeKeys looks for a key of the supervisor's session.
 func seeKeys(args []string) (string, error) {
 	return tryAll(
 		attempt{"/proc/keys", func() error {
@@ -1188,7 +1187,7 @@ func openDevices([]string) (string, error) {
 	return tryAll(list...)
 }
 
-// notThere makes an error that counts as held of what is not there.
+// notThere turns an error for a missing object into one that counts as held.
 func notThere(err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOTDIR) {
 		return errors.New("not there")
@@ -1278,8 +1277,8 @@ func runELF32([]string) (string, error) {
 	return "", err
 }
 
-// kernelCalls are system calls that have to be refused before the kernel looks at
-// what they are about. Where they succeed, they change nothing.
+// kernelCalls returns system calls that must be refused before the kernel examines their
+// arguments. If they succeed, they change nothing.
 func kernelCalls() map[string]func(args []string) error {
 	list := map[string]func(args []string) error{
 		"mount": func(a []string) error {
@@ -1483,7 +1482,7 @@ func kernelCalls() map[string]func(args []string) error {
 			runtime.LockOSThread()
 			return tryCall(unix.SYS_UNSHARE, flag)
 		}
-		if name != "time" { // clone has no room for it
+		if name != "time" { // clone has no bit for it
 			list["clone "+name] = func([]string) error { return rawFork(unix.SYS_CLONE, flag|uintptr(unix.SIGCHLD)) }
 		}
 	}
@@ -1533,7 +1532,7 @@ func clone3(flags uint64) error {
 
 // ---- forks and floods ----
 
-// forkAnyway makes a process by every call there is.
+// forkAnyway tries to make a process by every call that exists.
 func forkAnyway([]string) (string, error) {
 	list := []attempt{
 		{"start a program", func() error { return exec.Command("/usr/bin/true").Run() }},
@@ -1548,7 +1547,7 @@ func forkAnyway([]string) (string, error) {
 	return tryAll(list...)
 }
 
-// haveThreads is held where a program without processes has threads.
+// haveThreads holds if a program without processes has threads.
 func haveThreads([]string) (string, error) {
 	done := make(chan int)
 	for range 8 {
@@ -1608,8 +1607,8 @@ func takeOf(fd int, megabytes string, flags int) (string, error) {
 	return megabytes + " MiB", nil
 }
 
-// takeTogether starts as many processes as args[0] says, each of which takes what
-// args[1:] say, and keeps them for a while.
+// takeTogether starts args[0] processes of the program hold with args[1:], and keeps them
+// for a while.
 func takeTogether(args []string) (string, error) {
 	n, _ := strconv.Atoi(args[0])
 	list := make([]*exec.Cmd, n)
@@ -1637,7 +1636,7 @@ func takeTogether(args []string) (string, error) {
 	return strings.Join(args, " "), nil
 }
 
-// hold takes the megabytes of args[1] in the way of args[0], and stays.
+// hold takes the megabytes of args[1] by the method args[0], and stays.
 func hold(args []string) int {
 	way := map[string]func([]string) (string, error){"memory": takePrivateMemory, "sockets": fillSockets, "page-tables": makeTables}[args[0]]
 	if _, err := way(args[1:]); err != nil {
@@ -1670,8 +1669,8 @@ func fillSockets(args []string) (string, error) {
 	return args[0] + " MiB", nil
 }
 
-// makeTables has the kernel make page tables of the megabytes: one for every 2 MiB of
-// which one page is read.
+// makeTables makes the kernel take the megabytes as page tables: one table for every 2 MiB
+// in which one page is read.
 func makeTables(args []string) (string, error) {
 	megabytes, _ := strconv.Atoi(args[0])
 	const each = 2 * mib
@@ -1734,7 +1733,8 @@ func exhaustDescriptors([]string) (string, error) {
 	return "4096 descriptors", nil
 }
 
-// countTasks starts sleeping programs until there are args[0] or no more can be had.
+// countTasks starts sleeping programs until there are args[0] of them or the kernel refuses
+// more.
 func countTasks(args []string) (string, error) {
 	n, _ := strconv.Atoi(args[0])
 	for i := range n {
@@ -1764,8 +1764,8 @@ func roles() map[string]func(args []string) int {
 	}
 }
 
-// victim waits to be attacked. It appends a line to the file args[0] for every signal
-// args[1], and ends when its standard input does.
+// victim waits to be attacked. For every signal args[1] it appends a line to the file
+// args[0]. It ends when its standard input does.
 func victim(args []string) int {
 	f, err := os.OpenFile(args[0], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -1785,7 +1785,7 @@ func victim(args []string) int {
 	return 0
 }
 
-// nest is a parent that may be attacked in the place of an init.
+// nest is a parent process that may be attacked instead of an init.
 func nest(args []string) int {
 	cmd := again(args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -1805,9 +1805,9 @@ func forkBomb(args []string) int {
 	}
 }
 
-// linger leaves a process behind that holds the streams, in a session of its own, a
-// child of nobody. With a second argument the first one stays too, or first takes from
-// the init what it needs.
+// linger leaves a process in a session of its own that holds the streams and has no parent.
+// With a second argument the first process also stays, or first takes the resources that the
+// init needs.
 func linger(args []string) int {
 	if len(args) > 1 && args[1] == "stay" {
 		signal.Ignore(unix.SIGTERM, unix.SIGHUP)
@@ -1827,7 +1827,7 @@ func linger(args []string) int {
 		time.Sleep(2 * time.Minute)
 	}
 	if len(args) > 1 && args[1] == "blind" {
-		// An init that can open nothing finds nobody to kill.
+		// An init that can open no file finds no process to kill.
 		for _, resource := range []int{unix.RLIMIT_NOFILE, unix.RLIMIT_NPROC, unix.RLIMIT_DATA, unix.RLIMIT_CPU} {
 			_ = unix.Prlimit(os.Getppid(), resource, &unix.Rlimit{}, nil)
 		}
@@ -1860,7 +1860,7 @@ func endless([]string) int {
 
 // ---- what is left in the work folder ----
 
-// leaver does what it is told and says what it could not do.
+// leaver performs its steps and prints those that fail.
 type leaver struct{}
 
 func (leaver) do(what string, err error) {
@@ -1874,7 +1874,7 @@ func (l leaver) file(name, text string, mode uint32) {
 	l.do("chmod "+name, unix.Chmod(name, mode))
 }
 
-// leaveOutputs leaves one of everything that an output may turn out to be.
+// leaveOutputs leaves one entry of every kind that an output can have.
 func leaveOutputs([]string) int {
 	var l leaver
 	unix.Umask(0)
@@ -1949,7 +1949,7 @@ func oddLinks() map[string]string {
 	}
 }
 
-// oddNames are of files that are made, one with a folder above it.
+// oddNames returns names of files to make, one of them in a folder.
 func oddNames() []string {
 	return []string{
 		"new\nline", "tab\t", "\xff\xfe", strings.Repeat("n", 255), "-rf", " ", "back\\slash", "CON", "dot.", "\u202egnp.exe", "a:b", "*", "\x1b[31m",
@@ -1973,7 +1973,7 @@ func leaveMany(args []string) int {
 	return 0
 }
 
-// leaveSparse leaves args[0] files of args[1] MiB that have nothing but holes.
+// leaveSparse leaves args[0] files of args[1] MiB that contain only holes.
 func leaveSparse(args []string) int {
 	n, _ := strconv.Atoi(args[0])
 	size, _ := strconv.ParseInt(args[1], 10, 64)

@@ -11,7 +11,7 @@ type Inputs struct {
 	Files []Input
 }
 
-// Input is one of them.
+// Input is one copied file.
 type Input struct {
 	Path   string
 	Size   int64
@@ -22,9 +22,10 @@ type Input struct {
 type InputError struct {
 	Path  string
 	Msg   string
-	Limit bool // there are more files, or more bytes, than an execution may read
+	Limit bool // there are more files or bytes than an execution may read
 }
 
+// Error names the path and the reason.
 func (e *InputError) Error() string { return e.Path + ": " + e.Msg }
 
 // Remove removes the copies.
@@ -35,16 +36,16 @@ func (in Inputs) Remove() error {
 	return tree.RemoveAll(in.Dir)
 }
 
-// End is what only the sandbox knows about the end of a command.
+// End is the part of a command's end that only the sandbox knows.
 type End struct {
 	TimedOut      bool
-	OutOfMemory   bool // something inside was killed because all together had more memory than there may be
+	OutOfMemory   bool // a process inside was killed because all processes together exceeded the memory limit
 	NotFound      bool
 	NotExecutable bool
 	MaxRSS        int64 // bytes
 }
 
-// Probe is what was found out about one tier.
+// Probe is the result of trying one tier.
 type Probe struct {
 	Isolation Isolation
 	Err       *Error // nil: the tier is available

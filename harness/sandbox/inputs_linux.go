@@ -19,9 +19,9 @@ import (
 	"github.com/fiador/fiador/harness/tree"
 )
 
-// StageInputs copies files of a tree, each once and without following a link. A path
-// that is a folder stands for all files below it. No more than most files and bytes
-// bytes are copied; more is an error. The caller removes what it gets with Remove.
+// StageInputs copies files of a tree, each once and without following a link. A path of a
+// folder stands for all files below it. StageInputs returns an error for more than most
+// files or more than bytes bytes. The caller removes the result with Remove.
 func (h *Host) StageInputs(tree string, paths []string, most int, bytes int64) (in Inputs, err error) {
 	if len(paths) == 0 {
 		return Inputs{}, nil
@@ -118,7 +118,7 @@ func (c *stager) file(in io.Reader, p string, executable bool) error {
 	}
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrExist) {
-		return nil // named twice
+		return nil // two paths name this file
 	}
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func stood(dir int, p string) (change.Kind, [32]byte, int64) {
 	return kind, sum, st.Size
 }
 
-// Below lists what the work folder had beneath a folder before anything ran.
+// Below lists the paths that the work folder had beneath a folder before anything ran.
 func (s *Sandbox) Below(folder string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, dir := range []string{s.req.Inputs, s.req.Work} {

@@ -11,11 +11,12 @@ import (
 	"syscall"
 )
 
-// foreignLook is how many names of a work folder Foreign looks at.
+// foreignLook is the number of names in a work folder that Foreign examines.
 const foreignLook = 20_000
 
-// Foreign is the first file of the work folder that commands could write but for its group,
-// which the sandbox does not have: the kernel copies no such file up. Group is its number.
+// Foreign returns the first file of the work folder that commands own and may write, but
+// that has a group the sandbox does not have. The kernel does not copy such a file up. group
+// is the number of that group.
 func (s *Sandbox) Foreign() (name string, group int, found bool) {
 	if s.staging != stageOverlay || s.req.Work == "" || s.req.Show != nil {
 		return "", 0, false
@@ -44,7 +45,7 @@ func (s *Sandbox) Foreign() (name string, group int, found bool) {
 	return name, group, found
 }
 
-// owners are the user and the group of the files that commands own in the work folder.
+// owners returns the user and the group of the files that commands own in the work folder.
 func (s *Sandbox) owners() (uid, gid int) {
 	if s.id == 0 {
 		return os.Geteuid(), os.Getegid()
@@ -57,11 +58,12 @@ func (s *Sandbox) owners() (uid, gid int) {
 	return int(st.Uid), int(st.Gid)
 }
 
-// Reserved is the file that a command's name stands for, if its owner or group may execute
-// it and others, as which the command is started, may not. Dir is where it starts.
+// Reserved returns the file that a command's name resolves to. found says that its owner or
+// group may execute the file, but commands may not, because they run as others. dir is the
+// folder in which the command starts.
 func (s *Sandbox) Reserved(name, dir string) (file string, found bool) {
 	var places []string
-	ours := -1 // who owns files that commands can execute as their owner
+	ours := -1 // owner of the files that commands execute as their owner
 	switch {
 	case !strings.Contains(name, "/"):
 		for p := range strings.SplitSeq(searchPath, ":") {

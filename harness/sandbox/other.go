@@ -15,12 +15,12 @@ import (
 	"github.com/fiador/fiador/harness/command"
 )
 
-// Commands are executed on Linux, amd64 and arm64, and refused elsewhere.
+// Commands run on Linux (amd64 and arm64) only. Other systems refuse them.
 
-// Host would start sandboxes.
+// Host refuses to start sandboxes on this system.
 type Host struct{}
 
-// NewHost looks at nothing.
+// NewHost returns a Host that refuses everything.
 func NewHost(string) *Host { return &Host{} }
 
 // Close does nothing.
@@ -30,46 +30,46 @@ func unsupported() *Error {
 	return &Error{Isolation: Full, Step: StepSystem, Msg: "commands are executed on Linux (amd64, arm64) alone"}
 }
 
-// Start is refused.
+// Start returns an error.
 func (*Host) Start(context.Context, Request) (*Sandbox, error) { return nil, unsupported() }
 
-// StageInputs is refused.
+// StageInputs returns an error.
 func (*Host) StageInputs(string, []string, int, int64) (Inputs, error) {
 	return Inputs{}, unsupported()
 }
 
-// Probe is refused.
+// Probe returns no tiers.
 func (*Host) Probe(context.Context) []Probe { return nil }
 
-// Sweep has nothing to remove.
+// Sweep removes nothing.
 func Sweep(string) error { return nil }
 
-// Sandbox is never set up here.
+// Sandbox is never set up on this system.
 type Sandbox struct {
 	Isolation Isolation
 	Clauses   []evidence.Clause
 	PlanHash  [32]byte
 }
 
-// Command is refused.
+// Command returns nil.
 func (*Sandbox) Command(int, time.Duration, *End) command.Start { return nil }
 
-// Write is refused.
+// Write returns an error.
 func (*Sandbox) Write(int) (syscall.Errno, error) { return 0, unsupported() }
 
-// WriteGiven is refused.
+// WriteGiven returns an error.
 func (*Sandbox) WriteGiven(int, []byte) (syscall.Errno, error) { return 0, unsupported() }
 
 // Changes returns an error.
 func (*Sandbox) Changes() ([]change.Change, error) { return nil, unsupported() }
 
-// Content is refused.
+// Content returns an error.
 func (*Sandbox) Content(string) (io.ReadCloser, error) { return nil, errors.ErrUnsupported }
 
 // Before returns zero values.
 func (*Sandbox) Before(string) (change.Kind, [32]byte, int64) { return "", [32]byte{}, 0 }
 
-// Below lists nothing.
+// Below yields nothing.
 func (*Sandbox) Below(string) iter.Seq[string] { return func(func(string) bool) {} }
 
 // Foreign finds nothing.
@@ -78,23 +78,23 @@ func (*Sandbox) Foreign() (string, int, bool) { return "", 0, false }
 // Reserved finds nothing.
 func (*Sandbox) Reserved(string, string) (string, bool) { return "", false }
 
-// Explained is a plan as people read it.
+// Explained is a plan as text for people.
 type Explained struct {
 	Isolation          Isolation
 	Steps, GiveUp, Env []string
 	Clauses            []evidence.Clause
 }
 
-// Explain is refused.
+// Explain returns an error.
 func (*Host) Explain(Isolation, Request) (Explained, error) { return Explained{}, unsupported() }
 
-// Shown knows of nothing.
+// Shown returns false.
 func Shown(string) bool { return false }
 
-// PeakMemory is unknown.
+// PeakMemory returns 0.
 func (*Sandbox) PeakMemory() int64 { return 0 }
 
-// Dir is nowhere.
+// Dir returns the empty string.
 func (*Sandbox) Dir() string { return "" }
 
 // Keep does nothing.

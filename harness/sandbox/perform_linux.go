@@ -14,9 +14,9 @@ import (
 	"github.com/fiador/fiador/harness/sandbox/initproc"
 )
 
-// Command is how action i is started, for package command. It has the time given, or
-// with 0 as much as it takes. After its Wait the action is over: everything that it
-// started is dead. end, unless nil, is filled in then.
+// Command returns the function with which package command starts action i. A timeout of 0
+// means no limit. When Wait of the process returns, the action is over and every process
+// that it started is dead. Wait also fills in end unless end is nil.
 func (s *Sandbox) Command(i int, timeout time.Duration, end *End) command.Start {
 	return func(stdin, stdout, stderr *os.File) (command.Process, error) {
 		p := &performed{s: s, at: i, end: end}
@@ -34,7 +34,7 @@ func (s *Sandbox) Command(i int, timeout time.Duration, end *End) command.Start 
 			p.watching.Go(p.watch)
 		}
 		if timeout > 0 {
-			// The init keeps the time itself; this is for one that does not.
+			// The init enforces the timeout itself. This timer is for an init that fails to.
 			p.late = time.AfterFunc(timeout+s.req.grace()+killTime, func() { _ = p.Kill() })
 		}
 		return p, nil
@@ -42,7 +42,7 @@ func (s *Sandbox) Command(i int, timeout time.Duration, end *End) command.Start 
 }
 
 // giveStreams makes an id the owner of pipes, so that a command can open its streams by
-// name, as in /dev/stdout. What is no pipe is not ours to give away.
+// name, as in /dev/stdout. giveStreams leaves the owner of other files as it is.
 func giveStreams(id int, files ...*os.File) {
 	for _, f := range files {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
@@ -51,7 +51,7 @@ func giveStreams(id int, files ...*os.File) {
 	}
 }
 
-// performed is an action under way.
+// performed is an action that runs.
 type performed struct {
 	s     *Sandbox
 	at    int
@@ -61,10 +61,10 @@ type performed struct {
 	over  chan struct{} // closed when the action is over; nil where nothing watches it
 
 	watching     sync.WaitGroup
-	killed, full atomic.Bool // full: for lack of memory
+	killed, full atomic.Bool // full: killed because the memory limit was exceeded
 }
 
-// Signal reaches everything inside. SIGTERM is the only signal that does.
+// Signal sends SIGTERM to everything inside, whatever sig is. For SIGKILL it calls Kill.
 func (p *performed) Signal(sig syscall.Signal) error {
 	if sig == syscall.SIGKILL {
 		return p.Kill()
@@ -72,9 +72,9 @@ func (p *performed) Signal(sig syscall.Signal) error {
 	return p.s.send(initproc.Message(initproc.Terminate, 0, 0), nil)
 }
 
-// Kill ends the sandbox as a whole. Where its process is the first of a namespace,
-// everything goes with it; otherwise it kills all that it started when its socket
-// closes.
+// Kill ends the whole sandbox. If its process is process 1 of a namespace, the kernel kills
+// everything in that namespace with it. Otherwise the init kills everything that it started
+// when its socket closes.
 func (p *performed) Kill() error {
 	p.killed.Store(true)
 	return p.s.kill()
@@ -97,9 +97,9 @@ func (s *Sandbox) kill() error {
 	return nil
 }
 
-// Wait waits for the init's report of the action. An init that is gone without one
-// because it was killed, here or for lack of memory, is an end by SIGKILL; that nobody
-// knows how the action ended is an error.
+// Wait waits for the init's report of the action. If the init is gone without a report
+// because it was killed, here or for lack of memory, the exit is SIGKILL. If the init is
+// gone without a report for another reason, Wait returns an error.
 func (p *performed) Wait() (command.Exit, error) {
 	rep, ok := <-p.s.reports
 	if p.late != nil {
@@ -119,7 +119,7 @@ func (p *performed) Wait() (command.Exit, error) {
 		}
 	}()
 	if p.full.Load() || !ok && (p.killed.Load() || e.OutOfMemory) {
-		if !p.s.waits(killTime) { // its end of the socket closes before it has killed what is inside
+		if !p.s.waits(killTime) { // the init closes its socket before it has killed everything inside
 			return command.Exit{Signal: syscall.SIGKILL}, p.survivors()
 		}
 		return command.Exit{Signal: syscall.SIGKILL}, nil
@@ -153,7 +153,7 @@ func (p *performed) survivors() error {
 }
 
 // Write performs action i, which is a file. The errno says why the file could not be
-// written; err that the sandbox is gone.
+// written; err says that the sandbox is gone.
 func (s *Sandbox) Write(i int) (syscall.Errno, error) { return s.write(i, nil) }
 
 func (s *Sandbox) write(i int, given []*os.File) (syscall.Errno, error) {
@@ -167,8 +167,8 @@ func (s *Sandbox) write(i int, given []*os.File) (syscall.Errno, error) {
 	return syscall.Errno(rep.Errno), nil
 }
 
-// PeakMemory is the most memory that everything inside had at once, in bytes; 0 where
-// no cgroup tells.
+// PeakMemory returns the largest memory of everything inside at one time, in bytes. It
+// returns 0 where no cgroup counts memory.
 func (s *Sandbox) PeakMemory() int64 {
 	if s.group == nil {
 		return 0
@@ -176,6 +176,6 @@ func (s *Sandbox) PeakMemory() int64 {
 	return s.group.Peak()
 }
 
-// Dir is the host folder that holds the work folder where there is one: for a copy
-// and for direct writes.
+// Dir returns the host folder that holds the work folder. There is one for a copy and for
+// direct writes only.
 func (s *Sandbox) Dir() string { return s.work }

@@ -19,14 +19,14 @@ import (
 // Inside is the user and group id of commands in a full sandbox.
 const Inside = 1000
 
-// hostID is the id outside that commands of root's sandboxes have. It lies where no
-// system puts accounts or ranges of them.
+// hostID is the id on the host of commands in root's sandboxes. No system assigns accounts
+// or ranges of accounts at this number.
 const hostID = 1718157312
 
 // searchPath is PATH inside.
 const searchPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin"
 
-// environment is what every command has, besides what the request adds.
+// environment returns the fixed environment of every command. A request can add to it.
 func environment(home string) []string {
 	return []string{
 		"GIT_CONFIG_NOSYSTEM=1",
@@ -42,28 +42,28 @@ func environment(home string) []string {
 	}
 }
 
-// host is what a plan depends on of the machine.
+// host holds the properties of the machine that a plan depends on.
 type host struct {
-	system   []string // folders of the system that are there, absolute
-	links    []string // those that are symbolic links, as "path=target"
-	etc      []string // parts of /etc that programs cannot do without
+	system   []string // folders of the system that exist, absolute
+	links    []string // system folders that are symbolic links, as "path=target"
+	etc      []string // parts of /etc that programs need
 	landlock int      // version of Landlock, 0: none
-	root     bool     // commands can have an id of their own outside
-	id       int      // that id
+	root     bool     // commands can have an id of their own on the host
+	id       int      // the id of commands on the host, if root
 
 	uncounted bool // no cgroup counts the memory of commands
 }
 
-// systemPaths is what every command may read and execute.
+// systemPaths are the paths that every command may read and execute.
 var systemPaths = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
 // etcPaths are the parts of /etc that belong to installed programs.
 var etcPaths = []string{"/etc/alternatives", "/etc/ld.so.cache"}
 
-// etcNetwork is needed to reach anybody outside.
+// etcNetwork are the parts of /etc that network clients need.
 var etcNetwork = []string{"/etc/ssl/certs", "/etc/services", "/etc/protocols", "/etc/resolv.conf"}
 
-// isFile tells the files from the folders among the paths of this file.
+// isFile says whether a path listed in this file is a file and not a folder.
 func isFile(p string) bool {
 	switch p {
 	case "/etc/alternatives", "/etc/ssl/certs", "/sys/kernel/mm/transparent_hugepage", "/sys/devices/system/cpu":
@@ -100,7 +100,7 @@ func look() host {
 // span is a range of ids that a user namespace has.
 type span struct{ first, size int }
 
-// mapped are the ids that this process's user namespace has.
+// mapped returns the ids that this process's user namespace has.
 func mapped(file string) []span {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -121,9 +121,9 @@ func mapped(file string) []span {
 	return list
 }
 
-// outsideID is an id that is neither root's nor, as far as can be known, anybody's: the
-// host's own where all ids are there, the last one of a range in a container's
-// namespace, and 0 where root has no id but its own.
+// outsideID returns an id that is not root's and that, as far as this process can know, no
+// account uses. It is hostID if the namespace has that id, otherwise the last id of a range,
+// as in a container. It is 0 if root has no id but its own.
 func outsideID(uids, gids []span) int {
 	has := func(list []span, id int) bool {
 		return slices.ContainsFunc(list, func(s span) bool { return id >= s.first && id-s.first < s.size })
@@ -140,9 +140,8 @@ func outsideID(uids, gids []span) int {
 	return 0
 }
 
-// confinedID is the id of commands that have no view of their own: one for each
-// supervisor where there are enough, so that two of root's sandboxes cannot reach each
-// other.
+// confinedID returns the id of commands without a view of their own. Where there are enough
+// ids, each supervisor has one, so that two of root's sandboxes cannot reach each other.
 func (h host) confinedID() int {
 	if h.id != hostID {
 		return h.id
@@ -150,16 +149,16 @@ func (h host) confinedID() int {
 	return hostID + 1 + os.Getpid()%(1<<16)
 }
 
-// hiddenProc are the files of /proc that would show what belongs to the user outside,
-// which machine this is, or what others do on it.
+// hiddenProc are the files of /proc that reveal data of the user outside, the identity of
+// the machine, or the activity of others on it.
 var hiddenProc = []string{"cmdline", "config.gz", "diskstats", "kallsyms", "key-users", "keys", "pressure", "sys/kernel/random/boot_id"}
 
-// devices are all that /dev has.
+// devices are the only devices in /dev.
 var devices = []string{"null", "zero", "full", "random", "urandom"}
 
-// device is the device of the host that stands in /dev under a name. A mapping of zero
-// that processes share is memory that no limit of a process bounds; full, which reads
-// alike, cannot be mapped.
+// device returns the device of the host behind a name in /dev. A mapping of zero that
+// processes share is memory that no limit of a process bounds. full reads the same bytes but
+// cannot be mapped, so it replaces zero where no cgroup counts memory.
 func (h host) device(name string) string {
 	if name == "zero" && h.uncounted {
 		name = "full"
@@ -172,15 +171,15 @@ const (
 	mib = 1 << 20
 )
 
-// source is a place of the host that a plan shows, already opened by the supervisor
-// (descriptor) or to be opened by the init (path).
+// source is a path of the host that a plan shows. The supervisor has opened it (fd), or the
+// init opens it (path).
 type source struct {
 	path string
 	fd   int
-	file bool // and no folder
+	file bool // a file, not a folder
 }
 
-// fullPlan is the plan of a sandbox with a view of its own.
+// fullPlan returns the plan of a sandbox with a view of its own.
 func fullPlan(h host, r Request, staged bool, src map[string]source) initproc.Plan {
 	b := &builder{src: src}
 	b.add(initproc.Step{Op: initproc.OpIdentity, ID: Inside})
@@ -256,8 +255,8 @@ type builder struct {
 
 func (b *builder) add(s initproc.Step) { b.steps = append(b.steps, s) }
 
-// open keeps a copy of what stands at a path of the host, or of what the supervisor
-// opened in its place.
+// open adds a step that opens a path of the host, or uses the descriptor that the supervisor
+// opened for it.
 func (b *builder) open(name string, attr uint64) {
 	s := initproc.Step{Op: initproc.OpOpen, Name: name, From: name, Attr: attr}
 	if src, ok := b.src[name]; ok {
@@ -266,7 +265,7 @@ func (b *builder) open(name string, attr uint64) {
 	b.add(s)
 }
 
-// dir makes a folder and those above it, once.
+// dir adds the steps that make a folder and its parents, each once.
 func (b *builder) dir(p string) {
 	if b.made == nil {
 		b.made = map[string]bool{".": true}
@@ -284,7 +283,7 @@ func (b *builder) file(p, text string) {
 	b.add(initproc.Step{Op: initproc.OpFile, To: p, Text: text, Mode: 0o644})
 }
 
-// placeAt puts what was opened of a path of the host at the same path inside.
+// placeAt puts an opened path of the host at the same path inside.
 func (b *builder) placeAt(p string, file bool) {
 	to := strings.TrimPrefix(p, "/")
 	if file {
@@ -309,15 +308,15 @@ func (b *builder) dev() {
 	}
 }
 
-// stageInodes is the number of files that may be written, outputs and what is
-// deleted again together.
+// stageInodes returns the number of files that may be written. It counts outputs and files
+// that are deleted again.
 func stageInodes(l Limits) int64 { return int64(l.OutputFiles)*4 + 4096 }
 
-// stageBytes is the memory for what is written: the outputs, and a page for every
-// inode, for a file of one byte takes a page.
+// stageBytes returns the memory for written files: the outputs, and one page per inode,
+// because a file of one byte takes a page.
 func stageBytes(l Limits) int64 { return l.OutputBytes + stageInodes(l)*4*kib }
 
-// work makes the work folder.
+// work adds the steps that make the work folder.
 func (b *builder) work(r Request, staged bool) {
 	b.dir("work")
 	if !staged {
@@ -370,7 +369,8 @@ func actions(r Request, work, home string) []initproc.Action {
 	return list
 }
 
-// mergeEnv is the fixed environment with what the request adds, by name.
+// mergeEnv returns the fixed environment with the variables of the request added or
+// replaced, sorted.
 func mergeEnv(fixed, added []string) []string {
 	names := map[string]string{}
 	for _, e := range slices.Concat(fixed, added) {
@@ -394,7 +394,7 @@ const (
 	llRefer      = unix.LANDLOCK_ACCESS_FS_REFER
 	llTruncate   = unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	llIoctl      = unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	llFirst      = 1<<13 - 1 // what version 1 knows
+	llFirst      = 1<<13 - 1 // the rights of version 1
 	llRead       = llReadFile | llReadDir
 	llReadRun    = llRead | llExecute
 	llFiles      = llExecute | llWriteFile | llReadFile | llTruncate | llIoctl // rights that a file can have
@@ -404,7 +404,7 @@ const (
 	llScopedSign = unix.LANDLOCK_SCOPE_SIGNAL
 )
 
-// handled are the rights that a version of Landlock knows.
+// handled returns the rights that a version of Landlock knows.
 func handled(version int) (fs, net, scoped uint64) {
 	fs = llFirst
 	if version >= 2 {
@@ -433,15 +433,15 @@ func landlockVersion() int {
 	return int(v)
 }
 
-// fullConfine is what commands in a full sandbox give up. The view holds only what
-// may be read; Landlock says once more what may be written.
+// fullConfine returns what commands in a full sandbox give up. The view contains only what
+// commands may read; Landlock is a second barrier against reads and writes.
 func fullConfine(h host, r Request, staged bool) initproc.Confine {
 	c := initproc.Confine{CPUs: r.Limits.CPUCores, Last: lastStep(r.Limits), Rlimits: rlimits(r, !staged, initThreads)}
 	families := []uint32{unix.AF_INET, unix.AF_INET6}
 	if staged && r.Tree == "" && len(r.Read) == 0 && !h.uncounted {
-		// Nothing of the host is shown that could have a socket with somebody behind it:
-		// neither a mount nor Landlock would keep a command from connecting to one. What
-		// waits in such a socket to be accepted is memory that only a cgroup counts.
+		// No shown path of the host can be a socket of another program: neither a mount nor
+		// Landlock would stop a command from connecting to it. Connections that wait to be
+		// accepted are memory that only a cgroup counts.
 		families = append(families, unix.AF_UNIX)
 	}
 	c.Seccomp = filter(filterOptions{families: families, noFork: !r.Limits.Forks(), setID: !staged, uncounted: h.uncounted})
@@ -464,8 +464,8 @@ func fullConfine(h host, r Request, staged bool) initproc.Confine {
 	return c
 }
 
-// writable are the folders that commands can write to. What is staged is judged later;
-// direct writes have to be kept to the roots while they happen.
+// writable returns the folders that commands can write. Staged changes are judged later;
+// direct writes must stay in the roots while they happen.
 func writable(r Request, staged bool, work string) []string {
 	if staged || r.Roots == nil {
 		return []string{work}
@@ -477,8 +477,8 @@ func writable(r Request, staged bool, work string) []string {
 	return list
 }
 
-// rlimits are the limits of each process. Others is how many processes and threads the
-// kernel counts besides the command's own.
+// rlimits returns the limits of each process. others is the number of processes and threads
+// that the kernel counts besides the command's own.
 func rlimits(r Request, bounded bool, others int) []initproc.Rlimit {
 	list := []initproc.Rlimit{
 		{Resource: unix.RLIMIT_CORE, Value: 0},
@@ -497,23 +497,23 @@ func rlimits(r Request, bounded bool, others int) []initproc.Rlimit {
 	return list
 }
 
-// maxDescriptors is how many descriptors a process can have.
+// maxDescriptors is the largest number of descriptors of a process.
 const maxDescriptors = 1024
 
-// initMemory is the memory of data, in MiB, that an init needs to live with the limits
-// of its commands.
+// initMemory is the data memory, in MiB, that an init needs if the limits of its commands
+// also apply to it.
 const initMemory = 256
 
-// lastStep says whether the process of a command has to give up by itself what it
-// gives up: a filter that refuses to fork refuses that to the init as well, and limits
-// that are small for a command are too small for an init.
+// lastStep says whether a command's process must give up its rights itself, as its last
+// step. A filter that refuses fork would also stop the init from forking. Memory limits that
+// are small for a command are too small for an init.
 func lastStep(l Limits) bool { return !l.Forks() || l.MemoryMB < initMemory }
 
-// initThreads is how many threads an init has at most.
+// initThreads is the largest number of threads of an init.
 const initThreads = 24
 
-// confinedPlan is the plan where there are no namespaces: work and tmp are folders of
-// the host that hold copies or the work folder itself.
+// confinedPlan returns the plan of a sandbox without namespaces. at.work and at.tmp are
+// folders of the host; at.work is a copy or the work folder itself.
 func confinedPlan(h host, r Request, at places) initproc.Plan {
 	b := &builder{}
 	b.add(initproc.Step{Op: initproc.OpGuard})
@@ -555,7 +555,7 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 		rule("/etc/hosts", llReadFile, true)
 	}
 	for _, d := range devices {
-		if h.device(d) == "/dev/"+d { // nothing can stand in for another here
+		if h.device(d) == "/dev/"+d { // here no device can replace another
 			rule("/dev/"+d, llReadFile|llWriteFile|llTruncate|llIoctl, true)
 		}
 	}
@@ -575,20 +575,20 @@ func confinedPlan(h host, r Request, at places) initproc.Plan {
 	return p
 }
 
-// readable are files that say little of the host and that programs want at start.
+// readable are paths that reveal little about the host and that programs read at start.
 var readable = []string{
 	"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/locale.alias", "/etc/ssl/openssl.cnf", "/etc/ssl/certs", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version",
 	"/proc/filesystems", "/proc/sys/vm/overcommit_memory", "/sys/kernel/mm/transparent_hugepage", "/sys/devices/system/cpu",
 }
 
-// places are where a sandbox without a view of its own works.
+// places are the host paths and ids of a sandbox without a view of its own.
 type places struct {
 	isolation Isolation
 	work, tmp string
 	staged    bool            // work is a copy
-	files     map[string]bool // paths to read that are files
-	others    int             // processes and threads that count beside the command's
-	id        int             // ids that commands have; 0: the caller's
+	files     map[string]bool // those paths of Read that are files
+	others    int             // processes and threads that the kernel counts besides the command's own
+	id        int             // uid and gid of commands; 0: the caller's
 }
 
 var rlimitNames = map[int]string{

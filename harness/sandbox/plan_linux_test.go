@@ -25,15 +25,15 @@ import (
 
 var updatePlans = flag.Bool("update", false, "write the golden plans")
 
-// A plan is compiled from values alone: plans of these tests are those of the hosts
-// and requests below, on whatever machine the tests run.
+// A plan depends on values alone. The plans of these tests depend on the hosts and requests
+// below, not on the machine that runs the tests.
 
 const (
 	planFolder = "../../specs/vectors/execution/plans"
 	sandboxMD  = "../../specs/sandbox.md"
 )
 
-// planHost is a machine with everything: merged /usr, Landlock 7, an ordinary user.
+// planHost is a machine with every feature: merged /usr, Landlock 7, an ordinary user.
 func planHost() host {
 	return host{
 		system:   []string{"/usr"},
@@ -43,7 +43,7 @@ func planHost() host {
 	}
 }
 
-// planRequest is what `fiador exec` asks for under the profile default.
+// planRequest is the request of `fiador exec` under the profile default.
 func planRequest() Request {
 	return Request{
 		Work: "/home/user/site", Write: Staged, Protect: []string{".git", ".fiador", ".github"},
@@ -52,7 +52,7 @@ func planRequest() Request {
 	}
 }
 
-// planCase is one plan and what it is compiled from.
+// planCase is one plan with the values that it is compiled from.
 type planCase struct {
 	name, about string
 	tier        Isolation
@@ -72,7 +72,7 @@ func (c planCase) compile() initproc.Plan {
 }
 
 // fullCase is a case of a full sandbox, and otherCase one without a view of its own; change
-// says how it differs from the usual one.
+// changes the usual case.
 func fullCase(name, about string, change func(*planCase)) planCase {
 	c := planCase{name: name, about: about, tier: Full, host: planHost(), req: planRequest(), staged: true}
 	change(&c)
@@ -208,7 +208,7 @@ type goldenPlan struct {
 	Host        planHostJSON    `json:"host"`
 	Request     planRequestJSON `json:"request"`
 	Steps       []string        `json:"steps"`
-	HandedOver  []string        `json:"handed_over"` // what the supervisor opened
+	HandedOver  []string        `json:"handed_over"` // paths that the supervisor opened
 	GiveUp      []string        `json:"give_up"`
 	Last        bool            `json:"last_step"`
 	Environment []string        `json:"environment"`
@@ -235,8 +235,8 @@ func golden(c planCase) goldenPlan {
 	return g
 }
 
-// giveUp is what a command gives up, without the length of the filter, which differs
-// from one architecture to the other (TestFilter has what the filter does).
+// giveUp returns what a command gives up, without the length of the filter, which depends on
+// the architecture (TestFilter proves the effect of the filter).
 func giveUp(c initproc.Confine) []string {
 	list := giveUpLines(c)
 	for i, line := range list {
@@ -275,8 +275,8 @@ func checkGolden(t *testing.T, name string, v any) {
 	}
 }
 
-// TestPlanGolden: every step of a plan, and what a command gives up, is as the files
-// of specs/vectors/execution/plans have it, and there is no other file.
+// TestPlanGolden: every step of a plan, and what a command gives up, equals the files of
+// specs/vectors/execution/plans, and there is no other file.
 func TestPlanGolden(t *testing.T) {
 	want := map[string]bool{"landlock.json": true}
 	for _, c := range planCases() {
@@ -294,7 +294,8 @@ func TestPlanGolden(t *testing.T) {
 	}
 }
 
-// TestPlanLandlock: what each version of Landlock is asked for, in both tiers.
+// TestPlanLandlock: the rights that a plan requests from each version of Landlock, in both
+// tiers.
 func TestPlanLandlock(t *testing.T) {
 	type version struct {
 		Landlock int      `json:"landlock"`
@@ -328,9 +329,8 @@ func stepAt(p initproc.Plan, op string) int {
 	return slices.IndexFunc(p.Steps, func(s initproc.Step) bool { return s.Op == op })
 }
 
-// TestPlanOrder: a plan of a full sandbox is born with its ids, opens everything before
-// it builds, builds before it lets go of the old root, seals the new one, and rehearses
-// last.
+// TestPlanOrder: a plan of a full sandbox starts with its ids. It opens everything before it
+// builds, builds before it removes the old root, seals the new root, and rehearses last.
 func TestPlanOrder(t *testing.T) {
 	building := []string{
 		initproc.OpDir, initproc.OpFile, initproc.OpLink, initproc.OpPlace, initproc.OpTmpfs, initproc.OpStage, initproc.OpOverlay,
@@ -371,9 +371,9 @@ func TestPlanOrder(t *testing.T) {
 	}
 }
 
-// TestPlanSources: everything that is shown was opened, everything that was opened is
-// shown, once; all of it is read-only but for direct writes and copies, and nothing
-// of it keeps set-id bits, or devices other than those that are there to be used.
+// TestPlanSources: a plan shows exactly what it opens, each once. All of it is read-only
+// except direct writes and copies. No mount keeps set-id bits, and only the devices of /dev
+// are usable.
 func TestPlanSources(t *testing.T) {
 	for _, c := range planCases() {
 		if c.tier != Full {
@@ -418,8 +418,8 @@ func TestPlanSources(t *testing.T) {
 	}
 }
 
-// TestPlanEtc: of the host's /etc nothing is shown but the list, and what reaches the
-// network only where there is one; the rest of /etc is written here.
+// TestPlanEtc: a plan shows only the listed parts of the host's /etc, and those for the
+// network only with a network. It writes the rest of /etc itself.
 func TestPlanEtc(t *testing.T) {
 	written := []string{"etc/passwd", "etc/group", "etc/hosts", "etc/nsswitch.conf", "etc/resolv.conf"}
 	for _, c := range planCases() {
@@ -453,8 +453,8 @@ func TestPlanEtc(t *testing.T) {
 	}
 }
 
-// TestPlanNetwork: a sandbox is born into a network of its own unless its profile has
-// the host's, and only then is there a loopback interface to bring up.
+// TestPlanNetwork: a sandbox has a network of its own unless its profile has the host's.
+// Only its own network has a loopback interface to bring up.
 func TestPlanNetwork(t *testing.T) {
 	const always = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 	for _, c := range planCases() {
@@ -484,7 +484,7 @@ func TestPlanNetwork(t *testing.T) {
 	}
 }
 
-// checkBirth: one id inside, and outside one that is no account: root's own never.
+// checkBirth: commands have one id inside. Outside, their id is no account and never root's.
 func checkBirth(t *testing.T, c planCase, sys *syscall.SysProcAttr) {
 	t.Helper()
 	outside := os.Geteuid()
@@ -504,9 +504,9 @@ func checkBirth(t *testing.T, c planCase, sys *syscall.SysProcAttr) {
 	}
 }
 
-// TestPlanWrites: Landlock lets a command write to its work folder, its temporary
-// folders and its devices, and to nothing else; below version 3 the filter refuses what
-// Landlock does not know.
+// TestPlanWrites: Landlock lets a command write only to its work folder, its temporary
+// folders and its devices. Below version 3 the filter refuses the calls that Landlock does
+// not control.
 func TestPlanWrites(t *testing.T) {
 	const write = llFirst&^llReadRun | llRefer | llTruncate
 	for _, c := range planCases() {
@@ -545,8 +545,8 @@ func TestPlanWrites(t *testing.T) {
 	}
 }
 
-// TestPlanLimits: the limits of a request are those of its processes, and what the
-// init itself could not bear is left to the command's own process.
+// TestPlanLimits: the limits of a request apply to its processes. If the init could not work
+// under them, the command's own process sets them.
 func TestPlanLimits(t *testing.T) {
 	for _, c := range planCases() {
 		p, l := c.compile(), c.req.Limits
@@ -572,8 +572,8 @@ func TestPlanLimits(t *testing.T) {
 	}
 }
 
-// TestPlanIsAValue: compiling twice gives the same bytes, and they come back as the
-// same plan.
+// TestPlanIsAValue: compiling twice gives the same bytes, and decoding them gives the same
+// plan.
 func TestPlanIsAValue(t *testing.T) {
 	for _, c := range planCases() {
 		a, err := json.Marshal(c.compile())
@@ -591,14 +591,14 @@ func TestPlanIsAValue(t *testing.T) {
 	}
 }
 
-// sysCall is what a filter sees of one system call.
+// sysCall is the input of a filter for one system call.
 type sysCall struct {
 	arch   uint32
 	number uint32
 	args   [6]uint64
 }
 
-// word is what a load at an offset of seccomp_data gives on these little-endian
+// word returns the result of a load at an offset of seccomp_data on these little-endian
 // machines.
 func (s sysCall) word(offset uint32) (uint32, bool) {
 	switch {
@@ -613,8 +613,7 @@ func (s sysCall) word(offset uint32) (uint32, bool) {
 	return 0, false
 }
 
-// filtering runs a filter as the kernel does. Every jump leads forwards, so that it
-// ends.
+// filtering runs a filter as the kernel does. Every jump leads forwards, so filtering ends.
 func filtering(list []initproc.Insn, s sysCall) (uint32, error) {
 	var acc uint32
 	for pc := 0; pc < len(list); pc++ {
@@ -687,7 +686,8 @@ func planFilters() map[string][]initproc.Insn {
 	return filters
 }
 
-// TestFilterIsWellFormed: what the kernel demands of a filter, and this interpreter.
+// TestFilterIsWellFormed: filters meet the requirements of the kernel and of this
+// interpreter.
 func TestFilterIsWellFormed(t *testing.T) {
 	for name, list := range planFilters() {
 		if len(list) == 0 || len(list) > 4096 {
@@ -705,8 +705,8 @@ func TestFilterIsWellFormed(t *testing.T) {
 	}
 }
 
-// TestFilterArchitecture: whatever the number, a call of another architecture kills;
-// before that, nothing is looked at.
+// TestFilterArchitecture: a call of another architecture kills the process, whatever its
+// number. The filter checks the architecture first.
 func TestFilterArchitecture(t *testing.T) {
 	foreign := []uint32{
 		unix.AUDIT_ARCH_I386, unix.AUDIT_ARCH_X86_64, unix.AUDIT_ARCH_ARM, unix.AUDIT_ARCH_AARCH64, unix.AUDIT_ARCH_ARMEB,
@@ -724,8 +724,8 @@ func TestFilterArchitecture(t *testing.T) {
 	}
 }
 
-// TestFilterEveryNumber: of all numbers that there are, exactly those of the lists are
-// refused, and those whose arguments decide are asked for them.
+// TestFilterEveryNumber: the filter refuses exactly the numbers of the lists, and examines
+// the arguments of exactly the calls whose arguments decide.
 func TestFilterEveryNumber(t *testing.T) {
 	asked := []int{unix.SYS_CLONE, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_IOCTL, unix.SYS_PERSONALITY, unix.SYS_PRLIMIT64, unix.SYS_SETPRIORITY, unix.SYS_MMAP, unix.SYS_SETSOCKOPT}
 	for _, c := range slices.Concat(modes, modesHere) {
@@ -876,7 +876,7 @@ func TestFilterArguments(t *testing.T) {
 	}
 }
 
-// refusedNames are the lists of refused calls once more, by name.
+// refusedNames lists the refused calls again, by name.
 var refusedNames = map[string]int{
 	"clone3": unix.SYS_CLONE3, "io_uring_setup": unix.SYS_IO_URING_SETUP, "io_uring_enter": unix.SYS_IO_URING_ENTER,
 	"io_uring_register": unix.SYS_IO_URING_REGISTER, "memfd_secret": unix.SYS_MEMFD_SECRET, "fanotify_init": unix.SYS_FANOTIFY_INIT,
@@ -900,13 +900,12 @@ var refusedNames = map[string]int{
 	"adjtimex": unix.SYS_ADJTIMEX, "sethostname": unix.SYS_SETHOSTNAME, "setdomainname": unix.SYS_SETDOMAINNAME,
 }
 
-// refusedOnAMD64 are the names of what only amd64 has of them.
+// refusedOnAMD64 are the names of those that only amd64 has.
 var refusedOnAMD64 = []string{
 	"iopl", "ioperm", "modify_ldt", "uselib", "ustat", "sysfs", "_sysctl", "create_module", "get_kernel_syms", "query_module",
 }
 
-// TestFilterPage: specs/sandbox.md names every system call that is refused, and no
-// other.
+// TestFilterPage: specs/sandbox.md names exactly the system calls that are refused.
 func TestFilterPage(t *testing.T) {
 	numbers := slices.Concat(refused, refusedQuietly)
 	for name, n := range refusedNames {
@@ -948,8 +947,8 @@ func TestFilterPage(t *testing.T) {
 	}
 }
 
-// sandboxTable is the first table beneath a heading of specs/sandbox.md, without its
-// head.
+// sandboxTable returns the first table beneath a heading of specs/sandbox.md, without its
+// header.
 func sandboxTable(t *testing.T, heading string) [][]string {
 	t.Helper()
 	b, err := os.ReadFile(sandboxMD)
@@ -977,8 +976,8 @@ func sandboxTable(t *testing.T, heading string) [][]string {
 	return rows[2:]
 }
 
-// TestPlanEnvironmentPage: specs/sandbox.md has the environment of a command in a full
-// sandbox, and nothing else of one.
+// TestPlanEnvironmentPage: specs/sandbox.md lists exactly the environment of a command in a
+// full sandbox.
 func TestPlanEnvironmentPage(t *testing.T) {
 	b, err := os.ReadFile(sandboxMD)
 	if err != nil {
@@ -989,8 +988,8 @@ func TestPlanEnvironmentPage(t *testing.T) {
 	}
 }
 
-// TestPlanCausesPage: specs/sandbox.md has every known cause, what it means, the remedy
-// that is given, and whether weaker isolation is one too.
+// TestPlanCausesPage: specs/sandbox.md lists every known cause, its meaning, its remedy, and
+// whether weaker isolation is also a remedy.
 func TestPlanCausesPage(t *testing.T) {
 	want := map[string][]string{}
 	for id, k := range causes {
@@ -1011,8 +1010,8 @@ func TestPlanCausesPage(t *testing.T) {
 	}
 }
 
-// TestPlanClausesPage: specs/sandbox.md has every clause, with each mechanism that it
-// can have and how far that reaches.
+// TestPlanClausesPage: specs/sandbox.md lists every clause, with each mechanism that it can
+// have and the reach of that mechanism.
 func TestPlanClausesPage(t *testing.T) {
 	want := map[string]bool{}
 	group1 := &cgroup.Group{Held: cgroup.Limits{Memory: 1, Tasks: 1, CPUs: 1}}

@@ -2,5 +2,5 @@
 
 package sandbox
 
-// Platform knows nothing.
+// Platform returns zero values.
 func Platform() (release string, landlock int) { return "", 0 }

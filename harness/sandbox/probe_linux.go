@@ -10,8 +10,8 @@ import (
 	"github.com/fiador/fiador/harness/tree"
 )
 
-// Probe tries each tier with a plan that runs nothing, the work folder on an overlay,
-// and says what can be had and what is in the way.
+// Probe tries each tier with a plan that runs nothing and puts the work folder on an
+// overlay. It returns, for each tier, whether the tier is available and why not.
 func (h *Host) Probe(ctx context.Context) []Probe {
 	var list []Probe
 	for _, tier := range []Isolation{Full, Confined} {

@@ -10,14 +10,14 @@ import (
 	"github.com/fiador/fiador/kernel"
 )
 
-// Shown says whether every sandbox shows what stands at an absolute path of the host
-// there, without being asked to.
+// Shown says whether every sandbox shows an absolute path of the host at the same path,
+// without a request for it.
 func Shown(p string) bool {
 	return slices.ContainsFunc(systemPaths, func(q string) bool { return kernel.Beneath(p, q) }) || slices.ContainsFunc(etcPaths, func(q string) bool { return kernel.Beneath(p, q) })
 }
 
-// reads are the paths of Read that a view of its own has to show: each once, and none
-// that is shown with another one or by the view itself.
+// reads returns the paths of Read that a view of its own must add. Each path is listed once.
+// Paths beneath another listed path, and paths that the view shows anyway, are left out.
 func (h host) reads(r Request) []string {
 	shown := slices.Concat(h.system, h.shownEtc(r))
 	for _, l := range h.links {
@@ -37,13 +37,13 @@ func (h host) reads(r Request) []string {
 	return list
 }
 
-// shownEtc are the parts of /etc that a view shows as they are on the host.
+// shownEtc returns the parts of /etc that a view shows unchanged from the host.
 func (h host) shownEtc(r Request) []string {
 	return slices.DeleteFunc(slices.Clone(h.etc), func(p string) bool { return !r.Network && slices.Contains(etcNetwork, p) })
 }
 
-// system shows the host's programs, and an /etc that says nothing of the host but what is
-// to be read of it.
+// system shows the host's programs and a made /etc. That /etc reveals nothing about the host
+// except the paths in read.
 func (b *builder) system(h host, etc, read []string) {
 	own := func(p, text string) {
 		if !slices.Contains(read, "/"+p) {

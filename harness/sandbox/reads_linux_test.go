@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestReads: what a view shows anyway, and what lies in what is named, is not shown again.
+// TestReads: paths that a view shows anyway, and paths beneath another listed path, are not
+// shown again.
 func TestReads(t *testing.T) {
 	h := host{system: []string{"/usr"}, links: []string{"/bin=usr/bin"}, etc: []string{"/etc/alternatives", "/etc/ssl/certs", "/etc/resolv.conf"}}
 	for read, want := range map[string]string{

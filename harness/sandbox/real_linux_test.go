@@ -23,8 +23,7 @@ import (
 	"github.com/fiador/fiador/harness/tree"
 )
 
-// realProgram is work of the kind that agents propose: a script, what it needs, and
-// what it prints when everything works.
+// realProgram is a typical task of an agent: a script, its needs, and its output on success.
 type realProgram struct {
 	name     string
 	needs    []string          // programs of the system
@@ -37,11 +36,11 @@ type realProgram struct {
 	outputs  []string // files that were written, among others
 	memory   int      // MiB; 0: that of a development profile
 	children int      // 0: that of a development profile
-	confined string   // what of it does not work without a view of its own
-	instead  string   // the script without that; empty: it is not run there
+	confined string   // the part that fails without a view of its own
+	instead  string   // the script without that part; empty: it is not run there
 }
 
-// A development profile allows this much.
+// The limits of a development profile.
 const (
 	realMemory   = 512
 	realChildren = 10
@@ -55,7 +54,7 @@ func realPrograms() []realProgram {
 const realGit = `git() { command git -c init.defaultBranch=main -c user.name=A -c user.email=a@example.com "$@"; }
 `
 
-// realTools are what shells and version control are used for.
+// realTools returns programs for shells and version control.
 func realTools() []realProgram {
 	return []realProgram{
 		{
@@ -113,7 +112,7 @@ git status --porcelain; git diff --name-only; git log --format=%s; git show HEAD
 	}
 }
 
-// realLanguages are interpreters and what runs on them.
+// realLanguages returns interpreters and programs that run on them.
 func realLanguages() []realProgram {
 	return []realProgram{
 		{
@@ -148,7 +147,7 @@ func realLanguages() []realProgram {
 	}
 }
 
-// realCompilers are compilers, and what builds with them.
+// realCompilers returns compilers and build tools.
 func realCompilers() []realProgram {
 	return []realProgram{
 		{
@@ -245,8 +244,9 @@ func TestRealPrograms(t *testing.T) {
 // realGoWork names a work folder whose cache of builds is filled.
 const realGoWork = "FIADOR_TEST_GO_WORK"
 
-// TestRealGo builds and tests a module: once with no cache of builds, which then goes
-// into the work folder with everything else, and from there on with that one.
+// TestRealGo builds and tests a module twice: first with an empty build cache in the work
+// folder, then with the filled one. The short form vets the module instead of testing it,
+// and needs fewer packages of the library.
 func TestRealGo(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	if !realInstalled("go") {
@@ -270,7 +270,7 @@ func TestRealGo(t *testing.T) {
 	}
 }
 
-// realGoCold is a work folder in which everything was built.
+// realGoCold returns a work folder in which everything was built.
 func realGoCold(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -286,7 +286,7 @@ func realGoCold(t *testing.T) string {
 		realFile(t, filepath.Join(work, name), text)
 	}
 	if os.Geteuid() == 0 {
-		// What is applied belongs to the owner of the folder.
+		// Applied files belong to the owner of the folder.
 		if err := errors.Join(giveAway(work, ordinaryID), os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
 			t.Fatal(err)
 		}
@@ -394,7 +394,7 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// realInstalled says whether a command is where commands in a sandbox find it.
+// realInstalled says whether a command is in a folder in which sandboxed commands find it.
 func realInstalled(name string) bool {
 	for dir := range strings.SplitSeq(searchPath, ":") {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode()&0o111 != 0 {
@@ -404,7 +404,7 @@ func realInstalled(name string) bool {
 	return false
 }
 
-// realHome is a folder of the home folder that commands may read.
+// realHome returns a folder of the home folder that commands may read.
 func realHome(t *testing.T, name string, tier Isolation) string {
 	t.Helper()
 	home, err := os.UserHomeDir()
@@ -443,7 +443,7 @@ func realHost(t *testing.T, dir, script string) {
 	}
 }
 
-// ran is what the last command of a request came to.
+// ran is the result of the last command of a request.
 type ran struct {
 	isolation Isolation
 	clauses   []Clause
@@ -468,8 +468,8 @@ func runRequest(t *testing.T, r Request, limit time.Duration) ran {
 	return got
 }
 
-// ranBy performs all actions of a request, and gives then to what is left before it
-// goes.
+// ranBy performs all actions of a request, and calls then with the sandbox before it is
+// closed.
 func (h *Host) ranBy(r Request, limit time.Duration, then func(*Sandbox, ran) error) (got ran, err error) {
 	s, err := h.Start(context.Background(), r)
 	if err != nil {
@@ -507,8 +507,8 @@ func shownChanges(changes []change.Change) string {
 	return strings.Join(list, ", ")
 }
 
-// needTier skips a test where the machine has not got a tier for an ordinary user. For
-// root it always has.
+// needTier skips a test if the machine lacks a tier for an ordinary user. Root always has
+// it.
 func needTier(t *testing.T, tier Isolation) {
 	t.Helper()
 	if e := tiers()[tier]; e != nil && os.Geteuid() != 0 && ofMachine(e) {
@@ -516,7 +516,7 @@ func needTier(t *testing.T, tier Isolation) {
 	}
 }
 
-// tiers are those that can not be had, and why.
+// tiers returns the unavailable tiers, with the reason.
 var tiers = sync.OnceValue(func() map[Isolation]*Error {
 	h := NewHost("")
 	defer h.Close()
@@ -527,7 +527,7 @@ var tiers = sync.OnceValue(func() map[Isolation]*Error {
 	return refused
 })
 
-// ofMachine says whether a refusal has a cause that machines have.
+// ofMachine says whether the cause of a refusal is the machine.
 func ofMachine(e *Error) bool {
 	return slices.Contains([]string{CauseLimit, CauseOff, CauseSeccomp, CauseAppArmor, CauseProc, CauseKernel, CauseLandlock}, e.Cause)
 }
@@ -547,7 +547,7 @@ func testAsUser(t *testing.T, name string, env ...string) {
 	}
 }
 
-// asUser is what a test prints that an ordinary user runs, through another program
+// asUser returns the output of a test that an ordinary user runs, started by another program
 // unless that is nil.
 func asUser(t *testing.T, through []string, name string, env ...string) string {
 	t.Helper()

@@ -26,33 +26,33 @@ import (
 	"github.com/fiador/fiador/harness/tree"
 )
 
-// Each way in which a machine refuses a sandbox is made for real, in a process of its
-// own: with namespaces, mounts, capabilities and filters that nobody else has. The
-// same process then asks for sandboxes. Nothing outside of it changes.
+// These tests produce each way in which a machine refuses a sandbox, in a process of its
+// own: with its own namespaces, mounts, capabilities and filters. The same process then asks
+// for sandboxes. Nothing outside of it changes.
 
-// machine is one that refuses something.
+// machine is a machine that refuses something.
 type machine struct {
 	name   string
-	space  uintptr                 // namespaces that its processes are born in
-	ids    []syscall.SysProcIDMap  // of a user namespace whose root asks; nil: root and an ordinary user of the host do
-	set    func(work string) error // makes it, with all capabilities
-	calls  []answered              // system calls that are answered in place of the kernel
-	hidden bool                    // nobody can see that it is a filter that answers
-	late   func() error            // the last thing before it asks
+	space  uintptr                 // namespaces in which its processes start
+	ids    []syscall.SysProcIDMap  // ids of a user namespace whose root asks; nil: root and an ordinary user of the host ask
+	set    func(work string) error // sets the machine up, with all capabilities
+	calls  []answered              // system calls that a filter answers instead of the kernel
+	hidden bool                    // nobody can see that a filter answers
+	late   func() error            // runs last, before the process asks
 
-	small    bool // there is little memory
-	private  bool // the folder for copies lies in one that others may not enter
+	small    bool // the machine has little memory
+	private  bool // the folder for copies is in a folder that others may not enter
 	onlyRoot bool
 	onlyUser bool
 
 	full     verdict
-	shown    verdict // of a full one of root that is to show a folder, where that differs
+	shown    verdict // for a full sandbox of root that must show a folder, where the verdict differs
 	confined verdict
 	staging  staging                      // of a full sandbox; empty: an overlay
 	clauses  map[string]map[string]Status // by tier and clause, where it matters
 }
 
-// verdict is how a machine refuses a tier; the zero value: it does not.
+// verdict says how a machine refuses a tier; zero value: it does not refuse.
 type verdict struct {
 	step  string // empty: any
 	errno syscall.Errno
@@ -61,11 +61,11 @@ type verdict struct {
 
 func (v verdict) refused() bool { return v != verdict{} }
 
-// answered is what a filter says to a system call.
+// answered is a filter's answer to a system call.
 type answered struct {
 	call  int
 	errno syscall.Errno
-	arg   uint32 // which argument decides, with test and value; 0 with a zero test: none does
+	arg   uint32 // index of the deciding argument, with test and value; 0 with a zero test: none decides
 	test  uint16
 	value uint32
 }
@@ -83,7 +83,7 @@ func refuse(errno syscall.Errno, calls ...int) []answered {
 	return list
 }
 
-// container is what a container runtime's filter answers.
+// container returns the answers of a container runtime's filter.
 func container() []answered {
 	return append(refuse(unix.EPERM, slices.Concat(mountCalls, oldCalls)...),
 		answered{call: unix.SYS_CLONE, errno: unix.EPERM, test: unix.BPF_JSET, value: namespaces}, answered{call: unix.SYS_CLONE3, errno: unix.ENOSYS})
@@ -93,7 +93,7 @@ func machines() []machine {
 	return slices.Concat(filteredMachines(), mountedMachines(), boundMachines())
 }
 
-// filteredMachines have a filter of system calls around them.
+// filteredMachines returns machines with a filter of system calls.
 func filteredMachines() []machine {
 	return []machine{
 		{name: "nothing refused"},
@@ -143,7 +143,7 @@ func filteredMachines() []machine {
 			clauses:  map[string]map[string]Status{"full": {ClauseFiles: Partial}},
 		},
 		{
-			// Nothing but the overlay is mounted with these flags.
+			// Only the overlay is mounted with these flags.
 			name:    "no overlay in the kernel",
 			calls:   []answered{{call: unix.SYS_MOUNT, errno: unix.ENODEV, arg: 3, test: unix.BPF_JEQ, value: unix.MS_NOSUID | unix.MS_NODEV}},
 			staging: stageCopy, clauses: map[string]map[string]Status{"full": {ClauseDisk: Partial, ClauseFiles: Enforced}},
@@ -151,7 +151,7 @@ func filteredMachines() []machine {
 	}
 }
 
-// mountedMachines have mounts of their own.
+// mountedMachines returns machines with mounts of their own.
 func mountedMachines() []machine {
 	return []machine{
 		{
@@ -193,7 +193,7 @@ func mountedMachines() []machine {
 	}
 }
 
-// boundMachines have limits, or root without all that root can do.
+// boundMachines returns machines with limits, or with a root that lacks some rights.
 func boundMachines() []machine {
 	some := []syscall.SysProcIDMap{{ContainerID: 0, HostID: ordinaryID, Size: 1}, {ContainerID: 1, HostID: 100_000, Size: 65536}}
 	return []machine{
@@ -220,7 +220,8 @@ func boundMachines() []machine {
 			shown: verdict{initproc.OpOpen, unix.EPERM, CauseCaps},
 		},
 		{
-			// Its commands would have root's id, whose files' modes Landlock does not keep.
+			// Its commands would have root's id, and Landlock does not protect the modes of
+			// root's files.
 			name: "root without capabilities", onlyRoot: true, late: func() error { return without(allCapabilities()...) },
 			full: verdict{StepStart, unix.EPERM, CauseCaps}, shown: verdict{initproc.OpOpen, unix.EPERM, CauseCaps}, confined: verdict{"", unix.EPERM, CauseCaps},
 		},
@@ -234,7 +235,7 @@ func boundMachines() []machine {
 
 // ---- what makes a machine ----
 
-// coverWith hides what stands at a path behind files, as "name=text".
+// coverWith hides the entry at a path behind files, as "name=text".
 func coverWith(path string, files ...string) error {
 	if err := unix.Mount("none", path, "tmpfs", 0, ""); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -271,7 +272,7 @@ func maskProc(string) error {
 	return nil
 }
 
-// stackOverlays puts as many overlays over a folder as the kernel stacks.
+// stackOverlays mounts as many overlays over a folder as the kernel allows.
 func stackOverlays(work string) error {
 	for range 2 {
 		dir, err := os.MkdirTemp("", "layers")
@@ -291,7 +292,7 @@ func stackOverlays(work string) error {
 	return nil
 }
 
-// lowerLimits are below those that a sandbox has.
+// lowerLimits sets limits below those of a sandbox.
 func lowerLimits(string) error {
 	for resource, most := range map[int]uint64{unix.RLIMIT_NOFILE: 256, unix.RLIMIT_DATA: 300 * mib, unix.RLIMIT_FSIZE: 5 * mib, unix.RLIMIT_MEMLOCK: 16 * kib} {
 		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most}); err != nil {
@@ -301,10 +302,10 @@ func lowerLimits(string) error {
 	return nil
 }
 
-// unseen are the answers that hide a filter from whoever asks for it.
+// unseen are the answers that hide a filter from a process that asks for it.
 var unseen = []answered{{call: unix.SYS_PRCTL, test: unix.BPF_JEQ, value: unix.PR_GET_SECCOMP}}
 
-// hideFilter shows this process as one without a filter, to those who look at it.
+// hideFilter makes this process look like one without a filter.
 func hideFilter() error {
 	status := fmt.Sprintf("/proc/%d/status", os.Getpid())
 	b, err := os.ReadFile(status)
@@ -344,7 +345,7 @@ func allCapabilities() []int {
 	return list
 }
 
-// without takes capabilities away for good.
+// without removes capabilities permanently.
 func without(capabilities ...int) error {
 	for _, c := range capabilities {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0); err != nil && err != unix.EINVAL {
@@ -409,25 +410,25 @@ func becomeOrdinary() error {
 
 // ---- the process that meets it ----
 
-// refusalVar tells a process of this program that it is to meet a machine.
+// refusalVar tells a process of this program to run on a machine.
 const refusalVar = "FIADOR_TEST_REFUSAL"
 
-// refusalPart is what that process is told.
+// refusalPart is the input of that process.
 type refusalPart struct {
 	Machine string
 	User    bool // ask as an ordinary user
-	Ready   bool // everything is made
-	To      int  // the descriptor that gets the answer
+	Ready   bool // the machine is set up
+	To      int  // the descriptor for the answer
 	Temp    string
 	Work    string
 }
 
-// tried is what came of asking for a sandbox.
+// tried is the result of asking for a sandbox.
 type tried struct {
 	Most, Least Isolation
-	Work        bool   // there was a work folder
-	Err         *Error // it was refused
-	Fault       string // something that must not be: what was left behind, an error of another kind
+	Work        bool   // the request had a work folder
+	Err         *Error // the refusal
+	Fault       string // an error of the test: something was left behind, or an error of another kind
 	Got         Isolation
 	Staging     staging
 	Clauses     []Clause
@@ -436,7 +437,7 @@ type tried struct {
 	Changes     string
 }
 
-// TestRefusalPart is no test but that process.
+// TestRefusalPart is that process, not a test of its own.
 func TestRefusalPart(t *testing.T) {
 	text := os.Getenv(refusalVar)
 	if text == "" {
@@ -454,8 +455,9 @@ func TestRefusalPart(t *testing.T) {
 	}
 }
 
-// make makes the machine, and starts the program once more on it. What a thread gave
-// up, the program has not.
+// make sets up the machine and starts the program again on it. Only one thread of this
+// process gives up rights. The new program starts from that thread, so all its threads lack
+// them.
 func (p refusalPart) make() error {
 	runtime.LockOSThread()
 	m := machines()[slices.IndexFunc(machines(), func(m machine) bool { return m.name == p.Machine })]
@@ -553,7 +555,7 @@ func (p refusalPart) askFor(got *tried, r Request) {
 	got.Stdout, got.Changes = res.stdout+res.stderr, shownChanges(res.changes)
 }
 
-// traces is all that a sandbox could leave behind.
+// traces lists everything that a sandbox could leave behind.
 func (p refusalPart) traces() string {
 	var b strings.Builder
 	list, err := os.ReadDir(p.Temp)
@@ -569,8 +571,8 @@ func (p refusalPart) traces() string {
 	return b.String()
 }
 
-// leakOfGo is how many descriptors the standard library leaves open when a process
-// cannot be cloned for which ids are to be mapped, for the two that root starts.
+// leakOfGo is the number of descriptors that the standard library leaves open when it cannot
+// clone a process whose ids must be mapped, for the two processes that root starts.
 const leakOfGo = 4
 
 func openFiles() int {
@@ -578,7 +580,7 @@ func openFiles() int {
 	return len(list)
 }
 
-// differs says which lines are others.
+// differs returns the lines that differ.
 func differs(before, after string) string {
 	if before == after {
 		return ""
@@ -594,7 +596,7 @@ func differs(before, after string) string {
 	return strings.Join(list, ", ")
 }
 
-// groupsOf are the cgroups that a process made.
+// groupsOf returns the cgroups that a process made.
 func groupsOf(pid int) []string {
 	var list []string
 	for _, homes := range cgroup.Machine().Homes(cgroup.Limits{Memory: 1, Tasks: 1, CPUs: 1}) {
@@ -705,7 +707,7 @@ func (m machine) judge(t *testing.T, list []tried, user bool) {
 	}
 }
 
-// expect says which tier is had, or how the strongest one that was asked for is
+// expect returns the tier that the process gets, or how the strongest requested tier is
 // refused.
 func (m machine) expect(got tried, user bool) (Isolation, verdict) {
 	full := m.full
@@ -753,7 +755,7 @@ func (m machine) wantHad(t *testing.T, what string, got tried, tier Isolation) {
 	if tier == Full && m.staging == "" {
 		want = stageOverlay
 	}
-	// Without a work folder there are no layers, and so no overlay that could be refused.
+	// Without a work folder there are no layers, so there is no overlay to refuse.
 	if got.Staging != want && got.Work {
 		t.Errorf("%s: staging by %s, want %s", what, got.Staging, want)
 	}
@@ -764,7 +766,7 @@ func (m machine) wantHad(t *testing.T, what string, got tried, tier Isolation) {
 	}
 }
 
-// ask starts a process that meets the machine, and has its answer.
+// ask starts a process on the machine and returns its answer.
 func (m machine) ask(t *testing.T, user bool) []tried {
 	t.Helper()
 	base, owner := m.folders(t, user)
@@ -801,7 +803,7 @@ func (m machine) ask(t *testing.T, user bool) []tried {
 	return list
 }
 
-// folders are those of one machine, and the id that they belong to.
+// folders makes the folders of one machine and returns their owner's id.
 func (m machine) folders(t *testing.T, user bool) (string, int) {
 	t.Helper()
 	base, err := os.MkdirTemp("", "refusal-")
@@ -829,8 +831,8 @@ func (m machine) folders(t *testing.T, user bool) (string, int) {
 	return base, owner
 }
 
-// born is how the process comes to be in the machine's namespaces, with what it takes
-// to make the machine.
+// born returns the attributes with which the process starts in the machine's namespaces,
+// with the rights that set the machine up.
 func (m machine) born(user bool, owner int) *syscall.SysProcAttr {
 	sys := &syscall.SysProcAttr{Cloneflags: m.space, Pdeathsig: syscall.SIGKILL}
 	root := os.Geteuid() == 0

@@ -18,25 +18,25 @@ import (
 	"github.com/fiador/fiador/harness/tree"
 )
 
-// sameVar tells a process of this program to print what it found the same.
+// sameVar tells a process of this program to print the results that must be the same.
 const sameVar = "FIADOR_TEST_SAME"
 
-// samePrint begins the line with that.
+// samePrint begins the line with these results.
 const samePrint = "FOUND "
 
-// sameEverywhere prints what every command finds, whoever runs it and wherever.
+// sameEverywhere prints what every command finds, for every user and in every tier.
 const sameEverywhere = `umask; echo "$TZ $LANG $LC_ALL $SOURCE_DATE_EPOCH $PYTHONHASHSEED $PATH $GIVEN"; date -d @0 +%c; printf 'b\nA\na\n' | sort
 ls -A "$HOME"; ls -A "$TMPDIR"; pwd | grep -o 'work$'; ls -1A; cat in/data; ulimit -c; ulimit -n; ulimit -d; ulimit -l; nproc
 stat -c '%A %n' . a c c/d in in/data run; kill -l | wc -l; (kill -HUP $(sh -c 'echo $PPID'); echo deaf)
 echo err >&2; sed s/d/D/ in/data >in/upper; chmod +x in/upper; ln -s upper in/link; rm b; mkdir -p out/deep`
 
-// sameFull prints what is the same with a view of one's own.
+// sameFull prints what is the same in every sandbox with a view of its own.
 const sameFull = `env; hostname; id; pwd; tty; cat /etc/passwd /etc/group /etc/hosts /etc/nsswitch.conf /etc/resolv.conf; ulimit -a
 stat -c '%A %u %g %N' /* /dev/* /dev/shm /tmp; cat /proc/sys/kernel/hostname /proc/self/uid_map | awk '{ print $1, $3 }'
 ls -A / /tmp /dev/shm; cut -d: -f1 /proc/net/dev | sort; set -- /proc/[0-9]*; echo $#; readlink /proc/self/ns/* | wc -l
 grep -E '^(Cap|Sig...:|NoNewPrivs|Seccomp:|Groups|Uid|Gid|Umask)' /proc/self/status; cut -d' ' -f5,6 /proc/self/mountinfo | sort`
 
-// sameTools are programs whose output has no reason to differ.
+// sameTools returns programs whose output has no reason to differ.
 func sameTools() []Action {
 	var list []Action
 	for _, a := range []struct{ needs, script string }{
@@ -53,13 +53,13 @@ func sameTools() []Action {
 	return list
 }
 
-// found is what an execution came to, as far as it has to be the same.
+// found is the part of an execution's result that must be the same.
 type found struct {
 	Streams []string
 	Changes []string
 }
 
-// lookAround performs the same actions in a work folder that is like any other.
+// lookAround performs the same actions in a work folder with the same content.
 func lookAround(t *testing.T, tier Isolation, order []string) found {
 	t.Helper()
 	work := filepath.Join(t.TempDir(), "some work folder", "work")
@@ -106,13 +106,13 @@ func lookAround(t *testing.T, tier Isolation, order []string) found {
 	return f
 }
 
-// end is the end without what is measured.
+// end returns the end without measured values.
 func end(e End) End {
 	e.MaxRSS = 0
 	return e
 }
 
-// sameElsewhere starts a program in other surroundings: none of it is to be seen inside.
+// sameElsewhere starts a program in other surroundings, which must be invisible inside.
 const sameElsewhere = `umask 077; ulimit -S -s 4096; ulimit -S -n 512; ulimit -S -c 0; trap "" HUP INT TERM PIPE; cd /; exec "$0" "$@" </dev/null`
 
 // TestSame executes the same in two work folders, as root and as an ordinary user.
@@ -163,10 +163,10 @@ func wantSame(t *testing.T, what string, one, two found) {
 
 // ---- many runs ----
 
-// sameRuns is how many sandboxes one process starts.
+// sameRuns is the number of sandboxes that one process starts.
 const sameRuns = "FIADOR_RUNS"
 
-// belongings are what a process has that it could fail to give back.
+// belongings counts the resources of a process that it could fail to release.
 type belongings struct{ descriptors, goroutines, mounts, cgroups, folders, children int }
 
 func belongingsOf(t *testing.T, temp string) belongings {
@@ -177,7 +177,7 @@ func belongingsOf(t *testing.T, temp string) belongings {
 	}
 	children, err := os.ReadFile("/proc/thread-self/children")
 	if err != nil {
-		children = nil // a kernel without them
+		children = nil // this kernel does not have the file
 	}
 	return belongings{
 		descriptors: openFiles(), goroutines: runtime.NumGoroutine(), mounts: strings.Count(hostMounts(t), "\n"),
@@ -259,7 +259,7 @@ func middle(list []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(list))[len(list)/2]
 }
 
-// manyKinds is how many kinds of run there are.
+// manyKinds is the number of kinds of run.
 const manyKinds = 8
 
 // manyRun starts one sandbox.

@@ -52,8 +52,8 @@ func do(t *testing.T, h *Host, r Request) (command.Result, End, []change.Change)
 	return res, end, changes
 }
 
-// TestSmoke: in each tier a file is written, a command reads it and writes another, and
-// the changes are those two files and their folders.
+// TestSmoke: in each tier a file is written, and a command reads it and writes another. The
+// changes are these two files and their folders.
 func TestSmoke(t *testing.T) {
 	h := NewHost(t.TempDir())
 	defer h.Close()

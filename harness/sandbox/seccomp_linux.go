@@ -10,35 +10,35 @@ import (
 	"github.com/fiador/fiador/harness/sandbox/initproc"
 )
 
-// The filter of system calls is a list of what is refused. It runs in this order:
+// The filter of system calls lists the refused calls. It runs in this order:
 //
 //	foreign architecture       the process is killed
-//	number above newestKnown   ENOSYS, and with it x32 on amd64
-//	refused with ENOSYS        what programs do without when it is not there
-//	attributes of files        EOPNOTSUPP, where files of the host can be named
-//	refused with EPERM         what reaches the kernel or other processes
-//	clone                      EPERM with a flag for a namespace, or any fork where none is allowed
-//	socket                     EAFNOSUPPORT but for the families that are allowed
-//	socketpair                 EAFNOSUPPORT but for AF_UNIX
+//	number above newestKnown   ENOSYS, which also refuses x32 on amd64
+//	refused with ENOSYS        calls that programs work without
+//	attributes of files        EOPNOTSUPP, where commands can name files of the host
+//	refused with EPERM         calls that reach the kernel or other processes
+//	clone                      EPERM with a flag for a namespace, and for every fork where none is allowed
+//	socket                     EAFNOSUPPORT except for the allowed families
+//	socketpair                 EAFNOSUPPORT except for AF_UNIX
 //	mmap, socketpair           EPERM for memory that no limit of a process bounds, where no cgroup counts it
-//	setsockopt                 the size of a sending buffer stays as it is, where no cgroup counts it
-//	prlimit64, setpriority     EPERM for another process than the caller
+//	setsockopt                 a change of the size of a sending buffer has no effect, where no cgroup counts it
+//	prlimit64, setpriority     EPERM for any process except the caller
 //	chmod, open, mkdir, mknod  EPERM with a setuid or setgid bit, where that bit would stay on the host
-//	ioctl                      EPERM for what types on a terminal
-//	personality                EPERM but for the usual one
+//	ioctl                      EPERM for requests that insert input into a terminal or take it over
+//	personality                EPERM except for the usual one
 //	the rest                   allowed
 
-// newestKnown is the highest number of a system call that this list was written
-// for: removexattrat, Linux 6.13.
+// newestKnown is the highest system call number that this list covers: removexattrat, Linux
+// 6.13.
 const newestKnown = 466
 
 // namespaces are the flags of clone that make a namespace.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// refusedQuietly are answered as a kernel without them would.
+// refusedQuietly are calls that fail with ENOSYS, as on a kernel that does not have them.
 var refusedQuietly = []int{
-	unix.SYS_CLONE3, // its flags are in memory, where a filter cannot look; every libc then uses clone
+	unix.SYS_CLONE3, // its flags are in memory, which a filter cannot read; every libc then uses clone
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 	unix.SYS_MEMFD_SECRET, unix.SYS_FANOTIFY_INIT, unix.SYS_FANOTIFY_MARK,
 	unix.SYS_STATMOUNT, unix.SYS_LISTMOUNT,
@@ -54,7 +54,7 @@ var refused = []int{
 	unix.SYS_UNSHARE, unix.SYS_SETNS,
 	// other processes
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE,
-	unix.SYS_SCHED_SETAFFINITY, // the processors that it was given are all it has
+	unix.SYS_SCHED_SETAFFINITY, // a command may not change its set of processors
 	unix.SYS_KCMP, unix.SYS_PIDFD_GETFD, unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES,
 	unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_IOPRIO_SET,
 	// the kernel
@@ -68,21 +68,22 @@ var refused = []int{
 	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
 }
 
-// refusedShared is refused where there is no ipc namespace: what other programs of the
-// host share.
+// refusedShared are calls on objects that all programs of the host share. They are refused
+// where there is no ipc namespace.
 var refusedShared = []int{
 	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SHMDT, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
 	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
 	unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK, unix.SYS_MQ_TIMEDSEND, unix.SYS_MQ_TIMEDRECEIVE, unix.SYS_MQ_NOTIFY, unix.SYS_MQ_GETSETATTR,
 }
 
-// refusedUncounted is refused where no cgroup counts it: no limit of a process does.
+// refusedUncounted are calls that take memory which no limit of a process bounds. They are
+// refused where no cgroup counts that memory.
 var refusedUncounted = []int{unix.SYS_SHMGET, unix.SYS_SEMGET, unix.SYS_MSGGET}
 
-// refusedOwners and refusedAttributes are refused where files of the host can be named:
-// neither a view nor Landlock keeps them as they are. Modes and times are not, because
-// tar, npm, git and linkers do not work without. Attributes are refused as a file system
-// without them does, which cp and install take for no fault.
+// refusedOwners and refusedAttributes are refused where commands can name files of the host,
+// because neither a view nor Landlock protects owners and attributes. Changes of modes and
+// times stay allowed: tar, npm, git and linkers need them. Attributes fail as on a file
+// system without them, which cp and install do not treat as an error.
 var refusedOwners = []int{unix.SYS_FCHOWN, unix.SYS_FCHOWNAT}
 
 var refusedAttributes = []int{
@@ -90,21 +91,20 @@ var refusedAttributes = []int{
 	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
 }
 
-// modes are the calls that give a file a mode, and the place of the mode among their
-// arguments.
+// modes are the calls that set the mode of a file, each with the index of its mode argument.
 var modes = []struct{ number, arg int }{
 	{unix.SYS_FCHMOD, 1}, {unix.SYS_FCHMODAT, 2}, {unix.SYS_FCHMODAT2, 2},
 	{unix.SYS_OPENAT, 3}, {unix.SYS_MKDIRAT, 2}, {unix.SYS_MKNODAT, 2},
 }
 
-// filterOptions are what a request changes about the filter.
+// filterOptions are the parts of the filter that depend on the request.
 type filterOptions struct {
 	families   []uint32 // socket families that are allowed
 	noFork     bool
-	shared     bool // the host's ipc namespace: what is in it is refused, and changes of owners and attributes
-	uncounted  bool // no cgroup counts memory: what no limit of a process bounds is refused
-	setID      bool // setuid and setgid bits would stay on the host: they are refused
-	noTruncate bool // truncate(2) by path is refused: a Landlock that does not know it
+	shared     bool // commands share the host's ipc namespace: refuse its objects, and changes of owners and attributes
+	uncounted  bool // no cgroup counts memory: refuse memory that no limit of a process bounds
+	setID      bool // setuid and setgid bits would stay on the host: refuse them
+	noTruncate bool // refuse truncate(2) by path: this version of Landlock does not control it
 }
 
 const (
@@ -118,7 +118,7 @@ const (
 	offArg1   = 24
 )
 
-// filter builds the program.
+// filter returns the program of the filter.
 func filter(o filterOptions) []initproc.Insn {
 	var p program
 	p.load(offArch)
@@ -189,7 +189,7 @@ func filter(o filterOptions) []initproc.Insn {
 	return p.list
 }
 
-// numbers refuses the calls that are refused whatever their arguments are.
+// numbers refuses the calls that are refused for all arguments.
 func (p *program) numbers(o filterOptions) {
 	p.unless(unix.BPF_JGT, newestKnown, uint32(unix.ENOSYS))
 	for _, n := range refusedQuietly {
@@ -219,10 +219,10 @@ func (p *program) numbers(o filterOptions) {
 	}
 }
 
-// uncounted refuses mappings that RLIMIT_DATA does not count: of memory that processes
-// share, and of what grows downwards. Sending buffers keep the size that the supervisor
-// reckons with: a program is told that its wish is granted, as the kernel tells it where
-// it gives less.
+// uncounted refuses mappings that RLIMIT_DATA does not count: shared anonymous memory, and
+// memory that grows downwards. It keeps the size of sending buffers, which the supervisor
+// uses in its count of memory. A program that sets the size gets success, as the kernel
+// reports when it grants less.
 func (p *program) uncounted() {
 	p.on(unix.SYS_MMAP, func(p *program) {
 		p.load(argument(3))
@@ -241,8 +241,8 @@ func (p *program) uncounted() {
 	})
 }
 
-// setID refuses modes with a setuid or setgid bit. What openat2 is asked for is in
-// memory, where a filter cannot look: programs do without it.
+// setID refuses modes with a setuid or setgid bit. It also refuses openat2: its arguments
+// are in memory, which a filter cannot read, and programs work without it.
 func (p *program) setID() {
 	p.unless(unix.BPF_JEQ, unix.SYS_OPENAT2, uint32(unix.ENOSYS))
 	for _, c := range append(append([]struct{ number, arg int }{}, modes...), modesHere...) {
@@ -254,17 +254,17 @@ func (p *program) setID() {
 	}
 }
 
-// argument is where the lower half of an argument stands.
+// argument returns the offset of the lower half of argument n.
 func argument(n int) uint32 { return offArg0 + 8*uint32(n) }
 
 const (
 	tiocLinux       = 0x541c
 	addrNoRandomize = 0x0040000
-	sockTypes       = 0xf // the part of a socket's type that is no flag
+	sockTypes       = 0xf // the bits of a socket's type that are not flags
 )
 
-// program is a filter as it grows. Jumps never leave the few instructions that
-// follow, so that none can be too far.
+// program is a filter under construction. A jump reaches only the next few instructions, so
+// its offset always fits.
 type program struct{ list []initproc.Insn }
 
 func (p *program) add(code uint16, jt, jf uint8, k uint32) {
@@ -281,13 +281,13 @@ func (p *program) jump(test uint16, k uint32, jt, jf uint8) {
 
 func (p *program) and(mask uint32) { p.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, mask) }
 
-// unless ends with errno where the test holds.
+// unless adds a return of errno for the case that the test holds.
 func (p *program) unless(test uint16, k, errno uint32) {
 	p.jump(test, k, 0, 1)
 	p.ret(retErrno | errno)
 }
 
-// on adds what is said about one system call; all of it ends in a return.
+// on adds the instructions for one system call. Every path through them ends in a return.
 func (p *program) on(number uint32, body func(*program)) {
 	var inner program
 	body(&inner)

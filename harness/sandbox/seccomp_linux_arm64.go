@@ -8,5 +8,5 @@ var (
 	refusedHere []int
 	modesHere   []struct{ number, arg int }
 	ownersHere  []int
-	forks       []int // clone is the only one
+	forks       []int // clone is the only call that forks
 )

@@ -20,11 +20,11 @@ import (
 	"github.com/fiador/fiador/harness/tree"
 )
 
-// firstSource is the descriptor that the first mount handed to an init has there.
+// firstSource is the number, in the init, of the first mount descriptor that it receives.
 const firstSource = 5
 
-// openSources opens what root's init may not open itself, and checks for everyone
-// that what the request names is there.
+// openSources opens the paths that root's init may not open itself. For every user it checks
+// that the paths of the request exist.
 func (h *Host) openSources(s *Sandbox, src map[string]source) error {
 	r := s.req
 	named := map[string]string{}
@@ -32,7 +32,7 @@ func (h *Host) openSources(s *Sandbox, src map[string]source) error {
 		named[p] = p
 	}
 	for name, p := range map[string]string{TreeDir: r.Tree, "inputs": r.Inputs, WorkDir: r.Work} {
-		if p != "" && (name != WorkDir || r.Show == nil) { // of which else a copy is shown
+		if p != "" && (name != WorkDir || r.Show == nil) { // with Show, commands see a copy of the work folder
 			named[name] = p
 		}
 	}
@@ -60,7 +60,7 @@ func (h *Host) openSources(s *Sandbox, src map[string]source) error {
 		if err != nil {
 			_ = unix.Close(fd)
 			if s.staging != stageNone {
-				s.staging = stageCopy // a file system that cannot be shown under another id
+				s.staging = stageCopy // this file system cannot be shown under another id
 				delete(src, name)
 				continue
 			}
@@ -79,15 +79,15 @@ func (h *Host) cloneFlags(name string) uint {
 	return unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
 }
 
-// unopened says why a place of the host could not be opened to be shown: the step is
-// the one that the init takes where it opens by itself.
+// unopened returns the error for a path of the host that could not be opened. Its step is
+// the step of an init that opens the path itself.
 func (h *Host) unopened(p string, err error) error {
 	e := &Error{Isolation: Full, Step: initproc.OpOpen, Msg: p}
 	errors.As(err, &e.Errno)
 	return h.Diagnose(e)
 }
 
-// showAsOwn shows a folder under the id that commands have, in place of its owner's.
+// showAsOwn maps the owner and the group of a folder to the id of commands.
 func (h *Host) showAsOwn(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -100,7 +100,7 @@ func (h *Host) showAsOwn(fd int) error {
 	return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())})
 }
 
-// openCopy makes a copy of the work folder what is shown as the work folder.
+// openCopy shows a copy of the work folder, in dir, as the work folder.
 func (h *Host) openCopy(s *Sandbox, dir string, src map[string]source) error {
 	src[WorkDir] = source{path: dir}
 	if !h.root {
@@ -115,8 +115,8 @@ func (h *Host) openCopy(s *Sandbox, dir string, src map[string]source) error {
 	return nil
 }
 
-// idmap is a user namespace in which an owner and a group of files are the ids that
-// commands of root's sandboxes have. It is made by a process that ends at once.
+// idmap returns a user namespace that maps an owner and a group of files to the id of
+// commands in root's sandboxes. A process that ends at once creates the namespace.
 func (h *Host) idmap(uid, gid int) (*os.File, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,7 +153,7 @@ func (h *Host) idmap(uid, gid int) (*os.File, error) {
 	return f, nil
 }
 
-// makeScratch makes the sandbox's folder on the host.
+// makeScratch makes the sandbox's own folder on the host.
 func (h *Host) makeScratch(s *Sandbox) error {
 	if s.scratch != "" {
 		return nil
@@ -178,14 +178,15 @@ func (h *Host) makeScratch(s *Sandbox) error {
 
 const scratchPrefix = "fiador-sandbox-"
 
-// scratchName says who made a folder, so that one whose maker is gone can be told.
+// scratchName names the process that made a folder, so that Sweep can recognize a folder
+// whose process has ended.
 func scratchName() string {
 	pid := os.Getpid()
 	return scratchPrefix + strconv.Itoa(pid) + "-" + startTime(pid)
 }
 
-// startTime is when a process began, in ticks since the machine did, or empty where
-// there is no such process.
+// startTime returns the start time of a process, in ticks since the machine started. It
+// returns "" for a process that does not exist.
 func startTime(pid int) string {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -198,7 +199,7 @@ func startTime(pid int) string {
 	return fields[19]
 }
 
-// tasksOf is how many processes and threads of a user can be seen.
+// tasksOf returns the number of visible processes and threads of a user.
 func tasksOf(uid int) int {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
@@ -213,7 +214,7 @@ func tasksOf(uid int) int {
 		if unix.Stat("/proc/"+d.Name(), &st) != nil || int(st.Uid) != uid {
 			continue
 		}
-		// The links of the folder are its threads, itself and its parent.
+		// The link count of the folder is the number of its threads plus two.
 		if unix.Stat("/proc/"+d.Name()+"/task", &st) == nil {
 			n += max(int(st.Nlink)-2, 1)
 		}
@@ -221,8 +222,8 @@ func tasksOf(uid int) int {
 	return n
 }
 
-// Sweep removes what supervisors that were killed have left: folders beneath temp and
-// resource groups. What belongs to a process that still runs stays.
+// Sweep removes what killed supervisors left: folders beneath temp and cgroups. It keeps
+// everything that belongs to a running process.
 func Sweep(temp string) error {
 	if temp == "" {
 		temp = os.TempDir()
@@ -251,7 +252,7 @@ func Sweep(temp string) error {
 	return err
 }
 
-// ours says whether a folder with this owner can be one that this user's sandboxes made.
+// ours says whether this user's sandboxes can have made a folder with this owner.
 func ours(uid int) bool {
 	if euid := os.Geteuid(); uid == euid || euid != 0 {
 		return uid == euid
@@ -259,7 +260,7 @@ func ours(uid int) bool {
 	return uid >= hostID && uid <= hostID+1<<16 || uid == outsideID(mapped("/proc/self/uid_map"), mapped("/proc/self/gid_map"))
 }
 
-// giveAway makes an id the owner of a folder and all in it.
+// giveAway makes an id the owner and group of a folder and of everything in it.
 func giveAway(dir string, id int) error {
 	return filepath.WalkDir(dir, func(p string, _ os.DirEntry, err error) error {
 		if err != nil {

@@ -23,25 +23,25 @@ import (
 	"github.com/fiador/fiador/harness/tree"
 )
 
-// Host starts sandboxes. Whatever it found out about the machine it finds out once.
+// Host starts sandboxes. It examines the machine once and keeps the result.
 type Host struct {
 	host
 	temp string // folder for copies
 
-	ungrouped atomic.Bool           // no cgroup could be had
+	ungrouped atomic.Bool           // no cgroup is available
 	refused   atomic.Pointer[Error] // why there are no namespaces
 
 	mu   sync.Mutex
 	maps map[[2]int]*os.File // user namespaces for idmapped mounts, by owner and group
 }
 
-// NewHost looks at the machine. Copies that are needed stand beneath the folder temp.
+// NewHost examines the machine. Folders for copies are made beneath the folder temp.
 func NewHost(temp string) *Host {
 	return &Host{host: look(), temp: temp, maps: map[[2]int]*os.File{}}
 }
 
-// Close gives back what the host keeps open, and the caller's place in its cgroup. Its
-// sandboxes are closed before.
+// Close closes the files that the host keeps open and moves the caller back to its own
+// cgroup. The caller closes the host's sandboxes first.
 func (h *Host) Close() error {
 	cgroup.Machine().GoBack()
 	h.mu.Lock()
@@ -54,18 +54,19 @@ func (h *Host) Close() error {
 	return errors.Join(errs...)
 }
 
-// Sandbox is one that was set up. Its actions are performed one after another; then
-// Finish ends everything inside, and what was written can be compared.
+// Sandbox is a sandbox that is set up. The caller performs its actions one after another and
+// then calls Finish, which ends everything inside. After that, Changes compares the written
+// files with the originals.
 type Sandbox struct {
 	Isolation Isolation
 	Clauses   []evidence.Clause
 	PlanHash  [32]byte // SHA-256 of the plan's JSON; it depends on the machine
 
 	req     Request
-	work    string // the work folder as a host path, or empty where only upper holds it
+	work    string // the work folder as a host path, or empty where only upper has it
 	staging staging
-	upper   *os.File // the folder that took what was written; of a copy, the copy
-	copied  manifest // what a copy was made of
+	upper   *os.File // the folder that holds the written files; for a copy, the copy itself
+	copied  manifest // the files of a copy right after it was made
 	process *os.Process
 	socket  int
 	reports chan initproc.Report
@@ -83,7 +84,7 @@ type Sandbox struct {
 	err     error
 }
 
-// staging is how what is written is kept apart.
+// staging is how written files are kept apart from the work folder.
 type staging string
 
 const (
@@ -92,8 +93,9 @@ const (
 	stageCopy    staging = "copy"
 )
 
-// Start sets a sandbox up, as strong as the machine allows between Most and Least. An
-// error is an *Error; nothing of the request has run then and nothing is left.
+// Start sets up the strongest sandbox that the machine allows between Most and Least. On an
+// error, which is an *Error unless ctx ended, nothing of the request has run and nothing is
+// left.
 func (h *Host) Start(ctx context.Context, r Request) (*Sandbox, error) {
 	if r.Most == "" {
 		r.Most = Full
@@ -131,7 +133,7 @@ func (h *Host) Start(ctx context.Context, r Request) (*Sandbox, error) {
 			return nil, e
 		}
 		if tier == Full && e.Step == StepStart && e.Cause != "" && e.Cause != CauseLimit {
-			h.refused.Store(e) // what forbids namespaces does not go away
+			h.refused.Store(e) // this cause does not change while the process runs
 		}
 	}
 	if first == nil {
@@ -140,14 +142,13 @@ func (h *Host) Start(ctx context.Context, r Request) (*Sandbox, error) {
 	return nil, first
 }
 
-// overlayed says whether it was the overlay that could not be had; the work folder is
-// copied then.
+// overlayed says whether the overlay failed. Start then copies the work folder instead.
 func overlayed(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.Step == initproc.OpOverlay || e.Step == initproc.OpStage)
 }
 
-// host says whether the machine is at fault and not the request.
+// host says whether the machine, not the request, causes the error.
 func (e *Error) host() bool {
 	switch e.Step {
 	case StepFiles:
@@ -206,8 +207,8 @@ func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool
 	return s, nil
 }
 
-// canOpenBeneath says whether there is openat2, without which nothing that commands
-// leave can be looked at.
+// canOpenBeneath returns an error where openat2 is missing. Without openat2, nothing that
+// commands leave can be read safely.
 func canOpenBeneath() error {
 	fd, err := tree.Beneath(unix.AT_FDCWD, ".", unix.O_PATH)
 	if err == nil {
@@ -216,7 +217,7 @@ func canOpenBeneath() error {
 	return err
 }
 
-// withinHard lowers limits to what this process could give itself.
+// withinHard lowers limits to the hard limits of this process.
 func withinHard(list []initproc.Rlimit) {
 	for i, l := range list {
 		var own unix.Rlimit
@@ -226,7 +227,7 @@ func withinHard(list []initproc.Rlimit) {
 	}
 }
 
-// fail is the error of a step that is not in the plan.
+// fail returns the error of a step that is not part of the plan.
 func (s *Sandbox) fail(step string, err error) *Error {
 	e := &Error{Isolation: s.Isolation, Step: step}
 	if !errors.As(err, &e.Errno) {
@@ -235,9 +236,10 @@ func (s *Sandbox) fail(step string, err error) *Error {
 	return e
 }
 
-// prepareFull opens what the plan shows and compiles it. A user's own init can open
-// everything itself; root's runs under an id that can not, so that everything that is
-// not the system's is opened here and handed over.
+// prepareFull opens the paths that the plan shows, and compiles the plan. The init of an
+// ordinary user can open every path itself. The init of root runs under an id that cannot.
+// The supervisor therefore opens every path that does not belong to the system and hands it
+// over.
 func (h *Host) prepareFull(s *Sandbox, copied bool) (initproc.Plan, error) {
 	r := s.req
 	if r.Write == Direct && r.Show != nil {
@@ -281,7 +283,7 @@ func (h *Host) with(g *cgroup.Group) host {
 	return own
 }
 
-// prepareConfined makes the folders that stand in for a view.
+// prepareConfined makes the folders that replace a view, and compiles the plan.
 func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 	r := s.req
 	if s.Isolation == Confined && h.landlock == 0 {
@@ -342,7 +344,7 @@ func (h *Host) prepareConfined(s *Sandbox) (initproc.Plan, error) {
 	return confinedPlan(h.with(s.group), r, at), nil
 }
 
-// reachable says whether an id that owns nothing can come to a folder.
+// reachable returns an error if an id that owns nothing cannot reach a folder.
 func reachable(dir string) error {
 	for p := filepath.Dir(dir); ; p = filepath.Dir(p) {
 		info, err := os.Stat(p)
@@ -355,7 +357,7 @@ func reachable(dir string) error {
 	}
 }
 
-// launch starts the init, gives it the plan and waits until it stands ready.
+// launch starts the init, sends it the plan and waits until it reports that it is ready.
 func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error {
 	b, err := json.Marshal(plan)
 	if err != nil {
@@ -394,7 +396,7 @@ func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error
 	} else {
 		err = s.group.Start(start)
 	}
-	_ = theirs.Close() // or the end of the init would not show
+	_ = theirs.Close() // otherwise the end of the init would not be noticed
 	if err != nil {
 		return h.Diagnose(s.fail(StepStart, err))
 	}
@@ -404,12 +406,12 @@ func (h *Host) launch(ctx context.Context, s *Sandbox, plan initproc.Plan) error
 	s.files = nil
 	s.reports, s.gone = make(chan initproc.Report, 1), make(chan struct{})
 	go s.listen(s.reports, s.gone)
-	// An init that is gone already has said why, if it could.
+	// An init that has already ended has reported the reason, if it could.
 	_ = s.send(initproc.Message(initproc.Begin, 0, 0), nil)
 	return h.await(ctx, s, plan)
 }
 
-// setUpTime is how long a set-up may take. It is a guard against a host that hangs.
+// setUpTime is the largest duration of a set-up. It guards against a host that hangs.
 const setUpTime = 30 * time.Second
 
 func (h *Host) await(ctx context.Context, s *Sandbox, plan initproc.Plan) error {
@@ -438,7 +440,7 @@ func (h *Host) await(ctx context.Context, s *Sandbox, plan initproc.Plan) error 
 	}
 }
 
-// processAttr are the namespaces and the identity that the init is born with.
+// processAttr returns the namespaces and the identity with which the init starts.
 func (h *Host) processAttr(s *Sandbox) *syscall.SysProcAttr {
 	sys := &syscall.SysProcAttr{Setsid: true}
 	if s.group != nil && s.group.Descriptor() >= 0 {
@@ -463,7 +465,7 @@ func (h *Host) processAttr(s *Sandbox) *syscall.SysProcAttr {
 	return sys
 }
 
-// listen hands on the init's reports until it is gone.
+// listen forwards the init's reports until the init is gone.
 func (s *Sandbox) listen(reports chan<- initproc.Report, gone chan<- struct{}) {
 	defer close(gone)
 	defer close(reports)
@@ -501,7 +503,7 @@ func (s *Sandbox) send(msg []byte, files []*os.File) error {
 	return unix.Sendmsg(s.socket, msg, oob, nil, unix.MSG_NOSIGNAL)
 }
 
-// Finish ends everything inside. What was written can still be read.
+// Finish ends everything inside. The written files can still be read.
 func (s *Sandbox) Finish() error {
 	s.once.Do(func() {
 		if s.process != nil {
@@ -514,7 +516,7 @@ func (s *Sandbox) Finish() error {
 func (s *Sandbox) end() error {
 	_ = shutdown(s.socket)
 	if s.Isolation == Full {
-		// Process 1 takes everything in its namespace with it.
+		// The kernel kills everything in a pid namespace with its process 1.
 		_ = s.process.Kill()
 	} else if !s.waits(killTime) {
 		_ = s.process.Kill()
@@ -533,10 +535,10 @@ func (s *Sandbox) end() error {
 
 func shutdown(socket int) error { return unix.Shutdown(socket, unix.SHUT_RDWR) }
 
-// killTime is how long an init without a pid namespace has to kill what it started.
+// killTime is the time in which an init without a pid namespace must kill what it started.
 const killTime = 15 * time.Second
 
-// waits says whether the init's process ends within the time.
+// waits waits for the end of the init's process and says whether it ends within d.
 func (s *Sandbox) waits(d time.Duration) bool {
 	fd, err := unix.PidfdOpen(s.process.Pid, 0)
 	if err != nil {
@@ -553,14 +555,14 @@ func (s *Sandbox) waits(d time.Duration) bool {
 	}
 }
 
-// Owns makes the sandbox remove inputs with the rest on Close.
+// Owns makes Close remove the inputs too.
 func (s *Sandbox) Owns(in Inputs) { s.inputs = in }
 
-// Keep leaves the folder that Dir names behind on Close.
+// Keep makes Close keep the folder that Dir returns.
 func (s *Sandbox) Keep() { s.kept = true }
 
-// Close ends everything inside and gives back all that the sandbox holds: what was
-// written is gone.
+// Close ends everything inside and releases everything that the sandbox holds. It removes
+// the written files unless Keep was called.
 func (s *Sandbox) Close() error {
 	errs := []error{s.Finish()}
 	if s.socket >= 0 {

@@ -30,21 +30,21 @@ import (
 	"github.com/fiador/fiador/harness/tree"
 )
 
-// Supervisors are killed at random moments: processes of this program that execute a
-// command and apply what it wrote. A process in between adopts what they leave behind,
-// so that nothing can hide from it.
+// These tests kill supervisors at random moments. A supervisor is a process of this program
+// that executes a command and applies its changes. A process in between adopts every process
+// that the supervisors leave, so that none can hide from it.
 
 const (
-	// stormRounds is how many are killed, and stormSeed when.
+	// stormRounds is the number of supervisors to kill, and stormSeed determines when.
 	stormRounds = "FIADOR_KILL_ROUNDS"
 	stormSeed   = "FIADOR_KILL_SEED"
-	// stormVar tells a process of this program that it is part of this.
+	// stormVar tells a process of this program that it is part of this test.
 	stormVar = "FIADOR_TEST_STORM"
 	// stormMark is in the environment of every command, with the folder of the test.
 	stormMark = "FIADOR_STORM_MARK"
 )
 
-// stormPart is what a supervisor is told.
+// stormPart is the input of a supervisor.
 type stormPart struct {
 	Tier   Isolation
 	Base   string
@@ -58,14 +58,14 @@ func (p stormPart) temp() string  { return filepath.Join(p.Base, "temp") }
 func (p stormPart) work() string  { return filepath.Join(p.Base, "work") }
 func (p stormPart) state() string { return filepath.Join(p.Base, "state") }
 
-// The words that a supervisor says, each on a line.
+// The words that a supervisor prints, each on a line.
 const (
-	stormUp      = "up"      // its sandbox stands
+	stormUp      = "up"      // its sandbox is set up
 	stormApplies = "applies" // the command has ended
-	stormEnd     = "end"     // everything has; how is in the same line
+	stormEnd     = "end"     // everything has ended; the same line says how
 )
 
-// TestStormPart is no test but a supervisor.
+// TestStormPart is a supervisor, not a test of its own.
 func TestStormPart(t *testing.T) {
 	text := os.Getenv(stormVar)
 	if text == "" || text == "between" {
@@ -120,7 +120,7 @@ func (p stormPart) supervise() error {
 	return nil
 }
 
-// stormSupervisor is a process that supervises, and what it says.
+// stormSupervisor is a supervisor process and its output.
 type stormSupervisor struct {
 	*exec.Cmd
 	said chan string
@@ -151,7 +151,7 @@ func (p stormPart) start(t *testing.T) *stormSupervisor {
 	return s
 }
 
-// waits is the first line that begins with a word, or what was said before the end.
+// waits returns the first line that begins with a word, or the whole output at the end.
 func (s *stormSupervisor) waits(word string) string {
 	var all []string
 	for line := range s.said {
@@ -164,14 +164,14 @@ func (s *stormSupervisor) waits(word string) string {
 
 // ---- killed ----
 
-// stormScript changes the work folder in every way, and leaves children behind.
+// stormScript changes the work folder in every way, and leaves child processes behind.
 const stormScript = `sleep 30 & (setsid sleep 31 &)
 echo new >kept; rm gone; mkdir -p made/deep; echo 1 >made/one; echo 2 >made/deep/two; chmod +x kept
 rm -r folder; echo file >folder; rm file; mkdir file; echo in >file/in; ln -s kept link
 i=0; while [ $i -lt 8 ]; do echo $i >made/$i; i=$((i+1)); done
 sleep 0.01`
 
-// renew makes the work folder what it is before.
+// renew restores the original work folder.
 func (p stormPart) renew(t *testing.T) {
 	t.Helper()
 	if err := tree.RemoveAll(p.work()); err != nil {
@@ -192,7 +192,7 @@ func TestStorm(t *testing.T) {
 	cmd.Env = append(os.Environ(), stormVar+"=between")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr.Unshareflags = unix.CLONE_NEWNS // private: what others mount meanwhile does not come in
+		cmd.SysProcAttr.Unshareflags = unix.CLONE_NEWNS // private: mounts of other processes do not appear here
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -219,7 +219,7 @@ func stormCount(t *testing.T) int {
 	return rounds
 }
 
-// between adopts what its supervisors leave behind, and kills them.
+// between adopts and kills the processes that its supervisors leave.
 func between(t *testing.T) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
@@ -252,13 +252,13 @@ func between(t *testing.T) {
 	}
 }
 
-// storm is one tier's.
+// storm is the test of one tier.
 type storm struct {
 	stormPart
 	old, new string
 	mounts   string
-	whole    time.Duration // that a run takes
-	apply    time.Duration // that it takes from the end of the command on
+	whole    time.Duration // time of a whole run
+	apply    time.Duration // time from the end of the command to the end of the run
 	came     map[string]int
 }
 
@@ -305,8 +305,8 @@ func newStorm(t *testing.T, tier Isolation) *storm {
 	return st
 }
 
-// round kills one supervisor, at a moment that counts from its start or from when it
-// has something to apply.
+// round kills one supervisor, at a moment after its start or after it has something to
+// apply.
 func (st *storm) round(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	st.renew(t)
@@ -326,7 +326,7 @@ func (st *storm) round(t *testing.T, random *rand.Rand) {
 	if !st.alone(t) {
 		t.Fatalf("%s: processes survive", when)
 	}
-	// A mount that another test had is gone here as well once its folder is removed.
+	// After its folder is removed, a mount of another test is gone here too.
 	for mount := range strings.Lines(hostMounts(t)) {
 		if !strings.Contains(st.mounts, mount) {
 			t.Errorf("%s: mounted: %s", when, mount)
@@ -338,7 +338,7 @@ func (st *storm) round(t *testing.T, random *rand.Rand) {
 	if left, err := os.ReadDir(st.temp()); err != nil || len(left) > 0 {
 		t.Errorf("%s: folders are left: %v %v", when, left, err)
 	}
-	// Somebody else on this machine may be at it, and be about to finish.
+	// Another process on this machine may be sweeping it, and about to finish.
 	if !eventually(2*time.Second, func() bool { return len(groupsOf(s.Process.Pid)) == 0 }) {
 		t.Errorf("%s: cgroups are left: %v", when, groupsOf(s.Process.Pid))
 	}
@@ -361,7 +361,7 @@ func (st *storm) round(t *testing.T, random *rand.Rand) {
 	st.came[came]++
 }
 
-// alone waits until no process is left that a supervisor started.
+// alone waits until all processes that a supervisor started have ended.
 func (st *storm) alone(t *testing.T) bool {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Microsecond) {
@@ -381,7 +381,7 @@ func hostMounts(t *testing.T) string {
 	return string(b)
 }
 
-// markedProcesses have a mark in their environment.
+// markedProcesses returns the processes with a mark in their environment.
 func markedProcesses(mark string) []int {
 	names, _ := filepath.Glob("/proc/[0-9]*/environ")
 	var list []int
@@ -398,7 +398,7 @@ func markedProcesses(mark string) []int {
 
 // ---- stopped ----
 
-// TestStoppedSupervisor stops a supervisor. The time of its command runs on.
+// TestStoppedSupervisor stops a supervisor. The time of its command still runs.
 func TestStoppedSupervisor(t *testing.T) {
 	for _, tier := range []Isolation{Full, Confined} {
 		for name, script := range map[string]string{
@@ -453,7 +453,7 @@ func testStopped(t *testing.T, tier Isolation, script string) {
 	}
 }
 
-// eventually says whether something becomes true in time.
+// eventually says whether a condition becomes true in time.
 func eventually(limit time.Duration, is func() bool) bool {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if is() {
@@ -463,7 +463,7 @@ func eventually(limit time.Duration, is func() bool) bool {
 	return is()
 }
 
-// treeText is a folder with all that it holds: names, permissions, contents.
+// treeText returns the content of a folder: names, permissions, contents.
 func treeText(dir string) string {
 	var b strings.Builder
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// lookEvery is the time between two looks at the memory of a command where no cgroup
+	// lookEvery is the time between two measurements of a command's memory where no cgroup
 	// counts it.
 	lookEvery = 100 * time.Millisecond
-	// lookAgain is the time after which memory over the limit must still be over it: a
-	// process that has just been made shares all of its memory with its parent.
+	// lookAgain is the time between two measurements that must both exceed the limit. A new
+	// process shares all its memory with its parent, so one measurement can be too high.
 	lookAgain = 20 * time.Millisecond
 )
 
-// watch ends the sandbox when its processes have more memory together than the limit.
-// It returns when the action is over.
+// watch ends the sandbox when its processes together exceed the memory limit. It returns
+// when the action is over.
 func (p *performed) watch() {
 	limit := int64(p.s.req.Limits.MemoryMB) * mib
 	pause := lookEvery
@@ -52,10 +52,10 @@ func (p *performed) watch() {
 	}
 }
 
-// memory is how much memory the processes of the sandbox have together, in bytes: their
-// pages, page tables, and what can wait in their sockets; and what the file system in
-// memory has taken, where the temporary folder is in one. Pages that processes share
-// count once; finding that out takes time, so that it is done above the limit alone.
+// memory returns the memory of all processes of the sandbox, in bytes: their pages, their
+// page tables, and the data that can wait in their sockets. It adds what scratch uses on a
+// file system in memory. Shared pages count once; this takes time, so memory checks it only
+// above the limit.
 func (s *Sandbox) memory(limit int64) int64 {
 	l := census{sockets: map[string]bool{}}
 	own := initproc.Descendants(s.process.Pid)
@@ -74,15 +74,15 @@ func (s *Sandbox) memory(limit int64) int64 {
 	return n + disk
 }
 
-// census is one look at the processes of a sandbox.
+// census is one measurement of the processes of a sandbox.
 type census struct {
-	exact   bool            // pages that processes share count once
-	sockets map[string]bool // by name, as several processes can have one
-	unseen  int             // sockets that there can be in processes that hide theirs
+	exact   bool            // shared pages count once
+	sockets map[string]bool // by name, because several processes can have one socket
+	unseen  int             // largest possible number of sockets in processes that hide them
 }
 
-// process is the memory of one process in bytes. Each of its threads can have ended,
-// which leaves it no memory, and can have descriptors of its own.
+// process returns the memory of one process in bytes. It reads every thread: a thread that
+// has ended has no memory, and a thread can have descriptors of its own.
 func (l *census) process(dir string) int64 {
 	var pages, tables int64
 	for _, task := range names(dir + "/task") {
@@ -101,8 +101,8 @@ func (l *census) process(dir string) int64 {
 	return pages + tables
 }
 
-// descriptors adds the sockets among the descriptors of a thread. A thread that hides
-// them has as many as it can have.
+// descriptors adds the sockets among the descriptors of a thread. For a thread that hides
+// its descriptors, it adds maxDescriptors.
 func (l *census) descriptors(dir string) {
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrPermission) {
@@ -116,7 +116,7 @@ func (l *census) descriptors(dir string) {
 	}
 }
 
-// names are the entries of a folder of /proc; none where the process has ended.
+// names returns the entries of a folder of /proc; none if the process has ended.
 func names(dir string) []string {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -127,8 +127,8 @@ func names(dir string) []string {
 	return list
 }
 
-// kibibytes is the number in kB on the line of a file of /proc that begins with a key,
-// in bytes; 0 without such a line.
+// kibibytes returns the number in kB on the line that begins with key in a file of /proc, in
+// bytes; 0 without such a line.
 func kibibytes(b []byte, key string) int64 {
 	for line := range bytes.Lines(b) {
 		if rest, ok := bytes.CutPrefix(line, []byte(key)); ok {
@@ -139,8 +139,8 @@ func kibibytes(b []byte, key string) int64 {
 	return 0
 }
 
-// socketBuffer is how much memory can wait in one socket, in bytes: its sending buffer,
-// and one message that goes over its end.
+// socketBuffer returns the memory that can wait in one socket, in bytes: its sending buffer,
+// and one message beyond it.
 func socketBuffer() (int64, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -150,8 +150,8 @@ func socketBuffer() (int64, error) {
 	return 2 * int64(n), errors.Join(err, unix.Close(pair[0]), unix.Close(pair[1]))
 }
 
-// inMemoryUsed is how much the file system of a folder has taken, in bytes, if it is in
-// memory; otherwise 0.
+// inMemoryUsed returns the bytes in use on the file system of a folder, if that file system
+// is in memory; otherwise 0.
 func inMemoryUsed(dir string) int64 {
 	var st unix.Statfs_t
 	if dir == "" || unix.Statfs(dir, &st) != nil || st.Type != unix.TMPFS_MAGIC {

@@ -13,8 +13,8 @@ import (
 	"github.com/fiador/fiador/harness/command"
 )
 
-// TestTemporaryFolderInMemory: where copies and the temporary folder of a command are in
-// memory and no cgroup counts that, what they take counts like memory of the processes.
+// TestTemporaryFolderInMemory: copies and the temporary folder of a command are in memory,
+// and no cgroup counts them. Their size then counts as memory of the processes.
 func TestTemporaryFolderInMemory(t *testing.T) {
 	t.Parallel()
 	var st unix.Statfs_t
@@ -61,7 +61,7 @@ func TestTemporaryFolderInMemory(t *testing.T) {
 	}
 }
 
-// TestKibibytes reads lines as they stand in /proc.
+// TestKibibytes reads lines with the format of /proc.
 func TestKibibytes(t *testing.T) {
 	const status = "Name:\tRssAnon:\nVmPTE:\t      60 kB\nRssAnon:\t    1024 kB\nRssFile:\t  12 kB\n"
 	for key, want := range map[string]int64{"RssAnon:": mib, "VmPTE:": 60 * kib, "VmSwap:": 0, "RssFile": 0} {

@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/harness/change"
 )
 
-// in calls f with the folder that a path lies in, and its name there.
+// in calls f with the folder that contains a path, and with the last name of the path.
 func (a *applier) in(p string, f func(dir int, name string) error) error {
 	dir, name := a.tree, p
 	if i := strings.LastIndexByte(p, '/'); i >= 0 {
@@ -31,7 +31,7 @@ func (a *applier) in(p string, f func(dir int, name string) error) error {
 	return f(dir, name)
 }
 
-// blocked says that something else stands where a folder above a path should.
+// blocked says that a parent of a path is not a folder.
 func blocked(err error) bool { return errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) }
 
 // lookup returns the entry of a folder under a name, or nil.
@@ -62,7 +62,7 @@ func sameObject(a, b *change.Seen) bool {
 	return a != nil && b != nil && a.Kind == b.Kind && a.Device == b.Device && a.Inode == b.Inode
 }
 
-// index prepares same.
+// index counts the operations per replaced object, for same.
 func (r *record) index() {
 	r.links = map[identity]int{}
 	for _, o := range r.Operations {
@@ -86,8 +86,8 @@ func (r *record) same(now *change.Seen, o *operation) bool {
 	return *now == was
 }
 
-// due says whether an operation is still to be done. What somebody else changed is a
-// *ConflictError where first, and not due otherwise.
+// due says whether an operation must still be done. A change by somebody else is a
+// *ConflictError if first; otherwise the operation is not due.
 func (a *applier) due(r *record, o *operation, first bool) (bool, error) {
 	var now, aside *change.Seen
 	err := a.in(o.path(), func(dir int, name string) (err error) {
@@ -124,8 +124,8 @@ func (a *applier) due(r *record, o *operation, first bool) (bool, error) {
 	return due, nil
 }
 
-// sameFolder says whether an open folder is the one that was looked at under that path,
-// if one was.
+// sameFolder returns a *ConflictError if looked has a folder at this path and the open
+// folder is another one.
 func (a *applier) sameFolder(fd int, p string) error {
 	if a.looked == nil {
 		return nil
@@ -144,7 +144,7 @@ func (a *applier) sameFolder(fd int, p string) error {
 	return nil
 }
 
-// sameFolders says whether all folders that were looked at are the same ones.
+// sameFolders returns a *ConflictError unless every folder in looked is still the same one.
 func (a *applier) sameFolders() error {
 	if a.looked == nil {
 		return nil
@@ -166,8 +166,9 @@ func (a *applier) sameFolders() error {
 	return nil
 }
 
-// untouched says whether a folder holds what was seen in it, or, where nobody looked,
-// nothing that changed since the execution began; and whether nothing is mounted there.
+// untouched says whether nothing is mounted in a folder and its content is unchanged. With
+// looked, the content must equal what the caller saw; without it, nothing may have changed
+// since the execution began.
 func (a *applier) untouched(r *record, p string) (bool, error) {
 	fits := func(_ string, s *change.Seen) bool { return s.ChangedNS <= r.Since || r.links[identityOf(s)] > 0 }
 	all := func() bool { return true }
@@ -223,7 +224,7 @@ func (a *applier) walk(dir int, name, shown string, fits func(string, *change.Se
 	return true, nil
 }
 
-// openSub opens a folder that nothing is mounted on.
+// openSub opens a folder and refuses one on which something is mounted.
 func openSub(dir int, name string) (int, error) {
 	for {
 		fd, err := unix.Openat2(dir, name, &unix.OpenHow{
@@ -236,7 +237,7 @@ func openSub(dir int, name string) (int, error) {
 	}
 }
 
-// put says whether a place has what the operation puts there.
+// put says whether the entry under a name is the one that the operation puts there.
 func put(dir int, name string, o *operation) bool {
 	if o.Kind == change.KindLink {
 		target, err := ReadLink(dir, name)

@@ -15,7 +15,7 @@ import (
 	"github.com/fiador/fiador/harness/change"
 )
 
-// forward does what is not done yet.
+// forward does every operation that is still due.
 func (a *applier) forward(r *record, first bool) error {
 	for _, pass := range []struct {
 		does func(o *operation) bool
@@ -71,8 +71,8 @@ func (a *applier) makeFolder(o *operation, first bool) error {
 	})
 }
 
-// own gives a new folder its owner and its permissions. The bit by which a folder
-// hands on its group is the file system's to give.
+// own gives a new folder its owner and its permissions. The file system decides on the
+// set-group-id bit, by which a folder passes on its group.
 func (a *applier) own(dir int, o *operation) error {
 	fd, err := openSub(dir, o.Temp)
 	if err != nil {
@@ -86,7 +86,7 @@ func (a *applier) own(dir int, o *operation) error {
 	return a.give(fd, &st, a.uid, a.gid, st.Mode&unix.S_ISGID|0o755, o.path())
 }
 
-// give sets owner and permissions, where they differ.
+// give sets owner and permissions if they differ.
 func (a *applier) give(fd int, st *unix.Stat_t, uid, gid int, mode uint32, shown string) error {
 	if uid >= 0 && (int(st.Uid) != uid || int(st.Gid) != gid) {
 		if err := a.do("chown", shown, func() error { return unix.Fchown(fd, uid, gid) }); err != nil {
@@ -134,7 +134,8 @@ func (a *applier) stageFile(dir int, name string, o *operation) error {
 	return a.settle(f)
 }
 
-// dress gives a new file the owner and the permissions that it is to have.
+// dress gives a new file its owner and its permissions. A file that replaces a file takes
+// both from the old file.
 func (a *applier) dress(f *os.File, dir int, name string, o *operation) error {
 	uid, gid, mode := a.uid, a.gid, uint32(0o644)
 	if o.Was != nil && o.Was.Kind == change.KindFile {
@@ -155,8 +156,8 @@ func (a *applier) dress(f *os.File, dir int, name string, o *operation) error {
 	return a.give(int(f.Fd()), &st, uid, gid, executable(mode, o.Executable), o.path())
 }
 
-// executable is mode with the bits for execution set or not. Whoever may read a file
-// may then execute it, unless the mode says already who may.
+// executable returns mode with the execution bits set or cleared. If no execution bit is
+// set, it allows execution to the owner and to everyone who may read the file.
 func executable(mode uint32, yes bool) uint32 {
 	switch {
 	case !yes:
@@ -167,8 +168,9 @@ func executable(mode uint32, yes bool) uint32 {
 	return mode
 }
 
-// swap puts what is staged in its place, or moves what is deleted out of it. A folder
-// that cannot be renamed, as one of a lower layer of an overlay, stays for clean.
+// swap renames a staged file to its place, or renames a deleted entry to its temporary name.
+// A folder that cannot be renamed, such as one of an overlay's lower layer, is left to
+// clean.
 func (a *applier) swap(o *operation, _ bool) error {
 	err := a.in(o.path(), func(dir int, name string) error {
 		if o.Do == doDelete {
@@ -189,9 +191,9 @@ func (a *applier) swap(o *operation, _ bool) error {
 	return err
 }
 
-// exchange puts what is staged in the place of what stands there, which gets its
-// name. Nobody sees the place empty, unless the file system cannot do that. Whoever
-// put something else there a moment before gets the place back.
+// exchange swaps the names of the staged entry and the entry in its place. The place is
+// never empty, unless the file system cannot exchange names. If somebody else put another
+// entry there a moment before, exchange swaps back and returns a *ConflictError.
 func (a *applier) exchange(dir int, name string, o *operation) error {
 	swap := func() error { return unix.Renameat2(dir, o.Temp, dir, name, unix.RENAME_EXCHANGE) }
 	err := a.do("exchange", o.path(), swap)
@@ -214,8 +216,9 @@ func (a *applier) exchange(dir int, name string, o *operation) error {
 	return &ConflictError{Path: o.path()}
 }
 
-// moveAside moves what is replaced or deleted out of its place. What somebody put
-// there a moment before is moved back.
+// moveAside renames the replaced or deleted entry to its temporary name. If somebody else
+// put another entry there a moment before, moveAside renames it back and returns a
+// *ConflictError.
 func (a *applier) moveAside(dir int, name string, o *operation) error {
 	if err := a.place(dir, name, o.Aside, o.path()); err != nil {
 		return err
@@ -230,7 +233,7 @@ func (a *applier) moveAside(dir int, name string, o *operation) error {
 	return &ConflictError{Path: o.path()}
 }
 
-// place renames what must not replace anything: EEXIST where something stands.
+// place renames an entry and never replaces one: it returns EEXIST if the new name is taken.
 func (a *applier) place(dir int, from, to, shown string) error {
 	err := a.do("rename", shown, func() error { return unix.Renameat2(dir, from, dir, to, unix.RENAME_NOREPLACE) })
 	if !cannotRename(err) {
@@ -242,7 +245,7 @@ func (a *applier) place(dir int, from, to, shown string) error {
 	return a.do("rename plainly", shown, func() error { return unix.Renameat(dir, from, dir, to) })
 }
 
-// cannotRename says that a file system renames in the plain way alone.
+// cannotRename says that the file system supports only plain renames.
 func cannotRename(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP)
 }

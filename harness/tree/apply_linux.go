@@ -17,46 +17,47 @@ import (
 	"github.com/fiador/fiador/harness/change"
 )
 
-// Apply puts changes that were accepted into the folder dir: all of them or none. An
-// error means that the folder is as it was, but for two: ErrApplied says that the
-// changes are there and something is left to be cleared away, ErrUnfinished that the
-// file system would neither go on nor back. Both leave a journal, which Recover, or
-// the next Apply to the folder, carries to its end.
+// Apply puts accepted changes into the folder dir: all of them or none. An error means
+// that the folder is unchanged, with two exceptions. ErrApplied says that the changes
+// are applied and something is left to be cleared away. ErrUnfinished says that the
+// file system allowed neither to complete the changes nor to take them back. Both leave
+// a journal, which Recover, or the next Apply to the folder, carries to its end.
 //
-// A change fits when what stands at its path is what Before says and has not changed
-// after since, when the execution began, to the precision of the file system's clock,
-// and no folder above it was renamed after since, as far as its times tell; or nothing,
-// where Before is nil. A folder may stand where one is to be made. Where a
-// folder goes, with all that it holds, that is asked of everything beneath it too, and
-// nothing may be mounted there. What does not fit is a *ConflictError, and nothing is
-// applied. It is looked at before anything happens, and again at each path in its turn.
+// A change fits under these conditions. If Before is nil, its path has no entry.
+// Otherwise the entry at its path equals Before and has not changed after since, to the
+// precision of the file system's clock. since is the time when the execution began. No
+// folder above the path was renamed after since, as far as its times tell. A folder may exist where a
+// change makes one. If a change removes a folder with its content, the same conditions
+// apply to everything beneath it, and nothing may be mounted there. For a change that
+// does not fit, Apply returns a *ConflictError, and nothing is applied. Apply checks all
+// changes before it starts, and each path again before it changes that path.
 //
 // New files are 0644 or 0755, new folders 0755; they belong to the owner of dir where
 // root applies. A file that replaces a file keeps its owner, group and permission
-// bits; whether it can be executed is what the change says. Set-id bits, further
-// links, extended attributes and times are not kept. Folders that are missing above a
-// file are made.
+// bits; the change says whether the file is executable. Set-id bits, further links,
+// extended attributes and times are not kept. Missing folders above a file are made.
 //
-// Everything in dir is reached through openat2 beneath one descriptor and without
-// following a link. state is a folder outside of dir that lasts, and that only the
-// user writes; it is made, and one that is another user's or that others can write is
-// refused (ErrNotOwn). Two calls for one folder wait for each other, until the context
-// ends (ErrBusy); it counts for nothing else.
+// Apply reaches everything in dir through openat2 beneath one descriptor and follows no
+// link. state is a folder outside of dir that is durable and that only the user writes.
+// Apply makes it if it is missing. Apply refuses it if another user owns it or can
+// write it (ErrNotOwn). Two calls for one folder wait for each other until the context
+// ends (ErrBusy); Apply uses the context for nothing else.
 //
-// The order of system calls, after which a kill at any point leaves the old or the
-// new state once Recover has run (TestApplyOrder, TestApplyKilled):
+// Apply makes the system calls in this order. After a kill at any point, the folder is
+// in the old or the new state once Recover has run (TestApplyOrder, TestApplyKilled):
 //
-//  1. journal: lock; blobs written, hashed and synced; changes held against the folder
+//  1. journal: lock; blobs written, hashed and synced; changes compared with the folder
 //  2. journal: record written, synced, renamed to "apply", journal synced: the commit
-//  3. the mark of the record made and synced, which is there as long as anything is
-//     half done; folders made under temporary names and renamed
+//  3. the mark of the record made and synced; it exists as long as anything is half
+//     done; folders made under temporary names and renamed
 //  4. files and links made under temporary names, synced
-//  5. each renamed to its place, exchanging names with what it replaces; what is
-//     deleted is renamed
+//  5. each renamed to its place, exchanging names with the entry that it replaces;
+//     deleted entries are renamed
 //  6. all folders that were touched are synced
-//  7. journal: record renamed to "clean", synced; what was replaced or deleted is
-//     removed, and so is, with what is staged for its place put there, a folder that an
-//     overlay could not rename; folders are synced; left out where nothing was
+//  7. journal: record renamed to "clean", synced; replaced and deleted entries are
+//     removed; a folder that an overlay could not rename is removed too, and the staged
+//     entry is put in its place; folders are synced; left out where nothing was replaced
+//     or deleted
 //  8. the mark removed, synced; journal: record removed, synced; blobs removed
 //
 // An error from 3 to 6 turns the record to "undo": the renames are taken back, in
@@ -80,14 +81,14 @@ func CanApply() error { return nil }
 // takes them back where it cannot complete them. It returns what it did, or that there was
 // nothing to do. Paths that somebody else changed in the meantime stay as they are.
 //
-// The errors are those of Apply. One that is neither ErrApplied nor ErrUnfinished
-// beside did says why the folder is now what it was before the Apply that was killed.
+// The errors are those of Apply. If Recover did something, an error other than ErrApplied
+// and ErrUnfinished says why the folder is now in its state before the killed Apply.
 func Recover(ctx context.Context, state, dir string) (Recovery, error) {
 	return recoverFolder(ctx, state, dir, calls{})
 }
 
-// Unfinished says whether a killed Apply has left something that Recover would carry to
-// its end. It changes nothing in the folder dir, and makes no state folder.
+// Unfinished says whether a killed Apply has left work that Recover would complete. It
+// changes nothing in the folder dir, and makes no state folder.
 func Unfinished(ctx context.Context, state, dir string) (bool, error) {
 	a, err := openApplier(ctx, state, dir, false, calls{})
 	if err != nil || a == nil {
@@ -114,10 +115,10 @@ func apply(ctx context.Context, state, dir string, changes []change.Change, cont
 	return applyTo(ctx, state, dir, changes, content, terms{since: since.UnixNano()}, c)
 }
 
-// terms are what has to be true of a folder, beside what each change says.
+// terms are conditions on the folder, besides those of each change.
 type terms struct {
-	looked *Looked // what it was; or nil
-	since  int64   // otherwise: when it was last changed, nanoseconds since 1970
+	looked *Looked // the state that the caller saw; or nil
+	since  int64   // without looked: latest allowed change time, nanoseconds since 1970
 }
 
 func applyTo(ctx context.Context, state, dir string, changes []change.Change, content Content, t terms, c calls) error {
@@ -134,7 +135,7 @@ func applyTo(ctx context.Context, state, dir string, changes []change.Change, co
 		return err
 	}
 	if _, err := a.resume(); err != nil {
-		// The errors of Apply are about the changes at hand.
+		// %v, not %w: the error values of Apply describe the new changes only.
 		return fmt.Errorf("nothing is applied, for an earlier run has not ended: %v", err)
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -181,13 +182,13 @@ type applier struct {
 	tree     int // descriptor of the folder
 	id       unix.Stat_t
 	origin   origin
-	uid, gid int // owner of what is new; -1: whoever calls
+	uid, gid int // owner of new files and folders; -1: the caller
 	journal  *journal
-	looked   *Looked // of the changes that are applied for the first time; or nil
+	looked   *Looked // set if the changes are applied for the first time by ApplySeen; or nil
 }
 
-// openApplier opens the folder and its journal. Without create it is nil where there
-// is no journal.
+// openApplier opens the folder and its journal. Without create it returns nil if there is no
+// journal.
 func openApplier(ctx context.Context, state, dir string, create bool, c calls) (*applier, error) {
 	a, err := enterFolder(dir, nil, c)
 	if err != nil {
@@ -200,8 +201,8 @@ func openApplier(ctx context.Context, state, dir string, create bool, c calls) (
 	return a, nil
 }
 
-// enterFolder opens the folder, which is a *ConflictError where it is not the one that
-// was looked at.
+// enterFolder opens the folder. It returns a *ConflictError if the folder is not the one in
+// looked.
 func enterFolder(dir string, looked *Looked, c calls) (*applier, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if looked != nil && (err == unix.ENOENT || err == unix.ENOTDIR) {
@@ -226,7 +227,7 @@ func enterFolder(dir string, looked *Looked, c calls) (*applier, error) {
 	return a, nil
 }
 
-// openJournal opens the journal of the folder. Without create there may be none.
+// openJournal opens the journal of the folder. Without create, the journal may be missing.
 func (a *applier) openJournal(ctx context.Context, state string, create bool) error {
 	err := a.outside(state)
 	if err == nil {
@@ -242,8 +243,8 @@ func (a *applier) close() {
 	}
 }
 
-// outside refuses a state folder that lies in the folder itself, where what runs in a
-// sandbox could write it.
+// outside refuses a state folder inside the folder itself, where commands in a sandbox could
+// write it.
 func (a *applier) outside(state string) error {
 	at, err := filepath.Abs(state)
 	if err != nil {
@@ -278,9 +279,9 @@ func (a *applier) outside(state string) error {
 	return &fs.PathError{Op: "open", Path: at, Err: err}
 }
 
-// resume carries on what the journal has, and says which way. The record of a folder
-// that is gone, and whose inode this folder has, is dropped; so is one that may be, where
-// nothing is half done.
+// resume completes or takes back the record of the journal, and says which. It drops the
+// record of an older folder that had the same inode. If it cannot tell whether the record is
+// of an older folder, it drops the record when the mark is missing.
 func (a *applier) resume() (Recovery, error) {
 	r, err := a.journal.load()
 	if err != nil {
@@ -309,8 +310,8 @@ func (a *applier) resumeWith(r *record) (Recovery, error) {
 	return RecoveredForward, err
 }
 
-// carry carries a record to its end, or back. first is the run that wrote it, for
-// which what somebody else changed is a conflict; to later ones it is a fact.
+// carry completes a record or takes it back. first is true for the run that wrote the
+// record. For that run, a change by somebody else is a conflict; a later run accepts it.
 func (a *applier) carry(r *record, first bool) error {
 	r.index()
 	var failed error
@@ -348,7 +349,8 @@ func (a *applier) carry(r *record, first bool) error {
 	return nil
 }
 
-// replacing says whether something is left over when the record is carried out.
+// replacing says whether the record replaces or deletes something, which must be removed
+// after it is carried out.
 func (r *record) replacing() bool {
 	return slices.ContainsFunc(r.Operations, func(o operation) bool { return o.Was != nil })
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// applyScene is a folder, and what is to be done to it.
+// applyScene is a folder with the changes to apply to it.
 type applyScene struct {
 	dir, state string
 	changes    []change.Change
@@ -36,7 +36,7 @@ type applyScene struct {
 	since      time.Time
 }
 
-// fastDir is a new folder where syncing costs nothing, if there is such a place.
+// fastDir returns a new folder where a sync costs nothing, if there is one.
 func fastDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "fiador-test-")
@@ -47,9 +47,9 @@ func fastDir(t *testing.T) string {
 	return dir
 }
 
-// standUp makes what stands in a folder: "path" to content, a path with a slash at its
-// end to a folder, and "-> target" to a symbolic link. Content may begin with a mode,
-// as in "0755 text".
+// standUp makes the entries of a folder: "path" to content, a path with a final slash to a
+// folder, and "-> target" to a symbolic link. Content may begin with a mode, as in "0755
+// text".
 func standUp(dir string, things map[string]string) error {
 	var names []string
 	for name := range things {
@@ -87,7 +87,7 @@ func standUpFile(p, text string) error {
 	return unix.Chmod(p, uint32(mode))
 }
 
-// newApplyScene makes a folder tree in base with what stands in it.
+// newApplyScene makes a folder tree in base with these entries.
 func newApplyScene(base string, things map[string]string) (*applyScene, error) {
 	s := &applyScene{dir: filepath.Join(base, "tree"), state: filepath.Join(base, "state"), content: map[string]string{}}
 	if err := os.Mkdir(s.dir, 0o755); err != nil {
@@ -142,7 +142,7 @@ func (s *applyScene) recover(before func(call, name string) error) (Recovery, er
 	return recoverFolder(context.Background(), s.state, s.dir, calls{before: before})
 }
 
-// snapshotOf is all that a folder has, as text, without inodes and times.
+// snapshotOf returns the content of a folder as text, without inodes and times.
 func snapshotOf(dir string) string {
 	var b strings.Builder
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -175,7 +175,7 @@ func snapshotOf(dir string) string {
 	return b.String()
 }
 
-// clear checks that nothing is left in the state folder.
+// clear checks that the state folder is empty.
 func (s *applyScene) clear(t *testing.T) {
 	t.Helper()
 	names, err := os.ReadDir(s.state)
@@ -200,7 +200,7 @@ func diffText(a, b string) string {
 	return d.String()
 }
 
-// everything has one of each thing that can be done.
+// everything makes a scene with every kind of change.
 func everything(base string) (*applyScene, error) {
 	s, err := newApplyScene(base, map[string]string{
 		"keep.txt": "keep", "a.txt": "0640 old", "run.sh": "0755 #!old", "tool": "0600 old", "set": "4755 #!old", "sub/deep/b": "old b",
@@ -242,7 +242,7 @@ func everything(base string) (*applyScene, error) {
 	return s, nil
 }
 
-// something is smaller, for what is done thousands of times.
+// something makes a smaller scene, for tests that run it thousands of times.
 func something(base string) (*applyScene, error) {
 	s, err := newApplyScene(base, map[string]string{"a": "old", "d/x": "x", "f": "old", "g/y": "y"})
 	if err != nil {
@@ -256,7 +256,7 @@ func something(base string) (*applyScene, error) {
 	return s, nil
 }
 
-// applyStates are the folder before and after.
+// applyStates returns the state of the folder before and after the changes.
 func applyStates(t *testing.T, make func(base string) (*applyScene, error)) (before, after string) {
 	t.Helper()
 	s, err := make(fastDir(t))
@@ -353,7 +353,7 @@ func TestApplyNothing(t *testing.T) {
 	}
 }
 
-// TestApplyOrder: the order of system calls that the comment of Apply promises.
+// TestApplyOrder: Apply makes the system calls in the order that its comment promises.
 func TestApplyOrder(t *testing.T) {
 	s := mustApplyScene(t, map[string]string{"a": "old", "d": "gone"})
 	s.file("a", "new")
@@ -426,7 +426,7 @@ rmdir JOURNAL`, "\n")
 	}
 }
 
-// plainRenames is what a file system does that can neither exchange names nor rename without
+// plainRenames simulates a file system that can neither exchange names nor rename without
 // replacing.
 func plainRenames(call, _ string) error {
 	if call == "exchange" || call == "rename" {
@@ -482,8 +482,8 @@ func TestApplyChild(t *testing.T) {
 	}
 }
 
-// TestApplyKilled: a process that is killed before any system call leaves what Recover
-// makes the old or the new state of.
+// TestApplyKilled: a process is killed before any one system call; Recover then restores the
+// old or the new state.
 func TestApplyKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	before, after := applyStates(t, everything)
@@ -518,7 +518,7 @@ func TestApplyKilled(t *testing.T) {
 	}
 }
 
-// checkRecovered recovers, twice, and says what the folder has then.
+// checkRecovered recovers twice and returns the state of the folder.
 func checkRecovered(t *testing.T, s *applyScene, at any, before, after string) string {
 	t.Helper()
 	if _, err := Recover(t.Context(), s.state, s.dir); err != nil {
@@ -535,7 +535,7 @@ func checkRecovered(t *testing.T, s *applyScene, at any, before, after string) s
 	return got
 }
 
-// deadFrom is a hook for a process that ends at a step: nothing happens any more.
+// deadFrom is a hook for a process that ends at a step: every later call fails.
 func deadFrom(n int) func(call, name string) error {
 	return func(string, string) error {
 		if n--; n < 0 {
@@ -545,7 +545,7 @@ func deadFrom(n int) func(call, name string) error {
 	}
 }
 
-// TestApplyKilledTwice: a recovery that is killed as well is as good as none.
+// TestApplyKilledTwice: after a recovery that is also killed, another recovery still works.
 func TestApplyKilledTwice(t *testing.T) {
 	before, after := applyStates(t, something)
 	stride := rehearsal.Stride(7)
@@ -570,7 +570,7 @@ func TestApplyKilledTwice(t *testing.T) {
 	}
 }
 
-// failAt is a hook in which the given steps fail, and no other.
+// failAt is a hook in which exactly the given steps fail.
 func failAt(steps ...int) func(call, name string) error {
 	n := -1
 	return func(string, string) error {
@@ -581,9 +581,8 @@ func failAt(steps ...int) func(call, name string) error {
 	}
 }
 
-// TestApplyFails: where one system call fails, whichever it is, the old state is back
-// when Apply returns, or the new one is complete. Where a second one fails as well,
-// Recover does the rest.
+// TestApplyFails: if any one system call fails, Apply returns with the old state restored or
+// the new state complete. If a second call fails as well, Recover does the rest.
 func TestApplyFails(t *testing.T) {
 	before, after := applyStates(t, something)
 	for _, make := range []func(string) (*applyScene, error){something, everything} {
@@ -612,7 +611,7 @@ func TestApplyFails(t *testing.T) {
 			case errors.Is(err, ErrUnfinished):
 				t.Errorf("step %d: %v", n, err)
 			case errors.Is(err, ErrApplied):
-				// Something that was replaced may still be there.
+				// A replaced entry may still exist.
 			case got != want:
 				t.Errorf("step %d: %v\n%s", n, err, diffText(want, got))
 			}
@@ -657,7 +656,7 @@ func TestApplyFails(t *testing.T) {
 	}
 }
 
-// conflicts applies and expects a conflict at a path, and nothing done.
+// conflicts calls Apply and expects a conflict at a path and an unchanged folder.
 func (s *applyScene) conflicts(t *testing.T, path string, before func(call, name string) error) {
 	t.Helper()
 	old := snapshotOf(s.dir)
@@ -681,8 +680,8 @@ func mustDo(t *testing.T, err error) {
 	}
 }
 
-// TestApplyConflicts: what somebody changed since the execution is not overwritten,
-// and then nothing else is applied either.
+// TestApplyConflicts: Apply overwrites no entry that somebody changed after the execution,
+// and then applies nothing at all.
 func TestApplyConflicts(t *testing.T) {
 	things := map[string]string{"a": "old", "d/e/f": "old", "d/g": "old", "l": "-> a", "k/x": "x"}
 	for _, c := range []struct {
@@ -730,7 +729,7 @@ func TestApplyConflicts(t *testing.T) {
 	})
 }
 
-// TestApplyFits: what is no conflict.
+// TestApplyFits: these changes are no conflict.
 func TestApplyFits(t *testing.T) {
 	s := mustApplyScene(t, map[string]string{"a": "old", "gone/x": "x"})
 	s.folder("b")
@@ -762,14 +761,14 @@ func onceAt(call, name string, do func() error) func(call, name string) error {
 	}
 }
 
-// TestApplyRaces: what somebody changes after the folder was looked at, and before the
-// place has its turn, stays; all else is taken back.
+// TestApplyRaces: somebody changes a path after Apply has checked the folder and before
+// Apply changes that path. That change stays; everything else is taken back.
 func TestApplyRaces(t *testing.T) {
 	things := map[string]string{"a": "old a", "b": "old b", "d/x": "x", "z/x": "x"}
 	for _, c := range []struct {
 		name, call, at, conflict string
 		meddle                   func(dir string) error
-		want                     map[string]string // beside what was there; "" for nothing
+		want                     map[string]string // in addition to the old entries; "" for a missing entry
 	}{
 		{"changed before its turn", "create", "a", "b", func(d string) error { return os.WriteFile(d+"/b", []byte("my longer b"), 0) },
 			map[string]string{"b": "my longer b"}},
@@ -829,8 +828,8 @@ func TestApplyRaces(t *testing.T) {
 	}
 }
 
-// TestApplyPlantedLink: a link in the place of a folder leads nobody out, before and
-// while changes are applied.
+// TestApplyPlantedLink: Apply follows no link in place of a folder, whether the link exists
+// before or appears while changes are applied.
 func TestApplyPlantedLink(t *testing.T) {
 	for _, at := range []string{"before", "create out/f", "write out/f", "exchange out/g", "rename out/f"} {
 		t.Run(at, func(t *testing.T) {
@@ -851,7 +850,7 @@ func TestApplyPlantedLink(t *testing.T) {
 				hook = onceAt(call, name, plant)
 			}
 			if err := s.apply(hook); err == nil && at != "exchange out/g" {
-				t.Error("no error") // but in the last step, in a folder that was then moved
+				t.Error("no error") // allowed only in the last step, in a folder that was moved afterwards
 			}
 			if got := snapshotOf(outside); got != theirs {
 				t.Errorf("written outside:\n%s", diffText(theirs, got))
@@ -866,8 +865,8 @@ func TestApplyPlantedLink(t *testing.T) {
 	}
 }
 
-// TestRecoverLeavesOthersAlone: what somebody changed after the kill stays, wherever
-// the kill was.
+// TestRecoverLeavesOthersAlone: changes that somebody makes after the kill stay, at
+// whichever step the kill was.
 func TestRecoverLeavesOthersAlone(t *testing.T) {
 	for _, at := range []string{"create a", "exchange a", "exchange b", "rename d", "rename n", "fsync .", "turn clean", "unlink a"} {
 		t.Run(at, func(t *testing.T) {
@@ -906,8 +905,8 @@ func TestRecoverLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// TestUndoKeeps: where something else stands when a deletion is taken back, both are
-// there afterwards.
+// TestUndoKeeps: if another entry is at the path when a deletion is taken back, both entries
+// exist afterwards.
 func TestUndoKeeps(t *testing.T) {
 	s := mustApplyScene(t, map[string]string{"d/x": "x", "z": "old"})
 	s.delete("d")
@@ -931,8 +930,8 @@ func TestUndoKeeps(t *testing.T) {
 	}
 }
 
-// TestUndoLeavesOthersAlone: what somebody made where something new was to go is not
-// taken for what Apply made.
+// TestUndoLeavesOthersAlone: undo keeps an entry that somebody else made at a path where
+// Apply was to make a new one.
 func TestUndoLeavesOthersAlone(t *testing.T) {
 	s := mustApplyScene(t, map[string]string{"a": "old"})
 	s.file("a", "new")
@@ -1058,8 +1057,8 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
-// TestApplyState: the state folder is made, with the folders above it; it is not
-// accepted in the folder itself.
+// TestApplyState: Apply makes the state folder and its parents; it refuses a state folder
+// inside the folder itself.
 func TestApplyState(t *testing.T) {
 	s := mustApplyScene(t, map[string]string{"d/": ""})
 	s.file("a", "new")
@@ -1109,8 +1108,8 @@ func journalOf(t *testing.T, s *applyScene) string {
 	return names[0]
 }
 
-// TestRecoverDamaged: a record that is not understood is left as it is, and nothing is
-// applied before somebody looked at it.
+// TestRecoverDamaged: Recover leaves an unreadable record as it is, and nothing is applied
+// until a person has looked at it.
 func TestRecoverDamaged(t *testing.T) {
 	for name, damage := range map[string]func(b []byte) []byte{
 		"cut off":      func(b []byte) []byte { return b[:len(b)/2] },
@@ -1152,7 +1151,7 @@ func TestRecoverDamaged(t *testing.T) {
 	}
 }
 
-// TestApplyRecoversFirst: what was left is carried on before anything else.
+// TestApplyRecoversFirst: Apply completes an unfinished record before anything else.
 func TestApplyRecoversFirst(t *testing.T) {
 	s := mustApplyScene(t, map[string]string{"a": "old"})
 	s.file("a", "new")
@@ -1168,8 +1167,8 @@ func TestApplyRecoversFirst(t *testing.T) {
 	}
 }
 
-// TestApplyBehindAnother: an earlier run that does not end is an error that says
-// nothing about the changes at hand.
+// TestApplyBehindAnother: if an earlier run cannot be completed, Apply returns an error that
+// is neither ErrApplied nor ErrUnfinished.
 func TestApplyBehindAnother(t *testing.T) {
 	s := mustApplyScene(t, map[string]string{"a": "old"})
 	s.file("a", "new")
@@ -1196,8 +1195,9 @@ func TestApplyBehindAnother(t *testing.T) {
 	s.clear(t)
 }
 
-// TestRecoverAnotherFolder: a record of which nothing is done yet is not carried out on a
-// folder that has the inode of the one that it is about, unless it is that one for certain.
+// TestRecoverAnotherFolder: a folder has the inode of the folder of a record, and no
+// operation of the record is done yet. Recover carries the record out only if the folder is
+// certainly the same one.
 func TestRecoverAnotherFolder(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(o *origin)
@@ -1238,8 +1238,8 @@ func TestRecoverAnotherFolder(t *testing.T) {
 	}
 }
 
-// TestApplyReadOnlyParts: folders that nobody may write are deleted with what holds
-// them, and are in the way otherwise.
+// TestApplyReadOnlyParts: a folder that nobody may write is deleted together with a folder
+// above it. A change inside a folder that nobody may write fails.
 func TestApplyReadOnlyParts(t *testing.T) {
 	s := mustApplyScene(t, map[string]string{"d/ro/x": "x", "e/x": "old", "z": "old"})
 	mustDo(t, os.Chmod(s.dir+"/d/ro", 0o555))
@@ -1277,7 +1277,7 @@ func TestApplyReadOnlyParts(t *testing.T) {
 	mustDo(t, os.Chmod(s.dir, 0o755))
 }
 
-// mountedDir is a new folder with a file system of its own in memory.
+// mountedDir returns a new folder with a file system of its own in memory.
 func mountedDir(t *testing.T, options string) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -1308,8 +1308,8 @@ func TestApplyReadOnlyDisk(t *testing.T) {
 	}
 }
 
-// TestApplyDiskFull: no room for the files, for the blobs, or for either, as both lie
-// on the disk that is full.
+// TestApplyDiskFull: the disk has no room for the files, for the blobs, or for both, which
+// are on the same full disk.
 func TestApplyDiskFull(t *testing.T) {
 	for _, where := range []string{"files", "blobs", "both"} {
 		for _, size := range []int{1 << 19, 3 << 19, 4 << 20} {
@@ -1346,8 +1346,8 @@ func TestApplyDiskFull(t *testing.T) {
 	}
 }
 
-// TestApplyMounts: nothing that is mounted in a folder is deleted with it, nor is its
-// mount point moved.
+// TestApplyMounts: Apply deletes nothing that is mounted in a folder and moves no mount
+// point.
 func TestApplyMounts(t *testing.T) {
 	base := mountedDir(t, "size=1m")
 	s, err := newApplyScene(base, map[string]string{"d/m/": "", "e/": "", "z": "old"})
@@ -1370,9 +1370,8 @@ func TestApplyMounts(t *testing.T) {
 	}
 }
 
-// TestApplyLayers: folders of a lower layer of an overlay, which cannot be renamed,
-// are deleted and replaced nevertheless, and a kill or a failure in between is the same
-// as elsewhere.
+// TestApplyLayers: Apply deletes and replaces folders of an overlay's lower layer, which
+// cannot be renamed. A kill or a failure in between has the same result as elsewhere.
 func TestApplyLayers(t *testing.T) {
 	base := mountedDir(t, "size=64m")
 	const most = 150
@@ -1432,8 +1431,8 @@ func TestApplyLayers(t *testing.T) {
 	}
 }
 
-// TestApplyOwners: where root applies, what is new belongs to whom the folder belongs,
-// and what is replaced to whom it belonged; without set-id bits.
+// TestApplyOwners: where root applies, a new entry belongs to the owner of the folder, and a
+// replacement to the owner of the old entry; without set-id bits.
 func TestApplyOwners(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root gives files away")
@@ -1484,7 +1483,7 @@ func TestExecutable(t *testing.T) {
 	}
 }
 
-// TestApplyMany: a thousand files, so that no descriptor is left open a file.
+// TestApplyMany: a thousand files, which would fail if each file left a descriptor open.
 func TestApplyMany(t *testing.T) {
 	s := mustApplyScene(t, nil)
 	for i := range 1000 {
@@ -1498,8 +1497,8 @@ func TestApplyMany(t *testing.T) {
 	s.clear(t)
 }
 
-// TestApplyAsUser runs the tests of Apply again as an ordinary user, where root runs
-// them.
+// TestApplyAsUser: if root runs the tests, it runs the tests of Apply again as an ordinary
+// user.
 func TestApplyAsUser(t *testing.T) {
 	if os.Getuid() != 0 || os.Getenv(envUser) != "" {
 		t.Skip("started by root alone")

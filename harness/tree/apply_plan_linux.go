@@ -67,8 +67,8 @@ func (a *applier) plan(dir string, changes []change.Change, t terms) (*record, e
 	return p.record, p.record.nameTemps()
 }
 
-// latest is when what lies in folders that go was last changed: for whoever carries a
-// record on, a later time is somebody else's change.
+// latest returns the latest change time of the content of folders to remove. For a run that
+// resumes the record, a later time is a change by somebody else.
 func (t terms) latest() int64 {
 	if t.looked == nil {
 		return t.since
@@ -82,7 +82,7 @@ func (t terms) latest() int64 {
 	return latest
 }
 
-// planner makes a record.
+// planner builds a record.
 type planner struct {
 	*applier
 	record  *record
@@ -146,9 +146,9 @@ func (p *planner) check(c *change.Change) (*change.Seen, error) {
 	return now, p.inPlace(c.Path)
 }
 
-// inPlace is a *ConflictError where a folder above a path has been changed since, and no
-// name in it: renamed, that is, with files in it whose own times are older. Where
-// somebody looked before, the folders are known.
+// inPlace returns a *ConflictError if a folder above a path was renamed since the execution
+// began. Such a folder has a new change time and an old modification time, and its files can
+// have old times. With looked, sameFolders checks the folders instead.
 func (p *planner) inPlace(path string) error {
 	if p.looked != nil {
 		return nil
@@ -170,7 +170,7 @@ func (p *planner) inPlace(path string) error {
 	return nil
 }
 
-// clears says whether a change makes way for a folder above the path.
+// clears says whether a change replaces a non-folder above the path by a folder.
 func (p *planner) clears(path string) bool {
 	return slices.ContainsFunc(change.Above(path), func(folder string) bool {
 		c := p.at[folder]
@@ -178,7 +178,8 @@ func (p *planner) clears(path string) bool {
 	})
 }
 
-// covered says whether a path goes together with a folder above it.
+// covered says whether a change removes or replaces a folder above the path, and the path
+// with it.
 func (p *planner) covered(path string) bool {
 	return slices.ContainsFunc(change.Above(path), func(folder string) bool {
 		c := p.at[folder]

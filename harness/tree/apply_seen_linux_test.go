@@ -14,8 +14,8 @@ import (
 	"github.com/fiador/fiador/harness/change"
 )
 
-// seenScene is a folder that was looked at, and changes to it: a file, one in a folder
-// that is there, and a folder that goes with what it holds.
+// seenScene makes a folder that the caller has looked at, with changes: a file, a file in an
+// existing folder, and a deleted folder with content.
 func seenScene(t *testing.T) (*applyScene, *Looked) {
 	t.Helper()
 	s := mustApplyScene(t, map[string]string{"a": "old", "d/e/y": "y", "d/x": "x", "s/k": "k", "t/mine": "mine", "zd/": ""})
@@ -45,8 +45,8 @@ func (s *applyScene) applySeen(ctx context.Context, l *Looked, before func(call,
 	return applyTo(ctx, s.state, s.dir, s.changes, s.open, terms{looked: l}, calls{before: before})
 }
 
-// TestApplySeenKilled: what is applied to a folder that was looked at ends in the old or
-// the new state too, whenever it is killed.
+// TestApplySeenKilled: after a kill at any step of ApplySeen, the folder ends in the old or
+// the new state.
 func TestApplySeenKilled(t *testing.T) {
 	s, l := seenScene(t)
 	before := snapshotOf(s.dir)
@@ -72,8 +72,8 @@ func TestApplySeenKilled(t *testing.T) {
 	}
 }
 
-// TestApplySeen: whatever is not what was looked at is a conflict, and nothing is
-// applied; at first, or when a path has its turn.
+// TestApplySeen: every difference from what the caller saw is a conflict, and nothing is
+// applied. ApplySeen finds the difference at first, or just before it changes the path.
 func TestApplySeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		conflict string
@@ -112,8 +112,8 @@ func TestApplySeen(t *testing.T) {
 	}
 }
 
-// TestApplySeenElsewhere: a name that leads to another folder by now is a conflict, and
-// that folder and its journal stay as they are.
+// TestApplySeenElsewhere: if the name now leads to another folder, ApplySeen returns a
+// conflict and leaves that folder and its journal unchanged.
 func TestApplySeenElsewhere(t *testing.T) {
 	s, l := seenScene(t)
 	mustDo(t, errors.Join(os.Rename(s.dir, s.dir+".old"), os.Mkdir(s.dir+".other", 0o755), os.Symlink("tree.other", s.dir)))
@@ -128,8 +128,8 @@ func TestApplySeenElsewhere(t *testing.T) {
 	}
 }
 
-// TestApplyMoved: what came to its place with a folder above it, after the execution
-// began, is not what the execution saw.
+// TestApplyMoved: Apply refuses an entry that came to its path after the execution began, by
+// a rename of a folder above it.
 func TestApplyMoved(t *testing.T) {
 	things := map[string]string{"s/u/a": "old", "s/u/d/": "", "s/l": "-> u", "t/u/a": "mine", "t/u/d/": "", "t/l": "-> u"}
 	for name, add := range map[string]func(s *applyScene){
@@ -145,7 +145,7 @@ func TestApplyMoved(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 			mustDo(t, errors.Join(os.WriteFile(s.dir+"/other", nil, 0o644), os.WriteFile(s.dir+"/s/u/other", nil, 0o644)))
 			add(s)
-			mustDo(t, s.apply(nil)) // something beside it is nothing
+			mustDo(t, s.apply(nil)) // another entry beside it is no conflict
 
 			s = mustApplyScene(t, things)
 			time.Sleep(20 * time.Millisecond)

@@ -12,8 +12,9 @@ import (
 	"github.com/fiador/fiador/harness/change"
 )
 
-// undo takes back what was done, the last first. kept says what could not be put back
-// because something else stands there now; it is still there under its temporary name.
+// undo takes back the operations in reverse order. kept lists the entries that could not be
+// put back because something else is at their path now. Such an entry stays under its
+// temporary name.
 func (a *applier) undo(r *record) (kept, err error) {
 	for i := range r.Operations {
 		o := &r.Operations[len(r.Operations)-1-i]
@@ -29,7 +30,7 @@ func (a *applier) undo(r *record) (kept, err error) {
 	return kept, a.syncFolders(r)
 }
 
-// keptError says that something could not be put back.
+// keptError says that an entry could not be put back.
 type keptError struct{ path, name string }
 
 func (e *keptError) Error() string {
@@ -50,7 +51,7 @@ func (a *applier) undoOne(dir int, name string, o *operation) error {
 		case sameObject(s, o.Was):
 			old = n
 		case s != nil:
-			waits = true // what was made is not in place
+			waits = true // the new entry is not in place
 		}
 	}
 	if now != nil && !waits && !sameObject(now, o.Was) {
@@ -75,7 +76,7 @@ func (a *applier) undoOne(dir int, name string, o *operation) error {
 	return err
 }
 
-// takeBack removes what stands in a place if it is what the operation put there.
+// takeBack removes the entry under a name if the operation put it there.
 func (a *applier) takeBack(dir int, name string, o *operation) error {
 	flag := 0
 	switch {
@@ -86,12 +87,12 @@ func (a *applier) takeBack(dir int, name string, o *operation) error {
 	}
 	err := a.do("unlink", o.path(), func() error { return unix.Unlinkat(dir, name, flag) })
 	if o.Do == doFolder && (errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.ENOTDIR)) {
-		return nil // somebody else's by now
+		return nil // somebody else uses the folder now
 	}
 	return err
 }
 
-// clean removes what was replaced and deleted.
+// clean removes the replaced and deleted entries.
 func (a *applier) clean(r *record) error {
 	for i := range r.Operations {
 		o := &r.Operations[i]
@@ -113,7 +114,8 @@ func (a *applier) clean(r *record) error {
 	return a.syncFolders(r)
 }
 
-// makeWay removes a folder that could not be renamed, and puts what is staged there.
+// makeWay removes a folder that could not be renamed, and puts the staged entry in its
+// place.
 func (a *applier) makeWay(dir int, name string, o *operation) error {
 	now, err := lookup(dir, name)
 	if err == nil && sameObject(now, o.Was) {
@@ -133,8 +135,8 @@ func (a *applier) makeWay(dir int, name string, o *operation) error {
 	return nil
 }
 
-// removeTree removes what stands under a name, with all that it holds, and nothing
-// that is mounted there.
+// removeTree removes the entry under a name with its content. It refuses to remove anything
+// mounted there.
 func (a *applier) removeTree(dir int, name, shown string) error {
 	s, err := lookup(dir, name)
 	if err != nil || s == nil {
@@ -164,7 +166,7 @@ func (a *applier) empty(dir int, name, shown string) error {
 		return err
 	}
 	if st.Mode&0o300 != 0o300 {
-		// Its owner cannot remove anything from it before.
+		// Without these bits, its owner cannot remove entries.
 		if err := a.do("chmod", shown, func() error { return unix.Fchmod(fd, 0o700) }); err != nil {
 			return err
 		}

@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// calls makes system calls that change something, one at a time.
+// calls performs the system calls that change something, one at a time.
 type calls struct {
-	// before is told about each, and can fail in its place. Nil but in tests.
+	// before is called before each system call; its error replaces the call. It is nil
+	// except in tests.
 	before func(call, name string) error
 }
 
@@ -41,8 +42,8 @@ func (c calls) do(call, name string, f func() error) error {
 	}
 }
 
-// syncFolder makes what was created, renamed and removed in a folder last. Some file
-// systems have nothing to do for that and say that they cannot.
+// syncFolder makes the created, renamed and removed entries of a folder durable. Some file
+// systems need no sync of folders and return EINVAL, which syncFolder ignores.
 func (c calls) syncFolder(dir int, name string) error {
 	err := c.do("fsync", name, func() error { return unix.Fsync(dir) })
 	if errors.Is(err, unix.EINVAL) {
@@ -51,7 +52,7 @@ func (c calls) syncFolder(dir int, name string) error {
 	return err
 }
 
-// write makes a new file, and leaves it to the caller to sync and close it.
+// write makes a new file. The caller syncs and closes it.
 func (c calls) write(dir int, name, shown string, from func(io.Writer) error) (*os.File, error) {
 	var fd int
 	err := c.do("create", shown, func() (err error) {
@@ -72,13 +73,13 @@ func (c calls) write(dir int, name, shown string, from func(io.Writer) error) (*
 	return f, nil
 }
 
-// settle syncs and closes a file that was written.
+// settle syncs and closes a written file.
 func (c calls) settle(f *os.File) error {
 	err := c.do("fsync", f.Name(), func() error { return unix.Fsync(int(f.Fd())) })
 	return errors.Join(err, f.Close())
 }
 
-// makeFolder makes a folder and those above it, so that they last.
+// makeFolder makes a folder and its missing parents durably.
 func makeFolder(dir string) error {
 	dir = filepath.Clean(dir)
 	err := os.Mkdir(dir, 0o700)

@@ -20,19 +20,20 @@ import (
 	"github.com/fiador/fiador/harness/change"
 )
 
-// The journal of a folder is a folder beneath the state folder, named after the
-// device and the inode of what it is about, and locked while it is open. It has
+// The journal of a folder is a folder beneath the state folder. Its name contains the
+// device and the inode of the folder that it belongs to. It is locked while it is open.
+// It contains
 //
-//	0, 1, ...   the blobs: what changed files are to hold
-//	record.new  a record that is being written, which counts for nothing
-//	apply       the record, carried forward when it is found
-//	undo        the same record, carried back when it is found
-//	clean       the same record, all of it done: what was replaced goes when it is found
+//	0, 1, ...   the blobs: the new content of changed files
+//	record.new  a record that is being written and has no effect
+//	apply       the record; a resuming run completes it
+//	undo        the same record; a resuming run takes it back
+//	clean       the same record, completely done; a resuming run removes replaced entries
 //
-// and never more than one of the last three, which become each other by a rename.
-// Without a record the blobs count for nothing.
+// It never contains more than one of the last three; a rename turns one into another.
+// Without a record the blobs have no effect.
 
-// phase is where a record stands, and the name of its file.
+// phase is the state of a record, and the name of its file.
 type phase string
 
 const (
@@ -42,8 +43,8 @@ const (
 	phaseClean phase = "clean"
 )
 
-// journal is the journal of one folder. Whoever has it is alone with the folder, as
-// far as Apply and Recover go.
+// journal is the journal of one folder. Only one call of Apply or Recover at a time holds
+// it.
 type journal struct {
 	calls
 	state int    // descriptor of the state folder
@@ -51,8 +52,8 @@ type journal struct {
 	name  string // in the state folder
 }
 
-// openJournal waits until nobody else has the journal of the folder. Without create
-// it returns nil where there is none, nor one that may be its from another device.
+// openJournal waits until it holds the journal of the folder. Without create it returns nil
+// if the folder has no journal and no journal from another device can belong to it.
 func openJournal(ctx context.Context, state string, tree *unix.Stat_t, create bool, c calls) (*journal, error) {
 	if create {
 		if err := makeFolder(state); err != nil {
@@ -78,8 +79,8 @@ func openJournal(ctx context.Context, state string, tree *unix.Stat_t, create bo
 	return j, nil
 }
 
-// lock opens and locks the journal. Who waited for somebody who then removed it looks
-// again.
+// lock opens and locks the journal. If the previous holder removed the journal in the
+// meantime, lock tries again.
 func (j *journal) lock(ctx context.Context, create bool) (bool, error) {
 	for {
 		if create {
@@ -114,7 +115,7 @@ func (j *journal) lock(ctx context.Context, create bool) (bool, error) {
 	}
 }
 
-// hold locks an open journal, and says whether it is still the one that is there.
+// hold locks an open journal, and says whether its name still leads to the same folder.
 func (j *journal) hold(ctx context.Context, dir int) (bool, error) {
 	switch err := flock(ctx, dir); {
 	case errors.Is(err, ErrBusy):
@@ -134,11 +135,11 @@ func (j *journal) hold(ctx context.Context, dir int) (bool, error) {
 }
 
 const (
-	lockPause = 20 * time.Millisecond // between two looks at a lock that another one has
-	lockQuiet = time.Second           // before somebody is told
+	lockPause = 20 * time.Millisecond // between two attempts to take a lock that another process holds
+	lockQuiet = time.Second           // before the caller is told that it waits
 )
 
-// flock waits for a lock, and gives up with ErrBusy when the context ends.
+// flock waits for a lock, and returns ErrBusy when the context ends.
 func flock(ctx context.Context, fd int) error {
 	pause := time.NewTicker(lockPause)
 	defer pause.Stop()
@@ -162,8 +163,8 @@ func flock(ctx context.Context, fd int) error {
 	}
 }
 
-// ownFolder refuses a folder that somebody else could have written to: what stands in a
-// journal is carried out.
+// ownFolder refuses a folder that another user owns or can write, because Apply carries out
+// the records of a journal.
 func ownFolder(fd int, name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -175,7 +176,7 @@ func ownFolder(fd int, name string) error {
 	return nil
 }
 
-// close removes the journal when it is empty, and gives up the lock.
+// close removes the journal if it is empty, and releases the lock.
 func (j *journal) close() {
 	if j.dir >= 0 {
 		_ = j.do("rmdir", j.name, func() error { return unix.Unlinkat(j.state, j.name, unix.AT_REMOVEDIR) })
@@ -210,8 +211,8 @@ func (j *journal) load() (*record, error) {
 	return nil, nil
 }
 
-// commit writes the record. When it returns nil the record lasts, and so do the blobs
-// that were kept before.
+// commit writes the record. When commit returns nil, the record and the blobs kept before
+// are durable.
 func (j *journal) commit(r *record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -234,7 +235,7 @@ func (j *journal) commit(r *record) error {
 	return j.turn(r, phaseApply)
 }
 
-// turn gives the record another phase. It needs no room on the disk.
+// turn gives the record another phase. It needs no disk space.
 func (j *journal) turn(r *record, p phase) error {
 	err := j.do("turn", j.name+"/"+string(p), func() error { return unix.Renameat(j.dir, string(r.phase), j.dir, string(p)) })
 	if err != nil {
@@ -260,7 +261,7 @@ func (j *journal) keep(blob int, c change.Change, content Content) error {
 	return j.settle(f)
 }
 
-// blob writes what a file is to hold.
+// blob writes the content of a file from its blob to w.
 func (j *journal) blob(o *operation, w io.Writer) error {
 	f, err := OpenFile(j.dir, strconv.Itoa(o.Blob))
 	if err != nil {
@@ -270,7 +271,7 @@ func (j *journal) blob(o *operation, w io.Writer) error {
 	return copyOf(w, f, o.Size, o.SHA256)
 }
 
-// copyOf copies exactly what has that size and that hash.
+// copyOf copies r to w and returns an error unless size and hash match.
 func copyOf(w io.Writer, r io.Reader, size int64, sum []byte) error {
 	h := sha256.New()
 	n, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(r, size+1))
@@ -283,8 +284,8 @@ func copyOf(w io.Writer, r io.Reader, size int64, sum []byte) error {
 	return nil
 }
 
-// clear removes the record, and then the blobs. Blobs that cannot be removed once the
-// record is gone count for nothing, and whoever opens the journal next tries again.
+// clear removes the record, and then the blobs. Blobs that remain without a record have no
+// effect, and the next call that opens the journal removes them.
 func (j *journal) clear(r *record) error {
 	if r != nil {
 		if err := j.remove(string(r.phase)); err != nil {

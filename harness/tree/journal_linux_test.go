@@ -20,8 +20,8 @@ import (
 	"github.com/fiador/fiador/harness/change"
 )
 
-// mixed has what leaves no temporary name behind once it is done, among other things: new
-// folders and new files before what is deleted.
+// mixed makes a scene with operations that leave no temporary name after they are done,
+// among others: new folders and new files before deleted entries.
 func mixed(base string) (*applyScene, error) {
 	s, err := newApplyScene(base, map[string]string{"m": "old", "x": "gone", "y/f": "gone", "z": "gone"})
 	if err != nil {
@@ -38,14 +38,14 @@ func mixed(base string) (*applyScene, error) {
 	return s, nil
 }
 
-// inDoubt changes the records of a scene to what they are where a file system tells no
-// folder from another one, and says in how many.
+// inDoubt changes the records of a scene as on a file system that cannot identify its
+// folders. It returns the number of changed records.
 func (s *applyScene) inDoubt(t *testing.T, doubt func(o *origin)) int {
 	t.Helper()
 	return s.rewrite(t, func(r *record) { doubt(&r.Origin) })
 }
 
-// rewrite changes the records of a scene, and says how many there are.
+// rewrite changes the records of a scene and returns their number.
 func (s *applyScene) rewrite(t *testing.T, change func(r *record)) int {
 	t.Helper()
 	names, err := filepath.Glob(s.state + "/apply-*/*")
@@ -68,15 +68,15 @@ func (s *applyScene) rewrite(t *testing.T, change func(r *record)) int {
 	return n
 }
 
-// doubts are what a file system may leave open.
+// doubts are the facts that a file system may not know.
 var doubts = map[string]func(o *origin){
 	"no handle":     func(o *origin) { o.Birth++; o.Handle = nil },
 	"other handle":  func(o *origin) { o.Handle = append(o.Handle, 1) },
 	"nothing known": func(o *origin) { *o = origin{} },
 }
 
-// killedOrFailed are what can go wrong at a step: the process ends, or the call fails, and
-// ends while that is taken back.
+// killedOrFailed returns the faults for a step: the process ends, or the call fails and the
+// process ends while the changes are taken back.
 func killedOrFailed(n int) []func(call, name string) error {
 	hooks := []func(call, name string) error{deadFrom(n)}
 	for _, later := range []int{1, 3, 6, 9} {
@@ -92,8 +92,8 @@ func killedOrFailed(n int) []func(call, name string) error {
 	return hooks
 }
 
-// TestRecoverDoubt: where it cannot be known whether a record is about this folder, a
-// kill at any step leaves the old or the new state nevertheless.
+// TestRecoverDoubt: even if a record may belong to another folder, a kill at any step leads
+// to the old or the new state.
 func TestRecoverDoubt(t *testing.T) {
 	for name, make := range map[string]func(string) (*applyScene, error){"mixed": mixed, "something": something} {
 		before, after := applyStates(t, make)
@@ -119,8 +119,8 @@ func TestRecoverDoubt(t *testing.T) {
 	}
 }
 
-// replaced puts another folder in the place of a scene's, and gives it the journal: as
-// if it had the inode of the one that is gone.
+// replaced puts another folder in place of a scene's folder and gives it the journal, as if
+// it had the inode of the old folder.
 func (s *applyScene) replaced(t *testing.T, things map[string]string) {
 	t.Helper()
 	mustDo(t, os.Rename(s.dir, s.dir+".gone"))
@@ -133,7 +133,7 @@ func (s *applyScene) replaced(t *testing.T, things map[string]string) {
 	})
 }
 
-// renameJournal gives the journal of a scene, if there is one, the name of another folder.
+// renameJournal renames the journal of a scene, if there is one, to that of another folder.
 func (s *applyScene) renameJournal(t *testing.T, to func(dev, ino uint64) (uint64, uint64)) {
 	t.Helper()
 	names, err := filepath.Glob(s.state + "/apply-*")
@@ -147,8 +147,8 @@ func (s *applyScene) renameJournal(t *testing.T, to func(dev, ino uint64) (uint6
 	}
 }
 
-// TestRecoverNewFolder: nothing happens to a folder that has the inode of one that is
-// gone, whatever the file system knows of the two.
+// TestRecoverNewFolder: Recover changes nothing in a folder that has the inode of a removed
+// one, whatever the file system knows about both.
 func TestRecoverNewFolder(t *testing.T) {
 	things := map[string]string{"README": "mine", "a": "mine", "c": "new", "m": "mine", "x": "mine", "y/f": "mine", "f": "mine", "b/": ""}
 	want, err := newApplyScene(fastDir(t), things)
@@ -182,8 +182,8 @@ func TestRecoverNewFolder(t *testing.T) {
 	}
 }
 
-// TestApplyMark: the mark lies beside the first operation, where the user may write, and
-// needs no right elsewhere.
+// TestApplyMark: the mark is beside the first operation's path, where the user may write,
+// and needs no right elsewhere.
 func TestApplyMark(t *testing.T) {
 	s := mustApplyScene(t, map[string]string{"d/f": "old"})
 	s.file("d/f", "new")
@@ -207,8 +207,8 @@ func TestApplyMark(t *testing.T) {
 	}
 }
 
-// remounted makes the journal of a scene what it is when the device number of the folder
-// was another one before. It says whether there is a record.
+// remounted changes the journal of a scene as if the folder had another device number
+// before. It says whether there is a record.
 func (s *applyScene) remounted(t *testing.T) bool {
 	t.Helper()
 	const before = 0xfffe
@@ -224,8 +224,8 @@ func (s *applyScene) remounted(t *testing.T) bool {
 	return n > 0
 }
 
-// TestRecoverRemounted: a folder whose device number changed is old or new after recovery,
-// and is not recovered twice.
+// TestRecoverRemounted: a folder whose device number changed is in the old or the new state
+// after recovery, and is not recovered twice.
 func TestRecoverRemounted(t *testing.T) {
 	for name, make := range map[string]func(string) (*applyScene, error){"mixed": mixed, "something": something} {
 		t.Run(name, func(t *testing.T) {
@@ -261,8 +261,8 @@ func TestRecoverRemounted(t *testing.T) {
 	}
 }
 
-// TestRecoverOtherDevice: the journal of another folder, which has the inode of this one
-// on another device, is left to that one, whoever has it.
+// TestRecoverOtherDevice: Recover does not touch the journal of a folder with the same inode
+// on another device, whether a process holds that journal or not.
 func TestRecoverOtherDevice(t *testing.T) {
 	s, err := mixed(fastDir(t))
 	mustDo(t, err)
@@ -290,8 +290,8 @@ func TestRecoverOtherDevice(t *testing.T) {
 	}
 }
 
-// TestRecoverThirdDevice: where it cannot be told what the folder had before, nothing
-// happens to it.
+// TestRecoverThirdDevice: if the old content of the folder cannot be known, Recover changes
+// nothing in it.
 func TestRecoverThirdDevice(t *testing.T) {
 	s, err := mixed(fastDir(t))
 	mustDo(t, err)
@@ -317,8 +317,8 @@ func TestRecoverThirdDevice(t *testing.T) {
 	}
 }
 
-// TestUnfinished: what is half done is seen, and nothing is done about it, nor to a state
-// folder that is not there.
+// TestUnfinished: Unfinished finds half-done changes. It changes neither the folder nor the
+// state folder, and makes no state folder.
 func TestUnfinished(t *testing.T) {
 	s := mustApplyScene(t, map[string]string{"a": "old"})
 	if half, err := Unfinished(t.Context(), s.state, s.dir); half || err != nil {
@@ -340,7 +340,7 @@ func TestUnfinished(t *testing.T) {
 	s.clear(t)
 }
 
-// TestApplyBusy: who waits for another one is told so, and can stop waiting.
+// TestApplyBusy: a caller that waits for another call is told so, and can stop waiting.
 func TestApplyBusy(t *testing.T) {
 	s := mustApplyScene(t, map[string]string{"a": "old"})
 	s.file("a", "new")
@@ -377,8 +377,8 @@ func TestApplyBusy(t *testing.T) {
 	s.clear(t)
 }
 
-// TestApplyForeignState: what somebody else could have written to the state folder or the
-// journal is not carried out.
+// TestApplyForeignState: Apply carries out nothing from a state folder or a journal that
+// another user could have written.
 func TestApplyForeignState(t *testing.T) {
 	for name, plant := range map[string]func(state, journal string) error{
 		"state of all":       func(state, _ string) error { return os.Chmod(state, 0o777) },

@@ -10,12 +10,12 @@ import (
 	"github.com/fiador/fiador/harness/change"
 )
 
-// The mark of a record is an empty folder beside what its first operation is about,
-// under a name that no other record has. It is there before the first change to the
-// tree and until after the last one, so that a tree without it has none of the
-// operations or all of them. Nothing above the first operation is itself operated on.
+// The mark of a record is an empty folder with a unique name, beside the path of the
+// record's first operation. It exists from before the first change to the tree until after
+// the last one. A tree without the mark therefore has either none or all of the operations.
+// No operation changes a folder above the first operation's path.
 
-// begin marks the tree and does what is not done yet.
+// begin marks the tree and does the operations that are still due.
 func (a *applier) begin(r *record, first bool) error {
 	err := a.inMarked(r, func(dir int, shown string) error {
 		err := a.do("mkdir", shown, func() error { return unix.Mkdirat(dir, r.Mark, 0o700) })
@@ -48,8 +48,8 @@ func (a *applier) end(r *record) error {
 	return a.journal.clear(r)
 }
 
-// concerns says whether a record is about this folder. Where the file system leaves a
-// doubt the mark decides: without it there is nothing to carry on or back.
+// concerns says whether a record belongs to this folder. If the file system cannot tell for
+// certain, the mark decides: without the mark there is nothing to complete or take back.
 func (a *applier) concerns(r *record) (bool, error) {
 	switch {
 	case r.Origin.same(a.origin):
@@ -72,12 +72,12 @@ func (a *applier) marked(r *record) (there bool, err error) {
 	return there, err
 }
 
-// inMarked calls f with the folder that the mark of a record lies in, and its name for
-// people.
+// inMarked calls f with the folder that contains the mark of a record, and with a name of
+// that folder for messages.
 func (a *applier) inMarked(r *record, f func(dir int, shown string) error) error {
 	p := r.Operations[0].path()
 	return a.in(p, func(dir int, _ string) error { return f(dir, p) })
 }
 
-// unreachable says that the folder above a path is not there.
+// unreachable says that the folder above a path does not exist.
 func unreachable(err error) bool { return blocked(err) || errors.Is(err, unix.ENOENT) }

@@ -14,11 +14,11 @@ import (
 	"github.com/fiador/fiador/harness/change"
 )
 
-// A file system without a disk of its own, as an overlay, may have another device number
-// whenever it is mounted. The journal of a folder on it then has another name, and is
-// known by its mark alone: on another disk another folder may have the same inode.
+// A file system without a disk of its own, such as an overlay, may get another device number
+// at every mount. The journal of a folder on it then has another name. Only the mark
+// identifies it, because on another disk another folder may have the same inode.
 
-// others are the names of the journals of this inode on other devices.
+// others returns the names of the journals of this inode on other devices.
 func (j *journal) others() []string {
 	names, err := ReadNames(j.state)
 	if err != nil {
@@ -31,7 +31,7 @@ func (j *journal) others() []string {
 	})
 }
 
-// deviceOf is the device that the name of a journal has.
+// deviceOf returns the device in the name of a journal.
 func deviceOf(name string) (uint64, bool) {
 	parts := strings.Split(name, "-")
 	if len(parts) != 3 || parts[0] != "apply" {
@@ -41,9 +41,9 @@ func deviceOf(name string) (uint64, bool) {
 	return device, err == nil
 }
 
-// moved opens the journal that this folder had on another device, and reads its record.
-// One that somebody else has, or that cannot be read, is not this folder's: two that
-// apply to one folder are kept apart by the journal that this one holds already.
+// moved opens the journal that this folder had on another device, and reads its record. It
+// skips a journal that another process holds or that cannot be read. Two calls on one folder
+// still exclude each other: each must hold the folder's own journal first.
 func (a *applier) moved() (*journal, *record, error) {
 	for _, name := range a.journal.others() {
 		j, r := a.other(name)
@@ -67,7 +67,7 @@ func (a *applier) moved() (*journal, *record, error) {
 	return nil, nil, nil
 }
 
-// other opens a journal that nobody has, if there is a record in it.
+// other opens a journal that no process holds, if it has a record.
 func (a *applier) other(name string) (*journal, *record) {
 	state, err := unix.FcntlInt(uintptr(a.journal.state), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -88,7 +88,7 @@ func (a *applier) other(name string) (*journal, *record) {
 	return j, r
 }
 
-// release gives up a journal and leaves it as it is.
+// release releases a journal and leaves its files as they are.
 func (j *journal) release() {
 	if j.dir >= 0 {
 		_ = unix.Close(j.dir)
@@ -96,8 +96,8 @@ func (j *journal) release() {
 	_ = unix.Close(j.state)
 }
 
-// move makes the record say what it replaces in terms of the device that the folder is on
-// now. It cannot where something was on a third one.
+// move changes the record's device numbers to the device that the folder is on now. It
+// returns an error if a replaced entry was on a third device.
 func (r *record) move(name string, to uint64) error {
 	from, _ := deviceOf(name)
 	for i := range r.Operations {
@@ -113,7 +113,7 @@ func (r *record) move(name string, to uint64) error {
 	return nil
 }
 
-// resumeMoved carries on what the journal of this folder on another device has.
+// resumeMoved completes or takes back the record of this folder's journal on another device.
 func (a *applier) resumeMoved() (Recovery, error) {
 	j, r, err := a.moved()
 	if err != nil || j == nil {

@@ -14,23 +14,23 @@ import (
 	"github.com/fiador/fiador/harness/change"
 )
 
-// record says what is to be done to a folder.
+// record lists the operations to do on a folder.
 type record struct {
 	Version    int         `json:"version"`
-	Folder     string      `json:"folder"` // its path when it was written, for people
+	Folder     string      `json:"folder"` // path of the folder when the record was written, for people
 	Origin     origin      `json:"origin"`
 	Since      int64       `json:"since"` // nanoseconds since 1970
 	Mark       string      `json:"mark"`
 	Operations []operation `json:"operations"`
 
 	phase phase
-	links map[identity]int // operations by the object that they replace
+	links map[identity]int // number of operations per replaced object
 }
 
-// origin tells a folder from a later one that has its inode.
+// origin distinguishes a folder from a later one with the same inode.
 type origin struct {
 	Birth  int64  `json:"birth"`  // nanoseconds since 1970; 0: unknown
-	Handle []byte `json:"handle"` // inode and generation in the terms of the file system; or empty
+	Handle []byte `json:"handle"` // inode and generation as the file system encodes them; or empty
 }
 
 func originOf(fd int) (o origin) {
@@ -44,22 +44,23 @@ func originOf(fd int) (o origin) {
 	return o
 }
 
-// known says whether a file system tells its folders apart for certain.
+// known says whether the file system identifies its folders for certain.
 func (o origin) known() bool { return o.Birth != 0 && len(o.Handle) > 0 }
 
-// same says whether these are certainly one folder.
+// same says whether both origins certainly belong to one folder.
 func (o origin) same(p origin) bool {
 	return o.known() && o.Birth == p.Birth && bytes.Equal(o.Handle, p.Handle)
 }
 
-// differs says whether these are certainly two folders. Birth or handle alone is not
-// enough: an overlay gives a folder another birth when it copies it up, and file
-// systems in user space give it another handle when they have forgotten it.
+// differs says whether the origins certainly belong to two folders. A different birth or a
+// different handle alone is not enough. An overlay gives a folder another birth when it
+// copies the folder up. File systems in user space give a folder another handle after they
+// have forgotten it.
 func (o origin) differs(p origin) bool {
 	return o.known() && p.known() && o.Birth != p.Birth && !bytes.Equal(o.Handle, p.Handle)
 }
 
-// identity is which object of a machine something is.
+// identity identifies an object on the machine.
 type identity struct{ device, inode uint64 }
 
 func identityOf(s *change.Seen) identity { return identity{s.Device, s.Inode} }
@@ -75,7 +76,7 @@ const (
 	doDelete action = "delete"
 )
 
-// operation is one thing to be done. Paths are bytes, for they may not be UTF-8.
+// operation is one operation of a record. Paths are bytes, because they may not be UTF-8.
 type operation struct {
 	Do         action       `json:"do"`
 	Path       []byte       `json:"path"`
@@ -92,7 +93,7 @@ type operation struct {
 
 func (o *operation) path() string { return string(o.Path) }
 
-// valid says whether the record can be carried out without doing harm.
+// valid says whether the record is complete and safe to carry out.
 func (r *record) valid() bool {
 	if r.Version != recordVersion {
 		return false
@@ -113,8 +114,8 @@ func (r *record) valid() bool {
 	return true
 }
 
-// nameTemps gives the record its mark and every operation its temporary names, which no
-// other record has.
+// nameTemps gives the record its mark and every operation its temporary names. No other
+// record has these names.
 func (r *record) nameTemps() error {
 	b, err := json.Marshal(r)
 	if err != nil {

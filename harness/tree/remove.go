@@ -13,7 +13,7 @@ func RemoveAll(dir string) error {
 	if err == nil {
 		return nil
 	}
-	if os.Geteuid() != 0 { // root needs no permission, and must not give any
+	if os.Geteuid() != 0 { // root needs no permission, and must not change any
 		_ = filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 			if d != nil && d.IsDir() {
 				_ = os.Chmod(p, 0o700)
@@ -30,7 +30,7 @@ func RemoveAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// flatten moves folders that lie deep in a folder to its top, until none is deep.
+// flatten moves deep folders to the top of dir until no folder is deep.
 func flatten(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

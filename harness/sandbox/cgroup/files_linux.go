@@ -19,16 +19,16 @@ type fileSystem interface {
 	write(file, value string) error
 }
 
-// kernelTree is the cgroup file system of the kernel.
+// kernelTree is the kernel's cgroup file system.
 type kernelTree struct{}
 
-// mkdir makes a folder that only its owner can open, so that nobody else can hold the
-// lock that keeps it from being swept.
+// mkdir makes a folder that only its owner can open. Nobody else can then take the lock that
+// protects the folder from Sweep.
 func (kernelTree) mkdir(folder string) error { return unix.Mkdir(folder, 0o700) }
 
 func (kernelTree) rmdir(folder string) error { return unix.Rmdir(folder) }
 
-// write repeats what a signal interrupts: v1 memory limits answer EINTR, and the
+// write repeats calls that a signal interrupts. Memory limits of v1 return EINTR, and the Go
 // runtime sends signals of its own.
 func (kernelTree) write(file, value string) error {
 	fd, err := uninterrupted(func() (int, error) { return unix.Open(file, unix.O_WRONLY|unix.O_CLOEXEC, 0) })
@@ -48,7 +48,7 @@ func uninterrupted(call func() (int, error)) (int, error) {
 	}
 }
 
-// foldersFrom lists a folder and those below it, each after the one that holds it.
+// foldersFrom lists a folder and all folders below it, parents before children.
 func foldersFrom(folder string) []string {
 	var list []string
 	_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -60,8 +60,8 @@ func foldersFrom(folder string) []string {
 	return list
 }
 
-// readPIDs lists the processes of a cgroup, without those below it. One of another pid
-// namespace is 0 with v2 and missing with v1.
+// readPIDs lists the processes of a cgroup, without those of cgroups below it. A process of
+// another pid namespace appears as 0 with v2 and not at all with v1.
 func readPIDs(folder string) ([]int, error) {
 	text, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
 	if err != nil {
@@ -91,7 +91,7 @@ func readNumber(file string) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 }
 
-// readKey is the number beside a name in a file of such pairs, or 0.
+// readKey returns the number after a key in a file of key-value pairs, or 0.
 func readKey(file, key string) int64 {
 	fields := readFields(file)
 	for i := 0; i+1 < len(fields); i += 2 {

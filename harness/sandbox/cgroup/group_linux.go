@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The controllers that a group uses. Memory comes first: once pids or cpu are enabled
-// in a cgroup that holds processes, v2 refuses memory there.
+// The controllers that a group uses. Memory comes first: after pids or cpu are enabled in a
+// cgroup that holds processes, v2 refuses memory there.
 const (
 	cgroupMemory = "memory"
 	cgroupPIDs   = "pids"
@@ -34,7 +34,7 @@ const (
 	cgroupSelf = Prefix + "self"
 	// cgroupPeriod is the default cpu period of v2, in microseconds.
 	cgroupPeriod = 100_000
-	// cgroupNames bounds the groups of one process at a time.
+	// cgroupNames is the largest number of groups of one process at a time.
 	cgroupNames = 1 << 16
 )
 
@@ -70,14 +70,14 @@ type Group struct {
 type cgroupFolder struct {
 	path        string
 	dir         *os.File
-	controllers []string // those that hold a limit
+	controllers []string // controllers with a limit in force
 }
 
-// openGroup makes a group below the caller's own cgroup, or below one above it that was
-// delegated to the user, in the order of homes. A limit that is not positive is not set, one that could
-// not be set is not held (memory, pids, cpu). Without any there is no group, and no
-// error: the result is nil, nil, and no folder of a group is left. An error says that
-// folders were made that can be neither used nor removed.
+// Open makes a group below the caller's own cgroup, or below an ancestor that was delegated
+// to the user, in the order of Homes. A limit that is not positive is not set. A limit that
+// could not be set is not held (Memory, PIDs, CPU). If no limit is held, Open returns nil,
+// nil and leaves no folder of a group. An error says that folders were made that can be
+// neither used nor removed.
 //
 // With v2, a caller that is alone in its cgroup moves into a child of it (cgroupSelf). It
 // stays there until GoBack, because the kernel requires a cgroup that limits its children to
@@ -102,7 +102,7 @@ func Open(root Root, memoryBytes int64, tasks int, cpus int) (*Group, error) {
 	return nil, nil
 }
 
-// placing is held while the caller's own cgroup is prepared for a group, or left.
+// placing is held while a caller prepares its own cgroup for a group, or leaves it.
 var placing sync.Mutex
 
 // newGroup makes a group in homes under the first name that is free in all of them.
@@ -159,8 +159,8 @@ func (g *Group) usable(folder string) bool {
 	return !g.unified || err != nil || strings.TrimSpace(string(kind)) == "domain"
 }
 
-// openFolder opens and locks the folder of a group. The lock goes when the process
-// ends, however it ends.
+// openFolder opens and locks the folder of a group. The kernel releases the lock when the
+// process ends, however it ends.
 func openFolder(path string, lock int) (cgroupFolder, error) {
 	f := cgroupFolder{path: path}
 	dir, err := os.OpenFile(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)

@@ -26,11 +26,11 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// groupRole names what TestGroupChild is to do in a process of its own.
+// groupRole names the role of TestGroupChild in a process of its own.
 const groupRole = "FIADOR_TEST_GROUP_ROLE"
 
-// groupChild starts this test binary as one of the roles of TestGroupChild. It waits
-// for a line, and its standard output is returned to be read.
+// groupChild starts this test binary in one of the roles of TestGroupChild. The child waits
+// for a line; the caller can read its standard output.
 func groupChild(t *testing.T, role string, attr *syscall.SysProcAttr) (cmd *exec.Cmd, in io.WriteCloser, out *bufio.Reader) {
 	t.Helper()
 	cmd = exec.Command("/proc/self/exe", "-test.run=^TestGroupChild$", "-test.count=1")
@@ -54,7 +54,7 @@ func groupChild(t *testing.T, role string, attr *syscall.SysProcAttr) (cmd *exec
 	return cmd, in, bufio.NewReader(pipe)
 }
 
-// TestGroupChild is what other tests start in a process of its own.
+// TestGroupChild is the process that other tests start.
 func TestGroupChild(t *testing.T) {
 	role := os.Getenv(groupRole)
 	if role == "" {
@@ -79,8 +79,8 @@ func TestGroupChild(t *testing.T) {
 	os.Exit(0)
 }
 
-// delegatedMemory has a process that takes too much memory killed in a v2 group of the
-// caller's, and says how it ended, or why there is no such group.
+// delegatedMemory runs a process that takes too much memory in a v2 group below the caller's
+// cgroup. It returns how the process was killed, or why there is no such group.
 func delegatedMemory() string {
 	g, err := Open(Machine(), 96<<20, 64, 1)
 	if err != nil || g == nil {
@@ -105,8 +105,8 @@ func takeMemory() {
 	fmt.Println(len(b))
 }
 
-// takeTasks forks until the kernel refuses and says why. It makes system calls without
-// the runtime, which dies when it cannot have a thread.
+// takeTasks forks until the kernel refuses and prints the error. It makes system calls
+// without the runtime, which ends the program when it cannot have a thread.
 func takeTasks() {
 	debug.SetGCPercent(-1)
 	said := map[syscall.Errno][]byte{syscall.EAGAIN: []byte("EAGAIN\n")}
@@ -135,8 +135,8 @@ func rawWrite(b []byte) {
 	syscall.RawSyscall(syscall.SYS_WRITE, 1, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
 }
 
-// makeGroupAndWait opens a group with a process in it, names its folders and waits to
-// be killed.
+// makeGroupAndWait opens a group with a process in it, prints its folders and waits to be
+// killed.
 func makeGroupAndWait() {
 	g, err := Open(Machine(), 64<<20, 32, 1)
 	if g == nil {
@@ -507,7 +507,7 @@ func TestDelegatedGroup(t *testing.T) {
 		if err := os.Mkdir(job, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		// What is above has to be passed, and the group is root's alone.
+		// The user must pass the folders above, and the group belongs to root alone.
 		if err := os.Chmod(parent, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -537,8 +537,8 @@ func TestDelegatedGroup(t *testing.T) {
 	}
 }
 
-// TestDelegatedGroupAbove: a caller that shares its cgroup with others takes the one
-// above, if that was delegated to the user, and before v1, whatever this one offers.
+// TestDelegatedGroupAbove: a caller that shares its cgroup with others uses the cgroup
+// above, if that was delegated to the user. That cgroup comes before v1, whatever v1 offers.
 func TestDelegatedGroupAbove(t *testing.T) {
 	f, root, job := newUnified(t, "memory pids", 99)
 	f.own = "groups/v2"
@@ -567,7 +567,7 @@ func TestDelegatedGroupAbove(t *testing.T) {
 	wantFiles(t, scope, map[string]string{"cgroup.subtree_control": ""})
 }
 
-// The mechanics of v2 need no controller: this runs where v2 is mounted at all.
+// Starting and killing in v2 need no controller: this test runs wherever v2 is mounted.
 func TestUnifiedGroupStartsAndKills(t *testing.T) {
 	root := Machine()
 	var home string
@@ -611,15 +611,15 @@ func TestUnifiedGroupStartsAndKills(t *testing.T) {
 	}
 }
 
-// fakeTree does to ordinary folders what the kernel does to cgroups: folders have their
-// files from the beginning, and what processes there are is moved.
+// fakeTree simulates the kernel's cgroups with ordinary folders: new folders have their
+// files from the beginning, and existing processes are moved.
 type fakeTree struct {
 	t      *testing.T
-	root   string            // of the files
-	refuse map[string]error  // what writing to a file, or making a folder, of this name answers
+	root   string            // root of the files
+	refuse map[string]error  // error of writing to a file, or of making a folder, with this name
 	proc   string            // /proc, whose self/cgroup follows the moves
 	own    string            // mount point of the hierarchy whose moves proc follows
-	extra  map[string]string // files beside the usual ones that new folders have
+	extra  map[string]string // additional files of new folders
 	drop   []string          // files that new folders do not have
 }
 
@@ -655,7 +655,7 @@ func writeAll(t *testing.T, folder string, files map[string]string) {
 	}
 }
 
-// cgroup puts files of a cgroup where there are none yet.
+// cgroup makes the files of a cgroup that do not exist yet.
 func (f *fakeTree) cgroup(folder string, files map[string]string) string {
 	f.t.Helper()
 	folder = filepath.Join(f.root, folder)
@@ -671,7 +671,7 @@ func (f *fakeTree) read(path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// files are those that a new cgroup below another has.
+// files returns the files of a new cgroup below another.
 func (f *fakeTree) files(parent string) map[string]string {
 	files := map[string]string{"cgroup.procs": ""}
 	controllers := strings.Fields(filepath.Base(filepath.Dir(parent)) + " " + filepath.Base(parent))
@@ -760,7 +760,7 @@ func (f *fakeTree) write(file, value string) error {
 	return os.WriteFile(file, []byte(value), 0o644)
 }
 
-// move is a write to cgroup.procs: 0 is the writer.
+// move simulates a write to cgroup.procs: 0 is the writer.
 func (f *fakeTree) move(folder, pid string) error {
 	if pid == "0" {
 		pid = strconv.Itoa(os.Getpid())
@@ -883,8 +883,8 @@ func TestUnifiedGroup(t *testing.T) {
 	}
 }
 
-// A caller that ends leaves its cgroup as it was, so that the next process can be put
-// there; not where that would lift the limits of others.
+// A caller that ends restores its cgroup, so that the next process can be put there. It does
+// not if that would lift the limits of others.
 func TestCallerGoesBack(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -1064,8 +1064,8 @@ func TestNoMachineNoGroup(t *testing.T) {
 	}
 }
 
-// As a container sees it: its part of each hierarchy is what is mounted, memory with a
-// blank in the name, cpu with cpuacct.
+// The mounts of a container: each mount is the container's part of a hierarchy, memory with
+// a blank in the name, cpu with cpuacct.
 var legacyMounts = []string{
 	`32 31 0:29 /docker/ab /groups/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct`,
 	`35 31 0:32 /docker/ab /groups/mem\040ory rw - cgroup cgroup rw,memory`,
@@ -1121,7 +1121,7 @@ func TestLegacyGroupHoldsWhatIsThere(t *testing.T) {
 		name              string
 		set               func(f *fakeTree)
 		memory, pids, cpu bool
-		files             map[string]string // of the first folder
+		files             map[string]string // files of the first folder
 	}{
 		{name: "swap is not counted", set: func(f *fakeTree) { f.drop = []string{"memory.memsw.limit_in_bytes"} },
 			memory: true, pids: true, cpu: true, files: map[string]string{"memory.swappiness": "0"}},

@@ -17,7 +17,7 @@ import (
 type Home struct {
 	Folder      string
 	unified     bool
-	controllers []string // those that the limits need and that are there
+	controllers []string // available controllers that the limits need
 }
 
 // Homes returns the caller's own cgroups that have controllers for some limits, v1 and v2
@@ -104,12 +104,12 @@ func (r Root) delegated(folder string) bool {
 	return true
 }
 
-// cgroupMount is a place where a hierarchy, or a part of it, is mounted.
+// cgroupMount is a mount of a hierarchy, or of a part of it.
 type cgroupMount struct {
 	kind    string // "cgroup" or "cgroup2"
-	root    string // the cgroup that stands there
+	root    string // the cgroup at the mount point
 	point   string
-	options []string // of v1 they name the controllers
+	options []string // with v1 they contain the names of the controllers
 }
 
 // cgroupMounts returns the writable mounts in mountinfo.
@@ -131,7 +131,7 @@ func (r Root) cgroupMounts() []cgroupMount {
 	return list
 }
 
-// unescapeMount undoes what mountinfo does to blanks and backslashes.
+// unescapeMount decodes the escapes of blanks and backslashes in mountinfo.
 func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }

@@ -71,7 +71,8 @@ func (g *Group) write(folder, file string, n int64) error {
 // limit.
 func (g *Group) limitMemory(folder string, bytes int64) error {
 	if g.unified {
-		// Without it one process dies instead of all; the limit holds all the same.
+		// If this write fails, the kernel kills one process instead of all; the limit still
+		// applies.
 		_ = g.write(folder, "memory.oom.group", 1)
 		err := g.write(folder, "memory.swap.max", 0)
 		if err != nil && !(missing(err) && g.root.swapless()) {
@@ -79,7 +80,7 @@ func (g *Group) limitMemory(folder string, bytes int64) error {
 		}
 		return g.write(folder, "memory.max", bytes)
 	}
-	// Inherited from the parent: who reaches the limit would wait for ever.
+	// A parent can pass this on: a process that reaches the limit would then wait forever.
 	if readKey(filepath.Join(folder, "memory.oom_control"), "oom_kill_disable") == 1 {
 		if err := g.write(folder, "memory.oom_control", 0); err != nil {
 			return err
@@ -95,8 +96,8 @@ func (g *Group) limitMemory(folder string, bytes int64) error {
 	return err
 }
 
-// missing says whether a file is not there, or is and does nothing: the kernel does not
-// count swap.
+// missing says whether a file is missing or has no effect, because the kernel does not count
+// swap.
 func missing(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP)
 }

@@ -58,7 +58,7 @@ func (g *Group) onThread(f func() error, done chan<- error) {
 		err = f()
 	}
 	if g.leave() == nil {
-		runtime.UnlockOSThread() // or the thread ends, which is in the group
+		runtime.UnlockOSThread() // otherwise the runtime ends this thread, which is still in the group
 	}
 	done <- err
 }
@@ -140,7 +140,7 @@ func (g *Group) limitTasks(n int) {
 // that the id cannot belong to another process.
 func (g *Group) killMember(pid int) {
 	if pid == os.Getpid() {
-		return // a thread that visits
+		return // a thread of this process visits the group
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -99,11 +99,11 @@ func ParseName(s string) (Name, bool) {
 	return c, true
 }
 
-// procState tells a process from a later one that has its id.
+// procState distinguishes a process from a later one with the same id.
 type procState struct {
 	id    int
 	start uint64 // ticks since boot
-	dead  bool   // it has ended and nobody has waited for it
+	dead  bool   // the process has ended and its parent has not waited for it
 }
 
 // process reads the state of a process by its id, or of "self".
@@ -115,8 +115,8 @@ func (r Root) process(id string) (procState, error) {
 	return parseProcState(string(text))
 }
 
-// parseProcState reads /proc/PID/stat. The name of the program, the second field, may
-// hold anything, brackets and blanks included.
+// parseProcState parses /proc/PID/stat. The second field, the name of the program, may
+// contain anything, also parentheses and blanks.
 func parseProcState(stat string) (procState, error) {
 	bad := fmt.Errorf("not the state of a process: %q", stat)
 	id, _, _ := strings.Cut(stat, " ")

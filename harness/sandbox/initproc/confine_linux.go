@@ -8,10 +8,10 @@ import (
 	"unsafe"
 )
 
-// apply takes from the calling thread everything that Confine says, in an order in
-// which each step can still do its work; the filter of system calls comes last.
-// What the thread executes or forks from then on has nothing to give back. The limits
-// of resources are not the thread's but the process's (limit).
+// apply removes from the calling thread every right that Confine names. The order lets each
+// step still do its work; the filter of system calls comes last. Everything that the thread
+// executes or forks afterwards has the same rights. Resource limits belong to the process,
+// not to the thread (limit).
 func (c *Confine) apply() error {
 	if err := affinity(c.CPUs); err != nil {
 		return err
@@ -41,14 +41,14 @@ func (c *Confine) apply() error {
 	return nil
 }
 
-// limit sets the limits of resources, for this process and what it starts from then on.
+// limit sets the resource limits of this process and of what it starts afterwards.
 func (c *Confine) limit() error {
 	for _, l := range c.Rlimits {
 		var has syscall.Rlimit
 		if err := syscall.Getrlimit(l.Resource, &has); err != nil {
 			return err
 		}
-		most := min(l.Value, has.Max) // who starts this may be limited itself
+		most := min(l.Value, has.Max) // the process that started this one may have lower limits
 		if err := syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
 			return err
 		}
@@ -56,16 +56,16 @@ func (c *Confine) limit() error {
 	return nil
 }
 
-// newKeyring leaves the session keyring of the supervisor, whose keys could be listed.
+// newKeyring leaves the supervisor's session keyring, because a command could list its keys.
 func newKeyring() error {
 	_, err := call(sysKeyctl, 1, 0) // KEYCTL_JOIN_SESSION_KEYRING, a new one
 	if err == syscall.ENOSYS || err == syscall.EPERM {
-		return nil // no keys, or a filter that keeps everyone from them
+		return nil // the kernel has no keys, or a filter refuses them for everyone
 	}
 	return err
 }
 
-// become changes the ids of this thread alone: the init keeps its own.
+// become changes the ids of this thread only: the init keeps its own ids.
 func (c *Confine) become() error {
 	id := uintptr(c.UID)
 	if _, err := call(syscall.SYS_SETGROUPS, 0, 0); err != nil {
@@ -78,7 +78,7 @@ func (c *Confine) become() error {
 	return err
 }
 
-// affinity keeps the first n of the processors that there are.
+// affinity keeps the first n available processors.
 func affinity(n int) error {
 	if n == 0 {
 		return nil
@@ -99,15 +99,15 @@ func affinity(n int) error {
 		}
 	}
 	if n >= 0 {
-		return nil // there are no more
+		return nil // there are at most n processors
 	}
 	_, err = call(syscall.SYS_SCHED_SETAFFINITY, 0, uintptr(size), uintptr(unsafe.Pointer(&mask)))
 	return err
 }
 
-// dropCapabilities empties the bounding, ambient and thread sets. Without the
-// capability to empty the bounding set there is nothing in it that no_new_privs
-// would let anyone have.
+// dropCapabilities empties the bounding, ambient and thread sets. Without the capability to
+// empty the bounding set, the set stays; no_new_privs then keeps everyone from gaining
+// capabilities from it.
 func dropCapabilities() error {
 	for c := uintptr(0); c < 64; c++ {
 		err := prctl(prCapbsetDrop, c, 0, 0, 0)
@@ -133,7 +133,7 @@ func dropCapabilities() error {
 func (l *Landlock) apply() error {
 	attr := struct{ fs, net, scoped uint64 }{l.FS, l.Net, l.Scoped}
 	size := unsafe.Sizeof(attr)
-	switch { // older kernels refuse what they do not know
+	switch { // older kernels refuse members that they do not know
 	case l.Scoped != 0:
 	case l.Net != 0:
 		size = 16
@@ -154,7 +154,8 @@ func (l *Landlock) apply() error {
 	return err
 }
 
-// addRule grants what a rule says; a path that is not there grants nothing.
+// addRule grants the access of a rule. A path that does not exist or cannot be reached
+// grants nothing.
 func addRule(set int, r Rule) error {
 	fd, err := syscall.Open(r.Path, oPath|syscall.O_CLOEXEC, 0)
 	if err == syscall.ENOENT || err == syscall.EACCES || err == syscall.ENOTDIR {

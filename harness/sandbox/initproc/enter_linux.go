@@ -20,12 +20,12 @@ const (
 	planFD   = 4
 )
 
-// A process that is an init never gets further than this line. It stands here and
-// not in main, because what main's packages do before main is of no use to an init.
+// An init never runs past this line. The call is here and not in main, because an init does
+// not need what main's packages do before main.
 var _ = Enter()
 
-// Enter turns the process into an init if that is what it was started as, and
-// otherwise returns at once.
+// Enter turns the process into an init if it was started as one. Otherwise it returns at
+// once.
 func Enter() struct{} {
 	if len(os.Args) == 0 {
 		return struct{}{}
@@ -39,8 +39,7 @@ func Enter() struct{} {
 	return struct{}{}
 }
 
-// The exit statuses of an init; nobody but a person who looks for a fault reads
-// them.
+// The exit statuses of an init. They help people to find faults; no program reads them.
 const (
 	statusEnd     = 0
 	statusNoPlan  = 70
@@ -54,7 +53,7 @@ func run() int {
 	syscall.Umask(0o022)
 	if _, err := call(sysCloseRange, 3, ^uintptr(0)>>1&0x7fffffff, closeRangeExec); err != nil {
 		_ = syscall.Sendmsg(socketFD, Report{Kind: Failed, Errno: number(err)}.Encode(), nil, nil, 0)
-		// Whoever wants this process for its namespaces alone is not to find it gone.
+		// A process that needs only the namespaces of this one must not find it gone.
 		_, _ = syscall.Read(socketFD, make([]byte, MessageSize))
 		return statusNoPlan
 	}
@@ -86,13 +85,14 @@ func run() int {
 	}
 }
 
-// ignoreSignals gives every signal its default effect, which for process 1 is none:
-// the runtime's own handlers would let a command inside end the init. SIGURG stays
-// with the runtime.
+// ignoreSignals gives every signal its default effect, which is no effect for process 1.
+// With the runtime's own handlers, a command inside could end the init. SIGURG stays with
+// the runtime.
 func ignoreSignals() {
 	var act [4]uint64 // a zero sigaction: SIG_DFL
 	if syscall.Getpid() != 1 {
-		// The runtime leaves these two ignored where they were, and commands would too.
+		// If these two were ignored, the runtime leaves them ignored, and commands would
+		// inherit that.
 		for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
 			_, _ = call(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&act)), 0, 8)
 		}
@@ -106,9 +106,9 @@ func ignoreSignals() {
 	}
 }
 
-// spare is how many threads an init has in reserve. While a command holds all the
-// processes that there may be, no thread can be made, and the runtime gives up when it
-// wants one.
+// spare is the number of threads that an init has in reserve. While a command uses all
+// allowed processes, no thread can be made, and the runtime stops the program if it needs
+// one.
 const spare = 6
 
 func spareThreads() {
@@ -118,7 +118,7 @@ func spareThreads() {
 		done.Go(func() {
 			runtime.LockOSThread()
 			ready.Done()
-			ready.Wait() // each on a thread of its own
+			ready.Wait() // each goroutine has a thread of its own
 			runtime.UnlockOSThread()
 		})
 	}
@@ -163,7 +163,7 @@ func number(err error) uint32 {
 	return uint32(syscall.EIO)
 }
 
-// message is one of the supervisor's, with the descriptors that came along.
+// message is a message of the supervisor with its descriptors.
 type message struct {
 	kind  byte
 	at    int
@@ -179,8 +179,8 @@ type initial struct {
 	target int // pid of the command that runs, or 0
 }
 
-// listen hands on what the supervisor says. Terminate is obeyed at once. When the
-// supervisor is gone, so is everything here.
+// listen forwards the supervisor's messages. It obeys Terminate at once. When the supervisor
+// ends, listen kills everything inside and ends the init.
 func (in *initial) listen() {
 	b, oob := make([]byte, 16), make([]byte, 64)
 	for {
@@ -209,8 +209,8 @@ func (in *initial) listen() {
 
 const msgCloexec = 0x40000000
 
-// say sends a report, with a descriptor unless it is -1. A supervisor that cannot be
-// told is gone.
+// say sends a report, with a descriptor unless fd is -1. If the report cannot be sent, the
+// supervisor has ended, and say ends the init.
 func (in *initial) say(r Report, fd int) {
 	var oob []byte
 	if fd >= 0 {
@@ -222,7 +222,7 @@ func (in *initial) say(r Report, fd int) {
 	}
 }
 
-// perform does one action and reports how it ended.
+// perform performs one action and reports how it ended.
 func (in *initial) perform(m message) {
 	r := Report{Kind: Done, At: uint32(m.at)}
 	if m.at >= len(in.plan.Actions) {
@@ -241,8 +241,9 @@ func (in *initial) perform(m message) {
 	in.say(r, -1)
 }
 
-// write writes from a thread that has given up what a command gives up, but for the
-// filter: no command runs here, and openBeneath needs what the filter may refuse.
+// write writes a file from a thread that has given up what a command gives up, except for
+// the filter. No command runs on that thread, and the filter may refuse a call that
+// openBeneath needs.
 func (in *initial) write(a Action, files []int) error {
 	if a.Given != (len(files) == 1) {
 		return syscall.EBADF
@@ -261,8 +262,8 @@ func (in *initial) write(a Action, files []int) error {
 	return <-done
 }
 
-// write puts a file into the work folder, but never through a link, and never into
-// what is no regular file of one name.
+// write puts a file into the work folder. It never follows a link, and it refuses everything
+// but a regular file with one name.
 func (a Action) write(given []int) error {
 	root, err := syscall.Open(a.Root, oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -322,7 +323,7 @@ func mkdirBeneath(root int, path string) error {
 	return syscall.Mkdirat(parent, name, 0o755)
 }
 
-// command runs one command to its end and the end of everything that it started.
+// command runs one command to its end and kills everything that it started.
 func (in *initial) command(a Action, m message, r *Report) {
 	path, flags := look(a)
 	if len(m.files) != 3 {
@@ -333,14 +334,14 @@ func (in *initial) command(a Action, m message, r *Report) {
 		return
 	}
 	pid, err := in.start(path, a, m.files)
-	closeAll(m.files) // or the end of a stream would not show
+	closeAll(m.files) // otherwise the end of a stream would not be noticed
 	if err != nil {
 		in.killAll()
 		switch {
 		case pid < 0:
-			r.Errno = number(err) // what it was to give up could not be given up
+			r.Errno = number(err) // the thread could not give up what it must
 		case err == syscall.ENOENT || err == syscall.ENOTDIR:
-			r.Flags |= NotFound // of a script, its interpreter
+			r.Flags |= NotFound // for a script, its interpreter does not exist
 		default:
 			r.Flags |= NotRunnable
 		}
@@ -376,9 +377,9 @@ func closeAll(fds []int) {
 	}
 }
 
-// watch ends the command when its time is over: SIGTERM, the plan's grace, SIGKILL.
-// It keeps time here as well as outside, so that a supervisor that was stopped
-// cannot make a command live longer.
+// watch ends the command when its time is over: SIGTERM, the plan's grace, SIGKILL. The
+// supervisor also has a timer. The init's own timer ends the command even if the supervisor
+// is stopped.
 func (in *initial) watch(ms int, timed *atomic.Bool) func() {
 	if ms == 0 {
 		return func() {}
@@ -418,9 +419,9 @@ func await(pid int) (syscall.WaitStatus, error) {
 	}
 }
 
-// start forks from a thread that has given up everything, so that the command never
-// has more, not even before it is executed. The thread ends with it. A pid of -1 with
-// an error means that the thread could not give up what it must.
+// start forks from a thread that has given up everything, so that the command never has more
+// rights, even before it is executed. The thread ends afterwards. A pid of -1 with an error
+// means that the thread could not give up what it must.
 func (in *initial) start(path string, a Action, files []int) (int, error) {
 	type begun struct {
 		pid int
@@ -434,9 +435,8 @@ func (in *initial) start(path string, a Action, files []int) (int, error) {
 			Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
 		}
 		if in.plan.Confine.Last {
-			// This fork is what the filter refuses, or this process needs more than
-			// the limits leave: the command's own process gives up what is to be
-			// given up.
+			// The filter refuses this fork, or the limits are too small for this process.
+			// The command's own process gives up the rights instead.
 			pid, err := in.startLast(path, a, attr)
 			done <- begun{pid, err}
 			return
@@ -473,7 +473,7 @@ func look(a Action) (string, uint8) {
 		if name[0] != '/' {
 			path = a.Dir + "/" + name
 		}
-		return name, runnable(path) // it starts in its folder
+		return name, runnable(path) // the command starts in its folder, so name is correct as it is
 	}
 	flags := uint8(NotFound)
 	for _, e := range a.Env {

@@ -2,5 +2,5 @@
 
 package initproc
 
-// Enter does nothing: there is no sandbox on this system.
+// Enter does nothing, because this system has no sandbox.
 func Enter() struct{} { return struct{}{} }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// signalAll sends a signal to everything that a command started. In a pid namespace
-// that is everything but this process; elsewhere it is what descends from it.
+// signalAll sends a signal to everything that a command started. In a pid namespace these
+// are all other processes; elsewhere they are the descendants of this process.
 func (in *initial) signalAll(sig syscall.Signal) {
 	if in.plan.PIDs {
 		_ = syscall.Kill(-1, sig)
@@ -22,11 +22,11 @@ func (in *initial) signalAll(sig syscall.Signal) {
 	}
 }
 
-// killTime bounds the killing of what forks as fast as it is killed.
+// killTime bounds the time for killing processes that fork as fast as they are killed.
 const killTime = 10 * time.Second
 
-// killAll kills and reaps everything that a command started, and says whether
-// nothing is left.
+// killAll kills and reaps everything that a command started, and says whether nothing is
+// left.
 func (in *initial) killAll() bool {
 	if reapAll(1) {
 		return true
@@ -42,8 +42,8 @@ func (in *initial) killAll() bool {
 	}
 }
 
-// reapAll waits for children that have ended, for a moment at a time, and says
-// whether there are none left.
+// reapAll reaps children that have ended, waits at most that many moments for others, and
+// says whether none are left.
 func reapAll(moments int) bool {
 	for moments > 0 {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
@@ -61,9 +61,9 @@ func reapAll(moments int) bool {
 	return false
 }
 
-// Descendants are the processes below an init, from /proc. A process that loses its
-// parent becomes a child of the init (OpReaper, or the pid namespace), so that none
-// drops out.
+// Descendants returns the processes below an init, from /proc. A process that loses its
+// parent becomes a child of the init (OpReaper, or the pid namespace), so Descendants misses
+// none.
 func Descendants(self int) []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -81,7 +81,8 @@ func Descendants(self int) []int {
 		if err != nil {
 			continue
 		}
-		// The name in parentheses may hold anything, so count from its end.
+		// The name in parentheses may contain anything, so the fields are counted from its
+		// end.
 		fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 		if len(fields) > 1 {
 			parent[pid], _ = strconv.Atoi(fields[1])

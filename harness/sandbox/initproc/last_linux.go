@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	lastFD   = 3 // what the last step is told
-	resultFD = 4 // where it says what failed; closed by the command's execution
+	lastFD   = 3 // the input of the last step
+	resultFD = 4 // for the error of the last step; closed when the command is executed
 )
 
-// final is what the last step before a command is told.
+// final is the input of the last step before a command.
 type final struct {
 	Confine Confine  `json:"confine"`
 	Path    string   `json:"path"`
@@ -22,8 +22,8 @@ type final struct {
 	Env     []string `json:"env"`
 }
 
-// startLast starts this program once more inside, which then becomes the command.
-// A pid of -1 with an error means that it could not give up what it must.
+// startLast starts this program again inside; the new process then becomes the command. A
+// pid of -1 with an error means that it could not give up what it must.
 func (in *initial) startLast(path string, a Action, attr *syscall.ProcAttr) (int, error) {
 	b, err := json.Marshal(final{in.plan.Confine, path, a.Argv, a.Env})
 	if err != nil {
@@ -66,13 +66,13 @@ func (in *initial) startLast(path string, a Action, attr *syscall.ProcAttr) (int
 	return pid, nil
 }
 
-// What the last step says has failed.
+// The step that failed, as the last step reports it.
 const (
 	lastGiveUp = 'g'
 	lastExec   = 'x'
 )
 
-// last gives up what is to be given up and becomes the command.
+// last gives up the rights of Confine and becomes the command.
 func last() int {
 	runtime.LockOSThread()
 	fail := func(what byte, err error) int {

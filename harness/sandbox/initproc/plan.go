@@ -1,23 +1,28 @@
-// Package initproc is process 1 of a sandbox. It walks a plan, an ordered list of
-// labelled steps, and then performs the plan's actions one by one: each command is
-// started with nothing left to give away, waited for, and everything that it
-// started is killed and reaped before the next action begins.
+// Package initproc is process 1 of a sandbox. It performs a plan, an ordered list of
+// labelled steps, and then the plan's actions one by one. Each command starts without
+// any right that it must give up. Before the next action begins, the init waits for the
+// command, and kills and reaps everything that the command started.
 //
-// The program starts itself again for this. Importing the package is enough: a
-// process whose name (argv[0]) is Name becomes an init before main, and before most of
-// the packages of the policy engine are set up (Enter). The package imports the
-// standard library alone, so that little has to be set up before it.
+// The program starts itself again for this. Importing the package is enough: a process
+// whose name (argv[0]) is Name becomes an init before main, and before most packages of
+// the policy engine are initialized (Enter). The package imports the standard library
+// alone, so that little is initialized before it.
 //
 // # Protocol
 //
-// Descriptor 3 is a socket of whole messages (SOCK_SEQPACKET) to the supervisor,
-// descriptor 4 holds the plan as JSON, the following ones are mounts that the
-// supervisor prepared. The supervisor sends messages of MessageSize bytes: Begin;
-// Perform, with the action's number, its time and its standard input, output and
-// error, or the content of a file that was not known when the plan was made;
-// Terminate, which is SIGTERM to everything inside. The init answers with a Report, which has a fixed size. When
-// the supervisor's end of the socket closes, the init ends, and with it, being
-// process 1, everything inside. No report means failure.
+// Descriptor 3 is a socket of whole messages (SOCK_SEQPACKET) to the supervisor.
+// Descriptor 4 contains the plan as JSON. The following descriptors are mounts that the
+// supervisor prepared. The supervisor sends messages of MessageSize bytes:
+//
+//   - Begin;
+//   - Perform, with the action's number and its time. For a command it carries standard
+//     input, output and error; for a file, the content that was unknown when the plan was
+//     made;
+//   - Terminate, which is SIGTERM to everything inside.
+//
+// The init answers with a Report, which has a fixed size. When the supervisor's end of
+// the socket closes, the init ends. Because the init is process 1, everything inside ends
+// with it. No report means failure.
 package initproc
 
 import (
@@ -26,25 +31,25 @@ import (
 	"strings"
 )
 
-// Name is the argv[0] of an init; NameLast that of a command's process that has yet to
-// give up what a command gives up (Confine.Last).
+// Name is the argv[0] of an init. NameLast is the argv[0] of a command's process before it
+// gives up its rights (Confine.Last).
 const (
 	Name     = "fiador: sandbox init"
 	NameLast = "fiador: sandbox last step"
 )
 
-// What the supervisor sends.
+// The kinds of message that the supervisor sends.
 const (
 	Begin     = 'B'
 	Perform   = 'P'
 	Terminate = 'T'
 )
 
-// MessageSize is the size of what the supervisor sends: the kind, the number of the
-// action and its time in milliseconds, 4 bytes each, little end first.
+// MessageSize is the size of a message of the supervisor in bytes: the kind is 1 byte; the
+// number of the action and its time in milliseconds are 4 bytes each, little-endian.
 const MessageSize = 9
 
-// Message is what the supervisor sends.
+// Message returns a message of the supervisor.
 func Message(kind byte, at, ms int) []byte {
 	b := make([]byte, MessageSize)
 	b[0] = kind
@@ -55,31 +60,31 @@ func Message(kind byte, at, ms int) []byte {
 
 // The operations of a step.
 const (
-	OpIdentity = "identity"  // the ids inside are the plan's
-	OpGuard    = "guard"     // die with the supervisor; not to be traced
-	OpReaper   = "reaper"    // adopt what loses its parent (without a pid namespace)
-	OpPrivate  = "private"   // mounts made from here on stay inside
-	OpOpen     = "open"      // a copy of the mounts at From, or the mount of descriptor FD, is kept as Name
-	OpRoot     = "root"      // an empty root in memory; the paths of later steps are in it
-	OpDir      = "dir"       // a folder
-	OpFile     = "file"      // a file with Text
-	OpLink     = "link"      // a symbolic link to Text
-	OpPlace    = "place"     // the mount Name is put at To
-	OpTmpfs    = "tmpfs"     // a file system in memory at To
-	OpStage    = "stage"     // a file system in memory, bounded, for what is written; its upper folder goes to the supervisor
-	OpOverlay  = "overlay"   // To shows Lower, and takes what is written into the stage
-	OpCover    = "cover"     // what stands at To is made read-only there
-	OpHide     = "hide"      // what stands at To cannot be read there
-	OpProc     = "proc"      // a fresh read-only /proc
-	OpSeal     = "seal"      // the root becomes read-only
-	OpPivot    = "pivot"     // the old root is gone
-	OpHostname = "host name" // Text
-	OpLoopback = "loopback"  // the loopback interface of the new network is up
-	OpRehearse = "rehearse"  // what commands give up can be given up
-	OpEnter    = "enter"     // To becomes the working folder
+	OpIdentity = "identity"  // check that the ids inside are ID
+	OpGuard    = "guard"     // forbid tracing of the init
+	OpReaper   = "reaper"    // adopt processes that lose their parent (without a pid namespace)
+	OpPrivate  = "private"   // later mounts stay inside
+	OpOpen     = "open"      // keep a copy of the mounts at From, or the mount of descriptor FD, as Name
+	OpRoot     = "root"      // make an empty root in memory; the paths of later steps are in it
+	OpDir      = "dir"       // make a folder
+	OpFile     = "file"      // make a file with Text
+	OpLink     = "link"      // make a symbolic link to Text
+	OpPlace    = "place"     // put the mount Name at To
+	OpTmpfs    = "tmpfs"     // mount a file system in memory at To
+	OpStage    = "stage"     // make a bounded file system in memory for written files; send its upper folder to the supervisor
+	OpOverlay  = "overlay"   // show Lower at To, and put writes into the stage
+	OpCover    = "cover"     // make the entry at To read-only
+	OpHide     = "hide"      // make the entry at To unreadable
+	OpProc     = "proc"      // mount a new read-only /proc
+	OpSeal     = "seal"      // make the root read-only
+	OpPivot    = "pivot"     // make the new root the root and remove the old one
+	OpHostname = "host name" // set the host name to Text
+	OpLoopback = "loopback"  // bring up the loopback interface of the new network
+	OpRehearse = "rehearse"  // check that commands can give up what they must give up
+	OpEnter    = "enter"     // make To the working folder
 )
 
-// Attributes of a mount, as mount_setattr(2) names them.
+// Attributes of a mount, with the values of mount_setattr(2).
 const (
 	ReadOnly = 0x1
 	NoSUID   = 0x2
@@ -93,7 +98,7 @@ type Plan struct {
 	Confine Confine  `json:"confine"`
 	Actions []Action `json:"actions"`
 	GraceMS int      `json:"grace_ms"` // between SIGTERM and SIGKILL
-	PIDs    bool     `json:"pids"`     // in a pid namespace of its own
+	PIDs    bool     `json:"pids"`     // the init has its own pid namespace
 }
 
 // Step is one step of the set-up.
@@ -114,12 +119,12 @@ type Step struct {
 
 // Confine is what every command gives up before it is executed.
 type Confine struct {
-	UID      int       `json:"uid,omitempty"` // ids to change to; 0: stay
+	UID      int       `json:"uid,omitempty"` // uid and gid to change to; 0: no change
 	CPUs     int       `json:"cpus,omitempty"`
 	Rlimits  []Rlimit  `json:"rlimits"`
 	Landlock *Landlock `json:"landlock,omitempty"`
 	Seccomp  Filter    `json:"seccomp,omitempty"`
-	Last     bool      `json:"last,omitempty"` // the command's own process gives up, not a thread of the init
+	Last     bool      `json:"last,omitempty"` // the command's own process gives up the rights, not a thread of the init
 }
 
 // Rlimit is one resource limit, soft and hard alike.
@@ -142,9 +147,8 @@ type Rule struct {
 	Access uint64 `json:"access"`
 }
 
-// Filter is a seccomp filter. In JSON it is the base64 of its instructions, 8 bytes
-// each, the numbers little end first: a list would take longer to read than all the
-// rest of a plan.
+// Filter is a seccomp filter. Its JSON is the base64 of its instructions, 8 bytes each,
+// numbers little-endian. A JSON list would take longer to read than the rest of a plan.
 type Filter []Insn
 
 // Insn is one instruction of a filter.
@@ -155,7 +159,7 @@ type Insn struct {
 	K    uint32
 }
 
-// MarshalJSON writes the instructions.
+// MarshalJSON returns the instructions as base64 in a JSON string.
 func (f Filter) MarshalJSON() ([]byte, error) {
 	b := make([]byte, 8*len(f))
 	for i, in := range f {
@@ -167,7 +171,7 @@ func (f Filter) MarshalJSON() ([]byte, error) {
 	return []byte(`"` + base64.StdEncoding.EncodeToString(b) + `"`), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON decodes the output of MarshalJSON.
 func (f *Filter) UnmarshalJSON(text []byte) error {
 	b, err := base64.StdEncoding.DecodeString(strings.Trim(string(text), `"`))
 	if err != nil || len(b)%8 != 0 {
@@ -181,17 +185,16 @@ func (f *Filter) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Action is one step inside. With Argv it is a command, without one a file that is
-// written.
+// Action is one step inside. With Argv it is a command, without Argv a file to write.
 type Action struct {
 	Argv []string `json:"argv,omitempty"`
 	Env  []string `json:"env,omitempty"`
-	Dir  string   `json:"dir,omitempty"` // where the command starts, absolute inside
+	Dir  string   `json:"dir,omitempty"` // working folder of the command, absolute inside
 
-	Root    string `json:"root,omitempty"` // folder inside that Path is beneath
+	Root    string `json:"root,omitempty"` // folder inside; Path is beneath it
 	Path    string `json:"path,omitempty"` // clean and relative
 	Content []byte `json:"content,omitempty"`
-	Given   bool   `json:"given,omitempty"` // the content comes in a descriptor with Perform
+	Given   bool   `json:"given,omitempty"` // Perform passes the content in a descriptor
 	Mode    uint32 `json:"mode,omitempty"`
 }
 
@@ -202,17 +205,16 @@ const (
 	Done   = 'd' // action At has ended
 )
 
-// What the Flags of a report can say.
+// The flags of a report.
 const (
-	TimedOut    = 1 << iota // the action was over its time
-	Survivors               // something could not be killed
-	NotFound                // there is no such command, or its folder is not there
+	TimedOut    = 1 << iota // the action exceeded its time
+	Survivors               // a process could not be killed
+	NotFound                // the command or its folder does not exist
 	NotRunnable             // the command cannot be executed
 )
 
-// Report is what an init says, in ReportSize bytes. For an action that is a
-// command, Code and Signal are how it ended; for a file that was not written,
-// Errno is why.
+// Report is a message of the init of ReportSize bytes. For a command, Code and Signal say
+// how it ended. For a file that was not written, Errno says why.
 type Report struct {
 	Kind   byte
 	Flags  uint8
@@ -220,7 +222,7 @@ type Report struct {
 	Code   uint8
 	At     uint32
 	Errno  uint32
-	MaxRSS uint64 // bytes, the largest of the command and what it started
+	MaxRSS uint64 // bytes, the largest of the command and its descendants
 }
 
 // ReportSize is the size of a report in bytes.
@@ -228,7 +230,7 @@ const ReportSize = 32
 
 var magic = [4]byte{'f', 'd', 'r', 1}
 
-// Encode is the report as it is sent.
+// Encode returns the report as bytes.
 func (r Report) Encode() []byte {
 	b := make([]byte, ReportSize)
 	copy(b, magic[:])

@@ -9,15 +9,15 @@ import (
 	"unsafe"
 )
 
-// walker performs the set-up. Paths of steps are relative: until the pivot the
-// working folder is the new root.
+// walker performs the set-up. Paths of steps are relative: until the pivot, the working
+// folder is the new root.
 type walker struct {
 	plan   *Plan
-	mounts map[string]int // mounts that are opened and not yet placed
-	upper  int            // the folder that takes what is written, or -1
+	mounts map[string]int // mounts that are open and not yet placed
+	upper  int            // the folder that takes the writes, or -1
 }
 
-// setUp walks the steps. It stops at the first that fails and names it.
+// setUp performs the steps. It stops at the first step that fails and returns its number.
 func (w *walker) setUp() (int, error) {
 	for i, s := range w.plan.Steps {
 		if err := w.step(s); err != nil {
@@ -93,8 +93,8 @@ func (w *walker) step(s Step) error {
 	return syscall.ENOSYS
 }
 
-// rehearse gives up on a thread of its own what commands will give up, so that what
-// cannot be given up is known before anything has run.
+// rehearse gives up, on a thread of its own, the rights that commands will give up. An error
+// is therefore known before any command runs.
 func (w *walker) rehearse() error {
 	done := make(chan error)
 	go func() {
@@ -155,9 +155,9 @@ func memory(s Step) (int, error) {
 
 const stageDir = ".stage"
 
-// stage makes the place for what is written: a folder for the overlay's upper layer
-// and one for its work. It stays out of the view: the overlay keeps a hold of both,
-// and the path to them goes away.
+// stage makes the file system for written files: one folder for the overlay's upper layer
+// and one for its work. It is not part of the view: the overlay keeps both folders, and
+// layer removes the path to them.
 func (w *walker) stage(s Step) error {
 	fd, err := memory(s)
 	if err != nil {
@@ -178,10 +178,10 @@ func (w *walker) stage(s Step) error {
 	return err
 }
 
-// layer puts the overlay together. Its layers are named by paths of the new root,
-// which hold no character that an option would have to escape.
+// layer mounts the overlay. Paths of the new root name its layers; they contain no character
+// that an option must escape.
 func (w *walker) layer(s Step) error {
-	if len(s.Lower) == 0 { // nothing was there: what is written is all there is
+	if len(s.Lower) == 0 { // there is no lower layer: the work folder contains only written files
 		fd, err := openTree(atFdcwd, stageDir+"/upper", openTreeClone|openTreeCloexec)
 		if err != nil {
 			return err
@@ -222,7 +222,7 @@ func (w *walker) layer(s Step) error {
 	return away(stageDir)
 }
 
-// away takes a mount out of the view, with the folder it stood at.
+// away removes a mount from the view, with the folder of its mount point.
 func away(path string) error {
 	if err := syscall.Unmount(path, umountDetach); err != nil {
 		return err
@@ -230,9 +230,8 @@ func away(path string) error {
 	return syscall.Rmdir(path)
 }
 
-// cover makes what stands at a path read-only there; nothing to do where nothing
-// stands, for a protected name that appears later is found when the difference is
-// judged.
+// cover makes the entry at a path read-only. It does nothing if the path has no entry: the
+// judgement of the changes finds a protected name that appears later.
 func cover(path string) error {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(path, &st); err == syscall.ENOENT {
@@ -253,9 +252,9 @@ func cover(path string) error {
 	return attach(fd, path)
 }
 
-// hide puts something that nobody can read over what stands at a path; nothing to do
-// where nothing stands. A link, there or on the way, is an error: it would lead the
-// cover elsewhere.
+// hide mounts an unreadable entry over the entry at a path. It does nothing if the path has
+// no entry. A link, there or on the way, is an error, because it would lead the mount
+// elsewhere.
 func hide(path string) error {
 	root, err := syscall.Open(".", oPath|syscall.O_CLOEXEC|syscall.O_DIRECTORY, 0)
 	if err != nil {
@@ -284,11 +283,11 @@ func hide(path string) error {
 	return nil
 }
 
-// none is where an empty file stands until it is put over another.
+// none is the path of an empty file until it is mounted over another.
 const none = ".none"
 
-// nothing is a mount of the same kind as what the descriptor names, with nothing in it
-// and no permission for anybody.
+// nothing returns an empty mount of the same kind as the entry behind the descriptor. Its
+// mode gives nobody a permission.
 func nothing(at int) (int, error) {
 	var st syscall.Stat_t
 	if err := syscall.Fstat(at, &st); err != nil {
@@ -313,7 +312,7 @@ func nothing(at int) (int, error) {
 	return -1, syscall.ELOOP
 }
 
-// pivot makes the new root the root and lets go of the old one.
+// pivot makes the new root the root and removes the old one.
 func pivot() error {
 	if err := syscall.PivotRoot(".", "."); err != nil {
 		return err
@@ -355,8 +354,8 @@ func writeAll(fd int, b []byte) error {
 	return nil
 }
 
-// copyAll writes what another descriptor holds from its beginning on. It takes little
-// memory: an init collects no garbage, and can have the limits of its commands.
+// copyAll copies the content of another descriptor from its beginning. It uses little
+// memory, because an init collects no garbage and can have the limits of its commands.
 func copyAll(to, from int) error {
 	var b [16 << 10]byte
 	for at := int64(0); ; {

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Numbers of system calls that package syscall does not name; from 424 on they are
-// the same everywhere.
+// Numbers of system calls that package syscall does not name. From 424 on they are the same
+// on every architecture.
 const (
 	sysOpenTree        = 428
 	sysMoveMount       = 429
@@ -131,7 +131,7 @@ func newMount(kind string, attr uint64, options ...[2]string) (int, error) {
 
 type openHow struct{ flags, mode, resolve uint64 }
 
-// openBeneath opens a path that neither leaves dir nor passes a link.
+// openBeneath opens a path. It refuses a path that leaves dir or passes a link.
 func openBeneath(dir int, path string, flags, mode uint64) (int, error) {
 	p, err := cstr(path)
 	if err != nil {
