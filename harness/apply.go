@@ -27,13 +27,16 @@ import (
 	"github.com/fiador/fiador/kernel/pathname"
 )
 
-// NotAcceptedError says that a pack is of no run whose files may be put anywhere.
+// NotAcceptedError says that a pack has no accepted execution, so its files may not be
+// applied.
 type NotAcceptedError struct{ Why string }
 
+// Error returns the message.
 func (e *NotAcceptedError) Error() string { return e.Why }
 
-// AcceptedPatch is the patch of a pack that was verified (strict): nil where the run
-// changed nothing, a *NotAcceptedError where it was not executed or not accepted.
+// AcceptedPatch returns the patch of a pack that was verified (strict). It returns nil
+// if the run changed nothing, and a *NotAcceptedError if the run was not executed or not
+// accepted.
 func AcceptedPatch(p *pack.Pack) (*pack.Patch, error) {
 	var run struct {
 		Outcome   string           `json:"kernel_result_kind"`
@@ -56,19 +59,19 @@ func AcceptedPatch(p *pack.Pack) (*pack.Patch, error) {
 	return p.Patch()
 }
 
-// Patching says how far a patch may go.
+// Patching says which changes a patch may make.
 type Patching struct {
-	// Overwrite replaces and removes regular files whatever they hold, and removes
-	// folders with all that they hold. Links and special files are never replaced.
+	// Overwrite replaces and removes regular files whatever their content, and removes
+	// folders with all their content. Links and special files are never replaced.
 	Overwrite bool
-	Workflows bool     // the pipelines of a forge may be written (WorkflowPaths)
-	Keep      []string // paths of the tree that nothing may touch, nor anything above or beneath
+	Workflows bool     // the patch may write the pipelines of a forge (WorkflowPaths)
+	Keep      []string // paths of the tree that the patch must not touch, nor a path above or beneath them
 
-	missing bool // what should be modified may be missing: it is created then
+	missing bool // a file to modify may be missing: the patch creates it then
 }
 
-// WorkflowPaths are the control paths, at the top of a tree, that Patching.Workflows is
-// about.
+// WorkflowPaths returns the control paths, at the top of a tree, that Patching.Workflows
+// allows.
 func WorkflowPaths() []string {
 	return []string{
 		".forgejo/workflows", ".gitea/workflows", ".github/actions", ".github/workflows",
@@ -76,68 +79,68 @@ func WorkflowPaths() []string {
 	}
 }
 
-// PatchFault is why an operation cannot be done.
+// PatchFault says why an operation cannot be done.
 type PatchFault struct{ Path, Why string }
 
-// Workflow says whether Patching.Workflows would allow it.
+// Workflow says whether Patching.Workflows would allow the operation.
 func (f PatchFault) Workflow() bool {
 	return slices.ContainsFunc(WorkflowPaths(), func(w string) bool { return kernel.Beneath(f.Path, w) })
 }
 
-// FileState is a regular file.
+// FileState describes a regular file.
 type FileState struct {
 	Size       int64
-	SHA256     canon.ContentHash // empty where nothing asked for it
+	SHA256     canon.ContentHash // empty if the caller did not ask for it
 	Executable bool
 }
 
-// PatchStep is one thing that is to be done to a tree. Without Before there is no file;
-// without After there is none afterwards.
+// PatchStep is one change of a tree. A step without Before finds no file; a step without
+// After leaves no file.
 type PatchStep struct {
 	Path          string
 	Before, After *FileState
-	Folder        bool // a folder is removed
-	Entries       int  // what it holds, at any depth
+	Folder        bool // the step removes a folder
+	Entries       int  // number of entries in the folder, at any depth
 
 	from pack.Operation
 	seen *change.Seen           // what the step replaces or removes; nil: nothing
 	held map[string]change.Seen // content of the folder, by path
 }
 
-// Content is what the file is to hold.
+// Content returns the content that the file gets.
 func (s PatchStep) Content() ([]byte, error) { return s.from.Bytes() }
 
-// PatchPlan is a patch held against a working tree. It can be applied if it has neither
-// Refused nor Conflicts.
+// PatchPlan is a patch compared with a working tree. The plan can be applied if Refused
+// and Conflicts are empty.
 type PatchPlan struct {
-	Steps     []PatchStep  // what differs from the tree, by path
-	Refused   []PatchFault // paths that no patch may have, whatever stands there
-	Conflicts []PatchFault // paths where something else stands than the run saw
+	Steps     []PatchStep  // the differences from the tree, by path
+	Refused   []PatchFault // paths that a patch may never change, whatever the tree has there
+	Conflicts []PatchFault // paths where the tree differs from what the run saw
 
 	how    Patching
 	tree   *target
 	made   making
 	ops    map[string]pack.Operation
-	filled map[string]bool // paths that a file is put beneath
+	filled map[string]bool // paths that get a file beneath them
 }
 
-// making is the files that operations make.
+// making is a set of files that operations make.
 type making struct {
 	after func(pack.Operation) (*FileState, error) // the file after an operation; nil: none
 	open  tree.Content                             // by path
 }
 
-// clockStep is longer than any file system takes to see that time has passed: what is
-// changed that long after it was seen has another time than then.
+// clockStep is longer than one step of the clock of any file system. A change made
+// clockStep later has a different time.
 const clockStep = 20 * time.Millisecond
 
-// PlanPatch holds operations against what stands in the folder dir, and changes nothing.
-// dir is an absolute path without links. Nothing is reached through a link.
+// PlanPatch compares operations with the content of the folder dir, and changes nothing.
+// dir is an absolute path without links. PlanPatch follows no link.
 //
-// An operation is done already where the file is, in content and in whether it can be
-// executed, what it is to be. Otherwise create fits where nothing stands, modify and
-// delete fit a file of the hash that the run saw. Without such a hash delete is about
-// what was a folder, and fits an empty one.
+// An operation is done already if the file has the wanted content and the wanted
+// executable bit. Otherwise create needs an empty place; modify and delete need a file
+// with the hash that the run saw. A delete without such a hash is about a path that was
+// a folder, and needs an empty folder.
 func PlanPatch(dir string, ops []pack.Operation, how Patching) (*PatchPlan, error) {
 	at := map[string]pack.Operation{}
 	for _, o := range ops {
@@ -180,10 +183,10 @@ func planPatch(dir string, ops []pack.Operation, how Patching, made making) (*Pa
 	return p, nil
 }
 
-// Close gives up the tree.
+// Close releases the tree.
 func (p *PatchPlan) Close() error { return p.tree.Close() }
 
-// Counts are how many steps create, modify and delete something.
+// Counts returns how many steps create, modify and delete something.
 func (p *PatchPlan) Counts() (created, modified, deleted int) {
 	for _, s := range p.Steps {
 		switch {
@@ -206,8 +209,8 @@ func (p *PatchPlan) conflict(path, format string, args ...any) {
 	p.Conflicts = append(p.Conflicts, PatchFault{path, fmt.Sprintf(format, args...)})
 }
 
-// weighAll holds the operations against the tree. What somebody changes while files are
-// read, or later, does not stay as it was seen, by its time at least.
+// weighAll compares the operations with the tree. A change that somebody makes during
+// the reading, or later, differs at least in its time from what was seen.
 func (p *PatchPlan) weighAll(ops []pack.Operation) error {
 	stands, empty := map[string]standing{}, true
 	for _, o := range ops {
@@ -234,7 +237,7 @@ func (p *PatchPlan) weighAll(ops []pack.Operation) error {
 	return nil
 }
 
-// weigh holds one operation against what stands at its path.
+// weigh compares one operation with the entry at its path.
 func (p *PatchPlan) weigh(o pack.Operation, now standing) error {
 	if now.at != o.Path {
 		// A folder can take the place of a file that the patch deletes.
@@ -293,11 +296,11 @@ func (p *PatchPlan) onFile(o pack.Operation, now standing) error {
 	return nil
 }
 
-// onFolder is about a folder in the place of what is created, modified or deleted.
+// onFolder handles a folder at the path that an operation creates, modifies or deletes.
 func (p *PatchPlan) onFolder(o pack.Operation, now standing) error {
 	switch {
 	case o.Op == opFolder, o.Op == pack.OpDelete && p.filled[o.Path]:
-		return nil // it is there to hold what is created in it
+		return nil // the folder stays for the files that the patch creates in it
 	case o.Op != pack.OpDelete || o.BeforeSHA256 != "":
 		p.conflict(o.Path, "a folder stands there")
 		return nil
@@ -356,7 +359,7 @@ func (p *PatchPlan) heldThen(o pack.Operation, held map[string]change.Seen) (boo
 	return pack.TreeHash(files) == o.BeforeTreeSHA256, nil
 }
 
-// maxFolderEntries is how much a folder that is deleted can hold.
+// maxFolderEntries is the maximum number of entries of a folder that a patch deletes.
 const maxFolderEntries = 100_000
 
 func (p *PatchPlan) step(o pack.Operation, was *FileState, seen *change.Seen) error {
@@ -368,7 +371,7 @@ func (p *PatchPlan) step(o pack.Operation, was *FileState, seen *change.Seen) er
 	return nil
 }
 
-// after is the file that an operation makes, or nil.
+// after returns the file that an operation makes, or nil.
 func after(o pack.Operation) (*FileState, error) {
 	if o.Op == pack.OpDelete {
 		return nil, nil
@@ -380,7 +383,7 @@ func after(o pack.Operation) (*FileState, error) {
 	return &FileState{Size: int64(len(b)), SHA256: canon.Sum(b), Executable: o.Executable}, nil
 }
 
-// forbidden says why nothing may be changed at a path, or nothing.
+// forbidden says why a path may not be changed, or returns "".
 func (p *PatchPlan) forbidden(name string) string {
 	for _, k := range p.how.Keep {
 		if kernel.Beneath(name, k) || kernel.Beneath(k, name) {
@@ -409,8 +412,8 @@ func (p *PatchPlan) forbidden(name string) string {
 // PatchSupported returns nil if this system can apply patches.
 func PatchSupported() error { return tree.CanApply() }
 
-// Old is what the file of a step holds now. It is an error where that is not what it
-// held when it was planned.
+// Old returns the current content of the file of a step. It returns an error if the file
+// differs from the file that the plan saw.
 func (p *PatchPlan) Old(s PatchStep) ([]byte, error) {
 	if s.Before == nil {
 		return nil, nil
@@ -425,7 +428,7 @@ func (p *PatchPlan) Old(s PatchStep) ([]byte, error) {
 	return b, nil
 }
 
-// Here is a *sandbox.ConflictError where the name of the folder leads elsewhere by now.
+// Here returns a *tree.ConflictError if the name of the folder leads elsewhere now.
 func (p *PatchPlan) Here() error {
 	info, err := os.Stat(p.tree.dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -441,10 +444,11 @@ func (p *PatchPlan) Here() error {
 	return err
 }
 
-// Apply takes all steps or none; state is the folder of journals. A
-// *sandbox.ConflictError says that something was changed since PlanPatch, be it the
-// folder that a file lies in, and nothing is applied. For sandbox.ErrApplied and sandbox.ErrUnfinished see sandbox.Apply. What else
-// it returns is a *result.RunError, and nothing is applied.
+// Apply applies all steps or none; state is the folder of journals. A
+// *tree.ConflictError says that something was changed since PlanPatch, for example
+// the folder of a file; then nothing is applied. tree.Apply describes
+// tree.ErrApplied and tree.ErrUnfinished. Every other error is a *result.RunError,
+// and nothing is applied.
 func (p *PatchPlan) Apply(ctx context.Context, state string) error {
 	changes, err := p.changes()
 	if err == nil {
@@ -473,9 +477,8 @@ func (p *PatchPlan) Apply(ctx context.Context, state string) error {
 	return e
 }
 
-// JournalFault is why the journal in the state folder could not be read or written, where
-// that is what an error of sandbox.Apply or sandbox.Recover is about, and nil where it is
-// about the tree.
+// JournalFault returns why the journal in the state folder could not be read or written.
+// It returns nil if an error of tree.Apply or tree.Recover is about the tree.
 func JournalFault(state string, err error) error {
 	var pe *fs.PathError
 	if !errors.As(err, &pe) {
@@ -486,13 +489,13 @@ func JournalFault(state string, err error) error {
 		return err == nil && filepath.IsLocal(rel)
 	}
 	if filepath.IsAbs(pe.Path) {
-		// Folders above the state folder are made with it.
+		// Folders above the state folder are created together with it.
 		if within(state, pe.Path) || within(pe.Path, state) {
 			return pe.Err
 		}
 		return nil
 	}
-	// The sandbox names what is in the state folder from there.
+	// The sandbox names entries of the state folder relative to that folder.
 	if regexp.MustCompile(`^apply-[0-9a-f]+-[0-9a-f]+(/([0-9]+|record\.new|apply|undo|clean))?$`).MatchString(pe.Path) {
 		return pe.Err
 	}
@@ -539,7 +542,7 @@ func (p *PatchPlan) looked() tree.Looked {
 	return l
 }
 
-// foldersAbove are the folders that a path lies in, the topmost first.
+// foldersAbove returns the folders above a path, the topmost first.
 func foldersAbove(name string) []string {
 	var list []string
 	for i := range len(name) {

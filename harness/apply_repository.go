@@ -19,8 +19,9 @@ import (
 	"github.com/fiador/fiador/kernel/pathname"
 )
 
-// gitMark is what a folder has of a git directory: one that git takes for the inside of
-// a repository, wherever it lies, and runs the programs that its configuration names.
+// gitMark says which parts of a git directory a folder has. Git takes a folder with all
+// parts for the inside of a repository, wherever the folder is, and runs the programs
+// that its configuration names.
 type gitMark int
 
 const (
@@ -30,7 +31,7 @@ const (
 	markCommon
 )
 
-// gitMarkOf is what an entry with that name, folded, is in a git directory.
+// gitMarkOf returns the part of a git directory that an entry with that folded name is.
 func gitMarkOf(name string) gitMark {
 	switch name {
 	case "HEAD":
@@ -45,12 +46,13 @@ func gitMarkOf(name string) gitMark {
 	return 0
 }
 
-// whole says whether git takes a folder with these for a git directory.
+// whole says whether git takes a folder with these parts for a git directory.
 func (m gitMark) whole() bool {
 	return m&markHead != 0 && (m&markCommon != 0 || m&markObjects != 0 && m&markRefs != 0)
 }
 
-// foldedPath is the same for paths that differ in case alone, and has as many segments.
+// foldedPath returns one value for all paths that differ in case alone. The value has as
+// many segments as the path.
 func foldedPath(name string) string {
 	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
 		return strings.ToUpper(name)
@@ -58,7 +60,7 @@ func foldedPath(name string) string {
 	return pathname.Inspect(name).Folded
 }
 
-// repositories finds the git directories that a patch would meet or make. The keys of
+// repositories finds the git directories that a patch would touch or make. The keys of
 // its maps are folded paths.
 type repositories struct {
 	tree  *target
@@ -67,8 +69,8 @@ type repositories struct {
 	names map[string]map[string][]string // entries of these folders, by folded name, as paths
 }
 
-// refuseRepositories refuses what is put into a folder, or taken from one, that is a git
-// directory or becomes one by the patch.
+// refuseRepositories refuses changes in a folder that is a git directory, or becomes one
+// by the patch.
 func (p *PatchPlan) refuseRepositories(ops []pack.Operation) error {
 	if dir := gitDirAbove(p.tree.dir); dir != "" {
 		p.refuse(".", "the folder lies in a git directory, %q", dir)
@@ -104,7 +106,7 @@ func (p *PatchPlan) refuseRepositories(ops []pack.Operation) error {
 	return nil
 }
 
-// refuseRemovedRepositories is about folders that are removed with what they hold.
+// refuseRemovedRepositories handles folders that are removed with their content.
 func (p *PatchPlan) refuseRemovedRepositories(r *repositories, refused map[string]bool) {
 	for _, s := range p.Steps {
 		if !s.Folder || s.Entries == 0 || refused[s.Path] {
@@ -130,10 +132,11 @@ func gitDirFault(folder string) string {
 	return strconv.Quote(folder) + " is a git directory, or becomes one"
 }
 
-// topAndAbove are the folders that a path lies in, the topmost of all first.
+// topAndAbove returns the top of the tree and the folders above a path, the topmost
+// first.
 func topAndAbove(name string) []string { return append([]string{""}, foldersAbove(name)...) }
 
-// gets notes what folders have where something is put at a path.
+// gets notes the parts that folders get when a file is put at a path.
 func (r *repositories) gets(name string) {
 	name = foldedPath(name)
 	for _, at := range append(foldersAbove(name), name) {
@@ -144,13 +147,13 @@ func (r *repositories) gets(name string) {
 	}
 }
 
-// splitPath is the folder of a path, and its last segment.
+// splitPath returns the folder of a path and its last segment.
 func splitPath(name string) (folder, last string) {
 	slash := strings.LastIndexByte(name, '/')
 	return name[:max(slash, 0)], name[slash+1:]
 }
 
-// above is the topmost git directory that a path lies in.
+// above returns the topmost git directory that contains a path.
 func (r *repositories) above(name string) (string, bool) {
 	spelled := topAndAbove(name)
 	for i, folder := range topAndAbove(foldedPath(name)) {
@@ -161,9 +164,9 @@ func (r *repositories) above(name string) (string, bool) {
 	return "", false
 }
 
-// look notes what the folders of the tree have that are spelled so, case aside. The
-// folder above was looked at before. What is no folder, or lies behind a link, has
-// nothing.
+// look notes the entries of the folders of the tree with that folded path. The caller
+// looks at the folder above first. A path that is no folder, or lies behind a link, has
+// no entries.
 func (r *repositories) look(folded string) error {
 	if r.names[folded] != nil {
 		return nil
@@ -208,7 +211,7 @@ func (t *target) namesIn(folder string) ([]string, error) {
 	return names, errors.Join(err, f.Close())
 }
 
-// gitDirAbove is the git directory that a folder lies in.
+// gitDirAbove returns the git directory that contains a folder.
 func gitDirAbove(dir string) string {
 	for {
 		up := filepath.Dir(dir)
@@ -228,8 +231,8 @@ func gitDirAbove(dir string) string {
 	}
 }
 
-// RefuseBeneath refuses what is put at a path of the tree, above it or beneath it, or
-// taken from there, case aside. The path "." is the tree.
+// RefuseBeneath refuses changes at a path of the tree, above it and beneath it. Case is
+// ignored. The path "." is the tree.
 func (p *PatchPlan) RefuseBeneath(name, why string) {
 	if name == "." {
 		p.refuse(".", "%s", why)

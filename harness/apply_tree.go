@@ -43,7 +43,8 @@ func openTree(dir string) (*target, error) {
 
 func (t *target) Close() error { return t.root.Close() }
 
-// standing is what stands at a path, or in the place of a folder above it.
+// standing describes the entry at a path, or the entry in the place of a folder above
+// the path.
 type standing struct {
 	kind change.Kind // empty: no entry
 	at   string

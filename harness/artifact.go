@@ -11,15 +11,15 @@ import (
 	"github.com/fiador/fiador/kernel/reason"
 )
 
-// ArtifactSpec is a file that a request wants back in its report. Name and MediaType are
-// the requester's words, and empty where there are none.
+// ArtifactSpec is a file that a request wants back in its report. Name and MediaType
+// come from the requester; both may be empty.
 type ArtifactSpec struct {
 	Path      string `json:"path"`
 	Name      string `json:"name,omitempty"`
 	MediaType string `json:"media_type,omitempty"`
 }
 
-// Artifact is one as it is in the work folder afterwards.
+// Artifact is such a file as the work folder has it after the execution.
 type Artifact struct {
 	ArtifactSpec
 	SHA256    canon.ContentHash `json:"sha256"`

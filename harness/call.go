@@ -20,18 +20,19 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// Caller asks models, outside the sandbox, or answers from a recording. It serves one
-// run. Its errors name neither the machine nor a key; one with a method Hint() string
-// says what to do about it.
+// Caller asks models, outside the sandbox, or answers from a recording. A Caller serves
+// one run. Its errors name neither the machine nor a key. An error with a method Hint()
+// string says how to solve the problem.
 type Caller interface {
-	// Model is the name of the model behind an adapter, which every prompt carries. The
-	// error says that it cannot be called. Nothing has been sent.
+	// Model returns the name of the model behind an adapter; every prompt contains this
+	// name. The error says that the model cannot be called. Model sends nothing.
 	Model(adapterID string) (string, error)
 
 	// Call sends a prompt to the model and returns its response, which can be recorded.
 	Call(ctx context.Context, adapterID string, prompt []byte) ([]byte, error)
 
-	// Recording is model_io.json of the calls that were answered so far, as it is stored.
+	// Recording returns model_io.json with the calls answered so far, in its stored
+	// form.
 	Recording() ([]byte, error)
 }
 
@@ -41,8 +42,8 @@ type ModelCall struct {
 	Prompt    []byte
 }
 
-// modelCalls are the calls of an intent by action. All that can be wrong with them before
-// anything is executed is said here.
+// modelCalls returns the calls of an intent by action. It reports every fault of the
+// calls that is known before anything is executed.
 func modelCalls(caller Caller, intent kernel.Intent) (map[int]ModelCall, error) {
 	calls := map[int]ModelCall{}
 	adapter, model := "", ""
@@ -79,7 +80,7 @@ func callFault(pointer, msg, hint string) *result.RunError {
 }
 
 // callError is the RunError for a call that cannot be made, or that has no response.
-// Prompt is its hash, or empty before anything was sent.
+// Prompt is the hash of the prompt, or empty if nothing was sent.
 func callError(pointer, adapter string, prompt canon.ContentHash, err error) *result.RunError {
 	e := callFault(pointer, "adapter "+strconv.Quote(canon.Cut(adapter))+": "+err.Error(), "")
 	e.Cause, e.Details["adapter_id"] = err, canon.Cut(adapter)
@@ -90,7 +91,7 @@ func callError(pointer, adapter string, prompt canon.ContentHash, err error) *re
 	return e
 }
 
-// hintOf is what an error of a Caller says to do about it, or empty.
+// hintOf returns the hint of an error of a Caller, or "".
 func hintOf(err error) string {
 	var with interface{ Hint() string }
 	if errors.As(err, &with) {
@@ -99,7 +100,7 @@ func hintOf(err error) string {
 	return ""
 }
 
-// apart refuses inputs that stand where a response is put.
+// apart refuses inputs at a path that gets a response.
 func apart(inputs sandbox.Inputs, calls map[int]ModelCall) error {
 	taken := map[string]int{}
 	for i := range calls {
@@ -114,16 +115,15 @@ func apart(inputs sandbox.Inputs, calls map[int]ModelCall) error {
 	return nil
 }
 
-// response is what the supervisor has put into the work folder.
+// response is a file that the supervisor has put into the work folder.
 type response struct {
 	path   string
 	sha256 [32]byte
 	size   int64
 }
 
-// call performs a call action: the model is asked outside the sandbox, and what it
-// answers is put into the work folder, where later commands can read it. The time of a
-// call counts.
+// call performs a call action. It asks the model outside the sandbox and puts the answer
+// into the work folder, where later commands can read it. The time of a call counts.
 func (w *performance) call(i int, a sandbox.Action) error {
 	c := w.task.Calls[i]
 	ctx, cancel := w.ctx, context.CancelFunc(func() {})
@@ -147,7 +147,7 @@ func (w *performance) call(i int, a sandbox.Action) error {
 }
 
 // unanswered is the error for a call without a response. The responses before it are
-// lost: half a recording replays nothing.
+// lost, because half a recording cannot be replayed.
 func (w *performance) unanswered(i int, c ModelCall, err error) error {
 	e := callError("/actions/"+strconv.Itoa(i), c.AdapterID, canon.Sum(c.Prompt), err)
 	if n := len(w.p.Calls); n > 0 {
@@ -157,10 +157,10 @@ func (w *performance) unanswered(i int, c ModelCall, err error) error {
 	return e
 }
 
-// spend takes time from the budget.
+// spend subtracts time from the budget.
 func (w *performance) spend(d time.Duration) {
 	if w.task.Budget > 0 {
-		// A budget that is used up leaves the next command no time, not all of it.
+		// An empty budget must not become 0, because 0 means no limit.
 		w.left = max(w.left-d, time.Millisecond)
 	}
 }
@@ -185,7 +185,7 @@ func (w *performance) give(i int, a sandbox.Action, b []byte) error {
 	return nil
 }
 
-// recording takes over what was asked and answered.
+// recording stores the prompts and the responses.
 func (w *performance) recording() (err error) {
 	if w.p.ModelIO, err = w.task.Caller.Recording(); err != nil {
 		e := runerr.Evidence("what the model has answered could not be recorded", err)
@@ -206,7 +206,7 @@ func (w *performance) settle(changes []change.Change) []change.Change {
 		at[c.Path] = c
 	}
 	kindAt := kindsOf(changes)
-	given := map[string]bool{} // and whether it stands
+	given := map[string]bool{} // path of each response, and whether it is unchanged
 	for _, r := range w.responses {
 		c, changed := at[r.path]
 		intact := changed && c.Kind == change.KindFile && c.SHA256 == r.sha256

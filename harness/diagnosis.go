@@ -7,9 +7,9 @@ import (
 	"github.com/fiador/fiador/evidence"
 )
 
-// Diagnosis says what stood in the way of an execution that failed, where the machine tells
-// more than the reasons do, and what to do about it. It is for people: another machine has
-// another one.
+// Diagnosis says why an execution failed, if the machine knows more than the reasons
+// say, and how to solve the problem. The text is for people: on another machine it
+// differs.
 func (p *Performed) Diagnosis() (msg, hint string) {
 	end := p.Observed.Command
 	if end == nil || !end.Failed() || end.TimedOut || end.OutOfMemory || end.NotFound {
@@ -24,7 +24,7 @@ func (p *Performed) Diagnosis() (msg, hint string) {
 	}
 	had, most := p.PeakMemory, int64(p.task.Sandbox.Limits.MemoryMB)<<20
 	if p.bounded() {
-		had = p.resident // the rest of what a cgroup counts may be files that were read; RLIMIT_DATA is of one process
+		had = p.resident // a cgroup also counts files that were read; RLIMIT_DATA counts one process
 	}
 	if had >= most-most/8 {
 		return fmt.Sprintf("the command probably ran out of memory: it had %d of %d MiB when it failed", had>>20, most>>20), "give it more memory, or let it fail"

@@ -16,18 +16,21 @@ import (
 	"github.com/fiador/fiador/kernel/pathname"
 )
 
-// maxNamedControls is how many control paths that a direct command touched are named.
+// maxNamedControls is the maximum number of touched control paths that a direct
+// command's reasons name.
 const maxNamedControls = 100
 
-// controlled are the control paths of a folder that a command writes to directly, and
-// what stands at each. What Protected covers is not looked into: it is read-only.
+// controlled holds the control paths of a folder that a command writes to directly, and
+// the entry at each. Paths that Protected covers are left out, because they are
+// read-only.
 type controlled struct {
 	dir    string
 	files  map[string]fs.FileInfo
-	closed map[string]fs.FileInfo // other folders, which the caller cannot look into
+	closed map[string]fs.FileInfo // other folders, which the caller cannot read
 }
 
-// controlsOf lists the control paths before a task; nil where it writes nothing directly.
+// controlsOf lists the control paths before a task. It returns nil if the task writes
+// nothing directly.
 func controlsOf(task Task) (*controlled, error) {
 	if task.Sandbox.Write != sandbox.Direct || task.Sandbox.Work == "" {
 		return nil, nil
@@ -66,8 +69,8 @@ func listControls(dir string) (*controlled, error) {
 	})
 }
 
-// standing are the control paths to be shown read-only: what stands before a task, but for
-// what lies beneath another and for links, which settle finds.
+// standing returns the control paths to be shown read-only: those that exist before a
+// task. It leaves out links and paths beneath another control path; settle finds these.
 func (c *controlled) standing() []string {
 	var list []string
 	for _, rel := range slices.Sorted(maps.Keys(c.files)) {
@@ -79,9 +82,10 @@ func (c *controlled) standing() []string {
 	return list
 }
 
-// moved says whether what stands at a new control path stood at another one before, and no
-// longer does: a second name of a file is new. A folder cannot be another one under the
-// same number, because standing kept it from being removed.
+// moved says whether the entry at a new control path was at another control path before,
+// and is gone from there. So a second name of a file counts as new. A folder cannot
+// reuse the number of another folder, because standing kept that folder from being
+// removed.
 func (c *controlled) moved(info fs.FileInfo, after *controlled) bool {
 	for rel, old := range c.files {
 		if now := after.files[rel]; sameObject(old, info) && (now == nil || !os.SameFile(now, info)) {
@@ -91,9 +95,9 @@ func (c *controlled) moved(info fs.FileInfo, after *controlled) bool {
 	return false
 }
 
-// settle removes the control paths that are new, and returns all that are new, changed,
-// moved or gone, sorted, and folders that the command closed, which could hold others.
-// What was moved is left where it is now. Links are not followed.
+// settle removes the new control paths. It returns all new, changed, moved and removed
+// ones, sorted, and the folders that the command closed, because these could hold more.
+// A moved entry stays where it is now. Links are not followed.
 func (c *controlled) settle() ([]string, error) {
 	after, err := listControls(c.dir)
 	if err != nil {
@@ -131,7 +135,8 @@ func (c *controlled) settle() ([]string, error) {
 	return touched[:min(len(touched), maxNamedControls)], err
 }
 
-// removeNew removes what a command made, also where it has taken the permission to.
+// removeNew removes entries that a command made, even if the command took away the
+// permission to remove them.
 func removeNew(root *os.Root, name string) error {
 	err := root.RemoveAll(name)
 	if !errors.Is(err, fs.ErrPermission) || os.Geteuid() == 0 {
@@ -151,15 +156,15 @@ func removeNew(root *os.Root, name string) error {
 	return root.RemoveAll(name)
 }
 
-// sameControl says whether nothing was done to a control path meanwhile: a file's change
-// time, which no command can set, tells what its other times hide. What a folder holds is
-// compared name by name.
+// sameControl says whether a control path is unchanged. No command can set a file's
+// change time, so this time shows a change that the other times hide. The content of a
+// folder is compared name by name.
 func sameControl(a, b fs.FileInfo) bool {
 	return sameObject(a, b) && (a.IsDir() || *change.SeenOf(a) == *change.SeenOf(b))
 }
 
-// sameObject says whether two control paths are one file or folder, which may have been
-// moved: that sets its change time.
+// sameObject says whether two control paths are one file or folder. A move changes the
+// change time, so sameObject ignores that time.
 func sameObject(a, b fs.FileInfo) bool {
 	if !os.SameFile(a, b) || a.Mode() != b.Mode() {
 		return false

@@ -11,28 +11,29 @@ import (
 	"github.com/fiador/fiador/policy"
 )
 
-// Job is one intent of many. Read, if it is set, gives the bytes of Request.Source
-// when the intent's turn comes.
+// Job is one intent of many. Read, if set, returns the bytes of Request.Source when the
+// job starts.
 type Job struct {
 	Request
 	Read func(context.Context) ([]byte, error)
 }
 
-// End is how one job ended: with a report or with an error, a *result.RunError.
+// End is the end of one job: a report or an error, which is a *result.RunError.
 type End struct {
 	Request
 	Report
 	Err error
 }
 
-// window is how many jobs for each worker may be between the first unfinished one
-// and the last started: it bounds what waits for its turn.
+// window is the maximum number of jobs per worker between the first unfinished job and
+// the last started one. It bounds the number of ends that wait.
 const window = 16
 
-// Each decides every job like Run does, workers of them at a time, and hands the
-// ends to emit in the order of the jobs. What emit returns ends the work, and so do
-// ctx and an evaluation that does not stop, after which the process must end: Each
-// then returns the error. Both jobs and emit are called from one goroutine each.
+// Each decides every job as Run does, with that many workers, and passes the ends to
+// emit in the order of the jobs. An error of emit ends the work. The end of ctx, or an
+// evaluation that does not stop, ends it too; Each then returns the error. After an
+// evaluation that does not stop, the process must end. Both jobs and emit are called
+// from one goroutine each.
 func Each(ctx context.Context, deps Deps, gate *Gate, workers int, jobs iter.Seq[Job], emit func(End) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -113,7 +114,8 @@ func one(ctx context.Context, deps Deps, gate *Gate, job Job) (end End) {
 	return end
 }
 
-// endsProcess says whether an error leaves a goroutine behind that does not stop.
+// endsProcess says whether an error leaves a running goroutine behind that does not
+// stop.
 func endsProcess(err error) bool {
 	var pe *policy.Error
 	return errors.As(err, &pe) && pe.Kind == policy.KindWatchdog

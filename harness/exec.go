@@ -25,9 +25,8 @@ import (
 	"github.com/fiador/fiador/policy"
 )
 
-// Exec is how one command is executed: an intent of one run action, with what the
-// caller chooses for the execution and no intent can say. A limit can only be narrower
-// than the profile's.
+// Exec says how one command is executed: an intent of one run action, and choices of the
+// caller that no intent can express. A limit can only be narrower than the profile's.
 type Exec struct {
 	Argv      []string
 	Env       map[string]string
@@ -35,24 +34,24 @@ type Exec struct {
 	Work      string // host folder
 	Write     sandbox.Write
 	Read      []string          // absolute host paths
-	Show      []string          // beneath the work folder, and nothing else of it but where may be written; nil: all of it
+	Show      []string          // paths beneath the work folder; commands see no other path in it, except writable ones; nil: they see all
 	Hide      []string          // beneath the work folder
-	Isolation sandbox.Isolation // exactly this one; empty: as strong as can be had
+	Isolation sandbox.Isolation // exactly this isolation; empty: the strongest that is possible
 	Timeout   time.Duration     // 0: the profile's
 	Limits    ExecLimits
-	Roots     []string // where may be written, beneath the profile's; nil: the profile's
+	Roots     []string // writable folders, beneath the profile's; nil: the profile's
 	Expect    ExecExpect
-	Outputs   []string // files that have to be there afterwards
+	Outputs   []string // files that must exist after the execution
 	Bytes     int64    // of all outputs; 0: the profile's
 	Offline   bool     // no network, whatever the profile allows
 	Inputs    sandbox.Inputs
 	Streams   Streams
-	Packed    bool   // what no pack can hold rejects the execution: symbolic links, streams that are cut
-	From      string // JSON Pointer of the request's member that has the limits; empty: they are the caller's
+	Packed    bool   // things that no pack can hold reject the execution: symbolic links, truncated streams
+	From      string // JSON Pointer of the request's member with the limits; empty: the caller sets the limits
 }
 
-// tooWide is the RunError for what is asked for beyond what the profile allows, or the
-// contract. member is the place of the limit in a request.
+// tooWide is the RunError for a limit beyond the profile's or the contract's limit.
+// member is the place of the limit in a request.
 func (x Exec) tooWide(member, msg, hint string) error {
 	e := runerr.Mode(msg, hint)
 	if x.From != "" {
@@ -61,27 +60,28 @@ func (x Exec) tooWide(member, msg, hint string) error {
 	return e
 }
 
-// ExecExpect is what has to come of a command besides its outputs.
+// ExecExpect is what a command must produce besides its outputs.
 type ExecExpect struct {
-	Code           int // exit code that is no failure, besides 0
+	Code           int // exit code besides 0 that is no failure
 	Stdout, Stderr bool
 	Artifacts      []ArtifactSpec
 }
 
-// Streams are where a command's streams come from and go to as they come; nil: it is
-// empty, or nobody is told.
+// Streams are the source and the destinations of a command's streams. A nil stdin is
+// empty; a nil destination gets nothing.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// ExecLimits are limits of one command; nil members are the profile's.
+// ExecLimits are limits of one command. A nil member means the profile's limit.
 type ExecLimits struct {
 	MemoryMB, CPUCores, MaxChildren *int
 	NoFork                          bool
 }
 
-// ProfileGate is a gate that has limits and no judge: it decides about no intent.
+// ProfileGate returns a gate with limits and without a judge. Such a gate decides no
+// intent.
 func ProfileGate(r policy.Resolved) *Gate {
 	return &Gate{Profile: r.Profile, Builtin: r.Origins == nil, Base: Open{Resolved: r}.base()}
 }
@@ -94,9 +94,9 @@ func (g *Gate) Confinement(work string, write sandbox.Write, read []string) sand
 	}
 }
 
-// Exec is a command as a task under the gate's profile: its limits, and none of its
-// policy, which Run asks. The error is always a *result.RunError: the profile does not
-// allow a limit.
+// Exec returns a command as a task under the gate's profile. The task has the profile's
+// limits; it does not ask the policy, because Run does. The error is always a
+// *result.RunError: the profile does not allow a limit.
 func (g *Gate) Exec(x Exec) (Task, error) {
 	p := g.Profile
 	if !slices.Contains(p.ExecutionModes, ModeExecuteSandbox) {
@@ -130,8 +130,8 @@ func (g *Gate) Exec(x Exec) (Task, error) {
 	return t, nil
 }
 
-// planned is what is executed of an intent that is allowed: all of it as a run, or its
-// one command as an exec.
+// planned returns the task of an allowed intent: all its actions as a run, or its one
+// command as an exec.
 func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) (Task, error) {
 	if req.Exec == nil {
 		return g.task(req, intent, inputs, progress), nil
@@ -141,7 +141,7 @@ func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs,
 	return g.Exec(x)
 }
 
-// expected adds what was expected of the command and did not come.
+// expected adds a reason for each missing expectation of the command.
 func (w *performance) expected() {
 	o, want := &w.p.Observed, w.task.Expect
 	if want.Stdout && w.p.Stdout.Size == 0 {
@@ -158,7 +158,8 @@ func (w *performance) expected() {
 	o.Reject(missing...)
 }
 
-// makeRoots makes the folders that direct writes are kept to, for a command could not.
+// makeRoots makes the folders that direct writes are limited to, because a command could
+// not make them.
 func makeRoots(work string, roots []string) error {
 	fault := func(what string, err error) error {
 		var pe *fs.PathError
@@ -180,7 +181,7 @@ func makeRoots(work string, roots []string) error {
 	return nil
 }
 
-// narrow applies what the call asks for where the profile leaves room.
+// narrow applies the limits of the call, within the limits of the profile.
 func (g *Gate) narrow(t *Task, x Exec) error {
 	p, l := g.Profile, &t.Sandbox.Limits
 	for _, m := range []struct {
@@ -250,8 +251,8 @@ func (x Exec) within(profile, member string, asked, most int, bounds contract.Li
 	return nil
 }
 
-// ReadFault says why a path of the host cannot be shown to commands where it is, or is
-// empty. The path is absolute and clean.
+// ReadFault says why commands cannot see a path of the host at its place, or returns "".
+// The path is absolute and clean.
 func ReadFault(p string) string {
 	if p == "/" {
 		return "it would show the whole machine"
@@ -267,8 +268,8 @@ func ReadFault(p string) string {
 	return ""
 }
 
-// readable refuses paths of the host that a request asks to read and the caller does
-// not allow, and paths that cannot be shown.
+// readable refuses host paths in a request that the caller does not allow, and paths
+// that commands cannot see.
 func readable(paths, allowed []string) error {
 	for i, p := range paths {
 		if p[0] != '/' {
@@ -286,8 +287,8 @@ func readable(paths, allowed []string) error {
 	return nil
 }
 
-// hidable refuses to deny a path that is a symbolic link or leads through one: what it
-// leads to would be seen under its own name.
+// hidable refuses to hide a path that is a symbolic link or leads through one, because
+// the target would be visible under its own name.
 func hidable(work string, denied []string) error {
 	for i, p := range denied {
 		at := work
@@ -317,17 +318,18 @@ func textReader(s *string) io.Reader {
 	return strings.NewReader(*s)
 }
 
-// absolute are the paths outside the work folder.
+// absolute returns the absolute paths of a list; these are outside the work folder.
 func absolute(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return p[0] != '/' })
 }
 
-// execGoal is the goal of an exec that has no purpose of its own.
+// execGoal is the goal of an exec without a purpose of its own.
 const execGoal = "exec"
 
-// Intent is the command as an intent of one run action, as canonical JSON and one LF. Its
-// standard input is the empty text: what is passed on can be anything. The error, a
-// *result.RunError, is about bytes that no JSON text can hold (IV-02, IV-04).
+// Intent returns the command as an intent of one run action, as canonical JSON and one
+// LF. The standard input in it is the empty text, because the real input can be any
+// bytes. The error, a *result.RunError, is about bytes that no JSON text can hold
+// (IV-02, IV-04).
 func (x Exec) Intent() ([]byte, error) {
 	faults := append(contract.CheckArguments("/actions/0/argv", x.Argv, contract.Argv), contract.CheckVariables("/actions/0/env", x.Env)...)
 	if len(faults) > 0 {
@@ -367,9 +369,10 @@ func (doc intentDocument) of(action intentAction) ([]byte, error) {
 	return b, nil
 }
 
-// Requested is the run of an execution request in the folder work. What it reads of the
-// host besides has to lie beneath the paths read, which the caller names: a request can
-// come from whoever it is to keep in. The error is always a *result.RunError.
+// Requested returns the run of an execution request in the folder work. Host paths that
+// the request reads must lie beneath the paths in read, which the caller sets: the
+// author of the request may be the party to confine. The error is always a
+// *result.RunError.
 func (g *Gate) Requested(r ExecRequest, name, work string, read []string) (Request, error) {
 	if err := readable(r.Sandbox.Filesystem.Read, read); err != nil {
 		return Request{}, err
@@ -391,8 +394,8 @@ func (g *Gate) Requested(r ExecRequest, name, work string, read []string) (Reque
 	}, nil
 }
 
-// requestedExec is what a request asks for beside its intent. A limit that is the
-// contract's default gives way to a profile that allows less.
+// requestedExec returns the choices of a request besides its intent. A limit that is the
+// contract's default becomes the profile's limit if that is smaller.
 func (g *Gate) requestedExec(r ExecRequest, work string) Exec {
 	s := r.Sandbox
 	for _, m := range []struct {
@@ -420,7 +423,7 @@ func (g *Gate) requestedExec(r ExecRequest, work string) Exec {
 	}
 }
 
-// shown is what a request wants to see of the work folder: nil is all of it.
+// shown returns the paths of the work folder that a request wants to see; nil means all.
 func (r ExecRequest) shown() []string {
 	if r.Sandbox.Filesystem.Read == nil {
 		return nil
@@ -429,8 +432,8 @@ func (r ExecRequest) shown() []string {
 	return append(beneath, r.Inputs.InputFiles...)
 }
 
-// Report is the answer to the request after its execution. The execution is what was
-// asked for if the report has no reasons.
+// Report returns the answer to the request after its execution. The execution met the
+// request if the report has no reasons.
 func (r ExecRequest) Report(p *Performed) ExecReport {
 	code, reasons := p.Observed.Judge()
 	if r.Outputs.ExitCode != nil && code == *r.Outputs.ExitCode && code == p.Observed.Command.Code {
@@ -449,8 +452,8 @@ func (r ExecRequest) Report(p *Performed) ExecReport {
 	return rep
 }
 
-// Interpret says what an exit code means, by its cause: a signal that the command got
-// from elsewhere is neither a timeout nor a lack of memory.
+// Interpret returns the meaning of an exit code, by its cause. A signal from outside the
+// sandbox is neither a timeout nor a lack of memory.
 func Interpret(end *evidence.End, code int) contract.Interpretation {
 	in := contract.Interpret(code)
 	if end.Signal != 0 && code == 128+end.Signal && !end.TimedOut && !end.OutOfMemory {

@@ -31,15 +31,15 @@ type ExecReport struct {
 	Ephemeral      ExecEphemeral    `json:"-"`
 }
 
-// ExecStream is one stream of a command, as far as it was kept.
+// ExecStream is the kept part of one stream of a command.
 type ExecStream struct {
 	SHA256    canon.ContentHash `json:"sha256"`     // of the bytes kept
 	SizeBytes int               `json:"size_bytes"` // number of bytes kept
 	Truncated bool              `json:"truncated"`  // the command wrote more than was kept
 }
 
-// ExecEphemeral is what differs between two executions of one request: it is in
-// the report, and in neither its canonical subset nor its digest.
+// ExecEphemeral holds the values that differ between two executions of one request. They
+// are in the report, and neither in its canonical subset nor in its digest.
 type ExecEphemeral struct {
 	StartedAt       time.Time
 	CompletedAt     time.Time
@@ -78,13 +78,13 @@ func (r ExecReport) subset() reportSubset {
 	return s
 }
 
-// Digest is the hash of the canonical subset and one LF.
+// Digest returns the hash of the canonical subset and one LF.
 func (r ExecReport) Digest() (canon.ContentHash, error) {
 	_, hash, err := canon.Artifact(r.subset())
 	return hash, err
 }
 
-// ExecReportDigest is Digest of a report that was read back as a decoded
+// ExecReportDigest returns the Digest of a report that was read and decoded to a
 // canonical value. The document is not changed.
 func ExecReportDigest(doc map[string]any) (canon.ContentHash, error) {
 	subset := maps.Clone(doc)

@@ -33,9 +33,9 @@ type Runner interface {
 	StageInputs(tree string, paths []string, files int, bytes int64) (sandbox.Inputs, error)
 }
 
-// Task is what is executed: the actions of a sandbox, and what is made of them.
+// Task is an execution: the actions of a sandbox, and how to treat their results.
 type Task struct {
-	Profile kernel.Profile // whose limits it has
+	Profile kernel.Profile // the profile that gives the limits
 	Sandbox sandbox.Request
 	Rules   change.Rules
 	Budget  time.Duration   // for all commands together; 0: no limit
@@ -44,7 +44,7 @@ type Task struct {
 	Stdout  command.Stream
 	Stderr  command.Stream
 	Inputs  sandbox.Inputs
-	Cut     bool // a stream that is cut is no reason to reject
+	Cut     bool // a truncated stream is no reason to reject
 	Expect  ExecExpect
 	Caller  Caller
 	Calls   map[int]ModelCall // by action; each such action writes a file of Given; nil: no calls
@@ -53,18 +53,18 @@ type Task struct {
 	Progress func(action, of int)
 }
 
-// Performed is an execution that has ended. It holds what was written until Close.
+// Performed is an execution that has ended. It holds the written files until Close.
 type Performed struct {
 	Observed       evidence.Observed
 	Runs           []Ran            // every command that was started, in their order
-	Unchanged      []string         // outputs that are what they were before
-	Planned, Done  int              // actions, and how many of them went well
-	Stdout, Stderr command.Captured // of the command that counts
+	Unchanged      []string         // outputs that are the same as before the execution
+	Planned, Done  int              // number of actions, and number of successful ones
+	Stdout, Stderr command.Captured // of the command whose result counts
 	Isolation      sandbox.Isolation
 	Clauses        []evidence.Clause
 	PlanHash       canon.ContentHash
 	PeakMemory     int64 // bytes, 0: unknown
-	resident       int64 // bytes that one process of the command that counts had at most
+	resident       int64 // maximum bytes of one process of the command whose result counts
 	Started, Ended time.Time
 	Accepted       []change.Change // changes that may be applied if the execution is accepted
 	Changes        []change.Change // all changes, except Responses
@@ -87,30 +87,30 @@ type Ran struct {
 	evidence.End
 }
 
-// Content opens a file that was written.
+// Content opens a written file.
 func (p *Performed) Content(name string) (io.ReadCloser, error) { return p.box.Content(name) }
 
-// Dir is the folder of the host that holds what was written, where there is one.
+// Dir returns the host folder with the written files, if there is one.
 func (p *Performed) Dir() string { return p.box.Dir() }
 
 // Direct says whether commands wrote into the work folder itself.
 func (p *Performed) Direct() bool { return p.task.Sandbox.Write == sandbox.Direct }
 
-// Keep leaves that folder behind on Close.
+// Keep makes Close keep that folder.
 func (p *Performed) Keep() { p.box.Keep() }
 
-// Close throws away what was written and not applied.
+// Close discards written files that were not applied.
 func (p *Performed) Close() error { return p.box.Close() }
 
-// Perform executes a task. The error is always a *result.RunError; after one, nothing
-// was applied and nothing is left.
+// Perform executes a task. The error is always a *result.RunError. After an error
+// nothing is applied, and nothing remains.
 func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) {
 	p := &Performed{Started: task.Now(), since: time.Now(), task: task}
 	for _, f := range task.Inputs.Files {
 		p.Observed.Inputs = append(p.Observed.Inputs, evidence.File{Path: f.Path, SHA256: f.SHA256, Size: f.Size})
 	}
 	if task.Sandbox.Work != "" {
-		p.at, _ = os.Stat(task.Sandbox.Work) // whoever opens it says why
+		p.at, _ = os.Stat(task.Sandbox.Work) // the code that opens the folder reports the error
 	}
 	direct, err := controlsOf(task)
 	if err != nil {
@@ -150,7 +150,7 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 	return p, nil
 }
 
-// performance is a task under way.
+// performance is a running task.
 type performance struct {
 	ctx    context.Context
 	task   Task
@@ -159,13 +159,13 @@ type performance struct {
 	failed bool
 	peak   int64
 
-	written []string // by actions
+	written []string // files that actions wrote
 
 	responses []response
 	given     int64 // bytes of all responses
 }
 
-// run performs the actions in their order and stops at the first that fails.
+// run performs the actions in order and stops at the first that fails.
 func (w *performance) run() error {
 	w.p.Planned = len(w.task.Sandbox.Actions)
 	for i, a := range w.task.Sandbox.Actions {
@@ -194,8 +194,8 @@ func (w *performance) run() error {
 	return nil
 }
 
-// write performs a write action. A path that cannot be written is the intent's
-// failure: a folder or a link stands there, or there is no room.
+// write performs a write action. If its path cannot be written, the intent is at fault:
+// a folder or a link has that path, or there is no space.
 func (w *performance) write(i int, a sandbox.Action) error {
 	errno, err := w.p.box.Write(i)
 	if err != nil {
@@ -209,7 +209,7 @@ func (w *performance) write(i int, a sandbox.Action) error {
 	return nil
 }
 
-// unwritten ends the execution over a file that could not be written.
+// unwritten ends the execution after a file could not be written.
 func (w *performance) unwritten(path string, errno syscall.Errno) {
 	w.failed = true
 	why := reason.Kind(path)
@@ -264,8 +264,8 @@ func (w *performance) command(i int, a sandbox.Action) error {
 	return nil
 }
 
-// pipe passes a stream on. When nobody reads it any more the command ends, as it would
-// at the end of a pipe.
+// pipe passes a stream on. When its reader is gone, the command ends, as at the end of a
+// pipe.
 type pipe struct {
 	io.Writer
 	unread func()
@@ -283,7 +283,7 @@ func stream(c command.Captured) evidence.Stream {
 	return evidence.Stream{SHA256: c.SHA256, Size: c.Size, Truncated: c.Truncated}
 }
 
-// judge compares what was written with what may be written.
+// judge compares the written files with the permitted ones.
 func (w *performance) judge() error {
 	o := &w.p.Observed
 	changes, err := w.p.box.Changes()
@@ -294,13 +294,13 @@ func (w *performance) judge() error {
 	}
 	changes = w.settle(changes)
 	rules := w.task.Rules
-	// A response that stands is an output by itself, declared or not.
+	// An unchanged response is an output by itself, declared or not.
 	declared := slices.DeleteFunc(slices.Clone(rules.Declared), func(p string) bool {
 		return slices.ContainsFunc(o.Outputs, func(f evidence.File) bool { return f.Path == p })
 	})
 	rules.Declared = declared
 	if w.failed {
-		rules.Declared = nil // that an output is missing says nothing beside a failure
+		rules.Declared = nil // after a failure, a missing output is no separate reason
 	}
 	rules.Exists = func(p string) change.Kind {
 		kind, _, _ := w.p.box.Before(p)
@@ -398,15 +398,15 @@ func (w *performance) unchanged(paths []string, changes []change.Change) {
 	}
 }
 
-// Folders are the places of the host that an execution of an intent uses.
+// Folders are the host folders that an execution of an intent uses.
 type Folders struct {
-	Tree string // inputs are taken from it
-	Work string // commands work on top of it; it is never changed. Empty: an empty one
+	Tree string // source of the inputs
+	Work string // commands work on top of it; it is never changed; "": an empty folder
 	Read []string
 }
 
-// execute is step 7: the plan of a BUNDLE is performed, and what was observed becomes
-// what the result says.
+// execute is step 7: it performs the plan of a BUNDLE, and puts the observations into
+// the result.
 func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent kernel.Intent, d kernel.Decision, told *account) (*kernel.Execution, *Performed, error) {
 	if deps.Runner == nil {
 		return nil, nil, runerr.New(result.CodeSandbox, "there is no sandbox to execute the plan in", "use --mode plan-only for the decision and the bundle")
@@ -449,9 +449,9 @@ func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	return &e, p, nil
 }
 
-// executable refuses before any effect what nothing here can carry out. The policy has
-// decided about commands and variables before: IV-01 and IV-04 are checked again, so that
-// no mistake of a rule starts what the profile does not name.
+// executable refuses, before any effect, an intent that cannot be carried out here. The
+// policy has checked commands and variables before. IV-01 and IV-04 are checked again,
+// so that a wrong rule cannot start a command outside the profile.
 func executable(gate *Gate, req Request, intent kernel.Intent) error {
 	for i, a := range intent.Actions {
 		at := "/actions/" + strconv.Itoa(i)
@@ -477,7 +477,7 @@ func executable(gate *Gate, req Request, intent kernel.Intent) error {
 // write. These entries control what other tools run.
 func Protected() []string { return []string{".git", ".fiador", ".github"} }
 
-// Limits are the limits of executions under the profile.
+// Limits returns the limits of executions under the profile.
 func (g *Gate) Limits() sandbox.Limits {
 	p := g.Profile
 	return sandbox.Limits{
@@ -492,7 +492,7 @@ func (g *Gate) Rules() change.Rules {
 	return change.Rules{Roots: p.AllowedWriteRoots.Names, AnyRoot: p.AllowedWriteRoots.All, MaxFiles: p.MaxOutputFiles, MaxBytes: int64(p.MaxTotalOutputBytes)}
 }
 
-// task is an intent as it is executed.
+// task returns the task that executes an intent.
 func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) Task {
 	stdout, stderr := contract.KeptBytes(g.Profile.MaxTotalOutputBytes)
 	t := Task{
@@ -534,7 +534,7 @@ func (t *Task) add(i int, a kernel.Action) {
 	t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Argv: a.Argv, Env: variables(a.Env), Dir: pathname.Clean(a.Cwd)})
 }
 
-// variables are an environment as processes take it, sorted by name.
+// variables returns an environment in the form that processes take, sorted by name.
 func variables(env map[string]string) []string {
 	list := make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -551,8 +551,8 @@ func cleanPaths(paths []string) []string {
 	return list
 }
 
-// cleanInputs gives inputs their clean paths, of which no two are the same: they were
-// copied to one place.
+// cleanInputs replaces the paths of inputs by clean paths. No two are the same, because
+// each input was copied to a place of its own.
 func cleanInputs(files []sandbox.Input) {
 	for i := range files {
 		files[i].Path = pathname.Clean(files[i].Path)

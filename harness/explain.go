@@ -19,26 +19,26 @@ import (
 type Explanation struct {
 	Profile  kernel.Profile
 	Decision kernel.Decision
-	Reasons  []Reason // every answer of every rule, those that decided first
+	Reasons  []Reason // every answer of every rule, the deciding ones first
 	Effects  []EffectReason
 }
 
-// Reason is one answer of a rule. Module is "kernel" for an effect that no rule
-// permits, which no rule says.
+// Reason is one answer of a rule. Module is "kernel" if no rule permits an effect: the
+// kernel gives this answer itself.
 type Reason struct {
 	policy.Fired
-	Decides bool // whether it is among what decided the outcome
-	Value   any  // what stands at the path, a decoded canonical value
+	Decides bool // whether the answer is among those that decided the outcome
+	Value   any  // the value at the path, a decoded canonical value
 }
 
-// EffectReason is one effect of the intent and the rules that permit it; none
-// means that it is refused.
+// EffectReason is one effect of the intent, with the rules that permit it. An effect
+// without rules is refused.
 type EffectReason struct {
 	kernel.Effect
 	Permits []policy.Permit
 }
 
-// Explain decides one intent like Run and says which rules decided. The error is
+// Explain decides one intent as Run does, and says which rules decided. The error is
 // always a *result.RunError.
 func Explain(ctx context.Context, deps Deps, gate *Gate, req Request) (x Explanation, err error) {
 	defer func() {
@@ -78,8 +78,8 @@ func Explain(ctx context.Context, deps Deps, gate *Gate, req Request) (x Explana
 	return x, nil
 }
 
-// Question is what the policy is asked about an intent, which tests of a policy
-// have as their input. The error is always a *result.RunError.
+// Question returns the question to the policy about an intent. Tests of a policy use the
+// same document as their input. The error is always a *result.RunError.
 func Question(set *specs.Set, p kernel.Profile, req Request) (policy.Input, error) {
 	in, _, err := ask(set, p, req)
 	return in, err
@@ -93,12 +93,12 @@ func ask(set *specs.Set, p kernel.Profile, req Request) (policy.Input, kernel.In
 	return question(p, req, doc, intent), intent, nil
 }
 
-// decides says whether answers of a rule are what gives an outcome.
+// decides says whether answers of a rule cause an outcome.
 func decides(o kernel.Outcome, rule string) bool {
 	return o == kernel.OutcomeRefuse && rule == "deny" || o == kernel.OutcomeClarify && rule == "clarify"
 }
 
-// unpermitted are the kernel's own denials.
+// unpermitted returns the kernel's own denials.
 func unpermitted(d kernel.Decision) []policy.Fired {
 	var list []policy.Fired
 	for _, f := range d.Findings {
@@ -111,9 +111,9 @@ func unpermitted(d kernel.Decision) []policy.Fired {
 
 const notPermittedFix = "leave the effect out, or use a profile whose rules permit it"
 
-// Records are the records of every error code, invariant and reason of the
-// program's own, and of every reason of an execution, in that order. Those of rules are
-// the policy's (policy.Rule).
+// Records returns the records of every error code, invariant and reason of the program
+// itself, and of every reason of an execution, in that order. The records of rules
+// belong to the policy (policy.Rule).
 func Records() []result.Record {
 	records := append(result.Records(), result.Record{
 		ID: kernel.IDNotPermitted, Kind: result.RecordRule, Title: kernel.TitleNotPermitted, Since: "0.1.0",
@@ -123,8 +123,8 @@ func Records() []result.Record {
 	return append(append(records, result.ExecutionRecords()...), packRecords()...)
 }
 
-// packRecords are the records of the rules of run packs, but for those of the RunResult
-// in them.
+// packRecords returns the records of the rules of run packs, except those about the
+// RunResult in a pack.
 func packRecords() []result.Record {
 	var list []result.Record
 	for _, r := range pack.Rules() {
@@ -143,7 +143,7 @@ func packRecords() []result.Record {
 	return list
 }
 
-// Rules are the records of every rule of a policy, by layer and id. The error is
+// Rules returns the records of every rule of a policy, by layer and id. The error is
 // always a *result.RunError.
 func Rules(ctx context.Context, s Sources, set *specs.Set, limits policy.Limits) ([]policy.Rule, error) {
 	o, err := s.Read(set, limits)
@@ -166,8 +166,8 @@ func Rules(ctx context.Context, s Sources, set *specs.Set, limits policy.Limits)
 	return rules, nil
 }
 
-// Weights say what each built-in profile makes of each rule whose weight is its
-// choice: by rule id, then by profile. The error is always a *result.RunError.
+// Weights returns the weight that each built-in profile gives to each rule with a free
+// weight: by rule id, then by profile. The error is always a *result.RunError.
 func Weights(s Sources, set *specs.Set) (map[string]map[string]string, error) {
 	weights := map[string]map[string]string{}
 	for _, name := range profiles.Names() {

@@ -23,7 +23,7 @@ import (
 )
 
 // A RunVector is one vector of specs/vectors/run: an intent, a profile and modes, and
-// what has to come of them (specs/vectors/README.md).
+// the expected result (specs/vectors/README.md).
 type RunVector struct {
 	Name                     string // FILE/VECTOR, the file without .json
 	Profile, Mode, ModelMode string
@@ -32,7 +32,7 @@ type RunVector struct {
 	expect canon.Document
 }
 
-// vectorIntent is the one member of a vector that spells its intent.
+// vectorIntent is the one member of a vector that gives its intent.
 type vectorIntent struct {
 	Value  json.RawMessage `json:"intent"`
 	Text   *string         `json:"intent_text"`
@@ -45,7 +45,7 @@ type vectorIntent struct {
 	} `json:"intent_repeat"`
 }
 
-// bytes is the intent file.
+// bytes returns the intent file.
 func (v vectorIntent) bytes() ([]byte, error) {
 	switch {
 	case v.Text != nil:
@@ -62,7 +62,7 @@ func (v vectorIntent) bytes() ([]byte, error) {
 	return append(slices.Clone(doc.Bytes()), '\n'), nil
 }
 
-// one says whether exactly one member spells the intent.
+// one says whether exactly one member gives the intent.
 func (v vectorIntent) one() bool {
 	n := 0
 	for _, there := range []bool{v.Value != nil, v.Text != nil, v.Base64 != nil, v.Repeat != nil} {
@@ -73,9 +73,9 @@ func (v vectorIntent) one() bool {
 	return n == 1 && (v.Repeat == nil || v.Repeat.Times >= 0)
 }
 
-// RunVectors reads the files of a folder such as specs.RunVectors, all *.json of it.
-// The vectors are in the order of their names by UTF-16 code unit, and each name is
-// there once. The error names the file and what is wrong with it.
+// RunVectors reads all *.json files of a folder such as specs.RunVectors. The vectors
+// are in the order of their names by UTF-16 code unit. Two vectors with one name are an
+// error. The error names the file and its fault.
 func RunVectors(folder fs.FS) ([]RunVector, error) {
 	files, err := fs.Glob(folder, "*.json")
 	if err != nil {
@@ -143,26 +143,25 @@ func readVectors(file string, src []byte) ([]RunVector, error) {
 	return list, nil
 }
 
-// Print is what came of one vector.
+// Print is the result of one vector.
 type Print struct {
 	Name string
-	// SHA256 is the hash of the canonical subset, policy_provenance included, or for
-	// an error that of {"error", "pointer", "offset"}, the members that it has; of
-	// the canonical JSON and one LF.
+	// SHA256 hashes the canonical subset, policy_provenance included. For an error it
+	// hashes those members of {"error", "pointer", "offset"} that the error has. The
+	// text is the canonical JSON and one LF.
 	SHA256 canon.ContentHash
-	// Fault says where something else came of the vector than it expects; "" if
-	// nothing did.
+	// Fault says where the result differs from the vector's expectation; "" if nowhere.
 	Fault string
 }
 
-// Prints decides every vector, workers at a time, under the gates that open gives for
-// their profiles, each opened once. A vector is decided as any intent is, under a
-// fixed clock and a fixed id. Nothing can be executed and nothing is recorded: an intent that
-// would be executed ends in RUN_E005, which is what its vector expects. The prints
-// have the order of the vectors, and depend on nothing but them and the gates.
+// Prints decides every vector, with that many workers, under gates from open: one gate
+// for each profile, opened once. A vector is decided as any intent is, under a fixed
+// clock and a fixed id. Nothing can be executed and nothing is recorded: an intent that
+// needs an execution ends in RUN_E005, as its vector expects. The prints are in the
+// order of the vectors, and depend on the vectors and the gates alone.
 //
-// An error of open is what comes of each vector of that profile. The error that Prints
-// returns means that not every vector was decided.
+// An error of open becomes the result of each vector of that profile. If Prints returns
+// an error, some vectors were not decided.
 func Prints(ctx context.Context, set *specs.Set, open func(ctx context.Context, profile string) (*Gate, error), workers int, vectors []RunVector) ([]Print, error) {
 	prints := make([]Print, len(vectors))
 	byProfile := map[string][]int{}
@@ -203,8 +202,8 @@ type opened struct {
 	err  error
 }
 
-// openAll opens the gates at the same time: compiling one takes longer than deciding
-// many intents.
+// openAll opens the gates at the same time, because compiling a gate takes longer than
+// deciding many intents.
 func openAll(ctx context.Context, open func(context.Context, string) (*Gate, error), profiles []string) []opened {
 	list := make([]opened, len(profiles))
 	var all sync.WaitGroup
@@ -228,7 +227,7 @@ func vectorJobs(vectors []RunVector, which []int) iter.Seq[Job] {
 	}
 }
 
-// print hashes what came of the vector and holds it against what it expects.
+// print hashes the result of the vector and compares it with the expectation.
 func (v RunVector) print(end End) (Print, error) {
 	p := Print{Name: v.Name}
 	got, err := failureOf(end.Err)
@@ -253,7 +252,7 @@ func (v RunVector) print(end End) (Print, error) {
 	return p, nil
 }
 
-// partsAt says where what came of a vector is something else than it expects.
+// partsAt says where the result of a vector differs from its expectation.
 func partsAt(got, want any) string {
 	if g, w := endOf(got), endOf(want); g != w {
 		return "it ends in " + g + ", and the vector says " + w
@@ -265,7 +264,7 @@ func partsAt(got, want any) string {
 	return d.Pointer + " is " + valueText(d.A, d.AbsentInA) + ", and the vector says " + valueText(d.B, d.AbsentInB)
 }
 
-// endOf is the outcome or the error code of an expectation.
+// endOf returns the outcome or the error code of an expectation.
 func endOf(v any) string {
 	obj, _ := v.(map[string]any)
 	if code, ok := obj["error"].(string); ok {
@@ -275,7 +274,7 @@ func endOf(v any) string {
 	return canon.Cut(outcome)
 }
 
-// decisionOf is a decision in the members of a vector's expectation, and the hash of
+// decisionOf returns a decision in the form of a vector's expectation, and the hash of
 // its canonical subset.
 func decisionOf(rep Report) (map[string]any, canon.ContentHash, error) {
 	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
@@ -312,7 +311,7 @@ func decisionOf(rep Report) (map[string]any, canon.ContentHash, error) {
 	return got, sum, nil
 }
 
-// failureOf is an error in the members of a vector's expectation.
+// failureOf returns an error in the form of a vector's expectation.
 func failureOf(err error) (map[string]any, error) {
 	if err == nil {
 		return nil, nil
@@ -330,7 +329,7 @@ func failureOf(err error) (map[string]any, error) {
 	return got, nil
 }
 
-// valueText is a value of a vector in few bytes.
+// valueText returns a value of a vector, shortened to few bytes.
 func valueText(v any, absent bool) string {
 	if absent {
 		return "absent"

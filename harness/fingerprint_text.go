@@ -23,10 +23,10 @@ type Fingerprint struct {
 	Kernel  string // version of the kernel
 	Vectors int
 	SHA256  canon.ContentHash
-	Prints  []Print // in the order of their names; none where only the last line is known
+	Prints  []Print // in the order of their names; empty if only the last line is known
 }
 
-// NewFingerprint is the fingerprint of prints that are in the order of their names.
+// NewFingerprint makes the fingerprint of prints that are in the order of their names.
 func NewFingerprint(prints []Print) Fingerprint {
 	f := Fingerprint{Kernel: kernel.Version, Vectors: len(prints), Prints: prints}
 	f.SHA256 = canon.Sum(f.lines())
@@ -35,16 +35,16 @@ func NewFingerprint(prints []Print) Fingerprint {
 
 const (
 	fingerprintWord = "fiador-fingerprint"
-	maxPrints       = 1 << 20 // vectors of a fingerprint that is read
+	maxPrints       = 1 << 20 // maximum vectors of a fingerprint that is read
 	maxPrintName    = 256     // bytes
 )
 
-// Line is the last line, with its LF.
+// Line returns the last line, with its LF.
 func (f Fingerprint) Line() []byte {
 	return fmt.Appendf(nil, "%s kernel=%s vectors=%d %s\n", fingerprintWord, f.Kernel, f.Vectors, f.SHA256)
 }
 
-// Text is all lines.
+// Text returns all lines.
 func (f Fingerprint) Text() []byte { return append(f.lines(), f.Line()...) }
 
 func (f Fingerprint) lines() []byte {
@@ -55,16 +55,17 @@ func (f Fingerprint) lines() []byte {
 	return b.Bytes()
 }
 
-// FingerprintError says at which line a text is no fingerprint.
+// FingerprintError names the line at which a text stops being a fingerprint.
 type FingerprintError struct {
 	Line int // from 1 on
 	Msg  string
 }
 
+// Error returns the message.
 func (e *FingerprintError) Error() string { return "line " + strconv.Itoa(e.Line) + ": " + e.Msg }
 
-// ParseFingerprint reads what Text or Line gives; the LF at the end may be missing.
-// What it accepts gives the same bytes again. The error is always a *FingerprintError.
+// ParseFingerprint reads the output of Text or Line; the LF at the end may be missing.
+// An accepted text gives the same bytes again. The error is always a *FingerprintError.
 func ParseFingerprint(src []byte) (Fingerprint, error) {
 	var f Fingerprint
 	text, _ := strings.CutSuffix(string(src), "\n")
@@ -106,7 +107,7 @@ func ParseFingerprint(src []byte) (Fingerprint, error) {
 	return f, nil
 }
 
-// readLine takes in the last line.
+// readLine reads the last line.
 func (f *Fingerprint) readLine(line string) bool {
 	words := strings.Split(line, " ")
 	if len(words) != 4 || words[0] != fingerprintWord {
@@ -120,7 +121,7 @@ func (f *Fingerprint) readLine(line string) bool {
 		strconv.Itoa(n) == count && f.SHA256.Valid()
 }
 
-// printName says whether a name may stand in a fingerprint: printable ASCII, with
+// printName says whether a name is allowed in a fingerprint: printable ASCII, with
 // single blanks between words.
 func printName(s string) bool {
 	for i := range len(s) {

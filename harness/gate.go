@@ -20,28 +20,27 @@ import (
 // ProfileFile is the name of a profile's data in its folder.
 const ProfileFile = "profile.json"
 
-// RepoPolicy is where a tree that is gated keeps the layer of its own.
+// RepoPolicy is the folder of a gated tree with the tree's own layer.
 const RepoPolicy = ".fiador/policy"
 
-// Sources say what decides: a built-in profile by name, or a profile of the
-// user's, and beside it the layers of the organisation and of the tree that is
-// gated. The layers can only tighten.
+// Sources are the inputs of a gate: a built-in profile by name, or a profile of the
+// user, and the layers of the organisation and of the gated tree. These layers can only
+// tighten the profile.
 type Sources struct {
 	Builtin fs.FS          // profiles.FS
-	Profile string         // name of a built-in profile, where User is nil
+	Profile string         // name of a built-in profile, used if User is nil
 	User    *policy.Folder // folder of another profile
-	File    string         // its data in that folder; any other name than ProfileFile means the data alone, without Rego
+	File    string         // name of its data file in that folder; any other name than ProfileFile means the data alone, without Rego
 	Org     []policy.Folder
 	Repo    *policy.Folder
 }
 
-// Open is a gate as it is opened: the profile and its layers, before anything is
-// compiled.
+// Open is an opened gate: the profile and its layers, before compilation.
 type Open struct {
 	policy.Resolved
 	Layers []policy.Layer // the built-in one first
 
-	file string // of the profile's data, for messages
+	file string // name of the profile's data, for messages
 }
 
 // Read reads a profile and its layers. The error is always a *result.RunError.
@@ -144,7 +143,7 @@ func OpenGate(ctx context.Context, s Sources, set *specs.Set, limits policy.Limi
 	return o.Compile(ctx, s.Builtin, set, limits)
 }
 
-// Compile makes the gate of what was read. The error is always a *result.RunError.
+// Compile makes the gate. The error is always a *result.RunError.
 func (o Open) Compile(ctx context.Context, builtin fs.FS, set *specs.Set, limits policy.Limits) (*Gate, error) {
 	engine, err := policy.New(ctx, o.Profile, o.Layers, limits)
 	if err != nil {
@@ -159,7 +158,7 @@ func (o Open) Compile(ctx context.Context, builtin fs.FS, set *specs.Set, limits
 	}, nil
 }
 
-// base is the built-in profile that decides what commands may read.
+// base returns the built-in profile that says what commands may read.
 func (o Open) base() string {
 	if o.Origins == nil {
 		return o.Profile.Name
@@ -167,9 +166,9 @@ func (o Open) base() string {
 	return o.Extends
 }
 
-// checkSeverity refuses a severity for a rule that has none to choose: whoever
-// wrote it relies on something that does not happen. Of the profile's own Rego those
-// rules have one that stand as a deny, a clarify or a note under one id.
+// checkSeverity refuses a severity for a rule whose severity cannot be chosen, because
+// that severity would have no effect. In the profile's own Rego, a severity can be
+// chosen for a rule id that stands under at least two of deny, clarify and note.
 func (o Open) checkSeverity(engine *policy.Engine, builtin fs.FS, set *specs.Set) error {
 	if o.Origins == nil || len(o.Profile.Severity) == 0 {
 		return nil
@@ -205,8 +204,8 @@ func unknownProfile(name string) *result.RunError {
 	return e
 }
 
-// BuiltinProfile is the part of a built-in profile that a RunResult carries.
-// The error is always a *result.RunError.
+// BuiltinProfile returns the part of a built-in profile that a RunResult contains. The
+// error is always a *result.RunError.
 func BuiltinProfile(fsys fs.FS, name string, set *specs.Set) (*kernel.PolicyProfile, error) {
 	profile, err := policy.LoadProfile(fsys, name, set)
 	if err != nil {

@@ -1,16 +1,15 @@
-// Package harness runs the decision pipeline: the only place that puts the
-// steps of a run in order, and the only one that turns the typed errors of the
-// packages below into RunErrors.
+// Package harness runs the decision pipeline, and is the only place that puts the steps
+// of a run and its effects in order.
 //
-// The steps, each a value handed on: bytes → canonical document → schema →
-// intent, effects, findings → verdict → decision → RunResult → its bytes, on
-// which RS1..RS8 are checked before anybody sees them. A run ends in a checked
-// result or in an error, never in both.
+// Each step passes a value to the next: bytes → canonical document → schema → intent,
+// effects, findings → verdict → decision → RunResult → its bytes. RS1..RS8 are checked
+// on these bytes before anybody sees them. A run ends in a checked result or in an
+// error, never in both.
 //
-// With a Recorder a run leaves a record: of its decision before anybody sees the
-// result, of the error that it ends in, and of an execution before its first effect.
-// What could not be recorded is no result. [Replay] decides from the evidence of a
-// record again.
+// With a Recorder a run leaves a record: of its decision before anybody sees the result,
+// of the error that it ends in, and of an execution before its first effect. A result
+// that could not be recorded is not returned. [Replay] decides again from the evidence
+// of a record.
 package harness
 
 import (
@@ -45,29 +44,29 @@ const (
 	ModelReplay = "replay"
 )
 
-// Judge answers what the policy says about an intent, and by which rules.
+// Judge answers questions to the policy about an intent, and names the rules.
 type Judge interface {
 	Eval(ctx context.Context, in policy.Input) (kernel.Verdict, error)
 	Explain(ctx context.Context, in policy.Input) (policy.Explanation, error)
 }
 
-// Deps are the effects that a run may have. Time and randomness reach the
-// result's ephemeral members only.
+// Deps are the effects that a run may use. Time and randomness change only ephemeral
+// members of the result.
 type Deps struct {
 	Now   func() time.Time
 	Rand  io.Reader
 	Specs *specs.Set
 
-	// Runner sets up sandboxes; nil: nothing can be executed. Progress is told which
-	// action an execution has come to; nil: nobody is.
+	// Runner sets up sandboxes; nil: nothing can be executed. Progress is called with
+	// the current action of an execution; it may be nil.
 	Runner   Runner
 	Progress func(action, of int)
 
-	// Caller asks models in the model modes record and replay; nil: no intent is executed
-	// in them. It serves one run.
+	// Caller asks models in the model modes record and replay; nil: no intent is
+	// executed in these modes. A Caller serves one run.
 	Caller Caller
 
-	// Recorder is told of every run of an intent that was read; nil: nobody is.
+	// Recorder records every run of an intent that was read; nil: no run is recorded.
 	Recorder Recorder
 }
 
@@ -76,7 +75,7 @@ type Deps struct {
 type Gate struct {
 	Profile    kernel.Profile
 	Builtin    bool           // the profile is a built-in one
-	Base       string         // name of the built-in profile that it is or extends, or empty
+	Base       string         // name of the built-in profile that the profile is or extends, or empty
 	Layers     []policy.Layer // in the order in which they answer
 	Provenance result.Provenance
 	Judge      Judge
@@ -87,19 +86,20 @@ type Gate struct {
 
 // Request is one intent to decide.
 type Request struct {
-	Source    []byte // the intent as it was read
-	Path      string // how results and messages name it: relative, a base name, or -
+	Source    []byte // the bytes of the intent
+	Path      string // the name in results and messages: relative, a base name, or -
 	Mode      string // an execution mode
 	ModelMode string
 	RunID     string // empty: made from the time and Rand
 	Line      int    // line of a JSON Lines source, from 1 on; 0 for a file of its own
 	Folders   Folders
 
-	// Exec says how the one run action of the intent is executed; nil: as every intent is.
+	// Exec says how the one run action of the intent is executed; nil: like every
+	// intent.
 	Exec *Exec
 }
 
-// name is how messages name the intent.
+// name returns the name of the intent in messages.
 func (r Request) name() string {
 	if r.Line > 0 {
 		return r.Path + ":" + strconv.Itoa(r.Line)
@@ -107,15 +107,15 @@ func (r Request) name() string {
 	return r.Path
 }
 
-// Report is the end of a run that made a decision. Bytes is the checked
-// RunResult as it is to be printed.
+// Report is the end of a run that made a decision. Bytes is the checked RunResult in its
+// printed form.
 type Report struct {
 	Result   result.RunResult
 	Bytes    []byte
 	Decision kernel.Decision
 
-	// Execution is what was performed, of an executed BUNDLE. It holds what was
-	// written until it is closed.
+	// Execution is the execution of a BUNDLE, if there was one. It holds the written
+	// files until it is closed.
 	Execution *Performed
 
 	profile kernel.Profile // of the gate
@@ -124,8 +124,8 @@ type Report struct {
 	Receipt *ledger.Receipt
 }
 
-// Run decides one intent, and in mode execute-sandbox carries out what is allowed. The
-// error is always a *result.RunError; after one, there is no result.
+// Run decides one intent, and in mode execute-sandbox carries out the allowed plan. The
+// error is always a *result.RunError; after an error there is no result.
 func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -149,7 +149,8 @@ func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, e
 	return rep, nil
 }
 
-// run is steps 2 to 10 of a run that has an id.
+// run does steps 2 to 10 for a run that has an id: it decides the intent, executes it if
+// asked to, and records the result.
 func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.Time, told *account) (rep Report, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -206,7 +207,7 @@ func steady(started time.Time, now func() time.Time) func() time.Time {
 	}
 }
 
-// compose is what the RunResult says of a decision, but for the times.
+// compose makes the RunResult of a decision, except for the times.
 func compose(gate *Gate, req Request, decision kernel.Decision, execution *kernel.Execution) result.RunResult {
 	res := result.RunResult{
 		RunSchemaVersion: result.SchemaVersion,
@@ -229,7 +230,7 @@ func compose(gate *Gate, req Request, decision kernel.Decision, execution *kerne
 	return res
 }
 
-// fail ends a run that has no result. What it has executed is gone.
+// fail ends a run without a result. It discards the execution.
 func (r Report) fail(err error) (Report, error) {
 	if r.Execution != nil {
 		err = runError(errors.Join(err, r.Execution.Close()))
@@ -237,7 +238,7 @@ func (r Report) fail(err error) (Report, error) {
 	return Report{}, err
 }
 
-// runError is the RunError among errors that were joined.
+// runError returns the RunError among joined errors.
 func runError(err error) *result.RunError {
 	var re *result.RunError
 	if errors.As(err, &re) {
@@ -246,7 +247,7 @@ func runError(err error) *result.RunError {
 	return runerr.Internal("internal error: no decision was made", err)
 }
 
-// read is steps 2 to 4: strict JSON, schema, intent.
+// read does steps 2 to 4: strict JSON, schema, intent.
 func read(set *specs.Set, req Request) (map[string]any, kernel.Intent, error) {
 	doc, err := canon.Parse(req.Source, canon.MaxIntentBytes)
 	if err != nil {
@@ -266,7 +267,7 @@ func read(set *specs.Set, req Request) (map[string]any, kernel.Intent, error) {
 	return doc.Value().(map[string]any), intent, nil
 }
 
-// judge is steps 5 and 6: verdict, decision.
+// judge does steps 5 and 6: verdict, decision.
 func judge(ctx context.Context, gate *Gate, in policy.Input, intent kernel.Intent) (kernel.Decision, error) {
 	verdict, err := gate.Judge.Eval(ctx, in)
 	if err != nil {
@@ -279,7 +280,7 @@ func judge(ctx context.Context, gate *Gate, in policy.Input, intent kernel.Inten
 	return decision, nil
 }
 
-// question is what the policy is asked about an intent.
+// question returns the question to the policy about an intent.
 func question(profile kernel.Profile, req Request, doc map[string]any, intent kernel.Intent) policy.Input {
 	return policy.Input{
 		Mode: req.Mode, ModelMode: req.ModelMode, KernelVersion: kernel.Version,
@@ -288,8 +289,8 @@ func question(profile kernel.Profile, req Request, doc map[string]any, intent ke
 	}
 }
 
-// whole is the intent as given with every member there, so that a policy rule
-// never meets an absent one. Pointers into the given document stay right.
+// whole returns the given intent with every member set, so that each policy rule finds
+// all members. Pointers into the given document stay right.
 func whole(doc map[string]any) map[string]any {
 	out := map[string]any{
 		"actions": []any{}, "constraints": []any{}, "context": map[string]any{},
@@ -299,9 +300,9 @@ func whole(doc map[string]any) map[string]any {
 	return out
 }
 
-// seal is step 9: the bytes of a result, checked, and what they say. A result that breaks
-// an invariant, or names another policy than the gate's, is an internal error and is never
-// printed.
+// seal is step 9: it returns the checked bytes of a result, and their document. A result
+// that breaks an invariant, or names another policy than the gate's, is an internal
+// error and is never printed.
 func (g *Gate) seal(res result.RunResult) ([]byte, canon.Document, error) {
 	b, err := res.Bytes()
 	if err != nil {
@@ -318,8 +319,9 @@ func (g *Gate) seal(res result.RunResult) ([]byte, canon.Document, error) {
 	return b, doc, nil
 }
 
-// agree holds the bytes of a result against those that encoding/json and jcs make of it,
-// so that the canonical form does not rest on one encoder.
+// agree compares the bytes of a result with the bytes that encoding/json and jcs make,
+// so that the canonical form does not depend on one encoder alone. A nil list, which
+// both write as null, is refused too.
 func agree(b []byte, res result.RunResult) *result.RunError {
 	other, err := canon.Transform(res)
 	none := res.Decision.Reasons == nil || res.PolicyProvenance.Modules == nil
@@ -334,7 +336,7 @@ func agree(b []byte, res result.RunResult) *result.RunError {
 	return nil
 }
 
-// sound reads a result, and names the first invariant that it breaks.
+// sound reads a result and names the first invariant that the result breaks.
 func sound(b []byte, policy *kernel.PolicyProfile) (canon.Document, *result.RunError) {
 	doc, err := canon.Parse(b, result.MaxBytes)
 	if err != nil {

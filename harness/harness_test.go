@@ -212,7 +212,7 @@ func TestTwoEncodersAgree(t *testing.T) {
 		}
 	}
 	other = rep.Result
-	other.Decision.Reasons = nil // [] for the one encoder, null for the other
+	other.Decision.Reasons = nil // null, which is no list
 	var re *result.RunError
 	if _, _, err := gate.seal(other); !errors.As(err, &re) || re.RuleID != "RS7" {
 		t.Errorf("a result without a list is sealed: %v", err)

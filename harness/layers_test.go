@@ -676,7 +676,8 @@ func loadRefused(t *testing.T, err error, want string) {
 
 // TestLayersOnlyTighten loads every adversary in the three ways and holds it against
 // all vectors, each profile in another way. The one vector with 10001 effects takes as
-// long as all others together, so that every sixth adversary has to do.
+// long as all others together, so that every sixth adversary has to do. The short form
+// holds an adversary against one profile instead of three.
 func TestLayersOnlyTighten(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	s := newStage(t)

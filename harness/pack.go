@@ -16,9 +16,9 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// Packed is what a run leaves in its pack: the files by name, but for ledger.jsonl and
-// meta.json. What a report of an execution packs is read from its Execution, which has
-// to be open. The error is always a *result.RunError.
+// Packed returns the files of a run's pack by name, except ledger.jsonl and meta.json.
+// For an execution, Packed reads the report's Execution, which must be open. The error
+// is always a *result.RunError.
 func (rep Report) Packed(rand io.Reader) (map[string][]byte, error) {
 	files := map[string][]byte{pack.RunFile: rep.Bytes}
 	policy, _, err := canon.Artifact(rep.Result.Policy)
@@ -69,7 +69,7 @@ func verified(files map[string][]byte, o pack.Options) error {
 	return e
 }
 
-// packing is an execution that is packed.
+// packing is an execution during its packing.
 type packing struct {
 	rep Report
 	p   *Performed
@@ -105,8 +105,8 @@ func (k *packing) documents(rand io.Reader) (map[string]any, error) {
 	return docs, nil
 }
 
-// results are the files that the execution changed. What an execution removed is there
-// only if it is accepted, and under a path that a patch can have.
+// results returns the files that the execution changed. Removed files are included only
+// if the execution is accepted, and only under paths that a patch can have.
 func (k *packing) results() []pack.ActionResult {
 	code := k.rep.Result.Execution.ExitCode
 	still := map[string]bool{}
@@ -195,7 +195,7 @@ func (k *packing) evidence(results []pack.ActionResult) pack.Evidence {
 	return e
 }
 
-// status says how much of the plan ran well.
+// status says how much of the plan succeeded.
 func (k *packing) status() pack.Status {
 	switch {
 	case k.p.Done == k.p.Planned:
@@ -206,7 +206,7 @@ func (k *packing) status() pack.Status {
 	return pack.StatusFailed
 }
 
-// patch is what can be put elsewhere of an accepted execution.
+// patch returns the changes of an accepted execution that can be applied elsewhere.
 func (k *packing) patch(results []pack.ActionResult) (pack.Patch, error) {
 	patch := pack.Patch{
 		Version: pack.PatchVersion, SourceProposalID: k.rep.Decision.Bundle.ID,
@@ -269,7 +269,7 @@ func patchTooLarge() error {
 		"do without --pack, or let the execution leave less behind")
 }
 
-// fileTooLarge is about a file that nobody would read.
+// fileTooLarge is the error for a file that readers refuse because of its size.
 func fileTooLarge(name, why string) error {
 	e := runerr.New(result.CodeEvidence, "the pack cannot hold "+name+": "+why, "do without --pack")
 	switch name {

@@ -18,13 +18,13 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// Promote applies what was accepted to a folder, all of it or nothing; state is where
-// a journal is kept meanwhile.
+// Promote applies the accepted changes to a folder, all or none; state is the folder of
+// the journal during the change.
 //
-// In the folder that was worked on, nothing is replaced that is not what the execution
-// saw, and nothing is put where its name leads by now. Another folder is held against
-// the changes as PlanPatch does it, and refuse can add to what is refused of the plan;
-// but what was modified may be missing there.
+// In the folder of the work, Promote replaces only entries that the execution saw, and
+// puts nothing where the folder's name leads to another folder now. Promote compares
+// another folder with the changes as PlanPatch does. There, refuse can add refusals to
+// the plan, and a modified file may be missing.
 func (p *Performed) Promote(ctx context.Context, state, dir string, refuse func(*PatchPlan) error) error {
 	if len(p.Accepted) == 0 {
 		return nil
@@ -71,12 +71,13 @@ func (p *Performed) promoteElsewhere(ctx context.Context, state, dir string, ref
 	return plan.Apply(ctx, state)
 }
 
-// opFolder makes a folder. No patch has it: there a folder is made for what is in it.
+// opFolder makes a folder. A patch has no such operation: there a folder is made for its
+// content.
 const opFolder pack.Op = "folder"
 
-// operations are what was accepted, to be put into another folder than the one that was
-// worked on. What was removed under a name that no patch can have is none where it is
-// not in that folder.
+// operations returns the accepted changes as operations on a folder other than the
+// folder of the work. An entry removed under a name that no patch can have gives no
+// operation if that folder does not have it.
 func (p *Performed) operations(dir string) []pack.Operation {
 	var ops []pack.Operation
 	for _, c := range p.Accepted {
@@ -101,7 +102,7 @@ func (p *Performed) operations(dir string) []pack.Operation {
 	return ops
 }
 
-// stood adds what the execution saw at the path of an operation.
+// stood adds the entry that the execution saw at the path of an operation.
 func (p *Performed) stood(o *pack.Operation) {
 	switch kind, sum, _ := p.box.Before(o.Path); {
 	case kind == change.KindFile:
@@ -111,8 +112,8 @@ func (p *Performed) stood(o *pack.Operation) {
 	}
 }
 
-// treeBefore is the hash of what a folder held before anything ran, or empty if that was
-// more than a patch can tell.
+// treeBefore returns the hash of a folder's content before the execution. It returns ""
+// if a patch cannot describe that content.
 func (p *Performed) treeBefore(folder string) canon.ContentHash {
 	files := map[string]canon.ContentHash{}
 	for name := range p.box.Below(folder) {
@@ -127,7 +128,7 @@ func (p *Performed) treeBefore(folder string) canon.ContentHash {
 	return pack.TreeHash(files)
 }
 
-// maxNamedFaults is how many paths are named for which nothing is promoted.
+// maxNamedFaults is the maximum number of paths that a refusal to promote names.
 const maxNamedFaults = 10
 
 // refusal is the RunError for a plan that cannot be applied, or nil.
@@ -151,8 +152,8 @@ func (p *PatchPlan) refusal() error {
 	return e
 }
 
-// promoteError is the RunError for outputs that could not be applied. The folder is as
-// it was, or is completed by the next command on it.
+// promoteError is the RunError for outputs that could not be applied. The folder is
+// unchanged, or the next command on it completes the change.
 func promoteError(err error) *result.RunError {
 	e := runerr.Evidence("the outputs were not applied", err)
 	var conflict *tree.ConflictError

@@ -17,40 +17,42 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// Recorder keeps what a ledger is told. It is used by many runs at once, and is a
+// Recorder stores records in a ledger. Many runs use a Recorder at once. It is a
 // pointer: a Gate remembers which Recorder has its policy set. Its errors name nothing
-// of the machine; one with a method Hint() string says what to do about it.
+// of the machine. An error with a method Hint() string says how to solve the problem.
 type Recorder interface {
-	// Put keeps content under its hash. It is durable when Put returns; content that is
-	// there already is kept once.
+	// Put stores content under its hash. The content is durable when Put returns.
+	// Content that exists already is stored once.
 	Put(blob []byte) (ledger.Blob, error)
 
-	// Append adds a record, whose timestamp it sets itself. It is durable when Append
-	// returns. A terminal record that tells the same end of a run as one that is there
-	// gives that one's receipt, with Again; a run that was recorded otherwise, and a
-	// begun record of a run that has ended, are errors. A begun record that is there already,
-	// of a run that was killed, gives its receipt: whoever retries executes once more, and
-	// one run id at a time is the caller's to see to.
+	// Append adds a record, and sets its timestamp. The record is durable when Append
+	// returns. If the ledger has a terminal record of the same end of the run, Append
+	// returns that record's receipt, with Again. Two cases are errors: the run has a
+	// different record, or a begun record comes after the end of the run. If the ledger
+	// has a begun record of a killed run already, Append returns its receipt: a retry
+	// executes once more. The caller makes sure that a run id is used by one run at a
+	// time.
 	Append(ctx context.Context, rec ledger.Record) (ledger.Receipt, error)
 
-	// Blob reads content back, whatever its bytes are now, and at most one more than its
-	// size. The error wraps fs.ErrNotExist if there is none.
+	// Blob reads content back without a check, at most one byte more than its size. The
+	// error wraps fs.ErrNotExist if there is no such content.
 	Blob(b ledger.Blob) ([]byte, error)
 }
 
-// lastWords is how long a record may take once the run was told to stop.
+// lastWords is the maximum time for a record after the run was told to stop.
 const lastWords = 10 * time.Second
 
-// account is what is told to the Recorder about one run. Without a Recorder nothing is.
+// account writes the records of one run to the Recorder. Without a Recorder it does
+// nothing.
 type account struct {
 	to     Recorder
 	specs  *specs.Set
 	gate   *Gate
 	req    Request
-	head   ledger.Record // what every record of the run says
+	head   ledger.Record // members that all records of the run share
 	input  []byte
 	policy ledger.Blob
-	closed bool // it has its terminal record, or an Append has failed
+	closed bool // the run has its terminal record, or an Append has failed
 }
 
 func newAccount(deps Deps, gate *Gate, req Request) (*account, error) {
@@ -69,8 +71,8 @@ func newAccount(deps Deps, gate *Gate, req Request) (*account, error) {
 	return a, nil
 }
 
-// asked notes what the policy was asked, and keeps the policy itself: a run whose
-// evidence cannot be kept ends before anything is executed.
+// asked notes the question to the policy, and stores the policy itself. If evidence
+// cannot be stored, the run ends before anything is executed.
 func (a *account) asked(in policy.Input) error {
 	if a.to == nil {
 		return nil
@@ -83,7 +85,7 @@ func (a *account) asked(in policy.Input) error {
 	return err
 }
 
-// begin records that an execution is about to have its first effect.
+// begin records that an execution will have its first effect now.
 func (a *account) begin(ctx context.Context, d kernel.Decision) error {
 	switch {
 	case a.to == nil:
@@ -99,8 +101,8 @@ func (a *account) begin(ctx context.Context, d kernel.Decision) error {
 	return nil
 }
 
-// decide records a decision. A report of a run that was recorded before becomes the
-// one that was recorded.
+// decide records a decision. If the run was recorded before, the report becomes the
+// recorded one.
 func (a *account) decide(ctx context.Context, rep *Report, sealed canon.Document) error {
 	if a.to == nil {
 		return nil
@@ -139,8 +141,8 @@ func (a *account) decide(ctx context.Context, rep *Report, sealed canon.Document
 	return a.repeat(rep, receipt.Record)
 }
 
-// repeat gives a report the result that was recorded: whoever runs an intent again
-// under the id of a run gets the result of that run.
+// repeat replaces the result in a report by the recorded result: a second run under the
+// same id gets the result of the first.
 func (a *account) repeat(rep *Report, rec ledger.Record) error {
 	told, err := testify(a.to.Blob, a.specs, rec)
 	if err != nil {
@@ -158,8 +160,8 @@ func (a *account) repeat(rep *Report, rec ledger.Record) error {
 	return nil
 }
 
-// fail records that the run has ended in an error, and returns that error. Where it
-// could not be recorded the error says so.
+// fail records that the run has ended in an error, and returns that error. If the record
+// failed, the error says so.
 func (a *account) fail(ctx context.Context, err error) error {
 	if a.to == nil || a.closed {
 		return err
@@ -186,9 +188,9 @@ func (a *account) fail(ctx context.Context, err error) error {
 	return err
 }
 
-// append appends a record, even if the run was told to stop: what has happened is
-// recorded, for as long as lastWords allows. After an Append that failed there is no
-// other one of the run: whether the record stands is not known.
+// append appends a record, even if the run was told to stop, for at most the time
+// lastWords. After a failed Append the run appends nothing more, because the record may
+// or may not exist.
 func (a *account) append(ctx context.Context, rec ledger.Record) (ledger.Receipt, error) {
 	recording, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -224,7 +226,7 @@ type frozenSet struct {
 	blob ledger.Blob
 }
 
-// kept is the policy set of the gate in a Recorder, which is put there once.
+// kept returns the gate's policy set in a Recorder, and puts it there once.
 func (g *Gate) kept(to Recorder) (ledger.Blob, error) {
 	g.set.Lock()
 	defer g.set.Unlock()
@@ -248,7 +250,7 @@ func evidenceTooLarge(limit string) *result.RunError {
 		"split the intent, or let it leave fewer files behind")
 }
 
-// recordError is the RunError for what a Recorder could not do.
+// recordError is the RunError for a failed operation of a Recorder.
 func recordError(what string, cause error) *result.RunError {
 	e := runerr.New(result.CodeEvidence, what+": "+cause.Error(),
 		"fiador ledger verify says what state the ledger is in; mend it and run the intent again", runerr.Because(cause))

@@ -19,7 +19,7 @@ import (
 	"github.com/fiador/fiador/policy"
 )
 
-// Status is how the replay of a recorded decision ended.
+// Status says how the replay of a recorded decision ended.
 type Status string
 
 // The ends of a replay.
@@ -27,39 +27,38 @@ const (
 	Match            Status = "MATCH"             // the same input, decision and RunResult
 	DecisionDiffers  Status = "DECISION-DIFFERS"  // another input of the policy, another decision, or none
 	CanonicalDiffers Status = "CANONICAL-DIFFERS" // the same decision, and another RunResult
-	EvidenceMissing  Status = "EVIDENCE-MISSING"  // a blob is not there
-	EvidenceCorrupt  Status = "EVIDENCE-CORRUPT"  // a blob is not what the record says, or contradicts itself
+	EvidenceMissing  Status = "EVIDENCE-MISSING"  // a blob is missing
+	EvidenceCorrupt  Status = "EVIDENCE-CORRUPT"  // a blob differs from the record, or contradicts itself
 )
 
-// Answer is what a policy decides about an intent, before anything is executed. Err
-// stands in place of a decision.
+// Answer is a policy's decision about an intent, before any execution. Err is set if
+// there is no decision.
 type Answer struct {
 	Outcome kernel.Outcome   `json:"outcome"`
 	Reasons []string         `json:"reasons"`
 	Err     *result.RunError `json:"-"`
 }
 
-// Replayed is what came of the replay of a record.
+// Replayed is the result of the replay of a record.
 type Replayed struct {
 	Status Status
 
-	// Document says what differs or is at fault: "record", "decision" or "policy-set"
-	// of the evidence, "input", "decision" or "result" of a replay. Difference is its
-	// first place: A as it was recorded, B as it is now.
+	// Document names the document that differs or is at fault: "record", "decision" or
+	// "policy-set" of the evidence; "input", "decision" or "result" of a replay.
+	// Difference is the first different place: A is recorded, B is new.
 	Document   string
 	Difference result.Difference
 
-	Recorded Answer // zero where the evidence says nothing
-	Now      Answer // zero where nothing was decided again
+	Recorded Answer // zero if the evidence has no answer
+	Now      Answer // zero if nothing was decided again
 	Details  []string
 }
 
-// Replayer decides recorded decisions again. Policy sets that it has compiled it keeps,
-// so that one Replayer is for many records. It is used by one goroutine or many.
+// Replayer decides recorded decisions again. It keeps compiled policy sets, so one
+// Replayer serves many records. One goroutine or many may use it.
 //
-// Evidence reads a blob as Recorder.Blob does: what is there, whatever its bytes are
-// now. Its error wraps fs.ErrNotExist if there is none, and any other error ends the
-// replay without a status.
+// Evidence reads a blob as Recorder.Blob does, without a check. Its error wraps
+// fs.ErrNotExist if there is no blob; any other error ends the replay without a status.
 type Replayer struct {
 	Deps     Deps // only Specs is used
 	Evidence func(ledger.Blob) ([]byte, error)
@@ -68,11 +67,11 @@ type Replayer struct {
 	gates map[ledger.Blob]*thawed
 }
 
-// maxGates is how many policy sets a Replayer keeps.
+// maxGates is the maximum number of policy sets that a Replayer keeps.
 const maxGates = 16
 
-// replayLimits give a policy that is compiled without what its program has proved of
-// it the time that it takes on a busy machine.
+// replayLimits are the limits of a policy that is compiled without the proofs of its
+// program. They allow the time that this takes on a busy machine.
 func replayLimits() policy.Limits {
 	l := policy.DefaultLimits()
 	l.Compile, l.Deadline = 30*time.Second, 30*time.Second
@@ -90,10 +89,10 @@ func ReplayWith(ctx context.Context, deps Deps, gate *Gate, evidence func(ledger
 }
 
 // Replay decides the intent of a recorded decision again, from its own evidence and by
-// the policy that decided it. Nothing is executed: what an execution has observed is
-// taken from the recorded result. The error, always a *result.RunError, says that the
-// replay could not be made: the record is none of a decision, the evidence could not be
-// read, or the policy was stopped.
+// the policy that decided it. Replay executes nothing: it takes the observations of an
+// execution from the recorded result. The error, always a *result.RunError, says that no
+// replay was possible: the record has no decision, the evidence could not be read, or
+// the policy was stopped.
 func (r *Replayer) Replay(ctx context.Context, rec ledger.Record) (rp Replayed, err error) {
 	defer recovered(&rp, &err)
 	t, err := r.testify(rec)
@@ -115,9 +114,9 @@ func (r *Replayer) Replay(ctx context.Context, rec ledger.Record) (rp Replayed, 
 	return rp, nil
 }
 
-// With decides the intent of a recorded decision by another policy: MATCH is the same
-// outcome for the same reasons. The evidence is held against the record as Replay does,
-// without the policy set.
+// With decides the intent of a recorded decision by another policy. MATCH means the same
+// outcome for the same reasons. With compares the evidence with the record as Replay
+// does, except the policy set.
 func (r *Replayer) With(ctx context.Context, gate *Gate, rec ledger.Record) (rp Replayed, err error) {
 	defer recovered(&rp, &err)
 	t, err := r.testify(rec)
@@ -157,7 +156,7 @@ func recovered(rp *Replayed, err *error) {
 	}
 }
 
-// found is the end of a replay whose evidence is at fault.
+// found ends a replay whose evidence is at fault.
 func found(err error) (Replayed, error) {
 	var f *fault
 	if errors.As(err, &f) {
@@ -166,8 +165,8 @@ func found(err error) (Replayed, error) {
 	return Replayed{}, runError(err)
 }
 
-// undecided is the end of a replay that gives no decision: a difference, for there was
-// one; unless the policy was stopped, which says nothing.
+// undecided ends a replay that gives no decision. This is a difference, because the
+// record has a decision. If the policy was stopped, undecided returns an error.
 func undecided(t testimony, rec ledger.Record, err error) (Replayed, error) {
 	var f *fault
 	var pe *policy.Error
@@ -205,8 +204,8 @@ func (r *Replayer) testify(rec ledger.Record) (testimony, error) {
 	return testify(r.Evidence, r.Deps.Specs, rec)
 }
 
-// thaw is the gate that decided, compiled from its policy set. The text of the frozen
-// modules decides, whatever this program's own policy is.
+// thaw returns the gate that decided, compiled from its policy set. The text of the
+// recorded modules decides, whatever this program's own policy is.
 func (r *Replayer) thaw(ctx context.Context, t testimony, rec ledger.Record) (*Gate, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -235,8 +234,8 @@ func (r *Replayer) thaw(ctx context.Context, t testimony, rec ledger.Record) (*G
 	return known.gate, nil
 }
 
-// compile makes the gate decide. No module counts as embedded: what a program proves
-// of its own policy it has not proved of this one.
+// compile compiles the policy of the gate. No module counts as embedded: the proofs of a
+// program about its own policy are no proofs about this one.
 func (k *thawed) compile(ctx context.Context) error {
 	layers := slices.Clone(k.gate.Layers)
 	for i := range layers {
@@ -250,8 +249,8 @@ func (k *thawed) compile(ctx context.Context) error {
 	return nil
 }
 
-// again decides the intent of a testimony. The policy is told the kernel that it was
-// told.
+// again decides the intent of a testimony. The policy gets the same kernel as in the
+// record.
 func (r *Replayer) again(ctx context.Context, gate *Gate, t testimony, rec ledger.Record) (made, error) {
 	m := made{gate: gate, req: Request{
 		Source: t.intent, Path: t.res.Intent.Path, Mode: rec.ExecutionMode, ModelMode: rec.Mode, RunID: rec.RunID,
@@ -277,7 +276,7 @@ type made struct {
 	decision kernel.Decision
 }
 
-// compare holds what was decided again against the testimony, in the order of a run.
+// compare compares the new decision with the testimony, in the order of a run.
 func (m made) compare(t testimony, rec ledger.Record, rp *Replayed) error {
 	differs := func(status Status, document string, recorded, now []byte) bool {
 		if bytes.Equal(recorded, now) {
@@ -308,8 +307,9 @@ func (m made) compare(t testimony, rec ledger.Record, rp *Replayed) error {
 	return nil
 }
 
-// decisions are the recorded decision and the one that was made again. Another kernel's
-// bundle has another hash, whatever it says; the results differ in it.
+// decisions returns the recorded decision and the new one. If the kernels differ, both
+// are without the bundle, because its hash always differs then. The results show that
+// difference.
 func (m made) decisions(t testimony, rec ledger.Record) (recorded, now []byte, err error) {
 	doc := decisionDocument(m.decision)
 	recorded = t.decision
@@ -328,8 +328,8 @@ func (m made) decisions(t testimony, rec ledger.Record) (recorded, now []byte, e
 	return recorded, now, err
 }
 
-// result is the RunResult of the decision that was made again, with the times and the
-// execution of the recorded one.
+// result returns the RunResult of the new decision, with the times and the execution of
+// the recorded one.
 func (m made) result(t testimony) ([]byte, error) {
 	var execution *kernel.Execution
 	if t.res.Execution != nil {

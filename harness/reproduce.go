@@ -17,21 +17,21 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// MaxReproductions is how often a run is made again at most.
+// MaxReproductions is the maximum number of reproductions of one run.
 const MaxReproductions = 1000
 
 // Original is the run of a pack, which can be made again.
 type Original struct {
 	Result result.RunResult
-	Digest canon.ContentHash // of the canonical subset
+	Digest canon.ContentHash // digest of the canonical subset
 
 	pack     *pack.Pack
 	subset   map[string]any
 	observed observed
 }
 
-// ReadOriginal reads the run of a pack, which is one that was verified at level strict.
-// The error, always a *result.RunError, says that this program cannot make the run again.
+// ReadOriginal reads the run of a pack that was verified at level strict. The error,
+// always a *result.RunError, says that this program cannot reproduce the run.
 func ReadOriginal(p *pack.Pack) (*Original, error) {
 	text := p.File(pack.RunFile)
 	var stated struct {
@@ -64,14 +64,15 @@ func noOriginal(file string, cause error) *result.RunError {
 		"fiador pack verify says what is wrong with it", runerr.File(file), runerr.Because(cause))
 }
 
-// Gated says whether a layer of the tree that was gated has decided.
+// Gated says whether a layer of the gated tree took part in the decision.
 func (o *Original) Gated() bool {
 	return slices.ContainsFunc(o.Result.PolicyProvenance.Modules, func(m result.ModuleDigest) bool {
 		return strings.HasPrefix(m.Name, modulesOfTree)
 	})
 }
 
-// CheckIntent refuses an intent file that is not the one of the run, byte for byte.
+// CheckIntent refuses an intent file that differs from the run's intent file in any
+// byte.
 func (o *Original) CheckIntent(name string, source []byte) error {
 	recorded, now := o.Result.Intent.SHA256, canon.Sum(source)
 	if recorded == now {
@@ -81,15 +82,15 @@ func (o *Original) CheckIntent(name string, source []byte) error {
 		"give the file that was decided, byte for byte; sha256sum shows its hash", runerr.File(name), runerr.With("recorded", string(recorded)), runerr.With("now", string(now)))
 }
 
-// Beginnings of the names of modules, which say whose layer they are of.
+// Prefixes of module names; each names the layer of the module.
 const (
 	modulesOfProgram = "builtin/"
 	modulesOfTree    = "repo/"
 	modulesOfOrg     = "org/"
 )
 
-// CheckGate refuses a gate that is not the one that decided, and names the first thing
-// that is not the same: the profile, a module, a digest, or a limit.
+// CheckGate refuses a gate that differs from the gate that decided. It names the first
+// difference: the profile, a module, a digest, or a limit.
 func (o *Original) CheckGate(gate *Gate) error {
 	recorded, now := o.Result.PolicyProvenance, gate.Provenance
 	if name := o.Result.Policy.Name; name != gate.Profile.Name {
@@ -116,7 +117,8 @@ func (o *Original) CheckGate(gate *Gate) error {
 		strings.TrimPrefix(d.Pointer, "/")+" of the policy is "+valueText(d.A, d.AbsentInA)+" in the pack and "+valueText(d.B, d.AbsentInB)+" here", hint)
 }
 
-// checkModules names the first module that is not in both lists, which are by name.
+// checkModules names the first module that is not in both lists. The lists are sorted by
+// name.
 func checkModules(recorded, now []result.ModuleDigest) error {
 	for i := 0; ; i++ {
 		order := 0
@@ -164,35 +166,35 @@ func otherPolicy(pointer, msg, hint string) *result.RunError {
 	return runerr.New(result.CodeProfile, msg, hint, runerr.File(pack.RunFile), runerr.At(pointer))
 }
 
-// Counted is a divergence that several runs had at one place. Its values are those of
-// the first of them.
+// Counted is a divergence that several runs had at one place. Its values come from the
+// first of these runs.
 type Counted struct {
 	Divergence
 	Runs int
 }
 
-// Reproduced is what came of making a run again, once or more often.
+// Reproduced is the result of one or more reproductions.
 type Reproduced struct {
 	Runs, Matches int
-	Differences   []Counted // in the order in which they were met
+	Differences   []Counted // in the order in which they were found
 }
 
-// Again says how a run is made again.
+// Again says how a run is reproduced.
 type Again struct {
 	Source  []byte // the intent
-	Path    string // how messages name it
+	Path    string // name of the intent in messages
 	Folders Folders
 	Runs    int
 
-	// Begin is told before each run, from 0 on; nil: nobody is.
+	// Begin is called before each run, from 0 on; it may be nil.
 	Begin func(run int)
 }
 
-// Reproduce makes the run of the pack again and holds each against it: the canonical
-// subset, and of an execution what the subset does not say: what is deleted and made
-// executable, what stood there before, and what every command has printed. Nothing is recorded, and a model's answers are those of the pack. The
-// error, always a *result.RunError, says that a run did not come to a result; nothing is
-// known then.
+// Reproduce runs the intent of the pack again and compares each run with the pack. It
+// compares the canonical subset, and parts of an execution outside that subset: deleted
+// and executable paths, the entries before the execution, and the output of every
+// command. Nothing is recorded, and a model's answers come from the pack. The error,
+// always a *result.RunError, says that a run had no result; then nothing is known.
 func (o *Original) Reproduce(ctx context.Context, deps Deps, gate *Gate, again Again) (Reproduced, error) {
 	deps.Recorder = nil
 	got := Reproduced{}
@@ -216,7 +218,7 @@ func (o *Original) Reproduce(ctx context.Context, deps Deps, gate *Gate, again A
 	return got, nil
 }
 
-// interrupted is the error for a run that was told to stop, after those of got.
+// interrupted is the error for a run that was told to stop, after the runs in got.
 func (o *Original) interrupted(got Reproduced) *result.RunError {
 	e := runerr.Internal("interrupted: the run was not made again", nil)
 	if o.Result.ExecutionMode == ModeExecuteSandbox {
@@ -238,7 +240,7 @@ func (r *Reproduced) count(d Divergence) {
 	r.Differences = append(r.Differences, Counted{d, 1})
 }
 
-// failed says which of several runs it was.
+// failed names the run that failed, among several.
 func (a Again) failed(i int, err error) *result.RunError {
 	e := *runError(err)
 	if a.Runs > 1 {
@@ -268,8 +270,8 @@ func (o *Original) once(ctx context.Context, deps Deps, gate *Gate, again Again)
 	return o.compare(rep)
 }
 
-// modelPlayer answers the calls of one run from the recording of the pack, of which a
-// run that called no model may have none.
+// modelPlayer answers the calls of one run from the recording of the pack. A pack of a
+// run without calls may have no recording.
 func modelPlayer(p *pack.Pack) (Caller, error) {
 	text := p.File(pack.ModelFile)
 	if text == nil {
@@ -282,8 +284,8 @@ func modelPlayer(p *pack.Pack) (Caller, error) {
 	return model.NewPlayer(recorded), nil
 }
 
-// beyond is the difference of a run that made a call which the pack has no answer to: of
-// the same intent, it went on where the original had ended.
+// beyond is the divergence of a run that made a call without an answer in the pack: with
+// the same intent, this run continued after the point where the original ended.
 func beyond(err error) (Divergence, bool) {
 	var re *result.RunError
 	var me *model.Error

@@ -12,29 +12,30 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// Divergence is the first place at which a run is not what its pack says. One of
-// Input, Output and File says which it is, or Pointer alone.
+// Divergence is the first place at which a run differs from its pack. One of Input,
+// Output and File names the place, or Pointer alone does.
 type Divergence struct {
-	Input   string // path of an input: whatever else differs may follow from it
+	Input   string // path of an input; other differences may follow from this one
 	Output  string // path of an output
-	File    string // name of another file of the pack than run.json
-	Pointer string // JSON Pointer into File, or without one into run.json
-	About   string // what that place in File is about: the path of a file, or an action
+	File    string // name of a file of the pack other than run.json
+	Pointer string // JSON Pointer into File; if File is empty, into run.json
+	About   string // subject of that place in File: the path of a file, or an action
 
-	Recorded, Now string // what stands there, cut short
+	Recorded, Now string // the value on each side, shortened
 
-	// The file on either side, of an input or output that is another, missing or extra. No
-	// path: it is not there. What is deleted or executable in one of them alone has neither.
+	// The file on each side, for an input or output that differs, is missing or is
+	// extra. An empty path means no file. Both are empty if only one side deletes the
+	// file, or has it executable.
 	RecordedFile, NowFile kernel.FileRef
 }
 
-// Place is where it is, without what stands there.
+// Place returns the place alone, without the values.
 func (d Divergence) Place() Divergence {
 	d.About, d.Recorded, d.Now, d.RecordedFile, d.NowFile = "", "", "", kernel.FileRef{}, kernel.FileRef{}
 	return d
 }
 
-// compare finds the first place at which a run differs from that of the pack.
+// compare finds the first place at which a run differs from the pack's run.
 func (o *Original) compare(rep Report) (Divergence, bool, error) {
 	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
 	if err != nil {
@@ -61,8 +62,8 @@ func (o *Original) compare(rep Report) (Divergence, bool, error) {
 	return d, differs, nil
 }
 
-// divergence says what a difference of the canonical subsets is: an output, by its path,
-// or the pointer.
+// divergence converts a difference of the canonical subsets: to an output, by its path,
+// or to a pointer.
 func (o *Original) divergence(d result.Difference, now result.RunResult) Divergence {
 	then := o.Result
 	if strings.HasPrefix(d.Pointer, "/execution/outputs") && then.Execution != nil && now.Execution != nil {
@@ -84,7 +85,8 @@ func withReasons(value string, reasons []string) string {
 	return value + " (" + canon.Cut(strings.Join(reasons, ", ")) + ")"
 }
 
-// firstFile is the first file by path, as an output, that is not the same in both lists.
+// firstFile returns the first file, by path, that differs between the lists, as an
+// output.
 func firstFile(then, now []kernel.FileRef) (Divergence, bool) {
 	for {
 		order := 0

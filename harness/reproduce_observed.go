@@ -12,15 +12,16 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// observed is what evidence.json and patch.json say beside what follows from the result
-// and the bundle, as the strict level recomputes it: no content and no sum of contents.
+// observed is the part of evidence.json and patch.json that does not follow from the
+// result and the bundle, as the strict level computes them. It has no content and no
+// hash of contents.
 type observed struct {
 	operations []pack.Operation // by order, then path; without contents and encodings
 	results    []pack.ActionResult
 	evidence   *pack.Evidence // without results, times and executor; nil: no execution
 }
 
-// observedOf reads what a pack says. Contents of its patch are not kept.
+// observedOf reads the observations of a pack. It drops the contents of the patch.
 func observedOf(p *pack.Pack) (observed, error) {
 	e, err := p.Evidence()
 	if err != nil {
@@ -39,7 +40,7 @@ func observedOf(p *pack.Pack) (observed, error) {
 	return observation(*e, patch.Operations), nil
 }
 
-// observation takes apart what is compared in different ways.
+// observation separates the parts that are compared in different ways.
 func observation(e pack.Evidence, list []pack.Operation) observed {
 	o := observed{results: e.ActionResults, evidence: &e}
 	for _, op := range list {
@@ -51,8 +52,8 @@ func observation(e pack.Evidence, list []pack.Operation) observed {
 	return o
 }
 
-// observed is what a pack of this execution would say. Nothing is read but what stood
-// there before.
+// observed returns the observations that a pack of this execution would have. It reads
+// only the entries from before the execution.
 func (k *packing) observed() observed {
 	results := k.results()
 	var list []pack.Operation
@@ -62,7 +63,7 @@ func (k *packing) observed() observed {
 	return observation(k.evidence(results), list)
 }
 
-// bareOperations are those of the patch without what files hold.
+// bareOperations returns the operations of the patch without contents of files.
 func (k *packing) bareOperations(results []pack.ActionResult) []pack.Operation {
 	executable, size := map[string]bool{}, map[string]int64{}
 	for _, c := range k.p.Accepted {
@@ -86,8 +87,8 @@ func (k *packing) bareOperations(results []pack.ActionResult) []pack.Operation {
 	return list
 }
 
-// compareObserved holds what was observed of an execution against the pack: the files of
-// the patch, then the evidence.
+// compareObserved compares the observations of an execution with the pack: first the
+// files of the patch, then the evidence.
 func (o *Original) compareObserved(rep Report) (Divergence, bool) {
 	if rep.Execution == nil {
 		return Divergence{}, false
@@ -111,9 +112,9 @@ func (o *Original) compareObserved(rep Report) (Divergence, bool) {
 	return Divergence{}, false
 }
 
-// firstChange is the first path that is deleted, or is executable, in one of two patches
-// alone: as an output, which every reader understands. What stands there already before
-// one of the runs is no such path.
+// firstChange returns the first path that only one of two patches deletes or makes
+// executable. It returns the path as an output, because every reader understands an
+// output. A path that existed already before one of the runs does not count.
 func firstChange(then, now []pack.Operation) (Divergence, bool) {
 	before, after := changesOf(then), changesOf(now)
 	for _, p := range canon.Names(before, after) {
@@ -153,15 +154,15 @@ func changesOf(list []pack.Operation) map[string]fate {
 	return changes
 }
 
-// in is a divergence whose pointer begins at a place of a file of the pack.
+// in moves a divergence: its pointer then begins at a place of a file of the pack.
 func (d Divergence) in(file, at string) Divergence {
 	d.File, d.Pointer = file, at+d.Pointer
 	return d
 }
 
-// firstOf is the first element of a list that is not the same now, or else the first that
-// is there now alone: then the pointer is that of the list. The key of an element says
-// which two belong together.
+// firstOf returns the first element that differs between two lists. If there is none, it
+// returns the first extra element now, with the pointer of the list. Elements with the
+// same key belong together.
 func firstOf[T comparable](then, now []T, key func(T) string) (Divergence, bool) {
 	if slices.Equal(then, now) {
 		return Divergence{}, false
@@ -190,7 +191,7 @@ func firstOf[T comparable](then, now []T, key func(T) string) (Divergence, bool)
 	return Divergence{Recorded: "the same", Now: "in another order"}, true
 }
 
-// differenceOf is the first place at which the JSON of two values is not the same.
+// differenceOf returns the first place at which the JSON of two values differs.
 func differenceOf(then, now any) (Divergence, bool) {
 	a, errA := canon.Canonical(then)
 	b, errB := canon.Canonical(now)
@@ -206,7 +207,7 @@ func differenceOf(then, now any) (Divergence, bool) {
 	return Divergence{Pointer: d.Pointer, Recorded: valueText(d.A, d.AbsentInA), Now: valueText(d.B, d.AbsentInB)}, differs
 }
 
-// actionAt names the action that a place in evidence.json is about, where it is one.
+// actionAt names the action at a place in evidence.json, if the place is about one.
 func actionAt(pointer string, then, now *pack.Evidence) string {
 	tokens := strings.Split(pointer, "/")
 	if len(tokens) < 3 {

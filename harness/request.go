@@ -18,19 +18,19 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// MaxRequestBytes is the size limit of an execution request in bytes: of the
-// file, and of its canonical JSON.
+// MaxRequestBytes is the size limit of an execution request in bytes: for the file, and
+// for its canonical JSON.
 const MaxRequestBytes = 1 << 20
 
-// What a request says of a stream.
+// Values of a stream in a request.
 const (
-	StreamCaptured = "captured" // whatever comes is recorded
-	StreamExpected = "expected" // something has to come
+	StreamCaptured = "captured" // any output is recorded
+	StreamExpected = "expected" // there must be output
 )
 
 // ExecRequest is one command to execute in the sandbox (code execution contract,
-// "Execution Contract Schema"). Every limit is set and within its bounds, and
-// every list but Write is there.
+// "Execution Contract Schema"). Every limit is set and within its bounds, and every list
+// except Write is set.
 type ExecRequest struct {
 	ExecutionID string       `json:"execution_id"`
 	ToolID      string       `json:"tool_id"`
@@ -41,8 +41,8 @@ type ExecRequest struct {
 	Metadata    ExecMetadata `json:"metadata"`
 }
 
-// ExecInputs is what is executed, and with what. Nothing here has a NUL but
-// Stdin may. Paths are clean and relative to the work folder.
+// ExecInputs are the command and its inputs. Only Stdin may contain NUL. Paths are clean
+// and relative to the work folder.
 type ExecInputs struct {
 	Command          string            `json:"command"`
 	Arguments        []string          `json:"arguments"`
@@ -52,11 +52,11 @@ type ExecInputs struct {
 	Stdin            *string           `json:"stdin,omitempty"` // nil: no input
 }
 
-// Argv is the command and its arguments.
+// Argv returns the command and its arguments.
 func (in ExecInputs) Argv() []string { return append([]string{in.Command}, in.Arguments...) }
 
-// ExecSandbox is the limits that a request asks for. It may only narrow what a
-// profile allows.
+// ExecSandbox holds the limits that a request asks for. They may only narrow a profile's
+// limits.
 type ExecSandbox struct {
 	TimeoutMS  int            `json:"timeout_ms"`
 	MemoryMB   int            `json:"memory_mb"`
@@ -96,7 +96,7 @@ type ExecOutputs struct {
 	Artifacts   []ArtifactSpec `json:"artifacts"`
 }
 
-// ExecMetadata is who asks and why. What is not given is empty.
+// ExecMetadata says who asks and why. Members without a value are empty.
 type ExecMetadata struct {
 	RequestedBy string `json:"requested_by,omitempty"`
 	RequestedAt string `json:"requested_at,omitempty"` // a date, or a date and time with offset, as given
@@ -104,16 +104,16 @@ type ExecMetadata struct {
 	EvidenceRef string `json:"evidence_ref,omitempty"`
 }
 
-// ParseExecRequest reads an execution request. A text whose first byte that is no
-// white space is "{" is read as JSON (canon.Parse), every other as strict YAML
-// (parseYAML); schema and checks see the same values either way. name is what
-// messages call the file.
+// ParseExecRequest reads an execution request. If the first byte that is no white space
+// is "{", the text is read as JSON (canon.Parse), otherwise as strict YAML (parseYAML).
+// Schema and checks get the same values in both cases. name is the name of the file in
+// messages.
 //
-// The error is always a *result.RunError: RUN_E001 for a request that is too
-// large, RUN_E002 for one that is neither strict JSON nor strict YAML, RUN_E003
-// for one that breaks its schema or asks for what cannot be had. Its details have
-// the file, the line, and the pointer of the value at fault, "" being the whole
-// request. RUN_E002 has no pointer where the structure is not known.
+// The error is always a *result.RunError: RUN_E001 for a request that is too large,
+// RUN_E002 for one that is neither strict JSON nor strict YAML, RUN_E003 for one that
+// breaks its schema or asks for something impossible. Its details have the file, the
+// line, and the pointer of the wrong value; "" is the whole request. RUN_E002 has no
+// pointer if the structure is not known.
 func ParseExecRequest(set *specs.Set, name string, src []byte) (ExecRequest, error) {
 	text, err := readRequest(name, src)
 	if err != nil {
@@ -140,7 +140,7 @@ func ParseExecRequest(set *specs.Set, name string, src []byte) (ExecRequest, err
 	return req, nil
 }
 
-// requestText is a request that was read, and where its values stand.
+// requestText is a request that was read, with the places of its values.
 type requestText struct {
 	name string
 	src  []byte
@@ -177,7 +177,8 @@ func (t requestText) tooLarge() *result.RunError {
 		"keep large contents out of the request: name them in inputs.input_files", runerr.Rule(contract.IV05), runerr.File(t.name))
 }
 
-// fault is the RunError for a fault on a line, at a pointer unless it is nil.
+// fault is the RunError for a fault on a line. It has a pointer unless the pointer is
+// nil.
 func (t requestText) fault(code result.Code, line int, near bool, pointer *string, msg string) *result.RunError {
 	at := "line " + strconv.Itoa(line)
 	if near {
@@ -238,7 +239,7 @@ func (t requestText) violated(violations []specs.Violation) *result.RunError {
 	return e
 }
 
-// invalid is the RunError for a value that is well-formed and still not valid.
+// invalid is the RunError for a value that is well-formed but not valid.
 func (t requestText) invalid(pointer, msg, hint string) *result.RunError {
 	line := 0
 	if t.root != nil {
@@ -251,7 +252,7 @@ func (t requestText) invalid(pointer, msg, hint string) *result.RunError {
 	return e
 }
 
-// lineAt is the number of the line, from 1 on, that a byte stands in.
+// lineAt returns the number of the line, from 1 on, that contains a byte.
 func (t requestText) lineAt(offset int) int {
 	return 1 + bytes.Count(t.src[:min(max(offset, 0), len(t.src))], []byte{'\n'})
 }
@@ -277,15 +278,15 @@ func requestOf(doc any) (ExecRequest, error) {
 	return req, err
 }
 
-// requestFault is what no schema says about a value: where, what, what to do, and the
-// input check of the contract that says so, if it is one.
+// requestFault is a fault of a value that no schema describes: its place, its text and a
+// hint. rule is the input check of the contract that finds it, if there is one.
 type requestFault struct{ pointer, msg, hint, rule string }
 
 func faultOf(v *contract.Violation) *requestFault {
 	return &requestFault{v.Pointer, v.Msg, v.Hint, v.ID}
 }
 
-// textFault looks for what no argument (IV-02) and no variable (IV-04) of a process can
+// textFault finds text that no argument (IV-02) and no variable (IV-04) of a process can
 // hold.
 func (r ExecRequest) textFault() *requestFault {
 	if v := contract.CheckArgument("/inputs/command", r.Inputs.Command, contract.Argv); v != nil {
@@ -300,7 +301,7 @@ func (r ExecRequest) textFault() *requestFault {
 	return nil
 }
 
-// pathFault is the first path that is not as its place demands (IV-03).
+// pathFault returns the first path that breaks the rule of its place (IV-03).
 func (r ExecRequest) pathFault() *requestFault {
 	var artifacts []string
 	for _, a := range r.Outputs.Artifacts {
@@ -332,16 +333,15 @@ func (r ExecRequest) pathFault() *requestFault {
 	return nil
 }
 
-// pathRule is what a path may be besides a clean relative path of a file.
+// pathRule says which paths are allowed besides a clean relative path of a file.
 type pathRule struct {
-	folder   bool // the work folder itself, "."
+	folder   bool // "." is allowed, the work folder itself
 	absolute bool
-	single   bool   // the path stands alone, not in a list
-	member   string // of the list's elements that the path is, with a slash; or empty
+	single   bool   // the path is a single value, not an element of a list
+	member   string // member of the list's elements that holds the path, with a slash; or empty
 }
 
-// check is IV-03 for a path that has to be in its clean form, without characters that do
-// not show.
+// check applies IV-03 to a path: it must be clean, and without invisible characters.
 func (rule pathRule) check(at, p string) *contract.Violation {
 	refuse := func(msg, hint string) *contract.Violation {
 		return &contract.Violation{ID: contract.IV03, Pointer: at, Msg: "path " + strconv.Quote(canon.Cut(p)) + " " + msg, Hint: hint}
@@ -383,7 +383,7 @@ func (r ExecRequest) unsupported() *requestFault {
 	return nil
 }
 
-// dateFault looks for a date that has the right form and is in no calendar.
+// dateFault finds a date in the right form that no calendar has.
 func (r ExecRequest) dateFault() *requestFault {
 	at := r.Metadata.RequestedAt
 	if at == "" {
@@ -397,10 +397,10 @@ func (r ExecRequest) dateFault() *requestFault {
 	return &requestFault{"/metadata/requested_at", strconv.Quote(at) + " is no date that there is", "write it as in 2026-01-16T09:30:00Z", ""}
 }
 
-// Artifact is the normalised request as canonical JSON and one LF, and the hash of
-// these bytes. Every default is written out and what is not given is left out, so
-// that two spellings of one request, in JSON or YAML, have one hash. The bytes are
-// a request again, and the same one.
+// Artifact returns the normalised request as canonical JSON and one LF, and the hash of
+// these bytes. Every default is written out, and members without a value are left out.
+// So two spellings of one request, in JSON or YAML, have one hash. The bytes are again a
+// request, and the same one.
 func (r ExecRequest) Artifact() ([]byte, canon.ContentHash, error) {
 	return canon.Artifact(r)
 }

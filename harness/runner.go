@@ -19,8 +19,8 @@ import (
 	"github.com/fiador/fiador/kernel/reason"
 )
 
-// Runner is what the machine says of an execution: runner.json, of a pack and of the
-// evidence. The limits are those that the execution had.
+// Runner returns the facts about the machine of an execution: runner.json, of a pack and
+// of the evidence. The limits are those of the execution.
 func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
 	id, err := runnerID(p.Started, rand)
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
 	}, nil
 }
 
-// RunnerRecord is runner.json as it is written: canonical JSON and one LF.
+// RunnerRecord returns runner.json in its written form: canonical JSON and one LF.
 func (p *Performed) RunnerRecord(rand io.Reader) ([]byte, error) {
 	r, err := p.Runner(rand)
 	if err != nil {
@@ -62,7 +62,7 @@ func (p *Performed) RunnerRecord(rand io.Reader) ([]byte, error) {
 	return b, err
 }
 
-// milliseconds is how long the execution took, as its timestamps say it.
+// milliseconds returns the duration of the execution, by its timestamps.
 func (p *Performed) milliseconds() int64 {
 	return p.Ended.UnixMilli() - p.Started.UnixMilli()
 }

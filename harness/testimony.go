@@ -17,19 +17,19 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// Evidence is kept in blobs: one for each decision, and one for each policy set, which
-// many decisions share. A blob is a canonical JSON object and one LF. The documents in
-// it stand there as texts, in the very bytes that their hashes cover, so that whoever
-// has jq and sha256sum can check every hash (specs/evidence.schema.json).
+// Evidence is stored in blobs: one for each decision, and one for each policy set, which
+// many decisions share. A blob is a canonical JSON object and one LF. The documents in a
+// blob are texts with exactly the bytes that their hashes cover. So every hash can be
+// checked with jq and sha256sum (specs/evidence.schema.json).
 
 // EvidenceVersion is the version of the format of evidence blobs.
 const EvidenceVersion = "1.0.0"
 
-// MaxBlobBytes is the most that an evidence blob has.
+// MaxBlobBytes is the maximum size of an evidence blob.
 const MaxBlobBytes = ledger.MaxBlobBytes
 
-// maxValues bounds the values of one JSON text of evidence, and so the memory that
-// reading it takes: some 100 bytes for each.
+// maxValues limits the values of one JSON text of evidence, and so the memory for
+// reading it: about 100 bytes for each value.
 const maxValues = 1 << 20
 
 // The kinds of evidence blobs.
@@ -38,12 +38,12 @@ const (
 	blobPolicySet = "policy-set"
 )
 
-// testimony is what the evidence of one decision holds, and what is read of it.
+// testimony is the evidence of one decision, and the values read from it.
 type testimony struct {
-	intent   []byte // as it was read
+	intent   []byte // the bytes that were read
 	input    []byte // artifact: the input document of the policy
-	decision []byte // artifact: what was decided before anything was executed
-	result   []byte // the RunResult as it was printed
+	decision []byte // artifact: the decision before any execution
+	result   []byte // the RunResult in its printed form
 	policy   ledger.Blob
 
 	res       result.RunResult
@@ -51,7 +51,7 @@ type testimony struct {
 	answer    Answer
 }
 
-// blob is the testimony as it is kept.
+// blob returns the testimony in its stored form.
 func (t testimony) blob() ([]byte, error) {
 	b, _, err := canon.Artifact(struct {
 		Version  string      `json:"schema_version"`
@@ -65,7 +65,7 @@ func (t testimony) blob() ([]byte, error) {
 	return b, err
 }
 
-// record is what the ledger says of the decision.
+// record returns the ledger's record of the decision.
 func (t testimony) record(evidence ledger.Blob) (ledger.Record, error) {
 	_, provenance, err := canon.Artifact(t.res.PolicyProvenance)
 	r := ledger.Record{
@@ -178,14 +178,14 @@ func documentOf(m policy.Module) moduleDocument {
 	return doc
 }
 
-// thawed is a policy set that was read. The gate has no Judge before it is compiled.
+// thawed is a policy set that was read. Its gate has no Judge before compilation.
 type thawed struct {
 	gate       *Gate
 	provenance canon.ContentHash
 }
 
-// thaw reads a policy set that fits its schema. What it reads gives the same bytes
-// again. The error is a *fault.
+// thaw reads a policy set that fits its schema. The result gives the same bytes again.
+// The error is a *fault.
 func thaw(doc map[string]any, b ledger.Blob) (*thawed, error) {
 	var f policy.Frozen
 	var err error
@@ -236,13 +236,13 @@ func thawLayer(v any) (policy.Layer, bool) {
 	return l, true
 }
 
-// textMember is a member that is a text, or "".
+// textMember returns a member that is a text, or "".
 func textMember(doc map[string]any, name string) string {
 	s, _ := doc[name].(string)
 	return s
 }
 
-// fault is what is wrong with evidence: it is missing, or it is not what was recorded.
+// fault describes wrong evidence: a blob is missing, or differs from the recorded one.
 type fault struct {
 	status     Status
 	document   string
@@ -256,8 +256,8 @@ func corrupt(document, pointer, detail string) *fault {
 	return &fault{EvidenceCorrupt, document, result.Difference{Pointer: pointer}, detail}
 }
 
-// fetch reads a blob and holds it against its name, its size and its schema. The error
-// is a *fault, or says that the blob could not be read.
+// fetch reads a blob and checks it by its name, its size and its schema. The error is a
+// *fault, or says that the blob could not be read.
 func fetch(read func(ledger.Blob) ([]byte, error), set *specs.Set, b ledger.Blob, kind string) (map[string]any, error) {
 	if b.Size > MaxBlobBytes {
 		return nil, corrupt(kind, "", "the record gives the evidence "+strconv.FormatInt(b.Size, 10)+" bytes; the limit is "+strconv.Itoa(MaxBlobBytes))
@@ -289,7 +289,8 @@ func fetch(read func(ledger.Blob) ([]byte, error), set *specs.Set, b ledger.Blob
 	return m, nil
 }
 
-// parseText reads a text that has to be canonical JSON and one LF, and small enough.
+// parseText reads a text. The text must be canonical JSON and one LF, and within the
+// limits.
 func parseText(text []byte, limit int) (canon.Document, error) {
 	if canon.Crowded(text, maxValues) {
 		return canon.Document{}, errors.New("more than " + strconv.Itoa(maxValues) + " values")
@@ -379,8 +380,9 @@ func readAnswer(decision []byte) (Answer, error) {
 	return a, nil
 }
 
-// readResult reads a RunResult as it was printed, and the hash of its canonical subset.
-// It must fulfil RS1..RS8, and have no other members than a RunResult has.
+// readResult reads a RunResult in its printed form, and computes the hash of its
+// canonical subset. The RunResult must fulfil RS1..RS8, and have no other members than a
+// RunResult has.
 func readResult(text []byte) (result.RunResult, canon.ContentHash, error) {
 	if canon.Crowded(text, maxValues) {
 		return result.RunResult{}, "", errors.New("more than " + strconv.Itoa(maxValues) + " values")
@@ -400,8 +402,8 @@ func readResult(text []byte) (result.RunResult, canon.ContentHash, error) {
 	return res, sum, failed
 }
 
-// firstDifference is the first place at which two JSON texts differ: the whole of them
-// where one cannot be read.
+// firstDifference returns the first place at which two JSON texts differ. If one text
+// cannot be read, the place is the whole document.
 func firstDifference(a, b []byte) result.Difference {
 	read := func(text []byte) any {
 		if canon.Crowded(text, maxValues) {

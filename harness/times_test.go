@@ -7,7 +7,7 @@ import (
 )
 
 // TestTimesLieInTheRun: what is told of an execution lies in its run, by one clock, whether
-// the clock was set meanwhile, stands still, or is not that of the execution.
+// that clock was set meanwhile or stands still.
 func TestTimesLieInTheRun(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, tc := range map[string]struct{ says, told []time.Duration }{

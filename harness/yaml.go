@@ -36,9 +36,9 @@ import (
 // all) is refused with the advice to quote it, so that no limit means two things.
 // Dates and times are strings: nothing in a request is a time of its own type.
 
-// yamlFault is why a text is not read, and where. The pointer is that of the
-// innermost value concerned; it is empty for the whole text, and where the
-// text's structure is not known.
+// yamlFault says why and where a text is refused. The pointer leads to the innermost
+// value with the fault. It is empty for the whole text, and if the text's structure is
+// not known.
 type yamlFault struct {
 	line    int // from 1 on
 	near    bool
@@ -50,7 +50,7 @@ type yamlFault struct {
 // (yamlLine). Both are meaningless with a fault.
 func parseYAML(src []byte) (doc canon.Document, root *yaml.Node, fault *yamlFault) {
 	defer func() {
-		if fault != nil { // what is missing at the end stands behind the last line
+		if fault != nil { // a missing part at the end is reported behind the last line
 			fault.line = min(max(fault.line, 1), 1+bytes.Count(src, []byte{'\n'}))
 		}
 	}()
@@ -81,7 +81,7 @@ func parseYAML(src []byte) (doc canon.Document, root *yaml.Node, fault *yamlFaul
 	return doc, root, nil
 }
 
-// screenYAML refuses what can be told from the characters alone.
+// screenYAML refuses faults that the characters alone show.
 func screenYAML(src []byte) *yamlFault {
 	line, first, directives := 1, true, true
 	for i := 0; i < len(src); {
@@ -107,8 +107,8 @@ func screenYAML(src []byte) *yamlFault {
 	return nil
 }
 
-// strayRune says why no text may hold the character c, of n bytes, that rest
-// begins with, or "".
+// strayRune says why no text may contain the character c, or returns "". c has n bytes,
+// at the beginning of rest.
 func strayRune(rest []byte, c rune, n int) string {
 	switch {
 	case c == utf8.RuneError && n == 1:
@@ -155,8 +155,8 @@ func loadYAML(src []byte) (root *yaml.Node, fault *yamlFault) {
 
 var libraryLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line ([0-9]{1,9}): `) })
 
-// yamlSyntax is the fault for an error of the library, which knows the line of
-// an error only roughly.
+// yamlSyntax is the fault for an error of the library. The library knows the line of an
+// error only roughly.
 func yamlSyntax(err error) *yamlFault {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	f := &yamlFault{line: 1, near: true}
@@ -178,8 +178,8 @@ var depthMsg = "mappings and lists nest deeper than " + strconv.Itoa(canon.MaxDe
 
 // yamlReader turns nodes into the values that canon.Canonical writes.
 type yamlReader struct {
-	lines [][]rune // the text's lines, nil where it has no exclamation mark
-	path  []string // names and indexes that lead to the node at hand
+	lines [][]rune // the text's lines; nil if it has no exclamation mark
+	path  []string // names and indexes that lead to the current node
 }
 
 func (r *yamlReader) fail(n *yaml.Node, format string, args ...any) *yamlFault {
@@ -212,7 +212,7 @@ func (r *yamlReader) value(n *yaml.Node, depth int) (any, *yamlFault) {
 	return nil, r.fail(n, "found what is no value")
 }
 
-// bare refuses everything that can stand before a value.
+// bare refuses everything that can precede a value.
 func (r *yamlReader) bare(n *yaml.Node) *yamlFault {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -227,8 +227,8 @@ func (r *yamlReader) bare(n *yaml.Node) *yamlFault {
 	return nil
 }
 
-// marked says whether a node begins with an exclamation mark. The library drops
-// the tag "!" without a trace, and with it that the value is a string.
+// marked says whether a node begins with an exclamation mark. The library drops the tag
+// "!" silently, and so the fact that the value is a string.
 func (r *yamlReader) marked(n *yaml.Node) bool {
 	if n.Line < 1 || n.Line > len(r.lines) {
 		return false
@@ -270,7 +270,7 @@ func (r *yamlReader) mapping(n *yaml.Node, depth int) (any, *yamlFault) {
 	return members, nil
 }
 
-// name reads the name of a member. A fault of a name is one of its mapping.
+// name reads the name of a member. A fault of a name is reported at its mapping.
 func (r *yamlReader) name(n *yaml.Node) (string, *yamlFault) {
 	if fault := r.bare(n); fault != nil {
 		return "", fault
@@ -293,7 +293,7 @@ func (r *yamlReader) name(n *yaml.Node) (string, *yamlFault) {
 	return name, nil
 }
 
-// yamlScalar is the value of a scalar without tag, or why it is refused.
+// yamlScalar returns the value of a scalar without tag, or says why it is refused.
 func yamlScalar(n *yaml.Node) (v any, why string) {
 	if n.Style != 0 {
 		return n.Value, ""
@@ -304,14 +304,14 @@ func yamlScalar(n *yaml.Node) (v any, why string) {
 var (
 	// jsonNumber is the grammar of a number in RFC 8259.
 	jsonNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`) })
-	// otherNumber has the numbers of YAML 1.1 and 1.2 in all their spellings:
-	// of base 2, 8, 16 and 60, with underscores, signs and bare points.
+	// otherNumber matches the numbers of YAML 1.1 and 1.2 in all their spellings: of
+	// base 2, 8, 16 and 60, with underscores, signs and bare points.
 	otherNumber = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^[-+]?(0[xX][0-9A-Fa-f_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?|\.(?i:inf|nan))$`)
 	})
 )
 
-// plainScalar is what a scalar without quotes stands for, or why it is refused.
+// plainScalar returns the value of a scalar without quotes, or says why it is refused.
 func plainScalar(text string) (v any, why string) {
 	switch text {
 	case "null":
@@ -338,9 +338,9 @@ func plainScalar(text string) (v any, why string) {
 	return text, ""
 }
 
-// yamlLine is the line of the value that a pointer leads to, that of its name
-// where it has one. Where a pointer leads nowhere, it is the line of the deepest
-// value on its way.
+// yamlLine returns the line of the value at a pointer, or of the value's name if it has
+// one. If a pointer leads nowhere, yamlLine returns the line of the deepest value on the
+// way.
 func yamlLine(root *yaml.Node, pointer string) int {
 	n, line := root, root.Line
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {

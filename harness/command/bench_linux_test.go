@@ -8,8 +8,8 @@ import (
 	"github.com/fiador/fiador/harness/command"
 )
 
-// BenchmarkTrue is the cost of a command that does nothing; BenchmarkTrueExec
-// is what os/exec needs for it.
+// BenchmarkTrue measures a command that does nothing; BenchmarkTrueExec measures the same
+// with os/exec.
 func BenchmarkTrue(b *testing.B) {
 	start := command.Direct([]string{"/bin/true"}, nil, "")
 	for b.Loop() {

@@ -202,7 +202,8 @@ func TestGrandchildHoldsThePipe(t *testing.T) {
 	}
 }
 
-// TestGrandchildWritesLate: what the command left running has Drain to finish.
+// TestGrandchildWritesLate: a process that the command left running has the time of Drain to
+// finish.
 func TestGrandchildWritesLate(t *testing.T) {
 	r := run(t, t.Context(), sh("(sleep 0.3; echo late) & echo early"), command.Spec{Drain: hang, Stdout: command.Stream{Keep: 100}})
 	if r.Held || string(r.Stdout.Bytes) != "early\nlate\n" {
@@ -210,8 +211,8 @@ func TestGrandchildWritesLate(t *testing.T) {
 	}
 }
 
-// TestGrandchildNeverStops: a holder that goes on writing gets no further than
-// the drain either.
+// TestGrandchildNeverStops: a process that holds the stream and never stops writing is also
+// cut off after Drain.
 func TestGrandchildNeverStops(t *testing.T) {
 	r := run(t, t.Context(), sh("yes & echo $! >&2"), command.Spec{Drain: 50 * time.Millisecond, Stderr: command.Stream{Keep: 100}})
 	if r.Code != 0 || !r.Held {
@@ -262,8 +263,8 @@ func TestStdinNeverRead(t *testing.T) {
 	}
 }
 
-// TestStdinHeldByAGrandchild: the pipe of standard input is full and somebody
-// outside has its other end.
+// TestStdinHeldByAGrandchild: the pipe of standard input is full, and a process outside
+// holds its other end.
 func TestStdinHeldByAGrandchild(t *testing.T) {
 	goroutines, descriptors := runtime.NumGoroutine(), countFDs(t)
 	r := run(t, t.Context(), sh("exec 3<&0; sleep 1000 >/dev/null 2>&1 & echo $!"), command.Spec{
@@ -282,8 +283,8 @@ func TestStdinHeldByAGrandchild(t *testing.T) {
 	}
 }
 
-// TestStdinNeverEnds: a reader that blocks does not hold Run up, and the next
-// bytes of a file stay there for somebody else.
+// TestStdinNeverEnds: a reader that blocks does not delay Run, and the next bytes of a file
+// stay there for other readers.
 func TestStdinNeverEnds(t *testing.T) {
 	t.Run("reader", func(t *testing.T) {
 		in, w := io.Pipe()
@@ -393,7 +394,7 @@ func closedReader(t *testing.T) io.Writer {
 	return w
 }
 
-// closing tells a test when Run has seen the end of the process.
+// closing tells a test that Run has seen the end of the process.
 type closing struct {
 	command.Process
 	f func()
@@ -411,8 +412,8 @@ func whenEnded(start command.Start, f func()) command.Start {
 	}
 }
 
-// TestTeeBlocks: neither the timeout nor the context waits for a Tee or Events,
-// and what the command wrote meanwhile is captured.
+// TestTeeBlocks: neither the timeout nor the context waits for a Tee or Events, and the
+// output that the command wrote meanwhile is captured.
 func TestTeeBlocks(t *testing.T) {
 	for _, cause := range []string{"timeout", "context", "context after the end"} {
 		t.Run(cause, func(t *testing.T) {
@@ -457,9 +458,8 @@ func TestTeeBlocks(t *testing.T) {
 	}
 }
 
-// TestTeeBlocksItsStreamAlone: the command goes on writing to the other stream, which
-// is passed on, until what it writes to the blocked one fills its pipe; and
-// nothing is lost when the Tee goes on.
+// TestTeeBlocksItsStreamAlone: the command can write to the other stream, which is passed
+// on, until the pipe of the blocked stream is full. Nothing is lost when the Tee continues.
 func TestTeeBlocksItsStreamAlone(t *testing.T) {
 	unblock := make(chan struct{})
 	var got bytes.Buffer
@@ -472,8 +472,8 @@ func TestTeeBlocksItsStreamAlone(t *testing.T) {
 	}
 }
 
-// TestFirstWrittenFirstRead: of two streams that become readable shortly after
-// one another, the first one is read first.
+// TestFirstWrittenFirstRead: if two streams become readable shortly after one another, the
+// first one is read first.
 func TestFirstWrittenFirstRead(t *testing.T) {
 	for script, want := range map[string]string{
 		"echo 1; echo 2 >&2": "12",
@@ -489,8 +489,8 @@ func TestFirstWrittenFirstRead(t *testing.T) {
 				wrong++
 			}
 		}
-		// A reader that the system does not let run finds both, and sees one
-		// stream's second line with its first one.
+		// If the system delays the reader, it finds both streams readable, and reads one
+		// stream's second line together with its first one.
 		if allowed := map[int]int{2: 0, 4: runs / 4}[len(want)]; wrong > allowed {
 			t.Errorf("%s: %d of %d in another order", script, wrong, runs)
 		}
@@ -517,11 +517,11 @@ func TestTeeIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestEventsInOrder: the command writes to one stream after the other, each time
-// when what it wrote before has been seen.
+// TestEventsInOrder: the command writes to the streams in turn, each time after its previous
+// output has been seen.
 func TestEventsInOrder(t *testing.T) {
 	in, seen := io.Pipe()
-	clock := time.Unix(0, 0) // a second later each time it is read
+	clock := time.Unix(0, 0) // one second later at each reading
 	var got []string
 	var last time.Time
 	var mu sync.Mutex
@@ -551,8 +551,8 @@ func TestEventsInOrder(t *testing.T) {
 	}
 }
 
-// TestEventsAreSerial: with both streams busy there is one call at a time, and
-// every byte comes in one of them.
+// TestEventsAreSerial: with both streams busy, Events is called once at a time, and receives
+// every byte exactly once.
 func TestEventsAreSerial(t *testing.T) {
 	var sizes [3]int64
 	r := run(t, t.Context(), sh("seq 300000 >&2 & seq 300000; wait"), command.Spec{
@@ -588,7 +588,7 @@ func TestInsist(t *testing.T) {
 				}
 				for _, s := range c.signals {
 					signals <- s
-					time.Sleep(300 * time.Millisecond) // or it would be the same one
+					time.Sleep(300 * time.Millisecond) // otherwise it would count as the same signal
 				}
 			}}}})
 			if r.Signal != c.end || r.Code != c.code || r.Killed != c.killed || r.Forwarded != c.signals[0] || r.TimedOut || r.Interrupted || r.Held {
@@ -631,8 +631,8 @@ func (w waited) Wait() (command.Exit, error) {
 
 func (w waited) Close() error { return w.Process.(io.Closer).Close() }
 
-// TestInsistAfterTheEnd: what the command has left behind in its group is killed by
-// a signal that comes while it holds a stream.
+// TestInsistAfterTheEnd: a process that the command left in its group holds a stream; a
+// signal that arrives then kills the process.
 func TestInsistAfterTheEnd(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	start := whenWaited(sh(`sleep 1000 & echo $!`), func() { time.Sleep(100 * time.Millisecond); signals <- syscall.SIGTERM })
@@ -643,8 +643,8 @@ func TestInsistAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestInsistDoesNotWaitForATee: neither when the signal ends the command, nor when
-// it comes after the command has ended.
+// TestInsistDoesNotWaitForATee: Run does not wait for a Tee, neither when the signal ends
+// the command nor when it arrives after the end of the command.
 func TestInsistDoesNotWaitForATee(t *testing.T) {
 	for _, script := range []string{"echo one; exec sleep 1000", "echo one"} {
 		unblock := make(chan struct{})
@@ -663,8 +663,8 @@ func TestInsistDoesNotWaitForATee(t *testing.T) {
 	}
 }
 
-// TestOnePlace: Tees that lead to one place get the chunks of both streams in the
-// order in which they were read, and their errors are their own.
+// TestOnePlace: Tees that write to one place receive the chunks of both streams in the order
+// in which they were read; each Tee has its own error.
 func TestOnePlace(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		var read, passed strings.Builder
@@ -695,7 +695,7 @@ func TestOnePlace(t *testing.T) {
 	}
 }
 
-// fake is a Process that a test holds in its hand. Its streams are closed.
+// fake is a Process that a test controls. Its streams are closed.
 type fake struct {
 	kill   error
 	ended  chan struct{}

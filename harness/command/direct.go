@@ -6,25 +6,24 @@ import (
 	"strconv"
 )
 
-// Direct starts argv without confinement, with the environment exactly as given
-// and in dir; an empty dir is the current one. No shell is involved.
+// Direct returns a Start that starts argv without confinement, with exactly the environment
+// env and in dir; an empty dir is the current one. No shell is involved.
 //
-// A name without a slash is looked up in the PATH of env; without one it is not
-// found. An argv that cannot be started is a [StartError]; any other error means
-// that the command was not tried.
+// A name without a slash is looked up in the PATH of env; without a PATH it is not found. An
+// argv that cannot be started is a [StartError]; any other error means that the command was
+// not tried.
 //
-// The command leads a process group of its own, and signals go to the group:
-// what leaves it, by setsid for one, is out of reach. If standard input is the
-// caller's controlling terminal it stays in the caller's group, because a terminal
-// stops a background group that reads from it; signals then go to the command alone.
-// Wait returns when the command itself has ended.
+// The command leads a process group of its own, and signals go to the group. A process that
+// leaves the group, for example by setsid, gets no signal. If standard input is the caller's
+// controlling terminal, the command stays in the caller's group, because a terminal stops a
+// background group that reads from it. Signals then go to the command alone. Wait returns
+// when the command itself has ended.
 //
-// Descriptors that this process was started with, and that are not closed on
-// exec, are inherited: make hands its job server on that way. So is what this
-// process ignores, as under nohup.
+// The command inherits descriptors that this process was started with and that are not
+// closed on exec; make passes its job server this way. The command also inherits the signals
+// that this process ignores, as under nohup.
 //
-// Whoever uses the Process without [Run] closes it after Wait; it is an
-// [io.Closer].
+// A caller that uses the Process without [Run] closes it after Wait; it is an [io.Closer].
 func Direct(argv, env []string, dir string) Start {
 	argv, env = slices.Clone(argv), slices.Clone(env)
 	return func(stdin, stdout, stderr *os.File) (Process, error) {
@@ -32,18 +31,18 @@ func Direct(argv, env []string, dir string) Start {
 	}
 }
 
-// SharesGroup says whether a command of Direct with this standard input stays in
-// the caller's process group, where the terminal's own signals reach it as well.
+// SharesGroup says whether a command of Direct with this standard input stays in the
+// caller's process group. The terminal's own signals then reach the command too.
 func SharesGroup(stdin *os.File) bool { return isTerminal(stdin.Fd()) }
 
-// Foreground says whether this process, and a command that shares its group, is what
-// the keyboard of its controlling terminal sends signals to now.
+// Foreground says whether this process, and a command that shares its group, now receives
+// the signals of its controlling terminal's keyboard.
 func Foreground(terminal *os.File) bool { return isForeground(terminal.Fd()) }
 
-// StartError says that a command was not there or could not be executed.
+// StartError says that a command was not found or could not be executed.
 type StartError struct {
 	Name string // argv[0]
-	Code int    // what a shell exits with: NotFound or NotExecutable
+	Code int    // exit code of a shell: NotFound or NotExecutable
 	Err  error
 }
 
@@ -53,6 +52,7 @@ const (
 	NotFound      = 127
 )
 
+// Error names the command and the reason.
 func (e *StartError) Error() string {
 	if e.Code == NotFound {
 		return "command " + strconv.Quote(e.Name) + " not found: " + e.Err.Error()
@@ -60,5 +60,5 @@ func (e *StartError) Error() string {
 	return "command " + strconv.Quote(e.Name) + " cannot be executed: " + e.Err.Error()
 }
 
-// Unwrap is the system's reason.
+// Unwrap returns the system's error.
 func (e *StartError) Unwrap() error { return e.Err }

@@ -38,8 +38,8 @@ func startDirect(argv, env []string, dir string, files [3]*os.File) (Process, er
 		if reason == nil {
 			reason = err
 		}
-		// As a shell does: a file that may not be executed does not hide one
-		// of the same name further on in PATH.
+		// As in a shell, a file that may not be executed does not hide one of the same name
+		// in a later place of PATH.
 		if !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ENOTDIR) {
 			break
 		}
@@ -50,7 +50,7 @@ func startDirect(argv, env []string, dir string, files [3]*os.File) (Process, er
 	return nil, reason
 }
 
-// checkDirect finds what fork and exec would report as a fault of the command.
+// checkDirect finds the errors that fork and exec would report as errors of the command.
 func checkDirect(argv, env []string, dir string) error {
 	if len(argv) == 0 || argv[0] == "" {
 		return errors.New("starting a command: it is empty")
@@ -80,9 +80,9 @@ func checkDirect(argv, env []string, dir string) error {
 	return nil
 }
 
-// candidates are the paths to try: the name itself if it has a slash, else each
-// place of PATH where a file of that name is. A relative path starts from dir,
-// where the command does.
+// candidates returns the paths to try: the name itself if it has a slash, otherwise each
+// place of PATH that has a file of that name. A relative path starts from dir, as the
+// command does.
 func candidates(name string, env []string, dir string) []string {
 	if strings.Contains(name, "/") {
 		return []string{name}
@@ -100,7 +100,7 @@ func candidates(name string, env []string, dir string) []string {
 	return found
 }
 
-// pathOf is the PATH that the command sees, the first one.
+// pathOf returns the PATH that the command sees, which is the first one.
 func pathOf(env []string) string {
 	for _, s := range env {
 		if path, ok := strings.CutPrefix(s, "PATH="); ok {
@@ -117,8 +117,8 @@ func from(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// startError tells a command that is not there or not executable from a machine
-// that has no room for it.
+// startError distinguishes a command that does not exist or is not executable from a machine
+// that lacks resources.
 func startError(name, path, dir string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
@@ -136,8 +136,8 @@ func startError(name, path, dir string, err error) error {
 	return &StartError{name, NotExecutable, err}
 }
 
-// isTerminal is true of this process's controlling terminal. No other one stops a
-// group that reads from it, or sends a group signals.
+// isTerminal says whether fd is this process's controlling terminal. No other terminal stops
+// a group that reads from it, or sends signals to a group.
 func isTerminal(fd uintptr) bool {
 	_, ok := foreground(fd)
 	return ok
@@ -148,26 +148,27 @@ func isForeground(fd uintptr) bool {
 	return ok && group == syscall.Getpgrp()
 }
 
-// foreground is the group in the foreground of the controlling terminal, if it is.
+// foreground returns the foreground group of the terminal fd. ok is false unless fd is the
+// controlling terminal.
 func foreground(fd uintptr) (group int, ok bool) {
 	var id int32
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCGPGRP, uintptr(unsafe.Pointer(&id)))
 	return int(id), errno == 0
 }
 
-// direct is a child of this process. It stays a zombie from its end to Close, so
-// that its id, and the id of its group, belong to nobody else.
+// direct is a child of this process. It stays a zombie from its end to Close, so that no
+// other process gets its id or the id of its group.
 type direct struct {
 	pid   int
-	group bool // it leads a process group
+	group bool // the child leads a process group
 
-	mu    sync.Mutex // guards the rest and, with it, the meaning of pid
+	mu    sync.Mutex // guards the fields below and therefore the meaning of pid
 	ended bool       // Wait has seen the end
-	gone  bool       // Close has given the id back
+	gone  bool       // Close has released the id
 }
 
-// Signal continues a stopped command after a signal that asks for its end, which it
-// could not act upon otherwise.
+// Signal also continues a stopped command after a signal that asks for its end, because a
+// stopped command cannot act on the signal.
 func (d *direct) Signal(sig syscall.Signal) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -187,7 +188,7 @@ func (d *direct) Signal(sig syscall.Signal) error {
 
 func (d *direct) send(sig syscall.Signal) error {
 	if d.group {
-		// ESRCH: the command has moved to another group and left none.
+		// ESRCH: the command has moved to another group, and its old group is empty.
 		if err := syscall.Kill(-d.pid, sig); err != syscall.ESRCH {
 			return err
 		}
@@ -202,7 +203,7 @@ func (d *direct) Kill() error {
 		return nil
 	}
 	if d.group {
-		syscall.Kill(-d.pid, syscall.SIGKILL) // succeeds if one of many could be killed
+		syscall.Kill(-d.pid, syscall.SIGKILL) // succeeds if at least one process could be killed
 	}
 	if d.ended {
 		return nil
@@ -210,7 +211,7 @@ func (d *direct) Kill() error {
 	return syscall.Kill(d.pid, syscall.SIGKILL)
 }
 
-// siginfo is the part of the kernel's siginfo_t that tells of a child.
+// siginfo is the part of the kernel's siginfo_t that describes a child.
 type siginfo struct {
 	signo, errno, code int32
 	child              struct {
@@ -219,7 +220,7 @@ type siginfo struct {
 		uid    uint32
 		status int32
 	}
-	_ [128]byte // no less than what the kernel writes
+	_ [128]byte // at least the size that the kernel writes
 }
 
 const (
@@ -252,7 +253,7 @@ func (d *direct) Wait() (Exit, error) {
 	return exit, nil
 }
 
-// Close gives the process id back. It is an error before the end.
+// Close releases the process id. Before the end of the command it returns an error.
 func (d *direct) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

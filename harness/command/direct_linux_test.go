@@ -17,8 +17,8 @@ import (
 	"github.com/fiador/fiador/harness/command"
 )
 
-// terminal opens a pseudo terminal: the side that a program reads, and the far
-// one, where somebody types.
+// terminal opens a pseudo terminal: the side that a program reads, and the far side, where
+// the test types.
 func terminal(t *testing.T) (in, far *os.File) {
 	t.Helper()
 	far, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -128,7 +128,7 @@ func TestLookup(t *testing.T) {
 }
 
 // TestInherits: a command gets its argv, its environment, its directory and three
-// descriptors, in blocking mode, and none of those that are open here.
+// descriptors in blocking mode. It gets no descriptor that is open here.
 func TestInherits(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -27,10 +27,10 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(roleName) {
 	case "":
 		for fd := 3; fd < 1024; fd++ {
-			syscall.CloseOnExec(fd) // those that the tests were started with
+			syscall.CloseOnExec(fd) // descriptors that the tests were started with
 		}
 		for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
-			if signal.Ignored(sig) { // a command would inherit that
+			if signal.Ignored(sig) { // a command would inherit this
 				signal.Notify(make(chan os.Signal, 1), sig)
 			}
 		}
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Println(p.Pid)
-	case "terminal": // whose controlling terminal is standard input
+	case "terminal": // standard input is its controlling terminal
 		onTerminal()
 	case "sleep":
 		time.Sleep(hang)
@@ -112,7 +112,7 @@ func try(t *testing.T, ctx context.Context, start command.Start, spec command.Sp
 	}
 }
 
-// when is a writer that calls f once, as soon as what was written has text.
+// when is a writer that calls f once, as soon as the written bytes contain text.
 type when struct {
 	text string
 	f    func()
@@ -129,7 +129,7 @@ func (w *when) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// settled waits until there are no more goroutines and descriptors than given.
+// settled waits until there are at most the given numbers of goroutines and descriptors.
 func settled(t *testing.T, goroutines, descriptors int) {
 	t.Helper()
 	var g, d int
@@ -152,7 +152,7 @@ func countFDs(t *testing.T) int {
 	return len(list)
 }
 
-// gone says whether a process has ended, be it reaped or not.
+// gone says whether a process has ended, reaped or not.
 func gone(pid int) bool {
 	for range 500 {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -21,7 +21,7 @@ func isTerminal(uintptr) bool { return false }
 
 func isForeground(uintptr) bool { return false }
 
-// readiness is never made here.
+// readiness is never created on this system.
 type readiness struct{}
 
 type found struct {

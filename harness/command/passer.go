@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// buffers is how many chunks may wait for a Tee; then its stream is not read, and
-// the command waits too.
+// buffers is the number of chunks that may wait for a Tee. When all wait, the stream is not
+// read, and the command waits too.
 const buffers = 4
 
-// passer hands chunks to their Tees, on a goroutine of its own, so that a Tee that
-// blocks holds up its stream and no other. Both streams have the same passer when
-// their Tees lead to one place.
+// passer passes chunks to their Tees on a goroutine of its own, so that a Tee that blocks
+// stops only its own stream. Both streams share a passer when their Tees write to one place.
 type passer struct {
 	outlets []*outlet
-	chunks  chan chunk    // to be passed on, in order
-	spare   chan []byte   // buffers that can be read into
-	made    int           // how many buffers there are; the reader's
-	open    int           // outlets that have not ended; the reader's
+	chunks  chan chunk    // chunks to pass on, in order
+	spare   chan []byte   // free buffers
+	made    int           // number of buffers; used by the reader only
+	open    int           // outlets that have not ended; used by the reader only
 	done    chan struct{} // closed when the goroutine has ended
-	muted   atomic.Bool   // no Tee is called any more
+	muted   atomic.Bool   // no Tee is called again
 }
 
 type chunk struct {
@@ -29,14 +28,14 @@ type chunk struct {
 	bytes []byte
 }
 
-// outlet is the way of one stream to its Tee.
+// outlet connects one stream to its Tee.
 type outlet struct {
 	by      *passer
 	tee     io.Writer
-	resume  func()       // has the stream read again
-	awaited atomic.Bool  // the stream is not read until a buffer is spare
-	closed  bool         // nothing more comes; the reader's
-	pending atomic.Int32 // chunks on their way
+	resume  func()       // makes the reader read the stream again
+	awaited atomic.Bool  // the stream is not read until a buffer is free
+	closed  bool         // no more chunks follow; used by the reader only
+	pending atomic.Int32 // chunks that the Tee has not yet received
 
 	mu  sync.Mutex
 	err error
@@ -46,7 +45,7 @@ func newPasser() *passer {
 	return &passer{chunks: make(chan chunk, buffers), spare: make(chan []byte, buffers), done: make(chan struct{})}
 }
 
-// outlet is called before run.
+// outlet adds an outlet. It must be called before run.
 func (p *passer) outlet(tee io.Writer, resume func()) *outlet {
 	o := &outlet{by: p, tee: tee, resume: resume}
 	p.outlets = append(p.outlets, o)
@@ -85,7 +84,7 @@ func (o *outlet) write(b []byte) {
 	}
 }
 
-// buffer is a buffer that nobody uses; nil: they all wait for a Tee.
+// buffer returns a free buffer; nil: all buffers wait for a Tee.
 func (p *passer) buffer() []byte {
 	select {
 	case buf := <-p.spare:
@@ -101,7 +100,8 @@ func (p *passer) buffer() []byte {
 
 func (p *passer) full() bool { return p.made == buffers && len(p.spare) == 0 }
 
-// await has the stream read again when a buffer is spare. By now it is not read.
+// await makes the reader read the stream again when a buffer is free. The stream is not read
+// when await is called.
 func (o *outlet) await() {
 	o.awaited.Store(true)
 	if len(o.by.spare) > 0 && o.awaited.CompareAndSwap(true, false) {
@@ -111,10 +111,10 @@ func (o *outlet) await() {
 
 func (o *outlet) pass(b []byte) {
 	o.pending.Add(1)
-	o.by.chunks <- chunk{o, b} // there is room for all buffers
+	o.by.chunks <- chunk{o, b} // the channel has room for all buffers
 }
 
-// close says that nothing more comes.
+// close says that no more chunks follow.
 func (o *outlet) close() {
 	if o.closed {
 		return
@@ -125,7 +125,8 @@ func (o *outlet) close() {
 	}
 }
 
-// mute ends the use of Tees one of which has not returned in time.
+// mute stops the use of all Tees of the passer, because one of them has not returned in
+// time.
 func (p *passer) mute() {
 	p.muted.Store(true)
 	for _, o := range p.outlets {
@@ -135,7 +136,7 @@ func (p *passer) mute() {
 	}
 }
 
-// fail takes down the first error.
+// fail records the first error.
 func (o *outlet) fail(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -150,7 +151,7 @@ func (o *outlet) result() error {
 	return o.err
 }
 
-// ended waits for the last Write, which may never return.
+// ended waits for the last Write for at most patience, because it may never return.
 func (p *passer) ended() {
 	select {
 	case <-p.done:

@@ -7,10 +7,9 @@ import (
 	"unsafe"
 )
 
-// newPipe opens a pipe for an input or an output of a command. The command's end
-// is in blocking mode, as programs expect; the own end is not. That of an input
-// is one that Close interrupts; that of an output is for [readNow] and
-// [readiness] alone.
+// newPipe opens a pipe for an input or an output of a command. The command's end is in
+// blocking mode, as programs expect; the own end is not. Close interrupts a Write to the own
+// end of an input. The own end of an output is only for [readNow] and [readiness].
 func newPipe(name string, input bool) (child, own *os.File, err error) {
 	var p [2]int
 	if err := syscall.Pipe2(p[:], syscall.O_CLOEXEC); err != nil {
@@ -21,7 +20,7 @@ func newPipe(name string, input bool) (child, own *os.File, err error) {
 		c, o = p[0], p[1]
 	}
 	if !input {
-		own = os.NewFile(uintptr(o), name) // in blocking mode yet: the runtime does not watch it as well
+		own = os.NewFile(uintptr(o), name) // still in blocking mode, so that the runtime does not watch it too
 	}
 	if err := syscall.SetNonblock(o, true); err != nil {
 		syscall.Close(p[0])
@@ -34,8 +33,8 @@ func newPipe(name string, input bool) (child, own *os.File, err error) {
 	return os.NewFile(uintptr(c), name), own, nil
 }
 
-// readNow reads what an own end holds, without waiting; empty: nothing by now;
-// 0 and not empty: the end.
+// readNow reads the available bytes of an own end, without waiting. empty: nothing is
+// available now; n == 0 and not empty: end of file.
 func readNow(pipe *os.File, buf []byte) (n int, empty bool, err error) {
 	c, err := pipe.SyscallConn()
 	if err != nil {
@@ -73,12 +72,12 @@ const (
 	pollErr = 0x8
 )
 
-// poll waits until from can be read, or the reader of pipe has gone, or the
-// timeout has passed. wanted is false when nobody reads pipe.
+// poll waits until from can be read, or the reader of pipe has gone, or the timeout has
+// passed. wanted is false if nobody reads pipe.
 func poll(from, pipe *os.File, timeout time.Duration) (readable, wanted bool) {
 	in, err := from.SyscallConn()
 	if err != nil {
-		return true, true // Read reports it
+		return true, true // Read reports the error
 	}
 	out, err := pipe.SyscallConn()
 	if err != nil {
@@ -90,7 +89,7 @@ func poll(from, pipe *os.File, timeout time.Duration) (readable, wanted bool) {
 		outErr = out.Control(func(b uintptr) {
 			fds[0].fd, fds[1].fd = int32(a), int32(b)
 			ts := syscall.NsecToTimespec(int64(timeout))
-			// A call that is interrupted is one that has seen nothing.
+			// An interrupted call has seen nothing.
 			syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), uintptr(len(fds)), uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
 		})
 	})

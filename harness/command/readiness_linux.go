@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// readiness says which of two pipes can be read, the one that became readable
-// first before the other: epoll(7) keeps a queue. Two goroutines that read a
-// pipe each would not know.
+// readiness says which of two pipes can be read. It returns the pipe that became readable
+// first before the other, because epoll(7) keeps a queue. Two goroutines that each read one
+// pipe would not know this order.
 //
-// A pipe is told of once, when something has come (EPOLLET): else it would stay in
-// the queue, ahead of the other one, for what comes later. So who has not emptied
-// a pipe says [readiness.again].
+// epoll reports a pipe once for each arrival of bytes (EPOLLET). Without EPOLLET the pipe
+// would stay in the queue, ahead of the other one, for bytes that arrive later. A caller
+// that has not emptied a pipe therefore calls [readiness.again].
 type readiness struct {
-	queue *os.File // of epoll_create1
+	queue *os.File // from epoll_create1
 	conn  syscall.RawConn
 
 	mu     sync.Mutex
@@ -45,7 +45,7 @@ func newReadiness(pipes [2]*os.File) (*readiness, error) {
 	return r, nil
 }
 
-// add has a pipe watched, under a number. After close it does nothing.
+// add starts to watch a pipe, under a number. After close it does nothing.
 func (r *readiness) add(pipe *os.File, number int) error {
 	return r.control(syscall.EPOLL_CTL_ADD, pipe, interest(number))
 }
@@ -88,14 +88,13 @@ func (r *readiness) control(op int, pipe *os.File, event *syscall.EpollEvent) er
 	return err
 }
 
-// found is a pipe that can be read or, if closed is set, has nobody who writes to
-// it any more.
+// found is a pipe that can be read. If closed is set, no process can write to it any more.
 type found struct {
 	number int
 	closed bool
 }
 
-// wait returns the pipes that can be read or have ended. After the deadline it is
+// wait returns the pipes that can be read or have ended. After the deadline it returns
 // os.ErrDeadlineExceeded.
 func (r *readiness) wait(list *[2]found) (n int, err error) {
 	var events [2]syscall.EpollEvent

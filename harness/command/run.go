@@ -9,38 +9,38 @@ import (
 	"time"
 )
 
-// patience is how long Run waits for a caller's reader or writer that should
-// return by itself, before it takes it for blocked.
+// patience is how long Run waits for a caller's reader or writer that should return by
+// itself. After that, Run treats it as blocked.
 const patience = 100 * time.Millisecond
 
-// echo is within which a signal of Insist is the one before it once more: timeout(1)
-// for one sends its signal to a process and to its group.
+// echo is the time within which the same signal counts as one signal with Insist.
+// timeout(1), for example, sends its signal to a process and to its group.
 const echo = 50 * time.Millisecond
 
-// run is one command under way. The result belongs to the goroutine of Run.
+// run is one command that runs. The result belongs to the goroutine of Run.
 type run struct {
 	spec       Spec
 	proc       Process
 	stdin      *feeder // nil: empty
 	output     *reader
 	ended      chan ending
-	hurry      bool           // the time is up: a blocked Tee is not waited for
-	interrupts int            // how many SIGINT were forwarded
-	given      bool           // somebody else releases the process
-	draining   bool           // the streams have some time yet
-	lastSignal syscall.Signal // forwarded
+	hurry      bool           // the time is over: Run does not wait for a blocked Tee
+	interrupts int            // number of forwarded SIGINT
+	given      bool           // another goroutine releases the process
+	draining   bool           // the streams still have time
+	lastSignal syscall.Signal // the last forwarded signal
 	lastAt     time.Time
-	early      int // signals that came before the start and are not forwarded yet
+	early      int // number of signals that arrived before the start and are not yet forwarded
 	result     Result
 }
 
-// ending is what Wait returned.
+// ending is the result of Wait.
 type ending struct {
 	exit Exit
 	err  error
 }
 
-// begin opens the streams, starts the command and everything that serves it.
+// begin opens the streams and starts the command and the goroutines that serve it.
 func begin(start Start, spec Spec) (*run, error) {
 	e, err := open(spec.Stdin == nil)
 	if err != nil {
@@ -79,7 +79,7 @@ func begin(start Start, spec Spec) (*run, error) {
 	return r, nil
 }
 
-// supervise returns when the process has ended, or when it cannot be ended.
+// supervise returns when the process has ended, or when Run cannot end it.
 func (r *run) supervise(ctx context.Context, expired <-chan time.Time) error {
 	done, signals := ctx.Done(), r.spec.Signals
 	var insist, force, lost <-chan time.Time
@@ -120,20 +120,20 @@ func (r *run) supervise(ctx context.Context, expired <-chan time.Time) error {
 		}
 		r.hurry = true
 		select {
-		case e := <-r.ended: // by itself, and the clock was only read later
+		case e := <-r.ended: // the command ended by itself before the clock was read
 			return r.end(e)
 		default:
 		}
 		*why = true
 		expired, done = nil, nil
 		if r.spec.Grace > 0 {
-			r.proc.Signal(syscall.SIGTERM) // Kill follows if it cannot be sent
+			r.proc.Signal(syscall.SIGTERM) // Kill follows if SIGTERM cannot be sent
 		}
 		force = time.After(r.spec.Grace)
 	}
 }
 
-// forward sends a signal on, and says when to kill a command that stays.
+// forward sends a signal to the command, and says when to kill a command that does not end.
 func (r *run) forward(sig syscall.Signal, insist, force <-chan time.Time) (_, _ <-chan time.Time) {
 	if r.early--; r.early < 0 && r.isKey(sig) {
 		r.result.Key = sig
@@ -143,7 +143,7 @@ func (r *run) forward(sig syscall.Signal, insist, force <-chan time.Time) (_, _ 
 		return insist, force
 	}
 	r.lastSignal, r.lastAt = sig, time.Now()
-	r.proc.Signal(sig) // a command that has ended needs none
+	r.proc.Signal(sig) // a command that has ended needs no signal
 	if r.result.Forwarded == 0 {
 		r.result.Forwarded = sig
 		if r.spec.Insist > 0 {
@@ -162,7 +162,7 @@ func (r *run) isKey(sig syscall.Signal) bool {
 	return (sig == syscall.SIGINT || sig == syscall.SIGQUIT) && r.spec.Keys != nil && r.spec.Keys()
 }
 
-// kill has supervise kill the command next.
+// kill makes supervise kill the command next.
 func (r *run) kill(why Killed) <-chan time.Time {
 	if r.result.Killed == NotKilled {
 		r.result.Killed = why
@@ -173,8 +173,8 @@ func (r *run) kill(why Killed) <-chan time.Time {
 	return now
 }
 
-// end takes down how the process ended. After a timeout, an interruption or a
-// signal to end whatever the command started and left behind is killed too.
+// end records how the process ended. After a timeout, an interruption or a signal to end, it
+// also kills what the command left running.
 func (r *run) end(e ending) error {
 	r.result.Ended = r.spec.Now()
 	r.result.Exit = e.exit
@@ -188,7 +188,7 @@ func (r *run) end(e ending) error {
 		killErr = r.proc.Kill()
 	}
 	if r.spec.Insist <= 0 {
-		release(r.proc) // else collect does, which may have to kill what is left
+		release(r.proc) // otherwise collect releases it, after it may have killed what is left
 	}
 	if e.err != nil {
 		return fmt.Errorf("waiting for the command: %w", e.err)
@@ -205,8 +205,8 @@ func release(p Process) {
 	}
 }
 
-// collect waits for the streams, for Drain and then as long as only a Tee holds
-// them up and there is time, and fills in the rest of the result.
+// collect waits for the streams and fills in the rest of the result. It waits for Drain. If
+// only a Tee delays the streams, it then waits as long as there is time.
 func (r *run) collect(ctx context.Context, expired <-chan time.Time) error {
 	if r.spec.Insist > 0 && !r.given {
 		defer release(r.proc)
@@ -243,9 +243,9 @@ func (r *run) collect(ctx context.Context, expired <-chan time.Time) error {
 	return err
 }
 
-// finished waits for the end of both streams, and until their Tees have returned,
-// or until one of the two channels says that it is time, or a signal to end. A key
-// is one to what the command has left as well, which has the time of at.
+// finished waits until both streams have ended and their Tees have returned. It returns
+// false earlier if one of the two channels says so, or on a signal to end. A key signal has
+// also gone to what the command left running, which then has until at.
 func (r *run) finished(at <-chan time.Time, done <-chan struct{}) bool {
 	waits := []<-chan struct{}{r.output.done}
 	for _, p := range r.output.passers {
@@ -280,8 +280,9 @@ func (r *run) finished(at <-chan time.Time, done <-chan struct{}) bool {
 	return true
 }
 
-// tooLate takes down a signal that came when the command had ended, and kills what
-// that has left behind. A key is true: the terminal has sent it to that as well.
+// tooLate records a signal that arrived after the end of the command, and kills what the
+// command left running. For a key signal it returns true and kills nothing: the terminal has
+// sent the signal to those processes too.
 func (r *run) tooLate(sig syscall.Signal) (key bool) {
 	if r.isKey(sig) {
 		r.result.Key = sig
@@ -290,12 +291,12 @@ func (r *run) tooLate(sig syscall.Signal) (key bool) {
 	if r.result.Forwarded == 0 {
 		r.result.Forwarded = sig
 	}
-	r.proc.Kill() // what is out of reach is given up after Drain, too
+	r.proc.Kill() // processes out of reach of Kill are given up after Drain
 	return false
 }
 
-// ends are the descriptors of a run: the command's, and the other sides of those
-// that are pipes. own[0] is nil when standard input is empty.
+// ends are the descriptors of a run: the command's ends, and the own ends of its pipes.
+// own[0] is nil when standard input is empty.
 type ends struct {
 	child, own [3]*os.File
 }

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// feeder copies a reader to the command's standard input and closes that at the
-// end of either.
+// feeder copies a reader to the command's standard input. It closes standard input when the
+// reader or the command ends.
 type feeder struct {
 	pipe    *os.File
 	from    io.Reader
 	stopped atomic.Bool
 	done    chan struct{}
-	err     error // of from; to be read after done
+	err     error // error of from; may be read after done
 }
 
 func newFeeder(pipe *os.File, from io.Reader) *feeder {
@@ -28,7 +28,7 @@ func (f *feeder) feed() {
 	for f.ready() {
 		n, err := f.from.Read(buf)
 		if n > 0 {
-			// EPIPE, or closed by stop: the command wants no more.
+			// EPIPE, or closed by stop: the command reads no more.
 			if _, err := f.pipe.Write(buf[:n]); err != nil {
 				return
 			}
@@ -42,7 +42,7 @@ func (f *feeder) feed() {
 	}
 }
 
-// ready is true when the next Read may begin.
+// ready says whether the next Read may begin.
 func (f *feeder) ready() bool {
 	file, ok := f.from.(*os.File)
 	for !f.stopped.Load() {
@@ -59,8 +59,8 @@ func (f *feeder) ready() bool {
 	return false
 }
 
-// stop closes the command's standard input. It returns the error of the reader,
-// unless a Read of it is blocked.
+// stop closes the command's standard input. It returns the error of the reader, unless a
+// Read of it is blocked.
 func (f *feeder) stop() error {
 	f.stopped.Store(true)
 	f.pipe.Close()

@@ -8,28 +8,28 @@ import (
 )
 
 const (
-	chunkSize = 64 << 10 // what a pipe holds by default
-	maxPipe   = 1 << 20  // the most a pipe holds, unless the system was told otherwise
+	chunkSize = 64 << 10 // default capacity of a pipe
+	maxPipe   = 1 << 20  // largest capacity of a pipe, unless the system is configured otherwise
 )
 
-// reader reads both outputs of a command on one goroutine, so that what became
-// readable first is taken first. It enters no caller's function but Events, and
-// so ends when the streams have, or soon after their deadline.
+// reader reads both outputs of a command on one goroutine, so that it first reads the stream
+// that became readable first. It calls no function of the caller except Events. It therefore
+// ends when the streams have ended, or soon after their deadline.
 type reader struct {
 	spec    Spec
 	ready   *readiness
 	streams [2]*stream
 	passers []*passer
-	hurry   chan struct{} // closed: no Tee is waited for any more
+	hurry   chan struct{} // closed: reader no longer waits for a Tee
 	done    chan struct{} // closed when the goroutine has ended
 }
 
-// stream is one output of the command. It belongs to the reader until that is done.
+// stream is one output of the command. It belongs to the reader until the reader is done.
 type stream struct {
 	number int // 1 or 2
 	pipe   *os.File
 	keep   int64
-	own    []byte  // what is read into when nothing is passed on
+	own    []byte  // buffer when nothing is passed on
 	tee    *outlet // nil: there is no Tee
 	ended  bool
 	held   bool
@@ -51,7 +51,7 @@ func newReader(ready *readiness, pipes [2]*os.File, spec Spec) *reader {
 		}
 		s.tee = r.passers[len(r.passers)-1].outlet(of.Tee, func() {
 			if ready.add(s.pipe, i) != nil {
-				ready.deadline(time.Now()) // the rest is read as after the end
+				ready.deadline(time.Now()) // the rest is read as after the end of the process
 			}
 		})
 	}
@@ -74,7 +74,8 @@ func (r *reader) read() {
 			}
 		}
 	}
-	// What waits for a Tee comes last: the other stream need not wait with it.
+	// A stream that waits for a Tee comes last, so that the other stream does not wait with
+	// it.
 	for _, waits := range []bool{false, true} {
 		for _, s := range r.streams {
 			if !s.ended && waits == (s.tee != nil && s.tee.by.full()) {
@@ -84,8 +85,8 @@ func (r *reader) read() {
 	}
 }
 
-// follow reads whatever becomes readable, until both streams have ended or their
-// deadline has passed.
+// follow reads the streams as they become readable, until both have ended or their deadline
+// has passed.
 func (r *reader) follow() error {
 	var list [2]found
 	for !r.streams[0].ended || !r.streams[1].ended {
@@ -114,15 +115,15 @@ func (r *reader) step(s *stream, f found) error {
 	if s.ended {
 		return r.ready.remove(s.pipe)
 	}
-	// A pipe gives less than was asked for when it is empty then.
+	// A pipe returns fewer bytes than asked for only if it is then empty.
 	if n == len(buf) || f.closed && !empty {
 		return r.ready.again(s.pipe, f.number)
 	}
 	return nil
 }
 
-// sweep reads what the pipe holds after the deadline, which cuts off bytes that
-// were there in time when a Tee held the stream up.
+// sweep reads what the pipe contains after the deadline. Otherwise the deadline would cut
+// off bytes that arrived in time while a Tee blocked the stream.
 func (r *reader) sweep(s *stream) {
 	for left := maxPipe; left > 0; {
 		n, empty := r.take(s, r.patiently(s))
@@ -138,8 +139,8 @@ func (r *reader) sweep(s *stream) {
 	s.end(nil)
 }
 
-// patiently is a buffer to read into. It waits for the Tee to give one back, as
-// long as there is time; after that nothing is passed on.
+// patiently returns a buffer to read into. It waits until the Tee returns one, as long as
+// there is time. After that nothing is passed on.
 func (r *reader) patiently(s *stream) []byte {
 	if buf := s.buffer(); buf != nil {
 		return buf
@@ -159,8 +160,8 @@ func (r *reader) patiently(s *stream) []byte {
 	}
 }
 
-// take reads once into buf, keeps what came, and passes it on. The stream has
-// ended when s.ended is set; empty is true when there was nothing to read.
+// take reads once into buf, keeps the bytes and passes them on. It sets s.ended when the
+// stream has ended; empty is true when there was nothing to read.
 func (r *reader) take(s *stream, buf []byte) (n int, empty bool) {
 	n, empty, err := readNow(s.pipe, buf)
 	if n == 0 {
@@ -187,7 +188,7 @@ func (r *reader) take(s *stream, buf []byte) (n int, empty bool) {
 	return n, false
 }
 
-// buffer is what the next chunk is read into; nil: the Tee has all there are.
+// buffer returns the buffer for the next chunk; nil: the Tee has all buffers.
 func (s *stream) buffer() []byte {
 	if s.tee == nil && s.own == nil {
 		s.own = make([]byte, chunkSize)
@@ -210,14 +211,14 @@ func (s *stream) end(err error) {
 	s.finish()
 }
 
-// finish tells the Tee that nothing more comes.
+// finish tells the Tee's outlet that no more chunks follow.
 func (s *stream) finish() {
 	if s.tee != nil {
 		s.tee.close()
 	}
 }
 
-// captured is what has come out of the stream. The reader is done.
+// captured returns the output of the stream. It is called when the reader is done.
 func (s *stream) captured() Captured {
 	c := Captured{
 		Bytes:     s.kept,

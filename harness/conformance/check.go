@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// check holds what came of a call against what the vector expects.
+// check compares the observation of a call with the vector's expectation.
 func (v Vector) check(o observation, names LogNames) []Fault {
 	if o.stopped != "" {
 		return []Fault{{What: "the program " + o.stopped}}
@@ -40,7 +40,7 @@ func (c *checker) fault(what, want, got string) {
 	c.faults = append(c.faults, Fault{what, brief(want), brief(got)})
 }
 
-// end looks at how the program ended and what it left behind.
+// end checks how the program ended and what it left behind.
 func (c *checker) end() {
 	codes := c.v.expected.codes
 	switch {
@@ -80,7 +80,7 @@ func (c *checker) stream(name string, want stream, got []byte) {
 	c.digest(name, want.sha256, got)
 }
 
-// same holds bytes against an exact text.
+// same compares bytes with an exact text.
 func (c *checker) same(what, want string, got []byte) {
 	want = c.filled(want)
 	if c.v.expected.freeLineEnds {
@@ -101,7 +101,8 @@ func (c *checker) digest(what, want string, got []byte) {
 	}
 }
 
-// filled puts the working folder and the name of the log into an expected text.
+// filled replaces the placeholders of the working folder and of the log's name in an
+// expected text.
 func (c *checker) filled(s string) string {
 	if name := c.o.logName(); name != "" {
 		s = strings.ReplaceAll(s, "{{log}}", name)
@@ -109,7 +110,7 @@ func (c *checker) filled(s string) string {
 	return inPlace(s, c.o.dir)
 }
 
-// artifacts looks at what lies in the working folder.
+// artifacts checks the content of the working folder.
 func (c *checker) artifacts() {
 	want := c.v.expected
 	made, fresh := c.o.made(), c.o.fresh()
@@ -136,13 +137,13 @@ func (c *checker) artifacts() {
 	}
 }
 
-// logDue says whether there has to be a log.
+// logDue says whether a log must exist.
 func (c *checker) logDue() bool {
 	want := c.v.expected
 	return want.artifacts != nil && *want.artifacts || want.log.wanted()
 }
 
-// logDir is the folder that the log has to be in.
+// logDir returns the folder in which the log must be.
 func (c *checker) logDir() string {
 	if want := c.v.expected.log.dir; want != nil {
 		return *want
@@ -199,8 +200,8 @@ func (c *checker) logContent(got []byte) {
 	}
 }
 
-// eventLines is what stands between the event markers, or everything where there are
-// none. The last beginning counts: what a command prints may look like one.
+// eventLines returns the text between the event markers, or everything if there are no
+// markers. The last beginning counts, because a command's output may look like one.
 func eventLines(log []byte) []byte {
 	i := bytes.LastIndex(log, []byte(beginEvents))
 	if i < 0 || !bytes.HasSuffix(log, []byte(endEvents)) {

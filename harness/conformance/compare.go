@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// compare holds one call against the same call of the reference. The names of the logs
-// and the paths of the working folders may differ, and what the vector leaves to the
-// program's own words.
+// compare compares one call with the same call of the reference. Three things may
+// differ: the names of the logs, the paths of the working folders, and texts that the
+// vector leaves to the program.
 func (v Vector) compare(o, ref observation) []Fault {
 	if ref.stopped != "" {
 		return []Fault{{What: "the reference " + ref.stopped}}
@@ -43,8 +43,8 @@ func ended(o observation) string {
 	return "exit code " + strconv.Itoa(o.code)
 }
 
-// equivalence makes texts of two calls comparable: each call's log and working folder
-// get the same names.
+// equivalence makes texts of two calls comparable: it gives each call's log and working
+// folder the same names.
 func equivalence(o, ref observation, freeLineEnds bool) func([]byte) string {
 	var pairs []string
 	for _, o := range []observation{o, ref} {

@@ -1,31 +1,32 @@
-// Package conformance runs the vectors of safe-run against any program that claims to
-// be one, and says what is not as it must be. Linux only: elsewhere [Runner.Run]
-// refuses.
+// Package conformance runs the vectors of safe-run against any program that claims to be
+// a safe-run, and reports every difference from the expected results. Linux only:
+// elsewhere [Runner.Run] refuses.
 //
 // # One vector
 //
-// A vector gets a new folder. Beneath it are the working folder, with what its setup
-// names and nothing else, a HOME and a TMPDIR. The program is called as its own words
-// followed by the words of the vector, with an environment of HOME, TMPDIR, LC_ALL=C,
-// what the caller gives ([Runner.Env]) and what the vector gives. It leads a session of
-// its own, without a terminal.
+// Each vector gets a new folder. It contains the working folder, with only the entries
+// of the vector's setup, a HOME and a TMPDIR. The program is called with its own words
+// followed by the words of the vector. Its environment has HOME, TMPDIR, LC_ALL=C, the
+// caller's variables ([Runner.Env]) and the vector's. The program leads a session of its
+// own, without a terminal.
 //
-// What a caller may rely on, and the test that shows it:
+// The runner has these guarantees, each with its test:
 //
-//   - A program that does not end within the vector's deadline is killed with everything
-//     it started, also what has left its session, and the vector fails
-//     (TestHangIsKilled). So is one whose output does not end (TestFlood).
-//   - Nothing that a program started is left running, and what was left fails the vector
-//     unless it is declared (TestLeftRunning). Processes are known by a variable of their
-//     environment: one that has cleared that escapes.
-//   - Signals go to the program alone, not to what it started: forwarding them is its
-//     own work (TestSignalNotForwarded).
+//   - A program that exceeds the vector's deadline is killed with every process that it
+//     started, also those that have left its session, and the vector fails
+//     (TestHangIsKilled). The same happens to a program with endless output (TestFlood).
+//   - No process that a program started stays running. Such a process fails the vector,
+//     unless it is declared (TestLeftRunning). Processes are recognised by a variable of
+//     their environment: a process that has cleared the variable escapes.
+//   - Signals go to the program alone, not to its child processes: the program itself
+//     must forward them (TestSignalNotForwarded).
 //   - Programs are started with no signal ignored, even if this process ignores some, as
-//     under nohup (TestIgnoredSignals). Two runs at once must not be of a process that does.
-//   - Every expectation of a vector is looked at, and an expectation that is not known
-//     is refused when the file is read (TestWrongPrograms, TestStrictReading).
-//   - A comparison with a reference takes nothing for equal but the name of the log and
-//     the path of the working folder (TestComparison).
+//     under nohup (TestIgnoredSignals). A process that ignores signals must not run two
+//     runs at once.
+//   - Every expectation of a vector is checked. An unknown expectation is refused when
+//     the file is read (TestWrongPrograms, TestStrictReading).
+//   - A comparison with a reference ignores only the name of the log and the path of the
+//     working folder (TestComparison).
 package conformance
 
 import (
@@ -39,11 +40,11 @@ import (
 	"syscall"
 )
 
-// LogNames is how logs are named.
+// LogNames is the form of the names of logs.
 type LogNames string
 
-// The forms of a name: that of the contract, safe-run-YYYYMMDD-HHMMSS-RANDOM.log, and
-// that of the published vectors, YYYYMMDDTHHMMSSZ-pidN-FAIL.log or -ABORTED.log.
+// The forms of a name. The contract has safe-run-YYYYMMDD-HHMMSS-RANDOM.log. The
+// published vectors have YYYYMMDDTHHMMSSZ-pidN-FAIL.log or -ABORTED.log.
 const (
 	Contract LogNames = "contract"
 	RFC      LogNames = "rfc"
@@ -52,38 +53,40 @@ const (
 // A Runner runs vectors.
 type Runner struct {
 	// Program is the argv of the program under test; each vector's words follow. The
-	// first word is a path, and no path in it is relative: every vector has a working
-	// folder of its own.
+	// first word is a path. No path in it is relative, because every vector has its own
+	// working folder.
 	Program []string
-	// Reference is the argv of the program that Program is compared with; nil: with none.
+	// Reference is the argv of the program that Program is compared with; nil: no
+	// comparison.
 	Reference []string
-	// Names are asked for with SAFE_RUN_LOG_NAMES when they are RFC, and expected.
+	// Names is the expected form. If it is RFC, SAFE_RUN_LOG_NAMES asks for it.
 	Names LogNames
-	// Env is what both programs get of the caller's environment: NAME=VALUE.
+	// Env is the part of the caller's environment that both programs get: NAME=VALUE.
 	Env []string
-	// Dir is a folder that is there. Each vector has a folder beneath it while it runs.
+	// Dir is an existing folder. Each vector has a folder beneath it while it runs.
 	Dir string
-	// Parallel is how many vectors run at once; less than 1: one.
+	// Parallel is the number of vectors that run at once; less than 1 means one.
 	Parallel int
 }
 
-// Verdict is what became of a vector. It has passed if it has no faults.
+// Verdict is the result of a vector. The vector has passed if there are no faults.
 type Verdict struct {
 	Vector Vector
 	Faults []Fault
 }
 
-// Fault is one thing that is not as it must be. Its texts are cut to a size that can be
-// shown, and hold what the program printed as it is: a terminal must escape it.
+// Fault is one difference from the expectation. Its texts are shortened. They contain
+// the program's output unescaped: a terminal must escape it.
 type Fault struct {
 	What string
-	Want string // empty where What says it all
+	Want string // empty if What is enough
 	Got  string
 }
 
-// Run runs the vectors and hands each verdict over in the order of the vectors, as soon
-// as it is there. An error means that there is no verdict: a program could not be
-// started, or a folder not be made, or ctx was done. Nothing is running when it returns.
+// Run runs the vectors and passes each verdict to each, in the order of the vectors, as
+// soon as it is known. An error means that there is no verdict: a program could not be
+// started, a folder could not be made, or ctx was done. Nothing is running when Run
+// returns.
 func (r Runner) Run(ctx context.Context, vectors []Vector, each func(Verdict)) error {
 	defer unignore()()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -154,7 +157,7 @@ func (r Runner) judge(ctx context.Context, v Vector, dir string) (verdict Verdic
 	return verdict, nil
 }
 
-// discard removes a folder and what is in it, whatever its permissions.
+// discard removes a folder and its content, whatever its permissions.
 func discard(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
@@ -168,8 +171,8 @@ func discard(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// unignore has this process receive, and drop, what it ignores: what is ignored would be
-// inherited. again puts that back.
+// unignore makes this process receive, and drop, the signals that it ignores, because a
+// child would inherit an ignored signal. again restores the earlier state.
 func unignore() (again func()) {
 	var ignored []os.Signal
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGPIPE} {

@@ -16,9 +16,10 @@ const (
 	endEvents   = "--- END EVENTS ---\n"
 )
 
-// consistent holds a log against what the program passed on: the sections have the bytes
-// of the streams, and the events have their lines, numbered from 1 without a gap, each
-// stream's in its order. It is for vectors whose order among the streams is open.
+// consistent compares a log with the output that the program passed on. The sections
+// have the bytes of the streams. The events have their lines, numbered from 1 without a
+// gap, each stream's in its order. consistent is for vectors in which the order between
+// the streams is free.
 func (c *checker) consistent(log []byte) {
 	begin := beginStdout + string(c.o.stdout) + beginStderr
 	rest, ok := bytes.CutPrefix(log, []byte(begin))
@@ -31,7 +32,7 @@ func (c *checker) consistent(log []byte) {
 		c.fault("the log has no events", strings.TrimSpace(beginEvents), string(rest))
 		return
 	}
-	// What stands behind it on standard error is the program's own.
+	// The text after it on standard error is the program's own.
 	stderr := rest[:i]
 	if !bytes.HasPrefix(c.o.stderr, stderr) {
 		c.faults = append(c.faults, difference("the standard error in the log", string(c.o.stderr), string(stderr)))
@@ -70,7 +71,7 @@ func (c *checker) events(events []byte, stdout, stderr []string) {
 	}
 }
 
-// lines are the texts that the events of a stream have.
+// lines returns the texts of the events of a stream.
 func lines(stream []byte) []string {
 	var texts []string
 	for len(stream) > 0 {

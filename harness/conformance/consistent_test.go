@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestConsistent: a log that does not have what came on the streams is found out,
-// whatever the order among the streams.
+// TestConsistent: a log that differs from the output on the streams is detected,
+// whatever the order between the streams.
 func TestConsistent(t *testing.T) {
 	const log = "=== STDOUT ===\none\n\n\xff\n=== STDERR ===\nerr\r\n\n--- BEGIN EVENTS ---\n" +
 		"[SEQ=1][META] safe-run start: cmd=\"x\"\n[SEQ=2][STDOUT] one\n[SEQ=3][STDERR] err\n[SEQ=4][STDOUT] \n[SEQ=5][STDOUT] base64:/w==\n" +

@@ -13,14 +13,15 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// A FileError says where a file of vectors is not what it should be.
+// A FileError says where a file of vectors is wrong.
 type FileError struct {
 	File    string
-	Pointer string // JSON Pointer of the value at fault; "" is the whole file
+	Pointer string // JSON Pointer of the wrong value; "" is the whole file
 	Msg     string
-	Cause   error // the error underneath, or nil
+	Cause   error // the wrapped error, or nil
 }
 
+// Error returns the message.
 func (e *FileError) Error() string {
 	at := e.File
 	if e.Pointer != "" {
@@ -29,10 +30,10 @@ func (e *FileError) Error() string {
 	return at + ": " + e.Msg
 }
 
-// Unwrap returns the error underneath.
+// Unwrap returns the wrapped error.
 func (e *FileError) Unwrap() error { return e.Cause }
 
-// node is a value of a document and where it stands.
+// node is a value of a document and its place.
 type node struct {
 	pointer string
 	value   any
@@ -42,12 +43,12 @@ func (n node) fault(format string, args ...any) error {
 	return &FileError{Pointer: n.pointer, Msg: fmt.Sprintf(format, args...)}
 }
 
-// A field takes a value in, or says what is wrong with it.
+// A field reads a value, or says what is wrong with it.
 type field func(node) error
 
-// object takes an object whose members are the given ones; those of required are
-// there. Members are looked at in the order of their names, so that of several
-// faults the same one is reported each time.
+// object reads an object with the given members; those in required must exist. Members
+// are read in the order of their names, so of several faults always the same one is
+// reported.
 func object(required []string, members map[string]field) field {
 	return func(n node) error {
 		obj, ok := n.value.(map[string]any)
@@ -77,7 +78,7 @@ func object(required []string, members map[string]field) field {
 	}
 }
 
-// each takes the elements of a list one by one.
+// each reads the elements of a list one by one.
 func each(take field) field {
 	return func(n node) error {
 		list, ok := n.value.([]any)
@@ -104,10 +105,10 @@ func text(to *string) field {
 	}
 }
 
-// ignored is a text for people.
+// ignored reads a text for people, and drops it.
 func ignored() field { return text(new(string)) }
 
-// some takes a text that is not empty.
+// some reads a text that is not empty.
 func some(to *string) field {
 	return func(n node) error {
 		if err := text(to)(n); err != nil {
@@ -120,7 +121,7 @@ func some(to *string) field {
 	}
 }
 
-// oneOf takes one of a few words.
+// oneOf reads one of a few words.
 func oneOf(to *string, words ...string) field {
 	return func(n node) error {
 		if err := text(to)(n); err != nil {
@@ -145,7 +146,7 @@ func texts(to *[]string) field {
 	}
 }
 
-// encoded takes base64 of any bytes as the string that holds them.
+// encoded reads base64 of any bytes, and stores the bytes as a string.
 func encoded(to *string) field {
 	return func(n node) error {
 		if err := text(to)(n); err != nil {
@@ -183,7 +184,7 @@ func boolean(to *bool) field {
 	}
 }
 
-// given takes a value and keeps that it was there.
+// given reads a value and notes that it exists.
 func given[T any](to **T, take func(*T) field) field {
 	return func(n node) error {
 		*to = new(T)

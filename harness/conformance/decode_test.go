@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 )
 
-// TestStrictReading: a file with a slip is refused, with the name of the file and the
+// TestStrictReading: a file with a mistake is refused, with the name of the file and the
 // pointer to the place.
 func TestStrictReading(t *testing.T) {
 	files := fstest.MapFS{"expected/a.log": {Data: []byte("x\n")}}
@@ -99,7 +99,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestDifference: of long texts the first line that differs is shown.
+// TestDifference: for long texts, the first line that differs is shown.
 func TestDifference(t *testing.T) {
 	long := strings.Repeat("same line\n", 100)
 	for _, c := range []struct {

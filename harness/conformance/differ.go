@@ -6,16 +6,18 @@ import (
 	"strings"
 )
 
-// anything stands in an expected text for the rest of a line, or a part of one.
+// anything is the placeholder in an expected text for the rest of a line, or a part of
+// one.
 const anything = "{{any}}"
 
-// Bounds of what a fault shows, in bytes.
+// Limits of the texts of a fault, in bytes.
 const (
 	maxBrief = 300
 	maxLine  = 160
 )
 
-// matches says whether got is the parts in order, with text without LF between them.
+// matches says whether got consists of the parts in order, with any text without LF
+// between them.
 func matches(parts []string, got string) bool {
 	rest, ok := strings.CutPrefix(got, parts[0])
 	if !ok || len(parts) == 1 {
@@ -32,7 +34,7 @@ func matches(parts []string, got string) bool {
 	}
 }
 
-// difference is the fault of a text that is not the wanted one: both as a whole if they
+// difference is the fault of a text that differs from the wanted one: both texts if they
 // are short, else the first line that differs.
 func difference(what, want, got string) Fault {
 	if len(want) <= maxLine && len(got) <= maxLine {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// expectation is what must come of a vector. What is nil or empty is not looked at.
+// expectation is the required result of a vector. A nil or empty member is not checked.
 type expectation struct {
 	codes          []int
 	stdout, stderr stream
@@ -18,7 +18,7 @@ type expectation struct {
 	log            logExpectation
 }
 
-// stream is what must stand on one stream.
+// stream is the required text of one stream.
 type stream struct {
 	exact    *string
 	contains []string
@@ -31,7 +31,7 @@ type logExpectation struct {
 	sha256     string
 	events     *[]string
 	markers    []string
-	consistent bool // sections and events hold what came on the streams, in order
+	consistent bool // sections and events have the output of the streams, in order
 	pattern    *regexp.Regexp
 	patternRFC *regexp.Regexp
 	dir        *string
@@ -100,7 +100,7 @@ func (l *logExpectation) members(m map[string]field, files fs.FS) {
 	m["log_dir_mode"] = given(&l.dirMode, permissions)
 }
 
-// wanted says whether anything is expected of a log.
+// wanted says whether anything about a log is expected.
 func (l *logExpectation) wanted() bool {
 	return l.exact != nil || l.sha256 != "" || l.events != nil || l.markers != nil || l.consistent ||
 		l.pattern != nil || l.patternRFC != nil || l.dir != nil || l.mode != nil || l.dirMode != nil
@@ -127,7 +127,7 @@ func words(to *[]string, known ...string) field {
 	})
 }
 
-// hash takes 64 lower-case hexadecimal digits.
+// hash reads 64 lower-case hexadecimal digits.
 func hash(to *string) field {
 	return func(n node) error {
 		if err := text(to)(n); err != nil {

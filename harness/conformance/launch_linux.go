@@ -14,9 +14,9 @@ import (
 	"github.com/fiador/fiador/harness/command"
 )
 
-// launch starts a program as the leader of a session of its own, with the streams that
-// the vector wants. mark is a variable of its environment that no other call has: what
-// carries it was started by this call.
+// launch starts a program as the leader of its own session, with the streams that the
+// vector wants. mark is a variable of its environment that no other call has. A process
+// with this variable was started by this call.
 func launch(argv, env []string, dir, mark string, c invocation) command.Start {
 	return func(stdin, stdout, stderr *os.File) (command.Process, error) {
 		if c.noStdin {
@@ -48,7 +48,7 @@ func launch(argv, env []string, dir, mark string, c invocation) command.Start {
 	}
 }
 
-// process is a program under test. Signals go to it alone.
+// process is a program under test. Only this process gets the signals.
 type process struct {
 	p    *os.Process
 	mark string
@@ -56,7 +56,7 @@ type process struct {
 
 func (p *process) Signal(sig syscall.Signal) error { return p.p.Signal(sig) }
 
-// Kill ends the program and all that carries its mark.
+// Kill ends the program and all processes with its mark.
 func (p *process) Kill() error {
 	err := p.p.Kill()
 	if errors.Is(err, os.ErrProcessDone) {
@@ -78,8 +78,9 @@ func (p *process) Wait() (command.Exit, error) {
 	return command.Exit{Code: status.ExitStatus()}, nil
 }
 
-// sweep kills every process that carries a mark, once patience is over, and names them.
-// It ends when there is none, or when so many have come that more will.
+// sweep kills every process with a mark, after the time patience, and returns their
+// names. It ends when no such process is left, or when there were so many that more will
+// come.
 func sweep(mark string, patience time.Duration) []string {
 	for end := time.Now().Add(patience); len(marked(mark)) > 0 && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
@@ -96,14 +97,14 @@ func sweep(mark string, patience time.Duration) []string {
 			if killMarked(pid, mark) && !seen[pid] && len(names) < 10 {
 				names = append(names, name)
 			}
-			seen[pid] = true // a kill takes its time
+			seen[pid] = true // a kill takes some time
 		}
 		time.Sleep(time.Millisecond)
 	}
 	return names
 }
 
-// marked lists the living processes that carry a mark, save this one.
+// marked lists the living processes with a mark, except this one.
 func marked(mark string) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -118,14 +119,14 @@ func marked(mark string) []int {
 	return pids
 }
 
-// carries is false for a process that has ended: it has no environment.
+// carries returns false for a process that has ended, because it has no environment.
 func carries(pid int, mark string) bool {
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	return err == nil && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+mark+"\x00"))
 }
 
-// killMarked holds on to a process and looks again before it kills, so that a number that
-// has passed on to somebody else does no harm.
+// killMarked opens a handle of a process and checks its mark again before it kills. So a
+// process that has got the same number later is not killed.
 func killMarked(pid int, mark string) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil {

@@ -29,10 +29,10 @@ func withTool(m *testing.M) int {
 	return m.Run()
 }
 
-// environment is what the command gives a program.
+// environment returns the variables that the command gives a program.
 func environment() []string { return []string{"PATH=" + os.Getenv("PATH"), "SAFE_RUN_BIN=" + tool} }
 
-// folder is a temporary folder under the path that pwd -P prints.
+// folder returns a temporary folder by the path that pwd -P prints.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -42,7 +42,7 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// embedded are the vectors of this version whose ids begin with one of the prefixes.
+// embedded returns the vectors of this version whose ids begin with one of the prefixes.
 func embedded(t *testing.T, prefixes ...string) []Vector {
 	t.Helper()
 	suite, err := Embedded()
@@ -64,7 +64,7 @@ func embedded(t *testing.T, prefixes ...string) []Vector {
 	return list
 }
 
-// parsed are the vectors of a section safe_run that is written out.
+// parsed returns the vectors of the text of a section safe_run.
 func parsed(t *testing.T, section string) []Vector {
 	t.Helper()
 	suite, err := Parse("test.json", []byte(`{"version": "1.0", "m0_contract_version": "v0.1.0", "vectors": {"safe_run": `+section+`}}`), os.DirFS(t.TempDir()))
@@ -74,7 +74,7 @@ func parsed(t *testing.T, section string) []Vector {
 	return suite.Vectors
 }
 
-// run gives the verdicts as text, one line a fault, without what has passed.
+// run returns the verdicts as text, one line for each fault, without passed vectors.
 func run(t *testing.T, r Runner, vectors []Vector) string {
 	t.Helper()
 	if r.Dir == "" {
@@ -107,7 +107,7 @@ func run(t *testing.T, r Runner, vectors []Vector) string {
 	return b.String()
 }
 
-// script writes an executable script of sh and gives its argv.
+// script writes an executable script of sh and returns its argv.
 func script(t *testing.T, text string) []string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "program")

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// around is how far the time in the name of a log may be from the time of the call. It
-// tells UTC from another zone, and not a slow machine from a fast one.
+// around is the maximum difference between the time in the name of a log and the time of
+// the call. It detects a wrong time zone, and accepts a slow machine.
 const around = 10 * time.Minute
 
-// logForm holds a name against the form that was asked for.
+// logForm checks the form of a name.
 func (c *checker) logForm(base string) {
 	form := `^safe-run-\d{8}-\d{6}-[0-9a-f]{6,}\.log$`
 	switch {
@@ -23,7 +23,7 @@ func (c *checker) logForm(base string) {
 	}
 }
 
-// logTime holds the time in a name, if there is one, against the time of the call.
+// logTime compares the time in a name, if there is one, with the time of the call.
 func (c *checker) logTime(base string) {
 	m := regexp.MustCompile(`^(?:safe-run-)?(\d{8})[-T](\d{6})[-Z]`).FindStringSubmatch(base)
 	if m == nil {

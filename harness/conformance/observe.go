@@ -18,27 +18,27 @@ import (
 	"github.com/fiador/fiador/harness/command"
 )
 
-// maxStream is how much a program may write to a stream, in bytes.
+// maxStream is the maximum output of a program on a stream, in bytes.
 const maxStream = 8 << 20
 
-// settle is how long a process may take to end once the program has, before it counts as
-// left running: a kill is not over when it has been sent.
+// settle is the time that a process has to end after the program's end. Later it counts
+// as left running. It is needed because a kill takes some time.
 const settle = 2 * time.Second
 
-// observation is what became of one call.
+// observation is the result of one call.
 type observation struct {
 	dir            string // working folder
 	code           int
-	signal         syscall.Signal // that ended the program; 0: it exited
-	stopped        string         // why it was killed; "": it ended by itself
-	held           bool           // somebody still held a stream of it after its end
-	left           []string       // commands it started that were still running, and were killed
+	signal         syscall.Signal // the signal that ended the program; 0: it exited
+	stopped        string         // why the program was killed; "": it ended by itself
+	held           bool           // another process held a stream of the program after its end
+	left           []string       // commands of the program that were still running, and were killed
 	stdout, stderr []byte
 	before, after  map[string]item // the working folder, by slash-separated path
 	began, ended   time.Time
 }
 
-// watch sees the output as it comes.
+// watch sees the output while it arrives.
 type watch struct {
 	mu      sync.Mutex
 	streams [2]bytes.Buffer
@@ -111,8 +111,8 @@ func (r Runner) observe(ctx context.Context, program []string, v Vector, dir str
 	return o, err
 }
 
-// run runs the program and fills in how it went. unsent names the signal that was still
-// waiting for its moment.
+// run runs the program and stores the result. unsent names the signal that was not sent,
+// because its moment did not come.
 func (o *observation) run(ctx context.Context, start command.Start, spec command.Spec, list []sending, ready string) (unsent string, err error) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -141,7 +141,7 @@ func (o *observation) run(ctx context.Context, start command.Start, spec command
 	return unsent, err
 }
 
-// send sends the signals, each in its moment, until stop. It returns which one was not
+// send sends each signal at its moment, until stop. It returns the signal that was not
 // sent, and why.
 func send(list []sending, to chan<- os.Signal, stop <-chan struct{}, w *watch, ready string) string {
 	for _, s := range list {
@@ -178,7 +178,7 @@ func send(list []sending, to chan<- os.Signal, stop <-chan struct{}, w *watch, r
 	return ""
 }
 
-// environment is what the program gets: sorted, each name once.
+// environment returns the program's environment: sorted, each name once.
 func (r Runner) environment(v Vector, dir, work string) []string {
 	vars := map[string]string{}
 	for _, e := range r.Env {
@@ -199,7 +199,8 @@ func (r Runner) environment(v Vector, dir, work string) []string {
 	return env
 }
 
-// spec is what to do around the program. release closes what is held open for it.
+// spec returns the streams and actions around the program. release closes the files that
+// are held open for it.
 func (c invocation) spec() (spec command.Spec, release func(), err error) {
 	release = func() {}
 	switch {
@@ -222,10 +223,10 @@ func (c invocation) spec() (spec command.Spec, release func(), err error) {
 	return spec, release, nil
 }
 
-// inPlace puts the working folder into a text of the vector.
+// inPlace replaces the placeholder of the working folder in a text of the vector.
 func inPlace(s, work string) string { return strings.ReplaceAll(s, "{{dir}}", work) }
 
-// make makes the folders of one call and what the vector wants in the working folder.
+// make makes the folders of one call and the entries of the working folder.
 func (s setup) make(dir, work string) error {
 	for _, d := range []string{dir, work, filepath.Join(dir, "home"), filepath.Join(dir, "tmp")} {
 		if err := os.Mkdir(d, 0o700); err != nil {
@@ -260,12 +261,12 @@ func (s setup) make(dir, work string) error {
 	return nil
 }
 
-// writeProgram writes a file that may be executed at once. While it is open for writing
-// no other goroutine may fork: the child would hold it open too, and executing it would
-// fail with "text file busy".
+// writeProgram writes a file that can be executed at once. While the file is open for
+// writing, no other goroutine may fork. The child would keep it open, and executing it
+// would fail with "text file busy".
 func writeProgram(name, content string, mode fs.FileMode) error {
 	syscall.ForkLock.RLock()
 	err := os.WriteFile(name, []byte(content), mode)
 	syscall.ForkLock.RUnlock()
-	return errors.Join(err, os.Chmod(name, mode)) // whatever the umask
+	return errors.Join(err, os.Chmod(name, mode)) // independent of the umask
 }

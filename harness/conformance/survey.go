@@ -13,18 +13,18 @@ import (
 	"slices"
 )
 
-// Bounds of what is looked at of a working folder.
+// Limits of the survey of a working folder.
 const (
 	maxItems = 1000     // files and folders
-	maxBytes = 32 << 20 // of all files together that are read
+	maxBytes = 32 << 20 // of all files that are read, together
 )
 
-// item is what lies at a path of the working folder.
+// item is an entry at a path of the working folder.
 type item struct {
 	mode fs.FileMode
 	size int64
-	sum  [sha256.Size]byte // of a file's bytes, or of where a link leads
-	head []byte            // of a file, as far as it was read
+	sum  [sha256.Size]byte // of a file's bytes, or of the target of a link
+	head []byte            // beginning of a file, as far as it was read
 }
 
 // survey lists a folder and everything beneath it. Links are not followed.
@@ -33,7 +33,7 @@ func survey(dir string) (map[string]item, error) {
 	left := int64(maxBytes)
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil && d != nil && d.IsDir() && os.Geteuid() != 0 {
-			return nil // it may not be read: what lies in it is not seen
+			return nil // the folder cannot be read, so its content is unknown
 		}
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ func look(name string, d fs.DirEntry, most int64) (item, error) {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return it, nil // it may not be read: mode and size are all that is known
+		return it, nil // the file cannot be read, so only mode and size are known
 	}
 	defer f.Close()
 	it.size = info.Size()
@@ -96,8 +96,8 @@ func (o observation) fresh() []string {
 	return list
 }
 
-// log is the one file that the call has made: its path, and its bytes. Without one, or
-// with several, the path is empty.
+// log returns the path and the bytes of the one file that the call has made. If there is
+// no such file, or more than one, the path is empty.
 func (o observation) log() (name string, content []byte) {
 	list := o.fresh()
 	if len(list) != 1 {
@@ -106,7 +106,7 @@ func (o observation) log() (name string, content []byte) {
 	return list[0], o.after[list[0]].head
 }
 
-// made lists everything new, folders with a slash behind them.
+// made lists all new entries, folders with a slash at the end.
 func (o observation) made() []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(o.after)) {
@@ -121,8 +121,8 @@ func (o observation) made() []string {
 	return list
 }
 
-// spoilt lists what lay in the folder before and is no longer as it was. New entries in
-// a folder do not change the folder.
+// spoilt lists entries that existed before and have changed. New entries in a folder do
+// not count as a change of the folder.
 func (o observation) spoilt() []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(o.before)) {
@@ -134,7 +134,7 @@ func (o observation) spoilt() []string {
 	return list
 }
 
-// logName is the name of the log without its folder, or "" without a log.
+// logName returns the name of the log without its folder, or "" without a log.
 func (o observation) logName() string {
 	name, _ := o.log()
 	if name == "" {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// A template is a command that is described instead of written out, as in the
-// published vectors.
+// A template describes a command instead of spelling it out, as in the published
+// vectors.
 type template struct {
 	name   string
 	stdout *string
@@ -23,8 +23,8 @@ func (t *template) members(m map[string]field) {
 	m["output_lines"] = given(&t.lines, texts)
 }
 
-// fill makes the arguments of the template, if there is one. What belongs to another
-// template, or to none, is a fault.
+// fill makes the arguments of the template, if there is one. Members that belong to
+// another template, or to none, are a fault.
 func (t *template) fill(n node, given bool, c *invocation, interrupt *sending) error {
 	if given == (t.name != "") {
 		return n.fault("needs exactly one of args, args_base64 and args_template")

@@ -22,17 +22,17 @@ const (
 	contractVersion = "v0.1.0"
 )
 
-// defaultDeadline is the time of a vector that names none. A hanging program costs
-// this much; a machine under load must not.
+// defaultDeadline is the deadline of a vector that names none. A hanging program takes
+// this long; a slow machine must not reach it.
 const defaultDeadline = 30 * time.Second
 
-// Suite is what a file of vectors holds.
+// Suite is the content of a file of vectors.
 type Suite struct {
-	Vectors []Vector       // those of safe-run, in the order of the file
-	Left    map[string]int // how many vectors of other tools were left out, by section
+	Vectors []Vector       // the vectors of safe-run, in the order of the file
+	Left    map[string]int // number of skipped vectors of other tools, by section
 }
 
-// Vector is one case: what to run, and what must come of it.
+// Vector is one case: the call, and its required result.
 type Vector struct {
 	ID, Name string
 
@@ -42,7 +42,7 @@ type Vector struct {
 	deadline time.Duration
 }
 
-// setup is what lies in the working folder before the program starts.
+// setup is the content of the working folder before the program starts.
 type setup struct {
 	folders []entry
 	files   []entry
@@ -52,11 +52,11 @@ type setup struct {
 // entry is a file, a folder or a link.
 type entry struct {
 	path    string
-	content string // of a file, or where a link leads
+	content string // of a file, or the target of a link
 	mode    fs.FileMode
 }
 
-// invocation is how the program is called.
+// invocation says how the program is called.
 type invocation struct {
 	args     []string
 	env      map[string]string
@@ -69,16 +69,16 @@ type invocation struct {
 	template template
 }
 
-// sending is a signal for the program.
+// sending is a signal that the program gets.
 type sending struct {
 	signal syscall.Signal
 	name   string
-	after  string // not before this was seen on standard output
+	after  string // not before this text was seen on standard output
 	file   bool   // not before the command has made the file "ready" in TMPDIR
 	delay  time.Duration
 }
 
-// Embedded is the suite of this version's own vectors.
+// Embedded returns the suite of this version's own vectors.
 func Embedded() (Suite, error) {
 	files := specs.SafeRunVectors()
 	src, err := fs.ReadFile(files, "vectors.json")
@@ -88,9 +88,9 @@ func Embedded() (Suite, error) {
 	return Parse("vectors.json", src, files)
 }
 
-// Parse reads a file of vectors strictly: a member that is not known is an error, and
-// so is a golden log that is not there. name is what messages call the file; golden
-// logs are read from the folder expected of files. The error is a *FileError.
+// Parse reads a file of vectors strictly: an unknown member is an error, and so is a
+// missing golden log. name is the name of the file in messages. Golden logs are read
+// from the folder expected of files. The error is a *FileError.
 func Parse(name string, src []byte, files fs.FS) (Suite, error) {
 	suite, err := parse(src, files)
 	if fe, ok := err.(*FileError); ok {
@@ -119,7 +119,7 @@ func parse(src []byte, files fs.FS) (Suite, error) {
 	return suite, nil
 }
 
-// descriptions takes an object of texts for people.
+// descriptions reads an object of texts for people.
 func descriptions(n node) error {
 	members := map[string]field{}
 	if obj, ok := n.value.(map[string]any); ok {
@@ -130,7 +130,7 @@ func descriptions(n node) error {
 	return object(nil, members)(n)
 }
 
-// sections takes the vectors of safe-run, and counts those of other tools.
+// sections reads the vectors of safe-run, and counts the vectors of other tools.
 func (s *Suite) sections(files fs.FS) field {
 	return func(n node) error {
 		obj, ok := n.value.(map[string]any)
@@ -207,7 +207,7 @@ func (s *setup) field() field {
 	})
 }
 
-// local takes a path that leads nowhere but into the working folder.
+// local reads a path that stays in the working folder.
 func local(to *string) field {
 	return func(n node) error {
 		if err := text(to)(n); err != nil {
@@ -331,7 +331,7 @@ func (c *invocation) signal(n node) error {
 	return err
 }
 
-// named takes the name of a signal that a program can catch, with or without SIG.
+// named reads the name of a signal that a program can catch, with or without SIG.
 func (s *sending) named() field {
 	return func(n node) error {
 		if err := text(&s.name)(n); err != nil {
@@ -354,7 +354,7 @@ func interruption(to **sending) field {
 	}
 }
 
-// goldenLog takes the name of a file in the folder expected, and its bytes.
+// goldenLog reads the name of a file in the folder expected, and the file's bytes.
 func goldenLog(to *string, files fs.FS) field {
 	return func(n node) error {
 		var name string
@@ -373,7 +373,7 @@ func goldenLog(to *string, files fs.FS) field {
 	}
 }
 
-// expression takes a regular expression (RE2).
+// expression reads a regular expression (RE2).
 func expression(to **regexp.Regexp) field {
 	return func(n node) error {
 		var s string

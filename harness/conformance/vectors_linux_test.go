@@ -15,7 +15,7 @@ import (
 )
 
 // TestVectors: the tool and both wrappers pass every vector, under both kinds of names,
-// and the wrappers do what the tool does, byte for byte.
+// and the wrappers behave as the tool does, byte for byte.
 func TestVectors(t *testing.T) {
 	wrapper := func(words ...string) []string {
 		path, err := filepath.Abs(filepath.Join("../../docs/wrappers", words[len(words)-1]))
@@ -57,7 +57,8 @@ func found(t *testing.T, name string) string {
 	return path
 }
 
-// python is the interpreter itself, and not a script that looks for it; "" without one.
+// python returns the path of the interpreter itself, not of a script that looks for it;
+// "" if there is none.
 func python(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
@@ -124,7 +125,7 @@ const published = `{
   "templates": {"description": "d", "print_and_exit": "d"}
 }`
 
-// TestPublishedForm: a file in the form of the published vectors runs as it is, under
+// TestPublishedForm: a file in the form of the published vectors runs unchanged, under
 // their kind of names.
 func TestPublishedForm(t *testing.T) {
 	suite, err := Parse("published.json", []byte(published), os.DirFS(t.TempDir()))
@@ -147,9 +148,9 @@ func TestPublishedForm(t *testing.T) {
 	}
 }
 
-// TestIgnoredSignals: what this process ignores is not ignored by a program under test,
-// and is ignored again afterwards. It runs in a process of its own, which is started as
-// nohup would: a Go process cannot take back that it ignores a signal.
+// TestIgnoredSignals: signals that this process ignores are not ignored by a program
+// under test, and are ignored again afterwards. The test runs in its own process,
+// started as nohup would: a Go process cannot undo that it ignores a signal.
 func TestIgnoredSignals(t *testing.T) {
 	const inner = "CONFORMANCE_TEST_IGNORES"
 	if os.Getenv(inner) == "" {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestWrappers: a wrapper finds the binary where it says, never takes a wrapper for it,
-// and says so when there is none.
+// TestWrappers: a wrapper finds the binary at the documented places, never runs a
+// wrapper instead, and reports a missing binary.
 func TestWrappers(t *testing.T) {
 	shell, err := os.ReadFile("../../docs/wrappers/safe-run.sh")
 	if err != nil {
@@ -88,7 +88,7 @@ func TestWrappers(t *testing.T) {
 	}
 }
 
-// TestWrappersLint: shellcheck has nothing to say.
+// TestWrappersLint: shellcheck finds nothing.
 func TestWrappersLint(t *testing.T) {
 	if _, err := exec.LookPath("shellcheck"); err != nil {
 		t.Skip("shellcheck is not installed")

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// TestWrongPrograms: programs that do one thing wrong fail, on the vector that is about
-// it and in words that name it.
+// TestWrongPrograms: programs with one fault fail, on the vector about this fault, with
+// a message that names it.
 func TestWrongPrograms(t *testing.T) {
-	// Each program is the tool with something done to it afterwards; $log is its log.
+	// Each program is the tool, followed by a wrong step; $log is its log.
 	const after = `"$SAFE_RUN_BIN" "$@"; code=$?; for log in .agent/FAIL-LOGS/*.log; do [ -f "$log" ] || log=; done; `
 	edit := func(sed string) string {
 		return after + `[ -z "$log" ] || { sed '` + sed + `' "$log" >"$TMPDIR/x"; cat "$TMPDIR/x" >"$log"; }; exit $code`
@@ -86,16 +86,15 @@ func TestWrongPrograms(t *testing.T) {
 	}
 }
 
-// short is a vector that has two seconds; patient has minutes, and passes on a slow
-// machine.
+// short is a vector with two seconds; patient has minutes, and passes on a slow machine.
 const (
 	short   = `[{"id": "short", "name": "n", "deadline_ms": 2000, ` + exits3
 	patient = `[{"id": "short", "name": "n", "deadline_ms": 600000, ` + exits3
 	exits3  = `"command": {"args": ["sh", "-c", "exit 3"]}, "expected": {"exit_code": 3}}]`
 )
 
-// TestHangIsKilled: a program that does not end is killed with all that it started, and
-// so is what has left its session.
+// TestHangIsKilled: a program that does not end is killed with all processes that it
+// started, also those that have left its session.
 func TestHangIsKilled(t *testing.T) {
 	napping := "9" + strconv.Itoa(os.Getpid())
 	text := `trap "" TERM HUP; sleep ` + napping + `1 & (sleep ` + napping + `2 &) & `
@@ -111,7 +110,7 @@ func TestHangIsKilled(t *testing.T) {
 	}
 }
 
-// running are the command lines that begin with a text.
+// running returns the command lines that begin with a text.
 func running(t *testing.T, begin string) string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -127,7 +126,7 @@ func running(t *testing.T, begin string) string {
 	return strings.Join(list, ", ")
 }
 
-// TestFlood: output without end ends the call, long before its time is up.
+// TestFlood: endless output ends the call, long before its time is up.
 func TestFlood(t *testing.T) {
 	for _, to := range []string{"", " >&2"} {
 		got := run(t, Runner{Program: script(t, "while :; do printf %065536d 0; done"+to), Names: Contract}, parsed(t, patient))
@@ -137,7 +136,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestLongOutputIsCut: a fault shows little of what a program prints.
+// TestLongOutputIsCut: a fault shows only a little of a program's output.
 func TestLongOutputIsCut(t *testing.T) {
 	got := run(t, Runner{Program: script(t, "printf %0500000d 0; exit 3"), Names: Contract}, embedded(t, "100", "223"))
 	if len(got) > 3000 || !strings.Contains(got, "(500000 bytes)") {
@@ -145,8 +144,8 @@ func TestLongOutputIsCut(t *testing.T) {
 	}
 }
 
-// TestLeftRunning: a process that is left behind is named and killed, and one that the
-// vector declares is only killed.
+// TestLeftRunning: a process that is left behind is named and killed. If the vector
+// declares it, it is only killed.
 func TestLeftRunning(t *testing.T) {
 	nap := "8" + strconv.Itoa(os.Getpid())
 	r := Runner{Program: script(t, `sleep `+nap+` >/dev/null 2>&1 & exec "$SAFE_RUN_BIN" "$@"`), Names: Contract}
@@ -170,8 +169,8 @@ const interrupted = `[{"id": "short", "name": "n", "deadline_ms": %d,
 	"command": {"args": ["sh", "-c", "echo ready; exec sleep 60"], "signals": [{"signal": "TERM", "after": "ready", "delay_ms": 100}]},
 	"expected": {"exit_code": 143, "artifacts_created": true}}]`
 
-// TestSignalNotForwarded: a signal is the program's to forward, and the one that could
-// not be sent is named.
+// TestSignalNotForwarded: the program must forward a signal, and a signal that could not
+// be sent is named.
 func TestSignalNotForwarded(t *testing.T) {
 	for _, c := range []struct {
 		text     string
@@ -191,8 +190,8 @@ func TestSignalNotForwarded(t *testing.T) {
 	}
 }
 
-// TestComparison: what a vector does not say is found by the comparison, and what may
-// differ is not.
+// TestComparison: the comparison finds differences that the vector does not describe,
+// and ignores allowed ones.
 func TestComparison(t *testing.T) {
 	vague := `[{"id": "v", "name": "n", "command": {"args": ["sh", "-c", "pwd; exit 3"]}, "expected": {"exit_code_oneOf": [3, 4]}}]`
 	for _, c := range []struct{ text, want string }{
@@ -220,7 +219,7 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-// TestLineEndsFree: CRLF is LF where the vector says so, and nowhere else.
+// TestLineEndsFree: CRLF equals LF if the vector says so, and only then.
 func TestLineEndsFree(t *testing.T) {
 	section := `[{"id": "v", "name": "n", "command": {"args": ["printf", "a\\r\\n"]}, "expected": {"exit_code": 0, "stdout": "a\n"%s}}]`
 	r := Runner{Program: []string{tool}, Names: Contract}
@@ -233,7 +232,7 @@ func TestLineEndsFree(t *testing.T) {
 	}
 }
 
-// TestNotRun: what cannot be run is an error and no verdict.
+// TestNotRun: a program that cannot be run gives an error and no verdict.
 func TestNotRun(t *testing.T) {
 	none := func(Verdict) { t.Error("a verdict") }
 	r := Runner{Program: []string{filepath.Join(t.TempDir(), "missing")}, Names: Contract, Dir: folder(t), Parallel: 2}

@@ -10,14 +10,14 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// MaxAdaptersBytes is the most that a file of adapters may have.
+// MaxAdaptersBytes is the maximum size of a file of adapters.
 const MaxAdaptersBytes = 1 << 20
 
 // Adapter is one model that can be called.
 type Adapter struct {
-	ID      string // what an intent calls it
-	BaseURL string // where it is, without /chat/completions
-	Model   string // what the endpoint calls it
+	ID      string // its name in intents
+	BaseURL string // address of the endpoint, without /chat/completions
+	Model   string // its name at the endpoint
 	KeyEnv  string // name of the environment variable that holds the key, or empty
 }
 
@@ -25,9 +25,10 @@ type Adapter struct {
 type AdaptersError struct {
 	Pointer string
 	Msg     string
-	Hint    string // what to do, or empty
+	Hint    string // advice, or empty
 }
 
+// Error returns the message.
 func (e *AdaptersError) Error() string {
 	if e.Pointer == "" {
 		return e.Msg
@@ -36,7 +37,7 @@ func (e *AdaptersError) Error() string {
 }
 
 // ParseAdapters reads a file of adapters. The error is a *canon.Error, an
-// *AdaptersError, or says that the file could not be held against its schema.
+// *AdaptersError, or says that the file could not be checked by its schema.
 func ParseAdapters(src []byte, set *specs.Set) ([]Adapter, error) {
 	doc, err := canon.Parse(src, MaxAdaptersBytes)
 	if err != nil {
@@ -77,7 +78,7 @@ func text(m map[string]any, name string) string {
 	return s
 }
 
-// baseFault says why a base URL cannot be used, and what to do.
+// baseFault says why a base URL cannot be used, and gives advice.
 func baseFault(base string) (msg, hint string) {
 	const form = "name scheme, host and path alone, as in https://host/v1"
 	u, err := url.Parse(base)
@@ -104,8 +105,8 @@ func baseFault(base string) (msg, hint string) {
 	return "", ""
 }
 
-// ofThisMachine says whether a host of a URL is the machine itself by its name. What
-// the name stands for is looked at once more when it is connected to.
+// ofThisMachine says whether a host of a URL names the machine itself. The address of
+// the name is checked again when a connection is made.
 func ofThisMachine(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true

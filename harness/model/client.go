@@ -18,7 +18,8 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 )
 
-// maxHeaderBytes is how much an endpoint may say before the body of its answer.
+// maxHeaderBytes is the maximum size of an endpoint's header before the body of its
+// answer.
 const maxHeaderBytes = 64 << 10
 
 // ask sends a prompt to the endpoint of an adapter and returns the body of the answer.
@@ -57,10 +58,10 @@ func ask(ctx context.Context, a Adapter, key string, prompt []byte) ([]byte, *Er
 	return body, nil
 }
 
-// errElsewhere says that the name of this machine leads to another one.
+// errElsewhere says that the name of this machine leads to another machine.
 var errElsewhere = errors.New("not an address of this machine")
 
-// transport is one for one request. Nothing in it comes from the environment.
+// transport returns the transport for one request. It uses nothing from the environment.
 func transport(local bool) *http.Transport {
 	d := &net.Dialer{}
 	if local {
@@ -81,7 +82,7 @@ func transport(local bool) *http.Transport {
 	}
 }
 
-// connectFault says why there is no answer, without the address.
+// connectFault says why there is no answer, without naming the address.
 func connectFault(ctx context.Context, err error) string {
 	var (
 		dns   *net.DNSError
@@ -129,7 +130,7 @@ func statusFault(resp *http.Response, a Adapter) *Error {
 	return e
 }
 
-// typeFault says why a body of that type cannot be taken as it is.
+// typeFault says why a body of that type cannot be accepted.
 func typeFault(h http.Header) string {
 	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
 	switch {
@@ -144,8 +145,8 @@ func typeFault(h http.Header) string {
 	return ""
 }
 
-// leastSecret is the length from which on a key is looked for in answers. A shorter one
-// is a word that stands for none.
+// leastSecret is the minimum length of a key that is searched for in answers. A shorter
+// key is a placeholder.
 const leastSecret = 8
 
 func bodyFault(body []byte, key string) string {
@@ -161,7 +162,7 @@ func bodyFault(body []byte, key string) string {
 	return ""
 }
 
-// repeats says whether a JSON text has a word in it, be it escaped.
+// repeats says whether a JSON text contains a word, escaped or not.
 func repeats(body []byte, word string) bool {
 	if bytes.Contains(body, []byte(word)) {
 		return true

@@ -20,17 +20,17 @@ import (
 
 const secret = "sk-very/secret+0123456789"
 
-// answer is a chat completion as endpoints give it, white space and all.
+// answer is a chat completion in the form of endpoints, with white space.
 const answer = "{\n  \"choices\": [{\"message\": {\"content\": \"4\"}}],\n  \"usage\": {\"prompt_tokens\": 12, \"completion_tokens\": 3}\n}\n"
 
-// asked is a request as an endpoint sees it.
+// asked is a request that an endpoint received.
 type asked struct {
 	method, uri, host string
 	header            http.Header
 	body              string
 }
 
-// endpoint serves one handler on this machine, and keeps what it was asked.
+// endpoint serves one handler on this machine, and keeps the received requests.
 func endpoint(t *testing.T, h http.HandlerFunc) (*httptest.Server, func() []asked) {
 	t.Helper()
 	seen := make(chan asked, 100)
@@ -59,7 +59,7 @@ func says(contentType, body string) http.HandlerFunc {
 	}
 }
 
-// clock goes on by 7 ms whenever somebody looks.
+// clock advances by 7 ms at each reading.
 func clock() func() time.Time {
 	var n atomic.Int64
 	return func() time.Time { return time.UnixMilli(7 * n.Add(1)) }
@@ -84,7 +84,7 @@ func prompt(t *testing.T, params map[string]any) []byte {
 	return b
 }
 
-// refused demands an *Error with a text, and that neither key nor address stand in it.
+// refused checks for an *Error with a text, without key and address.
 func refused(t *testing.T, err error, want, base string) *Error {
 	t.Helper()
 	var e *Error
@@ -143,8 +143,8 @@ func TestCallIsRecorded(t *testing.T) {
 	}
 }
 
-// TestNoKey: an endpoint that wants no key gets no header, and an adapter whose key is
-// not there is refused before anything is sent.
+// TestNoKey: an endpoint without a key gets no header. An adapter whose key is missing
+// is refused before anything is sent.
 func TestNoKey(t *testing.T) {
 	s, seen := endpoint(t, says("application/json", answer))
 	r := recorder(s.URL)
@@ -169,7 +169,8 @@ func TestNoKey(t *testing.T) {
 	refused(t, err, "a recording is of one adapter", s.URL)
 }
 
-// TestAnswersThatDoNotCount: nothing of them is recorded, and no error repeats them.
+// TestAnswersThatDoNotCount: refused answers are not recorded, and no error repeats
+// them.
 func TestAnswersThatDoNotCount(t *testing.T) {
 	status := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -268,8 +269,8 @@ func TestAnswersAtTheirLimits(t *testing.T) {
 	}
 }
 
-// TestTime: a slow endpoint is given up when the time is over, before its answer begins
-// and in the middle of it.
+// TestTime: when the time is over, a slow endpoint is abandoned, before its answer
+// begins and in the middle of it.
 func TestTime(t *testing.T) {
 	for name, begin := range map[string]string{"before": "", "in the middle": "{"} {
 		t.Run(name, func(t *testing.T) {
@@ -294,8 +295,8 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestNoProxy: the environment names a proxy, and nobody asks it. The base URL is one to
-// which no connection is made, so that only a proxy could answer.
+// TestNoProxy: the environment names a proxy, and the client does not use it. No
+// connection to the base URL is possible, so only a proxy could answer.
 func TestNoProxy(t *testing.T) {
 	proxy, asked := endpoint(t, says("application/json", "{}"))
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy"} {
@@ -315,8 +316,8 @@ func TestNoProxy(t *testing.T) {
 	}
 }
 
-// TestNobodyElseIsAsked: neither a prompt nor a redirect sends a call anywhere but to the
-// base URL.
+// TestNobodyElseIsAsked: neither a prompt nor a redirect sends a call to another address
+// than the base URL.
 func TestNobodyElseIsAsked(t *testing.T) {
 	other, elsewhere := endpoint(t, says("application/json", "{}"))
 	s, seen := endpoint(t, func(w http.ResponseWriter, r *http.Request) {
@@ -361,8 +362,8 @@ func TestNoConnection(t *testing.T) {
 	refused(t, err, "the certificate of the endpoint is not accepted", strings.TrimPrefix(s.URL, "https://"))
 }
 
-// TestAnotherMachineUnderOurName: an address that is not of this machine is not connected
-// to, whatever name led to it.
+// TestAnotherMachineUnderOurName: the client does not connect to an address of another
+// machine, whatever name led to it.
 func TestAnotherMachineUnderOurName(t *testing.T) {
 	d := transport(true).DialContext
 	for _, address := range []string{"192.0.2.1:80", "[2001:db8::1]:80", "[::ffff:192.0.2.1]:80", "0.0.0.0:80"} {

@@ -9,24 +9,24 @@
 //	{"adapters": [{"id": "local", "base_url": "http://127.0.0.1:8080/v1", "model": "small"}]}
 //
 // base_url is https, or http on the machine itself; it has no user, query or fragment.
-// key_env names the environment variable that holds the key. No key stands in the file.
+// key_env names the environment variable that holds the key. The file contains no key.
 //
 // # Asking
 //
-// A call is one POST of the prompt, as it is, to base_url + "/chat/completions". Nothing
-// in a prompt can lead it elsewhere: no redirect is followed, no proxy is used, whatever
-// the environment says, no cookie is kept, and for a base URL with http only an address
-// of the machine itself is connected to. An answer counts if its status is 2xx, its type
-// is JSON, and its body is JSON in UTF-8 of at most 1 000 000 bytes that a recording can
-// hold and that does not repeat the key. It is not changed. A key of fewer than eight
-// characters is not looked for, and one that is escaped once more, in a JSON text within
-// the JSON, or encoded as base64, is not found.
+// A call is one POST of the unchanged prompt to base_url + "/chat/completions". No
+// prompt can change the destination: no redirect is followed, no proxy is used, whatever
+// the environment says, and no cookie is kept. For a base URL with http, only addresses
+// of the machine itself are allowed. An answer is accepted if its status is 2xx, its
+// type is JSON, and its body is JSON in UTF-8 of at most 1 000 000 bytes that a
+// recording can hold and that does not repeat the key. An answer is not changed. A key
+// of fewer than eight characters is not searched for. A key is not found if it is
+// escaped once more, in a JSON text within the JSON, or encoded as base64.
 //
 // # Recording and replaying
 //
 // A [Recorder] asks and records. A [Player] has a recording and no network: each call
-// gets the response of the next interaction with its prompt hash that no call has had.
-// Each of the two serves one run.
+// gets the response of the next unused interaction with its prompt hash. Each of the two
+// serves one run.
 //
 // An error names neither the endpoint nor a key.
 package model
@@ -39,9 +39,10 @@ import (
 type Error struct {
 	Msg    string
 	Prompt canon.ContentHash // of the call, or empty
-	Next   string            // what to do, or empty
+	Next   string            // advice, or empty
 }
 
+// Error returns the message.
 func (e *Error) Error() string {
 	if e.Prompt == "" {
 		return e.Msg
@@ -49,5 +50,5 @@ func (e *Error) Error() string {
 	return e.Msg + " (prompt " + string(e.Prompt) + ")"
 }
 
-// Hint says what to do about it, or is empty.
+// Hint returns advice about the error, or "".
 func (e *Error) Hint() string { return e.Next }

@@ -14,11 +14,11 @@ type Player struct {
 	recorded pack.ModelIO
 
 	mu   sync.Mutex
-	left map[canon.ContentHash][]pack.Interaction // that no call has had, in their order
+	left map[canon.ContentHash][]pack.Interaction // unused interactions, in order
 	had  []pack.Interaction
 }
 
-// NewPlayer is a Player for one run.
+// NewPlayer returns a Player for one run.
 func NewPlayer(recorded pack.ModelIO) *Player {
 	p := &Player{recorded: recorded, left: map[canon.ContentHash][]pack.Interaction{}}
 	for _, one := range recorded.Interactions {
@@ -27,10 +27,10 @@ func NewPlayer(recorded pack.ModelIO) *Player {
 	return p
 }
 
-// Model is the name of the model that was recorded, whatever the adapter is.
+// Model returns the recorded model's name, whatever the adapter is.
 func (p *Player) Model(string) (string, error) { return p.recorded.ModelID, nil }
 
-// Call gives the recorded response. The error, an *Error, says that there is none.
+// Call returns the recorded response. The error, an *Error, says that there is none.
 func (p *Player) Call(_ context.Context, adapterID string, prompt []byte) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,7 +51,7 @@ func (p *Player) Call(_ context.Context, adapterID string, prompt []byte) ([]byt
 	return []byte(one.ResponseContent), nil
 }
 
-// Recording is the interactions that were given again so far, as they are stored.
+// Recording returns the replayed interactions so far, in their stored form.
 func (p *Player) Recording() ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

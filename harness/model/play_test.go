@@ -11,7 +11,8 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// recording is one of four calls, of which the first and the last have the same prompt.
+// recording returns a recording of four calls. The first and the last have the same
+// prompt.
 func recording(t *testing.T) pack.ModelIO {
 	t.Helper()
 	m := pack.ModelIO{Version: pack.ModelVersion, AdapterID: "m", ModelID: "small", Mode: pack.ModeRecord}
@@ -29,8 +30,8 @@ func numbered(t *testing.T, n int) []byte {
 	return prompt(t, map[string]any{"n": n})
 }
 
-// TestPlay: every prompt gets its responses in their order, whatever was asked between,
-// and then none.
+// TestPlay: every prompt gets its responses in order, whatever other prompts come
+// between, and then none.
 func TestPlay(t *testing.T) {
 	p := NewPlayer(recording(t))
 	if model, err := p.Model("other"); model != "small" || err != nil {
@@ -75,9 +76,9 @@ func TestPlayOfAnotherAdapter(t *testing.T) {
 	}
 }
 
-// TestPlayIsTheSame: two replays of one recording are the same bytes, and a replay of the
-// same calls differs from its recording in the mode alone. Time that is over does not
-// matter: nobody waits.
+// TestPlayIsTheSame: two replays of one recording are the same bytes. A replay of the
+// same calls differs from its recording in the mode alone. An expired time does not
+// matter, because nothing waits.
 func TestPlayIsTheSame(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -109,8 +110,8 @@ func TestPlayIsTheSame(t *testing.T) {
 	}
 }
 
-// TestTotal: a recording stays within its limit, and the call that would pass it has no
-// answer.
+// TestTotal: a recording stays within its limit, and the call that would exceed it has
+// no answer.
 func TestTotal(t *testing.T) {
 	s, _ := endpoint(t, says("application/json", answer))
 	r := recorder(s.URL)
@@ -126,8 +127,8 @@ func TestTotal(t *testing.T) {
 	refused(t, err, "at most 10000 calls", s.URL)
 }
 
-// TestRecordedSize: the bytes of a recording are known before it is written, and the call
-// that would make it too long to be read again has no answer.
+// TestRecordedSize: the size of a recording is known before it is written. The call that
+// would make it too large to be read again has no answer.
 func TestRecordedSize(t *testing.T) {
 	response := "{\"a\":\n\n\t\"\\u00e9\\\\ \u00e9\"}\n"
 	s, asked := endpoint(t, says("application/json", response))

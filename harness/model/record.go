@@ -11,7 +11,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// Recorder asks models and records what they answer.
+// Recorder asks models and records their answers.
 type Recorder struct {
 	adapters []Adapter
 	key      func(name string) string
@@ -23,13 +23,13 @@ type Recorder struct {
 	size   int64 // bytes of the recording
 }
 
-// NewRecorder is a Recorder for one run. key reads an environment variable.
+// NewRecorder returns a Recorder for one run. key reads an environment variable.
 func NewRecorder(adapters []Adapter, key func(name string) string, now func() time.Time) *Recorder {
 	return &Recorder{adapters: adapters, key: key, now: now}
 }
 
-// Model is the name of the model behind an adapter. The error, an *Error, says that it
-// cannot be called. Nothing is sent.
+// Model returns the name of the model behind an adapter. The error, an *Error, says that
+// the model cannot be called. Model sends nothing.
 func (r *Recorder) Model(adapterID string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,7 +41,7 @@ func (r *Recorder) Model(adapterID string) (string, error) {
 	return a.Model, nil
 }
 
-// open is the adapter of that id and its key.
+// open returns the adapter of that id and its key.
 func (r *Recorder) open(id string) (a Adapter, key string, err error) {
 	if r.io.AdapterID != "" && r.io.AdapterID != id {
 		return a, "", &Error{Msg: "a recording is of one adapter", Next: "give each adapter an intent of its own"}
@@ -105,8 +105,8 @@ func (r *Recorder) Call(ctx context.Context, adapterID string, prompt []byte) ([
 	return response, nil
 }
 
-// with is how many bytes the recording has with one more interaction. Line ends and
-// quotes have two bytes in it.
+// with returns the size of the recording with one more interaction, in bytes. Line ends
+// and quotes take two bytes each.
 func (r *Recorder) with(one pack.Interaction) (int64, error) {
 	m := r.io
 	m.Version, m.Mode, m.Interactions = pack.ModelVersion, pack.ModeRecord, []pack.Interaction{one}
@@ -119,7 +119,7 @@ func (r *Recorder) with(one pack.Interaction) (int64, error) {
 	return r.size + int64(len(",")+len(alone)-len(empty)), err
 }
 
-// tooLarge is the error of a recording that could not be read again.
+// tooLarge is the error for a recording that would be too large to read.
 func tooLarge(size int64) *Error {
 	most := pack.MaxBytes(pack.ModelFile)
 	if size <= most {
@@ -128,14 +128,14 @@ func tooLarge(size int64) *Error {
 	return &Error{Msg: "the recording has more than " + strconv.FormatInt(most, 10) + " bytes", Next: "split the intent"}
 }
 
-// Recording is what was recorded so far, as it is stored.
+// Recording returns the recording so far, in its stored form.
 func (r *Recorder) Recording() ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return stored(r.io, pack.ModeRecord)
 }
 
-// stored is a recording in the bytes that can be read again.
+// stored returns the bytes of a recording, which can be read again.
 func stored(m pack.ModelIO, mode string) ([]byte, error) {
 	m.Version, m.Mode = pack.ModelVersion, mode
 	b, err := m.Bytes()

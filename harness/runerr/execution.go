@@ -23,7 +23,7 @@ func Stopped() *result.RunError {
 	}
 }
 
-// sandboxError is the RunError for a sandbox that could not be had. It says nothing
+// Sandbox is the RunError for a sandbox that could not be had. It says nothing
 // of the machine but the failed step, its errno and the known cause.
 func Sandbox(ctx context.Context, err error) *result.RunError {
 	if ctx.Err() != nil {

@@ -30,7 +30,7 @@ func Panicked() *result.RunError {
 	return e
 }
 
-// ReadError is the RunError for a file that canon.Parse refused. The message
+// Read is the RunError for a file that canon.Parse refused. The message
 // names the file, the byte and the pointer.
 func Read(file string, err error) *result.RunError {
 	var ce *canon.Error
@@ -94,7 +94,7 @@ var checkedBySchema = []struct {
 	{regexp.MustCompile(`^/inputs(/input_files)?$`), []string{"maxItems"}, contract.IV05},
 }
 
-// schemaCheck is the input check of the contract that a violation of a schema breaks, or
+// SchemaCheck is the input check of the contract that a violation of a schema breaks, or
 // empty.
 func SchemaCheck(v specs.Violation) string {
 	for _, c := range checkedBySchema {
@@ -117,7 +117,7 @@ func intentFault(file, pointer, msg string) *result.RunError {
 	return e
 }
 
-// policyError maps what the policy package says: a profile that is itself
+// Policy maps what the policy package says: a profile that is itself
 // invalid is the caller's to mend, anything else means that the engine gave no
 // answer that counts.
 func Policy(err error) *result.RunError {
@@ -148,7 +148,7 @@ func Policy(err error) *result.RunError {
 	return e
 }
 
-// LoadError is policyError for a policy that is being read, where a file over its
+// Load is [Policy] for a policy that is being read, where a file over its
 // limit is the policy's fault too.
 func Load(err error) *result.RunError {
 	var re *result.RunError

@@ -15,7 +15,7 @@ import (
 	"github.com/fiador/fiador/evidence/transcript"
 )
 
-// whole says what is wrong with a log; nil: nothing.
+// whole returns what is wrong with a log, or nil.
 func whole(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -30,7 +30,7 @@ func whole(path string) error {
 	return err
 }
 
-// strace skips the test where nothing can be traced.
+// strace skips the test where strace cannot trace.
 func strace(t *testing.T) {
 	t.Helper()
 	name, err := exec.LookPath("strace")
@@ -42,9 +42,9 @@ func strace(t *testing.T) {
 	}
 }
 
-// faulty is safe-run with rules of strace, which do not apply to its command, and the
-// lines of the trace that the rules have to do with. The folder of logs is "logs". calls
-// that are counted are those of a thread: some run may not meet a rule.
+// faulty runs safe-run under rules of strace, which do not apply to its command. It
+// returns the lines of the trace that the rules affect. The folder of logs is "logs". A
+// rule counts the calls of each thread, so a run may not meet a rule.
 func faulty(t *testing.T, dir string, rules []string, args ...string) (r result, met []string) {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
@@ -62,7 +62,7 @@ func faulty(t *testing.T, dir string, rules []string, args ...string) (r result,
 
 var callLine = regexp.MustCompile(`^\d+ +(\w+)\((.*)`)
 
-// kindOf says which step of writing a log a traced call is.
+// kindOf names the step of writing a log that a traced call belongs to.
 func kindOf(line string) string {
 	m := callLine.FindStringSubmatch(line)
 	if m == nil {
@@ -88,7 +88,8 @@ func kindOf(line string) string {
 	}
 }
 
-// steps are the rules for each system call that writes a log, and the steps it stands for.
+// steps are the rules for each system call that writes a log, and the steps that the call
+// takes.
 var steps = []struct {
 	call  string
 	kinds []string
@@ -101,8 +102,8 @@ var steps = []struct {
 	{"unlinkat", []string{"unlinkat temp"}},
 }
 
-// faults calls f with the rules for one fault after another, until every step has met
-// one. f returns which did.
+// faults calls f with the rules for one fault after another, until every step has met a
+// fault. f returns the steps that did.
 func faults(t *testing.T, fault string, f func(t *testing.T, rules []string) (met []string)) {
 	t.Helper()
 	for _, s := range steps {
@@ -121,20 +122,19 @@ func faults(t *testing.T, fault string, f func(t *testing.T, rules []string) (me
 }
 
 // TestLogFaults: whichever system call fails while a log is written, the exit status is
-// that of the command, there is no log or a whole one, and standard error says which, and
-// why.
+// that of the command. There is no log or a whole one. Standard error says which, and why.
 func TestLogFaults(t *testing.T) {
 	strace(t)
 	for name, text := range map[string]string{"EIO": "input/output error", "ENOSPC": "no space left on device", "EROFS": "read-only file system"} {
 		faults(t, "error="+name, func(t *testing.T, rules []string) []string {
 			dir := t.TempDir()
-			if strings.Contains(rules[1], "openat") { // and not what the runtime opens
+			if strings.Contains(rules[1], "openat") { // leave out the files that the runtime opens
 				rules = append(rules, "-P", filepath.Join(dir, "logs"))
 			}
-			// No output, so that no other write than those of the log are met.
+			// Without output the only writes are those of the log.
 			r, met := faulty(t, dir, rules, sh("exit 3")...)
 			if slices.Contains(met, "runtime") {
-				return nil // which wakes a thread, and does not bear that it fails
+				return nil // this write wakes a thread, and the runtime cannot bear its failure
 			}
 			if r.code != 3 || r.stdout != "" {
 				t.Errorf("%q: exit status %d, standard output %q", met, r.code, r.stdout)
@@ -149,7 +149,7 @@ func TestLogFaults(t *testing.T) {
 func checkFault(t *testing.T, r result, met []string, reason string) {
 	t.Helper()
 	if slices.Contains(met, "other") {
-		return // standard error was hit
+		return // the fault hit standard error
 	}
 	folder := filepath.Join(r.dir, "logs")
 	temp, log := left(t, folder)
@@ -170,7 +170,7 @@ func checkFault(t *testing.T, r result, met []string, reason string) {
 	}
 }
 
-// left are the temporary file and the log in a folder; empty: there is none.
+// left returns the temporary file and the log in a folder, or empty names.
 func left(t *testing.T, folder string) (temp, log string) {
 	t.Helper()
 	list := logs(t, folder)
@@ -182,13 +182,13 @@ func left(t *testing.T, folder string) (temp, log string) {
 	return m[1], m[2]
 }
 
-// TestFaultThatStays: what fails does so every time. Of a temporary file that cannot be
-// removed the log has nothing to fear.
+// TestFaultThatStays: a fault that occurs at every attempt. A temporary file that cannot
+// be removed does no harm to the log.
 func TestFaultThatStays(t *testing.T) {
 	strace(t)
 	for _, tc := range []struct {
 		call      string
-		temp, log bool // what is left
+		temp, log bool // the files that are left
 	}{
 		{"fsync", false, false}, {"linkat", false, false}, {"unlinkat", true, true}, {"linkat,unlinkat", true, false},
 	} {
@@ -204,7 +204,7 @@ func TestFaultThatStays(t *testing.T) {
 	}
 }
 
-// TestCallsThatAreInterrupted: an interrupted system call is made again.
+// TestCallsThatAreInterrupted: an interrupted system call is repeated.
 func TestCallsThatAreInterrupted(t *testing.T) {
 	strace(t)
 	faults(t, "error=EINTR", func(t *testing.T, rules []string) []string {
@@ -220,8 +220,9 @@ func TestCallsThatAreInterrupted(t *testing.T) {
 	})
 }
 
-// TestKilledAnywhere: safe-run is killed before each system call that writes a log. A
-// log that is there is whole, and one temporary file may be; the next run minds neither.
+// TestKilledAnywhere: safe-run is killed before each system call that writes a log. An
+// existing log is whole, and one temporary file may be left. Neither disturbs the next
+// run.
 func TestKilledAnywhere(t *testing.T) {
 	strace(t)
 	faults(t, "signal=KILL", func(t *testing.T, rules []string) []string {
@@ -265,11 +266,11 @@ func checkKilled(t *testing.T, folder string, met []string) {
 	}
 }
 
-// TestWithoutLinks: on a file system without hard links a log is there whole or not at
-// all too, and replaces nothing.
+// TestWithoutLinks: on a file system without hard links, too, a log is there whole or not
+// at all, and replaces nothing.
 func TestWithoutLinks(t *testing.T) {
 	strace(t)
-	const noReplace = "inject=renameat2:error=EINVAL" // nor renames that replace nothing
+	const noReplace = "inject=renameat2:error=EINVAL" // a rename that replaces nothing fails too
 	for _, links := range []string{"EPERM", "EOPNOTSUPP", "ENOSYS"} {
 		for _, tc := range []struct {
 			rules []string
@@ -307,8 +308,9 @@ func TestWithoutLinks(t *testing.T) {
 	}
 }
 
-// TestNoClobberWithoutLinks: a name that is taken is not replaced either. The names of
-// the next minutes are: they have the id of the process, which a shell makes known.
+// TestNoClobberWithoutLinks: without hard links, too, a name that is taken is not
+// replaced. The test takes the names of the next minutes. They contain the process id,
+// which a shell prints.
 func TestNoClobberWithoutLinks(t *testing.T) {
 	strace(t)
 	for _, call := range []string{"linkat", "linkat,renameat2"} {
@@ -338,8 +340,8 @@ func TestNoClobberWithoutLinks(t *testing.T) {
 	}
 }
 
-// mounted is safe-run where "full" is a small file system in memory. What is left there
-// is in "left" afterwards.
+// mounted runs safe-run where "full" is a small file system in memory. Afterwards the
+// remaining files are in "left".
 func mounted(t *testing.T, o options, size string, args ...string) result {
 	t.Helper()
 	o.dir = t.TempDir()
@@ -351,14 +353,15 @@ func mounted(t *testing.T, o options, size string, args ...string) result {
 	return run(t, o, args...)
 }
 
-// lines prints so many bytes, 100 a line, on both streams, and fails.
+// lines returns a command that prints so many bytes, 100 a line, on both streams, and
+// fails.
 func lines(stdout, stderr int) []string {
 	line := strings.Repeat("123456789 ", 10)[:99]
 	return sh(fmt.Sprintf(`yes "%s" | head -c %d; yes "%[1]s" | head -c %[3]d >&2; exit 3`, line, stdout, stderr))
 }
 
-// TestLogFull: a log that does not fit is not there, the caller has all of the output,
-// and the exit status stands.
+// TestLogFull: if a log does not fit, there is no log. The caller has all of the output,
+// and the exit status is unchanged.
 func TestLogFull(t *testing.T) {
 	const size = 150_000
 	fits, cut := 0, 0
@@ -410,8 +413,8 @@ func checkCut(t *testing.T, name string, r result, stdout, stderr int, why strin
 	}
 }
 
-// TestSpoolFull: output that cannot be recorded reaches the caller, the log has what
-// could be, and says how much is missing.
+// TestSpoolFull: output that cannot be recorded reaches the caller. The log has the
+// recorded part, and says how many bytes are missing.
 func TestSpoolFull(t *testing.T) {
 	const size = 1_000_000
 	for _, limit := range []string{"size=4k", "size=8k", "size=100k", "size=300k", "nr_inodes=1", "nr_inodes=2"} {
@@ -432,7 +435,7 @@ func TestSpoolFull(t *testing.T) {
 	}
 }
 
-// TestSpoolFolderBad: a folder that is none matters only to output that does not fit
+// TestSpoolFolderBad: a path that is no folder matters only to output that does not fit
 // into memory.
 func TestSpoolFolderBad(t *testing.T) {
 	const size = 600_000
@@ -443,8 +446,8 @@ func TestSpoolFolderBad(t *testing.T) {
 	}
 }
 
-// TestCutIsSaid: standard error says that a log is not whole, which one of the merged view
-// has no place for.
+// TestCutIsSaid: standard error says that a log is incomplete. A log of the merged view
+// has no place for this message.
 func TestCutIsSaid(t *testing.T) {
 	const size = 600_000
 	for _, view := range []string{"ledger", "merged"} {
@@ -460,8 +463,8 @@ func TestCutIsSaid(t *testing.T) {
 	}
 }
 
-// TestFileTooLarge: no file may be larger than a limit that a shell has set: neither the
-// log nor what keeps the output.
+// TestFileTooLarge: a shell sets a limit for the size of files. It limits the log and the
+// file that keeps the output.
 func TestFileTooLarge(t *testing.T) {
 	limit := options{under: []string{"sh", "-c", `ulimit -f 100; exec "$0" "$@"`}}
 	for _, size := range []int{200_000, 2_000_000} {
@@ -474,8 +477,8 @@ func TestFileTooLarge(t *testing.T) {
 	run(t, limit, lines(1000, 1000)...).failed(t, 3)
 }
 
-// TestSpoolLeavesNothing: what keeps output beyond memory is gone however safe-run ends,
-// killed between any two system calls included.
+// TestSpoolLeavesNothing: the file with the output beyond memory is gone however safe-run
+// ends, even if it is killed between two system calls.
 func TestSpoolLeavesNothing(t *testing.T) {
 	strace(t)
 	for _, call := range []string{"unlinkat", "write", "pread64"} {

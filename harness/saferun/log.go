@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// attempts is how many names are tried before it is given up.
+// attempts is how many names are tried before an error.
 const attempts = 100
 
-// log writes a log and returns its path. It is written under a temporary name,
-// synced, and linked to its own name, which nobody has: a reader sees all of it or
-// nothing. An error with a path is about what came after that.
+// log writes a log and returns its path. It writes to a temporary name, syncs the file,
+// and links it to a name that is free. A reader sees the whole log or no log. An error
+// with a path means that the log is written, but a later step failed.
 //
 // A process that is killed before its end may leave ".safe-run-xxxxxxxx.tmp" behind.
 func (s settings) log(sys System, started time.Time, aborted bool, write func(io.Writer) error) (path string, err error) {
@@ -53,7 +53,7 @@ func (s settings) log(sys System, started time.Time, aborted bool, write func(io
 	return path, nil
 }
 
-// at names the folder in an error, whose own path is one within it.
+// at adds the folder to an error, whose own path is relative to that folder.
 func at(dir string, err error) error {
 	return fmt.Errorf("folder %q: %s", dir, reason(err))
 }
@@ -84,8 +84,8 @@ func writeTemp(dir *os.Root, random io.Reader, write func(io.Writer) error) (nam
 	return name, nil
 }
 
-// publish gives the temporary file the first name that is free, instead of its other
-// one if renamed is true, else as well.
+// publish gives the temporary file the first free name. If renamed is true, the temporary
+// name is gone. Otherwise the file has both names.
 func publish(dir *os.Root, temp string, next func(attempt int) (string, error)) (name string, renamed bool, err error) {
 	for i := range attempts {
 		if name, err = next(i); err != nil {
@@ -105,7 +105,7 @@ func publish(dir *os.Root, temp string, next func(attempt int) (string, error)) 
 	return "", false, fmt.Errorf("%d names are taken", attempts)
 }
 
-// noLinks is for file systems without hard links.
+// noLinks reports whether an error means that the file system has no hard links.
 func noLinks(err error) bool {
 	for _, e := range []error{syscall.EPERM, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS} {
 		if errors.Is(err, e) {
@@ -115,8 +115,8 @@ func noLinks(err error) bool {
 	return false
 }
 
-// rename replaces nothing. Where the system cannot rename like that, an empty file
-// takes the name first, and is there for a moment.
+// rename moves temp to name and never replaces a file. Where the system has no such
+// rename, an empty file reserves the name for a moment.
 func rename(dir *os.Root, temp, name string) error {
 	err := renameNoReplace(dir, temp, name)
 	if !errors.Is(err, errors.ErrUnsupported) {
@@ -133,7 +133,7 @@ func rename(dir *os.Root, temp, name string) error {
 	return nil
 }
 
-// again makes a system call again that a signal has interrupted.
+// again repeats a system call that a signal has interrupted.
 func again(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, syscall.EINTR) {
@@ -142,7 +142,7 @@ func again(call func() error) error {
 	}
 }
 
-// syncFolder makes the name durable, where folders can be synced.
+// syncFolder makes the name durable, if the file system can sync folders.
 func syncFolder(dir *os.Root) error {
 	f, err := dir.Open(".")
 	if err != nil {
@@ -155,7 +155,7 @@ func syncFolder(dir *os.Root) error {
 	return nil
 }
 
-// namesOf are the names to try, one an attempt.
+// namesOf returns a function for the name to try at each attempt.
 func (s settings) namesOf(random io.Reader, started time.Time, aborted bool) func(attempt int) (string, error) {
 	started = started.UTC()
 	if s.names != "rfc" {

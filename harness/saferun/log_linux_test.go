@@ -20,7 +20,7 @@ import (
 	"github.com/fiador/fiador/harness/saferun"
 )
 
-// late is shortly before midnight in UTC, and the next day where it is told.
+// late is a time shortly before midnight in UTC. In its own zone it is on the next day.
 var late = time.Date(2027, 1, 1, 8, 59, 58, 999999999, time.FixedZone("", 9*60*60))
 
 // inside is a run of safe-run in this process.
@@ -55,7 +55,7 @@ func (in inside) run(t *testing.T, script string) (code int, stderr string) {
 	return code, errs.String()
 }
 
-// same reads as one byte over and over.
+// same reads as one byte, repeated without end.
 type same byte
 
 func (s same) Read(b []byte) (int, error) {
@@ -65,7 +65,7 @@ func (s same) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// logs are the names in a folder; a folder that is not there has none.
+// logs returns the names in a folder, and none for an absent folder.
 func logs(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -78,8 +78,8 @@ func logs(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestLogName: the name has the time at which the command was started, in UTC wherever
-// one is, and eight random digits.
+// TestLogName: the name has the time of the command's start, in UTC in every time zone,
+// and eight random digits.
 func TestLogName(t *testing.T) {
 	before := time.Now().UTC().Truncate(time.Second)
 	r := run(t, options{env: []string{"TZ=Asia/Tokyo"}}, sh("exit 3")...)
@@ -117,8 +117,8 @@ func TestLogName(t *testing.T) {
 	}
 }
 
-// TestNoClobber: what has the name of a log, or that of its temporary file, is neither
-// replaced nor followed, and another name is found, of 100 that are tried.
+// TestNoClobber: a file with the name of a log, or of its temporary file, is neither
+// replaced nor followed. safe-run finds another name, and tries 100.
 func TestNoClobber(t *testing.T) {
 	const first = "safe-run-20261231-235958-01010101.log"
 	rfc := "20261231T235958Z-pid" + strconv.Itoa(os.Getpid()) + "-FAIL"
@@ -127,8 +127,8 @@ func TestNoClobber(t *testing.T) {
 		rand  func() io.Reader
 		names string
 		taken []string
-		want  string // the log; "": there is none
-		why   string // the reason for that
+		want  string // the log; "": there is no log
+		why   string // the reason for no log
 	}{
 		{"a name", bytesThen(2, "\x02\x02\x02\x02\x01\x01\x01\x01"), "", []string{first}, "safe-run-20261231-235958-02020202.log", ""},
 		{"many names", bytesThen(2, strings.Repeat("\x01", 4*100)), "", []string{first}, "safe-run-20261231-235958-02020202.log", ""},
@@ -180,7 +180,7 @@ func bytesThen(then same, text string) func() io.Reader {
 	return func() io.Reader { return io.MultiReader(strings.NewReader(text), then) }
 }
 
-// numbered are the first n names of a run.
+// numbered returns the first n names of a run.
 func numbered(base string, n int) (names []string) {
 	names = append(names, base+".log")
 	for i := 1; i < n; i++ {
@@ -189,7 +189,7 @@ func numbered(base string, n int) (names []string) {
 	return names
 }
 
-// kinds are what may have a name already.
+// kinds are the kinds of files that may have the name already.
 var kinds = []struct {
 	name string
 	make func(t *testing.T, path, target string)
@@ -242,8 +242,8 @@ func ok(t *testing.T, errs ...error) {
 	}
 }
 
-// TestModes: a log and its folder are the caller's alone, whatever the umask allows. A
-// folder that is there stays as it is.
+// TestModes: only the caller can use a log and its folder, whatever the umask is. An
+// existing folder keeps its mode.
 func TestModes(t *testing.T) {
 	for _, umask := range []string{"000", "022", "077"} {
 		for _, there := range []bool{false, true} {
@@ -267,7 +267,7 @@ func TestModes(t *testing.T) {
 
 var namedLog = regexp.MustCompile(`(?m)^safe-run: exit code \d+, log (".*")$`)
 
-// named is the path of the log on standard error, as it was before it was quoted.
+// named returns the path of the log on standard error, without its quotes.
 func (r result) named(t *testing.T) string {
 	t.Helper()
 	m := namedLog.FindStringSubmatch(r.stderr)
@@ -291,8 +291,8 @@ func folders(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestLogFolder: where the log is for each kind of SAFE_LOG_DIR. The path that is named
-// leads there, and is on one line of printable text.
+// TestLogFolder: the place of the log for each kind of SAFE_LOG_DIR. The printed path
+// leads to the log, and is one line of printable text.
 func TestLogFolder(t *testing.T) {
 	for _, tc := range []struct{ dir, want string }{
 		{"", ".agent/FAIL-LOGS"}, {"folder", "folder"}, {"folder/", "folder"}, {"./folder", "folder"}, {"new", "new"}, {"new/er//est/", "new/er/est"},
@@ -328,11 +328,11 @@ func TestLogFolder(t *testing.T) {
 
 func unprintable(r rune) bool { return !strconv.IsPrint(r) }
 
-// escaped is a pattern that matches a path alone.
+// escaped returns a pattern that matches only this path.
 func escaped(path string) string { return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(path, `\$0`) }
 
-// TestBadLogFolder: where there can be no log the exit status stands, and standard
-// error says why. Nothing is changed.
+// TestBadLogFolder: if no log can be written, the exit status is unchanged, and standard
+// error says why. No file is changed.
 func TestBadLogFolder(t *testing.T) {
 	for _, tc := range []struct{ dir, why string }{
 		{"file", "not a directory"}, {"file/new", "not a directory"}, {"file/new/er", "not a directory"},
@@ -354,8 +354,8 @@ func TestBadLogFolder(t *testing.T) {
 	}
 }
 
-// ordinary makes options those of an ordinary user, and everything above dir open to
-// everybody.
+// ordinary changes options to those of an ordinary user, and opens every folder above dir
+// to everybody.
 func (o options) ordinary(t *testing.T) options {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -367,7 +367,8 @@ func (o options) ordinary(t *testing.T) options {
 	binary, err := os.Open(self(t))
 	ok(t, err)
 	t.Cleanup(func() { binary.Close() })
-	// The folder of the test binary may be root's alone; a descriptor is open.
+	// Only root may be able to read the folder of the test binary, so the test passes an
+	// open descriptor.
 	o.under, o.extra = append(o.under, "sh", "-c", `exec /proc/self/fd/3 "$@"`), []*os.File{binary}
 	o.attr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	return o
@@ -402,8 +403,8 @@ func TestLogFolderUnwritable(t *testing.T) {
 	}
 }
 
-// TestFiftyAtOnce: runs at the same time, in a folder that none of them finds, leave a
-// whole log each and nothing else.
+// TestFiftyAtOnce: fifty runs at the same time, in a folder that does not exist yet, each
+// leave a whole log and nothing else.
 func TestFiftyAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	var tools []*tool
@@ -425,7 +426,7 @@ func TestFiftyAtOnce(t *testing.T) {
 	}
 }
 
-// TestFiftyNames: runs at the same time whose logs should have the same name.
+// TestFiftyNames: fifty runs at the same time whose logs would have the same name.
 func TestFiftyNames(t *testing.T) {
 	in := inside{dir: filepath.Join(t.TempDir(), "logs"), names: "rfc", now: late}
 	var all sync.WaitGroup
@@ -451,8 +452,8 @@ func TestFiftyNames(t *testing.T) {
 	}
 }
 
-// TestNeverPartial: somebody who watches the folder sees whole logs, however large they
-// are and however soon they are opened.
+// TestNeverPartial: a watcher of the folder sees only whole logs, however large they are
+// and however soon it opens them.
 func TestNeverPartial(t *testing.T) {
 	const runs = 30
 	dir := t.TempDir()
@@ -499,7 +500,7 @@ func TestNeverPartial(t *testing.T) {
 	}
 }
 
-// TestViews: every byte of a log in both views.
+// TestViews compares every byte of a log in both views.
 func TestViews(t *testing.T) {
 	script := sh(`printf 'a\r\n\nbase64:x\npart'; printf 'e \377\n' >&2; exit 3`)
 	const ledger = "=== STDOUT ===\na\r\n\nbase64:x\npart\n=== STDERR ===\ne \xff\n\n--- BEGIN EVENTS ---\n" +
@@ -519,8 +520,8 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestOwnLine: what safe-run says begins on a line of its own, and the caller's copy ends
-// where the command's output does.
+// TestOwnLine: the messages of safe-run begin on a new line. The caller's copy ends at the
+// end of the command's output.
 func TestOwnLine(t *testing.T) {
 	for script, want := range map[string]string{
 		`exit 3`: "", `printf 'a\n' >&2; exit 3`: "a\n", `printf 'a\n\n' >&2; exit 3`: "a\n\n",
@@ -545,8 +546,8 @@ func TestOwnLine(t *testing.T) {
 	}
 }
 
-// TestMergedSaysNothing: nothing of safe-run itself is in a log of the merged view, even
-// where there was no output.
+// TestMergedSaysNothing: a log of the merged view has no line of safe-run itself, even
+// without output of the command.
 func TestMergedSaysNothing(t *testing.T) {
 	for _, argv := range [][]string{sh("exit 3"), {"no-such-command"}, sh("kill -9 $$")} {
 		r := run(t, options{env: []string{"SAFE_RUN_VIEW=merged"}}, argv...)

@@ -24,13 +24,13 @@ import (
 
 const (
 	roleName = "SAFERUN_TEST_ROLE"
-	race     = "GORACE=atexit_sleep_ms=0" // a role under the race detector ends a second later else
-	hang     = 2 * time.Minute            // nothing here takes that long
+	race     = "GORACE=atexit_sleep_ms=0" // otherwise a role under the race detector ends a second later
+	hang     = 2 * time.Minute            // no step of a test takes that long
 	path     = "PATH=/usr/local/bin:/usr/bin:/bin"
 )
 
-// TestMain lets the test binary stand in for safe-run, or for a command, when it
-// is started with a role. What it then runs does not see the role.
+// TestMain lets the test binary stand in for safe-run, or for a command, when it is
+// started with a role. The programs that it starts do not see the role.
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleName)
 	os.Unsetenv(roleName)
@@ -56,8 +56,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// exit does not complain, on standard error, that nobody has asked a role for its
-// coverage.
+// exit ends the process. It prevents the message on standard error about coverage that the
+// role did not collect.
 func exit(code int) {
 	if testing.CoverMode() != "" {
 		syscall.Exit(code)
@@ -65,7 +65,7 @@ func exit(code int) {
 	os.Exit(code)
 }
 
-// prepare undoes what the tests were started with and a command would inherit.
+// prepare undoes inherited settings of the test process that a command would inherit too.
 func prepare() {
 	for fd := 3; fd < 1024; fd++ {
 		syscall.CloseOnExec(fd)
@@ -78,19 +78,19 @@ func prepare() {
 	syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}) // no core files among the logs
 }
 
-// play is what the test binary does as a command. It returns the exit status.
+// play performs a role of the test binary as a command. It returns the exit status.
 func play(role string, args []string) int {
 	switch role {
-	case "leave": // behind: a process that holds both outputs, in this session or in another
+	case "leave": // leaves a process that holds both outputs, in this session or in another
 		return leave("linger", args[0] == "other session")
-	case "linger": // what leave starts; it has spoken when descriptor 3 is closed
+	case "linger": // the process that leave starts; it has written when descriptor 3 is closed
 		fmt.Println(os.Getpid())
 		fmt.Fprintln(os.Stderr, "lingers")
 		os.NewFile(3, "").Close()
 		time.Sleep(hang)
-	case "in the background": // of this terminal: safe-run with these arguments
+	case "in the background": // runs safe-run with these arguments in the background of this terminal
 		return inBackground(args)
-	case "hand over": // ends at SIGINT, and leaves somebody behind who does so later
+	case "hand over": // ends at SIGINT, and leaves a process that ends at SIGINT later
 		interrupted := make(chan os.Signal, 1)
 		signal.Notify(interrupted, os.Interrupt)
 		if code := leave("last words", false); code != 0 {
@@ -99,16 +99,16 @@ func play(role string, args []string) int {
 		fmt.Println("ready")
 		<-interrupted
 		return 3
-	case "last words": // what hand over leaves behind
+	case "last words": // the process that hand over leaves
 		interrupted := make(chan os.Signal, 1)
 		signal.Notify(interrupted, os.Interrupt)
 		os.NewFile(3, "").Close()
 		<-interrupted
 		time.Sleep(200 * time.Millisecond)
 		fmt.Println("last words")
-	case "busy": // both streams at once, so many lines each
+	case "busy": // writes so many lines to each stream, both at once
 		return busy(args[0])
-	case "nonblocking": // makes its input so, and writes so many bytes
+	case "nonblocking": // makes its input non-blocking, and writes so many bytes
 		return nonblocking(args[0])
 	default:
 		fmt.Fprintf(os.Stderr, "no role %q\n", role)
@@ -117,8 +117,8 @@ func play(role string, args []string) int {
 	return 0
 }
 
-// options are what a run of safe-run is given. The zero value is a new current
-// folder, an empty standard input and no more environment than PATH.
+// options are the settings of a run of safe-run. The zero value is a new current folder,
+// an empty standard input, and an environment with PATH alone.
 type options struct {
 	dir            string     // the current folder; "": a new one
 	env            []string   // besides PATH
@@ -129,7 +129,7 @@ type options struct {
 	attr           *syscall.SysProcAttr
 }
 
-// tool is a safe-run under way.
+// tool is a running safe-run.
 type tool struct {
 	t              *testing.T
 	cmd            *exec.Cmd
@@ -150,7 +150,7 @@ func start(t *testing.T, o options, args ...string) *tool {
 	return prepared(t, o, append([]string{self(t)}, args...), roleName+"=safe-run", race).start()
 }
 
-// prepared is a command, safe-run or not, with the options of it.
+// prepared is a command, safe-run or another, with options.
 func prepared(t *testing.T, o options, argv []string, env ...string) *tool {
 	t.Helper()
 	if o.dir == "" {
@@ -190,7 +190,7 @@ func run(t *testing.T, o options, args ...string) result {
 	return start(t, o, args...).wait()
 }
 
-// wait fails the test when safe-run hangs, and shows where.
+// wait waits for the end. It fails the test when safe-run hangs, and shows where.
 func (p *tool) wait() result {
 	p.t.Helper()
 	ended := make(chan error, 1)
@@ -219,7 +219,7 @@ func (p *tool) signal(sig syscall.Signal) {
 	}
 }
 
-// await waits until standard output has a text, and returns all of it by then.
+// await waits until standard output has a text, and returns the output so far.
 func (p *tool) await(text string) string {
 	p.t.Helper()
 	return p.awaitIn(&p.stdout, text)
@@ -237,8 +237,8 @@ func (p *tool) awaitIn(o *output, text string) string {
 	panic("not reached")
 }
 
-// succeeded fails the test unless the exit status is 0, and nothing was left in
-// the current folder or said.
+// succeeded fails the test unless the exit status is 0, no file was left in the current
+// folder, and standard error is empty.
 func (r result) succeeded(t *testing.T) {
 	t.Helper()
 	if r.code != 0 || strings.Contains(r.stderr, "safe-run:") {
@@ -250,9 +250,9 @@ func (r result) succeeded(t *testing.T) {
 	}
 }
 
-// failed fails the test unless the exit status is code and there is one log, which
-// has that code, these notes, and the caller's copy of both streams, and which is
-// what the one line of safe-run on standard error names. That begins a new line.
+// failed fails the test unless the exit status is code and there is one log. That log must
+// have the code, these notes, and the caller's copy of both streams. The one line of
+// safe-run on standard error must name the log, and must begin a new line.
 func (r result) failed(t *testing.T, code int, notes ...string) *logFile {
 	t.Helper()
 	l := r.log(t)
@@ -370,7 +370,7 @@ func self(t *testing.T) string {
 	return path
 }
 
-// as is the argv of the test binary in a role of play.
+// as returns the argv that starts the test binary in a role of play.
 func as(t *testing.T, role string, args ...string) []string {
 	t.Helper()
 	return append([]string{"env", roleName + "=" + role, race, self(t)}, args...)
@@ -380,7 +380,7 @@ func sh(script string, args ...string) []string {
 	return append([]string{"sh", "-c", script, "sh"}, args...)
 }
 
-// signalled sends a signal to a process whose id a command has printed.
+// signalled sends a signal to the process whose id a command has printed.
 func signalled(t *testing.T, pid string, sig syscall.Signal) {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimSpace(pid))
@@ -397,7 +397,7 @@ func killed(t *testing.T, pid string) {
 	signalled(t, pid, syscall.SIGKILL)
 }
 
-// gone says whether a process has ended, be it reaped or not.
+// gone reports whether a process has ended, reaped or not.
 func gone(pid string) bool {
 	for end := time.Now().Add(hang / 4); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		b, err := os.ReadFile("/proc/" + strings.TrimSpace(pid) + "/stat")

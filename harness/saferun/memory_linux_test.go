@@ -14,7 +14,8 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// mostMemory is what safe-run may have resident: less than the output of the runs here.
+// mostMemory is the limit for the resident memory of safe-run. The output of the runs here
+// is larger.
 const mostMemory = 64 << 20
 
 // space skips the test unless a folder has room for so many bytes.
@@ -27,8 +28,8 @@ func space(t *testing.T, folder string, need int64) {
 	}
 }
 
-// peak is the most memory that safe-run had resident when it was last looked at, which is
-// shortly before its end.
+// peak returns the peak of the resident memory of safe-run, as it was shortly before the
+// end.
 func (p *tool) peak(t *testing.T) (r result, most int64) {
 	t.Helper()
 	status := fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)
@@ -62,7 +63,7 @@ func (p *tool) peak(t *testing.T) (r result, most int64) {
 	return r, most
 }
 
-// null is /dev/null, for output that is not looked at.
+// null opens /dev/null, for output that the test ignores.
 func null(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -71,9 +72,9 @@ func null(t *testing.T) *os.File {
 	return f
 }
 
-// TestBoundedMemory: memory does not grow with the output, nor with a line of it, neither
-// while the command runs nor while the log is written. TestRecordingOrder has the turns
-// that two streams take.
+// TestBoundedMemory: memory does not grow with the output, or with a long line of it,
+// while the command runs or while the log is written. TestRecordingOrder covers the
+// switches between two streams.
 func TestBoundedMemory(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	const mb = 1_000_000

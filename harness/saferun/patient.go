@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// patient makes a writer of the caller's stream that waits where a write would block
-// though it should not: whoever has the same file, a command on the same terminal for
-// one, can make it non-blocking. A reader that has gone is an error, and not the end
-// of this process as for a write of package os.
+// patient returns a writer for the caller's stream. The writer waits while the stream is
+// non-blocking and full. Another process with the same file can make it non-blocking, for
+// example a command on the same terminal. If the reader has gone, Write returns an error.
+// A write of package os would end this process instead.
 func patient(w io.Writer) io.Writer {
 	f, ok := w.(*os.File)
 	if !ok {

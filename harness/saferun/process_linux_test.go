@@ -30,8 +30,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestSuccess: nothing is left of a run that succeeds, not even the folder, nor
-// when a lot was written or the folder for logs could not be made.
+// TestSuccess: a run that succeeds leaves nothing, not even the folder. This holds for a
+// large output, and for a folder of logs that could not be made.
 func TestSuccess(t *testing.T) {
 	run(t, options{}, "true").succeeded(t)
 	run(t, options{}, sh("head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2")...).succeeded(t)
@@ -43,8 +43,8 @@ func TestSuccess(t *testing.T) {
 	}
 }
 
-// TestDeathsBySignal: whatever signal ends the command, be it by its own hand,
-// nobody has interrupted it.
+// TestDeathsBySignal: a signal that is not sent to safe-run and ends the command is no
+// interruption.
 func TestDeathsBySignal(t *testing.T) {
 	for _, sig := range []syscall.Signal{
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGPIPE,
@@ -57,7 +57,7 @@ func TestDeathsBySignal(t *testing.T) {
 	}
 }
 
-// TestNotStarted: what cannot be started has a log that says why.
+// TestNotStarted: a command that cannot be started has a log that says why.
 func TestNotStarted(t *testing.T) {
 	dir := t.TempDir()
 	plain := file(t, filepath.Join(dir, "plain"), "#!/bin/sh\n", 0o644)
@@ -94,8 +94,8 @@ func TestNotStarted(t *testing.T) {
 	}
 }
 
-// TestInterpreterMissing: the script is there, what it asks for is not, and the log
-// tells one from the other.
+// TestInterpreterMissing: the script exists, its interpreter does not, and the log names
+// the interpreter.
 func TestInterpreterMissing(t *testing.T) {
 	script := file(t, filepath.Join(t.TempDir(), "script"), "#!/no/such/interpreter\n", 0o755)
 	l := run(t, options{}, script).log(t)
@@ -104,8 +104,8 @@ func TestInterpreterMissing(t *testing.T) {
 	}
 }
 
-// TestLookup: a name is looked up as a shell does, and the command sees its name
-// as it was given.
+// TestLookup: a name is looked up as a shell does, and the command gets its name as the
+// caller gave it.
 func TestLookup(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"first", "second", "second/other"} {
@@ -136,9 +136,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestInherits: the command finds what it would find without safe-run: arguments,
-// environment, current folder, descriptors, limits, mask, and what is done
-// about signals.
+// TestInherits: the command has the same arguments, environment, current folder,
+// descriptors, limits, mask and handling of signals as without safe-run.
 func TestInherits(t *testing.T) {
 	odd := []string{"", "a b", "*", "$HOME", "'", "--", "-x", "new\nline", "\xff\xfe", "\u2028"}
 	shared, err := os.Open(os.DevNull)
@@ -168,14 +167,14 @@ func TestInherits(t *testing.T) {
 	}
 }
 
-// direct is the standard output of a command without safe-run.
+// direct returns the standard output of a command without safe-run.
 func direct(t *testing.T, o options, argv ...string) string {
 	t.Helper()
 	return prepared(t, o, argv).start().wait().stdout
 }
 
-// TestSignalsStayIgnored: what the caller ignores, the command ignores, and nothing
-// else. Of the others a program in Go cannot know, see [saferun.Notify].
+// TestSignalsStayIgnored: the command ignores the signals that the caller ignores, and no
+// others. A program in Go cannot know some ignored signals, see [saferun.Notify].
 func TestSignalsStayIgnored(t *testing.T) {
 	for _, traps := range []string{"", "trap '' HUP; ", "trap '' INT; ", "trap '' HUP INT TSTP TTIN TTOU; "} {
 		o := options{under: sh(traps + `exec "$@"`)}
@@ -189,8 +188,8 @@ func TestSignalsStayIgnored(t *testing.T) {
 	}
 }
 
-// TestHeldOutput: a process that the command has left behind holds both its
-// streams, and speaks before the end.
+// TestHeldOutput: a process that the command has left behind holds both its streams, and
+// writes before the end.
 func TestHeldOutput(t *testing.T) {
 	for _, where := range []string{"this session", "other session"} {
 		t.Run(where, func(t *testing.T) {
@@ -209,7 +208,7 @@ func TestHeldOutput(t *testing.T) {
 	}
 }
 
-// TestLateOutput: what a process that was left behind writes soon is not lost.
+// TestLateOutput: the early output of a process that was left behind is not lost.
 func TestLateOutput(t *testing.T) {
 	l := run(t, options{}, sh("(sleep 0.1; echo late; echo late >&2) & echo early; exit 4")...).failed(t, 4)
 	if l.stdout != "early\nlate\n" || l.stderr != "late\n" {
@@ -225,7 +224,7 @@ func TestClosedByTheCommand(t *testing.T) {
 	}
 }
 
-// leave starts a process in a role, and returns when that has closed descriptor 3.
+// leave starts a process in a role, and returns when that process has closed descriptor 3.
 func leave(role string, otherSession bool) int {
 	read, write, err := os.Pipe()
 	if err == nil {
@@ -244,8 +243,8 @@ func leave(role string, otherSession bool) int {
 	return 0
 }
 
-// inBackground runs safe-run in a group of its own and ends as it does. Its process id
-// comes first on standard output.
+// inBackground runs safe-run in a process group of its own and ends with its status. Its
+// process id comes first on standard output.
 func inBackground(args []string) int {
 	p, err := os.StartProcess("/proc/self/exe", append(os.Args[:1:1], args...), &os.ProcAttr{
 		Env:   append(os.Environ(), roleName+"=safe-run", race),
@@ -291,7 +290,8 @@ func busy(lines string) int {
 	return 9
 }
 
-// nonblocking takes standard input out of blocking mode, and whatever shares it.
+// nonblocking makes standard input non-blocking, and with it every stream that shares its
+// file.
 func nonblocking(size string) int {
 	n, err := strconv.Atoi(size)
 	if err == nil {

@@ -12,22 +12,22 @@ import (
 	"github.com/fiador/fiador/evidence/transcript"
 )
 
-// recording is the output of a command: its bytes, stream by stream, and the order
-// in which they came. Memory is bounded. When something cannot be kept it is cut
-// there, and the rest is counted.
+// recording is the output of a command: the bytes of each stream, and the order in which
+// they came. Its memory is bounded. If bytes cannot be kept, the recording ends there and
+// counts the missed bytes.
 type recording struct {
 	streams [2]spool
-	// order has the lengths of spans, as varints, of standard output and standard
-	// error in turn, standard output first; tail are those that are not in it yet,
-	// and current is the span that still grows.
+	// order has the lengths of spans as varints. The spans alternate between standard
+	// output and standard error, standard output first. tail has the lengths that are not
+	// yet in order. current is the stream of the span that still grows.
 	order   spool
 	tail    []byte
 	current int   // 0 or 1
-	span    int64 // its length by now
-	cut     error // why nothing more is kept
-	missed  int64 // bytes that came after that
-	shared  bool  // the caller has both streams in one place
-	within  bool  // what the caller has on standard error begins a line and does not end it
+	span    int64 // length of the current span so far
+	cut     error // the error that ended the recording, or nil
+	missed  int64 // bytes that came after the cut
+	shared  bool  // both streams of the caller lead to one place
+	within  bool  // the last line on the caller's standard error has no LF yet
 }
 
 const orderBlock = 32 << 10
@@ -39,7 +39,7 @@ func newRecording(env []string) *recording {
 	return r
 }
 
-// add is called for one chunk at a time: what it appends, it appends in order.
+// add appends one chunk of a stream. Calls must not overlap.
 func (r *recording) add(stream int, _ time.Time, chunk []byte) {
 	if (stream == 2 || r.shared) && len(chunk) > 0 {
 		r.within = chunk[len(chunk)-1] != '\n'
@@ -59,7 +59,7 @@ func (r *recording) add(stream int, _ time.Time, chunk []byte) {
 	}
 }
 
-// turn makes a stream the current one.
+// turn makes stream the current one.
 func (r *recording) turn(stream int) error {
 	if stream == r.current {
 		return nil
@@ -76,7 +76,7 @@ func (r *recording) turn(stream int) error {
 	return nil
 }
 
-// spans are the spans in order, from the beginning each time.
+// spans returns the spans in order. Each iteration starts at the first span.
 func (r *recording) spans() iter.Seq2[transcript.Span, error] {
 	return func(yield func(transcript.Span, error) bool) {
 		in := bufio.NewReader(io.MultiReader(r.order.section(), bytes.NewReader(r.tail)))
@@ -94,7 +94,7 @@ func (r *recording) spans() iter.Seq2[transcript.Span, error] {
 	}
 }
 
-// run is the recording and the end of the command, for the log.
+// run returns the recording and the end of the command, for the log.
 func (r *recording) run(argv []string, e end) transcript.Run {
 	return transcript.Run{
 		Argv:   argv,
@@ -103,7 +103,7 @@ func (r *recording) run(argv []string, e end) transcript.Run {
 	}
 }
 
-// gaps says what the log has not got.
+// gaps describes the output that the log lacks.
 func (r *recording) gaps() []string {
 	if r.cut == nil {
 		return nil

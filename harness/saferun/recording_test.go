@@ -16,16 +16,16 @@ import (
 	"github.com/fiador/fiador/evidence/transcript"
 )
 
-// chunk is what a command wrote at once.
+// chunk is the result of one write of a command.
 type chunk struct {
 	stream int // 1 or 2
 	text   []byte
 }
 
-// model is the plain way to record: every chunk, and a span for each.
+// model is the plain recording: every chunk, and a span for each.
 type model []chunk
 
-// cut is the model of the first n bytes.
+// cut returns the model of the first n bytes.
 func (m model) cut(n int64) (kept model) {
 	for _, c := range m {
 		c.text = c.text[:min(n, int64(len(c.text)))]
@@ -60,7 +60,7 @@ func (m model) run(argv []string, e end) transcript.Run {
 	}
 }
 
-// randomly are n chunks: mostly short, with many ends of lines, and a few long ones.
+// randomly returns n chunks: mostly short, with many ends of lines, and a few long ones.
 func randomly(seed uint64, n int) (m model) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	stick := 1 + r.IntN(4) // how seldom the stream changes
@@ -88,7 +88,8 @@ func randomly(seed uint64, n int) (m model) {
 	return m
 }
 
-// add has a recording hear of the model. What a chunk was is gone after the call.
+// add passes the chunks of the model to a recording. The bytes of a chunk are overwritten
+// after the call.
 func (m model) add(r *recording) {
 	for _, c := range m {
 		text := slices.Clone(c.text)
@@ -97,8 +98,8 @@ func (m model) add(r *recording) {
 	}
 }
 
-// alike fails unless a recording makes the logs that the model makes: the same sections,
-// the same lines in the same order. The ledger must read back.
+// alike fails unless a recording and the model make the same logs: the same sections, and
+// the same lines in the same order. The ledger must be readable.
 func alike(t *testing.T, r *recording, m model) {
 	t.Helper()
 	e := end{code: 3, notes: []string{"safe-run note"}}
@@ -127,7 +128,7 @@ func newFor(t *testing.T, folder string) *recording {
 	return r
 }
 
-// TestRecording: sections and order are those of what came, in memory and beyond.
+// TestRecording: sections and order are those of the chunks, in memory and beyond.
 func TestRecording(t *testing.T) {
 	for _, m := range []model{
 		nil,
@@ -158,8 +159,8 @@ func TestRecording(t *testing.T) {
 	}
 }
 
-// alternating are n changes of the stream, each one byte of the order. Most of them have
-// no text, so that what is measured is the order.
+// alternating returns n changes of the stream, each one byte of the order. Most of them
+// have no text, so that the order dominates the measured memory.
 func alternating(n int) (m model) {
 	for i := range n {
 		c := chunk{stream: 1 + i%2}
@@ -171,8 +172,8 @@ func alternating(n int) (m model) {
 	return m
 }
 
-// TestRecordingOrder: the order too is kept in bounded memory, however often the streams
-// take turns.
+// TestRecordingOrder: the order, too, uses bounded memory, however often the streams
+// alternate.
 func TestRecordingOrder(t *testing.T) {
 	for _, n := range []int{orderBlock - 1, orderBlock, orderBlock + 1, orderBlock + 2, inMemory + 2*orderBlock} {
 		m := alternating(n)
@@ -185,7 +186,7 @@ func TestRecordingOrder(t *testing.T) {
 	}
 }
 
-// TestRecordingReadFails: an order that cannot be read back is an error, not a log.
+// TestRecordingReadFails: an order that cannot be read back is an error, and no log.
 func TestRecordingReadFails(t *testing.T) {
 	r := newFor(t, t.TempDir())
 	alternating(inMemory + 2*orderBlock).add(r)
@@ -209,8 +210,8 @@ func cutAlike(t *testing.T, r *recording, m model, reason error) {
 	alike(t, r, m.cut(kept))
 }
 
-// TestRecordingWithoutFolder: what does not fit into memory is counted where the folder
-// has gone, and what was kept before is a whole log.
+// TestRecordingWithoutFolder: if the folder is gone, output beyond memory is counted, and
+// the output in memory makes a whole log.
 func TestRecordingWithoutFolder(t *testing.T) {
 	for seed := range uint64(3) {
 		m := randomly(seed, 1000)
@@ -225,8 +226,8 @@ func TestRecordingWithoutFolder(t *testing.T) {
 	cutAlike(t, r, m, fs.ErrNotExist)
 }
 
-// TestRecordingWriteFails: each of the three spools fails at some point, in memory still
-// or with a file already; nothing is kept from there on, of either stream.
+// TestRecordingWriteFails: each of the three spools fails at some point, in memory or with
+// a file. From there on no byte of either stream is kept.
 func TestRecordingWriteFails(t *testing.T) {
 	for seed := range uint64(3) {
 		spools := func(r *recording) []*spool { return []*spool{&r.streams[0], &r.streams[1], &r.order} }
@@ -246,7 +247,7 @@ func TestRecordingWriteFails(t *testing.T) {
 	}
 }
 
-// readOnly has a spool keep what it has and refuse more.
+// readOnly makes a spool keep its bytes and refuse more.
 func readOnly(t *testing.T, s *spool) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "spool")
@@ -263,7 +264,7 @@ func readOnly(t *testing.T, s *spool) {
 	}
 }
 
-// TestSpoolFolder: TMPDIR is where output goes that does not fit into memory.
+// TestSpoolFolder: TMPDIR is the folder for output that does not fit into memory.
 func TestSpoolFolder(t *testing.T) {
 	other := spoolFolder(nil)
 	if info, err := os.Stat(other); err != nil || !info.IsDir() {

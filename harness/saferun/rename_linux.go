@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renameNoReplace is errors.ErrUnsupported where the kernel or the file system
-// cannot do it.
+// renameNoReplace renames a file and never replaces one. It returns errors.ErrUnsupported
+// where the kernel or the file system lacks such a rename.
 func renameNoReplace(dir *os.Root, from, to string) error {
 	f, err := dir.Open(".")
 	if err != nil {

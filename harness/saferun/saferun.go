@@ -1,12 +1,12 @@
-// Package saferun is the command logger: it runs one command, passes its streams
-// on as they come, exits as it does, and leaves a log of it when it fails. It is
-// the whole of safe-run and of "fiador safe-run"; specs/safe-run.md is its
-// specification, and evidence/transcript has the format of the log.
+// Package saferun is the command logger: it runs one command, passes its streams on as
+// they come, exits as it does, and leaves a log of it when it fails. It is the whole of
+// safe-run and of "fiador safe-run". specs/safe-run.md is its specification, and
+// evidence/transcript owns the format of the log.
 //
 // What a caller may rely on, and the test that shows it:
 //
-//   - The exit status is the command's, 128 plus the signal that ended it, 127 or
-//     126 when it could not be started (TestExitCodes, TestDeathsBySignal,
+//   - The exit status is the command's, 128 plus the signal that ended it, or 127 or
+//     126 if it could not be started (TestExitCodes, TestDeathsBySignal,
 //     TestNotStarted). 2 is a call that is not understood, before anything is
 //     started (TestUsage, TestBadSettings).
 //   - A signal to this process ends the command, in bounded time (TestInterrupted,
@@ -15,9 +15,9 @@
 //   - A log is there whole or not at all, and never replaces a file
 //     (TestLogFaults, TestNoClobber, TestFiftyAtOnce).
 //   - Memory does not grow with the output (TestBoundedMemory).
-//   - A log that cannot be written, output that cannot be recorded and a reader
-//     that goes away change neither the exit status nor the caller's copy of the
-//     output, and are said on standard error or in the log (TestLogFaults,
+//   - Three faults change neither the exit status nor the caller's copy of the
+//     output: a log that cannot be written, output that cannot be recorded, and a
+//     reader that goes away. Standard error or the log names them (TestLogFaults,
 //     TestSpoolFull, TestReaderGone).
 package saferun
 
@@ -35,33 +35,33 @@ import (
 	"github.com/fiador/fiador/harness/command"
 )
 
-// Version is the version that --version prints, the one of all of Fiador.
+// Version is the version that --version prints. All of Fiador has the same version.
 const Version = "0.1.0"
 
-// The exit statuses that are not the command's.
+// The exit statuses of safe-run itself.
 const (
-	exitUsage   = 2   // nothing was started
-	exitUnknown = 125 // how the command ended could not be found out
+	exitUsage   = 2   // a wrong call; nothing was started
+	exitUnknown = 125 // the end of the command is unknown
 )
 
-// The times of a run.
+// The time limits of a run.
 const (
 	insist = 5 * time.Second // from a signal to the kill
-	drain  = 2 * time.Second // from the end of the command to that of its streams
+	drain  = 2 * time.Second // from the end of the command to the end of its streams
 )
 
-// System is everything of the machine that a run may touch.
+// System holds everything of the machine that a run may touch.
 type System struct {
 	Stdin          *os.File
 	Stdout, Stderr io.Writer
-	Env            []string         // the command's too
-	Signals        <-chan os.Signal // of [Notify]
+	Env            []string         // environment of this process and of the command
+	Signals        <-chan os.Signal // as [Notify] returns them
 	Now            func() time.Time
 	Rand           io.Reader
 }
 
-// Run is safe-run: args are its arguments without its name. It returns the exit
-// status.
+// Run runs safe-run with args, which do not include the program's name. It returns the
+// exit status.
 func Run(args []string, sys System) int {
 	call, err := parse(args)
 	if err == nil && len(call.argv) > 0 {
@@ -130,7 +130,7 @@ func (c call) execute(sys System) int {
 	return e.code
 }
 
-// onePlace says whether both streams lead to the same file, pipe or terminal.
+// onePlace reports whether both streams lead to the same file, pipe or terminal.
 func onePlace(a, b io.Writer) bool {
 	first, ok := a.(*os.File)
 	second, also := b.(*os.File)
@@ -145,7 +145,7 @@ func onePlace(a, b io.Writer) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// start gives the command the caller's own standard input, terminal or not.
+// start starts the command with the caller's own standard input, terminal or not.
 func (c call) start(sys System) command.Start {
 	direct := command.Direct(c.argv, sys.Env, "")
 	return func(_, stdout, stderr *os.File) (command.Process, error) {
@@ -156,7 +156,7 @@ func (c call) start(sys System) command.Start {
 	}
 }
 
-// write is what writes the log in the view that was asked for.
+// write returns the function that writes the log in the view of the settings.
 func (c call) write(r transcript.Run) func(io.Writer) error {
 	if c.settings.merged {
 		return r.WriteMerged
@@ -164,18 +164,18 @@ func (c call) write(r transcript.Run) func(io.Writer) error {
 	return r.WriteLedger
 }
 
-// end is how a run ended, for the caller and for the log.
+// end describes how a run ended, for the caller and for the log.
 type end struct {
 	code    int
-	signal  syscall.Signal // what interrupted it; 0: nothing
-	aborted bool           // interrupted, which leaves a log whatever the code is
+	signal  syscall.Signal // the signal that interrupted the run; 0: none
+	aborted bool           // the run was interrupted, so it leaves a log whatever the code is
 	notes   []string       // META lines
-	// complaints are for standard error: who reads it could not know otherwise. A
-	// reader that went away knows.
+	// complaints are messages for standard error about faults that its reader cannot see
+	// otherwise. There is none for a reader that went away.
 	complaints []string
 }
 
-// ended makes an end of what is known.
+// ended returns the end for the result of the command.
 func ended(r command.Result, err error, interruption syscall.Signal) end {
 	var e end
 	var notStarted *command.StartError
@@ -221,7 +221,7 @@ func ended(r command.Result, err error, interruption syscall.Signal) end {
 	return e
 }
 
-// lost takes down what did not reach the log or the caller.
+// lost notes the output that reached the log or the caller incompletely.
 func (e *end) lost(r command.Result, observed *recording) {
 	if observed.cut != nil {
 		e.notes = append(e.notes, fmt.Sprintf("safe-run output cut: %d bytes not logged: %s", observed.missed, reason(observed.cut)))
@@ -241,10 +241,10 @@ func (e *end) lost(r command.Result, observed *recording) {
 	}
 }
 
-// complain says what nobody could know otherwise.
+// complain writes the complaints.
 func (e *end) complain(w io.Writer, observed *recording) {
 	if observed.within && (len(e.complaints) > 0 || e.code != 0 || e.aborted) {
-		io.WriteString(w, "\n") // this program's words are no part of the command's last line
+		io.WriteString(w, "\n") // end the command's last line before the messages of this program
 	}
 	for _, c := range e.complaints {
 		fmt.Fprintf(w, "safe-run: %s\n", c)
@@ -269,7 +269,7 @@ func logged(path string, err error) string {
 	}
 }
 
-// reason is the operating system's words for an error, without operation and path.
+// reason returns the operating system's text for an error, without operation and path.
 func reason(err error) string {
 	var number syscall.Errno
 	if errors.As(err, &number) {
@@ -278,7 +278,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// environ is the value of a variable; the first one counts, as for getenv.
+// environ returns the value of a variable. The first entry counts, as for getenv.
 func environ(env []string, name string) string {
 	for _, s := range env {
 		if len(s) > len(name) && s[len(name)] == '=' && s[:len(name)] == name {
@@ -288,8 +288,8 @@ func environ(env []string, name string) string {
 	return ""
 }
 
-// spoolFolder is where output is kept that does not fit into memory: TMPDIR if it
-// is set, else a folder for large files that a restart may keep.
+// spoolFolder returns the folder for output that does not fit into memory: TMPDIR if it is
+// set, else a folder for large files that a restart may keep.
 func spoolFolder(env []string) string {
 	if dir := environ(env, "TMPDIR"); dir != "" {
 		return dir

@@ -31,25 +31,24 @@ Exit codes:
   2         usage: nothing was started
 `
 
-// call is what the arguments say.
+// call is a parsed command line.
 type call struct {
 	help, version bool
 	argv          []string
 	settings      settings
 }
 
-// settings are what arguments and environment may choose.
+// settings are the values that arguments and environment choose.
 type settings struct {
 	dir     string // folder of logs
 	merged  bool   // the merged view
 	snippet int    // last lines of each stream
-	names   string // contract or rfc; empty: not given
+	names   string // contract or rfc; empty: not chosen
 }
 
 const maxSnippet = 10000
 
-// parse reads the arguments. What follows the first that is no option is the
-// command's.
+// parse reads the arguments. The command begins with the first argument that is no option.
 func parse(args []string) (c call, err error) {
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		name, value, has := strings.Cut(args[0], "=")
@@ -91,7 +90,8 @@ func (c call) command(argv []string) (call, error) {
 	return c, nil
 }
 
-// read takes the rest from the environment. An empty variable counts as unset.
+// read takes the settings that are still open from the environment. An empty variable
+// counts as unset.
 func (s *settings) read(env []string) (err error) {
 	if s.dir = environ(env, "SAFE_LOG_DIR"); s.dir == "" {
 		s.dir = ".agent/FAIL-LOGS"
@@ -117,7 +117,8 @@ func (s *settings) read(env []string) (err error) {
 	return nil
 }
 
-// oneOf refuses a value that is not in the list; empty stands for the first.
+// oneOf refuses a value that is not in the list. An empty environment variable means the
+// first value of the list.
 func oneOf(name, value string, list ...string) (string, error) {
 	if value == "" && !strings.HasPrefix(name, "--") {
 		return list[0], nil

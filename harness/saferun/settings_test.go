@@ -23,7 +23,7 @@ const (
 	hintText  = `  hint: "safe-run --help" lists what it takes`
 )
 
-// inProcess runs safe-run in this process, with nothing of its environment but PATH.
+// inProcess runs safe-run in this process, with an environment of env and PATH.
 func inProcess(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	stdin, err := os.Open(os.DevNull)
@@ -40,8 +40,8 @@ func inProcess(t *testing.T, env []string, args ...string) (code int, stdout, st
 	return code, out.String(), errs.String()
 }
 
-// refused checks that a call is refused with exit status 2 and a message, and that its
-// command, which would make a file, is not started and no folder of logs made.
+// refused checks that a call is refused with exit status 2 and a message. Its command,
+// which would make a file, is not started, and no folder of logs is made.
 func refused(t *testing.T, env, options []string, message string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -56,8 +56,8 @@ func refused(t *testing.T, env, options []string, message string) {
 	}
 }
 
-// TestRefusedStarts shows that the command of refused makes its file, and a log, when
-// nothing is wrong.
+// TestRefusedStarts shows that the command of refused makes its file and a log in a
+// correct call.
 func TestRefusedStarts(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("commands are run on Linux alone")
@@ -75,8 +75,8 @@ func TestRefusedStarts(t *testing.T) {
 	}
 }
 
-// TestBadSettings: a bad value is refused before the command is started, with what it
-// is and what it may be.
+// TestBadSettings: a bad value is refused before the command is started. The message has
+// the value and the allowed values.
 func TestBadSettings(t *testing.T) {
 	for _, view := range []string{"Ledger", "MERGED", " merged", "merged ", "ledger,merged", "events", "0", "me\nrged", "\xff"} {
 		refused(t, []string{"SAFE_RUN_VIEW=" + view}, nil, fmt.Sprintf("SAFE_RUN_VIEW is %q: ledger or merged", view))
@@ -97,12 +97,12 @@ func TestBadSettings(t *testing.T) {
 	refused(t, nil, []string{"--log-names="}, `--log-names is "": contract or rfc`)
 	refused(t, nil, []string{"--log-names", ""}, `--log-names is "": contract or rfc`)
 	refused(t, nil, []string{"--log-names", "--"}, `--log-names is "--": contract or rfc`)
-	// The value counts that getenv returns, which is that of the first entry.
+	// As for getenv, the first entry counts.
 	refused(t, []string{"SAFE_RUN_VIEW=bad", "SAFE_RUN_VIEW=merged"}, nil, `SAFE_RUN_VIEW is "bad": ledger or merged`)
 }
 
-// TestUsage: arguments that are not understood are refused, and what follows the first
-// that is no option is the command's.
+// TestUsage: arguments that are not understood are refused. The command begins with the
+// first argument that is no option.
 func TestUsage(t *testing.T) {
 	for _, option := range []string{"-", "-x", "-hv", "-v", "---", "--log-name=rfc", "--log_names=rfc", "--log-namesrfc", "--help=1", "--version=", "--Version", "-\n"} {
 		refused(t, nil, []string{option}, fmt.Sprintf("unknown option %q\n%s; a command that begins with - goes after --", option, hintText))
@@ -126,7 +126,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestParse: the options that there are, and where the command begins.
+// TestParse: the options, and where the command begins.
 func TestParse(t *testing.T) {
 	for _, tc := range []struct{ args, argv, names string }{
 		{"make", "make", ""},
@@ -154,8 +154,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestSettings: what the environment chooses, that an empty variable counts as unset,
-// and that the option goes before the variable.
+// TestSettings: the choices of the environment. An empty variable counts as unset, and the
+// option overrides the variable.
 func TestSettings(t *testing.T) {
 	unset := settings{dir: ".agent/FAIL-LOGS", names: "contract"}
 	for _, tc := range []struct {
@@ -186,7 +186,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestVersion: the line is that of the contract, and the version that of all of Fiador.
+// TestVersion: the line is that of the contract, and the version is that of Fiador.
 func TestVersion(t *testing.T) {
 	if Version != kernel.Version {
 		t.Errorf("version %q here and %q in the kernel", Version, kernel.Version)
@@ -205,7 +205,7 @@ func TestHelp(t *testing.T) {
 	if code != 0 || stderr != "" {
 		t.Errorf("exit status %d, stderr %q", code, stderr)
 	}
-	bad := []string{"SAFE_RUN_VIEW=bad", "SAFE_SNIPPET_LINES=-1", "SAFE_RUN_LOG_NAMES=bad"} // no matter here
+	bad := []string{"SAFE_RUN_VIEW=bad", "SAFE_SNIPPET_LINES=-1", "SAFE_RUN_LOG_NAMES=bad"} // these values do not matter here
 	for _, args := range [][]string{{"-h"}, {"--log-names", "rfc", "--help"}, {"--help", "--unknown"}} {
 		if code, again, stderr := inProcess(t, bad, args...); code != 0 || again != text || stderr != "" {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", args, code, again, stderr)
@@ -234,7 +234,7 @@ type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// TestHelpNotRead: help and version that cannot be written are no success.
+// TestHelpNotRead: help or version that cannot be written is no success.
 func TestHelpNotRead(t *testing.T) {
 	for _, option := range []string{"--help", "--version"} {
 		var errs bytes.Buffer
@@ -248,7 +248,7 @@ func TestHelpNotRead(t *testing.T) {
 	}
 }
 
-// TestUnknownEnd: what ended in a way that nobody could find out has not succeeded.
+// TestUnknownEnd: a command with an unknown end has not succeeded.
 func TestUnknownEnd(t *testing.T) {
 	unknown := errors.New("wait: no child processes")
 	for _, c := range []struct {

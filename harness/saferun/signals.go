@@ -12,12 +12,13 @@ import (
 	"github.com/fiador/fiador/harness/command"
 )
 
-// Notify has this process receive what [System] wants as Signals. HUP and INT stay
-// ignored where they were, for the command too, as under nohup; the Go runtime keeps
-// no more. It uses Notify rather than Ignore: a command would inherit that.
+// Notify makes this process receive the signals that [System] takes as Signals. HUP and
+// INT stay ignored where they were ignored before, as under nohup, also for the command.
+// The Go runtime keeps no other signal ignored. Notify calls signal.Notify instead of
+// signal.Ignore, because a command would inherit an ignored signal.
 //
-// A write that nobody reads (SIGPIPE) and one beyond the limit of a file (SIGXFSZ) are
-// errors of that write without it; see patient.
+// A write without a reader (SIGPIPE) and a write beyond the limit of a file (SIGXFSZ) need
+// no handler: the write returns an error; see patient.
 func Notify() <-chan os.Signal {
 	signals := make(chan os.Signal, 16)
 	var list []os.Signal
@@ -30,9 +31,9 @@ func Notify() <-chan os.Signal {
 	return signals
 }
 
-// interruption is the signal that interrupted a run; 0: none did. A key of the
-// terminal did if the command died of it. This process gets it at the same time,
-// and may hear of the command's end first.
+// interruption returns the signal that interrupted a run, or 0. If the command died of a
+// signal from a key of the terminal, that key interrupted the run. This process gets the
+// same signal, but may learn of the command's end first.
 func interruption(r command.Result, signals <-chan os.Signal, keys bool) syscall.Signal {
 	if r.Forwarded != 0 || !keys || r.Signal != syscall.SIGINT && r.Signal != syscall.SIGQUIT {
 		return r.Forwarded
@@ -51,15 +52,15 @@ func interruption(r command.Result, signals <-chan os.Signal, keys bool) syscall
 	return r.Signal
 }
 
-// say writes what this process itself has to say. Somebody who does not read it
-// holds it up, until a signal comes; after an interruption not for long.
+// say writes the messages of this process. A reader that does not read can block it until
+// a signal comes, or only for a short time after an interruption.
 func say(to io.Writer, signals <-chan os.Signal, interrupted bool, write func(io.Writer)) {
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
 		w := bufio.NewWriter(to)
 		write(w)
-		w.Flush() // nobody is left to tell
+		w.Flush() // an error here has no reader
 	}()
 	var late <-chan time.Time
 	if interrupted {
@@ -77,7 +78,7 @@ func say(to io.Writer, signals <-chan os.Signal, interrupted bool, write func(io
 	}
 }
 
-// patience is for what should come at once.
+// patience is how long this process waits for events that should come at once.
 const patience = 200 * time.Millisecond
 
 func signalName(s syscall.Signal) string {

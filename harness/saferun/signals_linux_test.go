@@ -12,19 +12,19 @@ import (
 	"github.com/fiador/fiador/harness/saferun"
 )
 
-// interrupting are the signals that end a run, under their names for a shell.
+// interrupting are the signals that end a run, by their names for a shell.
 var interrupting = map[string]syscall.Signal{
 	"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
 }
 
 const (
 	dies = "echo ready; exec sleep 1000"
-	// traps is for Sprintf: what to do about a signal, and which.
+	// traps is a format: the command for a signal, and the signal.
 	traps = "trap '%s' %s; echo ready; while :; do sleep 0.05; done"
 )
 
-// TestInterrupted: a signal to safe-run goes to the command. It dies of that, or
-// ends as it likes; there is a log in any case.
+// TestInterrupted: a signal to safe-run goes to the command. The command dies of it or
+// ends by itself, and there is a log in any case.
 func TestInterrupted(t *testing.T) {
 	for name, sig := range interrupting {
 		for _, c := range []struct {
@@ -81,19 +81,19 @@ func TestInterruptedEarly(t *testing.T) {
 	}
 }
 
-// TestInterruptedTwice: whoever presses Ctrl-C again does not wait.
+// TestInterruptedTwice: a second Ctrl-C ends the run without delay.
 func TestInterruptedTwice(t *testing.T) {
 	p := start(t, options{}, sh(fmt.Sprintf(traps, "echo again", "INT"))...)
 	p.await("ready")
 	p.signal(syscall.SIGINT)
-	p.await("again") // or both might be one
+	p.await("again") // otherwise the two signals might become one
 	time.Sleep(time.Second)
 	p.signal(syscall.SIGINT)
 	p.wait().failed(t, 130, "safe-run interrupted: signal=INT", "safe-run killed: second INT")
 }
 
-// TestInterruptedByTimeout: timeout(1), for one, sends its signal to the process and
-// to the group. That is one Ctrl-C, and not two.
+// TestInterruptedByTimeout: timeout(1), for example, sends its signal to the process and
+// to the group. That counts as one Ctrl-C, not as two.
 func TestInterruptedByTimeout(t *testing.T) {
 	for range 20 {
 		p := start(t, options{}, sh(fmt.Sprintf(traps, "sleep 0.1; echo bye; exit 7", "INT"))...)
@@ -106,7 +106,7 @@ func TestInterruptedByTimeout(t *testing.T) {
 	}
 }
 
-// TestInterruptedIgnoringTERM: neither the command nor what it has started obeys.
+// TestInterruptedIgnoringTERM: the command and its children ignore TERM.
 func TestInterruptedIgnoringTERM(t *testing.T) {
 	t.Parallel() // it takes five seconds
 	p := start(t, options{}, sh("trap '' TERM; sleep 1000 & echo $!; exec sleep 1000")...)
@@ -118,7 +118,7 @@ func TestInterruptedIgnoringTERM(t *testing.T) {
 	}
 }
 
-// TestInterruptedStopped: a command that is stopped is continued to get the signal.
+// TestInterruptedStopped: a stopped command is continued so that it gets the signal.
 func TestInterruptedStopped(t *testing.T) {
 	for name, sig := range interrupting {
 		p := start(t, options{}, sh("echo $$; kill -STOP $$; exec sleep 1000")...)
@@ -134,8 +134,8 @@ func TestInterruptedStopped(t *testing.T) {
 	}
 }
 
-// TestGroup: a signal reaches what the command has started, and what is left of
-// that when the command has ended is killed.
+// TestGroup: a signal reaches the children of the command. Children that are left when the
+// command has ended are killed.
 func TestGroup(t *testing.T) {
 	for name, sig := range interrupting {
 		p := start(t, options{}, sh("trap : "+name+"; ("+fmt.Sprintf(traps, "echo below; exit", name)+"); exit 6")...)
@@ -154,12 +154,12 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileHeld: the command has ended by itself, and a process outside
-// its group holds the streams: a signal is an interruption even then.
+// TestInterruptedWhileHeld: the command has ended by itself, and a process outside its
+// group holds the streams. A signal is an interruption even then.
 func TestInterruptedWhileHeld(t *testing.T) {
 	for code, script := range map[int]string{0: `"$@"; echo end`, 3: `"$@"; echo end; exit 3`} {
 		var r result
-		for range 5 { // a test that is slow today sends the signal too late
+		for range 5 { // on a slow machine the test sends the signal too late
 			p := start(t, options{}, sh(script, as(t, "leave", "other session")...)...)
 			pid, _, _ := strings.Cut(p.await("end"), "\n")
 			p.signal(syscall.SIGTERM)
@@ -169,7 +169,7 @@ func TestInterruptedWhileHeld(t *testing.T) {
 				break
 			}
 		}
-		// The signal may have found the command still there: then it died of that.
+		// If the command was still running, it died of the signal.
 		if l := r.log(t); r.code != l.Code() || r.code != code && r.code != 143 || len(l.Notes()) != 2 ||
 			l.Notes()[0] != "safe-run interrupted: signal=TERM" || !strings.HasPrefix(l.Notes()[1], "safe-run output held: ") {
 			t.Errorf("exit status %d, %q", r.code, l.Notes())
@@ -177,7 +177,7 @@ func TestInterruptedWhileHeld(t *testing.T) {
 	}
 }
 
-// TestNohup: what is ignored is not forwarded, and the command ignores it too.
+// TestNohup: an ignored signal is not forwarded, and the command ignores it too.
 func TestNohup(t *testing.T) {
 	in, lines, err := os.Pipe()
 	if err != nil {
@@ -197,7 +197,7 @@ func TestNohup(t *testing.T) {
 	}
 }
 
-// TestOtherSignals: what is not for safe-run does what it does to any program.
+// TestOtherSignals: a signal that safe-run does not handle has its usual effect.
 func TestOtherSignals(t *testing.T) {
 	p := start(t, options{}, sh("echo $$; exec sleep 1000")...)
 	pid := p.await("\n")

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// snippet prints the last lines of each stream that has any.
+// snippet prints the last lines of each stream that has output.
 func (r *recording) snippet(w io.Writer, lines int) error {
 	if lines == 0 {
 		return nil
@@ -45,8 +45,8 @@ func (r *recording) last(w io.Writer, s *spool, name string, lines int) error {
 	return err
 }
 
-// lastLines is where the last lines begin, and how many there are. A last line
-// need not have its LF.
+// lastLines returns the offset of the last lines, and their number. The last line may lack
+// its LF.
 func lastLines(r io.ReaderAt, size int64, lines int) (from int64, found int, err error) {
 	buf := make([]byte, 64<<10)
 	for end := size; end > 0; {
@@ -61,7 +61,7 @@ func lastLines(r io.ReaderAt, size int64, lines int) (from int64, found int, err
 				break
 			}
 			if begin+int64(i) == size-1 {
-				continue // the end of the last line
+				continue // this LF ends the last line
 			}
 			if found++; found == lines {
 				return begin + int64(i) + 1, found, nil

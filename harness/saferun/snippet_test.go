@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// endOf is the plain way to the last lines.
+// endOf finds the last lines in the plain way.
 func endOf(text string, lines int) (from int64, found int) {
 	list := strings.SplitAfter(text, "\n")
 	if list[len(list)-1] == "" {
@@ -23,8 +23,8 @@ func endOf(text string, lines int) (from int64, found int) {
 	return int64(len(text) - len(strings.Join(list, ""))), len(list)
 }
 
-// TestLastLines compares with the plain way, for texts whose lines begin and end about
-// the borders of the blocks that are read.
+// TestLastLines compares with endOf, for texts whose lines begin and end near the borders
+// of the blocks that are read.
 func TestLastLines(t *testing.T) {
 	const block = 64 << 10
 	check := func(text string, lines int) {
@@ -77,8 +77,8 @@ func recorded(t *testing.T, stdout, stderr string) *recording {
 	return r
 }
 
-// TestSnippet: the last lines of each stream that has any, as they were, with an LF
-// added to a last line that has none.
+// TestSnippet: the last lines of each stream that has output, unchanged. A last line
+// without LF gets one.
 func TestSnippet(t *testing.T) {
 	long := strings.Repeat("l", 5<<20)
 	var many strings.Builder
@@ -113,8 +113,8 @@ func TestSnippet(t *testing.T) {
 	}
 }
 
-// TestSnippetOfCut: where the last lines have not been kept, the snippet does not pass
-// others off as them.
+// TestSnippetOfCut: if the last lines were not kept, the snippet does not present other
+// lines as the last ones.
 func TestSnippetOfCut(t *testing.T) {
 	r := newFor(t, filepath.Join(t.TempDir(), "none"))
 	model{{1, []byte("a\n")}, {1, []byte(strings.Repeat("\n", inMemory))}, {1, []byte("last\n")}, {2, []byte("last\n")}}.add(r)

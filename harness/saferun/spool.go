@@ -5,8 +5,9 @@ import (
 	"os"
 )
 
-// spool holds what was written to it: the first bytes in memory, the rest in a
-// file that has no name, so that nothing is left of it however this process ends.
+// spool holds the bytes that are written to it. The first bytes stay in memory, and the
+// rest goes to a file without a name. The system removes such a file however this process
+// ends.
 type spool struct {
 	folder string
 	mem    []byte
@@ -16,7 +17,7 @@ type spool struct {
 
 const inMemory = 256 << 10
 
-// Write keeps all of b or returns how much it has kept.
+// Write keeps all of b, or returns how many bytes it has kept and an error.
 func (s *spool) Write(b []byte) (n int, err error) {
 	if room := inMemory - len(s.mem); room > 0 && s.file == nil {
 		n = min(room, len(b))
@@ -36,8 +37,8 @@ func (s *spool) Write(b []byte) (n int, err error) {
 	return n + m, err
 }
 
-// nameless opens a new file that has no name, or takes its name away where the file
-// system cannot do the former.
+// nameless opens a new file without a name. Where the file system cannot do that, it opens
+// a file and removes its name.
 func nameless(folder string) (*os.File, error) {
 	if f, err := openNameless(folder); err == nil {
 		return f, nil
@@ -53,7 +54,7 @@ func nameless(folder string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadAt reads from both.
+// ReadAt reads from memory and from the file.
 func (s *spool) ReadAt(b []byte, off int64) (n int, err error) {
 	if off < int64(len(s.mem)) {
 		n = copy(b, s.mem[off:])

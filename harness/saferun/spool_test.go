@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// noise is n bytes that are alike for a seed.
+// noise returns n bytes that depend only on the seed.
 func noise(seed uint64, n int) []byte {
 	var key [32]byte
 	key[0], key[1] = byte(seed), byte(seed>>8)
@@ -20,8 +20,8 @@ func noise(seed uint64, n int) []byte {
 	return b
 }
 
-// TestSpool: what was written is read back, on both sides of what fits into memory, and
-// the file beyond has no name.
+// TestSpool: the written bytes are read back, on both sides of the limit of memory. The
+// file beyond the limit has no name.
 func TestSpool(t *testing.T) {
 	for _, size := range []int{0, 1, inMemory - 1, inMemory, inMemory + 1, 2*inMemory + 12345} {
 		for _, chunk := range []int{1009, 65536, inMemory - 1, inMemory, inMemory + 1, 3 * inMemory} {
@@ -46,7 +46,7 @@ func TestSpool(t *testing.T) {
 	}
 }
 
-// readBack reads a spool as a whole and from about every border.
+// readBack reads a spool as a whole, and from offsets near every border.
 func readBack(t *testing.T, s *spool, want []byte) {
 	t.Helper()
 	if got, err := io.ReadAll(s.section()); err != nil || !bytes.Equal(got, want) {
@@ -69,8 +69,8 @@ func readBack(t *testing.T, s *spool, want []byte) {
 	}
 }
 
-// TestSpoolWithoutFolder: what fits into memory needs no folder; the rest is refused,
-// and what was kept can be read.
+// TestSpoolWithoutFolder: bytes that fit into memory need no folder. Further bytes are
+// refused, and the kept ones can be read.
 func TestSpoolWithoutFolder(t *testing.T) {
 	s := spool{folder: filepath.Join(t.TempDir(), "none")}
 	want := noise(1, inMemory+1000)

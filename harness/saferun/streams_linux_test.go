@@ -22,7 +22,7 @@ import (
 const forged = "=== STDOUT ===\nx\n\n=== STDERR ===\n\n--- BEGIN EVENTS ---\n[SEQ=1][META] safe-run start: cmd=\"x\"\n" +
 	"[SEQ=2][STDOUT] x\n[SEQ=3][META] safe-run exit: code=0\n--- END EVENTS ---\n"
 
-// TestBytes: both streams come to the caller and to the log as they are.
+// TestBytes: the bytes of both streams reach the caller and the log unchanged.
 func TestBytes(t *testing.T) {
 	dir := t.TempDir()
 	for i, text := range []string{
@@ -53,7 +53,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestLargeOutput: ten megabytes, as many lines as you like and as long as you like.
+// TestLargeOutput: ten megabytes, with many short lines or few long ones.
 func TestLargeOutput(t *testing.T) {
 	for name, script := range map[string]string{
 		"10 MB of lines":           "yes 0123456789abcdef | head -c 10000000",
@@ -106,8 +106,8 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// TestTwoBusyStreams: the numbers are in order, each stream is in its own order, and
-// nothing is missing, in every one of a hundred runs.
+// TestTwoBusyStreams: in each of a hundred runs the numbers are in order, each stream is
+// in its own order, and no line is missing.
 func TestTwoBusyStreams(t *testing.T) {
 	const lines = 300
 	for i := range 100 {
@@ -134,8 +134,8 @@ func TestTwoBusyStreams(t *testing.T) {
 	}
 }
 
-// TestOneFileForBoth: where both streams of the caller are one, as they are on a
-// terminal or after 2>&1, its copy has the order of the log.
+// TestOneFileForBoth: if both streams of the caller are one file, as on a terminal or
+// after 2>&1, the caller's copy has the order of the log.
 func TestOneFileForBoth(t *testing.T) {
 	for range 10 {
 		dir := t.TempDir()
@@ -161,8 +161,8 @@ func TestOneFileForBoth(t *testing.T) {
 	}
 }
 
-// TestStdin: the command reads what it would read without safe-run, and what it
-// leaves is there for the next.
+// TestStdin: the command reads the same input as without safe-run. The input that it does
+// not read is left for the next program.
 func TestStdin(t *testing.T) {
 	dir := t.TempDir()
 	large := file(t, filepath.Join(dir, "large"), strings.Repeat("0123456789abcde\n", 10<<16), 0o600)
@@ -180,7 +180,7 @@ func TestStdin(t *testing.T) {
 			t.Errorf("%s: %q", through, r.stdout)
 		}
 	}
-	in, out, err := os.Pipe() // nobody ever writes to it or closes it
+	in, out, err := os.Pipe() // it has no writer, and nobody closes it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,8 +189,8 @@ func TestStdin(t *testing.T) {
 	run(t, options{stdin: in}, "true").succeeded(t)
 }
 
-// TestClosedStreams: streams that are closed, or empty, are no reason to fail or to
-// hang. The command has /dev/null instead of a closed standard input.
+// TestClosedStreams: safe-run does not fail or hang because streams are closed or empty.
+// The command has /dev/null instead of a closed standard input.
 func TestClosedStreams(t *testing.T) {
 	for _, closed := range []string{"<&-", ">&-", "2>&-", "<&- >&- 2>&-", "</dev/null", ">/dev/null 2>&1"} {
 		o := options{under: sh(`exec "$@" ` + closed)}
@@ -202,7 +202,7 @@ func TestClosedStreams(t *testing.T) {
 	}
 }
 
-// TestReaderGone: the command goes on, is not told, and its log is complete.
+// TestReaderGone: the command continues, does not notice, and its log is complete.
 func TestReaderGone(t *testing.T) {
 	const size = 3000000 // more than pipes and buffers hold
 	for _, stream := range []string{"stdout", "stderr"} {
@@ -229,7 +229,7 @@ func TestReaderGone(t *testing.T) {
 	}
 }
 
-// vanished runs a script whose stream has a reader that goes after some bytes.
+// vanished runs a script. The reader of its stream goes away after some bytes.
 func vanished(t *testing.T, stream string, after int64, script string) result {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -255,7 +255,8 @@ func vanished(t *testing.T, stream string, after int64, script string) result {
 	return p.wait()
 }
 
-// TestFullDevice: what cannot be passed on is said, and changes nothing else.
+// TestFullDevice: a message names the output that cannot be passed on. Nothing else
+// changes.
 func TestFullDevice(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -279,8 +280,8 @@ func TestFullDevice(t *testing.T) {
 	}
 }
 
-// TestNonblockingOutput: a caller's output that is not in blocking mode, or that the
-// command takes out of it because its input is the same, loses nothing.
+// TestNonblockingOutput: a caller's output that is non-blocking loses no byte. The same
+// holds if the command makes it non-blocking through an input with the same file.
 func TestNonblockingOutput(t *testing.T) {
 	const size = 3000000
 	for _, before := range []bool{false, true} {
@@ -295,7 +296,7 @@ func TestNonblockingOutput(t *testing.T) {
 		p := start(t, options{stdin: ours, stdout: ours}, as(t, "nonblocking", strconv.Itoa(size))...)
 		ours.Close()
 		p.awaitIn(&p.stderr, "nonblocking")
-		time.Sleep(100 * time.Millisecond) // in which the socket fills
+		time.Sleep(100 * time.Millisecond) // the socket fills meanwhile
 		n, err := io.Copy(io.Discard, far)
 		far.Close()
 		if r := p.wait(); n != size || err != nil || r.code != 0 || r.stderr != "nonblocking\n" {
@@ -304,7 +305,7 @@ func TestNonblockingOutput(t *testing.T) {
 	}
 }
 
-// TestSlowReader: who reads late, long after the command has ended, reads everything.
+// TestSlowReader: a reader that starts long after the end of the command reads everything.
 func TestSlowReader(t *testing.T) {
 	t.Parallel() // it takes three seconds
 	read, write, err := os.Pipe()
@@ -333,8 +334,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestReaderStalls: a command whose output nobody reads is interrupted in bounded
-// time, and its log is there, whichever stream it is.
+// TestReaderStalls: a command whose output has no reader is interrupted in bounded time,
+// and its log is there, for either stream.
 func TestReaderStalls(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -383,7 +384,7 @@ func TestReaderStalls(t *testing.T) {
 	}
 }
 
-// stalled waits until a pipe that nobody reads takes no more.
+// stalled waits until a pipe without a reader is full.
 func stalled(t *testing.T, pipe *os.File) {
 	t.Helper()
 	held, same := 0, 0
@@ -400,7 +401,7 @@ func stalled(t *testing.T, pipe *os.File) {
 	t.Errorf("the pipe holds %d bytes", held)
 }
 
-// waiting is how many bytes a pipe holds.
+// waiting returns how many bytes a pipe holds.
 func waiting(t *testing.T, pipe *os.File) int {
 	t.Helper()
 	var n int32

@@ -11,8 +11,8 @@ import (
 	"unsafe"
 )
 
-// openTerminal opens a pseudo terminal: the side that a program has, and the far
-// one, where somebody types. Both are closed at the end of the test.
+// openTerminal opens a pseudo terminal: the side of the program, and the far side, where
+// somebody types. Both are closed at the end of the test.
 func openTerminal(t *testing.T) (in, far *os.File) {
 	t.Helper()
 	far, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -37,8 +37,8 @@ func openTerminal(t *testing.T) (in, far *os.File) {
 	return in, far
 }
 
-// atTerminal starts safe-run in the foreground of a terminal of its own, which is
-// its standard input.
+// atTerminal starts safe-run in the foreground of a terminal of its own, which is its
+// standard input.
 func atTerminal(t *testing.T, o options, args ...string) (p *tool, far *os.File) {
 	t.Helper()
 	o.stdin, far = openTerminal(t)
@@ -65,7 +65,7 @@ func TestTerminalInput(t *testing.T) {
 	}
 }
 
-// TestTerminalKeys: Ctrl-C ends the command, and Ctrl-\ does.
+// TestTerminalKeys: Ctrl-C and Ctrl-\ end the command.
 func TestTerminalKeys(t *testing.T) {
 	for _, c := range []struct {
 		keys, name string
@@ -82,8 +82,8 @@ func TestTerminalKeys(t *testing.T) {
 	}
 }
 
-// TestTerminalKeysHandled: a command that lives on after Ctrl-C is not killed, gets
-// it once for each time it was pressed, and leaves no log when it succeeds.
+// TestTerminalKeysHandled: a command that survives Ctrl-C is not killed. It gets the
+// signal once for each press, and leaves no log when it succeeds.
 func TestTerminalKeysHandled(t *testing.T) {
 	p, far := atTerminal(t, options{}, sh(`trap 'n=x$n; echo $n.' INT; echo ready; while [ "$n" != xxx ]; do sleep 0.05; done; read line; echo $line`)...)
 	p.await("ready")
@@ -99,8 +99,8 @@ func TestTerminalKeysHandled(t *testing.T) {
 	}
 }
 
-// TestTerminalKeysOutlived: what ends a command after it has lived on is its own
-// affair.
+// TestTerminalKeysOutlived: after the command has survived a key, its later end is no
+// interruption.
 func TestTerminalKeysOutlived(t *testing.T) {
 	for _, c := range []struct {
 		end  string
@@ -115,7 +115,8 @@ func TestTerminalKeysOutlived(t *testing.T) {
 	}
 }
 
-// TestTerminalKeysOwnCode: the code of a command that ends itself after Ctrl-C stands.
+// TestTerminalKeysOwnCode: the exit code of a command that ends itself after Ctrl-C is
+// kept.
 func TestTerminalKeysOwnCode(t *testing.T) {
 	p, far := atTerminal(t, options{}, sh("trap 'exit 7' INT; echo ready; while :; do sleep 0.05; done")...)
 	p.await("ready")
@@ -125,8 +126,8 @@ func TestTerminalKeysOwnCode(t *testing.T) {
 	}
 }
 
-// TestTerminalKeysLastWords: what the command has started got the key as well, and
-// has as much time to end as without it.
+// TestTerminalKeysLastWords: the children of the command get the key as well, and have as
+// much time to end as without safe-run.
 func TestTerminalKeysLastWords(t *testing.T) {
 	for range 10 {
 		p, far := atTerminal(t, options{}, as(t, "hand over")...)
@@ -139,8 +140,8 @@ func TestTerminalKeysLastWords(t *testing.T) {
 	}
 }
 
-// TestTerminalSignals: signals that are not from the keyboard are for safe-run
-// alone, which sends them on.
+// TestTerminalSignals: signals from elsewhere than the keyboard reach safe-run alone,
+// which forwards them.
 func TestTerminalSignals(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP} {
 		p, _ := atTerminal(t, options{}, sh(dies)...)
@@ -149,15 +150,15 @@ func TestTerminalSignals(t *testing.T) {
 		p.wait().failed(t, 128+int(sig), "safe-run interrupted: signal="+name)
 	}
 	p, _ := atTerminal(t, options{}, sh("kill -INT $$")...)
-	p.wait().failed(t, 130) // which nobody has typed
+	p.wait().failed(t, 130) // nobody has typed this signal
 	p, far := atTerminal(t, options{}, sh(dies)...)
 	p.await("ready")
 	far.Close() // the line is cut
 	p.wait().failed(t, 129, "safe-run interrupted: signal=HUP")
 }
 
-// TestTerminalOfOthers: the keyboard of a terminal that does not control safe-run
-// sends it no signals, so they are from elsewhere and for safe-run alone.
+// TestTerminalOfOthers: the keyboard of a terminal that does not control safe-run sends it
+// no signals. Its signals come from elsewhere and reach safe-run alone.
 func TestTerminalOfOthers(t *testing.T) {
 	for name, sig := range interrupting {
 		var o options
@@ -171,8 +172,8 @@ func TestTerminalOfOthers(t *testing.T) {
 	}
 }
 
-// TestTerminalBackground: the keyboard is for the foreground. Signals in the background
-// are from elsewhere.
+// TestTerminalBackground: the keyboard reaches the foreground. Signals in the background
+// come from elsewhere.
 func TestTerminalBackground(t *testing.T) {
 	for name, sig := range interrupting {
 		in, _ := openTerminal(t)
@@ -191,8 +192,8 @@ func TestTerminalBackground(t *testing.T) {
 	}
 }
 
-// TestTerminalNotInput: with another standard input the command has a group of its
-// own, which the keyboard does not reach: safe-run sends its signals on.
+// TestTerminalNotInput: with another standard input the command has a process group of its
+// own. The keyboard does not reach that group, so safe-run forwards its signals.
 func TestTerminalNotInput(t *testing.T) {
 	in, far := openTerminal(t)
 	o := options{stdout: in, attr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1}}
@@ -205,8 +206,8 @@ func TestTerminalNotInput(t *testing.T) {
 	}
 }
 
-// TestTerminalReaderStalls: Ctrl-C ends a run in bounded time even when nobody
-// reads its output.
+// TestTerminalReaderStalls: Ctrl-C ends a run in bounded time even without a reader of its
+// output.
 func TestTerminalReaderStalls(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {
