@@ -263,6 +263,8 @@ type tools struct {
 	conftestOPA           string // version of OPA inside conftest
 }
 
+// moduleRoot returns the folder of Fiador's module. The benchmark is a module of its own,
+// and stands in the folder bench of it.
 func moduleRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	file := string(bytes.TrimSpace(out))

@@ -26,11 +26,11 @@ const (
 	exitError    = 2
 )
 
-// Compiling the policy leaves a few MiB behind and needs no collection before
-// that; a process that decides one small intent then ends without one. Beyond
-// largeIntent bytes the runtime collects as usual, to keep the peak low. Many intents
-// leave much behind and little of it lives on, so collecting seldom saves a tenth of
-// the time.
+// Compiling the policy allocates a few MiB, and startupGC lets it end without a collection
+// of garbage. A process that decides one small intent then ends without any collection.
+// For more than largeIntent bytes the runtime collects as usual, to keep the peak low. A
+// command over many intents allocates much and keeps little. Collecting rarely, as manyGC
+// does, saves a tenth of its time.
 const (
 	startupGC   = 400
 	usualGC     = 100
@@ -38,7 +38,7 @@ const (
 	largeIntent = 64 << 10
 )
 
-// system is everything of the machine that a command may touch.
+// system holds everything of the machine that a command may touch.
 type system struct {
 	stdin   *os.File
 	stdout  io.Writer
@@ -46,33 +46,34 @@ type system struct {
 	tty     bool // stderr is a terminal
 	outTTY  bool // stdout is a terminal
 	env     func(string) string
-	environ []string // all of it, for a command that gets all of it
+	environ []string // the whole environment, for a command that inherits it
 	now     func() time.Time
 	rand    io.Reader
-	busy    *occupied // while something is executed or recorded: a Ctrl-C waits for its end; or nil
+	busy    *occupied // counts executions and records under way; a Ctrl-C waits for their end; or nil
 }
 
-// app is one invocation: its system, and what commands share.
+// app is one invocation of the program: its system, and the state that commands share.
 type app struct {
 	system
 	term    terminal  // stderr
-	page    terminal  // stdout, for answers that are words
-	direct  io.Writer // stdout, for what is not this program's answer: a failed write is not its failure
+	page    terminal  // stdout, for answers in words
+	direct  io.Writer // stdout, for output of others: a failed write to it is no failure of this program
 	color   string
-	github  bool // stderr is read by a runner of workflow commands
-	runner  bool // so it is by what the environment says
+	github  bool // a runner of workflow commands reads stderr
+	runner  bool // the environment says that a runner reads the output
 	specs   *specs.Set
-	guarded []string // folders in which no link is followed to what is written
-	status  int      // exit status of a command that ended without an error
+	guarded []string // absolute folders; a write follows no link beneath them
+	status  int      // exit status of a command that ends without an error
 }
 
-// usage is the error of a call that cannot be understood, or names what is not there.
+// usage returns the error of a call that the program does not understand, or that names
+// something absent.
 func usage(hint, format string, args ...any) error {
 	return misuse(result.CodeUnreadable, hint, fmt.Sprintf(format, args...))
 }
 
-// unfit is the error of a call that combines what does not go together, or chooses what
-// is no choice.
+// unfit returns the error of a call whose flags exclude each other, or whose value is not
+// allowed.
 func unfit(hint, format string, args ...any) error {
 	return misuse(result.CodeProfile, hint, fmt.Sprintf(format, args...))
 }
@@ -84,8 +85,8 @@ func misuse(code result.Code, hint, msg string) error {
 // detailUsage is the member of details that says that the call is at fault.
 const detailUsage = "usage"
 
-// run is the whole program but for the process around it: it returns the exit
-// status. A panic anywhere below is RUN_E007.
+// run is the whole program except for the process around it. It returns the exit status. A
+// panic in any command becomes RUN_E007.
 func run(ctx context.Context, args []string, sys system) (status int) {
 	debug.SetMemoryLimit(512 << 20)
 	debug.SetGCPercent(startupGC)
@@ -116,8 +117,8 @@ func run(ctx context.Context, args []string, sys system) (status int) {
 	return a.status
 }
 
-// sink is standard output. It keeps the first failed write, so that no answer
-// can be lost unseen, help texts included.
+// sink is standard output. It keeps the error of the first failed write, so that the
+// program reports every lost answer, help texts included.
 type sink struct {
 	w   io.Writer
 	err error
@@ -131,7 +132,7 @@ func (s *sink) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// failure is the RunError for output that did not arrive.
+// failure returns the RunError for output that was not written, or nil.
 func (s *sink) failure() error {
 	if s.err == nil {
 		return nil
@@ -186,7 +187,7 @@ Exit codes:
 	return root
 }
 
-// prepare is what every command needs before it runs.
+// prepare sets up the state that every command needs before it runs.
 func (a *app) prepare() error {
 	a.runner = inRunner(a.env)
 	color := a.color
@@ -204,8 +205,8 @@ func (a *app) prepare() error {
 	return err
 }
 
-// report says on stderr why a command ended without a decision: a line of
-// canonical JSON for a RunError, and words for people on a terminal.
+// report writes to stderr why a command ended without a decision: one line of canonical
+// JSON for a RunError, and words for people on a terminal.
 func (a *app) report(err error) int {
 	var re *result.RunError
 	if !errors.As(err, &re) {
@@ -227,8 +228,8 @@ func (a *app) report(err error) int {
 	return exitError
 }
 
-// print writes a command's answer to stdout. A write that fails ends the
-// command with status 2, whatever was decided.
+// print writes a command's answer to stdout. A write that fails ends the command with
+// status 2, whatever the decision is.
 func (a *app) print(b []byte) error {
 	_, err := a.stdout.Write(b)
 	if err != nil {
@@ -237,8 +238,7 @@ func (a *app) print(b []byte) error {
 	return nil
 }
 
-// reason is the operating system's words for an error, without operation and
-// path.
+// reason returns the operating system's text for an error, without operation and path.
 func reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -271,7 +271,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usage(helpHint(cmd), "unexpected argument %q", args[0])
 }
 
-// groupArgs refuses what is no command of a group.
+// groupArgs refuses an argument that is no command of the group.
 func groupArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -279,7 +279,7 @@ func groupArgs(cmd *cobra.Command, args []string) error {
 	return usage(nearCommand(cmd, args[0]), "unknown command %q", cmd.Name()+" "+args[0])
 }
 
-// nearCommand is the hint for a command that is none.
+// nearCommand returns the hint for an unknown command name.
 func nearCommand(cmd *cobra.Command, name string) string {
 	var known []string
 	for _, c := range cmd.Commands() {
@@ -305,8 +305,8 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// notEmpty refuses flags that were given without a value: what stands for a flag that was
-// left out is not what the caller meant.
+// notEmpty refuses flags with an empty value. An empty value would have the effect of a
+// flag that is left out, and the caller does not mean that.
 func notEmpty(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {

@@ -111,7 +111,7 @@ func (f *applyFlags) register(cmd *cobra.Command) {
 	complete(cmd, "policy", profiles.Names()...)
 }
 
-// check refuses flags that go without the folder or would do nothing.
+// check refuses flags that need the folder and lack it, and flags without an effect.
 func (f applyFlags) check(cmd *cobra.Command) error {
 	for _, name := range []string{"to", "git-branch", "policy"} {
 		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
@@ -132,8 +132,8 @@ func (f applyFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// undisturbed does what a Ctrl-C has to wait for. After one the command has a moment to
-// end with its own status.
+// undisturbed calls do, and a Ctrl-C waits for its end. After a Ctrl-C the command has one
+// second to end with its own status.
 func (a *app) undisturbed(ctx context.Context, do func() error) error {
 	a.busy.enter()
 	err := do()
@@ -145,7 +145,8 @@ func (a *app) undisturbed(ctx context.Context, do func() error) error {
 	return err
 }
 
-// recoverTree ends what an interrupted command has begun on a folder, and no more.
+// recoverTree finishes or undoes the change that an interrupted command began on a folder.
+// It does nothing else.
 func (a *app) recoverTree(ctx context.Context, dir string) error {
 	state, err := a.stateOutside(dir)
 	if err != nil {
@@ -174,8 +175,8 @@ func recovery(did tree.Recovery) string {
 	return "what an interrupted command had begun to apply is complete now"
 }
 
-// stateOutside is the folder of journals, which never lies in the folder that it is to
-// have a journal of.
+// stateOutside returns the folder of journals. It refuses a folder of journals that lies
+// in dir.
 func (a *app) stateOutside(dir string) (string, error) {
 	state, err := a.stateFolder()
 	if err != nil {
@@ -261,7 +262,8 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys pa
 	return a.carryOut(ctx, plan, e.state, branch, f.to)
 }
 
-// warnUnsigned says what a ledger's key alone does not vouch for.
+// warnUnsigned warns when only the ledger's key vouches for the pack, because the ledger
+// does not cover the patch.
 func (a *app) warnUnsigned(keys packKeys) {
 	if keys.ledgerKey == nil || len(keys.keys) > 0 {
 		return
@@ -270,8 +272,7 @@ func (a *app) warnUnsigned(keys packKeys) {
 	a.term.hint("have the pack signed, and give the key with --key")
 }
 
-// nothingToDo ends a command for which no file has to be changed. The branch is made all
-// the same.
+// nothingToDo ends a command for which no file has to change. It still makes the branch.
 func (a *app) nothingToDo(ctx context.Context, dir string, branch *gitBranch, dryRun bool) error {
 	said := plain(displayFolder(dir)) + ": nothing to do, every file is as the pack has it\n"
 	switch {
@@ -297,14 +298,14 @@ func interrupted() error {
 	return runerr.New(result.CodeEvidence, "interrupted: nothing was changed", "run it again")
 }
 
-// packWithin is the path of the pack, where it lies in the folder.
+// packWithin returns the path of the pack relative to dir, if the pack lies in dir.
 func packWithin(dir, name string) ([]string, error) {
 	abs, err := filepath.Abs(name)
 	if err == nil {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if err != nil {
-		return nil, nil // whoever opens it says why
+		return nil, nil // the function that opens the pack reports the error
 	}
 	rel, err := filepath.Rel(dir, abs)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -316,8 +317,9 @@ func packWithin(dir, name string) ([]string, error) {
 	return []string{filepath.ToSlash(rel)}, nil
 }
 
-// acceptedPatch is the patch of a pack whose files may be put somewhere, without
-// operations where the execution changed none. Where it is nil, why has been said.
+// acceptedPatch returns the patch of a pack whose run was accepted. The patch has no
+// operations where the execution changed no file. When acceptedPatch returns nil without
+// an error, it has printed the reason.
 func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, error) {
 	given, err := a.givenProfile(policy)
 	if err != nil {
@@ -347,7 +349,7 @@ func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, er
 	return patch, nil
 }
 
-// refusedPatch says what is in the way of a patch, if anything is.
+// refusedPatch reports whether a plan has refused paths or conflicts, and prints them.
 func (a *app) refusedPatch(plan *harness.PatchPlan, f applyFlags) bool {
 	for _, r := range plan.Refused {
 		a.term.message(fmt.Sprintf("refused: %s: %s", r.Path, r.Why))
@@ -369,7 +371,7 @@ func (a *app) refusedPatch(plan *harness.PatchPlan, f applyFlags) bool {
 	return true
 }
 
-// carryOut applies a plan that was shown.
+// carryOut applies a plan that the user has seen.
 func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state string, branch *gitBranch, to string) error {
 	var said string
 	err := a.undisturbed(ctx, func() error {
@@ -396,7 +398,8 @@ func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state strin
 	return a.printStanding([]byte(said), branch.stands("applied all the same: every file is in place"))
 }
 
-// changedMeanwhile is an error but for what somebody else changed: that is an answer.
+// changedMeanwhile prints a change by somebody else as an answer and returns nil. It
+// returns every other error as it is.
 func (a *app) changedMeanwhile(err error) error {
 	var conflict *tree.ConflictError
 	var repository *repositoryChangedError
@@ -416,7 +419,7 @@ func (a *app) changedMeanwhile(err error) error {
 	return nil
 }
 
-// treeError is the RunError for a tree that could not be looked at.
+// treeError returns the RunError for a tree that cannot be examined.
 func treeError(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, new(*result.RunError)) || !errors.As(err, &pe) {

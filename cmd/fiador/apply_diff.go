@@ -11,14 +11,14 @@ import (
 	"github.com/fiador/fiador/harness"
 )
 
-// A file beyond one of these is named and not compared line by line.
+// The command names a file beyond one of these limits and does not compare its lines.
 const (
 	maxDiffBytes = 1 << 20
 	maxDiffLines = 20_000
 )
 
-// showPatch writes what a plan changes to standard output: a unified diff of each text,
-// a line for what is none, and how many files there are, at last.
+// showPatch writes the changes of a plan to standard output: a unified diff of each text,
+// a line for each other file, and the number of files at the end.
 func (a *app) showPatch(plan *harness.PatchPlan) error {
 	d := diffPrinter{terminal: a.page, runner: inRunner(a.env)}
 	d.visible = a.outTTY || a.page.color || d.runner
@@ -35,14 +35,14 @@ func (a *app) showPatch(plan *harness.PatchPlan) error {
 	return a.printDiff(fmt.Appendf(nil, "%s: %d created, %d modified, %d deleted\n", count(len(plan.Steps), "file"), created, modified, deleted))
 }
 
-// printDiff prints what is said before anything is done. Where standard output fails,
-// standard error says that nothing was.
+// printDiff prints output of the time before any change. When standard output fails,
+// standard error says that nothing was changed.
 func (a *app) printDiff(text []byte) error {
 	return a.printStanding(text, "nothing was changed")
 }
 
-// printStanding prints an answer. Where standard output fails, standard error says what
-// stands all the same.
+// printStanding prints an answer. When standard output fails, standard error still reports
+// the state that was reached.
 func (a *app) printStanding(text []byte, stands string) error {
 	err := a.print(text)
 	if err != nil {
@@ -51,7 +51,7 @@ func (a *app) printStanding(text []byte, stands string) error {
 	return err
 }
 
-// stands is what stands, and on what branch.
+// stands returns what, with the name of the branch if there is one.
 func (b *gitBranch) stands(what string) string {
 	if b == nil {
 		return what
@@ -59,8 +59,8 @@ func (b *gitBranch) stands(what string) string {
 	return what + ", on branch " + b.name
 }
 
-// inRunner says whether the runner of a workflow reads the output: one of GitHub, of
-// Azure, or of those that take the commands of one of them.
+// inRunner reports whether a workflow runner reads the output: GitHub's, Azure's, or one
+// that obeys the commands of these two.
 func inRunner(env func(string) string) bool {
 	return env("GITHUB_ACTIONS") == "true" || strings.EqualFold(env("TF_BUILD"), "true") || env("TEAMCITY_VERSION") != ""
 }
@@ -68,8 +68,8 @@ func inRunner(env func(string) string) bool {
 // diffPrinter writes the changes of files.
 type diffPrinter struct {
 	terminal
-	visible bool // what does not show, or would move the cursor, is escaped
-	runner  bool // what reads the output obeys ::command:: at the beginning of a line
+	visible bool // escape characters that are invisible or move the cursor
+	runner  bool // the reader obeys ::command:: at the beginning of a line
 }
 
 func (d diffPrinter) step(plan *harness.PatchPlan, s harness.PatchStep) ([]byte, error) {
@@ -97,7 +97,7 @@ func (d diffPrinter) step(plan *harness.PatchPlan, s harness.PatchStep) ([]byte,
 	return d.text(s, before, after), nil
 }
 
-// named is a file whose lines are not shown.
+// named returns the line for a file whose lines are not shown.
 func (d diffPrinter) named(kind string, s harness.PatchStep) []byte {
 	line := kind + " file " + plain(s.Path) + ": "
 	switch {
@@ -114,11 +114,11 @@ func (d diffPrinter) named(kind string, s harness.PatchStep) []byte {
 	return []byte(line + "\n")
 }
 
-// text is the diff of a text, with the headers that git gives it.
+// text returns the diff of a text, with the headers that git writes.
 func (d diffPrinter) text(s harness.PatchStep, before, after []byte) []byte {
 	old, new := fileName("a/"+s.Path), fileName("b/"+s.Path)
 	head := []string{"diff --git " + old + " " + new}
-	if strings.Contains(s.Path, " ") { // where a name with a blank ends
+	if strings.Contains(s.Path, " ") { // git ends a name with a blank like this
 		old, new = old+"\t", new+"\t"
 	}
 	switch {
@@ -130,7 +130,7 @@ func (d diffPrinter) text(s harness.PatchStep, before, after []byte) []byte {
 		head = append(head, "old mode "+mode(s.Before), "new mode "+mode(s.After))
 	}
 	lines := diff.Diff("a", before, "b", after)
-	for range 3 { // the headers of Diff, of which there are none without a difference
+	for range 3 { // skip the headers of Diff, which are absent when nothing differs
 		_, lines, _ = bytes.Cut(lines, []byte{'\n'})
 	}
 	if len(lines) > 0 {
@@ -171,9 +171,9 @@ func mode(f *harness.FileState) string {
 	return "100644"
 }
 
-// fileName is a name as the headers of a diff have it: as it is, or, where that could be
-// read otherwise or would not show, in quotes, with the bytes in question in octal. git
-// reads both as exactly that name.
+// fileName returns a name as the headers of a diff show it. A name that is ambiguous or
+// has invisible characters stands in quotes, with those bytes in octal. git reads both
+// forms as exactly that name.
 func fileName(name string) string {
 	if plain(name) == name && !strings.ContainsAny(name, "\"\\") && !strings.Contains(name, " /") {
 		return name

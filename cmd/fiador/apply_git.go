@@ -12,26 +12,28 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// gitBranch is a branch of a work tree that files are put on. A nil one is none.
+// gitBranch is a branch of a work tree on which files are put. A nil gitBranch means: no
+// branch.
 //
-// Its ref is made first, at the commit of HEAD; then HEAD is made to name it; then files
-// are applied. No commit, index, configuration or hook is touched. Whoever is killed
-// between two of these leaves a branch more, of a commit that was there, and maybe HEAD
-// on it: no file differs from before, and the same command again goes on from there.
+// First git makes the ref, at the commit of HEAD. Then HEAD is set to the ref. Then the
+// files are applied. The command touches no commit, index, configuration or hook. A
+// command that is killed between two of these steps leaves one more branch, at an existing
+// commit, and maybe HEAD on that branch. No file differs then, and the same command
+// continues from that state when it runs again.
 type gitBranch struct {
 	git    git
 	ref    string // refs/heads/NAME
 	name   string
 	here   os.FileInfo // the work tree
 	commit string
-	head   string // what HEAD names, or empty where it is detached
-	there  bool   // the branch is there, at that commit
+	head   string // the ref that HEAD names, or empty where HEAD is detached
+	there  bool   // the branch exists at that commit
 
-	made bool // here, and not by an earlier command
+	made bool // this command made the branch, and no earlier one
 }
 
-// gitBranch looks whether files can be put on a branch. Where they cannot it has said
-// why, and returns nil.
+// gitBranch examines whether files can be put on a branch. Where they cannot, it prints
+// the reason and returns nil.
 func (a *app) gitBranch(ctx context.Context, dir, name string) (*gitBranch, error) {
 	g, err := newGit(dir, a.environ)
 	if err != nil {
@@ -55,7 +57,7 @@ func (a *app) gitBranch(ctx context.Context, dir, name string) (*gitBranch, erro
 	return b, nil
 }
 
-// warnDirty tells of changes that come to those of the pack.
+// warnDirty warns of uncommitted changes, which stay beside those of the pack.
 func (a *app) warnDirty(ctx context.Context, b *gitBranch) {
 	if b == nil {
 		return
@@ -69,16 +71,16 @@ func (a *app) warnDirty(ctx context.Context, b *gitBranch) {
 	}
 }
 
-// branchMade is what the log of a branch that was made here begins with.
+// branchMade is the first message in the reflog of a branch that this program makes.
 const branchMade = "fiador apply: branch made"
 
-// repositoryChangedError says that a repository is not what it was when it was looked at.
+// repositoryChangedError says that a repository changed after the command examined it.
 type repositoryChangedError struct{ branch, why string }
 
 func (e *repositoryChangedError) Error() string { return fmt.Sprintf("branch %q: %s", e.branch, e.why) }
 
-// lookAgain asks git again, for a person has read a diff since. A
-// *repositoryChangedError says what is not as it was.
+// lookAgain examines the repository again, because a person has read a diff meanwhile. A
+// *repositoryChangedError names the difference.
 func (b *gitBranch) lookAgain(ctx context.Context) error {
 	now := gitBranch{git: b.git, ref: b.ref, name: b.name}
 	why, err := now.look(ctx)
@@ -99,13 +101,13 @@ func (b *gitBranch) lookAgain(ctx context.Context) error {
 	return nil
 }
 
-// enter makes the branch and puts HEAD on it. After an error everything is as before,
-// unless the error says what is not.
+// enter makes the branch and sets HEAD to it. After an error the repository is as before,
+// unless the error says what differs.
 func (b *gitBranch) enter() error {
 	if b == nil {
 		return nil
 	}
-	ctx := context.Background() // it is not stopped halfway
+	ctx := context.Background() // a Ctrl-C does not stop it halfway
 	if err := b.lookAgain(ctx); err != nil || b.head == b.ref {
 		return err
 	}
@@ -116,7 +118,7 @@ func (b *gitBranch) enter() error {
 		switch {
 		case err == nil:
 			b.made = true
-		case !errors.As(err, &f): // it was killed, maybe after it had done it
+		case !errors.As(err, &f): // git was killed, maybe after it made the branch
 			b.made, _ = b.own(ctx)
 		}
 		if err != nil {
@@ -133,7 +135,7 @@ func (b *gitBranch) enter() error {
 	return nil
 }
 
-// taken is the error of an enter that was taken back as far as it can be.
+// taken undoes enter as far as possible and returns the error for it.
 func (b *gitBranch) taken(err error) error {
 	left := b.leave()
 	if left == "" {
@@ -143,9 +145,9 @@ func (b *gitBranch) taken(err error) error {
 		gitHint(err, "run the command again, which goes on from there"), runerr.Because(err))
 }
 
-// leave takes back what enter did, as far as it did it, and says what it could not: then
-// the branch stays, at the commit that was checked out, and maybe HEAD on it. A branch
-// that HEAD names is never removed.
+// leave undoes the steps that enter has taken. It describes a step that it cannot undo:
+// the branch stays, at the commit that was checked out, and maybe HEAD names it. leave
+// never removes a branch that HEAD names.
 func (b *gitBranch) leave() (left string) {
 	if b == nil || b.head == b.ref {
 		return ""
@@ -157,7 +159,7 @@ func (b *gitBranch) leave() (left string) {
 		if b.head == "" {
 			back = []string{"update-ref", "--no-deref", "-m", "fiador apply: nothing was applied", "HEAD", b.commit}
 		}
-		_, _ = b.git.run(ctx, back...) // what came of it is asked for
+		_, _ = b.git.run(ctx, back...) // the next line asks for the outcome
 		on, err = b.isOn(ctx)
 	}
 	switch {
@@ -168,7 +170,7 @@ func (b *gitBranch) leave() (left string) {
 	case b.there:
 		return ""
 	case b.made:
-		_, _ = b.git.run(ctx, "update-ref", "-d", b.ref, b.commit) // as above
+		_, _ = b.git.run(ctx, "update-ref", "-d", b.ref, b.commit) // show-ref below asks for the outcome
 	}
 	if _, err := b.git.run(ctx, "show-ref", "--verify", "--quiet", b.ref); no(err) {
 		return ""
@@ -176,7 +178,7 @@ func (b *gitBranch) leave() (left string) {
 	return fmt.Sprintf("the branch %q is there", clean(b.name))
 }
 
-// isOn says whether HEAD names the branch.
+// isOn reports whether HEAD names the branch.
 func (b *gitBranch) isOn(ctx context.Context) (bool, error) {
 	head, err := b.git.run(ctx, "symbolic-ref", "--quiet", "HEAD")
 	if no(err) {

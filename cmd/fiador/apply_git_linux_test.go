@@ -46,7 +46,8 @@ const (
 	inCommit = "git -c core.quotePath=false diff-tree --no-commit-id --no-renames --name-status -r HEAD"
 )
 
-// packOf is a pack of a script that ran on a copy of a tree, which is made by a script too.
+// packOf makes the pack of a script that ran on a copy of a tree. Another script makes the
+// tree.
 func (s stage) packOf(t *testing.T, name, tree, script string) (pack, work string) {
 	t.Helper()
 	pack, work = filepath.Join(s.dir, name+".pack"), filepath.Join(s.dir, name+".work")
@@ -60,20 +61,20 @@ func (s stage) packOf(t *testing.T, name, tree, script string) (pack, work strin
 	return pack, work
 }
 
-// commandTrial is a pack that is applied on a branch, and what comes of the commands that
-// are printed then.
+// commandTrial is a pack that is applied on a branch, and the expected effect of the
+// printed commands.
 type commandTrial struct {
 	tree   string // makes the tree that the pack is about
 	script string // what the pack did to it
 	before string // makes a repository of the tree
 	to     string // the name of the tree
-	commit string // name-status of what is committed; empty: no commands are printed
+	commit string // name-status of the commit; empty: no commands are printed
 	rest   string // status afterwards
 	says   string
 }
 
-// TestApplyBranchCommands: the commands that are printed commit exactly what was applied,
-// whatever the names look like, whatever else is there, and whatever was staged before.
+// TestApplyBranchCommands: the printed commands commit exactly the applied files, whatever
+// names they have, whatever other files exist, and whatever was staged before.
 func TestApplyBranchCommands(t *testing.T) {
 	needGit(t)
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -152,7 +153,7 @@ func TestApplyBranchCommands(t *testing.T) {
 }
 
 func (s stage) tryCommands(t *testing.T, name string, trial commandTrial) {
-	const noOut = "\nrm -rf out/*" // what intentOf writes
+	const noOut = "\nrm -rf out/*" // removes the file that intentOf writes
 	pack, _ := s.packOf(t, name, trial.tree, trial.script+noOut)
 	to := trial.to
 	if to == "" {
@@ -188,8 +189,8 @@ func (s stage) tryCommands(t *testing.T, name string, trial commandTrial) {
 	}
 }
 
-// TestApplyBranchRefused: what git has under way, here or in another work tree, and
-// branches that cannot be made, are found before a diff is shown.
+// TestApplyBranchRefused: an unfinished operation of git, here or in another work tree, is
+// found before a diff is shown. So is a branch that cannot be made.
 func TestApplyBranchRefused(t *testing.T) {
 	needGit(t)
 	s := newStage(t)
@@ -223,7 +224,7 @@ func TestApplyBranchRefused(t *testing.T) {
 	}
 }
 
-// TestApplyBranchNeighbours: what has nearly the name of the branch is not in its way.
+// TestApplyBranchNeighbours: a branch with a similar name is no obstacle.
 func TestApplyBranchNeighbours(t *testing.T) {
 	needGit(t)
 	s := newStage(t)
@@ -234,8 +235,8 @@ func TestApplyBranchNeighbours(t *testing.T) {
 	}
 }
 
-// TestApplyBranchMeanwhile: what happens to the repository while a person reads the diff
-// is neither overwritten nor built upon.
+// TestApplyBranchMeanwhile: a change of the repository while a person reads the diff is
+// neither overwritten nor built upon.
 func TestApplyBranchMeanwhile(t *testing.T) {
 	needGit(t)
 	s := stage{bench: newBench(t)}
@@ -305,8 +306,8 @@ func (s stage) whileShown(t *testing.T, pack, dir string, does func()) (stdout, 
 	return string(first) + string(rest), errs.String(), code
 }
 
-// wrapped is the program at the bench, with a git that does something else where its
-// arguments match a pattern of a shell; "$git" is git itself.
+// wrapped returns the command for the program at the bench. Its git runs the shell text
+// does where the arguments match a pattern of a shell. "$git" is git itself.
 func (s stage) wrapped(t *testing.T, pattern, does string, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
 	t.Helper()
 	real, err := exec.LookPath("git")
@@ -326,8 +327,8 @@ func (s stage) wrapped(t *testing.T, pattern, does string, args ...string) (cmd 
 	return cmd, stdout, stderr
 }
 
-// TestApplyBranchCtrlC: a Ctrl-C on the terminal, which goes to everything in the
-// foreground, does not end git halfway.
+// TestApplyBranchCtrlC: a Ctrl-C on the terminal reaches all processes in the foreground,
+// and does not end git halfway.
 func TestApplyBranchCtrlC(t *testing.T) {
 	needGit(t)
 	s := newStage(t)
@@ -349,8 +350,8 @@ func TestApplyBranchCtrlC(t *testing.T) {
 	}
 }
 
-// TestApplyBranchGitKilled: wherever git is killed, HEAD names a branch that is there, what
-// is said of it is true, and the same command again completes it.
+// TestApplyBranchGitKilled: wherever git is killed, HEAD names an existing branch, the
+// message is true, and the same command completes the change when it runs again.
 func TestApplyBranchGitKilled(t *testing.T) {
 	needGit(t)
 	s := newStage(t)
@@ -383,8 +384,8 @@ func TestApplyBranchGitKilled(t *testing.T) {
 	}
 }
 
-// TestApplyBranchLocked: a lock that a killed git has left is named, and without it the
-// same command goes on.
+// TestApplyBranchLocked: the message names a lock of a killed git. After its removal the
+// same command continues.
 func TestApplyBranchLocked(t *testing.T) {
 	needGit(t)
 	s := newStage(t)
@@ -416,8 +417,8 @@ func TestApplyBranchLocked(t *testing.T) {
 	}
 }
 
-// TestApplyBranchOwner: root's command makes nothing in a repository of another that the
-// other cannot use, and says where it cannot.
+// TestApplyBranchOwner: in a repository of another user, root's command makes no file that
+// this user cannot use. It says where it cannot work.
 func TestApplyBranchOwner(t *testing.T) {
 	needGit(t)
 	if os.Geteuid() != 0 {
@@ -462,7 +463,8 @@ func TestApplyBranchOwner(t *testing.T) {
 	s.sh(t, dir, "git add new.txt; git commit -q -m mine; git switch -q main; git branch -q -D agent/x", as)
 }
 
-// TestApplyBranchNames: the name of a branch does not move the cursor, and is what is said.
+// TestApplyBranchNames: the name of a branch does not move the cursor, and messages show
+// it in full.
 func TestApplyBranchNames(t *testing.T) {
 	needGit(t)
 	s := newStage(t)

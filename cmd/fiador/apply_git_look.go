@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// look asks git. why is what a person has to change before.
+// look examines the repository. why says what a person has to change first.
 func (b *gitBranch) look(ctx context.Context) (why string, err error) {
 	for _, ask := range []func(context.Context) (string, error){
 		b.lookAtName, b.lookAtTree, b.underWay, b.lookAtHead, b.lookAround, b.lookElsewhere, b.lookAtRef,
@@ -34,7 +34,7 @@ func (b *gitBranch) lookAtName(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// lookAtTree asks whether the folder is the top of a work tree.
+// lookAtTree examines whether the folder is the top of a work tree.
 func (b *gitBranch) lookAtTree(ctx context.Context) (string, error) {
 	top, err := b.git.run(ctx, "rev-parse", "--show-toplevel")
 	var f *gitFailure
@@ -53,7 +53,8 @@ func (b *gitBranch) lookAtTree(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// underWay names what git has begun in the work tree and not ended: HEAD is then its.
+// underWay names an unfinished operation of git in the work tree. HEAD belongs to that
+// operation until it ends.
 func (b *gitBranch) underWay(ctx context.Context) (string, error) {
 	marks := [][2]string{
 		{"rebase-merge", "a rebase"}, {"rebase-apply", "a rebase"}, {"MERGE_HEAD", "a merge"},
@@ -81,7 +82,7 @@ func (b *gitBranch) underWay(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// path is a path that git has named.
+// path returns the absolute form of a path that git prints.
 func (g git) path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -106,7 +107,7 @@ func (b *gitBranch) lookAtHead(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// lookAround asks whether a branch of that name can be made, and would be one of its own.
+// lookAround examines whether git can make a branch of that name, as a ref of its own.
 func (b *gitBranch) lookAround(ctx context.Context) (string, error) {
 	if _, err := b.git.run(ctx, "symbolic-ref", "--quiet", b.ref); err == nil {
 		return "the branch is a symbolic ref, and stands for another", nil
@@ -130,8 +131,8 @@ func (b *gitBranch) lookAround(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// lookElsewhere asks whether the branch is checked out in another work tree, or is what a
-// rebase or a bisection there comes back to.
+// lookElsewhere examines whether another work tree uses the branch: the branch is checked
+// out there, or a rebase or a bisection there returns to it.
 func (b *gitBranch) lookElsewhere(ctx context.Context) (string, error) {
 	if b.head != b.ref {
 		trees, err := b.git.run(ctx, "worktree", "list", "--porcelain")
@@ -165,7 +166,7 @@ func (b *gitBranch) lookElsewhere(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// named says whether a line of a file of git names the branch.
+// named reports whether a line of a file of git names the branch.
 func (b *gitBranch) named(file string) (bool, error) {
 	if info, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
 		return false, nil
@@ -182,8 +183,8 @@ func (b *gitBranch) named(file string) (bool, error) {
 	return false, err
 }
 
-// lookAtRef asks whether the branch is there. One that is at the commit of HEAD may be:
-// nothing of it is changed, and an interrupted command may have left it.
+// lookAtRef examines whether the branch exists. A branch at the commit of HEAD is allowed:
+// an interrupted command may have left it, and applying does not change it.
 func (b *gitBranch) lookAtRef(ctx context.Context) (string, error) {
 	at, err := b.git.run(ctx, "show-ref", "--verify", "--hash", b.ref)
 	var f *gitFailure
@@ -206,10 +207,10 @@ func (b *gitBranch) lookAtRef(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// own says whether the branch is one that an earlier command has made, and on which
-// nothing was committed since: the same command then goes on.
+// own reports whether an earlier command made the branch and nothing was committed on it
+// since. The same command may then continue.
 func (b *gitBranch) own(ctx context.Context) (bool, error) {
-	// Looking at signatures would run a program.
+	// The check of signatures would run a program.
 	said, err := b.git.run(ctx, "log", "--no-show-signature", "--encoding=UTF-8", "--no-patch", "--walk-reflogs", "--max-count=1", "--format=%gs", b.ref, "--")
 	var f *gitFailure
 	if errors.As(err, &f) {

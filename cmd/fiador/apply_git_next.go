@@ -12,8 +12,8 @@ import (
 	"github.com/fiador/fiador/harness"
 )
 
-// applied says that a plan was carried out in the folder that was named to, and on a
-// branch what a person may do next.
+// applied returns the message that a plan was applied to the folder that to names. For a
+// branch the message says what a person may do next.
 func (b *gitBranch) applied(plan *harness.PatchPlan, to string) string {
 	if b == nil {
 		return "applied to " + plain(to) + "\n"
@@ -38,20 +38,20 @@ func (b *gitBranch) applied(plan *harness.PatchPlan, to string) string {
 	return said
 }
 
-// maxNamed is how many files a command line for a person names.
+// maxNamed is the largest number of files in a command line that is shown to a person.
 const maxNamed = 20
 
-// gitNext is what a person does to commit what was applied, and nothing else.
+// gitNext describes how a person commits exactly the applied files.
 type gitNext struct {
-	add    []string // paths that git add can take
-	commit []string // of these, what git commit can take as well
-	many   bool     // too many files: nothing is named
-	staged bool     // the index has changes, which a commit without paths would take
-	sparse bool     // git add has to be told that paths outside of the cone are meant
-	others []string // repositories beneath, which have files of their own
+	add    []string // paths that git add accepts
+	commit []string // those paths of add that git commit accepts too
+	many   bool     // there are too many files, so none is named
+	staged bool     // the index has changes, which a commit without paths would include
+	sparse bool     // git add needs a flag for paths outside of the sparse cone
+	others []string // repositories in folders of this one, with changed files of their own
 }
 
-// next asks git, which knows some of the files.
+// next finds out which paths git add and git commit accept.
 func (g git) next(ctx context.Context, steps []harness.PatchStep) (n gitNext, err error) {
 	if steps, n.others, err = g.inside(ctx, steps); err != nil {
 		return n, err
@@ -62,7 +62,7 @@ func (g git) next(ctx context.Context, steps []harness.PatchStep) (n gitNext, er
 	for _, s := range steps {
 		known, last := s.After != nil, s.After != nil
 		if s.After == nil {
-			// Neither command takes a path that git does not know.
+			// Neither git add nor git commit accepts a path that git does not know.
 			indexed, err := g.run(ctx, "ls-files", "-z", "--", s.Path)
 			if err != nil {
 				return n, err
@@ -71,7 +71,7 @@ func (g git) next(ctx context.Context, steps []harness.PatchStep) (n gitNext, er
 			if err != nil {
 				return n, err
 			}
-			// Nor does git commit take a file where a folder is now.
+			// git commit does not accept a file that a folder has replaced.
 			folder := slices.ContainsFunc(steps, func(o harness.PatchStep) bool { return strings.HasPrefix(o.Path, s.Path+"/") && o.After != nil })
 			known, last = indexed != "", committed != "" && !folder
 		}
@@ -93,8 +93,8 @@ func (g git) next(ctx context.Context, steps []harness.PatchStep) (n gitNext, er
 	return n, err
 }
 
-// inside are the steps that lie in no repository beneath this one, and the repositories
-// that the others lie in.
+// inside returns the steps that lie in no nested repository, and the nested repositories
+// that hold the other steps.
 func (g git) inside(ctx context.Context, steps []harness.PatchStep) (own []harness.PatchStep, others []string, err error) {
 	ask := []string{"ls-files", "--stage", "-z", "--"}
 	for _, s := range steps {
@@ -109,7 +109,7 @@ func (g git) inside(ctx context.Context, steps []harness.PatchStep) (own []harne
 	if err != nil {
 		return nil, nil, err
 	}
-	links := map[string]bool{} // what the index has as the commit of another repository
+	links := map[string]bool{} // folders that the index has as commits of other repositories
 	for entry := range strings.SplitSeq(list, "\x00") {
 		if info, name, _ := strings.Cut(entry, "\t"); strings.HasPrefix(info, "160000 ") {
 			links[name] = true
@@ -132,7 +132,7 @@ func (g git) inside(ctx context.Context, steps []harness.PatchStep) (own []harne
 	return own, others, nil
 }
 
-// commands are what a person types. Paths stand for themselves, whatever they look like.
+// commands returns the command lines that a person types. They take every path literally.
 func (n gitNext) commands(g git, to string) string {
 	said, in := ":\n  ", "git"
 	if g.owner {
@@ -143,12 +143,12 @@ func (n gitNext) commands(g git, to string) string {
 	}
 	commit := "  " + in + " commit\n"
 	switch {
-	case n.staged && len(n.commit) == 0: // all that was deleted was staged and in no commit
+	case n.staged && len(n.commit) == 0: // every deleted file was staged and is in no commit
 		commit = ""
-	case n.staged: // it leaves alone what else is staged
+	case n.staged: // the commit includes only these paths and leaves other staged changes alone
 		commit = "  " + in + " --literal-pathspecs commit --only --" + shellWords(n.commit) + "\n"
 	}
-	in += " --literal-pathspecs add -A -f" // also where .gitignore has them
+	in += " --literal-pathspecs add -A -f" // -f adds files that .gitignore lists
 	if n.sparse {
 		in += " --sparse"
 	}
@@ -163,14 +163,14 @@ func shellWords(list []string) string {
 	return b.String()
 }
 
-// isRepository says whether a folder of the work tree has a repository of its own.
+// isRepository reports whether a folder of the work tree has a repository of its own.
 func (g git) isRepository(folder string) bool {
 	_, err := os.Lstat(filepath.Join(g.dir, filepath.FromSlash(folder), ".git"))
 	return err == nil
 }
 
-// shellWord is a word as a shell reads it. Where it has what does not show, or what a
-// runner of workflows obeys, that is a shell that knows $'…'.
+// shellWord quotes a word for a shell. A word with invisible characters, or with a command
+// of a workflow runner, needs a shell that supports $'…'.
 func shellWord(s string) string {
 	safe := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+:,./-_", r)

@@ -14,19 +14,20 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// git runs git in a work tree. Nothing that the configuration of the repository names
-// is run by it: no hook, no monitor, no filter, no transport. A Ctrl-C on the terminal is
-// not for it. Where we are root and the folder is another's, git runs as its owner: what
-// it makes is then the owner's, and root's git reads no repository of others.
+// git runs git in a work tree. That git runs no program that the configuration of the
+// repository names: no hook, monitor, filter or transport. A Ctrl-C on the terminal does
+// not reach it. If this process is root and another user owns the folder, git runs as that
+// owner. The owner then owns the new files, and a git of root reads no repository of
+// others.
 type git struct {
 	dir     string
 	environ []string
 	attr    *syscall.SysProcAttr
-	owner   bool     // it runs as the owner of the folder, who is another
-	filters []string // configuration that turns filters off, as name=value
+	owner   bool     // git runs as the owner of the folder, who is another user
+	filters []string // names of configuration values that are set empty, which turns filters off
 }
 
-// gitFailure is a git that ended with a status.
+// gitFailure is the error of a git that ended with a status other than 0.
 type gitFailure struct {
 	code int
 	text string
@@ -34,7 +35,7 @@ type gitFailure struct {
 
 func (e *gitFailure) Error() string { return "git: " + e.text }
 
-// gitOwnerError is a git that could not be started as the owner of the folder.
+// gitOwnerError says that git could not be started as the owner of the folder.
 type gitOwnerError struct{ err error }
 
 func (e *gitOwnerError) Error() string {
@@ -53,8 +54,8 @@ func newGit(dir string, environ []string) (git, error) {
 		name, _, _ := strings.Cut(e, "=")
 		switch {
 		case strings.HasPrefix(name, "GIT_"), name == "LC_ALL", name == "LANGUAGE":
-		case name == "SUDO_UID": // with it root's git reads what is that user's
-		case g.owner && (name == "HOME" || name == "XDG_CONFIG_HOME"): // configuration of ours
+		case name == "SUDO_UID": // with SUDO_UID, root's git trusts the repositories of that user
+		case g.owner && (name == "HOME" || name == "XDG_CONFIG_HOME"): // they name this user's configuration
 		default:
 			g.environ = append(g.environ, e)
 		}
@@ -89,13 +90,13 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 	return stdout.String(), err
 }
 
-// no says whether git has answered "no" where that is its status 1.
+// no reports whether git answered "no", for commands that answer so with status 1.
 func no(err error) bool {
 	var f *gitFailure
 	return errors.As(err, &f) && f.code == 1
 }
 
-// gitError is the RunError for an error of git, where everything is as before.
+// gitError returns the RunError for an error of git before any change.
 func gitError(err error) error {
 	e := runerr.New(result.CodeEvidence, "nothing was changed: "+clean(err.Error()), "", runerr.Because(err))
 	if foreign(err) {
@@ -109,7 +110,7 @@ func gitError(err error) error {
 	return e
 }
 
-// gitHint is what to do about an error of git, or otherwise what is given.
+// gitHint returns what to do about an error of git, or otherwise if git gives no clue.
 func gitHint(err error, otherwise string) string {
 	var f *gitFailure
 	switch {
@@ -123,7 +124,7 @@ func gitHint(err error, otherwise string) string {
 	return otherwise
 }
 
-// lock is the file that another git has locked what this one wanted with, or empty.
+// lock returns the lock file of another git that stopped this one, or empty.
 func (e *gitFailure) lock() string {
 	_, rest, _ := strings.Cut(e.text, "Unable to create '")
 	if name, _, ok := strings.Cut(rest, "': File exists"); ok {
@@ -132,15 +133,15 @@ func (e *gitFailure) lock() string {
 	return ""
 }
 
-// foreign says whether git refuses a repository because of who owns it.
+// foreign reports whether git refuses a repository because of its owner.
 func foreign(err error) bool {
 	var f *gitFailure
 	return errors.As(err, &f) && (strings.Contains(f.text, "dubious ownership") || strings.Contains(f.text, "unsafe repository"))
 }
 
-// dirty says whether files that git knows differ from the last commit. Filters are off,
-// for they are programs: a file that needs one counts as changed where its times do not
-// tell.
+// dirty reports whether tracked files differ from the last commit. Filters are off,
+// because they are programs. A file that needs a filter counts as changed unless its times
+// show that it is unchanged.
 func (g git) dirty(ctx context.Context) (bool, error) {
 	names, err := g.run(ctx, "config", "-z", "--name-only", "--get-regexp", `^filter\..*\.(clean|smudge|process|required)$`)
 	if err != nil && !no(err) {

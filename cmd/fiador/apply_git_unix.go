@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// gitProcess says how git is started in a folder: in a process group of its own, and
-// where we are root as the owner of the folder, if that is another.
+// gitProcess returns the attributes of a git process in a folder. git gets its own process
+// group. If this process is root and another user owns the folder, git runs as that owner.
 func gitProcess(dir string) (attr *syscall.SysProcAttr, owner bool, err error) {
 	attr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() != 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/fiador/fiador/harness"
 )
 
-// refuseHooks refuses what a plan does to the hooks of the work tree that the folder lies
-// in. Without git there is none that runs one.
+// refuseHooks refuses the steps of a plan that change hooks of the work tree around the
+// folder. It refuses nothing where git is not installed: no program then runs a hook.
 func (a *app) refuseHooks(ctx context.Context, dir string, plan *harness.PatchPlan) error {
 	if !underGit(dir) {
 		return nil
@@ -46,8 +46,9 @@ func (a *app) refuseHooks(ctx context.Context, dir string, plan *harness.PatchPl
 	return nil
 }
 
-// underGit says whether a folder can lie in a work tree: without variables, git finds one
-// by the .git in it or above it. To look is cheaper than to ask git.
+// underGit reports whether a folder can lie in a work tree. Without environment variables
+// git finds a work tree by a .git in the folder or above. This look is cheaper than a run
+// of git.
 func underGit(dir string) bool {
 	for {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); !errors.Is(err, fs.ErrNotExist) {
@@ -61,8 +62,8 @@ func underGit(dir string) bool {
 	}
 }
 
-// within is a place as a path of a folder: "." where the folder is the place, or lies in
-// it.
+// within returns place relative to dir, and whether place lies in dir. It returns "."
+// where dir is place or lies in place.
 func within(dir, place string) (rel string, ok bool) {
 	if rel, err := filepath.Rel(place, dir); err == nil && filepath.IsLocal(rel) {
 		return ".", true
@@ -71,8 +72,8 @@ func within(dir, place string) (rel string, ok bool) {
 	return filepath.ToSlash(rel), err == nil && filepath.IsLocal(rel)
 }
 
-// hooks are the places that the hooks of the work tree come from: their folder, and what
-// it and the links in it lead to. There is none where the folder is in no work tree.
+// hooks returns the places that supply the hooks of the work tree: the folder of hooks,
+// its target, and the targets of links in it. There are none outside of a work tree.
 func (g git) hooks(ctx context.Context) ([]string, error) {
 	folder, err := g.hookFolder(ctx)
 	if err != nil || folder == "" {
@@ -92,7 +93,8 @@ func (g git) hooks(ctx context.Context) ([]string, error) {
 	return slices.Compact(places), nil
 }
 
-// hookFolder is where git takes the hooks of the work tree from.
+// hookFolder returns the folder from which git takes the hooks of the work tree, or empty
+// outside of a work tree.
 func (g git) hookFolder(ctx context.Context) (string, error) {
 	top, err := g.run(ctx, "rev-parse", "--show-toplevel")
 	var f *gitFailure
@@ -106,7 +108,7 @@ func (g git) hookFolder(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The last one is that of run.
+	// The last value is the one that git.run sets.
 	set := strings.Split(strings.TrimSuffix(said, "\x00"), "\x00")
 	if len(set) < 2 {
 		common, err := g.run(ctx, "rev-parse", "--git-common-dir")
@@ -119,10 +121,10 @@ func (g git) hookFolder(ctx context.Context) (string, error) {
 	return filepath.Join(strings.TrimSuffix(top, "\n"), folder), nil
 }
 
-// maxLinks is how many links are followed on the way of a path.
+// maxLinks is how many links followed replaces in one path.
 const maxLinks = 40
 
-// followed is where a path leads, whether anything stands there or not.
+// followed returns the target of a path after all links. The target need not exist.
 func followed(name string) string {
 	name = filepath.Clean(name)
 	for range maxLinks {
@@ -135,7 +137,7 @@ func followed(name string) string {
 	return name
 }
 
-// pastLink is a path with the first link on its way replaced by what it names.
+// pastLink replaces the first link of a path by its target.
 func pastLink(name string) string {
 	for i := range len(name) + 1 {
 		if i == 0 || i < len(name) && !os.IsPathSeparator(name[i]) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestApplyHooks: nothing that git would run as a hook is put into a work tree, whatever
-// configuration and links lead there, and nothing else is refused for it.
+// TestApplyHooks: apply puts no file where git would run it as a hook, whatever
+// configuration and links lead there. It refuses no other file for this reason.
 func TestApplyHooks(t *testing.T) {
 	needGit(t)
 	s := newStage(t)
@@ -78,8 +78,8 @@ func TestApplyHooks(t *testing.T) {
 	}
 }
 
-// TestApplyGitDirectory: no pack makes a folder that git takes for a repository, and none
-// puts anything into one.
+// TestApplyGitDirectory: no pack makes a folder that git takes for a repository, or writes
+// into one.
 func TestApplyGitDirectory(t *testing.T) {
 	needGit(t)
 	s := newStage(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// callInfo is struct ptrace_syscall_info, of a system call that begins.
+// callInfo is struct ptrace_syscall_info for the start of a system call.
 type callInfo struct {
 	Op     uint8
 	_      [3]uint8
@@ -63,19 +63,19 @@ func changing(pid int, c callInfo) string {
 	return named[c.Number]
 }
 
-// stepped is signalled with the signal that nothing survives.
+// stepped is signalled with SIGKILL.
 func stepped(t *testing.T, cmd *exec.Cmd, n int) (calls []string, status int) {
 	t.Helper()
 	return signalled(t, cmd, n, syscall.SIGKILL)
 }
 
 // signalled runs a program and sends it a signal before its nth call that changes
-// something, counted from 0 over all threads. It waits for its end, and that of the
-// programs that it has started. It says which calls were begun, up to the one that
-// killed it, and with what status the program ended; -1: it was killed.
+// something, counted from 0 over all threads. It waits for the end of the program and of
+// the programs that it has started. It returns the calls that were begun, up to the one
+// that killed the program, and the exit status; -1: the program was killed.
 func signalled(t *testing.T, cmd *exec.Cmd, n int, sig syscall.Signal) (calls []string, status int) {
 	t.Helper()
-	runtime.LockOSThread() // a tracer is a thread
+	runtime.LockOSThread() // ptrace accepts requests only from the tracing thread
 	defer runtime.UnlockOSThread()
 	out, err := os.OpenFile(filepath.Join(t.TempDir(), "out"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -141,8 +141,8 @@ func signalled(t *testing.T, cmd *exec.Cmd, n int, sig syscall.Signal) (calls []
 	}
 }
 
-// ended waits until no process of a group is left, and none that works beneath a folder:
-// git has a group of its own, and goes on when fiador is killed.
+// ended waits until no process of a group is left, and no process that works beneath a
+// folder. git has a group of its own, and continues when fiador is killed.
 func ended(t *testing.T, group int, beneath string) {
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) && !worksBeneath(beneath) {
@@ -154,7 +154,7 @@ func ended(t *testing.T, group int, beneath string) {
 	}
 }
 
-// worksBeneath says whether a process has its working directory beneath a folder.
+// worksBeneath reports whether a process has its working directory beneath a folder.
 func worksBeneath(dir string) bool {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -166,7 +166,7 @@ func worksBeneath(dir string) bool {
 	})
 }
 
-// shot is a tree as text, but for what git keeps of it.
+// shot returns a tree as text, without the internal files of git.
 func shot(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -228,8 +228,8 @@ func (s stage) tree(t *testing.T, dir string) string {
 	return dir
 }
 
-// TestApplyKilled: apply, killed before any system call that changes something, leaves a
-// tree that is as before or complete after the next command on it, --recover or not.
+// TestApplyKilled kills apply before each system call that changes something. After the
+// next command on the tree, --recover or another, the tree is as before or complete.
 func TestApplyKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	s := newStage(t)
@@ -277,8 +277,8 @@ func TestApplyKilled(t *testing.T) {
 	}
 }
 
-// TestApplySignalled: after a signal that asks it to end, wherever it comes, apply leaves
-// a tree that is as before or complete, says which, and leaves nothing to recover.
+// TestApplySignalled: after a signal that asks it to end, apply leaves a tree that is as
+// before or complete. It says which, and leaves nothing to recover.
 func TestApplySignalled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	s := newStage(t)
@@ -316,8 +316,8 @@ func (s stage) swept(t *testing.T) {
 	}
 }
 
-// repository makes a tree a git work tree with one commit, where every hook, monitor and
-// filter that git could run would leave a file "ran" beside it.
+// repository makes a tree a git work tree with one commit. Every hook, monitor and filter
+// that git could run there leaves a file "ran" beside the tree.
 func (s stage) repository(t *testing.T, dir string) string {
 	t.Helper()
 	s.tree(t, dir)
@@ -354,7 +354,7 @@ func (s stage) git(t *testing.T, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// gitKept is what apply never changes of a repository.
+// gitKept returns the parts of a repository that apply never changes.
 func gitKept(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -381,7 +381,7 @@ func gitKept(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// heads are the branches with their commits, and what HEAD names.
+// heads returns the branches with their commits, and the ref that HEAD names.
 func heads(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -403,10 +403,10 @@ func needGit(t *testing.T) {
 	}
 }
 
-// TestApplyBranchKilled: apply --git-branch, killed anywhere, leaves a tree that is as
-// before or complete after recovery; HEAD and every branch are at the commit that they
-// were at; where the tree is complete HEAD is on the branch; and the same command again
-// completes it.
+// TestApplyBranchKilled kills apply --git-branch before each system call that changes
+// something. After recovery the tree is as before or complete. HEAD and every branch are
+// at the same commits as before. If the tree is complete, HEAD is on the branch. The same
+// command completes the change when it runs again.
 func TestApplyBranchKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	needGit(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// TestApplyDiff: what apply prints into a pipe is a diff that git applies to the same
-// end, binary files aside.
+// TestApplyDiff: git applies the diff that apply prints into a pipe, and gets the same
+// tree, except for binary files.
 func TestApplyDiff(t *testing.T) {
 	needGit(t)
 	s := newStage(t)
@@ -48,7 +48,7 @@ func TestApplyDiff(t *testing.T) {
 	}
 }
 
-// hostilePack is a pack whose files would move a cursor or command a runner.
+// hostilePack makes a pack whose files contain cursor movements and runner commands.
 func (s stage) hostilePack(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(s.dir, "hostile")
@@ -59,8 +59,8 @@ func (s stage) hostilePack(t *testing.T) string {
 	return dir
 }
 
-// TestApplyOnATerminal: no content of a pack or a tree moves the cursor, or is obeyed by
-// a runner of workflows; in a pipe it is as it is.
+// TestApplyOnATerminal: no content of a pack or a tree moves the cursor, and no runner of
+// workflows obeys it. In a pipe the content is unchanged.
 func TestApplyOnATerminal(t *testing.T) {
 	s := newStage(t)
 	hostile := s.hostilePack(t)
@@ -105,7 +105,7 @@ func TestApplyOnATerminal(t *testing.T) {
 	}
 }
 
-// TestApplyLarge: what is too large to compare is named, at once.
+// TestApplyLarge: a file that is too large to compare is named, without delay.
 func TestApplyLarge(t *testing.T) {
 	s := newStage(t)
 	pack := filepath.Join(s.dir, "large")
@@ -120,8 +120,9 @@ func TestApplyLarge(t *testing.T) {
 	}
 }
 
-// TestApplyFolder: a folder that the run deleted goes with what the run saw in it, with
-// anything else only where that is asked for, and never with a control path.
+// TestApplyFolder: apply removes a folder that the run deleted, with the files that the
+// run saw in it. It removes other files in it only if a flag asks for that, and never a
+// control path.
 func TestApplyFolder(t *testing.T) {
 	s := newStage(t)
 	pack := filepath.Join(s.dir, "folder")
@@ -164,7 +165,7 @@ func TestApplyFolder(t *testing.T) {
 	}
 }
 
-// TestApplyUnseen: where the diff does not arrive, nothing is applied.
+// TestApplyUnseen: if the diff cannot be printed, nothing is applied.
 func TestApplyUnseen(t *testing.T) {
 	s := newStage(t)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -216,7 +217,7 @@ func TestApplyInterrupted(t *testing.T) {
 	}
 }
 
-// waited waits for a command whose output nobody reads.
+// waited waits for a command whose output has no reader.
 func waited(cmd *exec.Cmd) error {
 	state, err := cmd.Process.Wait()
 	if err == nil && !state.Success() {
@@ -261,8 +262,8 @@ func TestApplyConcurrently(t *testing.T) {
 	s.swept(t)
 }
 
-// gitTrial is one call of apply --git-branch: what was done to the repository before,
-// and what it has to say.
+// gitTrial is one call of apply --git-branch: the preparation of the repository, and the
+// expected message.
 type gitTrial struct {
 	branch string
 	to     string // beneath the tree
@@ -271,8 +272,7 @@ type gitTrial struct {
 	want   string // on standard output, or standard error
 }
 
-// TestApplyBranch: where files go onto a branch, and where they do not and everything is
-// as it was.
+// TestApplyBranch: files go onto a branch, or the command refuses and changes nothing.
 func TestApplyBranch(t *testing.T) {
 	needGit(t)
 	s := newStage(t)
@@ -341,7 +341,7 @@ func (s stage) try(t *testing.T, first string, trial gitTrial) {
 	if got := s.git(t, dir, "symbolic-ref", "HEAD"); got != "refs/heads/"+branch || s.git(t, dir, "rev-parse", "HEAD") != commit || shot(t, dir) == tree {
 		t.Errorf("HEAD is %s", got)
 	}
-	// What apply says is to be done next can be done.
+	// The commands that apply prints as the next step work.
 	_, lines, _ := strings.Cut(stdout, "yours to do:\n")
 	add, _, _ := strings.Cut(lines, "\n")
 	cmd := exec.Command("sh", "-c", add)
@@ -352,14 +352,14 @@ func (s stage) try(t *testing.T, first string, trial gitTrial) {
 	if got := s.git(t, dir, append(off, "diff", "--name-only")...); got != "" {
 		t.Errorf("not added: %s", got)
 	}
-	// The traps work: git alone falls into them.
+	// The traps work: git itself falls into them.
 	if _, err := os.Lstat(filepath.Join(s.dir, "ran")); errors.Is(err, fs.ErrNotExist) {
 		t.Error("no trap has caught git itself")
 	}
 }
 
-// TestApplyBranchAlone: where no file has to be changed the branch is made all the same,
-// or refused as otherwise.
+// TestApplyBranchAlone: if no file has to change, the branch is still made, or refused by
+// the same rules.
 func TestApplyBranchAlone(t *testing.T) {
 	needGit(t)
 	s := newStage(t)
@@ -407,8 +407,8 @@ func TestApplyBranchAlone(t *testing.T) {
 	}
 }
 
-// TestApplyBranchForeign: git does not read a repository of another owner, and the
-// command says that it is about the owner.
+// TestApplyBranchForeign: git does not read a repository of another owner, and the message
+// names the owner as the cause.
 func TestApplyBranchForeign(t *testing.T) {
 	needGit(t)
 	if os.Geteuid() != 0 {
@@ -427,7 +427,7 @@ func TestApplyBranchForeign(t *testing.T) {
 	if shot(t, dir) != tree || heads(t, dir) != at {
 		t.Errorf("changed: %s", heads(t, dir))
 	}
-	// Root's own configuration says nothing for another.
+	// Root's own configuration has no effect for another user.
 	put(t, s.home, ".gitconfig", "[safe]\n\tdirectory = "+dir+"\n")
 	if _, _, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != exitError || heads(t, dir) != at {
 		t.Errorf("exit status %d: %s", code, heads(t, dir))
@@ -454,7 +454,7 @@ func TestApplyNoJournal(t *testing.T) {
 	}
 }
 
-// TestApplyBranchTakenBack: where the files cannot be applied HEAD and branches are as
+// TestApplyBranchTakenBack: if the files cannot be applied, HEAD and branches are as
 // before.
 func TestApplyBranchTakenBack(t *testing.T) {
 	needGit(t)
@@ -496,7 +496,7 @@ func (s stage) barred(t *testing.T, dir string) {
 	}
 }
 
-// TestApplyBranchUnborn: a branch begins at a commit.
+// TestApplyBranchUnborn: a branch needs a commit to begin at.
 func TestApplyBranchUnborn(t *testing.T) {
 	needGit(t)
 	s := newStage(t)
@@ -515,7 +515,7 @@ func TestApplyBranchUnborn(t *testing.T) {
 	if code := status(t, cmd.Run()); code != exitError || !strings.Contains(stderr.String(), "--git-branch needs git") {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
-	// GIT_DIR and the like are about another repository.
+	// GIT_DIR and similar variables name another repository.
 	cmd, _, stderr = s.command(t, "apply", s.pack, "--to", bare, "--git-branch", "x")
 	cmd.Env = append(cmd.Env, "GIT_DIR="+filepath.Join(dir, ".git"), "GIT_WORK_TREE="+bare)
 	if code := status(t, cmd.Run()); code != exitRejected || !strings.Contains(stderr.String(), "not in a git work tree") {

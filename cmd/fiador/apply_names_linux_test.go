@@ -18,15 +18,15 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// oddNames are names that a diff could have otherwise: what git reads as the end of a
-// name, quotes, what does not show, and what a runner obeys.
+// oddNames are names that a diff may garble: with text that git reads as the end of a
+// name, quotes, invisible characters, and commands of a runner.
 var oddNames = []string{
 	"a b", "a b/a b", "x b/x", " lead", "trail ", "dir /x", "dir / x ", " ", "a\u3000b\u00a0c", "\u00a0/x\u3000", "tab\tx", "\ttab\t", "line\nend", "q\"uote", "\"", `back\slash`,
 	`\`, `\303`, "ü/日本", "❤\ufe0f", "\u202e\u2028", "\x01\x1b[2J\x7f", "\xff\xc3(", "##[stop-commands]x", "##vso[task.setvariable]x", "a#\u00a0", "::error::x", "'$`;*", "\U000e0100", "-rf", "a/b/a b",
 }
 
-// TestDiffNames: git applies a diff to exactly the file that it is of, whatever its name,
-// and no header of it is a command.
+// TestDiffNames: git applies a diff to exactly the file of the diff, whatever its name is.
+// No header of the diff is a command of a runner.
 func TestDiffNames(t *testing.T) {
 	needGit(t)
 	plainFile, program := &harness.FileState{}, &harness.FileState{Executable: true}
@@ -70,7 +70,7 @@ func TestDiffNames(t *testing.T) {
 	}
 }
 
-// onlyFile is mode, name and content of the only file beneath a folder.
+// onlyFile returns mode, name and content of the only file beneath a folder.
 func onlyFile(t *testing.T, dir string) string {
 	t.Helper()
 	var list []string
@@ -93,8 +93,9 @@ func onlyFile(t *testing.T, dir string) string {
 	return strings.Join(list, " and ")
 }
 
-// TestApplyForARunner: no name of a pack and no line of its files is a command to who
-// reads the output of a workflow, whether files are shown or are in the way.
+// TestApplyForARunner: no name of a pack and no line of its files is a command to the
+// runner that reads the output of a workflow. This holds for shown files and for
+// conflicts.
 func TestApplyForARunner(t *testing.T) {
 	s := stage{newBench(t), ""}
 	s.pack = filepath.Join(s.dir, "pack")
@@ -139,7 +140,8 @@ func TestApplyForARunner(t *testing.T) {
 	}
 }
 
-// failsAt is a standard output whose writes fail from the first one on that has a text.
+// failsAt is a standard output. From the first write with a given text on, all writes
+// fail.
 type failsAt struct {
 	text   string
 	failed bool
@@ -152,7 +154,8 @@ func (w *failsAt) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestApplyUnsaid: where standard output fails, standard error says what stands.
+// TestApplyUnsaid: when standard output fails, standard error reports the state that was
+// reached.
 func TestApplyUnsaid(t *testing.T) {
 	needGit(t)
 	s := newStage(t)

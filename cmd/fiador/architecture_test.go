@@ -138,7 +138,7 @@ func parseFiles(t *testing.T, pkg string, mode parser.Mode) []*ast.File {
 	return files
 }
 
-// impurity says what is impure about a node, given the package's variables.
+// impurity describes the impurity of a node, given the package's variables.
 func impurity(n ast.Node, state map[string]bool) string {
 	base := func(e ast.Expr) *ast.Ident {
 		for {
@@ -273,8 +273,8 @@ func TestSingleImporters(t *testing.T) {
 	}
 }
 
-// TestEngineHasNoServer: of OPA only the compiler, the evaluator and its
-// in-memory store are linked.
+// TestEngineHasNoServer: only the compiler, the evaluator and the in-memory store of OPA
+// are linked.
 func TestEngineHasNoServer(t *testing.T) {
 	for _, p := range imports(t)["policy"] {
 		for _, bad := range []string{"/sdk", "/server", "/plugins", "/runtime", "/download", "/rego"} {

@@ -147,7 +147,7 @@ func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) err
 	return a.conclude(reports, f)
 }
 
-// conclude ends the reports and says on stderr what came of it.
+// conclude ends the reports and summarises the check on stderr.
 func (a *app) conclude(r *reports, f checkFlags) error {
 	if err := r.close(); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (a *app) conclude(r *reports, f checkFlags) error {
 	return nil
 }
 
-// jobs are the intents of all files.
+// jobs yields the intents of all files.
 func (a *app) jobs(ctx context.Context, files []target) iter.Seq[harness.Job] {
 	return func(yield func(harness.Job) bool) {
 		for _, t := range files {
@@ -187,7 +187,7 @@ func (a *app) jobs(ctx context.Context, files []target) iter.Seq[harness.Job] {
 						return
 					}
 				}
-				// Nothing passes because nothing was checked.
+				// An empty file is an error: a check of nothing does not pass.
 				empty := unreadable(request.Path, "no intent found: every line is blank", "")
 				if none && !yield(harness.Job{Request: request, Read: failing(empty)}) {
 					return
@@ -209,19 +209,19 @@ func failing(err error) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) { return nil, err }
 }
 
-// seen passes ends on to the reports, and shows on a terminal how far it is.
+// seen passes each decided intent on to the reports, and shows progress on a terminal.
 type seen struct {
 	*app
 	reports *reports
-	words   bool // rejected intents are told in words on stderr
+	words   bool // print rejected intents in words on stderr
 	told    int
-	warned  bool   // of the ledger, which tells the same of every decision
-	total   string // " of 12", where it is known
+	warned  bool   // the warnings of the ledger were printed; they are the same for every decision
+	total   string // " of 12", where the number of intents is known
 	began   time.Time
-	shown   time.Time // when the progress line was last written
+	shown   time.Time // time of the last progress line
 }
 
-// mostTold is how many rejected intents are told in words.
+// mostTold is how many rejected intents are printed in words.
 const mostTold = 20
 
 func (s *seen) end(e harness.End) error {
@@ -252,8 +252,8 @@ func (s *seen) end(e harness.End) error {
 	return nil
 }
 
-// progress writes one line that overwrites itself, for runs that take longer than
-// a moment.
+// progress writes one line that overwrites itself, for checks that take longer than a
+// moment.
 func (s *seen) progress() {
 	now := s.now()
 	if !s.tty || now.Sub(s.began) < 500*time.Millisecond || now.Sub(s.shown) < 100*time.Millisecond {

@@ -13,8 +13,8 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// feed writes a line every few milliseconds until it is told to stop, or nobody
-// reads any more.
+// feed writes a line every few milliseconds until stop is closed, or until the reader is
+// gone.
 func feed(t *testing.T, w *os.File, text string, stop <-chan struct{}) {
 	t.Helper()
 	go func() {
@@ -32,8 +32,8 @@ func feed(t *testing.T, w *os.File, text string, stop <-chan struct{}) {
 	}()
 }
 
-// TestCheckProgress: a run of some length shows on a terminal how far it is, in one
-// line that is gone in the end; elsewhere nothing of the kind is written.
+// TestCheckProgress: a long check shows progress on a terminal, in one line that is
+// cleared at the end. Other outputs get no such line.
 func TestCheckProgress(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		in, w, err := os.Pipe()
@@ -122,8 +122,8 @@ func TestCheckInterrupt(t *testing.T) {
 	}
 }
 
-// TestCheckEndsWithABomb: an evaluation that does not stop ends the process with
-// RUN_E007 and exit status 2, whatever stands before and after it.
+// TestCheckEndsWithABomb: an evaluation that does not stop ends the process with RUN_E007
+// and exit status 2, whatever intents come before and after it.
 func TestCheckEndsWithABomb(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	dir := t.TempDir()

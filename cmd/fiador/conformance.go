@@ -22,7 +22,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// atOnce is how many vectors run at the same time: most of them only wait.
+// atOnce is how many vectors run at the same time. Most vectors only wait.
 const atOnce = 8
 
 func (a *app) conformanceCommand() *cobra.Command {
@@ -153,7 +153,7 @@ func (a *app) finish(r *conformanceReport) error {
 	return a.print(b)
 }
 
-// passed is what a program under test gets of the environment.
+// passed returns the environment of a program under test.
 func (a *app) passed() []string {
 	env := []string{"PATH=" + a.env("PATH")}
 	if bin := a.env("SAFE_RUN_BIN"); bin != "" {
@@ -162,7 +162,7 @@ func (a *app) passed() []string {
 	return env
 }
 
-// program is CMD ARG... such that it means the same in any folder.
+// programHint is the hint for a program that is missing or cannot be found.
 const programHint = "put the program after --, as in: fiador conformance safe-run -- ./safe-run"
 
 func (a *app) program(args []string) ([]string, error) {
@@ -186,8 +186,8 @@ func (a *app) program(args []string) ([]string, error) {
 	return program, nil
 }
 
-// absolute makes a relative path absolute if something is there, and leaves any other
-// word as it is: a word without a slash is no path.
+// absolute makes a relative path absolute if the file exists, and returns any other word
+// as it is. A word without a slash is no path.
 func absolute(word string) string {
 	if !strings.ContainsRune(word, filepath.Separator) || filepath.IsAbs(word) {
 		return word
@@ -201,7 +201,7 @@ func absolute(word string) string {
 	return word
 }
 
-// suite reads a file of vectors, or gives those of this version.
+// suite reads a file of vectors, or returns the vectors of this version if name is empty.
 func (a *app) suite(ctx context.Context, name string) (conformance.Suite, error) {
 	if name == "" {
 		return conformance.Embedded()
@@ -236,7 +236,7 @@ func selected(vectors []conformance.Vector, only string) ([]conformance.Vector, 
 	return kept, nil
 }
 
-// notRun is the RunError for vectors that could not be run; nil for nil.
+// notRun returns the RunError for vectors that could not be run, and nil for nil.
 func notRun(err error) error {
 	switch {
 	case err == nil:
@@ -247,7 +247,7 @@ func notRun(err error) error {
 	return runerr.New(result.CodeEvidence, "the vectors could not be run: "+clean(err.Error()), "", runerr.Because(err))
 }
 
-// conformanceReport counts verdicts and puts them into words or a document.
+// conformanceReport counts verdicts and prints them as words or as a document.
 type conformanceReport struct {
 	format         string
 	left           map[string]int
@@ -255,7 +255,7 @@ type conformanceReport struct {
 	list           []vectorDocument
 }
 
-// verdict is what to print about one vector at once.
+// verdict returns the text to print as soon as one vector has ended.
 func (r *conformanceReport) verdict(v conformance.Verdict, t terminal) []byte {
 	ok := len(v.Faults) == 0
 	if ok {
@@ -306,7 +306,7 @@ func document(v conformance.Verdict) vectorDocument {
 	return doc
 }
 
-// summary is what to print at the end.
+// summary returns the text to print at the end.
 func (r *conformanceReport) summary(t terminal) ([]byte, error) {
 	if r.format == "json" {
 		b, _, err := canon.Artifact(struct {

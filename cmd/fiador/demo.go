@@ -19,7 +19,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-// demoIntent is one of the three stories that the demo tells.
+// demoIntent is one of the three intents that the demo shows.
 type demoIntent struct {
 	file, story, text string
 }
@@ -131,8 +131,8 @@ func demoDigest(b []byte) (canon.ContentHash, error) {
 	return result.Digest(obj)
 }
 
-// invocation is how a person who reads the demo calls this program: a build of
-// go run leaves nothing to call by name.
+// invocation returns the name by which the reader of the demo calls this program. A build
+// of go run leaves no program to call by name.
 func invocation() string {
 	if strings.Contains(filepath.ToSlash(os.Args[0]), "/go-build") {
 		return "go run ./cmd/fiador"

@@ -37,8 +37,8 @@ Exit codes:
 	}
 }
 
-// subset reads a RunResult whose canonical subset means something: one whose
-// invariants hold as far as its own bytes tell.
+// subset reads a RunResult and refuses one that breaks an invariant which the file alone
+// can prove. The canonical subset of such a file has no meaning.
 func (a *app) subset(ctx context.Context, name string) (resultFile, error) {
 	file, err := a.readResult(ctx, name)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// needSafeRun builds the small program and returns what to put into PATH for it.
+// needSafeRun builds safe-run and returns the environment with its folder in PATH.
 func needSafeRun(t *testing.T) []string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -25,9 +25,8 @@ func needSafeRun(t *testing.T) []string {
 	return []string{dir}
 }
 
-// TestReadmeLogs: the commands of the README's section on logging print what it
-// shows. Names of logs differ, and what the README shows in their place has their
-// form.
+// TestReadmeLogs: the commands of the README's section on logging print the shown output.
+// Names of logs differ, but the names in the README have the right form.
 func TestReadmeLogs(t *testing.T) {
 	path := needSafeRun(t)
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))

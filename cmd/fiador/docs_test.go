@@ -26,9 +26,9 @@ import (
 
 var updateDocs = flag.Bool("update-pages", false, "write what the commands of the pages print into the pages")
 
-// TestPagesRun: every command of these pages, run in order by one sh in an empty
-// folder, prints what the page shows. The comparison needs the programs that it
-// compares, which the benchmark installs.
+// TestPagesRun runs every command of these pages, in order, with one sh in an empty
+// folder. Each prints the output that the page shows. The page on comparison needs
+// programs that the benchmark installs.
 func TestPagesRun(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	for _, name := range []string{
@@ -71,7 +71,7 @@ func TestPagesRun(t *testing.T) {
 	}
 }
 
-// tools is where the benchmark installs what Fiador is compared with.
+// tools is the folder in which the benchmark installs the compared programs.
 var tools = filepath.Join(root, "bench", "bin")
 
 func needTools(t *testing.T, names ...string) {
@@ -92,12 +92,12 @@ func needPrograms(t *testing.T, names ...string) {
 	}
 }
 
-// needSandbox skips where there is no full and no confined sandbox, or one of the
-// commands is not where a sandbox looks for it.
+// needSandbox skips the test where the full or the confined sandbox is missing, or where a
+// command is in no folder that a sandbox shows.
 func needSandbox(t *testing.T, commands ...string) {
 	t.Helper()
 	temp := t.TempDir()
-	// Root's confined commands have an id of their own, and their copies lie here.
+	// Root's confined commands run as another user, and their copies lie here.
 	if err := os.Chmod(filepath.Dir(temp), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -123,8 +123,7 @@ func needSandbox(t *testing.T, commands ...string) {
 	}
 }
 
-// TestReadmeExecutes: what the README shows of an executed intent is what the
-// execution gives.
+// TestReadmeExecutes: an execution gives the result that the README shows for it.
 func TestReadmeExecutes(t *testing.T) {
 	needSandbox(t, "node")
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
@@ -154,8 +153,8 @@ func TestReadmeExecutes(t *testing.T) {
 	}
 }
 
-// TestReadmePacks: the line of the README's section on packs, pasted, prints what it
-// shows.
+// TestReadmePacks: the pasted line of the README's section on packs prints the shown
+// output.
 func TestReadmePacks(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
@@ -179,8 +178,8 @@ func TestReadmePacks(t *testing.T) {
 	}
 }
 
-// TestStalePage: a page that shows anything else than what its commands do is
-// found out, at the line of the command.
+// TestStalePage: a page whose output differs from that of its commands is found, with the
+// line of the command.
 func TestStalePage(t *testing.T) {
 	block := func(lang, text string) string { return "# Page\n\n```" + lang + "\n" + text + "```\n" }
 	for _, c := range []struct{ page, fault string }{
@@ -216,28 +215,27 @@ func TestStalePage(t *testing.T) {
 	}
 }
 
-// step is one command of a page, or a block of them that shows no output.
+// step is one command of a page, or a block of commands without shown output.
 type step struct {
-	line   int // of the command, from 1 on
+	line   int // line of the command, from 1 on
 	code   string
-	from   int // the lines of the page with the shown output: from..to-1, from 0 on
+	from   int // the lines of the page with the shown output are from..to-1, from 0 on
 	to     int
 	ran    bool
 	output string
 	status string
 }
 
-// page is a page and what came of its commands.
+// page is a page with the results of its commands.
 type page struct {
 	lines []string
 	steps []step
 }
 
-// parsePage finds the commands of a page. A block marked sh is pasted as it is,
-// ends with status 0 and prints nothing. In a block marked console, a line that
-// begins with "$ " is a command, which goes on while lines end with a backslash,
-// and the lines after it are what it prints on both streams. A status other than
-// 0 is shown by an echo $? that follows.
+// parsePage finds the commands of a page. A block marked sh is run unchanged, ends with
+// status 0 and prints nothing. In a block marked console, a line that begins with "$ " is
+// a command. It continues while lines end with a backslash. The lines after it are its
+// output on both streams. A following echo $? shows a status other than 0.
 func parsePage(src string) page {
 	p := page{lines: strings.Split(src, "\n")}
 	for i := 0; i < len(p.lines); i++ {
@@ -286,11 +284,11 @@ func runPage(t *testing.T, src string, more ...string) page {
 	p := parsePage(src)
 	var script strings.Builder
 	for _, s := range p.steps {
-		// What ends a step keeps $? for an echo that follows.
+		// The end of a step keeps $? for an echo that follows.
 		script.WriteString(s.code + "\n" + `status=$?; printf '\036%s\036' "$status"; (exit "$status")` + "\n")
 	}
 	dir := t.TempDir()
-	// Root's confined commands have an id of their own, and their copy lies below.
+	// Root's confined commands run as another user, and their copy lies below.
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +324,7 @@ func runPage(t *testing.T, src string, more ...string) page {
 	return p
 }
 
-// faults says where the page shows something else than what happened.
+// faults lists where the page differs from the output of its commands.
 func (p page) faults() []string {
 	var list []string
 	for i, s := range p.steps {
@@ -350,8 +348,8 @@ func (p page) faults() []string {
 	return list
 }
 
-// placeholders are what a page shows in the place of text that differs from one
-// version or run to the next.
+// placeholders are the texts that a page shows for output that differs between versions or
+// runs.
 var placeholders = []struct{ name, text string }{
 	{"safe-run-<date>-<id>.log", `safe-run-\d{8}-\d{6}-[0-9a-f]{8}\.log`},
 	{"sha256:<hash>", `sha256:[0-9a-f]{64}\b`},
@@ -360,7 +358,7 @@ var placeholders = []struct{ name, text string }{
 	{"<time>", `\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`},
 }
 
-// pattern matches what a page shows, and nothing else.
+// pattern returns a pattern that matches exactly the shown text.
 func pattern(shown string) *regexp.Regexp {
 	expr := regexp.QuoteMeta(shown)
 	for _, p := range placeholders {
@@ -369,7 +367,7 @@ func pattern(shown string) *regexp.Regexp {
 	return regexp.MustCompile("^" + expr + "$")
 }
 
-// updated is the page with the output that its commands have.
+// updated returns the page with the output of its commands.
 func (p page) updated() string {
 	lines := slices.Clone(p.lines)
 	for _, s := range slices.Backward(p.steps) {
@@ -413,8 +411,8 @@ func pages(t *testing.T, patterns ...string) map[string]string {
 	return got
 }
 
-// TestPagesLinkToSomething: a relative link of a page leads to a file or folder
-// of the repository, and to a heading of it where it names one.
+// TestPagesLinkToSomething: a relative link of a page leads to a file or folder of the
+// repository. If the link names a heading, the file has that heading.
 func TestPagesLinkToSomething(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	seen := 0
@@ -456,7 +454,7 @@ func TestPagesLinkToSomething(t *testing.T) {
 	}
 }
 
-// anchors are the names under which the headings of a page can be linked to.
+// anchors returns the link names of the headings of a page.
 func anchors(src string) []string {
 	var list []string
 	_, prose := split(src)
@@ -472,7 +470,7 @@ func anchors(src string) []string {
 	return list
 }
 
-// split parts a page into what stands in fenced blocks and all the rest.
+// split divides a page into the text of fenced blocks and the other text.
 func split(src string) (blocks, prose string) {
 	var in, out strings.Builder
 	fenced := false
@@ -489,8 +487,7 @@ func split(src string) (blocks, prose string) {
 	return in.String(), out.String()
 }
 
-// TestPagesNameWhatExists: every fiador command in the code of a page is one, and
-// so is each of its flags.
+// TestPagesNameWhatExists: every fiador command and flag in the code of a page exists.
 func TestPagesNameWhatExists(t *testing.T) {
 	top := (&app{}).root()
 	top.InitDefaultHelpCmd()
@@ -541,8 +538,8 @@ func flagName(word string) string {
 	return name
 }
 
-// calls are the words after each "fiador" of a line of code, up to what ends a
-// command of the shell.
+// calls returns the words after each "fiador" of a line of code, up to the end of that
+// shell command.
 func calls(line string) [][]string {
 	var list [][]string
 	for _, at := range regexp.MustCompile(`(?:^|[\s("'/])fiador `).FindAllStringIndex(line, -1) {
@@ -555,12 +552,12 @@ func calls(line string) [][]string {
 	return list
 }
 
-// checkCall says what is wrong with a call of fiador.
+// checkCall returns what is wrong with a call of fiador.
 func checkCall(cmd *cobra.Command, words []string) error {
-	named := false // the command is complete: what follows are its arguments
+	named := false // the command is complete, and the next words are its arguments
 	for _, word := range words {
 		if word == "--" {
-			return nil // what follows is another program's
+			return nil // the next words belong to another program
 		}
 		if strings.HasPrefix(word, "-") && len(word) > 1 {
 			cmd.InitDefaultHelpFlag()
@@ -588,7 +585,7 @@ func checkCall(cmd *cobra.Command, words []string) error {
 	return nil
 }
 
-// TestPagesAreChecked: what the tests of pages look for is found.
+// TestPagesAreChecked: the tests of pages find the faults that they look for.
 func TestPagesAreChecked(t *testing.T) {
 	top := (&app{}).root()
 	top.InitDefaultHelpCmd()

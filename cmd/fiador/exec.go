@@ -23,7 +23,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// exitOurs is the exit status of exec for everything that is not the command's own.
+// exitOurs is the exit status of exec for every end that is not the command's own.
 const exitOurs = 125
 
 type execFlags struct {
@@ -148,7 +148,7 @@ func (a *app) exec(cmd *cobra.Command, f execFlags, args []string) error {
 	return a.execDecided(ctx, f, gate, work, req, asked.request)
 }
 
-// execAsked is what an exec asks for: a command of the command line, or a request.
+// execAsked is the task of an exec: a command of the command line, or a request.
 type execAsked struct {
 	request *harness.ExecRequest // nil for a command of the command line
 	run     func(*harness.Gate) (harness.Request, error)
@@ -187,7 +187,7 @@ func (a *app) execAsked(cmd *cobra.Command, f execFlags, args []string, work str
 	}}, nil
 }
 
-// execDecided decides a command, executes what is allowed, and delivers what came of it.
+// execDecided decides a command, executes it if it is allowed, and delivers the result.
 func (a *app) execDecided(ctx context.Context, f execFlags, gate *harness.Gate, work string, req harness.Request, r *harness.ExecRequest) (err error) {
 	log, err := a.recording(f.recordFlags)
 	if err != nil {
@@ -237,7 +237,8 @@ func (a *app) execDecided(ctx context.Context, f execFlags, gate *harness.Gate, 
 	return errors.Join(err, p.Close())
 }
 
-// unprovable says what a request expects that no RunResult, or no pack, can say.
+// unprovable names an expectation of a request that no RunResult, or no pack, can express.
+// It returns empty if there is none.
 func unprovable(x harness.ExecExpect, packed bool) string {
 	switch {
 	case x.Code != 0:
@@ -264,8 +265,8 @@ func (a *app) execRefused(end harness.End) error {
 	return nil
 }
 
-// apartFromExec refuses places that the command could reach, or that are in each other's
-// way.
+// apartFromExec refuses places that the command could reach, and places that exclude each
+// other.
 func (a *app) apartFromExec(f execFlags, work string) error {
 	if err := a.checkReceipt(f.recordFlags, f.receipt); err != nil {
 		return err
@@ -285,7 +286,7 @@ func (a *app) apartFromExec(f execFlags, work string) error {
 	return a.check(p)
 }
 
-// check refuses what cannot be meant before anything is looked at.
+// check refuses contradictory flags before the command looks at any file.
 func (f execFlags) check(cmd *cobra.Command, args []string) error {
 	if err := choice("--write", f.write, []string{string(sandbox.Staged), string(sandbox.Direct)}); err != nil {
 		return err
@@ -330,8 +331,8 @@ func (f execFlags) limits(cmd *cobra.Command) harness.ExecLimits {
 	}
 }
 
-// streams pass the command's streams through. A terminal does not reach the command:
-// it would let it type there.
+// streams returns the streams that the command gets. A terminal as standard input is left
+// out, because the command could type there.
 func (a *app) streams() harness.Streams {
 	s := harness.Streams{Stdout: a.stdout, Stderr: a.stderr}
 	if a.stdin != nil && !term.IsTerminal(int(a.stdin.Fd())) {
@@ -340,7 +341,7 @@ func (a *app) streams() harness.Streams {
 	return s
 }
 
-// assignments reads NAME=VALUE words.
+// assignments parses NAME=VALUE words.
 func assignments(list []string) (map[string]string, error) {
 	env := map[string]string{}
 	for _, e := range list {
@@ -365,7 +366,7 @@ func cutAssignment(s string) (name, value string, ok bool) {
 	return "", "", false
 }
 
-// profileGate is a gate of a profile without layers: it decides about no intent.
+// profileGate opens a gate of a profile without layers. It decides no intent.
 func (a *app) profileGate(ctx context.Context, f gateFlags) (*harness.Gate, error) {
 	s, err := a.sources(f)
 	if err != nil {
@@ -441,8 +442,8 @@ func (a *app) execEnded(x ran) error {
 	return nil
 }
 
-// whyEnded says why a command ended as it did, or nothing where that is its own
-// business: it exited with its own code, or died of a signal.
+// whyEnded returns why a command ended as it did. It returns empty for an end of the
+// command's own: it exited with its own code, or died of a signal.
 func whyEnded(o evidence.Observed) string {
 	end := o.Command
 	switch {
@@ -460,8 +461,8 @@ func whyEnded(o evidence.Observed) string {
 	return ""
 }
 
-// ended is the line on standard error for an end that was not the command's own, on a
-// terminal with words above it.
+// ended writes the RunError line for an end that was not the command's own. On a terminal
+// the reasons in words come first.
 func (a *app) ended(why, hint string, code int, reasons []string) {
 	list := make([]any, len(reasons))
 	for i, r := range reasons {

@@ -28,15 +28,15 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// executing is what commands that execute something share.
+// executing holds the state that all commands with an execution share.
 type executing struct {
 	host     *sandbox.Host
-	state    string   // folder of journals, once a folder was named that is changed
+	state    string   // folder of journals; empty until the folder to change is known
 	evidence *os.Root // folder for evidence, opened before anything runs; or nil
 }
 
-// execution opens what is needed to execute. It first removes what supervisors that
-// were killed have left, and a Ctrl-C waits until it is closed.
+// execution opens the host of an execution. It first removes the remains of killed
+// supervisors. A Ctrl-C waits until the execution is closed.
 func (a *app) execution() *executing {
 	if err := sandbox.Sweep(""); err != nil {
 		a.term.warning("what an earlier execution has left could not be removed: " + reason(err))
@@ -45,8 +45,8 @@ func (a *app) execution() *executing {
 	return &executing{host: sandbox.NewHost("")}
 }
 
-// close gives back what the host keeps. After a Ctrl-C the command has a moment to end
-// with its own status.
+// close releases the resources of the host. After a Ctrl-C the command has one second to
+// end with its own status.
 func (e *executing) close(ctx context.Context, a *app) {
 	_ = e.host.Close()
 	if e.evidence != nil {
@@ -59,7 +59,8 @@ func (e *executing) close(ctx context.Context, a *app) {
 	a.busy.leave()
 }
 
-// occupied counts what a Ctrl-C has to wait for. Nil counts nothing.
+// occupied counts the operations whose end a Ctrl-C waits for. A nil occupied counts
+// nothing.
 type occupied struct {
 	mu   sync.Mutex
 	n    int
@@ -85,7 +86,7 @@ func (o *occupied) add(n int) {
 	o.free.Broadcast()
 }
 
-// wait waits until nothing is counted.
+// wait returns when the count is zero.
 func (o *occupied) wait() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -94,7 +95,8 @@ func (o *occupied) wait() {
 	}
 }
 
-// stateFolder is where journals are kept: never in a tree that is worked on.
+// stateFolder returns the folder of journals. It never lies in a tree that commands work
+// on.
 func (a *app) stateFolder() (string, error) {
 	if dir := a.env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "fiador"), nil
@@ -105,7 +107,7 @@ func (a *app) stateFolder() (string, error) {
 	return "", usage("set HOME or XDG_STATE_HOME to a folder of yours", "there is no folder for journals")
 }
 
-// recovered finishes what a killed command has begun to apply to a folder.
+// recovered finishes or undoes the change that a killed command began on a folder.
 func (a *app) recovered(ctx context.Context, e *executing, dir string) (err error) {
 	if e.state, err = a.stateOutside(dir); err != nil {
 		return err
@@ -123,16 +125,16 @@ func (a *app) recovered(ctx context.Context, e *executing, dir string) (err erro
 	return nil
 }
 
-// waiting is a context with which it is said that another command has the folder that
-// this one waits for.
+// waiting returns a context for work on a folder. While another command has the folder, a
+// message says that this command waits.
 func (a *app) waiting(ctx context.Context) context.Context {
 	return tree.WithWaiting(ctx, func() {
 		a.term.message("another command is changing the folder: waiting until it has ended")
 	})
 }
 
-// finished refuses a folder that is only looked at, and that a killed command has left
-// half changed. Where no journals can be kept there is none of it.
+// finished refuses a folder to read that a killed command left half changed. Where no
+// journal can be kept, no command can have left one, and finished returns nil.
 func (a *app) finished(ctx context.Context, dir string) error {
 	state, err := a.stateOutside(dir)
 	if err != nil {
@@ -149,7 +151,7 @@ func (a *app) finished(ctx context.Context, dir string) error {
 	return nil
 }
 
-// folder is the absolute path of a folder that a flag names.
+// folder returns the absolute path of a folder that a flag names.
 func folder(flag, name string) (string, error) {
 	info, err := os.Stat(name)
 	if err == nil && !info.IsDir() {
@@ -168,8 +170,8 @@ func folder(flag, name string) (string, error) {
 	return abs, nil
 }
 
-// readPaths are the absolute paths that --read names. A place that a sandbox makes
-// itself cannot be shown.
+// readPaths returns the absolute paths that --read names. It refuses a place that the
+// sandbox makes itself.
 func readPaths(names []string) ([]string, error) {
 	var list []string
 	for _, name := range names {
@@ -193,8 +195,8 @@ func readPaths(names []string) ([]string, error) {
 	return list, nil
 }
 
-// ledOut says whether a path lies beneath what is shown without it, and nothing of that is
-// where it leads.
+// ledOut reports whether a path lies beneath another shown folder, but is a link whose
+// target is not shown.
 func ledOut(p string, list []string) bool {
 	shown := func(p string, strictly bool) bool {
 		return sandbox.Shown(p) || slices.ContainsFunc(list, func(q string) bool { return kernel.Beneath(p, q) && !(strictly && p == q) })
@@ -212,8 +214,8 @@ func ledOut(p string, list []string) bool {
 	})
 }
 
-// openEvidence makes an empty folder for evidence. It stays open, so that nothing that
-// runs meanwhile can put another in its place.
+// openEvidence makes or opens an empty folder for evidence. The folder stays open, so that
+// no program can put another folder in its place meanwhile.
 func (e *executing) openEvidence(name string) error {
 	if name == "" {
 		return nil
@@ -243,8 +245,8 @@ func (e *executing) keep(name string, text []byte) error {
 	return nil
 }
 
-// preserve copies what was written into a new folder, accepted or not, as far as the
-// profile's limit goes.
+// preserve copies the written files into a new folder, whether they are accepted or not.
+// Files beyond the profile's limit are left out.
 func preserve(p *harness.Performed) (string, error) {
 	dir, err := os.MkdirTemp("", "fiador-work-")
 	if err != nil {
@@ -276,7 +278,7 @@ func preserveOne(root *os.Root, p *harness.Performed, c change.Change) error {
 		return root.Symlink(c.Target, c.Path)
 	case change.KindFile:
 		if c.Size > 0 && c.SHA256 == [32]byte{} {
-			return nil // beyond the limit of all files together
+			return nil // the file is beyond the limit for all files together
 		}
 		in, err := p.Content(c.Path)
 		if err != nil {
@@ -294,10 +296,10 @@ func preserveOne(root *os.Root, p *harness.Performed, c change.Change) error {
 		_, err = io.Copy(out, in)
 		return errors.Join(err, out.Close())
 	}
-	return nil // what was deleted, devices and the like
+	return nil // deletions, devices and other kinds are left out
 }
 
-// executingFlags are flags of run that matter to an execution alone.
+// executingFlags are the flags of run that matter only to an execution.
 type executingFlags struct {
 	work     string
 	promote  string
@@ -315,7 +317,7 @@ func (f *executingFlags) register(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.read, "read", nil, "file or folder that commands may read besides; may be repeated")
 }
 
-// check refuses flags that would do nothing.
+// check refuses flags without an effect.
 func (f executingFlags) check(mode string) error {
 	if mode == harness.ModeExecuteSandbox {
 		return nil
@@ -330,8 +332,8 @@ func (f executingFlags) check(mode string) error {
 	return nil
 }
 
-// prepareExecution looks at what the flags name, and finishes what a killed command has
-// begun on the folder that is changed.
+// prepareExecution resolves the folders that the flags name. It finishes or undoes the
+// change that a killed command began on the folder of --promote.
 func (a *app) prepareExecution(ctx context.Context, f executingFlags, tree string, e *executing) (folders harness.Folders, err error) {
 	if folders.Tree, err = folder("tree", tree); err != nil {
 		return folders, err
@@ -395,8 +397,8 @@ func (a *app) executed(ctx context.Context, f runFlags, e *executing, to *harnes
 	}
 }
 
-// stepLine shows which action an execution has come to, and for how long it runs, on a
-// terminal, from the first second on.
+// stepLine shows on a terminal the current action of an execution and the seconds since
+// the start, from the first second on.
 func (a *app) stepLine() (show func(action, of int), clear func()) {
 	if !a.tty {
 		return nil, func() {}
@@ -433,13 +435,13 @@ func (a *app) stepLine() (show func(action, of int), clear func()) {
 	}
 }
 
-// interruptible is a context that ends with the first signal that asks the process to
-// end. What does not look at it, a write that nobody reads above all, must not outlive
-// a Ctrl-C; an execution or a record under way is waited for.
+// interruptible returns a context that ends with the first signal that asks the process to
+// end. One second later the process exits, even if a write without a reader still blocks.
+// It first waits for an execution or a record under way.
 func interruptible(busy *occupied) (context.Context, func()) {
 	var heeded []os.Signal
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) { // as under nohup
+		if !signal.Ignored(s) { // nohup ignores such a signal
 			heeded = append(heeded, s)
 		}
 	}

@@ -27,8 +27,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// bench is a place for executions: a home, a folder for copies that must be empty in
-// the end, and a work folder.
+// bench is a place for executions: a home, a folder for copies that must be empty at the
+// end, and a work folder.
 type bench struct {
 	dir, home, temp, work string
 }
@@ -46,7 +46,7 @@ func newBench(t *testing.T) bench {
 			t.Fatal(err)
 		}
 	}
-	// Others, and root's commands without a view of their own, have to get there.
+	// Other users, and root's commands without a view of their own, must reach these.
 	for _, d := range []string{dir, b.home, b.temp, b.work} {
 		if err := os.Chmod(d, 0o777); err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func newBench(t *testing.T) bench {
 	return b
 }
 
-// command is the program at the bench, its streams captured.
+// command returns the command for the program at the bench, and its streams.
 func (b bench) command(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
 	t.Helper()
 	cmd = command(t, args...)
@@ -94,7 +94,7 @@ func (b bench) run(t *testing.T, args ...string) (stdout, stderr string, code in
 // sh is exec of a shell script under the profile that allows it.
 func sh(script string) []string { return []string{"exec", "--policy", "dev", "--", "sh", "-c", script} }
 
-// intentOf is an intent that writes a file and then runs a shell script.
+// intentOf makes an intent that writes a file and then runs a shell script.
 func (b bench) intentOf(t *testing.T, script string) string {
 	t.Helper()
 	text, err := json.Marshal(script)
@@ -104,7 +104,7 @@ func (b bench) intentOf(t *testing.T, script string) string {
 	return put(t, b.dir, "intent.json", `{"goal":"Do it","constraints":["now"],"actions":[{"kind":"write","path":"out/first","content":""},{"kind":"run","argv":["sh","-c",`+string(text)+`]}]}`)
 }
 
-// runningWith are the processes whose command line has a word.
+// runningWith returns the processes whose command line has a word.
 func runningWith(t *testing.T, word string) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -144,14 +144,14 @@ func running(t *testing.T, word string) {
 	t.Fatalf("%s never ran", word)
 }
 
-// seconds is a time to sleep that no other process has in its command line.
+// seconds returns a time to sleep that no other process has in its command line.
 func seconds() string {
 	return fmt.Sprintf("%d.%06d", 600+os.Getpid()%100, sleeps.Add(1))
 }
 
 var sleeps atomic.Int64
 
-// cgroupsOf are the cgroups that a process has made.
+// cgroupsOf returns the cgroups that a process has made.
 func cgroupsOf(pid int) []string {
 	var list []string
 	for _, pattern := range []string{"/sys/fs/cgroup/fiador-%d-*", "/sys/fs/cgroup/*/fiador-%d-*", "/sys/fs/cgroup/*/*/fiador-%d-*", "/sys/fs/cgroup/*/*/*/fiador-%d-*"} {
@@ -161,8 +161,8 @@ func cgroupsOf(pid int) []string {
 	return list
 }
 
-// TestInterruptedExecution: a signal ends an execution soon, whatever its command makes
-// of it, however often it comes; one line says so, and nothing is left or applied.
+// TestInterruptedExecution: a signal ends an execution soon, however its command handles
+// the signal, and however often it comes. One line says so. Nothing is left or applied.
 func TestInterruptedExecution(t *testing.T) {
 	b := newBench(t)
 	for _, tc := range []struct {
@@ -219,8 +219,8 @@ func TestInterruptedExecution(t *testing.T) {
 	}
 }
 
-// TestKilledSupervisor: with the program dies everything that it has started, and the
-// next command removes what it could not.
+// TestKilledSupervisor: when the program is killed, all processes that it started end. The
+// next command removes the remains.
 func TestKilledSupervisor(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	b := newBench(t)
@@ -256,7 +256,7 @@ func TestKilledSupervisor(t *testing.T) {
 	}
 }
 
-// TestExitCodes: exec ends as its command does.
+// TestExitCodes: exec ends with the exit status of its command.
 func TestExitCodes(t *testing.T) {
 	b := newBench(t)
 	for _, code := range []int{0, 1, 2, 63, 64, 100, 124, 125, 126, 127, 128, 129, 137, 143, 200, 254, 255} {
@@ -271,7 +271,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestNeverFlaky: a short command ends the same every time.
+// TestNeverFlaky: a short command ends the same way every time.
 func TestNeverFlaky(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	b := newBench(t)
@@ -282,7 +282,7 @@ func TestNeverFlaky(t *testing.T) {
 	}
 }
 
-// TestExecStreams: bytes pass through as they are, from and to whatever the streams are.
+// TestExecStreams: bytes pass unchanged, whatever kind of file the streams are.
 func TestExecStreams(t *testing.T) {
 	b := newBench(t)
 	all := make([]byte, 3<<20)
@@ -345,7 +345,7 @@ func TestExecStreams(t *testing.T) {
 	t.Run("closed output", func(t *testing.T) {
 		cmd, _, stderr := b.command(t)
 		cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `exec "$0" "$@" >&-`, cmd.Path}, sh("echo hi; echo on >&2; exit 3")...)
-		// The runtime opens what is closed, so the bytes go nowhere.
+		// The runtime opens a closed stream itself, so the bytes are lost.
 		if got := status(t, cmd.Run()); got != 3 || stderr.String() != "on\n" {
 			t.Errorf("exit status %d, stderr %q", got, stderr)
 		}
@@ -385,8 +385,8 @@ func TestExecStreams(t *testing.T) {
 	})
 }
 
-// TestExecOnATerminal: the command has no terminal, so that it cannot type there; what
-// it prints comes as it is, and why it was stopped in words.
+// TestExecOnATerminal: the command has no terminal and cannot type there. Its output is
+// unchanged, and the reason for its end is in words.
 func TestExecOnATerminal(t *testing.T) {
 	b := newBench(t)
 	master, slave := pty(t)
@@ -430,7 +430,7 @@ func TestExecOnATerminal(t *testing.T) {
 	}
 }
 
-// TestInterruptOnATerminal: Ctrl-C on the terminal reaches the program, which ends the
+// TestInterruptOnATerminal: a Ctrl-C on the terminal reaches the program, which ends the
 // command.
 func TestInterruptOnATerminal(t *testing.T) {
 	b := newBench(t)
@@ -458,8 +458,8 @@ func TestInterruptOnATerminal(t *testing.T) {
 	gone(t, time0)
 }
 
-// TestStepLine: a long execution says on a terminal, in one line that goes away, which
-// action it has come to and for how long it runs.
+// TestStepLine: a long execution shows the current action and its duration on a terminal,
+// in one line that is cleared at the end.
 func TestStepLine(t *testing.T) {
 	b := newBench(t)
 	intent := put(t, b.dir, "intent.json", `{"goal":"Wait","constraints":["now"],"actions":[{"kind":"run","argv":["sleep","1.6"]},{"kind":"run","argv":["sleep","1.6"]}]}`)
@@ -472,7 +472,7 @@ func TestStepLine(t *testing.T) {
 	}
 }
 
-// ordinary is the program, where another user can start it.
+// ordinary returns a copy of the program that another user can start.
 func (b bench) ordinary(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -489,8 +489,8 @@ func (b bench) ordinary(t *testing.T) string {
 	return path
 }
 
-// TestOrdinaryUser: another user, without a home, is told what is missing, and else has
-// what root has.
+// TestOrdinaryUser: another user, without a home, gets a message with the missing parts.
+// Otherwise the results are those of root.
 func TestOrdinaryUser(t *testing.T) {
 	b := newBench(t)
 	path := b.ordinary(t)
@@ -535,8 +535,8 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 }
 
-// restricted starts the program in a user namespace in which there can be no further
-// one, as on a machine where user.max_user_namespaces is 0.
+// restricted starts the program in a user namespace that cannot have a further one, as on
+// a machine where user.max_user_namespaces is 0.
 func (b bench) restricted(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd, out, errs := b.command(t, args...)
@@ -555,8 +555,8 @@ func (b bench) restricted(t *testing.T, args ...string) (stdout, stderr string, 
 	return out.String(), errs.String(), code
 }
 
-// TestRestrictedMachine: where there is no full isolation, a profile that demands it
-// runs nothing and says why; one that does not has what there is.
+// TestRestrictedMachine: without full isolation, a profile that demands it runs nothing
+// and says why. Another profile runs with the available isolation.
 func TestRestrictedMachine(t *testing.T) {
 	b := newBench(t)
 	intent := b.intentOf(t, "touch out/second")
@@ -593,8 +593,8 @@ func TestRestrictedMachine(t *testing.T) {
 	}
 }
 
-// TestNarrowLimits: limits of the caller that are narrower than the sandbox's stay, and
-// are no obstacle.
+// TestNarrowLimits: limits of the caller that are narrower than the sandbox's stay in
+// force and cause no error.
 func TestNarrowLimits(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	b := newBench(t)
@@ -618,8 +618,8 @@ func TestNarrowLimits(t *testing.T) {
 	}
 }
 
-// mounted runs the program with a file system in memory over a folder, which only root
-// can put there.
+// mounted runs the program with a file system in memory mounted on a folder. Only root can
+// do that.
 func (b bench) mounted(t *testing.T, options, dir string, args ...string) (listing, stderr string, code int) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -636,8 +636,8 @@ func (b bench) mounted(t *testing.T, options, dir string, args ...string) (listi
 	return strings.TrimSpace(strings.TrimPrefix(stdout.String(), dir+":")), errs.String(), code
 }
 
-// TestFolderThatTakesNothing: where what was written cannot be applied, because the
-// folder is read-only or full, the folder is as it was.
+// TestFolderThatTakesNothing: if the outputs cannot be applied because the folder is
+// read-only or full, the folder is unchanged.
 func TestFolderThatTakesNothing(t *testing.T) {
 	b := newBench(t)
 	intent := b.intentOf(t, "head -c 100000 /dev/zero >out/big")
@@ -661,8 +661,8 @@ func TestFolderThatTakesNothing(t *testing.T) {
 	}
 }
 
-// TestEvidenceIsNotTheCommands: a command that can write where its evidence is to stand
-// cannot lead it elsewhere.
+// TestEvidenceIsNotTheCommands: a command that can write into the folder of its evidence
+// cannot divert the evidence.
 func TestEvidenceIsNotTheCommands(t *testing.T) {
 	b := newBench(t)
 	for name, script := range map[string]string{
@@ -690,8 +690,8 @@ func TestEvidenceIsNotTheCommands(t *testing.T) {
 	}
 }
 
-// TestPreservedIsBounded: keeping what was written costs no more room than the profile
-// allows to write.
+// TestPreservedIsBounded: the kept files take no more room than the profile allows to
+// write.
 func TestPreservedIsBounded(t *testing.T) {
 	b := newBench(t)
 	_, stderr, code := b.run(t, "run", b.intentOf(t, "truncate -s 400M out/big; echo small >out/small"), "--policy", "dev", "--mode", "execute-sandbox", "--preserve-sandbox")
@@ -721,7 +721,7 @@ func TestPreservedIsBounded(t *testing.T) {
 	}
 }
 
-// TestExecOverTheNetwork: under no built-in profile does a command reach the host.
+// TestExecOverTheNetwork: under no built-in profile can a command reach the host.
 func TestExecOverTheNetwork(t *testing.T) {
 	b := newBench(t)
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
@@ -755,8 +755,8 @@ func TestExecOverTheNetwork(t *testing.T) {
 	}
 }
 
-// TestPanicIsOurs: whatever fails in exec itself is 125, and so is its help that cannot
-// be written.
+// TestPanicIsOurs: every failure in exec itself is status 125, and so is a help text that
+// cannot be written.
 func TestPanicIsOurs(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -73,14 +73,14 @@ Exit codes:
 	return cmd
 }
 
-// codeRecord is a record of the program or of a rule, as explain prints it.
+// codeRecord is a record of the program or of a rule, in the form that explain prints.
 type codeRecord struct {
 	result.Record
 	Rule     *policy.Rule
-	Severity map[string]string // by profile, for a rule whose weight is a choice
+	Severity map[string]string // by profile, for a rule whose severity a profile chooses
 }
 
-// codes are the records of the program, and of the rules of a policy.
+// codes returns the records of the program, and those of the rules of a policy.
 func (a *app) codes(ctx context.Context, f gateFlags) ([]codeRecord, error) {
 	var list []codeRecord
 	for _, r := range harness.Records() {
@@ -259,7 +259,7 @@ func (a *app) explainIntent(ctx context.Context, f explainFlags) error {
 	return a.print(out.Bytes())
 }
 
-// explained is an explanation and where in the intent its answers stand.
+// explained is an explanation with the positions of its reasons in the intent.
 type explained struct {
 	harness.Explanation
 	src    source
@@ -293,7 +293,7 @@ func (e explained) text(t terminal) {
 	}
 }
 
-// denied says whether a denial points to an effect, or into it.
+// denied reports whether a denial points to an effect, or into it.
 func (e explained) denied(effect kernel.Effect) bool {
 	return slices.ContainsFunc(e.Reasons, func(r harness.Reason) bool {
 		return r.Rule == "deny" && (r.Path == effect.Pointer || strings.HasPrefix(r.Path, effect.Pointer+"/"))
@@ -324,12 +324,12 @@ func (e explained) reason(t terminal, r harness.Reason, at report.Position) {
 	field("rule", where(r.Place)+" of "+r.Module)
 }
 
-// where is the place of a rule as its author finds it.
+// where names the file and the line of a rule for its author.
 func where(p policy.Place) string {
 	return fmt.Sprintf("%s:%d", cmp.Or(p.File, p.Module), p.Line)
 }
 
-// valueText is a value in one line that is not too long.
+// valueText returns a value as one line, cut if it is long.
 func valueText(v any) string {
 	b, err := canon.Canonical(v)
 	if err != nil {
@@ -338,7 +338,7 @@ func valueText(v any) string {
 	return canon.Cut(string(b))
 }
 
-// effectValue is what an effect is about, for people.
+// effectValue describes the target of an effect for people.
 func effectValue(e kernel.Effect) string {
 	switch e.Kind {
 	case kernel.EffectRun:

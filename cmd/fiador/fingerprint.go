@@ -21,7 +21,7 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// maxFingerprint is the size limit of a fingerprint that is read, in bytes.
+// maxFingerprint is the largest size of a fingerprint to read, in bytes.
 const maxFingerprint = 4 << 20
 
 type fingerprintFlags struct {
@@ -84,8 +84,8 @@ func (a *app) fingerprint(ctx context.Context, f fingerprintFlags, vectors fs.FS
 		}
 		return a.print(here.Line())
 	}
-	// A file that is no fingerprint is found out at once. What writes to a pipe may
-	// have the same work to do as this machine, and has its time.
+	// A file is read first, so that an error in it is reported at once. Standard input is
+	// read last: the program that writes to a pipe may need as long as this machine.
 	var there harness.Fingerprint
 	var err error
 	if f.against != "-" {
@@ -105,15 +105,15 @@ func (a *app) fingerprint(ctx context.Context, f fingerprintFlags, vectors fs.FS
 	return a.against(here, there)
 }
 
-// fingerprintHere decides the vectors, and names those that do not hold.
+// fingerprintHere decides the vectors on this machine, and names those that fail.
 func (a *app) fingerprintHere(ctx context.Context, folder fs.FS) (harness.Fingerprint, error) {
 	debug.SetGCPercent(manyGC)
 	vectors, err := harness.RunVectors(folder)
 	if err != nil {
 		return harness.Fingerprint{}, notRun(err)
 	}
-	// No vector depends on time or on how much memory there is, and a machine may be
-	// emulated.
+	// No vector depends on time or on the amount of memory. An emulated machine may be
+	// slow.
 	limits := policy.DefaultLimits()
 	limits.Compile, limits.Deadline, limits.MemoryBytes = time.Hour, time.Hour, 4<<30
 	open := func(ctx context.Context, profile string) (*harness.Gate, error) {
@@ -156,7 +156,8 @@ func (a *app) readFingerprint(ctx context.Context, name string) (harness.Fingerp
 	return f, e
 }
 
-// otherwise says what a text has become that was written as another system writes texts.
+// otherwise names the encoding of a text that another system has changed, or returns
+// empty.
 func otherwise(text []byte) string {
 	begins := func(with string) bool { return bytes.HasPrefix(text, []byte(with)) }
 	switch {
@@ -172,7 +173,7 @@ func otherwise(text []byte) string {
 
 const fingerprintHint = `make the file on the other machine with "fiador fingerprint --vectors", and copy it whole`
 
-// against says what is not the same here and there.
+// against prints the differences between the fingerprints of this machine and another.
 func (a *app) against(here, there harness.Fingerprint) error {
 	if bytes.Equal(here.Line(), there.Line()) {
 		return a.print(fmt.Appendf(nil, "%s  %s", a.page.paint(green, "MATCH"), here.Line()))
@@ -195,10 +196,10 @@ func (a *app) against(here, there harness.Fingerprint) error {
 	return a.print(out.Bytes())
 }
 
-// parting counts the vectors of two fingerprints that are not the same.
+// parting counts the vectors in which two fingerprints differ.
 type parting struct{ differ, here, there int }
 
-// walk names them, in the order that both have.
+// walk prints the names of these vectors, in the common order of both lists.
 func (d *parting) walk(here, there []harness.Print, out *bytes.Buffer) {
 	for len(here)+len(there) > 0 {
 		order := before(here, there)
@@ -222,8 +223,8 @@ func (d *parting) walk(here, there []harness.Print, out *bytes.Buffer) {
 	}
 }
 
-// before says whose first name is the first of both: below 0 here's, above 0 there's,
-// 0 if they are the same.
+// before compares the first names of both lists: it returns a value below 0 if here's
+// comes first, above 0 if there's does, and 0 if they are equal.
 func before(here, there []harness.Print) int {
 	switch {
 	case len(there) == 0:

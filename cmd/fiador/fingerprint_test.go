@@ -17,8 +17,9 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// TestFingerprintOfAFaultyMachine: a vector of which something else comes than it
-// expects is named, and neither a printed line nor an equal one makes that good.
+// TestFingerprintOfAFaultyMachine: a vector with another result than expected is named.
+// The exit status still names a failure when the vectors are printed, and when both
+// fingerprints are equal.
 func TestFingerprintOfAFaultyMachine(t *testing.T) {
 	const sound = `{"name":"sound","why":"w","intent_text":"{","profile":"strict","mode":"plan-only","model_mode":"none","expect":{"error":"RUN_E002","offset":1}}`
 	faulty := strings.NewReplacer(`"sound"`, `"faulty"`, `"offset":1`, `"offset":2`).Replace(sound)
@@ -60,8 +61,8 @@ func TestFingerprintOfAFaultyMachine(t *testing.T) {
 	}
 }
 
-// TestFingerprintAgainst: what is the same, what differs, what only one side has, and
-// another version of the kernel, in words.
+// TestFingerprintAgainst: the words for equal vectors, different vectors, vectors of one
+// side only, and another version of the kernel.
 func TestFingerprintAgainst(t *testing.T) {
 	of := func(version string, prints ...string) harness.Fingerprint {
 		list := make([]harness.Print, len(prints))
@@ -103,8 +104,8 @@ func TestFingerprintAgainst(t *testing.T) {
 	}
 }
 
-// TestFingerprintWrittenOtherwise: a file that another program has written anew is no
-// fingerprint, and the message says what has become of it.
+// TestFingerprintWrittenOtherwise: a file that another program has re-encoded is no
+// fingerprint, and the message names the encoding.
 func TestFingerprintWrittenOtherwise(t *testing.T) {
 	text := string(harness.NewFingerprint([]harness.Print{{Name: "a", SHA256: canon.Sum(nil)}}).Text())
 	wide := func(order binary.AppendByteOrder, s string) string {
@@ -142,8 +143,8 @@ func TestFingerprintWrittenOtherwise(t *testing.T) {
 	}
 }
 
-// TestFingerprintFileIsBounded: a file that goes on for ever is read up to a limit,
-// and the remedy is said.
+// TestFingerprintFileIsBounded: an endless file is read up to a limit, and the message has
+// a hint.
 func TestFingerprintFileIsBounded(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "there.txt")
 	if err := os.WriteFile(name, nil, 0o644); err != nil {

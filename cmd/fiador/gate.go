@@ -20,7 +20,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-// gateFlags say what decides. Nothing but the command line can.
+// gateFlags select the policy that decides. Only the command line can set them.
 type gateFlags struct {
 	policy string
 	org    []string
@@ -36,8 +36,8 @@ func (f *gateFlags) register(cmd *cobra.Command) {
 	complete(cmd, "policy", profiles.Names()...)
 }
 
-// gating finds what decides about intents, and warns where what is gated could
-// change it.
+// gating finds the sources of the policy. It warns if a source lies in the tree that the
+// policy gates.
 func (a *app) gating(f gateFlags) (harness.Sources, error) {
 	s, err := a.sources(f)
 	if err != nil {
@@ -52,8 +52,8 @@ func (a *app) gating(f gateFlags) (harness.Sources, error) {
 	return s, nil
 }
 
-// once is a flag that may be given one time: of two profiles the later would win
-// unseen.
+// once is a flag that may be given one time. Otherwise the later of two profiles would win
+// without a message.
 type once struct {
 	value *string
 	given bool
@@ -76,7 +76,7 @@ func (o *once) Set(s string) error {
 
 func (*once) Type() string { return "string" }
 
-// sources finds what decides, without reading it.
+// sources finds the sources of the policy without reading them.
 func (a *app) sources(f gateFlags) (harness.Sources, error) {
 	s := harness.Sources{Builtin: profiles.FS(), Profile: f.policy}
 	if !slices.Contains(profiles.Names(), f.policy) {
@@ -94,8 +94,8 @@ func (a *app) sources(f gateFlags) (harness.Sources, error) {
 	return s, repoLayer(&s, f.tree)
 }
 
-// userProfile finds a profile that is not built in. A name that is no file is
-// left as it is, to be refused as an unknown profile.
+// userProfile finds a profile that is not built in. It leaves a name without a file as it
+// is, and the name is refused later as an unknown profile.
 func userProfile(s *harness.Sources, name string) error {
 	info, err := os.Stat(name)
 	switch {
@@ -117,7 +117,7 @@ func userProfile(s *harness.Sources, name string) error {
 	return err
 }
 
-// policyFiles are the files at the top of a profile that is not built in.
+// policyFiles returns the files at the top of a profile that is not built in.
 func policyFiles(name string) []string {
 	files := []string{name}
 	entries, err := os.ReadDir(name)
@@ -130,9 +130,8 @@ func policyFiles(name string) []string {
 	return files
 }
 
-// repoLayer finds the layer of the tree that is gated. Whatever stands at its
-// place and is no readable folder beneath the tree is an error: a layer that was
-// there is never passed over.
+// repoLayer finds the layer of the gated tree. Anything else than a readable folder at its
+// place is an error, so that a layer that exists is never skipped.
 func repoLayer(s *harness.Sources, tree string) error {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
@@ -160,7 +159,7 @@ func repoLayer(s *harness.Sources, tree string) error {
 	return nil
 }
 
-// openFolder opens a folder that cannot be left through links.
+// openFolder opens a folder. Links cannot lead out of it.
 func openFolder(flag, dir string) (policy.Folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -174,8 +173,8 @@ func unusable(flag, name, why string) error {
 		"name a folder that can be read", runerr.File(displayFolder(name)))
 }
 
-// displayFolder is how messages name a folder or a file in one: as it was given,
-// but never as an absolute path.
+// displayFolder returns the name of a folder, or of a file in a folder, for messages. It
+// is the given name, and never an absolute path.
 func displayFolder(name string) string {
 	if path := filepath.Clean(name); !filepath.IsAbs(path) {
 		return clean(filepath.ToSlash(path))
@@ -183,7 +182,7 @@ func displayFolder(name string) string {
 	return displayPath(name)
 }
 
-// warnBeneath warns of a policy that lies in the tree which it gates.
+// warnBeneath warns of a policy that lies in the tree that it gates.
 func (a *app) warnBeneath(flag, name, tree string) {
 	whole := func(path string) (string, error) {
 		abs, err := filepath.Abs(path)
@@ -203,7 +202,7 @@ func (a *app) warnBeneath(flag, name, tree string) {
 	a.term.warning(fmt.Sprintf("--%s %q lies in the tree that it gates: whoever changes the tree can change the policy", flag, displayFolder(name)))
 }
 
-// gate opens what decides.
+// gate opens the gate.
 func (a *app) gate(ctx context.Context, f gateFlags) (*harness.Gate, error) {
 	s, err := a.sources(f)
 	if err != nil {
@@ -212,8 +211,8 @@ func (a *app) gate(ctx context.Context, f gateFlags) (*harness.Gate, error) {
 	return harness.OpenGate(ctx, s, a.specs, policy.DefaultLimits())
 }
 
-// gateAhead opens what decides while the caller does something else; the function
-// that it returns waits for the gate.
+// gateAhead opens the gate in the background. The function that it returns waits for the
+// gate.
 func (a *app) gateAhead(ctx context.Context, s harness.Sources) func() (*harness.Gate, error) {
 	type opened struct {
 		gate *harness.Gate

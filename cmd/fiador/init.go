@@ -61,8 +61,8 @@ Exit codes:
 	return cmd
 }
 
-// missing prints what a settings file that was there would need, unless it speaks
-// of this program already.
+// missing prints the lines that an existing settings file would need. It prints nothing if
+// the file mentions this program already.
 func (a *app) missing(dir string, s seed) error {
 	if s.path != ".pre-commit-config.yaml" && s.path != ".vscode/settings.json" {
 		return nil

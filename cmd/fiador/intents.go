@@ -13,22 +13,21 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// target is one file of intents that check was asked about, or what stands where
-// one should.
+// target is one file of intents to check, or an error at the place of such a file.
 type target struct {
-	name string // to open it; "-" for standard input
-	err  error  // why it is not opened
+	name string // the path to open; "-" for standard input
+	err  error  // why the file cannot be opened
 }
 
-// lines says whether the file has an intent on each line (JSON Lines).
+// lines reports whether the file has one intent per line (JSON Lines).
 func (t target) lines() bool {
 	ext := strings.ToLower(filepath.Ext(t.name))
 	return t.name == "-" || ext == ".jsonl" || ext == ".ndjson"
 }
 
-// targets finds the files that arguments mean, in the order of the arguments and
-// below a folder by path, each file once. An argument that means no file is an
-// error: nothing may pass because nothing was checked.
+// targets finds the files that the arguments name, each file once. The order is that of
+// the arguments, and by path below a folder. An argument that names no file is an error: a
+// check of nothing does not pass.
 func targets(args []string) ([]target, error) {
 	var list []target
 	seen := map[string]bool{}
@@ -51,8 +50,8 @@ func targets(args []string) ([]target, error) {
 	return list, nil
 }
 
-// key is the same for two spellings of a file only where they are surely the same
-// file: of a/../b it depends on what a is.
+// key returns the same text for two spellings of a file only where they certainly name one
+// file. In a/../b the result depends on a, which may be a link.
 func (t target) key() string {
 	slashed := filepath.ToSlash(t.name)
 	if t.name == "-" || slices.Contains(strings.Split(slashed, "/"), "..") {
@@ -61,9 +60,9 @@ func (t target) key() string {
 	return path.Clean(slashed)
 }
 
-// find finds what an argument means. A file whose name is a pattern as well is
-// taken together with what the pattern means, for the tree that is gated may have
-// put it there.
+// find returns the files that an argument names. If a file has a pattern as its name, find
+// returns the file and the matches of the pattern: the gated tree may contain such a file
+// on purpose.
 func find(arg string) ([]target, error) {
 	info, err := os.Stat(arg)
 	pattern := strings.ContainsAny(arg, "*?[")
@@ -83,7 +82,7 @@ func find(arg string) ([]target, error) {
 	return named(arg, info)
 }
 
-// named is what one name means that stands for itself.
+// named returns the files of one name that is not a pattern.
 func named(name string, info fs.FileInfo) ([]target, error) {
 	if info.IsDir() {
 		return walk(name)
@@ -91,13 +90,13 @@ func named(name string, info fs.FileInfo) ([]target, error) {
 	return []target{{name: atHome(name)}}, nil
 }
 
-// linked is a link that stands where intents might be.
+// linked returns the target for a link at a place where intents may be.
 func linked(name string) target {
 	return target{name, unreadable(displayPath(name), "a link, which is not followed below a folder", "name the file itself")}
 }
 
-// walk finds every file of intents below a folder. Links and what cannot be read
-// are kept as errors, for an intent behind them would not be checked.
+// walk finds every file of intents below a folder. It keeps links and unreadable entries
+// as errors, because the intents behind them would not be checked.
 func walk(dir string) ([]target, error) {
 	var found []target
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -130,10 +129,10 @@ func isIntents(name string) bool {
 	return false
 }
 
-// glob finds what a pattern means that the shell has left as it is: * ? [a] [!a]
-// as in a shell, and ** for any folders. A folder that matches means what is below
-// it. What it matches is a name and never a pattern again. Links to folders in which
-// something could match, and folders that cannot be read, are kept as errors.
+// glob finds the matches of a pattern that the shell has not expanded: * ? [a] [!a] as in
+// a shell, and ** for any folders. A folder that matches stands for the files below it. A
+// matching name is never read as a pattern again. Links to folders in which a file could
+// match, and folders that cannot be read, are kept as errors.
 func glob(pattern string) ([]target, error) {
 	segments := strings.Split(strings.ReplaceAll(pattern, "[!", "[^"), "/")
 	for _, s := range segments {
@@ -201,7 +200,7 @@ func glob(pattern string) ([]target, error) {
 	return found, nil
 }
 
-// atHome is a name that cannot be taken for standard input.
+// atHome returns a name that cannot be mistaken for standard input.
 func atHome(name string) string {
 	if name == "-" {
 		return "./-"
@@ -216,7 +215,7 @@ func skipFolder(d fs.DirEntry) error {
 	return nil
 }
 
-// leads says whether something below the path could fit the pattern.
+// leads reports whether a path below name could match the pattern.
 func leads(pattern, name []string) bool {
 	if len(name) == 0 {
 		return len(pattern) > 0
@@ -231,7 +230,7 @@ func leads(pattern, name []string) bool {
 	return err == nil && ok && leads(pattern[1:], name[1:])
 }
 
-// matches says whether the segments of a path fit those of a pattern.
+// matches reports whether the segments of a path match those of a pattern.
 func matches(pattern, name []string) bool {
 	if len(pattern) == 0 {
 		return len(name) == 0

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// halfApplied is a tree that an apply has left half changed.
+// halfApplied makes a tree that a killed apply has left half changed.
 func (s stage) halfApplied(t *testing.T) string {
 	t.Helper()
 	whole := s.tree(t, filepath.Join(s.dir, "whole"))
@@ -36,7 +36,7 @@ func (s stage) halfApplied(t *testing.T) string {
 	return dir
 }
 
-// journals are the journals of the bench's user.
+// journals returns the journals of the bench's user.
 func (b bench) journals(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(b.home, ".local/state/fiador/apply-*"))
@@ -46,8 +46,8 @@ func (b bench) journals(t *testing.T) []string {
 	return names
 }
 
-// TestWorkIsNotRecovered: a folder that is only looked at is not changed, also where a
-// command that was killed has left it half changed.
+// TestWorkIsNotRecovered: a folder that a command only reads is not changed, even if a
+// killed command has left it half changed.
 func TestWorkIsNotRecovered(t *testing.T) {
 	s := newStage(t)
 	dir := s.halfApplied(t)
@@ -82,7 +82,7 @@ func TestWorkIsNotRecovered(t *testing.T) {
 	}
 }
 
-// TestWorkNeedsNoState: where nothing is changed there is no need for a folder of journals.
+// TestWorkNeedsNoState: a command that changes nothing needs no folder of journals.
 func TestWorkNeedsNoState(t *testing.T) {
 	s := newStage(t)
 	intent := filepath.Join(s.dir, "intent.json")
@@ -99,8 +99,8 @@ func TestWorkNeedsNoState(t *testing.T) {
 	}
 }
 
-// TestWaitingForAnother: who waits for the journal of a folder says so, and ends with a
-// Ctrl-C, having changed nothing.
+// TestWaitingForAnother: a command that waits for the journal of a folder says so. A
+// Ctrl-C ends it, and it has changed nothing.
 func TestWaitingForAnother(t *testing.T) {
 	s := newStage(t)
 	dir := s.halfApplied(t)
@@ -158,8 +158,9 @@ func TestWaitingForAnother(t *testing.T) {
 	}
 }
 
-// TestForeignState: a folder of journals that others can write is not used by any command
-// that would carry out what stands in it. What is made under whatever umask is.
+// TestForeignState: no command uses a folder of journals that others can write, because it
+// would carry out the journals in it. A folder that fiador itself has made is used,
+// whatever the umask is.
 func TestForeignState(t *testing.T) {
 	s := newStage(t)
 	old := syscall.Umask(0)
@@ -192,8 +193,8 @@ func TestForeignState(t *testing.T) {
 	}
 }
 
-// TestReadAgain: what is named twice, lies in what is named, or is shown anyway, in
-// whatever order, is read all the same.
+// TestReadAgain: a path that is named twice, lies in a named one, or is shown anyway can
+// be read, in whatever order the paths come.
 func TestReadAgain(t *testing.T) {
 	b := newBench(t)
 	for _, d := range []string{"rd/sub", "else"} {

@@ -45,7 +45,7 @@ Exit codes:
 	return cmd
 }
 
-// ledgerFlags name a ledger to read, and whom to trust.
+// ledgerFlags name a ledger to read, and the key to trust.
 type ledgerFlags struct {
 	dir string
 	key string
@@ -56,7 +56,7 @@ func (f *ledgerFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.key, "key", "", "verifier key of the ledger, or a file with it (default: the ledger's own word)")
 }
 
-// ledgerDir is the folder of the ledger.
+// ledgerDir returns the folder of the ledger.
 func (a *app) ledgerDir(dir string) (string, error) {
 	if dir == "" {
 		dir = a.env("FIADOR_LEDGER")
@@ -64,7 +64,7 @@ func (a *app) ledgerDir(dir string) (string, error) {
 	if dir == "" {
 		return "", usage("name it with --ledger or FIADOR_LEDGER", "which ledger?")
 	}
-	return filepath.Clean(dir), nil // "link/" would be the folder behind a link
+	return filepath.Clean(dir), nil // without Clean, "link/" would be the target of the link
 }
 
 // readLedger opens a ledger for reading.
@@ -88,7 +88,7 @@ func (a *app) readLedger(f ledgerFlags) (*disk.Reader, error) {
 	return r, nil
 }
 
-// verifierKey is the verifier key that a flag gives: as it is, or out of a file.
+// verifierKey reads the verifier key of a flag: the key itself, or a file with it.
 func verifierKey(flag, text string) (ledger.Verifier, error) {
 	v, err := ledger.ParseVerifier(text)
 	if err == nil {
@@ -117,18 +117,18 @@ func verifierKey(flag, text string) (ledger.Verifier, error) {
 	return v, usage(printed, "%s: %s", what, err)
 }
 
-// isPrivate says whether a text begins as a private key does.
+// isPrivate reports whether a text begins like a private key.
 func isPrivate(text string) bool {
 	return strings.HasPrefix(strings.TrimSpace(text), "PRIVATE+KEY+")
 }
 
-// isPEM says whether a text begins as the public key of a file does that "fiador pack
-// keygen --pem" writes.
+// isPEM reports whether a text begins like a public key that "fiador pack keygen --pem"
+// writes.
 func isPEM(text string) bool {
 	return strings.HasPrefix(text, "-----BEGIN PUBLIC KEY-----")
 }
 
-// ledgerError is an error about a ledger that leaves a command without an answer.
+// ledgerError returns the error for a ledger when a command cannot answer.
 func ledgerError(dir string, err error) error {
 	if err == nil || errors.As(err, new(*result.RunError)) {
 		return err
@@ -140,7 +140,7 @@ func ledgerError(dir string, err error) error {
 	return runerr.New(result.CodeEvidence, "ledger "+strconv.Quote(displayPath(dir))+": "+withoutPaths(err, dir), hint, runerr.Because(err))
 }
 
-// proofError is an error about a proof that leaves a command without an answer.
+// proofError returns the error for a proof when a command cannot answer.
 func proofError(name string, err error) error {
 	return runerr.New(result.CodeEvidence, "proof "+strconv.Quote(displayPath(name))+": "+err.Error(), ledgerHint(err), runerr.Because(err))
 }
@@ -154,8 +154,8 @@ func ledgerHint(err error) string {
 	return ""
 }
 
-// withoutPaths is what an error about a ledger says, with files named as they are named
-// in the ledger's folder, and without calls of the system.
+// withoutPaths returns the text of an error about a ledger. Files have their names in the
+// ledger's folder, and names of system calls are left out.
 func withoutPaths(err error, dir string) string {
 	text := err.Error()
 	var walk func(error)
@@ -191,8 +191,8 @@ func withoutPaths(err error, dir string) string {
 	return clean(strings.ReplaceAll(text, "\n", "; "))
 }
 
-// inFolder is the name of a file as the folder of a ledger has it: nothing for the
-// folder itself, and the last element of what lies elsewhere.
+// inFolder returns the name of a file relative to the folder of a ledger. It returns empty
+// for the folder itself, and the last element for a file elsewhere.
 func inFolder(name, dir string) string {
 	if name == "" || filepath.Clean(name) == filepath.Clean(dir) {
 		return ""
@@ -221,7 +221,7 @@ func apartFromLedger(file, dir string) error {
 	return err
 }
 
-// beneath says whether a file, which need not be there, is a folder or lies in it.
+// beneath reports whether a file is dir or lies in it. The file need not exist.
 func beneath(dir, file string) (bool, error) {
 	d, err := resolved(dir)
 	if err != nil {
@@ -244,8 +244,8 @@ func beneath(dir, file string) (bool, error) {
 	}
 }
 
-// resolved is where a path leads: the part of it that is there without links, and the rest
-// as it stands.
+// resolved returns the target of a path: the existing part without links, and the rest
+// unchanged.
 func resolved(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -261,7 +261,7 @@ func resolved(path string) (string, error) {
 	}
 }
 
-// ledgerHints are what to do about errors of ledgers.
+// ledgerHints say how to mend errors of ledgers.
 var ledgerHints = []struct {
 	err  error
 	hint string
@@ -282,17 +282,17 @@ var ledgerHints = []struct {
 	{syscall.ENOSPC, "free some space; nothing was recorded"},
 }
 
-// progressOf shows how far long work on a ledger is.
+// progressOf shows the progress of long work on a ledger.
 func (a *app) progressOf(total int64) (tell func(int64), clear func()) {
 	line := a.progressLine(total)
 	return func(n int64) {
-		line.total = max(line.total, n) // entries may stand after the checkpoint
+		line.total = max(line.total, n) // the ledger may have entries after the checkpoint
 		line.read = n - n%1024 - 1
 		line.tell()
 	}, line.clear
 }
 
-// checkpointFile reads a checkpoint, or the one in a proof.
+// checkpointFile reads a checkpoint, or the checkpoint in a proof.
 func checkpointFile(name string) (ledger.Promise, error) {
 	b, err := readSmall(name, ledger.MaxProofBytes)
 	if err != nil {
@@ -310,7 +310,7 @@ func checkpointFile(name string) (ledger.Promise, error) {
 
 // readSmall reads a regular file of at most most bytes.
 func readSmall(name string, most int) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is not waited for
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK the open of a pipe would wait
 	if err != nil {
 		return nil, unreadable(displayPath(name), reason(err), "name a file that exists and may be read")
 	}

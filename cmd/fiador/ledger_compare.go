@@ -132,8 +132,8 @@ func (a *app) checkReceipts(ctx context.Context, f ledgerFlags, dir string) erro
 	return a.print([]byte(b.String()))
 }
 
-// receipts reads the receipts beneath a folder. What has the name of a receipt and is
-// none is one that is not kept.
+// receipts reads the receipts beneath a folder. A file with the name of a receipt that
+// cannot be read as one is listed with its fault.
 func receipts(dir string) ([]disk.Kept, error) {
 	var list []disk.Kept
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -159,7 +159,7 @@ func receipts(dir string) ([]disk.Kept, error) {
 	return list, nil
 }
 
-// receiptFile reads a receipt. A pipe in its place would never end.
+// receiptFile reads a receipt. It refuses a pipe, whose reading might never end.
 func receiptFile(path string) (ledger.Proof, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -197,8 +197,8 @@ Exit codes:
 	return cmd
 }
 
-// publishable refuses a folder that is no place for the published log: a ledger, or a
-// log that has what this one does not.
+// publishable refuses a folder that cannot hold the published log: a ledger, a folder in
+// this ledger, or a log with entries that this ledger lacks.
 func (a *app) publishable(ctx context.Context, r *disk.Reader, source, dir string) error {
 	in, err := beneath(source, dir)
 	if err != nil {

@@ -121,7 +121,8 @@ func driftText(t terminal, d *ledger.Drift) {
 		count(len(d.Differences), "difference"), count(len(d.Flips), "flip")))
 }
 
-// more says how often something happened that happened more than once.
+// more formats how often an event happened, and returns empty for an event that happened
+// once.
 func more(n int64, format string) string {
 	if n == 1 {
 		return ""

@@ -31,7 +31,7 @@ type chooseFlags struct {
 	acceptedSet  func() bool
 }
 
-// registerScope registers what every command that reads entries can choose by.
+// registerScope registers the flags that every command over entries has.
 func (f *chooseFlags) registerScope(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.since, "since", "", "entries from then on: RFC 3339, a date, or how long ago (90m, 24h, 7d)")
@@ -40,7 +40,7 @@ func (f *chooseFlags) registerScope(cmd *cobra.Command) {
 	flags.StringVar(&f.intent, "intent", "", "entries of runs of this intent: its hash, or the first 8 or more digits of it")
 }
 
-// register registers the others too.
+// register registers all flags of chooseFlags.
 func (f *chooseFlags) register(cmd *cobra.Command) {
 	f.registerScope(cmd)
 	flags := cmd.Flags()
@@ -59,7 +59,7 @@ var (
 	ledgerKinds    = []string{"genesis", "begun", "decision", "error", "key-rotation", "repair"}
 )
 
-// filter is what the flags choose.
+// filter returns the filter for the values of the flags.
 func (f *chooseFlags) filter(now time.Time) (ledger.Filter, error) {
 	out := ledger.Filter{Profiles: f.profiles, Reasons: f.reasons}
 	var err error
@@ -100,22 +100,22 @@ func (f *chooseFlags) filter(now time.Time) (ledger.Filter, error) {
 	return out, nil
 }
 
-// entries reads the entries of a ledger that a filter chooses.
+// entries reads the chosen entries of a ledger.
 type entries struct {
 	*disk.Reader
 	filter ledger.Filter
-	open   ledger.Open // runs of chosen entries that have no end yet
+	open   ledger.Open // runs of chosen entries without an end so far
 	line   *progressLine
 }
 
-// openEntries opens a ledger, and standard output, which the progress line makes way
-// for.
+// openEntries opens a ledger and standard output. A write to standard output first clears
+// the progress line.
 func (a *app) openEntries(f ledgerFlags, filter ledger.Filter) (*entries, *bufio.Writer, error) {
 	r, err := a.readLedger(f)
 	if err != nil {
 		return nil, nil, err
 	}
-	// A million entries leave much behind.
+	// The entries of a large ledger allocate much, so the runtime collects as usual.
 	debug.SetGCPercent(usualGC)
 	e := &entries{r, filter, ledger.Open{}, a.progressLine(r.Size())}
 	return e, bufio.NewWriterSize(clearing{e.line, a.stdout}, 64<<10), nil
@@ -123,8 +123,8 @@ func (a *app) openEntries(f ledgerFlags, filter ledger.Filter) (*entries, *bufio
 
 type visitor func(index int64, e disk.Entry) error
 
-// each visits the chosen entries from an index on, in their order. It reads on until
-// it knows which of their runs have ended.
+// each visits the chosen entries from an index on, in order. It reads on until it knows
+// which of their runs have ended.
 func (s *entries) each(ctx context.Context, from int64, visit visitor) error {
 	for index, e := range s.Lines(ctx, from) {
 		if e.Err != nil {
@@ -160,8 +160,8 @@ func (s *entries) unended(ctx context.Context, from int64) (ledger.Open, error) 
 	return open, nil
 }
 
-// back visits all entries from the newest on, in growing blocks that it reads forwards.
-// It ends when visit says so.
+// back visits all entries from the newest on. It reads growing blocks, each of them
+// forwards. It ends when visit returns false.
 func (s *entries) back(ctx context.Context, visit func(index int64, e disk.Entry) (more bool, err error)) error {
 	var block []disk.Entry
 	for end, length := s.Size(), int64(256); end > 0; length = min(2*length, 16<<10) {
@@ -187,7 +187,8 @@ func (s *entries) back(ctx context.Context, visit func(index int64, e disk.Entry
 	return nil
 }
 
-// since finds an entry that no entry chosen by time precedes, without reading all.
+// since returns an index before the first entry that the filter can choose by time. It
+// does not read all entries.
 func (s *entries) since(ctx context.Context) (int64, error) {
 	if s.filter.Since == "" {
 		return 0, nil
@@ -204,7 +205,7 @@ func (s *entries) since(ctx context.Context) (int64, error) {
 	return 0, nil
 }
 
-// failed is the error for entries that cannot be read.
+// failed returns the error for entries that cannot be read.
 func (s *entries) failed(err error) error {
 	s.line.clear()
 	return entryFailure(err)
@@ -218,14 +219,14 @@ func entryFailure(err error) error {
 		`"fiador ledger verify" says what else is wrong with it`, runerr.Because(err))
 }
 
-// tellOpen says how many runs are open.
+// tellOpen warns how many runs have no end.
 func (a *app) tellOpen(s *entries) {
 	if n := len(s.open); n > 0 {
 		a.term.warning(count(n, "run") + " began and did not end: killed, or still going on")
 	}
 }
 
-// flush writes what is left. A write that fails ends the command with status 2.
+// flush writes the buffered rest. A write that fails ends the command with status 2.
 func flush(out *bufio.Writer) error {
 	if err := out.Flush(); err != nil {
 		return (&sink{err: err}).failure()
@@ -233,28 +234,28 @@ func flush(out *bufio.Writer) error {
 	return nil
 }
 
-// progressLine shows on a terminal how many entries were read, in one line that
-// overwrites itself, when that takes longer than a moment.
+// progressLine shows on a terminal how many entries were read. It is one line that
+// overwrites itself, for work that takes longer than a moment.
 type progressLine struct {
 	app   *app
 	total int64
 	read  int64
 	began time.Time
-	shown time.Time // zero: the line is not there
+	shown time.Time // zero: the line is not shown
 }
 
 func (a *app) progressLine(total int64) *progressLine {
 	return &progressLine{app: a, total: total, began: a.now()}
 }
 
-// tell is told of every entry that was read, and looks at the clock at some of them.
+// tell counts an entry that was read. Every 1024th call may redraw the line.
 func (p *progressLine) tell() {
 	if p.read++; p.read%1024 == 0 {
 		p.show(fmt.Sprintf("read %d of %d entries", min(p.read, p.total), p.total))
 	}
 }
 
-// show shows a text, unless the work has just begun or another text was just shown.
+// show shows a text, unless the work has just begun or the line has just changed.
 func (p *progressLine) show(text string) {
 	if !p.app.tty {
 		return
@@ -274,7 +275,7 @@ func (p *progressLine) clear() {
 	}
 }
 
-// clearing is a writer that the progress line makes way for.
+// clearing is a writer that clears the progress line before each write.
 type clearing struct {
 	line *progressLine
 	w    io.Writer

@@ -73,7 +73,7 @@ func TestLedgerColumns(t *testing.T) {
 	}
 }
 
-// TestLedgerInterrupted: what is interrupted says so, with exit status 2.
+// TestLedgerInterrupted: an interrupted command says so, and ends with exit status 2.
 func TestLedgerInterrupted(t *testing.T) {
 	for _, args := range []string{"list", "list --reverse", "list --last 1 --kind decision", "stats", "drift", "export"} {
 		var out bytes.Buffer
@@ -88,7 +88,7 @@ func TestLedgerInterrupted(t *testing.T) {
 	}
 }
 
-// full is a writer that has no more room after some bytes.
+// full is a writer that fails after some bytes.
 type full struct{ room int }
 
 func (f *full) Write(b []byte) (int, error) {
@@ -98,7 +98,7 @@ func (f *full) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestLedgerOutputThatCannotBeWritten: an answer that did not arrive is exit status 2.
+// TestLedgerOutputThatCannotBeWritten: an answer that cannot be written is exit status 2.
 func TestLedgerOutputThatCannotBeWritten(t *testing.T) {
 	for _, args := range []string{
 		"list", "list --reverse", "list --format json", "list --format jsonl", "list --format csv", "export", "export --format csv",
@@ -155,8 +155,8 @@ func TestAgo(t *testing.T) {
 	}
 }
 
-// TestLedgerProgress: long work shows one line on a terminal, which makes way for what
-// is written, and nothing elsewhere.
+// TestLedgerProgress: long work shows one line on a terminal. The line is cleared before
+// other output. Other outputs get no such line.
 func TestLedgerProgress(t *testing.T) {
 	for _, tty := range []bool{true, false} {
 		var screen bytes.Buffer

@@ -107,7 +107,7 @@ func (a *app) exportEntries(ctx context.Context, f exportFlags) error {
 	return nil
 }
 
-// export writes the entries. A write that fails is an error as failed makes it.
+// export writes the entries. failed makes the error of a failed write.
 func export(ctx context.Context, r *disk.Reader, f exportFlags, line *progressLine, out *bufio.Writer, failed func(error) error) error {
 	defer line.clear()
 	var w entryWriter = jsonlWriter{out}
@@ -133,7 +133,8 @@ func export(ctx context.Context, r *disk.Reader, f exportFlags, line *progressLi
 	return nil
 }
 
-// exportTarget refuses a file that must not be replaced, before anything is read.
+// exportTarget refuses an output file that exists or lies in the ledger, before anything
+// is read.
 func (a *app) exportTarget(f exportFlags) error {
 	info, err := os.Stat(f.output)
 	if err == nil && info.Mode().IsRegular() && !f.force {

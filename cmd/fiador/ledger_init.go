@@ -75,7 +75,7 @@ func (a *app) initLedger(dir, origin, keyFile string) error {
 	return a.printVerifier(signer.Verifier(), fmt.Sprintf("ledger %q and key %q were made all the same", displayPath(dir), displayPath(keyFile)))
 }
 
-// newKey makes a private key for an origin, in a new file.
+// newKey makes a private key for an origin and writes it to a new file.
 func (a *app) newKey(origin, file string) (*ledger.Signer, error) {
 	private, _, err := ledger.GenerateKey(a.rand, origin)
 	if err != nil {
@@ -88,8 +88,8 @@ func (a *app) newKey(origin, file string) (*ledger.Signer, error) {
 	return signer, writeKey(file, private)
 }
 
-// printVerifier prints a verifier key. Where standard output fails, standard error has
-// the key, and what stands.
+// printVerifier prints a verifier key. When standard output fails, standard error gets the
+// key and the text stands.
 func (a *app) printVerifier(key ledger.Verifier, stands string) error {
 	err := a.print([]byte(key.String() + "\n"))
 	if err != nil {
@@ -99,7 +99,8 @@ func (a *app) printVerifier(key ledger.Verifier, stands string) error {
 	return err
 }
 
-// outside refuses a key in the ledger that it signs: it would prove nothing.
+// outside refuses a key that lies in the ledger that it signs. Such a signature would
+// prove nothing.
 func outside(dir, keyFile string) error {
 	in, err := beneath(dir, keyFile)
 	if in {
@@ -128,8 +129,8 @@ func (f *keyFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.file, "ledger-key", "", "file with the private key of the ledger (default: the key in FIADOR_LEDGER_KEY)")
 }
 
-// signer is the private key of a ledger: out of a file that only its owner can read,
-// or as it stands in the environment.
+// signer returns the private key of a ledger: from a file that only its owner can read, or
+// from the environment.
 func (a *app) signer(f keyFlags, dir string) (*ledger.Signer, error) {
 	if f.file == "" {
 		text := a.env("FIADOR_LEDGER_KEY")
@@ -158,7 +159,7 @@ func readKey(file string) (*ledger.Signer, error) {
 	name := strconv.Quote(displayPath(file))
 	info, err := os.Stat(file)
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file") // opening a pipe would wait
+		err = errors.New("not a regular file") // to open a pipe would wait
 	}
 	if err != nil {
 		return nil, fmt.Errorf("key %s: %s", name, reason(err))
@@ -169,7 +170,7 @@ func readKey(file string) (*ledger.Signer, error) {
 	}
 	s, err := disk.ReadKey(file)
 	if err != nil && text != "" {
-		// What others can read of a file that is no key is nothing to mend.
+		// If the file holds no key, the permissions of the file are no fault to mend.
 		if _, err := ledger.ParseSigner(text); err != nil {
 			return nil, fmt.Errorf("key %s: not a private key: one begins with PRIVATE+KEY+ and is one line", name)
 		}
@@ -184,9 +185,10 @@ func readKey(file string) (*ledger.Signer, error) {
 	return s, nil
 }
 
-// keyText is the beginning of a file, longer than any key; nothing if it cannot be read.
+// keyText returns the first 4096 bytes of a file, more than any key has. It returns empty
+// if the file cannot be read.
 func keyText(file string) string {
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is no key, and not waited for
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK the open of a pipe would wait
 	if err != nil {
 		return ""
 	}
@@ -287,8 +289,8 @@ func (a *app) rotateKey(ctx context.Context, dir, file string, signer *ledger.Si
 	}
 	r, err := log.Rotate(ctx, next)
 	if err != nil {
-		// Whether the record stands is not known for sure, and without its key nothing
-		// could be appended after it.
+		// It is uncertain whether the record of the new key is in the ledger. If it is,
+		// nothing can be appended without that key.
 		a.term.message(fmt.Sprintf("the new key stays in %q; delete it if \"fiador ledger list\" shows no key-rotation", displayPath(file)))
 		return ledgerError(dir, err)
 	}
@@ -296,7 +298,7 @@ func (a *app) rotateKey(ctx context.Context, dir, file string, signer *ledger.Si
 	return a.printVerifier(next.Verifier(), fmt.Sprintf("the key was rotated all the same, and %q signs from now on", displayPath(file)))
 }
 
-// warnLedger tells what went wrong after a record was safe.
+// warnLedger prints warnings about work after a record was written durably.
 func (a *app) warnLedger(warnings []string) {
 	for _, w := range warnings {
 		a.term.warning(w)

@@ -27,11 +27,11 @@ func newLedger(t *testing.T, dir string) []string {
 	return []string{"--ledger", gate, "--ledger-key", key}
 }
 
-// TestLedgerNamesNothingOfTheMachine: whatever an intent, its policy and its
-// surroundings are full of, no record has a secret, a path of the machine, the name of
-// the host or a value of the environment in it, and neither has what lies beside the
-// records. The evidence holds the intent, so it holds what the intent says; it holds
-// nothing else of the machine.
+// TestLedgerNamesNothingOfTheMachine: no record has a secret, a path of the machine, the
+// name of the host or a value of the environment. This holds whatever the intent, its
+// policy and its surroundings contain, and also for the files beside the records. The
+// evidence holds the intent, and so the text of the intent. It holds nothing else of the
+// machine.
 func TestLedgerNamesNothingOfTheMachine(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -116,7 +116,7 @@ deny contains {"id": "HOUSE_RULE", "msg": sprintf("no %v", [input.intent.goal])}
 		t.Fatal(err)
 	}
 	if len(host) < 6 {
-		host = `"` + host + `"` // a short name stands in many a hash
+		host = `"` + host + `"` // a short name occurs in many hashes
 	}
 	never := []string{env, user, strings.TrimSpace(string(secret)), "PRIVATE+KEY"}
 	inRecords := append([]string{said, dir, filepath.Base(filepath.Dir(dir)), host, "intent-a"}, never...)
@@ -165,12 +165,12 @@ deny contains {"id": "HOUSE_RULE", "msg": sprintf("no %v", [input.intent.goal])}
 	}
 }
 
-// TestLedgerThatCannotBeWritten: nothing is decided, and nothing is on stdout.
+// TestLedgerThatCannotBeWritten: nothing is decided, and stdout is empty.
 func TestLedgerThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	record := newLedger(t, dir)
 	intent := put(t, dir, "intent.json", allowed)
-	binary := filepath.Join(dir, "fiador") // where any user can start it
+	binary := filepath.Join(dir, "fiador") // any user can start it there
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestLedgerThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// whole gives a ledger, and the folders above it, back to whoever runs it.
+// whole restores the modes and owners of a ledger and of the folders above it.
 func whole(t *testing.T, dir string, chown func(string, int)) {
 	t.Helper()
 	for p := dir; p != filepath.Clean(os.TempDir()) && p != "/"; p = filepath.Dir(p) {
@@ -255,8 +255,8 @@ func whole(t *testing.T, dir string, chown func(string, int)) {
 	}
 }
 
-// TestLedgerDiskFull: a decision that finds no room on the disk is none, and what was
-// recorded before stays whole.
+// TestLedgerDiskFull: on a full disk nothing is decided, and the earlier records stay
+// whole.
 func TestLedgerDiskFull(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	if out, err := exec.Command("unshare", "--mount", "true").CombinedOutput(); err != nil {
@@ -300,8 +300,8 @@ fiador ledger verify --ledger disk/gate --key gate.pub --all-seals --evidence
 	}
 }
 
-// TestLedgerOnATerminal: who looks is told once that nothing is recorded, and sees how
-// far long work is; who does not is told neither.
+// TestLedgerOnATerminal: a terminal gets one message that nothing is recorded, and the
+// progress of long work. Other outputs get neither.
 func TestLedgerOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	record := newLedger(t, dir)
@@ -325,8 +325,8 @@ func TestLedgerOnATerminal(t *testing.T) {
 	}
 }
 
-// TestProgressOfLedger: one line that overwrites itself, not before a moment has
-// passed, and never where nobody looks.
+// TestProgressOfLedger: one line that overwrites itself, after a moment, and only on a
+// terminal.
 func TestProgressOfLedger(t *testing.T) {
 	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	for _, tty := range []bool{true, false} {
@@ -352,7 +352,7 @@ func TestProgressOfLedger(t *testing.T) {
 	}
 }
 
-// TestHostileLedgerOnATerminal: what stands in the files of a ledger moves no cursor.
+// TestHostileLedgerOnATerminal: no text in the files of a ledger moves the cursor.
 func TestHostileLedgerOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	record := newLedger(t, dir)

@@ -138,7 +138,7 @@ func (a *app) entryWriter(ctx context.Context, f listFlags, l *lister, out *bufi
 	}
 }
 
-// lister lists the chosen entries from first on, and of them the last.
+// lister lists the chosen entries from first on, or only the last of them.
 type lister struct {
 	*entries
 	w      entryWriter
@@ -148,7 +148,7 @@ type lister struct {
 	listed int64
 }
 
-// skip moves first to where the last entries begin.
+// skip sets first to the index of the first entry to list.
 func (l *lister) skip(ctx context.Context) error {
 	if l.last == 0 {
 		return nil
@@ -209,8 +209,8 @@ func (l *lister) backwards(ctx context.Context, visit visitor) error {
 	})
 }
 
-// isOpen says whether a run that began at an index, or later, has no end. It reads
-// ahead, once.
+// isOpen reports whether a run that began at an index or later has no end. Its first call
+// reads the entries from that index on.
 func (l *lister) isOpen(ctx context.Context, index int64, runID string) (bool, error) {
 	if l.ends == nil {
 		var err error
@@ -222,7 +222,7 @@ func (l *lister) isOpen(ctx context.Context, index int64, runID string) (bool, e
 	return open, nil
 }
 
-// unwritten is the error for an entry that did not reach standard output.
+// unwritten returns the error for an entry that was not written to standard output.
 func unwritten(err error) error {
 	if err == nil || errors.As(err, new(*result.RunError)) {
 		return err

@@ -19,9 +19,9 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-// TestLedgerScripts runs testdata/ledger: the commands that read entries, in a folder
-// with the ledger of recordedLedger in gate. Besides what TestScripts knows there is
-// "corrupt INDEX", which gives a decision a kind that there is not.
+// TestLedgerScripts runs testdata/ledger: the commands that read entries, in a folder with
+// the ledger of recordedLedger in gate. It has the commands of TestScripts and "corrupt
+// INDEX", which gives a decision an unknown kind.
 func TestLedgerScripts(t *testing.T) { testscript.Run(t, ledgerScriptParams()) }
 
 func ledgerScriptParams() testscript.Params {
@@ -52,12 +52,12 @@ func corrupt(ts *testscript.TestScript, neg bool, args []string) {
 // fixtureKey signs the ledger of these tests, and nothing else.
 var fixtureKey = "PRIVATE+KEY+example.com/gate+dbdd19d8+" + base64.StdEncoding.EncodeToString([]byte("\x01fixture fixture fixture fixture "))
 
-// fixtureHash is a hash whose digits tell what it is of.
+// fixtureHash returns a hash whose digits show the number n.
 func fixtureHash(n int) canon.ContentHash {
 	return canon.ContentHash("sha256:" + strings.Repeat(fmt.Sprintf("%04x", n), 16))
 }
 
-// recordedLedger makes a ledger with all that there is to read: its bytes are the same
+// recordedLedger makes a ledger with every kind of entry to read. Its bytes are the same
 // each time.
 func recordedLedger(dir string) error {
 	key, err := ledger.ParseSigner(fixtureKey)
@@ -87,7 +87,7 @@ func recordedLedger(dir string) error {
 	return nil
 }
 
-// fixtureRecords are the records after the genesis.
+// fixtureRecords returns the records after the genesis.
 func fixtureRecords(log *disk.Log) ([]ledger.Record, error) {
 	const printed = `{"run_id":"run_a","text":"\u001b[2J"}` + "\n"
 	evidence, _, err := canon.Artifact(map[string]any{"kind": "decision", "result": printed})

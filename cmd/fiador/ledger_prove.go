@@ -73,7 +73,7 @@ func (a *app) proveRun(ctx context.Context, f ledgerFlags, what string, run bool
 	return a.print(p.Marshal())
 }
 
-// name is the folder that flags and environment name, for messages.
+// name returns the ledger's folder from the flags or the environment, for messages.
 func (f ledgerFlags) name(a *app) string {
 	dir, _ := a.ledgerDir(f.dir)
 	return dir
@@ -106,8 +106,8 @@ Exit codes:
 	return cmd
 }
 
-// keys are the keys of --key alone, or of the ledger. With --key, the ledger counts that
-// --ledger names, and not that of FIADOR_LEDGER: a proof may be of any.
+// keys returns the key of --key alone, or the keys of the ledger. With --key only --ledger
+// names the ledger, and FIADOR_LEDGER is ignored: the proof may come from another ledger.
 func (a *app) keys(ctx context.Context, f ledgerFlags) (ledger.Keys, error) {
 	trusted, err := f.trusted()
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *app) keys(ctx context.Context, f ledgerFlags) (ledger.Keys, error) {
 		}
 		return r.Keys(), r.Close()
 	}
-	// What origin.json says of later keys counts as far as the records vouch for it.
+	// The later keys in origin.json count as far as signed records confirm them.
 	audited, err := disk.Audit(ctx, f.name(a), trusted, disk.AuditOptions{Quick: true})
 	if err != nil {
 		return nil, ledgerError(f.name(a), err)

@@ -13,7 +13,7 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-// recordFlags say where runs are recorded.
+// recordFlags name the ledger that records runs.
 type recordFlags struct {
 	dir string
 	key keyFlags
@@ -24,8 +24,8 @@ func (f *recordFlags) register(cmd *cobra.Command) {
 	f.key.register(cmd)
 }
 
-// recording opens the ledger that runs are recorded in, before anything is decided:
-// nothing is decided that could not be recorded. It is nil where none is named.
+// recording opens the ledger that records runs. It does so before any decision, so that
+// each decision can be recorded. It returns nil if no ledger is named.
 func (a *app) recording(f recordFlags) (*disk.Log, error) {
 	dir := f.dir
 	if dir == "" {
@@ -49,8 +49,8 @@ func (a *app) recording(f recordFlags) (*disk.Log, error) {
 	return log, nil
 }
 
-// rebuilding shows how far the reading of a whole ledger is, which the first append after
-// a start of the system does. Its line makes way when everything was read.
+// rebuilding shows progress while the first append after a start of the system reads the
+// whole ledger. The line is cleared when everything was read.
 func (a *app) rebuilding() func(read, of int64) {
 	line := a.progressLine(0)
 	return func(read, of int64) {
@@ -62,14 +62,14 @@ func (a *app) rebuilding() func(read, of int64) {
 	}
 }
 
-// notRecorded says once, where somebody looks, that no ledger has this run.
+// notRecorded says on a terminal that no ledger records this run.
 func (a *app) notRecorded() {
 	if a.tty {
 		a.term.message("not recorded: there is no --ledger")
 	}
 }
 
-// recorder is a ledger as the harness takes it: nil where there is none.
+// recorder returns a ledger as a harness.Recorder, or nil for nil.
 func (a *app) recorder(log *disk.Log) harness.Recorder {
 	if log == nil {
 		return nil
@@ -77,7 +77,7 @@ func (a *app) recorder(log *disk.Log) harness.Recorder {
 	return &recordingLog{log, a.busy}
 }
 
-// recordingLog is a ledger whose errors name nothing of the machine, and say what to do.
+// recordingLog is a ledger whose errors name no path of the machine and have a hint.
 type recordingLog struct {
 	*disk.Log
 	busy *occupied
@@ -100,8 +100,8 @@ func (l *recordingLog) Blob(b ledger.Blob) ([]byte, error) {
 	return content, notRecordable(err)
 }
 
-// asStored reads evidence as the harness takes it, which finds out itself that it is not
-// what its name says.
+// asStored wraps a reader of evidence for the harness. For altered evidence it returns no
+// bytes and no error, because the harness compares the hash itself.
 func asStored(read func(ledger.Blob) ([]byte, error)) func(ledger.Blob) ([]byte, error) {
 	return func(b ledger.Blob) ([]byte, error) {
 		content, err := read(b)
@@ -147,7 +147,7 @@ func (a *app) keepReceipt(ctx context.Context, f recordFlags, file string, r led
 	return writeNew(file, p.Marshal(), a.guarded)
 }
 
-// checkReceipt refuses a receipt that would have no ledger.
+// checkReceipt refuses a receipt without a ledger.
 func (a *app) checkReceipt(f recordFlags, file string) error {
 	if file != "" && f.dir == "" && a.env("FIADOR_LEDGER") == "" {
 		return unfit("name the ledger with --ledger or FIADOR_LEDGER", "--receipt is of a ledger, and there is none")

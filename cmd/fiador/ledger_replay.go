@@ -117,8 +117,8 @@ func (a *app) replayLedger(ctx context.Context, f replayFlags, args []string) er
 	return err
 }
 
-// otherGate is the policy that is asked in place of the recorded one. Without --tree
-// no tree has a say.
+// otherGate opens the gate that decides instead of the recorded policy. Without --tree no
+// layer of a tree counts.
 func (a *app) otherGate(ctx context.Context, f replayFlags) (*harness.Gate, error) {
 	sources, err := a.gating(f.gateFlags)
 	if err != nil {
@@ -130,12 +130,12 @@ func (a *app) otherGate(ctx context.Context, f replayFlags) (*harness.Gate, erro
 	return harness.OpenGate(ctx, sources, a.specs, policy.DefaultLimits())
 }
 
-// replaying is a replay of one decision or many.
+// replaying replays one decision or many.
 type replaying struct {
 	*app
 	harness.Replayer
 	f      replayFlags
-	gate   *harness.Gate // nil: each decision's own
+	gate   *harness.Gate // nil: decide each with its recorded policy
 	out    *bufio.Writer
 	counts map[harness.Status]int
 	seen   int
@@ -178,7 +178,7 @@ func (r *replaying) replay(ctx context.Context, rec ledger.Record) (harness.Repl
 	return r.Replay(ctx, rec)
 }
 
-// sum says how many ended how. That there was none is no answer.
+// sum prints how many decisions had each status. No chosen decision is an error.
 func (r *replaying) sum() error {
 	if r.seen == 0 {
 		return usage(`"fiador ledger list" shows what is there`, "no decision was chosen")

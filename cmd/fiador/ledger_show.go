@@ -146,7 +146,7 @@ func (a *app) showEntries(ctx context.Context, what string, f showFlags) error {
 	return a.print(out.Bytes())
 }
 
-// printStored prints bytes as they are, but for a terminal.
+// printStored prints bytes as they are. On a terminal it escapes invisible characters.
 func (a *app) printStored(b []byte) error {
 	if a.outTTY {
 		b = visible(b)
@@ -154,13 +154,14 @@ func (a *app) printStored(b []byte) error {
 	return a.print(b)
 }
 
-// registerRun registers the flag for what is a number and the id of a run.
+// registerRun registers the flag that marks a number as the id of a run.
 func registerRun(cmd *cobra.Command, run *bool) {
 	cmd.Flags().BoolVar(run, "run", false, "take a number for the id of a run")
 }
 
-// find finds the entry with a number, or the entries of a run. A number that could be
-// both is refused; with a plus, which no id of a run has, it is an entry.
+// find returns the entry with a number, or the entries of a run. It refuses a number that
+// is both an entry and the id of a run. A number with a plus is always an entry, because
+// no id of a run has a plus.
 func (a *app) find(ctx context.Context, r *disk.Reader, what string, run bool) ([]shownEntry, error) {
 	line := a.progressLine(r.Size())
 	defer line.clear()
@@ -196,14 +197,14 @@ func (a *app) find(ctx context.Context, r *disk.Reader, what string, run bool) (
 	return list, err
 }
 
-// isRun says whether a ledger has a run. Where it cannot be read it has none: that an
-// entry is wrong does not hide the others.
+// isRun reports whether a ledger has a run. It returns false if the search fails, so that
+// one wrong entry does not hide the others.
 func isRun(ctx context.Context, r *disk.Reader, what string) bool {
 	found, err := r.Find(ctx, what)
 	return err == nil && len(found) > 0
 }
 
-// entriesOf are the entries of a run, in their order.
+// entriesOf returns the entries of a run, in order.
 func entriesOf(ctx context.Context, r *disk.Reader, runID string, line *progressLine) ([]shownEntry, error) {
 	found, err := r.Find(ctx, runID)
 	if err != nil {
@@ -220,7 +221,7 @@ func entriesOf(ctx context.Context, r *disk.Reader, runID string, line *progress
 	if len(list) != 1 || list[0].Record.Kind.Ends() {
 		return list, nil
 	}
-	// What is derived may be older than the checkpoint, and not know of the end.
+	// The derived index may be older than the checkpoint, and may lack the end of the run.
 	for index, e := range r.Lines(ctx, list[0].index+1) {
 		if e.Err != nil {
 			return nil, entryFailure(e.Err)
@@ -233,7 +234,7 @@ func entriesOf(ctx context.Context, r *disk.Reader, runID string, line *progress
 	return list, nil
 }
 
-// stored are the bytes of the evidence of a decision, or of the RunResult in it.
+// stored returns the bytes of a decision's evidence, or of the RunResult in the evidence.
 func stored(r *disk.Reader, list []shownEntry, ofResult bool) ([]byte, error) {
 	i := slices.IndexFunc(list, func(s shownEntry) bool { return s.Record.Kind == ledger.KindDecision })
 	if i < 0 {
@@ -264,17 +265,17 @@ func stored(r *disk.Reader, list []shownEntry, ofResult bool) ([]byte, error) {
 	return []byte(doc.Result), nil
 }
 
-// shownEntry is an entry and what surrounds it.
+// shownEntry is an entry with the results of its checks.
 type shownEntry struct {
 	disk.Entry
 	index    int64
-	open     bool // begun, and without an end
+	open     bool // the run began and has no end
 	seal     string
 	included string
-	evidence string // empty: the record has none
+	evidence string // empty: the record has no evidence
 }
 
-// The words for what is right.
+// The words for checks that succeed.
 const (
 	sealGood     = "good"
 	leafIncluded = "included"
@@ -285,8 +286,8 @@ func (s shownEntry) wrong() bool {
 	return s.seal != sealGood || s.included != leafIncluded || s.evidence != "" && s.evidence != blobPresent
 }
 
-// examine looks at the seal, the tree and the evidence. The error says that it was
-// interrupted, or why the evidence could not be read.
+// examine checks the seal, the tree and the evidence. It returns an error if it was
+// interrupted, or if the evidence could not be read.
 func (s *shownEntry) examine(ctx context.Context, r *disk.Reader) error {
 	s.seal = "unknown key"
 	if key, ok := r.Keys().At(s.Seal.Size); ok {

@@ -101,7 +101,7 @@ func (a *app) ledgerStats(ctx context.Context, f statsFlags) error {
 	return a.print(out.Bytes())
 }
 
-// counted are the counts of a ledger.
+// counted holds the counts of a ledger.
 type counted struct {
 	ledger.Stats
 	checkpoint ledger.Checkpoint
@@ -109,7 +109,7 @@ type counted struct {
 	top        int
 }
 
-// tallies are the counts by name, as documents and tables have them.
+// tallies returns the counts with their names, for documents and tables.
 func (c *counted) tallies() []struct {
 	group string
 	tally ledger.Tally
@@ -170,7 +170,7 @@ func (c *counted) document() any {
 	return doc
 }
 
-// table is the counts as CSV.
+// table returns the counts as CSV.
 func (c *counted) table() ([]byte, error) {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
@@ -240,7 +240,7 @@ func (c *counted) text(t terminal) {
 	c.policies(t, digits)
 }
 
-// policies shows the policies that decided, the one that was used last first.
+// policies prints the policies that decided, the last used one first.
 func (c *counted) policies(t terminal, digits int) {
 	list := c.Uses()
 	if len(list) == 0 {
@@ -256,7 +256,7 @@ func (c *counted) policies(t terminal, digits int) {
 	}
 }
 
-// count64 is a number of things.
+// count64 formats a number of things.
 func count64(n int64, one, many string) string {
 	if n == 1 {
 		many = one

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestLedgerErrorsHavePlainNames: an error of a ledger names files as its folder has
-// them, and nothing of where that lies.
+// TestLedgerErrorsHavePlainNames: an error of a ledger names files relative to its folder,
+// and does not show the place of that folder.
 func TestLedgerErrorsHavePlainNames(t *testing.T) {
 	const dir = "/srv/secret/gate"
 	for _, tc := range []struct {
@@ -41,8 +41,7 @@ func TestLedgerErrorsHavePlainNames(t *testing.T) {
 	}
 }
 
-// TestBeneath: where a file would come to lie is found out through links, also where
-// it is not there yet.
+// TestBeneath: the place of a file is found through links, even for an absent file.
 func TestBeneath(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"gate", "gate/deep", "gate-2"} {

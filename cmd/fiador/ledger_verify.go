@@ -111,7 +111,7 @@ func (a *app) verifyLedger(ctx context.Context, f verifyLedgerFlags) error {
 	return a.print([]byte(v.human(a.page)))
 }
 
-// trusted is the key of --key, or nil.
+// trusted returns the key of --key, or nil.
 func (f ledgerFlags) trusted() (*ledger.Verifier, error) {
 	if f.key == "" {
 		return nil, nil
@@ -120,7 +120,7 @@ func (f ledgerFlags) trusted() (*ledger.Verifier, error) {
 	return &k, err
 }
 
-// ledgerVerdict is what verify says.
+// ledgerVerdict is the result of verify.
 type ledgerVerdict struct {
 	disk.Audited
 	dir   string
@@ -260,7 +260,7 @@ func entryCount(n int64) string {
 	return fmt.Sprintf("%d entries", n)
 }
 
-// butFor tells what of a count is not right, if anything.
+// butFor describes the faulty items of a count, or returns empty if there are none.
 func butFor[T any](what string, list []T) string {
 	if len(list) == 0 {
 		return ""
@@ -268,7 +268,7 @@ func butFor[T any](what string, list []T) string {
 	return fmt.Sprintf("; %d %s %s", len(list), what, some(list))
 }
 
-// some shows the first few of a list.
+// some formats the first few items of a list.
 func some[T any](list []T) string {
 	const most = 10
 	var parts []string

@@ -113,21 +113,21 @@ func (w csvWriter) end(ledger.Open) error {
 	return w.out.Error()
 }
 
-// listWriter writes columns for people. Their widths are fixed, because the entries
-// are not known ahead. Texts of a record are printable ASCII.
+// listWriter writes columns for people. The widths are fixed, because later entries are
+// not known yet. Texts of a record are printable ASCII.
 type listWriter struct {
 	out      *bufio.Writer
 	t        terminal
-	width    int // of the terminal; 0: nothing is cut
-	digits   int // of an index
+	width    int // columns of the terminal; 0: lines are not cut
+	digits   int // digits of an index
 	relative bool
 	now      time.Time
 	isOpen   func(index int64, runID string) (bool, error)
 	some     bool
 }
 
-// The widths of columns. A terminal that is narrower than wideTerminal has no room
-// for the run.
+// The widths of columns. A terminal that is narrower than wideTerminal does not show the
+// run.
 const (
 	wideTime     = len("2006-01-02 15:04:05Z")
 	wideAgo      = len("100d ago")
@@ -210,7 +210,7 @@ func (w *listWriter) line(index, when, outcome, profile, intent, run, why, style
 	return err
 }
 
-// listOutcome is the word for what a record says, and its colour.
+// listOutcome returns the word for the outcome of a record, and its colour.
 func listOutcome(r ledger.Record) (word, style string) {
 	switch r.Kind {
 	case ledger.KindDecision:
@@ -231,7 +231,7 @@ func listOutcome(r ledger.Record) (word, style string) {
 	return string(r.Kind), dim
 }
 
-// listWhy is what else a person wants to know of a record.
+// listWhy returns further facts about a record for people.
 func listWhy(r ledger.Record) string {
 	switch r.Kind {
 	case ledger.KindDecision:
@@ -252,7 +252,7 @@ func listWhy(r ledger.Record) string {
 	return ""
 }
 
-// ago is a time before now, for people.
+// ago formats a time before now for people.
 func ago(d time.Duration) string {
 	d = max(d, 0)
 	for _, u := range []struct {
@@ -266,8 +266,8 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%ds ago", d/time.Second)
 }
 
-// width is how many columns standard output has; 0: it is no terminal, or the
-// terminal does not say.
+// width returns the number of columns of standard output. It returns 0 if standard output
+// is no terminal, or if the terminal does not report its width.
 func (a *app) width() int {
 	if !a.outTTY {
 		return 0

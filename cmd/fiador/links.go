@@ -20,9 +20,9 @@ func (e *plantedError) refusal(what, name string) error {
 	return unfit("name a place that is reached without it, or put a file or folder there", "%s %q leads through the link %q", what, displayPath(name), displayPath(e.link))
 }
 
-// place is where a path leads, absolute and without links. It fails at the first link
-// that stands beneath one of the folders, which are absolute and without links. What is
-// not there leads nowhere.
+// place returns the target of a path, absolute and without links. It refuses the first
+// link beneath one of the folders within, which are absolute and without links. It takes
+// an absent entry for a folder without links.
 func place(name string, within []string) (string, error) {
 	abs := name
 	if !filepath.IsAbs(abs) {
@@ -64,13 +64,13 @@ func place(name string, within []string) (string, error) {
 	return at, nil
 }
 
-// rooted splits an absolute path into the root that it begins at and its segments.
+// rooted splits an absolute path into its root and its segments.
 func rooted(abs string) (root string, segs []string) {
 	vol := filepath.VolumeName(abs)
 	return vol + string(filepath.Separator), strings.Split(filepath.ToSlash(abs[len(vol):]), "/")
 }
 
-// guardedBy is the first of the folders that a path is or lies beneath, or empty.
+// guardedBy returns the first folder that contains or is the path, or empty.
 func guardedBy(name string, within []string) string {
 	for _, dir := range within {
 		if dir == "/" || kernel.Beneath(filepath.ToSlash(name), filepath.ToSlash(dir)) {
@@ -80,8 +80,8 @@ func guardedBy(name string, within []string) string {
 	return ""
 }
 
-// openGuarded opens a folder that place has found, and follows no link that came
-// meanwhile beneath a guarded folder: what is opened is what stood there itself.
+// openGuarded opens a folder that place has returned. Beneath a guarded folder it refuses
+// a link that was made meanwhile.
 func openGuarded(name string, within []string) (*os.Root, error) {
 	dir := guardedBy(name, within)
 	if dir == "" {
@@ -102,7 +102,7 @@ func openGuarded(name string, within []string) (*os.Root, error) {
 	return root, err
 }
 
-// openItself opens a folder in another one, and nothing that a link leads to.
+// openItself opens a folder in another one. It refuses a link.
 func openItself(root *os.Root, name, at string) (*os.Root, error) {
 	entry, err := root.Lstat(name)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLinkMadeMeanwhile: a link that takes the place of a file's folder after the file was
-// begun, or after its place was found, gets nothing.
+// TestLinkMadeMeanwhile: a link replaces the folder of a file after the file was begun, or
+// after its place was found. No byte is written through that link.
 func TestLinkMadeMeanwhile(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -47,7 +47,7 @@ func TestLinkMadeMeanwhile(t *testing.T) {
 			t.Errorf("%s has %v, %v", folder, left, err)
 		}
 	}
-	// Links that do not stand in the tree are the caller's.
+	// Links outside of the tree belong to the caller and are followed.
 	if err := writeFile(name, []byte("x"), []string{outside}); err != nil {
 		t.Error(err)
 	}

@@ -14,15 +14,15 @@ import (
 
 func main() { process(time.Now, rand.Reader) }
 
-// process runs the call that this process was started with, and ends the process.
+// process runs the command line of this process, and ends the process.
 func process(now func() time.Time, random io.Reader) {
-	// A reader that went away must show as a failed write, and so as exit
-	// status 2, not as death by signal.
+	// A reader that goes away must cause a failed write, and so exit status 2. The process
+	// must not die of SIGPIPE.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	busy := newOccupied()
 	ctx, stop := interruptible(busy)
 	defer stop()
-	// The completion of a shell would write a log to the file that this names.
+	// With this variable, shell completion would write a log to the file that it names.
 	os.Unsetenv("BASH_COMP_DEBUG_FILE")
 	os.Exit(run(ctx, os.Args[1:], system{
 		stdin:   os.Stdin,

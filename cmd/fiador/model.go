@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// modelFlags say who answers calls.
+// modelFlags name the adapters and the recording that answer model calls.
 type modelFlags struct {
 	adapters  string
 	recording string
@@ -29,8 +29,8 @@ func (f *modelFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.recording, "model-recording", "", "new file to record calls to, or with --model-mode replay the one to answer from")
 }
 
-// check refuses flags that would do nothing, and model modes that lack one. What is only
-// planned has the same command line as what is executed, and touches neither file.
+// check refuses flags without an effect, and model modes without their flags. A plan has
+// the same command line as an execution, but uses neither file.
 func (f modelFlags) check(mode, modelMode string) error {
 	if modelMode == harness.ModelNone {
 		for _, flag := range []struct{ name, value string }{{"--model-adapters", f.adapters}, {"--model-recording", f.recording}} {
@@ -54,9 +54,9 @@ func (f modelFlags) check(mode, modelMode string) error {
 	return nil
 }
 
-// openModel is who answers the calls of an execution; nil in model mode none. A recording
-// is read as a whole and held against its rules before anything is executed, and one that
-// is to be made can be made.
+// openModel returns the caller that answers the model calls of an execution, or nil in
+// model mode none. Before the execution it reads and checks a whole recording to replay,
+// or makes sure that a new recording can be written.
 func (a *app) openModel(ctx context.Context, f runFlags) (harness.Caller, error) {
 	switch f.modelMode {
 	case harness.ModelRecord:
@@ -81,7 +81,7 @@ func (a *app) openModel(ctx context.Context, f runFlags) (harness.Caller, error)
 	return nil, nil
 }
 
-// vacant says whether a new file can be written.
+// vacant refuses a file that exists, and a file that cannot be written.
 func vacant(name string, within []string) error {
 	if _, err := os.Lstat(name); err == nil {
 		return isThere(name)
@@ -89,8 +89,8 @@ func vacant(name string, within []string) error {
 	return writable(name, within)
 }
 
-// writable says whether a file that is not there can be written. What is there, a pipe
-// that somebody reads, is not touched.
+// writable refuses an absent file that cannot be written. It does not touch an existing
+// file, which may be a pipe with a reader.
 func writable(name string, within []string) error {
 	if name == "" {
 		return nil
@@ -128,7 +128,7 @@ func (a *app) modelAdapters(ctx context.Context, f runFlags) ([]model.Adapter, e
 	return list, err
 }
 
-// notJSON is harness.ReadError for a file that is no intent.
+// notJSON is [runerr.Read] for a file that is no intent: the hint is left out.
 func notJSON(path string, err error) error {
 	e := runerr.Read(path, err)
 	e.Hint = ""
@@ -161,7 +161,7 @@ func (a *app) modelRecording(ctx context.Context, name string) (pack.ModelIO, er
 	return recorded, e
 }
 
-// keepModel writes what was recorded, whatever the execution came to: the calls were
+// keepModel writes the recording, whatever the outcome of the execution is: the calls were
 // made. An execution that ended in an error leaves no recording.
 func (a *app) keepModel(name string, modelIO []byte) error {
 	if modelIO == nil {

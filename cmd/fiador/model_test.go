@@ -13,8 +13,8 @@ import (
 )
 
 // modelEndpoint is the command "model-endpoint ADAPTERS LOG" of the scripts: a model on
-// this machine. It writes a file of adapters that lead to it, and a line for every
-// request. A prompt with "do" makes it answer 500, redirect, or give its key away.
+// this machine. It writes a file of adapters that name it, and a line for every request. A
+// prompt with "do" makes it answer 500, redirect, or reveal its key.
 func modelEndpoint() {
 	if err := serveModel(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -45,8 +45,8 @@ Exit codes:
 	return cmd
 }
 
-// openPack begins the pack of a run before anything is decided, so that what cannot be
-// written is known then. It is nil where none is asked for.
+// openPack begins the pack of a run before any decision, so that an unusable folder is
+// reported first. It returns nil if dir is empty.
 func openPack(dir string) (*pack.Writer, error) {
 	if dir == "" {
 		return nil, nil
@@ -87,7 +87,7 @@ func (a *app) packSink(w *pack.Writer, f recordFlags, dir string) *harness.PackS
 	}
 }
 
-// packWritten says what is wrong with the place of a pack.
+// packWritten returns the RunError for a pack that could not be written, and nil for nil.
 func packWritten(dir string, err error) error {
 	if err == nil {
 		return nil
@@ -96,7 +96,7 @@ func packWritten(dir string, err error) error {
 		"name a new folder with room in one that can be written", runerr.File(displayPath(dir)), runerr.Because(err))
 }
 
-// packLedger adds the run's lines of the ledger, and the receipt of its decision.
+// packLedger adds the run's lines of the ledger and the receipt of the decision to files.
 func (a *app) packLedger(ctx context.Context, files map[string][]byte, f recordFlags, run string, index int64) error {
 	dir, err := a.ledgerDir(f.dir)
 	if err != nil {
@@ -136,8 +136,8 @@ func (a *app) packLedger(ctx context.Context, files map[string][]byte, f recordF
 	return nil
 }
 
-// packOptions hold a pack against the profile that its RunResult names: the given one, or
-// a built-in one. A built-in one is resolved when it is first asked for.
+// packOptions returns the options that check a pack against the profile of its RunResult:
+// the given profile, or a built-in one. A built-in profile is resolved at its first use.
 func (a *app) packOptions(given *kernel.Profile) pack.Options {
 	whole := func(string) *kernel.Profile { return given }
 	if given == nil {
@@ -169,8 +169,8 @@ func (a *app) packOptions(given *kernel.Profile) pack.Options {
 	return pack.Options{Level: pack.Strict, Profile: contract, Whole: whole, Digest: digests(whole)}
 }
 
-// digests gives the hashes of whole profiles, each made once. It is empty for a profile
-// that is not known.
+// digests returns a function for the hashes of whole profiles. It computes each hash once,
+// and returns empty for an unknown profile.
 func digests(whole func(string) *kernel.Profile) func(string) canon.ContentHash {
 	var mu sync.Mutex
 	known := map[*kernel.Profile]canon.ContentHash{}
@@ -190,7 +190,7 @@ func digests(whole func(string) *kernel.Profile) func(string) canon.ContentHash 
 	}
 }
 
-// packReason is why a pack could not be read, with the file of it that is at fault.
+// packReason says why a pack could not be read, and names the file at fault.
 func packReason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) && slices.Contains(pack.Names(), pe.Path) {
@@ -199,8 +199,8 @@ func packReason(err error) string {
 	return reason(err)
 }
 
-// readPack reads a pack that an argument names: a folder, an archive, or - for an archive
-// on standard input.
+// readPack reads the pack that an argument names: a folder, an archive, or - for an
+// archive on standard input.
 func (a *app) readPack(name string) (*pack.Pack, error) {
 	var p *pack.Pack
 	var err error

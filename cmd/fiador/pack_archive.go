@@ -74,7 +74,8 @@ func (a *app) archivePack(name, file, policy string) error {
 	return writeNew(file, b.Bytes(), nil)
 }
 
-// archivable refuses a file that cannot be meant, before anything is read.
+// archivable refuses a terminal, a file in the pack and a file that exists, before
+// anything is read.
 func (a *app) archivable(name, file string) error {
 	if file == "-" {
 		if a.outTTY {

@@ -41,7 +41,7 @@ func (b *tarball) header(h tar.Header, text string) {
 
 func (b *tarball) file(name, text string) { b.header(tar.Header{Name: name}, text) }
 
-// whole adds the files of a whole pack but those that are named.
+// whole adds the files of a whole pack, except for the named ones.
 func (b *tarball) whole(without ...string) {
 	b.t.Helper()
 	files, err := filepath.Glob(wholeAt(b.at) + "/*")
@@ -64,7 +64,8 @@ func (b *tarball) read(name string) string {
 	return string(text)
 }
 
-// tarred is an archive that fill fills, and change changes: the bytes of the tar archive.
+// tarred makes an archive. fill adds its entries, and change changes the bytes of the tar
+// archive.
 func tarred(fill func(b *tarball), change func(plain []byte) []byte) func(t *testing.T, at string) {
 	return func(t *testing.T, at string) {
 		t.Helper()
@@ -115,7 +116,8 @@ func packedAs(change func(b []byte) []byte) func(t *testing.T, at string) {
 	}
 }
 
-// bomb is an archive with one file of zeros: size bytes, in a thousandth of that.
+// bomb makes an archive with one file of size zeros. The archive is a thousand times
+// smaller.
 func bomb(name string, size int64) func(t *testing.T, at string) {
 	return func(t *testing.T, at string) {
 		t.Helper()
@@ -123,7 +125,7 @@ func bomb(name string, size int64) func(t *testing.T, at string) {
 		if err := tar.NewWriter(&head).WriteHeader(&tar.Header{Name: name, Size: size, Mode: 0o644, Format: tar.FormatGNU}); err != nil {
 			t.Fatal(err)
 		}
-		// One chunk of zeros, flushed, can stand any number of times.
+		// One chunk of zeros, flushed, can be repeated any number of times.
 		const chunk = 16 << 20
 		var first, again bytes.Buffer
 		z, err := flate.NewWriter(&first, flate.BestCompression)
@@ -154,7 +156,7 @@ func bomb(name string, size int64) func(t *testing.T, at string) {
 	}
 }
 
-// paxRecord is a record of a PAX header: its length counts itself.
+// paxRecord returns a record of a PAX header. Its length includes its own digits.
 func paxRecord(key, value string) string {
 	n := len(key) + len(value) + 3
 	for {
@@ -166,7 +168,8 @@ func paxRecord(key, value string) string {
 	}
 }
 
-// paxFile is a file with a PAX header of these records, as tar.Writer would not write it.
+// paxFile adds a file with a PAX header of these records, which tar.Writer would not
+// write.
 func (b *tarball) paxFile(name, stored string, records ...string) {
 	b.t.Helper()
 	if err := b.tar.Flush(); err != nil {
@@ -181,7 +184,7 @@ func (b *tarball) paxFile(name, stored string, records ...string) {
 
 func padded(s string) string { return s + strings.Repeat("\x00", (512-len(s)%512)%512) }
 
-// ustar is a header block.
+// ustar returns a header block.
 func ustar(t *testing.T, name string, kind byte, size int64) []byte {
 	t.Helper()
 	h := make([]byte, 512)
@@ -256,7 +259,7 @@ func hostileArchives() []hostilePack {
 	)
 }
 
-// slipping are archives with a name that leads elsewhere.
+// slipping returns archives with a name that leads out of the folder.
 func slipping() []hostilePack {
 	var list []hostilePack
 	for _, name := range []string{
@@ -277,7 +280,7 @@ func slipping() []hostilePack {
 	return list
 }
 
-// linkedArchives are archives with entries that are no files.
+// linkedArchives returns archives with entries that are no files.
 func linkedArchives() []hostilePack {
 	entry := func(h tar.Header) func(t *testing.T, at string) {
 		h.Name = "run.json"
@@ -302,7 +305,7 @@ func linkedArchives() []hostilePack {
 	}
 }
 
-// damagedArchives are no archives, or not whole.
+// damagedArchives returns files that are no archives, or incomplete ones.
 func damagedArchives() []hostilePack {
 	return []hostilePack{
 		{name: "an archive that is empty", make: func(t *testing.T, at string) { writeFileAt(t, at, nil) }, code: 2, says: "not a gzip archive"},

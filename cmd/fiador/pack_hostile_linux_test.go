@@ -19,23 +19,25 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// maxResident is the memory that a command about one pack, whatever it is, may take at
-// its peak, in KiB.
+// maxResident is the peak memory that a command about one pack may use, in KiB, whatever
+// the pack contains.
 const maxResident = 1536 << 10
 
-// A hostilePack is something that is no valid pack, made by somebody who wants harm.
+// hostilePack is an invalid pack that an attacker has made.
 type hostilePack struct {
 	name string
-	// make makes it at a path, from a whole pack where it takes one. It may skip.
+	// make makes the hostile pack at a path, from a whole pack if it needs one. It may
+	// skip the test.
 	make func(t *testing.T, at string)
-	// code is the exit status of pack verify, and says is in what that prints.
+	// code is the exit status of pack verify, and says is a part of its output.
 	code int
 	says string
-	// few: it takes long, and only pack verify looks at it.
+	// few: the pack takes long, and only pack verify reads it.
 	few bool
 }
 
-// hostileYard is a place with a pack, what must not be touched, and a hostile one.
+// hostileYard is a folder with a whole pack, files that must not change, and a hostile
+// pack.
 type hostileYard struct {
 	dir, whole, at string
 }
@@ -53,7 +55,7 @@ func newHostileYard(t *testing.T, whole string) hostileYard {
 	return y
 }
 
-// hostileBase is a pack that is valid, until the end of the test.
+// hostileBase returns a valid pack that exists until the end of the test.
 func hostileBase(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,8 +66,8 @@ func hostileBase(t *testing.T) string {
 	return at
 }
 
-// everything is what stands beneath the yard: names, kinds and sizes, and of small files
-// what they hold. Of the pack itself only that it is there.
+// everything lists the entries beneath the yard with name, kind and size, and the content
+// of small files. For the pack itself it lists only the name.
 func (y hostileYard) everything(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -97,9 +99,8 @@ func (y hostileYard) everything(t *testing.T) []string {
 	return list
 }
 
-// run runs the program on the hostile pack. Whatever it is, the program ends, without
-// much memory, has written nothing beside what it was told to, and what it prints does
-// not move the cursor.
+// run runs the program on the hostile pack. The program must end and use little memory. It
+// must write only where the arguments say. Its output must not move the cursor.
 func (y hostileYard) run(t *testing.T, args ...string) (text string, code int) {
 	t.Helper()
 	before := y.everything(t)
@@ -136,8 +137,8 @@ func (y hostileYard) run(t *testing.T, args ...string) (text string, code int) {
 	return stdout.String() + stderr.String(), cmd.ProcessState.ExitCode()
 }
 
-// checkPlain says whether a text is lines of UTF-8 without a control character. Those
-// from U+007F on stand in JSON as they are, for programs.
+// checkPlain fails unless a text is lines of UTF-8 without a control character. In JSON
+// the control characters from U+007F on are allowed, because programs read it.
 func checkPlain(t *testing.T, args []string, text []byte, isJSON bool) {
 	t.Helper()
 	control := func(r rune) bool { return r < 0x20 && r != '\n' || !isJSON && r >= 0x7f && r < 0xa0 }
@@ -149,9 +150,9 @@ func checkPlain(t *testing.T, args []string, text []byte, isJSON bool) {
 	}
 }
 
-// watchMemory looks at the memory of a process every few milliseconds; what it returns
-// is the most that was resident, in KiB, of a process that has ended. What wait4 tells
-// counts the memory of this process before the program was loaded.
+// watchMemory samples the memory of a process every few milliseconds. The function that it
+// returns gives the peak of the resident memory in KiB, after the end of the process. The
+// value of wait4 includes the memory of this process before the program was loaded.
 func watchMemory(pid int) (peak func() int) {
 	done, most := make(chan struct{}), make(chan int)
 	go func() {
@@ -202,7 +203,7 @@ func (h hostilePack) check(t *testing.T, whole string) {
 	}
 }
 
-// copyOf is a folder with the files of another.
+// copyOf makes a folder with the files of another.
 func copyOf(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
@@ -210,10 +211,10 @@ func copyOf(t *testing.T, from, to string) {
 	}
 }
 
-// wholeAt is the whole pack beside a path for a hostile one.
+// wholeAt returns the whole pack beside the path of a hostile one.
 func wholeAt(at string) string { return filepath.Join(at, "..", "..", "whole") }
 
-// with is a whole pack that something was done to.
+// with makes a copy of a whole pack and changes it.
 func with(do func(t *testing.T, at string) error) func(t *testing.T, at string) {
 	return func(t *testing.T, at string) {
 		t.Helper()
@@ -224,7 +225,7 @@ func with(do func(t *testing.T, at string) error) func(t *testing.T, at string) 
 	}
 }
 
-// replaced is a whole pack with a file that something else stands in the place of.
+// replaced makes a copy of a whole pack and puts something else in the place of a file.
 func replaced(name string, do func(path string) error) func(t *testing.T, at string) {
 	return with(func(t *testing.T, at string) error {
 		path := filepath.Join(at, name)
@@ -239,7 +240,7 @@ func linkIn(name, target string) func(t *testing.T, at string) {
 	return replaced(name, func(path string) error { return os.Symlink(target, path) })
 }
 
-// device is a device node, which root alone can make, and not everywhere.
+// device makes a device node. Only root can, and only on some machines.
 func device(name string, major, minor int) func(t *testing.T, at string) {
 	return func(t *testing.T, at string) {
 		t.Helper()
@@ -254,7 +255,7 @@ func device(name string, major, minor int) func(t *testing.T, at string) {
 }
 
 func socket(path string) error {
-	// The name of a socket is short: it is made from where it is.
+	// The name of a socket must be short, so the socket is made from its folder.
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		return err
@@ -291,7 +292,8 @@ func repeated(before, unit string, n int, after string) func() string {
 	return func() string { return before + strings.Repeat(unit, n) + after }
 }
 
-// hard makes a folder that is to be readable again for who removes it.
+// hard makes a whole pack in which name has a mode without permissions. The mode is
+// restored at the end, so that the pack can be removed.
 func hard(mode fs.FileMode, name string) func(t *testing.T, at string) {
 	return func(t *testing.T, at string) {
 		t.Helper()
@@ -358,7 +360,8 @@ func hostileFolders() []hostilePack {
 	return append(list, hostileTexts()...)
 }
 
-// hostileTexts are packs with a file whose text is hostile.
+// hostileTexts returns packs with a hostile text in a file. The full form has each text in
+// each file, and the short form each text in a third of the files.
 func hostileTexts() []hostilePack {
 	var list []hostilePack
 	const depth, values = 100_000, 1_000_000
@@ -409,7 +412,7 @@ func hostileTexts() []hostilePack {
 	)
 }
 
-// TestHostilePacks: nothing that somebody puts in the place of a pack does harm.
+// TestHostilePacks: no hostile pack does harm.
 func TestHostilePacks(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	whole := hostileBase(t)
@@ -418,8 +421,8 @@ func TestHostilePacks(t *testing.T) {
 	}
 }
 
-// TestHostilePackPaths: what is no folder and no regular file is no pack, and is not
-// waited for.
+// TestHostilePackPaths: a path that is neither a folder nor a regular file is no pack. The
+// command does not wait for it.
 func TestHostilePackPaths(t *testing.T) {
 	y := newHostileYard(t, hostileBase(t))
 	fifo := filepath.Join(y.dir, "fifo")

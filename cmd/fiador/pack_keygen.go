@@ -77,8 +77,8 @@ func (a *app) packKeygen(name, file, public string) error {
 	return a.printVerifier(signer.Verifier(), fmt.Sprintf("key %q was made all the same", displayPath(file)))
 }
 
-// keyPlaces refuses files that cannot be meant, before anything is made: one for both
-// keys, and one in a pack, whose readers would get the private key.
+// keyPlaces refuses two places for keys before any file is made: one file for both keys,
+// and a file in a pack, whose readers would get the private key.
 func keyPlaces(file, public string) error {
 	if public != "" {
 		same, err := beneath(file, public)

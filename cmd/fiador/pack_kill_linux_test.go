@@ -12,8 +12,9 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// TestPackKilled: run --pack, killed before any system call that changes something,
-// leaves a complete pack or none, and nothing else but a folder that says what it is.
+// TestPackKilled kills run --pack before each system call that changes something. It
+// leaves a complete pack or none. The only other remains are a folder that says what it
+// is.
 func TestPackKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	b := newBench(t)
@@ -26,7 +27,7 @@ func TestPackKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir := filepath.Join(place, "p")
-		if n%2 == 0 { // an empty folder is a place too
+		if n%2 == 0 { // an empty folder is allowed as the place of a pack
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -58,8 +59,8 @@ func TestPackKilled(t *testing.T) {
 	}
 }
 
-// wholePack says whether a valid pack stands at a path; otherwise nothing does, or an
-// empty folder.
+// wholePack reports whether a valid pack is at a path. Otherwise the path must be absent
+// or an empty folder.
 func wholePack(t *testing.T, dir string) bool {
 	t.Helper()
 	list, err := os.ReadDir(dir)

@@ -108,7 +108,7 @@ func (s packSheet) row(name, format string, args ...any) {
 	s.t.line(s.t.paint(dim, fmt.Sprintf("%-9s", name)), plain(fmt.Sprintf(format, args...)))
 }
 
-// run is what run.json says, of whatever shape it is.
+// run prints the contents of run.json, even if the file breaks its schema.
 func (s packSheet) run() {
 	doc, err := canon.Parse(s.p.File(pack.RunFile), result.MaxBytes)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s packSheet) run() {
 	}
 }
 
-// execution is what a valid pack says of one.
+// execution prints the execution of a valid pack.
 func (s packSheet) execution() {
 	e, err := s.p.Evidence()
 	if err != nil || e == nil {
@@ -177,7 +177,7 @@ func (s packSheet) execution() {
 	}
 }
 
-// claims is what keys would have to confirm.
+// claims prints the claims that only a key can confirm.
 func (s packSheet) claims(c pack.Claims) {
 	for _, id := range c.Signers {
 		s.row("signed", "%s  (not checked: pack verify --key)", id)

@@ -93,7 +93,7 @@ func (a *app) signPacks(names []string, f packSignFlags) error {
 	return a.printStanding(out.Bytes(), "signed all the same: "+strings.Join(signed, ", "))
 }
 
-// keyInPack refuses a private key that would be carried along with what it signs.
+// keyInPack refuses a private key that lies in the pack that it signs.
 func keyInPack(name, key string) error {
 	if key == "" {
 		return nil
@@ -105,8 +105,8 @@ func keyInPack(name, key string) error {
 	return err
 }
 
-// packSigner is the key of a file that only its owner can read, or the one that stands in
-// the environment.
+// packSigner returns the key of a file that only its owner can read, or the key of the
+// environment.
 func (a *app) packSigner(file string) (*ledger.Signer, error) {
 	if file == "" {
 		text := a.env("FIADOR_PACK_KEY")
@@ -130,7 +130,7 @@ func (a *app) packSigner(file string) (*ledger.Signer, error) {
 // errInvalid ends the signing of a pack that is not valid.
 var errInvalid = errors.New("the pack is not valid")
 
-// signPack signs one pack, if it is valid, and says what became of it.
+// signPack signs one pack if it is valid, and writes the result to out.
 func (a *app) signPack(out *bytes.Buffer, name string, key *ledger.Signer, o pack.Options) (int, error) {
 	v := verifiedPack{name: clean(name)}
 	err := pack.SetMeta(name, func(p *pack.Pack) ([]byte, error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// packed is a folder with keys, a ledger and the pack of an intent that was recorded in
-// it. run runs fiador there.
+// packed is a folder with keys, a ledger, and the pack of an intent that the ledger
+// records. run runs fiador there.
 type packed struct {
 	t   *testing.T
 	dir string
@@ -59,7 +59,7 @@ func (p packed) run(args ...string) {
 	}
 }
 
-// key is the verifier key of a private one.
+// key returns the verifier key of a private key.
 func (p packed) key(name string) *ledger.Verifier {
 	p.t.Helper()
 	s, err := readKey(filepath.Join(p.dir, "keys", name))
@@ -81,8 +81,8 @@ func (p packed) read(path string) *pack.Pack {
 
 const packedIntent = `{"goal":"Write the notes","constraints":["keep it short"],"actions":[{"kind":"write","path":"out/a.txt","content":"x"}]}`
 
-// TestPackIsAuthentic: a pack of a recorded run, executed or not, is authentic as a folder
-// and as an archive, and for no other key.
+// TestPackIsAuthentic: the pack of a recorded run, executed or not, is authentic as a
+// folder and as an archive. It is not authentic for another key.
 func TestPackIsAuthentic(t *testing.T) {
 	for name, flags := range map[string][]string{"planned": nil, "executed": {"--mode", "execute-sandbox"}} {
 		t.Run(name, func(t *testing.T) {
@@ -103,8 +103,8 @@ func TestPackIsAuthentic(t *testing.T) {
 	}
 }
 
-// TestSignKilled: a kill at any time leaves the old meta.json or the new one, and no other
-// file in the pack.
+// TestSignKilled: a kill at any time leaves the old meta.json or the new one. It leaves no
+// other file in the pack.
 func TestSignKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	p := newPacked(t, packedIntent)
@@ -144,8 +144,8 @@ func TestSignKilled(t *testing.T) {
 	}
 }
 
-// TestSignTogether: processes that sign one pack at once lose no signature: each has
-// signed, or says that it has not.
+// TestSignTogether: processes that sign one pack at the same time lose no signature. Each
+// has signed, or says that it has not.
 func TestSignTogether(t *testing.T) {
 	p := newPacked(t, packedIntent)
 	const signers = 8

@@ -28,7 +28,7 @@ type packVerifyFlags struct {
 	accepted bool
 }
 
-// packKeyFlags name the keys that a pack has to be vouched for by.
+// packKeyFlags name the keys that must vouch for a pack.
 type packKeyFlags struct {
 	keys      []string
 	ledgerKey string
@@ -39,7 +39,7 @@ func (f *packKeyFlags) register(cmd *cobra.Command) {
 	cmd.Flags().Var(&once{value: &f.ledgerKey}, "ledger-key", "verifier key of the ledger that has to have the run's record, or a file with it")
 }
 
-// packKeys are the keys that were given.
+// packKeys holds the keys of the flags.
 type packKeys struct {
 	keys      []ledger.Verifier
 	ledgerKey *ledger.Verifier
@@ -67,7 +67,7 @@ func (f packKeyFlags) open(cmd *cobra.Command) (k packKeys, err error) {
 	return k, err
 }
 
-// vouch asks every key that was given whether it vouches for a pack.
+// vouch checks each given key against a pack.
 func (k packKeys) vouch(p *pack.Pack) pack.Authenticity {
 	all := pack.Authenticate(p, nil, k.ledgerKey)
 	for i := range k.keys {
@@ -135,19 +135,19 @@ Exit codes:
 	return cmd
 }
 
-// verifiedPack is what was found about one pack.
+// verifiedPack is the result for one pack.
 type verifiedPack struct {
 	name    string
 	err     error
 	verdict pack.Verdict
 	vouched pack.Authenticity
-	hint    string // what to do about a pack that is not one
+	hint    string // what to do about an invalid pack
 
-	accepted bool // the run has to be
+	accepted bool // --accepted: the run must be accepted
 }
 
-// topHint is what to do about an archive whose files lie in a folder of it, as that of a
-// whole folder has them, and nothing else does.
+// topHint returns the hint for an archive whose files all lie in one folder of it. The
+// archive of a whole folder has this form. For other packs topHint returns empty.
 func topHint(p *pack.Pack) string {
 	dir := "."
 	for _, e := range p.Entries {
@@ -166,10 +166,10 @@ func topHint(p *pack.Pack) string {
 	return "the files belong at the top of an archive: make it with fiador pack archive, or tar -C " + shellWord(dir) + " -czf FILE ."
 }
 
-// rejected says that the outcome is not the one that was asked for.
+// rejected reports whether the run is not accepted though --accepted demands it.
 func (v verifiedPack) rejected() bool { return v.accepted && !v.verdict.Claims.Accepted }
 
-// outcome is what the run ended in, in words.
+// outcome describes the outcome of the run in words.
 func (v verifiedPack) outcome() string {
 	c := v.verdict.Claims
 	switch {
@@ -224,8 +224,8 @@ func (a *app) verifyPacks(cmd *cobra.Command, names []string, f packVerifyFlags)
 	return a.print(out.Bytes())
 }
 
-// How many packs are verified at once, and above how many bytes memory is given back as
-// soon as it can be: each pack may need some hundred MiB.
+// packWorkers is how many packs are verified at once. Above packMemory bytes the runtime
+// returns memory as soon as possible: each pack may need some hundred MiB.
 const (
 	packWorkers = 4
 	packMemory  = 1 << 30
@@ -247,12 +247,12 @@ func (a *app) verifyPack(name string, o pack.Options, k packKeys, accepted bool)
 	return v
 }
 
-// violations are those of the pack, and those of what has to vouch for it.
+// violations returns the violations of the pack and those of its signatures and records.
 func (v verifiedPack) violations() []pack.Violation {
 	return slices.Concat(v.verdict.Violations, v.vouched.Violations)
 }
 
-// voucher says who vouches for the pack.
+// voucher names the keys that vouch for the pack.
 func (v verifiedPack) voucher() string {
 	var list []string
 	if v.vouched.Signed {
@@ -302,15 +302,15 @@ func (v verifiedPack) human(t terminal) {
 	}
 }
 
-// The words for what was found about a pack.
+// The words for the result for a pack.
 const (
 	wordValid     = "VALID"
 	wordInvalid   = "INVALID"
 	wordUndecided = "UNDECIDED"
-	wordRejected  = "NOT ACCEPTED" // valid, and not of the outcome that was asked for
+	wordRejected  = "NOT ACCEPTED" // valid, but the run is not accepted
 )
 
-// word says in one word what was found, and in which colour.
+// word returns one word for the result, and its colour.
 func (v verifiedPack) word() (word, style string) {
 	switch {
 	case len(v.violations()) > 0:
@@ -355,9 +355,9 @@ func (v verifiedPack) json(out *bytes.Buffer) error {
 	return err
 }
 
-// inTurn calls f for each item, in as many goroutines as there are workers, and yields
-// what came of them in the order of the items. Only so many results are kept as lookahead
-// allows for each worker, however long the first takes.
+// inTurn calls f for each item in workers goroutines. It yields the results in the order
+// of the items. It keeps at most lookahead results per worker, even if the first item
+// takes long.
 func inTurn[T, R any](items []T, workers int, f func(T) R) func(func(R) bool) {
 	const lookahead = 32
 	type job struct {

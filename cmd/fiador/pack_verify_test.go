@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestInTurn: results come in the order of the items, whichever is ready first, and whoever
-// has seen enough can stop.
+// TestInTurn: results come in the order of the items, whichever is ready first. The caller
+// can stop at any result.
 func TestInTurn(t *testing.T) {
 	var items []int
 	for i := range 1000 {
@@ -42,7 +42,7 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// TestInTurnKeepsFew: while the first item takes its time, few of the others are done.
+// TestInTurnKeepsFew: while the first item takes long, only few others are processed.
 func TestInTurnKeepsFew(t *testing.T) {
 	const workers, enough = 2, 500
 	var done atomic.Int64

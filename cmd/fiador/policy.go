@@ -43,20 +43,19 @@ Exit codes:
 	return cmd
 }
 
-// intentsFolder is where a policy keeps example intents for its tests.
+// intentsFolder is the folder of a policy with example intents for its tests.
 const intentsFolder = "intents"
 
-// desk is a policy that somebody works on: a profile, or a layer under a built-in
+// desk is the policy that a policy command reads: a profile, or a layer under a built-in
 // profile.
 type desk struct {
 	sources harness.Sources
-	folder  *policy.Folder // nil for a profile that is data alone, or built in
-	dir     string         // of folder
+	folder  *policy.Folder // nil for a built-in profile, and for a profile without a folder
+	dir     string         // path of folder
 	open    harness.Open
 }
 
-// layer is the layer that the folder's Rego makes, without a module where there is
-// none.
+// layer returns the layer with the folder's Rego, or a layer without modules.
 func (d desk) layer() policy.Layer {
 	if last := d.open.Layers[len(d.open.Layers)-1]; len(d.open.Layers) > 1 {
 		return last
@@ -64,8 +63,8 @@ func (d desk) layer() policy.Layer {
 	return policy.Layer{Package: harness.UserPackage(d.open.Profile.Name)}
 }
 
-// openDesk reads the policy at a path. base is the profile under which a layer
-// that has none is looked at.
+// openDesk reads the policy at a path. base is the profile for a layer without a profile
+// of its own.
 func (a *app) openDesk(name, base string) (d desk, err error) {
 	d.sources = harness.Sources{Builtin: profiles.FS(), Profile: name}
 	if !slices.Contains(profiles.Names(), name) {
@@ -77,7 +76,7 @@ func (a *app) openDesk(name, base string) (d desk, err error) {
 	return d, err
 }
 
-// find finds a profile, or a layer in a folder without one.
+// find finds a profile, or a layer in a folder without a profile.
 func (d *desk) find(name, base string) error {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -132,8 +131,8 @@ func (d desk) gate(ctx context.Context, a *app) (*harness.Gate, error) {
 	return d.open.Compile(ctx, d.sources.Builtin, a.specs, policy.DefaultLimits())
 }
 
-// intents reads the example intents of the policy: what its rules are asked about
-// each of them, by the name of its file.
+// intents reads the example intents of the policy. It returns the input of the rules for
+// each intent, by the name of its file.
 func (d desk) intents(ctx context.Context, a *app) (map[string]policy.Input, error) {
 	in := map[string]policy.Input{}
 	if d.folder == nil {

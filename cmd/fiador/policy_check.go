@@ -63,14 +63,13 @@ Exit codes:
 	return cmd
 }
 
-// checkedPolicy is what there is to say about a policy.
+// checkedPolicy holds the faults and warnings of a policy.
 type checkedPolicy struct {
 	title            string
 	faults, warnings []string
 }
 
-// checkPolicy finds everything that is wrong with a policy. The error is for one
-// that is not there.
+// checkPolicy finds all faults of a policy. It returns an error for an absent policy.
 func (a *app) checkPolicy(ctx context.Context, name, base string) (checkedPolicy, error) {
 	c := checkedPolicy{title: displayFolder(name)}
 	if err := choice("policy", base, profiles.Names()); err != nil {
@@ -78,7 +77,7 @@ func (a *app) checkPolicy(ctx context.Context, name, base string) (checkedPolicy
 	}
 	d, err := a.openDesk(name, base)
 	if err != nil {
-		// What was read and is wrong is a fault; what could not be found is not.
+		// A wrong text is a fault of the policy. A missing file is an error.
 		if policyFault(err) {
 			c.faults = append(c.faults, faultLine(err))
 			return c, nil
@@ -131,7 +130,7 @@ func (a *app) checkPolicy(ctx context.Context, name, base string) (checkedPolicy
 	return c, nil
 }
 
-// profileFile is how messages name the profile's data.
+// profileFile returns the name of the profile's data for messages.
 func (d desk) profileFile() string {
 	if d.folder == nil {
 		return d.sources.File
@@ -139,7 +138,7 @@ func (d desk) profileFile() string {
 	return d.folder.Show + "/" + d.sources.File
 }
 
-// tests reads the tests beside the policy.
+// tests reads the tests of the policy.
 func (d desk) tests() ([]policy.Module, error) {
 	if d.folder == nil {
 		return nil, nil
@@ -151,8 +150,8 @@ func (d desk) tests() ([]policy.Module, error) {
 	return tests, nil
 }
 
-// warnings say what a profile asks for in vain, and where it is wider than strict
-// because nothing holds it.
+// warnings name each value of a profile that its base overrides. For a profile without a
+// base they name the members that are wider than strict.
 func (s shownPolicy) warnings(file string) []string {
 	var list []string
 	vain := func(member string, asked, left any) {
@@ -191,14 +190,14 @@ func (c checkedPolicy) text(t terminal) {
 	}
 }
 
-// policyFault says whether an error is about a policy's text.
+// policyFault reports whether an error is about the text of a policy.
 func policyFault(err error) bool {
 	re := runError(err)
 	_, located := re.Details["file"]
 	return re.Code == result.CodeProfile && located && re.Cause != nil
 }
 
-// faultLine is an error in one line, as an editor can follow it.
+// faultLine returns an error as one line that an editor can parse.
 func faultLine(err error) string {
 	re := runError(err)
 	if re.Cause != nil {

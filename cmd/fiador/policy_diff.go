@@ -54,7 +54,7 @@ Exit codes:
 	return cmd
 }
 
-// verdict is how an intent was decided under one policy.
+// verdict is the decision about an intent under one policy.
 type verdict struct {
 	name    string
 	hash    canon.ContentHash
@@ -116,8 +116,8 @@ func (a *app) diffPolicies(ctx context.Context, profiles, intents []string, f ga
 	return a.print(out.Bytes())
 }
 
-// verdicts decides all intents under one policy. What cannot be decided is
-// reported, and makes the exit status that of an error.
+// verdicts decides all intents under one policy. It reports each error of an intent, and
+// such an error sets the exit status.
 func (a *app) verdicts(ctx context.Context, files []target, f gateFlags) ([]verdict, error) {
 	gate, err := a.gate(ctx, f)
 	if err != nil {

@@ -74,7 +74,7 @@ Exit codes:
 	return cmd
 }
 
-// formatted reads a module as a whole and lays it out.
+// formatted reads a whole module and formats it.
 func (a *app) formatted(ctx context.Context, name string) (was, now []byte, err error) {
 	most := policy.DefaultLimits().ModuleBytes
 	src, err := a.read(ctx, name, most)
@@ -90,7 +90,7 @@ func (a *app) formatted(ctx context.Context, name string) (was, now []byte, err 
 	return src.bytes, now, nil
 }
 
-// regoFiles are the files that arguments name, and the Rego files below folders.
+// regoFiles returns the files that the arguments name, and the Rego files below folders.
 func regoFiles(args []string) ([]string, error) {
 	var files []string
 	for _, arg := range args {

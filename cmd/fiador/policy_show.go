@@ -74,12 +74,12 @@ Exit codes:
 	return cmd
 }
 
-// shownPolicy is a resolved profile as show prints it.
+// shownPolicy is a resolved profile in the form that show prints.
 type shownPolicy struct {
 	harness.Open
 	gate    *harness.Gate
-	members map[string]any // of the profile, decoded
-	wider   []string       // than strict
+	members map[string]any // members of the profile, decoded
+	wider   []string       // members that are wider than in strict
 }
 
 func (a *app) shownPolicy(open harness.Open, gate *harness.Gate) (shownPolicy, error) {
@@ -98,7 +98,7 @@ func (a *app) shownPolicy(open harness.Open, gate *harness.Gate) (shownPolicy, e
 	s := shownPolicy{Open: open, gate: gate, wider: open.Profile.WiderThan(strict.Profile)}
 	s.members, _ = doc.Value().(map[string]any)
 	if s.members["shell_metacharacters"] == nil {
-		s.members["shell_metacharacters"] = "data" // as it is spelled where it is given
+		s.members["shell_metacharacters"] = "data" // as a profile.json spells it
 	}
 	if s.Origins == nil {
 		for _, name := range policy.Members() {
@@ -140,7 +140,7 @@ func (s shownPolicy) text(t terminal) {
 // row is one line of a shown profile.
 type row struct{ member, value, origin string }
 
-// rows are the members of the profile, and of its severities each on its own.
+// rows returns a row for each member of the profile, and one for each severity.
 func (s shownPolicy) rows() []row {
 	var rows []row
 	for _, o := range s.Origins {
@@ -160,7 +160,7 @@ func (s shownPolicy) rows() []row {
 	return rows
 }
 
-// origin says in words where a member's value comes from.
+// origin names the source of a member's value in words.
 func (s shownPolicy) origin(o policy.Origin) string {
 	asked := ""
 	if o.Asked != nil && o.From != policy.FromProfile {
@@ -179,7 +179,7 @@ func (s shownPolicy) origin(o policy.Origin) string {
 	return s.Extends + asked
 }
 
-// valueLine is a decoded value in one line: lists without brackets, "*" as all.
+// valueLine returns a decoded value as one line: lists have no brackets, and "*" is "all".
 func valueLine(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -60,8 +60,8 @@ func put(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// TestStdoutThatCannotBeWritten: whatever was decided, an answer that did not
-// arrive is exit status 2.
+// TestStdoutThatCannotBeWritten: an answer that cannot be written is exit status 2,
+// whatever the decision is.
 func TestStdoutThatCannotBeWritten(t *testing.T) {
 	intent := put(t, t.TempDir(), "intent.json", allowed)
 	stdouts := map[string]func(t *testing.T) *os.File{
@@ -110,8 +110,8 @@ func TestStdoutThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestSilentPipe: a FIFO that nobody opens for writing, and a pipe that stays
-// silent, end in RUN_E001 after five seconds and not never.
+// TestSilentPipe: a FIFO without a writer and a silent pipe end in RUN_E001 after five
+// seconds.
 func TestSilentPipe(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -158,7 +158,7 @@ func TestUnreadable(t *testing.T) {
 		{secret, `{"code":"RUN_E001","details":{"file":"secret.json","hint":"name a file that exists, may be read and is within the limit that the message gives"},"message":"secret.json: permission denied"}`},
 		{large, `"message":"large.json: larger than the limit of 1048576 bytes"`},
 	} {
-		// Without its capabilities even root is denied.
+		// Without its capabilities root is denied too.
 		cmd := exec.Command("/bin/sh", "-c", `if [ "$(id -u)" = 0 ]; then exec setpriv --bounding-set -all --inh-caps -all "$0" run "$1"; fi; exec "$0" run "$1"`,
 			command(t).Path, tc.file)
 		var stdout, stderr bytes.Buffer
@@ -169,7 +169,10 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestInterrupt: Ctrl-C while reading leaves nothing on stdout.
+// TestInterrupt: Ctrl-C while reading leaves nothing on stdout. The policy compiles while
+// the intent is read. A Ctrl-C during the compilation ends it too, and the answer names
+// the compilation. So the test sends Ctrl-C later and later, until it ends only the
+// reading.
 func TestInterrupt(t *testing.T) {
 	compiling := regexp.MustCompile(`"code":"RUN_E007",.*"message":"policy: compiling the policy was cancelled by the caller"`)
 	reading := regexp.MustCompile(`"code":"RUN_E001",.*"message":"-: interrupted"`)
@@ -310,7 +313,7 @@ func subset(t *testing.T, stdout []byte) []byte {
 	return b
 }
 
-// TestNoSocket: no command opens a socket or asks for a name.
+// TestNoSocket: no command opens a socket or resolves a name.
 func TestNoSocket(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	strace, err := exec.LookPath("strace")
@@ -381,8 +384,8 @@ func pty(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-// onTerminal runs the program with stderr on a terminal and returns what a
-// person sees there.
+// onTerminal runs the program with stderr on a terminal and returns the text that a person
+// sees there.
 func onTerminal(t *testing.T, env []string, args ...string) (stdout, screen string, code int) {
 	t.Helper()
 	master, slave := pty(t)
@@ -439,13 +442,14 @@ func TestSummaryOnATerminal(t *testing.T) {
 	}
 }
 
-// canonicalLine says whether a text is canonical JSON and one LF.
+// canonicalLine reports whether a text is canonical JSON and one LF.
 func canonicalLine(text string) bool {
 	doc, err := canon.Parse([]byte(text), len(text))
 	return err == nil && string(doc.Bytes())+"\n" == text
 }
 
-// TestUsageOnATerminal: a wrong call is told in words, and in the line that a pipe gets.
+// TestUsageOnATerminal: a terminal gets the error of a wrong call in words, and also the
+// line that a pipe gets.
 func TestUsageOnATerminal(t *testing.T) {
 	const want = "fiador: unknown mode \"act\"\nhint: one of: plan-only, execute-sandbox\n" +
 		`{"code":"RUN_E004","details":{"hint":"one of: plan-only, execute-sandbox","usage":true},"message":"unknown mode \"act\""}` + "\n"
@@ -480,8 +484,8 @@ func TestColour(t *testing.T) {
 	}
 }
 
-// TestBundleFileIsOldOrNew: a bundle that cannot be written whole leaves what
-// was there, and nothing beside it.
+// TestBundleFileIsOldOrNew: a bundle that cannot be written whole leaves the old file, and
+// no other file beside it.
 func TestBundleFileIsOldOrNew(t *testing.T) {
 	dir := t.TempDir()
 	intent := put(t, dir, "intent.json", allowed)
@@ -510,7 +514,7 @@ func TestBundleFileIsOldOrNew(t *testing.T) {
 	}
 }
 
-// TestBundleTargets: what --bundle may name, and what happens to it.
+// TestBundleTargets: the files that --bundle may name, and their state afterwards.
 func TestBundleTargets(t *testing.T) {
 	dir := t.TempDir()
 	intent := put(t, dir, "intent.json", allowed)
@@ -574,8 +578,7 @@ func TestBundleTargets(t *testing.T) {
 	}
 }
 
-// TestInterruptedWrite: a reader that takes nothing cannot hold the program
-// against a Ctrl-C.
+// TestInterruptedWrite: Ctrl-C ends the program even if its reader takes nothing.
 func TestInterruptedWrite(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -611,7 +614,7 @@ func TestInterruptedWrite(t *testing.T) {
 	}
 }
 
-// TestCompletionWritesNoLog: shell completion writes to nothing but stdout.
+// TestCompletionWritesNoLog: shell completion writes only to stdout.
 func TestCompletionWritesNoLog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	cmd := command(t, "__complete", "run", "--bogus", "x")
@@ -624,8 +627,8 @@ func TestCompletionWritesNoLog(t *testing.T) {
 	}
 }
 
-// TestLongLine: check tells of a line that is too long when it has read one byte too many,
-// and goes on behind it. A file of one line, however long, takes little memory.
+// TestLongLine: check reports a line that is too long after one byte too many, and goes on
+// with the next line. A file of one line, however long, takes little memory.
 func TestLongLine(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	in, out, err := os.Pipe()
@@ -649,7 +652,7 @@ func TestLongLine(t *testing.T) {
 	}
 	lines := bufio.NewReader(told)
 	if got, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(got, `{"code":"RUN_E001","details":{"file":"-:1"`) || !strings.HasSuffix(got, want) {
-		t.Errorf("%q, %v", got, err) // while the line goes on
+		t.Errorf("%q, %v", got, err) // before the end of the line
 	}
 	if _, err := out.WriteString(strings.Repeat("x", 1<<20) + "\n" + allowed + "\n"); err != nil {
 		t.Fatal(err)

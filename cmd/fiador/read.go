@@ -20,16 +20,15 @@ import (
 // silence is how long a reader waits for the next byte.
 const silence = 5 * time.Second
 
-// source is a file that was read once: its bytes and the name that results and
-// messages give it.
+// source is a file that was read: its bytes, and its name for results and messages.
 type source struct {
 	bytes []byte
 	path  string
 }
 
-// read takes in a whole file, or standard input for "-". It reads regular
-// files, pipes and character devices, at most one byte more than most, and
-// gives up after five seconds without a byte. The error is a RUN_E001.
+// read reads a whole file, or standard input for "-". It reads regular files, pipes and
+// character devices, at most one byte more than most, and gives up after five seconds
+// without a byte. Its error is a RUN_E001.
 func (a *app) read(ctx context.Context, name string, most int) (source, error) {
 	src := source{path: displayPath(name)}
 	for b, err := range a.chunks(ctx, name, most+1) {
@@ -41,16 +40,16 @@ func (a *app) read(ctx context.Context, name string, most int) (source, error) {
 	return src, nil
 }
 
-// chunks yields what a file holds as it comes, at most most bytes of it, and an
-// error last. What it yields is good until the next.
+// chunks yields the bytes of a file as they arrive, at most most bytes. An error comes
+// last. A yielded slice is valid until the next one.
 func (a *app) chunks(ctx context.Context, name string, most int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		path := displayPath(name)
 		chunks := make(chan chunk, 1)
 		done := make(chan struct{})
 		defer close(done)
-		// Opening a pipe that nobody writes blocks like reading it does, so both
-		// happen here; the goroutine is left behind when the wait is over.
+		// The open of a pipe without a writer blocks, like a read does. So the goroutine
+		// does both. It is abandoned when the wait is over.
 		go a.pump(name, most, chunks, done)
 		timer := time.NewTimer(silence)
 		defer timer.Stop()
@@ -80,9 +79,9 @@ func (a *app) chunks(ctx context.Context, name string, most int) iter.Seq2[[]byt
 	}
 }
 
-// lines yields the lines of a file that are not blank, with their numbers from 1
-// on. Of a line longer than most bytes nothing is kept: it is yielded as soon as it has
-// one byte more, and what follows of it is passed over.
+// lines yields the lines of a file that are not blank. Numbers count every line, from 1
+// on. A line with more than most bytes is yielded without its bytes as soon as the limit
+// is passed. The rest of that line is skipped.
 func (a *app) lines(ctx context.Context, name string, most int) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		l := line{number: 1}
@@ -119,7 +118,7 @@ func (a *app) lines(ctx context.Context, name string, most int) iter.Seq2[line, 
 	}
 }
 
-// line is one line of a file without its LF, or one that is too long.
+// line is one line of a file without its LF, or the number of one that is too long.
 type line struct {
 	bytes  []byte
 	number int
@@ -131,7 +130,7 @@ type chunk struct {
 	err   error
 }
 
-// maxChunk is how many bytes are read at once.
+// maxChunk is how many bytes one read takes at most.
 const maxChunk = 128 << 10
 
 func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struct{}) {
@@ -158,10 +157,10 @@ func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struc
 	}
 	left := most
 	length := 32 << 10
-	var bufs [3][]byte // one is filled, one waits, one is looked at
+	var bufs [3][]byte // one is filled, one waits, and the caller has one
 	for i := 0; left > 0; i = (i + 1) % len(bufs) {
 		if size > 0 {
-			length = min(size+1, maxChunk) // all of a regular file
+			length = min(size+1, maxChunk) // read a regular file at once
 		}
 		most := min(left, length)
 		if cap(bufs[i]) < most {
@@ -171,7 +170,7 @@ func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struc
 		n, err := f.Read(buf)
 		left -= n
 		if size > 0 {
-			size = max(size-n, 4<<10) // and then little to see its end
+			size = max(size-n, 4<<10) // then read little, to find the end of the file
 		}
 		if n > 0 && !send(chunk{bytes: buf[:n]}) {
 			return
@@ -184,8 +183,8 @@ func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struc
 	send(chunk{err: io.EOF})
 }
 
-// open opens a file that can be read from start to end, and tells the size of
-// a regular one in bytes.
+// open opens a file that can be read from start to end. It returns the size of a regular
+// file in bytes, and 0 for other files.
 func (a *app) open(name string) (*os.File, int, error) {
 	f := a.stdin
 	if name != "-" {
@@ -217,9 +216,9 @@ func unreadable(path, why, hint string) *result.RunError {
 	return runerr.New(result.CodeUnreadable, path+": "+why, hint, runerr.File(path))
 }
 
-// displayPath is how a file is named in results and messages: relative with
-// forward slashes when it lies beneath the current folder, else its base name.
-// It never shows where on this machine the file is.
+// displayPath returns the name of a file for results and messages. The name is relative,
+// with forward slashes, if the file lies beneath the current folder. Otherwise it is the
+// base name. It never shows the place of the file on this machine.
 func displayPath(name string) string {
 	if name == "-" {
 		return name
@@ -241,7 +240,7 @@ func displayPath(name string) string {
 	return clean(filepath.ToSlash(path))
 }
 
-// clean makes any file name a string that canonical JSON can hold.
+// clean turns any file name into a string that canonical JSON can hold.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 0xfdd0 && r <= 0xfdef || r&0xfffe == 0xfffe {

@@ -11,8 +11,8 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// TestReadmePromotes: the commands of the README that execute and promote, pasted, leave
-// the page where it says.
+// TestReadmePromotes: the commands of the README that execute and promote put the page
+// where the README says.
 func TestReadmePromotes(t *testing.T) {
 	needSandbox(t, "node")
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
@@ -40,8 +40,9 @@ func TestReadmePromotes(t *testing.T) {
 	}
 }
 
-// TestReadmeAudits: the commands of the README's section on auditing print what it shows,
-// in a folder that has what a clone of the repository has: no name is taken twice.
+// TestReadmeAudits: the commands of the README's section on auditing print the shown
+// output. They run in a folder with the entries of a clone of the repository, so that no
+// name is used twice.
 func TestReadmeAudits(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// reportFlags say in which forms an answer is given. None of them changes the
-// exit status.
+// reportFlags choose the forms of an answer. No form changes the exit status.
 type reportFlags struct {
 	format string
 	files  []string // FORMAT=FILE
@@ -27,15 +26,15 @@ func (f *reportFlags) register(cmd *cobra.Command) {
 	complete(cmd, "format", report.Formats()...)
 }
 
-// reports are the renderers of one command and what they have seen.
+// reports are the renderers of one command, with a summary of their items.
 type reports struct {
 	renderers []report.Renderer
 	files     []*newFile
 	summary   report.Summary
 }
 
-// openReports opens standard output and every file, so that what cannot be
-// written is known before anything is decided.
+// openReports opens standard output and every file, so that an unusable file is reported
+// before any decision.
 func (a *app) openReports(f reportFlags, profile string) (_ *reports, err error) {
 	r := &reports{summary: report.Summary{Profile: profile, KernelVersion: kernel.Version}}
 	defer func() {
@@ -72,7 +71,7 @@ func (f reportFlags) places(p *places) {
 	}
 }
 
-// check refuses formats that do not exist before anything is opened.
+// check refuses unknown formats before any file is opened.
 func (f reportFlags) check() error {
 	if err := choice("format", f.format, report.Formats()); err != nil {
 		return err
@@ -115,7 +114,7 @@ func (r *reports) close() error {
 	return nil
 }
 
-// abort leaves every file as it was.
+// abort discards the new files and leaves existing files unchanged.
 func (r *reports) abort() {
 	for _, f := range r.files {
 		_ = f.abort()
@@ -123,7 +122,7 @@ func (r *reports) abort() {
 	r.files = nil
 }
 
-// failed is the error of the n-th renderer; the first writes to standard output.
+// failed returns the error of the n-th renderer. Renderer 0 writes to standard output.
 func (r *reports) failed(n int, err error) error {
 	if n == 0 {
 		return (&sink{err: err}).failure()
@@ -131,7 +130,7 @@ func (r *reports) failed(n int, err error) error {
 	return notWritten(r.files[n-1].name, err)
 }
 
-// status is the exit status of what was seen: the worst of all.
+// status returns the worst exit status of all items.
 func (r *reports) status() int {
 	c := r.summary.Counts
 	switch {
@@ -143,7 +142,7 @@ func (r *reports) status() int {
 	return exitAccepted
 }
 
-// runError is the RunError that every error of a run is.
+// runError returns the RunError in err. Any other error becomes an internal RunError.
 func runError(err error) *result.RunError {
 	var re *result.RunError
 	if errors.As(err, &re) {
@@ -152,7 +151,7 @@ func runError(err error) *result.RunError {
 	return runerr.Internal("internal error: no decision was made", err)
 }
 
-// countLine is how many intents had which outcome.
+// countLine returns the number of intents for each outcome, as one line.
 func countLine(c report.Counts) string {
 	var parts []string
 	for _, p := range []struct {

@@ -82,7 +82,7 @@ Exit codes:
 	return cmd
 }
 
-// times is a flag: how often a run is made again.
+// times is the value of a flag: how often a run is reproduced.
 type times int
 
 func (n *times) String() string { return strconv.Itoa(int(*n)) }
@@ -123,7 +123,7 @@ func (a *app) reproduce(ctx context.Context, name string, f reproduceFlags) erro
 	src, err := a.read(ctx, f.intent, canon.MaxIntentBytes)
 	switch {
 	case err != nil:
-	case len(src.bytes) > canon.MaxIntentBytes: // the rest was not read, and counts for the hash
+	case len(src.bytes) > canon.MaxIntentBytes: // the hash would need the bytes beyond the limit, which were not read
 		err = unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", canon.MaxIntentBytes), "name the intent that was decided")
 	default:
 		err = o.CheckIntent(src.path, src.bytes)
@@ -145,9 +145,9 @@ func (a *app) reproduce(ctx context.Context, name string, f reproduceFlags) erro
 	return a.tellReproduced(o, got, f)
 }
 
-// original reads the run of a pack that is valid. It is nil where the pack is not, which
-// was printed then. What could not be checked about it is an error of its own, because
-// what is said of a policy that is another says more.
+// original reads the run of a valid pack. If the pack is invalid, original prints the
+// violations and returns nil. undecided is the error for checks that could not be made.
+// The caller reports it later, because a wrong policy explains more.
 func (a *app) original(name string, f reproduceFlags) (o *harness.Original, undecided, err error) {
 	profile := ""
 	if f.given("policy") {
@@ -179,9 +179,9 @@ func (a *app) original(name string, f reproduceFlags) (o *harness.Original, unde
 	return o, undecided, nil
 }
 
-// originalOptions hold a pack against the profile that it names. A given profile that is
-// another is none of it: that is no fault of the pack, and is named when the digests are
-// compared. They compare the whole of a given one.
+// originalOptions returns the options that check a pack against its profile. A given
+// profile that differs is left out of the check: the difference is no fault of the pack.
+// The later comparison of digests covers the whole given profile and names it.
 func (a *app) originalOptions(p *pack.Pack, given *kernel.Profile) pack.Options {
 	o := a.packOptions(given)
 	if given == nil {
@@ -208,7 +208,7 @@ func (a *app) tellInvalid(v verifiedPack, format string) error {
 	return a.print(out.Bytes())
 }
 
-// fits refuses flags that say nothing about a run that executes nothing.
+// fits refuses flags of an execution if the run was only planned.
 func (f reproduceFlags) fits(o *harness.Original) error {
 	if o.Result.ExecutionMode == harness.ModeExecuteSandbox {
 		return nil
@@ -221,7 +221,7 @@ func (f reproduceFlags) fits(o *harness.Original) error {
 	return nil
 }
 
-// gateOf opens what decided about the original.
+// gateOf opens the gate with the policy of the original.
 func (a *app) gateOf(ctx context.Context, o *harness.Original, f reproduceFlags) (*harness.Gate, error) {
 	s := harness.Sources{Builtin: profiles.FS(), Profile: o.Result.Policy.Name}
 	if f.given("policy") {
@@ -244,13 +244,13 @@ func (a *app) gateOf(ctx context.Context, o *harness.Original, f reproduceFlags)
 			return nil, err
 		}
 	}
-	// No answer depends on the time that it takes, and a machine may be emulated.
+	// No answer depends on the time that it takes. An emulated machine may be slow.
 	limits := policy.DefaultLimits()
 	limits.Compile, limits.Deadline = time.Minute, time.Minute
 	return harness.OpenGate(ctx, s, a.specs, limits)
 }
 
-// again makes the run again, in a sandbox where it is an execution.
+// again reproduces the run, in a sandbox if it was an execution.
 func (a *app) again(ctx context.Context, o *harness.Original, gate *harness.Gate, f reproduceFlags, again harness.Again) (harness.Reproduced, error) {
 	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
 	line := a.progressLine(int64(f.runs))
@@ -277,7 +277,8 @@ func (a *app) again(ctx context.Context, o *harness.Original, gate *harness.Gate
 	return got, f.ofTree(err)
 }
 
-// ofTree is an error, which says where inputs are looked for if it is about one.
+// ofTree returns err. If err is about an input, ofTree adds the folder of the inputs to
+// the message.
 func (f reproduceFlags) ofTree(err error) error {
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeUnreadable {
@@ -294,7 +295,7 @@ func (f reproduceFlags) ofTree(err error) error {
 	return &e
 }
 
-// tellReproduced prints what came of it: a line for every outcome.
+// tellReproduced prints the result: a line for the matches and for each difference.
 func (a *app) tellReproduced(o *harness.Original, got harness.Reproduced, f reproduceFlags) error {
 	if got.Matches < got.Runs {
 		a.status = exitRejected
@@ -330,9 +331,9 @@ func (a *app) tellReproduced(o *harness.Original, got harness.Reproduced, f repr
 	return nil
 }
 
-// without names the flags whose absence can be what the first difference comes from: files
-// that commands had are not in a pack, and without them there are other files in the end,
-// or another end.
+// without names the absent flags that can explain the first difference. A pack does not
+// hold the files of --work and --read. Without these files a run may write other files or
+// end otherwise.
 func (f reproduceFlags) without(o *harness.Original, got harness.Reproduced) []string {
 	if len(got.Differences) == 0 || o.Result.ExecutionMode != harness.ModeExecuteSandbox {
 		return nil
@@ -350,19 +351,19 @@ func (f reproduceFlags) without(o *harness.Original, got harness.Reproduced) []s
 	return list
 }
 
-// ofBase says whether a difference tells of the files that stood there before the run:
-// outputs hold the same, and one of them was created, modified or there already.
+// ofBase reports whether the files before the run can explain a difference: the outputs
+// are equal, but one of them was created in one run, and modified or unchanged in another.
 func ofBase(d harness.Counted) bool {
 	return d.File == pack.PatchFile ||
 		d.File == pack.EvidenceFile && (strings.HasPrefix(d.Pointer, "/action_results") || strings.HasPrefix(d.Pointer, "/unchanged"))
 }
 
-// ofStream says whether a difference is what a command has printed.
+// ofStream reports whether a difference is in the output that a command printed.
 func ofStream(d harness.Counted) bool {
 	return (d.File == pack.EvidenceFile || d.File == "") && (strings.HasSuffix(d.Pointer, "/stdout_sha256") || strings.HasSuffix(d.Pointer, "/stderr_sha256"))
 }
 
-// hintOfRuns says what a difference can come from. The flags of without were not given.
+// hintOfRuns prints a possible cause of the differences. without lists the absent flags.
 func (a *app) hintOfRuns(got harness.Reproduced, without []string) {
 	if got.Matches == 0 && len(without) > 0 {
 		a.term.hint("the run may have had " + strings.Join(without, " or ") + ": give that again, as it was")

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestReproduceInterrupted: a key ends the runs of an execution, and nothing of it is
-// left: no answer, no process, no folder.
+// TestReproduceInterrupted: Ctrl-C ends the runs of an execution. It leaves no answer, no
+// process and no folder.
 func TestReproduceInterrupted(t *testing.T) {
 	b := newBench(t)
 	intent := put(t, b.dir, "intent.json", `{"goal":"Wait","constraints":["once"],"actions":[{"kind":"run","argv":["sleep","0.7731"]}]}`)
@@ -45,8 +45,8 @@ func TestReproduceInterrupted(t *testing.T) {
 	}
 }
 
-// TestReproduceOnATerminal: names and values of a pack do not move the cursor, and how
-// far many runs are is shown in a line that is gone in the end.
+// TestReproduceOnATerminal: names and values of a pack do not move the cursor. The
+// progress of many runs is in a line that is cleared at the end.
 func TestReproduceOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	intent := put(t, dir, "intent.json", allowed)

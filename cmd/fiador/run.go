@@ -88,7 +88,7 @@ Exit codes:
 	return cmd
 }
 
-// checkRun refuses what cannot be meant before anything is read.
+// checkRun refuses contradictory flags before anything is read.
 func (a *app) checkRun(intent string, f runFlags) error {
 	if err := choice("mode", f.mode, []string{harness.ModePlanOnly, harness.ModeExecuteSandbox}); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 	return a.tellRun(reports, f, end)
 }
 
-// tellRun writes what came of a run: its bundle, the reports, and words for people.
+// tellRun writes the results of a run: its bundle, the reports, and words for people.
 func (a *app) tellRun(reports *reports, f runFlags, end harness.End) error {
 	if f.bundle != "" && end.Decision.Bundle != nil {
 		if err := writeFile(f.bundle, end.Decision.BundleBytes, a.guarded); err != nil {
@@ -222,8 +222,7 @@ func (a *app) tellRun(reports *reports, f runFlags, end harness.End) error {
 	return nil
 }
 
-// decide runs the intent, keeps its receipt, and does with an execution what the flags
-// say.
+// decide runs the intent and delivers the results to the sinks of the flags.
 func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *disk.Log, w *pack.Writer, end *harness.End) error {
 	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Recorder: a.recorder(log)}
 	to := a.sinks(w, f.recordFlags, f.receipt, f.pack)
@@ -233,7 +232,7 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 		}
 		return harness.Deliver(ctx, deps, end.Report, to)
 	}
-	// A recording can be large: it is read before a Ctrl-C has to wait for anything.
+	// A recording can be large, so it is read before a Ctrl-C has to wait for anything.
 	var err error
 	if deps.Caller, err = a.openModel(ctx, f); err != nil {
 		return err
@@ -258,7 +257,7 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 	return errors.Join(err, end.Execution.Close())
 }
 
-// itemOf is the end of a run as reports take it.
+// itemOf returns the end of a run in the form for reports.
 func itemOf(end harness.End) report.Item {
 	i := report.Item{Path: end.Path, Source: end.Source, Result: end.Bytes, Decision: end.Decision}
 	if end.Source != nil {

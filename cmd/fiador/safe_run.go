@@ -29,7 +29,7 @@ Exit codes:
 		Example: `  fiador safe-run make test
   fiador safe-run -- sh -c 'echo out; echo err >&2; exit 3'
   fiador transcript show .agent/FAIL-LOGS/safe-run-*.log`,
-		DisableFlagParsing: true, // every argument is the command's, or safe-run's own to read
+		DisableFlagParsing: true, // safe-run reads its own flags; every other argument belongs to the command
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.safeRun(cmd.Context(), args)
 		},
@@ -37,7 +37,7 @@ Exit codes:
 }
 
 func (a *app) safeRun(ctx context.Context, args []string) error {
-	a.busy.enter() // a signal ends the command, and with it this process
+	a.busy.enter() // a signal ends the command, and then this process
 	signals := saferun.Notify()
 	if ctx.Err() != nil { // a signal came before Notify
 		return runerr.Stopped()

@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/evidence/transcript"
 )
 
-// loggedRun is what is left of a run under safe-run.
+// loggedRun is the result of a run under safe-run.
 type loggedRun struct {
 	code           int
 	stdout, stderr string // without the name of the log
@@ -26,7 +26,7 @@ type loggedRun struct {
 
 var logName = regexp.MustCompile(`safe-run-\d{8}-\d{6}-[0-9a-f]{8}\.log`)
 
-// logged runs a command under a tool, and act when the command has said "ready".
+// logged runs a command under a tool. It calls act when the command has printed "ready".
 func logged(t *testing.T, tool, argv []string, act func(tool *os.Process, stdin io.Writer)) loggedRun {
 	t.Helper()
 	argv = slices.Concat(tool, argv)
@@ -74,8 +74,8 @@ func logged(t *testing.T, tool, argv []string, act func(tool *os.Process, stdin 
 	return r
 }
 
-// TestSafeRunSignals: a signal to "fiador safe-run" does what it does to safe-run, to the
-// last byte of the log, and the run is waited for however long it takes to end.
+// TestSafeRunSignals: a signal to "fiador safe-run" has the same effect as on safe-run, to
+// the last byte of the log. The program waits for the end of the run without a limit.
 func TestSafeRunSignals(t *testing.T) {
 	small := filepath.Join(needSafeRun(t)[0], "safe-run")
 	for _, tc := range []struct {
@@ -89,7 +89,7 @@ func TestSafeRunSignals(t *testing.T) {
 		{"INT", syscall.SIGINT, "echo ready; exec sleep 600", 130, ""},
 		{"HUP", syscall.SIGHUP, "echo ready; exec sleep 600", 129, ""},
 		{"QUIT", syscall.SIGQUIT, "ulimit -c 0; echo ready; exec sleep 600", 131, ""},
-		// An end of its own, and longer after the signal than a Ctrl-C waits elsewhere.
+		// An end of its own, longer after the signal than other commands wait at a Ctrl-C.
 		{"TERM", syscall.SIGTERM, `trap 'sleep 1.5; echo late; exit 41' TERM; sleep 600 & echo ready; wait`, 41, "late\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -111,8 +111,8 @@ func TestSafeRunSignals(t *testing.T) {
 	}
 }
 
-// TestSafeRunNohup: a HUP that was ignored when "fiador safe-run" began is ignored by it,
-// and its run goes on.
+// TestSafeRunNohup: "fiador safe-run" ignores a HUP that was ignored when it began, and
+// its run goes on.
 func TestSafeRunNohup(t *testing.T) {
 	for _, tool := range [][]string{
 		{"nohup", command(t).Path, "safe-run"},
@@ -124,7 +124,7 @@ func TestSafeRunNohup(t *testing.T) {
 				if err := tool.Signal(syscall.SIGHUP); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(300 * time.Millisecond) // for a wrong end to come first
+				time.Sleep(300 * time.Millisecond) // time in which a wrong end would come
 				if _, err := io.WriteString(stdin, "on\n"); err != nil {
 					t.Fatal(err)
 				}

@@ -21,13 +21,13 @@ import (
 //go:embed scaffold
 var scaffold embed.FS
 
-// seed is a file that a command begins a project with.
+// seed is a file that a command writes into a new project.
 type seed struct {
 	path string // beneath the folder, with slashes
 	text string
 }
 
-// profileSeeds are a commented profile with its Rego, its tests and its intents.
+// profileSeeds returns a commented profile with its Rego, its tests and its intents.
 func profileSeeds(name string) ([]seed, error) {
 	pkg := strings.TrimPrefix(harness.UserPackage(name), "gate.user.")
 	fill := strings.NewReplacer("PACKAGE", pkg, `"NAME"`, `"`+name+`"`, "profile NAME", "profile "+name, "gate.user.NAME", "gate.user."+pkg)
@@ -37,7 +37,7 @@ func profileSeeds(name string) ([]seed, error) {
 	})
 }
 
-// repoSeeds are what a repository needs to gate its intents with a profile.
+// repoSeeds returns the files that a repository needs to gate its intents with a profile.
 func repoSeeds(name string) ([]seed, error) {
 	list, err := profileSeeds(name)
 	if err != nil {
@@ -73,8 +73,8 @@ func seeds(dir string, fill *strings.Replacer, files map[string]string) ([]seed,
 	return list, nil
 }
 
-// sow writes a seed beneath a folder, which links cannot leave. A file that is
-// there already is kept, and kept says so; anything else at its place is an error.
+// sow writes a seed beneath root, which links cannot leave. It keeps an existing file and
+// returns kept. Anything else at the path is an error.
 func (s seed) sow(root *os.Root) (kept bool, err error) {
 	name := filepath.FromSlash(s.path)
 	fail := func(err error) (bool, error) {
@@ -100,8 +100,8 @@ func (s seed) sow(root *os.Root) (kept bool, err error) {
 	return false, nil
 }
 
-// asGiven is a path as whoever gave it reads it, absolute if it was: what was written has
-// to be found.
+// asGiven returns a path in the form that the user gave, absolute or relative, so that the
+// user can find the file.
 func asGiven(path string) string { return clean(filepath.ToSlash(filepath.Clean(path))) }
 
 // checkProfileName refuses a name that no profile can have.
@@ -117,8 +117,8 @@ func checkProfileName(name string) error {
 	return nil
 }
 
-// sowAll writes seeds, says what became of each, and returns those whose files were
-// there.
+// sowAll writes seeds, prints the result for each, and returns those whose files existed
+// already.
 func (a *app) sowAll(dir string, list []seed) (kept []seed, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, notWritten(filepath.Join(dir, "."), err)

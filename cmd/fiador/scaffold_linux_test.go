@@ -13,7 +13,7 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// workflowSteps are the shell texts of the generated workflow, by step name.
+// workflowSteps returns the shell texts of the generated workflow, by step name.
 func workflowSteps(t *testing.T, file string) map[string]string {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -31,9 +31,9 @@ func workflowSteps(t *testing.T, file string) map[string]string {
 	return steps
 }
 
-// TestWorkflowRuns: the commands of the generated workflow run as they stand, on
-// a pull request that is fine, on one with a refused intent, and on one that
-// brings a policy of its own, which does not help it.
+// TestWorkflowRuns: the commands of the generated workflow run unchanged on three pull
+// requests: a correct one, one with a refused intent, and one that brings a policy of its
+// own. That policy does not help it.
 func TestWorkflowRuns(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	shell, err := exec.LookPath("sh")
@@ -46,7 +46,7 @@ func TestWorkflowRuns(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name  string
-		spoil map[string]string // files of the pull request
+		spoil map[string]string // files that the pull request changes
 		want  int
 		says  string
 	}{
@@ -108,8 +108,8 @@ func TestWorkflowRuns(t *testing.T) {
 	}
 }
 
-// TestScaffoldIsValid: what init writes as JSON is JSON, and the schemas that its
-// editor settings name are there.
+// TestScaffoldIsValid: the JSON files of init are valid, and the schemas that its editor
+// settings name exist.
 func TestScaffoldIsValid(t *testing.T) {
 	list, err := repoSeeds("house")
 	if err != nil {

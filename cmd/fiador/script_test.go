@@ -27,8 +27,8 @@ import (
 )
 
 // TestMain runs the tests as if no signal were ignored, even under nohup or in the
-// background of a script: what they start would ignore it too. In the place of fiador
-// it leaves signals alone.
+// background of a script. Otherwise the programs that they start would ignore it too. When
+// the test binary stands in for fiador, TestMain leaves signals alone.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "fiador" {
 		for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
@@ -40,9 +40,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"fiador": fiador, "model-endpoint": modelEndpoint})
 }
 
-// steady is the name of a folder beside the program. Where it is, the program's clock
-// stands still, and its randomness follows from its arguments and from how often they
-// were given before.
+// steady is the name of a folder beside the program. If it exists, the program's clock
+// stands still. Its randomness then follows from its arguments and from the number of
+// earlier calls with them.
 const steady = "steady"
 
 var steadyTime = time.Date(2026, 5, 6, 4, 5, 6, 789_000_000, time.UTC)
@@ -52,7 +52,7 @@ func fiador() {
 	exe, err := os.Executable()
 	calls := filepath.Join(filepath.Dir(exe), steady)
 	_, missing := os.Stat(calls)
-	// What conformance calls is held against a clock that goes.
+	// The programs that conformance calls need a running clock.
 	if err != nil || missing != nil || strings.Contains(os.Getenv("TMPDIR"), "/fiador-conformance-") {
 		main()
 	}

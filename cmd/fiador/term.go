@@ -10,8 +10,8 @@ import (
 	"github.com/fiador/fiador/evidence/report"
 )
 
-// terminal writes for people. Text that comes from outside passes through
-// plain, so that it cannot move the cursor or hide what stands there.
+// terminal writes for people. Outside text passes through plain, so that it cannot move
+// the cursor or hide other text.
 type terminal struct {
 	w     io.Writer
 	color bool
@@ -57,11 +57,11 @@ func count(n int, word string) string {
 	return fmt.Sprintf("%d %s", n, word)
 }
 
-// plain shows every character that does not print as itself in its escaped
-// form.
+// plain escapes every invisible character and every character that moves the cursor.
 func plain(s string) string { return report.Plain(s) }
 
-// visible is a line of JSON that says the same in characters that all show.
+// visible returns a line of JSON with the same value, in which invisible characters are
+// escaped.
 func visible(line []byte) []byte {
 	var b []byte
 	for _, r := range string(line) {
@@ -76,8 +76,8 @@ func visible(line []byte) []byte {
 	return b
 }
 
-// colored decides about colour: the flag first, then NO_COLOR, CLICOLOR_FORCE
-// and whether stderr is a terminal that can show it.
+// colored decides about colour. The flag comes first, then NO_COLOR, then CLICOLOR_FORCE.
+// Last it looks whether the stream is a terminal with colour.
 func colored(flag string, tty bool, env func(string) string) (bool, error) {
 	switch flag {
 	case "always":

@@ -75,7 +75,7 @@ stands on the command line, where a reviewer can see it.`,
 	}
 }
 
-// helpCommand is cobra's, but for a topic that does not exist.
+// helpCommand replaces the help command of cobra. It refuses an unknown topic.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -106,8 +106,8 @@ Exit codes:
 	}
 }
 
-// strictCompletion makes cobra's completion command answer a wrong call like the
-// others do.
+// strictCompletion makes cobra's completion command refuse a wrong call as the other
+// commands do.
 func strictCompletion(completion *cobra.Command) {
 	var shells []string
 	const exitCodes = "\n\nExit codes:\n  0  the script was printed\n  2  the call cannot be understood"

@@ -45,16 +45,16 @@ Exit codes:
 	return cmd
 }
 
-// logFile is a log that may be read from any place.
+// logFile is a log that can be read at any offset.
 type logFile struct {
 	watched
 	size int64
-	path string // as messages name it
+	path string // name for messages
 	file *os.File
-	name string // of the file, if that is still to be removed
+	name string // path of a temporary file that close still has to remove
 }
 
-// close ends the work on a log.
+// close releases a log and removes its temporary file.
 func (l *logFile) close() {
 	l.quiet()
 	if l.file != nil {
@@ -81,13 +81,13 @@ func (a *app) openLog(ctx context.Context, name string) (*logFile, error) {
 	return l, nil
 }
 
-// open opens a regular file, and nothing else: a pipe that lost its reader would end
-// whoever writes it, and a device may obey.
+// open opens a regular file and refuses every other one. A reader that closes a pipe ends
+// its writer, and a device may act on being opened.
 func (l *logFile) open(name string) error {
 	if err := l.regular(os.Stat(name)); err != nil {
 		return err
 	}
-	// What has become a pipe meanwhile is not waited for.
+	// If the file has become a pipe meanwhile, the open does not wait.
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return unreadable(l.path, reason(err), "")
@@ -96,7 +96,7 @@ func (l *logFile) open(name string) error {
 	return l.regular(f.Stat())
 }
 
-// regular refuses what is not a regular file, and takes the size of one.
+// regular refuses a file that is not regular, and stores the size of a regular one.
 func (l *logFile) regular(info os.FileInfo, err error) error {
 	switch {
 	case err != nil:
@@ -110,8 +110,8 @@ func (l *logFile) regular(info os.FileInfo, err error) error {
 	return nil
 }
 
-// openStdinLog opens standard input: a regular file from where it stands, anything else
-// after all of it has come.
+// openStdinLog opens standard input. It reads a regular file from the current offset. It
+// reads any other input to its end first.
 func (a *app) openStdinLog(l *logFile) error {
 	info, err := a.stdin.Stat()
 	if err != nil {
@@ -129,14 +129,14 @@ func (a *app) openStdinLog(l *logFile) error {
 	return nil
 }
 
-// inMemory is how much of a pipe is kept without a file.
+// inMemory is how many bytes of a pipe are kept in memory; a file holds more.
 const inMemory = 1 << 20
 
-// logBegins is how every log begins. What does not is not kept until a disk is full: it
-// is no log already.
+// logBegins is the beginning of every log. An input with another beginning is no log, and
+// is not stored in a file.
 const logBegins = "=== STDOUT ===\n"
 
-// spool reads standard input to its end.
+// spool reads standard input to its end and keeps it.
 func (a *app) spool(l *logFile) error {
 	var held bytes.Buffer
 	for b, err := range a.chunks(l.ctx, "-", math.MaxInt) {
@@ -167,8 +167,8 @@ func (a *app) spool(l *logFile) error {
 	return nil
 }
 
-// nameless makes a file whose name is taken away before anything is in it, or when it is
-// closed where that cannot be done before.
+// nameless makes a temporary file and removes its name at once. Where that fails, close
+// removes the name.
 func (l *logFile) nameless() (err error) {
 	if l.file, err = os.CreateTemp("", "fiador-*.spool"); err != nil {
 		return err
@@ -183,9 +183,9 @@ func (l *logFile) unspooled(err error) error {
 	return unreadable(l.path, "it cannot be kept while it is read: "+reason(err), "name a file, or a TMPDIR with room")
 }
 
-// check reads a log through. What is wrong with it is a *transcript.FormatError.
+// check reads a whole log. For a wrong log it returns a *transcript.FormatError.
 func (l *logFile) check() (*transcript.Log, error) {
-	debug.SetGCPercent(usualGC) // millions of lines leave much behind
+	debug.SetGCPercent(usualGC) // millions of lines allocate much
 	log, err := transcript.Open(l, l.size)
 	if err != nil && !errors.As(err, new(*transcript.FormatError)) {
 		err = l.unread(err)
@@ -193,7 +193,7 @@ func (l *logFile) check() (*transcript.Log, error) {
 	return log, err
 }
 
-// unread is an error of reading a log. It says nothing about the log.
+// unread returns the error for a log that could not be read. It does not judge the log.
 func (l *logFile) unread(err error) error {
 	why, hint := reason(err), "run it again"
 	switch {
@@ -201,7 +201,7 @@ func (l *logFile) unread(err error) error {
 		why = "interrupted"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		why = "it became shorter while it was read"
-	case errors.As(err, new(*transcript.FormatError)), errors.As(err, new(*transcript.RunError)): // it was checked before
+	case errors.As(err, new(*transcript.FormatError)), errors.As(err, new(*transcript.RunError)): // the first check found no fault
 		why = "it changed while it was read"
 	default:
 		hint = ""
@@ -209,7 +209,7 @@ func (l *logFile) unread(err error) error {
 	return unreadable(l.path, why, hint)
 }
 
-// whole is check for a command that has no answer for what is no log.
+// whole is check for a command that needs a correct log: a fault becomes a RunError.
 func (l *logFile) whole() (*transcript.Log, error) {
 	log, err := l.check()
 	var fault *transcript.FormatError
@@ -224,7 +224,7 @@ func (l *logFile) whole() (*transcript.Log, error) {
 		"look at it as it is: a log is text, whatever is left of it", runerr.File(l.path), runerr.Because(fault))
 }
 
-// where says what is wrong with a log, and in which line.
+// where describes the fault of a log, with the number of its line.
 func (l *logFile) where(fault *transcript.FormatError) (string, error) {
 	number, buf := 1, make([]byte, 64<<10)
 	for off := int64(0); off < fault.Offset; {
@@ -242,7 +242,7 @@ func (l *logFile) where(fault *transcript.FormatError) (string, error) {
 	return "line " + strconv.Itoa(number) + ", " + fault.Error(), nil
 }
 
-// watched is a reader that ends with its context, and shows how far it is on a terminal.
+// watched is a reader that ends with its context, and shows progress on a terminal.
 type watched struct {
 	ctx  context.Context
 	r    io.ReaderAt
@@ -250,7 +250,7 @@ type watched struct {
 	read int64
 }
 
-// quiet ends that, before anything else is shown.
+// quiet ends the display of progress, before other output.
 func (w *watched) quiet() {
 	if w.line != nil {
 		w.line.clear()
@@ -269,7 +269,7 @@ func (w *watched) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// lineCounts are how many lines each stream has, by stream.
+// lineCounts returns the number of lines of each stream, indexed by stream.
 func lineCounts(log *transcript.Log) (n [3]int64, err error) {
 	for e, err := range log.Events() {
 		if err != nil {
@@ -280,7 +280,7 @@ func lineCounts(log *transcript.Log) (n [3]int64, err error) {
 	return n, nil
 }
 
-// aLog demands an argument.
+// aLog refuses a call without an argument.
 func aLog(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usage(helpHint(cmd), "LOG is missing")
@@ -288,5 +288,5 @@ func aLog(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// pageWriter is standard output for much.
+// pageWriter returns standard output with a large buffer.
 func (a *app) pageWriter() *bufio.Writer { return bufio.NewWriterSize(a.stdout, 64<<10) }

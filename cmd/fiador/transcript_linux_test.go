@@ -16,7 +16,7 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// lineText is a stream without end: line after line of 1 KiB, each with its place.
+// lineText is an endless stream: lines of 1 KiB, each with its offset.
 type lineText struct{}
 
 func (lineText) ReadAt(b []byte, off int64) (int, error) {
@@ -28,8 +28,8 @@ func (lineText) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// TestTranscriptMemory: no command has a log in memory, and one from a pipe is no
-// exception.
+// TestTranscriptMemory: no command holds a whole log in memory, even if it comes from a
+// pipe.
 func TestTranscriptMemory(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	const size = 64 << 20
@@ -61,7 +61,7 @@ func TestTranscriptMemory(t *testing.T) {
 	}
 }
 
-// transcriptPeak is the memory that a transcript command has needed at some time.
+// transcriptPeak returns the peak memory of a transcript command.
 func transcriptPeak(t *testing.T, log string, args []string) int64 {
 	t.Helper()
 	cmd := command(t, append([]string{"transcript"}, args...)...)
@@ -80,9 +80,9 @@ func transcriptPeak(t *testing.T, log string, args []string) int64 {
 	return peakOf(t, cmd, exitAccepted)
 }
 
-// peakOf is the memory in bytes that a command has needed at some time, until it ends with
-// a status. What the system accounts to a process that has ended includes what its parent
-// had when it was started.
+// peakOf returns the peak memory of a command in bytes. The command has to end with the
+// status want. The value that the system gives after the end includes the memory of the
+// parent at the start.
 func peakOf(t *testing.T, cmd *exec.Cmd, want int) (peak int64) {
 	t.Helper()
 	if err := cmd.Start(); err != nil {
@@ -111,8 +111,8 @@ func peakOf(t *testing.T, cmd *exec.Cmd, want int) (peak int64) {
 	}
 }
 
-// onScreen runs the program with both its streams on a terminal, and returns what a
-// person sees there.
+// onScreen runs the program with both its streams on a terminal, and returns the text that
+// a person sees there.
 func onScreen(t *testing.T, env []string, args ...string) (seen string, code int) {
 	t.Helper()
 	master, slave := pty(t)
@@ -132,7 +132,8 @@ func onScreen(t *testing.T, env []string, args ...string) (seen string, code int
 	return <-all, code
 }
 
-// TestTranscriptOnAScreen: a real terminal gets the page for people, and harmless errors.
+// TestTranscriptOnAScreen: a real terminal gets the page for people, and errors that do
+// not move the cursor.
 func TestTranscriptOnAScreen(t *testing.T) {
 	name := logOf(t, runOf([]came{{transcript.Stdout, "\x1b[2Jout\n"}, {transcript.Stderr, "\u009berr"}}))
 	want := "$ make 'a b'\nout | \\u001b[2Jout\nerr | \\u009berr\nsafe-run reader gone: stdout\nexit code 3; 1 line of stdout, 1 line of stderr\n"
@@ -151,8 +152,8 @@ func TestTranscriptOnAScreen(t *testing.T) {
 	}
 }
 
-// TestTranscriptInterrupted: a Ctrl-C ends the wait for a pipe that is silent, and for a
-// reader that takes nothing.
+// TestTranscriptInterrupted: Ctrl-C ends the wait for a silent pipe, and for a reader that
+// takes nothing.
 func TestTranscriptInterrupted(t *testing.T) {
 	name := logOf(t, runOf([]came{{transcript.Stdout, strings.Repeat("line\n", 1<<18)}}))
 	for _, args := range [][]string{{"show", "-"}, {"events", "-"}, {"verify", "-"}, {"show", name}, {"events", name}} {

@@ -89,7 +89,7 @@ func (f showTranscriptFlags) check(changed func(string) bool) error {
 	return nil
 }
 
-// shownLog is a log that is shown.
+// shownLog is a log with the flags and the output of show.
 type shownLog struct {
 	*transcript.Log
 	showTranscriptFlags
@@ -97,7 +97,7 @@ type shownLog struct {
 	out *bufio.Writer
 	t   terminal
 	tty bool
-	in  [3]*bufio.Reader // where the lines of each stream are taken from
+	in  [3]*bufio.Reader // sources of the lines of each stream
 }
 
 func (a *app) showTranscript(ctx context.Context, name string, f showTranscriptFlags) error {
@@ -137,7 +137,7 @@ func (a *app) showTranscript(ctx context.Context, name string, f showTranscriptF
 	return flush(out)
 }
 
-// summary is the log without its lines.
+// summary prints the facts of the log without its lines.
 func (s *shownLog) summary() {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(s.out, "%-9s  %s\n", name, plain(fmt.Sprintf(format, args...)))
@@ -151,7 +151,7 @@ func (s *shownLog) summary() {
 	row("stderr", "%s, %s", number(s.n[transcript.Stderr], "line"), number(s.Stderr().Size(), "byte"))
 }
 
-// number counts many things.
+// number formats a number of things.
 func number(n int64, word string) string {
 	if n != 1 {
 		word += "s"
@@ -159,8 +159,8 @@ func number(n int64, word string) string {
 	return fmt.Sprintf("%d %s", n, word)
 }
 
-// page is what a person on a terminal sees. What safe-run says cannot be forged: a line
-// of the command is marked, or has no colour of its own.
+// page prints a log for a terminal. A line of the command cannot imitate a message of
+// safe-run: it has a mark, or has no colour of its own.
 func (s *shownLog) page() error {
 	s.t.line(s.t.paint(bold, "$ "+plain(s.Command())))
 	if err := s.lines(); err != nil {
@@ -178,7 +178,7 @@ func (s *shownLog) page() error {
 	return nil
 }
 
-// lines shows the lines that were asked for.
+// lines prints the lines that the flags select.
 func (s *shownLog) lines() error {
 	const stdout, stderr = transcript.Stdout, transcript.Stderr
 	switch {
@@ -193,7 +193,7 @@ func (s *shownLog) lines() error {
 				return err
 			}
 			if !s.tty {
-				s.out.WriteByte('\n') // as in the log
+				s.out.WriteByte('\n') // as in a log file
 			}
 		}
 		return nil
@@ -207,7 +207,7 @@ func (s *shownLog) lines() error {
 	return s.last(s.n[stdout]+s.n[stderr], s.order())
 }
 
-// order has the stream of each line, in the order in which they came.
+// order yields the stream of each line, in the order of arrival.
 func (s *shownLog) order() iter.Seq2[transcript.Stream, error] {
 	return func(yield func(transcript.Stream, error) bool) {
 		for e, err := range s.Events() {
@@ -221,7 +221,7 @@ func (s *shownLog) order() iter.Seq2[transcript.Stream, error] {
 	}
 }
 
-// only has a stream as often as it has lines.
+// only yields a stream once for each of its lines.
 func (s *shownLog) only(stream transcript.Stream) iter.Seq2[transcript.Stream, error] {
 	return func(yield func(transcript.Stream, error) bool) {
 		for {
@@ -233,7 +233,7 @@ func (s *shownLog) only(stream transcript.Stream) iter.Seq2[transcript.Stream, e
 	}
 }
 
-// last shows the last of total lines, each the next one of its stream.
+// last prints the last of total lines. Each stream in order supplies its next line.
 func (s *shownLog) last(total int64, order iter.Seq2[transcript.Stream, error]) error {
 	skip := int64(0)
 	if s.tail > 0 {
@@ -260,7 +260,7 @@ func (s *shownLog) last(total int64, order iter.Seq2[transcript.Stream, error]) 
 	return nil
 }
 
-// piece is a line, or a part of a long one. It does not end within a character, or
+// piece is a line, or a part of a long line. It does not end within a character, or
 // between CR and LF.
 type piece struct {
 	text        []byte
@@ -273,7 +273,7 @@ func (s *shownLog) put(_ transcript.Stream, p piece) error {
 	return err
 }
 
-// show writes a piece for a terminal. Nothing but a tab moves anything.
+// show writes a piece for a terminal. A tab is the only character that moves the cursor.
 func (s *shownLog) show(stream transcript.Stream, p piece) error {
 	text, mark, style := p.text, "out | ", ""
 	if line, ended := bytes.CutSuffix(text, []byte("\n")); ended {
@@ -296,12 +296,13 @@ func (s *shownLog) show(stream transcript.Stream, p piece) error {
 	return err
 }
 
-// each takes the next line from r, piece by piece. A piece is valid until f returns.
+// each takes the next line from r and calls f with each piece. A piece is valid until f
+// returns.
 func each(r *bufio.Reader, f func(piece) error) error {
 	for first := true; ; first = false {
 		b, err := held(r)
 		if err == io.EOF && !first {
-			err = nil // the line ended with the piece before
+			err = nil // the line ended with the previous piece
 		}
 		if err != nil {
 			return err
@@ -321,8 +322,8 @@ func each(r *bufio.Reader, f func(piece) error) error {
 	}
 }
 
-// held are the next bytes of r, without taking them: with an LF among them, or as many as
-// r can hold, or all the rest. There are some, or there is an error.
+// held returns the next bytes of r and leaves them in r. The bytes have an LF, or fill the
+// buffer of r, or are the whole rest. It returns at least one byte, or an error.
 func held(r *bufio.Reader) ([]byte, error) {
 	b, _ := r.Peek(r.Buffered())
 	if bytes.IndexByte(b, '\n') >= 0 {
@@ -335,7 +336,8 @@ func held(r *bufio.Reader) ([]byte, error) {
 	return b, err
 }
 
-// unfinished is how many bytes at the end of b may go on: as a character or as CRLF.
+// unfinished returns how many bytes at the end of b may be the start of a character or of
+// CRLF.
 func unfinished(b []byte) int {
 	if b[len(b)-1] == '\r' {
 		return 1

@@ -22,13 +22,13 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// came is what was read of a command at once, or a line.
+// came is the result of one read from a command, or a line.
 type came struct {
 	stream transcript.Stream
 	text   string
 }
 
-// lineOrder has the lines of what came, in the order of their events.
+// lineOrder returns the lines of the chunks, in the order of their events.
 func lineOrder(chunks []came) (lines []came) {
 	var begun [3]string
 	for _, c := range chunks {
@@ -46,7 +46,7 @@ func lineOrder(chunks []came) (lines []came) {
 	return lines
 }
 
-// runOf is the run in which that came.
+// runOf returns the run with these chunks.
 func runOf(chunks []came) transcript.Run {
 	var all [3]string
 	for _, c := range chunks {
@@ -66,7 +66,7 @@ func runOf(chunks []came) transcript.Run {
 	}
 }
 
-// randomChunks are of what gives decoders and terminals the most trouble.
+// randomChunks returns chunks that are difficult for decoders and terminals.
 func randomChunks(rng *rand.Rand) (chunks []came) {
 	bits := []string{
 		"\n", "\n", "\r\n", "\r", "\x00", "\x1b[2J", "\u009b", "\u2028", "\u202e", "\ufffe", "\U0010ffff", "\ufffd", "\xff", "\xe2\x80", "\xf0\x9f",
@@ -82,7 +82,7 @@ func randomChunks(rng *rand.Rand) (chunks []came) {
 	return chunks
 }
 
-// logOf puts the log of a run into a file.
+// logOf writes the log of a run to a file.
 func logOf(t *testing.T, r transcript.Run) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "run.log")
@@ -97,7 +97,7 @@ func logOf(t *testing.T, r transcript.Run) string {
 	return name
 }
 
-// screen is standard output that is said to be a terminal, or not.
+// screen is standard output that claims to be a terminal, or not.
 type screen struct {
 	terminal bool
 	env      string
@@ -117,7 +117,7 @@ func (s screen) see(ctx context.Context, args ...string) (status int, stdout, st
 	return status, out.String(), errs.String()
 }
 
-// shows demands what a transcript command prints.
+// shows checks the output of a transcript command.
 func (s screen) shows(t *testing.T, want string, args ...string) {
 	t.Helper()
 	status, got, stderr := s.see(t.Context(), append([]string{"transcript"}, args...)...)
@@ -135,7 +135,7 @@ func joined(lines []came, of ...transcript.Stream) (all string) {
 	return all
 }
 
-// harmless is a line as a terminal may have it.
+// harmless returns a line in the form for a terminal.
 func harmless(line string) string {
 	line, ended := strings.CutSuffix(line, "\n")
 	if ended {
@@ -148,10 +148,10 @@ func harmless(line string) string {
 	return strings.Join(parts, "\t") + "\n"
 }
 
-// TestTranscriptShowsWhatCame: whatever a command writes, each view has exactly that:
-// the merged one the bytes of the log of the merged view, the split one those of the log
-// with sections, a stream its own, the last lines the last lines, and a terminal each
-// line, marked and harmless.
+// TestTranscriptShowsWhatCame: each view shows exactly the bytes that a command has
+// written. The merged view has the bytes of the log of the merged view, and the split view
+// those of the log with sections. A stream has its own bytes, and --tail the last lines. A
+// terminal shows each line, marked and harmless.
 func TestTranscriptShowsWhatCame(t *testing.T) {
 	const stdout, stderr = transcript.Stdout, transcript.Stderr
 	file, tty := screen{}, screen{terminal: true, env: "NO_COLOR=1"}
@@ -190,8 +190,8 @@ func TestTranscriptShowsWhatCame(t *testing.T) {
 	}
 }
 
-// TestTranscriptEventsAreJSON: each event is one line of canonical JSON, and what the
-// command wrote can be had from them.
+// TestTranscriptEventsAreJSON: each event is one line of canonical JSON, and the events
+// contain the output of the command.
 func TestTranscriptEventsAreJSON(t *testing.T) {
 	coded := 0
 	for seed := range uint64(150) {
@@ -252,8 +252,8 @@ func TestTranscriptEventsAreJSON(t *testing.T) {
 	}
 }
 
-// TestTranscriptOnATerminal: nothing that a command wrote, or was called, reaches a
-// terminal but what shows and tabs, and none of it passes for what safe-run says.
+// TestTranscriptOnATerminal: of the output and the name of a command, a terminal gets only
+// visible characters and tabs. No line of it looks like a message of safe-run.
 func TestTranscriptOnATerminal(t *testing.T) {
 	hostile := "\x1b[2J\x1b]0;title\a\r\b\x7f\u009b31m\u202e\u200b\u2028\x00\xff\ttab"
 	r := runOf([]came{
@@ -288,7 +288,7 @@ func TestTranscriptOnATerminal(t *testing.T) {
 		"",
 	}, "\n")
 	screen{terminal: true, env: "NO_COLOR=1"}.shows(t, want, "show", name)
-	// What follows a cut says so.
+	// The output after a cut says that there was one.
 	lines := strings.SplitAfter(want, "\n")
 	screen{terminal: true, env: "NO_COLOR=1"}.shows(t, lines[0]+"(3 earlier lines)\n"+lines[4]+lines[5]+lines[6], "show", name, "--tail", "1")
 
@@ -304,7 +304,7 @@ func TestTranscriptOnATerminal(t *testing.T) {
 		"",
 	}, "\n")
 	screen{terminal: true, env: "TERM=xterm"}.shows(t, want, "show", name)
-	// Where there is no terminal, colour has no say.
+	// Without a terminal, the colour flag has no effect.
 	var merged strings.Builder
 	if err := r.WriteMerged(&merged); err != nil {
 		t.Fatal(err)
@@ -337,8 +337,8 @@ func TestTranscriptLongLine(t *testing.T) {
 	}
 }
 
-// TestTranscriptPieces: wherever a line is cut into pieces, they make up the line, and no
-// piece ends within a character or a CRLF.
+// TestTranscriptPieces: wherever a line is cut, its pieces make up the line. No piece ends
+// within a character or a CRLF.
 func TestTranscriptPieces(t *testing.T) {
 	for seed := range uint64(2000) {
 		var all string
@@ -370,8 +370,8 @@ func TestTranscriptPieces(t *testing.T) {
 	}
 }
 
-// TestTranscriptCancelled: a command that is interrupted says nothing of the log, and
-// looks at no other.
+// TestTranscriptCancelled: an interrupted command does not judge the log, and reads no
+// other log.
 func TestTranscriptCancelled(t *testing.T) {
 	name := logOf(t, runOf([]came{{transcript.Stdout, "x\n"}}))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -400,7 +400,7 @@ func TestTranscriptShrinks(t *testing.T) {
 	}
 }
 
-// TestTranscriptChanges: neither is one that somebody writes to after it was checked.
+// TestTranscriptChanges: a log that somebody writes to after its check is not called bad.
 func TestTranscriptChanges(t *testing.T) {
 	var log strings.Builder
 	if err := runOf([]came{{transcript.Stdout, "one\n"}, {transcript.Stderr, "two\n"}}).WriteLedger(&log); err != nil {
@@ -420,8 +420,8 @@ func TestTranscriptChanges(t *testing.T) {
 	}
 }
 
-// TestTranscriptProgress: somebody who waits at a terminal sees how far it is, and nothing
-// of that is left when there is an answer.
+// TestTranscriptProgress: a terminal shows the progress, and the line is cleared before
+// the answer.
 func TestTranscriptProgress(t *testing.T) {
 	name := logOf(t, runOf([]came{{transcript.Stdout, strings.Repeat(strings.Repeat("x", 1000)+"\n", 5000)}}))
 	for _, tty := range []bool{true, false} {

@@ -60,7 +60,7 @@ Exit codes:
 	}
 }
 
-// verifyTranscript is what verify says of one log.
+// verifyTranscript checks one log. It returns the line to print and the exit status.
 func (a *app) verifyTranscript(ctx context.Context, name string) (text string, status int, err error) {
 	l, err := a.openLog(ctx, name)
 	if err != nil {

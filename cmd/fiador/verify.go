@@ -67,7 +67,7 @@ Exit codes:
 	return cmd
 }
 
-// givenProfile is the profile that a flag names, or nil.
+// givenProfile returns the profile that a flag names, or nil.
 func (a *app) givenProfile(name string) (*kernel.Profile, error) {
 	if name == "" {
 		return nil, nil
@@ -85,7 +85,7 @@ func (a *app) givenProfile(name string) (*kernel.Profile, error) {
 	return &r.Profile, nil
 }
 
-// resultFile is a RunResult file that could be read.
+// resultFile is a RunResult file that was read.
 type resultFile struct {
 	source
 	doc canon.Document
@@ -116,7 +116,7 @@ func (a *app) readResult(ctx context.Context, name string) (resultFile, error) {
 	return resultFile{}, runerr.New(result.CodeEvidence, src.path+": not a RunResult: "+why, "name a file that fiador run printed", runerr.File(src.path))
 }
 
-// edition is that of the version that the file names.
+// edition returns the edition for the version that the file names.
 func (f resultFile) edition() result.Edition {
 	version, _ := f.obj["run_schema_version"].(string)
 	return result.EditionOf(version)
@@ -166,8 +166,8 @@ func (a *app) verify(ctx context.Context, out *bytes.Buffer, name string, given 
 	return exitAccepted, nil
 }
 
-// checks are the schema and the invariants, held against one file. With a given
-// profile RS5 asks for all of it: its hash stands in policy_provenance.
+// checks checks one file against the schema and the invariants. With a given profile, RS5
+// compares the whole profile: policy_provenance holds its hash.
 func (a *app) checks(file resultFile, given *kernel.Profile) ([]result.Check, error) {
 	var want *kernel.PolicyProfile
 	if given != nil {
@@ -205,8 +205,8 @@ func (a *app) checks(file resultFile, given *kernel.Profile) ([]result.Check, er
 	return checks, nil
 }
 
-// fitsSchema holds a file against the schema as its version has it: the contract's
-// version has fewer members, and a later one may have more.
+// fitsSchema checks a file against the schema of its version. The contract's version has
+// fewer members, and a later version may have more.
 func (a *app) fitsSchema(file resultFile) (result.Check, error) {
 	schema := result.Check{ID: "SCHEMA", Status: result.Pass}
 	for _, r := range result.Records() {
@@ -249,7 +249,7 @@ func (a *app) fitsSchema(file resultFile) (result.Check, error) {
 	return schema, nil
 }
 
-// namedProfile is the built-in profile that a result names, or nil.
+// namedProfile returns the built-in profile that a result names, or nil.
 func (a *app) namedProfile(obj map[string]any) (*kernel.PolicyProfile, error) {
 	policy, _ := obj["policy"].(map[string]any)
 	name, _ := policy["name"].(string)

@@ -49,11 +49,11 @@ const (
 )
 
 // TestWitness runs the scripts, the pages, the vectors and the table of witnessTable,
-// and compares what it sees with testdata/witness.txt. That has one line for each call:
+// and compares all results with testdata/witness.txt. This file has a line for each call:
 //
 //	WHERE <tab> ARGUMENTS <tab> STATUS STDOUT STDERR
 //
-// and one for each file that is another after the call than before it:
+// and a line for each file that the call makes, changes or removes:
 //
 //	WHERE <tab> ARGUMENTS <tab> file NAME <tab> MODE CONTENT
 //
@@ -63,14 +63,15 @@ const (
 //
 //	LINE WITHOUT ITS LAST COLUMN <tab> OLD => NEW <tab> REASON
 //
-// where "none" is a line that is not there. A line of that file that accepts nothing
-// fails the test as well. testdata/witness.user.txt has the lines that an ordinary user
-// sees otherwise than root: what enforces a clause, and whose files can be read. It is
-// recorded after the other one. Another machine can enforce clauses by other means;
-// there, record what the old commit shows before comparing the new one.
+// where "none" stands for an absent line. A line of witness.accepted without a difference
+// fails the test as well. testdata/witness.user.txt has the lines that differ between an
+// ordinary user and root: the mechanisms of clauses, and the readable files. It is recorded
+// after witness.txt, and a difference of such a line is accepted for each of the two users.
+// Another machine can enforce clauses by other mechanisms. There, record the witness of
+// the old commit before comparing the new one.
 //
-// The clock of the program stands still, and its randomness is the same each time, so
-// that ids, keys, signatures and ledgers are too. What is left of the machine is masked
+// The clock of the program stands still, and its randomness is the same each time. So ids,
+// keys, signatures and ledgers are the same too. Other values of the machine are masked
 // (see mask). To see the texts behind two hashes, run the test on both commits with
 // -args -witness-keep FOLDER.
 func TestWitness(t *testing.T) {
@@ -120,8 +121,8 @@ type witness struct {
 	lines map[string]string
 }
 
-// patterns find the values that nobody knows before: each has its member's name, or the
-// text around it.
+// patterns find values that cannot be known in advance, by the member's name or the text
+// around them.
 var patterns = []struct {
 	find *regexp.Regexp
 	mask string
@@ -135,11 +136,11 @@ var patterns = []struct {
 	{regexp.MustCompile(`\b127\.0\.0\.1:\d+\b`), "127.0.0.1:<port>"},
 }
 
-// moments are times as they are written. One that lies in the time of the test is masked,
-// with the random id that the name of a log has behind it.
+// moments match times. A time during the test is masked, with the random id that follows
+// it in the name of a log.
 var moments = regexp.MustCompile(`\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|\d{8}T\d{6}Z|\d{8}-\d{6})(-[0-9a-f]{8}\b)?`)
 
-// mask replaces what is of this machine and this moment.
+// mask replaces the values of this machine and of this moment.
 func (w *witness) mask(s string) string {
 	s = w.known.Replace(withoutRoot(s, w.root))
 	for _, p := range patterns {
@@ -174,7 +175,7 @@ func (w *witness) sum(s string) string {
 	return h
 }
 
-// call notes one call, under a name that no other has, and what it left in a folder.
+// call notes one call under a unique name, and the changes that it left in a folder.
 func (w *witness) call(where, args string, status int, stdout, stderr string, left *folderSeen) {
 	args = strings.ReplaceAll(strings.ReplaceAll(w.mask(args), "\n", `\n`), "\t", `\t`)
 	if len(args) > 300 {
@@ -198,13 +199,13 @@ func (w *witness) call(where, args string, status int, stdout, stderr string, le
 	}
 }
 
-// folderSeen is a folder as it was last seen.
+// folderSeen is a folder as it was at the last look.
 type folderSeen struct {
 	w      *witness
 	dir    string
 	files  map[string]string // by masked name
 	looked map[string]fs.FileInfo
-	spelt  map[string]string // by name: the text of each file that was looked at
+	spelt  map[string]string // by name: the text of each file
 	hashes map[string]string // of a file that is masked: the hash of its mask
 }
 
@@ -214,7 +215,7 @@ func (w *witness) folder(dir string) *folderSeen {
 	return f
 }
 
-// changes lists what has become of the files since it was last called.
+// changes lists the changes of files since its last call.
 func (f *folderSeen) changes() map[string]string {
 	now, changed, found := map[string]string{}, map[string]string{}, map[string][]string{}
 	for _, pass := range []func(name, path string, info fs.FileInfo){
@@ -257,7 +258,7 @@ func (f *folderSeen) changes() map[string]string {
 	return changed
 }
 
-// look reads a file that is new, or another than when it was last read.
+// look reads a file that is new, or that has changed since the last look.
 func (f *folderSeen) look(path string, info fs.FileInfo) {
 	was := f.looked[path]
 	if !info.Mode().IsRegular() || was != nil && os.SameFile(was, info) && was.Size() == info.Size() && was.ModTime().Equal(info.ModTime()) {
@@ -285,10 +286,10 @@ func (f *folderSeen) known(s string) string {
 	})
 }
 
-// chance finds what is random on purpose, in scripts and pages about that.
+// chance finds names of files with random content, in scripts and pages about randomness.
 var chance = regexp.MustCompile(`\b(dice|chanced?)\b`)
 
-// blur takes the content of what is random out of a text.
+// blur removes the content of a random file from a text.
 func (f *folderSeen) blur(name, text string) string {
 	if strings.HasSuffix(name, "work/sig") { // over what is masked
 		return fmt.Sprint(len(text))
@@ -305,9 +306,9 @@ var (
 	signed       = regexp.MustCompile(`"payload":"([A-Za-z0-9+/=]+)"(.*?)"sig":"[A-Za-z0-9+/=]+"`)
 )
 
-// spell is a file whose values are hidden to mask as text: the head of a ledger has an
-// inode and a checksum over it; an archive is compressed; and what is signed is base64.
-// A program that was copied is another one after every change of the code.
+// spell returns the text of a file whose values mask cannot find in the bytes. The head of
+// a ledger has an inode, and a checksum over it. An archive is compressed. Signed data is
+// base64. A copy of the program differs after every change of the code.
 func (w *witness) spell(b []byte) string {
 	if bytes.HasPrefix(b, []byte("\x7fELF")) {
 		return "a program"
@@ -328,7 +329,7 @@ func (w *witness) spell(b []byte) string {
 	})
 }
 
-// archive is a packed archive as text. Its bytes count where nothing in it is masked.
+// archive returns a packed archive as text. If nothing in it is masked, its bytes count.
 func (w *witness) archive(b []byte) string {
 	z, err := gzip.NewReader(bytes.NewReader(b))
 	if err != nil {
@@ -358,10 +359,10 @@ func (w *witness) archive(b []byte) string {
 // execLine is a line of a script that runs a program and waits for its end.
 var execLine = regexp.MustCompile(`(?m)^((?:\[[^\]]*\] *)*(?:! )?)exec (.*[^&\n])$`)
 
-// scripts runs the scripts of TestScripts and TestLedgerScripts, with a command in the
-// place of exec that notes the call.
+// scripts runs the scripts of TestScripts and TestLedgerScripts. Its own exec command
+// notes each call.
 func (w *witness) scripts(t *testing.T, temp string) {
-	var seen sync.Map // of each script its folder
+	var seen sync.Map // the folder of each script
 	ran := func(ts *testscript.TestScript, args []string) int {
 		status := 0
 		var ee *exec.ExitError
@@ -374,8 +375,8 @@ func (w *witness) scripts(t *testing.T, temp string) {
 		folder, _ := seen.Load(ts.Getenv("WORK"))
 		left := folder.(*folderSeen)
 		if strings.Contains(strings.Join(args, " "), "kill -KILL") {
-			stderr = ""    // of a shell, which may say so
-			left.changes() // how far it came is no fact
+			stderr = ""    // the stderr of a shell may mention the signal
+			left.changes() // the progress before the end differs from run to run
 			left = nil
 		}
 		w.call("script/"+ts.Name(), strings.Join(args, " "), status, ts.ReadFile("stdout"), stderr, left)
@@ -410,7 +411,7 @@ func (w *witness) scripts(t *testing.T, temp string) {
 		setup := p.Setup
 		p.Dir, p.WorkdirRoot, p.ContinueOnError = dir, temp, true
 		p.Condition = func(cond string) (bool, error) {
-			if cond == "unprivileged" { // what root cannot try is not in the witness
+			if cond == "unprivileged" { // root cannot try these lines, so the witness leaves them out
 				return false, nil
 			}
 			return exists(cond)
@@ -438,8 +439,8 @@ func (w *witness) scripts(t *testing.T, temp string) {
 	}
 }
 
-// pages runs the commands of the pages, and of those sections of the README that can be
-// pasted.
+// pages runs the commands of the pages, and those of the README's sections that a reader
+// can paste.
 func (w *witness) pages(t *testing.T) {
 	src := pages(t, "README.md", "docs/*.md", "specs/safe-run.md")
 	whole, err := filepath.Abs(root)
@@ -484,7 +485,8 @@ func (w *witness) pages(t *testing.T) {
 	}
 }
 
-// in runs a call in this process. Every id is the same, whoever draws it first.
+// in runs a call in this process. Ids are the same in each call, in whatever order they
+// are drawn.
 func (w *witness) in(where, name string, args ...string) (stdout, stderr string) {
 	var out, errs bytes.Buffer
 	status := run(context.Background(), args, system{
@@ -502,8 +504,8 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// table calls what scripts and pages leave out: every help text, completion, schema and
-// explanation, and every vector that a command reads.
+// table runs the calls that scripts and pages leave out: every help text, completion,
+// schema and explanation, and every vector that a command reads.
 func (w *witness) table(t *testing.T, temp string) {
 	var helps func(*cobra.Command)
 	helps = func(cmd *cobra.Command) {
@@ -541,7 +543,7 @@ func (w *witness) table(t *testing.T, temp string) {
 	w.requestVectors(t, temp)
 }
 
-// longText is how vectors spell a long text.
+// longText is the form of a long text in vectors.
 type longText struct {
 	Before, Unit, After string
 	Times               int
@@ -555,7 +557,7 @@ func (w *witness) runVectors(t *testing.T, temp string) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%v, no vectors", err)
 	}
-	names := map[string]map[string]string{} // of each profile: of each file
+	names := map[string]map[string]string{} // by profile: by file
 	for _, name := range files {
 		var file struct {
 			Vectors []struct {
@@ -608,8 +610,8 @@ func (w *witness) each(where, call, answer string, names map[string]string) {
 	}
 }
 
-// packVectors verifies the packs of specs/vectors/pack at both levels. Their own test
-// makes them.
+// packVectors verifies the packs of specs/vectors/pack at both levels. The test of those
+// vectors makes the packs.
 func (w *witness) packVectors(t *testing.T, temp string) {
 	dir := filepath.Join(temp, "packs")
 	out, err := exec.Command("go", "test", "-count=1", "../../evidence/pack", "-run", "^TestVectors$", "-lay-out", dir).CombinedOutput()
@@ -632,8 +634,8 @@ func (w *witness) packVectors(t *testing.T, temp string) {
 	}
 }
 
-// ledgerVectors reads the ledgers of specs/vectors/ledger, as they are and as
-// folders.json changes them.
+// ledgerVectors reads the ledgers of specs/vectors/ledger, unchanged and with the changes
+// of folders.json.
 func (w *witness) ledgerVectors(t *testing.T, temp string) {
 	vectors := filepath.Join(root, "specs", "vectors", "ledger")
 	dir := filepath.Join(temp, "ledgers")
@@ -695,7 +697,7 @@ func (w *witness) ledgerVectors(t *testing.T, temp string) {
 	}
 }
 
-// compare holds what was seen against what is recorded and accepted, or records it.
+// compare compares the witness with the recorded and accepted lines, or records it.
 func (w *witness) compare(t *testing.T) {
 	root := os.Geteuid() == 0
 	recorded := lastColumn(t, witnessFile)
@@ -737,11 +739,11 @@ func (w *witness) compare(t *testing.T) {
 	}
 }
 
-// none is the value of a line that is not there.
+// none is the value of an absent line.
 const none = "none"
 
-// differences lists what differs and is not accepted, and what is accepted and does not
-// differ or has no reason.
+// differences lists differences that are not accepted. It also lists accepted lines
+// without a difference or without a reason.
 func differences(recorded, seen, accepted map[string]string) []string {
 	var faults []string
 	all, used := maps.Clone(recorded), map[string]bool{}

@@ -14,9 +14,9 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// writeFile puts b into the file as a whole: whoever looks sees the old bytes
-// or the new ones. A device or a pipe is written to as it is. No link beneath the folders
-// within is followed.
+// writeFile replaces the file by b as a whole: a reader sees the old bytes or the new
+// ones. It writes directly to a device or a pipe. It follows no link beneath the folders
+// within.
 func writeFile(name string, b []byte, within []string) error {
 	f, err := createFile(name, within, 0o666)
 	if err != nil {
@@ -31,8 +31,8 @@ func writeFile(name string, b []byte, within []string) error {
 	return nil
 }
 
-// writeNew puts b into a file that is not there yet. A device or a pipe is written to as
-// it is. No link beneath the folders within is followed.
+// writeNew writes b to a file that must not exist. It writes directly to a device or a
+// pipe. It follows no link beneath the folders within.
 func writeNew(name string, b []byte, within []string) error {
 	if err := absent(name); err != nil {
 		return err
@@ -58,7 +58,7 @@ func addFile(name string, b []byte, within []string, mode fs.FileMode, taken fun
 	return nil
 }
 
-// absent refuses a file that is there: it may be the only copy of a key or a receipt.
+// absent refuses an existing regular file: it may be the only copy of a key or a receipt.
 func absent(name string) error {
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
 		return isThere(name)
@@ -79,14 +79,14 @@ func notWritten(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		why = "there is no folder " + strconv.Quote(displayFolder(filepath.Dir(name)))
 		if _, err := os.Stat(filepath.Dir(name)); err == nil {
-			why = "its path leads nowhere" // through "missing/..", or a link
+			why = "its path leads nowhere" // because of "missing/..", or a link
 		}
 	}
 	return runerr.New(result.CodeInternal, "file "+strconv.Quote(clean(filepath.Base(name)))+" could not be written: "+why,
 		"name a file in a folder that exists, may be written and has room", runerr.Because(err))
 }
 
-// newFile is a file that takes its place when it is complete.
+// newFile is a file that appears at its place when it is complete.
 type newFile struct {
 	*os.File
 	name string        // the name that the caller gave
@@ -104,7 +104,7 @@ func createFile(name string, within []string, mode fs.FileMode) (*newFile, error
 	}
 	if _, err = os.Lstat(name); err != nil {
 		dir, base := filepath.Split(name)
-		_, err = filepath.EvalSymlinks(cmp.Or(dir, ".")) // place takes what is missing for a folder
+		_, err = filepath.EvalSymlinks(cmp.Or(dir, ".")) // place takes an absent entry for a folder
 		if err == nil && (base == "" || base == "." || base == "..") {
 			err = &fs.PathError{Op: "open", Path: name, Err: syscall.ENOENT}
 		}
@@ -135,8 +135,8 @@ func createFile(name string, within []string, mode fs.FileMode) (*newFile, error
 	return &newFile{File: f.File, name: name, put: f, dir: root}, nil
 }
 
-// openSpecial opens a device or a pipe. A pipe that nobody reads is an error here, and
-// not a wait without end.
+// openSpecial opens a device or a pipe. It refuses a pipe without a reader, because the
+// open would wait forever.
 func openSpecial(name string) (*newFile, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
