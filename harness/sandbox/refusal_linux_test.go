@@ -560,8 +560,9 @@ func (p refusalPart) traces() string {
 	var b strings.Builder
 	list, err := os.ReadDir(p.Temp)
 	fmt.Fprintln(&b, p.Temp, list, err)
-	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	fmt.Fprintln(&b, strings.Count(string(mounts), "\n"), "mounts")
+	for _, mount := range mountsOf(p.Temp, p.Work) {
+		fmt.Fprintln(&b, mount)
+	}
 	_, err = unix.Wait4(-1, nil, unix.WNOHANG, nil)
 	fmt.Fprintln(&b, "children:", err)
 	for _, g := range groupsOf(os.Getpid()) {
@@ -569,6 +570,19 @@ func (p refusalPart) traces() string {
 	}
 	fmt.Fprintln(&b, treeText(p.Work))
 	return b.String()
+}
+
+// mountsOf returns the lines of mountinfo that name one of the folders. Tests of other
+// packages mount and unmount meanwhile, so a number of mounts says nothing.
+func mountsOf(folders ...string) []string {
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	var list []string
+	for mount := range strings.Lines(string(mounts)) {
+		if slices.ContainsFunc(folders, func(folder string) bool { return strings.Contains(mount, folder) }) {
+			list = append(list, strings.TrimSpace(mount))
+		}
+	}
+	return list
 }
 
 // leakOfGo is the number of descriptors that the standard library leaves open when it cannot
