@@ -33,6 +33,27 @@ func (a AllowList) MarshalJSON() ([]byte, error) {
 	return json.Marshal(nonNil(a.Names))
 }
 
+// ReadDocument reads "*" or a list of strings from a decoded document, and returns what
+// is wrong, or "".
+func (a *AllowList) ReadDocument(v any) string {
+	if v == "*" {
+		*a = AllowList{All: true}
+		return ""
+	}
+	list, ok := v.([]any)
+	names := make([]string, len(list))
+	for i := range list {
+		if names[i], ok = list[i].(string); !ok {
+			break
+		}
+	}
+	if !ok {
+		return `neither "*" nor a list of strings`
+	}
+	*a = AllowList{Names: names}
+	return ""
+}
+
 // Contains says whether name is allowed, by exact comparison.
 func (a AllowList) Contains(name string) bool {
 	return a.All || slices.Contains(a.Names, name)
@@ -75,6 +96,20 @@ const (
 	MetacharactersData Metacharacters = ""     // no shell reads arguments, so they are data
 	MetacharactersDeny Metacharacters = "deny" // no argument may have one
 )
+
+// ReadDocument reads "data" or "deny" from a decoded document, and returns what is wrong,
+// or "".
+func (m *Metacharacters) ReadDocument(v any) string {
+	switch v {
+	case "data":
+		*m = MetacharactersData
+	case string(MetacharactersDeny):
+		*m = MetacharactersDeny
+	default:
+		return `neither "data" nor "deny"`
+	}
+	return ""
+}
 
 // Profile is a resolved policy profile, which the policy reads as data.profile.
 // policy_provenance.profile_sha256 covers its canonical JSON.

@@ -49,7 +49,10 @@ func ReadFrozenProfile(artifact []byte) (kernel.Profile, error) {
 	if !ok {
 		return kernel.Profile{}, profileErrorf("profile is not an object")
 	}
-	p := profileOf(m)
+	p, err := profileOf(m, absent())
+	if err != nil {
+		return kernel.Profile{}, profileErrorf("not a resolved profile in canonical form")
+	}
 	if again, _, err := canon.Artifact(p); err != nil || !bytes.Equal(again, artifact) {
 		return kernel.Profile{}, profileErrorf("not a resolved profile in canonical form")
 	}

@@ -45,26 +45,30 @@ type narrowing struct {
 // severities take the stricter, and isolation the stronger. Risk tags are joined,
 // because each tag asks for a review.
 func narrow(base kernel.Profile, m map[string]any) (Resolved, error) {
+	own, err := profileOf(m, base)
+	if err != nil {
+		return Resolved{}, err
+	}
 	n := &narrowing{extends: base.Name, given: m}
 	p := kernel.Profile{
-		Name:                text(m, "name"),
-		AllowNetwork:        n.both("allow_network", base.AllowNetwork),
-		TimeoutMS:           n.least("timeout_ms", base.TimeoutMS),
-		MaxOutputFiles:      n.least("max_output_files", base.MaxOutputFiles),
-		MaxTotalOutputBytes: n.least("max_total_output_bytes", base.MaxTotalOutputBytes),
-		AllowedCommands:     n.allowed("allowed_commands", base.AllowedCommands, common),
-		AllowedWriteRoots:   n.allowed("allowed_write_roots", base.AllowedWriteRoots, commonRoots),
-		EnvAllow:            n.allowed("env_allow", base.EnvAllow, common),
-		ExecutionModes:      n.list("execution_modes", base.ExecutionModes),
-		ModelModes:          n.list("model_modes", base.ModelModes),
-		ModelAdapters:       n.allowed("model_adapters", base.ModelAdapters, common),
-		RiskTags:            n.tags(base.RiskTags),
-		Severity:            n.severities(base.Severity),
-		MemoryMB:            n.least("memory_mb", base.MemoryMB),
-		MaxChildren:         n.least("max_children", base.MaxChildren),
-		CPUCores:            n.least("cpu_cores", base.CPUCores),
-		Isolation:           n.isolation(base.Isolation),
-		ShellMetacharacters: n.metacharacters(base.ShellMetacharacters),
+		Name:                own.Name,
+		AllowNetwork:        n.both("allow_network", own.AllowNetwork, base.AllowNetwork),
+		TimeoutMS:           n.least("timeout_ms", own.TimeoutMS, base.TimeoutMS),
+		MaxOutputFiles:      n.least("max_output_files", own.MaxOutputFiles, base.MaxOutputFiles),
+		MaxTotalOutputBytes: n.least("max_total_output_bytes", own.MaxTotalOutputBytes, base.MaxTotalOutputBytes),
+		AllowedCommands:     n.allowed("allowed_commands", own.AllowedCommands, base.AllowedCommands, common),
+		AllowedWriteRoots:   n.allowed("allowed_write_roots", own.AllowedWriteRoots, base.AllowedWriteRoots, commonRoots),
+		EnvAllow:            n.allowed("env_allow", own.EnvAllow, base.EnvAllow, common),
+		ExecutionModes:      n.list("execution_modes", own.ExecutionModes, base.ExecutionModes),
+		ModelModes:          n.list("model_modes", own.ModelModes, base.ModelModes),
+		ModelAdapters:       n.allowed("model_adapters", own.ModelAdapters, base.ModelAdapters, common),
+		RiskTags:            n.tags(own.RiskTags, base.RiskTags),
+		Severity:            n.severities(own.Severity, base.Severity),
+		MemoryMB:            n.least("memory_mb", own.MemoryMB, base.MemoryMB),
+		MaxChildren:         n.least("max_children", own.MaxChildren, base.MaxChildren),
+		CPUCores:            n.least("cpu_cores", own.CPUCores, base.CPUCores),
+		Isolation:           n.isolation(own.Isolation, base.Isolation),
+		ShellMetacharacters: n.metacharacters(own.ShellMetacharacters, base.ShellMetacharacters),
 	}
 	if n.err != nil {
 		return Resolved{}, n.err
@@ -93,47 +97,45 @@ func (n *narrowing) fail(format string, args ...any) {
 	}
 }
 
-func (n *narrowing) least(name string, base int) int {
-	own := number(n.given, name, base)
+func (n *narrowing) least(name string, own, base int) int {
 	n.from(name, own <= base, true)
 	return min(own, base)
 }
 
-func (n *narrowing) both(name string, base bool) bool {
-	own, ok := n.given[name].(bool)
+func (n *narrowing) both(name string, own, base bool) bool {
 	n.from(name, !own || base, true)
-	return base && (own || !ok)
+	return base && own
 }
 
 // allowed returns what both lists allow, in the order of the profile.
-func (n *narrowing) allowed(name string, base kernel.AllowList, meet func(own, base []string) []string) kernel.AllowList {
+func (n *narrowing) allowed(name string, own, base kernel.AllowList, meet func(own, base []string) []string) kernel.AllowList {
 	if _, ok := n.given[name]; !ok {
 		n.from(name, false, true)
 		return base
 	}
-	if text(n.given, name) == "*" {
+	if own.All {
 		n.fail(`member %q: "*" cannot stand beside "extends": %s`, name, n.atMost(base))
 		return kernel.AllowList{}
 	}
-	own := unique(list(n.given, name))
+	names := unique(own.Names)
 	if base.All {
 		n.from(name, true, false)
-		return kernel.AllowList{Names: own}
+		return kernel.AllowList{Names: names}
 	}
-	joined := meet(own, base.Names)
-	if len(own) > 0 {
+	joined := meet(names, base.Names)
+	if len(names) > 0 {
 		n.notEmpty(name, joined, base)
 	}
-	n.from(name, slices.Equal(joined, own), slices.Equal(joined, base.Names))
+	n.from(name, slices.Equal(joined, names), slices.Equal(joined, base.Names))
 	return kernel.AllowList{Names: joined}
 }
 
-func (n *narrowing) list(name string, base []string) []string {
+func (n *narrowing) list(name string, own, base []string) []string {
 	if _, ok := n.given[name]; !ok {
 		n.from(name, false, true)
 		return base
 	}
-	own := unique(list(n.given, name))
+	own = unique(own)
 	joined := common(own, base)
 	if len(own) > 0 {
 		n.notEmpty(name, joined, kernel.AllowList{Names: base})
@@ -160,8 +162,8 @@ func (n *narrowing) atMost(base kernel.AllowList) string {
 	return strconv.Quote(n.extends) + " allows " + what
 }
 
-func (n *narrowing) tags(base []string) []string {
-	own := unique(list(n.given, "risk_tags"))
+func (n *narrowing) tags(own, base []string) []string {
+	own = unique(own)
 	joined := slices.Clone(base)
 	for _, tag := range own {
 		if !slices.Contains(joined, tag) {
@@ -172,8 +174,7 @@ func (n *narrowing) tags(base []string) []string {
 	return joined
 }
 
-func (n *narrowing) severities(base map[string]kernel.Severity) map[string]kernel.Severity {
-	own := severities(n.given)
+func (n *narrowing) severities(own, base map[string]kernel.Severity) map[string]kernel.Severity {
 	joined := maps.Clone(base)
 	for id, s := range own {
 		if old, ok := joined[id]; !ok || s.Stricter(old) {
@@ -184,8 +185,7 @@ func (n *narrowing) severities(base map[string]kernel.Severity) map[string]kerne
 	return joined
 }
 
-func (n *narrowing) isolation(base kernel.Isolation) kernel.Isolation {
-	own := isolation(n.given, base)
+func (n *narrowing) isolation(own, base kernel.Isolation) kernel.Isolation {
 	stronger := own.AtLeast(base)
 	n.from("isolation", stronger, true)
 	if stronger {
@@ -194,8 +194,7 @@ func (n *narrowing) isolation(base kernel.Isolation) kernel.Isolation {
 	return base
 }
 
-func (n *narrowing) metacharacters(base kernel.Metacharacters) kernel.Metacharacters {
-	own := metacharacters(n.given, base)
+func (n *narrowing) metacharacters(own, base kernel.Metacharacters) kernel.Metacharacters {
 	n.from("shell_metacharacters", own == kernel.MetacharactersDeny, own == base)
 	if own == kernel.MetacharactersDeny {
 		return own

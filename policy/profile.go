@@ -1,14 +1,12 @@
 package policy
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
-	"strconv"
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -63,8 +61,12 @@ func ParseProfile(src []byte, name string, set *specs.Set) (kernel.Profile, erro
 	if err != nil {
 		return kernel.Profile{}, err
 	}
-	if got := text(m, "name"); got != name {
-		return kernel.Profile{}, profileErrorf("profile is named %q, but it is loaded as %q", got, name)
+	p, err := profileOf(m, absent())
+	if err != nil {
+		return kernel.Profile{}, err
+	}
+	if p.Name != name {
+		return kernel.Profile{}, profileErrorf("profile is named %q, but it is loaded as %q", p.Name, name)
 	}
 	if _, ok := m["extends"]; ok {
 		return kernel.Profile{}, profileErrorf("a built-in profile extends no other")
@@ -72,7 +74,7 @@ func ParseProfile(src []byte, name string, set *specs.Set) (kernel.Profile, erro
 	if err := checkWhole(m); err != nil {
 		return kernel.Profile{}, err
 	}
-	return profileOf(m), nil
+	return p, nil
 }
 
 // ResolveProfile reads the text of a profile that is not built in. Its name must differ
@@ -84,10 +86,14 @@ func ResolveProfile(src []byte, builtin []string, base func(name string) (kernel
 	if err != nil {
 		return Resolved{}, err
 	}
-	if name := text(m, "name"); slices.Contains(builtin, name) {
-		return Resolved{}, profileErrorf("the name %q is that of a built-in profile; give this one a name of its own", name)
+	p, err := profileOf(m, absent())
+	if err != nil {
+		return Resolved{}, err
 	}
-	if extends := text(m, "extends"); extends != "" {
+	if slices.Contains(builtin, p.Name) {
+		return Resolved{}, profileErrorf("the name %q is that of a built-in profile; give this one a name of its own", p.Name)
+	}
+	if extends, ok := m["extends"].(string); ok {
 		beneath, err := base(extends)
 		if err != nil {
 			return Resolved{}, err
@@ -97,7 +103,7 @@ func ResolveProfile(src []byte, builtin []string, base func(name string) (kernel
 	if err := checkWhole(m); err != nil {
 		return Resolved{}, err
 	}
-	r := Resolved{Profile: profileOf(m)}
+	r := Resolved{Profile: p}
 	for _, name := range Members() {
 		o := Origin{Member: name, From: FromProfile, Asked: m[name]}
 		if o.Asked == nil {
@@ -148,95 +154,36 @@ func checkWhole(m map[string]any) error {
 	return nil
 }
 
-// profileOf builds the profile of a document that satisfies the schema.
-func profileOf(m map[string]any) kernel.Profile {
-	allowNetwork, _ := m["allow_network"].(bool)
+// absent returns what the members of a profile mean when it lacks them.
+func absent() kernel.Profile {
+	none := kernel.AllowList{Names: []string{}}
 	return kernel.Profile{
-		Name:                text(m, "name"),
-		AllowNetwork:        allowNetwork,
-		TimeoutMS:           number(m, "timeout_ms", 0),
-		MaxOutputFiles:      number(m, "max_output_files", 0),
-		MaxTotalOutputBytes: number(m, "max_total_output_bytes", 0),
-		AllowedCommands:     allowList(m, "allowed_commands"),
-		AllowedWriteRoots:   allowList(m, "allowed_write_roots"),
-		EnvAllow:            allowList(m, "env_allow"),
-		ExecutionModes:      list(m, "execution_modes", "plan-only", "execute-sandbox"),
-		ModelModes:          list(m, "model_modes", "none"),
-		ModelAdapters:       allowList(m, "model_adapters"),
-		RiskTags:            list(m, "risk_tags"),
-		Severity:            severities(m),
-		MemoryMB:            number(m, "memory_mb", contract.MemoryMB().Default),
-		MaxChildren:         number(m, "max_children", contract.MaxChildren().Default),
-		CPUCores:            number(m, "cpu_cores", contract.CPUCores().Default),
-		Isolation:           isolation(m, kernel.IsolationFull),
-		ShellMetacharacters: metacharacters(m, kernel.MetacharactersData),
+		AllowedCommands:   none,
+		AllowedWriteRoots: none,
+		EnvAllow:          none,
+		ExecutionModes:    []string{"plan-only", "execute-sandbox"},
+		ModelModes:        []string{"none"},
+		ModelAdapters:     none,
+		RiskTags:          []string{},
+		Severity:          map[string]kernel.Severity{},
+		MemoryMB:          contract.MemoryMB().Default,
+		MaxChildren:       contract.MaxChildren().Default,
+		CPUCores:          contract.CPUCores().Default,
+		Isolation:         kernel.IsolationFull,
 	}
 }
 
-func text(m map[string]any, name string) string {
-	s, _ := m[name].(string)
-	return s
-}
+var profileDecoder canon.Decoder[kernel.Profile]
 
-// number reads an integer whose bounds the schema has checked.
-func number(m map[string]any, name string, absent int) int {
-	n, ok := m[name].(json.Number)
-	if !ok {
-		return absent
+// profileOf reads a document that satisfies the schema. A member that the document lacks
+// is the one of absent.
+func profileOf(m map[string]any, absent kernel.Profile) (kernel.Profile, error) {
+	members := maps.Clone(m)
+	delete(members, "extends")
+	if err := profileDecoder.Into(&absent, members); err != nil {
+		return kernel.Profile{}, profileErrorf("%v", err)
 	}
-	i, err := strconv.Atoi(n.String())
-	if err != nil {
-		return absent
-	}
-	return i
-}
-
-// list reads a list of strings. It never returns nil, so that JSON shows [].
-func list(m map[string]any, name string, absent ...string) []string {
-	values, ok := m[name].([]any)
-	if !ok {
-		return append([]string{}, absent...)
-	}
-	l := make([]string, 0, len(values))
-	for _, v := range values {
-		if s, ok := v.(string); ok {
-			l = append(l, s)
-		}
-	}
-	return l
-}
-
-// allowList reads "*" or a list. An absent member allows nothing.
-func allowList(m map[string]any, name string) kernel.AllowList {
-	if text(m, name) == "*" {
-		return kernel.AllowList{All: true}
-	}
-	return kernel.AllowList{Names: list(m, name)}
-}
-
-func isolation(m map[string]any, absent kernel.Isolation) kernel.Isolation {
-	return cmp.Or(kernel.Isolation(text(m, "isolation")), absent)
-}
-
-func metacharacters(m map[string]any, absent kernel.Metacharacters) kernel.Metacharacters {
-	switch text(m, "shell_metacharacters") {
-	case "":
-		return absent
-	case "data":
-		return kernel.MetacharactersData
-	}
-	return kernel.MetacharactersDeny
-}
-
-func severities(m map[string]any) map[string]kernel.Severity {
-	members, _ := m["severity"].(map[string]any)
-	s := make(map[string]kernel.Severity, len(members))
-	for id, v := range members {
-		if weight, ok := v.(string); ok {
-			s[id] = kernel.Severity(weight)
-		}
-	}
-	return s
+	return absent, nil
 }
 
 func profileErrorf(format string, args ...any) *Error {

@@ -60,6 +60,9 @@ func inside(token string, err *DecodeError) *DecodeError {
 // fillerOf is the filler of a type. known holds the struct types whose fillers are made or being made,
 // so that a type may contain itself.
 func fillerOf(t reflect.Type, known map[reflect.Type]*filler) filler {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[documentReader]()) {
+		return fillOwn
+	}
 	switch t.Kind() {
 	case reflect.String:
 		return fillString
@@ -92,6 +95,17 @@ func fillerOf(t reflect.Type, known map[reflect.Type]*filler) filler {
 		}
 	}
 	return func(reflect.Value, any) *DecodeError { return wrong("no document is read into a " + t.String()) }
+}
+
+// A documentReader reads itself from a decoded value, and returns what is wrong, or "". A
+// type is one whose documents have more than one form.
+type documentReader interface{ ReadDocument(v any) string }
+
+func fillOwn(to reflect.Value, v any) *DecodeError {
+	if what := to.Addr().Interface().(documentReader).ReadDocument(v); what != "" {
+		return wrong(what)
+	}
+	return nil
 }
 
 func fillString(to reflect.Value, v any) *DecodeError {
