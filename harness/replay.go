@@ -211,7 +211,7 @@ func (r *Replayer) thaw(ctx context.Context, t testimony, rec ledger.Record) (*G
 	defer r.mu.Unlock()
 	known, ok := r.gates[t.policy]
 	if !ok {
-		doc, err := fetch(r.Evidence, r.Deps.Specs, t.policy, blobPolicySet)
+		doc, err := fetch(r.Evidence, r.Deps.Specs, t.policy, blobPolicySet, &policySets)
 		if err != nil {
 			return nil, err
 		}

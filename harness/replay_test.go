@@ -75,7 +75,11 @@ func TestPolicySetIsTheGate(t *testing.T) {
 			t.Fatal(err)
 		}
 		valid(t, set, "evidence", text)
-		back, err := thaw(doc.Value().(map[string]any), ledger.Blob{SHA256: canon.Sum(text), Size: int64(len(text))})
+		stored, err := policySets.Decode(doc.Value())
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := thaw(stored, ledger.Blob{SHA256: canon.Sum(text), Size: int64(len(text))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,17 +51,22 @@ type testimony struct {
 	answer    Answer
 }
 
+// decisionBlob is the stored form of a testimony.
+type decisionBlob struct {
+	Version  string      `json:"schema_version"`
+	Kind     string      `json:"kind"`
+	Intent   string      `json:"intent_base64"`
+	Input    string      `json:"input"`
+	Decision string      `json:"decision"`
+	Result   string      `json:"result"`
+	Policy   ledger.Blob `json:"policy"`
+}
+
 // blob returns the testimony in its stored form.
 func (t testimony) blob() ([]byte, error) {
-	b, _, err := canon.Artifact(struct {
-		Version  string      `json:"schema_version"`
-		Kind     string      `json:"kind"`
-		Intent   string      `json:"intent_base64"`
-		Input    string      `json:"input"`
-		Decision string      `json:"decision"`
-		Result   string      `json:"result"`
-		Policy   ledger.Blob `json:"policy"`
-	}{EvidenceVersion, blobDecision, base64.StdEncoding.EncodeToString(t.intent), string(t.input), string(t.decision), string(t.result), t.policy})
+	b, _, err := canon.Artifact(decisionBlob{
+		EvidenceVersion, blobDecision, base64.StdEncoding.EncodeToString(t.intent), string(t.input), string(t.decision), string(t.result), t.policy,
+	})
 	return b, err
 }
 
@@ -186,23 +191,20 @@ type thawed struct {
 
 // thaw reads a policy set that fits its schema. The result gives the same bytes again.
 // The error is a *fault.
-func thaw(doc map[string]any, b ledger.Blob) (*thawed, error) {
-	var f policy.Frozen
+func thaw(doc *policySetDocument, b ledger.Blob) (*thawed, error) {
+	f := policy.Frozen{Capabilities: doc.Capabilities}
 	var err error
-	if f.Profile, err = policy.ReadFrozenProfile([]byte(textMember(doc, "profile"))); err != nil {
+	if f.Profile, err = policy.ReadFrozenProfile([]byte(doc.Profile)); err != nil {
 		return nil, corrupt(blobPolicySet, "/profile", err.Error())
 	}
-	f.Capabilities = canon.ContentHash(textMember(doc, "capabilities_sha256"))
-	layers, _ := doc["layers"].([]any)
-	for i, v := range layers {
-		l, ok := thawLayer(v)
+	for i, layer := range doc.Layers {
+		l, ok := layer.thaw()
 		if !ok {
 			return nil, corrupt(blobPolicySet, "/layers/"+strconv.Itoa(i), "a module is not base64")
 		}
 		f.Layers = append(f.Layers, l)
 	}
-	g := &Gate{Profile: f.Profile, Base: textMember(doc, "base"), Layers: f.Layers, set: new(frozenSet)}
-	g.Builtin, _ = doc["builtin"].(bool)
+	g := &Gate{Profile: f.Profile, Base: doc.Base, Builtin: doc.Builtin, Layers: f.Layers, set: new(frozenSet)}
 	if again, err := policySet(f, g.Base, g.Builtin); err != nil || canon.Sum(again) != b.SHA256 {
 		return nil, corrupt(blobPolicySet, "/layers", "a module does not have the hash that stands beside it, or is not written as it must be")
 	}
@@ -217,29 +219,23 @@ func thaw(doc map[string]any, b ledger.Blob) (*thawed, error) {
 	return &thawed{g, sum}, nil
 }
 
-func thawLayer(v any) (policy.Layer, bool) {
-	layer, _ := v.(map[string]any)
-	l := policy.Layer{Package: textMember(layer, "package")}
-	l.Embedded, _ = layer["embedded"].(bool)
-	modules, _ := layer["modules"].([]any)
-	for _, v := range modules {
-		doc, _ := v.(map[string]any)
-		m := policy.Module{Name: textMember(doc, "name"), Source: []byte(textMember(doc, "text"))}
-		if _, encoded := doc["text_base64"]; encoded {
+// thaw reads a layer, and says whether every module can be read.
+func (d layerDocument) thaw() (policy.Layer, bool) {
+	l := policy.Layer{Package: d.Package, Embedded: d.Embedded}
+	for _, doc := range d.Modules {
+		m := policy.Module{Name: doc.Name}
+		switch {
+		case doc.TextBase64 != nil:
 			var err error
-			if m.Source, err = base64.StdEncoding.Strict().DecodeString(textMember(doc, "text_base64")); err != nil {
+			if m.Source, err = base64.StdEncoding.Strict().DecodeString(*doc.TextBase64); err != nil {
 				return l, false
 			}
+		case doc.Text != nil:
+			m.Source = []byte(*doc.Text)
 		}
 		l.Modules = append(l.Modules, m)
 	}
 	return l, true
-}
-
-// textMember returns a member that is a text, or "".
-func textMember(doc map[string]any, name string) string {
-	s, _ := doc[name].(string)
-	return s
 }
 
 // fault describes wrong evidence: a blob is missing, or differs from the recorded one.
@@ -256,9 +252,16 @@ func corrupt(document, pointer, detail string) *fault {
 	return &fault{EvidenceCorrupt, document, result.Difference{Pointer: pointer}, detail}
 }
 
-// fetch reads a blob and checks it by its name, its size and its schema. The error is a
+// The readers of the documents of evidence.
+var (
+	decisionBlobs    canon.Decoder[decisionBlob]
+	policySets       canon.Decoder[policySetDocument]
+	decidedDocuments canon.Decoder[decided]
+)
+
+// fetch reads a blob, and checks its name, its size and its schema. The error is a
 // *fault, or says that the blob could not be read.
-func fetch(read func(ledger.Blob) ([]byte, error), set *specs.Set, b ledger.Blob, kind string) (map[string]any, error) {
+func fetch[T any](read func(ledger.Blob) ([]byte, error), set *specs.Set, b ledger.Blob, kind string, reader *canon.Decoder[T]) (*T, error) {
 	if b.Size > MaxBlobBytes {
 		return nil, corrupt(kind, "", "the record gives the evidence "+strconv.FormatInt(b.Size, 10)+" bytes; the limit is "+strconv.Itoa(MaxBlobBytes))
 	}
@@ -282,11 +285,14 @@ func fetch(read func(ledger.Blob) ([]byte, error), set *specs.Set, b ledger.Blob
 	if len(violations) > 0 {
 		return nil, corrupt(kind, violations[0].Pointer, violations[0].Msg)
 	}
-	m := doc.Value().(map[string]any)
-	if m["kind"] != kind {
+	if doc.Value().(map[string]any)["kind"] != kind {
 		return nil, corrupt(kind, "/kind", "the evidence is of another kind")
 	}
-	return m, nil
+	blob, err := reader.Decode(doc.Value())
+	if err != nil {
+		return nil, corrupt(kind, "", err.Error())
+	}
+	return blob, nil
 }
 
 // parseText reads a text. The text must be canonical JSON and one LF, and within the
@@ -305,7 +311,7 @@ func parseText(text []byte, limit int) (canon.Document, error) {
 // testify reads the evidence of a record, and compares every hash and every member with
 // the record. The error is a *fault, or says that a blob could not be read.
 func testify(read func(ledger.Blob) ([]byte, error), set *specs.Set, rec ledger.Record) (testimony, error) {
-	doc, err := fetch(read, set, rec.Evidence, blobDecision)
+	doc, err := fetch(read, set, rec.Evidence, blobDecision, &decisionBlobs)
 	if err != nil {
 		return testimony{}, err
 	}
@@ -338,16 +344,10 @@ func testify(read func(ledger.Blob) ([]byte, error), set *specs.Set, rec ledger.
 }
 
 // readTestimony reads a decision blob that fits its schema.
-func readTestimony(doc map[string]any) (t testimony, err error) {
-	t = testimony{input: []byte(textMember(doc, "input")), decision: []byte(textMember(doc, "decision")), result: []byte(textMember(doc, "result"))}
-	if t.intent, err = base64.StdEncoding.Strict().DecodeString(textMember(doc, "intent_base64")); err != nil {
+func readTestimony(doc *decisionBlob) (t testimony, err error) {
+	t = testimony{input: []byte(doc.Input), decision: []byte(doc.Decision), result: []byte(doc.Result), policy: doc.Policy}
+	if t.intent, err = base64.StdEncoding.Strict().DecodeString(doc.Intent); err != nil {
 		return t, corrupt(blobDecision, "/intent_base64", "not base64")
-	}
-	ref, _ := doc["policy"].(map[string]any)
-	size, _ := ref["size"].(json.Number)
-	t.policy.SHA256 = canon.ContentHash(textMember(ref, "sha256"))
-	if t.policy.Size, err = size.Int64(); err != nil {
-		return t, corrupt(blobDecision, "/policy/size", "not a size")
 	}
 	if t.answer, err = readAnswer(t.decision); err != nil {
 		return t, corrupt("decision", "", err.Error())
@@ -363,21 +363,14 @@ func readAnswer(decision []byte) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	m, _ := doc.Value().(map[string]any)
-	outcome, ok := m["outcome"].(string)
-	reasons, listed := m["reasons"].([]any)
-	if !ok || !listed {
+	d, err := decidedDocuments.Decode(doc.Value())
+	if err != nil {
+		return Answer{}, err
+	}
+	if d.Outcome == "" || d.Reasons == nil {
 		return Answer{}, errors.New("it has no outcome or no reasons")
 	}
-	a := Answer{Outcome: kernel.Outcome(outcome)}
-	for _, r := range reasons {
-		s, ok := r.(string)
-		if !ok {
-			return Answer{}, errors.New("a reason is not a text")
-		}
-		a.Reasons = append(a.Reasons, s)
-	}
-	return a, nil
+	return Answer{Outcome: d.Outcome, Reasons: d.Reasons}, nil
 }
 
 // readResult reads a RunResult in its printed form, and computes the hash of its
