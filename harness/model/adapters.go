@@ -15,11 +15,15 @@ const MaxAdaptersBytes = 1 << 20
 
 // Adapter is one model that can be called.
 type Adapter struct {
-	ID      string // its name in intents
-	BaseURL string // address of the endpoint, without /chat/completions
-	Model   string // its name at the endpoint
-	KeyEnv  string // name of the environment variable that holds the key, or empty
+	ID      string `json:"id"`       // its name in intents
+	BaseURL string `json:"base_url"` // address of the endpoint, without /chat/completions
+	Model   string `json:"model"`    // its name at the endpoint
+	KeyEnv  string `json:"key_env"`  // name of the environment variable that holds the key, or empty
 }
+
+var adapterFiles canon.Decoder[struct {
+	Adapters []Adapter `json:"adapters"`
+}]
 
 // AdaptersError says what is wrong with a file of adapters, which is JSON.
 type AdaptersError struct {
@@ -50,13 +54,12 @@ func ParseAdapters(src []byte, set *specs.Set) ([]Adapter, error) {
 	if len(violations) > 0 {
 		return nil, &AdaptersError{violations[0].Pointer, violations[0].Msg, "fiador schema model-adapters prints what the file may hold"}
 	}
-	file, _ := doc.Value().(map[string]any)
-	members, _ := file["adapters"].([]any)
-	list := make([]Adapter, 0, len(members))
+	file, err := adapterFiles.Decode(doc.Value())
+	if err != nil {
+		return nil, err
+	}
 	first := map[string]int{}
-	for i, v := range members {
-		m, _ := v.(map[string]any)
-		a := Adapter{ID: text(m, "id"), BaseURL: text(m, "base_url"), Model: text(m, "model"), KeyEnv: text(m, "key_env")}
+	for i, a := range file.Adapters {
 		at := "/adapters/" + strconv.Itoa(i)
 		if other, twice := first[a.ID]; twice {
 			return nil, &AdaptersError{at + "/id", strconv.Quote(a.ID) + " is also the id of adapter " + strconv.Itoa(other+1), "give each adapter an id of its own"}
@@ -68,14 +71,8 @@ func ParseAdapters(src []byte, set *specs.Set) ([]Adapter, error) {
 		if msg, hint := baseFault(a.BaseURL); msg != "" {
 			return nil, &AdaptersError{at + "/base_url", msg, hint}
 		}
-		list = append(list, a)
 	}
-	return list, nil
-}
-
-func text(m map[string]any, name string) string {
-	s, _ := m[name].(string)
-	return s
+	return file.Adapters, nil
 }
 
 // baseFault says why a base URL cannot be used, and gives advice.
