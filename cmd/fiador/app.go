@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
@@ -214,7 +214,7 @@ func (a *app) report(err error) int {
 	}
 	line := re.Line()
 	if a.github || a.runner {
-		line = []byte(report.Inert(string(line)))
+		line = []byte(screen.Inert(string(line)))
 	}
 	if a.tty {
 		msg := string(re.Code) + ": " + re.Message

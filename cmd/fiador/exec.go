@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
@@ -258,7 +259,7 @@ func (a *app) execRefused(end harness.End) error {
 	told.Write(runerr.Refused(end.Path, end.Decision).Line())
 	text := told.String()
 	if a.runner {
-		text = report.Inert(text)
+		text = screen.Inert(text)
 	}
 	_, _ = io.WriteString(a.stderr, text)
 	a.status = exitOurs

@@ -7,7 +7,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
 )
 
 // terminal writes for people. Outside text passes through plain, so that it cannot move
@@ -58,7 +58,7 @@ func count(n int, word string) string {
 }
 
 // plain escapes every invisible character and every character that moves the cursor.
-func plain(s string) string { return report.Plain(s) }
+func plain(s string) string { return screen.Plain(s) }
 
 // visible returns a line of JSON with the same value, in which invisible characters are
 // escaped.

@@ -97,13 +97,13 @@ func logOf(t *testing.T, r transcript.Run) string {
 	return name
 }
 
-// screen is standard output that claims to be a terminal, or not.
-type screen struct {
+// display is standard output that claims to be a terminal, or not.
+type display struct {
 	terminal bool
 	env      string
 }
 
-func (s screen) see(ctx context.Context, args ...string) (status int, stdout, stderr string) {
+func (s display) see(ctx context.Context, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	status = run(ctx, args, system{
 		stdin: os.Stdin, stdout: &out, stderr: &errs, outTTY: s.terminal, now: time.Now,
@@ -118,7 +118,7 @@ func (s screen) see(ctx context.Context, args ...string) (status int, stdout, st
 }
 
 // shows checks the output of a transcript command.
-func (s screen) shows(t *testing.T, want string, args ...string) {
+func (s display) shows(t *testing.T, want string, args ...string) {
 	t.Helper()
 	status, got, stderr := s.see(t.Context(), append([]string{"transcript"}, args...)...)
 	if status != exitAccepted || got != want || stderr != "" {
@@ -154,7 +154,7 @@ func harmless(line string) string {
 // terminal shows each line, marked and harmless.
 func TestTranscriptShowsWhatCame(t *testing.T) {
 	const stdout, stderr = transcript.Stdout, transcript.Stderr
-	file, tty := screen{}, screen{terminal: true, env: "NO_COLOR=1"}
+	file, tty := display{}, display{terminal: true, env: "NO_COLOR=1"}
 	for seed := range uint64(150) {
 		chunks := randomChunks(rand.New(rand.NewPCG(seed, 6)))
 		lines, r := lineOrder(chunks), runOf(chunks)
@@ -197,7 +197,7 @@ func TestTranscriptEventsAreJSON(t *testing.T) {
 	for seed := range uint64(150) {
 		chunks := randomChunks(rand.New(rand.NewPCG(seed, 7)))
 		name := logOf(t, runOf(chunks))
-		status, out, stderr := screen{}.see(t.Context(), "transcript", "events", name)
+		status, out, stderr := display{}.see(t.Context(), "transcript", "events", name)
 		if status != exitAccepted || stderr != "" {
 			t.Fatalf("exit status %d, stderr %q", status, stderr)
 		}
@@ -266,7 +266,7 @@ func TestTranscriptOnATerminal(t *testing.T) {
 		{"show", name}, {"show", name, "--view", "split"}, {"show", name, "--view", "summary"}, {"show", name, "--tail", "1"},
 		{"show", name, "--stream", "stderr"}, {"events", name}, {"verify", name},
 	} {
-		_, got, _ := screen{terminal: true, env: "NO_COLOR=1"}.see(t.Context(), append([]string{"transcript"}, args...)...)
+		_, got, _ := display{terminal: true, env: "NO_COLOR=1"}.see(t.Context(), append([]string{"transcript"}, args...)...)
 		if got == "" || !utf8.ValidString(got) {
 			t.Errorf("%q prints %q", args, got)
 		}
@@ -287,10 +287,10 @@ func TestTranscriptOnATerminal(t *testing.T) {
 		"exit code 3; 2 lines of stdout, 2 lines of stderr",
 		"",
 	}, "\n")
-	screen{terminal: true, env: "NO_COLOR=1"}.shows(t, want, "show", name)
+	display{terminal: true, env: "NO_COLOR=1"}.shows(t, want, "show", name)
 	// The output after a cut says that there was one.
 	lines := strings.SplitAfter(want, "\n")
-	screen{terminal: true, env: "NO_COLOR=1"}.shows(t, lines[0]+"(3 earlier lines)\n"+lines[4]+lines[5]+lines[6], "show", name, "--tail", "1")
+	display{terminal: true, env: "NO_COLOR=1"}.shows(t, lines[0]+"(3 earlier lines)\n"+lines[4]+lines[5]+lines[6], "show", name, "--tail", "1")
 
 	const y, b, dim, end = "\x1b[33m", "\x1b[1m", "\x1b[2m", "\x1b[0m"
 	want = strings.Join([]string{
@@ -303,14 +303,14 @@ func TestTranscriptOnATerminal(t *testing.T) {
 		"\x1b[31mexit code 3" + end + dim + "; 2 lines of stdout, 2 lines of stderr" + end,
 		"",
 	}, "\n")
-	screen{terminal: true, env: "TERM=xterm"}.shows(t, want, "show", name)
+	display{terminal: true, env: "TERM=xterm"}.shows(t, want, "show", name)
 	// Without a terminal, the colour flag has no effect.
 	var merged strings.Builder
 	if err := r.WriteMerged(&merged); err != nil {
 		t.Fatal(err)
 	}
-	screen{env: "FIADOR_COLOR=always"}.shows(t, merged.String(), "show", name)
-	screen{env: "CLICOLOR_FORCE=1"}.shows(t, merged.String(), "show", name)
+	display{env: "FIADOR_COLOR=always"}.shows(t, merged.String(), "show", name)
+	display{env: "CLICOLOR_FORCE=1"}.shows(t, merged.String(), "show", name)
 }
 
 // TestTranscriptLongLine: a line of 5 MB is a line like any other.
@@ -323,15 +323,15 @@ func TestTranscriptLongLine(t *testing.T) {
 	if err := r.WriteMerged(&merged); err != nil {
 		t.Fatal(err)
 	}
-	screen{}.shows(t, merged.String(), "show", name)
-	screen{}.shows(t, long+"\r\nafter\n", "show", name, "--tail", "2")
-	screen{terminal: true, env: "NO_COLOR=1"}.shows(t, "$ make 'a b'\nerr | before\nerr | between\nout | "+harmless(long+"\r\n")+
+	display{}.shows(t, merged.String(), "show", name)
+	display{}.shows(t, long+"\r\nafter\n", "show", name, "--tail", "2")
+	display{terminal: true, env: "NO_COLOR=1"}.shows(t, "$ make 'a b'\nerr | before\nerr | between\nout | "+harmless(long+"\r\n")+
 		"out | after\nsafe-run reader gone: stdout\nexit code 3; 2 lines of stdout, 2 lines of stderr\n", "show", name)
 	text, err := canon.Canonical(long)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, out, _ := screen{}.see(t.Context(), "transcript", "events", name, "--stream", "stdout")
+	_, out, _ := display{}.see(t.Context(), "transcript", "events", name, "--stream", "stdout")
 	if want := `{"seq":4,"stream":"STDOUT","text":` + string(text) + "}\n"; !strings.HasPrefix(out, want) {
 		t.Errorf("the event has %d bytes, want %d", len(strings.SplitAfter(out, "\n")[0]), len(want))
 	}
@@ -377,7 +377,7 @@ func TestTranscriptCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, args := range [][]string{{"show", name}, {"events", name}, {"verify", name, name, name}} {
-		status, stdout, stderr := screen{}.see(ctx, append([]string{"transcript"}, args...)...)
+		status, stdout, stderr := display{}.see(ctx, append([]string{"transcript"}, args...)...)
 		const want = `{"code":"RUN_E001","details":{"file":"run.log","hint":"run it again"},"message":"run.log: interrupted"}` + "\n"
 		if status != exitError || stdout != "" || stderr != want {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", args, status, stdout, stderr)

@@ -18,6 +18,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
 )
 
 // fixture returns a file of test data that is not part of the project, or "" if it is
@@ -240,7 +241,7 @@ func checkJUnit(t *testing.T, doc []byte, items []report.Item) {
 	for k, c := range suite.Case {
 		i := items[k]
 		n := levels(i)
-		if c.Name != report.Plain(i.Name()) {
+		if c.Name != screen.Plain(i.Name()) {
 			t.Errorf("case %q, want %q", c.Name, i.Name())
 		}
 		out := n["note"]

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel/reason"
 )
 
@@ -72,7 +73,7 @@ func lastLines(b []byte) []string {
 			continue
 		}
 		line = line[:min(len(line), 4*(stderrUnits+1))] // a character has at most four bytes
-		list = append(list, cut(Plain(string(line)), stderrUnits))
+		list = append(list, cut(screen.Plain(string(line)), stderrUnits))
 	}
 	slices.Reverse(list)
 	return list

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -72,10 +73,10 @@ func (g *github) Close(s Summary) error {
 func githubProperties(i Item, f finding) string {
 	var list []string
 	if i.Path != "-" {
-		list = append(list, "file="+githubProperty(Plain(i.Path)))
+		list = append(list, "file="+githubProperty(screen.Plain(i.Path)))
 		list = append(list, githubPlace(f.region)...)
 	}
-	title := cut(Plain(squeeze(": ", f.id, f.title)), githubTitle)
+	title := cut(screen.Plain(squeeze(": ", f.id, f.title)), githubTitle)
 	return strings.Join(append(list, "title="+githubProperty(title)), ",")
 }
 
@@ -91,12 +92,12 @@ func githubPlace(r region) []string {
 // follow the advice and the last output of the command, within the limit. A long text
 // leaves space for the advice.
 func githubText(i Item, f finding) string {
-	advice := cut(Plain(f.advice()), githubMessage/4)
+	advice := cut(screen.Plain(f.advice()), githubMessage/4)
 	name := ""
 	if i.Path == "-" || i.Line > 0 {
 		name = i.Name()
 	}
-	text := cut(Plain(orElse(squeeze(": ", name, f.pointer, f.text), f.id)), githubMessage*3/4-1)
+	text := cut(screen.Plain(orElse(squeeze(": ", name, f.pointer, f.text), f.id)), githubMessage*3/4-1)
 	message := squeeze("\n", text, advice)
 	printed := f.stderr
 	for len(printed) > 0 && units(message)+units(strings.Join(printed, "\n"))+1 > githubMessage {
@@ -110,15 +111,15 @@ func githubText(i Item, f finding) string {
 func GitHubError(e *result.RunError) string {
 	var list []string
 	if file, _ := e.Details["file"].(string); file != "" && file != "-" {
-		list = append(list, "file="+githubProperty(Plain(file)))
+		list = append(list, "file="+githubProperty(screen.Plain(file)))
 		if line, _ := e.Details["line"].(int); line > 0 {
 			list = append(list, "line="+strconv.Itoa(line))
 		}
 	}
-	title := cut(Plain(squeeze(": ", string(e.Code), recordOf(e.Code).Title)), githubTitle)
+	title := cut(screen.Plain(squeeze(": ", string(e.Code), recordOf(e.Code).Title)), githubTitle)
 	list = append(list, "title="+githubProperty(title))
-	advice := cut(Plain(finding{fix: e.Hint}.advice()), githubMessage/4)
-	text := squeeze("\n", cut(Plain(e.Message), githubMessage*3/4-1), advice)
+	advice := cut(screen.Plain(finding{fix: e.Hint}.advice()), githubMessage/4)
+	text := squeeze("\n", cut(screen.Plain(e.Message), githubMessage*3/4-1), advice)
 	return "::error " + strings.Join(list, ",") + "::" + githubData(text) + "\n"
 }
 

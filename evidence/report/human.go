@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel"
 )
 
@@ -41,7 +42,7 @@ func (h *human) Close(s Summary) error {
 			fields = append(fields, text)
 		}
 		if s.Profile != "" {
-			fields = append(fields, "profile "+Plain(s.Profile))
+			fields = append(fields, "profile "+screen.Plain(s.Profile))
 		}
 		p.line(append([]string{p.paint(bold, "TOTAL")}, fields...)...)
 	}
@@ -95,7 +96,7 @@ func (p *page) line(fields ...string) {
 
 func (p *page) hint(text string) {
 	if text != "" {
-		p.WriteString(p.paint(dim, "hint:") + " " + Plain(text) + "\n")
+		p.WriteString(p.paint(dim, "hint:") + " " + screen.Plain(text) + "\n")
 	}
 }
 
@@ -115,7 +116,7 @@ func (p *page) decision(i Item) {
 	case kernel.OutcomeRefuse:
 		more = count(len(d.Findings), "finding")
 	}
-	p.line(p.paint(style(string(d.Outcome)), string(d.Outcome)), Plain(i.Name()), more)
+	p.line(p.paint(style(string(d.Outcome)), string(d.Outcome)), screen.Plain(i.Name()), more)
 	if i.Execution != nil {
 		p.execution(*i.Execution)
 	}
@@ -127,14 +128,14 @@ func (p *page) decision(i Item) {
 		}
 	}
 	for _, f := range d.Findings {
-		p.line(p.paint(bold, f.ID), Plain(cmp.Or(f.Path, wholeIntent)), Plain(f.Text))
+		p.line(p.paint(bold, f.ID), screen.Plain(cmp.Or(f.Path, wholeIntent)), screen.Plain(f.Text))
 		if len(f.Options) > 0 {
 			hint("answers: " + Answers(f.Options))
 		}
 		hint(f.Fix)
 	}
 	for _, n := range d.Notes {
-		p.line(p.paint(dim, "note: "+n.ID), Plain(cmp.Or(n.Path, wholeIntent)), Plain(n.Text))
+		p.line(p.paint(dim, "note: "+n.ID), screen.Plain(cmp.Or(n.Path, wholeIntent)), screen.Plain(n.Text))
 		hint(n.Fix)
 	}
 }
@@ -149,7 +150,7 @@ func (p *page) execution(e Execution) {
 	p.line(p.paint(red, e.String()))
 	var printed []string
 	for _, f := range e.findings() {
-		p.line(p.paint(bold, Plain(f.reason())), f.title)
+		p.line(p.paint(bold, screen.Plain(f.reason())), f.title)
 		printed = append(printed, f.stderr...)
 	}
 	for _, s := range quoted(printed) {
@@ -165,9 +166,9 @@ func (p *page) fault(i Item) {
 	if i.Err != nil {
 		text = withoutFile(i, i.Err)
 	}
-	p.line(p.paint(red, OutcomeError), Plain(i.Name()), list[0].id, Plain(text))
+	p.line(p.paint(red, OutcomeError), screen.Plain(i.Name()), list[0].id, screen.Plain(text))
 	for _, f := range list[1:] {
-		p.line(p.paint(bold, f.id), Plain(f.pointer), Plain(f.text))
+		p.line(p.paint(bold, f.id), screen.Plain(f.pointer), screen.Plain(f.text))
 	}
 	p.hint(list[0].fix)
 }

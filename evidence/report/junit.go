@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel"
 )
 
@@ -23,7 +24,7 @@ type junit struct {
 func (j *junit) Item(i Item) error {
 	j.counts.Add(i)
 	list := findings(i)
-	j.cases.WriteString("    <testcase" + attribute("classname", "fiador") + attribute("name", Plain(i.Name())))
+	j.cases.WriteString("    <testcase" + attribute("classname", "fiador") + attribute("name", screen.Plain(i.Name())))
 	accepted := i.Outcome() == string(kernel.OutcomeBundle)
 	if accepted && len(list) == 0 && i.Execution == nil {
 		j.cases.WriteString("/>\n")
@@ -53,7 +54,7 @@ func (j *junit) Item(i Item) error {
 func (j *junit) element(name, kind string, list []finding) {
 	message := ""
 	if len(list) > 0 {
-		message = Plain(squeeze(" ", list[0].id, list[0].pointer, list[0].text))
+		message = screen.Plain(squeeze(" ", list[0].id, list[0].pointer, list[0].text))
 	}
 	fmt.Fprintf(&j.cases, "      <%s%s%s>%s</%s>\n", name,
 		attribute("type", kind), attribute("message", message), junitBody(list), name)
@@ -74,7 +75,7 @@ func (j *junit) Close(s Summary) error {
 	for _, p := range [][2]string{
 		{"profile", s.Profile}, {"kernel_version", s.KernelVersion}, {"report_only", strconv.FormatBool(s.ReportOnly)},
 	} {
-		head.WriteString("      <property" + attribute("name", p[0]) + attribute("value", Plain(p[1])) + "/>\n")
+		head.WriteString("      <property" + attribute("name", p[0]) + attribute("value", screen.Plain(p[1])) + "/>\n")
 	}
 	head.WriteString("    </properties>\n")
 	for _, part := range []string{head.String(), j.cases.String(), "  </testsuite>\n</testsuites>\n"} {
@@ -90,7 +91,7 @@ func junitBody(list []finding) string {
 	lines := make([]string, len(list))
 	for k, f := range list {
 		at := fmt.Sprintf("(line %d, column %d)", f.region.start.line, f.region.start.column)
-		lines[k] = Plain(squeeze("; ", squeeze(" ", f.id, f.pointer, f.text, at), f.advice()))
+		lines[k] = screen.Plain(squeeze("; ", squeeze(" ", f.id, f.pointer, f.text, at), f.advice()))
 	}
 	return escaped(strings.Join(lines, "\n"))
 }

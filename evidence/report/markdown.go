@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel"
 )
 
@@ -202,11 +203,11 @@ func findingRow(f finding, told map[string]bool) string {
 const maxFence = 8
 
 // code returns text from outside as a code span of at most n code units.
-func code(s string, n int) string { return codeSpan(cut(Plain(s), n)) }
+func code(s string, n int) string { return codeSpan(cut(screen.Plain(s), n)) }
 
 // cell is like code, but for a table. There a bar ends a cell even in a code span.
 func cell(s string) string {
-	return codeSpan(strings.ReplaceAll(cut(Plain(s), shortText), "|", `\u007c`))
+	return codeSpan(strings.ReplaceAll(cut(screen.Plain(s), shortText), "|", `\u007c`))
 }
 
 func codeSpan(s string) string {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"github.com/fiador/fiador/evidence/screen"
 	"io"
 	"maps"
 	"slices"
@@ -75,7 +76,7 @@ func (s *sarif) Item(i Item) error {
 		first := fingerprint(f.id, i.Path, f.text, 0)
 		s.seen[first]++
 		s.results = append(s.results, sarifResult{
-			rule: f.id, level: f.level, text: strings.Clone(message(squeeze("\n", Plain(f.text), Plain(f.advice())))),
+			rule: f.id, level: f.level, text: strings.Clone(message(squeeze("\n", screen.Plain(f.text), screen.Plain(f.advice())))),
 			pointer: strings.Clone(f.pointer), hasPointer: f.hasPointer,
 			source: len(s.sources) - 1, region: f.region,
 			print:   fingerprint(f.id, i.Path, f.text, s.seen[first]),

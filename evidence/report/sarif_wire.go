@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf16"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -73,7 +74,7 @@ type logicalLocation struct {
 func (r sarifRule) wire() reportingDescriptor {
 	title := orElse(r.title, r.id)
 	why := orElse(r.why, title)
-	short := func(s string) wireText { return wireText{message(cut(Plain(s), sarifDescription))} }
+	short := func(s string) wireText { return wireText{message(cut(screen.Plain(s), sarifDescription))} }
 	return reportingDescriptor{
 		ID: r.id, Name: cut(pascal(r.id), sarifName),
 		ShortDescription: short(title), FullDescription: short(why), Help: short(orElse(r.fix, why)),

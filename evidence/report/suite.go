@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/xml"
+	"github.com/fiador/fiador/evidence/screen"
 	"io"
 	"strconv"
 	"strings"
@@ -15,15 +16,15 @@ func JUnit(w io.Writer, name string, tests []Test) error {
 	failed := 0
 	var cases strings.Builder
 	for _, t := range tests {
-		cases.WriteString("    <testcase" + attribute("classname", Plain(t.Class)) + attribute("name", Plain(t.Name)))
+		cases.WriteString("    <testcase" + attribute("classname", screen.Plain(t.Class)) + attribute("name", screen.Plain(t.Name)))
 		if t.Fault == "" {
 			cases.WriteString("/>\n")
 			continue
 		}
 		failed++
-		cases.WriteString(">\n      <failure" + attribute("type", "FAIL") + attribute("message", Plain(t.Fault)) + "/>\n    </testcase>\n")
+		cases.WriteString(">\n      <failure" + attribute("type", "FAIL") + attribute("message", screen.Plain(t.Fault)) + "/>\n    </testcase>\n")
 	}
-	totals := attribute("name", Plain(name)) + attribute("tests", strconv.Itoa(len(tests))) +
+	totals := attribute("name", screen.Plain(name)) + attribute("tests", strconv.Itoa(len(tests))) +
 		attribute("failures", strconv.Itoa(failed)) + attribute("errors", "0")
 	_, err := io.WriteString(w, xml.Header+"<testsuites"+totals+">\n  <testsuite"+totals+">\n"+cases.String()+"  </testsuite>\n</testsuites>\n")
 	return err

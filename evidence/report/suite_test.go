@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
 )
 
 // TestJUnitOfTests: the report of a policy's tests fits the same JUnit schema as the
@@ -42,7 +43,7 @@ func TestJUnitOfTests(t *testing.T) {
 	if c := s.Cases[0]; c.Class != "gate.user.x" || c.Name != "test_a" || c.Failure != nil {
 		t.Errorf("case %+v", c)
 	}
-	if c := s.Cases[1]; c.Name != `test_"b"` || c.Failure == nil || c.Failure.Message != report.Plain(hard) {
+	if c := s.Cases[1]; c.Name != `test_"b"` || c.Failure == nil || c.Failure.Message != screen.Plain(hard) {
 		t.Errorf("case %+v", c)
 	}
 	if xmllint != nil {

@@ -1,4 +1,6 @@
-package report
+// Package screen owns how text of others is shown to people: a text that it returns moves
+// no cursor, hides nothing, and is no command to a shell or to the runner of a workflow.
+package screen
 
 import (
 	"fmt"

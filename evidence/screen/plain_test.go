@@ -1,9 +1,9 @@
-package report_test
+package screen_test
 
 import (
 	"testing"
 
-	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
 )
 
 // TestPlain: the result is one line of UTF-8 with only visible characters, which no
@@ -28,7 +28,7 @@ func TestPlain(t *testing.T) {
 		"# a ## b [c] ##d ## [e]": "# a ## b [c] ##d ## [e]",
 		"##\u200b[x]##\u00e9[":    `##\u200b[x]##é[`,
 	} {
-		if got := report.Plain(in); got != want {
+		if got := screen.Plain(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
