@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -236,25 +235,6 @@ func (a *app) print(b []byte) error {
 		return (&sink{err: err}).failure()
 	}
 	return nil
-}
-
-// reason returns the operating system's text for an error, without operation and path.
-func reason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
-	var se *os.SyscallError
-	if errors.As(err, &se) {
-		err = se.Err
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "no such file"
-	case errors.Is(err, fs.ErrPermission):
-		return "permission denied"
-	}
-	return strings.ToLower(err.Error())
 }
 
 func helpHint(cmd *cobra.Command) string {
