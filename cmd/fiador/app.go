@@ -136,7 +136,7 @@ func (s *sink) failure() error {
 	if s.err == nil {
 		return nil
 	}
-	return runerr.New(result.CodeInternal, "standard output could not be written: "+reason(s.err),
+	return runerr.New(result.CodeInternal, "standard output could not be written: "+runerr.Reason(s.err),
 		"the answer did not reach its reader; run the command again", runerr.Because(s.err))
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/tree"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/profiles"
 )
@@ -329,7 +330,7 @@ func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, er
 	if err != nil {
 		return nil, err
 	}
-	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.packOptions(given)), vouched: keys.vouch(p), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: pack.Verify(p, a.packOptions(given)), vouched: keys.vouch(p), hint: topHint(p)}
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
 		return nil, nil
@@ -425,6 +426,6 @@ func treeError(err error) error {
 	if errors.As(err, new(*result.RunError)) || !errors.As(err, &pe) {
 		return err
 	}
-	return runerr.New(result.CodeEvidence, "nothing was changed: "+strconv.Quote(strings.ToValidUTF8(pe.Path, "\ufffd"))+" could not be read: "+reason(err),
+	return runerr.New(result.CodeEvidence, "nothing was changed: "+strconv.Quote(strings.ToValidUTF8(pe.Path, "\ufffd"))+" could not be read: "+runerr.Reason(err),
 		"give permission to read what the pack changes", runerr.Because(err))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -50,7 +51,7 @@ func (a *app) gitBranch(ctx context.Context, dir, name string) (*gitBranch, erro
 		return nil, gitError(err)
 	case why != "":
 		a.status = exitRejected
-		a.term.message(fmt.Sprintf("--git-branch %q: %s", clean(name), why))
+		a.term.message(fmt.Sprintf("--git-branch %q: %s", canon.Clean(name), why))
 		a.term.message("nothing was changed")
 		return nil, nil
 	}
@@ -96,7 +97,7 @@ func (b *gitBranch) lookAgain(ctx context.Context) error {
 		why = "it was made or removed"
 	}
 	if why != "" {
-		return &repositoryChangedError{clean(b.name), why}
+		return &repositoryChangedError{canon.Clean(b.name), why}
 	}
 	return nil
 }
@@ -166,7 +167,7 @@ func (b *gitBranch) leave() (left string) {
 	case err != nil:
 		return "what HEAD names is not known"
 	case on:
-		return fmt.Sprintf("HEAD is on the branch %q, at the commit that it was at", clean(b.name))
+		return fmt.Sprintf("HEAD is on the branch %q, at the commit that it was at", canon.Clean(b.name))
 	case b.there:
 		return ""
 	case b.made:
@@ -175,7 +176,7 @@ func (b *gitBranch) leave() (left string) {
 	if _, err := b.git.run(ctx, "show-ref", "--verify", "--quiet", b.ref); no(err) {
 		return ""
 	}
-	return fmt.Sprintf("the branch %q is there", clean(b.name))
+	return fmt.Sprintf("the branch %q is there", canon.Clean(b.name))
 }
 
 // isOn reports whether HEAD names the branch.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/fiador/fiador/kernel/canon"
 	"io/fs"
 	"os"
 	"path"
@@ -125,7 +126,7 @@ func (b *gitBranch) lookAround(ctx context.Context) (string, error) {
 	}
 	for ref := range strings.SplitSeq(said, "\n") {
 		if strings.HasPrefix(ref, b.ref+"/") || slices.Contains(above, ref) {
-			return fmt.Sprintf("the branch %q is there, and git does not have both", clean(strings.TrimPrefix(ref, "refs/heads/"))), nil
+			return fmt.Sprintf("the branch %q is there, and git does not have both", canon.Clean(strings.TrimPrefix(ref, "refs/heads/"))), nil
 		}
 	}
 	return "", nil

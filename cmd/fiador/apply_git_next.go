@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 // applied returns the message that a plan was applied to the folder that to names. For a
@@ -22,7 +24,7 @@ func (b *gitBranch) applied(plan *harness.PatchPlan, to string) string {
 	next, err := b.git.next(context.Background(), plan.Steps)
 	switch {
 	case err != nil:
-		return said + "nothing is committed, which is yours to do; no commands are printed: " + plain(clean(err.Error())) + "\n"
+		return said + "nothing is committed, which is yours to do; no commands are printed: " + plain(canon.Clean(err.Error())) + "\n"
 	case next.many:
 		said += fmt.Sprintf("nothing is committed, which is yours to do; for more than %d files no commands are printed\n", maxNamed)
 	case len(next.add) == 0 && len(next.others) > 0:
@@ -33,7 +35,7 @@ func (b *gitBranch) applied(plan *harness.PatchPlan, to string) string {
 		said += "nothing is committed, which is yours to do" + next.commands(b.git, to)
 	}
 	for _, name := range next.others {
-		said += fmt.Sprintf("%s is a repository of its own: what is in it is neither on that branch nor in the commands\n", shellWord(name))
+		said += fmt.Sprintf("%s is a repository of its own: what is in it is neither on that branch nor in the commands\n", screen.ShellWord(name))
 	}
 	return said
 }
@@ -139,7 +141,7 @@ func (n gitNext) commands(g git, to string) string {
 		said = ", as the owner of the folder:\n  "
 	}
 	if to != "." {
-		in += " -C " + shellWord(to)
+		in += " -C " + screen.ShellWord(to)
 	}
 	commit := "  " + in + " commit\n"
 	switch {
@@ -158,7 +160,7 @@ func (n gitNext) commands(g git, to string) string {
 func shellWords(list []string) string {
 	var b strings.Builder
 	for _, s := range list {
-		b.WriteString(" " + shellWord(s))
+		b.WriteString(" " + screen.ShellWord(s))
 	}
 	return b.String()
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -39,7 +40,7 @@ func (e *gitFailure) Error() string { return "git: " + e.text }
 type gitOwnerError struct{ err error }
 
 func (e *gitOwnerError) Error() string {
-	return "git cannot be run as the owner of the folder: " + reason(e.err)
+	return "git cannot be run as the owner of the folder: " + runerr.Reason(e.err)
 }
 
 func (e *gitOwnerError) Unwrap() error { return e.err }
@@ -83,7 +84,7 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 		for more && strings.HasPrefix(text, "warning: ") {
 			text, rest, more = strings.Cut(rest, "\n")
 		}
-		return stdout.String(), &gitFailure{ee.ExitCode(), clean(text)}
+		return stdout.String(), &gitFailure{ee.ExitCode(), canon.Clean(text)}
 	case err != nil && g.owner && !errors.Is(err, exec.ErrNotFound):
 		err = &gitOwnerError{err}
 	}
@@ -98,9 +99,9 @@ func no(err error) bool {
 
 // gitError returns the RunError for an error of git before any change.
 func gitError(err error) error {
-	e := runerr.New(result.CodeEvidence, "nothing was changed: "+clean(err.Error()), "", runerr.Because(err))
+	e := runerr.New(result.CodeEvidence, "nothing was changed: "+canon.Clean(err.Error()), "", runerr.Because(err))
 	if foreign(err) {
-		e.Message = "nothing was changed: git does not read a repository of another owner: " + clean(err.Error())
+		e.Message = "nothing was changed: git does not read a repository of another owner: " + canon.Clean(err.Error())
 	}
 	var f *gitFailure
 	if errors.As(err, &f) && f.lock() != "" {

@@ -100,7 +100,7 @@ func (a *app) conformanceSafeRun(ctx context.Context, cmd *cobra.Command, f conf
 		return err
 	}
 	if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-		return usage(programHint, "unexpected argument %q", clean(args[0]))
+		return usage(programHint, "unexpected argument %q", canon.Clean(args[0]))
 	}
 	program, err := a.program(args)
 	if err != nil {
@@ -171,10 +171,10 @@ func (a *app) program(args []string) ([]string, error) {
 	}
 	found, err := exec.LookPath(args[0])
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil, usage(programHint, "program %q is not in PATH", clean(args[0]))
+		return nil, usage(programHint, "program %q is not in PATH", canon.Clean(args[0]))
 	}
 	if err != nil {
-		return nil, usage(programHint, "program %q: %s", clean(args[0]), reason(errors.Unwrap(err)))
+		return nil, usage(programHint, "program %q: %s", canon.Clean(args[0]), runerr.Reason(errors.Unwrap(err)))
 	}
 	program := []string{found}
 	if program[0], err = filepath.Abs(found); err != nil {
@@ -224,14 +224,14 @@ func (a *app) suite(ctx context.Context, name string) (conformance.Suite, error)
 
 func selected(vectors []conformance.Vector, only string) ([]conformance.Vector, error) {
 	if _, err := path.Match(only, ""); err != nil {
-		return nil, usage("as in --only 'safe-run-3*'", "--only %q is no pattern", clean(only))
+		return nil, usage("as in --only 'safe-run-3*'", "--only %q is no pattern", canon.Clean(only))
 	}
 	kept := slices.DeleteFunc(slices.Clone(vectors), func(v conformance.Vector) bool {
 		ok, _ := path.Match(only, v.ID)
 		return !ok
 	})
 	if len(kept) == 0 {
-		return nil, usage("as in --only 'safe-run-3*'", "--only %q matches no vector", clean(only))
+		return nil, usage("as in --only 'safe-run-3*'", "--only %q matches no vector", canon.Clean(only))
 	}
 	return kept, nil
 }
@@ -244,7 +244,7 @@ func notRun(err error) error {
 	case errors.Is(err, context.Canceled):
 		err = errors.New("interrupted")
 	}
-	return runerr.New(result.CodeEvidence, "the vectors could not be run: "+clean(err.Error()), "", runerr.Because(err))
+	return runerr.New(result.CodeEvidence, "the vectors could not be run: "+canon.Clean(err.Error()), "", runerr.Because(err))
 }
 
 // conformanceReport counts verdicts and prints them as words or as a document.

@@ -72,7 +72,7 @@ Exit codes:
 func (a *app) demo(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "fiador-demo-")
 	if err != nil {
-		return runerr.New(result.CodeInternal, "no temporary folder: "+reason(err), "set TMPDIR to a folder that may be written", runerr.Because(err))
+		return runerr.New(result.CodeInternal, "no temporary folder: "+runerr.Reason(err), "set TMPDIR to a folder that may be written", runerr.Because(err))
 	}
 	builtin := harness.Sources{Builtin: profiles.FS(), Profile: "default"}
 	gate, err := harness.OpenGate(ctx, builtin, a.specs, policy.DefaultLimits())

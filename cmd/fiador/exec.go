@@ -19,6 +19,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
@@ -348,10 +349,10 @@ func assignments(list []string) (map[string]string, error) {
 	for _, e := range list {
 		name, value, ok := cutAssignment(e)
 		if !ok {
-			return nil, usage("as in --env CI=true", "--env %q is no NAME=VALUE", clean(e))
+			return nil, usage("as in --env CI=true", "--env %q is no NAME=VALUE", canon.Clean(e))
 		}
 		if _, twice := env[name]; twice {
-			return nil, unfit("say it once", "--env gives %q twice", clean(name))
+			return nil, unfit("say it once", "--env gives %q twice", canon.Clean(name))
 		}
 		env[name] = value
 	}
@@ -453,9 +454,9 @@ func whyEnded(o evidence.Observed) string {
 	case end.TimedOut:
 		return "the command was over its time"
 	case end.NotFound:
-		return fmt.Sprintf("command %q is not there, or its folder or interpreter is not", clean(end.Argv[0]))
+		return fmt.Sprintf("command %q is not there, or its folder or interpreter is not", canon.Clean(end.Argv[0]))
 	case end.NotExecutable:
-		return fmt.Sprintf("command %q cannot be executed", clean(end.Argv[0]))
+		return fmt.Sprintf("command %q cannot be executed", canon.Clean(end.Argv[0]))
 	case len(o.Reasons) > 0:
 		return "what the command wrote was rejected: none of it was applied"
 	}

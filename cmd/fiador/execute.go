@@ -24,6 +24,7 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 )
@@ -39,7 +40,7 @@ type executing struct {
 // supervisors. A Ctrl-C waits until the execution is closed.
 func (a *app) execution() *executing {
 	if err := sandbox.Sweep(""); err != nil {
-		a.term.warning("what an earlier execution has left could not be removed: " + reason(err))
+		a.term.warning("what an earlier execution has left could not be removed: " + runerr.Reason(err))
 	}
 	a.busy.enter()
 	return &executing{host: sandbox.NewHost("")}
@@ -113,7 +114,7 @@ func (a *app) recovered(ctx context.Context, e *executing, dir string) (err erro
 		return err
 	}
 	if err := os.MkdirAll(e.state, 0o700); err != nil {
-		return usage(stateElsewhere, "the folder for journals cannot be made: %s", reason(err))
+		return usage(stateElsewhere, "the folder for journals cannot be made: %s", runerr.Reason(err))
 	}
 	did, err := tree.Recover(ctx, e.state, dir)
 	if err != nil {
@@ -158,14 +159,14 @@ func folder(flag, name string) (string, error) {
 		err = errors.New("not a folder")
 	}
 	if err != nil {
-		return "", usage("name a folder that is there", "--%s %q: %s", flag, clean(name), reason(err))
+		return "", usage("name a folder that is there", "--%s %q: %s", flag, canon.Clean(name), runerr.Reason(err))
 	}
 	abs, err := filepath.Abs(name)
 	if err == nil {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if err != nil {
-		return "", usage("name a folder that is there", "--%s %q: %s", flag, clean(name), reason(err))
+		return "", usage("name a folder that is there", "--%s %q: %s", flag, canon.Clean(name), runerr.Reason(err))
 	}
 	return abs, nil
 }
@@ -180,16 +181,16 @@ func readPaths(names []string) ([]string, error) {
 			_, err = os.Stat(abs)
 		}
 		if err != nil {
-			return nil, usage("name a file or a folder that is there", "--read %q: %s", clean(name), reason(err))
+			return nil, usage("name a file or a folder that is there", "--read %q: %s", canon.Clean(name), runerr.Reason(err))
 		}
 		if why := harness.ReadFault(abs); why != "" {
-			return nil, usage("name the files and folders that the command needs", "--read %q: %s", clean(name), why)
+			return nil, usage("name the files and folders that the command needs", "--read %q: %s", canon.Clean(name), why)
 		}
 		list = append(list, abs)
 	}
 	for i, p := range list {
 		if ledOut(p, list) {
-			return nil, unfit("name where it leads", "--read %q: it lies in what commands can read anyway, and is a link that leads out of it", clean(names[i]))
+			return nil, unfit("name where it leads", "--read %q: it lies in what commands can read anyway, and is a link that leads out of it", canon.Clean(names[i]))
 		}
 	}
 	return list, nil
@@ -223,15 +224,15 @@ func (e *executing) openEvidence(name string) error {
 	entries, err := os.ReadDir(name)
 	switch {
 	case err == nil && len(entries) > 0:
-		return usage("name a new or an empty folder", "--evidence %q is not empty", clean(name))
+		return usage("name a new or an empty folder", "--evidence %q is not empty", canon.Clean(name))
 	case errors.Is(err, fs.ErrNotExist):
 		err = os.Mkdir(name, 0o777)
 	}
 	if err != nil {
-		return usage("name a new or an empty folder", "--evidence %q: %s", clean(name), reason(err))
+		return usage("name a new or an empty folder", "--evidence %q: %s", canon.Clean(name), runerr.Reason(err))
 	}
 	if e.evidence, err = os.OpenRoot(name); err != nil {
-		return usage("name a new or an empty folder", "--evidence %q: %s", clean(name), reason(err))
+		return usage("name a new or an empty folder", "--evidence %q: %s", canon.Clean(name), runerr.Reason(err))
 	}
 	return nil
 }
@@ -239,7 +240,7 @@ func (e *executing) openEvidence(name string) error {
 // keep writes a new file of evidence. It replaces no file.
 func (e *executing) keep(name string, text []byte) error {
 	if err := durable.Write(e.evidence, name, text, 0o666); err != nil {
-		return runerr.New(result.CodeEvidence, "evidence "+name+" could not be written: "+reason(err),
+		return runerr.New(result.CodeEvidence, "evidence "+name+" could not be written: "+runerr.Reason(err),
 			"name a folder outside the work folder, with room", runerr.Because(err))
 	}
 	return nil
@@ -383,7 +384,7 @@ func (a *app) executed(ctx context.Context, f runFlags, e *executing, to *harnes
 		to.Keep = func(p *harness.Performed) error {
 			dir, err := preserve(p)
 			if err != nil {
-				return runerr.New(result.CodeEvidence, "what was written could not be kept: "+reason(err), "", runerr.Because(err))
+				return runerr.New(result.CodeEvidence, "what was written could not be kept: "+runerr.Reason(err), "", runerr.Because(err))
 			}
 			fmt.Fprintln(a.stderr, dir)
 			return nil

@@ -144,10 +144,10 @@ func (a *app) readFingerprint(ctx context.Context, name string) (harness.Fingerp
 	if err == nil {
 		return f, nil
 	}
-	e := runerr.New(result.CodeEvidence, src.path+": no fingerprint: "+clean(err.Error()),
+	e := runerr.New(result.CodeEvidence, src.path+": no fingerprint: "+canon.Clean(err.Error()),
 		fingerprintHint, runerr.File(src.path), runerr.Because(err))
 	if how := otherwise(src.bytes); how != "" {
-		e.Message, e.Hint = src.path+": no fingerprint: "+how+": "+clean(err.Error()), "keep the bytes that fiador fingerprint prints: UTF-8, and lines that end in LF"
+		e.Message, e.Hint = src.path+": no fingerprint: "+how+": "+canon.Clean(err.Error()), "keep the bytes that fiador fingerprint prints: UTF-8, and lines that end in LF"
 	}
 	var fe *harness.FingerprintError
 	if errors.As(err, &fe) {

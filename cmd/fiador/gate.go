@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
@@ -102,7 +103,7 @@ func userProfile(s *harness.Sources, name string) error {
 	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, `/\`):
 		return nil
 	case err != nil:
-		return unusable("--policy", name, reason(err))
+		return unusable("--policy", name, runerr.Reason(err))
 	case info.IsDir():
 		s.File = harness.ProfileFile
 	case !info.Mode().IsRegular():
@@ -135,7 +136,7 @@ func policyFiles(name string) []string {
 func repoLayer(s *harness.Sources, tree string) error {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
-		return usage("--tree names the folder that is gated", "tree %q: %s", tree, reason(err))
+		return usage("--tree names the folder that is gated", "tree %q: %s", tree, runerr.Reason(err))
 	}
 	parent, _ := path.Split(harness.RepoPolicy)
 	if _, err := root.Lstat(path.Clean(parent)); errors.Is(err, fs.ErrNotExist) {
@@ -143,7 +144,7 @@ func repoLayer(s *harness.Sources, tree string) error {
 	}
 	place := filepath.Join(tree, filepath.FromSlash(harness.RepoPolicy))
 	if _, err := root.Stat(path.Clean(parent)); err != nil {
-		return unusable("--tree", filepath.Dir(place), reason(err))
+		return unusable("--tree", filepath.Dir(place), runerr.Reason(err))
 	}
 	if _, err := root.Lstat(harness.RepoPolicy); errors.Is(err, fs.ErrNotExist) {
 		return root.Close()
@@ -151,7 +152,7 @@ func repoLayer(s *harness.Sources, tree string) error {
 	info, err := root.Stat(harness.RepoPolicy)
 	switch {
 	case err != nil:
-		return unusable("--tree", place, reason(err))
+		return unusable("--tree", place, runerr.Reason(err))
 	case !info.IsDir():
 		return unusable("--tree", place, "not a folder")
 	}
@@ -163,7 +164,7 @@ func repoLayer(s *harness.Sources, tree string) error {
 func openFolder(flag, dir string) (policy.Folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return policy.Folder{}, unusable(flag, dir, reason(err))
+		return policy.Folder{}, unusable(flag, dir, runerr.Reason(err))
 	}
 	return policy.Folder{FS: root.FS(), Dir: ".", Show: displayFolder(dir)}, nil
 }
@@ -177,7 +178,7 @@ func unusable(flag, name, why string) error {
 // is the given name, and never an absolute path.
 func displayFolder(name string) string {
 	if path := filepath.Clean(name); !filepath.IsAbs(path) {
-		return clean(filepath.ToSlash(path))
+		return canon.Clean(filepath.ToSlash(path))
 	}
 	return displayPath(name)
 }

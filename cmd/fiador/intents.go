@@ -102,7 +102,7 @@ func walk(dir string) ([]target, error) {
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			found = append(found, target{name, unreadable(displayPath(name), reason(err), "")})
+			found = append(found, target{name, unreadable(displayPath(name), runerr.Reason(err), "")})
 			if d != nil && d.IsDir() {
 				return fs.SkipDir
 			}
@@ -168,7 +168,7 @@ func glob(pattern string) ([]target, error) {
 		below, whole := leads(rest, parts), matches(rest, parts)
 		switch {
 		case err != nil && (below || whole):
-			found = append(found, target{name, unreadable(displayPath(name), reason(err), "")})
+			found = append(found, target{name, unreadable(displayPath(name), runerr.Reason(err), "")})
 			return skipFolder(d)
 		case err != nil:
 			return skipFolder(d)
@@ -195,7 +195,7 @@ func glob(pattern string) ([]target, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, unreadable(displayFolder(filepath.FromSlash(root)), reason(err), "")
+		return nil, unreadable(displayFolder(filepath.FromSlash(root)), runerr.Reason(err), "")
 	}
 	return found, nil
 }

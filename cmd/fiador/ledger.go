@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -181,14 +182,14 @@ func withoutPaths(err error, dir string) string {
 		default:
 			return
 		}
-		said := reason(why)
+		said := runerr.Reason(why)
 		if name = inFolder(name, dir); name != "" {
 			said = name + ": " + said
 		}
 		text = strings.ReplaceAll(text, err.Error(), said)
 	}
 	walk(err)
-	return clean(strings.ReplaceAll(text, "\n", "; "))
+	return canon.Clean(strings.ReplaceAll(text, "\n", "; "))
 }
 
 // inFolder returns the name of a file relative to the folder of a ledger. It returns empty
@@ -312,7 +313,7 @@ func checkpointFile(name string) (ledger.Promise, error) {
 func readSmall(name string, most int) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK the open of a pipe would wait
 	if err != nil {
-		return nil, unreadable(displayPath(name), reason(err), "name a file that exists and may be read")
+		return nil, unreadable(displayPath(name), runerr.Reason(err), "name a file that exists and may be read")
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
@@ -320,7 +321,7 @@ func readSmall(name string, most int) ([]byte, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err != nil {
-		return nil, unreadable(displayPath(name), reason(err), "name a file that may be read")
+		return nil, unreadable(displayPath(name), runerr.Reason(err), "name a file that may be read")
 	}
 	if len(b) > most {
 		return nil, unreadable(displayPath(name), fmt.Sprintf("it has more than %d bytes", most), "name a file of a ledger")

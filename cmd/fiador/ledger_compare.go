@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -138,7 +139,7 @@ func receipts(dir string) ([]disk.Kept, error) {
 	var list []disk.Kept
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return unreadable(displayPath(path), reason(err), "name a folder that may be read")
+			return unreadable(displayPath(path), runerr.Reason(err), "name a folder that may be read")
 		}
 		if d.IsDir() || !strings.HasSuffix(path, receiptSuffix) {
 			return nil

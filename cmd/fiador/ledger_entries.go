@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -215,7 +216,7 @@ func entryFailure(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return runerr.New(result.CodeUnreadable, "interrupted: not every entry was read", "run it again", runerr.Because(err))
 	}
-	return runerr.New(result.CodeEvidence, "the ledger cannot be read: "+clean(err.Error()),
+	return runerr.New(result.CodeEvidence, "the ledger cannot be read: "+canon.Clean(err.Error()),
 		`"fiador ledger verify" says what else is wrong with it`, runerr.Because(err))
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -162,7 +163,7 @@ func readKey(file string) (*ledger.Signer, error) {
 		err = errors.New("not a regular file") // to open a pipe would wait
 	}
 	if err != nil {
-		return nil, fmt.Errorf("key %s: %s", name, reason(err))
+		return nil, fmt.Errorf("key %s: %s", name, runerr.Reason(err))
 	}
 	text := keyText(file)
 	if _, err := ledger.ParseVerifier(text); err == nil || isPEM(text) {
@@ -176,11 +177,11 @@ func readKey(file string) (*ledger.Signer, error) {
 		}
 	}
 	if errors.As(err, new(*fs.PathError)) {
-		return nil, fmt.Errorf("key %s: %s", name, reason(err))
+		return nil, fmt.Errorf("key %s: %s", name, runerr.Reason(err))
 	}
 	if err != nil {
 		text := strings.ReplaceAll(err.Error(), strconv.Quote(file), name)
-		return nil, errors.New(clean(strings.ReplaceAll(text, file, displayPath(file))))
+		return nil, errors.New(canon.Clean(strings.ReplaceAll(text, file, displayPath(file))))
 	}
 	return s, nil
 }

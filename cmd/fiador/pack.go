@@ -57,11 +57,11 @@ func openPack(dir string) (*pack.Writer, error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, usage("name a new folder in one that is there", "--pack %q: there is no folder %q", clean(dir), clean(filepath.Dir(filepath.Clean(dir))))
+		return nil, usage("name a new folder in one that is there", "--pack %q: there is no folder %q", canon.Clean(dir), canon.Clean(filepath.Dir(filepath.Clean(dir))))
 	case errors.Is(err, syscall.EBUSY):
-		return nil, usage("name a new folder in it", "--pack %q is a mount point, which a pack cannot take the place of", clean(dir))
+		return nil, usage("name a new folder in it", "--pack %q is a mount point, which a pack cannot take the place of", canon.Clean(dir))
 	case err != nil:
-		return nil, usage("name a new folder in one that is there and can be written", "--pack %q: %s", clean(dir), reason(err))
+		return nil, usage("name a new folder in one that is there and can be written", "--pack %q: %s", canon.Clean(dir), runerr.Reason(err))
 	}
 	return w, nil
 }
@@ -92,7 +92,7 @@ func packWritten(dir string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return runerr.New(result.CodeEvidence, "the pack "+strconv.Quote(clean(dir))+" could not be written: "+reason(err),
+	return runerr.New(result.CodeEvidence, "the pack "+strconv.Quote(canon.Clean(dir))+" could not be written: "+runerr.Reason(err),
 		"name a new folder with room in one that can be written", runerr.File(displayPath(dir)), runerr.Because(err))
 }
 
@@ -194,9 +194,9 @@ func digests(whole func(string) *kernel.Profile) func(string) canon.ContentHash 
 func packReason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) && slices.Contains(pack.Names(), pe.Path) {
-		return pe.Path + ": " + reason(err)
+		return pe.Path + ": " + runerr.Reason(err)
 	}
-	return reason(err)
+	return runerr.Reason(err)
 }
 
 // readPack reads the pack that an argument names: a folder, an archive, or - for an
@@ -210,7 +210,7 @@ func (a *app) readPack(name string) (*pack.Pack, error) {
 		p, err = pack.Open(name)
 	}
 	if err != nil {
-		return nil, runerr.New(result.CodeEvidence, "pack "+strconv.Quote(clean(name))+" could not be read: "+packReason(err),
+		return nil, runerr.New(result.CodeEvidence, "pack "+strconv.Quote(canon.Clean(name))+" could not be read: "+packReason(err),
 			"name a folder that fiador run --pack wrote, or an archive of one", runerr.File(displayPath(name)), runerr.Because(err))
 	}
 	return p, nil

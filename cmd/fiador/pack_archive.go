@@ -8,6 +8,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/profiles"
 )
@@ -58,7 +59,7 @@ func (a *app) archivePack(name, file, policy string) error {
 	if err != nil {
 		return err
 	}
-	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.packOptions(given)), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: pack.Verify(p, a.packOptions(given)), hint: topHint(p)}
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
 		return nil

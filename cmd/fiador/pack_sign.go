@@ -12,6 +12,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/profiles"
@@ -132,7 +133,7 @@ var errInvalid = errors.New("the pack is not valid")
 
 // signPack signs one pack if it is valid, and writes the result to out.
 func (a *app) signPack(out *bytes.Buffer, name string, key *ledger.Signer, o pack.Options) (int, error) {
-	v := verifiedPack{name: clean(name)}
+	v := verifiedPack{name: canon.Clean(name)}
 	err := pack.SetMeta(name, func(p *pack.Pack) ([]byte, error) {
 		if v.verdict = pack.Verify(p, o); !v.verdict.OK() {
 			return nil, errInvalid

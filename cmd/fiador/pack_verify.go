@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -163,7 +164,7 @@ func topHint(p *pack.Pack) string {
 	if dir == "." || dir == "/" || p.More || slices.ContainsFunc(p.Entries, apart) {
 		return ""
 	}
-	return "the files belong at the top of an archive: make it with fiador pack archive, or tar -C " + shellWord(dir) + " -czf FILE ."
+	return "the files belong at the top of an archive: make it with fiador pack archive, or tar -C " + screen.ShellWord(dir) + " -czf FILE ."
 }
 
 // rejected reports whether the run is not accepted though --accepted demands it.
@@ -232,7 +233,7 @@ const (
 )
 
 func (a *app) verifyPack(name string, o pack.Options, k packKeys, accepted bool) (v verifiedPack) {
-	v = verifiedPack{name: clean(name), accepted: accepted}
+	v = verifiedPack{name: canon.Clean(name), accepted: accepted}
 	defer func() {
 		if p := recover(); p != nil {
 			v = verifiedPack{name: v.name, err: runerr.Panicked()}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"github.com/fiador/fiador/kernel/canon"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -227,7 +228,7 @@ func notInTheWay(_ *app, x, y spot) error {
 		in, err = beneath(y.path, x.path)
 	}
 	if err == nil && in {
-		return unfit("give each a place of its own", "the pack %q and %q are in each other's way", clean(x.path), clean(y.path))
+		return unfit("give each a place of its own", "the pack %q and %q are in each other's way", canon.Clean(x.path), canon.Clean(y.path))
 	}
 	return nil
 }

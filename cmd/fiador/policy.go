@@ -80,7 +80,7 @@ func (a *app) openDesk(name, base string) (d desk, err error) {
 func (d *desk) find(name, base string) error {
 	info, err := os.Stat(name)
 	if err != nil {
-		return unusable("PATH", name, reason(err))
+		return unusable("PATH", name, runerr.Reason(err))
 	}
 	if !info.IsDir() {
 		return d.openProfile(name)
@@ -164,7 +164,7 @@ func (d desk) intents(ctx context.Context, a *app) (map[string]policy.Input, err
 		if err != nil {
 			return nil, err
 		}
-		key := strings.TrimSuffix(clean(filepath.ToSlash(rel)), filepath.Ext(rel))
+		key := strings.TrimSuffix(canon.Clean(filepath.ToSlash(rel)), filepath.Ext(rel))
 		if _, twice := in[key]; twice {
 			return nil, unreadable(src.path, "a second intent of the name "+quoted(key), "give each a name of its own")
 		}

@@ -96,7 +96,7 @@ func regoFiles(args []string) ([]string, error) {
 	for _, arg := range args {
 		info, err := os.Stat(arg)
 		if err != nil {
-			return nil, unreadable(displayPath(arg), reason(err), "")
+			return nil, unreadable(displayPath(arg), runerr.Reason(err), "")
 		}
 		if !info.IsDir() {
 			files = append(files, arg)
@@ -110,7 +110,7 @@ func regoFiles(args []string) ([]string, error) {
 			return err
 		})
 		if err != nil {
-			return nil, unreadable(displayPath(arg), reason(err), "")
+			return nil, unreadable(displayPath(arg), runerr.Reason(err), "")
 		}
 		if len(files) == before {
 			return nil, unreadable(displayPath(arg), "no Rego file (*.rego) is below this folder", "")

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/spf13/cobra"
 )
 
@@ -37,7 +38,7 @@ Exit codes:
 				return usage("name another folder with --dir", "folder %s is not empty", quoted(to))
 			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return usage("name another folder with --dir", "folder %s: %s", quoted(to), reason(err))
+				return usage("name another folder with --dir", "folder %s: %s", quoted(to), runerr.Reason(err))
 			}
 			list, err := profileSeeds(name)
 			if err != nil {

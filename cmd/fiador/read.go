@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -68,7 +69,7 @@ func (a *app) chunks(ctx context.Context, name string, most int) iter.Seq2[[]byt
 				if c.err != nil {
 					var re *result.RunError
 					if !errors.As(c.err, &re) {
-						re = unreadable(path, reason(c.err), "")
+						re = unreadable(path, runerr.Reason(c.err), "")
 					}
 					yield(nil, re)
 					return
@@ -237,5 +238,5 @@ func displayPath(name string) string {
 	if !filepath.IsLocal(path) {
 		path = filepath.Base(path)
 	}
-	return clean(filepath.ToSlash(path))
+	return canon.Clean(filepath.ToSlash(path))
 }

@@ -161,7 +161,7 @@ func (a *app) original(name string, f reproduceFlags) (o *harness.Original, unde
 	if err != nil {
 		return nil, nil, err
 	}
-	v := verifiedPack{name: clean(name), verdict: pack.Verify(p, a.originalOptions(p, given)), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: pack.Verify(p, a.originalOptions(p, given)), hint: topHint(p)}
 	if len(v.verdict.Violations) > 0 {
 		a.status = exitRejected
 		return nil, nil, a.tellInvalid(v, f.format)

@@ -13,6 +13,7 @@ import (
 	"github.com/fiador/fiador/harness/durable"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
@@ -78,7 +79,7 @@ func seeds(dir string, fill *strings.Replacer, files map[string]string) ([]seed,
 func (s seed) sow(root *os.Root) (kept bool, err error) {
 	name := filepath.FromSlash(s.path)
 	fail := func(err error) (bool, error) {
-		return false, runerr.New(result.CodeInternal, "file "+strconv.Quote(s.path)+" could not be written: "+reason(err),
+		return false, runerr.New(result.CodeInternal, "file "+strconv.Quote(s.path)+" could not be written: "+runerr.Reason(err),
 			"make room for it, or choose another folder", runerr.Because(err))
 	}
 	if _, err := root.Lstat(name); err == nil {
@@ -102,7 +103,7 @@ func (s seed) sow(root *os.Root) (kept bool, err error) {
 
 // asGiven returns a path in the form that the user gave, absolute or relative, so that the
 // user can find the file.
-func asGiven(path string) string { return clean(filepath.ToSlash(filepath.Clean(path))) }
+func asGiven(path string) string { return canon.Clean(filepath.ToSlash(filepath.Clean(path))) }
 
 // checkProfileName refuses a name that no profile can have.
 func checkProfileName(name string) error {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/transcript"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -90,7 +91,7 @@ func (l *logFile) open(name string) error {
 	// If the file has become a pipe meanwhile, the open does not wait.
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return unreadable(l.path, reason(err), "")
+		return unreadable(l.path, runerr.Reason(err), "")
 	}
 	l.file, l.r = f, f
 	return l.regular(f.Stat())
@@ -100,7 +101,7 @@ func (l *logFile) open(name string) error {
 func (l *logFile) regular(info os.FileInfo, err error) error {
 	switch {
 	case err != nil:
-		return unreadable(l.path, reason(err), "")
+		return unreadable(l.path, runerr.Reason(err), "")
 	case info.IsDir():
 		return unreadable(l.path, "a folder, not a file", "name the file in it")
 	case !info.Mode().IsRegular():
@@ -115,14 +116,14 @@ func (l *logFile) regular(info os.FileInfo, err error) error {
 func (a *app) openStdinLog(l *logFile) error {
 	info, err := a.stdin.Stat()
 	if err != nil {
-		return unreadable(l.path, reason(err), "")
+		return unreadable(l.path, runerr.Reason(err), "")
 	}
 	if !info.Mode().IsRegular() {
 		return a.spool(l)
 	}
 	from, err := a.stdin.Seek(0, io.SeekCurrent)
 	if err != nil {
-		return unreadable(l.path, reason(err), "")
+		return unreadable(l.path, runerr.Reason(err), "")
 	}
 	l.size = max(0, info.Size()-from)
 	l.r = io.NewSectionReader(a.stdin, from, l.size)
@@ -180,7 +181,7 @@ func (l *logFile) nameless() (err error) {
 }
 
 func (l *logFile) unspooled(err error) error {
-	return unreadable(l.path, "it cannot be kept while it is read: "+reason(err), "name a file, or a TMPDIR with room")
+	return unreadable(l.path, "it cannot be kept while it is read: "+runerr.Reason(err), "name a file, or a TMPDIR with room")
 }
 
 // check reads a whole log. For a wrong log it returns a *transcript.FormatError.
@@ -195,7 +196,7 @@ func (l *logFile) check() (*transcript.Log, error) {
 
 // unread returns the error for a log that could not be read. It does not judge the log.
 func (l *logFile) unread(err error) error {
-	why, hint := reason(err), "run it again"
+	why, hint := runerr.Reason(err), "run it again"
 	switch {
 	case errors.Is(err, context.Canceled):
 		why = "interrupted"
@@ -220,7 +221,7 @@ func (l *logFile) whole() (*transcript.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, runerr.New(result.CodeEvidence, l.path+": not a log of safe-run, or not whole: "+clean(where),
+	return nil, runerr.New(result.CodeEvidence, l.path+": not a log of safe-run, or not whole: "+canon.Clean(where),
 		"look at it as it is: a log is text, whatever is left of it", runerr.File(l.path), runerr.Because(fault))
 }
 

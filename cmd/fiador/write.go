@@ -11,6 +11,7 @@ import (
 
 	"github.com/fiador/fiador/harness/durable"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -75,14 +76,14 @@ func notWritten(name string, err error) error {
 	if errors.As(err, &planted) {
 		return planted.refusal("file", name)
 	}
-	why := reason(err)
+	why := runerr.Reason(err)
 	if errors.Is(err, fs.ErrNotExist) {
 		why = "there is no folder " + strconv.Quote(displayFolder(filepath.Dir(name)))
 		if _, err := os.Stat(filepath.Dir(name)); err == nil {
 			why = "its path leads nowhere" // because of "missing/..", or a link
 		}
 	}
-	return runerr.New(result.CodeInternal, "file "+strconv.Quote(clean(filepath.Base(name)))+" could not be written: "+why,
+	return runerr.New(result.CodeInternal, "file "+strconv.Quote(canon.Clean(filepath.Base(name)))+" could not be written: "+why,
 		"name a file in a folder that exists, may be written and has room", runerr.Because(err))
 }
 

@@ -1,4 +1,4 @@
-package main
+package runerr
 
 import (
 	"errors"
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// reason returns the operating system's text for an error, without operation and path.
-func reason(err error) string {
+// Reason returns the operating system's text for an error, without operation and path.
+func Reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		err = pe.Err

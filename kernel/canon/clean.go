@@ -1,9 +1,9 @@
-package main
+package canon
 
 import "strings"
 
-// clean turns any file name into a string that canonical JSON can hold.
-func clean(s string) string {
+// Clean turns any file name into a string that canonical JSON can hold.
+func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 0xfdd0 && r <= 0xfdef || r&0xfffe == 0xfffe {
 			return '\uFFFD'

@@ -1,20 +1,18 @@
-package main
+package screen
 
 import (
 	"fmt"
 	"strings"
-
-	"github.com/fiador/fiador/evidence/screen"
 )
 
-// shellWord quotes a word for a shell. A word with invisible characters, or with a command
+// ShellWord quotes a word for a shell. A word with invisible characters, or with a command
 // of a workflow runner, needs a shell that supports $'…'.
-func shellWord(s string) string {
+func ShellWord(s string) string {
 	safe := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+:,./-_", r)
 	}
 	switch {
-	case screen.Plain(s) != s, strings.Contains(s, "##["):
+	case Plain(s) != s, strings.Contains(s, "##["):
 		var b strings.Builder
 		for _, c := range []byte(s) {
 			if c >= ' ' && c <= '~' && !strings.ContainsRune(`'\#`, rune(c)) {
