@@ -2,10 +2,10 @@ package canon
 
 import "strings"
 
-// Clean turns any file name into a string that canonical JSON can hold.
+// Clean turns any text into a string that canonical JSON can hold.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r >= 0xfdd0 && r <= 0xfdef || r&0xfffe == 0xfffe {
+		if noncharacter(r) {
 			return '\uFFFD'
 		}
 		return r
