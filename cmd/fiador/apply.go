@@ -235,7 +235,7 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys pa
 	}
 	var branch *gitBranch
 	if f.branch != "" {
-		if branch, err = a.gitBranch(ctx, dir, f.branch); err != nil || branch == nil {
+		if branch, err = a.branchFor(ctx, dir, f.branch); err != nil || branch == nil {
 			return err
 		}
 	}
@@ -283,20 +283,16 @@ func (a *app) nothingToDo(ctx context.Context, dir string, branch *gitBranch, dr
 	default:
 		if err := a.undisturbed(ctx, func() error {
 			if ctx.Err() != nil {
-				return interrupted()
+				return runerr.Unchanged()
 			}
 			return branch.enter()
 		}); err != nil {
 			return a.changedMeanwhile(err)
 		}
 		said += "on branch " + plain(branch.name) + "\n"
-		return a.printStanding([]byte(said), branch.stands("no file had to be changed"))
+		return a.printStanding([]byte(said), stands(branch, "no file had to be changed"))
 	}
 	return a.print([]byte(said))
-}
-
-func interrupted() error {
-	return runerr.New(result.CodeEvidence, "interrupted: nothing was changed", "run it again")
 }
 
 // packWithin returns the path of the pack relative to dir, if the pack lies in dir.
@@ -377,26 +373,21 @@ func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state strin
 	var said string
 	err := a.undisturbed(ctx, func() error {
 		if ctx.Err() != nil {
-			return interrupted()
+			return runerr.Unchanged()
 		}
-		if err := branch.enter(); err != nil {
-			return err
+		left, err := branch.apply(ctx, plan, state)
+		if left != "" {
+			a.term.warning(left)
 		}
-		err := plan.Apply(ctx, state)
-		switch {
-		case err == nil:
-			said = branch.applied(plan, filepath.ToSlash(filepath.Clean(to)))
-		case harness.NothingApplied(err):
-			if left := branch.leave(); left != "" {
-				a.term.warning(left)
-			}
+		if err == nil {
+			said = applied(branch, plan, filepath.ToSlash(filepath.Clean(to)))
 		}
 		return err
 	})
 	if err != nil {
 		return a.changedMeanwhile(err)
 	}
-	return a.printStanding([]byte(said), branch.stands("applied all the same: every file is in place"))
+	return a.printStanding([]byte(said), stands(branch, "applied all the same: every file is in place"))
 }
 
 // changedMeanwhile prints a change by somebody else as an answer and returns nil. It

@@ -51,14 +51,6 @@ func (a *app) printStanding(text []byte, stands string) error {
 	return err
 }
 
-// stands returns what, with the name of the branch if there is one.
-func (b *gitBranch) stands(what string) string {
-	if b == nil {
-		return what
-	}
-	return what + ", on branch " + b.name
-}
-
 // inRunner reports whether a workflow runner reads the output: GitHub's, Azure's, or one
 // that obeys the commands of these two.
 func inRunner(env func(string) string) bool {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -33,43 +34,39 @@ type gitBranch struct {
 	made bool // this command made the branch, and no earlier one
 }
 
-// gitBranch examines whether files can be put on a branch. Where they cannot, it prints
-// the reason and returns nil.
-func (a *app) gitBranch(ctx context.Context, dir, name string) (*gitBranch, error) {
-	g, err := newGit(dir, a.environ)
+// lookForBranch examines whether files can be put on a branch of a work tree. Where they
+// cannot, it returns the reason. Where git is not installed, the error is
+// exec.ErrNotFound.
+func lookForBranch(ctx context.Context, dir, name string, environ []string) (b *gitBranch, why string, err error) {
+	g, err := newGit(dir, environ)
 	if err != nil {
-		return nil, gitError(err)
+		return nil, "", gitError(err)
 	}
-	b := &gitBranch{git: g, name: name, ref: "refs/heads/" + name}
-	why, err := b.look(ctx)
+	b = &gitBranch{git: g, name: name, ref: "refs/heads/" + name}
+	why, err = b.look(ctx)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, usage("install git, or leave --git-branch out", "--git-branch needs git, which is not there")
+		return nil, "", err
 	case ctx.Err() != nil:
-		return nil, interrupted()
+		return nil, "", runerr.Unchanged()
 	case err != nil:
-		return nil, gitError(err)
+		return nil, "", gitError(err)
 	case why != "":
-		a.status = exitRejected
-		a.term.message(fmt.Sprintf("--git-branch %q: %s", canon.Clean(name), why))
-		a.term.message("nothing was changed")
-		return nil, nil
+		return nil, why, nil
 	}
-	return b, nil
+	return b, "", nil
 }
 
-// warnDirty warns of uncommitted changes, which stay beside those of the pack.
-func (a *app) warnDirty(ctx context.Context, b *gitBranch) {
-	if b == nil {
-		return
+// apply enters the branch and applies a plan. If nothing could be applied, it leaves the
+// branch again. left names a step of this that could not be undone.
+func (b *gitBranch) apply(ctx context.Context, plan *harness.PatchPlan, state string) (left string, err error) {
+	if err := b.enter(); err != nil {
+		return "", err
 	}
-	dirty, err := b.git.dirty(ctx)
-	switch {
-	case err != nil:
-		a.term.warning("whether the work tree has changes that are not committed is not known: " + err.Error())
-	case dirty:
-		a.term.warning("the work tree has changes that are not committed; they stay, beside those of the pack")
+	if err = plan.Apply(ctx, state); err != nil && harness.NothingApplied(err) {
+		left = b.leave()
 	}
+	return left, err
 }
 
 // branchMade is the first message in the reflog of a branch that this program makes.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -11,40 +10,14 @@ import (
 
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
-	"github.com/fiador/fiador/kernel/canon"
 )
-
-// applied returns the message that a plan was applied to the folder that to names. For a
-// branch the message says what a person may do next.
-func (b *gitBranch) applied(plan *harness.PatchPlan, to string) string {
-	if b == nil {
-		return "applied to " + plain(to) + "\n"
-	}
-	said := fmt.Sprintf("applied to %s, on branch %s; ", plain(to), plain(b.name))
-	next, err := b.git.next(context.Background(), plan.Steps)
-	switch {
-	case err != nil:
-		return said + "nothing is committed, which is yours to do; no commands are printed: " + plain(canon.Clean(err.Error())) + "\n"
-	case next.many:
-		said += fmt.Sprintf("nothing is committed, which is yours to do; for more than %d files no commands are printed\n", maxNamed)
-	case len(next.add) == 0 && len(next.others) > 0:
-		said += "nothing is committed\n"
-	case len(next.add) == 0:
-		said += "git knows nothing of what has changed, so there is nothing to commit\n"
-	default:
-		said += "nothing is committed, which is yours to do" + next.commands(b.git, to)
-	}
-	for _, name := range next.others {
-		said += fmt.Sprintf("%s is a repository of its own: what is in it is neither on that branch nor in the commands\n", screen.ShellWord(name))
-	}
-	return said
-}
 
 // maxNamed is the largest number of files in a command line that is shown to a person.
 const maxNamed = 20
 
 // gitNext describes how a person commits exactly the applied files.
 type gitNext struct {
+	owner  bool     // the owner of the folder has to do it, who is another user
 	add    []string // paths that git add accepts
 	commit []string // those paths of add that git commit accepts too
 	many   bool     // there are too many files, so none is named
@@ -53,8 +26,10 @@ type gitNext struct {
 	others []string // repositories in folders of this one, with changed files of their own
 }
 
-// next finds out which paths git add and git commit accept.
-func (g git) next(ctx context.Context, steps []harness.PatchStep) (n gitNext, err error) {
+// next finds out which paths of the applied steps git add and git commit accept.
+func (b *gitBranch) next(ctx context.Context, steps []harness.PatchStep) (n gitNext, err error) {
+	g := b.git
+	n.owner = g.owner
 	if steps, n.others, err = g.inside(ctx, steps); err != nil {
 		return n, err
 	}
@@ -134,27 +109,26 @@ func (g git) inside(ctx context.Context, steps []harness.PatchStep) (own []harne
 	return own, others, nil
 }
 
-// commands returns the command lines that a person types. They take every path literally.
-func (n gitNext) commands(g git, to string) string {
-	said, in := ":\n  ", "git"
-	if g.owner {
-		said = ", as the owner of the folder:\n  "
-	}
+// commands returns the command lines that a person types, where to names the folder. They
+// take every path literally.
+func (n gitNext) commands(to string) []string {
+	in := "git"
 	if to != "." {
 		in += " -C " + screen.ShellWord(to)
 	}
-	commit := "  " + in + " commit\n"
-	switch {
-	case n.staged && len(n.commit) == 0: // every deleted file was staged and is in no commit
-		commit = ""
-	case n.staged: // the commit includes only these paths and leaves other staged changes alone
-		commit = "  " + in + " --literal-pathspecs commit --only --" + shellWords(n.commit) + "\n"
+	commit := in + " commit"
+	if n.staged { // the commit includes only these paths and leaves other staged changes alone
+		commit = in + " --literal-pathspecs commit --only --" + shellWords(n.commit)
 	}
 	in += " --literal-pathspecs add -A -f" // -f adds files that .gitignore lists
 	if n.sparse {
 		in += " --sparse"
 	}
-	return said + in + " --" + shellWords(n.add) + "\n" + commit
+	list := []string{in + " --" + shellWords(n.add)}
+	if n.staged && len(n.commit) == 0 { // every deleted file was staged and is in no commit
+		return list
+	}
+	return append(list, commit)
 }
 
 func shellWords(list []string) string {

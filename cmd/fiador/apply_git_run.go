@@ -143,7 +143,8 @@ func foreign(err error) bool {
 // dirty reports whether tracked files differ from the last commit. Filters are off,
 // because they are programs. A file that needs a filter counts as changed unless its times
 // show that it is unchanged.
-func (g git) dirty(ctx context.Context) (bool, error) {
+func (b *gitBranch) dirty(ctx context.Context) (bool, error) {
+	g := b.git
 	names, err := g.run(ctx, "config", "-z", "--name-only", "--get-regexp", `^filter\..*\.(clean|smudge|process|required)$`)
 	if err != nil && !no(err) {
 		return false, err

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -12,18 +11,24 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
 )
 
-// refuseHooks refuses the steps of a plan that change hooks of the work tree around the
-// folder. It refuses nothing where git is not installed: no program then runs a hook.
-func (a *app) refuseHooks(ctx context.Context, dir string, plan *harness.PatchPlan) error {
+// hookPlace is a place from which git takes hooks of a work tree.
+type hookPlace struct {
+	path string // absolute
+	name string // relative to the folder; "." where the folder is the place or lies in it
+}
+
+// hookPlaces returns the places in a folder, or around it, from which git takes hooks of
+// the work tree. It returns none where git is not installed: no program then runs a hook.
+func hookPlaces(ctx context.Context, dir string, environ []string) ([]hookPlace, error) {
 	if !underGit(dir) {
-		return nil
+		return nil, nil
 	}
-	g, err := newGit(dir, a.environ)
+	g, err := newGit(dir, environ)
 	if err != nil {
-		return gitError(err)
+		return nil, gitError(err)
 	}
 	hooks, err := g.hooks(ctx)
 	if errors.As(err, new(*gitOwnerError)) {
@@ -32,18 +37,19 @@ func (a *app) refuseHooks(ctx context.Context, dir string, plan *harness.PatchPl
 	}
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil
+		return nil, nil
 	case ctx.Err() != nil:
-		return interrupted()
+		return nil, runerr.Unchanged()
 	case err != nil:
-		return gitError(err)
+		return nil, gitError(err)
 	}
-	for _, place := range hooks {
-		if rel, ok := within(dir, place); ok {
-			plan.RefuseBeneath(rel, fmt.Sprintf("git takes hooks from %q", displayPath(place)))
+	var places []hookPlace
+	for _, path := range hooks {
+		if name, ok := within(dir, path); ok {
+			places = append(places, hookPlace{path, name})
 		}
 	}
-	return nil
+	return places, nil
 }
 
 // underGit reports whether a folder can lie in a work tree. Without environment variables

@@ -23,6 +23,12 @@ func Stopped() *result.RunError {
 	}
 }
 
+// Unchanged is the RunError for a command that was told to stop before it changed
+// anything.
+func Unchanged() *result.RunError {
+	return New(result.CodeEvidence, "interrupted: nothing was changed", "run it again")
+}
+
 // Sandbox is the RunError for a sandbox that could not be had. It says nothing
 // of the machine but the failed step, its errno and the known cause.
 func Sandbox(ctx context.Context, err error) *result.RunError {

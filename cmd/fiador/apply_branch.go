@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// branchFor examines whether files can be put on a branch. Where they cannot, it prints
+// the reason and returns nil.
+func (a *app) branchFor(ctx context.Context, dir, name string) (*gitBranch, error) {
+	b, why, err := lookForBranch(ctx, dir, name, a.environ)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, usage("install git, or leave --git-branch out", "--git-branch needs git, which is not there")
+	case why != "":
+		a.status = exitRejected
+		a.term.message(fmt.Sprintf("--git-branch %q: %s", canon.Clean(name), why))
+		a.term.message("nothing was changed")
+	}
+	return b, err
+}
+
+// warnDirty warns of uncommitted changes, which stay beside those of the pack.
+func (a *app) warnDirty(ctx context.Context, b *gitBranch) {
+	if b == nil {
+		return
+	}
+	dirty, err := b.dirty(ctx)
+	switch {
+	case err != nil:
+		a.term.warning("whether the work tree has changes that are not committed is not known: " + err.Error())
+	case dirty:
+		a.term.warning("the work tree has changes that are not committed; they stay, beside those of the pack")
+	}
+}
+
+// refuseHooks refuses the steps of a plan that change hooks of the work tree around the
+// folder.
+func (a *app) refuseHooks(ctx context.Context, dir string, plan *harness.PatchPlan) error {
+	places, err := hookPlaces(ctx, dir, a.environ)
+	for _, p := range places {
+		plan.RefuseBeneath(p.name, fmt.Sprintf("git takes hooks from %q", displayPath(p.path)))
+	}
+	return err
+}
+
+// applied returns the message that a plan was applied to the folder that to names. For a
+// branch the message says what a person may do next.
+func applied(b *gitBranch, plan *harness.PatchPlan, to string) string {
+	if b == nil {
+		return "applied to " + plain(to) + "\n"
+	}
+	said := fmt.Sprintf("applied to %s, on branch %s; ", plain(to), plain(b.name))
+	next, err := b.next(context.Background(), plan.Steps)
+	switch {
+	case err != nil:
+		return said + "nothing is committed, which is yours to do; no commands are printed: " + plain(canon.Clean(err.Error())) + "\n"
+	case next.many:
+		said += fmt.Sprintf("nothing is committed, which is yours to do; for more than %d files no commands are printed\n", maxNamed)
+	case len(next.add) == 0 && len(next.others) > 0:
+		said += "nothing is committed\n"
+	case len(next.add) == 0:
+		said += "git knows nothing of what has changed, so there is nothing to commit\n"
+	default:
+		said += yoursToDo(next, to)
+	}
+	for _, name := range next.others {
+		said += fmt.Sprintf("%s is a repository of its own: what is in it is neither on that branch nor in the commands\n", screen.ShellWord(name))
+	}
+	return said
+}
+
+// yoursToDo returns the commands that commit what was applied.
+func yoursToDo(next gitNext, to string) string {
+	said := "nothing is committed, which is yours to do"
+	if next.owner {
+		said += ", as the owner of the folder"
+	}
+	said += ":\n"
+	for _, line := range next.commands(to) {
+		said += "  " + line + "\n"
+	}
+	return said
+}
+
+// stands returns what, with the name of the branch if there is one.
+func stands(b *gitBranch, what string) string {
+	if b == nil {
+		return what
+	}
+	return what + ", on branch " + b.name
+}
