@@ -233,7 +233,7 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys pa
 		return runerr.New(result.CodeSandbox, "files are put into a folder on Linux (amd64, arm64) alone",
 			"--dry-run shows the diff on this system too", runerr.Because(err))
 	}
-	var branch *gitBranch
+	var branch *Branch
 	if f.branch != "" {
 		if branch, err = a.branchFor(ctx, dir, f.branch); err != nil || branch == nil {
 			return err
@@ -274,7 +274,7 @@ func (a *app) warnUnsigned(keys packKeys) {
 }
 
 // nothingToDo ends a command for which no file has to change. It still makes the branch.
-func (a *app) nothingToDo(ctx context.Context, dir string, branch *gitBranch, dryRun bool) error {
+func (a *app) nothingToDo(ctx context.Context, dir string, branch *Branch, dryRun bool) error {
 	said := plain(displayFolder(dir)) + ": nothing to do, every file is as the pack has it\n"
 	switch {
 	case branch == nil:
@@ -285,11 +285,11 @@ func (a *app) nothingToDo(ctx context.Context, dir string, branch *gitBranch, dr
 			if ctx.Err() != nil {
 				return runerr.Unchanged()
 			}
-			return branch.enter()
+			return branch.Enter()
 		}); err != nil {
 			return a.changedMeanwhile(err)
 		}
-		said += "on branch " + plain(branch.name) + "\n"
+		said += "on branch " + plain(branch.Name) + "\n"
 		return a.printStanding([]byte(said), stands(branch, "no file had to be changed"))
 	}
 	return a.print([]byte(said))
@@ -369,13 +369,13 @@ func (a *app) refusedPatch(plan *harness.PatchPlan, f applyFlags) bool {
 }
 
 // carryOut applies a plan that the user has seen.
-func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state string, branch *gitBranch, to string) error {
+func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state string, branch *Branch, to string) error {
 	var said string
 	err := a.undisturbed(ctx, func() error {
 		if ctx.Err() != nil {
 			return runerr.Unchanged()
 		}
-		left, err := branch.apply(ctx, plan, state)
+		left, err := branch.Apply(ctx, plan, state)
 		if left != "" {
 			a.term.warning(left)
 		}
@@ -394,7 +394,7 @@ func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state strin
 // returns every other error as it is.
 func (a *app) changedMeanwhile(err error) error {
 	var conflict *tree.ConflictError
-	var repository *repositoryChangedError
+	var repository *ChangedError
 	what := ""
 	switch {
 	case errors.As(err, &repository):

@@ -13,8 +13,8 @@ import (
 
 // branchFor examines whether files can be put on a branch. Where they cannot, it prints
 // the reason and returns nil.
-func (a *app) branchFor(ctx context.Context, dir, name string) (*gitBranch, error) {
-	b, why, err := lookForBranch(ctx, dir, name, a.environ)
+func (a *app) branchFor(ctx context.Context, dir, name string) (*Branch, error) {
+	b, why, err := Look(ctx, dir, name, a.environ)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, usage("install git, or leave --git-branch out", "--git-branch needs git, which is not there")
@@ -27,11 +27,11 @@ func (a *app) branchFor(ctx context.Context, dir, name string) (*gitBranch, erro
 }
 
 // warnDirty warns of uncommitted changes, which stay beside those of the pack.
-func (a *app) warnDirty(ctx context.Context, b *gitBranch) {
+func (a *app) warnDirty(ctx context.Context, b *Branch) {
 	if b == nil {
 		return
 	}
-	dirty, err := b.dirty(ctx)
+	dirty, err := b.Dirty(ctx)
 	switch {
 	case err != nil:
 		a.term.warning("whether the work tree has changes that are not committed is not known: " + err.Error())
@@ -43,56 +43,56 @@ func (a *app) warnDirty(ctx context.Context, b *gitBranch) {
 // refuseHooks refuses the steps of a plan that change hooks of the work tree around the
 // folder.
 func (a *app) refuseHooks(ctx context.Context, dir string, plan *harness.PatchPlan) error {
-	places, err := hookPlaces(ctx, dir, a.environ)
+	places, err := Hooks(ctx, dir, a.environ)
 	for _, p := range places {
-		plan.RefuseBeneath(p.name, fmt.Sprintf("git takes hooks from %q", displayPath(p.path)))
+		plan.RefuseBeneath(p.Name, fmt.Sprintf("git takes hooks from %q", displayPath(p.Path)))
 	}
 	return err
 }
 
 // applied returns the message that a plan was applied to the folder that to names. For a
 // branch the message says what a person may do next.
-func applied(b *gitBranch, plan *harness.PatchPlan, to string) string {
+func applied(b *Branch, plan *harness.PatchPlan, to string) string {
 	if b == nil {
 		return "applied to " + plain(to) + "\n"
 	}
-	said := fmt.Sprintf("applied to %s, on branch %s; ", plain(to), plain(b.name))
-	next, err := b.next(context.Background(), plan.Steps)
+	said := fmt.Sprintf("applied to %s, on branch %s; ", plain(to), plain(b.Name))
+	next, err := b.Next(context.Background(), plan.Steps)
 	switch {
 	case err != nil:
 		return said + "nothing is committed, which is yours to do; no commands are printed: " + plain(canon.Clean(err.Error())) + "\n"
-	case next.many:
-		said += fmt.Sprintf("nothing is committed, which is yours to do; for more than %d files no commands are printed\n", maxNamed)
-	case len(next.add) == 0 && len(next.others) > 0:
+	case next.Many:
+		said += fmt.Sprintf("nothing is committed, which is yours to do; for more than %d files no commands are printed\n", MaxNamed)
+	case len(next.Add) == 0 && len(next.Others) > 0:
 		said += "nothing is committed\n"
-	case len(next.add) == 0:
+	case len(next.Add) == 0:
 		said += "git knows nothing of what has changed, so there is nothing to commit\n"
 	default:
 		said += yoursToDo(next, to)
 	}
-	for _, name := range next.others {
+	for _, name := range next.Others {
 		said += fmt.Sprintf("%s is a repository of its own: what is in it is neither on that branch nor in the commands\n", screen.ShellWord(name))
 	}
 	return said
 }
 
 // yoursToDo returns the commands that commit what was applied.
-func yoursToDo(next gitNext, to string) string {
+func yoursToDo(next Next, to string) string {
 	said := "nothing is committed, which is yours to do"
-	if next.owner {
+	if next.Owner {
 		said += ", as the owner of the folder"
 	}
 	said += ":\n"
-	for _, line := range next.commands(to) {
+	for _, line := range next.Commands(to) {
 		said += "  " + line + "\n"
 	}
 	return said
 }
 
 // stands returns what, with the name of the branch if there is one.
-func stands(b *gitBranch, what string) string {
+func stands(b *Branch, what string) string {
 	if b == nil {
 		return what
 	}
-	return what + ", on branch " + b.name
+	return what + ", on branch " + b.Name
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// gitBranch is a branch of a work tree on which files are put. A nil gitBranch means: no
+// Branch is a branch of a work tree on which files are put. A nil Branch means: no
 // branch.
 //
 // First git makes the ref, at the commit of HEAD. Then HEAD is set to the ref. Then the
@@ -22,10 +22,10 @@ import (
 // command that is killed between two of these steps leaves one more branch, at an existing
 // commit, and maybe HEAD on that branch. No file differs then, and the same command
 // continues from that state when it runs again.
-type gitBranch struct {
+type Branch struct {
 	git    git
 	ref    string // refs/heads/NAME
-	name   string
+	Name   string
 	here   os.FileInfo // the work tree
 	commit string
 	head   string // the ref that HEAD names, or empty where HEAD is detached
@@ -34,15 +34,15 @@ type gitBranch struct {
 	made bool // this command made the branch, and no earlier one
 }
 
-// lookForBranch examines whether files can be put on a branch of a work tree. Where they
+// Look examines whether files can be put on a branch of a work tree. Where they
 // cannot, it returns the reason. Where git is not installed, the error is
 // exec.ErrNotFound.
-func lookForBranch(ctx context.Context, dir, name string, environ []string) (b *gitBranch, why string, err error) {
+func Look(ctx context.Context, dir, name string, environ []string) (b *Branch, why string, err error) {
 	g, err := newGit(dir, environ)
 	if err != nil {
-		return nil, "", gitError(err)
+		return nil, "", refusal(err)
 	}
-	b = &gitBranch{git: g, name: name, ref: "refs/heads/" + name}
+	b = &Branch{git: g, Name: name, ref: "refs/heads/" + name}
 	why, err = b.look(ctx)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
@@ -50,17 +50,17 @@ func lookForBranch(ctx context.Context, dir, name string, environ []string) (b *
 	case ctx.Err() != nil:
 		return nil, "", runerr.Unchanged()
 	case err != nil:
-		return nil, "", gitError(err)
+		return nil, "", refusal(err)
 	case why != "":
 		return nil, why, nil
 	}
 	return b, "", nil
 }
 
-// apply enters the branch and applies a plan. If nothing could be applied, it leaves the
+// Apply enters the branch and applies a plan. If nothing could be applied, it leaves the
 // branch again. left names a step of this that could not be undone.
-func (b *gitBranch) apply(ctx context.Context, plan *harness.PatchPlan, state string) (left string, err error) {
-	if err := b.enter(); err != nil {
+func (b *Branch) Apply(ctx context.Context, plan *harness.PatchPlan, state string) (left string, err error) {
+	if err := b.Enter(); err != nil {
 		return "", err
 	}
 	if err = plan.Apply(ctx, state); err != nil && harness.NothingApplied(err) {
@@ -72,19 +72,19 @@ func (b *gitBranch) apply(ctx context.Context, plan *harness.PatchPlan, state st
 // branchMade is the first message in the reflog of a branch that this program makes.
 const branchMade = "fiador apply: branch made"
 
-// repositoryChangedError says that a repository changed after the command examined it.
-type repositoryChangedError struct{ branch, why string }
+// ChangedError says that a repository changed after the command examined it.
+type ChangedError struct{ branch, why string }
 
-func (e *repositoryChangedError) Error() string { return fmt.Sprintf("branch %q: %s", e.branch, e.why) }
+func (e *ChangedError) Error() string { return fmt.Sprintf("branch %q: %s", e.branch, e.why) }
 
 // lookAgain examines the repository again, because a person has read a diff meanwhile. A
 // *repositoryChangedError names the difference.
-func (b *gitBranch) lookAgain(ctx context.Context) error {
-	now := gitBranch{git: b.git, ref: b.ref, name: b.name}
+func (b *Branch) lookAgain(ctx context.Context) error {
+	now := Branch{git: b.git, ref: b.ref, Name: b.Name}
 	why, err := now.look(ctx)
 	switch {
 	case err != nil:
-		return gitError(err)
+		return refusal(err)
 	case why != "":
 	case !os.SameFile(now.here, b.here):
 		why = "the folder is another one"
@@ -94,14 +94,14 @@ func (b *gitBranch) lookAgain(ctx context.Context) error {
 		why = "it was made or removed"
 	}
 	if why != "" {
-		return &repositoryChangedError{canon.Clean(b.name), why}
+		return &ChangedError{canon.Clean(b.Name), why}
 	}
 	return nil
 }
 
-// enter makes the branch and sets HEAD to it. After an error the repository is as before,
+// Enter makes the branch and sets HEAD to it. After an error the repository is as before,
 // unless the error says what differs.
-func (b *gitBranch) enter() error {
+func (b *Branch) Enter() error {
 	if b == nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (b *gitBranch) enter() error {
 	if !b.there {
 		none := strings.Repeat("0", len(b.commit))
 		_, err := b.git.run(ctx, "update-ref", "--create-reflog", "-m", branchMade, b.ref, b.commit, none)
-		var f *gitFailure
+		var f *failure
 		switch {
 		case err == nil:
 			b.made = true
@@ -127,26 +127,26 @@ func (b *gitBranch) enter() error {
 	if from == "" {
 		from = b.commit
 	}
-	if _, err := b.git.run(ctx, "symbolic-ref", "-m", "checkout: moving from "+from+" to "+b.name, "HEAD", b.ref); err != nil {
+	if _, err := b.git.run(ctx, "symbolic-ref", "-m", "checkout: moving from "+from+" to "+b.Name, "HEAD", b.ref); err != nil {
 		return b.taken(err)
 	}
 	return nil
 }
 
 // taken undoes enter as far as possible and returns the error for it.
-func (b *gitBranch) taken(err error) error {
+func (b *Branch) taken(err error) error {
 	left := b.leave()
 	if left == "" {
-		return gitError(err)
+		return refusal(err)
 	}
 	return runerr.New(result.CodeEvidence, "no file was changed, but "+left+": "+err.Error(),
-		gitHint(err, "run the command again, which goes on from there"), runerr.Because(err))
+		remedy(err, "run the command again, which goes on from there"), runerr.Because(err))
 }
 
 // leave undoes the steps that enter has taken. It describes a step that it cannot undo:
 // the branch stays, at the commit that was checked out, and maybe HEAD names it. leave
 // never removes a branch that HEAD names.
-func (b *gitBranch) leave() (left string) {
+func (b *Branch) leave() (left string) {
 	if b == nil || b.head == b.ref {
 		return ""
 	}
@@ -164,7 +164,7 @@ func (b *gitBranch) leave() (left string) {
 	case err != nil:
 		return "what HEAD names is not known"
 	case on:
-		return fmt.Sprintf("HEAD is on the branch %q, at the commit that it was at", canon.Clean(b.name))
+		return fmt.Sprintf("HEAD is on the branch %q, at the commit that it was at", canon.Clean(b.Name))
 	case b.there:
 		return ""
 	case b.made:
@@ -173,11 +173,11 @@ func (b *gitBranch) leave() (left string) {
 	if _, err := b.git.run(ctx, "show-ref", "--verify", "--quiet", b.ref); no(err) {
 		return ""
 	}
-	return fmt.Sprintf("the branch %q is there", canon.Clean(b.name))
+	return fmt.Sprintf("the branch %q is there", canon.Clean(b.Name))
 }
 
 // isOn reports whether HEAD names the branch.
-func (b *gitBranch) isOn(ctx context.Context) (bool, error) {
+func (b *Branch) isOn(ctx context.Context) (bool, error) {
 	head, err := b.git.run(ctx, "symbolic-ref", "--quiet", "HEAD")
 	if no(err) {
 		return false, nil

@@ -14,7 +14,7 @@ import (
 )
 
 // look examines the repository. why says what a person has to change first.
-func (b *gitBranch) look(ctx context.Context) (why string, err error) {
+func (b *Branch) look(ctx context.Context) (why string, err error) {
 	for _, ask := range []func(context.Context) (string, error){
 		b.lookAtName, b.lookAtTree, b.underWay, b.lookAtHead, b.lookAround, b.lookElsewhere, b.lookAtRef,
 	} {
@@ -25,20 +25,20 @@ func (b *gitBranch) look(ctx context.Context) (why string, err error) {
 	return "", nil
 }
 
-func (b *gitBranch) lookAtName(ctx context.Context) (string, error) {
-	said, err := b.git.run(ctx, "check-ref-format", "--branch", b.name)
-	var f *gitFailure
+func (b *Branch) lookAtName(ctx context.Context) (string, error) {
+	said, err := b.git.run(ctx, "check-ref-format", "--branch", b.Name)
+	var f *failure
 	switch {
-	case errors.As(err, &f), err == nil && strings.TrimSuffix(said, "\n") != b.name, b.name == "HEAD":
+	case errors.As(err, &f), err == nil && strings.TrimSuffix(said, "\n") != b.Name, b.Name == "HEAD":
 		return "not a name that a branch can have", nil
 	}
 	return "", err
 }
 
 // lookAtTree examines whether the folder is the top of a work tree.
-func (b *gitBranch) lookAtTree(ctx context.Context) (string, error) {
+func (b *Branch) lookAtTree(ctx context.Context) (string, error) {
 	top, err := b.git.run(ctx, "rev-parse", "--show-toplevel")
-	var f *gitFailure
+	var f *failure
 	if errors.As(err, &f) && !foreign(err) {
 		return "the folder is not in a git work tree (" + f.text + ")", nil
 	}
@@ -56,7 +56,7 @@ func (b *gitBranch) lookAtTree(ctx context.Context) (string, error) {
 
 // underWay names an unfinished operation of git in the work tree. HEAD belongs to that
 // operation until it ends.
-func (b *gitBranch) underWay(ctx context.Context) (string, error) {
+func (b *Branch) underWay(ctx context.Context) (string, error) {
 	marks := [][2]string{
 		{"rebase-merge", "a rebase"}, {"rebase-apply", "a rebase"}, {"MERGE_HEAD", "a merge"},
 		{"CHERRY_PICK_HEAD", "a cherry-pick"}, {"REVERT_HEAD", "a revert"}, {"BISECT_LOG", "a bisection"},
@@ -91,7 +91,7 @@ func (g git) path(name string) string {
 	return filepath.Join(g.dir, name)
 }
 
-func (b *gitBranch) lookAtHead(ctx context.Context) (string, error) {
+func (b *Branch) lookAtHead(ctx context.Context) (string, error) {
 	commit, err := b.git.run(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
 	if no(err) {
 		return "there is no commit yet that a branch could begin at", nil
@@ -109,7 +109,7 @@ func (b *gitBranch) lookAtHead(ctx context.Context) (string, error) {
 }
 
 // lookAround examines whether git can make a branch of that name, as a ref of its own.
-func (b *gitBranch) lookAround(ctx context.Context) (string, error) {
+func (b *Branch) lookAround(ctx context.Context) (string, error) {
 	if _, err := b.git.run(ctx, "symbolic-ref", "--quiet", b.ref); err == nil {
 		return "the branch is a symbolic ref, and stands for another", nil
 	} else if !no(err) {
@@ -134,7 +134,7 @@ func (b *gitBranch) lookAround(ctx context.Context) (string, error) {
 
 // lookElsewhere examines whether another work tree uses the branch: the branch is checked
 // out there, or a rebase or a bisection there returns to it.
-func (b *gitBranch) lookElsewhere(ctx context.Context) (string, error) {
+func (b *Branch) lookElsewhere(ctx context.Context) (string, error) {
 	if b.head != b.ref {
 		trees, err := b.git.run(ctx, "worktree", "list", "--porcelain")
 		if err != nil {
@@ -168,7 +168,7 @@ func (b *gitBranch) lookElsewhere(ctx context.Context) (string, error) {
 }
 
 // named reports whether a line of a file of git names the branch.
-func (b *gitBranch) named(file string) (bool, error) {
+func (b *Branch) named(file string) (bool, error) {
 	if info, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
 		return false, nil
 	}
@@ -177,7 +177,7 @@ func (b *gitBranch) named(file string) (bool, error) {
 		return false, nil
 	}
 	for line := range strings.SplitSeq(string(text), "\n") {
-		if line == b.ref || line == b.name {
+		if line == b.ref || line == b.Name {
 			return true, err
 		}
 	}
@@ -186,9 +186,9 @@ func (b *gitBranch) named(file string) (bool, error) {
 
 // lookAtRef examines whether the branch exists. A branch at the commit of HEAD is allowed:
 // an interrupted command may have left it, and applying does not change it.
-func (b *gitBranch) lookAtRef(ctx context.Context) (string, error) {
+func (b *Branch) lookAtRef(ctx context.Context) (string, error) {
 	at, err := b.git.run(ctx, "show-ref", "--verify", "--hash", b.ref)
-	var f *gitFailure
+	var f *failure
 	switch {
 	case errors.As(err, &f):
 	case err != nil:
@@ -210,10 +210,10 @@ func (b *gitBranch) lookAtRef(ctx context.Context) (string, error) {
 
 // own reports whether an earlier command made the branch and nothing was committed on it
 // since. The same command may then continue.
-func (b *gitBranch) own(ctx context.Context) (bool, error) {
+func (b *Branch) own(ctx context.Context) (bool, error) {
 	// The check of signatures would run a program.
 	said, err := b.git.run(ctx, "log", "--no-show-signature", "--encoding=UTF-8", "--no-patch", "--walk-reflogs", "--max-count=1", "--format=%gs", b.ref, "--")
-	var f *gitFailure
+	var f *failure
 	if errors.As(err, &f) {
 		return false, nil
 	}

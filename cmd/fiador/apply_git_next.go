@@ -12,28 +12,28 @@ import (
 	"github.com/fiador/fiador/harness"
 )
 
-// maxNamed is the largest number of files in a command line that is shown to a person.
-const maxNamed = 20
+// MaxNamed is the largest number of files in a command line that is shown to a person.
+const MaxNamed = 20
 
-// gitNext describes how a person commits exactly the applied files.
-type gitNext struct {
-	owner  bool     // the owner of the folder has to do it, who is another user
-	add    []string // paths that git add accepts
+// Next describes how a person commits exactly the applied files.
+type Next struct {
+	Owner  bool     // the owner of the folder has to do it, who is another user
+	Add    []string // paths that git add accepts
 	commit []string // those paths of add that git commit accepts too
-	many   bool     // there are too many files, so none is named
+	Many   bool     // there are too many files, so none is named
 	staged bool     // the index has changes, which a commit without paths would include
 	sparse bool     // git add needs a flag for paths outside of the sparse cone
-	others []string // repositories in folders of this one, with changed files of their own
+	Others []string // repositories in folders of this one, with changed files of their own
 }
 
-// next finds out which paths of the applied steps git add and git commit accept.
-func (b *gitBranch) next(ctx context.Context, steps []harness.PatchStep) (n gitNext, err error) {
+// Next finds out which paths of the applied steps git add and git commit accept.
+func (b *Branch) Next(ctx context.Context, steps []harness.PatchStep) (n Next, err error) {
 	g := b.git
-	n.owner = g.owner
-	if steps, n.others, err = g.inside(ctx, steps); err != nil {
+	n.Owner = g.owner
+	if steps, n.Others, err = g.inside(ctx, steps); err != nil {
 		return n, err
 	}
-	if n.many = len(steps) > maxNamed; n.many {
+	if n.Many = len(steps) > MaxNamed; n.Many {
 		return n, nil
 	}
 	for _, s := range steps {
@@ -53,7 +53,7 @@ func (b *gitBranch) next(ctx context.Context, steps []harness.PatchStep) (n gitN
 			known, last = indexed != "", committed != "" && !folder
 		}
 		if known {
-			n.add = append(n.add, s.Path)
+			n.Add = append(n.Add, s.Path)
 		}
 		if known && last {
 			n.commit = append(n.commit, s.Path)
@@ -109,9 +109,9 @@ func (g git) inside(ctx context.Context, steps []harness.PatchStep) (own []harne
 	return own, others, nil
 }
 
-// commands returns the command lines that a person types, where to names the folder. They
+// Commands returns the command lines that a person types, where to names the folder. They
 // take every path literally.
-func (n gitNext) commands(to string) []string {
+func (n Next) Commands(to string) []string {
 	in := "git"
 	if to != "." {
 		in += " -C " + screen.ShellWord(to)
@@ -124,7 +124,7 @@ func (n gitNext) commands(to string) []string {
 	if n.sparse {
 		in += " --sparse"
 	}
-	list := []string{in + " --" + shellWords(n.add)}
+	list := []string{in + " --" + shellWords(n.Add)}
 	if n.staged && len(n.commit) == 0 { // every deleted file was staged and is in no commit
 		return list
 	}

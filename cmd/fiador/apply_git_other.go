@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// gitProcess returns the attributes of a git process in a folder: none on this system.
-func gitProcess(string) (attr *syscall.SysProcAttr, owner bool, err error) { return nil, false, nil }
+// attributes returns the attributes of a git process in a folder: none on this system.
+func attributes(string) (attr *syscall.SysProcAttr, owner bool, err error) { return nil, false, nil }

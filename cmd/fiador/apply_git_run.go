@@ -28,27 +28,27 @@ type git struct {
 	filters []string // names of configuration values that are set empty, which turns filters off
 }
 
-// gitFailure is the error of a git that ended with a status other than 0.
-type gitFailure struct {
+// failure is the error of a git that ended with a status other than 0.
+type failure struct {
 	code int
 	text string
 }
 
-func (e *gitFailure) Error() string { return "git: " + e.text }
+func (e *failure) Error() string { return "git: " + e.text }
 
-// gitOwnerError says that git could not be started as the owner of the folder.
-type gitOwnerError struct{ err error }
+// ownerError says that git could not be started as the owner of the folder.
+type ownerError struct{ err error }
 
-func (e *gitOwnerError) Error() string {
+func (e *ownerError) Error() string {
 	return "git cannot be run as the owner of the folder: " + runerr.Reason(e.err)
 }
 
-func (e *gitOwnerError) Unwrap() error { return e.err }
+func (e *ownerError) Unwrap() error { return e.err }
 
 func newGit(dir string, environ []string) (git, error) {
 	g := git{dir: dir}
 	var err error
-	if g.attr, g.owner, err = gitProcess(dir); err != nil {
+	if g.attr, g.owner, err = attributes(dir); err != nil {
 		return git{}, err
 	}
 	for _, e := range environ {
@@ -84,40 +84,40 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 		for more && strings.HasPrefix(text, "warning: ") {
 			text, rest, more = strings.Cut(rest, "\n")
 		}
-		return stdout.String(), &gitFailure{ee.ExitCode(), canon.Clean(text)}
+		return stdout.String(), &failure{ee.ExitCode(), canon.Clean(text)}
 	case err != nil && g.owner && !errors.Is(err, exec.ErrNotFound):
-		err = &gitOwnerError{err}
+		err = &ownerError{err}
 	}
 	return stdout.String(), err
 }
 
 // no reports whether git answered "no", for commands that answer so with status 1.
 func no(err error) bool {
-	var f *gitFailure
+	var f *failure
 	return errors.As(err, &f) && f.code == 1
 }
 
-// gitError returns the RunError for an error of git before any change.
-func gitError(err error) error {
+// refusal returns the RunError for an error of git before any change.
+func refusal(err error) error {
 	e := runerr.New(result.CodeEvidence, "nothing was changed: "+canon.Clean(err.Error()), "", runerr.Because(err))
 	if foreign(err) {
 		e.Message = "nothing was changed: git does not read a repository of another owner: " + canon.Clean(err.Error())
 	}
-	var f *gitFailure
+	var f *failure
 	if errors.As(err, &f) && f.lock() != "" {
 		e.Message += ": a git that was killed may have left that file"
 	}
-	e.Hint = gitHint(err, "see what git says in that folder")
+	e.Hint = remedy(err, "see what git says in that folder")
 	return e
 }
 
-// gitHint returns what to do about an error of git, or otherwise if git gives no clue.
-func gitHint(err error, otherwise string) string {
-	var f *gitFailure
+// remedy returns what to do about an error of git, or otherwise if git gives no clue.
+func remedy(err error, otherwise string) string {
+	var f *failure
 	switch {
 	case foreign(err):
 		return "run it as the owner of the folder and of its .git, or as a user whose git configuration has the folder in safe.directory"
-	case errors.As(err, new(*gitOwnerError)):
+	case errors.As(err, new(*ownerError)):
 		return "run it as the owner of the folder, or let the owner reach the folder"
 	case errors.As(err, &f) && f.lock() != "":
 		return fmt.Sprintf("if no git is at work in that repository remove %q, and run the command again", f.lock())
@@ -126,7 +126,7 @@ func gitHint(err error, otherwise string) string {
 }
 
 // lock returns the lock file of another git that stopped this one, or empty.
-func (e *gitFailure) lock() string {
+func (e *failure) lock() string {
 	_, rest, _ := strings.Cut(e.text, "Unable to create '")
 	if name, _, ok := strings.Cut(rest, "': File exists"); ok {
 		return name
@@ -136,14 +136,14 @@ func (e *gitFailure) lock() string {
 
 // foreign reports whether git refuses a repository because of its owner.
 func foreign(err error) bool {
-	var f *gitFailure
+	var f *failure
 	return errors.As(err, &f) && (strings.Contains(f.text, "dubious ownership") || strings.Contains(f.text, "unsafe repository"))
 }
 
-// dirty reports whether tracked files differ from the last commit. Filters are off,
+// Dirty reports whether tracked files differ from the last commit. Filters are off,
 // because they are programs. A file that needs a filter counts as changed unless its times
 // show that it is unchanged.
-func (b *gitBranch) dirty(ctx context.Context) (bool, error) {
+func (b *Branch) Dirty(ctx context.Context) (bool, error) {
 	g := b.git
 	names, err := g.run(ctx, "config", "-z", "--name-only", "--get-regexp", `^filter\..*\.(clean|smudge|process|required)$`)
 	if err != nil && !no(err) {

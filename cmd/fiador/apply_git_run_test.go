@@ -7,8 +7,8 @@ import (
 
 // TestLockHint: the hint names a lock of another git, and only a lock.
 func TestLockHint(t *testing.T) {
-	f := &gitFailure{128, "fatal: cannot lock ref 'HEAD': Unable to create '/a b/.git/HEAD.lock': File exists."}
-	if hint := gitHint(f, ""); !strings.Contains(hint, `remove "/a b/.git/HEAD.lock"`) || gitHint(&gitFailure{128, "fatal: Unable to create '/a': Permission denied"}, "other") != "other" {
+	f := &failure{128, "fatal: cannot lock ref 'HEAD': Unable to create '/a b/.git/HEAD.lock': File exists."}
+	if hint := remedy(f, ""); !strings.Contains(hint, `remove "/a b/.git/HEAD.lock"`) || remedy(&failure{128, "fatal: Unable to create '/a': Permission denied"}, "other") != "other" {
 		t.Error(hint)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// gitProcess returns the attributes of a git process in a folder. git gets its own process
+// attributes returns the attributes of a git process in a folder. git gets its own process
 // group. If this process is root and another user owns the folder, git runs as that owner.
-func gitProcess(dir string) (attr *syscall.SysProcAttr, owner bool, err error) {
+func attributes(dir string) (attr *syscall.SysProcAttr, owner bool, err error) {
 	attr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() != 0 {
 		return attr, false, nil

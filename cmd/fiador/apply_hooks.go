@@ -14,24 +14,24 @@ import (
 	"github.com/fiador/fiador/harness/runerr"
 )
 
-// hookPlace is a place from which git takes hooks of a work tree.
-type hookPlace struct {
-	path string // absolute
-	name string // relative to the folder; "." where the folder is the place or lies in it
+// HookPlace is a place from which git takes hooks of a work tree.
+type HookPlace struct {
+	Path string // absolute
+	Name string // relative to the folder; "." where the folder is the place or lies in it
 }
 
-// hookPlaces returns the places in a folder, or around it, from which git takes hooks of
+// Hooks returns the places in a folder, or around it, from which git takes hooks of
 // the work tree. It returns none where git is not installed: no program then runs a hook.
-func hookPlaces(ctx context.Context, dir string, environ []string) ([]hookPlace, error) {
+func Hooks(ctx context.Context, dir string, environ []string) ([]HookPlace, error) {
 	if !underGit(dir) {
 		return nil, nil
 	}
 	g, err := newGit(dir, environ)
 	if err != nil {
-		return nil, gitError(err)
+		return nil, refusal(err)
 	}
 	hooks, err := g.hooks(ctx)
-	if errors.As(err, new(*gitOwnerError)) {
+	if errors.As(err, new(*ownerError)) {
 		g.attr, g.owner = nil, false
 		hooks, err = g.hooks(ctx)
 	}
@@ -41,12 +41,12 @@ func hookPlaces(ctx context.Context, dir string, environ []string) ([]hookPlace,
 	case ctx.Err() != nil:
 		return nil, runerr.Unchanged()
 	case err != nil:
-		return nil, gitError(err)
+		return nil, refusal(err)
 	}
-	var places []hookPlace
+	var places []HookPlace
 	for _, path := range hooks {
 		if name, ok := within(dir, path); ok {
-			places = append(places, hookPlace{path, name})
+			places = append(places, HookPlace{path, name})
 		}
 	}
 	return places, nil
@@ -103,7 +103,7 @@ func (g git) hooks(ctx context.Context) ([]string, error) {
 // outside of a work tree.
 func (g git) hookFolder(ctx context.Context) (string, error) {
 	top, err := g.run(ctx, "rev-parse", "--show-toplevel")
-	var f *gitFailure
+	var f *failure
 	if errors.As(err, &f) && (strings.Contains(f.text, "not a git repository") || strings.Contains(f.text, "must be run in a work tree")) {
 		return "", nil
 	}
