@@ -16,10 +16,6 @@ type plantedError struct{ link string }
 
 func (e *plantedError) Error() string { return "leads through the link " + strconv.Quote(e.link) }
 
-func (e *plantedError) refusal(what, name string) error {
-	return unfit("name a place that is reached without it, or put a file or folder there", "%s %q leads through the link %q", what, displayPath(name), displayPath(e.link))
-}
-
 // place returns the target of a path, absolute and without links. It refuses the first
 // link beneath one of the folders within, which are absolute and without links. It takes
 // an absent entry for a folder without links.

@@ -79,7 +79,7 @@ func (a *app) packSink(w *pack.Writer, f recordFlags, dir string) *harness.PackS
 		Ready: func() error {
 			var planted *plantedError
 			if _, err := place(dir, a.guarded); errors.As(err, &planted) {
-				return planted.refusal("--pack", dir)
+				return leadsThrough(planted, "--pack", dir)
 			}
 			return nil
 		},

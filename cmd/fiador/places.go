@@ -204,7 +204,7 @@ func (a *app) notPlanted(x, _ spot) error {
 		return nil
 	}
 	if _, err := place(x.path, a.guarded); errors.As(err, &planted) {
-		return planted.refusal(x.flag, x.path)
+		return leadsThrough(planted, x.flag, x.path)
 	}
 	return nil
 }
@@ -298,4 +298,9 @@ func destination(path string) (string, error) {
 		}
 	}
 	return "", syscall.ELOOP
+}
+
+// leadsThrough refuses a path that leads through a link beneath a guarded folder.
+func leadsThrough(e *plantedError, what, name string) error {
+	return unfit("name a place that is reached without it, or put a file or folder there", "%s %q leads through the link %q", what, displayPath(name), displayPath(e.link))
 }

@@ -74,7 +74,7 @@ func isThere(name string) error {
 func notWritten(name string, err error) error {
 	var planted *plantedError
 	if errors.As(err, &planted) {
-		return planted.refusal("file", name)
+		return leadsThrough(planted, "file", name)
 	}
 	why := runerr.Reason(err)
 	if errors.Is(err, fs.ErrNotExist) {
