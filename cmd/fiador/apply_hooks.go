@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/fiador/fiador/harness/links"
 	"github.com/fiador/fiador/harness/runerr"
 )
 
@@ -85,14 +86,14 @@ func (g git) hooks(ctx context.Context) ([]string, error) {
 	if err != nil || folder == "" {
 		return nil, err
 	}
-	places := []string{folder, followed(folder)}
+	places := []string{folder, links.Follow(folder)}
 	list, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, fs.ErrPermission) {
 		return nil, err
 	}
 	for _, e := range list {
 		if e.Type()&fs.ModeSymlink != 0 {
-			places = append(places, followed(filepath.Join(folder, e.Name())))
+			places = append(places, links.Follow(filepath.Join(folder, e.Name())))
 		}
 	}
 	slices.Sort(places)

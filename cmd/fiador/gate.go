@@ -132,7 +132,7 @@ func policyFiles(name string) []string {
 }
 
 // repoLayer finds the layer of the gated tree. Anything else than a readable folder at its
-// place is an error, so that a layer that exists is never skipped.
+// Place is an error, so that a layer that exists is never skipped.
 func repoLayer(s *harness.Sources, tree string) error {
 	root, err := os.OpenRoot(tree)
 	if err != nil {

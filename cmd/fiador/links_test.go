@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"github.com/fiador/fiador/harness/links"
 	"os"
 	"path/filepath"
 	"testing"
@@ -25,7 +26,7 @@ func TestLinkMadeMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, err := place(name, within)
+	at, err := links.Place(name, within)
 	if err != nil || at != name {
 		t.Fatalf("the place is %q, %v", at, err)
 	}
@@ -34,11 +35,11 @@ func TestLinkMadeMeanwhile(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"commit": begun.replace(),
-		"open":   second(openGuarded(filepath.Dir(at), within)),
+		"open":   second(links.OpenGuarded(filepath.Dir(at), within)),
 		"create": second(createFile(name, within, 0o666)),
 	} {
-		var planted *plantedError
-		if !errors.As(err, &planted) || planted.link != out {
+		var planted *links.PlantedError
+		if !errors.As(err, &planted) || planted.Link != out {
 			t.Errorf("%s: %v, want the link %q", what, err, out)
 		}
 	}

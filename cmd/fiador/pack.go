@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/links"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -77,8 +78,8 @@ func (a *app) packSink(w *pack.Writer, f recordFlags, dir string) *harness.PackS
 			return a.packLedger(ctx, files, f, run, index)
 		},
 		Ready: func() error {
-			var planted *plantedError
-			if _, err := place(dir, a.guarded); errors.As(err, &planted) {
+			var planted *links.PlantedError
+			if _, err := links.Place(dir, a.guarded); errors.As(err, &planted) {
 				return leadsThrough(planted, "--pack", dir)
 			}
 			return nil

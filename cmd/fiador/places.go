@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"github.com/fiador/fiador/harness/links"
 	"github.com/fiador/fiador/kernel/canon"
 	"os"
 	"path/filepath"
@@ -199,11 +200,11 @@ func isNull(info os.FileInfo) bool {
 // there could choose the file that is overwritten. The path of the folder itself may have
 // links.
 func (a *app) notPlanted(x, _ spot) error {
-	var planted *plantedError
+	var planted *links.PlantedError
 	if x.path == "-" {
 		return nil
 	}
-	if _, err := place(x.path, a.guarded); errors.As(err, &planted) {
+	if _, err := links.Place(x.path, a.guarded); errors.As(err, &planted) {
 		return leadsThrough(planted, x.flag, x.path)
 	}
 	return nil
@@ -301,6 +302,6 @@ func destination(path string) (string, error) {
 }
 
 // leadsThrough refuses a path that leads through a link beneath a guarded folder.
-func leadsThrough(e *plantedError, what, name string) error {
-	return unfit("name a place that is reached without it, or put a file or folder there", "%s %q leads through the link %q", what, displayPath(name), displayPath(e.link))
+func leadsThrough(e *links.PlantedError, what, name string) error {
+	return unfit("name a place that is reached without it, or put a file or folder there", "%s %q leads through the link %q", what, displayPath(name), displayPath(e.Link))
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/fiador/fiador/harness/durable"
+	"github.com/fiador/fiador/harness/links"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -72,7 +73,7 @@ func isThere(name string) error {
 }
 
 func notWritten(name string, err error) error {
-	var planted *plantedError
+	var planted *links.PlantedError
 	if errors.As(err, &planted) {
 		return leadsThrough(planted, "file", name)
 	}
@@ -99,13 +100,13 @@ type newFile struct {
 // permissions of mode without those of the umask. createFile follows no link beneath the
 // folders within. The file's folder stays open, so that a later link has no effect.
 func createFile(name string, within []string, mode fs.FileMode) (*newFile, error) {
-	at, err := place(name, within)
+	at, err := links.Place(name, within)
 	if err != nil {
 		return nil, err
 	}
 	if _, err = os.Lstat(name); err != nil {
 		dir, base := filepath.Split(name)
-		_, err = filepath.EvalSymlinks(cmp.Or(dir, ".")) // place takes an absent entry for a folder
+		_, err = filepath.EvalSymlinks(cmp.Or(dir, ".")) // Place takes an absent entry for a folder
 		if err == nil && (base == "" || base == "." || base == "..") {
 			err = &fs.PathError{Op: "open", Path: name, Err: syscall.ENOENT}
 		}
@@ -121,7 +122,7 @@ func createFile(name string, within []string, mode fs.FileMode) (*newFile, error
 	if err != nil {
 		return nil, err
 	}
-	root, err := openGuarded(filepath.Dir(at), within)
+	root, err := links.OpenGuarded(filepath.Dir(at), within)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func createFile(name string, within []string, mode fs.FileMode) (*newFile, error
 		return nil, errors.Join(err, root.Close())
 	}
 	f.Check = func() error { // refuse a link that was made meanwhile
-		_, err := place(name, within)
+		_, err := links.Place(name, within)
 		return err
 	}
 	return &newFile{File: f.File, name: name, put: f, dir: root}, nil

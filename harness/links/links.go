@@ -1,4 +1,6 @@
-package main
+// Package links finds where a path leads that goes through symbolic links. A link beneath a
+// guarded folder may come from the one who is guarded against, so it is refused.
+package links
 
 import (
 	"io/fs"
@@ -11,15 +13,15 @@ import (
 	"github.com/fiador/fiador/kernel"
 )
 
-// plantedError says that a path leads through a link beneath a guarded folder.
-type plantedError struct{ link string }
+// PlantedError says that a path leads through a link beneath a guarded folder.
+type PlantedError struct{ Link string }
 
-func (e *plantedError) Error() string { return "leads through the link " + strconv.Quote(e.link) }
+func (e *PlantedError) Error() string { return "leads through the link " + strconv.Quote(e.Link) }
 
-// place returns the target of a path, absolute and without links. It refuses the first
+// Place returns the target of a path, absolute and without links. It refuses the first
 // link beneath one of the folders within, which are absolute and without links. It takes
 // an absent entry for a folder without links.
-func place(name string, within []string) (string, error) {
+func Place(name string, within []string) (string, error) {
 	abs := name
 	if !filepath.IsAbs(abs) {
 		here, err := os.Getwd()
@@ -46,7 +48,7 @@ func place(name string, within []string) (string, error) {
 			continue
 		}
 		if guardedBy(next, within) != "" {
-			return "", &plantedError{next}
+			return "", &PlantedError{next}
 		}
 		if links++; links > maxLinks {
 			return "", &fs.PathError{Op: "readlink", Path: name, Err: syscall.ELOOP}
@@ -76,9 +78,9 @@ func guardedBy(name string, within []string) string {
 	return ""
 }
 
-// openGuarded opens a folder that place has returned. Beneath a guarded folder it refuses
+// OpenGuarded opens a folder that Place has returned. Beneath a guarded folder it refuses
 // a link that was made meanwhile.
-func openGuarded(name string, within []string) (*os.Root, error) {
+func OpenGuarded(name string, within []string) (*os.Root, error) {
 	dir := guardedBy(name, within)
 	if dir == "" {
 		return os.OpenRoot(name)
@@ -114,5 +116,5 @@ func openItself(root *os.Root, name, at string) (*os.Root, error) {
 		}
 		_ = next.Close()
 	}
-	return nil, &plantedError{at}
+	return nil, &PlantedError{at}
 }

@@ -1,15 +1,15 @@
-package main
+package links
 
 import (
 	"os"
 	"path/filepath"
 )
 
-// maxLinks is how many links followed replaces in one path.
+// maxLinks is how many links of one path are replaced.
 const maxLinks = 40
 
-// followed returns the target of a path after all links. The target need not exist.
-func followed(name string) string {
+// Follow returns the target of a path after all links. The target need not exist.
+func Follow(name string) string {
 	name = filepath.Clean(name)
 	for range maxLinks {
 		next := pastLink(name)
