@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/gitbranch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel/canon"
@@ -233,7 +234,7 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys pa
 		return runerr.New(result.CodeSandbox, "files are put into a folder on Linux (amd64, arm64) alone",
 			"--dry-run shows the diff on this system too", runerr.Because(err))
 	}
-	var branch *Branch
+	var branch *gitbranch.Branch
 	if f.branch != "" {
 		if branch, err = a.branchFor(ctx, dir, f.branch); err != nil || branch == nil {
 			return err
@@ -274,7 +275,7 @@ func (a *app) warnUnsigned(keys packKeys) {
 }
 
 // nothingToDo ends a command for which no file has to change. It still makes the branch.
-func (a *app) nothingToDo(ctx context.Context, dir string, branch *Branch, dryRun bool) error {
+func (a *app) nothingToDo(ctx context.Context, dir string, branch *gitbranch.Branch, dryRun bool) error {
 	said := plain(displayFolder(dir)) + ": nothing to do, every file is as the pack has it\n"
 	switch {
 	case branch == nil:
@@ -369,7 +370,7 @@ func (a *app) refusedPatch(plan *harness.PatchPlan, f applyFlags) bool {
 }
 
 // carryOut applies a plan that the user has seen.
-func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state string, branch *Branch, to string) error {
+func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state string, branch *gitbranch.Branch, to string) error {
 	var said string
 	err := a.undisturbed(ctx, func() error {
 		if ctx.Err() != nil {
@@ -394,7 +395,7 @@ func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state strin
 // returns every other error as it is.
 func (a *app) changedMeanwhile(err error) error {
 	var conflict *tree.ConflictError
-	var repository *ChangedError
+	var repository *gitbranch.ChangedError
 	what := ""
 	switch {
 	case errors.As(err, &repository):

@@ -8,13 +8,14 @@ import (
 
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/gitbranch"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
 // branchFor examines whether files can be put on a branch. Where they cannot, it prints
 // the reason and returns nil.
-func (a *app) branchFor(ctx context.Context, dir, name string) (*Branch, error) {
-	b, why, err := Look(ctx, dir, name, a.environ)
+func (a *app) branchFor(ctx context.Context, dir, name string) (*gitbranch.Branch, error) {
+	b, why, err := gitbranch.Look(ctx, dir, name, a.environ)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, usage("install git, or leave --git-branch out", "--git-branch needs git, which is not there")
@@ -27,7 +28,7 @@ func (a *app) branchFor(ctx context.Context, dir, name string) (*Branch, error) 
 }
 
 // warnDirty warns of uncommitted changes, which stay beside those of the pack.
-func (a *app) warnDirty(ctx context.Context, b *Branch) {
+func (a *app) warnDirty(ctx context.Context, b *gitbranch.Branch) {
 	if b == nil {
 		return
 	}
@@ -43,7 +44,7 @@ func (a *app) warnDirty(ctx context.Context, b *Branch) {
 // refuseHooks refuses the steps of a plan that change hooks of the work tree around the
 // folder.
 func (a *app) refuseHooks(ctx context.Context, dir string, plan *harness.PatchPlan) error {
-	places, err := Hooks(ctx, dir, a.environ)
+	places, err := gitbranch.Hooks(ctx, dir, a.environ)
 	for _, p := range places {
 		plan.RefuseBeneath(p.Name, fmt.Sprintf("git takes hooks from %q", displayPath(p.Path)))
 	}
@@ -52,7 +53,7 @@ func (a *app) refuseHooks(ctx context.Context, dir string, plan *harness.PatchPl
 
 // applied returns the message that a plan was applied to the folder that to names. For a
 // branch the message says what a person may do next.
-func applied(b *Branch, plan *harness.PatchPlan, to string) string {
+func applied(b *gitbranch.Branch, plan *harness.PatchPlan, to string) string {
 	if b == nil {
 		return "applied to " + plain(to) + "\n"
 	}
@@ -62,7 +63,7 @@ func applied(b *Branch, plan *harness.PatchPlan, to string) string {
 	case err != nil:
 		return said + "nothing is committed, which is yours to do; no commands are printed: " + plain(canon.Clean(err.Error())) + "\n"
 	case next.Many:
-		said += fmt.Sprintf("nothing is committed, which is yours to do; for more than %d files no commands are printed\n", MaxNamed)
+		said += fmt.Sprintf("nothing is committed, which is yours to do; for more than %d files no commands are printed\n", gitbranch.MaxNamed)
 	case len(next.Add) == 0 && len(next.Others) > 0:
 		said += "nothing is committed\n"
 	case len(next.Add) == 0:
@@ -77,7 +78,7 @@ func applied(b *Branch, plan *harness.PatchPlan, to string) string {
 }
 
 // yoursToDo returns the commands that commit what was applied.
-func yoursToDo(next Next, to string) string {
+func yoursToDo(next gitbranch.Next, to string) string {
 	said := "nothing is committed, which is yours to do"
 	if next.Owner {
 		said += ", as the owner of the folder"
@@ -90,7 +91,7 @@ func yoursToDo(next Next, to string) string {
 }
 
 // stands returns what, with the name of the branch if there is one.
-func stands(b *Branch, what string) string {
+func stands(b *gitbranch.Branch, what string) string {
 	if b == nil {
 		return what
 	}

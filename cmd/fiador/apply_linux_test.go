@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/harness/gitbranch"
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
@@ -285,8 +286,8 @@ func TestApplyBranch(t *testing.T) {
 		"detached":         {before: [][]string{{"checkout", "-q", "--detach"}}, want: "on branch agent/x"},
 		"at that commit":   {before: [][]string{{"branch", "agent/x"}}, want: "on branch agent/x"},
 		"on it":            {branch: "main", code: exitRejected, want: `--git-branch "main": the branch is checked out already`},
-		"on its own":       {before: [][]string{{"update-ref", "--create-reflog", "-m", branchMade, "refs/heads/agent/x", "HEAD"}, {"symbolic-ref", "HEAD", "refs/heads/agent/x"}}, want: "on branch agent/x"},
-		"committed on":     {before: [][]string{{"update-ref", "--create-reflog", "-m", branchMade, "refs/heads/agent/x", "HEAD"}, {"symbolic-ref", "HEAD", "refs/heads/agent/x"}, commit}, code: exitRejected, want: "checked out already"},
+		"on its own":       {before: [][]string{{"update-ref", "--create-reflog", "-m", gitbranch.MadeMessage, "refs/heads/agent/x", "HEAD"}, {"symbolic-ref", "HEAD", "refs/heads/agent/x"}}, want: "on branch agent/x"},
+		"committed on":     {before: [][]string{{"update-ref", "--create-reflog", "-m", gitbranch.MadeMessage, "refs/heads/agent/x", "HEAD"}, {"symbolic-ref", "HEAD", "refs/heads/agent/x"}, commit}, code: exitRejected, want: "checked out already"},
 		"without a log":    {branch: "agent/x", before: [][]string{{"-c", "core.logAllRefUpdates=false", "branch", "agent/x"}, {"symbolic-ref", "HEAD", "refs/heads/agent/x"}}, code: exitRejected, want: "checked out already"},
 		"at another":       {before: [][]string{{"branch", "agent/x"}, commit}, code: exitRejected, want: `--git-branch "agent/x": the branch is there already, at another commit`},
 		"a folder of refs": {branch: "agent", before: [][]string{{"branch", "agent/x"}}, code: exitRejected, want: `--git-branch "agent": the branch "agent/x" is there, and git does not have both`},

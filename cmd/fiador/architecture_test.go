@@ -213,6 +213,7 @@ var levels = []string{
 	"evidence/pack harness/sandbox cmd/safe-run",
 	"harness/model harness/runerr",
 	"harness",
+	"harness/gitbranch",
 	"cmd/fiador",
 }
 

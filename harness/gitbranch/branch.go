@@ -1,4 +1,7 @@
-package main
+// Package gitbranch puts files that were applied on a branch of a git work tree, and undoes
+// that if they could not be applied. Its git is that of the user, and runs no program that
+// the repository names.
+package gitbranch
 
 import (
 	"context"
@@ -69,8 +72,8 @@ func (b *Branch) Apply(ctx context.Context, plan *harness.PatchPlan, state strin
 	return left, err
 }
 
-// branchMade is the first message in the reflog of a branch that this program makes.
-const branchMade = "fiador apply: branch made"
+// MadeMessage is the first message in the reflog of a branch that this program makes.
+const MadeMessage = "fiador apply: branch made"
 
 // ChangedError says that a repository changed after the command examined it.
 type ChangedError struct{ branch, why string }
@@ -111,7 +114,7 @@ func (b *Branch) Enter() error {
 	}
 	if !b.there {
 		none := strings.Repeat("0", len(b.commit))
-		_, err := b.git.run(ctx, "update-ref", "--create-reflog", "-m", branchMade, b.ref, b.commit, none)
+		_, err := b.git.run(ctx, "update-ref", "--create-reflog", "-m", MadeMessage, b.ref, b.commit, none)
 		var f *failure
 		switch {
 		case err == nil:

@@ -1,4 +1,4 @@
-package main
+package gitbranch
 
 import (
 	"context"
@@ -217,5 +217,5 @@ func (b *Branch) own(ctx context.Context) (bool, error) {
 	if errors.As(err, &f) {
 		return false, nil
 	}
-	return strings.TrimSuffix(said, "\n") == branchMade, err
+	return strings.TrimSuffix(said, "\n") == MadeMessage, err
 }
