@@ -34,10 +34,10 @@ type NotAcceptedError struct{ Why string }
 // Error returns the message.
 func (e *NotAcceptedError) Error() string { return e.Why }
 
-// AcceptedPatch returns the patch of a pack that was verified (strict). It returns nil
+// Accepted returns the patch of a pack that was verified (strict). It returns nil
 // if the run changed nothing, and a *NotAcceptedError if the run was not executed or not
 // accepted.
-func AcceptedPatch(p *pack.Pack) (*pack.Patch, error) {
+func Accepted(p *pack.Pack) (*pack.Patch, error) {
 	var run struct {
 		Outcome   string           `json:"kernel_result_kind"`
 		Execution *json.RawMessage `json:"execution"`
@@ -59,18 +59,18 @@ func AcceptedPatch(p *pack.Pack) (*pack.Patch, error) {
 	return p.Patch()
 }
 
-// Patching says which changes a patch may make.
-type Patching struct {
+// Options says which changes a patch may make.
+type Options struct {
 	// Overwrite replaces and removes regular files whatever their content, and removes
 	// folders with all their content. Links and special files are never replaced.
 	Overwrite bool
 	Workflows bool     // the patch may write the pipelines of a forge (WorkflowPaths)
 	Keep      []string // paths of the tree that the patch must not touch, nor a path above or beneath them
 
-	missing bool // a file to modify may be missing: the patch creates it then
+	Missing bool // a file to modify may be missing: the patch creates it then
 }
 
-// WorkflowPaths returns the control paths, at the top of a tree, that Patching.Workflows
+// WorkflowPaths returns the control paths, at the top of a tree, that Options.Workflows
 // allows.
 func WorkflowPaths() []string {
 	return []string{
@@ -79,11 +79,11 @@ func WorkflowPaths() []string {
 	}
 }
 
-// PatchFault says why an operation cannot be done.
-type PatchFault struct{ Path, Why string }
+// Fault says why an operation cannot be done.
+type Fault struct{ Path, Why string }
 
-// Workflow says whether Patching.Workflows would allow the operation.
-func (f PatchFault) Workflow() bool {
+// Workflow says whether Options.Workflows would allow the operation.
+func (f Fault) Workflow() bool {
 	return slices.ContainsFunc(WorkflowPaths(), func(w string) bool { return kernel.Beneath(f.Path, w) })
 }
 
@@ -94,9 +94,9 @@ type FileState struct {
 	Executable bool
 }
 
-// PatchStep is one change of a tree. A step without Before finds no file; a step without
+// Step is one change of a tree. A step without Before finds no file; a step without
 // After leaves no file.
-type PatchStep struct {
+type Step struct {
 	Path          string
 	Before, After *FileState
 	Folder        bool // the step removes a folder
@@ -108,56 +108,61 @@ type PatchStep struct {
 }
 
 // Content returns the content that the file gets.
-func (s PatchStep) Content() ([]byte, error) { return s.from.Bytes() }
+func (s Step) Content() ([]byte, error) { return s.from.Bytes() }
 
-// PatchPlan is a patch compared with a working tree. The plan can be applied if Refused
+// OpFolder makes a folder. A patch has no such operation: there a folder is made for its
+// content.
+const OpFolder pack.Op = "folder"
+
+// Plan is a patch compared with a working tree. The plan can be applied if Refused
 // and Conflicts are empty.
-type PatchPlan struct {
-	Steps     []PatchStep  // the differences from the tree, by path
-	Refused   []PatchFault // paths that a patch may never change, whatever the tree has there
-	Conflicts []PatchFault // paths where the tree differs from what the run saw
+type Plan struct {
+	Steps     []Step  // the differences from the tree, by path
+	Refused   []Fault // paths that a patch may never change, whatever the tree has there
+	Conflicts []Fault // paths where the tree differs from what the run saw
 
-	how    Patching
+	how    Options
 	tree   *target
-	made   making
+	made   Files
 	ops    map[string]pack.Operation
 	filled map[string]bool // paths that get a file beneath them
 }
 
-// making is a set of files that operations make.
-type making struct {
-	after func(pack.Operation) (*FileState, error) // the file after an operation; nil: none
-	open  tree.Content                             // by path
+// Files is a set of files that operations make.
+type Files struct {
+	After func(pack.Operation) (*FileState, error) // the file after an operation; nil: none
+	Open  tree.Content                             // by path
 }
 
 // clockStep is longer than one step of the clock of any file system. A change made
 // clockStep later has a different time.
 const clockStep = 20 * time.Millisecond
 
-// PlanPatch compares operations with the content of the folder dir, and changes nothing.
+// NewPlan compares operations with the content of the folder dir, and changes nothing.
 // dir is an absolute path without links. PlanPatch follows no link.
 //
 // An operation is done already if the file has the wanted content and the wanted
 // executable bit. Otherwise create needs an empty place; modify and delete need a file
 // with the hash that the run saw. A delete without such a hash is about a path that was
 // a folder, and needs an empty folder.
-func PlanPatch(dir string, ops []pack.Operation, how Patching) (*PatchPlan, error) {
+func NewPlan(dir string, ops []pack.Operation, how Options) (*Plan, error) {
 	at := map[string]pack.Operation{}
 	for _, o := range ops {
 		at[o.Path] = o
 	}
-	return planPatch(dir, ops, how, making{after: after, open: func(name string) (io.ReadCloser, error) {
+	return NewPlanOf(dir, ops, how, Files{After: after, Open: func(name string) (io.ReadCloser, error) {
 		b, err := at[name].Bytes()
 		return io.NopCloser(bytes.NewReader(b)), err
 	}})
 }
 
-func planPatch(dir string, ops []pack.Operation, how Patching, made making) (*PatchPlan, error) {
+// NewPlanOf is NewPlan for operations whose files do not stand in the operations.
+func NewPlanOf(dir string, ops []pack.Operation, how Options, made Files) (*Plan, error) {
 	t, err := openTree(dir)
 	if err != nil {
 		return nil, err
 	}
-	p := &PatchPlan{how: how, tree: t, made: made, ops: map[string]pack.Operation{}, filled: map[string]bool{}}
+	p := &Plan{how: how, tree: t, made: made, ops: map[string]pack.Operation{}, filled: map[string]bool{}}
 	for _, o := range ops {
 		p.ops[o.Path] = o
 		if o.Op != pack.OpDelete {
@@ -176,18 +181,18 @@ func planPatch(dir string, ops []pack.Operation, how Patching, made making) (*Pa
 	if err := p.refuseRepositories(ops); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
-	slices.SortFunc(p.Steps, func(a, b PatchStep) int { return canon.Compare(a.Path, b.Path) })
-	for _, list := range [][]PatchFault{p.Refused, p.Conflicts} {
-		slices.SortFunc(list, func(a, b PatchFault) int { return canon.Compare(a.Path, b.Path) })
+	slices.SortFunc(p.Steps, func(a, b Step) int { return canon.Compare(a.Path, b.Path) })
+	for _, list := range [][]Fault{p.Refused, p.Conflicts} {
+		slices.SortFunc(list, func(a, b Fault) int { return canon.Compare(a.Path, b.Path) })
 	}
 	return p, nil
 }
 
 // Close releases the tree.
-func (p *PatchPlan) Close() error { return p.tree.Close() }
+func (p *Plan) Close() error { return p.tree.Close() }
 
 // Counts returns how many steps create, modify and delete something.
-func (p *PatchPlan) Counts() (created, modified, deleted int) {
+func (p *Plan) Counts() (created, modified, deleted int) {
 	for _, s := range p.Steps {
 		switch {
 		case s.After == nil:
@@ -201,17 +206,17 @@ func (p *PatchPlan) Counts() (created, modified, deleted int) {
 	return created, modified, deleted
 }
 
-func (p *PatchPlan) refuse(path, format string, args ...any) {
-	p.Refused = append(p.Refused, PatchFault{path, fmt.Sprintf(format, args...)})
+func (p *Plan) refuse(path, format string, args ...any) {
+	p.Refused = append(p.Refused, Fault{path, fmt.Sprintf(format, args...)})
 }
 
-func (p *PatchPlan) conflict(path, format string, args ...any) {
-	p.Conflicts = append(p.Conflicts, PatchFault{path, fmt.Sprintf(format, args...)})
+func (p *Plan) conflict(path, format string, args ...any) {
+	p.Conflicts = append(p.Conflicts, Fault{path, fmt.Sprintf(format, args...)})
 }
 
 // weighAll compares the operations with the tree. A change that somebody makes during
 // the reading, or later, differs at least in its time from what was seen.
-func (p *PatchPlan) weighAll(ops []pack.Operation) error {
+func (p *Plan) weighAll(ops []pack.Operation) error {
 	stands, empty := map[string]standing{}, true
 	for _, o := range ops {
 		if why := p.forbidden(o.Path); why != "" {
@@ -238,10 +243,10 @@ func (p *PatchPlan) weighAll(ops []pack.Operation) error {
 }
 
 // weigh compares one operation with the entry at its path.
-func (p *PatchPlan) weigh(o pack.Operation, now standing) error {
+func (p *Plan) weigh(o pack.Operation, now standing) error {
 	if now.at != o.Path {
 		// A folder can take the place of a file that the patch deletes.
-		if above, ok := p.ops[now.at]; !ok || above.Op != pack.OpDelete && above.Op != opFolder || now.kind != change.KindFile || o.Op == pack.OpDelete {
+		if above, ok := p.ops[now.at]; !ok || above.Op != pack.OpDelete && above.Op != OpFolder || now.kind != change.KindFile || o.Op == pack.OpDelete {
 			p.conflict(o.Path, "%s stands at %q, above it", kindName(now.kind), now.at)
 			return nil
 		}
@@ -259,23 +264,23 @@ func (p *PatchPlan) weigh(o pack.Operation, now standing) error {
 	return nil
 }
 
-func (p *PatchPlan) onNothing(o pack.Operation) error {
+func (p *Plan) onNothing(o pack.Operation) error {
 	switch {
 	case o.Op == pack.OpDelete:
 		return nil
-	case o.Op == pack.OpModify && !p.how.Overwrite && !p.how.missing:
+	case o.Op == pack.OpModify && !p.how.Overwrite && !p.how.Missing:
 		p.conflict(o.Path, "nothing stands there, and the run saw a file")
 		return nil
 	}
 	return p.step(o, nil, nil)
 }
 
-func (p *PatchPlan) onFile(o pack.Operation, now standing) error {
+func (p *Plan) onFile(o pack.Operation, now standing) error {
 	was, err := p.tree.state(o.Path, now.seen)
 	if err != nil {
 		return err
 	}
-	to, err := p.made.after(o)
+	to, err := p.made.After(o)
 	if err != nil {
 		return err
 	}
@@ -297,9 +302,9 @@ func (p *PatchPlan) onFile(o pack.Operation, now standing) error {
 }
 
 // onFolder handles a folder at the path that an operation creates, modifies or deletes.
-func (p *PatchPlan) onFolder(o pack.Operation, now standing) error {
+func (p *Plan) onFolder(o pack.Operation, now standing) error {
 	switch {
-	case o.Op == opFolder, o.Op == pack.OpDelete && p.filled[o.Path]:
+	case o.Op == OpFolder, o.Op == pack.OpDelete && p.filled[o.Path]:
 		return nil // the folder stays for the files that the patch creates in it
 	case o.Op != pack.OpDelete || o.BeforeSHA256 != "":
 		p.conflict(o.Path, "a folder stands there")
@@ -331,13 +336,13 @@ func (p *PatchPlan) onFolder(o pack.Operation, now standing) error {
 			return nil
 		}
 	}
-	p.Steps = append(p.Steps, PatchStep{Path: o.Path, Folder: true, Entries: len(held), from: o, seen: now.seen, held: held})
+	p.Steps = append(p.Steps, Step{Path: o.Path, Folder: true, Entries: len(held), from: o, seen: now.seen, held: held})
 	return nil
 }
 
 // heldThen says whether a folder has the content that the run saw in it. Empty folders
 // do not count.
-func (p *PatchPlan) heldThen(o pack.Operation, held map[string]change.Seen) (bool, error) {
+func (p *Plan) heldThen(o pack.Operation, held map[string]change.Seen) (bool, error) {
 	if o.BeforeTreeSHA256 == "" {
 		return false, nil
 	}
@@ -362,12 +367,12 @@ func (p *PatchPlan) heldThen(o pack.Operation, held map[string]change.Seen) (boo
 // maxFolderEntries is the maximum number of entries of a folder that a patch deletes.
 const maxFolderEntries = 100_000
 
-func (p *PatchPlan) step(o pack.Operation, was *FileState, seen *change.Seen) error {
-	to, err := p.made.after(o)
+func (p *Plan) step(o pack.Operation, was *FileState, seen *change.Seen) error {
+	to, err := p.made.After(o)
 	if err != nil {
 		return err
 	}
-	p.Steps = append(p.Steps, PatchStep{Path: o.Path, Before: was, After: to, from: o, seen: seen})
+	p.Steps = append(p.Steps, Step{Path: o.Path, Before: was, After: to, from: o, seen: seen})
 	return nil
 }
 
@@ -384,7 +389,7 @@ func after(o pack.Operation) (*FileState, error) {
 }
 
 // forbidden says why a path may not be changed, or returns "".
-func (p *PatchPlan) forbidden(name string) string {
+func (p *Plan) forbidden(name string) string {
 	for _, k := range p.how.Keep {
 		if kernel.Beneath(name, k) || kernel.Beneath(k, name) {
 			return "the pack itself is there"
@@ -409,12 +414,12 @@ func (p *PatchPlan) forbidden(name string) string {
 	return ""
 }
 
-// PatchSupported returns nil if this system can apply patches.
-func PatchSupported() error { return tree.CanApply() }
+// Supported returns nil if this system can apply patches.
+func Supported() error { return tree.CanApply() }
 
 // Old returns the current content of the file of a step. It returns an error if the file
 // differs from the file that the plan saw.
-func (p *PatchPlan) Old(s PatchStep) ([]byte, error) {
+func (p *Plan) Old(s Step) ([]byte, error) {
 	if s.Before == nil {
 		return nil, nil
 	}
@@ -429,7 +434,7 @@ func (p *PatchPlan) Old(s PatchStep) ([]byte, error) {
 }
 
 // Here returns a *tree.ConflictError if the name of the folder leads elsewhere now.
-func (p *PatchPlan) Here() error {
+func (p *Plan) Here() error {
 	info, err := os.Stat(p.tree.dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return &tree.ConflictError{Path: "."}
@@ -445,14 +450,14 @@ func (p *PatchPlan) Here() error {
 }
 
 // Apply applies all steps or none; state is the folder of journals. A
-// *tree.ConflictError says that something was changed since PlanPatch, for example
+// *tree.ConflictError says that something was changed since NewPlan, for example
 // the folder of a file; then nothing is applied. tree.Apply describes
 // tree.ErrApplied and tree.ErrUnfinished. Every other error is a *result.RunError,
 // and nothing is applied.
-func (p *PatchPlan) Apply(ctx context.Context, state string) error {
+func (p *Plan) Apply(ctx context.Context, state string) error {
 	changes, err := p.changes()
 	if err == nil {
-		err = tree.ApplySeen(ctx, state, p.tree.dir, changes, p.made.open, p.looked())
+		err = tree.ApplySeen(ctx, state, p.tree.dir, changes, p.made.Open, p.looked())
 	}
 	if err == nil {
 		return nil
@@ -508,7 +513,7 @@ func NothingApplied(err error) bool {
 }
 
 // changes returns the steps, bound to the entries that were seen in the tree.
-func (p *PatchPlan) changes() ([]change.Change, error) {
+func (p *Plan) changes() ([]change.Change, error) {
 	list := make([]change.Change, len(p.Steps))
 	for i, s := range p.Steps {
 		c := change.Change{Path: s.Path, Kind: change.KindDeleted, Before: s.seen}
@@ -518,7 +523,7 @@ func (p *PatchPlan) changes() ([]change.Change, error) {
 			if _, err := hex.Decode(c.SHA256[:], []byte(s.After.SHA256.Hex())); err != nil {
 				return nil, err
 			}
-		case s.from.Op == opFolder, p.filled[s.Path]:
+		case s.from.Op == OpFolder, p.filled[s.Path]:
 			c.Kind = change.KindFolder
 		}
 		list[i] = c
@@ -527,7 +532,7 @@ func (p *PatchPlan) changes() ([]change.Change, error) {
 }
 
 // looked returns the observations that the steps depend on.
-func (p *PatchPlan) looked() tree.Looked {
+func (p *Plan) looked() tree.Looked {
 	l := tree.Looked{Dir: *p.tree.top, Folders: map[string]change.Seen{}, Beneath: map[string]map[string]change.Seen{}}
 	for _, s := range p.Steps {
 		if s.Folder {

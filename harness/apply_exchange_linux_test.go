@@ -55,7 +55,7 @@ func TestPatchExchanged(t *testing.T) {
 				ops = append(ops, deletes("s/a", "old"))
 			}
 			time.Sleep(2 * clockStep)
-			p := mustPlan(t, dir, ops, Patching{Overwrite: true})
+			p := mustPlan(t, dir, ops, Options{Overwrite: true})
 			if len(p.Steps) != len(ops) {
 				t.Fatalf("%s", planLines(p))
 			}
@@ -69,7 +69,7 @@ func TestPatchExchanged(t *testing.T) {
 
 // wantConflict applies a plan: there is a conflict, and everything in the folders of a
 // tree and of journals is as before.
-func wantConflict(t *testing.T, p *PatchPlan, state, around string) {
+func wantConflict(t *testing.T, p *Plan, state, around string) {
 	t.Helper()
 	before := treeText(t, around)
 	err := p.Apply(t.Context(), state)
@@ -88,7 +88,7 @@ func wantConflict(t *testing.T, p *PatchPlan, state, around string) {
 // TestPatchFolderReplaced: nothing is put where the name of the folder leads by now.
 func TestPatchFolderReplaced(t *testing.T) {
 	dir, state := grown(t, map[string]string{"a": "a"}), filepath.Join(t.TempDir(), "state")
-	p := mustPlan(t, dir, []pack.Operation{creates("hooks/pre-commit", "new")}, Patching{})
+	p := mustPlan(t, dir, []pack.Operation{creates("hooks/pre-commit", "new")}, Options{})
 	if err := p.Here(); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestPatchFolderReplaced(t *testing.T) {
 // TestPatchBeside: what somebody changes beside the paths of a patch is no conflict.
 func TestPatchBeside(t *testing.T) {
 	dir, state := grown(t, map[string]string{"s/a": "old", "s/d/x": "x", "s/m": "old"}), filepath.Join(t.TempDir(), "state")
-	p := mustPlan(t, dir, []pack.Operation{creates("s/n/f", "new"), creates("s/o", "new"), modifies("s/a", "old", "new"), deletesFolder("s/d")}, Patching{Overwrite: true})
+	p := mustPlan(t, dir, []pack.Operation{creates("s/n/f", "new"), creates("s/o", "new"), modifies("s/a", "old", "new"), deletesFolder("s/d")}, Options{Overwrite: true})
 	for name, text := range map[string]string{"own": "own", "s/own": "own", "s/m": "own"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func TestPatchLinked(t *testing.T) {
 	if err := errors.Join(os.Link(dir+"/a", dir+"/b"), os.Link(dir+"/a", dir+"/d/c"), os.Link(dir+"/a", dir+"/kept")); err != nil {
 		t.Fatal(err)
 	}
-	p := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), deletes("b", "old"), deletesFolder("d")}, Patching{Overwrite: true})
+	p := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), deletes("b", "old"), deletesFolder("d")}, Options{Overwrite: true})
 	if err := p.Apply(t.Context(), state); err != nil {
 		t.Fatal(err)
 	}
@@ -177,12 +177,12 @@ func TestPatchFuture(t *testing.T) {
 		t.Skipf("the time of a file could not be set: %v, %v", st.Ctim, err)
 	}
 	ops := []pack.Operation{modifies("a", "old", "new"), deletesFolder("d")}
-	changed := mustPlan(t, dir, ops, Patching{Overwrite: true})
+	changed := mustPlan(t, dir, ops, Options{Overwrite: true})
 	if err := os.WriteFile(dir+"/d/x", []byte("own"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	wantConflict(t, changed, filepath.Join(base, "state"), dir)
-	if err := mustPlan(t, dir, ops, Patching{Overwrite: true}).Apply(t.Context(), filepath.Join(base, "state")); err != nil {
+	if err := mustPlan(t, dir, ops, Options{Overwrite: true}).Apply(t.Context(), filepath.Join(base, "state")); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := filepath.Glob(dir + "/*"); err != nil || len(list) != 2 { // lost+found

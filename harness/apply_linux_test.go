@@ -64,7 +64,7 @@ func TestPatchApplied(t *testing.T) {
 		modifies("plain", "old", "old"), deletes("sub/gone", "old"), runnable(modifies("tool", "#!old", "#!new")), deletes("never", "x"),
 	}
 	state := filepath.Join(t.TempDir(), "state")
-	p := mustPlan(t, dir, ops, Patching{Overwrite: true})
+	p := mustPlan(t, dir, ops, Options{Overwrite: true})
 	if c, m, d := p.Counts(); c != 2 || m != 4 || d != 5 {
 		t.Errorf("%d created, %d modified, %d deleted", c, m, d)
 	}
@@ -80,7 +80,7 @@ func TestPatchApplied(t *testing.T) {
 	if list, _ := os.ReadDir(state); len(list) > 0 {
 		t.Errorf("left in the state folder: %v", list)
 	}
-	again := mustPlan(t, dir, ops, Patching{})
+	again := mustPlan(t, dir, ops, Options{})
 	if got := planLines(again); got != "" {
 		t.Errorf("afterwards: %s", got)
 	}
@@ -117,7 +117,7 @@ func TestPatchMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, state := grown(t, things), filepath.Join(t.TempDir(), "state")
-			p := mustPlan(t, dir, ops, Patching{Overwrite: true})
+			p := mustPlan(t, dir, ops, Options{Overwrite: true})
 			if len(p.Steps) != len(ops) {
 				t.Fatalf("%s", planLines(p))
 			}
@@ -140,7 +140,7 @@ func TestPatchMeanwhile(t *testing.T) {
 // TestPatchOld: a diff never shows what was not looked at.
 func TestPatchOld(t *testing.T) {
 	dir := grown(t, map[string]string{"a": "old"})
-	p := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b", "new")}, Patching{})
+	p := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b", "new")}, Options{})
 	if b, err := p.Old(p.Steps[0]); err != nil || string(b) != "old" {
 		t.Errorf("%q, %v", b, err)
 	}
@@ -171,7 +171,7 @@ func TestPatchSpecial(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []pack.Operation{creates("f", "x"), modifies("f", "", "x"), deletes("f", ""), deletesFolder("f")} {
-		if got := planLines(mustPlan(t, dir, []pack.Operation{o}, Patching{Overwrite: true})); got != "conflict f: a special file stands there" {
+		if got := planLines(mustPlan(t, dir, []pack.Operation{o}, Options{Overwrite: true})); got != "conflict f: a special file stands there" {
 			t.Errorf("%s: %s", o.Op, got)
 		}
 	}
@@ -189,7 +189,7 @@ func TestPatchNoRoom(t *testing.T) {
 	}
 	before := treeText(t, dir)
 	big := strings.Repeat("x", 200<<10)
-	p := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b/c", big)}, Patching{})
+	p := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b/c", big)}, Options{})
 	err := p.Apply(t.Context(), state)
 	var re *result.RunError
 	if !errors.As(err, &re) || !errors.Is(err, unix.ENOSPC) || !NothingApplied(err) {
@@ -204,7 +204,7 @@ func TestPatchNoRoom(t *testing.T) {
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT, "size=4m"); err != nil {
 		t.Fatal(err)
 	}
-	if err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b/c", big)}, Patching{}).Apply(t.Context(), state); err != nil {
+	if err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b/c", big)}, Options{}).Apply(t.Context(), state); err != nil {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "b/c")); err != nil || string(text) != big {
@@ -220,7 +220,7 @@ func TestPatchNoRoomForJournal(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(state, unix.MNT_DETACH) })
 	before := treeText(t, dir)
-	err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b", strings.Repeat("x", 200<<10))}, Patching{}).Apply(t.Context(), state)
+	err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b", strings.Repeat("x", 200<<10))}, Options{}).Apply(t.Context(), state)
 	var re *result.RunError
 	if !errors.As(err, &re) || !errors.Is(err, unix.ENOSPC) || !NothingApplied(err) || JournalFault(state, err) == nil || !strings.Contains(re.Message, "the journal in the state folder") {
 		t.Errorf("%v", err)
@@ -248,7 +248,7 @@ func TestPatchReadOnly(t *testing.T) {
 		t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
 	}
 	before := treeText(t, dir)
-	err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b/c", "new")}, Patching{}).Apply(t.Context(), state)
+	err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b/c", "new")}, Options{}).Apply(t.Context(), state)
 	var re *result.RunError
 	if !errors.As(err, &re) || !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.EACCES) || !NothingApplied(err) {
 		t.Errorf("%v", err)
@@ -264,7 +264,7 @@ func TestPatchReadOnly(t *testing.T) {
 // TestPatchStateInTree: journals are never kept in the tree itself.
 func TestPatchStateInTree(t *testing.T) {
 	dir := grown(t, nil)
-	err := mustPlan(t, dir, []pack.Operation{creates("a", "new")}, Patching{}).Apply(t.Context(), filepath.Join(dir, "state"))
+	err := mustPlan(t, dir, []pack.Operation{creates("a", "new")}, Options{}).Apply(t.Context(), filepath.Join(dir, "state"))
 	var re *result.RunError
 	if !errors.As(err, &re) || !strings.Contains(re.Message, "lies in the folder that is written") {
 		t.Errorf("%v", err)

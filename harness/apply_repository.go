@@ -71,7 +71,7 @@ type repositories struct {
 
 // refuseRepositories refuses changes in a folder that is a git directory, or becomes one
 // by the patch.
-func (p *PatchPlan) refuseRepositories(ops []pack.Operation) error {
+func (p *Plan) refuseRepositories(ops []pack.Operation) error {
 	if dir := gitDirAbove(p.tree.dir); dir != "" {
 		p.refuse(".", "the folder lies in a git directory, %q", dir)
 		return nil
@@ -107,7 +107,7 @@ func (p *PatchPlan) refuseRepositories(ops []pack.Operation) error {
 }
 
 // refuseRemovedRepositories handles folders that are removed with their content.
-func (p *PatchPlan) refuseRemovedRepositories(r *repositories, refused map[string]bool) {
+func (p *Plan) refuseRemovedRepositories(r *repositories, refused map[string]bool) {
 	for _, s := range p.Steps {
 		if !s.Folder || s.Entries == 0 || refused[s.Path] {
 			continue
@@ -233,7 +233,7 @@ func gitDirAbove(dir string) string {
 
 // RefuseBeneath refuses changes at a path of the tree, above it and beneath it. Case is
 // ignored. The path "." is the tree.
-func (p *PatchPlan) RefuseBeneath(name, why string) {
+func (p *Plan) RefuseBeneath(name, why string) {
 	if name == "." {
 		p.refuse(".", "%s", why)
 		return
@@ -248,5 +248,5 @@ func (p *PatchPlan) RefuseBeneath(name, why string) {
 			p.refuse(at, "%s", why)
 		}
 	}
-	slices.SortFunc(p.Refused, func(a, b PatchFault) int { return canon.Compare(a.Path, b.Path) })
+	slices.SortFunc(p.Refused, func(a, b Fault) int { return canon.Compare(a.Path, b.Path) })
 }

@@ -21,7 +21,7 @@ func TestPatchGitDirectories(t *testing.T) {
 	for name, tc := range map[string]struct {
 		tree map[string]string
 		dir  string // beneath the tree
-		how  Patching
+		how  Options
 		ops  []pack.Operation
 		want string // refused paths
 	}{
@@ -41,8 +41,8 @@ func TestPatchGitDirectories(t *testing.T) {
 		"the folder itself":   {tree: map[string]string{"HEAD": "", "objects/": "", "refs/": ""}, ops: []pack.Operation{creates("hooks/post-update", "")}, want: "hooks/post-update"},
 		"above the folder":    {tree: map[string]string{"HEAD": "", "objects/": "", "refs/": "", "hooks/": ""}, dir: "hooks", ops: []pack.Operation{creates("post-update", "")}, want: "."},
 		"far above":           {tree: map[string]string{"HEAD": "", "commondir": "", "hooks/x/y/": ""}, dir: "hooks/x/y", ops: []pack.Operation{creates("a", "")}, want: "."},
-		"removed":             {tree: map[string]string{"d/b/HEAD": "", "d/b/objects/": "", "d/b/refs/": ""}, how: Patching{Overwrite: true}, ops: []pack.Operation{deletesFolder("d")}, want: "d"},
-		"removed, and itself": {tree: map[string]string{"b/HEAD": "", "b/objects/": "", "b/refs/": ""}, how: Patching{Overwrite: true}, ops: []pack.Operation{deletesFolder("b")}, want: "b"},
+		"removed":             {tree: map[string]string{"d/b/HEAD": "", "d/b/objects/": "", "d/b/refs/": ""}, how: Options{Overwrite: true}, ops: []pack.Operation{deletesFolder("d")}, want: "d"},
+		"removed, and itself": {tree: map[string]string{"b/HEAD": "", "b/objects/": "", "b/refs/": ""}, how: Options{Overwrite: true}, ops: []pack.Operation{deletesFolder("b")}, want: "b"},
 
 		"HEAD alone":                  {tree: map[string]string{"docs/objects/": ""}, ops: []pack.Operation{creates("docs/HEAD", ""), creates("docs/a", "")}},
 		"no HEAD":                     {ops: []pack.Operation{creates("objects/a", ""), creates("refs/a", ""), creates("commondir", "")}},
@@ -64,7 +64,7 @@ func TestPatchGitDirectories(t *testing.T) {
 			if strings.Join(got, " ") != tc.want {
 				t.Errorf("refused %q, want %q", got, tc.want)
 			}
-			if !slices.IsSortedFunc(p.Refused, func(a, b PatchFault) int { return strings.Compare(a.Path, b.Path) }) {
+			if !slices.IsSortedFunc(p.Refused, func(a, b Fault) int { return strings.Compare(a.Path, b.Path) }) {
 				t.Errorf("out of order: %q", got)
 			}
 			if len(p.Conflicts) > 0 && tc.want == "" {

@@ -75,7 +75,7 @@ func deletesFolder(name string) pack.Operation {
 func runnable(o pack.Operation) pack.Operation { o.Executable = true; return o }
 
 // planLines is what a plan says, a line for each thing.
-func planLines(p *PatchPlan) string {
+func planLines(p *Plan) string {
 	var lines []string
 	state := func(f *FileState) string {
 		switch {
@@ -102,9 +102,9 @@ func planLines(p *PatchPlan) string {
 	return strings.Join(lines, "\n")
 }
 
-func mustPlan(t *testing.T, dir string, ops []pack.Operation, how Patching) *PatchPlan {
+func mustPlan(t *testing.T, dir string, ops []pack.Operation, how Options) *Plan {
 	t.Helper()
-	p, err := PlanPatch(dir, ops, how)
+	p, err := NewPlan(dir, ops, how)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestPlanPatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := grown(t, tc.things)
 			for i, want := range tc.want {
-				if got := planLines(mustPlan(t, dir, []pack.Operation{tc.op}, Patching{Overwrite: i == 1})); got != want {
+				if got := planLines(mustPlan(t, dir, []pack.Operation{tc.op}, Options{Overwrite: i == 1})); got != want {
 					t.Errorf("overwrite %v: %s\nwhich should be\n%s", i == 1, got, want)
 				}
 			}
@@ -181,14 +181,14 @@ func TestPlanPatchFileBecomesFolder(t *testing.T) {
 		"old":  "x: 3 to -\nx/y: - to 3",
 		"mine": "x/y: - to 3\nconflict x: the file is " + string(canon.Sum([]byte("mine"))) + ", and the run saw " + string(canon.Sum([]byte("old"))),
 	} {
-		if got := planLines(mustPlan(t, grown(t, map[string]string{"x": text}), ops, Patching{})); got != want {
+		if got := planLines(mustPlan(t, grown(t, map[string]string{"x": text}), ops, Options{})); got != want {
 			t.Errorf("%s: %s", text, got)
 		}
 	}
-	if got := planLines(mustPlan(t, grown(t, map[string]string{"x/y": "new"}), ops, Patching{})); got != "" {
+	if got := planLines(mustPlan(t, grown(t, map[string]string{"x/y": "new"}), ops, Options{})); got != "" {
 		t.Errorf("done: %s", got)
 	}
-	if got := planLines(mustPlan(t, grown(t, map[string]string{"x": "-> z", "z/": ""}), ops, Patching{Overwrite: true})); !strings.Contains(got, "conflict x: a symbolic link") || !strings.Contains(got, "conflict x/y: ") {
+	if got := planLines(mustPlan(t, grown(t, map[string]string{"x": "-> z", "z/": ""}), ops, Options{Overwrite: true})); !strings.Contains(got, "conflict x: a symbolic link") || !strings.Contains(got, "conflict x/y: ") {
 		t.Errorf("a link: %s", got)
 	}
 }
@@ -227,7 +227,7 @@ func TestPlanPatchForbidden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := grown(t, map[string]string{tc.within + "/": ""})
-			how := Patching{Workflows: tc.workflows, Overwrite: true}
+			how := Options{Workflows: tc.workflows, Overwrite: true}
 			if tc.keep != "" {
 				how.Keep = []string{tc.keep}
 			}
@@ -242,7 +242,7 @@ func TestPlanPatchForbidden(t *testing.T) {
 		})
 	}
 	for _, w := range WorkflowPaths() {
-		if p := mustPlan(t, grown(t, nil), []pack.Operation{creates(w, "x")}, Patching{}); len(p.Refused) != 1 {
+		if p := mustPlan(t, grown(t, nil), []pack.Operation{creates(w, "x")}, Options{}); len(p.Refused) != 1 {
 			t.Errorf("%s is no control path", w)
 		}
 	}
@@ -252,7 +252,7 @@ func TestPlanPatchForbidden(t *testing.T) {
 func TestPlanPatchOrder(t *testing.T) {
 	dir := grown(t, map[string]string{"z": "mine", "a": "mine", "gone": "old"})
 	ops := []pack.Operation{deletes("gone", "old"), creates("b", "1"), creates("\U0001f600", "2"), creates("\ufb00", "3"), creates("z", "n"), creates("a", "n"), creates("c/.git", ""), creates("b2/.git", "")}
-	p := mustPlan(t, dir, ops, Patching{})
+	p := mustPlan(t, dir, ops, Options{})
 	var got []string
 	for _, s := range p.Steps {
 		got = append(got, s.Path)
@@ -270,12 +270,12 @@ func TestPlanPatchOrder(t *testing.T) {
 
 func TestPlanPatchDamaged(t *testing.T) {
 	text := base64.StdEncoding.EncodeToString([]byte("x")) + "!"
-	_, err := PlanPatch(grown(t, nil), []pack.Operation{{Op: pack.OpCreate, Path: "a", Content: &text, Encoding: "base64"}}, Patching{})
+	_, err := NewPlan(grown(t, nil), []pack.Operation{{Op: pack.OpCreate, Path: "a", Content: &text, Encoding: "base64"}}, Options{})
 	var re *pack.ReadError
 	if !errors.As(err, &re) {
 		t.Errorf("%v", err)
 	}
-	if _, err := PlanPatch(filepath.Join(t.TempDir(), "nowhere"), nil, Patching{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := NewPlan(filepath.Join(t.TempDir(), "nowhere"), nil, Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }
@@ -292,18 +292,18 @@ func TestAcceptedPatch(t *testing.T) {
 		`{"decision":{"accepted":true},"execution":{}}`:                                   "the run was not allowed: its outcome is ",
 	} {
 		p := pack.Of(map[string][]byte{pack.RunFile: []byte(run), pack.PatchFile: []byte(`{"operations":[]}`)})
-		patch, err := AcceptedPatch(p)
+		patch, err := Accepted(p)
 		var no *NotAcceptedError
 		if !errors.As(err, &no) || no.Why != want || patch != nil {
 			t.Errorf("%s: %v", run, err)
 		}
 	}
 	sound := `{"kernel_result_kind":"BUNDLE","decision":{"accepted":true},"execution":{}}`
-	if patch, err := AcceptedPatch(pack.Of(map[string][]byte{pack.RunFile: []byte(sound)})); patch != nil || err != nil {
+	if patch, err := Accepted(pack.Of(map[string][]byte{pack.RunFile: []byte(sound)})); patch != nil || err != nil {
 		t.Errorf("without a patch: %v, %v", patch, err)
 	}
 	for _, run := range []string{"", "[", `{"decision":7}`} {
-		if _, err := AcceptedPatch(pack.Of(map[string][]byte{pack.RunFile: []byte(run)})); err == nil {
+		if _, err := Accepted(pack.Of(map[string][]byte{pack.RunFile: []byte(run)})); err == nil {
 			t.Errorf("%q is accepted", run)
 		}
 	}

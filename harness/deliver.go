@@ -42,7 +42,7 @@ type PackSink struct {
 type Promotion struct {
 	Folder func() (string, error) // called just before the folder is changed
 	State  string                 // folder of the journal during the change
-	Refuse func(dir string, plan *PatchPlan) error
+	Refuse func(dir string, plan *Plan) error
 }
 
 // Deliver delivers the products of a run that ended in a result. Deliver is the only
@@ -180,7 +180,7 @@ func (d delivery) promote() error {
 	if err != nil {
 		return err
 	}
-	return p.Promote(d.ctx, to.State, dir, func(plan *PatchPlan) error {
+	return p.Promote(d.ctx, to.State, dir, func(plan *Plan) error {
 		if to.Refuse == nil {
 			return nil
 		}

@@ -68,7 +68,7 @@ func (s *stations) sinks(w *pack.Writer, state, site string) Sinks {
 		Accepts:  func(*Performed) (bool, error) { return true, s.at("accepts") },
 		Promote: &Promotion{
 			Folder: func() (string, error) { return site, s.at("folder") }, State: state,
-			Refuse: func(string, *PatchPlan) error { return s.at("refuse") },
+			Refuse: func(string, *Plan) error { return s.at("refuse") },
 		},
 	}
 }

@@ -91,7 +91,7 @@ func TestDeletedFolderElsewhere(t *testing.T) {
 		if err := change(filepath.Join(tree, "out", "full")); err != nil {
 			t.Fatal(err)
 		}
-		plan, err := PlanPatch(tree, patch.Operations, Patching{})
+		plan, err := NewPlan(tree, patch.Operations, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,9 +23,9 @@ import (
 //
 // In the folder of the work, Promote replaces only entries that the execution saw, and
 // puts nothing where the folder's name leads to another folder now. Promote compares
-// another folder with the changes as PlanPatch does. There, refuse can add refusals to
+// another folder with the changes as NewPlan does. There, refuse can add refusals to
 // the plan, and a modified file may be missing.
-func (p *Performed) Promote(ctx context.Context, state, dir string, refuse func(*PatchPlan) error) error {
+func (p *Performed) Promote(ctx context.Context, state, dir string, refuse func(*Plan) error) error {
 	if len(p.Accepted) == 0 {
 		return nil
 	}
@@ -45,16 +45,16 @@ func (p *Performed) Promote(ctx context.Context, state, dir string, refuse func(
 	return promoteError(err)
 }
 
-func (p *Performed) promoteElsewhere(ctx context.Context, state, dir string, refuse func(*PatchPlan) error) error {
+func (p *Performed) promoteElsewhere(ctx context.Context, state, dir string, refuse func(*Plan) error) error {
 	files := map[string]*FileState{}
 	for _, c := range p.Accepted {
 		if c.Kind == change.KindFile {
 			files[c.Path] = &FileState{Size: c.Size, SHA256: evidence.Hash(c.SHA256), Executable: c.Executable}
 		}
 	}
-	plan, err := planPatch(dir, p.operations(dir), Patching{missing: true}, making{
-		after: func(o pack.Operation) (*FileState, error) { return files[o.Path], nil },
-		open:  p.Content,
+	plan, err := NewPlanOf(dir, p.operations(dir), Options{Missing: true}, Files{
+		After: func(o pack.Operation) (*FileState, error) { return files[o.Path], nil },
+		Open:  p.Content,
 	})
 	if err != nil {
 		return err
@@ -65,15 +65,11 @@ func (p *Performed) promoteElsewhere(ctx context.Context, state, dir string, ref
 			return err
 		}
 	}
-	if err := plan.refusal(); err != nil {
+	if err := refusal(plan); err != nil {
 		return err
 	}
 	return plan.Apply(ctx, state)
 }
-
-// opFolder makes a folder. A patch has no such operation: there a folder is made for its
-// content.
-const opFolder pack.Op = "folder"
 
 // operations returns the accepted changes as operations on a folder other than the
 // folder of the work. An entry removed under a name that no patch can have gives no
@@ -84,7 +80,7 @@ func (p *Performed) operations(dir string) []pack.Operation {
 		o := pack.Operation{Op: pack.OpDelete, Path: c.Path, Executable: c.Executable}
 		switch kind, _, _ := p.box.Before(c.Path); {
 		case c.Kind == change.KindFolder:
-			o.Op = opFolder
+			o.Op = OpFolder
 		case c.Kind == change.KindFile && kind == change.KindFile:
 			o.Op = pack.OpModify
 		case c.Kind == change.KindFile:
@@ -132,7 +128,7 @@ func (p *Performed) treeBefore(folder string) canon.ContentHash {
 const maxNamedFaults = 10
 
 // refusal is the RunError for a plan that cannot be applied, or nil.
-func (p *PatchPlan) refusal() error {
+func refusal(p *Plan) error {
 	faults := append(p.Refused[:len(p.Refused):len(p.Refused)], p.Conflicts...)
 	if len(faults) == 0 {
 		return nil

@@ -230,7 +230,7 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys pa
 		return a.print([]byte(plain(displayPath(name)) + ": nothing to apply, the execution changed no file\n"))
 	}
 	a.warnUnsigned(keys)
-	if err := harness.PatchSupported(); err != nil && !f.dryRun {
+	if err := harness.Supported(); err != nil && !f.dryRun {
 		return runerr.New(result.CodeSandbox, "files are put into a folder on Linux (amd64, arm64) alone",
 			"--dry-run shows the diff on this system too", runerr.Because(err))
 	}
@@ -240,7 +240,7 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys pa
 			return err
 		}
 	}
-	plan, err := harness.PlanPatch(dir, patch.Operations, harness.Patching{Overwrite: f.overwrite, Workflows: f.workflows, Keep: keep})
+	plan, err := harness.NewPlan(dir, patch.Operations, harness.Options{Overwrite: f.overwrite, Workflows: f.workflows, Keep: keep})
 	if err != nil {
 		return a.changedMeanwhile(treeError(err))
 	}
@@ -332,7 +332,7 @@ func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, er
 		v.human(a.term)
 		return nil, nil
 	}
-	patch, err := harness.AcceptedPatch(p)
+	patch, err := harness.Accepted(p)
 	var no *harness.NotAcceptedError
 	switch {
 	case errors.As(err, &no):
@@ -348,7 +348,7 @@ func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, er
 }
 
 // refusedPatch reports whether a plan has refused paths or conflicts, and prints them.
-func (a *app) refusedPatch(plan *harness.PatchPlan, f applyFlags) bool {
+func (a *app) refusedPatch(plan *harness.Plan, f applyFlags) bool {
 	for _, r := range plan.Refused {
 		a.term.message(fmt.Sprintf("refused: %s: %s", r.Path, r.Why))
 	}
@@ -363,14 +363,14 @@ func (a *app) refusedPatch(plan *harness.PatchPlan, f applyFlags) bool {
 	if len(plan.Conflicts) > 0 && !f.overwrite {
 		a.term.hint("move what is in the way, or let --overwrite replace regular files")
 	}
-	if !f.workflows && slices.ContainsFunc(plan.Refused, func(r harness.PatchFault) bool { return r.Workflow() }) {
+	if !f.workflows && slices.ContainsFunc(plan.Refused, func(r harness.Fault) bool { return r.Workflow() }) {
 		a.term.hint("--allow-workflows allows the pipelines of a forge, and no other control path")
 	}
 	return true
 }
 
 // carryOut applies a plan that the user has seen.
-func (a *app) carryOut(ctx context.Context, plan *harness.PatchPlan, state string, branch *gitbranch.Branch, to string) error {
+func (a *app) carryOut(ctx context.Context, plan *harness.Plan, state string, branch *gitbranch.Branch, to string) error {
 	var said string
 	err := a.undisturbed(ctx, func() error {
 		if ctx.Err() != nil {

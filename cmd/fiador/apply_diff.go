@@ -19,7 +19,7 @@ const (
 
 // showPatch writes the changes of a plan to standard output: a unified diff of each text,
 // a line for each other file, and the number of files at the end.
-func (a *app) showPatch(plan *harness.PatchPlan) error {
+func (a *app) showPatch(plan *harness.Plan) error {
 	d := diffPrinter{terminal: a.page, runner: inRunner(a.env)}
 	d.visible = a.outTTY || a.page.color || d.runner
 	for _, s := range plan.Steps {
@@ -64,7 +64,7 @@ type diffPrinter struct {
 	runner  bool // the reader obeys ::command:: at the beginning of a line
 }
 
-func (d diffPrinter) step(plan *harness.PatchPlan, s harness.PatchStep) ([]byte, error) {
+func (d diffPrinter) step(plan *harness.Plan, s harness.Step) ([]byte, error) {
 	if s.Folder {
 		return fmt.Appendf(nil, "Folder %s: deleted, files and folders in it: %d\n", plain(s.Path), s.Entries), nil
 	}
@@ -90,7 +90,7 @@ func (d diffPrinter) step(plan *harness.PatchPlan, s harness.PatchStep) ([]byte,
 }
 
 // named returns the line for a file whose lines are not shown.
-func (d diffPrinter) named(kind string, s harness.PatchStep) []byte {
+func (d diffPrinter) named(kind string, s harness.Step) []byte {
 	line := kind + " file " + plain(s.Path) + ": "
 	switch {
 	case s.After == nil:
@@ -107,7 +107,7 @@ func (d diffPrinter) named(kind string, s harness.PatchStep) []byte {
 }
 
 // text returns the diff of a text, with the headers that git writes.
-func (d diffPrinter) text(s harness.PatchStep, before, after []byte) []byte {
+func (d diffPrinter) text(s harness.Step, before, after []byte) []byte {
 	old, new := fileName("a/"+s.Path), fileName("b/"+s.Path)
 	head := []string{"diff --git " + old + " " + new}
 	if strings.Contains(s.Path, " ") { // git ends a name with a blank like this

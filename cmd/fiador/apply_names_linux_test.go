@@ -47,7 +47,7 @@ func TestDiffNames(t *testing.T) {
 				}
 				writeFileAt(t, at, []byte(c.before))
 			}
-			text := string(diffPrinter{}.text(harness.PatchStep{Path: name, Before: c.from, After: c.to}, []byte(c.before), []byte(c.after)))
+			text := string(diffPrinter{}.text(harness.Step{Path: name, Before: c.from, After: c.to}, []byte(c.before), []byte(c.after)))
 			head, _, _ := strings.Cut(text, "\n@@")
 			if strings.Contains(head, "##[") || strings.Contains(head, "##vso[") || strings.ContainsAny(head, "\x1b\u202e\u2028\u3000") {
 				t.Errorf("%s %q: %q", c.what, name, head)

@@ -393,7 +393,7 @@ func (a *app) executed(ctx context.Context, f runFlags, e *executing, to *harnes
 	if f.promote != "" {
 		to.Promote = &harness.Promotion{
 			Folder: func() (string, error) { return folder("promote", f.promote) }, State: e.state,
-			Refuse: func(dir string, plan *harness.PatchPlan) error { return a.refuseHooks(ctx, dir, plan) },
+			Refuse: func(dir string, plan *harness.Plan) error { return a.refuseHooks(ctx, dir, plan) },
 		}
 	}
 }

@@ -62,7 +62,7 @@ func Look(ctx context.Context, dir, name string, environ []string) (b *Branch, w
 
 // Apply enters the branch and applies a plan. If nothing could be applied, it leaves the
 // branch again. left names a step of this that could not be undone.
-func (b *Branch) Apply(ctx context.Context, plan *harness.PatchPlan, state string) (left string, err error) {
+func (b *Branch) Apply(ctx context.Context, plan *harness.Plan, state string) (left string, err error) {
 	if err := b.Enter(); err != nil {
 		return "", err
 	}
