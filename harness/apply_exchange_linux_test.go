@@ -14,12 +14,8 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/tree"
+	"github.com/fiador/fiador/harness/tree/treetest"
 )
-
-// exchange puts what is at b, beneath dir, in the place of a.
-func exchange(dir, a, b string) error {
-	return errors.Join(os.Rename(filepath.Join(dir, a), filepath.Join(dir, a)+".old"), os.Rename(filepath.Join(dir, b), filepath.Join(dir, a)))
-}
 
 // TestPatchExchanged: what a plan is about is what it has looked at, not what has its
 // name later. A folder that is renamed takes along files whose own times stay.
@@ -59,7 +55,7 @@ func TestPatchExchanged(t *testing.T) {
 			if len(p.Steps) != len(ops) {
 				t.Fatalf("%s", planLines(p))
 			}
-			if err := exchange(dir, tc.move[0], tc.move[1]); err != nil {
+			if err := treetest.Exchange(dir, tc.move[0], tc.move[1]); err != nil {
 				t.Fatal(err)
 			}
 			wantConflict(t, p, state, filepath.Dir(dir))
@@ -71,13 +67,13 @@ func TestPatchExchanged(t *testing.T) {
 // tree and of journals is as before.
 func wantConflict(t *testing.T, p *Plan, state, around string) {
 	t.Helper()
-	before := treeText(t, around)
+	before := treetest.Text(t, around)
 	err := p.Apply(t.Context(), state)
 	var conflict *tree.ConflictError
 	if !errors.As(err, &conflict) || !NothingApplied(err) {
 		t.Errorf("%v", err)
 	}
-	if got := treeText(t, around); got != before {
+	if got := treetest.Text(t, around); got != before {
 		t.Errorf("there is\n%s\nand was\n%s", got, before)
 	}
 	if list, _ := os.ReadDir(state); len(list) > 0 {
@@ -122,7 +118,7 @@ func TestPatchBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := grown(t, map[string]string{"s/a": "new", "s/m": "own", "s/n/f": "new", "s/o": "new", "s/own": "own", "own": "own"})
-	if got, want := treeText(t, dir), treeText(t, want); got != want {
+	if got, want := treetest.Text(t, dir), treetest.Text(t, want); got != want {
 		t.Errorf("the tree is\n%s\nwhich should be\n%s", got, want)
 	}
 }
@@ -138,7 +134,7 @@ func TestPatchLinked(t *testing.T) {
 	if err := p.Apply(t.Context(), state); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := treeText(t, dir), treeText(t, grown(t, map[string]string{"a": "new", "kept": "old"})); got != want {
+	if got, want := treetest.Text(t, dir), treetest.Text(t, grown(t, map[string]string{"a": "new", "kept": "old"})); got != want {
 		t.Errorf("the tree is\n%s\nwhich should be\n%s", got, want)
 	}
 }

@@ -4,8 +4,6 @@ package harness
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,42 +13,9 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/tree"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel/result"
 )
-
-// treeText is all that a folder has: names, modes, contents.
-func treeText(t *testing.T, dir string) string {
-	t.Helper()
-	var b strings.Builder
-	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		rel, _ := filepath.Rel(dir, p)
-		fmt.Fprintf(&b, "%q %v", rel, info.Mode())
-		switch {
-		case info.Mode().IsRegular():
-			text, err := os.ReadFile(p)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(&b, " %q", text)
-		case info.Mode()&fs.ModeSymlink != 0:
-			target, _ := os.Readlink(p)
-			fmt.Fprintf(&b, " -> %q", target)
-		}
-		b.WriteByte('\n')
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
 
 // TestPatchApplied: one of each thing that a patch can do, and applying it twice.
 func TestPatchApplied(t *testing.T) {
@@ -74,7 +39,7 @@ func TestPatchApplied(t *testing.T) {
 	want := grown(t, map[string]string{
 		"kept": "kept", "changed": "new", "tool": "x:#!new", "plain": "old", "done": "new", "sub/": "", "becomes/a/b": "new", "mine": "new", "n/e/w": "new\x00",
 	})
-	if got, want := treeText(t, dir), treeText(t, want); got != want {
+	if got, want := treetest.Text(t, dir), treetest.Text(t, want); got != want {
 		t.Errorf("the tree is\n%s\nwhich should be\n%s", got, want)
 	}
 	if list, _ := os.ReadDir(state); len(list) > 0 {
@@ -124,13 +89,13 @@ func TestPatchMeanwhile(t *testing.T) {
 			if err := change(dir); err != nil {
 				t.Fatal(err)
 			}
-			before := treeText(t, dir)
+			before := treetest.Text(t, dir)
 			err := p.Apply(t.Context(), state)
 			var conflict *tree.ConflictError
 			if !errors.As(err, &conflict) || !NothingApplied(err) {
 				t.Errorf("%v", err)
 			}
-			if got := treeText(t, dir); got != before {
+			if got := treetest.Text(t, dir); got != before {
 				t.Errorf("the tree is\n%s\nand was\n%s", got, before)
 			}
 		})
@@ -187,7 +152,7 @@ func TestPatchNoRoom(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("old"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	before := treeText(t, dir)
+	before := treetest.Text(t, dir)
 	big := strings.Repeat("x", 200<<10)
 	p := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b/c", big)}, Options{})
 	err := p.Apply(t.Context(), state)
@@ -195,7 +160,7 @@ func TestPatchNoRoom(t *testing.T) {
 	if !errors.As(err, &re) || !errors.Is(err, unix.ENOSPC) || !NothingApplied(err) {
 		t.Errorf("%v", err)
 	}
-	if got := treeText(t, dir); got != before {
+	if got := treetest.Text(t, dir); got != before {
 		t.Errorf("the tree is\n%s\nand was\n%s", got, before)
 	}
 	if list, _ := os.ReadDir(state); len(list) > 0 {
@@ -219,13 +184,13 @@ func TestPatchNoRoomForJournal(t *testing.T) {
 		t.Skipf("no file system can be mounted here: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(state, unix.MNT_DETACH) })
-	before := treeText(t, dir)
+	before := treetest.Text(t, dir)
 	err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b", strings.Repeat("x", 200<<10))}, Options{}).Apply(t.Context(), state)
 	var re *result.RunError
 	if !errors.As(err, &re) || !errors.Is(err, unix.ENOSPC) || !NothingApplied(err) || JournalFault(state, err) == nil || !strings.Contains(re.Message, "the journal in the state folder") {
 		t.Errorf("%v", err)
 	}
-	if got := treeText(t, dir); got != before {
+	if got := treetest.Text(t, dir); got != before {
 		t.Errorf("the tree is\n%s\nand was\n%s", got, before)
 	}
 }
@@ -247,13 +212,13 @@ func TestPatchReadOnly(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
 	}
-	before := treeText(t, dir)
+	before := treetest.Text(t, dir)
 	err := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b/c", "new")}, Options{}).Apply(t.Context(), state)
 	var re *result.RunError
 	if !errors.As(err, &re) || !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.EACCES) || !NothingApplied(err) {
 		t.Errorf("%v", err)
 	}
-	if got := treeText(t, dir); got != before || JournalFault(state, err) != nil {
+	if got := treetest.Text(t, dir); got != before || JournalFault(state, err) != nil {
 		t.Errorf("%v; the tree is\n%s", err, got)
 	}
 	if list, _ := os.ReadDir(state); len(list) > 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestPromoteExchanged(t *testing.T) {
 	for _, isolation := range tiers {
 		for name, move := range map[string]func(work string) error{
-			"another": func(work string) error { return exchange(work, ".", "../other") },
+			"another": func(work string) error { return treetest.Exchange(work, ".", "../other") },
 			"a link":  func(work string) error { return errors.Join(os.Rename(work, work+".old"), os.Symlink("other", work)) },
 			"nothing": func(work string) error { return os.Rename(work, work+".old") },
 		} {
@@ -31,13 +32,13 @@ func TestPromoteExchanged(t *testing.T) {
 				if err := move(work); err != nil {
 					t.Fatal(err)
 				}
-				before := treeText(t, base)
+				before := treetest.Text(t, base)
 				err := p.Promote(t.Context(), state, work, nil)
 				var re *result.RunError
 				if !errors.As(err, &re) || re.Code != result.CodeEvidence || !strings.Contains(re.Message, "was changed since the execution began") {
 					t.Errorf("%v", err)
 				}
-				if got := treeText(t, base); got != before {
+				if got := treetest.Text(t, base); got != before {
 					t.Errorf("there is\n%s\nand was\n%s", got, before)
 				}
 			})

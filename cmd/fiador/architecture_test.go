@@ -208,7 +208,7 @@ var levels = []string{
 	"kernel/reason kernel/argv",
 	"kernel",
 	"kernel/result",
-	"specs profiles ledger evidence/transcript harness/rehearsal harness/change harness/command harness/durable harness/links harness/sandbox/cgroup harness/sandbox/initproc evidence evidence/screen",
+	"specs profiles ledger evidence/transcript harness/rehearsal harness/tree/treetest harness/change harness/command harness/durable harness/links harness/sandbox/cgroup harness/sandbox/initproc evidence evidence/screen",
 	"policy evidence/report ledger/disk harness/saferun harness/tree harness/conformance",
 	"evidence/pack harness/sandbox cmd/safe-run",
 	"harness/model harness/runerr",
@@ -259,6 +259,7 @@ func TestSingleImporters(t *testing.T) {
 		"golang.org/x/text/unicode/norm":        "kernel/pathname kernel/text",
 		"github.com/santhosh-tekuri/jsonschema": "",
 		module + "/harness/rehearsal":           "",
+		module + "/harness/tree/treetest":       "",
 		"github.com/rogpeppe/go-internal":       "cmd/fiador",
 	} {
 		var importers []string
