@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/ledger"
@@ -42,7 +43,7 @@ type PackSink struct {
 type Promotion struct {
 	Folder func() (string, error) // called just before the folder is changed
 	State  string                 // folder of the journal during the change
-	Refuse func(dir string, plan *Plan) error
+	Refuse func(dir string, plan *patch.Plan) error
 }
 
 // Deliver delivers the products of a run that ended in a result. Deliver is the only
@@ -180,7 +181,7 @@ func (d delivery) promote() error {
 	if err != nil {
 		return err
 	}
-	return p.Promote(d.ctx, to.State, dir, func(plan *Plan) error {
+	return p.Promote(d.ctx, to.State, dir, func(plan *patch.Plan) error {
 		if to.Refuse == nil {
 			return nil
 		}

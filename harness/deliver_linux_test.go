@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/ledger"
@@ -68,7 +69,7 @@ func (s *stations) sinks(w *pack.Writer, state, site string) Sinks {
 		Accepts:  func(*Performed) (bool, error) { return true, s.at("accepts") },
 		Promote: &Promotion{
 			Folder: func() (string, error) { return site, s.at("folder") }, State: state,
-			Refuse: func(string, *Plan) error { return s.at("refuse") },
+			Refuse: func(string, *patch.Plan) error { return s.at("refuse") },
 		},
 	}
 }

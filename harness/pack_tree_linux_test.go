@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -70,7 +71,7 @@ func TestDeletedFolderElsewhere(t *testing.T) {
 	x := newExecutor(t, newTier(t, sandbox.Full), nil)
 	work := t.TempDir()
 	fill(work, files)
-	patch, err := packed(t, x.run(t, actions(sh("rm -r out/full")), Folders{Work: work})).Patch()
+	deleted, err := packed(t, x.run(t, actions(sh("rm -r out/full")), Folders{Work: work})).Patch()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestDeletedFolderElsewhere(t *testing.T) {
 		if err := change(filepath.Join(tree, "out", "full")); err != nil {
 			t.Fatal(err)
 		}
-		plan, err := NewPlan(tree, patch.Operations, Options{})
+		plan, err := patch.NewPlan(tree, deleted.Operations, patch.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel/canon"
@@ -25,7 +26,7 @@ import (
 // puts nothing where the folder's name leads to another folder now. Promote compares
 // another folder with the changes as NewPlan does. There, refuse can add refusals to
 // the plan, and a modified file may be missing.
-func (p *Performed) Promote(ctx context.Context, state, dir string, refuse func(*Plan) error) error {
+func (p *Performed) Promote(ctx context.Context, state, dir string, refuse func(*patch.Plan) error) error {
 	if len(p.Accepted) == 0 {
 		return nil
 	}
@@ -45,15 +46,15 @@ func (p *Performed) Promote(ctx context.Context, state, dir string, refuse func(
 	return promoteError(err)
 }
 
-func (p *Performed) promoteElsewhere(ctx context.Context, state, dir string, refuse func(*Plan) error) error {
-	files := map[string]*FileState{}
+func (p *Performed) promoteElsewhere(ctx context.Context, state, dir string, refuse func(*patch.Plan) error) error {
+	files := map[string]*patch.FileState{}
 	for _, c := range p.Accepted {
 		if c.Kind == change.KindFile {
-			files[c.Path] = &FileState{Size: c.Size, SHA256: evidence.Hash(c.SHA256), Executable: c.Executable}
+			files[c.Path] = &patch.FileState{Size: c.Size, SHA256: evidence.Hash(c.SHA256), Executable: c.Executable}
 		}
 	}
-	plan, err := NewPlanOf(dir, p.operations(dir), Options{Missing: true}, Files{
-		After: func(o pack.Operation) (*FileState, error) { return files[o.Path], nil },
+	plan, err := patch.NewPlanOf(dir, p.operations(dir), patch.Options{Missing: true}, patch.Files{
+		After: func(o pack.Operation) (*patch.FileState, error) { return files[o.Path], nil },
 		Open:  p.Content,
 	})
 	if err != nil {
@@ -80,7 +81,7 @@ func (p *Performed) operations(dir string) []pack.Operation {
 		o := pack.Operation{Op: pack.OpDelete, Path: c.Path, Executable: c.Executable}
 		switch kind, _, _ := p.box.Before(c.Path); {
 		case c.Kind == change.KindFolder:
-			o.Op = OpFolder
+			o.Op = patch.OpFolder
 		case c.Kind == change.KindFile && kind == change.KindFile:
 			o.Op = pack.OpModify
 		case c.Kind == change.KindFile:
@@ -128,7 +129,7 @@ func (p *Performed) treeBefore(folder string) canon.ContentHash {
 const maxNamedFaults = 10
 
 // refusal is the RunError for a plan that cannot be applied, or nil.
-func refusal(p *Plan) error {
+func refusal(p *patch.Plan) error {
 	faults := append(p.Refused[:len(p.Refused):len(p.Refused)], p.Conflicts...)
 	if len(faults) == 0 {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/gitbranch"
+	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel/canon"
@@ -202,10 +202,10 @@ func recoverError(state, dir string, did tree.Recovery, err error) error {
 	case errors.Is(err, tree.ErrNotOwn):
 		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, displayPath(state), tree.ErrNotOwn)
 		e.Hint = "set XDG_STATE_HOME to a folder of your own"
-	case harness.JournalFault(state, err) != nil:
+	case patch.JournalFault(state, err) != nil:
 		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, displayPath(state), err)
 		e.Hint = "give the state folder room and permission and run the command again"
-	case did != tree.RecoveredNothing && harness.NothingApplied(err):
+	case did != tree.RecoveredNothing && patch.NothingApplied(err):
 		e.Message = of + "what an interrupted command had begun to apply could not be completed and was undone: " + err.Error()
 	default:
 		e.Message = of + "what an interrupted command had begun to apply could not be ended: " + err.Error()
@@ -222,15 +222,15 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys pa
 	if err != nil {
 		return err
 	}
-	patch, err := a.acceptedPatch(name, f.policy, keys)
-	if err != nil || patch == nil {
+	accepted, err := a.acceptedPatch(name, f.policy, keys)
+	if err != nil || accepted == nil {
 		return err
 	}
-	if len(patch.Operations) == 0 && f.branch == "" {
+	if len(accepted.Operations) == 0 && f.branch == "" {
 		return a.print([]byte(plain(displayPath(name)) + ": nothing to apply, the execution changed no file\n"))
 	}
 	a.warnUnsigned(keys)
-	if err := harness.Supported(); err != nil && !f.dryRun {
+	if err := patch.Supported(); err != nil && !f.dryRun {
 		return runerr.New(result.CodeSandbox, "files are put into a folder on Linux (amd64, arm64) alone",
 			"--dry-run shows the diff on this system too", runerr.Because(err))
 	}
@@ -240,7 +240,7 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys pa
 			return err
 		}
 	}
-	plan, err := harness.NewPlan(dir, patch.Operations, harness.Options{Overwrite: f.overwrite, Workflows: f.workflows, Keep: keep})
+	plan, err := patch.NewPlan(dir, accepted.Operations, patch.Options{Overwrite: f.overwrite, Workflows: f.workflows, Keep: keep})
 	if err != nil {
 		return a.changedMeanwhile(treeError(err))
 	}
@@ -332,8 +332,8 @@ func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, er
 		v.human(a.term)
 		return nil, nil
 	}
-	patch, err := harness.Accepted(p)
-	var no *harness.NotAcceptedError
+	accepted, err := patch.Accepted(p)
+	var no *patch.NotAcceptedError
 	switch {
 	case errors.As(err, &no):
 		a.status = exitRejected
@@ -341,14 +341,14 @@ func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, er
 		return nil, nil
 	case err != nil:
 		return nil, runerr.New(result.CodeEvidence, fmt.Sprintf("pack %q: %s", displayPath(name), err), "", runerr.Because(err))
-	case patch == nil:
+	case accepted == nil:
 		return &pack.Patch{}, nil
 	}
-	return patch, nil
+	return accepted, nil
 }
 
 // refusedPatch reports whether a plan has refused paths or conflicts, and prints them.
-func (a *app) refusedPatch(plan *harness.Plan, f applyFlags) bool {
+func (a *app) refusedPatch(plan *patch.Plan, f applyFlags) bool {
 	for _, r := range plan.Refused {
 		a.term.message(fmt.Sprintf("refused: %s: %s", r.Path, r.Why))
 	}
@@ -363,14 +363,14 @@ func (a *app) refusedPatch(plan *harness.Plan, f applyFlags) bool {
 	if len(plan.Conflicts) > 0 && !f.overwrite {
 		a.term.hint("move what is in the way, or let --overwrite replace regular files")
 	}
-	if !f.workflows && slices.ContainsFunc(plan.Refused, func(r harness.Fault) bool { return r.Workflow() }) {
+	if !f.workflows && slices.ContainsFunc(plan.Refused, func(r patch.Fault) bool { return r.Workflow() }) {
 		a.term.hint("--allow-workflows allows the pipelines of a forge, and no other control path")
 	}
 	return true
 }
 
 // carryOut applies a plan that the user has seen.
-func (a *app) carryOut(ctx context.Context, plan *harness.Plan, state string, branch *gitbranch.Branch, to string) error {
+func (a *app) carryOut(ctx context.Context, plan *patch.Plan, state string, branch *gitbranch.Branch, to string) error {
 	var said string
 	err := a.undisturbed(ctx, func() error {
 		if ctx.Err() != nil {

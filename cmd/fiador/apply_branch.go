@@ -7,8 +7,8 @@ import (
 	"os/exec"
 
 	"github.com/fiador/fiador/evidence/screen"
-	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/gitbranch"
+	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -43,7 +43,7 @@ func (a *app) warnDirty(ctx context.Context, b *gitbranch.Branch) {
 
 // refuseHooks refuses the steps of a plan that change hooks of the work tree around the
 // folder.
-func (a *app) refuseHooks(ctx context.Context, dir string, plan *harness.Plan) error {
+func (a *app) refuseHooks(ctx context.Context, dir string, plan *patch.Plan) error {
 	places, err := gitbranch.Hooks(ctx, dir, a.environ)
 	for _, p := range places {
 		plan.RefuseBeneath(p.Name, fmt.Sprintf("git takes hooks from %q", displayPath(p.Path)))
@@ -53,7 +53,7 @@ func (a *app) refuseHooks(ctx context.Context, dir string, plan *harness.Plan) e
 
 // applied returns the message that a plan was applied to the folder that to names. For a
 // branch the message says what a person may do next.
-func applied(b *gitbranch.Branch, plan *harness.Plan, to string) string {
+func applied(b *gitbranch.Branch, plan *patch.Plan, to string) string {
 	if b == nil {
 		return "applied to " + plain(to) + "\n"
 	}

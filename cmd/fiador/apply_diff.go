@@ -8,7 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
-	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/patch"
 )
 
 // The command names a file beyond one of these limits and does not compare its lines.
@@ -19,7 +19,7 @@ const (
 
 // showPatch writes the changes of a plan to standard output: a unified diff of each text,
 // a line for each other file, and the number of files at the end.
-func (a *app) showPatch(plan *harness.Plan) error {
+func (a *app) showPatch(plan *patch.Plan) error {
 	d := diffPrinter{terminal: a.page, runner: inRunner(a.env)}
 	d.visible = a.outTTY || a.page.color || d.runner
 	for _, s := range plan.Steps {
@@ -64,7 +64,7 @@ type diffPrinter struct {
 	runner  bool // the reader obeys ::command:: at the beginning of a line
 }
 
-func (d diffPrinter) step(plan *harness.Plan, s harness.Step) ([]byte, error) {
+func (d diffPrinter) step(plan *patch.Plan, s patch.Step) ([]byte, error) {
 	if s.Folder {
 		return fmt.Appendf(nil, "Folder %s: deleted, files and folders in it: %d\n", plain(s.Path), s.Entries), nil
 	}
@@ -90,7 +90,7 @@ func (d diffPrinter) step(plan *harness.Plan, s harness.Step) ([]byte, error) {
 }
 
 // named returns the line for a file whose lines are not shown.
-func (d diffPrinter) named(kind string, s harness.Step) []byte {
+func (d diffPrinter) named(kind string, s patch.Step) []byte {
 	line := kind + " file " + plain(s.Path) + ": "
 	switch {
 	case s.After == nil:
@@ -107,7 +107,7 @@ func (d diffPrinter) named(kind string, s harness.Step) []byte {
 }
 
 // text returns the diff of a text, with the headers that git writes.
-func (d diffPrinter) text(s harness.Step, before, after []byte) []byte {
+func (d diffPrinter) text(s patch.Step, before, after []byte) []byte {
 	old, new := fileName("a/"+s.Path), fileName("b/"+s.Path)
 	head := []string{"diff --git " + old + " " + new}
 	if strings.Contains(s.Path, " ") { // git ends a name with a blank like this
@@ -156,7 +156,7 @@ func (d diffPrinter) line(b *bytes.Buffer, line []byte) {
 	b.WriteString(d.paint(style, text) + "\n")
 }
 
-func mode(f *harness.FileState) string {
+func mode(f *patch.FileState) string {
 	if f.Executable {
 		return "100755"
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
@@ -29,10 +29,10 @@ var oddNames = []string{
 // No header of the diff is a command of a runner.
 func TestDiffNames(t *testing.T) {
 	needGit(t)
-	plainFile, program := &harness.FileState{}, &harness.FileState{Executable: true}
+	plainFile, program := &patch.FileState{}, &patch.FileState{Executable: true}
 	for _, c := range []struct {
 		what          string
-		from, to      *harness.FileState
+		from, to      *patch.FileState
 		before, after string
 	}{
 		{"made", nil, plainFile, "", "new\n"}, {"made empty", nil, program, "", ""}, {"changed", plainFile, plainFile, "old\n", "new\n"},
@@ -47,7 +47,7 @@ func TestDiffNames(t *testing.T) {
 				}
 				writeFileAt(t, at, []byte(c.before))
 			}
-			text := string(diffPrinter{}.text(harness.Step{Path: name, Before: c.from, After: c.to}, []byte(c.before), []byte(c.after)))
+			text := string(diffPrinter{}.text(patch.Step{Path: name, Before: c.from, After: c.to}, []byte(c.before), []byte(c.after)))
 			head, _, _ := strings.Cut(text, "\n@@")
 			if strings.Contains(head, "##[") || strings.Contains(head, "##vso[") || strings.ContainsAny(head, "\x1b\u202e\u2028\u3000") {
 				t.Errorf("%s %q: %q", c.what, name, head)
@@ -83,7 +83,7 @@ func onlyFile(t *testing.T, dir string) string {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		file := &harness.FileState{Executable: info.Mode()&0o100 != 0}
+		file := &patch.FileState{Executable: info.Mode()&0o100 != 0}
 		list = append(list, mode(file)+" "+strings.TrimPrefix(path, dir+"/")+" "+string(text))
 		return err
 	})

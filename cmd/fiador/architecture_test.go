@@ -212,8 +212,8 @@ var levels = []string{
 	"policy evidence/report ledger/disk harness/saferun harness/tree harness/conformance",
 	"evidence/pack harness/sandbox cmd/safe-run",
 	"harness/model harness/runerr",
-	"harness",
-	"harness/gitbranch",
+	"harness/patch",
+	"harness harness/gitbranch",
 	"cmd/fiador",
 }
 

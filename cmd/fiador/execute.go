@@ -20,6 +20,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/durable"
+	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/harness/tree"
@@ -393,7 +394,7 @@ func (a *app) executed(ctx context.Context, f runFlags, e *executing, to *harnes
 	if f.promote != "" {
 		to.Promote = &harness.Promotion{
 			Folder: func() (string, error) { return folder("promote", f.promote) }, State: e.state,
-			Refuse: func(dir string, plan *harness.Plan) error { return a.refuseHooks(ctx, dir, plan) },
+			Refuse: func(dir string, plan *patch.Plan) error { return a.refuseHooks(ctx, dir, plan) },
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -62,11 +62,11 @@ func Look(ctx context.Context, dir, name string, environ []string) (b *Branch, w
 
 // Apply enters the branch and applies a plan. If nothing could be applied, it leaves the
 // branch again. left names a step of this that could not be undone.
-func (b *Branch) Apply(ctx context.Context, plan *harness.Plan, state string) (left string, err error) {
+func (b *Branch) Apply(ctx context.Context, plan *patch.Plan, state string) (left string, err error) {
 	if err := b.Enter(); err != nil {
 		return "", err
 	}
-	if err = plan.Apply(ctx, state); err != nil && harness.NothingApplied(err) {
+	if err = plan.Apply(ctx, state); err != nil && patch.NothingApplied(err) {
 		left = b.leave()
 	}
 	return left, err

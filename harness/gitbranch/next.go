@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/evidence/screen"
-	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/patch"
 )
 
 // MaxNamed is the largest number of files in a command line that is shown to a person.
@@ -27,7 +27,7 @@ type Next struct {
 }
 
 // Next finds out which paths of the applied steps git add and git commit accept.
-func (b *Branch) Next(ctx context.Context, steps []harness.Step) (n Next, err error) {
+func (b *Branch) Next(ctx context.Context, steps []patch.Step) (n Next, err error) {
 	g := b.git
 	n.Owner = g.owner
 	if steps, n.Others, err = g.inside(ctx, steps); err != nil {
@@ -49,7 +49,7 @@ func (b *Branch) Next(ctx context.Context, steps []harness.Step) (n Next, err er
 				return n, err
 			}
 			// git commit does not accept a file that a folder has replaced.
-			folder := slices.ContainsFunc(steps, func(o harness.Step) bool { return strings.HasPrefix(o.Path, s.Path+"/") && o.After != nil })
+			folder := slices.ContainsFunc(steps, func(o patch.Step) bool { return strings.HasPrefix(o.Path, s.Path+"/") && o.After != nil })
 			known, last = indexed != "", committed != "" && !folder
 		}
 		if known {
@@ -72,7 +72,7 @@ func (b *Branch) Next(ctx context.Context, steps []harness.Step) (n Next, err er
 
 // inside returns the steps that lie in no nested repository, and the nested repositories
 // that hold the other steps.
-func (g git) inside(ctx context.Context, steps []harness.Step) (own []harness.Step, others []string, err error) {
+func (g git) inside(ctx context.Context, steps []patch.Step) (own []patch.Step, others []string, err error) {
 	ask := []string{"ls-files", "--stage", "-z", "--"}
 	for _, s := range steps {
 		if top, _, beneath := strings.Cut(s.Path, "/"); beneath && !slices.Contains(ask[4:], top) {

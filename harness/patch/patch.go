@@ -1,4 +1,7 @@
-package harness
+// Package patch compares a patch with a working tree, and applies it: all of it or
+// nothing. A [Plan] says what would change, what a patch may never change, and where the
+// tree is not what the run saw.
+package patch
 
 import (
 	"bytes"
