@@ -312,9 +312,11 @@ func (g *Gate) seal(res result.RunResult) ([]byte, canon.Document, error) {
 		return nil, canon.Document{}, fault
 	}
 	profile := g.Profile.Contract()
-	doc, fault := sound(b, &profile)
-	if fault != nil {
-		return nil, canon.Document{}, fault
+	doc, unsound := result.Sound(b, &profile)
+	if unsound != nil {
+		e := runerr.Internal(unsound.Error(), unsound.Err)
+		e.RuleID = unsound.ID
+		return nil, canon.Document{}, e
 	}
 	return b, doc, nil
 }
@@ -334,22 +336,6 @@ func agree(b []byte, res result.RunResult) *result.RunError {
 		return e
 	}
 	return nil
-}
-
-// sound reads a result and names the first invariant that the result breaks.
-func sound(b []byte, policy *kernel.PolicyProfile) (canon.Document, *result.RunError) {
-	doc, err := canon.Parse(b, result.MaxBytes)
-	if err != nil {
-		return canon.Document{}, runerr.Internal("the result cannot be read back", err)
-	}
-	for _, c := range result.Checks(b, doc, policy) {
-		if c.Status != result.Pass {
-			e := runerr.Internal("the result breaks an invariant: "+c.Fault, nil)
-			e.RuleID = c.ID
-			return canon.Document{}, e
-		}
-	}
-	return doc, nil
 }
 
 func timestamp(t time.Time) string { return t.UTC().Format(ledger.TimeFormat) }

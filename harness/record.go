@@ -107,26 +107,26 @@ func (a *account) decide(ctx context.Context, rep *Report, sealed canon.Document
 	if a.to == nil {
 		return nil
 	}
-	t := testimony{intent: a.req.Source, input: a.input, result: rep.Bytes, policy: a.policy, res: rep.Result}
+	t := Decided{Intent: a.req.Source, Input: a.input, Result: rep.Bytes, Policy: a.policy, RunResult: rep.Result}
 	var err error
-	if t.canonical, err = result.Digest(sealed.Value().(map[string]any)); err != nil {
+	if t.Canonical, err = result.Digest(sealed.Value().(map[string]any)); err != nil {
 		return runerr.Internal("the result has no canonical form", err)
 	}
-	if t.decision, _, err = canon.Artifact(decisionDocument(rep.Decision)); err != nil {
+	if t.Decision, _, err = canon.Artifact(DocumentOf(rep.Decision)); err != nil {
 		return runerr.Internal("the decision has no canonical form", err)
 	}
-	blob, err := t.blob()
+	blob, err := t.Blob()
 	if err != nil {
 		return runerr.Internal("the evidence has no canonical form", err)
 	}
-	if canon.Crowded(t.decision, maxValues) || canon.Crowded(t.result, maxValues) {
-		return evidenceTooLarge(strconv.Itoa(maxValues) + " values")
+	if canon.Crowded(t.Decision, MaxValues) || canon.Crowded(t.Result, MaxValues) {
+		return evidenceTooLarge(strconv.Itoa(MaxValues) + " values")
 	}
 	evidence, err := keep(a.to, blob)
 	if err != nil {
 		return err
 	}
-	rec, err := t.record(evidence)
+	rec, err := t.Record(evidence)
 	if err != nil {
 		return runerr.Internal("the record has no canonical form", err)
 	}
@@ -144,19 +144,19 @@ func (a *account) decide(ctx context.Context, rep *Report, sealed canon.Document
 // repeat replaces the result in a report by the recorded result: a second run under the
 // same id gets the result of the first.
 func (a *account) repeat(rep *Report, rec ledger.Record) error {
-	told, err := testify(a.to.Blob, a.specs, rec)
+	told, err := Read(a.to.Blob, a.specs, rec)
 	if err != nil {
-		var f *fault
+		var f *Fault
 		if !errors.As(err, &f) {
-			return err
+			return testimonyError(err)
 		}
 		return runerr.New(result.CodeEvidence, "run "+strconv.Quote(rec.RunID)+" was recorded before, and its result is lost: "+f.Error(),
-			"restore the evidence of the ledger, or use another --run-id to decide the intent again", runerr.With("status", string(f.status)), runerr.Because(err))
+			"restore the evidence of the ledger, or use another --run-id to decide the intent again", runerr.With("status", f.Status), runerr.Because(err))
 	}
-	if told.res.Execution != nil {
-		told.res.Execution.Reasons = told.res.Decision.Reasons
+	if told.RunResult.Execution != nil {
+		told.RunResult.Execution.Reasons = told.RunResult.Decision.Reasons
 	}
-	rep.Result, rep.Bytes = told.res, told.result
+	rep.Result, rep.Bytes = told.RunResult, told.Result
 	return nil
 }
 
@@ -233,7 +233,7 @@ func (g *Gate) kept(to Recorder) (ledger.Blob, error) {
 	if g.set.in == to {
 		return g.set.blob, nil
 	}
-	text, err := policySet(policy.Freeze(g.Profile, g.Layers), g.Base, g.Builtin)
+	text, err := PolicyBlob(policy.Freeze(g.Profile, g.Layers), g.Base, g.Builtin)
 	if err != nil {
 		return ledger.Blob{}, runerr.Internal("the policy has no canonical form", err)
 	}
@@ -259,4 +259,18 @@ func recordError(what string, cause error) *result.RunError {
 		e.Hint = with.Hint()
 	}
 	return e
+}
+
+// testimonyError is the RunError for evidence of a ledger that could not be read. It
+// returns every RunError as it is.
+func testimonyError(err error) error {
+	var re *result.RunError
+	var unread *ReadError
+	switch {
+	case errors.As(err, &re):
+		return err
+	case errors.As(err, &unread):
+		return runerr.Evidence(unread.Msg, unread.Err)
+	}
+	return runerr.Internal("the evidence could not be held against its schema", err)
 }

@@ -114,7 +114,7 @@ func (m *memory) kinds() string {
 
 // replayer decides again what m has.
 func (m *memory) replayer(set *specs.Set) *Replayer {
-	return &Replayer{Deps: Deps{Specs: set}, Evidence: m.Blob}
+	return &Replayer{Specs: set, Evidence: m.Blob}
 }
 
 // decided records one plan and returns its record.
@@ -192,7 +192,7 @@ func TestEveryVectorIsRecorded(t *testing.T) {
 			}
 		}
 	}
-	if decided < 400 || m.puts[blobPolicySet] != len(profiles.Names()) || m.puts[blobDecision] != decided {
+	if decided < 400 || m.puts[KindPolicySet] != len(profiles.Names()) || m.puts[KindDecision] != decided {
 		t.Errorf("%d decisions, %v", decided, m.puts)
 	}
 }
@@ -503,7 +503,7 @@ func TestEachRecords(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || len(m.records) != n || failed != n/10 || m.puts[blobPolicySet] != 1 {
+	if err != nil || len(m.records) != n || failed != n/10 || m.puts[KindPolicySet] != 1 {
 		t.Errorf("%d records, %d errors, %v, %v", len(m.records), failed, m.puts, err)
 	}
 }
@@ -516,7 +516,7 @@ func TestGateKeepsItsPolicyInEachRecorder(t *testing.T) {
 		m := newMemory()
 		_, rec := m.decided(t, set, gate, simple)
 		m.decided(t, set, gate, simple)
-		if rp, err := m.replayer(set).Replay(t.Context(), rec); err != nil || rp.Status != Match || m.puts[blobPolicySet] != 1 {
+		if rp, err := m.replayer(set).Replay(t.Context(), rec); err != nil || rp.Status != Match || m.puts[KindPolicySet] != 1 {
 			t.Errorf("%+v %v %v", rp, m.puts, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/specs"
 )
 
 // Status says how the replay of a recorded decision ended.
@@ -27,16 +28,15 @@ const (
 	Match            Status = "MATCH"             // the same input, decision and RunResult
 	DecisionDiffers  Status = "DECISION-DIFFERS"  // another input of the policy, another decision, or none
 	CanonicalDiffers Status = "CANONICAL-DIFFERS" // the same decision, and another RunResult
-	EvidenceMissing  Status = "EVIDENCE-MISSING"  // a blob is missing
-	EvidenceCorrupt  Status = "EVIDENCE-CORRUPT"  // a blob differs from the record, or contradicts itself
+	EvidenceMissing  Status = StatusMissing       // a blob is missing
+	EvidenceCorrupt  Status = StatusCorrupt       // a blob differs from the record, or contradicts itself
 )
 
 // Answer is a policy's decision about an intent, before any execution. Err is set if
 // there is no decision.
 type Answer struct {
-	Outcome kernel.Outcome   `json:"outcome"`
-	Reasons []string         `json:"reasons"`
-	Err     *result.RunError `json:"-"`
+	Answered
+	Err *result.RunError
 }
 
 // Replayed is the result of the replay of a record.
@@ -60,11 +60,11 @@ type Replayed struct {
 // Evidence reads a blob as Recorder.Blob does, without a check. Its error wraps
 // fs.ErrNotExist if there is no blob; any other error ends the replay without a status.
 type Replayer struct {
-	Deps     Deps // only Specs is used
+	Specs    *specs.Set
 	Evidence func(ledger.Blob) ([]byte, error)
 
 	mu    sync.Mutex
-	gates map[ledger.Blob]*thawed
+	gates map[ledger.Blob]*compiled
 }
 
 // maxGates is the maximum number of policy sets that a Replayer keeps.
@@ -79,13 +79,13 @@ func replayLimits() policy.Limits {
 }
 
 // Replay is Replayer.Replay of one record.
-func Replay(ctx context.Context, deps Deps, evidence func(ledger.Blob) ([]byte, error), rec ledger.Record) (Replayed, error) {
-	return (&Replayer{Deps: deps, Evidence: evidence}).Replay(ctx, rec)
+func Replay(ctx context.Context, set *specs.Set, evidence func(ledger.Blob) ([]byte, error), rec ledger.Record) (Replayed, error) {
+	return (&Replayer{Specs: set, Evidence: evidence}).Replay(ctx, rec)
 }
 
 // ReplayWith is Replayer.With of one record.
-func ReplayWith(ctx context.Context, deps Deps, gate *Gate, evidence func(ledger.Blob) ([]byte, error), rec ledger.Record) (Replayed, error) {
-	return (&Replayer{Deps: deps, Evidence: evidence}).With(ctx, gate, rec)
+func ReplayWith(ctx context.Context, set *specs.Set, gate *Gate, evidence func(ledger.Blob) ([]byte, error), rec ledger.Record) (Replayed, error) {
+	return (&Replayer{Specs: set, Evidence: evidence}).With(ctx, gate, rec)
 }
 
 // Replay decides the intent of a recorded decision again, from its own evidence and by
@@ -95,7 +95,7 @@ func ReplayWith(ctx context.Context, deps Deps, gate *Gate, evidence func(ledger
 // the policy was stopped.
 func (r *Replayer) Replay(ctx context.Context, rec ledger.Record) (rp Replayed, err error) {
 	defer recovered(&rp, &err)
-	t, err := r.testify(rec)
+	t, err := r.Read(rec)
 	if err != nil {
 		return found(err)
 	}
@@ -119,7 +119,7 @@ func (r *Replayer) Replay(ctx context.Context, rec ledger.Record) (rp Replayed, 
 // does, except the policy set.
 func (r *Replayer) With(ctx context.Context, gate *Gate, rec ledger.Record) (rp Replayed, err error) {
 	defer recovered(&rp, &err)
-	t, err := r.testify(rec)
+	t, err := r.Read(rec)
 	if err != nil {
 		return found(err)
 	}
@@ -137,7 +137,7 @@ func (r *Replayer) With(ctx context.Context, gate *Gate, rec ledger.Record) (rp 
 // value returns the answer as a decoded value.
 func (a Answer) value() any {
 	a.Reasons = append([]string{}, a.Reasons...)
-	text, err := canon.Canonical(a)
+	text, err := canon.Canonical(a.Answered)
 	if err != nil {
 		return nil
 	}
@@ -145,9 +145,9 @@ func (a Answer) value() any {
 	return doc.Value()
 }
 
-func (m made) replayed(t testimony, rec ledger.Record) Replayed {
-	now := Answer{Outcome: m.decision.Outcome, Reasons: m.decision.Reasons}
-	return Replayed{Status: Match, Recorded: t.answer, Now: now, Details: details(t, rec)}
+func (m made) replayed(t Decided, rec ledger.Record) Replayed {
+	now := Answer{Answered: Answered{Outcome: m.decision.Outcome, Reasons: m.decision.Reasons}}
+	return Replayed{Status: Match, Recorded: Answer{Answered: t.Answer}, Now: now, Details: details(t, rec)}
 }
 
 func recovered(rp *Replayed, err *error) {
@@ -158,73 +158,71 @@ func recovered(rp *Replayed, err *error) {
 
 // found ends a replay whose evidence is at fault.
 func found(err error) (Replayed, error) {
-	var f *fault
+	var f *Fault
 	if errors.As(err, &f) {
-		return Replayed{Status: f.status, Document: f.document, Difference: f.difference, Details: []string{f.detail}}, nil
+		return Replayed{Status: Status(f.Status), Document: f.Document, Difference: f.Difference, Details: []string{f.Detail}}, nil
 	}
-	return Replayed{}, runError(err)
+	return Replayed{}, runError(testimonyError(err))
 }
 
 // undecided ends a replay that gives no decision. This is a difference, because the
 // record has a decision. If the policy was stopped, undecided returns an error.
-func undecided(t testimony, rec ledger.Record, err error) (Replayed, error) {
-	var f *fault
+func undecided(t Decided, rec ledger.Record, err error) (Replayed, error) {
+	var f *Fault
 	var pe *policy.Error
-	re := runError(err)
+	re := runError(testimonyError(err))
 	switch {
 	case errors.As(err, &f):
 		rp, err := found(err)
-		rp.Recorded = t.answer
+		rp.Recorded = Answer{Answered: t.Answer}
 		return rp, err
 	case errors.As(err, &pe) && (pe.Kind == policy.KindTimeout || pe.Kind == policy.KindWatchdog):
 		return Replayed{}, re
 	}
 	return Replayed{
-		Status: DecisionDiffers, Document: "decision", Recorded: t.answer, Now: Answer{Err: re},
+		Status: DecisionDiffers, Document: "decision", Recorded: Answer{Answered: t.Answer}, Now: Answer{Err: re},
 		Details: append(details(t, rec), "no decision now: "+re.Message),
 	}, nil
 }
 
-func details(t testimony, rec ledger.Record) []string {
+func details(t Decided, rec ledger.Record) []string {
 	var list []string
 	if rec.Kernel != kernel.Version {
 		list = append(list, "recorded by kernel "+rec.Kernel+"; this is "+kernel.Version+", and a bundle and a result name their kernel")
 	}
-	if t.res.Execution != nil {
+	if t.RunResult.Execution != nil {
 		list = append(list, "the execution is the recorded one; nothing was executed again")
 	}
 	return list
 }
 
-func (r *Replayer) testify(rec ledger.Record) (testimony, error) {
+func (r *Replayer) Read(rec ledger.Record) (Decided, error) {
 	if rec.Kind != ledger.KindDecision {
-		return testimony{}, runerr.New(result.CodeEvidence, "a record of kind "+strconv.Quote(string(rec.Kind))+" has no decision to replay",
+		return Decided{}, runerr.New(result.CodeEvidence, "a record of kind "+strconv.Quote(string(rec.Kind))+" has no decision to replay",
 			"fiador ledger list --kind decision lists what can be replayed")
 	}
-	return testify(r.Evidence, r.Deps.Specs, rec)
+	return Read(r.Evidence, r.Specs, rec)
 }
 
 // thaw returns the gate that decided, compiled from its policy set. The text of the
 // recorded modules decides, whatever this program's own policy is.
-func (r *Replayer) thaw(ctx context.Context, t testimony, rec ledger.Record) (*Gate, error) {
+func (r *Replayer) thaw(ctx context.Context, t Decided, rec ledger.Record) (*Gate, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known, ok := r.gates[t.policy]
+	known, ok := r.gates[t.Policy]
 	if !ok {
-		doc, err := fetch(r.Evidence, r.Deps.Specs, t.policy, blobPolicySet, &policySets)
+		set, err := ReadPolicySet(r.Evidence, r.Specs, t.Policy)
 		if err != nil {
 			return nil, err
 		}
-		if known, err = thaw(doc, t.policy); err != nil {
-			return nil, err
-		}
+		known = &compiled{gate: &Gate{Profile: set.Profile, Builtin: set.Builtin, Base: set.Base, Layers: set.Layers}, provenance: set.Provenance}
 		if len(r.gates) >= maxGates || r.gates == nil {
-			r.gates = map[ledger.Blob]*thawed{}
+			r.gates = map[ledger.Blob]*compiled{}
 		}
-		r.gates[t.policy] = known
+		r.gates[t.Policy] = known
 	}
 	if known.provenance != rec.PolicySHA256 {
-		return nil, corrupt("record", "/policy_sha256", "the policy set is not the one of the record")
+		return nil, Corrupt("record", "/policy_sha256", "the policy set is not the one of the record")
 	}
 	if known.gate.Judge == nil {
 		if err := known.compile(ctx); err != nil {
@@ -234,9 +232,15 @@ func (r *Replayer) thaw(ctx context.Context, t testimony, rec ledger.Record) (*G
 	return known.gate, nil
 }
 
+// compiled is the gate of a policy set. Its gate has no Judge before compilation.
+type compiled struct {
+	gate       *Gate
+	provenance canon.ContentHash
+}
+
 // compile compiles the policy of the gate. No module counts as embedded: the proofs of a
 // program about its own policy are no proofs about this one.
-func (k *thawed) compile(ctx context.Context) error {
+func (k *compiled) compile(ctx context.Context) error {
 	layers := slices.Clone(k.gate.Layers)
 	for i := range layers {
 		layers[i].Embedded = false
@@ -251,14 +255,14 @@ func (k *thawed) compile(ctx context.Context) error {
 
 // again decides the intent of a testimony. The policy gets the same kernel as in the
 // record.
-func (r *Replayer) again(ctx context.Context, gate *Gate, t testimony, rec ledger.Record) (made, error) {
+func (r *Replayer) again(ctx context.Context, gate *Gate, t Decided, rec ledger.Record) (made, error) {
 	m := made{gate: gate, req: Request{
-		Source: t.intent, Path: t.res.Intent.Path, Mode: rec.ExecutionMode, ModelMode: rec.Mode, RunID: rec.RunID,
+		Source: t.Intent, Path: t.RunResult.Intent.Path, Mode: rec.ExecutionMode, ModelMode: rec.Mode, RunID: rec.RunID,
 	}}
 	if err := checkModes(gate.Profile, m.req); err != nil {
 		return m, err
 	}
-	doc, intent, err := read(r.Deps.Specs, m.req)
+	doc, intent, err := read(r.Specs, m.req)
 	if err != nil {
 		return m, err
 	}
@@ -276,20 +280,20 @@ type made struct {
 	decision kernel.Decision
 }
 
-// compare compares the new decision with the testimony, in the order of a run.
-func (m made) compare(t testimony, rec ledger.Record, rp *Replayed) error {
+// compare compares the new decision with the Decided, in the order of a run.
+func (m made) compare(t Decided, rec ledger.Record, rp *Replayed) error {
 	differs := func(status Status, document string, recorded, now []byte) bool {
 		if bytes.Equal(recorded, now) {
 			return false
 		}
-		rp.Status, rp.Document, rp.Difference = status, document, firstDifference(recorded, now)
+		rp.Status, rp.Document, rp.Difference = status, document, FirstDifference(recorded, now)
 		return true
 	}
 	input, _, err := canon.Artifact(m.in.Document())
 	if err != nil {
 		return runerr.Internal("the input of the policy has no canonical form", err)
 	}
-	if differs(DecisionDiffers, "input", t.input, input) {
+	if differs(DecisionDiffers, "input", t.Input, input) {
 		return nil
 	}
 	recorded, now, err := m.decisions(t, rec)
@@ -303,18 +307,18 @@ func (m made) compare(t testimony, rec ledger.Record, rp *Replayed) error {
 	if err != nil {
 		return runerr.Internal("the result has no canonical form", err)
 	}
-	differs(CanonicalDiffers, "result", t.result, res)
+	differs(CanonicalDiffers, "result", t.Result, res)
 	return nil
 }
 
 // decisions returns the recorded decision and the new one. If the kernels differ, both
 // are without the bundle, because its hash always differs then. The results show that
 // difference.
-func (m made) decisions(t testimony, rec ledger.Record) (recorded, now []byte, err error) {
-	doc := decisionDocument(m.decision)
-	recorded = t.decision
+func (m made) decisions(t Decided, rec ledger.Record) (recorded, now []byte, err error) {
+	doc := DocumentOf(m.decision)
+	recorded = t.Decision
 	if rec.Kernel != kernel.Version {
-		parsed, err := parseText(t.decision, MaxBlobBytes)
+		parsed, err := Parse(t.Decision, MaxBlobBytes)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -330,21 +334,21 @@ func (m made) decisions(t testimony, rec ledger.Record) (recorded, now []byte, e
 
 // result returns the RunResult of the new decision, with the times and the execution of
 // the recorded one.
-func (m made) result(t testimony) ([]byte, error) {
+func (m made) result(t Decided) ([]byte, error) {
 	var execution *kernel.Execution
-	if t.res.Execution != nil {
-		e := *t.res.Execution
+	if t.RunResult.Execution != nil {
+		e := *t.RunResult.Execution
 		var err error
 		if e.SandboxID, err = evidence.SandboxID(m.decision.BundleHash, m.gate.Profile.Contract()); err != nil {
 			return nil, err
 		}
-		e.Reasons, e.TotalOutputBytes = t.res.Decision.Reasons, 0
+		e.Reasons, e.TotalOutputBytes = t.RunResult.Decision.Reasons, 0
 		for _, f := range e.Outputs {
 			e.TotalOutputBytes += f.SizeBytes
 		}
 		execution = &e
 	}
 	res := compose(m.gate, m.req, m.decision, execution)
-	res.StartedAt, res.CompletedAt = t.res.StartedAt, t.res.CompletedAt
+	res.StartedAt, res.CompletedAt = t.RunResult.StartedAt, t.RunResult.CompletedAt
 	return res.Bytes()
 }

@@ -50,7 +50,7 @@ func TestReplayWithEveryLayer(t *testing.T) {
 		if rep.Decision.Outcome != want {
 			t.Errorf("%s", rep.Bytes)
 		}
-		rp, err := Replay(t.Context(), Deps{Specs: set}, m.Blob, rec)
+		rp, err := Replay(t.Context(), set, m.Blob, rec)
 		if err != nil || rp.Status != Match {
 			t.Errorf("%+v %v", rp, err)
 		}
@@ -66,24 +66,17 @@ func TestPolicySetIsTheGate(t *testing.T) {
 		gate.Layers = append(slices.Clone(gate.Layers), policy.Layer{Package: "gate.org.x", Modules: []policy.Module{
 			{Name: "org/x/a.rego", Source: []byte("# \xff\x00"), File: "/somewhere"}, {Name: "org/x/b.rego", Source: []byte("# \ufdd0")}, {Name: "org/x/c.rego"},
 		}})
-		text, err := policySet(policy.Freeze(gate.Profile, gate.Layers), gate.Base, gate.Builtin)
-		if err != nil {
-			t.Fatal(err)
-		}
-		doc, err := parseText(text, MaxBlobBytes)
+		text, err := PolicyBlob(policy.Freeze(gate.Profile, gate.Layers), gate.Base, gate.Builtin)
 		if err != nil {
 			t.Fatal(err)
 		}
 		valid(t, set, "evidence", text)
-		stored, err := policySets.Decode(doc.Value())
+		read := func(ledger.Blob) ([]byte, error) { return text, nil }
+		back, err := ReadPolicySet(read, set, ledger.Blob{SHA256: canon.Sum(text), Size: int64(len(text))})
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := thaw(stored, ledger.Blob{SHA256: canon.Sum(text), Size: int64(len(text))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, l := range back.gate.Layers {
+		for i, l := range back.Layers {
 			want := gate.Layers[i]
 			if l.Package != want.Package || l.Embedded != want.Embedded || len(l.Modules) != len(want.Modules) {
 				t.Errorf("layer %+v", l)
@@ -95,8 +88,8 @@ func TestPolicySetIsTheGate(t *testing.T) {
 			}
 		}
 		a, _, errA := canon.Artifact(gate.Profile)
-		b, _, errB := canon.Artifact(back.gate.Profile)
-		if !bytes.Equal(a, b) || errors.Join(errA, errB) != nil || back.gate.Base != name || !back.gate.Builtin {
+		b, _, errB := canon.Artifact(back.Profile)
+		if !bytes.Equal(a, b) || errors.Join(errA, errB) != nil || back.Base != name || !back.Builtin {
 			t.Errorf("profile %s, want %s", b, a)
 		}
 	}
@@ -139,7 +132,7 @@ func TestReplayDecidesByTheFrozenPolicy(t *testing.T) {
 	if err != nil || rp.Status != Match || rp.Now.Outcome != kernel.OutcomeRefuse {
 		t.Errorf("%+v %v", rp, err)
 	}
-	rp, err = ReplayWith(t.Context(), Deps{Specs: set}, openBuiltin(t, set, "default"), m.Blob, rec)
+	rp, err = ReplayWith(t.Context(), set, openBuiltin(t, set, "default"), m.Blob, rec)
 	if err != nil || rp.Status != DecisionDiffers || rp.Difference.Pointer != "/outcome" ||
 		rp.Recorded.Outcome != kernel.OutcomeRefuse || rp.Now.Outcome != kernel.OutcomeBundle || !slices.Equal(rp.Recorded.Reasons, []string{"LATER /goal"}) {
 		t.Errorf("%+v %v", rp, err)
@@ -227,9 +220,9 @@ func TestMissingEvidence(t *testing.T) {
 	for sum, text := range m.blobs {
 		delete(m.blobs, sum)
 		rp, err := m.replayer(set).Replay(t.Context(), rec)
-		want := blobPolicySet
+		want := KindPolicySet
 		if sum == rec.Evidence.SHA256 {
-			want = blobDecision
+			want = KindDecision
 		}
 		if err != nil || rp.Status != EvidenceMissing || rp.Document != want || !strings.Contains(rp.Details[0], string(sum)) {
 			t.Errorf("%+v %v", rp, err)
@@ -237,7 +230,7 @@ func TestMissingEvidence(t *testing.T) {
 		m.blobs[sum] = text
 	}
 	unreadable := func(ledger.Blob) ([]byte, error) { return nil, errors.New("input/output error") }
-	_, err := Replay(t.Context(), Deps{Specs: set}, unreadable, rec)
+	_, err := Replay(t.Context(), set, unreadable, rec)
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeEvidence {
 		t.Errorf("%v", err)
@@ -291,16 +284,16 @@ func FuzzReplay(f *testing.F) {
 	if _, err := Run(f.Context(), d, gate, planned(simple, "r")); err != nil {
 		f.Fatal(err)
 	}
-	whole, err := testify(m.Blob, set, m.records[0])
+	whole, err := Read(m.Blob, set, m.records[0])
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add([]byte(simple), whole.input, whole.decision, whole.result)
-	f.Add([]byte("{}"), []byte("{}\n"), []byte(`{"outcome":"BUNDLE","reasons":[]}`+"\n"), whole.result)
+	f.Add([]byte(simple), whole.Input, whole.Decision, whole.Result)
+	f.Add([]byte("{}"), []byte("{}\n"), []byte(`{"outcome":"BUNDLE","reasons":[]}`+"\n"), whole.Result)
 	replayer := m.replayer(set)
 	f.Fuzz(func(t *testing.T, intent, input, decision, printed []byte) {
-		told := testimony{intent: intent, input: input, decision: decision, result: printed, policy: whole.policy}
-		blob, err := told.blob()
+		told := Decided{Intent: intent, Input: input, Decision: decision, Result: printed, Policy: whole.Policy}
+		blob, err := told.Blob()
 		if err != nil {
 			return
 		}
@@ -310,9 +303,9 @@ func FuzzReplay(f *testing.F) {
 		}
 		defer delete(m.blobs, evidence.SHA256)
 		rec := m.records[0]
-		if res, canonical, err := readResult(printed); err == nil {
-			told.res, told.canonical = res, canonical
-			if rec, err = told.record(evidence); err != nil {
+		if res, canonical, err := ReadResult(printed); err == nil {
+			told.RunResult, told.Canonical = res, canonical
+			if rec, err = told.Record(evidence); err != nil {
 				t.Fatal(err)
 			}
 			rec.Stamp(time.Unix(0, 0), "")
@@ -322,7 +315,7 @@ func FuzzReplay(f *testing.F) {
 		if _, bad := rec.Entry(); err != nil && bad == nil {
 			t.Fatal(err)
 		}
-		if same := bytes.Equal(intent, []byte(simple)) && bytes.Equal(input, whole.input) && bytes.Equal(decision, whole.decision); rp.Status == Match && !same {
+		if same := bytes.Equal(intent, []byte(simple)) && bytes.Equal(input, whole.Input) && bytes.Equal(decision, whole.Decision); rp.Status == Match && !same {
 			t.Errorf("%+v", rp)
 		}
 	})

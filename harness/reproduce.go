@@ -44,7 +44,7 @@ func ReadOriginal(p *pack.Pack) (*Original, error) {
 		return nil, runerr.New(result.CodeEvidence, "the pack is of kernel "+strconv.Quote(canon.Cut(stated.Kernel))+" and this is kernel "+strconv.Quote(kernel.Version)+": its results cannot be the same",
 			"reproduce it with a fiador of that kernel; fiador version says which one it is", runerr.File(pack.RunFile), runerr.At("/kernel_version"))
 	}
-	res, digest, err := readResult(text)
+	res, digest, err := ReadResult(text)
 	if err != nil {
 		return nil, noOriginal(pack.RunFile, err)
 	}
@@ -108,7 +108,7 @@ func (o *Original) CheckGate(gate *Gate) error {
 	if bytes.Equal(a, b) {
 		return nil
 	}
-	d := firstDifference(a, b)
+	d := FirstDifference(a, b)
 	hint := "use the fiador that made the pack: its built-in policy is another"
 	if !gate.Builtin && d.Pointer != "/capabilities_sha256" {
 		hint = "give the profile as it was with --policy"

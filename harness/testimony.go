@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"strconv"
 
-	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -22,33 +21,39 @@ import (
 // blob are texts with exactly the bytes that their hashes cover. So every hash can be
 // checked with jq and sha256sum (specs/evidence.schema.json).
 
-// EvidenceVersion is the version of the format of evidence blobs.
-const EvidenceVersion = "1.0.0"
+// Version is the version of the format of evidence blobs.
+const Version = "1.0.0"
 
 // MaxBlobBytes is the maximum size of an evidence blob.
 const MaxBlobBytes = ledger.MaxBlobBytes
 
-// maxValues limits the values of one JSON text of evidence, and so the memory for
+// MaxValues limits the values of one JSON text of evidence, and so the memory for
 // reading it: about 100 bytes for each value.
-const maxValues = 1 << 20
+const MaxValues = 1 << 20
 
 // The kinds of evidence blobs.
 const (
-	blobDecision  = "decision"
-	blobPolicySet = "policy-set"
+	KindDecision  = "decision"
+	KindPolicySet = "policy-set"
 )
 
-// testimony is the evidence of one decision, and the values read from it.
-type testimony struct {
-	intent   []byte // the bytes that were read
-	input    []byte // artifact: the input document of the policy
-	decision []byte // artifact: the decision before any execution
-	result   []byte // the RunResult in its printed form
-	policy   ledger.Blob
+// Decided is the evidence of one decision, and the values read from it.
+type Decided struct {
+	Intent   []byte // the bytes that were read
+	Input    []byte // artifact: the input document of the policy
+	Decision []byte // artifact: the decision before any execution
+	Result   []byte // the RunResult in its printed form
+	Policy   ledger.Blob
 
-	res       result.RunResult
-	canonical canon.ContentHash
-	answer    Answer
+	RunResult result.RunResult
+	Canonical canon.ContentHash
+	Answer    Answered
+}
+
+// Answered is a policy's decision about an intent, before any execution.
+type Answered struct {
+	Outcome kernel.Outcome `json:"outcome"`
+	Reasons []string       `json:"reasons"`
 }
 
 // decisionBlob is the stored form of a testimony.
@@ -62,32 +67,32 @@ type decisionBlob struct {
 	Policy   ledger.Blob `json:"policy"`
 }
 
-// blob returns the testimony in its stored form.
-func (t testimony) blob() ([]byte, error) {
+// Blob returns the evidence in its stored form.
+func (t Decided) Blob() ([]byte, error) {
 	b, _, err := canon.Artifact(decisionBlob{
-		EvidenceVersion, blobDecision, base64.StdEncoding.EncodeToString(t.intent), string(t.input), string(t.decision), string(t.result), t.policy,
+		Version, KindDecision, base64.StdEncoding.EncodeToString(t.Intent), string(t.Input), string(t.Decision), string(t.Result), t.Policy,
 	})
 	return b, err
 }
 
-// record returns the ledger's record of the decision.
-func (t testimony) record(evidence ledger.Blob) (ledger.Record, error) {
-	_, provenance, err := canon.Artifact(t.res.PolicyProvenance)
+// Record returns the ledger's record of the decision.
+func (t Decided) Record(evidence ledger.Blob) (ledger.Record, error) {
+	_, provenance, err := canon.Artifact(t.RunResult.PolicyProvenance)
 	r := ledger.Record{
-		Kind: ledger.KindDecision, RunID: t.res.RunID, IntentSHA256: canon.Sum(t.intent),
-		ExecutionMode: t.res.ExecutionMode, Mode: t.res.ModelMode,
-		Policy: t.res.Policy.Name, PolicySHA256: provenance, InputSHA256: canon.Sum(t.input), Kernel: t.res.KernelVersion,
-		ResultKind: string(t.res.KernelResultKind), Accepted: t.res.Decision.Accepted, Reasons: ledger.Reasons(t.res.Decision.Reasons),
-		DecisionSHA256: canon.Sum(t.decision), CanonicalSHA256: t.canonical, ResultSHA256: canon.Sum(t.result), Evidence: evidence,
+		Kind: ledger.KindDecision, RunID: t.RunResult.RunID, IntentSHA256: canon.Sum(t.Intent),
+		ExecutionMode: t.RunResult.ExecutionMode, Mode: t.RunResult.ModelMode,
+		Policy: t.RunResult.Policy.Name, PolicySHA256: provenance, InputSHA256: canon.Sum(t.Input), Kernel: t.RunResult.KernelVersion,
+		ResultKind: string(t.RunResult.KernelResultKind), Accepted: t.RunResult.Decision.Accepted, Reasons: ledger.Reasons(t.RunResult.Decision.Reasons),
+		DecisionSHA256: canon.Sum(t.Decision), CanonicalSHA256: t.Canonical, ResultSHA256: canon.Sum(t.Result), Evidence: evidence,
 	}
-	if t.res.Bundle != nil {
-		r.BundleSHA256 = t.res.Bundle.SHA256
+	if t.RunResult.Bundle != nil {
+		r.BundleSHA256 = t.RunResult.Bundle.SHA256
 	}
 	return r, err
 }
 
-// decided is a decision before any execution.
-type decided struct {
+// DecisionDocument is a decision before any execution.
+type DecisionDocument struct {
 	Outcome      kernel.Outcome    `json:"outcome"`
 	Reasons      []string          `json:"reasons"`
 	Questions    []string          `json:"questions"`
@@ -108,8 +113,9 @@ type decidedResult struct {
 	Priority int      `json:"priority"`
 }
 
-func decisionDocument(d kernel.Decision) decided {
-	doc := decided{
+// DocumentOf returns the document of a decision.
+func DocumentOf(d kernel.Decision) DecisionDocument {
+	doc := DecisionDocument{
 		Outcome: d.Outcome, Reasons: append([]string{}, d.Reasons...), Questions: append([]string{}, d.Questions()...),
 		Findings: decidedResults(d.Findings), Notes: decidedResults(d.Notes),
 	}
@@ -130,13 +136,13 @@ func decidedResults(list []kernel.Result) []decidedResult {
 	return out
 }
 
-// policySet returns the blob of the policy that a gate decides by.
-func policySet(f policy.Frozen, base string, builtin bool) ([]byte, error) {
+// PolicyBlob returns the blob of the policy that a gate decides by.
+func PolicyBlob(f policy.Frozen, base string, builtin bool) ([]byte, error) {
 	profile, _, err := canon.Artifact(f.Profile)
 	if err != nil {
 		return nil, err
 	}
-	set := policySetDocument{EvidenceVersion, blobPolicySet, base, builtin, string(profile), make([]layerDocument, len(f.Layers)), f.Capabilities}
+	set := policySetDocument{Version, KindPolicySet, base, builtin, string(profile), make([]layerDocument, len(f.Layers)), f.Capabilities}
 	for i, l := range f.Layers {
 		set.Layers[i] = layerDocument{l.Package, l.Embedded, make([]moduleDocument, len(l.Modules))}
 		for j, m := range l.Modules {
@@ -183,40 +189,50 @@ func documentOf(m policy.Module) moduleDocument {
 	return doc
 }
 
-// thawed is a policy set that was read. Its gate has no Judge before compilation.
-type thawed struct {
-	gate       *Gate
-	provenance canon.ContentHash
+// PolicySet is a policy set that was read: the policy, and the profile that a gate of it
+// is named after.
+type PolicySet struct {
+	policy.Frozen
+	Base       string
+	Builtin    bool
+	Provenance canon.ContentHash
 }
 
-// thaw reads a policy set that fits its schema. The result gives the same bytes again.
-// The error is a *fault.
-func thaw(doc *policySetDocument, b ledger.Blob) (*thawed, error) {
+// ReadPolicySet reads a policy set. The result gives the same bytes again. The error is
+// a *Fault, a *ReadError, or the error of a schema that cannot be used.
+func ReadPolicySet(read func(ledger.Blob) ([]byte, error), set *specs.Set, b ledger.Blob) (*PolicySet, error) {
+	doc, err := fetch(read, set, b, KindPolicySet, &policySets)
+	if err != nil {
+		return nil, err
+	}
+	return thaw(doc, b)
+}
+
+func thaw(doc *policySetDocument, b ledger.Blob) (*PolicySet, error) {
 	f := policy.Frozen{Capabilities: doc.Capabilities}
 	var err error
 	if f.Profile, err = policy.ReadFrozenProfile([]byte(doc.Profile)); err != nil {
-		return nil, corrupt(blobPolicySet, "/profile", err.Error())
+		return nil, Corrupt(KindPolicySet, "/profile", err.Error())
 	}
 	for i, layer := range doc.Layers {
 		l, ok := layer.thaw()
 		if !ok {
-			return nil, corrupt(blobPolicySet, "/layers/"+strconv.Itoa(i), "a module is not base64")
+			return nil, Corrupt(KindPolicySet, "/layers/"+strconv.Itoa(i), "a module is not base64")
 		}
 		f.Layers = append(f.Layers, l)
 	}
-	g := &Gate{Profile: f.Profile, Base: doc.Base, Builtin: doc.Builtin, Layers: f.Layers, set: new(frozenSet)}
-	if again, err := policySet(f, g.Base, g.Builtin); err != nil || canon.Sum(again) != b.SHA256 {
-		return nil, corrupt(blobPolicySet, "/layers", "a module does not have the hash that stands beside it, or is not written as it must be")
+	set := &PolicySet{Frozen: f, Base: doc.Base, Builtin: doc.Builtin}
+	if again, err := PolicyBlob(f, set.Base, set.Builtin); err != nil || canon.Sum(again) != b.SHA256 {
+		return nil, Corrupt(KindPolicySet, "/layers", "a module does not have the hash that stands beside it, or is not written as it must be")
 	}
 	p, err := f.Provenance()
 	if err != nil {
-		return nil, corrupt(blobPolicySet, "", "it has no digests")
+		return nil, Corrupt(KindPolicySet, "", "it has no digests")
 	}
-	_, sum, err := canon.Artifact(p)
-	if err != nil {
-		return nil, corrupt(blobPolicySet, "", "it has no digests")
+	if _, set.Provenance, err = canon.Artifact(p); err != nil {
+		return nil, Corrupt(KindPolicySet, "", "it has no digests")
 	}
-	return &thawed{g, sum}, nil
+	return set, nil
 }
 
 // thaw reads a layer, and says whether every module can be read.
@@ -238,68 +254,88 @@ func (d layerDocument) thaw() (policy.Layer, bool) {
 	return l, true
 }
 
-// fault describes wrong evidence: a blob is missing, or differs from the recorded one.
-type fault struct {
-	status     Status
-	document   string
-	difference result.Difference
-	detail     string
+// What is wrong with evidence.
+const (
+	StatusMissing = "EVIDENCE-MISSING" // a blob is missing
+	StatusCorrupt = "EVIDENCE-CORRUPT" // a blob differs from the record, or contradicts itself
+)
+
+// Fault describes wrong evidence: a blob is missing, or differs from the recorded one.
+type Fault struct {
+	Status     string // StatusMissing or StatusCorrupt
+	Document   string
+	Difference result.Difference
+	Detail     string
 }
 
-func (f *fault) Error() string { return f.document + ": " + f.detail }
+// Error returns the message.
+func (f *Fault) Error() string { return f.Document + ": " + f.Detail }
 
-func corrupt(document, pointer, detail string) *fault {
-	return &fault{EvidenceCorrupt, document, result.Difference{Pointer: pointer}, detail}
+// Corrupt returns the fault of evidence that is there and wrong.
+func Corrupt(document, pointer, detail string) *Fault {
+	return &Fault{StatusCorrupt, document, result.Difference{Pointer: pointer}, detail}
 }
+
+// ReadError says that evidence could not be read, so that nothing is known about it.
+type ReadError struct {
+	Msg string
+	Err error
+}
+
+// Error returns the message.
+func (e *ReadError) Error() string { return e.Msg + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ReadError) Unwrap() error { return e.Err }
 
 // The readers of the documents of evidence.
 var (
 	decisionBlobs    canon.Decoder[decisionBlob]
 	policySets       canon.Decoder[policySetDocument]
-	decidedDocuments canon.Decoder[decided]
+	decidedDocuments canon.Decoder[DecisionDocument]
 )
 
 // fetch reads a blob, and checks its name, its size and its schema. The error is a
-// *fault, or says that the blob could not be read.
+// *Fault, a *ReadError, or the error of a schema that cannot be used.
 func fetch[T any](read func(ledger.Blob) ([]byte, error), set *specs.Set, b ledger.Blob, kind string, reader *canon.Decoder[T]) (*T, error) {
 	if b.Size > MaxBlobBytes {
-		return nil, corrupt(kind, "", "the record gives the evidence "+strconv.FormatInt(b.Size, 10)+" bytes; the limit is "+strconv.Itoa(MaxBlobBytes))
+		return nil, Corrupt(kind, "", "the record gives the evidence "+strconv.FormatInt(b.Size, 10)+" bytes; the limit is "+strconv.Itoa(MaxBlobBytes))
 	}
 	text, err := read(b)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &fault{EvidenceMissing, kind, result.Difference{}, string(b.SHA256) + " is not there"}
+		return nil, &Fault{StatusMissing, kind, result.Difference{}, string(b.SHA256) + " is not there"}
 	case err != nil:
-		return nil, runerr.Evidence("evidence "+string(b.SHA256)+" could not be read", err)
+		return nil, &ReadError{"evidence " + string(b.SHA256) + " could not be read", err}
 	case int64(len(text)) != b.Size || canon.Sum(text) != b.SHA256:
-		return nil, corrupt(kind, "", "the bytes of "+string(b.SHA256)+" are not those that this name promises")
+		return nil, Corrupt(kind, "", "the bytes of "+string(b.SHA256)+" are not those that this name promises")
 	}
-	doc, err := parseText(text, MaxBlobBytes)
+	doc, err := Parse(text, MaxBlobBytes)
 	if err != nil {
-		return nil, corrupt(kind, "", err.Error())
+		return nil, Corrupt(kind, "", err.Error())
 	}
 	violations, err := set.Validate(specs.KindEvidence, doc.Value())
 	if err != nil {
-		return nil, runerr.Internal("the evidence could not be held against its schema", err)
+		return nil, err
 	}
 	if len(violations) > 0 {
-		return nil, corrupt(kind, violations[0].Pointer, violations[0].Msg)
+		return nil, Corrupt(kind, violations[0].Pointer, violations[0].Msg)
 	}
 	if doc.Value().(map[string]any)["kind"] != kind {
-		return nil, corrupt(kind, "/kind", "the evidence is of another kind")
+		return nil, Corrupt(kind, "/kind", "the evidence is of another kind")
 	}
 	blob, err := reader.Decode(doc.Value())
 	if err != nil {
-		return nil, corrupt(kind, "", err.Error())
+		return nil, Corrupt(kind, "", err.Error())
 	}
 	return blob, nil
 }
 
-// parseText reads a text. The text must be canonical JSON and one LF, and within the
+// Parse reads a text. The text must be canonical JSON and one LF, and within the
 // limits.
-func parseText(text []byte, limit int) (canon.Document, error) {
-	if canon.Crowded(text, maxValues) {
-		return canon.Document{}, errors.New("more than " + strconv.Itoa(maxValues) + " values")
+func Parse(text []byte, limit int) (canon.Document, error) {
+	if canon.Crowded(text, MaxValues) {
+		return canon.Document{}, errors.New("more than " + strconv.Itoa(MaxValues) + " values")
 	}
 	doc, err := canon.Parse(text, limit)
 	if err == nil && !bytes.Equal(append(bytes.Clone(doc.Bytes()), '\n'), text) {
@@ -308,85 +344,85 @@ func parseText(text []byte, limit int) (canon.Document, error) {
 	return doc, err
 }
 
-// testify reads the evidence of a record, and compares every hash and every member with
-// the record. The error is a *fault, or says that a blob could not be read.
-func testify(read func(ledger.Blob) ([]byte, error), set *specs.Set, rec ledger.Record) (testimony, error) {
-	doc, err := fetch(read, set, rec.Evidence, blobDecision, &decisionBlobs)
+// Read reads the evidence of a record, and compares every hash and every member with the
+// record. Its error is like that of ReadPolicySet.
+func Read(read func(ledger.Blob) ([]byte, error), set *specs.Set, rec ledger.Record) (Decided, error) {
+	doc, err := fetch(read, set, rec.Evidence, KindDecision, &decisionBlobs)
 	if err != nil {
-		return testimony{}, err
+		return Decided{}, err
 	}
-	t, err := readTestimony(doc)
+	t, err := readDecided(doc)
 	if err != nil {
-		return testimony{}, err
+		return Decided{}, err
 	}
-	told, err := t.record(rec.Evidence)
+	told, err := t.Record(rec.Evidence)
 	if err != nil {
-		return testimony{}, corrupt("result", "/policy_provenance", "it has no canonical form")
+		return Decided{}, Corrupt("result", "/policy_provenance", "it has no canonical form")
 	}
 	told.Timestamp, told.ClockBehindMS = rec.Timestamp, rec.ClockBehindMS
 	a, err := rec.Entry()
 	if err != nil {
-		return testimony{}, runerr.Evidence("the record cannot be replayed", err)
+		return Decided{}, &ReadError{"the record cannot be replayed", err}
 	}
 	b, err := told.Entry()
 	if err != nil {
-		return testimony{}, corrupt("result", "", "it says what no record can say: "+err.Error())
+		return Decided{}, Corrupt("result", "", "it says what no record can say: "+err.Error())
 	}
 	if !bytes.Equal(a, b) {
-		f := corrupt("record", "", "the record and its evidence disagree")
-		f.difference = firstDifference(a, b)
-		return testimony{}, f
+		f := Corrupt("record", "", "the record and its evidence disagree")
+		f.Difference = FirstDifference(a, b)
+		return Decided{}, f
 	}
-	if t.answer.Outcome != t.res.KernelResultKind {
-		return testimony{}, corrupt("decision", "/outcome", "the decision and the result disagree")
-	}
-	return t, nil
-}
-
-// readTestimony reads a decision blob that fits its schema.
-func readTestimony(doc *decisionBlob) (t testimony, err error) {
-	t = testimony{input: []byte(doc.Input), decision: []byte(doc.Decision), result: []byte(doc.Result), policy: doc.Policy}
-	if t.intent, err = base64.StdEncoding.Strict().DecodeString(doc.Intent); err != nil {
-		return t, corrupt(blobDecision, "/intent_base64", "not base64")
-	}
-	if t.answer, err = readAnswer(t.decision); err != nil {
-		return t, corrupt("decision", "", err.Error())
-	}
-	if t.res, t.canonical, err = readResult(t.result); err != nil {
-		return t, corrupt("result", "", err.Error())
+	if t.Answer.Outcome != t.RunResult.KernelResultKind {
+		return Decided{}, Corrupt("decision", "/outcome", "the decision and the result disagree")
 	}
 	return t, nil
 }
 
-func readAnswer(decision []byte) (Answer, error) {
-	doc, err := parseText(decision, MaxBlobBytes)
+// readDecided reads a decision blob that fits its schema.
+func readDecided(doc *decisionBlob) (t Decided, err error) {
+	t = Decided{Input: []byte(doc.Input), Decision: []byte(doc.Decision), Result: []byte(doc.Result), Policy: doc.Policy}
+	if t.Intent, err = base64.StdEncoding.Strict().DecodeString(doc.Intent); err != nil {
+		return t, Corrupt(KindDecision, "/intent_base64", "not base64")
+	}
+	if t.Answer, err = readAnswer(t.Decision); err != nil {
+		return t, Corrupt("decision", "", err.Error())
+	}
+	if t.RunResult, t.Canonical, err = ReadResult(t.Result); err != nil {
+		return t, Corrupt("result", "", err.Error())
+	}
+	return t, nil
+}
+
+func readAnswer(decision []byte) (Answered, error) {
+	doc, err := Parse(decision, MaxBlobBytes)
 	if err != nil {
-		return Answer{}, err
+		return Answered{}, err
 	}
 	d, err := decidedDocuments.Decode(doc.Value())
 	if err != nil {
-		return Answer{}, err
+		return Answered{}, err
 	}
 	if d.Outcome == "" || d.Reasons == nil {
-		return Answer{}, errors.New("it has no outcome or no reasons")
+		return Answered{}, errors.New("it has no outcome or no reasons")
 	}
-	return Answer{Outcome: d.Outcome, Reasons: d.Reasons}, nil
+	return Answered{Outcome: d.Outcome, Reasons: d.Reasons}, nil
 }
 
-// readResult reads a RunResult in its printed form, and computes the hash of its
+// ReadResult reads a RunResult in its printed form, and computes the hash of its
 // canonical subset. The RunResult must fulfil RS1..RS8, and have no other members than a
 // RunResult has.
-func readResult(text []byte) (result.RunResult, canon.ContentHash, error) {
-	if canon.Crowded(text, maxValues) {
-		return result.RunResult{}, "", errors.New("more than " + strconv.Itoa(maxValues) + " values")
+func ReadResult(text []byte) (result.RunResult, canon.ContentHash, error) {
+	if canon.Crowded(text, MaxValues) {
+		return result.RunResult{}, "", errors.New("more than " + strconv.Itoa(MaxValues) + " values")
 	}
 	var res result.RunResult
 	if err := json.Unmarshal(text, &res); err != nil {
 		return result.RunResult{}, "", errors.New("not a RunResult")
 	}
-	doc, err := sound(text, &res.Policy)
-	if err != nil {
-		return result.RunResult{}, "", errors.New(err.Message)
+	doc, unsound := result.Sound(text, &res.Policy)
+	if unsound != nil {
+		return result.RunResult{}, "", errors.New(unsound.Error())
 	}
 	if again, err := res.Bytes(); err != nil || !bytes.Equal(again, text) {
 		return result.RunResult{}, "", errors.New("not a RunResult of this version")
@@ -395,11 +431,11 @@ func readResult(text []byte) (result.RunResult, canon.ContentHash, error) {
 	return res, sum, failed
 }
 
-// firstDifference returns the first place at which two JSON texts differ. If one text
+// FirstDifference returns the first place at which two JSON texts differ. If one text
 // cannot be read, the place is the whole document.
-func firstDifference(a, b []byte) result.Difference {
+func FirstDifference(a, b []byte) result.Difference {
 	read := func(text []byte) any {
-		if canon.Crowded(text, maxValues) {
+		if canon.Crowded(text, MaxValues) {
 			return nil
 		}
 		doc, err := canon.Parse(text, MaxBlobBytes)

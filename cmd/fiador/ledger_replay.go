@@ -99,7 +99,7 @@ func (a *app) replayLedger(ctx context.Context, f replayFlags, args []string) er
 	}
 	defer s.Close()
 	rp := &replaying{app: a, f: f, out: out, counts: map[harness.Status]int{}}
-	rp.Deps, rp.Evidence = harness.Deps{Specs: a.specs}, asStored(s.Blob)
+	rp.Specs, rp.Evidence = a.specs, asStored(s.Blob)
 	if f.given("policy") || f.given("org-policy") || f.given("tree") {
 		if rp.gate, err = a.otherGate(ctx, f); err != nil {
 			return err

@@ -76,6 +76,38 @@ func Checks(raw []byte, doc canon.Document, policy *kernel.PolicyProfile) []Chec
 	return list
 }
 
+// UnsoundError says why a result that was read is not sound.
+type UnsoundError struct {
+	ID    string // of the first invariant that the result breaks; empty if it cannot be read
+	Fault string // in the result; empty if it cannot be read
+	Err   error  // of the reading
+}
+
+// Error returns the message.
+func (e *UnsoundError) Error() string {
+	if e.Err != nil {
+		return "the result cannot be read back"
+	}
+	return "the result breaks an invariant: " + e.Fault
+}
+
+// Unwrap returns the error of the reading, or nil.
+func (e *UnsoundError) Unwrap() error { return e.Err }
+
+// Sound reads a result and names the first invariant that the result breaks.
+func Sound(raw []byte, policy *kernel.PolicyProfile) (canon.Document, *UnsoundError) {
+	doc, err := canon.Parse(raw, MaxBytes)
+	if err != nil {
+		return canon.Document{}, &UnsoundError{Err: err}
+	}
+	for _, c := range Checks(raw, doc, policy) {
+		if c.Status != Pass {
+			return canon.Document{}, &UnsoundError{ID: c.ID, Fault: c.Fault}
+		}
+	}
+	return doc, nil
+}
+
 // document reads members leniently. A member that is absent or has another type reads
 // as a zero value, and the check that needs the member reports the fault.
 type document struct{ obj map[string]any }
