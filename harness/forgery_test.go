@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/evidence/testimony"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
@@ -22,7 +23,7 @@ type forged struct {
 }
 
 func (f forged) text(name string) map[string]any {
-	doc, err := canon.Parse([]byte(f.decision[name].(string)), MaxBlobBytes)
+	doc, err := canon.Parse([]byte(f.decision[name].(string)), testimony.MaxBlobBytes)
 	if err != nil {
 		panic(err)
 	}
@@ -44,7 +45,7 @@ func (f forged) put(name string, doc map[string]any) canon.ContentHash {
 func forge(t *testing.T, m *memory, rec ledger.Record, change func(*forged)) (ledger.Record, *memory) {
 	t.Helper()
 	open := func(b ledger.Blob) map[string]any {
-		doc, err := canon.Parse(m.blobs[b.SHA256], MaxBlobBytes)
+		doc, err := canon.Parse(m.blobs[b.SHA256], testimony.MaxBlobBytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +99,7 @@ func TestCorruptEvidence(t *testing.T) {
 		{"another intent", func(f *forged) {
 			f.decision["intent_base64"] = base64.StdEncoding.EncodeToString([]byte(allowedHere))
 		}, "record", "/intent_sha256"},
-		{"an intent that is no base64", func(f *forged) { f.decision["intent_base64"] = "e30" }, KindDecision, "/intent_base64"},
+		{"an intent that is no base64", func(f *forged) { f.decision["intent_base64"] = "e30" }, testimony.KindDecision, "/intent_base64"},
 		{"another input", edit("input", func(d map[string]any) { d["findings"] = []any{} }), "record", "/input_sha256"},
 		{"another decision", edit("decision", func(d map[string]any) { d["questions"] = []any{"x"} }), "record", "/decision_sha256"},
 		{"a note that is none", edit("decision", func(d map[string]any) { d["notes"] = []any{"x"} }), "decision", ""},
@@ -114,26 +115,26 @@ func TestCorruptEvidence(t *testing.T) {
 		{"a result with a member more", edit("result", func(d map[string]any) { d["more"] = "x" }), "result", ""},
 		{"a result with a number for a text", edit("result", func(d map[string]any) { d["run_id"] = json.Number("1") }), "result", ""},
 		{"a result of no kind", func(f *forged) { f.decision["result"] = "null\n" }, "result", ""},
-		{"a member more", func(f *forged) { f.decision["more"] = "x" }, KindDecision, "/more"},
-		{"a member less", func(f *forged) { delete(f.decision, "input") }, KindDecision, ""},
-		{"another version", func(f *forged) { f.decision["schema_version"] = "2.0.0" }, KindDecision, "/schema_version"},
+		{"a member more", func(f *forged) { f.decision["more"] = "x" }, testimony.KindDecision, "/more"},
+		{"a member less", func(f *forged) { delete(f.decision, "input") }, testimony.KindDecision, ""},
+		{"another version", func(f *forged) { f.decision["schema_version"] = "2.0.0" }, testimony.KindDecision, "/schema_version"},
 		{"a policy set in its place", func(f *forged) { clear(f.decision); copyInto(f.decision, f.set); f.set["base"] = "kept" }, "", ""},
 		{"another profile", func(f *forged) {
 			f.set["profile"] = strings.Replace(f.set["profile"].(string), `"timeout_ms":60000`, `"timeout_ms":60001`, 1)
 		}, "record", "/policy_sha256"},
-		{"a profile that is none", func(f *forged) { f.set["profile"] = "{}\n" }, KindPolicySet, "/profile"},
+		{"a profile that is none", func(f *forged) { f.set["profile"] = "{}\n" }, testimony.KindPolicySet, "/profile"},
 		{"another module", func(f *forged) {
 			text := module(f)["text"].(string) + "# \n"
 			module(f)["text"], module(f)["sha256"] = text, string(canon.Sum([]byte(text)))
 		}, "record", "/policy_sha256"},
-		{"a module with another hash", func(f *forged) { module(f)["sha256"] = otherHash }, KindPolicySet, "/layers"},
+		{"a module with another hash", func(f *forged) { module(f)["sha256"] = otherHash }, testimony.KindPolicySet, "/layers"},
 		{"a module as base64", func(f *forged) {
 			module(f)["text_base64"] = base64.StdEncoding.EncodeToString([]byte(module(f)["text"].(string)))
 			delete(module(f), "text")
-		}, KindPolicySet, "/layers"},
-		{"a module that is no base64", func(f *forged) { module(f)["text_base64"] = "!"; delete(module(f), "text") }, KindPolicySet, "/layers/0"},
+		}, testimony.KindPolicySet, "/layers"},
+		{"a module that is no base64", func(f *forged) { module(f)["text_base64"] = "!"; delete(module(f), "text") }, testimony.KindPolicySet, "/layers/0"},
 		{"other capabilities", func(f *forged) { f.set["capabilities_sha256"] = otherHash }, "record", "/policy_sha256"},
-		{"no layers", func(f *forged) { f.set["layers"] = []any{} }, KindPolicySet, "/layers"},
+		{"no layers", func(f *forged) { f.set["layers"] = []any{} }, testimony.KindPolicySet, "/layers"},
 		{"another record", func(f *forged) { f.rec.ResultKind, f.rec.BundleSHA256 = "REFUSE", "" }, "record", "/bundle_sha256"},
 		{"another policy in the record", func(f *forged) { f.rec.Policy = "strict" }, "record", "/policy"},
 		{"another policy hash in the record", func(f *forged) { f.rec.PolicySHA256 = canon.ContentHash(otherHash) }, "record", "/policy_sha256"},
@@ -323,7 +324,7 @@ func TestHostileBlobs(t *testing.T) {
 	m := newMemory()
 	_, rec := m.decided(t, set, openBuiltin(t, set, "strict"), simple)
 	inside := func(name, text string) string {
-		doc, err := canon.Parse(m.blobs[rec.Evidence.SHA256], MaxBlobBytes)
+		doc, err := canon.Parse(m.blobs[rec.Evidence.SHA256], testimony.MaxBlobBytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +340,7 @@ func TestHostileBlobs(t *testing.T) {
 	many := func(unit string, n int) string { return "[" + strings.Repeat(unit+",", n) + unit + "]" }
 	for name, text := range map[string]string{
 		"nothing": "", "a line feed": "\n", "deep": strings.Repeat("[", 10<<20), "empty objects": many("{}", 5<<20), "numbers": many("1", 7<<20),
-		"as many values as are read": many("{}", MaxValues-2), "a result of as many": inside("result", `{"execution":{"outputs":`+many("{}", MaxValues-8)+"}}\n"),
+		"as many values as are read": many("{}", testimony.MaxValues-2), "a result of as many": inside("result", `{"execution":{"outputs":`+many("{}", testimony.MaxValues-8)+"}}\n"),
 		"one text": `"` + strings.Repeat("x", 15<<20) + `"`, "results that are lists": inside("result", many("{}", 4<<20)),
 		"a result of empty files":            inside("result", `{"execution":{"outputs":`+many("{}", 4<<20)+"}}\n"),
 		"a deep decision":                    inside("decision", strings.Repeat(`{"a":`, 1<<20)),
@@ -364,7 +365,7 @@ func TestHostileBlobs(t *testing.T) {
 			}
 		})
 	}
-	rec.Evidence.Size = MaxBlobBytes + 1
+	rec.Evidence.Size = testimony.MaxBlobBytes + 1
 	read := func(ledger.Blob) ([]byte, error) { t.Error("a blob over the limit is read"); return nil, nil }
 	if rp, err := Replay(t.Context(), set, read, rec); err != nil || rp.Status != EvidenceCorrupt {
 		t.Errorf("%+v %v", rp, err)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiador/fiador/evidence/testimony"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -107,20 +108,20 @@ func (a *account) decide(ctx context.Context, rep *Report, sealed canon.Document
 	if a.to == nil {
 		return nil
 	}
-	t := Decided{Intent: a.req.Source, Input: a.input, Result: rep.Bytes, Policy: a.policy, RunResult: rep.Result}
+	t := testimony.Decided{Intent: a.req.Source, Input: a.input, Result: rep.Bytes, Policy: a.policy, RunResult: rep.Result}
 	var err error
 	if t.Canonical, err = result.Digest(sealed.Value().(map[string]any)); err != nil {
 		return runerr.Internal("the result has no canonical form", err)
 	}
-	if t.Decision, _, err = canon.Artifact(DocumentOf(rep.Decision)); err != nil {
+	if t.Decision, _, err = canon.Artifact(testimony.DocumentOf(rep.Decision)); err != nil {
 		return runerr.Internal("the decision has no canonical form", err)
 	}
 	blob, err := t.Blob()
 	if err != nil {
 		return runerr.Internal("the evidence has no canonical form", err)
 	}
-	if canon.Crowded(t.Decision, MaxValues) || canon.Crowded(t.Result, MaxValues) {
-		return evidenceTooLarge(strconv.Itoa(MaxValues) + " values")
+	if canon.Crowded(t.Decision, testimony.MaxValues) || canon.Crowded(t.Result, testimony.MaxValues) {
+		return evidenceTooLarge(strconv.Itoa(testimony.MaxValues) + " values")
 	}
 	evidence, err := keep(a.to, blob)
 	if err != nil {
@@ -144,9 +145,9 @@ func (a *account) decide(ctx context.Context, rep *Report, sealed canon.Document
 // repeat replaces the result in a report by the recorded result: a second run under the
 // same id gets the result of the first.
 func (a *account) repeat(rep *Report, rec ledger.Record) error {
-	told, err := Read(a.to.Blob, a.specs, rec)
+	told, err := testimony.Read(a.to.Blob, a.specs, rec)
 	if err != nil {
-		var f *Fault
+		var f *testimony.Fault
 		if !errors.As(err, &f) {
 			return testimonyError(err)
 		}
@@ -209,8 +210,8 @@ func (a *account) append(ctx context.Context, rec ledger.Record) (ledger.Receipt
 
 // keep puts a blob that Replay can read.
 func keep(to Recorder, blob []byte) (ledger.Blob, error) {
-	if len(blob) > MaxBlobBytes {
-		return ledger.Blob{}, evidenceTooLarge(strconv.Itoa(MaxBlobBytes) + " bytes")
+	if len(blob) > testimony.MaxBlobBytes {
+		return ledger.Blob{}, evidenceTooLarge(strconv.Itoa(testimony.MaxBlobBytes) + " bytes")
 	}
 	b, err := to.Put(blob)
 	if err != nil {
@@ -233,7 +234,7 @@ func (g *Gate) kept(to Recorder) (ledger.Blob, error) {
 	if g.set.in == to {
 		return g.set.blob, nil
 	}
-	text, err := PolicyBlob(policy.Freeze(g.Profile, g.Layers), g.Base, g.Builtin)
+	text, err := testimony.PolicyBlob(policy.Freeze(g.Profile, g.Layers), g.Base, g.Builtin)
 	if err != nil {
 		return ledger.Blob{}, runerr.Internal("the policy has no canonical form", err)
 	}
@@ -265,7 +266,7 @@ func recordError(what string, cause error) *result.RunError {
 // returns every RunError as it is.
 func testimonyError(err error) error {
 	var re *result.RunError
-	var unread *ReadError
+	var unread *testimony.ReadError
 	switch {
 	case errors.As(err, &re):
 		return err

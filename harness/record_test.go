@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/evidence/testimony"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -192,7 +193,7 @@ func TestEveryVectorIsRecorded(t *testing.T) {
 			}
 		}
 	}
-	if decided < 400 || m.puts[KindPolicySet] != len(profiles.Names()) || m.puts[KindDecision] != decided {
+	if decided < 400 || m.puts[testimony.KindPolicySet] != len(profiles.Names()) || m.puts[testimony.KindDecision] != decided {
 		t.Errorf("%d decisions, %v", decided, m.puts)
 	}
 }
@@ -503,7 +504,7 @@ func TestEachRecords(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || len(m.records) != n || failed != n/10 || m.puts[KindPolicySet] != 1 {
+	if err != nil || len(m.records) != n || failed != n/10 || m.puts[testimony.KindPolicySet] != 1 {
 		t.Errorf("%d records, %d errors, %v, %v", len(m.records), failed, m.puts, err)
 	}
 }
@@ -516,7 +517,7 @@ func TestGateKeepsItsPolicyInEachRecorder(t *testing.T) {
 		m := newMemory()
 		_, rec := m.decided(t, set, gate, simple)
 		m.decided(t, set, gate, simple)
-		if rp, err := m.replayer(set).Replay(t.Context(), rec); err != nil || rp.Status != Match || m.puts[KindPolicySet] != 1 {
+		if rp, err := m.replayer(set).Replay(t.Context(), rec); err != nil || rp.Status != Match || m.puts[testimony.KindPolicySet] != 1 {
 			t.Errorf("%+v %v %v", rp, m.puts, err)
 		}
 	}

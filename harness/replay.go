@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/evidence/testimony"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -25,17 +26,17 @@ type Status string
 
 // The ends of a replay.
 const (
-	Match            Status = "MATCH"             // the same input, decision and RunResult
-	DecisionDiffers  Status = "DECISION-DIFFERS"  // another input of the policy, another decision, or none
-	CanonicalDiffers Status = "CANONICAL-DIFFERS" // the same decision, and another RunResult
-	EvidenceMissing  Status = StatusMissing       // a blob is missing
-	EvidenceCorrupt  Status = StatusCorrupt       // a blob differs from the record, or contradicts itself
+	Match            Status = "MATCH"                 // the same input, decision and RunResult
+	DecisionDiffers  Status = "DECISION-DIFFERS"      // another input of the policy, another decision, or none
+	CanonicalDiffers Status = "CANONICAL-DIFFERS"     // the same decision, and another RunResult
+	EvidenceMissing  Status = testimony.StatusMissing // a blob is missing
+	EvidenceCorrupt  Status = testimony.StatusCorrupt // a blob differs from the record, or contradicts itself
 )
 
 // Answer is a policy's decision about an intent, before any execution. Err is set if
 // there is no decision.
 type Answer struct {
-	Answered
+	testimony.Answered
 	Err *result.RunError
 }
 
@@ -145,8 +146,8 @@ func (a Answer) value() any {
 	return doc.Value()
 }
 
-func (m made) replayed(t Decided, rec ledger.Record) Replayed {
-	now := Answer{Answered: Answered{Outcome: m.decision.Outcome, Reasons: m.decision.Reasons}}
+func (m made) replayed(t testimony.Decided, rec ledger.Record) Replayed {
+	now := Answer{Answered: testimony.Answered{Outcome: m.decision.Outcome, Reasons: m.decision.Reasons}}
 	return Replayed{Status: Match, Recorded: Answer{Answered: t.Answer}, Now: now, Details: details(t, rec)}
 }
 
@@ -158,7 +159,7 @@ func recovered(rp *Replayed, err *error) {
 
 // found ends a replay whose evidence is at fault.
 func found(err error) (Replayed, error) {
-	var f *Fault
+	var f *testimony.Fault
 	if errors.As(err, &f) {
 		return Replayed{Status: Status(f.Status), Document: f.Document, Difference: f.Difference, Details: []string{f.Detail}}, nil
 	}
@@ -167,8 +168,8 @@ func found(err error) (Replayed, error) {
 
 // undecided ends a replay that gives no decision. This is a difference, because the
 // record has a decision. If the policy was stopped, undecided returns an error.
-func undecided(t Decided, rec ledger.Record, err error) (Replayed, error) {
-	var f *Fault
+func undecided(t testimony.Decided, rec ledger.Record, err error) (Replayed, error) {
+	var f *testimony.Fault
 	var pe *policy.Error
 	re := runError(testimonyError(err))
 	switch {
@@ -185,7 +186,7 @@ func undecided(t Decided, rec ledger.Record, err error) (Replayed, error) {
 	}, nil
 }
 
-func details(t Decided, rec ledger.Record) []string {
+func details(t testimony.Decided, rec ledger.Record) []string {
 	var list []string
 	if rec.Kernel != kernel.Version {
 		list = append(list, "recorded by kernel "+rec.Kernel+"; this is "+kernel.Version+", and a bundle and a result name their kernel")
@@ -196,22 +197,22 @@ func details(t Decided, rec ledger.Record) []string {
 	return list
 }
 
-func (r *Replayer) Read(rec ledger.Record) (Decided, error) {
+func (r *Replayer) Read(rec ledger.Record) (testimony.Decided, error) {
 	if rec.Kind != ledger.KindDecision {
-		return Decided{}, runerr.New(result.CodeEvidence, "a record of kind "+strconv.Quote(string(rec.Kind))+" has no decision to replay",
+		return testimony.Decided{}, runerr.New(result.CodeEvidence, "a record of kind "+strconv.Quote(string(rec.Kind))+" has no decision to replay",
 			"fiador ledger list --kind decision lists what can be replayed")
 	}
-	return Read(r.Evidence, r.Specs, rec)
+	return testimony.Read(r.Evidence, r.Specs, rec)
 }
 
 // thaw returns the gate that decided, compiled from its policy set. The text of the
 // recorded modules decides, whatever this program's own policy is.
-func (r *Replayer) thaw(ctx context.Context, t Decided, rec ledger.Record) (*Gate, error) {
+func (r *Replayer) thaw(ctx context.Context, t testimony.Decided, rec ledger.Record) (*Gate, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known, ok := r.gates[t.Policy]
 	if !ok {
-		set, err := ReadPolicySet(r.Evidence, r.Specs, t.Policy)
+		set, err := testimony.ReadPolicySet(r.Evidence, r.Specs, t.Policy)
 		if err != nil {
 			return nil, err
 		}
@@ -222,7 +223,7 @@ func (r *Replayer) thaw(ctx context.Context, t Decided, rec ledger.Record) (*Gat
 		r.gates[t.Policy] = known
 	}
 	if known.provenance != rec.PolicySHA256 {
-		return nil, Corrupt("record", "/policy_sha256", "the policy set is not the one of the record")
+		return nil, testimony.Corrupt("record", "/policy_sha256", "the policy set is not the one of the record")
 	}
 	if known.gate.Judge == nil {
 		if err := known.compile(ctx); err != nil {
@@ -255,7 +256,7 @@ func (k *compiled) compile(ctx context.Context) error {
 
 // again decides the intent of a testimony. The policy gets the same kernel as in the
 // record.
-func (r *Replayer) again(ctx context.Context, gate *Gate, t Decided, rec ledger.Record) (made, error) {
+func (r *Replayer) again(ctx context.Context, gate *Gate, t testimony.Decided, rec ledger.Record) (made, error) {
 	m := made{gate: gate, req: Request{
 		Source: t.Intent, Path: t.RunResult.Intent.Path, Mode: rec.ExecutionMode, ModelMode: rec.Mode, RunID: rec.RunID,
 	}}
@@ -281,12 +282,12 @@ type made struct {
 }
 
 // compare compares the new decision with the Decided, in the order of a run.
-func (m made) compare(t Decided, rec ledger.Record, rp *Replayed) error {
+func (m made) compare(t testimony.Decided, rec ledger.Record, rp *Replayed) error {
 	differs := func(status Status, document string, recorded, now []byte) bool {
 		if bytes.Equal(recorded, now) {
 			return false
 		}
-		rp.Status, rp.Document, rp.Difference = status, document, FirstDifference(recorded, now)
+		rp.Status, rp.Document, rp.Difference = status, document, testimony.FirstDifference(recorded, now)
 		return true
 	}
 	input, _, err := canon.Artifact(m.in.Document())
@@ -314,11 +315,11 @@ func (m made) compare(t Decided, rec ledger.Record, rp *Replayed) error {
 // decisions returns the recorded decision and the new one. If the kernels differ, both
 // are without the bundle, because its hash always differs then. The results show that
 // difference.
-func (m made) decisions(t Decided, rec ledger.Record) (recorded, now []byte, err error) {
-	doc := DocumentOf(m.decision)
+func (m made) decisions(t testimony.Decided, rec ledger.Record) (recorded, now []byte, err error) {
+	doc := testimony.DocumentOf(m.decision)
 	recorded = t.Decision
 	if rec.Kernel != kernel.Version {
-		parsed, err := Parse(t.Decision, MaxBlobBytes)
+		parsed, err := testimony.Parse(t.Decision, testimony.MaxBlobBytes)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -334,7 +335,7 @@ func (m made) decisions(t Decided, rec ledger.Record) (recorded, now []byte, err
 
 // result returns the RunResult of the new decision, with the times and the execution of
 // the recorded one.
-func (m made) result(t Decided) ([]byte, error) {
+func (m made) result(t testimony.Decided) ([]byte, error) {
 	var execution *kernel.Execution
 	if t.RunResult.Execution != nil {
 		e := *t.RunResult.Execution

@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/fiador/fiador/evidence/testimony"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -66,13 +67,13 @@ func TestPolicySetIsTheGate(t *testing.T) {
 		gate.Layers = append(slices.Clone(gate.Layers), policy.Layer{Package: "gate.org.x", Modules: []policy.Module{
 			{Name: "org/x/a.rego", Source: []byte("# \xff\x00"), File: "/somewhere"}, {Name: "org/x/b.rego", Source: []byte("# \ufdd0")}, {Name: "org/x/c.rego"},
 		}})
-		text, err := PolicyBlob(policy.Freeze(gate.Profile, gate.Layers), gate.Base, gate.Builtin)
+		text, err := testimony.PolicyBlob(policy.Freeze(gate.Profile, gate.Layers), gate.Base, gate.Builtin)
 		if err != nil {
 			t.Fatal(err)
 		}
 		valid(t, set, "evidence", text)
 		read := func(ledger.Blob) ([]byte, error) { return text, nil }
-		back, err := ReadPolicySet(read, set, ledger.Blob{SHA256: canon.Sum(text), Size: int64(len(text))})
+		back, err := testimony.ReadPolicySet(read, set, ledger.Blob{SHA256: canon.Sum(text), Size: int64(len(text))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,9 +221,9 @@ func TestMissingEvidence(t *testing.T) {
 	for sum, text := range m.blobs {
 		delete(m.blobs, sum)
 		rp, err := m.replayer(set).Replay(t.Context(), rec)
-		want := KindPolicySet
+		want := testimony.KindPolicySet
 		if sum == rec.Evidence.SHA256 {
-			want = KindDecision
+			want = testimony.KindDecision
 		}
 		if err != nil || rp.Status != EvidenceMissing || rp.Document != want || !strings.Contains(rp.Details[0], string(sum)) {
 			t.Errorf("%+v %v", rp, err)
@@ -284,7 +285,7 @@ func FuzzReplay(f *testing.F) {
 	if _, err := Run(f.Context(), d, gate, planned(simple, "r")); err != nil {
 		f.Fatal(err)
 	}
-	whole, err := Read(m.Blob, set, m.records[0])
+	whole, err := testimony.Read(m.Blob, set, m.records[0])
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -292,7 +293,7 @@ func FuzzReplay(f *testing.F) {
 	f.Add([]byte("{}"), []byte("{}\n"), []byte(`{"outcome":"BUNDLE","reasons":[]}`+"\n"), whole.Result)
 	replayer := m.replayer(set)
 	f.Fuzz(func(t *testing.T, intent, input, decision, printed []byte) {
-		told := Decided{Intent: intent, Input: input, Decision: decision, Result: printed, Policy: whole.Policy}
+		told := testimony.Decided{Intent: intent, Input: input, Decision: decision, Result: printed, Policy: whole.Policy}
 		blob, err := told.Blob()
 		if err != nil {
 			return
@@ -303,7 +304,7 @@ func FuzzReplay(f *testing.F) {
 		}
 		defer delete(m.blobs, evidence.SHA256)
 		rec := m.records[0]
-		if res, canonical, err := ReadResult(printed); err == nil {
+		if res, canonical, err := testimony.ReadResult(printed); err == nil {
 			told.RunResult, told.Canonical = res, canonical
 			if rec, err = told.Record(evidence); err != nil {
 				t.Fatal(err)

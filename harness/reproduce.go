@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/testimony"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
@@ -44,7 +45,7 @@ func ReadOriginal(p *pack.Pack) (*Original, error) {
 		return nil, runerr.New(result.CodeEvidence, "the pack is of kernel "+strconv.Quote(canon.Cut(stated.Kernel))+" and this is kernel "+strconv.Quote(kernel.Version)+": its results cannot be the same",
 			"reproduce it with a fiador of that kernel; fiador version says which one it is", runerr.File(pack.RunFile), runerr.At("/kernel_version"))
 	}
-	res, digest, err := ReadResult(text)
+	res, digest, err := testimony.ReadResult(text)
 	if err != nil {
 		return nil, noOriginal(pack.RunFile, err)
 	}
@@ -108,7 +109,7 @@ func (o *Original) CheckGate(gate *Gate) error {
 	if bytes.Equal(a, b) {
 		return nil
 	}
-	d := FirstDifference(a, b)
+	d := testimony.FirstDifference(a, b)
 	hint := "use the fiador that made the pack: its built-in policy is another"
 	if !gate.Builtin && d.Pointer != "/capabilities_sha256" {
 		hint = "give the profile as it was with --policy"

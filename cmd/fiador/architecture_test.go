@@ -210,7 +210,7 @@ var levels = []string{
 	"kernel/result",
 	"specs profiles ledger evidence/transcript harness/rehearsal harness/tree/treetest harness/change harness/command harness/durable harness/links harness/sandbox/cgroup harness/sandbox/initproc evidence evidence/screen",
 	"policy evidence/report ledger/disk harness/saferun harness/tree harness/conformance",
-	"evidence/pack harness/sandbox cmd/safe-run",
+	"evidence/pack evidence/testimony harness/sandbox cmd/safe-run",
 	"harness/model harness/runerr",
 	"harness/patch",
 	"harness harness/gitbranch",

@@ -1,4 +1,7 @@
-package harness
+// Package testimony owns the evidence of decisions that a ledger keeps in blobs, both
+// ways: it writes the evidence of a decision and of a policy, and reads them against a
+// record. It decides nothing again.
+package testimony
 
 import (
 	"bytes"
