@@ -149,7 +149,7 @@ func (a *account) repeat(rep *Report, rec ledger.Record) error {
 	if err != nil {
 		var f *testimony.Fault
 		if !errors.As(err, &f) {
-			return testimonyError(err)
+			return runerr.Testimony(err)
 		}
 		return runerr.New(result.CodeEvidence, "run "+strconv.Quote(rec.RunID)+" was recorded before, and its result is lost: "+f.Error(),
 			"restore the evidence of the ledger, or use another --run-id to decide the intent again", runerr.With("status", f.Status), runerr.Because(err))
@@ -260,18 +260,4 @@ func recordError(what string, cause error) *result.RunError {
 		e.Hint = with.Hint()
 	}
 	return e
-}
-
-// testimonyError is the RunError for evidence of a ledger that could not be read. It
-// returns every RunError as it is.
-func testimonyError(err error) error {
-	var re *result.RunError
-	var unread *testimony.ReadError
-	switch {
-	case errors.As(err, &re):
-		return err
-	case errors.As(err, &unread):
-		return runerr.Evidence(unread.Msg, unread.Err)
-	}
-	return runerr.Internal("the evidence could not be held against its schema", err)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/fiador/fiador/evidence/testimony"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -62,6 +63,20 @@ func Sandbox(ctx context.Context, err error) *result.RunError {
 // Evidence is the RunError for evidence that could not be had.
 func Evidence(msg string, cause error) *result.RunError {
 	return &result.RunError{Code: result.CodeEvidence, Message: msg + ": " + cause.Error(), Cause: cause}
+}
+
+// Testimony is the RunError for evidence of a ledger that could not be read. It returns
+// every RunError as it is.
+func Testimony(err error) error {
+	var re *result.RunError
+	var unread *testimony.ReadError
+	switch {
+	case errors.As(err, &re):
+		return err
+	case errors.As(err, &unread):
+		return Evidence(unread.Msg, unread.Err)
+	}
+	return Internal("the evidence could not be held against its schema", err)
 }
 
 // Input is the RunError for an input that could not be read, with its pointer.
