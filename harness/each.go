@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 )
 
@@ -88,11 +87,11 @@ func Each(ctx context.Context, deps Deps, gate *Gate, workers int, jobs iter.Seq
 		case end := <-fatal:
 			return errors.Join(emit(end), end.Err)
 		case <-ctx.Done():
-			return interrupted()
+			return runerr.Interrupted()
 		}
 	}
 	if ctx.Err() != nil {
-		return interrupted()
+		return runerr.Interrupted()
 	}
 	feeding.Wait()
 	return nil
@@ -119,8 +118,4 @@ func one(ctx context.Context, deps Deps, gate *Gate, job Job) (end End) {
 func endsProcess(err error) bool {
 	var pe *policy.Error
 	return errors.As(err, &pe) && pe.Kind == policy.KindWatchdog
-}
-
-func interrupted() *result.RunError {
-	return runerr.Internal("interrupted: not every intent was decided", nil)
 }

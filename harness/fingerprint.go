@@ -191,7 +191,7 @@ func Prints(ctx context.Context, set *specs.Set, open func(ctx context.Context, 
 			return nil, err
 		}
 		if ctx.Err() != nil {
-			return nil, interrupted()
+			return nil, runerr.Interrupted()
 		}
 	}
 	return prints, nil
@@ -261,7 +261,7 @@ func partsAt(got, want any) string {
 	if !differs {
 		return ""
 	}
-	return d.Pointer + " is " + valueText(d.A, d.AbsentInA) + ", and the vector says " + valueText(d.B, d.AbsentInB)
+	return d.Pointer + " is " + result.ValueText(d.A, d.AbsentInA) + ", and the vector says " + result.ValueText(d.B, d.AbsentInB)
 }
 
 // endOf returns the outcome or the error code of an expectation.
@@ -327,16 +327,4 @@ func failureOf(err error) (map[string]any, error) {
 		}
 	}
 	return got, nil
-}
-
-// valueText returns a value of a vector, shortened to few bytes.
-func valueText(v any, absent bool) string {
-	if absent {
-		return "absent"
-	}
-	text, err := canon.Canonical(v)
-	if err != nil {
-		return "unwritable"
-	}
-	return canon.Cut(string(text))
 }

@@ -182,7 +182,7 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 	if req.Mode == ModeExecuteSandbox && decision.Outcome == kernel.OutcomeBundle {
 		execution, rep.Execution, err = execute(ctx, deps, gate, req, intent, decision, told)
 		if err != nil {
-			return rep, runError(err)
+			return rep, runerr.Of(err)
 		}
 	}
 	rep.Decision, rep.profile, rep.Result = decision, gate.Profile, compose(gate, req, decision, execution)
@@ -233,18 +233,9 @@ func compose(gate *Gate, req Request, decision kernel.Decision, execution *kerne
 // fail ends a run without a result. It discards the execution.
 func (r Report) fail(err error) (Report, error) {
 	if r.Execution != nil {
-		err = runError(errors.Join(err, r.Execution.Close()))
+		err = runerr.Of(errors.Join(err, r.Execution.Close()))
 	}
 	return Report{}, err
-}
-
-// runError returns the RunError among joined errors.
-func runError(err error) *result.RunError {
-	var re *result.RunError
-	if errors.As(err, &re) {
-		return re
-	}
-	return runerr.Internal("internal error: no decision was made", err)
 }
 
 // read does steps 2 to 4: strict JSON, schema, intent.

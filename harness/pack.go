@@ -35,7 +35,7 @@ func (rep Report) Packed(rand io.Reader) (map[string][]byte, error) {
 	k := packing{rep: rep, p: rep.Execution}
 	docs, err := k.documents(rand)
 	if err != nil {
-		return nil, runError(err)
+		return nil, runerr.Of(err)
 	}
 	if k.p.ModelIO != nil {
 		files[pack.ModelFile] = k.p.ModelIO

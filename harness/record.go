@@ -167,7 +167,7 @@ func (a *account) fail(ctx context.Context, err error) error {
 	if a.to == nil || a.closed {
 		return err
 	}
-	e := runError(err)
+	e := runerr.Of(err)
 	rec := a.head
 	rec.Kind, rec.Code = ledger.KindError, string(e.Code)
 	if ledger.RuleID(e.RuleID) {

@@ -163,7 +163,7 @@ func found(err error) (Replayed, error) {
 	if errors.As(err, &f) {
 		return Replayed{Status: Status(f.Status), Document: f.Document, Difference: f.Difference, Details: []string{f.Detail}}, nil
 	}
-	return Replayed{}, runError(runerr.Testimony(err))
+	return Replayed{}, runerr.Of(runerr.Testimony(err))
 }
 
 // undecided ends a replay that gives no decision. This is a difference, because the
@@ -171,7 +171,7 @@ func found(err error) (Replayed, error) {
 func undecided(t testimony.Decided, rec ledger.Record, err error) (Replayed, error) {
 	var f *testimony.Fault
 	var pe *policy.Error
-	re := runError(runerr.Testimony(err))
+	re := runerr.Of(runerr.Testimony(err))
 	switch {
 	case errors.As(err, &f):
 		rp, err := found(err)

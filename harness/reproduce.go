@@ -115,7 +115,7 @@ func (o *Original) CheckGate(gate *Gate) error {
 		hint = "give the profile as it was with --policy"
 	}
 	return otherPolicy("/policy_provenance"+d.Pointer,
-		strings.TrimPrefix(d.Pointer, "/")+" of the policy is "+valueText(d.A, d.AbsentInA)+" in the pack and "+valueText(d.B, d.AbsentInB)+" here", hint)
+		strings.TrimPrefix(d.Pointer, "/")+" of the policy is "+result.ValueText(d.A, d.AbsentInA)+" in the pack and "+result.ValueText(d.B, d.AbsentInB)+" here", hint)
 }
 
 // checkModules names the first module that is not in both lists. The lists are sorted by
@@ -243,7 +243,7 @@ func (r *Reproduced) count(d Divergence) {
 
 // failed names the run that failed, among several.
 func (a Again) failed(i int, err error) *result.RunError {
-	e := *runError(err)
+	e := *runerr.Of(err)
 	if a.Runs > 1 {
 		e.Message = "run " + strconv.Itoa(i+1) + " of " + strconv.Itoa(a.Runs) + ": " + e.Message
 	}

@@ -71,7 +71,7 @@ func (o *Original) divergence(d result.Difference, now result.RunResult) Diverge
 			return output
 		}
 	}
-	v := Divergence{Pointer: d.Pointer, Recorded: valueText(d.A, d.AbsentInA), Now: valueText(d.B, d.AbsentInB)}
+	v := Divergence{Pointer: d.Pointer, Recorded: result.ValueText(d.A, d.AbsentInA), Now: result.ValueText(d.B, d.AbsentInB)}
 	if d.Pointer == "/decision/accepted" {
 		v.Recorded, v.Now = withReasons(v.Recorded, then.Decision.Reasons), withReasons(v.Now, now.Decision.Reasons)
 	}

@@ -176,7 +176,7 @@ func firstOf[T comparable](then, now []T, key func(T) string) (Divergence, bool)
 		b, both := extra[key(a)]
 		delete(extra, key(a))
 		if !both {
-			return Divergence{Pointer: at, About: key(a), Recorded: valueText(a, false), Now: valueText(nil, true)}, true
+			return Divergence{Pointer: at, About: key(a), Recorded: result.ValueText(a, false), Now: result.ValueText(nil, true)}, true
 		}
 		if d, differs := differenceOf(a, b); differs {
 			d.Pointer, d.About = at+d.Pointer, key(a)
@@ -185,7 +185,7 @@ func firstOf[T comparable](then, now []T, key func(T) string) (Divergence, bool)
 	}
 	for _, b := range now {
 		if _, there := extra[key(b)]; there {
-			return Divergence{About: key(b), Recorded: valueText(nil, true), Now: valueText(b, false)}, true
+			return Divergence{About: key(b), Recorded: result.ValueText(nil, true), Now: result.ValueText(b, false)}, true
 		}
 	}
 	return Divergence{Recorded: "the same", Now: "in another order"}, true
@@ -201,10 +201,10 @@ func differenceOf(then, now any) (Divergence, bool) {
 	docA, errA := canon.Parse(a, len(a))
 	docB, errB := canon.Parse(b, len(b))
 	if errA != nil || errB != nil {
-		return Divergence{Recorded: valueText(then, false), Now: valueText(now, false)}, true
+		return Divergence{Recorded: result.ValueText(then, false), Now: result.ValueText(now, false)}, true
 	}
 	d, differs := result.Compare(docA.Value(), docB.Value())
-	return Divergence{Pointer: d.Pointer, Recorded: valueText(d.A, d.AbsentInA), Now: valueText(d.B, d.AbsentInB)}, differs
+	return Divergence{Pointer: d.Pointer, Recorded: result.ValueText(d.A, d.AbsentInA), Now: result.ValueText(d.B, d.AbsentInB)}, differs
 }
 
 // actionAt names the action at a place in evidence.json, if the place is about one.

@@ -23,6 +23,20 @@ func Internal(msg string, cause error) *result.RunError {
 	return &result.RunError{Code: result.CodeInternal, Message: msg, Cause: cause}
 }
 
+// Of returns the RunError among joined errors.
+func Of(err error) *result.RunError {
+	var re *result.RunError
+	if errors.As(err, &re) {
+		return re
+	}
+	return Internal("internal error: no decision was made", err)
+}
+
+// Interrupted is the RunError for a run over many intents that was told to stop.
+func Interrupted() *result.RunError {
+	return Internal("interrupted: not every intent was decided", nil)
+}
+
 // Panicked is the RunError for a panic: no decision was made.
 func Panicked() *result.RunError {
 	e := Internal("internal error: no decision was made", nil)

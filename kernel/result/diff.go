@@ -73,3 +73,15 @@ func compareLists(at string, a, b []any) (Difference, bool) {
 	}
 	return d, true
 }
+
+// ValueText returns a value of a document for a message, shortened to few bytes.
+func ValueText(v any, absent bool) string {
+	if absent {
+		return "absent"
+	}
+	text, err := canon.Canonical(v)
+	if err != nil {
+		return "unwritable"
+	}
+	return canon.Cut(string(text))
+}
