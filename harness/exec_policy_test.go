@@ -218,7 +218,7 @@ func TestMetacharacters(t *testing.T) {
 		}
 		for _, gate := range gates {
 			req := Request{Source: source, Mode: ModeExecuteSandbox, ModelMode: ModelNone}
-			in, intent, err := ask(s.specs, gate.Profile, req)
+			in, intent, err := gate.Ask(s.specs, req)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +231,7 @@ func TestMetacharacters(t *testing.T) {
 			if !found {
 				continue
 			}
-			d, err := judge(t.Context(), gate, in, intent)
+			d, err := gate.Decide(t.Context(), in, intent)
 			if err != nil || !slices.Contains(d.Reasons, "SHELL_METACHARACTER /actions/0/argv/1") {
 				t.Fatalf("%q under %s: %v %v", c, gate.Profile.Name, d.Reasons, err)
 			}
@@ -310,7 +310,7 @@ func TestPurposeIsTheGoal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, intent, err := ask(s.specs, s.gates["default"].Profile, req)
+		_, intent, err := s.gates["default"].Ask(s.specs, req)
 		if err != nil || intent.Goal != goal {
 			t.Errorf("%q: goal %q, error %v", purpose, intent.Goal, err)
 		}

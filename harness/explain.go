@@ -46,10 +46,7 @@ func Explain(ctx context.Context, deps Deps, gate *Gate, req Request) (x Explana
 			x, err = Explanation{}, runerr.Panicked()
 		}
 	}()
-	if err := checkModes(gate.Profile, req); err != nil {
-		return Explanation{}, err
-	}
-	in, intent, err := ask(deps.Specs, gate.Profile, req)
+	in, intent, err := gate.Ask(deps.Specs, req)
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -76,21 +73,6 @@ func Explain(ctx context.Context, deps Deps, gate *Gate, req Request) (x Explana
 		x.Effects = append(x.Effects, er)
 	}
 	return x, nil
-}
-
-// Question returns the question to the policy about an intent. Tests of a policy use the
-// same document as their input. The error is always a *result.RunError.
-func Question(set *specs.Set, p kernel.Profile, req Request) (policy.Input, error) {
-	in, _, err := ask(set, p, req)
-	return in, err
-}
-
-func ask(set *specs.Set, p kernel.Profile, req Request) (policy.Input, kernel.Intent, error) {
-	doc, intent, err := read(set, req)
-	if err != nil {
-		return policy.Input{}, kernel.Intent{}, err
-	}
-	return question(p, req, doc, intent), intent, nil
 }
 
 // decides says whether answers of a rule cause an outcome.

@@ -166,12 +166,11 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 	if err := checkCaller(deps, req); err != nil {
 		return rep, err
 	}
-	doc, intent, err := read(deps.Specs, req)
+	in, intent, err := ask(deps.Specs, gate.Profile, req)
 	if err != nil {
 		return rep, err
 	}
-	in := question(gate.Profile, req, doc, intent)
-	decision, err := judge(ctx, gate, in, intent)
+	decision, err := gate.Decide(ctx, in, intent)
 	if err != nil {
 		return rep, err
 	}
@@ -185,7 +184,7 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 			return rep, runerr.Of(err)
 		}
 	}
-	rep.Decision, rep.profile, rep.Result = decision, gate.Profile, compose(gate, req, decision, execution)
+	rep.Decision, rep.profile, rep.Result = decision, gate.Profile, gate.Result(req, decision, execution)
 	rep.Result.StartedAt, rep.Result.CompletedAt = timestamp(started), timestamp(deps.Now())
 	var sealed canon.Document
 	if rep.Bytes, sealed, err = gate.seal(rep.Result); err != nil {
@@ -207,14 +206,14 @@ func steady(started time.Time, now func() time.Time) func() time.Time {
 	}
 }
 
-// compose makes the RunResult of a decision, except for the times.
-func compose(gate *Gate, req Request, decision kernel.Decision, execution *kernel.Execution) result.RunResult {
+// Result makes the RunResult of a decision under the gate, except for the times.
+func (g *Gate) Result(req Request, decision kernel.Decision, execution *kernel.Execution) result.RunResult {
 	res := result.RunResult{
 		RunSchemaVersion: result.SchemaVersion,
 		RunID:            req.RunID,
 		KernelVersion:    kernel.Version,
-		Policy:           gate.Profile.Contract(),
-		PolicyProvenance: gate.Provenance,
+		Policy:           g.Profile.Contract(),
+		PolicyProvenance: g.Provenance,
 		ExecutionMode:    req.Mode,
 		ModelMode:        req.ModelMode,
 		Intent:           result.IntentRef{Path: req.Path, SHA256: canon.Sum(req.Source)},
@@ -258,9 +257,10 @@ func read(set *specs.Set, req Request) (map[string]any, kernel.Intent, error) {
 	return doc.Value().(map[string]any), intent, nil
 }
 
-// judge does steps 5 and 6: verdict, decision.
-func judge(ctx context.Context, gate *Gate, in policy.Input, intent kernel.Intent) (kernel.Decision, error) {
-	verdict, err := gate.Judge.Eval(ctx, in)
+// Decide does steps 5 and 6, verdict and decision, about an intent that was asked about.
+// The error is always a *result.RunError.
+func (g *Gate) Decide(ctx context.Context, in policy.Input, intent kernel.Intent) (kernel.Decision, error) {
+	verdict, err := g.Judge.Eval(ctx, in)
 	if err != nil {
 		return kernel.Decision{}, runerr.Policy(err)
 	}
@@ -269,6 +269,30 @@ func judge(ctx context.Context, gate *Gate, in policy.Input, intent kernel.Inten
 		return kernel.Decision{}, runerr.Internal("the decision has no canonical form", err)
 	}
 	return decision, nil
+}
+
+// Question returns the question to the policy about an intent. Tests of a policy use the
+// same document as their input. The error is always a *result.RunError.
+func Question(set *specs.Set, p kernel.Profile, req Request) (policy.Input, error) {
+	in, _, err := ask(set, p, req)
+	return in, err
+}
+
+// Ask reads an intent that the gate's profile allows to be decided so, and returns the
+// question to the policy about it. The error is always a *result.RunError.
+func (g *Gate) Ask(set *specs.Set, req Request) (policy.Input, kernel.Intent, error) {
+	if err := checkModes(g.Profile, req); err != nil {
+		return policy.Input{}, kernel.Intent{}, err
+	}
+	return ask(set, g.Profile, req)
+}
+
+func ask(set *specs.Set, p kernel.Profile, req Request) (policy.Input, kernel.Intent, error) {
+	doc, intent, err := read(set, req)
+	if err != nil {
+		return policy.Input{}, kernel.Intent{}, err
+	}
+	return question(p, req, doc, intent), intent, nil
 }
 
 // question returns the question to the policy about an intent.

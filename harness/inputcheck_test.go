@@ -69,7 +69,7 @@ func TestInputChecksAreNamed(t *testing.T) {
 	for _, tc := range inputCheckCases() {
 		t.Run(tc.name, func(t *testing.T) {
 			decide := func(src []byte) error {
-				_, _, err := ask(s.specs, gate.Profile, Request{Source: src, Path: "i.json", Mode: ModePlanOnly, ModelMode: ModelNone})
+				_, _, err := gate.Ask(s.specs, Request{Source: src, Path: "i.json", Mode: ModePlanOnly, ModelMode: ModelNone})
 				return err
 			}
 			got := map[string]error{"intent": decide(tc.intent(t))}

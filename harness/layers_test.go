@@ -90,14 +90,14 @@ func (s *stage) open(t *testing.T, src Sources) *Gate {
 func (s *stage) pose(t *testing.T, v *vector) (posed, bool) {
 	t.Helper()
 	gate, req := s.gates[v.Profile], v.request(t)
-	if gate == nil || checkModes(gate.Profile, req) != nil {
+	if gate == nil {
 		return posed{}, false
 	}
-	doc, intent, err := read(s.specs, req)
+	in, intent, err := gate.Ask(s.specs, req)
 	if err != nil {
 		return posed{}, false
 	}
-	p := posed{vector: v, intent: intent, in: question(gate.Profile, req, doc, intent)}
+	p := posed{vector: v, intent: intent, in: in}
 	p.base, err = p.decide(t, gate)
 	return p, err == nil
 }

@@ -165,6 +165,43 @@ func (k *packing) warn(results []pack.ActionResult) {
 	k.warnings = append(evidence.Warn(evidence.EmptyFolder, folders), evidence.Warn(evidence.Removal, removals)...)
 }
 
+// Observation returns the evidence that a pack of this execution would have, and the
+// operations of its patch without contents of files; a rejected execution has none. It
+// reads only the entries from before the execution.
+func (rep Report) Observation() (pack.Evidence, []pack.Operation) {
+	k := packing{rep: rep, p: rep.Execution}
+	results := k.results()
+	var list []pack.Operation
+	if rep.Result.Decision.Accepted {
+		list = k.bareOperations(results)
+	}
+	return k.evidence(results), list
+}
+
+// bareOperations returns the operations of the patch without contents of files.
+func (k *packing) bareOperations(results []pack.ActionResult) []pack.Operation {
+	executable, size := map[string]bool{}, map[string]int64{}
+	for _, c := range k.p.Accepted {
+		executable[c.Path] = c.Executable
+	}
+	for _, f := range k.p.Observed.Outputs {
+		size[f.Path] = f.Size
+	}
+	list := make([]pack.Operation, 0, len(results))
+	for _, r := range results {
+		o := pack.Operation{Op: r.Action, Path: r.Path}
+		if r.Action != pack.OpDelete {
+			o.Executable, o.SizeBytes = executable[r.Path], size[r.Path]
+		}
+		if r.Action != pack.OpCreate {
+			k.p.stood(&o)
+		}
+		list = append(list, o)
+	}
+	pack.InOrder(list)
+	return list
+}
+
 // called says whether an output is the unchanged response to a call.
 func (k *packing) called(f evidence.File) bool {
 	return slices.ContainsFunc(k.p.Calls, func(c pack.CallEvidence) bool {

@@ -260,16 +260,13 @@ func (r *Replayer) again(ctx context.Context, gate *Gate, t testimony.Decided, r
 	m := made{gate: gate, req: Request{
 		Source: t.Intent, Path: t.RunResult.Intent.Path, Mode: rec.ExecutionMode, ModelMode: rec.Mode, RunID: rec.RunID,
 	}}
-	if err := checkModes(gate.Profile, m.req); err != nil {
-		return m, err
-	}
-	doc, intent, err := read(r.Specs, m.req)
+	in, intent, err := gate.Ask(r.Specs, m.req)
 	if err != nil {
 		return m, err
 	}
-	m.in = question(gate.Profile, m.req, doc, intent)
+	m.in = in
 	m.in.KernelVersion = rec.Kernel
-	m.decision, err = judge(ctx, gate, m.in, intent)
+	m.decision, err = gate.Decide(ctx, m.in, intent)
 	return m, err
 }
 
@@ -349,7 +346,7 @@ func (m made) result(t testimony.Decided) ([]byte, error) {
 		}
 		execution = &e
 	}
-	res := compose(m.gate, m.req, m.decision, execution)
+	res := m.gate.Result(m.req, m.decision, execution)
 	res.StartedAt, res.CompletedAt = t.RunResult.StartedAt, t.RunResult.CompletedAt
 	return res.Bytes()
 }

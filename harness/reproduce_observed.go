@@ -52,48 +52,13 @@ func observation(e pack.Evidence, list []pack.Operation) observed {
 	return o
 }
 
-// observed returns the observations that a pack of this execution would have. It reads
-// only the entries from before the execution.
-func (k *packing) observed() observed {
-	results := k.results()
-	var list []pack.Operation
-	if k.rep.Result.Decision.Accepted {
-		list = k.bareOperations(results)
-	}
-	return observation(k.evidence(results), list)
-}
-
-// bareOperations returns the operations of the patch without contents of files.
-func (k *packing) bareOperations(results []pack.ActionResult) []pack.Operation {
-	executable, size := map[string]bool{}, map[string]int64{}
-	for _, c := range k.p.Accepted {
-		executable[c.Path] = c.Executable
-	}
-	for _, f := range k.p.Observed.Outputs {
-		size[f.Path] = f.Size
-	}
-	list := make([]pack.Operation, 0, len(results))
-	for _, r := range results {
-		o := pack.Operation{Op: r.Action, Path: r.Path}
-		if r.Action != pack.OpDelete {
-			o.Executable, o.SizeBytes = executable[r.Path], size[r.Path]
-		}
-		if r.Action != pack.OpCreate {
-			k.p.stood(&o)
-		}
-		list = append(list, o)
-	}
-	pack.InOrder(list)
-	return list
-}
-
 // compareObserved compares the observations of an execution with the pack: first the
 // files of the patch, then the evidence.
 func (o *Original) compareObserved(rep Report) (Divergence, bool) {
 	if rep.Execution == nil {
 		return Divergence{}, false
 	}
-	then, now := o.observed, (&packing{rep: rep, p: rep.Execution}).observed()
+	then, now := o.observed, observation(rep.Observation())
 	d, differs := firstChange(then.operations, now.operations)
 	if differs {
 		return d, true
