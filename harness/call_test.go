@@ -53,12 +53,10 @@ func parsed(t *testing.T, members string) kernel.Intent {
 	return intent
 }
 
-func listed(list ...string) string { return `"actions":[` + strings.Join(list, ",") + `]` }
-
 // TestPrompts: a prompt is the params with the adapter's model, canonical and without a
 // line feed, whatever they were written like.
 func TestPrompts(t *testing.T) {
-	calls, err := modelCalls(unasked{t}, parsed(t, listed(
+	calls, err := modelCalls(unasked{t}, parsed(t, actions(
 		call("m", `{"messages": [{"role": "user", "content": "2+2"}], "temperature": 0.0}`), `{"kind":"write","path":"out/a","content":"1"}`,
 		call("m", `{"model":"small","stream":false,"base_url":"http://192.0.2.1"}`), call("m", `{"stream":null}`),
 	)))
@@ -83,13 +81,13 @@ func TestPrompts(t *testing.T) {
 // anybody is asked.
 func TestCallsThatCannotBeMade(t *testing.T) {
 	tests := []struct{ name, members, pointer, want string }{
-		{"no such adapter", listed(`{"kind":"run","argv":["true"]}`, call("n", `{}`)), "/actions/1/adapter_id", `adapter "n": no such adapter`},
-		{"several adapters", listed(call("m", `{}`), call("n", `{}`)), "/actions/1/adapter_id", "several adapters"},
-		{"several adapters, one unnamed", listed(call("m", `{}`), `{"kind":"call","tool_id":"t","params":{}}`), "/actions/1/adapter_id", "several adapters"},
-		{"another model", listed(call("m", `{"model":"large"}`)), "/actions/0/params/model", `model is not "small"`},
-		{"a model of another kind", listed(call("m", `{"model":null}`)), "/actions/0/params/model", `model is not "small"`},
-		{"a stream", listed(call("m", `{}`), call("m", `{"stream":true}`)), "/actions/1/params/stream", "comes in parts"},
-		{"perhaps a stream", listed(call("m", `{"stream":1}`)), "/actions/0/params/stream", "comes in parts"},
+		{"no such adapter", actions(`{"kind":"run","argv":["true"]}`, call("n", `{}`)), "/actions/1/adapter_id", `adapter "n": no such adapter`},
+		{"several adapters", actions(call("m", `{}`), call("n", `{}`)), "/actions/1/adapter_id", "several adapters"},
+		{"several adapters, one unnamed", actions(call("m", `{}`), `{"kind":"call","tool_id":"t","params":{}}`), "/actions/1/adapter_id", "several adapters"},
+		{"another model", actions(call("m", `{"model":"large"}`)), "/actions/0/params/model", `model is not "small"`},
+		{"a model of another kind", actions(call("m", `{"model":null}`)), "/actions/0/params/model", `model is not "small"`},
+		{"a stream", actions(call("m", `{}`), call("m", `{"stream":true}`)), "/actions/1/params/stream", "comes in parts"},
+		{"perhaps a stream", actions(call("m", `{"stream":1}`)), "/actions/0/params/stream", "comes in parts"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -111,7 +109,7 @@ func TestModelModes(t *testing.T) {
 	}))
 	run := func(mode, modelMode string) (Report, *result.RunError) {
 		rep, err := Run(t.Context(), d, gate, Request{
-			Source: []byte(`{"goal":"Ask","constraints":["once"],` + listed(call("m", `{}`)) + `}`), Path: "intent.json", Mode: mode, ModelMode: modelMode, RunID: "r",
+			Source: []byte(`{"goal":"Ask","constraints":["once"],` + actions(call("m", `{}`)) + `}`), Path: "intent.json", Mode: mode, ModelMode: modelMode, RunID: "r",
 		})
 		var re *result.RunError
 		errors.As(err, &re)

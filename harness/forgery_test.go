@@ -144,7 +144,7 @@ func TestCorruptEvidence(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rec, kept := forge(t, m, rec, tc.change)
-			rp, err := kept.replayer(set).Replay(t.Context(), rec)
+			rp, err := (&Replayer{Specs: set, Evidence: kept.Blob}).Replay(t.Context(), rec)
 			if tc.document == "" {
 				if err != nil || rp.Status != EvidenceCorrupt {
 					t.Errorf("%+v %v", rp, err)
@@ -235,7 +235,7 @@ func TestReplayFindsAForgery(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rec, kept := forge(t, m, tc.rec, tc.change)
-			rp, err := kept.replayer(set).Replay(t.Context(), rec)
+			rp, err := (&Replayer{Specs: set, Evidence: kept.Blob}).Replay(t.Context(), rec)
 			if err != nil || rp.Status != tc.status || rp.Document != tc.document || !strings.HasPrefix(rp.Difference.Pointer, tc.pointer) {
 				t.Errorf("%+v %v", rp, err)
 			}
@@ -285,7 +285,7 @@ func TestReplayOfAnotherKernel(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	rp, err := kept.replayer(set).Replay(t.Context(), rec)
+	rp, err := (&Replayer{Specs: set, Evidence: kept.Blob}).Replay(t.Context(), rec)
 	if err != nil || rp.Status != CanonicalDiffers || rp.Document != "result" || len(rp.Details) != 1 || !strings.Contains(rp.Details[0], "0.0.9") {
 		t.Errorf("%+v %v", rp, err)
 	}
@@ -303,13 +303,13 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 			bad := bytes.Clone(text)
 			bad[at] ^= 1 << r.IntN(8)
 			m.blobs[sum] = bad
-			if rp, err := m.replayer(set).Replay(t.Context(), rec); err != nil || rp.Status != EvidenceCorrupt {
+			if rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec); err != nil || rp.Status != EvidenceCorrupt {
 				t.Fatalf("byte %d: %+v %v", at, rp, err)
 			}
 		}
 		for _, bad := range [][]byte{nil, text[:len(text)-1], append(bytes.Clone(text), '\n')} {
 			m.blobs[sum] = bad
-			if rp, err := m.replayer(set).Replay(t.Context(), rec); err != nil || rp.Status != EvidenceCorrupt {
+			if rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec); err != nil || rp.Status != EvidenceCorrupt {
 				t.Fatalf("%+v %v", rp, err)
 			}
 		}
@@ -355,7 +355,7 @@ func TestHostileBlobs(t *testing.T) {
 			kept.blobs[rec.Evidence.SHA256] = []byte(text)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			rp, err := kept.replayer(set).Replay(t.Context(), rec)
+			rp, err := (&Replayer{Specs: set, Evidence: kept.Blob}).Replay(t.Context(), rec)
 			runtime.ReadMemStats(&after)
 			if err != nil || rp.Status != EvidenceCorrupt {
 				t.Errorf("%.300v %v", rp, err)

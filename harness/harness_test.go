@@ -174,7 +174,7 @@ func TestUnknownProfile(t *testing.T) {
 // is an internal error, though it agrees with itself.
 func TestSealHoldsTheGatesProfile(t *testing.T) {
 	d := deps(t)
-	gate := builtinGate(t, d, "default")
+	gate := openBuiltin(t, d.Specs, "default")
 	rep, err := Run(t.Context(), d, gate, Request{Source: []byte(simple), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone})
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestSealHoldsTheGatesProfile(t *testing.T) {
 // TestTwoEncodersAgree: bytes that encoding/json and jcs do not give are no result.
 func TestTwoEncodersAgree(t *testing.T) {
 	d := deps(t)
-	gate := builtinGate(t, d, "default")
+	gate := openBuiltin(t, d.Specs, "default")
 	rep, err := Run(t.Context(), d, gate, Request{Source: []byte(simple), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone})
 	if err != nil {
 		t.Fatal(err)

@@ -29,8 +29,13 @@ func packed(t *testing.T, rep Report) *pack.Pack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); err != nil {
-		t.Fatalf("%v\n%s", err, bytes.Join([][]byte{files[pack.RunFile], files[pack.EvidenceFile], files[pack.PatchFile], files[pack.RunnerFile]}, nil))
+	for name, text := range files {
+		if why := pack.Oversize(name, text); why != "" {
+			t.Fatalf("%s: %s", name, why)
+		}
+	}
+	if v := pack.Verify(pack.Of(files), pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !v.OK() {
+		t.Fatalf("%+v\n%s", v, bytes.Join([][]byte{files[pack.RunFile], files[pack.EvidenceFile], files[pack.PatchFile], files[pack.RunnerFile]}, nil))
 	}
 	return pack.Of(files)
 }
@@ -197,14 +202,14 @@ func TestPackedBadNames(t *testing.T) {
 				t.Fatalf("%s", rep.Bytes)
 			}
 			ops, warnings := patchOps(t, packed(t, rep))
-			if !slices.Equal(ops, []string{"create new", "delete old/good"}) || !slices.Equal(warnings, sorted(want)) {
-				t.Errorf("operations %q, warnings\n%q\nwant\n%q", ops, warnings, sorted(want))
+			if !slices.Equal(ops, []string{"create new", "delete old/good"}) || !slices.Equal(warnings, slices.Sorted(slices.Values(want))) {
+				t.Errorf("operations %q, warnings\n%q\nwant\n%q", ops, warnings, slices.Sorted(slices.Values(want)))
 			}
 
 			// Nothing is left for a patch.
 			rep = x.run(t, actions(sh("rm -f ./* .[!.]* ..?*; true")), Folders{Work: work})
 			p := packed(t, rep)
-			if _, warnings = patchOps(t, p); !rep.Result.Decision.Accepted || p.File(pack.PatchFile) != nil || !slices.Equal(warnings, sorted(want)) {
+			if _, warnings = patchOps(t, p); !rep.Result.Decision.Accepted || p.File(pack.PatchFile) != nil || !slices.Equal(warnings, slices.Sorted(slices.Values(want))) {
 				t.Errorf("warnings %q", warnings)
 			}
 			// A rejected execution removes nothing.
@@ -353,11 +358,11 @@ func TestReproduceReplaced(t *testing.T) {
 				return f
 			}
 			members := actions(sh(script))
-			o := x.performed(t, members, work())
+			o := originalOf(t, x, members, work())
 			if !o.Result.Decision.Accepted {
 				t.Fatalf("reasons %q", o.Result.Decision.Reasons)
 			}
-			if got := x.again(t, o, members, work(), 1); got.Matches != 1 {
+			if got := again(t, x, o, members, work(), 1); got.Matches != 1 {
 				t.Errorf("%+v", got)
 			}
 		})

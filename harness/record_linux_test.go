@@ -43,7 +43,7 @@ func (l lab) again(t *testing.T) {
 		if rec.Kind != ledger.KindDecision {
 			continue
 		}
-		rp, err := l.replayer(l.deps.Specs).Replay(t.Context(), rec)
+		rp, err := (&Replayer{Specs: l.deps.Specs, Evidence: l.Blob}).Replay(t.Context(), rec)
 		if err != nil || rp.Status != Match || (rec.ExecutionMode == ModeExecuteSandbox) != (len(rp.Details) == 1) {
 			t.Errorf("%+v %v", rp, err)
 		}
@@ -125,7 +125,7 @@ func TestForgedExecution(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		rp, err := kept.replayer(l.deps.Specs).Replay(t.Context(), rec)
+		rp, err := (&Replayer{Specs: l.deps.Specs, Evidence: kept.Blob}).Replay(t.Context(), rec)
 		if err != nil || rp.Status != tc.status || rp.Difference.Pointer != tc.pointer {
 			t.Errorf("%s: %+v %v", name, rp, err)
 		}

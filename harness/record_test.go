@@ -113,11 +113,6 @@ func (m *memory) kinds() string {
 	return strings.Join(list, " ")
 }
 
-// replayer decides again what m has.
-func (m *memory) replayer(set *specs.Set) *Replayer {
-	return &Replayer{Specs: set, Evidence: m.Blob}
-}
-
 // decided records one plan and returns its record.
 func (m *memory) decided(t *testing.T, set *specs.Set, gate *Gate, src string) (Report, ledger.Record) {
 	t.Helper()
@@ -137,6 +132,7 @@ func planned(src, id string) Request {
 	return Request{Source: []byte(src), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone, RunID: id}
 }
 
+// openBuiltin is the gate of a built-in profile, with time enough on any machine.
 func openBuiltin(t *testing.T, set *specs.Set, name string) *Gate {
 	t.Helper()
 	gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: name}, set, endless())
@@ -154,7 +150,7 @@ func TestEveryVectorIsRecorded(t *testing.T) {
 	for _, name := range profiles.Names() {
 		b.gates[name] = openBuiltin(t, b.specs, name)
 	}
-	replayer := m.replayer(b.specs)
+	replayer := &Replayer{Specs: b.specs, Evidence: m.Blob}
 	decided := 0
 	for _, f := range loadVectors(t) {
 		for _, v := range f.Vectors {
@@ -517,7 +513,7 @@ func TestGateKeepsItsPolicyInEachRecorder(t *testing.T) {
 		m := newMemory()
 		_, rec := m.decided(t, set, gate, simple)
 		m.decided(t, set, gate, simple)
-		if rp, err := m.replayer(set).Replay(t.Context(), rec); err != nil || rp.Status != Match || m.puts[testimony.KindPolicySet] != 1 {
+		if rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec); err != nil || rp.Status != Match || m.puts[testimony.KindPolicySet] != 1 {
 			t.Errorf("%+v %v %v", rp, m.puts, err)
 		}
 	}

@@ -129,7 +129,7 @@ func TestReplayDecidesByTheFrozenPolicy(t *testing.T) {
 	if rep.Decision.Outcome != kernel.OutcomeRefuse {
 		t.Fatalf("%s", rep.Bytes)
 	}
-	rp, err := m.replayer(set).Replay(t.Context(), rec)
+	rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec)
 	if err != nil || rp.Status != Match || rp.Now.Outcome != kernel.OutcomeRefuse {
 		t.Errorf("%+v %v", rp, err)
 	}
@@ -166,7 +166,7 @@ func TestReplayWithAnotherPolicy(t *testing.T) {
 		{"no decision", closed, allowed, DecisionDiffers, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			rp, err := m.replayer(set).With(t.Context(), tc.gate, tc.rec)
+			rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).With(t.Context(), tc.gate, tc.rec)
 			if err != nil || rp.Status != tc.status || rp.Difference.Pointer != tc.pointer || (rp.Now.Err != nil) != (tc.name == "no decision") {
 				t.Errorf("%+v %v", rp, err)
 			}
@@ -178,7 +178,7 @@ func TestReplayWithAnotherPolicy(t *testing.T) {
 			delete(m.blobs, sum)
 		}
 	}
-	if rp, err := m.replayer(set).With(t.Context(), gate, allowed); err != nil || rp.Status != Match {
+	if rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).With(t.Context(), gate, allowed); err != nil || rp.Status != Match {
 		t.Errorf("%+v %v", rp, err)
 	}
 }
@@ -205,7 +205,7 @@ func gateRefusing(t *testing.T) *Gate {
 func TestOnlyDecisionsAreReplayed(t *testing.T) {
 	m := newMemory()
 	for _, kind := range []ledger.Kind{ledger.KindGenesis, ledger.KindBegun, ledger.KindError, ledger.KindRepair, ""} {
-		_, err := m.replayer(deps(t).Specs).Replay(t.Context(), ledger.Record{Kind: kind})
+		_, err := (&Replayer{Specs: deps(t).Specs, Evidence: m.Blob}).Replay(t.Context(), ledger.Record{Kind: kind})
 		var re *result.RunError
 		if !errors.As(err, &re) || re.Code != result.CodeEvidence || re.Hint == "" {
 			t.Errorf("%q: %v", kind, err)
@@ -220,7 +220,7 @@ func TestMissingEvidence(t *testing.T) {
 	_, rec := m.decided(t, set, openBuiltin(t, set, "default"), simple)
 	for sum, text := range m.blobs {
 		delete(m.blobs, sum)
-		rp, err := m.replayer(set).Replay(t.Context(), rec)
+		rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec)
 		want := testimony.KindPolicySet
 		if sum == rec.Evidence.SHA256 {
 			want = testimony.KindDecision
@@ -246,7 +246,7 @@ func TestLargestIntentIsReplayed(t *testing.T) {
 	src := `{"goal":"g","constraints":["c"],"context":{"deep":` + deep + `,"quotes":"`
 	src += strings.Repeat(`\"`, (canon.MaxIntentBytes-len(src)-4)/2) + `"}}`
 	_, rec := m.decided(t, set, openBuiltin(t, set, "default"), src)
-	if rp, err := m.replayer(set).Replay(t.Context(), rec); err != nil || rp.Status != Match {
+	if rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec); err != nil || rp.Status != Match {
 		t.Errorf("%.500v %v", rp, err)
 	}
 }
@@ -291,7 +291,7 @@ func FuzzReplay(f *testing.F) {
 	}
 	f.Add([]byte(simple), whole.Input, whole.Decision, whole.Result)
 	f.Add([]byte("{}"), []byte("{}\n"), []byte(`{"outcome":"BUNDLE","reasons":[]}`+"\n"), whole.Result)
-	replayer := m.replayer(set)
+	replayer := &Replayer{Specs: set, Evidence: m.Blob}
 	f.Fuzz(func(t *testing.T, intent, input, decision, printed []byte) {
 		told := testimony.Decided{Intent: intent, Input: input, Decision: decision, Result: printed, Policy: whole.Policy}
 		blob, err := told.Blob()

@@ -79,11 +79,11 @@ func TestReproduceFindsWhatIsFree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newReproducer(t, sandbox.Confined)
-			o := x.performed(t, tc.members, Folders{})
-			if got := x.again(t, o, tc.members, Folders{}, 1); got.Matches != 1 {
+			o := originalOf(t, x, tc.members, Folders{})
+			if got := again(t, x, o, tc.members, Folders{}, 1); got.Matches != 1 {
 				t.Fatalf("the pack itself: %+v", got)
 			}
-			got := x.again(t, rewrite(t, o, tc.change), tc.members, Folders{}, 2)
+			got := again(t, x, rewrite(t, o, tc.change), tc.members, Folders{}, 2)
 			if got.Matches != 0 || len(got.Differences) != 1 || got.Differences[0].Runs != 2 {
 				t.Fatalf("%+v", got)
 			}
@@ -101,12 +101,12 @@ func TestReproduceTree(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	members := actions(sh("rm -rf out/d"))
 	base := map[string]string{"out/d/a": "1", "out/d/e/b": "2"}
-	o := x.performed(t, members, Folders{Work: filled(t, base)})
-	if got := x.again(t, o, members, Folders{Work: filled(t, base)}, 1); got.Matches != 1 {
+	o := originalOf(t, x, members, Folders{Work: filled(t, base)})
+	if got := again(t, x, o, members, Folders{Work: filled(t, base)}, 1); got.Matches != 1 {
 		t.Fatalf("the same folder: %+v", got)
 	}
 	base["out/d/e/b"] = "3"
-	got := x.again(t, o, members, Folders{Work: filled(t, base)}, 1)
+	got := again(t, x, o, members, Folders{Work: filled(t, base)}, 1)
 	if len(got.Differences) != 1 || got.Differences[0].File != pack.PatchFile || got.Differences[0].About != "out/d" || got.Differences[0].Pointer != "/operations/0/before_tree_sha256" {
 		t.Errorf("%+v", got)
 	}
@@ -116,10 +116,10 @@ func TestReproduceTree(t *testing.T) {
 func TestReproduceExecutor(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	members := actions(write("out/a", "1"))
-	forged := rewrite(t, x.performed(t, members, Folders{}), func(e *pack.Evidence, _ *pack.Patch) {
+	forged := rewrite(t, originalOf(t, x, members, Folders{}), func(e *pack.Evidence, _ *pack.Patch) {
 		e.ExecutorID = "somebody"
 	})
-	if got := x.again(t, forged, members, Folders{}, 1); got.Matches != 1 {
+	if got := again(t, x, forged, members, Folders{}, 1); got.Matches != 1 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -131,8 +131,8 @@ func TestReproduceBase(t *testing.T) {
 	work := func(files map[string]string) Folders { return Folders{Work: filled(t, files)} }
 	members := actions(sh("mkdir -p out; echo new >out/b"), write("out/a", "1")) + `,"outputs":["out/b"]`
 	base := map[string]string{"out/a": "1", "out/b": "old\n"}
-	o := x.performed(t, members, work(base))
-	if got := x.again(t, o, members, work(base), 1); got.Matches != 1 {
+	o := originalOf(t, x, members, work(base))
+	if got := again(t, x, o, members, work(base), 1); got.Matches != 1 {
 		t.Fatalf("the same folder: %+v", got)
 	}
 	for name, tc := range map[string]struct {
@@ -146,7 +146,7 @@ func TestReproduceBase(t *testing.T) {
 		"one more unchanged": {map[string]string{"out/a": "1", "out/b": "old\n", "out/c": "3"}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := x.again(t, o, members, work(tc.files), 1)
+			got := again(t, x, o, members, work(tc.files), 1)
 			if tc.pointer == "" {
 				if got.Matches != 1 {
 					t.Errorf("%+v", got)
@@ -167,7 +167,7 @@ func TestReproduceFlakyStream(t *testing.T) {
 	word := shared(t, "same")
 	members := actions(argv("cat", word), argv("true"))
 	folders := Folders{Read: []string{word}}
-	o := x.performed(t, members, folders)
+	o := originalOf(t, x, members, folders)
 	req := x.request(members, folders)
 	words := []string{"same", "else", "same"}
 	got, err := o.Reproduce(t.Context(), x.deps, x.gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: len(words), Begin: func(i int) {
@@ -194,12 +194,12 @@ func TestReproduceMoreThanAPatchHolds(t *testing.T) {
 	}
 	members := actions(sh("mkdir -p out; cp "+large+" out/a")) + `,"outputs":["out/a"]`
 	folders := Folders{Read: []string{large}, Work: filled(t, map[string]string{"out/a": string(text)})}
-	o := x.performed(t, members, folders)
-	if got := x.again(t, o, members, folders, 1); got.Matches != 1 {
+	o := originalOf(t, x, members, folders)
+	if got := again(t, x, o, members, folders, 1); got.Matches != 1 {
 		t.Fatalf("the same folder: %+v", got)
 	}
 	folders.Work = ""
-	got := x.again(t, o, members, folders, 1)
+	got := again(t, x, o, members, folders, 1)
 	if len(got.Differences) != 1 || got.Differences[0].File != pack.PatchFile || got.Differences[0].About != "out/a" {
 		t.Errorf("%+v", got)
 	}

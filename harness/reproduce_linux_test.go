@@ -17,7 +17,7 @@ import (
 )
 
 // again makes the run of these members again, whose pack is o.
-func (x executor) again(t *testing.T, o *Original, members string, f Folders, runs int) Reproduced {
+func again(t *testing.T, x executor, o *Original, members string, f Folders, runs int) Reproduced {
 	t.Helper()
 	req := x.request(members, f)
 	got, err := o.Reproduce(t.Context(), x.deps, x.gate, Again{Source: req.Source, Path: req.Path, Folders: req.Folders, Runs: runs})
@@ -27,8 +27,8 @@ func (x executor) again(t *testing.T, o *Original, members string, f Folders, ru
 	return got
 }
 
-// performed is the run of an intent, as its pack has it.
-func (x executor) performed(t *testing.T, members string, f Folders) *Original {
+// originalOf is the run of an intent, as its pack has it.
+func originalOf(t *testing.T, x executor, members string, f Folders) *Original {
 	t.Helper()
 	rep, err := Run(t.Context(), x.deps, x.gate, x.request(members, f))
 	if err != nil {
@@ -90,11 +90,11 @@ func TestReproduceExecution(t *testing.T) {
 			} {
 				t.Run(name, func(t *testing.T) {
 					x := newReproducer(t, isolation)
-					o := x.performed(t, tc.members, Folders{})
+					o := originalOf(t, x, tc.members, Folders{})
 					if o.Result.Execution.ExitCode != tc.code {
 						t.Fatalf("exit code %d", o.Result.Execution.ExitCode)
 					}
-					if got := x.again(t, o, tc.members, Folders{}, 2); got.Matches != 2 {
+					if got := again(t, x, o, tc.members, Folders{}, 2); got.Matches != 2 {
 						t.Errorf("%+v", got)
 					}
 				})
@@ -107,8 +107,8 @@ func TestReproduceExecution(t *testing.T) {
 func TestReproduceChance(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	members := actions(write("out/a", "1"), sh("head -c 16 /dev/urandom > out/chance"))
-	o := x.performed(t, members, Folders{})
-	got := x.again(t, o, members, Folders{}, 3)
+	o := originalOf(t, x, members, Folders{})
+	got := again(t, x, o, members, Folders{}, 3)
 	if got.Matches != 0 || len(got.Differences) != 1 || got.Differences[0].Runs != 3 {
 		t.Fatalf("%+v", got)
 	}
@@ -125,7 +125,7 @@ func TestReproduceFlakyExecution(t *testing.T) {
 	word := shared(t, "same")
 	members := actions(sh("mkdir -p out; cat " + word + " > out/word; ! grep -q fail out/word"))
 	folders := Folders{Read: []string{word}}
-	o := x.performed(t, members, folders)
+	o := originalOf(t, x, members, folders)
 	req := x.request(members, folders)
 	words := []string{"same", "else", "same", "fail", "else"}
 	got, err := o.Reproduce(t.Context(), x.deps, x.gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: len(words), Begin: func(i int) {
@@ -153,16 +153,16 @@ func TestReproduceInputs(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	members := actions(sh("grep -q right in/a && cp in/b out/b 2>/dev/null || { mkdir -p out; cp in/b out/b; }; grep -q right in/a")) + `,"inputs":["in/a","in/b"]`
 	files := map[string]string{"in/a": "right", "in/b": "2", "else": "x"}
-	o := x.performed(t, members, Folders{Tree: filled(t, files)})
+	o := originalOf(t, x, members, Folders{Tree: filled(t, files)})
 	if !o.Result.Decision.Accepted || len(o.Result.Execution.Inputs) != 2 {
 		t.Fatalf("%+v", o.Result)
 	}
 	files["else"] = "what is no input does not count"
-	if got := x.again(t, o, members, Folders{Tree: filled(t, files)}, 1); got.Matches != 1 {
+	if got := again(t, x, o, members, Folders{Tree: filled(t, files)}, 1); got.Matches != 1 {
 		t.Errorf("the same inputs: %+v", got)
 	}
 	files["in/a"] = "wrong"
-	got := x.again(t, o, members, Folders{Tree: filled(t, files)}, 1)
+	got := again(t, x, o, members, Folders{Tree: filled(t, files)}, 1)
 	if len(got.Differences) != 1 || got.Differences[0].Input != "in/a" || got.Differences[0].Output != "" || got.Differences[0].Now == got.Differences[0].Recorded {
 		t.Errorf("another input: %+v", got)
 	}
@@ -183,32 +183,32 @@ func TestReproduceChanges(t *testing.T) {
 	old := map[string]string{"out/old": "1"}
 
 	remove := actions(sh("rm -f out/old; mkdir -p out; echo 1 > out/new"))
-	o := x.performed(t, remove, work(old))
-	if got := x.again(t, o, remove, work(old), 1); got.Matches != 1 {
+	o := originalOf(t, x, remove, work(old))
+	if got := again(t, x, o, remove, work(old), 1); got.Matches != 1 {
 		t.Errorf("the same folder: %+v", got)
 	}
-	got := x.again(t, o, remove, Folders{}, 1)
+	got := again(t, x, o, remove, Folders{}, 1)
 	if want := (Divergence{Output: "out/old", Recorded: "deleted", Now: "not deleted"}); len(got.Differences) != 1 || got.Differences[0].Divergence != want {
 		t.Errorf("nothing to delete: %+v", got)
 	}
-	got = x.again(t, x.performed(t, remove, Folders{}), remove, work(old), 1)
+	got = again(t, x, originalOf(t, x, remove, Folders{}), remove, work(old), 1)
 	if want := (Divergence{Output: "out/old", Recorded: "not deleted", Now: "deleted"}); len(got.Differences) != 1 || got.Differences[0].Divergence != want {
 		t.Errorf("something to delete: %+v", got)
 	}
 
 	bits := shared(t, "644")
 	mode := actions(sh("mkdir -p out; echo 1 > out/a; chmod $(cat " + bits + ") out/a"))
-	o = x.performed(t, mode, Folders{Read: []string{bits}})
+	o = originalOf(t, x, mode, Folders{Read: []string{bits}})
 	if err := os.WriteFile(bits, []byte("755"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got = x.again(t, o, mode, Folders{Read: []string{bits}}, 1)
+	got = again(t, x, o, mode, Folders{Read: []string{bits}}, 1)
 	if want := (Divergence{Output: "out/a", Recorded: "not executable", Now: "executable"}); len(got.Differences) != 1 || got.Differences[0].Divergence != want {
 		t.Errorf("another mode: %+v", got)
 	}
 
 	write := actions(write("out/old", "1"))
-	got = x.again(t, x.performed(t, write, work(old)), write, Folders{}, 1)
+	got = again(t, x, originalOf(t, x, write, work(old)), write, Folders{}, 1)
 	if d := got.Differences; len(d) != 1 || d[0].File != pack.PatchFile || d[0].Pointer != "/operations" || d[0].About != "out/old" || d[0].Recorded != "absent" {
 		t.Errorf("a file that stood there already: %+v", got)
 	}
@@ -219,7 +219,7 @@ func TestReproduceChanges(t *testing.T) {
 func TestReproduceInterrupted(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	members := actions(sh("test ! -e /nowhere || sleep 60"))
-	o := x.performed(t, members, Folders{})
+	o := originalOf(t, x, members, Folders{})
 	ctx, stop := context.WithCancel(t.Context())
 	req := x.request(members, Folders{})
 	got, err := o.Reproduce(ctx, x.deps, x.gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: 3, Begin: func(i int) {
@@ -239,7 +239,7 @@ func TestReproduceInterrupted(t *testing.T) {
 func TestReproduceWithoutSandbox(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	members := actions(argv("true"))
-	o := x.performed(t, members, Folders{})
+	o := originalOf(t, x, members, Folders{})
 	x.deps.Runner = nil
 	req := x.request(members, Folders{})
 	_, err := o.Reproduce(t.Context(), x.deps, x.gate, Again{Source: req.Source, Path: "i", Runs: 1})
@@ -267,30 +267,30 @@ func TestReproduceModel(t *testing.T) {
 		}
 	}
 	e := newEndpoint(t)
-	whole := x.caller(ModelRecord, e.recorder()).performed(t, members, folders)
+	whole := originalOf(t, x.caller(ModelRecord, e.recorder()), members, folders)
 	if whole.Result.ModelMode != ModelRecord || !whole.Result.Decision.Accepted {
 		t.Fatalf("%+v", whole.Result)
 	}
 	say("stop")
-	part := x.caller(ModelRecord, e.recorder()).performed(t, members, folders)
+	part := originalOf(t, x.caller(ModelRecord, e.recorder()), members, folders)
 	if part.Result.Decision.Accepted {
 		t.Fatalf("%+v", part.Result)
 	}
 	say("go on")
-	replayed := x.caller(ModelReplay, player(t, whole.pack.File(pack.ModelFile))).performed(t, members, folders)
+	replayed := originalOf(t, x.caller(ModelReplay, player(t, whole.pack.File(pack.ModelFile))), members, folders)
 	e.Close()
 	asked := e.asked.Load()
 	for name, o := range map[string]*Original{"record": whole, "replay": replayed} {
-		if got := x.again(t, o, members, folders, 2); got.Matches != 2 {
+		if got := again(t, x, o, members, folders, 2); got.Matches != 2 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	got := x.again(t, part, members, folders, 1)
+	got := again(t, x, part, members, folders, 1)
 	if len(got.Differences) != 1 || got.Differences[0].File != pack.ModelFile || !strings.HasPrefix(got.Differences[0].Recorded, "no answer to prompt sha256:") {
 		t.Errorf("a call too many: %+v", got)
 	}
 	say("stop")
-	if got := x.again(t, part, members, folders, 1); got.Matches != 1 {
+	if got := again(t, x, part, members, folders, 1); got.Matches != 1 {
 		t.Errorf("stopped again: %+v", got)
 	}
 	if now := e.asked.Load(); now != asked {

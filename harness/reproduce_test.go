@@ -55,16 +55,6 @@ func original(t *testing.T, p *pack.Pack) *Original {
 	return o
 }
 
-// builtinGate is a built-in profile's, with time enough on any machine.
-func builtinGate(t *testing.T, d Deps, name string) *Gate {
-	t.Helper()
-	gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: name}, d.Specs, endless())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return gate
-}
-
 // planIntents are an intent for each outcome.
 func planIntents() map[kernel.Outcome]string {
 	return map[kernel.Outcome]string{
@@ -83,7 +73,7 @@ func planRequest(source string) Request {
 func TestReproduce(t *testing.T) {
 	d := deps(t)
 	d.Rand = rand.Reader
-	gate := builtinGate(t, d, "default")
+	gate := openBuiltin(t, d.Specs, "default")
 	for outcome, source := range planIntents() {
 		t.Run(string(outcome), func(t *testing.T) {
 			p := packOf(t, d, gate, planRequest(source))
@@ -114,7 +104,7 @@ func TestReproduce(t *testing.T) {
 func TestReproduceRecordsNothing(t *testing.T) {
 	d := deps(t)
 	d.Rand = rand.Reader
-	gate := builtinGate(t, d, "default")
+	gate := openBuiltin(t, d.Specs, "default")
 	source := planIntents()[kernel.OutcomeBundle]
 	o := original(t, packOf(t, d, gate, planRequest(source)))
 	m := newMemory()
@@ -128,7 +118,7 @@ func TestReproduceRecordsNothing(t *testing.T) {
 // TestReproduceAnotherIntent: one byte more is another intent, and both hashes are named.
 func TestReproduceAnotherIntent(t *testing.T) {
 	d := deps(t)
-	gate := builtinGate(t, d, "default")
+	gate := openBuiltin(t, d.Specs, "default")
 	source := planIntents()[kernel.OutcomeBundle]
 	o := original(t, packOf(t, d, gate, planRequest(source)))
 	for _, other := range []string{"", source + "\n", strings.Replace(source, "Write", "write", 1)} {
@@ -237,7 +227,7 @@ func TestReproduceUnderAnotherPolicy(t *testing.T) {
 // TestReproduceUnderAnotherLanguage: another set of capabilities is another policy too.
 func TestReproduceUnderAnotherLanguage(t *testing.T) {
 	d := deps(t)
-	gate := builtinGate(t, d, "default")
+	gate := openBuiltin(t, d.Specs, "default")
 	o := original(t, packOf(t, d, gate, planRequest(simple)))
 	other := *gate
 	other.Provenance.CapabilitiesSHA256 = canon.Sum(nil)
@@ -272,7 +262,7 @@ func (j judgeOf) Eval(ctx context.Context, in policy.Input) (kernel.Verdict, err
 func TestReproduceFlaky(t *testing.T) {
 	d := deps(t)
 	d.Rand = rand.Reader
-	gate := builtinGate(t, d, "default")
+	gate := openBuiltin(t, d.Specs, "default")
 	o := original(t, packOf(t, d, gate, planRequest(simple)))
 	got, err := o.Reproduce(t.Context(), d, swayed(gate, func(n int) bool { return n%2 == 0 }), Again{Source: []byte(simple), Path: "i", Runs: 5})
 	if err != nil || got.Runs != 5 || got.Matches != 3 || len(got.Differences) != 1 {
@@ -287,7 +277,7 @@ func TestReproduceFlaky(t *testing.T) {
 func TestReproduceAnotherBundle(t *testing.T) {
 	d := deps(t)
 	d.Rand = rand.Reader
-	gate := builtinGate(t, d, "default")
+	gate := openBuiltin(t, d.Specs, "default")
 	p := packOf(t, d, gate, planRequest(simple))
 	files := map[string][]byte{}
 	for _, e := range p.Entries {
@@ -305,7 +295,7 @@ func TestReproduceAnotherBundle(t *testing.T) {
 func TestReproduceWithoutAnswer(t *testing.T) {
 	d := deps(t)
 	d.Rand = rand.Reader
-	gate := builtinGate(t, d, "default")
+	gate := openBuiltin(t, d.Specs, "default")
 	o := original(t, packOf(t, d, gate, planRequest(simple)))
 	for runs, says := range map[int]string{1: "internal error: no decision was made", 3: "run 2 of 3: internal error: no decision was made"} {
 		panicking := swayed(gate, func(n int) bool {
@@ -331,7 +321,7 @@ func TestReproduceWithoutAnswer(t *testing.T) {
 // TestNoOriginal: what is no run of this kernel cannot be made again, and why is said.
 func TestNoOriginal(t *testing.T) {
 	d := deps(t)
-	gate := builtinGate(t, d, "default")
+	gate := openBuiltin(t, d.Specs, "default")
 	p := packOf(t, d, gate, planRequest(simple))
 	run := string(p.File(pack.RunFile))
 	change := func(old, now string) string {

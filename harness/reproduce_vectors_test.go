@@ -96,7 +96,7 @@ func TestReproduceVectors(t *testing.T) {
 func (b vectorPack) reproduce(t *testing.T) {
 	d := deps(t)
 	d.Rand = rand.Reader
-	gate := builtinGate(t, d, b.policy)
+	gate := openBuiltin(t, d.Specs, b.policy)
 	contract := gate.Profile.Contract()
 	v := pack.Verify(b.pack, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
 	if !v.OK() {
