@@ -37,17 +37,6 @@ func slow(in policy.Input) (kernel.Verdict, error) {
 	return kernel.Verdict{}, nil
 }
 
-// runs has deps whose randomness may be read by many runs at once.
-func runs(t *testing.T) Deps {
-	d := deps(t)
-	d.Rand = zeros{}
-	return d
-}
-
-type zeros struct{}
-
-func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
-
 // TestEachKeepsTheOrder: ends come in the order of the jobs, whatever order they
 // are ready in, and jobs are not taken far ahead of what is emitted.
 func TestEachKeepsTheOrder(t *testing.T) {
@@ -60,7 +49,7 @@ func TestEachKeepsTheOrder(t *testing.T) {
 			t.Errorf("end %d is of %q: %v", next, e.Path, e.Err)
 		}
 		next++
-		if ahead := taken.Load() - int64(next); ahead > workers*window+workers+2 {
+		if ahead := taken.Load() - int64(next); ahead > workers*Window+workers+2 {
 			t.Errorf("%d jobs are taken ahead", ahead)
 		}
 		return nil

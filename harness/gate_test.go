@@ -19,28 +19,6 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// minimal is a profile.json that changes nothing of strict.
-const minimal = `{"name":"mine","extends":"strict"}`
-
-// folder is a folder of these files, as messages show it under the name "shown".
-func folder(files map[string]string) *policy.Folder {
-	fsys := fstest.MapFS{}
-	for name, text := range files {
-		fsys[name] = &fstest.MapFile{Data: []byte(text)}
-	}
-	return &policy.Folder{FS: fsys, Dir: ".", Show: "shown"}
-}
-
-// mine are sources with a profile of the user's.
-func mine(files map[string]string) Sources {
-	return Sources{Builtin: profiles.FS(), User: folder(files), File: ProfileFile}
-}
-
-// asking is a module that asks about everything.
-func asking(pkg string) string {
-	return "package " + pkg + "\n\n" + meta("ASK") + `clarify contains {"id": "ASK", "path": "/goal", "question": "sure?"}` + "\n"
-}
-
 func modulesOf(p result.Provenance) []string {
 	var names []string
 	for _, m := range p.Modules {

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -15,41 +14,6 @@ import (
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
-
-// judgeFunc is a policy of the test's own.
-type judgeFunc func(policy.Input) (kernel.Verdict, error)
-
-func (f judgeFunc) Eval(_ context.Context, in policy.Input) (kernel.Verdict, error) { return f(in) }
-
-func (f judgeFunc) Explain(ctx context.Context, in policy.Input) (policy.Explanation, error) {
-	v, err := f(in)
-	return policy.Explanation{Verdict: v}, err
-}
-
-func deps(t *testing.T) Deps {
-	t.Helper()
-	set, err := specs.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Deps{
-		Now:   func() time.Time { return time.Unix(0, 0) },
-		Rand:  strings.NewReader("0123456789abcdef"),
-		Specs: set,
-	}
-}
-
-func gateWith(t *testing.T, d Deps, judge Judge) *Gate {
-	t.Helper()
-	gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: "default"}, d.Specs, policy.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	gate.Judge = judge
-	return gate
-}
-
-const simple = `{"goal":"g","constraints":["c"],"actions":[{"kind":"write","path":"out/a","content":""}]}`
 
 // TestNoVerdictIsNoResult: whatever goes wrong behind the policy, the run ends
 // in an error and never in a result.
@@ -179,12 +143,12 @@ func TestSealHoldsTheGatesProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := gate.seal(rep.Result); err != nil {
+	if _, _, err := gate.Seal(rep.Result); err != nil {
 		t.Fatal(err)
 	}
 	rep.Result.Policy.TimeoutMS++
 	var re *result.RunError
-	if _, _, err := gate.seal(rep.Result); !errors.As(err, &re) || re.Code != result.CodeInternal || re.RuleID != "RS5" {
+	if _, _, err := gate.Seal(rep.Result); !errors.As(err, &re) || re.Code != result.CodeInternal || re.RuleID != "RS5" {
 		t.Errorf("%v", err)
 	}
 }
@@ -197,15 +161,15 @@ func TestTwoEncodersAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := agree(rep.Bytes, rep.Result); e != nil {
+	if e := Agree(rep.Bytes, rep.Result); e != nil {
 		t.Fatal(e)
 	}
 	other := rep.Result
 	other.ModelMode = "nonf"
 	for name, e := range map[string]*result.RunError{
-		"another value":     agree(rep.Bytes, other),
-		"another line feed": agree(append(bytes.Clone(rep.Bytes), '\n'), rep.Result),
-		"a member less":     agree([]byte("{}\n"), rep.Result),
+		"another value":     Agree(rep.Bytes, other),
+		"another line feed": Agree(append(bytes.Clone(rep.Bytes), '\n'), rep.Result),
+		"a member less":     Agree([]byte("{}\n"), rep.Result),
 	} {
 		if e == nil || e.Code != result.CodeInternal || e.RuleID != "RS7" {
 			t.Errorf("%s: %v", name, e)
@@ -214,7 +178,7 @@ func TestTwoEncodersAgree(t *testing.T) {
 	other = rep.Result
 	other.Decision.Reasons = nil // null, which is no list
 	var re *result.RunError
-	if _, _, err := gate.seal(other); !errors.As(err, &re) || re.RuleID != "RS7" {
+	if _, _, err := gate.Seal(other); !errors.As(err, &re) || re.RuleID != "RS7" {
 		t.Errorf("a result without a list is sealed: %v", err)
 	}
 }
@@ -236,7 +200,7 @@ func BenchmarkAgree(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if e := agree(rep.Bytes, rep.Result); e != nil {
+		if e := Agree(rep.Bytes, rep.Result); e != nil {
 			b.Fatal(e)
 		}
 	}

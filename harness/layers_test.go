@@ -20,14 +20,6 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-// endless are the default limits with so much time and memory that no machine is
-// too slow for them.
-func endless() policy.Limits {
-	l := policy.DefaultLimits()
-	l.Compile, l.Deadline, l.MemoryBytes = time.Hour, time.Hour, 4<<30
-	return l
-}
-
 // A posed vector is one that the policy is asked about, and what the built-in
 // policy alone decides.
 type posed struct {
@@ -102,11 +94,6 @@ func (s *stage) pose(t *testing.T, v *vector) (posed, bool) {
 	return p, err == nil
 }
 
-func (v *vector) request(t *testing.T) Request {
-	t.Helper()
-	return Request{Source: v.source(t), Path: "intent.json", Mode: v.Mode, ModelMode: v.ModelMode, RunID: "vector"}
-}
-
 // decide is what judge does, about an intent that is read once for all gates.
 func (p posed) decide(t *testing.T, gate *Gate) (kernel.Decision, error) {
 	t.Helper()
@@ -176,18 +163,8 @@ func (a adversary) files(pkg string) fstest.MapFS {
 	return fsys
 }
 
-// meta is the METADATA of a rule.
-func meta(id string) string {
-	return "# METADATA\n# title: Title of " + id + "\n# description: Reason of " + id + "\n# custom:\n#   id: " + id + "\n"
-}
-
 // hard begins a denial of everything; a body has to follow.
 const hard = `deny contains {"id": "ADV", "path": "", "msg": "m"} `
-
-// quiet is a rule that never fires, so that a layer has one.
-func quiet(id string) string {
-	return meta(id) + `deny contains {"id": "` + id + `", "path": "", "msg": "m"} if input.intent.context.never` + "\n"
-}
 
 // with is an adversary whose one rule never fires; rest is what else it has.
 func with(name, rest, want string) adversary {

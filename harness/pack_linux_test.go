@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,50 +18,7 @@ import (
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/specs"
 )
-
-// packed is the pack of a report whose execution is still open. It holds at strict.
-func packed(t *testing.T, rep Report) *pack.Pack {
-	t.Helper()
-	files, err := rep.Packed(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range files {
-		if why := pack.Oversize(name, text); why != "" {
-			t.Fatalf("%s: %s", name, why)
-		}
-	}
-	if v := pack.Verify(pack.Of(files), pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !v.OK() {
-		t.Fatalf("%+v\n%s", v, bytes.Join([][]byte{files[pack.RunFile], files[pack.EvidenceFile], files[pack.PatchFile], files[pack.RunnerFile]}, nil))
-	}
-	return pack.Of(files)
-}
-
-// checkPacked packs what was executed: whatever an execution did, its pack holds, and
-// its files hold their schemas.
-func checkPacked(t *testing.T, rep Report) {
-	t.Helper()
-	if rep.Execution == nil {
-		return
-	}
-	p := packed(t, rep)
-	set, err := specs.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, kind := range map[string]specs.Kind{
-		pack.EvidenceFile: "pack-evidence", pack.PatchFile: "pack-patch", pack.PolicyFile: "pack-policy", pack.RunnerFile: "pack-runner", pack.ModelFile: "model-io",
-	} {
-		if text := p.File(name); text != nil && len(text) <= result.MaxBytes {
-			valid(t, set, kind, text)
-		}
-	}
-	if e, err := p.Evidence(); err != nil || (e.Status == pack.StatusComplete) != (rep.Execution.Done == rep.Execution.Planned) {
-		t.Errorf("status %v with %d of %d actions (%v)", e, rep.Execution.Done, rep.Execution.Planned, err)
-	}
-}
 
 // TestPackedPatch: a patch says of every change what it was and what it has become, in
 // an order in which it can be carried out.
@@ -273,7 +229,7 @@ func TestPackOverLimit(t *testing.T) {
 	list := strings.Repeat(warning+",", 1100) + warning
 	files[pack.RunnerFile] = bytes.Replace(files[pack.RunnerFile], []byte(`"write_roots"`), []byte(`"warnings":[`+list+`],"write_roots"`), 1)
 	var re *result.RunError
-	if err := verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !errors.As(err, &re) || re.Code != result.CodeEvidence ||
+	if err := Verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !errors.As(err, &re) || re.Code != result.CodeEvidence ||
 		!strings.HasPrefix(re.Message, "the pack cannot hold runner.json: it has ") || !strings.HasSuffix(re.Message, " bytes, and the limit is 4194304") || re.Hint == "" {
 		t.Errorf("%v", err)
 	}
@@ -334,38 +290,6 @@ func TestOutputsUnchangedLimits(t *testing.T) {
 		if cut := rep.Result.Execution.OutputTruncated; !slices.Equal(got, tc.want) || !slices.Equal(rep.Result.Decision.Reasons, tc.reasons) || cut != slices.Contains(tc.reasons, "OUTPUT_LIMIT") {
 			t.Errorf("%s with %s: outputs %q, reasons %q, truncated %t", tc.script, tc.outputs, got, rep.Result.Decision.Reasons, cut)
 		}
-	}
-}
-
-// TestReproduceReplaced: what became a folder, and what was removed under a name that no
-// patch can have, is no difference.
-func TestReproduceReplaced(t *testing.T) {
-	x := newReproducer(t, sandbox.Confined)
-	for name, script := range map[string]string{
-		"a file that became a folder":         "rm out/old; mkdir out/old; echo 1 >out/old/in",
-		"a file that became an empty folder":  "rm out/old; mkdir out/old",
-		"a link that became a folder":         "rm out/link; mkdir out/link; echo 1 >out/link/in",
-		"a folder that became a file":         "rm -r out/dir; echo 1 >out/dir",
-		"a bad name that was removed":         `rm 'out/a\b' out/old`,
-		"nothing but a bad name that is gone": `rm 'out/a\b'`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			work := func() Folders {
-				f := Folders{Work: filled(t, map[string]string{"out/old": "1", "out/dir/in": "1", `out/a\b`: "1"})}
-				if err := os.Symlink("old", filepath.Join(f.Work, "out", "link")); err != nil {
-					t.Fatal(err)
-				}
-				return f
-			}
-			members := actions(sh(script))
-			o := originalOf(t, x, members, work())
-			if !o.Result.Decision.Accepted {
-				t.Fatalf("reasons %q", o.Result.Decision.Reasons)
-			}
-			if got := again(t, x, o, members, work(), 1); got.Matches != 1 {
-				t.Errorf("%+v", got)
-			}
-		})
 	}
 }
 
@@ -449,7 +373,7 @@ func TestPackNeverContradicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	files[pack.PatchFile] = bytes.Replace(files[pack.PatchFile], []byte(`"a\n"`), []byte(`"b\n"`), 1)
-	if err := verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); err == nil || !strings.Contains(err.Error(), "contradict") {
+	if err := Verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); err == nil || !strings.Contains(err.Error(), "contradict") {
 		t.Errorf("%v", err)
 	}
 }

@@ -21,13 +21,6 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// Intents of every outcome under the default profile.
-const (
-	allowedHere = simple
-	askedHere   = `{"goal":"Deploy to <environment>","constraints":["c"]}`
-	refusedHere = `{"goal":"g","constraints":["c"],"actions":[{"kind":"write","path":"/etc/passwd","content":""}]}`
-)
-
 // TestReplayWithEveryLayer: a profile of the user's with Rego, two layers of the
 // organisation and one of the tree are all in the policy set.
 func TestReplayWithEveryLayer(t *testing.T) {

@@ -297,3 +297,35 @@ func TestReproduceModel(t *testing.T) {
 		t.Errorf("a model was asked %d times more", now-asked)
 	}
 }
+
+// TestReproduceReplaced: what became a folder, and what was removed under a name that no
+// patch can have, is no difference.
+func TestReproduceReplaced(t *testing.T) {
+	x := newReproducer(t, sandbox.Confined)
+	for name, script := range map[string]string{
+		"a file that became a folder":         "rm out/old; mkdir out/old; echo 1 >out/old/in",
+		"a file that became an empty folder":  "rm out/old; mkdir out/old",
+		"a link that became a folder":         "rm out/link; mkdir out/link; echo 1 >out/link/in",
+		"a folder that became a file":         "rm -r out/dir; echo 1 >out/dir",
+		"a bad name that was removed":         `rm 'out/a\b' out/old`,
+		"nothing but a bad name that is gone": `rm 'out/a\b'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			work := func() Folders {
+				f := Folders{Work: filled(t, map[string]string{"out/old": "1", "out/dir/in": "1", `out/a\b`: "1"})}
+				if err := os.Symlink("old", filepath.Join(f.Work, "out", "link")); err != nil {
+					t.Fatal(err)
+				}
+				return f
+			}
+			members := actions(sh(script))
+			o := originalOf(t, x, members, work())
+			if !o.Result.Decision.Accepted {
+				t.Fatalf("reasons %q", o.Result.Decision.Reasons)
+			}
+			if got := again(t, x, o, members, work(), 1); got.Matches != 1 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}

@@ -6,15 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
@@ -83,15 +80,6 @@ func loadRequestVectors(t testing.TB) requestFile {
 		seen[v.Name] = true
 	}
 	return f
-}
-
-func newSpecs(t testing.TB) *specs.Set {
-	t.Helper()
-	set, err := specs.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
 }
 
 // TestRequestVectors reads every request of specs/vectors/execution.
@@ -376,60 +364,6 @@ func fullRequest(t *testing.T) any {
 	}
 	t.Fatal("no vector json_full")
 	return nil
-}
-
-func secondValidator(t *testing.T, kind specs.Kind) *jsonschema.Schema {
-	t.Helper()
-	src, _ := specs.Schema(string(kind))
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(src))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(jsonschema.SchemeURLLoader{})
-	if err := c.AddResource("fiador:second", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("fiador:second")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// placesOf lists the way to every value in v.
-func placesOf(v any, way []string) [][]string {
-	out := [][]string{slices.Clone(way)}
-	switch v := v.(type) {
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			out = append(out, placesOf(v[name], append(way, name))...)
-		}
-	case []any:
-		for i := range v {
-			out = append(out, placesOf(v[i], append(way, strconv.Itoa(i)))...)
-		}
-	}
-	return out
-}
-
-// replaced is v with another value at the end of a way.
-func replaced(v any, way []string, to any) any {
-	if len(way) == 0 {
-		return to
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		c := maps.Clone(v)
-		c[way[0]] = replaced(v[way[0]], way[1:], to)
-		return c
-	case []any:
-		c := slices.Clone(v)
-		i, _ := strconv.Atoi(way[0])
-		c[i] = replaced(v[i], way[1:], to)
-		return c
-	}
-	return v
 }
 
 // TestRequestSchemaAgrees holds the schema's bounds against the contract's.

@@ -1,0 +1,267 @@
+//go:build linux && (amd64 || arm64)
+
+package harness
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/specs"
+)
+
+// permissive permits every effect, so that an intent reaches the sandbox.
+func permissive(in policy.Input) (kernel.Verdict, error) {
+	var v kernel.Verdict
+	for _, e := range in.Effects {
+		v.Permits = append(v.Permits, e.ID)
+	}
+	return v, nil
+}
+
+// tier is a host that has no more than one kind of isolation.
+type tier struct {
+	*sandbox.Host
+	isolation sandbox.Isolation
+}
+
+func (h tier) Start(ctx context.Context, r sandbox.Request) (*sandbox.Sandbox, error) {
+	r.Most = h.isolation
+	return h.Host.Start(ctx, r)
+}
+
+// tiers are the isolations that a test holds for.
+var tiers = []sandbox.Isolation{sandbox.Full, sandbox.Confined}
+
+// newTier is a host of one tier, or skips the test with what is in the way. When the
+// test has ended, its folder for copies must be empty and no process of it left.
+func newTier(t *testing.T, isolation sandbox.Isolation) tier {
+	t.Helper()
+	temp, err := os.MkdirTemp("", "fiador-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Root's commands have an id of their own, which has to get there.
+	if err := os.Chmod(temp, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := tier{sandbox.NewHost(temp), isolation}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		if list, err := os.ReadDir(temp); err != nil || len(list) > 0 {
+			t.Errorf("left behind: %v (%v)", list, err)
+		}
+		if list := childProcesses(t); len(list) > 0 {
+			t.Errorf("processes left behind: %q", list)
+		}
+		os.RemoveAll(temp)
+	})
+	s, err := h.Start(t.Context(), sandbox.Request{
+		Write: sandbox.Staged, Least: isolation, Limits: sandbox.Limits{MemoryMB: 64, CPUCores: 1, OutputFiles: 1, OutputBytes: 1024},
+	})
+	if err != nil {
+		t.Skipf("%s isolation cannot be had here: %v", isolation, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// childProcesses are the names of the processes whose parent is this one.
+func childProcesses(t *testing.T) []string {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range entries {
+		b, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
+			list = append(list, string(b))
+		}
+	}
+	return list
+}
+
+// executor carries out intents under a profile that a test may change.
+type executor struct {
+	deps  Deps
+	gate  *Gate
+	tree  string // empty, for what names none
+	model string // model mode; empty: none
+}
+
+// newExecutor has the default profile with every command, a short time, and out as its
+// only write root.
+func newExecutor(t *testing.T, runner Runner, change func(*kernel.Profile)) executor {
+	t.Helper()
+	d := deps(t)
+	d.Runner = runner
+	gate := gateWith(t, d, judgeFunc(permissive))
+	gate.Profile.AllowedCommands = kernel.AllowList{All: true}
+	gate.Profile.AllowedWriteRoots = kernel.AllowList{Names: []string{"out"}}
+	gate.Profile.EnvAllow = kernel.AllowList{All: true}
+	gate.Profile.Isolation = kernel.IsolationConfined
+	gate.Profile.TimeoutMS = 20000
+	if change != nil {
+		change(&gate.Profile)
+	}
+	limited(gate)
+	return executor{deps: d, gate: gate, tree: t.TempDir()}
+}
+
+// request is an intent with these members beside its goal.
+// limited makes the provenance say the limits that the profile has now.
+func limited(g *Gate) {
+	p := g.Profile
+	g.Provenance.Limits = result.Limits{
+		CPUCores: p.CPUCores, Isolation: p.Isolation, MaxChildren: p.MaxChildren, MaxOutputFiles: p.MaxOutputFiles,
+		MaxTotalOutputBytes: p.MaxTotalOutputBytes, MemoryMB: p.MemoryMB, TimeoutMS: p.TimeoutMS,
+	}
+}
+
+func (x executor) request(members string, f Folders) Request {
+	if f.Tree == "" {
+		f.Tree = x.tree
+	}
+	src := `{"goal":"Do it","constraints":["quickly"],` + members + `}`
+	return Request{Source: []byte(src), Path: "intent.json", Mode: ModeExecuteSandbox, ModelMode: cmp.Or(x.model, ModelNone), RunID: "r", Folders: f}
+}
+
+// run carries out an intent whose result has to be valid, and keeps what was written
+// until the end of the test.
+func (x executor) run(t *testing.T, members string, f Folders) Report {
+	t.Helper()
+	rep, err := Run(t.Context(), x.deps, x.gate, x.request(members, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if rep.Execution != nil {
+			if err := rep.Execution.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	checkExecuted(t, x, rep)
+	return rep
+}
+
+// fails carries out an intent that must end in an error and in no result.
+func (x executor) fails(t *testing.T, members string, f Folders) *result.RunError {
+	t.Helper()
+	rep, err := Run(t.Context(), x.deps, x.gate, x.request(members, f))
+	var re *result.RunError
+	if !errors.As(err, &re) {
+		t.Fatalf("no error but %s", rep.Bytes)
+	}
+	if rep.Bytes != nil || rep.Execution != nil {
+		t.Errorf("an error and a result: %s", rep.Bytes)
+	}
+	return re
+}
+
+// reasonForm is the closed vocabulary of an execution's reasons.
+var reasonForm = regexp.MustCompile(`^(EXIT ([1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])|SIGNAL [1-9][0-9]?|TIMEOUT|OOM|NOT_FOUND|NOT_EXECUTABLE|OUTPUT_LIMIT|STREAM_LIMIT /actions/[0-9]+|(OUTPUT_MISSING|OUTPUT_KIND|OUTPUT_NAME|WRITE_OUTSIDE_ROOT)( .+)?)$`)
+
+// checkExecuted holds RS1..RS8 and the schema on the bytes of an executed result, and
+// what architecture.md says about its members.
+func checkExecuted(t *testing.T, x executor, rep Report) {
+	t.Helper()
+	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contract := x.gate.Profile.Contract()
+	for _, c := range result.Checks(rep.Bytes, doc, &contract) {
+		if c.Status != result.Pass {
+			t.Errorf("%s %s: %s", c.ID, c.Status, c.Fault)
+		}
+	}
+	valid(t, x.deps.Specs, "run-result", rep.Bytes)
+	e, d := rep.Result.Execution, rep.Result.Decision
+	if e == nil {
+		return
+	}
+	if d.Accepted != (e.ExitCode == 0) || d.Accepted != (len(d.Reasons) == 0) || e.OutputTruncated && d.Accepted {
+		t.Errorf("accepted %v with exit code %d, reasons %q, truncated %v", d.Accepted, e.ExitCode, d.Reasons, e.OutputTruncated)
+	}
+	for _, r := range d.Reasons {
+		if !reasonForm.MatchString(r) {
+			t.Errorf("reason %q is not in the vocabulary", r)
+		}
+	}
+	byPath := func(a, b kernel.FileRef) int { return canon.Compare(a.Path, b.Path) }
+	total := 0
+	for _, f := range e.Outputs {
+		total += f.SizeBytes
+	}
+	if !slices.IsSortedFunc(e.Outputs, byPath) || !slices.IsSortedFunc(e.Inputs, byPath) || total != e.TotalOutputBytes {
+		t.Errorf("outputs %v of %d bytes, inputs %v", e.Outputs, e.TotalOutputBytes, e.Inputs)
+	}
+	checkPacked(t, rep)
+}
+
+// packed is the pack of a report whose execution is still open. It holds at strict.
+func packed(t *testing.T, rep Report) *pack.Pack {
+	t.Helper()
+	files, err := rep.Packed(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if why := pack.Oversize(name, text); why != "" {
+			t.Fatalf("%s: %s", name, why)
+		}
+	}
+	if v := pack.Verify(pack.Of(files), pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !v.OK() {
+		t.Fatalf("%+v\n%s", v, bytes.Join([][]byte{files[pack.RunFile], files[pack.EvidenceFile], files[pack.PatchFile], files[pack.RunnerFile]}, nil))
+	}
+	return pack.Of(files)
+}
+
+// checkPacked packs what was executed: whatever an execution did, its pack holds, and
+// its files hold their schemas.
+func checkPacked(t *testing.T, rep Report) {
+	t.Helper()
+	if rep.Execution == nil {
+		return
+	}
+	p := packed(t, rep)
+	set, err := specs.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, kind := range map[string]specs.Kind{
+		pack.EvidenceFile: "pack-evidence", pack.PatchFile: "pack-patch", pack.PolicyFile: "pack-policy", pack.RunnerFile: "pack-runner", pack.ModelFile: "model-io",
+	} {
+		if text := p.File(name); text != nil && len(text) <= result.MaxBytes {
+			valid(t, set, kind, text)
+		}
+	}
+	if e, err := p.Evidence(); err != nil || (e.Status == pack.StatusComplete) != (rep.Execution.Done == rep.Execution.Planned) {
+		t.Errorf("status %v with %d of %d actions (%v)", e, rep.Execution.Done, rep.Execution.Planned, err)
+	}
+}

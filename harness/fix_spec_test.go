@@ -1,0 +1,123 @@
+package harness
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs"
+)
+
+type repeated struct {
+	Before string `json:"before"`
+	Unit   string `json:"unit"`
+	Times  int    `json:"times"`
+	After  string `json:"after"`
+}
+
+// valid holds a document against its schema and returns its value.
+func valid(t *testing.T, set *specs.Set, kind specs.Kind, raw []byte) any {
+	t.Helper()
+	doc, err := canon.Parse(raw, result.MaxBytes)
+	if err != nil {
+		t.Fatalf("%s: %v", kind, err)
+	}
+	if list, err := set.Validate(kind, doc.Value()); err != nil || len(list) > 0 {
+		t.Errorf("%s: %v %v", kind, list, err)
+	}
+	return doc.Value()
+}
+
+// encode is v as JSON on one line in plain ASCII.
+func encode(t *testing.T, v any) string {
+	t.Helper()
+	var raw bytes.Buffer
+	enc := json.NewEncoder(&raw)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, r := range strings.TrimSuffix(raw.String(), "\n") {
+		if r < 0x7f {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			b.WriteString(`\u` + strconv.FormatUint(0x10000|uint64(unit), 16)[1:])
+		}
+	}
+	return b.String()
+}
+
+func newSpecs(t testing.TB) *specs.Set {
+	t.Helper()
+	set, err := specs.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func secondValidator(t *testing.T, kind specs.Kind) *jsonschema.Schema {
+	t.Helper()
+	src, _ := specs.Schema(string(kind))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(jsonschema.SchemeURLLoader{})
+	if err := c.AddResource("fiador:second", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("fiador:second")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// placesOf lists the way to every value in v.
+func placesOf(v any, way []string) [][]string {
+	out := [][]string{slices.Clone(way)}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			out = append(out, placesOf(v[name], append(way, name))...)
+		}
+	case []any:
+		for i := range v {
+			out = append(out, placesOf(v[i], append(way, strconv.Itoa(i)))...)
+		}
+	}
+	return out
+}
+
+// replaced is v with another value at the end of a way.
+func replaced(v any, way []string, to any) any {
+	if len(way) == 0 {
+		return to
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		c := maps.Clone(v)
+		c[way[0]] = replaced(v[way[0]], way[1:], to)
+		return c
+	case []any:
+		c := slices.Clone(v)
+		i, _ := strconv.Atoi(way[0])
+		c[i] = replaced(v[i], way[1:], to)
+		return c
+	}
+	return v
+}

@@ -1,0 +1,152 @@
+package harness
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs"
+)
+
+// A vectorFile is one file of specs/vectors/run; specs/vectors/README.md says
+// what its members mean.
+type vectorFile struct {
+	path    string
+	About   string    `json:"about"`
+	Vectors []*vector `json:"vectors"`
+}
+
+type vector struct {
+	Name   string          `json:"name"`
+	Why    string          `json:"why"`
+	Intent json.RawMessage `json:"intent"`
+	Text   *string         `json:"intent_text"`
+	Base64 *string         `json:"intent_base64"`
+	Repeat *repeated       `json:"intent_repeat"`
+
+	Profile   string      `json:"profile"`
+	Mode      string      `json:"mode"`
+	ModelMode string      `json:"model_mode"`
+	Expect    expectation `json:"expect"`
+}
+
+type expectation struct {
+	Outcome   kernel.Outcome  `json:"outcome,omitempty"`
+	Reasons   []string        `json:"reasons,omitzero"`
+	Notes     []string        `json:"notes,omitempty"`
+	Canonical json.RawMessage `json:"canonical,omitempty"`
+
+	Error   result.Code `json:"error,omitempty"`
+	Pointer *string     `json:"pointer,omitempty"`
+	Offset  *int64      `json:"offset,omitempty"`
+}
+
+// source is the bytes of the vector's intent file.
+func (v *vector) source(t *testing.T) []byte {
+	t.Helper()
+	switch {
+	case v.Text != nil:
+		return []byte(*v.Text)
+	case v.Base64 != nil:
+		raw, err := base64.StdEncoding.Strict().DecodeString(*v.Base64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	case v.Repeat != nil:
+		return []byte(v.Repeat.Before + strings.Repeat(v.Repeat.Unit, v.Repeat.Times) + v.Repeat.After)
+	}
+	doc, err := canon.Parse(v.Intent, canon.MaxIntentBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(slices.Clone(doc.Bytes()), '\n')
+}
+
+// loadVectors reads every file and checks what holds for all of them: plain
+// ASCII, no unknown member, one spelling of the intent and unique names.
+func loadVectors(t *testing.T) []*vectorFile {
+	t.Helper()
+	paths, err := fs.Glob(specs.RunVectors(), "*.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no vectors: %v", err)
+	}
+	seen := map[string]bool{}
+	var files []*vectorFile
+	for _, path := range paths {
+		src, err := fs.ReadFile(specs.RunVectors(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := slices.IndexFunc(src, func(c byte) bool { return c >= 0x7f || c < 0x20 && c != '\n' }); i >= 0 {
+			t.Errorf("%s: byte %d is not plain ASCII", path, i)
+		}
+		f := &vectorFile{path: path}
+		dec := json.NewDecoder(bytes.NewReader(src))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(f); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		for _, v := range f.Vectors {
+			spelt := []bool{v.Intent != nil, v.Text != nil, v.Base64 != nil, v.Repeat != nil}
+			if len(slices.DeleteFunc(spelt, func(b bool) bool { return !b })) != 1 {
+				t.Fatalf("%s: %q has not exactly one intent", path, v.Name)
+			}
+			if seen[v.Name] || v.Name == "" || v.Why == "" || (v.Expect.Error == "") == (v.Expect.Outcome == "") {
+				t.Fatalf("%s: %q is named twice, says not why, or not what is expected", path, v.Name)
+			}
+			seen[v.Name] = true
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+// text is the file as -update writes it: a line for each thing that a change
+// would touch alone.
+func (f *vectorFile) text(t *testing.T) []byte {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "{\n \"about\": %s,\n \"vectors\": [", encode(t, f.About))
+	for i, v := range f.Vectors {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, "\n  {\"name\": %s,\n   \"why\": %s,\n   ", encode(t, v.Name), encode(t, v.Why))
+		switch {
+		case v.Text != nil:
+			fmt.Fprintf(&b, "\"intent_text\": %s", encode(t, *v.Text))
+		case v.Base64 != nil:
+			fmt.Fprintf(&b, "\"intent_base64\": %s", encode(t, *v.Base64))
+		case v.Repeat != nil:
+			fmt.Fprintf(&b, "\"intent_repeat\": %s", encode(t, v.Repeat))
+		default:
+			fmt.Fprintf(&b, "\"intent\": %s", encode(t, v.Intent))
+		}
+		fmt.Fprintf(&b, ",\n   \"profile\": %s, \"mode\": %s, \"model_mode\": %s,\n   \"expect\": ",
+			encode(t, v.Profile), encode(t, v.Mode), encode(t, v.ModelMode))
+		e := v.Expect
+		canonical := e.Canonical
+		e.Canonical = nil
+		head := encode(t, e)
+		if canonical != nil {
+			head = strings.TrimSuffix(head, "}") + ",\n    \"canonical\": " + encode(t, canonical) + "}"
+		}
+		b.WriteString(head + "}")
+	}
+	b.WriteString("\n ]\n}\n")
+	return []byte(b.String())
+}
+
+func (v *vector) request(t *testing.T) Request {
+	t.Helper()
+	return Request{Source: v.source(t), Path: "intent.json", Mode: v.Mode, ModelMode: v.ModelMode, RunID: "vector"}
+}
