@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -15,13 +15,17 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
-func outputs(rep Report) []string {
+func outputs(rep harness.Report) []string {
 	var list []string
 	for _, f := range rep.Result.Execution.Outputs {
 		list = append(list, f.Path)
@@ -32,20 +36,20 @@ func outputs(rep Report) []string {
 // TestRecordAndReplay: a recorded execution can be had again without a model. It differs
 // from the first in its model mode alone, and one replay from another in nothing.
 func TestRecordAndReplay(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			e := newEndpoint(t)
-			x := callers(t, newTier(t, isolation), nil)
-			members := actions(
-				call("m", `{"messages":[{"role":"user","content":"one"}]}`),
-				sh("mkdir out; cat calls/001.response.json >out/one; ls -l calls | grep -c r--r--r--"),
-				call("m", `{"messages":[{"role":"user","content":"two"}]}`),
-				call("m", `{"messages":[{"role":"user","content":"one"}]}`),
-				sh("cat calls/*.json >out/all; ls calls"),
+			e := harnesstest.NewEndpoint(t)
+			x := harnesstest.Callers(t, harnesstest.NewTier(t, isolation), nil)
+			members := intents.Actions(
+				intents.Call("m", `{"messages":[{"role":"user","content":"one"}]}`),
+				intents.Sh("mkdir out; cat calls/001.response.json >out/one; ls -l calls | grep -c r--r--r--"),
+				intents.Call("m", `{"messages":[{"role":"user","content":"two"}]}`),
+				intents.Call("m", `{"messages":[{"role":"user","content":"one"}]}`),
+				intents.Sh("cat calls/*.json >out/all; ls calls"),
 			) + `,"outputs":["out/all"]`
-			rep := x.caller(ModelRecord, e.recorder()).run(t, members, Folders{})
-			if !rep.Result.Decision.Accepted || e.asked.Load() != 3 {
-				t.Fatalf("asked %d times: %s %s", e.asked.Load(), rep.Bytes, rep.Execution.Stderr.Bytes)
+			rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, members, harness.Folders{})
+			if !rep.Result.Decision.Accepted || e.Asked.Load() != 3 {
+				t.Fatalf("asked %d times: %s %s", e.Asked.Load(), rep.Bytes, rep.Execution.Stderr.Bytes)
 			}
 			if got := string(rep.Execution.Stdout.Bytes); got != "001.response.json\n003.response.json\n004.response.json\n" {
 				t.Errorf("calls has %q", got)
@@ -61,13 +65,13 @@ func TestRecordAndReplay(t *testing.T) {
 				}
 			}
 			e.Close()
-			first := x.caller(ModelReplay, player(t, rep.Execution.ModelIO)).run(t, members, Folders{})
+			first := x.Caller(harness.ModelReplay, harnesstest.Player(t, rep.Execution.ModelIO)).Run(t, members, harness.Folders{})
 			recorded := bytes.Replace(canonicalSubset(t, rep.Bytes), []byte(`"model_mode":"record"`), []byte(`"model_mode":"replay"`), 1)
 			if got := canonicalSubset(t, first.Bytes); !bytes.Equal(got, recorded) {
 				t.Errorf("the replay gives\n%s\nand the record\n%s", got, recorded)
 			}
 			checkCalls(t, first)
-			second := x.caller(ModelReplay, player(t, first.Execution.ModelIO)).run(t, members, Folders{})
+			second := x.Caller(harness.ModelReplay, harnesstest.Player(t, first.Execution.ModelIO)).Run(t, members, harness.Folders{})
 			if !bytes.Equal(canonicalSubset(t, first.Bytes), canonicalSubset(t, second.Bytes)) || !bytes.Equal(first.Execution.ModelIO, second.Execution.ModelIO) {
 				t.Errorf("two replays give\n%s\n%s", first.Bytes, second.Bytes)
 			}
@@ -79,7 +83,7 @@ func TestRecordAndReplay(t *testing.T) {
 }
 
 // checkCalls holds calls, recording, outputs and files against each other.
-func checkCalls(t *testing.T, rep Report) {
+func checkCalls(t *testing.T, rep harness.Report) {
 	t.Helper()
 	m, err := pack.ParseModelIO(rep.Execution.ModelIO)
 	if err != nil || len(m.Interactions) != len(rep.Execution.Calls) || m.Mode != rep.Result.ModelMode || m.ModelID != "small" {
@@ -104,19 +108,19 @@ func checkCalls(t *testing.T, rep Report) {
 // TestReplayMiss: what was not recorded is an error that names the prompt, and nothing of
 // the execution is left.
 func TestReplayMiss(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			e := newEndpoint(t)
-			x := callers(t, newTier(t, isolation), nil)
-			rep := x.caller(ModelRecord, e.recorder()).run(t, actions(call("m", `{"n":1}`)), Folders{})
+			e := harnesstest.NewEndpoint(t)
+			x := harnesstest.Callers(t, harnesstest.NewTier(t, isolation), nil)
+			rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, intents.Actions(intents.Call("m", `{"n":1}`)), harness.Folders{})
 			for name, asked := range map[string][2]string{
-				"another prompt": {call("m", `{"n":2}`), ""}, "once more": {call("m", `{"n":1}`) + "," + call("m", `{"n":1}`), ""},
-				"another adapter": {call("other", `{"n":1}`), `: the recording is of adapter \"m\"`},
+				"another prompt": {intents.Call("m", `{"n":2}`), ""}, "once more": {intents.Call("m", `{"n":1}`) + "," + intents.Call("m", `{"n":1}`), ""},
+				"another adapter": {intents.Call("other", `{"n":1}`), `: the recording is of adapter \"m\"`},
 			} {
 				t.Run(name, func(t *testing.T) {
 					work := t.TempDir()
 					put(t, filepath.Join(work, "a"), "1")
-					re := x.caller(ModelReplay, player(t, rep.Execution.ModelIO)).fails(t, actions(write("out/a", "1"), asked[0], sh("echo >out/never")), Folders{Work: work})
+					re := x.Caller(harness.ModelReplay, harnesstest.Player(t, rep.Execution.ModelIO)).Fails(t, intents.Actions(intents.Write("out/a", "1"), asked[0], intents.Sh("echo >out/never")), harness.Folders{Work: work})
 					hash, _ := re.Details["prompt_hash"].(string)
 					if re.Code != result.CodeSandbox || !canon.ContentHash(hash).Valid() || !bytes.Contains(re.Line(), []byte("no recorded response for prompt "+hash+asked[1])) || re.Hint == "" {
 						t.Errorf("%s, hint %q", re.Line(), re.Hint)
@@ -133,33 +137,33 @@ func TestReplayMiss(t *testing.T) {
 // TestCallFails: a model that does not answer ends the run without a result, and it says
 // which and for what.
 func TestCallFails(t *testing.T) {
-	e := newEndpoint(t)
-	e.fails = 2
-	x := callers(t, newTier(t, tiers[1]), nil)
+	e := harnesstest.NewEndpoint(t)
+	e.Fails = 2
+	x := harnesstest.Callers(t, harnesstest.NewTier(t, harnesstest.Tiers[1]), nil)
 	prompt, err := pack.Prompt(map[string]any{"n": "2"}, "small")
 	if err != nil {
 		t.Fatal(err)
 	}
-	re := x.caller(ModelRecord, e.recorder()).fails(t, actions(call("m", `{"n":"1"}`), call("m", `{"n":"2"}`), sh("true")), Folders{})
+	re := x.Caller(harness.ModelRecord, e.Recorder()).Fails(t, intents.Actions(intents.Call("m", `{"n":"1"}`), intents.Call("m", `{"n":"2"}`), intents.Sh("true")), harness.Folders{})
 	if re.Code != result.CodeSandbox || re.Message != `/actions/1: adapter "m": the endpoint answered 500 (prompt `+string(canon.Sum(prompt))+`)` ||
 		re.Details["adapter_id"] != "m" || re.Details["prompt_hash"] != string(canon.Sum(prompt)) || re.Details["calls_answered"] != 1 {
 		t.Errorf("%s", re.Line())
 	}
-	valid(t, x.deps.Specs, "run-error", re.Line())
+	specstest.Valid(t, x.Deps.Specs, "run-error", re.Line())
 }
 
 // TestCallTime: what a model takes, a command no longer has; and a model that takes more
 // than there is has not answered.
 func TestCallTime(t *testing.T) {
-	e := newEndpoint(t)
-	e.delay = 700 * time.Millisecond
-	x := callers(t, newTier(t, tiers[1]), func(p *kernel.Profile) { p.TimeoutMS = 1500 })
-	rep := x.caller(ModelRecord, e.recorder()).run(t, actions(call("m", `{}`), sh("sleep 1.2")), Folders{})
+	e := harnesstest.NewEndpoint(t)
+	e.Delay = 700 * time.Millisecond
+	x := harnesstest.Callers(t, harnesstest.NewTier(t, harnesstest.Tiers[1]), func(p *kernel.Profile) { p.TimeoutMS = 1500 })
+	rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, intents.Actions(intents.Call("m", `{}`), intents.Sh("sleep 1.2")), harness.Folders{})
 	if !slices.Equal(rep.Result.Decision.Reasons, []string{"TIMEOUT"}) || len(rep.Execution.Calls) != 1 {
 		t.Errorf("%s", rep.Bytes)
 	}
-	e.delay = 3 * time.Second
-	re := x.caller(ModelRecord, e.recorder()).fails(t, actions(call("m", `{}`)), Folders{})
+	e.Delay = 3 * time.Second
+	re := x.Caller(harness.ModelRecord, e.Recorder()).Fails(t, intents.Actions(intents.Call("m", `{}`)), harness.Folders{})
 	if re.Code != result.CodeSandbox || !strings.Contains(re.Message, "no answer in the time that was left") {
 		t.Errorf("%s", re.Line())
 	}
@@ -169,9 +173,9 @@ func TestCallTime(t *testing.T) {
 // wrote is thrown away.
 func TestResponsesAreKept(t *testing.T) {
 	const response = "WRITE_OUTSIDE_ROOT calls/001.response.json"
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			h := newTier(t, isolation)
+			h := harnesstest.NewTier(t, isolation)
 			for _, tc := range []struct {
 				name, script string
 				reasons      []string
@@ -188,14 +192,14 @@ func TestResponsesAreKept(t *testing.T) {
 				{"the folder is a link", "mv calls out; ln -s out calls", []string{"OUTPUT_KIND calls", "WRITE_OUTSIDE_ROOT calls", response}},
 			} {
 				t.Run(tc.name, func(t *testing.T) {
-					e := newEndpoint(t)
+					e := harnesstest.NewEndpoint(t)
 					for _, any := range []bool{true, false} {
-						x := callers(t, h, func(p *kernel.Profile) {
+						x := harnesstest.Callers(t, h, func(p *kernel.Profile) {
 							if any {
 								p.AllowedWriteRoots = kernel.AllowList{All: true}
 							}
 						})
-						rep := x.caller(ModelRecord, e.recorder()).run(t, actions(call("m", `{}`), sh(tc.script)), Folders{})
+						rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, intents.Actions(intents.Call("m", `{}`), intents.Sh(tc.script)), harness.Folders{})
 						want := slices.Clone(tc.reasons)
 						if any {
 							want = slices.DeleteFunc(want, func(r string) bool { return r == "WRITE_OUTSIDE_ROOT calls" })
@@ -223,9 +227,9 @@ func TestResponsesAreKept(t *testing.T) {
 // TestResponseHasNoPlace: where a response cannot be put the intent has failed, and what
 // stood there is not written through.
 func TestResponseHasNoPlace(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			h := newTier(t, isolation)
+			h := harnesstest.NewTier(t, isolation)
 			for name, script := range map[string]string{
 				"a file is in the way":     "echo >calls",
 				"a folder stands there":    "mkdir -p calls/002.response.json",
@@ -234,9 +238,9 @@ func TestResponseHasNoPlace(t *testing.T) {
 				"a link leads out of here": "ln -s /tmp calls",
 			} {
 				t.Run(name, func(t *testing.T) {
-					e := newEndpoint(t)
-					x := callers(t, h, nil)
-					rep := x.caller(ModelRecord, e.recorder()).run(t, actions(sh(script), call("m", `{}`), sh("echo >out/never")), Folders{})
+					e := harnesstest.NewEndpoint(t)
+					x := harnesstest.Callers(t, h, nil)
+					rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, intents.Actions(intents.Sh(script), intents.Call("m", `{}`), intents.Sh("echo >out/never")), harness.Folders{})
 					if !slices.Contains(rep.Result.Decision.Reasons, "OUTPUT_KIND calls/002.response.json") || rep.Result.Execution.ExitCode != 125 {
 						t.Errorf("%s", rep.Bytes)
 					}
@@ -251,9 +255,9 @@ func TestResponseHasNoPlace(t *testing.T) {
 
 // TestResponsesCount: responses count as outputs do.
 func TestResponsesCount(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			h := newTier(t, isolation)
+			h := harnesstest.NewTier(t, isolation)
 			for _, tc := range []struct {
 				name    string
 				large   int
@@ -261,18 +265,18 @@ func TestResponsesCount(t *testing.T) {
 				members string
 				reasons []string
 			}{
-				{"files within", 0, func(p *kernel.Profile) { p.MaxOutputFiles = 2 }, actions(call("m", `{}`), write("out/a", "1")), []string{}},
-				{"files", 0, func(p *kernel.Profile) { p.MaxOutputFiles = 2 }, actions(call("m", `{}`), write("out/a", "1"), write("out/b", "1")), []string{"OUTPUT_LIMIT"}},
-				{"files of calls alone", 0, func(p *kernel.Profile) { p.MaxOutputFiles = 1 }, actions(call("m", `{}`), call("m", `{}`)), []string{"OUTPUT_LIMIT"}},
-				{"bytes within", 500_000, func(p *kernel.Profile) { p.MaxTotalOutputBytes = 600_000 }, actions(call("m", `{}`), sh("mkdir out; head -c 90000 /dev/zero >out/a")), []string{}},
-				{"bytes", 500_000, func(p *kernel.Profile) { p.MaxTotalOutputBytes = 600_000 }, actions(call("m", `{}`), sh("mkdir out; head -c 110000 /dev/zero >out/a")), []string{"OUTPUT_LIMIT"}},
-				{"bytes of one call", 500_000, func(p *kernel.Profile) { p.MaxTotalOutputBytes = 400_000 }, actions(sh("true"), call("m", `{}`), sh("exit 1")), []string{"OUTPUT_LIMIT"}},
+				{"files within", 0, func(p *kernel.Profile) { p.MaxOutputFiles = 2 }, intents.Actions(intents.Call("m", `{}`), intents.Write("out/a", "1")), []string{}},
+				{"files", 0, func(p *kernel.Profile) { p.MaxOutputFiles = 2 }, intents.Actions(intents.Call("m", `{}`), intents.Write("out/a", "1"), intents.Write("out/b", "1")), []string{"OUTPUT_LIMIT"}},
+				{"files of calls alone", 0, func(p *kernel.Profile) { p.MaxOutputFiles = 1 }, intents.Actions(intents.Call("m", `{}`), intents.Call("m", `{}`)), []string{"OUTPUT_LIMIT"}},
+				{"bytes within", 500_000, func(p *kernel.Profile) { p.MaxTotalOutputBytes = 600_000 }, intents.Actions(intents.Call("m", `{}`), intents.Sh("mkdir out; head -c 90000 /dev/zero >out/a")), []string{}},
+				{"bytes", 500_000, func(p *kernel.Profile) { p.MaxTotalOutputBytes = 600_000 }, intents.Actions(intents.Call("m", `{}`), intents.Sh("mkdir out; head -c 110000 /dev/zero >out/a")), []string{"OUTPUT_LIMIT"}},
+				{"bytes of one call", 500_000, func(p *kernel.Profile) { p.MaxTotalOutputBytes = 400_000 }, intents.Actions(intents.Sh("true"), intents.Call("m", `{}`), intents.Sh("exit 1")), []string{"OUTPUT_LIMIT"}},
 			} {
 				t.Run(tc.name, func(t *testing.T) {
-					e := newEndpoint(t)
-					e.large = tc.large
-					x := callers(t, h, tc.change)
-					rep := x.caller(ModelRecord, e.recorder()).run(t, tc.members, Folders{})
+					e := harnesstest.NewEndpoint(t)
+					e.Large = tc.large
+					x := harnesstest.Callers(t, h, tc.change)
+					rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, tc.members, harness.Folders{})
 					if got := rep.Result.Decision.Reasons; !slices.Equal(got, tc.reasons) {
 						t.Errorf("reasons %q, want %q", got, tc.reasons)
 					}
@@ -286,17 +290,17 @@ func TestResponsesCount(t *testing.T) {
 // included, and the init lives through it.
 func TestManyCalls(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			e := newEndpoint(t)
-			e.large = 300_000
-			x := callers(t, newTier(t, isolation), func(p *kernel.Profile) { p.MaxTotalOutputBytes = 200_000_000 })
-			list := []string{sh("true")}
+			e := harnesstest.NewEndpoint(t)
+			e.Large = 300_000
+			x := harnesstest.Callers(t, harnesstest.NewTier(t, isolation), func(p *kernel.Profile) { p.MaxTotalOutputBytes = 200_000_000 })
+			list := []string{intents.Sh("true")}
 			for i := range 200 {
-				list = append(list, call("m", fmt.Sprintf(`{"n":%d}`, i)))
+				list = append(list, intents.Call("m", fmt.Sprintf(`{"n":%d}`, i)))
 			}
-			list = append(list, sh("cat calls/*.response.json | wc -c"))
-			rep := x.caller(ModelRecord, e.recorder()).run(t, actions(list...), Folders{})
+			list = append(list, intents.Sh("cat calls/*.response.json | wc -c"))
+			rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, intents.Actions(list...), harness.Folders{})
 			if !rep.Result.Decision.Accepted || len(rep.Execution.Calls) != 200 {
 				t.Fatalf("%.2000s", rep.Bytes)
 			}
@@ -310,20 +314,20 @@ func TestManyCalls(t *testing.T) {
 // TestCallsBeforeAnything: a call that cannot be made is known before anything is read,
 // started or asked.
 func TestCallsBeforeAnything(t *testing.T) {
-	e := newEndpoint(t)
+	e := harnesstest.NewEndpoint(t)
 	for name, members := range map[string]string{
-		"no such adapter": actions(write("out/a", "1"), call("other", `{}`)), "several adapters": actions(call("m", `{}`), call("other", `{}`)),
-		"another model": actions(sh("true"), call("m", `{"model":"large"}`)), "a stream": actions(call("m", `{}`), call("m", `{"stream":true}`)),
+		"no such adapter": intents.Actions(intents.Write("out/a", "1"), intents.Call("other", `{}`)), "several adapters": intents.Actions(intents.Call("m", `{}`), intents.Call("other", `{}`)),
+		"another model": intents.Actions(intents.Sh("true"), intents.Call("m", `{"model":"large"}`)), "a stream": intents.Actions(intents.Call("m", `{}`), intents.Call("m", `{"stream":true}`)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := callers(t, untouched{t}, nil)
-			re := x.caller(ModelRecord, e.recorder()).fails(t, members+`,"inputs":["a"]`, Folders{})
+			x := harnesstest.Callers(t, untouched{t}, nil)
+			re := x.Caller(harness.ModelRecord, e.Recorder()).Fails(t, members+`,"inputs":["a"]`, harness.Folders{})
 			if pointer, _ := re.Details["pointer"].(string); re.Code != result.CodeSandbox || !strings.HasPrefix(pointer, "/actions/") {
 				t.Errorf("%s", re.Line())
 			}
 		})
 	}
-	if n := e.asked.Load(); n != 0 {
+	if n := e.Asked.Load(); n != 0 {
 		t.Errorf("asked %d times", n)
 	}
 }
@@ -331,12 +335,12 @@ func TestCallsBeforeAnything(t *testing.T) {
 // TestInputInThePlaceOfAResponse is refused before anything is started, and so is nothing
 // left of the copies.
 func TestInputInThePlaceOfAResponse(t *testing.T) {
-	e := newEndpoint(t)
-	x := callers(t, newTier(t, tiers[1]), nil)
+	e := harnesstest.NewEndpoint(t)
+	x := harnesstest.Callers(t, harnesstest.NewTier(t, harnesstest.Tiers[1]), nil)
 	tree := t.TempDir()
 	put(t, filepath.Join(tree, "calls", "001.response.json"), "{}")
-	re := x.caller(ModelRecord, e.recorder()).fails(t, actions(call("m", `{}`))+`,"inputs":["calls"]`, Folders{Tree: tree})
-	if re.Code != result.CodeSandbox || re.Details["pointer"] != "/actions/0" || e.asked.Load() != 0 {
+	re := x.Caller(harness.ModelRecord, e.Recorder()).Fails(t, intents.Actions(intents.Call("m", `{}`))+`,"inputs":["calls"]`, harness.Folders{Tree: tree})
+	if re.Code != result.CodeSandbox || re.Details["pointer"] != "/actions/0" || e.Asked.Load() != 0 {
 		t.Errorf("%s", re.Line())
 	}
 }
@@ -344,17 +348,17 @@ func TestInputInThePlaceOfAResponse(t *testing.T) {
 // TestWorkFolderWithCalls: a work folder that has responses of an earlier run keeps them,
 // and an answer that is the same as before is an output as well.
 func TestWorkFolderWithCalls(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			e := newEndpoint(t)
-			x := callers(t, newTier(t, isolation), nil)
-			members := actions(call("m", `{}`))
-			rep := x.caller(ModelRecord, e.recorder()).run(t, members, Folders{})
+			e := harnesstest.NewEndpoint(t)
+			x := harnesstest.Callers(t, harnesstest.NewTier(t, isolation), nil)
+			members := intents.Actions(intents.Call("m", `{}`))
+			rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, members, harness.Folders{})
 			answer := contents(t, rep, "calls/001.response.json")[0]
 			for _, was := range []string{"something else", answer} {
 				work := t.TempDir()
 				put(t, filepath.Join(work, "calls", "001.response.json"), was)
-				rep := x.caller(ModelReplay, player(t, rep.Execution.ModelIO)).run(t, members, Folders{Work: work})
+				rep := x.Caller(harness.ModelReplay, harnesstest.Player(t, rep.Execution.ModelIO)).Run(t, members, harness.Folders{Work: work})
 				if !rep.Result.Decision.Accepted || !slices.Equal(outputs(rep), []string{"calls/001.response.json"}) || len(rep.Execution.Accepted) != 0 {
 					t.Errorf("%s, accepted %v", rep.Bytes, rep.Execution.Accepted)
 				}
@@ -369,41 +373,41 @@ func TestWorkFolderWithCalls(t *testing.T) {
 // TestCallsInTheLedger: a recorded decision about calls is decided again without a model,
 // and a call without an answer is an error record after the begun one.
 func TestCallsInTheLedger(t *testing.T) {
-	e := newEndpoint(t)
-	e.fails = 3
-	l := newLab(t, newTier(t, tiers[1]))
-	members := actions(call("m", `{"n":1}`), sh("test -s calls/001.response.json"), call("m", `{"n":2}`))
-	l.executor = l.caller(ModelRecord, e.recorder())
-	rep := l.run(t, members, Folders{})
-	if l.kinds() != "begun decision" || l.records[1].Mode != ModelRecord || !rep.Result.Decision.Accepted {
-		t.Fatalf("records %q, %s", l.kinds(), rep.Bytes)
+	e := harnesstest.NewEndpoint(t)
+	e.Fails = 3
+	l := newLab(t, harnesstest.NewTier(t, harnesstest.Tiers[1]))
+	members := intents.Actions(intents.Call("m", `{"n":1}`), intents.Sh("test -s calls/001.response.json"), intents.Call("m", `{"n":2}`))
+	l.Executor = l.Caller(harness.ModelRecord, e.Recorder())
+	rep := l.Run(t, members, harness.Folders{})
+	if l.Kinds() != "begun decision" || l.Records[1].Mode != harness.ModelRecord || !rep.Result.Decision.Accepted {
+		t.Fatalf("records %q, %s", l.Kinds(), rep.Bytes)
 	}
 	l.again(t)
-	l.executor = l.caller(ModelRecord, e.recorder())
-	req := l.request(members, Folders{})
+	l.Executor = l.Caller(harness.ModelRecord, e.Recorder())
+	req := l.Request(members, harness.Folders{})
 	req.RunID = "another"
-	if rep, err := Run(t.Context(), l.deps, l.gate, req); err == nil {
+	if rep, err := harness.Run(t.Context(), l.Deps, l.Gate, req); err == nil {
 		t.Fatalf("no error but %s", rep.Bytes)
 	}
-	if l.kinds() != "begun decision begun error:RUN_E005" {
-		t.Errorf("records %q", l.kinds())
+	if l.Kinds() != "begun decision begun error:RUN_E005" {
+		t.Errorf("records %q", l.Kinds())
 	}
 }
 
 // TestInterruptedCall: whoever waits for a model can be told to stop.
 func TestInterruptedCall(t *testing.T) {
-	e := newEndpoint(t)
-	e.delay = 3 * time.Second
-	x := callers(t, newTier(t, tiers[1]), nil)
-	x = x.caller(ModelRecord, e.recorder())
+	e := harnesstest.NewEndpoint(t)
+	e.Delay = 3 * time.Second
+	x := harnesstest.Callers(t, harnesstest.NewTier(t, harnesstest.Tiers[1]), nil)
+	x = x.Caller(harness.ModelRecord, e.Recorder())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	x.deps.Progress = func(action, _ int) {
+	x.Deps.Progress = func(action, _ int) {
 		if action == 1 {
 			time.AfterFunc(100*time.Millisecond, cancel)
 		}
 	}
-	rep, err := Run(ctx, x.deps, x.gate, x.request(actions(write("out/a", "1"), call("m", `{}`)), Folders{}))
+	rep, err := harness.Run(ctx, x.Deps, x.Gate, x.Request(intents.Actions(intents.Write("out/a", "1"), intents.Call("m", `{}`)), harness.Folders{}))
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeSandbox || !strings.HasPrefix(re.Message, "interrupted") || rep.Bytes != nil {
 		t.Errorf("%v, %s", err, rep.Bytes)
@@ -413,18 +417,18 @@ func TestInterruptedCall(t *testing.T) {
 // TestCallsThatAreNotReached: a plan with calls has a recording also when none was made,
 // and a replay of it ends alike.
 func TestCallsThatAreNotReached(t *testing.T) {
-	e := newEndpoint(t)
-	x := callers(t, newTier(t, tiers[1]), nil)
-	members := actions(sh("exit 3"), call("m", `{}`))
-	rep := x.caller(ModelRecord, e.recorder()).run(t, members, Folders{})
-	if e.asked.Load() != 0 || len(rep.Execution.Calls) != 0 || !slices.Equal(rep.Result.Decision.Reasons, []string{"EXIT 3"}) {
-		t.Errorf("asked %d times: %s", e.asked.Load(), rep.Bytes)
+	e := harnesstest.NewEndpoint(t)
+	x := harnesstest.Callers(t, harnesstest.NewTier(t, harnesstest.Tiers[1]), nil)
+	members := intents.Actions(intents.Sh("exit 3"), intents.Call("m", `{}`))
+	rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, members, harness.Folders{})
+	if e.Asked.Load() != 0 || len(rep.Execution.Calls) != 0 || !slices.Equal(rep.Result.Decision.Reasons, []string{"EXIT 3"}) {
+		t.Errorf("asked %d times: %s", e.Asked.Load(), rep.Bytes)
 	}
-	again := x.caller(ModelReplay, player(t, rep.Execution.ModelIO)).run(t, members, Folders{})
+	again := x.Caller(harness.ModelReplay, harnesstest.Player(t, rep.Execution.ModelIO)).Run(t, members, harness.Folders{})
 	if !slices.Equal(again.Result.Decision.Reasons, []string{"EXIT 3"}) {
 		t.Errorf("%s", again.Bytes)
 	}
-	if rep := x.caller(ModelRecord, e.recorder()).run(t, actions(write("out/a", "1")), Folders{}); rep.Execution.ModelIO != nil {
+	if rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, intents.Actions(intents.Write("out/a", "1")), harness.Folders{}); rep.Execution.ModelIO != nil {
 		t.Errorf("a plan without calls has the recording %s", rep.Execution.ModelIO)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"path/filepath"
@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/kernel"
 )
 
@@ -20,9 +23,9 @@ func TestResponseWithoutItsPlaceIsPacked(t *testing.T) {
 		roomy(p)
 		p.MaxTotalOutputBytes = 100_000
 	}
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			h := newTier(t, isolation)
+			h := harnesstest.NewTier(t, isolation)
 			for _, tc := range []struct {
 				name, script, more string
 				change             func(*kernel.Profile)
@@ -37,19 +40,19 @@ func TestResponseWithoutItsPlaceIsPacked(t *testing.T) {
 				{name: "no room and no file", script: "true", change: narrow, reason: "OUTPUT_LIMIT"},
 			} {
 				t.Run(tc.name, func(t *testing.T) {
-					e := newEndpoint(t)
-					e.large = 200_000
-					x := callers(t, h, tc.change)
-					var f Folders
+					e := harnesstest.NewEndpoint(t)
+					e.Large = 200_000
+					x := harnesstest.Callers(t, h, tc.change)
+					var f harness.Folders
 					if tc.work {
 						f.Work = t.TempDir()
 						put(t, filepath.Join(f.Work, path), "as it was")
 					}
-					rep := x.caller(ModelRecord, e.recorder()).run(t, actions(sh(tc.script), call("m", `{}`), sh("echo >never"))+tc.more, f)
+					rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, intents.Actions(intents.Sh(tc.script), intents.Call("m", `{}`), intents.Sh("echo >never"))+tc.more, f)
 					if !slices.Contains(rep.Result.Decision.Reasons, tc.reason) || rep.Result.Execution.ExitCode != 125 {
 						t.Errorf("%s", rep.Bytes)
 					}
-					p := packed(t, rep)
+					p := harnesstest.Packed(t, rep)
 					ev, err := p.Evidence()
 					if err != nil || ev.Status != pack.StatusPartial || len(ev.Calls) != 1 || !slices.Equal(ev.Unchanged, append([]string{}, tc.unchanged...)) {
 						t.Fatalf("%s (%v)", p.File(pack.EvidenceFile), err)

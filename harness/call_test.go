@@ -10,6 +10,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
@@ -50,9 +51,9 @@ func parsed(t *testing.T, members string) kernel.Intent {
 // TestPrompts: a prompt is the params with the adapter's model, canonical and without a
 // line feed, whatever they were written like.
 func TestPrompts(t *testing.T) {
-	calls, err := modelCalls(unasked{t}, parsed(t, actions(
-		call("m", `{"messages": [{"role": "user", "content": "2+2"}], "temperature": 0.0}`), `{"kind":"write","path":"out/a","content":"1"}`,
-		call("m", `{"model":"small","stream":false,"base_url":"http://192.0.2.1"}`), call("m", `{"stream":null}`),
+	calls, err := modelCalls(unasked{t}, parsed(t, intents.Actions(
+		intents.Call("m", `{"messages": [{"role": "user", "content": "2+2"}], "temperature": 0.0}`), `{"kind":"write","path":"out/a","content":"1"}`,
+		intents.Call("m", `{"model":"small","stream":false,"base_url":"http://192.0.2.1"}`), intents.Call("m", `{"stream":null}`),
 	)))
 	if err != nil {
 		t.Fatal(err)
@@ -75,13 +76,13 @@ func TestPrompts(t *testing.T) {
 // anybody is asked.
 func TestCallsThatCannotBeMade(t *testing.T) {
 	tests := []struct{ name, members, pointer, want string }{
-		{"no such adapter", actions(`{"kind":"run","argv":["true"]}`, call("n", `{}`)), "/actions/1/adapter_id", `adapter "n": no such adapter`},
-		{"several adapters", actions(call("m", `{}`), call("n", `{}`)), "/actions/1/adapter_id", "several adapters"},
-		{"several adapters, one unnamed", actions(call("m", `{}`), `{"kind":"call","tool_id":"t","params":{}}`), "/actions/1/adapter_id", "several adapters"},
-		{"another model", actions(call("m", `{"model":"large"}`)), "/actions/0/params/model", `model is not "small"`},
-		{"a model of another kind", actions(call("m", `{"model":null}`)), "/actions/0/params/model", `model is not "small"`},
-		{"a stream", actions(call("m", `{}`), call("m", `{"stream":true}`)), "/actions/1/params/stream", "comes in parts"},
-		{"perhaps a stream", actions(call("m", `{"stream":1}`)), "/actions/0/params/stream", "comes in parts"},
+		{"no such adapter", intents.Actions(`{"kind":"run","argv":["true"]}`, intents.Call("n", `{}`)), "/actions/1/adapter_id", `adapter "n": no such adapter`},
+		{"several adapters", intents.Actions(intents.Call("m", `{}`), intents.Call("n", `{}`)), "/actions/1/adapter_id", "several adapters"},
+		{"several adapters, one unnamed", intents.Actions(intents.Call("m", `{}`), `{"kind":"call","tool_id":"t","params":{}}`), "/actions/1/adapter_id", "several adapters"},
+		{"another model", intents.Actions(intents.Call("m", `{"model":"large"}`)), "/actions/0/params/model", `model is not "small"`},
+		{"a model of another kind", intents.Actions(intents.Call("m", `{"model":null}`)), "/actions/0/params/model", `model is not "small"`},
+		{"a stream", intents.Actions(intents.Call("m", `{}`), intents.Call("m", `{"stream":true}`)), "/actions/1/params/stream", "comes in parts"},
+		{"perhaps a stream", intents.Actions(intents.Call("m", `{"stream":1}`)), "/actions/0/params/stream", "comes in parts"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

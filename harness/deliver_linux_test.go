@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"context"
@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
@@ -54,20 +57,20 @@ func (w stationed) Commit() error {
 }
 
 // sinks are all sinks there can be.
-func (s *stations) sinks(w *pack.Writer, state, site string) Sinks {
-	return Sinks{
+func (s *stations) sinks(w *pack.Writer, state, site string) harness.Sinks {
+	return harness.Sinks{
 		Receipt:   func(context.Context, ledger.Receipt) error { return s.at("receipt") },
 		Recording: func([]byte) error { return s.at("recording") },
-		Pack: &PackSink{
+		Pack: &harness.PackSink{
 			Folder: stationed{w, s},
 			Ledger: func(context.Context, map[string][]byte, string, int64) error { return s.at("ledger") },
 			Ready:  func() error { return s.at("ready") },
 			Fault:  func(err error) error { return err },
 		},
 		Evidence: func(name string, _ []byte) error { return s.at(name) },
-		Keep:     func(*Performed) error { return s.at("keep") },
-		Accepts:  func(*Performed) (bool, error) { return true, s.at("accepts") },
-		Promote: &Promotion{
+		Keep:     func(*harness.Performed) error { return s.at("keep") },
+		Accepts:  func(*harness.Performed) (bool, error) { return true, s.at("accepts") },
+		Promote: &harness.Promotion{
 			Folder: func() (string, error) { return site, s.at("folder") }, State: state,
 			Refuse: func(string, *patch.Plan) error { return s.at("refuse") },
 		},
@@ -105,8 +108,8 @@ func TestDeliver(t *testing.T) {
 		{"", applied + "ready commit ", "begun decision", true, true},
 	} {
 		t.Run("fails "+tc.fails, func(t *testing.T) {
-			l := newLab(t, newTier(t, sandbox.Confined))
-			l.refuse = refusing(tc.fails)
+			l := newLab(t, harnesstest.NewTier(t, sandbox.Confined))
+			l.Refuse = harnesstest.Refusing(tc.fails)
 			place, site, state := t.TempDir(), t.TempDir(), t.TempDir()
 			before := ""
 			if tc.fails == "promote" { // somebody else's file is in the way
@@ -118,10 +121,10 @@ func TestDeliver(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := stations{fails: tc.fails}
-			rep, err := Run(t.Context(), l.deps, l.gate, l.request(actions(write("out/a", "1"))+`,"outputs":["out/a"]`, Folders{}))
+			rep, err := harness.Run(t.Context(), l.Deps, l.Gate, l.Request(intents.Actions(intents.Write("out/a", "1"))+`,"outputs":["out/a"]`, harness.Folders{}))
 			if err == nil {
-				l.deps.Rand = strings.NewReader(strings.Repeat("0123456789abcdef", 8))
-				err = errors.Join(Deliver(t.Context(), l.deps, rep, s.sinks(w, state, site)), rep.Execution.Close())
+				l.Deps.Rand = strings.NewReader(strings.Repeat("0123456789abcdef", 8))
+				err = errors.Join(harness.Deliver(t.Context(), l.Deps, rep, s.sinks(w, state, site)), rep.Execution.Close())
 			}
 			if (err != nil) != (tc.fails != "") {
 				t.Errorf("%v", err)
@@ -129,8 +132,8 @@ func TestDeliver(t *testing.T) {
 			if got := strings.Join(append(s.reached, ""), " "); got != tc.reached {
 				t.Errorf("reached %q, want %q", got, tc.reached)
 			}
-			if l.kinds() != tc.records {
-				t.Errorf("records %q, want %q", l.kinds(), tc.records)
+			if l.Kinds() != tc.records {
+				t.Errorf("records %q, want %q", l.Kinds(), tc.records)
 			}
 			if tc.promoted {
 				before = "out/a=1"
@@ -154,13 +157,13 @@ func TestDeliver(t *testing.T) {
 // leaves no evidence and promotes nothing.
 func TestDeliverNothing(t *testing.T) {
 	l := newLab(t, nil)
-	req := l.request(actions(write("out/a", "1")), Folders{})
-	req.Mode = ModePlanOnly
-	rep, err := Run(t.Context(), l.deps, l.gate, req)
+	req := l.Request(intents.Actions(intents.Write("out/a", "1")), harness.Folders{})
+	req.Mode = harness.ModePlanOnly
+	rep, err := harness.Run(t.Context(), l.Deps, l.Gate, req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Deliver(t.Context(), l.deps, rep, Sinks{}); err != nil {
+	if err := harness.Deliver(t.Context(), l.Deps, rep, harness.Sinks{}); err != nil {
 		t.Error(err)
 	}
 	w, err := pack.Create(filepath.Join(t.TempDir(), "pack"))
@@ -168,7 +171,7 @@ func TestDeliverNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s stations
-	if err := Deliver(t.Context(), l.deps, rep, s.sinks(w, "", "")); err != nil {
+	if err := harness.Deliver(t.Context(), l.Deps, rep, s.sinks(w, "", "")); err != nil {
 		t.Error(err)
 	}
 	if got := strings.Join(s.reached, " "); got != "receipt recording ledger stage ready commit" {
@@ -178,18 +181,18 @@ func TestDeliverNothing(t *testing.T) {
 
 // TestDeliverStopped: once a run was told to stop, nothing is promoted any more.
 func TestDeliverStopped(t *testing.T) {
-	l := newLab(t, newTier(t, sandbox.Confined))
-	rep := l.run(t, actions(write("out/a", "1"))+`,"outputs":["out/a"]`, Folders{})
+	l := newLab(t, harnesstest.NewTier(t, sandbox.Confined))
+	rep := l.Run(t, intents.Actions(intents.Write("out/a", "1"))+`,"outputs":["out/a"]`, harness.Folders{})
 	w, err := pack.Create(filepath.Join(t.TempDir(), "pack"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.deps.Rand = strings.NewReader(strings.Repeat("0123456789abcdef", 8))
+	l.Deps.Rand = strings.NewReader(strings.Repeat("0123456789abcdef", 8))
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	site := t.TempDir()
 	var s stations
-	err = Deliver(ctx, l.deps, rep, s.sinks(w, t.TempDir(), site))
+	err = harness.Deliver(ctx, l.Deps, rep, s.sinks(w, t.TempDir(), site))
 	if err == nil || err.Error() != runerr.Stopped().Error() || promoted(t, site) != "" {
 		t.Errorf("%v, and the folder has %q", err, promoted(t, site))
 	}

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"os"
@@ -8,15 +8,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
 )
 
 // diagnosed is what is said of a command in a work folder.
-func diagnosed(t *testing.T, isolation sandbox.Isolation, work string, e Exec) (string, *Performed) {
+func diagnosed(t *testing.T, isolation sandbox.Isolation, work string, e harness.Exec) (string, *harness.Performed) {
 	t.Helper()
 	e.Work = work
-	p := performed(t, newExecutor(t, newTier(t, isolation), usualTime), e)
+	p := performed(t, harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), usualTime), e)
 	msg, hint := p.Diagnosis()
 	if (msg == "") != (hint == "") {
 		t.Errorf("%q with the hint %q", msg, hint)
@@ -34,14 +36,14 @@ func TestForeignGroup(t *testing.T) {
 	if err := os.Chown(name, -1, 27); err != nil {
 		t.Skipf("a file cannot be given another group here: %v", err)
 	}
-	msg, p := diagnosed(t, sandbox.Full, work, Exec{Argv: script("echo b >>sub/shared")})
+	msg, p := diagnosed(t, sandbox.Full, work, harness.Exec{Argv: script("echo b >>sub/shared")})
 	if !p.Observed.Command.Failed() || !strings.Contains(msg, `"sub/shared"`) || !strings.Contains(msg, "group 27") {
 		t.Errorf("%+v: %q", p.Observed.Command, msg)
 	}
-	if msg, _ := diagnosed(t, sandbox.Full, work, Exec{Argv: script("cat sub/shared; echo b >>own")}); msg != "" {
+	if msg, _ := diagnosed(t, sandbox.Full, work, harness.Exec{Argv: script("cat sub/shared; echo b >>own")}); msg != "" {
 		t.Errorf("a command that went well: %q", msg)
 	}
-	if msg, _ := diagnosed(t, sandbox.Confined, work, Exec{Argv: script("echo b >>sub/shared && exit 3")}); msg != "" {
+	if msg, _ := diagnosed(t, sandbox.Confined, work, harness.Exec{Argv: script("echo b >>sub/shared && exit 3")}); msg != "" {
 		t.Errorf("a copy has no group of another: %q", msg)
 	}
 }
@@ -59,7 +61,7 @@ func TestReservedExecutable(t *testing.T) {
 		t.Skipf("a file cannot be given away here: %v", err)
 	}
 	for dir, command := range map[string]string{"": "sub/program", "sub": "./program"} {
-		msg, p := diagnosed(t, sandbox.Full, work, Exec{Argv: []string{command}, Dir: dir})
+		msg, p := diagnosed(t, sandbox.Full, work, harness.Exec{Argv: []string{command}, Dir: dir})
 		if !p.Observed.Command.NotExecutable || !strings.Contains(msg, "sub/program") || !strings.Contains(msg, "owner or group alone") {
 			t.Errorf("%s: %+v: %q", command, p.Observed.Command, msg)
 		}
@@ -67,7 +69,7 @@ func TestReservedExecutable(t *testing.T) {
 	if err := os.Chmod(name, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if msg, p := diagnosed(t, sandbox.Full, work, Exec{Argv: []string{"sub/program"}}); msg != "" || !p.Observed.Command.NotExecutable {
+	if msg, p := diagnosed(t, sandbox.Full, work, harness.Exec{Argv: []string{"sub/program"}}); msg != "" || !p.Observed.Command.NotExecutable {
 		t.Errorf("a file that nobody may execute: %q", msg)
 	}
 }
@@ -77,11 +79,11 @@ func TestReservedExecutable(t *testing.T) {
 func TestMemoryOfAFailure(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	least := 64
-	msg, p := diagnosed(t, sandbox.Full, t.TempDir(), Exec{Argv: script("head -c 200000000 /dev/zero | tail"), Limits: ExecLimits{MemoryMB: &least}})
+	msg, p := diagnosed(t, sandbox.Full, t.TempDir(), harness.Exec{Argv: script("head -c 200000000 /dev/zero | tail"), Limits: harness.ExecLimits{MemoryMB: &least}})
 	if !p.Observed.Command.OutOfMemory && !strings.Contains(msg, "of 64 MiB") {
 		t.Errorf("%+v, %d bytes: %q", p.Observed.Command, p.PeakMemory, msg)
 	}
-	if msg, _ := diagnosed(t, sandbox.Full, t.TempDir(), Exec{Argv: script("exit 3"), Limits: ExecLimits{MemoryMB: &least}}); msg != "" {
+	if msg, _ := diagnosed(t, sandbox.Full, t.TempDir(), harness.Exec{Argv: script("exit 3"), Limits: harness.ExecLimits{MemoryMB: &least}}); msg != "" {
 		t.Errorf("a failure with little memory: %q", msg)
 	}
 }

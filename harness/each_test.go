@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"context"
@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
@@ -17,12 +20,12 @@ import (
 
 // many yields n jobs, each with an intent of its own, and counts how many were
 // taken.
-func many(n int, taken *atomic.Int64) iter.Seq[Job] {
-	return func(yield func(Job) bool) {
+func many(n int, taken *atomic.Int64) iter.Seq[harness.Job] {
+	return func(yield func(harness.Job) bool) {
 		for i := range n {
 			taken.Add(1)
 			src := fmt.Appendf(nil, `{"goal":"goal %d","constraints":["c"]}`, i)
-			if !yield(Job{Request: Request{Path: fmt.Sprint(i), Mode: ModePlanOnly, ModelMode: ModelNone},
+			if !yield(harness.Job{Request: harness.Request{Path: fmt.Sprint(i), Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone},
 				Read: func(context.Context) ([]byte, error) { return src, nil }}) {
 				return
 			}
@@ -40,16 +43,16 @@ func slow(in policy.Input) (kernel.Verdict, error) {
 // TestEachKeepsTheOrder: ends come in the order of the jobs, whatever order they
 // are ready in, and jobs are not taken far ahead of what is emitted.
 func TestEachKeepsTheOrder(t *testing.T) {
-	d := runs(t)
+	d := harnesstest.Runs(t)
 	var taken atomic.Int64
 	next := 0
 	const workers = 4
-	err := Each(t.Context(), d, gateWith(t, d, judgeFunc(slow)), workers, many(300, &taken), func(e End) error {
+	err := harness.Each(t.Context(), d, harnesstest.GateWith(t, d, harnesstest.JudgeFunc(slow)), workers, many(300, &taken), func(e harness.End) error {
 		if e.Err != nil || e.Path != fmt.Sprint(next) || e.Result.Intent.Path != e.Path || len(e.Source) == 0 {
 			t.Errorf("end %d is of %q: %v", next, e.Path, e.Err)
 		}
 		next++
-		if ahead := taken.Load() - int64(next); ahead > workers*Window+workers+2 {
+		if ahead := taken.Load() - int64(next); ahead > workers*harness.Window+workers+2 {
 			t.Errorf("%d jobs are taken ahead", ahead)
 		}
 		return nil
@@ -62,11 +65,11 @@ func TestEachKeepsTheOrder(t *testing.T) {
 // TestEachGoesOnAfterAnError: what one intent does, a panic included, is that
 // intent's end alone.
 func TestEachGoesOnAfterAnError(t *testing.T) {
-	d := runs(t)
-	jobs := func(yield func(Job) bool) {
-		request := Request{Path: "i", Mode: ModePlanOnly, ModelMode: ModelNone}
+	d := harnesstest.Runs(t)
+	jobs := func(yield func(harness.Job) bool) {
+		request := harness.Request{Path: "i", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}
 		for i := range 6 {
-			job := Job{Request: request, Read: func(context.Context) ([]byte, error) { return []byte(simple), nil }}
+			job := harness.Job{Request: request, Read: func(context.Context) ([]byte, error) { return []byte(intents.Simple), nil }}
 			switch i {
 			case 1:
 				job.Read = func(context.Context) ([]byte, error) { panic("secret") }
@@ -81,7 +84,7 @@ func TestEachGoesOnAfterAnError(t *testing.T) {
 		}
 	}
 	var codes []string
-	err := Each(t.Context(), d, gateWith(t, d, judgeFunc(slow)), 2, jobs, func(e End) error {
+	err := harness.Each(t.Context(), d, harnesstest.GateWith(t, d, harnesstest.JudgeFunc(slow)), 2, jobs, func(e harness.End) error {
 		var re *result.RunError
 		errors.As(e.Err, &re)
 		switch {
@@ -103,11 +106,11 @@ func TestEachGoesOnAfterAnError(t *testing.T) {
 // TestEachStops: at what emit returns, at the end of the context, and at an
 // evaluation that does not stop.
 func TestEachStops(t *testing.T) {
-	d := runs(t)
+	d := harnesstest.Runs(t)
 	var taken atomic.Int64
 	stop := errors.New("stop")
 	n := 0
-	err := Each(t.Context(), d, gateWith(t, d, judgeFunc(slow)), 2, many(100000, &taken), func(End) error {
+	err := harness.Each(t.Context(), d, harnesstest.GateWith(t, d, harnesstest.JudgeFunc(slow)), 2, many(100000, &taken), func(harness.End) error {
 		if n++; n == 5 {
 			return stop
 		}
@@ -118,20 +121,20 @@ func TestEachStops(t *testing.T) {
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
-	err = Each(ctx, d, gateWith(t, d, judgeFunc(slow)), 2, many(100000, &taken), func(End) error { cancel(); return nil })
+	err = harness.Each(ctx, d, harnesstest.GateWith(t, d, harnesstest.JudgeFunc(slow)), 2, many(100000, &taken), func(harness.End) error { cancel(); return nil })
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeInternal || !strings.Contains(re.Message, "interrupted") {
 		t.Errorf("error %v", err)
 	}
 
-	stuck := judgeFunc(func(in policy.Input) (kernel.Verdict, error) {
+	stuck := harnesstest.JudgeFunc(func(in policy.Input) (kernel.Verdict, error) {
 		if in.Intent.(map[string]any)["goal"] == "goal 3" {
 			return kernel.Verdict{}, &policy.Error{Kind: policy.KindWatchdog, Msg: "x"}
 		}
 		return kernel.Verdict{}, nil
 	})
-	var last End
-	err = Each(t.Context(), d, gateWith(t, d, stuck), 2, many(100000, &taken), func(e End) error { last = e; return nil })
+	var last harness.End
+	err = harness.Each(t.Context(), d, harnesstest.GateWith(t, d, stuck), 2, many(100000, &taken), func(e harness.End) error { last = e; return nil })
 	if !errors.As(err, &re) || last.Path != "3" || last.Err == nil {
 		t.Errorf("last end %q, error %v", last.Path, err)
 	}

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -18,12 +18,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 // anyCommand lets a profile run everything and write everywhere.
@@ -38,28 +41,28 @@ func TestExecRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*kernel.Profile)
-		exec   Exec
+		exec   harness.Exec
 		words  string
 	}{
-		{name: "too little memory", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{MemoryMB: number(contract.MemoryMB().Min - 1)}}, words: "memory_mb"},
-		{name: "more memory than the profile's", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{MemoryMB: number(513)}}, words: "memory_mb"},
-		{name: "no processor", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{CPUCores: number(0)}}, words: "cpu_cores"},
-		{name: "more processors than the profile's", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{CPUCores: number(2)}}, words: "cpu_cores"},
-		{name: "less than no children", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{MaxChildren: number(-1)}}, words: "max_children"},
-		{name: "more children than the profile's", exec: Exec{Argv: []string{"true"}, Limits: ExecLimits{MaxChildren: number(11)}}, words: "max_children"},
-		{name: "hardly any time", exec: Exec{Argv: []string{"true"}, Timeout: 999 * time.Millisecond}, words: "timeout_ms"},
-		{name: "time before now", exec: Exec{Argv: []string{"true"}, Timeout: -time.Second}, words: "timeout_ms"},
-		{name: "more time than the profile's", exec: Exec{Argv: []string{"true"}, Timeout: 21 * time.Second}, words: "timeout_ms"},
-		{name: "more time than the contract's", exec: Exec{Argv: []string{"true"}, Timeout: time.Hour}, words: "timeout_ms"},
-		{name: "weaker isolation than the profile's", change: func(p *kernel.Profile) { p.Isolation = kernel.IsolationFull }, exec: Exec{Argv: []string{"true"}, Isolation: sandbox.Confined}, words: "isolation"},
-		{name: "write root of another profile", exec: Exec{Argv: []string{"true"}, Roots: []string{"src"}}, words: "allowed_write_roots"},
-		{name: "write root above the profile's", exec: Exec{Argv: []string{"true"}, Roots: []string{"."}}, words: "allowed_write_roots"},
-		{name: "name that begins like a write root", exec: Exec{Argv: []string{"true"}, Roots: []string{"outer"}}, words: "allowed_write_roots"},
-		{name: "profile that executes nothing", change: func(p *kernel.Profile) { p.ExecutionModes = []string{ModePlanOnly} }, exec: Exec{Argv: []string{"true"}}, words: "execute-sandbox"},
+		{name: "too little memory", exec: harness.Exec{Argv: []string{"true"}, Limits: harness.ExecLimits{MemoryMB: number(contract.MemoryMB().Min - 1)}}, words: "memory_mb"},
+		{name: "more memory than the profile's", exec: harness.Exec{Argv: []string{"true"}, Limits: harness.ExecLimits{MemoryMB: number(513)}}, words: "memory_mb"},
+		{name: "no processor", exec: harness.Exec{Argv: []string{"true"}, Limits: harness.ExecLimits{CPUCores: number(0)}}, words: "cpu_cores"},
+		{name: "more processors than the profile's", exec: harness.Exec{Argv: []string{"true"}, Limits: harness.ExecLimits{CPUCores: number(2)}}, words: "cpu_cores"},
+		{name: "less than no children", exec: harness.Exec{Argv: []string{"true"}, Limits: harness.ExecLimits{MaxChildren: number(-1)}}, words: "max_children"},
+		{name: "more children than the profile's", exec: harness.Exec{Argv: []string{"true"}, Limits: harness.ExecLimits{MaxChildren: number(11)}}, words: "max_children"},
+		{name: "hardly any time", exec: harness.Exec{Argv: []string{"true"}, Timeout: 999 * time.Millisecond}, words: "timeout_ms"},
+		{name: "time before now", exec: harness.Exec{Argv: []string{"true"}, Timeout: -time.Second}, words: "timeout_ms"},
+		{name: "more time than the profile's", exec: harness.Exec{Argv: []string{"true"}, Timeout: 21 * time.Second}, words: "timeout_ms"},
+		{name: "more time than the contract's", exec: harness.Exec{Argv: []string{"true"}, Timeout: time.Hour}, words: "timeout_ms"},
+		{name: "weaker isolation than the profile's", change: func(p *kernel.Profile) { p.Isolation = kernel.IsolationFull }, exec: harness.Exec{Argv: []string{"true"}, Isolation: sandbox.Confined}, words: "isolation"},
+		{name: "write root of another profile", exec: harness.Exec{Argv: []string{"true"}, Roots: []string{"src"}}, words: "allowed_write_roots"},
+		{name: "write root above the profile's", exec: harness.Exec{Argv: []string{"true"}, Roots: []string{"."}}, words: "allowed_write_roots"},
+		{name: "name that begins like a write root", exec: harness.Exec{Argv: []string{"true"}, Roots: []string{"outer"}}, words: "allowed_write_roots"},
+		{name: "profile that executes nothing", change: func(p *kernel.Profile) { p.ExecutionModes = []string{harness.ModePlanOnly} }, exec: harness.Exec{Argv: []string{"true"}}, words: "execute-sandbox"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			x := newExecutor(t, untouched{t}, tc.change)
-			_, err := x.gate.Exec(tc.exec)
+			x := harnesstest.NewExecutor(t, untouched{t}, tc.change)
+			_, err := x.Gate.Exec(tc.exec)
 			var re *result.RunError
 			if !errors.As(err, &re) || re.Code != result.CodeProfile || !strings.Contains(re.Message, tc.words) || re.Hint == "" {
 				t.Errorf("%v", err)
@@ -72,45 +75,45 @@ func TestExecRefuses(t *testing.T) {
 // what is not asked for is the profile's.
 func TestExecNarrows(t *testing.T) {
 	number := func(n int) *int { return &n }
-	x := newExecutor(t, untouched{t}, nil)
-	task, err := x.gate.Exec(Exec{Argv: []string{"true"}})
+	x := harnesstest.NewExecutor(t, untouched{t}, nil)
+	task, err := x.Gate.Exec(harness.Exec{Argv: []string{"true"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := task.Sandbox.Limits; l != x.gate.Limits() || task.Budget != 20*time.Second || task.Sandbox.Least != sandbox.Confined || task.Sandbox.Most != "" {
+	if l := task.Sandbox.Limits; l != x.Gate.Limits() || task.Budget != 20*time.Second || task.Sandbox.Least != sandbox.Confined || task.Sandbox.Most != "" {
 		t.Errorf("%+v", task)
 	}
-	task, err = x.gate.Exec(Exec{
+	task, err = x.Gate.Exec(harness.Exec{
 		Argv: []string{"true"}, Env: map[string]string{"B": "2", "A": "1"}, Timeout: time.Second, Isolation: sandbox.Full, Roots: []string{"out/a"}, Bytes: 4096,
-		Limits: ExecLimits{MemoryMB: number(64), CPUCores: number(1), MaxChildren: number(0), NoFork: true},
+		Limits: harness.ExecLimits{MemoryMB: number(64), CPUCores: number(1), MaxChildren: number(0), NoFork: true},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := sandbox.Limits{MemoryMB: 64, CPUCores: 1, MaxChildren: 0, NoFork: true, OutputFiles: x.gate.Profile.MaxOutputFiles, OutputBytes: 4096}
+	want := sandbox.Limits{MemoryMB: 64, CPUCores: 1, MaxChildren: 0, NoFork: true, OutputFiles: x.Gate.Profile.MaxOutputFiles, OutputBytes: 4096}
 	if task.Sandbox.Limits != want || task.Budget != time.Second || task.Rules.MaxBytes != 4096 || !slices.Equal(task.Rules.Roots, []string{"out/a"}) || task.Rules.AnyRoot {
 		t.Errorf("%+v", task)
 	}
 	if task.Sandbox.Least != sandbox.Full || task.Sandbox.Most != sandbox.Full || !slices.Equal(task.Sandbox.Actions[0].Env, []string{"A=1", "B=2"}) {
 		t.Errorf("%+v", task.Sandbox)
 	}
-	if task, err := x.gate.Exec(Exec{Argv: []string{"true"}, Roots: []string{}}); err != nil || task.Rules.AnyRoot || len(task.Rules.Roots) > 0 {
+	if task, err := x.Gate.Exec(harness.Exec{Argv: []string{"true"}, Roots: []string{}}); err != nil || task.Rules.AnyRoot || len(task.Rules.Roots) > 0 {
 		t.Errorf("no root at all: %+v (%v)", task.Rules, err)
 	}
 }
 
 // performed executes one command and closes it at the end of the test.
-func performed(t *testing.T, x executor, e Exec) *Performed {
+func performed(t *testing.T, x harnesstest.Executor, e harness.Exec) *harness.Performed {
 	t.Helper()
 	if e.Write == "" {
 		e.Write = sandbox.Staged
 	}
-	task, err := x.gate.Exec(e)
+	task, err := x.Gate.Exec(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	task.Now = x.deps.Now
-	p, err := Perform(t.Context(), x.deps.Runner, task)
+	task.Now = x.Deps.Now
+	p, err := harness.Perform(t.Context(), x.Deps.Runner, task)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,11 +134,11 @@ func TestExecStreams(t *testing.T) {
 	for i := range random {
 		random[i] = byte(i * i >> 3)
 	}
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), anyCommand)
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), anyCommand)
 			var stdout, stderr bytes.Buffer
-			p := performed(t, x, Exec{Argv: script("cat; printf '\\000\\377' >&2"), Streams: Streams{Stdin: bytes.NewReader(random), Stdout: &stdout, Stderr: &stderr}})
+			p := performed(t, x, harness.Exec{Argv: script("cat; printf '\\000\\377' >&2"), Streams: harness.Streams{Stdin: bytes.NewReader(random), Stdout: &stdout, Stderr: &stderr}})
 			if code, reasons := p.Observed.Judge(); code != 0 || len(reasons) > 0 {
 				t.Errorf("exit code %d, %q", code, reasons)
 			}
@@ -151,8 +154,8 @@ func TestExecStreams(t *testing.T) {
 
 // TestExecOwnStreams: a command can open its own streams by their names.
 func TestExecOwnStreams(t *testing.T) {
-	x := newExecutor(t, newTier(t, sandbox.Full), anyCommand)
-	p := performed(t, x, Exec{Argv: script("echo out >/dev/stdout; echo err >/dev/stderr; cat /dev/stdin"), Streams: Streams{Stdin: strings.NewReader("in\n")}})
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), anyCommand)
+	p := performed(t, x, harness.Exec{Argv: script("echo out >/dev/stdout; echo err >/dev/stderr; cat /dev/stdin"), Streams: harness.Streams{Stdin: strings.NewReader("in\n")}})
 	if out, err := string(p.Stdout.Bytes), string(p.Stderr.Bytes); out != "out\nin\n" || err != "err\n" {
 		t.Errorf("standard output %q, standard error %q", out, err)
 	}
@@ -161,9 +164,9 @@ func TestExecOwnStreams(t *testing.T) {
 // TestExecWrites: what is accepted is applied, a link that stays inside included, and
 // of what is not, nothing is.
 func TestExecWrites(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			h := newTier(t, isolation)
+			h := harnesstest.NewTier(t, isolation)
 			for _, tc := range []struct {
 				name, script string
 				change       func(*kernel.Profile)
@@ -187,12 +190,12 @@ func TestExecWrites(t *testing.T) {
 					if tc.change == nil {
 						tc.change = anyCommand
 					}
-					x := newExecutor(t, h, tc.change)
+					x := harnesstest.NewExecutor(t, h, tc.change)
 					work, state := t.TempDir(), t.TempDir()
 					put(t, filepath.Join(work, "old"), "old\n")
 					put(t, filepath.Join(work, "gone"), "gone\n")
 					before := fingerprint(t, work)
-					p := performed(t, x, Exec{Argv: script(tc.script), Work: work})
+					p := performed(t, x, harness.Exec{Argv: script(tc.script), Work: work})
 					code, reasons := p.Observed.Judge()
 					if code != tc.code || !slices.Equal(reasons, tc.reasons) {
 						t.Errorf("exit code %d, reasons %q", code, reasons)
@@ -236,7 +239,7 @@ func paths(t *testing.T, dir string) []string {
 // TestExecDirect: direct writes are there as they happen, whatever the end, within the
 // write roots alone, and the settings of other tools that are there stay as they are.
 func TestExecDirect(t *testing.T) {
-	h := newTier(t, sandbox.Full)
+	h := harnesstest.NewTier(t, sandbox.Full)
 	for _, tc := range []struct {
 		name, script string
 		change       func(*kernel.Profile)
@@ -248,12 +251,12 @@ func TestExecDirect(t *testing.T) {
 		{name: "not into the settings of other tools", script: "echo >.git/x; echo changed >.git/config; rm -r .git; mv .git out; echo >out/y", change: anyCommand, want: "out/y"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			x := newExecutor(t, h, tc.change)
+			x := harnesstest.NewExecutor(t, h, tc.change)
 			work := t.TempDir()
 			put(t, filepath.Join(work, ".git/config"), "kept\n")
 			put(t, filepath.Join(work, "out/old"), "old\n")
 			known := paths(t, work)
-			performed(t, x, Exec{Argv: script(tc.script), Work: work, Write: sandbox.Direct})
+			performed(t, x, harness.Exec{Argv: script(tc.script), Work: work, Write: sandbox.Direct})
 			got := slices.DeleteFunc(paths(t, work), func(p string) bool { return slices.Contains(known, p) })
 			want := strings.Fields(tc.want)
 			slices.Sort(got)
@@ -279,14 +282,14 @@ func TestExecIsolation(t *testing.T) {
 	if err := os.Chmod(temp, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, isolation := range tiers {
-		newTier(t, isolation)
+	for _, isolation := range harnesstest.Tiers {
+		harnesstest.NewTier(t, isolation)
 	}
 	h := sandbox.NewHost(temp)
 	t.Cleanup(func() { h.Close() })
-	x := newExecutor(t, h, anyCommand)
+	x := harnesstest.NewExecutor(t, h, anyCommand)
 	for asked, want := range map[sandbox.Isolation]sandbox.Isolation{"": sandbox.Full, sandbox.Full: sandbox.Full, sandbox.Confined: sandbox.Confined} {
-		p := performed(t, x, Exec{Argv: script("pwd; echo err >&2; exit 3"), Isolation: asked})
+		p := performed(t, x, harness.Exec{Argv: script("pwd; echo err >&2; exit 3"), Isolation: asked})
 		if p.Isolation != want || (string(p.Stdout.Bytes) == sandbox.WorkDir+"\n") != (want == sandbox.Full) {
 			t.Errorf("asked for %q: %s, in %q", asked, p.Isolation, p.Stdout.Bytes)
 		}
@@ -312,21 +315,21 @@ func TestExecIsolation(t *testing.T) {
 
 // TestExecInterrupted: a context that is done ends a command whose input never ends.
 func TestExecInterrupted(t *testing.T) {
-	x := newExecutor(t, newTier(t, sandbox.Full), anyCommand)
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), anyCommand)
 	silent, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer silent.Close()
 	defer w.Close()
-	task, err := x.gate.Exec(Exec{Argv: []string{"cat"}, Write: sandbox.Staged, Streams: Streams{Stdin: silent}})
+	task, err := x.Gate.Exec(harness.Exec{Argv: []string{"cat"}, Write: sandbox.Staged, Streams: harness.Streams{Stdin: silent}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	task.Now = x.deps.Now
-	p, err := Perform(ctx, x.deps.Runner, task)
+	task.Now = x.Deps.Now
+	p, err := harness.Perform(ctx, x.Deps.Runner, task)
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeSandbox || p != nil {
 		t.Errorf("%v", err)
@@ -408,21 +411,21 @@ func shell(text string) string {
 }
 
 // request is a request in a work folder.
-func request(t *testing.T, x executor, members, work string) (ExecReport, *Performed, error) {
+func request(t *testing.T, x harnesstest.Executor, members, work string) (harness.ExecReport, *harness.Performed, error) {
 	t.Helper()
-	r, err := ParseExecRequest(x.deps.Specs, "r.yaml", []byte("execution_id: run-1\ntool_id: TL-1\n"+members+"\n"))
+	r, err := harness.ParseExecRequest(x.Deps.Specs, "r.yaml", []byte("execution_id: run-1\ntool_id: TL-1\n"+members+"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	state := t.TempDir()
-	req, err := x.gate.Requested(r, "r.yaml", work, nil)
+	req, err := x.Gate.Requested(r, "r.yaml", work, nil)
 	if err != nil {
-		return ExecReport{}, nil, err
+		return harness.ExecReport{}, nil, err
 	}
 	req.RunID = "r"
-	run, err := Run(t.Context(), x.deps, x.gate, req)
+	run, err := harness.Run(t.Context(), x.Deps, x.Gate, req)
 	if err != nil {
-		return ExecReport{}, nil, err
+		return harness.ExecReport{}, nil, err
 	}
 	p := run.Execution
 	t.Cleanup(func() {
@@ -453,19 +456,19 @@ func requestWork(t *testing.T) string {
 // what is accepted is applied.
 func TestRequestsExecuted(t *testing.T) {
 	digests := map[string]canon.ContentHash{}
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			h := newTier(t, isolation)
+			h := harnesstest.NewTier(t, isolation)
 			for _, tc := range requestCases() {
 				t.Run(tc.name, func(t *testing.T) {
-					x := newExecutor(t, h, usualTime)
+					x := harnesstest.NewExecutor(t, h, usualTime)
 					work := requestWork(t)
 					known := paths(t, work)
 					rep, p, err := request(t, x, tc.members, work)
 					if err != nil {
 						t.Fatal(err)
 					}
-					checkRequestCase(t, x.deps.Specs, tc, rep, p)
+					checkRequestCase(t, x.Deps.Specs, tc, rep, p)
 					got := slices.DeleteFunc(paths(t, work), func(p string) bool { return slices.Contains(known, p) })
 					if !slices.Equal(got, tc.applied) {
 						t.Errorf("applied %q, want %q", got, tc.applied)
@@ -486,15 +489,17 @@ func TestRequestsExecuted(t *testing.T) {
 
 // namesFolder says whether a shell has named itself or its folder on a stream, which is
 // not the same everywhere.
-func namesFolder(rep ExecReport, p *Performed) bool { return rep.Stderr.SizeBytes > 0 && p != nil }
+func namesFolder(rep harness.ExecReport, p *harness.Performed) bool {
+	return rep.Stderr.SizeBytes > 0 && p != nil
+}
 
-func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep ExecReport, p *Performed) {
+func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep harness.ExecReport, p *harness.Performed) {
 	t.Helper()
 	b, err := rep.Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	valid(t, set, specs.KindExecutionReport, b)
+	specstest.Valid(t, set, specs.KindExecutionReport, b)
 	if rep.ExitCode != tc.code || !slices.Equal(rep.Reasons, tc.reasons) || tc.meaning != "" && rep.Interpretation != tc.meaning {
 		t.Errorf("%s\nwant exit code %d (%s), reasons %q", b, tc.code, tc.meaning, tc.reasons)
 	}
@@ -524,7 +529,7 @@ func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep ExecRepo
 	if !slices.ContainsFunc(contract.ExitCodes(), func(r contract.ExitRange) bool { return r.Meaning == rep.Interpretation && r.Action == rep.Action }) {
 		t.Errorf("%q is done about %q", rep.Action, rep.Interpretation)
 	}
-	if tc.name == "everything" && rep.Metadata != (ExecMetadata{RequestedBy: "a test"}) {
+	if tc.name == "everything" && rep.Metadata != (harness.ExecMetadata{RequestedBy: "a test"}) {
 		t.Errorf("metadata %+v", rep.Metadata)
 	}
 	if rep.ExecutionID != "run-1" || rep.ToolID != "TL-1" || len(rep.Ephemeral.Clauses) == 0 {
@@ -535,9 +540,9 @@ func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep ExecRepo
 // TestMeaningOfAnEnd: what an exit code means follows from what happened where that is
 // known, and not from a number that the command chose.
 func TestMeaningOfAnEnd(t *testing.T) {
-	h := newTier(t, sandbox.Full)
+	h := harnesstest.NewTier(t, sandbox.Full)
 	for _, script := range []string{"kill -9 $$", "kill -15 $$"} {
-		x := newExecutor(t, h, usualTime)
+		x := harnesstest.NewExecutor(t, h, usualTime)
 		rep, _, err := request(t, x, shell(script), requestWork(t))
 		if err != nil {
 			t.Fatal(err)
@@ -564,14 +569,14 @@ func TestRequestsRefused(t *testing.T) {
 		{name: "write root", members: shell("true") + "\nsandbox: {timeout_ms: 1000, filesystem: {write: [out, src]}}", change: func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{Names: []string{"out"}} }, code: result.CodeProfile, pointer: "/sandbox/filesystem/write/1"},
 		{name: "read path that the profile does not reach", members: shell("true") + "\nsandbox: {timeout_ms: 1000, filesystem: {read: [in, /root]}}", code: result.CodeProfile, pointer: "/sandbox/filesystem/read/1"},
 		{name: "missing input", members: "inputs: {command: 'true', input_files: [in/none]}\nsandbox: {timeout_ms: 1000}", code: result.CodeUnreadable},
-		{name: "profile that executes nothing", members: shell("true") + "\nsandbox: {timeout_ms: 1000}", change: func(p *kernel.Profile) { p.ExecutionModes = []string{ModePlanOnly} }, code: result.CodeProfile},
+		{name: "profile that executes nothing", members: shell("true") + "\nsandbox: {timeout_ms: 1000}", change: func(p *kernel.Profile) { p.ExecutionModes = []string{harness.ModePlanOnly} }, code: result.CodeProfile},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			change := tc.change
 			if change == nil {
 				change = anyCommand
 			}
-			x := newExecutor(t, newTier(t, sandbox.Full), change)
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), change)
 			work := requestWork(t)
 			before := fingerprint(t, work)
 			rep, p, err := request(t, x, tc.members, work)
@@ -588,13 +593,13 @@ func TestRequestsRefused(t *testing.T) {
 
 // TestRequestsOverALimit: too many input files, and a request that is too large, are IV-05.
 func TestRequestsOverALimit(t *testing.T) {
-	x := newExecutor(t, newTier(t, sandbox.Full), usualTime)
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), usualTime)
 	work := t.TempDir()
 	for i := range contract.MaxInputs + 1 {
 		put(t, filepath.Join(work, "in", strconv.Itoa(i)), "")
 	}
 	_, _, tooMany := request(t, x, "inputs: {command: 'true', input_files: [in]}", work)
-	_, tooLarge := ParseExecRequest(x.deps.Specs, "r.yaml", make([]byte, MaxRequestBytes+1))
+	_, tooLarge := harness.ParseExecRequest(x.Deps.Specs, "r.yaml", make([]byte, harness.MaxRequestBytes+1))
 	for _, err := range []error{tooMany, tooLarge} {
 		var re *result.RunError
 		if !errors.As(err, &re) || re.Code != result.CodeUnreadable || re.RuleID != contract.IV05 || re.Hint == "" {
@@ -606,9 +611,9 @@ func TestRequestsOverALimit(t *testing.T) {
 // TestRequestInFolderOfItsInputs: the folder that inputs are taken from is the one that
 // the command works in; beside them it can be written.
 func TestRequestInFolderOfItsInputs(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), usualTime)
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), usualTime)
 			work := requestWork(t)
 			members := "inputs: {command: sh, input_files: [in/a], arguments: [\"-c\", \"echo >in/b; mv sub moved; cat in/a\"]}"
 			rep, _, err := request(t, x, members, work)
@@ -625,11 +630,11 @@ func TestRequestInFolderOfItsInputs(t *testing.T) {
 // TestPeerThatStopsReading: a command whose output nobody reads any more ends soon, as
 // it does in a pipeline.
 func TestPeerThatStopsReading(t *testing.T) {
-	x := newExecutor(t, newTier(t, sandbox.Full), anyCommand)
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), anyCommand)
 	r, w := io.Pipe()
 	r.CloseWithError(errors.New("gone"))
 	begun := time.Now()
-	performed(t, x, Exec{Argv: []string{"yes"}, Timeout: 8 * time.Second, Streams: Streams{Stdout: w}})
+	performed(t, x, harness.Exec{Argv: []string{"yes"}, Timeout: 8 * time.Second, Streams: harness.Streams{Stdout: w}})
 	if took := time.Since(begun); took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -640,16 +645,16 @@ func TestPeerThatStopsReading(t *testing.T) {
 func TestNoChildren(t *testing.T) {
 	const starts = "/bin/true; echo started"
 	number := func(n int) *int { return &n }
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			h := newTier(t, isolation)
-			of := func(children int) executor {
-				return newExecutor(t, h, func(p *kernel.Profile) { usualTime(p); p.MaxChildren = children })
+			h := harnesstest.NewTier(t, isolation)
+			of := func(children int) harnesstest.Executor {
+				return harnesstest.NewExecutor(t, h, func(p *kernel.Profile) { usualTime(p); p.MaxChildren = children })
 			}
 			for children, want := range []string{"", "started\n"} {
-				for who, p := range map[string]*Performed{
-					"profile": performed(t, of(children), Exec{Argv: script(starts)}),
-					"call":    performed(t, of(10), Exec{Argv: script(starts), Limits: ExecLimits{MaxChildren: number(children)}}),
+				for who, p := range map[string]*harness.Performed{
+					"profile": performed(t, of(children), harness.Exec{Argv: script(starts)}),
+					"call":    performed(t, of(10), harness.Exec{Argv: script(starts), Limits: harness.ExecLimits{MaxChildren: number(children)}}),
 					"request": requested(t, of(10), fmt.Sprintf("%s\nsandbox: {processes: {max_children: %d}}", shell(starts), children)),
 				} {
 					if got := string(p.Stdout.Bytes); got != want {
@@ -662,7 +667,7 @@ func TestNoChildren(t *testing.T) {
 }
 
 // requested executes a request in a folder of its own.
-func requested(t *testing.T, x executor, members string) *Performed {
+func requested(t *testing.T, x harnesstest.Executor, members string) *harness.Performed {
 	t.Helper()
 	_, p, err := request(t, x, members, t.TempDir())
 	if err != nil {

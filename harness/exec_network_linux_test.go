@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -43,12 +45,12 @@ func TestNetworkOfACommand(t *testing.T) {
 	}
 	connect := "exec 3<>/dev/tcp/127.0.0.1/" + listening(t) + " && echo connected"
 	const asks = "\nsandbox: {network: {enabled: %t}}"
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			h := newTier(t, isolation)
+			h := harnesstest.NewTier(t, isolation)
 			for _, allowed := range []bool{false, true} {
-				x := newExecutor(t, h, func(p *kernel.Profile) { usualTime(p); p.AllowNetwork = allowed })
-				p := performed(t, x, Exec{Argv: []string{bash, "-c", connect}, Work: t.TempDir()})
+				x := harnesstest.NewExecutor(t, h, func(p *kernel.Profile) { usualTime(p); p.AllowNetwork = allowed })
+				p := performed(t, x, harness.Exec{Argv: []string{bash, "-c", connect}, Work: t.TempDir()})
 				if got := string(p.Stdout.Bytes) == "connected\n"; got != allowed {
 					t.Errorf("exec, allow_network %t: connected %t (%s)", allowed, got, p.Stderr.Bytes)
 				}

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
@@ -35,12 +37,12 @@ func (g *gatekeeper) StageInputs(string, []string, int, int64) (sandbox.Inputs, 
 }
 
 // verdict is how a gate decides a run in a word: the outcome, and the reasons for it.
-func (s *stage) verdict(t *testing.T, gate *Gate, req Request) string {
+func (s *stage) verdict(t *testing.T, gate *harness.Gate, req harness.Request) string {
 	t.Helper()
 	runner := new(gatekeeper)
 	req.RunID = "r"
-	deps := Deps{Now: func() time.Time { return time.Unix(0, 0) }, Specs: s.specs, Runner: runner}
-	rep, err := Run(t.Context(), deps, gate, req)
+	deps := harness.Deps{Now: func() time.Time { return time.Unix(0, 0) }, Specs: s.Specs, Runner: runner}
+	rep, err := harness.Run(t.Context(), deps, gate, req)
 	var re *result.RunError
 	switch {
 	case runner.started:
@@ -60,7 +62,7 @@ func argvs(t *testing.T) [][]string {
 		Argv []string
 	}
 	var actions []action
-	for _, f := range loadVectors(t) {
+	for _, f := range harnesstest.LoadVectors(t) {
 		for _, v := range f.Vectors {
 			var in struct{ Actions []action }
 			if json.Unmarshal(v.Intent, &in) == nil {
@@ -92,7 +94,7 @@ const layeredGates = 5
 
 // layered are gates of every built-in profile, alone and with a layer of each kind that
 // denies some commands and asks about others, and one that denies metacharacters.
-func (s *stage) layered(t *testing.T) []*Gate {
+func (s *stage) layered(t *testing.T) []*harness.Gate {
 	t.Helper()
 	layer := adversary{src: `package PKG
 
@@ -108,17 +110,17 @@ deny contains {"id": "LONG", "path": "/actions/0", "msg": "long"} if count(input
 # custom: {id: SHORT}
 clarify contains {"id": "SHORT", "path": "/actions/0", "question": "Is this all?"} if count(input.intent.actions[0].argv) == 1
 `}
-	var gates []*Gate
+	var gates []*harness.Gate
 	for _, name := range profiles.Names() {
 		if len(gates)%layeredGates != 0 {
 			t.Fatal("layeredGates is not the number of gates of a profile")
 		}
-		gates = append(gates, s.gates[name])
+		gates = append(gates, s.Gates[name])
 		for _, kind := range kinds() {
 			gates = append(gates, s.open(t, beside(kind, name, layer.files)))
 		}
-		plain := policy.Folder{FS: fstest.MapFS{ProfileFile: {Data: []byte(`{"name":"plain","extends":"` + name + `","shell_metacharacters":"deny"}`)}}, Dir: ".", Show: "plain"}
-		gates = append(gates, s.open(t, Sources{Builtin: profiles.FS(), User: &plain, File: ProfileFile}))
+		plain := policy.Folder{FS: fstest.MapFS{harness.ProfileFile: {Data: []byte(`{"name":"plain","extends":"` + name + `","shell_metacharacters":"deny"}`)}}, Dir: ".", Show: "plain"}
+		gates = append(gates, s.open(t, harness.Sources{Builtin: profiles.FS(), User: &plain, File: harness.ProfileFile}))
 	}
 	return gates
 }
@@ -135,20 +137,20 @@ func TestExecDecidesLikeARun(t *testing.T) {
 	}
 	outcomes, third := map[string]int{}, rehearsal.Stride(3)
 	for n, gate := range s.layered(t) {
-		if !slices.Contains(gate.Profile.ExecutionModes, ModeExecuteSandbox) {
+		if !slices.Contains(gate.Profile.ExecutionModes, harness.ModeExecuteSandbox) {
 			t.Fatalf("profile %q executes nothing", gate.Profile.Name)
 		}
 		for i, argv := range list {
 			if builtin := n%layeredGates == 0; builtin && i%third != n/layeredGates%third || !builtin && i%8 != n%8 {
 				continue // every argv under the built-in profiles, in the short form under one, and each under some with layers
 			}
-			x := Exec{Argv: argv, Write: sandbox.Staged}
+			x := harness.Exec{Argv: argv, Write: sandbox.Staged}
 			source, err := x.Intent()
 			if err != nil {
 				continue // bytes that no process can be given
 			}
-			run := func(src []byte, x *Exec) string {
-				return s.verdict(t, gate, Request{Source: src, Path: "exec", Mode: ModeExecuteSandbox, ModelMode: ModelNone, Exec: x})
+			run := func(src []byte, x *harness.Exec) string {
+				return s.verdict(t, gate, harness.Request{Source: src, Path: "exec", Mode: harness.ModeExecuteSandbox, ModelMode: harness.ModelNone, Exec: x})
 			}
 			intent := func(stdin *string) string {
 				action := map[string]any{"kind": "run", "argv": argv}
@@ -184,7 +186,7 @@ func TestExecDecidesLikeARun(t *testing.T) {
 }
 
 // requested is the verdict of a request, unless its argv is none that a request can have.
-func (s *stage) requested(t *testing.T, gate *Gate, argv []string, stdin *string) (string, bool) {
+func (s *stage) requested(t *testing.T, gate *harness.Gate, argv []string, stdin *string) (string, bool) {
 	t.Helper()
 	inputs := map[string]any{"command": argv[0], "arguments": argv[1:]}
 	if stdin != nil {
@@ -194,7 +196,7 @@ func (s *stage) requested(t *testing.T, gate *Gate, argv []string, stdin *string
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := ParseExecRequest(s.specs, "r.json", src)
+	r, err := harness.ParseExecRequest(s.Specs, "r.json", src)
 	if err != nil {
 		return "", false
 	}
@@ -211,14 +213,14 @@ func TestMetacharacters(t *testing.T) {
 	s := newStage(t)
 	gates := s.layered(t)
 	for _, c := range ";|&$`(){}[]<>\\\"'!#*?\n\r" {
-		x := Exec{Argv: []string{"node", "a" + string(c) + "b.js"}}
+		x := harness.Exec{Argv: []string{"node", "a" + string(c) + "b.js"}}
 		source, err := x.Intent()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, gate := range gates {
-			req := Request{Source: source, Mode: ModeExecuteSandbox, ModelMode: ModelNone}
-			in, intent, err := gate.Ask(s.specs, req)
+			req := harness.Request{Source: source, Mode: harness.ModeExecuteSandbox, ModelMode: harness.ModelNone}
+			in, intent, err := gate.Ask(s.Specs, req)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -248,23 +250,23 @@ func TestRefusedNamesTheCheck(t *testing.T) {
 	s := newStage(t)
 	for _, tc := range []struct {
 		profile string
-		exec    Exec
+		exec    harness.Exec
 		rule    string
 		outcome kernel.Outcome
 	}{
-		{"default", Exec{Argv: []string{"sh"}}, "IV-01", kernel.OutcomeRefuse},
-		{"default", Exec{Argv: []string{"./node", "x.js"}}, "IV-01", kernel.OutcomeRefuse},
-		{"dev", Exec{Argv: []string{"no\u200bde"}}, "IV-01", kernel.OutcomeRefuse},
-		{"default", Exec{Argv: []string{"node", "x.js"}, Env: map[string]string{"CI": "1"}}, "IV-04", kernel.OutcomeRefuse},
-		{"default", Exec{Argv: []string{"node"}}, "", kernel.OutcomeRefuse},
-		{"strict", Exec{Argv: []string{"node", "-e", "1"}}, "", kernel.OutcomeRefuse},
+		{"default", harness.Exec{Argv: []string{"sh"}}, "IV-01", kernel.OutcomeRefuse},
+		{"default", harness.Exec{Argv: []string{"./node", "x.js"}}, "IV-01", kernel.OutcomeRefuse},
+		{"dev", harness.Exec{Argv: []string{"no\u200bde"}}, "IV-01", kernel.OutcomeRefuse},
+		{"default", harness.Exec{Argv: []string{"node", "x.js"}, Env: map[string]string{"CI": "1"}}, "IV-04", kernel.OutcomeRefuse},
+		{"default", harness.Exec{Argv: []string{"node"}}, "", kernel.OutcomeRefuse},
+		{"strict", harness.Exec{Argv: []string{"node", "-e", "1"}}, "", kernel.OutcomeRefuse},
 	} {
 		source, err := tc.exec.Intent()
 		if err != nil {
 			t.Fatal(err)
 		}
-		deps := Deps{Now: time.Now, Rand: strings.NewReader("01234567"), Specs: s.specs, Runner: new(gatekeeper)}
-		rep, err := Run(t.Context(), deps, s.gates[tc.profile], Request{Source: source, Path: "exec", Mode: ModeExecuteSandbox, ModelMode: ModelNone, Exec: &tc.exec})
+		deps := harness.Deps{Now: time.Now, Rand: strings.NewReader("01234567"), Specs: s.Specs, Runner: new(gatekeeper)}
+		rep, err := harness.Run(t.Context(), deps, s.Gates[tc.profile], harness.Request{Source: source, Path: "exec", Mode: harness.ModeExecuteSandbox, ModelMode: harness.ModelNone, Exec: &tc.exec})
 		if err != nil || rep.Decision.Outcome != tc.outcome {
 			t.Errorf("%q: %v, error %v", tc.exec.Argv, rep.Decision.Outcome, err)
 			continue
@@ -278,7 +280,7 @@ func TestRefusedNamesTheCheck(t *testing.T) {
 
 // TestExecIntentNeedsText: bytes that no JSON text can hold are never made others.
 func TestExecIntentNeedsText(t *testing.T) {
-	for rule, x := range map[string]Exec{
+	for rule, x := range map[string]harness.Exec{
 		"IV-02": {Argv: []string{"node", "\xff"}},
 		"IV-04": {Argv: []string{"node"}, Env: map[string]string{"A": "\xff"}},
 	} {
@@ -302,15 +304,15 @@ func TestPurposeIsTheGoal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := ParseExecRequest(s.specs, "r.json", src)
+		r, err := harness.ParseExecRequest(s.Specs, "r.json", src)
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := s.gates["default"].Requested(r, "r.json", "/nowhere", nil)
+		req, err := s.Gates["default"].Requested(r, "r.json", "/nowhere", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, intent, err := s.gates["default"].Ask(s.specs, req)
+		_, intent, err := s.Gates["default"].Ask(s.Specs, req)
 		if err != nil || intent.Goal != goal {
 			t.Errorf("%q: goal %q, error %v", purpose, intent.Goal, err)
 		}

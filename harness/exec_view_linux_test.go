@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -55,9 +56,9 @@ func TestRequestSeesWhatItLists(t *testing.T) {
 		{name: "outputs that it cannot see", script: "true", files: "read: [in]", outputs: "output_files: [sub/keep, in/a], artifacts: [{path: top}, {path: in/b}]", reasons: []string{"OUTPUT_MISSING /outputs/artifacts/0", "OUTPUT_MISSING sub/keep"}},
 		{name: "outputs that are denied", script: "true", files: "deny: [sub]", outputs: "output_files: [sub/keep]", reasons: []string{"OUTPUT_MISSING sub/keep"}},
 	} {
-		for _, isolation := range tiers {
+		for _, isolation := range harnesstest.Tiers {
 			t.Run(tc.name+"/"+string(isolation), func(t *testing.T) {
-				x := newExecutor(t, newTier(t, isolation), usualTime)
+				x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), usualTime)
 				work := t.TempDir()
 				for p, text := range held {
 					put(t, filepath.Join(work, p), text)
@@ -98,7 +99,7 @@ func TestRequestOpensNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can have files of several owners")
 	}
-	h := newTier(t, sandbox.Full)
+	h := harnesstest.NewTier(t, sandbox.Full)
 	for _, files := range []string{"deny: []", "read: [in]"} {
 		work := t.TempDir()
 		for p, mode := range map[string]os.FileMode{"in/private": 0o600, "in/open": 0o644, "in/closed/a": 0o644, "in/own": 0o600} {
@@ -110,7 +111,7 @@ func TestRequestOpensNothing(t *testing.T) {
 		if err := errors.Join(os.Chmod(filepath.Join(work, "in/closed"), 0o700), os.Chown(work, 12345, 12345), os.Chown(filepath.Join(work, "in/own"), 12345, 12345)); err != nil {
 			t.Fatal(err)
 		}
-		rep, p, err := request(t, newExecutor(t, h, usualTime), shell("cat in/private in/open in/closed/a in/own; true")+"\nsandbox: {filesystem: {"+files+"}}", work)
+		rep, p, err := request(t, harnesstest.NewExecutor(t, h, usualTime), shell("cat in/private in/open in/closed/a in/own; true")+"\nsandbox: {filesystem: {"+files+"}}", work)
 		if err != nil || len(rep.Reasons) > 0 || string(p.Stdout.Bytes) != "in/open\nin/own\n" {
 			t.Errorf("%s: %q, %q, %v", files, rep.Reasons, p.Stdout.Bytes, err)
 		}
@@ -125,8 +126,8 @@ func TestDeniedLink(t *testing.T) {
 	if err := os.Symlink("secret", filepath.Join(work, "link")); err != nil {
 		t.Fatal(err)
 	}
-	for _, isolation := range tiers {
-		x := newExecutor(t, newTier(t, isolation), usualTime)
+	for _, isolation := range harnesstest.Tiers {
+		x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), usualTime)
 		for _, files := range []string{"deny: [none, link]", "deny: [none, link/s]", "read: [.], deny: [none, link/s]"} {
 			_, p, err := request(t, x, shell("cat link/s")+"\nsandbox: {filesystem: {"+files+"}}", work)
 			var re *result.RunError

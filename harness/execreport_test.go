@@ -13,6 +13,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 func fullReport() ExecReport {
@@ -53,7 +54,7 @@ func TestReportBytes(t *testing.T) {
 	if report.OutputFiles[0].Path != "out/\uff5e" || report.Reasons[0] != "STREAM_LIMIT /stdout" || report.Ephemeral.Clauses[0].Clause != "timeout" {
 		t.Error("the report was changed")
 	}
-	valid(t, newSpecs(t), specs.KindExecutionReport, b)
+	specstest.Valid(t, specstest.NewSpecs(t), specs.KindExecutionReport, b)
 }
 
 // TestReportLeast: a report of nothing has every member, null and empty lists
@@ -64,7 +65,7 @@ func TestReportLeast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := valid(t, newSpecs(t), specs.KindExecutionReport, b).(map[string]any)
+	doc := specstest.Valid(t, specstest.NewSpecs(t), specs.KindExecutionReport, b).(map[string]any)
 	for _, text := range []string{`"adapter_id":null`, `"output_files":[]`, `"metadata":{}`, `"artifacts":[]`, `"reasons":[]`, `"clauses":[]`, `"peak_memory_bytes":null`} {
 		if !bytes.Contains(b, []byte(text)) {
 			t.Errorf("%s has no %s", b, text)
@@ -133,19 +134,19 @@ func TestReportDigest(t *testing.T) {
 // TestReportSchemaSpoilt spoils every place of a report: both validators refuse
 // and accept the same.
 func TestReportSchemaSpoilt(t *testing.T) {
-	set, other := newSpecs(t), secondValidator(t, specs.KindExecutionReport)
+	set, other := specstest.NewSpecs(t), specstest.SecondValidator(t, specs.KindExecutionReport)
 	b, err := fullReport().Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	full := valid(t, set, specs.KindExecutionReport, b)
+	full := specstest.Valid(t, set, specs.KindExecutionReport, b)
 	if err := other.Validate(full); err != nil {
 		t.Error(err)
 	}
 	refused := 0
-	for _, way := range placesOf(full, nil) {
+	for _, way := range specstest.PlacesOf(full, nil) {
 		for _, to := range []any{nil, true, json.Number("-1"), json.Number("256"), json.Number("1.5"), json.Number("1e300"), "", "*", "A b", []any{}, []any{""}, map[string]any{}, map[string]any{"x": "y"}} {
-			v := replaced(full, way, to)
+			v := specstest.Replaced(full, way, to)
 			list, err := set.Validate(specs.KindExecutionReport, v)
 			if err != nil {
 				t.Fatal(err)

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -23,6 +23,9 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
@@ -49,54 +52,54 @@ func reasonCases() []reasonCase {
 	anywhere := func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true} }
 	one := func(p *kernel.Profile) { p.TimeoutMS = 1000 }
 	return []reasonCase{
-		{name: "accepted", members: actions(write("out/a", "1"), sh("cat out/a; echo 2 >out/b")), outputs: []string{"out/a", "out/b"}},
-		{name: "accepted without a command", members: actions(write("out/a", "1")), cmd: []string{}, outputs: []string{"out/a"}},
+		{name: "accepted", members: intents.Actions(intents.Write("out/a", "1"), intents.Sh("cat out/a; echo 2 >out/b")), outputs: []string{"out/a", "out/b"}},
+		{name: "accepted without a command", members: intents.Actions(intents.Write("out/a", "1")), cmd: []string{}, outputs: []string{"out/a"}},
 		{name: "accepted without an action", members: `"context":{}`, cmd: []string{}, outputs: []string{}},
-		{name: "EXIT", members: actions(sh("exit 7")), code: 7, reasons: []string{"EXIT 7"}, cmd: []string{"sh", "-c", "exit 7"}},
-		{name: "EXIT 125 by itself", members: actions(sh("exit 125")), code: 125, reasons: []string{"EXIT 125"}},
-		{name: "EXIT 255", members: actions(sh("exit 255")), code: 255, reasons: []string{"EXIT 255"}},
-		{name: "TIMEOUT of the action", members: actions(`{"kind":"run","argv":["sleep","30"],"timeout_ms":200}`), code: 143, reasons: []string{"TIMEOUT"}},
-		{name: "TIMEOUT though it ended well", members: actions(`{"kind":"run","argv":["sh","-c","trap 'exit 0' TERM; sleep 30 & wait"],"timeout_ms":200}`), code: 143, reasons: []string{"TIMEOUT"}},
+		{name: "EXIT", members: intents.Actions(intents.Sh("exit 7")), code: 7, reasons: []string{"EXIT 7"}, cmd: []string{"sh", "-c", "exit 7"}},
+		{name: "EXIT 125 by itself", members: intents.Actions(intents.Sh("exit 125")), code: 125, reasons: []string{"EXIT 125"}},
+		{name: "EXIT 255", members: intents.Actions(intents.Sh("exit 255")), code: 255, reasons: []string{"EXIT 255"}},
+		{name: "TIMEOUT of the action", members: intents.Actions(`{"kind":"run","argv":["sleep","30"],"timeout_ms":200}`), code: 143, reasons: []string{"TIMEOUT"}},
+		{name: "TIMEOUT though it ended well", members: intents.Actions(`{"kind":"run","argv":["sh","-c","trap 'exit 0' TERM; sleep 30 & wait"],"timeout_ms":200}`), code: 143, reasons: []string{"TIMEOUT"}},
 		// One process: a shell that lives on for a moment would say on its standard error what became of the other.
-		{name: "TIMEOUT of a command that ignores TERM", members: actions(`{"kind":"run","argv":["sh","-c","trap '' TERM; exec sleep 30"],"timeout_ms":200}`), code: 143, reasons: []string{"TIMEOUT"}},
-		{name: "TIMEOUT of the profile, all actions together", profile: one, members: actions(argv("sleep", "0.7"), argv("sleep", "0.71")), code: 143, reasons: []string{"TIMEOUT"}, cmd: []string{"sleep", "0.71"}},
-		{name: "TIMEOUT of the profile where the action asks for more", profile: one, members: actions(`{"kind":"run","argv":["sleep","30"],"timeout_ms":600000}`), code: 143, reasons: []string{"TIMEOUT"}},
-		{name: "SIGNAL 9", members: actions(sh("kill -9 $$")), code: 137, reasons: []string{"SIGNAL 9"}},
-		{name: "SIGNAL 11", members: actions(sh("kill -11 $$")), code: 139, reasons: []string{"SIGNAL 11"}},
-		{name: "SIGNAL 15", members: actions(sh("kill -15 $$")), code: 143, reasons: []string{"SIGNAL 15"}},
-		{name: "NOT_FOUND", members: actions(argv("fiador-no-such-command")), code: 127, reasons: []string{"NOT_FOUND"}, cmd: []string{"fiador-no-such-command"}},
-		{name: "NOT_FOUND for a path", members: actions(argv("./out/none")), code: 127, reasons: []string{"NOT_FOUND"}},
-		{name: "NOT_FOUND for a folder to work in", members: actions(`{"kind":"run","argv":["true"],"cwd":"out/none"}`), code: 127, reasons: []string{"NOT_FOUND"}},
-		{name: "NOT_FOUND for an interpreter", members: actions(program("out/a", "#!/no/such/interpreter\n"), argv("./out/a")), code: 127, reasons: []string{"NOT_FOUND"}},
-		{name: "NOT_EXECUTABLE", members: actions(write("out/a", "#!/bin/sh\n"), argv("./out/a")), code: 126, reasons: []string{"NOT_EXECUTABLE"}},
-		{name: "NOT_EXECUTABLE for a folder", members: actions(argv("/usr")), code: 126, reasons: []string{"NOT_EXECUTABLE"}},
-		{name: "NOT_EXECUTABLE for what is no program", members: actions(program("out/a", "\x01\x02"), argv("./out/a")), code: 126, reasons: []string{"NOT_EXECUTABLE"}},
-		{name: "an executable script", members: actions(program("out/a", "#!/bin/sh\nexit 5\n"), argv("./out/a")), code: 5, reasons: []string{"EXIT 5"}},
-		{name: "OUTPUT_MISSING", members: actions(sh("true")) + `,"outputs":["out/b","out/a"]`, code: 125, reasons: []string{"OUTPUT_MISSING out/a", "OUTPUT_MISSING out/b"}},
-		{name: "a failure says nothing of missing outputs", members: actions(sh("exit 3")) + `,"outputs":["out/a"]`, code: 3, reasons: []string{"EXIT 3"}},
-		{name: "OUTPUT_KIND of a declared folder", members: actions(sh("mkdir -p out/a")) + `,"outputs":["out/a"]`, code: 125, reasons: []string{"OUTPUT_KIND out/a"}},
-		{name: "OUTPUT_KIND of a FIFO", members: actions(sh("mkdir out; mkfifo out/p")), code: 125, reasons: []string{"OUTPUT_KIND out/p"}},
-		{name: "OUTPUT_KIND of a link", members: actions(sh("mkdir out; echo >out/a; ln -s a out/l")), code: 125, reasons: []string{"OUTPUT_KIND out/l"}},
-		{name: "OUTPUT_KIND of a link that leads outside", members: actions(sh("mkdir out; ln -s /etc/passwd out/l")), code: 125, reasons: []string{"OUTPUT_KIND out/l"}},
-		{name: "OUTPUT_KIND of a write onto a folder", members: actions(write("out/a/b", "1"), write("out/a", "2"), sh("exit 9")), code: 125, reasons: []string{"OUTPUT_KIND out/a"}, cmd: []string{}},
-		{name: "OUTPUT_KIND of a write below a file", members: actions(write("out/a", "1"), write("out/a/b", "2")), code: 125, reasons: []string{"OUTPUT_KIND out/a/b"}, cmd: []string{}},
-		{name: "OUTPUT_KIND of a write through a link", members: actions(sh("mkdir out; ln -s /etc/passwd out/l"), write("out/l", "x")), code: 125, reasons: []string{"OUTPUT_KIND out/l"}},
-		{name: "OUTPUT_NAME", members: actions(sh(`mkdir out; : >"out/$(printf 'a\nb')"`)), code: 125, reasons: []string{`OUTPUT_NAME "out/a\nb"`}, outputs: []string{}},
-		{name: "OUTPUT_NAME of twins", members: actions(sh("mkdir out; echo 1 >out/a; echo 2 >out/A")), code: 125, reasons: []string{"OUTPUT_NAME out/A", "OUTPUT_NAME out/a"}},
-		{name: "OUTPUT_LIMIT of files", profile: few, members: actions(sh("mkdir out; for i in 1 2 3 4; do echo >out/$i; done")), code: 125, reasons: []string{"OUTPUT_LIMIT"}, outputs: []string{"out/1", "out/2", "out/3"}},
-		{name: "as many files as allowed", profile: few, members: actions(sh("mkdir out; for i in 1 2 3; do echo >out/$i; done")), outputs: []string{"out/1", "out/2", "out/3"}},
-		{name: "OUTPUT_LIMIT of bytes", profile: small, members: actions(sh("mkdir out; head -c 40000 /dev/zero >out/a; head -c 40000 /dev/zero >out/b")), code: 125, reasons: []string{"OUTPUT_LIMIT"}, outputs: []string{"out/a"}},
-		{name: "as many bytes as allowed", profile: small, members: actions(sh("mkdir out; head -c 40000 /dev/zero >out/a; head -c 25536 /dev/zero >out/b")), outputs: []string{"out/a", "out/b"}},
-		{name: "STREAM_LIMIT of standard output", members: actions(sh("head -c 1048577 /dev/zero"), sh("exit 9")), code: 125, reasons: []string{"STREAM_LIMIT /actions/0"}},
-		{name: "as much standard output as is kept", members: actions(sh("head -c 1048576 /dev/zero"))},
-		{name: "STREAM_LIMIT of standard error", members: actions(sh("true"), sh("head -c 262145 /dev/zero >&2")), code: 125, reasons: []string{"STREAM_LIMIT /actions/1"}},
-		{name: "STREAM_LIMIT where the profile allows less", profile: small, members: actions(sh("head -c 65537 /dev/zero")), code: 125, reasons: []string{"STREAM_LIMIT /actions/0"}},
-		{name: "STREAM_LIMIT of a failure", members: actions(sh("head -c 1048577 /dev/zero; exit 3")), code: 3, reasons: []string{"EXIT 3", "STREAM_LIMIT /actions/0"}},
-		{name: "WRITE_OUTSIDE_ROOT", members: actions(sh("mkdir out src; echo >out/a; echo >src/b; echo >c")), code: 125,
+		{name: "TIMEOUT of a command that ignores TERM", members: intents.Actions(`{"kind":"run","argv":["sh","-c","trap '' TERM; exec sleep 30"],"timeout_ms":200}`), code: 143, reasons: []string{"TIMEOUT"}},
+		{name: "TIMEOUT of the profile, all actions together", profile: one, members: intents.Actions(intents.Argv("sleep", "0.7"), intents.Argv("sleep", "0.71")), code: 143, reasons: []string{"TIMEOUT"}, cmd: []string{"sleep", "0.71"}},
+		{name: "TIMEOUT of the profile where the action asks for more", profile: one, members: intents.Actions(`{"kind":"run","argv":["sleep","30"],"timeout_ms":600000}`), code: 143, reasons: []string{"TIMEOUT"}},
+		{name: "SIGNAL 9", members: intents.Actions(intents.Sh("kill -9 $$")), code: 137, reasons: []string{"SIGNAL 9"}},
+		{name: "SIGNAL 11", members: intents.Actions(intents.Sh("kill -11 $$")), code: 139, reasons: []string{"SIGNAL 11"}},
+		{name: "SIGNAL 15", members: intents.Actions(intents.Sh("kill -15 $$")), code: 143, reasons: []string{"SIGNAL 15"}},
+		{name: "NOT_FOUND", members: intents.Actions(intents.Argv("fiador-no-such-command")), code: 127, reasons: []string{"NOT_FOUND"}, cmd: []string{"fiador-no-such-command"}},
+		{name: "NOT_FOUND for a path", members: intents.Actions(intents.Argv("./out/none")), code: 127, reasons: []string{"NOT_FOUND"}},
+		{name: "NOT_FOUND for a folder to work in", members: intents.Actions(`{"kind":"run","argv":["true"],"cwd":"out/none"}`), code: 127, reasons: []string{"NOT_FOUND"}},
+		{name: "NOT_FOUND for an interpreter", members: intents.Actions(intents.Program("out/a", "#!/no/such/interpreter\n"), intents.Argv("./out/a")), code: 127, reasons: []string{"NOT_FOUND"}},
+		{name: "NOT_EXECUTABLE", members: intents.Actions(intents.Write("out/a", "#!/bin/sh\n"), intents.Argv("./out/a")), code: 126, reasons: []string{"NOT_EXECUTABLE"}},
+		{name: "NOT_EXECUTABLE for a folder", members: intents.Actions(intents.Argv("/usr")), code: 126, reasons: []string{"NOT_EXECUTABLE"}},
+		{name: "NOT_EXECUTABLE for what is no program", members: intents.Actions(intents.Program("out/a", "\x01\x02"), intents.Argv("./out/a")), code: 126, reasons: []string{"NOT_EXECUTABLE"}},
+		{name: "an executable script", members: intents.Actions(intents.Program("out/a", "#!/bin/sh\nexit 5\n"), intents.Argv("./out/a")), code: 5, reasons: []string{"EXIT 5"}},
+		{name: "OUTPUT_MISSING", members: intents.Actions(intents.Sh("true")) + `,"outputs":["out/b","out/a"]`, code: 125, reasons: []string{"OUTPUT_MISSING out/a", "OUTPUT_MISSING out/b"}},
+		{name: "a failure says nothing of missing outputs", members: intents.Actions(intents.Sh("exit 3")) + `,"outputs":["out/a"]`, code: 3, reasons: []string{"EXIT 3"}},
+		{name: "OUTPUT_KIND of a declared folder", members: intents.Actions(intents.Sh("mkdir -p out/a")) + `,"outputs":["out/a"]`, code: 125, reasons: []string{"OUTPUT_KIND out/a"}},
+		{name: "OUTPUT_KIND of a FIFO", members: intents.Actions(intents.Sh("mkdir out; mkfifo out/p")), code: 125, reasons: []string{"OUTPUT_KIND out/p"}},
+		{name: "OUTPUT_KIND of a link", members: intents.Actions(intents.Sh("mkdir out; echo >out/a; ln -s a out/l")), code: 125, reasons: []string{"OUTPUT_KIND out/l"}},
+		{name: "OUTPUT_KIND of a link that leads outside", members: intents.Actions(intents.Sh("mkdir out; ln -s /etc/passwd out/l")), code: 125, reasons: []string{"OUTPUT_KIND out/l"}},
+		{name: "OUTPUT_KIND of a write onto a folder", members: intents.Actions(intents.Write("out/a/b", "1"), intents.Write("out/a", "2"), intents.Sh("exit 9")), code: 125, reasons: []string{"OUTPUT_KIND out/a"}, cmd: []string{}},
+		{name: "OUTPUT_KIND of a write below a file", members: intents.Actions(intents.Write("out/a", "1"), intents.Write("out/a/b", "2")), code: 125, reasons: []string{"OUTPUT_KIND out/a/b"}, cmd: []string{}},
+		{name: "OUTPUT_KIND of a write through a link", members: intents.Actions(intents.Sh("mkdir out; ln -s /etc/passwd out/l"), intents.Write("out/l", "x")), code: 125, reasons: []string{"OUTPUT_KIND out/l"}},
+		{name: "OUTPUT_NAME", members: intents.Actions(intents.Sh(`mkdir out; : >"out/$(printf 'a\nb')"`)), code: 125, reasons: []string{`OUTPUT_NAME "out/a\nb"`}, outputs: []string{}},
+		{name: "OUTPUT_NAME of twins", members: intents.Actions(intents.Sh("mkdir out; echo 1 >out/a; echo 2 >out/A")), code: 125, reasons: []string{"OUTPUT_NAME out/A", "OUTPUT_NAME out/a"}},
+		{name: "OUTPUT_LIMIT of files", profile: few, members: intents.Actions(intents.Sh("mkdir out; for i in 1 2 3 4; do echo >out/$i; done")), code: 125, reasons: []string{"OUTPUT_LIMIT"}, outputs: []string{"out/1", "out/2", "out/3"}},
+		{name: "as many files as allowed", profile: few, members: intents.Actions(intents.Sh("mkdir out; for i in 1 2 3; do echo >out/$i; done")), outputs: []string{"out/1", "out/2", "out/3"}},
+		{name: "OUTPUT_LIMIT of bytes", profile: small, members: intents.Actions(intents.Sh("mkdir out; head -c 40000 /dev/zero >out/a; head -c 40000 /dev/zero >out/b")), code: 125, reasons: []string{"OUTPUT_LIMIT"}, outputs: []string{"out/a"}},
+		{name: "as many bytes as allowed", profile: small, members: intents.Actions(intents.Sh("mkdir out; head -c 40000 /dev/zero >out/a; head -c 25536 /dev/zero >out/b")), outputs: []string{"out/a", "out/b"}},
+		{name: "STREAM_LIMIT of standard output", members: intents.Actions(intents.Sh("head -c 1048577 /dev/zero"), intents.Sh("exit 9")), code: 125, reasons: []string{"STREAM_LIMIT /actions/0"}},
+		{name: "as much standard output as is kept", members: intents.Actions(intents.Sh("head -c 1048576 /dev/zero"))},
+		{name: "STREAM_LIMIT of standard error", members: intents.Actions(intents.Sh("true"), intents.Sh("head -c 262145 /dev/zero >&2")), code: 125, reasons: []string{"STREAM_LIMIT /actions/1"}},
+		{name: "STREAM_LIMIT where the profile allows less", profile: small, members: intents.Actions(intents.Sh("head -c 65537 /dev/zero")), code: 125, reasons: []string{"STREAM_LIMIT /actions/0"}},
+		{name: "STREAM_LIMIT of a failure", members: intents.Actions(intents.Sh("head -c 1048577 /dev/zero; exit 3")), code: 3, reasons: []string{"EXIT 3", "STREAM_LIMIT /actions/0"}},
+		{name: "WRITE_OUTSIDE_ROOT", members: intents.Actions(intents.Sh("mkdir out src; echo >out/a; echo >src/b; echo >c")), code: 125,
 			reasons: []string{"WRITE_OUTSIDE_ROOT c", "WRITE_OUTSIDE_ROOT src", "WRITE_OUTSIDE_ROOT src/b"}},
-		{name: "WRITE_OUTSIDE_ROOT for what is anybody's settings", profile: anywhere, members: actions(sh("echo >a; mkdir .git; echo >.git/config")), code: 125,
+		{name: "WRITE_OUTSIDE_ROOT for what is anybody's settings", profile: anywhere, members: intents.Actions(intents.Sh("echo >a; mkdir .git; echo >.git/config")), code: 125,
 			reasons: []string{"WRITE_OUTSIDE_ROOT .git", "WRITE_OUTSIDE_ROOT .git/config"}},
-		{name: "several reasons", members: actions(sh("mkdir out; mkfifo out/p; echo >x")) + `,"outputs":["out/a"]`, code: 125,
+		{name: "several reasons", members: intents.Actions(intents.Sh("mkdir out; mkfifo out/p; echo >x")) + `,"outputs":["out/a"]`, code: 125,
 			reasons: []string{"OUTPUT_KIND out/p", "OUTPUT_MISSING out/a", "WRITE_OUTSIDE_ROOT x"}},
 	}
 }
@@ -106,13 +109,13 @@ func reasonCases() []reasonCase {
 func TestReasons(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	subsets := map[string][]byte{}
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			h := newTier(t, isolation)
+			h := harnesstest.NewTier(t, isolation)
 			for _, tc := range reasonCases() {
 				t.Run(tc.name, func(t *testing.T) {
-					x := newExecutor(t, h, tc.profile)
-					rep := x.run(t, tc.members, Folders{})
+					x := harnesstest.NewExecutor(t, h, tc.profile)
+					rep := x.Run(t, tc.members, harness.Folders{})
 					checkReasonCase(t, tc, rep)
 					got := canonicalSubset(t, rep.Bytes)
 					if want := subsets[tc.name]; want != nil && !bytes.Equal(got, want) {
@@ -125,7 +128,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-func checkReasonCase(t *testing.T, tc reasonCase, rep Report) {
+func checkReasonCase(t *testing.T, tc reasonCase, rep harness.Report) {
 	t.Helper()
 	e := rep.Result.Execution
 	if e == nil || e.ExitCode != tc.code || !slices.Equal(rep.Result.Decision.Reasons, tc.reasons) {
@@ -162,9 +165,9 @@ func canonicalSubset(t *testing.T, raw []byte) []byte {
 // TestOutOfMemory: what the kernel ended for lack of memory is 137 and OOM, where a
 // cgroup can tell.
 func TestOutOfMemory(t *testing.T) {
-	h := newTier(t, sandbox.Full)
-	x := newExecutor(t, h, func(p *kernel.Profile) { p.MemoryMB = 64 })
-	rep, err := Run(t.Context(), x.deps, x.gate, x.request(actions(sh("head -c 63000000 /dev/zero >/tmp/a; exec head -c 63000000 /dev/zero >/dev/shm/b")), Folders{}))
+	h := harnesstest.NewTier(t, sandbox.Full)
+	x := harnesstest.NewExecutor(t, h, func(p *kernel.Profile) { p.MemoryMB = 64 })
+	rep, err := harness.Run(t.Context(), x.Deps, x.Gate, x.Request(intents.Actions(intents.Sh("head -c 63000000 /dev/zero >/tmp/a; exec head -c 63000000 /dev/zero >/dev/shm/b")), harness.Folders{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +178,7 @@ func TestOutOfMemory(t *testing.T) {
 	if !total {
 		t.Skip("no cgroup limits the memory of all processes together here")
 	}
-	checkExecuted(t, x, rep)
+	harnesstest.CheckExecuted(t, x, rep)
 	if e := rep.Result.Execution; e.ExitCode != 137 || !slices.Equal(rep.Result.Decision.Reasons, []string{"OOM"}) {
 		t.Errorf("%s", rep.Bytes)
 	}
@@ -185,22 +188,22 @@ func TestOutOfMemory(t *testing.T) {
 // kept.
 func TestStreamHashes(t *testing.T) {
 	kept := func(n int) canon.ContentHash { return canon.Sum(bytes.Repeat([]byte("ab\n"), n)[:n]) }
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), nil)
-			rep := x.run(t, actions(sh("echo first; echo one >&2"), sh("printf second; printf two >&2"), write("out/a", "")), Folders{})
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
+			rep := x.Run(t, intents.Actions(intents.Sh("echo first; echo one >&2"), intents.Sh("printf second; printf two >&2"), intents.Write("out/a", "")), harness.Folders{})
 			if e := rep.Result.Execution; e.StdoutSHA256 != canon.Sum([]byte("second")) || e.StderrSHA256 != canon.Sum([]byte("two")) {
 				t.Errorf("not the last command's: %s", rep.Bytes)
 			}
-			rep = x.run(t, actions(sh("printf first; exit 3"), sh("printf second")), Folders{})
+			rep = x.Run(t, intents.Actions(intents.Sh("printf first; exit 3"), intents.Sh("printf second")), harness.Folders{})
 			if e := rep.Result.Execution; e.StdoutSHA256 != canon.Sum([]byte("first")) || e.Cmd[2] != "printf first; exit 3" {
 				t.Errorf("not the failed command's: %s", rep.Bytes)
 			}
-			rep = x.run(t, actions(sh("yes 'ab' | head -c 2000000; yes 'ab' | head -c 400000 >&2")), Folders{})
+			rep = x.Run(t, intents.Actions(intents.Sh("yes 'ab' | head -c 2000000; yes 'ab' | head -c 400000 >&2")), harness.Folders{})
 			if e := rep.Result.Execution; e.StdoutSHA256 != kept(1<<20) || e.StderrSHA256 != kept(1<<18) || !e.OutputTruncated {
 				t.Errorf("not the first bytes: %s", rep.Bytes)
 			}
-			rep = x.run(t, actions(`{"kind":"run","argv":["cat"],"stdin":"in\u0000put"}`), Folders{})
+			rep = x.Run(t, intents.Actions(`{"kind":"run","argv":["cat"],"stdin":"in\u0000put"}`), harness.Folders{})
 			if e := rep.Result.Execution; e.StdoutSHA256 != canon.Sum([]byte("in\x00put")) {
 				t.Errorf("standard input did not arrive: %s", rep.Bytes)
 			}
@@ -211,17 +214,17 @@ func TestStreamHashes(t *testing.T) {
 // TestActionsInOrder: actions see what those before them did, and nothing is done
 // after the first that fails.
 func TestActionsInOrder(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), nil)
-			append3 := func(n string) string { return sh("echo " + n + " >>out/log; cat out/log >out/" + n) }
-			rep := x.run(t, actions(write("out/log", ""), append3("1"), write("out/log", "again\n"), append3("2"), append3("3")), Folders{})
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
+			append3 := func(n string) string { return intents.Sh("echo " + n + " >>out/log; cat out/log >out/" + n) }
+			rep := x.Run(t, intents.Actions(intents.Write("out/log", ""), append3("1"), intents.Write("out/log", "again\n"), append3("2"), append3("3")), harness.Folders{})
 			got := contents(t, rep, "out/log", "out/1", "out/2", "out/3")
 			if want := []string{"again\n2\n3\n", "1\n", "again\n2\n", "again\n2\n3\n"}; !slices.Equal(got, want) {
 				t.Errorf("%q, want %q", got, want)
 			}
 
-			rep = x.run(t, actions(sh("mkdir out; echo >out/1"), sh("echo >out/2; exit 6"), write("out/3", ""), sh("echo >out/4")), Folders{})
+			rep = x.Run(t, intents.Actions(intents.Sh("mkdir out; echo >out/1"), intents.Sh("echo >out/2; exit 6"), intents.Write("out/3", ""), intents.Sh("echo >out/4")), harness.Folders{})
 			var paths []string
 			for _, f := range rep.Result.Execution.Outputs {
 				paths = append(paths, f.Path)
@@ -233,7 +236,7 @@ func TestActionsInOrder(t *testing.T) {
 	}
 }
 
-func contents(t *testing.T, rep Report, paths ...string) []string {
+func contents(t *testing.T, rep harness.Report, paths ...string) []string {
 	t.Helper()
 	var list []string
 	for _, p := range paths {
@@ -254,14 +257,14 @@ func contents(t *testing.T, rep Report, paths ...string) []string {
 // TestManyCommands: the init lives through all actions of an intent, however many and
 // however long they are.
 func TestManyCommands(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), nil)
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 			var list []string
 			for i := range 40 {
-				list = append(list, sh(fmt.Sprintf("mkdir -p out; echo %d >>out/log; sleep 0.02", i)), write("out/"+strconv.Itoa(i), ""))
+				list = append(list, intents.Sh(fmt.Sprintf("mkdir -p out; echo %d >>out/log; sleep 0.02", i)), intents.Write("out/"+strconv.Itoa(i), ""))
 			}
-			rep := x.run(t, actions(list...), Folders{})
+			rep := x.Run(t, intents.Actions(list...), harness.Folders{})
 			if !rep.Result.Decision.Accepted || strings.Count(contents(t, rep, "out/log")[0], "\n") != 40 {
 				t.Errorf("%s", rep.Bytes)
 			}
@@ -272,10 +275,10 @@ func TestManyCommands(t *testing.T) {
 // TestEnvironment: a command's environment is the fixed one and what its action adds.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("FIADOR_TEST_SECRET", "do not tell")
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), nil)
-			rep := x.run(t, actions(`{"kind":"run","argv":["env"],"env":{"B":"2","A":"1=x"}}`), Folders{})
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
+			rep := x.Run(t, intents.Actions(`{"kind":"run","argv":["env"],"env":{"B":"2","A":"1=x"}}`), harness.Folders{})
 			out := string(rep.Execution.Stdout.Bytes)
 			for _, line := range []string{"A=1=x", "B=2", "TZ=UTC", "LC_ALL=C.UTF-8"} {
 				if !strings.Contains("\n"+out, "\n"+line+"\n") {
@@ -285,7 +288,7 @@ func TestEnvironment(t *testing.T) {
 			if strings.Contains(out, "FIADOR_TEST_SECRET") || strings.Contains(out, os.Getenv("HOME")+"\n") && os.Getenv("HOME") != "/" {
 				t.Errorf("the caller's environment shows:\n%s", out)
 			}
-			if rep := x.run(t, actions(sh("umask; hostname >/dev/null; head -c 1 | wc -c")), Folders{}); string(rep.Execution.Stdout.Bytes) != "0022\n0\n" {
+			if rep := x.Run(t, intents.Actions(intents.Sh("umask; hostname >/dev/null; head -c 1 | wc -c")), harness.Folders{}); string(rep.Execution.Stdout.Bytes) != "0022\n0\n" {
 				t.Errorf("umask and standard input: %q", rep.Execution.Stdout.Bytes)
 			}
 		})
@@ -294,22 +297,22 @@ func TestEnvironment(t *testing.T) {
 
 // elsewhere are intents whose results have to be the same everywhere.
 var elsewhere = []string{
-	actions(write("out/a", "1"), sh("cat out/a src/in.txt >out/b; ls -A . out; id -u >/dev/null; sort -R </dev/null; date +%Z")) + `,"inputs":["src/in.txt"]`,
-	actions(sh("echo old: $(cat old.txt); echo new >out/new; echo changed >out/old")) + `,"outputs":["out/old"]`,
-	actions(sh("exit 4")),
-	actions(sh("echo x >outside; mkdir out/d; rm out/old")),
-	actions(sh("for n in z \\~ A é 10 9; do echo $n >out/$n; done")),
-	actions(`{"kind":"run","argv":["sleep","9"],"timeout_ms":50}`),
-	actions(argv("no-such-command")),
+	intents.Actions(intents.Write("out/a", "1"), intents.Sh("cat out/a src/in.txt >out/b; ls -A . out; id -u >/dev/null; sort -R </dev/null; date +%Z")) + `,"inputs":["src/in.txt"]`,
+	intents.Actions(intents.Sh("echo old: $(cat old.txt); echo new >out/new; echo changed >out/old")) + `,"outputs":["out/old"]`,
+	intents.Actions(intents.Sh("exit 4")),
+	intents.Actions(intents.Sh("echo x >outside; mkdir out/d; rm out/old")),
+	intents.Actions(intents.Sh("for n in z \\~ A é 10 9; do echo $n >out/$n; done")),
+	intents.Actions(`{"kind":"run","argv":["sleep","9"],"timeout_ms":50}`),
+	intents.Actions(intents.Argv("no-such-command")),
 }
 
 // inElsewhere makes a tree and a work folder for them.
-func inElsewhere(t *testing.T, dir string) Folders {
+func inElsewhere(t *testing.T, dir string) harness.Folders {
 	t.Helper()
 	for name, text := range map[string]string{"tree/src/in.txt": "input\n", "work/old.txt": "old\n", "work/out/old": "old\n", "work/out/keep": "kept\n"} {
 		put(t, filepath.Join(dir, name), text)
 	}
-	return Folders{Tree: filepath.Join(dir, "tree"), Work: filepath.Join(dir, "work")}
+	return harness.Folders{Tree: filepath.Join(dir, "tree"), Work: filepath.Join(dir, "work")}
 }
 
 func put(t *testing.T, path, text string) {
@@ -337,7 +340,7 @@ func TestElsewhereChild(t *testing.T) {
 
 func subsetsElsewhere(t *testing.T, isolation sandbox.Isolation) [][]byte {
 	t.Helper()
-	x := newExecutor(t, newTier(t, isolation), nil)
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 	dir, err := os.MkdirTemp("", "elsewhere-")
 	if err != nil {
 		t.Fatal(err)
@@ -348,7 +351,7 @@ func subsetsElsewhere(t *testing.T, isolation sandbox.Isolation) [][]byte {
 	}
 	var list [][]byte
 	for _, members := range elsewhere {
-		list = append(list, canonicalSubset(t, x.run(t, members, inElsewhere(t, dir)).Bytes))
+		list = append(list, canonicalSubset(t, x.Run(t, members, inElsewhere(t, dir)).Bytes))
 	}
 	return list
 }
@@ -368,7 +371,7 @@ func TestSameEverywhere(t *testing.T) {
 			}
 		}
 	}
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) { same(t, subsetsElsewhere(t, isolation)) })
 		t.Run(string(isolation)+" as another user", func(t *testing.T) {
 			if os.Geteuid() != 0 {
@@ -397,17 +400,17 @@ func TestSameEverywhere(t *testing.T) {
 }
 
 // node is the built-in default profile and its policy, where node runs.
-func node(t *testing.T) executor {
+func node(t *testing.T) harnesstest.Executor {
 	t.Helper()
-	h := newTier(t, sandbox.Full)
-	d := deps(t)
+	h := harnesstest.NewTier(t, sandbox.Full)
+	d := harnesstest.Deps(t)
 	d.Runner = h
-	gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: "default"}, d.Specs, policy.DefaultLimits())
+	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: "default"}, d.Specs, policy.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := executor{deps: d, gate: gate, tree: t.TempDir()}
-	rep, err := Run(t.Context(), d, gate, x.request(actions(write("out/v.js", "process.exit(0)"), argv("node", "out/v.js")), Folders{}))
+	x := harnesstest.Executor{Deps: d, Gate: gate, Tree: t.TempDir()}
+	rep, err := harness.Run(t.Context(), d, gate, x.Request(intents.Actions(intents.Write("out/v.js", "process.exit(0)"), intents.Argv("node", "out/v.js")), harness.Folders{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -423,7 +426,7 @@ func node(t *testing.T) executor {
 func TestProgramThatIsWrittenAndRun(t *testing.T) {
 	x := node(t)
 	const js = `const fs = require("fs"); fs.writeFileSync("out/sum.txt", String(19 + 23) + "\n"); console.log("done")`
-	rep := x.run(t, actions(write("out/sum.js", js), argv("node", "out/sum.js"))+`,"outputs":["out/sum.txt"]`, Folders{})
+	rep := x.Run(t, intents.Actions(intents.Write("out/sum.js", js), intents.Argv("node", "out/sum.js"))+`,"outputs":["out/sum.txt"]`, harness.Folders{})
 	e := rep.Result.Execution
 	want := []kernel.FileRef{
 		{Path: "out/sum.js", SHA256: canon.Sum([]byte(js)), SizeBytes: len(js)},
@@ -481,7 +484,7 @@ s.on("error", e => { console.error(e.code); process.exit(11) }); setTimeout(() =
 			work := filepath.Join(t.TempDir(), "work")
 			put(t, filepath.Join(work, "out", "old"), "old\n")
 			before := fingerprint(t, work, dir)
-			rep := x.run(t, actions(write("out/sum.js", tc.js), argv("node", "out/sum.js")), Folders{Work: work})
+			rep := x.Run(t, intents.Actions(intents.Write("out/sum.js", tc.js), intents.Argv("node", "out/sum.js")), harness.Folders{Work: work})
 			if rep.Result.Decision.Accepted || !slices.Equal(rep.Result.Decision.Reasons, tc.reasons) {
 				t.Errorf("%s\nwant reasons %q\n%s", rep.Bytes, tc.reasons, rep.Execution.Stderr.Bytes)
 			}
@@ -535,16 +538,16 @@ func fingerprint(t *testing.T, dirs ...string) string {
 // TestWorkFolder: commands work on top of it, it is never changed, and what was written
 // is applied where it is promoted, if nobody else changed that meanwhile.
 func TestWorkFolder(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), nil)
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 			work, state := t.TempDir(), t.TempDir()
 			put(t, filepath.Join(work, "src", "a"), "source\n")
 			put(t, filepath.Join(work, "out", "old"), "old\n")
 			put(t, filepath.Join(work, "out", "gone"), "gone\n")
 			before := fingerprint(t, work)
-			members := actions(sh("cat src/a >>out/old; rm out/gone; mkdir out/d; echo new >out/d/new; touch src/a"))
-			rep := x.run(t, members, Folders{Work: work})
+			members := intents.Actions(intents.Sh("cat src/a >>out/old; rm out/gone; mkdir out/d; echo new >out/d/new; touch src/a"))
+			rep := x.Run(t, members, harness.Folders{Work: work})
 			if !rep.Result.Decision.Accepted {
 				t.Fatalf("%s", rep.Bytes)
 			}
@@ -563,7 +566,7 @@ func TestWorkFolder(t *testing.T) {
 				t.Errorf("what was removed is there: %v", err)
 			}
 
-			rep = x.run(t, actions(sh("echo mine >out/old; echo new >out/new")), Folders{Work: work})
+			rep = x.Run(t, intents.Actions(intents.Sh("echo mine >out/old; echo new >out/new")), harness.Folders{Work: work})
 			put(t, filepath.Join(work, "out", "old"), "somebody else's\n")
 			err := rep.Execution.Promote(t.Context(), state, work, nil)
 			var re *result.RunError
@@ -600,10 +603,10 @@ func TestInputs(t *testing.T) {
 		}
 	}
 	before := fingerprint(t, filepath.Join(tree, "src"))
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true} })
-			rep := x.run(t, actions(sh("cat src/a src/sub/b"))+`,"inputs":["src/sub","src/a","src/a"]`, Folders{Tree: tree})
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true} })
+			rep := x.Run(t, intents.Actions(intents.Sh("cat src/a src/sub/b"))+`,"inputs":["src/sub","src/a","src/a"]`, harness.Folders{Tree: tree})
 			want := []kernel.FileRef{
 				{Path: "src/a", SHA256: canon.Sum([]byte("a\n")), SizeBytes: 2},
 				{Path: "src/sub/b", SHA256: canon.Sum([]byte("b\n")), SizeBytes: 2},
@@ -620,7 +623,7 @@ func TestInputs(t *testing.T) {
 				"rm -rf src; ln -s out src":                  {"OUTPUT_KIND src", "WRITE_OUTSIDE_ROOT src/a"},
 				"cat src/a; echo >src/beside; mkdir src/sub": nil,
 			} {
-				rep := x.run(t, actions(sh(script))+`,"inputs":["src/a"]`, Folders{Tree: tree})
+				rep := x.Run(t, intents.Actions(intents.Sh(script))+`,"inputs":["src/a"]`, harness.Folders{Tree: tree})
 				if !slices.Equal(rep.Result.Decision.Reasons, reasons) {
 					t.Errorf("%s: reasons %q, want %q", script, rep.Result.Decision.Reasons, reasons)
 				}
@@ -636,13 +639,13 @@ func TestInputs(t *testing.T) {
 				{`["big"]`, "/inputs/0", "more bytes"},
 				{`["src/a/b"]`, "/inputs/0", ""},
 			} {
-				re := x.fails(t, actions(sh("true"))+`,"inputs":`+tc.inputs, Folders{Tree: tree})
+				re := x.Fails(t, intents.Actions(intents.Sh("true"))+`,"inputs":`+tc.inputs, harness.Folders{Tree: tree})
 				if re.Code != result.CodeUnreadable || re.Details["pointer"] != tc.pointer || !strings.Contains(re.Message, tc.msg) {
 					t.Errorf("%s: %s", tc.inputs, re.Line())
 				}
 			}
 			if os.Geteuid() != 0 {
-				if re := x.fails(t, actions(sh("true"))+`,"inputs":["locked"]`, Folders{Tree: tree}); re.Code != result.CodeUnreadable {
+				if re := x.Fails(t, intents.Actions(intents.Sh("true"))+`,"inputs":["locked"]`, harness.Folders{Tree: tree}); re.Code != result.CodeUnreadable {
 					t.Errorf("%s", re.Line())
 				}
 			}
@@ -655,11 +658,11 @@ func TestInputs(t *testing.T) {
 
 // TestNoInputsNoCopies: what reads no input needs no folder for copies.
 func TestNoInputsNoCopies(t *testing.T) {
-	newTier(t, sandbox.Full)
-	h := tier{sandbox.NewHost(filepath.Join(t.TempDir(), "none")), sandbox.Full}
+	harnesstest.NewTier(t, sandbox.Full)
+	h := harnesstest.Tier{Host: sandbox.NewHost(filepath.Join(t.TempDir(), "none")), Isolation: sandbox.Full}
 	defer h.Close()
-	x := newExecutor(t, h, nil)
-	if rep := x.run(t, actions(write("out/a", "1"), sh("cat out/a")), Folders{}); !rep.Result.Decision.Accepted {
+	x := harnesstest.NewExecutor(t, h, nil)
+	if rep := x.Run(t, intents.Actions(intents.Write("out/a", "1"), intents.Sh("cat out/a")), harness.Folders{}); !rep.Result.Decision.Accepted {
 		t.Errorf("%s", rep.Bytes)
 	}
 }
@@ -670,10 +673,10 @@ func TestInputOverWorkFolder(t *testing.T) {
 	put(t, filepath.Join(tree, "src/a"), "of the tree\n")
 	put(t, filepath.Join(work, "src/a"), "of the work folder\n")
 	put(t, filepath.Join(work, "src/b"), "beside\n")
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), nil)
-			rep := x.run(t, actions(sh("cat src/a src/b"))+`,"inputs":["src/a"]`, Folders{Tree: tree, Work: work})
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
+			rep := x.Run(t, intents.Actions(intents.Sh("cat src/a src/b"))+`,"inputs":["src/a"]`, harness.Folders{Tree: tree, Work: work})
 			if got := string(rep.Execution.Stdout.Bytes); got != "of the tree\nbeside\n" || !rep.Result.Decision.Accepted {
 				t.Errorf("%q, %s", got, rep.Bytes)
 			}
@@ -704,37 +707,37 @@ func TestNothingIsDone(t *testing.T) {
 		rule          string
 		pointer       any
 	}{
-		{name: "a call", members: actions(write("out/a", "1"), `{"kind":"call","tool_id":"t","adapter_id":"a","params":{}}`) + `,"inputs":["a"]`,
+		{name: "a call", members: intents.Actions(intents.Write("out/a", "1"), `{"kind":"call","tool_id":"t","adapter_id":"a","params":{}}`) + `,"inputs":["a"]`,
 			code: result.CodeSandbox, pointer: "/actions/1"},
-		{name: "a variable", members: actions(`{"kind":"run","argv":["env"],"env":{"A":"1"}}`), change: func(p *kernel.Profile) { p.EnvAllow = kernel.AllowList{} },
+		{name: "a variable", members: intents.Actions(`{"kind":"run","argv":["env"],"env":{"A":"1"}}`), change: func(p *kernel.Profile) { p.EnvAllow = kernel.AllowList{} },
 			code: result.CodeSandbox, rule: "IV-04", pointer: "/actions/0/env/A"},
-		{name: "a guarded variable", members: actions(sh("true"), `{"kind":"run","argv":["env"],"env":{"LD_PRELOAD":"x"}}`),
+		{name: "a guarded variable", members: intents.Actions(intents.Sh("true"), `{"kind":"run","argv":["env"],"env":{"LD_PRELOAD":"x"}}`),
 			code: result.CodeSandbox, rule: "IV-04", pointer: "/actions/1/env/LD_PRELOAD"},
-		{name: "a mode that the profile does not have", members: actions(sh("true")), change: func(p *kernel.Profile) { p.ExecutionModes = []string{ModePlanOnly} },
+		{name: "a mode that the profile does not have", members: intents.Actions(intents.Sh("true")), change: func(p *kernel.Profile) { p.ExecutionModes = []string{harness.ModePlanOnly} },
 			code: result.CodeProfile},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			x := newExecutor(t, untouched{t}, tc.change)
-			re := x.fails(t, tc.members, Folders{Tree: t.TempDir()})
+			x := harnesstest.NewExecutor(t, untouched{t}, tc.change)
+			re := x.Fails(t, tc.members, harness.Folders{Tree: t.TempDir()})
 			if re.Code != tc.code || re.RuleID != tc.rule || re.Details["pointer"] != tc.pointer {
 				t.Errorf("%s", re.Line())
 			}
 		})
 	}
 	t.Run("what is refused or unclear", func(t *testing.T) {
-		x := newExecutor(t, untouched{t}, nil)
+		x := harnesstest.NewExecutor(t, untouched{t}, nil)
 		for _, v := range []kernel.Verdict{{}, {Permits: []string{"run:/actions/0"}, Clarify: []kernel.Result{{ID: "Q", Path: "/goal", Text: "Why?"}}}} {
-			x.gate.Judge = judgeFunc(func(policy.Input) (kernel.Verdict, error) { return v, nil })
-			rep := x.run(t, actions(sh("true")), Folders{})
+			x.Gate.Judge = harnesstest.JudgeFunc(func(policy.Input) (kernel.Verdict, error) { return v, nil })
+			rep := x.Run(t, intents.Actions(intents.Sh("true")), harness.Folders{})
 			if rep.Execution != nil || rep.Result.Execution != nil || rep.Result.Decision.Accepted {
 				t.Errorf("%s", rep.Bytes)
 			}
 		}
 	})
 	t.Run("without a sandbox", func(t *testing.T) {
-		x := newExecutor(t, nil, nil)
-		x.deps.Runner = nil
-		if re := x.fails(t, actions(sh("true")), Folders{}); re.Code != result.CodeSandbox || re.Hint == "" {
+		x := harnesstest.NewExecutor(t, nil, nil)
+		x.Deps.Runner = nil
+		if re := x.Fails(t, intents.Actions(intents.Sh("true")), harness.Folders{}); re.Code != result.CodeSandbox || re.Hint == "" {
 			t.Errorf("%s", re.Line())
 		}
 	})
@@ -743,9 +746,9 @@ func TestNothingIsDone(t *testing.T) {
 // TestWeakMachine: where the isolation that the profile demands cannot be had, nothing
 // runs; the error names the step and a thing to do.
 func TestWeakMachine(t *testing.T) {
-	h := newTier(t, sandbox.Confined)
-	x := newExecutor(t, h, func(p *kernel.Profile) { p.Isolation = kernel.IsolationFull })
-	re := x.fails(t, actions(write("out/a", "1"), sh("true")), Folders{})
+	h := harnesstest.NewTier(t, sandbox.Confined)
+	x := harnesstest.NewExecutor(t, h, func(p *kernel.Profile) { p.Isolation = kernel.IsolationFull })
+	re := x.Fails(t, intents.Actions(intents.Write("out/a", "1"), intents.Sh("true")), harness.Folders{})
 	if re.Code != result.CodeSandbox || re.Hint == "" || re.Details["isolation"] == "" || re.Details["step"] == "" {
 		t.Errorf("%s %q", re.Line(), re.Hint)
 	}
@@ -754,12 +757,12 @@ func TestWeakMachine(t *testing.T) {
 // TestFolderThatIsNotThere: a work folder or a path to read that has gone is an error,
 // and never a weaker sandbox.
 func TestFolderThatIsNotThere(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), nil)
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 			gone := filepath.Join(t.TempDir(), "gone")
-			for _, f := range []Folders{{Work: gone}, {Read: []string{gone}}} {
-				if re := x.fails(t, actions(sh("true")), f); re.Code != result.CodeSandbox {
+			for _, f := range []harness.Folders{{Work: gone}, {Read: []string{gone}}} {
+				if re := x.Fails(t, intents.Actions(intents.Sh("true")), f); re.Code != result.CodeSandbox {
 					t.Errorf("%s", re.Line())
 				}
 			}
@@ -769,9 +772,9 @@ func TestFolderThatIsNotThere(t *testing.T) {
 
 // TestInterrupted: a context that is done ends in RUN_E005, soon, and nothing is left.
 func TestInterrupted(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			h := newTier(t, isolation)
+			h := harnesstest.NewTier(t, isolation)
 			for name, script := range map[string]string{
 				"a command":                      "sleep 60",
 				"with children":                  "sleep 60 & sleep 60 & setsid sleep 60 & wait",
@@ -780,9 +783,9 @@ func TestInterrupted(t *testing.T) {
 				"that ignores the signal":        "trap '' TERM INT; sleep 60; sleep 60",
 			} {
 				t.Run(name, func(t *testing.T) {
-					x := newExecutor(t, h, nil)
+					x := harnesstest.NewExecutor(t, h, nil)
 					ctx, cancel := context.WithCancel(t.Context())
-					x.deps.Progress = func(action, of int) {
+					x.Deps.Progress = func(action, of int) {
 						if action == 1 {
 							time.AfterFunc(150*time.Millisecond, cancel)
 						}
@@ -790,7 +793,7 @@ func TestInterrupted(t *testing.T) {
 					tree := t.TempDir()
 					put(t, filepath.Join(tree, "in"), "x")
 					begun := time.Now()
-					rep, err := Run(ctx, x.deps, x.gate, x.request(actions(write("out/a", "1"), sh(script), sh("echo >out/never"))+`,"inputs":["in"]`, Folders{Tree: tree}))
+					rep, err := harness.Run(ctx, x.Deps, x.Gate, x.Request(intents.Actions(intents.Write("out/a", "1"), intents.Sh(script), intents.Sh("echo >out/never"))+`,"inputs":["in"]`, harness.Folders{Tree: tree}))
 					var re *result.RunError
 					if !errors.As(err, &re) || re.Code != result.CodeSandbox || !strings.HasPrefix(re.Message, "interrupted") || rep.Bytes != nil {
 						t.Errorf("%v, %s", err, rep.Bytes)
@@ -801,10 +804,10 @@ func TestInterrupted(t *testing.T) {
 				})
 			}
 			t.Run("before it begins", func(t *testing.T) {
-				x := newExecutor(t, h, nil)
+				x := harnesstest.NewExecutor(t, h, nil)
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
-				if _, err := Run(ctx, x.deps, x.gate, x.request(actions(sh("true")), Folders{})); err == nil {
+				if _, err := harness.Run(ctx, x.Deps, x.Gate, x.Request(intents.Actions(intents.Sh("true")), harness.Folders{})); err == nil {
 					t.Error("it went on")
 				}
 			})
@@ -815,10 +818,10 @@ func TestInterrupted(t *testing.T) {
 // TestProgress: every action is announced before it is performed, and none after a
 // failure.
 func TestProgress(t *testing.T) {
-	x := newExecutor(t, newTier(t, sandbox.Confined), nil)
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Confined), nil)
 	var told []string
-	x.deps.Progress = func(action, of int) { told = append(told, fmt.Sprintf("%d/%d", action, of)) }
-	x.run(t, actions(write("out/a", ""), sh("true"), sh("false"), sh("true")), Folders{})
+	x.Deps.Progress = func(action, of int) { told = append(told, fmt.Sprintf("%d/%d", action, of)) }
+	x.Run(t, intents.Actions(intents.Write("out/a", ""), intents.Sh("true"), intents.Sh("false"), intents.Sh("true")), harness.Folders{})
 	if want := []string{"0/4", "1/4", "2/4"}; !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
 	}
@@ -827,14 +830,14 @@ func TestProgress(t *testing.T) {
 // TestOutputsThatWereThere: a declared output that nothing changed is an output as
 // well, and so is a file that an action wrote as it was.
 func TestOutputsThatWereThere(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), nil)
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 			work := t.TempDir()
 			put(t, filepath.Join(work, "out/a"), "1")
 			put(t, filepath.Join(work, "out/b"), "2")
 			put(t, filepath.Join(work, "out/c"), "3")
-			rep := x.run(t, actions(write("out/b", "2"), sh("true"))+`,"outputs":["out/a"]`, Folders{Work: work})
+			rep := x.Run(t, intents.Actions(intents.Write("out/b", "2"), intents.Sh("true"))+`,"outputs":["out/a"]`, harness.Folders{Work: work})
 			want := []kernel.FileRef{{Path: "out/a", SHA256: canon.Sum([]byte("1")), SizeBytes: 1}, {Path: "out/b", SHA256: canon.Sum([]byte("2")), SizeBytes: 1}}
 			if e := rep.Result.Execution; !rep.Result.Decision.Accepted || !slices.Equal(e.Outputs, want) {
 				t.Errorf("%s", rep.Bytes)
@@ -845,9 +848,9 @@ func TestOutputsThatWereThere(t *testing.T) {
 
 // TestTwoAtOnce: two executions on one work folder do not see each other.
 func TestTwoAtOnce(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			h := newTier(t, isolation)
+			h := harnesstest.NewTier(t, isolation)
 			work := t.TempDir()
 			put(t, filepath.Join(work, "out/shared"), "")
 			type answer struct {
@@ -856,9 +859,9 @@ func TestTwoAtOnce(t *testing.T) {
 			}
 			answers := make(chan answer, 2)
 			for i := range 2 {
-				x := newExecutor(t, h, nil)
+				x := harnesstest.NewExecutor(t, h, nil)
 				go func() {
-					rep, err := Run(t.Context(), x.deps, x.gate, x.request(actions(sh(fmt.Sprintf("echo %d >>out/shared; sleep 0.3; cat out/shared", i))), Folders{Work: work}))
+					rep, err := harness.Run(t.Context(), x.Deps, x.Gate, x.Request(intents.Actions(intents.Sh(fmt.Sprintf("echo %d >>out/shared; sleep 0.3; cat out/shared", i))), harness.Folders{Work: work}))
 					if err != nil {
 						answers <- answer{err: err}
 						return

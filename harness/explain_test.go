@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -21,9 +23,9 @@ import (
 // the name that its provenance gives it.
 type explained map[string][]string
 
-func linesOf(t *testing.T, s *stage, src Sources) explained {
+func linesOf(t *testing.T, s *stage, src harness.Sources) explained {
 	t.Helper()
-	o, err := src.Read(s.specs, endless())
+	o, err := src.Read(s.Specs, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,19 +56,19 @@ func (e explained) rule(p policy.Place) string {
 func TestExplain(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	s := newStage(t)
-	src := Sources{Builtin: profiles.FS()}
+	src := harness.Sources{Builtin: profiles.FS()}
 	for _, profile := range profiles.Names() {
 		src.Profile = profile
-		gate, lines := s.gates[profile], linesOf(t, s, src)
+		gate, lines := s.Gates[profile], linesOf(t, s, src)
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			s.explainAll(t, gate, lines, s.posed[profile])
 		})
 	}
 	for _, v := range s.early {
-		if gate := s.gates[v.Profile]; gate != nil {
+		if gate := s.Gates[v.Profile]; gate != nil {
 			_, want := s.runOn(t, gate, v)
-			if x, err := Explain(t.Context(), s.deps(), gate, v.request(t)); line(t, err) != line(t, want) || x.Reasons != nil {
+			if x, err := harness.Explain(t.Context(), s.deps(), gate, v.Request(t)); line(t, err) != line(t, want) || x.Reasons != nil {
 				t.Errorf("%s: error %v, a run gives %v", v.Name, err, want)
 			}
 		}
@@ -82,7 +84,7 @@ func TestExplainLayers(t *testing.T) {
 		return adversary{src: "package PKG\n\nimport future.keywords.not\n\n" + src}.named(name)
 	}
 	for _, profile := range profiles.Names() {
-		src := beside("user", profile, module("notes/writes.rego", meta("SEEN")+`note contains {
+		src := beside("user", profile, module("notes/writes.rego", harnesstest.Meta("SEEN")+`note contains {
 	"id": "SEEN", "path": e.pointer, "msg": sprintf("%s of %s", [e.kind, e.path]),
 } if {
 	some e in input.effects
@@ -90,14 +92,14 @@ func TestExplainLayers(t *testing.T) {
 	count(input.effects) < 100
 }
 `))
-		src.Org = beside("org", profile, module("a.rego", strings.Replace(meta("GOAL"), "#   id: GOAL", "#   id: GOAL\n#   fix: say more", 1)+`clarify contains {"id": "GOAL", "path": "/goal", "question": q, "options": ["no", "yes"]} if {
+		src.Org = beside("org", profile, module("a.rego", strings.Replace(harnesstest.Meta("GOAL"), "#   id: GOAL", "#   id: GOAL\n#   fix: say more", 1)+`clarify contains {"id": "GOAL", "path": "/goal", "question": q, "options": ["no", "yes"]} if {
 	some q in ["sure?", "really?"]
 	not contains(input.intent.goal, "u")
 }
 
 note contains {"id": "GOAL", "path": "/goal", "msg": "seen"}
 `)).Org
-		src.Repo = beside("repo", profile, module("a.rego", meta("PATH_FORM")+`deny contains {"id": "PATH_FORM", "path": concat("", [e.pointer, "/argv/0"]), "msg": "not in this tree", "fix": "f"} if {
+		src.Repo = beside("repo", profile, module("a.rego", harnesstest.Meta("PATH_FORM")+`deny contains {"id": "PATH_FORM", "path": concat("", [e.pointer, "/argv/0"]), "msg": "not in this tree", "fix": "f"} if {
 	some e in input.effects
 	e.kind == "run"
 	count(e.argv) > 1
@@ -132,18 +134,18 @@ func (a adversary) named(name string) func(string) fstest.MapFS {
 	}
 }
 
-func (s *stage) deps() Deps {
-	return Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: strings.NewReader(""), Specs: s.specs}
+func (s *stage) deps() harness.Deps {
+	return harness.Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: strings.NewReader(""), Specs: s.Specs}
 }
 
 // explainAll explains posed vectors under a gate, and returns how many reasons each
 // layer gave.
-func (s *stage) explainAll(t *testing.T, gate *Gate, lines explained, list []posed) map[string]int {
+func (s *stage) explainAll(t *testing.T, gate *harness.Gate, lines explained, list []posed) map[string]int {
 	t.Helper()
 	layers := map[string]int{}
 	permits := map[kernel.EffectKind]policy.Place{}
 	for _, p := range list {
-		x, err := Explain(t.Context(), s.deps(), gate, p.request(t))
+		x, err := harness.Explain(t.Context(), s.deps(), gate, p.Request(t))
 		if err != nil {
 			t.Errorf("%s: %v", p.Name, err)
 			continue
@@ -152,7 +154,7 @@ func (s *stage) explainAll(t *testing.T, gate *Gate, lines explained, list []pos
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rep, err := s.runOn(t, gate, p.vector); err == nil && !reflect.DeepEqual(rep.Decision, want) {
+		if rep, err := s.runOn(t, gate, p.Vector); err == nil && !reflect.DeepEqual(rep.Decision, want) {
 			t.Errorf("%s: a run decides\n%+v\nwant\n%+v", p.Name, rep.Decision, want)
 		}
 		if !reflect.DeepEqual(x.Decision, want) || !reflect.DeepEqual(x.Profile, gate.Profile) {
@@ -172,7 +174,7 @@ func (s *stage) explainAll(t *testing.T, gate *Gate, lines explained, list []pos
 
 // checkReasons holds the reasons of an explanation against its decision, against
 // the sources of the rules and against the intent.
-func checkReasons(t *testing.T, p posed, x Explanation, lines explained) {
+func checkReasons(t *testing.T, p posed, x harness.Explanation, lines explained) {
 	t.Helper()
 	var decided, noted []string
 	for i, r := range x.Reasons {
@@ -225,7 +227,7 @@ func checkReasons(t *testing.T, p posed, x Explanation, lines explained) {
 // checkPermits holds the permits of an explanation against the verdict's, and
 // against the sources of the rules. permits has the rule for each kind of effect, as
 // far as it is known: the built-in policy has one for each.
-func checkPermits(t *testing.T, p posed, gate *Gate, x Explanation, lines explained, permits map[kernel.EffectKind]policy.Place) {
+func checkPermits(t *testing.T, p posed, gate *harness.Gate, x harness.Explanation, lines explained, permits map[kernel.EffectKind]policy.Place) {
 	t.Helper()
 	v, err := gate.Judge.Eval(t.Context(), p.in)
 	if err != nil {

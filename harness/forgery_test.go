@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -10,6 +10,10 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/testimony"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
+	"github.com/fiador/fiador/harness/replay"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
@@ -42,10 +46,10 @@ func (f forged) put(name string, doc map[string]any) canon.ContentHash {
 
 // forge takes what was recorded apart, lets change at it, and puts it together again
 // under the hashes that it then has.
-func forge(t *testing.T, m *memory, rec ledger.Record, change func(*forged)) (ledger.Record, *memory) {
+func forge(t *testing.T, m *harnesstest.Memory, rec ledger.Record, change func(*forged)) (ledger.Record, *harnesstest.Memory) {
 	t.Helper()
 	open := func(b ledger.Blob) map[string]any {
-		doc, err := canon.Parse(m.blobs[b.SHA256], testimony.MaxBlobBytes)
+		doc, err := canon.Parse(m.Blobs[b.SHA256], testimony.MaxBlobBytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +59,7 @@ func forge(t *testing.T, m *memory, rec ledger.Record, change func(*forged)) (le
 	ref := f.decision["policy"].(map[string]any)
 	f.set = open(ledger.Blob{SHA256: canon.ContentHash(ref["sha256"].(string))})
 	change(&f)
-	out := newMemory()
+	out := harnesstest.NewMemory()
 	keep := func(doc map[string]any) ledger.Blob {
 		text, _, err := canon.Artifact(doc)
 		if err != nil {
@@ -77,9 +81,9 @@ func forge(t *testing.T, m *memory, rec ledger.Record, change func(*forged)) (le
 // TestCorruptEvidence: whatever in the evidence is not what the record says is found,
 // even where every blob has the name that its bytes demand.
 func TestCorruptEvidence(t *testing.T) {
-	set := deps(t).Specs
-	m := newMemory()
-	_, rec := m.decided(t, set, openBuiltin(t, set, "default"), askedHere)
+	set := harnesstest.Deps(t).Specs
+	m := harnesstest.NewMemory()
+	_, rec := m.Decided(t, set, harnesstest.OpenBuiltin(t, set, "default"), intents.AskedHere)
 	otherHash := string(canon.Sum([]byte("x")))
 	module := func(f *forged) map[string]any {
 		return f.set["layers"].([]any)[0].(map[string]any)["modules"].([]any)[0].(map[string]any)
@@ -97,7 +101,7 @@ func TestCorruptEvidence(t *testing.T) {
 		document, pointer string
 	}{
 		{"another intent", func(f *forged) {
-			f.decision["intent_base64"] = base64.StdEncoding.EncodeToString([]byte(allowedHere))
+			f.decision["intent_base64"] = base64.StdEncoding.EncodeToString([]byte(intents.AllowedHere))
 		}, "record", "/intent_sha256"},
 		{"an intent that is no base64", func(f *forged) { f.decision["intent_base64"] = "e30" }, testimony.KindDecision, "/intent_base64"},
 		{"another input", edit("input", func(d map[string]any) { d["findings"] = []any{} }), "record", "/input_sha256"},
@@ -139,19 +143,19 @@ func TestCorruptEvidence(t *testing.T) {
 		{"another policy in the record", func(f *forged) { f.rec.Policy = "strict" }, "record", "/policy"},
 		{"another policy hash in the record", func(f *forged) { f.rec.PolicySHA256 = canon.ContentHash(otherHash) }, "record", "/policy_sha256"},
 		{"another run in the record", func(f *forged) { f.rec.RunID = "r1" }, "record", "/run_id"},
-		{"another mode in the record", func(f *forged) { f.rec.ExecutionMode = ModeExecuteSandbox }, "record", "/execution_mode"},
+		{"another mode in the record", func(f *forged) { f.rec.ExecutionMode = harness.ModeExecuteSandbox }, "record", "/execution_mode"},
 		{"other reasons in the record", func(f *forged) { f.rec.Reasons = nil }, "record", "/reasons/0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rec, kept := forge(t, m, rec, tc.change)
-			rp, err := (&Replayer{Specs: set, Evidence: kept.Blob}).Replay(t.Context(), rec)
+			rp, err := (&replay.Session{Specs: set, Evidence: kept.Blob}).Replay(t.Context(), rec)
 			if tc.document == "" {
-				if err != nil || rp.Status != EvidenceCorrupt {
+				if err != nil || rp.Status != replay.EvidenceCorrupt {
 					t.Errorf("%+v %v", rp, err)
 				}
 				return
 			}
-			if err != nil || rp.Status != EvidenceCorrupt || rp.Document != tc.document || rp.Difference.Pointer != tc.pointer || len(rp.Details) == 0 {
+			if err != nil || rp.Status != replay.EvidenceCorrupt || rp.Document != tc.document || rp.Difference.Pointer != tc.pointer || len(rp.Details) == 0 {
 				t.Errorf("%+v %v", rp, err)
 			}
 		})
@@ -167,11 +171,11 @@ func copyInto(to, from map[string]any) {
 // TestReplayFindsAForgery: evidence that agrees with a forged record in every hash, and
 // says what the policy does not say.
 func TestReplayFindsAForgery(t *testing.T) {
-	set := deps(t).Specs
-	m := newMemory()
-	gate := openBuiltin(t, set, "default")
-	_, asked := m.decided(t, set, gate, askedHere)
-	_, refused := m.decided(t, set, gate, refusedHere)
+	set := harnesstest.Deps(t).Specs
+	m := harnesstest.NewMemory()
+	gate := harnesstest.OpenBuiltin(t, set, "default")
+	_, asked := m.Decided(t, set, gate, intents.AskedHere)
+	_, refused := m.Decided(t, set, gate, intents.RefusedHere)
 	result := func(f *forged, change func(map[string]any)) {
 		doc := f.text("result")
 		change(doc)
@@ -190,52 +194,52 @@ func TestReplayFindsAForgery(t *testing.T) {
 		name              string
 		rec               ledger.Record
 		change            func(*forged)
-		status            Status
+		status            replay.Status
 		document, pointer string
 	}{
 		{"no findings of the kernel", asked, func(f *forged) {
 			doc := f.text("input")
 			doc["findings"] = []any{}
 			f.rec.InputSHA256 = f.put("input", doc)
-		}, DecisionDiffers, "input", "/findings/0"},
+		}, replay.DecisionDiffers, "input", "/findings/0"},
 		{"an input that is no JSON", asked, func(f *forged) {
 			f.decision["input"] = "x"
 			f.rec.InputSHA256 = canon.Sum([]byte("x"))
-		}, DecisionDiffers, "input", ""},
+		}, replay.DecisionDiffers, "input", ""},
 		{"another question", asked, func(f *forged) {
 			decision(f, func(d map[string]any) { d["questions"] = []any{"really?"} })
-		}, DecisionDiffers, "decision", "/questions/0"},
+		}, replay.DecisionDiffers, "decision", "/questions/0"},
 		{"another reason", refused, func(f *forged) {
 			decision(f, func(d map[string]any) { d["reasons"] = []any{"OTHER /goal"} })
-		}, DecisionDiffers, "decision", "/reasons/0"},
+		}, replay.DecisionDiffers, "decision", "/reasons/0"},
 		{"an intent that is none", asked, func(f *forged) {
 			f.decision["intent_base64"] = "e30="
 			f.rec.IntentSHA256 = canon.Sum([]byte("{}"))
 			result(f, func(d map[string]any) { d["intent"].(map[string]any)["sha256"] = string(canon.Sum([]byte("{}"))) })
-		}, DecisionDiffers, "decision", ""},
+		}, replay.DecisionDiffers, "decision", ""},
 		{"a mode that the profile does not have", asked, func(f *forged) {
-			f.rec.Mode = ModelReplay
-			result(f, func(d map[string]any) { d["model_mode"] = ModelReplay })
-		}, DecisionDiffers, "decision", ""},
+			f.rec.Mode = harness.ModelReplay
+			result(f, func(d map[string]any) { d["model_mode"] = harness.ModelReplay })
+		}, replay.DecisionDiffers, "decision", ""},
 		{"another bundle in the result", asked, func(f *forged) {
 			result(f, func(d map[string]any) { d["bundle"].(map[string]any)["bundle_id"] = "bundle_0123456789abcdef" })
-		}, CanonicalDiffers, "result", "/bundle/bundle_id"},
+		}, replay.CanonicalDiffers, "result", "/bundle/bundle_id"},
 		{"another question in the result", asked, func(f *forged) {
 			result(f, func(d map[string]any) { d["clarify_questions"] = []any{"really?"} })
-		}, CanonicalDiffers, "result", "/clarify_questions/0"},
+		}, replay.CanonicalDiffers, "result", "/clarify_questions/0"},
 		{"another limit in the result", refused, func(f *forged) {
 			result(f, func(d map[string]any) { d["policy"].(map[string]any)["timeout_ms"] = json.Number("1") })
-		}, CanonicalDiffers, "result", "/policy/timeout_ms"},
+		}, replay.CanonicalDiffers, "result", "/policy/timeout_ms"},
 		{"a policy that does not compile", asked, func(f *forged) {
 			broken(t, f, result, "package gate.builtin\n\ndeny contains if")
-		}, DecisionDiffers, "decision", ""},
+		}, replay.DecisionDiffers, "decision", ""},
 		{"a policy that permits nothing", asked, func(f *forged) {
 			broken(t, f, result, "package gate.builtin\n\npermit contains e.id if { e := input.effects[_]; e.id == \"x\" }\n")
-		}, DecisionDiffers, "decision", "/bundle"},
+		}, replay.DecisionDiffers, "decision", "/bundle"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rec, kept := forge(t, m, tc.rec, tc.change)
-			rp, err := (&Replayer{Specs: set, Evidence: kept.Blob}).Replay(t.Context(), rec)
+			rp, err := (&replay.Session{Specs: set, Evidence: kept.Blob}).Replay(t.Context(), rec)
 			if err != nil || rp.Status != tc.status || rp.Document != tc.document || !strings.HasPrefix(rp.Difference.Pointer, tc.pointer) {
 				t.Errorf("%+v %v", rp, err)
 			}
@@ -265,9 +269,9 @@ func broken(t *testing.T, f *forged, edit func(*forged, func(map[string]any)), s
 // TestReplayOfAnotherKernel: bundle and result name their kernel, so they differ; the
 // decision does not, and the policy is told the kernel that it was told.
 func TestReplayOfAnotherKernel(t *testing.T) {
-	set := deps(t).Specs
-	m := newMemory()
-	_, rec := m.decided(t, set, openBuiltin(t, set, "default"), askedHere)
+	set := harnesstest.Deps(t).Specs
+	m := harnesstest.NewMemory()
+	_, rec := m.Decided(t, set, harnesstest.OpenBuiltin(t, set, "default"), intents.AskedHere)
 	rec, kept := forge(t, m, rec, func(f *forged) {
 		f.rec.Kernel = "0.0.9"
 		in := f.text("input")
@@ -285,46 +289,46 @@ func TestReplayOfAnotherKernel(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	rp, err := (&Replayer{Specs: set, Evidence: kept.Blob}).Replay(t.Context(), rec)
-	if err != nil || rp.Status != CanonicalDiffers || rp.Document != "result" || len(rp.Details) != 1 || !strings.Contains(rp.Details[0], "0.0.9") {
+	rp, err := (&replay.Session{Specs: set, Evidence: kept.Blob}).Replay(t.Context(), rec)
+	if err != nil || rp.Status != replay.CanonicalDiffers || rp.Document != "result" || len(rp.Details) != 1 || !strings.Contains(rp.Details[0], "0.0.9") {
 		t.Errorf("%+v %v", rp, err)
 	}
 }
 
 // TestEveryFlippedByteIsFound: in both blobs, under their old names.
 func TestEveryFlippedByteIsFound(t *testing.T) {
-	set := deps(t).Specs
-	m := newMemory()
-	_, rec := m.decided(t, set, openBuiltin(t, set, "strict"), simple)
+	set := harnesstest.Deps(t).Specs
+	m := harnesstest.NewMemory()
+	_, rec := m.Decided(t, set, harnesstest.OpenBuiltin(t, set, "strict"), intents.Simple)
 	r := rand.New(rand.NewPCG(1, 2))
-	for sum, text := range m.blobs {
+	for sum, text := range m.Blobs {
 		for range 200 {
 			at := r.IntN(len(text))
 			bad := bytes.Clone(text)
 			bad[at] ^= 1 << r.IntN(8)
-			m.blobs[sum] = bad
-			if rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec); err != nil || rp.Status != EvidenceCorrupt {
+			m.Blobs[sum] = bad
+			if rp, err := (&replay.Session{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec); err != nil || rp.Status != replay.EvidenceCorrupt {
 				t.Fatalf("byte %d: %+v %v", at, rp, err)
 			}
 		}
 		for _, bad := range [][]byte{nil, text[:len(text)-1], append(bytes.Clone(text), '\n')} {
-			m.blobs[sum] = bad
-			if rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec); err != nil || rp.Status != EvidenceCorrupt {
+			m.Blobs[sum] = bad
+			if rp, err := (&replay.Session{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec); err != nil || rp.Status != replay.EvidenceCorrupt {
 				t.Fatalf("%+v %v", rp, err)
 			}
 		}
-		m.blobs[sum] = text
+		m.Blobs[sum] = text
 	}
 }
 
 // TestHostileBlobs: blobs whose names are right, and which are made to hurt, are corrupt
 // in little time and memory.
 func TestHostileBlobs(t *testing.T) {
-	set := deps(t).Specs
-	m := newMemory()
-	_, rec := m.decided(t, set, openBuiltin(t, set, "strict"), simple)
+	set := harnesstest.Deps(t).Specs
+	m := harnesstest.NewMemory()
+	_, rec := m.Decided(t, set, harnesstest.OpenBuiltin(t, set, "strict"), intents.Simple)
 	inside := func(name, text string) string {
-		doc, err := canon.Parse(m.blobs[rec.Evidence.SHA256], testimony.MaxBlobBytes)
+		doc, err := canon.Parse(m.Blobs[rec.Evidence.SHA256], testimony.MaxBlobBytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -351,13 +355,13 @@ func TestHostileBlobs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rec := rec
 			rec.Evidence = ledger.Blob{SHA256: canon.Sum([]byte(text)), Size: int64(len(text))}
-			kept := newMemory()
-			kept.blobs[rec.Evidence.SHA256] = []byte(text)
+			kept := harnesstest.NewMemory()
+			kept.Blobs[rec.Evidence.SHA256] = []byte(text)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			rp, err := (&Replayer{Specs: set, Evidence: kept.Blob}).Replay(t.Context(), rec)
+			rp, err := (&replay.Session{Specs: set, Evidence: kept.Blob}).Replay(t.Context(), rec)
 			runtime.ReadMemStats(&after)
-			if err != nil || rp.Status != EvidenceCorrupt {
+			if err != nil || rp.Status != replay.EvidenceCorrupt {
 				t.Errorf("%.300v %v", rp, err)
 			}
 			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 400 {
@@ -367,7 +371,7 @@ func TestHostileBlobs(t *testing.T) {
 	}
 	rec.Evidence.Size = testimony.MaxBlobBytes + 1
 	read := func(ledger.Blob) ([]byte, error) { t.Error("a blob over the limit is read"); return nil, nil }
-	if rp, err := Replay(t.Context(), set, read, rec); err != nil || rp.Status != EvidenceCorrupt {
+	if rp, err := replay.Record(t.Context(), set, read, rec); err != nil || rp.Status != replay.EvidenceCorrupt {
 		t.Errorf("%+v %v", rp, err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"path/filepath"
@@ -8,15 +8,18 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/sandbox"
 )
 
 // TestOutputsThatAreGone: what stood in a folder that was removed or replaced is no
 // output, though an action has written it as it was.
 func TestOutputsThatAreGone(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), nil)
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 			for script, want := range map[string][]string{
 				"true":                             {"out/d/a"},
 				"rm -r out/d":                      nil,
@@ -33,7 +36,7 @@ func TestOutputsThatAreGone(t *testing.T) {
 			} {
 				work := t.TempDir()
 				put(t, filepath.Join(work, "out", "d", "a"), "x")
-				rep := x.run(t, actions(write("out/d/a", "x"), sh(script)), Folders{Work: work})
+				rep := x.Run(t, intents.Actions(intents.Write("out/d/a", "x"), intents.Sh(script)), harness.Folders{Work: work})
 				if got := outputs(rep); !slices.Equal(got, want) {
 					t.Errorf("%s: outputs %q, reasons %q", script, got, rep.Result.Decision.Reasons)
 				}
@@ -45,10 +48,10 @@ func TestOutputsThatAreGone(t *testing.T) {
 // TestResponseThatIsGone: a response whose folder was replaced is a reason, also where
 // the work folder had the same one.
 func TestResponseThatIsGone(t *testing.T) {
-	e := newEndpoint(t)
-	x := callers(t, newTier(t, sandbox.Full), nil)
-	ask := call("m", `{"messages":[{"role":"user","content":"one"}]}`)
-	rep := x.caller(ModelRecord, e.recorder()).run(t, actions(ask), Folders{})
+	e := harnesstest.NewEndpoint(t)
+	x := harnesstest.Callers(t, harnesstest.NewTier(t, sandbox.Full), nil)
+	ask := intents.Call("m", `{"messages":[{"role":"user","content":"one"}]}`)
+	rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, intents.Actions(ask), harness.Folders{})
 	recording, err := pack.ParseModelIO(rep.Execution.ModelIO)
 	if err != nil || len(recording.Interactions) != 1 {
 		t.Fatalf("%s (%v)", rep.Execution.ModelIO, err)
@@ -64,7 +67,7 @@ func TestResponseThatIsGone(t *testing.T) {
 	} {
 		work := t.TempDir()
 		put(t, filepath.Join(work, "calls", "001.response.json"), body)
-		rep := x.caller(ModelReplay, player(t, rep.Execution.ModelIO)).run(t, actions(ask, sh(script+"; true")), Folders{Work: work})
+		rep := x.Caller(harness.ModelReplay, harnesstest.Player(t, rep.Execution.ModelIO)).Run(t, intents.Actions(ask, intents.Sh(script+"; true")), harness.Folders{Work: work})
 		has := slices.Contains(outputs(rep), "calls/001.response.json")
 		if rep.Result.Decision.Accepted != accepted || has != accepted {
 			t.Errorf("%s: outputs %q, reasons %q", script, outputs(rep), rep.Result.Decision.Reasons)
@@ -75,10 +78,10 @@ func TestResponseThatIsGone(t *testing.T) {
 // TestDeclaredResponse: a response that is declared as an output is one output, whatever
 // the work folder had there.
 func TestDeclaredResponse(t *testing.T) {
-	e := newEndpoint(t)
-	x := callers(t, newTier(t, sandbox.Full), nil)
-	members := actions(call("m", `{"messages":[{"role":"user","content":"one"}]}`)) + `,"outputs":["calls/001.response.json"]`
-	rep := x.caller(ModelRecord, e.recorder()).run(t, members, Folders{})
+	e := harnesstest.NewEndpoint(t)
+	x := harnesstest.Callers(t, harnesstest.NewTier(t, sandbox.Full), nil)
+	members := intents.Actions(intents.Call("m", `{"messages":[{"role":"user","content":"one"}]}`)) + `,"outputs":["calls/001.response.json"]`
+	rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, members, harness.Folders{})
 	recording, err := pack.ParseModelIO(rep.Execution.ModelIO)
 	if err != nil || len(recording.Interactions) != 1 {
 		t.Fatalf("%s (%v)", rep.Execution.ModelIO, err)
@@ -88,10 +91,10 @@ func TestDeclaredResponse(t *testing.T) {
 		if text != "" {
 			put(t, filepath.Join(work, "calls", "001.response.json"), text)
 		}
-		rep := x.caller(ModelReplay, player(t, rep.Execution.ModelIO)).run(t, members, Folders{Work: work})
+		rep := x.Caller(harness.ModelReplay, harnesstest.Player(t, rep.Execution.ModelIO)).Run(t, members, harness.Folders{Work: work})
 		if got := outputs(rep); !rep.Result.Decision.Accepted || !slices.Equal(got, []string{"calls/001.response.json"}) {
 			t.Errorf("%s there before: outputs %q, reasons %q", name, got, rep.Result.Decision.Reasons)
 		}
-		packed(t, rep)
+		harnesstest.Packed(t, rep)
 	}
 }

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -20,7 +23,7 @@ import (
 func TestNoVerdictIsNoResult(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		judge judgeFunc
+		judge harnesstest.JudgeFunc
 		code  result.Code
 	}{
 		{"panic", func(policy.Input) (kernel.Verdict, error) { panic("secret") }, result.CodeInternal},
@@ -51,8 +54,8 @@ func TestNoVerdictIsNoResult(t *testing.T) {
 		}, result.CodeInternal},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d := deps(t)
-			rep, err := Run(t.Context(), d, gateWith(t, d, tc.judge), Request{Source: []byte(simple), Path: "i", Mode: ModePlanOnly, ModelMode: ModelNone})
+			d := harnesstest.Deps(t)
+			rep, err := harness.Run(t.Context(), d, harnesstest.GateWith(t, d, tc.judge), harness.Request{Source: []byte(intents.Simple), Path: "i", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone})
 			var re *result.RunError
 			if !errors.As(err, &re) || re.Code != tc.code || rep.Bytes != nil {
 				t.Fatalf("%v, %q", err, rep.Bytes)
@@ -66,9 +69,9 @@ func TestNoVerdictIsNoResult(t *testing.T) {
 
 // TestEmptyVerdictRefuses: a policy that says nothing permits nothing.
 func TestEmptyVerdictRefuses(t *testing.T) {
-	d := deps(t)
-	gate := gateWith(t, d, judgeFunc(func(policy.Input) (kernel.Verdict, error) { return kernel.Verdict{}, nil }))
-	rep, err := Run(t.Context(), d, gate, Request{Source: []byte(simple), Path: "i", Mode: ModePlanOnly, ModelMode: ModelNone})
+	d := harnesstest.Deps(t)
+	gate := harnesstest.GateWith(t, d, harnesstest.JudgeFunc(func(policy.Input) (kernel.Verdict, error) { return kernel.Verdict{}, nil }))
+	rep, err := harness.Run(t.Context(), d, gate, harness.Request{Source: []byte(intents.Simple), Path: "i", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,11 +83,11 @@ func TestEmptyVerdictRefuses(t *testing.T) {
 // TestPolicySeesTheCanonicalIntent: the input has the values of the canonical
 // document, with every member there.
 func TestPolicySeesTheCanonicalIntent(t *testing.T) {
-	d := deps(t)
+	d := harnesstest.Deps(t)
 	var seen policy.Input
-	gate := gateWith(t, d, judgeFunc(func(in policy.Input) (kernel.Verdict, error) { seen = in; return kernel.Verdict{}, nil }))
+	gate := harnesstest.GateWith(t, d, harnesstest.JudgeFunc(func(in policy.Input) (kernel.Verdict, error) { seen = in; return kernel.Verdict{}, nil }))
 	src := " {\"goal\" : \"\\u0067\",\n\"context\":{\"n\":1.50e1}}"
-	if _, err := Run(t.Context(), d, gate, Request{Source: []byte(src), Path: "i", Mode: ModePlanOnly, ModelMode: ModelNone}); err != nil {
+	if _, err := harness.Run(t.Context(), d, gate, harness.Request{Source: []byte(src), Path: "i", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := canon.Canonical(seen.Intent)
@@ -101,9 +104,9 @@ func TestPolicySeesTheCanonicalIntent(t *testing.T) {
 
 // TestResultThatBreaksAnInvariantIsNotPrinted shows it for RS6.
 func TestResultThatBreaksAnInvariantIsNotPrinted(t *testing.T) {
-	d := deps(t)
-	gate := gateWith(t, d, judgeFunc(func(policy.Input) (kernel.Verdict, error) { return kernel.Verdict{}, nil }))
-	rep, err := Run(t.Context(), d, gate, Request{Source: []byte(simple), Path: "/home/u/i", Mode: ModePlanOnly, ModelMode: ModelNone})
+	d := harnesstest.Deps(t)
+	gate := harnesstest.GateWith(t, d, harnesstest.JudgeFunc(func(policy.Input) (kernel.Verdict, error) { return kernel.Verdict{}, nil }))
+	rep, err := harness.Run(t.Context(), d, gate, harness.Request{Source: []byte(intents.Simple), Path: "/home/u/i", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone})
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeInternal || re.RuleID != "RS6" || rep.Bytes != nil {
 		t.Errorf("%v", err)
@@ -111,22 +114,22 @@ func TestResultThatBreaksAnInvariantIsNotPrinted(t *testing.T) {
 }
 
 func TestNoRandomnessNoRunID(t *testing.T) {
-	d := deps(t)
+	d := harnesstest.Deps(t)
 	d.Rand = strings.NewReader("short")
-	gate := gateWith(t, d, judgeFunc(func(policy.Input) (kernel.Verdict, error) { return kernel.Verdict{}, nil }))
-	req := Request{Source: []byte(simple), Path: "i", Mode: ModePlanOnly, ModelMode: ModelNone}
-	if _, err := Run(t.Context(), d, gate, req); err == nil {
+	gate := harnesstest.GateWith(t, d, harnesstest.JudgeFunc(func(policy.Input) (kernel.Verdict, error) { return kernel.Verdict{}, nil }))
+	req := harness.Request{Source: []byte(intents.Simple), Path: "i", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}
+	if _, err := harness.Run(t.Context(), d, gate, req); err == nil {
 		t.Error("a run id was made of nothing")
 	}
 	req.RunID = "given"
-	if rep, err := Run(t.Context(), d, gate, req); err != nil || rep.Result.RunID != "given" {
+	if rep, err := harness.Run(t.Context(), d, gate, req); err != nil || rep.Result.RunID != "given" {
 		t.Errorf("%v %v", rep.Result.RunID, err)
 	}
 }
 
 func TestUnknownProfile(t *testing.T) {
 	for _, name := range []string{"", "Strict", "../strict", "builtin", "stirct"} {
-		_, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: name}, deps(t).Specs, policy.DefaultLimits())
+		_, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: name}, harnesstest.Deps(t).Specs, policy.DefaultLimits())
 		var re *result.RunError
 		if !errors.As(err, &re) || re.Code != result.CodeProfile {
 			t.Errorf("%q: %v", name, err)
@@ -137,9 +140,9 @@ func TestUnknownProfile(t *testing.T) {
 // TestSealHoldsTheGatesProfile: a result that names another policy than that of the gate
 // is an internal error, though it agrees with itself.
 func TestSealHoldsTheGatesProfile(t *testing.T) {
-	d := deps(t)
-	gate := openBuiltin(t, d.Specs, "default")
-	rep, err := Run(t.Context(), d, gate, Request{Source: []byte(simple), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone})
+	d := harnesstest.Deps(t)
+	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
+	rep, err := harness.Run(t.Context(), d, gate, harness.Request{Source: []byte(intents.Simple), Path: "intent.json", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,21 +158,21 @@ func TestSealHoldsTheGatesProfile(t *testing.T) {
 
 // TestTwoEncodersAgree: bytes that encoding/json and jcs do not give are no result.
 func TestTwoEncodersAgree(t *testing.T) {
-	d := deps(t)
-	gate := openBuiltin(t, d.Specs, "default")
-	rep, err := Run(t.Context(), d, gate, Request{Source: []byte(simple), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone})
+	d := harnesstest.Deps(t)
+	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
+	rep, err := harness.Run(t.Context(), d, gate, harness.Request{Source: []byte(intents.Simple), Path: "intent.json", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := Agree(rep.Bytes, rep.Result); e != nil {
+	if e := harness.Agree(rep.Bytes, rep.Result); e != nil {
 		t.Fatal(e)
 	}
 	other := rep.Result
 	other.ModelMode = "nonf"
 	for name, e := range map[string]*result.RunError{
-		"another value":     Agree(rep.Bytes, other),
-		"another line feed": Agree(append(bytes.Clone(rep.Bytes), '\n'), rep.Result),
-		"a member less":     Agree([]byte("{}\n"), rep.Result),
+		"another value":     harness.Agree(rep.Bytes, other),
+		"another line feed": harness.Agree(append(bytes.Clone(rep.Bytes), '\n'), rep.Result),
+		"a member less":     harness.Agree([]byte("{}\n"), rep.Result),
 	} {
 		if e == nil || e.Code != result.CodeInternal || e.RuleID != "RS7" {
 			t.Errorf("%s: %v", name, e)
@@ -189,18 +192,18 @@ func BenchmarkAgree(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: strings.NewReader("0123456789abcdef"), Specs: set}
-	gate, err := OpenGate(b.Context(), Sources{Builtin: profiles.FS(), Profile: "default"}, set, policy.DefaultLimits())
+	d := harness.Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: strings.NewReader("0123456789abcdef"), Specs: set}
+	gate, err := harness.OpenGate(b.Context(), harness.Sources{Builtin: profiles.FS(), Profile: "default"}, set, policy.DefaultLimits())
 	if err != nil {
 		b.Fatal(err)
 	}
-	rep, err := Run(b.Context(), d, gate, Request{Source: []byte(simple), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone})
+	rep, err := harness.Run(b.Context(), d, gate, harness.Request{Source: []byte(intents.Simple), Path: "intent.json", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if e := Agree(rep.Bytes, rep.Result); e != nil {
+		if e := harness.Agree(rep.Bytes, rep.Result); e != nil {
 			b.Fatal(e)
 		}
 	}

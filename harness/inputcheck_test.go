@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -65,16 +66,16 @@ func (c inputCheckCase) intent(t *testing.T) []byte {
 // its id, its pointer and a remedy, in an intent, an exec and a request.
 func TestInputChecksAreNamed(t *testing.T) {
 	s := newStage(t)
-	gate := s.gates["dev"]
+	gate := s.Gates["dev"]
 	for _, tc := range inputCheckCases() {
 		t.Run(tc.name, func(t *testing.T) {
 			decide := func(src []byte) error {
-				_, _, err := gate.Ask(s.specs, Request{Source: src, Path: "i.json", Mode: ModePlanOnly, ModelMode: ModelNone})
+				_, _, err := gate.Ask(s.Specs, harness.Request{Source: src, Path: "i.json", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone})
 				return err
 			}
 			got := map[string]error{"intent": decide(tc.intent(t))}
 			if tc.inputs == nil {
-				src, err := Exec{Argv: tc.argv, Env: tc.env}.Intent()
+				src, err := harness.Exec{Argv: tc.argv, Env: tc.env}.Intent()
 				if err == nil {
 					err = decide(src)
 				}
@@ -91,7 +92,7 @@ func TestInputChecksAreNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, got["request"] = ParseExecRequest(s.specs, "r.json", src)
+			_, got["request"] = harness.ParseExecRequest(s.Specs, "r.json", src)
 			for what, err := range got {
 				var re *result.RunError
 				switch {

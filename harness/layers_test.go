@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"errors"
@@ -12,6 +12,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
@@ -23,7 +25,7 @@ import (
 // A posed vector is one that the policy is asked about, and what the built-in
 // policy alone decides.
 type posed struct {
-	*vector
+	*harnesstest.Vector
 	intent kernel.Intent
 	in     policy.Input
 	base   kernel.Decision
@@ -32,9 +34,9 @@ type posed struct {
 // A stage has the gates of the built-in profiles, the posed vectors by profile, and
 // the vectors that end before the policy is asked.
 type stage struct {
-	*bench
+	*harnesstest.Bench
 	posed map[string][]posed
-	early []*vector
+	early []*harnesstest.Vector
 }
 
 // oneStage is the stage of all tests. Nothing changes it once it is built.
@@ -54,11 +56,11 @@ func newStage(t *testing.T) *stage {
 
 func buildStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{bench: newBench(t), posed: map[string][]posed{}}
+	s := &stage{Bench: harnesstest.NewBench(t), posed: map[string][]posed{}}
 	for _, name := range profiles.Names() {
-		s.gates[name] = s.open(t, Sources{Builtin: profiles.FS(), Profile: name})
+		s.Gates[name] = s.open(t, harness.Sources{Builtin: profiles.FS(), Profile: name})
 	}
-	for _, f := range loadVectors(t) {
+	for _, f := range harnesstest.LoadVectors(t) {
 		for _, v := range f.Vectors {
 			if p, ok := s.pose(t, v); ok {
 				s.posed[v.Profile] = append(s.posed[v.Profile], p)
@@ -70,32 +72,32 @@ func buildStage(t *testing.T) *stage {
 	return s
 }
 
-func (s *stage) open(t *testing.T, src Sources) *Gate {
+func (s *stage) open(t *testing.T, src harness.Sources) *harness.Gate {
 	t.Helper()
-	gate, err := OpenGate(t.Context(), src, s.specs, endless())
+	gate, err := harness.OpenGate(t.Context(), src, s.Specs, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return gate
 }
 
-func (s *stage) pose(t *testing.T, v *vector) (posed, bool) {
+func (s *stage) pose(t *testing.T, v *harnesstest.Vector) (posed, bool) {
 	t.Helper()
-	gate, req := s.gates[v.Profile], v.request(t)
+	gate, req := s.Gates[v.Profile], v.Request(t)
 	if gate == nil {
 		return posed{}, false
 	}
-	in, intent, err := gate.Ask(s.specs, req)
+	in, intent, err := gate.Ask(s.Specs, req)
 	if err != nil {
 		return posed{}, false
 	}
-	p := posed{vector: v, intent: intent, in: in}
+	p := posed{Vector: v, intent: intent, in: in}
 	p.base, err = p.decide(t, gate)
 	return p, err == nil
 }
 
 // decide is what judge does, about an intent that is read once for all gates.
-func (p posed) decide(t *testing.T, gate *Gate) (kernel.Decision, error) {
+func (p posed) decide(t *testing.T, gate *harness.Gate) (kernel.Decision, error) {
 	t.Helper()
 	verdict, err := gate.Judge.Eval(t.Context(), p.in)
 	if err != nil {
@@ -109,10 +111,10 @@ func (p posed) decide(t *testing.T, gate *Gate) (kernel.Decision, error) {
 }
 
 // runOn is the whole run of a vector under a gate.
-func (s *stage) runOn(t *testing.T, gate *Gate, v *vector) (Report, error) {
+func (s *stage) runOn(t *testing.T, gate *harness.Gate, v *harnesstest.Vector) (harness.Report, error) {
 	t.Helper()
-	deps := Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: strings.NewReader(""), Specs: s.specs}
-	return Run(t.Context(), deps, gate, v.request(t))
+	deps := harness.Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: strings.NewReader(""), Specs: s.Specs}
+	return harness.Run(t.Context(), deps, gate, v.Request(t))
 }
 
 // rank orders outcomes from mild to hard.
@@ -126,8 +128,8 @@ func kinds() []string { return []string{"org", "repo", "user"} }
 // beside is a built-in profile with one more layer of a kind; as a user's layer it
 // is that of a profile which extends the built-in one and changes nothing. files
 // has the files for the layer's package.
-func beside(kind, profile string, files func(pkg string) fstest.MapFS) Sources {
-	s := Sources{Builtin: profiles.FS(), Profile: profile}
+func beside(kind, profile string, files func(pkg string) fstest.MapFS) harness.Sources {
+	s := harness.Sources{Builtin: profiles.FS(), Profile: profile}
 	f := policy.Folder{FS: files("gate." + kind + ".adv"), Dir: ".", Show: "shown"}
 	switch kind {
 	case "org":
@@ -135,8 +137,8 @@ func beside(kind, profile string, files func(pkg string) fstest.MapFS) Sources {
 	case "repo":
 		s.Repo = &f
 	case "user":
-		f.FS.(fstest.MapFS)[ProfileFile] = &fstest.MapFile{Data: []byte(`{"name":"adv","extends":"` + profile + `"}`)}
-		s.User, s.File = &f, ProfileFile
+		f.FS.(fstest.MapFS)[harness.ProfileFile] = &fstest.MapFile{Data: []byte(`{"name":"adv","extends":"` + profile + `"}`)}
+		s.User, s.File = &f, harness.ProfileFile
 	}
 	return s
 }
@@ -168,12 +170,12 @@ const hard = `deny contains {"id": "ADV", "path": "", "msg": "m"} `
 
 // with is an adversary whose one rule never fires; rest is what else it has.
 func with(name, rest, want string) adversary {
-	return adversary{name: name, src: "package PKG\nimport future.keywords.not\n" + quiet("ADV") + rest + "\n", want: want}
+	return adversary{name: name, src: "package PKG\nimport future.keywords.not\n" + harnesstest.Quiet("ADV") + rest + "\n", want: want}
 }
 
 // rule is an adversary with one rule of the id ADV, and what follows it.
 func rule(name, src, want string) adversary {
-	return adversary{name: name, src: "package PKG\nimport future.keywords.not\n" + meta("ADV") + src + "\n", want: want}
+	return adversary{name: name, src: "package PKG\nimport future.keywords.not\n" + harnesstest.Meta("ADV") + src + "\n", want: want}
 }
 
 // module is an adversary of one module as it is.
@@ -191,28 +193,28 @@ func foreignPackages() []adversary {
 	const foreign = "load must be gate. | load does not belong to layer"
 	permits := "permit contains e.id if some e in input.effects\n"
 	return []adversary{
-		module("package of the built-in layer", "package gate.builtin\n"+quiet("ADV")+permits, foreign),
-		module("package above", "package gate\n"+quiet("ADV")+"builtin.permit contains e.id if some e in input.effects\n", foreign),
-		module("package with a bracket", "package gate[\"builtin\"]\n"+quiet("ADV")+permits, foreign),
-		module("package below the built-in one", "package gate.builtin.sub\n"+quiet("ADV"), foreign),
-		module("package data.gate.builtin", "package data.gate.builtin\n"+quiet("ADV")+permits, foreign),
-		module("package of another user", "package gate.user.other\n"+quiet("ADV"), foreign),
-		module("package of no layer", "package other\n"+quiet("ADV"), foreign),
-		module("package below its own", "package PKG.builtin\n"+quiet("ADV"), foreign),
-		module("package with a Cyrillic letter", "package g\u0430te.builtin\n"+quiet("ADV"), "load must be gate. | load illegal token"),
-		module("package with a full-width letter", "package \uff47ate.builtin\n"+quiet("ADV"), "load must be gate. | load illegal token"),
-		module("two packages", "package PKG\npackage gate.builtin\n"+quiet("ADV")+permits, "load a.rego:2: unexpected package"),
-		module("no package", quiet("ADV"), "load must be gate. | load package expected"),
-		{name: "package of the built-in layer in a second file", src: "package PKG\n" + quiet("ADV"),
+		module("package of the built-in layer", "package gate.builtin\n"+harnesstest.Quiet("ADV")+permits, foreign),
+		module("package above", "package gate\n"+harnesstest.Quiet("ADV")+"builtin.permit contains e.id if some e in input.effects\n", foreign),
+		module("package with a bracket", "package gate[\"builtin\"]\n"+harnesstest.Quiet("ADV")+permits, foreign),
+		module("package below the built-in one", "package gate.builtin.sub\n"+harnesstest.Quiet("ADV"), foreign),
+		module("package data.gate.builtin", "package data.gate.builtin\n"+harnesstest.Quiet("ADV")+permits, foreign),
+		module("package of another user", "package gate.user.other\n"+harnesstest.Quiet("ADV"), foreign),
+		module("package of no layer", "package other\n"+harnesstest.Quiet("ADV"), foreign),
+		module("package below its own", "package PKG.builtin\n"+harnesstest.Quiet("ADV"), foreign),
+		module("package with a Cyrillic letter", "package g\u0430te.builtin\n"+harnesstest.Quiet("ADV"), "load must be gate. | load illegal token"),
+		module("package with a full-width letter", "package \uff47ate.builtin\n"+harnesstest.Quiet("ADV"), "load must be gate. | load illegal token"),
+		module("two packages", "package PKG\npackage gate.builtin\n"+harnesstest.Quiet("ADV")+permits, "load a.rego:2: unexpected package"),
+		module("no package", harnesstest.Quiet("ADV"), "load must be gate. | load package expected"),
+		{name: "package of the built-in layer in a second file", src: "package PKG\n" + harnesstest.Quiet("ADV"),
 			others: map[string]string{"builtin/permits.rego": "package gate.builtin\n" + permits},
 			want:   `load builtin/permits.rego:1: package "gate.builtin" does not belong to layer`},
-		{name: "package of the built-in layer in a file that is passed over", src: "package PKG\n" + quiet("ADV"),
+		{name: "package of the built-in layer in a file that is passed over", src: "package PKG\n" + harnesstest.Quiet("ADV"),
 			others: map[string]string{"..permits.rego": "package gate.builtin\n" + permits},
 			want:   "same"},
-		{name: "package of the built-in layer in a test file", src: "package PKG\n" + quiet("ADV"),
+		{name: "package of the built-in layer in a test file", src: "package PKG\n" + harnesstest.Quiet("ADV"),
 			others: map[string]string{"permits_test.rego": "package gate.builtin\n" + permits},
 			want:   "load stands in a test file, which never decides"},
-		{name: "another profile in its folder", src: "package PKG\n" + quiet("ADV"),
+		{name: "another profile in its folder", src: "package PKG\n" + harnesstest.Quiet("ADV"),
 			others: map[string]string{"strict/profile.json": `{"allowed_commands":"*"}`, "data.json": `{"profile":{"allowed_commands":"*"}}`},
 			want:   "same"},
 	}
@@ -266,7 +268,7 @@ func foreignReferences() []adversary {
 	const neither = "load is neither data.profile nor the module's own package"
 	const reserved = "load must not be a reserved name"
 	imports := func(name, line, body, want string) adversary {
-		return module(name, "package PKG\nimport "+line+"\n"+meta("ADV")+hard+"if "+body+"\n", want)
+		return module(name, "package PKG\nimport "+line+"\n"+harnesstest.Meta("ADV")+hard+"if "+body+"\n", want)
 	}
 	return []adversary{
 		imports("import of the built-in layer", "data.gate.builtin", "builtin.deny", neither),
@@ -340,18 +342,18 @@ func wrongForms() []adversary {
 		rule("head is a comprehension", `deny contains {k: v | some k, v in {"id": "ADV", "path": "", "msg": "m"}}`, object),
 		rule("head is a variable", `deny contains x if x := {"id": "ADV", "path": "", "msg": "m"}`, object),
 
-		{name: "one id in two files", src: "package PKG\n" + quiet("ADV"), others: map[string]string{"b.rego": "package PKG\n" + hard + "if input.mode\n"},
+		{name: "one id in two files", src: "package PKG\n" + harnesstest.Quiet("ADV"), others: map[string]string{"b.rego": "package PKG\n" + hard + "if input.mode\n"},
 			want: `load b.rego:2: a second rule "deny" has the id "ADV"`},
-		{name: "one record in two files", src: "package PKG\n" + quiet("ADV"), others: map[string]string{"b.rego": "package PKG\n" + meta("ADV") + `note contains {"id": "ADV", "path": "", "msg": "m"}`},
+		{name: "one record in two files", src: "package PKG\n" + harnesstest.Quiet("ADV"), others: map[string]string{"b.rego": "package PKG\n" + harnesstest.Meta("ADV") + `note contains {"id": "ADV", "path": "", "msg": "m"}`},
 			want: `load b.rego:2: record "ADV" stands a second time`},
-		{name: "rules in two files", src: "package PKG\n" + quiet("ADV"), others: map[string]string{"b.rego": "package PKG\n" + quiet("ADV2") + "x := 1\n", "c/d.rego": "package PKG\n" + quiet("ADV3")}, want: "same"},
+		{name: "rules in two files", src: "package PKG\n" + harnesstest.Quiet("ADV"), others: map[string]string{"b.rego": "package PKG\n" + harnesstest.Quiet("ADV2") + "x := 1\n", "c/d.rego": "package PKG\n" + harnesstest.Quiet("ADV3")}, want: "same"},
 		with("one id twice in a file", hard+"if input.mode", `load a.rego:9: a second rule "deny" has the id "ADV"`),
-		module("not without its import", "package PKG\n"+meta("ADV")+hard+"if not input.intent.context.never\n", `load a.rego:7: "not" needs "import future.keywords.not"`),
-		module("not without its import, deep down", "package PKG\n\n"+quiet("ADV")+"x if { every e in [y | some y in [1]; not input.intent.context.never] { e } }\n", `load a.rego:9: "not" needs "import future.keywords.not"`),
-		module("not without its import, in every", "package PKG\n\n"+quiet("ADV")+"x := 1 if input.mode else := 2 if { every e in [1] { not e == 2 } }\n", `load a.rego:9: "not" needs "import future.keywords.not"`),
-		{name: "not with the import of another file", src: "package PKG\nimport future.keywords.not\n" + quiet("ADV"), others: map[string]string{"b.rego": "package PKG\n" + quiet("ADV2") + "x if not y\ny if false\n"},
+		module("not without its import", "package PKG\n"+harnesstest.Meta("ADV")+hard+"if not input.intent.context.never\n", `load a.rego:7: "not" needs "import future.keywords.not"`),
+		module("not without its import, deep down", "package PKG\n\n"+harnesstest.Quiet("ADV")+"x if { every e in [y | some y in [1]; not input.intent.context.never] { e } }\n", `load a.rego:9: "not" needs "import future.keywords.not"`),
+		module("not without its import, in every", "package PKG\n\n"+harnesstest.Quiet("ADV")+"x := 1 if input.mode else := 2 if { every e in [1] { not e == 2 } }\n", `load a.rego:9: "not" needs "import future.keywords.not"`),
+		{name: "not with the import of another file", src: "package PKG\nimport future.keywords.not\n" + harnesstest.Quiet("ADV"), others: map[string]string{"b.rego": "package PKG\n" + harnesstest.Quiet("ADV2") + "x if not y\ny if false\n"},
 			want: `load b.rego:8: "not" needs "import future.keywords.not"`},
-		with("record of no rule", meta("OTHER")+"x := 1", `load no rule uses record "OTHER"`),
+		with("record of no rule", harnesstest.Meta("OTHER")+"x := 1", `load no rule uses record "OTHER"`),
 		module("no record", "package PKG\n"+hard+"if input.mode\n", `load has no METADATA with custom.id "ADV"`),
 	}
 }
@@ -433,8 +435,8 @@ func sourceTexts() []adversary {
 		module("package alone", "package PKG\n", "load defines none of permit, deny, clarify, note"),
 		module("helpers alone", "package PKG\nx := 1\n", "load defines none of permit, deny, clarify, note"),
 		module("tests alone", "package PKG\ntest_x if true\n", "load defines none of permit, deny, clarify, note"),
-		{name: "empty second file", src: "package PKG\n" + quiet("ADV"), others: map[string]string{"b.rego": ""}, want: "load b.rego: empty module"},
-		{name: "helpers in a second file", src: "package PKG\n" + quiet("ADV"), others: map[string]string{"b.rego": "package PKG\nx := 1\n"}, want: "load b.rego: module defines none"},
+		{name: "empty second file", src: "package PKG\n" + harnesstest.Quiet("ADV"), others: map[string]string{"b.rego": ""}, want: "load b.rego: empty module"},
+		{name: "helpers in a second file", src: "package PKG\n" + harnesstest.Quiet("ADV"), others: map[string]string{"b.rego": "package PKG\nx := 1\n"}, want: "load b.rego: module defines none"},
 		with("arrays 3000 deep", nested("[", "", "]", 3000), "same"),
 		with("arrays 60000 deep", nested("[", "", "]", 60000), "load max parsing recursion depth exceeded"),
 		with("parentheses 3000 deep", nested("(", "1", ")", 3000), "same"),
@@ -442,12 +444,12 @@ func sourceTexts() []adversary {
 		with("references 2000 deep", nested("input.intent.context[", `"a"`, "]", 2000), "same"),
 		// A byte order mark is the parser's to skip; a layer whose first module names
 		// the package is refused for it.
-		module("byte order mark", "\ufeffpackage PKG\n"+quiet("ADV"), "same | load must be gate."),
-		module("byte order mark within", "package PKG\n\ufeff"+quiet("ADV"), "load illegal byte-order mark"),
-		module("CRLF", strings.ReplaceAll("package PKG\n"+quiet("ADV"), "\n", "\r\n"), "same"),
-		module("CR", strings.ReplaceAll("package PKG\n"+quiet("ADV"), "\n", "\r"), "load a.rego"),
-		module("NUL", "package PKG\n\x00"+quiet("ADV"), "load illegal null character"),
-		module("not UTF-8", "package PKG\n# \xff\n"+quiet("ADV"), "load illegal utf-8 character"),
+		module("byte order mark", "\ufeffpackage PKG\n"+harnesstest.Quiet("ADV"), "same | load must be gate."),
+		module("byte order mark within", "package PKG\n\ufeff"+harnesstest.Quiet("ADV"), "load illegal byte-order mark"),
+		module("CRLF", strings.ReplaceAll("package PKG\n"+harnesstest.Quiet("ADV"), "\n", "\r\n"), "same"),
+		module("CR", strings.ReplaceAll("package PKG\n"+harnesstest.Quiet("ADV"), "\n", "\r"), "load a.rego"),
+		module("NUL", "package PKG\n\x00"+harnesstest.Quiet("ADV"), "load illegal null character"),
+		module("not UTF-8", "package PKG\n# \xff\n"+harnesstest.Quiet("ADV"), "load illegal utf-8 character"),
 		module("UTF-16", "\xff\xfep\x00a\x00c\x00k\x00a\x00g\x00e\x00", "load a.rego"),
 		with("deny with a Cyrillic letter", "d\u0435ny contains 1", "load illegal token"),
 		with("permit with a zero-width space", "permit\u200b contains 1", "load illegal token"),
@@ -458,11 +460,11 @@ func sourceTexts() []adversary {
 func imitations() []adversary {
 	const all = "if some e in input.effects\n"
 	return []adversary{
-		module("note of a built-in id", "package PKG\n"+meta("WRITE_OUTSIDE_ROOT")+`note contains {"id": "WRITE_OUTSIDE_ROOT", "path": e.pointer, "msg": "fine"} if { some e in input.effects; e.kind != "write" }`+"\n", "same"),
-		module("note that equals a denial", "package PKG\n"+meta("PATH_TRAVERSAL")+
+		module("note of a built-in id", "package PKG\n"+harnesstest.Meta("WRITE_OUTSIDE_ROOT")+`note contains {"id": "WRITE_OUTSIDE_ROOT", "path": e.pointer, "msg": "fine"} if { some e in input.effects; e.kind != "write" }`+"\n", "same"),
+		module("note that equals a denial", "package PKG\n"+harnesstest.Meta("PATH_TRAVERSAL")+
 			`note contains {"id": "PATH_TRAVERSAL", "path": f.path, "msg": sprintf("\"%s\" has a \"..\" segment", [f.value])} if { some f in input.findings; f.code == "path_traversal" }`+"\n", "same"),
-		module("denial of a built-in id", "package PKG\n"+meta("CMD_NOT_ALLOWED")+`deny contains {"id": "CMD_NOT_ALLOWED", "path": e.pointer, "msg": "no"} `+all, "tighter"),
-		module("denial of the kernel's id", "package PKG\n"+meta("NOT_PERMITTED")+`deny contains {"id": "NOT_PERMITTED", "path": e.pointer, "msg": "no"} `+all, "tighter"),
+		module("denial of a built-in id", "package PKG\n"+harnesstest.Meta("CMD_NOT_ALLOWED")+`deny contains {"id": "CMD_NOT_ALLOWED", "path": e.pointer, "msg": "no"} `+all, "tighter"),
+		module("denial of the kernel's id", "package PKG\n"+harnesstest.Meta("NOT_PERMITTED")+`deny contains {"id": "NOT_PERMITTED", "path": e.pointer, "msg": "no"} `+all, "tighter"),
 		module("question of the built-in policy at a lower priority", doneAgain(0)+
 			`if { count(input.intent.constraints) + count(input.intent.actions) == 0; data.profile.severity.DONE_UNDEFINED == "clarify" }`+"\n", "same"),
 		rule("denies always", `deny contains {"id": "ADV", "path": "/goal", "msg": "no"}`, "refuse"),
@@ -532,7 +534,7 @@ func (n tally) is(want string) bool {
 // hold decides posed vectors under a gate and proves that no outcome is milder than
 // that of the built-in policy alone, and that nothing of what that policy says is
 // lost.
-func hold(t *testing.T, gate *Gate, list []posed) tally {
+func hold(t *testing.T, gate *harness.Gate, list []posed) tally {
 	t.Helper()
 	var n tally
 	for _, p := range list {
@@ -602,9 +604,9 @@ func missing(list, from []string) []string {
 
 // checkProvenance proves that a layer beside a built-in profile changes neither its
 // limits nor the digests of what decides, and that the layer itself stands there.
-func (s *stage) checkProvenance(t *testing.T, gate *Gate, profile, kind string) {
+func (s *stage) checkProvenance(t *testing.T, gate *harness.Gate, profile, kind string) {
 	t.Helper()
-	base := s.gates[profile]
+	base := s.Gates[profile]
 	p := gate.Profile
 	p.Name = base.Profile.Name
 	if !reflect.DeepEqual(p, base.Profile) || kind != "user" && gate.Provenance.ProfileSHA256 != base.Provenance.ProfileSHA256 {
@@ -626,7 +628,7 @@ func (s *stage) checkProvenance(t *testing.T, gate *Gate, profile, kind string) 
 	}
 	list := s.posed[profile]
 	for i := 0; i < len(list); i += 60 {
-		rep, err := s.runOn(t, gate, list[i].vector)
+		rep, err := s.runOn(t, gate, list[i].Vector)
 		if err != nil {
 			continue
 		}
@@ -674,7 +676,7 @@ func TestLayersOnlyTighten(t *testing.T) {
 					continue
 				}
 				kind := kinds()[(i+j)%3]
-				gate, err := OpenGate(t.Context(), beside(kind, profile, a.files), s.specs, endless())
+				gate, err := harness.OpenGate(t.Context(), beside(kind, profile, a.files), s.Specs, harnesstest.Endless())
 				if err != nil {
 					loadRefused(t, err, a.want)
 					continue
@@ -702,17 +704,17 @@ func TestLayersKeepErrors(t *testing.T) {
 	}
 	base := make([]string, len(s.early))
 	for i, v := range s.early {
-		_, err := s.run(t, v)
+		_, err := s.Run(t, v)
 		base[i] = line(t, err)
 	}
 	for i, a := range imitations()[5:] {
-		kind, gates := kinds()[i], map[string]*Gate{}
+		kind, gates := kinds()[i], map[string]*harness.Gate{}
 		for _, profile := range profiles.Names() {
 			gates[profile] = s.open(t, beside(kind, profile, a.files))
 		}
 		for j, v := range s.early {
 			if gates[v.Profile] == nil {
-				_, err := OpenGate(t.Context(), beside("org", v.Profile, a.files), s.specs, endless())
+				_, err := harness.OpenGate(t.Context(), beside("org", v.Profile, a.files), s.Specs, harnesstest.Endless())
 				if line(t, err) != base[j] {
 					t.Errorf("%s: error %v, without the layer %s", v.Name, err, base[j])
 				}
@@ -728,7 +730,7 @@ func TestLayersKeepErrors(t *testing.T) {
 				if p.Expect.Error != result.CodeSandbox {
 					continue
 				}
-				rep, err := s.runOn(t, gates[profile], p.vector)
+				rep, err := s.runOn(t, gates[profile], p.Vector)
 				notes := a.name == "notes always"
 				if notes != (err != nil && strings.Contains(line(t, err), string(result.CodeSandbox))) || !notes && rep.Result.KernelResultKind == kernel.OutcomeBundle {
 					t.Errorf("%s, %s as %s: %s, error %v", p.Name, a.name, kind, rep.Result.KernelResultKind, err)
@@ -786,14 +788,14 @@ func (a adversary) filesAs(old, text string) func(string) fstest.MapFS {
 func TestSlowLayerIsNoVerdict(t *testing.T) {
 	s := newStage(t)
 	slow := rule("", hard+`if { some a in numbers.range(1, 1000); some b in numbers.range(1, 1000); some c in numbers.range(1, 1000); a * b * c == 0 }`, "")
-	limits := endless()
+	limits := harnesstest.Endless()
 	limits.Deadline, limits.Grace = 50*time.Millisecond, time.Hour
-	gate, err := OpenGate(t.Context(), beside("repo", "dev", slow.files), s.specs, limits)
+	gate, err := harness.OpenGate(t.Context(), beside("repo", "dev", slow.files), s.Specs, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range s.posed["dev"][:3] {
-		rep, err := s.runOn(t, gate, p.vector)
+		rep, err := s.runOn(t, gate, p.Vector)
 		if rep.Bytes != nil || !strings.Contains(line(t, err), "RUN_E007") || !strings.Contains(line(t, err), "evaluating the policy took longer than") {
 			t.Errorf("%s: %v", p.Name, err)
 		}
@@ -819,7 +821,7 @@ func TestGeneratedLayersOnlyTighten(t *testing.T) {
 					g := grammar{r: rand.New(rand.NewPCG(7, uint64(i)))}
 					a := adversary{src: g.layer()}
 					kind, profile := kinds()[i%3], profiles.Names()[i/3%3]
-					gate, err := OpenGate(t.Context(), beside(kind, profile, a.files), s.specs, endless())
+					gate, err := harness.OpenGate(t.Context(), beside(kind, profile, a.files), s.Specs, harnesstest.Endless())
 					if err != nil {
 						var re *result.RunError
 						if !errors.As(err, &re) || re.Code != result.CodeProfile || re.Details["file"] != "shown/a.rego" || re.Details["line"] == nil {
@@ -894,9 +896,9 @@ func TestExtendsIsNeverSofter(t *testing.T) {
 			members = append(members, `"env_allow":["CI"]`)
 		}
 		json := "{" + strings.Join(members, ",") + "}"
-		files := fstest.MapFS{ProfileFile: {Data: []byte(json)}}
-		gate := s.open(t, Sources{Builtin: profiles.FS(), User: &policy.Folder{FS: files, Dir: "."}, File: ProfileFile})
-		if wider := gate.Profile.WiderThan(s.gates[extends].Profile); wider != nil {
+		files := fstest.MapFS{harness.ProfileFile: {Data: []byte(json)}}
+		gate := s.open(t, harness.Sources{Builtin: profiles.FS(), User: &policy.Folder{FS: files, Dir: "."}, File: harness.ProfileFile})
+		if wider := gate.Profile.WiderThan(s.Gates[extends].Profile); wider != nil {
 			t.Errorf("%s is wider by %v", json, wider)
 		}
 		for j := i % 2; j < len(s.posed[extends]); j += 2 {
@@ -949,7 +951,7 @@ func (g *grammar) layer() string {
 	}
 	for i := range 1 + g.r.IntN(4) {
 		id := g.pick("GEN", "WRITE_OUTSIDE_ROOT", "PLACEHOLDER", "NOT_PERMITTED", "CMD_NOT_ALLOWED") + "_" + fmt.Sprint(i)
-		b.WriteString(meta(id) + g.rule(g.pick("deny", "deny", "clarify", "note"), id) + "\n\n")
+		b.WriteString(harnesstest.Meta(id) + g.rule(g.pick("deny", "deny", "clarify", "note"), id) + "\n\n")
 	}
 	b.WriteString(g.helpers())
 	if g.chance(12) {

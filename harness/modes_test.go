@@ -1,10 +1,13 @@
-package harness
+package harness_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
@@ -13,36 +16,36 @@ import (
 // TestModelModes: plan-only decides in every model mode that the profile has, and nobody
 // is asked; an execution needs somebody who answers.
 func TestModelModes(t *testing.T) {
-	d := deps(t)
-	gate := gateWith(t, d, judgeFunc(func(policy.Input) (kernel.Verdict, error) {
+	d := harnesstest.Deps(t)
+	gate := harnesstest.GateWith(t, d, harnesstest.JudgeFunc(func(policy.Input) (kernel.Verdict, error) {
 		return kernel.Verdict{Permits: []string{"call:/actions/0"}}, nil
 	}))
-	run := func(mode, modelMode string) (Report, *result.RunError) {
-		rep, err := Run(t.Context(), d, gate, Request{
-			Source: []byte(`{"goal":"Ask","constraints":["once"],` + actions(call("m", `{}`)) + `}`), Path: "intent.json", Mode: mode, ModelMode: modelMode, RunID: "r",
+	run := func(mode, modelMode string) (harness.Report, *result.RunError) {
+		rep, err := harness.Run(t.Context(), d, gate, harness.Request{
+			Source: []byte(`{"goal":"Ask","constraints":["once"],` + intents.Actions(intents.Call("m", `{}`)) + `}`), Path: "intent.json", Mode: mode, ModelMode: modelMode, RunID: "r",
 		})
 		var re *result.RunError
 		errors.As(err, &re)
 		return rep, re
 	}
-	for _, modelMode := range []string{ModelRecord, ModelReplay} {
-		gate.Profile.ModelModes = []string{ModelNone}
-		for _, mode := range []string{ModePlanOnly, ModeExecuteSandbox} {
+	for _, modelMode := range []string{harness.ModelRecord, harness.ModelReplay} {
+		gate.Profile.ModelModes = []string{harness.ModelNone}
+		for _, mode := range []string{harness.ModePlanOnly, harness.ModeExecuteSandbox} {
 			if _, re := run(mode, modelMode); re == nil || re.Code != result.CodeProfile || !strings.Contains(re.Message, "does not allow model mode") {
 				t.Errorf("%s, %s without leave: %v", mode, modelMode, re)
 			}
 		}
-		gate.Profile.ModelModes = []string{ModelNone, ModelRecord, ModelReplay}
-		rep, re := run(ModePlanOnly, modelMode)
+		gate.Profile.ModelModes = []string{harness.ModelNone, harness.ModelRecord, harness.ModelReplay}
+		rep, re := run(harness.ModePlanOnly, modelMode)
 		if re != nil || !rep.Result.Decision.Accepted || rep.Result.ModelMode != modelMode {
 			t.Errorf("%s: %s, error %v", modelMode, rep.Bytes, re)
 		}
-		if _, re := run(ModeExecuteSandbox, modelMode); re == nil || re.Code != result.CodeProfile || !strings.Contains(re.Message, "needs a recording") {
+		if _, re := run(harness.ModeExecuteSandbox, modelMode); re == nil || re.Code != result.CodeProfile || !strings.Contains(re.Message, "needs a recording") {
 			t.Errorf("execute, %s without a recording: %v", modelMode, re)
 		}
 	}
 	for _, modelMode := range []string{"", "live", "Record"} {
-		if _, re := run(ModePlanOnly, modelMode); re == nil || re.Code != result.CodeProfile {
+		if _, re := run(harness.ModePlanOnly, modelMode); re == nil || re.Code != result.CodeProfile {
 			t.Errorf("%q: %v", modelMode, re)
 		}
 	}

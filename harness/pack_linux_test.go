@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -14,6 +14,9 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -23,20 +26,20 @@ import (
 // TestPackedPatch: a patch says of every change what it was and what it has become, in
 // an order in which it can be carried out.
 func TestPackedPatch(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), nil)
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 			work := t.TempDir()
 			put(t, filepath.Join(work, "out", "old"), "old\n")
 			put(t, filepath.Join(work, "out", "gone"), "gone\n")
 			put(t, filepath.Join(work, "out", "same"), "same\n")
 			put(t, filepath.Join(work, "out", "was"), "a file\n")
-			rep := x.run(t, `"outputs":["out/same"],`+actions(sh("echo more >>out/old; rm out/gone out/was; mkdir out/was out/empty; echo in >out/was/in; "+
-				`printf 'a\000b' >out/zero; printf '\377' >out/latin; printf 'caf\303\251 \342\202\254' >out/text; : >out/none; printf '#!/bin/sh\n' >out/run; chmod +x out/run`)), Folders{Work: work})
+			rep := x.Run(t, `"outputs":["out/same"],`+intents.Actions(intents.Sh("echo more >>out/old; rm out/gone out/was; mkdir out/was out/empty; echo in >out/was/in; "+
+				`printf 'a\000b' >out/zero; printf '\377' >out/latin; printf 'caf\303\251 \342\202\254' >out/text; : >out/none; printf '#!/bin/sh\n' >out/run; chmod +x out/run`)), harness.Folders{Work: work})
 			if !rep.Result.Decision.Accepted {
 				t.Fatalf("%s", rep.Bytes)
 			}
-			p := packed(t, rep)
+			p := harnesstest.Packed(t, rep)
 			patch, err := p.Patch()
 			if err != nil {
 				t.Fatal(err)
@@ -102,30 +105,30 @@ func patchOps(t *testing.T, p *pack.Pack) (ops, warnings []string) {
 // TestPackedEmptyFolders: folders that no file is in are named, whatever else changed,
 // and no more of them than a pack has room for.
 func TestPackedEmptyFolders(t *testing.T) {
-	x := newExecutor(t, newTier(t, sandbox.Full), func(p *kernel.Profile) { p.MaxOutputFiles = 10000 })
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), func(p *kernel.Profile) { p.MaxOutputFiles = 10000 })
 	const first = "the patch does not have the empty folder "
 	work := t.TempDir()
 	put(t, filepath.Join(work, "out", "was"), "a file\n")
 	for _, tc := range []struct {
 		name, script string
-		f            Folders
+		f            harness.Folders
 		ops, want    []string
 	}{
-		{"nothing else", "mkdir -p out/a/b", Folders{}, nil, []string{first + "out", first + "out/a", first + "out/a/b"}},
-		{"beside a file", "mkdir -p out/a/b out/c; echo >out/a/f", Folders{}, []string{"create out/a/f"}, []string{first + "out/a/b", first + "out/c"}},
-		{"in the place of a file", "rm out/was; mkdir out/was", Folders{Work: work}, []string{"delete out/was"}, []string{first + "out/was"}},
+		{"nothing else", "mkdir -p out/a/b", harness.Folders{}, nil, []string{first + "out", first + "out/a", first + "out/a/b"}},
+		{"beside a file", "mkdir -p out/a/b out/c; echo >out/a/f", harness.Folders{}, []string{"create out/a/f"}, []string{first + "out/a/b", first + "out/c"}},
+		{"in the place of a file", "rm out/was; mkdir out/was", harness.Folders{Work: work}, []string{"delete out/was"}, []string{first + "out/was"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			rep := x.run(t, actions(sh(tc.script)), tc.f)
-			if ops, warnings := patchOps(t, packed(t, rep)); !slices.Equal(ops, tc.ops) || !slices.Equal(warnings, tc.want) {
+			rep := x.Run(t, intents.Actions(intents.Sh(tc.script)), tc.f)
+			if ops, warnings := patchOps(t, harnesstest.Packed(t, rep)); !slices.Equal(ops, tc.ops) || !slices.Equal(warnings, tc.want) {
 				t.Errorf("operations %q, warnings %q", ops, warnings)
 			}
 		})
 	}
 	segment := strings.Repeat("x", 240)
 	deep := "out/" + strings.Join([]string{segment, segment, segment, segment}, "/")
-	rep := x.run(t, actions(sh("mkdir -p "+deep+" && cd "+deep+" && seq 1000 5999 | xargs mkdir")), Folders{})
-	_, warnings := patchOps(t, packed(t, rep))
+	rep := x.Run(t, intents.Actions(intents.Sh("mkdir -p "+deep+" && cd "+deep+" && seq 1000 5999 | xargs mkdir")), harness.Folders{})
+	_, warnings := patchOps(t, harnesstest.Packed(t, rep))
 	if n := len(warnings); n != 101 || warnings[100] != "the patch does not have these, and 4905 more empty folders" || warnings[99] != first+deep+"/1094" {
 		t.Errorf("%d warnings: %.2000q", n, warnings)
 	}
@@ -142,9 +145,9 @@ func badNames() []string {
 // TestPackedBadNames: what is removed under a name that no patch can have is named in a
 // warning, quoted, and the rest of the pack is whole.
 func TestPackedBadNames(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true} })
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true} })
 			work := t.TempDir()
 			names := append(badNames(), "C:x", "d:")
 			want := []string{}
@@ -153,24 +156,24 @@ func TestPackedBadNames(t *testing.T) {
 				want = append(want, "the patch does not have the removal of "+strconv.QuoteToASCII(name))
 			}
 			put(t, filepath.Join(work, "old", "good"), "1")
-			rep := x.run(t, actions(sh("rm -f ./* .[!.]* ..?*; rm old/good; echo >new")), Folders{Work: work})
+			rep := x.Run(t, intents.Actions(intents.Sh("rm -f ./* .[!.]* ..?*; rm old/good; echo >new")), harness.Folders{Work: work})
 			if !rep.Result.Decision.Accepted {
 				t.Fatalf("%s", rep.Bytes)
 			}
-			ops, warnings := patchOps(t, packed(t, rep))
+			ops, warnings := patchOps(t, harnesstest.Packed(t, rep))
 			if !slices.Equal(ops, []string{"create new", "delete old/good"}) || !slices.Equal(warnings, slices.Sorted(slices.Values(want))) {
 				t.Errorf("operations %q, warnings\n%q\nwant\n%q", ops, warnings, slices.Sorted(slices.Values(want)))
 			}
 
 			// Nothing is left for a patch.
-			rep = x.run(t, actions(sh("rm -f ./* .[!.]* ..?*; true")), Folders{Work: work})
-			p := packed(t, rep)
+			rep = x.Run(t, intents.Actions(intents.Sh("rm -f ./* .[!.]* ..?*; true")), harness.Folders{Work: work})
+			p := harnesstest.Packed(t, rep)
 			if _, warnings = patchOps(t, p); !rep.Result.Decision.Accepted || p.File(pack.PatchFile) != nil || !slices.Equal(warnings, slices.Sorted(slices.Values(want))) {
 				t.Errorf("warnings %q", warnings)
 			}
 			// A rejected execution removes nothing.
-			rep = x.run(t, actions(sh("rm -f ./* .[!.]* ..?*; exit 1")), Folders{Work: work})
-			if _, warnings = patchOps(t, packed(t, rep)); len(warnings) > 0 {
+			rep = x.Run(t, intents.Actions(intents.Sh("rm -f ./* .[!.]* ..?*; exit 1")), harness.Folders{Work: work})
+			if _, warnings = patchOps(t, harnesstest.Packed(t, rep)); len(warnings) > 0 {
 				t.Errorf("rejected: warnings %q", warnings)
 			}
 		})
@@ -179,7 +182,7 @@ func TestPackedBadNames(t *testing.T) {
 
 // TestPackedManyBadNames: the warnings of removed files are bounded, and so is each.
 func TestPackedManyBadNames(t *testing.T) {
-	x := newExecutor(t, newTier(t, sandbox.Full), nil)
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
 	work := t.TempDir()
 	segment := strings.Repeat("x", 250)
 	long := filepath.Join(work, "out", segment, segment, segment, segment)
@@ -189,11 +192,11 @@ func TestPackedManyBadNames(t *testing.T) {
 	for _, name := range []string{strings.Repeat("a", 16), strings.Repeat("a", 17)} { // 1024 and 1025 characters
 		put(t, filepath.Join(long, name), "1")
 	}
-	rep := x.run(t, actions(sh("rm out/many/*; cd out/x*/x*/x*/x* && rm *")), Folders{Work: work})
+	rep := x.Run(t, intents.Actions(intents.Sh("rm out/many/*; cd out/x*/x*/x*/x* && rm *")), harness.Folders{Work: work})
 	if !rep.Result.Decision.Accepted {
 		t.Fatalf("%s", rep.Bytes)
 	}
-	ops, warnings := patchOps(t, packed(t, rep))
+	ops, warnings := patchOps(t, harnesstest.Packed(t, rep))
 	if len(ops) != 1 || len(ops[0]) != len("delete ")+1024 {
 		t.Errorf("operations %q", ops)
 	}
@@ -219,8 +222,8 @@ func TestPatchPath(t *testing.T) {
 // TestPackOverLimit: a file of a pack that nobody would read is not written, and is no
 // contradiction.
 func TestPackOverLimit(t *testing.T) {
-	x := newExecutor(t, newTier(t, sandbox.Full), nil)
-	rep := x.run(t, actions(sh("mkdir out; echo a >out/a")), Folders{})
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
+	rep := x.Run(t, intents.Actions(intents.Sh("mkdir out; echo a >out/a")), harness.Folders{})
 	files, err := rep.Packed(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +232,7 @@ func TestPackOverLimit(t *testing.T) {
 	list := strings.Repeat(warning+",", 1100) + warning
 	files[pack.RunnerFile] = bytes.Replace(files[pack.RunnerFile], []byte(`"write_roots"`), []byte(`"warnings":[`+list+`],"write_roots"`), 1)
 	var re *result.RunError
-	if err := Verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !errors.As(err, &re) || re.Code != result.CodeEvidence ||
+	if err := harness.Verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !errors.As(err, &re) || re.Code != result.CodeEvidence ||
 		!strings.HasPrefix(re.Message, "the pack cannot hold runner.json: it has ") || !strings.HasSuffix(re.Message, " bytes, and the limit is 4194304") || re.Hint == "" {
 		t.Errorf("%v", err)
 	}
@@ -241,16 +244,16 @@ func TestPackedInputs(t *testing.T) {
 	tree := t.TempDir()
 	put(t, filepath.Join(tree, "i/1"), "1")
 	put(t, filepath.Join(tree, "i/2"), "22")
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true} })
-			clean := x.run(t, actions(sh("cat i/1"))+`,"inputs":["i/1","i/2"]`, Folders{Tree: tree}).Result.Execution
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true} })
+			clean := x.Run(t, intents.Actions(intents.Sh("cat i/1"))+`,"inputs":["i/1","i/2"]`, harness.Folders{Tree: tree}).Result.Execution
 			for _, inputs := range []string{`["i//2","./i//1","i/1","i/1"]`, `["./i"]`, `["i/./1","i"]`, `["."]`} {
-				rep := x.run(t, actions(sh("cat i/1"))+`,"inputs":`+inputs, Folders{Tree: tree})
+				rep := x.Run(t, intents.Actions(intents.Sh("cat i/1"))+`,"inputs":`+inputs, harness.Folders{Tree: tree})
 				if e := rep.Result.Execution; !rep.Result.Decision.Accepted || !slices.Equal(e.Inputs, clean.Inputs) || len(e.Inputs) != 2 {
 					t.Errorf("%s: %s", inputs, rep.Bytes)
 				}
-				rep = x.run(t, actions(sh("rm -f i/1"))+`,"inputs":`+inputs, Folders{Tree: tree})
+				rep = x.Run(t, intents.Actions(intents.Sh("rm -f i/1"))+`,"inputs":`+inputs, harness.Folders{Tree: tree})
 				if got := rep.Result.Decision.Reasons; !slices.Equal(got, []string{"WRITE_OUTSIDE_ROOT i/1"}) {
 					t.Errorf("%s: reasons %q", inputs, got)
 				}
@@ -266,7 +269,7 @@ func TestOutputsUnchangedLimits(t *testing.T) {
 	for name, size := range map[string]int{"a": 600, "b": 600, "c": 1025, "d": 1024, "e": 0, "f": 0} {
 		put(t, filepath.Join(work, "out", name), strings.Repeat("x", size))
 	}
-	x := newExecutor(t, newTier(t, sandbox.Full), func(p *kernel.Profile) { p.MaxOutputFiles, p.MaxTotalOutputBytes = 2, 1024 })
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), func(p *kernel.Profile) { p.MaxOutputFiles, p.MaxTotalOutputBytes = 2, 1024 })
 	for _, tc := range []struct {
 		script, outputs string
 		want, reasons   []string
@@ -282,7 +285,7 @@ func TestOutputsUnchangedLimits(t *testing.T) {
 		{"echo >out/a; echo >out/b", `["out/a","out/b"]`, []string{"out/a", "out/b"}, nil},
 		{"exit 3", `["out/c"]`, nil, []string{"EXIT 3", "OUTPUT_LIMIT"}},
 	} {
-		rep := x.run(t, actions(sh(tc.script))+`,"outputs":`+tc.outputs, Folders{Work: work})
+		rep := x.Run(t, intents.Actions(intents.Sh(tc.script))+`,"outputs":`+tc.outputs, harness.Folders{Work: work})
 		var got []string
 		for _, f := range rep.Result.Execution.Outputs {
 			got = append(got, f.Path)
@@ -295,18 +298,18 @@ func TestOutputsUnchangedLimits(t *testing.T) {
 
 // TestPackedRejected: the pack of an execution that was rejected has no patch.
 func TestPackedRejected(t *testing.T) {
-	x := newExecutor(t, newTier(t, sandbox.Full), nil)
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
 	for _, tc := range []struct {
 		members string
 		status  pack.Status
 		results int
 	}{
-		{actions(sh("mkdir out; echo a >out/a; exit 3")), pack.StatusFailed, 1},
-		{actions(write("out/a", "a"), sh("exit 3"), sh("true")), pack.StatusPartial, 1},
-		{actions(write("out/a", "a"), sh("echo b >b")), pack.StatusComplete, 2},
-		{actions(sh("kill -9 $$")), pack.StatusFailed, 0},
+		{intents.Actions(intents.Sh("mkdir out; echo a >out/a; exit 3")), pack.StatusFailed, 1},
+		{intents.Actions(intents.Write("out/a", "a"), intents.Sh("exit 3"), intents.Sh("true")), pack.StatusPartial, 1},
+		{intents.Actions(intents.Write("out/a", "a"), intents.Sh("echo b >b")), pack.StatusComplete, 2},
+		{intents.Actions(intents.Sh("kill -9 $$")), pack.StatusFailed, 0},
 	} {
-		p := packed(t, x.run(t, tc.members, Folders{}))
+		p := harnesstest.Packed(t, x.Run(t, tc.members, harness.Folders{}))
 		e, err := p.Evidence()
 		if err != nil || e.Status != tc.status || len(e.ActionResults) != tc.results {
 			t.Errorf("%s: %s", tc.members, p.File(pack.EvidenceFile))
@@ -319,10 +322,10 @@ func TestPackedRejected(t *testing.T) {
 
 // TestPackedTwice: two executions of one intent differ in nothing but what is said to.
 func TestPackedTwice(t *testing.T) {
-	x := newExecutor(t, newTier(t, sandbox.Full), nil)
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
 	var seen [2]map[string]any
 	for i := range seen {
-		p := packed(t, x.run(t, actions(sh("mkdir out; echo a >out/a; echo b; echo c >&2")), Folders{}))
+		p := harnesstest.Packed(t, x.Run(t, intents.Actions(intents.Sh("mkdir out; echo a >out/a; echo b; echo c >&2")), harness.Folders{}))
 		seen[i] = map[string]any{}
 		for _, name := range []string{pack.BundleFile, pack.PatchFile, pack.PolicyFile} {
 			seen[i][name] = string(p.File(name))
@@ -348,10 +351,10 @@ func TestPackedTwice(t *testing.T) {
 
 // TestPackedTooLarge: what a patch cannot hold is an error, and no pack.
 func TestPackedTooLarge(t *testing.T) {
-	x := newExecutor(t, newTier(t, sandbox.Full), nil)
-	x.gate.Profile.MaxTotalOutputBytes, x.gate.Profile.MaxOutputFiles = 100<<20, 10
-	limited(x.gate)
-	rep, err := Run(t.Context(), x.deps, x.gate, x.request(actions(sh("mkdir out; head -c 60000000 /dev/zero >out/a")), Folders{}))
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
+	x.Gate.Profile.MaxTotalOutputBytes, x.Gate.Profile.MaxOutputFiles = 100<<20, 10
+	harnesstest.Limited(x.Gate)
+	rep, err := harness.Run(t.Context(), x.Deps, x.Gate, x.Request(intents.Actions(intents.Sh("mkdir out; head -c 60000000 /dev/zero >out/a")), harness.Folders{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,14 +369,14 @@ func TestPackedTooLarge(t *testing.T) {
 
 // TestPackNeverContradicts: a pack that would break a rule is not written.
 func TestPackNeverContradicts(t *testing.T) {
-	x := newExecutor(t, newTier(t, sandbox.Full), nil)
-	rep := x.run(t, actions(sh("mkdir out; echo a >out/a")), Folders{})
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
+	rep := x.Run(t, intents.Actions(intents.Sh("mkdir out; echo a >out/a")), harness.Folders{})
 	files, err := rep.Packed(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	files[pack.PatchFile] = bytes.Replace(files[pack.PatchFile], []byte(`"a\n"`), []byte(`"b\n"`), 1)
-	if err := Verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); err == nil || !strings.Contains(err.Error(), "contradict") {
+	if err := harness.Verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); err == nil || !strings.Contains(err.Error(), "contradict") {
 		t.Errorf("%v", err)
 	}
 }

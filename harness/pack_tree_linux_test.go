@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"errors"
@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/canon"
@@ -22,9 +25,9 @@ const treeSum = `find -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -r0 sha2
 // TestPackedTree: a folder that was deleted with what it held is one operation, which
 // says what that was, in the way that a shell can say it too.
 func TestPackedTree(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			x := newExecutor(t, newTier(t, isolation), nil)
+			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 			work := t.TempDir()
 			for path, text := range map[string]string{"a": "1", "b/c": "2", "b/a b": "3", "b/c.d": "", "ü/A": "5", "b-/x": "6"} {
 				put(t, filepath.Join(work, "out", "full", filepath.FromSlash(path)), text)
@@ -42,8 +45,8 @@ func TestPackedTree(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rep := x.run(t, actions(sh("rm -r out/full out/linked out/empty")), Folders{Work: work})
-			patch, err := packed(t, rep).Patch()
+			rep := x.Run(t, intents.Actions(intents.Sh("rm -r out/full out/linked out/empty")), harness.Folders{Work: work})
+			patch, err := harnesstest.Packed(t, rep).Patch()
 			if err != nil || patch == nil || len(patch.Operations) != 3 {
 				t.Fatalf("%+v (%v)\n%s", patch, err, rep.Bytes)
 			}
@@ -68,10 +71,10 @@ func TestDeletedFolderElsewhere(t *testing.T) {
 			put(t, filepath.Join(dir, filepath.FromSlash(path)), text)
 		}
 	}
-	x := newExecutor(t, newTier(t, sandbox.Full), nil)
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
 	work := t.TempDir()
 	fill(work, files)
-	deleted, err := packed(t, x.run(t, actions(sh("rm -r out/full")), Folders{Work: work})).Patch()
+	deleted, err := harnesstest.Packed(t, x.Run(t, intents.Actions(intents.Sh("rm -r out/full")), harness.Folders{Work: work})).Patch()
 	if err != nil {
 		t.Fatal(err)
 	}

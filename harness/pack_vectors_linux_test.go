@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/canon"
@@ -78,11 +80,11 @@ func (r baseRun) again(t *testing.T, recording json.RawMessage) map[string][]byt
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := deps(t)
-	req := Request{Source: append(bytes.Clone(doc.Bytes()), '\n'), Path: "intent.json", Mode: r.Mode, ModelMode: r.ModelMode, RunID: "r"}
-	if r.Mode == ModeExecuteSandbox {
-		d.Runner = newTier(t, sandbox.Full)
-		req.Folders = Folders{Tree: t.TempDir()}
+	d := harnesstest.Deps(t)
+	req := harness.Request{Source: append(bytes.Clone(doc.Bytes()), '\n'), Path: "intent.json", Mode: r.Mode, ModelMode: r.ModelMode, RunID: "r"}
+	if r.Mode == harness.ModeExecuteSandbox {
+		d.Runner = harnesstest.NewTier(t, sandbox.Full)
+		req.Folders = harness.Folders{Tree: t.TempDir()}
 		if r.Work != nil {
 			req.Folders.Work = t.TempDir()
 		}
@@ -97,11 +99,11 @@ func (r baseRun) again(t *testing.T, recording json.RawMessage) map[string][]byt
 		}
 		d.Caller = sameAnswers(t, recorded)
 	}
-	gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: r.Policy}, d.Specs, policy.DefaultLimits())
+	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: r.Policy}, d.Specs, policy.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
-	rep, err := Run(t.Context(), d, gate, req)
+	rep, err := harness.Run(t.Context(), d, gate, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +119,7 @@ func (r baseRun) again(t *testing.T, recording json.RawMessage) map[string][]byt
 
 // sameAnswers asks an endpoint on this machine that gives the recorded responses, in
 // order.
-func sameAnswers(t *testing.T, recorded pack.ModelIO) Caller {
+func sameAnswers(t *testing.T, recorded pack.ModelIO) harness.Caller {
 	t.Helper()
 	n := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -132,7 +134,7 @@ func sameAnswers(t *testing.T, recorded pack.ModelIO) Caller {
 		n++
 	}))
 	t.Cleanup(server.Close)
-	d := deps(t)
+	d := harnesstest.Deps(t)
 	adapters, err := model.ParseAdapters([]byte(`{"adapters":[{"id":"`+recorded.AdapterID+`","base_url":"`+server.URL+`","model":"`+recorded.ModelID+`"}]}`), d.Specs)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"crypto/sha256"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -34,7 +35,7 @@ func TestRulesPage(t *testing.T) {
 		}
 		all = append(all, p)
 	}
-	gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: "strict"}, set, policy.DefaultLimits())
+	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: "strict"}, set, policy.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,12 +75,12 @@ func TestReferencePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	builtin := Sources{Builtin: profiles.FS(), Profile: "strict"}
-	rules, err := Rules(t.Context(), builtin, set, policy.DefaultLimits())
+	builtin := harness.Sources{Builtin: profiles.FS(), Profile: "strict"}
+	rules, err := harness.Rules(t.Context(), builtin, set, policy.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
-	weights, err := Weights(builtin, set)
+	weights, err := harness.Weights(builtin, set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestReferencePage(t *testing.T) {
 		{result.RecordRule, "Rules", "The ids of `decision.reasons`, and of the notes and questions of reports."},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", section.title, section.text)
-		for _, r := range Records() {
+		for _, r := range harness.Records() {
 			if r.Kind == section.kind {
 				entry(r)
 			}
@@ -196,19 +197,19 @@ const pageHead = "# One intent, byte for byte\n\nThis page follows `examples/not
 	"A test writes it and recomputes every hash from the bytes shown (`go test ./harness -run OneIntentPage -update-pages`).\n" +
 	"Each block is one line and its line feed, except the first, which is the file as it is. To check one by hand, put the block into a file and run `sha256sum`.\n\n"
 
-func runNotes(t *testing.T, raw []byte) Report {
+func runNotes(t *testing.T, raw []byte) harness.Report {
 	t.Helper()
 	set, err := specs.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: "default"}, set, policy.DefaultLimits())
+	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: "default"}, set, policy.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
 	moment := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
-	rep, err := Run(t.Context(), Deps{Now: func() time.Time { return moment }, Rand: strings.NewReader("\x01\x23\x45\x67\x89\xab\xcd\xef"), Specs: set}, gate,
-		Request{Source: raw, Path: "examples/notes.json", Mode: ModePlanOnly, ModelMode: ModelNone})
+	rep, err := harness.Run(t.Context(), harness.Deps{Now: func() time.Time { return moment }, Rand: strings.NewReader("\x01\x23\x45\x67\x89\xab\xcd\xef"), Specs: set}, gate,
+		harness.Request{Source: raw, Path: "examples/notes.json", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone})
 	if err != nil {
 		t.Fatal(err)
 	}

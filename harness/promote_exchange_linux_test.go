@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-package harness
+package harness_test
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -16,19 +18,19 @@ import (
 // TestPromoteExchanged: what the execution has written goes into the folder that it
 // worked on, and not where its name leads by then.
 func TestPromoteExchanged(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		for name, move := range map[string]func(work string) error{
 			"another": func(work string) error { return treetest.Exchange(work, ".", "../other") },
 			"a link":  func(work string) error { return errors.Join(os.Rename(work, work+".old"), os.Symlink("other", work)) },
 			"nothing": func(work string) error { return os.Rename(work, work+".old") },
 		} {
 			t.Run(string(isolation)+" "+name, func(t *testing.T) {
-				x := newExecutor(t, newTier(t, isolation), anyCommand)
+				x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), anyCommand)
 				base, state := t.TempDir(), t.TempDir()
 				work := filepath.Join(base, "work")
 				put(t, filepath.Join(work, "a"), "old\n")
 				put(t, filepath.Join(base, "other", "b"), "mine\n")
-				p := performed(t, x, Exec{Argv: script("mkdir hooks; echo new >hooks/a"), Work: work})
+				p := performed(t, x, harness.Exec{Argv: script("mkdir hooks; echo new >hooks/a"), Work: work})
 				if err := move(work); err != nil {
 					t.Fatal(err)
 				}

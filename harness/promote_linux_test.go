@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-package harness
+package harness_test
 
 import (
 	"errors"
@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -26,16 +29,16 @@ func TestPromoteElsewhere(t *testing.T) {
 		return things
 	}
 	const applied = "out/e/\nout/n/f=new\nout/old=old,new\nout/was/g=g"
-	for _, isolation := range tiers {
-		x := newExecutor(t, newTier(t, isolation), nil)
+	for _, isolation := range harnesstest.Tiers {
+		x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 		work, state := t.TempDir(), t.TempDir()
 		for name, text := range seen {
 			put(t, filepath.Join(work, name), text)
 		}
-		rep := x.run(t, actions(sh("cd out; echo new >>old; rm -r gone d was; mkdir e n was; echo new >n/f; echo g >was/g")), Folders{Work: work})
-		bare := x.run(t, actions(sh("mkdir -p out/b/objects out/b/refs; echo ref: x >out/b/HEAD")), Folders{})
+		rep := x.Run(t, intents.Actions(intents.Sh("cd out; echo new >>old; rm -r gone d was; mkdir e n was; echo new >n/f; echo g >was/g")), harness.Folders{Work: work})
+		bare := x.Run(t, intents.Actions(intents.Sh("mkdir -p out/b/objects out/b/refs; echo ref: x >out/b/HEAD")), harness.Folders{})
 		for name, tc := range map[string]struct {
-			rep    Report
+			rep    harness.Report
 			things map[string]string // a text that begins with -> is a link, one that is / a folder
 			at     string            // the folder beneath the things; empty: they are in it
 			fault  string            // empty: it is applied

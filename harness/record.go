@@ -208,7 +208,7 @@ func (a *account) append(ctx context.Context, rec ledger.Record) (ledger.Receipt
 	return receipt, err
 }
 
-// keep puts a blob that Replay can read.
+// keep puts a blob that a replay can read.
 func keep(to Recorder, blob []byte) (ledger.Blob, error) {
 	if len(blob) > testimony.MaxBlobBytes {
 		return ledger.Blob{}, evidenceTooLarge(strconv.Itoa(testimony.MaxBlobBytes) + " bytes")

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"context"
@@ -11,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
+	"github.com/fiador/fiador/harness/replay"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
@@ -21,30 +25,30 @@ import (
 // lab has a policy that lets simple commands run, read from files as a user's is, and a
 // Recorder.
 type lab struct {
-	executor
-	*memory
+	harnesstest.Executor
+	*harnesstest.Memory
 }
 
-func newLab(t *testing.T, runner Runner) lab {
+func newLab(t *testing.T, runner harness.Runner) lab {
 	t.Helper()
-	d, m := deps(t), newMemory()
+	d, m := harnesstest.Deps(t), harnesstest.NewMemory()
 	d.Runner, d.Recorder = runner, m
-	gate, err := OpenGate(t.Context(), mine(map[string]string{"profile.json": `{"name":"lab","extends":"dev","isolation":"confined","timeout_ms":20000}`}), d.Specs, endless())
+	gate, err := harness.OpenGate(t.Context(), harnesstest.Mine(map[string]string{"profile.json": `{"name":"lab","extends":"dev","isolation":"confined","timeout_ms":20000}`}), d.Specs, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lab{executor{deps: d, gate: gate, tree: t.TempDir()}, m}
+	return lab{harnesstest.Executor{Deps: d, Gate: gate, Tree: t.TempDir()}, m}
 }
 
 // again says whether every decision of the lab is what it was.
 func (l lab) again(t *testing.T) {
 	t.Helper()
-	for _, rec := range l.records {
+	for _, rec := range l.Records {
 		if rec.Kind != ledger.KindDecision {
 			continue
 		}
-		rp, err := (&Replayer{Specs: l.deps.Specs, Evidence: l.Blob}).Replay(t.Context(), rec)
-		if err != nil || rp.Status != Match || (rec.ExecutionMode == ModeExecuteSandbox) != (len(rp.Details) == 1) {
+		rp, err := (&replay.Session{Specs: l.Deps.Specs, Evidence: l.Blob}).Replay(t.Context(), rec)
+		if err != nil || rp.Status != replay.Match || (rec.ExecutionMode == harness.ModeExecuteSandbox) != (len(rp.Details) == 1) {
 			t.Errorf("%+v %v", rp, err)
 		}
 	}
@@ -53,33 +57,33 @@ func (l lab) again(t *testing.T) {
 // TestExecutionsAreRecorded: a begun record before anything runs, a decision after it,
 // and a replay of both kinds of end without running anything.
 func TestExecutionsAreRecorded(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
-			h := newTier(t, isolation)
+			h := harnesstest.NewTier(t, isolation)
 			for name, tc := range map[string]struct {
 				members  string
 				accepted bool
 				reasons  string
 			}{
-				"accepted": {actions(write("out/a", "1"), argv("cp", "out/a", "out/b")) + `,"outputs":["out/b"]`, true, ""},
-				"failed":   {actions(argv("false")), false, "EXIT 1"},
-				"missing":  {actions(argv("true")) + `,"outputs":["out/secret"]`, false, "OUTPUT_MISSING"},
-				"ended":    {actions(`{"kind":"run","argv":["sleep","30"],"timeout_ms":100}`), false, "TIMEOUT"},
+				"accepted": {intents.Actions(intents.Write("out/a", "1"), intents.Argv("cp", "out/a", "out/b")) + `,"outputs":["out/b"]`, true, ""},
+				"failed":   {intents.Actions(intents.Argv("false")), false, "EXIT 1"},
+				"missing":  {intents.Actions(intents.Argv("true")) + `,"outputs":["out/secret"]`, false, "OUTPUT_MISSING"},
+				"ended":    {intents.Actions(`{"kind":"run","argv":["sleep","30"],"timeout_ms":100}`), false, "TIMEOUT"},
 			} {
 				t.Run(name, func(t *testing.T) {
 					l := newLab(t, h)
-					rep := l.run(t, tc.members, Folders{})
-					if l.kinds() != "begun decision" {
-						t.Fatalf("records %q", l.kinds())
+					rep := l.Run(t, tc.members, harness.Folders{})
+					if l.Kinds() != "begun decision" {
+						t.Fatalf("records %q", l.Kinds())
 					}
-					begun, decision := l.records[0], l.records[1]
+					begun, decision := l.Records[0], l.Records[1]
 					if begun.BundleSHA256 != rep.Decision.BundleHash || begun.InputSHA256 != decision.InputSHA256 || begun.PolicySHA256 != decision.PolicySHA256 || begun.RunID != "r" {
 						t.Errorf("begun %+v", begun)
 					}
 					if decision.Accepted != tc.accepted || strings.Join(decision.Reasons, " ") != tc.reasons || decision.ResultKind != "BUNDLE" {
 						t.Errorf("decision %+v", decision)
 					}
-					checkEvidence(t, l.deps.Specs, l.memory, rep, decision)
+					checkEvidence(t, l.Deps.Specs, l.Memory, rep, decision)
 					l.again(t)
 				})
 			}
@@ -90,14 +94,14 @@ func TestExecutionsAreRecorded(t *testing.T) {
 // TestDecisionIsTheSameExecutedOrNot: decision_sha256 is what the policy decided; what
 // was executed does not change it.
 func TestDecisionIsTheSameExecutedOrNot(t *testing.T) {
-	l := newLab(t, newTier(t, sandbox.Confined))
-	l.run(t, actions(argv("false")), Folders{})
-	req := l.request(actions(argv("false")), Folders{})
-	req.Mode, req.RunID = ModePlanOnly, "plan"
-	if _, err := Run(t.Context(), l.deps, l.gate, req); err != nil {
+	l := newLab(t, harnesstest.NewTier(t, sandbox.Confined))
+	l.Run(t, intents.Actions(intents.Argv("false")), harness.Folders{})
+	req := l.Request(intents.Actions(intents.Argv("false")), harness.Folders{})
+	req.Mode, req.RunID = harness.ModePlanOnly, "plan"
+	if _, err := harness.Run(t.Context(), l.Deps, l.Gate, req); err != nil {
 		t.Fatal(err)
 	}
-	executed, planned := l.records[1], l.records[2]
+	executed, planned := l.Records[1], l.Records[2]
 	if executed.DecisionSHA256 != planned.DecisionSHA256 || executed.CanonicalSHA256 == planned.CanonicalSHA256 || planned.Accepted == executed.Accepted {
 		t.Errorf("executed %+v\nplanned %+v", executed, planned)
 	}
@@ -106,17 +110,17 @@ func TestDecisionIsTheSameExecutedOrNot(t *testing.T) {
 
 // TestForgedExecution: an execution that cannot have been is found without running it.
 func TestForgedExecution(t *testing.T) {
-	l := newLab(t, newTier(t, sandbox.Confined))
-	l.run(t, actions(write("out/a", "1"), argv("true")), Folders{})
+	l := newLab(t, harnesstest.NewTier(t, sandbox.Confined))
+	l.Run(t, intents.Actions(intents.Write("out/a", "1"), intents.Argv("true")), harness.Folders{})
 	for name, tc := range map[string]struct {
 		change  func(e map[string]any)
-		status  Status
+		status  replay.Status
 		pointer string
 	}{
-		"sandbox": {func(e map[string]any) { e["sandbox_id"] = "sbx_0123456789abcdef" }, CanonicalDiffers, "/execution/sandbox_id"},
-		"total":   {func(e map[string]any) { e["outputs"] = []any{} }, EvidenceCorrupt, ""}, // breaks RS8
+		"sandbox": {func(e map[string]any) { e["sandbox_id"] = "sbx_0123456789abcdef" }, replay.CanonicalDiffers, "/execution/sandbox_id"},
+		"total":   {func(e map[string]any) { e["outputs"] = []any{} }, replay.EvidenceCorrupt, ""}, // breaks RS8
 	} {
-		rec, kept := forge(t, l.memory, l.records[1], func(f *forged) {
+		rec, kept := forge(t, l.Memory, l.Records[1], func(f *forged) {
 			doc := f.text("result")
 			tc.change(doc["execution"].(map[string]any))
 			f.rec.ResultSHA256 = f.put("result", doc)
@@ -125,7 +129,7 @@ func TestForgedExecution(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		rp, err := (&Replayer{Specs: l.deps.Specs, Evidence: kept.Blob}).Replay(t.Context(), rec)
+		rp, err := (&replay.Session{Specs: l.Deps.Specs, Evidence: kept.Blob}).Replay(t.Context(), rec)
 		if err != nil || rp.Status != tc.status || rp.Difference.Pointer != tc.pointer {
 			t.Errorf("%s: %+v %v", name, rp, err)
 		}
@@ -133,7 +137,7 @@ func TestForgedExecution(t *testing.T) {
 }
 
 // failing is a host whose sandboxes cannot be had.
-type failing struct{ Runner }
+type failing struct{ harness.Runner }
 
 func (failing) Start(context.Context, sandbox.Request) (*sandbox.Sandbox, error) {
 	return nil, errors.New("none here")
@@ -142,51 +146,51 @@ func (failing) Start(context.Context, sandbox.Request) (*sandbox.Sandbox, error)
 // TestExecutionsThatEndInAnError: before the first effect there is no begun record, and
 // after it the error closes it.
 func TestExecutionsThatEndInAnError(t *testing.T) {
-	h := newTier(t, sandbox.Confined)
+	h := harnesstest.NewTier(t, sandbox.Confined)
 	t.Run("a call", func(t *testing.T) {
 		l := newLab(t, h)
-		l.gate.Judge = judgeFunc(permissive)
-		l.fails(t, actions(`{"kind":"call","tool_id":"t","params":{}}`), Folders{})
-		if l.kinds() != "error:RUN_E005" {
-			t.Errorf("records %q", l.kinds())
+		l.Gate.Judge = harnesstest.JudgeFunc(harnesstest.Permissive)
+		l.Fails(t, intents.Actions(`{"kind":"call","tool_id":"t","params":{}}`), harness.Folders{})
+		if l.Kinds() != "error:RUN_E005" {
+			t.Errorf("records %q", l.Kinds())
 		}
 	})
 	t.Run("an input that is missing", func(t *testing.T) {
 		l := newLab(t, h)
-		l.fails(t, actions(argv("true"))+`,"inputs":["in/none"]`, Folders{})
-		if l.kinds() != "error:RUN_E001" {
-			t.Errorf("records %q", l.kinds())
+		l.Fails(t, intents.Actions(intents.Argv("true"))+`,"inputs":["in/none"]`, harness.Folders{})
+		if l.Kinds() != "error:RUN_E001" {
+			t.Errorf("records %q", l.Kinds())
 		}
 	})
 	t.Run("no sandbox", func(t *testing.T) {
 		l := newLab(t, failing{h})
-		l.fails(t, actions(argv("true")), Folders{})
-		if l.kinds() != "begun error:RUN_E005" {
-			t.Errorf("records %q", l.kinds())
+		l.Fails(t, intents.Actions(intents.Argv("true")), harness.Folders{})
+		if l.Kinds() != "begun error:RUN_E005" {
+			t.Errorf("records %q", l.Kinds())
 		}
 	})
 	t.Run("told to stop", func(t *testing.T) {
 		l := newLab(t, h)
 		ctx, cancel := context.WithCancel(t.Context())
-		l.deps.Progress = func(action, _ int) {
+		l.Deps.Progress = func(action, _ int) {
 			if action == 1 {
 				time.AfterFunc(200*time.Millisecond, cancel)
 			}
 		}
-		_, err := Run(ctx, l.deps, l.gate, l.request(actions(write("out/a", ""), argv("sleep", "30")), Folders{}))
+		_, err := harness.Run(ctx, l.Deps, l.Gate, l.Request(intents.Actions(intents.Write("out/a", ""), intents.Argv("sleep", "30")), harness.Folders{}))
 		var re *result.RunError
-		if !errors.As(err, &re) || re.Code != result.CodeSandbox || l.kinds() != "begun error:RUN_E005" {
-			t.Errorf("%v, records %q", err, l.kinds())
+		if !errors.As(err, &re) || re.Code != result.CodeSandbox || l.Kinds() != "begun error:RUN_E005" {
+			t.Errorf("%v, records %q", err, l.Kinds())
 		}
 	})
 	t.Run("told to stop before it began", func(t *testing.T) {
 		l := newLab(t, h)
 		ctx, cancel := context.WithCancel(t.Context())
-		l.gate.Judge = judgeFunc(func(in policy.Input) (kernel.Verdict, error) { cancel(); return permissive(in) })
-		_, err := Run(ctx, l.deps, l.gate, l.request(actions(argv("true")), Folders{}))
+		l.Gate.Judge = harnesstest.JudgeFunc(func(in policy.Input) (kernel.Verdict, error) { cancel(); return harnesstest.Permissive(in) })
+		_, err := harness.Run(ctx, l.Deps, l.Gate, l.Request(intents.Actions(intents.Argv("true")), harness.Folders{}))
 		var re *result.RunError
-		if !errors.As(err, &re) || re.Code != result.CodeSandbox || l.kinds() != "error:RUN_E005" {
-			t.Errorf("%v, records %q", err, l.kinds())
+		if !errors.As(err, &re) || re.Code != result.CodeSandbox || l.Kinds() != "error:RUN_E005" {
+			t.Errorf("%v, records %q", err, l.Kinds())
 		}
 	})
 }
@@ -194,7 +198,7 @@ func TestExecutionsThatEndInAnError(t *testing.T) {
 // TestExecutionThatIsNotRecorded: without a begun record nothing runs, and without a
 // decision record nothing of what ran is left (newTier looks for it).
 func TestExecutionThatIsNotRecorded(t *testing.T) {
-	h := newTier(t, sandbox.Confined)
+	h := harnesstest.NewTier(t, sandbox.Confined)
 	for _, tc := range []struct{ call, message, records string }{
 		{"put policy-set", "the evidence could not be kept", "error:RUN_E006"},
 		{"append begun", "the beginning of the execution could not be recorded, so nothing was executed", ""},
@@ -203,15 +207,15 @@ func TestExecutionThatIsNotRecorded(t *testing.T) {
 	} {
 		t.Run(tc.call, func(t *testing.T) {
 			l := newLab(t, h)
-			l.refuse = refusing(tc.call)
+			l.Refuse = harnesstest.Refusing(tc.call)
 			ran := false
-			l.deps.Progress = func(int, int) { ran = true }
-			if err := os.WriteFile(filepath.Join(l.tree, "in"), []byte("x"), 0o600); err != nil {
+			l.Deps.Progress = func(int, int) { ran = true }
+			if err := os.WriteFile(filepath.Join(l.Tree, "in"), []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			re := l.fails(t, actions(write("out/a", "1"), argv("true"))+`,"inputs":["in"]`, Folders{})
-			if re.Code != result.CodeEvidence || !strings.HasPrefix(re.Message, tc.message) || l.kinds() != tc.records {
-				t.Errorf("%v, records %q", re, l.kinds())
+			re := l.Fails(t, intents.Actions(intents.Write("out/a", "1"), intents.Argv("true"))+`,"inputs":["in"]`, harness.Folders{})
+			if re.Code != result.CodeEvidence || !strings.HasPrefix(re.Message, tc.message) || l.Kinds() != tc.records {
+				t.Errorf("%v, records %q", re, l.Kinds())
 			}
 			if before := tc.call == "put policy-set" || tc.call == "append begun"; ran == before {
 				t.Errorf("executed: %v", ran)
@@ -223,17 +227,17 @@ func TestExecutionThatIsNotRecorded(t *testing.T) {
 // TestExecutedRunAgain: a run that has ended is not executed a second time; one that
 // was killed after it began is.
 func TestExecutedRunAgain(t *testing.T) {
-	l := newLab(t, newTier(t, sandbox.Confined))
-	l.run(t, actions(argv("true")), Folders{})
-	l.deps.Progress = func(int, int) { t.Error("it was executed a second time") }
-	re := l.fails(t, actions(argv("true")), Folders{})
-	if re.Code != result.CodeEvidence || l.kinds() != "begun decision" {
-		t.Errorf("%v, records %q", re, l.kinds())
+	l := newLab(t, harnesstest.NewTier(t, sandbox.Confined))
+	l.Run(t, intents.Actions(intents.Argv("true")), harness.Folders{})
+	l.Deps.Progress = func(int, int) { t.Error("it was executed a second time") }
+	re := l.Fails(t, intents.Actions(intents.Argv("true")), harness.Folders{})
+	if re.Code != result.CodeEvidence || l.Kinds() != "begun decision" {
+		t.Errorf("%v, records %q", re, l.Kinds())
 	}
-	l.records, l.deps.Progress = l.records[:1], nil
-	l.run(t, actions(argv("true")), Folders{})
-	if l.kinds() != "begun decision" {
-		t.Errorf("records %q", l.kinds())
+	l.Records, l.Deps.Progress = l.Records[:1], nil
+	l.Run(t, intents.Actions(intents.Argv("true")), harness.Folders{})
+	if l.Kinds() != "begun decision" {
+		t.Errorf("records %q", l.Kinds())
 	}
 	l.again(t)
 }

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -14,7 +14,11 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/testimony"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/harness/replay"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -22,38 +26,39 @@ import (
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 // TestEveryVectorIsRecorded: each vector leaves the one record that it should, decides
 // as it does without a Recorder, and is decided again the same by what was kept.
 func TestEveryVectorIsRecorded(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
-	b, m := newBench(t), newMemory()
+	b, m := harnesstest.NewBench(t), harnesstest.NewMemory()
 	for _, name := range profiles.Names() {
-		b.gates[name] = openBuiltin(t, b.specs, name)
+		b.Gates[name] = harnesstest.OpenBuiltin(t, b.Specs, name)
 	}
-	replayer := &Replayer{Specs: b.specs, Evidence: m.Blob}
+	replayer := &replay.Session{Specs: b.Specs, Evidence: m.Blob}
 	decided := 0
-	for _, f := range loadVectors(t) {
+	for _, f := range harnesstest.LoadVectors(t) {
 		for _, v := range f.Vectors {
-			gate := b.gates[v.Profile]
+			gate := b.Gates[v.Profile]
 			if gate == nil {
 				continue // there is no policy, so nothing is recorded
 			}
-			d := deps(t)
-			d.Specs, d.Recorder = b.specs, m
-			req := v.request(t)
-			if !slices.Contains([]string{ModePlanOnly, ModeExecuteSandbox}, v.Mode) || !slices.Contains([]string{ModelNone, ModelRecord, ModelReplay}, v.ModelMode) {
+			d := harnesstest.Deps(t)
+			d.Specs, d.Recorder = b.Specs, m
+			req := v.Request(t)
+			if !slices.Contains([]string{harness.ModePlanOnly, harness.ModeExecuteSandbox}, v.Mode) || !slices.Contains([]string{harness.ModelNone, harness.ModelRecord, harness.ModelReplay}, v.ModelMode) {
 				continue // a record names the modes that there are
 			}
-			req.RunID = fmt.Sprintf("vector-%d", len(m.records))
-			rep, err := Run(t.Context(), d, gate, req)
+			req.RunID = fmt.Sprintf("vector-%d", len(m.Records))
+			rep, err := harness.Run(t.Context(), d, gate, req)
 			d.Recorder = nil
-			alone, errAlone := Run(t.Context(), d, gate, req)
-			if answer(t, rep, err) != answer(t, alone, errAlone) {
-				t.Errorf("%s: recorded %s\nnot recorded %s", v.Name, answer(t, rep, err), answer(t, alone, errAlone))
+			alone, errAlone := harness.Run(t.Context(), d, gate, req)
+			if harnesstest.Answer(t, rep, err) != harnesstest.Answer(t, alone, errAlone) {
+				t.Errorf("%s: recorded %s\nnot recorded %s", v.Name, harnesstest.Answer(t, rep, err), harnesstest.Answer(t, alone, errAlone))
 			}
-			rec := m.records[len(m.records)-1]
+			rec := m.Records[len(m.Records)-1]
 			if rec.RunID != req.RunID || rec.IntentSHA256 != canon.Sum(req.Source) {
 				t.Fatalf("%s: no record of its own: %+v", v.Name, rec)
 			}
@@ -64,27 +69,27 @@ func TestEveryVectorIsRecorded(t *testing.T) {
 				continue
 			}
 			decided++
-			checkEvidence(t, b.specs, m, rep, rec)
+			checkEvidence(t, b.Specs, m, rep, rec)
 			rp, err := replayer.Replay(t.Context(), rec)
-			if err != nil || rp.Status != Match || len(rp.Details) > 0 || rp.Recorded.Outcome != rep.Decision.Outcome || !slices.Equal(rp.Now.Reasons, rep.Decision.Reasons) {
+			if err != nil || rp.Status != replay.Match || len(rp.Details) > 0 || rp.Recorded.Outcome != rep.Decision.Outcome || !slices.Equal(rp.Now.Reasons, rep.Decision.Reasons) {
 				t.Errorf("%s: %+v %v", v.Name, rp, err)
 			}
 		}
 	}
-	if decided < 400 || m.puts[testimony.KindPolicySet] != len(profiles.Names()) || m.puts[testimony.KindDecision] != decided {
-		t.Errorf("%d decisions, %v", decided, m.puts)
+	if decided < 400 || m.Puts[testimony.KindPolicySet] != len(profiles.Names()) || m.Puts[testimony.KindDecision] != decided {
+		t.Errorf("%d decisions, %v", decided, m.Puts)
 	}
 }
 
 // checkEvidence recomputes what a record says from its blobs, with no code of the
 // program but SHA-256.
-func checkEvidence(t *testing.T, set *specs.Set, m *memory, rep Report, rec ledger.Record) {
+func checkEvidence(t *testing.T, set *specs.Set, m *harnesstest.Memory, rep harness.Report, rec ledger.Record) {
 	t.Helper()
 	if rep.Receipt == nil || rep.Receipt.Again || rep.Receipt.Record.RunID != rec.RunID {
 		t.Errorf("receipt %+v", rep.Receipt)
 	}
-	raw := m.blobs[rec.Evidence.SHA256]
-	valid(t, set, specs.KindEvidence, raw)
+	raw := m.Blobs[rec.Evidence.SHA256]
+	specstest.Valid(t, set, specs.KindEvidence, raw)
 	var doc struct {
 		Intent                  string `json:"intent_base64"`
 		Input, Decision, Result string
@@ -100,17 +105,17 @@ func checkEvidence(t *testing.T, set *specs.Set, m *memory, rep Report, rec ledg
 	for name, sum := range map[string][2]canon.ContentHash{
 		"evidence": {canon.Sum(raw), rec.Evidence.SHA256}, "intent": {canon.Sum(intent), rec.IntentSHA256},
 		"input": {canon.Sum([]byte(doc.Input)), rec.InputSHA256}, "decision": {canon.Sum([]byte(doc.Decision)), rec.DecisionSHA256},
-		"result": {canon.Sum([]byte(doc.Result)), rec.ResultSHA256}, "policy set": {canon.Sum(m.blobs[doc.Policy.SHA256]), doc.Policy.SHA256},
+		"result": {canon.Sum([]byte(doc.Result)), rec.ResultSHA256}, "policy set": {canon.Sum(m.Blobs[doc.Policy.SHA256]), doc.Policy.SHA256},
 		"policy": {canon.Sum(provenanceOf(t, rep)), rec.PolicySHA256},
 	} {
 		if sum[0] != sum[1] {
 			t.Errorf("%s: %s, the record says %s", name, sum[0], sum[1])
 		}
 	}
-	if doc.Result != string(rep.Bytes) || int64(len(raw)) != rec.Evidence.Size || int64(len(m.blobs[doc.Policy.SHA256])) != doc.Policy.Size {
+	if doc.Result != string(rep.Bytes) || int64(len(raw)) != rec.Evidence.Size || int64(len(m.Blobs[doc.Policy.SHA256])) != doc.Policy.Size {
 		t.Errorf("the result that was kept is not the one that was printed, or a size is wrong")
 	}
-	_, subset := document(t, rep)
+	_, subset := harnesstest.Document(t, rep)
 	if _, sum, err := canon.Artifact(subset); err != nil || sum != rec.CanonicalSHA256 {
 		t.Errorf("canonical_sha256 %s, want %s", rec.CanonicalSHA256, sum)
 	}
@@ -136,9 +141,9 @@ func value(t *testing.T, text string) any {
 }
 
 // provenanceOf is the policy_provenance of a result as an artifact.
-func provenanceOf(t *testing.T, rep Report) []byte {
+func provenanceOf(t *testing.T, rep harness.Report) []byte {
 	t.Helper()
-	_, subset := document(t, rep)
+	_, subset := harnesstest.Document(t, rep)
 	b, _, err := canon.Artifact(subset["policy_provenance"])
 	if err != nil {
 		t.Fatal(err)
@@ -150,17 +155,17 @@ func provenanceOf(t *testing.T, rep Report) []byte {
 // here, nor the name or the environment of the host.
 func TestBlobsHaveNothingOfTheMachine(t *testing.T) {
 	t.Setenv("FIADOR_TEST_SECRET", "hunter2-hunter2")
-	d, m := deps(t), newMemory()
-	s := mine(map[string]string{"profile.json": minimal, "rules.rego": asking("gate.user.mine")})
+	d, m := harnesstest.Deps(t), harnesstest.NewMemory()
+	s := harnesstest.Mine(map[string]string{"profile.json": harnesstest.Minimal, "rules.rego": harnesstest.Asking("gate.user.mine")})
 	s.User.Show = "/home/somebody/policy"
-	org := folder(map[string]string{"o.rego": asking("gate.org.acme")})
+	org := harnesstest.Folder(map[string]string{"o.rego": harnesstest.Asking("gate.org.acme")})
 	org.Show = "/etc/acme"
 	s.Org = []policy.Folder{*org}
-	gate, err := OpenGate(t.Context(), s, d.Specs, endless())
+	gate, err := harness.OpenGate(t.Context(), s, d.Specs, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.decided(t, d.Specs, gate, simple)
+	m.Decided(t, d.Specs, gate, intents.Simple)
 	wd, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +174,7 @@ func TestBlobsHaveNothingOfTheMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range m.blobs {
+	for _, text := range m.Blobs {
 		for _, secret := range []string{"/home/", "/etc/acme", "hunter2", wd, os.TempDir() + "/"} {
 			if bytes.Contains(text, []byte(secret)) {
 				t.Errorf("%q stands in %.300s", secret, text)
@@ -191,19 +196,19 @@ func TestNothingRecordedIsNoResult(t *testing.T) {
 		{"append decision", "the decision could not be recorded, so it does not count: no room", ""},
 	} {
 		t.Run(tc.call, func(t *testing.T) {
-			d, m := deps(t), newMemory()
-			m.refuse, d.Recorder = refusing(tc.call), m
-			gate := openBuiltin(t, d.Specs, "default")
-			rep, err := Run(t.Context(), d, gate, planned(simple, "r"))
+			d, m := harnesstest.Deps(t), harnesstest.NewMemory()
+			m.Refuse, d.Recorder = harnesstest.Refusing(tc.call), m
+			gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
+			rep, err := harness.Run(t.Context(), d, gate, harnesstest.Planned(intents.Simple, "r"))
 			var re *result.RunError
 			if !errors.As(err, &re) || re.Code != result.CodeEvidence || re.Message != tc.message || re.Hint == "" || rep.Bytes != nil || rep.Receipt != nil {
 				t.Fatalf("%v, %q", err, rep.Bytes)
 			}
-			if got := m.kinds(); got != tc.records {
+			if got := m.Kinds(); got != tc.records {
 				t.Errorf("records %q", got)
 			}
-			m.refuse = func(string) error { return nil }
-			if _, err := Run(t.Context(), d, gate, planned(simple, "r2")); err != nil {
+			m.Refuse = func(string) error { return nil }
+			if _, err := harness.Run(t.Context(), d, gate, harnesstest.Planned(intents.Simple, "r2")); err != nil {
 				t.Errorf("the next run: %v", err)
 			}
 		})
@@ -221,45 +226,45 @@ func (hinting) Hint() string  { return "wait" }
 func TestErrorsAreRecorded(t *testing.T) {
 	for _, tc := range []struct {
 		name, src string
-		judge     judgeFunc
-		change    func(*Request)
+		judge     harnesstest.JudgeFunc
+		change    func(*harness.Request)
 		want      string
 	}{
 		{name: "not JSON", src: "{", want: "error:RUN_E002"},
 		{name: "empty", src: "", want: "error:RUN_E002"},
 		{name: "not an intent", src: "{}", want: "error:RUN_E003"},
 		{name: "too large", src: strings.Repeat(" ", 2<<20), want: "error:RUN_E001"},
-		{name: "mode", src: simple, change: func(r *Request) { r.ModelMode = ModelReplay }, want: "error:RUN_E004"},
-		{name: "policy", src: simple, judge: func(policy.Input) (kernel.Verdict, error) {
+		{name: "mode", src: intents.Simple, change: func(r *harness.Request) { r.ModelMode = harness.ModelReplay }, want: "error:RUN_E004"},
+		{name: "policy", src: intents.Simple, judge: func(policy.Input) (kernel.Verdict, error) {
 			return kernel.Verdict{}, &policy.Error{Kind: policy.KindEval, Msg: "x"}
 		}, want: "error:RUN_E007"},
-		{name: "panic", src: simple, judge: func(policy.Input) (kernel.Verdict, error) { panic("secret") }, want: "error:RUN_E007"},
-		{name: "invariant", src: simple, change: func(r *Request) { r.Path = "/abs" }, want: "error:RUN_E007"},
-		{name: "no sandbox", src: simple, change: func(r *Request) { r.Mode = ModeExecuteSandbox }, want: "error:RUN_E005"},
+		{name: "panic", src: intents.Simple, judge: func(policy.Input) (kernel.Verdict, error) { panic("secret") }, want: "error:RUN_E007"},
+		{name: "invariant", src: intents.Simple, change: func(r *harness.Request) { r.Path = "/abs" }, want: "error:RUN_E007"},
+		{name: "no sandbox", src: intents.Simple, change: func(r *harness.Request) { r.Mode = harness.ModeExecuteSandbox }, want: "error:RUN_E005"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d, m := deps(t), newMemory()
-			gate := gateWith(t, d, judgeFunc(permissiveHere))
+			d, m := harnesstest.Deps(t), harnesstest.NewMemory()
+			gate := harnesstest.GateWith(t, d, harnesstest.JudgeFunc(permissiveHere))
 			if tc.judge != nil {
 				gate.Judge = tc.judge
 			}
-			req := planned(tc.src, "r")
+			req := harnesstest.Planned(tc.src, "r")
 			if tc.change != nil {
 				tc.change(&req)
 			}
-			_, alone := Run(t.Context(), d, gate, req)
+			_, alone := harness.Run(t.Context(), d, gate, req)
 			d.Recorder = m
-			_, err := Run(t.Context(), d, gate, req)
+			_, err := harness.Run(t.Context(), d, gate, req)
 			var a, b *result.RunError
 			if !errors.As(alone, &a) || !errors.As(err, &b) || string(a.Line()) != string(b.Line()) || a.Hint != b.Hint {
 				t.Errorf("%v, without a Recorder %v", err, alone)
 			}
-			if m.kinds() != tc.want || m.records[0].RuleID != b.RuleID {
-				t.Errorf("records %+v", m.records)
+			if m.Kinds() != tc.want || m.Records[0].RuleID != b.RuleID {
+				t.Errorf("records %+v", m.Records)
 			}
 			req.RunID = "r2"
-			m.refuse = func(string) error { return hinting{} }
-			_, err = Run(t.Context(), d, gate, req)
+			m.Refuse = func(string) error { return hinting{} }
+			_, err = harness.Run(t.Context(), d, gate, req)
 			if tc.name == "no sandbox" || tc.name == "invariant" {
 				return // the Recorder fails before they do
 			}
@@ -267,7 +272,7 @@ func TestErrorsAreRecorded(t *testing.T) {
 				!strings.HasSuffix(b.Hint, "the error could not be recorded: locked") || a.Details["not_recorded"] != nil {
 				t.Errorf("%v, hint %q, details %v", err, b.Hint, b.Details)
 			}
-			valid(t, d.Specs, specs.KindRunError, b.Line())
+			specstest.Valid(t, d.Specs, specs.KindRunError, b.Line())
 		})
 	}
 }
@@ -282,9 +287,9 @@ func permissiveHere(in policy.Input) (kernel.Verdict, error) {
 }
 
 func TestRecorderSaysWhatToDo(t *testing.T) {
-	d, m := deps(t), newMemory()
-	m.refuse, d.Recorder = func(string) error { return hinting{} }, m
-	_, err := Run(t.Context(), d, openBuiltin(t, d.Specs, "default"), planned(simple, "r"))
+	d, m := harnesstest.Deps(t), harnesstest.NewMemory()
+	m.Refuse, d.Recorder = func(string) error { return hinting{} }, m
+	_, err := harness.Run(t.Context(), d, harnesstest.OpenBuiltin(t, d.Specs, "default"), harnesstest.Planned(intents.Simple, "r"))
 	var re *result.RunError
 	if !errors.As(err, &re) || !strings.HasPrefix(re.Hint, "wait") {
 		t.Errorf("%v, hint %q", err, re.Hint)
@@ -294,87 +299,87 @@ func TestRecorderSaysWhatToDo(t *testing.T) {
 // TestCancelledRunIsRecorded: a run that was told to stop leaves its error all the
 // same, and the record is given a context that still runs.
 func TestCancelledRunIsRecorded(t *testing.T) {
-	d, m := deps(t), newMemory()
+	d, m := harnesstest.Deps(t), harnesstest.NewMemory()
 	d.Recorder = m
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Run(ctx, d, openBuiltin(t, d.Specs, "default"), planned(simple, "r"))
+	_, err := harness.Run(ctx, d, harnesstest.OpenBuiltin(t, d.Specs, "default"), harnesstest.Planned(intents.Simple, "r"))
 	var re *result.RunError
-	if !errors.As(err, &re) || m.kinds() != "error:RUN_E007" {
-		t.Errorf("%v, records %q", err, m.kinds())
+	if !errors.As(err, &re) || m.Kinds() != "error:RUN_E007" {
+		t.Errorf("%v, records %q", err, m.Kinds())
 	}
 	// A decision that was made is recorded, whatever happens then.
 	ctx, cancel = context.WithCancel(t.Context())
-	gate := openBuiltin(t, d.Specs, "default")
+	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
 	engine := gate.Judge
-	gate.Judge = judgeFunc(func(in policy.Input) (kernel.Verdict, error) {
+	gate.Judge = harnesstest.JudgeFunc(func(in policy.Input) (kernel.Verdict, error) {
 		defer cancel()
 		return engine.Eval(t.Context(), in)
 	})
-	if _, err := Run(ctx, d, gate, planned(simple, "r2")); err != nil || m.kinds() != "error:RUN_E007 decision" {
-		t.Errorf("%v, records %q", err, m.kinds())
+	if _, err := harness.Run(ctx, d, gate, harnesstest.Planned(intents.Simple, "r2")); err != nil || m.Kinds() != "error:RUN_E007 decision" {
+		t.Errorf("%v, records %q", err, m.Kinds())
 	}
 }
 
 // TestRunAgain: a run that was recorded has the result that was recorded, whatever the
 // time is now; and none where that is lost, or where the run was another.
 func TestRunAgain(t *testing.T) {
-	d, m := deps(t), newMemory()
+	d, m := harnesstest.Deps(t), harnesstest.NewMemory()
 	d.Recorder = m
-	gate := openBuiltin(t, d.Specs, "default")
-	first, err := Run(t.Context(), d, gate, planned(simple, "r"))
+	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
+	first, err := harness.Run(t.Context(), d, gate, harnesstest.Planned(intents.Simple, "r"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.Now = func() time.Time { return time.Unix(1e9, 0) }
-	rep, err := Run(t.Context(), d, gate, planned(simple, "r"))
-	if err != nil || !bytes.Equal(rep.Bytes, first.Bytes) || rep.Result.StartedAt != first.Result.StartedAt || !rep.Receipt.Again || len(m.records) != 1 {
+	rep, err := harness.Run(t.Context(), d, gate, harnesstest.Planned(intents.Simple, "r"))
+	if err != nil || !bytes.Equal(rep.Bytes, first.Bytes) || rep.Result.StartedAt != first.Result.StartedAt || !rep.Receipt.Again || len(m.Records) != 1 {
 		t.Fatalf("%s %+v %v", rep.Bytes, rep.Receipt, err)
 	}
 	if again, err := rep.Result.Bytes(); err != nil || !bytes.Equal(again, first.Bytes) {
 		t.Errorf("the value of the result is another: %s", again)
 	}
-	lost := func(status Status) {
+	lost := func(status replay.Status) {
 		t.Helper()
 		d.Now = func() time.Time { return time.Unix(2e9, 0) }
-		rep, err := Run(t.Context(), d, gate, planned(simple, "r"))
+		rep, err := harness.Run(t.Context(), d, gate, harnesstest.Planned(intents.Simple, "r"))
 		var re *result.RunError
-		if !errors.As(err, &re) || re.Code != result.CodeEvidence || re.Details["status"] != string(status) || re.Hint == "" || rep.Bytes != nil || len(m.records) != 1 {
-			t.Errorf("%v, %s, %q", err, rep.Bytes, m.kinds())
+		if !errors.As(err, &re) || re.Code != result.CodeEvidence || re.Details["status"] != string(status) || re.Hint == "" || rep.Bytes != nil || len(m.Records) != 1 {
+			t.Errorf("%v, %s, %q", err, rep.Bytes, m.Kinds())
 		}
 	}
-	sum := m.records[0].Evidence.SHA256
-	kept := m.blobs[sum]
-	m.blobs[sum] = bytes.Replace(kept, []byte("1970"), []byte("1971"), 1)
-	lost(EvidenceCorrupt)
-	delete(m.blobs, sum)
-	lost(EvidenceMissing)
-	m.blobs[sum] = kept
-	_, err = Run(t.Context(), d, gate, planned(`{"goal":"another"}`, "r"))
+	sum := m.Records[0].Evidence.SHA256
+	kept := m.Blobs[sum]
+	m.Blobs[sum] = bytes.Replace(kept, []byte("1970"), []byte("1971"), 1)
+	lost(replay.EvidenceCorrupt)
+	delete(m.Blobs, sum)
+	lost(replay.EvidenceMissing)
+	m.Blobs[sum] = kept
+	_, err = harness.Run(t.Context(), d, gate, harnesstest.Planned(`{"goal":"another"}`, "r"))
 	var re *result.RunError
-	if !errors.As(err, &re) || re.Code != result.CodeEvidence || !strings.Contains(re.Message, `run id "r"`) || len(m.records) != 1 {
+	if !errors.As(err, &re) || re.Code != result.CodeEvidence || !strings.Contains(re.Message, `run id "r"`) || len(m.Records) != 1 {
 		t.Errorf("%v", err)
 	}
 }
 
 // TestEachRecords: many runs at once leave a record each, and one policy set.
 func TestEachRecords(t *testing.T) {
-	d, m := runs(t), newMemory()
+	d, m := harnesstest.Runs(t), harnesstest.NewMemory()
 	d.Recorder = m
 	const n = 200
-	jobs := func(yield func(Job) bool) {
+	jobs := func(yield func(harness.Job) bool) {
 		for i := range n {
 			src := fmt.Sprintf(`{"goal":"goal %d","constraints":["c"]}`, i)
 			if i%10 == 3 {
 				src = "{"
 			}
-			if !yield(Job{Request: planned(src, fmt.Sprintf("run-%d", i))}) {
+			if !yield(harness.Job{Request: harnesstest.Planned(src, fmt.Sprintf("run-%d", i))}) {
 				return
 			}
 		}
 	}
 	failed := 0
-	err := Each(t.Context(), d, openBuiltin(t, d.Specs, "default"), 8, jobs, func(e End) error {
+	err := harness.Each(t.Context(), d, harnesstest.OpenBuiltin(t, d.Specs, "default"), 8, jobs, func(e harness.End) error {
 		if e.Err != nil {
 			failed++
 		} else if e.Receipt == nil || e.Receipt.Record.RunID != e.RunID {
@@ -382,21 +387,21 @@ func TestEachRecords(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || len(m.records) != n || failed != n/10 || m.puts[testimony.KindPolicySet] != 1 {
-		t.Errorf("%d records, %d errors, %v, %v", len(m.records), failed, m.puts, err)
+	if err != nil || len(m.Records) != n || failed != n/10 || m.Puts[testimony.KindPolicySet] != 1 {
+		t.Errorf("%d records, %d errors, %v, %v", len(m.Records), failed, m.Puts, err)
 	}
 }
 
 // TestGateKeepsItsPolicyInEachRecorder: two ledgers have the policy set both.
 func TestGateKeepsItsPolicyInEachRecorder(t *testing.T) {
-	set := deps(t).Specs
-	gate := openBuiltin(t, set, "default")
+	set := harnesstest.Deps(t).Specs
+	gate := harnesstest.OpenBuiltin(t, set, "default")
 	for range 2 {
-		m := newMemory()
-		_, rec := m.decided(t, set, gate, simple)
-		m.decided(t, set, gate, simple)
-		if rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec); err != nil || rp.Status != Match || m.puts[testimony.KindPolicySet] != 1 {
-			t.Errorf("%+v %v %v", rp, m.puts, err)
+		m := harnesstest.NewMemory()
+		_, rec := m.Decided(t, set, gate, intents.Simple)
+		m.Decided(t, set, gate, intents.Simple)
+		if rp, err := (&replay.Session{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec); err != nil || rp.Status != replay.Match || m.Puts[testimony.KindPolicySet] != 1 {
+			t.Errorf("%+v %v %v", rp, m.Puts, err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 const requestVectors = "../specs/vectors/execution/requests.json"
@@ -24,11 +25,11 @@ const requestVectors = "../specs/vectors/execution/requests.json"
 // A requestVector is one request file and what it gives: the hash of the
 // normalised request, or a code and a pointer.
 type requestVector struct {
-	Name   string    `json:"name"`
-	Why    string    `json:"why"`
-	Text   *string   `json:"request_text"`
-	Base64 *string   `json:"request_base64"`
-	Repeat *repeated `json:"request_repeat"`
+	Name   string              `json:"name"`
+	Why    string              `json:"why"`
+	Text   *string             `json:"request_text"`
+	Base64 *string             `json:"request_base64"`
+	Repeat *specstest.Repeated `json:"request_repeat"`
 	Expect struct {
 		SHA256  *canon.ContentHash `json:"sha256,omitempty"`
 		Error   result.Code        `json:"error,omitempty"`
@@ -84,7 +85,7 @@ func loadRequestVectors(t testing.TB) requestFile {
 
 // TestRequestVectors reads every request of specs/vectors/execution.
 func TestRequestVectors(t *testing.T) {
-	set, f := newSpecs(t), loadRequestVectors(t)
+	set, f := specstest.NewSpecs(t), loadRequestVectors(t)
 	count := map[result.Code]int{}
 	for _, v := range f.Vectors {
 		count[v.Expect.Error]++
@@ -146,7 +147,7 @@ func checkRequestError(t *testing.T, set *specs.Set, v *requestVector, err error
 	if re.Hint == "" || !strings.HasPrefix(re.Message, "request: ") || strings.Contains(re.Message, "yaml:") || strings.Contains(re.Message, "%!") {
 		t.Errorf("message %q, hint %q", re.Message, re.Hint)
 	}
-	valid(t, set, specs.KindRunError, re.Line())
+	specstest.Valid(t, set, specs.KindRunError, re.Line())
 }
 
 func show(p *string) string {
@@ -195,21 +196,21 @@ func checkRequest(t testing.TB, set *specs.Set, req ExecRequest) ([]byte, canon.
 func (f requestFile) text(t *testing.T) []byte {
 	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "{\n \"about\": %s,\n \"vectors\": [", encode(t, f.About))
+	fmt.Fprintf(&b, "{\n \"about\": %s,\n \"vectors\": [", specstest.Encode(t, f.About))
 	for i, v := range f.Vectors {
 		if i > 0 {
 			b.WriteString(",")
 		}
-		fmt.Fprintf(&b, "\n  {\"name\": %s, \"why\": %s,\n   ", encode(t, v.Name), encode(t, v.Why))
+		fmt.Fprintf(&b, "\n  {\"name\": %s, \"why\": %s,\n   ", specstest.Encode(t, v.Name), specstest.Encode(t, v.Why))
 		switch {
 		case v.Text != nil:
-			fmt.Fprintf(&b, "\"request_text\": %s", encode(t, *v.Text))
+			fmt.Fprintf(&b, "\"request_text\": %s", specstest.Encode(t, *v.Text))
 		case v.Base64 != nil:
-			fmt.Fprintf(&b, "\"request_base64\": %s", encode(t, *v.Base64))
+			fmt.Fprintf(&b, "\"request_base64\": %s", specstest.Encode(t, *v.Base64))
 		default:
-			fmt.Fprintf(&b, "\"request_repeat\": %s", encode(t, v.Repeat))
+			fmt.Fprintf(&b, "\"request_repeat\": %s", specstest.Encode(t, v.Repeat))
 		}
-		fmt.Fprintf(&b, ",\n   \"expect\": %s}", encode(t, v.Expect))
+		fmt.Fprintf(&b, ",\n   \"expect\": %s}", specstest.Encode(t, v.Expect))
 	}
 	b.WriteString("\n ]\n}\n")
 	return []byte(b.String())
@@ -218,7 +219,7 @@ func (f requestFile) text(t *testing.T) []byte {
 // TestRequestDefaults holds the value of the least request, and what the full one
 // says in either notation.
 func TestRequestDefaults(t *testing.T) {
-	set := newSpecs(t)
+	set := specstest.NewSpecs(t)
 	got, err := ParseExecRequest(set, "r", []byte(`{"execution_id":"e","tool_id":"t","inputs":{"command":"node"}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +266,7 @@ func TestRequestDefaults(t *testing.T) {
 // TestRequestMessages holds what people read: file, line, pointer, fault and what
 // to do.
 func TestRequestMessages(t *testing.T) {
-	set := newSpecs(t)
+	set := specstest.NewSpecs(t)
 	const head = "execution_id: e1\ntool_id: t\ninputs:\n  command: node\n"
 	for _, tc := range []struct{ name, src, msg, hint string }{
 		{"a.yaml", head + "sandbox:\n  # long\n  timeout_ms: 5\n",
@@ -318,13 +319,13 @@ func TestRequestMessages(t *testing.T) {
 // TestRequestSchemaSpoilt spoils every place of a request: a second validator
 // agrees on what the schema allows, and ParseExecRequest never accepts more.
 func TestRequestSchemaSpoilt(t *testing.T) {
-	set := newSpecs(t)
-	other := secondValidator(t, specs.KindExecutionRequest)
+	set := specstest.NewSpecs(t)
+	other := specstest.SecondValidator(t, specs.KindExecutionRequest)
 	full := fullRequest(t)
 	refused := 0
-	for _, pointer := range placesOf(full, nil) {
+	for _, pointer := range specstest.PlacesOf(full, nil) {
 		for _, to := range []any{nil, true, json.Number("0"), json.Number("-1"), json.Number("1.5"), json.Number("1000000"), "", "*", "a b/../c\x00", []any{}, []any{""}, map[string]any{}, map[string]any{"x y": json.Number("1")}} {
-			v := replaced(full, pointer, to)
+			v := specstest.Replaced(full, pointer, to)
 			list, err := set.Validate(specs.KindExecutionRequest, v)
 			if err != nil {
 				t.Fatal(err)

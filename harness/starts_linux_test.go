@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harness_test
 
 import (
 	"encoding/json"
@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
@@ -27,12 +29,12 @@ import (
 // itself says. Calls need a recording and are left out.
 func TestWhatTheGateAcceptsStarts(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
-	h := newTier(t, sandbox.Full)
-	d := deps(t)
+	h := harnesstest.NewTier(t, sandbox.Full)
+	d := harnesstest.Deps(t)
 	d.Runner = h
-	gates := map[string]*Gate{}
+	gates := map[string]*harness.Gate{}
 	for _, name := range profiles.Names() {
-		gate, err := OpenGate(t.Context(), Sources{Builtin: profiles.FS(), Profile: name}, d.Specs, endless())
+		gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: name}, d.Specs, harnesstest.Endless())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,14 +43,14 @@ func TestWhatTheGateAcceptsStarts(t *testing.T) {
 	}
 	accepted := map[string]int{}
 	starts := func(t *testing.T, name string, src []byte) {
-		req := Request{Source: src, Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone, RunID: "r", Folders: Folders{Tree: t.TempDir()}}
-		rep, err := Run(t.Context(), d, gates[name], req)
+		req := harness.Request{Source: src, Path: "intent.json", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone, RunID: "r", Folders: harness.Folders{Tree: t.TempDir()}}
+		rep, err := harness.Run(t.Context(), d, gates[name], req)
 		if err != nil || rep.Decision.Outcome != kernel.OutcomeBundle || !treeFor(t, req.Folders.Tree, src) {
 			return
 		}
 		accepted[name]++
-		req.Mode = ModeExecuteSandbox
-		rep, err = Run(t.Context(), d, gates[name], req)
+		req.Mode = harness.ModeExecuteSandbox
+		rep, err = harness.Run(t.Context(), d, gates[name], req)
 		var re *result.RunError
 		if errors.As(err, &re) {
 			t.Errorf("%s accepts the plan and does not start it: %s\n%.400s", name, re.Line(), src)
@@ -61,10 +63,10 @@ func TestWhatTheGateAcceptsStarts(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range loadVectors(t) {
+	for _, f := range harnesstest.LoadVectors(t) {
 		for _, v := range f.Vectors {
 			if v.Expect.Outcome == kernel.OutcomeBundle {
-				starts(t, v.Profile, v.source(t))
+				starts(t, v.Profile, v.Source(t))
 			}
 		}
 	}
@@ -85,14 +87,14 @@ func TestWhatTheGateAcceptsStarts(t *testing.T) {
 // TestLongestStringsStart: the longest argument and the longest variable that the gate
 // accepts are handed to a command that does start.
 func TestLongestStringsStart(t *testing.T) {
-	x := newExecutor(t, newTier(t, sandbox.Full), usualTime)
+	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), usualTime)
 	good := 0
 	for _, tc := range inputCheckCases() {
 		if tc.rule != "" {
 			continue
 		}
 		good++
-		if p := performed(t, x, Exec{Argv: tc.argv, Env: tc.env}); p.Observed.Command.Failed() {
+		if p := performed(t, x, harness.Exec{Argv: tc.argv, Env: tc.env}); p.Observed.Command.Failed() {
 			t.Errorf("%s: exit code %d", tc.name, p.Observed.Command.Code)
 		}
 	}

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -9,57 +9,61 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 // runVectors is the folder that -update writes.
 const runVectors = "../specs/vectors/run"
 
 func TestVectors(t *testing.T) {
-	files := loadVectors(t)
+	files := harnesstest.LoadVectors(t)
 	for _, f := range files {
-		src, err := os.ReadFile(filepath.Join(runVectors, f.path))
-		if err != nil || !*UpdateVectors && !bytes.Equal(f.text(t), src) {
-			t.Errorf("%s is not laid out as -update writes it (%v)", f.path, err)
+		src, err := os.ReadFile(filepath.Join(runVectors, f.Path))
+		if err != nil || !*harness.UpdateVectors && !bytes.Equal(f.Text(t), src) {
+			t.Errorf("%s is not laid out as -update writes it (%v)", f.Path, err)
 		}
 	}
-	b := newBench(t)
+	b := harnesstest.NewBench(t)
 	first := map[string]string{}
-	each := func(pass string, check func(*testing.T, *vector)) {
+	each := func(pass string, check func(*testing.T, *harnesstest.Vector)) {
 		for _, f := range files {
 			for _, v := range f.Vectors {
-				t.Run(pass+"/"+strings.TrimSuffix(f.path, ".json")+"/"+v.Name, func(t *testing.T) { check(t, v) })
+				t.Run(pass+"/"+strings.TrimSuffix(f.Path, ".json")+"/"+v.Name, func(t *testing.T) { check(t, v) })
 			}
 		}
 	}
-	each("first", func(t *testing.T, v *vector) {
-		rep, err := b.run(t, v)
-		first[v.Name] = answer(t, rep, err)
+	each("first", func(t *testing.T, v *harnesstest.Vector) {
+		rep, err := b.Run(t, v)
+		first[v.Name] = harnesstest.Answer(t, rep, err)
 		if err != nil {
-			checkError(t, b.specs, v, err)
+			checkError(t, b.Specs, v, err)
 		} else {
 			checkReport(t, b, v, rep)
 		}
-		rep, err = b.run(t, v)
-		if again := answer(t, rep, err); again != first[v.Name] {
+		rep, err = b.Run(t, v)
+		if again := harnesstest.Answer(t, rep, err); again != first[v.Name] {
 			t.Errorf("a second run gives\n%s\nnot\n%s", again, first[v.Name])
 		}
 	})
-	fresh := newBench(t)
-	each("fresh", func(t *testing.T, v *vector) {
-		rep, err := fresh.run(t, v)
-		if again := answer(t, rep, err); again != first[v.Name] {
+	fresh := harnesstest.NewBench(t)
+	each("fresh", func(t *testing.T, v *harnesstest.Vector) {
+		rep, err := fresh.Run(t, v)
+		if again := harnesstest.Answer(t, rep, err); again != first[v.Name] {
 			t.Errorf("a fresh gate gives\n%s\nnot\n%s", again, first[v.Name])
 		}
 	})
-	if *UpdateVectors {
+	if *harness.UpdateVectors {
 		for _, f := range files {
-			if err := os.WriteFile(filepath.Join(runVectors, f.path), f.text(t), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(runVectors, f.Path), f.Text(t), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -68,31 +72,31 @@ func TestVectors(t *testing.T) {
 
 // checkError holds an error against the vector: its code, and the pointer and
 // the offset of its details, where an absent one has to be absent.
-func checkError(t *testing.T, set *specs.Set, v *vector, err error) {
+func checkError(t *testing.T, set *specs.Set, v *harnesstest.Vector, err error) {
 	t.Helper()
 	var re *result.RunError
 	if !errors.As(err, &re) {
 		t.Fatalf("not a RunError: %v", err)
 	}
-	got := expectation{Error: re.Code}
+	got := harnesstest.Expectation{Error: re.Code}
 	if p, ok := re.Details["pointer"].(string); ok {
 		got.Pointer = &p
 	}
 	if o, ok := re.Details["offset"].(int64); ok {
 		got.Offset = &o
 	}
-	if g, w := encode(t, got), encode(t, v.Expect); g != w {
+	if g, w := specstest.Encode(t, got), specstest.Encode(t, v.Expect); g != w {
 		t.Errorf("got %s, want %s (%s)", g, w, re.Message)
 	}
-	valid(t, set, specs.KindRunError, re.Line())
+	specstest.Valid(t, set, specs.KindRunError, re.Line())
 }
 
 // checkReport holds a decision against the vector, and the documents against
 // their schemas and invariants.
-func checkReport(t *testing.T, b *bench, v *vector, rep Report) {
+func checkReport(t *testing.T, b *harnesstest.Bench, v *harnesstest.Vector, rep harness.Report) {
 	t.Helper()
-	doc, subset := document(t, rep)
-	got := expectation{Outcome: rep.Decision.Outcome, Reasons: rep.Result.Decision.Reasons}
+	doc, subset := harnesstest.Document(t, rep)
+	got := harnesstest.Expectation{Outcome: rep.Decision.Outcome, Reasons: rep.Result.Decision.Reasons}
 	for _, n := range rep.Decision.Notes {
 		got.Notes = append(got.Notes, n.ID+" "+n.Path)
 	}
@@ -100,7 +104,7 @@ func checkReport(t *testing.T, b *bench, v *vector, rep Report) {
 	got.Notes = slices.Compact(got.Notes)
 	want := v.Expect
 	want.Canonical = nil
-	if g, w := encode(t, got), encode(t, want); g != w {
+	if g, w := specstest.Encode(t, got), specstest.Encode(t, want); g != w {
 		t.Errorf("got %s, want %s", g, w)
 		return
 	}
@@ -109,21 +113,21 @@ func checkReport(t *testing.T, b *bench, v *vector, rep Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *UpdateVectors {
+	if *harness.UpdateVectors {
 		v.Expect.Canonical = canonical
 	}
 	if wanted, err := canon.Canonical(v.Expect.Canonical); err != nil || !bytes.Equal(canonical, wanted) {
 		t.Errorf("canonical subset\n%s\nwant\n%s", canonical, wanted)
 	}
-	valid(t, b.specs, specs.KindRunResult, rep.Bytes)
-	contract := b.gates[v.Profile].Profile.Contract()
+	specstest.Valid(t, b.Specs, specs.KindRunResult, rep.Bytes)
+	contract := b.Gates[v.Profile].Profile.Contract()
 	for _, c := range result.Checks(rep.Bytes, doc, &contract) {
 		if c.Status != result.Pass {
 			t.Errorf("%s %s: %s", c.ID, c.Status, c.Fault)
 		}
 	}
 	if ref := rep.Result.Bundle; ref != nil {
-		checkBundle(t, b.specs, *ref, rep.Decision.BundleBytes)
+		checkBundle(t, b.Specs, *ref, rep.Decision.BundleBytes)
 	}
 }
 
@@ -133,7 +137,7 @@ func checkBundle(t *testing.T, set *specs.Set, ref result.BundleRef, raw []byte)
 	if sum := canon.Sum(raw); sum != ref.SHA256 {
 		t.Errorf("the bundle's bytes hash to %s, the result says %s", sum, ref.SHA256)
 	}
-	bundle := valid(t, set, specs.KindBundle, raw).(map[string]any)
+	bundle := specstest.Valid(t, set, specs.KindBundle, raw).(map[string]any)
 	id := bundle["id"]
 	delete(bundle, "id")
 	if want, err := canon.ID("bundle_", bundle); err != nil || id != want || id != ref.BundleID {
@@ -154,7 +158,7 @@ var unreachable = map[string]string{
 func TestVectorsCoverThePolicy(t *testing.T) {
 	total, fired, failed := 0, map[string]int{}, map[result.Code]int{}
 	outcomes := map[string]int{}
-	for _, f := range loadVectors(t) {
+	for _, f := range harnesstest.LoadVectors(t) {
 		total += len(f.Vectors)
 		for _, v := range f.Vectors {
 			failed[v.Expect.Error]++
@@ -168,12 +172,12 @@ func TestVectorsCoverThePolicy(t *testing.T) {
 	if total < 120 {
 		t.Errorf("%d vectors", total)
 	}
-	b := newBench(t)
-	if _, err := b.run(t, &vector{Intent: []byte(simple), Profile: "strict", Mode: ModePlanOnly, ModelMode: ModelNone}); err != nil {
+	b := harnesstest.NewBench(t)
+	if _, err := b.Run(t, &harnesstest.Vector{Intent: []byte(intents.Simple), Profile: "strict", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}); err != nil {
 		t.Fatal(err)
 	}
 	ids := []string{kernel.IDNotPermitted}
-	rules, err := b.gates["strict"].Judge.(*policy.Engine).Rules()
+	rules, err := b.Gates["strict"].Judge.(*policy.Engine).Rules()
 	if err != nil {
 		t.Fatal(err)
 	}

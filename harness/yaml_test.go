@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 // TestYAMLPlainScalars: what stands without quotes is what JSON reads, a
@@ -93,7 +94,7 @@ func TestYAMLLines(t *testing.T) {
 // TestYAMLHostile: 1 MiB of whatever a reader could be slow on ends soon.
 func TestYAMLHostile(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
-	set := newSpecs(t)
+	set := specstest.NewSpecs(t)
 	long := strings.Repeat("a", 500000)
 	for name, unit := range map[string]string{
 		"lists": "[", "mappings": "{a: ", "dashes": "- ", "questions": "? ", "lines of dashes": "-\n", "comments": "# x\n", "commented": "- a # x\n",
@@ -133,7 +134,7 @@ func FuzzRequestYAML(f *testing.F) {
 	for _, src := range []string{"a: b\n", "- 1\n- [x, {y: z}]\n", "a: >\n  b\n  c\n", "'': \"\\0\"\n", "? a\n: b\n", "a: 'it''s'\n", "a: 2026-01-16\n", "\"a\":1"} {
 		f.Add([]byte(src))
 	}
-	set := newSpecs(f)
+	set := specstest.NewSpecs(f)
 	f.Fuzz(func(t *testing.T, src []byte) {
 		if doc, _, fault := parseYAML(src); fault == nil {
 			again, err := canon.Parse(doc.Bytes(), len(doc.Bytes()))

@@ -208,12 +208,13 @@ var levels = []string{
 	"kernel/reason kernel/argv",
 	"kernel",
 	"kernel/result",
-	"specs profiles ledger evidence/transcript harness/rehearsal harness/tree/treetest harness/change harness/command harness/durable harness/links harness/sandbox/cgroup harness/sandbox/initproc evidence evidence/screen",
-	"policy evidence/report ledger/disk harness/saferun harness/tree harness/conformance",
+	"specs profiles ledger evidence/transcript harness/harnesstest/intents harness/rehearsal harness/tree/treetest harness/change harness/command harness/durable harness/links harness/sandbox/cgroup harness/sandbox/initproc evidence evidence/screen",
+	"policy specs/specstest evidence/report ledger/disk harness/saferun harness/tree harness/conformance",
 	"evidence/pack evidence/testimony harness/sandbox cmd/safe-run",
 	"harness/model harness/runerr",
 	"harness/patch",
 	"harness harness/gitbranch",
+	"harness/fingerprint harness/harnesstest harness/replay harness/reproduce",
 	"cmd/fiador",
 }
 
@@ -257,8 +258,10 @@ func TestSingleImporters(t *testing.T) {
 		"golang.org/x/mod":                      "ledger ledger/disk",
 		"golang.org/x/sys":                      "harness/change harness/saferun harness/sandbox harness/sandbox/cgroup harness/tree ledger/disk",
 		"golang.org/x/text/unicode/norm":        "kernel/pathname kernel/text",
-		"github.com/santhosh-tekuri/jsonschema": "",
+		"github.com/santhosh-tekuri/jsonschema": "specs/specstest",
+		module + "/harness/harnesstest":         "",
 		module + "/harness/rehearsal":           "",
+		module + "/specs/specstest":             "harness/harnesstest",
 		module + "/harness/tree/treetest":       "",
 		"github.com/rogpeppe/go-internal":       "cmd/fiador",
 	} {

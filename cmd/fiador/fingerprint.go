@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/fingerprint"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -86,7 +87,7 @@ func (a *app) fingerprint(ctx context.Context, f fingerprintFlags, vectors fs.FS
 	}
 	// A file is read first, so that an error in it is reported at once. Standard input is
 	// read last: the program that writes to a pipe may need as long as this machine.
-	var there harness.Fingerprint
+	var there fingerprint.Fingerprint
 	var err error
 	if f.against != "-" {
 		if there, err = a.readFingerprint(ctx, f.against); err != nil {
@@ -106,11 +107,11 @@ func (a *app) fingerprint(ctx context.Context, f fingerprintFlags, vectors fs.FS
 }
 
 // fingerprintHere decides the vectors on this machine, and names those that fail.
-func (a *app) fingerprintHere(ctx context.Context, folder fs.FS) (harness.Fingerprint, error) {
+func (a *app) fingerprintHere(ctx context.Context, folder fs.FS) (fingerprint.Fingerprint, error) {
 	debug.SetGCPercent(manyGC)
-	vectors, err := harness.RunVectors(folder)
+	vectors, err := fingerprint.ReadVectors(folder)
 	if err != nil {
-		return harness.Fingerprint{}, notRun(err)
+		return fingerprint.Fingerprint{}, notRun(err)
 	}
 	// No vector depends on time or on the amount of memory. An emulated machine may be
 	// slow.
@@ -119,9 +120,9 @@ func (a *app) fingerprintHere(ctx context.Context, folder fs.FS) (harness.Finger
 	open := func(ctx context.Context, profile string) (*harness.Gate, error) {
 		return harness.OpenGate(ctx, harness.Sources{Builtin: profiles.FS(), Profile: profile}, a.specs, limits)
 	}
-	prints, err := harness.Prints(ctx, a.specs, open, runtime.GOMAXPROCS(0), vectors)
+	prints, err := fingerprint.Take(ctx, a.specs, open, runtime.GOMAXPROCS(0), vectors)
 	if err != nil {
-		return harness.Fingerprint{}, err
+		return fingerprint.Fingerprint{}, err
 	}
 	for _, p := range prints {
 		if p.Fault != "" {
@@ -129,18 +130,18 @@ func (a *app) fingerprintHere(ctx context.Context, folder fs.FS) (harness.Finger
 			a.term.message(p.Name + " does not hold on this machine: " + p.Fault)
 		}
 	}
-	return harness.NewFingerprint(prints), nil
+	return fingerprint.New(prints), nil
 }
 
-func (a *app) readFingerprint(ctx context.Context, name string) (harness.Fingerprint, error) {
+func (a *app) readFingerprint(ctx context.Context, name string) (fingerprint.Fingerprint, error) {
 	src, err := a.read(ctx, name, maxFingerprint)
 	if err != nil {
-		return harness.Fingerprint{}, err
+		return fingerprint.Fingerprint{}, err
 	}
 	if len(src.bytes) > maxFingerprint {
-		return harness.Fingerprint{}, unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", maxFingerprint), fingerprintHint)
+		return fingerprint.Fingerprint{}, unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", maxFingerprint), fingerprintHint)
 	}
-	f, err := harness.ParseFingerprint(src.bytes)
+	f, err := fingerprint.Parse(src.bytes)
 	if err == nil {
 		return f, nil
 	}
@@ -149,7 +150,7 @@ func (a *app) readFingerprint(ctx context.Context, name string) (harness.Fingerp
 	if how := otherwise(src.bytes); how != "" {
 		e.Message, e.Hint = src.path+": no fingerprint: "+how+": "+canon.Clean(err.Error()), "keep the bytes that fiador fingerprint prints: UTF-8, and lines that end in LF"
 	}
-	var fe *harness.FingerprintError
+	var fe *fingerprint.ParseError
 	if errors.As(err, &fe) {
 		e.Details["line"] = fe.Line
 	}
@@ -174,7 +175,7 @@ func otherwise(text []byte) string {
 const fingerprintHint = `make the file on the other machine with "fiador fingerprint --vectors", and copy it whole`
 
 // against prints the differences between the fingerprints of this machine and another.
-func (a *app) against(here, there harness.Fingerprint) error {
+func (a *app) against(here, there fingerprint.Fingerprint) error {
 	if bytes.Equal(here.Line(), there.Line()) {
 		return a.print(fmt.Appendf(nil, "%s  %s", a.page.paint(green, "MATCH"), here.Line()))
 	}
@@ -200,7 +201,7 @@ func (a *app) against(here, there harness.Fingerprint) error {
 type parting struct{ differ, here, there int }
 
 // walk prints the names of these vectors, in the common order of both lists.
-func (d *parting) walk(here, there []harness.Print, out *bytes.Buffer) {
+func (d *parting) walk(here, there []fingerprint.Print, out *bytes.Buffer) {
 	for len(here)+len(there) > 0 {
 		order := before(here, there)
 		switch {
@@ -225,7 +226,7 @@ func (d *parting) walk(here, there []harness.Print, out *bytes.Buffer) {
 
 // before compares the first names of both lists: it returns a value below 0 if here's
 // comes first, above 0 if there's does, and 0 if they are equal.
-func before(here, there []harness.Print) int {
+func before(here, there []fingerprint.Print) int {
 	switch {
 	case len(there) == 0:
 		return -1

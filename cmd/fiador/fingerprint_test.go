@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/fingerprint"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
@@ -64,22 +64,22 @@ func TestFingerprintOfAFaultyMachine(t *testing.T) {
 // TestFingerprintAgainst: the words for equal vectors, different vectors, vectors of one
 // side only, and another version of the kernel.
 func TestFingerprintAgainst(t *testing.T) {
-	of := func(version string, prints ...string) harness.Fingerprint {
-		list := make([]harness.Print, len(prints))
+	of := func(version string, prints ...string) fingerprint.Fingerprint {
+		list := make([]fingerprint.Print, len(prints))
 		for i, p := range prints {
 			name, value, _ := strings.Cut(p, "=")
-			list[i] = harness.Print{Name: name, SHA256: canon.Sum([]byte(value))}
+			list[i] = fingerprint.Print{Name: name, SHA256: canon.Sum([]byte(value))}
 		}
-		f := harness.NewFingerprint(list)
+		f := fingerprint.New(list)
 		f.Kernel = version
 		return f
 	}
-	line := func(f harness.Fingerprint) harness.Fingerprint { f.Prints = nil; return f }
+	line := func(f fingerprint.Fingerprint) fingerprint.Fingerprint { f.Prints = nil; return f }
 	here := of("1", "a=1", "b=1", "d=1", "\U0001F600=1", "\uFFFD=1")
 	both := "  here   " + string(here.Line()) + "  there  "
 	for _, c := range []struct {
 		name  string
-		there harness.Fingerprint
+		there fingerprint.Fingerprint
 		want  string
 	}{
 		{"same", here, "MATCH  " + string(here.Line())},
@@ -107,7 +107,7 @@ func TestFingerprintAgainst(t *testing.T) {
 // TestFingerprintWrittenOtherwise: a file that another program has re-encoded is no
 // fingerprint, and the message names the encoding.
 func TestFingerprintWrittenOtherwise(t *testing.T) {
-	text := string(harness.NewFingerprint([]harness.Print{{Name: "a", SHA256: canon.Sum(nil)}}).Text())
+	text := string(fingerprint.New([]fingerprint.Print{{Name: "a", SHA256: canon.Sum(nil)}}).Text())
 	wide := func(order binary.AppendByteOrder, s string) string {
 		var b []byte
 		for _, r := range s {

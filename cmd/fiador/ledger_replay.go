@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/replay"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -98,7 +99,7 @@ func (a *app) replayLedger(ctx context.Context, f replayFlags, args []string) er
 		return err
 	}
 	defer s.Close()
-	rp := &replaying{app: a, f: f, out: out, counts: map[harness.Status]int{}}
+	rp := &replaying{app: a, f: f, out: out, counts: map[replay.Status]int{}}
 	rp.Specs, rp.Evidence = a.specs, asStored(s.Blob)
 	if f.given("policy") || f.given("org-policy") || f.given("tree") {
 		if rp.gate, err = a.otherGate(ctx, f); err != nil {
@@ -133,11 +134,11 @@ func (a *app) otherGate(ctx context.Context, f replayFlags) (*harness.Gate, erro
 // replaying replays one decision or many.
 type replaying struct {
 	*app
-	harness.Replayer
+	replay.Session
 	f      replayFlags
 	gate   *harness.Gate // nil: decide each with its recorded policy
 	out    *bufio.Writer
-	counts map[harness.Status]int
+	counts map[replay.Status]int
 	seen   int
 }
 
@@ -156,7 +157,7 @@ func (r *replaying) entry(ctx context.Context, index int64, rec ledger.Record) e
 		return err
 	}
 	r.seen++
-	if r.counts[rp.Status]++; rp.Status != harness.Match {
+	if r.counts[rp.Status]++; rp.Status != replay.Match {
 		r.status = exitRejected
 	}
 	if r.f.format == "jsonl" {
@@ -171,7 +172,7 @@ func (r *replaying) entry(ctx context.Context, index int64, rec ledger.Record) e
 	return err
 }
 
-func (r *replaying) replay(ctx context.Context, rec ledger.Record) (harness.Replayed, error) {
+func (r *replaying) replay(ctx context.Context, rec ledger.Record) (replay.Result, error) {
 	if r.gate != nil {
 		return r.With(ctx, r.gate, rec)
 	}
@@ -187,7 +188,7 @@ func (r *replaying) sum() error {
 		return nil
 	}
 	var parts []string
-	for _, s := range []harness.Status{harness.Match, harness.DecisionDiffers, harness.CanonicalDiffers, harness.EvidenceMissing, harness.EvidenceCorrupt} {
+	for _, s := range []replay.Status{replay.Match, replay.DecisionDiffers, replay.CanonicalDiffers, replay.EvidenceMissing, replay.EvidenceCorrupt} {
 		if n := r.counts[s]; n > 0 {
 			parts = append(parts, strconv.Itoa(n)+" "+string(s))
 		}
@@ -196,13 +197,13 @@ func (r *replaying) sum() error {
 	return err
 }
 
-func replayedText(t terminal, index int64, rec ledger.Record, rp harness.Replayed) string {
+func replayedText(t terminal, index int64, rec ledger.Record, rp replay.Result) string {
 	style := green
-	if rp.Status != harness.Match {
+	if rp.Status != replay.Match {
 		style = red
 	}
 	text := fmt.Sprintf("%s  entry %d  %s\n", t.paint(style, string(rp.Status)), index, rec.RunID)
-	if rp.Status == harness.Match {
+	if rp.Status == replay.Match {
 		return text
 	}
 	row := func(name, s string) { text += "  " + name + plain(s) + "\n" }
@@ -221,7 +222,7 @@ func replayedText(t terminal, index int64, rec ledger.Record, rp harness.Replaye
 	return text
 }
 
-func answerText(a harness.Answer) string {
+func answerText(a replay.Answer) string {
 	if a.Err != nil {
 		return string(a.Err.Code) + " " + a.Err.Message
 	}
@@ -231,7 +232,7 @@ func answerText(a harness.Answer) string {
 type replayedDocument struct {
 	Index    int64           `json:"index"`
 	RunID    string          `json:"run_id"`
-	Status   harness.Status  `json:"status"`
+	Status   replay.Status   `json:"status"`
 	Document string          `json:"document,omitempty"`
 	Pointer  *string         `json:"pointer,omitempty"`
 	Recorded *answerDocument `json:"recorded,omitempty"`
@@ -247,9 +248,9 @@ type answerDocument struct {
 	Reasons []string       `json:"reasons,omitzero"`
 }
 
-func replayedDocumentOf(index int64, rec ledger.Record, rp harness.Replayed) replayedDocument {
+func replayedDocumentOf(index int64, rec ledger.Record, rp replay.Result) replayedDocument {
 	doc := replayedDocument{Index: index, RunID: rec.RunID, Status: rp.Status}
-	if rp.Status == harness.Match {
+	if rp.Status == replay.Match {
 		return doc
 	}
 	if rp.Document != "" {
@@ -265,7 +266,7 @@ func replayedDocumentOf(index int64, rec ledger.Record, rp harness.Replayed) rep
 	return doc
 }
 
-func answerOf(a harness.Answer) *answerDocument {
+func answerOf(a replay.Answer) *answerDocument {
 	if a.Err != nil {
 		return &answerDocument{Error: a.Err.Code, Message: &a.Err.Message}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/reproduce"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -75,7 +76,7 @@ Exit codes:
 	flags.StringVar(&f.work, "work", "", "folder that commands work on top of, as it was; it is never changed (default: an empty one)")
 	flags.StringArrayVar(&f.read, "read", nil, "file or folder that commands may read besides; may be repeated")
 	f.runs = 1
-	flags.Var(&f.runs, "runs", "how often, 1 to "+strconv.Itoa(harness.MaxReproductions))
+	flags.Var(&f.runs, "runs", "how often, 1 to "+strconv.Itoa(reproduce.MaxRuns))
 	flags.StringVar(&f.format, "format", "human", "human, or json: one canonical object")
 	complete(cmd, "format", "human", "json")
 	f.given = flags.Changed
@@ -91,8 +92,8 @@ func (n *times) Type() string { return "int" }
 
 func (n *times) Set(text string) error {
 	number, err := strconv.Atoi(text)
-	if err != nil || number < 1 || number > harness.MaxReproductions {
-		return fmt.Errorf("a number from 1 to %d is wanted", harness.MaxReproductions)
+	if err != nil || number < 1 || number > reproduce.MaxRuns {
+		return fmt.Errorf("a number from 1 to %d is wanted", reproduce.MaxRuns)
 	}
 	*n = times(number)
 	return nil
@@ -138,7 +139,7 @@ func (a *app) reproduce(ctx context.Context, name string, f reproduceFlags) erro
 	if err != nil {
 		return err
 	}
-	got, err := a.again(ctx, o, gate, f, harness.Again{Source: src.bytes, Path: src.path, Runs: int(f.runs)})
+	got, err := a.again(ctx, o, gate, f, reproduce.Again{Source: src.bytes, Path: src.path, Runs: int(f.runs)})
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (a *app) reproduce(ctx context.Context, name string, f reproduceFlags) erro
 // original reads the run of a valid pack. If the pack is invalid, original prints the
 // violations and returns nil. undecided is the error for checks that could not be made.
 // The caller reports it later, because a wrong policy explains more.
-func (a *app) original(name string, f reproduceFlags) (o *harness.Original, undecided, err error) {
+func (a *app) original(name string, f reproduceFlags) (o *reproduce.Original, undecided, err error) {
 	profile := ""
 	if f.given("policy") {
 		profile = f.policy
@@ -166,7 +167,7 @@ func (a *app) original(name string, f reproduceFlags) (o *harness.Original, unde
 		a.status = exitRejected
 		return nil, nil, a.tellInvalid(v, f.format)
 	}
-	if o, err = harness.ReadOriginal(p); err != nil {
+	if o, err = reproduce.Read(p); err != nil {
 		return nil, nil, err
 	}
 	if own := o.Result.Policy.Name; given == nil && !slices.Contains(profiles.Names(), own) {
@@ -209,7 +210,7 @@ func (a *app) tellInvalid(v verifiedPack, format string) error {
 }
 
 // fits refuses flags of an execution if the run was only planned.
-func (f reproduceFlags) fits(o *harness.Original) error {
+func (f reproduceFlags) fits(o *reproduce.Original) error {
 	if o.Result.ExecutionMode == harness.ModeExecuteSandbox {
 		return nil
 	}
@@ -222,7 +223,7 @@ func (f reproduceFlags) fits(o *harness.Original) error {
 }
 
 // gateOf opens the gate with the policy of the original.
-func (a *app) gateOf(ctx context.Context, o *harness.Original, f reproduceFlags) (*harness.Gate, error) {
+func (a *app) gateOf(ctx context.Context, o *reproduce.Original, f reproduceFlags) (*harness.Gate, error) {
 	s := harness.Sources{Builtin: profiles.FS(), Profile: o.Result.Policy.Name}
 	if f.given("policy") {
 		s.Profile = f.policy
@@ -251,7 +252,7 @@ func (a *app) gateOf(ctx context.Context, o *harness.Original, f reproduceFlags)
 }
 
 // again reproduces the run, in a sandbox if it was an execution.
-func (a *app) again(ctx context.Context, o *harness.Original, gate *harness.Gate, f reproduceFlags, again harness.Again) (harness.Reproduced, error) {
+func (a *app) again(ctx context.Context, o *reproduce.Original, gate *harness.Gate, f reproduceFlags, again reproduce.Again) (reproduce.Result, error) {
 	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
 	line := a.progressLine(int64(f.runs))
 	if f.runs > 1 {
@@ -265,7 +266,7 @@ func (a *app) again(ctx context.Context, o *harness.Original, gate *harness.Gate
 	defer e.close(ctx, a)
 	var err error
 	if again.Folders, err = a.prepareExecution(ctx, executingFlags{work: f.work, read: f.read}, f.tree, e); err != nil {
-		return harness.Reproduced{}, err
+		return reproduce.Result{}, err
 	}
 	deps.Runner = e.host
 	if f.runs == 1 {
@@ -296,7 +297,7 @@ func (f reproduceFlags) ofTree(err error) error {
 }
 
 // tellReproduced prints the result: a line for the matches and for each difference.
-func (a *app) tellReproduced(o *harness.Original, got harness.Reproduced, f reproduceFlags) error {
+func (a *app) tellReproduced(o *reproduce.Original, got reproduce.Result, f reproduceFlags) error {
 	if got.Matches < got.Runs {
 		a.status = exitRejected
 	}
@@ -334,7 +335,7 @@ func (a *app) tellReproduced(o *harness.Original, got harness.Reproduced, f repr
 // without names the absent flags that can explain the first difference. A pack does not
 // hold the files of --work and --read. Without these files a run may write other files or
 // end otherwise.
-func (f reproduceFlags) without(o *harness.Original, got harness.Reproduced) []string {
+func (f reproduceFlags) without(o *reproduce.Original, got reproduce.Result) []string {
 	if len(got.Differences) == 0 || o.Result.ExecutionMode != harness.ModeExecuteSandbox {
 		return nil
 	}
@@ -353,18 +354,18 @@ func (f reproduceFlags) without(o *harness.Original, got harness.Reproduced) []s
 
 // ofBase reports whether the files before the run can explain a difference: the outputs
 // are equal, but one of them was created in one run, and modified or unchanged in another.
-func ofBase(d harness.Counted) bool {
+func ofBase(d reproduce.Counted) bool {
 	return d.File == pack.PatchFile ||
 		d.File == pack.EvidenceFile && (strings.HasPrefix(d.Pointer, "/action_results") || strings.HasPrefix(d.Pointer, "/unchanged"))
 }
 
 // ofStream reports whether a difference is in the output that a command printed.
-func ofStream(d harness.Counted) bool {
+func ofStream(d reproduce.Counted) bool {
 	return (d.File == pack.EvidenceFile || d.File == "") && (strings.HasSuffix(d.Pointer, "/stdout_sha256") || strings.HasSuffix(d.Pointer, "/stderr_sha256"))
 }
 
 // hintOfRuns prints a possible cause of the differences. without lists the absent flags.
-func (a *app) hintOfRuns(got harness.Reproduced, without []string) {
+func (a *app) hintOfRuns(got reproduce.Result, without []string) {
 	if got.Matches == 0 && len(without) > 0 {
 		a.term.hint("the run may have had " + strings.Join(without, " or ") + ": give that again, as it was")
 	}
@@ -383,7 +384,7 @@ func (a *app) hintOfRuns(got harness.Reproduced, without []string) {
 	}
 }
 
-func placeText(d harness.Divergence) string {
+func placeText(d reproduce.Divergence) string {
 	switch {
 	case d.Input != "":
 		return "input " + canon.Cut(d.Input)
@@ -395,7 +396,7 @@ func placeText(d harness.Divergence) string {
 	return canon.Cut(d.Pointer)
 }
 
-func placeInFile(d harness.Divergence) string {
+func placeInFile(d reproduce.Divergence) string {
 	text := d.File
 	if d.Pointer != "" {
 		text += "#" + canon.Cut(d.Pointer)
@@ -429,7 +430,7 @@ type changedDocument struct {
 	Change string `json:"change"`
 }
 
-func fileDocuments(d harness.Divergence) (recorded, now any) {
+func fileDocuments(d reproduce.Divergence) (recorded, now any) {
 	if d.RecordedFile.Path == "" && d.NowFile.Path == "" {
 		return changedDocument{d.Recorded}, changedDocument{d.Now}
 	}
@@ -442,7 +443,7 @@ func fileDocuments(d harness.Divergence) (recorded, now any) {
 	return file(d.RecordedFile), file(d.NowFile)
 }
 
-func reproducedDocument(o *harness.Original, got harness.Reproduced) any {
+func reproducedDocument(o *reproduce.Original, got reproduce.Result) any {
 	list := make([]differenceDocument, 0, len(got.Differences))
 	for _, d := range got.Differences {
 		one := differenceDocument{Runs: d.Runs, Recorded: d.Recorded, Now: d.Now, Input: d.Input}

@@ -1,4 +1,4 @@
-package harness
+package treetest
 
 import (
 	"os"
@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// filled is a folder with these files.
-func filled(t *testing.T, files map[string]string) string {
+// Filled is a folder with these files.
+func Filled(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {

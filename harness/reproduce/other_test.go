@@ -1,11 +1,15 @@
 //go:build !linux || !(amd64 || arm64)
 
-package harness
+package reproduce
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/fiador/fiador/harness"
+)
 
 // fullRunner skips the test: there is no sandbox here.
-func fullRunner(t *testing.T) Runner {
+func fullRunner(t *testing.T) harness.Runner {
 	t.Skip("commands are executed on Linux alone, on amd64 and arm64")
 	return nil
 }

@@ -1,4 +1,6 @@
-package harness
+// Package specstest has the fixtures of tests about documents and their schemas, a second
+// validator among them. Tests alone import it.
+package specstest
 
 import (
 	"bytes"
@@ -17,15 +19,15 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-type repeated struct {
+type Repeated struct {
 	Before string `json:"before"`
 	Unit   string `json:"unit"`
 	Times  int    `json:"times"`
 	After  string `json:"after"`
 }
 
-// valid holds a document against its schema and returns its value.
-func valid(t *testing.T, set *specs.Set, kind specs.Kind, raw []byte) any {
+// Valid holds a document against its schema and returns its value.
+func Valid(t *testing.T, set *specs.Set, kind specs.Kind, raw []byte) any {
 	t.Helper()
 	doc, err := canon.Parse(raw, result.MaxBytes)
 	if err != nil {
@@ -37,8 +39,8 @@ func valid(t *testing.T, set *specs.Set, kind specs.Kind, raw []byte) any {
 	return doc.Value()
 }
 
-// encode is v as JSON on one line in plain ASCII.
-func encode(t *testing.T, v any) string {
+// Encode is v as JSON on one line in plain ASCII.
+func Encode(t *testing.T, v any) string {
 	t.Helper()
 	var raw bytes.Buffer
 	enc := json.NewEncoder(&raw)
@@ -59,7 +61,7 @@ func encode(t *testing.T, v any) string {
 	return b.String()
 }
 
-func newSpecs(t testing.TB) *specs.Set {
+func NewSpecs(t testing.TB) *specs.Set {
 	t.Helper()
 	set, err := specs.New()
 	if err != nil {
@@ -68,7 +70,7 @@ func newSpecs(t testing.TB) *specs.Set {
 	return set
 }
 
-func secondValidator(t *testing.T, kind specs.Kind) *jsonschema.Schema {
+func SecondValidator(t *testing.T, kind specs.Kind) *jsonschema.Schema {
 	t.Helper()
 	src, _ := specs.Schema(string(kind))
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(src))
@@ -87,36 +89,36 @@ func secondValidator(t *testing.T, kind specs.Kind) *jsonschema.Schema {
 	return s
 }
 
-// placesOf lists the way to every value in v.
-func placesOf(v any, way []string) [][]string {
+// PlacesOf lists the way to every value in v.
+func PlacesOf(v any, way []string) [][]string {
 	out := [][]string{slices.Clone(way)}
 	switch v := v.(type) {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			out = append(out, placesOf(v[name], append(way, name))...)
+			out = append(out, PlacesOf(v[name], append(way, name))...)
 		}
 	case []any:
 		for i := range v {
-			out = append(out, placesOf(v[i], append(way, strconv.Itoa(i)))...)
+			out = append(out, PlacesOf(v[i], append(way, strconv.Itoa(i)))...)
 		}
 	}
 	return out
 }
 
-// replaced is v with another value at the end of a way.
-func replaced(v any, way []string, to any) any {
+// Replaced is v with another value at the end of a way.
+func Replaced(v any, way []string, to any) any {
 	if len(way) == 0 {
 		return to
 	}
 	switch v := v.(type) {
 	case map[string]any:
 		c := maps.Clone(v)
-		c[way[0]] = replaced(v[way[0]], way[1:], to)
+		c[way[0]] = Replaced(v[way[0]], way[1:], to)
 		return c
 	case []any:
 		c := slices.Clone(v)
 		i, _ := strconv.Atoi(way[0])
-		c[i] = replaced(v[i], way[1:], to)
+		c[i] = Replaced(v[i], way[1:], to)
 		return c
 	}
 	return v

@@ -1,4 +1,6 @@
-package harness
+// Package fingerprint decides the vectors that are built in, and puts what a machine
+// decides about them into one text that machines compare. It owns that text.
+package fingerprint
 
 import (
 	"bytes"
@@ -16,15 +18,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
 )
 
-// A RunVector is one vector of specs/vectors/run: an intent, a profile and modes, and
+// A Vector is one vector of specs/vectors/run: an intent, a profile and modes, and
 // the expected result (specs/vectors/README.md).
-type RunVector struct {
+type Vector struct {
 	Name                     string // FILE/VECTOR, the file without .json
 	Profile, Mode, ModelMode string
 
@@ -73,15 +76,15 @@ func (v vectorIntent) one() bool {
 	return n == 1 && (v.Repeat == nil || v.Repeat.Times >= 0)
 }
 
-// RunVectors reads all *.json files of a folder such as specs.RunVectors. The vectors
+// ReadVectors reads all *.json files of a folder such as specs.RunVectors. The vectors
 // are in the order of their names by UTF-16 code unit. Two vectors with one name are an
 // error. The error names the file and its fault.
-func RunVectors(folder fs.FS) ([]RunVector, error) {
+func ReadVectors(folder fs.FS) ([]Vector, error) {
 	files, err := fs.Glob(folder, "*.json")
 	if err != nil {
 		return nil, err
 	}
-	var list []RunVector
+	var list []Vector
 	for _, file := range files {
 		src, err := fs.ReadFile(folder, file)
 		if err != nil {
@@ -96,7 +99,7 @@ func RunVectors(folder fs.FS) ([]RunVector, error) {
 	if len(list) == 0 {
 		return nil, errors.New("no vectors found")
 	}
-	slices.SortFunc(list, func(a, b RunVector) int { return canon.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b Vector) int { return canon.Compare(a.Name, b.Name) })
 	for i := 1; i < len(list); i++ {
 		if list[i].Name == list[i-1].Name {
 			return nil, errors.New("vector " + strconv.Quote(list[i].Name) + " is there twice")
@@ -105,7 +108,7 @@ func RunVectors(folder fs.FS) ([]RunVector, error) {
 	return list, nil
 }
 
-func readVectors(file string, src []byte) ([]RunVector, error) {
+func readVectors(file string, src []byte) ([]Vector, error) {
 	var f struct {
 		About   string `json:"about"`
 		Vectors []struct {
@@ -126,9 +129,9 @@ func readVectors(file string, src []byte) ([]RunVector, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("text behind the document")
 	}
-	list := make([]RunVector, len(f.Vectors))
+	list := make([]Vector, len(f.Vectors))
 	for i, v := range f.Vectors {
-		list[i] = RunVector{Name: file + "/" + v.Name, Profile: v.Profile, Mode: v.Mode, ModelMode: v.ModelMode, intent: v.vectorIntent}
+		list[i] = Vector{Name: file + "/" + v.Name, Profile: v.Profile, Mode: v.Mode, ModelMode: v.ModelMode, intent: v.vectorIntent}
 		if !printName(list[i].Name) {
 			return nil, errors.New("name " + strconv.Quote(v.Name) + " is not plain")
 		}
@@ -154,15 +157,15 @@ type Print struct {
 	Fault string
 }
 
-// Prints decides every vector, with that many workers, under gates from open: one gate
+// Take decides every vector, with that many workers, under gates from open: one gate
 // for each profile, opened once. A vector is decided as any intent is, under a fixed
 // clock and a fixed id. Nothing can be executed and nothing is recorded: an intent that
 // needs an execution ends in RUN_E005, as its vector expects. The prints are in the
 // order of the vectors, and depend on the vectors and the gates alone.
 //
-// An error of open becomes the result of each vector of that profile. If Prints returns
+// An error of open becomes the result of each vector of that profile. If Take returns
 // an error, some vectors were not decided.
-func Prints(ctx context.Context, set *specs.Set, open func(ctx context.Context, profile string) (*Gate, error), workers int, vectors []RunVector) ([]Print, error) {
+func Take(ctx context.Context, set *specs.Set, open func(ctx context.Context, profile string) (*harness.Gate, error), workers int, vectors []Vector) ([]Print, error) {
 	prints := make([]Print, len(vectors))
 	byProfile := map[string][]int{}
 	var profiles []string
@@ -172,20 +175,20 @@ func Prints(ctx context.Context, set *specs.Set, open func(ctx context.Context, 
 		}
 		byProfile[v.Profile] = append(byProfile[v.Profile], i)
 	}
-	deps := Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: strings.NewReader(""), Specs: set}
+	deps := harness.Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: strings.NewReader(""), Specs: set}
 	for i, o := range openAll(ctx, open, profiles) {
 		own := byProfile[profiles[i]]
-		took := func(end End) (err error) {
+		took := func(end harness.End) (err error) {
 			prints[own[0]], err = vectors[own[0]].print(end)
 			own = own[1:]
 			return err
 		}
 		var err error
 		if o.err == nil {
-			err = Each(ctx, deps, o.gate, workers, vectorJobs(vectors, slices.Clone(own)), took)
+			err = harness.Each(ctx, deps, o.gate, workers, vectorJobs(vectors, slices.Clone(own)), took)
 		}
 		for o.err != nil && err == nil && len(own) > 0 {
-			err = took(End{Err: o.err})
+			err = took(harness.End{Err: o.err})
 		}
 		if err != nil {
 			return nil, err
@@ -198,13 +201,13 @@ func Prints(ctx context.Context, set *specs.Set, open func(ctx context.Context, 
 }
 
 type opened struct {
-	gate *Gate
+	gate *harness.Gate
 	err  error
 }
 
 // openAll opens the gates at the same time, because compiling a gate takes longer than
 // deciding many intents.
-func openAll(ctx context.Context, open func(context.Context, string) (*Gate, error), profiles []string) []opened {
+func openAll(ctx context.Context, open func(context.Context, string) (*harness.Gate, error), profiles []string) []opened {
 	list := make([]opened, len(profiles))
 	var all sync.WaitGroup
 	for i, name := range profiles {
@@ -214,11 +217,11 @@ func openAll(ctx context.Context, open func(context.Context, string) (*Gate, err
 	return list
 }
 
-func vectorJobs(vectors []RunVector, which []int) iter.Seq[Job] {
-	return func(yield func(Job) bool) {
+func vectorJobs(vectors []Vector, which []int) iter.Seq[harness.Job] {
+	return func(yield func(harness.Job) bool) {
 		for _, i := range which {
 			v := vectors[i]
-			job := Job{Request: Request{Path: "intent.json", Mode: v.Mode, ModelMode: v.ModelMode, RunID: "vector"}}
+			job := harness.Job{Request: harness.Request{Path: "intent.json", Mode: v.Mode, ModelMode: v.ModelMode, RunID: "vector"}}
 			job.Read = func(context.Context) ([]byte, error) { return v.intent.bytes() }
 			if !yield(job) {
 				return
@@ -228,7 +231,7 @@ func vectorJobs(vectors []RunVector, which []int) iter.Seq[Job] {
 }
 
 // print hashes the result of the vector and compares it with the expectation.
-func (v RunVector) print(end End) (Print, error) {
+func (v Vector) print(end harness.End) (Print, error) {
 	p := Print{Name: v.Name}
 	got, err := failureOf(end.Err)
 	if end.Err == nil {
@@ -276,7 +279,7 @@ func endOf(v any) string {
 
 // decisionOf returns a decision in the form of a vector's expectation, and the hash of
 // its canonical subset.
-func decisionOf(rep Report) (map[string]any, canon.ContentHash, error) {
+func decisionOf(rep harness.Report) (map[string]any, canon.ContentHash, error) {
 	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
 	if err != nil {
 		return nil, "", runerr.Internal("a RunResult could not be read", err)

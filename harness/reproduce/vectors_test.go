@@ -1,4 +1,4 @@
-package harness
+package reproduce
 
 import (
 	"crypto/rand"
@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -25,7 +28,7 @@ type vectorPack struct {
 // vectorPacks reads base.json as its README.md says.
 func vectorPacks(t *testing.T) map[string]vectorPack {
 	t.Helper()
-	src, err := os.ReadFile("../specs/vectors/pack/base.json")
+	src, err := os.ReadFile("../../specs/vectors/pack/base.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +85,7 @@ func TestReproduceVectors(t *testing.T) {
 	plans := 0
 	for _, name := range slices.Sorted(maps.Keys(packs)) {
 		b := packs[name]
-		if b.mode == ModePlanOnly {
+		if b.mode == harness.ModePlanOnly {
 			plans++
 		}
 		t.Run(name, func(t *testing.T) { b.reproduce(t) })
@@ -93,9 +96,9 @@ func TestReproduceVectors(t *testing.T) {
 }
 
 func (b vectorPack) reproduce(t *testing.T) {
-	d := deps(t)
+	d := harnesstest.Deps(t)
 	d.Rand = rand.Reader
-	gate := openBuiltin(t, d.Specs, b.policy)
+	gate := harnesstest.OpenBuiltin(t, d.Specs, b.policy)
 	contract := gate.Profile.Contract()
 	v := pack.Verify(b.pack, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
 	if !v.OK() {
@@ -108,12 +111,12 @@ func (b vectorPack) reproduce(t *testing.T) {
 	if err := o.CheckGate(gate); err != nil {
 		t.Fatalf("%v: the packs have to be made again", err)
 	}
-	if b.mode == ModeExecuteSandbox {
+	if b.mode == harness.ModeExecuteSandbox {
 		d.Runner = fullRunner(t)
 	}
-	folders := Folders{Tree: t.TempDir()}
+	folders := harness.Folders{Tree: t.TempDir()}
 	if b.work != nil {
-		folders.Work = filled(t, b.work)
+		folders.Work = treetest.Filled(t, b.work)
 	}
 	got, err := o.Reproduce(t.Context(), d, gate, Again{Source: b.source, Path: "intent.json", Folders: folders, Runs: 1})
 	if err != nil {

@@ -1,4 +1,4 @@
-package harness
+package fingerprint
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -23,9 +25,9 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-func builtVectors(t *testing.T) []RunVector {
+func builtVectors(t *testing.T) []Vector {
 	t.Helper()
-	list, err := RunVectors(specs.RunVectors())
+	list, err := ReadVectors(specs.RunVectors())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,17 +35,17 @@ func builtVectors(t *testing.T) []RunVector {
 }
 
 // opener opens the gates of a folder such as profiles.FS, with the limits of a bench.
-func opener(set *specs.Set, builtin fs.FS) func(context.Context, string) (*Gate, error) {
+func opener(set *specs.Set, builtin fs.FS) func(context.Context, string) (*harness.Gate, error) {
 	limits := policy.DefaultLimits()
 	limits.Compile, limits.Deadline, limits.MemoryBytes = time.Hour, time.Hour, 4<<30
-	return func(ctx context.Context, profile string) (*Gate, error) {
-		return OpenGate(ctx, Sources{Builtin: builtin, Profile: profile}, set, limits)
+	return func(ctx context.Context, profile string) (*harness.Gate, error) {
+		return harness.OpenGate(ctx, harness.Sources{Builtin: builtin, Profile: profile}, set, limits)
 	}
 }
 
-func prints(t *testing.T, open func(context.Context, string) (*Gate, error), workers int, vectors []RunVector) []Print {
+func prints(t *testing.T, open func(context.Context, string) (*harness.Gate, error), workers int, vectors []Vector) []Print {
 	t.Helper()
-	list, err := Prints(t.Context(), deps(t).Specs, open, workers, vectors)
+	list, err := Take(t.Context(), harnesstest.Deps(t).Specs, open, workers, vectors)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +56,9 @@ func prints(t *testing.T, open func(context.Context, string) (*Gate, error), wor
 // in order.
 func TestRunVectorsAreAll(t *testing.T) {
 	var want []string
-	for _, f := range loadVectors(t) {
+	for _, f := range harnesstest.LoadVectors(t) {
 		for _, v := range f.Vectors {
-			want = append(want, strings.TrimSuffix(filepath.Base(f.path), ".json")+"/"+v.Name)
+			want = append(want, strings.TrimSuffix(filepath.Base(f.Path), ".json")+"/"+v.Name)
 		}
 	}
 	slices.SortFunc(want, canon.Compare)
@@ -74,10 +76,10 @@ func TestRunVectorsAreAll(t *testing.T) {
 func TestPrintsAgree(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	vectors := builtVectors(t)
-	set := deps(t).Specs
+	set := harnesstest.Deps(t).Specs
 	with := func(procs, workers int) Fingerprint {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-		return NewFingerprint(prints(t, opener(set, profiles.FS()), workers, vectors))
+		return New(prints(t, opener(set, profiles.FS()), workers, vectors))
 	}
 	first, again := with(1, 1), with(5, 15)
 	for _, p := range first.Prints {
@@ -92,10 +94,10 @@ func TestPrintsAgree(t *testing.T) {
 	for _, p := range first.Prints {
 		byName[p.Name] = p.SHA256
 	}
-	b := newBench(t)
-	for _, f := range loadVectors(t) {
+	b := harnesstest.NewBench(t)
+	for _, f := range harnesstest.LoadVectors(t) {
 		for _, v := range f.Vectors {
-			name := strings.TrimSuffix(filepath.Base(f.path), ".json") + "/" + v.Name
+			name := strings.TrimSuffix(filepath.Base(f.Path), ".json") + "/" + v.Name
 			if want := printOf(t, b, v); byName[name] != want {
 				t.Errorf("%s has print %s, and a run of its own gives %s", name, byName[name], want)
 			}
@@ -105,13 +107,13 @@ func TestPrintsAgree(t *testing.T) {
 
 // printOf is the print of a vector by another way: its own run, and for an error what
 // the file expects.
-func printOf(t *testing.T, b *bench, v *vector) canon.ContentHash {
+func printOf(t *testing.T, b *harnesstest.Bench, v *harnesstest.Vector) canon.ContentHash {
 	t.Helper()
-	rep, err := b.run(t, v)
+	rep, err := b.Run(t, v)
 	if err != nil {
 		return canon.Sum(append(mustCanonical(t, v.Expect), '\n'))
 	}
-	_, subset := document(t, rep)
+	_, subset := harnesstest.Document(t, rep)
 	if subset["policy_provenance"] == nil {
 		t.Fatalf("%s: the canonical subset does not name the policy", v.Name)
 	}
@@ -148,7 +150,7 @@ func TestPrintsSeeThePolicyText(t *testing.T) {
 	if err != nil || commented == 0 {
 		t.Fatalf("%d modules changed: %v", commented, err)
 	}
-	set, vectors := deps(t).Specs, builtVectors(t)
+	set, vectors := harnesstest.Deps(t).Specs, builtVectors(t)
 	was := prints(t, opener(set, profiles.FS()), 2, vectors)
 	is := prints(t, opener(set, changed), 2, vectors)
 	decisions := 0
@@ -161,8 +163,8 @@ func TestPrintsSeeThePolicyText(t *testing.T) {
 			decisions++
 		}
 	}
-	if decisions < 100 || NewFingerprint(was).SHA256 == NewFingerprint(is).SHA256 {
-		t.Errorf("%d decisions, and the fingerprint is %s", decisions, NewFingerprint(is).SHA256)
+	if decisions < 100 || New(was).SHA256 == New(is).SHA256 {
+		t.Errorf("%d decisions, and the fingerprint is %s", decisions, New(is).SHA256)
 	}
 }
 
@@ -170,12 +172,12 @@ func TestPrintsSeeThePolicyText(t *testing.T) {
 // nothing that goes wrong passes as an answer.
 func TestPrintsFindFaults(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
-	d := deps(t)
-	vectors := slices.DeleteFunc(builtVectors(t), func(v RunVector) bool {
+	d := harnesstest.Deps(t)
+	vectors := slices.DeleteFunc(builtVectors(t), func(v Vector) bool {
 		return v.Name != "modes/execute, REFUSE (default)" && v.Name != "modes/execute, BUNDLE (default)"
 	})
-	with := func(judge judgeFunc) func(context.Context, string) (*Gate, error) {
-		return func(context.Context, string) (*Gate, error) { return gateWith(t, d, judge), nil }
+	with := func(judge harnesstest.JudgeFunc) func(context.Context, string) (*harness.Gate, error) {
+		return func(context.Context, string) (*harness.Gate, error) { return harnesstest.GateWith(t, d, judge), nil }
 	}
 	sound := opener(d.Specs, profiles.FS())
 	was := prints(t, sound, 2, vectors)
@@ -184,7 +186,7 @@ func TestPrintsFindFaults(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		open   func(context.Context, string) (*Gate, error)
+		open   func(context.Context, string) (*harness.Gate, error)
 		vector string
 		fault  string
 	}{
@@ -194,7 +196,7 @@ func TestPrintsFindFaults(t *testing.T) {
 			"modes/execute, REFUSE (default)", `/canonical/decision/reasons/0 is "NOT_PERMITTED /actions/0", and the vector says "PATH_TRAVERSAL /actions/0/path"`},
 		{"panics", with(func(policy.Input) (kernel.Verdict, error) { panic("secret") }),
 			"modes/execute, BUNDLE (default)", "it ends in RUN_E007, and the vector says RUN_E005"},
-		{"no gate", func(context.Context, string) (*Gate, error) {
+		{"no gate", func(context.Context, string) (*harness.Gate, error) {
 			return nil, &result.RunError{Code: result.CodeProfile, Message: "no gate"}
 		}, "modes/execute, BUNDLE (default)", "it ends in RUN_E004, and the vector says RUN_E005"},
 	} {
@@ -214,11 +216,11 @@ func TestPrintsFindFaults(t *testing.T) {
 // no prints; each gate is opened once.
 func TestPrintsEnd(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
-	d, vectors := deps(t), builtVectors(t)
+	d, vectors := harnesstest.Deps(t), builtVectors(t)
 	var mutex sync.Mutex
 	count := map[string]int{}
 	sound := opener(d.Specs, profiles.FS())
-	counted := func(ctx context.Context, profile string) (*Gate, error) {
+	counted := func(ctx context.Context, profile string) (*harness.Gate, error) {
 		mutex.Lock()
 		defer mutex.Unlock()
 		count[profile]++
@@ -234,21 +236,21 @@ func TestPrintsEnd(t *testing.T) {
 		t.Errorf("only the gates of %v are opened", count)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	stopped := func(_ context.Context, profile string) (*Gate, error) {
+	stopped := func(_ context.Context, profile string) (*harness.Gate, error) {
 		defer cancel()
 		return sound(t.Context(), profile)
 	}
-	list, err := Prints(ctx, d.Specs, stopped, 2, vectors)
+	list, err := Take(ctx, d.Specs, stopped, 2, vectors)
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeInternal || list != nil {
 		t.Errorf("interrupted: %d prints, error %v", len(list), err)
 	}
-	endless := func(context.Context, string) (*Gate, error) {
-		return gateWith(t, d, judgeFunc(func(policy.Input) (kernel.Verdict, error) {
+	endless := func(context.Context, string) (*harness.Gate, error) {
+		return harnesstest.GateWith(t, d, harnesstest.JudgeFunc(func(policy.Input) (kernel.Verdict, error) {
 			return kernel.Verdict{}, &policy.Error{Kind: policy.KindWatchdog, Msg: "does not stop"}
 		})), nil
 	}
-	if list, err = Prints(t.Context(), d.Specs, endless, 2, vectors); !errors.As(err, &re) || list != nil {
+	if list, err = Take(t.Context(), d.Specs, endless, 2, vectors); !errors.As(err, &re) || list != nil {
 		t.Errorf("endless: %d prints, error %v", len(list), err)
 	}
 }
@@ -274,7 +276,7 @@ func TestRunVectorsErrors(t *testing.T) {
 		{"twice", strings.Replace(sound, `[{`, `[`+strings.TrimSuffix(strings.SplitN(sound, "[", 2)[1], "]}")+`,{`, 1), "twice"},
 		{"none", `{"about":"a","vectors":[]}`, "no vectors"},
 	} {
-		list, err := RunVectors(fstest.MapFS{"a.json": {Data: []byte(c.text)}})
+		list, err := ReadVectors(fstest.MapFS{"a.json": {Data: []byte(c.text)}})
 		if c.want == "" {
 			if err != nil || len(list) != 1 || list[0].Name != "a/n" {
 				t.Errorf("%s: %v, error %v", c.name, list, err)
@@ -285,24 +287,24 @@ func TestRunVectorsErrors(t *testing.T) {
 			t.Errorf("%s: %d vectors, error %v", c.name, len(list), err)
 		}
 	}
-	list, err := RunVectors(fstest.MapFS{})
+	list, err := ReadVectors(fstest.MapFS{})
 	if err == nil || list != nil {
 		t.Errorf("an empty folder gives %v", list)
 	}
 	// An intent that cannot be made of what the vector says ends the computation.
 	bad := one(`"intent_base64":"!","expect":{"error":"RUN_E003"}`)
-	if list, err = RunVectors(fstest.MapFS{"a.json": {Data: []byte(bad)}}); err != nil {
+	if list, err = ReadVectors(fstest.MapFS{"a.json": {Data: []byte(bad)}}); err != nil {
 		t.Fatal(err)
 	}
-	set := deps(t).Specs
-	if got, err := Prints(t.Context(), set, opener(set, profiles.FS()), 2, list); err == nil || got != nil {
+	set := harnesstest.Deps(t).Specs
+	if got, err := Take(t.Context(), set, opener(set, profiles.FS()), 2, list); err == nil || got != nil {
 		t.Errorf("an intent that is no base64 gives %v", got)
 	}
 }
 
 // sample is a fingerprint of two vectors.
 func sample() Fingerprint {
-	return NewFingerprint([]Print{
+	return New([]Print{
 		{Name: "a/One", SHA256: canon.Sum([]byte("1"))},
 		{Name: "a/one, and (two)", SHA256: canon.Sum([]byte("2"))},
 	})
@@ -318,7 +320,7 @@ func TestFingerprintText(t *testing.T) {
 		t.Errorf("the last line ends with %q, not %q", last, want)
 	}
 	for _, src := range []string{text, strings.TrimSuffix(text, "\n"), string(f.Line()), strings.TrimSuffix(string(f.Line()), "\n")} {
-		got, err := ParseFingerprint([]byte(src))
+		got, err := Parse([]byte(src))
 		if err != nil || strings.TrimSuffix(string(got.Text()), "\n") != strings.TrimSuffix(src, "\n") {
 			t.Errorf("%q reads back as %q, error %v", src, got.Text(), err)
 		}
@@ -364,8 +366,8 @@ func TestParseFingerprintErrors(t *testing.T) {
 		{"no kernel", strings.Replace(line, "kernel="+kernel.Version, "kernel=", 1), 1, "is not"},
 		{"no member", strings.Replace(line, "kernel=", "kernal=", 1), 1, "is not"},
 	} {
-		f, err := ParseFingerprint([]byte(c.text))
-		var fe *FingerprintError
+		f, err := Parse([]byte(c.text))
+		var fe *ParseError
 		if !errors.As(err, &fe) || fe.Line != c.line || !strings.Contains(fe.Msg, c.want) || f.Prints != nil || f.SHA256 != "" {
 			t.Errorf("%s: error %v, fingerprint %v", c.name, err, f)
 		}
@@ -381,14 +383,14 @@ func FuzzParseFingerprint(f *testing.F) {
 	f.Add(sample().Line())
 	f.Add([]byte("sha256:"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		got, err := ParseFingerprint(src)
+		got, err := Parse(src)
 		if err != nil {
 			return
 		}
 		if text := got.Text(); !bytes.Equal(bytes.TrimSuffix(text, []byte("\n")), bytes.TrimSuffix(src, []byte("\n"))) {
 			t.Errorf("%q gives %q", src, text)
 		}
-		if got.Prints != nil && NewFingerprint(got.Prints).SHA256 != got.SHA256 {
+		if got.Prints != nil && New(got.Prints).SHA256 != got.SHA256 {
 			t.Errorf("%q does not have the hash of its lines", src)
 		}
 	})

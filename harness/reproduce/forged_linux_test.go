@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package reproduce
 
 import (
 	"os"
@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -50,8 +53,8 @@ func rewrite(t *testing.T, o *Original, change func(*pack.Evidence, *pack.Patch)
 // of its commands is held against what the run does.
 func TestReproduceFindsWhatIsFree(t *testing.T) {
 	other := canon.Sum([]byte("other"))
-	accepted := actions(sh("echo one; echo two >&2"), sh("mkdir -p out; echo x >out/x; chmod +x out/x"))
-	rejected := actions(sh("mkdir -p out; echo x >out/x"), argv("false"))
+	accepted := intents.Actions(intents.Sh("echo one; echo two >&2"), intents.Sh("mkdir -p out; echo x >out/x; chmod +x out/x"))
+	rejected := intents.Actions(intents.Sh("mkdir -p out; echo x >out/x"), intents.Argv("false"))
 	for name, tc := range map[string]struct {
 		members              string
 		change               func(*pack.Evidence, *pack.Patch)
@@ -79,11 +82,11 @@ func TestReproduceFindsWhatIsFree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newReproducer(t, sandbox.Confined)
-			o := originalOf(t, x, tc.members, Folders{})
-			if got := again(t, x, o, tc.members, Folders{}, 1); got.Matches != 1 {
+			o := originalOf(t, x, tc.members, harness.Folders{})
+			if got := again(t, x, o, tc.members, harness.Folders{}, 1); got.Matches != 1 {
 				t.Fatalf("the pack itself: %+v", got)
 			}
-			got := again(t, x, rewrite(t, o, tc.change), tc.members, Folders{}, 2)
+			got := again(t, x, rewrite(t, o, tc.change), tc.members, harness.Folders{}, 2)
 			if got.Matches != 0 || len(got.Differences) != 1 || got.Differences[0].Runs != 2 {
 				t.Fatalf("%+v", got)
 			}
@@ -99,14 +102,14 @@ func TestReproduceFindsWhatIsFree(t *testing.T) {
 // that the run is another.
 func TestReproduceTree(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
-	members := actions(sh("rm -rf out/d"))
+	members := intents.Actions(intents.Sh("rm -rf out/d"))
 	base := map[string]string{"out/d/a": "1", "out/d/e/b": "2"}
-	o := originalOf(t, x, members, Folders{Work: filled(t, base)})
-	if got := again(t, x, o, members, Folders{Work: filled(t, base)}, 1); got.Matches != 1 {
+	o := originalOf(t, x, members, harness.Folders{Work: treetest.Filled(t, base)})
+	if got := again(t, x, o, members, harness.Folders{Work: treetest.Filled(t, base)}, 1); got.Matches != 1 {
 		t.Fatalf("the same folder: %+v", got)
 	}
 	base["out/d/e/b"] = "3"
-	got := again(t, x, o, members, Folders{Work: filled(t, base)}, 1)
+	got := again(t, x, o, members, harness.Folders{Work: treetest.Filled(t, base)}, 1)
 	if len(got.Differences) != 1 || got.Differences[0].File != pack.PatchFile || got.Differences[0].About != "out/d" || got.Differences[0].Pointer != "/operations/0/before_tree_sha256" {
 		t.Errorf("%+v", got)
 	}
@@ -115,11 +118,11 @@ func TestReproduceTree(t *testing.T) {
 // TestReproduceExecutor: the name of who executed it is no difference.
 func TestReproduceExecutor(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
-	members := actions(write("out/a", "1"))
-	forged := rewrite(t, originalOf(t, x, members, Folders{}), func(e *pack.Evidence, _ *pack.Patch) {
+	members := intents.Actions(intents.Write("out/a", "1"))
+	forged := rewrite(t, originalOf(t, x, members, harness.Folders{}), func(e *pack.Evidence, _ *pack.Patch) {
 		e.ExecutorID = "somebody"
 	})
-	if got := again(t, x, forged, members, Folders{}, 1); got.Matches != 1 {
+	if got := again(t, x, forged, members, harness.Folders{}, 1); got.Matches != 1 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -128,8 +131,8 @@ func TestReproduceExecutor(t *testing.T) {
 // what the run leaves there is the same.
 func TestReproduceBase(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
-	work := func(files map[string]string) Folders { return Folders{Work: filled(t, files)} }
-	members := actions(sh("mkdir -p out; echo new >out/b"), write("out/a", "1")) + `,"outputs":["out/b"]`
+	work := func(files map[string]string) harness.Folders { return harness.Folders{Work: treetest.Filled(t, files)} }
+	members := intents.Actions(intents.Sh("mkdir -p out; echo new >out/b"), intents.Write("out/a", "1")) + `,"outputs":["out/b"]`
 	base := map[string]string{"out/a": "1", "out/b": "old\n"}
 	o := originalOf(t, x, members, work(base))
 	if got := again(t, x, o, members, work(base), 1); got.Matches != 1 {
@@ -165,12 +168,12 @@ func TestReproduceBase(t *testing.T) {
 func TestReproduceFlakyStream(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	word := shared(t, "same")
-	members := actions(argv("cat", word), argv("true"))
-	folders := Folders{Read: []string{word}}
+	members := intents.Actions(intents.Argv("cat", word), intents.Argv("true"))
+	folders := harness.Folders{Read: []string{word}}
 	o := originalOf(t, x, members, folders)
-	req := x.request(members, folders)
+	req := x.Request(members, folders)
 	words := []string{"same", "else", "same"}
-	got, err := o.Reproduce(t.Context(), x.deps, x.gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: len(words), Begin: func(i int) {
+	got, err := o.Reproduce(t.Context(), x.Deps, x.Gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: len(words), Begin: func(i int) {
 		if err := os.WriteFile(word, []byte(words[i]), 0o644); err != nil {
 			t.Error(err)
 		}
@@ -192,8 +195,8 @@ func TestReproduceMoreThanAPatchHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	members := actions(sh("mkdir -p out; cp "+large+" out/a")) + `,"outputs":["out/a"]`
-	folders := Folders{Read: []string{large}, Work: filled(t, map[string]string{"out/a": string(text)})}
+	members := intents.Actions(intents.Sh("mkdir -p out; cp "+large+" out/a")) + `,"outputs":["out/a"]`
+	folders := harness.Folders{Read: []string{large}, Work: treetest.Filled(t, map[string]string{"out/a": string(text)})}
 	o := originalOf(t, x, members, folders)
 	if got := again(t, x, o, members, folders, 1); got.Matches != 1 {
 		t.Fatalf("the same folder: %+v", got)

@@ -1,4 +1,4 @@
-package harness
+package reproduce
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -36,7 +37,7 @@ func (d Divergence) Place() Divergence {
 }
 
 // compare finds the first place at which a run differs from the pack's run.
-func (o *Original) compare(rep Report) (Divergence, bool, error) {
+func (o *Original) compare(rep harness.Report) (Divergence, bool, error) {
 	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
 	if err != nil {
 		return Divergence{}, false, runerr.Internal("a RunResult could not be read", err)

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package harnesstest
 
 import (
 	"bytes"
@@ -16,16 +16,18 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
-// permissive permits every effect, so that an intent reaches the sandbox.
-func permissive(in policy.Input) (kernel.Verdict, error) {
+// Permissive permits every effect, so that an intent reaches the sandbox.
+func Permissive(in policy.Input) (kernel.Verdict, error) {
 	var v kernel.Verdict
 	for _, e := range in.Effects {
 		v.Permits = append(v.Permits, e.ID)
@@ -33,23 +35,23 @@ func permissive(in policy.Input) (kernel.Verdict, error) {
 	return v, nil
 }
 
-// tier is a host that has no more than one kind of isolation.
-type tier struct {
+// Tier is a host that has no more than one kind of isolation.
+type Tier struct {
 	*sandbox.Host
-	isolation sandbox.Isolation
+	Isolation sandbox.Isolation
 }
 
-func (h tier) Start(ctx context.Context, r sandbox.Request) (*sandbox.Sandbox, error) {
-	r.Most = h.isolation
+func (h Tier) Start(ctx context.Context, r sandbox.Request) (*sandbox.Sandbox, error) {
+	r.Most = h.Isolation
 	return h.Host.Start(ctx, r)
 }
 
-// tiers are the isolations that a test holds for.
-var tiers = []sandbox.Isolation{sandbox.Full, sandbox.Confined}
+// Tiers are the isolations that a test holds for.
+var Tiers = []sandbox.Isolation{sandbox.Full, sandbox.Confined}
 
-// newTier is a host of one tier, or skips the test with what is in the way. When the
+// NewTier is a host of one tier, or skips the test with what is in the way. When the
 // test has ended, its folder for copies must be empty and no process of it left.
-func newTier(t *testing.T, isolation sandbox.Isolation) tier {
+func NewTier(t *testing.T, isolation sandbox.Isolation) Tier {
 	t.Helper()
 	temp, err := os.MkdirTemp("", "fiador-test-")
 	if err != nil {
@@ -59,7 +61,7 @@ func newTier(t *testing.T, isolation sandbox.Isolation) tier {
 	if err := os.Chmod(temp, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	h := tier{sandbox.NewHost(temp), isolation}
+	h := Tier{sandbox.NewHost(temp), isolation}
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {
 			t.Error(err)
@@ -105,21 +107,21 @@ func childProcesses(t *testing.T) []string {
 	return list
 }
 
-// executor carries out intents under a profile that a test may change.
-type executor struct {
-	deps  Deps
-	gate  *Gate
-	tree  string // empty, for what names none
+// Executor carries out intents under a profile that a test may change.
+type Executor struct {
+	Deps  harness.Deps
+	Gate  *harness.Gate
+	Tree  string // empty, for what names none
 	model string // model mode; empty: none
 }
 
-// newExecutor has the default profile with every command, a short time, and out as its
+// NewExecutor has the default profile with every command, a short time, and out as its
 // only write root.
-func newExecutor(t *testing.T, runner Runner, change func(*kernel.Profile)) executor {
+func NewExecutor(t *testing.T, runner harness.Runner, change func(*kernel.Profile)) Executor {
 	t.Helper()
-	d := deps(t)
+	d := Deps(t)
 	d.Runner = runner
-	gate := gateWith(t, d, judgeFunc(permissive))
+	gate := GateWith(t, d, JudgeFunc(Permissive))
 	gate.Profile.AllowedCommands = kernel.AllowList{All: true}
 	gate.Profile.AllowedWriteRoots = kernel.AllowList{Names: []string{"out"}}
 	gate.Profile.EnvAllow = kernel.AllowList{All: true}
@@ -128,13 +130,12 @@ func newExecutor(t *testing.T, runner Runner, change func(*kernel.Profile)) exec
 	if change != nil {
 		change(&gate.Profile)
 	}
-	limited(gate)
-	return executor{deps: d, gate: gate, tree: t.TempDir()}
+	Limited(gate)
+	return Executor{Deps: d, Gate: gate, Tree: t.TempDir()}
 }
 
-// request is an intent with these members beside its goal.
-// limited makes the provenance say the limits that the profile has now.
-func limited(g *Gate) {
+// Limited makes the provenance say the limits that the profile has now.
+func Limited(g *harness.Gate) {
 	p := g.Profile
 	g.Provenance.Limits = result.Limits{
 		CPUCores: p.CPUCores, Isolation: p.Isolation, MaxChildren: p.MaxChildren, MaxOutputFiles: p.MaxOutputFiles,
@@ -142,19 +143,20 @@ func limited(g *Gate) {
 	}
 }
 
-func (x executor) request(members string, f Folders) Request {
+// Request is an intent with these members beside its goal.
+func (x Executor) Request(members string, f harness.Folders) harness.Request {
 	if f.Tree == "" {
-		f.Tree = x.tree
+		f.Tree = x.Tree
 	}
 	src := `{"goal":"Do it","constraints":["quickly"],` + members + `}`
-	return Request{Source: []byte(src), Path: "intent.json", Mode: ModeExecuteSandbox, ModelMode: cmp.Or(x.model, ModelNone), RunID: "r", Folders: f}
+	return harness.Request{Source: []byte(src), Path: "intent.json", Mode: harness.ModeExecuteSandbox, ModelMode: cmp.Or(x.model, harness.ModelNone), RunID: "r", Folders: f}
 }
 
-// run carries out an intent whose result has to be valid, and keeps what was written
+// Run carries out an intent whose result has to be valid, and keeps what was written
 // until the end of the test.
-func (x executor) run(t *testing.T, members string, f Folders) Report {
+func (x Executor) Run(t *testing.T, members string, f harness.Folders) harness.Report {
 	t.Helper()
-	rep, err := Run(t.Context(), x.deps, x.gate, x.request(members, f))
+	rep, err := harness.Run(t.Context(), x.Deps, x.Gate, x.Request(members, f))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,14 +167,14 @@ func (x executor) run(t *testing.T, members string, f Folders) Report {
 			}
 		}
 	})
-	checkExecuted(t, x, rep)
+	CheckExecuted(t, x, rep)
 	return rep
 }
 
-// fails carries out an intent that must end in an error and in no result.
-func (x executor) fails(t *testing.T, members string, f Folders) *result.RunError {
+// Fails carries out an intent that must end in an error and in no result.
+func (x Executor) Fails(t *testing.T, members string, f harness.Folders) *result.RunError {
 	t.Helper()
-	rep, err := Run(t.Context(), x.deps, x.gate, x.request(members, f))
+	rep, err := harness.Run(t.Context(), x.Deps, x.Gate, x.Request(members, f))
 	var re *result.RunError
 	if !errors.As(err, &re) {
 		t.Fatalf("no error but %s", rep.Bytes)
@@ -186,21 +188,21 @@ func (x executor) fails(t *testing.T, members string, f Folders) *result.RunErro
 // reasonForm is the closed vocabulary of an execution's reasons.
 var reasonForm = regexp.MustCompile(`^(EXIT ([1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])|SIGNAL [1-9][0-9]?|TIMEOUT|OOM|NOT_FOUND|NOT_EXECUTABLE|OUTPUT_LIMIT|STREAM_LIMIT /actions/[0-9]+|(OUTPUT_MISSING|OUTPUT_KIND|OUTPUT_NAME|WRITE_OUTSIDE_ROOT)( .+)?)$`)
 
-// checkExecuted holds RS1..RS8 and the schema on the bytes of an executed result, and
+// CheckExecuted holds RS1..RS8 and the schema on the bytes of an executed result, and
 // what architecture.md says about its members.
-func checkExecuted(t *testing.T, x executor, rep Report) {
+func CheckExecuted(t *testing.T, x Executor, rep harness.Report) {
 	t.Helper()
 	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	contract := x.gate.Profile.Contract()
+	contract := x.Gate.Profile.Contract()
 	for _, c := range result.Checks(rep.Bytes, doc, &contract) {
 		if c.Status != result.Pass {
 			t.Errorf("%s %s: %s", c.ID, c.Status, c.Fault)
 		}
 	}
-	valid(t, x.deps.Specs, "run-result", rep.Bytes)
+	specstest.Valid(t, x.Deps.Specs, "run-result", rep.Bytes)
 	e, d := rep.Result.Execution, rep.Result.Decision
 	if e == nil {
 		return
@@ -224,8 +226,8 @@ func checkExecuted(t *testing.T, x executor, rep Report) {
 	checkPacked(t, rep)
 }
 
-// packed is the pack of a report whose execution is still open. It holds at strict.
-func packed(t *testing.T, rep Report) *pack.Pack {
+// Packed is the pack of a report whose execution is still open. It holds at strict.
+func Packed(t *testing.T, rep harness.Report) *pack.Pack {
 	t.Helper()
 	files, err := rep.Packed(rand.Reader)
 	if err != nil {
@@ -244,12 +246,12 @@ func packed(t *testing.T, rep Report) *pack.Pack {
 
 // checkPacked packs what was executed: whatever an execution did, its pack holds, and
 // its files hold their schemas.
-func checkPacked(t *testing.T, rep Report) {
+func checkPacked(t *testing.T, rep harness.Report) {
 	t.Helper()
 	if rep.Execution == nil {
 		return
 	}
-	p := packed(t, rep)
+	p := Packed(t, rep)
 	set, err := specs.New()
 	if err != nil {
 		t.Fatal(err)
@@ -258,7 +260,7 @@ func checkPacked(t *testing.T, rep Report) {
 		pack.EvidenceFile: "pack-evidence", pack.PatchFile: "pack-patch", pack.PolicyFile: "pack-policy", pack.RunnerFile: "pack-runner", pack.ModelFile: "model-io",
 	} {
 		if text := p.File(name); text != nil && len(text) <= result.MaxBytes {
-			valid(t, set, kind, text)
+			specstest.Valid(t, set, kind, text)
 		}
 	}
 	if e, err := p.Evidence(); err != nil || (e.Status == pack.StatusComplete) != (rep.Execution.Done == rep.Execution.Planned) {

@@ -1,4 +1,4 @@
-package harness
+package reproduce
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -54,7 +55,7 @@ func observation(e pack.Evidence, list []pack.Operation) observed {
 
 // compareObserved compares the observations of an execution with the pack: first the
 // files of the patch, then the evidence.
-func (o *Original) compareObserved(rep Report) (Divergence, bool) {
+func (o *Original) compareObserved(rep harness.Report) (Divergence, bool) {
 	if rep.Execution == nil {
 		return Divergence{}, false
 	}

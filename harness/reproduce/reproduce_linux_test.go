@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness
+package reproduce
 
 import (
 	"context"
@@ -12,15 +12,19 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel/result"
 )
 
 // again makes the run of these members again, whose pack is o.
-func again(t *testing.T, x executor, o *Original, members string, f Folders, runs int) Reproduced {
+func again(t *testing.T, x harnesstest.Executor, o *Original, members string, f harness.Folders, runs int) Result {
 	t.Helper()
-	req := x.request(members, f)
-	got, err := o.Reproduce(t.Context(), x.deps, x.gate, Again{Source: req.Source, Path: req.Path, Folders: req.Folders, Runs: runs})
+	req := x.Request(members, f)
+	got, err := o.Reproduce(t.Context(), x.Deps, x.Gate, Again{Source: req.Source, Path: req.Path, Folders: req.Folders, Runs: runs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,9 +32,9 @@ func again(t *testing.T, x executor, o *Original, members string, f Folders, run
 }
 
 // originalOf is the run of an intent, as its pack has it.
-func originalOf(t *testing.T, x executor, members string, f Folders) *Original {
+func originalOf(t *testing.T, x harnesstest.Executor, members string, f harness.Folders) *Original {
 	t.Helper()
-	rep, err := Run(t.Context(), x.deps, x.gate, x.request(members, f))
+	rep, err := harness.Run(t.Context(), x.Deps, x.Gate, x.Request(members, f))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,21 +43,21 @@ func originalOf(t *testing.T, x executor, members string, f Folders) *Original {
 
 // newReproducer permits every effect under a profile that a pack can name, with out as
 // its only write root.
-func newReproducer(t *testing.T, isolation sandbox.Isolation) executor {
+func newReproducer(t *testing.T, isolation sandbox.Isolation) harnesstest.Executor {
 	t.Helper()
-	d := deps(t)
-	d.Runner, d.Rand = newTier(t, isolation), rand.Reader
+	d := harnesstest.Deps(t)
+	d.Runner, d.Rand = harnesstest.NewTier(t, isolation), rand.Reader
 	profile := `{"name":"mine","extends":"dev","isolation":"confined","timeout_ms":20000,"allowed_write_roots":["out"]}`
-	gate, err := OpenGate(t.Context(), mine(map[string]string{"profile.json": profile}), d.Specs, endless())
+	gate, err := harness.OpenGate(t.Context(), harnesstest.Mine(map[string]string{"profile.json": profile}), d.Specs, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate.Judge = judgeFunc(permissive)
-	return executor{deps: d, gate: gate, tree: t.TempDir()}
+	gate.Judge = harnesstest.JudgeFunc(harnesstest.Permissive)
+	return harnesstest.Executor{Deps: d, Gate: gate, Tree: t.TempDir()}
 }
 
 // fullRunner is a sandbox such as built-in profiles demand.
-func fullRunner(t *testing.T) Runner { return newTier(t, sandbox.Full) }
+func fullRunner(t *testing.T) harness.Runner { return harnesstest.NewTier(t, sandbox.Full) }
 
 // shared is a file that commands can read where it stands.
 func shared(t *testing.T, text string) string {
@@ -73,28 +77,28 @@ func shared(t *testing.T, text string) string {
 // TestReproduceExecution: an execution is the same again, however it ended, and nothing
 // of it is left behind.
 func TestReproduceExecution(t *testing.T) {
-	for _, isolation := range tiers {
+	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
 			for name, tc := range map[string]struct {
 				members string
 				code    int
 			}{
-				"accepted":      {actions(write("out/a", "1"), sh("cp out/a out/b; chmod +x out/b; echo done")) + `,"outputs":["out/b"]`, 0},
-				"exit 3":        {actions(write("out/a", "1"), sh("echo no >&2; exit 3")), 3},
-				"not found":     {actions(argv("no-such-command")), 127},
-				"missing":       {actions(argv("true")) + `,"outputs":["out/none"]`, 125},
-				"outside":       {actions(sh("mkdir -p other; echo > other/a")), 125},
-				"writes alone":  {actions(write("out/a", "1"), write("out/b/c", "2")), 0},
-				"nothing":       {actions(argv("true")), 0},
-				"killed itself": {actions(sh("kill -9 $$")), 137},
+				"accepted":      {intents.Actions(intents.Write("out/a", "1"), intents.Sh("cp out/a out/b; chmod +x out/b; echo done")) + `,"outputs":["out/b"]`, 0},
+				"exit 3":        {intents.Actions(intents.Write("out/a", "1"), intents.Sh("echo no >&2; exit 3")), 3},
+				"not found":     {intents.Actions(intents.Argv("no-such-command")), 127},
+				"missing":       {intents.Actions(intents.Argv("true")) + `,"outputs":["out/none"]`, 125},
+				"outside":       {intents.Actions(intents.Sh("mkdir -p other; echo > other/a")), 125},
+				"writes alone":  {intents.Actions(intents.Write("out/a", "1"), intents.Write("out/b/c", "2")), 0},
+				"nothing":       {intents.Actions(intents.Argv("true")), 0},
+				"killed itself": {intents.Actions(intents.Sh("kill -9 $$")), 137},
 			} {
 				t.Run(name, func(t *testing.T) {
 					x := newReproducer(t, isolation)
-					o := originalOf(t, x, tc.members, Folders{})
+					o := originalOf(t, x, tc.members, harness.Folders{})
 					if o.Result.Execution.ExitCode != tc.code {
 						t.Fatalf("exit code %d", o.Result.Execution.ExitCode)
 					}
-					if got := again(t, x, o, tc.members, Folders{}, 2); got.Matches != 2 {
+					if got := again(t, x, o, tc.members, harness.Folders{}, 2); got.Matches != 2 {
 						t.Errorf("%+v", got)
 					}
 				})
@@ -106,9 +110,9 @@ func TestReproduceExecution(t *testing.T) {
 // TestReproduceChance: what depends on chance is an output that differs, by its path.
 func TestReproduceChance(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
-	members := actions(write("out/a", "1"), sh("head -c 16 /dev/urandom > out/chance"))
-	o := originalOf(t, x, members, Folders{})
-	got := again(t, x, o, members, Folders{}, 3)
+	members := intents.Actions(intents.Write("out/a", "1"), intents.Sh("head -c 16 /dev/urandom > out/chance"))
+	o := originalOf(t, x, members, harness.Folders{})
+	got := again(t, x, o, members, harness.Folders{}, 3)
 	if got.Matches != 0 || len(got.Differences) != 1 || got.Differences[0].Runs != 3 {
 		t.Fatalf("%+v", got)
 	}
@@ -123,12 +127,12 @@ func TestReproduceChance(t *testing.T) {
 func TestReproduceFlakyExecution(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	word := shared(t, "same")
-	members := actions(sh("mkdir -p out; cat " + word + " > out/word; ! grep -q fail out/word"))
-	folders := Folders{Read: []string{word}}
+	members := intents.Actions(intents.Sh("mkdir -p out; cat " + word + " > out/word; ! grep -q fail out/word"))
+	folders := harness.Folders{Read: []string{word}}
 	o := originalOf(t, x, members, folders)
-	req := x.request(members, folders)
+	req := x.Request(members, folders)
 	words := []string{"same", "else", "same", "fail", "else"}
-	got, err := o.Reproduce(t.Context(), x.deps, x.gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: len(words), Begin: func(i int) {
+	got, err := o.Reproduce(t.Context(), x.Deps, x.Gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: len(words), Begin: func(i int) {
 		if err := os.WriteFile(word, []byte(words[i]), 0o644); err != nil {
 			t.Error(err)
 		}
@@ -151,24 +155,24 @@ func TestReproduceFlakyExecution(t *testing.T) {
 // what follows from it, and one that is gone is no answer.
 func TestReproduceInputs(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
-	members := actions(sh("grep -q right in/a && cp in/b out/b 2>/dev/null || { mkdir -p out; cp in/b out/b; }; grep -q right in/a")) + `,"inputs":["in/a","in/b"]`
+	members := intents.Actions(intents.Sh("grep -q right in/a && cp in/b out/b 2>/dev/null || { mkdir -p out; cp in/b out/b; }; grep -q right in/a")) + `,"inputs":["in/a","in/b"]`
 	files := map[string]string{"in/a": "right", "in/b": "2", "else": "x"}
-	o := originalOf(t, x, members, Folders{Tree: filled(t, files)})
+	o := originalOf(t, x, members, harness.Folders{Tree: treetest.Filled(t, files)})
 	if !o.Result.Decision.Accepted || len(o.Result.Execution.Inputs) != 2 {
 		t.Fatalf("%+v", o.Result)
 	}
 	files["else"] = "what is no input does not count"
-	if got := again(t, x, o, members, Folders{Tree: filled(t, files)}, 1); got.Matches != 1 {
+	if got := again(t, x, o, members, harness.Folders{Tree: treetest.Filled(t, files)}, 1); got.Matches != 1 {
 		t.Errorf("the same inputs: %+v", got)
 	}
 	files["in/a"] = "wrong"
-	got := again(t, x, o, members, Folders{Tree: filled(t, files)}, 1)
+	got := again(t, x, o, members, harness.Folders{Tree: treetest.Filled(t, files)}, 1)
 	if len(got.Differences) != 1 || got.Differences[0].Input != "in/a" || got.Differences[0].Output != "" || got.Differences[0].Now == got.Differences[0].Recorded {
 		t.Errorf("another input: %+v", got)
 	}
 	delete(files, "in/a")
-	req := x.request(members, Folders{Tree: filled(t, files)})
-	_, err := o.Reproduce(t.Context(), x.deps, x.gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: 1})
+	req := x.Request(members, harness.Folders{Tree: treetest.Filled(t, files)})
+	_, err := o.Reproduce(t.Context(), x.Deps, x.Gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: 1})
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeUnreadable || !strings.Contains(re.Message, `"in/a"`) {
 		t.Errorf("a missing input: %v", err)
@@ -179,36 +183,36 @@ func TestReproduceInputs(t *testing.T) {
 // made executable or stood there already, is compared as well.
 func TestReproduceChanges(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
-	work := func(files map[string]string) Folders { return Folders{Work: filled(t, files)} }
+	work := func(files map[string]string) harness.Folders { return harness.Folders{Work: treetest.Filled(t, files)} }
 	old := map[string]string{"out/old": "1"}
 
-	remove := actions(sh("rm -f out/old; mkdir -p out; echo 1 > out/new"))
+	remove := intents.Actions(intents.Sh("rm -f out/old; mkdir -p out; echo 1 > out/new"))
 	o := originalOf(t, x, remove, work(old))
 	if got := again(t, x, o, remove, work(old), 1); got.Matches != 1 {
 		t.Errorf("the same folder: %+v", got)
 	}
-	got := again(t, x, o, remove, Folders{}, 1)
+	got := again(t, x, o, remove, harness.Folders{}, 1)
 	if want := (Divergence{Output: "out/old", Recorded: "deleted", Now: "not deleted"}); len(got.Differences) != 1 || got.Differences[0].Divergence != want {
 		t.Errorf("nothing to delete: %+v", got)
 	}
-	got = again(t, x, originalOf(t, x, remove, Folders{}), remove, work(old), 1)
+	got = again(t, x, originalOf(t, x, remove, harness.Folders{}), remove, work(old), 1)
 	if want := (Divergence{Output: "out/old", Recorded: "not deleted", Now: "deleted"}); len(got.Differences) != 1 || got.Differences[0].Divergence != want {
 		t.Errorf("something to delete: %+v", got)
 	}
 
 	bits := shared(t, "644")
-	mode := actions(sh("mkdir -p out; echo 1 > out/a; chmod $(cat " + bits + ") out/a"))
-	o = originalOf(t, x, mode, Folders{Read: []string{bits}})
+	mode := intents.Actions(intents.Sh("mkdir -p out; echo 1 > out/a; chmod $(cat " + bits + ") out/a"))
+	o = originalOf(t, x, mode, harness.Folders{Read: []string{bits}})
 	if err := os.WriteFile(bits, []byte("755"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got = again(t, x, o, mode, Folders{Read: []string{bits}}, 1)
+	got = again(t, x, o, mode, harness.Folders{Read: []string{bits}}, 1)
 	if want := (Divergence{Output: "out/a", Recorded: "not executable", Now: "executable"}); len(got.Differences) != 1 || got.Differences[0].Divergence != want {
 		t.Errorf("another mode: %+v", got)
 	}
 
-	write := actions(write("out/old", "1"))
-	got = again(t, x, originalOf(t, x, write, work(old)), write, Folders{}, 1)
+	write := intents.Actions(intents.Write("out/old", "1"))
+	got = again(t, x, originalOf(t, x, write, work(old)), write, harness.Folders{}, 1)
 	if d := got.Differences; len(d) != 1 || d[0].File != pack.PatchFile || d[0].Pointer != "/operations" || d[0].About != "out/old" || d[0].Recorded != "absent" {
 		t.Errorf("a file that stood there already: %+v", got)
 	}
@@ -218,11 +222,11 @@ func TestReproduceChanges(t *testing.T) {
 // is left.
 func TestReproduceInterrupted(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
-	members := actions(sh("test ! -e /nowhere || sleep 60"))
-	o := originalOf(t, x, members, Folders{})
+	members := intents.Actions(intents.Sh("test ! -e /nowhere || sleep 60"))
+	o := originalOf(t, x, members, harness.Folders{})
 	ctx, stop := context.WithCancel(t.Context())
-	req := x.request(members, Folders{})
-	got, err := o.Reproduce(ctx, x.deps, x.gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: 3, Begin: func(i int) {
+	req := x.Request(members, harness.Folders{})
+	got, err := o.Reproduce(ctx, x.Deps, x.Gate, Again{Source: req.Source, Path: "i", Folders: req.Folders, Runs: 3, Begin: func(i int) {
 		if i == 1 {
 			stop()
 		}
@@ -238,11 +242,11 @@ func TestReproduceInterrupted(t *testing.T) {
 // executed, and that is no difference.
 func TestReproduceWithoutSandbox(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
-	members := actions(argv("true"))
-	o := originalOf(t, x, members, Folders{})
-	x.deps.Runner = nil
-	req := x.request(members, Folders{})
-	_, err := o.Reproduce(t.Context(), x.deps, x.gate, Again{Source: req.Source, Path: "i", Runs: 1})
+	members := intents.Actions(intents.Argv("true"))
+	o := originalOf(t, x, members, harness.Folders{})
+	x.Deps.Runner = nil
+	req := x.Request(members, harness.Folders{})
+	_, err := o.Reproduce(t.Context(), x.Deps, x.Gate, Again{Source: req.Source, Path: "i", Runs: 1})
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeSandbox {
 		t.Errorf("%v", err)
@@ -255,31 +259,31 @@ func TestReproduceWithoutSandbox(t *testing.T) {
 func TestReproduceModel(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	word := shared(t, "go on")
-	members := actions(
-		call("m", `{"messages":[{"role":"user","content":"one"}]}`),
-		sh("mkdir -p out; cp calls/001.response.json out/one; grep -q go "+word),
-		call("m", `{"messages":[{"role":"user","content":"two"}]}`),
+	members := intents.Actions(
+		intents.Call("m", `{"messages":[{"role":"user","content":"one"}]}`),
+		intents.Sh("mkdir -p out; cp calls/001.response.json out/one; grep -q go "+word),
+		intents.Call("m", `{"messages":[{"role":"user","content":"two"}]}`),
 	)
-	folders := Folders{Read: []string{word}}
+	folders := harness.Folders{Read: []string{word}}
 	say := func(text string) {
 		if err := os.WriteFile(word, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	e := newEndpoint(t)
-	whole := originalOf(t, x.caller(ModelRecord, e.recorder()), members, folders)
-	if whole.Result.ModelMode != ModelRecord || !whole.Result.Decision.Accepted {
+	e := harnesstest.NewEndpoint(t)
+	whole := originalOf(t, x.Caller(harness.ModelRecord, e.Recorder()), members, folders)
+	if whole.Result.ModelMode != harness.ModelRecord || !whole.Result.Decision.Accepted {
 		t.Fatalf("%+v", whole.Result)
 	}
 	say("stop")
-	part := originalOf(t, x.caller(ModelRecord, e.recorder()), members, folders)
+	part := originalOf(t, x.Caller(harness.ModelRecord, e.Recorder()), members, folders)
 	if part.Result.Decision.Accepted {
 		t.Fatalf("%+v", part.Result)
 	}
 	say("go on")
-	replayed := originalOf(t, x.caller(ModelReplay, player(t, whole.pack.File(pack.ModelFile))), members, folders)
+	replayed := originalOf(t, x.Caller(harness.ModelReplay, harnesstest.Player(t, whole.pack.File(pack.ModelFile))), members, folders)
 	e.Close()
-	asked := e.asked.Load()
+	asked := e.Asked.Load()
 	for name, o := range map[string]*Original{"record": whole, "replay": replayed} {
 		if got := again(t, x, o, members, folders, 2); got.Matches != 2 {
 			t.Errorf("%s: %+v", name, got)
@@ -293,7 +297,7 @@ func TestReproduceModel(t *testing.T) {
 	if got := again(t, x, part, members, folders, 1); got.Matches != 1 {
 		t.Errorf("stopped again: %+v", got)
 	}
-	if now := e.asked.Load(); now != asked {
+	if now := e.Asked.Load(); now != asked {
 		t.Errorf("a model was asked %d times more", now-asked)
 	}
 }
@@ -311,14 +315,14 @@ func TestReproduceReplaced(t *testing.T) {
 		"nothing but a bad name that is gone": `rm 'out/a\b'`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			work := func() Folders {
-				f := Folders{Work: filled(t, map[string]string{"out/old": "1", "out/dir/in": "1", `out/a\b`: "1"})}
+			work := func() harness.Folders {
+				f := harness.Folders{Work: treetest.Filled(t, map[string]string{"out/old": "1", "out/dir/in": "1", `out/a\b`: "1"})}
 				if err := os.Symlink("old", filepath.Join(f.Work, "out", "link")); err != nil {
 					t.Fatal(err)
 				}
 				return f
 			}
-			members := actions(sh(script))
+			members := intents.Actions(intents.Sh(script))
 			o := originalOf(t, x, members, work())
 			if !o.Result.Decision.Accepted {
 				t.Fatalf("reasons %q", o.Result.Decision.Reasons)

@@ -1,4 +1,4 @@
-package harness
+package harnesstest
 
 import (
 	"bytes"
@@ -10,35 +10,37 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
-// A vectorFile is one file of specs/vectors/run; specs/vectors/README.md says
+// A VectorFile is one file of specs/vectors/run; specs/vectors/README.md says
 // what its members mean.
-type vectorFile struct {
-	path    string
+type VectorFile struct {
+	Path    string
 	About   string    `json:"about"`
-	Vectors []*vector `json:"vectors"`
+	Vectors []*Vector `json:"vectors"`
 }
 
-type vector struct {
-	Name   string          `json:"name"`
-	Why    string          `json:"why"`
-	Intent json.RawMessage `json:"intent"`
-	Text   *string         `json:"intent_text"`
-	Base64 *string         `json:"intent_base64"`
-	Repeat *repeated       `json:"intent_repeat"`
+type Vector struct {
+	Name   string              `json:"name"`
+	Why    string              `json:"why"`
+	Intent json.RawMessage     `json:"intent"`
+	Text   *string             `json:"intent_text"`
+	Base64 *string             `json:"intent_base64"`
+	Repeat *specstest.Repeated `json:"intent_repeat"`
 
 	Profile   string      `json:"profile"`
 	Mode      string      `json:"mode"`
 	ModelMode string      `json:"model_mode"`
-	Expect    expectation `json:"expect"`
+	Expect    Expectation `json:"expect"`
 }
 
-type expectation struct {
+type Expectation struct {
 	Outcome   kernel.Outcome  `json:"outcome,omitempty"`
 	Reasons   []string        `json:"reasons,omitzero"`
 	Notes     []string        `json:"notes,omitempty"`
@@ -49,8 +51,8 @@ type expectation struct {
 	Offset  *int64      `json:"offset,omitempty"`
 }
 
-// source is the bytes of the vector's intent file.
-func (v *vector) source(t *testing.T) []byte {
+// Source is the bytes of the vector's intent file.
+func (v *Vector) Source(t *testing.T) []byte {
 	t.Helper()
 	switch {
 	case v.Text != nil:
@@ -71,16 +73,16 @@ func (v *vector) source(t *testing.T) []byte {
 	return append(slices.Clone(doc.Bytes()), '\n')
 }
 
-// loadVectors reads every file and checks what holds for all of them: plain
+// LoadVectors reads every file and checks what holds for all of them: plain
 // ASCII, no unknown member, one spelling of the intent and unique names.
-func loadVectors(t *testing.T) []*vectorFile {
+func LoadVectors(t *testing.T) []*VectorFile {
 	t.Helper()
 	paths, err := fs.Glob(specs.RunVectors(), "*.json")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no vectors: %v", err)
 	}
 	seen := map[string]bool{}
-	var files []*vectorFile
+	var files []*VectorFile
 	for _, path := range paths {
 		src, err := fs.ReadFile(specs.RunVectors(), path)
 		if err != nil {
@@ -89,7 +91,7 @@ func loadVectors(t *testing.T) []*vectorFile {
 		if i := slices.IndexFunc(src, func(c byte) bool { return c >= 0x7f || c < 0x20 && c != '\n' }); i >= 0 {
 			t.Errorf("%s: byte %d is not plain ASCII", path, i)
 		}
-		f := &vectorFile{path: path}
+		f := &VectorFile{Path: path}
 		dec := json.NewDecoder(bytes.NewReader(src))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(f); err != nil {
@@ -110,35 +112,35 @@ func loadVectors(t *testing.T) []*vectorFile {
 	return files
 }
 
-// text is the file as -update writes it: a line for each thing that a change
+// Text is the file as -update writes it: a line for each thing that a change
 // would touch alone.
-func (f *vectorFile) text(t *testing.T) []byte {
+func (f *VectorFile) Text(t *testing.T) []byte {
 	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "{\n \"about\": %s,\n \"vectors\": [", encode(t, f.About))
+	fmt.Fprintf(&b, "{\n \"about\": %s,\n \"vectors\": [", specstest.Encode(t, f.About))
 	for i, v := range f.Vectors {
 		if i > 0 {
 			b.WriteString(",")
 		}
-		fmt.Fprintf(&b, "\n  {\"name\": %s,\n   \"why\": %s,\n   ", encode(t, v.Name), encode(t, v.Why))
+		fmt.Fprintf(&b, "\n  {\"name\": %s,\n   \"why\": %s,\n   ", specstest.Encode(t, v.Name), specstest.Encode(t, v.Why))
 		switch {
 		case v.Text != nil:
-			fmt.Fprintf(&b, "\"intent_text\": %s", encode(t, *v.Text))
+			fmt.Fprintf(&b, "\"intent_text\": %s", specstest.Encode(t, *v.Text))
 		case v.Base64 != nil:
-			fmt.Fprintf(&b, "\"intent_base64\": %s", encode(t, *v.Base64))
+			fmt.Fprintf(&b, "\"intent_base64\": %s", specstest.Encode(t, *v.Base64))
 		case v.Repeat != nil:
-			fmt.Fprintf(&b, "\"intent_repeat\": %s", encode(t, v.Repeat))
+			fmt.Fprintf(&b, "\"intent_repeat\": %s", specstest.Encode(t, v.Repeat))
 		default:
-			fmt.Fprintf(&b, "\"intent\": %s", encode(t, v.Intent))
+			fmt.Fprintf(&b, "\"intent\": %s", specstest.Encode(t, v.Intent))
 		}
 		fmt.Fprintf(&b, ",\n   \"profile\": %s, \"mode\": %s, \"model_mode\": %s,\n   \"expect\": ",
-			encode(t, v.Profile), encode(t, v.Mode), encode(t, v.ModelMode))
+			specstest.Encode(t, v.Profile), specstest.Encode(t, v.Mode), specstest.Encode(t, v.ModelMode))
 		e := v.Expect
 		canonical := e.Canonical
 		e.Canonical = nil
-		head := encode(t, e)
+		head := specstest.Encode(t, e)
 		if canonical != nil {
-			head = strings.TrimSuffix(head, "}") + ",\n    \"canonical\": " + encode(t, canonical) + "}"
+			head = strings.TrimSuffix(head, "}") + ",\n    \"canonical\": " + specstest.Encode(t, canonical) + "}"
 		}
 		b.WriteString(head + "}")
 	}
@@ -146,7 +148,7 @@ func (f *vectorFile) text(t *testing.T) []byte {
 	return []byte(b.String())
 }
 
-func (v *vector) request(t *testing.T) Request {
+func (v *Vector) Request(t *testing.T) harness.Request {
 	t.Helper()
-	return Request{Source: v.source(t), Path: "intent.json", Mode: v.Mode, ModelMode: v.ModelMode, RunID: "vector"}
+	return harness.Request{Source: v.Source(t), Path: "intent.json", Mode: v.Mode, ModelMode: v.ModelMode, RunID: "vector"}
 }

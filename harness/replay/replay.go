@@ -1,4 +1,6 @@
-package harness
+// Package replay decides recorded decisions again, from their evidence in a ledger and by
+// the policy that decided then or by another. It executes nothing and records nothing.
+package replay
 
 import (
 	"bytes"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/testimony"
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -40,8 +43,8 @@ type Answer struct {
 	Err *result.RunError
 }
 
-// Replayed is the result of the replay of a record.
-type Replayed struct {
+// Result is the result of the replay of a record.
+type Result struct {
 	Status Status
 
 	// Document names the document that differs or is at fault: "record", "decision" or
@@ -55,12 +58,12 @@ type Replayed struct {
 	Details  []string
 }
 
-// Replayer decides recorded decisions again. It keeps compiled policy sets, so one
-// Replayer serves many records. One goroutine or many may use it.
+// Session decides recorded decisions again. It keeps compiled policy sets, so one
+// Session serves many records. One goroutine or many may use it.
 //
 // Evidence reads a blob as Recorder.Blob does, without a check. Its error wraps
 // fs.ErrNotExist if there is no blob; any other error ends the replay without a status.
-type Replayer struct {
+type Session struct {
 	Specs    *specs.Set
 	Evidence func(ledger.Blob) ([]byte, error)
 
@@ -68,7 +71,7 @@ type Replayer struct {
 	gates map[ledger.Blob]*compiled
 }
 
-// maxGates is the maximum number of policy sets that a Replayer keeps.
+// maxGates is the maximum number of policy sets that a Session keeps.
 const maxGates = 16
 
 // replayLimits are the limits of a policy that is compiled without the proofs of its
@@ -79,14 +82,14 @@ func replayLimits() policy.Limits {
 	return l
 }
 
-// Replay is Replayer.Replay of one record.
-func Replay(ctx context.Context, set *specs.Set, evidence func(ledger.Blob) ([]byte, error), rec ledger.Record) (Replayed, error) {
-	return (&Replayer{Specs: set, Evidence: evidence}).Replay(ctx, rec)
+// Record is Session.Replay of one record.
+func Record(ctx context.Context, set *specs.Set, evidence func(ledger.Blob) ([]byte, error), rec ledger.Record) (Result, error) {
+	return (&Session{Specs: set, Evidence: evidence}).Replay(ctx, rec)
 }
 
-// ReplayWith is Replayer.With of one record.
-func ReplayWith(ctx context.Context, set *specs.Set, gate *Gate, evidence func(ledger.Blob) ([]byte, error), rec ledger.Record) (Replayed, error) {
-	return (&Replayer{Specs: set, Evidence: evidence}).With(ctx, gate, rec)
+// With is Session.With of one record.
+func With(ctx context.Context, set *specs.Set, gate *harness.Gate, evidence func(ledger.Blob) ([]byte, error), rec ledger.Record) (Result, error) {
+	return (&Session{Specs: set, Evidence: evidence}).With(ctx, gate, rec)
 }
 
 // Replay decides the intent of a recorded decision again, from its own evidence and by
@@ -94,7 +97,7 @@ func ReplayWith(ctx context.Context, set *specs.Set, gate *Gate, evidence func(l
 // execution from the recorded result. The error, always a *result.RunError, says that no
 // replay was possible: the record has no decision, the evidence could not be read, or
 // the policy was stopped.
-func (r *Replayer) Replay(ctx context.Context, rec ledger.Record) (rp Replayed, err error) {
+func (r *Session) Replay(ctx context.Context, rec ledger.Record) (rp Result, err error) {
 	defer recovered(&rp, &err)
 	t, err := r.Read(rec)
 	if err != nil {
@@ -110,7 +113,7 @@ func (r *Replayer) Replay(ctx context.Context, rec ledger.Record) (rp Replayed, 
 	}
 	rp = m.replayed(t, rec)
 	if err := m.compare(t, rec, &rp); err != nil {
-		return Replayed{}, err
+		return Result{}, err
 	}
 	return rp, nil
 }
@@ -118,7 +121,7 @@ func (r *Replayer) Replay(ctx context.Context, rec ledger.Record) (rp Replayed, 
 // With decides the intent of a recorded decision by another policy. MATCH means the same
 // outcome for the same reasons. With compares the evidence with the record as Replay
 // does, except the policy set.
-func (r *Replayer) With(ctx context.Context, gate *Gate, rec ledger.Record) (rp Replayed, err error) {
+func (r *Session) With(ctx context.Context, gate *harness.Gate, rec ledger.Record) (rp Result, err error) {
 	defer recovered(&rp, &err)
 	t, err := r.Read(rec)
 	if err != nil {
@@ -146,29 +149,29 @@ func (a Answer) value() any {
 	return doc.Value()
 }
 
-func (m made) replayed(t testimony.Decided, rec ledger.Record) Replayed {
+func (m made) replayed(t testimony.Decided, rec ledger.Record) Result {
 	now := Answer{Answered: testimony.Answered{Outcome: m.decision.Outcome, Reasons: m.decision.Reasons}}
-	return Replayed{Status: Match, Recorded: Answer{Answered: t.Answer}, Now: now, Details: details(t, rec)}
+	return Result{Status: Match, Recorded: Answer{Answered: t.Answer}, Now: now, Details: details(t, rec)}
 }
 
-func recovered(rp *Replayed, err *error) {
+func recovered(rp *Result, err *error) {
 	if p := recover(); p != nil {
-		*rp, *err = Replayed{}, runerr.Panicked()
+		*rp, *err = Result{}, runerr.Panicked()
 	}
 }
 
 // found ends a replay whose evidence is at fault.
-func found(err error) (Replayed, error) {
+func found(err error) (Result, error) {
 	var f *testimony.Fault
 	if errors.As(err, &f) {
-		return Replayed{Status: Status(f.Status), Document: f.Document, Difference: f.Difference, Details: []string{f.Detail}}, nil
+		return Result{Status: Status(f.Status), Document: f.Document, Difference: f.Difference, Details: []string{f.Detail}}, nil
 	}
-	return Replayed{}, runerr.Of(runerr.Testimony(err))
+	return Result{}, runerr.Of(runerr.Testimony(err))
 }
 
 // undecided ends a replay that gives no decision. This is a difference, because the
 // record has a decision. If the policy was stopped, undecided returns an error.
-func undecided(t testimony.Decided, rec ledger.Record, err error) (Replayed, error) {
+func undecided(t testimony.Decided, rec ledger.Record, err error) (Result, error) {
 	var f *testimony.Fault
 	var pe *policy.Error
 	re := runerr.Of(runerr.Testimony(err))
@@ -178,9 +181,9 @@ func undecided(t testimony.Decided, rec ledger.Record, err error) (Replayed, err
 		rp.Recorded = Answer{Answered: t.Answer}
 		return rp, err
 	case errors.As(err, &pe) && (pe.Kind == policy.KindTimeout || pe.Kind == policy.KindWatchdog):
-		return Replayed{}, re
+		return Result{}, re
 	}
-	return Replayed{
+	return Result{
 		Status: DecisionDiffers, Document: "decision", Recorded: Answer{Answered: t.Answer}, Now: Answer{Err: re},
 		Details: append(details(t, rec), "no decision now: "+re.Message),
 	}, nil
@@ -197,7 +200,7 @@ func details(t testimony.Decided, rec ledger.Record) []string {
 	return list
 }
 
-func (r *Replayer) Read(rec ledger.Record) (testimony.Decided, error) {
+func (r *Session) Read(rec ledger.Record) (testimony.Decided, error) {
 	if rec.Kind != ledger.KindDecision {
 		return testimony.Decided{}, runerr.New(result.CodeEvidence, "a record of kind "+strconv.Quote(string(rec.Kind))+" has no decision to replay",
 			"fiador ledger list --kind decision lists what can be replayed")
@@ -207,7 +210,7 @@ func (r *Replayer) Read(rec ledger.Record) (testimony.Decided, error) {
 
 // thaw returns the gate that decided, compiled from its policy set. The text of the
 // recorded modules decides, whatever this program's own policy is.
-func (r *Replayer) thaw(ctx context.Context, t testimony.Decided, rec ledger.Record) (*Gate, error) {
+func (r *Session) thaw(ctx context.Context, t testimony.Decided, rec ledger.Record) (*harness.Gate, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known, ok := r.gates[t.Policy]
@@ -216,7 +219,7 @@ func (r *Replayer) thaw(ctx context.Context, t testimony.Decided, rec ledger.Rec
 		if err != nil {
 			return nil, err
 		}
-		known = &compiled{gate: &Gate{Profile: set.Profile, Builtin: set.Builtin, Base: set.Base, Layers: set.Layers}, provenance: set.Provenance}
+		known = &compiled{gate: &harness.Gate{Profile: set.Profile, Builtin: set.Builtin, Base: set.Base, Layers: set.Layers}, provenance: set.Provenance}
 		if len(r.gates) >= maxGates || r.gates == nil {
 			r.gates = map[ledger.Blob]*compiled{}
 		}
@@ -235,7 +238,7 @@ func (r *Replayer) thaw(ctx context.Context, t testimony.Decided, rec ledger.Rec
 
 // compiled is the gate of a policy set. Its gate has no Judge before compilation.
 type compiled struct {
-	gate       *Gate
+	gate       *harness.Gate
 	provenance canon.ContentHash
 }
 
@@ -256,8 +259,8 @@ func (k *compiled) compile(ctx context.Context) error {
 
 // again decides the intent of a testimony. The policy gets the same kernel as in the
 // record.
-func (r *Replayer) again(ctx context.Context, gate *Gate, t testimony.Decided, rec ledger.Record) (made, error) {
-	m := made{gate: gate, req: Request{
+func (r *Session) again(ctx context.Context, gate *harness.Gate, t testimony.Decided, rec ledger.Record) (made, error) {
+	m := made{gate: gate, req: harness.Request{
 		Source: t.Intent, Path: t.RunResult.Intent.Path, Mode: rec.ExecutionMode, ModelMode: rec.Mode, RunID: rec.RunID,
 	}}
 	in, intent, err := gate.Ask(r.Specs, m.req)
@@ -272,14 +275,14 @@ func (r *Replayer) again(ctx context.Context, gate *Gate, t testimony.Decided, r
 
 // made is a decision that was made again.
 type made struct {
-	gate     *Gate
-	req      Request
+	gate     *harness.Gate
+	req      harness.Request
 	in       policy.Input
 	decision kernel.Decision
 }
 
 // compare compares the new decision with the Decided, in the order of a run.
-func (m made) compare(t testimony.Decided, rec ledger.Record, rp *Replayed) error {
+func (m made) compare(t testimony.Decided, rec ledger.Record, rp *Result) error {
 	differs := func(status Status, document string, recorded, now []byte) bool {
 		if bytes.Equal(recorded, now) {
 			return false

@@ -1,4 +1,4 @@
-package harness
+package reproduce
 
 import (
 	"context"
@@ -10,6 +10,9 @@ import (
 	"testing/fstest"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -18,16 +21,16 @@ import (
 )
 
 // packOf decides an intent and packs the run.
-func packOf(t *testing.T, d Deps, gate *Gate, req Request) *pack.Pack {
+func packOf(t *testing.T, d harness.Deps, gate *harness.Gate, req harness.Request) *pack.Pack {
 	t.Helper()
-	rep, err := Run(t.Context(), d, gate, req)
+	rep, err := harness.Run(t.Context(), d, gate, req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return packRun(t, rep)
 }
 
-func packRun(t *testing.T, rep Report) *pack.Pack {
+func packRun(t *testing.T, rep harness.Report) *pack.Pack {
 	t.Helper()
 	files, err := rep.Packed(rand.Reader)
 	if err != nil {
@@ -48,7 +51,7 @@ func packRun(t *testing.T, rep Report) *pack.Pack {
 
 func original(t *testing.T, p *pack.Pack) *Original {
 	t.Helper()
-	o, err := ReadOriginal(p)
+	o, err := Read(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,16 +67,16 @@ func planIntents() map[kernel.Outcome]string {
 	}
 }
 
-func planRequest(source string) Request {
-	return Request{Source: []byte(source), Path: "intent.json", Mode: ModePlanOnly, ModelMode: ModelNone}
+func planRequest(source string) harness.Request {
+	return harness.Request{Source: []byte(source), Path: "intent.json", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}
 }
 
 // TestReproduce: a plan of each outcome is the same again, as often as it is made, and
 // the digest is that of its canonical subset.
 func TestReproduce(t *testing.T) {
-	d := deps(t)
+	d := harnesstest.Deps(t)
 	d.Rand = rand.Reader
-	gate := openBuiltin(t, d.Specs, "default")
+	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
 	for outcome, source := range planIntents() {
 		t.Run(string(outcome), func(t *testing.T) {
 			p := packOf(t, d, gate, planRequest(source))
@@ -102,23 +105,23 @@ func TestReproduce(t *testing.T) {
 
 // TestReproduceRecordsNothing: a Recorder that is there is not told.
 func TestReproduceRecordsNothing(t *testing.T) {
-	d := deps(t)
+	d := harnesstest.Deps(t)
 	d.Rand = rand.Reader
-	gate := openBuiltin(t, d.Specs, "default")
+	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
 	source := planIntents()[kernel.OutcomeBundle]
 	o := original(t, packOf(t, d, gate, planRequest(source)))
-	m := newMemory()
+	m := harnesstest.NewMemory()
 	d.Recorder = m
 	got, err := o.Reproduce(t.Context(), d, gate, Again{Source: []byte(source), Path: "i", Runs: 1})
-	if err != nil || got.Matches != 1 || len(m.records) != 0 {
-		t.Errorf("%+v, %d records, %v", got, len(m.records), err)
+	if err != nil || got.Matches != 1 || len(m.Records) != 0 {
+		t.Errorf("%+v, %d records, %v", got, len(m.Records), err)
 	}
 }
 
 // TestReproduceAnotherIntent: one byte more is another intent, and both hashes are named.
 func TestReproduceAnotherIntent(t *testing.T) {
-	d := deps(t)
-	gate := openBuiltin(t, d.Specs, "default")
+	d := harnesstest.Deps(t)
+	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
 	source := planIntents()[kernel.OutcomeBundle]
 	o := original(t, packOf(t, d, gate, planRequest(source)))
 	for _, other := range []string{"", source + "\n", strings.Replace(source, "Write", "write", 1)} {
@@ -153,39 +156,39 @@ func changedBuiltin(t *testing.T, file, line string) fs.FS {
 // TestReproduceUnderAnotherPolicy: the first thing that is not what decided is named,
 // and what to do about it.
 func TestReproduceUnderAnotherPolicy(t *testing.T) {
-	d := deps(t)
+	d := harnesstest.Deps(t)
 	d.Rand = rand.Reader
 	own := `{"name":"mine","extends":"default"}`
 	org := func(rule string) policy.Folder {
-		return *folder(map[string]string{"rules.rego": "package gate.org.acme\n\n" + quiet(rule)})
+		return *harnesstest.Folder(map[string]string{"rules.rego": "package gate.org.acme\n\n" + harnesstest.Quiet(rule)})
 	}
 	repo := func(rule string) *policy.Folder {
-		return folder(map[string]string{"rules.rego": "package gate.repo.tree\n\n" + quiet(rule)})
+		return harnesstest.Folder(map[string]string{"rules.rego": "package gate.repo.tree\n\n" + harnesstest.Quiet(rule)})
 	}
-	user := func(profile, rule string) Sources {
-		return mine(map[string]string{"profile.json": profile, "a.rego": "package gate.user.mine\n\n" + quiet(rule)})
+	user := func(profile, rule string) harness.Sources {
+		return harnesstest.Mine(map[string]string{"profile.json": profile, "a.rego": "package gate.user.mine\n\n" + harnesstest.Quiet(rule)})
 	}
-	built := Sources{Builtin: profiles.FS(), Profile: "default"}
-	with := func(s Sources, change func(*Sources)) Sources {
+	built := harness.Sources{Builtin: profiles.FS(), Profile: "default"}
+	with := func(s harness.Sources, change func(*harness.Sources)) harness.Sources {
 		change(&s)
 		return s
 	}
 	for _, tc := range []struct {
 		name          string
-		then, now     Sources
+		then, now     harness.Sources
 		pointer, says string
 		hint          string
 	}{
-		{"another profile", built, with(built, func(s *Sources) { s.Profile = "dev" }), "/policy/name", `the profile of the pack is "default", and here it is "dev"`, "--policy"},
-		{"an organisation's layer is missing", with(built, func(s *Sources) { s.Org = []policy.Folder{org("AA")} }), built,
+		{"another profile", built, with(built, func(s *harness.Sources) { s.Profile = "dev" }), "/policy/name", `the profile of the pack is "default", and here it is "dev"`, "--policy"},
+		{"an organisation's layer is missing", with(built, func(s *harness.Sources) { s.Org = []policy.Folder{org("AA")} }), built,
 			"/policy_provenance/modules/9", `policy module "org/acme/rules.rego" decided in the pack and is missing here`, "--org-policy"},
-		{"an organisation's layer is extra", built, with(built, func(s *Sources) { s.Org = []policy.Folder{org("AA")} }),
+		{"an organisation's layer is extra", built, with(built, func(s *harness.Sources) { s.Org = []policy.Folder{org("AA")} }),
 			"/policy_provenance/modules/9", `policy module "org/acme/rules.rego" is extra: it did not decide in the pack`, "leave out the --org-policy"},
-		{"an organisation's layer is another", with(built, func(s *Sources) { s.Org = []policy.Folder{org("AA")} }), with(built, func(s *Sources) { s.Org = []policy.Folder{org("BB")} }),
+		{"an organisation's layer is another", with(built, func(s *harness.Sources) { s.Org = []policy.Folder{org("AA")} }), with(built, func(s *harness.Sources) { s.Org = []policy.Folder{org("BB")} }),
 			"/policy_provenance/modules/9", `policy module "org/acme/rules.rego" has another text: sha256:`, "--org-policy"},
-		{"the tree's layer is missing", with(built, func(s *Sources) { s.Repo = repo("AA") }), built,
+		{"the tree's layer is missing", with(built, func(s *harness.Sources) { s.Repo = repo("AA") }), built,
 			"/policy_provenance/modules/9", `policy module "repo/tree/rules.rego" decided in the pack and is missing here`, "--tree"},
-		{"the tree's layer is another", with(built, func(s *Sources) { s.Repo = repo("AA") }), with(built, func(s *Sources) { s.Repo = repo("BB") }),
+		{"the tree's layer is another", with(built, func(s *harness.Sources) { s.Repo = repo("AA") }), with(built, func(s *harness.Sources) { s.Repo = repo("BB") }),
 			"/policy_provenance/modules/9", `policy module "repo/tree/rules.rego" has another text: sha256:`, "--tree"},
 		{"the profile's Rego is another", user(own, "AA"), user(own, "BB"),
 			"/policy_provenance/modules/9", `policy module "user/mine/a.rego" has another text: sha256:`, "--policy"},
@@ -193,19 +196,19 @@ func TestReproduceUnderAnotherPolicy(t *testing.T) {
 			"/policy_provenance/limits/memory_mb", "limits/memory_mb of the policy is 512 in the pack and 256 here", "--policy"},
 		{"the profile's data is another, and no limit", user(own, "AA"), user(`{"name":"mine","extends":"default","severity":{"WRITE_TWICE":"deny"}}`, "AA"),
 			"/policy_provenance/profile_sha256", "profile_sha256 of the policy is \"sha256:", "--policy"},
-		{"the program's policy is another", built, with(built, func(s *Sources) { s.Builtin = changedBuiltin(t, "builtin/calls.rego", "# more\n") }),
+		{"the program's policy is another", built, with(built, func(s *harness.Sources) { s.Builtin = changedBuiltin(t, "builtin/calls.rego", "# more\n") }),
 			"/policy_provenance/modules/0", `policy module "builtin/calls.rego" has another text: sha256:`, "use the fiador that made the pack"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			gates := map[string]*Gate{}
-			for which, s := range map[string]Sources{"then": tc.then, "now": tc.now} {
-				gate, err := OpenGate(t.Context(), s, d.Specs, endless())
+			gates := map[string]*harness.Gate{}
+			for which, s := range map[string]harness.Sources{"then": tc.then, "now": tc.now} {
+				gate, err := harness.OpenGate(t.Context(), s, d.Specs, harnesstest.Endless())
 				if err != nil {
 					t.Fatal(which, err)
 				}
 				gates[which] = gate
 			}
-			o := original(t, packOf(t, d, gates["then"], planRequest(simple)))
+			o := original(t, packOf(t, d, gates["then"], planRequest(intents.Simple)))
 			if err := o.CheckGate(gates["then"]); err != nil {
 				t.Errorf("the policy itself: %v", err)
 			}
@@ -226,9 +229,9 @@ func TestReproduceUnderAnotherPolicy(t *testing.T) {
 
 // TestReproduceUnderAnotherLanguage: another set of capabilities is another policy too.
 func TestReproduceUnderAnotherLanguage(t *testing.T) {
-	d := deps(t)
-	gate := openBuiltin(t, d.Specs, "default")
-	o := original(t, packOf(t, d, gate, planRequest(simple)))
+	d := harnesstest.Deps(t)
+	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
+	o := original(t, packOf(t, d, gate, planRequest(intents.Simple)))
 	other := *gate
 	other.Provenance.CapabilitiesSHA256 = canon.Sum(nil)
 	var re *result.RunError
@@ -239,14 +242,14 @@ func TestReproduceUnderAnotherLanguage(t *testing.T) {
 
 // swayed is a gate of the digests of another, under a judge that answers as the number
 // of the question says: the policy's own answer, or no permit.
-func swayed(gate *Gate, refuse func(n int) bool) *Gate {
+func swayed(gate *harness.Gate, refuse func(n int) bool) *harness.Gate {
 	other, n := *gate, 0
 	other.Judge = judgeOf{gate.Judge, func() bool { n++; return refuse(n) }}
 	return &other
 }
 
 type judgeOf struct {
-	Judge
+	harness.Judge
 	refuse func() bool
 }
 
@@ -260,11 +263,11 @@ func (j judgeOf) Eval(ctx context.Context, in policy.Input) (kernel.Verdict, err
 // TestReproduceFlaky: what differs is counted by its place, in the order in which it was
 // met.
 func TestReproduceFlaky(t *testing.T) {
-	d := deps(t)
+	d := harnesstest.Deps(t)
 	d.Rand = rand.Reader
-	gate := openBuiltin(t, d.Specs, "default")
-	o := original(t, packOf(t, d, gate, planRequest(simple)))
-	got, err := o.Reproduce(t.Context(), d, swayed(gate, func(n int) bool { return n%2 == 0 }), Again{Source: []byte(simple), Path: "i", Runs: 5})
+	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
+	o := original(t, packOf(t, d, gate, planRequest(intents.Simple)))
+	got, err := o.Reproduce(t.Context(), d, swayed(gate, func(n int) bool { return n%2 == 0 }), Again{Source: []byte(intents.Simple), Path: "i", Runs: 5})
 	if err != nil || got.Runs != 5 || got.Matches != 3 || len(got.Differences) != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -275,16 +278,16 @@ func TestReproduceFlaky(t *testing.T) {
 
 // TestReproduceAnotherBundle: the bytes of the bundle are held against those of the run.
 func TestReproduceAnotherBundle(t *testing.T) {
-	d := deps(t)
+	d := harnesstest.Deps(t)
 	d.Rand = rand.Reader
-	gate := openBuiltin(t, d.Specs, "default")
-	p := packOf(t, d, gate, planRequest(simple))
+	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
+	p := packOf(t, d, gate, planRequest(intents.Simple))
 	files := map[string][]byte{}
 	for _, e := range p.Entries {
 		files[e.Name] = e.Text
 	}
 	files[pack.BundleFile] = append([]byte(" "), files[pack.BundleFile]...)
-	got, err := original(t, pack.Of(files)).Reproduce(t.Context(), d, gate, Again{Source: []byte(simple), Path: "i", Runs: 1})
+	got, err := original(t, pack.Of(files)).Reproduce(t.Context(), d, gate, Again{Source: []byte(intents.Simple), Path: "i", Runs: 1})
 	if err != nil || got.Matches != 0 || len(got.Differences) != 1 || got.Differences[0].File != pack.BundleFile || got.Differences[0].Recorded == got.Differences[0].Now {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -293,10 +296,10 @@ func TestReproduceAnotherBundle(t *testing.T) {
 // TestReproduceWithoutAnswer: a run that ends in an error is no difference. Which one it
 // was of several stands in the message.
 func TestReproduceWithoutAnswer(t *testing.T) {
-	d := deps(t)
+	d := harnesstest.Deps(t)
 	d.Rand = rand.Reader
-	gate := openBuiltin(t, d.Specs, "default")
-	o := original(t, packOf(t, d, gate, planRequest(simple)))
+	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
+	o := original(t, packOf(t, d, gate, planRequest(intents.Simple)))
 	for runs, says := range map[int]string{1: "internal error: no decision was made", 3: "run 2 of 3: internal error: no decision was made"} {
 		panicking := swayed(gate, func(n int) bool {
 			if n == min(runs, 2) {
@@ -304,7 +307,7 @@ func TestReproduceWithoutAnswer(t *testing.T) {
 			}
 			return false
 		})
-		got, err := o.Reproduce(t.Context(), d, panicking, Again{Source: []byte(simple), Path: "i", Runs: runs})
+		got, err := o.Reproduce(t.Context(), d, panicking, Again{Source: []byte(intents.Simple), Path: "i", Runs: runs})
 		var re *result.RunError
 		if !errors.As(err, &re) || re.Code != result.CodeInternal || re.Message != says || got.Runs != 0 {
 			t.Errorf("%d runs: %+v, %v", runs, got, err)
@@ -313,16 +316,16 @@ func TestReproduceWithoutAnswer(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var re *result.RunError
-	if got, err := o.Reproduce(ctx, d, gate, Again{Source: []byte(simple), Path: "i", Runs: 2}); !errors.As(err, &re) || !strings.HasPrefix(re.Message, "interrupted") || got.Runs != 0 {
+	if got, err := o.Reproduce(ctx, d, gate, Again{Source: []byte(intents.Simple), Path: "i", Runs: 2}); !errors.As(err, &re) || !strings.HasPrefix(re.Message, "interrupted") || got.Runs != 0 {
 		t.Errorf("interrupted: %+v, %v", got, err)
 	}
 }
 
 // TestNoOriginal: what is no run of this kernel cannot be made again, and why is said.
 func TestNoOriginal(t *testing.T) {
-	d := deps(t)
-	gate := openBuiltin(t, d.Specs, "default")
-	p := packOf(t, d, gate, planRequest(simple))
+	d := harnesstest.Deps(t)
+	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
+	p := packOf(t, d, gate, planRequest(intents.Simple))
 	run := string(p.File(pack.RunFile))
 	change := func(old, now string) string {
 		t.Helper()
@@ -346,7 +349,7 @@ func TestNoOriginal(t *testing.T) {
 			if tc.run != "" {
 				files[pack.RunFile] = []byte(tc.run)
 			}
-			o, err := ReadOriginal(pack.Of(files))
+			o, err := Read(pack.Of(files))
 			var re *result.RunError
 			if o != nil || !errors.As(err, &re) || re.Code != result.CodeEvidence || !strings.HasPrefix(re.Message, tc.says) || re.Hint == "" {
 				t.Errorf("%v", err)

@@ -1,4 +1,6 @@
-package harness
+// Package reproduce runs the intent of a pack again, and names the first place at which a
+// run differs from the pack.
+package reproduce
 
 import (
 	"bytes"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/testimony"
+	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
@@ -18,8 +21,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// MaxReproductions is the maximum number of reproductions of one run.
-const MaxReproductions = 1000
+// MaxRuns is the maximum number of reproductions of one run.
+const MaxRuns = 1000
 
 // Original is the run of a pack, which can be made again.
 type Original struct {
@@ -31,9 +34,9 @@ type Original struct {
 	observed observed
 }
 
-// ReadOriginal reads the run of a pack that was verified at level strict. The error,
+// Read reads the run of a pack that was verified at level strict. The error,
 // always a *result.RunError, says that this program cannot reproduce the run.
-func ReadOriginal(p *pack.Pack) (*Original, error) {
+func Read(p *pack.Pack) (*Original, error) {
 	text := p.File(pack.RunFile)
 	var stated struct {
 		Kernel string `json:"kernel_version"`
@@ -92,7 +95,7 @@ const (
 
 // CheckGate refuses a gate that differs from the gate that decided. It names the first
 // difference: the profile, a module, a digest, or a limit.
-func (o *Original) CheckGate(gate *Gate) error {
+func (o *Original) CheckGate(gate *harness.Gate) error {
 	recorded, now := o.Result.PolicyProvenance, gate.Provenance
 	if name := o.Result.Policy.Name; name != gate.Profile.Name {
 		return otherPolicy("/policy/name", "the profile of the pack is "+strconv.Quote(name)+", and here it is "+strconv.Quote(gate.Profile.Name),
@@ -154,7 +157,7 @@ func moduleHint(name string, extra bool) string {
 	case strings.HasPrefix(name, modulesOfProgram):
 		return "use the fiador that made the pack: its built-in policy is another"
 	case strings.HasPrefix(name, modulesOfTree):
-		return "give with --tree the folder that was gated, with its " + RepoPolicy + " as it was"
+		return "give with --tree the folder that was gated, with its " + harness.RepoPolicy + " as it was"
 	case strings.HasPrefix(name, modulesOfOrg) && extra:
 		return "leave out the --org-policy that it is of"
 	case strings.HasPrefix(name, modulesOfOrg):
@@ -174,8 +177,8 @@ type Counted struct {
 	Runs int
 }
 
-// Reproduced is the result of one or more reproductions.
-type Reproduced struct {
+// Result is the result of one or more reproductions.
+type Result struct {
 	Runs, Matches int
 	Differences   []Counted // in the order in which they were found
 }
@@ -184,7 +187,7 @@ type Reproduced struct {
 type Again struct {
 	Source  []byte // the intent
 	Path    string // name of the intent in messages
-	Folders Folders
+	Folders harness.Folders
 	Runs    int
 
 	// Begin is called before each run, from 0 on; it may be nil.
@@ -196,19 +199,19 @@ type Again struct {
 // and executable paths, the entries before the execution, and the output of every
 // command. Nothing is recorded, and a model's answers come from the pack. The error,
 // always a *result.RunError, says that a run had no result; then nothing is known.
-func (o *Original) Reproduce(ctx context.Context, deps Deps, gate *Gate, again Again) (Reproduced, error) {
+func (o *Original) Reproduce(ctx context.Context, deps harness.Deps, gate *harness.Gate, again Again) (Result, error) {
 	deps.Recorder = nil
-	got := Reproduced{}
+	got := Result{}
 	for i := range again.Runs {
 		if again.Begin != nil {
 			again.Begin(i)
 		}
 		d, differs, err := o.once(ctx, deps, gate, again)
 		if ctx.Err() != nil {
-			return Reproduced{}, o.interrupted(got)
+			return Result{}, o.interrupted(got)
 		}
 		if err != nil {
-			return Reproduced{}, again.failed(i, err)
+			return Result{}, again.failed(i, err)
 		}
 		if got.Runs++; !differs {
 			got.Matches++
@@ -220,9 +223,9 @@ func (o *Original) Reproduce(ctx context.Context, deps Deps, gate *Gate, again A
 }
 
 // interrupted is the error for a run that was told to stop, after the runs in got.
-func (o *Original) interrupted(got Reproduced) *result.RunError {
+func (o *Original) interrupted(got Result) *result.RunError {
 	e := runerr.Internal("interrupted: the run was not made again", nil)
-	if o.Result.ExecutionMode == ModeExecuteSandbox {
+	if o.Result.ExecutionMode == harness.ModeExecuteSandbox {
 		e = runerr.Stopped()
 	}
 	if got.Runs > 0 {
@@ -232,7 +235,7 @@ func (o *Original) interrupted(got Reproduced) *result.RunError {
 	return e
 }
 
-func (r *Reproduced) count(d Divergence) {
+func (r *Result) count(d Divergence) {
 	same := func(c Counted) bool { return c.Place() == d.Place() }
 	if at := slices.IndexFunc(r.Differences, same); at >= 0 {
 		r.Differences[at].Runs++
@@ -250,13 +253,13 @@ func (a Again) failed(i int, err error) *result.RunError {
 	return &e
 }
 
-func (o *Original) once(ctx context.Context, deps Deps, gate *Gate, again Again) (d Divergence, differs bool, err error) {
-	if o.Result.ModelMode != ModelNone {
+func (o *Original) once(ctx context.Context, deps harness.Deps, gate *harness.Gate, again Again) (d Divergence, differs bool, err error) {
+	if o.Result.ModelMode != harness.ModelNone {
 		if deps.Caller, err = modelPlayer(o.pack); err != nil {
 			return d, false, err
 		}
 	}
-	rep, err := Run(ctx, deps, gate, Request{
+	rep, err := harness.Run(ctx, deps, gate, harness.Request{
 		Source: again.Source, Path: again.Path, Mode: o.Result.ExecutionMode, ModelMode: o.Result.ModelMode, Folders: again.Folders,
 	})
 	if d, differs := beyond(err); differs {
@@ -273,7 +276,7 @@ func (o *Original) once(ctx context.Context, deps Deps, gate *Gate, again Again)
 
 // modelPlayer answers the calls of one run from the recording of the pack. A pack of a
 // run without calls may have no recording.
-func modelPlayer(p *pack.Pack) (Caller, error) {
+func modelPlayer(p *pack.Pack) (harness.Caller, error) {
 	text := p.File(pack.ModelFile)
 	if text == nil {
 		return model.NewPlayer(pack.ModelIO{}), nil

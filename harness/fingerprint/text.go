@@ -1,4 +1,4 @@
-package harness
+package fingerprint
 
 import (
 	"bytes"
@@ -26,8 +26,8 @@ type Fingerprint struct {
 	Prints  []Print // in the order of their names; empty if only the last line is known
 }
 
-// NewFingerprint makes the fingerprint of prints that are in the order of their names.
-func NewFingerprint(prints []Print) Fingerprint {
+// New makes the fingerprint of prints that are in the order of their names.
+func New(prints []Print) Fingerprint {
 	f := Fingerprint{Kernel: kernel.Version, Vectors: len(prints), Prints: prints}
 	f.SHA256 = canon.Sum(f.lines())
 	return f
@@ -55,23 +55,23 @@ func (f Fingerprint) lines() []byte {
 	return b.Bytes()
 }
 
-// FingerprintError names the line at which a text stops being a fingerprint.
-type FingerprintError struct {
+// ParseError names the line at which a text stops being a fingerprint.
+type ParseError struct {
 	Line int // from 1 on
 	Msg  string
 }
 
 // Error returns the message.
-func (e *FingerprintError) Error() string { return "line " + strconv.Itoa(e.Line) + ": " + e.Msg }
+func (e *ParseError) Error() string { return "line " + strconv.Itoa(e.Line) + ": " + e.Msg }
 
-// ParseFingerprint reads the output of Text or Line; the LF at the end may be missing.
-// An accepted text gives the same bytes again. The error is always a *FingerprintError.
-func ParseFingerprint(src []byte) (Fingerprint, error) {
+// Parse reads the output of Text or Line; the LF at the end may be missing.
+// An accepted text gives the same bytes again. The error is always a *ParseError.
+func Parse(src []byte) (Fingerprint, error) {
 	var f Fingerprint
 	text, _ := strings.CutSuffix(string(src), "\n")
 	number, ended := 0, false
 	fail := func(format string, args ...any) (Fingerprint, error) {
-		return Fingerprint{}, &FingerprintError{Line: number, Msg: fmt.Sprintf(format, args...)}
+		return Fingerprint{}, &ParseError{Line: number, Msg: fmt.Sprintf(format, args...)}
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		number++

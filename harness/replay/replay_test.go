@@ -1,4 +1,4 @@
-package harness
+package replay
 
 import (
 	"bytes"
@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/testimony"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -19,32 +22,33 @@ import (
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 // TestReplayWithEveryLayer: a profile of the user's with Rego, two layers of the
 // organisation and one of the tree are all in the policy set.
 func TestReplayWithEveryLayer(t *testing.T) {
-	set := deps(t).Specs
-	s := mine(map[string]string{
+	set := harnesstest.Deps(t).Specs
+	s := harnesstest.Mine(map[string]string{
 		"profile.json": `{"name":"mine","extends":"default","risk_tags":["x"],"severity":{"INLINE_CODE":"deny"},"timeout_ms":2000}`,
-		"a/rules.rego": asking("gate.user.mine"), "rules_test.rego": "package x",
+		"a/rules.rego": harnesstest.Asking("gate.user.mine"), "rules_test.rego": "package x",
 	})
 	s.Org = []policy.Folder{
-		*folder(map[string]string{"o.rego": "package gate.org.acme\n" + quiet("ACME")}),
-		*folder(map[string]string{"o.rego": "package gate.org.other\n" + quiet("OTHER"), "p/q.rego": "package gate.org.other\n# \u00e9\u4e16\u754c\U0001f600\n" + quiet("MORE")}),
+		*harnesstest.Folder(map[string]string{"o.rego": "package gate.org.acme\n" + harnesstest.Quiet("ACME")}),
+		*harnesstest.Folder(map[string]string{"o.rego": "package gate.org.other\n" + harnesstest.Quiet("OTHER"), "p/q.rego": "package gate.org.other\n# \u00e9\u4e16\u754c\U0001f600\n" + harnesstest.Quiet("MORE")}),
 	}
-	s.Repo = folder(map[string]string{"r.rego": "package gate.repo.tree\n" + quiet("TREE")})
-	gate, err := OpenGate(t.Context(), s, set, endless())
+	s.Repo = harnesstest.Folder(map[string]string{"r.rego": "package gate.repo.tree\n" + harnesstest.Quiet("TREE")})
+	gate, err := harness.OpenGate(t.Context(), s, set, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMemory()
-	for src, want := range map[string]kernel.Outcome{allowedHere: kernel.OutcomeClarify, refusedHere: kernel.OutcomeRefuse} {
-		rep, rec := m.decided(t, set, gate, src)
+	m := harnesstest.NewMemory()
+	for src, want := range map[string]kernel.Outcome{intents.AllowedHere: kernel.OutcomeClarify, intents.RefusedHere: kernel.OutcomeRefuse} {
+		rep, rec := m.Decided(t, set, gate, src)
 		if rep.Decision.Outcome != want {
 			t.Errorf("%s", rep.Bytes)
 		}
-		rp, err := Replay(t.Context(), set, m.Blob, rec)
+		rp, err := Record(t.Context(), set, m.Blob, rec)
 		if err != nil || rp.Status != Match {
 			t.Errorf("%+v %v", rp, err)
 		}
@@ -54,9 +58,9 @@ func TestReplayWithEveryLayer(t *testing.T) {
 // TestPolicySetIsTheGate: a policy set gives back what it was made of, to the byte, for
 // every built-in profile and for modules that no JSON text can hold.
 func TestPolicySetIsTheGate(t *testing.T) {
-	set := deps(t).Specs
+	set := harnesstest.Deps(t).Specs
 	for _, name := range profiles.Names() {
-		gate := openBuiltin(t, set, name)
+		gate := harnesstest.OpenBuiltin(t, set, name)
 		gate.Layers = append(slices.Clone(gate.Layers), policy.Layer{Package: "gate.org.x", Modules: []policy.Module{
 			{Name: "org/x/a.rego", Source: []byte("# \xff\x00"), File: "/somewhere"}, {Name: "org/x/b.rego", Source: []byte("# \ufdd0")}, {Name: "org/x/c.rego"},
 		}})
@@ -64,7 +68,7 @@ func TestPolicySetIsTheGate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		valid(t, set, "evidence", text)
+		specstest.Valid(t, set, "evidence", text)
 		read := func(ledger.Blob) ([]byte, error) { return text, nil }
 		back, err := testimony.ReadPolicySet(read, set, ledger.Blob{SHA256: canon.Sum(text), Size: int64(len(text))})
 		if err != nil {
@@ -93,7 +97,7 @@ func TestPolicySetIsTheGate(t *testing.T) {
 // version.
 func otherBuiltin(t *testing.T) fs.FS {
 	t.Helper()
-	files := fstest.MapFS{"builtin/later.rego": {Data: []byte("package gate.builtin\n\n" + meta("LATER") +
+	files := fstest.MapFS{"builtin/later.rego": {Data: []byte("package gate.builtin\n\n" + harnesstest.Meta("LATER") +
 		`deny contains {"id": "LATER", "path": "/goal", "msg": "not in this version"} if input.intent.goal != ""` + "\n")}}
 	err := fs.WalkDir(profiles.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -112,21 +116,21 @@ func otherBuiltin(t *testing.T) fs.FS {
 // TestReplayDecidesByTheFrozenPolicy, not by the one that this program has: what was
 // refused by another built-in policy is refused again, and allowed by this one.
 func TestReplayDecidesByTheFrozenPolicy(t *testing.T) {
-	set := deps(t).Specs
-	other, err := OpenGate(t.Context(), Sources{Builtin: otherBuiltin(t), Profile: "default"}, set, endless())
+	set := harnesstest.Deps(t).Specs
+	other, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: otherBuiltin(t), Profile: "default"}, set, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMemory()
-	rep, rec := m.decided(t, set, other, allowedHere)
+	m := harnesstest.NewMemory()
+	rep, rec := m.Decided(t, set, other, intents.AllowedHere)
 	if rep.Decision.Outcome != kernel.OutcomeRefuse {
 		t.Fatalf("%s", rep.Bytes)
 	}
-	rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec)
+	rp, err := (&Session{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec)
 	if err != nil || rp.Status != Match || rp.Now.Outcome != kernel.OutcomeRefuse {
 		t.Errorf("%+v %v", rp, err)
 	}
-	rp, err = ReplayWith(t.Context(), set, openBuiltin(t, set, "default"), m.Blob, rec)
+	rp, err = With(t.Context(), set, harnesstest.OpenBuiltin(t, set, "default"), m.Blob, rec)
 	if err != nil || rp.Status != DecisionDiffers || rp.Difference.Pointer != "/outcome" ||
 		rp.Recorded.Outcome != kernel.OutcomeRefuse || rp.Now.Outcome != kernel.OutcomeBundle || !slices.Equal(rp.Recorded.Reasons, []string{"LATER /goal"}) {
 		t.Errorf("%+v %v", rp, err)
@@ -136,17 +140,17 @@ func TestReplayDecidesByTheFrozenPolicy(t *testing.T) {
 // TestReplayWithAnotherPolicy: the same outcome for the same reasons is a match, other
 // reasons are not, and a profile that does not allow the mode gives no decision.
 func TestReplayWithAnotherPolicy(t *testing.T) {
-	set := deps(t).Specs
-	m := newMemory()
-	gate := openBuiltin(t, set, "default")
-	_, allowed := m.decided(t, set, gate, allowedHere)
-	_, refused := m.decided(t, set, gate, refusedHere)
-	strict := openBuiltin(t, set, "strict")
-	closed := openBuiltin(t, set, "strict")
-	closed.Profile.ExecutionModes = []string{ModeExecuteSandbox}
+	set := harnesstest.Deps(t).Specs
+	m := harnesstest.NewMemory()
+	gate := harnesstest.OpenBuiltin(t, set, "default")
+	_, allowed := m.Decided(t, set, gate, intents.AllowedHere)
+	_, refused := m.Decided(t, set, gate, intents.RefusedHere)
+	strict := harnesstest.OpenBuiltin(t, set, "strict")
+	closed := harnesstest.OpenBuiltin(t, set, "strict")
+	closed.Profile.ExecutionModes = []string{harness.ModeExecuteSandbox}
 	for _, tc := range []struct {
 		name    string
-		gate    *Gate
+		gate    *harness.Gate
 		rec     ledger.Record
 		status  Status
 		pointer string
@@ -159,35 +163,35 @@ func TestReplayWithAnotherPolicy(t *testing.T) {
 		{"no decision", closed, allowed, DecisionDiffers, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).With(t.Context(), tc.gate, tc.rec)
+			rp, err := (&Session{Specs: set, Evidence: m.Blob}).With(t.Context(), tc.gate, tc.rec)
 			if err != nil || rp.Status != tc.status || rp.Difference.Pointer != tc.pointer || (rp.Now.Err != nil) != (tc.name == "no decision") {
 				t.Errorf("%+v %v", rp, err)
 			}
 		})
 	}
 	// The policy set of the record is not needed for that.
-	for sum, text := range m.blobs {
+	for sum, text := range m.Blobs {
 		if bytes.Contains(text, []byte(`"kind":"policy-set"`)) {
-			delete(m.blobs, sum)
+			delete(m.Blobs, sum)
 		}
 	}
-	if rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).With(t.Context(), gate, allowed); err != nil || rp.Status != Match {
+	if rp, err := (&Session{Specs: set, Evidence: m.Blob}).With(t.Context(), gate, allowed); err != nil || rp.Status != Match {
 		t.Errorf("%+v %v", rp, err)
 	}
 }
 
-func gateAsking(t *testing.T) *Gate {
+func gateAsking(t *testing.T) *harness.Gate {
 	t.Helper()
-	gate, err := OpenGate(t.Context(), mine(map[string]string{"profile.json": minimal, "r.rego": asking("gate.user.mine")}), deps(t).Specs, endless())
+	gate, err := harness.OpenGate(t.Context(), harnesstest.Mine(map[string]string{"profile.json": harnesstest.Minimal, "r.rego": harnesstest.Asking("gate.user.mine")}), harnesstest.Deps(t).Specs, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return gate
 }
 
-func gateRefusing(t *testing.T) *Gate {
+func gateRefusing(t *testing.T) *harness.Gate {
 	t.Helper()
-	gate, err := OpenGate(t.Context(), Sources{Builtin: otherBuiltin(t), Profile: "default"}, deps(t).Specs, endless())
+	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: otherBuiltin(t), Profile: "default"}, harnesstest.Deps(t).Specs, harnesstest.Endless())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,9 +200,9 @@ func gateRefusing(t *testing.T) *Gate {
 
 // TestOnlyDecisionsAreReplayed.
 func TestOnlyDecisionsAreReplayed(t *testing.T) {
-	m := newMemory()
+	m := harnesstest.NewMemory()
 	for _, kind := range []ledger.Kind{ledger.KindGenesis, ledger.KindBegun, ledger.KindError, ledger.KindRepair, ""} {
-		_, err := (&Replayer{Specs: deps(t).Specs, Evidence: m.Blob}).Replay(t.Context(), ledger.Record{Kind: kind})
+		_, err := (&Session{Specs: harnesstest.Deps(t).Specs, Evidence: m.Blob}).Replay(t.Context(), ledger.Record{Kind: kind})
 		var re *result.RunError
 		if !errors.As(err, &re) || re.Code != result.CodeEvidence || re.Hint == "" {
 			t.Errorf("%q: %v", kind, err)
@@ -208,12 +212,12 @@ func TestOnlyDecisionsAreReplayed(t *testing.T) {
 
 // TestMissingEvidence: either blob.
 func TestMissingEvidence(t *testing.T) {
-	set := deps(t).Specs
-	m := newMemory()
-	_, rec := m.decided(t, set, openBuiltin(t, set, "default"), simple)
-	for sum, text := range m.blobs {
-		delete(m.blobs, sum)
-		rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec)
+	set := harnesstest.Deps(t).Specs
+	m := harnesstest.NewMemory()
+	_, rec := m.Decided(t, set, harnesstest.OpenBuiltin(t, set, "default"), intents.Simple)
+	for sum, text := range m.Blobs {
+		delete(m.Blobs, sum)
+		rp, err := (&Session{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec)
 		want := testimony.KindPolicySet
 		if sum == rec.Evidence.SHA256 {
 			want = testimony.KindDecision
@@ -221,10 +225,10 @@ func TestMissingEvidence(t *testing.T) {
 		if err != nil || rp.Status != EvidenceMissing || rp.Document != want || !strings.Contains(rp.Details[0], string(sum)) {
 			t.Errorf("%+v %v", rp, err)
 		}
-		m.blobs[sum] = text
+		m.Blobs[sum] = text
 	}
 	unreadable := func(ledger.Blob) ([]byte, error) { return nil, errors.New("input/output error") }
-	_, err := Replay(t.Context(), set, unreadable, rec)
+	_, err := Record(t.Context(), set, unreadable, rec)
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeEvidence {
 		t.Errorf("%v", err)
@@ -233,32 +237,32 @@ func TestMissingEvidence(t *testing.T) {
 
 // TestLargestIntentIsReplayed: an intent of a mebibyte that nests as deep as one may.
 func TestLargestIntentIsReplayed(t *testing.T) {
-	set := deps(t).Specs
-	m := newMemory()
+	set := harnesstest.Deps(t).Specs
+	m := harnesstest.NewMemory()
 	deep := strings.Repeat(`[`, canon.MaxDepth-2) + strings.Repeat(`]`, canon.MaxDepth-2)
 	src := `{"goal":"g","constraints":["c"],"context":{"deep":` + deep + `,"quotes":"`
 	src += strings.Repeat(`\"`, (canon.MaxIntentBytes-len(src)-4)/2) + `"}}`
-	_, rec := m.decided(t, set, openBuiltin(t, set, "default"), src)
-	if rp, err := (&Replayer{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec); err != nil || rp.Status != Match {
+	_, rec := m.Decided(t, set, harnesstest.OpenBuiltin(t, set, "default"), src)
+	if rp, err := (&Session{Specs: set, Evidence: m.Blob}).Replay(t.Context(), rec); err != nil || rp.Status != Match {
 		t.Errorf("%.500v %v", rp, err)
 	}
 }
 
 // TestEvidenceTooLarge: what could not be replayed is not recorded, and gives no result.
 func TestEvidenceTooLarge(t *testing.T) {
-	d, m := deps(t), newMemory()
+	d, m := harnesstest.Deps(t), harnesstest.NewMemory()
 	d.Recorder = m
-	gate := gateWith(t, d, judgeFunc(func(policy.Input) (kernel.Verdict, error) {
+	gate := harnesstest.GateWith(t, d, harnesstest.JudgeFunc(func(policy.Input) (kernel.Verdict, error) {
 		v := kernel.Verdict{}
 		for i := range 1000 {
 			v.Deny = append(v.Deny, kernel.Result{Module: "gate.builtin", ID: "X", Path: "/goal", Text: fmt.Sprint(i, strings.Repeat("x", 20000))})
 		}
 		return v, nil
 	}))
-	_, err := Run(t.Context(), d, gate, planned(simple, "r"))
+	_, err := harness.Run(t.Context(), d, gate, harnesstest.Planned(intents.Simple, "r"))
 	var re *result.RunError
-	if !errors.As(err, &re) || re.Code != result.CodeEvidence || !strings.Contains(re.Message, "too large") || m.kinds() != "error:RUN_E006" {
-		t.Errorf("%v, records %q", err, m.kinds())
+	if !errors.As(err, &re) || re.Code != result.CodeEvidence || !strings.Contains(re.Message, "too large") || m.Kinds() != "error:RUN_E006" {
+		t.Errorf("%v, records %q", err, m.Kinds())
 	}
 }
 
@@ -269,22 +273,22 @@ func FuzzReplay(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	m := newMemory()
-	gate, err := OpenGate(f.Context(), Sources{Builtin: profiles.FS(), Profile: "strict"}, set, endless())
+	m := harnesstest.NewMemory()
+	gate, err := harness.OpenGate(f.Context(), harness.Sources{Builtin: profiles.FS(), Profile: "strict"}, set, harnesstest.Endless())
 	if err != nil {
 		f.Fatal(err)
 	}
-	d := Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: zeros{}, Specs: set, Recorder: m}
-	if _, err := Run(f.Context(), d, gate, planned(simple, "r")); err != nil {
+	d := harness.Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: harnesstest.Zeros{}, Specs: set, Recorder: m}
+	if _, err := harness.Run(f.Context(), d, gate, harnesstest.Planned(intents.Simple, "r")); err != nil {
 		f.Fatal(err)
 	}
-	whole, err := testimony.Read(m.Blob, set, m.records[0])
+	whole, err := testimony.Read(m.Blob, set, m.Records[0])
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add([]byte(simple), whole.Input, whole.Decision, whole.Result)
+	f.Add([]byte(intents.Simple), whole.Input, whole.Decision, whole.Result)
 	f.Add([]byte("{}"), []byte("{}\n"), []byte(`{"outcome":"BUNDLE","reasons":[]}`+"\n"), whole.Result)
-	replayer := &Replayer{Specs: set, Evidence: m.Blob}
+	replayer := &Session{Specs: set, Evidence: m.Blob}
 	f.Fuzz(func(t *testing.T, intent, input, decision, printed []byte) {
 		told := testimony.Decided{Intent: intent, Input: input, Decision: decision, Result: printed, Policy: whole.Policy}
 		blob, err := told.Blob()
@@ -295,8 +299,8 @@ func FuzzReplay(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer delete(m.blobs, evidence.SHA256)
-		rec := m.records[0]
+		defer delete(m.Blobs, evidence.SHA256)
+		rec := m.Records[0]
 		if res, canonical, err := testimony.ReadResult(printed); err == nil {
 			told.RunResult, told.Canonical = res, canonical
 			if rec, err = told.Record(evidence); err != nil {
@@ -309,7 +313,7 @@ func FuzzReplay(f *testing.F) {
 		if _, bad := rec.Entry(); err != nil && bad == nil {
 			t.Fatal(err)
 		}
-		if same := bytes.Equal(intent, []byte(simple)) && bytes.Equal(input, whole.Input) && bytes.Equal(decision, whole.Decision); rp.Status == Match && !same {
+		if same := bytes.Equal(intent, []byte(intents.Simple)) && bytes.Equal(input, whole.Input) && bytes.Equal(decision, whole.Decision); rp.Status == Match && !same {
 			t.Errorf("%+v", rp)
 		}
 	})

@@ -1,0 +1,81 @@
+// Package harnesstest has the fixtures of tests that need harness: gates with a policy of
+// the test's own, vectors, a ledger in memory, a host with one kind of isolation. Tests
+// alone import it.
+package harnesstest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
+)
+
+// Bench opens each profile's gate once. Its limits are so wide that an emulated
+// machine stays within them: no vector depends on time.
+type Bench struct {
+	Specs *specs.Set
+	Gates map[string]*harness.Gate
+}
+
+func NewBench(t *testing.T) *Bench {
+	t.Helper()
+	set, err := specs.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Bench{Specs: set, Gates: map[string]*harness.Gate{}}
+}
+
+func (b *Bench) Run(t *testing.T, v *Vector) (harness.Report, error) {
+	t.Helper()
+	gate, ok := b.Gates[v.Profile]
+	if !ok {
+		limits := policy.DefaultLimits()
+		limits.Compile, limits.Deadline, limits.MemoryBytes = time.Hour, time.Hour, 4<<30
+		var err error
+		if gate, err = harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: v.Profile}, b.Specs, limits); err != nil {
+			return harness.Report{}, err
+		}
+		b.Gates[v.Profile] = gate
+	}
+	deps := harness.Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: strings.NewReader(""), Specs: b.Specs}
+	return harness.Run(t.Context(), deps, gate, harness.Request{
+		Source: v.Source(t), Path: "intent.json", Mode: v.Mode, ModelMode: v.ModelMode, RunID: "vector",
+	})
+}
+
+// Document is the RunResult as another program would read it.
+func Document(t *testing.T, rep harness.Report) (canon.Document, map[string]any) {
+	t.Helper()
+	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc, result.Subset(doc.Value().(map[string]any))
+}
+
+// Answer is all that a run must repeat byte for byte: the canonical subset and
+// the bundle, or the error.
+func Answer(t *testing.T, rep harness.Report, err error) string {
+	t.Helper()
+	var re *result.RunError
+	if errors.As(err, &re) {
+		return string(re.Line())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, subset := Document(t, rep)
+	b, err := canon.Canonical(subset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b) + "\n" + string(rep.Decision.BundleBytes)
+}

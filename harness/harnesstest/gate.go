@@ -1,0 +1,114 @@
+package harnesstest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
+)
+
+// JudgeFunc is a policy of the test's own.
+type JudgeFunc func(policy.Input) (kernel.Verdict, error)
+
+func (f JudgeFunc) Eval(_ context.Context, in policy.Input) (kernel.Verdict, error) { return f(in) }
+
+func (f JudgeFunc) Explain(ctx context.Context, in policy.Input) (policy.Explanation, error) {
+	v, err := f(in)
+	return policy.Explanation{Verdict: v}, err
+}
+
+func Deps(t *testing.T) harness.Deps {
+	t.Helper()
+	set, err := specs.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return harness.Deps{
+		Now:   func() time.Time { return time.Unix(0, 0) },
+		Rand:  strings.NewReader("0123456789abcdef"),
+		Specs: set,
+	}
+}
+
+func GateWith(t *testing.T, d harness.Deps, judge harness.Judge) *harness.Gate {
+	t.Helper()
+	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: "default"}, d.Specs, policy.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate.Judge = judge
+	return gate
+}
+
+// Planned is the request of a plan.
+func Planned(src, id string) harness.Request {
+	return harness.Request{Source: []byte(src), Path: "intent.json", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone, RunID: id}
+}
+
+// OpenBuiltin is the gate of a built-in profile, with time enough on any machine.
+func OpenBuiltin(t *testing.T, set *specs.Set, name string) *harness.Gate {
+	t.Helper()
+	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: name}, set, Endless())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gate
+}
+
+// Endless are the default limits with so much time and memory that no machine is
+// too slow for them.
+func Endless() policy.Limits {
+	l := policy.DefaultLimits()
+	l.Compile, l.Deadline, l.MemoryBytes = time.Hour, time.Hour, 4<<30
+	return l
+}
+
+// Meta is the METADATA of a rule.
+func Meta(id string) string {
+	return "# METADATA\n# title: Title of " + id + "\n# description: Reason of " + id + "\n# custom:\n#   id: " + id + "\n"
+}
+
+// Quiet is a rule that never fires, so that a layer has one.
+func Quiet(id string) string {
+	return Meta(id) + `deny contains {"id": "` + id + `", "path": "", "msg": "m"} if input.intent.context.never` + "\n"
+}
+
+// Minimal is a profile.json that changes nothing of strict.
+const Minimal = `{"name":"mine","extends":"strict"}`
+
+// Folder is a folder of these files, as messages show it under the name "shown".
+func Folder(files map[string]string) *policy.Folder {
+	fsys := fstest.MapFS{}
+	for name, text := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return &policy.Folder{FS: fsys, Dir: ".", Show: "shown"}
+}
+
+// Mine are sources with a profile of the user's.
+func Mine(files map[string]string) harness.Sources {
+	return harness.Sources{Builtin: profiles.FS(), User: Folder(files), File: harness.ProfileFile}
+}
+
+// Asking is a module that asks about everything.
+func Asking(pkg string) string {
+	return "package " + pkg + "\n\n" + Meta("ASK") + `clarify contains {"id": "ASK", "path": "/goal", "question": "sure?"}` + "\n"
+}
+
+// Runs has deps whose randomness may be read by many runs at once.
+func Runs(t *testing.T) harness.Deps {
+	d := Deps(t)
+	d.Rand = Zeros{}
+	return d
+}
+
+type Zeros struct{}
+
+func (Zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
