@@ -72,10 +72,9 @@ const (
 // Kind is the class of an [Error], a closed list.
 type Kind string
 
-// The kinds of refusal. All but KindValue and KindCanonical can come from Parse,
-// all but KindValue from ParseCanonical; KindNumber,
-// KindEncoding, KindCharacter, KindDuplicate, KindDepth, KindSyntax and
-// KindValue can come from Canonical.
+// The kinds of refusal. Parse can return all but KindValue and KindCanonical.
+// ParseCanonical can return all but KindValue. Canonical can return KindNumber,
+// KindEncoding, KindCharacter, KindDuplicate, KindDepth, KindSyntax and KindValue.
 const (
 	KindSize      Kind = "size"      // more bytes than the limit
 	KindEmpty     Kind = "empty"     // no value at all
@@ -90,9 +89,9 @@ const (
 	KindCanonical Kind = "canonical" // well-formed, but not its own canonical form
 )
 
-// Error is why a text was refused, or why a Go value has no canonical form.
-// Msg, Pointer and Offset are safe to repeat to a user, except that Pointer
-// holds member names as they are: a terminal must escape it.
+// Error says why a text was refused, or why a Go value has no canonical form. Msg
+// and Offset can be shown to a user as they are. Pointer holds member names as the
+// text has them, so a terminal must escape it.
 type Error struct {
 	Kind    Kind
 	Offset  int64  // of the offending byte or the token's first byte; -1 from Canonical
@@ -102,7 +101,7 @@ type Error struct {
 	err error // what Canonical's encoder said, for errors.Is and errors.As only
 }
 
-// Error is the message with the position in parentheses.
+// Error returns the message, with the position in parentheses.
 func (e *Error) Error() string {
 	where := ""
 	if e.Offset >= 0 {
@@ -120,28 +119,29 @@ func (e *Error) Error() string {
 	return e.Msg + " (" + where + ")"
 }
 
-// Unwrap is the error of a Go value's own encoder, if that is the cause. Its
-// text is not for users.
+// Unwrap returns the error of a Go value's own encoder, if that encoder failed.
+// Its text is not for users.
 func (e *Error) Unwrap() error { return e.err }
 
-// Document is one JSON text that Parse accepted. The zero value is no document:
-// nil bytes and a nil value.
+// Document is one JSON text that Parse accepted. The zero value has no bytes and no
+// value.
 type Document struct {
 	text  []byte
 	value any
 }
 
-// Bytes is the canonical form, without a line feed at the end. All callers
+// Bytes returns the canonical form, without a line feed at the end. All callers
 // share it and must not change it.
 func (d Document) Bytes() []byte { return d.text }
 
-// Value is what the canonical bytes say, numbers in their canonical spelling: map[string]any, []any, string,
-// json.Number, bool or nil. All callers share it and must not change it.
+// Value returns the decoded canonical form: map[string]any, []any, string,
+// json.Number, bool or nil. Numbers have their canonical spelling. All callers share
+// the value and must not change it.
 func (d Document) Value() any { return d.value }
 
 // Parse reads one JSON text of at most maxBytes bytes, as the package comment
-// describes. The error is always an *Error, and the one that stands first in
-// the text. Parse keeps no reference to src.
+// describes. The error is always an *Error, for the first fault in the text. Parse
+// keeps no reference to src.
 func Parse(src []byte, maxBytes int) (Document, error) {
 	if err := precheck(src, maxBytes); err != nil {
 		return Document{}, err
@@ -160,7 +160,7 @@ func Parse(src []byte, maxBytes int) (Document, error) {
 	return Document{text: text, value: value}, nil
 }
 
-// precheck refuses what can be told without looking at the grammar.
+// precheck refuses faults that need no look at the grammar.
 func precheck(src []byte, maxBytes int) error {
 	if len(src) > maxBytes {
 		return &Error{Kind: KindSize, Offset: int64(max(maxBytes, 0)),
@@ -179,7 +179,7 @@ func precheck(src []byte, maxBytes int) error {
 	return nil
 }
 
-// markOf says what to do about a byte order mark, or "".
+// markOf returns the advice for a byte order mark, or "".
 func markOf(src []byte) string {
 	switch {
 	case len(src) >= 3 && string(src[:3]) == "\xef\xbb\xbf":

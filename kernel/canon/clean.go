@@ -2,7 +2,7 @@ package canon
 
 import "strings"
 
-// Clean turns any text into a string that canonical JSON can hold.
+// Clean replaces everything in s that canonical JSON cannot hold.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if noncharacter(r) {

@@ -1,7 +1,7 @@
 package canon
 
-// Crowded says whether a JSON text may have more than most values. It looks at what
-// stands between strings, and so at texts that are no JSON too.
+// Crowded says whether a JSON text may have more than most values. It counts what
+// separates values outside of strings, so the text may be malformed.
 func Crowded(text []byte, most int) bool {
 	n, quoted := 0, false
 	for i := 0; i < len(text); i++ {

@@ -10,15 +10,15 @@ import (
 	"sync"
 )
 
-// Decoder reads decoded documents (Document.Value) into values of one type. A decoder is a package
-// value beside its type. The zero Decoder is ready: the first use looks at the type and keeps what it
-// found.
+// Decoder reads decoded documents (Document.Value) into values of one type. A
+// decoder is a package variable beside the type. The zero Decoder is ready to use:
+// its first use examines the type and stores the result.
 type Decoder[T any] struct {
 	once sync.Once
 	fill filler
 }
 
-// A DecodeError says where a document is not of the type, and why.
+// A DecodeError says where a document does not fit the type, and why.
 type DecodeError struct {
 	Pointer string
 	Msg     string
@@ -26,9 +26,10 @@ type DecodeError struct {
 
 func (e *DecodeError) Error() string { return e.Pointer + ": " + e.Msg }
 
-// Decode gives v to a new value. It refuses a member that the type does not have, and a value of
-// another type. A member that is missing leaves its field as it is: what has to be there, and within
-// which bounds, is for a schema. Texts and objects are shared with v.
+// Decode reads v into a new value. It refuses a member that the type does not have,
+// and a value of another type. A field without a member stays zero: a schema says
+// which members must exist, and within which bounds. The new value shares texts and
+// objects with v.
 func (d *Decoder[T]) Decode(v any) (*T, error) {
 	to := new(T)
 	if err := d.Into(to, v); err != nil {
@@ -37,7 +38,7 @@ func (d *Decoder[T]) Decode(v any) (*T, error) {
 	return to, nil
 }
 
-// Into gives v to a value that holds the defaults of what is missing.
+// Into reads v into to. A field without a member keeps its value, the default.
 func (d *Decoder[T]) Into(to *T, v any) error {
 	d.once.Do(func() { d.fill = fillerOf(reflect.TypeFor[T](), map[reflect.Type]*filler{}) })
 	if err := d.fill(reflect.ValueOf(to).Elem(), v); err != nil {
@@ -46,19 +47,19 @@ func (d *Decoder[T]) Into(to *T, v any) error {
 	return nil
 }
 
-// A filler gives a decoded value to a value of one type.
+// A filler reads a decoded value into a value of one type.
 type filler func(to reflect.Value, v any) *DecodeError
 
 func wrong(what string) *DecodeError { return &DecodeError{Msg: what} }
 
-// inside says that an error stands in a member or an element.
+// inside adds a member or an element in front of an error's pointer.
 func inside(token string, err *DecodeError) *DecodeError {
 	err.Pointer = Pointer("", token) + err.Pointer
 	return err
 }
 
-// fillerOf is the filler of a type. known holds the struct types whose fillers are made or being made,
-// so that a type may contain itself.
+// fillerOf returns the filler of a type. known holds the struct types whose fillers
+// are made or being made, so that a type may contain itself.
 func fillerOf(t reflect.Type, known map[reflect.Type]*filler) filler {
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[documentReader]()) {
 		return fillOwn
@@ -97,8 +98,8 @@ func fillerOf(t reflect.Type, known map[reflect.Type]*filler) filler {
 	return func(reflect.Value, any) *DecodeError { return wrong("no document is read into a " + t.String()) }
 }
 
-// A documentReader reads itself from a decoded value, and returns what is wrong, or "". A
-// type is one whose documents have more than one form.
+// A documentReader reads itself from a decoded value, and returns what is wrong, or
+// "". A type implements it if its documents have more than one form.
 type documentReader interface{ ReadDocument(v any) string }
 
 func fillOwn(to reflect.Value, v any) *DecodeError {
@@ -240,7 +241,7 @@ func fillStruct(t reflect.Type, known map[reflect.Type]*filler) filler {
 	}
 }
 
-// Whole is a number without a fraction that every reader holds exactly.
+// Whole returns a whole number that every reader of JSON holds exactly.
 func Whole(v any) (int64, bool) {
 	n, ok := v.(json.Number)
 	if !ok {

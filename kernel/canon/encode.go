@@ -14,20 +14,22 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// Canonical is the RFC 8785 form of a Go value, without a line feed at the end.
-// The value is understood as encoding/json does: struct tags, map[string]T,
-// json.Number, json.RawMessage and Marshalers all work, and characters are not
-// escaped for HTML. The caller owns the bytes.
+// Canonical returns the RFC 8785 form of a Go value, without a line feed at the
+// end. It reads the value as encoding/json does: struct tags, map[string]T,
+// json.Number, json.RawMessage and Marshalers all work. It does not escape
+// characters for HTML. The caller owns the bytes.
 //
-// Nothing is replaced silently. The error, an *Error with Offset -1, says that
-// v holds NaN or an infinity, an integer with digits that a double does not keep,
-// a number that becomes zero, a string or name that is not UTF-8 or has a
-// noncharacter, a member twice (in a json.RawMessage), nesting deeper than 1000
-// levels, or a type that JSON has no form for. Floats of any size are written:
-// what Canonical returns is read back by Parse unless it has a digits-only
-// number beyond ±MaxSafeInteger or is too deep. A json.RawMessage must hold
-// U+FFFD as the character, as canonical text does: written as \ufffd it is
-// taken for the mark that encoding/json leaves where a byte was not UTF-8.
+// Canonical replaces nothing silently. The error is an *Error with Offset -1. Its
+// causes are NaN or an infinity, an integer with more digits than a double keeps,
+// and a number that becomes zero. A string or a name causes it that is not UTF-8 or
+// has a noncharacter. So do a member that appears twice (in a json.RawMessage),
+// nesting deeper than 1000 levels, and a type that JSON has no form for.
+//
+// Canonical writes floats of any size. Parse reads the result, unless it has a
+// number of digits alone beyond ±MaxSafeInteger, or is nested too deep. A
+// json.RawMessage must hold U+FFFD as the character, as canonical text does.
+// encoding/json writes \ufffd for a byte that was not UTF-8, so the escape is
+// refused.
 func Canonical(v any) ([]byte, error) {
 	text, err := appendValue(nil, v, 1)
 	switch e := (*Error)(nil); {
@@ -40,8 +42,9 @@ func Canonical(v any) ([]byte, error) {
 	return Transform(v)
 }
 
-// Transform gives what Canonical gives, and none of it is written by this package:
-// encoding/json encodes the value, and jcs.Transform makes that canonical. It is slower.
+// Transform returns what Canonical returns, by the code of others alone:
+// encoding/json encodes the value, and jcs.Transform makes the text canonical.
+// Transform is slower than Canonical.
 func Transform(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -62,7 +65,7 @@ func Transform(v any) ([]byte, error) {
 	return text, nil
 }
 
-// encodeError words what encoding/json refused.
+// encodeError translates an error of encoding/json.
 func encodeError(err error) *Error {
 	e := &Error{Kind: KindValue, Offset: -1, Msg: "a value that JSON has no form for", err: err}
 	var value *json.UnsupportedValueError
@@ -79,13 +82,13 @@ func encodeError(err error) *Error {
 
 const notFinite = "a number is NaN or an infinity, which JSON cannot hold"
 
-// errNotPlain sends a value, as a whole, to Transform: it has a type that no step
-// writes, or a fault within a type of its own.
+// errNotPlain sends a whole value to Transform. The value has a type that no step
+// writes, or a fault within a type that encodes itself.
 var errNotPlain = errors.New("not a plain JSON value")
 
-// appendValue appends the canonical form of a value: types that Parse returns and
-// plain Go numbers here, all others by the steps of their type. It agrees with
-// encoding/json followed by jcs.Transform byte for byte.
+// appendValue appends the canonical form of a value. It writes types that Parse
+// returns and plain Go numbers itself, and all others by the steps of their type.
+// The bytes equal those of Transform.
 func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
@@ -114,7 +117,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	return appendOther(dst, v, depth)
 }
 
-// within adds the member or element that err came from to its pointer.
+// within adds a member or an element in front of the pointer of err.
 func within(err error, token string) error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		e.Pointer = Pointer("", token) + e.Pointer
@@ -176,8 +179,8 @@ func appendObject(dst []byte, members map[string]any, depth int) ([]byte, error)
 	return append(dst, '}'), nil
 }
 
-// appendJSONNumber appends n if it is a number by the grammar. The empty
-// json.Number, which encoding/json takes for 0, is none.
+// appendJSONNumber appends n if the grammar allows it. It refuses the empty
+// json.Number, which encoding/json takes for 0.
 func appendJSONNumber(dst []byte, n json.Number) ([]byte, error) {
 	token := jsontext.Value(n)
 	if len(n) == 0 || isSpace(n[len(n)-1]) || isSpace(n[0]) || token.Kind() != jsontext.KindNumber || !token.IsValid() {
@@ -193,7 +196,7 @@ func appendInt(dst []byte, n int64) ([]byte, error) {
 	return appendNumber(dst, strconv.FormatInt(n, 10))
 }
 
-// appendNumber appends a number that is valid by the grammar.
+// appendNumber appends a number that the grammar allows.
 func appendNumber(dst []byte, text string) ([]byte, error) {
 	token := []byte(text)
 	if msg := checkNumber(token, true); msg != "" {
@@ -209,8 +212,7 @@ func appendNumber(dst []byte, text string) ([]byte, error) {
 	return appendValue(dst, f, 0)
 }
 
-// appendString appends s in quotes with the escapes of RFC 8785 section
-// 3.2.2.2.
+// appendString appends s in quotes, with the escapes of RFC 8785, section 3.2.2.2.
 func appendString(dst []byte, s string) ([]byte, error) {
 	dst = append(dst, '"')
 	from := 0

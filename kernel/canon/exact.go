@@ -6,13 +6,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ParseCanonical reads a text that is its own canonical form, at several times
-// the speed of Parse. It succeeds exactly if Parse does and the document's Bytes
-// are src; the two documents are equal. A line feed at the end does not belong to
-// the canonical form: the caller of an artifact cuts it.
+// ParseCanonical reads a text that is its own canonical form, several times as fast
+// as Parse. It succeeds exactly if Parse succeeds and the document's Bytes are src.
+// The two documents are then equal. A line feed at the end does not belong to the
+// canonical form: the caller removes the one of an artifact.
 //
-// The error is always an *Error. For a text that Parse refuses it is Parse's own.
-// For any other it is of KindCanonical, its Offset that of the first byte in which
+// The error is always an *Error. If Parse refuses the text, it is the error of
+// Parse. Otherwise it has KindCanonical, and its Offset is the first byte at which
 // src and its canonical form differ. ParseCanonical keeps no reference to src.
 func ParseCanonical(src []byte, maxBytes int) (Document, error) {
 	if len(src) <= maxBytes {
@@ -27,8 +27,8 @@ func ParseCanonical(src []byte, maxBytes int) (Document, error) {
 	return Document{}, notCanonical(src, doc.text)
 }
 
-// notCanonical says where and how a text that Parse accepts differs from its
-// canonical form.
+// notCanonical says where a text that Parse accepts differs from its canonical form,
+// and how.
 func notCanonical(src, want []byte) *Error {
 	at := sharedPrefix(src, want)
 	r := newReader(src, false)
@@ -40,7 +40,7 @@ func notCanonical(src, want []byte) *Error {
 	if token == nil || r.start > at {
 		return e
 	}
-	// The canonical token begins where this one does, since all before it is equal.
+	// All text before this token is equal, so the canonical token begins here too.
 	wanted, err := jsontext.NewDecoder(bytes.NewBuffer(want[r.start:])).ReadValue()
 	switch {
 	case err != nil:
@@ -58,8 +58,8 @@ func notCanonical(src, want []byte) *Error {
 	return e
 }
 
-// tokenAt reads as far as the token that the byte at belongs to, or else the one
-// behind it, and nil where the text ends before.
+// tokenAt reads as far as the token that has the byte at. If that byte lies between
+// tokens, it reads the next token. It returns nil if the text ends before.
 func (r *reader) tokenAt(at int) []byte {
 	for {
 		var token jsontext.Value
@@ -82,13 +82,13 @@ func (r *reader) tokenAt(at int) []byte {
 	}
 }
 
-// unquoted is the string that a valid token stands for.
+// unquoted returns the string that a valid token encodes.
 func unquoted(token []byte) string {
 	s, _ := jsontext.AppendUnquote(nil, token)
 	return string(s)
 }
 
-// sharedPrefix is the number of bytes at the beginning that a and b share.
+// sharedPrefix returns the number of equal bytes at the beginning of a and b.
 func sharedPrefix(a, b []byte) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {

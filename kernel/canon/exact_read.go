@@ -10,16 +10,16 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// exact reads a text once, from left to right, and stops at the first byte that
-// no canonical text has there. Why it stopped is left to Parse.
+// exact reads a text once, from left to right. It stops at the first byte that no
+// canonical text has there. Parse then says why.
 type exact struct {
-	// text ends in padding. A NUL stands nowhere in canonical text, so that no
-	// step goes beyond the first one, and 8 bytes can be looked at from there.
+	// text ends in padding of NUL bytes. Canonical text has no NUL, so no step goes
+	// beyond the first NUL, and the reader can always look at 8 bytes.
 	text string
 	at   int // the next byte
 
-	// names and values hold the members and elements of the objects and arrays
-	// that are open, so that each is made once, in its final size.
+	// names and values hold the members and elements of the open objects and arrays.
+	// So each object and array is made once, in its final size.
 	names  []string
 	values []any
 
@@ -28,8 +28,8 @@ type exact struct {
 
 const padding = "\x00\x00\x00\x00\x00\x00\x00\x00"
 
-// readExact is a copy of src and its value if src is its own canonical form, and
-// otherwise false. The strings of the value are parts of the copy.
+// readExact returns a copy of src and its value if src is its own canonical form,
+// and otherwise false. The strings of the value are parts of the copy.
 func readExact(src []byte) (text string, value any, ok bool) {
 	var padded strings.Builder
 	padded.Grow(len(src) + len(padding))
@@ -44,7 +44,7 @@ func readExact(src []byte) (text string, value any, ok bool) {
 	return r.text[:len(src)], value, true
 }
 
-// next steps over c if it stands at the cursor.
+// next moves the cursor past c if c is the next byte.
 func (r *exact) next(c byte) bool {
 	if r.text[r.at] != c {
 		return false
@@ -53,7 +53,7 @@ func (r *exact) next(c byte) bool {
 	return true
 }
 
-// value reads the value at the cursor; depth is that of an array or object.
+// value reads the next value. depth is the depth of an array or object there.
 func (r *exact) value(depth int) (any, bool) {
 	switch r.text[r.at] {
 	case '"':
@@ -127,8 +127,9 @@ func (r *exact) object(depth int) (any, bool) {
 	return nil, false
 }
 
-// member reads a name, a colon and a value. A name must be greater than the one
-// before, which rules out equal ones too; first is the index of an object's first.
+// member reads a name, a colon and a value. A name must be greater than the name
+// before it, so no two names are equal. first is the index of the object's first
+// name.
 func (r *exact) member(depth, first int) bool {
 	if r.text[r.at] != '"' {
 		return false
@@ -143,8 +144,8 @@ func (r *exact) member(depth, first int) bool {
 	return ok
 }
 
-// number reads an integer that no double can misspell as it is. Any other number
-// is canonical if the double that it stands for is written in the same way.
+// number reads a number. A safe integer is canonical as it is written. Any other
+// number is canonical if its double is written in the same way.
 func (r *exact) number() (any, bool) {
 	from := r.at
 	r.next('-')

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// string reads the string whose opening quote stands at the cursor. It is a part
-// of the text unless it has escapes.
+// string reads the string whose opening quote is the next byte. The string is a
+// part of the text unless it has escapes.
 func (r *exact) string() (string, bool) {
 	start := r.at + 1
 	for at := start; ; {
@@ -27,13 +27,13 @@ func (r *exact) string() (string, bool) {
 	}
 }
 
-// escapedString reads a string of which the bytes from start to at, the first
-// escape, are known to be well.
+// escapedString reads a string with escapes. The bytes from start to at, the first
+// escape, are already checked.
 func (r *exact) escapedString(start, at int) (string, bool) {
 	text, out := r.text, append(r.plain[:0], r.text[start:at]...)
 	for {
-		// Where escapes are many, moving a word and keeping what is plain of it
-		// is faster than to move the plain bytes alone.
+		// Where escapes are many, it is faster to copy a whole word and keep its plain
+		// bytes than to copy the plain bytes alone.
 		w := word(text[at:])
 		n := bits.TrailingZeros64(notPlain(w)) / 8
 		if n < len(padding) {
@@ -65,8 +65,8 @@ func (r *exact) escapedString(start, at int) (string, bool) {
 	}
 }
 
-// shortEscapes has the character of each escape of two bytes at the index of its
-// second byte, and NUL elsewhere.
+// shortEscapes holds the character of each escape of two bytes, at the index of the
+// escape's second byte. It holds NUL elsewhere.
 const (
 	shortEscapes = nul32 + "\x00\x00\"" + nul16 + "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
 		nul16 + "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\\\x00\x00\x00" +
@@ -76,9 +76,9 @@ const (
 	nul32 = nul16 + nul16
 )
 
-// longEscape is the control byte that the escape \u00XX at the beginning of s
-// stands for, and the length of the escape, 0 if there is none or it has a shorter
-// one.
+// longEscape returns the control byte of the escape \u00XX at the beginning of s,
+// and the length of the escape. The length is 0 if s begins with no such escape, or
+// with one that has a shorter form.
 func longEscape(s string) (c byte, n int) {
 	low := strings.IndexByte(hexDigits, s[5])
 	if s[1:4] != "u00" || s[4] != '0' && s[4] != '1' || low < 0 {
@@ -91,13 +91,14 @@ func longEscape(s string) (c byte, n int) {
 	return c, 6
 }
 
-// wideRun is the length of the characters beyond ASCII at the beginning of s, 0 if
-// there is none, or one of them is not UTF-8 or a noncharacter.
+// wideRun returns the length of the characters beyond ASCII at the beginning of s.
+// It returns 0 if there are none, or if one of them is not UTF-8 or is a
+// noncharacter.
 func wideRun(s string) int {
 	n := 0
 	for s[n] >= utf8.RuneSelf {
-		// Characters of two bytes, and those of three from U+1000 to U+CFFF and
-		// from U+E000 to U+EFFF, need a look at their continuation bytes only.
+		// For characters of two bytes, and those of three from U+1000 to U+CFFF and from
+		// U+E000 to U+EFFF, only the continuation bytes need a check.
 		switch c := s[n]; {
 		case c >= 0xc2 && c <= 0xdf && s[n+1]&0xc0 == 0x80:
 			n += 2
@@ -114,9 +115,8 @@ func wideRun(s string) int {
 	return n
 }
 
-// plainRun is the number of bytes at the beginning of s, which ends in padding,
-// that are ASCII and stand for themselves in a string: no quote, backslash or
-// control byte.
+// plainRun returns the number of ASCII bytes at the beginning of s that need no
+// escape in a string: no quote, backslash or control byte. s ends in padding.
 func plainRun(s string) int {
 	n := bits.TrailingZeros64(notPlain(word(s))) / 8
 	if n < len(padding) {
@@ -135,8 +135,8 @@ func plainRun(s string) int {
 	}
 }
 
-// notPlain has the top bit set of the lowest byte of w that plainRun must stop at,
-// and no bit below it.
+// notPlain returns a word in which the top bit of a byte is set where plainRun must
+// stop. Only the lowest set bit counts.
 func notPlain(w uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	// A byte from 0 to 0x7f less n borrows from its top bit exactly if it is
@@ -148,7 +148,7 @@ func notPlain(w uint64) uint64 {
 	return (low | slash) & tops
 }
 
-// word is the first 8 bytes of s, the first one lowest.
+// word returns the first 8 bytes of s, with the first byte lowest.
 func word(s string) uint64 {
 	s = s[:8]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |

@@ -14,7 +14,7 @@ const (
 	idDigits   = 16
 )
 
-// Sum is the hash of exactly the bytes b.
+// Sum returns the hash of exactly the bytes b.
 func Sum(b []byte) ContentHash {
 	sum := sha256.Sum256(b)
 	return ContentHash(hashPrefix + hex.EncodeToString(sum[:]))
@@ -34,15 +34,15 @@ func (h ContentHash) Valid() bool {
 	return true
 }
 
-// lowerHex has a blank at every byte but the lower-case hexadecimal digits: a ledger
-// has ten million of them to look at.
+// lowerHex has a blank at every byte that is no lower-case hexadecimal digit. A
+// table is fast: the check of a ledger looks at ten million digits.
 const lowerHex = "" +
 	"                                                0123456789      " +
 	"                                 abcdef                         " +
 	"                                                                " +
 	"                                                                "
 
-// Hex is the 64 digits of a valid hash, and "" of anything else.
+// Hex returns the 64 digits of a valid hash, and "" for anything else.
 func (h ContentHash) Hex() string {
 	if !h.Valid() {
 		return ""
@@ -50,8 +50,8 @@ func (h ContentHash) Hex() string {
 	return string(h[len(hashPrefix):])
 }
 
-// Artifact is v in the bytes in which an artifact is stored, its canonical form
-// and one LF, and the hash of exactly those bytes.
+// Artifact returns the stored bytes of v and their hash. The stored bytes are the
+// canonical form and one LF.
 func Artifact(v any) ([]byte, ContentHash, error) { return artifact(Canonical(v)) }
 
 func artifact(text []byte, err error) ([]byte, ContentHash, error) {
@@ -62,7 +62,7 @@ func artifact(text []byte, err error) ([]byte, ContentHash, error) {
 	return text, Sum(text), nil
 }
 
-// ID is prefix and the first 16 digits of the hash that Artifact gives v.
+// ID returns prefix and the first 16 digits of the hash that Artifact returns for v.
 func ID(prefix string, v any) (string, error) {
 	_, sum, err := Artifact(v)
 	return id(prefix, sum, err)

@@ -8,16 +8,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Span is a range of bytes in a text: Start is the first, End the one behind the
-// last.
+// Span is a range of bytes in a text. Start is the first byte, and End is the byte
+// after the last one.
 type Span struct{ Start, End int }
 
-// Locate finds the values that JSON Pointers (RFC 6901) lead to, in one pass
-// over a text that Parse accepts. A span has the value's own bytes, without the
-// white space around them. A pointer that leads nowhere, or that is none, has the
-// span of its deepest ancestor that is there: at the least the whole value.
+// Locate finds the values that JSON Pointers (RFC 6901) name, in one pass over a
+// text that Parse accepts. A span covers the value's own bytes, without the white
+// space around them. A pointer that names no value, or that is malformed, gets the
+// span of its deepest existing ancestor; at worst that is the whole text's value.
 //
-// Any other text gives spans within the text, or zero ones.
+// For any other text, the spans lie within the text or are zero.
 func Locate(src []byte, pointers []string) []Span {
 	root := &place{}
 	ends := make([]*place, len(pointers))
@@ -37,7 +37,7 @@ func Locate(src []byte, pointers []string) []Span {
 	return spans
 }
 
-// place is a value that some pointer leads to or through.
+// place is a value that a pointer names or passes through.
 type place struct {
 	parent *place
 	below  map[string]*place // by member name or index
@@ -45,8 +45,8 @@ type place struct {
 	span   Span
 }
 
-// insert makes the places on the way of a pointer and returns the last one, as
-// far as the pointer keeps to its grammar.
+// insert adds the places along a pointer and returns the last one. It stops where
+// the pointer breaks its grammar.
 func (p *place) insert(pointer string) *place {
 	for pointer != "" && pointer[0] == '/' {
 		token := pointer[1:]
@@ -71,7 +71,7 @@ func (p *place) insert(pointer string) *place {
 	return p
 }
 
-// unescape is the name or index that a token of a pointer stands for.
+// unescape returns the name or index that a token of a pointer encodes.
 func unescape(token string) (string, bool) {
 	for i := 0; i < len(token); i++ {
 		if token[i] == '~' && (i+1 == len(token) || token[i+1] != '0' && token[i+1] != '1') {
@@ -81,7 +81,7 @@ func unescape(token string) (string, bool) {
 	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~"), true
 }
 
-// find reads the next value, which is the one of p, and the places below it.
+// find reads the next value, which belongs to p, and the places below p.
 func (p *place) find(dec *jsontext.Decoder) error {
 	kind := dec.PeekKind()
 	inside := len(p.below) > 0 && (kind == jsontext.KindBeginObject || kind == jsontext.KindBeginArray)
@@ -133,7 +133,7 @@ func (p *place) findElements(dec *jsontext.Decoder) error {
 	return nil
 }
 
-// step reads the value that stands below p under name.
+// step reads the value with this name below p.
 func (p *place) step(dec *jsontext.Decoder, name string) error {
 	if next := p.below[name]; next != nil {
 		return next.find(dec)

@@ -9,14 +9,15 @@ import (
 	"sync"
 )
 
-// Plan writes the values of one type, with the bytes and the errors of Canonical. A plan is a package
-// value beside its type. The zero Plan is ready: the first use looks at the type and keeps what it found.
+// Plan writes the values of one type. It returns the bytes and the errors of
+// Canonical. A plan is a package variable beside the type. The zero Plan is ready to
+// use: its first use examines the type and stores the result.
 type Plan[T any] struct {
 	once sync.Once
 	step step
 }
 
-// Canonical is the canonical form of v, without a line feed at the end.
+// Canonical returns the canonical form of v, without a line feed at the end.
 func (p *Plan[T]) Canonical(v *T) ([]byte, error) {
 	p.once.Do(func() { p.step = stepOf(reflect.TypeFor[T](), map[reflect.Type]*step{}) })
 	text, err := p.step(make([]byte, 0, planBytes), reflect.ValueOf(v).Elem(), 1)
@@ -26,20 +27,20 @@ func (p *Plan[T]) Canonical(v *T) ([]byte, error) {
 	return text, nil
 }
 
-// planBytes is the room that a text begins with.
+// planBytes is the first capacity of a text.
 const planBytes = 1 << 10
 
-// Artifact is v as the function Artifact gives it.
+// Artifact returns what the function Artifact returns for v.
 func (p *Plan[T]) Artifact(v *T) ([]byte, ContentHash, error) { return artifact(p.Canonical(v)) }
 
-// ID is the id of v as the function ID gives it.
+// ID returns what the function ID returns for v.
 func (p *Plan[T]) ID(prefix string, v *T) (string, error) {
 	_, sum, err := p.Artifact(v)
 	return id(prefix, sum, err)
 }
 
-// A step appends the canonical form of a value of one type. Its error says only that Transform has to
-// write the value or to say what is wrong with it.
+// A step appends the canonical form of a value of one type. Its error means only
+// that Transform must write the value, or say what is wrong with it.
 type step func(dst []byte, v reflect.Value, depth int) ([]byte, error)
 
 // appendOther appends a value of a type that appendValue does not know.
@@ -51,8 +52,8 @@ func appendOther(dst []byte, v any, depth int) ([]byte, error) {
 	return dst, nil
 }
 
-// stepOf is the step of a type. known holds the struct types whose steps are made or being made, so
-// that a type may contain itself.
+// stepOf returns the step of a type. known holds the struct types whose steps are
+// made or being made, so that a type may contain itself.
 func stepOf(t reflect.Type, known map[reflect.Type]*step) step {
 	switch {
 	case t == reflect.TypeFor[json.Number]():
@@ -186,8 +187,8 @@ func structStep(t reflect.Type, known map[reflect.Type]*step) step {
 	return *made
 }
 
-// fieldsOf has the members of a struct, those of an embedded one among them. It says false for what only
-// encoding/json knows how to name or to write.
+// fieldsOf returns the members of a struct, with those of embedded structs. It
+// returns false if only encoding/json can name or write a member.
 func fieldsOf(t reflect.Type, at []int, known map[reflect.Type]*step) (list []field, ok bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -218,7 +219,7 @@ func fieldsOf(t reflect.Type, at []int, known map[reflect.Type]*step) (list []fi
 	return list, true
 }
 
-// nameBytes are the bytes of names that need no look at what a tag may hold.
+// nameBytes are the bytes of names that are valid in every tag.
 const nameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 
 func membersStep(fields []field) step {
@@ -245,7 +246,7 @@ func membersStep(fields []field) step {
 	}
 }
 
-// omission is what the option of a tag leaves out.
+// omission returns the test for the values that an option of a tag leaves out.
 func omission(option string, t reflect.Type) (omit func(reflect.Value) bool, ok bool) {
 	switch _, own := t.MethodByName("IsZero"); option {
 	case "":
@@ -258,7 +259,7 @@ func omission(option string, t reflect.Type) (omit func(reflect.Value) bool, ok 
 	return nil, false
 }
 
-// empty says what omitempty leaves out.
+// empty says whether omitempty leaves a value out.
 func empty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map, reflect.Array:

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Lookup returns the value to which a JSON Pointer (RFC 6901) leads in a decoded
-// value. It says false for what is no pointer or leads nowhere: an index with
-// leading zeros, "-", and any ~ but ~0 and ~1 are no pointers here.
+// Lookup returns the value that a JSON Pointer (RFC 6901) names in a decoded value.
+// It returns false if the pointer is malformed or names nothing. An index with
+// leading zeros, "-", and any ~ but ~0 and ~1 are malformed here.
 func Lookup(doc any, pointer string) (any, bool) {
 	if pointer == "" {
 		return doc, true

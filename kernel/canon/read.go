@@ -9,18 +9,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxEncodeDepth bounds what Canonical follows, so that a Go value that
+// maxEncodeDepth is the depth at which Canonical stops, so that a Go value that
 // contains itself ends in an error.
 const maxEncodeDepth = 1000
 
-// reader walks a JSON text once and checks what the tokenizer does not.
+// reader walks through a JSON text once, and checks what the tokenizer does not.
 type reader struct {
 	src []byte
 	dec *jsontext.Decoder
 
-	// encoded is set for a text that encoding/json wrote: numbers must keep
-	// their value exactly but may be of any size, and \ufffd stands for a
-	// byte that was not UTF-8.
+	// encoded is set for a text that encoding/json wrote. Numbers may then have any
+	// size, but must keep their value exactly, and \ufffd marks a byte that was not
+	// UTF-8.
 	encoded bool
 
 	start, end int // of the last token
@@ -64,8 +64,8 @@ func (r *reader) check() error {
 	}
 }
 
-// checkScalar checks a string, a member name or a number that is valid by the
-// grammar; token ends where the decoder stands.
+// checkScalar checks a string, a member name or a number that the grammar allows.
+// The decoder stands at the end of token.
 func (r *reader) checkScalar(token []byte) error {
 	switch token[0] {
 	case 'n', 't', 'f':
@@ -112,8 +112,8 @@ func (r *reader) fail(kind Kind, offset int, pointer, msg string) *Error {
 	return &Error{Kind: kind, Offset: int64(offset), Pointer: Cut(pointer), Msg: msg}
 }
 
-// decode turns a text that check accepted into a value, its numbers in their
-// canonical spelling. Strings and numbers share one copy of the text.
+// decode turns a text that check accepted into a value. Numbers get their canonical
+// spelling. Strings and numbers share one copy of the text.
 func decode(text []byte) (any, error) {
 	b := builder{
 		text: string(text),
@@ -149,7 +149,7 @@ func (b *builder) value() (any, error) {
 	return b.number(token)
 }
 
-// number is the canonical spelling of a number, which most have already.
+// number returns the canonical spelling of a number. Most numbers have it already.
 func (b *builder) number(token []byte) (any, error) {
 	if isCanonicalInteger(token) {
 		return json.Number(b.shared(token)), nil
@@ -196,7 +196,7 @@ func (b *builder) object() (any, error) {
 	return members, err
 }
 
-// shared is the part of the text that token, the last one read, stands in.
+// shared returns the part of the text that holds token, the last token.
 func (b *builder) shared(token []byte) string {
 	end := int(b.dec.InputOffset())
 	return b.text[end-len(token) : end]

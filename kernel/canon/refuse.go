@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// refuse says in our words what the tokenizer stopped at. Of its error only the
-// place and the sentinels are used; the rest is read off the text itself.
+// refuse explains the tokenizer's error in our own words. It uses only the place and
+// the sentinel of that error, and reads the rest from the text.
 func (r *reader) refuse(err error) *Error {
 	place := &jsontext.SyntacticError{ByteOffset: int64(len(r.src))}
 	errors.As(err, &place)
@@ -48,8 +48,7 @@ func (r *reader) refuse(err error) *Error {
 	return r.fail(KindSyntax, start, pointer, "found "+r.found(start)+" where "+want+" must stand"+remedy(r.src[start:]))
 }
 
-// next is where the token after the last one begins, and the comma or colon
-// before it, or 0.
+// next returns where the next token begins, and the comma or colon before it, or 0.
 func (r *reader) next() (start int, delim byte) {
 	start = skipSpace(r.src, r.end)
 	if start < len(r.src) && (r.src[start] == ',' || r.src[start] == ':') {
@@ -72,7 +71,7 @@ const (
 
 func wantsValue(want string) bool { return want == wantValue || want == wantFirstValue }
 
-// expected is what the grammar asks for after the last token and delim.
+// expected returns what the grammar asks for after the last token and delim.
 func (r *reader) expected(delim byte) string {
 	depth := r.dec.StackDepth()
 	kind, n := r.dec.StackIndex(depth)
@@ -97,7 +96,7 @@ func (r *reader) expected(delim byte) string {
 	return "a member name in double quotes"
 }
 
-// refuseString says what is wrong at at, which is inside a string.
+// refuseString says what is wrong at the byte at, which lies in a string.
 func (r *reader) refuseString(at int, pointer string) *Error {
 	rest := r.src[at:]
 	if rest[0] != '\\' {
@@ -112,7 +111,7 @@ func (r *reader) refuseString(at int, pointer string) *Error {
 	return r.fail(KindSyntax, at, pointer, "found "+escapeAt(rest)+" in a string, which is no JSON escape; a backslash is written \\\\")
 }
 
-// escapeAt is the escape that b begins with, quoted, as far as it goes.
+// escapeAt returns the escape at the beginning of b, quoted, as far as it goes.
 func escapeAt(b []byte) string {
 	_, n := utf8.DecodeRune(b[1:])
 	n++
@@ -124,8 +123,8 @@ func escapeAt(b []byte) string {
 	return `"\` + quote(string(b[1:n]))[1:]
 }
 
-// glued refuses a number or literal that runs on at p, as in 01, 0x1f, 1_000 or
-// nullx.
+// glued refuses a number or literal that runs into other characters at p, as in 01,
+// 0x1f, 1_000 or nullx.
 func (r *reader) glued(p int) *Error {
 	if p != r.end || r.end == 0 || !isWord(r.src[p]) || !isWord(r.src[r.end-1]) {
 		return nil
@@ -140,7 +139,7 @@ func (r *reader) notValue(start int, word, pointer string) *Error {
 	return r.fail(KindSyntax, start, pointer, quote(word)+" is not a JSON value; use true, false, null, a number, or a string in double quotes")
 }
 
-// notUTF8 refuses a byte at at that is not part of a character.
+// notUTF8 refuses the byte at at, which belongs to no character.
 func (r *reader) notUTF8(at int, pointer string) *Error {
 	if at >= len(r.src) {
 		return nil
@@ -151,7 +150,7 @@ func (r *reader) notUTF8(at int, pointer string) *Error {
 	return r.fail(KindEncoding, at, pointer, fmt.Sprintf("byte 0x%02x does not belong to UTF-8 text; save the text as UTF-8", r.src[at]))
 }
 
-// word is the longest run of letters, digits and number signs at p.
+// word returns the longest run of letters, digits and number signs at p.
 func (r *reader) word(p int) string {
 	end := p
 	for end < len(r.src) && isWord(r.src[end]) {
@@ -160,7 +159,7 @@ func (r *reader) word(p int) string {
 	return Cut(string(r.src[p:min(end, p+2*cutBytes)]))
 }
 
-// found describes what stands at p.
+// found describes the text at p.
 func (r *reader) found(p int) string {
 	if word := r.word(p); word != "" {
 		return quote(word)
@@ -177,7 +176,7 @@ func (r *reader) found(p int) string {
 	}
 }
 
-// remedy is a hint for the habits that other notations teach.
+// remedy returns advice for the habits of other notations.
 func remedy(b []byte) string {
 	switch {
 	case b[0] == '\'':

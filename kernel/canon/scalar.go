@@ -12,8 +12,8 @@ import (
 
 const notUTF8Msg = "a string has a byte that does not belong to UTF-8 text"
 
-// checkString looks for what I-JSON keeps out of a string that is valid by the
-// grammar. msg is "" if there is nothing, at is relative to token.
+// checkString looks for what I-JSON forbids in a string that the grammar allows. msg
+// is "" if there is nothing. at is relative to token.
 func checkString(token []byte, encoded bool) (at int, kind Kind, msg string) {
 	for i := 1; i < len(token)-1; {
 		switch c := token[i]; {
@@ -54,7 +54,7 @@ func noncharacterMsg(c rune) string {
 	return fmt.Sprintf("U+%04X is a Unicode noncharacter, which no text may hold; remove it", c)
 }
 
-// hex4 reads the four digits of a \u escape that b begins with.
+// hex4 reads the four digits of the \u escape at the beginning of b.
 func hex4(b []byte) (unit uint16, ok bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
@@ -75,10 +75,10 @@ func hex4(b []byte) (unit uint16, ok bool) {
 	return unit, true
 }
 
-// safeDigits is a length, sign included, up to which no integer is unsafe.
+// safeDigits is the greatest length, with the sign, at which every integer is safe.
 const safeDigits = 15
 
-// checkNumber says why a number that is valid by the grammar is refused, or "".
+// checkNumber says why a number that the grammar allows is refused, or "".
 func checkNumber(token []byte, encoded bool) string {
 	digits := digitsAlone(token)
 	if digits && len(token) <= safeDigits {
@@ -101,8 +101,8 @@ func checkNumber(token []byte, encoded bool) string {
 	return ""
 }
 
-// isCanonicalInteger says whether a number that is valid by the grammar is surely
-// spelled as RFC 8785 spells it: an integer that no double can misspell.
+// isCanonicalInteger says whether a number is an integer that is certainly spelled as
+// RFC 8785 spells it. The grammar must allow the number.
 func isCanonicalInteger(token []byte) bool {
 	return len(token) <= safeDigits && digitsAlone(token) && string(token) != "-0"
 }

@@ -11,9 +11,9 @@ import (
 
 const cutBytes = 256
 
-// Compare orders strings by their UTF-16 code units, as RFC 8785 section 3.2.3
-// orders member names: -1, 0 or +1. It allocates nothing. On strings that are
-// not UTF-8 it is some total order.
+// Compare orders strings by their UTF-16 code units, as RFC 8785, section 3.2.3,
+// orders member names. It returns -1, 0 or +1, and allocates nothing. For strings
+// that are not UTF-8, the order is total but has no meaning.
 func Compare(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -33,7 +33,7 @@ func Compare(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// Names returns the names that the maps have, each once, sorted by Compare.
+// Names returns the keys of all the maps, each once, sorted by Compare.
 func Names[V any](of ...map[string]V) []string {
 	list := []string{}
 	for _, m := range of {
@@ -46,8 +46,8 @@ func Names[V any](of ...map[string]V) []string {
 	return slices.Compact(list)
 }
 
-// Pointer is the JSON Pointer of the member or element that token names beneath
-// parent (RFC 6901): "~" becomes "~0" and "/" becomes "~1".
+// Pointer returns the JSON Pointer (RFC 6901) of the member or element named token
+// below parent. In the token, "~" becomes "~0" and "/" becomes "~1".
 func Pointer(parent, token string) string {
 	if strings.ContainsAny(token, "~/") {
 		token = strings.ReplaceAll(token, "~", "~0")
@@ -56,8 +56,8 @@ func Pointer(parent, token string) string {
 	return parent + "/" + token
 }
 
-// Cut is s if it has at most 256 bytes, and otherwise as many whole characters
-// of it as fit into 256 bytes, followed by "…".
+// Cut returns s if it has at most 256 bytes. Otherwise it returns as many whole
+// characters as fit into 256 bytes, followed by "…".
 func Cut(s string) string {
 	if len(s) <= cutBytes {
 		return s
@@ -69,8 +69,8 @@ func Cut(s string) string {
 	return s[:end] + "…"
 }
 
-// quote is s cut and in double quotes, with everything that does not print as
-// JSON escapes.
+// quote returns s, cut and in double quotes. Everything that does not print is
+// written as a JSON escape.
 func quote(s string) string {
 	out := []byte{'"'}
 	for _, c := range Cut(s) {
@@ -86,8 +86,8 @@ func quote(s string) string {
 	return string(append(out, '"'))
 }
 
-// Shows says whether a character prints as itself. Fillers are letters to Unicode, and
-// others marks or symbols, and show nothing.
+// Shows says whether a character prints as itself. Unicode counts fillers as letters,
+// marks or symbols, but they print nothing.
 func Shows(r rune) bool {
 	if r < utf8.RuneSelf {
 		return unicode.IsPrint(r)

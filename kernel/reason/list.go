@@ -6,7 +6,7 @@ import (
 	"github.com/fiador/fiador/kernel/contract"
 )
 
-// List is what the reasons of an execution say together. The zero value says nothing.
+// List is the summary of the reasons of an execution. The zero value has no reason.
 type List struct {
 	End     Reason // how the command ended; the zero value where no reason tells it
 	Streams []int  // positions of the actions of which a stream was cut
@@ -15,7 +15,7 @@ type List struct {
 	said map[Reason]bool
 }
 
-// Read reads the reasons of an execution and passes over texts that are none.
+// Read reads the reasons of an execution, and skips texts that are no reason.
 func Read(texts []string) List {
 	var l List
 	for _, text := range texts {
@@ -24,7 +24,7 @@ func Read(texts []string) List {
 	return l
 }
 
-// Add reads one more reason. Like that of [Parse], the error is the end of a sentence that
+// Add reads one more reason. Its error, like that of [Parse], continues a sentence that
 // begins with the text.
 func (l *List) Add(text string) error {
 	if l.End.ID != "" && (Reason{ID: ID(text)}).Ends() {
@@ -48,8 +48,8 @@ func (l *List) Add(text string) error {
 	return nil
 }
 
-// ExitCode is the exit code that the reasons give together: that of the end of the
-// command, else the one for what is forbidden, and 0 without a reason.
+// ExitCode returns the exit code that the reasons stand for together. The end of the
+// command decides, then what is forbidden. Without a reason the code is 0.
 func (l List) ExitCode() int {
 	if l.End.ID == "" && len(l.ids) > 0 {
 		return contract.ExitForbidden

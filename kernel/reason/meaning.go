@@ -1,9 +1,9 @@
 package reason
 
-// Meaning is what there is to say about every reason with one id.
+// Meaning explains every reason with one id.
 type Meaning struct{ ID, Title, Why, Fix string }
 
-// Meanings are those of every reason for which an execution is rejected, by id.
+// Meanings returns the meaning of every reason that rejects an execution, by id.
 func Meanings() []Meaning {
 	const streams = "look at what the command printed: --evidence FOLDER keeps both streams"
 	return []Meaning{
@@ -44,7 +44,7 @@ func Meanings() []Meaning {
 	}
 }
 
-// Title is the title of the reasons with an id, and empty for any other id.
+// Title returns the title of the reasons with an id, and "" for any other id.
 func Title(id string) string {
 	for _, m := range Meanings() {
 		if m.ID == id {

@@ -13,7 +13,7 @@ import (
 	"github.com/fiador/fiador/kernel/contract"
 )
 
-// The ids of the reasons for which an execution is rejected.
+// The ids of the reasons that reject an execution.
 const (
 	Exit             = "EXIT"               // and the exit code
 	NotExecutable    = "NOT_EXECUTABLE"     // nothing
@@ -29,13 +29,13 @@ const (
 	WriteOutsideRoot = "WRITE_OUTSIDE_ROOT" // and the path
 )
 
-// Reason is one reason for which an execution is rejected.
+// Reason is one reason that rejects an execution.
 type Reason struct {
 	ID      string
 	Subject string // the number, the path or the pointer; empty where there is none
 }
 
-// String is the reason as documents write it.
+// String returns the reason as documents write it.
 func (r Reason) String() string {
 	if r.Subject == "" {
 		return r.ID
@@ -43,51 +43,51 @@ func (r Reason) String() string {
 	return r.ID + " " + r.Subject
 }
 
-// Exited is the reason of a command that ended with an exit code.
+// Exited returns the reason of a command that ended with an exit code.
 func Exited(code int) Reason { return Reason{Exit, strconv.Itoa(code)} }
 
-// Signalled is the reason of a command that a signal ended.
+// Signalled returns the reason of a command that a signal ended.
 func Signalled(number int) Reason { return Reason{Signal, strconv.Itoa(number)} }
 
-// Outside is the reason of a path that may not be written or removed.
+// Outside returns the reason of a path that must not be written or removed.
 func Outside(path string) Reason { return Reason{WriteOutsideRoot, path} }
 
-// Kind is the reason of a path where no regular file can stand.
+// Kind returns the reason of an output path that is not a regular file.
 func Kind(path string) Reason { return Reason{OutputKind, path} }
 
-// Missing is the reason of a declared output that is not there: its path, or the pointer
-// to the member of a request that declares it.
+// Missing returns the reason of a declared output that does not exist. output is its
+// path, or the pointer to the member of a request that declares it.
 func Missing(output string) Reason { return Reason{OutputMissing, output} }
 
-// Limit is the reason of more files or bytes than are allowed.
+// Limit returns the reason of more files or bytes than are allowed.
 func Limit() Reason { return Reason{ID: OutputLimit} }
 
-// StreamCut is the reason of a run action of which a stream was cut.
+// StreamCut returns the reason of a run action with a truncated stream.
 func StreamCut(action int) Reason { return Reason{StreamLimit, "/actions/" + strconv.Itoa(action)} }
 
-// Quoted is a path as a reason names it that would not print, or would be mistaken for
-// something else: cut, quoted and escaped to ASCII.
+// Quoted returns a path as a reason shows it if the path would not print, or could be
+// mistaken for something else. The path is cut, quoted and escaped to ASCII.
 func Quoted(path string) string { return strconv.QuoteToASCII(canon.Cut(path)) }
 
-// Finding is the reason of what a rule denies or asks: ID POINTER. The pointer of the
-// whole intent is empty, and the space stands all the same.
+// Finding returns the reason of a rule's denial or question: ID POINTER. The pointer of
+// the whole intent is empty, and the space stays.
 func Finding(id, pointer string) string { return id + " " + pointer }
 
-// ParseFinding reads the reason of what a rule denies or asks. Whether the id is one, the
-// caller knows.
+// ParseFinding reads the reason of a rule's denial or question. It does not check
+// whether a rule has the id.
 func ParseFinding(text string) (id, pointer string, ok bool) {
 	id, pointer, ok = strings.Cut(text, " ")
 	return id, pointer, ok && (pointer == "" || pointer[0] == '/')
 }
 
-// ID is the id of a reason of any kind.
+// ID returns the id of a reason of any kind.
 func ID(text string) string {
 	id, _, _ := strings.Cut(text, " ")
 	return id
 }
 
-// Brief is a reason of any kind without the intent's text: the id, with the number of an
-// exit code or a signal.
+// Brief returns a reason of any kind without text of the intent: the id, and the number
+// of an exit code or a signal.
 func Brief(text string) string {
 	if id := ID(text); id != Exit && id != Signal {
 		return id
@@ -95,8 +95,8 @@ func Brief(text string) string {
 	return strings.TrimSuffix(text, " ")
 }
 
-// Parse reads a reason for which an execution is rejected. The error says what is wrong
-// with the text, as the end of a sentence that begins with it.
+// Parse reads a reason that rejects an execution. The error continues a sentence that
+// begins with the text.
 func Parse(text string) (Reason, error) {
 	id, subject, more := strings.Cut(text, " ")
 	r := Reason{id, subject}
@@ -131,7 +131,7 @@ func Parse(text string) (Reason, error) {
 	return r, nil
 }
 
-// Number is the exit code or the number of the signal, and 0 where there is none.
+// Number returns the exit code or the number of the signal, and 0 for other reasons.
 func (r Reason) Number() int {
 	n, err := strconv.Atoi(r.Subject)
 	if err != nil {
@@ -140,8 +140,8 @@ func (r Reason) Number() int {
 	return n
 }
 
-// Action is the position of the action that a STREAM_LIMIT is about, and -1 where it is
-// about none.
+// Action returns the position of the action that a STREAM_LIMIT names, and -1 for other
+// reasons.
 func (r Reason) Action() int {
 	n, err := strconv.Atoi(strings.TrimPrefix(r.Subject, "/actions/"))
 	if err != nil {
@@ -155,7 +155,7 @@ func (r Reason) Ends() bool {
 	return slices.Contains([]string{OOM, Timeout, NotFound, NotExecutable, Signal, Exit}, r.ID)
 }
 
-// ExitCode is the exit code that a reason stands for; that of the zero value is 0.
+// ExitCode returns the exit code that a reason stands for. For the zero value it is 0.
 func (r Reason) ExitCode() int {
 	switch r.ID {
 	case OOM:
