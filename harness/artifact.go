@@ -6,25 +6,9 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/change"
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/reason"
 )
-
-// ArtifactSpec is a file that a request wants back in its report. Name and MediaType
-// come from the requester; both may be empty.
-type ArtifactSpec struct {
-	Path      string `json:"path"`
-	Name      string `json:"name,omitempty"`
-	MediaType string `json:"media_type,omitempty"`
-}
-
-// Artifact is such a file as the work folder has it after the execution.
-type Artifact struct {
-	ArtifactSpec
-	SHA256    canon.ContentHash `json:"sha256"`
-	SizeBytes int64             `json:"size_bytes"`
-}
 
 // artifacts returns the listed files that exist, in the order of the list. Their sizes
 // together stay within the limit of the contract. The reasons name missing files, unless

@@ -323,9 +323,6 @@ func absolute(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return p[0] != '/' })
 }
 
-// execGoal is the goal of an exec without a purpose of its own.
-const execGoal = "exec"
-
 // Intent returns the command as an intent of one run action, as canonical JSON and one
 // LF. The standard input in it is the empty text, because the real input can be any
 // bytes. The error, a *result.RunError, is about bytes that no JSON text can hold
@@ -335,38 +332,7 @@ func (x Exec) Intent() ([]byte, error) {
 	if len(faults) > 0 {
 		return nil, runerr.Violated(result.CodeNotIntent, &faults[0])
 	}
-	return intentDocument{Goal: execGoal}.of(intentAction{Argv: x.Argv, Env: x.Env, Stdin: new(string)})
-}
-
-// intentDocument is the JSON document of an intent with one run action.
-type intentDocument struct {
-	Goal    string         `json:"goal"`
-	Actions []intentAction `json:"actions"`
-	Inputs  []string       `json:"inputs,omitzero"`
-	Outputs []string       `json:"outputs,omitzero"`
-	Context *intentContext `json:"context,omitempty"`
-}
-
-type intentAction struct {
-	Kind  kernel.ActionKind `json:"kind"`
-	Argv  []string          `json:"argv"`
-	Env   map[string]string `json:"env,omitempty"`
-	Cwd   string            `json:"cwd,omitempty"`
-	Stdin *string           `json:"stdin,omitempty"`
-}
-
-type intentContext struct {
-	Request requestContext `json:"request"`
-}
-
-func (doc intentDocument) of(action intentAction) ([]byte, error) {
-	action.Kind = kernel.ActionRun
-	doc.Actions = []intentAction{action}
-	b, _, err := canon.Artifact(doc)
-	if err != nil {
-		return nil, runerr.Internal("the intent has no canonical form", err)
-	}
-	return b, nil
+	return CommandIntent(x.Argv, x.Env)
 }
 
 // Requested returns the run of an execution request in the folder work. Host paths that
@@ -416,25 +382,16 @@ func (g *Gate) requestedExec(r ExecRequest, work string) Exec {
 	}
 	return Exec{
 		Expect: expect, Work: work, Write: sandbox.Staged,
-		Read: absolute(s.Filesystem.Read), Show: r.shown(), Hide: s.Filesystem.Deny, Timeout: time.Duration(s.TimeoutMS) * time.Millisecond,
+		Read: absolute(s.Filesystem.Read), Show: r.Shown(), Hide: s.Filesystem.Deny, Timeout: time.Duration(s.TimeoutMS) * time.Millisecond,
 		Limits: ExecLimits{MemoryMB: &s.MemoryMB, CPUCores: &s.CPUCores, MaxChildren: &s.Processes.MaxChildren, NoFork: !s.Processes.AllowFork}, Offline: !s.Network.Enabled,
 		Roots: s.Filesystem.Write, From: "/sandbox", Bytes: int64(contract.OutputFilesBytes().Max),
 		Streams: Streams{Stdin: textReader(r.Inputs.Stdin)},
 	}
 }
 
-// shown returns the paths of the work folder that a request wants to see; nil means all.
-func (r ExecRequest) shown() []string {
-	if r.Sandbox.Filesystem.Read == nil {
-		return nil
-	}
-	beneath := slices.DeleteFunc(slices.Clone(r.Sandbox.Filesystem.Read), func(p string) bool { return p[0] == '/' })
-	return append(beneath, r.Inputs.InputFiles...)
-}
-
-// Report returns the answer to the request after its execution. The execution met the
+// Report returns the answer to a request after its execution. The execution met the
 // request if the report has no reasons.
-func (r ExecRequest) Report(p *Performed) ExecReport {
+func (p *Performed) Report(r ExecRequest) ExecReport {
 	code, reasons := p.Observed.Judge()
 	if r.Outputs.ExitCode != nil && code == *r.Outputs.ExitCode && code == p.Observed.Command.Code {
 		reasons = slices.DeleteFunc(reasons, func(s string) bool { return s == reason.Exited(code).String() })

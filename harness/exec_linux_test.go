@@ -433,7 +433,7 @@ func request(t *testing.T, x harnesstest.Executor, members, work string) (harnes
 			t.Error(err)
 		}
 	})
-	rep := r.Report(p)
+	rep := p.Report(r)
 	if len(rep.Reasons) == 0 {
 		err = p.Promote(t.Context(), state, work, nil)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
 )
 
 // ExecReportVersion is the version of the execution report's format.
@@ -29,6 +30,13 @@ type ExecReport struct {
 	Metadata       ExecMetadata     `json:"metadata"`     // of the request
 	Artifacts      []Artifact       `json:"artifacts"`    // in the order of the request
 	Ephemeral      ExecEphemeral    `json:"-"`
+}
+
+// Artifact is a file that a request wants back, as the work folder has it after the execution.
+type Artifact struct {
+	ArtifactSpec
+	SHA256    canon.ContentHash `json:"sha256"`
+	SizeBytes int64             `json:"size_bytes"`
 }
 
 // ExecStream is the kept part of one stream of a command.
@@ -102,7 +110,7 @@ type reportEphemeral struct {
 }
 
 func (e ExecEphemeral) document() reportEphemeral {
-	doc := reportEphemeral{timestamp(e.StartedAt), timestamp(e.CompletedAt), e.Duration.Milliseconds(), nil, append([]evidence.Clause{}, e.Clauses...)}
+	doc := reportEphemeral{ledger.Timestamp(e.StartedAt), ledger.Timestamp(e.CompletedAt), e.Duration.Milliseconds(), nil, append([]evidence.Clause{}, e.Clauses...)}
 	slices.SortStableFunc(doc.Clauses, func(a, b evidence.Clause) int { return canon.Compare(a.Clause, b.Clause) })
 	if e.PeakMemoryBytes > 0 {
 		doc.PeakMemoryBytes = &e.PeakMemoryBytes

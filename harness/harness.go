@@ -185,7 +185,7 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 		}
 	}
 	rep.Decision, rep.profile, rep.Result = decision, gate.Profile, gate.Result(req, decision, execution)
-	rep.Result.StartedAt, rep.Result.CompletedAt = timestamp(started), timestamp(deps.Now())
+	rep.Result.StartedAt, rep.Result.CompletedAt = ledger.Timestamp(started), ledger.Timestamp(deps.Now())
 	var sealed canon.Document
 	if rep.Bytes, sealed, err = gate.seal(rep.Result); err != nil {
 		return rep, err
@@ -352,8 +352,6 @@ func agree(b []byte, res result.RunResult) *result.RunError {
 	}
 	return nil
 }
-
-func timestamp(t time.Time) string { return t.UTC().Format(ledger.TimeFormat) }
 
 func newRunID(t time.Time, rand io.Reader) (string, error) {
 	var b [8]byte

@@ -14,6 +14,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
 )
 
 // Packed returns the files of a run's pack by name, except ledger.jsonl and meta.json.
@@ -215,7 +216,7 @@ func (k *packing) evidence(results []pack.ActionResult) pack.Evidence {
 		ProposalID: b.Bundle.ID, ProposalHash: b.BundleHash, Status: k.status(),
 		ActionResults: results, TestResults: []pack.TestResult{},
 		Runs: []pack.RunEvidence{}, Calls: append([]pack.CallEvidence{}, k.p.Calls...), Unchanged: slices.Clone(k.p.Unchanged),
-		StartedAt: timestamp(k.p.Started), CompletedAt: timestamp(k.p.Ended),
+		StartedAt: ledger.Timestamp(k.p.Started), CompletedAt: ledger.Timestamp(k.p.Ended),
 		TotalDurationMS: k.p.milliseconds(), ExecutorID: "fiador", WorkingDir: ".",
 	}
 	if e.Unchanged == nil {

@@ -3,6 +3,7 @@ package harness
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/kernel/text"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -94,6 +94,14 @@ type ExecOutputs struct {
 	ExitCode    *int           `json:"exit_code,omitempty"`   // nil: no expectation
 	OutputFiles []string       `json:"output_files,omitzero"` // clean and relative, never the work folder itself
 	Artifacts   []ArtifactSpec `json:"artifacts"`
+}
+
+// ArtifactSpec is a file that a request wants back in its report. Name and MediaType
+// come from the requester; both may be empty.
+type ArtifactSpec struct {
+	Path      string `json:"path"`
+	Name      string `json:"name,omitempty"`
+	MediaType string `json:"media_type,omitempty"`
 }
 
 // ExecMetadata says who asks and why. Members without a value are empty.
@@ -405,31 +413,11 @@ func (r ExecRequest) Artifact() ([]byte, canon.ContentHash, error) {
 	return canon.Artifact(r)
 }
 
-// Intent returns the request as an intent of one run action, as canonical JSON and one
-// LF. Its goal is the purpose of the request. Members that an intent does not have are
-// in context.request.
-func (r ExecRequest) Intent() ([]byte, error) {
-	action := intentAction{Argv: r.Inputs.Argv(), Env: r.Inputs.Environment, Stdin: r.Inputs.Stdin}
-	if r.Inputs.WorkingDirectory != "." {
-		action.Cwd = r.Inputs.WorkingDirectory
+// Shown returns the paths of the work folder that a request wants to see; nil means all.
+func (r ExecRequest) Shown() []string {
+	if r.Sandbox.Filesystem.Read == nil {
+		return nil
 	}
-	rest := requestContext{r.ExecutionID, r.ToolID, r.AdapterID, r.Sandbox, r.Outputs, r.Metadata}
-	rest.Outputs.OutputFiles = nil
-	goal := execGoal
-	if !text.IsBlank(r.Metadata.Purpose) {
-		goal, rest.Metadata.Purpose = r.Metadata.Purpose, ""
-	}
-	return intentDocument{
-		Goal: goal, Inputs: r.Inputs.InputFiles, Outputs: r.Outputs.OutputFiles, Context: &intentContext{rest},
-	}.of(action)
-}
-
-// requestContext holds the members of a request that an intent does not have.
-type requestContext struct {
-	ExecutionID string       `json:"execution_id"`
-	ToolID      string       `json:"tool_id"`
-	AdapterID   string       `json:"adapter_id,omitempty"`
-	Sandbox     ExecSandbox  `json:"sandbox"`
-	Outputs     ExecOutputs  `json:"outputs"`
-	Metadata    ExecMetadata `json:"metadata"`
+	beneath := slices.DeleteFunc(slices.Clone(r.Sandbox.Filesystem.Read), func(p string) bool { return p[0] == '/' })
+	return append(beneath, r.Inputs.InputFiles...)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/reason"
+	"github.com/fiador/fiador/ledger"
 )
 
 // Runner returns the facts about the machine of an execution: runner.json, of a pack and
@@ -44,7 +45,7 @@ func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
 		WriteRoots: sorted(p.task.Rules.Roots),
 		Context:    pack.RunnerContext{WorkingDir: ".", EnvAllowlist: sorted(profile.EnvAllow.Names), Locale: "C.UTF-8", Timezone: "UTC"},
 		Timing: pack.Timing{
-			StartedAt: timestamp(p.Started), CompletedAt: timestamp(p.Ended), DurationMS: p.milliseconds(), Phases: []pack.Phase{},
+			StartedAt: ledger.Timestamp(p.Started), CompletedAt: ledger.Timestamp(p.Ended), DurationMS: p.milliseconds(), Phases: []pack.Phase{},
 		},
 		Exit: p.runnerExit(code), Reasons: append([]string{}, reasons...),
 		PlanSHA256: p.PlanHash, PeakMemoryBytes: p.PeakMemory,

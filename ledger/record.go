@@ -278,6 +278,9 @@ func (r Record) scalars() string {
 // TimeFormat is the layout of a timestamp. Timestamps are in UTC.
 const TimeFormat = "2006-01-02T15:04:05.000Z"
 
+// Timestamp returns a time in TimeFormat.
+func Timestamp(t time.Time) string { return t.UTC().Format(TimeFormat) }
+
 // Time returns the record's timestamp.
 func (r Record) Time() time.Time {
 	t, _ := time.Parse(TimeFormat, r.Timestamp)

@@ -396,7 +396,7 @@ type ran struct {
 func (x *ran) accepts(p *harness.Performed) (_ bool, err error) {
 	x.code, x.reasons = p.Observed.Judge()
 	if x.asked != nil {
-		rep := x.asked.Report(p)
+		rep := p.Report(*x.asked)
 		x.code, x.reasons = rep.ExitCode, rep.Reasons
 		if x.answer, err = rep.Bytes(); err != nil {
 			return false, err
