@@ -6,6 +6,7 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/reason"
 )
@@ -13,7 +14,7 @@ import (
 // artifacts returns the listed files that exist, in the order of the list. Their sizes
 // together stay within the limit of the contract. The reasons name missing files, unless
 // the command failed, and say whether there were too many bytes.
-func (p *Performed) artifacts(specs []ArtifactSpec) (list []Artifact, reasons []reason.Reason) {
+func (p *Performed) artifacts(specs []request.ArtifactSpec) (list []request.Artifact, reasons []reason.Reason) {
 	left := int64(contract.ArtifactsBytes().Max)
 	at := kindsOf(p.Changes)
 	for i, a := range specs {
@@ -23,7 +24,7 @@ func (p *Performed) artifacts(specs []ArtifactSpec) (list []Artifact, reasons []
 			return list, append(reasons, reason.Limit())
 		case there:
 			left -= f.Size
-			list = append(list, Artifact{a, evidence.Hash(f.SHA256), f.Size})
+			list = append(list, request.Artifact{ArtifactSpec: a, SHA256: evidence.Hash(f.SHA256), SizeBytes: f.Size})
 		case p.Done == p.Planned && at[a.Path] != change.KindFile:
 			reasons = append(reasons, reason.Missing("/outputs/artifacts/"+strconv.Itoa(i)))
 		}

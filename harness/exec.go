@@ -14,6 +14,7 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
@@ -64,7 +65,7 @@ func (x Exec) tooWide(member, msg, hint string) error {
 type ExecExpect struct {
 	Code           int // exit code besides 0 that is no failure
 	Stdout, Stderr bool
-	Artifacts      []ArtifactSpec
+	Artifacts      []request.ArtifactSpec
 }
 
 // Streams are the source and the destinations of a command's streams. A nil stdin is
@@ -332,14 +333,14 @@ func (x Exec) Intent() ([]byte, error) {
 	if len(faults) > 0 {
 		return nil, runerr.Violated(result.CodeNotIntent, &faults[0])
 	}
-	return CommandIntent(x.Argv, x.Env)
+	return request.CommandIntent(x.Argv, x.Env)
 }
 
 // Requested returns the run of an execution request in the folder work. Host paths that
 // the request reads must lie beneath the paths in read, which the caller sets: the
 // author of the request may be the party to confine. The error is always a
 // *result.RunError.
-func (g *Gate) Requested(r ExecRequest, name, work string, read []string) (Request, error) {
+func (g *Gate) Requested(r request.Request, name, work string, read []string) (Request, error) {
 	if err := readable(r.Sandbox.Filesystem.Read, read); err != nil {
 		return Request{}, err
 	}
@@ -362,7 +363,7 @@ func (g *Gate) Requested(r ExecRequest, name, work string, read []string) (Reque
 
 // requestedExec returns the choices of a request besides its intent. A limit that is the
 // contract's default becomes the profile's limit if that is smaller.
-func (g *Gate) requestedExec(r ExecRequest, work string) Exec {
+func (g *Gate) requestedExec(r request.Request, work string) Exec {
 	s := r.Sandbox
 	for _, m := range []struct {
 		asked  *int
@@ -376,7 +377,7 @@ func (g *Gate) requestedExec(r ExecRequest, work string) Exec {
 			*m.asked = min(*m.asked, m.allows)
 		}
 	}
-	expect := ExecExpect{Stdout: r.Outputs.Stdout == StreamExpected, Stderr: r.Outputs.Stderr == StreamExpected, Artifacts: r.Outputs.Artifacts}
+	expect := ExecExpect{Stdout: r.Outputs.Stdout == request.Expected, Stderr: r.Outputs.Stderr == request.Expected, Artifacts: r.Outputs.Artifacts}
 	if r.Outputs.ExitCode != nil {
 		expect.Code = *r.Outputs.ExitCode
 	}
@@ -391,17 +392,17 @@ func (g *Gate) requestedExec(r ExecRequest, work string) Exec {
 
 // Report returns the answer to a request after its execution. The execution met the
 // request if the report has no reasons.
-func (p *Performed) Report(r ExecRequest) ExecReport {
+func (p *Performed) Report(r request.Request) request.Report {
 	code, reasons := p.Observed.Judge()
 	if r.Outputs.ExitCode != nil && code == *r.Outputs.ExitCode && code == p.Observed.Command.Code {
 		reasons = slices.DeleteFunc(reasons, func(s string) bool { return s == reason.Exited(code).String() })
 	}
 	means := Interpret(p.Observed.Command, code)
-	rep := ExecReport{
+	rep := request.Report{
 		ExecutionID: r.ExecutionID, ToolID: r.ToolID, AdapterID: r.AdapterID, Metadata: r.Metadata, Artifacts: p.Artifacts,
 		ExitCode: code, Interpretation: means.Meaning, Action: means.Action, Reasons: reasons,
 		Stdout: reportStream(p.Stdout), Stderr: reportStream(p.Stderr),
-		Ephemeral: ExecEphemeral{StartedAt: p.Started, CompletedAt: p.Ended, Duration: p.Ended.Sub(p.Started), PeakMemoryBytes: p.PeakMemory, Clauses: p.Clauses},
+		Ephemeral: request.Ephemeral{StartedAt: p.Started, CompletedAt: p.Ended, Duration: p.Ended.Sub(p.Started), PeakMemoryBytes: p.PeakMemory, Clauses: p.Clauses},
 	}
 	for _, f := range p.Observed.Outputs {
 		rep.OutputFiles = append(rep.OutputFiles, kernel.FileRef{Path: f.Path, SHA256: evidence.Hash(f.SHA256), SizeBytes: int(f.Size)})
@@ -419,6 +420,6 @@ func Interpret(end *evidence.End, code int) contract.Interpretation {
 	return in
 }
 
-func reportStream(c command.Captured) ExecStream {
-	return ExecStream{SHA256: evidence.Hash(c.SHA256), SizeBytes: len(c.Bytes), Truncated: c.Truncated}
+func reportStream(c command.Captured) request.Stream {
+	return request.Stream{SHA256: evidence.Hash(c.SHA256), SizeBytes: len(c.Bytes), Truncated: c.Truncated}
 }

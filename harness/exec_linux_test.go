@@ -20,6 +20,7 @@ import (
 
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/harnesstest"
+	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -410,22 +411,22 @@ func shell(text string) string {
 	return "inputs: {command: sh, arguments: [\"-c\", '" + strings.ReplaceAll(text, "'", "''") + "']}"
 }
 
-// request is a request in a work folder.
-func request(t *testing.T, x harnesstest.Executor, members, work string) (harness.ExecReport, *harness.Performed, error) {
+// answered is the report on a request in a work folder.
+func answered(t *testing.T, x harnesstest.Executor, members, work string) (request.Report, *harness.Performed, error) {
 	t.Helper()
-	r, err := harness.ParseExecRequest(x.Deps.Specs, "r.yaml", []byte("execution_id: run-1\ntool_id: TL-1\n"+members+"\n"))
+	r, err := request.Parse(x.Deps.Specs, "r.yaml", []byte("execution_id: run-1\ntool_id: TL-1\n"+members+"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	state := t.TempDir()
 	req, err := x.Gate.Requested(r, "r.yaml", work, nil)
 	if err != nil {
-		return harness.ExecReport{}, nil, err
+		return request.Report{}, nil, err
 	}
 	req.RunID = "r"
 	run, err := harness.Run(t.Context(), x.Deps, x.Gate, req)
 	if err != nil {
-		return harness.ExecReport{}, nil, err
+		return request.Report{}, nil, err
 	}
 	p := run.Execution
 	t.Cleanup(func() {
@@ -464,7 +465,7 @@ func TestRequestsExecuted(t *testing.T) {
 					x := harnesstest.NewExecutor(t, h, usualTime)
 					work := requestWork(t)
 					known := paths(t, work)
-					rep, p, err := request(t, x, tc.members, work)
+					rep, p, err := answered(t, x, tc.members, work)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -489,11 +490,11 @@ func TestRequestsExecuted(t *testing.T) {
 
 // namesFolder says whether a shell has named itself or its folder on a stream, which is
 // not the same everywhere.
-func namesFolder(rep harness.ExecReport, p *harness.Performed) bool {
+func namesFolder(rep request.Report, p *harness.Performed) bool {
 	return rep.Stderr.SizeBytes > 0 && p != nil
 }
 
-func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep harness.ExecReport, p *harness.Performed) {
+func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep request.Report, p *harness.Performed) {
 	t.Helper()
 	b, err := rep.Bytes()
 	if err != nil {
@@ -529,7 +530,7 @@ func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep harness.
 	if !slices.ContainsFunc(contract.ExitCodes(), func(r contract.ExitRange) bool { return r.Meaning == rep.Interpretation && r.Action == rep.Action }) {
 		t.Errorf("%q is done about %q", rep.Action, rep.Interpretation)
 	}
-	if tc.name == "everything" && rep.Metadata != (harness.ExecMetadata{RequestedBy: "a test"}) {
+	if tc.name == "everything" && rep.Metadata != (request.Metadata{RequestedBy: "a test"}) {
 		t.Errorf("metadata %+v", rep.Metadata)
 	}
 	if rep.ExecutionID != "run-1" || rep.ToolID != "TL-1" || len(rep.Ephemeral.Clauses) == 0 {
@@ -543,7 +544,7 @@ func TestMeaningOfAnEnd(t *testing.T) {
 	h := harnesstest.NewTier(t, sandbox.Full)
 	for _, script := range []string{"kill -9 $$", "kill -15 $$"} {
 		x := harnesstest.NewExecutor(t, h, usualTime)
-		rep, _, err := request(t, x, shell(script), requestWork(t))
+		rep, _, err := answered(t, x, shell(script), requestWork(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -579,7 +580,7 @@ func TestRequestsRefused(t *testing.T) {
 			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), change)
 			work := requestWork(t)
 			before := fingerprint(t, work)
-			rep, p, err := request(t, x, tc.members, work)
+			rep, p, err := answered(t, x, tc.members, work)
 			var re *result.RunError
 			if !errors.As(err, &re) || re.Code != tc.code || p != nil || tc.pointer != "" && re.Details["pointer"] != tc.pointer {
 				t.Errorf("%v, %+v", err, rep)
@@ -598,8 +599,8 @@ func TestRequestsOverALimit(t *testing.T) {
 	for i := range contract.MaxInputs + 1 {
 		put(t, filepath.Join(work, "in", strconv.Itoa(i)), "")
 	}
-	_, _, tooMany := request(t, x, "inputs: {command: 'true', input_files: [in]}", work)
-	_, tooLarge := harness.ParseExecRequest(x.Deps.Specs, "r.yaml", make([]byte, harness.MaxRequestBytes+1))
+	_, _, tooMany := answered(t, x, "inputs: {command: 'true', input_files: [in]}", work)
+	_, tooLarge := request.Parse(x.Deps.Specs, "r.yaml", make([]byte, request.MaxBytes+1))
 	for _, err := range []error{tooMany, tooLarge} {
 		var re *result.RunError
 		if !errors.As(err, &re) || re.Code != result.CodeUnreadable || re.RuleID != contract.IV05 || re.Hint == "" {
@@ -616,7 +617,7 @@ func TestRequestInFolderOfItsInputs(t *testing.T) {
 			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), usualTime)
 			work := requestWork(t)
 			members := "inputs: {command: sh, input_files: [in/a], arguments: [\"-c\", \"echo >in/b; mv sub moved; cat in/a\"]}"
-			rep, _, err := request(t, x, members, work)
+			rep, _, err := answered(t, x, members, work)
 			if err != nil || len(rep.Reasons) > 0 {
 				t.Fatalf("%v %q", err, rep.Reasons)
 			}
@@ -669,7 +670,7 @@ func TestNoChildren(t *testing.T) {
 // requested executes a request in a folder of its own.
 func requested(t *testing.T, x harnesstest.Executor, members string) *harness.Performed {
 	t.Helper()
-	_, p, err := request(t, x, members, t.TempDir())
+	_, p, err := answered(t, x, members, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestNetworkOfACommand(t *testing.T) {
 				}
 				inputs := fmt.Sprintf("inputs: {command: %q, arguments: [-c, %q]}", bash, connect)
 				for members, want := range map[string]bool{inputs: false, inputs + fmt.Sprintf(asks, false): false, inputs + fmt.Sprintf(asks, true): true} {
-					_, p, err := request(t, x, members, t.TempDir())
+					_, p, err := answered(t, x, members, t.TempDir())
 					if want && !allowed {
 						var re *result.RunError
 						if !errors.As(err, &re) || re.Code != result.CodeProfile || re.Details["pointer"] != "/sandbox/network/enabled" {

@@ -15,6 +15,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
@@ -196,7 +197,7 @@ func (s *stage) requested(t *testing.T, gate *harness.Gate, argv []string, stdin
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := harness.ParseExecRequest(s.Specs, "r.json", src)
+	r, err := request.Parse(s.Specs, "r.json", src)
 	if err != nil {
 		return "", false
 	}
@@ -304,7 +305,7 @@ func TestPurposeIsTheGoal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := harness.ParseExecRequest(s.Specs, "r.json", src)
+		r, err := request.Parse(s.Specs, "r.json", src)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,7 +67,7 @@ func TestRequestSeesWhatItLists(t *testing.T) {
 				if tc.inputs != "" {
 					members = strings.Replace(members, "arguments", tc.inputs+", arguments", 1)
 				}
-				rep, p, err := request(t, x, members, work)
+				rep, p, err := answered(t, x, members, work)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -111,7 +111,7 @@ func TestRequestOpensNothing(t *testing.T) {
 		if err := errors.Join(os.Chmod(filepath.Join(work, "in/closed"), 0o700), os.Chown(work, 12345, 12345), os.Chown(filepath.Join(work, "in/own"), 12345, 12345)); err != nil {
 			t.Fatal(err)
 		}
-		rep, p, err := request(t, harnesstest.NewExecutor(t, h, usualTime), shell("cat in/private in/open in/closed/a in/own; true")+"\nsandbox: {filesystem: {"+files+"}}", work)
+		rep, p, err := answered(t, harnesstest.NewExecutor(t, h, usualTime), shell("cat in/private in/open in/closed/a in/own; true")+"\nsandbox: {filesystem: {"+files+"}}", work)
 		if err != nil || len(rep.Reasons) > 0 || string(p.Stdout.Bytes) != "in/open\nin/own\n" {
 			t.Errorf("%s: %q, %q, %v", files, rep.Reasons, p.Stdout.Bytes, err)
 		}
@@ -129,7 +129,7 @@ func TestDeniedLink(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), usualTime)
 		for _, files := range []string{"deny: [none, link]", "deny: [none, link/s]", "read: [.], deny: [none, link/s]"} {
-			_, p, err := request(t, x, shell("cat link/s")+"\nsandbox: {filesystem: {"+files+"}}", work)
+			_, p, err := answered(t, x, shell("cat link/s")+"\nsandbox: {filesystem: {"+files+"}}", work)
 			var re *result.RunError
 			if !errors.As(err, &re) || re.Details["pointer"] != "/sandbox/filesystem/deny/1" || re.Hint != "deny what it leads to" {
 				t.Errorf("%s, %s: %v, %+v", isolation, files, err, p)

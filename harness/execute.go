@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
@@ -66,9 +67,9 @@ type Performed struct {
 	PeakMemory     int64 // bytes, 0: unknown
 	resident       int64 // maximum bytes of one process of the command whose result counts
 	Started, Ended time.Time
-	Accepted       []change.Change // changes that may be applied if the execution is accepted
-	Changes        []change.Change // all changes, except Responses
-	Artifacts      []Artifact      // files of Expect that exist
+	Accepted       []change.Change    // changes that may be applied if the execution is accepted
+	Changes        []change.Change    // all changes, except Responses
+	Artifacts      []request.Artifact // files of Expect that exist
 
 	Calls     []pack.CallEvidence // every answered call, in order
 	Responses []change.Change     // unchanged responses to calls: outputs that are never applied

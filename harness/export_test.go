@@ -7,11 +7,9 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-var updateVectors = flag.Bool("update", false, "fill in the canonical subsets of the vectors whose outcome and reasons agree")
-
 // What tests outside the package hold besides what everybody sees.
 var (
-	UpdateVectors = updateVectors
+	UpdateVectors = flag.Bool("update", false, "fill in the canonical subsets of the vectors whose outcome and reasons agree")
 	Agree         = agree
 	Verified      = verified
 )

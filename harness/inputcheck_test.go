@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -92,7 +93,7 @@ func TestInputChecksAreNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, got["request"] = harness.ParseExecRequest(s.Specs, "r.json", src)
+			_, got["request"] = request.Parse(s.Specs, "r.json", src)
 			for what, err := range got {
 				var re *result.RunError
 				switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/canon"
@@ -152,17 +153,17 @@ func (a *app) exec(cmd *cobra.Command, f execFlags, args []string) error {
 
 // execAsked is the task of an exec: a command of the command line, or a request.
 type execAsked struct {
-	request *harness.ExecRequest // nil for a command of the command line
+	request *request.Request // nil for a command of the command line
 	run     func(*harness.Gate) (harness.Request, error)
 }
 
 func (a *app) execAsked(cmd *cobra.Command, f execFlags, args []string, work string, read []string) (execAsked, error) {
 	if f.request != "" {
-		src, err := a.read(cmd.Context(), f.request, harness.MaxRequestBytes)
+		src, err := a.read(cmd.Context(), f.request, request.MaxBytes)
 		if err != nil {
 			return execAsked{}, err
 		}
-		r, err := harness.ParseExecRequest(a.specs, src.path, src.bytes)
+		r, err := request.Parse(a.specs, src.path, src.bytes)
 		return execAsked{&r, func(g *harness.Gate) (harness.Request, error) {
 			req, err := g.Requested(r, src.path, work, read)
 			if err == nil {
@@ -190,7 +191,7 @@ func (a *app) execAsked(cmd *cobra.Command, f execFlags, args []string, work str
 }
 
 // execDecided decides a command, executes it if it is allowed, and delivers the result.
-func (a *app) execDecided(ctx context.Context, f execFlags, gate *harness.Gate, work string, req harness.Request, r *harness.ExecRequest) (err error) {
+func (a *app) execDecided(ctx context.Context, f execFlags, gate *harness.Gate, work string, req harness.Request, r *request.Request) (err error) {
 	log, err := a.recording(f.recordFlags)
 	if err != nil {
 		return err
@@ -384,7 +385,7 @@ func (a *app) profileGate(ctx context.Context, f gateFlags) (*harness.Gate, erro
 
 // ran is a command that has ended, with the facts that exec reports.
 type ran struct {
-	asked   *harness.ExecRequest // nil for a command of the command line
+	asked   *request.Request // nil for a command of the command line
 	p       *harness.Performed
 	code    int // the exit status
 	reasons []string

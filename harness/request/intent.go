@@ -1,4 +1,4 @@
-package harness
+package request
 
 import (
 	"github.com/fiador/fiador/harness/runerr"
@@ -50,7 +50,7 @@ func CommandIntent(argv []string, env map[string]string) ([]byte, error) {
 // Intent returns the request as an intent of one run action, as canonical JSON and one
 // LF. Its goal is the purpose of the request. Members that an intent does not have are
 // in context.request.
-func (r ExecRequest) Intent() ([]byte, error) {
+func (r Request) Intent() ([]byte, error) {
 	action := intentAction{Argv: r.Inputs.Argv(), Env: r.Inputs.Environment, Stdin: r.Inputs.Stdin}
 	if r.Inputs.WorkingDirectory != "." {
 		action.Cwd = r.Inputs.WorkingDirectory
@@ -68,10 +68,10 @@ func (r ExecRequest) Intent() ([]byte, error) {
 
 // requestContext holds the members of a request that an intent does not have.
 type requestContext struct {
-	ExecutionID string       `json:"execution_id"`
-	ToolID      string       `json:"tool_id"`
-	AdapterID   string       `json:"adapter_id,omitempty"`
-	Sandbox     ExecSandbox  `json:"sandbox"`
-	Outputs     ExecOutputs  `json:"outputs"`
-	Metadata    ExecMetadata `json:"metadata"`
+	ExecutionID string   `json:"execution_id"`
+	ToolID      string   `json:"tool_id"`
+	AdapterID   string   `json:"adapter_id,omitempty"`
+	Sandbox     Sandbox  `json:"sandbox"`
+	Outputs     Outputs  `json:"outputs"`
+	Metadata    Metadata `json:"metadata"`
 }

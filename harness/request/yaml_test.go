@@ -1,4 +1,4 @@
-package harness
+package request
 
 import (
 	"bytes"
@@ -102,9 +102,9 @@ func TestYAMLHostile(t *testing.T) {
 		"text": "a\n ", "percent": "%", "pairs": "{a: b}, ", "crlf": "\r\n",
 	} {
 		for _, before := range []string{"", "a: [", "! ["} {
-			src := before + strings.Repeat(unit, (MaxRequestBytes-len(before))/len(unit))
+			src := before + strings.Repeat(unit, (MaxBytes-len(before))/len(unit))
 			started := time.Now()
-			_, err := ParseExecRequest(set, "r", []byte(src))
+			_, err := Parse(set, "r", []byte(src))
 			if took := time.Since(started); took > 20*time.Second {
 				t.Errorf("%s after %q took %v", name, before, took)
 			}
@@ -115,7 +115,7 @@ func TestYAMLHostile(t *testing.T) {
 	}
 	// Pointers are made of the names on the way, so long names must not multiply.
 	src := long + ": [" + strings.Repeat("a,", 200000) + "yes]"
-	_, err := ParseExecRequest(set, "r", []byte(src))
+	_, err := Parse(set, "r", []byte(src))
 	if re := (*result.RunError)(nil); !errors.As(err, &re) || len(re.Message) > 1000 {
 		t.Errorf("got %.200v", err)
 	}
@@ -164,7 +164,7 @@ func FuzzRequestYAML(f *testing.F) {
 				t.Fatalf("%s: %v", b, err)
 			}
 		}
-		req, err := ParseExecRequest(set, "r", src)
+		req, err := Parse(set, "r", src)
 		if err != nil {
 			if re := (*result.RunError)(nil); !errors.As(err, &re) || re.Code != result.CodeNotIntent {
 				t.Fatal(err)

@@ -1,10 +1,11 @@
-package harness
+package request
 
 import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"reflect"
@@ -20,7 +21,9 @@ import (
 	"github.com/fiador/fiador/specs/specstest"
 )
 
-const requestVectors = "../specs/vectors/execution/requests.json"
+var updateVectors = flag.Bool("update", false, "fill in what the vectors expect of the requests that are read")
+
+const requestVectors = "../../specs/vectors/execution/requests.json"
 
 // A requestVector is one request file and what it gives: the hash of the
 // normalised request, or a code and a pointer.
@@ -92,7 +95,7 @@ func TestRequestVectors(t *testing.T) {
 		t.Run(v.Name, func(t *testing.T) {
 			src := v.source(t)
 			before := bytes.Clone(src)
-			req, err := ParseExecRequest(set, "request", src)
+			req, err := Parse(set, "request", src)
 			if !bytes.Equal(src, before) {
 				t.Error("the source was changed")
 			}
@@ -160,7 +163,7 @@ func show(p *string) string {
 // checkRequest holds what must be so for every request: the normalised form is
 // valid, is the same request again, and has the same hash again, in both
 // notations.
-func checkRequest(t testing.TB, set *specs.Set, req ExecRequest) ([]byte, canon.ContentHash) {
+func checkRequest(t testing.TB, set *specs.Set, req Request) ([]byte, canon.ContentHash) {
 	t.Helper()
 	b, sum, err := req.Artifact()
 	if err != nil {
@@ -180,10 +183,10 @@ func checkRequest(t testing.TB, set *specs.Set, req ExecRequest) ([]byte, canon.
 			t.Errorf("%s is %d", limit.name, limit.v)
 		}
 	}
-	if len(b) > MaxRequestBytes { // the defaults make it longer than what was read
+	if len(b) > MaxBytes { // the defaults make it longer than what was read
 		return b, sum
 	}
-	again, err := ParseExecRequest(set, "again", b)
+	again, err := Parse(set, "again", b)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
@@ -220,20 +223,20 @@ func (f requestFile) text(t *testing.T) []byte {
 // says in either notation.
 func TestRequestDefaults(t *testing.T) {
 	set := specstest.NewSpecs(t)
-	got, err := ParseExecRequest(set, "r", []byte(`{"execution_id":"e","tool_id":"t","inputs":{"command":"node"}}`))
+	got, err := Parse(set, "r", []byte(`{"execution_id":"e","tool_id":"t","inputs":{"command":"node"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := ExecRequest{
+	want := Request{
 		ExecutionID: "e", ToolID: "t",
-		Inputs: ExecInputs{
+		Inputs: Inputs{
 			Command: "node", Arguments: []string{}, Environment: map[string]string{}, WorkingDirectory: ".", InputFiles: []string{},
 		},
-		Sandbox: ExecSandbox{
-			TimeoutMS: 30000, MemoryMB: 512, CPUCores: 1, Filesystem: ExecFilesystem{Deny: []string{}},
-			Network: ExecNetwork{Allow: []string{}, Deny: []string{}}, Processes: ExecProcesses{MaxChildren: 10, AllowFork: true},
+		Sandbox: Sandbox{
+			TimeoutMS: 30000, MemoryMB: 512, CPUCores: 1, Filesystem: Filesystem{Deny: []string{}},
+			Network: Network{Allow: []string{}, Deny: []string{}}, Processes: Processes{MaxChildren: 10, AllowFork: true},
 		},
-		Outputs: ExecOutputs{Stdout: StreamCaptured, Stderr: StreamCaptured, OutputFiles: []string{}, Artifacts: []ArtifactSpec{}},
+		Outputs: Outputs{Stdout: Captured, Stderr: Captured, OutputFiles: []string{}, Artifacts: []ArtifactSpec{}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
@@ -304,7 +307,7 @@ func TestRequestMessages(t *testing.T) {
 		{"a.json", `{"execution_id":"e1","tool_id":"t","inputs":{"command":"node"},"outputs":{"output_files":["out//a"]}}`,
 			`a.json: line 1, /outputs/output_files/0: path "out//a" is not in its clean form`, `write it as "out/a"`},
 	} {
-		_, err := ParseExecRequest(set, tc.name, []byte(tc.src))
+		_, err := Parse(set, tc.name, []byte(tc.src))
 		var re *result.RunError
 		if !errors.As(err, &re) {
 			t.Errorf("%q: %v", tc.src, err)
@@ -317,7 +320,7 @@ func TestRequestMessages(t *testing.T) {
 }
 
 // TestRequestSchemaSpoilt spoils every place of a request: a second validator
-// agrees on what the schema allows, and ParseExecRequest never accepts more.
+// agrees on what the schema allows, and Parse never accepts more.
 func TestRequestSchemaSpoilt(t *testing.T) {
 	set := specstest.NewSpecs(t)
 	other := specstest.SecondValidator(t, specs.KindExecutionRequest)
@@ -339,7 +342,7 @@ func TestRequestSchemaSpoilt(t *testing.T) {
 				t.Fatal(err)
 			}
 			// A document that is no object is not read as JSON; its value is the same.
-			if _, err := ParseExecRequest(set, "r", b); err == nil && len(list) > 0 {
+			if _, err := Parse(set, "r", b); err == nil && len(list) > 0 {
 				t.Errorf("%q set to %v is accepted", pointer, to)
 			}
 			if len(list) > 0 {
@@ -356,7 +359,7 @@ func fullRequest(t *testing.T) any {
 	t.Helper()
 	for _, v := range loadRequestVectors(t).Vectors {
 		if v.Name == "json_full" {
-			doc, err := canon.Parse(v.source(t), MaxRequestBytes)
+			doc, err := canon.Parse(v.source(t), MaxBytes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -396,7 +399,7 @@ func TestRequestSchemaAgrees(t *testing.T) {
 		"inputs environment maxProperties":   contract.MaxEnv,
 		"inputs input_files maxItems":        contract.MaxInputs,
 		"inputs working_directory maxLength": contract.MaxPathRunes,
-		"inputs stdin maxLength":             MaxRequestBytes,
+		"inputs stdin maxLength":             MaxBytes,
 		"outputs output_files maxItems":      contract.MaxOutputs,
 	} {
 		i := strings.LastIndexByte(way, ' ')

@@ -1,4 +1,6 @@
-package harness
+// Package request owns execution requests: it reads one from JSON or strict YAML, makes it
+// an intent, and writes the report that answers it. It executes nothing.
+package request
 
 import (
 	"bytes"
@@ -18,32 +20,32 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// MaxRequestBytes is the size limit of an execution request in bytes: for the file, and
+// MaxBytes is the size limit of an execution request in bytes: for the file, and
 // for its canonical JSON.
-const MaxRequestBytes = 1 << 20
+const MaxBytes = 1 << 20
 
 // Values of a stream in a request.
 const (
-	StreamCaptured = "captured" // any output is recorded
-	StreamExpected = "expected" // there must be output
+	Captured = "captured" // any output is recorded
+	Expected = "expected" // there must be output
 )
 
-// ExecRequest is one command to execute in the sandbox (code execution contract,
+// Request is one command to execute in the sandbox (code execution contract,
 // "Execution Contract Schema"). Every limit is set and within its bounds, and every list
 // except Write is set.
-type ExecRequest struct {
-	ExecutionID string       `json:"execution_id"`
-	ToolID      string       `json:"tool_id"`
-	AdapterID   string       `json:"adapter_id,omitempty"` // empty if no adapter is named
-	Inputs      ExecInputs   `json:"inputs"`
-	Sandbox     ExecSandbox  `json:"sandbox"`
-	Outputs     ExecOutputs  `json:"outputs"`
-	Metadata    ExecMetadata `json:"metadata"`
+type Request struct {
+	ExecutionID string   `json:"execution_id"`
+	ToolID      string   `json:"tool_id"`
+	AdapterID   string   `json:"adapter_id,omitempty"` // empty if no adapter is named
+	Inputs      Inputs   `json:"inputs"`
+	Sandbox     Sandbox  `json:"sandbox"`
+	Outputs     Outputs  `json:"outputs"`
+	Metadata    Metadata `json:"metadata"`
 }
 
-// ExecInputs are the command and its inputs. Only Stdin may contain NUL. Paths are clean
+// Inputs are the command and its inputs. Only Stdin may contain NUL. Paths are clean
 // and relative to the work folder.
-type ExecInputs struct {
+type Inputs struct {
 	Command          string            `json:"command"`
 	Arguments        []string          `json:"arguments"`
 	Environment      map[string]string `json:"environment"`
@@ -53,42 +55,42 @@ type ExecInputs struct {
 }
 
 // Argv returns the command and its arguments.
-func (in ExecInputs) Argv() []string { return append([]string{in.Command}, in.Arguments...) }
+func (in Inputs) Argv() []string { return append([]string{in.Command}, in.Arguments...) }
 
-// ExecSandbox holds the limits that a request asks for. They may only narrow a profile's
+// Sandbox holds the limits that a request asks for. They may only narrow a profile's
 // limits.
-type ExecSandbox struct {
-	TimeoutMS  int            `json:"timeout_ms"`
-	MemoryMB   int            `json:"memory_mb"`
-	CPUCores   int            `json:"cpu_cores"`
-	Filesystem ExecFilesystem `json:"filesystem"`
-	Network    ExecNetwork    `json:"network"`
-	Processes  ExecProcesses  `json:"processes"`
+type Sandbox struct {
+	TimeoutMS  int        `json:"timeout_ms"`
+	MemoryMB   int        `json:"memory_mb"`
+	CPUCores   int        `json:"cpu_cores"`
+	Filesystem Filesystem `json:"filesystem"`
+	Network    Network    `json:"network"`
+	Processes  Processes  `json:"processes"`
 }
 
-// ExecFilesystem holds the paths that a command may read and write. They are clean and
+// Filesystem holds the paths that a command may read and write. They are clean and
 // relative; paths to read may also be absolute.
-type ExecFilesystem struct {
+type Filesystem struct {
 	Read  []string `json:"read,omitzero"`  // nil: all of the work folder, and nothing outside it
 	Write []string `json:"write,omitzero"` // nil: as the profile says; empty: none
 	Deny  []string `json:"deny"`
 }
 
-// ExecNetwork is access to the host's network; no list of hosts narrows it.
-type ExecNetwork struct {
+// Network is access to the host's network; no list of hosts narrows it.
+type Network struct {
 	Enabled bool     `json:"enabled"`
 	Allow   []string `json:"allow"` // empty
 	Deny    []string `json:"deny"`  // hosts; empty if there is a network
 }
 
-// ExecProcesses says what a command may start.
-type ExecProcesses struct {
+// Processes says what a command may start.
+type Processes struct {
 	MaxChildren int  `json:"max_children"`
 	AllowFork   bool `json:"allow_fork"`
 }
 
-// ExecOutputs holds the expectations of a request about the outputs.
-type ExecOutputs struct {
+// Outputs holds the expectations of a request about the outputs.
+type Outputs struct {
 	Stdout      string         `json:"stdout"`                // StreamCaptured or StreamExpected
 	Stderr      string         `json:"stderr"`                // likewise
 	ExitCode    *int           `json:"exit_code,omitempty"`   // nil: no expectation
@@ -104,15 +106,15 @@ type ArtifactSpec struct {
 	MediaType string `json:"media_type,omitempty"`
 }
 
-// ExecMetadata says who asks and why. Members without a value are empty.
-type ExecMetadata struct {
+// Metadata says who asks and why. Members without a value are empty.
+type Metadata struct {
 	RequestedBy string `json:"requested_by,omitempty"`
 	RequestedAt string `json:"requested_at,omitempty"` // a date, or a date and time with offset, as given
 	Purpose     string `json:"purpose,omitempty"`
 	EvidenceRef string `json:"evidence_ref,omitempty"`
 }
 
-// ParseExecRequest reads an execution request. If the first byte that is no white space
+// Parse reads an execution request. If the first byte that is no white space
 // is "{", the text is read as JSON (canon.Parse), otherwise as strict YAML (parseYAML).
 // Schema and checks get the same values in both cases. name is the name of the file in
 // messages.
@@ -122,27 +124,27 @@ type ExecMetadata struct {
 // breaks its schema or asks for something impossible. Its details have the file, the
 // line, and the pointer of the wrong value; "" is the whole request. RUN_E002 has no
 // pointer if the structure is not known.
-func ParseExecRequest(set *specs.Set, name string, src []byte) (ExecRequest, error) {
+func Parse(set *specs.Set, name string, src []byte) (Request, error) {
 	text, err := readRequest(name, src)
 	if err != nil {
-		return ExecRequest{}, err
+		return Request{}, err
 	}
 	violations, err := set.Validate(specs.KindExecutionRequest, text.doc.Value())
 	if err != nil {
-		return ExecRequest{}, runerr.Internal("the request could not be held against its schema", err)
+		return Request{}, runerr.Internal("the request could not be held against its schema", err)
 	}
 	if len(violations) > 0 {
-		return ExecRequest{}, text.violated(violations)
+		return Request{}, text.violated(violations)
 	}
 	req, err := requestOf(text.doc.Value())
 	if err != nil {
-		return ExecRequest{}, runerr.Internal("the request fits its schema and is no request", err)
+		return Request{}, runerr.Internal("the request fits its schema and is no request", err)
 	}
 	for _, f := range []*requestFault{req.textFault(), req.pathFault(), req.unsupported(), req.dateFault()} {
 		if f != nil {
 			e := text.invalid(f.pointer, f.msg, f.hint)
 			e.RuleID = f.rule
-			return ExecRequest{}, e
+			return Request{}, e
 		}
 	}
 	return req, nil
@@ -158,11 +160,11 @@ type requestText struct {
 
 func readRequest(name string, src []byte) (requestText, error) {
 	t := requestText{name: name, src: src}
-	if len(src) > MaxRequestBytes {
+	if len(src) > MaxBytes {
 		return t, t.tooLarge()
 	}
 	if trimmed := bytes.TrimLeft(src, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '{' {
-		doc, err := canon.Parse(src, MaxRequestBytes)
+		doc, err := canon.Parse(src, MaxBytes)
 		if err != nil {
 			return t, t.notJSON(err)
 		}
@@ -174,14 +176,14 @@ func readRequest(name string, src []byte) (requestText, error) {
 		}
 		t.doc, t.root = doc, root
 	}
-	if len(t.doc.Bytes()) > MaxRequestBytes {
+	if len(t.doc.Bytes()) > MaxBytes {
 		return t, t.tooLarge()
 	}
 	return t, nil
 }
 
 func (t requestText) tooLarge() *result.RunError {
-	return runerr.New(result.CodeUnreadable, t.name+": larger than the limit of "+strconv.Itoa(MaxRequestBytes)+" bytes",
+	return runerr.New(result.CodeUnreadable, t.name+": larger than the limit of "+strconv.Itoa(MaxBytes)+" bytes",
 		"keep large contents out of the request: name them in inputs.input_files", runerr.Rule(contract.IV05), runerr.File(t.name))
 }
 
@@ -265,22 +267,22 @@ func (t requestText) lineAt(offset int) int {
 	return 1 + bytes.Count(t.src[:min(max(offset, 0), len(t.src))], []byte{'\n'})
 }
 
-var requestDecoder canon.Decoder[ExecRequest]
+var requestDecoder canon.Decoder[Request]
 
 // requestOf reads a document that fits the schema, and sets the defaults of the
 // contract.
-func requestOf(doc any) (ExecRequest, error) {
-	req := ExecRequest{
-		Inputs: ExecInputs{Arguments: []string{}, Environment: map[string]string{}, WorkingDirectory: ".", InputFiles: []string{}},
-		Sandbox: ExecSandbox{
+func requestOf(doc any) (Request, error) {
+	req := Request{
+		Inputs: Inputs{Arguments: []string{}, Environment: map[string]string{}, WorkingDirectory: ".", InputFiles: []string{}},
+		Sandbox: Sandbox{
 			TimeoutMS:  contract.TimeoutMS().Default,
 			MemoryMB:   contract.MemoryMB().Default,
 			CPUCores:   contract.CPUCores().Default,
-			Filesystem: ExecFilesystem{Deny: []string{}},
-			Network:    ExecNetwork{Allow: []string{}, Deny: []string{}},
-			Processes:  ExecProcesses{MaxChildren: contract.MaxChildren().Default, AllowFork: true},
+			Filesystem: Filesystem{Deny: []string{}},
+			Network:    Network{Allow: []string{}, Deny: []string{}},
+			Processes:  Processes{MaxChildren: contract.MaxChildren().Default, AllowFork: true},
 		},
-		Outputs: ExecOutputs{Stdout: StreamCaptured, Stderr: StreamCaptured, OutputFiles: []string{}, Artifacts: []ArtifactSpec{}},
+		Outputs: Outputs{Stdout: Captured, Stderr: Captured, OutputFiles: []string{}, Artifacts: []ArtifactSpec{}},
 	}
 	err := requestDecoder.Into(&req, doc)
 	return req, err
@@ -296,7 +298,7 @@ func faultOf(v *contract.Violation) *requestFault {
 
 // textFault finds text that no argument (IV-02) and no variable (IV-04) of a process can
 // hold.
-func (r ExecRequest) textFault() *requestFault {
+func (r Request) textFault() *requestFault {
 	if v := contract.CheckArgument("/inputs/command", r.Inputs.Command, contract.Argv); v != nil {
 		return faultOf(v)
 	}
@@ -310,7 +312,7 @@ func (r ExecRequest) textFault() *requestFault {
 }
 
 // pathFault returns the first path that breaks the rule of its place (IV-03).
-func (r ExecRequest) pathFault() *requestFault {
+func (r Request) pathFault() *requestFault {
 	var artifacts []string
 	for _, a := range r.Outputs.Artifacts {
 		artifacts = append(artifacts, a.Path)
@@ -378,7 +380,7 @@ func (rule pathRule) check(at, p string) *contract.Violation {
 
 // unsupported returns the first request for something that the contract describes but
 // this version cannot do.
-func (r ExecRequest) unsupported() *requestFault {
+func (r Request) unsupported() *requestFault {
 	network := r.Sandbox.Network
 	switch {
 	case len(network.Allow) > 0:
@@ -392,7 +394,7 @@ func (r ExecRequest) unsupported() *requestFault {
 }
 
 // dateFault finds a date in the right form that no calendar has.
-func (r ExecRequest) dateFault() *requestFault {
+func (r Request) dateFault() *requestFault {
 	at := r.Metadata.RequestedAt
 	if at == "" {
 		return nil
@@ -409,12 +411,12 @@ func (r ExecRequest) dateFault() *requestFault {
 // these bytes. Every default is written out, and members without a value are left out.
 // So two spellings of one request, in JSON or YAML, have one hash. The bytes are again a
 // request, and the same one.
-func (r ExecRequest) Artifact() ([]byte, canon.ContentHash, error) {
+func (r Request) Artifact() ([]byte, canon.ContentHash, error) {
 	return canon.Artifact(r)
 }
 
 // Shown returns the paths of the work folder that a request wants to see; nil means all.
-func (r ExecRequest) Shown() []string {
+func (r Request) Shown() []string {
 	if r.Sandbox.Filesystem.Read == nil {
 		return nil
 	}

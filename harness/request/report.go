@@ -1,4 +1,4 @@
-package harness
+package request
 
 import (
 	"maps"
@@ -11,25 +11,25 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// ExecReportVersion is the version of the execution report's format.
-const ExecReportVersion = "1.1.0"
+// ReportVersion is the version of the execution report's format.
+const ReportVersion = "1.1.0"
 
-// ExecReport is the answer to an execution request
+// Report is the answer to an execution request
 // (specs/execution-report.schema.json).
-type ExecReport struct {
+type Report struct {
 	ExecutionID    string           `json:"execution_id"`
 	ToolID         string           `json:"tool_id"`
 	AdapterID      string           `json:"-"`              // empty if the request names no adapter
 	ExitCode       int              `json:"exit_code"`      // 0..255
 	Interpretation string           `json:"interpretation"` // meaning of the exit code, in a word
 	Action         string           `json:"action"`         // what the reader should do about it
-	Stdout         ExecStream       `json:"stdout"`
-	Stderr         ExecStream       `json:"stderr"`
+	Stdout         Stream           `json:"stdout"`
+	Stderr         Stream           `json:"stderr"`
 	OutputFiles    []kernel.FileRef `json:"output_files"` // in any order
 	Reasons        []string         `json:"reasons"`      // in any order
-	Metadata       ExecMetadata     `json:"metadata"`     // of the request
+	Metadata       Metadata         `json:"metadata"`     // of the request
 	Artifacts      []Artifact       `json:"artifacts"`    // in the order of the request
-	Ephemeral      ExecEphemeral    `json:"-"`
+	Ephemeral      Ephemeral        `json:"-"`
 }
 
 // Artifact is a file that a request wants back, as the work folder has it after the execution.
@@ -39,16 +39,16 @@ type Artifact struct {
 	SizeBytes int64             `json:"size_bytes"`
 }
 
-// ExecStream is the kept part of one stream of a command.
-type ExecStream struct {
+// Stream is the kept part of one stream of a command.
+type Stream struct {
 	SHA256    canon.ContentHash `json:"sha256"`     // of the bytes kept
 	SizeBytes int               `json:"size_bytes"` // number of bytes kept
 	Truncated bool              `json:"truncated"`  // the command wrote more than was kept
 }
 
-// ExecEphemeral holds the values that differ between two executions of one request. They
+// Ephemeral holds the values that differ between two executions of one request. They
 // are in the report, and neither in its canonical subset nor in its digest.
-type ExecEphemeral struct {
+type Ephemeral struct {
 	StartedAt       time.Time
 	CompletedAt     time.Time
 	Duration        time.Duration
@@ -58,7 +58,7 @@ type ExecEphemeral struct {
 
 // Bytes returns the report in its printed form: canonical JSON and one LF. Files,
 // reasons and clauses are sorted by UTF-16 code unit, and each reason occurs once.
-func (r ExecReport) Bytes() ([]byte, error) {
+func (r Report) Bytes() ([]byte, error) {
 	b, _, err := canon.Artifact(struct {
 		reportSubset
 		Ephemeral reportEphemeral `json:"ephemeral"`
@@ -69,13 +69,13 @@ func (r ExecReport) Bytes() ([]byte, error) {
 // reportSubset is the canonical subset: every member except ephemeral. It is the same on
 // every machine, and for every execution of one request.
 type reportSubset struct {
-	ExecReport
+	Report
 	Version   string  `json:"report_schema_version"`
 	AdapterID *string `json:"adapter_id"`
 }
 
-func (r ExecReport) subset() reportSubset {
-	s := reportSubset{ExecReport: r, Version: ExecReportVersion}
+func (r Report) subset() reportSubset {
+	s := reportSubset{Report: r, Version: ReportVersion}
 	s.OutputFiles = append([]kernel.FileRef{}, r.OutputFiles...)
 	slices.SortFunc(s.OutputFiles, func(a, b kernel.FileRef) int { return canon.Compare(a.Path, b.Path) })
 	s.Artifacts = append([]Artifact{}, r.Artifacts...)
@@ -87,14 +87,14 @@ func (r ExecReport) subset() reportSubset {
 }
 
 // Digest returns the hash of the canonical subset and one LF.
-func (r ExecReport) Digest() (canon.ContentHash, error) {
+func (r Report) Digest() (canon.ContentHash, error) {
 	_, hash, err := canon.Artifact(r.subset())
 	return hash, err
 }
 
-// ExecReportDigest returns the Digest of a report that was read and decoded to a
+// ReportDigest returns the Digest of a report that was read and decoded to a
 // canonical value. The document is not changed.
-func ExecReportDigest(doc map[string]any) (canon.ContentHash, error) {
+func ReportDigest(doc map[string]any) (canon.ContentHash, error) {
 	subset := maps.Clone(doc)
 	delete(subset, "ephemeral")
 	_, hash, err := canon.Artifact(subset)
@@ -109,7 +109,7 @@ type reportEphemeral struct {
 	Clauses         []evidence.Clause `json:"clauses"`
 }
 
-func (e ExecEphemeral) document() reportEphemeral {
+func (e Ephemeral) document() reportEphemeral {
 	doc := reportEphemeral{ledger.Timestamp(e.StartedAt), ledger.Timestamp(e.CompletedAt), e.Duration.Milliseconds(), nil, append([]evidence.Clause{}, e.Clauses...)}
 	slices.SortStableFunc(doc.Clauses, func(a, b evidence.Clause) int { return canon.Compare(a.Clause, b.Clause) })
 	if e.PeakMemoryBytes > 0 {

@@ -1,4 +1,4 @@
-package harness
+package request
 
 import (
 	"bytes"
@@ -16,18 +16,18 @@ import (
 	"github.com/fiador/fiador/specs/specstest"
 )
 
-func fullReport() ExecReport {
+func fullReport() Report {
 	empty := canon.Sum(nil)
 	started := time.Date(2026, 1, 16, 10, 30, 0, 5e6, time.FixedZone("", 3600))
-	return ExecReport{
+	return Report{
 		ExecutionID: "run-7", ToolID: "TL-003", AdapterID: "ADP-001", ExitCode: 125, Interpretation: "tool_error", Action: "log_and_handle",
-		Metadata:  ExecMetadata{RequestedBy: "agent", RequestedAt: "2026-01-16", Purpose: "build", EvidenceRef: "ev-1"},
+		Metadata:  Metadata{RequestedBy: "agent", RequestedAt: "2026-01-16", Purpose: "build", EvidenceRef: "ev-1"},
 		Artifacts: []Artifact{{ArtifactSpec{Path: "z", Name: "n", MediaType: "text/html"}, empty, 0}, {ArtifactSpec{Path: "a"}, empty, 0}},
-		Stdout:    ExecStream{SHA256: canon.Sum([]byte("x")), SizeBytes: 1, Truncated: true}, Stderr: ExecStream{SHA256: empty},
+		Stdout:    Stream{SHA256: canon.Sum([]byte("x")), SizeBytes: 1, Truncated: true}, Stderr: Stream{SHA256: empty},
 		// By code point U+FF5E stands before U+1D11E, by code unit behind it.
 		OutputFiles: []kernel.FileRef{{Path: "out/\uff5e", SHA256: empty}, {Path: "out/\U0001d11e", SHA256: empty, SizeBytes: 3}, {Path: "a", SHA256: empty}},
 		Reasons:     []string{"STREAM_LIMIT /stdout", "OUTPUT_LIMIT out/b", "STREAM_LIMIT /stdout"},
-		Ephemeral: ExecEphemeral{
+		Ephemeral: Ephemeral{
 			StartedAt: started, CompletedAt: started.Add(1500 * time.Millisecond), Duration: 1500 * time.Millisecond, PeakMemoryBytes: 1 << 40,
 			Clauses: []evidence.Clause{{Clause: "timeout", Mechanism: "pidfd", Status: "enforced"}, {Clause: "cpu_cores", Status: "absent"}},
 		},
@@ -60,7 +60,7 @@ func TestReportBytes(t *testing.T) {
 // TestReportLeast: a report of nothing has every member, null and empty lists
 // where there is nothing to say.
 func TestReportLeast(t *testing.T) {
-	r := ExecReport{ExecutionID: "e", ToolID: "t", Interpretation: "success", Action: "continue", Stdout: ExecStream{SHA256: canon.Sum(nil)}, Stderr: ExecStream{SHA256: canon.Sum(nil)}}
+	r := Report{ExecutionID: "e", ToolID: "t", Interpretation: "success", Action: "continue", Stdout: Stream{SHA256: canon.Sum(nil)}, Stderr: Stream{SHA256: canon.Sum(nil)}}
 	b, err := r.Bytes()
 	if err != nil {
 		t.Fatal(err)
@@ -92,16 +92,16 @@ func TestReportDigest(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := read.Value().(map[string]any)
-	if got, err := ExecReportDigest(doc); err != nil || got != want || doc["ephemeral"] == nil {
+	if got, err := ReportDigest(doc); err != nil || got != want || doc["ephemeral"] == nil {
 		t.Errorf("read back, the digest is %s, not %s (%v)", got, want, err)
 	}
 	if text, err := canon.Canonical(base.subset()); err != nil || bytes.Contains(text, []byte("ephemeral")) {
 		t.Error("the subset has ephemeral")
 	}
-	for name, change := range map[string]func(*ExecReport){
-		"time":  func(r *ExecReport) { r.Ephemeral.StartedAt = time.Unix(0, 0) },
-		"all":   func(r *ExecReport) { r.Ephemeral = ExecEphemeral{} },
-		"order": func(r *ExecReport) { slices.Reverse(r.OutputFiles); slices.Reverse(r.Reasons) },
+	for name, change := range map[string]func(*Report){
+		"time":  func(r *Report) { r.Ephemeral.StartedAt = time.Unix(0, 0) },
+		"all":   func(r *Report) { r.Ephemeral = Ephemeral{} },
+		"order": func(r *Report) { slices.Reverse(r.OutputFiles); slices.Reverse(r.Reasons) },
 	} {
 		r := fullReport()
 		change(&r)
@@ -109,19 +109,19 @@ func TestReportDigest(t *testing.T) {
 			t.Errorf("%s changes the digest (%v)", name, err)
 		}
 	}
-	for name, change := range map[string]func(*ExecReport){
-		"execution_id":   func(r *ExecReport) { r.ExecutionID = "x" },
-		"tool_id":        func(r *ExecReport) { r.ToolID = "x" },
-		"adapter_id":     func(r *ExecReport) { r.AdapterID = "" },
-		"exit_code":      func(r *ExecReport) { r.ExitCode = 0 },
-		"interpretation": func(r *ExecReport) { r.Interpretation = "success" },
-		"action":         func(r *ExecReport) { r.Action = "continue" },
-		"artifacts":      func(r *ExecReport) { slices.Reverse(r.Artifacts) },
-		"metadata":       func(r *ExecReport) { r.Metadata.Purpose = "" },
-		"stdout":         func(r *ExecReport) { r.Stdout.Truncated = false },
-		"stderr":         func(r *ExecReport) { r.Stderr.SizeBytes = 1 },
-		"output_files":   func(r *ExecReport) { r.OutputFiles[0].SizeBytes++ },
-		"reasons":        func(r *ExecReport) { r.Reasons = nil },
+	for name, change := range map[string]func(*Report){
+		"execution_id":   func(r *Report) { r.ExecutionID = "x" },
+		"tool_id":        func(r *Report) { r.ToolID = "x" },
+		"adapter_id":     func(r *Report) { r.AdapterID = "" },
+		"exit_code":      func(r *Report) { r.ExitCode = 0 },
+		"interpretation": func(r *Report) { r.Interpretation = "success" },
+		"action":         func(r *Report) { r.Action = "continue" },
+		"artifacts":      func(r *Report) { slices.Reverse(r.Artifacts) },
+		"metadata":       func(r *Report) { r.Metadata.Purpose = "" },
+		"stdout":         func(r *Report) { r.Stdout.Truncated = false },
+		"stderr":         func(r *Report) { r.Stderr.SizeBytes = 1 },
+		"output_files":   func(r *Report) { r.OutputFiles[0].SizeBytes++ },
+		"reasons":        func(r *Report) { r.Reasons = nil },
 	} {
 		r := fullReport()
 		change(&r)
