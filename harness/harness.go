@@ -8,8 +8,8 @@
 //
 // With a Recorder a run leaves a record: of its decision before anybody sees the result,
 // of the error that it ends in, and of an execution before its first effect. A result
-// that could not be recorded is not returned. Package replay decides again from the evidence
-// of a record.
+// that could not be recorded is not returned. Package replay decides again from the
+// evidence of a record.
 package harness
 
 import (

@@ -24,6 +24,7 @@ func (f JudgeFunc) Explain(ctx context.Context, in policy.Input) (policy.Explana
 	return policy.Explanation{Verdict: v}, err
 }
 
+// Deps are effects that are the same each time: a clock that stands, and fixed randomness.
 func Deps(t *testing.T) harness.Deps {
 	t.Helper()
 	set, err := specs.New()
@@ -37,6 +38,7 @@ func Deps(t *testing.T) harness.Deps {
 	}
 }
 
+// GateWith is the gate of the default profile with a policy of the test's own.
 func GateWith(t *testing.T, d harness.Deps, judge harness.Judge) *harness.Gate {
 	t.Helper()
 	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: "default"}, d.Specs, policy.DefaultLimits())
