@@ -117,7 +117,7 @@ func driftText(t terminal, d *ledger.Drift) {
 			field("kernel", x.From.Kernel+" -> "+x.To.Kernel)
 		}
 	}
-	t.line(fmt.Sprintf("%s: %s, %s", count64(d.Decisions, "decision", "decisions"),
+	t.line(fmt.Sprintf("%s: %s, %s", count(d.Decisions, "decision"),
 		count(len(d.Differences), "difference"), count(len(d.Flips), "flip")))
 }
 

@@ -74,7 +74,7 @@ func (a *app) exportEntries(ctx context.Context, f exportFlags) error {
 	}
 	defer r.Close()
 	if f.from > r.Size() {
-		return usage("leave it out to write all", "--from %d: the ledger has %s", f.from, count64(r.Size(), "entry", "entries"))
+		return usage("leave it out to write all", "--from %d: the ledger has %s", f.from, entryCount(r.Size()))
 	}
 	line := a.progressLine(r.Size() - f.from)
 	if f.output == "" {

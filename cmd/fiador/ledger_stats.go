@@ -198,7 +198,7 @@ func (c *counted) text(t terminal) {
 	row := func(name, style string, n int64, rest ...string) {
 		t.line(append([]string{"  " + fmt.Sprintf("%*d", digits, n), t.paint(style, name)}, rest...)...)
 	}
-	t.line(t.paint(bold, c.checkpoint.Origin), count64(c.Entries, "entry", "entries")+fmt.Sprintf(" of %d", c.checkpoint.Size))
+	t.line(t.paint(bold, c.checkpoint.Origin), entryCount(c.Entries)+fmt.Sprintf(" of %d", c.checkpoint.Size))
 	if c.Entries == 0 {
 		return
 	}
@@ -254,12 +254,4 @@ func (c *counted) policies(t terminal, digits int) {
 	if more := len(list) - c.top; more > 0 {
 		t.line(t.paint(dim, fmt.Sprintf("  and %d more; --top shows more", more)))
 	}
-}
-
-// count64 formats a number of things.
-func count64(n int64, one, many string) string {
-	if n == 1 {
-		many = one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

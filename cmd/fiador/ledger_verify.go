@@ -253,12 +253,7 @@ func (v ledgerVerdict) rows(row func(name, format string, args ...any)) {
 	}
 }
 
-func entryCount(n int64) string {
-	if n == 1 {
-		return "1 entry"
-	}
-	return fmt.Sprintf("%d entries", n)
-}
+func entryCount(n int64) string { return numberOf(n, "entry", "entries") }
 
 // butFor describes the faulty items of a count, or returns empty if there are none.
 func butFor[T any](what string, list []T) string {

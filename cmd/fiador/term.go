@@ -17,19 +17,11 @@ type terminal struct {
 	color bool
 }
 
-const (
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-	dim    = "2"
-	bold   = "1"
-)
-
 func (t terminal) paint(style, s string) string {
-	if !t.color || style == "" || s == "" {
+	if !t.color {
 		return s
 	}
-	return "\x1b[" + style + "m" + s + "\x1b[0m"
+	return paint(style, s)
 }
 
 func (t terminal) line(fields ...string) {
@@ -48,13 +40,6 @@ func (t terminal) hint(text string) {
 	if text != "" {
 		fmt.Fprintln(t.w, t.paint(dim, "hint:")+" "+plain(text))
 	}
-}
-
-func count(n int, word string) string {
-	if n != 1 {
-		word += "s"
-	}
-	return fmt.Sprintf("%d %s", n, word)
 }
 
 // plain escapes every invisible character and every character that moves the cursor.

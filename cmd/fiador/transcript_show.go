@@ -147,16 +147,8 @@ func (s *shownLog) summary() {
 	for _, note := range s.Notes() {
 		row("note", "%s", note)
 	}
-	row("stdout", "%s, %s", number(s.n[transcript.Stdout], "line"), number(s.Stdout().Size(), "byte"))
-	row("stderr", "%s, %s", number(s.n[transcript.Stderr], "line"), number(s.Stderr().Size(), "byte"))
-}
-
-// number formats a number of things.
-func number(n int64, word string) string {
-	if n != 1 {
-		word += "s"
-	}
-	return fmt.Sprintf("%d %s", n, word)
+	row("stdout", "%s, %s", count(s.n[transcript.Stdout], "line"), count(s.Stdout().Size(), "byte"))
+	row("stderr", "%s, %s", count(s.n[transcript.Stderr], "line"), count(s.Stderr().Size(), "byte"))
 }
 
 // page prints a log for a terminal. A line of the command cannot imitate a message of
@@ -174,7 +166,7 @@ func (s *shownLog) page() error {
 		style = green
 	}
 	s.t.line(s.t.paint(style, fmt.Sprintf("exit code %d", s.Code())) + s.t.paint(dim, fmt.Sprintf("; %s of stdout, %s of stderr",
-		number(s.n[transcript.Stdout], "line"), number(s.n[transcript.Stderr], "line"))))
+		count(s.n[transcript.Stdout], "line"), count(s.n[transcript.Stderr], "line"))))
 	return nil
 }
 
@@ -240,7 +232,7 @@ func (s *shownLog) last(total int64, order iter.Seq2[transcript.Stream, error]) 
 		skip = max(0, total-s.tail)
 	}
 	if skip > 0 && s.tty {
-		s.t.line(s.t.paint(dim, "("+number(skip, "earlier line")+")"))
+		s.t.line(s.t.paint(dim, "("+count(skip, "earlier line")+")"))
 	}
 	for stream, err := range order {
 		if err != nil {
