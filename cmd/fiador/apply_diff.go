@@ -8,6 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/patch"
 )
 
@@ -32,7 +33,7 @@ func (a *app) showPatch(plan *patch.Plan) error {
 		}
 	}
 	created, modified, deleted := plan.Counts()
-	return a.printDiff(fmt.Appendf(nil, "%s: %d created, %d modified, %d deleted\n", count(len(plan.Steps), "file"), created, modified, deleted))
+	return a.printDiff(fmt.Appendf(nil, "%s: %d created, %d modified, %d deleted\n", screen.Count(len(plan.Steps), "file"), created, modified, deleted))
 }
 
 // printDiff prints output of the time before any change. When standard output fails,
@@ -94,11 +95,11 @@ func (d diffPrinter) named(kind string, s patch.Step) []byte {
 	line := kind + " file " + plain(s.Path) + ": "
 	switch {
 	case s.After == nil:
-		line += fmt.Sprintf("deleted, %s %s", count(int(s.Before.Size), "byte"), s.Before.SHA256)
+		line += fmt.Sprintf("deleted, %s %s", screen.Count(int(s.Before.Size), "byte"), s.Before.SHA256)
 	case s.Before == nil:
-		line += fmt.Sprintf("created, %s %s, mode %s", count(int(s.After.Size), "byte"), s.After.SHA256, mode(s.After))
+		line += fmt.Sprintf("created, %s %s, mode %s", screen.Count(int(s.After.Size), "byte"), s.After.SHA256, mode(s.After))
 	default:
-		line += fmt.Sprintf("%s → %s %s", count(int(s.Before.Size), "byte"), count(int(s.After.Size), "byte"), s.After.SHA256)
+		line += fmt.Sprintf("%s → %s %s", screen.Count(int(s.Before.Size), "byte"), screen.Count(int(s.After.Size), "byte"), s.After.SHA256)
 		if s.Before.Executable != s.After.Executable {
 			line += fmt.Sprintf(", mode %s → %s", mode(s.Before), mode(s.After))
 		}
@@ -130,7 +131,7 @@ func (d diffPrinter) text(s patch.Step, before, after []byte) []byte {
 	}
 	var b bytes.Buffer
 	for _, line := range head {
-		b.WriteString(d.paint(bold, line) + "\n")
+		b.WriteString(d.paint(screen.Bold, line) + "\n")
 	}
 	for line := range bytes.Lines(lines) {
 		d.line(&b, line)
@@ -144,7 +145,7 @@ func (d diffPrinter) line(b *bytes.Buffer, line []byte) {
 		b.Write(line)
 		return
 	}
-	style := map[byte]string{'+': green, '-': red, '@': dim}[line[0]]
+	style := map[byte]string{'+': screen.Green, '-': screen.Red, '@': screen.Dim}[line[0]]
 	cells := strings.Split(string(bytes.TrimSuffix(line, []byte{'\n'})), "\t")
 	for i, c := range cells {
 		cells[i] = plain(c)

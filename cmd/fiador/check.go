@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
@@ -156,7 +157,7 @@ func (a *app) conclude(r *reports, f checkFlags) error {
 		a.term.message(countLine(r.summary.Counts) + fmt.Sprintf("; profile %q", r.summary.Profile))
 	}
 	if rejected := r.summary.Counts.Rejected(); f.reportOnly {
-		a.term.warning(fmt.Sprintf("REPORT ONLY: %s rejected, and no rejection fails this run", count(rejected, "intent")))
+		a.term.warning(fmt.Sprintf("REPORT ONLY: %s rejected, and no rejection fails this run", screen.Count(rejected, "intent")))
 	}
 	a.status = r.status()
 	return nil
@@ -260,7 +261,7 @@ func (s *seen) progress() {
 		return
 	}
 	s.shown = now
-	fmt.Fprintf(s.stderr, "\r\x1b[K%s", s.term.paint(dim, fmt.Sprintf("checked %d%s", s.reports.summary.Counts.Total(), s.total)))
+	fmt.Fprintf(s.stderr, "\r\x1b[K%s", s.term.paint(screen.Dim, fmt.Sprintf("checked %d%s", s.reports.summary.Counts.Total(), s.total)))
 }
 
 func (s *seen) clear() {

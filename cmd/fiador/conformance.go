@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/conformance"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
@@ -270,10 +271,10 @@ func (r *conformanceReport) verdict(v conformance.Verdict, t terminal) []byte {
 	var b bytes.Buffer
 	name := plain(v.Vector.ID) + " " + plain(v.Vector.Name)
 	if ok {
-		fmt.Fprintf(&b, "%s %s\n", t.paint(green, "ok"), name)
+		fmt.Fprintf(&b, "%s %s\n", t.paint(screen.Green, "ok"), name)
 		return b.Bytes()
 	}
-	fmt.Fprintf(&b, "%s %s\n", t.paint(red, "FAIL"), name)
+	fmt.Fprintf(&b, "%s %s\n", t.paint(screen.Red, "FAIL"), name)
 	for _, f := range v.Faults {
 		fmt.Fprintf(&b, "  %s\n", plain(f.What))
 		if f.Want != "" || f.Got != "" {
@@ -318,7 +319,7 @@ func (r *conformanceReport) summary(t terminal) ([]byte, error) {
 		return b, err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s: %d passed, %d failed\n", count(r.passed+r.failed, "vector"), r.passed, r.failed)
+	fmt.Fprintf(&b, "%s: %d passed, %d failed\n", screen.Count(r.passed+r.failed, "vector"), r.passed, r.failed)
 	if len(r.left) > 0 {
 		total := 0
 		var sections []string
@@ -326,7 +327,7 @@ func (r *conformanceReport) summary(t terminal) ([]byte, error) {
 			total += r.left[name]
 			sections = append(sections, fmt.Sprintf("%s %d", plain(name), r.left[name]))
 		}
-		fmt.Fprintf(&b, "%s of other tools left out: %s\n", count(total, "vector"), strings.Join(sections, ", "))
+		fmt.Fprintf(&b, "%s of other tools left out: %s\n", screen.Count(total, "vector"), strings.Join(sections, ", "))
 	}
 	return b.Bytes(), nil
 }

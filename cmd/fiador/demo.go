@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
@@ -96,7 +97,7 @@ func (a *app) demo(ctx context.Context) error {
 			return err
 		}
 		t.line(d.story)
-		t.line(t.paint(dim, "$ fiador run "+d.file))
+		t.line(t.paint(screen.Dim, "$ fiador run "+d.file))
 		if err := report.Human(&out, a.page.color, report.Item{Path: d.file, Decision: rep.Decision}); err != nil {
 			return err
 		}
@@ -104,7 +105,7 @@ func (a *app) demo(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.line(t.paint(dim, fmt.Sprintf("exit code %d, digest %s", rep.Result.ExitCode(), digest)))
+		t.line(t.paint(screen.Dim, fmt.Sprintf("exit code %d, digest %s", rep.Result.ExitCode(), digest)))
 		t.line()
 	}
 	name := invocation()

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/sandbox"
 )
 
@@ -42,7 +43,7 @@ func (a *app) doctor(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if len(probes) == 0 {
-		t.line(t.paint(red, "no"), "commands are executed on Linux (amd64, arm64) alone; deciding works here")
+		t.line(t.paint(screen.Red, "no"), "commands are executed on Linux (amd64, arm64) alone; deciding works here")
 		a.status = exitRejected
 	}
 	for i, p := range probes {
@@ -50,14 +51,14 @@ func (a *app) doctor(ctx context.Context) error {
 			t.line()
 		}
 		if p.Err != nil {
-			t.line(t.paint(red, "no "), t.paint(bold, string(p.Isolation)), plain(p.Err.Error()))
+			t.line(t.paint(screen.Red, "no "), t.paint(screen.Bold, string(p.Isolation)), plain(p.Err.Error()))
 			t.hint(p.Err.Remedy)
 			if p.Isolation == sandbox.Full {
 				a.status = exitRejected
 			}
 			continue
 		}
-		t.line(t.paint(green, "yes"), t.paint(bold, string(p.Isolation)), "writes are staged: "+p.Staging)
+		t.line(t.paint(screen.Green, "yes"), t.paint(screen.Bold, string(p.Isolation)), "writes are staged: "+p.Staging)
 		for _, c := range p.Clauses {
 			t.line("    "+a.state(t, c.Status), fmt.Sprintf("%-16s", c.Clause), plain(c.Mechanism))
 		}
@@ -67,7 +68,7 @@ func (a *app) doctor(ctx context.Context) error {
 
 // state returns the status of a clause, aligned.
 func (a *app) state(t terminal, s evidence.Status) string {
-	style := map[evidence.Status]string{evidence.Enforced: green, evidence.Partial: yellow, evidence.Absent: red}[s]
+	style := map[evidence.Status]string{evidence.Enforced: screen.Green, evidence.Partial: screen.Yellow, evidence.Absent: screen.Red}[s]
 	return t.paint(style, fmt.Sprintf("%-8s", s))
 }
 
@@ -145,7 +146,7 @@ func (a *app) explainSandbox(ctx context.Context, f execFlags) error {
 	var out bytes.Buffer
 	t := terminal{w: &out, color: a.page.color}
 	section := func(title string, lines []string) {
-		t.line(t.paint(bold, title))
+		t.line(t.paint(screen.Bold, title))
 		for i, line := range lines {
 			t.line(fmt.Sprintf("%4d", i+1), plain(line))
 		}
@@ -153,7 +154,7 @@ func (a *app) explainSandbox(ctx context.Context, f execFlags) error {
 	section("steps", x.Steps)
 	section("given up by each command, in this order", x.GiveUp)
 	section("environment", x.Env)
-	t.line(t.paint(bold, "clauses"))
+	t.line(t.paint(screen.Bold, "clauses"))
 	for _, c := range x.Clauses {
 		t.line("    "+a.state(t, c.Status), fmt.Sprintf("%-16s", c.Clause), plain(c.Mechanism))
 	}

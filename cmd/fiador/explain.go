@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -144,10 +145,10 @@ func (a *app) explainCode(ctx context.Context, code string, f explainFlags) erro
 }
 
 func (r codeRecord) text(t terminal) {
-	t.line(t.paint(bold, r.ID), plain(r.Title))
+	t.line(t.paint(screen.Bold, r.ID), plain(r.Title))
 	field := func(name, text string) {
 		if text != "" {
-			t.line("  "+t.paint(dim, fmt.Sprintf("%-6s", name)), plain(text))
+			t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-6s", name)), plain(text))
 		}
 	}
 	field("kind", string(r.Kind))
@@ -215,7 +216,7 @@ func (a *app) listCodes(ctx context.Context, f explainFlags) error {
 		width = max(width, len(r.ID))
 	}
 	for _, r := range list {
-		t.line(t.paint(bold, fmt.Sprintf("%-*s", width, r.ID)), plain(r.Title))
+		t.line(t.paint(screen.Bold, fmt.Sprintf("%-*s", width, r.ID)), plain(r.Title))
 	}
 	return a.print(out.Bytes())
 }
@@ -267,7 +268,7 @@ type explained struct {
 }
 
 func (e explained) text(t terminal) {
-	style := map[kernel.Outcome]string{kernel.OutcomeBundle: green, kernel.OutcomeClarify: yellow, kernel.OutcomeRefuse: red}[e.Decision.Outcome]
+	style := map[kernel.Outcome]string{kernel.OutcomeBundle: screen.Green, kernel.OutcomeClarify: screen.Yellow, kernel.OutcomeRefuse: screen.Red}[e.Decision.Outcome]
 	t.line(t.paint(style, string(e.Decision.Outcome)), plain(e.src.path), fmt.Sprintf("profile %q", e.Profile.Name))
 	for i, r := range e.Reasons {
 		t.line()
@@ -279,16 +280,16 @@ func (e explained) text(t terminal) {
 	t.line()
 	t.line("effects:")
 	for _, effect := range e.Effects {
-		name := t.paint(bold, plain(effect.ID))
+		name := t.paint(screen.Bold, plain(effect.ID))
 		if len(effect.Permits) == 0 {
-			t.line("  "+name, plain(effectValue(effect.Effect)), t.paint(red, "not permitted"))
+			t.line("  "+name, plain(effectValue(effect.Effect)), t.paint(screen.Red, "not permitted"))
 		}
 		for _, p := range effect.Permits {
 			word := "permitted: "
 			if e.denied(effect.Effect) {
 				word = "permitted by the built-in policy, and denied above: "
 			}
-			t.line("  "+name, plain(effectValue(effect.Effect)), word+plain(p.Title), t.paint(dim, where(p.Place)))
+			t.line("  "+name, plain(effectValue(effect.Effect)), word+plain(p.Title), t.paint(screen.Dim, where(p.Place)))
 		}
 	}
 }
@@ -301,14 +302,14 @@ func (e explained) denied(effect kernel.Effect) bool {
 }
 
 func (e explained) reason(t terminal, r harness.Reason, at report.Position) {
-	head := []string{t.paint(bold, r.Rule+" "+r.ID), plain(r.Title)}
+	head := []string{t.paint(screen.Bold, r.Rule+" "+r.ID), plain(r.Title)}
 	if !r.Decides {
-		head = append(head, t.paint(dim, "(did not decide)"))
+		head = append(head, t.paint(screen.Dim, "(did not decide)"))
 	}
 	t.line(head...)
 	field := func(name, text string) {
 		if text != "" {
-			t.line("  "+t.paint(dim, fmt.Sprintf("%-7s", name)), plain(text))
+			t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-7s", name)), plain(text))
 		}
 	}
 	field("says", r.Text)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/fingerprint"
 	"github.com/fiador/fiador/harness/runerr"
@@ -177,14 +178,14 @@ const fingerprintHint = `make the file on the other machine with "fiador fingerp
 // against prints the differences between the fingerprints of this machine and another.
 func (a *app) against(here, there fingerprint.Fingerprint) error {
 	if bytes.Equal(here.Line(), there.Line()) {
-		return a.print(fmt.Appendf(nil, "%s  %s", a.page.paint(green, "MATCH"), here.Line()))
+		return a.print(fmt.Appendf(nil, "%s  %s", a.page.paint(screen.Green, "MATCH"), here.Line()))
 	}
 	a.status = exitRejected
 	var out bytes.Buffer
 	if here.Kernel != there.Kernel {
 		fmt.Fprintf(&out, "another kernel version: %s here, %s there\n", here.Kernel, plain(there.Kernel))
 	}
-	differ := a.page.paint(red, "DIFFERENT")
+	differ := a.page.paint(screen.Red, "DIFFERENT")
 	if there.Prints == nil {
 		fmt.Fprintf(&out, "%s\n  here   %s  there  %s", differ, here.Line(), there.Line())
 		a.term.hint(fingerprintHint + ": that names the vectors which differ")
@@ -193,7 +194,7 @@ func (a *app) against(here, there fingerprint.Fingerprint) error {
 	var d parting
 	d.walk(here.Prints, there.Prints, &out)
 	fmt.Fprintf(&out, "%s  %s here, %d there: %d %s, %d only here, %d only there\n", differ,
-		count(here.Vectors, "vector"), there.Vectors, d.differ, verb(d.differ, "differs", "differ"), d.here, d.there)
+		screen.Count(here.Vectors, "vector"), there.Vectors, d.differ, verb(d.differ, "differs", "differ"), d.here, d.there)
 	return a.print(out.Bytes())
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -74,7 +75,7 @@ func (a *app) compareLedgers(ctx context.Context, nameA, nameB string) error {
 		return a.print([]byte(text + "\n"))
 	}
 	a.status = exitRejected
-	return a.print(fmt.Appendf(nil, "%s  from entry %d on\n\n%s\n%s\n\n%s\n%s\n", a.page.paint(red, "FORKED"), c.Common,
+	return a.print(fmt.Appendf(nil, "%s  from entry %d on\n\n%s\n%s\n\n%s\n%s\n", a.page.paint(screen.Red, "FORKED"), c.Common,
 		c.A.Line.Entry, c.B.Line.Entry, ca.Note, cb.Note))
 }
 
@@ -123,13 +124,13 @@ func (a *app) checkReceipts(ctx context.Context, f ledgerFlags, dir string) erro
 	for _, k := range list {
 		if k.Fault != "" {
 			lost++
-			fmt.Fprintf(&b, "%s  %s: %s\n", a.page.paint(red, "LOST"), plain(k.Name), plain(k.Fault))
+			fmt.Fprintf(&b, "%s  %s: %s\n", a.page.paint(screen.Red, "LOST"), plain(k.Name), plain(k.Fault))
 		}
 	}
 	if lost > 0 {
 		a.status = exitRejected
 	}
-	fmt.Fprintf(&b, "%s: %d kept, %d lost\n", count(len(list), "receipt"), len(list)-lost, lost)
+	fmt.Fprintf(&b, "%s: %d kept, %d lost\n", screen.Count(len(list), "receipt"), len(list)-lost, lost)
 	return a.print([]byte(b.String()))
 }
 

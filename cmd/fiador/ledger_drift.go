@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -95,10 +96,10 @@ func (a *app) ledgerDrift(ctx context.Context, f driftFlags) error {
 
 func driftText(t terminal, d *ledger.Drift) {
 	field := func(name string, words ...string) {
-		t.line(append([]string{"  " + t.paint(dim, fmt.Sprintf("%-8s", name))}, words...)...)
+		t.line(append([]string{"  " + t.paint(screen.Dim, fmt.Sprintf("%-8s", name))}, words...)...)
 	}
 	for _, x := range d.Differences {
-		t.line(t.paint(red, "DIFFERS"), fmt.Sprintf("entry %d from entry %d", x.Other, x.First)+more(x.Count, "%d entries differ from it"))
+		t.line(t.paint(screen.Red, "DIFFERS"), fmt.Sprintf("entry %d from entry %d", x.Other, x.First)+more(x.Count, "%d entries differ from it"))
 		field("intent", string(x.Record.IntentSHA256))
 		field("profile", x.Record.Policy, string(x.Record.PolicySHA256))
 		field("modes", x.Record.ExecutionMode, x.Record.Mode)
@@ -106,7 +107,7 @@ func driftText(t terminal, d *ledger.Drift) {
 		field("other", string(x.Record.CanonicalSHA256))
 	}
 	for _, x := range d.Flips {
-		t.line(t.paint(yellow, "FLIPPED"), x.From.Outcome+" -> "+x.To.Outcome, fmt.Sprintf("entry %d to entry %d", x.From.Index, x.To.Index)+more(x.Count, "flipped %d times"))
+		t.line(t.paint(screen.Yellow, "FLIPPED"), x.From.Outcome+" -> "+x.To.Outcome, fmt.Sprintf("entry %d to entry %d", x.From.Index, x.To.Index)+more(x.Count, "flipped %d times"))
 		field("intent", string(x.Intent))
 		field("profile", x.Profile)
 		if x.From.Policy != x.To.Policy {
@@ -117,8 +118,8 @@ func driftText(t terminal, d *ledger.Drift) {
 			field("kernel", x.From.Kernel+" -> "+x.To.Kernel)
 		}
 	}
-	t.line(fmt.Sprintf("%s: %s, %s", count(d.Decisions, "decision"),
-		count(len(d.Differences), "difference"), count(len(d.Flips), "flip")))
+	t.line(fmt.Sprintf("%s: %s, %s", screen.Count(d.Decisions, "decision"),
+		screen.Count(len(d.Differences), "difference"), screen.Count(len(d.Flips), "flip")))
 }
 
 // more formats how often an event happened, and returns empty for an event that happened

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -223,7 +224,7 @@ func entryFailure(err error) error {
 // tellOpen warns how many runs have no end.
 func (a *app) tellOpen(s *entries) {
 	if n := len(s.open); n > 0 {
-		a.term.warning(count(n, "run") + " began and did not end: killed, or still going on")
+		a.term.warning(screen.Count(n, "run") + " began and did not end: killed, or still going on")
 	}
 }
 
@@ -266,7 +267,7 @@ func (p *progressLine) show(text string) {
 		return
 	}
 	p.shown = now
-	fmt.Fprintf(p.app.stderr, "\r\x1b[K%s", p.app.term.paint(dim, text))
+	fmt.Fprintf(p.app.stderr, "\r\x1b[K%s", p.app.term.paint(screen.Dim, text))
 }
 
 func (p *progressLine) clear() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -153,9 +154,9 @@ func (a *app) checkProof(ctx context.Context, f ledgerFlags, name string) error 
 		return proofError(name, err)
 	case err != nil:
 		a.status = exitRejected
-		return a.print(fmt.Appendf(nil, "%s  %s\n", a.page.paint(red, "INVALID"), plain(err.Error())))
+		return a.print(fmt.Appendf(nil, "%s  %s\n", a.page.paint(screen.Red, "INVALID"), plain(err.Error())))
 	}
-	return a.print(fmt.Appendf(nil, "%s  entry %d of %d in %s\n%s\n", a.page.paint(green, "VALID"), p.Index, c.Size, c.Origin, p.Entry))
+	return a.print(fmt.Appendf(nil, "%s  entry %d of %d in %s\n%s\n", a.page.paint(screen.Green, "VALID"), p.Index, c.Size, c.Origin, p.Entry))
 }
 
 func (a *app) ledgerConsistencyCommand() *cobra.Command {
@@ -206,7 +207,7 @@ func (a *app) consistency(ctx context.Context, f ledgerFlags, from, output strin
 	now := r.Checkpoint()
 	not := func(format string, args ...any) error {
 		a.status = exitRejected
-		return a.print(fmt.Appendf(nil, "%s  %s\n", a.page.paint(red, "INCONSISTENT"), plain(fmt.Sprintf(format, args...))))
+		return a.print(fmt.Appendf(nil, "%s  %s\n", a.page.paint(screen.Red, "INCONSISTENT"), plain(fmt.Sprintf(format, args...))))
 	}
 	if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
 		if errors.Is(err, ledger.ErrBadSignature) {
@@ -229,7 +230,7 @@ func (a *app) consistency(ctx context.Context, f ledgerFlags, from, output strin
 			return err
 		}
 	}
-	return a.print(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.page.paint(green, "CONSISTENT"), old.Size, entryCount(now.Size), plain(old.Name)))
+	return a.print(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.page.paint(screen.Green, "CONSISTENT"), old.Size, entryCount(now.Size), plain(old.Name)))
 }
 
 func (a *app) ledgerPinCommand() *cobra.Command {
@@ -283,7 +284,7 @@ func (a *app) pin(ctx context.Context, f ledgerFlags, args []string, output stri
 		}
 		if old.Size > c.Size || proof.Check(c, old.Checkpoint) != nil {
 			a.status = exitRejected
-			return a.print(fmt.Appendf(nil, "%s  the ledger does not have the %s of %s\n", a.page.paint(red, "INCONSISTENT"), entryCount(old.Size), plain(old.Name)))
+			return a.print(fmt.Appendf(nil, "%s  the ledger does not have the %s of %s\n", a.page.paint(screen.Red, "INCONSISTENT"), entryCount(old.Size), plain(old.Name)))
 		}
 		c = old.Checkpoint
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/replay"
 	"github.com/fiador/fiador/kernel"
@@ -193,14 +194,14 @@ func (r *replaying) sum() error {
 			parts = append(parts, strconv.Itoa(n)+" "+string(s))
 		}
 	}
-	_, err := fmt.Fprintf(r.out, "%s: %s\n", count(r.seen, "decision"), strings.Join(parts, ", "))
+	_, err := fmt.Fprintf(r.out, "%s: %s\n", screen.Count(r.seen, "decision"), strings.Join(parts, ", "))
 	return err
 }
 
 func replayedText(t terminal, index int64, rec ledger.Record, rp replay.Result) string {
-	style := green
+	style := screen.Green
 	if rp.Status != replay.Match {
-		style = red
+		style = screen.Red
 	}
 	text := fmt.Sprintf("%s  entry %d  %s\n", t.paint(style, string(rp.Status)), index, rec.RunID)
 	if rp.Status == replay.Match {

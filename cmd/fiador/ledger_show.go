@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -359,12 +360,12 @@ func (s shownEntry) document() (entryDocument, error) {
 func (s shownEntry) text(t terminal, c ledger.Checkpoint) {
 	outcome, style := listOutcome(s.Record)
 	if s.open {
-		outcome, style = "open", yellow
+		outcome, style = "open", screen.Yellow
 	}
-	t.line(t.paint(bold, fmt.Sprintf("entry %d of %d", s.index, c.Size)), t.paint(style, outcome))
+	t.line(t.paint(screen.Bold, fmt.Sprintf("entry %d of %d", s.index, c.Size)), t.paint(style, outcome))
 	field := func(name, text string) {
 		if text != "" {
-			t.line("  "+t.paint(dim, fmt.Sprintf("%-16s", name)), plain(text))
+			t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-16s", name)), plain(text))
 		}
 	}
 	row, names := s.Record.Row(s.index), ledger.Columns()
@@ -378,16 +379,16 @@ func (s shownEntry) text(t terminal, c ledger.Checkpoint) {
 		}
 	}
 	state := func(name, word, good string, rest ...string) {
-		style := green
+		style := screen.Green
 		if word != good {
-			style = red
+			style = screen.Red
 		}
-		t.line(append([]string{"  " + t.paint(dim, fmt.Sprintf("%-16s", name)), t.paint(style, word)}, rest...)...)
+		t.line(append([]string{"  " + t.paint(screen.Dim, fmt.Sprintf("%-16s", name)), t.paint(style, word)}, rest...)...)
 	}
 	if s.evidence != "" {
 		state("evidence", s.evidence, blobPresent, string(s.Record.Evidence.SHA256), fmt.Sprintf("%d bytes", s.Record.Evidence.Size))
 	}
 	state("seal", s.seal, sealGood, fmt.Sprintf("size %d", s.Seal.Size), "root "+s.Seal.Root.String())
-	t.line("  "+t.paint(dim, fmt.Sprintf("%-16s", "leaf_sha256")), string(s.leaf()))
+	t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-16s", "leaf_sha256")), string(s.leaf()))
 	state("checkpoint", s.included, leafIncluded, c.Origin, fmt.Sprintf("size %d", c.Size), "root "+c.Root.String())
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -198,35 +199,35 @@ func (c *counted) text(t terminal) {
 	row := func(name, style string, n int64, rest ...string) {
 		t.line(append([]string{"  " + fmt.Sprintf("%*d", digits, n), t.paint(style, name)}, rest...)...)
 	}
-	t.line(t.paint(bold, c.checkpoint.Origin), entryCount(c.Entries)+fmt.Sprintf(" of %d", c.checkpoint.Size))
+	t.line(t.paint(screen.Bold, c.checkpoint.Origin), entryCount(c.Entries)+fmt.Sprintf(" of %d", c.checkpoint.Size))
 	if c.Entries == 0 {
 		return
 	}
 	t.line("from "+c.First, "to "+c.Last)
-	styles := map[string]string{"BUNDLE": green, "CLARIFY": yellow, "REFUSE": red, "error": red}
+	styles := map[string]string{"BUNDLE": screen.Green, "CLARIFY": screen.Yellow, "REFUSE": screen.Red, "error": screen.Red}
 	group := func(title string, list []ledger.Count) {
 		if len(list) == 0 {
 			return
 		}
 		t.line()
-		t.line(t.paint(bold, title))
+		t.line(t.paint(screen.Bold, title))
 		for _, n := range list[:min(len(list), c.top)] {
 			row(n.Name, styles[n.Name], n.N)
 		}
 		if more := len(list) - c.top; more > 0 {
-			t.line(t.paint(dim, fmt.Sprintf("  and %d more; --top shows more", more)))
+			t.line(t.paint(screen.Dim, fmt.Sprintf("  and %d more; --top shows more", more)))
 		}
 	}
 	group("kinds", c.Kinds.Most())
 	if n := int64(len(c.open)); n > 0 {
-		row("begun and not ended: open", yellow, n)
+		row("begun and not ended: open", screen.Yellow, n)
 	}
 	group("outcomes", c.Outcomes.Most())
 	if c.Accepted+c.Rejected > 0 {
 		t.line()
-		t.line(t.paint(bold, "decisions"))
-		row("accepted", green, c.Accepted)
-		row("not accepted", red, c.Rejected)
+		t.line(t.paint(screen.Bold, "decisions"))
+		row("accepted", screen.Green, c.Accepted)
+		row("not accepted", screen.Red, c.Rejected)
 	}
 	group("reasons", c.Reasons.Most())
 	group("errors", c.Codes.Most())
@@ -247,11 +248,11 @@ func (c *counted) policies(t terminal, digits int) {
 		return
 	}
 	t.line()
-	t.line(t.paint(bold, "policies"))
+	t.line(t.paint(screen.Bold, "policies"))
 	for _, p := range list[:min(len(list), c.top)] {
-		t.line(fmt.Sprintf("  %*d", digits, p.Ends), string(p.SHA256), p.Profile, t.paint(dim, "until "+p.Last))
+		t.line(fmt.Sprintf("  %*d", digits, p.Ends), string(p.SHA256), p.Profile, t.paint(screen.Dim, "until "+p.Last))
 	}
 	if more := len(list) - c.top; more > 0 {
-		t.line(t.paint(dim, fmt.Sprintf("  and %d more; --top shows more", more)))
+		t.line(t.paint(screen.Dim, fmt.Sprintf("  and %d more; --top shows more", more)))
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
@@ -203,9 +204,9 @@ func (v ledgerVerdict) human(t terminal) string {
 	if v.fault == nil {
 		v.rows(row)
 	}
-	style, text := green, "CLEAN"
+	style, text := screen.Green, "CLEAN"
 	if v.word() != "CLEAN" {
-		style, text = red, v.word()
+		style, text = screen.Red, v.word()
 	}
 	b.WriteString(t.paint(style, text))
 	if v.fault != nil {
@@ -227,10 +228,10 @@ func (v ledgerVerdict) rows(row func(name, format string, args ...any)) {
 		row("checkpoint", "covers every entry")
 	}
 	if v.Torn > 0 {
-		row("torn", "%s after the last entry, left by an append that was interrupted; the next append takes them to quarantine", count(int(v.Torn), "byte"))
+		row("torn", "%s after the last entry, left by an append that was interrupted; the next append takes them to quarantine", screen.Count(int(v.Torn), "byte"))
 	}
 	if n := v.Pins + len(v.flags.Since); n > 0 {
-		row("kept", "%s", count(n, "older checkpoint"))
+		row("kept", "%s", screen.Count(n, "older checkpoint"))
 	}
 	if v.flags.Seals {
 		row("seals", "all signatures are right")
@@ -246,14 +247,14 @@ func (v ledgerVerdict) rows(row func(name, format string, args ...any)) {
 		for _, o := range v.Open {
 			ids = append(ids, o.RunID)
 		}
-		row("open", "%s without an end, killed or still going on: %s", count(len(v.Open), "run"), some(ids))
+		row("open", "%s without an end, killed or still going on: %s", screen.Count(len(v.Open), "run"), some(ids))
 	}
 	if v.flags.key == "" {
 		row("trust", "the ledger's own keys; give --key the one that you trust")
 	}
 }
 
-func entryCount(n int64) string { return numberOf(n, "entry", "entries") }
+func entryCount(n int64) string { return screen.Number(n, "entry", "entries") }
 
 // butFor describes the faulty items of a count, or returns empty if there are none.
 func butFor[T any](what string, list []T) string {

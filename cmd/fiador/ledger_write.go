@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
@@ -145,7 +146,7 @@ func (w *listWriter) entry(index int64, e disk.Entry) error {
 	r := e.Record
 	if !w.some {
 		w.some = true
-		if err := w.line("INDEX", "TIME", "OUTCOME", "PROFILE", "INTENT", "RUN", "WHY", dim, dim); err != nil {
+		if err := w.line("INDEX", "TIME", "OUTCOME", "PROFILE", "INTENT", "RUN", "WHY", screen.Dim, screen.Dim); err != nil {
 			return err
 		}
 	}
@@ -156,7 +157,7 @@ func (w *listWriter) entry(index int64, e disk.Entry) error {
 			return err
 		}
 		if open {
-			outcome, style = "open", yellow
+			outcome, style = "open", screen.Yellow
 		}
 	}
 	when := r.Time().Format("2006-01-02 15:04:05Z")
@@ -216,19 +217,19 @@ func listOutcome(r ledger.Record) (word, style string) {
 	case ledger.KindDecision:
 		switch {
 		case r.Accepted:
-			return r.ResultKind, green
+			return r.ResultKind, screen.Green
 		case r.ResultKind == "BUNDLE":
-			return report.OutcomeFailed, red
+			return report.OutcomeFailed, screen.Red
 		case r.ResultKind == "CLARIFY":
-			return r.ResultKind, yellow
+			return r.ResultKind, screen.Yellow
 		}
-		return r.ResultKind, red
+		return r.ResultKind, screen.Red
 	case ledger.KindError:
-		return report.OutcomeError, red
+		return report.OutcomeError, screen.Red
 	case ledger.KindKeyRotation:
-		return "new key", dim
+		return "new key", screen.Dim
 	}
-	return string(r.Kind), dim
+	return string(r.Kind), screen.Dim
 }
 
 // listWhy returns further facts about a record for people.

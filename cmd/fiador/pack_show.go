@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -105,7 +106,7 @@ type packSheet struct {
 }
 
 func (s packSheet) row(name, format string, args ...any) {
-	s.t.line(s.t.paint(dim, fmt.Sprintf("%-9s", name)), plain(fmt.Sprintf(format, args...)))
+	s.t.line(s.t.paint(screen.Dim, fmt.Sprintf("%-9s", name)), plain(fmt.Sprintf(format, args...)))
 }
 
 // run prints the contents of run.json, even if the file breaks its schema.

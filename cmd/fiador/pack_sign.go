@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -148,7 +149,7 @@ func (a *app) signPack(out *bytes.Buffer, name string, key *ledger.Signer, o pac
 	case err != nil:
 		return 0, notSigned(name, err)
 	}
-	t.line(t.paint(green, "SIGNED"), plain(v.name), key.Verifier().ID())
+	t.line(t.paint(screen.Green, "SIGNED"), plain(v.name), key.Verifier().ID())
 	return exitAccepted, nil
 }
 

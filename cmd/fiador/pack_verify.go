@@ -266,7 +266,7 @@ func (v verifiedPack) voucher() string {
 		return strings.Join(list, ", ")
 	}
 	if n := len(v.verdict.Claims.Signers); n > 0 {
-		return "unauthenticated (" + count(n, "signature") + " not checked: --key)"
+		return "unauthenticated (" + screen.Count(n, "signature") + " not checked: --key)"
 	}
 	return "unauthenticated"
 }
@@ -285,15 +285,15 @@ func (v verifiedPack) status() int {
 
 func (v verifiedPack) human(t terminal) {
 	for _, x := range v.violations() {
-		t.line(t.paint(red, fmt.Sprintf("%-4s", x.Rule)), strings.TrimSpace(plain(x.Path)+"  "+plain(x.Message)))
+		t.line(t.paint(screen.Red, fmt.Sprintf("%-4s", x.Rule)), strings.TrimSpace(plain(x.Path)+"  "+plain(x.Message)))
 	}
 	for _, why := range v.verdict.NotChecked {
-		t.line(t.paint(yellow, "not checked"), plain(why)+"; name its folder with --policy")
+		t.line(t.paint(screen.Yellow, "not checked"), plain(why)+"; name its folder with --policy")
 	}
 	word, style := v.word()
 	about := []string{string(v.verdict.Level)}
 	if word == wordInvalid {
-		about = append(about, count(len(v.violations())+v.verdict.More, "violation"))
+		about = append(about, screen.Count(len(v.violations())+v.verdict.More, "violation"))
 	} else if word != wordUndecided {
 		about = append(about, v.outcome(), v.voucher())
 	}
@@ -315,13 +315,13 @@ const (
 func (v verifiedPack) word() (word, style string) {
 	switch {
 	case len(v.violations()) > 0:
-		return wordInvalid, red
+		return wordInvalid, screen.Red
 	case len(v.verdict.NotChecked) > 0:
-		return wordUndecided, yellow
+		return wordUndecided, screen.Yellow
 	case v.rejected():
-		return wordRejected, red
+		return wordRejected, screen.Red
 	}
-	return wordValid, green
+	return wordValid, screen.Green
 }
 
 func (v verifiedPack) json(out *bytes.Buffer) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
@@ -112,7 +113,7 @@ func (a *app) checkPolicy(ctx context.Context, name, base string) (checkedPolicy
 	}
 	c.title += fmt.Sprintf("  profile %q", d.open.Profile.Name)
 	if l := d.layer(); len(l.Modules) > 0 {
-		c.title += fmt.Sprintf(", layer %s: %s in %s", l.Package, count(len(gate.IDs(l.Package)), "rule"), count(len(l.Modules), "module"))
+		c.title += fmt.Sprintf(", layer %s: %s in %s", l.Package, screen.Count(len(gate.IDs(l.Package)), "rule"), screen.Count(len(l.Modules), "module"))
 	}
 	for _, w := range policy.Lint(d.layer()) {
 		c.warnings = append(c.warnings, w.Error())
@@ -180,13 +181,13 @@ func (s shownPolicy) warnings(file string) []string {
 
 func (c checkedPolicy) text(t terminal) {
 	for _, f := range c.faults {
-		t.line(t.paint(red, "error"), plain(f))
+		t.line(t.paint(screen.Red, "error"), plain(f))
 	}
 	for _, w := range c.warnings {
-		t.line(t.paint(yellow, "warning"), plain(w))
+		t.line(t.paint(screen.Yellow, "warning"), plain(w))
 	}
 	if len(c.faults) == 0 {
-		t.line(t.paint(green, "ok"), plain(c.title))
+		t.line(t.paint(screen.Green, "ok"), plain(c.title))
 	}
 }
 

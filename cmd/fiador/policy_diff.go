@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
@@ -111,7 +112,7 @@ func (a *app) diffPolicies(ctx context.Context, profiles, intents []string, f ga
 		counts[c.kind()]++
 		c.text(t)
 	}
-	t.line(fmt.Sprintf("%s: %d stricter, %d wider, %d for other reasons, %d as before", count(len(lists[0]), "intent"),
+	t.line(fmt.Sprintf("%s: %d stricter, %d wider, %d for other reasons, %d as before", screen.Count(len(lists[0]), "intent"),
 		counts["stricter"], counts["wider"], counts["reasons"], len(lists[0])-len(changes)))
 	return a.print(out.Bytes())
 }
@@ -172,7 +173,7 @@ func (c otherVerdict) kind() string {
 }
 
 func (c otherVerdict) text(t terminal) {
-	style := map[string]string{"stricter": green, "wider": red, "reasons": yellow}[c.kind()]
+	style := map[string]string{"stricter": screen.Green, "wider": screen.Red, "reasons": screen.Yellow}[c.kind()]
 	t.line(t.paint(style, fmt.Sprintf("%-8s", c.kind())), plain(c.name), string(c.from)+" -> "+string(c.to))
 	for _, r := range c.gone {
 		t.line("          - " + plain(r))

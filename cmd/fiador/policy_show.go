@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/policy"
@@ -109,7 +110,7 @@ func (a *app) shownPolicy(open harness.Open, gate *harness.Gate) (shownPolicy, e
 }
 
 func (s shownPolicy) text(t terminal) {
-	head := []string{t.paint(bold, s.Profile.Name)}
+	head := []string{t.paint(screen.Bold, s.Profile.Name)}
 	switch {
 	case s.Extends != "":
 		head = append(head, "extends "+s.Extends+", and can only narrow it")
@@ -126,14 +127,14 @@ func (s shownPolicy) text(t terminal) {
 	}
 	for _, r := range rows {
 		line := fmt.Sprintf("  %-*s  %-*s", widths[0], r.member, min(widths[1], 48), r.value)
-		t.line(strings.TrimRight(line+"  "+t.paint(dim, r.origin), " "))
+		t.line(strings.TrimRight(line+"  "+t.paint(screen.Dim, r.origin), " "))
 	}
 	t.line("layers:")
 	for _, l := range s.Layers {
-		t.line(fmt.Sprintf("  %-22s  %s, %s", plain(l.Package), count(len(l.Modules), "module"), count(len(s.gate.IDs(l.Package)), "rule")))
+		t.line(fmt.Sprintf("  %-22s  %s, %s", plain(l.Package), screen.Count(len(l.Modules), "module"), screen.Count(len(s.gate.IDs(l.Package)), "rule")))
 	}
 	if len(s.wider) > 0 && s.Profile.Name != "strict" {
-		t.line(t.paint(yellow, "wider than strict:"), strings.Join(s.wider, ", "))
+		t.line(t.paint(screen.Yellow, "wider than strict:"), strings.Join(s.wider, ", "))
 	}
 }
 

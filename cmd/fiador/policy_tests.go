@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
@@ -196,24 +197,24 @@ func (t testedPolicy) text(to terminal) {
 		at := fmt.Sprintf("%s:%d", c.File, c.Line)
 		switch {
 		case !c.Pass:
-			to.line(to.paint(red, "FAIL"), plain(c.Name), to.paint(dim, plain(at)))
+			to.line(to.paint(screen.Red, "FAIL"), plain(c.Name), to.paint(screen.Dim, plain(at)))
 			to.line("      " + plain(c.Fault))
 		case t.verbose:
-			to.line(to.paint(green, "ok  "), plain(c.Name), to.paint(dim, plain(at)))
+			to.line(to.paint(screen.Green, "ok  "), plain(c.Name), to.paint(screen.Dim, plain(at)))
 		}
 	}
 	if t.coverage {
 		for _, c := range t.Coverage {
 			if len(c.Missed) > 0 {
-				to.line(plain(c.File), fmt.Sprintf("%d of %s missed:", len(c.Missed), count(c.Lines, "line")), lineRanges(c.Missed))
+				to.line(plain(c.File), fmt.Sprintf("%d of %s missed:", len(c.Missed), screen.Count(c.Lines, "line")), lineRanges(c.Missed))
 			}
 		}
 	}
-	style, verdict := green, "ok"
+	style, verdict := screen.Green, "ok"
 	if !t.good() {
-		style, verdict = red, "FAIL"
+		style, verdict = screen.Red, "FAIL"
 	}
-	line := []string{to.paint(style, verdict), fmt.Sprintf("%s, %d failed", count(len(t.Cases), "test"), t.failed())}
+	line := []string{to.paint(style, verdict), fmt.Sprintf("%s, %d failed", screen.Count(len(t.Cases), "test"), t.failed())}
 	if t.coverage {
 		line = append(line, t.coverageLine())
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
@@ -162,5 +163,5 @@ func countLine(c report.Counts) string {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
 	}
-	return count(c.Total(), "intent") + ": " + strings.Join(parts, ", ")
+	return screen.Count(c.Total(), "intent") + ": " + strings.Join(parts, ", ")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/reproduce"
 	"github.com/fiador/fiador/harness/runerr"
@@ -316,14 +317,14 @@ func (a *app) tellReproduced(o *reproduce.Original, got reproduce.Result, f repr
 		return fmt.Sprintf(" %d of %d", n, got.Runs)
 	}
 	if got.Matches > 0 {
-		fmt.Fprintf(&out, "%s%s  %s\n", a.page.paint(green, "MATCH"), of(got.Matches), o.Digest)
+		fmt.Fprintf(&out, "%s%s  %s\n", a.page.paint(screen.Green, "MATCH"), of(got.Matches), o.Digest)
 	}
 	for _, d := range got.Differences {
 		at := "  "
 		if got.Runs > 1 {
 			at = " at "
 		}
-		fmt.Fprintf(&out, "%s%s%s%s: %s in the pack, %s now\n", a.page.paint(red, "DIFFERS"), of(d.Runs), at, plain(placeText(d.Divergence)), plain(d.Recorded), plain(d.Now))
+		fmt.Fprintf(&out, "%s%s%s%s: %s in the pack, %s now\n", a.page.paint(screen.Red, "DIFFERS"), of(d.Runs), at, plain(placeText(d.Divergence)), plain(d.Recorded), plain(d.Now))
 	}
 	if err := a.print(out.Bytes()); err != nil {
 		return err

@@ -21,7 +21,7 @@ func (t terminal) paint(style, s string) string {
 	if !t.color {
 		return s
 	}
-	return paint(style, s)
+	return screen.Paint(style, s)
 }
 
 func (t terminal) line(fields ...string) {
@@ -29,16 +29,16 @@ func (t terminal) line(fields ...string) {
 }
 
 func (t terminal) message(msg string) {
-	fmt.Fprintln(t.w, t.paint(bold, "fiador:")+" "+plain(msg))
+	fmt.Fprintln(t.w, t.paint(screen.Bold, "fiador:")+" "+plain(msg))
 }
 
 func (t terminal) warning(msg string) {
-	fmt.Fprintln(t.w, t.paint(bold, "fiador:")+" "+t.paint(yellow, "warning:")+" "+plain(msg))
+	fmt.Fprintln(t.w, t.paint(screen.Bold, "fiador:")+" "+t.paint(screen.Yellow, "warning:")+" "+plain(msg))
 }
 
 func (t terminal) hint(text string) {
 	if text != "" {
-		fmt.Fprintln(t.w, t.paint(dim, "hint:")+" "+plain(text))
+		fmt.Fprintln(t.w, t.paint(screen.Dim, "hint:")+" "+plain(text))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/evidence/transcript"
 )
 
@@ -147,26 +148,26 @@ func (s *shownLog) summary() {
 	for _, note := range s.Notes() {
 		row("note", "%s", note)
 	}
-	row("stdout", "%s, %s", count(s.n[transcript.Stdout], "line"), count(s.Stdout().Size(), "byte"))
-	row("stderr", "%s, %s", count(s.n[transcript.Stderr], "line"), count(s.Stderr().Size(), "byte"))
+	row("stdout", "%s, %s", screen.Count(s.n[transcript.Stdout], "line"), screen.Count(s.Stdout().Size(), "byte"))
+	row("stderr", "%s, %s", screen.Count(s.n[transcript.Stderr], "line"), screen.Count(s.Stderr().Size(), "byte"))
 }
 
 // page prints a log for a terminal. A line of the command cannot imitate a message of
 // safe-run: it has a mark, or has no colour of its own.
 func (s *shownLog) page() error {
-	s.t.line(s.t.paint(bold, "$ "+plain(s.Command())))
+	s.t.line(s.t.paint(screen.Bold, "$ "+plain(s.Command())))
 	if err := s.lines(); err != nil {
 		return err
 	}
 	for _, note := range s.Notes() {
-		s.t.line(s.t.paint(dim, plain(note)))
+		s.t.line(s.t.paint(screen.Dim, plain(note)))
 	}
-	style := red
+	style := screen.Red
 	if s.Code() == 0 {
-		style = green
+		style = screen.Green
 	}
-	s.t.line(s.t.paint(style, fmt.Sprintf("exit code %d", s.Code())) + s.t.paint(dim, fmt.Sprintf("; %s of stdout, %s of stderr",
-		count(s.n[transcript.Stdout], "line"), count(s.n[transcript.Stderr], "line"))))
+	s.t.line(s.t.paint(style, fmt.Sprintf("exit code %d", s.Code())) + s.t.paint(screen.Dim, fmt.Sprintf("; %s of stdout, %s of stderr",
+		screen.Count(s.n[transcript.Stdout], "line"), screen.Count(s.n[transcript.Stderr], "line"))))
 	return nil
 }
 
@@ -178,7 +179,7 @@ func (s *shownLog) lines() error {
 		for _, stream := range []transcript.Stream{stdout, stderr} {
 			heading := "=== " + stream.String() + " ==="
 			if s.tty {
-				heading = s.t.paint(bold, heading)
+				heading = s.t.paint(screen.Bold, heading)
 			}
 			s.t.line(heading)
 			if err := s.last(s.n[stream], s.only(stream)); err != nil {
@@ -232,7 +233,7 @@ func (s *shownLog) last(total int64, order iter.Seq2[transcript.Stream, error]) 
 		skip = max(0, total-s.tail)
 	}
 	if skip > 0 && s.tty {
-		s.t.line(s.t.paint(dim, "("+count(skip, "earlier line")+")"))
+		s.t.line(s.t.paint(screen.Dim, "("+screen.Count(skip, "earlier line")+")"))
 	}
 	for stream, err := range order {
 		if err != nil {
@@ -272,7 +273,7 @@ func (s *shownLog) show(stream transcript.Stream, p piece) error {
 		text = bytes.TrimSuffix(line, []byte("\r"))
 	}
 	if stream == transcript.Stderr {
-		mark, style = "err | ", yellow
+		mark, style = "err | ", screen.Yellow
 	}
 	if s.t.color || !p.first {
 		mark = ""

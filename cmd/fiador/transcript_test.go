@@ -18,6 +18,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/evidence/transcript"
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -184,7 +185,7 @@ func TestTranscriptShowsWhatCame(t *testing.T) {
 			n[l.stream]++
 			page += map[transcript.Stream]string{stdout: "out | ", stderr: "err | "}[l.stream] + harmless(l.text)
 		}
-		page += fmt.Sprintf("safe-run reader gone: stdout\nexit code 3; %s of stdout, %s of stderr\n", count(n[stdout], "line"), count(n[stderr], "line"))
+		page += fmt.Sprintf("safe-run reader gone: stdout\nexit code 3; %s of stdout, %s of stderr\n", screen.Count(n[stdout], "line"), screen.Count(n[stderr], "line"))
 		tty.shows(t, page, "show", name)
 		file.shows(t, fmt.Sprintf("ok run.log: %d events, exit code 3\n", len(lines)+3), "verify", name)
 	}

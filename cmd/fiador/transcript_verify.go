@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/evidence/transcript"
 )
 
@@ -71,7 +72,7 @@ func (a *app) verifyTranscript(ctx context.Context, name string) (text string, s
 	var fault *transcript.FormatError
 	if errors.As(err, &fault) {
 		where, err := l.where(fault)
-		return fmt.Sprintf("%s %s: %s\n", a.page.paint(red, "bad"), plain(l.path), plain(where)), exitRejected, err
+		return fmt.Sprintf("%s %s: %s\n", a.page.paint(screen.Red, "bad"), plain(l.path), plain(where)), exitRejected, err
 	}
 	if err != nil {
 		return "", 0, err
@@ -80,6 +81,6 @@ func (a *app) verifyTranscript(ctx context.Context, name string) (text string, s
 	if err != nil {
 		return "", 0, l.unread(err)
 	}
-	return fmt.Sprintf("%s %s: %d events, exit code %d\n", a.page.paint(green, "ok"), plain(l.path),
+	return fmt.Sprintf("%s %s: %d events, exit code %d\n", a.page.paint(screen.Green, "ok"), plain(l.path),
 		n[transcript.Meta]+n[transcript.Stdout]+n[transcript.Stderr], log.Code()), exitAccepted, nil
 }

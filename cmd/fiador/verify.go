@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
@@ -143,7 +144,7 @@ func (a *app) verify(ctx context.Context, out *bytes.Buffer, name string, given 
 		} else {
 			counts[c.Status]++
 		}
-		style := map[result.Status]string{result.Fail: red, result.NotChecked: yellow, result.Pass: green}[c.Status]
+		style := map[result.Status]string{result.Fail: screen.Red, result.NotChecked: screen.Yellow, result.Pass: screen.Green}[c.Status]
 		fmt.Fprintf(out, "%s  %-6s  %s", t.paint(style, fmt.Sprintf("%-11s", c.Status)), c.ID, c.Title)
 		if why := cmp.Or(c.Fault, c.Note); why != "" {
 			fmt.Fprintf(out, ": %s", plain(why))
@@ -152,13 +153,13 @@ func (a *app) verify(ctx context.Context, out *bytes.Buffer, name string, given 
 	}
 	switch {
 	case counts[result.Fail] > 0:
-		t.line(plain(file.path), fmt.Sprintf("%d of %s failed", counts[result.Fail], count(len(checks), "check")))
+		t.line(plain(file.path), fmt.Sprintf("%d of %s failed", counts[result.Fail], screen.Count(len(checks), "check")))
 		return exitRejected, nil
 	case counts[result.NotChecked] > 0:
-		t.line(plain(file.path), fmt.Sprintf("%d of %s not made", counts[result.NotChecked], count(len(checks), "check")))
+		t.line(plain(file.path), fmt.Sprintf("%d of %s not made", counts[result.NotChecked], screen.Count(len(checks), "check")))
 		return exitError, nil
 	}
-	held := count(counts[result.Pass], "check") + " hold"
+	held := screen.Count(counts[result.Pass], "check") + " hold"
 	if foreign > 0 {
 		held += fmt.Sprintf(", %d not of this version", foreign)
 	}
