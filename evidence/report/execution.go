@@ -38,7 +38,7 @@ func (e Execution) String() string {
 	if !e.Accepted {
 		return fmt.Sprintf("executed: rejected, exit code %d", e.ExitCode)
 	}
-	return fmt.Sprintf("executed: accepted, exit code %d, %s, %s", e.ExitCode, count(e.Outputs, "output"), count(e.OutputBytes, "byte"))
+	return fmt.Sprintf("executed: accepted, exit code %d, %s, %s", e.ExitCode, screen.Count(e.Outputs, "output"), screen.Count(e.OutputBytes, "byte"))
 }
 
 // findings returns the reasons of a rejected execution. The first has the last output of

@@ -10,14 +10,6 @@ import (
 	"github.com/fiador/fiador/kernel"
 )
 
-const (
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-	dim    = "2"
-	bold   = "1"
-)
-
 // wholeIntent stands for the empty JSON Pointer.
 const wholeIntent = "(the intent)"
 
@@ -33,7 +25,7 @@ func (h *human) Item(i Item) error { return Human(h.w, h.color, i) }
 func (h *human) Close(s Summary) error {
 	p := page{color: h.color}
 	if s.Counts.Total() != 1 {
-		fields := []string{count(s.Counts.Total(), "intent")}
+		fields := []string{screen.Count(s.Counts.Total(), "intent")}
 		for _, t := range s.Counts.tallies() {
 			text := t.String()
 			if t.n > 0 {
@@ -44,10 +36,10 @@ func (h *human) Close(s Summary) error {
 		if s.Profile != "" {
 			fields = append(fields, "profile "+screen.Plain(s.Profile))
 		}
-		p.line(append([]string{p.paint(bold, "TOTAL")}, fields...)...)
+		p.line(append([]string{p.paint(screen.Bold, "TOTAL")}, fields...)...)
 	}
 	if s.ReportOnly {
-		p.line(p.paint(bold, "REPORT ONLY"), reportOnly)
+		p.line(p.paint(screen.Bold, "REPORT ONLY"), reportOnly)
 	}
 	_, err := h.w.Write(p.Bytes())
 	return err
@@ -73,21 +65,21 @@ type page struct {
 }
 
 func (p *page) paint(style, s string) string {
-	if !p.color || s == "" {
+	if !p.color {
 		return s
 	}
-	return "\x1b[" + style + "m" + s + "\x1b[0m"
+	return screen.Paint(style, s)
 }
 
 // style returns the colour of an outcome.
 func style(outcome string) string {
 	switch outcome {
 	case string(kernel.OutcomeBundle):
-		return green
+		return screen.Green
 	case string(kernel.OutcomeClarify):
-		return yellow
+		return screen.Yellow
 	}
-	return red
+	return screen.Red
 }
 
 func (p *page) line(fields ...string) {
@@ -96,7 +88,7 @@ func (p *page) line(fields ...string) {
 
 func (p *page) hint(text string) {
 	if text != "" {
-		p.WriteString(p.paint(dim, "hint:") + " " + screen.Plain(text) + "\n")
+		p.WriteString(p.paint(screen.Dim, "hint:") + " " + screen.Plain(text) + "\n")
 	}
 }
 
@@ -112,9 +104,9 @@ func (p *page) decision(i Item) {
 		if d.Bundle != nil {
 			open = len(d.Bundle.UnresolvedQuestions)
 		}
-		more = count(open, "question")
+		more = screen.Count(open, "question")
 	case kernel.OutcomeRefuse:
-		more = count(len(d.Findings), "finding")
+		more = screen.Count(len(d.Findings), "finding")
 	}
 	p.line(p.paint(style(string(d.Outcome)), string(d.Outcome)), screen.Plain(i.Name()), more)
 	if i.Execution != nil {
@@ -128,14 +120,14 @@ func (p *page) decision(i Item) {
 		}
 	}
 	for _, f := range d.Findings {
-		p.line(p.paint(bold, f.ID), screen.Plain(cmp.Or(f.Path, wholeIntent)), screen.Plain(f.Text))
+		p.line(p.paint(screen.Bold, f.ID), screen.Plain(cmp.Or(f.Path, wholeIntent)), screen.Plain(f.Text))
 		if len(f.Options) > 0 {
 			hint("answers: " + Answers(f.Options))
 		}
 		hint(f.Fix)
 	}
 	for _, n := range d.Notes {
-		p.line(p.paint(dim, "note: "+n.ID), screen.Plain(cmp.Or(n.Path, wholeIntent)), screen.Plain(n.Text))
+		p.line(p.paint(screen.Dim, "note: "+n.ID), screen.Plain(cmp.Or(n.Path, wholeIntent)), screen.Plain(n.Text))
 		hint(n.Fix)
 	}
 }
@@ -147,14 +139,14 @@ func (p *page) execution(e Execution) {
 		p.line(e.String())
 		return
 	}
-	p.line(p.paint(red, e.String()))
+	p.line(p.paint(screen.Red, e.String()))
 	var printed []string
 	for _, f := range e.findings() {
-		p.line(p.paint(bold, screen.Plain(f.reason())), f.title)
+		p.line(p.paint(screen.Bold, screen.Plain(f.reason())), f.title)
 		printed = append(printed, f.stderr...)
 	}
 	for _, s := range quoted(printed) {
-		p.line("", p.paint(dim, s))
+		p.line("", p.paint(screen.Dim, s))
 	}
 }
 
@@ -166,9 +158,9 @@ func (p *page) fault(i Item) {
 	if i.Err != nil {
 		text = withoutFile(i, i.Err)
 	}
-	p.line(p.paint(red, OutcomeError), screen.Plain(i.Name()), list[0].id, screen.Plain(text))
+	p.line(p.paint(screen.Red, OutcomeError), screen.Plain(i.Name()), list[0].id, screen.Plain(text))
 	for _, f := range list[1:] {
-		p.line(p.paint(bold, f.id), screen.Plain(f.pointer), screen.Plain(f.text))
+		p.line(p.paint(screen.Bold, f.id), screen.Plain(f.pointer), screen.Plain(f.text))
 	}
 	p.hint(list[0].fix)
 }

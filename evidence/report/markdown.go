@@ -106,7 +106,7 @@ func (m *markdown) Close(s Summary) error {
 
 // headline returns the verdict, the worst outcome first.
 func headline(c Counts) string {
-	total := count(c.Total(), "intent")
+	total := screen.Count(c.Total(), "intent")
 	switch {
 	case c.Total() == 0:
 		return "no intents"
@@ -128,7 +128,7 @@ func (m *markdown) acceptedList(limit int) string {
 	}
 	text := list.String() + list.rest("intent")
 	if len(m.accepted) > fewAccepted {
-		return "\n<details>\n<summary>" + count(len(m.accepted), "accepted intent") + "</summary>\n\n" + text + "\n</details>\n"
+		return "\n<details>\n<summary>" + screen.Count(len(m.accepted), "accepted intent") + "</summary>\n\n" + text + "\n</details>\n"
 	}
 	return "\n## Accepted\n\n" + text
 }
@@ -166,7 +166,7 @@ func (p *part) rest(word string) string {
 	if p.left == 0 {
 		return ""
 	}
-	return "\n**" + count(p.left, "more "+word) + " left out here to keep the page short: the formats sarif and junit have them all.**\n"
+	return "\n**" + screen.Count(p.left, "more "+word) + " left out here to keep the page short: the formats sarif and junit have them all.**\n"
 }
 
 // findingRow returns a finding as an item of a list. A fix that was written before is
@@ -187,7 +187,7 @@ func findingRow(f finding, told map[string]bool) string {
 	}
 	for k, o := range f.options {
 		if k == maxAnswer {
-			b.WriteString("  - " + count(len(f.options)-k, "more answer") + "\n")
+			b.WriteString("  - " + screen.Count(len(f.options)-k, "more answer") + "\n")
 			break
 		}
 		b.WriteString("  - answer: " + code(o, shortText) + "\n")

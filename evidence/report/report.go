@@ -34,6 +34,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -146,7 +147,7 @@ func (c Counts) tallies() []tally {
 
 // line returns the counts in words, the total first.
 func (c Counts) line() string {
-	fields := []string{count(c.Total(), "intent")}
+	fields := []string{screen.Count(c.Total(), "intent")}
 	for _, t := range c.tallies() {
 		fields = append(fields, t.String())
 	}
@@ -188,11 +189,4 @@ func New(format string, w io.Writer, o Options) (Renderer, error) {
 		return newMarkdown(w), nil
 	}
 	return nil, fmt.Errorf("unknown format %q; one of: %s", format, strings.Join(Formats(), ", "))
-}
-
-func count(n int, word string) string {
-	if n != 1 {
-		word += "s"
-	}
-	return fmt.Sprintf("%d %s", n, word)
 }
