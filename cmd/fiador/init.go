@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -46,7 +44,10 @@ Exit codes:
 				return err
 			}
 			for _, s := range kept {
-				if err := a.missing(dir, s); err != nil {
+				if !s.lacks(dir) {
+					continue
+				}
+				if err := a.print([]byte("\nAdd to " + plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.path)))) + ":\n\n" + s.text)); err != nil {
 					return err
 				}
 			}
@@ -59,21 +60,4 @@ Exit codes:
 	}
 	cmd.Flags().StringVar(&name, "name", name, "name of the profile")
 	return cmd
-}
-
-// missing prints the lines that an existing settings file would need. It prints nothing if
-// the file mentions this program already.
-func (a *app) missing(dir string, s seed) error {
-	if s.path != ".pre-commit-config.yaml" && s.path != ".vscode/settings.json" {
-		return nil
-	}
-	name := filepath.Join(dir, filepath.FromSlash(s.path))
-	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() || info.Size() > 1<<20 {
-		return nil
-	}
-	b, err := os.ReadFile(name)
-	if err != nil || bytes.Contains(b, []byte("fiador")) {
-		return nil
-	}
-	return a.print([]byte("\nAdd to " + plain(asGiven(name)) + ":\n\n" + s.text))
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"embed"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,9 +15,7 @@ import (
 	"github.com/fiador/fiador/harness/durable"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -64,7 +64,7 @@ func repoSeeds(name string) ([]seed, error) {
 
 func seeds(dir string, fill *strings.Replacer, files map[string]string) ([]seed, error) {
 	var list []seed
-	for _, from := range sortedNames(files) {
+	for _, from := range slices.Sorted(maps.Keys(files)) {
 		b, err := scaffold.ReadFile("scaffold/" + dir + "/" + from)
 		if err != nil {
 			return nil, err
@@ -72,6 +72,20 @@ func seeds(dir string, fill *strings.Replacer, files map[string]string) ([]seed,
 		list = append(list, seed{files[from], fill.Replace(string(b))})
 	}
 	return list, nil
+}
+
+// lacks reports whether a file of settings that was kept needs the text of the seed: it does
+// not mention this program.
+func (s seed) lacks(dir string) bool {
+	if s.path != ".pre-commit-config.yaml" && s.path != ".vscode/settings.json" {
+		return false
+	}
+	name := filepath.Join(dir, filepath.FromSlash(s.path))
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() || info.Size() > 1<<20 {
+		return false
+	}
+	b, err := os.ReadFile(name)
+	return err == nil && !bytes.Contains(b, []byte("fiador"))
 }
 
 // sow writes a seed beneath root, which links cannot leave. It keeps an existing file and
@@ -99,48 +113,4 @@ func (s seed) sow(root *os.Root) (kept bool, err error) {
 		return fail(err)
 	}
 	return false, nil
-}
-
-// asGiven returns a path in the form that the user gave, absolute or relative, so that the
-// user can find the file.
-func asGiven(path string) string { return canon.Clean(filepath.ToSlash(filepath.Clean(path))) }
-
-// checkProfileName refuses a name that no profile can have.
-func checkProfileName(name string) error {
-	if !regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`).MatchString(name) {
-		return usage("a lower-case letter, then lower-case letters, digits, '_' and '-'; at most 64", "profile name %q cannot be used", name)
-	}
-	for _, builtin := range profiles.Names() {
-		if name == builtin {
-			return unfit("give it a name of its own", "%q is a built-in profile", name)
-		}
-	}
-	return nil
-}
-
-// sowAll writes seeds, prints the result for each, and returns those whose files existed
-// already.
-func (a *app) sowAll(dir string, list []seed) (kept []seed, err error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, notWritten(filepath.Join(dir, "."), err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, notWritten(dir, err)
-	}
-	defer root.Close()
-	for _, s := range list {
-		was, err := s.sow(root)
-		if err != nil {
-			return nil, err
-		}
-		word := "wrote"
-		if was {
-			word, kept = "kept ", append(kept, s)
-		}
-		if err := a.print([]byte(word + "  " + plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.path)))) + "\n")); err != nil {
-			return nil, err
-		}
-	}
-	return kept, nil
 }

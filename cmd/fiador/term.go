@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/fiador/fiador/evidence/screen"
 )
@@ -44,22 +42,6 @@ func (t terminal) hint(text string) {
 
 // plain escapes every invisible character and every character that moves the cursor.
 func plain(s string) string { return screen.Plain(s) }
-
-// visible returns a line of JSON with the same value, in which invisible characters are
-// escaped.
-func visible(line []byte) []byte {
-	var b []byte
-	for _, r := range string(line) {
-		if r == '\n' || plain(string(r)) == string(r) {
-			b = utf8.AppendRune(b, r)
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			b = fmt.Appendf(b, `\u%04x`, unit)
-		}
-	}
-	return b
-}
 
 // colored decides about colour. The flag comes first, then NO_COLOR, then CLICOLOR_FORCE.
 // Last it looks whether the stream is a terminal with colour.

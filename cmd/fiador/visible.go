@@ -1,0 +1,25 @@
+package main
+
+import (
+	"fmt"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/fiador/fiador/evidence/screen"
+)
+
+// visible returns a line of JSON with the same value, in which invisible characters are
+// escaped.
+func visible(line []byte) []byte {
+	var b []byte
+	for _, r := range string(line) {
+		if r == '\n' || screen.Plain(string(r)) == string(r) {
+			b = utf8.AppendRune(b, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			b = fmt.Appendf(b, `\u%04x`, unit)
+		}
+	}
+	return b
+}
