@@ -35,7 +35,7 @@ Exit codes:
 			if len(args) == 1 {
 				dir = args[0]
 			}
-			list, err := repoSeeds(name)
+			list, err := Repository(name)
 			if err != nil {
 				return err
 			}
@@ -44,10 +44,10 @@ Exit codes:
 				return err
 			}
 			for _, s := range kept {
-				if !s.lacks(dir) {
+				if !s.Wanted(dir) {
 					continue
 				}
-				if err := a.print([]byte("\nAdd to " + plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.path)))) + ":\n\n" + s.text)); err != nil {
+				if err := a.print([]byte("\nAdd to " + plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.Path)))) + ":\n\n" + s.Text)); err != nil {
 					return err
 				}
 			}

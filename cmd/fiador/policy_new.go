@@ -40,7 +40,7 @@ Exit codes:
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return usage("name another folder with --dir", "folder %s: %s", quoted(to), runerr.Reason(err))
 			}
-			list, err := profileSeeds(name)
+			list, err := Profile(name)
 			if err != nil {
 				return err
 			}

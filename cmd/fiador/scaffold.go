@@ -22,14 +22,14 @@ import (
 //go:embed scaffold
 var scaffold embed.FS
 
-// seed is a file that a command writes into a new project.
-type seed struct {
-	path string // beneath the folder, with slashes
-	text string
+// Seed is a file that a command writes into a new project.
+type Seed struct {
+	Path string // beneath the folder, with slashes
+	Text string
 }
 
-// profileSeeds returns a commented profile with its Rego, its tests and its intents.
-func profileSeeds(name string) ([]seed, error) {
+// Profile returns a commented profile with its Rego, its tests and its intents.
+func Profile(name string) ([]Seed, error) {
 	pkg := strings.TrimPrefix(harness.UserPackage(name), "gate.user.")
 	fill := strings.NewReplacer("PACKAGE", pkg, `"NAME"`, `"`+name+`"`, "profile NAME", "profile "+name, "gate.user.NAME", "gate.user."+pkg)
 	return seeds("profile", fill, map[string]string{
@@ -38,49 +38,49 @@ func profileSeeds(name string) ([]seed, error) {
 	})
 }
 
-// repoSeeds returns the files that a repository needs to gate its intents with a profile.
-func repoSeeds(name string) ([]seed, error) {
-	list, err := profileSeeds(name)
+// Repository returns the files that a repository needs to gate its intents with a profile.
+func Repository(name string) ([]Seed, error) {
+	list, err := Profile(name)
 	if err != nil {
 		return nil, err
 	}
 	for i, s := range list {
-		list[i].path = ".fiador/profile/" + s.path
+		list[i].Path = ".fiador/profile/" + s.Path
 	}
 	for _, schema := range []string{"intent", "profile"} {
 		b, _ := specs.Schema(schema)
-		list = append(list, seed{".fiador/" + schema + ".schema.json", string(b)})
+		list = append(list, Seed{".fiador/" + schema + ".schema.json", string(b)})
 	}
 	build, err := scaffold.ReadFile("scaffold/profile/intents/build.json")
 	if err != nil {
 		return nil, err
 	}
-	list = append(list, seed{"intents/example.json", string(build)})
+	list = append(list, Seed{"intents/example.json", string(build)})
 	rest, err := seeds("repo", strings.NewReplacer("VERSION", kernel.Version), map[string]string{
 		"workflow.yml": ".github/workflows/fiador.yml", "pre-commit.yaml": ".pre-commit-config.yaml", "settings.json": ".vscode/settings.json",
 	})
 	return append(list, rest...), err
 }
 
-func seeds(dir string, fill *strings.Replacer, files map[string]string) ([]seed, error) {
-	var list []seed
+func seeds(dir string, fill *strings.Replacer, files map[string]string) ([]Seed, error) {
+	var list []Seed
 	for _, from := range slices.Sorted(maps.Keys(files)) {
 		b, err := scaffold.ReadFile("scaffold/" + dir + "/" + from)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, seed{files[from], fill.Replace(string(b))})
+		list = append(list, Seed{files[from], fill.Replace(string(b))})
 	}
 	return list, nil
 }
 
-// lacks reports whether a file of settings that was kept needs the text of the seed: it does
+// Wanted reports whether a file of settings that was kept needs the text of the seed: it does
 // not mention this program.
-func (s seed) lacks(dir string) bool {
-	if s.path != ".pre-commit-config.yaml" && s.path != ".vscode/settings.json" {
+func (s Seed) Wanted(dir string) bool {
+	if s.Path != ".pre-commit-config.yaml" && s.Path != ".vscode/settings.json" {
 		return false
 	}
-	name := filepath.Join(dir, filepath.FromSlash(s.path))
+	name := filepath.Join(dir, filepath.FromSlash(s.Path))
 	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() || info.Size() > 1<<20 {
 		return false
 	}
@@ -88,12 +88,12 @@ func (s seed) lacks(dir string) bool {
 	return err == nil && !bytes.Contains(b, []byte("fiador"))
 }
 
-// sow writes a seed beneath root, which links cannot leave. It keeps an existing file and
+// Sow writes a seed beneath root, which links cannot leave. It keeps an existing file and
 // returns kept. Anything else at the path is an error.
-func (s seed) sow(root *os.Root) (kept bool, err error) {
-	name := filepath.FromSlash(s.path)
+func (s Seed) Sow(root *os.Root) (kept bool, err error) {
+	name := filepath.FromSlash(s.Path)
 	fail := func(err error) (bool, error) {
-		return false, runerr.New(result.CodeInternal, "file "+strconv.Quote(s.path)+" could not be written: "+runerr.Reason(err),
+		return false, runerr.New(result.CodeInternal, "file "+strconv.Quote(s.Path)+" could not be written: "+runerr.Reason(err),
 			"make room for it, or choose another folder", runerr.Because(err))
 	}
 	if _, err := root.Lstat(name); err == nil {
@@ -109,7 +109,7 @@ func (s seed) sow(root *os.Root) (kept bool, err error) {
 	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return fail(err)
 	}
-	if err := durable.Write(root, name, []byte(s.text), 0o666); err != nil {
+	if err := durable.Write(root, name, []byte(s.Text), 0o666); err != nil {
 		return fail(err)
 	}
 	return false, nil

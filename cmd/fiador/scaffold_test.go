@@ -11,21 +11,21 @@ import (
 // TestScaffoldIsValid: the JSON files of init are valid, and the schemas that its editor
 // settings name exist.
 func TestScaffoldIsValid(t *testing.T) {
-	list, err := repoSeeds("house")
+	list, err := Repository("house")
 	if err != nil {
 		t.Fatal(err)
 	}
 	files := map[string]string{}
 	for _, s := range list {
-		files[s.path] = s.text
-		if strings.Contains(s.text, "VERSION") || strings.Contains(s.text, "PACKAGE") || strings.Contains(s.text, "NAME\"") {
-			t.Errorf("%s is not filled in", s.path)
+		files[s.Path] = s.Text
+		if strings.Contains(s.Text, "VERSION") || strings.Contains(s.Text, "PACKAGE") || strings.Contains(s.Text, "NAME\"") {
+			t.Errorf("%s is not filled in", s.Path)
 		}
-		if !strings.HasSuffix(s.path, ".json") || strings.HasSuffix(s.path, ".schema.json") {
+		if !strings.HasSuffix(s.Path, ".json") || strings.HasSuffix(s.Path, ".schema.json") {
 			continue
 		}
-		if _, err := canon.Parse([]byte(s.text), canon.MaxIntentBytes); err != nil {
-			t.Errorf("%s: %v", s.path, err)
+		if _, err := canon.Parse([]byte(s.Text), canon.MaxIntentBytes); err != nil {
+			t.Errorf("%s: %v", s.Path, err)
 		}
 	}
 	for _, schema := range []string{"intent", "profile"} {

@@ -28,7 +28,7 @@ func checkProfileName(name string) error {
 
 // sowAll writes seeds, prints the result for each, and returns those whose files existed
 // already.
-func (a *app) sowAll(dir string, list []seed) (kept []seed, err error) {
+func (a *app) sowAll(dir string, list []Seed) (kept []Seed, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, notWritten(filepath.Join(dir, "."), err)
 	}
@@ -38,7 +38,7 @@ func (a *app) sowAll(dir string, list []seed) (kept []seed, err error) {
 	}
 	defer root.Close()
 	for _, s := range list {
-		was, err := s.sow(root)
+		was, err := s.Sow(root)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +46,7 @@ func (a *app) sowAll(dir string, list []seed) (kept []seed, err error) {
 		if was {
 			word, kept = "kept ", append(kept, s)
 		}
-		if err := a.print([]byte(word + "  " + plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.path)))) + "\n")); err != nil {
+		if err := a.print([]byte(word + "  " + plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.Path)))) + "\n")); err != nil {
 			return nil, err
 		}
 	}

@@ -76,7 +76,7 @@ func (a *app) transcriptEvents(ctx context.Context, name, stream string) error {
 			return err
 		}
 		if line = append(line, '\n'); a.outTTY {
-			line = visible(line)
+			line = JSON(line)
 		}
 		if _, err := out.Write(line); err != nil {
 			return unwritten(err)

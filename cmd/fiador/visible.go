@@ -8,9 +8,9 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 )
 
-// visible returns a line of JSON with the same value, in which invisible characters are
+// JSON returns a line of JSON with the same value, in which invisible characters are
 // escaped.
-func visible(line []byte) []byte {
+func JSON(line []byte) []byte {
 	var b []byte
 	for _, r := range string(line) {
 		if r == '\n' || screen.Plain(string(r)) == string(r) {
