@@ -150,7 +150,7 @@ func (a *app) showEntries(ctx context.Context, what string, f showFlags) error {
 // printStored prints bytes as they are. On a terminal it escapes invisible characters.
 func (a *app) printStored(b []byte) error {
 	if a.outTTY {
-		b = JSON(b)
+		b = screen.JSON(b)
 	}
 	return a.print(b)
 }

@@ -94,7 +94,7 @@ func (a *app) printPacked(p *pack.Pack, name, file string) error {
 		return runerr.New(result.CodeEvidence, "pack "+quoted(name)+" has no "+file, "fiador pack show lists its files", runerr.File(file))
 	}
 	if a.outTTY {
-		text = JSON(text)
+		text = screen.JSON(text)
 	}
 	return a.print(text)
 }

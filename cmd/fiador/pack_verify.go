@@ -220,7 +220,7 @@ func (a *app) verifyPacks(cmd *cobra.Command, names []string, f packVerifyFlags)
 		}
 	}
 	if a.outTTY && f.format == "json" {
-		return a.print(JSON(out.Bytes()))
+		return a.print(screen.JSON(out.Bytes()))
 	}
 	return a.print(out.Bytes())
 }

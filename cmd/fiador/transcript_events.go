@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/evidence/transcript"
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -76,7 +77,7 @@ func (a *app) transcriptEvents(ctx context.Context, name, stream string) error {
 			return err
 		}
 		if line = append(line, '\n'); a.outTTY {
-			line = JSON(line)
+			line = screen.JSON(line)
 		}
 		if _, err := out.Write(line); err != nil {
 			return unwritten(err)

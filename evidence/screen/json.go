@@ -1,11 +1,9 @@
-package main
+package screen
 
 import (
 	"fmt"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/fiador/fiador/evidence/screen"
 )
 
 // JSON returns a line of JSON with the same value, in which invisible characters are
@@ -13,7 +11,7 @@ import (
 func JSON(line []byte) []byte {
 	var b []byte
 	for _, r := range string(line) {
-		if r == '\n' || screen.Plain(string(r)) == string(r) {
+		if r == '\n' || Plain(string(r)) == string(r) {
 			b = utf8.AppendRune(b, r)
 			continue
 		}
