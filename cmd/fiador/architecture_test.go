@@ -214,7 +214,7 @@ var levels = []string{
 	"harness/model harness/runerr",
 	"harness/patch harness/request",
 	"harness harness/gitbranch",
-	"harness/fingerprint harness/harnesstest harness/replay harness/reproduce",
+	"harness/fingerprint harness/harnesstest harness/replay harness/reproduce harness/scaffold",
 	"cmd/fiador",
 }
 

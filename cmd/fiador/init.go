@@ -3,6 +3,7 @@ package main
 import (
 	"path/filepath"
 
+	"github.com/fiador/fiador/harness/scaffold"
 	"github.com/spf13/cobra"
 )
 
@@ -35,7 +36,7 @@ Exit codes:
 			if len(args) == 1 {
 				dir = args[0]
 			}
-			list, err := Repository(name)
+			list, err := scaffold.Repository(name)
 			if err != nil {
 				return err
 			}

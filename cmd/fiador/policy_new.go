@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/scaffold"
 	"github.com/spf13/cobra"
 )
 
@@ -40,7 +41,7 @@ Exit codes:
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return usage("name another folder with --dir", "folder %s: %s", quoted(to), runerr.Reason(err))
 			}
-			list, err := Profile(name)
+			list, err := scaffold.Profile(name)
 			if err != nil {
 				return err
 			}

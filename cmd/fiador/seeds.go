@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 
+	"github.com/fiador/fiador/harness/scaffold"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/profiles"
 )
@@ -28,7 +29,7 @@ func checkProfileName(name string) error {
 
 // sowAll writes seeds, prints the result for each, and returns those whose files existed
 // already.
-func (a *app) sowAll(dir string, list []Seed) (kept []Seed, err error) {
+func (a *app) sowAll(dir string, list []scaffold.Seed) (kept []scaffold.Seed, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, notWritten(filepath.Join(dir, "."), err)
 	}

@@ -1,4 +1,6 @@
-package main
+// Package scaffold owns the files with which a project begins to gate its intents: a profile
+// with its Rego and tests, a workflow, and settings of editors. It overwrites no file.
+package scaffold
 
 import (
 	"bytes"
@@ -19,8 +21,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-//go:embed scaffold
-var scaffold embed.FS
+//go:embed profile repo
+var embedded embed.FS
 
 // Seed is a file that a command writes into a new project.
 type Seed struct {
@@ -51,7 +53,7 @@ func Repository(name string) ([]Seed, error) {
 		b, _ := specs.Schema(schema)
 		list = append(list, Seed{".fiador/" + schema + ".schema.json", string(b)})
 	}
-	build, err := scaffold.ReadFile("scaffold/profile/intents/build.json")
+	build, err := embedded.ReadFile("profile/intents/build.json")
 	if err != nil {
 		return nil, err
 	}
@@ -62,10 +64,11 @@ func Repository(name string) ([]Seed, error) {
 	return append(list, rest...), err
 }
 
+// seeds returns the files of an embedded folder, filled in, under the names that files gives.
 func seeds(dir string, fill *strings.Replacer, files map[string]string) ([]Seed, error) {
 	var list []Seed
 	for _, from := range slices.Sorted(maps.Keys(files)) {
-		b, err := scaffold.ReadFile("scaffold/" + dir + "/" + from)
+		b, err := embedded.ReadFile(dir + "/" + from)
 		if err != nil {
 			return nil, err
 		}
