@@ -163,6 +163,16 @@ func (a *app) conclude(r *reports, f checkFlags) error {
 	return nil
 }
 
+// targets finds the files of intents that the arguments name.
+func targets(args []string) ([]target, error) {
+	list, err := allTargets(args)
+	var bad *patternError
+	if errors.As(err, &bad) {
+		return nil, usage("quote a name that has such characters with \\", "%s", bad)
+	}
+	return list, err
+}
+
 // jobs yields the intents of all files.
 func (a *app) jobs(ctx context.Context, files []target) iter.Seq[harness.Job] {
 	return func(yield func(harness.Job) bool) {
@@ -189,7 +199,7 @@ func (a *app) jobs(ctx context.Context, files []target) iter.Seq[harness.Job] {
 					}
 				}
 				// An empty file is an error: a check of nothing does not pass.
-				empty := unreadable(request.Path, "no intent found: every line is blank", "")
+				empty := runerr.Unreadable(request.Path, "no intent found: every line is blank", "")
 				if none && !yield(harness.Job{Request: request, Read: failing(empty)}) {
 					return
 				}

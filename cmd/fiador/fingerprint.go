@@ -140,7 +140,7 @@ func (a *app) readFingerprint(ctx context.Context, name string) (fingerprint.Fin
 		return fingerprint.Fingerprint{}, err
 	}
 	if len(src.bytes) > maxFingerprint {
-		return fingerprint.Fingerprint{}, unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", maxFingerprint), fingerprintHint)
+		return fingerprint.Fingerprint{}, runerr.Unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", maxFingerprint), fingerprintHint)
 	}
 	f, err := fingerprint.Parse(src.bytes)
 	if err == nil {

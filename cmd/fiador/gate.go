@@ -15,7 +15,6 @@ import (
 
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
@@ -172,15 +171,6 @@ func openFolder(flag, dir string) (policy.Folder, error) {
 func unusable(flag, name, why string) error {
 	return runerr.New(result.CodeProfile, fmt.Sprintf("%s %q: %s", flag, displayFolder(name), why),
 		"name a folder that can be read", runerr.File(displayFolder(name)))
-}
-
-// displayFolder returns the name of a folder, or of a file in a folder, for messages. It
-// is the given name, and never an absolute path.
-func displayFolder(name string) string {
-	if path := filepath.Clean(name); !filepath.IsAbs(path) {
-		return canon.Clean(filepath.ToSlash(path))
-	}
-	return displayPath(name)
 }
 
 // warnBeneath warns of a policy that lies in the tree that it gates.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -25,10 +26,10 @@ func (t target) lines() bool {
 	return t.name == "-" || ext == ".jsonl" || ext == ".ndjson"
 }
 
-// targets finds the files that the arguments name, each file once. The order is that of
+// allTargets finds the files that the arguments name, each file once. The order is that of
 // the arguments, and by path below a folder. An argument that names no file is an error: a
 // check of nothing does not pass.
-func targets(args []string) ([]target, error) {
+func allTargets(args []string) ([]target, error) {
 	var list []target
 	seen := map[string]bool{}
 	for _, arg := range args {
@@ -49,6 +50,11 @@ func targets(args []string) ([]target, error) {
 	}
 	return list, nil
 }
+
+// patternError says that a pattern cannot be read.
+type patternError struct{ pattern string }
+
+func (e *patternError) Error() string { return fmt.Sprintf("pattern %q cannot be read", e.pattern) }
 
 // key returns the same text for two spellings of a file only where they certainly name one
 // file. In a/../b the result depends on a, which may be a link.
@@ -92,7 +98,7 @@ func named(name string, info fs.FileInfo) ([]target, error) {
 
 // linked returns the target for a link at a place where intents may be.
 func linked(name string) target {
-	return target{name, unreadable(displayPath(name), "a link, which is not followed below a folder", "name the file itself")}
+	return target{name, runerr.Unreadable(displayPath(name), "a link, which is not followed below a folder", "name the file itself")}
 }
 
 // walk finds every file of intents below a folder. It keeps links and unreadable entries
@@ -102,7 +108,7 @@ func walk(dir string) ([]target, error) {
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			found = append(found, target{name, unreadable(displayPath(name), runerr.Reason(err), "")})
+			found = append(found, target{name, runerr.Unreadable(displayPath(name), runerr.Reason(err), "")})
 			if d != nil && d.IsDir() {
 				return fs.SkipDir
 			}
@@ -112,7 +118,7 @@ func walk(dir string) ([]target, error) {
 			}
 		case d.IsDir() || !isIntents(name):
 		case !d.Type().IsRegular():
-			found = append(found, target{name, unreadable(displayPath(name), "not a regular file", "")})
+			found = append(found, target{name, runerr.Unreadable(displayPath(name), "not a regular file", "")})
 		default:
 			found = append(found, target{name: name})
 		}
@@ -137,7 +143,7 @@ func glob(pattern string) ([]target, error) {
 	segments := strings.Split(strings.ReplaceAll(pattern, "[!", "[^"), "/")
 	for _, s := range segments {
 		if _, err := path.Match(s, ""); err != nil {
-			return nil, usage("quote a name that has such characters with \\", "pattern %q cannot be read", pattern)
+			return nil, &patternError{pattern}
 		}
 	}
 	fixed := 0
@@ -168,7 +174,7 @@ func glob(pattern string) ([]target, error) {
 		below, whole := leads(rest, parts), matches(rest, parts)
 		switch {
 		case err != nil && (below || whole):
-			found = append(found, target{name, unreadable(displayPath(name), runerr.Reason(err), "")})
+			found = append(found, target{name, runerr.Unreadable(displayPath(name), runerr.Reason(err), "")})
 			return skipFolder(d)
 		case err != nil:
 			return skipFolder(d)
@@ -195,7 +201,7 @@ func glob(pattern string) ([]target, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, unreadable(displayFolder(filepath.FromSlash(root)), runerr.Reason(err), "")
+		return nil, runerr.Unreadable(displayFolder(filepath.FromSlash(root)), runerr.Reason(err), "")
 	}
 	return found, nil
 }

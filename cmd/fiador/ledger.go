@@ -304,7 +304,7 @@ func checkpointFile(name string) (ledger.Promise, error) {
 		b = proof.Note
 	}
 	if p.Checkpoint, err = ledger.ParseCheckpoint(b); err != nil {
-		return p, unreadable(displayPath(name), err.Error(), "name a checkpoint, a pin or a receipt of a ledger")
+		return p, runerr.Unreadable(displayPath(name), err.Error(), "name a checkpoint, a pin or a receipt of a ledger")
 	}
 	return p, nil
 }
@@ -313,18 +313,18 @@ func checkpointFile(name string) (ledger.Promise, error) {
 func readSmall(name string, most int) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK the open of a pipe would wait
 	if err != nil {
-		return nil, unreadable(displayPath(name), runerr.Reason(err), "name a file that exists and may be read")
+		return nil, runerr.Unreadable(displayPath(name), runerr.Reason(err), "name a file that exists and may be read")
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-		return nil, unreadable(displayPath(name), "not a regular file", "name a regular file")
+		return nil, runerr.Unreadable(displayPath(name), "not a regular file", "name a regular file")
 	}
 	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err != nil {
-		return nil, unreadable(displayPath(name), runerr.Reason(err), "name a file that may be read")
+		return nil, runerr.Unreadable(displayPath(name), runerr.Reason(err), "name a file that may be read")
 	}
 	if len(b) > most {
-		return nil, unreadable(displayPath(name), fmt.Sprintf("it has more than %d bytes", most), "name a file of a ledger")
+		return nil, runerr.Unreadable(displayPath(name), fmt.Sprintf("it has more than %d bytes", most), "name a file of a ledger")
 	}
 	return b, nil
 }

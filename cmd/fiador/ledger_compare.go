@@ -140,7 +140,7 @@ func receipts(dir string) ([]disk.Kept, error) {
 	var list []disk.Kept
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return unreadable(displayPath(path), runerr.Reason(err), "name a folder that may be read")
+			return runerr.Unreadable(displayPath(path), runerr.Reason(err), "name a folder that may be read")
 		}
 		if d.IsDir() || !strings.HasSuffix(path, receiptSuffix) {
 			return nil
@@ -156,7 +156,7 @@ func receipts(dir string) ([]disk.Kept, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, unreadable(displayPath(dir), "it has no receipt", "name a folder with files *"+receiptSuffix)
+		return nil, runerr.Unreadable(displayPath(dir), "it has no receipt", "name a folder with files *"+receiptSuffix)
 	}
 	return list, nil
 }

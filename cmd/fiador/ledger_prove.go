@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -146,7 +147,7 @@ func (a *app) checkProof(ctx context.Context, f ledgerFlags, name string) error 
 	}
 	p, err := ledger.ParseProof(b)
 	if err != nil {
-		return unreadable(displayPath(name), err.Error(), `name a file of "fiador ledger prove" or "fiador run --receipt"`)
+		return runerr.Unreadable(displayPath(name), err.Error(), `name a file of "fiador ledger prove" or "fiador run --receipt"`)
 	}
 	_, c, err := keys.CheckProof(p)
 	switch {

@@ -166,7 +166,7 @@ func (d desk) intents(ctx context.Context, a *app) (map[string]policy.Input, err
 		}
 		key := strings.TrimSuffix(canon.Clean(filepath.ToSlash(rel)), filepath.Ext(rel))
 		if _, twice := in[key]; twice {
-			return nil, unreadable(src.path, "a second intent of the name "+quoted(key), "give each a name of its own")
+			return nil, runerr.Unreadable(src.path, "a second intent of the name "+quoted(key), "give each a name of its own")
 		}
 		in[key] = q
 	}

@@ -82,7 +82,7 @@ func (a *app) formatted(ctx context.Context, name string) (was, now []byte, err 
 		return nil, nil, err
 	}
 	if len(src.bytes) > most {
-		return nil, nil, unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", most), "split the module")
+		return nil, nil, runerr.Unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", most), "split the module")
 	}
 	if now, err = policy.Format(policy.Module{Name: src.path, Source: src.bytes}); err != nil {
 		return nil, nil, runerr.Load(err)
@@ -96,7 +96,7 @@ func regoFiles(args []string) ([]string, error) {
 	for _, arg := range args {
 		info, err := os.Stat(arg)
 		if err != nil {
-			return nil, unreadable(displayPath(arg), runerr.Reason(err), "")
+			return nil, runerr.Unreadable(displayPath(arg), runerr.Reason(err), "")
 		}
 		if !info.IsDir() {
 			files = append(files, arg)
@@ -110,10 +110,10 @@ func regoFiles(args []string) ([]string, error) {
 			return err
 		})
 		if err != nil {
-			return nil, unreadable(displayPath(arg), runerr.Reason(err), "")
+			return nil, runerr.Unreadable(displayPath(arg), runerr.Reason(err), "")
 		}
 		if len(files) == before {
-			return nil, unreadable(displayPath(arg), "no Rego file (*.rego) is below this folder", "")
+			return nil, runerr.Unreadable(displayPath(arg), "no Rego file (*.rego) is below this folder", "")
 		}
 	}
 	return files, nil

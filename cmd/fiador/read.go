@@ -9,12 +9,10 @@ import (
 	"iter"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -57,10 +55,10 @@ func (a *app) chunks(ctx context.Context, name string, most int) iter.Seq2[[]byt
 		for {
 			select {
 			case <-ctx.Done():
-				yield(nil, unreadable(path, "interrupted", "run it again"))
+				yield(nil, runerr.Unreadable(path, "interrupted", "run it again"))
 				return
 			case <-timer.C:
-				yield(nil, unreadable(path, "no data for 5 seconds", "check that something writes to it"))
+				yield(nil, runerr.Unreadable(path, "no data for 5 seconds", "check that something writes to it"))
 				return
 			case c := <-chunks:
 				if len(c.bytes) > 0 && !yield(c.bytes, nil) || errors.Is(c.err, io.EOF) {
@@ -69,7 +67,7 @@ func (a *app) chunks(ctx context.Context, name string, most int) iter.Seq2[[]byt
 				if c.err != nil {
 					var re *result.RunError
 					if !errors.As(c.err, &re) {
-						re = unreadable(path, runerr.Reason(c.err), "")
+						re = runerr.Unreadable(path, runerr.Reason(c.err), "")
 					}
 					yield(nil, re)
 					return
@@ -190,7 +188,7 @@ func (a *app) open(name string) (*os.File, int, error) {
 	f := a.stdin
 	if name != "-" {
 		if strings.ContainsRune(name, 0) {
-			return nil, 0, unreadable("", "a file name cannot hold a NUL", "")
+			return nil, 0, runerr.Unreadable("", "a file name cannot hold a NUL", "")
 		}
 		var err error
 		if f, err = os.Open(name); err != nil {
@@ -208,35 +206,7 @@ func (a *app) open(name string) (*os.File, int, error) {
 	case mode&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0:
 		return f, 0, nil
 	case mode.IsDir():
-		return nil, 0, unreadable(path, "a folder, not a file", "name the file in it")
+		return nil, 0, runerr.Unreadable(path, "a folder, not a file", "name the file in it")
 	}
-	return nil, 0, unreadable(path, "neither a file nor a pipe nor a character device", "")
-}
-
-func unreadable(path, why, hint string) *result.RunError {
-	return runerr.New(result.CodeUnreadable, path+": "+why, hint, runerr.File(path))
-}
-
-// displayPath returns the name of a file for results and messages. The name is relative,
-// with forward slashes, if the file lies beneath the current folder. Otherwise it is the
-// base name. It never shows the place of the file on this machine.
-func displayPath(name string) string {
-	if name == "-" {
-		return name
-	}
-	if name == "" {
-		return `""`
-	}
-	path := filepath.Clean(name)
-	if filepath.IsAbs(path) {
-		if wd, err := os.Getwd(); err == nil {
-			if rel, err := filepath.Rel(wd, path); err == nil {
-				path = rel
-			}
-		}
-	}
-	if !filepath.IsLocal(path) {
-		path = filepath.Base(path)
-	}
-	return canon.Clean(filepath.ToSlash(path))
+	return nil, 0, runerr.Unreadable(path, "neither a file nor a pipe nor a character device", "")
 }

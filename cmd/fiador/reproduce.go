@@ -126,7 +126,7 @@ func (a *app) reproduce(ctx context.Context, name string, f reproduceFlags) erro
 	switch {
 	case err != nil:
 	case len(src.bytes) > canon.MaxIntentBytes: // the hash would need the bytes beyond the limit, which were not read
-		err = unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", canon.MaxIntentBytes), "name the intent that was decided")
+		err = runerr.Unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", canon.MaxIntentBytes), "name the intent that was decided")
 	default:
 		err = o.CheckIntent(src.path, src.bytes)
 	}

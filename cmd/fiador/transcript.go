@@ -91,7 +91,7 @@ func (l *logFile) open(name string) error {
 	// If the file has become a pipe meanwhile, the open does not wait.
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return unreadable(l.path, runerr.Reason(err), "")
+		return runerr.Unreadable(l.path, runerr.Reason(err), "")
 	}
 	l.file, l.r = f, f
 	return l.regular(f.Stat())
@@ -101,11 +101,11 @@ func (l *logFile) open(name string) error {
 func (l *logFile) regular(info os.FileInfo, err error) error {
 	switch {
 	case err != nil:
-		return unreadable(l.path, runerr.Reason(err), "")
+		return runerr.Unreadable(l.path, runerr.Reason(err), "")
 	case info.IsDir():
-		return unreadable(l.path, "a folder, not a file", "name the file in it")
+		return runerr.Unreadable(l.path, "a folder, not a file", "name the file in it")
 	case !info.Mode().IsRegular():
-		return unreadable(l.path, "not a regular file", `name a regular file, or "-" for standard input`)
+		return runerr.Unreadable(l.path, "not a regular file", `name a regular file, or "-" for standard input`)
 	}
 	l.size = info.Size()
 	return nil
@@ -116,14 +116,14 @@ func (l *logFile) regular(info os.FileInfo, err error) error {
 func (a *app) openStdinLog(l *logFile) error {
 	info, err := a.stdin.Stat()
 	if err != nil {
-		return unreadable(l.path, runerr.Reason(err), "")
+		return runerr.Unreadable(l.path, runerr.Reason(err), "")
 	}
 	if !info.Mode().IsRegular() {
 		return a.spool(l)
 	}
 	from, err := a.stdin.Seek(0, io.SeekCurrent)
 	if err != nil {
-		return unreadable(l.path, runerr.Reason(err), "")
+		return runerr.Unreadable(l.path, runerr.Reason(err), "")
 	}
 	l.size = max(0, info.Size()-from)
 	l.r = io.NewSectionReader(a.stdin, from, l.size)
@@ -181,7 +181,7 @@ func (l *logFile) nameless() (err error) {
 }
 
 func (l *logFile) unspooled(err error) error {
-	return unreadable(l.path, "it cannot be kept while it is read: "+runerr.Reason(err), "name a file, or a TMPDIR with room")
+	return runerr.Unreadable(l.path, "it cannot be kept while it is read: "+runerr.Reason(err), "name a file, or a TMPDIR with room")
 }
 
 // check reads a whole log. For a wrong log it returns a *transcript.FormatError.
@@ -207,7 +207,7 @@ func (l *logFile) unread(err error) error {
 	default:
 		hint = ""
 	}
-	return unreadable(l.path, why, hint)
+	return runerr.Unreadable(l.path, why, hint)
 }
 
 // whole is check for a command that needs a correct log: a fault becomes a RunError.

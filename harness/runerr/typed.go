@@ -44,6 +44,11 @@ func Panicked() *result.RunError {
 	return e
 }
 
+// Unreadable is the RunError for a file that cannot be read.
+func Unreadable(path, why, hint string) *result.RunError {
+	return New(result.CodeUnreadable, path+": "+why, hint, File(path))
+}
+
 // Read is the RunError for a file that canon.Parse refused. The message
 // names the file, the byte and the pointer.
 func Read(file string, err error) *result.RunError {
