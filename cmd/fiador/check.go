@@ -84,11 +84,11 @@ Exit codes:
 }
 
 // checkPlaces lists the files and folders that the command line of a check names.
-func (a *app) checkPlaces(files []target, f checkFlags) places {
+func (a *app) checkPlaces(files []File, f checkFlags) places {
 	var p places
 	p.add(needed, "--policy", "policy", policyFiles(f.policy)...)
 	for _, t := range files {
-		p.add(needed, "INTENT", "intent", t.name)
+		p.add(needed, "INTENT", "intent", t.Name)
 	}
 	f.reportFlags.places(&p)
 	a.recordPlaces(f.recordFlags, &p)
@@ -137,7 +137,7 @@ func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) err
 	reports.summary.ReportOnly = f.reportOnly
 	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Recorder: a.recorder(log)}
 	seen := &seen{app: a, reports: reports, words: a.tty && f.format == "json", began: a.now()}
-	if !slices.ContainsFunc(files, target.lines) {
+	if !slices.ContainsFunc(files, File.Lines) {
 		seen.total = fmt.Sprintf(" of %d", len(files))
 	}
 	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), a.jobs(ctx, files), seen.end)
@@ -164,9 +164,9 @@ func (a *app) conclude(r *reports, f checkFlags) error {
 }
 
 // targets finds the files of intents that the arguments name.
-func targets(args []string) ([]target, error) {
-	list, err := allTargets(args)
-	var bad *patternError
+func targets(args []string) ([]File, error) {
+	list, err := Find(args)
+	var bad *PatternError
 	if errors.As(err, &bad) {
 		return nil, usage("quote a name that has such characters with \\", "%s", bad)
 	}
@@ -174,18 +174,18 @@ func targets(args []string) ([]target, error) {
 }
 
 // jobs yields the intents of all files.
-func (a *app) jobs(ctx context.Context, files []target) iter.Seq[harness.Job] {
+func (a *app) jobs(ctx context.Context, files []File) iter.Seq[harness.Job] {
 	return func(yield func(harness.Job) bool) {
 		for _, t := range files {
-			request := harness.Request{Path: displayPath(t.name), Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}
+			request := harness.Request{Path: Path(t.Name), Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}
 			switch {
-			case t.err != nil:
-				if !yield(harness.Job{Request: request, Read: failing(t.err)}) {
+			case t.Err != nil:
+				if !yield(harness.Job{Request: request, Read: failing(t.Err)}) {
 					return
 				}
-			case t.lines():
+			case t.Lines():
 				none := true
-				for l, err := range a.lines(ctx, t.name, canon.MaxIntentBytes) {
+				for l, err := range a.lines(ctx, t.Name, canon.MaxIntentBytes) {
 					job := harness.Job{Request: request}
 					job.Line, job.Source = l.number, l.bytes
 					if l.long {
@@ -205,7 +205,7 @@ func (a *app) jobs(ctx context.Context, files []target) iter.Seq[harness.Job] {
 				}
 			default:
 				read := func(ctx context.Context) ([]byte, error) {
-					src, err := a.read(ctx, t.name, canon.MaxIntentBytes)
+					src, err := a.read(ctx, t.Name, canon.MaxIntentBytes)
 					return src.bytes, err
 				}
 				if !yield(harness.Job{Request: request, Read: read}) {

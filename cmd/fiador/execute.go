@@ -122,7 +122,7 @@ func (a *app) recovered(ctx context.Context, e *executing, dir string) (err erro
 		return recoverError(e.state, dir, did, err)
 	}
 	if did != tree.RecoveredNothing {
-		a.term.warning(fmt.Sprintf("folder %q: %s", displayFolder(dir), recovery(did)))
+		a.term.warning(fmt.Sprintf("folder %q: %s", Folder(dir), recovery(did)))
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (a *app) finished(ctx context.Context, dir string) error {
 		return recoverError(state, dir, tree.RecoveredNothing, err)
 	}
 	if half {
-		return runerr.New(result.CodeEvidence, fmt.Sprintf("folder %q: an interrupted command has begun to apply something to it", displayFolder(dir)),
+		return runerr.New(result.CodeEvidence, fmt.Sprintf("folder %q: an interrupted command has begun to apply something to it", Folder(dir)),
 			"run fiador apply --recover --to DIR with that folder, and then this again")
 	}
 	return nil
@@ -198,7 +198,7 @@ func readPaths(names []string) ([]string, error) {
 }
 
 // ledOut reports whether a path lies beneath another shown folder, but is a link whose
-// target is not shown.
+// File is not shown.
 func ledOut(p string, list []string) bool {
 	shown := func(p string, strictly bool) bool {
 		return sandbox.Shown(p) || slices.ContainsFunc(list, func(q string) bool { return kernel.Beneath(p, q) && !(strictly && p == q) })

@@ -201,7 +201,7 @@ func (a *app) against(here, there fingerprint.Fingerprint) error {
 // parting counts the vectors in which two fingerprints differ.
 type parting struct{ differ, here, there int }
 
-// walk prints the names of these vectors, in the common order of both lists.
+// Walk prints the names of these vectors, in the common order of both lists.
 func (d *parting) walk(here, there []fingerprint.Print, out *bytes.Buffer) {
 	for len(here)+len(there) > 0 {
 		order := before(here, there)

@@ -155,7 +155,7 @@ func repoLayer(s *harness.Sources, tree string) error {
 	case !info.IsDir():
 		return unusable("--tree", place, "not a folder")
 	}
-	s.Repo = &policy.Folder{FS: root.FS(), Dir: harness.RepoPolicy, Show: displayFolder(place)}
+	s.Repo = &policy.Folder{FS: root.FS(), Dir: harness.RepoPolicy, Show: Folder(place)}
 	return nil
 }
 
@@ -165,12 +165,12 @@ func openFolder(flag, dir string) (policy.Folder, error) {
 	if err != nil {
 		return policy.Folder{}, unusable(flag, dir, runerr.Reason(err))
 	}
-	return policy.Folder{FS: root.FS(), Dir: ".", Show: displayFolder(dir)}, nil
+	return policy.Folder{FS: root.FS(), Dir: ".", Show: Folder(dir)}, nil
 }
 
 func unusable(flag, name, why string) error {
-	return runerr.New(result.CodeProfile, fmt.Sprintf("%s %q: %s", flag, displayFolder(name), why),
-		"name a folder that can be read", runerr.File(displayFolder(name)))
+	return runerr.New(result.CodeProfile, fmt.Sprintf("%s %q: %s", flag, Folder(name), why),
+		"name a folder that can be read", runerr.File(Folder(name)))
 }
 
 // warnBeneath warns of a policy that lies in the tree that it gates.
@@ -190,7 +190,7 @@ func (a *app) warnBeneath(flag, name, tree string) {
 	if rel, err := filepath.Rel(outer, inner); err != nil || !filepath.IsLocal(rel) {
 		return
 	}
-	a.term.warning(fmt.Sprintf("--%s %q lies in the tree that it gates: whoever changes the tree can change the policy", flag, displayFolder(name)))
+	a.term.warning(fmt.Sprintf("--%s %q lies in the tree that it gates: whoever changes the tree can change the policy", flag, Folder(name)))
 }
 
 // gate opens the gate.

@@ -14,23 +14,23 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// target is one file of intents to check, or an error at the place of such a file.
-type target struct {
-	name string // the path to open; "-" for standard input
-	err  error  // why the file cannot be opened
+// File is one file of intents to check, or an error at the place of such a file.
+type File struct {
+	Name string // the path to open; "-" for standard input
+	Err  error  // why the file cannot be opened
 }
 
-// lines reports whether the file has one intent per line (JSON Lines).
-func (t target) lines() bool {
-	ext := strings.ToLower(filepath.Ext(t.name))
-	return t.name == "-" || ext == ".jsonl" || ext == ".ndjson"
+// Lines reports whether the file has one intent per line (JSON Lines).
+func (t File) Lines() bool {
+	ext := strings.ToLower(filepath.Ext(t.Name))
+	return t.Name == "-" || ext == ".jsonl" || ext == ".ndjson"
 }
 
-// allTargets finds the files that the arguments name, each file once. The order is that of
+// Find finds the files that the arguments name, each file once. The order is that of
 // the arguments, and by path below a folder. An argument that names no file is an error: a
 // check of nothing does not pass.
-func allTargets(args []string) ([]target, error) {
-	var list []target
+func Find(args []string) ([]File, error) {
+	var list []File
 	seen := map[string]bool{}
 	for _, arg := range args {
 		found, err := find(arg)
@@ -38,8 +38,8 @@ func allTargets(args []string) ([]target, error) {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, runerr.New(result.CodeUnreadable, displayFolder(arg)+": no intent found",
-				"an intent is a .json file, or a line of a .jsonl file", runerr.File(displayFolder(arg)))
+			return nil, runerr.New(result.CodeUnreadable, Folder(arg)+": no intent found",
+				"an intent is a .json file, or a line of a .jsonl file", runerr.File(Folder(arg)))
 		}
 		for _, t := range found {
 			if key := t.key(); !seen[key] {
@@ -51,17 +51,17 @@ func allTargets(args []string) ([]target, error) {
 	return list, nil
 }
 
-// patternError says that a pattern cannot be read.
-type patternError struct{ pattern string }
+// PatternError says that a pattern cannot be read.
+type PatternError struct{ pattern string }
 
-func (e *patternError) Error() string { return fmt.Sprintf("pattern %q cannot be read", e.pattern) }
+func (e *PatternError) Error() string { return fmt.Sprintf("pattern %q cannot be read", e.pattern) }
 
 // key returns the same text for two spellings of a file only where they certainly name one
 // file. In a/../b the result depends on a, which may be a link.
-func (t target) key() string {
-	slashed := filepath.ToSlash(t.name)
-	if t.name == "-" || slices.Contains(strings.Split(slashed, "/"), "..") {
-		return "as given: " + t.name
+func (t File) key() string {
+	slashed := filepath.ToSlash(t.Name)
+	if t.Name == "-" || slices.Contains(strings.Split(slashed, "/"), "..") {
+		return "as given: " + t.Name
 	}
 	return path.Clean(slashed)
 }
@@ -69,12 +69,12 @@ func (t target) key() string {
 // find returns the files that an argument names. If a file has a pattern as its name, find
 // returns the file and the matches of the pattern: the gated tree may contain such a file
 // on purpose.
-func find(arg string) ([]target, error) {
+func find(arg string) ([]File, error) {
 	info, err := os.Stat(arg)
 	pattern := strings.ContainsAny(arg, "*?[")
 	switch {
 	case arg == "-":
-		return []target{{name: arg}}, nil
+		return []File{{Name: arg}}, nil
 	case pattern:
 		found, globErr := glob(filepath.ToSlash(arg))
 		if err != nil || globErr != nil {
@@ -83,32 +83,32 @@ func find(arg string) ([]target, error) {
 		own, err := named(arg, info)
 		return append(own, found...), err
 	case err != nil:
-		return []target{{name: arg}}, nil
+		return []File{{Name: arg}}, nil
 	}
 	return named(arg, info)
 }
 
 // named returns the files of one name that is not a pattern.
-func named(name string, info fs.FileInfo) ([]target, error) {
+func named(name string, info fs.FileInfo) ([]File, error) {
 	if info.IsDir() {
-		return walk(name)
+		return Walk(name)
 	}
-	return []target{{name: atHome(name)}}, nil
+	return []File{{Name: atHome(name)}}, nil
 }
 
 // linked returns the target for a link at a place where intents may be.
-func linked(name string) target {
-	return target{name, runerr.Unreadable(displayPath(name), "a link, which is not followed below a folder", "name the file itself")}
+func linked(name string) File {
+	return File{name, runerr.Unreadable(Path(name), "a link, which is not followed below a folder", "name the file itself")}
 }
 
-// walk finds every file of intents below a folder. It keeps links and unreadable entries
+// Walk finds every file of intents below a folder. It keeps links and unreadable entries
 // as errors, because the intents behind them would not be checked.
-func walk(dir string) ([]target, error) {
-	var found []target
+func Walk(dir string) ([]File, error) {
+	var found []File
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			found = append(found, target{name, runerr.Unreadable(displayPath(name), runerr.Reason(err), "")})
+			found = append(found, File{name, runerr.Unreadable(Path(name), runerr.Reason(err), "")})
 			if d != nil && d.IsDir() {
 				return fs.SkipDir
 			}
@@ -118,9 +118,9 @@ func walk(dir string) ([]target, error) {
 			}
 		case d.IsDir() || !isIntents(name):
 		case !d.Type().IsRegular():
-			found = append(found, target{name, runerr.Unreadable(displayPath(name), "not a regular file", "")})
+			found = append(found, File{name, runerr.Unreadable(Path(name), "not a regular file", "")})
 		default:
-			found = append(found, target{name: name})
+			found = append(found, File{Name: name})
 		}
 		return nil
 	})
@@ -139,11 +139,11 @@ func isIntents(name string) bool {
 // a shell, and ** for any folders. A folder that matches stands for the files below it. A
 // matching name is never read as a pattern again. Links to folders in which a file could
 // match, and folders that cannot be read, are kept as errors.
-func glob(pattern string) ([]target, error) {
+func glob(pattern string) ([]File, error) {
 	segments := strings.Split(strings.ReplaceAll(pattern, "[!", "[^"), "/")
 	for _, s := range segments {
 		if _, err := path.Match(s, ""); err != nil {
-			return nil, &patternError{pattern}
+			return nil, &PatternError{pattern}
 		}
 	}
 	fixed := 0
@@ -158,7 +158,7 @@ func glob(pattern string) ([]target, error) {
 		root = "."
 	}
 	rest := segments[fixed:]
-	var found []target
+	var found []File
 	err := filepath.WalkDir(filepath.FromSlash(root), func(name string, d fs.DirEntry, err error) error {
 		if name == filepath.FromSlash(root) {
 			if errors.Is(err, fs.ErrNotExist) {
@@ -174,7 +174,7 @@ func glob(pattern string) ([]target, error) {
 		below, whole := leads(rest, parts), matches(rest, parts)
 		switch {
 		case err != nil && (below || whole):
-			found = append(found, target{name, runerr.Unreadable(displayPath(name), runerr.Reason(err), "")})
+			found = append(found, File{name, runerr.Unreadable(Path(name), runerr.Reason(err), "")})
 			return skipFolder(d)
 		case err != nil:
 			return skipFolder(d)
@@ -182,26 +182,26 @@ func glob(pattern string) ([]target, error) {
 			info, err := os.Stat(name)
 			if whole || err == nil && info.IsDir() && below {
 				if err == nil && !info.IsDir() {
-					found = append(found, target{name: atHome(name)})
+					found = append(found, File{Name: atHome(name)})
 				} else {
 					found = append(found, linked(name))
 				}
 			}
 		case whole && d.IsDir():
-			inside, err := walk(name)
+			inside, err := Walk(name)
 			if found = append(found, inside...); err != nil {
 				return err
 			}
 			return fs.SkipDir
 		case whole:
-			found = append(found, target{name: atHome(name)})
+			found = append(found, File{Name: atHome(name)})
 		case d.IsDir() && !below:
 			return fs.SkipDir
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, runerr.Unreadable(displayFolder(filepath.FromSlash(root)), runerr.Reason(err), "")
+		return nil, runerr.Unreadable(Folder(filepath.FromSlash(root)), runerr.Reason(err), "")
 	}
 	return found, nil
 }

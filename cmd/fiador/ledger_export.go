@@ -149,11 +149,11 @@ func (a *app) exportTarget(f exportFlags) error {
 		return notWritten(f.output, err)
 	}
 	if inside {
-		return unfit("name a file elsewhere", "output %q lies in the ledger", displayPath(f.output))
+		return unfit("name a file elsewhere", "output %q lies in the ledger", Path(f.output))
 	}
 	return nil
 }
 
 func fileExists(name string) error {
-	return usage("name another file, or replace this one with --force", "output %q is there already", displayPath(name))
+	return usage("name another file, or replace this one with --force", "output %q is there already", Path(name))
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// displayPath returns the name of a file for results and messages. The name is relative,
+// Path returns the name of a file for results and messages. The name is relative,
 // with forward slashes, if the file lies beneath the current folder. Otherwise it is the
 // base name. It never shows the place of the file on this machine.
-func displayPath(name string) string {
+func Path(name string) string {
 	if name == "-" {
 		return name
 	}
@@ -31,11 +31,11 @@ func displayPath(name string) string {
 	return canon.Clean(filepath.ToSlash(path))
 }
 
-// displayFolder returns the name of a folder, or of a file in a folder, for messages. It
+// Folder returns the name of a folder, or of a file in a folder, for messages. It
 // is the given name, and never an absolute path.
-func displayFolder(name string) string {
+func Folder(name string) string {
 	if path := filepath.Clean(name); !filepath.IsAbs(path) {
 		return canon.Clean(filepath.ToSlash(path))
 	}
-	return displayPath(name)
+	return Path(name)
 }

@@ -67,7 +67,7 @@ func (a *app) archivePack(name, file, policy string) error {
 	var b bytes.Buffer
 	if err := p.WriteArchive(&b); err != nil {
 		return runerr.New(result.CodeEvidence, "pack "+quoted(name)+": "+err.Error(),
-			"share the folder as it is", runerr.File(displayPath(name)), runerr.Because(err))
+			"share the folder as it is", runerr.File(Path(name)), runerr.Because(err))
 	}
 	if file == "-" {
 		return a.print(b.Bytes())
@@ -86,7 +86,7 @@ func (a *app) archivable(name, file string) error {
 	}
 	in, err := beneath(name, file)
 	if in {
-		err = unfit("name a file elsewhere", "file %q lies in the pack", displayPath(file))
+		err = unfit("name a file elsewhere", "file %q lies in the pack", Path(file))
 	}
 	return errors.Join(err, absent(file))
 }

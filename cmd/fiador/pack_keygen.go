@@ -74,7 +74,7 @@ func (a *app) packKeygen(name, file, public string) error {
 			return errors.Join(err, os.Remove(file))
 		}
 	}
-	return a.printVerifier(signer.Verifier(), fmt.Sprintf("key %q was made all the same", displayPath(file)))
+	return a.printVerifier(signer.Verifier(), fmt.Sprintf("key %q was made all the same", Path(file)))
 }
 
 // keyPlaces refuses two places for keys before any file is made: one file for both keys,
@@ -83,7 +83,7 @@ func keyPlaces(file, public string) error {
 	if public != "" {
 		same, err := beneath(file, public)
 		if same {
-			return unfit("give each a file of its own", "--key and --pem are both file %q", displayPath(file))
+			return unfit("give each a file of its own", "--key and --pem are both file %q", Path(file))
 		}
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func keyPlaces(file, public string) error {
 			return nil
 		}
 	}
-	return unfit("keep it where the pack's readers cannot get at it", "the key %q would lie in a pack", displayPath(file))
+	return unfit("keep it where the pack's readers cannot get at it", "the key %q would lie in a pack", Path(file))
 }
 
 // writePEM writes a public key as a SubjectPublicKeyInfo to a new file.

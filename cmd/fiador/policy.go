@@ -142,19 +142,19 @@ func (d desk) intents(ctx context.Context, a *app) (map[string]policy.Input, err
 	if _, err := fs.Stat(d.folder.FS, dir); errors.Is(err, fs.ErrNotExist) {
 		return in, nil
 	}
-	files, err := walk(filepath.Join(d.dir, intentsFolder))
+	files, err := Walk(filepath.Join(d.dir, intentsFolder))
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range files {
-		if t.err != nil {
-			return nil, t.err
+		if t.Err != nil {
+			return nil, t.Err
 		}
-		rel, err := filepath.Rel(filepath.Join(d.dir, intentsFolder), t.name)
-		if err != nil || t.lines() {
+		rel, err := filepath.Rel(filepath.Join(d.dir, intentsFolder), t.Name)
+		if err != nil || t.Lines() {
 			continue
 		}
-		src, err := a.read(ctx, t.name, canon.MaxIntentBytes)
+		src, err := a.read(ctx, t.Name, canon.MaxIntentBytes)
 		if err != nil {
 			return nil, err
 		}

@@ -119,7 +119,7 @@ func (a *app) diffPolicies(ctx context.Context, profiles, intents []string, f ga
 
 // verdicts decides all intents under one policy. It reports each error of an intent, and
 // such an error sets the exit status.
-func (a *app) verdicts(ctx context.Context, files []target, f gateFlags) ([]verdict, error) {
+func (a *app) verdicts(ctx context.Context, files []File, f gateFlags) ([]verdict, error) {
 	gate, err := a.gate(ctx, f)
 	if err != nil {
 		return nil, err
@@ -198,4 +198,4 @@ func (c otherVerdict) document() changeDocument {
 
 func commaList(list []string) string { return strings.Join(list, ", ") }
 
-func quoted(name string) string { return fmt.Sprintf("%q", displayFolder(name)) }
+func quoted(name string) string { return fmt.Sprintf("%q", Folder(name)) }

@@ -68,7 +68,7 @@ func (l *logFile) close() {
 
 // openLog opens a regular file, or standard input for "-".
 func (a *app) openLog(ctx context.Context, name string) (*logFile, error) {
-	l := &logFile{watched: watched{ctx: ctx, line: a.progressLine(0)}, path: displayPath(name)}
+	l := &logFile{watched: watched{ctx: ctx, line: a.progressLine(0)}, path: Path(name)}
 	var err error
 	if name == "-" {
 		err = a.openStdinLog(l)
