@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/gitbranch"
 	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
@@ -166,7 +167,7 @@ func (a *app) recoverTree(ctx context.Context, dir string) error {
 	if did == tree.RecoveredNothing {
 		said = "nothing was unfinished"
 	}
-	return a.printStanding([]byte(plain(Folder(dir))+": "+said+"\n"), said)
+	return a.printStanding([]byte(plain(screen.Folder(dir))+": "+said+"\n"), said)
 }
 
 // recovery describes how the change of a killed command was finished or undone.
@@ -185,7 +186,7 @@ func (a *app) stateOutside(dir string) (string, error) {
 		return "", err
 	}
 	if rel, err := filepath.Rel(dir, state); err == nil && filepath.IsLocal(rel) {
-		return "", unfit(stateElsewhere, "the journals of folder %q would lie in it", Folder(dir))
+		return "", unfit(stateElsewhere, "the journals of folder %q would lie in it", screen.Folder(dir))
 	}
 	return state, nil
 }
@@ -195,15 +196,15 @@ const stateElsewhere = "set XDG_STATE_HOME to a folder of yours elsewhere"
 // recoverError returns the RunError for an error of tree.Recover.
 func recoverError(state, dir string, did tree.Recovery, err error) error {
 	e := runerr.New(result.CodeEvidence, "", "give the folder room and permission and run the command again", runerr.Because(err))
-	of := fmt.Sprintf("folder %q: ", Folder(dir))
+	of := fmt.Sprintf("folder %q: ", screen.Folder(dir))
 	switch {
 	case errors.Is(err, tree.ErrBusy):
 		e.Message, e.Hint = of+err.Error()+": nothing was changed", "run it again"
 	case errors.Is(err, tree.ErrNotOwn):
-		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, Path(state), tree.ErrNotOwn)
+		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, screen.Path(state), tree.ErrNotOwn)
 		e.Hint = "set XDG_STATE_HOME to a folder of your own"
 	case patch.JournalFault(state, err) != nil:
-		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, Path(state), err)
+		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, screen.Path(state), err)
 		e.Hint = "give the state folder room and permission and run the command again"
 	case did != tree.RecoveredNothing && patch.NothingApplied(err):
 		e.Message = of + "what an interrupted command had begun to apply could not be completed and was undone: " + err.Error()
@@ -227,7 +228,7 @@ func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys pa
 		return err
 	}
 	if len(accepted.Operations) == 0 && f.branch == "" {
-		return a.print([]byte(plain(Path(name)) + ": nothing to apply, the execution changed no file\n"))
+		return a.print([]byte(plain(screen.Path(name)) + ": nothing to apply, the execution changed no file\n"))
 	}
 	a.warnUnsigned(keys)
 	if err := patch.Supported(); err != nil && !f.dryRun {
@@ -276,7 +277,7 @@ func (a *app) warnUnsigned(keys packKeys) {
 
 // nothingToDo ends a command for which no file has to change. It still makes the branch.
 func (a *app) nothingToDo(ctx context.Context, dir string, branch *gitbranch.Branch, dryRun bool) error {
-	said := plain(Folder(dir)) + ": nothing to do, every file is as the pack has it\n"
+	said := plain(screen.Folder(dir)) + ": nothing to do, every file is as the pack has it\n"
 	switch {
 	case branch == nil:
 	case dryRun:
@@ -337,10 +338,10 @@ func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, er
 	switch {
 	case errors.As(err, &no):
 		a.status = exitRejected
-		a.term.message(fmt.Sprintf("pack %q: %s", Path(name), no.Why))
+		a.term.message(fmt.Sprintf("pack %q: %s", screen.Path(name), no.Why))
 		return nil, nil
 	case err != nil:
-		return nil, runerr.New(result.CodeEvidence, fmt.Sprintf("pack %q: %s", Path(name), err), "", runerr.Because(err))
+		return nil, runerr.New(result.CodeEvidence, fmt.Sprintf("pack %q: %s", screen.Path(name), err), "", runerr.Because(err))
 	case accepted == nil:
 		return &pack.Patch{}, nil
 	}

@@ -46,7 +46,7 @@ func (a *app) warnDirty(ctx context.Context, b *gitbranch.Branch) {
 func (a *app) refuseHooks(ctx context.Context, dir string, plan *patch.Plan) error {
 	places, err := gitbranch.Hooks(ctx, dir, a.environ)
 	for _, p := range places {
-		plan.RefuseBeneath(p.Name, fmt.Sprintf("git takes hooks from %q", Path(p.Path)))
+		plan.RefuseBeneath(p.Name, fmt.Sprintf("git takes hooks from %q", screen.Path(p.Path)))
 	}
 	return err
 }

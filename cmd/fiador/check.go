@@ -177,7 +177,7 @@ func targets(args []string) ([]File, error) {
 func (a *app) jobs(ctx context.Context, files []File) iter.Seq[harness.Job] {
 	return func(yield func(harness.Job) bool) {
 		for _, t := range files {
-			request := harness.Request{Path: Path(t.Name), Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}
+			request := harness.Request{Path: screen.Path(t.Name), Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}
 			switch {
 			case t.Err != nil:
 				if !yield(harness.Job{Request: request, Read: failing(t.Err)}) {

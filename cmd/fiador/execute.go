@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/durable"
@@ -122,7 +123,7 @@ func (a *app) recovered(ctx context.Context, e *executing, dir string) (err erro
 		return recoverError(e.state, dir, did, err)
 	}
 	if did != tree.RecoveredNothing {
-		a.term.warning(fmt.Sprintf("folder %q: %s", Folder(dir), recovery(did)))
+		a.term.warning(fmt.Sprintf("folder %q: %s", screen.Folder(dir), recovery(did)))
 	}
 	return nil
 }
@@ -147,7 +148,7 @@ func (a *app) finished(ctx context.Context, dir string) error {
 		return recoverError(state, dir, tree.RecoveredNothing, err)
 	}
 	if half {
-		return runerr.New(result.CodeEvidence, fmt.Sprintf("folder %q: an interrupted command has begun to apply something to it", Folder(dir)),
+		return runerr.New(result.CodeEvidence, fmt.Sprintf("folder %q: an interrupted command has begun to apply something to it", screen.Folder(dir)),
 			"run fiador apply --recover --to DIR with that folder, and then this again")
 	}
 	return nil

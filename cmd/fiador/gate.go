@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
@@ -155,7 +156,7 @@ func repoLayer(s *harness.Sources, tree string) error {
 	case !info.IsDir():
 		return unusable("--tree", place, "not a folder")
 	}
-	s.Repo = &policy.Folder{FS: root.FS(), Dir: harness.RepoPolicy, Show: Folder(place)}
+	s.Repo = &policy.Folder{FS: root.FS(), Dir: harness.RepoPolicy, Show: screen.Folder(place)}
 	return nil
 }
 
@@ -165,12 +166,12 @@ func openFolder(flag, dir string) (policy.Folder, error) {
 	if err != nil {
 		return policy.Folder{}, unusable(flag, dir, runerr.Reason(err))
 	}
-	return policy.Folder{FS: root.FS(), Dir: ".", Show: Folder(dir)}, nil
+	return policy.Folder{FS: root.FS(), Dir: ".", Show: screen.Folder(dir)}, nil
 }
 
 func unusable(flag, name, why string) error {
-	return runerr.New(result.CodeProfile, fmt.Sprintf("%s %q: %s", flag, Folder(name), why),
-		"name a folder that can be read", runerr.File(Folder(name)))
+	return runerr.New(result.CodeProfile, fmt.Sprintf("%s %q: %s", flag, screen.Folder(name), why),
+		"name a folder that can be read", runerr.File(screen.Folder(name)))
 }
 
 // warnBeneath warns of a policy that lies in the tree that it gates.
@@ -190,7 +191,7 @@ func (a *app) warnBeneath(flag, name, tree string) {
 	if rel, err := filepath.Rel(outer, inner); err != nil || !filepath.IsLocal(rel) {
 		return
 	}
-	a.term.warning(fmt.Sprintf("--%s %q lies in the tree that it gates: whoever changes the tree can change the policy", flag, Folder(name)))
+	a.term.warning(fmt.Sprintf("--%s %q lies in the tree that it gates: whoever changes the tree can change the policy", flag, screen.Folder(name)))
 }
 
 // gate opens the gate.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -38,8 +39,8 @@ func Find(args []string) ([]File, error) {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, runerr.New(result.CodeUnreadable, Folder(arg)+": no intent found",
-				"an intent is a .json file, or a line of a .jsonl file", runerr.File(Folder(arg)))
+			return nil, runerr.New(result.CodeUnreadable, screen.Folder(arg)+": no intent found",
+				"an intent is a .json file, or a line of a .jsonl file", runerr.File(screen.Folder(arg)))
 		}
 		for _, t := range found {
 			if key := t.key(); !seen[key] {
@@ -98,7 +99,7 @@ func named(name string, info fs.FileInfo) ([]File, error) {
 
 // linked returns the target for a link at a place where intents may be.
 func linked(name string) File {
-	return File{name, runerr.Unreadable(Path(name), "a link, which is not followed below a folder", "name the file itself")}
+	return File{name, runerr.Unreadable(screen.Path(name), "a link, which is not followed below a folder", "name the file itself")}
 }
 
 // Walk finds every file of intents below a folder. It keeps links and unreadable entries
@@ -108,7 +109,7 @@ func Walk(dir string) ([]File, error) {
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			found = append(found, File{name, runerr.Unreadable(Path(name), runerr.Reason(err), "")})
+			found = append(found, File{name, runerr.Unreadable(screen.Path(name), runerr.Reason(err), "")})
 			if d != nil && d.IsDir() {
 				return fs.SkipDir
 			}
@@ -118,7 +119,7 @@ func Walk(dir string) ([]File, error) {
 			}
 		case d.IsDir() || !isIntents(name):
 		case !d.Type().IsRegular():
-			found = append(found, File{name, runerr.Unreadable(Path(name), "not a regular file", "")})
+			found = append(found, File{name, runerr.Unreadable(screen.Path(name), "not a regular file", "")})
 		default:
 			found = append(found, File{Name: name})
 		}
@@ -174,7 +175,7 @@ func glob(pattern string) ([]File, error) {
 		below, whole := leads(rest, parts), matches(rest, parts)
 		switch {
 		case err != nil && (below || whole):
-			found = append(found, File{name, runerr.Unreadable(Path(name), runerr.Reason(err), "")})
+			found = append(found, File{name, runerr.Unreadable(screen.Path(name), runerr.Reason(err), "")})
 			return skipFolder(d)
 		case err != nil:
 			return skipFolder(d)
@@ -201,7 +202,7 @@ func glob(pattern string) ([]File, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, runerr.Unreadable(Folder(filepath.FromSlash(root)), runerr.Reason(err), "")
+		return nil, runerr.Unreadable(screen.Folder(filepath.FromSlash(root)), runerr.Reason(err), "")
 	}
 	return found, nil
 }

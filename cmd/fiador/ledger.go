@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -99,7 +100,7 @@ func verifierKey(flag, text string) (ledger.Verifier, error) {
 	if !isPrivate(text) {
 		b, readErr := readSmall(text, ledger.MaxCheckpointBytes)
 		if readErr == nil {
-			what += " " + strconv.Quote(Path(text))
+			what += " " + strconv.Quote(screen.Path(text))
 			text = strings.TrimSpace(string(b))
 			v, err = ledger.ParseVerifier(text)
 		} else if _, statErr := os.Stat(text); statErr == nil || !strings.Contains(text, "+") {
@@ -138,12 +139,12 @@ func ledgerError(dir string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
-	return runerr.New(result.CodeEvidence, "ledger "+strconv.Quote(Path(dir))+": "+withoutPaths(err, dir), hint, runerr.Because(err))
+	return runerr.New(result.CodeEvidence, "ledger "+strconv.Quote(screen.Path(dir))+": "+withoutPaths(err, dir), hint, runerr.Because(err))
 }
 
 // proofError returns the error for a proof when a command cannot answer.
 func proofError(name string, err error) error {
-	return runerr.New(result.CodeEvidence, "proof "+strconv.Quote(Path(name))+": "+err.Error(), ledgerHint(err), runerr.Because(err))
+	return runerr.New(result.CodeEvidence, "proof "+strconv.Quote(screen.Path(name))+": "+err.Error(), ledgerHint(err), runerr.Because(err))
 }
 
 func ledgerHint(err error) string {
@@ -217,7 +218,7 @@ func apartFromLedger(file, dir string) error {
 	}
 	in, err := beneath(dir, file)
 	if in {
-		return unfit("name a file elsewhere", "file %q lies in the folder of the ledger", Path(file))
+		return unfit("name a file elsewhere", "file %q lies in the folder of the ledger", screen.Path(file))
 	}
 	return err
 }
@@ -299,12 +300,12 @@ func checkpointFile(name string) (ledger.Promise, error) {
 	if err != nil {
 		return ledger.Promise{}, err
 	}
-	p := ledger.Promise{Name: strconv.Quote(Path(name))}
+	p := ledger.Promise{Name: strconv.Quote(screen.Path(name))}
 	if proof, err := ledger.ParseProof(b); err == nil {
 		b = proof.Note
 	}
 	if p.Checkpoint, err = ledger.ParseCheckpoint(b); err != nil {
-		return p, runerr.Unreadable(Path(name), err.Error(), "name a checkpoint, a pin or a receipt of a ledger")
+		return p, runerr.Unreadable(screen.Path(name), err.Error(), "name a checkpoint, a pin or a receipt of a ledger")
 	}
 	return p, nil
 }
@@ -313,18 +314,18 @@ func checkpointFile(name string) (ledger.Promise, error) {
 func readSmall(name string, most int) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK the open of a pipe would wait
 	if err != nil {
-		return nil, runerr.Unreadable(Path(name), runerr.Reason(err), "name a file that exists and may be read")
+		return nil, runerr.Unreadable(screen.Path(name), runerr.Reason(err), "name a file that exists and may be read")
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-		return nil, runerr.Unreadable(Path(name), "not a regular file", "name a regular file")
+		return nil, runerr.Unreadable(screen.Path(name), "not a regular file", "name a regular file")
 	}
 	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err != nil {
-		return nil, runerr.Unreadable(Path(name), runerr.Reason(err), "name a file that may be read")
+		return nil, runerr.Unreadable(screen.Path(name), runerr.Reason(err), "name a file that may be read")
 	}
 	if len(b) > most {
-		return nil, runerr.Unreadable(Path(name), fmt.Sprintf("it has more than %d bytes", most), "name a file of a ledger")
+		return nil, runerr.Unreadable(screen.Path(name), fmt.Sprintf("it has more than %d bytes", most), "name a file of a ledger")
 	}
 	return b, nil
 }

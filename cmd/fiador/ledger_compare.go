@@ -140,12 +140,12 @@ func receipts(dir string) ([]disk.Kept, error) {
 	var list []disk.Kept
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return runerr.Unreadable(Path(path), runerr.Reason(err), "name a folder that may be read")
+			return runerr.Unreadable(screen.Path(path), runerr.Reason(err), "name a folder that may be read")
 		}
 		if d.IsDir() || !strings.HasSuffix(path, receiptSuffix) {
 			return nil
 		}
-		k := disk.Kept{Name: Path(path)}
+		k := disk.Kept{Name: screen.Path(path)}
 		if k.Proof, err = receiptFile(path); err != nil {
 			k.Fault = err.Error()
 		}
@@ -156,7 +156,7 @@ func receipts(dir string) ([]disk.Kept, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, runerr.Unreadable(Path(dir), "it has no receipt", "name a folder with files *"+receiptSuffix)
+		return nil, runerr.Unreadable(screen.Path(dir), "it has no receipt", "name a folder with files *"+receiptSuffix)
 	}
 	return list, nil
 }
@@ -207,11 +207,11 @@ func (a *app) publishable(ctx context.Context, r *disk.Reader, source, dir strin
 		return err
 	}
 	if in {
-		return unfit("name another folder", "%q lies in the ledger itself", Path(dir))
+		return unfit("name another folder", "%q lies in the ledger itself", screen.Path(dir))
 	}
 	for _, name := range []string{"ledger.jsonl", "origin.json"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return unfit("name another folder", "%q is a ledger", Path(dir))
+			return unfit("name another folder", "%q is a ledger", screen.Path(dir))
 		}
 	}
 	name := filepath.Join(dir, "checkpoint")

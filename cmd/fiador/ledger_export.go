@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/ledger/disk"
 )
 
@@ -149,11 +150,11 @@ func (a *app) exportTarget(f exportFlags) error {
 		return notWritten(f.output, err)
 	}
 	if inside {
-		return unfit("name a file elsewhere", "output %q lies in the ledger", Path(f.output))
+		return unfit("name a file elsewhere", "output %q lies in the ledger", screen.Path(f.output))
 	}
 	return nil
 }
 
 func fileExists(name string) error {
-	return usage("name another file, or replace this one with --force", "output %q is there already", Path(name))
+	return usage("name another file, or replace this one with --force", "output %q is there already", screen.Path(name))
 }

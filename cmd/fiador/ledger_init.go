@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -70,10 +71,10 @@ func (a *app) initLedger(dir, origin, keyFile string) error {
 	}
 	a.warnLedger(r.Warnings)
 	if a.tty {
-		a.term.message(fmt.Sprintf("ledger %q of %q; its verifier key is on standard output", Path(dir), origin))
-		a.term.hint("run: fiador run INTENT --ledger " + Path(dir) + " --ledger-key " + Path(keyFile))
+		a.term.message(fmt.Sprintf("ledger %q of %q; its verifier key is on standard output", screen.Path(dir), origin))
+		a.term.hint("run: fiador run INTENT --ledger " + screen.Path(dir) + " --ledger-key " + screen.Path(keyFile))
 	}
-	return a.printVerifier(signer.Verifier(), fmt.Sprintf("ledger %q and key %q were made all the same", Path(dir), Path(keyFile)))
+	return a.printVerifier(signer.Verifier(), fmt.Sprintf("ledger %q and key %q were made all the same", screen.Path(dir), screen.Path(keyFile)))
 }
 
 // newKey makes a private key for an origin and writes it to a new file.
@@ -105,7 +106,7 @@ func (a *app) printVerifier(key ledger.Verifier, stands string) error {
 func outside(dir, keyFile string) error {
 	in, err := beneath(dir, keyFile)
 	if in {
-		return unfit("keep it where the ledger's readers cannot get at it", "the key %q lies in the ledger that it signs", Path(keyFile))
+		return unfit("keep it where the ledger's readers cannot get at it", "the key %q lies in the ledger that it signs", screen.Path(keyFile))
 	}
 	return err
 }
@@ -113,7 +114,7 @@ func outside(dir, keyFile string) error {
 // writeKey writes a private key to a new file that only its owner can read.
 func writeKey(name, private string) error {
 	taken := func(name string) error {
-		return usage("name a new file: a key is never replaced", "key %q is there already", Path(name))
+		return usage("name a new file: a key is never replaced", "key %q is there already", screen.Path(name))
 	}
 	if _, err := os.Lstat(name); err == nil {
 		return taken(name)
@@ -157,7 +158,7 @@ func (a *app) signer(f keyFlags, dir string) (*ledger.Signer, error) {
 
 // readKey reads a private key. Its errors name the file as other messages do.
 func readKey(file string) (*ledger.Signer, error) {
-	name := strconv.Quote(Path(file))
+	name := strconv.Quote(screen.Path(file))
 	info, err := os.Stat(file)
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("not a regular file") // to open a pipe would wait
@@ -181,7 +182,7 @@ func readKey(file string) (*ledger.Signer, error) {
 	}
 	if err != nil {
 		text := strings.ReplaceAll(err.Error(), strconv.Quote(file), name)
-		return nil, errors.New(canon.Clean(strings.ReplaceAll(text, file, Path(file))))
+		return nil, errors.New(canon.Clean(strings.ReplaceAll(text, file, screen.Path(file))))
 	}
 	return s, nil
 }
@@ -292,11 +293,11 @@ func (a *app) rotateKey(ctx context.Context, dir, file string, signer *ledger.Si
 	if err != nil {
 		// It is uncertain whether the record of the new key is in the ledger. If it is,
 		// nothing can be appended without that key.
-		a.term.message(fmt.Sprintf("the new key stays in %q; delete it if \"fiador ledger list\" shows no key-rotation", Path(file)))
+		a.term.message(fmt.Sprintf("the new key stays in %q; delete it if \"fiador ledger list\" shows no key-rotation", screen.Path(file)))
 		return ledgerError(dir, err)
 	}
 	a.warnLedger(r.Warnings)
-	return a.printVerifier(next.Verifier(), fmt.Sprintf("the key was rotated all the same, and %q signs from now on", Path(file)))
+	return a.printVerifier(next.Verifier(), fmt.Sprintf("the key was rotated all the same, and %q signs from now on", screen.Path(file)))
 }
 
 // warnLedger prints warnings about work after a record was written durably.

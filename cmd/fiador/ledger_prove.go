@@ -147,7 +147,7 @@ func (a *app) checkProof(ctx context.Context, f ledgerFlags, name string) error 
 	}
 	p, err := ledger.ParseProof(b)
 	if err != nil {
-		return runerr.Unreadable(Path(name), err.Error(), `name a file of "fiador ledger prove" or "fiador run --receipt"`)
+		return runerr.Unreadable(screen.Path(name), err.Error(), `name a file of "fiador ledger prove" or "fiador run --receipt"`)
 	}
 	_, c, err := keys.CheckProof(p)
 	switch {

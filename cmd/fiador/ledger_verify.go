@@ -200,7 +200,7 @@ func (v ledgerVerdict) human(t terminal) string {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-11s %s\n", name, plain(fmt.Sprintf(format, args...)))
 	}
-	row("ledger", "%s", Path(v.dir))
+	row("ledger", "%s", screen.Path(v.dir))
 	if v.fault == nil {
 		v.rows(row)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/runerr"
@@ -114,7 +115,7 @@ func (a *app) modelAdapters(ctx context.Context, f runFlags) ([]model.Adapter, e
 		return nil, err
 	}
 	if in, err := beneath(f.tree, f.adapters); err == nil && in {
-		return nil, unfit("keep it outside of the tree, or name another --tree", "--model-adapters %q lies in the tree that is gated: whoever changes that could choose where prompts and keys are sent", Folder(f.adapters))
+		return nil, unfit("keep it outside of the tree, or name another --tree", "--model-adapters %q lies in the tree that is gated: whoever changes that could choose where prompts and keys are sent", screen.Folder(f.adapters))
 	}
 	list, err := model.ParseAdapters(src.bytes, a.specs)
 	var fault *model.AdaptersError
@@ -166,7 +167,7 @@ func (a *app) modelRecording(ctx context.Context, name string) (pack.ModelIO, er
 func (a *app) keepModel(name string, modelIO []byte) error {
 	if modelIO == nil {
 		if a.tty {
-			a.term.hint(fmt.Sprintf("no call was made: %q was not written", Path(name)))
+			a.term.hint(fmt.Sprintf("no call was made: %q was not written", screen.Path(name)))
 		}
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/links"
 	"github.com/fiador/fiador/harness/runerr"
@@ -54,7 +55,7 @@ func openPack(dir string) (*pack.Writer, error) {
 	}
 	w, err := pack.Create(dir)
 	if errors.Is(err, pack.ErrNotEmpty) {
-		return nil, usage("name a new or an empty folder", "--pack %q is not an empty folder", Path(dir))
+		return nil, usage("name a new or an empty folder", "--pack %q is not an empty folder", screen.Path(dir))
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -94,7 +95,7 @@ func packWritten(dir string, err error) error {
 		return nil
 	}
 	return runerr.New(result.CodeEvidence, "the pack "+strconv.Quote(canon.Clean(dir))+" could not be written: "+runerr.Reason(err),
-		"name a new folder with room in one that can be written", runerr.File(Path(dir)), runerr.Because(err))
+		"name a new folder with room in one that can be written", runerr.File(screen.Path(dir)), runerr.Because(err))
 }
 
 // packLedger adds the run's lines of the ledger and the receipt of the decision to files.
@@ -212,7 +213,7 @@ func (a *app) readPack(name string) (*pack.Pack, error) {
 	}
 	if err != nil {
 		return nil, runerr.New(result.CodeEvidence, "pack "+strconv.Quote(canon.Clean(name))+" could not be read: "+packReason(err),
-			"name a folder that fiador run --pack wrote, or an archive of one", runerr.File(Path(name)), runerr.Because(err))
+			"name a folder that fiador run --pack wrote, or an archive of one", runerr.File(screen.Path(name)), runerr.Because(err))
 	}
 	return p, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -67,7 +68,7 @@ func (a *app) archivePack(name, file, policy string) error {
 	var b bytes.Buffer
 	if err := p.WriteArchive(&b); err != nil {
 		return runerr.New(result.CodeEvidence, "pack "+quoted(name)+": "+err.Error(),
-			"share the folder as it is", runerr.File(Path(name)), runerr.Because(err))
+			"share the folder as it is", runerr.File(screen.Path(name)), runerr.Because(err))
 	}
 	if file == "-" {
 		return a.print(b.Bytes())
@@ -86,7 +87,7 @@ func (a *app) archivable(name, file string) error {
 	}
 	in, err := beneath(name, file)
 	if in {
-		err = unfit("name a file elsewhere", "file %q lies in the pack", Path(file))
+		err = unfit("name a file elsewhere", "file %q lies in the pack", screen.Path(file))
 	}
 	return errors.Join(err, absent(file))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -74,7 +75,7 @@ func (a *app) packKeygen(name, file, public string) error {
 			return errors.Join(err, os.Remove(file))
 		}
 	}
-	return a.printVerifier(signer.Verifier(), fmt.Sprintf("key %q was made all the same", Path(file)))
+	return a.printVerifier(signer.Verifier(), fmt.Sprintf("key %q was made all the same", screen.Path(file)))
 }
 
 // keyPlaces refuses two places for keys before any file is made: one file for both keys,
@@ -83,7 +84,7 @@ func keyPlaces(file, public string) error {
 	if public != "" {
 		same, err := beneath(file, public)
 		if same {
-			return unfit("give each a file of its own", "--key and --pem are both file %q", Path(file))
+			return unfit("give each a file of its own", "--key and --pem are both file %q", screen.Path(file))
 		}
 		if err != nil {
 			return err
@@ -95,7 +96,7 @@ func keyPlaces(file, public string) error {
 			return nil
 		}
 	}
-	return unfit("keep it where the pack's readers cannot get at it", "the key %q would lie in a pack", Path(file))
+	return unfit("keep it where the pack's readers cannot get at it", "the key %q would lie in a pack", screen.Path(file))
 }
 
 // writePEM writes a public key as a SubjectPublicKeyInfo to a new file.

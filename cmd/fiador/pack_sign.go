@@ -102,7 +102,7 @@ func keyInPack(name, key string) error {
 	}
 	in, err := beneath(name, key)
 	if in {
-		return unfit("keep it where the pack's readers cannot get at it", "the key %q lies in the pack that it signs", Path(key))
+		return unfit("keep it where the pack's readers cannot get at it", "the key %q lies in the pack that it signs", screen.Path(key))
 	}
 	return err
 }
@@ -124,7 +124,7 @@ func (a *app) packSigner(file string) (*ledger.Signer, error) {
 	s, err := readKey(file)
 	if err != nil {
 		return nil, runerr.New(result.CodeUnreadable, err.Error(),
-			`name a private key of "fiador pack keygen", in a file that only its owner can read`, runerr.File(Path(file)), runerr.Because(err))
+			`name a private key of "fiador pack keygen", in a file that only its owner can read`, runerr.File(screen.Path(file)), runerr.Because(err))
 	}
 	return s, nil
 }
@@ -183,5 +183,5 @@ func notSigned(name string, err error) error {
 		why = withoutPaths(err, dir)
 	}
 	return runerr.New(result.CodeEvidence, "pack "+quoted(name)+" could not be signed: "+why,
-		hint, runerr.File(Path(name)), runerr.Because(err))
+		hint, runerr.File(screen.Path(name)), runerr.Because(err))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/links"
 	"github.com/fiador/fiador/kernel/canon"
 	"os"
@@ -68,7 +69,7 @@ var rules = []struct {
 	{modelFile, changed, unchanging},
 	{recorded, packs, func(_ *app, x, y spot) error {
 		if in, err := beneath(y.path, x.path); err == nil && in {
-			return unfit("name a file elsewhere: the pack has the recording anyway", "recording %q lies in the pack", Path(x.path))
+			return unfit("name a file elsewhere: the pack has the recording anyway", "recording %q lies in the pack", screen.Path(x.path))
 		}
 		return nil
 	}},
@@ -91,7 +92,7 @@ var rules = []struct {
 	{packs, worked, apart},
 	{fresh, alone, func(_ *app, x, y spot) error {
 		if sameFile(x.path, y.path) {
-			return unfit("give each a file of its own", "%s and %s are one file: %q", y.what, x.what, Path(x.path))
+			return unfit("give each a file of its own", "%s and %s are one file: %q", y.what, x.what, screen.Path(x.path))
 		}
 		return nil
 	}},
@@ -140,7 +141,7 @@ func (a *app) check(p places) error {
 // ownFile refuses a file that is also another one.
 func ownFile(_ *app, x, y spot) error {
 	if y.path != "-" && sameFile(x.path, y.path) {
-		return unfit("give each a file of its own", "%s and %q are one file", x.what, Path(y.path))
+		return unfit("give each a file of its own", "%s and %q are one file", x.what, screen.Path(y.path))
 	}
 	return nil
 }
@@ -217,7 +218,7 @@ func notKey(_ *app, x, y spot) error {
 		return nil
 	}
 	if info, err := os.Stat(y.path); err == nil && os.SameFile(target, info) && info.Mode().IsRegular() {
-		return unfit("name another file", "file %q is the private key", Path(x.path))
+		return unfit("name another file", "file %q is the private key", screen.Path(x.path))
 	}
 	return nil
 }
@@ -238,7 +239,7 @@ func notInTheWay(_ *app, x, y spot) error {
 func apart(_ *app, x, y spot) error {
 	in, err := beneath(y.path, x.path)
 	if err == nil && in {
-		err = unfit("keep it where nothing that is executed can reach it", "the %s %q lies in %q, which the execution works with", x.what, Path(x.path), Path(y.path))
+		err = unfit("keep it where nothing that is executed can reach it", "the %s %q lies in %q, which the execution works with", x.what, screen.Path(x.path), screen.Path(y.path))
 	}
 	return err
 }
@@ -262,7 +263,7 @@ func unchanging(a *app, x, y spot) error {
 	}
 	for _, p := range passed {
 		if in, err := beneath(y.path, p); err != nil || in {
-			return unfit("name it by a path around that folder", "the path of the %s %q leads through %q, which the execution works with", x.what, Path(x.path), Path(y.path))
+			return unfit("name it by a path around that folder", "the path of the %s %q leads through %q, which the execution works with", x.what, screen.Path(x.path), screen.Path(y.path))
 		}
 	}
 	return nil
@@ -303,5 +304,5 @@ func destination(path string) (string, error) {
 
 // leadsThrough refuses a path that leads through a link beneath a guarded folder.
 func leadsThrough(e *links.PlantedError, what, name string) error {
-	return unfit("name a place that is reached without it, or put a file or folder there", "%s %q leads through the link %q", what, Path(name), Path(e.Link))
+	return unfit("name a place that is reached without it, or put a file or folder there", "%s %q leads through the link %q", what, screen.Path(name), screen.Path(e.Link))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"github.com/fiador/fiador/evidence/screen"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,7 +76,7 @@ func TestPlaces(t *testing.T) {
 			return p
 		}
 		a := &app{}
-		fault := strings.ReplaceAll(tc.fault, `"m"`, `"`+Path(at("tree/m"))+`"`)
+		fault := strings.ReplaceAll(tc.fault, `"m"`, `"`+screen.Path(at("tree/m"))+`"`)
 		if err := a.check(spots(tc.x)); err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("%s and %s: %v, want %q", tc.x, tc.y, err, fault)
 		}

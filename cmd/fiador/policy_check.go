@@ -72,7 +72,7 @@ type checkedPolicy struct {
 
 // checkPolicy finds all faults of a policy. It returns an error for an absent policy.
 func (a *app) checkPolicy(ctx context.Context, name, base string) (checkedPolicy, error) {
-	c := checkedPolicy{title: Folder(name)}
+	c := checkedPolicy{title: screen.Folder(name)}
 	if err := choice("policy", base, profiles.Names()); err != nil {
 		return c, err
 	}

@@ -198,4 +198,4 @@ func (c otherVerdict) document() changeDocument {
 
 func commaList(list []string) string { return strings.Join(list, ", ") }
 
-func quoted(name string) string { return fmt.Sprintf("%q", Folder(name)) }
+func quoted(name string) string { return fmt.Sprintf("%q", screen.Folder(name)) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/policy"
 )
@@ -63,7 +64,7 @@ Exit codes:
 				} else if err := writeFile(name, out, nil); err != nil {
 					return err
 				}
-				if err := a.print([]byte(plain(Folder(name)) + "\n")); err != nil {
+				if err := a.print([]byte(plain(screen.Folder(name)) + "\n")); err != nil {
 					return err
 				}
 			}
@@ -96,7 +97,7 @@ func regoFiles(args []string) ([]string, error) {
 	for _, arg := range args {
 		info, err := os.Stat(arg)
 		if err != nil {
-			return nil, runerr.Unreadable(Path(arg), runerr.Reason(err), "")
+			return nil, runerr.Unreadable(screen.Path(arg), runerr.Reason(err), "")
 		}
 		if !info.IsDir() {
 			files = append(files, arg)
@@ -110,10 +111,10 @@ func regoFiles(args []string) ([]string, error) {
 			return err
 		})
 		if err != nil {
-			return nil, runerr.Unreadable(Path(arg), runerr.Reason(err), "")
+			return nil, runerr.Unreadable(screen.Path(arg), runerr.Reason(err), "")
 		}
 		if len(files) == before {
-			return nil, runerr.Unreadable(Path(arg), "no Rego file (*.rego) is below this folder", "")
+			return nil, runerr.Unreadable(screen.Path(arg), "no Rego file (*.rego) is below this folder", "")
 		}
 	}
 	return files, nil

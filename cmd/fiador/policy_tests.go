@@ -113,7 +113,7 @@ func (a *app) testPolicy(ctx context.Context, name string, f testFlags, threshol
 	for _, name := range sortedNames(intents) {
 		if _, err := gate.Judge.Eval(ctx, intents[name]); err != nil {
 			tested.Cases = append(tested.Cases, policy.Case{
-				Package: d.layer().Package, Name: intentsFolder + "/" + name, File: Folder(filepath.Join(d.dir, intentsFolder, name)), Line: 1,
+				Package: d.layer().Package, Name: intentsFolder + "/" + name, File: screen.Folder(filepath.Join(d.dir, intentsFolder, name)), Line: 1,
 				Fault: "not decided: " + runerr.Load(err).Message,
 			})
 		}
@@ -122,7 +122,7 @@ func (a *app) testPolicy(ctx context.Context, name string, f testFlags, threshol
 	if !t.good() {
 		a.status = exitRejected
 	}
-	return a.printTested(t, Folder(name))
+	return a.printTested(t, screen.Folder(name))
 }
 
 // testedPolicy is what a test run came to.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -29,7 +30,7 @@ type source struct {
 // character devices, at most one byte more than most, and gives up after five seconds
 // without a byte. Its error is a RUN_E001.
 func (a *app) read(ctx context.Context, name string, most int) (source, error) {
-	src := source{path: Path(name)}
+	src := source{path: screen.Path(name)}
 	for b, err := range a.chunks(ctx, name, most+1) {
 		if err != nil {
 			return src, err
@@ -43,7 +44,7 @@ func (a *app) read(ctx context.Context, name string, most int) (source, error) {
 // last. A yielded slice is valid until the next one.
 func (a *app) chunks(ctx context.Context, name string, most int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		path := Path(name)
+		path := screen.Path(name)
 		chunks := make(chan chunk, 1)
 		done := make(chan struct{})
 		defer close(done)
@@ -195,7 +196,7 @@ func (a *app) open(name string) (*os.File, int, error) {
 			return nil, 0, err
 		}
 	}
-	path := Path(name)
+	path := screen.Path(name)
 	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, err

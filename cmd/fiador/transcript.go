@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/evidence/transcript"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
@@ -68,7 +69,7 @@ func (l *logFile) close() {
 
 // openLog opens a regular file, or standard input for "-".
 func (a *app) openLog(ctx context.Context, name string) (*logFile, error) {
-	l := &logFile{watched: watched{ctx: ctx, line: a.progressLine(0)}, path: Path(name)}
+	l := &logFile{watched: watched{ctx: ctx, line: a.progressLine(0)}, path: screen.Path(name)}
 	var err error
 	if name == "-" {
 		err = a.openStdinLog(l)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/durable"
 	"github.com/fiador/fiador/harness/links"
 	"github.com/fiador/fiador/harness/runerr"
@@ -69,7 +70,7 @@ func absent(name string) error {
 }
 
 func isThere(name string) error {
-	return usage("name a new file", "file %q is there already", Path(name))
+	return usage("name a new file", "file %q is there already", screen.Path(name))
 }
 
 func notWritten(name string, err error) error {
@@ -79,7 +80,7 @@ func notWritten(name string, err error) error {
 	}
 	why := runerr.Reason(err)
 	if errors.Is(err, fs.ErrNotExist) {
-		why = "there is no folder " + strconv.Quote(Folder(filepath.Dir(name)))
+		why = "there is no folder " + strconv.Quote(screen.Folder(filepath.Dir(name)))
 		if _, err := os.Stat(filepath.Dir(name)); err == nil {
 			why = "its path leads nowhere" // because of "missing/..", or a link
 		}
