@@ -213,7 +213,7 @@ var levels = []string{
 	"evidence/pack evidence/testimony harness/sandbox cmd/safe-run",
 	"harness/model harness/runerr",
 	"harness/patch harness/request",
-	"harness harness/gitbranch",
+	"harness harness/gitbranch harness/intake",
 	"harness/fingerprint harness/harnesstest harness/replay harness/reproduce harness/scaffold",
 	"cmd/fiador",
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/intake"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -84,7 +85,7 @@ Exit codes:
 }
 
 // checkPlaces lists the files and folders that the command line of a check names.
-func (a *app) checkPlaces(files []File, f checkFlags) places {
+func (a *app) checkPlaces(files []intake.File, f checkFlags) places {
 	var p places
 	p.add(needed, "--policy", "policy", policyFiles(f.policy)...)
 	for _, t := range files {
@@ -137,7 +138,7 @@ func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) err
 	reports.summary.ReportOnly = f.reportOnly
 	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Recorder: a.recorder(log)}
 	seen := &seen{app: a, reports: reports, words: a.tty && f.format == "json", began: a.now()}
-	if !slices.ContainsFunc(files, File.Lines) {
+	if !slices.ContainsFunc(files, intake.File.Lines) {
 		seen.total = fmt.Sprintf(" of %d", len(files))
 	}
 	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), a.jobs(ctx, files), seen.end)
@@ -164,9 +165,9 @@ func (a *app) conclude(r *reports, f checkFlags) error {
 }
 
 // targets finds the files of intents that the arguments name.
-func targets(args []string) ([]File, error) {
-	list, err := Find(args)
-	var bad *PatternError
+func targets(args []string) ([]intake.File, error) {
+	list, err := intake.Find(args)
+	var bad *intake.PatternError
 	if errors.As(err, &bad) {
 		return nil, usage("quote a name that has such characters with \\", "%s", bad)
 	}
@@ -174,7 +175,7 @@ func targets(args []string) ([]File, error) {
 }
 
 // jobs yields the intents of all files.
-func (a *app) jobs(ctx context.Context, files []File) iter.Seq[harness.Job] {
+func (a *app) jobs(ctx context.Context, files []intake.File) iter.Seq[harness.Job] {
 	return func(yield func(harness.Job) bool) {
 		for _, t := range files {
 			request := harness.Request{Path: screen.Path(t.Name), Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}

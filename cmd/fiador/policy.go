@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/intake"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -142,7 +143,7 @@ func (d desk) intents(ctx context.Context, a *app) (map[string]policy.Input, err
 	if _, err := fs.Stat(d.folder.FS, dir); errors.Is(err, fs.ErrNotExist) {
 		return in, nil
 	}
-	files, err := Walk(filepath.Join(d.dir, intentsFolder))
+	files, err := intake.Walk(filepath.Join(d.dir, intentsFolder))
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/intake"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -119,7 +120,7 @@ func (a *app) diffPolicies(ctx context.Context, profiles, intents []string, f ga
 
 // verdicts decides all intents under one policy. It reports each error of an intent, and
 // such an error sets the exit status.
-func (a *app) verdicts(ctx context.Context, files []File, f gateFlags) ([]verdict, error) {
+func (a *app) verdicts(ctx context.Context, files []intake.File, f gateFlags) ([]verdict, error) {
 	gate, err := a.gate(ctx, f)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,6 @@
-package main
+// Package intake finds the files of intents that a user names: by name, by pattern, or by the
+// folder above them. What may hold an intent and cannot be read is found too, with its error.
+package intake
 
 import (
 	"errors"
