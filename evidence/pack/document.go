@@ -1,7 +1,7 @@
 package pack
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -23,25 +23,18 @@ type document struct {
 	fault string // says why the text is no JSON
 }
 
-// maxValues is the maximum number of values of a file. It limits the memory of a reader.
-const maxValues = 500_000
-
 // decode reads a file as leniently as other readers of the format do, and checks whether
 // it is written correctly.
 func decode(name string, raw []byte) *document {
 	d := &document{name: name, raw: raw}
-	if canon.Crowded(raw, maxValues) {
-		d.fault = fmt.Sprintf("more than %d values", maxValues)
-		d.inexact = d.fault
+	doc, err := parseExact(raw)
+	if err == nil {
+		d.exact, d.strictly, d.value = true, doc, doc.Value()
 		return d
 	}
-	text, lf := bytes.CutSuffix(raw, []byte("\n"))
-	if !lf {
-		d.inexact = "no LF at the end"
-	} else if doc, err := canon.ParseCanonical(text, len(text)); err != nil {
-		d.inexact = err.Error()
-	} else {
-		d.exact, d.strictly, d.value = true, doc, doc.Value()
+	d.inexact = err.Error()
+	if errors.Is(err, errCrowded) {
+		d.fault = d.inexact
 		return d
 	}
 	d.value, d.fault = lenient(raw)

@@ -86,7 +86,7 @@ func readMeta(e Entry) (map[string]any, error) {
 		return nil, errors.New(why)
 	}
 	if canon.Crowded(e.Text, maxValues) {
-		return nil, fmt.Errorf("more than %d values", maxValues)
+		return nil, errCrowded
 	}
 	doc, err := canon.Parse(e.Text, len(e.Text))
 	if err != nil {

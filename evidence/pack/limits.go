@@ -13,7 +13,7 @@ func Oversize(name string, text []byte) string {
 	case int64(len(text)) > MaxBytes(name):
 		return fmt.Sprintf("it has %d bytes, and the limit is %d", len(text), MaxBytes(name))
 	case name != LedgerFile && canon.Crowded(text, maxValues):
-		return fmt.Sprintf("it has more than %d values", maxValues)
+		return "it has " + errCrowded.Error()
 	}
 	return ""
 }

@@ -133,7 +133,7 @@ func (e *ModelIOError) Error() string {
 // *canon.Error, a *ModelIOError, or says what is wrong with the form.
 func ParseModelIO(b []byte) (ModelIO, error) {
 	if int64(len(b)) <= MaxBytes(ModelFile) && canon.Crowded(b, maxValues) {
-		return ModelIO{}, fmt.Errorf("more than %d values", maxValues)
+		return ModelIO{}, errCrowded
 	}
 	doc, err := canon.Parse(b, int(MaxBytes(ModelFile)))
 	if err != nil {

@@ -29,11 +29,11 @@ func (p *Pack) predicate() (predicate, error) {
 	if text == nil {
 		return nil, &ReadError{File: RunFile, Err: errors.New("missing")}
 	}
-	d := decode(RunFile, text)
-	if !d.exact {
-		return nil, &ReadError{File: RunFile, Err: errors.New(d.inexact)}
+	doc, err := parseExact(text)
+	if err != nil {
+		return nil, &ReadError{File: RunFile, Err: err}
 	}
-	run, _ := d.value.(map[string]any)
+	run, _ := doc.Value().(map[string]any)
 	id, hasID := run["run_id"].(string)
 	version, hasVersion := run["kernel_version"].(string)
 	if !hasID || !hasVersion {
