@@ -26,9 +26,9 @@ func (l decisionLine) at() string { return lineAt(l.number) }
 func lineAt(number int) string { return at(LedgerFile, strconv.Itoa(number)) }
 
 // checkRecorded checks SG8 to SG10. After a new violation it returns no record.
-func (p *Pack) checkRecorded(meta map[string]any, key ledger.Verifier, f *faults) *Recorded {
+func checkRecorded(p *Pack, meta map[string]any, key ledger.Verifier, f *faults) *Recorded {
 	before := len(*f)
-	line, ok := p.checkSeals(key, f)
+	line, ok := checkSeals(p, key, f)
 	if !ok {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (p *Pack) checkRecorded(meta map[string]any, key ledger.Verifier, f *faults
 	case checkpoint.Size == line.Seal.Size && checkpoint.Root != line.Seal.Root:
 		f.add(ruleRecorded, where, "has a checkpoint with another root than the seal of %s", line.at())
 	}
-	p.checkRun(line, f)
+	checkRun(p, line, f)
 	if len(*f) > before {
 		return nil
 	}
@@ -64,8 +64,8 @@ func (p *Pack) checkRecorded(meta map[string]any, key ledger.Verifier, f *faults
 }
 
 // checkRun checks that a decision belongs to the pack's run.
-func (p *Pack) checkRun(line decisionLine, f *faults) {
-	about, err := p.predicate()
+func checkRun(p *Pack, line decisionLine, f *faults) {
+	about, err := predicateOf(p)
 	if err != nil {
 		f.add(ruleRecorded, RunFile, "%s", errors.Unwrap(err))
 		return
@@ -79,7 +79,7 @@ func (p *Pack) checkRun(line decisionLine, f *faults) {
 }
 
 // checkSeals checks SG8, and finds the decision.
-func (p *Pack) checkSeals(key ledger.Verifier, f *faults) (decision decisionLine, ok bool) {
+func checkSeals(p *Pack, key ledger.Verifier, f *faults) (decision decisionLine, ok bool) {
 	text, complete := bytes.CutSuffix(p.File(LedgerFile), []byte{'\n'})
 	if !complete {
 		f.add(ruleSeals, LedgerFile, "no complete line")

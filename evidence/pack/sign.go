@@ -28,14 +28,14 @@ const (
 var ErrOtherStatement = errors.New("others have signed it when it had other files, or under another version of the statement")
 
 // Sign returns the meta.json of the pack with a signature of key: a DSSE envelope whose
-// payload is [Pack.Statement]. A signature of the same key is replaced. The signatures
+// payload is [Statement]. A signature of the same key is replaced. The signatures
 // of other keys and all other members stay. Other keys must have signed the same
 // statement, else the error is ErrOtherStatement. The same pack and key give the same
 // bytes.
 //
 // Sign does not verify the pack.
 func Sign(p *Pack, key *ledger.Signer) ([]byte, error) {
-	statement, err := p.Statement()
+	statement, err := Statement(p)
 	if err != nil {
 		return nil, err
 	}
@@ -144,11 +144,11 @@ func Authenticate(p *Pack, key, ledgerKey *ledger.Verifier) Authenticity {
 		}
 	}
 	if key != nil {
-		p.checkSigned(meta, *key, &f)
+		checkSigned(p, meta, *key, &f)
 	}
 	var recorded *Recorded
 	if ledgerKey != nil {
-		recorded = p.checkRecorded(meta, *ledgerKey, &f)
+		recorded = checkRecorded(p, meta, *ledgerKey, &f)
 	}
 	if len(f) > 0 {
 		return Authenticity{Violations: sortViolations(f)}
@@ -157,7 +157,7 @@ func Authenticate(p *Pack, key, ledgerKey *ledger.Verifier) Authenticity {
 }
 
 // checkSigned checks SG1 to SG7.
-func (p *Pack) checkSigned(meta map[string]any, key ledger.Verifier, f *faults) {
+func checkSigned(p *Pack, meta map[string]any, key ledger.Verifier, f *faults) {
 	value, ok := meta[metaEnvelope]
 	if !ok {
 		f.add(ruleSignedBy, MetaFile, "not signed")
@@ -176,5 +176,5 @@ func (p *Pack) checkSigned(meta map[string]any, key ledger.Verifier, f *faults) 
 		f.add(ruleSignature, at(MetaFile, metaEnvelope, "signatures", fmt.Sprint(i), "sig"), "not a signature of the payload by %s", quoted(key.ID()))
 		return
 	}
-	p.checkStatement(e.payload, f)
+	checkStatement(p, e.payload, f)
 }

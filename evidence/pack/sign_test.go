@@ -233,7 +233,7 @@ func TestSignAndAuthenticate(t *testing.T) {
 func TestStatement(t *testing.T) {
 	run := aRun("one")
 	p := Of(map[string][]byte{RunFile: artifactOf(t, run), PolicyFile: []byte("{}\n"), MetaFile: []byte("{}\n")})
-	got, err := p.Statement()
+	got, err := Statement(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -504,7 +504,7 @@ func FuzzAuthenticate(f *testing.F) {
 	f.Add(good.File(MetaFile), good.File(LedgerFile))
 	f.Add([]byte("{}"), []byte("\n"))
 	f.Add([]byte(`{"dsse":{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[{"keyid":"a","sig":"AA=="},{"keyid":"a","sig":""}]},"receipt":"c2sp.org/tlog-proof@v1\nextra \n"}`), []byte("{}\n"))
-	statement, err := good.Statement()
+	statement, err := Statement(good)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -514,7 +514,7 @@ func FuzzAuthenticate(f *testing.F) {
 		if a.OK() != (a.Signed && a.Recorded != nil) {
 			t.Fatalf("%+v", a)
 		}
-		if now, err := p.Statement(); a.OK() && (err != nil || !bytes.Equal(now, statement)) {
+		if now, err := Statement(p); a.OK() && (err != nil || !bytes.Equal(now, statement)) {
 			t.Fatalf("authentic with other files: %s", meta)
 		}
 		text, err := Sign(p, bob)

@@ -23,8 +23,8 @@ func predicateNames() []string {
 	return []string{"canonical_sha256", "kernel_version", "pack_schema", "run_id"}
 }
 
-// predicate returns the predicate of a statement about the pack's run.
-func (p *Pack) predicate() (predicate, error) {
+// predicateOf returns the predicate of a statement about the pack's run.
+func predicateOf(p *Pack) (predicate, error) {
 	text := p.File(RunFile)
 	if text == nil {
 		return nil, &ReadError{File: RunFile, Err: errors.New("missing")}
@@ -52,11 +52,11 @@ func (p *Pack) predicate() (predicate, error) {
 // statement v1 as canonical JSON. Its subjects are all files except meta.json, by name,
 // with their SHA-256; its predicate names the run. An entry that is no file of a pack
 // gives an error that wraps ErrNotWhole.
-func (p *Pack) Statement() ([]byte, error) {
+func Statement(p *Pack) ([]byte, error) {
 	if err := p.whole(); err != nil {
 		return nil, err
 	}
-	about, err := p.predicate()
+	about, err := predicateOf(p)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (p *Pack) Statement() ([]byte, error) {
 
 // checkStatement compares a signed statement with the pack: SG5 is its form, SG6 its
 // subjects, SG7 its predicate. Members that this version does not know are ignored.
-func (p *Pack) checkStatement(payload []byte, f *faults) {
+func checkStatement(p *Pack, payload []byte, f *faults) {
 	where := at(MetaFile, metaEnvelope, "payload")
 	doc, err := canon.ParseCanonical(payload, maxPayloadBytes)
 	if err != nil {
@@ -92,12 +92,12 @@ func (p *Pack) checkStatement(payload []byte, f *faults) {
 			return
 		}
 	}
-	p.checkSubjects(obj["subject"], f)
-	p.checkPredicate(obj["predicate"], f)
+	checkSubjects(p, obj["subject"], f)
+	checkPredicate(p, obj["predicate"], f)
 }
 
 // checkSubjects compares the subjects of a statement with the files of the pack.
-func (p *Pack) checkSubjects(value any, f *faults) {
+func checkSubjects(p *Pack, value any, f *faults) {
 	signed, err := readSubjects(value)
 	if err != nil {
 		f.add(ruleStatement, at(MetaFile, metaEnvelope, "payload"), "%s", err)
@@ -153,8 +153,8 @@ func readSubjects(value any) (map[string]string, error) {
 }
 
 // checkPredicate compares the predicate of a statement with the run of the pack.
-func (p *Pack) checkPredicate(value any, f *faults) {
-	about, err := p.predicate()
+func checkPredicate(p *Pack, value any, f *faults) {
+	about, err := predicateOf(p)
 	if err != nil {
 		f.add(rulePredicate, RunFile, "%s", errors.Unwrap(err))
 		return

@@ -37,7 +37,7 @@ func (s *strictLevel) checkMeta() {
 func (s *strictLevel) checkEnvelope(value any) {
 	var f faults
 	if e, ok := readEnvelope(value, &f); ok {
-		s.pack.checkStatement(e.payload, &f)
+		checkStatement(s.pack, e.payload, &f)
 	}
 	for _, v := range f {
 		s.fault("ST12", v.Path, "%s", v.Message)
