@@ -20,11 +20,7 @@ func (v *verifier) claims() Claims {
 	decision, _ := run["decision"].(map[string]any)
 	c.Accepted = decision["accepted"] == true
 	meta := v.object(MetaFile)
-	if e, ok := readEnvelope(meta[metaEnvelope], new(faults)); ok {
-		for _, s := range e.signatures {
-			c.Signers = append(c.Signers, s.keyID)
-		}
-	}
+	c.Signers = Signers(meta[metaEnvelope])
 	text, _ := meta[metaReceipt].(string)
 	if proof, err := ledger.ParseProof([]byte(text)); err == nil {
 		if point, err := ledger.ParseCheckpoint(proof.Note); err == nil {

@@ -99,6 +99,29 @@ func readMeta(e Entry) (map[string]any, error) {
 	return obj, nil
 }
 
+// CheckEnvelope checks the envelope of a pack without a key: its form (SG1, SG2), and that
+// its payload is a statement about the pack (SG5 to SG7). value is the envelope's member
+// of meta.json.
+func CheckEnvelope(p *Pack, value any) []Violation {
+	var f faults
+	if e, ok := readEnvelope(value, &f); ok {
+		checkStatement(p, e.payload, &f)
+	}
+	return f
+}
+
+// Signers returns the ids of the keys of an envelope's signatures, or nil if value is no
+// envelope.
+func Signers(value any) []string {
+	var ids []string
+	if e, ok := readEnvelope(value, new(faults)); ok {
+		for _, s := range e.signatures {
+			ids = append(ids, s.keyID)
+		}
+	}
+	return ids
+}
+
 // readEnvelope reads the envelope in meta.json. A fault of its form breaks SG1, and a
 // contradiction between its signatures breaks SG2. After any fault there is no envelope.
 func readEnvelope(value any, f *faults) (envelope, bool) {

@@ -35,11 +35,7 @@ func (s *strictLevel) checkMeta() {
 }
 
 func (s *strictLevel) checkEnvelope(value any) {
-	var f faults
-	if e, ok := readEnvelope(value, &f); ok {
-		checkStatement(s.pack, e.payload, &f)
-	}
-	for _, v := range f {
+	for _, v := range CheckEnvelope(s.pack, value) {
 		s.fault("ST12", v.Path, "%s", v.Message)
 	}
 }
