@@ -3,9 +3,7 @@ package pack
 import (
 	"archive/tar"
 	"compress/gzip"
-	"encoding/json"
 	"io"
-	"strings"
 	"testing"
 )
 
@@ -47,32 +45,4 @@ func zeros(w io.Writer, size int64) error {
 		return err
 	}
 	return z.Close()
-}
-
-// TestFaultsAreCounted: the number of kept faults is limited, and the others are
-// counted.
-func TestFaultsAreCounted(t *testing.T) {
-	interactions := "[" + strings.Repeat("{},", MaxInteractions-1) + "{}]"
-	d, err := newDraft(basePacks(t)["model"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.do(change{Set: ModelFile + "#/interactions", To: json.RawMessage(interactions)}); err != nil {
-		t.Fatal(err)
-	}
-	p := d.inMemory(t)
-	v := &verifier{pack: p, docs: map[string]*document{}}
-	for _, e := range p.Entries {
-		v.docs[e.Name] = decode(e.Name, e.Text)
-	}
-	v.structural()
-	if all := len(modelIOFaults(v.object(ModelFile))); len(v.found) != maxFound || len(v.found)+v.unnamed != all {
-		t.Errorf("%d are kept and %d counted of %d, and %d can be kept", len(v.found), v.unnamed, all, maxFound)
-	}
-	for range 3 {
-		v.add("PK1", "", "one more")
-	}
-	if len(v.found) != maxFound {
-		t.Errorf("%d are kept", len(v.found))
-	}
 }

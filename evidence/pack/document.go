@@ -2,8 +2,6 @@ package pack
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -72,15 +70,3 @@ func (d *document) sum() canon.ContentHash {
 	}
 	return canon.Sum(d.raw)
 }
-
-// at returns the path of a value in a file.
-func at(file string, tokens ...string) string {
-	pointer := ""
-	for _, t := range tokens {
-		pointer = canon.Pointer(pointer, t)
-	}
-	return file + "#" + pointer
-}
-
-// quoted returns a value of a pack in the form for messages.
-func quoted(s string) string { return fmt.Sprintf("%q", strings.ToValidUTF8(canon.Cut(s), "\ufffd")) }

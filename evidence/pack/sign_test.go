@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,28 +16,10 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/mod/sumdb/tlog"
-
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 )
-
-// signerOf returns the same key in every run of the tests.
-func signerOf(t testing.TB, name string) *ledger.Signer {
-	t.Helper()
-	var seed [32]byte
-	copy(seed[:], name)
-	private, _, err := ledger.GenerateKey(rand.NewChaCha8(seed), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ledger.ParseSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 func keyOf(s *ledger.Signer) *ledger.Verifier {
 	v := s.Verifier()
@@ -97,57 +78,6 @@ func recordedRun(t testing.TB, key *ledger.Signer, run map[string]any) (lines []
 	return lines, l.prove(2)
 }
 
-// testLog is a log in memory.
-type testLog struct {
-	t       testing.TB
-	key     *ledger.Signer
-	tree    ledger.Range
-	hashes  []tlog.Hash
-	entries [][]byte
-}
-
-// add appends a record, and returns its line.
-func (l *testLog) add(r ledger.Record) []byte {
-	l.t.Helper()
-	entry, err := r.Entry()
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	stored, err := tlog.StoredHashes(l.tree.Size, entry, l)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	l.hashes = append(l.hashes, stored...)
-	l.entries = append(l.entries, entry)
-	l.tree.Append(ledger.LeafHash(entry), nil)
-	seal, err := l.key.Seal(l.tree.Size, l.tree.Root())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return ledger.Line{Seal: seal, Entry: entry}.Append(nil)
-}
-
-func (l *testLog) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
-	var out []tlog.Hash
-	for _, i := range indexes {
-		out = append(out, l.hashes[i])
-	}
-	return out, nil
-}
-
-func (l *testLog) prove(index int64) string {
-	l.t.Helper()
-	path, err := tlog.ProveRecord(l.tree.Size, index, l)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	c, err := l.key.Checkpoint(l.tree.Size, l.tree.Root())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return string(ledger.Proof{Index: index, Entry: l.entries[index], Path: path, Note: c.Note}.Marshal())
-}
-
 // signed returns a pack with signatures of keys, in order.
 func signed(t testing.TB, files map[string][]byte, keys ...*ledger.Signer) *Pack {
 	t.Helper()
@@ -160,19 +90,6 @@ func signed(t testing.TB, files map[string][]byte, keys ...*ledger.Signer) *Pack
 		p = with(p, MetaFile, meta)
 	}
 	return p
-}
-
-// with returns the pack with another file, or without a file.
-func with(p *Pack, name string, text []byte) *Pack {
-	files := map[string][]byte{}
-	for _, e := range p.Entries {
-		files[e.Name] = e.Text
-	}
-	files[name] = text
-	if text == nil {
-		delete(files, name)
-	}
-	return Of(files)
 }
 
 // metaOf returns meta.json as a value.
@@ -342,26 +259,6 @@ func TestNotAuthentic(t *testing.T) {
 	}
 }
 
-func twice(p *Pack, name string) *Pack {
-	return altered(p, name, func(e *Entry) { e.Twice = true })
-}
-
-func linked(p *Pack, name string) *Pack {
-	return altered(p, name, func(e *Entry) { e.Kind, e.Text = KindLink, nil })
-}
-
-func altered(p *Pack, name string, change func(*Entry)) *Pack {
-	out := &Pack{Entries: slices.Clone(p.Entries)}
-	for i := range out.Entries {
-		if out.Entries[i].Name == name {
-			change(&out.Entries[i])
-		}
-	}
-	return out
-}
-
-func more(p *Pack) *Pack { return &Pack{Entries: p.Entries, More: true} }
-
 // TestRunChangedAfterSigning: a signed pack with a changed run breaks two rules.
 func TestRunChangedAfterSigning(t *testing.T) {
 	log, ann := signerOf(t, "example.com/log"), signerOf(t, "ann")
@@ -411,14 +308,6 @@ func TestSignRefuses(t *testing.T) {
 	if a := Authenticate(signed(t, filesOf(p), ann), keyOf(ann), nil); !a.Signed {
 		t.Error(told(a))
 	}
-}
-
-func filesOf(p *Pack) map[string][]byte {
-	files := map[string][]byte{}
-	for _, e := range p.Entries {
-		files[e.Name] = e.Text
-	}
-	return files
 }
 
 // TestSignKeepsMembers: unknown members of the envelope and of meta.json stay, and the
