@@ -4,8 +4,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"golang.org/x/mod/sumdb/tlog"
-
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -29,8 +27,6 @@ func signerOf(t testing.TB, name string) *ledger.Signer {
 type testLog struct {
 	t       testing.TB
 	key     *ledger.Signer
-	tree    ledger.Range
-	hashes  []tlog.Hash
 	entries [][]byte
 }
 
@@ -41,37 +37,51 @@ func (l *testLog) add(r ledger.Record) []byte {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	stored, err := tlog.StoredHashes(l.tree.Size, entry, l)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	l.hashes = append(l.hashes, stored...)
 	l.entries = append(l.entries, entry)
-	l.tree.Append(ledger.LeafHash(entry), nil)
-	seal, err := l.key.Seal(l.tree.Size, l.tree.Root())
+	tree := treeOf(l.entries)
+	seal, err := l.key.Seal(tree.Size, tree.Root())
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	return ledger.Line{Seal: seal, Entry: entry}.Append(nil)
 }
 
-func (l *testLog) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
-	var out []tlog.Hash
-	for _, i := range indexes {
-		out = append(out, l.hashes[i])
-	}
-	return out, nil
-}
-
+// prove returns the receipt of an entry.
 func (l *testLog) prove(index int64) string {
 	l.t.Helper()
-	path, err := tlog.ProveRecord(l.tree.Size, index, l)
+	tree := treeOf(l.entries)
+	c, err := l.key.Checkpoint(tree.Size, tree.Root())
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	c, err := l.key.Checkpoint(l.tree.Size, l.tree.Root())
-	if err != nil {
-		l.t.Fatal(err)
+	p := ledger.Proof{Index: index, Entry: l.entries[index], Note: c.Note}
+	addPath(&p, index, l.entries)
+	return string(p.Marshal())
+}
+
+// treeOf returns the tree over entries.
+func treeOf(entries [][]byte) ledger.Range {
+	var tree ledger.Range
+	for _, e := range entries {
+		tree.Append(ledger.LeafHash(e), nil)
 	}
-	return string(ledger.Proof{Index: index, Entry: l.entries[index], Path: path, Note: c.Note}.Marshal())
+	return tree
+}
+
+// addPath adds the audit path of an entry to a proof (RFC 6962, 2.1.1).
+func addPath(p *ledger.Proof, index int64, entries [][]byte) {
+	if len(entries) == 1 {
+		return
+	}
+	left := int64(1)
+	for 2*left < int64(len(entries)) {
+		left *= 2
+	}
+	if index < left {
+		addPath(p, index, entries[:left])
+		p.Path = append(p.Path, treeOf(entries[left:]).Root())
+	} else {
+		addPath(p, index-left, entries[left:])
+		p.Path = append(p.Path, treeOf(entries[:left]).Root())
+	}
 }
