@@ -28,7 +28,7 @@ var ErrNotWhole = errors.New("not a whole pack")
 // Every entry of the pack must be a file that was read; else the error wraps
 // ErrNotWhole.
 func (p *Pack) WriteArchive(w io.Writer) error {
-	if err := p.whole(); err != nil {
+	if err := p.Whole(); err != nil {
 		return err
 	}
 	size := int64(2 * tarBlock)
@@ -61,26 +61,26 @@ func (p *Pack) WriteArchive(w io.Writer) error {
 // tarBlock is the block size of a tar archive, in bytes.
 const tarBlock = 512
 
-// whole returns an error unless all entries are files of a pack that were read.
-func (p *Pack) whole() error {
+// Whole returns an error unless all entries are files of a pack that were read.
+func (p *Pack) Whole() error {
 	for _, e := range p.Entries {
-		if why := e.unfit(); why != "" {
-			return fmt.Errorf("%w: %s %s", ErrNotWhole, quoted(e.Name), why)
+		if why := e.Unfit(); why != "" {
+			return fmt.Errorf("%w: %s %s", ErrNotWhole, Quoted(e.Name), why)
 		}
 	}
 	if p.More {
-		return fmt.Errorf("%w: it has %s", ErrNotWhole, moreEntries)
+		return fmt.Errorf("%w: it has %s", ErrNotWhole, MoreEntries)
 	}
 	return nil
 }
 
-// moreEntries is the fault of a pack with names that were not read.
-var moreEntries = fmt.Sprintf("more than %d names", MaxEntries)
+// MoreEntries is the fault of a pack with names that were not read.
+var MoreEntries = fmt.Sprintf("more than %d names", MaxEntries)
 
-// unfit says why an entry is not a file of a pack that was read, or returns "".
-func (e Entry) unfit() string {
+// Unfit says why an entry is not a file of a pack that was read, or returns "".
+func (e Entry) Unfit() string {
 	switch {
-	case !known(e.Name):
+	case !IsName(e.Name):
 		return "is no file of a pack"
 	case e.Kind != KindFile:
 		return "is no regular file"

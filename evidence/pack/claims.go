@@ -20,8 +20,8 @@ func (v *verifier) claims() Claims {
 	decision, _ := run["decision"].(map[string]any)
 	c.Accepted = decision["accepted"] == true
 	meta := v.object(MetaFile)
-	c.Signers = Signers(meta[metaEnvelope])
-	text, _ := meta[metaReceipt].(string)
+	c.Signers = Signers(meta[MetaEnvelope])
+	text, _ := meta[MetaReceipt].(string)
 	if proof, err := ledger.ParseProof([]byte(text)); err == nil {
 		if point, err := ledger.ParseCheckpoint(proof.Note); err == nil {
 			c.Origin, c.Index = point.Origin, proof.Index

@@ -25,13 +25,13 @@ type document struct {
 // it is written correctly.
 func decode(name string, raw []byte) *document {
 	d := &document{name: name, raw: raw}
-	doc, err := parseExact(raw)
+	doc, err := ParseExact(raw)
 	if err == nil {
 		d.exact, d.strictly, d.value = true, doc, doc.Value()
 		return d
 	}
 	d.inexact = err.Error()
-	if errors.Is(err, errCrowded) {
+	if errors.Is(err, ErrCrowded) {
 		d.fault = d.inexact
 		return d
 	}

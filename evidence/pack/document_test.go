@@ -8,7 +8,7 @@ import (
 // TestCrowded: a file with too many values is not decoded, however it is written.
 func TestCrowded(t *testing.T) {
 	for _, end := range []string{"\n", "", " \n"} {
-		d := decode(PolicyFile, []byte("["+strings.Repeat("0,", maxValues)+"0]"+end))
+		d := decode(PolicyFile, []byte("["+strings.Repeat("0,", MaxValues)+"0]"+end))
 		if d.fault != "more than 500000 values" || d.inexact != d.fault || d.value != nil || d.exact {
 			t.Errorf("%q: %q, %q", end, d.fault, d.inexact)
 		}

@@ -157,14 +157,15 @@ func (o Operation) Bytes() ([]byte, error) {
 func File(op Op, path string, content []byte, executable bool) Operation {
 	o := Operation{Op: op, Path: path, Executable: executable, SizeBytes: int64(len(content)), Encoding: "utf8"}
 	text := string(content)
-	if !plainText(text) {
+	if !PlainText(text) {
 		o.Encoding, text = "base64", base64.StdEncoding.EncodeToString(content)
 	}
 	o.Content = &text
 	return o
 }
 
-func plainText(text string) bool {
+// PlainText says whether an operation holds a text as it is, not in base64.
+func PlainText(text string) bool {
 	if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
 		return false
 	}

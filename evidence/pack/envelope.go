@@ -25,8 +25,8 @@ const PayloadType = "application/vnd.in-toto+json"
 
 // The members of meta.json that this program defines.
 const (
-	metaEnvelope = "dsse"
-	metaReceipt  = "receipt"
+	MetaEnvelope = "dsse"
+	MetaReceipt  = "receipt"
 )
 
 // faults collects violations.
@@ -82,11 +82,11 @@ func (e envelope) plain(kept map[string]any) map[string]any {
 
 // readMeta reads meta.json: an object of strict JSON, in any layout.
 func readMeta(e Entry) (map[string]any, error) {
-	if why := e.unfit(); why != "" {
+	if why := e.Unfit(); why != "" {
 		return nil, errors.New(why)
 	}
-	if canon.Crowded(e.Text, maxValues) {
-		return nil, errCrowded
+	if canon.Crowded(e.Text, MaxValues) {
+		return nil, ErrCrowded
 	}
 	doc, err := canon.Parse(e.Text, len(e.Text))
 	if err != nil {
@@ -129,22 +129,22 @@ func readEnvelope(value any, f *faults) (envelope, bool) {
 	var e envelope
 	obj, ok := value.(map[string]any)
 	if !ok {
-		f.add(ruleEnvelope, at(MetaFile, metaEnvelope), "not an object")
+		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope), "not an object")
 		return e, false
 	}
 	if t, _ := obj["payloadType"].(string); t != PayloadType {
-		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "payloadType"), "not %q", PayloadType)
+		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "payloadType"), "not %q", PayloadType)
 	}
 	var fault string
 	if e.payload, fault = bytesOf(obj["payload"], maxPayloadBytes); fault != "" {
-		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "payload"), "%s", fault)
+		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "payload"), "%s", fault)
 	}
 	list, ok := obj["signatures"].([]any)
 	switch {
 	case !ok || len(list) == 0:
-		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "signatures"), "not a list of signatures")
+		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "signatures"), "not a list of signatures")
 	case len(list) > MaxSignatures:
-		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "signatures"), "more than %d signatures", MaxSignatures)
+		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "signatures"), "more than %d signatures", MaxSignatures)
 		list = nil
 	}
 	for i, v := range list {
@@ -152,7 +152,7 @@ func readEnvelope(value any, f *faults) (envelope, bool) {
 	}
 	for i, s := range e.signatures {
 		if _, first := e.of(s.keyID); first < i && s.keyID != "" {
-			f.add(ruleOneSignature, at(MetaFile, metaEnvelope, "signatures", strconv.Itoa(i), "keyid"), "%s a second time", quoted(s.keyID))
+			f.add(ruleOneSignature, At(MetaFile, MetaEnvelope, "signatures", strconv.Itoa(i), "keyid"), "%s a second time", Quoted(s.keyID))
 		}
 	}
 	return e, len(*f) == before
@@ -161,16 +161,16 @@ func readEnvelope(value any, f *faults) (envelope, bool) {
 func readSignature(value any, index string, f *faults) (s signature) {
 	obj, ok := value.(map[string]any)
 	if !ok {
-		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "signatures", index), "not an object")
+		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "signatures", index), "not an object")
 		return s
 	}
 	s.keyID, _ = obj["keyid"].(string)
 	if s.keyID == "" || len(s.keyID) > maxKeyIDBytes {
-		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "signatures", index, "keyid"), "not a text of 1 to %d bytes", maxKeyIDBytes)
+		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "signatures", index, "keyid"), "not a text of 1 to %d bytes", maxKeyIDBytes)
 	}
 	var fault string
 	if s.sig, fault = bytesOf(obj["sig"], maxSignatureBytes); fault != "" {
-		f.add(ruleEnvelope, at(MetaFile, metaEnvelope, "signatures", index, "sig"), "%s", fault)
+		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "signatures", index, "sig"), "%s", fault)
 	}
 	return s
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// maxValues is the maximum number of values of a file. It limits the memory of a reader.
-const maxValues = 500_000
+// MaxValues is the maximum number of values of a file. It limits the memory of a reader.
+const MaxValues = 500_000
 
-// errCrowded says that a file has more values than a reader reads.
-var errCrowded = fmt.Errorf("more than %d values", maxValues)
+// ErrCrowded says that a file has more values than a reader reads.
+var ErrCrowded = fmt.Errorf("more than %d values", MaxValues)
 
-// parseExact reads a file in its exact form: canonical JSON and one LF. It returns
-// errCrowded for a file with too many values.
-func parseExact(text []byte) (canon.Document, error) {
-	if canon.Crowded(text, maxValues) {
-		return canon.Document{}, errCrowded
+// ParseExact reads a file in its exact form: canonical JSON and one LF. It returns
+// ErrCrowded for a file with too many values.
+func ParseExact(text []byte) (canon.Document, error) {
+	if canon.Crowded(text, MaxValues) {
+		return canon.Document{}, ErrCrowded
 	}
 	text, lf := bytes.CutSuffix(text, []byte("\n"))
 	if !lf {

@@ -56,7 +56,7 @@ func checkVerdicts(t *testing.T, p *Pack, options Options) {
 		if again := Verify(p, o); !slices.Equal(found.Violations, again.Violations) || found.More != again.More {
 			t.Errorf("%s: another time it is something else", level)
 		}
-		if sorted := sortViolations(slices.Clone(found.Violations)); !slices.Equal(sorted, found.Violations) {
+		if sorted := SortViolations(slices.Clone(found.Violations)); !slices.Equal(sorted, found.Violations) {
 			t.Errorf("%s: not sorted, or twice", level)
 		}
 		if len(found.Violations) > MaxViolations || found.More > 0 && len(found.Violations) < MaxViolations {

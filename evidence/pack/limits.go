@@ -12,8 +12,8 @@ func Oversize(name string, text []byte) string {
 	switch {
 	case int64(len(text)) > MaxBytes(name):
 		return fmt.Sprintf("it has %d bytes, and the limit is %d", len(text), MaxBytes(name))
-	case name != LedgerFile && canon.Crowded(text, maxValues):
-		return "it has " + errCrowded.Error()
+	case name != LedgerFile && canon.Crowded(text, MaxValues):
+		return "it has " + ErrCrowded.Error()
 	}
 	return ""
 }

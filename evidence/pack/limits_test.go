@@ -19,10 +19,10 @@ func TestOversize(t *testing.T) {
 		"at the limit":       {BundleFile, "", long(BundleFile, 0)},
 		"over it":            {BundleFile, "it has 16777217 bytes, and the limit is 16777216", long(BundleFile, 1)},
 		"of another file":    {RunnerFile, "it has 4194305 bytes, and the limit is 4194304", long(RunnerFile, 1)},
-		"as many values":     {RunFile, "", many(maxValues)},
-		"more values":        {RunFile, "it has more than 500000 values", many(maxValues + 1)},
-		"in texts":           {RunFile, "", []byte(`"` + strings.Repeat(",", maxValues+1) + "\"\n")},
-		"lines of a ledger":  {LedgerFile, "", many(maxValues + 1)},
+		"as many values":     {RunFile, "", many(MaxValues)},
+		"more values":        {RunFile, "it has more than 500000 values", many(MaxValues + 1)},
+		"in texts":           {RunFile, "", []byte(`"` + strings.Repeat(",", MaxValues+1) + "\"\n")},
+		"lines of a ledger":  {LedgerFile, "", many(MaxValues + 1)},
 		"nothing":            {PolicyFile, "", nil},
 		"a file of no limit": {"other", "", []byte("x")},
 	} {
@@ -34,8 +34,8 @@ func TestOversize(t *testing.T) {
 			continue
 		}
 		p := Of(map[string][]byte{tc.file: tc.text})
-		_, err := parseExact(p.Entries[0].Text)
-		unread := p.Entries[0].Text == nil || errors.Is(err, errCrowded)
+		_, err := ParseExact(p.Entries[0].Text)
+		unread := p.Entries[0].Text == nil || errors.Is(err, ErrCrowded)
 		if unread != (got != "") {
 			t.Errorf("%s: unread %t", name, unread)
 		}

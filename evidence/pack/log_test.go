@@ -7,8 +7,8 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// signerOf returns the same key in every run of the tests.
-func signerOf(t testing.TB, name string) *ledger.Signer {
+// Signer returns the same key in every run of the tests.
+func Signer(t testing.TB, name string) *ledger.Signer {
 	t.Helper()
 	var seed [32]byte
 	copy(seed[:], name)
@@ -23,36 +23,36 @@ func signerOf(t testing.TB, name string) *ledger.Signer {
 	return s
 }
 
-// testLog is a log in memory.
-type testLog struct {
-	t       testing.TB
-	key     *ledger.Signer
+// Log is a log in memory.
+type Log struct {
+	T       testing.TB
+	Key     *ledger.Signer
 	entries [][]byte
 }
 
-// add appends a record, and returns its line.
-func (l *testLog) add(r ledger.Record) []byte {
-	l.t.Helper()
+// Add appends a record, and returns its line.
+func (l *Log) Add(r ledger.Record) []byte {
+	l.T.Helper()
 	entry, err := r.Entry()
 	if err != nil {
-		l.t.Fatal(err)
+		l.T.Fatal(err)
 	}
 	l.entries = append(l.entries, entry)
 	tree := treeOf(l.entries)
-	seal, err := l.key.Seal(tree.Size, tree.Root())
+	seal, err := l.Key.Seal(tree.Size, tree.Root())
 	if err != nil {
-		l.t.Fatal(err)
+		l.T.Fatal(err)
 	}
 	return ledger.Line{Seal: seal, Entry: entry}.Append(nil)
 }
 
-// prove returns the receipt of an entry.
-func (l *testLog) prove(index int64) string {
-	l.t.Helper()
+// Prove returns the receipt of an entry.
+func (l *Log) Prove(index int64) string {
+	l.T.Helper()
 	tree := treeOf(l.entries)
-	c, err := l.key.Checkpoint(tree.Size, tree.Root())
+	c, err := l.Key.Checkpoint(tree.Size, tree.Root())
 	if err != nil {
-		l.t.Fatal(err)
+		l.T.Fatal(err)
 	}
 	p := ledger.Proof{Index: index, Entry: l.entries[index], Note: c.Note}
 	addPath(&p, index, l.entries)

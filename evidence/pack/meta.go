@@ -55,7 +55,7 @@ func SetMeta(dir string, change func(*Pack) ([]byte, error)) error {
 	if err != nil {
 		return err
 	}
-	if old, ok := p.entry(MetaFile); ok && old.Text != nil && string(old.Text) == string(text) {
+	if old, ok := p.Entry(MetaFile); ok && old.Text != nil && string(old.Text) == string(text) {
 		return nil
 	}
 	beside, err := stage(dir, text)

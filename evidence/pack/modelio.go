@@ -132,18 +132,18 @@ func (e *ModelIOError) Error() string {
 // more values than a file of a pack can have is not examined. The error is a
 // *canon.Error, a *ModelIOError, or says what is wrong with the form.
 func ParseModelIO(b []byte) (ModelIO, error) {
-	if int64(len(b)) <= MaxBytes(ModelFile) && canon.Crowded(b, maxValues) {
-		return ModelIO{}, errCrowded
+	if int64(len(b)) <= MaxBytes(ModelFile) && canon.Crowded(b, MaxValues) {
+		return ModelIO{}, ErrCrowded
 	}
 	doc, err := canon.Parse(b, int(MaxBytes(ModelFile)))
 	if err != nil {
 		return ModelIO{}, err
 	}
-	if list := sortViolations(modelIOFaults(doc.Value())); len(list) > 0 {
+	if list := SortViolations(ModelIOFaults(doc.Value())); len(list) > 0 {
 		return ModelIO{}, &ModelIOError{list[0], len(list) - 1}
 	}
 	if v := doc.Value().(map[string]any)["model_io_schema_version"]; v != any(ModelVersion) {
-		return ModelIO{}, &ModelIOError{Violation: Violation{"ST10", at(ModelFile, "model_io_schema_version"), fmt.Sprintf("version %s is not read here, but %s", v, ModelVersion)}}
+		return ModelIO{}, &ModelIOError{Violation: Violation{"ST10", At(ModelFile, "model_io_schema_version"), fmt.Sprintf("version %s is not read here, but %s", v, ModelVersion)}}
 	}
 	var m ModelIO
 	if err := json.Unmarshal(doc.Bytes(), &m); err != nil {
@@ -151,7 +151,7 @@ func ParseModelIO(b []byte) (ModelIO, error) {
 	}
 	for _, id := range []struct{ member, text string }{{"adapter_id", m.AdapterID}, {"model_id", m.ModelID}} {
 		if utf8.RuneCountInString(id.text) > maxModelName {
-			return ModelIO{}, &ModelIOError{Violation: Violation{"ST10", at(ModelFile, id.member), fmt.Sprintf("longer than %d characters", maxModelName)}}
+			return ModelIO{}, &ModelIOError{Violation: Violation{"ST10", At(ModelFile, id.member), fmt.Sprintf("longer than %d characters", maxModelName)}}
 		}
 	}
 	again, err := m.Bytes()
@@ -167,7 +167,7 @@ func ParseModelIO(b []byte) (ModelIO, error) {
 // modelVersion is a semantic version without a suffix.
 var modelVersion = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})$`)
 
-// modelIOFaults checks a decoded model_io.json by the rules that any reader of the
+// ModelIOFaults checks a decoded model_io.json by the rules that any reader of the
 // format can check. A member that is missing or has another type breaks the rule about
 // it; other members are free.
 //
@@ -182,7 +182,7 @@ var modelVersion = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})
 //	MI9   i ascends
 //	MI11  at most 1 000 000 bytes in a response, 100 000 000 together; token counts and
 //	      latency, where they are there, are whole numbers from 0 on
-func modelIOFaults(doc any) []Violation {
+func ModelIOFaults(doc any) []Violation {
 	f := &modelFaults{}
 	m, ok := doc.(map[string]any)
 	if !ok {

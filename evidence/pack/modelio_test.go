@@ -125,7 +125,7 @@ func TestModelIORules(t *testing.T) {
 			doc := recordingDocument(t, 3)
 			test.spoil(doc)
 			var got []string
-			for _, v := range sortViolations(modelIOFaults(doc)) {
+			for _, v := range SortViolations(ModelIOFaults(doc)) {
 				got = append(got, v.Rule+" "+strings.TrimPrefix(v.Path, ModelFile))
 				if v.Message == "" || !strings.HasPrefix(v.Path, ModelFile) {
 					t.Errorf("violation %+v", v)
@@ -154,7 +154,7 @@ func TestModelIORules(t *testing.T) {
 		})
 	}
 	for _, v := range []any{nil, "x", []any{}, json.Number("1")} {
-		if got := modelIOFaults(v); len(got) != 1 || got[0].Rule != "MI1" || got[0].Path != ModelFile {
+		if got := ModelIOFaults(v); len(got) != 1 || got[0].Rule != "MI1" || got[0].Path != ModelFile {
 			t.Errorf("%v: %+v", v, got)
 		}
 	}
@@ -203,7 +203,7 @@ func TestModelIOCrowded(t *testing.T) {
 		t.Errorf("a long answer: %v", err)
 	}
 	for _, one := range []string{"{}", "[]", "0", `""`} {
-		list := strings.Repeat(one+",", maxValues+1) + one
+		list := strings.Repeat(one+",", MaxValues+1) + one
 		_, err := ParseModelIO([]byte(`{"interactions":[` + list + "]}\n"))
 		if err == nil || err.Error() != "more than 500000 values" {
 			t.Errorf("%s: %v", one, err)

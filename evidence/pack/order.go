@@ -12,7 +12,7 @@ import (
 // If something is created at or beneath a deleted path, ignoring case, all deletes come
 // first.
 func InOrder(list []Operation) {
-	apart := makesRoom(list)
+	apart := MakesRoom(list)
 	for i := range list {
 		list[i].Order = 0
 		if apart && list[i].Op != OpDelete {
@@ -27,9 +27,9 @@ func InOrder(list []Operation) {
 	})
 }
 
-// makesRoom says whether an operation creates something where another one deletes
+// MakesRoom says whether an operation creates something where another one deletes
 // something.
-func makesRoom(list []Operation) bool {
+func MakesRoom(list []Operation) bool {
 	deleted := map[string]bool{}
 	for _, o := range list {
 		if o.Op == OpDelete {

@@ -130,8 +130,8 @@ func Of(files map[string][]byte) *Pack {
 	return p
 }
 
-// entry returns the entry of a name.
-func (p *Pack) entry(name string) (Entry, bool) {
+// Entry returns the entry of a name.
+func (p *Pack) Entry(name string) (Entry, bool) {
 	for _, e := range p.Entries {
 		if e.Name == name {
 			return e, true

@@ -16,15 +16,15 @@ const maxPath = 1024
 // shapes of evidence and patch allow it, and canonical JSON can hold it. PatchPath does
 // not check the path's place, or who may write there.
 func PatchPath(path string) bool {
-	if path == "" || utf8.RuneCountInString(path) > maxPath || isAbsolute(path) || patchPathFault(path) != "" || misnamed(path) != "" {
+	if path == "" || utf8.RuneCountInString(path) > maxPath || IsAbsolute(path) || PatchPathFault(path) != "" || PathFault(path) != "" {
 		return false
 	}
 	_, err := canon.Canonical(path)
 	return err == nil && utf8.ValidString(path)
 }
 
-// misnamed says why a path is no readable name of a file, or returns "".
-func misnamed(path string) string {
+// PathFault says why a path is no readable name of a file, or returns "".
+func PathFault(path string) string {
 	switch {
 	case path == "":
 		return "is empty"
@@ -32,20 +32,20 @@ func misnamed(path string) string {
 		return "is absolute"
 	case pathname.Clean(path) != path:
 		return "is not clean"
-	case hasParent(path):
+	case HasParent(path):
 		return `has a ".." segment`
 	}
 	return ""
 }
 
-// patchPathFault says why a path that is not empty breaks PS4, or returns "".
-func patchPathFault(path string) string {
+// PatchPathFault says why a path that is not empty breaks PS4, or returns "".
+func PatchPathFault(path string) string {
 	switch {
 	case strings.Contains(path, `\`):
 		return "has a backslash"
-	case hasControl(path):
+	case HasControl(path):
 		return "has a control character"
-	case hasParent(path):
+	case HasParent(path):
 		return `has a ".." segment`
 	case strings.HasPrefix(path, "./"):
 		return `begins with "./"`
@@ -64,13 +64,13 @@ func patchPathFault(path string) string {
 
 func isBlank(c rune) bool { return c == 0xfeff || unicode.IsSpace(c) }
 
-// isAbsolute says whether a path begins with a slash, or with a letter and a colon.
-func isAbsolute(path string) bool {
+// IsAbsolute says whether a path begins with a slash, or with a letter and a colon.
+func IsAbsolute(path string) bool {
 	return strings.HasPrefix(path, "/") || len(path) > 1 && path[1] == ':' && path[0]|0x20 >= 'a' && path[0]|0x20 <= 'z'
 }
 
-// hasParent says whether a segment of a path is "..".
-func hasParent(path string) bool {
+// HasParent says whether a segment of a path is "..".
+func HasParent(path string) bool {
 	if !strings.Contains(path, "..") {
 		return false
 	}
@@ -82,8 +82,8 @@ func hasParent(path string) bool {
 	return false
 }
 
-// hasControl says whether a text has one of U+0000 to U+001F or U+007F to U+009F.
-func hasControl(s string) bool {
+// HasControl says whether a text has one of U+0000 to U+001F or U+007F to U+009F.
+func HasControl(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c < 0x20 || c == 0x7f:

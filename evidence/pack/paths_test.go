@@ -20,8 +20,8 @@ func TestPathsOfThePlanFitThePatch(t *testing.T) {
 		if pathname.Inspect(p).Fault != "" {
 			return false
 		}
-		if isAbsolute(p) || patchPathFault(p) != "" {
-			t.Errorf("%q: nothing to say, and in a patch it is absolute (%t), or %s", p, isAbsolute(p), patchPathFault(p))
+		if IsAbsolute(p) || PatchPathFault(p) != "" {
+			t.Errorf("%q: nothing to say, and in a patch it is absolute (%t), or %s", p, IsAbsolute(p), PatchPathFault(p))
 		}
 		return true
 	}

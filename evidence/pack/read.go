@@ -75,7 +75,7 @@ func readEntry(root *os.Root, name string) (Entry, error) {
 		return Entry{}, err
 	}
 	e := Entry{Name: name, Kind: kindOf(info.Mode()), Size: info.Size()}
-	if e.Kind != KindFile || !known(name) || e.Size > MaxBytes(name) {
+	if e.Kind != KindFile || !IsName(name) || e.Size > MaxBytes(name) {
 		return e, nil
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
@@ -127,7 +127,8 @@ func kindOf(m fs.FileMode) Kind {
 	return KindOther
 }
 
-func known(name string) bool {
+// IsName says whether a pack can have a file of that name.
+func IsName(name string) bool {
 	for _, n := range Names() {
 		if n == name {
 			return true
@@ -243,7 +244,7 @@ func archived(t *tar.Reader, h *tar.Header, name string) (Entry, error) {
 	case tar.TypeSymlink, tar.TypeLink:
 		e.Kind = KindLink
 	}
-	if e.Kind != KindFile || !known(name) || e.Size > MaxBytes(name) {
+	if e.Kind != KindFile || !IsName(name) || e.Size > MaxBytes(name) {
 		return e, nil
 	}
 	var err error

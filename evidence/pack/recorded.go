@@ -23,7 +23,7 @@ type decisionLine struct {
 // at returns the path of the line.
 func (l decisionLine) at() string { return lineAt(l.number) }
 
-func lineAt(number int) string { return at(LedgerFile, strconv.Itoa(number)) }
+func lineAt(number int) string { return At(LedgerFile, strconv.Itoa(number)) }
 
 // checkRecorded checks SG8 to SG10. After a new violation it returns no record.
 func checkRecorded(p *Pack, meta map[string]any, key ledger.Verifier, f *faults) *Recorded {
@@ -32,8 +32,8 @@ func checkRecorded(p *Pack, meta map[string]any, key ledger.Verifier, f *faults)
 	if !ok {
 		return nil
 	}
-	where := at(MetaFile, metaReceipt)
-	text, ok := meta[metaReceipt].(string)
+	where := At(MetaFile, MetaReceipt)
+	text, ok := meta[MetaReceipt].(string)
 	if !ok {
 		f.add(ruleReceipt, MetaFile, "no receipt")
 		return nil
@@ -71,10 +71,10 @@ func checkRun(p *Pack, line decisionLine, f *faults) {
 		return
 	}
 	if id := about["run_id"]; line.record.RunID != id {
-		f.add(ruleRecorded, line.at(), "of the run %s, and %s is of %s", quoted(line.record.RunID), RunFile, quoted(id))
+		f.add(ruleRecorded, line.at(), "of the run %s, and %s is of %s", Quoted(line.record.RunID), RunFile, Quoted(id))
 	}
 	if sum := about["canonical_sha256"]; line.record.CanonicalSHA256 != canon.ContentHash(sum) {
-		f.add(ruleRecorded, line.at(), "of a result with the canonical hash %s, and %s has %s", quoted(string(line.record.CanonicalSHA256)), RunFile, quoted(sum))
+		f.add(ruleRecorded, line.at(), "of a result with the canonical hash %s, and %s has %s", Quoted(string(line.record.CanonicalSHA256)), RunFile, Quoted(sum))
 	}
 }
 
@@ -122,9 +122,9 @@ func checkSeal(b []byte, key ledger.Verifier) (line decisionLine, err error) {
 	}
 	switch err := key.CheckSeal(line.Seal); {
 	case errors.Is(err, ledger.ErrUnknownKey):
-		return line, fmt.Errorf("the seal is signed with another key than %s", quoted(key.ID()))
+		return line, fmt.Errorf("the seal is signed with another key than %s", Quoted(key.ID()))
 	case err != nil:
-		return line, fmt.Errorf("the seal is not signed by %s", quoted(key.ID()))
+		return line, fmt.Errorf("the seal is not signed by %s", Quoted(key.ID()))
 	}
 	line.record, err = ledger.ParseRecord(line.Entry)
 	return line, err

@@ -11,14 +11,14 @@ import (
 
 // TestNotRecorded: each rule about a ledger's statements.
 func TestNotRecorded(t *testing.T) {
-	log := signerOf(t, "example.com/log")
+	log := Signer(t, "example.com/log")
 	good := Of(unsigned(t, log))
 	lines := bytes.SplitAfter(good.File(LedgerFile), []byte("\n"))[:2]
 	receipt := metaOf(t, good)["receipt"].(string)
 	changed := func(change func(meta map[string]any)) *Pack { return withMeta(t, good, change) }
 	text := func(parts ...[]byte) *Pack { return with(good, LedgerFile, bytes.Join(parts, nil)) }
 	_, elsewhere := recordedRun(t, log, aRun("two"))
-	foreign := signerOf(t, "example.com/other")
+	foreign := Signer(t, "example.com/other")
 	foreignLines, foreignReceipt := recordedRun(t, foreign, aRun("one"))
 	imitated := newKeyOf(t, "example.com/log", 7) // of the same name
 	_, imitatedReceipt := recordedRun(t, imitated, aRun("one"))
@@ -106,13 +106,13 @@ func forked(t testing.TB, key *ledger.Signer) *Pack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &testLog{t: t, key: key}
+	l := &Log{T: t, Key: key}
 	before := ledger.Record{Kind: ledger.KindGenesis, Timestamp: record.Timestamp, Format: ledger.Format, Origin: key.Origin(), Key: key.Verifier().String()}
 	for range 2 {
-		l.add(before)
+		l.Add(before)
 	}
-	l.add(record)
+	l.Add(record)
 	return Of(map[string][]byte{
-		RunFile: artifactOf(t, run), LedgerFile: line.Append(nil), MetaFile: artifactOf(t, map[string]any{"receipt": l.prove(2)}),
+		RunFile: artifactOf(t, run), LedgerFile: line.Append(nil), MetaFile: artifactOf(t, map[string]any{"receipt": l.Prove(2)}),
 	})
 }

@@ -4,7 +4,7 @@ import "slices"
 
 // Rules returns the records of all rules: of the structural level, of the strict level,
 // and of the rules that need a key (TestEveryRuleHasARecord).
-func Rules() []Rule { return slices.Concat(structuralRules(), strictRules(), signingRules()) }
+func Rules() []Rule { return slices.Concat(structuralRules(), strictRules(), SigningRules()) }
 
 func structuralRules() []Rule {
 	var list []Rule

@@ -30,7 +30,7 @@ func (v *verifier) bundleRules() {
 		return
 	}
 	if s, _ := bundle["schema_version"].(string); s == "" {
-		v.add("BS1", at(BundleFile, "schema_version"), "missing or empty")
+		v.add("BS1", At(BundleFile, "schema_version"), "missing or empty")
 	}
 	v.bundleOutputs(bundle)
 	v.questions(bundle, "unresolved_questions")
@@ -44,14 +44,14 @@ func (v *verifier) bundleRules() {
 func (v *verifier) bundleOutputs(bundle map[string]any) {
 	list, ok := bundle["outputs"].([]any)
 	if !ok {
-		v.add("BS3", at(BundleFile, "outputs"), "missing or not a list")
+		v.add("BS3", At(BundleFile, "outputs"), "missing or not a list")
 		return
 	}
 	last := ""
 	for i, one := range list {
 		out, ok := one.(map[string]any)
 		if !ok {
-			v.add("BS3", at(BundleFile, "outputs", strconv.Itoa(i)), "not an object")
+			v.add("BS3", At(BundleFile, "outputs", strconv.Itoa(i)), "not an object")
 			continue
 		}
 		if _, ok := out["source_constraints"]; ok {
@@ -59,26 +59,26 @@ func (v *verifier) bundleOutputs(bundle map[string]any) {
 		}
 		path, ok := out["path"].(string)
 		if !ok {
-			v.add("BS3", at(BundleFile, "outputs", strconv.Itoa(i), "path"), "missing or not a text")
+			v.add("BS3", At(BundleFile, "outputs", strconv.Itoa(i), "path"), "missing or not a text")
 			continue
 		}
 		if canon.Compare(last, path) > 0 {
-			v.add("BS3", at(BundleFile, "outputs", strconv.Itoa(i), "path"), "%s stands behind %s", quoted(path), quoted(last))
+			v.add("BS3", At(BundleFile, "outputs", strconv.Itoa(i), "path"), "%s stands behind %s", Quoted(path), Quoted(last))
 		}
 		last = path
 		if fault := outputPathFault(path); fault != "" {
-			v.add("BS7", at(BundleFile, "outputs", strconv.Itoa(i), "path"), "%s %s", quoted(path), fault)
+			v.add("BS7", At(BundleFile, "outputs", strconv.Itoa(i), "path"), "%s %s", Quoted(path), fault)
 		}
 	}
 }
 
 func outputPathFault(path string) string {
 	switch {
-	case isAbsolute(path):
+	case IsAbsolute(path):
 		return "is absolute"
 	case strings.Contains(path, `\`):
 		return "has a backslash"
-	case hasParent(path):
+	case HasParent(path):
 		return `has a ".." segment`
 	}
 	return ""
@@ -88,7 +88,7 @@ func outputPathFault(path string) string {
 func (v *verifier) node(value any, path ...string) {
 	node, ok := value.(map[string]any)
 	if !ok {
-		v.add("BS4", at(BundleFile, path...), "missing or not an object")
+		v.add("BS4", At(BundleFile, path...), "missing or not an object")
 		return
 	}
 	v.sortedTexts("BS4", BundleFile, node, append(path[:len(path):len(path)], "constraints")...)
@@ -99,7 +99,7 @@ func (v *verifier) node(value any, path ...string) {
 func (v *verifier) questions(holder map[string]any, path ...string) {
 	list, ok := holder["unresolved_questions"].([]any)
 	if !ok {
-		v.add("BS5", at(BundleFile, path...), "missing or not a list")
+		v.add("BS5", At(BundleFile, path...), "missing or not a list")
 		return
 	}
 	var last struct {
@@ -113,11 +113,11 @@ func (v *verifier) questions(holder map[string]any, path ...string) {
 		id, hasID := question["id"].(string)
 		switch {
 		case !hasPriority || !hasID:
-			v.add("BS5", at(BundleFile, path...)+"/"+strconv.Itoa(i), "not an object with a priority and an id")
+			v.add("BS5", At(BundleFile, path...)+"/"+strconv.Itoa(i), "not an object with a priority and an id")
 		case last.known && priority > last.priority:
-			v.add("BS5", at(BundleFile, path...)+"/"+strconv.Itoa(i), "priority %d stands behind %d", priority, last.priority)
+			v.add("BS5", At(BundleFile, path...)+"/"+strconv.Itoa(i), "priority %d stands behind %d", priority, last.priority)
 		case last.known && priority == last.priority && canon.Compare(last.id, id) > 0:
-			v.add("BS5", at(BundleFile, path...)+"/"+strconv.Itoa(i), "%s stands behind %s", quoted(id), quoted(last.id))
+			v.add("BS5", At(BundleFile, path...)+"/"+strconv.Itoa(i), "%s stands behind %s", Quoted(id), Quoted(last.id))
 		}
 		last.priority, last.id, last.known = priority, id, hasPriority && hasID
 	}
@@ -127,24 +127,24 @@ func (v *verifier) questions(holder map[string]any, path ...string) {
 func (v *verifier) terminalNodes(bundle map[string]any) {
 	list, ok := bundle["terminal_nodes"].([]any)
 	if !ok {
-		v.add("BS6", at(BundleFile, "terminal_nodes"), "missing or not a list")
+		v.add("BS6", At(BundleFile, "terminal_nodes"), "missing or not a list")
 		return
 	}
 	last := ""
 	for i, one := range list {
 		node, ok := one.(map[string]any)
 		if !ok {
-			v.add("BS6", at(BundleFile, "terminal_nodes", strconv.Itoa(i)), "not an object")
+			v.add("BS6", At(BundleFile, "terminal_nodes", strconv.Itoa(i)), "not an object")
 			continue
 		}
 		v.node(node, "terminal_nodes", strconv.Itoa(i))
 		id, ok := node["id"].(string)
 		switch {
 		case !ok:
-			v.add("BS6", at(BundleFile, "terminal_nodes", strconv.Itoa(i), "id"), "missing or not a text")
+			v.add("BS6", At(BundleFile, "terminal_nodes", strconv.Itoa(i), "id"), "missing or not a text")
 			continue
 		case canon.Compare(last, id) > 0:
-			v.add("BS6", at(BundleFile, "terminal_nodes", strconv.Itoa(i), "id"), "%s stands behind %s", quoted(id), quoted(last))
+			v.add("BS6", At(BundleFile, "terminal_nodes", strconv.Itoa(i), "id"), "%s stands behind %s", Quoted(id), Quoted(last))
 		}
 		last = id
 	}

@@ -38,26 +38,26 @@ func (v *verifier) ledgerRules() {
 
 func (v *verifier) ledgerLine(i string, line []byte) {
 	if len(line) > ledger.MaxLineBytes {
-		v.add("PK9", at(LedgerFile, i), "more than %d bytes", ledger.MaxLineBytes)
+		v.add("PK9", At(LedgerFile, i), "more than %d bytes", ledger.MaxLineBytes)
 		return
 	}
 	value, fault := lenient(line)
 	record, ok := value.(map[string]any)
 	switch {
 	case fault != "":
-		v.add("PK9", at(LedgerFile, i), "%s", fault)
+		v.add("PK9", At(LedgerFile, i), "%s", fault)
 		return
 	case !ok:
-		v.add("PK9", at(LedgerFile, i), "not a JSON object")
+		v.add("PK9", At(LedgerFile, i), "not a JSON object")
 		return
 	}
 	if _, ok := record["_seal"].(map[string]any); !ok {
-		v.add("PK9", at(LedgerFile, i, "_seal"), "missing or not an object")
+		v.add("PK9", At(LedgerFile, i, "_seal"), "missing or not an object")
 	}
 	if kind, _ := record["kind"].(string); !ledger.Kind(kind).OfRun() {
-		v.add("PK9", at(LedgerFile, i, "kind"), "none of begun, decision, error")
+		v.add("PK9", At(LedgerFile, i, "kind"), "none of begun, decision, error")
 	}
 	if id, _ := record["run_id"].(string); id == "" {
-		v.add("PK9", at(LedgerFile, i, "run_id"), "missing or empty")
+		v.add("PK9", At(LedgerFile, i, "run_id"), "missing or empty")
 	}
 }

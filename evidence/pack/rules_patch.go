@@ -37,11 +37,11 @@ func (v *verifier) patchRules() {
 		return
 	}
 	if s, _ := patch["patch_schema_version"].(string); s == "" {
-		v.add("PS1", at(PatchFile, "patch_schema_version"), "missing or empty")
+		v.add("PS1", At(PatchFile, "patch_schema_version"), "missing or empty")
 	}
 	list, ok := patch["operations"].([]any)
 	if !ok {
-		v.add("PS2", at(PatchFile, "operations"), "missing or not a list")
+		v.add("PS2", At(PatchFile, "operations"), "missing or not a list")
 		return
 	}
 	c := patchCheck{verifier: v, seen: make(map[string]int, len(list))}
@@ -70,7 +70,7 @@ type patchCheck struct {
 }
 
 func (c *patchCheck) at(i int, tokens ...string) string {
-	return at(PatchFile, append([]string{"operations", strconv.Itoa(i)}, tokens...)...)
+	return At(PatchFile, append([]string{"operations", strconv.Itoa(i)}, tokens...)...)
 }
 
 func (c *patchCheck) operation(i int, op map[string]any) {
@@ -83,17 +83,17 @@ func (c *patchCheck) operation(i int, op map[string]any) {
 		c.add("PS2", c.at(i, "op"), "none of create, modify, delete")
 	}
 	path, hasPath := op["path"].(string)
-	switch fault := patchPathFault(path); {
+	switch fault := PatchPathFault(path); {
 	case path == "":
 		c.add("PS4", c.at(i, "path"), "missing or empty")
-	case isAbsolute(path):
-		c.add("PS3", c.at(i, "path"), "%s is absolute", quoted(path))
+	case IsAbsolute(path):
+		c.add("PS3", c.at(i, "path"), "%s is absolute", Quoted(path))
 	case fault != "":
-		c.add("PS4", c.at(i, "path"), "%s %s", quoted(path), fault)
+		c.add("PS4", c.at(i, "path"), "%s %s", Quoted(path), fault)
 	}
 	if hasPath {
 		if first, again := c.seen[path]; again {
-			c.add("PS5", c.at(i, "path"), "operation %d has %s already", first, quoted(path))
+			c.add("PS5", c.at(i, "path"), "operation %d has %s already", first, Quoted(path))
 		} else {
 			c.seen[path] = i
 		}
@@ -133,7 +133,7 @@ func (c *patchCheck) place(i int, value any, path string, hasPath bool) {
 	if !ok {
 		c.add("PS8", c.at(i, "order"), "missing or not a whole number")
 	} else if c.ahead && hasPath && (order < c.order || order == c.order && canon.Compare(path, c.path) < 0) {
-		c.add("PS8", c.at(i), "order %d and %s stand behind order %d and %s", order, quoted(path), c.order, quoted(c.path))
+		c.add("PS8", c.at(i), "order %d and %s stand behind order %d and %s", order, Quoted(path), c.order, Quoted(c.path))
 	}
 	c.order, c.path, c.ahead = order, path, ok && hasPath
 }
@@ -143,10 +143,10 @@ func (c *patchCheck) sum(value any) {
 	total, ok := canon.Whole(value)
 	switch {
 	case !ok:
-		c.add("PS7", at(PatchFile, "total_bytes"), "missing or not a whole number")
+		c.add("PS7", At(PatchFile, "total_bytes"), "missing or not a whole number")
 	case c.total > MaxPatchBytes || total > MaxPatchBytes:
-		c.add("PS7", at(PatchFile, "total_bytes"), "the contents have more than %d bytes", MaxPatchBytes)
+		c.add("PS7", At(PatchFile, "total_bytes"), "the contents have more than %d bytes", MaxPatchBytes)
 	case !c.unsummed && total != c.total:
-		c.add("PS7", at(PatchFile, "total_bytes"), "%d, and the contents have %d bytes", total, c.total)
+		c.add("PS7", At(PatchFile, "total_bytes"), "%d, and the contents have %d bytes", total, c.total)
 	}
 }

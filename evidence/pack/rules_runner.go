@@ -46,13 +46,13 @@ func (v *verifier) runnerRules() {
 		return
 	}
 	if runner["runner_schema_version"] != any(RunnerVersion) {
-		v.add("RN1", at(RunnerFile, "runner_schema_version"), "not %s", RunnerVersion)
+		v.add("RN1", At(RunnerFile, "runner_schema_version"), "not %s", RunnerVersion)
 	}
 	if id, _ := runner["runner_id"].(string); !isRunnerID(id) {
-		v.add("RN2", at(RunnerFile, "runner_id"), "not runner_, 8 digits, _, 6 digits, _ and letters or digits")
+		v.add("RN2", At(RunnerFile, "runner_id"), "not runner_, 8 digits, _, 6 digits, _ and letters or digits")
 	}
 	if s, _ := runner["runner_version"].(string); s == "" {
-		v.add("RN2", at(RunnerFile, "runner_version"), "missing or empty")
+		v.add("RN2", At(RunnerFile, "runner_version"), "missing or empty")
 	}
 	v.runnerPlatform(runner)
 	v.runnerSandbox(runner)
@@ -92,7 +92,7 @@ func onlyOf(s string, is func(byte) bool) bool {
 func (v *verifier) part(rule string, runner map[string]any, name string) (map[string]any, bool) {
 	obj, ok := runner[name].(map[string]any)
 	if !ok {
-		v.add(rule, at(RunnerFile, name), "missing or not an object")
+		v.add(rule, At(RunnerFile, name), "missing or not an object")
 	}
 	return obj, ok
 }
@@ -105,7 +105,7 @@ func (v *verifier) oneOf(rule string, obj map[string]any, part, name string, tex
 			return s
 		}
 	}
-	v.add(rule, at(RunnerFile, part, name), "none of %s", strings.Join(texts, ", "))
+	v.add(rule, At(RunnerFile, part, name), "none of %s", strings.Join(texts, ", "))
 	return ""
 }
 
@@ -117,7 +117,7 @@ func (v *verifier) runnerPlatform(runner map[string]any) {
 	v.oneOf("RN3", p, "platform", "os", "linux", "darwin", "win32")
 	v.oneOf("RN3", p, "platform", "arch", "x64", "arm64", "ia32")
 	if s, _ := p["node_version"].(string); !strings.HasPrefix(s, "v") {
-		v.add("RN3", at(RunnerFile, "platform", "node_version"), "does not begin with v")
+		v.add("RN3", At(RunnerFile, "platform", "node_version"), "does not begin with v")
 	}
 }
 
@@ -129,7 +129,7 @@ func (v *verifier) runnerSandbox(runner map[string]any) {
 	backend := v.oneOf("RN4", s, "sandbox", "backend", "process", "container", "vm", "none")
 	level := v.oneOf("RN4", s, "sandbox", "isolation_level", "strict", "standard", "none")
 	if level == "none" && backend != "" && backend != "none" {
-		v.add("RN4", at(RunnerFile, "sandbox", "backend"), "%s without isolation", backend)
+		v.add("RN4", At(RunnerFile, "sandbox", "backend"), "%s without isolation", backend)
 	}
 }
 
@@ -151,7 +151,7 @@ func (v *verifier) runnerLimits(runner map[string]any) {
 	} {
 		value, there := limits[l.name]
 		if n, ok := canon.Whole(value); (there || !l.optional) && (!ok || n < l.min || n > l.max) {
-			v.add("RN5", at(RunnerFile, "limits", l.name), "not a whole number from %d to %d", l.min, l.max)
+			v.add("RN5", At(RunnerFile, "limits", l.name), "not a whole number from %d to %d", l.min, l.max)
 		}
 	}
 }
@@ -176,11 +176,11 @@ func (v *verifier) runnerCommands(runner map[string]any) {
 	}
 	for i, one := range blocked {
 		if s, ok := one.(string); ok && known[s] {
-			v.add("RN6", at(RunnerFile, "commands", "blocklist", strconv.Itoa(i)), "%s is allowed as well", quoted(s))
+			v.add("RN6", At(RunnerFile, "commands", "blocklist", strconv.Itoa(i)), "%s is allowed as well", Quoted(s))
 		}
 	}
 	if s, _ := c["shell"].(string); s == "" {
-		v.add("RN6", at(RunnerFile, "commands", "shell"), "missing or empty")
+		v.add("RN6", At(RunnerFile, "commands", "shell"), "missing or empty")
 	}
 }
 
@@ -188,8 +188,8 @@ func (v *verifier) writeRoots(runner map[string]any) {
 	v.sortedTexts("RN7", RunnerFile, runner, "write_roots")
 	list, _ := runner["write_roots"].([]any)
 	for i, one := range list {
-		if s, ok := one.(string); ok && (isAbsolute(s) || strings.HasPrefix(s, `\`) || hasParent(s)) {
-			v.add("RN7", at(RunnerFile, "write_roots", strconv.Itoa(i)), "%s is not relative", quoted(s))
+		if s, ok := one.(string); ok && (IsAbsolute(s) || strings.HasPrefix(s, `\`) || HasParent(s)) {
+			v.add("RN7", At(RunnerFile, "write_roots", strconv.Itoa(i)), "%s is not relative", Quoted(s))
 		}
 	}
 }
@@ -200,7 +200,7 @@ func (v *verifier) runnerContext(runner map[string]any) {
 		return
 	}
 	if c["working_dir"] != any(".") {
-		v.add("RN8", at(RunnerFile, "context", "working_dir"), "not .")
+		v.add("RN8", At(RunnerFile, "context", "working_dir"), "not .")
 	}
 	v.sortedTexts("RN8", RunnerFile, c, "context", "env_allowlist")
 }
@@ -212,21 +212,21 @@ func (v *verifier) runnerTiming(runner map[string]any) {
 	}
 	start, startOK := zuluTime(timing["started_at"])
 	if !startOK {
-		v.add("RN9", at(RunnerFile, "timing", "started_at"), "not a time that ends in Z")
+		v.add("RN9", At(RunnerFile, "timing", "started_at"), "not a time that ends in Z")
 	}
 	end, endOK := zuluTime(timing["completed_at"])
 	if !endOK {
-		v.add("RN9", at(RunnerFile, "timing", "completed_at"), "not a time that ends in Z")
+		v.add("RN9", At(RunnerFile, "timing", "completed_at"), "not a time that ends in Z")
 	}
 	ms, msOK := canon.Whole(timing["duration_ms"])
 	switch {
 	case !msOK || ms < 0:
-		v.add("RN9", at(RunnerFile, "timing", "duration_ms"), "not a whole number of 0 or more")
+		v.add("RN9", At(RunnerFile, "timing", "duration_ms"), "not a whole number of 0 or more")
 	case !startOK || !endOK:
 	case end.Before(start):
-		v.add("RN9", at(RunnerFile, "timing", "completed_at"), "before started_at")
+		v.add("RN9", At(RunnerFile, "timing", "completed_at"), "before started_at")
 	case !withinMS(end.Sub(start), ms):
-		v.add("RN9", at(RunnerFile, "timing", "duration_ms"), "%d, and %s lie between the times", ms, end.Sub(start))
+		v.add("RN9", At(RunnerFile, "timing", "duration_ms"), "%d, and %s lie between the times", ms, end.Sub(start))
 	}
 	v.phases(timing)
 }
@@ -257,7 +257,7 @@ func (v *verifier) phases(timing map[string]any) {
 	list, ok := value.([]any)
 	if !ok {
 		if there {
-			v.add("RN9", at(RunnerFile, "timing", "phases"), "not a list")
+			v.add("RN9", At(RunnerFile, "timing", "phases"), "not a list")
 		}
 		return
 	}
@@ -267,10 +267,10 @@ func (v *verifier) phases(timing map[string]any) {
 		name, ok := phase["name"].(string)
 		switch {
 		case !ok:
-			v.add("RN9", at(RunnerFile, "timing", "phases", strconv.Itoa(i)), "not an object with a name")
+			v.add("RN9", At(RunnerFile, "timing", "phases", strconv.Itoa(i)), "not an object with a name")
 			continue
 		case canon.Compare(last, name) > 0:
-			v.add("RN9", at(RunnerFile, "timing", "phases", strconv.Itoa(i)), "%s stands behind %s", quoted(name), quoted(last))
+			v.add("RN9", At(RunnerFile, "timing", "phases", strconv.Itoa(i)), "%s stands behind %s", Quoted(name), Quoted(last))
 		}
 		last = name
 	}
@@ -282,17 +282,17 @@ func (v *verifier) runnerExit(runner map[string]any) {
 		return
 	}
 	if code, ok := canon.Whole(exit["code"]); !ok || code < 0 || code > 255 {
-		v.add("RN10", at(RunnerFile, "exit", "code"), "not a whole number from 0 to 255")
+		v.add("RN10", At(RunnerFile, "exit", "code"), "not a whole number from 0 to 255")
 	}
 	if value, there := exit["signal"]; there {
 		s, _ := value.(string)
 		if s == "" || !onlyOf(s, func(c byte) bool { return asciiDigit(c) || c >= 'A' && c <= 'Z' }) {
-			v.add("RN10", at(RunnerFile, "exit", "signal"), "not of upper-case letters and digits")
+			v.add("RN10", At(RunnerFile, "exit", "signal"), "not of upper-case letters and digits")
 		}
 	}
 	for _, name := range []string{"oom_killed", "timeout_killed"} {
 		if _, ok := exit[name].(bool); !ok {
-			v.add("RN10", at(RunnerFile, "exit", name), "neither true nor false")
+			v.add("RN10", At(RunnerFile, "exit", name), "neither true nor false")
 		}
 	}
 }
@@ -309,7 +309,7 @@ func (v *verifier) runnerWhole(runner map[string]any) {
 	}
 	want, err := runnerHash(runner)
 	if got, _ := given.(string); err != nil || got != string(want) {
-		v.add("RN11", at(RunnerFile, "runner_hash"), "not the hash of the document without what another run changes")
+		v.add("RN11", At(RunnerFile, "runner_hash"), "not the hash of the document without what another run changes")
 	}
 }
 

@@ -64,7 +64,7 @@ func Sign(p *Pack, key *ledger.Signer) ([]byte, error) {
 	default:
 		e.signatures = append(e.signatures, signature{id, sig})
 	}
-	meta[metaEnvelope] = e.plain(kept)
+	meta[MetaEnvelope] = e.plain(kept)
 	text, _, err := canon.Artifact(meta)
 	if err == nil && int64(len(text)) > MaxBytes(MetaFile) {
 		return nil, fmt.Errorf("%s would have more than %d bytes", MetaFile, MaxBytes(MetaFile))
@@ -76,7 +76,7 @@ func Sign(p *Pack, key *ledger.Signer) ([]byte, error) {
 // is and decoded. All are empty if there is none.
 func signedBefore(p *Pack) (meta, kept map[string]any, e envelope, err error) {
 	meta = map[string]any{}
-	entry, ok := p.entry(MetaFile)
+	entry, ok := p.Entry(MetaFile)
 	if !ok {
 		return meta, nil, e, nil
 	}
@@ -85,7 +85,7 @@ func signedBefore(p *Pack) (meta, kept map[string]any, e envelope, err error) {
 		return nil, nil, e, &ReadError{File: MetaFile, Err: err}
 	}
 	maps.Copy(meta, there)
-	value, signed := there[metaEnvelope]
+	value, signed := there[MetaEnvelope]
 	if !signed {
 		return meta, nil, e, nil
 	}
@@ -136,7 +136,7 @@ func Authenticate(p *Pack, key, ledgerKey *ledger.Verifier) Authenticity {
 	}
 	var f faults
 	meta := map[string]any{}
-	if e, ok := p.entry(MetaFile); ok {
+	if e, ok := p.Entry(MetaFile); ok {
 		var err error
 		if meta, err = readMeta(e); err != nil {
 			f.add(ruleEnvelope, MetaFile, "%s", err)
@@ -151,14 +151,14 @@ func Authenticate(p *Pack, key, ledgerKey *ledger.Verifier) Authenticity {
 		recorded = checkRecorded(p, meta, *ledgerKey, &f)
 	}
 	if len(f) > 0 {
-		return Authenticity{Violations: sortViolations(f)}
+		return Authenticity{Violations: SortViolations(f)}
 	}
 	return Authenticity{Signed: key != nil, Recorded: recorded}
 }
 
 // checkSigned checks SG1 to SG7.
 func checkSigned(p *Pack, meta map[string]any, key ledger.Verifier, f *faults) {
-	value, ok := meta[metaEnvelope]
+	value, ok := meta[MetaEnvelope]
 	if !ok {
 		f.add(ruleSignedBy, MetaFile, "not signed")
 		return
@@ -169,11 +169,11 @@ func checkSigned(p *Pack, meta map[string]any, key ledger.Verifier, f *faults) {
 	}
 	s, i := e.of(key.ID())
 	if i < 0 {
-		f.add(ruleSignedBy, at(MetaFile, metaEnvelope, "signatures"), "none is of the key %s", quoted(key.ID()))
+		f.add(ruleSignedBy, At(MetaFile, MetaEnvelope, "signatures"), "none is of the key %s", Quoted(key.ID()))
 		return
 	}
 	if err := key.CheckEnvelope(encoding(PayloadType, e.payload), s.sig); err != nil {
-		f.add(ruleSignature, at(MetaFile, metaEnvelope, "signatures", fmt.Sprint(i), "sig"), "not a signature of the payload by %s", quoted(key.ID()))
+		f.add(ruleSignature, At(MetaFile, MetaEnvelope, "signatures", fmt.Sprint(i), "sig"), "not a signature of the payload by %s", Quoted(key.ID()))
 		return
 	}
 	checkStatement(p, e.payload, f)

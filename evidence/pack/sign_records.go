@@ -4,8 +4,8 @@ package pack
 // does not.
 const WithKeys Level = "keys"
 
-// signingRules returns the records of the rules that Authenticate checks.
-func signingRules() []Rule {
+// SigningRules returns the records of the rules that Authenticate checks.
+func SigningRules() []Rule {
 	list := []Rule{
 		{ID: ruleEnvelope, Title: "the envelope is a DSSE envelope of an in-toto statement", Description: "What cannot be read in one way only is not held against a key"},
 		{ID: ruleOneSignature, Title: "a key has one signature", Description: "Of two signatures with one key id, each reader could take another"},

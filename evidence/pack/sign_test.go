@@ -67,15 +67,15 @@ func recordedRun(t testing.TB, key *ledger.Signer, run map[string]any) (lines []
 	decision := begun
 	decision.Kind, decision.ResultKind, decision.DecisionSHA256, decision.ResultSHA256 = ledger.KindDecision, "REFUSE", h, h
 	decision.CanonicalSHA256, decision.Evidence = sum, ledger.Blob{SHA256: h, Size: 1}
-	l := &testLog{t: t, key: key}
-	l.add(ledger.Record{
+	l := &Log{T: t, Key: key}
+	l.Add(ledger.Record{
 		Kind: ledger.KindGenesis, Timestamp: begun.Timestamp, Format: ledger.Format, Origin: key.Origin(), Key: key.Verifier().String(),
 	})
-	lines = append(l.add(begun), l.add(decision)...)
+	lines = append(l.Add(begun), l.Add(decision)...)
 	other := begun
 	other.RunID = "other"
-	l.add(other)
-	return lines, l.prove(2)
+	l.Add(other)
+	return lines, l.Prove(2)
 }
 
 // signed returns a pack with signatures of keys, in order.
@@ -120,7 +120,7 @@ func told(a Authenticity) string {
 }
 
 func TestSignAndAuthenticate(t *testing.T) {
-	log, ann, bob := signerOf(t, "example.com/log"), signerOf(t, "ann"), signerOf(t, "bob")
+	log, ann, bob := Signer(t, "example.com/log"), Signer(t, "ann"), Signer(t, "bob")
 	p := signed(t, unsigned(t, log), ann, bob)
 	for _, key := range []*ledger.Signer{ann, bob} {
 		a := Authenticate(p, keyOf(key), keyOf(log))
@@ -169,7 +169,7 @@ func TestStatement(t *testing.T) {
 
 // TestNotAuthentic: each rule, and nothing else.
 func TestNotAuthentic(t *testing.T) {
-	log, ann, bob := signerOf(t, "example.com/log"), signerOf(t, "ann"), signerOf(t, "bob")
+	log, ann, bob := Signer(t, "example.com/log"), Signer(t, "ann"), Signer(t, "bob")
 	good := signed(t, unsigned(t, log), ann, bob)
 	sigOf := func(meta map[string]any, i int) map[string]any {
 		return dsseOf(meta)["signatures"].([]any)[i].(map[string]any)
@@ -198,7 +198,7 @@ func TestNotAuthentic(t *testing.T) {
 	}
 	subject := func(s map[string]any, i int) map[string]any { return s["subject"].([]any)[i].(map[string]any) }
 	annID := ann.Verifier().ID()
-	other := signerOf(t, "eve")
+	other := Signer(t, "eve")
 	for name, c := range map[string]struct {
 		pack *Pack
 		want string
@@ -207,7 +207,7 @@ func TestNotAuthentic(t *testing.T) {
 		"not signed":    {changed(func(m map[string]any) { delete(m, "dsse") }), "SG3 meta.json: not signed"},
 		"meta no JSON":  {with(good, MetaFile, []byte("{")), "SG1 meta.json: the text ends"},
 		"meta a list":   {with(good, MetaFile, []byte("[]\n")), "SG1 meta.json: not an object"},
-		"meta crowded":  {with(good, MetaFile, []byte("["+strings.Repeat("0,", maxValues)+"0]\n")), "SG1 meta.json: more than 500000 values"},
+		"meta crowded":  {with(good, MetaFile, []byte("["+strings.Repeat("0,", MaxValues)+"0]\n")), "SG1 meta.json: more than 500000 values"},
 		"meta twice":    {twice(good, MetaFile), "SG1 meta.json: stands in the archive more than once"},
 		"dsse a text":   {changed(func(m map[string]any) { m["dsse"] = "x" }), "SG1 meta.json#/dsse: not an object"},
 		"another type":  {changed(func(m map[string]any) { dsseOf(m)["payloadType"] = "text/plain" }), `SG1 meta.json#/dsse/payloadType: not "application/vnd.in-toto+json"`},
@@ -261,7 +261,7 @@ func TestNotAuthentic(t *testing.T) {
 
 // TestRunChangedAfterSigning: a signed pack with a changed run breaks two rules.
 func TestRunChangedAfterSigning(t *testing.T) {
-	log, ann := signerOf(t, "example.com/log"), signerOf(t, "ann")
+	log, ann := Signer(t, "example.com/log"), Signer(t, "ann")
 	p := with(signed(t, unsigned(t, log), ann), RunFile, artifactOf(t, aRun("two")))
 	got := told(Authenticate(p, keyOf(ann), keyOf(log)))
 	for _, want := range []string{
@@ -276,7 +276,7 @@ func TestRunChangedAfterSigning(t *testing.T) {
 }
 
 func TestSignRefuses(t *testing.T) {
-	log, ann, bob := signerOf(t, "example.com/log"), signerOf(t, "ann"), signerOf(t, "bob")
+	log, ann, bob := Signer(t, "example.com/log"), Signer(t, "ann"), Signer(t, "bob")
 	files := unsigned(t, log)
 	good := signed(t, files, ann)
 	full := signed(t, files)
@@ -313,7 +313,7 @@ func TestSignRefuses(t *testing.T) {
 // TestSignKeepsMembers: unknown members of the envelope and of meta.json stay, and the
 // layout of meta.json becomes canonical.
 func TestSignKeepsMembers(t *testing.T) {
-	ann, bob := signerOf(t, "ann"), signerOf(t, "bob")
+	ann, bob := Signer(t, "ann"), Signer(t, "bob")
 	p := signed(t, map[string][]byte{RunFile: artifactOf(t, aRun("one")), MetaFile: []byte(" {\"z\": 1.0, \"a\": [2e0]}")}, ann)
 	if !bytes.HasPrefix(p.File(MetaFile), []byte(`{"a":[2],"dsse":{"payload":"`)) || !bytes.HasSuffix(p.File(MetaFile), []byte(`,"z":1}`+"\n")) {
 		t.Errorf("meta.json is %s", p.File(MetaFile))
@@ -327,7 +327,7 @@ func TestSignKeepsMembers(t *testing.T) {
 // TestSigningRecords: every rule has a record, and every message has a rule.
 func TestSigningRecords(t *testing.T) {
 	var ids []string
-	for _, r := range signingRules() {
+	for _, r := range SigningRules() {
 		if ids = append(ids, r.ID); r.Title == "" || r.Description == "" || r.Level != WithKeys {
 			t.Errorf("%+v", r)
 		}
@@ -345,8 +345,8 @@ func TestOpenSSLVerifies(t *testing.T) {
 	if err != nil {
 		t.Skip("openssl is not installed")
 	}
-	ann := signerOf(t, "ann")
-	e := dsseOf(metaOf(t, signed(t, unsigned(t, signerOf(t, "example.com/log")), ann)))
+	ann := Signer(t, "ann")
+	e := dsseOf(metaOf(t, signed(t, unsigned(t, Signer(t, "example.com/log")), ann)))
 	payload, err := base64.StdEncoding.DecodeString(e["payload"].(string))
 	if err != nil {
 		t.Fatal(err)
@@ -388,7 +388,7 @@ func TestOpenSSLVerifies(t *testing.T) {
 // FuzzAuthenticate: there is an answer for every meta.json and ledger.jsonl. It is yes
 // only if the signed bytes are there.
 func FuzzAuthenticate(f *testing.F) {
-	log, ann, bob := signerOf(f, "example.com/log"), signerOf(f, "ann"), signerOf(f, "bob")
+	log, ann, bob := Signer(f, "example.com/log"), Signer(f, "ann"), Signer(f, "bob")
 	good := signed(f, unsigned(f, log), ann)
 	f.Add(good.File(MetaFile), good.File(LedgerFile))
 	f.Add([]byte("{}"), []byte("\n"))

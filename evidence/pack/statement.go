@@ -29,7 +29,7 @@ func predicateOf(p *Pack) (predicate, error) {
 	if text == nil {
 		return nil, &ReadError{File: RunFile, Err: errors.New("missing")}
 	}
-	doc, err := parseExact(text)
+	doc, err := ParseExact(text)
 	if err != nil {
 		return nil, &ReadError{File: RunFile, Err: err}
 	}
@@ -53,7 +53,7 @@ func predicateOf(p *Pack) (predicate, error) {
 // with their SHA-256; its predicate names the run. An entry that is no file of a pack
 // gives an error that wraps ErrNotWhole.
 func Statement(p *Pack) ([]byte, error) {
-	if err := p.whole(); err != nil {
+	if err := p.Whole(); err != nil {
 		return nil, err
 	}
 	about, err := predicateOf(p)
@@ -79,7 +79,7 @@ func Statement(p *Pack) ([]byte, error) {
 // checkStatement compares a signed statement with the pack: SG5 is its form, SG6 its
 // subjects, SG7 its predicate. Members that this version does not know are ignored.
 func checkStatement(p *Pack, payload []byte, f *faults) {
-	where := at(MetaFile, metaEnvelope, "payload")
+	where := At(MetaFile, MetaEnvelope, "payload")
 	doc, err := canon.ParseCanonical(payload, maxPayloadBytes)
 	if err != nil {
 		f.add(ruleStatement, where, "not canonical JSON: %s", err)
@@ -100,13 +100,13 @@ func checkStatement(p *Pack, payload []byte, f *faults) {
 func checkSubjects(p *Pack, value any, f *faults) {
 	signed, err := readSubjects(value)
 	if err != nil {
-		f.add(ruleStatement, at(MetaFile, metaEnvelope, "payload"), "%s", err)
+		f.add(ruleStatement, At(MetaFile, MetaEnvelope, "payload"), "%s", err)
 		return
 	}
 	for _, e := range p.Entries {
 		want, covered := signed[e.Name]
 		delete(signed, e.Name)
-		why := e.unfit()
+		why := e.Unfit()
 		switch {
 		case e.Name == MetaFile: // it was read, because the statement is in it
 		case why != "":
@@ -121,7 +121,7 @@ func checkSubjects(p *Pack, value any, f *faults) {
 		f.add(ruleSubjects, name, "signed, and not there")
 	}
 	if p.More {
-		f.add(ruleSubjects, "", "%s", moreEntries)
+		f.add(ruleSubjects, "", "%s", MoreEntries)
 	}
 }
 
@@ -140,7 +140,7 @@ func readSubjects(value any) (map[string]string, error) {
 		sum, _ := digest["sha256"].(string)
 		_, again := signed[name]
 		switch {
-		case !known(name) || name == MetaFile:
+		case !IsName(name) || name == MetaFile:
 			return nil, fmt.Errorf("subject %d is not a file that a signature covers", i)
 		case again:
 			return nil, fmt.Errorf("subject %d has the name of another", i)
@@ -162,7 +162,7 @@ func checkPredicate(p *Pack, value any, f *faults) {
 	obj, _ := value.(map[string]any)
 	for _, name := range predicateNames() {
 		if obj[name] != about[name] {
-			f.add(rulePredicate, at(MetaFile, metaEnvelope, "payload"), "%s of the predicate is not %s", name, quoted(about[name]))
+			f.add(rulePredicate, At(MetaFile, MetaEnvelope, "payload"), "%s of the predicate is not %s", name, Quoted(about[name]))
 		}
 	}
 }

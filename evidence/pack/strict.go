@@ -203,7 +203,7 @@ func (s *strictLevel) without(name, why string) {
 // with notes a violation if a file is missing. A file that could not be read breaks
 // another rule.
 func (s *strictLevel) with(name, why string) {
-	if _, there := s.pack.entry(name); !there {
+	if _, there := s.pack.Entry(name); !there {
 		s.fault("ST3", name, "missing; %s has it", why)
 	}
 }
@@ -225,5 +225,5 @@ func listed[T ~string](list []T) string {
 	for _, w := range list {
 		words = append(words, string(w))
 	}
-	return quoted(strings.Join(words, " "))
+	return Quoted(strings.Join(words, " "))
 }

@@ -24,10 +24,10 @@ func (s *strictLevel) checkBundle() {
 		return
 	}
 	if s.run.Bundle.BundleID != b.ID {
-		s.fault("ST4", at(RunFile, "bundle", "bundle_id"), "not the id of the bundle, %s", b.ID)
+		s.fault("ST4", At(RunFile, "bundle", "bundle_id"), "not the id of the bundle, %s", b.ID)
 	}
 	if s.run.KernelVersion != b.KernelVersion {
-		s.fault("ST4", at(BundleFile, "kernel_version"), "not the kernel of run.json, %s", quoted(s.run.KernelVersion))
+		s.fault("ST4", At(BundleFile, "kernel_version"), "not the kernel of run.json, %s", Quoted(s.run.KernelVersion))
 	}
 	asked := []string{}
 	for _, q := range b.UnresolvedQuestions {
@@ -35,9 +35,9 @@ func (s *strictLevel) checkBundle() {
 	}
 	switch kind := s.run.KernelResultKind; {
 	case (kind == kernel.OutcomeBundle) != (b.Status == "complete"):
-		s.fault("ST4", at(BundleFile, "status"), "%s is not the status of a bundle of a %s", b.Status, kind)
+		s.fault("ST4", At(BundleFile, "status"), "%s is not the status of a bundle of a %s", b.Status, kind)
 	case kind == kernel.OutcomeClarify && !slices.Equal(asked, s.run.ClarifyQuestions):
-		s.fault("ST4", at(RunFile, "clarify_questions"), "not the texts of the bundle's open questions")
+		s.fault("ST4", At(RunFile, "clarify_questions"), "not the texts of the bundle's open questions")
 	}
 }
 
@@ -131,7 +131,7 @@ func (w *differences) differ(pointer, format string, args ...any) {
 func shown(v any) string {
 	switch v := v.(type) {
 	case string:
-		return quoted(v)
+		return Quoted(v)
 	case nil:
 		return "null"
 	}

@@ -12,9 +12,9 @@ import (
 // ownEvidence checks what the schema of evidence.json does not: the times exist in the
 // calendar, and test_results is empty, because no work item has tests yet.
 func (s *strictLevel) ownEvidence(e *Evidence) {
-	s.ownTime("ST7", at(EvidenceFile, "started_at"), e.StartedAt)
-	s.ownTime("ST7", at(EvidenceFile, "completed_at"), e.CompletedAt)
-	s.ownEmpty("ST7", at(EvidenceFile, "test_results"), len(e.TestResults))
+	s.ownTime("ST7", At(EvidenceFile, "started_at"), e.StartedAt)
+	s.ownTime("ST7", At(EvidenceFile, "completed_at"), e.CompletedAt)
+	s.ownEmpty("ST7", At(EvidenceFile, "test_results"), len(e.TestResults))
 }
 
 // checkEvidence checks ST7: the evidence belongs to the bundle's plan and to the
@@ -38,17 +38,17 @@ func (s *strictLevel) checkEvidence() {
 	from, _ := moment(e.StartedAt)
 	to, _ := moment(e.CompletedAt)
 	if d := to.Sub(from).Milliseconds() - e.TotalDurationMS; d < -1 || d > 1 {
-		s.fault("ST7", at(EvidenceFile, "total_duration_ms"), "not what lies between the two times")
+		s.fault("ST7", At(EvidenceFile, "total_duration_ms"), "not what lies between the two times")
 	}
 	if s.bundle != nil && e.ProposalID != s.bundle.ID {
-		s.fault("ST7", at(EvidenceFile, "proposal_id"), "not the id of the bundle, %s", s.bundle.ID)
+		s.fault("ST7", At(EvidenceFile, "proposal_id"), "not the id of the bundle, %s", s.bundle.ID)
 	}
 	if s.run == nil || s.run.Execution == nil {
 		return
 	}
 	s.checkWithin(e)
 	if s.run.Bundle != nil && e.ProposalHash != s.run.Bundle.SHA256 {
-		s.fault("ST7", at(EvidenceFile, "proposal_hash"), "not the hash of the bundle")
+		s.fault("ST7", At(EvidenceFile, "proposal_hash"), "not the hash of the bundle")
 	}
 	s.checkResults(e)
 	if s.plan.whole && s.bundle.Status == "complete" {
@@ -62,9 +62,9 @@ func (s *strictLevel) checkEvidence() {
 func (s *strictLevel) checkWithin(e *Evidence) {
 	switch {
 	case e.StartedAt < s.run.StartedAt:
-		s.fault("ST7", at(EvidenceFile, "started_at"), "before the run, which started at %s", s.run.StartedAt)
+		s.fault("ST7", At(EvidenceFile, "started_at"), "before the run, which started at %s", s.run.StartedAt)
 	case e.CompletedAt > s.run.CompletedAt:
-		s.fault("ST7", at(EvidenceFile, "completed_at"), "after the run, which ended at %s", s.run.CompletedAt)
+		s.fault("ST7", At(EvidenceFile, "completed_at"), "after the run, which ended at %s", s.run.CompletedAt)
 	}
 }
 
@@ -73,7 +73,7 @@ func (s *strictLevel) checkResults(e *Evidence) {
 	x := s.run.Execution
 	told := make(map[string]canon.ContentHash, len(e.ActionResults)) // hashes of outputs; empty for unchanged ones
 	for i, a := range e.ActionResults {
-		here := func(name string) string { return at(EvidenceFile, "action_results", strconv.Itoa(i), name) }
+		here := func(name string) string { return At(EvidenceFile, "action_results", strconv.Itoa(i), name) }
 		if i > 0 && canon.Compare(e.ActionResults[i-1].Path, a.Path) >= 0 {
 			s.fault("ST7", here("path"), "not sorted, or there twice")
 		}
@@ -88,7 +88,7 @@ func (s *strictLevel) checkResults(e *Evidence) {
 			s.fault("ST7", here("sha256"), "not the hash of no bytes, and the file is gone")
 		}
 		if what := s.paths.unremovable(a.Path, s.run.Policy.AllowedWriteRoots); what != "" {
-			s.fault("ST7", here("path"), "%s %s", quoted(a.Path), what)
+			s.fault("ST7", here("path"), "%s %s", Quoted(a.Path), what)
 		}
 		if !s.run.Decision.Accepted {
 			s.fault("ST7", here("action"), "an execution that was rejected removes nothing")
@@ -96,10 +96,10 @@ func (s *strictLevel) checkResults(e *Evidence) {
 	}
 	for i, p := range e.Unchanged {
 		if i > 0 && canon.Compare(e.Unchanged[i-1], p) >= 0 {
-			s.fault("ST7", at(EvidenceFile, "unchanged", strconv.Itoa(i)), "not sorted, or there twice")
+			s.fault("ST7", At(EvidenceFile, "unchanged", strconv.Itoa(i)), "not sorted, or there twice")
 		}
 		if _, both := told[p]; both {
-			s.fault("ST7", at(EvidenceFile, "unchanged", strconv.Itoa(i)), "%s was changed", quoted(p))
+			s.fault("ST7", At(EvidenceFile, "unchanged", strconv.Itoa(i)), "%s was changed", Quoted(p))
 		}
 		told[p] = ""
 	}
@@ -107,14 +107,14 @@ func (s *strictLevel) checkResults(e *Evidence) {
 	for i, f := range x.Outputs {
 		switch h, known := told[f.Path]; {
 		case !known:
-			s.fault("ST7", at(RunFile, "execution", "outputs", strconv.Itoa(i)), "%s is not in the evidence", quoted(f.Path))
+			s.fault("ST7", At(RunFile, "execution", "outputs", strconv.Itoa(i)), "%s is not in the evidence", Quoted(f.Path))
 		case h != "" && h != f.SHA256:
-			s.fault("ST7", at(RunFile, "execution", "outputs", strconv.Itoa(i), "sha256"), "not the hash that the evidence has")
+			s.fault("ST7", At(RunFile, "execution", "outputs", strconv.Itoa(i), "sha256"), "not the hash that the evidence has")
 		}
 		delete(told, f.Path)
 	}
 	for _, p := range canon.Names(told) {
-		s.fault("ST7", EvidenceFile, "%s is no output of the execution", quoted(p))
+		s.fault("ST7", EvidenceFile, "%s is no output of the execution", Quoted(p))
 	}
 }
 
@@ -135,7 +135,7 @@ func (s *strictLevel) addResponses(e *Evidence, told map[string]canon.ContentHas
 		excused := why.Names(reason.WriteOutsideRoot, p) || e.endsAt(i) && (why.Names(reason.OutputKind, p) || why.Has(reason.OutputLimit))
 		switch _, changed := told[p]; {
 		case changed && !excused:
-			s.fault("ST7", at(EvidenceFile, "calls", strconv.Itoa(i)), "the response was changed, and no reason says so")
+			s.fault("ST7", At(EvidenceFile, "calls", strconv.Itoa(i)), "the response was changed, and no reason says so")
 		case changed:
 		case stands[p] || !excused:
 			told[p] = c.ResponseHash
@@ -162,7 +162,7 @@ func (s *strictLevel) checkProgress(e *Evidence) {
 				break
 			}
 			if !slices.Equal(runs[0].Argv, a.Argv) {
-				s.fault("ST7", at(EvidenceFile, "runs", strconv.Itoa(len(e.Runs)-len(runs)), "argv"), "not the command of action %d", i)
+				s.fault("ST7", At(EvidenceFile, "runs", strconv.Itoa(len(e.Runs)-len(runs)), "argv"), "not the command of action %d", i)
 			}
 			failed = runs[0].ExitCode != 0 || s.cut(i)
 			runs = runs[1:]
@@ -172,7 +172,7 @@ func (s *strictLevel) checkProgress(e *Evidence) {
 				break
 			}
 			if calls[0].AdapterID != a.AdapterID {
-				s.fault("ST7", at(EvidenceFile, "calls", strconv.Itoa(len(e.Calls)-len(calls)), "adapter_id"), "not the adapter of action %d", i)
+				s.fault("ST7", At(EvidenceFile, "calls", strconv.Itoa(len(e.Calls)-len(calls)), "adapter_id"), "not the adapter of action %d", i)
 			}
 			calls = calls[1:]
 		}
@@ -182,10 +182,10 @@ func (s *strictLevel) checkProgress(e *Evidence) {
 		done++
 	}
 	if len(runs) > 0 {
-		s.fault("ST7", at(EvidenceFile, "runs", strconv.Itoa(len(e.Runs)-len(runs))), "no command that the plan has next, or one behind an action that failed")
+		s.fault("ST7", At(EvidenceFile, "runs", strconv.Itoa(len(e.Runs)-len(runs))), "no command that the plan has next, or one behind an action that failed")
 	}
 	if len(calls) > 0 {
-		s.fault("ST7", at(EvidenceFile, "calls", strconv.Itoa(len(e.Calls)-len(calls))), "no call that the plan has next, or one behind an action that failed")
+		s.fault("ST7", At(EvidenceFile, "calls", strconv.Itoa(len(e.Calls)-len(calls))), "no call that the plan has next, or one behind an action that failed")
 	}
 	s.checkStatus(e, done, failed, stuck)
 }
@@ -199,7 +199,7 @@ func (s *strictLevel) cut(action int) bool {
 // action that failed. The failed action is the one at position done, or a write between
 // the last command or call and the next.
 func (s *strictLevel) checkStatus(e *Evidence, done int, failed, stuck bool) {
-	here := at(EvidenceFile, "status")
+	here := At(EvidenceFile, "status")
 	first, most := done, done // minimum and maximum number of successful actions
 	if !failed {
 		first, most = s.firstWrite(done), max(done-1, 0)
@@ -267,20 +267,20 @@ func (s *strictLevel) checkWritten(e *Evidence) {
 		a := s.plan.last[f.Path]
 		switch {
 		case a != nil && a.output.ContentHash != f.SHA256.Hex():
-			s.fault("ST7", at(RunFile, "execution", "outputs", strconv.Itoa(i), "sha256"), "not the hash of what action %d writes", *a.output.Action)
+			s.fault("ST7", At(RunFile, "execution", "outputs", strconv.Itoa(i), "sha256"), "not the hash of what action %d writes", *a.output.Action)
 		case a == nil && !unchanged[f.Path]:
-			s.fault("ST7", at(RunFile, "execution", "outputs", strconv.Itoa(i)), "no action writes %s", quoted(f.Path))
+			s.fault("ST7", At(RunFile, "execution", "outputs", strconv.Itoa(i)), "no action writes %s", Quoted(f.Path))
 		}
 		if a != nil {
 			written++
 		}
 	}
 	if written != len(s.plan.last) {
-		s.fault("ST7", at(RunFile, "execution", "outputs"), "%d of %d files that the plan writes are missing", len(s.plan.last)-written, len(s.plan.last))
+		s.fault("ST7", At(RunFile, "execution", "outputs"), "%d of %d files that the plan writes are missing", len(s.plan.last)-written, len(s.plan.last))
 	}
 	for i, a := range e.ActionResults {
 		if a.Action == OpDelete {
-			s.fault("ST7", at(EvidenceFile, "action_results", strconv.Itoa(i), "action"), "no action removes a file")
+			s.fault("ST7", At(EvidenceFile, "action_results", strconv.Itoa(i), "action"), "no action removes a file")
 		}
 	}
 }

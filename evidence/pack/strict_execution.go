@@ -39,7 +39,7 @@ func (s *strictLevel) checkExecution() {
 	for _, f := range e.Outputs {
 		sum += f.SizeBytes
 	}
-	here := func(name string) string { return at(RunFile, "execution", name) }
+	here := func(name string) string { return At(RunFile, "execution", name) }
 	if e.TotalOutputBytes != sum {
 		s.fault("ST6", here("total_output_bytes"), "%d, and the outputs have %d bytes", e.TotalOutputBytes, sum)
 	}
@@ -73,7 +73,7 @@ func (s *strictLevel) checkInputs(e *kernel.Execution, why reason.List) {
 	}
 	for i, f := range e.Inputs {
 		if what := taken[f.Path]; what != "" {
-			s.fault("ST6", at(RunFile, "execution", "inputs", strconv.Itoa(i), "path"), "%s %s", quoted(f.Path), what)
+			s.fault("ST6", At(RunFile, "execution", "inputs", strconv.Itoa(i), "path"), "%s %s", Quoted(f.Path), what)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func (s *strictLevel) checkSandboxID(run *result.RunResult) {
 	}
 	want, err := evidence.SandboxID(run.Bundle.SHA256, run.Policy)
 	if err == nil && run.Execution.SandboxID != want {
-		s.fault("ST6", at(RunFile, "execution", "sandbox_id"), "not the one of this bundle and this policy, %s", want)
+		s.fault("ST6", At(RunFile, "execution", "sandbox_id"), "not the one of this bundle and this policy, %s", want)
 	}
 }
 
@@ -92,13 +92,13 @@ func (s *strictLevel) checkSandboxID(run *result.RunResult) {
 func (s *strictLevel) checkFiles(name string, list []kernel.FileRef) {
 	for i, f := range list {
 		if i > 0 && canon.Compare(list[i-1].Path, f.Path) >= 0 {
-			s.fault("ST6", at(RunFile, "execution", name, strconv.Itoa(i), "path"), "not sorted, or there twice")
+			s.fault("ST6", At(RunFile, "execution", name, strconv.Itoa(i), "path"), "not sorted, or there twice")
 		}
-		if what := misnamed(f.Path); what != "" {
-			s.fault("ST6", at(RunFile, "execution", name, strconv.Itoa(i), "path"), "%s %s", quoted(f.Path), what)
+		if what := PathFault(f.Path); what != "" {
+			s.fault("ST6", At(RunFile, "execution", name, strconv.Itoa(i), "path"), "%s %s", Quoted(f.Path), what)
 		}
 		if (f.SizeBytes == 0) != (f.SHA256 == noBytes) {
-			s.fault("ST6", at(RunFile, "execution", name, strconv.Itoa(i), "size_bytes"), "%d does not go with the hash", f.SizeBytes)
+			s.fault("ST6", At(RunFile, "execution", name, strconv.Itoa(i), "size_bytes"), "%d does not go with the hash", f.SizeBytes)
 		}
 	}
 }
@@ -135,14 +135,14 @@ func (s *strictLevel) checkNested(e *kernel.Execution) {
 		}
 		if len(around) > 0 && p.output >= 0 {
 			up := around[len(around)-1]
-			here := at(RunFile, "execution", "outputs", strconv.Itoa(p.output), "path")
+			here := At(RunFile, "execution", "outputs", strconv.Itoa(p.output), "path")
 			switch {
 			case up.path == p.path && up.output < 0:
-				s.fault("ST6", here, "%s was deleted", quoted(p.path))
+				s.fault("ST6", here, "%s was deleted", Quoted(p.path))
 			case up.path != p.path && up.output >= 0:
-				s.fault("ST6", here, "%s lies in a file, %s", quoted(p.path), quoted(up.path))
+				s.fault("ST6", here, "%s lies in a file, %s", Quoted(p.path), Quoted(up.path))
 			case up.emptied && p.still:
-				s.fault("ST6", here, "%s is unchanged, and stood where something was deleted, at or above %s", quoted(p.path), quoted(up.path))
+				s.fault("ST6", here, "%s is unchanged, and stood where something was deleted, at or above %s", Quoted(p.path), Quoted(up.path))
 			}
 		}
 		p.emptied = p.output < 0 || len(around) > 0 && around[len(around)-1].emptied
@@ -162,7 +162,7 @@ func (s *strictLevel) checkCommand(e *kernel.Execution, why reason.List) {
 		last = s.evidence.Runs[n-1]
 		action = last.Action
 	}
-	here := func(name string) string { return at(RunFile, "execution", name) }
+	here := func(name string) string { return At(RunFile, "execution", name) }
 	if !slices.Equal(e.Cmd, last.Argv) {
 		s.fault("ST6", here("cmd"), "not the last command that was started")
 	}
@@ -173,11 +173,11 @@ func (s *strictLevel) checkCommand(e *kernel.Execution, why reason.List) {
 		s.fault("ST6", here("stderr_sha256"), "not that of the last command that was started")
 	}
 	if code := why.End.ExitCode(); last.ExitCode != code {
-		s.fault("ST6", at(RunFile, "decision", "reasons"), "they give the last command the exit code %d, and the evidence %d", code, last.ExitCode)
+		s.fault("ST6", At(RunFile, "decision", "reasons"), "they give the last command the exit code %d, and the evidence %d", code, last.ExitCode)
 	}
 	for _, n := range why.Streams {
 		if n != action {
-			s.fault("ST6", at(RunFile, "decision", "reasons"), "the last command that was started is action %d, and a stream of action %d was cut", action, n)
+			s.fault("ST6", At(RunFile, "decision", "reasons"), "the last command that was started is action %d, and a stream of action %d was cut", action, n)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func (s *strictLevel) checkPlaces(run *result.RunResult, e *kernel.Execution, wh
 	for _, a := range s.evidence.ActionResults {
 		changed[a.Path] = true
 	}
-	here := func(i int) string { return at(RunFile, "execution", "outputs", strconv.Itoa(i), "path") }
+	here := func(i int) string { return At(RunFile, "execution", "outputs", strconv.Itoa(i), "path") }
 	var paths []string
 	var positions []int
 	bytes := 0
@@ -203,22 +203,22 @@ func (s *strictLevel) checkPlaces(run *result.RunResult, e *kernel.Execution, wh
 		inside := view.Control == "" && beneath(f.Path, run.Policy.AllowedWriteRoots)
 		switch {
 		case view.Fault != "":
-			s.fault("ST6", here(i), "%s is no path that every system has: %s", quoted(f.Path), view.Fault)
+			s.fault("ST6", here(i), "%s is no path that every system has: %s", Quoted(f.Path), view.Fault)
 		case !inside && !why.Names(reason.WriteOutsideRoot, f.Path):
-			s.fault("ST6", here(i), "%s may not be written, and no reason says so", quoted(f.Path))
+			s.fault("ST6", here(i), "%s may not be written, and no reason says so", Quoted(f.Path))
 		}
 	}
 	clashes := s.paths.clashes(paths)
 	for _, c := range clashes {
-		s.fault("ST6", here(positions[c.index]), "%s %s %s", quoted(paths[c.index]), c.how, quoted(c.with))
+		s.fault("ST6", here(positions[c.index]), "%s %s %s", Quoted(paths[c.index]), c.how, Quoted(c.with))
 	}
 	if len(clashes) == 0 {
 		s.checkNested(e)
 	}
 	if n := len(paths); n > run.Policy.MaxOutputFiles {
-		s.fault("ST6", at(RunFile, "execution", "outputs"), "%d files, and the policy allows %d", n, run.Policy.MaxOutputFiles)
+		s.fault("ST6", At(RunFile, "execution", "outputs"), "%d files, and the policy allows %d", n, run.Policy.MaxOutputFiles)
 	}
 	if bytes > run.Policy.MaxTotalOutputBytes {
-		s.fault("ST6", at(RunFile, "execution", "total_output_bytes"), "%d, and the policy allows %d", bytes, run.Policy.MaxTotalOutputBytes)
+		s.fault("ST6", At(RunFile, "execution", "total_output_bytes"), "%d, and the policy allows %d", bytes, run.Policy.MaxTotalOutputBytes)
 	}
 }

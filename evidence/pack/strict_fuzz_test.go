@@ -20,7 +20,7 @@ func FuzzStrict(f *testing.F) {
 	}
 	options := builtin(f)
 	f.Fuzz(func(t *testing.T, name, file string, text []byte) {
-		if base[name] == nil || !known(file) || int64(len(text)) > 1<<16 {
+		if base[name] == nil || !IsName(file) || int64(len(text)) > 1<<16 {
 			t.Skip("no base pack, no file of a pack, or larger than what is of use here")
 		}
 		d, err := newDraft(base[name])
@@ -34,7 +34,7 @@ func FuzzStrict(f *testing.F) {
 		if !slices.Equal(first.Violations, again.Violations) || !slices.Equal(first.NotChecked, again.NotChecked) {
 			t.Errorf("%+v, and then %+v", first, again)
 		}
-		if !slices.Equal(sortViolations(slices.Clone(first.Violations)), first.Violations) {
+		if !slices.Equal(SortViolations(slices.Clone(first.Violations)), first.Violations) {
 			t.Errorf("not sorted: %+v", first.Violations)
 		}
 		if first.OK() && file != LedgerFile && !decode(file, text).exact {

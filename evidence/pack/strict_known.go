@@ -22,12 +22,12 @@ func (s *strictLevel) checkModules() {
 	for i, m := range run.PolicyProvenance.Modules {
 		there[m.Name] = true
 		if what := oddModule(m.Name, run.Policy.Name); what != "" {
-			s.fault("ST5", at(RunFile, "policy_provenance", "modules", strconv.Itoa(i), "name"), "%s %s", quoted(m.Name), what)
+			s.fault("ST5", At(RunFile, "policy_provenance", "modules", strconv.Itoa(i), "name"), "%s %s", Quoted(m.Name), what)
 		}
 	}
 	missing := slices.DeleteFunc(slices.Clone(profiles.Modules()), func(name string) bool { return there[name] })
 	if len(missing) > 0 {
-		s.fault("ST5", at(RunFile, "policy_provenance", "modules"), "missing, and every run decides by it: %s", listed(missing))
+		s.fault("ST5", At(RunFile, "policy_provenance", "modules"), "missing, and every run decides by it: %s", listed(missing))
 	}
 }
 
@@ -64,7 +64,7 @@ func (s *strictLevel) checkRule(i int, id string) (title string) {
 	if !onlyBuiltin(s.run) {
 		return ""
 	}
-	here := at(RunFile, "decision", "reasons", strconv.Itoa(i))
+	here := At(RunFile, "decision", "reasons", strconv.Itoa(i))
 	asked := s.run.KernelResultKind == kernel.OutcomeClarify
 	r, known := profiles.Rules()[id]
 	if id == kernel.IDNotPermitted {

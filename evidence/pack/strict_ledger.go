@@ -45,7 +45,7 @@ func (s *strictLevel) checkLedger() {
 		s.compareRecords(last, end, want)
 	}
 	if last == 1 && !end.EndOf(records[0]) {
-		s.fault("ST11", at(LedgerFile, "0"), "not the beginning of what line 1 is the decision of")
+		s.fault("ST11", At(LedgerFile, "0"), "not the beginning of what line 1 is the decision of")
 	}
 }
 
@@ -62,7 +62,7 @@ func (s *strictLevel) readLines(text []byte) ([]ledger.Record, bool) {
 	var records []ledger.Record
 	size, time := int64(0), ""
 	for i, line := range bytes.SplitN(body, []byte("\n"), maxRunLines) {
-		here := at(LedgerFile, strconv.Itoa(i))
+		here := At(LedgerFile, strconv.Itoa(i))
 		if len(line) > ledger.MaxLineBytes {
 			s.fault("ST11", here, "more than %d bytes", ledger.MaxLineBytes)
 			return nil, false
@@ -77,9 +77,9 @@ func (s *strictLevel) readLines(text []byte) ([]ledger.Record, bool) {
 			s.fault("ST11", here, "%s", err)
 			return nil, false
 		case l.Seal.Size <= size:
-			s.fault("ST11", at(LedgerFile, strconv.Itoa(i), "_seal", "size"), "%d, and the line before has %d", l.Seal.Size, size)
+			s.fault("ST11", At(LedgerFile, strconv.Itoa(i), "_seal", "size"), "%d, and the line before has %d", l.Seal.Size, size)
 		case r.Timestamp < time:
-			s.fault("ST11", at(LedgerFile, strconv.Itoa(i), "timestamp"), "before that of the line before")
+			s.fault("ST11", At(LedgerFile, strconv.Itoa(i), "timestamp"), "before that of the line before")
 		}
 		size, time = l.Seal.Size, r.Timestamp
 		records = append(records, r)
@@ -125,7 +125,7 @@ func (s *strictLevel) compareRecords(line int, got, want ledger.Record) {
 		{"run_id", got.RunID == want.RunID},
 	} {
 		if !m.equal {
-			s.fault("ST11", at(LedgerFile, strconv.Itoa(line), m.name), "not what run.json gives")
+			s.fault("ST11", At(LedgerFile, strconv.Itoa(line), m.name), "not what run.json gives")
 		}
 	}
 }

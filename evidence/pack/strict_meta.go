@@ -26,10 +26,10 @@ func (s *strictLevel) checkMeta() {
 		s.fault("ST12", MetaFile, "not an object")
 		return
 	}
-	if value, there := meta[metaEnvelope]; there {
+	if value, there := meta[MetaEnvelope]; there {
 		s.checkEnvelope(value)
 	}
-	if value, there := meta[metaReceipt]; there {
+	if value, there := meta[MetaReceipt]; there {
 		s.checkReceipt(value)
 	}
 }
@@ -41,7 +41,7 @@ func (s *strictLevel) checkEnvelope(value any) {
 }
 
 func (s *strictLevel) checkReceipt(value any) {
-	here := at(MetaFile, metaReceipt)
+	here := At(MetaFile, MetaReceipt)
 	text, ok := value.(string)
 	if !ok {
 		s.fault("ST12", here, "not a text")

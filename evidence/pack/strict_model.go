@@ -14,7 +14,7 @@ import (
 // ownModelIO compares the version of model_io.json with the version that this program
 // writes.
 func (s *strictLevel) ownModelIO(m *ModelIO) {
-	s.ownText("ST10", at(ModelFile, "model_io_schema_version"), m.Version, ModelVersion)
+	s.ownText("ST10", At(ModelFile, "model_io_schema_version"), m.Version, ModelVersion)
 }
 
 // checkModelIO is ST10: the recording is that of the calls of the evidence.
@@ -35,20 +35,20 @@ func (s *strictLevel) checkModelIO() {
 	switch planned := s.plan.calls(); {
 	case s.run.ModelMode != "none":
 	case len(calls) > 0:
-		s.fault("ST10", at(EvidenceFile, "calls"), "model mode none calls no model")
+		s.fault("ST10", At(EvidenceFile, "calls"), "model mode none calls no model")
 	case s.run.Execution != nil && len(planned) > 0:
-		s.fault("ST10", at(RunFile, "model_mode"), "none, and action %d of the plan is a call", planned[0])
+		s.fault("ST10", At(RunFile, "model_mode"), "none, and action %d of the plan is a call", planned[0])
 	}
 	m := s.model
 	if m == nil {
 		return
 	}
 	if m.Mode != s.run.ModelMode {
-		s.fault("ST10", at(ModelFile, "mode"), "not the model mode of the run, %s", s.run.ModelMode)
+		s.fault("ST10", At(ModelFile, "mode"), "not the model mode of the run, %s", s.run.ModelMode)
 	}
 	s.checkUncalled(m, calls)
 	if len(m.Interactions) != len(calls) {
-		s.fault("ST10", at(ModelFile, "interactions"), "%d, and the evidence has %d calls", len(m.Interactions), len(calls))
+		s.fault("ST10", At(ModelFile, "interactions"), "%d, and the evidence has %d calls", len(m.Interactions), len(calls))
 		return
 	}
 	outputs := map[string]kernel.FileRef{}
@@ -71,18 +71,18 @@ func (s *strictLevel) checkUncalled(m *ModelIO, calls []CallEvidence) {
 		}
 		a := s.plan.actions[i]
 		if a.AdapterID != m.AdapterID {
-			s.fault("ST10", at(ModelFile, "adapter_id"), "not the adapter of action %d, %s", i, quoted(a.AdapterID))
+			s.fault("ST10", At(ModelFile, "adapter_id"), "not the adapter of action %d, %s", i, Quoted(a.AdapterID))
 		}
 		if _, err := Prompt(a.Params, m.ModelID); err != nil {
-			s.fault("ST10", at(ModelFile, "model_id"), "action %d has no prompt for it: %s", i, err)
+			s.fault("ST10", At(ModelFile, "model_id"), "action %d has no prompt for it: %s", i, err)
 		}
 	}
 }
 
 func (s *strictLevel) checkInteraction(i int, in Interaction, call CallEvidence, outputs map[string]kernel.FileRef) {
-	here := func(name string) string { return at(ModelFile, "interactions", strconv.Itoa(i), name) }
+	here := func(name string) string { return At(ModelFile, "interactions", strconv.Itoa(i), name) }
 	if call.AdapterID != s.model.AdapterID {
-		s.fault("ST10", at(EvidenceFile, "calls", strconv.Itoa(i), "adapter_id"), "not the adapter of the recording, %s", quoted(s.model.AdapterID))
+		s.fault("ST10", At(EvidenceFile, "calls", strconv.Itoa(i), "adapter_id"), "not the adapter of the recording, %s", Quoted(s.model.AdapterID))
 	}
 	if in.PromptHash != call.PromptHash {
 		s.fault("ST10", here("prompt_hash"), "not that of the call")
@@ -110,7 +110,7 @@ func (s *strictLevel) checkInteraction(i int, in Interaction, call CallEvidence,
 
 // checkCounts compares the counts of a recorded interaction with its response.
 func (s *strictLevel) checkCounts(i int, in Interaction) {
-	here := func(name string) string { return at(ModelFile, "interactions", strconv.Itoa(i), name) }
+	here := func(name string) string { return At(ModelFile, "interactions", strconv.Itoa(i), name) }
 	input, output := Tokens([]byte(in.ResponseContent))
 	for _, m := range []struct {
 		name       string

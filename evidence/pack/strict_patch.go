@@ -30,7 +30,7 @@ func (s *strictLevel) ownPatch(p *Patch) {
 			case m.must && !m.there:
 				s.fault("ST8", opAt(i, m.name), "missing")
 			case m.there && !m.may:
-				s.fault("ST8", opAt(i, m.name), "unknown member %s", quoted(m.name))
+				s.fault("ST8", opAt(i, m.name), "unknown member %s", Quoted(m.name))
 			}
 		}
 	}
@@ -56,10 +56,10 @@ func (s *strictLevel) checkPatch() {
 		return
 	}
 	if s.bundle != nil && p.SourceProposalID != s.bundle.ID {
-		s.fault("ST8", at(PatchFile, "source_proposal_id"), "not the id of the bundle, %s", s.bundle.ID)
+		s.fault("ST8", At(PatchFile, "source_proposal_id"), "not the id of the bundle, %s", s.bundle.ID)
 	}
 	if s.run != nil && s.run.Bundle != nil && p.SourceProposalHash != s.run.Bundle.SHA256 {
-		s.fault("ST8", at(PatchFile, "source_proposal_hash"), "not the hash of the bundle")
+		s.fault("ST8", At(PatchFile, "source_proposal_hash"), "not the hash of the bundle")
 	}
 	results := map[string]ActionResult{}
 	if s.run != nil && s.run.Execution != nil {
@@ -81,7 +81,7 @@ func (s *strictLevel) checkPatch() {
 		delete(results, o.Path)
 		switch {
 		case !known:
-			s.fault("ST8", opAt(i, "path"), "%s is not in the evidence", quoted(o.Path))
+			s.fault("ST8", opAt(i, "path"), "%s is not in the evidence", Quoted(o.Path))
 		case a.Action != o.Op:
 			s.fault("ST8", opAt(i, "op"), "%s, and the evidence has %s", o.Op, a.Action)
 		default:
@@ -91,7 +91,7 @@ func (s *strictLevel) checkPatch() {
 	if s.evidence != nil {
 		for i, a := range s.evidence.ActionResults {
 			if _, left := results[a.Path]; left {
-				s.fault("ST8", at(EvidenceFile, "action_results", strconv.Itoa(i)), "the patch does not have %s", quoted(a.Path))
+				s.fault("ST8", At(EvidenceFile, "action_results", strconv.Itoa(i)), "the patch does not have %s", Quoted(a.Path))
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func (s *strictLevel) checkPatch() {
 }
 
 func opAt(i int, tokens ...string) string {
-	return at(PatchFile, append([]string{"operations", strconv.Itoa(i)}, tokens...)...)
+	return At(PatchFile, append([]string{"operations", strconv.Itoa(i)}, tokens...)...)
 }
 
 // checkOperation checks one operation by itself and by the policy.
@@ -118,7 +118,7 @@ func (s *strictLevel) checkOperation(i int, o Operation) {
 		what = s.paths.unwritable(o.Path, s.run.Policy.AllowedWriteRoots)
 	}
 	if what != "" {
-		s.fault("ST8", opAt(i, "path"), "%s %s", quoted(o.Path), what)
+		s.fault("ST8", opAt(i, "path"), "%s %s", Quoted(o.Path), what)
 	}
 }
 
@@ -144,7 +144,7 @@ func (s *strictLevel) checkContent(i int, o Operation, a ActionResult) {
 	switch {
 	case o.Encoding == "base64" && isPlain(*o.Content):
 		s.fault("ST8", opAt(i, "encoding"), "base64 of what stands as text")
-	case o.Encoding == "utf8" && !plainText(*o.Content) && strings.IndexByte(*o.Content, 0) < 0: // PS6 reports this
+	case o.Encoding == "utf8" && !PlainText(*o.Content) && strings.IndexByte(*o.Content, 0) < 0: // PS6 reports this
 		s.fault("ST8", opAt(i, "encoding"), "text of what is shorter as base64")
 	}
 	if a := s.plan.last[o.Path]; a != nil && s.plan.whole && s.plan.files == len(s.plan.actions) && o.Executable != a.output.Executable {
@@ -170,7 +170,7 @@ func (s *strictLevel) contentSum(o Operation) (sum canon.ContentHash, size int64
 // checkOrders compares the orders with the result of InOrder.
 func (s *strictLevel) checkOrders(list []Operation) {
 	apart := 0
-	if makesRoom(list) {
+	if MakesRoom(list) {
 		apart = 1
 	}
 	for i, o := range list {
@@ -194,12 +194,12 @@ func (s *strictLevel) checkClashes(list []Operation) {
 		}
 	}
 	for _, c := range s.paths.clashes(paths) {
-		s.fault("ST8", opAt(positions[c.index], "path"), "%s %s %s", quoted(paths[c.index]), c.how, quoted(c.with))
+		s.fault("ST8", opAt(positions[c.index], "path"), "%s %s %s", Quoted(paths[c.index]), c.how, Quoted(c.with))
 	}
 }
 
 // isPlain says whether base64 encodes a content that is written as text (see File).
 func isPlain(content string) bool {
 	b, _ := kernel.DecodeBase64(content)
-	return plainText(string(b))
+	return PlainText(string(b))
 }

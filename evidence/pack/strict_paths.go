@@ -188,7 +188,7 @@ func (b *pathBook) unwritable(path string, roots []string) string {
 // unremovable says why a path cannot be removed beneath the roots. The run did not
 // choose that path's name. A write root itself can be removed.
 func (b *pathBook) unremovable(path string, roots []string) string {
-	if what := misnamed(path); what != "" {
+	if what := PathFault(path); what != "" {
 		return what
 	}
 	if v := b.view(path); v.Control != "" {

@@ -46,7 +46,7 @@ func (s *strictLevel) readPlan(b *kernel.Bundle, again kernel.Rebuilt) {
 }
 
 func outputAt(i int, tokens ...string) string {
-	return at(BundleFile, append([]string{"outputs", strconv.Itoa(i)}, tokens...)...)
+	return At(BundleFile, append([]string{"outputs", strconv.Itoa(i)}, tokens...)...)
 }
 
 // checkFilePaths checks that the kernel allows writes to the paths of files. Every
@@ -58,11 +58,11 @@ func (s *strictLevel) checkFilePaths(b *kernel.Bundle) bool {
 			continue
 		}
 		if what := s.paths.wrong(o.Path); what != "" {
-			s.fault("ST4", outputAt(i, "path"), "%s %s", quoted(o.Path), what)
+			s.fault("ST4", outputAt(i, "path"), "%s %s", Quoted(o.Path), what)
 			ok = false
 		}
 		if s.paths.reserved(o.Path) {
-			s.fault("ST4", outputAt(i, "path"), "%s is below a folder that the bundle uses itself", quoted(o.Path))
+			s.fault("ST4", outputAt(i, "path"), "%s is below a folder that the bundle uses itself", Quoted(o.Path))
 			ok = false
 		}
 	}

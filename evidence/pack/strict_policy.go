@@ -30,7 +30,7 @@ func (s *strictLevel) checkPolicy() {
 		{"timeout_ms", limits.TimeoutMS, run.Policy.TimeoutMS},
 	} {
 		if l.is != l.should {
-			s.fault("ST5", at(RunFile, "policy_provenance", "limits", l.name), "%d, and the policy has %d", l.is, l.should)
+			s.fault("ST5", At(RunFile, "policy_provenance", "limits", l.name), "%d, and the policy has %d", l.is, l.should)
 		}
 	}
 	if p := s.whole(); p != nil {
@@ -41,7 +41,7 @@ func (s *strictLevel) checkPolicy() {
 		names[i] = m.Name
 	}
 	if i, ok := sortedSet(names); !ok {
-		s.fault("ST5", at(RunFile, "policy_provenance", "modules", strconv.Itoa(i)), "the modules are not sorted by name, or one is there twice")
+		s.fault("ST5", At(RunFile, "policy_provenance", "modules", strconv.Itoa(i)), "the modules are not sorted by name, or one is there twice")
 	}
 	if run.KernelResultKind == kernel.OutcomeBundle && s.plan.whole {
 		s.checkAllowed(run)
@@ -64,7 +64,7 @@ func (s *strictLevel) profileDigest(p *kernel.Profile) canon.ContentHash {
 func (s *strictLevel) checkProfile(run *result.RunResult, p *kernel.Profile) {
 	told := run.PolicyProvenance
 	if s.profileDigest(p) != told.ProfileSHA256 {
-		s.fault("ST5", at(RunFile, "policy_provenance", "profile_sha256"), "not that of the profile %s", p.Name)
+		s.fault("ST5", At(RunFile, "policy_provenance", "profile_sha256"), "not that of the profile %s", p.Name)
 	}
 	for _, l := range []struct {
 		name       string
@@ -75,17 +75,17 @@ func (s *strictLevel) checkProfile(run *result.RunResult, p *kernel.Profile) {
 		{"memory_mb", told.Limits.MemoryMB, p.MemoryMB},
 	} {
 		if l.is != l.should {
-			s.fault("ST5", at(RunFile, "policy_provenance", "limits", l.name), "%d, and the profile has %d", l.is, l.should)
+			s.fault("ST5", At(RunFile, "policy_provenance", "limits", l.name), "%d, and the profile has %d", l.is, l.should)
 		}
 	}
 	if is := told.Limits.Isolation; is != p.Isolation {
-		s.fault("ST5", at(RunFile, "policy_provenance", "limits", "isolation"), "%s, and the profile has %s", is, p.Isolation)
+		s.fault("ST5", At(RunFile, "policy_provenance", "limits", "isolation"), "%s, and the profile has %s", is, p.Isolation)
 	}
 	if !slices.Contains(p.ExecutionModes, run.ExecutionMode) {
-		s.fault("ST5", at(RunFile, "execution_mode"), "%s is none that the profile allows: %s", run.ExecutionMode, listed(p.ExecutionModes))
+		s.fault("ST5", At(RunFile, "execution_mode"), "%s is none that the profile allows: %s", run.ExecutionMode, listed(p.ExecutionModes))
 	}
 	if !slices.Contains(p.ModelModes, run.ModelMode) {
-		s.fault("ST5", at(RunFile, "model_mode"), "%s is none that the profile allows: %s", run.ModelMode, listed(p.ModelModes))
+		s.fault("ST5", At(RunFile, "model_mode"), "%s is none that the profile allows: %s", run.ModelMode, listed(p.ModelModes))
 	}
 }
 
@@ -96,11 +96,11 @@ func (s *strictLevel) checkAllowed(run *result.RunResult) {
 		switch a.Kind {
 		case kernel.ActionWrite:
 			if !beneath(a.output.Path, run.Policy.AllowedWriteRoots) {
-				s.fault("ST5", outputAt(a.at, "path"), "%s lies beneath no write root of the policy", quoted(a.output.Path))
+				s.fault("ST5", outputAt(a.at, "path"), "%s lies beneath no write root of the policy", Quoted(a.output.Path))
 			}
 		case kernel.ActionRun:
 			if len(a.Argv) == 0 || !allows(allowed, a.Argv[0]) {
-				s.fault("ST5", outputAt(a.at, "content"), "the policy does not allow the command %s", quoted(first(a.Argv)))
+				s.fault("ST5", outputAt(a.at, "content"), "the policy does not allow the command %s", Quoted(first(a.Argv)))
 			}
 		}
 	}

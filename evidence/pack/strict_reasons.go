@@ -12,7 +12,7 @@ func (s *strictLevel) readReasons(texts []string) reason.List {
 	var list reason.List
 	for i, text := range texts {
 		if err := list.Add(text); err != nil {
-			s.fault("ST6", at(RunFile, "decision", "reasons", strconv.Itoa(i)), "%s %s", quoted(text), err)
+			s.fault("ST6", At(RunFile, "decision", "reasons", strconv.Itoa(i)), "%s %s", Quoted(text), err)
 		}
 	}
 	return list

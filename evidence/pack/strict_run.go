@@ -19,24 +19,24 @@ func (s *strictLevel) checkRun() {
 	}
 	for _, t := range []struct{ name, at string }{{"started_at", run.StartedAt}, {"completed_at", run.CompletedAt}} {
 		if !isMoment(t.at) {
-			s.fault("ST2", at(RunFile, t.name), "no day or no time of the calendar")
+			s.fault("ST2", At(RunFile, t.name), "no day or no time of the calendar")
 		}
 	}
 	if run.CompletedAt < run.StartedAt {
-		s.fault("ST2", at(RunFile, "completed_at"), "before it started, at %s", run.StartedAt)
+		s.fault("ST2", At(RunFile, "completed_at"), "before it started, at %s", run.StartedAt)
 	}
 	reasons := run.Decision.Reasons
 	if i, ok := sortedSet(reasons); !ok {
-		s.fault("ST2", at(RunFile, "decision", "reasons", strconv.Itoa(i)), "the reasons are not sorted, or one is there twice")
+		s.fault("ST2", At(RunFile, "decision", "reasons", strconv.Itoa(i)), "the reasons are not sorted, or one is there twice")
 		return
 	}
 	switch {
 	case run.Decision.Accepted || run.KernelResultKind == kernel.OutcomeBundle && run.Execution == nil:
 		if len(reasons) > 0 {
-			s.fault("ST2", at(RunFile, "decision", "reasons"), "an accepted result has no reasons")
+			s.fault("ST2", At(RunFile, "decision", "reasons"), "an accepted result has no reasons")
 		}
 	case len(reasons) == 0:
-		s.fault("ST2", at(RunFile, "decision", "reasons"), "a rejected result has a reason")
+		s.fault("ST2", At(RunFile, "decision", "reasons"), "a rejected result has a reason")
 	case run.KernelResultKind != kernel.OutcomeBundle:
 		s.checkFindings(reasons)
 	}
@@ -50,7 +50,7 @@ func (s *strictLevel) checkFindings(reasons []string) {
 	for i, text := range reasons {
 		id, _, ok := reason.ParseFinding(text)
 		if !ok || !isRuleID(id) {
-			s.fault("ST2", at(RunFile, "decision", "reasons", strconv.Itoa(i)), "%s is not the id of a rule and a JSON Pointer", quoted(text))
+			s.fault("ST2", At(RunFile, "decision", "reasons", strconv.Itoa(i)), "%s is not the id of a rule and a JSON Pointer", Quoted(text))
 			continue
 		}
 		if t := s.checkRule(i, id); i == 0 {
@@ -63,9 +63,9 @@ func (s *strictLevel) checkFindings(reasons []string) {
 	told, ok := strings.CutPrefix(s.run.RefuseReason, reasons[0]+": ")
 	switch {
 	case !ok || strings.TrimSpace(told) == "":
-		s.fault("ST2", at(RunFile, "refuse_reason"), "not the first reason, a colon, and a title")
+		s.fault("ST2", At(RunFile, "refuse_reason"), "not the first reason, a colon, and a title")
 	case title != "" && told != title:
-		s.fault("ST2", at(RunFile, "refuse_reason"), "not the title of the rule, %s", quoted(title))
+		s.fault("ST2", At(RunFile, "refuse_reason"), "not the title of the rule, %s", Quoted(title))
 	}
 }
 

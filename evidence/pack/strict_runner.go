@@ -40,17 +40,17 @@ func (s *strictLevel) ownRunner(n *Runner) {
 		{n.Context.Locale, []string{"context", "locale"}, []string{"C.UTF-8"}},
 		{n.Context.Timezone, []string{"context", "timezone"}, []string{"UTC"}},
 	} {
-		s.ownText("ST9", at(RunnerFile, m.path...), m.value, m.of...)
+		s.ownText("ST9", At(RunnerFile, m.path...), m.value, m.of...)
 	}
-	s.ownTime("ST9", at(RunnerFile, "timing", "started_at"), n.Timing.StartedAt)
-	s.ownTime("ST9", at(RunnerFile, "timing", "completed_at"), n.Timing.CompletedAt)
-	s.ownEmpty("ST9", at(RunnerFile, "timing", "phases"), len(n.Timing.Phases))
+	s.ownTime("ST9", At(RunnerFile, "timing", "started_at"), n.Timing.StartedAt)
+	s.ownTime("ST9", At(RunnerFile, "timing", "completed_at"), n.Timing.CompletedAt)
+	s.ownEmpty("ST9", At(RunnerFile, "timing", "phases"), len(n.Timing.Phases))
 	memory := contract.MemoryMB()
 	if low, high := int64(memory.Min)<<20, int64(memory.Max)<<20; n.Limits.MaxMemoryBytes < low || n.Limits.MaxMemoryBytes > high {
-		s.fault("ST9", at(RunnerFile, "limits", "max_memory_bytes"), "not a whole number from %d to %d", low, high)
+		s.fault("ST9", At(RunnerFile, "limits", "max_memory_bytes"), "not a whole number from %d to %d", low, high)
 	}
 	if n.Exit.Signal != "" && !isSignal(n.Exit.Signal) {
-		s.fault("ST9", at(RunnerFile, "exit", "signal"), "not the name of a signal")
+		s.fault("ST9", At(RunnerFile, "exit", "signal"), "not the name of a signal")
 	}
 }
 
@@ -79,20 +79,20 @@ func (s *strictLevel) checkRunner() {
 	s.checkRunnerLimits(n, run)
 	s.checkIsolation(n, run)
 	if t, _ := moment(n.Timing.StartedAt); !strings.HasPrefix(n.RunnerID, t.Format(RunnerIDLayout)) {
-		s.fault("ST9", at(RunnerFile, "runner_id"), "not of the time at which it was started")
+		s.fault("ST9", At(RunnerFile, "runner_id"), "not of the time at which it was started")
 	}
 	if n.RunnerVersion != run.KernelVersion {
-		s.fault("ST9", at(RunnerFile, "runner_version"), "not the kernel of run.json, %s", quoted(run.KernelVersion))
+		s.fault("ST9", At(RunnerFile, "runner_version"), "not the kernel of run.json, %s", Quoted(run.KernelVersion))
 	}
 	if e := s.evidence; e != nil && (e.StartedAt != n.Timing.StartedAt || e.CompletedAt != n.Timing.CompletedAt || e.TotalDurationMS != n.Timing.DurationMS) {
-		s.fault("ST9", at(RunnerFile, "timing"), "not the times of evidence.json")
+		s.fault("ST9", At(RunnerFile, "timing"), "not the times of evidence.json")
 	}
 	if p := s.whole(); p != nil && !slices.Equal(n.Context.EnvAllowlist, inOneOrder(p.EnvAllow.Names)) {
-		s.fault("ST9", at(RunnerFile, "context", "env_allowlist"), "not the profile's, sorted: %s", listed(inOneOrder(p.EnvAllow.Names)))
+		s.fault("ST9", At(RunnerFile, "context", "env_allowlist"), "not the profile's, sorted: %s", listed(inOneOrder(p.EnvAllow.Names)))
 	}
 	s.checkWarnings(n.Warnings, run)
 	if !slices.Equal(n.Reasons, run.Decision.Reasons) {
-		s.fault("ST9", at(RunnerFile, "reasons"), "not those of the decision")
+		s.fault("ST9", At(RunnerFile, "reasons"), "not those of the decision")
 	}
 	why := reason.Read(run.Decision.Reasons)
 	s.checkExit(n.Exit, run.Execution, why)
@@ -115,11 +115,11 @@ func (s *strictLevel) checkRunnerLimits(n *Runner, run *result.RunResult) {
 		{"max_memory_bytes", n.Limits.MaxMemoryBytes, int64(run.PolicyProvenance.Limits.MemoryMB) << 20},
 	} {
 		if l.is < 1 || l.is > l.should {
-			s.fault("ST9", at(RunnerFile, "limits", l.name), "%d, and the policy has %d", l.is, l.should)
+			s.fault("ST9", At(RunnerFile, "limits", l.name), "%d, and the policy has %d", l.is, l.should)
 		}
 	}
 	if !rootsWithin(n.WriteRoots, run.Policy.AllowedWriteRoots) {
-		s.fault("ST9", at(RunnerFile, "write_roots"), "not the policy's, sorted: %s", listed(inOneOrder(run.Policy.AllowedWriteRoots)))
+		s.fault("ST9", At(RunnerFile, "write_roots"), "not the policy's, sorted: %s", listed(inOneOrder(run.Policy.AllowedWriteRoots)))
 	}
 	for _, l := range []struct {
 		path       []string
@@ -129,7 +129,7 @@ func (s *strictLevel) checkRunnerLimits(n *Runner, run *result.RunResult) {
 		{[]string{"commands", "blocklist"}, n.Commands.Blocklist, nil},
 	} {
 		if !slices.Equal(l.is, l.should) {
-			s.fault("ST9", at(RunnerFile, l.path...), "not the policy's, sorted: %s", listed(l.should))
+			s.fault("ST9", At(RunnerFile, l.path...), "not the policy's, sorted: %s", listed(l.should))
 		}
 	}
 }
@@ -155,7 +155,7 @@ func inOneOrder(list []string) []string {
 }
 
 func (s *strictLevel) checkExit(x RunnerExit, e *kernel.Execution, why reason.List) {
-	here := func(name string) string { return at(RunnerFile, "exit", name) }
+	here := func(name string) string { return At(RunnerFile, "exit", name) }
 	if x.Code != e.ExitCode {
 		s.fault("ST9", here("code"), "not that of the execution, %d", e.ExitCode)
 	}
@@ -174,7 +174,7 @@ func (s *strictLevel) checkExit(x RunnerExit, e *kernel.Execution, why reason.Li
 }
 
 func (s *strictLevel) checkStream(name string, r RunnerStream, sum canon.ContentHash, most int) {
-	here := func(member string) string { return at(RunnerFile, name, member) }
+	here := func(member string) string { return At(RunnerFile, name, member) }
 	if r.SHA256 != sum {
 		s.fault("ST9", here("sha256"), "not that of the execution")
 	}

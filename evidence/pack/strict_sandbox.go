@@ -14,11 +14,11 @@ import (
 func (s *strictLevel) checkLayers(sb RunnerSandbox, level kernel.Isolation, run *result.RunResult) {
 	clauses := evidence.Clauses()
 	if len(sb.Layers) != len(clauses) {
-		s.fault("ST9", at(RunnerFile, "sandbox", "layers"), "%d clauses, and a sandbox has %d", len(sb.Layers), len(clauses))
+		s.fault("ST9", At(RunnerFile, "sandbox", "layers"), "%d clauses, and a sandbox has %d", len(sb.Layers), len(clauses))
 		return
 	}
 	for i, clause := range clauses {
-		here := func(name string) string { return at(RunnerFile, "sandbox", "layers", strconv.Itoa(i), name) }
+		here := func(name string) string { return At(RunnerFile, "sandbox", "layers", strconv.Itoa(i), name) }
 		l := sb.Layers[i]
 		can := evidence.Statuses(clause, level)
 		if clause == evidence.ClauseNetwork && level == kernel.IsolationNone {
@@ -35,7 +35,7 @@ func (s *strictLevel) checkLayers(sb RunnerSandbox, level kernel.Isolation, run 
 		case l.Mechanism == "":
 			s.fault("ST9", here("mechanism"), "empty")
 		case run.KernelVersion == kernel.Version && !l.Holds():
-			s.fault("ST9", here("mechanism"), "%s is not by what this clause is %s", quoted(l.Mechanism), l.Status)
+			s.fault("ST9", here("mechanism"), "%s is not by what this clause is %s", Quoted(l.Mechanism), l.Status)
 		}
 	}
 }
@@ -45,22 +45,22 @@ func (s *strictLevel) checkIsolation(n *Runner, run *result.RunResult) {
 	sb := n.Sandbox
 	level := evidence.TierNamed(sb.IsolationLevel)
 	if sb.Backend != level.Backend {
-		s.fault("ST9", at(RunnerFile, "sandbox", "backend"), "not the one that isolates %s, %s", sb.IsolationLevel, level.Backend)
+		s.fault("ST9", At(RunnerFile, "sandbox", "backend"), "not the one that isolates %s, %s", sb.IsolationLevel, level.Backend)
 	}
 	if least := run.PolicyProvenance.Limits.Isolation; !level.Isolation.AtLeast(least) {
-		s.fault("ST9", at(RunnerFile, "sandbox", "isolation_level"), "%s is weaker than %s, which the policy demands", sb.IsolationLevel, least)
+		s.fault("ST9", At(RunnerFile, "sandbox", "isolation_level"), "%s is weaker than %s, which the policy demands", sb.IsolationLevel, least)
 	}
 	if !sb.NetworkBlocked && !run.Policy.AllowNetwork {
-		s.fault("ST9", at(RunnerFile, "sandbox", "network_blocked"), "false, and allow_network of the policy too")
+		s.fault("ST9", At(RunnerFile, "sandbox", "network_blocked"), "false, and allow_network of the policy too")
 	}
 	if !sb.FilesystemReadonly {
-		s.fault("ST9", at(RunnerFile, "sandbox", "filesystem_readonly"), "false, and what is packed was written apart from the folder")
+		s.fault("ST9", At(RunnerFile, "sandbox", "filesystem_readonly"), "false, and what is packed was written apart from the folder")
 	}
 	if level.Isolation != kernel.IsolationNone && n.Platform.OS != "linux" {
-		s.fault("ST9", at(RunnerFile, "platform", "os"), "%s has no isolation %s", n.Platform.OS, sb.IsolationLevel)
+		s.fault("ST9", At(RunnerFile, "platform", "os"), "%s has no isolation %s", n.Platform.OS, sb.IsolationLevel)
 	}
 	if level.Isolation == kernel.IsolationConfined && n.Platform.LandlockABI < 1 {
-		s.fault("ST9", at(RunnerFile, "platform", "landlock_abi"), "isolation %s needs Landlock", sb.IsolationLevel)
+		s.fault("ST9", At(RunnerFile, "platform", "landlock_abi"), "isolation %s needs Landlock", sb.IsolationLevel)
 	}
 	if sb.Backend == level.Backend {
 		s.checkLayers(sb, level.Isolation, run)

@@ -28,16 +28,16 @@ func (s *strictLevel) checkWarnings(list []string, run *result.RunResult) {
 	if list == nil {
 		return
 	}
-	here := func(i int) string { return at(RunnerFile, "warnings", strconv.Itoa(i)) }
+	here := func(i int) string { return At(RunnerFile, "warnings", strconv.Itoa(i)) }
 	switch {
 	case len(list) == 0:
-		s.fault("ST9", at(RunnerFile, "warnings"), "empty; a run without warnings does not have it")
+		s.fault("ST9", At(RunnerFile, "warnings"), "empty; a run without warnings does not have it")
 		return
 	case !run.Decision.Accepted:
-		s.fault("ST9", at(RunnerFile, "warnings"), "an execution that was rejected has none")
+		s.fault("ST9", At(RunnerFile, "warnings"), "an execution that was rejected has none")
 		return
 	case s.plan.whole && s.plan.files == len(s.plan.actions):
-		s.fault("ST9", at(RunnerFile, "warnings"), "a plan that only writes files leaves nothing to warn of")
+		s.fault("ST9", At(RunnerFile, "warnings"), "a plan that only writes files leaves nothing to warn of")
 		return
 	}
 	filled := s.filled()
@@ -50,13 +50,13 @@ func (s *strictLevel) checkWarnings(list []string, run *result.RunResult) {
 			s.fault("ST9", here(i), "there twice")
 		}
 		if what := readWarning(kinds, text); what != "" {
-			s.fault("ST9", here(i), "%s %s", quoted(text), what)
+			s.fault("ST9", here(i), "%s %s", Quoted(text), what)
 		}
 	}
 	for _, kind := range []evidence.Unpatched{evidence.EmptyFolder, evidence.Removal} {
 		// Long paths are truncated, and equal ones are then listed once.
 		if k := kinds[kind]; k.named > evidence.MaxWarned || k.more && (k.named == 0 || k.named < evidence.MaxWarned && !k.cut) {
-			s.fault("ST9", at(RunnerFile, "warnings"), "%d say %q, where the first %d of more are named", k.named, kind.Words(), evidence.MaxWarned)
+			s.fault("ST9", At(RunnerFile, "warnings"), "%d say %q, where the first %d of more are named", k.named, kind.Words(), evidence.MaxWarned)
 		}
 	}
 }

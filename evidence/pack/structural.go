@@ -69,7 +69,7 @@ func (v *verifier) structural() {
 	v.patchRules()
 	v.runnerRules()
 	if obj := v.object(ModelFile); obj != nil {
-		for _, f := range modelIOFaults(obj) {
+		for _, f := range ModelIOFaults(obj) {
 			v.add(f.Rule, f.Path, "%s", f.Message)
 		}
 	}
@@ -91,7 +91,7 @@ func (v *verifier) entry(e Entry) {
 		v.add("PK12", path, "a folder")
 	case e.Kind != KindFile:
 		v.add("PK12", path, "no regular file")
-	case !known(e.Name):
+	case !IsName(e.Name):
 		v.add("PK2", path, "no file of a pack")
 	case e.Text == nil:
 		v.add("PK12", path, "more than %d bytes", MaxBytes(e.Name))
@@ -109,7 +109,7 @@ func nameFault(name string) string {
 		return "is not UTF-8"
 	case strings.ContainsAny(name, `/\`):
 		return "has a slash or a backslash"
-	case hasControl(name):
+	case HasControl(name):
 		return "has a control character"
 	}
 	return ""
@@ -155,7 +155,7 @@ func (v *verifier) run() {
 	}
 	for _, name := range runMembers() {
 		if _, ok := run[name]; !ok {
-			v.add("PK3", at(RunFile, name), "missing")
+			v.add("PK3", At(RunFile, name), "missing")
 		}
 	}
 	if kind, ok := run["kernel_result_kind"]; ok {
@@ -163,13 +163,13 @@ func (v *verifier) run() {
 		switch kernel.Outcome(s) {
 		case kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse:
 		default:
-			v.add("PK3", at(RunFile, "kernel_result_kind"), "none of BUNDLE, CLARIFY, REFUSE")
+			v.add("PK3", At(RunFile, "kernel_result_kind"), "none of BUNDLE, CLARIFY, REFUSE")
 		}
 	}
 	bundle, ok := run["bundle"].(map[string]any)
 	if d := v.doc(BundleFile); ok && d != nil {
 		if sum, _ := bundle["sha256"].(string); canon.ContentHash(sum) != d.sum() {
-			v.add("PK5", at(RunFile, "bundle", "sha256"), "not the SHA-256 of bundle.json")
+			v.add("PK5", At(RunFile, "bundle", "sha256"), "not the SHA-256 of bundle.json")
 		}
 	}
 }
@@ -245,7 +245,7 @@ func sameNumber(a, b json.Number) bool {
 func (v *verifier) sortedTexts(rule, file string, holder map[string]any, path ...string) {
 	list, ok := holder[path[len(path)-1]].([]any)
 	if !ok {
-		v.add(rule, at(file, path...), "missing or not a list")
+		v.add(rule, At(file, path...), "missing or not a list")
 		return
 	}
 	last, lastOK := "", false
@@ -253,9 +253,9 @@ func (v *verifier) sortedTexts(rule, file string, holder map[string]any, path ..
 		s, ok := one.(string)
 		switch {
 		case !ok:
-			v.add(rule, at(file, path...)+"/"+strconv.Itoa(i), "not a text")
+			v.add(rule, At(file, path...)+"/"+strconv.Itoa(i), "not a text")
 		case lastOK && canon.Compare(last, s) > 0:
-			v.add(rule, at(file, path...)+"/"+strconv.Itoa(i), "%s stands behind %s", quoted(s), quoted(last))
+			v.add(rule, At(file, path...)+"/"+strconv.Itoa(i), "%s stands behind %s", Quoted(s), Quoted(last))
 		}
 		last, lastOK = s, ok
 	}

@@ -149,15 +149,15 @@ func builtinProvenances(t *testing.T) map[string]json.RawMessage {
 // the last.
 func recordAgain(t *testing.T, records []ledger.Record) (lines []string, receipt string) {
 	t.Helper()
-	key := signerOf(t, "vectors.fiador.example/packs")
-	l := &testLog{t: t, key: key}
-	l.add(ledger.Record{
+	key := Signer(t, "vectors.fiador.example/packs")
+	l := &Log{T: t, Key: key}
+	l.Add(ledger.Record{
 		Kind: ledger.KindGenesis, Timestamp: records[0].Timestamp, Format: ledger.Format, Origin: key.Origin(), Key: key.Verifier().String(),
 	})
 	for _, r := range records {
-		lines = append(lines, strings.TrimSuffix(string(l.add(r)), "\n"))
+		lines = append(lines, strings.TrimSuffix(string(l.Add(r)), "\n"))
 	}
-	return lines, l.prove(int64(len(records)))
+	return lines, l.Prove(int64(len(records)))
 }
 
 // hashesOf returns the hash of the file run.json, and the hash of its canonical subset.

@@ -61,7 +61,7 @@ func Verify(p *Pack, o Options) Verdict {
 	if o.Level == Strict {
 		v.strict()
 	}
-	found := Verdict{Level: o.Level, Claims: v.claims(), Violations: sortViolations(v.found), NotChecked: v.notChecked}
+	found := Verdict{Level: o.Level, Claims: v.claims(), Violations: SortViolations(v.found), NotChecked: v.notChecked}
 	if n := len(found.Violations); n > MaxViolations {
 		found.Violations, found.More = found.Violations[:MaxViolations], n-MaxViolations
 	}

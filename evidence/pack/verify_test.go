@@ -23,7 +23,7 @@ func TestFaultsAreCounted(t *testing.T) {
 		v.docs[e.Name] = decode(e.Name, e.Text)
 	}
 	v.structural()
-	if all := len(modelIOFaults(v.object(ModelFile))); len(v.found) != maxFound || len(v.found)+v.unnamed != all {
+	if all := len(ModelIOFaults(v.object(ModelFile))); len(v.found) != maxFound || len(v.found)+v.unnamed != all {
 		t.Errorf("%d are kept and %d counted of %d, and %d can be kept", len(v.found), v.unnamed, all, maxFound)
 	}
 	for range 3 {

@@ -26,16 +26,16 @@ type Violation struct {
 	Message string `json:"message"`
 }
 
-// sortViolations is PK10. Equal violations are listed once.
-func sortViolations(list []Violation) []Violation {
+// SortViolations is PK10. Equal violations are listed once.
+func SortViolations(list []Violation) []Violation {
 	slices.SortFunc(list, func(a, b Violation) int {
 		return cmp.Or(canon.Compare(a.Rule, b.Rule), canon.Compare(a.Path, b.Path), canon.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(list)
 }
 
-// at returns the path of a value in a file.
-func at(file string, tokens ...string) string {
+// At returns the path of a value in a file.
+func At(file string, tokens ...string) string {
 	pointer := ""
 	for _, t := range tokens {
 		pointer = canon.Pointer(pointer, t)
@@ -43,5 +43,5 @@ func at(file string, tokens ...string) string {
 	return file + "#" + pointer
 }
 
-// quoted returns a value of a pack in the form for messages.
-func quoted(s string) string { return fmt.Sprintf("%q", strings.ToValidUTF8(canon.Cut(s), "\ufffd")) }
+// Quoted returns a value of a pack in the form for messages.
+func Quoted(s string) string { return fmt.Sprintf("%q", strings.ToValidUTF8(canon.Cut(s), "\ufffd")) }

@@ -121,7 +121,7 @@ func (w *Writer) Stage(files map[string][]byte) error {
 func (w *Writer) stage(files map[string][]byte) error {
 	names := make([]string, 0, len(files))
 	for name := range files {
-		if !known(name) {
+		if !IsName(name) {
 			return fmt.Errorf("%q is no file of a pack", name)
 		}
 		names = append(names, name)
