@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/policy"
@@ -244,7 +245,7 @@ func (s *packScene) insideOf(name string, files []string) ([]timing, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := pack.Options{Profile: func(name string) *kernel.PolicyProfile {
+	o := verify.Options{Profile: func(name string) *kernel.PolicyProfile {
 		p, known := s.profiles[name]
 		if !known {
 			return nil
@@ -259,7 +260,7 @@ func (s *packScene) insideOf(name string, files []string) ([]timing, error) {
 		return &p
 	}}
 	verified := func() error {
-		if v := pack.Verify(p, o); !v.OK() {
+		if v := verify.Verify(p, o); !v.OK() {
 			return fmt.Errorf("pack %q: %v %v", name, v.Violations, v.NotChecked)
 		}
 		return nil

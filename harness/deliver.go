@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
@@ -124,7 +125,7 @@ func (d delivery) stage() error {
 		}
 	}
 	contract := d.rep.profile.Contract()
-	err = verified(files, pack.Options{
+	err = verified(files, verify.Options{
 		Profile: func(string) *kernel.PolicyProfile { return &contract },
 		Whole:   func(string) *kernel.Profile { return &d.rep.profile },
 	})

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -109,7 +110,7 @@ func Records() []result.Record {
 // RunResult in a pack.
 func packRecords() []result.Record {
 	var list []result.Record
-	for _, r := range pack.Rules() {
+	for _, r := range verify.Rules() {
 		if strings.HasPrefix(r.ID, "RS") {
 			continue
 		}

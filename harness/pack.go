@@ -9,6 +9,7 @@ import (
 
 	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
@@ -52,13 +53,13 @@ func (rep Report) Packed(rand io.Reader) (map[string][]byte, error) {
 }
 
 // verified checks packed files by the rules.
-func verified(files map[string][]byte, o pack.Options) error {
+func verified(files map[string][]byte, o verify.Options) error {
 	for _, name := range pack.Names() {
 		if why := pack.Oversize(name, files[name]); why != "" {
 			return fileTooLarge(name, why)
 		}
 	}
-	v := pack.Verify(pack.Of(files), o)
+	v := verify.Verify(pack.Of(files), o)
 	if v.OK() {
 		return nil
 	}

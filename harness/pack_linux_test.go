@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
@@ -232,7 +233,7 @@ func TestPackOverLimit(t *testing.T) {
 	list := strings.Repeat(warning+",", 1100) + warning
 	files[pack.RunnerFile] = bytes.Replace(files[pack.RunnerFile], []byte(`"write_roots"`), []byte(`"warnings":[`+list+`],"write_roots"`), 1)
 	var re *result.RunError
-	if err := harness.Verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !errors.As(err, &re) || re.Code != result.CodeEvidence ||
+	if err := harness.Verified(files, verify.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !errors.As(err, &re) || re.Code != result.CodeEvidence ||
 		!strings.HasPrefix(re.Message, "the pack cannot hold runner.json: it has ") || !strings.HasSuffix(re.Message, " bytes, and the limit is 4194304") || re.Hint == "" {
 		t.Errorf("%v", err)
 	}
@@ -376,7 +377,7 @@ func TestPackNeverContradicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	files[pack.PatchFile] = bytes.Replace(files[pack.PatchFile], []byte(`"a\n"`), []byte(`"b\n"`), 1)
-	if err := harness.Verified(files, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); err == nil || !strings.Contains(err.Error(), "contradict") {
+	if err := harness.Verified(files, verify.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); err == nil || !strings.Contains(err.Error(), "contradict") {
 		t.Errorf("%v", err)
 	}
 }

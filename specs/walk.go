@@ -17,7 +17,7 @@ type Fault struct {
 }
 
 // Walk checks a decoded value by the schema of a file of a pack. It decides as Validate
-// does (TestShapeAgreesWithSchema of evidence/pack), and is much faster. It names the
+// does (TestShapeAgreesWithSchema of evidence/pack/verify), and is much faster. It names the
 // first most faults, and counts the others.
 //
 // The kinds are bundle, run-result, pack-evidence, pack-patch, pack-policy, pack-runner

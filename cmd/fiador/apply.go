@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/gitbranch"
 	"github.com/fiador/fiador/harness/patch"
@@ -328,7 +329,7 @@ func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, er
 	if err != nil {
 		return nil, err
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: pack.Verify(p, a.packOptions(given)), vouched: keys.vouch(p), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: verify.Verify(p, a.packOptions(given)), vouched: keys.vouch(p), hint: topHint(p)}
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
 		return nil, nil

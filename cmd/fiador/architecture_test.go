@@ -211,7 +211,7 @@ var levels = []string{
 	"specs profiles ledger evidence/transcript harness/harnesstest/intents harness/rehearsal harness/tree/treetest harness/change harness/command harness/durable harness/links harness/sandbox/cgroup harness/sandbox/initproc evidence evidence/screen",
 	"policy specs/specstest evidence/report ledger/disk harness/saferun harness/tree harness/conformance",
 	"evidence/pack evidence/testimony harness/sandbox cmd/safe-run",
-	"harness/model harness/runerr",
+	"evidence/pack/packtest evidence/pack/verify harness/model harness/runerr",
 	"harness/patch harness/request",
 	"harness harness/gitbranch harness/intake",
 	"harness/fingerprint harness/harnesstest harness/replay harness/reproduce harness/scaffold",
@@ -263,6 +263,7 @@ func TestSingleImporters(t *testing.T) {
 		module + "/harness/rehearsal":           "",
 		module + "/specs/specstest":             "harness/harnesstest",
 		module + "/harness/tree/treetest":       "",
+		module + "/evidence/pack/packtest":      "",
 		"github.com/rogpeppe/go-internal":       "cmd/fiador",
 	} {
 		var importers []string

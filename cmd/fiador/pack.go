@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/links"
@@ -140,7 +141,7 @@ func (a *app) packLedger(ctx context.Context, files map[string][]byte, f recordF
 
 // packOptions returns the options that check a pack against the profile of its RunResult:
 // the given profile, or a built-in one. A built-in profile is resolved at its first use.
-func (a *app) packOptions(given *kernel.Profile) pack.Options {
+func (a *app) packOptions(given *kernel.Profile) verify.Options {
 	whole := func(string) *kernel.Profile { return given }
 	if given == nil {
 		known := map[string]func() *kernel.Profile{}
@@ -168,7 +169,7 @@ func (a *app) packOptions(given *kernel.Profile) pack.Options {
 		c := p.Contract()
 		return &c
 	}
-	return pack.Options{Level: pack.Strict, Profile: contract, Whole: whole, Digest: digests(whole)}
+	return verify.Options{Level: pack.Strict, Profile: contract, Whole: whole, Digest: digests(whole)}
 }
 
 // digests returns a function for the hashes of whole profiles. It computes each hash once,

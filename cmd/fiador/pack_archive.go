@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
@@ -60,7 +60,7 @@ func (a *app) archivePack(name, file, policy string) error {
 	if err != nil {
 		return err
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: pack.Verify(p, a.packOptions(given)), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: verify.Verify(p, a.packOptions(given)), hint: topHint(p)}
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
 		return nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
@@ -71,7 +72,7 @@ func wholePack(t *testing.T, dir string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := pack.Verify(p, pack.Options{Level: pack.Structural}); !v.OK() {
+	if v := verify.Verify(p, verify.Options{Level: pack.Structural}); !v.OK() {
 		t.Fatalf("half a pack: %v", v)
 	}
 	return true

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
@@ -72,7 +73,7 @@ func (a *app) showPack(name string, f packShowFlags) error {
 	if f.file != "" {
 		return a.printPacked(p, name, f.file)
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: pack.Verify(p, a.packOptions(given)), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: verify.Verify(p, a.packOptions(given)), hint: topHint(p)}
 	var out bytes.Buffer
 	t := terminal{w: &out, color: a.page.color}
 	s := packSheet{t: t, p: p}
@@ -179,7 +180,7 @@ func (s packSheet) execution() {
 }
 
 // claims prints the claims that only a key can confirm.
-func (s packSheet) claims(c pack.Claims) {
+func (s packSheet) claims(c verify.Claims) {
 	for _, id := range c.Signers {
 		s.row("signed", "%s  (not checked: pack verify --key)", id)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
@@ -133,10 +134,10 @@ func (a *app) packSigner(file string) (*ledger.Signer, error) {
 var errInvalid = errors.New("the pack is not valid")
 
 // signPack signs one pack if it is valid, and writes the result to out.
-func (a *app) signPack(out *bytes.Buffer, name string, key *ledger.Signer, o pack.Options) (int, error) {
+func (a *app) signPack(out *bytes.Buffer, name string, key *ledger.Signer, o verify.Options) (int, error) {
 	v := verifiedPack{name: canon.Clean(name)}
 	err := pack.SetMeta(name, func(p *pack.Pack) ([]byte, error) {
-		if v.verdict = pack.Verify(p, o); !v.verdict.OK() {
+		if v.verdict = verify.Verify(p, o); !v.verdict.OK() {
 			return nil, errInvalid
 		}
 		return pack.Sign(p, key)

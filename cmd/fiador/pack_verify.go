@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
@@ -140,7 +141,7 @@ Exit codes:
 type verifiedPack struct {
 	name    string
 	err     error
-	verdict pack.Verdict
+	verdict verify.Verdict
 	vouched pack.Authenticity
 	hint    string // what to do about an invalid pack
 
@@ -232,7 +233,7 @@ const (
 	packMemory  = 1 << 30
 )
 
-func (a *app) verifyPack(name string, o pack.Options, k packKeys, accepted bool) (v verifiedPack) {
+func (a *app) verifyPack(name string, o verify.Options, k packKeys, accepted bool) (v verifiedPack) {
 	v = verifiedPack{name: canon.Clean(name), accepted: accepted}
 	defer func() {
 		if p := recover(); p != nil {
@@ -244,7 +245,7 @@ func (a *app) verifyPack(name string, o pack.Options, k packKeys, accepted bool)
 		v.err = err
 		return v
 	}
-	v.verdict, v.vouched, v.hint = pack.Verify(p, o), k.vouch(p), topHint(p)
+	v.verdict, v.vouched, v.hint = verify.Verify(p, o), k.vouch(p), topHint(p)
 	return v
 }
 

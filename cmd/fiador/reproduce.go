@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/reproduce"
@@ -163,7 +164,7 @@ func (a *app) original(name string, f reproduceFlags) (o *reproduce.Original, un
 	if err != nil {
 		return nil, nil, err
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: pack.Verify(p, a.originalOptions(p, given)), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: verify.Verify(p, a.originalOptions(p, given)), hint: topHint(p)}
 	if len(v.verdict.Violations) > 0 {
 		a.status = exitRejected
 		return nil, nil, a.tellInvalid(v, f.format)
@@ -184,7 +185,7 @@ func (a *app) original(name string, f reproduceFlags) (o *reproduce.Original, un
 // originalOptions returns the options that check a pack against its profile. A given
 // profile that differs is left out of the check: the difference is no fault of the pack.
 // The later comparison of digests covers the whole given profile and names it.
-func (a *app) originalOptions(p *pack.Pack, given *kernel.Profile) pack.Options {
+func (a *app) originalOptions(p *pack.Pack, given *kernel.Profile) verify.Options {
 	o := a.packOptions(given)
 	if given == nil {
 		return o

@@ -614,7 +614,7 @@ func (w *witness) each(where, call, answer string, names map[string]string) {
 // vectors makes the packs.
 func (w *witness) packVectors(t *testing.T, temp string) {
 	dir := filepath.Join(temp, "packs")
-	out, err := exec.Command("go", "test", "-count=1", "../../evidence/pack", "-run", "^TestVectors$", "-lay-out", dir).CombinedOutput()
+	out, err := exec.Command("go", "test", "-count=1", "../../evidence/pack/verify", "-run", "^TestVectors$", "-lay-out", dir).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

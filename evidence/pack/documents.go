@@ -21,6 +21,10 @@ const (
 // MaxResults is the maximum number of changed files in evidence and in a patch.
 const MaxResults = 20_000
 
+// MaxPatchBytes is the maximum size of all contents of a patch together, in the form of
+// the file: 50 MiB (PS7).
+const MaxPatchBytes = 52_428_800
+
 // Status says how much of a plan was executed.
 type Status string
 

@@ -1,4 +1,4 @@
-package pack
+package pack_test
 
 import (
 	"bytes"
@@ -11,6 +11,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 )
 
 // within ends a test whose work hangs.
@@ -35,33 +38,33 @@ func TestHostileEntries(t *testing.T) {
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := errors.Join(
-		os.Symlink(secret, at(RunFile)),
-		syscall.Mkfifo(at(BundleFile), 0o644),
-		os.Mkdir(at(PolicyFile), 0o755),
-		os.Symlink(PatchFile, at(PatchFile)),
-		os.WriteFile(at(RunnerFile), []byte("{}\n"), 0o644), os.Truncate(at(RunnerFile), MaxBytes(RunnerFile)+1),
-		os.WriteFile(at(MetaFile), []byte("{}\n"), 0o644), os.Truncate(at(MetaFile), MaxBytes(MetaFile)),
+		os.Symlink(secret, at(pack.RunFile)),
+		syscall.Mkfifo(at(pack.BundleFile), 0o644),
+		os.Mkdir(at(pack.PolicyFile), 0o755),
+		os.Symlink(pack.PatchFile, at(pack.PatchFile)),
+		os.WriteFile(at(pack.RunnerFile), []byte("{}\n"), 0o644), os.Truncate(at(pack.RunnerFile), pack.MaxBytes(pack.RunnerFile)+1),
+		os.WriteFile(at(pack.MetaFile), []byte("{}\n"), 0o644), os.Truncate(at(pack.MetaFile), pack.MaxBytes(pack.MetaFile)),
 		os.WriteFile(at("other"), []byte("other"), 0o644),
 	); err != nil {
 		t.Fatal(err)
 	}
 	within(t, "Open", func() {
-		p, err := Open(dir)
+		p, err := pack.Open(dir)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		want := []Entry{
-			{Name: BundleFile, Kind: KindOther}, {Name: MetaFile, Kind: KindFile, Size: MaxBytes(MetaFile)}, {Name: "other", Kind: KindFile, Size: 5},
-			{Name: PatchFile, Kind: KindLink}, {Name: PolicyFile, Kind: KindFolder}, {Name: RunFile, Kind: KindLink},
-			{Name: RunnerFile, Kind: KindFile, Size: MaxBytes(RunnerFile) + 1},
+		want := []pack.Entry{
+			{Name: pack.BundleFile, Kind: pack.KindOther}, {Name: pack.MetaFile, Kind: pack.KindFile, Size: pack.MaxBytes(pack.MetaFile)}, {Name: "other", Kind: pack.KindFile, Size: 5},
+			{Name: pack.PatchFile, Kind: pack.KindLink}, {Name: pack.PolicyFile, Kind: pack.KindFolder}, {Name: pack.RunFile, Kind: pack.KindLink},
+			{Name: pack.RunnerFile, Kind: pack.KindFile, Size: pack.MaxBytes(pack.RunnerFile) + 1},
 		}
 		if len(p.Entries) != len(want) || p.More {
 			t.Errorf("%d entries", len(p.Entries))
 			return
 		}
 		for i, e := range p.Entries {
-			if e.Name != want[i].Name || e.Kind != want[i].Kind || e.Kind == KindFile && e.Size != want[i].Size || (e.Text != nil) != (e.Name == MetaFile) {
+			if e.Name != want[i].Name || e.Kind != want[i].Kind || e.Kind == pack.KindFile && e.Size != want[i].Size || (e.Text != nil) != (e.Name == pack.MetaFile) {
 				t.Errorf("%s: kind %s, %d bytes, read %v", e.Name, e.Kind, e.Size, e.Text != nil)
 			}
 		}
@@ -71,16 +74,16 @@ func TestHostileEntries(t *testing.T) {
 // TestManyEntries: at most MaxEntries names are read.
 func TestManyEntries(t *testing.T) {
 	dir := t.TempDir()
-	for i := range MaxEntries + 50 {
+	for i := range pack.MaxEntries + 50 {
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%d", i)), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p, err := Open(dir)
-	if err != nil || len(p.Entries) != MaxEntries || !p.More {
+	p, err := pack.Open(dir)
+	if err != nil || len(p.Entries) != pack.MaxEntries || !p.More {
 		t.Fatalf("%v", err)
 	}
-	if v := Verify(p, Options{}); len(v.Violations) == 0 {
+	if v := verify.Verify(p, verify.Options{}); len(v.Violations) == 0 {
 		t.Error("valid")
 	}
 }
@@ -101,17 +104,17 @@ func TestChangedWhileRead(t *testing.T) {
 	read, failed := 0, 0
 	within(t, "Open", func() {
 		for end := time.Now().Add(time.Second); time.Now().Before(end) || read+failed < 200; {
-			p, err := Open(dir)
+			p, err := pack.Open(dir)
 			if err != nil {
 				failed++
 				continue
 			}
 			read++
-			if text := p.File(RunFile); text != nil && !slices.ContainsFunc(whole, func(w []byte) bool { return bytes.Equal(w, text) }) {
+			if text := p.File(pack.RunFile); text != nil && !slices.ContainsFunc(whole, func(w []byte) bool { return bytes.Equal(w, text) }) {
 				t.Errorf("%d bytes that nobody put there: %.20q", len(text), text)
 				return
 			}
-			_ = Verify(p, Options{})
+			_ = verify.Verify(p, verify.Options{})
 		}
 	})
 	close(stop)
@@ -121,7 +124,7 @@ func TestChangedWhileRead(t *testing.T) {
 
 // changeInTurn puts different things in the place of run.json, one after the other.
 func changeInTurn(t *testing.T, dir, secret string, whole [][]byte, stop <-chan struct{}) {
-	next, place := filepath.Join(t.TempDir(), "next"), filepath.Join(dir, RunFile)
+	next, place := filepath.Join(t.TempDir(), "next"), filepath.Join(dir, pack.RunFile)
 	makers := []func() error{
 		func() error { return os.WriteFile(next, whole[0], 0o644) },
 		func() error { return os.Symlink(secret, next) },

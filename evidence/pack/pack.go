@@ -9,14 +9,7 @@
 // [Open] reads a folder or an archive once; all later steps use the data that was read.
 // The reading is limited: no file beyond its limit, no more than [MaxEntries] names, no
 // link followed, and only regular files opened. A pack that breaks a rule is read
-// nevertheless, so that [Verify] can name the rule.
-//
-// # Verifying
-//
-// [Verify] checks a pack by the rules of one level. Structural checks presence, shapes
-// and references, as another reader of the format would. Strict recomputes everything
-// that can be recomputed. A violation has a rule id, a path and a message; violations
-// are sorted by these three (PK10).
+// nevertheless, so that package verify can name the rule.
 //
 // # Writing
 //

@@ -6,19 +6,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/evidence/pack/packtest"
 	"github.com/fiador/fiador/ledger"
 )
 
 // TestNotRecorded: each rule about a ledger's statements.
 func TestNotRecorded(t *testing.T) {
-	log := Signer(t, "example.com/log")
+	log := packtest.Signer(t, "example.com/log")
 	good := Of(unsigned(t, log))
 	lines := bytes.SplitAfter(good.File(LedgerFile), []byte("\n"))[:2]
 	receipt := metaOf(t, good)["receipt"].(string)
 	changed := func(change func(meta map[string]any)) *Pack { return withMeta(t, good, change) }
 	text := func(parts ...[]byte) *Pack { return with(good, LedgerFile, bytes.Join(parts, nil)) }
 	_, elsewhere := recordedRun(t, log, aRun("two"))
-	foreign := Signer(t, "example.com/other")
+	foreign := packtest.Signer(t, "example.com/other")
 	foreignLines, foreignReceipt := recordedRun(t, foreign, aRun("one"))
 	imitated := newKeyOf(t, "example.com/log", 7) // of the same name
 	_, imitatedReceipt := recordedRun(t, imitated, aRun("one"))
@@ -106,7 +107,7 @@ func forked(t testing.TB, key *ledger.Signer) *Pack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Log{T: t, Key: key}
+	l := &packtest.Log{T: t, Key: key}
 	before := ledger.Record{Kind: ledger.KindGenesis, Timestamp: record.Timestamp, Format: ledger.Format, Origin: key.Origin(), Key: key.Verifier().String()}
 	for range 2 {
 		l.Add(before)

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/evidence/pack/packtest"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
@@ -67,7 +68,7 @@ func recordedRun(t testing.TB, key *ledger.Signer, run map[string]any) (lines []
 	decision := begun
 	decision.Kind, decision.ResultKind, decision.DecisionSHA256, decision.ResultSHA256 = ledger.KindDecision, "REFUSE", h, h
 	decision.CanonicalSHA256, decision.Evidence = sum, ledger.Blob{SHA256: h, Size: 1}
-	l := &Log{T: t, Key: key}
+	l := &packtest.Log{T: t, Key: key}
 	l.Add(ledger.Record{
 		Kind: ledger.KindGenesis, Timestamp: begun.Timestamp, Format: ledger.Format, Origin: key.Origin(), Key: key.Verifier().String(),
 	})
@@ -120,7 +121,7 @@ func told(a Authenticity) string {
 }
 
 func TestSignAndAuthenticate(t *testing.T) {
-	log, ann, bob := Signer(t, "example.com/log"), Signer(t, "ann"), Signer(t, "bob")
+	log, ann, bob := packtest.Signer(t, "example.com/log"), packtest.Signer(t, "ann"), packtest.Signer(t, "bob")
 	p := signed(t, unsigned(t, log), ann, bob)
 	for _, key := range []*ledger.Signer{ann, bob} {
 		a := Authenticate(p, keyOf(key), keyOf(log))
@@ -169,7 +170,7 @@ func TestStatement(t *testing.T) {
 
 // TestNotAuthentic: each rule, and nothing else.
 func TestNotAuthentic(t *testing.T) {
-	log, ann, bob := Signer(t, "example.com/log"), Signer(t, "ann"), Signer(t, "bob")
+	log, ann, bob := packtest.Signer(t, "example.com/log"), packtest.Signer(t, "ann"), packtest.Signer(t, "bob")
 	good := signed(t, unsigned(t, log), ann, bob)
 	sigOf := func(meta map[string]any, i int) map[string]any {
 		return dsseOf(meta)["signatures"].([]any)[i].(map[string]any)
@@ -198,7 +199,7 @@ func TestNotAuthentic(t *testing.T) {
 	}
 	subject := func(s map[string]any, i int) map[string]any { return s["subject"].([]any)[i].(map[string]any) }
 	annID := ann.Verifier().ID()
-	other := Signer(t, "eve")
+	other := packtest.Signer(t, "eve")
 	for name, c := range map[string]struct {
 		pack *Pack
 		want string
@@ -261,7 +262,7 @@ func TestNotAuthentic(t *testing.T) {
 
 // TestRunChangedAfterSigning: a signed pack with a changed run breaks two rules.
 func TestRunChangedAfterSigning(t *testing.T) {
-	log, ann := Signer(t, "example.com/log"), Signer(t, "ann")
+	log, ann := packtest.Signer(t, "example.com/log"), packtest.Signer(t, "ann")
 	p := with(signed(t, unsigned(t, log), ann), RunFile, artifactOf(t, aRun("two")))
 	got := told(Authenticate(p, keyOf(ann), keyOf(log)))
 	for _, want := range []string{
@@ -276,7 +277,7 @@ func TestRunChangedAfterSigning(t *testing.T) {
 }
 
 func TestSignRefuses(t *testing.T) {
-	log, ann, bob := Signer(t, "example.com/log"), Signer(t, "ann"), Signer(t, "bob")
+	log, ann, bob := packtest.Signer(t, "example.com/log"), packtest.Signer(t, "ann"), packtest.Signer(t, "bob")
 	files := unsigned(t, log)
 	good := signed(t, files, ann)
 	full := signed(t, files)
@@ -313,7 +314,7 @@ func TestSignRefuses(t *testing.T) {
 // TestSignKeepsMembers: unknown members of the envelope and of meta.json stay, and the
 // layout of meta.json becomes canonical.
 func TestSignKeepsMembers(t *testing.T) {
-	ann, bob := Signer(t, "ann"), Signer(t, "bob")
+	ann, bob := packtest.Signer(t, "ann"), packtest.Signer(t, "bob")
 	p := signed(t, map[string][]byte{RunFile: artifactOf(t, aRun("one")), MetaFile: []byte(" {\"z\": 1.0, \"a\": [2e0]}")}, ann)
 	if !bytes.HasPrefix(p.File(MetaFile), []byte(`{"a":[2],"dsse":{"payload":"`)) || !bytes.HasSuffix(p.File(MetaFile), []byte(`,"z":1}`+"\n")) {
 		t.Errorf("meta.json is %s", p.File(MetaFile))
@@ -345,8 +346,8 @@ func TestOpenSSLVerifies(t *testing.T) {
 	if err != nil {
 		t.Skip("openssl is not installed")
 	}
-	ann := Signer(t, "ann")
-	e := dsseOf(metaOf(t, signed(t, unsigned(t, Signer(t, "example.com/log")), ann)))
+	ann := packtest.Signer(t, "ann")
+	e := dsseOf(metaOf(t, signed(t, unsigned(t, packtest.Signer(t, "example.com/log")), ann)))
 	payload, err := base64.StdEncoding.DecodeString(e["payload"].(string))
 	if err != nil {
 		t.Fatal(err)
@@ -388,7 +389,7 @@ func TestOpenSSLVerifies(t *testing.T) {
 // FuzzAuthenticate: there is an answer for every meta.json and ledger.jsonl. It is yes
 // only if the signed bytes are there.
 func FuzzAuthenticate(f *testing.F) {
-	log, ann, bob := Signer(f, "example.com/log"), Signer(f, "ann"), Signer(f, "bob")
+	log, ann, bob := packtest.Signer(f, "example.com/log"), packtest.Signer(f, "ann"), packtest.Signer(f, "bob")
 	good := signed(f, unsigned(f, log), ann)
 	f.Add(good.File(MetaFile), good.File(LedgerFile))
 	f.Add([]byte("{}"), []byte("\n"))

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
@@ -238,7 +239,7 @@ func Packed(t *testing.T, rep harness.Report) *pack.Pack {
 			t.Fatalf("%s: %s", name, why)
 		}
 	}
-	if v := pack.Verify(pack.Of(files), pack.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !v.OK() {
+	if v := verify.Verify(pack.Of(files), verify.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !v.OK() {
 		t.Fatalf("%+v\n%s", v, bytes.Join([][]byte{files[pack.RunFile], files[pack.EvidenceFile], files[pack.PatchFile], files[pack.RunnerFile]}, nil))
 	}
 	return pack.Of(files)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/sandbox"
@@ -42,7 +43,7 @@ func rewrite(t *testing.T, o *Original, change func(*pack.Evidence, *pack.Patch)
 		files[pack.PatchFile] = textOf(t, p)
 	}
 	contract := o.Result.Policy
-	v := pack.Verify(pack.Of(files), pack.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
+	v := verify.Verify(pack.Of(files), verify.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
 	if !v.OK() {
 		t.Fatalf("the pack is not valid, so that nothing has to be found by a run: %+v", v)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
@@ -42,7 +43,7 @@ func packRun(t *testing.T, rep harness.Report) *pack.Pack {
 		}
 	}
 	contract := rep.Result.Policy
-	v := pack.Verify(pack.Of(files), pack.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
+	v := verify.Verify(pack.Of(files), verify.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
 	if !v.OK() {
 		t.Fatalf("the pack is not valid: %+v", v)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/tree/treetest"
@@ -100,7 +101,7 @@ func (b vectorPack) reproduce(t *testing.T) {
 	d.Rand = rand.Reader
 	gate := harnesstest.OpenBuiltin(t, d.Specs, b.policy)
 	contract := gate.Profile.Contract()
-	v := pack.Verify(b.pack, pack.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
+	v := verify.Verify(b.pack, verify.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
 	if !v.OK() {
 		t.Fatalf("the pack is not valid: %+v", v)
 	}

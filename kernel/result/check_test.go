@@ -264,7 +264,7 @@ func TestPlanAgreesOnVectors(t *testing.T) {
 			}
 		}
 	}
-	for _, pattern := range []string{"../../specs/vectors/*/*.json", "../../evidence/pack/testdata/*.json"} {
+	for _, pattern := range []string{"../../specs/vectors/*/*.json", "../../evidence/pack/verify/testdata/*.json"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no vectors at %s (%v)", pattern, err)

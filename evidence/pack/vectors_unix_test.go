@@ -1,8 +1,0 @@
-//go:build unix
-
-package pack
-
-import "syscall"
-
-// makeOther makes an entry that is no file, folder or link.
-func makeOther(path string) error { return syscall.Mkfifo(path, 0o600) }

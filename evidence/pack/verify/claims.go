@@ -1,0 +1,34 @@
+package verify
+
+import (
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/ledger"
+)
+
+// Claims are the statements of a pack about itself, for people. A valid pack does not
+// make them true; only keys prove who has signed. A missing or unreadable claim is
+// empty.
+type Claims struct {
+	Outcome  string // of the run: BUNDLE, CLARIFY or REFUSE
+	Accepted bool
+	Signers  []string // ids of the keys of the signatures in meta.json
+	Origin   string   // of the ledger of the receipt in meta.json
+	Index    int64    // of the decision in that ledger, if there is an origin
+}
+
+func (v *verifier) claims() Claims {
+	var c Claims
+	run := v.object(pack.RunFile)
+	c.Outcome, _ = run["kernel_result_kind"].(string)
+	decision, _ := run["decision"].(map[string]any)
+	c.Accepted = decision["accepted"] == true
+	meta := v.object(pack.MetaFile)
+	c.Signers = pack.Signers(meta[pack.MetaEnvelope])
+	text, _ := meta[pack.MetaReceipt].(string)
+	if proof, err := ledger.ParseProof([]byte(text)); err == nil {
+		if point, err := ledger.ParseCheckpoint(proof.Note); err == nil {
+			c.Origin, c.Index = point.Origin, proof.Index
+		}
+	}
+	return c
+}

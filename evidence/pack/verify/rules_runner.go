@@ -1,0 +1,333 @@
+package verify
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/kernel/canon"
+)
+
+// runnerRules are the rules for a runner.json that is an object.
+//
+//	RN1   runner_schema_version is 1.0.0
+//	RN2   runner_id is "runner_", 8 digits, "_", 6 digits, "_", and one or more of a to z
+//	      and 0 to 9; runner_version is a text and not empty
+//	RN3   platform.os is linux, darwin or win32; platform.arch is x64, arm64 or ia32;
+//	      platform.node_version is a text that begins with "v"
+//	RN4   sandbox.backend is process, container, vm or none; sandbox.isolation_level is
+//	      strict, standard or none; where it is none, the backend is none
+//	RN5   limits.timeout_ms is 1000 to 600000, max_output_files 1 to 10000,
+//	      max_total_output_bytes 1024 to 1073741824; max_memory_bytes and max_cpu_seconds
+//	      are 1 or more where they are there. All are whole numbers
+//	RN6   commands.allowlist and commands.blocklist are lists of texts in ascending order
+//	      that share none; commands.shell is a text and not empty; warnings is a list of
+//	      texts in ascending order where it is there
+//	RN7   write_roots is a list of texts in ascending order; none begins with a slash, a
+//	      backslash or a letter and a colon, or has a segment ".."
+//	RN8   context.working_dir is "."; context.env_allowlist is a list of texts in ascending
+//	      order
+//	RN9   timing.started_at and timing.completed_at are times of RFC 3339 that end in "Z",
+//	      the second not before the first; timing.duration_ms is a whole number of 0 or
+//	      more that is within 1 ms of the time between them; timing.phases, where it is
+//	      there, is a list of objects; name of each is a text, and not before that of the
+//	      one ahead of it
+//	RN10  exit.code is a whole number from 0 to 255; exit.signal, where it is there, is one
+//	      or more of A to Z and 0 to 9; exit.oom_killed and exit.timeout_killed are
+//	      booleans
+//	RN11  runner_hash, where it is there, is the hash of the canonical form, without LF, of
+//	      the document without peak_memory_bytes, runner_hash, runner_id and timing
+//	RN12  reading and writing the document loses nothing (roundTrip)
+//
+// Texts are in the order of UTF-16 code units. RN11 is not looked at where RN12 is broken.
+func (v *verifier) runnerRules() {
+	runner := v.object(pack.RunnerFile)
+	if runner == nil {
+		return
+	}
+	if runner["runner_schema_version"] != any(pack.RunnerVersion) {
+		v.add("RN1", pack.At(pack.RunnerFile, "runner_schema_version"), "not %s", pack.RunnerVersion)
+	}
+	if id, _ := runner["runner_id"].(string); !isRunnerID(id) {
+		v.add("RN2", pack.At(pack.RunnerFile, "runner_id"), "not runner_, 8 digits, _, 6 digits, _ and letters or digits")
+	}
+	if s, _ := runner["runner_version"].(string); s == "" {
+		v.add("RN2", pack.At(pack.RunnerFile, "runner_version"), "missing or empty")
+	}
+	v.runnerPlatform(runner)
+	v.runnerSandbox(runner)
+	v.runnerLimits(runner)
+	v.runnerCommands(runner)
+	v.writeRoots(runner)
+	v.runnerContext(runner)
+	v.runnerTiming(runner)
+	v.runnerExit(runner)
+	v.runnerWhole(runner)
+}
+
+// maxRunnerID is the maximum length of the id of a runner, in bytes: 64 after its time.
+const maxRunnerID = len("runner_00000000_000000_") + 64
+
+func isRunnerID(id string) bool {
+	rest, ok := strings.CutPrefix(id, "runner_")
+	if !ok || len(id) > maxRunnerID || len(rest) < len("00000000_000000_0") || rest[8] != '_' || rest[15] != '_' {
+		return false
+	}
+	return onlyOf(rest[:8], asciiDigit) && onlyOf(rest[9:15], asciiDigit) &&
+		onlyOf(rest[16:], func(c byte) bool { return asciiDigit(c) || c >= 'a' && c <= 'z' })
+}
+
+func asciiDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func onlyOf(s string, is func(byte) bool) bool {
+	for i := range len(s) {
+		if !is(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// part returns a member that must be an object. Any other value breaks the given rule.
+func (v *verifier) part(rule string, runner map[string]any, name string) (map[string]any, bool) {
+	obj, ok := runner[name].(map[string]any)
+	if !ok {
+		v.add(rule, pack.At(pack.RunnerFile, name), "missing or not an object")
+	}
+	return obj, ok
+}
+
+// oneOf notes a violation of a rule if a member of a part is none of some texts.
+func (v *verifier) oneOf(rule string, obj map[string]any, part, name string, texts ...string) string {
+	s, _ := obj[name].(string)
+	for _, t := range texts {
+		if s == t {
+			return s
+		}
+	}
+	v.add(rule, pack.At(pack.RunnerFile, part, name), "none of %s", strings.Join(texts, ", "))
+	return ""
+}
+
+func (v *verifier) runnerPlatform(runner map[string]any) {
+	p, ok := v.part("RN3", runner, "platform")
+	if !ok {
+		return
+	}
+	v.oneOf("RN3", p, "platform", "os", "linux", "darwin", "win32")
+	v.oneOf("RN3", p, "platform", "arch", "x64", "arm64", "ia32")
+	if s, _ := p["node_version"].(string); !strings.HasPrefix(s, "v") {
+		v.add("RN3", pack.At(pack.RunnerFile, "platform", "node_version"), "does not begin with v")
+	}
+}
+
+func (v *verifier) runnerSandbox(runner map[string]any) {
+	s, ok := v.part("RN4", runner, "sandbox")
+	if !ok {
+		return
+	}
+	backend := v.oneOf("RN4", s, "sandbox", "backend", "process", "container", "vm", "none")
+	level := v.oneOf("RN4", s, "sandbox", "isolation_level", "strict", "standard", "none")
+	if level == "none" && backend != "" && backend != "none" {
+		v.add("RN4", pack.At(pack.RunnerFile, "sandbox", "backend"), "%s without isolation", backend)
+	}
+}
+
+func (v *verifier) runnerLimits(runner map[string]any) {
+	limits, ok := v.part("RN5", runner, "limits")
+	if !ok {
+		return
+	}
+	for _, l := range []struct {
+		name     string
+		min, max int64
+		optional bool
+	}{
+		{"timeout_ms", 1000, 600_000, false},
+		{"max_output_files", 1, 10_000, false},
+		{"max_total_output_bytes", 1024, 1 << 30, false},
+		{"max_memory_bytes", 1, canon.MaxSafeInteger, true},
+		{"max_cpu_seconds", 1, canon.MaxSafeInteger, true},
+	} {
+		value, there := limits[l.name]
+		if n, ok := canon.Whole(value); (there || !l.optional) && (!ok || n < l.min || n > l.max) {
+			v.add("RN5", pack.At(pack.RunnerFile, "limits", l.name), "not a whole number from %d to %d", l.min, l.max)
+		}
+	}
+}
+
+func (v *verifier) runnerCommands(runner map[string]any) {
+	if _, ok := runner["warnings"]; ok {
+		v.sortedTexts("RN6", pack.RunnerFile, runner, "warnings")
+	}
+	c, ok := v.part("RN6", runner, "commands")
+	if !ok {
+		return
+	}
+	v.sortedTexts("RN6", pack.RunnerFile, c, "commands", "allowlist")
+	v.sortedTexts("RN6", pack.RunnerFile, c, "commands", "blocklist")
+	allowed, _ := c["allowlist"].([]any)
+	blocked, _ := c["blocklist"].([]any)
+	known := make(map[string]bool, len(allowed))
+	for _, one := range allowed {
+		if s, ok := one.(string); ok {
+			known[s] = true
+		}
+	}
+	for i, one := range blocked {
+		if s, ok := one.(string); ok && known[s] {
+			v.add("RN6", pack.At(pack.RunnerFile, "commands", "blocklist", strconv.Itoa(i)), "%s is allowed as well", pack.Quoted(s))
+		}
+	}
+	if s, _ := c["shell"].(string); s == "" {
+		v.add("RN6", pack.At(pack.RunnerFile, "commands", "shell"), "missing or empty")
+	}
+}
+
+func (v *verifier) writeRoots(runner map[string]any) {
+	v.sortedTexts("RN7", pack.RunnerFile, runner, "write_roots")
+	list, _ := runner["write_roots"].([]any)
+	for i, one := range list {
+		if s, ok := one.(string); ok && (pack.IsAbsolute(s) || strings.HasPrefix(s, `\`) || pack.HasParent(s)) {
+			v.add("RN7", pack.At(pack.RunnerFile, "write_roots", strconv.Itoa(i)), "%s is not relative", pack.Quoted(s))
+		}
+	}
+}
+
+func (v *verifier) runnerContext(runner map[string]any) {
+	c, ok := v.part("RN8", runner, "context")
+	if !ok {
+		return
+	}
+	if c["working_dir"] != any(".") {
+		v.add("RN8", pack.At(pack.RunnerFile, "context", "working_dir"), "not .")
+	}
+	v.sortedTexts("RN8", pack.RunnerFile, c, "context", "env_allowlist")
+}
+
+func (v *verifier) runnerTiming(runner map[string]any) {
+	timing, ok := v.part("RN9", runner, "timing")
+	if !ok {
+		return
+	}
+	start, startOK := zuluTime(timing["started_at"])
+	if !startOK {
+		v.add("RN9", pack.At(pack.RunnerFile, "timing", "started_at"), "not a time that ends in Z")
+	}
+	end, endOK := zuluTime(timing["completed_at"])
+	if !endOK {
+		v.add("RN9", pack.At(pack.RunnerFile, "timing", "completed_at"), "not a time that ends in Z")
+	}
+	ms, msOK := canon.Whole(timing["duration_ms"])
+	switch {
+	case !msOK || ms < 0:
+		v.add("RN9", pack.At(pack.RunnerFile, "timing", "duration_ms"), "not a whole number of 0 or more")
+	case !startOK || !endOK:
+	case end.Before(start):
+		v.add("RN9", pack.At(pack.RunnerFile, "timing", "completed_at"), "before started_at")
+	case !withinMS(end.Sub(start), ms):
+		v.add("RN9", pack.At(pack.RunnerFile, "timing", "duration_ms"), "%d, and %s lie between the times", ms, end.Sub(start))
+	}
+	v.phases(timing)
+}
+
+// withinMS says whether a duration differs from a number of milliseconds by at most one.
+func withinMS(d time.Duration, ms int64) bool {
+	const millisecond = int64(time.Millisecond)
+	if ms > 1<<62/millisecond {
+		return false
+	}
+	diff := int64(d) - ms*millisecond
+	return diff >= -millisecond && diff <= millisecond
+}
+
+// zuluTime reads a time of RFC 3339 that ends in "Z". Every digit must be in its place.
+func zuluTime(v any) (time.Time, bool) {
+	s, _ := v.(string)
+	const layout = "2006-01-02T15:04:05"
+	if len(s) <= len(layout) || s[13] != ':' || s[len(layout)] != '.' && s[len(layout)] != 'Z' || !strings.HasSuffix(s, "Z") {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	return t, err == nil
+}
+
+func (v *verifier) phases(timing map[string]any) {
+	value, there := timing["phases"]
+	list, ok := value.([]any)
+	if !ok {
+		if there {
+			v.add("RN9", pack.At(pack.RunnerFile, "timing", "phases"), "not a list")
+		}
+		return
+	}
+	last := ""
+	for i, one := range list {
+		phase, _ := one.(map[string]any)
+		name, ok := phase["name"].(string)
+		switch {
+		case !ok:
+			v.add("RN9", pack.At(pack.RunnerFile, "timing", "phases", strconv.Itoa(i)), "not an object with a name")
+			continue
+		case canon.Compare(last, name) > 0:
+			v.add("RN9", pack.At(pack.RunnerFile, "timing", "phases", strconv.Itoa(i)), "%s stands behind %s", pack.Quoted(name), pack.Quoted(last))
+		}
+		last = name
+	}
+}
+
+func (v *verifier) runnerExit(runner map[string]any) {
+	exit, ok := v.part("RN10", runner, "exit")
+	if !ok {
+		return
+	}
+	if code, ok := canon.Whole(exit["code"]); !ok || code < 0 || code > 255 {
+		v.add("RN10", pack.At(pack.RunnerFile, "exit", "code"), "not a whole number from 0 to 255")
+	}
+	if value, there := exit["signal"]; there {
+		s, _ := value.(string)
+		if s == "" || !onlyOf(s, func(c byte) bool { return asciiDigit(c) || c >= 'A' && c <= 'Z' }) {
+			v.add("RN10", pack.At(pack.RunnerFile, "exit", "signal"), "not of upper-case letters and digits")
+		}
+	}
+	for _, name := range []string{"oom_killed", "timeout_killed"} {
+		if _, ok := exit[name].(bool); !ok {
+			v.add("RN10", pack.At(pack.RunnerFile, "exit", name), "neither true nor false")
+		}
+	}
+}
+
+// runnerWhole checks RN11 and RN12.
+func (v *verifier) runnerWhole(runner map[string]any) {
+	if fault := v.doc(pack.RunnerFile).roundTrip(); fault != "" {
+		v.add("RN12", pack.RunnerFile, "%s", fault)
+		return
+	}
+	given, ok := runner["runner_hash"]
+	if !ok {
+		return
+	}
+	want, err := runnerHash(runner)
+	if got, _ := given.(string); err != nil || got != string(want) {
+		v.add("RN11", pack.At(pack.RunnerFile, "runner_hash"), "not the hash of the document without what another run changes")
+	}
+}
+
+// runnerHash returns the hash of the members of a runner.json that describe the machine
+// and the sandbox. Another run there gives the same hash (RN11).
+func runnerHash(runner map[string]any) (canon.ContentHash, error) {
+	stays := make(map[string]any, len(runner))
+	for name, value := range runner {
+		switch name {
+		case "peak_memory_bytes", "runner_hash", "runner_id", "timing":
+		default:
+			stays[name] = value
+		}
+	}
+	text, err := canon.Canonical(stays)
+	if err != nil {
+		return "", err
+	}
+	return canon.Sum(text), nil
+}

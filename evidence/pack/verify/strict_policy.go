@@ -1,0 +1,124 @@
+package verify
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// checkPolicy checks ST5. The limits in the files are the policy's limits, and its
+// modules are sorted. The plan of a BUNDLE breaks no limit that every policy with these
+// seven members enforces. If the verifier has the whole profile, its digest, its other
+// limits and its modes are checked too. PK8 checks that policy.json is the policy of
+// run.json. RS5 checks that it is the named profile.
+func (s *strictLevel) checkPolicy() {
+	run := s.run
+	if run == nil {
+		return
+	}
+	limits := run.PolicyProvenance.Limits
+	for _, l := range []struct {
+		name       string
+		is, should int
+	}{
+		{"max_output_files", limits.MaxOutputFiles, run.Policy.MaxOutputFiles},
+		{"max_total_output_bytes", limits.MaxTotalOutputBytes, run.Policy.MaxTotalOutputBytes},
+		{"timeout_ms", limits.TimeoutMS, run.Policy.TimeoutMS},
+	} {
+		if l.is != l.should {
+			s.fault("ST5", pack.At(pack.RunFile, "policy_provenance", "limits", l.name), "%d, and the policy has %d", l.is, l.should)
+		}
+	}
+	if p := s.whole(); p != nil {
+		s.checkProfile(run, p)
+	}
+	names := make([]string, len(run.PolicyProvenance.Modules))
+	for i, m := range run.PolicyProvenance.Modules {
+		names[i] = m.Name
+	}
+	if i, ok := sortedSet(names); !ok {
+		s.fault("ST5", pack.At(pack.RunFile, "policy_provenance", "modules", strconv.Itoa(i)), "the modules are not sorted by name, or one is there twice")
+	}
+	if run.KernelResultKind == kernel.OutcomeBundle && s.plan.whole {
+		s.checkAllowed(run)
+	}
+}
+
+// profileDigest returns the hash of a whole profile, or "" if it has none.
+func (s *strictLevel) profileDigest(p *kernel.Profile) canon.ContentHash {
+	if s.opts.Digest != nil {
+		return s.opts.Digest(s.run.Policy.Name)
+	}
+	_, sum, err := canon.Artifact(*p)
+	if err != nil {
+		return ""
+	}
+	return sum
+}
+
+// checkProfile compares the values from the profile with the profile.
+func (s *strictLevel) checkProfile(run *result.RunResult, p *kernel.Profile) {
+	told := run.PolicyProvenance
+	if s.profileDigest(p) != told.ProfileSHA256 {
+		s.fault("ST5", pack.At(pack.RunFile, "policy_provenance", "profile_sha256"), "not that of the profile %s", p.Name)
+	}
+	for _, l := range []struct {
+		name       string
+		is, should int
+	}{
+		{"cpu_cores", told.Limits.CPUCores, p.CPUCores},
+		{"max_children", told.Limits.MaxChildren, p.MaxChildren},
+		{"memory_mb", told.Limits.MemoryMB, p.MemoryMB},
+	} {
+		if l.is != l.should {
+			s.fault("ST5", pack.At(pack.RunFile, "policy_provenance", "limits", l.name), "%d, and the profile has %d", l.is, l.should)
+		}
+	}
+	if is := told.Limits.Isolation; is != p.Isolation {
+		s.fault("ST5", pack.At(pack.RunFile, "policy_provenance", "limits", "isolation"), "%s, and the profile has %s", is, p.Isolation)
+	}
+	if !slices.Contains(p.ExecutionModes, run.ExecutionMode) {
+		s.fault("ST5", pack.At(pack.RunFile, "execution_mode"), "%s is none that the profile allows: %s", run.ExecutionMode, listed(p.ExecutionModes))
+	}
+	if !slices.Contains(p.ModelModes, run.ModelMode) {
+		s.fault("ST5", pack.At(pack.RunFile, "model_mode"), "%s is none that the profile allows: %s", run.ModelMode, listed(p.ModelModes))
+	}
+}
+
+// checkAllowed compares the plan with the policy's commands and write roots.
+func (s *strictLevel) checkAllowed(run *result.RunResult) {
+	allowed := contract.AllowList{All: len(run.Policy.AllowedCommands) == 0, Names: run.Policy.AllowedCommands}
+	for _, a := range s.plan.actions {
+		switch a.Kind {
+		case kernel.ActionWrite:
+			if !beneath(a.output.Path, run.Policy.AllowedWriteRoots) {
+				s.fault("ST5", outputAt(a.at, "path"), "%s lies beneath no write root of the policy", pack.Quoted(a.output.Path))
+			}
+		case kernel.ActionRun:
+			if len(a.Argv) == 0 || !allows(allowed, a.Argv[0]) {
+				s.fault("ST5", outputAt(a.at, "content"), "the policy does not allow the command %s", pack.Quoted(first(a.Argv)))
+			}
+		}
+	}
+}
+
+// allows says whether a policy with these names can have allowed a command.
+func allows(list contract.AllowList, name string) bool {
+	if name == "" || !onlyOf(name, func(c byte) bool { return c > ' ' && c < 0x7f }) {
+		return false
+	}
+	return list.All || slices.Contains(list.Names, name)
+}
+
+// first returns the first word of a command, or "".
+func first(argv []string) string {
+	if len(argv) == 0 {
+		return ""
+	}
+	return argv[0]
+}

@@ -1,0 +1,186 @@
+package verify
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/contract"
+	"github.com/fiador/fiador/kernel/reason"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// The shape of runner.json is exactly that of [Runner] (ST9). RN1 to RN10 are the checks
+// of other readers of the format.
+
+// isSignal accepts the names of signals that [contract.SignalName] gives.
+func isSignal(s string) bool {
+	for n := 1; n <= maxSignal; n++ {
+		if contract.SignalName(n) == s {
+			return true
+		}
+	}
+	return false
+}
+
+// maxSignal is the largest signal number that waiting for a command can report.
+const maxSignal = 127
+
+// ownRunner checks the parts of runner.json that this program writes in one way only.
+func (s *strictLevel) ownRunner(n *pack.Runner) {
+	for _, m := range []struct {
+		value string
+		path  []string
+		of    []string
+	}{
+		{n.Platform.NodeVersion, []string{"platform", "node_version"}, []string{"v0.0.0"}},
+		{n.Platform.NpmVersion, []string{"platform", "npm_version"}, []string{"0.0.0"}},
+		{n.Sandbox.Backend, []string{"sandbox", "backend"}, []string{"container", "process", "none"}},
+		{n.Context.Locale, []string{"context", "locale"}, []string{"C.UTF-8"}},
+		{n.Context.Timezone, []string{"context", "timezone"}, []string{"UTC"}},
+	} {
+		s.ownText("ST9", pack.At(pack.RunnerFile, m.path...), m.value, m.of...)
+	}
+	s.ownTime("ST9", pack.At(pack.RunnerFile, "timing", "started_at"), n.Timing.StartedAt)
+	s.ownTime("ST9", pack.At(pack.RunnerFile, "timing", "completed_at"), n.Timing.CompletedAt)
+	s.ownEmpty("ST9", pack.At(pack.RunnerFile, "timing", "phases"), len(n.Timing.Phases))
+	memory := contract.MemoryMB()
+	if low, high := int64(memory.Min)<<20, int64(memory.Max)<<20; n.Limits.MaxMemoryBytes < low || n.Limits.MaxMemoryBytes > high {
+		s.fault("ST9", pack.At(pack.RunnerFile, "limits", "max_memory_bytes"), "not a whole number from %d to %d", low, high)
+	}
+	if n.Exit.Signal != "" && !isSignal(n.Exit.Signal) {
+		s.fault("ST9", pack.At(pack.RunnerFile, "exit", "signal"), "not the name of a signal")
+	}
+}
+
+// checkRunner checks ST9: the sandbox got the limits of the policy, and saw the end that
+// the RunResult has.
+//
+//   - limits are at most those of the policy, and memory at most that of
+//     policy_provenance: an exec can ask for less. write_roots are sorted and beneath the
+//     policy's. commands are the policy's, sorted, and nothing is blocked by name
+//   - context.env_allowlist is the profile's, where the verifier has it (ST5)
+//   - the isolation is no weaker than policy_provenance demands, the backend and the
+//     platform are those that have it, and the network is blocked where the policy does
+//     not allow it, and can be blocked where it does; filesystem_readonly is true
+//   - layers are the clauses of [evidence.Clauses], each with a status that it can have
+//   - warnings are those that are given, and there only if there are any
+//   - the times are those of the evidence, runner_id has the time of the start, and
+//     runner_version is the kernel_version
+//   - exit is that of the execution, and tells what its reasons tell, which are there too
+//   - the streams are those of the execution, within what is kept of them; one that is
+//     truncated goes with STREAM_LIMIT
+func (s *strictLevel) checkRunner() {
+	n, run := s.runner, s.run
+	if n == nil || run == nil || run.Execution == nil {
+		return
+	}
+	s.checkRunnerLimits(n, run)
+	s.checkIsolation(n, run)
+	if t, _ := moment(n.Timing.StartedAt); !strings.HasPrefix(n.RunnerID, t.Format(pack.RunnerIDLayout)) {
+		s.fault("ST9", pack.At(pack.RunnerFile, "runner_id"), "not of the time at which it was started")
+	}
+	if n.RunnerVersion != run.KernelVersion {
+		s.fault("ST9", pack.At(pack.RunnerFile, "runner_version"), "not the kernel of run.json, %s", pack.Quoted(run.KernelVersion))
+	}
+	if e := s.evidence; e != nil && (e.StartedAt != n.Timing.StartedAt || e.CompletedAt != n.Timing.CompletedAt || e.TotalDurationMS != n.Timing.DurationMS) {
+		s.fault("ST9", pack.At(pack.RunnerFile, "timing"), "not the times of evidence.json")
+	}
+	if p := s.whole(); p != nil && !slices.Equal(n.Context.EnvAllowlist, inOneOrder(p.EnvAllow.Names)) {
+		s.fault("ST9", pack.At(pack.RunnerFile, "context", "env_allowlist"), "not the profile's, sorted: %s", listed(inOneOrder(p.EnvAllow.Names)))
+	}
+	s.checkWarnings(n.Warnings, run)
+	if !slices.Equal(n.Reasons, run.Decision.Reasons) {
+		s.fault("ST9", pack.At(pack.RunnerFile, "reasons"), "not those of the decision")
+	}
+	why := reason.Read(run.Decision.Reasons)
+	s.checkExit(n.Exit, run.Execution, why)
+	stdout, stderr := contract.KeptBytes(n.Limits.MaxTotalOutputBytes)
+	s.checkStream("stdout", n.Stdout, run.Execution.StdoutSHA256, stdout)
+	s.checkStream("stderr", n.Stderr, run.Execution.StderrSHA256, stderr)
+	if cut := n.Stdout.Truncated || n.Stderr.Truncated; cut != why.Has(reason.StreamLimit) {
+		s.fault("ST9", pack.RunnerFile, "whether a stream was cut does not go with the reasons")
+	}
+}
+
+func (s *strictLevel) checkRunnerLimits(n *pack.Runner, run *result.RunResult) {
+	for _, l := range []struct {
+		name       string
+		is, should int64
+	}{
+		{"timeout_ms", int64(n.Limits.TimeoutMS), int64(run.Policy.TimeoutMS)},
+		{"max_output_files", int64(n.Limits.MaxOutputFiles), int64(run.Policy.MaxOutputFiles)},
+		{"max_total_output_bytes", int64(n.Limits.MaxTotalOutputBytes), int64(run.Policy.MaxTotalOutputBytes)},
+		{"max_memory_bytes", n.Limits.MaxMemoryBytes, int64(run.PolicyProvenance.Limits.MemoryMB) << 20},
+	} {
+		if l.is < 1 || l.is > l.should {
+			s.fault("ST9", pack.At(pack.RunnerFile, "limits", l.name), "%d, and the policy has %d", l.is, l.should)
+		}
+	}
+	if !rootsWithin(n.WriteRoots, run.Policy.AllowedWriteRoots) {
+		s.fault("ST9", pack.At(pack.RunnerFile, "write_roots"), "not the policy's, sorted: %s", listed(inOneOrder(run.Policy.AllowedWriteRoots)))
+	}
+	for _, l := range []struct {
+		path       []string
+		is, should []string
+	}{
+		{[]string{"commands", "allowlist"}, n.Commands.Allowlist, inOneOrder(run.Policy.AllowedCommands)},
+		{[]string{"commands", "blocklist"}, n.Commands.Blocklist, nil},
+	} {
+		if !slices.Equal(l.is, l.should) {
+			s.fault("ST9", pack.At(pack.RunnerFile, l.path...), "not the policy's, sorted: %s", listed(l.should))
+		}
+	}
+}
+
+// rootsWithin says whether roots are sorted, clean, and beneath the roots of a policy.
+// An exec can ask for fewer.
+func rootsWithin(roots, policy []string) bool {
+	for i, root := range roots {
+		clean, fault := contract.CheckPath("", root)
+		beneath := func(r string) bool { return kernel.Beneath(root, r) }
+		if fault != nil || clean != root || i > 0 && canon.Compare(roots[i-1], root) >= 0 || len(policy) > 0 && !slices.ContainsFunc(policy, beneath) {
+			return false
+		}
+	}
+	return true
+}
+
+// inOneOrder returns a list in the order of code units, each element once.
+func inOneOrder(list []string) []string {
+	out := slices.Clone(list)
+	slices.SortFunc(out, canon.Compare)
+	return slices.Compact(out)
+}
+
+func (s *strictLevel) checkExit(x pack.RunnerExit, e *kernel.Execution, why reason.List) {
+	here := func(name string) string { return pack.At(pack.RunnerFile, "exit", name) }
+	if x.Code != e.ExitCode {
+		s.fault("ST9", here("code"), "not that of the execution, %d", e.ExitCode)
+	}
+	if x.OOMKilled != (why.End.ID == reason.OOM) {
+		s.fault("ST9", here("oom_killed"), "%t does not go with the reasons", x.OOMKilled)
+	}
+	if x.TimeoutKilled != (why.End.ID == reason.Timeout) {
+		s.fault("ST9", here("timeout_killed"), "%t does not go with the reasons", x.TimeoutKilled)
+	}
+	switch {
+	case why.End.ID == reason.Signal && x.Signal != contract.SignalName(why.End.Number()):
+		s.fault("ST9", here("signal"), "not %s, which the reasons tell", contract.SignalName(why.End.Number()))
+	case x.Signal != "" && why.End.ID != reason.Signal && why.End.ID != reason.OOM && why.End.ID != reason.Timeout:
+		s.fault("ST9", here("signal"), "no reason tells of a signal")
+	}
+}
+
+func (s *strictLevel) checkStream(name string, r pack.RunnerStream, sum canon.ContentHash, most int) {
+	here := func(member string) string { return pack.At(pack.RunnerFile, name, member) }
+	if r.SHA256 != sum {
+		s.fault("ST9", here("sha256"), "not that of the execution")
+	}
+	kept, truncated := min(r.SizeBytes, int64(most)), r.SizeBytes > int64(most)
+	if int64(r.KeptBytes) != kept || r.Truncated != truncated || (kept == 0) != (r.SHA256 == noBytes) {
+		s.fault("ST9", here("kept_bytes"), "of %d bytes %d are kept, and %d are not", r.SizeBytes, kept, r.SizeBytes-kept)
+	}
+}

@@ -1,0 +1,69 @@
+package verify
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// checkLayers compares the clauses of the sandbox with the clauses that its level can
+// have. For runs of this kernel version it compares each status with its mechanism.
+func (s *strictLevel) checkLayers(sb pack.RunnerSandbox, level kernel.Isolation, run *result.RunResult) {
+	clauses := evidence.Clauses()
+	if len(sb.Layers) != len(clauses) {
+		s.fault("ST9", pack.At(pack.RunnerFile, "sandbox", "layers"), "%d clauses, and a sandbox has %d", len(sb.Layers), len(clauses))
+		return
+	}
+	for i, clause := range clauses {
+		here := func(name string) string { return pack.At(pack.RunnerFile, "sandbox", "layers", strconv.Itoa(i), name) }
+		l := sb.Layers[i]
+		can := evidence.Statuses(clause, level)
+		if clause == evidence.ClauseNetwork && level == kernel.IsolationNone {
+			can = []evidence.Status{evidence.Absent}
+			if run.Policy.AllowNetwork {
+				can = []evidence.Status{evidence.Enforced}
+			}
+		}
+		switch {
+		case l.Clause != clause:
+			s.fault("ST9", here("clause"), "not the clause that stands here, %s", clause)
+		case !slices.Contains(can, l.Status):
+			s.fault("ST9", here("status"), "%s is not what isolation %s says of this clause: %s", l.Status, sb.IsolationLevel, listed(can))
+		case l.Mechanism == "":
+			s.fault("ST9", here("mechanism"), "empty")
+		case run.KernelVersion == kernel.Version && !l.Holds():
+			s.fault("ST9", here("mechanism"), "%s is not by what this clause is %s", pack.Quoted(l.Mechanism), l.Status)
+		}
+	}
+}
+
+// checkIsolation compares the isolation of the execution with the policy and the system.
+func (s *strictLevel) checkIsolation(n *pack.Runner, run *result.RunResult) {
+	sb := n.Sandbox
+	level := evidence.TierNamed(sb.IsolationLevel)
+	if sb.Backend != level.Backend {
+		s.fault("ST9", pack.At(pack.RunnerFile, "sandbox", "backend"), "not the one that isolates %s, %s", sb.IsolationLevel, level.Backend)
+	}
+	if least := run.PolicyProvenance.Limits.Isolation; !level.Isolation.AtLeast(least) {
+		s.fault("ST9", pack.At(pack.RunnerFile, "sandbox", "isolation_level"), "%s is weaker than %s, which the policy demands", sb.IsolationLevel, least)
+	}
+	if !sb.NetworkBlocked && !run.Policy.AllowNetwork {
+		s.fault("ST9", pack.At(pack.RunnerFile, "sandbox", "network_blocked"), "false, and allow_network of the policy too")
+	}
+	if !sb.FilesystemReadonly {
+		s.fault("ST9", pack.At(pack.RunnerFile, "sandbox", "filesystem_readonly"), "false, and what is packed was written apart from the folder")
+	}
+	if level.Isolation != kernel.IsolationNone && n.Platform.OS != "linux" {
+		s.fault("ST9", pack.At(pack.RunnerFile, "platform", "os"), "%s has no isolation %s", n.Platform.OS, sb.IsolationLevel)
+	}
+	if level.Isolation == kernel.IsolationConfined && n.Platform.LandlockABI < 1 {
+		s.fault("ST9", pack.At(pack.RunnerFile, "platform", "landlock_abi"), "isolation %s needs Landlock", sb.IsolationLevel)
+	}
+	if sb.Backend == level.Backend {
+		s.checkLayers(sb, level.Isolation, run)
+	}
+}
