@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/sign"
 	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
@@ -118,7 +118,7 @@ func packRecords() []result.Record {
 		if r.ID == "PK2" {
 			fix = "take what does not belong there out of the folder; what is nobody's is no reason to trust the rest less"
 		}
-		if r.Level == pack.WithKeys {
+		if r.Level == sign.WithKeys {
 			fix = "check that the key is the right one; otherwise do not use the pack, or have it signed again by whoever vouches for it"
 		}
 		list = append(list, result.Record{ID: r.ID, Kind: result.RecordPack, Title: r.Title, Why: r.Description, Fix: fix, Since: "0.1.0"})

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/sign"
 	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
@@ -140,7 +141,7 @@ func (a *app) signPack(out *bytes.Buffer, name string, key *ledger.Signer, o ver
 		if v.verdict = verify.Verify(p, o); !v.verdict.OK() {
 			return nil, errInvalid
 		}
-		return pack.Sign(p, key)
+		return sign.Sign(p, key)
 	})
 	t := terminal{w: out, color: a.page.color}
 	switch {
@@ -159,7 +160,7 @@ func notSigned(name string, err error) error {
 	switch {
 	case errors.Is(err, pack.ErrBusy):
 		hint = "try again when the other process has ended"
-	case errors.Is(err, pack.ErrOtherStatement):
+	case errors.Is(err, sign.ErrOtherStatement):
 		hint = `take the member "dsse" out of meta.json, and let every key sign again`
 	case errors.Is(err, syscall.EXDEV):
 		hint = "move the pack: it is a mount point, and what replaces meta.json is made beside it"

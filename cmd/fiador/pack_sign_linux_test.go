@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/sign"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/ledger"
 )
@@ -92,10 +93,10 @@ func TestPackIsAuthentic(t *testing.T) {
 			p.run("pack", "keygen", "--name", "example.com/release", "--key", "../keys/other")
 			for _, path := range []string{"pack", "pack.tar.gz"} {
 				got := p.read(path)
-				if a := pack.Authenticate(got, p.key("pack"), p.key("gate")); !a.Signed || a.Recorded == nil {
+				if a := sign.Authenticate(got, p.key("pack"), p.key("gate")); !a.Signed || a.Recorded == nil {
 					t.Errorf("%s: %+v", path, a)
 				}
-				if a := pack.Authenticate(got, p.key("other"), p.key("pack")); a.Signed || a.Recorded != nil || len(a.Violations) != 2 {
+				if a := sign.Authenticate(got, p.key("other"), p.key("pack")); a.Signed || a.Recorded != nil || len(a.Violations) != 2 {
 					t.Errorf("%s, for other keys: %+v", path, a)
 				}
 			}
@@ -139,7 +140,7 @@ func TestSignKilled(t *testing.T) {
 	}
 	t.Logf("%d kills left the old file, %d the new one", seen[false], seen[true])
 	p.run("pack", "sign", "../pack", "--key", "../keys/pack")
-	if a := pack.Authenticate(p.read("pack"), p.key("pack"), p.key("gate")); !a.Signed || a.Recorded == nil {
+	if a := sign.Authenticate(p.read("pack"), p.key("pack"), p.key("gate")); !a.Signed || a.Recorded == nil {
 		t.Errorf("%+v", a)
 	}
 }
@@ -176,7 +177,7 @@ func TestSignTogether(t *testing.T) {
 	}
 	got := p.read("pack")
 	for _, name := range did {
-		if a := pack.Authenticate(got, p.key(name), nil); !a.Signed {
+		if a := sign.Authenticate(got, p.key(name), nil); !a.Signed {
 			t.Errorf("%s has signed, and its signature is lost: %+v", name, a)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/sign"
 	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
@@ -70,10 +71,10 @@ func (f packKeyFlags) open(cmd *cobra.Command) (k packKeys, err error) {
 }
 
 // vouch checks each given key against a pack.
-func (k packKeys) vouch(p *pack.Pack) pack.Authenticity {
-	all := pack.Authenticate(p, nil, k.ledgerKey)
+func (k packKeys) vouch(p *pack.Pack) sign.Authenticity {
+	all := sign.Authenticate(p, nil, k.ledgerKey)
 	for i := range k.keys {
-		one := pack.Authenticate(p, &k.keys[i], nil)
+		one := sign.Authenticate(p, &k.keys[i], nil)
 		all.Signed = one.Signed && (all.Signed || i == 0)
 		all.Violations = append(all.Violations, one.Violations...)
 	}
@@ -142,7 +143,7 @@ type verifiedPack struct {
 	name    string
 	err     error
 	verdict verify.Verdict
-	vouched pack.Authenticity
+	vouched sign.Authenticity
 	hint    string // what to do about an invalid pack
 
 	accepted bool // --accepted: the run must be accepted

@@ -1,4 +1,4 @@
-package pack
+package pack_test
 
 import (
 	"archive/tar"
@@ -15,10 +15,13 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/packtest"
 )
 
 // archiveOf is a pack's archive.
-func archiveOf(t testing.TB, p *Pack) []byte {
+func archiveOf(t testing.TB, p *pack.Pack) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := p.WriteArchive(&b); err != nil {
@@ -30,14 +33,14 @@ func archiveOf(t testing.TB, p *Pack) []byte {
 // samplePack returns every file that a pack can have, one of them empty and one large.
 func samplePack() map[string][]byte {
 	files := map[string][]byte{}
-	for i, name := range Names() {
+	for i, name := range pack.Names() {
 		files[name] = bytes.Repeat([]byte(name+"\n"), i*i*i)
 	}
 	// 200 KB that compress badly: more than one block of deflate.
 	sum := sha256.Sum256(nil)
 	for range 200_000 / len(sum) {
 		sum = sha256.Sum256(sum[:])
-		files[PatchFile] = append(files[PatchFile], sum[:]...)
+		files[pack.PatchFile] = append(files[pack.PatchFile], sum[:]...)
 	}
 	return files
 }
@@ -56,8 +59,8 @@ const (
 // TestArchiveBytes: the bytes of an archive are the same on every machine, and each
 // time.
 func TestArchiveBytes(t *testing.T) {
-	b := archiveOf(t, Of(samplePack()))
-	if again := archiveOf(t, Of(samplePack())); !bytes.Equal(b, again) {
+	b := archiveOf(t, pack.Of(samplePack()))
+	if again := archiveOf(t, pack.Of(samplePack())); !bytes.Equal(b, again) {
 		t.Error("the same pack gives other bytes the second time")
 	}
 	z, err := gzip.NewReader(bytes.NewReader(b))
@@ -78,7 +81,7 @@ func TestArchiveBytes(t *testing.T) {
 		t.Errorf("the gzip header is %x", b[:10])
 	}
 	r := tar.NewReader(bytes.NewReader(plain))
-	for _, name := range Names() {
+	for _, name := range pack.Names() {
 		h, err := r.Next()
 		if err != nil {
 			t.Fatal(err)
@@ -100,10 +103,10 @@ func hexSum(b []byte) string {
 
 func TestArchiveRoundTrip(t *testing.T) {
 	for name, files := range map[string]map[string][]byte{
-		"sample": samplePack(), "nothing": {}, "one": {RunFile: []byte("{}\n")}, "empty": {RunFile: {}},
+		"sample": samplePack(), "nothing": {}, "one": {pack.RunFile: []byte("{}\n")}, "empty": {pack.RunFile: {}},
 	} {
-		p := Of(files)
-		got, err := ReadArchive(bytes.NewReader(archiveOf(t, p)))
+		p := pack.Of(files)
+		got, err := pack.ReadArchive(bytes.NewReader(archiveOf(t, p)))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if len(p.Entries)+len(got.Entries) > 0 && !reflect.DeepEqual(got, p) {
@@ -117,7 +120,7 @@ func FuzzArchive(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, src []byte) {
 		files := map[string][]byte{}
-		for _, name := range Names() {
+		for _, name := range pack.Names() {
 			if len(src) < 2 {
 				break
 			}
@@ -125,8 +128,8 @@ func FuzzArchive(f *testing.F) {
 			files[name] = src[2 : 2+n]
 			src = src[2+n:]
 		}
-		p := Of(files)
-		got, err := ReadArchive(bytes.NewReader(archiveOf(t, p)))
+		p := pack.Of(files)
+		got, err := pack.ReadArchive(bytes.NewReader(archiveOf(t, p)))
 		if err != nil || len(got.Entries) != len(p.Entries) {
 			t.Fatalf("%v, %d entries", err, len(got.Entries))
 		}
@@ -139,25 +142,25 @@ func FuzzArchive(f *testing.F) {
 }
 
 func TestArchiveRefuses(t *testing.T) {
-	good := Of(samplePack())
-	large := filesOf(good)
-	for _, name := range []string{PatchFile, ModelFile} {
-		large[name] = make([]byte, MaxBytes(name))
+	good := pack.Of(samplePack())
+	large := packtest.Files(good)
+	for _, name := range []string{pack.PatchFile, pack.ModelFile} {
+		large[name] = make([]byte, pack.MaxBytes(name))
 	}
 	for name, c := range map[string]struct {
-		pack *Pack
+		pack *pack.Pack
 		want string
 	}{
-		"a name":     {with(good, "../x", []byte("x")), `not a whole pack: "../x" is no file of a pack`},
-		"a link":     {linked(good, RunFile), `not a whole pack: "run.json" is no regular file`},
-		"a large":    {altered(good, RunFile, func(e *Entry) { e.Text, e.Size = nil, 1<<40 }), `not a whole pack: "run.json" has more than 67108864 bytes`},
-		"twice":      {twice(good, RunFile), `not a whole pack: "run.json" stands in the archive more than once`},
-		"many names": {more(good), "not a whole pack: it has more than 256 names"},
-		"too large":  {Of(large), "not a whole pack: an archive of it would unpack to more than 268435456 bytes"},
+		"a name":     {packtest.With(good, "../x", []byte("x")), `not a whole pack: "../x" is no file of a pack`},
+		"a link":     {packtest.Linked(good, pack.RunFile), `not a whole pack: "run.json" is no regular file`},
+		"a large":    {packtest.Altered(good, pack.RunFile, func(e *pack.Entry) { e.Text, e.Size = nil, 1<<40 }), `not a whole pack: "run.json" has more than 67108864 bytes`},
+		"twice":      {packtest.Twice(good, pack.RunFile), `not a whole pack: "run.json" stands in the archive more than once`},
+		"many names": {packtest.More(good), "not a whole pack: it has more than 256 names"},
+		"too large":  {pack.Of(large), "not a whole pack: an archive of it would unpack to more than 268435456 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := c.pack.WriteArchive(&b); !errors.Is(err, ErrNotWhole) || err.Error() != c.want || b.Len() > 0 {
+			if err := c.pack.WriteArchive(&b); !errors.Is(err, pack.ErrNotWhole) || err.Error() != c.want || b.Len() > 0 {
 				t.Errorf("%v after %d bytes, and not %s", err, b.Len(), c.want)
 			}
 		})
@@ -191,30 +194,30 @@ func TestArchivesOfTar(t *testing.T) {
 		}
 	}
 	made := filepath.Join(t.TempDir(), "made.tgz")
-	for _, what := range [][]string{{"."}, Names(), {"./run.json", "patch.json"}} {
+	for _, what := range [][]string{{"."}, pack.Names(), {"./run.json", "patch.json"}} {
 		run(append([]string{"czf", made, "-C", dir}, what...)...)
-		p, err := Open(made)
+		p, err := pack.Open(made)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := Of(files)
+		want := pack.Of(files)
 		if len(what) == 2 {
-			want = Of(map[string][]byte{RunFile: files[RunFile], PatchFile: files[PatchFile]})
+			want = pack.Of(map[string][]byte{pack.RunFile: files[pack.RunFile], pack.PatchFile: files[pack.PatchFile]})
 		}
 		if !reflect.DeepEqual(p, want) {
 			t.Errorf("tar czf %s: another pack is read", strings.Join(what, " "))
 		}
 	}
 	ours, there := filepath.Join(t.TempDir(), "ours.tgz"), t.TempDir()
-	if err := os.WriteFile(ours, archiveOf(t, Of(files)), 0o600); err != nil {
+	if err := os.WriteFile(ours, archiveOf(t, pack.Of(files)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run("xzf", ours, "-C", there)
-	p, err := ReadFolder(there)
+	p, err := pack.ReadFolder(there)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(p, Of(files)) {
+	if !reflect.DeepEqual(p, pack.Of(files)) {
 		t.Error("tar unpacks another pack")
 	}
 }

@@ -1,4 +1,4 @@
-// Package packtest has what the tests of packs share: keys, and a log in memory. Tests
+// Package packtest has what the tests of packs share: changed packs, keys, and a log in memory. Tests
 // alone import it.
 package packtest
 

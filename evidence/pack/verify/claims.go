@@ -2,6 +2,7 @@ package verify
 
 import (
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/sign"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -23,8 +24,8 @@ func (v *verifier) claims() Claims {
 	decision, _ := run["decision"].(map[string]any)
 	c.Accepted = decision["accepted"] == true
 	meta := v.object(pack.MetaFile)
-	c.Signers = pack.Signers(meta[pack.MetaEnvelope])
-	text, _ := meta[pack.MetaReceipt].(string)
+	c.Signers = sign.Signers(meta[sign.MetaEnvelope])
+	text, _ := meta[sign.MetaReceipt].(string)
 	if proof, err := ledger.ParseProof([]byte(text)); err == nil {
 		if point, err := ledger.ParseCheckpoint(proof.Note); err == nil {
 			c.Origin, c.Index = point.Origin, proof.Index

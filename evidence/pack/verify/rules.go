@@ -4,11 +4,12 @@ import (
 	"slices"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/sign"
 )
 
 // Rules returns the records of all rules: of the structural level, of the strict level,
 // and of the rules that need a key (TestEveryRuleHasARecord).
-func Rules() []pack.Rule { return slices.Concat(structuralRules(), strictRules(), pack.SigningRules()) }
+func Rules() []pack.Rule { return slices.Concat(structuralRules(), strictRules(), sign.SigningRules()) }
 
 func structuralRules() []pack.Rule {
 	var list []pack.Rule

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/sign"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -27,22 +28,22 @@ func (s *strictLevel) checkMeta() {
 		s.fault("ST12", pack.MetaFile, "not an object")
 		return
 	}
-	if value, there := meta[pack.MetaEnvelope]; there {
+	if value, there := meta[sign.MetaEnvelope]; there {
 		s.checkEnvelope(value)
 	}
-	if value, there := meta[pack.MetaReceipt]; there {
+	if value, there := meta[sign.MetaReceipt]; there {
 		s.checkReceipt(value)
 	}
 }
 
 func (s *strictLevel) checkEnvelope(value any) {
-	for _, v := range pack.CheckEnvelope(s.pack, value) {
+	for _, v := range sign.CheckEnvelope(s.pack, value) {
 		s.fault("ST12", v.Path, "%s", v.Message)
 	}
 }
 
 func (s *strictLevel) checkReceipt(value any) {
-	here := pack.At(pack.MetaFile, pack.MetaReceipt)
+	here := pack.At(pack.MetaFile, sign.MetaReceipt)
 	text, ok := value.(string)
 	if !ok {
 		s.fault("ST12", here, "not a text")

@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/sign"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
@@ -493,18 +494,18 @@ func TestRuleTable(t *testing.T) {
 	}{
 		{pack.Structural, "Structural: presence, shapes and references"},
 		{pack.Strict, "Strict: what is recomputed, besides"},
-		{pack.WithKeys, "With keys: `--key` and `--ledger-key`"},
+		{sign.WithKeys, "With keys: `--key` and `--ledger-key`"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n", part.title)
-		if part.level == pack.WithKeys {
-			b.WriteString("A vector would need a private key that everybody has; the tests of `evidence/pack` make keys of their own.\n\n| rule | holds in a pack |\n|---|---|\n")
+		if part.level == sign.WithKeys {
+			b.WriteString("A vector would need a private key that everybody has; the tests of `evidence/pack/sign` make keys of their own.\n\n| rule | holds in a pack |\n|---|---|\n")
 		} else {
 			b.WriteString("| rule | holds in a pack | vector |\n|---|---|---|\n")
 		}
 		for _, r := range Rules() {
 			switch v := least[r.ID]; {
 			case r.Level != part.level:
-			case part.level == pack.WithKeys:
+			case part.level == sign.WithKeys:
 				fmt.Fprintf(&b, "| %s | %s |\n", r.ID, r.Title)
 			case v == nil:
 				t.Errorf("rule %s: no vector", r.ID)

@@ -1,9 +1,10 @@
-package pack
+package sign
 
 import (
 	"errors"
 	"fmt"
 
+	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -24,24 +25,24 @@ func predicateNames() []string {
 }
 
 // predicateOf returns the predicate of a statement about the pack's run.
-func predicateOf(p *Pack) (predicate, error) {
-	text := p.File(RunFile)
+func predicateOf(p *pack.Pack) (predicate, error) {
+	text := p.File(pack.RunFile)
 	if text == nil {
-		return nil, &ReadError{File: RunFile, Err: errors.New("missing")}
+		return nil, &pack.ReadError{File: pack.RunFile, Err: errors.New("missing")}
 	}
-	doc, err := ParseExact(text)
+	doc, err := pack.ParseExact(text)
 	if err != nil {
-		return nil, &ReadError{File: RunFile, Err: err}
+		return nil, &pack.ReadError{File: pack.RunFile, Err: err}
 	}
 	run, _ := doc.Value().(map[string]any)
 	id, hasID := run["run_id"].(string)
 	version, hasVersion := run["kernel_version"].(string)
 	if !hasID || !hasVersion {
-		return nil, &ReadError{File: RunFile, Err: errors.New("not a RunResult")}
+		return nil, &pack.ReadError{File: pack.RunFile, Err: errors.New("not a RunResult")}
 	}
 	digest, err := result.Digest(run)
 	if err != nil {
-		return nil, &ReadError{File: RunFile, Err: err}
+		return nil, &pack.ReadError{File: pack.RunFile, Err: err}
 	}
 	return predicate{
 		"canonical_sha256": string(digest), "kernel_version": version, "pack_schema": SchemaVersion, "run_id": id,
@@ -52,7 +53,7 @@ func predicateOf(p *Pack) (predicate, error) {
 // statement v1 as canonical JSON. Its subjects are all files except meta.json, by name,
 // with their SHA-256; its predicate names the run. An entry that is no file of a pack
 // gives an error that wraps ErrNotWhole.
-func Statement(p *Pack) ([]byte, error) {
+func Statement(p *pack.Pack) ([]byte, error) {
 	if err := p.Whole(); err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func Statement(p *Pack) ([]byte, error) {
 	}
 	var subjects []any
 	for _, e := range p.Entries {
-		if e.Name != MetaFile {
+		if e.Name != pack.MetaFile {
 			digest := map[string]any{"sha256": canon.Sum(e.Text).Hex()}
 			subjects = append(subjects, map[string]any{"name": e.Name, "digest": digest})
 		}
@@ -78,8 +79,8 @@ func Statement(p *Pack) ([]byte, error) {
 
 // checkStatement compares a signed statement with the pack: SG5 is its form, SG6 its
 // subjects, SG7 its predicate. Members that this version does not know are ignored.
-func checkStatement(p *Pack, payload []byte, f *faults) {
-	where := At(MetaFile, MetaEnvelope, "payload")
+func checkStatement(p *pack.Pack, payload []byte, f *faults) {
+	where := pack.At(pack.MetaFile, MetaEnvelope, "payload")
 	doc, err := canon.ParseCanonical(payload, maxPayloadBytes)
 	if err != nil {
 		f.add(ruleStatement, where, "not canonical JSON: %s", err)
@@ -97,10 +98,10 @@ func checkStatement(p *Pack, payload []byte, f *faults) {
 }
 
 // checkSubjects compares the subjects of a statement with the files of the pack.
-func checkSubjects(p *Pack, value any, f *faults) {
+func checkSubjects(p *pack.Pack, value any, f *faults) {
 	signed, err := readSubjects(value)
 	if err != nil {
-		f.add(ruleStatement, At(MetaFile, MetaEnvelope, "payload"), "%s", err)
+		f.add(ruleStatement, pack.At(pack.MetaFile, MetaEnvelope, "payload"), "%s", err)
 		return
 	}
 	for _, e := range p.Entries {
@@ -108,7 +109,7 @@ func checkSubjects(p *Pack, value any, f *faults) {
 		delete(signed, e.Name)
 		why := e.Unfit()
 		switch {
-		case e.Name == MetaFile: // it was read, because the statement is in it
+		case e.Name == pack.MetaFile: // it was read, because the statement is in it
 		case why != "":
 			f.add(ruleSubjects, e.Name, "%s, and no signature covers it", why)
 		case !covered:
@@ -121,7 +122,7 @@ func checkSubjects(p *Pack, value any, f *faults) {
 		f.add(ruleSubjects, name, "signed, and not there")
 	}
 	if p.More {
-		f.add(ruleSubjects, "", "%s", MoreEntries)
+		f.add(ruleSubjects, "", "%s", pack.MoreEntries)
 	}
 }
 
@@ -140,7 +141,7 @@ func readSubjects(value any) (map[string]string, error) {
 		sum, _ := digest["sha256"].(string)
 		_, again := signed[name]
 		switch {
-		case !IsName(name) || name == MetaFile:
+		case !pack.IsName(name) || name == pack.MetaFile:
 			return nil, fmt.Errorf("subject %d is not a file that a signature covers", i)
 		case again:
 			return nil, fmt.Errorf("subject %d has the name of another", i)
@@ -153,16 +154,16 @@ func readSubjects(value any) (map[string]string, error) {
 }
 
 // checkPredicate compares the predicate of a statement with the run of the pack.
-func checkPredicate(p *Pack, value any, f *faults) {
+func checkPredicate(p *pack.Pack, value any, f *faults) {
 	about, err := predicateOf(p)
 	if err != nil {
-		f.add(rulePredicate, RunFile, "%s", errors.Unwrap(err))
+		f.add(rulePredicate, pack.RunFile, "%s", errors.Unwrap(err))
 		return
 	}
 	obj, _ := value.(map[string]any)
 	for _, name := range predicateNames() {
 		if obj[name] != about[name] {
-			f.add(rulePredicate, At(MetaFile, MetaEnvelope, "payload"), "%s of the predicate is not %s", name, Quoted(about[name]))
+			f.add(rulePredicate, pack.At(pack.MetaFile, MetaEnvelope, "payload"), "%s of the predicate is not %s", name, pack.Quoted(about[name]))
 		}
 	}
 }

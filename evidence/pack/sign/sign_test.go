@@ -1,4 +1,4 @@
-package pack
+package sign
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/packtest"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -47,8 +48,8 @@ func unsigned(t testing.TB, key *ledger.Signer) map[string][]byte {
 	run := aRun("one")
 	lines, receipt := recordedRun(t, key, run)
 	return map[string][]byte{
-		RunFile: artifactOf(t, run), BundleFile: artifactOf(t, map[string]any{"id": "x"}), PolicyFile: artifactOf(t, map[string]any{"name": "default"}),
-		LedgerFile: lines, MetaFile: artifactOf(t, map[string]any{"note": "kept", "receipt": receipt}),
+		pack.RunFile: artifactOf(t, run), pack.BundleFile: artifactOf(t, map[string]any{"id": "x"}), pack.PolicyFile: artifactOf(t, map[string]any{"name": "default"}),
+		pack.LedgerFile: lines, pack.MetaFile: artifactOf(t, map[string]any{"note": "kept", "receipt": receipt}),
 	}
 }
 
@@ -80,34 +81,34 @@ func recordedRun(t testing.TB, key *ledger.Signer, run map[string]any) (lines []
 }
 
 // signed returns a pack with signatures of keys, in order.
-func signed(t testing.TB, files map[string][]byte, keys ...*ledger.Signer) *Pack {
+func signed(t testing.TB, files map[string][]byte, keys ...*ledger.Signer) *pack.Pack {
 	t.Helper()
-	p := Of(files)
+	p := pack.Of(files)
 	for _, k := range keys {
 		meta, err := Sign(p, k)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p = with(p, MetaFile, meta)
+		p = packtest.With(p, pack.MetaFile, meta)
 	}
 	return p
 }
 
 // metaOf returns meta.json as a value.
-func metaOf(t testing.TB, p *Pack) map[string]any {
+func metaOf(t testing.TB, p *pack.Pack) map[string]any {
 	t.Helper()
 	var v map[string]any
-	if err := json.Unmarshal(p.File(MetaFile), &v); err != nil {
+	if err := json.Unmarshal(p.File(pack.MetaFile), &v); err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
 // withMeta returns the pack with a changed meta.json.
-func withMeta(t testing.TB, p *Pack, change func(meta map[string]any)) *Pack {
+func withMeta(t testing.TB, p *pack.Pack, change func(meta map[string]any)) *pack.Pack {
 	meta := metaOf(t, p)
 	change(meta)
-	return with(p, MetaFile, artifactOf(t, meta))
+	return packtest.With(p, pack.MetaFile, artifactOf(t, meta))
 }
 
 func dsseOf(meta map[string]any) map[string]any { return meta["dsse"].(map[string]any) }
@@ -150,7 +151,7 @@ func TestSignAndAuthenticate(t *testing.T) {
 // TestStatement: the signed text is an in-toto statement with exactly these bytes.
 func TestStatement(t *testing.T) {
 	run := aRun("one")
-	p := Of(map[string][]byte{RunFile: artifactOf(t, run), PolicyFile: []byte("{}\n"), MetaFile: []byte("{}\n")})
+	p := pack.Of(map[string][]byte{pack.RunFile: artifactOf(t, run), pack.PolicyFile: []byte("{}\n"), pack.MetaFile: []byte("{}\n")})
 	got, err := Statement(p)
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +163,7 @@ func TestStatement(t *testing.T) {
 	hex := func(name string) string { return strings.TrimPrefix(string(canon.Sum(p.File(name))), "sha256:") }
 	want := `{"_type":"https://in-toto.io/Statement/v1","predicate":{"canonical_sha256":"` + string(digest) +
 		`","kernel_version":"0.1.0","pack_schema":"1.0.0","run_id":"one"},"predicateType":"https://github.com/fiador/fiador/pack/v1","subject":[` +
-		`{"digest":{"sha256":"` + hex(PolicyFile) + `"},"name":"policy.json"},{"digest":{"sha256":"` + hex(RunFile) + `"},"name":"run.json"}]}`
+		`{"digest":{"sha256":"` + hex(pack.PolicyFile) + `"},"name":"policy.json"},{"digest":{"sha256":"` + hex(pack.RunFile) + `"},"name":"run.json"}]}`
 	if string(got) != want {
 		t.Errorf("the statement is %s\nand not %s", got, want)
 	}
@@ -175,9 +176,9 @@ func TestNotAuthentic(t *testing.T) {
 	sigOf := func(meta map[string]any, i int) map[string]any {
 		return dsseOf(meta)["signatures"].([]any)[i].(map[string]any)
 	}
-	changed := func(change func(meta map[string]any)) *Pack { return withMeta(t, good, change) }
+	changed := func(change func(meta map[string]any)) *pack.Pack { return withMeta(t, good, change) }
 	// resigned returns the pack with another statement that ann has signed.
-	resigned := func(change func(s map[string]any)) *Pack {
+	resigned := func(change func(s map[string]any)) *pack.Pack {
 		return changed(func(meta map[string]any) {
 			var s map[string]any
 			payload, _ := base64.StdEncoding.DecodeString(dsseOf(meta)["payload"].(string))
@@ -201,15 +202,15 @@ func TestNotAuthentic(t *testing.T) {
 	annID := ann.Verifier().ID()
 	other := packtest.Signer(t, "eve")
 	for name, c := range map[string]struct {
-		pack *Pack
+		pack *pack.Pack
 		want string
 	}{
-		"no meta.json":  {with(good, MetaFile, nil), "SG3 meta.json: not signed"},
+		"no meta.json":  {packtest.With(good, pack.MetaFile, nil), "SG3 meta.json: not signed"},
 		"not signed":    {changed(func(m map[string]any) { delete(m, "dsse") }), "SG3 meta.json: not signed"},
-		"meta no JSON":  {with(good, MetaFile, []byte("{")), "SG1 meta.json: the text ends"},
-		"meta a list":   {with(good, MetaFile, []byte("[]\n")), "SG1 meta.json: not an object"},
-		"meta crowded":  {with(good, MetaFile, []byte("["+strings.Repeat("0,", MaxValues)+"0]\n")), "SG1 meta.json: more than 500000 values"},
-		"meta twice":    {twice(good, MetaFile), "SG1 meta.json: stands in the archive more than once"},
+		"meta no JSON":  {packtest.With(good, pack.MetaFile, []byte("{")), "SG1 meta.json: the text ends"},
+		"meta a list":   {packtest.With(good, pack.MetaFile, []byte("[]\n")), "SG1 meta.json: not an object"},
+		"meta crowded":  {packtest.With(good, pack.MetaFile, []byte("["+strings.Repeat("0,", pack.MaxValues)+"0]\n")), "SG1 meta.json: more than 500000 values"},
+		"meta twice":    {packtest.Twice(good, pack.MetaFile), "SG1 meta.json: stands in the archive more than once"},
 		"dsse a text":   {changed(func(m map[string]any) { m["dsse"] = "x" }), "SG1 meta.json#/dsse: not an object"},
 		"another type":  {changed(func(m map[string]any) { dsseOf(m)["payloadType"] = "text/plain" }), `SG1 meta.json#/dsse/payloadType: not "application/vnd.in-toto+json"`},
 		"no payload":    {changed(func(m map[string]any) { delete(dsseOf(m), "payload") }), "SG1 meta.json#/dsse/payload: not a text in base64"},
@@ -237,13 +238,13 @@ func TestNotAuthentic(t *testing.T) {
 		"meta subject":  {resigned(func(s map[string]any) { subject(s, 0)["name"] = "meta.json" }), "SG5 meta.json#/dsse/payload: subject 0 is not a file that a signature covers"},
 		"same subject":  {resigned(func(s map[string]any) { subject(s, 1)["name"] = subject(s, 0)["name"] }), "SG5 meta.json#/dsse/payload: subject 1 has the name of another"},
 		"no digest":     {resigned(func(s map[string]any) { delete(subject(s, 0), "digest") }), "SG5 meta.json#/dsse/payload: subject 0 has no SHA-256 in lower-case hex"},
-		"file added":    {with(good, PatchFile, []byte("{}\n")), "SG6 patch.json: not there when the pack was signed"},
-		"file missing":  {with(good, BundleFile, nil), "SG6 bundle.json: signed, and not there"},
-		"file changed":  {with(good, PolicyFile, []byte("{}\n")), "SG6 policy.json: not the file that was signed"},
-		"file unknown":  {with(good, "x\n", []byte("{}\n")), "SG6 x\n: is no file of a pack, and no signature covers it"},
-		"file twice":    {twice(good, PolicyFile), `SG6 policy.json: stands in the archive more than once, and no signature covers it`},
-		"a link":        {linked(good, PolicyFile), `SG6 policy.json: is no regular file, and no signature covers it`},
-		"many names":    {more(good), "SG6 : more than 256 names"},
+		"file added":    {packtest.With(good, pack.PatchFile, []byte("{}\n")), "SG6 patch.json: not there when the pack was signed"},
+		"file missing":  {packtest.With(good, pack.BundleFile, nil), "SG6 bundle.json: signed, and not there"},
+		"file changed":  {packtest.With(good, pack.PolicyFile, []byte("{}\n")), "SG6 policy.json: not the file that was signed"},
+		"file unknown":  {packtest.With(good, "x\n", []byte("{}\n")), "SG6 x\n: is no file of a pack, and no signature covers it"},
+		"file twice":    {packtest.Twice(good, pack.PolicyFile), `SG6 policy.json: stands in the archive more than once, and no signature covers it`},
+		"a link":        {packtest.Linked(good, pack.PolicyFile), `SG6 policy.json: is no regular file, and no signature covers it`},
+		"many names":    {packtest.More(good), "SG6 : more than 256 names"},
 		"predicate run": {resigned(func(s map[string]any) { s["predicate"].(map[string]any)["run_id"] = "two" }), `SG7 meta.json#/dsse/payload: run_id of the predicate is not "one"`},
 		"no predicate":  {resigned(func(s map[string]any) { delete(s, "predicate") }), "SG7 meta.json#/dsse/payload: canonical_sha256 of the predicate is not"},
 	} {
@@ -253,7 +254,7 @@ func TestNotAuthentic(t *testing.T) {
 				t.Errorf("%+v\nand not %s", told(a), c.want)
 			}
 			rule, _, _ := strings.Cut(c.want, " ")
-			if slices.ContainsFunc(a.Violations, func(v Violation) bool { return v.Rule != rule }) {
+			if slices.ContainsFunc(a.Violations, func(v pack.Violation) bool { return v.Rule != rule }) {
 				t.Errorf("other rules too: %s", told(a))
 			}
 		})
@@ -263,7 +264,7 @@ func TestNotAuthentic(t *testing.T) {
 // TestRunChangedAfterSigning: a signed pack with a changed run breaks two rules.
 func TestRunChangedAfterSigning(t *testing.T) {
 	log, ann := packtest.Signer(t, "example.com/log"), packtest.Signer(t, "ann")
-	p := with(signed(t, unsigned(t, log), ann), RunFile, artifactOf(t, aRun("two")))
+	p := packtest.With(signed(t, unsigned(t, log), ann), pack.RunFile, artifactOf(t, aRun("two")))
 	got := told(Authenticate(p, keyOf(ann), keyOf(log)))
 	for _, want := range []string{
 		"SG6 run.json: not the file that was signed",
@@ -282,21 +283,21 @@ func TestSignRefuses(t *testing.T) {
 	good := signed(t, files, ann)
 	full := signed(t, files)
 	for i := range MaxSignatures {
-		full = signed(t, filesOf(full), newKeyOf(t, "many", byte(i)))
+		full = signed(t, packtest.Files(full), newKeyOf(t, "many", byte(i)))
 	}
 	for name, c := range map[string]struct {
-		pack *Pack
+		pack *pack.Pack
 		want string
 	}{
-		"a file of its own":  {with(good, "x", []byte("x")), `not a whole pack: "x" is no file of a pack`},
-		"a link":             {linked(good, PolicyFile), `not a whole pack: "policy.json" is no regular file`},
-		"many names":         {more(good), "not a whole pack: it has more than 256 names"},
-		"no run":             {with(good, RunFile, nil), "run.json cannot be read: missing"},
-		"meta no JSON":       {with(good, MetaFile, []byte("{")), "meta.json cannot be read: "},
+		"a file of its own":  {packtest.With(good, "x", []byte("x")), `not a whole pack: "x" is no file of a pack`},
+		"a link":             {packtest.Linked(good, pack.PolicyFile), `not a whole pack: "policy.json" is no regular file`},
+		"many names":         {packtest.More(good), "not a whole pack: it has more than 256 names"},
+		"no run":             {packtest.With(good, pack.RunFile, nil), "run.json cannot be read: missing"},
+		"meta no JSON":       {packtest.With(good, pack.MetaFile, []byte("{")), "meta.json cannot be read: "},
 		"a bad envelope":     {withMeta(t, good, func(m map[string]any) { m["dsse"] = 1 }), "meta.json#/dsse cannot be read: not an object"},
-		"signed as it isn't": {with(good, PolicyFile, []byte("{}\n")), ErrOtherStatement.Error()},
+		"signed as it isn't": {packtest.With(good, pack.PolicyFile, []byte("{}\n")), ErrOtherStatement.Error()},
 		"too many":           {full, "it has 16 signatures, the most that there can be"},
-		"no room":            {with(good, MetaFile, artifactOf(t, map[string]any{"x": strings.Repeat("x", 4<<20-100)})), "meta.json would have more than 4194304 bytes"},
+		"no room":            {packtest.With(good, pack.MetaFile, artifactOf(t, map[string]any{"x": strings.Repeat("x", 4<<20-100)})), "meta.json would have more than 4194304 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if text, err := Sign(c.pack, bob); text != nil || err == nil || !strings.HasPrefix(err.Error(), c.want) {
@@ -305,8 +306,8 @@ func TestSignRefuses(t *testing.T) {
 		})
 	}
 	// If only one key has signed, this key can sign the changed pack.
-	p := with(good, PolicyFile, []byte("{}\n"))
-	if a := Authenticate(signed(t, filesOf(p), ann), keyOf(ann), nil); !a.Signed {
+	p := packtest.With(good, pack.PolicyFile, []byte("{}\n"))
+	if a := Authenticate(signed(t, packtest.Files(p), ann), keyOf(ann), nil); !a.Signed {
 		t.Error(told(a))
 	}
 }
@@ -315,13 +316,13 @@ func TestSignRefuses(t *testing.T) {
 // layout of meta.json becomes canonical.
 func TestSignKeepsMembers(t *testing.T) {
 	ann, bob := packtest.Signer(t, "ann"), packtest.Signer(t, "bob")
-	p := signed(t, map[string][]byte{RunFile: artifactOf(t, aRun("one")), MetaFile: []byte(" {\"z\": 1.0, \"a\": [2e0]}")}, ann)
-	if !bytes.HasPrefix(p.File(MetaFile), []byte(`{"a":[2],"dsse":{"payload":"`)) || !bytes.HasSuffix(p.File(MetaFile), []byte(`,"z":1}`+"\n")) {
-		t.Errorf("meta.json is %s", p.File(MetaFile))
+	p := signed(t, map[string][]byte{pack.RunFile: artifactOf(t, aRun("one")), pack.MetaFile: []byte(" {\"z\": 1.0, \"a\": [2e0]}")}, ann)
+	if !bytes.HasPrefix(p.File(pack.MetaFile), []byte(`{"a":[2],"dsse":{"payload":"`)) || !bytes.HasSuffix(p.File(pack.MetaFile), []byte(`,"z":1}`+"\n")) {
+		t.Errorf("meta.json is %s", p.File(pack.MetaFile))
 	}
-	p = signed(t, filesOf(withMeta(t, p, func(m map[string]any) { dsseOf(m)["x"] = "y" })), bob)
+	p = signed(t, packtest.Files(withMeta(t, p, func(m map[string]any) { dsseOf(m)["x"] = "y" })), bob)
 	if dsseOf(metaOf(t, p))["x"] != "y" || !Authenticate(p, keyOf(ann), nil).Signed || !Authenticate(p, keyOf(bob), nil).Signed {
-		t.Errorf("meta.json is %s", p.File(MetaFile))
+		t.Errorf("meta.json is %s", p.File(pack.MetaFile))
 	}
 }
 
@@ -391,7 +392,7 @@ func TestOpenSSLVerifies(t *testing.T) {
 func FuzzAuthenticate(f *testing.F) {
 	log, ann, bob := packtest.Signer(f, "example.com/log"), packtest.Signer(f, "ann"), packtest.Signer(f, "bob")
 	good := signed(f, unsigned(f, log), ann)
-	f.Add(good.File(MetaFile), good.File(LedgerFile))
+	f.Add(good.File(pack.MetaFile), good.File(pack.LedgerFile))
 	f.Add([]byte("{}"), []byte("\n"))
 	f.Add([]byte(`{"dsse":{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[{"keyid":"a","sig":"AA=="},{"keyid":"a","sig":""}]},"receipt":"c2sp.org/tlog-proof@v1\nextra \n"}`), []byte("{}\n"))
 	statement, err := Statement(good)
@@ -399,7 +400,7 @@ func FuzzAuthenticate(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, meta, lines []byte) {
-		p := with(with(good, MetaFile, bytes.Clone(meta)), LedgerFile, bytes.Clone(lines))
+		p := packtest.With(packtest.With(good, pack.MetaFile, bytes.Clone(meta)), pack.LedgerFile, bytes.Clone(lines))
 		a := Authenticate(p, keyOf(ann), keyOf(log))
 		if a.OK() != (a.Signed && a.Recorded != nil) {
 			t.Fatalf("%+v", a)
@@ -411,7 +412,7 @@ func FuzzAuthenticate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p = with(p, MetaFile, text)
+		p = packtest.With(p, pack.MetaFile, text)
 		if a := Authenticate(p, keyOf(bob), nil); !a.Signed {
 			t.Fatalf("signed, and not: %s", told(a))
 		}

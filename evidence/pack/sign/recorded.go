@@ -1,4 +1,4 @@
-package pack
+package sign
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
@@ -23,19 +24,19 @@ type decisionLine struct {
 // at returns the path of the line.
 func (l decisionLine) at() string { return lineAt(l.number) }
 
-func lineAt(number int) string { return At(LedgerFile, strconv.Itoa(number)) }
+func lineAt(number int) string { return pack.At(pack.LedgerFile, strconv.Itoa(number)) }
 
 // checkRecorded checks SG8 to SG10. After a new violation it returns no record.
-func checkRecorded(p *Pack, meta map[string]any, key ledger.Verifier, f *faults) *Recorded {
+func checkRecorded(p *pack.Pack, meta map[string]any, key ledger.Verifier, f *faults) *Recorded {
 	before := len(*f)
 	line, ok := checkSeals(p, key, f)
 	if !ok {
 		return nil
 	}
-	where := At(MetaFile, MetaReceipt)
+	where := pack.At(pack.MetaFile, MetaReceipt)
 	text, ok := meta[MetaReceipt].(string)
 	if !ok {
-		f.add(ruleReceipt, MetaFile, "no receipt")
+		f.add(ruleReceipt, pack.MetaFile, "no receipt")
 		return nil
 	}
 	proof, err := ledger.ParseProof([]byte(text))
@@ -64,30 +65,30 @@ func checkRecorded(p *Pack, meta map[string]any, key ledger.Verifier, f *faults)
 }
 
 // checkRun checks that a decision belongs to the pack's run.
-func checkRun(p *Pack, line decisionLine, f *faults) {
+func checkRun(p *pack.Pack, line decisionLine, f *faults) {
 	about, err := predicateOf(p)
 	if err != nil {
-		f.add(ruleRecorded, RunFile, "%s", errors.Unwrap(err))
+		f.add(ruleRecorded, pack.RunFile, "%s", errors.Unwrap(err))
 		return
 	}
 	if id := about["run_id"]; line.record.RunID != id {
-		f.add(ruleRecorded, line.at(), "of the run %s, and %s is of %s", Quoted(line.record.RunID), RunFile, Quoted(id))
+		f.add(ruleRecorded, line.at(), "of the run %s, and %s is of %s", pack.Quoted(line.record.RunID), pack.RunFile, pack.Quoted(id))
 	}
 	if sum := about["canonical_sha256"]; line.record.CanonicalSHA256 != canon.ContentHash(sum) {
-		f.add(ruleRecorded, line.at(), "of a result with the canonical hash %s, and %s has %s", Quoted(string(line.record.CanonicalSHA256)), RunFile, Quoted(sum))
+		f.add(ruleRecorded, line.at(), "of a result with the canonical hash %s, and %s has %s", pack.Quoted(string(line.record.CanonicalSHA256)), pack.RunFile, pack.Quoted(sum))
 	}
 }
 
 // checkSeals checks SG8, and finds the decision.
-func checkSeals(p *Pack, key ledger.Verifier, f *faults) (decision decisionLine, ok bool) {
-	text, complete := bytes.CutSuffix(p.File(LedgerFile), []byte{'\n'})
+func checkSeals(p *pack.Pack, key ledger.Verifier, f *faults) (decision decisionLine, ok bool) {
+	text, complete := bytes.CutSuffix(p.File(pack.LedgerFile), []byte{'\n'})
 	if !complete {
-		f.add(ruleSeals, LedgerFile, "no complete line")
+		f.add(ruleSeals, pack.LedgerFile, "no complete line")
 		return decision, false
 	}
 	lines := bytes.SplitN(text, []byte{'\n'}, maxLines+1)
 	if len(lines) > maxLines {
-		f.add(ruleSeals, LedgerFile, "more than %d lines", maxLines)
+		f.add(ruleSeals, pack.LedgerFile, "more than %d lines", maxLines)
 		return decision, false
 	}
 	last := int64(0)
@@ -110,7 +111,7 @@ func checkSeals(p *Pack, key ledger.Verifier, f *faults) (decision decisionLine,
 		}
 	}
 	if !ok {
-		f.add(ruleSeals, LedgerFile, "no line of a decision")
+		f.add(ruleSeals, pack.LedgerFile, "no line of a decision")
 	}
 	return decision, ok
 }
@@ -122,9 +123,9 @@ func checkSeal(b []byte, key ledger.Verifier) (line decisionLine, err error) {
 	}
 	switch err := key.CheckSeal(line.Seal); {
 	case errors.Is(err, ledger.ErrUnknownKey):
-		return line, fmt.Errorf("the seal is signed with another key than %s", Quoted(key.ID()))
+		return line, fmt.Errorf("the seal is signed with another key than %s", pack.Quoted(key.ID()))
 	case err != nil:
-		return line, fmt.Errorf("the seal is not signed by %s", Quoted(key.ID()))
+		return line, fmt.Errorf("the seal is not signed by %s", pack.Quoted(key.ID()))
 	}
 	line.record, err = ledger.ParseRecord(line.Entry)
 	return line, err

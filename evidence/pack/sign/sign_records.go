@@ -1,12 +1,14 @@
-package pack
+package sign
+
+import "github.com/fiador/fiador/evidence/pack"
 
 // WithKeys is the level of the rules that need a key. Authenticate checks them; Verify
 // does not.
-const WithKeys Level = "keys"
+const WithKeys pack.Level = "keys"
 
 // SigningRules returns the records of the rules that Authenticate checks.
-func SigningRules() []Rule {
-	list := []Rule{
+func SigningRules() []pack.Rule {
+	list := []pack.Rule{
 		{ID: ruleEnvelope, Title: "the envelope is a DSSE envelope of an in-toto statement", Description: "What cannot be read in one way only is not held against a key"},
 		{ID: ruleOneSignature, Title: "a key has one signature", Description: "Of two signatures with one key id, each reader could take another"},
 		{ID: ruleSignedBy, Title: "the key has signed the pack", Description: "A pack without the signature that is asked for is as good as one that anybody made"},

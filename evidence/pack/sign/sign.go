@@ -1,10 +1,13 @@
-package pack
+// Package sign signs run packs and checks their signatures and receipts with keys. It owns
+// the statement that a key signs, its envelope in meta.json, and the rules SG1 to SG10.
+package sign
 
 import (
 	"errors"
 	"fmt"
 	"maps"
 
+	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
@@ -34,7 +37,7 @@ var ErrOtherStatement = errors.New("others have signed it when it had other file
 // bytes.
 //
 // Sign does not verify the pack.
-func Sign(p *Pack, key *ledger.Signer) ([]byte, error) {
+func Sign(p *pack.Pack, key *ledger.Signer) ([]byte, error) {
 	statement, err := Statement(p)
 	if err != nil {
 		return nil, err
@@ -66,23 +69,23 @@ func Sign(p *Pack, key *ledger.Signer) ([]byte, error) {
 	}
 	meta[MetaEnvelope] = e.plain(kept)
 	text, _, err := canon.Artifact(meta)
-	if err == nil && int64(len(text)) > MaxBytes(MetaFile) {
-		return nil, fmt.Errorf("%s would have more than %d bytes", MetaFile, MaxBytes(MetaFile))
+	if err == nil && int64(len(text)) > pack.MaxBytes(pack.MetaFile) {
+		return nil, fmt.Errorf("%s would have more than %d bytes", pack.MetaFile, pack.MaxBytes(pack.MetaFile))
 	}
 	return text, err
 }
 
 // signedBefore returns meta.json as a value that can be changed, and its envelope, as it
 // is and decoded. All are empty if there is none.
-func signedBefore(p *Pack) (meta, kept map[string]any, e envelope, err error) {
+func signedBefore(p *pack.Pack) (meta, kept map[string]any, e envelope, err error) {
 	meta = map[string]any{}
-	entry, ok := p.Entry(MetaFile)
+	entry, ok := p.Entry(pack.MetaFile)
 	if !ok {
 		return meta, nil, e, nil
 	}
 	there, err := readMeta(entry)
 	if err != nil {
-		return nil, nil, e, &ReadError{File: MetaFile, Err: err}
+		return nil, nil, e, &pack.ReadError{File: pack.MetaFile, Err: err}
 	}
 	maps.Copy(meta, there)
 	value, signed := there[MetaEnvelope]
@@ -91,7 +94,7 @@ func signedBefore(p *Pack) (meta, kept map[string]any, e envelope, err error) {
 	}
 	var f faults
 	if e, ok = readEnvelope(value, &f); !ok {
-		return nil, nil, e, &ReadError{File: f[0].Path, Err: errors.New(f[0].Message)}
+		return nil, nil, e, &pack.ReadError{File: f[0].Path, Err: errors.New(f[0].Message)}
 	}
 	kept, _ = value.(map[string]any)
 	return meta, kept, e, nil
@@ -101,9 +104,9 @@ func signedBefore(p *Pack) (meta, kept map[string]any, e envelope, err error) {
 // Recorded are both unset. Without a key nothing was checked, and the pack is
 // unauthenticated.
 type Authenticity struct {
-	Signed     bool        // the key has signed the pack with all its files, unchanged
-	Recorded   *Recorded   // the place where the ledger's key says that the decision is recorded; or nil
-	Violations []Violation // sorted
+	Signed     bool             // the key has signed the pack with all its files, unchanged
+	Recorded   *Recorded        // the place where the ledger's key says that the decision is recorded; or nil
+	Violations []pack.Violation // sorted
 }
 
 // Recorded is the place of a decision in a ledger.
@@ -130,16 +133,16 @@ func (a Authenticity) OK() bool { return len(a.Violations) == 0 }
 //
 // If a given key finds nothing to check, this is a violation. Authenticate does not
 // verify the pack. Trust the pack only if it is also valid at the strict level.
-func Authenticate(p *Pack, key, ledgerKey *ledger.Verifier) Authenticity {
+func Authenticate(p *pack.Pack, key, ledgerKey *ledger.Verifier) Authenticity {
 	if key == nil && ledgerKey == nil {
 		return Authenticity{}
 	}
 	var f faults
 	meta := map[string]any{}
-	if e, ok := p.Entry(MetaFile); ok {
+	if e, ok := p.Entry(pack.MetaFile); ok {
 		var err error
 		if meta, err = readMeta(e); err != nil {
-			f.add(ruleEnvelope, MetaFile, "%s", err)
+			f.add(ruleEnvelope, pack.MetaFile, "%s", err)
 			return Authenticity{Violations: f}
 		}
 	}
@@ -151,16 +154,16 @@ func Authenticate(p *Pack, key, ledgerKey *ledger.Verifier) Authenticity {
 		recorded = checkRecorded(p, meta, *ledgerKey, &f)
 	}
 	if len(f) > 0 {
-		return Authenticity{Violations: SortViolations(f)}
+		return Authenticity{Violations: pack.SortViolations(f)}
 	}
 	return Authenticity{Signed: key != nil, Recorded: recorded}
 }
 
 // checkSigned checks SG1 to SG7.
-func checkSigned(p *Pack, meta map[string]any, key ledger.Verifier, f *faults) {
+func checkSigned(p *pack.Pack, meta map[string]any, key ledger.Verifier, f *faults) {
 	value, ok := meta[MetaEnvelope]
 	if !ok {
-		f.add(ruleSignedBy, MetaFile, "not signed")
+		f.add(ruleSignedBy, pack.MetaFile, "not signed")
 		return
 	}
 	e, ok := readEnvelope(value, f)
@@ -169,11 +172,11 @@ func checkSigned(p *Pack, meta map[string]any, key ledger.Verifier, f *faults) {
 	}
 	s, i := e.of(key.ID())
 	if i < 0 {
-		f.add(ruleSignedBy, At(MetaFile, MetaEnvelope, "signatures"), "none is of the key %s", Quoted(key.ID()))
+		f.add(ruleSignedBy, pack.At(pack.MetaFile, MetaEnvelope, "signatures"), "none is of the key %s", pack.Quoted(key.ID()))
 		return
 	}
 	if err := key.CheckEnvelope(encoding(PayloadType, e.payload), s.sig); err != nil {
-		f.add(ruleSignature, At(MetaFile, MetaEnvelope, "signatures", fmt.Sprint(i), "sig"), "not a signature of the payload by %s", Quoted(key.ID()))
+		f.add(ruleSignature, pack.At(pack.MetaFile, MetaEnvelope, "signatures", fmt.Sprint(i), "sig"), "not a signature of the payload by %s", pack.Quoted(key.ID()))
 		return
 	}
 	checkStatement(p, e.payload, f)

@@ -1,4 +1,4 @@
-package pack
+package sign
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/packtest"
 	"github.com/fiador/fiador/ledger"
 )
@@ -13,11 +14,11 @@ import (
 // TestNotRecorded: each rule about a ledger's statements.
 func TestNotRecorded(t *testing.T) {
 	log := packtest.Signer(t, "example.com/log")
-	good := Of(unsigned(t, log))
-	lines := bytes.SplitAfter(good.File(LedgerFile), []byte("\n"))[:2]
+	good := pack.Of(unsigned(t, log))
+	lines := bytes.SplitAfter(good.File(pack.LedgerFile), []byte("\n"))[:2]
 	receipt := metaOf(t, good)["receipt"].(string)
-	changed := func(change func(meta map[string]any)) *Pack { return withMeta(t, good, change) }
-	text := func(parts ...[]byte) *Pack { return with(good, LedgerFile, bytes.Join(parts, nil)) }
+	changed := func(change func(meta map[string]any)) *pack.Pack { return withMeta(t, good, change) }
+	text := func(parts ...[]byte) *pack.Pack { return packtest.With(good, pack.LedgerFile, bytes.Join(parts, nil)) }
 	_, elsewhere := recordedRun(t, log, aRun("two"))
 	foreign := packtest.Signer(t, "example.com/other")
 	foreignLines, foreignReceipt := recordedRun(t, foreign, aRun("one"))
@@ -25,10 +26,10 @@ func TestNotRecorded(t *testing.T) {
 	_, imitatedReceipt := recordedRun(t, imitated, aRun("one"))
 	swap := func(old, new string) []byte { return []byte(strings.Replace(string(lines[1]), old, new, 1)) }
 	for name, c := range map[string]struct {
-		pack *Pack
+		pack *pack.Pack
 		want string
 	}{
-		"no lines":           {with(good, LedgerFile, nil), "SG8 ledger.jsonl: no complete line"},
+		"no lines":           {packtest.With(good, pack.LedgerFile, nil), "SG8 ledger.jsonl: no complete line"},
 		"empty":              {text(), "SG8 ledger.jsonl: no complete line"},
 		"torn":               {text(lines[0], lines[1][:len(lines[1])-1]), "SG8 ledger.jsonl: no complete line"},
 		"many lines":         {text(bytes.Repeat([]byte("\n"), 65)), "SG8 ledger.jsonl: more than 64 lines"},
@@ -36,24 +37,24 @@ func TestNotRecorded(t *testing.T) {
 		"twice":              {text(lines[1], lines[1]), "SG8 ledger.jsonl#/1: the seal is of a tree that is not larger"},
 		"reordered":          {text(lines[1], lines[0]), "SG8 ledger.jsonl#/1: the seal is of a tree that is not larger"},
 		"not a line":         {text([]byte("{}\n")), "SG8 ledger.jsonl#/0: not a ledger line"},
-		"other key":          {with(good, LedgerFile, foreignLines), "SG8 ledger.jsonl#/0: the seal is signed with another key than"},
+		"other key":          {packtest.With(good, pack.LedgerFile, foreignLines), "SG8 ledger.jsonl#/0: the seal is signed with another key than"},
 		"altered seal":       {text(lines[0], swap(`"size":3`, `"size":4`)), "SG8 ledger.jsonl#/1: the seal is not signed by"},
 		"not a record":       {text(lines[0], swap(`"kind":"decision"`, `"kind":"decisive"`)), "SG8 ledger.jsonl#/1: "},
 		"no receipt":         {changed(func(m map[string]any) { delete(m, "receipt") }), "SG9 meta.json: no receipt"},
-		"no meta.json":       {with(good, MetaFile, nil), "SG9 meta.json: no receipt"},
+		"no meta.json":       {packtest.With(good, pack.MetaFile, nil), "SG9 meta.json: no receipt"},
 		"not a proof":        {changed(func(m map[string]any) { m["receipt"] = "x" }), "SG9 meta.json#/receipt: not a proof"},
 		"a foreign proof":    {changed(func(m map[string]any) { m["receipt"] = foreignReceipt }), "SG9 meta.json#/receipt: checkpoint of"},
 		"an imitated proof":  {changed(func(m map[string]any) { m["receipt"] = imitatedReceipt }), "SG9 meta.json#/receipt: checkpoint of"},
 		"another index":      {changed(func(m map[string]any) { m["receipt"] = strings.Replace(receipt, "index 2", "index 1", 1) }), "SG9 meta.json#/receipt: not a proof"},
 		"proof of another":   {changed(func(m map[string]any) { m["receipt"] = elsewhere }), "SG10 meta.json#/receipt: proves another entry than that of ledger.jsonl#/1"},
 		"altered entry":      {text(lines[0], swap(`"policy":"default"`, `"policy":"other"`)), "SG10 meta.json#/receipt: proves another entry than that of ledger.jsonl#/1"},
-		"seal of another":    {with(good, LedgerFile, sealedAs(t, log, lines[1], 9)), "SG10 meta.json#/receipt: proves entry 2, and ledger.jsonl#/0 has the seal of entry 8"},
+		"seal of another":    {packtest.With(good, pack.LedgerFile, sealedAs(t, log, lines[1], 9)), "SG10 meta.json#/receipt: proves entry 2, and ledger.jsonl#/0 has the seal of entry 8"},
 		"a forked log":       {forked(t, log), "SG10 meta.json#/receipt: has a checkpoint with another root than the seal of ledger.jsonl#/0"},
-		"of another run":     {with(good, RunFile, artifactOf(t, aRun("two"))), `SG10 ledger.jsonl#/1: of the run "one", and run.json is of "two"`},
-		"of another result":  {with(good, RunFile, artifactOf(t, other(aRun("one")))), `SG10 ledger.jsonl#/1: of a result with the canonical hash "sha256:`},
-		"no run":             {with(good, RunFile, nil), "SG10 run.json: missing"},
-		"a run with spaces":  {with(good, RunFile, []byte(`{"run_id": "one"}`)), "SG10 run.json: "},
-		"a run of one value": {with(good, RunFile, []byte("1\n")), "SG10 run.json: not a RunResult"},
+		"of another run":     {packtest.With(good, pack.RunFile, artifactOf(t, aRun("two"))), `SG10 ledger.jsonl#/1: of the run "one", and run.json is of "two"`},
+		"of another result":  {packtest.With(good, pack.RunFile, artifactOf(t, other(aRun("one")))), `SG10 ledger.jsonl#/1: of a result with the canonical hash "sha256:`},
+		"no run":             {packtest.With(good, pack.RunFile, nil), "SG10 run.json: missing"},
+		"a run with spaces":  {packtest.With(good, pack.RunFile, []byte(`{"run_id": "one"}`)), "SG10 run.json: "},
+		"a run of one value": {packtest.With(good, pack.RunFile, []byte("1\n")), "SG10 run.json: not a RunResult"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := Authenticate(c.pack, nil, keyOf(log))
@@ -96,7 +97,7 @@ func sealedAs(t testing.TB, key *ledger.Signer, line []byte, size int64) []byte 
 
 // forked returns a pack whose receipt belongs to another log. That log has a different
 // tree of the size in the line's seal.
-func forked(t testing.TB, key *ledger.Signer) *Pack {
+func forked(t testing.TB, key *ledger.Signer) *pack.Pack {
 	run := aRun("one")
 	lines, _ := recordedRun(t, key, run)
 	line, err := ledger.ParseLine(bytes.Split(lines, []byte("\n"))[1])
@@ -113,7 +114,7 @@ func forked(t testing.TB, key *ledger.Signer) *Pack {
 		l.Add(before)
 	}
 	l.Add(record)
-	return Of(map[string][]byte{
-		RunFile: artifactOf(t, run), LedgerFile: line.Append(nil), MetaFile: artifactOf(t, map[string]any{"receipt": l.Prove(2)}),
+	return pack.Of(map[string][]byte{
+		pack.RunFile: artifactOf(t, run), pack.LedgerFile: line.Append(nil), pack.MetaFile: artifactOf(t, map[string]any{"receipt": l.Prove(2)}),
 	})
 }

@@ -1,4 +1,4 @@
-package pack
+package sign
 
 import (
 	"encoding/base64"
@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -30,10 +31,10 @@ const (
 )
 
 // faults collects violations.
-type faults []Violation
+type faults []pack.Violation
 
 func (f *faults) add(rule, path, format string, args ...any) {
-	*f = append(*f, Violation{Rule: rule, Path: path, Message: fmt.Sprintf(format, args...)})
+	*f = append(*f, pack.Violation{Rule: rule, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
 // envelope is a DSSE envelope in the form of a pack.
@@ -81,12 +82,12 @@ func (e envelope) plain(kept map[string]any) map[string]any {
 }
 
 // readMeta reads meta.json: an object of strict JSON, in any layout.
-func readMeta(e Entry) (map[string]any, error) {
+func readMeta(e pack.Entry) (map[string]any, error) {
 	if why := e.Unfit(); why != "" {
 		return nil, errors.New(why)
 	}
-	if canon.Crowded(e.Text, MaxValues) {
-		return nil, ErrCrowded
+	if canon.Crowded(e.Text, pack.MaxValues) {
+		return nil, pack.ErrCrowded
 	}
 	doc, err := canon.Parse(e.Text, len(e.Text))
 	if err != nil {
@@ -102,7 +103,7 @@ func readMeta(e Entry) (map[string]any, error) {
 // CheckEnvelope checks the envelope of a pack without a key: its form (SG1, SG2), and that
 // its payload is a statement about the pack (SG5 to SG7). value is the envelope's member
 // of meta.json.
-func CheckEnvelope(p *Pack, value any) []Violation {
+func CheckEnvelope(p *pack.Pack, value any) []pack.Violation {
 	var f faults
 	if e, ok := readEnvelope(value, &f); ok {
 		checkStatement(p, e.payload, &f)
@@ -129,22 +130,22 @@ func readEnvelope(value any, f *faults) (envelope, bool) {
 	var e envelope
 	obj, ok := value.(map[string]any)
 	if !ok {
-		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope), "not an object")
+		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope), "not an object")
 		return e, false
 	}
 	if t, _ := obj["payloadType"].(string); t != PayloadType {
-		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "payloadType"), "not %q", PayloadType)
+		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "payloadType"), "not %q", PayloadType)
 	}
 	var fault string
 	if e.payload, fault = bytesOf(obj["payload"], maxPayloadBytes); fault != "" {
-		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "payload"), "%s", fault)
+		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "payload"), "%s", fault)
 	}
 	list, ok := obj["signatures"].([]any)
 	switch {
 	case !ok || len(list) == 0:
-		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "signatures"), "not a list of signatures")
+		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "signatures"), "not a list of signatures")
 	case len(list) > MaxSignatures:
-		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "signatures"), "more than %d signatures", MaxSignatures)
+		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "signatures"), "more than %d signatures", MaxSignatures)
 		list = nil
 	}
 	for i, v := range list {
@@ -152,7 +153,7 @@ func readEnvelope(value any, f *faults) (envelope, bool) {
 	}
 	for i, s := range e.signatures {
 		if _, first := e.of(s.keyID); first < i && s.keyID != "" {
-			f.add(ruleOneSignature, At(MetaFile, MetaEnvelope, "signatures", strconv.Itoa(i), "keyid"), "%s a second time", Quoted(s.keyID))
+			f.add(ruleOneSignature, pack.At(pack.MetaFile, MetaEnvelope, "signatures", strconv.Itoa(i), "keyid"), "%s a second time", pack.Quoted(s.keyID))
 		}
 	}
 	return e, len(*f) == before
@@ -161,16 +162,16 @@ func readEnvelope(value any, f *faults) (envelope, bool) {
 func readSignature(value any, index string, f *faults) (s signature) {
 	obj, ok := value.(map[string]any)
 	if !ok {
-		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "signatures", index), "not an object")
+		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "signatures", index), "not an object")
 		return s
 	}
 	s.keyID, _ = obj["keyid"].(string)
 	if s.keyID == "" || len(s.keyID) > maxKeyIDBytes {
-		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "signatures", index, "keyid"), "not a text of 1 to %d bytes", maxKeyIDBytes)
+		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "signatures", index, "keyid"), "not a text of 1 to %d bytes", maxKeyIDBytes)
 	}
 	var fault string
 	if s.sig, fault = bytesOf(obj["sig"], maxSignatureBytes); fault != "" {
-		f.add(ruleEnvelope, At(MetaFile, MetaEnvelope, "signatures", index, "sig"), "%s", fault)
+		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "signatures", index, "sig"), "%s", fault)
 	}
 	return s
 }
