@@ -260,7 +260,7 @@ func (s *packScene) insideOf(name string, files []string) ([]timing, error) {
 		return &p
 	}}
 	verified := func() error {
-		if v := verify.Verify(p, o); !v.OK() {
+		if v := verify.Pack(p, o); !v.OK() {
 			return fmt.Errorf("pack %q: %v %v", name, v.Violations, v.NotChecked)
 		}
 		return nil

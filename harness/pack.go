@@ -59,7 +59,7 @@ func verified(files map[string][]byte, o verify.Options) error {
 			return fileTooLarge(name, why)
 		}
 	}
-	v := verify.Verify(pack.Of(files), o)
+	v := verify.Pack(pack.Of(files), o)
 	if v.OK() {
 		return nil
 	}

@@ -329,7 +329,7 @@ func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, er
 	if err != nil {
 		return nil, err
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: verify.Verify(p, a.packOptions(given)), vouched: keys.vouch(p), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, a.packOptions(given)), vouched: keys.vouch(p), hint: topHint(p)}
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
 		return nil, nil

@@ -60,7 +60,7 @@ func (a *app) archivePack(name, file, policy string) error {
 	if err != nil {
 		return err
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: verify.Verify(p, a.packOptions(given)), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, a.packOptions(given)), hint: topHint(p)}
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
 		return nil

@@ -72,7 +72,7 @@ func wholePack(t *testing.T, dir string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := verify.Verify(p, verify.Options{Level: pack.Structural}); !v.OK() {
+	if v := verify.Pack(p, verify.Options{Level: pack.Structural}); !v.OK() {
 		t.Fatalf("half a pack: %v", v)
 	}
 	return true

@@ -73,7 +73,7 @@ func (a *app) showPack(name string, f packShowFlags) error {
 	if f.file != "" {
 		return a.printPacked(p, name, f.file)
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: verify.Verify(p, a.packOptions(given)), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, a.packOptions(given)), hint: topHint(p)}
 	var out bytes.Buffer
 	t := terminal{w: &out, color: a.page.color}
 	s := packSheet{t: t, p: p}

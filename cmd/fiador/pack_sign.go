@@ -138,10 +138,10 @@ var errInvalid = errors.New("the pack is not valid")
 func (a *app) signPack(out *bytes.Buffer, name string, key *ledger.Signer, o verify.Options) (int, error) {
 	v := verifiedPack{name: canon.Clean(name)}
 	err := pack.SetMeta(name, func(p *pack.Pack) ([]byte, error) {
-		if v.verdict = verify.Verify(p, o); !v.verdict.OK() {
+		if v.verdict = verify.Pack(p, o); !v.verdict.OK() {
 			return nil, errInvalid
 		}
-		return sign.Sign(p, key)
+		return sign.Pack(p, key)
 	})
 	t := terminal{w: out, color: a.page.color}
 	switch {

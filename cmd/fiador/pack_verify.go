@@ -246,7 +246,7 @@ func (a *app) verifyPack(name string, o verify.Options, k packKeys, accepted boo
 		v.err = err
 		return v
 	}
-	v.verdict, v.vouched, v.hint = verify.Verify(p, o), k.vouch(p), topHint(p)
+	v.verdict, v.vouched, v.hint = verify.Pack(p, o), k.vouch(p), topHint(p)
 	return v
 }
 

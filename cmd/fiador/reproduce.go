@@ -164,7 +164,7 @@ func (a *app) original(name string, f reproduceFlags) (o *reproduce.Original, un
 	if err != nil {
 		return nil, nil, err
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: verify.Verify(p, a.originalOptions(p, given)), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, a.originalOptions(p, given)), hint: topHint(p)}
 	if len(v.verdict.Violations) > 0 {
 		a.status = exitRejected
 		return nil, nil, a.tellInvalid(v, f.format)

@@ -83,7 +83,7 @@ func TestManyEntries(t *testing.T) {
 	if err != nil || len(p.Entries) != pack.MaxEntries || !p.More {
 		t.Fatalf("%v", err)
 	}
-	if v := verify.Verify(p, verify.Options{}); len(v.Violations) == 0 {
+	if v := verify.Pack(p, verify.Options{}); len(v.Violations) == 0 {
 		t.Error("valid")
 	}
 }
@@ -114,7 +114,7 @@ func TestChangedWhileRead(t *testing.T) {
 				t.Errorf("%d bytes that nobody put there: %.20q", len(text), text)
 				return
 			}
-			_ = verify.Verify(p, verify.Options{})
+			_ = verify.Pack(p, verify.Options{})
 		}
 	})
 	close(stop)

@@ -239,7 +239,7 @@ func Packed(t *testing.T, rep harness.Report) *pack.Pack {
 			t.Fatalf("%s: %s", name, why)
 		}
 	}
-	if v := verify.Verify(pack.Of(files), verify.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !v.OK() {
+	if v := verify.Pack(pack.Of(files), verify.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !v.OK() {
 		t.Fatalf("%+v\n%s", v, bytes.Join([][]byte{files[pack.RunFile], files[pack.EvidenceFile], files[pack.PatchFile], files[pack.RunnerFile]}, nil))
 	}
 	return pack.Of(files)

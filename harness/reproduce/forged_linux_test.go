@@ -43,7 +43,7 @@ func rewrite(t *testing.T, o *Original, change func(*pack.Evidence, *pack.Patch)
 		files[pack.PatchFile] = textOf(t, p)
 	}
 	contract := o.Result.Policy
-	v := verify.Verify(pack.Of(files), verify.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
+	v := verify.Pack(pack.Of(files), verify.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
 	if !v.OK() {
 		t.Fatalf("the pack is not valid, so that nothing has to be found by a run: %+v", v)
 	}

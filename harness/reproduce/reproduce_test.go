@@ -43,7 +43,7 @@ func packRun(t *testing.T, rep harness.Report) *pack.Pack {
 		}
 	}
 	contract := rep.Result.Policy
-	v := verify.Verify(pack.Of(files), verify.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
+	v := verify.Pack(pack.Of(files), verify.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
 	if !v.OK() {
 		t.Fatalf("the pack is not valid: %+v", v)
 	}

@@ -101,7 +101,7 @@ func (b vectorPack) reproduce(t *testing.T) {
 	d.Rand = rand.Reader
 	gate := harnesstest.OpenBuiltin(t, d.Specs, b.policy)
 	contract := gate.Profile.Contract()
-	v := verify.Verify(b.pack, verify.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
+	v := verify.Pack(b.pack, verify.Options{Profile: func(string) *kernel.PolicyProfile { return &contract }})
 	if !v.OK() {
 		t.Fatalf("the pack is not valid: %+v", v)
 	}

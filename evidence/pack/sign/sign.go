@@ -30,14 +30,14 @@ const (
 // pack.
 var ErrOtherStatement = errors.New("others have signed it when it had other files, or under another version of the statement")
 
-// Sign returns the meta.json of the pack with a signature of key: a DSSE envelope whose
+// Pack returns the meta.json of the pack with a signature of key: a DSSE envelope whose
 // payload is [Statement]. A signature of the same key is replaced. The signatures
 // of other keys and all other members stay. Other keys must have signed the same
 // statement, else the error is ErrOtherStatement. The same pack and key give the same
 // bytes.
 //
-// Sign does not verify the pack.
-func Sign(p *pack.Pack, key *ledger.Signer) ([]byte, error) {
+// Pack does not verify the pack.
+func Pack(p *pack.Pack, key *ledger.Signer) ([]byte, error) {
 	statement, err := Statement(p)
 	if err != nil {
 		return nil, err

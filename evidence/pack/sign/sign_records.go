@@ -6,8 +6,8 @@ import "github.com/fiador/fiador/evidence/pack"
 // does not.
 const WithKeys pack.Level = "keys"
 
-// SigningRules returns the records of the rules that Authenticate checks.
-func SigningRules() []pack.Rule {
+// Rules returns the records of the rules that Authenticate checks.
+func Rules() []pack.Rule {
 	list := []pack.Rule{
 		{ID: ruleEnvelope, Title: "the envelope is a DSSE envelope of an in-toto statement", Description: "What cannot be read in one way only is not held against a key"},
 		{ID: ruleOneSignature, Title: "a key has one signature", Description: "Of two signatures with one key id, each reader could take another"},

@@ -85,7 +85,7 @@ func signed(t testing.TB, files map[string][]byte, keys ...*ledger.Signer) *pack
 	t.Helper()
 	p := pack.Of(files)
 	for _, k := range keys {
-		meta, err := Sign(p, k)
+		meta, err := Pack(p, k)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +300,7 @@ func TestSignRefuses(t *testing.T) {
 		"no room":            {packtest.With(good, pack.MetaFile, artifactOf(t, map[string]any{"x": strings.Repeat("x", 4<<20-100)})), "meta.json would have more than 4194304 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if text, err := Sign(c.pack, bob); text != nil || err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			if text, err := Pack(c.pack, bob); text != nil || err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("%v, and not %s", err, c.want)
 			}
 		})
@@ -329,7 +329,7 @@ func TestSignKeepsMembers(t *testing.T) {
 // TestSigningRecords: every rule has a record, and every message has a rule.
 func TestSigningRecords(t *testing.T) {
 	var ids []string
-	for _, r := range SigningRules() {
+	for _, r := range Rules() {
 		if ids = append(ids, r.ID); r.Title == "" || r.Description == "" || r.Level != WithKeys {
 			t.Errorf("%+v", r)
 		}
@@ -408,7 +408,7 @@ func FuzzAuthenticate(f *testing.F) {
 		if now, err := Statement(p); a.OK() && (err != nil || !bytes.Equal(now, statement)) {
 			t.Fatalf("authentic with other files: %s", meta)
 		}
-		text, err := Sign(p, bob)
+		text, err := Pack(p, bob)
 		if err != nil {
 			return
 		}
@@ -416,7 +416,7 @@ func FuzzAuthenticate(f *testing.F) {
 		if a := Authenticate(p, keyOf(bob), nil); !a.Signed {
 			t.Fatalf("signed, and not: %s", told(a))
 		}
-		if again, err := Sign(p, bob); err != nil || !bytes.Equal(again, text) {
+		if again, err := Pack(p, bob); err != nil || !bytes.Equal(again, text) {
 			t.Fatalf("signed again: %v", errors.Join(err, fmt.Errorf("%s", again)))
 		}
 	})

@@ -19,7 +19,7 @@ func BenchmarkVerify(b *testing.B) {
 		b.Run(string(level), func(b *testing.B) {
 			b.SetBytes(int64(size))
 			for b.Loop() {
-				if v := Verify(pack.Of(files), r.options.at(level)); !v.OK() {
+				if v := Pack(pack.Of(files), r.options.at(level)); !v.OK() {
 					b.Fatal(v)
 				}
 			}

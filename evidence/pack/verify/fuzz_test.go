@@ -53,8 +53,8 @@ func checkVerdicts(t *testing.T, p *pack.Pack, options Options) {
 	var structural []pack.Violation
 	for _, level := range []pack.Level{pack.Structural, pack.Strict} {
 		o := options.at(level)
-		found := Verify(p, o)
-		if again := Verify(p, o); !slices.Equal(found.Violations, again.Violations) || found.More != again.More {
+		found := Pack(p, o)
+		if again := Pack(p, o); !slices.Equal(found.Violations, again.Violations) || found.More != again.More {
 			t.Errorf("%s: another time it is something else", level)
 		}
 		if sorted := pack.SortViolations(slices.Clone(found.Violations)); !slices.Equal(sorted, found.Violations) {
@@ -173,7 +173,7 @@ func TestVerifyIsBounded(t *testing.T) {
 		} {
 			files := maps.Clone(whole)
 			files[file] = []byte(text.before + strings.Repeat(text.unit, 1<<18/len(text.unit)) + text.after)
-			found := Verify(pack.Of(files), r.options)
+			found := Pack(pack.Of(files), r.options)
 			if len(found.Violations) == 0 || len(found.Violations) > MaxViolations {
 				t.Errorf("%s, %s: %d violations", file, text.name, len(found.Violations))
 			}

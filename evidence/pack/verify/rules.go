@@ -9,7 +9,7 @@ import (
 
 // Rules returns the records of all rules: of the structural level, of the strict level,
 // and of the rules that need a key (TestEveryRuleHasARecord).
-func Rules() []pack.Rule { return slices.Concat(structuralRules(), strictRules(), sign.SigningRules()) }
+func Rules() []pack.Rule { return slices.Concat(structuralRules(), strictRules(), sign.Rules()) }
 
 func structuralRules() []pack.Rule {
 	var list []pack.Rule

@@ -23,7 +23,7 @@ func BenchmarkManyOperations(b *testing.B) {
 		b.Run(string(level), func(b *testing.B) {
 			b.SetBytes(int64(size))
 			for b.Loop() {
-				if v := Verify(pack.Of(files), options.at(level)); !v.OK() {
+				if v := Pack(pack.Of(files), options.at(level)); !v.OK() {
 					b.Fatal(v)
 				}
 			}
@@ -76,7 +76,7 @@ func many(t testing.TB, n int) map[string][]byte {
 
 // TestManyOperationsHold: the pack of the benchmark breaks no rule.
 func TestManyOperationsHold(t *testing.T) {
-	if v := Verify(pack.Of(many(t, 1000)), builtin(t)); !v.OK() {
+	if v := Pack(pack.Of(many(t, 1000)), builtin(t)); !v.OK() {
 		t.Errorf("%+v", v)
 	}
 }

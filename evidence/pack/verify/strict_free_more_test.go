@@ -177,12 +177,12 @@ func whatIsFree(t *testing.T) map[string]string {
 					t.Fatal(err)
 				}
 				files := whole.files(t)
-				if v := Verify(pack.Of(files), options); !v.OK() {
+				if v := Pack(pack.Of(files), options); !v.OK() {
 					t.Fatalf("%+v", v)
 				}
 				n := 0
 				each := func(a alter) {
-					if n++; !Verify(a.pack, options).OK() || reflect.DeepEqual(a.pack, pack.Of(files)) {
+					if n++; !Pack(a.pack, options).OK() || reflect.DeepEqual(a.pack, pack.Of(files)) {
 						return
 					}
 					mu.Lock()

@@ -305,7 +305,7 @@ func TestWholeProfile(t *testing.T) {
 		tc.change(&own)
 		o.Whole = func(string) *kernel.Profile { return &own }
 		var got []string
-		for _, v := range Verify(p, o).Violations {
+		for _, v := range Pack(p, o).Violations {
 			got = append(got, v.Path)
 		}
 		want := []string{"run.json#/policy_provenance/profile_sha256"}
@@ -316,8 +316,8 @@ func TestWholeProfile(t *testing.T) {
 		if slices.Sort(want); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
-		if o.Whole = func(string) *kernel.Profile { return nil }; !Verify(p, o).OK() {
-			t.Errorf("%s: without the whole profile: %+v", name, Verify(p, o))
+		if o.Whole = func(string) *kernel.Profile { return nil }; !Pack(p, o).OK() {
+			t.Errorf("%s: without the whole profile: %+v", name, Pack(p, o))
 		}
 	}
 }
@@ -446,7 +446,7 @@ func changed(t testing.TB, text []byte, do func(map[string]any)) []byte {
 func TestMoreNamesThanLookedAt(t *testing.T) {
 	p := pack.Of(map[string][]byte{pack.RunFile: []byte("{}")})
 	p.More = true
-	if v := Verify(p, Options{}); len(v.Violations) != 1 || v.Violations[0].Rule != "PK2" {
+	if v := Pack(p, Options{}); len(v.Violations) != 1 || v.Violations[0].Rule != "PK2" {
 		t.Errorf("%+v", v)
 	}
 }
@@ -476,7 +476,7 @@ func TestManyFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v := Verify(d.inMemory(t), builtin(t))
+	v := Pack(d.inMemory(t), builtin(t))
 	named := 0
 	for _, x := range v.Violations {
 		if x.Rule == "ST4" {

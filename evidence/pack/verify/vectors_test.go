@@ -175,8 +175,8 @@ func (r vectorRun) check(t *testing.T, v *packVector) {
 		}
 	}
 	if *updateVectors && v.Name != "" {
-		v.Structural = Verify(archived, Options{Level: pack.Structural}).Violations
-		full := Verify(archived, r.options)
+		v.Structural = Pack(archived, Options{Level: pack.Structural}).Violations
+		full := Pack(archived, r.options)
 		v.Strict, v.NotChecked = full.Violations, len(full.NotChecked) > 0
 	}
 	r.verify(t, v, archived)
@@ -196,12 +196,12 @@ func (r vectorRun) check(t *testing.T, v *packVector) {
 
 func (r vectorRun) verify(t *testing.T, v *packVector, p *pack.Pack) {
 	t.Helper()
-	got := Verify(p, Options{Level: pack.Structural})
+	got := Pack(p, Options{Level: pack.Structural})
 	sameViolations(t, pack.Structural, got.Violations, v.Structural)
 	if got.NotChecked != nil {
 		t.Errorf("structural: not checked: %q", got.NotChecked)
 	}
-	got = Verify(p, r.options)
+	got = Pack(p, r.options)
 	sameViolations(t, pack.Strict, got.Violations, v.Strict)
 	if (len(got.NotChecked) > 0) != v.NotChecked {
 		t.Errorf("strict: not checked: %q", got.NotChecked)

@@ -53,8 +53,8 @@ type Verdict struct {
 // OK says whether the pack is valid.
 func (v Verdict) OK() bool { return len(v.Violations) == 0 && len(v.NotChecked) == 0 }
 
-// Verify checks a pack by the rules of a level.
-func Verify(p *pack.Pack, o Options) Verdict {
+// Pack checks a pack by the rules of a level.
+func Pack(p *pack.Pack, o Options) Verdict {
 	if o.Level == "" {
 		o.Level = pack.Strict
 	}

@@ -44,7 +44,7 @@ func TestHostileNames(t *testing.T) {
 		files[name] = []byte("x")
 	}
 	for _, level := range []pack.Level{pack.Structural, pack.Strict} {
-		for _, v := range Verify(pack.Of(files), Options{Level: level}).Violations {
+		for _, v := range Pack(pack.Of(files), Options{Level: level}).Violations {
 			if strings.ContainsAny(v.Message, "\n\x1b\x7f") || len(v.Message) > 2000 {
 				t.Errorf("%s %.100q: %.300q", v.Rule, v.Path, v.Message)
 			}
