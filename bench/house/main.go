@@ -3,7 +3,8 @@
 //
 //	go run -C bench ./house FOLDER...
 //
-// It leaves out the benchmark, modules inside the module, and testdata.
+// It leaves out the benchmark, modules inside the module, and testdata. A package that no
+// command imports counts as lines of tests: it has their fixtures.
 package main
 
 import (
@@ -37,7 +38,7 @@ func main() {
 	}
 	var columns [][]string
 	for _, root := range os.Args[1:] {
-		h := house{lines: map[string]int{}, files: map[string]int{}, methods: map[string]int{}}
+		h := newHouse()
 		if err := h.measure(root); err != nil {
 			fmt.Fprintln(os.Stderr, "house:", err)
 			os.Exit(1)
@@ -54,6 +55,10 @@ func main() {
 		fmt.Fprintln(w)
 	}
 	w.Flush()
+}
+
+func newHouse() house {
+	return house{lines: map[string]int{}, files: map[string]int{}, methods: map[string]int{}}
 }
 
 // rows names what column returns.
@@ -94,7 +99,16 @@ func (h *house) column() []string {
 	}
 }
 
+// source is a file that is no test.
+type source struct {
+	pkg  string
+	set  *token.FileSet
+	file *ast.File
+	text []byte
+}
+
 func (h *house) measure(root string) error {
+	var list []source
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -113,29 +127,73 @@ func (h *house) measure(root string) error {
 		if !strings.HasSuffix(name, ".go") {
 			return nil
 		}
-		src, err := os.ReadFile(name)
+		text, err := os.ReadFile(name)
 		if err != nil {
 			return err
 		}
 		if strings.HasSuffix(name, "_test.go") {
-			h.tests += bytes.Count(src, []byte("\n"))
+			h.tests += bytes.Count(text, []byte("\n"))
 			return nil
 		}
-		return h.file(path.Dir(filepath.ToSlash(rel)), src)
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, name, text, parser.ParseComments)
+		list = append(list, source{path.Dir(filepath.ToSlash(rel)), set, file, text})
+		return err
 	})
-	if err == nil && len(h.functions) == 0 {
-		err = fmt.Errorf("%s has no functions", root)
-	}
-	return err
-}
-
-func (h *house) file(pkg string, src []byte) error {
-	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, pkg, src, parser.ParseComments)
 	if err != nil {
 		return err
 	}
-	for line := range bytes.Lines(src) {
+	used := reached(list)
+	for _, s := range list {
+		if used[s.pkg] {
+			h.file(s)
+		} else {
+			h.tests += bytes.Count(s.text, []byte("\n"))
+		}
+	}
+	if len(h.functions) == 0 {
+		return fmt.Errorf("%s has no functions", root)
+	}
+	return nil
+}
+
+// reached returns the packages of commands, and those that they import.
+func reached(list []source) map[string]bool {
+	packages, used := map[string]bool{}, map[string]bool{}
+	for _, s := range list {
+		packages[s.pkg] = true
+	}
+	var reach func(pkg string)
+	reach = func(pkg string) {
+		if used[pkg] {
+			return
+		}
+		used[pkg] = true
+		for _, s := range list {
+			if s.pkg != pkg {
+				continue
+			}
+			for _, i := range s.file.Imports {
+				name := strings.Trim(i.Path.Value, `"`)
+				for other := range packages {
+					if strings.HasSuffix(name, "/"+other) {
+						reach(other)
+					}
+				}
+			}
+		}
+	}
+	for _, s := range list {
+		if s.file.Name.Name == "main" {
+			reach(s.pkg)
+		}
+	}
+	return used
+}
+
+func (h *house) file(s source) {
+	pkg, set, f := s.pkg, s.set, s.file
+	for line := range bytes.Lines(s.text) {
 		h.code++
 		h.lines[pkg]++
 		if len(bytes.TrimSpace(line)) > 0 {
@@ -176,7 +234,6 @@ func (h *house) file(pkg string, src []byte) error {
 		}
 		return true
 	})
-	return nil
 }
 
 // receiver is the name of the type that a method has.
