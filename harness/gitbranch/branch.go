@@ -81,7 +81,7 @@ type ChangedError struct{ branch, why string }
 func (e *ChangedError) Error() string { return fmt.Sprintf("branch %q: %s", e.branch, e.why) }
 
 // lookAgain examines the repository again, because a person has read a diff meanwhile. A
-// *repositoryChangedError names the difference.
+// *ChangedError names the difference.
 func (b *Branch) lookAgain(ctx context.Context) error {
 	now := Branch{git: b.git, ref: b.ref, Name: b.Name}
 	why, err := now.look(ctx)
@@ -136,7 +136,7 @@ func (b *Branch) Enter() error {
 	return nil
 }
 
-// taken undoes enter as far as possible and returns the error for it.
+// taken undoes Enter as far as possible and returns the error for it.
 func (b *Branch) taken(err error) error {
 	left := b.leave()
 	if left == "" {
@@ -146,7 +146,7 @@ func (b *Branch) taken(err error) error {
 		remedy(err, "run the command again, which goes on from there"), runerr.Because(err))
 }
 
-// leave undoes the steps that enter has taken. It describes a step that it cannot undo:
+// leave undoes the steps that Enter has taken. It describes a step that it cannot undo:
 // the branch stays, at the commit that was checked out, and maybe HEAD names it. leave
 // never removes a branch that HEAD names.
 func (b *Branch) leave() (left string) {

@@ -17,8 +17,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// Bench opens each profile's gate once. Its limits are so wide that an emulated
-// machine stays within them: no vector depends on time.
+// Bench opens the gate of each profile once. Its limits are wide enough for an emulated
+// machine: no vector depends on time.
 type Bench struct {
 	Specs *specs.Set
 	Gates map[string]*harness.Gate
@@ -51,7 +51,7 @@ func (b *Bench) Run(t *testing.T, v *Vector) (harness.Report, error) {
 	})
 }
 
-// Document is the RunResult as another program would read it.
+// Document returns the RunResult as another program reads it.
 func Document(t *testing.T, rep harness.Report) (canon.Document, map[string]any) {
 	t.Helper()
 	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
@@ -61,8 +61,8 @@ func Document(t *testing.T, rep harness.Report) (canon.Document, map[string]any)
 	return doc, result.Subset(doc.Value().(map[string]any))
 }
 
-// Answer is all that a run must repeat byte for byte: the canonical subset and
-// the bundle, or the error.
+// Answer returns everything that a run must repeat byte for byte: the canonical subset
+// and the bundle, or the error.
 func Answer(t *testing.T, rep harness.Report, err error) string {
 	t.Helper()
 	var re *result.RunError

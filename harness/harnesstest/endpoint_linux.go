@@ -49,7 +49,7 @@ func NewEndpoint(t *testing.T) *Endpoint {
 	return e
 }
 
-// Caller gives an executor who answers its calls.
+// Caller returns the executor with something that answers its calls.
 func (x Executor) Caller(mode string, c harness.Caller) Executor {
 	x.Deps.Caller, x.model = c, mode
 	return x
@@ -68,7 +68,7 @@ func Player(t *testing.T, recording []byte) *model.Player {
 	return model.NewPlayer(m)
 }
 
-// Callers is an executor whose profile has every model mode.
+// Callers returns an executor whose profile allows every model mode.
 func Callers(t *testing.T, runner harness.Runner, change func(*kernel.Profile)) Executor {
 	t.Helper()
 	return NewExecutor(t, runner, func(p *kernel.Profile) {

@@ -36,7 +36,7 @@ func Permissive(in policy.Input) (kernel.Verdict, error) {
 	return v, nil
 }
 
-// Tier is a host that has no more than one kind of isolation.
+// Tier is a host that has only one kind of isolation.
 type Tier struct {
 	*sandbox.Host
 	Isolation sandbox.Isolation
@@ -47,18 +47,19 @@ func (h Tier) Start(ctx context.Context, r sandbox.Request) (*sandbox.Sandbox, e
 	return h.Host.Start(ctx, r)
 }
 
-// Tiers are the isolations that a test holds for.
+// Tiers are the isolations under which a test runs.
 var Tiers = []sandbox.Isolation{sandbox.Full, sandbox.Confined}
 
-// NewTier is a host of one tier, or skips the test with what is in the way. When the
-// test has ended, its folder for copies must be empty and no process of it left.
+// NewTier returns a host of one tier. If this machine cannot give the isolation, NewTier
+// skips the test and says why. After the test, the host's folder for copies must be empty,
+// and none of its processes may be left.
 func NewTier(t *testing.T, isolation sandbox.Isolation) Tier {
 	t.Helper()
 	temp, err := os.MkdirTemp("", "fiador-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Root's commands have an id of their own, which has to get there.
+	// A command that root starts runs as another user, who must reach the folder.
 	if err := os.Chmod(temp, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func NewTier(t *testing.T, isolation sandbox.Isolation) Tier {
 	return h
 }
 
-// childProcesses are the names of the processes whose parent is this one.
+// childProcesses returns the names of the child processes of this one.
 func childProcesses(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -116,8 +117,8 @@ type Executor struct {
 	model string // model mode; empty: none
 }
 
-// NewExecutor has the default profile with every command, a short time, and out as its
-// only write root.
+// NewExecutor returns an executor under the default profile, with every command allowed,
+// a short timeout, and out as the only write root.
 func NewExecutor(t *testing.T, runner harness.Runner, change func(*kernel.Profile)) Executor {
 	t.Helper()
 	d := Deps(t)
@@ -135,7 +136,7 @@ func NewExecutor(t *testing.T, runner harness.Runner, change func(*kernel.Profil
 	return Executor{Deps: d, Gate: gate, Tree: t.TempDir()}
 }
 
-// Limited makes the provenance say the limits that the profile has now.
+// Limited copies the limits of the profile into the provenance.
 func Limited(g *harness.Gate) {
 	p := g.Profile
 	g.Provenance.Limits = result.Limits{
@@ -144,7 +145,7 @@ func Limited(g *harness.Gate) {
 	}
 }
 
-// Request is an intent with these members beside its goal.
+// Request returns the request of an intent with these members beside its goal.
 func (x Executor) Request(members string, f harness.Folders) harness.Request {
 	if f.Tree == "" {
 		f.Tree = x.Tree
@@ -153,8 +154,8 @@ func (x Executor) Request(members string, f harness.Folders) harness.Request {
 	return harness.Request{Source: []byte(src), Path: "intent.json", Mode: harness.ModeExecuteSandbox, ModelMode: cmp.Or(x.model, harness.ModelNone), RunID: "r", Folders: f}
 }
 
-// Run carries out an intent whose result has to be valid, and keeps what was written
-// until the end of the test.
+// Run carries out an intent and checks that the result is valid. It keeps the written
+// files until the end of the test.
 func (x Executor) Run(t *testing.T, members string, f harness.Folders) harness.Report {
 	t.Helper()
 	rep, err := harness.Run(t.Context(), x.Deps, x.Gate, x.Request(members, f))
@@ -189,8 +190,8 @@ func (x Executor) Fails(t *testing.T, members string, f harness.Folders) *result
 // reasonForm is the closed vocabulary of an execution's reasons.
 var reasonForm = regexp.MustCompile(`^(EXIT ([1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])|SIGNAL [1-9][0-9]?|TIMEOUT|OOM|NOT_FOUND|NOT_EXECUTABLE|OUTPUT_LIMIT|STREAM_LIMIT /actions/[0-9]+|(OUTPUT_MISSING|OUTPUT_KIND|OUTPUT_NAME|WRITE_OUTSIDE_ROOT)( .+)?)$`)
 
-// CheckExecuted holds RS1..RS8 and the schema on the bytes of an executed result, and
-// what architecture.md says about its members.
+// CheckExecuted checks the bytes of an executed result by RS1..RS8, by the schema, and by
+// the rules for members of executed results.
 func CheckExecuted(t *testing.T, x Executor, rep harness.Report) {
 	t.Helper()
 	doc, err := canon.Parse(rep.Bytes, result.MaxBytes)
@@ -227,7 +228,8 @@ func CheckExecuted(t *testing.T, x Executor, rep harness.Report) {
 	checkPacked(t, rep)
 }
 
-// Packed is the pack of a report whose execution is still open. It holds at strict.
+// Packed returns the pack of a report whose execution is still open, and checks the pack
+// at level strict.
 func Packed(t *testing.T, rep harness.Report) *pack.Pack {
 	t.Helper()
 	files, err := rep.Packed(rand.Reader)
@@ -245,8 +247,7 @@ func Packed(t *testing.T, rep harness.Report) *pack.Pack {
 	return pack.Of(files)
 }
 
-// checkPacked packs what was executed: whatever an execution did, its pack holds, and
-// its files hold their schemas.
+// checkPacked packs an execution, and checks the pack and the schemas of its files.
 func checkPacked(t *testing.T, rep harness.Report) {
 	t.Helper()
 	if rep.Execution == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// JudgeFunc is a policy of the test's own.
+// JudgeFunc is a policy that a test makes.
 type JudgeFunc func(policy.Input) (kernel.Verdict, error)
 
 func (f JudgeFunc) Eval(_ context.Context, in policy.Input) (kernel.Verdict, error) { return f(in) }
@@ -24,7 +24,7 @@ func (f JudgeFunc) Explain(ctx context.Context, in policy.Input) (policy.Explana
 	return policy.Explanation{Verdict: v}, err
 }
 
-// Deps are effects that are the same each time: a clock that stands, and fixed randomness.
+// Deps returns effects that repeat: a clock that stands still, and fixed randomness.
 func Deps(t *testing.T) harness.Deps {
 	t.Helper()
 	set, err := specs.New()
@@ -38,7 +38,7 @@ func Deps(t *testing.T) harness.Deps {
 	}
 }
 
-// GateWith is the gate of the default profile with a policy of the test's own.
+// GateWith returns the gate of the default profile, with a policy that the test makes.
 func GateWith(t *testing.T, d harness.Deps, judge harness.Judge) *harness.Gate {
 	t.Helper()
 	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: "default"}, d.Specs, policy.DefaultLimits())
@@ -49,12 +49,12 @@ func GateWith(t *testing.T, d harness.Deps, judge harness.Judge) *harness.Gate {
 	return gate
 }
 
-// Planned is the request of a plan.
+// Planned returns the request of a plan.
 func Planned(src, id string) harness.Request {
 	return harness.Request{Source: []byte(src), Path: "intent.json", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone, RunID: id}
 }
 
-// OpenBuiltin is the gate of a built-in profile, with time enough on any machine.
+// OpenBuiltin returns the gate of a built-in profile, with enough time on any machine.
 func OpenBuiltin(t *testing.T, set *specs.Set, name string) *harness.Gate {
 	t.Helper()
 	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: name}, set, Endless())
@@ -64,20 +64,19 @@ func OpenBuiltin(t *testing.T, set *specs.Set, name string) *harness.Gate {
 	return gate
 }
 
-// Endless are the default limits with so much time and memory that no machine is
-// too slow for them.
+// Endless returns the default limits, with enough time and memory for any machine.
 func Endless() policy.Limits {
 	l := policy.DefaultLimits()
 	l.Compile, l.Deadline, l.MemoryBytes = time.Hour, time.Hour, 4<<30
 	return l
 }
 
-// Meta is the METADATA of a rule.
+// Meta returns the METADATA of a rule.
 func Meta(id string) string {
 	return "# METADATA\n# title: Title of " + id + "\n# description: Reason of " + id + "\n# custom:\n#   id: " + id + "\n"
 }
 
-// Quiet is a rule that never fires, so that a layer has one.
+// Quiet returns a rule that never fires, for a layer that must have a rule.
 func Quiet(id string) string {
 	return Meta(id) + `deny contains {"id": "` + id + `", "path": "", "msg": "m"} if input.intent.context.never` + "\n"
 }
@@ -85,7 +84,7 @@ func Quiet(id string) string {
 // Minimal is a profile.json that changes nothing of strict.
 const Minimal = `{"name":"mine","extends":"strict"}`
 
-// Folder is a folder of these files, as messages show it under the name "shown".
+// Folder returns a folder of these files. Messages show the folder as "shown".
 func Folder(files map[string]string) *policy.Folder {
 	fsys := fstest.MapFS{}
 	for name, text := range files {
@@ -94,17 +93,17 @@ func Folder(files map[string]string) *policy.Folder {
 	return &policy.Folder{FS: fsys, Dir: ".", Show: "shown"}
 }
 
-// Mine are sources with a profile of the user's.
+// Mine returns sources with a profile of the user.
 func Mine(files map[string]string) harness.Sources {
 	return harness.Sources{Builtin: profiles.FS(), User: Folder(files), File: harness.ProfileFile}
 }
 
-// Asking is a module that asks about everything.
+// Asking returns a module that asks about every intent.
 func Asking(pkg string) string {
 	return "package " + pkg + "\n\n" + Meta("ASK") + `clarify contains {"id": "ASK", "path": "/goal", "question": "sure?"}` + "\n"
 }
 
-// Runs has deps whose randomness may be read by many runs at once.
+// Runs returns effects that many runs can use at once.
 func Runs(t *testing.T) harness.Deps {
 	d := Deps(t)
 	d.Rand = Zeros{}

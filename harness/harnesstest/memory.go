@@ -19,8 +19,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// Memory is a Recorder that keeps everything in memory, and keeps the promises of the
-// interface. refuse says which calls fail: "put" and a kind of blob, "append" and a kind
+// Memory is a Recorder in memory that keeps the promises of the interface. refuse says
+// which calls fail: "put" and a kind of blob, "append" and a kind
 // of record, or "blob".
 type Memory struct {
 	mu      sync.Mutex
@@ -93,7 +93,7 @@ func (m *Memory) Blob(b ledger.Blob) ([]byte, error) {
 	return bytes.Clone(text), nil
 }
 
-// Kinds are the records that there are, a word for each.
+// Kinds returns the kinds of the records, one word for each record.
 func (m *Memory) Kinds() string {
 	var list []string
 	for _, r := range m.Records {

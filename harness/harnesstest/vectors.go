@@ -51,7 +51,7 @@ type Expectation struct {
 	Offset  *int64      `json:"offset,omitempty"`
 }
 
-// Source is the bytes of the vector's intent file.
+// Source returns the bytes of the vector's intent file.
 func (v *Vector) Source(t *testing.T) []byte {
 	t.Helper()
 	switch {
@@ -73,8 +73,8 @@ func (v *Vector) Source(t *testing.T) []byte {
 	return append(slices.Clone(doc.Bytes()), '\n')
 }
 
-// LoadVectors reads every file and checks what holds for all of them: plain
-// ASCII, no unknown member, one spelling of the intent and unique names.
+// LoadVectors reads every file. It checks that the files are plain ASCII without unknown
+// members, that each intent has one spelling, and that names are unique.
 func LoadVectors(t *testing.T) []*VectorFile {
 	t.Helper()
 	paths, err := fs.Glob(specs.RunVectors(), "*.json")
@@ -112,8 +112,8 @@ func LoadVectors(t *testing.T) []*VectorFile {
 	return files
 }
 
-// Text is the file as -update writes it: a line for each thing that a change
-// would touch alone.
+// Text returns the file as -update writes it. Each part that can change alone has its own
+// line.
 func (f *VectorFile) Text(t *testing.T) []byte {
 	t.Helper()
 	var b strings.Builder

@@ -26,7 +26,7 @@ type Repeated struct {
 	After  string `json:"after"`
 }
 
-// Valid holds a document against its schema and returns its value.
+// Valid checks a document by its schema and returns its value.
 func Valid(t *testing.T, set *specs.Set, kind specs.Kind, raw []byte) any {
 	t.Helper()
 	doc, err := canon.Parse(raw, result.MaxBytes)
@@ -39,7 +39,7 @@ func Valid(t *testing.T, set *specs.Set, kind specs.Kind, raw []byte) any {
 	return doc.Value()
 }
 
-// Encode is v as JSON on one line in plain ASCII.
+// Encode returns v as JSON on one line in plain ASCII.
 func Encode(t *testing.T, v any) string {
 	t.Helper()
 	var raw bytes.Buffer
@@ -89,7 +89,7 @@ func SecondValidator(t *testing.T, kind specs.Kind) *jsonschema.Schema {
 	return s
 }
 
-// PlacesOf lists the way to every value in v.
+// PlacesOf returns the path to every value in v.
 func PlacesOf(v any, way []string) [][]string {
 	out := [][]string{slices.Clone(way)}
 	switch v := v.(type) {
@@ -105,7 +105,7 @@ func PlacesOf(v any, way []string) [][]string {
 	return out
 }
 
-// Replaced is v with another value at the end of a way.
+// Replaced returns v with another value at the end of a path.
 func Replaced(v any, way []string, to any) any {
 	if len(way) == 0 {
 		return to

@@ -8,7 +8,7 @@ import (
 
 const Simple = `{"goal":"g","constraints":["c"],"actions":[{"kind":"write","path":"out/a","content":""}]}`
 
-// Sh is a run action of a shell script.
+// Sh returns a run action of a shell script.
 func Sh(script string) string {
 	b, err := json.Marshal([]string{"sh", "-c", script})
 	if err != nil {
@@ -39,7 +39,7 @@ func Argv(words ...string) string {
 
 func Actions(list ...string) string { return `"actions":[` + strings.Join(list, ",") + `]` }
 
-// Call is a call action through an adapter.
+// Call returns a call action through an adapter.
 func Call(adapter, params string) string {
 	return `{"kind":"call","tool_id":"t","adapter_id":"` + adapter + `","params":` + params + `}`
 }

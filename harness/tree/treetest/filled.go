@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Filled is a folder with these files.
+// Filled returns a new folder with these files.
 func Filled(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Text is all that a folder has: names, modes, contents.
+// Text returns everything in a folder as text: names, modes, contents.
 func Text(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -46,7 +46,7 @@ func Text(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// Exchange puts what is at b, beneath dir, in the place of a.
+// Exchange renames a to a.old, and b to a, both beneath dir.
 func Exchange(dir, a, b string) error {
 	return errors.Join(os.Rename(filepath.Join(dir, a), filepath.Join(dir, a)+".old"), os.Rename(filepath.Join(dir, b), filepath.Join(dir, a)))
 }
