@@ -67,14 +67,19 @@ func (e envelope) of(keyID string) (signature, int) {
 	return e.signatures[i], i
 }
 
+type signatureDocument struct {
+	KeyID string `json:"keyid"`
+	Sig   string `json:"sig"`
+}
+
 // plain returns the envelope as a JSON value. Members of kept that this program's
 // envelope does not have stay unchanged.
 func (e envelope) plain(kept map[string]any) map[string]any {
 	out := map[string]any{}
 	maps.Copy(out, kept)
-	signatures := make([]any, len(e.signatures))
+	signatures := make([]signatureDocument, len(e.signatures))
 	for i, s := range e.signatures {
-		signatures[i] = map[string]any{"keyid": s.keyID, "sig": base64.StdEncoding.EncodeToString(s.sig)}
+		signatures[i] = signatureDocument{s.keyID, base64.StdEncoding.EncodeToString(s.sig)}
 	}
 	out["payloadType"], out["signatures"] = PayloadType, signatures
 	out["payload"] = base64.StdEncoding.EncodeToString(e.payload)

@@ -49,6 +49,24 @@ func predicateOf(p *pack.Pack) (predicate, error) {
 	}, nil
 }
 
+// statement is an in-toto statement v1.
+type statement struct {
+	Type          string    `json:"_type"`
+	Subjects      []subject `json:"subject"`
+	PredicateType string    `json:"predicateType"`
+	Predicate     predicate `json:"predicate"`
+}
+
+// subject is a file that a statement covers.
+type subject struct {
+	Name   string `json:"name"`
+	Digest digest `json:"digest"`
+}
+
+type digest struct {
+	SHA256 string `json:"sha256"`
+}
+
 // Statement returns the document that a signature of the pack covers: an in-toto
 // statement v1 as canonical JSON. Its subjects are all files except meta.json, by name,
 // with their SHA-256; its predicate names the run. An entry that is no file of a pack
@@ -61,20 +79,13 @@ func Statement(p *pack.Pack) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var subjects []any
+	st := statement{Type: StatementType, PredicateType: PredicateType, Predicate: about}
 	for _, e := range p.Entries {
 		if e.Name != pack.MetaFile {
-			digest := map[string]any{"sha256": canon.Sum(e.Text).Hex()}
-			subjects = append(subjects, map[string]any{"name": e.Name, "digest": digest})
+			st.Subjects = append(st.Subjects, subject{e.Name, digest{canon.Sum(e.Text).Hex()}})
 		}
 	}
-	members := map[string]any{}
-	for name, value := range about {
-		members[name] = value
-	}
-	return canon.Canonical(map[string]any{
-		"_type": StatementType, "predicateType": PredicateType, "predicate": members, "subject": subjects,
-	})
+	return canon.Canonical(st)
 }
 
 // checkStatement compares a signed statement with the pack: SG5 is its form, SG6 its
