@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -341,12 +342,12 @@ func parseError(name string, err error) *Error {
 		}
 		return moduleErrorf(name, line, "undefined function %q", f)
 	}
-	msg = canon.Cut(strings.ToValidUTF8(generated.ReplaceAllString(msg, "_"), "\uFFFD"))
+	msg = canon.Cut(strings.ToValidUTF8(generated().ReplaceAllString(msg, "_"), "\uFFFD"))
 	return moduleErrorf(name, line, "%s%s", msg, remedy(one.Details))
 }
 
 // generated matches the variables that the compiler makes.
-var generated = regexp.MustCompile(`__local[0-9]+__`)
+var generated = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`__local[0-9]+__`) })
 
 // quote returns a string from a policy, shortened and in quotes, for a message.
 func quote(s string) string { return strconv.Quote(canon.Cut(s)) }

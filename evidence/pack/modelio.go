@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/fiador/fiador/kernel/canon"
@@ -165,7 +166,9 @@ func ParseModelIO(b []byte) (ModelIO, error) {
 }
 
 // modelVersion is a semantic version without a suffix.
-var modelVersion = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})$`)
+var modelVersion = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})$`)
+})
 
 // ModelIOFaults checks a decoded model_io.json by the rules that any reader of the
 // format can check. A member that is missing or has another type breaks the rule about
@@ -189,7 +192,7 @@ func ModelIOFaults(doc any) []Violation {
 		f.add("MI1", "", "not an object")
 		return f.list
 	}
-	if v, _ := m["model_io_schema_version"].(string); !modelVersion.MatchString(v) {
+	if v, _ := m["model_io_schema_version"].(string); !modelVersion().MatchString(v) {
 		f.add("MI1", "/model_io_schema_version", "not a version such as "+ModelVersion)
 	}
 	for _, name := range []string{"adapter_id", "model_id"} {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -103,20 +104,24 @@ func Intent(file string, err error) *result.RunError {
 
 // checkedBySchema are the places of intents and requests whose form the schema checks
 // before an input check can, and what it can find there.
-var checkedBySchema = []struct {
+var checkedBySchema = sync.OnceValue(func() []schemaCheck {
+	return []schemaCheck{
+		{regexp.MustCompile(`^/(actions/\d+/argv|inputs/arguments)/`), []string{"maxLength"}, contract.IV02},
+		{regexp.MustCompile(`^/(actions/\d+/env|inputs/environment)/`), []string{"maxLength", "propertyNames"}, contract.IV04},
+		{regexp.MustCompile(`^/inputs(/input_files)?$`), []string{"maxItems"}, contract.IV05},
+	}
+})
+
+type schemaCheck struct {
 	place *regexp.Regexp
 	rules []string
 	id    string
-}{
-	{regexp.MustCompile(`^/(actions/\d+/argv|inputs/arguments)/`), []string{"maxLength"}, contract.IV02},
-	{regexp.MustCompile(`^/(actions/\d+/env|inputs/environment)/`), []string{"maxLength", "propertyNames"}, contract.IV04},
-	{regexp.MustCompile(`^/inputs(/input_files)?$`), []string{"maxItems"}, contract.IV05},
 }
 
 // SchemaCheck is the input check of the contract that a violation of a schema breaks, or
 // empty.
 func SchemaCheck(v specs.Violation) string {
-	for _, c := range checkedBySchema {
+	for _, c := range checkedBySchema() {
 		if slices.Contains(c.rules, v.Rule) && c.place.MatchString(v.Pointer) {
 			return c.id
 		}

@@ -72,7 +72,7 @@ func isAlnum(c byte) bool { return asciiDigit(c) || c >= 'a' && c <= 'z' || c >=
 // controlNames returns the segments of all control paths.
 var controlNames = sync.OnceValue(func() map[string]bool {
 	names := map[string]bool{}
-	for _, path := range kernel.DetectorTables()["control_paths"] {
+	for _, path := range pathname.Tables()["control_paths"] {
 		for seg := range strings.SplitSeq(path, "/") {
 			names[seg] = true
 		}
