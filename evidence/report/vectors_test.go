@@ -2,7 +2,6 @@ package report_test
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"os"
@@ -20,41 +19,26 @@ import (
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 // vector is a vector of a file in run/, as specs/vectors/README.md describes it, without
 // the expectation, which other tests check.
 type vector struct {
-	Name      string          `json:"name"`
-	Intent    json.RawMessage `json:"intent"`
-	Text      *string         `json:"intent_text"`
-	Base64    *string         `json:"intent_base64"`
-	Repeat    *repeated       `json:"intent_repeat"`
-	Profile   string          `json:"profile"`
-	Mode      string          `json:"mode"`
-	ModelMode string          `json:"model_mode"`
-}
-
-type repeated struct {
-	Before string `json:"before"`
-	Unit   string `json:"unit"`
-	Times  int    `json:"times"`
-	After  string `json:"after"`
+	Name      string              `json:"name"`
+	Intent    json.RawMessage     `json:"intent"`
+	Text      *string             `json:"intent_text"`
+	Base64    *string             `json:"intent_base64"`
+	Repeat    *specstest.Repeated `json:"intent_repeat"`
+	Profile   string              `json:"profile"`
+	Mode      string              `json:"mode"`
+	ModelMode string              `json:"model_mode"`
 }
 
 func (v vector) source(t *testing.T) []byte {
 	t.Helper()
-	switch {
-	case v.Text != nil:
-		return []byte(*v.Text)
-	case v.Base64 != nil:
-		raw, err := base64.StdEncoding.Strict().DecodeString(*v.Base64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
-	case v.Repeat != nil:
-		return []byte(v.Repeat.Before + strings.Repeat(v.Repeat.Unit, v.Repeat.Times) + v.Repeat.After)
+	if src := specstest.Source(t, v.Text, v.Base64, v.Repeat); src != nil {
+		return src
 	}
 	doc, err := canon.Parse(v.Intent, canon.MaxIntentBytes)
 	if err != nil {

@@ -2,7 +2,6 @@ package harnesstest
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -54,17 +53,8 @@ type Expectation struct {
 // Source returns the bytes of the vector's intent file.
 func (v *Vector) Source(t *testing.T) []byte {
 	t.Helper()
-	switch {
-	case v.Text != nil:
-		return []byte(*v.Text)
-	case v.Base64 != nil:
-		raw, err := base64.StdEncoding.Strict().DecodeString(*v.Base64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
-	case v.Repeat != nil:
-		return []byte(v.Repeat.Before + strings.Repeat(v.Repeat.Unit, v.Repeat.Times) + v.Repeat.After)
+	if src := specstest.Source(t, v.Text, v.Base64, v.Repeat); src != nil {
+		return src
 	}
 	doc, err := canon.Parse(v.Intent, canon.MaxIntentBytes)
 	if err != nil {

@@ -2,7 +2,6 @@ package request
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -42,17 +41,7 @@ type requestVector struct {
 
 func (v *requestVector) source(t testing.TB) []byte {
 	t.Helper()
-	switch {
-	case v.Text != nil:
-		return []byte(*v.Text)
-	case v.Base64 != nil:
-		raw, err := base64.StdEncoding.Strict().DecodeString(*v.Base64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
-	}
-	return []byte(v.Repeat.Before + strings.Repeat(v.Repeat.Unit, v.Repeat.Times) + v.Repeat.After)
+	return specstest.Source(t, v.Text, v.Base64, v.Repeat)
 }
 
 type requestFile struct {

@@ -4,6 +4,7 @@ package specstest
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -19,11 +20,31 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
+// Repeated describes a long text.
 type Repeated struct {
 	Before string `json:"before"`
 	Unit   string `json:"unit"`
 	Times  int    `json:"times"`
 	After  string `json:"after"`
+}
+
+// Source returns the bytes that a vector gives as a text, as base64 or as a repeated text.
+// It returns nil if the vector gives none of them.
+func Source(t testing.TB, text, encoded *string, repeated *Repeated) []byte {
+	t.Helper()
+	switch {
+	case text != nil:
+		return []byte(*text)
+	case encoded != nil:
+		raw, err := base64.StdEncoding.Strict().DecodeString(*encoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	case repeated != nil:
+		return []byte(repeated.Before + strings.Repeat(repeated.Unit, repeated.Times) + repeated.After)
+	}
+	return nil
 }
 
 // Valid checks a document by its schema and returns its value.
