@@ -44,3 +44,20 @@ func (p *Performed) after(at map[string]change.Kind, name string) (evidence.File
 	kind, sum, size := p.box.Before(name)
 	return evidence.File{Path: name, SHA256: sum, Size: size}, kind == change.KindFile
 }
+
+// expected adds a reason for each missing expectation of the command.
+func (w *performance) expected() {
+	o, want := &w.p.Observed, w.task.Expect
+	if want.Stdout && w.p.Stdout.Size == 0 {
+		o.Reject(reason.Missing("/outputs/stdout"))
+	}
+	if want.Stderr && w.p.Stderr.Size == 0 {
+		o.Reject(reason.Missing("/outputs/stderr"))
+	}
+	if want.Code != 0 && !o.Command.Failed() {
+		o.Reject(reason.Exited(0))
+	}
+	var missing []reason.Reason
+	w.p.Artifacts, missing = w.p.artifacts(want.Artifacts)
+	o.Reject(missing...)
+}

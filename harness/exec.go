@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/command"
 	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/harness/runerr"
@@ -21,7 +19,6 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/pathname"
-	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 )
@@ -59,13 +56,6 @@ func (x Exec) tooWide(member, msg, hint string) error {
 		e.Details = map[string]any{"pointer": x.From + member}
 	}
 	return e
-}
-
-// ExecExpect is what a command must produce besides its outputs.
-type ExecExpect struct {
-	Code           int // exit code besides 0 that is no failure
-	Stdout, Stderr bool
-	Artifacts      []request.ArtifactSpec
 }
 
 // Streams are the source and the destinations of a command's streams. A nil stdin is
@@ -140,46 +130,6 @@ func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs,
 	x, a := *req.Exec, intent.Actions[0]
 	x.Argv, x.Env, x.Dir, x.Outputs, x.Inputs = a.Argv, a.Env, pathname.Clean(a.Cwd), cleanPaths(intent.Outputs), inputs
 	return g.Exec(x)
-}
-
-// expected adds a reason for each missing expectation of the command.
-func (w *performance) expected() {
-	o, want := &w.p.Observed, w.task.Expect
-	if want.Stdout && w.p.Stdout.Size == 0 {
-		o.Reject(reason.Missing("/outputs/stdout"))
-	}
-	if want.Stderr && w.p.Stderr.Size == 0 {
-		o.Reject(reason.Missing("/outputs/stderr"))
-	}
-	if want.Code != 0 && !o.Command.Failed() {
-		o.Reject(reason.Exited(0))
-	}
-	var missing []reason.Reason
-	w.p.Artifacts, missing = w.p.artifacts(want.Artifacts)
-	o.Reject(missing...)
-}
-
-// makeRoots makes the folders that direct writes are limited to, because a command could
-// not make them.
-func makeRoots(work string, roots []string) error {
-	fault := func(what string, err error) error {
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
-			err = pe.Err
-		}
-		return runerr.New(result.CodeSandbox, what+": "+err.Error(), "make it, or let the writes be staged", runerr.Because(err))
-	}
-	root, err := os.OpenRoot(work)
-	if err != nil {
-		return fault("the work folder cannot be read", err)
-	}
-	defer root.Close()
-	for _, r := range roots {
-		if err := root.MkdirAll(r, 0o777); err != nil {
-			return fault("folder "+strconv.Quote(canon.Cut(r))+" cannot be made", err)
-		}
-	}
-	return nil
 }
 
 // narrow applies the limits of the call, within the limits of the profile.
@@ -311,14 +261,6 @@ func noNetwork(profile string) *result.RunError {
 		"set it to false, or use a profile with allow_network", runerr.At("/sandbox/network/enabled"))
 }
 
-// textReader reads a text. It returns nil if there is no text.
-func textReader(s *string) io.Reader {
-	if s == nil {
-		return nil
-	}
-	return strings.NewReader(*s)
-}
-
 // absolute returns the absolute paths of a list; these are outside the work folder.
 func absolute(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return p[0] != '/' })
@@ -388,38 +330,4 @@ func (g *Gate) requestedExec(r request.Request, work string) Exec {
 		Roots: s.Filesystem.Write, From: "/sandbox", Bytes: int64(contract.OutputFilesBytes().Max),
 		Streams: Streams{Stdin: textReader(r.Inputs.Stdin)},
 	}
-}
-
-// Report returns the answer to a request after its execution. The execution met the
-// request if the report has no reasons.
-func (p *Performed) Report(r request.Request) request.Report {
-	code, reasons := p.Observed.Judge()
-	if r.Outputs.ExitCode != nil && code == *r.Outputs.ExitCode && code == p.Observed.Command.Code {
-		reasons = slices.DeleteFunc(reasons, func(s string) bool { return s == reason.Exited(code).String() })
-	}
-	means := Interpret(p.Observed.Command, code)
-	rep := request.Report{
-		ExecutionID: r.ExecutionID, ToolID: r.ToolID, AdapterID: r.AdapterID, Metadata: r.Metadata, Artifacts: p.Artifacts,
-		ExitCode: code, Interpretation: means.Meaning, Action: means.Action, Reasons: reasons,
-		Stdout: reportStream(p.Stdout), Stderr: reportStream(p.Stderr),
-		Ephemeral: request.Ephemeral{StartedAt: p.Started, CompletedAt: p.Ended, Duration: p.Ended.Sub(p.Started), PeakMemoryBytes: p.PeakMemory, Clauses: p.Clauses},
-	}
-	for _, f := range p.Observed.Outputs {
-		rep.OutputFiles = append(rep.OutputFiles, kernel.FileRef{Path: f.Path, SHA256: evidence.Hash(f.SHA256), SizeBytes: int(f.Size)})
-	}
-	return rep
-}
-
-// Interpret returns the meaning of an exit code, by its cause. A signal from outside the
-// sandbox is neither a timeout nor a lack of memory.
-func Interpret(end *evidence.End, code int) contract.Interpretation {
-	in := contract.Interpret(code)
-	if end.Signal != 0 && code == 128+end.Signal && !end.TimedOut && !end.OutOfMemory {
-		in.Meaning, in.Action = contract.MeaningSignal, contract.ActionLogSignal
-	}
-	return in
-}
-
-func reportStream(c command.Captured) request.Stream {
-	return request.Stream{SHA256: evidence.Hash(c.SHA256), SizeBytes: len(c.Bytes), Truncated: c.Truncated}
 }

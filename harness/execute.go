@@ -5,11 +5,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -22,10 +20,7 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
-	"github.com/fiador/fiador/kernel/contract"
-	"github.com/fiador/fiador/kernel/pathname"
 	"github.com/fiador/fiador/kernel/reason"
-	"github.com/fiador/fiador/kernel/result"
 )
 
 // Runner sets up sandboxes.
@@ -52,6 +47,13 @@ type Task struct {
 	Now     func() time.Time  // the clock of the run; its times never go back
 	// Progress is called before each action, from 0 on; it may be nil.
 	Progress func(action, of int)
+}
+
+// ExecExpect is what a command must produce besides its outputs.
+type ExecExpect struct {
+	Code           int // exit code besides 0 that is no failure
+	Stdout, Stderr bool
+	Artifacts      []request.ArtifactSpec
 }
 
 // Performed is an execution that has ended. It holds the written files until Close.
@@ -399,164 +401,6 @@ func (w *performance) unchanged(paths []string, changes []change.Change) {
 	}
 }
 
-// Folders are the host folders that an execution of an intent uses.
-type Folders struct {
-	Tree string // source of the inputs
-	Work string // commands work on top of it; it is never changed; "": an empty folder
-	Read []string
-}
-
-// execute is step 7: it performs the plan of a BUNDLE, and puts the observations into
-// the result.
-func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent kernel.Intent, d kernel.Decision, told *account) (*kernel.Execution, *Performed, error) {
-	if deps.Runner == nil {
-		return nil, nil, runerr.New(result.CodeSandbox, "there is no sandbox to execute the plan in", "use --mode plan-only for the decision and the bundle")
-	}
-	if err := executable(gate, req, intent); err != nil {
-		return nil, nil, err
-	}
-	calls, err := modelCalls(deps.Caller, intent)
-	if err != nil {
-		return nil, nil, err
-	}
-	inputs, err := deps.Runner.StageInputs(req.Folders.Tree, intent.Inputs, contract.MaxInputs, int64(contract.InputFilesBytes().Max))
-	if err != nil {
-		return nil, nil, runerr.Input(intent, err)
-	}
-	cleanInputs(inputs.Files)
-	if err := apart(inputs, calls); err != nil {
-		return nil, nil, errors.Join(err, inputs.Remove())
-	}
-	task, err := gate.planned(req, intent, inputs, deps.Progress)
-	if err == nil {
-		err = told.begin(ctx, d)
-	}
-	if err == nil && task.Sandbox.Write == sandbox.Direct {
-		err = makeRoots(task.Sandbox.Work, task.Sandbox.Roots)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, inputs.Remove())
-	}
-	task.Caller, task.Calls, task.Now = deps.Caller, calls, deps.Now
-	p, err := Perform(ctx, deps.Runner, task)
-	if err != nil {
-		return nil, nil, errors.Join(err, inputs.Remove())
-	}
-	p.box.Owns(inputs)
-	e, err := evidence.Execution(d.BundleHash, gate.Profile.Contract(), p.Observed)
-	if err != nil {
-		return nil, nil, errors.Join(runerr.Internal("the execution has no canonical form", err), p.Close())
-	}
-	return &e, p, nil
-}
-
-// executable refuses, before any effect, an intent that cannot be carried out here. The
-// policy has checked commands and variables before. IV-01 and IV-04 are checked again,
-// so that a wrong rule cannot start a command outside the profile.
-func executable(gate *Gate, req Request, intent kernel.Intent) error {
-	for i, a := range intent.Actions {
-		at := "/actions/" + strconv.Itoa(i)
-		switch a.Kind {
-		case kernel.ActionCall:
-			if req.ModelMode == ModelNone {
-				return callFault(at, "a call is not dispatched in model mode none", "use --model-mode record or replay, or --mode plan-only")
-			}
-		case kernel.ActionRun:
-			if v := contract.CheckCommand(at+"/argv/0", a.Argv[0], contract.AllowList(gate.Profile.AllowedCommands)); v != nil {
-				return runerr.Violated(result.CodeSandbox, v)
-			}
-			allowed := contract.AllowList(gate.Profile.EnvAllow)
-			if faults := contract.CheckEnvironment(at+"/env", a.Env, allowed); len(faults) > 0 {
-				return runerr.Violated(result.CodeSandbox, &faults[0])
-			}
-		}
-	}
-	return nil
-}
-
 // Protected returns the names at the top of a work folder that commands can read and not
 // write. These entries control what other tools run.
 func Protected() []string { return []string{".git", ".fiador", ".github"} }
-
-// Limits returns the limits of executions under the profile.
-func (g *Gate) Limits() sandbox.Limits {
-	p := g.Profile
-	return sandbox.Limits{
-		MemoryMB: p.MemoryMB, CPUCores: p.CPUCores, MaxChildren: p.MaxChildren,
-		OutputFiles: p.MaxOutputFiles, OutputBytes: int64(p.MaxTotalOutputBytes),
-	}
-}
-
-// Rules says what executions under the profile may write.
-func (g *Gate) Rules() change.Rules {
-	p := g.Profile
-	return change.Rules{Roots: p.AllowedWriteRoots.Names, AnyRoot: p.AllowedWriteRoots.All, MaxFiles: p.MaxOutputFiles, MaxBytes: int64(p.MaxTotalOutputBytes)}
-}
-
-// task returns the task that executes an intent.
-func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) Task {
-	stdout, stderr := contract.KeptBytes(g.Profile.MaxTotalOutputBytes)
-	t := Task{
-		Profile: g.Profile,
-		Sandbox: sandbox.Request{
-			Work: req.Folders.Work, Write: sandbox.Staged, Inputs: inputs.Dir, Read: req.Folders.Read,
-			Protect: Protected(), Network: g.Profile.AllowNetwork, Limits: g.Limits(),
-			Least: sandbox.Isolation(g.Profile.Isolation),
-		},
-		Rules:  g.Rules(),
-		Budget: time.Duration(g.Profile.TimeoutMS) * time.Millisecond,
-		Inputs: inputs, Progress: progress,
-		Stdout: command.Stream{Keep: int64(stdout)}, Stderr: command.Stream{Keep: int64(stderr)},
-	}
-	if len(inputs.Files) == 0 {
-		t.Sandbox.Inputs = ""
-	}
-	if access, ok := contract.ProfileAccess(g.Base); ok && access.TreeRead {
-		t.Sandbox.Tree = req.Folders.Tree
-	}
-	t.Rules.Declared = cleanPaths(intent.Outputs)
-	for i, a := range intent.Actions {
-		t.add(i, a)
-	}
-	return t
-}
-
-func (t *Task) add(i int, a kernel.Action) {
-	t.Stdin = append(t.Stdin, textReader(a.Stdin))
-	t.Times = append(t.Times, time.Duration(a.TimeoutMS)*time.Millisecond)
-	switch a.Kind {
-	case kernel.ActionCall:
-		t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Path: pack.ResponsePath(i), Given: true})
-		return
-	case kernel.ActionWrite:
-		t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Path: pathname.Clean(a.Path), Content: a.Bytes(), Executable: a.Executable})
-		return
-	}
-	t.Sandbox.Actions = append(t.Sandbox.Actions, sandbox.Action{Argv: a.Argv, Env: variables(a.Env), Dir: pathname.Clean(a.Cwd)})
-}
-
-// variables returns an environment in the form that processes take, sorted by name.
-func variables(env map[string]string) []string {
-	list := make([]string, 0, len(env))
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		list = append(list, name+"="+env[name])
-	}
-	return list
-}
-
-func cleanPaths(paths []string) []string {
-	list := make([]string, len(paths))
-	for i, p := range paths {
-		list[i] = pathname.Clean(p)
-	}
-	return list
-}
-
-// cleanInputs replaces the paths of inputs by clean paths. No two are the same, because
-// each input was copied to a place of its own.
-func cleanInputs(files []sandbox.Input) {
-	for i := range files {
-		files[i].Path = pathname.Clean(files[i].Path)
-	}
-	slices.SortFunc(files, func(a, b sandbox.Input) int { return canon.Compare(a.Path, b.Path) })
-}
