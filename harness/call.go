@@ -42,9 +42,9 @@ type ModelCall struct {
 	Prompt    []byte
 }
 
-// modelCalls returns the calls of an intent by action. It reports every fault of the
+// ModelCalls returns the calls of an intent by action. It reports every fault of the
 // calls that is known before anything is executed.
-func modelCalls(caller Caller, intent kernel.Intent) (map[int]ModelCall, error) {
+func ModelCalls(caller Caller, intent kernel.Intent) (map[int]ModelCall, error) {
 	calls := map[int]ModelCall{}
 	adapter, model := "", ""
 	for i, a := range intent.Actions {
@@ -100,8 +100,8 @@ func hintOf(err error) string {
 	return ""
 }
 
-// apart refuses inputs at a path that gets a response.
-func apart(inputs sandbox.Inputs, calls map[int]ModelCall) error {
+// CheckInputs refuses inputs at a path that gets a response.
+func CheckInputs(inputs sandbox.Inputs, calls map[int]ModelCall) error {
 	taken := map[string]int{}
 	for i := range calls {
 		taken[pack.ResponsePath(i)] = i

@@ -51,7 +51,7 @@ func parsed(t *testing.T, members string) kernel.Intent {
 // TestPrompts: a prompt is the params with the adapter's model, canonical and without a
 // line feed, whatever they were written like.
 func TestPrompts(t *testing.T) {
-	calls, err := modelCalls(unasked{t}, parsed(t, intents.Actions(
+	calls, err := ModelCalls(unasked{t}, parsed(t, intents.Actions(
 		intents.Call("m", `{"messages": [{"role": "user", "content": "2+2"}], "temperature": 0.0}`), `{"kind":"write","path":"out/a","content":"1"}`,
 		intents.Call("m", `{"model":"small","stream":false,"base_url":"http://192.0.2.1"}`), intents.Call("m", `{"stream":null}`),
 	)))
@@ -86,7 +86,7 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			calls, err := modelCalls(unasked{t}, parsed(t, test.members))
+			calls, err := ModelCalls(unasked{t}, parsed(t, test.members))
 			var re *result.RunError
 			if !errors.As(err, &re) || calls != nil || re.Code != result.CodeSandbox || re.Details["pointer"] != test.pointer || !strings.Contains(re.Message, test.want) || re.Hint == "" {
 				t.Errorf("calls %v, error %v", calls, err)
@@ -155,11 +155,11 @@ func TestSettle(t *testing.T) {
 // TestApart: an input cannot stand where a response is put.
 func TestApart(t *testing.T) {
 	in := sandbox.Inputs{Files: []sandbox.Input{{Path: "calls/002.response.json"}}}
-	if err := apart(in, map[int]ModelCall{0: {}, 2: {}}); err != nil {
+	if err := CheckInputs(in, map[int]ModelCall{0: {}, 2: {}}); err != nil {
 		t.Error(err)
 	}
 	var re *result.RunError
-	if err := apart(in, map[int]ModelCall{1: {}}); !errors.As(err, &re) || re.Code != result.CodeSandbox || re.Details["pointer"] != "/actions/1" {
+	if err := CheckInputs(in, map[int]ModelCall{1: {}}); !errors.As(err, &re) || re.Code != result.CodeSandbox || re.Details["pointer"] != "/actions/1" {
 		t.Errorf("error %v", err)
 	}
 	if pack.ResponsePath(1) != in.Files[0].Path {

@@ -115,7 +115,7 @@ func (d delivery) stage() error {
 	if w == nil {
 		return nil
 	}
-	files, err := d.rep.Packed(d.deps.Rand)
+	files, err := d.rep.Packing().Files(d.deps.Rand)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (d delivery) stage() error {
 		}
 	}
 	contract := d.rep.profile.Contract()
-	err = verified(files, verify.Options{
+	err = CheckFiles(files, verify.Options{
 		Profile: func(string) *kernel.PolicyProfile { return &contract },
 		Whole:   func(string) *kernel.Profile { return &d.rep.profile },
 	})

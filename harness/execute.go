@@ -93,6 +93,16 @@ type Ran struct {
 // Content opens a written file.
 func (p *Performed) Content(name string) (io.ReadCloser, error) { return p.box.Content(name) }
 
+// Before returns the kind of the entry that commands saw at a path when the execution
+// began.
+func (p *Performed) Before(name string) change.Kind {
+	kind, _, _ := p.box.Before(name)
+	return kind
+}
+
+// DurationMS returns the milliseconds that the execution took, by its timestamps.
+func (p *Performed) DurationMS() int64 { return p.Ended.UnixMilli() - p.Started.UnixMilli() }
+
 // Dir returns the host folder with the written files, if there is one.
 func (p *Performed) Dir() string { return p.box.Dir() }
 
@@ -105,8 +115,9 @@ func (p *Performed) Keep() { p.box.Keep() }
 // Close discards written files that were not applied.
 func (p *Performed) Close() error { return p.box.Close() }
 
-// Perform executes a task. The error is always a *result.RunError. After an error
-// nothing is applied, and nothing remains.
+// Perform executes a task. Close of the execution removes the inputs of the task too. The
+// error is always a *result.RunError. After an error nothing is applied, and only the
+// inputs remain, which are the caller's then.
 func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) {
 	p := &Performed{Started: task.Now(), since: time.Now(), task: task}
 	for _, f := range task.Inputs.Files {
@@ -150,6 +161,7 @@ func Perform(ctx context.Context, runner Runner, task Task) (*Performed, error) 
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
+	box.Owns(task.Inputs)
 	return p, nil
 }
 
@@ -305,11 +317,7 @@ func (w *performance) judge() error {
 	if w.failed {
 		rules.Declared = nil // after a failure, a missing output is no separate reason
 	}
-	rules.Exists = func(p string) change.Kind {
-		kind, _, _ := w.p.box.Before(p)
-		return kind
-	}
-	rules.Below, rules.Shown = w.p.box.Below, w.task.Sandbox.Shows
+	rules.Exists, rules.Below, rules.Shown = w.p.Before, w.p.box.Below, w.task.Sandbox.Shows
 	for _, response := range o.Outputs {
 		rules.MaxFiles, rules.MaxBytes = rules.MaxFiles-1, rules.MaxBytes-response.Size
 	}

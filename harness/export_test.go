@@ -11,7 +11,6 @@ import (
 var (
 	UpdateVectors = flag.Bool("update", false, "fill in the canonical subsets of the vectors whose outcome and reasons agree")
 	Agree         = agree
-	Verified      = verified
 )
 
 const Window = window

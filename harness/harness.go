@@ -124,6 +124,11 @@ type Report struct {
 	Receipt *ledger.Receipt
 }
 
+// Packing returns the run as what fills its pack.
+func (r Report) Packing() Packing {
+	return Packing{Result: r.Result, Bytes: r.Bytes, Decision: r.Decision, Execution: r.Execution}
+}
+
 // Run decides one intent, and in mode execute-sandbox carries out the allowed plan. The
 // error is always a *result.RunError; after an error there is no result.
 func Run(ctx context.Context, deps Deps, gate *Gate, req Request) (rep Report, err error) {
@@ -179,7 +184,7 @@ func run(ctx context.Context, deps Deps, gate *Gate, req Request, started time.T
 	}
 	var execution *kernel.Execution
 	if req.Mode == ModeExecuteSandbox && decision.Outcome == kernel.OutcomeBundle {
-		execution, rep.Execution, err = execute(ctx, deps, gate, req, intent, decision, told)
+		execution, rep.Execution, err = perform(ctx, deps, gate, req, intent, decision, told)
 		if err != nil {
 			return rep, runerr.Of(err)
 		}

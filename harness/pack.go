@@ -12,35 +12,42 @@ import (
 	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/reason"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 )
 
-// Packed returns the files of a run's pack by name, except ledger.jsonl and meta.json.
-// For an execution, Packed reads the report's Execution, which must be open. The error
-// is always a *result.RunError.
-func (rep Report) Packed(rand io.Reader) (map[string][]byte, error) {
-	files := map[string][]byte{pack.RunFile: rep.Bytes}
-	policy, _, err := canon.Artifact(rep.Result.Policy)
+// Packing is a run that gets a pack.
+type Packing struct {
+	Result    result.RunResult
+	Bytes     []byte // of the result, as printed
+	Decision  kernel.Decision
+	Execution *Performed // open; nil: there was none
+}
+
+// Files returns the files of the run's pack by name, except ledger.jsonl and meta.json.
+// The error is always a *result.RunError.
+func (r Packing) Files(rand io.Reader) (map[string][]byte, error) {
+	files := map[string][]byte{pack.RunFile: r.Bytes}
+	policy, _, err := canon.Artifact(r.Result.Policy)
 	if err != nil {
 		return nil, runerr.Internal("the policy has no canonical form", err)
 	}
 	files[pack.PolicyFile] = policy
-	if rep.Decision.Bundle != nil {
-		files[pack.BundleFile] = rep.Decision.BundleBytes
+	if r.Decision.Bundle != nil {
+		files[pack.BundleFile] = r.Decision.BundleBytes
 	}
-	if rep.Execution == nil {
+	if r.Execution == nil {
 		return files, nil
 	}
-	k := packing{rep: rep, p: rep.Execution}
-	docs, err := k.documents(rand)
+	docs, err := r.documents(rand)
 	if err != nil {
 		return nil, runerr.Of(err)
 	}
-	if k.p.ModelIO != nil {
-		files[pack.ModelFile] = k.p.ModelIO
+	if r.Execution.ModelIO != nil {
+		files[pack.ModelFile] = r.Execution.ModelIO
 	}
 	for name, doc := range docs {
 		text, _, err := canon.Artifact(doc)
@@ -52,8 +59,8 @@ func (rep Report) Packed(rand io.Reader) (map[string][]byte, error) {
 	return files, nil
 }
 
-// verified checks packed files by the rules.
-func verified(files map[string][]byte, o verify.Options) error {
+// CheckFiles verifies the files of a pack before they are written.
+func CheckFiles(files map[string][]byte, o verify.Options) error {
 	for _, name := range pack.Names() {
 		if why := pack.Oversize(name, files[name]); why != "" {
 			return fileTooLarge(name, why)
@@ -71,63 +78,55 @@ func verified(files map[string][]byte, o verify.Options) error {
 	return e
 }
 
-// packing is an execution during its packing.
-type packing struct {
-	rep Report
-	p   *Performed
-
-	warnings []string
-}
-
-func (k *packing) documents(rand io.Reader) (map[string]any, error) {
-	results := k.results()
+// documents returns the documents about the execution by the names of their files.
+func (r Packing) documents(rand io.Reader) (map[string]any, error) {
+	results := r.results()
 	if len(results) > pack.MaxResults {
 		return nil, runerr.New(result.CodeEvidence, "the pack cannot hold what was changed: the limit is "+strconv.Itoa(pack.MaxResults)+" files",
 			"do without --pack, or let the execution change fewer")
 	}
-	docs := map[string]any{pack.EvidenceFile: k.evidence(results)}
-	if k.rep.Result.Decision.Accepted {
-		k.warn(results)
+	docs := map[string]any{pack.EvidenceFile: r.evidence(results)}
+	var warnings []string
+	if r.Result.Decision.Accepted {
+		warnings = r.warnings(results)
 		if len(results) > 0 {
-			patch, err := k.patch(results)
+			patch, err := r.patch(results)
 			if err != nil {
 				return nil, err
 			}
 			docs[pack.PatchFile] = patch
 		}
 	}
-	runner, err := k.p.Runner(rand)
+	runner, err := r.Execution.Runner(rand)
 	if err != nil {
 		return nil, err
 	}
-	if len(k.warnings) > 0 {
-		runner.Warnings = sorted(k.warnings)
-	}
+	runner.Warnings = warnings
 	docs[pack.RunnerFile] = runner
 	return docs, nil
 }
 
 // results returns the files that the execution changed. Removed files are included only
 // if the execution is accepted, and only under paths that a patch can have.
-func (k *packing) results() []pack.ActionResult {
-	code := k.rep.Result.Execution.ExitCode
+func (r Packing) results() []pack.ActionResult {
+	code := r.Result.Execution.ExitCode
 	still := map[string]bool{}
-	for _, p := range k.p.Unchanged {
+	for _, p := range r.Execution.Unchanged {
 		still[p] = true
 	}
 	list := []pack.ActionResult{}
-	for _, o := range k.p.Observed.Outputs {
-		if still[o.Path] || k.called(o) {
+	for _, o := range r.Execution.Observed.Outputs {
+		if still[o.Path] || r.called(o) {
 			continue
 		}
-		r := pack.ActionResult{Path: o.Path, Action: pack.OpCreate, SHA256: evidence.Hash(o.SHA256), ExitCode: code}
-		if kind, _, _ := k.p.box.Before(o.Path); kind == change.KindFile {
-			r.Action = pack.OpModify
+		a := pack.ActionResult{Path: o.Path, Action: pack.OpCreate, SHA256: evidence.Hash(o.SHA256), ExitCode: code}
+		if r.Execution.Before(o.Path) == change.KindFile {
+			a.Action = pack.OpModify
 		}
-		list = append(list, r)
+		list = append(list, a)
 	}
-	if k.rep.Result.Decision.Accepted {
-		for _, c := range k.p.Accepted {
+	if r.Result.Decision.Accepted {
+		for _, c := range r.Execution.Accepted {
 			if removes(c) && pack.PatchPath(c.Path) {
 				list = append(list, pack.ActionResult{Path: c.Path, Action: pack.OpDelete, SHA256: canon.Sum(nil), ExitCode: code})
 			}
@@ -143,20 +142,20 @@ func removes(c change.Change) bool {
 	return c.Kind == change.KindDeleted || c.Kind == change.KindFolder && c.Before != nil && c.Before.Kind != change.KindFolder
 }
 
-// warn warns about accepted changes that are not in the patch: folders without a file,
-// and entries removed under a name that no patch can have.
-func (k *packing) warn(results []pack.ActionResult) {
+// warnings returns warnings, sorted, about accepted changes that are not in the patch:
+// folders without a file, and entries removed under a name that no patch can have.
+func (r Packing) warnings(results []pack.ActionResult) []string {
 	filled := map[string]bool{}
-	for _, r := range results {
-		if r.Action == pack.OpDelete {
+	for _, a := range results {
+		if a.Action == pack.OpDelete {
 			continue
 		}
-		for p := path.Dir(r.Path); p != "." && !filled[p]; p = path.Dir(p) {
+		for p := path.Dir(a.Path); p != "." && !filled[p]; p = path.Dir(p) {
 			filled[p] = true
 		}
 	}
 	var folders, removals []string
-	for _, c := range k.p.Accepted {
+	for _, c := range r.Execution.Accepted {
 		if c.Kind == change.KindFolder && !filled[c.Path] {
 			folders = append(folders, c.Path)
 		}
@@ -164,39 +163,40 @@ func (k *packing) warn(results []pack.ActionResult) {
 			removals = append(removals, reason.Quoted(c.Path))
 		}
 	}
-	k.warnings = append(evidence.Warn(evidence.EmptyFolder, folders), evidence.Warn(evidence.Removal, removals)...)
+	list := append(evidence.Warn(evidence.EmptyFolder, folders), evidence.Warn(evidence.Removal, removals)...)
+	slices.SortFunc(list, canon.Compare)
+	return slices.Compact(list)
 }
 
 // Observation returns the evidence that a pack of this execution would have, and the
 // operations of its patch without contents of files; a rejected execution has none. It
 // reads only the entries from before the execution.
-func (rep Report) Observation() (pack.Evidence, []pack.Operation) {
-	k := packing{rep: rep, p: rep.Execution}
-	results := k.results()
+func (r Packing) Observation() (pack.Evidence, []pack.Operation) {
+	results := r.results()
 	var list []pack.Operation
-	if rep.Result.Decision.Accepted {
-		list = k.bareOperations(results)
+	if r.Result.Decision.Accepted {
+		list = r.bareOperations(results)
 	}
-	return k.evidence(results), list
+	return r.evidence(results), list
 }
 
 // bareOperations returns the operations of the patch without contents of files.
-func (k *packing) bareOperations(results []pack.ActionResult) []pack.Operation {
+func (r Packing) bareOperations(results []pack.ActionResult) []pack.Operation {
 	executable, size := map[string]bool{}, map[string]int64{}
-	for _, c := range k.p.Accepted {
+	for _, c := range r.Execution.Accepted {
 		executable[c.Path] = c.Executable
 	}
-	for _, f := range k.p.Observed.Outputs {
+	for _, f := range r.Execution.Observed.Outputs {
 		size[f.Path] = f.Size
 	}
 	list := make([]pack.Operation, 0, len(results))
-	for _, r := range results {
-		o := pack.Operation{Op: r.Action, Path: r.Path}
-		if r.Action != pack.OpDelete {
-			o.Executable, o.SizeBytes = executable[r.Path], size[r.Path]
+	for _, a := range results {
+		o := pack.Operation{Op: a.Action, Path: a.Path}
+		if a.Action != pack.OpDelete {
+			o.Executable, o.SizeBytes = executable[a.Path], size[a.Path]
 		}
-		if r.Action != pack.OpCreate {
-			k.p.stood(&o)
+		if a.Action != pack.OpCreate {
+			r.Execution.SetBefore(&o)
 		}
 		list = append(list, o)
 	}
@@ -205,58 +205,58 @@ func (k *packing) bareOperations(results []pack.ActionResult) []pack.Operation {
 }
 
 // called says whether an output is the unchanged response to a call.
-func (k *packing) called(f evidence.File) bool {
-	return slices.ContainsFunc(k.p.Calls, func(c pack.CallEvidence) bool {
+func (r Packing) called(f evidence.File) bool {
+	return slices.ContainsFunc(r.Execution.Calls, func(c pack.CallEvidence) bool {
 		return f.Path == pack.ResponsePath(c.Action) && evidence.Hash(f.SHA256) == c.ResponseHash
 	})
 }
 
-func (k *packing) evidence(results []pack.ActionResult) pack.Evidence {
-	b := k.rep.Decision
+func (r Packing) evidence(results []pack.ActionResult) pack.Evidence {
+	b := r.Decision
 	e := pack.Evidence{
-		ProposalID: b.Bundle.ID, ProposalHash: b.BundleHash, Status: k.status(),
+		ProposalID: b.Bundle.ID, ProposalHash: b.BundleHash, Status: r.status(),
 		ActionResults: results, TestResults: []pack.TestResult{},
-		Runs: []pack.RunEvidence{}, Calls: append([]pack.CallEvidence{}, k.p.Calls...), Unchanged: slices.Clone(k.p.Unchanged),
-		StartedAt: ledger.Timestamp(k.p.Started), CompletedAt: ledger.Timestamp(k.p.Ended),
-		TotalDurationMS: k.p.milliseconds(), ExecutorID: "fiador", WorkingDir: ".",
+		Runs: []pack.RunEvidence{}, Calls: append([]pack.CallEvidence{}, r.Execution.Calls...), Unchanged: slices.Clone(r.Execution.Unchanged),
+		StartedAt: ledger.Timestamp(r.Execution.Started), CompletedAt: ledger.Timestamp(r.Execution.Ended),
+		TotalDurationMS: r.Execution.DurationMS(), ExecutorID: "fiador", WorkingDir: ".",
 	}
 	if e.Unchanged == nil {
 		e.Unchanged = []string{}
 	}
 	slices.SortFunc(e.Unchanged, canon.Compare)
-	for _, r := range k.p.Runs {
-		code := r.Cause().ExitCode()
+	for _, c := range r.Execution.Runs {
+		code := c.Cause().ExitCode()
 		e.Runs = append(e.Runs, pack.RunEvidence{
-			Action: r.Action, Argv: r.Argv, ExitCode: code,
-			StdoutSHA256: evidence.Hash(r.Stdout.SHA256), StderrSHA256: evidence.Hash(r.Stderr.SHA256),
+			Action: c.Action, Argv: c.Argv, ExitCode: code,
+			StdoutSHA256: evidence.Hash(c.Stdout.SHA256), StderrSHA256: evidence.Hash(c.Stderr.SHA256),
 		})
 	}
 	return e
 }
 
 // status says how much of the plan succeeded.
-func (k *packing) status() pack.Status {
+func (r Packing) status() pack.Status {
 	switch {
-	case k.p.Done == k.p.Planned:
+	case r.Execution.Done == r.Execution.Planned:
 		return pack.StatusComplete
-	case k.p.Done > 0:
+	case r.Execution.Done > 0:
 		return pack.StatusPartial
 	}
 	return pack.StatusFailed
 }
 
 // patch returns the changes of an accepted execution that can be applied elsewhere.
-func (k *packing) patch(results []pack.ActionResult) (pack.Patch, error) {
+func (r Packing) patch(results []pack.ActionResult) (pack.Patch, error) {
 	patch := pack.Patch{
-		Version: pack.PatchVersion, SourceProposalID: k.rep.Decision.Bundle.ID,
-		SourceProposalHash: k.rep.Decision.BundleHash, Operations: []pack.Operation{},
+		Version: pack.PatchVersion, SourceProposalID: r.Decision.Bundle.ID,
+		SourceProposalHash: r.Decision.BundleHash, Operations: []pack.Operation{},
 	}
 	executable := map[string]bool{}
-	for _, c := range k.p.Accepted {
+	for _, c := range r.Execution.Accepted {
 		executable[c.Path] = c.Executable
 	}
-	for _, r := range results {
-		o, err := k.operation(r, executable[r.Path], pack.MaxPatchBytes-patch.TotalBytes)
+	for _, a := range results {
+		o, err := r.operation(a, executable[a.Path], pack.MaxPatchBytes-patch.TotalBytes)
 		if err != nil {
 			return patch, err
 		}
@@ -272,23 +272,23 @@ func (k *packing) patch(results []pack.ActionResult) (pack.Patch, error) {
 	return patch, nil
 }
 
-func (k *packing) operation(r pack.ActionResult, executable bool, room int64) (pack.Operation, error) {
-	o := pack.Operation{Op: pack.OpDelete, Path: r.Path}
-	if r.Action != pack.OpDelete {
-		content, err := k.content(r.Path, room)
+func (r Packing) operation(a pack.ActionResult, executable bool, room int64) (pack.Operation, error) {
+	o := pack.Operation{Op: pack.OpDelete, Path: a.Path}
+	if a.Action != pack.OpDelete {
+		content, err := r.content(a.Path, room)
 		if err != nil {
 			return o, err
 		}
-		o = pack.File(r.Action, r.Path, content, executable)
+		o = pack.File(a.Action, a.Path, content, executable)
 	}
-	if r.Action != pack.OpCreate {
-		k.p.stood(&o)
+	if a.Action != pack.OpCreate {
+		r.Execution.SetBefore(&o)
 	}
 	return o, nil
 }
 
-func (k *packing) content(name string, room int64) ([]byte, error) {
-	f, err := k.p.Content(name)
+func (r Packing) content(name string, room int64) ([]byte, error) {
+	f, err := r.Execution.Content(name)
 	if err != nil {
 		return nil, runerr.Evidence("what the commands wrote could not be read", err)
 	}

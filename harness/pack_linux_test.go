@@ -225,7 +225,7 @@ func TestPatchPath(t *testing.T) {
 func TestPackOverLimit(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
 	rep := x.Run(t, intents.Actions(intents.Sh("mkdir out; echo a >out/a")), harness.Folders{})
-	files, err := rep.Packed(rand.Reader)
+	files, err := rep.Packing().Files(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestPackOverLimit(t *testing.T) {
 	list := strings.Repeat(warning+",", 1100) + warning
 	files[pack.RunnerFile] = bytes.Replace(files[pack.RunnerFile], []byte(`"write_roots"`), []byte(`"warnings":[`+list+`],"write_roots"`), 1)
 	var re *result.RunError
-	if err := harness.Verified(files, verify.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !errors.As(err, &re) || re.Code != result.CodeEvidence ||
+	if err := harness.CheckFiles(files, verify.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); !errors.As(err, &re) || re.Code != result.CodeEvidence ||
 		!strings.HasPrefix(re.Message, "the pack cannot hold runner.json: it has ") || !strings.HasSuffix(re.Message, " bytes, and the limit is 4194304") || re.Hint == "" {
 		t.Errorf("%v", err)
 	}
@@ -363,7 +363,7 @@ func TestPackedTooLarge(t *testing.T) {
 	if !rep.Result.Decision.Accepted {
 		t.Fatalf("%s", rep.Bytes)
 	}
-	if files, err := rep.Packed(rand.Reader); err == nil || files != nil || !strings.Contains(err.Error(), "52428800") {
+	if files, err := rep.Packing().Files(rand.Reader); err == nil || files != nil || !strings.Contains(err.Error(), "52428800") {
 		t.Errorf("%d files, %v", len(files), err)
 	}
 }
@@ -372,12 +372,12 @@ func TestPackedTooLarge(t *testing.T) {
 func TestPackNeverContradicts(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
 	rep := x.Run(t, intents.Actions(intents.Sh("mkdir out; echo a >out/a")), harness.Folders{})
-	files, err := rep.Packed(rand.Reader)
+	files, err := rep.Packing().Files(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	files[pack.PatchFile] = bytes.Replace(files[pack.PatchFile], []byte(`"a\n"`), []byte(`"b\n"`), 1)
-	if err := harness.Verified(files, verify.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); err == nil || !strings.Contains(err.Error(), "contradict") {
+	if err := harness.CheckFiles(files, verify.Options{Profile: func(string) *kernel.PolicyProfile { return &rep.Result.Policy }}); err == nil || !strings.Contains(err.Error(), "contradict") {
 		t.Errorf("%v", err)
 	}
 }

@@ -110,7 +110,7 @@ func (r baseRun) again(t *testing.T, recording json.RawMessage) map[string][]byt
 	if rep.Execution != nil {
 		defer rep.Execution.Close()
 	}
-	files, err := rep.Packed(rand.Reader)
+	files, err := rep.Packing().Files(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

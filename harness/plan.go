@@ -32,16 +32,16 @@ type Folders struct {
 	Read []string
 }
 
-// execute is step 7: it performs the plan of a BUNDLE, and puts the observations into
+// perform is step 7: it performs the plan of a BUNDLE, and puts the observations into
 // the result.
-func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent kernel.Intent, d kernel.Decision, told *account) (*kernel.Execution, *Performed, error) {
+func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent kernel.Intent, d kernel.Decision, told *account) (*kernel.Execution, *Performed, error) {
 	if deps.Runner == nil {
 		return nil, nil, runerr.New(result.CodeSandbox, "there is no sandbox to execute the plan in", "use --mode plan-only for the decision and the bundle")
 	}
 	if err := executable(gate, req, intent); err != nil {
 		return nil, nil, err
 	}
-	calls, err := modelCalls(deps.Caller, intent)
+	calls, err := ModelCalls(deps.Caller, intent)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -50,7 +50,7 @@ func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 		return nil, nil, runerr.Input(intent, err)
 	}
 	cleanInputs(inputs.Files)
-	if err := apart(inputs, calls); err != nil {
+	if err := CheckInputs(inputs, calls); err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
 	task, err := gate.planned(req, intent, inputs, deps.Progress)
@@ -68,7 +68,6 @@ func execute(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
-	p.box.Owns(inputs)
 	e, err := evidence.Execution(d.BundleHash, gate.Profile.Contract(), p.Observed)
 	if err != nil {
 		return nil, nil, errors.Join(runerr.Internal("the execution has no canonical form", err), p.Close())
@@ -85,7 +84,7 @@ func executable(gate *Gate, req Request, intent kernel.Intent) error {
 		switch a.Kind {
 		case kernel.ActionCall:
 			if req.ModelMode == ModelNone {
-				return callFault(at, "a call is not dispatched in model mode none", "use --model-mode record or replay, or --mode plan-only")
+				return runerr.New(result.CodeSandbox, at+": a call is not dispatched in model mode none", "use --model-mode record or replay, or --mode plan-only", runerr.At(at))
 			}
 		case kernel.ActionRun:
 			if v := contract.CheckCommand(at+"/argv/0", a.Argv[0], contract.AllowList(gate.Profile.AllowedCommands)); v != nil {
@@ -161,12 +160,13 @@ func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, pr
 	}
 	t.Rules.Declared = cleanPaths(intent.Outputs)
 	for i, a := range intent.Actions {
-		t.add(i, a)
+		addAction(&t, i, a)
 	}
 	return t
 }
 
-func (t *Task) add(i int, a kernel.Action) {
+// addAction adds an action of an intent to a task.
+func addAction(t *Task, i int, a kernel.Action) {
 	t.Stdin = append(t.Stdin, textReader(a.Stdin))
 	t.Times = append(t.Times, time.Duration(a.TimeoutMS)*time.Millisecond)
 	switch a.Kind {

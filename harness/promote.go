@@ -79,7 +79,7 @@ func (p *Performed) operations(dir string) []pack.Operation {
 	var ops []pack.Operation
 	for _, c := range p.Accepted {
 		o := pack.Operation{Op: pack.OpDelete, Path: c.Path, Executable: c.Executable}
-		switch kind, _, _ := p.box.Before(c.Path); {
+		switch kind := p.Before(c.Path); {
 		case c.Kind == change.KindFolder:
 			o.Op = patch.OpFolder
 		case c.Kind == change.KindFile && kind == change.KindFile:
@@ -92,15 +92,16 @@ func (p *Performed) operations(dir string) []pack.Operation {
 			}
 		}
 		if o.Op != pack.OpCreate {
-			p.stood(&o)
+			p.SetBefore(&o)
 		}
 		ops = append(ops, o)
 	}
 	return ops
 }
 
-// stood adds the entry that the execution saw at the path of an operation.
-func (p *Performed) stood(o *pack.Operation) {
+// SetBefore adds to an operation the hash of the entry that the execution saw at its
+// path.
+func (p *Performed) SetBefore(o *pack.Operation) {
 	switch kind, sum, _ := p.box.Before(o.Path); {
 	case kind == change.KindFile:
 		o.BeforeSHA256 = evidence.Hash(sum)

@@ -45,7 +45,7 @@ func (p *Performed) Runner(rand io.Reader) (pack.Runner, error) {
 		WriteRoots: sorted(p.task.Rules.Roots),
 		Context:    pack.RunnerContext{WorkingDir: ".", EnvAllowlist: sorted(profile.EnvAllow.Names), Locale: "C.UTF-8", Timezone: "UTC"},
 		Timing: pack.Timing{
-			StartedAt: ledger.Timestamp(p.Started), CompletedAt: ledger.Timestamp(p.Ended), DurationMS: p.milliseconds(), Phases: []pack.Phase{},
+			StartedAt: ledger.Timestamp(p.Started), CompletedAt: ledger.Timestamp(p.Ended), DurationMS: p.DurationMS(), Phases: []pack.Phase{},
 		},
 		Exit: p.runnerExit(code), Reasons: append([]string{}, reasons...),
 		PlanSHA256: p.PlanHash, PeakMemoryBytes: p.PeakMemory,
@@ -61,11 +61,6 @@ func (p *Performed) RunnerRecord(rand io.Reader) ([]byte, error) {
 	}
 	b, _, err := canon.Artifact(r)
 	return b, err
-}
-
-// milliseconds returns the duration of the execution, by its timestamps.
-func (p *Performed) milliseconds() int64 {
-	return p.Ended.UnixMilli() - p.Started.UnixMilli()
 }
 
 func (p *Performed) runnerSandbox() pack.RunnerSandbox {

@@ -232,7 +232,7 @@ func CheckExecuted(t *testing.T, x Executor, rep harness.Report) {
 // at level strict.
 func Packed(t *testing.T, rep harness.Report) *pack.Pack {
 	t.Helper()
-	files, err := rep.Packed(rand.Reader)
+	files, err := rep.Packing().Files(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

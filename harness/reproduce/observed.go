@@ -59,7 +59,7 @@ func (o *Original) compareObserved(rep harness.Report) (Divergence, bool) {
 	if rep.Execution == nil {
 		return Divergence{}, false
 	}
-	then, now := o.observed, observation(rep.Observation())
+	then, now := o.observed, observation(rep.Packing().Observation())
 	d, differs := firstChange(then.operations, now.operations)
 	if differs {
 		return d, true

@@ -33,7 +33,7 @@ func packOf(t *testing.T, d harness.Deps, gate *harness.Gate, req harness.Reques
 
 func packRun(t *testing.T, rep harness.Report) *pack.Pack {
 	t.Helper()
-	files, err := rep.Packed(rand.Reader)
+	files, err := rep.Packing().Files(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
