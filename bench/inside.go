@@ -19,6 +19,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/change"
 	supervise "github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/profiles"
@@ -111,7 +112,7 @@ func (x *executor) perform(e harness.Exec) (clauses []evidence.Clause, err error
 		return nil, err
 	}
 	task.Now = time.Now
-	p, err := harness.Perform(context.Background(), x.host, task)
+	p, err := execute.Perform(context.Background(), x.host, task)
 	if err != nil {
 		return nil, err
 	}

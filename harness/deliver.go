@@ -6,6 +6,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/verify"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
@@ -18,11 +19,11 @@ type Sinks struct {
 	Recording func(modelIO []byte) error // nil: no call was made
 	Pack      *PackSink
 	Evidence  func(name string, text []byte) error // one file of the observed evidence
-	Keep      func(p *Performed) error             // the written files, accepted or not
+	Keep      func(p *execute.Performed) error     // the written files, accepted or not
 
 	// Accepts says whether an execution may be promoted. Nil: it may if its decision is
 	// accepted.
-	Accepts func(p *Performed) (bool, error)
+	Accepts func(p *execute.Performed) (bool, error)
 	Promote *Promotion
 }
 

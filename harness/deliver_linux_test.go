@@ -12,6 +12,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/patch"
@@ -68,8 +69,8 @@ func (s *stations) sinks(w *pack.Writer, state, site string) harness.Sinks {
 			Fault:  func(err error) error { return err },
 		},
 		Evidence: func(name string, _ []byte) error { return s.at(name) },
-		Keep:     func(*harness.Performed) error { return s.at("keep") },
-		Accepts:  func(*harness.Performed) (bool, error) { return true, s.at("accepts") },
+		Keep:     func(*execute.Performed) error { return s.at("keep") },
+		Accepts:  func(*execute.Performed) (bool, error) { return true, s.at("accepts") },
 		Promote: &harness.Promotion{
 			Folder: func() (string, error) { return site, s.at("folder") }, State: state,
 			Refuse: func(string, *patch.Plan) error { return s.at("refuse") },

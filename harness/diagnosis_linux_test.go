@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
 )
 
 // diagnosed is what is said of a command in a work folder.
-func diagnosed(t *testing.T, isolation sandbox.Isolation, work string, e harness.Exec) (string, *harness.Performed) {
+func diagnosed(t *testing.T, isolation sandbox.Isolation, work string, e harness.Exec) (string, *execute.Performed) {
 	t.Helper()
 	e.Work = work
 	p := performed(t, harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), usualTime), e)

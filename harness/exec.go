@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
@@ -38,7 +39,7 @@ type Exec struct {
 	Timeout   time.Duration     // 0: the profile's
 	Limits    ExecLimits
 	Roots     []string // writable folders, beneath the profile's; nil: the profile's
-	Expect    ExecExpect
+	Expect    execute.Expect
 	Outputs   []string // files that must exist after the execution
 	Bytes     int64    // of all outputs; 0: the profile's
 	Offline   bool     // no network, whatever the profile allows
@@ -80,7 +81,7 @@ func ProfileGate(r policy.Resolved) *Gate {
 // Confinement is the sandbox of one command under the profile.
 func (g *Gate) Confinement(work string, write sandbox.Write, read []string) sandbox.Request {
 	return sandbox.Request{
-		Work: work, Write: write, Read: read, Protect: Protected(), Network: g.Profile.AllowNetwork,
+		Work: work, Write: write, Read: read, Protect: execute.Protected(), Network: g.Profile.AllowNetwork,
 		Limits: g.Limits(), Least: sandbox.Isolation(g.Profile.Isolation),
 	}
 }
@@ -88,12 +89,12 @@ func (g *Gate) Confinement(work string, write sandbox.Write, read []string) sand
 // Exec returns a command as a task under the gate's profile. The task has the profile's
 // limits; it does not ask the policy, because Run does. The error is always a
 // *result.RunError: the profile does not allow a limit.
-func (g *Gate) Exec(x Exec) (Task, error) {
+func (g *Gate) Exec(x Exec) (execute.Task, error) {
 	p := g.Profile
 	if !slices.Contains(p.ExecutionModes, ModeExecuteSandbox) {
-		return Task{}, runerr.Mode("profile "+strconv.Quote(p.Name)+" does not allow execute-sandbox", "use a profile that does")
+		return execute.Task{}, runerr.Mode("profile "+strconv.Quote(p.Name)+" does not allow execute-sandbox", "use a profile that does")
 	}
-	t := Task{
+	t := execute.Task{
 		Profile: p,
 		Sandbox: g.Confinement(x.Work, x.Write, x.Read),
 		Rules:   g.Rules(), Budget: time.Duration(p.TimeoutMS) * time.Millisecond, Inputs: x.Inputs, Cut: !x.Packed,
@@ -101,7 +102,7 @@ func (g *Gate) Exec(x Exec) (Task, error) {
 	t.Sandbox.Hide, t.Sandbox.Inputs, t.Expect = x.Hide, x.Inputs.Dir, x.Expect
 	t.Sandbox.Network = t.Sandbox.Network && !x.Offline
 	if err := g.narrow(&t, x); err != nil {
-		return Task{}, err
+		return execute.Task{}, err
 	}
 	if len(x.Inputs.Files) == 0 {
 		t.Sandbox.Inputs = ""
@@ -123,7 +124,7 @@ func (g *Gate) Exec(x Exec) (Task, error) {
 
 // planned returns the task of an allowed intent: all its actions as a run, or its one
 // command as an exec.
-func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) (Task, error) {
+func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) (execute.Task, error) {
 	if req.Exec == nil {
 		return g.task(req, intent, inputs, progress), nil
 	}
@@ -133,7 +134,7 @@ func (g *Gate) planned(req Request, intent kernel.Intent, inputs sandbox.Inputs,
 }
 
 // narrow applies the limits of the call, within the limits of the profile.
-func (g *Gate) narrow(t *Task, x Exec) error {
+func (g *Gate) narrow(t *execute.Task, x Exec) error {
 	p, l := g.Profile, &t.Sandbox.Limits
 	for _, m := range []struct {
 		member string
@@ -174,7 +175,7 @@ func (g *Gate) narrow(t *Task, x Exec) error {
 	return g.narrowRoots(t, x)
 }
 
-func (g *Gate) narrowRoots(t *Task, x Exec) error {
+func (g *Gate) narrowRoots(t *execute.Task, x Exec) error {
 	if x.Roots == nil {
 		return nil
 	}
@@ -319,7 +320,7 @@ func (g *Gate) requestedExec(r request.Request, work string) Exec {
 			*m.asked = min(*m.asked, m.allows)
 		}
 	}
-	expect := ExecExpect{Stdout: r.Outputs.Stdout == request.Expected, Stderr: r.Outputs.Stderr == request.Expected, Artifacts: r.Outputs.Artifacts}
+	expect := execute.Expect{Stdout: r.Outputs.Stdout == request.Expected, Stderr: r.Outputs.Stderr == request.Expected, Artifacts: r.Outputs.Artifacts}
 	if r.Outputs.ExitCode != nil {
 		expect.Code = *r.Outputs.ExitCode
 	}

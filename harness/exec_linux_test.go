@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/harness/sandbox"
@@ -104,7 +105,7 @@ func TestExecNarrows(t *testing.T) {
 }
 
 // performed executes one command and closes it at the end of the test.
-func performed(t *testing.T, x harnesstest.Executor, e harness.Exec) *harness.Performed {
+func performed(t *testing.T, x harnesstest.Executor, e harness.Exec) *execute.Performed {
 	t.Helper()
 	if e.Write == "" {
 		e.Write = sandbox.Staged
@@ -114,7 +115,7 @@ func performed(t *testing.T, x harnesstest.Executor, e harness.Exec) *harness.Pe
 		t.Fatal(err)
 	}
 	task.Now = x.Deps.Now
-	p, err := harness.Perform(t.Context(), x.Deps.Runner, task)
+	p, err := execute.Perform(t.Context(), x.Deps.Runner, task)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +331,7 @@ func TestExecInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	task.Now = x.Deps.Now
-	p, err := harness.Perform(ctx, x.Deps.Runner, task)
+	p, err := execute.Perform(ctx, x.Deps.Runner, task)
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeSandbox || p != nil {
 		t.Errorf("%v", err)
@@ -412,7 +413,7 @@ func shell(text string) string {
 }
 
 // answered is the report on a request in a work folder.
-func answered(t *testing.T, x harnesstest.Executor, members, work string) (request.Report, *harness.Performed, error) {
+func answered(t *testing.T, x harnesstest.Executor, members, work string) (request.Report, *execute.Performed, error) {
 	t.Helper()
 	r, err := request.Parse(x.Deps.Specs, "r.yaml", []byte("execution_id: run-1\ntool_id: TL-1\n"+members+"\n"))
 	if err != nil {
@@ -490,11 +491,11 @@ func TestRequestsExecuted(t *testing.T) {
 
 // namesFolder says whether a shell has named itself or its folder on a stream, which is
 // not the same everywhere.
-func namesFolder(rep request.Report, p *harness.Performed) bool {
+func namesFolder(rep request.Report, p *execute.Performed) bool {
 	return rep.Stderr.SizeBytes > 0 && p != nil
 }
 
-func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep request.Report, p *harness.Performed) {
+func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep request.Report, p *execute.Performed) {
 	t.Helper()
 	b, err := rep.Bytes()
 	if err != nil {
@@ -653,7 +654,7 @@ func TestNoChildren(t *testing.T) {
 				return harnesstest.NewExecutor(t, h, func(p *kernel.Profile) { usualTime(p); p.MaxChildren = children })
 			}
 			for children, want := range []string{"", "started\n"} {
-				for who, p := range map[string]*harness.Performed{
+				for who, p := range map[string]*execute.Performed{
 					"profile": performed(t, of(children), harness.Exec{Argv: script(starts)}),
 					"call":    performed(t, of(10), harness.Exec{Argv: script(starts), Limits: harness.ExecLimits{MaxChildren: number(children)}}),
 					"request": requested(t, of(10), fmt.Sprintf("%s\nsandbox: {processes: {max_children: %d}}", shell(starts), children)),
@@ -668,7 +669,7 @@ func TestNoChildren(t *testing.T) {
 }
 
 // requested executes a request in a folder of its own.
-func requested(t *testing.T, x harnesstest.Executor, members string) *harness.Performed {
+func requested(t *testing.T, x harnesstest.Executor, members string) *execute.Performed {
 	t.Helper()
 	_, p, err := answered(t, x, members, t.TempDir())
 	if err != nil {

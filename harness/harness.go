@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -59,12 +60,12 @@ type Deps struct {
 
 	// Runner sets up sandboxes; nil: nothing can be executed. Progress is called with
 	// the current action of an execution; it may be nil.
-	Runner   Runner
+	Runner   execute.Runner
 	Progress func(action, of int)
 
 	// Caller asks models in the model modes record and replay; nil: no intent is
 	// executed in these modes. A Caller serves one run.
-	Caller Caller
+	Caller execute.Caller
 
 	// Recorder records every run of an intent that was read; nil: no run is recorded.
 	Recorder Recorder
@@ -116,7 +117,7 @@ type Report struct {
 
 	// Execution is the execution of a BUNDLE, if there was one. It holds the written
 	// files until it is closed.
-	Execution *Performed
+	Execution *execute.Performed
 
 	profile kernel.Profile // of the gate
 

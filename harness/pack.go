@@ -11,6 +11,7 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -24,7 +25,7 @@ type Packing struct {
 	Result    result.RunResult
 	Bytes     []byte // of the result, as printed
 	Decision  kernel.Decision
-	Execution *Performed // open; nil: there was none
+	Execution *execute.Performed // open; nil: there was none
 }
 
 // Files returns the files of the run's pack by name, except ledger.jsonl and meta.json.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/sandbox"
@@ -119,7 +120,7 @@ func (r baseRun) again(t *testing.T, recording json.RawMessage) map[string][]byt
 
 // sameAnswers asks an endpoint on this machine that gives the recorded responses, in
 // order.
-func sameAnswers(t *testing.T, recorded pack.ModelIO) harness.Caller {
+func sameAnswers(t *testing.T, recorded pack.ModelIO) execute.Caller {
 	t.Helper()
 	n := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,6 +16,7 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
@@ -34,14 +35,14 @@ type Folders struct {
 
 // perform is step 7: it performs the plan of a BUNDLE, and puts the observations into
 // the result.
-func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent kernel.Intent, d kernel.Decision, told *account) (*kernel.Execution, *Performed, error) {
+func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent kernel.Intent, d kernel.Decision, told *account) (*kernel.Execution, *execute.Performed, error) {
 	if deps.Runner == nil {
 		return nil, nil, runerr.New(result.CodeSandbox, "there is no sandbox to execute the plan in", "use --mode plan-only for the decision and the bundle")
 	}
 	if err := executable(gate, req, intent); err != nil {
 		return nil, nil, err
 	}
-	calls, err := ModelCalls(deps.Caller, intent)
+	calls, err := execute.ModelCalls(deps.Caller, intent)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -50,7 +51,7 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 		return nil, nil, runerr.Input(intent, err)
 	}
 	cleanInputs(inputs.Files)
-	if err := CheckInputs(inputs, calls); err != nil {
+	if err := execute.CheckInputs(inputs, calls); err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
 	task, err := gate.planned(req, intent, inputs, deps.Progress)
@@ -64,7 +65,7 @@ func perform(ctx context.Context, deps Deps, gate *Gate, req Request, intent ker
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
 	task.Caller, task.Calls, task.Now = deps.Caller, calls, deps.Now
-	p, err := Perform(ctx, deps.Runner, task)
+	p, err := execute.Perform(ctx, deps.Runner, task)
 	if err != nil {
 		return nil, nil, errors.Join(err, inputs.Remove())
 	}
@@ -138,13 +139,13 @@ func (g *Gate) Rules() change.Rules {
 }
 
 // task returns the task that executes an intent.
-func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) Task {
+func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, progress func(action, of int)) execute.Task {
 	stdout, stderr := contract.KeptBytes(g.Profile.MaxTotalOutputBytes)
-	t := Task{
+	t := execute.Task{
 		Profile: g.Profile,
 		Sandbox: sandbox.Request{
 			Work: req.Folders.Work, Write: sandbox.Staged, Inputs: inputs.Dir, Read: req.Folders.Read,
-			Protect: Protected(), Network: g.Profile.AllowNetwork, Limits: g.Limits(),
+			Protect: execute.Protected(), Network: g.Profile.AllowNetwork, Limits: g.Limits(),
 			Least: sandbox.Isolation(g.Profile.Isolation),
 		},
 		Rules:  g.Rules(),
@@ -166,7 +167,7 @@ func (g *Gate) task(req Request, intent kernel.Intent, inputs sandbox.Inputs, pr
 }
 
 // addAction adds an action of an intent to a task.
-func addAction(t *Task, i int, a kernel.Action) {
+func addAction(t *execute.Task, i int, a kernel.Action) {
 	t.Stdin = append(t.Stdin, textReader(a.Stdin))
 	t.Times = append(t.Times, time.Duration(a.TimeoutMS)*time.Millisecond)
 	switch a.Kind {

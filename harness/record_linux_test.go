@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/replay"
@@ -29,7 +30,7 @@ type lab struct {
 	*harnesstest.Memory
 }
 
-func newLab(t *testing.T, runner harness.Runner) lab {
+func newLab(t *testing.T, runner execute.Runner) lab {
 	t.Helper()
 	d, m := harnesstest.Deps(t), harnesstest.NewMemory()
 	d.Runner, d.Recorder = runner, m
@@ -137,7 +138,7 @@ func TestForgedExecution(t *testing.T) {
 }
 
 // failing is a host whose sandboxes cannot be had.
-type failing struct{ harness.Runner }
+type failing struct{ execute.Runner }
 
 func (failing) Start(context.Context, sandbox.Request) (*sandbox.Sandbox, error) {
 	return nil, errors.New("none here")

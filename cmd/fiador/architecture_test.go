@@ -213,7 +213,8 @@ var levels = []string{
 	"evidence/pack evidence/testimony harness/sandbox cmd/safe-run",
 	"evidence/pack/packtest evidence/pack/sign harness/model harness/runerr",
 	"evidence/pack/verify harness/patch harness/request",
-	"harness harness/gitbranch harness/intake",
+	"harness/execute harness/gitbranch harness/intake",
+	"harness",
 	"harness/fingerprint harness/harnesstest harness/replay harness/reproduce harness/scaffold",
 	"cmd/fiador",
 }

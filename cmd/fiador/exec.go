@@ -17,6 +17,7 @@ import (
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
@@ -242,7 +243,7 @@ func (a *app) execDecided(ctx context.Context, f execFlags, gate *harness.Gate, 
 
 // unprovable names an expectation of a request that no RunResult, or no pack, can express.
 // It returns empty if there is none.
-func unprovable(x harness.ExecExpect, packed bool) string {
+func unprovable(x execute.Expect, packed bool) string {
 	switch {
 	case x.Code != 0:
 		return "a request that expects exit code " + strconv.Itoa(x.Code) + " can be neither recorded nor packed: a RunResult is accepted with exit code 0 alone"
@@ -386,7 +387,7 @@ func (a *app) profileGate(ctx context.Context, f gateFlags) (*harness.Gate, erro
 // ran is a command that has ended, with the facts that exec reports.
 type ran struct {
 	asked   *request.Request // nil for a command of the command line
-	p       *harness.Performed
+	p       *execute.Performed
 	code    int // the exit status
 	reasons []string
 	answer  []byte // the report on a request
@@ -394,7 +395,7 @@ type ran struct {
 
 // accepts reports whether the files that the command wrote may be applied. It also sets
 // the exit status and the reasons. A request may expect another exit code than 0.
-func (x *ran) accepts(p *harness.Performed) (_ bool, err error) {
+func (x *ran) accepts(p *execute.Performed) (_ bool, err error) {
 	x.code, x.reasons = p.Observed.Judge()
 	if x.asked != nil {
 		rep := p.Report(*x.asked)
@@ -421,7 +422,7 @@ func (a *app) execEnded(x ran) error {
 	a.status = x.code
 	p := x.p
 	code, _ := p.Observed.Judge()
-	hint := contract.ActionHint(harness.Interpret(p.Observed.Command, code).Action)
+	hint := contract.ActionHint(execute.Interpret(p.Observed.Command, code).Action)
 	msg, remedy := p.Diagnosis()
 	if x.asked != nil {
 		if a.tty && len(x.reasons) > 0 {

@@ -21,6 +21,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/durable"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
@@ -250,7 +251,7 @@ func (e *executing) keep(name string, text []byte) error {
 
 // preserve copies the written files into a new folder, whether they are accepted or not.
 // Files beyond the profile's limit are left out.
-func preserve(p *harness.Performed) (string, error) {
+func preserve(p *execute.Performed) (string, error) {
 	dir, err := os.MkdirTemp("", "fiador-work-")
 	if err != nil {
 		return "", err
@@ -268,7 +269,7 @@ func preserve(p *harness.Performed) (string, error) {
 	return dir, nil
 }
 
-func preserveOne(root *os.Root, p *harness.Performed, c change.Change) error {
+func preserveOne(root *os.Root, p *execute.Performed, c change.Change) error {
 	if parent := filepath.Dir(c.Path); parent != "." {
 		if err := root.MkdirAll(parent, 0o777); err != nil {
 			return err
@@ -383,7 +384,7 @@ func (a *app) executed(ctx context.Context, f runFlags, e *executing, to *harnes
 		to.Evidence = e.keep
 	}
 	if f.preserve {
-		to.Keep = func(p *harness.Performed) error {
+		to.Keep = func(p *execute.Performed) error {
 			dir, err := preserve(p)
 			if err != nil {
 				return runerr.New(result.CodeEvidence, "what was written could not be kept: "+runerr.Reason(err), "", runerr.Because(err))

@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/canon"
@@ -58,7 +59,7 @@ func (f modelFlags) check(mode, modelMode string) error {
 // openModel returns the caller that answers the model calls of an execution, or nil in
 // model mode none. Before the execution it reads and checks a whole recording to replay,
 // or makes sure that a new recording can be written.
-func (a *app) openModel(ctx context.Context, f runFlags) (harness.Caller, error) {
+func (a *app) openModel(ctx context.Context, f runFlags) (execute.Caller, error) {
 	switch f.modelMode {
 	case harness.ModelRecord:
 		if err := vacant(f.recording, a.guarded); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/kernel"
 )
@@ -50,7 +51,7 @@ func NewEndpoint(t *testing.T) *Endpoint {
 }
 
 // Caller returns the executor with something that answers its calls.
-func (x Executor) Caller(mode string, c harness.Caller) Executor {
+func (x Executor) Caller(mode string, c execute.Caller) Executor {
 	x.Deps.Caller, x.model = c, mode
 	return x
 }
@@ -69,7 +70,7 @@ func Player(t *testing.T, recording []byte) *model.Player {
 }
 
 // Callers returns an executor whose profile allows every model mode.
-func Callers(t *testing.T, runner harness.Runner, change func(*kernel.Profile)) Executor {
+func Callers(t *testing.T, runner execute.Runner, change func(*kernel.Profile)) Executor {
 	t.Helper()
 	return NewExecutor(t, runner, func(p *kernel.Profile) {
 		p.ModelModes = []string{harness.ModelNone, harness.ModelRecord, harness.ModelReplay}

@@ -18,6 +18,7 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -119,7 +120,7 @@ type Executor struct {
 
 // NewExecutor returns an executor under the default profile, with every command allowed,
 // a short timeout, and out as the only write root.
-func NewExecutor(t *testing.T, runner harness.Runner, change func(*kernel.Profile)) Executor {
+func NewExecutor(t *testing.T, runner execute.Runner, change func(*kernel.Profile)) Executor {
 	t.Helper()
 	d := Deps(t)
 	d.Runner = runner

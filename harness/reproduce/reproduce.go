@@ -14,6 +14,7 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/testimony"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
@@ -276,7 +277,7 @@ func (o *Original) once(ctx context.Context, deps harness.Deps, gate *harness.Ga
 
 // modelPlayer answers the calls of one run from the recording of the pack. A pack of a
 // run without calls may have no recording.
-func modelPlayer(p *pack.Pack) (harness.Caller, error) {
+func modelPlayer(p *pack.Pack) (execute.Caller, error) {
 	text := p.File(pack.ModelFile)
 	if text == nil {
 		return model.NewPlayer(pack.ModelIO{}), nil

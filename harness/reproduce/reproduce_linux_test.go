@@ -13,6 +13,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/execute"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/sandbox"
@@ -57,7 +58,7 @@ func newReproducer(t *testing.T, isolation sandbox.Isolation) harnesstest.Execut
 }
 
 // fullRunner is a sandbox such as built-in profiles demand.
-func fullRunner(t *testing.T) harness.Runner { return harnesstest.NewTier(t, sandbox.Full) }
+func fullRunner(t *testing.T) execute.Runner { return harnesstest.NewTier(t, sandbox.Full) }
 
 // shared is a file that commands can read where it stands.
 func shared(t *testing.T, text string) string {

@@ -1,4 +1,10 @@
-package harness
+// Package execute carries out a task in a sandbox and judges what it did: which changes
+// are accepted, and why an execution is rejected.
+//
+// It knows neither the policy nor the ledger: package harness decides before, and puts
+// its effects in order. An execution that has ended can say what runner.json holds,
+// answer a request, and apply the accepted changes to a folder.
+package execute
 
 import (
 	"context"
@@ -41,7 +47,7 @@ type Task struct {
 	Stderr  command.Stream
 	Inputs  sandbox.Inputs
 	Cut     bool // a truncated stream is no reason to reject
-	Expect  ExecExpect
+	Expect  Expect
 	Caller  Caller
 	Calls   map[int]ModelCall // by action; each such action writes a file of Given; nil: no calls
 	Now     func() time.Time  // the clock of the run; its times never go back
@@ -49,8 +55,8 @@ type Task struct {
 	Progress func(action, of int)
 }
 
-// ExecExpect is what a command must produce besides its outputs.
-type ExecExpect struct {
+// Expect is what a command must produce besides its outputs.
+type Expect struct {
 	Code           int // exit code besides 0 that is no failure
 	Stdout, Stderr bool
 	Artifacts      []request.ArtifactSpec
