@@ -43,7 +43,7 @@ func boundedBuiltins(lim Limits) map[string]*topdown.Builtin {
 // that uses the name of such a function as a value: "with" could replace another
 // function by it.
 func boundCalls(mods map[string]*ast.Module) error {
-	var left *Error
+	var left error
 	sized := sizers()
 	isBounded := func(ref ast.Ref) bool {
 		// The name of every such function is one word, or two words with a dot between.
@@ -77,10 +77,7 @@ func boundCalls(mods map[string]*ast.Module) error {
 			return left != nil
 		})
 	}
-	if left != nil {
-		return left
-	}
-	return nil
+	return left
 }
 
 // row returns the line of a reference, or 0.
