@@ -3,11 +3,9 @@ package policy
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
@@ -32,12 +30,9 @@ type Engine struct {
 // answer in the given order. The error is an *Error; KindWatchdog means that the
 // process must end.
 func New(ctx context.Context, p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
-	lim = lim.orDefault()
-	t := task{what: "compiling the policy", failed: KindModule, stop: func() {}}
-	compile := lim
-	compile.Deadline = lim.Compile
-	e, err := watched(ctx, compile, t, func() (*Engine, error) { return compileAll(p, layers, lim) })
-	return e, located(err, layers)
+	return WatchCompile(ctx, lim, layers, "compiling the policy", func() (*Engine, error) {
+		return compileAll(p, layers, lim.orDefault())
+	})
 }
 
 func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
@@ -124,12 +119,12 @@ func (e *Engine) Eval(ctx context.Context, in Input) (kernel.Verdict, error) {
 		if embedded {
 			lim.Deadline = max(lim.Deadline, lim.Embedded)
 		}
-		cancel := topdown.NewCancel()
-		t := task{what: "evaluating the policy", failed: KindEval, stop: cancel.Cancel}
 		before := v
-		after, err := watched(ctx, lim, t, func() (kernel.Verdict, error) { return e.eval(ctx, cancel, question{in, doc}, layers, before) })
+		after, err := WatchEval(ctx, lim, e.sources, "evaluating the policy", func(cancel topdown.Cancel) (kernel.Verdict, error) {
+			return e.eval(ctx, cancel, question{in, doc}, layers, before)
+		})
 		if err != nil {
-			return kernel.Verdict{}, located(err, e.sources)
+			return kernel.Verdict{}, err
 		}
 		v = after
 	}
@@ -167,26 +162,16 @@ func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, q question, la
 	return v, nil
 }
 
-// answers evaluates the layer's query. Clock and seed are fixed, for no function that a
-// policy may call reads them.
+// answers evaluates the layer's query.
 func (c *compiledLayer) answers(ctx context.Context, cancel topdown.Cancel, store storage.Store, txn storage.Transaction, input *ast.Term) (map[string]ast.Value, error) {
-	rows, err := topdown.NewQuery(c.query).
+	rows, err := c.query(c.asked, store, txn, cancel).
 		// An index skips a rule whose operands a function would refuse, and would hide
 		// the error.
 		WithIndexing(c.embedded).
-		WithCompiler(c.compiler).
-		WithQueryCompiler(c.prepared).
-		WithBuiltins(c.bounded).
-		WithStore(store).
-		WithTransaction(txn).
 		WithInput(input).
-		WithCancel(cancel).
-		WithTime(time.Unix(0, 0)).
-		WithSeed(strings.NewReader("")).
-		WithStrictBuiltinErrors(true).
 		Run(ctx)
 	if err != nil {
-		return nil, c.evalError(err)
+		return nil, evalError(c.pkg, err)
 	}
 	if len(rows) != 1 {
 		return nil, &Error{Kind: KindEval, Module: c.pkg, Msg: "the layer's answer is undefined"}
@@ -198,34 +183,6 @@ func (c *compiledLayer) answers(ctx context.Context, cancel topdown.Cancel, stor
 		}
 	}
 	return values, nil
-}
-
-// evalError words an error of the evaluation. It keeps only the name of a built-in
-// function, because the function's text can come from the Go runtime.
-func (c *compiledLayer) evalError(err error) *Error {
-	if own := (*Error)(nil); errors.As(err, &own) {
-		return own
-	}
-	e := &Error{Kind: KindEval, Module: c.pkg, Msg: "evaluation failed"}
-	var td *topdown.Error
-	if !errors.As(err, &td) {
-		return e
-	}
-	if td.Location != nil && td.Location.File != "" {
-		e.Module, e.Line = td.Location.File, td.Location.Row
-	}
-	switch td.Code {
-	case topdown.CancelErr:
-		e.Kind, e.Msg = KindTimeout, "evaluation was cancelled"
-	case topdown.BuiltinErr, topdown.TypeErr:
-		name, _, _ := strings.Cut(td.Message, ":")
-		if _, ok := ast.BuiltinMap[name]; ok {
-			e.Msg = "function " + quote(name) + " does not accept its operands"
-		}
-	case topdown.ConflictErr:
-		e.Msg = "a rule or function has two different values"
-	}
-	return e
 }
 
 // Provenance returns the digests of everything that the engine decides by.

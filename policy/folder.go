@@ -98,10 +98,8 @@ func (f Folder) checkTests(lim Limits) error {
 			continue
 		}
 		for _, r := range mod.Rules {
-			if rule := r.Head.Ref()[0].Value.String(); slices.Contains(answerRules(), rule) {
-				e := moduleErrorf(m.Name, r.Location.Row, "rule %q stands in a test file, which never decides; move it to a module", rule)
-				e.File = m.Name
-				return e
+			if rule := r.Head.Ref()[0].Value.String(); IsAnswer(rule) {
+				return m.Errorf(r.Location.Row, "rule %q stands in a test file, which never decides; move it to a module", rule)
 			}
 		}
 	}

@@ -8,24 +8,34 @@ import (
 // Format returns a module in the one layout of Rego. The result parses to the same
 // rules. The error is an *Error.
 func Format(m Module) ([]byte, error) {
-	caps, err := frozenCapabilities()
+	before, err := parse(m)
 	if err != nil {
 		return nil, err
 	}
-	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1}
-	before, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), opts)
+	opts, err := ParserOptions()
 	if err != nil {
-		return nil, located(parseError(m.Name, err), []Layer{{Modules: []Module{m}}})
+		return nil, err
 	}
 	out, err := format.SourceWithOpts(m.Name, m.Source, format.Opts{RegoVersion: ast.RegoV1, ParserOptions: &opts})
 	if err != nil {
-		return nil, located(parseError(m.Name, err), []Layer{{Modules: []Module{m}}})
+		return nil, SyntaxError(m, err)
 	}
-	after, err := ast.ParseModuleWithOpts(m.Name, string(out), opts)
-	if err != nil || before == nil || !before.Equal(after) {
-		e := moduleErrorf(m.Name, 0, "module cannot be laid out without changing it")
-		e.File = m.File
-		return nil, e
+	after, err := parse(Module{Name: m.Name, Source: out})
+	if err != nil || !before.Equal(after) {
+		return nil, m.Errorf(0, "module cannot be laid out without changing it")
 	}
 	return out, nil
+}
+
+// parse parses a module, and makes no check of a layer.
+func parse(m Module) (*ast.Module, error) {
+	opts, err := ParserOptions()
+	if err != nil {
+		return nil, err
+	}
+	mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), opts)
+	if err != nil {
+		return nil, SyntaxError(m, err)
+	}
+	return mod, nil
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
 // compiledLayer is a layer that is ready to answer. Any number of evaluations may read
@@ -14,21 +13,19 @@ import (
 type compiledLayer struct {
 	pkg      string
 	embedded bool
-	compiler *ast.Compiler
-	rules    []string // those of the four rules that the layer defines
-	query    ast.Body // binds each of rules to a variable of the same name
-	prepared ast.QueryCompiler
-	bounded  map[string]*topdown.Builtin     // functions in place of built-in functions; none for an embedded layer
-	ids      map[string]head                 // by rule + " " + id; permits have no id
-	wrapped  map[string]map[string]bool      // by rule + " " + id: the members that totalHeads has wrapped
-	records  func() (map[string]Rule, error) // by id; the caller must not change the map
+	Program
+	rules   []string                        // those of the four rules that the layer defines
+	asked   rulesQuery                      // asks all of rules
+	ids     map[string]head                 // by rule + " " + id; permits have no id
+	wrapped map[string]map[string]bool      // by rule + " " + id: the members that totalHeads has wrapped
+	records func() (map[string]Rule, error) // by id; the caller must not change the map
 }
 
 func newCompiledLayer(pkg string, caps *ast.Capabilities) *compiledLayer {
 	return &compiledLayer{
-		pkg:      pkg,
-		compiler: ast.NewCompiler().WithStrict(true).WithCapabilities(caps).SetErrorLimit(1),
-		ids:      map[string]head{},
+		pkg:     pkg,
+		Program: Program{compiler: ast.NewCompiler().WithStrict(true).WithCapabilities(caps).SetErrorLimit(1)},
+		ids:     map[string]head{},
 	}
 }
 
@@ -66,8 +63,24 @@ func compileLayer(l Layer, caps *ast.Capabilities, lim Limits) (*compiledLayer, 
 	if err := checkOwnReferences(c.compiler.Modules); err != nil {
 		return nil, err
 	}
-	c.bounded = boundedBuiltins(lim)
-	return c, boundCalls(c.compiler.Modules)
+	return c, c.Bound(lim)
+}
+
+// CheckModules makes the checks of New that need only one module, for every module of a
+// layer. It returns the first error of each module.
+func CheckModules(l Layer) []error {
+	opts, err := ParserOptions()
+	if err != nil {
+		return []error{err}
+	}
+	opts.ProcessAnnotation = true
+	var errs []error
+	for _, m := range l.Modules {
+		if _, err := parseModule(m, l.Package, opts); err != nil {
+			errs = append(errs, located(err, []Layer{l}))
+		}
+	}
+	return errs
 }
 
 // parsedLayer is a layer between its parser and its compiler.
@@ -187,24 +200,14 @@ func (c *compiledLayer) addHeads(heads []head, l Layer) error {
 	return nil
 }
 
+// compile compiles the modules and the query of the layer.
 func (c *compiledLayer) compile(mods map[string]*ast.Module) error {
-	c.compiler.Compile(mods)
-	if c.compiler.Failed() {
-		return parseError("", c.compiler.Errors)
+	if err := c.Program.compile(mods); err != nil {
+		return err
 	}
-	pkg := ast.Ref{ast.DefaultRootDocument}
-	for part := range strings.SplitSeq(c.pkg, ".") {
-		pkg = append(pkg, ast.StringTerm(part))
+	pkg, err := ast.PtrRef(ast.DefaultRootDocument, strings.ReplaceAll(c.pkg, ".", "/"))
+	if err == nil {
+		c.asked, err = c.ask(pkg, c.rules...)
 	}
-	var body ast.Body
-	for _, name := range c.rules {
-		body.Append(ast.Equality.Expr(ast.VarTerm(name), ast.NewTerm(pkg.Append(ast.StringTerm(name)))))
-	}
-	c.prepared = c.compiler.QueryCompiler()
-	query, err := c.prepared.Compile(body)
-	if err != nil {
-		return parseError("", err)
-	}
-	c.query = query
-	return nil
+	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
+	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -17,25 +18,19 @@ import (
 // warnings are no errors, because a variable may come from free data. They are *Error
 // values, in the order of the modules. A module that does not parse has no warnings.
 func Lint(l Layer) []error {
-	caps, err := frozenCapabilities()
-	if err != nil {
-		return nil
-	}
 	known := closedMembers()
-	names := memberNames(l, caps)
+	names := memberNames(l)
 	var warnings []error
 	for _, m := range l.Modules {
-		mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1})
-		if err != nil || mod == nil {
+		mod, err := parse(m)
+		if err != nil {
 			continue
 		}
 		ast.WalkExprs(mod, func(e *ast.Expr) bool {
 			member, texts := compared(e)
 			for _, text := range texts {
 				if values := known[member]; len(values) > 0 && !slices.Contains(values, text) {
-					w := moduleErrorf(m.Name, e.Location.Row, "%q is never %s%s", member, quote(text), nearest(text, values))
-					w.File = m.File
-					warnings = append(warnings, w)
+					warnings = append(warnings, m.Errorf(e.Location.Row, "%q is never %q%s", member, canon.Cut(text), specs.Suggest(text, values)))
 				}
 			}
 			return false
@@ -71,15 +66,13 @@ func unknownMember(m Module, ref ast.Ref, names map[string]bool) error {
 	if loc := ref[0].Location; loc != nil {
 		line = loc.Row
 	}
-	w := moduleErrorf(m.Name, line, "nothing in the input has a member %s; did you mean %q?", quote(string(first)), near)
-	w.File = m.File
-	return w
+	return m.Errorf(line, "nothing in the input has a member %q; did you mean %q?", canon.Cut(string(first)), near)
 }
 
 // memberNames returns the member names of the input's schema, of profiles, and of every
 // object that the layer writes itself. It also returns the names of the layer's
 // imports.
-func memberNames(l Layer, caps *ast.Capabilities) map[string]bool {
+func memberNames(l Layer) map[string]bool {
 	names := map[string]bool{"name": true}
 	for _, m := range Members() {
 		names[m] = true
@@ -90,8 +83,8 @@ func memberNames(l Layer, caps *ast.Capabilities) map[string]bool {
 		propertyNames(schema, names)
 	}
 	for _, m := range l.Modules {
-		mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1})
-		if err != nil || mod == nil {
+		mod, err := parse(m)
+		if err != nil {
 			continue
 		}
 		for _, imp := range mod.Imports {

@@ -21,6 +21,9 @@ const (
 	ruleNote    = "note"
 )
 
+// IsAnswer says whether a layer answers through rules of this name.
+func IsAnswer(rule string) bool { return slices.Contains(answerRules(), rule) }
+
 // answerRules returns the names of the four rules in the order of a query.
 func answerRules() []string { return []string{rulePermit, ruleDeny, ruleClarify, ruleNote} }
 
@@ -107,7 +110,7 @@ func inspectRule(name, pkg string, r *ast.Rule) (head, bool, error) {
 	ref := r.Head.Ref()
 	rule := string(ref[0].Value.(ast.Var))
 	line := r.Location.Row
-	if !slices.Contains(answerRules(), rule) {
+	if !IsAnswer(rule) {
 		return head{}, false, nil
 	}
 	fail := func(format string, args ...any) (head, bool, error) {
@@ -315,6 +318,13 @@ func (c *referenceCheck) fail(loc *ast.Location, format string, args ...any) {
 		line = loc.Row
 	}
 	c.err = moduleErrorf(c.name, line, format, args...)
+}
+
+// SyntaxError words the first error of the parser about a module, in one line.
+func SyntaxError(m Module, err error) *Error {
+	e := parseError(m.Name, err)
+	e.File = m.File
+	return e
 }
 
 // parseError words the first error of the parser or the compiler, in one line.

@@ -73,6 +73,14 @@ type Module struct {
 	File   string
 }
 
+// Errorf returns an error of KindModule about a line of the module. Line 0 is the whole
+// module.
+func (m Module) Errorf(line int, format string, args ...any) *Error {
+	e := moduleErrorf(m.Name, line, format, args...)
+	e.File = m.File
+	return e
+}
+
 // Layer is one Rego package and its modules.
 //
 // Embedded says that the layer's sources are part of the program. A test of the program

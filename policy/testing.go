@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/specs"
 )
 
 // Suite is a layer with its tests. A test is a rule named test_NAME in a *_test.rego
@@ -61,103 +62,109 @@ type Covered struct {
 // suite without a test is an error. A test file is an error if it has no test, or
 // defines one of the rules through which a layer answers. The error is an *Error.
 func Test(ctx context.Context, s Suite, lim Limits) (Tested, error) {
-	lim = lim.orDefault()
-	compile := lim
-	compile.Deadline = lim.Compile
-	layers := []Layer{s.Layer, {Modules: s.Tests}}
-	t := task{what: "compiling the tests", failed: KindModule, stop: func() {}}
-	b, err := watched(ctx, compile, t, func() (*testBench, error) { return newTestBench(s, lim) })
+	b, err := compileTests(ctx, s, lim)
 	if err != nil {
-		return Tested{}, located(err, layers)
+		return Tested{}, err
 	}
 	var out Tested
-	for _, c := range b.cases {
+	for _, t := range b.tests {
+		c := t.Case
 		if s.Run != nil && !s.Run.MatchString(c.Package+"."+c.Name) {
 			continue
 		}
-		cancel := topdown.NewCancel()
-		t := task{what: "the test", failed: KindEval, stop: cancel.Cancel}
-		fault, err := watched(ctx, lim, t, func() (string, error) { return b.run(ctx, cancel, c) })
+		c.Fault, err = WatchEval(ctx, lim, s.layers(), "the test", func(cancel topdown.Cancel) (string, error) { return b.run(ctx, cancel, t) })
 		if err != nil {
-			err = located(err, layers)
 			var e *Error
 			if !errors.As(err, &e) || e.Kind == KindWatchdog || ctx.Err() != nil {
 				return Tested{}, err
 			}
-			fault = e.Error()
+			c.Fault = e.Error()
 		}
-		c.Pass, c.Fault = fault == "", fault
+		c.Pass = c.Fault == ""
 		out.Cases = append(out.Cases, c)
 	}
 	if len(out.Cases) == 0 {
 		msg := "no test (test_NAME in a *_test.rego) was found"
 		if s.Run != nil {
-			msg = "no test matches " + quote(s.Run.String())
+			msg = fmt.Sprintf("no test matches %q", canon.Cut(s.Run.String()))
 		}
 		return Tested{}, &Error{Kind: KindModule, Msg: msg}
 	}
-	out.Coverage = b.coverage()
-	for i, c := range out.Coverage {
-		out.Coverage[i].File = cmp.Or(fileOf(layers, c.File), c.File)
-	}
+	out.Coverage = b.coverage(s.Layer)
 	return out, nil
 }
 
+// CheckTests compiles a suite and runs nothing. The error is an *Error.
+func CheckTests(ctx context.Context, s Suite, lim Limits) error {
+	_, err := compileTests(ctx, s, lim)
+	return err
+}
+
+func compileTests(ctx context.Context, s Suite, lim Limits) (*testBench, error) {
+	return WatchCompile(ctx, lim, s.layers(), "compiling the tests", func() (*testBench, error) { return newTestBench(s, lim) })
+}
+
+// layers returns all modules of a suite.
+func (s Suite) layers() []Layer { return []Layer{s.Layer, {Modules: s.Tests}} }
+
 // testBench is a compiled suite.
 type testBench struct {
-	layer    map[string]*ast.Module // as the parser returns it
-	compiler *ast.Compiler
-	bounded  map[string]*topdown.Builtin
-	store    storage.Store
-	cases    []Case
-	reached  map[string]map[int]bool // lines by module
+	layer   map[string]*ast.Module // as the parser returns it
+	program *Program
+	store   storage.Store
+	tests   []testRule
+	reached map[string]map[int]bool // lines by module
+}
+
+// testRule is a test with its rule, as the parser returns it.
+type testRule struct {
+	Case
+	rule *ast.Rule
 }
 
 func newTestBench(s Suite, lim Limits) (*testBench, error) {
-	caps, err := frozenCapabilities()
+	opts, err := ParserOptions()
 	if err != nil {
 		return nil, err
 	}
 	b := &testBench{layer: map[string]*ast.Module{}, reached: map[string]map[int]bool{}}
-	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1}
 	all := map[string]*ast.Module{}
 	for _, m := range s.Layer.Modules {
-		if b.layer[m.Name], err = parseTested(m, opts); err != nil {
+		mod, err := parse(m)
+		if err != nil {
 			return nil, err
 		}
-		all[m.Name] = b.layer[m.Name]
+		b.layer[m.Name], all[m.Name] = mod, mod
 	}
 	for _, m := range s.Tests {
-		mod, err := parseTested(m, opts)
+		mod, err := parse(m)
 		if err != nil {
 			return nil, err
 		}
 		all[m.Name] = mod
-		cases, err := testCases(m.Name, mod)
+		tests, err := testRules(m, mod)
 		if err != nil {
 			return nil, err
 		}
-		if err := checkTestModule(s.Layer, m.Name, mod, b.layer); err != nil {
+		if err := checkTestModule(s.Layer, m, mod, b.layer); err != nil {
 			return nil, err
 		}
-		for _, c := range cases {
-			if n := slices.IndexFunc(b.cases, func(o Case) bool { return o.Package == c.Package && o.Name == c.Name }); n >= 0 {
-				return nil, moduleErrorf(m.Name, c.Line, "a second test %q; the first is at %s:%d", c.Name, b.cases[n].File, b.cases[n].Line)
+		for _, t := range tests {
+			if n := slices.IndexFunc(b.tests, func(o testRule) bool { return o.Package == t.Package && o.Name == t.Name }); n >= 0 {
+				return nil, m.Errorf(t.Line, "a second test %q; the first is at %s:%d", t.Name, b.tests[n].File, b.tests[n].Line)
 			}
 		}
-		b.cases = append(b.cases, cases...)
+		b.tests = append(b.tests, tests...)
 	}
-	b.compiler = ast.NewCompiler().WithCapabilities(caps).SetErrorLimit(1)
-	if b.compiler.Compile(all); b.compiler.Failed() {
-		return nil, parseError("", b.compiler.Errors)
-	}
-	if err := checkTestReferences(s, b.compiler.Modules); err != nil {
+	if b.program, err = Compile(all, opts); err != nil {
 		return nil, err
 	}
-	if err := boundCalls(b.compiler.Modules); err != nil {
+	if err := checkTestReferences(s, b.program.Modules()); err != nil {
 		return nil, err
 	}
-	b.bounded = boundedBuiltins(lim)
+	if err := b.program.Bound(lim); err != nil {
+		return nil, err
+	}
 	b.store, err = testStore(s)
 	return b, err
 }
@@ -165,20 +172,20 @@ func newTestBench(s Suite, lim Limits) (*testBench, error) {
 // checkTestModule refuses a test file that changes the tested layer. It refuses a
 // package that would replace data.profile, data.intents or another layer, and a rule
 // that the layer also has.
-func checkTestModule(l Layer, name string, mod *ast.Module, layer map[string]*ast.Module) error {
+func checkTestModule(l Layer, m Module, mod *ast.Module, layer map[string]*ast.Module) error {
 	switch pkg := packageName(mod); pkg {
 	case l.Package + "_test":
 	case l.Package:
 		for _, r := range mod.Rules {
 			rule := r.Head.Ref()[0].Value
-			for _, m := range layer {
-				if slices.ContainsFunc(m.Rules, func(own *ast.Rule) bool { return own.Head.Ref()[0].Value.Compare(rule) == 0 }) {
-					return moduleErrorf(name, r.Location.Row, "rule %q is the layer's: a test file must not add to it", rule.String())
+			for _, tested := range layer {
+				if slices.ContainsFunc(tested.Rules, func(own *ast.Rule) bool { return own.Head.Ref()[0].Value.Compare(rule) == 0 }) {
+					return m.Errorf(r.Location.Row, "rule %q is the layer's: a test file must not add to it", rule.String())
 				}
 			}
 		}
 	default:
-		return moduleErrorf(name, mod.Package.Location.Row, "package %q must be %q", pkg, l.Package+"_test")
+		return m.Errorf(mod.Package.Location.Row, "package %q must be %q", pkg, l.Package+"_test")
 	}
 	return nil
 }
@@ -186,9 +193,9 @@ func checkTestModule(l Layer, name string, mod *ast.Module, layer map[string]*as
 // checkTestReferences refuses tests that name a missing intent or rule. Without this
 // check, count(acme.dny) == 0 would be undefined, and not acme.dny would pass.
 func checkTestReferences(s Suite, mods map[string]*ast.Module) error {
-	own := ast.Ref{ast.DefaultRootDocument}
-	for part := range strings.SplitSeq(s.Layer.Package, ".") {
-		own = append(own, ast.StringTerm(part))
+	own, err := ast.PtrRef(ast.DefaultRootDocument, strings.ReplaceAll(s.Layer.Package, ".", "/"))
+	if err != nil {
+		return err
 	}
 	rules := map[string]bool{}
 	for _, m := range s.Layer.Modules {
@@ -214,14 +221,14 @@ func checkTestReferences(s Suite, mods map[string]*ast.Module) error {
 			case len(ref) > len(intents) && ref.HasPrefix(intents):
 				known, what, n = slices.Sorted(maps.Keys(s.Intents)), "intent (intents/NAME.json)", len(intents)
 			case len(ref) > len(own) && len(own) > 1 && ref.HasPrefix(own):
-				known, what, n = slices.Sorted(maps.Keys(rules)), "rule of "+quote(s.Layer.Package), len(own)
+				known, what, n = slices.Sorted(maps.Keys(rules)), fmt.Sprintf("rule of %q", canon.Cut(s.Layer.Package)), len(own)
 			}
 			if name, ok := stringAt(ref, n); ok && what != "" && !slices.Contains(known, name) {
 				line := 0
 				if loc := ref[n].Location; loc != nil {
 					line = loc.Row
 				}
-				err = moduleErrorf(m.Name, line, "%s is no %s%s", quote(name), what, nearest(name, known))
+				err = m.Errorf(line, "%q is no %s%s", canon.Cut(name), what, specs.Suggest(name, known))
 			}
 			return err != nil
 		})
@@ -240,46 +247,34 @@ func stringAt(ref ast.Ref, n int) (string, bool) {
 	return string(s), ok
 }
 
-func parseTested(m Module, opts ast.ParserOptions) (*ast.Module, error) {
-	mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), opts)
-	if err != nil {
-		return nil, parseError(m.Name, err)
-	}
-	if mod == nil {
-		return nil, moduleErrorf(m.Name, 0, "module has no package")
-	}
-	return mod, nil
-}
-
-// testCases finds the tests of a file. It refuses rules that would pass without being
+// testRules finds the tests of a file. It refuses rules that would pass without being
 // run.
-func testCases(name string, mod *ast.Module) ([]Case, error) {
-	var cases []Case
+func testRules(m Module, mod *ast.Module) ([]testRule, error) {
+	var tests []testRule
 	for _, r := range mod.Rules {
 		rule := r.Head.Ref()[0].Value.String()
 		line := r.Location.Row
-		if slices.Contains(answerRules(), rule) {
-			return nil, moduleErrorf(name, line, "rule %q stands in a test file, which never decides; move it to a module", rule)
+		if IsAnswer(rule) {
+			return nil, m.Errorf(line, "rule %q stands in a test file, which never decides; move it to a module", rule)
 		}
 		if strings.HasPrefix(rule, "todo_test_") {
-			return nil, moduleErrorf(name, line, "test %q would not run; take it out, or name it %q", rule, strings.TrimPrefix(rule, "todo_"))
+			return nil, m.Errorf(line, "test %q would not run; take it out, or name it %q", rule, strings.TrimPrefix(rule, "todo_"))
 		}
 		if !strings.HasPrefix(rule, "test_") {
 			continue
 		}
 		if len(r.Head.Ref()) != 1 || len(r.Head.Args) > 0 || r.Head.RuleKind() != ast.SingleValue || r.Default || r.Else != nil {
-			return nil, moduleErrorf(name, line, "test %q must be one rule without arguments, default or else: write %q", rule, rule+" if { … }")
+			return nil, m.Errorf(line, "test %q must be one rule without arguments, default or else: write %q", rule, rule+" if { … }")
 		}
-		c := Case{Package: packageName(mod), Name: rule, File: name, Line: line}
-		if n := slices.IndexFunc(cases, func(o Case) bool { return o.Name == rule }); n >= 0 {
-			return nil, moduleErrorf(name, line, "a second test %q; the first is at line %d, and one of them passing would hide the other", rule, cases[n].Line)
+		if n := slices.IndexFunc(tests, func(o testRule) bool { return o.Name == rule }); n >= 0 {
+			return nil, m.Errorf(line, "a second test %q; the first is at line %d, and one of them passing would hide the other", rule, tests[n].Line)
 		}
-		cases = append(cases, c)
+		tests = append(tests, testRule{Case{Package: packageName(mod), Name: rule, File: m.Name, Line: line}, r})
 	}
-	if len(cases) == 0 {
-		return nil, moduleErrorf(name, 0, "test file has no test (test_NAME)")
+	if len(tests) == 0 {
+		return nil, m.Errorf(0, "test file has no test (test_NAME)")
 	}
-	return cases, nil
+	return tests, nil
 }
 
 // testStore holds data.profile, as a decision sees it, and data.intents.
@@ -304,39 +299,16 @@ func testStore(s Suite) (storage.Store, error) {
 }
 
 // run evaluates one test. It returns the fault of the test, or "".
-func (b *testBench) run(ctx context.Context, cancel topdown.Cancel, c Case) (string, error) {
-	txn, err := b.store.NewTransaction(ctx)
-	if err != nil {
-		return "", &Error{Kind: KindEval, Msg: "the profile cannot be read"}
-	}
-	defer b.store.Abort(ctx, txn)
-	ref := ast.Ref{ast.DefaultRootDocument}
-	for part := range strings.SplitSeq(c.Package, ".") {
-		ref = append(ref, ast.StringTerm(part))
-	}
-	qc := b.compiler.QueryCompiler()
-	query, err := qc.Compile(ast.NewBody(ast.Equality.Expr(ast.VarTerm("x"), ast.NewTerm(ref.Append(ast.StringTerm(c.Name))))))
-	if err != nil {
-		return "", parseError(c.File, err)
-	}
-	trace := &lineTracer{reached: b.reached, file: c.File}
-	rows, err := topdown.NewQuery(query).
-		WithCompiler(b.compiler).WithQueryCompiler(qc).WithBuiltins(b.bounded).
-		WithStore(b.store).WithTransaction(txn).
-		WithCancel(cancel).
-		WithTime(time.Unix(0, 0)).WithSeed(strings.NewReader("")).
-		WithStrictBuiltinErrors(true).
-		WithIndexing(false). // with an index, an expression that the index rules out would fail without a line
-		WithQueryTracer(trace).
-		Run(ctx)
-	if err != nil {
-		return "", (&compiledLayer{pkg: c.File}).evalError(err)
-	}
-	if len(rows) == 1 && rows[0][ast.Var("x")].Equal(ast.BooleanTerm(true)) {
+func (b *testBench) run(ctx context.Context, cancel topdown.Cancel, t testRule) (string, error) {
+	trace := &lineTracer{reached: b.reached, file: t.File}
+	value, err := b.program.Eval(ctx, cancel, b.store, t.rule, trace)
+	switch {
+	case err != nil:
+		return "", err
+	case value != nil && value.Equal(ast.BooleanTerm(true)):
 		return "", nil
-	}
-	if len(rows) == 1 {
-		return "the test is " + canon.Cut(rows[0][ast.Var("x")].String()) + ", not true", nil
+	case value != nil:
+		return "the test is " + canon.Cut(value.String()) + ", not true", nil
 	}
 	if at := trace.failed; at != nil {
 		text, _, _ := strings.Cut(string(at.Text), "\n")
@@ -386,23 +358,23 @@ func (t *lineTracer) TraceEvent(event topdown.Event) {
 }
 
 // coverage compares the lines that were reached with the lines of the layer.
-func (b *testBench) coverage() []Covered {
+func (b *testBench) coverage(l Layer) []Covered {
 	var list []Covered
-	for name, mod := range b.layer {
+	for _, m := range l.Modules {
 		lines := map[int]bool{}
-		ast.WalkRules(mod, func(r *ast.Rule) bool {
+		ast.WalkRules(b.layer[m.Name], func(r *ast.Rule) bool {
 			lines[r.Head.Location.Row] = true
 			return false
 		})
-		ast.WalkExprs(mod, func(e *ast.Expr) bool {
+		ast.WalkExprs(b.layer[m.Name], func(e *ast.Expr) bool {
 			if e.Location != nil && !e.Generated && evaluates(e) {
 				lines[e.Location.Row] = true
 			}
 			return false
 		})
-		c := Covered{File: name, Lines: len(lines), Missed: []int{}}
+		c := Covered{File: cmp.Or(m.File, m.Name), Lines: len(lines), Missed: []int{}}
 		for line := range lines {
-			if !b.reached[name][line] {
+			if !b.reached[m.Name][line] {
 				c.Missed = append(c.Missed, line)
 			}
 		}
@@ -424,31 +396,4 @@ func evaluates(e *ast.Expr) bool {
 		_, call := t.Value.(ast.Call)
 		return call
 	})
-}
-
-// CheckTests compiles a suite and runs nothing. The error is an *Error.
-func CheckTests(ctx context.Context, s Suite, lim Limits) error {
-	lim = lim.orDefault()
-	compile := lim
-	compile.Deadline = lim.Compile
-	t := task{what: "compiling the tests", failed: KindModule, stop: func() {}}
-	_, err := watched(ctx, compile, t, func() (*testBench, error) { return newTestBench(s, lim) })
-	return located(err, []Layer{s.Layer, {Modules: s.Tests}})
-}
-
-// CheckModules makes the checks of New that need only one module, for every module of a
-// layer. It returns the first error of each module.
-func CheckModules(l Layer) []error {
-	caps, err := frozenCapabilities()
-	if err != nil {
-		return []error{err}
-	}
-	var errs []error
-	opts := ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1, ProcessAnnotation: true}
-	for _, m := range l.Modules {
-		if _, err := parseModule(m, l.Package, opts); err != nil {
-			errs = append(errs, located(err, []Layer{l}))
-		}
-	}
-	return errs
 }

@@ -4,12 +4,9 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -67,7 +64,7 @@ func (c ownReferences) check(module string, own, ref ast.Ref) *Error {
 			return moduleErrorf(module, line, "data.profile is no value here: name the member, as in data.profile.timeout_ms")
 		}
 		if member, ok := ref[len(profile)].Value.(ast.String); ok && !slices.Contains(c.members, string(member)) {
-			return moduleErrorf(module, line, "data.profile has no member %s%s", quote(string(member)), nearest(string(member), c.members))
+			return moduleErrorf(module, line, "data.profile has no member %s%s", quote(string(member)), specs.Suggest(string(member), c.members))
 		}
 	case len(ref) >= len(own) && ref.HasPrefix(own):
 		if len(ref) == len(own) {
@@ -78,7 +75,7 @@ func (c ownReferences) check(module string, own, ref ast.Ref) *Error {
 			return moduleErrorf(module, line, "the package is no value here: name the rule by a literal")
 		}
 		if !slices.Contains(c.rules, string(rule)) {
-			return moduleErrorf(module, line, "the package has no rule %s%s", quote(string(rule)), nearest(string(rule), c.rules))
+			return moduleErrorf(module, line, "the package has no rule %s%s", quote(string(rule)), specs.Suggest(string(rule), c.rules))
 		}
 	}
 	return nil
@@ -100,15 +97,5 @@ func remedy(details any) string {
 	if !ok || len(known) == 0 {
 		return ""
 	}
-	return nearest(string(have), known)
-}
-
-func nearest(name string, known []string) string {
-	if near := specs.Nearest(name, known); near != "" {
-		return "; did you mean " + strconv.Quote(near) + "?"
-	}
-	if len(known) == 0 {
-		return ""
-	}
-	return "; one of: " + canon.Cut(strings.Join(known, ", "))
+	return specs.Suggest(string(have), known)
 }

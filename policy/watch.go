@@ -5,7 +5,28 @@ import (
 	"fmt"
 	"runtime/metrics"
 	"time"
+
+	"github.com/open-policy-agent/opa/v1/topdown"
 )
+
+// WatchCompile runs f, which compiles, and gives it Limits.Compile. what names the work
+// in messages. An error has the file of its module, if layers has the module. The error
+// is an *Error; KindWatchdog means that the process must end.
+func WatchCompile[T any](ctx context.Context, lim Limits, layers []Layer, what string, f func() (T, error)) (T, error) {
+	lim = lim.orDefault()
+	lim.Deadline = lim.Compile
+	v, err := watched(ctx, lim, task{what: what, failed: KindModule, stop: func() {}}, f)
+	return v, located(err, layers)
+}
+
+// WatchEval runs f, which evaluates until it is cancelled, and gives it
+// Limits.Deadline. In all else it is like WatchCompile.
+func WatchEval[T any](ctx context.Context, lim Limits, layers []Layer, what string, f func(topdown.Cancel) (T, error)) (T, error) {
+	cancel := topdown.NewCancel()
+	t := task{what: what, failed: KindEval, stop: cancel.Cancel}
+	v, err := watched(ctx, lim.orDefault(), t, func() (T, error) { return f(cancel) })
+	return v, located(err, layers)
+}
 
 // task is watched work. what names it in messages, failed is the kind of error after a
 // panic, and stop asks the work to return.

@@ -1,13 +1,28 @@
 package specs
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 // Nearest returns the entry of known that is the most likely correct spelling of name,
 // or "".
 func Nearest(name string, known []string) string { return nearest(name, known, nil) }
+
+// Suggest returns the end of a message about a wrong name: the nearest known name, or
+// else all of them.
+func Suggest(name string, known []string) string {
+	if near := Nearest(name, known); near != "" {
+		return "; did you mean " + strconv.Quote(near) + "?"
+	}
+	if len(known) == 0 {
+		return ""
+	}
+	return "; one of: " + canon.Cut(strings.Join(known, ", "))
+}
 
 // nearest returns the known name that is the most likely correct spelling of name, or
 // "". Case, hyphen and underscore do not count. The fewest edits win; then a name that

@@ -1,0 +1,137 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/storage"
+	"github.com/open-policy-agent/opa/v1/topdown"
+)
+
+// ParserOptions returns the options under which modules are parsed. Their capabilities
+// are the frozen ones.
+func ParserOptions() (ast.ParserOptions, error) {
+	caps, err := frozenCapabilities()
+	return ast.ParserOptions{Capabilities: caps, RegoVersion: ast.RegoV1}, err
+}
+
+// Program is a set of modules that are compiled as one. An engine compiles each layer
+// alone; tools for authors compile a layer together with its tests.
+type Program struct {
+	compiler *ast.Compiler
+	bounded  map[string]*topdown.Builtin // functions in place of built-in functions; none for an embedded layer
+}
+
+// Compile compiles modules under the capabilities of their parser. The error is an
+// *Error.
+func Compile(mods map[string]*ast.Module, opts ast.ParserOptions) (*Program, error) {
+	p := &Program{compiler: ast.NewCompiler().WithCapabilities(opts.Capabilities).SetErrorLimit(1)}
+	return p, p.compile(mods)
+}
+
+func (p *Program) compile(mods map[string]*ast.Module) error {
+	if p.compiler.Compile(mods); p.compiler.Failed() {
+		return parseError("", p.compiler.Errors)
+	}
+	return nil
+}
+
+// Modules returns the compiled modules by name. Imports and aliases are resolved in them.
+func (p *Program) Modules() map[string]*ast.Module { return p.compiler.Modules }
+
+// Bound makes the program call the bounded functions. It refuses a module that uses the
+// name of such a function as a value.
+func (p *Program) Bound(lim Limits) error {
+	p.bounded = boundedBuiltins(lim.orDefault())
+	return boundCalls(p.compiler.Modules)
+}
+
+// rulesQuery is a compiled query that binds rules to variables of the same names.
+type rulesQuery struct {
+	body     ast.Body
+	prepared ast.QueryCompiler
+}
+
+// ask compiles a query of rules of a package.
+func (p *Program) ask(pkg ast.Ref, rules ...string) (rulesQuery, error) {
+	var body ast.Body
+	for _, name := range rules {
+		body.Append(ast.Equality.Expr(ast.VarTerm(name), ast.NewTerm(pkg.Append(ast.StringTerm(name)))))
+	}
+	q := rulesQuery{prepared: p.compiler.QueryCompiler()}
+	var err error
+	if q.body, err = q.prepared.Compile(body); err != nil {
+		return q, parseError("", err)
+	}
+	return q, nil
+}
+
+// query returns a query that is ready to run. Clock and seed are fixed, for no function
+// that a policy may call reads them.
+func (p *Program) query(q rulesQuery, store storage.Store, txn storage.Transaction, cancel topdown.Cancel) *topdown.Query {
+	return topdown.NewQuery(q.body).
+		WithCompiler(p.compiler).
+		WithQueryCompiler(q.prepared).
+		WithBuiltins(p.bounded).
+		WithStore(store).
+		WithTransaction(txn).
+		WithCancel(cancel).
+		WithTime(time.Unix(0, 0)).
+		WithSeed(strings.NewReader("")).
+		WithStrictBuiltinErrors(true)
+}
+
+// Eval returns the value of a rule without arguments, or nil if it is undefined. The
+// rule is one of the modules that were compiled. trace sees every expression, because no
+// index leaves one out. The error is an *Error.
+func (p *Program) Eval(ctx context.Context, cancel topdown.Cancel, store storage.Store, rule *ast.Rule, trace topdown.QueryTracer) (*ast.Term, error) {
+	name := string(rule.Head.Ref()[0].Value.(ast.Var))
+	q, err := p.ask(rule.Module.Package.Path, name)
+	if err != nil {
+		return nil, err
+	}
+	txn, err := store.NewTransaction(ctx)
+	if err != nil {
+		return nil, &Error{Kind: KindEval, Msg: "the profile cannot be read"}
+	}
+	defer store.Abort(ctx, txn)
+	rows, err := p.query(q, store, txn, cancel).WithIndexing(false).WithQueryTracer(trace).Run(ctx)
+	if err != nil {
+		return nil, evalError(rule.Location.File, err)
+	}
+	if len(rows) != 1 {
+		return nil, nil
+	}
+	return rows[0][ast.Var(name)], nil
+}
+
+// evalError words an error of the evaluation of a module or a layer. It keeps only the
+// name of a built-in function, because the function's text can come from the Go runtime.
+func evalError(module string, err error) *Error {
+	if own := (*Error)(nil); errors.As(err, &own) {
+		return own
+	}
+	e := &Error{Kind: KindEval, Module: module, Msg: "evaluation failed"}
+	var td *topdown.Error
+	if !errors.As(err, &td) {
+		return e
+	}
+	if td.Location != nil && td.Location.File != "" {
+		e.Module, e.Line = td.Location.File, td.Location.Row
+	}
+	switch td.Code {
+	case topdown.CancelErr:
+		e.Kind, e.Msg = KindTimeout, "evaluation was cancelled"
+	case topdown.BuiltinErr, topdown.TypeErr:
+		name, _, _ := strings.Cut(td.Message, ":")
+		if _, ok := ast.BuiltinMap[name]; ok {
+			e.Msg = "function " + quote(name) + " does not accept its operands"
+		}
+	case topdown.ConflictErr:
+		e.Msg = "a rule or function has two different values"
+	}
+	return e
+}
