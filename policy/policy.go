@@ -1,5 +1,5 @@
 // Package policy turns a profile and layers of Rego into a [kernel.Verdict].
-// It is the only importer of OPA.
+// It and policy/devel alone import OPA.
 //
 // # Terms
 //

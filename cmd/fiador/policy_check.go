@@ -14,6 +14,7 @@ import (
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/devel"
 	"github.com/fiador/fiador/profiles"
 )
 
@@ -105,7 +106,7 @@ func (a *app) checkPolicy(ctx context.Context, name, base string) (checkedPolicy
 	case err != nil:
 		c.faults = append(c.faults, faultLine(err))
 	case len(tests) > 0:
-		if err := policy.CheckTests(ctx, policy.Suite{Profile: d.open.Profile, Layer: d.layer(), Tests: tests, Intents: intents}, policy.Limits{}); err != nil {
+		if err := devel.CheckTests(ctx, devel.Suite{Profile: d.open.Profile, Layer: d.layer(), Tests: tests, Intents: intents}, policy.Limits{}); err != nil {
 			c.faults = append(c.faults, err.Error())
 		}
 	case len(d.layer().Modules) > 0:
@@ -115,7 +116,7 @@ func (a *app) checkPolicy(ctx context.Context, name, base string) (checkedPolicy
 	if l := d.layer(); len(l.Modules) > 0 {
 		c.title += fmt.Sprintf(", layer %s: %s in %s", l.Package, screen.Count(len(gate.IDs(l.Package)), "rule"), screen.Count(len(l.Modules), "module"))
 	}
-	for _, w := range policy.Lint(d.layer()) {
+	for _, w := range devel.Lint(d.layer()) {
 		c.warnings = append(c.warnings, w.Error())
 	}
 	for _, id := range gate.IDs(d.layer().Package) {

@@ -14,6 +14,7 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/devel"
 )
 
 func (a *app) policyFmtCommand() *cobra.Command {
@@ -85,7 +86,7 @@ func (a *app) formatted(ctx context.Context, name string) (was, now []byte, err 
 	if len(src.bytes) > most {
 		return nil, nil, runerr.Unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", most), "split the module")
 	}
-	if now, err = policy.Format(policy.Module{Name: src.path, Source: src.bytes}); err != nil {
+	if now, err = devel.Format(policy.Module{Name: src.path, Source: src.bytes}); err != nil {
 		return nil, nil, runerr.Load(err)
 	}
 	return src.bytes, now, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/devel"
 	"github.com/fiador/fiador/profiles"
 )
 
@@ -102,7 +103,7 @@ func (a *app) testPolicy(ctx context.Context, name string, f testFlags, threshol
 	if err != nil {
 		return err
 	}
-	tested, err := policy.Test(ctx, policy.Suite{
+	tested, err := devel.Test(ctx, devel.Suite{
 		Profile: d.open.Profile, Layer: d.layer(), Tests: tests, Intents: intents, Run: run,
 	}, policy.DefaultLimits())
 	if err != nil {
@@ -112,7 +113,7 @@ func (a *app) testPolicy(ctx context.Context, name string, f testFlags, threshol
 	// says.
 	for _, name := range sortedNames(intents) {
 		if _, err := gate.Judge.Eval(ctx, intents[name]); err != nil {
-			tested.Cases = append(tested.Cases, policy.Case{
+			tested.Cases = append(tested.Cases, devel.Case{
 				Package: d.layer().Package, Name: intentsFolder + "/" + name, File: screen.Folder(filepath.Join(d.dir, intentsFolder, name)), Line: 1,
 				Fault: "not decided: " + runerr.Load(err).Message,
 			})
@@ -127,7 +128,7 @@ func (a *app) testPolicy(ctx context.Context, name string, f testFlags, threshol
 
 // testedPolicy is what a test run came to.
 type testedPolicy struct {
-	policy.Tested
+	devel.Tested
 	testFlags
 }
 
@@ -249,13 +250,13 @@ func lineRanges(lines []int) string {
 
 func (t testedPolicy) document() any {
 	type coverage struct {
-		Percent float64          `json:"percent"`
-		Files   []policy.Covered `json:"files"`
+		Percent float64         `json:"percent"`
+		Files   []devel.Covered `json:"files"`
 	}
 	doc := struct {
-		Passed   bool          `json:"passed"`
-		Tests    []policy.Case `json:"tests"`
-		Coverage *coverage     `json:"coverage,omitempty"`
+		Passed   bool         `json:"passed"`
+		Tests    []devel.Case `json:"tests"`
+		Coverage *coverage    `json:"coverage,omitempty"`
 	}{Passed: t.good(), Tests: t.Cases}
 	if t.coverage {
 		doc.Coverage = &coverage{t.percent(), t.Coverage}

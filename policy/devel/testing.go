@@ -1,4 +1,4 @@
-package policy
+package devel
 
 import (
 	"cmp"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -27,9 +28,9 @@ import (
 // data.profile by "with".
 type Suite struct {
 	Profile kernel.Profile
-	Layer   Layer
-	Tests   []Module
-	Intents map[string]Input
+	Layer   policy.Layer
+	Tests   []policy.Module
+	Intents map[string]policy.Input
 	Run     *regexp.Regexp // selects the tests to run, by PACKAGE.NAME; nil selects all
 }
 
@@ -60,8 +61,8 @@ type Covered struct {
 
 // Test runs a suite under the frozen capabilities, each test within Limits.Deadline. A
 // suite without a test is an error. A test file is an error if it has no test, or
-// defines one of the rules through which a layer answers. The error is an *Error.
-func Test(ctx context.Context, s Suite, lim Limits) (Tested, error) {
+// defines one of the rules through which a layer answers. The error is a *policy.Error.
+func Test(ctx context.Context, s Suite, lim policy.Limits) (Tested, error) {
 	b, err := compileTests(ctx, s, lim)
 	if err != nil {
 		return Tested{}, err
@@ -72,10 +73,10 @@ func Test(ctx context.Context, s Suite, lim Limits) (Tested, error) {
 		if s.Run != nil && !s.Run.MatchString(c.Package+"."+c.Name) {
 			continue
 		}
-		c.Fault, err = WatchEval(ctx, lim, s.layers(), "the test", func(cancel topdown.Cancel) (string, error) { return b.run(ctx, cancel, t) })
+		c.Fault, err = policy.WatchEval(ctx, lim, s.layers(), "the test", func(cancel topdown.Cancel) (string, error) { return b.run(ctx, cancel, t) })
 		if err != nil {
-			var e *Error
-			if !errors.As(err, &e) || e.Kind == KindWatchdog || ctx.Err() != nil {
+			var e *policy.Error
+			if !errors.As(err, &e) || e.Kind == policy.KindWatchdog || ctx.Err() != nil {
 				return Tested{}, err
 			}
 			c.Fault = e.Error()
@@ -88,29 +89,29 @@ func Test(ctx context.Context, s Suite, lim Limits) (Tested, error) {
 		if s.Run != nil {
 			msg = fmt.Sprintf("no test matches %q", canon.Cut(s.Run.String()))
 		}
-		return Tested{}, &Error{Kind: KindModule, Msg: msg}
+		return Tested{}, &policy.Error{Kind: policy.KindModule, Msg: msg}
 	}
 	out.Coverage = b.coverage(s.Layer)
 	return out, nil
 }
 
-// CheckTests compiles a suite and runs nothing. The error is an *Error.
-func CheckTests(ctx context.Context, s Suite, lim Limits) error {
+// CheckTests compiles a suite and runs nothing. The error is a *policy.Error.
+func CheckTests(ctx context.Context, s Suite, lim policy.Limits) error {
 	_, err := compileTests(ctx, s, lim)
 	return err
 }
 
-func compileTests(ctx context.Context, s Suite, lim Limits) (*testBench, error) {
-	return WatchCompile(ctx, lim, s.layers(), "compiling the tests", func() (*testBench, error) { return newTestBench(s, lim) })
+func compileTests(ctx context.Context, s Suite, lim policy.Limits) (*testBench, error) {
+	return policy.WatchCompile(ctx, lim, s.layers(), "compiling the tests", func() (*testBench, error) { return newTestBench(s, lim) })
 }
 
 // layers returns all modules of a suite.
-func (s Suite) layers() []Layer { return []Layer{s.Layer, {Modules: s.Tests}} }
+func (s Suite) layers() []policy.Layer { return []policy.Layer{s.Layer, {Modules: s.Tests}} }
 
 // testBench is a compiled suite.
 type testBench struct {
 	layer   map[string]*ast.Module // as the parser returns it
-	program *Program
+	program *policy.Program
 	store   storage.Store
 	tests   []testRule
 	reached map[string]map[int]bool // lines by module
@@ -122,8 +123,8 @@ type testRule struct {
 	rule *ast.Rule
 }
 
-func newTestBench(s Suite, lim Limits) (*testBench, error) {
-	opts, err := ParserOptions()
+func newTestBench(s Suite, lim policy.Limits) (*testBench, error) {
+	opts, err := policy.ParserOptions()
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +157,7 @@ func newTestBench(s Suite, lim Limits) (*testBench, error) {
 		}
 		b.tests = append(b.tests, tests...)
 	}
-	if b.program, err = Compile(all, opts); err != nil {
+	if b.program, err = policy.Compile(all, opts); err != nil {
 		return nil, err
 	}
 	if err := checkTestReferences(s, b.program.Modules()); err != nil {
@@ -172,7 +173,7 @@ func newTestBench(s Suite, lim Limits) (*testBench, error) {
 // checkTestModule refuses a test file that changes the tested layer. It refuses a
 // package that would replace data.profile, data.intents or another layer, and a rule
 // that the layer also has.
-func checkTestModule(l Layer, m Module, mod *ast.Module, layer map[string]*ast.Module) error {
+func checkTestModule(l policy.Layer, m policy.Module, mod *ast.Module, layer map[string]*ast.Module) error {
 	switch pkg := packageName(mod); pkg {
 	case l.Package + "_test":
 	case l.Package:
@@ -213,7 +214,7 @@ func checkTestReferences(s Suite, mods map[string]*ast.Module) error {
 		}
 	}
 	for _, m := range s.Tests {
-		var err *Error
+		var err *policy.Error
 		ast.WalkRefs(mods[m.Name], func(ref ast.Ref) bool {
 			known, what, n := []string(nil), "", 0
 			switch {
@@ -239,6 +240,11 @@ func checkTestReferences(s Suite, mods map[string]*ast.Module) error {
 	return nil
 }
 
+// packageName returns the package of a module without the leading "data".
+func packageName(mod *ast.Module) string {
+	return strings.TrimPrefix(mod.Package.Path.String(), "data.")
+}
+
 func stringAt(ref ast.Ref, n int) (string, bool) {
 	if n == 0 || n >= len(ref) {
 		return "", false
@@ -249,12 +255,12 @@ func stringAt(ref ast.Ref, n int) (string, bool) {
 
 // testRules finds the tests of a file. It refuses rules that would pass without being
 // run.
-func testRules(m Module, mod *ast.Module) ([]testRule, error) {
+func testRules(m policy.Module, mod *ast.Module) ([]testRule, error) {
 	var tests []testRule
 	for _, r := range mod.Rules {
 		rule := r.Head.Ref()[0].Value.String()
 		line := r.Location.Row
-		if IsAnswer(rule) {
+		if policy.IsAnswer(rule) {
 			return nil, m.Errorf(line, "rule %q stands in a test file, which never decides; move it to a module", rule)
 		}
 		if strings.HasPrefix(rule, "todo_test_") {
@@ -281,11 +287,11 @@ func testRules(m Module, mod *ast.Module) ([]testRule, error) {
 func testStore(s Suite) (storage.Store, error) {
 	profile, _, err := canon.Artifact(s.Profile)
 	if err != nil {
-		return nil, &Error{Kind: KindProfile, Msg: "profile has no canonical form"}
+		return nil, &policy.Error{Kind: policy.KindProfile, Msg: "profile has no canonical form"}
 	}
 	doc, err := canon.Parse(profile, len(profile))
 	if err != nil {
-		return nil, &Error{Kind: KindProfile, Msg: "profile has no canonical form"}
+		return nil, &policy.Error{Kind: policy.KindProfile, Msg: "profile has no canonical form"}
 	}
 	intents := map[string]any{}
 	for name, in := range s.Intents {
@@ -293,7 +299,7 @@ func testStore(s Suite) (storage.Store, error) {
 	}
 	v, err := ast.InterfaceToValue(map[string]any{"profile": doc.Value(), "intents": intents})
 	if err != nil {
-		return nil, &Error{Kind: KindEval, Msg: "an example intent is not a decoded document"}
+		return nil, &policy.Error{Kind: policy.KindEval, Msg: "an example intent is not a decoded document"}
 	}
 	return inmem.NewFromASTObject(v.(ast.Object)), nil
 }
@@ -358,7 +364,7 @@ func (t *lineTracer) TraceEvent(event topdown.Event) {
 }
 
 // coverage compares the lines that were reached with the lines of the layer.
-func (b *testBench) coverage(l Layer) []Covered {
+func (b *testBench) coverage(l policy.Layer) []Covered {
 	var list []Covered
 	for _, m := range l.Modules {
 		lines := map[int]bool{}

@@ -1,26 +1,28 @@
-package policy
+package devel
 
 import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/format"
+
+	"github.com/fiador/fiador/policy"
 )
 
 // Format returns a module in the one layout of Rego. The result parses to the same
-// rules. The error is an *Error.
-func Format(m Module) ([]byte, error) {
+// rules. The error is a *policy.Error.
+func Format(m policy.Module) ([]byte, error) {
 	before, err := parse(m)
 	if err != nil {
 		return nil, err
 	}
-	opts, err := ParserOptions()
+	opts, err := policy.ParserOptions()
 	if err != nil {
 		return nil, err
 	}
 	out, err := format.SourceWithOpts(m.Name, m.Source, format.Opts{RegoVersion: ast.RegoV1, ParserOptions: &opts})
 	if err != nil {
-		return nil, SyntaxError(m, err)
+		return nil, policy.SyntaxError(m, err)
 	}
-	after, err := parse(Module{Name: m.Name, Source: out})
+	after, err := parse(policy.Module{Name: m.Name, Source: out})
 	if err != nil || !before.Equal(after) {
 		return nil, m.Errorf(0, "module cannot be laid out without changing it")
 	}
@@ -28,14 +30,14 @@ func Format(m Module) ([]byte, error) {
 }
 
 // parse parses a module, and makes no check of a layer.
-func parse(m Module) (*ast.Module, error) {
-	opts, err := ParserOptions()
+func parse(m policy.Module) (*ast.Module, error) {
+	opts, err := policy.ParserOptions()
 	if err != nil {
 		return nil, err
 	}
 	mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), opts)
 	if err != nil {
-		return nil, SyntaxError(m, err)
+		return nil, policy.SyntaxError(m, err)
 	}
 	return mod, nil
 }

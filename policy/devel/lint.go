@@ -1,4 +1,4 @@
-package policy
+package devel
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -15,9 +16,9 @@ import (
 // compared text is not in the member's closed list of values. The second is a member of
 // a variable that nothing in the input or in the layer has. Rego does not find it,
 // because the arguments of a function and the variables of every have no types. The
-// warnings are no errors, because a variable may come from free data. They are *Error
-// values, in the order of the modules. A module that does not parse has no warnings.
-func Lint(l Layer) []error {
+// warnings are no errors, because a variable may come from free data. They are
+// *policy.Error values, in the order of the modules. A module that does not parse has no warnings.
+func Lint(l policy.Layer) []error {
 	known := closedMembers()
 	names := memberNames(l)
 	var warnings []error
@@ -49,7 +50,7 @@ func Lint(l Layer) []error {
 
 // unknownMember warns of x.name for a variable x, if no such name exists but a similar
 // name does.
-func unknownMember(m Module, ref ast.Ref, names map[string]bool) error {
+func unknownMember(m policy.Module, ref ast.Ref, names map[string]bool) error {
 	if len(ref) < 2 {
 		return nil
 	}
@@ -72,9 +73,9 @@ func unknownMember(m Module, ref ast.Ref, names map[string]bool) error {
 // memberNames returns the member names of the input's schema, of profiles, and of every
 // object that the layer writes itself. It also returns the names of the layer's
 // imports.
-func memberNames(l Layer) map[string]bool {
+func memberNames(l policy.Layer) map[string]bool {
 	names := map[string]bool{"name": true}
-	for _, m := range Members() {
+	for _, m := range policy.Members() {
 		names[m] = true
 	}
 	src, _ := specs.Schema(string(specs.KindPolicyInput))

@@ -1,4 +1,4 @@
-package policy
+package devel
 
 import (
 	"slices"
@@ -44,7 +44,7 @@ func TestLint(t *testing.T) {
 		`some e in input.effects; e.kind != "wirte"`:                                "",
 		`some e in input.effects; e.path == "wirte"`:                                "",
 	} {
-		warnings := Lint(user(head0 + deny("A_RULE", body)))
+		warnings := Lint(denying(body))
 		switch {
 		case want == "" && len(warnings) > 0:
 			t.Errorf("%s: %v", body, warnings)

@@ -1,4 +1,4 @@
-package policy
+package devel
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/policy"
 )
 
 const tested = `package gate.user.test
@@ -37,7 +39,7 @@ unused := 7
 func suite(tests ...string) Suite {
 	s := Suite{Profile: testProfile(), Layer: user(tested)}
 	for i, src := range tests {
-		s.Tests = append(s.Tests, Module{Name: "t" + string(rune('a'+i)) + "_test.rego", Source: []byte("package gate.user.test_test\n\nimport data.gate.user.test\n\n" + src)})
+		s.Tests = append(s.Tests, policy.Module{Name: "t" + string(rune('a'+i)) + "_test.rego", Source: []byte("package gate.user.test_test\n\nimport data.gate.user.test\n\n" + src)})
 	}
 	return s
 }
@@ -45,7 +47,7 @@ func suite(tests ...string) Suite {
 // other returns a suite with a test file of another package.
 func other(pkg, src string) Suite {
 	s := suite()
-	s.Tests = []Module{{Name: "ta_test.rego", Source: []byte("package " + pkg + "\n\n" + src)}}
+	s.Tests = []policy.Module{{Name: "ta_test.rego", Source: []byte("package " + pkg + "\n\n" + src)}}
 	return s
 }
 
@@ -77,7 +79,7 @@ test_value := 3
 
 helper if false
 `)
-	s.Intents = map[string]Input{"site": testInput(t)}
+	s.Intents = map[string]policy.Input{"site": testInput()}
 	got, err := Test(context.Background(), s, patient())
 	if err != nil {
 		t.Fatal(err)
@@ -136,16 +138,16 @@ func TestTestErrors(t *testing.T) {
 		"no such intent":    {suite("test_a if data.intents.nope.mode\n"), `"nope" is no intent (intents/NAME.json)`},
 		"clock":             {suite("test_a if time.now_ns() > 0\n"), "ta_test.rego:5: undefined function"},
 		"unknown variable":  {suite("test_a if nothing\n"), "ta_test.rego:5: var nothing is unsafe"},
-		"no package":        {Suite{Profile: testProfile(), Layer: user(tested), Tests: []Module{{Name: "x_test.rego", Source: []byte("# nothing\n")}}}, "x_test.rego"},
+		"no package":        {Suite{Profile: testProfile(), Layer: user(tested), Tests: []policy.Module{{Name: "x_test.rego", Source: []byte("# nothing\n")}}}, "x_test.rego"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Test(context.Background(), tc.s, patient())
-			asError(t, err, KindModule, tc.want)
+			asError(t, err, policy.KindModule, tc.want)
 			if len(got.Cases) > 0 {
 				t.Errorf("cases beside an error: %+v", got)
 			}
 			if name != "no match" && name != "no test file" {
-				asError(t, CheckTests(context.Background(), tc.s, patient()), KindModule, tc.want)
+				asError(t, CheckTests(context.Background(), tc.s, patient()), policy.KindModule, tc.want)
 			}
 		})
 	}
@@ -169,7 +171,7 @@ func TestTestDeadline(t *testing.T) {
 // and formatting keeps the rules.
 func TestFormat(t *testing.T) {
 	var files []string
-	for _, pattern := range []string{"../profiles/builtin/*.rego"} {
+	for _, pattern := range []string{"../../profiles/builtin/*.rego"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v", pattern, err)
@@ -181,16 +183,16 @@ func TestFormat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out, err := Format(Module{Name: name, Source: src}); err != nil || string(out) != string(src) {
+		if out, err := Format(policy.Module{Name: name, Source: src}); err != nil || string(out) != string(src) {
 			t.Errorf("%s is not laid out: %v", name, err)
 		}
 	}
-	out, err := Format(Module{Name: "m", Source: []byte("package gate.org.x\n# about\ndeny  contains {\"id\":1} if{input.mode}\n")})
+	out, err := Format(policy.Module{Name: "m", Source: []byte("package gate.org.x\n# about\ndeny  contains {\"id\":1} if{input.mode}\n")})
 	if want := "package gate.org.x\n\n# about\ndeny contains {\"id\": 1} if input.mode\n"; err != nil || string(out) != want {
 		t.Errorf("layout is %q, error %v", out, err)
 	}
-	_, err = Format(Module{Name: "m", File: "here/m", Source: []byte("package gate.org.x\ndeny if {")})
-	asError(t, err, KindModule, "here/m:2: ")
-	_, err = Format(Module{Name: "m", Source: []byte("# nothing\n")})
-	asError(t, err, KindModule, "m")
+	_, err = Format(policy.Module{Name: "m", File: "here/m", Source: []byte("package gate.org.x\ndeny if {")})
+	asError(t, err, policy.KindModule, "here/m:2: ")
+	_, err = Format(policy.Module{Name: "m", Source: []byte("# nothing\n")})
+	asError(t, err, policy.KindModule, "m")
 }
