@@ -97,12 +97,12 @@ func run(ctx context.Context, args []string, sys system) (status int) {
 			status = a.report(runerr.Panicked())
 		}
 	}()
-	root := a.root()
+	root := rootCommand(a)
 	root.SetArgs(args)
 	root.SetIn(sys.stdin)
 	root.SetOut(sys.stdout)
 	root.SetErr(sys.stderr)
-	cmd, err := root.ExecuteContextC(a.waiting(ctx))
+	cmd, err := root.ExecuteContextC(waiting(ctx, a))
 	if failure := out.failure(); failure != nil {
 		err = failure
 	}
@@ -140,7 +140,7 @@ func (s *sink) failure() error {
 		"the answer did not reach its reader; run the command again", runerr.Because(s.err))
 }
 
-func (a *app) root() *cobra.Command {
+func rootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fiador",
 		Short: "the safety catch for agent intents",
@@ -171,8 +171,8 @@ Exit codes:
 	})
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour on the terminal: auto, always or never")
 	root.AddCommand(
-		a.runCommand(), a.checkCommand(), a.execCommand(), a.safeRunCommand(), a.conformanceCommand(), a.transcriptCommand(), a.explainCommand(), a.policyCommand(), a.initCommand(), a.ledgerCommand(), a.doctorCommand(), a.sandboxCommand(), a.verifyCommand(), a.digestCommand(), a.compareCommand(), a.packCommand(), a.applyCommand(), a.reproduceCommand(), a.fingerprintCommand(),
-		a.demoCommand(), a.schemaCommand(), a.versionCommand(),
+		runCommand(a), checkCommand(a), execCommand(a), safeRunCommand(a), conformanceCommand(a), transcriptCommand(a), explainCommand(a), policyCommand(a), initCommand(a), ledgerCommand(a), doctorCommand(a), sandboxCommand(a), verifyCommand(a), digestCommand(a), compareCommand(a), packCommand(a), applyCommand(a), reproduceCommand(a), fingerprintCommand(a),
+		demoCommand(a), schemaCommand(a), versionCommand(a),
 		exitCodesTopic(), environmentTopic(),
 	)
 	complete(root, "color", "auto", "always", "never")

@@ -74,7 +74,7 @@ func TestEveryCommandHelps(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk((&app{}).root())
+	walk(rootCommand((&app{})))
 	if seen < 13 {
 		t.Errorf("only %d commands seen", seen)
 	}

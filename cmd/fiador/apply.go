@@ -60,7 +60,7 @@ Exit codes:
   1  refused by what the pack or the tree says; nothing was changed
   2  no answer: a check could not be made, or the tree could not be changed`
 
-func (a *app) applyCommand() *cobra.Command {
+func applyCommand(a *app) *cobra.Command {
 	var f applyFlags
 	cmd := &cobra.Command{
 		Use:   "apply PACK --to DIR",
@@ -88,13 +88,13 @@ func (a *app) applyCommand() *cobra.Command {
 				return err
 			}
 			if f.recover {
-				return a.recoverTree(cmd.Context(), dir)
+				return recoverTree(cmd.Context(), a, dir)
 			}
 			keys, err := f.open(cmd)
 			if err != nil {
 				return err
 			}
-			return a.apply(cmd.Context(), args[0], dir, f, keys)
+			return apply(cmd.Context(), a, args[0], dir, f, keys)
 		},
 	}
 	f.register(cmd)
@@ -138,7 +138,7 @@ func (f applyFlags) check(cmd *cobra.Command) error {
 
 // undisturbed calls do, and a Ctrl-C waits for its end. After a Ctrl-C the command has one
 // second to end with its own status.
-func (a *app) undisturbed(ctx context.Context, do func() error) error {
+func undisturbed(ctx context.Context, a *app, do func() error) error {
 	a.busy.enter()
 	err := do()
 	if ctx.Err() != nil {
@@ -151,13 +151,13 @@ func (a *app) undisturbed(ctx context.Context, do func() error) error {
 
 // recoverTree finishes or undoes the change that an interrupted command began on a folder.
 // It does nothing else.
-func (a *app) recoverTree(ctx context.Context, dir string) error {
-	state, err := a.stateOutside(dir)
+func recoverTree(ctx context.Context, a *app, dir string) error {
+	state, err := stateOutside(a, dir)
 	if err != nil {
 		return err
 	}
 	var did tree.Recovery
-	err = a.undisturbed(ctx, func() (err error) {
+	err = undisturbed(ctx, a, func() (err error) {
 		did, err = tree.Recover(ctx, state, dir)
 		return err
 	})
@@ -168,7 +168,7 @@ func (a *app) recoverTree(ctx context.Context, dir string) error {
 	if did == tree.RecoveredNothing {
 		said = "nothing was unfinished"
 	}
-	return a.printStanding([]byte(plain(screen.Folder(dir))+": "+said+"\n"), said)
+	return printStanding(a, []byte(plain(screen.Folder(dir))+": "+said+"\n"), said)
 }
 
 // recovery describes how the change of a killed command was finished or undone.
@@ -181,8 +181,8 @@ func recovery(did tree.Recovery) string {
 
 // stateOutside returns the folder of journals. It refuses a folder of journals that lies
 // in dir.
-func (a *app) stateOutside(dir string) (string, error) {
-	state, err := a.stateFolder()
+func stateOutside(a *app, dir string) (string, error) {
+	state, err := stateFolder(a)
 	if err != nil {
 		return "", err
 	}
@@ -215,60 +215,60 @@ func recoverError(state, dir string, did tree.Recovery, err error) error {
 	return e
 }
 
-func (a *app) apply(ctx context.Context, name, dir string, f applyFlags, keys packKeys) error {
+func apply(ctx context.Context, a *app, name, dir string, f applyFlags, keys packKeys) error {
 	e := &executing{}
-	if err := a.undisturbed(ctx, func() error { return a.recovered(ctx, e, dir) }); err != nil {
+	if err := undisturbed(ctx, a, func() error { return recovered(ctx, a, e, dir) }); err != nil {
 		return err
 	}
 	keep, err := packWithin(dir, name)
 	if err != nil {
 		return err
 	}
-	accepted, err := a.acceptedPatch(name, f.policy, keys)
+	accepted, err := acceptedPatch(a, name, f.policy, keys)
 	if err != nil || accepted == nil {
 		return err
 	}
 	if len(accepted.Operations) == 0 && f.branch == "" {
 		return a.print([]byte(plain(screen.Path(name)) + ": nothing to apply, the execution changed no file\n"))
 	}
-	a.warnUnsigned(keys)
+	warnUnsigned(a, keys)
 	if err := patch.Supported(); err != nil && !f.dryRun {
 		return runerr.New(result.CodeSandbox, "files are put into a folder on Linux (amd64, arm64) alone",
 			"--dry-run shows the diff on this system too", runerr.Because(err))
 	}
 	var branch *gitbranch.Branch
 	if f.branch != "" {
-		if branch, err = a.branchFor(ctx, dir, f.branch); err != nil || branch == nil {
+		if branch, err = branchFor(ctx, a, dir, f.branch); err != nil || branch == nil {
 			return err
 		}
 	}
 	plan, err := patch.NewPlan(dir, accepted.Operations, patch.Options{Overwrite: f.overwrite, Workflows: f.workflows, Keep: keep})
 	if err != nil {
-		return a.changedMeanwhile(treeError(err))
+		return changedMeanwhile(a, treeError(err))
 	}
 	defer plan.Close()
-	if err := a.refuseHooks(ctx, dir, plan); err != nil {
+	if err := refuseHooks(ctx, a, dir, plan); err != nil {
 		return err
 	}
-	if a.refusedPatch(plan, f) {
+	if refusedPatch(a, plan, f) {
 		return nil
 	}
 	if len(plan.Steps) == 0 {
-		return a.nothingToDo(ctx, dir, branch, f.dryRun)
+		return nothingToDo(ctx, a, dir, branch, f.dryRun)
 	}
-	a.warnDirty(ctx, branch)
-	if err := a.showPatch(plan); err != nil {
-		return a.changedMeanwhile(treeError(err))
+	warnDirty(ctx, a, branch)
+	if err := showPatch(a, plan); err != nil {
+		return changedMeanwhile(a, treeError(err))
 	}
 	if f.dryRun {
 		return a.print([]byte("dry run: nothing was changed\n"))
 	}
-	return a.carryOut(ctx, plan, e.state, branch, f.to)
+	return carryOut(ctx, a, plan, e.state, branch, f.to)
 }
 
 // warnUnsigned warns when only the ledger's key vouches for the pack, because the ledger
 // does not cover the patch.
-func (a *app) warnUnsigned(keys packKeys) {
+func warnUnsigned(a *app, keys packKeys) {
 	if keys.ledgerKey == nil || len(keys.keys) > 0 {
 		return
 	}
@@ -277,23 +277,23 @@ func (a *app) warnUnsigned(keys packKeys) {
 }
 
 // nothingToDo ends a command for which no file has to change. It still makes the branch.
-func (a *app) nothingToDo(ctx context.Context, dir string, branch *gitbranch.Branch, dryRun bool) error {
+func nothingToDo(ctx context.Context, a *app, dir string, branch *gitbranch.Branch, dryRun bool) error {
 	said := plain(screen.Folder(dir)) + ": nothing to do, every file is as the pack has it\n"
 	switch {
 	case branch == nil:
 	case dryRun:
 		said += "dry run: nothing was changed\n"
 	default:
-		if err := a.undisturbed(ctx, func() error {
+		if err := undisturbed(ctx, a, func() error {
 			if ctx.Err() != nil {
 				return runerr.Unchanged()
 			}
 			return branch.Enter()
 		}); err != nil {
-			return a.changedMeanwhile(err)
+			return changedMeanwhile(a, err)
 		}
 		said += "on branch " + plain(branch.Name) + "\n"
-		return a.printStanding([]byte(said), stands(branch, "no file had to be changed"))
+		return printStanding(a, []byte(said), stands(branch, "no file had to be changed"))
 	}
 	return a.print([]byte(said))
 }
@@ -320,16 +320,16 @@ func packWithin(dir, name string) ([]string, error) {
 // acceptedPatch returns the patch of a pack whose run was accepted. The patch has no
 // operations where the execution changed no file. When acceptedPatch returns nil without
 // an error, it has printed the reason.
-func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, error) {
-	given, err := a.givenProfile(policy)
+func acceptedPatch(a *app, name, policy string, keys packKeys) (*pack.Patch, error) {
+	given, err := givenProfile(a, policy)
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.readPack(name)
+	p, err := readPack(a, name)
 	if err != nil {
 		return nil, err
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, a.packOptions(given)), vouched: keys.vouch(p), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, packOptions(a, given)), vouched: keys.vouch(p), hint: topHint(p)}
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
 		return nil, nil
@@ -350,7 +350,7 @@ func (a *app) acceptedPatch(name, policy string, keys packKeys) (*pack.Patch, er
 }
 
 // refusedPatch reports whether a plan has refused paths or conflicts, and prints them.
-func (a *app) refusedPatch(plan *patch.Plan, f applyFlags) bool {
+func refusedPatch(a *app, plan *patch.Plan, f applyFlags) bool {
 	for _, r := range plan.Refused {
 		a.term.message(fmt.Sprintf("refused: %s: %s", r.Path, r.Why))
 	}
@@ -372,9 +372,9 @@ func (a *app) refusedPatch(plan *patch.Plan, f applyFlags) bool {
 }
 
 // carryOut applies a plan that the user has seen.
-func (a *app) carryOut(ctx context.Context, plan *patch.Plan, state string, branch *gitbranch.Branch, to string) error {
+func carryOut(ctx context.Context, a *app, plan *patch.Plan, state string, branch *gitbranch.Branch, to string) error {
 	var said string
-	err := a.undisturbed(ctx, func() error {
+	err := undisturbed(ctx, a, func() error {
 		if ctx.Err() != nil {
 			return runerr.Unchanged()
 		}
@@ -388,14 +388,14 @@ func (a *app) carryOut(ctx context.Context, plan *patch.Plan, state string, bran
 		return err
 	})
 	if err != nil {
-		return a.changedMeanwhile(err)
+		return changedMeanwhile(a, err)
 	}
-	return a.printStanding([]byte(said), stands(branch, "applied all the same: every file is in place"))
+	return printStanding(a, []byte(said), stands(branch, "applied all the same: every file is in place"))
 }
 
 // changedMeanwhile prints a change by somebody else as an answer and returns nil. It
 // returns every other error as it is.
-func (a *app) changedMeanwhile(err error) error {
+func changedMeanwhile(a *app, err error) error {
 	var conflict *tree.ConflictError
 	var repository *gitbranch.ChangedError
 	what := ""

@@ -14,7 +14,7 @@ import (
 
 // branchFor examines whether files can be put on a branch. Where they cannot, it prints
 // the reason and returns nil.
-func (a *app) branchFor(ctx context.Context, dir, name string) (*gitbranch.Branch, error) {
+func branchFor(ctx context.Context, a *app, dir, name string) (*gitbranch.Branch, error) {
 	b, why, err := gitbranch.Look(ctx, dir, name, a.environ)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
@@ -28,7 +28,7 @@ func (a *app) branchFor(ctx context.Context, dir, name string) (*gitbranch.Branc
 }
 
 // warnDirty warns of uncommitted changes, which stay beside those of the pack.
-func (a *app) warnDirty(ctx context.Context, b *gitbranch.Branch) {
+func warnDirty(ctx context.Context, a *app, b *gitbranch.Branch) {
 	if b == nil {
 		return
 	}
@@ -43,7 +43,7 @@ func (a *app) warnDirty(ctx context.Context, b *gitbranch.Branch) {
 
 // refuseHooks refuses the steps of a plan that change hooks of the work tree around the
 // folder.
-func (a *app) refuseHooks(ctx context.Context, dir string, plan *patch.Plan) error {
+func refuseHooks(ctx context.Context, a *app, dir string, plan *patch.Plan) error {
 	places, err := gitbranch.Hooks(ctx, dir, a.environ)
 	for _, p := range places {
 		plan.RefuseBeneath(p.Name, fmt.Sprintf("git takes hooks from %q", screen.Path(p.Path)))

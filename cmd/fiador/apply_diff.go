@@ -20,7 +20,7 @@ const (
 
 // showPatch writes the changes of a plan to standard output: a unified diff of each text,
 // a line for each other file, and the number of files at the end.
-func (a *app) showPatch(plan *patch.Plan) error {
+func showPatch(a *app, plan *patch.Plan) error {
 	d := diffPrinter{terminal: a.page, runner: inRunner(a.env)}
 	d.visible = a.outTTY || a.page.color || d.runner
 	for _, s := range plan.Steps {
@@ -28,23 +28,23 @@ func (a *app) showPatch(plan *patch.Plan) error {
 		if err != nil {
 			return err
 		}
-		if err := a.printDiff(text); err != nil {
+		if err := printDiff(a, text); err != nil {
 			return err
 		}
 	}
 	created, modified, deleted := plan.Counts()
-	return a.printDiff(fmt.Appendf(nil, "%s: %d created, %d modified, %d deleted\n", screen.Count(len(plan.Steps), "file"), created, modified, deleted))
+	return printDiff(a, fmt.Appendf(nil, "%s: %d created, %d modified, %d deleted\n", screen.Count(len(plan.Steps), "file"), created, modified, deleted))
 }
 
 // printDiff prints output of the time before any change. When standard output fails,
 // standard error says that nothing was changed.
-func (a *app) printDiff(text []byte) error {
-	return a.printStanding(text, "nothing was changed")
+func printDiff(a *app, text []byte) error {
+	return printStanding(a, text, "nothing was changed")
 }
 
 // printStanding prints an answer. When standard output fails, standard error still reports
 // the state that was reached.
-func (a *app) printStanding(text []byte, stands string) error {
+func printStanding(a *app, text []byte, stands string) error {
 	err := a.print(text)
 	if err != nil {
 		a.term.message(stands)

@@ -31,7 +31,7 @@ type checkFlags struct {
 	reportOnly bool
 }
 
-func (a *app) checkCommand() *cobra.Command {
+func checkCommand(a *app) *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{
 		Use:   "check INTENT...",
@@ -68,7 +68,7 @@ Exit codes:
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := a.checkIntents(cmd.Context(), args, f)
+			err := checkIntents(cmd.Context(), a, args, f)
 			var re *result.RunError
 			if f.format == "github" && errors.As(err, &re) {
 				err = errors.Join(a.print([]byte(report.GitHubError(re))), err)
@@ -85,24 +85,24 @@ Exit codes:
 }
 
 // checkPlaces lists the files and folders that the command line of a check names.
-func (a *app) checkPlaces(files []intake.File, f checkFlags) places {
+func checkPlaces(a *app, files []intake.File, f checkFlags) places {
 	var p places
 	p.add(needed, "--policy", "policy", policyFiles(f.policy)...)
 	for _, t := range files {
 		p.add(needed, "INTENT", "intent", t.Name)
 	}
 	f.reportFlags.places(&p)
-	a.recordPlaces(f.recordFlags, &p)
+	recordPlaces(a, f.recordFlags, &p)
 	p.add(guarded, "--tree", "tree", f.tree)
 	return p
 }
 
-func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) error {
+func checkIntents(ctx context.Context, a *app, args []string, f checkFlags) error {
 	if err := f.reportFlags.check(); err != nil {
 		return err
 	}
 	if f.record {
-		if _, err := a.ledgerDir(f.dir); err != nil {
+		if _, err := ledgerDir(a, f.dir); err != nil {
 			return err
 		}
 	}
@@ -111,14 +111,14 @@ func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) err
 	if err != nil {
 		return err
 	}
-	if err := a.check(a.checkPlaces(files, f)); err != nil {
+	if err := a.check(checkPlaces(a, files, f)); err != nil {
 		return err
 	}
-	sources, err := a.gating(f.gateFlags)
+	sources, err := gating(a, f.gateFlags)
 	if err != nil {
 		return err
 	}
-	log, err := a.recording(f.recordFlags)
+	log, err := recording(a, f.recordFlags)
 	if err != nil {
 		return err
 	}
@@ -130,27 +130,27 @@ func (a *app) checkIntents(ctx context.Context, args []string, f checkFlags) err
 		return err
 	}
 	debug.SetGCPercent(manyGC)
-	reports, err := a.openReports(f.reportFlags, gate.Profile.Name)
+	reports, err := openReports(a, f.reportFlags, gate.Profile.Name)
 	if err != nil {
 		return err
 	}
 	defer reports.abort()
 	reports.summary.ReportOnly = f.reportOnly
-	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Recorder: a.recorder(log)}
+	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Recorder: recorder(a, log)}
 	seen := &seen{app: a, reports: reports, words: a.tty && f.format == "json", began: a.now()}
 	if !slices.ContainsFunc(files, intake.File.Lines) {
 		seen.total = fmt.Sprintf(" of %d", len(files))
 	}
-	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), a.jobs(ctx, files), seen.end)
+	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), jobs(ctx, a, files), seen.end)
 	seen.clear()
 	if err != nil {
 		return err
 	}
-	return a.conclude(reports, f)
+	return conclude(a, reports, f)
 }
 
 // conclude ends the reports and summarises the check on stderr.
-func (a *app) conclude(r *reports, f checkFlags) error {
+func conclude(a *app, r *reports, f checkFlags) error {
 	if err := r.close(); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func targets(args []string) ([]intake.File, error) {
 }
 
 // jobs yields the intents of all files.
-func (a *app) jobs(ctx context.Context, files []intake.File) iter.Seq[harness.Job] {
+func jobs(ctx context.Context, a *app, files []intake.File) iter.Seq[harness.Job] {
 	return func(yield func(harness.Job) bool) {
 		for _, t := range files {
 			request := harness.Request{Path: screen.Path(t.Name), Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}
@@ -240,7 +240,7 @@ func (s *seen) end(e harness.End) error {
 	if e.Receipt != nil && !s.warned {
 		s.warned = len(e.Receipt.Warnings) > 0
 		s.clear()
-		s.warnLedger(e.Receipt.Warnings)
+		warnLedger(s.app, e.Receipt.Warnings)
 	}
 	item := itemOf(e)
 	item.Line = e.Line

@@ -12,7 +12,7 @@ import (
 // maxShown is how many bytes of a differing value are shown.
 const maxShown = 4096
 
-func (a *app) compareCommand() *cobra.Command {
+func compareCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare A B",
 		Short: "say whether two RunResults decided alike",
@@ -30,17 +30,17 @@ Exit codes:
 			if args[0] == "-" && args[1] == "-" {
 				return unfit("name a file for one of them", "standard input cannot be both results")
 			}
-			return a.compare(cmd, args[0], args[1])
+			return compare(a, cmd, args[0], args[1])
 		},
 	}
 }
 
-func (a *app) compare(cmd *cobra.Command, nameA, nameB string) error {
-	fa, err := a.subset(cmd.Context(), nameA)
+func compare(a *app, cmd *cobra.Command, nameA, nameB string) error {
+	fa, err := printSubset(cmd.Context(), a, nameA)
 	if err != nil {
 		return err
 	}
-	fb, err := a.subset(cmd.Context(), nameB)
+	fb, err := printSubset(cmd.Context(), a, nameB)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ import (
 // atOnce is how many vectors run at the same time. Most vectors only wait.
 const atOnce = 8
 
-func (a *app) conformanceCommand() *cobra.Command {
+func conformanceCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conformance",
 		Short: "hold another program against a contract",
@@ -40,7 +40,7 @@ Exit codes:
 		Args:    groupArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.conformanceSafeRunCommand())
+	cmd.AddCommand(conformanceSafeRunCommand(a))
 	return cmd
 }
 
@@ -52,7 +52,7 @@ type conformanceFlags struct {
 	noCompare bool
 }
 
-func (a *app) conformanceSafeRunCommand() *cobra.Command {
+func conformanceSafeRunCommand(a *app) *cobra.Command {
 	var f conformanceFlags
 	cmd := &cobra.Command{
 		Use:   "safe-run [flags] -- CMD [ARG...]",
@@ -80,7 +80,7 @@ Exit codes:
   fiador conformance safe-run --only 'safe-run-3*' -- sh docs/wrappers/safe-run.sh
   fiador conformance safe-run --vectors vectors.json --log-names rfc -- ./safe-run`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.conformanceSafeRun(cmd.Context(), cmd, f, args)
+			return conformanceSafeRun(cmd.Context(), a, cmd, f, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -95,7 +95,7 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) conformanceSafeRun(ctx context.Context, cmd *cobra.Command, f conformanceFlags, args []string) error {
+func conformanceSafeRun(ctx context.Context, a *app, cmd *cobra.Command, f conformanceFlags, args []string) error {
 	if err := errors.Join(choice("--log-names", f.names, []string{string(conformance.Contract), string(conformance.RFC)}),
 		choice("format", f.format, []string{"human", "json"})); err != nil {
 		return err
@@ -103,11 +103,11 @@ func (a *app) conformanceSafeRun(ctx context.Context, cmd *cobra.Command, f conf
 	if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
 		return usage(programHint, "unexpected argument %q", canon.Clean(args[0]))
 	}
-	program, err := a.program(args)
+	program, err := program(a, args)
 	if err != nil {
 		return err
 	}
-	suite, err := a.suite(ctx, f.vectors)
+	suite, err := suite(ctx, a, f.vectors)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (a *app) conformanceSafeRun(ctx context.Context, cmd *cobra.Command, f conf
 	if err != nil {
 		return err
 	}
-	r := conformance.Runner{Program: program, Names: conformance.LogNames(f.names), Env: a.passed(), Parallel: atOnce}
+	r := conformance.Runner{Program: program, Names: conformance.LogNames(f.names), Env: passed(a), Parallel: atOnce}
 	if !f.noCompare {
 		self, err := os.Executable()
 		if err != nil {
@@ -143,10 +143,10 @@ func (a *app) conformanceSafeRun(ctx context.Context, cmd *cobra.Command, f conf
 	if report.failed > 0 {
 		a.status = exitRejected
 	}
-	return a.finish(report)
+	return finish(a, report)
 }
 
-func (a *app) finish(r *conformanceReport) error {
+func finish(a *app, r *conformanceReport) error {
 	b, err := r.summary(a.page)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (a *app) finish(r *conformanceReport) error {
 }
 
 // passed returns the environment of a program under test.
-func (a *app) passed() []string {
+func passed(a *app) []string {
 	env := []string{"PATH=" + a.env("PATH")}
 	if bin := a.env("SAFE_RUN_BIN"); bin != "" {
 		env = append(env, "SAFE_RUN_BIN="+absolute(bin))
@@ -166,7 +166,7 @@ func (a *app) passed() []string {
 // programHint is the hint for a program that is missing or cannot be found.
 const programHint = "put the program after --, as in: fiador conformance safe-run -- ./safe-run"
 
-func (a *app) program(args []string) ([]string, error) {
+func program(a *app, args []string) ([]string, error) {
 	if len(args) == 0 {
 		return nil, usage(programHint, "CMD is missing")
 	}
@@ -203,7 +203,7 @@ func absolute(word string) string {
 }
 
 // suite reads a file of vectors, or returns the vectors of this version if name is empty.
-func (a *app) suite(ctx context.Context, name string) (conformance.Suite, error) {
+func suite(ctx context.Context, a *app, name string) (conformance.Suite, error) {
 	if name == "" {
 		return conformance.Embedded()
 	}

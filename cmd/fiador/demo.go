@@ -52,7 +52,7 @@ func demoIntents() []demoIntent {
 	}
 }
 
-func (a *app) demoCommand() *cobra.Command {
+func demoCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "see all three outcomes on three small intents",
@@ -65,12 +65,12 @@ Exit codes:
 		Example: `  fiador demo`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.demo(cmd.Context())
+			return demo(cmd.Context(), a)
 		},
 	}
 }
 
-func (a *app) demo(ctx context.Context) error {
+func demo(ctx context.Context, a *app) error {
 	dir, err := os.MkdirTemp("", "fiador-demo-")
 	if err != nil {
 		return runerr.New(result.CodeInternal, "no temporary folder: "+runerr.Reason(err), "set TMPDIR to a folder that may be written", runerr.Because(err))

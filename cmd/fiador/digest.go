@@ -9,7 +9,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-func (a *app) digestCommand() *cobra.Command {
+func digestCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "digest RESULT",
 		Short: "print the hash of a RunResult's canonical subset",
@@ -24,7 +24,7 @@ Exit codes:
   fiador run intent.json | fiador digest -`,
 		Args: exactArgs("RESULT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			obj, err := a.subset(cmd.Context(), args[0])
+			obj, err := printSubset(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}
@@ -37,14 +37,14 @@ Exit codes:
 	}
 }
 
-// subset reads a RunResult and refuses one that breaks an invariant which the file alone
+// printSubset reads a RunResult and refuses one that breaks an invariant which the file alone
 // can prove. The canonical subset of such a file has no meaning.
-func (a *app) subset(ctx context.Context, name string) (resultFile, error) {
-	file, err := a.readResult(ctx, name)
+func printSubset(ctx context.Context, a *app, name string) (resultFile, error) {
+	file, err := readResult(ctx, a, name)
 	if err != nil {
 		return resultFile{}, err
 	}
-	checks, err := a.checks(file, nil)
+	checks, err := checks(a, file, nil)
 	if err != nil {
 		return resultFile{}, err
 	}

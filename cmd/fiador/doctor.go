@@ -13,7 +13,7 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func doctorCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "say what sandbox this machine can give, and what is in the way",
@@ -28,12 +28,12 @@ Exit codes:
 		Example: `  fiador doctor`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.doctor(cmd.Context())
+			return doctor(cmd.Context(), a)
 		},
 	}
 }
 
-func (a *app) doctor(ctx context.Context) error {
+func doctor(ctx context.Context, a *app) error {
 	host := sandbox.NewHost("")
 	defer host.Close()
 	var out bytes.Buffer
@@ -60,19 +60,19 @@ func (a *app) doctor(ctx context.Context) error {
 		}
 		t.line(t.paint(screen.Green, "yes"), t.paint(screen.Bold, string(p.Isolation)), "writes are staged: "+p.Staging)
 		for _, c := range p.Clauses {
-			t.line("    "+a.state(t, c.Status), fmt.Sprintf("%-16s", c.Clause), plain(c.Mechanism))
+			t.line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), plain(c.Mechanism))
 		}
 	}
 	return a.print(out.Bytes())
 }
 
 // state returns the status of a clause, aligned.
-func (a *app) state(t terminal, s evidence.Status) string {
+func state(a *app, t terminal, s evidence.Status) string {
 	style := map[evidence.Status]string{evidence.Enforced: screen.Green, evidence.Partial: screen.Yellow, evidence.Absent: screen.Red}[s]
 	return t.paint(style, fmt.Sprintf("%-8s", s))
 }
 
-func (a *app) sandboxCommand() *cobra.Command {
+func sandboxCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sandbox",
 		Short: "what a sandbox does",
@@ -85,11 +85,11 @@ Exit codes:
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.sandboxExplainCommand())
+	cmd.AddCommand(sandboxExplainCommand(a))
 	return cmd
 }
 
-func (a *app) sandboxExplainCommand() *cobra.Command {
+func sandboxExplainCommand(a *app) *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
 		Use:   "explain",
@@ -104,7 +104,7 @@ Exit codes:
 		Example: `  fiador sandbox explain
   fiador sandbox explain --policy dev --isolation confined`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.explainSandbox(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return explainSandbox(cmd.Context(), a, f) },
 	}
 	flags := cmd.Flags()
 	f.policy, f.tree = "default", "."
@@ -117,7 +117,7 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) explainSandbox(ctx context.Context, f execFlags) error {
+func explainSandbox(ctx context.Context, a *app, f execFlags) error {
 	for flag, known := range map[string][]string{"--write": {string(sandbox.Staged), string(sandbox.Direct)}, "--isolation": {string(sandbox.Full), string(sandbox.Confined)}} {
 		value := f.write
 		if flag == "--isolation" {
@@ -135,7 +135,7 @@ func (a *app) explainSandbox(ctx context.Context, f execFlags) error {
 	if err != nil {
 		return err
 	}
-	gate, err := a.profileGate(ctx, f.gateFlags)
+	gate, err := profileGate(ctx, a, f.gateFlags)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (a *app) explainSandbox(ctx context.Context, f execFlags) error {
 	section("environment", x.Env)
 	t.line(t.paint(screen.Bold, "clauses"))
 	for _, c := range x.Clauses {
-		t.line("    "+a.state(t, c.Status), fmt.Sprintf("%-16s", c.Clause), plain(c.Mechanism))
+		t.line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), plain(c.Mechanism))
 	}
 	return a.print([]byte(strings.TrimLeft(out.String(), "\n")))
 }

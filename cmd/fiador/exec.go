@@ -51,7 +51,7 @@ type execFlags struct {
 	evidence    string
 }
 
-func (a *app) execCommand() *cobra.Command {
+func execCommand(a *app) *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
 		Use:   "exec [flags] -- COMMAND [ARGUMENT...]",
@@ -85,7 +85,7 @@ Exit codes:
   fiador exec --request request.yaml
   fiador exec --print-intent -- npm publish | fiador explain --intent -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.exec(cmd, f, args)
+			return runExec(a, cmd, f, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -113,7 +113,7 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) exec(cmd *cobra.Command, f execFlags, args []string) error {
+func runExec(a *app, cmd *cobra.Command, f execFlags, args []string) error {
 	if err := f.check(cmd, args); err != nil {
 		return err
 	}
@@ -126,15 +126,15 @@ func (a *app) exec(cmd *cobra.Command, f execFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.apartFromExec(f, work); err != nil {
+	if err := apartFromExec(a, f, work); err != nil {
 		return err
 	}
-	sources, err := a.gating(f.gateFlags)
+	sources, err := gating(a, f.gateFlags)
 	if err != nil {
 		return err
 	}
-	opened := a.gateAhead(ctx, sources)
-	asked, err := a.execAsked(cmd, f, args, work, read)
+	opened := gateAhead(ctx, a, sources)
+	asked, err := askExec(a, cmd, f, args, work, read)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (a *app) exec(cmd *cobra.Command, f execFlags, args []string) error {
 	if req.RunID = f.runID; f.printIntent {
 		return a.print(req.Source)
 	}
-	return a.execDecided(ctx, f, gate, work, req, asked.request)
+	return execDecided(ctx, a, f, gate, work, req, asked.request)
 }
 
 // execAsked is the task of an exec: a command of the command line, or a request.
@@ -158,7 +158,7 @@ type execAsked struct {
 	run     func(*harness.Gate) (harness.Request, error)
 }
 
-func (a *app) execAsked(cmd *cobra.Command, f execFlags, args []string, work string, read []string) (execAsked, error) {
+func askExec(a *app, cmd *cobra.Command, f execFlags, args []string, work string, read []string) (execAsked, error) {
 	if f.request != "" {
 		src, err := a.read(cmd.Context(), f.request, request.MaxBytes)
 		if err != nil {
@@ -180,7 +180,7 @@ func (a *app) execAsked(cmd *cobra.Command, f execFlags, args []string, work str
 	x := harness.Exec{
 		Argv: args, Env: env, Work: work, Write: sandbox.Write(f.write), Read: read,
 		Isolation: sandbox.Isolation(f.isolation), Timeout: f.timeout,
-		Limits: f.limits(cmd), Streams: a.streams(), Packed: f.pack != "",
+		Limits: f.limits(cmd), Streams: streams(a), Packed: f.pack != "",
 	}
 	return execAsked{nil, func(*harness.Gate) (harness.Request, error) {
 		source, err := x.Intent()
@@ -192,8 +192,8 @@ func (a *app) execAsked(cmd *cobra.Command, f execFlags, args []string, work str
 }
 
 // execDecided decides a command, executes it if it is allowed, and delivers the result.
-func (a *app) execDecided(ctx context.Context, f execFlags, gate *harness.Gate, work string, req harness.Request, r *request.Request) (err error) {
-	log, err := a.recording(f.recordFlags)
+func execDecided(ctx context.Context, a *app, f execFlags, gate *harness.Gate, work string, req harness.Request, r *request.Request) (err error) {
+	log, err := recording(a, f.recordFlags)
 	if err != nil {
 		return err
 	}
@@ -211,23 +211,23 @@ func (a *app) execDecided(ctx context.Context, f execFlags, gate *harness.Gate, 
 	if w != nil {
 		defer func() { _ = w.Abort() }()
 	}
-	e := a.execution()
+	e := execution(a)
 	defer e.close(ctx, a)
-	if err := errors.Join(a.recovered(ctx, e, work), e.openEvidence(f.evidence)); err != nil {
+	if err := errors.Join(recovered(ctx, a, e, work), e.openEvidence(f.evidence)); err != nil {
 		return err
 	}
-	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Runner: e.host, Recorder: a.recorder(log)}
+	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Runner: e.host, Recorder: recorder(a, log)}
 	rep, err := harness.Run(ctx, deps, gate, req)
 	if err != nil {
 		return err
 	}
-	to := a.sinks(w, f.recordFlags, f.receipt, f.pack)
+	to := sinks(a, w, f.recordFlags, f.receipt, f.pack)
 	p := rep.Execution
 	if p == nil {
 		if err := harness.Deliver(ctx, deps, rep, to); err != nil {
 			return err
 		}
-		return a.execRefused(harness.End{Request: req, Report: rep})
+		return execRefused(a, harness.End{Request: req, Report: rep})
 	}
 	if e.evidence != nil {
 		to.Evidence = e.keep
@@ -236,7 +236,7 @@ func (a *app) execDecided(ctx context.Context, f execFlags, gate *harness.Gate, 
 	to.Accepts = x.accepts
 	to.Promote = &harness.Promotion{Folder: func() (string, error) { return work, nil }, State: e.state}
 	if err = harness.Deliver(ctx, deps, rep, to); err == nil {
-		err = a.execEnded(x)
+		err = execEnded(a, x)
 	}
 	return errors.Join(err, p.Close())
 }
@@ -254,7 +254,7 @@ func unprovable(x execute.Expect, packed bool) string {
 }
 
 // execRefused prints why the command was not started: in words, and as one line of JSON.
-func (a *app) execRefused(end harness.End) error {
+func execRefused(a *app, end harness.End) error {
 	var told bytes.Buffer
 	if err := report.Human(&told, a.term.color, itemOf(end)); err != nil {
 		return err
@@ -271,15 +271,15 @@ func (a *app) execRefused(end harness.End) error {
 
 // apartFromExec refuses places that the command could reach, and places that exclude each
 // other.
-func (a *app) apartFromExec(f execFlags, work string) error {
-	if err := a.checkReceipt(f.recordFlags, f.receipt); err != nil {
+func apartFromExec(a *app, f execFlags, work string) error {
+	if err := checkReceipt(a, f.recordFlags, f.receipt); err != nil {
 		return err
 	}
 	if f.runID != "" && !ledger.RunID(f.runID) {
 		return usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
 	}
 	var p places
-	a.recordPlaces(f.recordFlags, &p)
+	recordPlaces(a, f.recordFlags, &p)
 	p.add(answers|fresh, "--receipt", "receipt", f.receipt)
 	p.add(written|kept, "--evidence", "evidence", f.evidence)
 	p.add(written|packs, "--pack", "pack", f.pack)
@@ -337,7 +337,7 @@ func (f execFlags) limits(cmd *cobra.Command) harness.ExecLimits {
 
 // streams returns the streams that the command gets. A terminal as standard input is left
 // out, because the command could type there.
-func (a *app) streams() harness.Streams {
+func streams(a *app) harness.Streams {
 	s := harness.Streams{Stdout: a.stdout, Stderr: a.stderr}
 	if a.stdin != nil && !term.IsTerminal(int(a.stdin.Fd())) {
 		s.Stdin = a.stdin
@@ -371,8 +371,8 @@ func cutAssignment(s string) (name, value string, ok bool) {
 }
 
 // profileGate opens a gate of a profile without layers. It decides no intent.
-func (a *app) profileGate(ctx context.Context, f gateFlags) (*harness.Gate, error) {
-	s, err := a.sources(f)
+func profileGate(ctx context.Context, a *app, f gateFlags) (*harness.Gate, error) {
+	s, err := sources(a, f)
 	if err != nil {
 		return nil, err
 	}
@@ -418,7 +418,7 @@ func (x *ran) direct() bool { return x.p.Direct() && len(x.p.Observed.Reasons) >
 
 // execEnded reports how the command ended. A request gets a report on standard output. A
 // command of the command line that was not accepted gets the reason on standard error.
-func (a *app) execEnded(x ran) error {
+func execEnded(a *app, x ran) error {
 	a.status = x.code
 	p := x.p
 	code, _ := p.Observed.Judge()
@@ -441,7 +441,7 @@ func (a *app) execEnded(x ran) error {
 		why = "the command wrote to control paths: new ones were removed, and others are as the command left them"
 	}
 	if why != "" && x.code != exitAccepted {
-		a.ended(why, hint, x.code, x.reasons)
+		sayEnded(a, why, hint, x.code, x.reasons)
 	}
 	return nil
 }
@@ -465,9 +465,9 @@ func whyEnded(o evidence.Observed) string {
 	return ""
 }
 
-// ended writes the RunError line for an end that was not the command's own. On a terminal
+// sayEnded writes the RunError line for an end that was not the command's own. On a terminal
 // the reasons in words come first.
-func (a *app) ended(why, hint string, code int, reasons []string) {
+func sayEnded(a *app, why, hint string, code int, reasons []string) {
 	list := make([]any, len(reasons))
 	for i, r := range reasons {
 		list[i] = r

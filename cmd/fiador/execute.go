@@ -41,7 +41,7 @@ type executing struct {
 
 // execution opens the host of an execution. It first removes the remains of killed
 // supervisors. A Ctrl-C waits until the execution is closed.
-func (a *app) execution() *executing {
+func execution(a *app) *executing {
 	if err := sandbox.Sweep(""); err != nil {
 		a.term.warning("what an earlier execution has left could not be removed: " + runerr.Reason(err))
 	}
@@ -101,7 +101,7 @@ func (o *occupied) wait() {
 
 // stateFolder returns the folder of journals. It never lies in a tree that commands work
 // on.
-func (a *app) stateFolder() (string, error) {
+func stateFolder(a *app) (string, error) {
 	if dir := a.env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "fiador"), nil
 	}
@@ -112,8 +112,8 @@ func (a *app) stateFolder() (string, error) {
 }
 
 // recovered finishes or undoes the change that a killed command began on a folder.
-func (a *app) recovered(ctx context.Context, e *executing, dir string) (err error) {
-	if e.state, err = a.stateOutside(dir); err != nil {
+func recovered(ctx context.Context, a *app, e *executing, dir string) (err error) {
+	if e.state, err = stateOutside(a, dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(e.state, 0o700); err != nil {
@@ -131,7 +131,7 @@ func (a *app) recovered(ctx context.Context, e *executing, dir string) (err erro
 
 // waiting returns a context for work on a folder. While another command has the folder, a
 // message says that this command waits.
-func (a *app) waiting(ctx context.Context) context.Context {
+func waiting(ctx context.Context, a *app) context.Context {
 	return tree.WithWaiting(ctx, func() {
 		a.term.message("another command is changing the folder: waiting until it has ended")
 	})
@@ -139,8 +139,8 @@ func (a *app) waiting(ctx context.Context) context.Context {
 
 // finished refuses a folder to read that a killed command left half changed. Where no
 // journal can be kept, no command can have left one, and finished returns nil.
-func (a *app) finished(ctx context.Context, dir string) error {
-	state, err := a.stateOutside(dir)
+func finished(ctx context.Context, a *app, dir string) error {
+	state, err := stateOutside(a, dir)
 	if err != nil {
 		return nil
 	}
@@ -338,7 +338,7 @@ func (f executingFlags) check(mode string) error {
 
 // prepareExecution resolves the folders that the flags name. It finishes or undoes the
 // change that a killed command began on the folder of --promote.
-func (a *app) prepareExecution(ctx context.Context, f executingFlags, tree string, e *executing) (folders harness.Folders, err error) {
+func prepareExecution(ctx context.Context, a *app, f executingFlags, tree string, e *executing) (folders harness.Folders, err error) {
 	if folders.Tree, err = folder("tree", tree); err != nil {
 		return folders, err
 	}
@@ -355,12 +355,12 @@ func (a *app) prepareExecution(ctx context.Context, f executingFlags, tree strin
 		if err != nil {
 			return folders, err
 		}
-		if err := a.recovered(ctx, e, dir); err != nil {
+		if err := recovered(ctx, a, e, dir); err != nil {
 			return folders, err
 		}
 	}
 	if f.work != "" {
-		if err := a.finished(ctx, folders.Work); err != nil {
+		if err := finished(ctx, a, folders.Work); err != nil {
 			return folders, err
 		}
 	}
@@ -368,17 +368,17 @@ func (a *app) prepareExecution(ctx context.Context, f executingFlags, tree strin
 }
 
 // sinks returns the sinks that every run has: its receipt and its pack.
-func (a *app) sinks(w *pack.Writer, f recordFlags, receipt, dir string) harness.Sinks {
+func sinks(a *app, w *pack.Writer, f recordFlags, receipt, dir string) harness.Sinks {
 	return harness.Sinks{
-		Receipt: func(ctx context.Context, r ledger.Receipt) error { return a.keepReceipt(ctx, f, receipt, r) },
-		Pack:    a.packSink(w, f, dir),
+		Receipt: func(ctx context.Context, r ledger.Receipt) error { return keepReceipt(ctx, a, f, receipt, r) },
+		Pack:    packSink(a, w, f, dir),
 	}
 }
 
 // executed adds the sinks of an execution to to.
-func (a *app) executed(ctx context.Context, f runFlags, e *executing, to *harness.Sinks) {
+func executed(ctx context.Context, a *app, f runFlags, e *executing, to *harness.Sinks) {
 	if f.modelMode == harness.ModelRecord {
-		to.Recording = func(modelIO []byte) error { return a.keepModel(f.recording, modelIO) }
+		to.Recording = func(modelIO []byte) error { return keepModel(a, f.recording, modelIO) }
 	}
 	if e.evidence != nil {
 		to.Evidence = e.keep
@@ -396,14 +396,14 @@ func (a *app) executed(ctx context.Context, f runFlags, e *executing, to *harnes
 	if f.promote != "" {
 		to.Promote = &harness.Promotion{
 			Folder: func() (string, error) { return folder("promote", f.promote) }, State: e.state,
-			Refuse: func(dir string, plan *patch.Plan) error { return a.refuseHooks(ctx, dir, plan) },
+			Refuse: func(dir string, plan *patch.Plan) error { return refuseHooks(ctx, a, dir, plan) },
 		}
 	}
 }
 
 // stepLine shows on a terminal the current action of an execution and the seconds since
 // the start, from the first second on.
-func (a *app) stepLine() (show func(action, of int), clear func()) {
+func stepLine(a *app) (show func(action, of int), clear func()) {
 	if !a.tty {
 		return nil, func() {}
 	}

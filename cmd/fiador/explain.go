@@ -27,7 +27,7 @@ type explainFlags struct {
 	format string
 }
 
-func (a *app) explainCommand() *cobra.Command {
+func explainCommand(a *app) *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
@@ -60,11 +60,11 @@ Exit codes:
 			case f.intent != "" && len(args) > 0:
 				return unfit(helpHint(cmd), "CODE and --intent do not go together")
 			case f.intent != "":
-				return a.explainIntent(cmd.Context(), f)
+				return explainIntent(cmd.Context(), a, f)
 			case len(args) == 0:
-				return a.listCodes(cmd.Context(), f)
+				return listCodes(cmd.Context(), a, f)
 			}
-			return a.explainCode(cmd.Context(), args[0], f)
+			return explainCode(cmd.Context(), a, args[0], f)
 		},
 	}
 	f.register(cmd)
@@ -82,12 +82,12 @@ type codeRecord struct {
 }
 
 // codes returns the records of the program, and those of the rules of a policy.
-func (a *app) codes(ctx context.Context, f gateFlags) ([]codeRecord, error) {
+func codes(ctx context.Context, a *app, f gateFlags) ([]codeRecord, error) {
 	var list []codeRecord
 	for _, r := range harness.Records() {
 		list = append(list, codeRecord{Record: r})
 	}
-	s, err := a.sources(f)
+	s, err := sources(a, f)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +108,8 @@ func (a *app) codes(ctx context.Context, f gateFlags) ([]codeRecord, error) {
 	return list, nil
 }
 
-func (a *app) explainCode(ctx context.Context, code string, f explainFlags) error {
-	list, err := a.codes(ctx, f.gateFlags)
+func explainCode(ctx context.Context, a *app, code string, f explainFlags) error {
+	list, err := codes(ctx, a, f.gateFlags)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (a *app) explainCode(ctx context.Context, code string, f explainFlags) erro
 		return usage(hint, "no record of %q", code)
 	}
 	if f.format == "json" {
-		return a.printJSON(records(found))
+		return printJSON(a, records(found))
 	}
 	var out bytes.Buffer
 	t := terminal{w: &out, color: a.page.color}
@@ -201,13 +201,13 @@ func records(list []codeRecord) []recordDocument {
 	return out
 }
 
-func (a *app) listCodes(ctx context.Context, f explainFlags) error {
-	list, err := a.codes(ctx, f.gateFlags)
+func listCodes(ctx context.Context, a *app, f explainFlags) error {
+	list, err := codes(ctx, a, f.gateFlags)
 	if err != nil {
 		return err
 	}
 	if f.format == "json" {
-		return a.printJSON(records(list))
+		return printJSON(a, records(list))
 	}
 	var out bytes.Buffer
 	t := terminal{w: &out, color: a.page.color}
@@ -222,7 +222,7 @@ func (a *app) listCodes(ctx context.Context, f explainFlags) error {
 }
 
 // printJSON prints one canonical document.
-func (a *app) printJSON(v any) error {
+func printJSON(a *app, v any) error {
 	b, _, err := canon.Artifact(v)
 	if err != nil {
 		return err
@@ -230,8 +230,8 @@ func (a *app) printJSON(v any) error {
 	return a.print(b)
 }
 
-func (a *app) explainIntent(ctx context.Context, f explainFlags) error {
-	gate, err := a.gate(ctx, f.gateFlags)
+func explainIntent(ctx context.Context, a *app, f explainFlags) error {
+	gate, err := gate(ctx, a, f.gateFlags)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (a *app) explainIntent(ctx context.Context, f explainFlags) error {
 	}
 	e.places = report.Positions(src.bytes, pointers)
 	if f.format == "json" {
-		return a.printJSON(e.document())
+		return printJSON(a, e.document())
 	}
 	var out bytes.Buffer
 	e.text(terminal{w: &out, color: a.page.color})

@@ -31,7 +31,7 @@ type fingerprintFlags struct {
 	against string
 }
 
-func (a *app) fingerprintCommand() *cobra.Command {
+func fingerprintCommand(a *app) *cobra.Command {
 	var f fingerprintFlags
 	cmd := &cobra.Command{
 		Use:   "fingerprint",
@@ -67,7 +67,7 @@ Exit codes:
 			if given && f.against == "" {
 				return usage("as in --against there.txt", "--against names no file")
 			}
-			return a.fingerprint(cmd.Context(), f, specs.RunVectors())
+			return printFingerprint(cmd.Context(), a, f, specs.RunVectors())
 		},
 	}
 	cmd.Flags().BoolVar(&f.vectors, "vectors", false, "print the hash of each vector as well")
@@ -75,9 +75,9 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) fingerprint(ctx context.Context, f fingerprintFlags, vectors fs.FS) error {
+func printFingerprint(ctx context.Context, a *app, f fingerprintFlags, vectors fs.FS) error {
 	if f.against == "" {
-		here, err := a.fingerprintHere(ctx, vectors)
+		here, err := fingerprintHere(ctx, a, vectors)
 		switch {
 		case err != nil:
 			return err
@@ -91,24 +91,24 @@ func (a *app) fingerprint(ctx context.Context, f fingerprintFlags, vectors fs.FS
 	var there fingerprint.Fingerprint
 	var err error
 	if f.against != "-" {
-		if there, err = a.readFingerprint(ctx, f.against); err != nil {
+		if there, err = readFingerprint(ctx, a, f.against); err != nil {
 			return err
 		}
 	}
-	here, err := a.fingerprintHere(ctx, vectors)
+	here, err := fingerprintHere(ctx, a, vectors)
 	if err != nil {
 		return err
 	}
 	if f.against == "-" {
-		if there, err = a.readFingerprint(ctx, f.against); err != nil {
+		if there, err = readFingerprint(ctx, a, f.against); err != nil {
 			return err
 		}
 	}
-	return a.against(here, there)
+	return against(a, here, there)
 }
 
 // fingerprintHere decides the vectors on this machine, and names those that fail.
-func (a *app) fingerprintHere(ctx context.Context, folder fs.FS) (fingerprint.Fingerprint, error) {
+func fingerprintHere(ctx context.Context, a *app, folder fs.FS) (fingerprint.Fingerprint, error) {
 	debug.SetGCPercent(manyGC)
 	vectors, err := fingerprint.ReadVectors(folder)
 	if err != nil {
@@ -134,7 +134,7 @@ func (a *app) fingerprintHere(ctx context.Context, folder fs.FS) (fingerprint.Fi
 	return fingerprint.New(prints), nil
 }
 
-func (a *app) readFingerprint(ctx context.Context, name string) (fingerprint.Fingerprint, error) {
+func readFingerprint(ctx context.Context, a *app, name string) (fingerprint.Fingerprint, error) {
 	src, err := a.read(ctx, name, maxFingerprint)
 	if err != nil {
 		return fingerprint.Fingerprint{}, err
@@ -176,7 +176,7 @@ func otherwise(text []byte) string {
 const fingerprintHint = `make the file on the other machine with "fiador fingerprint --vectors", and copy it whole`
 
 // against prints the differences between the fingerprints of this machine and another.
-func (a *app) against(here, there fingerprint.Fingerprint) error {
+func against(a *app, here, there fingerprint.Fingerprint) error {
 	if bytes.Equal(here.Line(), there.Line()) {
 		return a.print(fmt.Appendf(nil, "%s  %s", a.page.paint(screen.Green, "MATCH"), here.Line()))
 	}

@@ -40,7 +40,7 @@ func TestFingerprintOfAFaultyMachine(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		a := &app{system: system{stdout: &out, stderr: &errs}, term: terminal{w: &errs}, page: terminal{w: &out}, specs: set}
-		err := a.fingerprint(t.Context(), c.flags, fstest.MapFS{"a.json": {Data: []byte(`{"about":"a","vectors":[` + c.vectors + `]}`)}})
+		err := printFingerprint(t.Context(), a, c.flags, fstest.MapFS{"a.json": {Data: []byte(`{"about":"a","vectors":[` + c.vectors + `]}`)}})
 		if err != nil || a.status != c.status || !strings.HasPrefix(out.String(), c.out) || errs.String() != c.err {
 			t.Errorf("%s: error %v, status %d, stdout %q, stderr %q", c.name, err, a.status, out.String(), errs.String())
 		}
@@ -50,13 +50,13 @@ func TestFingerprintOfAFaultyMachine(t *testing.T) {
 	}
 	a := &app{specs: set}
 	var re *result.RunError
-	err = a.fingerprint(t.Context(), fingerprintFlags{}, fstest.MapFS{"a.json": {Data: []byte("{")}})
+	err = printFingerprint(t.Context(), a, fingerprintFlags{}, fstest.MapFS{"a.json": {Data: []byte("{")}})
 	if !errors.As(err, &re) || re.Code != result.CodeEvidence {
 		t.Errorf("vectors that cannot be read: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err = a.fingerprint(ctx, fingerprintFlags{}, specs.RunVectors()); !errors.As(err, &re) || re.Code != result.CodeInternal {
+	if err = printFingerprint(ctx, a, fingerprintFlags{}, specs.RunVectors()); !errors.As(err, &re) || re.Code != result.CodeInternal {
 		t.Errorf("interrupted: %v", err)
 	}
 }
@@ -95,7 +95,7 @@ func TestFingerprintAgainst(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		a := &app{system: system{stdout: &out, stderr: &errs}, term: terminal{w: &errs}, page: terminal{w: &out}}
-		err := a.against(here, c.there)
+		err := against(a, here, c.there)
 		same := strings.HasPrefix(c.want, "MATCH")
 		hint := !same && c.there.Prints == nil
 		if err != nil || out.String() != c.want || (a.status == exitAccepted) != same || strings.HasPrefix(errs.String(), "hint: ") != hint {
@@ -130,7 +130,7 @@ func TestFingerprintWrittenOtherwise(t *testing.T) {
 		if err := os.WriteFile(name, []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := (&app{}).readFingerprint(t.Context(), name)
+		_, err := readFingerprint(t.Context(), (&app{}), name)
 		var re *result.RunError
 		switch {
 		case c.want == "":
@@ -153,7 +153,7 @@ func TestFingerprintFileIsBounded(t *testing.T) {
 	if err := os.Truncate(name, 1<<40); err != nil {
 		t.Skipf("no sparse file can be made here: %v", err)
 	}
-	_, err := (&app{}).readFingerprint(t.Context(), name)
+	_, err := readFingerprint(t.Context(), (&app{}), name)
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeUnreadable || !strings.Contains(re.Message, "larger than") || !strings.Contains(re.Hint, "--vectors") {
 		t.Errorf("error %v", err)

@@ -39,16 +39,16 @@ func (f *gateFlags) register(cmd *cobra.Command) {
 
 // gating finds the sources of the policy. It warns if a source lies in the tree that the
 // policy gates.
-func (a *app) gating(f gateFlags) (harness.Sources, error) {
-	s, err := a.sources(f)
+func gating(a *app, f gateFlags) (harness.Sources, error) {
+	s, err := sources(a, f)
 	if err != nil {
 		return s, err
 	}
 	if s.User != nil {
-		a.warnBeneath("policy", f.policy, f.tree)
+		warnBeneath(a, "policy", f.policy, f.tree)
 	}
 	for _, dir := range f.org {
-		a.warnBeneath("org-policy", dir, f.tree)
+		warnBeneath(a, "org-policy", dir, f.tree)
 	}
 	return s, nil
 }
@@ -78,7 +78,7 @@ func (o *once) Set(s string) error {
 func (*once) Type() string { return "string" }
 
 // sources finds the sources of the policy without reading them.
-func (a *app) sources(f gateFlags) (harness.Sources, error) {
+func sources(a *app, f gateFlags) (harness.Sources, error) {
 	s := harness.Sources{Builtin: profiles.FS(), Profile: f.policy}
 	if !slices.Contains(profiles.Names(), f.policy) {
 		if err := userProfile(&s, f.policy); err != nil {
@@ -175,7 +175,7 @@ func unusable(flag, name, why string) error {
 }
 
 // warnBeneath warns of a policy that lies in the tree that it gates.
-func (a *app) warnBeneath(flag, name, tree string) {
+func warnBeneath(a *app, flag, name, tree string) {
 	whole := func(path string) (string, error) {
 		abs, err := filepath.Abs(path)
 		if err != nil {
@@ -195,8 +195,8 @@ func (a *app) warnBeneath(flag, name, tree string) {
 }
 
 // gate opens the gate.
-func (a *app) gate(ctx context.Context, f gateFlags) (*harness.Gate, error) {
-	s, err := a.sources(f)
+func gate(ctx context.Context, a *app, f gateFlags) (*harness.Gate, error) {
+	s, err := sources(a, f)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (a *app) gate(ctx context.Context, f gateFlags) (*harness.Gate, error) {
 
 // gateAhead opens the gate in the background. The function that it returns waits for the
 // gate.
-func (a *app) gateAhead(ctx context.Context, s harness.Sources) func() (*harness.Gate, error) {
+func gateAhead(ctx context.Context, a *app, s harness.Sources) func() (*harness.Gate, error) {
 	type opened struct {
 		gate *harness.Gate
 		err  error

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) initCommand() *cobra.Command {
+func initCommand(a *app) *cobra.Command {
 	name := "house"
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
@@ -40,7 +40,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			kept, err := a.sowAll(dir, list)
+			kept, err := sowAll(a, dir, list)
 			if err != nil {
 				return err
 			}

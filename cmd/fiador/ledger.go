@@ -22,7 +22,7 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-func (a *app) ledgerCommand() *cobra.Command {
+func ledgerCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ledger",
 		Short: "record decisions, and prove what was recorded",
@@ -40,10 +40,10 @@ Exit codes:
 		Args: groupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.ledgerInitCommand(), a.ledgerListCommand(), a.ledgerShowCommand(), a.ledgerVerifyCommand(),
-		a.ledgerProveCommand(), a.ledgerCheckProofCommand(), a.ledgerConsistencyCommand(), a.ledgerCompareCommand(), a.ledgerPinCommand(),
-		a.ledgerReceiptsCommand(), a.ledgerDriftCommand(), a.ledgerStatsCommand(), a.ledgerExportCommand(), a.ledgerPublishCommand(),
-		a.ledgerReplayCommand(), a.ledgerRepairCommand(), a.ledgerRotateCommand())
+	cmd.AddCommand(ledgerInitCommand(a), ledgerListCommand(a), ledgerShowCommand(a), ledgerVerifyCommand(a),
+		ledgerProveCommand(a), ledgerCheckProofCommand(a), ledgerConsistencyCommand(a), ledgerCompareCommand(a), ledgerPinCommand(a),
+		ledgerReceiptsCommand(a), ledgerDriftCommand(a), ledgerStatsCommand(a), ledgerExportCommand(a), ledgerPublishCommand(a),
+		ledgerReplayCommand(a), ledgerRepairCommand(a), ledgerRotateCommand(a))
 	return cmd
 }
 
@@ -59,7 +59,7 @@ func (f *ledgerFlags) register(cmd *cobra.Command) {
 }
 
 // ledgerDir returns the folder of the ledger.
-func (a *app) ledgerDir(dir string) (string, error) {
+func ledgerDir(a *app, dir string) (string, error) {
 	if dir == "" {
 		dir = a.env("FIADOR_LEDGER")
 	}
@@ -70,8 +70,8 @@ func (a *app) ledgerDir(dir string) (string, error) {
 }
 
 // readLedger opens a ledger for reading.
-func (a *app) readLedger(f ledgerFlags) (*disk.Reader, error) {
-	dir, err := a.ledgerDir(f.dir)
+func readLedger(a *app, f ledgerFlags) (*disk.Reader, error) {
+	dir, err := ledgerDir(a, f.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -285,8 +285,8 @@ var ledgerHints = []struct {
 }
 
 // progressOf shows the progress of long work on a ledger.
-func (a *app) progressOf(total int64) (tell func(int64), clear func()) {
-	line := a.progressLine(total)
+func progressOf(a *app, total int64) (tell func(int64), clear func()) {
+	line := newProgress(a, total)
 	return func(n int64) {
 		line.total = max(line.total, n) // the ledger may have entries after the checkpoint
 		line.read = n - n%1024 - 1

@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-func (a *app) ledgerCompareCommand() *cobra.Command {
+func ledgerCompareCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare A B",
 		Short: "say whether two copies of a ledger are one",
@@ -32,12 +32,12 @@ Exit codes:
 		Example: `  fiador ledger compare ./ledger /mnt/audit/ledger`,
 		Args:    exactArgs("A", "B"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.compareLedgers(cmd.Context(), args[0], args[1])
+			return compareLedgers(cmd.Context(), a, args[0], args[1])
 		},
 	}
 }
 
-func (a *app) compareLedgers(ctx context.Context, nameA, nameB string) error {
+func compareLedgers(ctx context.Context, a *app, nameA, nameB string) error {
 	nameA, nameB = filepath.Clean(nameA), filepath.Clean(nameB)
 	ra, err := disk.Read(nameA)
 	if err != nil {
@@ -56,7 +56,7 @@ func (a *app) compareLedgers(ctx context.Context, nameA, nameB string) error {
 	if ra.Keys()[0].Key.String() != rb.Keys()[0].Key.String() {
 		return unfit("name two copies of one ledger", "these are two ledgers of the name %q: they began with different keys", ca.Origin)
 	}
-	tell, clear := a.progressOf(min(ca.Size, cb.Size))
+	tell, clear := progressOf(a, min(ca.Size, cb.Size))
 	c, err := disk.Compare(ctx, ra, rb, tell)
 	clear()
 	if err != nil {
@@ -79,7 +79,7 @@ func (a *app) compareLedgers(ctx context.Context, nameA, nameB string) error {
 		c.A.Line.Entry, c.B.Line.Entry, ca.Note, cb.Note))
 }
 
-func (a *app) ledgerReceiptsCommand() *cobra.Command {
+func ledgerReceiptsCommand(a *app) *cobra.Command {
 	var f ledgerFlags
 	cmd := &cobra.Command{
 		Use:   "check-receipts DIR",
@@ -96,7 +96,7 @@ Exit codes:
 		Example: `  fiador ledger check-receipts receipts/ --ledger ./ledger`,
 		Args:    exactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.checkReceipts(cmd.Context(), f, args[0])
+			return checkReceipts(cmd.Context(), a, f, args[0])
 		},
 	}
 	f.register(cmd)
@@ -106,8 +106,8 @@ Exit codes:
 // receiptSuffix ends the names of receipts.
 const receiptSuffix = ".tlog-proof"
 
-func (a *app) checkReceipts(ctx context.Context, f ledgerFlags, dir string) error {
-	r, err := a.readLedger(f)
+func checkReceipts(ctx context.Context, a *app, f ledgerFlags, dir string) error {
+	r, err := readLedger(a, f)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func receiptFile(path string) (ledger.Proof, error) {
 	return ledger.ParseProof(b)
 }
 
-func (a *app) ledgerPublishCommand() *cobra.Command {
+func ledgerPublishCommand(a *app) *cobra.Command {
 	var f ledgerFlags
 	cmd := &cobra.Command{
 		Use:   "publish DIR",
@@ -192,7 +192,7 @@ Exit codes:
 		Example: `  fiador ledger publish ./public --ledger ./ledger`,
 		Args:    exactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.publishLedger(cmd.Context(), f, args[0])
+			return publishLedger(cmd.Context(), a, f, args[0])
 		},
 	}
 	f.register(cmd)
@@ -201,7 +201,7 @@ Exit codes:
 
 // publishable refuses a folder that cannot hold the published log: a ledger, a folder in
 // this ledger, or a log with entries that this ledger lacks.
-func (a *app) publishable(ctx context.Context, r *disk.Reader, source, dir string) error {
+func publishable(ctx context.Context, a *app, r *disk.Reader, source, dir string) error {
 	in, err := beneath(source, dir)
 	if err != nil {
 		return err
@@ -238,17 +238,17 @@ func (a *app) publishable(ctx context.Context, r *disk.Reader, source, dir strin
 	return ledgerError(source, fmt.Errorf("%w: it does not have the %s that are published", disk.ErrForked, entryCount(old.Size)))
 }
 
-func (a *app) publishLedger(ctx context.Context, f ledgerFlags, dir string) error {
-	r, err := a.readLedger(f)
+func publishLedger(ctx context.Context, a *app, f ledgerFlags, dir string) error {
+	r, err := readLedger(a, f)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	source, dir := f.name(a), filepath.Clean(dir)
-	if err := a.publishable(ctx, r, source, dir); err != nil {
+	if err := publishable(ctx, a, r, source, dir); err != nil {
 		return err
 	}
-	tell, clear := a.progressOf(r.Size())
+	tell, clear := progressOf(a, r.Size())
 	err = r.Publish(ctx, dir, tell)
 	clear()
 	switch {

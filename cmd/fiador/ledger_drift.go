@@ -20,7 +20,7 @@ type driftFlags struct {
 	format string
 }
 
-func (a *app) ledgerDriftCommand() *cobra.Command {
+func ledgerDriftCommand(a *app) *cobra.Command {
 	f := driftFlags{format: "human"}
 	formats := []string{"human", "json"}
 	cmd := &cobra.Command{
@@ -48,7 +48,7 @@ Exit codes:
 			if err := choice("format", f.format, formats); err != nil {
 				return err
 			}
-			return a.ledgerDrift(cmd.Context(), f)
+			return ledgerDrift(cmd.Context(), a, f)
 		},
 	}
 	f.ledgerFlags.register(cmd)
@@ -59,13 +59,13 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) ledgerDrift(ctx context.Context, f driftFlags) error {
+func ledgerDrift(ctx context.Context, a *app, f driftFlags) error {
 	filter, err := f.filter(a.now())
 	if err != nil {
 		return err
 	}
 	filter.Kinds = []ledger.Kind{ledger.KindDecision}
-	s, _, err := a.openEntries(f.ledgerFlags, filter)
+	s, _, err := openEntries(a, f.ledgerFlags, filter)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (a *app) ledgerDrift(ctx context.Context, f driftFlags) error {
 		a.status = exitRejected
 	}
 	if f.format == "json" {
-		return a.printJSON(driftDocument(&d, s.Checkpoint()))
+		return printJSON(a, driftDocument(&d, s.Checkpoint()))
 	}
 	var out bytes.Buffer
 	driftText(terminal{w: &out, color: a.page.color}, &d)

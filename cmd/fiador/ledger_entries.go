@@ -112,14 +112,14 @@ type entries struct {
 
 // openEntries opens a ledger and standard output. A write to standard output first clears
 // the progress line.
-func (a *app) openEntries(f ledgerFlags, filter ledger.Filter) (*entries, *bufio.Writer, error) {
-	r, err := a.readLedger(f)
+func openEntries(a *app, f ledgerFlags, filter ledger.Filter) (*entries, *bufio.Writer, error) {
+	r, err := readLedger(a, f)
 	if err != nil {
 		return nil, nil, err
 	}
 	// The entries of a large ledger allocate much, so the runtime collects as usual.
 	debug.SetGCPercent(usualGC)
-	e := &entries{r, filter, ledger.Open{}, a.progressLine(r.Size())}
+	e := &entries{r, filter, ledger.Open{}, newProgress(a, r.Size())}
 	return e, bufio.NewWriterSize(clearing{e.line, a.stdout}, 64<<10), nil
 }
 
@@ -222,7 +222,7 @@ func entryFailure(err error) error {
 }
 
 // tellOpen warns how many runs have no end.
-func (a *app) tellOpen(s *entries) {
+func tellOpen(a *app, s *entries) {
 	if n := len(s.open); n > 0 {
 		a.term.warning(screen.Count(n, "run") + " began and did not end: killed, or still going on")
 	}
@@ -246,7 +246,7 @@ type progressLine struct {
 	shown time.Time // zero: the line is not shown
 }
 
-func (a *app) progressLine(total int64) *progressLine {
+func newProgress(a *app, total int64) *progressLine {
 	return &progressLine{app: a, total: total, began: a.now()}
 }
 

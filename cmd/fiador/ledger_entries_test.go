@@ -64,7 +64,7 @@ func TestLedgerJSONIsCanonical(t *testing.T) {
 
 // TestLedgerColumns: the help of list names every column, in its order.
 func TestLedgerColumns(t *testing.T) {
-	long := (&app{}).ledgerListCommand().Long
+	long := ledgerListCommand((&app{})).Long
 	_, text, _ := strings.Cut(long, "The columns of csv: ")
 	text, _, _ = strings.Cut(text, ".\n\n")
 	text = regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(text, "")
@@ -162,7 +162,7 @@ func TestLedgerProgress(t *testing.T) {
 		var screen bytes.Buffer
 		now := time.Unix(0, 0)
 		a := &app{system: system{tty: tty, stderr: &screen, now: func() time.Time { now = now.Add(200 * time.Millisecond); return now }}}
-		p := a.progressLine(5000)
+		p := newProgress(a, 5000)
 		for range 5000 {
 			p.tell()
 		}

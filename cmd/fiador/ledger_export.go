@@ -21,7 +21,7 @@ type exportFlags struct {
 	force  bool
 }
 
-func (a *app) ledgerExportCommand() *cobra.Command {
+func ledgerExportCommand(a *app) *cobra.Command {
 	f := exportFlags{format: "jsonl"}
 	formats := []string{"jsonl", "csv"}
 	cmd := &cobra.Command{
@@ -55,7 +55,7 @@ Exit codes:
 			case f.output == "-":
 				return unfit("leave --output out", "output %q cannot be standard output", f.output)
 			}
-			return a.exportEntries(cmd.Context(), f)
+			return exportEntries(cmd.Context(), a, f)
 		},
 	}
 	f.ledgerFlags.register(cmd)
@@ -68,8 +68,8 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) exportEntries(ctx context.Context, f exportFlags) error {
-	r, err := a.readLedger(f.ledgerFlags)
+func exportEntries(ctx context.Context, a *app, f exportFlags) error {
+	r, err := readLedger(a, f.ledgerFlags)
 	if err != nil {
 		return err
 	}
@@ -77,13 +77,13 @@ func (a *app) exportEntries(ctx context.Context, f exportFlags) error {
 	if f.from > r.Size() {
 		return usage("leave it out to write all", "--from %d: the ledger has %s", f.from, entryCount(r.Size()))
 	}
-	line := a.progressLine(r.Size() - f.from)
+	line := newProgress(a, r.Size()-f.from)
 	if f.output == "" {
 		out := bufio.NewWriterSize(clearing{line, a.stdout}, 64<<10)
 		failed := func(err error) error { return (&sink{err: err}).failure() }
 		return export(ctx, r, f, line, out, failed)
 	}
-	if err := a.exportTarget(f); err != nil {
+	if err := exportTarget(a, f); err != nil {
 		return err
 	}
 	file, err := createFile(f.output, nil, 0o666)
@@ -136,12 +136,12 @@ func export(ctx context.Context, r *disk.Reader, f exportFlags, line *progressLi
 
 // exportTarget refuses an output file that exists or lies in the ledger, before anything
 // is read.
-func (a *app) exportTarget(f exportFlags) error {
+func exportTarget(a *app, f exportFlags) error {
 	info, err := os.Stat(f.output)
 	if err == nil && info.Mode().IsRegular() && !f.force {
 		return fileExists(f.output)
 	}
-	dir, err := a.ledgerDir(f.dir)
+	dir, err := ledgerDir(a, f.dir)
 	if err != nil {
 		return err
 	}

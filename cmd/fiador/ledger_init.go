@@ -21,7 +21,7 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-func (a *app) ledgerInitCommand() *cobra.Command {
+func ledgerInitCommand(a *app) *cobra.Command {
 	var origin, key string
 	cmd := &cobra.Command{
 		Use:   "init DIR",
@@ -40,7 +40,7 @@ Exit codes:
 		Example: `  fiador ledger init ./ledger --origin example.com/gate --key gate.key >gate.pub`,
 		Args:    exactArgs("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.initLedger(args[0], origin, key)
+			return initLedger(a, args[0], origin, key)
 		},
 	}
 	cmd.Flags().StringVar(&origin, "origin", "", "name of the ledger (required)")
@@ -48,7 +48,7 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) initLedger(dir, origin, keyFile string) error {
+func initLedger(a *app, dir, origin, keyFile string) error {
 	if origin == "" {
 		return usage("for instance: --origin example.com/gate", "--origin is missing")
 	}
@@ -61,7 +61,7 @@ func (a *app) initLedger(dir, origin, keyFile string) error {
 	if err := outside(dir, keyFile); err != nil {
 		return err
 	}
-	signer, err := a.newKey(origin, keyFile)
+	signer, err := newKey(a, origin, keyFile)
 	if err != nil {
 		return err
 	}
@@ -69,16 +69,16 @@ func (a *app) initLedger(dir, origin, keyFile string) error {
 	if err != nil {
 		return errors.Join(ledgerError(dir, err), os.Remove(keyFile))
 	}
-	a.warnLedger(r.Warnings)
+	warnLedger(a, r.Warnings)
 	if a.tty {
 		a.term.message(fmt.Sprintf("ledger %q of %q; its verifier key is on standard output", screen.Path(dir), origin))
 		a.term.hint("run: fiador run INTENT --ledger " + screen.Path(dir) + " --ledger-key " + screen.Path(keyFile))
 	}
-	return a.printVerifier(signer.Verifier(), fmt.Sprintf("ledger %q and key %q were made all the same", screen.Path(dir), screen.Path(keyFile)))
+	return printVerifier(a, signer.Verifier(), fmt.Sprintf("ledger %q and key %q were made all the same", screen.Path(dir), screen.Path(keyFile)))
 }
 
 // newKey makes a private key for an origin and writes it to a new file.
-func (a *app) newKey(origin, file string) (*ledger.Signer, error) {
+func newKey(a *app, origin, file string) (*ledger.Signer, error) {
 	private, _, err := ledger.GenerateKey(a.rand, origin)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (a *app) newKey(origin, file string) (*ledger.Signer, error) {
 
 // printVerifier prints a verifier key. When standard output fails, standard error gets the
 // key and the text stands.
-func (a *app) printVerifier(key ledger.Verifier, stands string) error {
+func printVerifier(a *app, key ledger.Verifier, stands string) error {
 	err := a.print([]byte(key.String() + "\n"))
 	if err != nil {
 		a.term.message(stands + "; the verifier key:")
@@ -133,7 +133,7 @@ func (f *keyFlags) register(cmd *cobra.Command) {
 
 // signer returns the private key of a ledger: from a file that only its owner can read, or
 // from the environment.
-func (a *app) signer(f keyFlags, dir string) (*ledger.Signer, error) {
+func signer(a *app, f keyFlags, dir string) (*ledger.Signer, error) {
 	if f.file == "" {
 		text := a.env("FIADOR_LEDGER_KEY")
 		if text == "" {
@@ -202,7 +202,7 @@ func keyText(file string) string {
 	return strings.TrimSpace(string(b))
 }
 
-func (a *app) ledgerRepairCommand() *cobra.Command {
+func ledgerRepairCommand(a *app) *cobra.Command {
 	var dir string
 	var key keyFlags
 	cmd := &cobra.Command{
@@ -219,15 +219,15 @@ Exit codes:
 		Example: `  fiador ledger repair --ledger ./ledger --ledger-key gate.key`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := a.ledgerDir(dir)
+			dir, err := ledgerDir(a, dir)
 			if err != nil {
 				return err
 			}
-			signer, err := a.signer(key, dir)
+			signer, err := signer(a, key, dir)
 			if err != nil {
 				return err
 			}
-			did, err := disk.Repair(cmd.Context(), dir, signer, disk.Options{Now: a.now, Progress: a.rebuilding()})
+			did, err := disk.Repair(cmd.Context(), dir, signer, disk.Options{Now: a.now, Progress: rebuilding(a)})
 			if err != nil {
 				return ledgerError(dir, err)
 			}
@@ -239,7 +239,7 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) ledgerRotateCommand() *cobra.Command {
+func ledgerRotateCommand(a *app) *cobra.Command {
 	var dir, next string
 	var key keyFlags
 	cmd := &cobra.Command{
@@ -256,15 +256,15 @@ Exit codes:
 		Example: `  fiador ledger rotate-key --ledger ./ledger --ledger-key gate.key --new-key gate-2.key >gate-2.pub`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := a.ledgerDir(dir)
+			dir, err := ledgerDir(a, dir)
 			if err != nil {
 				return err
 			}
-			signer, err := a.signer(key, dir)
+			signer, err := signer(a, key, dir)
 			if err != nil {
 				return err
 			}
-			return a.rotateKey(cmd.Context(), dir, next, signer)
+			return rotateKey(cmd.Context(), a, dir, next, signer)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
@@ -273,19 +273,19 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) rotateKey(ctx context.Context, dir, file string, signer *ledger.Signer) error {
+func rotateKey(ctx context.Context, a *app, dir, file string, signer *ledger.Signer) error {
 	if file == "" {
 		return usage("for instance: --new-key gate-2.key", "--new-key is missing")
 	}
 	if err := outside(dir, file); err != nil {
 		return err
 	}
-	log, err := disk.Open(dir, signer, disk.Options{Now: a.now, Progress: a.rebuilding()})
+	log, err := disk.Open(dir, signer, disk.Options{Now: a.now, Progress: rebuilding(a)})
 	if err != nil {
 		return ledgerError(dir, err)
 	}
 	defer log.Close()
-	next, err := a.newKey(signer.Origin(), file)
+	next, err := newKey(a, signer.Origin(), file)
 	if err != nil {
 		return err
 	}
@@ -296,12 +296,12 @@ func (a *app) rotateKey(ctx context.Context, dir, file string, signer *ledger.Si
 		a.term.message(fmt.Sprintf("the new key stays in %q; delete it if \"fiador ledger list\" shows no key-rotation", screen.Path(file)))
 		return ledgerError(dir, err)
 	}
-	a.warnLedger(r.Warnings)
-	return a.printVerifier(next.Verifier(), fmt.Sprintf("the key was rotated all the same, and %q signs from now on", screen.Path(file)))
+	warnLedger(a, r.Warnings)
+	return printVerifier(a, next.Verifier(), fmt.Sprintf("the key was rotated all the same, and %q signs from now on", screen.Path(file)))
 }
 
 // warnLedger prints warnings about work after a record was written durably.
-func (a *app) warnLedger(warnings []string) {
+func warnLedger(a *app, warnings []string) {
 	for _, w := range warnings {
 		a.term.warning(w)
 	}

@@ -332,7 +332,7 @@ func TestProgressOfLedger(t *testing.T) {
 	for _, tty := range []bool{true, false} {
 		var screen bytes.Buffer
 		a := &app{system: system{stderr: &screen, tty: tty, now: func() time.Time { return now }}}
-		tell, clear := a.progressOf(5000)
+		tell, clear := progressOf(a, 5000)
 		tell(1024)
 		if screen.Len() > 0 {
 			t.Errorf("terminal %v: at once: %q", tty, screen.String())

@@ -54,7 +54,7 @@ Exit codes:
   0  listed, even if nothing was to be listed
   2  the ledger, or an entry, could not be read`
 
-func (a *app) ledgerListCommand() *cobra.Command {
+func ledgerListCommand(a *app) *cobra.Command {
 	f := listFlags{format: "human"}
 	formats := []string{"human", "json", "jsonl", "csv"}
 	cmd := &cobra.Command{
@@ -75,7 +75,7 @@ func (a *app) ledgerListCommand() *cobra.Command {
 			case f.relative && f.format != "human":
 				return unfit("leave it out; other formats have exact times", "--relative goes with --format human")
 			}
-			return a.listEntries(cmd.Context(), f)
+			return listEntries(cmd.Context(), a, f)
 		},
 	}
 	f.ledgerFlags.register(cmd)
@@ -89,12 +89,12 @@ func (a *app) ledgerListCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) listEntries(ctx context.Context, f listFlags) error {
+func listEntries(ctx context.Context, a *app, f listFlags) error {
 	filter, err := f.filter(a.now())
 	if err != nil {
 		return err
 	}
-	s, out, err := a.openEntries(f.ledgerFlags, filter)
+	s, out, err := openEntries(a, f.ledgerFlags, filter)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (a *app) listEntries(ctx context.Context, f listFlags) error {
 	if err := l.skip(ctx); err != nil {
 		return err
 	}
-	l.w = a.entryWriter(ctx, f, &l, out)
+	l.w = newEntryWriter(ctx, a, f, &l, out)
 	err = l.list(ctx, f.reverse)
 	if flushed := flush(out); err == nil {
 		err = flushed
@@ -118,11 +118,11 @@ func (a *app) listEntries(ctx context.Context, f listFlags) error {
 	if l.listed == 0 && f.format == "human" {
 		a.term.message("no entry to list")
 	}
-	a.tellOpen(s)
+	tellOpen(a, s)
 	return nil
 }
 
-func (a *app) entryWriter(ctx context.Context, f listFlags, l *lister, out *bufio.Writer) entryWriter {
+func newEntryWriter(ctx context.Context, a *app, f listFlags, l *lister, out *bufio.Writer) entryWriter {
 	switch f.format {
 	case "json":
 		return &jsonWriter{out: out, checkpoint: l.Checkpoint()}
@@ -132,7 +132,7 @@ func (a *app) entryWriter(ctx context.Context, f listFlags, l *lister, out *bufi
 		return newCSVWriter(out)
 	}
 	return &listWriter{
-		out: out, t: a.page, width: a.width(), digits: len(strconv.FormatInt(l.Size()-1, 10)),
+		out: out, t: a.page, width: width(a), digits: len(strconv.FormatInt(l.Size()-1, 10)),
 		relative: f.relative, now: a.now(),
 		isOpen: func(index int64, runID string) (bool, error) { return l.isOpen(ctx, index, runID) },
 	}

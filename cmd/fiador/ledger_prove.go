@@ -14,7 +14,7 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-func (a *app) ledgerProveCommand() *cobra.Command {
+func ledgerProveCommand(a *app) *cobra.Command {
 	var f ledgerFlags
 	var output string
 	var run bool
@@ -36,7 +36,7 @@ Exit codes:
   fiador ledger check-proof run.tlog-proof --key gate.pub`,
 		Args: exactArgs("N|RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.proveRun(cmd.Context(), f, args[0], run, output)
+			return proveRun(cmd.Context(), a, f, args[0], run, output)
 		},
 	}
 	f.register(cmd)
@@ -45,8 +45,8 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) proveRun(ctx context.Context, f ledgerFlags, what string, run bool, output string) error {
-	r, err := a.readLedger(f)
+func proveRun(ctx context.Context, a *app, f ledgerFlags, what string, run bool, output string) error {
+	r, err := readLedger(a, f)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (a *app) proveRun(ctx context.Context, f ledgerFlags, what string, run bool
 	if err := absent(output); err != nil {
 		return err
 	}
-	list, err := a.find(ctx, r, what, run)
+	list, err := find(ctx, a, r, what, run)
 	if err != nil {
 		return err
 	}
@@ -77,11 +77,11 @@ func (a *app) proveRun(ctx context.Context, f ledgerFlags, what string, run bool
 
 // name returns the ledger's folder from the flags or the environment, for messages.
 func (f ledgerFlags) name(a *app) string {
-	dir, _ := a.ledgerDir(f.dir)
+	dir, _ := ledgerDir(a, f.dir)
 	return dir
 }
 
-func (a *app) ledgerCheckProofCommand() *cobra.Command {
+func ledgerCheckProofCommand(a *app) *cobra.Command {
 	var f ledgerFlags
 	cmd := &cobra.Command{
 		Use:   "check-proof FILE",
@@ -101,7 +101,7 @@ Exit codes:
 		Example: `  fiador ledger check-proof run.tlog-proof --key gate.pub`,
 		Args:    exactArgs("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.checkProof(cmd.Context(), f, args[0])
+			return checkProof(cmd.Context(), a, f, args[0])
 		},
 	}
 	f.register(cmd)
@@ -110,7 +110,7 @@ Exit codes:
 
 // keys returns the key of --key alone, or the keys of the ledger. With --key only --ledger
 // names the ledger, and FIADOR_LEDGER is ignored: the proof may come from another ledger.
-func (a *app) keys(ctx context.Context, f ledgerFlags) (ledger.Keys, error) {
+func keys(ctx context.Context, a *app, f ledgerFlags) (ledger.Keys, error) {
 	trusted, err := f.trusted()
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (a *app) keys(ctx context.Context, f ledgerFlags) (ledger.Keys, error) {
 		return nil, usage("name its verifier key with --key, or the ledger with --ledger", "whose proof?")
 	}
 	if trusted == nil {
-		r, err := a.readLedger(f)
+		r, err := readLedger(a, f)
 		if err != nil {
 			return nil, err
 		}
@@ -136,8 +136,8 @@ func (a *app) keys(ctx context.Context, f ledgerFlags) (ledger.Keys, error) {
 	return audited.Keys.Trusting(*trusted)
 }
 
-func (a *app) checkProof(ctx context.Context, f ledgerFlags, name string) error {
-	keys, err := a.keys(ctx, f)
+func checkProof(ctx context.Context, a *app, f ledgerFlags, name string) error {
+	keys, err := keys(ctx, a, f)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (a *app) checkProof(ctx context.Context, f ledgerFlags, name string) error 
 	return a.print(fmt.Appendf(nil, "%s  entry %d of %d in %s\n%s\n", a.page.paint(screen.Green, "VALID"), p.Index, c.Size, c.Origin, p.Entry))
 }
 
-func (a *app) ledgerConsistencyCommand() *cobra.Command {
+func ledgerConsistencyCommand(a *app) *cobra.Command {
 	var f ledgerFlags
 	var from, output string
 	cmd := &cobra.Command{
@@ -177,7 +177,7 @@ Exit codes:
 		Example: `  fiador ledger consistency --from old.checkpoint --ledger ./ledger`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.consistency(cmd.Context(), f, from, output)
+			return consistency(cmd.Context(), a, f, from, output)
 		},
 	}
 	f.register(cmd)
@@ -186,7 +186,7 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) consistency(ctx context.Context, f ledgerFlags, from, output string) error {
+func consistency(ctx context.Context, a *app, f ledgerFlags, from, output string) error {
 	if from == "" {
 		return usage("name a checkpoint, a pin or a receipt", "--from is missing")
 	}
@@ -194,7 +194,7 @@ func (a *app) consistency(ctx context.Context, f ledgerFlags, from, output strin
 	if err != nil {
 		return err
 	}
-	r, err := a.readLedger(f)
+	r, err := readLedger(a, f)
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (a *app) consistency(ctx context.Context, f ledgerFlags, from, output strin
 	return a.print(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.page.paint(screen.Green, "CONSISTENT"), old.Size, entryCount(now.Size), plain(old.Name)))
 }
 
-func (a *app) ledgerPinCommand() *cobra.Command {
+func ledgerPinCommand(a *app) *cobra.Command {
 	var f ledgerFlags
 	var output string
 	cmd := &cobra.Command{
@@ -254,7 +254,7 @@ Exit codes:
   fiador ledger pin cosigned.checkpoint --ledger ./ledger`,
 		Args: atMostOne(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.pin(cmd.Context(), f, args, output)
+			return pin(cmd.Context(), a, f, args, output)
 		},
 	}
 	f.register(cmd)
@@ -262,8 +262,8 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) pin(ctx context.Context, f ledgerFlags, args []string, output string) error {
-	r, err := a.readLedger(f)
+func pin(ctx context.Context, a *app, f ledgerFlags, args []string, output string) error {
+	r, err := readLedger(a, f)
 	if err != nil {
 		return err
 	}

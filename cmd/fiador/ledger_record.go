@@ -26,7 +26,7 @@ func (f *recordFlags) register(cmd *cobra.Command) {
 
 // recording opens the ledger that records runs. It does so before any decision, so that
 // each decision can be recorded. It returns nil if no ledger is named.
-func (a *app) recording(f recordFlags) (*disk.Log, error) {
+func recording(a *app, f recordFlags) (*disk.Log, error) {
 	dir := f.dir
 	if dir == "" {
 		dir = a.env("FIADOR_LEDGER")
@@ -38,11 +38,11 @@ func (a *app) recording(f recordFlags) (*disk.Log, error) {
 		return nil, nil
 	}
 	dir = filepath.Clean(dir)
-	signer, err := a.signer(f.key, dir)
+	signer, err := signer(a, f.key, dir)
 	if err != nil {
 		return nil, err
 	}
-	log, err := disk.Open(dir, signer, disk.Options{Now: a.now, Progress: a.rebuilding()})
+	log, err := disk.Open(dir, signer, disk.Options{Now: a.now, Progress: rebuilding(a)})
 	if err != nil {
 		return nil, ledgerError(dir, err)
 	}
@@ -51,8 +51,8 @@ func (a *app) recording(f recordFlags) (*disk.Log, error) {
 
 // rebuilding shows progress while the first append after a start of the system reads the
 // whole ledger. The line is cleared when everything was read.
-func (a *app) rebuilding() func(read, of int64) {
-	line := a.progressLine(0)
+func rebuilding(a *app) func(read, of int64) {
+	line := newProgress(a, 0)
 	return func(read, of int64) {
 		if read == of {
 			line.clear()
@@ -63,14 +63,14 @@ func (a *app) rebuilding() func(read, of int64) {
 }
 
 // notRecorded says on a terminal that no ledger records this run.
-func (a *app) notRecorded() {
+func notRecorded(a *app) {
 	if a.tty {
 		a.term.message("not recorded: there is no --ledger")
 	}
 }
 
 // recorder returns a ledger as a harness.Recorder, or nil for nil.
-func (a *app) recorder(log *disk.Log) harness.Recorder {
+func recorder(a *app, log *disk.Log) harness.Recorder {
 	if log == nil {
 		return nil
 	}
@@ -126,12 +126,12 @@ func (e *recordingError) Unwrap() error { return e.error }
 func (e *recordingError) Hint() string  { return ledgerHint(e.error) }
 
 // keepReceipt prints the warnings of a recorded decision and writes its receipt.
-func (a *app) keepReceipt(ctx context.Context, f recordFlags, file string, r ledger.Receipt) error {
-	dir, err := a.ledgerDir(f.dir)
+func keepReceipt(ctx context.Context, a *app, f recordFlags, file string, r ledger.Receipt) error {
+	dir, err := ledgerDir(a, f.dir)
 	if err != nil {
 		return err
 	}
-	a.warnLedger(r.Warnings)
+	warnLedger(a, r.Warnings)
 	if file == "" {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (a *app) keepReceipt(ctx context.Context, f recordFlags, file string, r led
 }
 
 // checkReceipt refuses a receipt without a ledger.
-func (a *app) checkReceipt(f recordFlags, file string) error {
+func checkReceipt(a *app, f recordFlags, file string) error {
 	if file != "" && f.dir == "" && a.env("FIADOR_LEDGER") == "" {
 		return unfit("name the ledger with --ledger or FIADOR_LEDGER", "--receipt is of a ledger, and there is none")
 	}
@@ -156,8 +156,8 @@ func (a *app) checkReceipt(f recordFlags, file string) error {
 }
 
 // recordPlaces adds the ledger and its key to the places.
-func (a *app) recordPlaces(f recordFlags, p *places) {
-	dir, err := a.ledgerDir(f.dir)
+func recordPlaces(a *app, f recordFlags, p *places) {
+	dir, err := ledgerDir(a, f.dir)
 	if err != nil {
 		return // no ledger records this run
 	}

@@ -30,7 +30,7 @@ type replayFlags struct {
 	given  func(flag string) bool
 }
 
-func (a *app) ledgerReplayCommand() *cobra.Command {
+func ledgerReplayCommand(a *app) *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay [N|RUN]",
@@ -60,7 +60,7 @@ Exit codes:
   fiador ledger replay --since 7d --policy ./stricter --ledger ./ledger`,
 		Args: atMostOne(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.replayLedger(cmd.Context(), f, args)
+			return replayLedger(cmd.Context(), a, f, args)
 		},
 	}
 	f.ledgerFlags.register(cmd)
@@ -77,7 +77,7 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) replayLedger(ctx context.Context, f replayFlags, args []string) error {
+func replayLedger(ctx context.Context, a *app, f replayFlags, args []string) error {
 	if err := choice("format", f.format, []string{"human", "jsonl"}); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (a *app) replayLedger(ctx context.Context, f replayFlags, args []string) er
 		return usage(`an index, a run id, --all, or flags such as --since`, "which decisions?")
 	}
 	filter.Kinds = []ledger.Kind{ledger.KindDecision}
-	s, out, err := a.openEntries(f.ledgerFlags, filter)
+	s, out, err := openEntries(a, f.ledgerFlags, filter)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (a *app) replayLedger(ctx context.Context, f replayFlags, args []string) er
 	rp := &replaying{app: a, f: f, out: out, counts: map[replay.Status]int{}}
 	rp.Specs, rp.Evidence = a.specs, asStored(s.Blob)
 	if f.given("policy") || f.given("org-policy") || f.given("tree") {
-		if rp.gate, err = a.otherGate(ctx, f); err != nil {
+		if rp.gate, err = otherGate(ctx, a, f); err != nil {
 			return err
 		}
 	}
@@ -121,8 +121,8 @@ func (a *app) replayLedger(ctx context.Context, f replayFlags, args []string) er
 
 // otherGate opens the gate that decides instead of the recorded policy. Without --tree no
 // layer of a tree counts.
-func (a *app) otherGate(ctx context.Context, f replayFlags) (*harness.Gate, error) {
-	sources, err := a.gating(f.gateFlags)
+func otherGate(ctx context.Context, a *app, f replayFlags) (*harness.Gate, error) {
+	sources, err := gating(a, f.gateFlags)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ type replaying struct {
 }
 
 func (r *replaying) one(ctx context.Context, s *entries, what string) error {
-	list, err := r.find(ctx, s.Reader, what, r.f.run)
+	list, err := find(ctx, r.app, s.Reader, what, r.f.run)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type showFlags struct {
 	format   string
 }
 
-func (a *app) ledgerShowCommand() *cobra.Command {
+func ledgerShowCommand(a *app) *cobra.Command {
 	f := showFlags{format: "human"}
 	formats := []string{"human", "json"}
 	cmd := &cobra.Command{
@@ -78,7 +78,7 @@ Exit codes:
 			case raw == 1 && cmd.Flags().Changed("format"):
 				return unfit("leave --format out", "stored bytes have no other format")
 			}
-			return a.showEntries(cmd.Context(), args[0], f)
+			return showEntries(cmd.Context(), a, args[0], f)
 		},
 	}
 	f.register(cmd)
@@ -92,13 +92,13 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) showEntries(ctx context.Context, what string, f showFlags) error {
-	r, err := a.readLedger(f.ledgerFlags)
+func showEntries(ctx context.Context, a *app, what string, f showFlags) error {
+	r, err := readLedger(a, f.ledgerFlags)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	list, err := a.find(ctx, r, what, f.run)
+	list, err := find(ctx, a, r, what, f.run)
 	if err != nil {
 		return err
 	}
@@ -108,13 +108,13 @@ func (a *app) showEntries(ctx context.Context, what string, f showFlags) error {
 		for _, s := range list {
 			out = s.Line.Append(out)
 		}
-		return a.printStored(out)
+		return printStored(a, out)
 	case f.evidence, f.result:
 		out, err := stored(r, list, f.result)
 		if err != nil {
 			return ledgerError(f.name(a), err)
 		}
-		return a.printStored(out)
+		return printStored(a, out)
 	}
 	for i := range list {
 		if err := list[i].examine(ctx, r); err != nil {
@@ -131,7 +131,7 @@ func (a *app) showEntries(ctx context.Context, what string, f showFlags) error {
 				return err
 			}
 		}
-		return a.printJSON(struct {
+		return printJSON(a, struct {
 			Checkpoint checkpointDocument `json:"checkpoint"`
 			Entries    []entryDocument    `json:"entries"`
 		}{documentOf(r.Checkpoint()), docs})
@@ -148,7 +148,7 @@ func (a *app) showEntries(ctx context.Context, what string, f showFlags) error {
 }
 
 // printStored prints bytes as they are. On a terminal it escapes invisible characters.
-func (a *app) printStored(b []byte) error {
+func printStored(a *app, b []byte) error {
 	if a.outTTY {
 		b = screen.JSON(b)
 	}
@@ -163,8 +163,8 @@ func registerRun(cmd *cobra.Command, run *bool) {
 // find returns the entry with a number, or the entries of a run. It refuses a number that
 // is both an entry and the id of a run. A number with a plus is always an entry, because
 // no id of a run has a plus.
-func (a *app) find(ctx context.Context, r *disk.Reader, what string, run bool) ([]shownEntry, error) {
-	line := a.progressLine(r.Size())
+func find(ctx context.Context, a *app, r *disk.Reader, what string, run bool) ([]shownEntry, error) {
+	line := newProgress(a, r.Size())
 	defer line.clear()
 	number, plus := strings.CutPrefix(what, "+")
 	if index, err := strconv.ParseUint(number, 10, 62); err == nil && !run {

@@ -23,7 +23,7 @@ type statsFlags struct {
 	format string
 }
 
-func (a *app) ledgerStatsCommand() *cobra.Command {
+func ledgerStatsCommand(a *app) *cobra.Command {
 	f := statsFlags{format: "human", top: 10}
 	formats := []string{"human", "json", "csv"}
 	cmd := &cobra.Command{
@@ -52,7 +52,7 @@ Exit codes:
 			if f.top < 1 {
 				return usage("a number from 1 on", "--top %d shows nothing", f.top)
 			}
-			return a.ledgerStats(cmd.Context(), f)
+			return ledgerStats(cmd.Context(), a, f)
 		},
 	}
 	f.ledgerFlags.register(cmd)
@@ -63,12 +63,12 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) ledgerStats(ctx context.Context, f statsFlags) error {
+func ledgerStats(ctx context.Context, a *app, f statsFlags) error {
 	filter, err := f.filter(a.now())
 	if err != nil {
 		return err
 	}
-	s, _, err := a.openEntries(f.ledgerFlags, filter)
+	s, _, err := openEntries(a, f.ledgerFlags, filter)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (a *app) ledgerStats(ctx context.Context, f statsFlags) error {
 	c.open = s.open
 	switch f.format {
 	case "json":
-		return a.printJSON(c.document())
+		return printJSON(a, c.document())
 	case "csv":
 		b, err := c.table()
 		if err != nil {

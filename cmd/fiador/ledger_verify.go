@@ -22,7 +22,7 @@ type verifyLedgerFlags struct {
 	format string
 }
 
-func (a *app) ledgerVerifyCommand() *cobra.Command {
+func ledgerVerifyCommand(a *app) *cobra.Command {
 	var f verifyLedgerFlags
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -46,7 +46,7 @@ Exit codes:
   fiador ledger verify --ledger ./ledger --all-seals --evidence --tiles
   fiador ledger verify --ledger ./ledger --since receipt.tlog-proof`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.verifyLedger(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return verifyLedger(cmd.Context(), a, f) },
 	}
 	f.register(cmd)
 	flags := cmd.Flags()
@@ -60,14 +60,14 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) verifyLedger(ctx context.Context, f verifyLedgerFlags) error {
+func verifyLedger(ctx context.Context, a *app, f verifyLedgerFlags) error {
 	if err := choice("format", f.format, []string{"human", "json"}); err != nil {
 		return err
 	}
 	if f.Quick && f.Evidence {
 		return unfit("leave --quick out", "--quick reads few records, and --evidence needs all")
 	}
-	dir, err := a.ledgerDir(f.dir)
+	dir, err := ledgerDir(a, f.dir)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (a *app) verifyLedger(ctx context.Context, f verifyLedgerFlags) error {
 	if c, err := checkpointFile(filepath.Join(dir, "checkpoint")); err == nil {
 		total = c.Size
 	}
-	tell, clear := a.progressOf(total)
+	tell, clear := progressOf(a, total)
 	f.Progress = tell
 	audited, err := disk.Audit(ctx, dir, trusted, f.AuditOptions)
 	clear()

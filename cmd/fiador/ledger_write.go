@@ -269,7 +269,7 @@ func ago(d time.Duration) string {
 
 // width returns the number of columns of standard output. It returns 0 if standard output
 // is no terminal, or if the terminal does not report its width.
-func (a *app) width() int {
+func width(a *app) int {
 	if !a.outTTY {
 		return 0
 	}

@@ -59,7 +59,7 @@ func (f modelFlags) check(mode, modelMode string) error {
 // openModel returns the caller that answers the model calls of an execution, or nil in
 // model mode none. Before the execution it reads and checks a whole recording to replay,
 // or makes sure that a new recording can be written.
-func (a *app) openModel(ctx context.Context, f runFlags) (execute.Caller, error) {
+func openModel(ctx context.Context, a *app, f runFlags) (execute.Caller, error) {
 	switch f.modelMode {
 	case harness.ModelRecord:
 		if err := vacant(f.recording, a.guarded); err != nil {
@@ -68,13 +68,13 @@ func (a *app) openModel(ctx context.Context, f runFlags) (execute.Caller, error)
 		if err := writable(f.receipt, a.guarded); err != nil {
 			return nil, err
 		}
-		adapters, err := a.modelAdapters(ctx, f)
+		adapters, err := modelAdapters(ctx, a, f)
 		if err != nil {
 			return nil, err
 		}
 		return model.NewRecorder(adapters, a.env, a.now), nil
 	case harness.ModelReplay:
-		recorded, err := a.modelRecording(ctx, f.recording)
+		recorded, err := modelRecording(ctx, a, f.recording)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ func writable(name string, within []string) error {
 	return nil
 }
 
-func (a *app) modelAdapters(ctx context.Context, f runFlags) ([]model.Adapter, error) {
+func modelAdapters(ctx context.Context, a *app, f runFlags) ([]model.Adapter, error) {
 	src, err := a.read(ctx, f.adapters, model.MaxAdaptersBytes)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func notJSON(path string, err error) error {
 }
 
 // modelRecording reads a recording strictly.
-func (a *app) modelRecording(ctx context.Context, name string) (pack.ModelIO, error) {
+func modelRecording(ctx context.Context, a *app, name string) (pack.ModelIO, error) {
 	src, err := a.read(ctx, name, int(pack.MaxBytes(pack.ModelFile)))
 	if err != nil {
 		return pack.ModelIO{}, err
@@ -165,7 +165,7 @@ func (a *app) modelRecording(ctx context.Context, name string) (pack.ModelIO, er
 
 // keepModel writes the recording, whatever the outcome of the execution is: the calls were
 // made. An execution that ended in an error leaves no recording.
-func (a *app) keepModel(name string, modelIO []byte) error {
+func keepModel(a *app, name string, modelIO []byte) error {
 	if modelIO == nil {
 		if a.tty {
 			a.term.hint(fmt.Sprintf("no call was made: %q was not written", screen.Path(name)))

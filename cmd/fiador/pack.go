@@ -26,7 +26,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-func (a *app) packCommand() *cobra.Command {
+func packCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pack",
 		Short: "verify, show, sign and archive run packs",
@@ -44,7 +44,7 @@ Exit codes:
 		Args: groupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.packVerifyCommand(), a.packShowCommand(), a.packSignCommand(), a.packArchiveCommand(), a.packKeygenCommand())
+	cmd.AddCommand(packVerifyCommand(a), packShowCommand(a), packSignCommand(a), packArchiveCommand(a), packKeygenCommand(a))
 	return cmd
 }
 
@@ -70,14 +70,14 @@ func openPack(dir string) (*pack.Writer, error) {
 }
 
 // packSink returns the sink for the pack of a run, or nil without a pack.
-func (a *app) packSink(w *pack.Writer, f recordFlags, dir string) *harness.PackSink {
+func packSink(a *app, w *pack.Writer, f recordFlags, dir string) *harness.PackSink {
 	if w == nil {
 		return nil
 	}
 	return &harness.PackSink{
 		Folder: w,
 		Ledger: func(ctx context.Context, files map[string][]byte, run string, index int64) error {
-			return a.packLedger(ctx, files, f, run, index)
+			return packLedger(ctx, a, files, f, run, index)
 		},
 		Ready: func() error {
 			var planted *links.PlantedError
@@ -100,8 +100,8 @@ func packWritten(dir string, err error) error {
 }
 
 // packLedger adds the run's lines of the ledger and the receipt of the decision to files.
-func (a *app) packLedger(ctx context.Context, files map[string][]byte, f recordFlags, run string, index int64) error {
-	dir, err := a.ledgerDir(f.dir)
+func packLedger(ctx context.Context, a *app, files map[string][]byte, f recordFlags, run string, index int64) error {
+	dir, err := ledgerDir(a, f.dir)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (a *app) packLedger(ctx context.Context, files map[string][]byte, f recordF
 
 // packOptions returns the options that check a pack against the profile of its RunResult:
 // the given profile, or a built-in one. A built-in profile is resolved at its first use.
-func (a *app) packOptions(given *kernel.Profile) verify.Options {
+func packOptions(a *app, given *kernel.Profile) verify.Options {
 	whole := func(string) *kernel.Profile { return given }
 	if given == nil {
 		known := map[string]func() *kernel.Profile{}
@@ -204,7 +204,7 @@ func packReason(err error) string {
 
 // readPack reads the pack that an argument names: a folder, an archive, or - for an
 // archive on standard input.
-func (a *app) readPack(name string) (*pack.Pack, error) {
+func readPack(a *app, name string) (*pack.Pack, error) {
 	var p *pack.Pack
 	var err error
 	if name == "-" {

@@ -14,7 +14,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-func (a *app) packArchiveCommand() *cobra.Command {
+func packArchiveCommand(a *app) *cobra.Command {
 	policy := ""
 	cmd := &cobra.Command{
 		Use:   "archive PACK FILE",
@@ -37,7 +37,7 @@ Exit codes:
 			if err := notEmpty(cmd, "policy"); err != nil {
 				return err
 			}
-			return a.archivePack(args[0], args[1], policy)
+			return archivePack(a, args[0], args[1], policy)
 		},
 	}
 	cmd.Flags().Var(&once{value: &policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
@@ -45,22 +45,22 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) archivePack(name, file, policy string) error {
+func archivePack(a *app, name, file, policy string) error {
 	if file == "" {
 		return usage("name a new file, or - for standard output", "FILE is empty")
 	}
-	if err := a.archivable(name, file); err != nil {
+	if err := archivable(a, name, file); err != nil {
 		return err
 	}
-	given, err := a.givenProfile(policy)
+	given, err := givenProfile(a, policy)
 	if err != nil {
 		return err
 	}
-	p, err := a.readPack(name)
+	p, err := readPack(a, name)
 	if err != nil {
 		return err
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, a.packOptions(given)), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, packOptions(a, given)), hint: topHint(p)}
 	if a.status = v.status(); a.status != exitAccepted {
 		v.human(a.term)
 		return nil
@@ -78,7 +78,7 @@ func (a *app) archivePack(name, file, policy string) error {
 
 // archivable refuses a terminal, a file in the pack and a file that exists, before
 // anything is read.
-func (a *app) archivable(name, file string) error {
+func archivable(a *app, name, file string) error {
 	if file == "-" {
 		if a.outTTY {
 			return unfit("name a file, or send standard output to one", "an archive is not for a terminal")

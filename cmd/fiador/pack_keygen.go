@@ -16,7 +16,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-func (a *app) packKeygenCommand() *cobra.Command {
+func packKeygenCommand(a *app) *cobra.Command {
 	var name, file, public string
 	cmd := &cobra.Command{
 		Use:   "keygen",
@@ -37,7 +37,7 @@ Exit codes:
 			if err := notEmpty(cmd, "name", "key", "pem"); err != nil {
 				return err
 			}
-			return a.packKeygen(name, file, public)
+			return packKeygen(a, name, file, public)
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "name of the key (required)")
@@ -46,7 +46,7 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) packKeygen(name, file, public string) error {
+func packKeygen(a *app, name, file, public string) error {
 	if name == "" {
 		return usage("for instance: --name example.com/release", "--name is missing")
 	}
@@ -66,7 +66,7 @@ func (a *app) packKeygen(name, file, public string) error {
 	if err := absent(public); err != nil {
 		return err
 	}
-	signer, err := a.newKey(name, file)
+	signer, err := newKey(a, name, file)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (a *app) packKeygen(name, file, public string) error {
 			return errors.Join(err, os.Remove(file))
 		}
 	}
-	return a.printVerifier(signer.Verifier(), fmt.Sprintf("key %q was made all the same", screen.Path(file)))
+	return printVerifier(a, signer.Verifier(), fmt.Sprintf("key %q was made all the same", screen.Path(file)))
 }
 
 // keyPlaces refuses two places for keys before any file is made: one file for both keys,

@@ -22,7 +22,7 @@ type packShowFlags struct {
 	file   string
 }
 
-func (a *app) packShowCommand() *cobra.Command {
+func packShowCommand(a *app) *cobra.Command {
 	var f packShowFlags
 	cmd := &cobra.Command{
 		Use:   "show PACK",
@@ -45,7 +45,7 @@ Exit codes:
 			if err := notEmpty(cmd, "policy", "file"); err != nil {
 				return err
 			}
-			return a.showPack(args[0], f)
+			return showPack(a, args[0], f)
 		},
 	}
 	flags := cmd.Flags()
@@ -56,24 +56,24 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) showPack(name string, f packShowFlags) error {
+func showPack(a *app, name string, f packShowFlags) error {
 	if f.file != "" {
 		if err := choice("file", f.file, pack.Names()); err != nil {
 			return err
 		}
 	}
-	given, err := a.givenProfile(f.policy)
+	given, err := givenProfile(a, f.policy)
 	if err != nil {
 		return err
 	}
-	p, err := a.readPack(name)
+	p, err := readPack(a, name)
 	if err != nil {
 		return err
 	}
 	if f.file != "" {
-		return a.printPacked(p, name, f.file)
+		return printPacked(a, p, name, f.file)
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, a.packOptions(given)), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, packOptions(a, given)), hint: topHint(p)}
 	var out bytes.Buffer
 	t := terminal{w: &out, color: a.page.color}
 	s := packSheet{t: t, p: p}
@@ -89,7 +89,7 @@ func (a *app) showPack(name string, f packShowFlags) error {
 }
 
 // printPacked prints one file of a pack.
-func (a *app) printPacked(p *pack.Pack, name, file string) error {
+func printPacked(a *app, p *pack.Pack, name, file string) error {
 	text := p.File(file)
 	if text == nil {
 		return runerr.New(result.CodeEvidence, "pack "+quoted(name)+" has no "+file, "fiador pack show lists its files", runerr.File(file))

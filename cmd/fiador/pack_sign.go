@@ -26,7 +26,7 @@ type packSignFlags struct {
 	policy string
 }
 
-func (a *app) packSignCommand() *cobra.Command {
+func packSignCommand(a *app) *cobra.Command {
 	var f packSignFlags
 	cmd := &cobra.Command{
 		Use:   "sign PACK...",
@@ -55,7 +55,7 @@ Exit codes:
 			if err := notEmpty(cmd, "key", "policy"); err != nil {
 				return err
 			}
-			return a.signPacks(args, f)
+			return signPacks(a, args, f)
 		},
 	}
 	cmd.Flags().StringVar(&f.key, "key", "", "file with the private key (default: the key in FIADOR_PACK_KEY)")
@@ -64,25 +64,25 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) signPacks(names []string, f packSignFlags) error {
+func signPacks(a *app, names []string, f packSignFlags) error {
 	for _, name := range names {
 		if err := keyInPack(name, f.key); err != nil {
 			return err
 		}
 	}
-	key, err := a.packSigner(f.key)
+	key, err := packSigner(a, f.key)
 	if err != nil {
 		return err
 	}
-	given, err := a.givenProfile(f.policy)
+	given, err := givenProfile(a, f.policy)
 	if err != nil {
 		return err
 	}
-	o := a.packOptions(given)
+	o := packOptions(a, given)
 	var out bytes.Buffer
 	var signed []string
 	for _, name := range names {
-		status, err := a.signPack(&out, name, key, o)
+		status, err := signPack(a, &out, name, key, o)
 		switch {
 		case err != nil:
 			status = a.report(err)
@@ -94,7 +94,7 @@ func (a *app) signPacks(names []string, f packSignFlags) error {
 	if len(signed) == 0 {
 		return a.print(out.Bytes())
 	}
-	return a.printStanding(out.Bytes(), "signed all the same: "+strings.Join(signed, ", "))
+	return printStanding(a, out.Bytes(), "signed all the same: "+strings.Join(signed, ", "))
 }
 
 // keyInPack refuses a private key that lies in the pack that it signs.
@@ -111,7 +111,7 @@ func keyInPack(name, key string) error {
 
 // packSigner returns the key of a file that only its owner can read, or the key of the
 // environment.
-func (a *app) packSigner(file string) (*ledger.Signer, error) {
+func packSigner(a *app, file string) (*ledger.Signer, error) {
 	if file == "" {
 		text := a.env("FIADOR_PACK_KEY")
 		if text == "" {
@@ -135,7 +135,7 @@ func (a *app) packSigner(file string) (*ledger.Signer, error) {
 var errInvalid = errors.New("the pack is not valid")
 
 // signPack signs one pack if it is valid, and writes the result to out.
-func (a *app) signPack(out *bytes.Buffer, name string, key *ledger.Signer, o verify.Options) (int, error) {
+func signPack(a *app, out *bytes.Buffer, name string, key *ledger.Signer, o verify.Options) (int, error) {
 	v := verifiedPack{name: canon.Clean(name)}
 	err := pack.SetMeta(name, func(p *pack.Pack) ([]byte, error) {
 		if v.verdict = verify.Pack(p, o); !v.verdict.OK() {

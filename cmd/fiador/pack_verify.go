@@ -88,7 +88,7 @@ func (k packKeys) vouch(p *pack.Pack) sign.Authenticity {
 	return all
 }
 
-func (a *app) packVerifyCommand() *cobra.Command {
+func packVerifyCommand(a *app) *cobra.Command {
 	var f packVerifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify PACK...",
@@ -123,7 +123,7 @@ Exit codes:
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.verifyPacks(cmd, args, f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return verifyPacks(a, cmd, args, f) },
 	}
 	f.packKeyFlags.register(cmd)
 	flags := cmd.Flags()
@@ -184,7 +184,7 @@ func (v verifiedPack) outcome() string {
 	return c.Outcome + " rejected"
 }
 
-func (a *app) verifyPacks(cmd *cobra.Command, names []string, f packVerifyFlags) error {
+func verifyPacks(a *app, cmd *cobra.Command, names []string, f packVerifyFlags) error {
 	if err := notEmpty(cmd, "policy"); err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (a *app) verifyPacks(cmd *cobra.Command, names []string, f packVerifyFlags)
 	if err := choice("format", f.format, []string{"human", "json"}); err != nil {
 		return err
 	}
-	given, err := a.givenProfile(f.policy)
+	given, err := givenProfile(a, f.policy)
 	if err != nil {
 		return err
 	}
@@ -202,12 +202,12 @@ func (a *app) verifyPacks(cmd *cobra.Command, names []string, f packVerifyFlags)
 	if err != nil {
 		return err
 	}
-	o := a.packOptions(given)
+	o := packOptions(a, given)
 	o.Level = pack.Level(f.level)
 	debug.SetGCPercent(manyGC)
 	debug.SetMemoryLimit(packMemory)
 	var out bytes.Buffer
-	for v := range inTurn(names, min(runtime.GOMAXPROCS(0), packWorkers), func(name string) verifiedPack { return a.verifyPack(name, o, keys, f.accepted) }) {
+	for v := range inTurn(names, min(runtime.GOMAXPROCS(0), packWorkers), func(name string) verifiedPack { return verifyPack(a, name, o, keys, f.accepted) }) {
 		if v.err != nil {
 			a.status = max(a.status, a.report(v.err))
 			continue
@@ -234,14 +234,14 @@ const (
 	packMemory  = 1 << 30
 )
 
-func (a *app) verifyPack(name string, o verify.Options, k packKeys, accepted bool) (v verifiedPack) {
+func verifyPack(a *app, name string, o verify.Options, k packKeys, accepted bool) (v verifiedPack) {
 	v = verifiedPack{name: canon.Clean(name), accepted: accepted}
 	defer func() {
 		if p := recover(); p != nil {
 			v = verifiedPack{name: v.name, err: runerr.Panicked()}
 		}
 	}()
-	p, err := a.readPack(name)
+	p, err := readPack(a, name)
 	if err != nil {
 		v.err = err
 		return v

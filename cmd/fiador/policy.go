@@ -21,7 +21,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-func (a *app) policyCommand() *cobra.Command {
+func policyCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "write, check, test and compare policies",
@@ -39,8 +39,8 @@ Exit codes:
 		Args: groupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.policyNewCommand(), a.policyCheckCommand(), a.policyTestCommand(),
-		a.policyShowCommand(), a.policyDiffCommand(), a.policyFmtCommand())
+	cmd.AddCommand(policyNewCommand(a), policyCheckCommand(a), policyTestCommand(a),
+		policyShowCommand(a), policyDiffCommand(a), policyFmtCommand(a))
 	return cmd
 }
 
@@ -66,7 +66,7 @@ func (d desk) layer() policy.Layer {
 
 // openDesk reads the policy at a path. base is the profile for a layer without a profile
 // of its own.
-func (a *app) openDesk(name, base string) (d desk, err error) {
+func openDesk(a *app, name, base string) (d desk, err error) {
 	d.sources = harness.Sources{Builtin: profiles.FS(), Profile: name}
 	if !slices.Contains(profiles.Names(), name) {
 		if err := d.find(name, base); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-func (a *app) policyCheckCommand() *cobra.Command {
+func policyCheckCommand(a *app) *cobra.Command {
 	base, format := "default", "text"
 	cmd := &cobra.Command{
 		Use:   "check PATH",
@@ -39,7 +39,7 @@ Exit codes:
 			if err := choice("format", format, []string{"text", "json"}); err != nil {
 				return err
 			}
-			c, err := a.checkPolicy(cmd.Context(), args[0], base)
+			c, err := checkPolicy(cmd.Context(), a, args[0], base)
 			if err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ Exit codes:
 				a.status = exitRejected
 			}
 			if format == "json" {
-				return a.printJSON(struct {
+				return printJSON(a, struct {
 					Valid    bool     `json:"valid"`
 					Faults   []string `json:"faults"`
 					Warnings []string `json:"warnings"`
@@ -72,12 +72,12 @@ type checkedPolicy struct {
 }
 
 // checkPolicy finds all faults of a policy. It returns an error for an absent policy.
-func (a *app) checkPolicy(ctx context.Context, name, base string) (checkedPolicy, error) {
+func checkPolicy(ctx context.Context, a *app, name, base string) (checkedPolicy, error) {
 	c := checkedPolicy{title: screen.Folder(name)}
 	if err := choice("policy", base, profiles.Names()); err != nil {
 		return c, err
 	}
-	d, err := a.openDesk(name, base)
+	d, err := openDesk(a, name, base)
 	if err != nil {
 		// A wrong text is a fault of the policy. A missing file is an error.
 		if policyFault(err) {
@@ -124,7 +124,7 @@ func (a *app) checkPolicy(ctx context.Context, name, base string) (checkedPolicy
 			c.warnings = append(c.warnings, fmt.Sprintf("rule %q has the id of a built-in rule: a result cannot tell the two apart", id))
 		}
 	}
-	shown, err := a.shownPolicy(d.open, gate)
+	shown, err := newShownPolicy(a, d.open, gate)
 	if err != nil {
 		return c, err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-func (a *app) policyDiffCommand() *cobra.Command {
+func policyDiffCommand(a *app) *cobra.Command {
 	var intents []string
 	var f gateFlags
 	format := "text"
@@ -44,7 +44,7 @@ Exit codes:
 			if len(intents) == 0 {
 				return usage("name the intents to decide, such as --intents intents/", "--intents is missing")
 			}
-			return a.diffPolicies(cmd.Context(), args, intents, f, format)
+			return diffPolicies(cmd.Context(), a, args, intents, f, format)
 		},
 	}
 	flags := cmd.Flags()
@@ -64,7 +64,7 @@ type verdict struct {
 	reasons []string
 }
 
-func (a *app) diffPolicies(ctx context.Context, profiles, intents []string, f gateFlags, format string) error {
+func diffPolicies(ctx context.Context, a *app, profiles, intents []string, f gateFlags, format string) error {
 	if slices.Contains(intents, "-") {
 		return unfit("name files: they are read twice", "--intents cannot be standard input")
 	}
@@ -75,7 +75,7 @@ func (a *app) diffPolicies(ctx context.Context, profiles, intents []string, f ga
 	var lists [2][]verdict
 	for i, name := range profiles {
 		f.policy = name
-		if lists[i], err = a.verdicts(ctx, files, f); err != nil || a.status == exitError {
+		if lists[i], err = verdicts(ctx, a, files, f); err != nil || a.status == exitError {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func (a *app) diffPolicies(ctx context.Context, profiles, intents []string, f ga
 		for i, c := range changes {
 			docs[i] = c.document()
 		}
-		return a.printJSON(struct {
+		return printJSON(a, struct {
 			A       string           `json:"a"`
 			B       string           `json:"b"`
 			Intents int              `json:"intents"`
@@ -120,14 +120,14 @@ func (a *app) diffPolicies(ctx context.Context, profiles, intents []string, f ga
 
 // verdicts decides all intents under one policy. It reports each error of an intent, and
 // such an error sets the exit status.
-func (a *app) verdicts(ctx context.Context, files []intake.File, f gateFlags) ([]verdict, error) {
-	gate, err := a.gate(ctx, f)
+func verdicts(ctx context.Context, a *app, files []intake.File, f gateFlags) ([]verdict, error) {
+	gate, err := gate(ctx, a, f)
 	if err != nil {
 		return nil, err
 	}
 	var list []verdict
 	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
-	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), a.jobs(ctx, files), func(e harness.End) error {
+	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), jobs(ctx, a, files), func(e harness.End) error {
 		if e.Err != nil {
 			a.status = a.report(e.Err)
 			return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/policy/devel"
 )
 
-func (a *app) policyFmtCommand() *cobra.Command {
+func policyFmtCommand(a *app) *cobra.Command {
 	check := false
 	cmd := &cobra.Command{
 		Use:   "fmt PATH...",
@@ -42,7 +42,7 @@ Exit codes:
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && args[0] == "-" {
-				_, out, err := a.formatted(cmd.Context(), "-")
+				_, out, err := formatted(cmd.Context(), a, "-")
 				if err != nil {
 					return err
 				}
@@ -53,7 +53,7 @@ Exit codes:
 				return err
 			}
 			for _, name := range files {
-				was, out, err := a.formatted(cmd.Context(), name)
+				was, out, err := formatted(cmd.Context(), a, name)
 				if err != nil {
 					return err
 				}
@@ -77,7 +77,7 @@ Exit codes:
 }
 
 // formatted reads a whole module and formats it.
-func (a *app) formatted(ctx context.Context, name string) (was, now []byte, err error) {
+func formatted(ctx context.Context, a *app, name string) (was, now []byte, err error) {
 	most := policy.DefaultLimits().ModuleBytes
 	src, err := a.read(ctx, name, most)
 	if err != nil {

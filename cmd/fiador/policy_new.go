@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) policyNewCommand() *cobra.Command {
+func policyNewCommand(a *app) *cobra.Command {
 	dir := ""
 	cmd := &cobra.Command{
 		Use:   "new NAME",
@@ -46,7 +46,7 @@ Exit codes:
 				return err
 			}
 			shown := asGiven(to)
-			if _, err := a.sowAll(to, list); err != nil {
+			if _, err := sowAll(a, to, list); err != nil {
 				return err
 			}
 			return a.print(fmt.Appendf(nil, "\nTry next:\n  fiador policy test %[1]s --coverage\n  fiador check %[1]s/intents --policy %[1]s --tree %[1]s/intents --format human\n", shown))

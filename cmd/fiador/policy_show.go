@@ -15,7 +15,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-func (a *app) policyShowCommand() *cobra.Command {
+func policyShowCommand(a *app) *cobra.Command {
 	f := gateFlags{}
 	format := "text"
 	cmd := &cobra.Command{
@@ -43,7 +43,7 @@ Exit codes:
 			if len(args) == 1 {
 				f.policy = args[0]
 			}
-			sources, err := a.sources(f)
+			sources, err := sources(a, f)
 			if err != nil {
 				return err
 			}
@@ -55,12 +55,12 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			s, err := a.shownPolicy(open, gate)
+			s, err := newShownPolicy(a, open, gate)
 			if err != nil {
 				return err
 			}
 			if format == "json" {
-				return a.printJSON(s.document())
+				return printJSON(a, s.document())
 			}
 			var out bytes.Buffer
 			s.text(terminal{w: &out, color: a.page.color})
@@ -83,7 +83,7 @@ type shownPolicy struct {
 	wider   []string       // members that are wider than in strict
 }
 
-func (a *app) shownPolicy(open harness.Open, gate *harness.Gate) (shownPolicy, error) {
+func newShownPolicy(a *app, open harness.Open, gate *harness.Gate) (shownPolicy, error) {
 	b, err := canon.Canonical(open.Profile)
 	if err != nil {
 		return shownPolicy{}, err

@@ -28,7 +28,7 @@ type testFlags struct {
 	verbose   bool
 }
 
-func (a *app) policyTestCommand() *cobra.Command {
+func policyTestCommand(a *app) *cobra.Command {
 	f := testFlags{policy: "default", format: "text"}
 	cmd := &cobra.Command{
 		Use:   "test PATH",
@@ -53,7 +53,7 @@ Exit codes:
   fiador policy test ./acme --run friday --format junit`,
 		Args: exactArgs("PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.testPolicy(cmd.Context(), args[0], f, cmd.Flags().Changed("threshold"))
+			return testPolicy(cmd.Context(), a, args[0], f, cmd.Flags().Changed("threshold"))
 		},
 	}
 	flags := cmd.Flags()
@@ -68,7 +68,7 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) testPolicy(ctx context.Context, name string, f testFlags, threshold bool) error {
+func testPolicy(ctx context.Context, a *app, name string, f testFlags, threshold bool) error {
 	if err := choice("format", f.format, []string{"text", "json", "junit"}); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (a *app) testPolicy(ctx context.Context, name string, f testFlags, threshol
 		}
 	}
 	f.coverage = f.coverage || threshold
-	d, err := a.openDesk(name, f.policy)
+	d, err := openDesk(a, name, f.policy)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (a *app) testPolicy(ctx context.Context, name string, f testFlags, threshol
 	if !t.good() {
 		a.status = exitRejected
 	}
-	return a.printTested(t, screen.Folder(name))
+	return printTested(a, t, screen.Folder(name))
 }
 
 // testedPolicy is what a test run came to.
@@ -171,11 +171,11 @@ func (t testedPolicy) failed() int {
 	return n
 }
 
-func (a *app) printTested(t testedPolicy, name string) error {
+func printTested(a *app, t testedPolicy, name string) error {
 	var out bytes.Buffer
 	switch t.format {
 	case "json":
-		return a.printJSON(t.document())
+		return printJSON(a, t.document())
 	case "junit":
 		var list []report.Test
 		for _, c := range t.Cases {

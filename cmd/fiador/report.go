@@ -36,7 +36,7 @@ type reports struct {
 
 // openReports opens standard output and every file, so that an unusable file is reported
 // before any decision.
-func (a *app) openReports(f reportFlags, profile string) (_ *reports, err error) {
+func openReports(a *app, f reportFlags, profile string) (_ *reports, err error) {
 	r := &reports{summary: report.Summary{Profile: profile, KernelVersion: kernel.Version}}
 	defer func() {
 		if err != nil {

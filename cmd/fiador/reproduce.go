@@ -36,7 +36,7 @@ type reproduceFlags struct {
 	given  func(flag string) bool
 }
 
-func (a *app) reproduceCommand() *cobra.Command {
+func reproduceCommand(a *app) *cobra.Command {
 	var f reproduceFlags
 	cmd := &cobra.Command{
 		Use:   "reproduce PACK --intent FILE",
@@ -68,7 +68,7 @@ Exit codes:
 			if err := notEmpty(cmd, "intent", "policy", "tree", "work"); err != nil {
 				return err
 			}
-			return a.reproduce(cmd.Context(), args[0], f)
+			return reproducePack(cmd.Context(), a, args[0], f)
 		},
 	}
 	f.gateFlags.register(cmd)
@@ -111,12 +111,12 @@ func (f reproduceFlags) check(name string) error {
 	return choice("format", f.format, []string{"human", "json"})
 }
 
-func (a *app) reproduce(ctx context.Context, name string, f reproduceFlags) error {
+func reproducePack(ctx context.Context, a *app, name string, f reproduceFlags) error {
 	if err := f.check(name); err != nil {
 		return err
 	}
 	debug.SetGCPercent(usualGC) // a pack may be large
-	o, undecided, err := a.original(name, f)
+	o, undecided, err := original(a, name, f)
 	if err != nil || o == nil {
 		return err
 	}
@@ -134,40 +134,40 @@ func (a *app) reproduce(ctx context.Context, name string, f reproduceFlags) erro
 	if err != nil {
 		return err
 	}
-	gate, err := a.gateOf(ctx, o, f)
+	gate, err := gateOf(ctx, a, o, f)
 	if err == nil {
 		err = errors.Join(o.CheckGate(gate), undecided)
 	}
 	if err != nil {
 		return err
 	}
-	got, err := a.again(ctx, o, gate, f, reproduce.Again{Source: src.bytes, Path: src.path, Runs: int(f.runs)})
+	got, err := again(ctx, a, o, gate, f, reproduce.Again{Source: src.bytes, Path: src.path, Runs: int(f.runs)})
 	if err != nil {
 		return err
 	}
-	return a.tellReproduced(o, got, f)
+	return tellReproduced(a, o, got, f)
 }
 
 // original reads the run of a valid pack. If the pack is invalid, original prints the
 // violations and returns nil. undecided is the error for checks that could not be made.
 // The caller reports it later, because a wrong policy explains more.
-func (a *app) original(name string, f reproduceFlags) (o *reproduce.Original, undecided, err error) {
+func original(a *app, name string, f reproduceFlags) (o *reproduce.Original, undecided, err error) {
 	profile := ""
 	if f.given("policy") {
 		profile = f.policy
 	}
-	given, err := a.givenProfile(profile)
+	given, err := givenProfile(a, profile)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := a.readPack(name)
+	p, err := readPack(a, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, a.originalOptions(p, given)), hint: topHint(p)}
+	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, originalOptions(a, p, given)), hint: topHint(p)}
 	if len(v.verdict.Violations) > 0 {
 		a.status = exitRejected
-		return nil, nil, a.tellInvalid(v, f.format)
+		return nil, nil, tellInvalid(a, v, f.format)
 	}
 	if o, err = reproduce.Read(p); err != nil {
 		return nil, nil, err
@@ -185,8 +185,8 @@ func (a *app) original(name string, f reproduceFlags) (o *reproduce.Original, un
 // originalOptions returns the options that check a pack against its profile. A given
 // profile that differs is left out of the check: the difference is no fault of the pack.
 // The later comparison of digests covers the whole given profile and names it.
-func (a *app) originalOptions(p *pack.Pack, given *kernel.Profile) verify.Options {
-	o := a.packOptions(given)
+func originalOptions(a *app, p *pack.Pack, given *kernel.Profile) verify.Options {
+	o := packOptions(a, given)
 	if given == nil {
 		return o
 	}
@@ -199,7 +199,7 @@ func (a *app) originalOptions(p *pack.Pack, given *kernel.Profile) verify.Option
 	return o
 }
 
-func (a *app) tellInvalid(v verifiedPack, format string) error {
+func tellInvalid(a *app, v verifiedPack, format string) error {
 	var out bytes.Buffer
 	if format == "json" {
 		if err := v.json(&out); err != nil {
@@ -225,7 +225,7 @@ func (f reproduceFlags) fits(o *reproduce.Original) error {
 }
 
 // gateOf opens the gate with the policy of the original.
-func (a *app) gateOf(ctx context.Context, o *reproduce.Original, f reproduceFlags) (*harness.Gate, error) {
+func gateOf(ctx context.Context, a *app, o *reproduce.Original, f reproduceFlags) (*harness.Gate, error) {
 	s := harness.Sources{Builtin: profiles.FS(), Profile: o.Result.Policy.Name}
 	if f.given("policy") {
 		s.Profile = f.policy
@@ -254,9 +254,9 @@ func (a *app) gateOf(ctx context.Context, o *reproduce.Original, f reproduceFlag
 }
 
 // again reproduces the run, in a sandbox if it was an execution.
-func (a *app) again(ctx context.Context, o *reproduce.Original, gate *harness.Gate, f reproduceFlags, again reproduce.Again) (reproduce.Result, error) {
+func again(ctx context.Context, a *app, o *reproduce.Original, gate *harness.Gate, f reproduceFlags, again reproduce.Again) (reproduce.Result, error) {
 	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
-	line := a.progressLine(int64(f.runs))
+	line := newProgress(a, int64(f.runs))
 	if f.runs > 1 {
 		again.Begin = func(i int) { line.show(fmt.Sprintf("run %d of %d", i+1, f.runs)) }
 	}
@@ -264,15 +264,15 @@ func (a *app) again(ctx context.Context, o *reproduce.Original, gate *harness.Ga
 	if o.Result.ExecutionMode != harness.ModeExecuteSandbox {
 		return o.Reproduce(ctx, deps, gate, again)
 	}
-	e := a.execution()
+	e := execution(a)
 	defer e.close(ctx, a)
 	var err error
-	if again.Folders, err = a.prepareExecution(ctx, executingFlags{work: f.work, read: f.read}, f.tree, e); err != nil {
+	if again.Folders, err = prepareExecution(ctx, a, executingFlags{work: f.work, read: f.read}, f.tree, e); err != nil {
 		return reproduce.Result{}, err
 	}
 	deps.Runner = e.host
 	if f.runs == 1 {
-		show, clear := a.stepLine()
+		show, clear := stepLine(a)
 		defer clear()
 		deps.Progress = show
 	}
@@ -299,7 +299,7 @@ func (f reproduceFlags) ofTree(err error) error {
 }
 
 // tellReproduced prints the result: a line for the matches and for each difference.
-func (a *app) tellReproduced(o *reproduce.Original, got reproduce.Result, f reproduceFlags) error {
+func tellReproduced(a *app, o *reproduce.Original, got reproduce.Result, f reproduceFlags) error {
 	if got.Matches < got.Runs {
 		a.status = exitRejected
 	}
@@ -330,7 +330,7 @@ func (a *app) tellReproduced(o *reproduce.Original, got reproduce.Result, f repr
 	if err := a.print(out.Bytes()); err != nil {
 		return err
 	}
-	a.hintOfRuns(got, f.without(o, got))
+	hintOfRuns(a, got, f.without(o, got))
 	return nil
 }
 
@@ -367,7 +367,7 @@ func ofStream(d reproduce.Counted) bool {
 }
 
 // hintOfRuns prints a possible cause of the differences. without lists the absent flags.
-func (a *app) hintOfRuns(got reproduce.Result, without []string) {
+func hintOfRuns(a *app, got reproduce.Result, without []string) {
 	if got.Matches == 0 && len(without) > 0 {
 		a.term.hint("the run may have had " + strings.Join(without, " or ") + ": give that again, as it was")
 	}

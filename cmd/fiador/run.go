@@ -31,7 +31,7 @@ type runFlags struct {
 	pack      string
 }
 
-func (a *app) runCommand() *cobra.Command {
+func runCommand(a *app) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run INTENT",
@@ -68,7 +68,7 @@ Exit codes:
 			if err := notEmpty(cmd, "pack", "bundle", "receipt", "evidence", "promote", "work"); err != nil {
 				return err
 			}
-			return a.runIntent(cmd, args[0], f)
+			return runIntent(a, cmd, args[0], f)
 		},
 	}
 	f.gateFlags.register(cmd)
@@ -89,7 +89,7 @@ Exit codes:
 }
 
 // checkRun refuses contradictory flags before anything is read.
-func (a *app) checkRun(intent string, f runFlags) error {
+func checkRun(a *app, intent string, f runFlags) error {
 	if err := choice("mode", f.mode, []string{harness.ModePlanOnly, harness.ModeExecuteSandbox}); err != nil {
 		return err
 	}
@@ -105,22 +105,22 @@ func (a *app) checkRun(intent string, f runFlags) error {
 	if err := f.modelFlags.check(f.mode, f.modelMode); err != nil {
 		return err
 	}
-	if err := a.checkReceipt(f.recordFlags, f.receipt); err != nil {
+	if err := checkReceipt(a, f.recordFlags, f.receipt); err != nil {
 		return err
 	}
 	if f.runID != "" && !ledger.RunID(f.runID) {
 		return usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
 	}
-	return a.check(a.runPlaces(intent, f))
+	return a.check(runPlaces(a, intent, f))
 }
 
 // runPlaces lists the files and folders that the flags of a run name.
-func (a *app) runPlaces(intent string, f runFlags) places {
+func runPlaces(a *app, intent string, f runFlags) places {
 	var p places
 	p.add(input|asked|needed, "INTENT", "intent", intent)
 	p.add(needed, "--policy", "policy", policyFiles(f.policy)...)
 	f.reportFlags.places(&p)
-	a.recordPlaces(f.recordFlags, &p)
+	recordPlaces(a, f.recordFlags, &p)
 	p.add(answers|alone|needed, "--bundle", "bundle", f.bundle)
 	p.add(answers|alone|needed|fresh, "--receipt", "receipt", f.receipt)
 	p.add(written|kept|asked, "--evidence", "evidence", f.evidence)
@@ -142,24 +142,24 @@ func (a *app) runPlaces(intent string, f runFlags) places {
 	return p
 }
 
-func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
-	if err := a.checkRun(name, f); err != nil {
+func runIntent(a *app, cmd *cobra.Command, name string, f runFlags) error {
+	if err := checkRun(a, name, f); err != nil {
 		return err
 	}
 	a.github = f.format == "github"
 	ctx := cmd.Context()
-	sources, err := a.gating(f.gateFlags)
+	sources, err := gating(a, f.gateFlags)
 	if err != nil {
 		return err
 	}
-	log, err := a.recording(f.recordFlags)
+	log, err := recording(a, f.recordFlags)
 	if err != nil {
 		return err
 	}
 	if log != nil {
 		defer log.Close()
 	} else {
-		a.notRecorded()
+		notRecorded(a)
 	}
 	w, err := openPack(f.pack)
 	if err != nil {
@@ -168,7 +168,7 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 	if w != nil {
 		defer func() { _ = w.Abort() }()
 	}
-	opened := a.gateAhead(ctx, sources)
+	opened := gateAhead(ctx, a, sources)
 	src, readErr := a.read(ctx, name, canon.MaxIntentBytes)
 	if len(src.bytes) > largeIntent {
 		debug.SetGCPercent(usualGC)
@@ -180,7 +180,7 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	reports, err := a.openReports(f.reportFlags, gate.Profile.Name)
+	reports, err := openReports(a, f.reportFlags, gate.Profile.Name)
 	if err != nil {
 		return err
 	}
@@ -189,15 +189,15 @@ func (a *app) runIntent(cmd *cobra.Command, name string, f runFlags) error {
 		Source: src.bytes, Path: src.path, Mode: f.mode, ModelMode: f.modelMode, RunID: f.runID,
 	}}
 	if readErr == nil {
-		if err := a.decide(ctx, gate, f, log, w, &end); err != nil {
+		if err := decide(ctx, a, gate, f, log, w, &end); err != nil {
 			return err
 		}
 	}
-	return a.tellRun(reports, f, end)
+	return tellRun(a, reports, f, end)
 }
 
 // tellRun writes the results of a run: its bundle, the reports, and words for people.
-func (a *app) tellRun(reports *reports, f runFlags, end harness.End) error {
+func tellRun(a *app, reports *reports, f runFlags, end harness.End) error {
 	if f.bundle != "" && end.Decision.Bundle != nil {
 		if err := writeFile(f.bundle, end.Decision.BundleBytes, a.guarded); err != nil {
 			return err
@@ -223,9 +223,9 @@ func (a *app) tellRun(reports *reports, f runFlags, end harness.End) error {
 }
 
 // decide runs the intent and delivers the results to the sinks of the flags.
-func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *disk.Log, w *pack.Writer, end *harness.End) error {
-	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Recorder: a.recorder(log)}
-	to := a.sinks(w, f.recordFlags, f.receipt, f.pack)
+func decide(ctx context.Context, a *app, gate *harness.Gate, f runFlags, log *disk.Log, w *pack.Writer, end *harness.End) error {
+	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Recorder: recorder(a, log)}
+	to := sinks(a, w, f.recordFlags, f.receipt, f.pack)
 	if f.mode != harness.ModeExecuteSandbox {
 		if end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request); end.Err != nil {
 			return nil
@@ -234,22 +234,22 @@ func (a *app) decide(ctx context.Context, gate *harness.Gate, f runFlags, log *d
 	}
 	// A recording can be large, so it is read before a Ctrl-C has to wait for anything.
 	var err error
-	if deps.Caller, err = a.openModel(ctx, f); err != nil {
+	if deps.Caller, err = openModel(ctx, a, f); err != nil {
 		return err
 	}
-	e := a.execution()
+	e := execution(a)
 	defer e.close(ctx, a)
-	if end.Folders, err = a.prepareExecution(ctx, f.executingFlags, f.tree, e); err != nil {
+	if end.Folders, err = prepareExecution(ctx, a, f.executingFlags, f.tree, e); err != nil {
 		return err
 	}
-	show, clear := a.stepLine()
+	show, clear := stepLine(a)
 	deps.Runner, deps.Progress = e.host, show
 	end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
 	clear()
 	if end.Err != nil {
 		return nil
 	}
-	a.executed(ctx, f, e, &to)
+	executed(ctx, a, f, e, &to)
 	err = harness.Deliver(ctx, deps, end.Report, to)
 	if end.Execution == nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/fiador/fiador/harness/saferun"
 )
 
-func (a *app) safeRunCommand() *cobra.Command {
+func safeRunCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "safe-run [--log-names contract|rfc] [--] COMMAND [ARGUMENT...]",
 		Short: "run a command as it is and leave a log when it fails",
@@ -31,12 +31,12 @@ Exit codes:
   fiador transcript show .agent/FAIL-LOGS/safe-run-*.log`,
 		DisableFlagParsing: true, // safe-run reads its own flags; every other argument belongs to the command
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.safeRun(cmd.Context(), args)
+			return safeRun(cmd.Context(), a, args)
 		},
 	}
 }
 
-func (a *app) safeRun(ctx context.Context, args []string) error {
+func safeRun(ctx context.Context, a *app, args []string) error {
 	a.busy.enter() // a signal ends the command, and then this process
 	signals := saferun.Notify()
 	if ctx.Err() != nil { // a signal came before Notify

@@ -8,7 +8,7 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-func (a *app) schemaCommand() *cobra.Command {
+func schemaCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema NAME",
 		Short: "print a JSON Schema",

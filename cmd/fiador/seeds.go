@@ -29,7 +29,7 @@ func checkProfileName(name string) error {
 
 // sowAll writes seeds, prints the result for each, and returns those whose files existed
 // already.
-func (a *app) sowAll(dir string, list []scaffold.Seed) (kept []scaffold.Seed, err error) {
+func sowAll(a *app, dir string, list []scaffold.Seed) (kept []scaffold.Seed, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, notWritten(filepath.Join(dir, "."), err)
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-func (a *app) transcriptCommand() *cobra.Command {
+func transcriptCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "transcript",
 		Short: "read back the logs of safe-run",
@@ -43,7 +43,7 @@ Exit codes:
 		Args: groupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.transcriptShowCommand(), a.transcriptVerifyCommand(), a.transcriptEventsCommand())
+	cmd.AddCommand(transcriptShowCommand(a), transcriptVerifyCommand(a), transcriptEventsCommand(a))
 	return cmd
 }
 
@@ -68,11 +68,11 @@ func (l *logFile) close() {
 }
 
 // openLog opens a regular file, or standard input for "-".
-func (a *app) openLog(ctx context.Context, name string) (*logFile, error) {
-	l := &logFile{watched: watched{ctx: ctx, line: a.progressLine(0)}, path: screen.Path(name)}
+func openLog(ctx context.Context, a *app, name string) (*logFile, error) {
+	l := &logFile{watched: watched{ctx: ctx, line: newProgress(a, 0)}, path: screen.Path(name)}
 	var err error
 	if name == "-" {
-		err = a.openStdinLog(l)
+		err = openStdinLog(a, l)
 	} else {
 		err = l.open(name)
 	}
@@ -114,13 +114,13 @@ func (l *logFile) regular(info os.FileInfo, err error) error {
 
 // openStdinLog opens standard input. It reads a regular file from the current offset. It
 // reads any other input to its end first.
-func (a *app) openStdinLog(l *logFile) error {
+func openStdinLog(a *app, l *logFile) error {
 	info, err := a.stdin.Stat()
 	if err != nil {
 		return runerr.Unreadable(l.path, runerr.Reason(err), "")
 	}
 	if !info.Mode().IsRegular() {
-		return a.spool(l)
+		return spool(a, l)
 	}
 	from, err := a.stdin.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -139,7 +139,7 @@ const inMemory = 1 << 20
 const logBegins = "=== STDOUT ===\n"
 
 // spool reads standard input to its end and keeps it.
-func (a *app) spool(l *logFile) error {
+func spool(a *app, l *logFile) error {
 	var held bytes.Buffer
 	for b, err := range a.chunks(l.ctx, "-", math.MaxInt) {
 		if err != nil {
@@ -291,4 +291,4 @@ func aLog(cmd *cobra.Command, args []string) error {
 }
 
 // pageWriter returns standard output with a large buffer.
-func (a *app) pageWriter() *bufio.Writer { return bufio.NewWriterSize(a.stdout, 64<<10) }
+func pageWriter(a *app) *bufio.Writer { return bufio.NewWriterSize(a.stdout, 64<<10) }

@@ -12,7 +12,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-func (a *app) transcriptEventsCommand() *cobra.Command {
+func transcriptEventsCommand(a *app) *cobra.Command {
 	stream := ""
 	streams := []string{"stdout", "stderr", "meta"}
 	cmd := &cobra.Command{
@@ -45,7 +45,7 @@ Exit codes:
 					return err
 				}
 			}
-			return a.transcriptEvents(cmd.Context(), args[0], stream)
+			return transcriptEvents(cmd.Context(), a, args[0], stream)
 		},
 	}
 	cmd.Flags().StringVar(&stream, "stream", "", "only the events of one stream: "+strings.Join(streams, ", "))
@@ -53,8 +53,8 @@ Exit codes:
 	return cmd
 }
 
-func (a *app) transcriptEvents(ctx context.Context, name, stream string) error {
-	l, err := a.openLog(ctx, name)
+func transcriptEvents(ctx context.Context, a *app, name, stream string) error {
+	l, err := openLog(ctx, a, name)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (a *app) transcriptEvents(ctx context.Context, name, stream string) error {
 		return err
 	}
 	l.quiet()
-	out := a.pageWriter()
+	out := pageWriter(a)
 	for e, err := range log.Events() {
 		if err != nil {
 			return l.unread(err)

@@ -27,7 +27,7 @@ var (
 	transcriptStreams = []string{"stdout", "stderr"}
 )
 
-func (a *app) transcriptShowCommand() *cobra.Command {
+func transcriptShowCommand(a *app) *cobra.Command {
 	f := showTranscriptFlags{view: "merged"}
 	cmd := &cobra.Command{
 		Use:   "show LOG",
@@ -58,7 +58,7 @@ Exit codes:
 			if err := f.check(cmd.Flags().Changed); err != nil {
 				return err
 			}
-			return a.showTranscript(cmd.Context(), args[0], f)
+			return showTranscript(cmd.Context(), a, args[0], f)
 		},
 	}
 	flags := cmd.Flags()
@@ -101,8 +101,8 @@ type shownLog struct {
 	in  [3]*bufio.Reader // sources of the lines of each stream
 }
 
-func (a *app) showTranscript(ctx context.Context, name string, f showTranscriptFlags) error {
-	l, err := a.openLog(ctx, name)
+func showTranscript(ctx context.Context, a *app, name string, f showTranscriptFlags) error {
+	l, err := openLog(ctx, a, name)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (a *app) showTranscript(ctx context.Context, name string, f showTranscriptF
 	if err != nil {
 		return err
 	}
-	out := a.pageWriter()
+	out := pageWriter(a)
 	s := shownLog{Log: log, showTranscriptFlags: f, out: out, t: terminal{w: out, color: a.page.color}, tty: a.outTTY}
 	for i, section := range [...]*io.SectionReader{transcript.Stdout: log.Stdout(), transcript.Stderr: log.Stderr()} {
 		if section != nil {

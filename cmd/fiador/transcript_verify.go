@@ -11,7 +11,7 @@ import (
 	"github.com/fiador/fiador/evidence/transcript"
 )
 
-func (a *app) transcriptVerifyCommand() *cobra.Command {
+func transcriptVerifyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify LOG...",
 		Short: "find out whether logs are whole and consistent",
@@ -45,7 +45,7 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			for _, name := range args {
-				text, status, err := a.verifyTranscript(ctx, name)
+				text, status, err := verifyTranscript(ctx, a, name)
 				if err != nil {
 					status = a.report(err)
 				} else if err := a.print([]byte(text)); err != nil {
@@ -62,8 +62,8 @@ Exit codes:
 }
 
 // verifyTranscript checks one log. It returns the line to print and the exit status.
-func (a *app) verifyTranscript(ctx context.Context, name string) (text string, status int, err error) {
-	l, err := a.openLog(ctx, name)
+func verifyTranscript(ctx context.Context, a *app, name string) (text string, status int, err error) {
+	l, err := openLog(ctx, a, name)
 	if err != nil {
 		return "", 0, err
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-func (a *app) verifyCommand() *cobra.Command {
+func verifyCommand(a *app) *cobra.Command {
 	profile := ""
 	cmd := &cobra.Command{
 		Use:   "verify RESULT...",
@@ -48,13 +48,13 @@ Exit codes:
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			given, err := a.givenProfile(profile)
+			given, err := givenProfile(a, profile)
 			if err != nil {
 				return err
 			}
 			var out bytes.Buffer
 			for _, name := range args {
-				status, err := a.verify(cmd.Context(), &out, name, given)
+				status, err := verifyResult(cmd.Context(), a, &out, name, given)
 				if err != nil {
 					status = a.report(err)
 				}
@@ -69,7 +69,7 @@ Exit codes:
 }
 
 // givenProfile returns the profile that a flag names, or nil.
-func (a *app) givenProfile(name string) (*kernel.Profile, error) {
+func givenProfile(a *app, name string) (*kernel.Profile, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -93,7 +93,7 @@ type resultFile struct {
 	obj map[string]any
 }
 
-func (a *app) readResult(ctx context.Context, name string) (resultFile, error) {
+func readResult(ctx context.Context, a *app, name string) (resultFile, error) {
 	src, err := a.read(ctx, name, result.MaxBytes)
 	if err != nil {
 		return resultFile{}, err
@@ -123,12 +123,12 @@ func (f resultFile) edition() result.Edition {
 	return result.EditionOf(version)
 }
 
-func (a *app) verify(ctx context.Context, out *bytes.Buffer, name string, given *kernel.Profile) (int, error) {
-	file, err := a.readResult(ctx, name)
+func verifyResult(ctx context.Context, a *app, out *bytes.Buffer, name string, given *kernel.Profile) (int, error) {
+	file, err := readResult(ctx, a, name)
 	if err != nil {
 		return 0, err
 	}
-	checks, err := a.checks(file, given)
+	checks, err := checks(a, file, given)
 	if err != nil {
 		return 0, err
 	}
@@ -169,18 +169,18 @@ func (a *app) verify(ctx context.Context, out *bytes.Buffer, name string, given 
 
 // checks checks one file against the schema and the invariants. With a given profile, RS5
 // compares the whole profile: policy_provenance holds its hash.
-func (a *app) checks(file resultFile, given *kernel.Profile) ([]result.Check, error) {
+func checks(a *app, file resultFile, given *kernel.Profile) ([]result.Check, error) {
 	var want *kernel.PolicyProfile
 	if given != nil {
 		contract := given.Contract()
 		want = &contract
 	} else {
 		var err error
-		if want, err = a.namedProfile(file.obj); err != nil {
+		if want, err = namedProfile(a, file.obj); err != nil {
 			return nil, err
 		}
 	}
-	schema, err := a.fitsSchema(file)
+	schema, err := fitsSchema(a, file)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (a *app) checks(file resultFile, given *kernel.Profile) ([]result.Check, er
 
 // fitsSchema checks a file against the schema of its version. The contract's version has
 // fewer members, and a later version may have more.
-func (a *app) fitsSchema(file resultFile) (result.Check, error) {
+func fitsSchema(a *app, file resultFile) (result.Check, error) {
 	schema := result.Check{ID: "SCHEMA", Status: result.Pass}
 	for _, r := range result.Records() {
 		if r.ID == schema.ID {
@@ -251,7 +251,7 @@ func (a *app) fitsSchema(file resultFile) (result.Check, error) {
 }
 
 // namedProfile returns the built-in profile that a result names, or nil.
-func (a *app) namedProfile(obj map[string]any) (*kernel.PolicyProfile, error) {
+func namedProfile(a *app, obj map[string]any) (*kernel.PolicyProfile, error) {
 	policy, _ := obj["policy"].(map[string]any)
 	name, _ := policy["name"].(string)
 	if !slices.Contains(profiles.Names(), name) {

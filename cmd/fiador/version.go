@@ -11,7 +11,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "print the versions of fiador and of what it is built from",

@@ -516,7 +516,7 @@ func (w *witness) table(t *testing.T, temp string) {
 			helps(sub)
 		}
 	}
-	helps((&app{}).root())
+	helps(rootCommand((&app{})))
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		w.in("complete", "", "completion", shell)
 	}
