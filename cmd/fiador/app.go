@@ -61,6 +61,7 @@ type app struct {
 	github  bool // a runner of workflow commands reads stderr
 	runner  bool // the environment says that a runner reads the output
 	specs   *specs.Set
+	out     *sink    // what stdout writes through
 	guarded []string // absolute folders; a write follows no link beneath them
 	status  int      // exit status of a command that ends without an error
 }
@@ -84,14 +85,22 @@ func misuse(code result.Code, hint, msg string) error {
 // detailUsage is the member of details that says that the call is at fault.
 const detailUsage = "usage"
 
+// newApp returns the invocation of the program on a system.
+func newApp(sys system) *app {
+	out := &sink{w: sys.stdout}
+	sys.stdout = out
+	return &app{system: sys, term: terminal{w: sys.stderr}, page: terminal{w: out}, direct: out.w, out: out}
+}
+
+// lost returns the RunError if a part of standard output was not written, or nil.
+func (a *app) lost() error { return a.out.failure() }
+
 // run is the whole program except for the process around it. It returns the exit status. A
 // panic in any command becomes RUN_E007.
 func run(ctx context.Context, args []string, sys system) (status int) {
 	debug.SetMemoryLimit(512 << 20)
 	debug.SetGCPercent(startupGC)
-	out := &sink{w: sys.stdout}
-	sys.stdout = out
-	a := &app{system: sys, term: terminal{w: sys.stderr}, page: terminal{w: sys.stdout}, direct: out.w}
+	a := newApp(sys)
 	defer func() {
 		if p := recover(); p != nil {
 			status = a.report(runerr.Panicked())
@@ -103,8 +112,8 @@ func run(ctx context.Context, args []string, sys system) (status int) {
 	root.SetOut(sys.stdout)
 	root.SetErr(sys.stderr)
 	cmd, err := root.ExecuteContextC(waiting(ctx, a))
-	if failure := out.failure(); failure != nil {
-		err = failure
+	if lost := a.lost(); lost != nil {
+		err = lost
 	}
 	if err != nil {
 		status = a.report(err)

@@ -216,8 +216,11 @@ func recoverError(state, dir string, did tree.Recovery, err error) error {
 }
 
 func apply(ctx context.Context, a *app, name, dir string, f applyFlags, keys packKeys) error {
-	e := &executing{}
-	if err := undisturbed(ctx, a, func() error { return recovered(ctx, a, e, dir) }); err != nil {
+	var state string
+	if err := undisturbed(ctx, a, func() (err error) {
+		state, err = recovered(ctx, a, dir)
+		return err
+	}); err != nil {
 		return err
 	}
 	keep, err := packWithin(dir, name)
@@ -263,7 +266,7 @@ func apply(ctx context.Context, a *app, name, dir string, f applyFlags, keys pac
 	if f.dryRun {
 		return a.print([]byte("dry run: nothing was changed\n"))
 	}
-	return carryOut(ctx, a, plan, e.state, branch, f.to)
+	return carryOut(ctx, a, plan, state, branch, f.to)
 }
 
 // warnUnsigned warns when only the ledger's key vouches for the pack, because the ledger

@@ -213,7 +213,8 @@ func execDecided(ctx context.Context, a *app, f execFlags, gate *harness.Gate, w
 	}
 	e := execution(a)
 	defer e.close(ctx, a)
-	if err := errors.Join(recovered(ctx, a, e, work), e.openEvidence(f.evidence)); err != nil {
+	e.state, err = recovered(ctx, a, work)
+	if err := errors.Join(err, e.openEvidence(f.evidence)); err != nil {
 		return err
 	}
 	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Runner: e.host, Recorder: recorder(a, log)}

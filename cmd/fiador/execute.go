@@ -111,22 +111,23 @@ func stateFolder(a *app) (string, error) {
 	return "", usage("set HOME or XDG_STATE_HOME to a folder of yours", "there is no folder for journals")
 }
 
-// recovered finishes or undoes the change that a killed command began on a folder.
-func recovered(ctx context.Context, a *app, e *executing, dir string) (err error) {
-	if e.state, err = stateOutside(a, dir); err != nil {
-		return err
+// recovered finishes or undoes the change that a killed command began on a folder. It
+// returns the folder of journals.
+func recovered(ctx context.Context, a *app, dir string) (state string, err error) {
+	if state, err = stateOutside(a, dir); err != nil {
+		return "", err
 	}
-	if err := os.MkdirAll(e.state, 0o700); err != nil {
-		return usage(stateElsewhere, "the folder for journals cannot be made: %s", runerr.Reason(err))
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return "", usage(stateElsewhere, "the folder for journals cannot be made: %s", runerr.Reason(err))
 	}
-	did, err := tree.Recover(ctx, e.state, dir)
+	did, err := tree.Recover(ctx, state, dir)
 	if err != nil {
-		return recoverError(e.state, dir, did, err)
+		return "", recoverError(state, dir, did, err)
 	}
 	if did != tree.RecoveredNothing {
 		a.term.warning(fmt.Sprintf("folder %q: %s", screen.Folder(dir), recovery(did)))
 	}
-	return nil
+	return state, nil
 }
 
 // waiting returns a context for work on a folder. While another command has the folder, a
@@ -355,7 +356,7 @@ func prepareExecution(ctx context.Context, a *app, f executingFlags, tree string
 		if err != nil {
 			return folders, err
 		}
-		if err := recovered(ctx, a, e, dir); err != nil {
+		if e.state, err = recovered(ctx, a, dir); err != nil {
 			return folders, err
 		}
 	}
