@@ -93,7 +93,7 @@ func newApp(sys system) *app {
 }
 
 // lost returns the RunError if a part of standard output was not written, or nil.
-func (a *app) lost() error { return a.out.failure() }
+func (a *app) lost() error { return unprinted(a.out.err) }
 
 // run is the whole program except for the process around it. It returns the exit status. A
 // panic in any command becomes RUN_E007.
@@ -140,13 +140,14 @@ func (s *sink) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// failure returns the RunError for output that was not written, or nil.
-func (s *sink) failure() error {
-	if s.err == nil {
-		return nil
+// unprinted returns the RunError for a failed write to standard output. It returns nil and
+// a RunError as they are.
+func unprinted(err error) error {
+	if err == nil || errors.As(err, new(*result.RunError)) {
+		return err
 	}
-	return runerr.New(result.CodeInternal, "standard output could not be written: "+runerr.Reason(s.err),
-		"the answer did not reach its reader; run the command again", runerr.Because(s.err))
+	return runerr.New(result.CodeInternal, "standard output could not be written: "+runerr.Reason(err),
+		"the answer did not reach its reader; run the command again", runerr.Because(err))
 }
 
 func rootCommand(a *app) *cobra.Command {
@@ -240,10 +241,7 @@ func (a *app) report(err error) int {
 // status 2, whatever the decision is.
 func (a *app) print(b []byte) error {
 	_, err := a.stdout.Write(b)
-	if err != nil {
-		return (&sink{err: err}).failure()
-	}
-	return nil
+	return unprinted(err)
 }
 
 func helpHint(cmd *cobra.Command) string {

@@ -229,12 +229,7 @@ func tellOpen(a *app, s *entries) {
 }
 
 // flush writes the buffered rest. A write that fails ends the command with status 2.
-func flush(out *bufio.Writer) error {
-	if err := out.Flush(); err != nil {
-		return (&sink{err: err}).failure()
-	}
-	return nil
-}
+func flush(out *bufio.Writer) error { return unprinted(out.Flush()) }
 
 // progressLine shows on a terminal how many entries were read. It is one line that
 // overwrites itself, for work that takes longer than a moment.

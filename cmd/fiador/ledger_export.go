@@ -80,8 +80,7 @@ func exportEntries(ctx context.Context, a *app, f exportFlags) error {
 	line := newProgress(a, r.Size()-f.from)
 	if f.output == "" {
 		out := bufio.NewWriterSize(clearing{line, a.stdout}, 64<<10)
-		failed := func(err error) error { return (&sink{err: err}).failure() }
-		return export(ctx, r, f, line, out, failed)
+		return export(ctx, r, f, line, out, unprinted)
 	}
 	if err := exportTarget(a, f); err != nil {
 		return err

@@ -3,12 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -172,7 +170,7 @@ func (l *lister) list(ctx context.Context, reverse bool) error {
 	err := l.w.begin()
 	visit := func(index int64, e disk.Entry) error {
 		l.listed++
-		return unwritten(l.w.entry(index, e))
+		return unprinted(l.w.entry(index, e))
 	}
 	switch {
 	case err != nil:
@@ -184,7 +182,7 @@ func (l *lister) list(ctx context.Context, reverse bool) error {
 	if err == nil {
 		err = l.w.end(l.open)
 	}
-	return unwritten(err)
+	return unprinted(err)
 }
 
 // backwards visits the chosen entries, the newest first.
@@ -220,12 +218,4 @@ func (l *lister) isOpen(ctx context.Context, index int64, runID string) (bool, e
 	}
 	_, open := l.ends[runID]
 	return open, nil
-}
-
-// unwritten returns the error for an entry that was not written to standard output.
-func unwritten(err error) error {
-	if err == nil || errors.As(err, new(*result.RunError)) {
-		return err
-	}
-	return (&sink{err: err}).failure()
 }

@@ -2,10 +2,11 @@ package main
 
 import (
 	"errors"
-	"github.com/fiador/fiador/harness/links"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/fiador/fiador/harness/links"
 )
 
 // TestLinkMadeMeanwhile: a link replaces the folder of a file after the file was begun, or

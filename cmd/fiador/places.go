@@ -2,12 +2,13 @@ package main
 
 import (
 	"errors"
-	"github.com/fiador/fiador/evidence/screen"
-	"github.com/fiador/fiador/harness/links"
-	"github.com/fiador/fiador/kernel/canon"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/links"
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 // role is the use that a command makes of a place. Roles are joined with |. A new flag for

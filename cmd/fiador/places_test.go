@@ -2,11 +2,12 @@ package main
 
 import (
 	"errors"
-	"github.com/fiador/fiador/evidence/screen"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fiador/fiador/evidence/screen"
 )
 
 // TestPlaces: each rule refuses the places that it is about, and no other place.

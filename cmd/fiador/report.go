@@ -126,7 +126,7 @@ func (r *reports) abort() {
 // failed returns the error of the n-th renderer. Renderer 0 writes to standard output.
 func (r *reports) failed(n int, err error) error {
 	if n == 0 {
-		return (&sink{err: err}).failure()
+		return unprinted(err)
 	}
 	return notWritten(r.files[n-1].name, err)
 }

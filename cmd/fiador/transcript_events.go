@@ -80,7 +80,7 @@ func transcriptEvents(ctx context.Context, a *app, name, stream string) error {
 			line = screen.JSON(line)
 		}
 		if _, err := out.Write(line); err != nil {
-			return unwritten(err)
+			return unprinted(err)
 		}
 	}
 	return flush(out)
