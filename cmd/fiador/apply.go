@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -136,19 +135,6 @@ func (f applyFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// undisturbed calls do, and a Ctrl-C waits for its end. After a Ctrl-C the command has one
-// second to end with its own status.
-func undisturbed(ctx context.Context, a *app, do func() error) error {
-	a.busy.enter()
-	err := do()
-	if ctx.Err() != nil {
-		time.AfterFunc(time.Second, a.busy.leave)
-	} else {
-		a.busy.leave()
-	}
-	return err
-}
-
 // recoverTree finishes or undoes the change that an interrupted command began on a folder.
 // It does nothing else.
 func recoverTree(ctx context.Context, a *app, dir string) error {
@@ -169,50 +155,6 @@ func recoverTree(ctx context.Context, a *app, dir string) error {
 		said = "nothing was unfinished"
 	}
 	return printStanding(a, []byte(plain(screen.Folder(dir))+": "+said+"\n"), said)
-}
-
-// recovery describes how the change of a killed command was finished or undone.
-func recovery(did tree.Recovery) string {
-	if did == tree.RecoveredBack {
-		return "what an interrupted command had begun to apply is undone"
-	}
-	return "what an interrupted command had begun to apply is complete now"
-}
-
-// stateOutside returns the folder of journals. It refuses a folder of journals that lies
-// in dir.
-func stateOutside(a *app, dir string) (string, error) {
-	state, err := stateFolder(a)
-	if err != nil {
-		return "", err
-	}
-	if rel, err := filepath.Rel(dir, state); err == nil && filepath.IsLocal(rel) {
-		return "", unfit(stateElsewhere, "the journals of folder %q would lie in it", screen.Folder(dir))
-	}
-	return state, nil
-}
-
-const stateElsewhere = "set XDG_STATE_HOME to a folder of yours elsewhere"
-
-// recoverError returns the RunError for an error of tree.Recover.
-func recoverError(state, dir string, did tree.Recovery, err error) error {
-	e := runerr.New(result.CodeEvidence, "", "give the folder room and permission and run the command again", runerr.Because(err))
-	of := fmt.Sprintf("folder %q: ", screen.Folder(dir))
-	switch {
-	case errors.Is(err, tree.ErrBusy):
-		e.Message, e.Hint = of+err.Error()+": nothing was changed", "run it again"
-	case errors.Is(err, tree.ErrNotOwn):
-		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, screen.Path(state), tree.ErrNotOwn)
-		e.Hint = "set XDG_STATE_HOME to a folder of your own"
-	case patch.JournalFault(state, err) != nil:
-		e.Message = fmt.Sprintf("%sits journal in the state folder %q cannot be used: %s", of, screen.Path(state), err)
-		e.Hint = "give the state folder room and permission and run the command again"
-	case did != tree.RecoveredNothing && patch.NothingApplied(err):
-		e.Message = of + "what an interrupted command had begun to apply could not be completed and was undone: " + err.Error()
-	default:
-		e.Message = of + "what an interrupted command had begun to apply could not be ended: " + err.Error()
-	}
-	return e
 }
 
 func apply(ctx context.Context, a *app, name, dir string, f applyFlags, keys packKeys) error {

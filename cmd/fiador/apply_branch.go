@@ -41,16 +41,6 @@ func warnDirty(ctx context.Context, a *app, b *gitbranch.Branch) {
 	}
 }
 
-// refuseHooks refuses the steps of a plan that change hooks of the work tree around the
-// folder.
-func refuseHooks(ctx context.Context, a *app, dir string, plan *patch.Plan) error {
-	places, err := gitbranch.Hooks(ctx, dir, a.environ)
-	for _, p := range places {
-		plan.RefuseBeneath(p.Name, fmt.Sprintf("git takes hooks from %q", screen.Path(p.Path)))
-	}
-	return err
-}
-
 // applied returns the message that a plan was applied to the folder that to names. For a
 // branch the message says what a person may do next.
 func applied(b *gitbranch.Branch, plan *patch.Plan, to string) string {

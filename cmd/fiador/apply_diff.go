@@ -42,22 +42,6 @@ func printDiff(a *app, text []byte) error {
 	return printStanding(a, text, "nothing was changed")
 }
 
-// printStanding prints an answer. When standard output fails, standard error still reports
-// the state that was reached.
-func printStanding(a *app, text []byte, stands string) error {
-	err := a.print(text)
-	if err != nil {
-		a.term.message(stands)
-	}
-	return err
-}
-
-// inRunner reports whether a workflow runner reads the output: GitHub's, Azure's, or one
-// that obeys the commands of these two.
-func inRunner(env func(string) string) bool {
-	return env("GITHUB_ACTIONS") == "true" || strings.EqualFold(env("TF_BUILD"), "true") || env("TEAMCITY_VERSION") != ""
-}
-
 // diffPrinter writes the changes of files.
 type diffPrinter struct {
 	terminal

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,8 +15,6 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/intake"
-	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 )
@@ -162,63 +158,6 @@ func conclude(a *app, r *reports, f checkFlags) error {
 	}
 	a.status = r.status()
 	return nil
-}
-
-// targets finds the files of intents that the arguments name.
-func targets(args []string) ([]intake.File, error) {
-	list, err := intake.Find(args)
-	var bad *intake.PatternError
-	if errors.As(err, &bad) {
-		return nil, usage("quote a name that has such characters with \\", "%s", bad)
-	}
-	return list, err
-}
-
-// jobs yields the intents of all files.
-func jobs(ctx context.Context, a *app, files []intake.File) iter.Seq[harness.Job] {
-	return func(yield func(harness.Job) bool) {
-		for _, t := range files {
-			request := harness.Request{Path: screen.Path(t.Name), Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}
-			switch {
-			case t.Err != nil:
-				if !yield(harness.Job{Request: request, Read: failing(t.Err)}) {
-					return
-				}
-			case t.Lines():
-				none := true
-				for l, err := range a.lines(ctx, t.Name, canon.MaxIntentBytes) {
-					job := harness.Job{Request: request}
-					job.Line, job.Source = l.number, l.bytes
-					if l.long {
-						err = runerr.Read(request.Path+":"+strconv.Itoa(l.number), &canon.Error{Kind: canon.KindSize, Offset: canon.MaxIntentBytes})
-					}
-					if err != nil {
-						job.Read = failing(err)
-					}
-					if none = false; !yield(job) {
-						return
-					}
-				}
-				// An empty file is an error: a check of nothing does not pass.
-				empty := runerr.Unreadable(request.Path, "no intent found: every line is blank", "")
-				if none && !yield(harness.Job{Request: request, Read: failing(empty)}) {
-					return
-				}
-			default:
-				read := func(ctx context.Context) ([]byte, error) {
-					src, err := a.read(ctx, t.Name, canon.MaxIntentBytes)
-					return src.bytes, err
-				}
-				if !yield(harness.Job{Request: request, Read: read}) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func failing(err error) func(context.Context) ([]byte, error) {
-	return func(context.Context) ([]byte, error) { return nil, err }
 }
 
 // seen passes each decided intent on to the reports, and shows progress on a terminal.

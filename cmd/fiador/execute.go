@@ -7,17 +7,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/durable"
@@ -25,7 +22,6 @@ import (
 	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
-	"github.com/fiador/fiador/harness/tree"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -61,118 +57,6 @@ func (e *executing) close(ctx context.Context, a *app) {
 		return
 	}
 	a.busy.leave()
-}
-
-// occupied counts the operations whose end a Ctrl-C waits for. A nil occupied counts
-// nothing.
-type occupied struct {
-	mu   sync.Mutex
-	n    int
-	free *sync.Cond
-}
-
-func newOccupied() *occupied {
-	o := &occupied{}
-	o.free = sync.NewCond(&o.mu)
-	return o
-}
-
-func (o *occupied) enter() { o.add(1) }
-func (o *occupied) leave() { o.add(-1) }
-
-func (o *occupied) add(n int) {
-	if o == nil {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.n += n
-	o.free.Broadcast()
-}
-
-// wait returns when the count is zero.
-func (o *occupied) wait() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for o.n > 0 {
-		o.free.Wait()
-	}
-}
-
-// stateFolder returns the folder of journals. It never lies in a tree that commands work
-// on.
-func stateFolder(a *app) (string, error) {
-	if dir := a.env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "fiador"), nil
-	}
-	if home := a.env("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "state", "fiador"), nil
-	}
-	return "", usage("set HOME or XDG_STATE_HOME to a folder of yours", "there is no folder for journals")
-}
-
-// recovered finishes or undoes the change that a killed command began on a folder. It
-// returns the folder of journals.
-func recovered(ctx context.Context, a *app, dir string) (state string, err error) {
-	if state, err = stateOutside(a, dir); err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		return "", usage(stateElsewhere, "the folder for journals cannot be made: %s", runerr.Reason(err))
-	}
-	did, err := tree.Recover(ctx, state, dir)
-	if err != nil {
-		return "", recoverError(state, dir, did, err)
-	}
-	if did != tree.RecoveredNothing {
-		a.term.warning(fmt.Sprintf("folder %q: %s", screen.Folder(dir), recovery(did)))
-	}
-	return state, nil
-}
-
-// waiting returns a context for work on a folder. While another command has the folder, a
-// message says that this command waits.
-func waiting(ctx context.Context, a *app) context.Context {
-	return tree.WithWaiting(ctx, func() {
-		a.term.message("another command is changing the folder: waiting until it has ended")
-	})
-}
-
-// finished refuses a folder to read that a killed command left half changed. Where no
-// journal can be kept, no command can have left one, and finished returns nil.
-func finished(ctx context.Context, a *app, dir string) error {
-	state, err := stateOutside(a, dir)
-	if err != nil {
-		return nil
-	}
-	half, err := tree.Unfinished(ctx, state, dir)
-	if err != nil {
-		return recoverError(state, dir, tree.RecoveredNothing, err)
-	}
-	if half {
-		return runerr.New(result.CodeEvidence, fmt.Sprintf("folder %q: an interrupted command has begun to apply something to it", screen.Folder(dir)),
-			"run fiador apply --recover --to DIR with that folder, and then this again")
-	}
-	return nil
-}
-
-// folder returns the absolute path of a folder that a flag names.
-func folder(flag, name string) (string, error) {
-	info, err := os.Stat(name)
-	if err == nil && !info.IsDir() {
-		err = errors.New("not a folder")
-	}
-	if err != nil {
-		return "", usage("name a folder that is there", "--%s %q: %s", flag, canon.Clean(name), runerr.Reason(err))
-	}
-	abs, err := filepath.Abs(name)
-	if err == nil {
-		abs, err = filepath.EvalSymlinks(abs)
-	}
-	if err != nil {
-		return "", usage("name a folder that is there", "--%s %q: %s", flag, canon.Clean(name), runerr.Reason(err))
-	}
-	return abs, nil
 }
 
 // readPaths returns the absolute paths that --read names. It refuses a place that the
@@ -438,23 +322,4 @@ func stepLine(a *app) (show func(action, of int), clear func()) {
 			fmt.Fprint(a.stderr, "\r\x1b[K")
 		}
 	}
-}
-
-// interruptible returns a context that ends with the first signal that asks the process to
-// end. One second later the process exits, even if a write without a reader still blocks.
-// It first waits for an execution or a record under way.
-func interruptible(busy *occupied) (context.Context, func()) {
-	var heeded []os.Signal
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) { // nohup ignores such a signal
-			heeded = append(heeded, s)
-		}
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), heeded...)
-	context.AfterFunc(ctx, func() {
-		time.Sleep(time.Second)
-		busy.wait()
-		os.Exit(exitError)
-	})
-	return ctx, stop
 }

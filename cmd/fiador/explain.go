@@ -221,15 +221,6 @@ func listCodes(ctx context.Context, a *app, f explainFlags) error {
 	return a.print(out.Bytes())
 }
 
-// printJSON prints one canonical document.
-func printJSON(a *app, v any) error {
-	b, _, err := canon.Artifact(v)
-	if err != nil {
-		return err
-	}
-	return a.print(b)
-}
-
 func explainIntent(ctx context.Context, a *app, f explainFlags) error {
 	gate, err := gate(ctx, a, f.gateFlags)
 	if err != nil {

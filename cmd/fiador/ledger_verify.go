@@ -192,9 +192,6 @@ func (v ledgerVerdict) document() any {
 	return doc
 }
 
-// orEmpty returns a list that JSON shows as [] if it is empty.
-func orEmpty[T any](l []T) []T { return append([]T{}, l...) }
-
 func (v ledgerVerdict) human(t terminal) string {
 	var b strings.Builder
 	row := func(name, format string, args ...any) {

@@ -307,3 +307,58 @@ func destination(path string) (string, error) {
 func leadsThrough(e *links.PlantedError, what, name string) error {
 	return unfit("name a place that is reached without it, or put a file or folder there", "%s %q leads through the link %q", what, screen.Path(name), screen.Path(e.Link))
 }
+
+// apartFromLedger refuses an output file that would replace a file of the ledger.
+func apartFromLedger(file, dir string) error {
+	switch file {
+	case "":
+		return nil
+	case "-":
+		return unfit("name a file", "%q would not be standard output", file)
+	}
+	in, err := beneath(dir, file)
+	if in {
+		return unfit("name a file elsewhere", "file %q lies in the folder of the ledger", screen.Path(file))
+	}
+	return err
+}
+
+// beneath reports whether a file is dir or lies in it. The file need not exist.
+func beneath(dir, file string) (bool, error) {
+	d, err := resolved(dir)
+	if err != nil {
+		return false, err
+	}
+	f, err := resolved(file)
+	if err != nil {
+		return false, err
+	}
+	top, topErr := os.Stat(d)
+	for {
+		info, err := os.Stat(f)
+		if f == d || err == nil && topErr == nil && os.SameFile(info, top) {
+			return true, nil
+		}
+		if f == filepath.Dir(f) {
+			return false, nil
+		}
+		f = filepath.Dir(f)
+	}
+}
+
+// resolved returns the target of a path: the existing part without links, and the rest
+// unchanged.
+func resolved(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	for head, rest := path, ""; ; head, rest = filepath.Dir(head), filepath.Join(filepath.Base(head), rest) {
+		if there, err := filepath.EvalSymlinks(head); err == nil {
+			return filepath.Join(there, rest), nil
+		}
+		if head == filepath.Dir(head) {
+			return path, nil
+		}
+	}
+}

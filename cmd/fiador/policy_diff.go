@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -196,7 +195,3 @@ type changeDocument struct {
 func (c otherVerdict) document() changeDocument {
 	return changeDocument{c.name, c.kind(), c.from, c.to, orEmpty(c.gone), orEmpty(c.come)}
 }
-
-func commaList(list []string) string { return strings.Join(list, ", ") }
-
-func quoted(name string) string { return fmt.Sprintf("%q", screen.Folder(name)) }

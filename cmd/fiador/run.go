@@ -256,23 +256,3 @@ func decide(ctx context.Context, a *app, gate *harness.Gate, f runFlags, log *di
 	}
 	return errors.Join(err, end.Execution.Close())
 }
-
-// itemOf returns the end of a run in the form for reports.
-func itemOf(end harness.End) report.Item {
-	i := report.Item{Path: end.Path, Source: end.Source, Result: end.Bytes, Decision: end.Decision}
-	if end.Source != nil {
-		i.SHA256 = canon.Sum(end.Source)
-	}
-	if end.Err != nil {
-		i.Err = runError(end.Err)
-	} else if e := end.Result.Execution; e != nil {
-		i.Execution = &report.Execution{
-			Accepted: end.Result.Decision.Accepted, ExitCode: e.ExitCode, Reasons: end.Result.Decision.Reasons,
-			Outputs: len(e.Outputs), OutputBytes: e.TotalOutputBytes,
-		}
-		if end.Execution != nil {
-			i.Execution.Stderr = end.Execution.Stderr.Bytes
-		}
-	}
-	return i
-}

@@ -63,3 +63,9 @@ func colored(flag string, tty bool, env func(string) string) (bool, error) {
 	}
 	return tty && env("TERM") != "dumb", nil
 }
+
+// inRunner reports whether a workflow runner reads the output: GitHub's, Azure's, or one
+// that obeys the commands of these two.
+func inRunner(env func(string) string) bool {
+	return env("GITHUB_ACTIONS") == "true" || strings.EqualFold(env("TF_BUILD"), "true") || env("TEAMCITY_VERSION") != ""
+}

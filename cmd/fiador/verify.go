@@ -68,24 +68,6 @@ Exit codes:
 	return cmd
 }
 
-// givenProfile returns the profile that a flag names, or nil.
-func givenProfile(a *app, name string) (*kernel.Profile, error) {
-	if name == "" {
-		return nil, nil
-	}
-	s := harness.Sources{Builtin: profiles.FS(), Profile: name}
-	if !slices.Contains(profiles.Names(), name) {
-		if err := userProfile(&s, name); err != nil {
-			return nil, err
-		}
-	}
-	r, err := s.Resolve(a.specs)
-	if err != nil {
-		return nil, err
-	}
-	return &r.Profile, nil
-}
-
 // resultFile is a RunResult file that was read.
 type resultFile struct {
 	source

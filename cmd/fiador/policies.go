@@ -16,6 +16,7 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
@@ -52,30 +53,6 @@ func gating(a *app, f gateFlags) (harness.Sources, error) {
 	}
 	return s, nil
 }
-
-// once is a flag that may be given one time. Otherwise the later of two profiles would win
-// without a message.
-type once struct {
-	value *string
-	given bool
-}
-
-func (o *once) String() string {
-	if o.value == nil {
-		return ""
-	}
-	return *o.value
-}
-
-func (o *once) Set(s string) error {
-	if o.given {
-		return errors.New("given twice")
-	}
-	*o.value, o.given = s, true
-	return nil
-}
-
-func (*once) Type() string { return "string" }
 
 // sources finds the sources of the policy without reading them.
 func sources(a *app, f gateFlags) (harness.Sources, error) {
@@ -219,4 +196,22 @@ func gateAhead(ctx context.Context, a *app, s harness.Sources) func() (*harness.
 		o := <-ahead
 		return o.gate, o.err
 	}
+}
+
+// givenProfile returns the profile that a flag names, or nil.
+func givenProfile(a *app, name string) (*kernel.Profile, error) {
+	if name == "" {
+		return nil, nil
+	}
+	s := harness.Sources{Builtin: profiles.FS(), Profile: name}
+	if !slices.Contains(profiles.Names(), name) {
+		if err := userProfile(&s, name); err != nil {
+			return nil, err
+		}
+	}
+	r, err := s.Resolve(a.specs)
+	if err != nil {
+		return nil, err
+	}
+	return &r.Profile, nil
 }

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// sink is standard output. It keeps the error of the first failed write, so that the
+// program reports every lost answer, help texts included.
+type sink struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sink) Write(b []byte) (int, error) {
+	n, err := s.w.Write(b)
+	if s.err == nil {
+		s.err = err
+	}
+	return n, err
+}
+
+// unprinted returns the RunError for a failed write to standard output. It returns nil and
+// a RunError as they are.
+func unprinted(err error) error {
+	if err == nil || errors.As(err, new(*result.RunError)) {
+		return err
+	}
+	return runerr.New(result.CodeInternal, "standard output could not be written: "+runerr.Reason(err),
+		"the answer did not reach its reader; run the command again", runerr.Because(err))
+}
+
+// print writes a command's answer to stdout. A write that fails ends the command with
+// status 2, whatever the decision is.
+func (a *app) print(b []byte) error {
+	_, err := a.stdout.Write(b)
+	return unprinted(err)
+}
+
+// printJSON prints one canonical document.
+func printJSON(a *app, v any) error {
+	b, _, err := canon.Artifact(v)
+	if err != nil {
+		return err
+	}
+	return a.print(b)
+}
+
+// printStanding prints an answer. When standard output fails, standard error still reports
+// the state that was reached.
+func printStanding(a *app, text []byte, stands string) error {
+	err := a.print(text)
+	if err != nil {
+		a.term.message(stands)
+	}
+	return err
+}
+
+// flush writes the buffered rest. A write that fails ends the command with status 2.
+func flush(out *bufio.Writer) error { return unprinted(out.Flush()) }
+
+// orEmpty returns a list that JSON shows as [] if it is empty.
+func orEmpty[T any](l []T) []T { return append([]T{}, l...) }
+
+func commaList(list []string) string { return strings.Join(list, ", ") }
+
+func quoted(name string) string { return fmt.Sprintf("%q", screen.Folder(name)) }
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

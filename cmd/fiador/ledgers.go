@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+// ledgerFlags name a ledger to read, and the key to trust.
+type ledgerFlags struct {
+	dir string
+	key string
+}
+
+func (f *ledgerFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
+	cmd.Flags().StringVar(&f.key, "key", "", "verifier key of the ledger, or a file with it (default: the ledger's own word)")
+}
+
+// ledgerDir returns the folder of the ledger.
+func ledgerDir(a *app, dir string) (string, error) {
+	if dir == "" {
+		dir = a.env("FIADOR_LEDGER")
+	}
+	if dir == "" {
+		return "", usage("name it with --ledger or FIADOR_LEDGER", "which ledger?")
+	}
+	return filepath.Clean(dir), nil // without Clean, "link/" would be the target of the link
+}
+
+// readLedger opens a ledger for reading.
+func readLedger(a *app, f ledgerFlags) (*disk.Reader, error) {
+	dir, err := ledgerDir(a, f.dir)
+	if err != nil {
+		return nil, err
+	}
+	var trust []ledger.Verifier
+	if f.key != "" {
+		key, err := verifierKey("key", f.key)
+		if err != nil {
+			return nil, err
+		}
+		trust = append(trust, key)
+	}
+	r, err := disk.Read(dir, trust...)
+	if err != nil {
+		return nil, ledgerError(dir, err)
+	}
+	return r, nil
+}
+
+// ledgerError returns the error for a ledger when a command cannot answer.
+func ledgerError(dir string, err error) error {
+	if err == nil || errors.As(err, new(*result.RunError)) {
+		return err
+	}
+	hint := ledgerHint(err)
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
+	}
+	return runerr.New(result.CodeEvidence, "ledger "+strconv.Quote(screen.Path(dir))+": "+withoutPaths(err, dir), hint, runerr.Because(err))
+}
+
+func ledgerHint(err error) string {
+	for _, h := range ledgerHints {
+		if errors.Is(err, h.err) {
+			return h.hint
+		}
+	}
+	return ""
+}
+
+// withoutPaths returns the text of an error about a ledger. Files have their names in the
+// ledger's folder, and names of system calls are left out.
+func withoutPaths(err error, dir string) string {
+	text := err.Error()
+	var walk func(error)
+	walk = func(err error) {
+		name, why := "", error(nil)
+		switch e := err.(type) {
+		case *fs.PathError:
+			name, why = e.Path, e.Err
+		case *os.LinkError:
+			name, why = e.New, e.Err
+		case *os.SyscallError:
+			why = e.Err
+		case interface{ Unwrap() []error }:
+			for _, part := range e.Unwrap() {
+				walk(part)
+			}
+			return
+		case interface{ Unwrap() error }:
+			if part := e.Unwrap(); part != nil {
+				walk(part)
+			}
+			return
+		default:
+			return
+		}
+		said := runerr.Reason(why)
+		if name = inFolder(name, dir); name != "" {
+			said = name + ": " + said
+		}
+		text = strings.ReplaceAll(text, err.Error(), said)
+	}
+	walk(err)
+	return canon.Clean(strings.ReplaceAll(text, "\n", "; "))
+}
+
+// inFolder returns the name of a file relative to the folder of a ledger. It returns empty
+// for the folder itself, and the last element for a file elsewhere.
+func inFolder(name, dir string) string {
+	if name == "" || filepath.Clean(name) == filepath.Clean(dir) {
+		return ""
+	}
+	if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsLocal(rel) {
+		name = rel
+	}
+	if !filepath.IsLocal(name) {
+		name = filepath.Base(name)
+	}
+	return filepath.ToSlash(name)
+}
+
+// ledgerHints say how to mend errors of ledgers.
+var ledgerHints = []struct {
+	err  error
+	hint string
+}{
+	{disk.ErrPoisoned, `free the disk and run "fiador ledger repair"`},
+	{disk.ErrTruncated, "restore the entries that are missing from a copy; nothing is appended to a ledger that lost any"},
+	{disk.ErrForked, `run "fiador ledger compare" with a copy, and keep the one that the receipts fit`},
+	{disk.ErrTampered, `run "fiador ledger verify": it names the entry`},
+	{disk.ErrWrongKey, `use the key that "fiador ledger rotate-key" made last`},
+	{disk.ErrBusy, "end the process that holds it, or wait for it; the lock ends with the process"},
+	{disk.ErrConflict, "choose another --run-id: a run id stands for one run"},
+	{disk.ErrEnded, "choose another --run-id: that run has ended"},
+	{ledger.ErrUnknownKey, "give the ledger's verifier key with --key"},
+	{disk.ErrNotEmpty, "name a folder that is not there, or is empty"},
+	{fs.ErrNotExist, `name a folder that "fiador ledger init" has made, and that is whole`},
+	{context.Canceled, "run it again"},
+	{fs.ErrPermission, "use a folder and a key that this user may read and write"},
+	{syscall.ENOSPC, "free some space; nothing was recorded"},
+}
+
+// warnLedger prints warnings about work after a record was written durably.
+func warnLedger(a *app, warnings []string) {
+	for _, w := range warnings {
+		a.term.warning(w)
+	}
+}
