@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/fiador/fiador/evidence/screen"
@@ -75,5 +73,3 @@ func orEmpty[T any](l []T) []T { return append([]T{}, l...) }
 func commaList(list []string) string { return strings.Join(list, ", ") }
 
 func quoted(name string) string { return fmt.Sprintf("%q", screen.Folder(name)) }
-
-func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -111,10 +110,7 @@ func (a *app) prepare() error {
 // report writes to stderr why a command ended without a decision: one line of canonical
 // JSON for a RunError, and words for people on a terminal.
 func (a *app) report(err error) int {
-	var re *result.RunError
-	if !errors.As(err, &re) {
-		re = runerr.Internal("internal error: no decision was made", err)
-	}
+	re := runerr.Of(err)
 	line := re.Line()
 	if a.github || a.runner {
 		line = []byte(screen.Inert(string(line)))

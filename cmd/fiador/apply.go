@@ -154,7 +154,7 @@ func recoverTree(ctx context.Context, a *app, dir string) error {
 	if did == tree.RecoveredNothing {
 		said = "nothing was unfinished"
 	}
-	return printStanding(a, []byte(plain(screen.Folder(dir))+": "+said+"\n"), said)
+	return printStanding(a, []byte(screen.Plain(screen.Folder(dir))+": "+said+"\n"), said)
 }
 
 func apply(ctx context.Context, a *app, name, dir string, f applyFlags, keys packKeys) error {
@@ -174,7 +174,7 @@ func apply(ctx context.Context, a *app, name, dir string, f applyFlags, keys pac
 		return err
 	}
 	if len(accepted.Operations) == 0 && f.branch == "" {
-		return a.print([]byte(plain(screen.Path(name)) + ": nothing to apply, the execution changed no file\n"))
+		return a.print([]byte(screen.Plain(screen.Path(name)) + ": nothing to apply, the execution changed no file\n"))
 	}
 	warnUnsigned(a, keys)
 	if err := patch.Supported(); err != nil && !f.dryRun {
@@ -223,7 +223,7 @@ func warnUnsigned(a *app, keys packKeys) {
 
 // nothingToDo ends a command for which no file has to change. It still makes the branch.
 func nothingToDo(ctx context.Context, a *app, dir string, branch *gitbranch.Branch, dryRun bool) error {
-	said := plain(screen.Folder(dir)) + ": nothing to do, every file is as the pack has it\n"
+	said := screen.Plain(screen.Folder(dir)) + ": nothing to do, every file is as the pack has it\n"
 	switch {
 	case branch == nil:
 	case dryRun:
@@ -237,7 +237,7 @@ func nothingToDo(ctx context.Context, a *app, dir string, branch *gitbranch.Bran
 		}); err != nil {
 			return changedMeanwhile(a, err)
 		}
-		said += "on branch " + plain(branch.Name) + "\n"
+		said += "on branch " + screen.Plain(branch.Name) + "\n"
 		return printStanding(a, []byte(said), stands(branch, "no file had to be changed"))
 	}
 	return a.print([]byte(said))

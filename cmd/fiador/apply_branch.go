@@ -45,13 +45,13 @@ func warnDirty(ctx context.Context, a *app, b *gitbranch.Branch) {
 // branch the message says what a person may do next.
 func applied(b *gitbranch.Branch, plan *patch.Plan, to string) string {
 	if b == nil {
-		return "applied to " + plain(to) + "\n"
+		return "applied to " + screen.Plain(to) + "\n"
 	}
-	said := fmt.Sprintf("applied to %s, on branch %s; ", plain(to), plain(b.Name))
+	said := fmt.Sprintf("applied to %s, on branch %s; ", screen.Plain(to), screen.Plain(b.Name))
 	next, err := b.Next(context.Background(), plan.Steps)
 	switch {
 	case err != nil:
-		return said + "nothing is committed, which is yours to do; no commands are printed: " + plain(canon.Clean(err.Error())) + "\n"
+		return said + "nothing is committed, which is yours to do; no commands are printed: " + screen.Plain(canon.Clean(err.Error())) + "\n"
 	case next.Many:
 		said += fmt.Sprintf("nothing is committed, which is yours to do; for more than %d files no commands are printed\n", gitbranch.MaxNamed)
 	case len(next.Add) == 0 && len(next.Others) > 0:

@@ -51,7 +51,7 @@ type diffPrinter struct {
 
 func (d diffPrinter) step(plan *patch.Plan, s patch.Step) ([]byte, error) {
 	if s.Folder {
-		return fmt.Appendf(nil, "Folder %s: deleted, files and folders in it: %d\n", plain(s.Path), s.Entries), nil
+		return fmt.Appendf(nil, "Folder %s: deleted, files and folders in it: %d\n", screen.Plain(s.Path), s.Entries), nil
 	}
 	if s.Before != nil && s.Before.Size > maxDiffBytes || s.After != nil && s.After.Size > maxDiffBytes {
 		return d.named("Large", s), nil
@@ -76,7 +76,7 @@ func (d diffPrinter) step(plan *patch.Plan, s patch.Step) ([]byte, error) {
 
 // named returns the line for a file whose lines are not shown.
 func (d diffPrinter) named(kind string, s patch.Step) []byte {
-	line := kind + " file " + plain(s.Path) + ": "
+	line := kind + " file " + screen.Plain(s.Path) + ": "
 	switch {
 	case s.After == nil:
 		line += fmt.Sprintf("deleted, %s %s", screen.Count(int(s.Before.Size), "byte"), s.Before.SHA256)
@@ -132,7 +132,7 @@ func (d diffPrinter) line(b *bytes.Buffer, line []byte) {
 	style := map[byte]string{'+': screen.Green, '-': screen.Red, '@': screen.Dim}[line[0]]
 	cells := strings.Split(string(bytes.TrimSuffix(line, []byte{'\n'})), "\t")
 	for i, c := range cells {
-		cells[i] = plain(c)
+		cells[i] = screen.Plain(c)
 	}
 	text := strings.Join(cells, "\t")
 	if d.runner && strings.HasPrefix(strings.TrimLeft(text, " \t"), "::") {
@@ -152,7 +152,7 @@ func mode(f *patch.FileState) string {
 // has invisible characters stands in quotes, with those bytes in octal. git reads both
 // forms as exactly that name.
 func fileName(name string) string {
-	if plain(name) == name && !strings.ContainsAny(name, "\"\\") && !strings.Contains(name, " /") {
+	if screen.Plain(name) == name && !strings.ContainsAny(name, "\"\\") && !strings.Contains(name, " /") {
 		return name
 	}
 	b := []byte{'"'}
@@ -161,7 +161,7 @@ func fileName(name string) string {
 		switch shown := name[i : i+n]; {
 		case r == '"' || r == '\\':
 			b = append(b, '\\', name[i])
-		case r != '#' && plain(shown) == shown:
+		case r != '#' && screen.Plain(shown) == shown:
 			b = append(b, shown...)
 		default:
 			for _, c := range []byte(shown) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 )
@@ -62,7 +63,7 @@ func compare(a *app, cmd *cobra.Command, nameA, nameB string) error {
 	}
 	a.status = exitRejected
 	return a.print(fmt.Appendf(nil, "different  %s\n  %s  %s\n  %s  %s\n",
-		plain(d.Pointer), plain(fa.path), va, plain(fb.path), vb))
+		screen.Plain(d.Pointer), screen.Plain(fa.path), va, screen.Plain(fb.path), vb))
 }
 
 func shown(v any, absent bool) (string, error) {
@@ -74,7 +75,7 @@ func shown(v any, absent bool) (string, error) {
 		return "", err
 	}
 	if len(b) > maxShown {
-		return plain(string(b[:maxShown])) + fmt.Sprintf("… (%d bytes)", len(b)), nil
+		return screen.Plain(string(b[:maxShown])) + fmt.Sprintf("… (%d bytes)", len(b)), nil
 	}
-	return plain(string(b)), nil
+	return screen.Plain(string(b)), nil
 }

@@ -269,14 +269,14 @@ func (r *conformanceReport) verdict(v conformance.Verdict, t terminal) []byte {
 		return nil
 	}
 	var b bytes.Buffer
-	name := plain(v.Vector.ID) + " " + plain(v.Vector.Name)
+	name := screen.Plain(v.Vector.ID) + " " + screen.Plain(v.Vector.Name)
 	if ok {
 		fmt.Fprintf(&b, "%s %s\n", t.paint(screen.Green, "ok"), name)
 		return b.Bytes()
 	}
 	fmt.Fprintf(&b, "%s %s\n", t.paint(screen.Red, "FAIL"), name)
 	for _, f := range v.Faults {
-		fmt.Fprintf(&b, "  %s\n", plain(f.What))
+		fmt.Fprintf(&b, "  %s\n", screen.Plain(f.What))
 		if f.Want != "" || f.Got != "" {
 			fmt.Fprintf(&b, "    want  %s\n    got   %s\n", shownOrNothing(f.Want), shownOrNothing(f.Got))
 		}
@@ -284,7 +284,7 @@ func (r *conformanceReport) verdict(v conformance.Verdict, t terminal) []byte {
 	return b.Bytes()
 }
 
-func shownOrNothing(s string) string { return cmp.Or(plain(s), "nothing") }
+func shownOrNothing(s string) string { return cmp.Or(screen.Plain(s), "nothing") }
 
 type vectorDocument struct {
 	ID     string          `json:"id"`
@@ -302,7 +302,7 @@ type faultDocument struct {
 func document(v conformance.Verdict) vectorDocument {
 	doc := vectorDocument{v.Vector.ID, v.Vector.Name, len(v.Faults) == 0, []faultDocument{}}
 	for _, f := range v.Faults {
-		doc.Faults = append(doc.Faults, faultDocument{plain(f.What), plain(f.Want), plain(f.Got)})
+		doc.Faults = append(doc.Faults, faultDocument{screen.Plain(f.What), screen.Plain(f.Want), screen.Plain(f.Got)})
 	}
 	return doc
 }
@@ -325,7 +325,7 @@ func (r *conformanceReport) summary(t terminal) ([]byte, error) {
 		var sections []string
 		for _, name := range slices.Sorted(maps.Keys(r.left)) {
 			total += r.left[name]
-			sections = append(sections, fmt.Sprintf("%s %d", plain(name), r.left[name]))
+			sections = append(sections, fmt.Sprintf("%s %d", screen.Plain(name), r.left[name]))
 		}
 		fmt.Fprintf(&b, "%s of other tools left out: %s\n", screen.Count(total, "vector"), strings.Join(sections, ", "))
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -9,9 +8,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/evidence/screen"
-	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
-	"github.com/fiador/fiador/kernel/result"
 )
 
 // reportFlags choose the forms of an answer. No form changes the exit status.
@@ -141,15 +138,6 @@ func (r *reports) status() int {
 		return exitRejected
 	}
 	return exitAccepted
-}
-
-// runError returns the RunError in err. Any other error becomes an internal RunError.
-func runError(err error) *result.RunError {
-	var re *result.RunError
-	if errors.As(err, &re) {
-		return re
-	}
-	return runerr.Internal("internal error: no decision was made", err)
 }
 
 // countLine returns the number of intents for each outcome, as one line.

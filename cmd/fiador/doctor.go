@@ -51,7 +51,7 @@ func doctor(ctx context.Context, a *app) error {
 			t.line()
 		}
 		if p.Err != nil {
-			t.line(t.paint(screen.Red, "no "), t.paint(screen.Bold, string(p.Isolation)), plain(p.Err.Error()))
+			t.line(t.paint(screen.Red, "no "), t.paint(screen.Bold, string(p.Isolation)), screen.Plain(p.Err.Error()))
 			t.hint(p.Err.Remedy)
 			if p.Isolation == sandbox.Full {
 				a.status = exitRejected
@@ -60,7 +60,7 @@ func doctor(ctx context.Context, a *app) error {
 		}
 		t.line(t.paint(screen.Green, "yes"), t.paint(screen.Bold, string(p.Isolation)), "writes are staged: "+p.Staging)
 		for _, c := range p.Clauses {
-			t.line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), plain(c.Mechanism))
+			t.line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), screen.Plain(c.Mechanism))
 		}
 	}
 	return a.print(out.Bytes())
@@ -148,7 +148,7 @@ func explainSandbox(ctx context.Context, a *app, f execFlags) error {
 	section := func(title string, lines []string) {
 		t.line(t.paint(screen.Bold, title))
 		for i, line := range lines {
-			t.line(fmt.Sprintf("%4d", i+1), plain(line))
+			t.line(fmt.Sprintf("%4d", i+1), screen.Plain(line))
 		}
 	}
 	section("steps", x.Steps)
@@ -156,7 +156,7 @@ func explainSandbox(ctx context.Context, a *app, f execFlags) error {
 	section("environment", x.Env)
 	t.line(t.paint(screen.Bold, "clauses"))
 	for _, c := range x.Clauses {
-		t.line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), plain(c.Mechanism))
+		t.line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), screen.Plain(c.Mechanism))
 	}
 	return a.print([]byte(strings.TrimLeft(out.String(), "\n")))
 }

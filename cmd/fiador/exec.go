@@ -477,7 +477,7 @@ func sayEnded(a *app, why, hint string, code int, reasons []string) {
 	if a.tty {
 		a.term.message(e.Message)
 		for _, r := range reasons {
-			a.term.line("  " + plain(r))
+			a.term.line("  " + screen.Plain(r))
 		}
 		a.term.hint(e.Remedy())
 	}

@@ -145,10 +145,10 @@ func explainCode(ctx context.Context, a *app, code string, f explainFlags) error
 }
 
 func (r codeRecord) text(t terminal) {
-	t.line(t.paint(screen.Bold, r.ID), plain(r.Title))
+	t.line(t.paint(screen.Bold, r.ID), screen.Plain(r.Title))
 	field := func(name, text string) {
 		if text != "" {
-			t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-6s", name)), plain(text))
+			t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-6s", name)), screen.Plain(text))
 		}
 	}
 	field("kind", string(r.Kind))
@@ -216,7 +216,7 @@ func listCodes(ctx context.Context, a *app, f explainFlags) error {
 		width = max(width, len(r.ID))
 	}
 	for _, r := range list {
-		t.line(t.paint(screen.Bold, fmt.Sprintf("%-*s", width, r.ID)), plain(r.Title))
+		t.line(t.paint(screen.Bold, fmt.Sprintf("%-*s", width, r.ID)), screen.Plain(r.Title))
 	}
 	return a.print(out.Bytes())
 }
@@ -260,7 +260,7 @@ type explained struct {
 
 func (e explained) text(t terminal) {
 	style := map[kernel.Outcome]string{kernel.OutcomeBundle: screen.Green, kernel.OutcomeClarify: screen.Yellow, kernel.OutcomeRefuse: screen.Red}[e.Decision.Outcome]
-	t.line(t.paint(style, string(e.Decision.Outcome)), plain(e.src.path), fmt.Sprintf("profile %q", e.Profile.Name))
+	t.line(t.paint(style, string(e.Decision.Outcome)), screen.Plain(e.src.path), fmt.Sprintf("profile %q", e.Profile.Name))
 	for i, r := range e.Reasons {
 		t.line()
 		e.reason(t, r, e.places[i])
@@ -271,16 +271,16 @@ func (e explained) text(t terminal) {
 	t.line()
 	t.line("effects:")
 	for _, effect := range e.Effects {
-		name := t.paint(screen.Bold, plain(effect.ID))
+		name := t.paint(screen.Bold, screen.Plain(effect.ID))
 		if len(effect.Permits) == 0 {
-			t.line("  "+name, plain(effectValue(effect.Effect)), t.paint(screen.Red, "not permitted"))
+			t.line("  "+name, screen.Plain(effectValue(effect.Effect)), t.paint(screen.Red, "not permitted"))
 		}
 		for _, p := range effect.Permits {
 			word := "permitted: "
 			if e.denied(effect.Effect) {
 				word = "permitted by the built-in policy, and denied above: "
 			}
-			t.line("  "+name, plain(effectValue(effect.Effect)), word+plain(p.Title), t.paint(screen.Dim, where(p.Place)))
+			t.line("  "+name, screen.Plain(effectValue(effect.Effect)), word+screen.Plain(p.Title), t.paint(screen.Dim, where(p.Place)))
 		}
 	}
 }
@@ -293,14 +293,14 @@ func (e explained) denied(effect kernel.Effect) bool {
 }
 
 func (e explained) reason(t terminal, r harness.Reason, at report.Position) {
-	head := []string{t.paint(screen.Bold, r.Rule+" "+r.ID), plain(r.Title)}
+	head := []string{t.paint(screen.Bold, r.Rule+" "+r.ID), screen.Plain(r.Title)}
 	if !r.Decides {
 		head = append(head, t.paint(screen.Dim, "(did not decide)"))
 	}
 	t.line(head...)
 	field := func(name, text string) {
 		if text != "" {
-			t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-7s", name)), plain(text))
+			t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-7s", name)), screen.Plain(text))
 		}
 	}
 	field("says", r.Text)

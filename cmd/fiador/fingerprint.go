@@ -183,7 +183,7 @@ func against(a *app, here, there fingerprint.Fingerprint) error {
 	a.status = exitRejected
 	var out bytes.Buffer
 	if here.Kernel != there.Kernel {
-		fmt.Fprintf(&out, "another kernel version: %s here, %s there\n", here.Kernel, plain(there.Kernel))
+		fmt.Fprintf(&out, "another kernel version: %s here, %s there\n", here.Kernel, screen.Plain(there.Kernel))
 	}
 	differ := a.page.paint(screen.Red, "DIFFERENT")
 	if there.Prints == nil {
@@ -208,13 +208,13 @@ func (d *parting) walk(here, there []fingerprint.Print, out *bytes.Buffer) {
 		switch {
 		case order < 0:
 			d.here++
-			fmt.Fprintf(out, "only here   %s\n", plain(here[0].Name))
+			fmt.Fprintf(out, "only here   %s\n", screen.Plain(here[0].Name))
 		case order > 0:
 			d.there++
-			fmt.Fprintf(out, "only there  %s\n", plain(there[0].Name))
+			fmt.Fprintf(out, "only there  %s\n", screen.Plain(there[0].Name))
 		case here[0].SHA256 != there[0].SHA256:
 			d.differ++
-			fmt.Fprintf(out, "differs     %s\n", plain(here[0].Name))
+			fmt.Fprintf(out, "differs     %s\n", screen.Plain(here[0].Name))
 		}
 		if order <= 0 {
 			here = here[1:]

@@ -3,8 +3,10 @@ package main
 import (
 	"path/filepath"
 
-	"github.com/fiador/fiador/harness/scaffold"
 	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/scaffold"
 )
 
 func initCommand(a *app) *cobra.Command {
@@ -48,13 +50,13 @@ Exit codes:
 				if !s.Wanted(dir) {
 					continue
 				}
-				if err := a.print([]byte("\nAdd to " + plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.Path)))) + ":\n\n" + s.Text)); err != nil {
+				if err := a.print([]byte("\nAdd to " + screen.Plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.Path)))) + ":\n\n" + s.Text)); err != nil {
 					return err
 				}
 			}
 			enter := ""
 			if dir != "." {
-				enter = "  cd " + plain(asGiven(dir)) + "\n"
+				enter = "  cd " + screen.Plain(asGiven(dir)) + "\n"
 			}
 			return a.print([]byte("\nTry next:\n" + enter + "  fiador policy test .fiador/profile --coverage\n  fiador check intents --policy .fiador/profile --tree intents --format human\n"))
 		},

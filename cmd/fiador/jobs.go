@@ -78,7 +78,7 @@ func itemOf(end harness.End) report.Item {
 		i.SHA256 = canon.Sum(end.Source)
 	}
 	if end.Err != nil {
-		i.Err = runError(end.Err)
+		i.Err = runerr.Of(end.Err)
 	} else if e := end.Result.Execution; e != nil {
 		i.Execution = &report.Execution{
 			Accepted: end.Result.Decision.Accepted, ExitCode: e.ExitCode, Reasons: end.Result.Decision.Reasons,

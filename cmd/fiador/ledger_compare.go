@@ -124,7 +124,7 @@ func checkReceipts(ctx context.Context, a *app, f ledgerFlags, dir string) error
 	for _, k := range list {
 		if k.Fault != "" {
 			lost++
-			fmt.Fprintf(&b, "%s  %s: %s\n", a.page.paint(screen.Red, "LOST"), plain(k.Name), plain(k.Fault))
+			fmt.Fprintf(&b, "%s  %s: %s\n", a.page.paint(screen.Red, "LOST"), screen.Plain(k.Name), screen.Plain(k.Fault))
 		}
 	}
 	if lost > 0 {

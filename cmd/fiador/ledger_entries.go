@@ -118,7 +118,7 @@ func openEntries(a *app, f ledgerFlags, filter ledger.Filter) (*entries, *bufio.
 	// The entries of a large ledger allocate much, so the runtime collects as usual.
 	debug.SetGCPercent(usualGC)
 	e := &entries{r, filter, ledger.Open{}, newProgress(a, r.Size())}
-	return e, bufio.NewWriterSize(clearing{e.line, a.stdout}, 64<<10), nil
+	return e, bufio.NewWriterSize(e.line.before(a.stdout), 64<<10), nil
 }
 
 type visitor func(index int64, e disk.Entry) error

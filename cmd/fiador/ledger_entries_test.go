@@ -166,7 +166,7 @@ func TestLedgerProgress(t *testing.T) {
 		for range 5000 {
 			p.tell()
 		}
-		fmt.Fprintln(clearing{p, &screen}, "row")
+		fmt.Fprintln(p.before(&screen), "row")
 		p.clear()
 		want := "row\n"
 		if tty {

@@ -79,7 +79,7 @@ func exportEntries(ctx context.Context, a *app, f exportFlags) error {
 	}
 	line := newProgress(a, r.Size()-f.from)
 	if f.output == "" {
-		out := bufio.NewWriterSize(clearing{line, a.stdout}, 64<<10)
+		out := bufio.NewWriterSize(line.before(a.stdout), 64<<10)
 		return export(ctx, r, f, line, out, unprinted)
 	}
 	if err := exportTarget(a, f); err != nil {

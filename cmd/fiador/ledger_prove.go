@@ -155,7 +155,7 @@ func checkProof(ctx context.Context, a *app, f ledgerFlags, name string) error {
 		return proofError(name, err)
 	case err != nil:
 		a.status = exitRejected
-		return a.print(fmt.Appendf(nil, "%s  %s\n", a.page.paint(screen.Red, "INVALID"), plain(err.Error())))
+		return a.print(fmt.Appendf(nil, "%s  %s\n", a.page.paint(screen.Red, "INVALID"), screen.Plain(err.Error())))
 	}
 	return a.print(fmt.Appendf(nil, "%s  entry %d of %d in %s\n%s\n", a.page.paint(screen.Green, "VALID"), p.Index, c.Size, c.Origin, p.Entry))
 }
@@ -208,7 +208,7 @@ func consistency(ctx context.Context, a *app, f ledgerFlags, from, output string
 	now := r.Checkpoint()
 	not := func(format string, args ...any) error {
 		a.status = exitRejected
-		return a.print(fmt.Appendf(nil, "%s  %s\n", a.page.paint(screen.Red, "INCONSISTENT"), plain(fmt.Sprintf(format, args...))))
+		return a.print(fmt.Appendf(nil, "%s  %s\n", a.page.paint(screen.Red, "INCONSISTENT"), screen.Plain(fmt.Sprintf(format, args...))))
 	}
 	if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
 		if errors.Is(err, ledger.ErrBadSignature) {
@@ -231,7 +231,7 @@ func consistency(ctx context.Context, a *app, f ledgerFlags, from, output string
 			return err
 		}
 	}
-	return a.print(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.page.paint(screen.Green, "CONSISTENT"), old.Size, entryCount(now.Size), plain(old.Name)))
+	return a.print(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.page.paint(screen.Green, "CONSISTENT"), old.Size, entryCount(now.Size), screen.Plain(old.Name)))
 }
 
 func ledgerPinCommand(a *app) *cobra.Command {
@@ -285,7 +285,7 @@ func pin(ctx context.Context, a *app, f ledgerFlags, args []string, output strin
 		}
 		if old.Size > c.Size || proof.Check(c, old.Checkpoint) != nil {
 			a.status = exitRejected
-			return a.print(fmt.Appendf(nil, "%s  the ledger does not have the %s of %s\n", a.page.paint(screen.Red, "INCONSISTENT"), entryCount(old.Size), plain(old.Name)))
+			return a.print(fmt.Appendf(nil, "%s  the ledger does not have the %s of %s\n", a.page.paint(screen.Red, "INCONSISTENT"), entryCount(old.Size), screen.Plain(old.Name)))
 		}
 		c = old.Checkpoint
 	}

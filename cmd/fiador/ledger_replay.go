@@ -207,7 +207,7 @@ func replayedText(t terminal, index int64, rec ledger.Record, rp replay.Result) 
 	if rp.Status == replay.Match {
 		return text
 	}
-	row := func(name, s string) { text += "  " + name + plain(s) + "\n" }
+	row := func(name, s string) { text += "  " + name + screen.Plain(s) + "\n" }
 	if rp.Document != "" {
 		row("first difference: ", rp.Document+" "+strconv.Quote(rp.Difference.Pointer))
 	}

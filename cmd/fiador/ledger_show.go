@@ -365,7 +365,7 @@ func (s shownEntry) text(t terminal, c ledger.Checkpoint) {
 	t.line(t.paint(screen.Bold, fmt.Sprintf("entry %d of %d", s.index, c.Size)), t.paint(style, outcome))
 	field := func(name, text string) {
 		if text != "" {
-			t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-16s", name)), plain(text))
+			t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-16s", name)), screen.Plain(text))
 		}
 	}
 	row, names := s.Record.Row(s.index), ledger.Columns()

@@ -195,7 +195,7 @@ func (v ledgerVerdict) document() any {
 func (v ledgerVerdict) human(t terminal) string {
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-11s %s\n", name, plain(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&b, "%-11s %s\n", name, screen.Plain(fmt.Sprintf(format, args...)))
 	}
 	row("ledger", "%s", screen.Path(v.dir))
 	if v.fault == nil {
@@ -207,7 +207,7 @@ func (v ledgerVerdict) human(t terminal) string {
 	}
 	b.WriteString(t.paint(style, text))
 	if v.fault != nil {
-		b.WriteString(": " + plain(v.fault.Error()))
+		b.WriteString(": " + screen.Plain(v.fault.Error()))
 	}
 	return b.String() + "\n"
 }

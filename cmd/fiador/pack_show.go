@@ -107,7 +107,7 @@ type packSheet struct {
 }
 
 func (s packSheet) row(name, format string, args ...any) {
-	s.t.line(s.t.paint(screen.Dim, fmt.Sprintf("%-9s", name)), plain(fmt.Sprintf(format, args...)))
+	s.t.line(s.t.paint(screen.Dim, fmt.Sprintf("%-9s", name)), screen.Plain(fmt.Sprintf(format, args...)))
 }
 
 // run prints the contents of run.json, even if the file breaks its schema.

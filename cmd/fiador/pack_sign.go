@@ -151,7 +151,7 @@ func signPack(a *app, out *bytes.Buffer, name string, key *ledger.Signer, o veri
 	case err != nil:
 		return 0, notSigned(name, err)
 	}
-	t.line(t.paint(screen.Green, "SIGNED"), plain(v.name), key.Verifier().ID())
+	t.line(t.paint(screen.Green, "SIGNED"), screen.Plain(v.name), key.Verifier().ID())
 	return exitAccepted, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -173,3 +174,5 @@ func (d desk) intents(ctx context.Context, a *app) (map[string]policy.Input, err
 	}
 	return in, nil
 }
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

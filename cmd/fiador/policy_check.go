@@ -181,26 +181,26 @@ func (s shownPolicy) warnings(file string) []string {
 
 func (c checkedPolicy) text(t terminal) {
 	for _, f := range c.faults {
-		t.line(t.paint(screen.Red, "error"), plain(f))
+		t.line(t.paint(screen.Red, "error"), screen.Plain(f))
 	}
 	for _, w := range c.warnings {
-		t.line(t.paint(screen.Yellow, "warning"), plain(w))
+		t.line(t.paint(screen.Yellow, "warning"), screen.Plain(w))
 	}
 	if len(c.faults) == 0 {
-		t.line(t.paint(screen.Green, "ok"), plain(c.title))
+		t.line(t.paint(screen.Green, "ok"), screen.Plain(c.title))
 	}
 }
 
 // policyFault reports whether an error is about the text of a policy.
 func policyFault(err error) bool {
-	re := runError(err)
+	re := runerr.Of(err)
 	_, located := re.Details["file"]
 	return re.Code == result.CodeProfile && located && re.Cause != nil
 }
 
 // faultLine returns an error as one line that an editor can parse.
 func faultLine(err error) string {
-	re := runError(err)
+	re := runerr.Of(err)
 	if re.Cause != nil {
 		return cmp.Or(re.Cause.Error(), re.Message)
 	}

@@ -174,12 +174,12 @@ func (c otherVerdict) kind() string {
 
 func (c otherVerdict) text(t terminal) {
 	style := map[string]string{"stricter": screen.Green, "wider": screen.Red, "reasons": screen.Yellow}[c.kind()]
-	t.line(t.paint(style, fmt.Sprintf("%-8s", c.kind())), plain(c.name), string(c.from)+" -> "+string(c.to))
+	t.line(t.paint(style, fmt.Sprintf("%-8s", c.kind())), screen.Plain(c.name), string(c.from)+" -> "+string(c.to))
 	for _, r := range c.gone {
-		t.line("          - " + plain(r))
+		t.line("          - " + screen.Plain(r))
 	}
 	for _, r := range c.come {
-		t.line("          + " + plain(r))
+		t.line("          + " + screen.Plain(r))
 	}
 }
 

@@ -65,7 +65,7 @@ Exit codes:
 				} else if err := writeFile(name, out, nil); err != nil {
 					return err
 				}
-				if err := a.print([]byte(plain(screen.Folder(name)) + "\n")); err != nil {
+				if err := a.print([]byte(screen.Plain(screen.Folder(name)) + "\n")); err != nil {
 					return err
 				}
 			}

@@ -6,9 +6,10 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/scaffold"
-	"github.com/spf13/cobra"
 )
 
 func policyNewCommand(a *app) *cobra.Command {

@@ -131,7 +131,7 @@ func (s shownPolicy) text(t terminal) {
 	}
 	t.line("layers:")
 	for _, l := range s.Layers {
-		t.line(fmt.Sprintf("  %-22s  %s, %s", plain(l.Package), screen.Count(len(l.Modules), "module"), screen.Count(len(s.gate.IDs(l.Package)), "rule")))
+		t.line(fmt.Sprintf("  %-22s  %s, %s", screen.Plain(l.Package), screen.Count(len(l.Modules), "module"), screen.Count(len(s.gate.IDs(l.Package)), "rule")))
 	}
 	if len(s.wider) > 0 && s.Profile.Name != "strict" {
 		t.line(t.paint(screen.Yellow, "wider than strict:"), strings.Join(s.wider, ", "))
@@ -152,11 +152,11 @@ func (s shownPolicy) rows() []row {
 				if asked[id] == weights[id] {
 					one.From = policy.FromProfile
 				}
-				rows = append(rows, row{plain(o.Member + "." + id), plain(valueLine(weights[id])), plain(s.origin(one))})
+				rows = append(rows, row{screen.Plain(o.Member + "." + id), screen.Plain(valueLine(weights[id])), screen.Plain(s.origin(one))})
 			}
 			continue
 		}
-		rows = append(rows, row{o.Member, plain(valueLine(s.members[o.Member])), plain(s.origin(o))})
+		rows = append(rows, row{o.Member, screen.Plain(valueLine(s.members[o.Member])), screen.Plain(s.origin(o))})
 	}
 	return rows
 }

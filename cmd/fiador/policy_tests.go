@@ -198,16 +198,16 @@ func (t testedPolicy) text(to terminal) {
 		at := fmt.Sprintf("%s:%d", c.File, c.Line)
 		switch {
 		case !c.Pass:
-			to.line(to.paint(screen.Red, "FAIL"), plain(c.Name), to.paint(screen.Dim, plain(at)))
-			to.line("      " + plain(c.Fault))
+			to.line(to.paint(screen.Red, "FAIL"), screen.Plain(c.Name), to.paint(screen.Dim, screen.Plain(at)))
+			to.line("      " + screen.Plain(c.Fault))
 		case t.verbose:
-			to.line(to.paint(screen.Green, "ok  "), plain(c.Name), to.paint(screen.Dim, plain(at)))
+			to.line(to.paint(screen.Green, "ok  "), screen.Plain(c.Name), to.paint(screen.Dim, screen.Plain(at)))
 		}
 	}
 	if t.coverage {
 		for _, c := range t.Coverage {
 			if len(c.Missed) > 0 {
-				to.line(plain(c.File), fmt.Sprintf("%d of %s missed:", len(c.Missed), screen.Count(c.Lines, "line")), lineRanges(c.Missed))
+				to.line(screen.Plain(c.File), fmt.Sprintf("%d of %s missed:", len(c.Missed), screen.Count(c.Lines, "line")), lineRanges(c.Missed))
 			}
 		}
 	}

@@ -49,7 +49,9 @@ func (p *progressLine) clear() {
 	}
 }
 
-// clearing is a writer that clears the progress line before each write.
+// before returns a writer that clears the progress line before each write to w.
+func (p *progressLine) before(w io.Writer) io.Writer { return clearing{p, w} }
+
 type clearing struct {
 	line *progressLine
 	w    io.Writer

@@ -325,7 +325,7 @@ func tellReproduced(a *app, o *reproduce.Original, got reproduce.Result, f repro
 		if got.Runs > 1 {
 			at = " at "
 		}
-		fmt.Fprintf(&out, "%s%s%s%s: %s in the pack, %s now\n", a.page.paint(screen.Red, "DIFFERS"), of(d.Runs), at, plain(placeText(d.Divergence)), plain(d.Recorded), plain(d.Now))
+		fmt.Fprintf(&out, "%s%s%s%s: %s in the pack, %s now\n", a.page.paint(screen.Red, "DIFFERS"), of(d.Runs), at, screen.Plain(placeText(d.Divergence)), screen.Plain(d.Recorded), screen.Plain(d.Now))
 	}
 	if err := a.print(out.Bytes()); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 
+	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness/scaffold"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/profiles"
@@ -47,7 +48,7 @@ func sowAll(a *app, dir string, list []scaffold.Seed) (kept []scaffold.Seed, err
 		if was {
 			word, kept = "kept ", append(kept, s)
 		}
-		if err := a.print([]byte(word + "  " + plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.Path)))) + "\n")); err != nil {
+		if err := a.print([]byte(word + "  " + screen.Plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.Path)))) + "\n")); err != nil {
 			return nil, err
 		}
 	}

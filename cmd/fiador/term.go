@@ -8,7 +8,7 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 )
 
-// terminal writes for people. Outside text passes through plain, so that it cannot move
+// terminal writes for people. Outside text passes through screen.Plain, so that it cannot move
 // the cursor or hide other text.
 type terminal struct {
 	w     io.Writer
@@ -27,21 +27,18 @@ func (t terminal) line(fields ...string) {
 }
 
 func (t terminal) message(msg string) {
-	fmt.Fprintln(t.w, t.paint(screen.Bold, "fiador:")+" "+plain(msg))
+	fmt.Fprintln(t.w, t.paint(screen.Bold, "fiador:")+" "+screen.Plain(msg))
 }
 
 func (t terminal) warning(msg string) {
-	fmt.Fprintln(t.w, t.paint(screen.Bold, "fiador:")+" "+t.paint(screen.Yellow, "warning:")+" "+plain(msg))
+	fmt.Fprintln(t.w, t.paint(screen.Bold, "fiador:")+" "+t.paint(screen.Yellow, "warning:")+" "+screen.Plain(msg))
 }
 
 func (t terminal) hint(text string) {
 	if text != "" {
-		fmt.Fprintln(t.w, t.paint(screen.Dim, "hint:")+" "+plain(text))
+		fmt.Fprintln(t.w, t.paint(screen.Dim, "hint:")+" "+screen.Plain(text))
 	}
 }
-
-// plain escapes every invisible character and every character that moves the cursor.
-func plain(s string) string { return screen.Plain(s) }
 
 // colored decides about colour. The flag comes first, then NO_COLOR, then CLICOLOR_FORCE.
 // Last it looks whether the stream is a terminal with colour.

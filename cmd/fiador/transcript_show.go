@@ -141,7 +141,7 @@ func showTranscript(ctx context.Context, a *app, name string, f showTranscriptFl
 // summary prints the facts of the log without its lines.
 func (s *shownLog) summary() {
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(s.out, "%-9s  %s\n", name, plain(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(s.out, "%-9s  %s\n", name, screen.Plain(fmt.Sprintf(format, args...)))
 	}
 	row("command", "%s", s.Command())
 	row("exit code", "%d", s.Code())
@@ -155,12 +155,12 @@ func (s *shownLog) summary() {
 // page prints a log for a terminal. A line of the command cannot imitate a message of
 // safe-run: it has a mark, or has no colour of its own.
 func (s *shownLog) page() error {
-	s.t.line(s.t.paint(screen.Bold, "$ "+plain(s.Command())))
+	s.t.line(s.t.paint(screen.Bold, "$ "+screen.Plain(s.Command())))
 	if err := s.lines(); err != nil {
 		return err
 	}
 	for _, note := range s.Notes() {
-		s.t.line(s.t.paint(screen.Dim, plain(note)))
+		s.t.line(s.t.paint(screen.Dim, screen.Plain(note)))
 	}
 	style := screen.Red
 	if s.Code() == 0 {
@@ -280,7 +280,7 @@ func (s *shownLog) show(stream transcript.Stream, p piece) error {
 	}
 	parts := strings.Split(string(text), "\t")
 	for i := range parts {
-		parts[i] = plain(parts[i])
+		parts[i] = screen.Plain(parts[i])
 	}
 	_, err := s.out.WriteString(mark + s.t.paint(style, strings.Join(parts, "\t")))
 	if err == nil && p.last {

@@ -144,7 +144,7 @@ func harmless(line string) string {
 	}
 	parts := strings.Split(line, "\t")
 	for i := range parts {
-		parts[i] = plain(parts[i])
+		parts[i] = screen.Plain(parts[i])
 	}
 	return strings.Join(parts, "\t") + "\n"
 }
@@ -355,13 +355,13 @@ func TestTranscriptPieces(t *testing.T) {
 					t.Fatalf("piece %+v of %q after %q", p, line, got)
 				}
 				got += string(p.text)
-				escaped += plain(string(p.text))
+				escaped += screen.Plain(string(p.text))
 				if p.last {
 					last++
 				}
 				return nil
 			})
-			if err != nil || got != line || last != 1 || escaped != plain(line) {
+			if err != nil || got != line || last != 1 || escaped != screen.Plain(line) {
 				t.Fatalf("%v: %d ends, %q, escaped %q, want %q", err, last, got, escaped, line)
 			}
 		}

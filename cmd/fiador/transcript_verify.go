@@ -72,7 +72,7 @@ func verifyTranscript(ctx context.Context, a *app, name string) (text string, st
 	var fault *transcript.FormatError
 	if errors.As(err, &fault) {
 		where, err := l.where(fault)
-		return fmt.Sprintf("%s %s: %s\n", a.page.paint(screen.Red, "bad"), plain(l.path), plain(where)), exitRejected, err
+		return fmt.Sprintf("%s %s: %s\n", a.page.paint(screen.Red, "bad"), screen.Plain(l.path), screen.Plain(where)), exitRejected, err
 	}
 	if err != nil {
 		return "", 0, err
@@ -81,6 +81,6 @@ func verifyTranscript(ctx context.Context, a *app, name string) (text string, st
 	if err != nil {
 		return "", 0, l.unread(err)
 	}
-	return fmt.Sprintf("%s %s: %d events, exit code %d\n", a.page.paint(screen.Green, "ok"), plain(l.path),
+	return fmt.Sprintf("%s %s: %d events, exit code %d\n", a.page.paint(screen.Green, "ok"), screen.Plain(l.path),
 		n[transcript.Meta]+n[transcript.Stdout]+n[transcript.Stderr], log.Code()), exitAccepted, nil
 }

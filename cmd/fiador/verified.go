@@ -159,10 +159,10 @@ func (v verifiedPack) status() int {
 
 func (v verifiedPack) human(t terminal) {
 	for _, x := range v.violations() {
-		t.line(t.paint(screen.Red, fmt.Sprintf("%-4s", x.Rule)), strings.TrimSpace(plain(x.Path)+"  "+plain(x.Message)))
+		t.line(t.paint(screen.Red, fmt.Sprintf("%-4s", x.Rule)), strings.TrimSpace(screen.Plain(x.Path)+"  "+screen.Plain(x.Message)))
 	}
 	for _, why := range v.verdict.NotChecked {
-		t.line(t.paint(screen.Yellow, "not checked"), plain(why)+"; name its folder with --policy")
+		t.line(t.paint(screen.Yellow, "not checked"), screen.Plain(why)+"; name its folder with --policy")
 	}
 	word, style := v.word()
 	about := []string{string(v.verdict.Level)}
@@ -171,7 +171,7 @@ func (v verifiedPack) human(t terminal) {
 	} else if word != wordUndecided {
 		about = append(about, v.outcome(), v.voucher())
 	}
-	t.line(t.paint(style, word), plain(v.name), plain(strings.Join(about, ", ")))
+	t.line(t.paint(style, word), screen.Plain(v.name), screen.Plain(strings.Join(about, ", ")))
 	if word == wordInvalid {
 		t.hint(v.hint)
 	}

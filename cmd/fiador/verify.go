@@ -129,23 +129,23 @@ func verifyResult(ctx context.Context, a *app, out *bytes.Buffer, name string, g
 		style := map[result.Status]string{result.Fail: screen.Red, result.NotChecked: screen.Yellow, result.Pass: screen.Green}[c.Status]
 		fmt.Fprintf(out, "%s  %-6s  %s", t.paint(style, fmt.Sprintf("%-11s", c.Status)), c.ID, c.Title)
 		if why := cmp.Or(c.Fault, c.Note); why != "" {
-			fmt.Fprintf(out, ": %s", plain(why))
+			fmt.Fprintf(out, ": %s", screen.Plain(why))
 		}
 		fmt.Fprintln(out)
 	}
 	switch {
 	case counts[result.Fail] > 0:
-		t.line(plain(file.path), fmt.Sprintf("%d of %s failed", counts[result.Fail], screen.Count(len(checks), "check")))
+		t.line(screen.Plain(file.path), fmt.Sprintf("%d of %s failed", counts[result.Fail], screen.Count(len(checks), "check")))
 		return exitRejected, nil
 	case counts[result.NotChecked] > 0:
-		t.line(plain(file.path), fmt.Sprintf("%d of %s not made", counts[result.NotChecked], screen.Count(len(checks), "check")))
+		t.line(screen.Plain(file.path), fmt.Sprintf("%d of %s not made", counts[result.NotChecked], screen.Count(len(checks), "check")))
 		return exitError, nil
 	}
 	held := screen.Count(counts[result.Pass], "check") + " hold"
 	if foreign > 0 {
 		held += fmt.Sprintf(", %d not of this version", foreign)
 	}
-	t.line(plain(file.path), held)
+	t.line(screen.Plain(file.path), held)
 	return exitAccepted, nil
 }
 
