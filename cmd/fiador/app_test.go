@@ -41,7 +41,7 @@ func TestPanicIsAnError(t *testing.T) {
 			if sys.stdin == nil {
 				arg = "-"
 			}
-			got := run(context.Background(), []string{"run", arg}, sys)
+			got := run(context.Background(), []string{"run", arg}, sys, commands)
 			if name == "nothing" {
 				if got != exitAccepted || stdout.Len() == 0 {
 					t.Fatalf("exit status %d, stderr %q", got, stderr.String())
@@ -74,7 +74,7 @@ func TestEveryCommandHelps(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(rootCommand((&app{})))
+	walk(rootCommand(&app{}, commands(&app{})...))
 	if seen < 13 {
 		t.Errorf("only %d commands seen", seen)
 	}

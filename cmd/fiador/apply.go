@@ -82,18 +82,19 @@ func applyCommand(a *app) *cobra.Command {
 			if err := f.check(cmd); err != nil {
 				return err
 			}
+			ctx := waiting(cmd.Context(), a)
 			dir, err := folder("to", f.to)
 			if err != nil {
 				return err
 			}
 			if f.recover {
-				return recoverTree(cmd.Context(), a, dir)
+				return recoverTree(ctx, a, dir)
 			}
 			keys, err := f.open(cmd)
 			if err != nil {
 				return err
 			}
-			return apply(cmd.Context(), a, args[0], dir, f, keys)
+			return apply(ctx, a, args[0], dir, f, keys)
 		},
 	}
 	f.register(cmd)

@@ -179,7 +179,7 @@ func TestApplyUnsaid(t *testing.T) {
 		code := run(t.Context(), append([]string{"apply", s.pack, "--to", dir}, c.args...), system{
 			stdin: os.Stdin, stdout: &failsAt{text: c.fails}, stderr: &stderr, env: func(name string) string { return env[name] },
 			environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home}, now: time.Now, rand: rand.Reader, busy: newOccupied(),
-		})
+		}, commands)
 		changed := shot(t, dir) != before
 		if code != exitError || changed != c.applied || !strings.HasPrefix(stderr.String(), "fiador: "+c.stands+"\n{") || !strings.Contains(stderr.String(), "standard output could not be written") {
 			t.Errorf("%s: exit status %d, changed %v: %s", c.fails, code, changed, stderr.String())

@@ -54,8 +54,9 @@ type execFlags struct {
 func execCommand(a *app) *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
-		Use:   "exec [flags] -- COMMAND [ARGUMENT...]",
-		Short: "run one command in the sandbox",
+		Use:         "exec [flags] -- COMMAND [ARGUMENT...]",
+		Short:       "run one command in the sandbox",
+		Annotations: map[string]string{failsWith: strconv.Itoa(exitOurs)},
 		Long: `Exec runs one command in the sandbox of a profile, in a folder as it is given,
 and passes its streams through as they come. What the command writes is kept apart
 and judged when it has ended: if it ended with 0 and wrote only what and where it
@@ -117,7 +118,7 @@ func runExec(a *app, cmd *cobra.Command, f execFlags, args []string) error {
 	if err := f.check(cmd, args); err != nil {
 		return err
 	}
-	ctx := cmd.Context()
+	ctx := waiting(cmd.Context(), a)
 	work, err := folder("work", f.work)
 	if err != nil {
 		return err

@@ -130,7 +130,7 @@ func TestFingerprintWrittenOtherwise(t *testing.T) {
 		if err := os.WriteFile(name, []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := readFingerprint(t.Context(), (&app{}), name)
+		_, err := readFingerprint(t.Context(), &app{}, name)
 		var re *result.RunError
 		switch {
 		case c.want == "":
@@ -153,7 +153,7 @@ func TestFingerprintFileIsBounded(t *testing.T) {
 	if err := os.Truncate(name, 1<<40); err != nil {
 		t.Skipf("no sparse file can be made here: %v", err)
 	}
-	_, err := readFingerprint(t.Context(), (&app{}), name)
+	_, err := readFingerprint(t.Context(), &app{}, name)
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeUnreadable || !strings.Contains(re.Message, "larger than") || !strings.Contains(re.Hint, "--vectors") {
 		t.Errorf("error %v", err)

@@ -36,7 +36,7 @@ func ledgerRunIn(t *testing.T, in func(context.Context) context.Context, stdout 
 	code = run(in(t.Context()), append([]string{"ledger"}, args...), system{
 		stdin: os.Stdin, stdout: stdout, stderr: &errs, now: time.Now,
 		env: func(name string) string { return map[string]string{"FIADOR_LEDGER": dir}[name] },
-	})
+	}, commands)
 	return errs.String(), code
 }
 
@@ -64,7 +64,7 @@ func TestLedgerJSONIsCanonical(t *testing.T) {
 
 // TestLedgerColumns: the help of list names every column, in its order.
 func TestLedgerColumns(t *testing.T) {
-	long := ledgerListCommand((&app{})).Long
+	long := ledgerListCommand(&app{}).Long
 	_, text, _ := strings.Cut(long, "The columns of csv: ")
 	text, _, _ = strings.Cut(text, ".\n\n")
 	text = regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(text, "")

@@ -35,5 +35,5 @@ func process(now func() time.Time, random io.Reader) {
 		now:     now,
 		rand:    random,
 		busy:    busy,
-	}))
+	}, commands))
 }

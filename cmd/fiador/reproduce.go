@@ -68,7 +68,7 @@ Exit codes:
 			if err := notEmpty(cmd, "intent", "policy", "tree", "work"); err != nil {
 				return err
 			}
-			return reproducePack(cmd.Context(), a, args[0], f)
+			return reproducePack(waiting(cmd.Context(), a), a, args[0], f)
 		},
 	}
 	f.gateFlags.register(cmd)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"runtime/debug"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +12,7 @@ import (
 
 // run is the whole program except for the process around it. It returns the exit status. A
 // panic in any command becomes RUN_E007.
-func run(ctx context.Context, args []string, sys system) (status int) {
+func run(ctx context.Context, args []string, sys system, commands func(*app) []*cobra.Command) (status int) {
 	debug.SetMemoryLimit(512 << 20)
 	debug.SetGCPercent(startupGC)
 	a := newApp(sys)
@@ -20,26 +21,30 @@ func run(ctx context.Context, args []string, sys system) (status int) {
 			status = a.report(runerr.Panicked())
 		}
 	}()
-	root := rootCommand(a)
+	root := rootCommand(a, commands(a)...)
 	root.SetArgs(args)
 	root.SetIn(sys.stdin)
 	root.SetOut(sys.stdout)
 	root.SetErr(sys.stderr)
-	cmd, err := root.ExecuteContextC(waiting(ctx, a))
+	cmd, err := root.ExecuteContextC(ctx)
 	if lost := a.lost(); lost != nil {
 		err = lost
 	}
 	if err != nil {
 		status = a.report(err)
-		if cmd != nil && cmd.Name() == "exec" && cmd.Parent() == root {
-			status = exitOurs
+		if cmd != nil && cmd.Annotations[failsWith] != "" {
+			status, _ = strconv.Atoi(cmd.Annotations[failsWith])
 		}
 		return status
 	}
 	return a.status
 }
 
-func rootCommand(a *app) *cobra.Command {
+// failsWith is the annotation of a command with the exit status, in decimal digits, of its
+// ends without an answer. Other commands end with exitError.
+const failsWith = "fails-with"
+
+func rootCommand(a *app, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fiador",
 		Short: "the safety catch for agent intents",
@@ -69,11 +74,7 @@ Exit codes:
 		return usage(helpHint(cmd), "%s", err)
 	})
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour on the terminal: auto, always or never")
-	root.AddCommand(
-		runCommand(a), checkCommand(a), execCommand(a), safeRunCommand(a), conformanceCommand(a), transcriptCommand(a), explainCommand(a), policyCommand(a), initCommand(a), ledgerCommand(a), doctorCommand(a), sandboxCommand(a), verifyCommand(a), digestCommand(a), compareCommand(a), packCommand(a), applyCommand(a), reproduceCommand(a), fingerprintCommand(a),
-		demoCommand(a), schemaCommand(a), versionCommand(a),
-		exitCodesTopic(), environmentTopic(),
-	)
+	root.AddCommand(append(commands, exitCodesTopic(), environmentTopic())...)
 	complete(root, "color", "auto", "always", "never")
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()

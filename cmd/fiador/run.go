@@ -147,7 +147,7 @@ func runIntent(a *app, cmd *cobra.Command, name string, f runFlags) error {
 		return err
 	}
 	a.github = f.format == "github"
-	ctx := cmd.Context()
+	ctx := waiting(cmd.Context(), a)
 	sources, err := gating(a, f.gateFlags)
 	if err != nil {
 		return err

@@ -114,7 +114,7 @@ func (s display) see(ctx context.Context, args ...string) (status int, stdout, s
 			}
 			return ""
 		},
-	})
+	}, commands)
 	return status, out.String(), errs.String()
 }
 
@@ -432,7 +432,7 @@ func TestTranscriptProgress(t *testing.T) {
 			got := run(t.Context(), append([]string{"transcript"}, args...), system{
 				stdin: os.Stdin, stdout: &out, stderr: &errs, tty: tty, env: func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] },
 				now: func() time.Time { now = now.Add(time.Second); return now },
-			})
+			}, commands)
 			seen := errs.String()
 			if got != exitAccepted || strings.Contains(out.String(), "checking") || tty != (seen != "") {
 				t.Fatalf("%q: exit status %d, terminal %v, stderr %.200q", args, got, tty, seen)

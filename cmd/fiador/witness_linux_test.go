@@ -492,7 +492,7 @@ func (w *witness) in(where, name string, args ...string) (stdout, stderr string)
 	status := run(context.Background(), args, system{
 		stdin: os.Stdin, stdout: &out, stderr: &errs, env: func(string) string { return "" },
 		now: func() time.Time { return steadyTime }, rand: zeros{},
-	})
+	}, commands)
 	if name == "" {
 		name = "fiador " + strings.Join(args, " ")
 	}
@@ -516,7 +516,7 @@ func (w *witness) table(t *testing.T, temp string) {
 			helps(sub)
 		}
 	}
-	helps(rootCommand((&app{})))
+	helps(rootCommand(&app{}, commands(&app{})...))
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		w.in("complete", "", "completion", shell)
 	}
