@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,67 +18,26 @@ import (
 
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/evidence/transcript"
+	"github.com/fiador/fiador/evidence/transcript/transcripttest"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// came is the result of one read from a command, or a line.
-type came struct {
-	stream transcript.Stream
-	text   string
-}
-
 // lineOrder returns the lines of the chunks, in the order of their events.
-func lineOrder(chunks []came) (lines []came) {
+func lineOrder(chunks []transcripttest.Chunk) (lines []transcripttest.Chunk) {
 	var begun [3]string
 	for _, c := range chunks {
-		parts := strings.SplitAfter(begun[c.stream]+c.text, "\n")
+		parts := strings.SplitAfter(begun[c.Stream]+c.Text, "\n")
 		for _, p := range parts[:len(parts)-1] {
-			lines = append(lines, came{c.stream, p})
+			lines = append(lines, transcripttest.Chunk{Stream: c.Stream, Text: p})
 		}
-		begun[c.stream] = parts[len(parts)-1]
+		begun[c.Stream] = parts[len(parts)-1]
 	}
 	for _, s := range []transcript.Stream{transcript.Stdout, transcript.Stderr} {
 		if begun[s] != "" {
-			lines = append(lines, came{s, begun[s]})
+			lines = append(lines, transcripttest.Chunk{Stream: s, Text: begun[s]})
 		}
 	}
 	return lines
-}
-
-// runOf returns the run with these chunks.
-func runOf(chunks []came) transcript.Run {
-	var all [3]string
-	for _, c := range chunks {
-		all[c.stream] += c.text
-	}
-	section := func(s string) *io.SectionReader { return io.NewSectionReader(strings.NewReader(s), 0, int64(len(s))) }
-	return transcript.Run{
-		Argv: []string{"make", "a b"}, Code: 3, Notes: []string{"safe-run reader gone: stdout"},
-		Stdout: section(all[transcript.Stdout]), Stderr: section(all[transcript.Stderr]),
-		Order: func(yield func(transcript.Span, error) bool) {
-			for _, c := range chunks {
-				if !yield(transcript.Span{Stream: c.stream, N: int64(len(c.text))}, nil) {
-					return
-				}
-			}
-		},
-	}
-}
-
-// randomChunks returns chunks that are difficult for decoders and terminals.
-func randomChunks(rng *rand.Rand) (chunks []came) {
-	bits := []string{
-		"\n", "\n", "\r\n", "\r", "\x00", "\x1b[2J", "\u009b", "\u2028", "\u202e", "\ufffe", "\U0010ffff", "\ufffd", "\xff", "\xe2\x80", "\xf0\x9f",
-		"base64:", "eA==", "\t", " ", "word", `"`, `\`, "é", "😀", "[SEQ=2][STDOUT] ", "\n--- BEGIN EVENTS ---\n", "--- END EVENTS ---\n", "\n=== STDERR ===\n",
-	}
-	for range rng.IntN(12) {
-		c := came{stream: transcript.Stdout + transcript.Stream(rng.IntN(2))}
-		for range rng.IntN(8) {
-			c.text += bits[rng.IntN(len(bits))]
-		}
-		chunks = append(chunks, c)
-	}
-	return chunks
 }
 
 // logOf writes the log of a run to a file.
@@ -127,10 +84,10 @@ func (s display) shows(t *testing.T, want string, args ...string) {
 	}
 }
 
-func joined(lines []came, of ...transcript.Stream) (all string) {
+func joined(lines []transcripttest.Chunk, of ...transcript.Stream) (all string) {
 	for _, l := range lines {
-		if slices.Contains(of, l.stream) {
-			all += l.text
+		if slices.Contains(of, l.Stream) {
+			all += l.Text
 		}
 	}
 	return all
@@ -157,8 +114,8 @@ func TestTranscriptShowsWhatCame(t *testing.T) {
 	const stdout, stderr = transcript.Stdout, transcript.Stderr
 	file, tty := display{}, display{terminal: true, env: "NO_COLOR=1"}
 	for seed := range uint64(150) {
-		chunks := randomChunks(rand.New(rand.NewPCG(seed, 6)))
-		lines, r := lineOrder(chunks), runOf(chunks)
+		chunks := transcripttest.RandomChunks(rand.New(rand.NewPCG(seed, 6)))
+		lines, r := lineOrder(chunks), transcripttest.RunOf(chunks)
 		name := logOf(t, r)
 		var merged strings.Builder
 		if err := r.WriteMerged(&merged); err != nil {
@@ -182,8 +139,8 @@ func TestTranscriptShowsWhatCame(t *testing.T) {
 		page := "$ make 'a b'\n"
 		n := map[transcript.Stream]int{}
 		for _, l := range lines {
-			n[l.stream]++
-			page += map[transcript.Stream]string{stdout: "out | ", stderr: "err | "}[l.stream] + harmless(l.text)
+			n[l.Stream]++
+			page += map[transcript.Stream]string{stdout: "out | ", stderr: "err | "}[l.Stream] + harmless(l.Text)
 		}
 		page += fmt.Sprintf("safe-run reader gone: stdout\nexit code 3; %s of stdout, %s of stderr\n", screen.Count(n[stdout], "line"), screen.Count(n[stderr], "line"))
 		tty.shows(t, page, "show", name)
@@ -196,8 +153,8 @@ func TestTranscriptShowsWhatCame(t *testing.T) {
 func TestTranscriptEventsAreJSON(t *testing.T) {
 	coded := 0
 	for seed := range uint64(150) {
-		chunks := randomChunks(rand.New(rand.NewPCG(seed, 7)))
-		name := logOf(t, runOf(chunks))
+		chunks := transcripttest.RandomChunks(rand.New(rand.NewPCG(seed, 7)))
+		name := logOf(t, transcripttest.RunOf(chunks))
 		status, out, stderr := display{}.see(t.Context(), "transcript", "events", name)
 		if status != exitAccepted || stderr != "" {
 			t.Fatalf("exit status %d, stderr %q", status, stderr)
@@ -226,10 +183,10 @@ func TestTranscriptEventsAreJSON(t *testing.T) {
 				continue
 			}
 			want := lines[i-1]
-			if m["stream"] != want.stream.String() || m["event"] != nil {
-				t.Fatalf("%s, want stream %v", line, want.stream)
+			if m["stream"] != want.Stream.String() || m["event"] != nil {
+				t.Fatalf("%s, want stream %v", line, want.Stream)
 			}
-			body, ended := strings.CutSuffix(want.text, "\n")
+			body, ended := strings.CutSuffix(want.Text, "\n")
 			if ended && utf8.ValidString(body) && !strings.HasPrefix(body, "base64:") {
 				body = strings.TrimSuffix(body, "\r")
 			}
@@ -257,7 +214,7 @@ func TestTranscriptEventsAreJSON(t *testing.T) {
 // visible characters and tabs. No line of it looks like a message of safe-run.
 func TestTranscriptOnATerminal(t *testing.T) {
 	hostile := "\x1b[2J\x1b]0;title\a\r\b\x7f\u009b31m\u202e\u200b\u2028\x00\xff\ttab"
-	r := runOf([]came{
+	r := transcripttest.RunOf([]transcripttest.Chunk{
 		{transcript.Stdout, hostile + "\r\n" + "exit code 0; 1 line of stdout, 0 lines of stderr\n"},
 		{transcript.Stderr, "$ true\n" + hostile},
 	})
@@ -317,8 +274,8 @@ func TestTranscriptOnATerminal(t *testing.T) {
 // TestTranscriptLongLine: a line of 5 MB is a line like any other.
 func TestTranscriptLongLine(t *testing.T) {
 	long := strings.Repeat(strings.Repeat("a long line that goes on and ", 200)+"é, 😀, \x1b[31m\r", 5<<20/5800)
-	chunks := []came{{transcript.Stderr, "before\n"}, {transcript.Stdout, long[:1000]}, {transcript.Stderr, "between\n"}, {transcript.Stdout, long[1000:] + "\r\nafter\n"}}
-	r := runOf(chunks)
+	chunks := []transcripttest.Chunk{{transcript.Stderr, "before\n"}, {transcript.Stdout, long[:1000]}, {transcript.Stderr, "between\n"}, {transcript.Stdout, long[1000:] + "\r\nafter\n"}}
+	r := transcripttest.RunOf(chunks)
 	name := logOf(t, r)
 	var merged strings.Builder
 	if err := r.WriteMerged(&merged); err != nil {
@@ -338,43 +295,10 @@ func TestTranscriptLongLine(t *testing.T) {
 	}
 }
 
-// TestTranscriptPieces: wherever a line is cut, its pieces make up the line. No piece ends
-// within a character or a CRLF.
-func TestTranscriptPieces(t *testing.T) {
-	for seed := range uint64(2000) {
-		var all string
-		for _, c := range randomChunks(rand.New(rand.NewPCG(seed, 8))) {
-			all += c.text
-		}
-		r := bufio.NewReaderSize(strings.NewReader(all), 16)
-		for line := range strings.Lines(all) {
-			var got, escaped string
-			last := 0
-			err := each(r, func(p piece) error {
-				if p.first != (got == "" && last == 0) || len(p.text) > r.Size() {
-					t.Fatalf("piece %+v of %q after %q", p, line, got)
-				}
-				got += string(p.text)
-				escaped += screen.Plain(string(p.text))
-				if p.last {
-					last++
-				}
-				return nil
-			})
-			if err != nil || got != line || last != 1 || escaped != screen.Plain(line) {
-				t.Fatalf("%v: %d ends, %q, escaped %q, want %q", err, last, got, escaped, line)
-			}
-		}
-		if err := each(r, func(piece) error { return nil }); err != io.EOF {
-			t.Fatalf("after the last line: %v", err)
-		}
-	}
-}
-
 // TestTranscriptCancelled: an interrupted command does not judge the log, and reads no
 // other log.
 func TestTranscriptCancelled(t *testing.T) {
-	name := logOf(t, runOf([]came{{transcript.Stdout, "x\n"}}))
+	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{{transcript.Stdout, "x\n"}}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, args := range [][]string{{"show", name}, {"events", name}, {"verify", name, name, name}} {
@@ -386,45 +310,10 @@ func TestTranscriptCancelled(t *testing.T) {
 	}
 }
 
-// TestTranscriptShrinks: a log that is cut while it is read is not called bad.
-func TestTranscriptShrinks(t *testing.T) {
-	var log strings.Builder
-	if err := runOf([]came{{transcript.Stdout, strings.Repeat("line\n", 1000)}}).WriteLedger(&log); err != nil {
-		t.Fatal(err)
-	}
-	for _, left := range []int{0, 7, 100, log.Len() / 2, log.Len() - 1} {
-		l := &logFile{watched: watched{ctx: t.Context(), r: strings.NewReader(log.String()[:left])}, size: int64(log.Len()), path: "a.log"}
-		_, err := l.check()
-		if err == nil || err.Error() != "RUN_E001: a.log: it became shorter while it was read" {
-			t.Errorf("%d of %d bytes: %v", left, log.Len(), err)
-		}
-	}
-}
-
-// TestTranscriptChanges: a log that somebody writes to after its check is not called bad.
-func TestTranscriptChanges(t *testing.T) {
-	var log strings.Builder
-	if err := runOf([]came{{transcript.Stdout, "one\n"}, {transcript.Stderr, "two\n"}}).WriteLedger(&log); err != nil {
-		t.Fatal(err)
-	}
-	for _, change := range []string{"[SEQ=2]", "STDOUT] one"} {
-		text := []byte(log.String())
-		l := &logFile{watched: watched{ctx: t.Context(), r: bytes.NewReader(text)}, size: int64(len(text)), path: "a.log"}
-		opened, err := l.check()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text[strings.Index(log.String(), change)+1] = '_'
-		if _, err := lineCounts(opened); err == nil || l.unread(err).Error() != "RUN_E001: a.log: it changed while it was read" {
-			t.Errorf("%q: %v", change, err)
-		}
-	}
-}
-
 // TestTranscriptProgress: a terminal shows the progress, and the line is cleared before
 // the answer.
 func TestTranscriptProgress(t *testing.T) {
-	name := logOf(t, runOf([]came{{transcript.Stdout, strings.Repeat(strings.Repeat("x", 1000)+"\n", 5000)}}))
+	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{{transcript.Stdout, strings.Repeat(strings.Repeat("x", 1000)+"\n", 5000)}}))
 	for _, tty := range []bool{true, false} {
 		for _, args := range [][]string{{"verify", name}, {"show", name, "--tail", "1"}, {"events", name}} {
 			var out, errs bytes.Buffer
