@@ -136,7 +136,7 @@ func onScreen(t *testing.T, env []string, args ...string) (seen string, code int
 // TestTranscriptOnAScreen: a real terminal gets the page for people, and errors that do
 // not move the cursor.
 func TestTranscriptOnAScreen(t *testing.T) {
-	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{{transcript.Stdout, "\x1b[2Jout\n"}, {transcript.Stderr, "\u009berr"}}))
+	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{transcripttest.Out("\x1b[2Jout\n"), transcripttest.Err("\u009berr")}))
 	want := "$ make 'a b'\nout | \\u001b[2Jout\nerr | \\u009berr\nsafe-run reader gone: stdout\nexit code 3; 1 line of stdout, 1 line of stderr\n"
 	if got, code := onScreen(t, []string{"NO_COLOR=1"}, "transcript", "show", name); got != want || code != exitAccepted {
 		t.Errorf("exit status %d, screen\n%q\nwant\n%q", code, got, want)
@@ -156,7 +156,7 @@ func TestTranscriptOnAScreen(t *testing.T) {
 // TestTranscriptInterrupted: Ctrl-C ends the wait for a silent pipe, and for a reader that
 // takes nothing.
 func TestTranscriptInterrupted(t *testing.T) {
-	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{{transcript.Stdout, strings.Repeat("line\n", 1<<18)}}))
+	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{transcripttest.Out(strings.Repeat("line\n", 1<<18))}))
 	for _, args := range [][]string{{"show", "-"}, {"events", "-"}, {"verify", "-"}, {"show", name}, {"events", name}} {
 		t.Run(args[0]+" "+filepath.Base(args[1]), func(t *testing.T) {
 			t.Parallel()

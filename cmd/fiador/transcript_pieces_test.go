@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/fiador/fiador/evidence/screen"
-	"github.com/fiador/fiador/evidence/transcript"
 	"github.com/fiador/fiador/evidence/transcript/transcripttest"
 )
 
@@ -49,7 +48,7 @@ func TestTranscriptPieces(t *testing.T) {
 // TestTranscriptShrinks: a log that is cut while it is read is not called bad.
 func TestTranscriptShrinks(t *testing.T) {
 	var log strings.Builder
-	if err := transcripttest.RunOf([]transcripttest.Chunk{{transcript.Stdout, strings.Repeat("line\n", 1000)}}).WriteLedger(&log); err != nil {
+	if err := transcripttest.RunOf([]transcripttest.Chunk{transcripttest.Out(strings.Repeat("line\n", 1000))}).WriteLedger(&log); err != nil {
 		t.Fatal(err)
 	}
 	for _, left := range []int{0, 7, 100, log.Len() / 2, log.Len() - 1} {
@@ -64,7 +63,7 @@ func TestTranscriptShrinks(t *testing.T) {
 // TestTranscriptChanges: a log that somebody writes to after its check is not called bad.
 func TestTranscriptChanges(t *testing.T) {
 	var log strings.Builder
-	if err := transcripttest.RunOf([]transcripttest.Chunk{{transcript.Stdout, "one\n"}, {transcript.Stderr, "two\n"}}).WriteLedger(&log); err != nil {
+	if err := transcripttest.RunOf([]transcripttest.Chunk{transcripttest.Out("one\n"), transcripttest.Err("two\n")}).WriteLedger(&log); err != nil {
 		t.Fatal(err)
 	}
 	for _, change := range []string{"[SEQ=2]", "STDOUT] one"} {

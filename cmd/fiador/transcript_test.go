@@ -215,8 +215,8 @@ func TestTranscriptEventsAreJSON(t *testing.T) {
 func TestTranscriptOnATerminal(t *testing.T) {
 	hostile := "\x1b[2J\x1b]0;title\a\r\b\x7f\u009b31m\u202e\u200b\u2028\x00\xff\ttab"
 	r := transcripttest.RunOf([]transcripttest.Chunk{
-		{transcript.Stdout, hostile + "\r\n" + "exit code 0; 1 line of stdout, 0 lines of stderr\n"},
-		{transcript.Stderr, "$ true\n" + hostile},
+		transcripttest.Out(hostile + "\r\n" + "exit code 0; 1 line of stdout, 0 lines of stderr\n"),
+		transcripttest.Err("$ true\n" + hostile),
 	})
 	r.Argv = []string{"sh", "-c", "\u202ex\u3164"}
 	name := logOf(t, r)
@@ -274,7 +274,7 @@ func TestTranscriptOnATerminal(t *testing.T) {
 // TestTranscriptLongLine: a line of 5 MB is a line like any other.
 func TestTranscriptLongLine(t *testing.T) {
 	long := strings.Repeat(strings.Repeat("a long line that goes on and ", 200)+"é, 😀, \x1b[31m\r", 5<<20/5800)
-	chunks := []transcripttest.Chunk{{transcript.Stderr, "before\n"}, {transcript.Stdout, long[:1000]}, {transcript.Stderr, "between\n"}, {transcript.Stdout, long[1000:] + "\r\nafter\n"}}
+	chunks := []transcripttest.Chunk{transcripttest.Err("before\n"), transcripttest.Out(long[:1000]), transcripttest.Err("between\n"), transcripttest.Out(long[1000:] + "\r\nafter\n")}
 	r := transcripttest.RunOf(chunks)
 	name := logOf(t, r)
 	var merged strings.Builder
@@ -298,7 +298,7 @@ func TestTranscriptLongLine(t *testing.T) {
 // TestTranscriptCancelled: an interrupted command does not judge the log, and reads no
 // other log.
 func TestTranscriptCancelled(t *testing.T) {
-	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{{transcript.Stdout, "x\n"}}))
+	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{transcripttest.Out("x\n")}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, args := range [][]string{{"show", name}, {"events", name}, {"verify", name, name, name}} {
@@ -313,7 +313,7 @@ func TestTranscriptCancelled(t *testing.T) {
 // TestTranscriptProgress: a terminal shows the progress, and the line is cleared before
 // the answer.
 func TestTranscriptProgress(t *testing.T) {
-	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{{transcript.Stdout, strings.Repeat(strings.Repeat("x", 1000)+"\n", 5000)}}))
+	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{transcripttest.Out(strings.Repeat(strings.Repeat("x", 1000)+"\n", 5000))}))
 	for _, tty := range []bool{true, false} {
 		for _, args := range [][]string{{"verify", name}, {"show", name, "--tail", "1"}, {"events", name}} {
 			var out, errs bytes.Buffer

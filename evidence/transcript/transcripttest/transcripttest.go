@@ -16,6 +16,12 @@ type Chunk struct {
 	Text   string
 }
 
+// Out returns a chunk of standard output.
+func Out(text string) Chunk { return Chunk{transcript.Stdout, text} }
+
+// Err returns a chunk of standard error.
+func Err(text string) Chunk { return Chunk{transcript.Stderr, text} }
+
 // RunOf returns the run with these chunks.
 func RunOf(chunks []Chunk) transcript.Run {
 	var all [3]string
