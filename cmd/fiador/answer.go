@@ -28,9 +28,9 @@ func (s *sink) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// unprinted returns the RunError for a failed write to standard output. It returns nil and
+// Unprinted returns the RunError for a failed write to standard output. It returns nil and
 // a RunError as they are.
-func unprinted(err error) error {
+func Unprinted(err error) error {
 	if err == nil || errors.As(err, new(*result.RunError)) {
 		return err
 	}
@@ -38,38 +38,38 @@ func unprinted(err error) error {
 		"the answer did not reach its reader; run the command again", runerr.Because(err))
 }
 
-// print writes a command's answer to stdout. A write that fails ends the command with
+// Print writes a command's answer to stdout. A write that fails ends the command with
 // status 2, whatever the decision is.
-func (a *app) print(b []byte) error {
-	_, err := a.stdout.Write(b)
-	return unprinted(err)
+func (a *App) Print(b []byte) error {
+	_, err := a.Stdout.Write(b)
+	return Unprinted(err)
 }
 
-// printJSON prints one canonical document.
-func printJSON(a *app, v any) error {
+// PrintJSON prints one canonical document.
+func PrintJSON(a *App, v any) error {
 	b, _, err := canon.Artifact(v)
 	if err != nil {
 		return err
 	}
-	return a.print(b)
+	return a.Print(b)
 }
 
-// printStanding prints an answer. When standard output fails, standard error still reports
+// PrintStanding prints an answer. When standard output fails, standard error still reports
 // the state that was reached.
-func printStanding(a *app, text []byte, stands string) error {
-	err := a.print(text)
+func PrintStanding(a *App, text []byte, stands string) error {
+	err := a.Print(text)
 	if err != nil {
-		a.term.message(stands)
+		a.Term.Message(stands)
 	}
 	return err
 }
 
-// flush writes the buffered rest. A write that fails ends the command with status 2.
-func flush(out *bufio.Writer) error { return unprinted(out.Flush()) }
+// Flush writes the buffered rest. A write that fails ends the command with status 2.
+func Flush(out *bufio.Writer) error { return Unprinted(out.Flush()) }
 
-// orEmpty returns a list that JSON shows as [] if it is empty.
-func orEmpty[T any](l []T) []T { return append([]T{}, l...) }
+// OrEmpty returns a list that JSON shows as [] if it is empty.
+func OrEmpty[T any](l []T) []T { return append([]T{}, l...) }
 
-func commaList(list []string) string { return strings.Join(list, ", ") }
+func CommaList(list []string) string { return strings.Join(list, ", ") }
 
-func quoted(name string) string { return fmt.Sprintf("%q", screen.Folder(name)) }
+func Quoted(name string) string { return fmt.Sprintf("%q", screen.Folder(name)) }

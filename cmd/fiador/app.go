@@ -14,9 +14,9 @@ import (
 
 // The exit statuses (run-result.md, 5.4).
 const (
-	exitAccepted = 0
-	exitRejected = 1
-	exitError    = 2
+	ExitAccepted = 0
+	ExitRejected = 1
+	ExitError    = 2
 )
 
 // Compiling the policy allocates a few MiB, and startupGC lets it end without a collection
@@ -26,49 +26,49 @@ const (
 // does, saves a tenth of its time.
 const (
 	startupGC   = 400
-	usualGC     = 100
-	manyGC      = 800
-	largeIntent = 64 << 10
+	UsualGC     = 100
+	ManyGC      = 800
+	LargeIntent = 64 << 10
 )
 
-// system holds everything of the machine that a command may touch.
-type system struct {
-	stdin   *os.File
-	stdout  io.Writer
-	stderr  io.Writer
-	tty     bool // stderr is a terminal
-	outTTY  bool // stdout is a terminal
-	env     func(string) string
-	environ []string // the whole environment, for a command that inherits it
-	now     func() time.Time
-	rand    io.Reader
-	busy    *occupied // counts executions and records under way; a Ctrl-C waits for their end; or nil
+// System holds everything of the machine that a command may touch.
+type System struct {
+	Stdin   *os.File
+	Stdout  io.Writer
+	Stderr  io.Writer
+	TTY     bool // stderr is a terminal
+	OutTTY  bool // stdout is a terminal
+	Env     func(string) string
+	Environ []string // the whole environment, for a command that inherits it
+	Now     func() time.Time
+	Rand    io.Reader
+	Busy    *Busy // counts executions and records under way; a Ctrl-C waits for their end; or nil
 }
 
-// app is one invocation of the program: its system, and the state that commands share.
-type app struct {
-	system
-	term    terminal  // stderr
-	page    terminal  // stdout, for answers in words
-	direct  io.Writer // stdout, for output of others: a failed write to it is no failure of this program
+// App is one invocation of the program: its system, and the state that commands share.
+type App struct {
+	System
+	Term    Terminal  // stderr
+	Page    Terminal  // stdout, for answers in words
+	Direct  io.Writer // stdout, for output of others: a failed write to it is no failure of this program
 	color   string
-	github  bool // a runner of workflow commands reads stderr
-	runner  bool // the environment says that a runner reads the output
-	specs   *specs.Set
+	GitHub  bool // a runner of workflow commands reads stderr
+	Runner  bool // the environment says that a runner reads the output
+	Specs   *specs.Set
 	out     *sink    // what stdout writes through
-	guarded []string // absolute folders; a write follows no link beneath them
-	status  int      // exit status of a command that ends without an error
+	Guarded []string // absolute folders; a write follows no link beneath them
+	Status  int      // exit status of a command that ends without an error
 }
 
-// usage returns the error of a call that the program does not understand, or that names
+// Usage returns the error of a call that the program does not understand, or that names
 // something absent.
-func usage(hint, format string, args ...any) error {
+func Usage(hint, format string, args ...any) error {
 	return misuse(result.CodeUnreadable, hint, fmt.Sprintf(format, args...))
 }
 
-// unfit returns the error of a call whose flags exclude each other, or whose value is not
+// Unfit returns the error of a call whose flags exclude each other, or whose value is not
 // allowed.
-func unfit(hint, format string, args ...any) error {
+func Unfit(hint, format string, args ...any) error {
 	return misuse(result.CodeProfile, hint, fmt.Sprintf(format, args...))
 }
 
@@ -79,50 +79,50 @@ func misuse(code result.Code, hint, msg string) error {
 // detailUsage is the member of details that says that the call is at fault.
 const detailUsage = "usage"
 
-// newApp returns the invocation of the program on a system.
-func newApp(sys system) *app {
-	out := &sink{w: sys.stdout}
-	sys.stdout = out
-	return &app{system: sys, term: terminal{w: sys.stderr}, page: terminal{w: out}, direct: out.w, out: out}
+// NewApp returns the invocation of the program on a system.
+func NewApp(sys System) *App {
+	out := &sink{w: sys.Stdout}
+	sys.Stdout = out
+	return &App{System: sys, Term: Terminal{W: sys.Stderr}, Page: Terminal{W: out}, Direct: out.w, out: out}
 }
 
 // lost returns the RunError if a part of standard output was not written, or nil.
-func (a *app) lost() error { return unprinted(a.out.err) }
+func (a *App) lost() error { return Unprinted(a.out.err) }
 
 // prepare sets up the state that every command needs before it runs.
-func (a *app) prepare() error {
-	a.runner = inRunner(a.env)
+func (a *App) prepare() error {
+	a.Runner = InRunner(a.Env)
 	color := a.color
-	if color == "auto" && a.env("FIADOR_COLOR") != "" {
-		color = a.env("FIADOR_COLOR")
+	if color == "auto" && a.Env("FIADOR_COLOR") != "" {
+		color = a.Env("FIADOR_COLOR")
 	}
 	var err error
-	if a.term.color, err = colored(color, a.tty, a.env); err != nil {
+	if a.Term.Color, err = colored(color, a.TTY, a.Env); err != nil {
 		return err
 	}
-	if a.page.color, err = colored(color, a.outTTY, a.env); err != nil {
+	if a.Page.Color, err = colored(color, a.OutTTY, a.Env); err != nil {
 		return err
 	}
-	a.specs, err = specs.New()
+	a.Specs, err = specs.New()
 	return err
 }
 
-// report writes to stderr why a command ended without a decision: one line of canonical
+// Report writes to stderr why a command ended without a decision: one line of canonical
 // JSON for a RunError, and words for people on a terminal.
-func (a *app) report(err error) int {
+func (a *App) Report(err error) int {
 	re := runerr.Of(err)
 	line := re.Line()
-	if a.github || a.runner {
+	if a.GitHub || a.Runner {
 		line = []byte(screen.Inert(string(line)))
 	}
-	if a.tty {
+	if a.TTY {
 		msg := string(re.Code) + ": " + re.Message
 		if re.Details[detailUsage] == true {
 			msg = re.Message
 		}
-		a.term.message(msg)
-		a.term.hint(re.Remedy())
+		a.Term.Message(msg)
+		a.Term.Hint(re.Remedy())
 	}
-	_, _ = a.stderr.Write(line)
-	return exitError
+	_, _ = a.Stderr.Write(line)
+	return ExitError
 }

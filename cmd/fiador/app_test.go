@@ -19,36 +19,36 @@ func TestPanicIsAnError(t *testing.T) {
 	if err := os.WriteFile(intent, []byte(`{"goal":"g","constraints":["c"]}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	sound := func() system {
-		return system{
-			stdin: os.Stdin, env: func(string) string { return "" }, now: time.Now,
-			rand: strings.NewReader(strings.Repeat("x", 64)),
+	sound := func() System {
+		return System{
+			Stdin: os.Stdin, Env: func(string) string { return "" }, Now: time.Now,
+			Rand: strings.NewReader(strings.Repeat("x", 64)),
 		}
 	}
-	for name, spoil := range map[string]func(*system){
-		"nothing":         func(*system) {},
-		"the environment": func(s *system) { s.env = func(string) string { panic("secret") } },
-		"the clock":       func(s *system) { s.now = func() time.Time { panic("secret") } },
-		"randomness":      func(s *system) { s.rand = nil },
-		"standard input":  func(s *system) { s.stdin = nil },
+	for name, spoil := range map[string]func(*System){
+		"nothing":         func(*System) {},
+		"the environment": func(s *System) { s.Env = func(string) string { panic("secret") } },
+		"the clock":       func(s *System) { s.Now = func() time.Time { panic("secret") } },
+		"randomness":      func(s *System) { s.Rand = nil },
+		"standard input":  func(s *System) { s.Stdin = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			sys := sound()
 			spoil(&sys)
 			var stdout, stderr bytes.Buffer
-			sys.stdout, sys.stderr = &stdout, &stderr
+			sys.Stdout, sys.Stderr = &stdout, &stderr
 			arg := intent
-			if sys.stdin == nil {
+			if sys.Stdin == nil {
 				arg = "-"
 			}
-			got := run(context.Background(), []string{"run", arg}, sys, commands)
+			got := Run(context.Background(), []string{"run", arg}, sys, commands)
 			if name == "nothing" {
-				if got != exitAccepted || stdout.Len() == 0 {
+				if got != ExitAccepted || stdout.Len() == 0 {
 					t.Fatalf("exit status %d, stderr %q", got, stderr.String())
 				}
 				return
 			}
-			if got != exitError || stdout.Len() > 0 || strings.Contains(stderr.String(), "secret") || strings.Contains(stderr.String(), "goroutine") {
+			if got != ExitError || stdout.Len() > 0 || strings.Contains(stderr.String(), "secret") || strings.Contains(stderr.String(), "goroutine") {
 				t.Errorf("exit status %d, stdout %q, stderr %q", got, stdout.String(), stderr.String())
 			}
 			if !strings.HasPrefix(stderr.String(), `{"code":"RUN_E00`) {
@@ -74,7 +74,7 @@ func TestEveryCommandHelps(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(rootCommand(&app{}, commands(&app{})...))
+	walk(Root(&App{}, commands(&App{})...))
 	if seen < 13 {
 		t.Errorf("only %d commands seen", seen)
 	}

@@ -25,7 +25,7 @@ import (
 )
 
 type applyFlags struct {
-	packKeyFlags
+	PackKeyFlags
 	to        string
 	dryRun    bool
 	branch    string
@@ -59,7 +59,7 @@ Exit codes:
   1  refused by what the pack or the tree says; nothing was changed
   2  no answer: a check could not be made, or the tree could not be changed`
 
-func applyCommand(a *app) *cobra.Command {
+func ApplyCommand(a *App) *cobra.Command {
 	var f applyFlags
 	cmd := &cobra.Command{
 		Use:   "apply PACK --to DIR",
@@ -71,26 +71,26 @@ func applyCommand(a *app) *cobra.Command {
   fiador apply --recover --to .`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.recover && len(args) > 0 {
-				return unfit("leave the pack out, and apply it afterwards", "--recover takes no pack")
+				return Unfit("leave the pack out, and apply it afterwards", "--recover takes no pack")
 			}
 			if f.recover {
 				return nil
 			}
-			return exactArgs("PACK")(cmd, args)
+			return ExactArgs("PACK")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			ctx := waiting(cmd.Context(), a)
-			dir, err := folder("to", f.to)
+			ctx := Waiting(cmd.Context(), a)
+			dir, err := NamedFolder("to", f.to)
 			if err != nil {
 				return err
 			}
 			if f.recover {
 				return recoverTree(ctx, a, dir)
 			}
-			keys, err := f.open(cmd)
+			keys, err := f.Open(cmd)
 			if err != nil {
 				return err
 			}
@@ -102,7 +102,7 @@ func applyCommand(a *app) *cobra.Command {
 }
 
 func (f *applyFlags) register(cmd *cobra.Command) {
-	f.packKeyFlags.register(cmd)
+	f.PackKeyFlags.Register(cmd)
 	flags := cmd.Flags()
 	flags.Lookup("ledger-key").Usage += "; it vouches for run.json, and not for the patch"
 	flags.StringVar(&f.to, "to", "", "folder to put the files into")
@@ -111,26 +111,26 @@ func (f *applyFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.recover, "recover", false, "only end what an interrupted command has begun on the folder")
 	flags.BoolVar(&f.workflows, "allow-workflows", false, "allow the pipelines of a forge, as .github/workflows")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace regular files whatever they hold, and delete folders with what they hold")
-	flags.Var(&once{value: &f.policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
-	complete(cmd, "policy", profiles.Names()...)
+	flags.Var(&Once{Value: &f.policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
+	Complete(cmd, "policy", profiles.Names()...)
 }
 
 // check refuses flags that need the folder and lack it, and flags without an effect.
 func (f applyFlags) check(cmd *cobra.Command) error {
 	for _, name := range []string{"to", "git-branch", "policy"} {
 		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
-			return usage(helpHint(cmd), "--%s is empty", name)
+			return Usage(HelpHint(cmd), "--%s is empty", name)
 		}
 	}
 	if f.to == "" {
-		return usage("add --to DIR", "which folder shall the files be put into?")
+		return Usage("add --to DIR", "which folder shall the files be put into?")
 	}
 	if !f.recover {
 		return nil
 	}
 	for _, name := range []string{"dry-run", "git-branch", "allow-workflows", "overwrite", "policy", "key", "ledger-key"} {
 		if cmd.Flags().Changed(name) {
-			return unfit("leave one of them out", "--%s is about a pack, and --recover takes none", name)
+			return Unfit("leave one of them out", "--%s is about a pack, and --recover takes none", name)
 		}
 	}
 	return nil
@@ -138,30 +138,30 @@ func (f applyFlags) check(cmd *cobra.Command) error {
 
 // recoverTree finishes or undoes the change that an interrupted command began on a folder.
 // It does nothing else.
-func recoverTree(ctx context.Context, a *app, dir string) error {
-	state, err := stateOutside(a, dir)
+func recoverTree(ctx context.Context, a *App, dir string) error {
+	state, err := StateOutside(a, dir)
 	if err != nil {
 		return err
 	}
 	var did tree.Recovery
-	err = undisturbed(ctx, a, func() (err error) {
+	err = Undisturbed(ctx, a, func() (err error) {
 		did, err = tree.Recover(ctx, state, dir)
 		return err
 	})
 	if err != nil {
-		return recoverError(state, dir, did, err)
+		return RecoverError(state, dir, did, err)
 	}
-	said := recovery(did)
+	said := Recovery(did)
 	if did == tree.RecoveredNothing {
 		said = "nothing was unfinished"
 	}
-	return printStanding(a, []byte(screen.Plain(screen.Folder(dir))+": "+said+"\n"), said)
+	return PrintStanding(a, []byte(screen.Plain(screen.Folder(dir))+": "+said+"\n"), said)
 }
 
-func apply(ctx context.Context, a *app, name, dir string, f applyFlags, keys packKeys) error {
+func apply(ctx context.Context, a *App, name, dir string, f applyFlags, keys PackKeys) error {
 	var state string
-	if err := undisturbed(ctx, a, func() (err error) {
-		state, err = recovered(ctx, a, dir)
+	if err := Undisturbed(ctx, a, func() (err error) {
+		state, err = Recovered(ctx, a, dir)
 		return err
 	}); err != nil {
 		return err
@@ -175,7 +175,7 @@ func apply(ctx context.Context, a *app, name, dir string, f applyFlags, keys pac
 		return err
 	}
 	if len(accepted.Operations) == 0 && f.branch == "" {
-		return a.print([]byte(screen.Plain(screen.Path(name)) + ": nothing to apply, the execution changed no file\n"))
+		return a.Print([]byte(screen.Plain(screen.Path(name)) + ": nothing to apply, the execution changed no file\n"))
 	}
 	warnUnsigned(a, keys)
 	if err := patch.Supported(); err != nil && !f.dryRun {
@@ -193,7 +193,7 @@ func apply(ctx context.Context, a *app, name, dir string, f applyFlags, keys pac
 		return changedMeanwhile(a, treeError(err))
 	}
 	defer plan.Close()
-	if err := refuseHooks(ctx, a, dir, plan); err != nil {
+	if err := RefuseHooks(ctx, a, dir, plan); err != nil {
 		return err
 	}
 	if refusedPatch(a, plan, f) {
@@ -207,30 +207,30 @@ func apply(ctx context.Context, a *app, name, dir string, f applyFlags, keys pac
 		return changedMeanwhile(a, treeError(err))
 	}
 	if f.dryRun {
-		return a.print([]byte("dry run: nothing was changed\n"))
+		return a.Print([]byte("dry run: nothing was changed\n"))
 	}
 	return carryOut(ctx, a, plan, state, branch, f.to)
 }
 
 // warnUnsigned warns when only the ledger's key vouches for the pack, because the ledger
 // does not cover the patch.
-func warnUnsigned(a *app, keys packKeys) {
-	if keys.ledgerKey == nil || len(keys.keys) > 0 {
+func warnUnsigned(a *App, keys PackKeys) {
+	if keys.LedgerKey == nil || len(keys.Keys) > 0 {
 		return
 	}
-	a.term.warning("the ledger vouches for run.json and what outputs hold, and not for the patch: which files are put in place, replaced, deleted and executable")
-	a.term.hint("have the pack signed, and give the key with --key")
+	a.Term.Warning("the ledger vouches for run.json and what outputs hold, and not for the patch: which files are put in place, replaced, deleted and executable")
+	a.Term.Hint("have the pack signed, and give the key with --key")
 }
 
 // nothingToDo ends a command for which no file has to change. It still makes the branch.
-func nothingToDo(ctx context.Context, a *app, dir string, branch *gitbranch.Branch, dryRun bool) error {
+func nothingToDo(ctx context.Context, a *App, dir string, branch *gitbranch.Branch, dryRun bool) error {
 	said := screen.Plain(screen.Folder(dir)) + ": nothing to do, every file is as the pack has it\n"
 	switch {
 	case branch == nil:
 	case dryRun:
 		said += "dry run: nothing was changed\n"
 	default:
-		if err := undisturbed(ctx, a, func() error {
+		if err := Undisturbed(ctx, a, func() error {
 			if ctx.Err() != nil {
 				return runerr.Unchanged()
 			}
@@ -239,9 +239,9 @@ func nothingToDo(ctx context.Context, a *app, dir string, branch *gitbranch.Bran
 			return changedMeanwhile(a, err)
 		}
 		said += "on branch " + screen.Plain(branch.Name) + "\n"
-		return printStanding(a, []byte(said), stands(branch, "no file had to be changed"))
+		return PrintStanding(a, []byte(said), stands(branch, "no file had to be changed"))
 	}
-	return a.print([]byte(said))
+	return a.Print([]byte(said))
 }
 
 // packWithin returns the path of the pack relative to dir, if the pack lies in dir.
@@ -258,7 +258,7 @@ func packWithin(dir, name string) ([]string, error) {
 		return nil, nil
 	}
 	if rel == "." {
-		return nil, unfit("name the folder that the files belong into", "--to is the pack itself")
+		return nil, Unfit("name the folder that the files belong into", "--to is the pack itself")
 	}
 	return []string{filepath.ToSlash(rel)}, nil
 }
@@ -266,26 +266,26 @@ func packWithin(dir, name string) ([]string, error) {
 // acceptedPatch returns the patch of a pack whose run was accepted. The patch has no
 // operations where the execution changed no file. When acceptedPatch returns nil without
 // an error, it has printed the reason.
-func acceptedPatch(a *app, name, policy string, keys packKeys) (*pack.Patch, error) {
-	given, err := givenProfile(a, policy)
+func acceptedPatch(a *App, name, policy string, keys PackKeys) (*pack.Patch, error) {
+	given, err := GivenProfile(a, policy)
 	if err != nil {
 		return nil, err
 	}
-	p, err := readPack(a, name)
+	p, err := ReadPack(a, name)
 	if err != nil {
 		return nil, err
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, packOptions(a, given)), vouched: keys.vouch(p), hint: topHint(p)}
-	if a.status = v.status(); a.status != exitAccepted {
-		v.human(a.term)
+	v := VerifiedPack{Name: canon.Clean(name), Verdict: verify.Pack(p, PackOptions(a, given)), Vouched: keys.Vouch(p), Hint: TopHint(p)}
+	if a.Status = v.Status(); a.Status != ExitAccepted {
+		v.Human(a.Term)
 		return nil, nil
 	}
 	accepted, err := patch.Accepted(p)
 	var no *patch.NotAcceptedError
 	switch {
 	case errors.As(err, &no):
-		a.status = exitRejected
-		a.term.message(fmt.Sprintf("pack %q: %s", screen.Path(name), no.Why))
+		a.Status = ExitRejected
+		a.Term.Message(fmt.Sprintf("pack %q: %s", screen.Path(name), no.Why))
 		return nil, nil
 	case err != nil:
 		return nil, runerr.New(result.CodeEvidence, fmt.Sprintf("pack %q: %s", screen.Path(name), err), "", runerr.Because(err))
@@ -296,37 +296,37 @@ func acceptedPatch(a *app, name, policy string, keys packKeys) (*pack.Patch, err
 }
 
 // refusedPatch reports whether a plan has refused paths or conflicts, and prints them.
-func refusedPatch(a *app, plan *patch.Plan, f applyFlags) bool {
+func refusedPatch(a *App, plan *patch.Plan, f applyFlags) bool {
 	for _, r := range plan.Refused {
-		a.term.message(fmt.Sprintf("refused: %s: %s", r.Path, r.Why))
+		a.Term.Message(fmt.Sprintf("refused: %s: %s", r.Path, r.Why))
 	}
 	for _, c := range plan.Conflicts {
-		a.term.message(fmt.Sprintf("conflict: %s: %s", c.Path, c.Why))
+		a.Term.Message(fmt.Sprintf("conflict: %s: %s", c.Path, c.Why))
 	}
 	if len(plan.Refused)+len(plan.Conflicts) == 0 {
 		return false
 	}
-	a.status = exitRejected
-	a.term.message("nothing was changed")
+	a.Status = ExitRejected
+	a.Term.Message("nothing was changed")
 	if len(plan.Conflicts) > 0 && !f.overwrite {
-		a.term.hint("move what is in the way, or let --overwrite replace regular files")
+		a.Term.Hint("move what is in the way, or let --overwrite replace regular files")
 	}
 	if !f.workflows && slices.ContainsFunc(plan.Refused, func(r patch.Fault) bool { return r.Workflow() }) {
-		a.term.hint("--allow-workflows allows the pipelines of a forge, and no other control path")
+		a.Term.Hint("--allow-workflows allows the pipelines of a forge, and no other control path")
 	}
 	return true
 }
 
 // carryOut applies a plan that the user has seen.
-func carryOut(ctx context.Context, a *app, plan *patch.Plan, state string, branch *gitbranch.Branch, to string) error {
+func carryOut(ctx context.Context, a *App, plan *patch.Plan, state string, branch *gitbranch.Branch, to string) error {
 	var said string
-	err := undisturbed(ctx, a, func() error {
+	err := Undisturbed(ctx, a, func() error {
 		if ctx.Err() != nil {
 			return runerr.Unchanged()
 		}
 		left, err := branch.Apply(ctx, plan, state)
 		if left != "" {
-			a.term.warning(left)
+			a.Term.Warning(left)
 		}
 		if err == nil {
 			said = applied(branch, plan, filepath.ToSlash(filepath.Clean(to)))
@@ -336,12 +336,12 @@ func carryOut(ctx context.Context, a *app, plan *patch.Plan, state string, branc
 	if err != nil {
 		return changedMeanwhile(a, err)
 	}
-	return printStanding(a, []byte(said), stands(branch, "applied all the same: every file is in place"))
+	return PrintStanding(a, []byte(said), stands(branch, "applied all the same: every file is in place"))
 }
 
 // changedMeanwhile prints a change by somebody else as an answer and returns nil. It
 // returns every other error as it is.
-func changedMeanwhile(a *app, err error) error {
+func changedMeanwhile(a *App, err error) error {
 	var conflict *tree.ConflictError
 	var repository *gitbranch.ChangedError
 	what := ""
@@ -353,10 +353,10 @@ func changedMeanwhile(a *app, err error) error {
 	default:
 		return err
 	}
-	a.status = exitRejected
-	a.term.message("conflict: " + what)
-	a.term.message("nothing was changed")
-	a.term.hint("run it again")
+	a.Status = ExitRejected
+	a.Term.Message("conflict: " + what)
+	a.Term.Message("nothing was changed")
+	a.Term.Hint("run it again")
 	return nil
 }
 

@@ -14,30 +14,30 @@ import (
 
 // branchFor examines whether files can be put on a branch. Where they cannot, it prints
 // the reason and returns nil.
-func branchFor(ctx context.Context, a *app, dir, name string) (*gitbranch.Branch, error) {
-	b, why, err := gitbranch.Look(ctx, dir, name, a.environ)
+func branchFor(ctx context.Context, a *App, dir, name string) (*gitbranch.Branch, error) {
+	b, why, err := gitbranch.Look(ctx, dir, name, a.Environ)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, usage("install git, or leave --git-branch out", "--git-branch needs git, which is not there")
+		return nil, Usage("install git, or leave --git-branch out", "--git-branch needs git, which is not there")
 	case why != "":
-		a.status = exitRejected
-		a.term.message(fmt.Sprintf("--git-branch %q: %s", canon.Clean(name), why))
-		a.term.message("nothing was changed")
+		a.Status = ExitRejected
+		a.Term.Message(fmt.Sprintf("--git-branch %q: %s", canon.Clean(name), why))
+		a.Term.Message("nothing was changed")
 	}
 	return b, err
 }
 
 // warnDirty warns of uncommitted changes, which stay beside those of the pack.
-func warnDirty(ctx context.Context, a *app, b *gitbranch.Branch) {
+func warnDirty(ctx context.Context, a *App, b *gitbranch.Branch) {
 	if b == nil {
 		return
 	}
 	dirty, err := b.Dirty(ctx)
 	switch {
 	case err != nil:
-		a.term.warning("whether the work tree has changes that are not committed is not known: " + err.Error())
+		a.Term.Warning("whether the work tree has changes that are not committed is not known: " + err.Error())
 	case dirty:
-		a.term.warning("the work tree has changes that are not committed; they stay, beside those of the pack")
+		a.Term.Warning("the work tree has changes that are not committed; they stay, beside those of the pack")
 	}
 }
 

@@ -20,9 +20,9 @@ const (
 
 // showPatch writes the changes of a plan to standard output: a unified diff of each text,
 // a line for each other file, and the number of files at the end.
-func showPatch(a *app, plan *patch.Plan) error {
-	d := diffPrinter{terminal: a.page, runner: inRunner(a.env)}
-	d.visible = a.outTTY || a.page.color || d.runner
+func showPatch(a *App, plan *patch.Plan) error {
+	d := diffPrinter{Terminal: a.Page, runner: InRunner(a.Env)}
+	d.visible = a.OutTTY || a.Page.Color || d.runner
 	for _, s := range plan.Steps {
 		text, err := d.step(plan, s)
 		if err != nil {
@@ -38,13 +38,13 @@ func showPatch(a *app, plan *patch.Plan) error {
 
 // printDiff prints output of the time before any change. When standard output fails,
 // standard error says that nothing was changed.
-func printDiff(a *app, text []byte) error {
-	return printStanding(a, text, "nothing was changed")
+func printDiff(a *App, text []byte) error {
+	return PrintStanding(a, text, "nothing was changed")
 }
 
 // diffPrinter writes the changes of files.
 type diffPrinter struct {
-	terminal
+	Terminal
 	visible bool // escape characters that are invisible or move the cursor
 	runner  bool // the reader obeys ::command:: at the beginning of a line
 }
@@ -115,7 +115,7 @@ func (d diffPrinter) text(s patch.Step, before, after []byte) []byte {
 	}
 	var b bytes.Buffer
 	for _, line := range head {
-		b.WriteString(d.paint(screen.Bold, line) + "\n")
+		b.WriteString(d.Paint(screen.Bold, line) + "\n")
 	}
 	for line := range bytes.Lines(lines) {
 		d.line(&b, line)
@@ -138,7 +138,7 @@ func (d diffPrinter) line(b *bytes.Buffer, line []byte) {
 	if d.runner && strings.HasPrefix(strings.TrimLeft(text, " \t"), "::") {
 		text = strings.Replace(text, "::", `:\u003a`, 1)
 	}
-	b.WriteString(d.paint(style, text) + "\n")
+	b.WriteString(d.Paint(style, text) + "\n")
 }
 
 func mode(f *patch.FileState) string {

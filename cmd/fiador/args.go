@@ -10,26 +10,26 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-func helpHint(cmd *cobra.Command) string {
+func HelpHint(cmd *cobra.Command) string {
 	return fmt.Sprintf("%q lists what it takes", cmd.CommandPath()+" --help")
 }
 
-func noArgs(cmd *cobra.Command, args []string) error {
+func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	if !cmd.HasParent() {
-		return usage(nearCommand(cmd, args[0]), "unknown command %q", args[0])
+		return Usage(nearCommand(cmd, args[0]), "unknown command %q", args[0])
 	}
-	return usage(helpHint(cmd), "unexpected argument %q", args[0])
+	return Usage(HelpHint(cmd), "unexpected argument %q", args[0])
 }
 
-// groupArgs refuses an argument that is no command of the group.
-func groupArgs(cmd *cobra.Command, args []string) error {
+// GroupArgs refuses an argument that is no command of the group.
+func GroupArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usage(nearCommand(cmd, args[0]), "unknown command %q", cmd.Name()+" "+args[0])
+	return Usage(nearCommand(cmd, args[0]), "unknown command %q", cmd.Name()+" "+args[0])
 }
 
 // nearCommand returns the hint for an unknown command name.
@@ -43,34 +43,34 @@ func nearCommand(cmd *cobra.Command, name string) string {
 	if near := specs.Nearest(name, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near)
 	}
-	return helpHint(cmd)
+	return HelpHint(cmd)
 }
 
-func exactArgs(names ...string) cobra.PositionalArgs {
+func ExactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return usage(helpHint(cmd), "%s is missing", names[len(args)])
+			return Usage(HelpHint(cmd), "%s is missing", names[len(args)])
 		case len(args) > len(names):
-			return usage(helpHint(cmd), "unexpected argument %q", args[len(names)])
+			return Usage(HelpHint(cmd), "unexpected argument %q", args[len(names)])
 		}
 		return nil
 	}
 }
 
-// notEmpty refuses flags with an empty value. An empty value would have the effect of a
+// NotEmpty refuses flags with an empty value. An empty value would have the effect of a
 // flag that is left out, and the caller does not mean that.
-func notEmpty(cmd *cobra.Command, names ...string) error {
+func NotEmpty(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
-			return usage(helpHint(cmd), "--%s is empty", name)
+			return Usage(HelpHint(cmd), "--%s is empty", name)
 		}
 	}
 	return nil
 }
 
-// choice refuses a flag value that is not in its list.
-func choice(flag, value string, known []string) error {
+// Choice refuses a flag value that is not in its list.
+func Choice(flag, value string, known []string) error {
 	for _, k := range known {
 		if k == value {
 			return nil
@@ -80,10 +80,10 @@ func choice(flag, value string, known []string) error {
 	if near := specs.Nearest(value, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
 	}
-	return unfit(hint, "unknown %s %q", flag, value)
+	return Unfit(hint, "unknown %s %q", flag, value)
 }
 
-func complete(cmd *cobra.Command, flag string, values ...string) {
+func Complete(cmd *cobra.Command, flag string, values ...string) {
 	fixed := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return values, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -92,35 +92,35 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
-func atMostOne() cobra.PositionalArgs {
+func AtMostOne() cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
-			return usage(helpHint(cmd), "unexpected argument %q", args[1])
+			return Usage(HelpHint(cmd), "unexpected argument %q", args[1])
 		}
 		return nil
 	}
 }
 
-// once is a flag that may be given one time. Otherwise the later of two profiles would win
+// Once is a flag that may be given one time. Otherwise the later of two profiles would win
 // without a message.
-type once struct {
-	value *string
+type Once struct {
+	Value *string
 	given bool
 }
 
-func (o *once) String() string {
-	if o.value == nil {
+func (o *Once) String() string {
+	if o.Value == nil {
 		return ""
 	}
-	return *o.value
+	return *o.Value
 }
 
-func (o *once) Set(s string) error {
+func (o *Once) Set(s string) error {
 	if o.given {
 		return errors.New("given twice")
 	}
-	*o.value, o.given = s, true
+	*o.Value, o.given = s, true
 	return nil
 }
 
-func (*once) Type() string { return "string" }
+func (*Once) Type() string { return "string" }

@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// occupied counts the operations whose end a Ctrl-C waits for. A nil occupied counts
+// Busy counts the operations whose end a Ctrl-C waits for. A nil occupied counts
 // nothing.
-type occupied struct {
+type Busy struct {
 	mu   sync.Mutex
 	n    int
 	free *sync.Cond
 }
 
-func newOccupied() *occupied {
-	o := &occupied{}
+func NewBusy() *Busy {
+	o := &Busy{}
 	o.free = sync.NewCond(&o.mu)
 	return o
 }
 
-func (o *occupied) enter() { o.add(1) }
+func (o *Busy) Enter() { o.add(1) }
 
-func (o *occupied) leave() { o.add(-1) }
+func (o *Busy) Leave() { o.add(-1) }
 
-func (o *occupied) add(n int) {
+func (o *Busy) add(n int) {
 	if o == nil {
 		return
 	}
@@ -38,7 +38,7 @@ func (o *occupied) add(n int) {
 }
 
 // wait returns when the count is zero.
-func (o *occupied) wait() {
+func (o *Busy) wait() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.n > 0 {
@@ -46,10 +46,10 @@ func (o *occupied) wait() {
 	}
 }
 
-// interruptible returns a context that ends with the first signal that asks the process to
+// Interruptible returns a context that ends with the first signal that asks the process to
 // end. One second later the process exits, even if a write without a reader still blocks.
 // It first waits for an execution or a record under way.
-func interruptible(busy *occupied) (context.Context, func()) {
+func Interruptible(busy *Busy) (context.Context, func()) {
 	var heeded []os.Signal
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) { // nohup ignores such a signal
@@ -60,20 +60,20 @@ func interruptible(busy *occupied) (context.Context, func()) {
 	context.AfterFunc(ctx, func() {
 		time.Sleep(time.Second)
 		busy.wait()
-		os.Exit(exitError)
+		os.Exit(ExitError)
 	})
 	return ctx, stop
 }
 
-// undisturbed calls do, and a Ctrl-C waits for its end. After a Ctrl-C the command has one
+// Undisturbed calls do, and a Ctrl-C waits for its end. After a Ctrl-C the command has one
 // second to end with its own status.
-func undisturbed(ctx context.Context, a *app, do func() error) error {
-	a.busy.enter()
+func Undisturbed(ctx context.Context, a *App, do func() error) error {
+	a.Busy.Enter()
 	err := do()
 	if ctx.Err() != nil {
-		time.AfterFunc(time.Second, a.busy.leave)
+		time.AfterFunc(time.Second, a.Busy.Leave)
 	} else {
-		a.busy.leave()
+		a.Busy.Leave()
 	}
 	return err
 }

@@ -20,14 +20,14 @@ import (
 )
 
 type checkFlags struct {
-	gateFlags
-	reportFlags
-	recordFlags
+	GateFlags
+	ReportFlags
+	RecordFlags
 	record     bool
 	reportOnly bool
 }
 
-func checkCommand(a *app) *cobra.Command {
+func CheckCommand(a *App) *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{
 		Use:   "check INTENT...",
@@ -59,85 +59,85 @@ Exit codes:
   agent | fiador check - --policy ./profile`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(helpHint(cmd), "INTENT is missing")
+				return Usage(HelpHint(cmd), "INTENT is missing")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := checkIntents(cmd.Context(), a, args, f)
 			var re *result.RunError
-			if f.format == "github" && errors.As(err, &re) {
-				err = errors.Join(a.print([]byte(report.GitHubError(re))), err)
+			if f.Format == "github" && errors.As(err, &re) {
+				err = errors.Join(a.Print([]byte(report.GitHubError(re))), err)
 			}
 			return err
 		},
 	}
-	f.gateFlags.register(cmd)
-	f.reportFlags.register(cmd)
-	f.recordFlags.register(cmd)
+	f.GateFlags.Register(cmd)
+	f.ReportFlags.Register(cmd)
+	f.RecordFlags.Register(cmd)
 	cmd.Flags().BoolVar(&f.record, "record", false, "decide nothing unless a ledger is named, which every decision is recorded in")
 	cmd.Flags().BoolVar(&f.reportOnly, "report-only", false, "let rejected intents pass: exit code 1 becomes 0")
 	return cmd
 }
 
 // checkPlaces lists the files and folders that the command line of a check names.
-func checkPlaces(a *app, files []intake.File, f checkFlags) places {
-	var p places
-	p.add(needed, "--policy", "policy", policyFiles(f.policy)...)
+func checkPlaces(a *App, files []intake.File, f checkFlags) Places {
+	var p Places
+	p.Add(Needed, "--policy", "policy", ProfileFiles(f.Policy)...)
 	for _, t := range files {
-		p.add(needed, "INTENT", "intent", t.Name)
+		p.Add(Needed, "INTENT", "intent", t.Name)
 	}
-	f.reportFlags.places(&p)
-	recordPlaces(a, f.recordFlags, &p)
-	p.add(guarded, "--tree", "tree", f.tree)
+	f.ReportFlags.Places(&p)
+	RecordPlaces(a, f.RecordFlags, &p)
+	p.Add(Guarded, "--tree", "tree", f.Tree)
 	return p
 }
 
-func checkIntents(ctx context.Context, a *app, args []string, f checkFlags) error {
-	if err := f.reportFlags.check(); err != nil {
+func checkIntents(ctx context.Context, a *App, args []string, f checkFlags) error {
+	if err := f.ReportFlags.Check(); err != nil {
 		return err
 	}
 	if f.record {
-		if _, err := ledgerDir(a, f.dir); err != nil {
+		if _, err := LedgerDir(a, f.Dir); err != nil {
 			return err
 		}
 	}
-	a.github = f.format == "github"
-	files, err := targets(args)
+	a.GitHub = f.Format == "github"
+	files, err := Targets(args)
 	if err != nil {
 		return err
 	}
-	if err := a.check(checkPlaces(a, files, f)); err != nil {
+	if err := a.CheckPlaces(checkPlaces(a, files, f)); err != nil {
 		return err
 	}
-	sources, err := gating(a, f.gateFlags)
+	sources, err := Gating(a, f.GateFlags)
 	if err != nil {
 		return err
 	}
-	log, err := recording(a, f.recordFlags)
+	log, err := OpenLog(a, f.RecordFlags)
 	if err != nil {
 		return err
 	}
 	if log != nil {
 		defer log.Close()
 	}
-	gate, err := harness.OpenGate(ctx, sources, a.specs, policy.DefaultLimits())
+	gate, err := harness.OpenGate(ctx, sources, a.Specs, policy.DefaultLimits())
 	if err != nil {
 		return err
 	}
-	debug.SetGCPercent(manyGC)
-	reports, err := openReports(a, f.reportFlags, gate.Profile.Name)
+	debug.SetGCPercent(ManyGC)
+	reports, err := OpenReports(a, f.ReportFlags, gate.Profile.Name)
 	if err != nil {
 		return err
 	}
-	defer reports.abort()
-	reports.summary.ReportOnly = f.reportOnly
-	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Recorder: recorder(a, log)}
-	seen := &seen{app: a, reports: reports, words: a.tty && f.format == "json", began: a.now()}
+	defer reports.Abort()
+	reports.Summary.ReportOnly = f.reportOnly
+	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs, Recorder: Recorder(a, log)}
+	seen := &seen{App: a, reports: reports, words: a.TTY && f.Format == "json", began: a.Now()}
 	if !slices.ContainsFunc(files, intake.File.Lines) {
 		seen.total = fmt.Sprintf(" of %d", len(files))
 	}
-	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), jobs(ctx, a, files), seen.end)
+	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), Jobs(ctx, a, files), seen.end)
 	seen.clear()
 	if err != nil {
 		return err
@@ -146,24 +146,24 @@ func checkIntents(ctx context.Context, a *app, args []string, f checkFlags) erro
 }
 
 // conclude ends the reports and summarises the check on stderr.
-func conclude(a *app, r *reports, f checkFlags) error {
-	if err := r.close(); err != nil {
+func conclude(a *App, r *Reports, f checkFlags) error {
+	if err := r.Close(); err != nil {
 		return err
 	}
-	if f.format != "human" || !a.outTTY {
-		a.term.message(countLine(r.summary.Counts) + fmt.Sprintf("; profile %q", r.summary.Profile))
+	if f.Format != "human" || !a.OutTTY {
+		a.Term.Message(CountLine(r.Summary.Counts) + fmt.Sprintf("; profile %q", r.Summary.Profile))
 	}
-	if rejected := r.summary.Counts.Rejected(); f.reportOnly {
-		a.term.warning(fmt.Sprintf("REPORT ONLY: %s rejected, and no rejection fails this run", screen.Count(rejected, "intent")))
+	if rejected := r.Summary.Counts.Rejected(); f.reportOnly {
+		a.Term.Warning(fmt.Sprintf("REPORT ONLY: %s rejected, and no rejection fails this run", screen.Count(rejected, "intent")))
 	}
-	a.status = r.status()
+	a.Status = r.Status()
 	return nil
 }
 
 // seen passes each decided intent on to the reports, and shows progress on a terminal.
 type seen struct {
-	*app
-	reports *reports
+	*App
+	reports *Reports
 	words   bool // print rejected intents in words on stderr
 	told    int
 	warned  bool   // the warnings of the ledger were printed; they are the same for every decision
@@ -179,24 +179,24 @@ func (s *seen) end(e harness.End) error {
 	if e.Receipt != nil && !s.warned {
 		s.warned = len(e.Receipt.Warnings) > 0
 		s.clear()
-		warnLedger(s.app, e.Receipt.Warnings)
+		WarnLedger(s.App, e.Receipt.Warnings)
 	}
-	item := itemOf(e)
+	item := ItemOf(e)
 	item.Line = e.Line
 	s.clear()
-	if err := s.reports.item(item); err != nil {
+	if err := s.reports.Item(item); err != nil {
 		return err
 	}
 	if e.Err != nil {
-		s.status = s.report(e.Err)
+		s.Status = s.Report(e.Err)
 	} else if s.words && item.Outcome() != "BUNDLE" {
 		if s.told++; s.told <= mostTold {
-			if err := report.Human(s.stderr, s.term.color, item); err != nil {
+			if err := report.Human(s.Stderr, s.Term.Color, item); err != nil {
 				return err
 			}
 		}
 		if s.told == mostTold+1 {
-			s.term.hint("more are rejected; --format human lists them all")
+			s.Term.Hint("more are rejected; --format human lists them all")
 		}
 	}
 	s.progress()
@@ -206,16 +206,16 @@ func (s *seen) end(e harness.End) error {
 // progress writes one line that overwrites itself, for checks that take longer than a
 // moment.
 func (s *seen) progress() {
-	now := s.now()
-	if !s.tty || now.Sub(s.began) < 500*time.Millisecond || now.Sub(s.shown) < 100*time.Millisecond {
+	now := s.Now()
+	if !s.TTY || now.Sub(s.began) < 500*time.Millisecond || now.Sub(s.shown) < 100*time.Millisecond {
 		return
 	}
 	s.shown = now
-	fmt.Fprintf(s.stderr, "\r\x1b[K%s", s.term.paint(screen.Dim, fmt.Sprintf("checked %d%s", s.reports.summary.Counts.Total(), s.total)))
+	fmt.Fprintf(s.Stderr, "\r\x1b[K%s", s.Term.Paint(screen.Dim, fmt.Sprintf("checked %d%s", s.reports.Summary.Counts.Total(), s.total)))
 }
 
 func (s *seen) clear() {
 	if !s.shown.IsZero() {
-		fmt.Fprint(s.stderr, "\r\x1b[K")
+		fmt.Fprint(s.Stderr, "\r\x1b[K")
 	}
 }

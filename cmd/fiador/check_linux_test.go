@@ -59,7 +59,7 @@ func TestCheckProgress(t *testing.T) {
 				b, _ := io.ReadAll(master)
 				seen <- string(b)
 			}()
-			if got := status(t, cmd.Wait()); got != exitAccepted {
+			if got := status(t, cmd.Wait()); got != ExitAccepted {
 				t.Errorf("exit status %d", got)
 			}
 			screen = <-seen
@@ -69,7 +69,7 @@ func TestCheckProgress(t *testing.T) {
 		} else {
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
-			if got := status(t, cmd.Run()); got != exitAccepted {
+			if got := status(t, cmd.Run()); got != ExitAccepted {
 				t.Errorf("exit status %d", got)
 			}
 			if screen = stderr.String(); strings.ContainsAny(screen, "\r\x1b") || strings.Contains(screen, "checked") {
@@ -105,7 +105,7 @@ func TestCheckInterrupt(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if got := status(t, cmd.Wait()); got != exitError || !strings.Contains(stderr.String(), "interrupted") {
+	if got := status(t, cmd.Wait()); got != ExitError || !strings.Contains(stderr.String(), "interrupted") {
 		t.Errorf("exit status %d, stderr %q", got, stderr.String())
 	}
 	for line := range strings.Lines(stdout.String()) {
@@ -153,7 +153,7 @@ func TestCheckEndsWithABomb(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	began := time.Now()
-	if got := status(t, cmd.Run()); got != exitError || !strings.Contains(stderr.String(), `"code":"RUN_E007"`) {
+	if got := status(t, cmd.Run()); got != ExitError || !strings.Contains(stderr.String(), `"code":"RUN_E007"`) {
 		t.Errorf("exit status %d, stderr %q", got, stderr.String())
 	}
 	if took := time.Since(began); took > time.Minute {

@@ -3,12 +3,12 @@ package main
 import "github.com/spf13/cobra"
 
 // commands returns all commands of the program.
-func commands(a *app) []*cobra.Command {
+func commands(a *App) []*cobra.Command {
 	return []*cobra.Command{
-		runCommand(a), checkCommand(a), execCommand(a), safeRunCommand(a), doctorCommand(a), sandboxCommand(a), reproduceCommand(a),
-		verifyCommand(a), digestCommand(a), compareCommand(a), fingerprintCommand(a), conformanceCommand(a),
-		explainCommand(a), demoCommand(a), schemaCommand(a), versionCommand(a),
-		ledgerCommand(a), packCommand(a), applyCommand(a), transcriptCommand(a),
-		policyCommand(a), initCommand(a),
+		RunCommand(a), CheckCommand(a), ExecCommand(a), SafeRunCommand(a), DoctorCommand(a), SandboxCommand(a), ReproduceCommand(a),
+		VerifyCommand(a), DigestCommand(a), CompareCommand(a), FingerprintCommand(a), ConformanceCommand(a),
+		ExplainCommand(a), DemoCommand(a), SchemaCommand(a), VersionCommand(a),
+		LedgerCommand(a), PackCommand(a), ApplyCommand(a), TranscriptCommand(a),
+		PolicyCommand(a), InitCommand(a),
 	}
 }

@@ -13,7 +13,7 @@ import (
 // maxShown is how many bytes of a differing value are shown.
 const maxShown = 4096
 
-func compareCommand(a *app) *cobra.Command {
+func CompareCommand(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare A B",
 		Short: "say whether two RunResults decided alike",
@@ -26,17 +26,17 @@ Exit codes:
   2  a file could not be read, or is no RunResult`,
 		Example: `  fiador compare here.json there.json
   fiador run intent.json | fiador compare recorded.json -`,
-		Args: exactArgs("A", "B"),
+		Args: ExactArgs("A", "B"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "-" && args[1] == "-" {
-				return unfit("name a file for one of them", "standard input cannot be both results")
+				return Unfit("name a file for one of them", "standard input cannot be both results")
 			}
 			return compare(a, cmd, args[0], args[1])
 		},
 	}
 }
 
-func compare(a *app, cmd *cobra.Command, nameA, nameB string) error {
+func compare(a *App, cmd *cobra.Command, nameA, nameB string) error {
 	fa, err := printSubset(cmd.Context(), a, nameA)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func compare(a *app, cmd *cobra.Command, nameA, nameB string) error {
 		if err != nil {
 			return err
 		}
-		return a.print([]byte("same  " + string(hash) + "\n"))
+		return a.Print([]byte("same  " + string(hash) + "\n"))
 	}
 	va, err := shown(d.A, d.AbsentInA)
 	if err != nil {
@@ -61,9 +61,9 @@ func compare(a *app, cmd *cobra.Command, nameA, nameB string) error {
 	if err != nil {
 		return err
 	}
-	a.status = exitRejected
-	return a.print(fmt.Appendf(nil, "different  %s\n  %s  %s\n  %s  %s\n",
-		screen.Plain(d.Pointer), screen.Plain(fa.path), va, screen.Plain(fb.path), vb))
+	a.Status = ExitRejected
+	return a.Print(fmt.Appendf(nil, "different  %s\n  %s  %s\n  %s  %s\n",
+		screen.Plain(d.Pointer), screen.Plain(fa.Path), va, screen.Plain(fb.Path), vb))
 }
 
 func shown(v any, absent bool) (string, error) {

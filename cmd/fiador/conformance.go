@@ -26,7 +26,7 @@ import (
 // atOnce is how many vectors run at the same time. Most vectors only wait.
 const atOnce = 8
 
-func conformanceCommand(a *app) *cobra.Command {
+func ConformanceCommand(a *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conformance",
 		Short: "hold another program against a contract",
@@ -37,7 +37,7 @@ Exit codes:
   1  a vector failed
   2  the vectors could not be run`,
 		Example: `  fiador conformance safe-run -- ./safe-run`,
-		Args:    groupArgs,
+		Args:    GroupArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(conformanceSafeRunCommand(a))
@@ -52,7 +52,7 @@ type conformanceFlags struct {
 	noCompare bool
 }
 
-func conformanceSafeRunCommand(a *app) *cobra.Command {
+func conformanceSafeRunCommand(a *App) *cobra.Command {
 	var f conformanceFlags
 	cmd := &cobra.Command{
 		Use:   "safe-run [flags] -- CMD [ARG...]",
@@ -90,18 +90,18 @@ Exit codes:
 	flags.StringVar(&f.only, "only", "*", "run only the vectors whose id this pattern matches")
 	flags.StringVar(&f.format, "format", "human", "human or json")
 	flags.BoolVar(&f.noCompare, "no-compare", false, "do not compare with \"fiador safe-run\"")
-	complete(cmd, "log-names", string(conformance.Contract), string(conformance.RFC))
-	complete(cmd, "format", "human", "json")
+	Complete(cmd, "log-names", string(conformance.Contract), string(conformance.RFC))
+	Complete(cmd, "format", "human", "json")
 	return cmd
 }
 
-func conformanceSafeRun(ctx context.Context, a *app, cmd *cobra.Command, f conformanceFlags, args []string) error {
-	if err := errors.Join(choice("--log-names", f.names, []string{string(conformance.Contract), string(conformance.RFC)}),
-		choice("format", f.format, []string{"human", "json"})); err != nil {
+func conformanceSafeRun(ctx context.Context, a *App, cmd *cobra.Command, f conformanceFlags, args []string) error {
+	if err := errors.Join(Choice("--log-names", f.names, []string{string(conformance.Contract), string(conformance.RFC)}),
+		Choice("format", f.format, []string{"human", "json"})); err != nil {
 		return err
 	}
 	if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-		return usage(programHint, "unexpected argument %q", canon.Clean(args[0]))
+		return Usage(programHint, "unexpected argument %q", canon.Clean(args[0]))
 	}
 	program, err := program(a, args)
 	if err != nil {
@@ -133,31 +133,31 @@ func conformanceSafeRun(ctx context.Context, a *app, cmd *cobra.Command, f confo
 	report := &conformanceReport{format: f.format, left: suite.Left}
 	var printed error
 	err = r.Run(ctx, vectors, func(v conformance.Verdict) {
-		if b := report.verdict(v, a.page); len(b) > 0 && printed == nil {
-			printed = a.print(b)
+		if b := report.verdict(v, a.Page); len(b) > 0 && printed == nil {
+			printed = a.Print(b)
 		}
 	})
 	if err := errors.Join(printed, notRun(err)); err != nil {
 		return err
 	}
 	if report.failed > 0 {
-		a.status = exitRejected
+		a.Status = ExitRejected
 	}
 	return finish(a, report)
 }
 
-func finish(a *app, r *conformanceReport) error {
-	b, err := r.summary(a.page)
+func finish(a *App, r *conformanceReport) error {
+	b, err := r.summary(a.Page)
 	if err != nil {
 		return err
 	}
-	return a.print(b)
+	return a.Print(b)
 }
 
 // passed returns the environment of a program under test.
-func passed(a *app) []string {
-	env := []string{"PATH=" + a.env("PATH")}
-	if bin := a.env("SAFE_RUN_BIN"); bin != "" {
+func passed(a *App) []string {
+	env := []string{"PATH=" + a.Env("PATH")}
+	if bin := a.Env("SAFE_RUN_BIN"); bin != "" {
 		env = append(env, "SAFE_RUN_BIN="+absolute(bin))
 	}
 	return env
@@ -166,16 +166,16 @@ func passed(a *app) []string {
 // programHint is the hint for a program that is missing or cannot be found.
 const programHint = "put the program after --, as in: fiador conformance safe-run -- ./safe-run"
 
-func program(a *app, args []string) ([]string, error) {
+func program(a *App, args []string) ([]string, error) {
 	if len(args) == 0 {
-		return nil, usage(programHint, "CMD is missing")
+		return nil, Usage(programHint, "CMD is missing")
 	}
 	found, err := exec.LookPath(args[0])
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil, usage(programHint, "program %q is not in PATH", canon.Clean(args[0]))
+		return nil, Usage(programHint, "program %q is not in PATH", canon.Clean(args[0]))
 	}
 	if err != nil {
-		return nil, usage(programHint, "program %q: %s", canon.Clean(args[0]), runerr.Reason(errors.Unwrap(err)))
+		return nil, Usage(programHint, "program %q: %s", canon.Clean(args[0]), runerr.Reason(errors.Unwrap(err)))
 	}
 	program := []string{found}
 	if program[0], err = filepath.Abs(found); err != nil {
@@ -203,19 +203,19 @@ func absolute(word string) string {
 }
 
 // suite reads a file of vectors, or returns the vectors of this version if name is empty.
-func suite(ctx context.Context, a *app, name string) (conformance.Suite, error) {
+func suite(ctx context.Context, a *App, name string) (conformance.Suite, error) {
 	if name == "" {
 		return conformance.Embedded()
 	}
-	src, err := a.read(ctx, name, conformance.MaxFileBytes)
+	src, err := a.Read(ctx, name, conformance.MaxFileBytes)
 	if err != nil {
 		return conformance.Suite{}, err
 	}
-	suite, err := conformance.Parse(src.path, src.bytes, os.DirFS(filepath.Dir(name)))
+	suite, err := conformance.Parse(src.Path, src.Bytes, os.DirFS(filepath.Dir(name)))
 	if err == nil {
 		return suite, nil
 	}
-	e := runerr.New(result.CodeNotJSON, err.Error(), "", runerr.File(src.path), runerr.Because(err))
+	e := runerr.New(result.CodeNotJSON, err.Error(), "", runerr.File(src.Path), runerr.Because(err))
 	var fe *conformance.FileError
 	if errors.As(err, &fe) && fe.Pointer != "" {
 		e.Details["pointer"] = fe.Pointer
@@ -225,14 +225,14 @@ func suite(ctx context.Context, a *app, name string) (conformance.Suite, error) 
 
 func selected(vectors []conformance.Vector, only string) ([]conformance.Vector, error) {
 	if _, err := path.Match(only, ""); err != nil {
-		return nil, usage("as in --only 'safe-run-3*'", "--only %q is no pattern", canon.Clean(only))
+		return nil, Usage("as in --only 'safe-run-3*'", "--only %q is no pattern", canon.Clean(only))
 	}
 	kept := slices.DeleteFunc(slices.Clone(vectors), func(v conformance.Vector) bool {
 		ok, _ := path.Match(only, v.ID)
 		return !ok
 	})
 	if len(kept) == 0 {
-		return nil, usage("as in --only 'safe-run-3*'", "--only %q matches no vector", canon.Clean(only))
+		return nil, Usage("as in --only 'safe-run-3*'", "--only %q matches no vector", canon.Clean(only))
 	}
 	return kept, nil
 }
@@ -257,7 +257,7 @@ type conformanceReport struct {
 }
 
 // verdict returns the text to print as soon as one vector has ended.
-func (r *conformanceReport) verdict(v conformance.Verdict, t terminal) []byte {
+func (r *conformanceReport) verdict(v conformance.Verdict, t Terminal) []byte {
 	ok := len(v.Faults) == 0
 	if ok {
 		r.passed++
@@ -271,10 +271,10 @@ func (r *conformanceReport) verdict(v conformance.Verdict, t terminal) []byte {
 	var b bytes.Buffer
 	name := screen.Plain(v.Vector.ID) + " " + screen.Plain(v.Vector.Name)
 	if ok {
-		fmt.Fprintf(&b, "%s %s\n", t.paint(screen.Green, "ok"), name)
+		fmt.Fprintf(&b, "%s %s\n", t.Paint(screen.Green, "ok"), name)
 		return b.Bytes()
 	}
-	fmt.Fprintf(&b, "%s %s\n", t.paint(screen.Red, "FAIL"), name)
+	fmt.Fprintf(&b, "%s %s\n", t.Paint(screen.Red, "FAIL"), name)
 	for _, f := range v.Faults {
 		fmt.Fprintf(&b, "  %s\n", screen.Plain(f.What))
 		if f.Want != "" || f.Got != "" {
@@ -308,7 +308,7 @@ func document(v conformance.Verdict) vectorDocument {
 }
 
 // summary returns the text to print at the end.
-func (r *conformanceReport) summary(t terminal) ([]byte, error) {
+func (r *conformanceReport) summary(t Terminal) ([]byte, error) {
 	if r.format == "json" {
 		b, _, err := canon.Artifact(struct {
 			Passed  int              `json:"passed"`

@@ -11,45 +11,45 @@ import (
 	"github.com/fiador/fiador/kernel"
 )
 
-// reportFlags choose the forms of an answer. No form changes the exit status.
-type reportFlags struct {
-	format string
+// ReportFlags choose the forms of an answer. No form changes the exit status.
+type ReportFlags struct {
+	Format string
 	files  []string // FORMAT=FILE
 }
 
-func (f *reportFlags) register(cmd *cobra.Command) {
+func (f *ReportFlags) Register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.format, "format", "json", "what standard output carries: "+strings.Join(report.Formats(), ", "))
+	flags.StringVar(&f.Format, "format", "json", "what standard output carries: "+strings.Join(report.Formats(), ", "))
 	flags.StringArrayVar(&f.files, "report", nil, "FORMAT=FILE: write a report to a file as well; may be repeated")
-	complete(cmd, "format", report.Formats()...)
+	Complete(cmd, "format", report.Formats()...)
 }
 
-// reports are the renderers of one command, with a summary of their items.
-type reports struct {
+// Reports are the renderers of one command, with a summary of their items.
+type Reports struct {
 	renderers []report.Renderer
-	files     []*newFile
-	summary   report.Summary
+	files     []*NewFile
+	Summary   report.Summary
 }
 
-// openReports opens standard output and every file, so that an unusable file is reported
+// OpenReports opens standard output and every file, so that an unusable file is reported
 // before any decision.
-func openReports(a *app, f reportFlags, profile string) (_ *reports, err error) {
-	r := &reports{summary: report.Summary{Profile: profile, KernelVersion: kernel.Version}}
+func OpenReports(a *App, f ReportFlags, profile string) (_ *Reports, err error) {
+	r := &Reports{Summary: report.Summary{Profile: profile, KernelVersion: kernel.Version}}
 	defer func() {
 		if err != nil {
-			r.abort()
+			r.Abort()
 		}
 	}()
-	out, err := report.New(f.format, a.stdout, report.Options{Color: a.page.color})
+	out, err := report.New(f.Format, a.Stdout, report.Options{Color: a.Page.Color})
 	if err != nil {
 		return nil, err
 	}
 	r.renderers = append(r.renderers, out)
 	for _, spec := range f.files {
 		format, name, _ := strings.Cut(spec, "=")
-		file, err := createFile(name, a.guarded, 0o666)
+		file, err := CreateFile(name, a.Guarded, 0o666)
 		if err != nil {
-			return nil, notWritten(name, err)
+			return nil, NotWritten(name, err)
 		}
 		r.files = append(r.files, file)
 		renderer, err := report.New(format, file, report.Options{})
@@ -61,33 +61,33 @@ func openReports(a *app, f reportFlags, profile string) (_ *reports, err error) 
 	return r, nil
 }
 
-// places adds the files of the reports to the places.
-func (f reportFlags) places(p *places) {
+// Places adds the files of the reports to the places.
+func (f ReportFlags) Places(p *Places) {
 	for _, spec := range f.files {
 		_, name, _ := strings.Cut(spec, "=")
-		p.add(answers|needed|reported, "--report", spec, name)
+		p.Add(Answers|Needed|Reported, "--report", spec, name)
 	}
 }
 
-// check refuses unknown formats before any file is opened.
-func (f reportFlags) check() error {
-	if err := choice("format", f.format, report.Formats()); err != nil {
+// Check refuses unknown formats before any file is opened.
+func (f ReportFlags) Check() error {
+	if err := Choice("format", f.Format, report.Formats()); err != nil {
 		return err
 	}
 	for _, spec := range f.files {
 		format, name, _ := strings.Cut(spec, "=")
 		if name == "" || name == "-" {
-			return usage("--report FORMAT=FILE; --format says what standard output carries", "report %q names no file", spec)
+			return Usage("--report FORMAT=FILE; --format says what standard output carries", "report %q names no file", spec)
 		}
-		if err := choice("report format", format, report.Formats()); err != nil {
+		if err := Choice("report format", format, report.Formats()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *reports) item(i report.Item) error {
-	r.summary.Counts.Add(i)
+func (r *Reports) Item(i report.Item) error {
+	r.Summary.Counts.Add(i)
 	for n, renderer := range r.renderers {
 		if err := renderer.Item(i); err != nil {
 			return r.failed(n, err)
@@ -96,52 +96,52 @@ func (r *reports) item(i report.Item) error {
 	return nil
 }
 
-// close ends the reports and puts the files into place.
-func (r *reports) close() error {
+// Close ends the reports and puts the files into place.
+func (r *Reports) Close() error {
 	for n, renderer := range r.renderers {
-		if err := renderer.Close(r.summary); err != nil {
+		if err := renderer.Close(r.Summary); err != nil {
 			return r.failed(n, err)
 		}
 	}
 	for _, f := range r.files {
-		if err := f.replace(); err != nil {
-			return notWritten(f.name, err)
+		if err := f.Replace(); err != nil {
+			return NotWritten(f.Name, err)
 		}
 	}
 	r.files = nil
 	return nil
 }
 
-// abort discards the new files and leaves existing files unchanged.
-func (r *reports) abort() {
+// Abort discards the new files and leaves existing files unchanged.
+func (r *Reports) Abort() {
 	for _, f := range r.files {
-		_ = f.abort()
+		_ = f.Abort()
 	}
 	r.files = nil
 }
 
 // failed returns the error of the n-th renderer. Renderer 0 writes to standard output.
-func (r *reports) failed(n int, err error) error {
+func (r *Reports) failed(n int, err error) error {
 	if n == 0 {
-		return unprinted(err)
+		return Unprinted(err)
 	}
-	return notWritten(r.files[n-1].name, err)
+	return NotWritten(r.files[n-1].Name, err)
 }
 
-// status returns the worst exit status of all items.
-func (r *reports) status() int {
-	c := r.summary.Counts
+// Status returns the worst exit status of all items.
+func (r *Reports) Status() int {
+	c := r.Summary.Counts
 	switch {
 	case c.Errors > 0 || c.Total() == 0:
-		return exitError
-	case c.Rejected() > 0 && !r.summary.ReportOnly:
-		return exitRejected
+		return ExitError
+	case c.Rejected() > 0 && !r.Summary.ReportOnly:
+		return ExitRejected
 	}
-	return exitAccepted
+	return ExitAccepted
 }
 
-// countLine returns the number of intents for each outcome, as one line.
-func countLine(c report.Counts) string {
+// CountLine returns the number of intents for each outcome, as one line.
+func CountLine(c report.Counts) string {
 	var parts []string
 	for _, p := range []struct {
 		n    int

@@ -22,7 +22,7 @@ func TestDeliverKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	s := newStage(t)
 	gate, key := filepath.Join(s.dir, "ledger"), filepath.Join(s.dir, "key")
-	if _, stderr, code := s.run(t, "ledger", "init", gate, "--origin", "example.com/gate", "--key", key); code != exitAccepted {
+	if _, stderr, code := s.run(t, "ledger", "init", gate, "--origin", "example.com/gate", "--key", key); code != ExitAccepted {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	intent := put(t, s.dir, "deliver.json", `{"goal": "Build the page", "constraints": ["one heading"],
@@ -40,7 +40,7 @@ func TestDeliverKilled(t *testing.T) {
 			"--evidence", at("evidence"), "--pack", at("pack"), "--promote", at("site"))
 		calls, code := stepped(t, cmd, n)
 		longest = max(longest, len(calls))
-		if _, stderr, code := s.run(t, "apply", "--recover", "--to", at("site")); code != exitAccepted {
+		if _, stderr, code := s.run(t, "apply", "--recover", "--to", at("site")); code != ExitAccepted {
 			t.Fatalf("step %d, %q: exit status %d\n%s", n, calls, code, stderr)
 		}
 		left := delivered(t, place, gate)

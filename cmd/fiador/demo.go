@@ -52,7 +52,7 @@ func demoIntents() []demoIntent {
 	}
 }
 
-func demoCommand(a *app) *cobra.Command {
+func DemoCommand(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "see all three outcomes on three small intents",
@@ -63,53 +63,53 @@ Exit codes:
   0  the demo ran
   2  it could not`,
 		Example: `  fiador demo`,
-		Args:    noArgs,
+		Args:    NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demo(cmd.Context(), a)
 		},
 	}
 }
 
-func demo(ctx context.Context, a *app) error {
+func demo(ctx context.Context, a *App) error {
 	dir, err := os.MkdirTemp("", "fiador-demo-")
 	if err != nil {
 		return runerr.New(result.CodeInternal, "no temporary folder: "+runerr.Reason(err), "set TMPDIR to a folder that may be written", runerr.Because(err))
 	}
 	builtin := harness.Sources{Builtin: profiles.FS(), Profile: "default"}
-	gate, err := harness.OpenGate(ctx, builtin, a.specs, policy.DefaultLimits())
+	gate, err := harness.OpenGate(ctx, builtin, a.Specs, policy.DefaultLimits())
 	if err != nil {
 		return err
 	}
 	var out bytes.Buffer
-	t := terminal{w: &out, color: a.page.color}
+	t := Terminal{W: &out, Color: a.Page.Color}
 	for _, d := range demoIntents() {
 		path := filepath.Join(dir, d.file)
-		if err := writeFile(path, []byte(d.text), nil); err != nil {
+		if err := WriteFile(path, []byte(d.text), nil); err != nil {
 			return err
 		}
-		rep, err := harness.Run(ctx, harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}, gate, harness.Request{
+		rep, err := harness.Run(ctx, harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs}, gate, harness.Request{
 			Source: []byte(d.text), Path: d.file, Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone,
 		})
 		if err != nil {
 			return err
 		}
-		if err := writeFile(strings.TrimSuffix(path, ".json")+".result.json", rep.Bytes, nil); err != nil {
+		if err := WriteFile(strings.TrimSuffix(path, ".json")+".result.json", rep.Bytes, nil); err != nil {
 			return err
 		}
-		t.line(d.story)
-		t.line(t.paint(screen.Dim, "$ fiador run "+d.file))
-		if err := report.Human(&out, a.page.color, report.Item{Path: d.file, Decision: rep.Decision}); err != nil {
+		t.Line(d.story)
+		t.Line(t.Paint(screen.Dim, "$ fiador run "+d.file))
+		if err := report.Human(&out, a.Page.Color, report.Item{Path: d.file, Decision: rep.Decision}); err != nil {
 			return err
 		}
 		digest, err := demoDigest(rep.Bytes)
 		if err != nil {
 			return err
 		}
-		t.line(t.paint(screen.Dim, fmt.Sprintf("exit code %d, digest %s", rep.Result.ExitCode(), digest)))
-		t.line()
+		t.Line(t.Paint(screen.Dim, fmt.Sprintf("exit code %d, digest %s", rep.Result.ExitCode(), digest)))
+		t.Line()
 	}
 	name := invocation()
-	t.line("Try next:")
+	t.Line("Try next:")
 	for _, line := range []string{
 		"run " + filepath.Join(dir, "release-notes.json") + " --bundle " + filepath.Join(dir, "bundle.json"),
 		"run " + filepath.Join(dir, "install.json") + " --policy dev",
@@ -118,9 +118,9 @@ func demo(ctx context.Context, a *app) error {
 		"compare " + filepath.Join(dir, "deploy.result.json") + " " + filepath.Join(dir, "install.result.json"),
 		"help exit-codes",
 	} {
-		t.line("  " + name + " " + line)
+		t.Line("  " + name + " " + line)
 	}
-	return a.print(out.Bytes())
+	return a.Print(out.Bytes())
 }
 
 func demoDigest(b []byte) (canon.ContentHash, error) {

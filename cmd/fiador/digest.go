@@ -9,7 +9,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-func digestCommand(a *app) *cobra.Command {
+func DigestCommand(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "digest RESULT",
 		Short: "print the hash of a RunResult's canonical subset",
@@ -22,7 +22,7 @@ Exit codes:
   2  the file could not be read, or is no RunResult`,
 		Example: `  fiador digest result.json
   fiador run intent.json | fiador digest -`,
-		Args: exactArgs("RESULT"),
+		Args: ExactArgs("RESULT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			obj, err := printSubset(cmd.Context(), a, args[0])
 			if err != nil {
@@ -32,14 +32,14 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			return a.print([]byte(string(hash) + "\n"))
+			return a.Print([]byte(string(hash) + "\n"))
 		},
 	}
 }
 
 // printSubset reads a RunResult and refuses one that breaks an invariant which the file alone
 // can prove. The canonical subset of such a file has no meaning.
-func printSubset(ctx context.Context, a *app, name string) (resultFile, error) {
+func printSubset(ctx context.Context, a *App, name string) (resultFile, error) {
 	file, err := readResult(ctx, a, name)
 	if err != nil {
 		return resultFile{}, err
@@ -50,8 +50,8 @@ func printSubset(ctx context.Context, a *app, name string) (resultFile, error) {
 	}
 	for _, c := range checks {
 		if c.Status == result.Fail && c.ID != "RS5" && c.ID != "RS7" {
-			return resultFile{}, runerr.New(result.CodeEvidence, file.path+": not a valid RunResult: "+c.Fault,
-				"fiador verify lists every check", runerr.Rule(c.ID), runerr.File(file.path))
+			return resultFile{}, runerr.New(result.CodeEvidence, file.Path+": not a valid RunResult: "+c.Fault,
+				"fiador verify lists every check", runerr.Rule(c.ID), runerr.File(file.Path))
 		}
 	}
 	return file, nil

@@ -489,7 +489,7 @@ func split(src string) (blocks, prose string) {
 
 // TestPagesNameWhatExists: every fiador command and flag in the code of a page exists.
 func TestPagesNameWhatExists(t *testing.T) {
-	top := rootCommand(&app{}, commands(&app{})...)
+	top := Root(&App{}, commands(&App{})...)
 	top.InitDefaultHelpCmd()
 	all := map[string]bool{}
 	everyFlag(top, all)
@@ -587,7 +587,7 @@ func checkCall(cmd *cobra.Command, words []string) error {
 
 // TestPagesAreChecked: the tests of pages find the faults that they look for.
 func TestPagesAreChecked(t *testing.T) {
-	top := rootCommand(&app{}, commands(&app{})...)
+	top := Root(&App{}, commands(&App{})...)
 	top.InitDefaultHelpCmd()
 	for line, good := range map[string]bool{
 		"fiador run intent.json --policy strict --bundle b.json >r.json":   true,

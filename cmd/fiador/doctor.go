@@ -13,7 +13,7 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 )
 
-func doctorCommand(a *app) *cobra.Command {
+func DoctorCommand(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "say what sandbox this machine can give, and what is in the way",
@@ -26,53 +26,53 @@ Exit codes:
   1  it cannot
   2  doctor could not look`,
 		Example: `  fiador doctor`,
-		Args:    noArgs,
+		Args:    NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return doctor(cmd.Context(), a)
 		},
 	}
 }
 
-func doctor(ctx context.Context, a *app) error {
+func doctor(ctx context.Context, a *App) error {
 	host := sandbox.NewHost("")
 	defer host.Close()
 	var out bytes.Buffer
-	t := terminal{w: &out, color: a.page.color}
+	t := Terminal{W: &out, Color: a.Page.Color}
 	probes := host.Probe(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if len(probes) == 0 {
-		t.line(t.paint(screen.Red, "no"), "commands are executed on Linux (amd64, arm64) alone; deciding works here")
-		a.status = exitRejected
+		t.Line(t.Paint(screen.Red, "no"), "commands are executed on Linux (amd64, arm64) alone; deciding works here")
+		a.Status = ExitRejected
 	}
 	for i, p := range probes {
 		if i > 0 {
-			t.line()
+			t.Line()
 		}
 		if p.Err != nil {
-			t.line(t.paint(screen.Red, "no "), t.paint(screen.Bold, string(p.Isolation)), screen.Plain(p.Err.Error()))
-			t.hint(p.Err.Remedy)
+			t.Line(t.Paint(screen.Red, "no "), t.Paint(screen.Bold, string(p.Isolation)), screen.Plain(p.Err.Error()))
+			t.Hint(p.Err.Remedy)
 			if p.Isolation == sandbox.Full {
-				a.status = exitRejected
+				a.Status = ExitRejected
 			}
 			continue
 		}
-		t.line(t.paint(screen.Green, "yes"), t.paint(screen.Bold, string(p.Isolation)), "writes are staged: "+p.Staging)
+		t.Line(t.Paint(screen.Green, "yes"), t.Paint(screen.Bold, string(p.Isolation)), "writes are staged: "+p.Staging)
 		for _, c := range p.Clauses {
-			t.line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), screen.Plain(c.Mechanism))
+			t.Line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), screen.Plain(c.Mechanism))
 		}
 	}
-	return a.print(out.Bytes())
+	return a.Print(out.Bytes())
 }
 
 // state returns the status of a clause, aligned.
-func state(a *app, t terminal, s evidence.Status) string {
+func state(a *App, t Terminal, s evidence.Status) string {
 	style := map[evidence.Status]string{evidence.Enforced: screen.Green, evidence.Partial: screen.Yellow, evidence.Absent: screen.Red}[s]
-	return t.paint(style, fmt.Sprintf("%-8s", s))
+	return t.Paint(style, fmt.Sprintf("%-8s", s))
 }
 
-func sandboxCommand(a *app) *cobra.Command {
+func SandboxCommand(a *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sandbox",
 		Short: "what a sandbox does",
@@ -82,14 +82,14 @@ Exit codes:
   0  printed
   2  there is no such plan`,
 		Example: `  fiador sandbox explain`,
-		Args:    noArgs,
+		Args:    NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(sandboxExplainCommand(a))
 	return cmd
 }
 
-func sandboxExplainCommand(a *app) *cobra.Command {
+func sandboxExplainCommand(a *App) *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
 		Use:   "explain",
@@ -103,31 +103,31 @@ Exit codes:
   2  there is no such plan`,
 		Example: `  fiador sandbox explain
   fiador sandbox explain --policy dev --isolation confined`,
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return explainSandbox(cmd.Context(), a, f) },
 	}
 	flags := cmd.Flags()
-	f.policy, f.tree = "default", "."
-	flags.Var(&once{value: &f.policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
+	f.Policy, f.Tree = "default", "."
+	flags.Var(&Once{Value: &f.Policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
 	flags.StringVar(&f.work, "work", ".", "folder that the command would work in")
 	flags.StringVar(&f.write, "write", string(sandbox.Staged), "staged or direct")
 	flags.StringArrayVar(&f.read, "read", nil, "file or folder that the command may read besides; may be repeated")
 	flags.StringVar(&f.isolation, "isolation", string(sandbox.Full), "full or confined")
-	complete(cmd, "isolation", string(sandbox.Full), string(sandbox.Confined))
+	Complete(cmd, "isolation", string(sandbox.Full), string(sandbox.Confined))
 	return cmd
 }
 
-func explainSandbox(ctx context.Context, a *app, f execFlags) error {
+func explainSandbox(ctx context.Context, a *App, f execFlags) error {
 	for flag, known := range map[string][]string{"--write": {string(sandbox.Staged), string(sandbox.Direct)}, "--isolation": {string(sandbox.Full), string(sandbox.Confined)}} {
 		value := f.write
 		if flag == "--isolation" {
 			value = f.isolation
 		}
-		if err := choice(flag, value, known); err != nil {
+		if err := Choice(flag, value, known); err != nil {
 			return err
 		}
 	}
-	work, err := folder("work", f.work)
+	work, err := NamedFolder("work", f.work)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func explainSandbox(ctx context.Context, a *app, f execFlags) error {
 	if err != nil {
 		return err
 	}
-	gate, err := profileGate(ctx, a, f.gateFlags)
+	gate, err := profileGate(ctx, a, f.GateFlags)
 	if err != nil {
 		return err
 	}
@@ -144,19 +144,19 @@ func explainSandbox(ctx context.Context, a *app, f execFlags) error {
 		return err
 	}
 	var out bytes.Buffer
-	t := terminal{w: &out, color: a.page.color}
+	t := Terminal{W: &out, Color: a.Page.Color}
 	section := func(title string, lines []string) {
-		t.line(t.paint(screen.Bold, title))
+		t.Line(t.Paint(screen.Bold, title))
 		for i, line := range lines {
-			t.line(fmt.Sprintf("%4d", i+1), screen.Plain(line))
+			t.Line(fmt.Sprintf("%4d", i+1), screen.Plain(line))
 		}
 	}
 	section("steps", x.Steps)
 	section("given up by each command, in this order", x.GiveUp)
 	section("environment", x.Env)
-	t.line(t.paint(screen.Bold, "clauses"))
+	t.Line(t.Paint(screen.Bold, "clauses"))
 	for _, c := range x.Clauses {
-		t.line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), screen.Plain(c.Mechanism))
+		t.Line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), screen.Plain(c.Mechanism))
 	}
-	return a.print([]byte(strings.TrimLeft(out.String(), "\n")))
+	return a.Print([]byte(strings.TrimLeft(out.String(), "\n")))
 }

@@ -27,12 +27,12 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// exitOurs is the exit status of exec for every end that is not the command's own.
-const exitOurs = 125
+// ExitOurs is the exit status of exec for every end that is not the command's own.
+const ExitOurs = 125
 
 type execFlags struct {
-	gateFlags
-	recordFlags
+	GateFlags
+	RecordFlags
 	receipt     string
 	pack        string
 	runID       string
@@ -51,12 +51,12 @@ type execFlags struct {
 	evidence    string
 }
 
-func execCommand(a *app) *cobra.Command {
+func ExecCommand(a *App) *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
 		Use:         "exec [flags] -- COMMAND [ARGUMENT...]",
 		Short:       "run one command in the sandbox",
-		Annotations: map[string]string{failsWith: strconv.Itoa(exitOurs)},
+		Annotations: map[string]string{FailsWith: strconv.Itoa(ExitOurs)},
 		Long: `Exec runs one command in the sandbox of a profile, in a folder as it is given,
 and passes its streams through as they come. What the command writes is kept apart
 and judged when it has ended: if it ended with 0 and wrote only what and where it
@@ -91,8 +91,8 @@ Exit codes:
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
-	f.gateFlags.register(cmd)
-	f.recordFlags.register(cmd)
+	f.GateFlags.Register(cmd)
+	f.RecordFlags.Register(cmd)
 	flags.StringVar(&f.receipt, "receipt", "", "new file to write the ledger's receipt to (C2SP tlog-proof)")
 	flags.StringVar(&f.pack, "pack", "", "new folder to write the run pack to, which proves this execution elsewhere")
 	flags.StringVar(&f.runID, "run-id", "", "id of this execution (default: made from the time and random digits)")
@@ -109,17 +109,17 @@ Exit codes:
 	flags.StringArrayVar(&f.env, "env", nil, "NAME=VALUE for the command, where the profile allows the name; may be repeated")
 	flags.StringVar(&f.isolation, "isolation", "", "exactly this isolation: full or confined (default: the strongest there is)")
 	flags.StringVar(&f.evidence, "evidence", "", "new folder for what was observed: runner.json, stdout, stderr")
-	complete(cmd, "write", string(sandbox.Staged), string(sandbox.Direct))
-	complete(cmd, "isolation", string(sandbox.Full), string(sandbox.Confined))
+	Complete(cmd, "write", string(sandbox.Staged), string(sandbox.Direct))
+	Complete(cmd, "isolation", string(sandbox.Full), string(sandbox.Confined))
 	return cmd
 }
 
-func runExec(a *app, cmd *cobra.Command, f execFlags, args []string) error {
+func runExec(a *App, cmd *cobra.Command, f execFlags, args []string) error {
 	if err := f.check(cmd, args); err != nil {
 		return err
 	}
-	ctx := waiting(cmd.Context(), a)
-	work, err := folder("work", f.work)
+	ctx := Waiting(cmd.Context(), a)
+	work, err := NamedFolder("work", f.work)
 	if err != nil {
 		return err
 	}
@@ -130,11 +130,11 @@ func runExec(a *app, cmd *cobra.Command, f execFlags, args []string) error {
 	if err := apartFromExec(a, f, work); err != nil {
 		return err
 	}
-	sources, err := gating(a, f.gateFlags)
+	sources, err := Gating(a, f.GateFlags)
 	if err != nil {
 		return err
 	}
-	opened := gateAhead(ctx, a, sources)
+	opened := OpenGateAhead(ctx, a, sources)
 	asked, err := askExec(a, cmd, f, args, work, read)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func runExec(a *app, cmd *cobra.Command, f execFlags, args []string) error {
 		return err
 	}
 	if req.RunID = f.runID; f.printIntent {
-		return a.print(req.Source)
+		return a.Print(req.Source)
 	}
 	return execDecided(ctx, a, f, gate, work, req, asked.request)
 }
@@ -159,15 +159,15 @@ type execAsked struct {
 	run     func(*harness.Gate) (harness.Request, error)
 }
 
-func askExec(a *app, cmd *cobra.Command, f execFlags, args []string, work string, read []string) (execAsked, error) {
+func askExec(a *App, cmd *cobra.Command, f execFlags, args []string, work string, read []string) (execAsked, error) {
 	if f.request != "" {
-		src, err := a.read(cmd.Context(), f.request, request.MaxBytes)
+		src, err := a.Read(cmd.Context(), f.request, request.MaxBytes)
 		if err != nil {
 			return execAsked{}, err
 		}
-		r, err := request.Parse(a.specs, src.path, src.bytes)
+		r, err := request.Parse(a.Specs, src.Path, src.Bytes)
 		return execAsked{&r, func(g *harness.Gate) (harness.Request, error) {
-			req, err := g.Requested(r, src.path, work, read)
+			req, err := g.Requested(r, src.Path, work, read)
 			if err == nil {
 				req.Exec.Packed = f.pack != ""
 			}
@@ -193,8 +193,8 @@ func askExec(a *app, cmd *cobra.Command, f execFlags, args []string, work string
 }
 
 // execDecided decides a command, executes it if it is allowed, and delivers the result.
-func execDecided(ctx context.Context, a *app, f execFlags, gate *harness.Gate, work string, req harness.Request, r *request.Request) (err error) {
-	log, err := recording(a, f.recordFlags)
+func execDecided(ctx context.Context, a *App, f execFlags, gate *harness.Gate, work string, req harness.Request, r *request.Request) (err error) {
+	log, err := OpenLog(a, f.RecordFlags)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func execDecided(ctx context.Context, a *app, f execFlags, gate *harness.Gate, w
 		return runerr.New(result.CodeProfile, what,
 			"leave the expectation out, or execute the request without --ledger and --pack", runerr.Rule("RS8"), runerr.At("/outputs"))
 	}
-	w, err := openPack(f.pack)
+	w, err := OpenPack(f.pack)
 	if err != nil {
 		return err
 	}
@@ -214,16 +214,16 @@ func execDecided(ctx context.Context, a *app, f execFlags, gate *harness.Gate, w
 	}
 	e := execution(a)
 	defer e.close(ctx, a)
-	e.state, err = recovered(ctx, a, work)
+	e.state, err = Recovered(ctx, a, work)
 	if err := errors.Join(err, e.openEvidence(f.evidence)); err != nil {
 		return err
 	}
-	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Runner: e.host, Recorder: recorder(a, log)}
+	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs, Runner: e.host, Recorder: Recorder(a, log)}
 	rep, err := harness.Run(ctx, deps, gate, req)
 	if err != nil {
 		return err
 	}
-	to := sinks(a, w, f.recordFlags, f.receipt, f.pack)
+	to := sinks(a, w, f.RecordFlags, f.receipt, f.pack)
 	p := rep.Execution
 	if p == nil {
 		if err := harness.Deliver(ctx, deps, rep, to); err != nil {
@@ -256,69 +256,69 @@ func unprovable(x execute.Expect, packed bool) string {
 }
 
 // execRefused prints why the command was not started: in words, and as one line of JSON.
-func execRefused(a *app, end harness.End) error {
+func execRefused(a *App, end harness.End) error {
 	var told bytes.Buffer
-	if err := report.Human(&told, a.term.color, itemOf(end)); err != nil {
+	if err := report.Human(&told, a.Term.Color, ItemOf(end)); err != nil {
 		return err
 	}
 	told.Write(runerr.Refused(end.Path, end.Decision).Line())
 	text := told.String()
-	if a.runner {
+	if a.Runner {
 		text = screen.Inert(text)
 	}
-	_, _ = io.WriteString(a.stderr, text)
-	a.status = exitOurs
+	_, _ = io.WriteString(a.Stderr, text)
+	a.Status = ExitOurs
 	return nil
 }
 
 // apartFromExec refuses places that the command could reach, and places that exclude each
 // other.
-func apartFromExec(a *app, f execFlags, work string) error {
-	if err := checkReceipt(a, f.recordFlags, f.receipt); err != nil {
+func apartFromExec(a *App, f execFlags, work string) error {
+	if err := CheckReceipt(a, f.RecordFlags, f.receipt); err != nil {
 		return err
 	}
 	if f.runID != "" && !ledger.RunID(f.runID) {
-		return usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
+		return Usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
 	}
-	var p places
-	recordPlaces(a, f.recordFlags, &p)
-	p.add(answers|fresh, "--receipt", "receipt", f.receipt)
-	p.add(written|kept, "--evidence", "evidence", f.evidence)
-	p.add(written|packs, "--pack", "pack", f.pack)
-	p.add(reached, "--work", "work", f.work)
-	p.add(guarded, "--tree", "tree", f.tree)
-	p.add(guarded|exposed|worked|changed, "--work", "work", work)
-	p.add(exposed|worked, "--read", "read", f.read...)
-	return a.check(p)
+	var p Places
+	RecordPlaces(a, f.RecordFlags, &p)
+	p.Add(Answers|Fresh, "--receipt", "receipt", f.receipt)
+	p.Add(Written|Kept, "--evidence", "evidence", f.evidence)
+	p.Add(Written|Packs, "--pack", "pack", f.pack)
+	p.Add(Reached, "--work", "work", f.work)
+	p.Add(Guarded, "--tree", "tree", f.Tree)
+	p.Add(Guarded|Exposed|Worked|Changed, "--work", "work", work)
+	p.Add(Exposed|Worked, "--read", "read", f.read...)
+	return a.CheckPlaces(p)
 }
 
 // check refuses contradictory flags before the command looks at any file.
 func (f execFlags) check(cmd *cobra.Command, args []string) error {
-	if err := choice("--write", f.write, []string{string(sandbox.Staged), string(sandbox.Direct)}); err != nil {
+	if err := Choice("--write", f.write, []string{string(sandbox.Staged), string(sandbox.Direct)}); err != nil {
 		return err
 	}
 	if f.isolation != "" {
-		if err := choice("--isolation", f.isolation, []string{string(sandbox.Full), string(sandbox.Confined)}); err != nil {
+		if err := Choice("--isolation", f.isolation, []string{string(sandbox.Full), string(sandbox.Confined)}); err != nil {
 			return err
 		}
 	}
 	if f.pack != "" && f.write == string(sandbox.Direct) {
-		return unfit("let the writes be staged", "--pack does not go together with --write direct, of which nothing is judged")
+		return Unfit("let the writes be staged", "--pack does not go together with --write direct, of which nothing is judged")
 	}
 	switch {
 	case f.request == "" && len(args) == 0:
-		return usage("put the command after --, as in: fiador exec -- node build.js", "COMMAND is missing")
+		return Usage("put the command after --, as in: fiador exec -- node build.js", "COMMAND is missing")
 	case f.request == "":
 		if args[0] == "" {
-			return usage("put the command after --", "the command is empty")
+			return Usage("put the command after --", "the command is empty")
 		}
 		return nil
 	case len(args) > 0:
-		return unfit("the request names its command", "unexpected argument %q", args[0])
+		return Unfit("the request names its command", "unexpected argument %q", args[0])
 	}
 	for _, flag := range []string{"write", "timeout", "memory-mb", "cpu-cores", "max-children", "allow-fork", "env", "isolation"} {
 		if cmd.Flags().Changed(flag) {
-			return unfit("the request says it", "--%s does not go together with --request", flag)
+			return Unfit("the request says it", "--%s does not go together with --request", flag)
 		}
 	}
 	return nil
@@ -339,10 +339,10 @@ func (f execFlags) limits(cmd *cobra.Command) harness.ExecLimits {
 
 // streams returns the streams that the command gets. A terminal as standard input is left
 // out, because the command could type there.
-func streams(a *app) harness.Streams {
-	s := harness.Streams{Stdout: a.stdout, Stderr: a.stderr}
-	if a.stdin != nil && !term.IsTerminal(int(a.stdin.Fd())) {
-		s.Stdin = a.stdin
+func streams(a *App) harness.Streams {
+	s := harness.Streams{Stdout: a.Stdout, Stderr: a.Stderr}
+	if a.Stdin != nil && !term.IsTerminal(int(a.Stdin.Fd())) {
+		s.Stdin = a.Stdin
 	}
 	return s
 }
@@ -353,10 +353,10 @@ func assignments(list []string) (map[string]string, error) {
 	for _, e := range list {
 		name, value, ok := cutAssignment(e)
 		if !ok {
-			return nil, usage("as in --env CI=true", "--env %q is no NAME=VALUE", canon.Clean(e))
+			return nil, Usage("as in --env CI=true", "--env %q is no NAME=VALUE", canon.Clean(e))
 		}
 		if _, twice := env[name]; twice {
-			return nil, unfit("say it once", "--env gives %q twice", canon.Clean(name))
+			return nil, Unfit("say it once", "--env gives %q twice", canon.Clean(name))
 		}
 		env[name] = value
 	}
@@ -373,13 +373,13 @@ func cutAssignment(s string) (name, value string, ok bool) {
 }
 
 // profileGate opens a gate of a profile without layers. It decides no intent.
-func profileGate(ctx context.Context, a *app, f gateFlags) (*harness.Gate, error) {
-	s, err := sources(a, f)
+func profileGate(ctx context.Context, a *App, f GateFlags) (*harness.Gate, error) {
+	s, err := Sources(a, f)
 	if err != nil {
 		return nil, err
 	}
 	s.Repo = nil
-	r, err := s.Resolve(a.specs)
+	r, err := s.Resolve(a.Specs)
 	if err != nil {
 		return nil, err
 	}
@@ -408,9 +408,9 @@ func (x *ran) accepts(p *execute.Performed) (_ bool, err error) {
 	}
 	switch accepted := len(x.reasons) == 0; {
 	case accepted:
-		x.code = exitAccepted // also for a request that expects another code than 0
-	case x.direct() || x.code == exitAccepted:
-		x.code = exitOurs // never the command's own code
+		x.code = ExitAccepted // also for a request that expects another code than 0
+	case x.direct() || x.code == ExitAccepted:
+		x.code = ExitOurs // never the command's own code
 	}
 	return len(x.reasons) == 0, nil
 }
@@ -420,20 +420,20 @@ func (x *ran) direct() bool { return x.p.Direct() && len(x.p.Observed.Reasons) >
 
 // execEnded reports how the command ended. A request gets a report on standard output. A
 // command of the command line that was not accepted gets the reason on standard error.
-func execEnded(a *app, x ran) error {
-	a.status = x.code
+func execEnded(a *App, x ran) error {
+	a.Status = x.code
 	p := x.p
 	code, _ := p.Observed.Judge()
 	hint := contract.ActionHint(execute.Interpret(p.Observed.Command, code).Action)
 	msg, remedy := p.Diagnosis()
 	if x.asked != nil {
-		if a.tty && len(x.reasons) > 0 {
+		if a.TTY && len(x.reasons) > 0 {
 			if msg != "" {
-				a.term.message(msg)
+				a.Term.Message(msg)
 			}
-			a.term.hint(cmp.Or(remedy, hint))
+			a.Term.Hint(cmp.Or(remedy, hint))
 		}
-		return a.print(x.answer)
+		return a.Print(x.answer)
 	}
 	why := whyEnded(p.Observed)
 	if msg != "" && (why == "" || p.Observed.Command.NotExecutable) {
@@ -442,7 +442,7 @@ func execEnded(a *app, x ran) error {
 	if x.direct() {
 		why = "the command wrote to control paths: new ones were removed, and others are as the command left them"
 	}
-	if why != "" && x.code != exitAccepted {
+	if why != "" && x.code != ExitAccepted {
 		sayEnded(a, why, hint, x.code, x.reasons)
 	}
 	return nil
@@ -469,18 +469,18 @@ func whyEnded(o evidence.Observed) string {
 
 // sayEnded writes the RunError line for an end that was not the command's own. On a terminal
 // the reasons in words come first.
-func sayEnded(a *app, why, hint string, code int, reasons []string) {
+func sayEnded(a *App, why, hint string, code int, reasons []string) {
 	list := make([]any, len(reasons))
 	for i, r := range reasons {
 		list[i] = r
 	}
 	e := runerr.New(result.CodeEvidence, why, hint, runerr.With("exit_code", code), runerr.With("reasons", list))
-	if a.tty {
-		a.term.message(e.Message)
+	if a.TTY {
+		a.Term.Message(e.Message)
 		for _, r := range reasons {
-			a.term.line("  " + screen.Plain(r))
+			a.Term.Line("  " + screen.Plain(r))
 		}
-		a.term.hint(e.Remedy())
+		a.Term.Hint(e.Remedy())
 	}
-	_, _ = a.stderr.Write(e.Line())
+	_, _ = a.Stderr.Write(e.Line())
 }

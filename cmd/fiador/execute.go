@@ -37,26 +37,26 @@ type executing struct {
 
 // execution opens the host of an execution. It first removes the remains of killed
 // supervisors. A Ctrl-C waits until the execution is closed.
-func execution(a *app) *executing {
+func execution(a *App) *executing {
 	if err := sandbox.Sweep(""); err != nil {
-		a.term.warning("what an earlier execution has left could not be removed: " + runerr.Reason(err))
+		a.Term.Warning("what an earlier execution has left could not be removed: " + runerr.Reason(err))
 	}
-	a.busy.enter()
+	a.Busy.Enter()
 	return &executing{host: sandbox.NewHost("")}
 }
 
 // close releases the resources of the host. After a Ctrl-C the command has one second to
 // end with its own status.
-func (e *executing) close(ctx context.Context, a *app) {
+func (e *executing) close(ctx context.Context, a *App) {
 	_ = e.host.Close()
 	if e.evidence != nil {
 		_ = e.evidence.Close()
 	}
 	if ctx.Err() != nil {
-		time.AfterFunc(time.Second, a.busy.leave)
+		time.AfterFunc(time.Second, a.Busy.Leave)
 		return
 	}
-	a.busy.leave()
+	a.Busy.Leave()
 }
 
 // readPaths returns the absolute paths that --read names. It refuses a place that the
@@ -69,16 +69,16 @@ func readPaths(names []string) ([]string, error) {
 			_, err = os.Stat(abs)
 		}
 		if err != nil {
-			return nil, usage("name a file or a folder that is there", "--read %q: %s", canon.Clean(name), runerr.Reason(err))
+			return nil, Usage("name a file or a folder that is there", "--read %q: %s", canon.Clean(name), runerr.Reason(err))
 		}
 		if why := harness.ReadFault(abs); why != "" {
-			return nil, usage("name the files and folders that the command needs", "--read %q: %s", canon.Clean(name), why)
+			return nil, Usage("name the files and folders that the command needs", "--read %q: %s", canon.Clean(name), why)
 		}
 		list = append(list, abs)
 	}
 	for i, p := range list {
 		if ledOut(p, list) {
-			return nil, unfit("name where it leads", "--read %q: it lies in what commands can read anyway, and is a link that leads out of it", canon.Clean(names[i]))
+			return nil, Unfit("name where it leads", "--read %q: it lies in what commands can read anyway, and is a link that leads out of it", canon.Clean(names[i]))
 		}
 	}
 	return list, nil
@@ -112,15 +112,15 @@ func (e *executing) openEvidence(name string) error {
 	entries, err := os.ReadDir(name)
 	switch {
 	case err == nil && len(entries) > 0:
-		return usage("name a new or an empty folder", "--evidence %q is not empty", canon.Clean(name))
+		return Usage("name a new or an empty folder", "--evidence %q is not empty", canon.Clean(name))
 	case errors.Is(err, fs.ErrNotExist):
 		err = os.Mkdir(name, 0o777)
 	}
 	if err != nil {
-		return usage("name a new or an empty folder", "--evidence %q: %s", canon.Clean(name), runerr.Reason(err))
+		return Usage("name a new or an empty folder", "--evidence %q: %s", canon.Clean(name), runerr.Reason(err))
 	}
 	if e.evidence, err = os.OpenRoot(name); err != nil {
-		return usage("name a new or an empty folder", "--evidence %q: %s", canon.Clean(name), runerr.Reason(err))
+		return Usage("name a new or an empty folder", "--evidence %q: %s", canon.Clean(name), runerr.Reason(err))
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (f executingFlags) check(mode string) error {
 		"--work": f.work != "", "--promote": f.promote != "", "--evidence": f.evidence != "", "--preserve-sandbox": f.preserve, "--read": len(f.read) > 0,
 	} {
 		if given {
-			return unfit("add --mode execute-sandbox", "%s belongs to an execution", flag)
+			return Unfit("add --mode execute-sandbox", "%s belongs to an execution", flag)
 		}
 	}
 	return nil
@@ -223,29 +223,29 @@ func (f executingFlags) check(mode string) error {
 
 // prepareExecution resolves the folders that the flags name. It finishes or undoes the
 // change that a killed command began on the folder of --promote.
-func prepareExecution(ctx context.Context, a *app, f executingFlags, tree string, e *executing) (folders harness.Folders, err error) {
-	if folders.Tree, err = folder("tree", tree); err != nil {
+func prepareExecution(ctx context.Context, a *App, f executingFlags, tree string, e *executing) (folders harness.Folders, err error) {
+	if folders.Tree, err = NamedFolder("tree", tree); err != nil {
 		return folders, err
 	}
 	if folders.Read, err = readPaths(f.read); err != nil {
 		return folders, err
 	}
 	if f.work != "" {
-		if folders.Work, err = folder("work", f.work); err != nil {
+		if folders.Work, err = NamedFolder("work", f.work); err != nil {
 			return folders, err
 		}
 	}
 	if f.promote != "" {
-		dir, err := folder("promote", f.promote)
+		dir, err := NamedFolder("promote", f.promote)
 		if err != nil {
 			return folders, err
 		}
-		if e.state, err = recovered(ctx, a, dir); err != nil {
+		if e.state, err = Recovered(ctx, a, dir); err != nil {
 			return folders, err
 		}
 	}
 	if f.work != "" {
-		if err := finished(ctx, a, folders.Work); err != nil {
+		if err := Finished(ctx, a, folders.Work); err != nil {
 			return folders, err
 		}
 	}
@@ -253,15 +253,15 @@ func prepareExecution(ctx context.Context, a *app, f executingFlags, tree string
 }
 
 // sinks returns the sinks that every run has: its receipt and its pack.
-func sinks(a *app, w *pack.Writer, f recordFlags, receipt, dir string) harness.Sinks {
+func sinks(a *App, w *pack.Writer, f RecordFlags, receipt, dir string) harness.Sinks {
 	return harness.Sinks{
-		Receipt: func(ctx context.Context, r ledger.Receipt) error { return keepReceipt(ctx, a, f, receipt, r) },
-		Pack:    packSink(a, w, f, dir),
+		Receipt: func(ctx context.Context, r ledger.Receipt) error { return KeepReceipt(ctx, a, f, receipt, r) },
+		Pack:    PackSink(a, w, f, dir),
 	}
 }
 
 // executed adds the sinks of an execution to to.
-func executed(ctx context.Context, a *app, f runFlags, e *executing, to *harness.Sinks) {
+func executed(ctx context.Context, a *App, f runFlags, e *executing, to *harness.Sinks) {
 	if f.modelMode == harness.ModelRecord {
 		to.Recording = func(modelIO []byte) error { return keepModel(a, f.recording, modelIO) }
 	}
@@ -274,26 +274,26 @@ func executed(ctx context.Context, a *app, f runFlags, e *executing, to *harness
 			if err != nil {
 				return runerr.New(result.CodeEvidence, "what was written could not be kept: "+runerr.Reason(err), "", runerr.Because(err))
 			}
-			fmt.Fprintln(a.stderr, dir)
+			fmt.Fprintln(a.Stderr, dir)
 			return nil
 		}
 	}
 	if f.promote != "" {
 		to.Promote = &harness.Promotion{
-			Folder: func() (string, error) { return folder("promote", f.promote) }, State: e.state,
-			Refuse: func(dir string, plan *patch.Plan) error { return refuseHooks(ctx, a, dir, plan) },
+			Folder: func() (string, error) { return NamedFolder("promote", f.promote) }, State: e.state,
+			Refuse: func(dir string, plan *patch.Plan) error { return RefuseHooks(ctx, a, dir, plan) },
 		}
 	}
 }
 
 // stepLine shows on a terminal the current action of an execution and the seconds since
 // the start, from the first second on.
-func stepLine(a *app) (show func(action, of int), clear func()) {
-	if !a.tty {
+func stepLine(a *App) (show func(action, of int), clear func()) {
+	if !a.TTY {
 		return nil, func() {}
 	}
 	var mu sync.Mutex
-	begun, line, shown := a.now(), "starting", false
+	begun, line, shown := a.Now(), "starting", false
 	done := make(chan struct{})
 	var ticking sync.WaitGroup
 	ticking.Go(func() {
@@ -306,7 +306,7 @@ func stepLine(a *app) (show func(action, of int), clear func()) {
 			}
 			mu.Lock()
 			shown = true
-			fmt.Fprintf(a.stderr, "\r\x1b[K%s, %d s", line, int(a.now().Sub(begun).Seconds()))
+			fmt.Fprintf(a.Stderr, "\r\x1b[K%s, %d s", line, int(a.Now().Sub(begun).Seconds()))
 			mu.Unlock()
 		}
 	})
@@ -319,7 +319,7 @@ func stepLine(a *app) (show func(action, of int), clear func()) {
 		close(done)
 		ticking.Wait()
 		if shown {
-			fmt.Fprint(a.stderr, "\r\x1b[K")
+			fmt.Fprint(a.Stderr, "\r\x1b[K")
 		}
 	}
 }

@@ -22,12 +22,12 @@ import (
 )
 
 type explainFlags struct {
-	gateFlags
+	GateFlags
 	intent string
 	format string
 }
 
-func explainCommand(a *app) *cobra.Command {
+func ExplainCommand(a *App) *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
@@ -48,17 +48,17 @@ Exit codes:
   fiador explain --intent intent.json --format json | jq -r .findings[].id`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage(helpHint(cmd), "unexpected argument %q", args[1])
+				return Usage(HelpHint(cmd), "unexpected argument %q", args[1])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := choice("format", f.format, []string{"text", "json"}); err != nil {
+			if err := Choice("format", f.format, []string{"text", "json"}); err != nil {
 				return err
 			}
 			switch {
 			case f.intent != "" && len(args) > 0:
-				return unfit(helpHint(cmd), "CODE and --intent do not go together")
+				return Unfit(HelpHint(cmd), "CODE and --intent do not go together")
 			case f.intent != "":
 				return explainIntent(cmd.Context(), a, f)
 			case len(args) == 0:
@@ -67,10 +67,10 @@ Exit codes:
 			return explainCode(cmd.Context(), a, args[0], f)
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd)
 	cmd.Flags().StringVar(&f.intent, "intent", "", "intent to explain the decision of; - is standard input")
 	cmd.Flags().StringVar(&f.format, "format", "text", "text or json")
-	complete(cmd, "format", "text", "json")
+	Complete(cmd, "format", "text", "json")
 	return cmd
 }
 
@@ -82,20 +82,20 @@ type codeRecord struct {
 }
 
 // codes returns the records of the program, and those of the rules of a policy.
-func codes(ctx context.Context, a *app, f gateFlags) ([]codeRecord, error) {
+func codes(ctx context.Context, a *App, f GateFlags) ([]codeRecord, error) {
 	var list []codeRecord
 	for _, r := range harness.Records() {
 		list = append(list, codeRecord{Record: r})
 	}
-	s, err := sources(a, f)
+	s, err := Sources(a, f)
 	if err != nil {
 		return nil, err
 	}
-	rules, err := harness.Rules(ctx, s, a.specs, policy.DefaultLimits())
+	rules, err := harness.Rules(ctx, s, a.Specs, policy.DefaultLimits())
 	if err != nil {
 		return nil, err
 	}
-	weights, err := harness.Weights(s, a.specs)
+	weights, err := harness.Weights(s, a.Specs)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +108,8 @@ func codes(ctx context.Context, a *app, f gateFlags) ([]codeRecord, error) {
 	return list, nil
 }
 
-func explainCode(ctx context.Context, a *app, code string, f explainFlags) error {
-	list, err := codes(ctx, a, f.gateFlags)
+func explainCode(ctx context.Context, a *App, code string, f explainFlags) error {
+	list, err := codes(ctx, a, f.GateFlags)
 	if err != nil {
 		return err
 	}
@@ -128,27 +128,27 @@ func explainCode(ctx context.Context, a *app, code string, f explainFlags) error
 		if near := specs.Nearest(strings.ToUpper(id), ids); near != "" {
 			hint = fmt.Sprintf("did you mean %q? ", near) + hint
 		}
-		return usage(hint, "no record of %q", code)
+		return Usage(hint, "no record of %q", code)
 	}
 	if f.format == "json" {
-		return printJSON(a, records(found))
+		return PrintJSON(a, records(found))
 	}
 	var out bytes.Buffer
-	t := terminal{w: &out, color: a.page.color}
+	t := Terminal{W: &out, Color: a.Page.Color}
 	for i, r := range found {
 		if i > 0 {
-			t.line()
+			t.Line()
 		}
 		r.text(t)
 	}
-	return a.print(out.Bytes())
+	return a.Print(out.Bytes())
 }
 
-func (r codeRecord) text(t terminal) {
-	t.line(t.paint(screen.Bold, r.ID), screen.Plain(r.Title))
+func (r codeRecord) text(t Terminal) {
+	t.Line(t.Paint(screen.Bold, r.ID), screen.Plain(r.Title))
 	field := func(name, text string) {
 		if text != "" {
-			t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-6s", name)), screen.Plain(text))
+			t.Line("  "+t.Paint(screen.Dim, fmt.Sprintf("%-6s", name)), screen.Plain(text))
 		}
 	}
 	field("kind", string(r.Kind))
@@ -201,38 +201,38 @@ func records(list []codeRecord) []recordDocument {
 	return out
 }
 
-func listCodes(ctx context.Context, a *app, f explainFlags) error {
-	list, err := codes(ctx, a, f.gateFlags)
+func listCodes(ctx context.Context, a *App, f explainFlags) error {
+	list, err := codes(ctx, a, f.GateFlags)
 	if err != nil {
 		return err
 	}
 	if f.format == "json" {
-		return printJSON(a, records(list))
+		return PrintJSON(a, records(list))
 	}
 	var out bytes.Buffer
-	t := terminal{w: &out, color: a.page.color}
+	t := Terminal{W: &out, Color: a.Page.Color}
 	width := 0
 	for _, r := range list {
 		width = max(width, len(r.ID))
 	}
 	for _, r := range list {
-		t.line(t.paint(screen.Bold, fmt.Sprintf("%-*s", width, r.ID)), screen.Plain(r.Title))
+		t.Line(t.Paint(screen.Bold, fmt.Sprintf("%-*s", width, r.ID)), screen.Plain(r.Title))
 	}
-	return a.print(out.Bytes())
+	return a.Print(out.Bytes())
 }
 
-func explainIntent(ctx context.Context, a *app, f explainFlags) error {
-	gate, err := gate(ctx, a, f.gateFlags)
+func explainIntent(ctx context.Context, a *App, f explainFlags) error {
+	gate, err := OpenGate(ctx, a, f.GateFlags)
 	if err != nil {
 		return err
 	}
-	src, err := a.read(ctx, f.intent, canon.MaxIntentBytes)
+	src, err := a.Read(ctx, f.intent, canon.MaxIntentBytes)
 	if err != nil {
 		return err
 	}
-	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
+	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs}
 	x, err := harness.Explain(ctx, deps, gate, harness.Request{
-		Source: src.bytes, Path: src.path, Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone,
+		Source: src.Bytes, Path: src.Path, Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone,
 	})
 	if err != nil {
 		return err
@@ -242,45 +242,45 @@ func explainIntent(ctx context.Context, a *app, f explainFlags) error {
 	for i, r := range x.Reasons {
 		pointers[i] = r.Path
 	}
-	e.places = report.Positions(src.bytes, pointers)
+	e.places = report.Positions(src.Bytes, pointers)
 	if f.format == "json" {
-		return printJSON(a, e.document())
+		return PrintJSON(a, e.document())
 	}
 	var out bytes.Buffer
-	e.text(terminal{w: &out, color: a.page.color})
-	return a.print(out.Bytes())
+	e.text(Terminal{W: &out, Color: a.Page.Color})
+	return a.Print(out.Bytes())
 }
 
 // explained is an explanation with the positions of its reasons in the intent.
 type explained struct {
 	harness.Explanation
-	src    source
+	src    Source
 	places []report.Position
 }
 
-func (e explained) text(t terminal) {
+func (e explained) text(t Terminal) {
 	style := map[kernel.Outcome]string{kernel.OutcomeBundle: screen.Green, kernel.OutcomeClarify: screen.Yellow, kernel.OutcomeRefuse: screen.Red}[e.Decision.Outcome]
-	t.line(t.paint(style, string(e.Decision.Outcome)), screen.Plain(e.src.path), fmt.Sprintf("profile %q", e.Profile.Name))
+	t.Line(t.Paint(style, string(e.Decision.Outcome)), screen.Plain(e.src.Path), fmt.Sprintf("profile %q", e.Profile.Name))
 	for i, r := range e.Reasons {
-		t.line()
+		t.Line()
 		e.reason(t, r, e.places[i])
 	}
 	if len(e.Effects) == 0 {
 		return
 	}
-	t.line()
-	t.line("effects:")
+	t.Line()
+	t.Line("effects:")
 	for _, effect := range e.Effects {
-		name := t.paint(screen.Bold, screen.Plain(effect.ID))
+		name := t.Paint(screen.Bold, screen.Plain(effect.ID))
 		if len(effect.Permits) == 0 {
-			t.line("  "+name, screen.Plain(effectValue(effect.Effect)), t.paint(screen.Red, "not permitted"))
+			t.Line("  "+name, screen.Plain(effectValue(effect.Effect)), t.Paint(screen.Red, "not permitted"))
 		}
 		for _, p := range effect.Permits {
 			word := "permitted: "
 			if e.denied(effect.Effect) {
 				word = "permitted by the built-in policy, and denied above: "
 			}
-			t.line("  "+name, screen.Plain(effectValue(effect.Effect)), word+screen.Plain(p.Title), t.paint(screen.Dim, where(p.Place)))
+			t.Line("  "+name, screen.Plain(effectValue(effect.Effect)), word+screen.Plain(p.Title), t.Paint(screen.Dim, where(p.Place)))
 		}
 	}
 }
@@ -292,19 +292,19 @@ func (e explained) denied(effect kernel.Effect) bool {
 	})
 }
 
-func (e explained) reason(t terminal, r harness.Reason, at report.Position) {
-	head := []string{t.paint(screen.Bold, r.Rule+" "+r.ID), screen.Plain(r.Title)}
+func (e explained) reason(t Terminal, r harness.Reason, at report.Position) {
+	head := []string{t.Paint(screen.Bold, r.Rule+" "+r.ID), screen.Plain(r.Title)}
 	if !r.Decides {
-		head = append(head, t.paint(screen.Dim, "(did not decide)"))
+		head = append(head, t.Paint(screen.Dim, "(did not decide)"))
 	}
-	t.line(head...)
+	t.Line(head...)
 	field := func(name, text string) {
 		if text != "" {
-			t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-7s", name)), screen.Plain(text))
+			t.Line("  "+t.Paint(screen.Dim, fmt.Sprintf("%-7s", name)), screen.Plain(text))
 		}
 	}
 	field("says", r.Text)
-	field("at", fmt.Sprintf("%s:%d:%d  %s", e.src.path, at.Line, at.Column, cmp.Or(r.Path, "(the intent)")))
+	field("at", fmt.Sprintf("%s:%d:%d  %s", e.src.Path, at.Line, at.Column, cmp.Or(r.Path, "(the intent)")))
 	field("value", valueText(r.Value))
 	field("why", r.Why)
 	field("fix", r.Fix)
@@ -384,7 +384,7 @@ func (e explained) document() any {
 		findings[i] = findingDocument{
 			Rule: r.Rule, ID: r.ID, Title: r.Title, Why: r.Why, Text: r.Text, Fix: r.Fix,
 			Path: r.Path, Value: r.Value, Layer: r.Module, Decides: r.Decides,
-			Line: e.places[i].Line, Column: e.places[i].Column, Options: orEmpty(r.Options),
+			Line: e.places[i].Line, Column: e.places[i].Column, Options: OrEmpty(r.Options),
 		}
 		if r.Module != kernel.ModuleKernel {
 			source := placeOf(r.Place)
@@ -406,7 +406,7 @@ func (e explained) document() any {
 		Effects  []effectDocument  `json:"effects"`
 		Reasons  []string          `json:"reasons"`
 	}{
-		e.Decision.Outcome, e.Profile.Name, result.IntentRef{Path: e.src.path, SHA256: canon.Sum(e.src.bytes)},
+		e.Decision.Outcome, e.Profile.Name, result.IntentRef{Path: e.src.Path, SHA256: canon.Sum(e.src.Bytes)},
 		findings, effects, slices.Clone(e.Decision.Reasons),
 	}
 }

@@ -31,7 +31,7 @@ type fingerprintFlags struct {
 	against string
 }
 
-func fingerprintCommand(a *app) *cobra.Command {
+func FingerprintCommand(a *App) *cobra.Command {
 	var f fingerprintFlags
 	cmd := &cobra.Command{
 		Use:   "fingerprint",
@@ -58,14 +58,14 @@ Exit codes:
 		Example: `  fiador fingerprint
   fiador fingerprint --vectors >here.txt
   fiador fingerprint --against there.txt`,
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := cmd.Flags().Changed("against")
 			if given && f.vectors {
-				return unfit("leave one of them out", "--vectors prints a fingerprint, and --against compares with one")
+				return Unfit("leave one of them out", "--vectors prints a fingerprint, and --against compares with one")
 			}
 			if given && f.against == "" {
-				return usage("as in --against there.txt", "--against names no file")
+				return Usage("as in --against there.txt", "--against names no file")
 			}
 			return printFingerprint(cmd.Context(), a, f, specs.RunVectors())
 		},
@@ -75,16 +75,16 @@ Exit codes:
 	return cmd
 }
 
-func printFingerprint(ctx context.Context, a *app, f fingerprintFlags, vectors fs.FS) error {
+func printFingerprint(ctx context.Context, a *App, f fingerprintFlags, vectors fs.FS) error {
 	if f.against == "" {
 		here, err := fingerprintHere(ctx, a, vectors)
 		switch {
 		case err != nil:
 			return err
 		case f.vectors:
-			return a.print(here.Text())
+			return a.Print(here.Text())
 		}
-		return a.print(here.Line())
+		return a.Print(here.Line())
 	}
 	// A file is read first, so that an error in it is reported at once. Standard input is
 	// read last: the program that writes to a pipe may need as long as this machine.
@@ -108,8 +108,8 @@ func printFingerprint(ctx context.Context, a *app, f fingerprintFlags, vectors f
 }
 
 // fingerprintHere decides the vectors on this machine, and names those that fail.
-func fingerprintHere(ctx context.Context, a *app, folder fs.FS) (fingerprint.Fingerprint, error) {
-	debug.SetGCPercent(manyGC)
+func fingerprintHere(ctx context.Context, a *App, folder fs.FS) (fingerprint.Fingerprint, error) {
+	debug.SetGCPercent(ManyGC)
 	vectors, err := fingerprint.ReadVectors(folder)
 	if err != nil {
 		return fingerprint.Fingerprint{}, notRun(err)
@@ -119,37 +119,37 @@ func fingerprintHere(ctx context.Context, a *app, folder fs.FS) (fingerprint.Fin
 	limits := policy.DefaultLimits()
 	limits.Compile, limits.Deadline, limits.MemoryBytes = time.Hour, time.Hour, 4<<30
 	open := func(ctx context.Context, profile string) (*harness.Gate, error) {
-		return harness.OpenGate(ctx, harness.Sources{Builtin: profiles.FS(), Profile: profile}, a.specs, limits)
+		return harness.OpenGate(ctx, harness.Sources{Builtin: profiles.FS(), Profile: profile}, a.Specs, limits)
 	}
-	prints, err := fingerprint.Take(ctx, a.specs, open, runtime.GOMAXPROCS(0), vectors)
+	prints, err := fingerprint.Take(ctx, a.Specs, open, runtime.GOMAXPROCS(0), vectors)
 	if err != nil {
 		return fingerprint.Fingerprint{}, err
 	}
 	for _, p := range prints {
 		if p.Fault != "" {
-			a.status = exitRejected
-			a.term.message(p.Name + " does not hold on this machine: " + p.Fault)
+			a.Status = ExitRejected
+			a.Term.Message(p.Name + " does not hold on this machine: " + p.Fault)
 		}
 	}
 	return fingerprint.New(prints), nil
 }
 
-func readFingerprint(ctx context.Context, a *app, name string) (fingerprint.Fingerprint, error) {
-	src, err := a.read(ctx, name, maxFingerprint)
+func readFingerprint(ctx context.Context, a *App, name string) (fingerprint.Fingerprint, error) {
+	src, err := a.Read(ctx, name, maxFingerprint)
 	if err != nil {
 		return fingerprint.Fingerprint{}, err
 	}
-	if len(src.bytes) > maxFingerprint {
-		return fingerprint.Fingerprint{}, runerr.Unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", maxFingerprint), fingerprintHint)
+	if len(src.Bytes) > maxFingerprint {
+		return fingerprint.Fingerprint{}, runerr.Unreadable(src.Path, fmt.Sprintf("larger than the limit of %d bytes", maxFingerprint), fingerprintHint)
 	}
-	f, err := fingerprint.Parse(src.bytes)
+	f, err := fingerprint.Parse(src.Bytes)
 	if err == nil {
 		return f, nil
 	}
-	e := runerr.New(result.CodeEvidence, src.path+": no fingerprint: "+canon.Clean(err.Error()),
-		fingerprintHint, runerr.File(src.path), runerr.Because(err))
-	if how := otherwise(src.bytes); how != "" {
-		e.Message, e.Hint = src.path+": no fingerprint: "+how+": "+canon.Clean(err.Error()), "keep the bytes that fiador fingerprint prints: UTF-8, and lines that end in LF"
+	e := runerr.New(result.CodeEvidence, src.Path+": no fingerprint: "+canon.Clean(err.Error()),
+		fingerprintHint, runerr.File(src.Path), runerr.Because(err))
+	if how := otherwise(src.Bytes); how != "" {
+		e.Message, e.Hint = src.Path+": no fingerprint: "+how+": "+canon.Clean(err.Error()), "keep the bytes that fiador fingerprint prints: UTF-8, and lines that end in LF"
 	}
 	var fe *fingerprint.ParseError
 	if errors.As(err, &fe) {
@@ -176,26 +176,26 @@ func otherwise(text []byte) string {
 const fingerprintHint = `make the file on the other machine with "fiador fingerprint --vectors", and copy it whole`
 
 // against prints the differences between the fingerprints of this machine and another.
-func against(a *app, here, there fingerprint.Fingerprint) error {
+func against(a *App, here, there fingerprint.Fingerprint) error {
 	if bytes.Equal(here.Line(), there.Line()) {
-		return a.print(fmt.Appendf(nil, "%s  %s", a.page.paint(screen.Green, "MATCH"), here.Line()))
+		return a.Print(fmt.Appendf(nil, "%s  %s", a.Page.Paint(screen.Green, "MATCH"), here.Line()))
 	}
-	a.status = exitRejected
+	a.Status = ExitRejected
 	var out bytes.Buffer
 	if here.Kernel != there.Kernel {
 		fmt.Fprintf(&out, "another kernel version: %s here, %s there\n", here.Kernel, screen.Plain(there.Kernel))
 	}
-	differ := a.page.paint(screen.Red, "DIFFERENT")
+	differ := a.Page.Paint(screen.Red, "DIFFERENT")
 	if there.Prints == nil {
 		fmt.Fprintf(&out, "%s\n  here   %s  there  %s", differ, here.Line(), there.Line())
-		a.term.hint(fingerprintHint + ": that names the vectors which differ")
-		return a.print(out.Bytes())
+		a.Term.Hint(fingerprintHint + ": that names the vectors which differ")
+		return a.Print(out.Bytes())
 	}
 	var d parting
 	d.walk(here.Prints, there.Prints, &out)
 	fmt.Fprintf(&out, "%s  %s here, %d there: %d %s, %d only here, %d only there\n", differ,
 		screen.Count(here.Vectors, "vector"), there.Vectors, d.differ, verb(d.differ, "differs", "differ"), d.here, d.there)
-	return a.print(out.Bytes())
+	return a.Print(out.Bytes())
 }
 
 // parting counts the vectors in which two fingerprints differ.

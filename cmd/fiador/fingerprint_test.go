@@ -34,21 +34,21 @@ func TestFingerprintOfAFaultyMachine(t *testing.T) {
 		status        int
 		out, err      string
 	}{
-		{"sound", sound, fingerprintFlags{}, exitAccepted, "fiador-fingerprint ", ""},
-		{"faulty", sound + "," + faulty, fingerprintFlags{vectors: true}, exitRejected, "sha256:", "fiador: a/faulty does not hold on this machine: /offset is 1, and the vector says 2\n"},
-		{"as faulty there", sound + "," + faulty, fingerprintFlags{against: there}, exitRejected, "MATCH  ", "fiador: a/faulty does not hold on this machine: /offset is 1, and the vector says 2\n"},
+		{"sound", sound, fingerprintFlags{}, ExitAccepted, "fiador-fingerprint ", ""},
+		{"faulty", sound + "," + faulty, fingerprintFlags{vectors: true}, ExitRejected, "sha256:", "fiador: a/faulty does not hold on this machine: /offset is 1, and the vector says 2\n"},
+		{"as faulty there", sound + "," + faulty, fingerprintFlags{against: there}, ExitRejected, "MATCH  ", "fiador: a/faulty does not hold on this machine: /offset is 1, and the vector says 2\n"},
 	} {
 		var out, errs bytes.Buffer
-		a := &app{system: system{stdout: &out, stderr: &errs}, term: terminal{w: &errs}, page: terminal{w: &out}, specs: set}
+		a := &App{System: System{Stdout: &out, Stderr: &errs}, Term: Terminal{W: &errs}, Page: Terminal{W: &out}, Specs: set}
 		err := printFingerprint(t.Context(), a, c.flags, fstest.MapFS{"a.json": {Data: []byte(`{"about":"a","vectors":[` + c.vectors + `]}`)}})
-		if err != nil || a.status != c.status || !strings.HasPrefix(out.String(), c.out) || errs.String() != c.err {
-			t.Errorf("%s: error %v, status %d, stdout %q, stderr %q", c.name, err, a.status, out.String(), errs.String())
+		if err != nil || a.Status != c.status || !strings.HasPrefix(out.String(), c.out) || errs.String() != c.err {
+			t.Errorf("%s: error %v, status %d, stdout %q, stderr %q", c.name, err, a.Status, out.String(), errs.String())
 		}
 		if err := os.WriteFile(there, out.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	a := &app{specs: set}
+	a := &App{Specs: set}
 	var re *result.RunError
 	err = printFingerprint(t.Context(), a, fingerprintFlags{}, fstest.MapFS{"a.json": {Data: []byte("{")}})
 	if !errors.As(err, &re) || re.Code != result.CodeEvidence {
@@ -94,12 +94,12 @@ func TestFingerprintAgainst(t *testing.T) {
 			"differs     a\nonly here   b\nonly there  c\nonly here   \U0001F600\ndiffers     \uFFFD\nonly there  \uFFFDz\nDIFFERENT  5 vectors here, 5 there: 2 differ, 2 only here, 2 only there\n"},
 	} {
 		var out, errs bytes.Buffer
-		a := &app{system: system{stdout: &out, stderr: &errs}, term: terminal{w: &errs}, page: terminal{w: &out}}
+		a := &App{System: System{Stdout: &out, Stderr: &errs}, Term: Terminal{W: &errs}, Page: Terminal{W: &out}}
 		err := against(a, here, c.there)
 		same := strings.HasPrefix(c.want, "MATCH")
 		hint := !same && c.there.Prints == nil
-		if err != nil || out.String() != c.want || (a.status == exitAccepted) != same || strings.HasPrefix(errs.String(), "hint: ") != hint {
-			t.Errorf("%s: error %v, status %d, stderr %q, stdout\n%s\nnot\n%s", c.name, err, a.status, errs.String(), out.String(), c.want)
+		if err != nil || out.String() != c.want || (a.Status == ExitAccepted) != same || strings.HasPrefix(errs.String(), "hint: ") != hint {
+			t.Errorf("%s: error %v, status %d, stderr %q, stdout\n%s\nnot\n%s", c.name, err, a.Status, errs.String(), out.String(), c.want)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestFingerprintWrittenOtherwise(t *testing.T) {
 		if err := os.WriteFile(name, []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := readFingerprint(t.Context(), &app{}, name)
+		_, err := readFingerprint(t.Context(), &App{}, name)
 		var re *result.RunError
 		switch {
 		case c.want == "":
@@ -153,7 +153,7 @@ func TestFingerprintFileIsBounded(t *testing.T) {
 	if err := os.Truncate(name, 1<<40); err != nil {
 		t.Skipf("no sparse file can be made here: %v", err)
 	}
-	_, err := readFingerprint(t.Context(), &app{}, name)
+	_, err := readFingerprint(t.Context(), &App{}, name)
 	var re *result.RunError
 	if !errors.As(err, &re) || re.Code != result.CodeUnreadable || !strings.Contains(re.Message, "larger than") || !strings.Contains(re.Hint, "--vectors") {
 		t.Errorf("error %v", err)

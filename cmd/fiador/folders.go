@@ -18,53 +18,53 @@ import (
 
 // stateFolder returns the folder of journals. It never lies in a tree that commands work
 // on.
-func stateFolder(a *app) (string, error) {
-	if dir := a.env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+func stateFolder(a *App) (string, error) {
+	if dir := a.Env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "fiador"), nil
 	}
-	if home := a.env("HOME"); filepath.IsAbs(home) {
+	if home := a.Env("HOME"); filepath.IsAbs(home) {
 		return filepath.Join(home, ".local", "state", "fiador"), nil
 	}
-	return "", usage("set HOME or XDG_STATE_HOME to a folder of yours", "there is no folder for journals")
+	return "", Usage("set HOME or XDG_STATE_HOME to a folder of yours", "there is no folder for journals")
 }
 
-// recovered finishes or undoes the change that a killed command began on a folder. It
+// Recovered finishes or undoes the change that a killed command began on a folder. It
 // returns the folder of journals.
-func recovered(ctx context.Context, a *app, dir string) (state string, err error) {
-	if state, err = stateOutside(a, dir); err != nil {
+func Recovered(ctx context.Context, a *App, dir string) (state string, err error) {
+	if state, err = StateOutside(a, dir); err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(state, 0o700); err != nil {
-		return "", usage(stateElsewhere, "the folder for journals cannot be made: %s", runerr.Reason(err))
+		return "", Usage(stateElsewhere, "the folder for journals cannot be made: %s", runerr.Reason(err))
 	}
 	did, err := tree.Recover(ctx, state, dir)
 	if err != nil {
-		return "", recoverError(state, dir, did, err)
+		return "", RecoverError(state, dir, did, err)
 	}
 	if did != tree.RecoveredNothing {
-		a.term.warning(fmt.Sprintf("folder %q: %s", screen.Folder(dir), recovery(did)))
+		a.Term.Warning(fmt.Sprintf("folder %q: %s", screen.Folder(dir), Recovery(did)))
 	}
 	return state, nil
 }
 
-// waiting returns a context for work on a folder. While another command has the folder, a
+// Waiting returns a context for work on a folder. While another command has the folder, a
 // message says that this command waits.
-func waiting(ctx context.Context, a *app) context.Context {
+func Waiting(ctx context.Context, a *App) context.Context {
 	return tree.WithWaiting(ctx, func() {
-		a.term.message("another command is changing the folder: waiting until it has ended")
+		a.Term.Message("another command is changing the folder: waiting until it has ended")
 	})
 }
 
-// finished refuses a folder to read that a killed command left half changed. Where no
+// Finished refuses a folder to read that a killed command left half changed. Where no
 // journal can be kept, no command can have left one, and finished returns nil.
-func finished(ctx context.Context, a *app, dir string) error {
-	state, err := stateOutside(a, dir)
+func Finished(ctx context.Context, a *App, dir string) error {
+	state, err := StateOutside(a, dir)
 	if err != nil {
 		return nil
 	}
 	half, err := tree.Unfinished(ctx, state, dir)
 	if err != nil {
-		return recoverError(state, dir, tree.RecoveredNothing, err)
+		return RecoverError(state, dir, tree.RecoveredNothing, err)
 	}
 	if half {
 		return runerr.New(result.CodeEvidence, fmt.Sprintf("folder %q: an interrupted command has begun to apply something to it", screen.Folder(dir)),
@@ -73,50 +73,50 @@ func finished(ctx context.Context, a *app, dir string) error {
 	return nil
 }
 
-// folder returns the absolute path of a folder that a flag names.
-func folder(flag, name string) (string, error) {
+// NamedFolder returns the absolute path of a folder that a flag names.
+func NamedFolder(flag, name string) (string, error) {
 	info, err := os.Stat(name)
 	if err == nil && !info.IsDir() {
 		err = errors.New("not a folder")
 	}
 	if err != nil {
-		return "", usage("name a folder that is there", "--%s %q: %s", flag, canon.Clean(name), runerr.Reason(err))
+		return "", Usage("name a folder that is there", "--%s %q: %s", flag, canon.Clean(name), runerr.Reason(err))
 	}
 	abs, err := filepath.Abs(name)
 	if err == nil {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if err != nil {
-		return "", usage("name a folder that is there", "--%s %q: %s", flag, canon.Clean(name), runerr.Reason(err))
+		return "", Usage("name a folder that is there", "--%s %q: %s", flag, canon.Clean(name), runerr.Reason(err))
 	}
 	return abs, nil
 }
 
-// recovery describes how the change of a killed command was finished or undone.
-func recovery(did tree.Recovery) string {
+// Recovery describes how the change of a killed command was finished or undone.
+func Recovery(did tree.Recovery) string {
 	if did == tree.RecoveredBack {
 		return "what an interrupted command had begun to apply is undone"
 	}
 	return "what an interrupted command had begun to apply is complete now"
 }
 
-// stateOutside returns the folder of journals. It refuses a folder of journals that lies
+// StateOutside returns the folder of journals. It refuses a folder of journals that lies
 // in dir.
-func stateOutside(a *app, dir string) (string, error) {
+func StateOutside(a *App, dir string) (string, error) {
 	state, err := stateFolder(a)
 	if err != nil {
 		return "", err
 	}
 	if rel, err := filepath.Rel(dir, state); err == nil && filepath.IsLocal(rel) {
-		return "", unfit(stateElsewhere, "the journals of folder %q would lie in it", screen.Folder(dir))
+		return "", Unfit(stateElsewhere, "the journals of folder %q would lie in it", screen.Folder(dir))
 	}
 	return state, nil
 }
 
 const stateElsewhere = "set XDG_STATE_HOME to a folder of yours elsewhere"
 
-// recoverError returns the RunError for an error of tree.Recover.
-func recoverError(state, dir string, did tree.Recovery, err error) error {
+// RecoverError returns the RunError for an error of tree.Recover.
+func RecoverError(state, dir string, did tree.Recovery, err error) error {
 	e := runerr.New(result.CodeEvidence, "", "give the folder room and permission and run the command again", runerr.Because(err))
 	of := fmt.Sprintf("folder %q: ", screen.Folder(dir))
 	switch {
@@ -136,10 +136,10 @@ func recoverError(state, dir string, did tree.Recovery, err error) error {
 	return e
 }
 
-// refuseHooks refuses the steps of a plan that change hooks of the work tree around the
+// RefuseHooks refuses the steps of a plan that change hooks of the work tree around the
 // folder.
-func refuseHooks(ctx context.Context, a *app, dir string, plan *patch.Plan) error {
-	places, err := gitbranch.Hooks(ctx, dir, a.environ)
+func RefuseHooks(ctx context.Context, a *App, dir string, plan *patch.Plan) error {
+	places, err := gitbranch.Hooks(ctx, dir, a.Environ)
 	for _, p := range places {
 		plan.RefuseBeneath(p.Name, fmt.Sprintf("git takes hooks from %q", screen.Path(p.Path)))
 	}

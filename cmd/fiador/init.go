@@ -9,7 +9,7 @@ import (
 	"github.com/fiador/fiador/harness/scaffold"
 )
 
-func initCommand(a *app) *cobra.Command {
+func InitCommand(a *App) *cobra.Command {
 	name := "house"
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
@@ -26,7 +26,7 @@ Exit codes:
   fiador init --name acme`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage(helpHint(cmd), "unexpected argument %q", args[1])
+				return Usage(HelpHint(cmd), "unexpected argument %q", args[1])
 			}
 			return nil
 		},
@@ -50,7 +50,7 @@ Exit codes:
 				if !s.Wanted(dir) {
 					continue
 				}
-				if err := a.print([]byte("\nAdd to " + screen.Plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.Path)))) + ":\n\n" + s.Text)); err != nil {
+				if err := a.Print([]byte("\nAdd to " + screen.Plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.Path)))) + ":\n\n" + s.Text)); err != nil {
 					return err
 				}
 			}
@@ -58,7 +58,7 @@ Exit codes:
 			if dir != "." {
 				enter = "  cd " + screen.Plain(asGiven(dir)) + "\n"
 			}
-			return a.print([]byte("\nTry next:\n" + enter + "  fiador policy test .fiador/profile --coverage\n  fiador check intents --policy .fiador/profile --tree intents --format human\n"))
+			return a.Print([]byte("\nTry next:\n" + enter + "  fiador policy test .fiador/profile --coverage\n  fiador check intents --policy .fiador/profile --tree intents --format human\n"))
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", name, "name of the profile")

@@ -14,18 +14,18 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// targets finds the files of intents that the arguments name.
-func targets(args []string) ([]intake.File, error) {
+// Targets finds the files of intents that the arguments name.
+func Targets(args []string) ([]intake.File, error) {
 	list, err := intake.Find(args)
 	var bad *intake.PatternError
 	if errors.As(err, &bad) {
-		return nil, usage("quote a name that has such characters with \\", "%s", bad)
+		return nil, Usage("quote a name that has such characters with \\", "%s", bad)
 	}
 	return list, err
 }
 
-// jobs yields the intents of all files.
-func jobs(ctx context.Context, a *app, files []intake.File) iter.Seq[harness.Job] {
+// Jobs yields the intents of all files.
+func Jobs(ctx context.Context, a *App, files []intake.File) iter.Seq[harness.Job] {
 	return func(yield func(harness.Job) bool) {
 		for _, t := range files {
 			request := harness.Request{Path: screen.Path(t.Name), Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}
@@ -36,11 +36,11 @@ func jobs(ctx context.Context, a *app, files []intake.File) iter.Seq[harness.Job
 				}
 			case t.Lines():
 				none := true
-				for l, err := range a.lines(ctx, t.Name, canon.MaxIntentBytes) {
+				for l, err := range a.Lines(ctx, t.Name, canon.MaxIntentBytes) {
 					job := harness.Job{Request: request}
-					job.Line, job.Source = l.number, l.bytes
-					if l.long {
-						err = runerr.Read(request.Path+":"+strconv.Itoa(l.number), &canon.Error{Kind: canon.KindSize, Offset: canon.MaxIntentBytes})
+					job.Line, job.Source = l.Number, l.Bytes
+					if l.Long {
+						err = runerr.Read(request.Path+":"+strconv.Itoa(l.Number), &canon.Error{Kind: canon.KindSize, Offset: canon.MaxIntentBytes})
 					}
 					if err != nil {
 						job.Read = failing(err)
@@ -56,8 +56,8 @@ func jobs(ctx context.Context, a *app, files []intake.File) iter.Seq[harness.Job
 				}
 			default:
 				read := func(ctx context.Context) ([]byte, error) {
-					src, err := a.read(ctx, t.Name, canon.MaxIntentBytes)
-					return src.bytes, err
+					src, err := a.Read(ctx, t.Name, canon.MaxIntentBytes)
+					return src.Bytes, err
 				}
 				if !yield(harness.Job{Request: request, Read: read}) {
 					return
@@ -71,8 +71,8 @@ func failing(err error) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) { return nil, err }
 }
 
-// itemOf returns the end of a run in the form for reports.
-func itemOf(end harness.End) report.Item {
+// ItemOf returns the end of a run in the form for reports.
+func ItemOf(end harness.End) report.Item {
 	i := report.Item{Path: end.Path, Source: end.Source, Result: end.Bytes, Decision: end.Decision}
 	if end.Source != nil {
 		i.SHA256 = canon.Sum(end.Source)

@@ -20,9 +20,9 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-// newKey makes a private key for an origin and writes it to a new file.
-func newKey(a *app, origin, file string) (*ledger.Signer, error) {
-	private, _, err := ledger.GenerateKey(a.rand, origin)
+// NewKey makes a private key for an origin and writes it to a new file.
+func NewKey(a *App, origin, file string) (*ledger.Signer, error) {
+	private, _, err := ledger.GenerateKey(a.Rand, origin)
 	if err != nil {
 		return nil, err
 	}
@@ -33,23 +33,23 @@ func newKey(a *app, origin, file string) (*ledger.Signer, error) {
 	return signer, writeKey(file, private)
 }
 
-// printVerifier prints a verifier key. When standard output fails, standard error gets the
+// PrintVerifier prints a verifier key. When standard output fails, standard error gets the
 // key and the text stands.
-func printVerifier(a *app, key ledger.Verifier, stands string) error {
-	err := a.print([]byte(key.String() + "\n"))
+func PrintVerifier(a *App, key ledger.Verifier, stands string) error {
+	err := a.Print([]byte(key.String() + "\n"))
 	if err != nil {
-		a.term.message(stands + "; the verifier key:")
-		fmt.Fprintln(a.stderr, key)
+		a.Term.Message(stands + "; the verifier key:")
+		fmt.Fprintln(a.Stderr, key)
 	}
 	return err
 }
 
-// outside refuses a key that lies in the ledger that it signs. Such a signature would
+// Outside refuses a key that lies in the ledger that it signs. Such a signature would
 // prove nothing.
-func outside(dir, keyFile string) error {
-	in, err := beneath(dir, keyFile)
+func Outside(dir, keyFile string) error {
+	in, err := Beneath(dir, keyFile)
 	if in {
-		return unfit("keep it where the ledger's readers cannot get at it", "the key %q lies in the ledger that it signs", screen.Path(keyFile))
+		return Unfit("keep it where the ledger's readers cannot get at it", "the key %q lies in the ledger that it signs", screen.Path(keyFile))
 	}
 	return err
 }
@@ -57,41 +57,41 @@ func outside(dir, keyFile string) error {
 // writeKey writes a private key to a new file that only its owner can read.
 func writeKey(name, private string) error {
 	taken := func(name string) error {
-		return usage("name a new file: a key is never replaced", "key %q is there already", screen.Path(name))
+		return Usage("name a new file: a key is never replaced", "key %q is there already", screen.Path(name))
 	}
 	if _, err := os.Lstat(name); err == nil {
 		return taken(name)
 	}
-	return addFile(name, []byte(private+"\n"), nil, 0o600, taken)
+	return AddFile(name, []byte(private+"\n"), nil, 0o600, taken)
 }
 
-// keyFlags name the private key of a ledger.
-type keyFlags struct {
+// KeyFlags name the private key of a ledger.
+type KeyFlags struct {
 	file string
 }
 
-func (f *keyFlags) register(cmd *cobra.Command) {
+func (f *KeyFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.file, "ledger-key", "", "file with the private key of the ledger (default: the key in FIADOR_LEDGER_KEY)")
 }
 
-// signer returns the private key of a ledger: from a file that only its owner can read, or
+// Signer returns the private key of a ledger: from a file that only its owner can read, or
 // from the environment.
-func signer(a *app, f keyFlags, dir string) (*ledger.Signer, error) {
+func Signer(a *App, f KeyFlags, dir string) (*ledger.Signer, error) {
 	if f.file == "" {
-		text := a.env("FIADOR_LEDGER_KEY")
+		text := a.Env("FIADOR_LEDGER_KEY")
 		if text == "" {
-			return nil, usage("name its file with --ledger-key, or put it into FIADOR_LEDGER_KEY", "which key signs the ledger?")
+			return nil, Usage("name its file with --ledger-key, or put it into FIADOR_LEDGER_KEY", "which key signs the ledger?")
 		}
 		s, err := ledger.ParseSigner(text)
 		if err != nil {
-			return nil, usage("it is the key itself, and not a file; --ledger-key names a file", "FIADOR_LEDGER_KEY is %s", err)
+			return nil, Usage("it is the key itself, and not a file; --ledger-key names a file", "FIADOR_LEDGER_KEY is %s", err)
 		}
 		return s, nil
 	}
-	if err := outside(dir, f.file); err != nil {
+	if err := Outside(dir, f.file); err != nil {
 		return nil, err
 	}
-	s, err := readKey(f.file)
+	s, err := ReadKey(f.file)
 	if err != nil {
 		return nil, runerr.New(result.CodeUnreadable, err.Error(),
 			"name the private key of the ledger, in a file that only its owner can read", runerr.Because(err))
@@ -99,8 +99,8 @@ func signer(a *app, f keyFlags, dir string) (*ledger.Signer, error) {
 	return s, nil
 }
 
-// readKey reads a private key. Its errors name the file as other messages do.
-func readKey(file string) (*ledger.Signer, error) {
+// ReadKey reads a private key. Its errors name the file as other messages do.
+func ReadKey(file string) (*ledger.Signer, error) {
 	name := strconv.Quote(screen.Path(file))
 	info, err := os.Stat(file)
 	if err == nil && !info.Mode().IsRegular() {
@@ -145,15 +145,15 @@ func keyText(file string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// verifierKey reads the verifier key of a flag: the key itself, or a file with it.
-func verifierKey(flag, text string) (ledger.Verifier, error) {
+// VerifierKey reads the verifier key of a flag: the key itself, or a file with it.
+func VerifierKey(flag, text string) (ledger.Verifier, error) {
 	v, err := ledger.ParseVerifier(text)
 	if err == nil {
 		return v, nil
 	}
 	what := "--" + flag
 	if !isPrivate(text) {
-		b, readErr := readSmall(text, ledger.MaxCheckpointBytes)
+		b, readErr := ReadSmall(text, ledger.MaxCheckpointBytes)
 		if readErr == nil {
 			what += " " + strconv.Quote(screen.Path(text))
 			text = strings.TrimSpace(string(b))
@@ -167,11 +167,11 @@ func verifierKey(flag, text string) (ledger.Verifier, error) {
 	case err == nil:
 		return v, nil
 	case isPrivate(text):
-		return v, unfit("keep it to yourself, and give the verifier key: "+printed, "%s is the private key", what)
+		return v, Unfit("keep it to yourself, and give the verifier key: "+printed, "%s is the private key", what)
 	case isPEM(text):
-		return v, usage(`give the line that "fiador pack keygen" printed`, "%s is a public key as PEM, and the verifier key is wanted", what)
+		return v, Usage(`give the line that "fiador pack keygen" printed`, "%s is a public key as PEM, and the verifier key is wanted", what)
 	}
-	return v, usage(printed, "%s: %s", what, err)
+	return v, Usage(printed, "%s: %s", what, err)
 }
 
 // isPrivate reports whether a text begins like a private key.

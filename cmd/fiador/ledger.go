@@ -11,7 +11,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-func ledgerCommand(a *app) *cobra.Command {
+func LedgerCommand(a *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ledger",
 		Short: "record decisions, and prove what was recorded",
@@ -26,7 +26,7 @@ Exit codes:
 		Example: `  fiador ledger init ./ledger --origin example.com/gate --key ~/gate.key
   fiador ledger list --ledger ./ledger
   fiador ledger verify --ledger ./ledger`,
-		Args: groupArgs,
+		Args: GroupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(ledgerInitCommand(a), ledgerListCommand(a), ledgerShowCommand(a), ledgerVerifyCommand(a),
@@ -38,22 +38,22 @@ Exit codes:
 
 // proofError returns the error for a proof when a command cannot answer.
 func proofError(name string, err error) error {
-	return runerr.New(result.CodeEvidence, "proof "+strconv.Quote(screen.Path(name))+": "+err.Error(), ledgerHint(err), runerr.Because(err))
+	return runerr.New(result.CodeEvidence, "proof "+strconv.Quote(screen.Path(name))+": "+err.Error(), LedgerHint(err), runerr.Because(err))
 }
 
 // progressOf shows the progress of long work on a ledger.
-func progressOf(a *app, total int64) (tell func(int64), clear func()) {
-	line := newProgress(a, total)
+func progressOf(a *App, total int64) (tell func(int64), clear func()) {
+	line := NewProgress(a, total)
 	return func(n int64) {
-		line.total = max(line.total, n) // the ledger may have entries after the checkpoint
-		line.read = n - n%1024 - 1
-		line.tell()
-	}, line.clear
+		line.Total = max(line.Total, n) // the ledger may have entries after the checkpoint
+		line.Read = n - n%1024 - 1
+		line.Tell()
+	}, line.Clear
 }
 
 // checkpointFile reads a checkpoint, or the checkpoint in a proof.
 func checkpointFile(name string) (ledger.Promise, error) {
-	b, err := readSmall(name, ledger.MaxProofBytes)
+	b, err := ReadSmall(name, ledger.MaxProofBytes)
 	if err != nil {
 		return ledger.Promise{}, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-func ledgerCompareCommand(a *app) *cobra.Command {
+func ledgerCompareCommand(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare A B",
 		Short: "say whether two copies of a ledger are one",
@@ -30,37 +30,37 @@ Exit codes:
   1  forked
   2  no answer: two ledgers, or one that cannot be read`,
 		Example: `  fiador ledger compare ./ledger /mnt/audit/ledger`,
-		Args:    exactArgs("A", "B"),
+		Args:    ExactArgs("A", "B"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return compareLedgers(cmd.Context(), a, args[0], args[1])
 		},
 	}
 }
 
-func compareLedgers(ctx context.Context, a *app, nameA, nameB string) error {
+func compareLedgers(ctx context.Context, a *App, nameA, nameB string) error {
 	nameA, nameB = filepath.Clean(nameA), filepath.Clean(nameB)
 	ra, err := disk.Read(nameA)
 	if err != nil {
-		return ledgerError(nameA, err)
+		return LedgerError(nameA, err)
 	}
 	defer ra.Close()
 	rb, err := disk.Read(nameB)
 	if err != nil {
-		return ledgerError(nameB, err)
+		return LedgerError(nameB, err)
 	}
 	defer rb.Close()
 	ca, cb := ra.Checkpoint(), rb.Checkpoint()
 	if ca.Origin != cb.Origin {
-		return unfit("name two copies of one ledger", "these are two ledgers: %q and %q", ca.Origin, cb.Origin)
+		return Unfit("name two copies of one ledger", "these are two ledgers: %q and %q", ca.Origin, cb.Origin)
 	}
 	if ra.Keys()[0].Key.String() != rb.Keys()[0].Key.String() {
-		return unfit("name two copies of one ledger", "these are two ledgers of the name %q: they began with different keys", ca.Origin)
+		return Unfit("name two copies of one ledger", "these are two ledgers of the name %q: they began with different keys", ca.Origin)
 	}
 	tell, clear := progressOf(a, min(ca.Size, cb.Size))
 	c, err := disk.Compare(ctx, ra, rb, tell)
 	clear()
 	if err != nil {
-		return ledgerError(nameA+" and "+nameB, err)
+		return LedgerError(nameA+" and "+nameB, err)
 	}
 	if !c.Forked {
 		text := "SAME"
@@ -72,15 +72,15 @@ func compareLedgers(ctx context.Context, a *app, nameA, nameB string) error {
 		default:
 			text += "  " + entryCount(ca.Size)
 		}
-		return a.print([]byte(text + "\n"))
+		return a.Print([]byte(text + "\n"))
 	}
-	a.status = exitRejected
-	return a.print(fmt.Appendf(nil, "%s  from entry %d on\n\n%s\n%s\n\n%s\n%s\n", a.page.paint(screen.Red, "FORKED"), c.Common,
+	a.Status = ExitRejected
+	return a.Print(fmt.Appendf(nil, "%s  from entry %d on\n\n%s\n%s\n\n%s\n%s\n", a.Page.Paint(screen.Red, "FORKED"), c.Common,
 		c.A.Line.Entry, c.B.Line.Entry, ca.Note, cb.Note))
 }
 
-func ledgerReceiptsCommand(a *app) *cobra.Command {
-	var f ledgerFlags
+func ledgerReceiptsCommand(a *App) *cobra.Command {
+	var f ReadFlags
 	cmd := &cobra.Command{
 		Use:   "check-receipts DIR",
 		Short: "find out whether a ledger keeps what its receipts promise",
@@ -94,20 +94,20 @@ Exit codes:
   1  at least one is not
   2  no answer: no receipt at all, or a ledger that cannot be read`,
 		Example: `  fiador ledger check-receipts receipts/ --ledger ./ledger`,
-		Args:    exactArgs("DIR"),
+		Args:    ExactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return checkReceipts(cmd.Context(), a, f, args[0])
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd)
 	return cmd
 }
 
 // receiptSuffix ends the names of receipts.
 const receiptSuffix = ".tlog-proof"
 
-func checkReceipts(ctx context.Context, a *app, f ledgerFlags, dir string) error {
-	r, err := readLedger(a, f)
+func checkReceipts(ctx context.Context, a *App, f ReadFlags, dir string) error {
+	r, err := ReadLedger(a, f)
 	if err != nil {
 		return err
 	}
@@ -117,21 +117,21 @@ func checkReceipts(ctx context.Context, a *app, f ledgerFlags, dir string) error
 		return err
 	}
 	if err := r.Keeps(ctx, list); err != nil {
-		return ledgerError(f.name(a), err)
+		return LedgerError(f.name(a), err)
 	}
 	var b strings.Builder
 	lost := 0
 	for _, k := range list {
 		if k.Fault != "" {
 			lost++
-			fmt.Fprintf(&b, "%s  %s: %s\n", a.page.paint(screen.Red, "LOST"), screen.Plain(k.Name), screen.Plain(k.Fault))
+			fmt.Fprintf(&b, "%s  %s: %s\n", a.Page.Paint(screen.Red, "LOST"), screen.Plain(k.Name), screen.Plain(k.Fault))
 		}
 	}
 	if lost > 0 {
-		a.status = exitRejected
+		a.Status = ExitRejected
 	}
 	fmt.Fprintf(&b, "%s: %d kept, %d lost\n", screen.Count(len(list), "receipt"), len(list)-lost, lost)
-	return a.print([]byte(b.String()))
+	return a.Print([]byte(b.String()))
 }
 
 // receipts reads the receipts beneath a folder. A file with the name of a receipt that
@@ -167,15 +167,15 @@ func receiptFile(path string) (ledger.Proof, error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return ledger.Proof{}, errors.New("it is not a file that can be read")
 	}
-	b, err := readSmall(path, ledger.MaxProofBytes)
+	b, err := ReadSmall(path, ledger.MaxProofBytes)
 	if err != nil {
 		return ledger.Proof{}, errors.New("it is not a file that can be read")
 	}
 	return ledger.ParseProof(b)
 }
 
-func ledgerPublishCommand(a *app) *cobra.Command {
-	var f ledgerFlags
+func ledgerPublishCommand(a *App) *cobra.Command {
+	var f ReadFlags
 	cmd := &cobra.Command{
 		Use:   "publish DIR",
 		Short: "write the ledger as a static log that any auditor can read",
@@ -190,28 +190,28 @@ Exit codes:
   2  not done: the ledger does not verify or lacks what is published, or a file
      could not be written`,
 		Example: `  fiador ledger publish ./public --ledger ./ledger`,
-		Args:    exactArgs("DIR"),
+		Args:    ExactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return publishLedger(cmd.Context(), a, f, args[0])
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd)
 	return cmd
 }
 
 // publishable refuses a folder that cannot hold the published log: a ledger, a folder in
 // this ledger, or a log with entries that this ledger lacks.
-func publishable(ctx context.Context, a *app, r *disk.Reader, source, dir string) error {
-	in, err := beneath(source, dir)
+func publishable(ctx context.Context, a *App, r *disk.Reader, source, dir string) error {
+	in, err := Beneath(source, dir)
 	if err != nil {
 		return err
 	}
 	if in {
-		return unfit("name another folder", "%q lies in the ledger itself", screen.Path(dir))
+		return Unfit("name another folder", "%q lies in the ledger itself", screen.Path(dir))
 	}
 	for _, name := range []string{"ledger.jsonl", "origin.json"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return unfit("name another folder", "%q is a ledger", screen.Path(dir))
+			return Unfit("name another folder", "%q is a ledger", screen.Path(dir))
 		}
 	}
 	name := filepath.Join(dir, "checkpoint")
@@ -229,17 +229,17 @@ func publishable(ctx context.Context, a *app, r *disk.Reader, source, dir string
 	if old.Size <= now.Size {
 		proof, err := r.Consistency(ctx, old.Size)
 		if err != nil {
-			return ledgerError(source, err)
+			return LedgerError(source, err)
 		}
 		if proof.Check(now, old.Checkpoint) == nil {
 			return nil
 		}
 	}
-	return ledgerError(source, fmt.Errorf("%w: it does not have the %s that are published", disk.ErrForked, entryCount(old.Size)))
+	return LedgerError(source, fmt.Errorf("%w: it does not have the %s that are published", disk.ErrForked, entryCount(old.Size)))
 }
 
-func publishLedger(ctx context.Context, a *app, f ledgerFlags, dir string) error {
-	r, err := readLedger(a, f)
+func publishLedger(ctx context.Context, a *App, f ReadFlags, dir string) error {
+	r, err := ReadLedger(a, f)
 	if err != nil {
 		return err
 	}
@@ -253,9 +253,9 @@ func publishLedger(ctx context.Context, a *app, f ledgerFlags, dir string) error
 	clear()
 	switch {
 	case errors.Is(err, disk.ErrTampered), ctx.Err() != nil:
-		return ledgerError(source, err)
+		return LedgerError(source, err)
 	case err != nil:
-		return notWritten(dir, err)
+		return NotWritten(dir, err)
 	}
-	return a.print(fmt.Appendf(nil, "%s  %s\n", entryCount(r.Size()), r.Checkpoint().Root))
+	return a.Print(fmt.Appendf(nil, "%s  %s\n", entryCount(r.Size()), r.Checkpoint().Root))
 }

@@ -14,13 +14,13 @@ import (
 )
 
 type driftFlags struct {
-	ledgerFlags
+	ReadFlags
 	chooseFlags
 	strict bool
 	format string
 }
 
-func ledgerDriftCommand(a *app) *cobra.Command {
+func ledgerDriftCommand(a *App) *cobra.Command {
 	f := driftFlags{format: "human"}
 	formats := []string{"human", "json"}
 	cmd := &cobra.Command{
@@ -43,29 +43,29 @@ Exit codes:
 		Example: `  fiador ledger drift --ledger ./ledger
   fiador ledger drift --ledger ./ledger --since 30d --profile strict --strict
   fiador ledger drift --ledger ./ledger --format json | jq .flips`,
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := choice("format", f.format, formats); err != nil {
+			if err := Choice("format", f.format, formats); err != nil {
 				return err
 			}
 			return ledgerDrift(cmd.Context(), a, f)
 		},
 	}
-	f.ledgerFlags.register(cmd)
+	f.ReadFlags.Register(cmd)
 	f.chooseFlags.registerScope(cmd)
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "let a flip be exit code 1")
 	cmd.Flags().StringVar(&f.format, "format", f.format, "human or json")
-	complete(cmd, "format", formats...)
+	Complete(cmd, "format", formats...)
 	return cmd
 }
 
-func ledgerDrift(ctx context.Context, a *app, f driftFlags) error {
-	filter, err := f.filter(a.now())
+func ledgerDrift(ctx context.Context, a *App, f driftFlags) error {
+	filter, err := f.filter(a.Now())
 	if err != nil {
 		return err
 	}
 	filter.Kinds = []ledger.Kind{ledger.KindDecision}
-	s, _, err := openEntries(a, f.ledgerFlags, filter)
+	s, _, err := openEntries(a, f.ReadFlags, filter)
 	if err != nil {
 		return err
 	}
@@ -79,27 +79,27 @@ func ledgerDrift(ctx context.Context, a *app, f driftFlags) error {
 		d.Add(index, e.Record)
 		return nil
 	})
-	s.line.clear()
+	s.line.Clear()
 	if err != nil {
 		return err
 	}
 	if len(d.Differences) > 0 || f.strict && len(d.Flips) > 0 {
-		a.status = exitRejected
+		a.Status = ExitRejected
 	}
 	if f.format == "json" {
-		return printJSON(a, driftDocument(&d, s.Checkpoint()))
+		return PrintJSON(a, driftDocument(&d, s.Checkpoint()))
 	}
 	var out bytes.Buffer
-	driftText(terminal{w: &out, color: a.page.color}, &d)
-	return a.print(out.Bytes())
+	driftText(Terminal{W: &out, Color: a.Page.Color}, &d)
+	return a.Print(out.Bytes())
 }
 
-func driftText(t terminal, d *ledger.Drift) {
+func driftText(t Terminal, d *ledger.Drift) {
 	field := func(name string, words ...string) {
-		t.line(append([]string{"  " + t.paint(screen.Dim, fmt.Sprintf("%-8s", name))}, words...)...)
+		t.Line(append([]string{"  " + t.Paint(screen.Dim, fmt.Sprintf("%-8s", name))}, words...)...)
 	}
 	for _, x := range d.Differences {
-		t.line(t.paint(screen.Red, "DIFFERS"), fmt.Sprintf("entry %d from entry %d", x.Other, x.First)+more(x.Count, "%d entries differ from it"))
+		t.Line(t.Paint(screen.Red, "DIFFERS"), fmt.Sprintf("entry %d from entry %d", x.Other, x.First)+more(x.Count, "%d entries differ from it"))
 		field("intent", string(x.Record.IntentSHA256))
 		field("profile", x.Record.Policy, string(x.Record.PolicySHA256))
 		field("modes", x.Record.ExecutionMode, x.Record.Mode)
@@ -107,7 +107,7 @@ func driftText(t terminal, d *ledger.Drift) {
 		field("other", string(x.Record.CanonicalSHA256))
 	}
 	for _, x := range d.Flips {
-		t.line(t.paint(screen.Yellow, "FLIPPED"), x.From.Outcome+" -> "+x.To.Outcome, fmt.Sprintf("entry %d to entry %d", x.From.Index, x.To.Index)+more(x.Count, "flipped %d times"))
+		t.Line(t.Paint(screen.Yellow, "FLIPPED"), x.From.Outcome+" -> "+x.To.Outcome, fmt.Sprintf("entry %d to entry %d", x.From.Index, x.To.Index)+more(x.Count, "flipped %d times"))
 		field("intent", string(x.Intent))
 		field("profile", x.Profile)
 		if x.From.Policy != x.To.Policy {
@@ -118,7 +118,7 @@ func driftText(t terminal, d *ledger.Drift) {
 			field("kernel", x.From.Kernel+" -> "+x.To.Kernel)
 		}
 	}
-	t.line(fmt.Sprintf("%s: %s, %s", screen.Count(d.Decisions, "decision"),
+	t.Line(fmt.Sprintf("%s: %s, %s", screen.Count(d.Decisions, "decision"),
 		screen.Count(len(d.Differences), "difference"), screen.Count(len(d.Flips), "flip")))
 }
 

@@ -49,8 +49,8 @@ func (f *chooseFlags) register(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.reasons, "reason", nil, "entries with this reason, error code or rule id")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "entries of this kind: "+strings.Join(ledgerKinds, ", "))
 	flags.Lookup("accepted").DefValue = "any"
-	complete(cmd, "outcome", ledgerOutcomes...)
-	complete(cmd, "kind", ledgerKinds...)
+	Complete(cmd, "outcome", ledgerOutcomes...)
+	Complete(cmd, "kind", ledgerKinds...)
 	f.acceptedSet = func() bool { return flags.Changed("accepted") }
 }
 
@@ -66,30 +66,30 @@ func (f *chooseFlags) filter(now time.Time) (ledger.Filter, error) {
 	const hint = "a time such as 2026-01-31T12:00:00Z, a date such as 2026-01-31, or how long ago: 90m, 24h, 7d"
 	if f.since != "" {
 		if out.Since, err = ledger.ParseMoment(f.since, now, false); err != nil {
-			return out, usage(hint, "--since: %s", err)
+			return out, Usage(hint, "--since: %s", err)
 		}
 	}
 	if f.until != "" {
 		if out.Until, err = ledger.ParseMoment(f.until, now, true); err != nil {
-			return out, usage(hint, "--until: %s", err)
+			return out, Usage(hint, "--until: %s", err)
 		}
 	}
 	if out.Since != "" && out.Until != "" && out.Since > out.Until {
-		return out, unfit("swap them", "--since %q is after --until %q", f.since, f.until)
+		return out, Unfit("swap them", "--since %q is after --until %q", f.since, f.until)
 	}
 	if f.intent != "" {
 		if out.Intent, err = ledger.ParseHashPrefix(f.intent); err != nil {
-			return out, usage(`"fiador digest" and the member intent_sha256 show hashes`, "--intent %q: %s", f.intent, err)
+			return out, Usage(`"fiador digest" and the member intent_sha256 show hashes`, "--intent %q: %s", f.intent, err)
 		}
 	}
 	for _, o := range f.outcomes {
-		if err := choice("outcome", o, ledgerOutcomes); err != nil {
+		if err := Choice("outcome", o, ledgerOutcomes); err != nil {
 			return out, err
 		}
 	}
 	out.Outcomes = f.outcomes
 	for _, k := range f.kinds {
-		if err := choice("kind", k, ledgerKinds); err != nil {
+		if err := Choice("kind", k, ledgerKinds); err != nil {
 			return out, err
 		}
 		out.Kinds = append(out.Kinds, ledger.Kind(k))
@@ -105,20 +105,20 @@ type entries struct {
 	*disk.Reader
 	filter ledger.Filter
 	open   ledger.Open // runs of chosen entries without an end so far
-	line   *progressLine
+	line   *Progress
 }
 
 // openEntries opens a ledger and standard output. A write to standard output first clears
 // the progress line.
-func openEntries(a *app, f ledgerFlags, filter ledger.Filter) (*entries, *bufio.Writer, error) {
-	r, err := readLedger(a, f)
+func openEntries(a *App, f ReadFlags, filter ledger.Filter) (*entries, *bufio.Writer, error) {
+	r, err := ReadLedger(a, f)
 	if err != nil {
 		return nil, nil, err
 	}
 	// The entries of a large ledger allocate much, so the runtime collects as usual.
-	debug.SetGCPercent(usualGC)
-	e := &entries{r, filter, ledger.Open{}, newProgress(a, r.Size())}
-	return e, bufio.NewWriterSize(e.line.before(a.stdout), 64<<10), nil
+	debug.SetGCPercent(UsualGC)
+	e := &entries{r, filter, ledger.Open{}, NewProgress(a, r.Size())}
+	return e, bufio.NewWriterSize(e.line.Before(a.Stdout), 64<<10), nil
 }
 
 type visitor func(index int64, e disk.Entry) error
@@ -130,7 +130,7 @@ func (s *entries) each(ctx context.Context, from int64, visit visitor) error {
 		if e.Err != nil {
 			return s.failed(e.Err)
 		}
-		s.line.tell()
+		s.line.Tell()
 		chosen := s.filter.Match(e.Record)
 		if chosen || e.Record.Kind.Ends() {
 			s.open.See(index, e.Record)
@@ -154,7 +154,7 @@ func (s *entries) unended(ctx context.Context, from int64) (ledger.Open, error) 
 		if e.Err != nil {
 			return nil, s.failed(e.Err)
 		}
-		s.line.tell()
+		s.line.Tell()
 		open.See(index, e.Record)
 	}
 	return open, nil
@@ -177,7 +177,7 @@ func (s *entries) back(ctx context.Context, visit func(index int64, e disk.Entry
 			}
 		}
 		for i, e := range slices.Backward(block) {
-			s.line.tell()
+			s.line.Tell()
 			if more, err := visit(begin+int64(i), e); err != nil || !more {
 				return err
 			}
@@ -207,7 +207,7 @@ func (s *entries) since(ctx context.Context) (int64, error) {
 
 // failed returns the error for entries that cannot be read.
 func (s *entries) failed(err error) error {
-	s.line.clear()
+	s.line.Clear()
 	return entryFailure(err)
 }
 
@@ -220,8 +220,8 @@ func entryFailure(err error) error {
 }
 
 // tellOpen warns how many runs have no end.
-func tellOpen(a *app, s *entries) {
+func tellOpen(a *App, s *entries) {
 	if n := len(s.open); n > 0 {
-		a.term.warning(screen.Count(n, "run") + " began and did not end: killed, or still going on")
+		a.Term.Warning(screen.Count(n, "run") + " began and did not end: killed, or still going on")
 	}
 }

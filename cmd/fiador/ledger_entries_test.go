@@ -27,9 +27,9 @@ func ledgerRunIn(t *testing.T, in func(context.Context) context.Context, stdout 
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	code = run(in(t.Context()), append([]string{"ledger"}, args...), system{
-		stdin: os.Stdin, stdout: stdout, stderr: &errs, now: time.Now,
-		env: func(name string) string { return map[string]string{"FIADOR_LEDGER": dir}[name] },
+	code = Run(in(t.Context()), append([]string{"ledger"}, args...), System{
+		Stdin: os.Stdin, Stdout: stdout, Stderr: &errs, Now: time.Now,
+		Env: func(name string) string { return map[string]string{"FIADOR_LEDGER": dir}[name] },
 	}, commands)
 	return errs.String(), code
 }
@@ -41,7 +41,7 @@ func TestLedgerJSONIsCanonical(t *testing.T) {
 		"list --format jsonl", "export", "show 4 --format json", "show run_c --format json", "stats --format json", "drift --format json",
 	} {
 		var out bytes.Buffer
-		if stderr, code := ledgerRun(t, &out, strings.Fields(args)...); code == exitError || out.Len() == 0 {
+		if stderr, code := ledgerRun(t, &out, strings.Fields(args)...); code == ExitError || out.Len() == 0 {
 			t.Fatalf("%s: %d, %s", args, code, stderr)
 		}
 		for line := range strings.Lines(out.String()) {
@@ -65,7 +65,7 @@ func TestLedgerInterrupted(t *testing.T) {
 			cancel(errors.New("a signal"))
 			return ctx
 		}, &out, strings.Fields(args)...)
-		if code != exitError || out.Len() > 0 || !strings.Contains(stderr, "interrupted: not every entry was read") {
+		if code != ExitError || out.Len() > 0 || !strings.Contains(stderr, "interrupted: not every entry was read") {
 			t.Errorf("%s: %d, %q, %s", args, code, out.String(), stderr)
 		}
 	}
@@ -88,7 +88,7 @@ func TestLedgerOutputThatCannotBeWritten(t *testing.T) {
 		"show 1", "show 1 --line", "show 1 --evidence", "stats", "stats --format csv", "drift", "drift --format json",
 	} {
 		stderr, code := ledgerRun(t, &full{10}, strings.Fields(args)...)
-		if code != exitError || !strings.Contains(stderr, "standard output could not be written: no room") {
+		if code != ExitError || !strings.Contains(stderr, "standard output could not be written: no room") {
 			t.Errorf("%s: %d, %s", args, code, stderr)
 		}
 	}

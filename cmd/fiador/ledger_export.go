@@ -14,14 +14,14 @@ import (
 )
 
 type exportFlags struct {
-	ledgerFlags
+	ReadFlags
 	format string
 	output string
 	from   int64
 	force  bool
 }
 
-func ledgerExportCommand(a *app) *cobra.Command {
+func ledgerExportCommand(a *App) *cobra.Command {
 	f := exportFlags{format: "jsonl"}
 	formats := []string{"jsonl", "csv"}
 	cmd := &cobra.Command{
@@ -42,74 +42,74 @@ Exit codes:
   2  the ledger, or an entry, could not be read, or the output not be written`,
 		Example: `  fiador ledger export --ledger ./ledger --format csv --output decisions.csv
   fiador ledger export --ledger ./ledger --from 1000 >>decisions.jsonl`,
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := choice("format", f.format, formats); err != nil {
+			if err := Choice("format", f.format, formats); err != nil {
 				return err
 			}
 			switch {
 			case f.from < 0:
-				return usage("the first entry has index 0", "--from %d is no index", f.from)
+				return Usage("the first entry has index 0", "--from %d is no index", f.from)
 			case f.force && f.output == "":
-				return unfit("name the file with --output", "--force replaces a file, and none is named")
+				return Unfit("name the file with --output", "--force replaces a file, and none is named")
 			case f.output == "-":
-				return unfit("leave --output out", "output %q cannot be standard output", f.output)
+				return Unfit("leave --output out", "output %q cannot be standard output", f.output)
 			}
 			return exportEntries(cmd.Context(), a, f)
 		},
 	}
-	f.ledgerFlags.register(cmd)
+	f.ReadFlags.Register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", f.format, "jsonl or csv")
 	flags.StringVar(&f.output, "output", "", "file to write (default: standard output)")
 	flags.Int64Var(&f.from, "from", 0, "index of the first entry to write")
 	flags.BoolVar(&f.force, "force", false, "replace the file of --output")
-	complete(cmd, "format", formats...)
+	Complete(cmd, "format", formats...)
 	return cmd
 }
 
-func exportEntries(ctx context.Context, a *app, f exportFlags) error {
-	r, err := readLedger(a, f.ledgerFlags)
+func exportEntries(ctx context.Context, a *App, f exportFlags) error {
+	r, err := ReadLedger(a, f.ReadFlags)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	if f.from > r.Size() {
-		return usage("leave it out to write all", "--from %d: the ledger has %s", f.from, entryCount(r.Size()))
+		return Usage("leave it out to write all", "--from %d: the ledger has %s", f.from, entryCount(r.Size()))
 	}
-	line := newProgress(a, r.Size()-f.from)
+	line := NewProgress(a, r.Size()-f.from)
 	if f.output == "" {
-		out := bufio.NewWriterSize(line.before(a.stdout), 64<<10)
-		return export(ctx, r, f, line, out, unprinted)
+		out := bufio.NewWriterSize(line.Before(a.Stdout), 64<<10)
+		return export(ctx, r, f, line, out, Unprinted)
 	}
 	if err := exportTarget(a, f); err != nil {
 		return err
 	}
-	file, err := createFile(f.output, nil, 0o666)
+	file, err := CreateFile(f.output, nil, 0o666)
 	if err != nil {
-		return notWritten(f.output, err)
+		return NotWritten(f.output, err)
 	}
-	failed := func(err error) error { return notWritten(f.output, err) }
+	failed := func(err error) error { return NotWritten(f.output, err) }
 	if err := export(ctx, r, f, line, bufio.NewWriterSize(file, 64<<10), failed); err != nil {
-		return errors.Join(err, file.abort())
+		return errors.Join(err, file.Abort())
 	}
 	if f.force {
-		err = file.replace()
+		err = file.Replace()
 	} else {
-		err = file.add()
+		err = file.Add()
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return fileExists(f.output)
 	}
 	if err != nil {
-		return notWritten(f.output, err)
+		return NotWritten(f.output, err)
 	}
 	return nil
 }
 
 // export writes the entries. failed makes the error of a failed write.
-func export(ctx context.Context, r *disk.Reader, f exportFlags, line *progressLine, out *bufio.Writer, failed func(error) error) error {
-	defer line.clear()
+func export(ctx context.Context, r *disk.Reader, f exportFlags, line *Progress, out *bufio.Writer, failed func(error) error) error {
+	defer line.Clear()
 	var w entryWriter = jsonlWriter{out}
 	if f.format == "csv" {
 		w = newCSVWriter(out)
@@ -119,10 +119,10 @@ func export(ctx context.Context, r *disk.Reader, f exportFlags, line *progressLi
 	}
 	for index, e := range r.Lines(ctx, f.from) {
 		if e.Err != nil {
-			line.clear()
+			line.Clear()
 			return entryFailure(e.Err)
 		}
-		line.tell()
+		line.Tell()
 		if err := w.entry(index, e); err != nil {
 			return failed(err)
 		}
@@ -135,25 +135,25 @@ func export(ctx context.Context, r *disk.Reader, f exportFlags, line *progressLi
 
 // exportTarget refuses an output file that exists or lies in the ledger, before anything
 // is read.
-func exportTarget(a *app, f exportFlags) error {
+func exportTarget(a *App, f exportFlags) error {
 	info, err := os.Stat(f.output)
 	if err == nil && info.Mode().IsRegular() && !f.force {
 		return fileExists(f.output)
 	}
-	dir, err := ledgerDir(a, f.dir)
+	dir, err := LedgerDir(a, f.Dir)
 	if err != nil {
 		return err
 	}
-	inside, err := beneath(dir, f.output)
+	inside, err := Beneath(dir, f.output)
 	if err != nil {
-		return notWritten(f.output, err)
+		return NotWritten(f.output, err)
 	}
 	if inside {
-		return unfit("name a file elsewhere", "output %q lies in the ledger", screen.Path(f.output))
+		return Unfit("name a file elsewhere", "output %q lies in the ledger", screen.Path(f.output))
 	}
 	return nil
 }
 
 func fileExists(name string) error {
-	return usage("name another file, or replace this one with --force", "output %q is there already", screen.Path(name))
+	return Usage("name another file, or replace this one with --force", "output %q is there already", screen.Path(name))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-func ledgerInitCommand(a *app) *cobra.Command {
+func ledgerInitCommand(a *App) *cobra.Command {
 	var origin, key string
 	cmd := &cobra.Command{
 		Use:   "init DIR",
@@ -31,7 +31,7 @@ Exit codes:
   2  not done, and nothing was made; or all was made, and the verifier key could not
      be printed: then it stands on standard error`,
 		Example: `  fiador ledger init ./ledger --origin example.com/gate --key gate.key >gate.pub`,
-		Args:    exactArgs("DIR"),
+		Args:    ExactArgs("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return initLedger(a, args[0], origin, key)
 		},
@@ -41,38 +41,38 @@ Exit codes:
 	return cmd
 }
 
-func initLedger(a *app, dir, origin, keyFile string) error {
+func initLedger(a *App, dir, origin, keyFile string) error {
 	if origin == "" {
-		return usage("for instance: --origin example.com/gate", "--origin is missing")
+		return Usage("for instance: --origin example.com/gate", "--origin is missing")
 	}
 	if err := ledger.CheckOrigin(origin); err != nil {
-		return usage("for instance: --origin example.com/gate", "origin %q cannot be used: %s", origin, err)
+		return Usage("for instance: --origin example.com/gate", "origin %q cannot be used: %s", origin, err)
 	}
 	if keyFile == "" {
-		return usage("for instance: --key gate.key", "--key is missing")
+		return Usage("for instance: --key gate.key", "--key is missing")
 	}
-	if err := outside(dir, keyFile); err != nil {
+	if err := Outside(dir, keyFile); err != nil {
 		return err
 	}
-	signer, err := newKey(a, origin, keyFile)
+	signer, err := NewKey(a, origin, keyFile)
 	if err != nil {
 		return err
 	}
-	r, err := disk.Create(dir, signer, disk.Options{Now: a.now})
+	r, err := disk.Create(dir, signer, disk.Options{Now: a.Now})
 	if err != nil {
-		return errors.Join(ledgerError(dir, err), os.Remove(keyFile))
+		return errors.Join(LedgerError(dir, err), os.Remove(keyFile))
 	}
-	warnLedger(a, r.Warnings)
-	if a.tty {
-		a.term.message(fmt.Sprintf("ledger %q of %q; its verifier key is on standard output", screen.Path(dir), origin))
-		a.term.hint("run: fiador run INTENT --ledger " + screen.Path(dir) + " --ledger-key " + screen.Path(keyFile))
+	WarnLedger(a, r.Warnings)
+	if a.TTY {
+		a.Term.Message(fmt.Sprintf("ledger %q of %q; its verifier key is on standard output", screen.Path(dir), origin))
+		a.Term.Hint("run: fiador run INTENT --ledger " + screen.Path(dir) + " --ledger-key " + screen.Path(keyFile))
 	}
-	return printVerifier(a, signer.Verifier(), fmt.Sprintf("ledger %q and key %q were made all the same", screen.Path(dir), screen.Path(keyFile)))
+	return PrintVerifier(a, signer.Verifier(), fmt.Sprintf("ledger %q and key %q were made all the same", screen.Path(dir), screen.Path(keyFile)))
 }
 
-func ledgerRepairCommand(a *app) *cobra.Command {
+func ledgerRepairCommand(a *App) *cobra.Command {
 	var dir string
-	var key keyFlags
+	var key KeyFlags
 	cmd := &cobra.Command{
 		Use:   "repair",
 		Short: "mend what stops appends, after looking at the whole ledger",
@@ -85,31 +85,31 @@ Exit codes:
   0  done
   2  not done: the ledger does not verify, or cannot be written`,
 		Example: `  fiador ledger repair --ledger ./ledger --ledger-key gate.key`,
-		Args:    noArgs,
+		Args:    NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := ledgerDir(a, dir)
+			dir, err := LedgerDir(a, dir)
 			if err != nil {
 				return err
 			}
-			signer, err := signer(a, key, dir)
+			signer, err := Signer(a, key, dir)
 			if err != nil {
 				return err
 			}
-			did, err := disk.Repair(cmd.Context(), dir, signer, disk.Options{Now: a.now, Progress: rebuilding(a)})
+			did, err := disk.Repair(cmd.Context(), dir, signer, disk.Options{Now: a.Now, Progress: Rebuilding(a)})
 			if err != nil {
-				return ledgerError(dir, err)
+				return LedgerError(dir, err)
 			}
-			return a.print([]byte(strings.Join(did, "\n") + "\n"))
+			return a.Print([]byte(strings.Join(did, "\n") + "\n"))
 		},
 	}
 	cmd.Flags().StringVar(&dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
-	key.register(cmd)
+	key.Register(cmd)
 	return cmd
 }
 
-func ledgerRotateCommand(a *app) *cobra.Command {
+func ledgerRotateCommand(a *App) *cobra.Command {
 	var dir, next string
-	var key keyFlags
+	var key KeyFlags
 	cmd := &cobra.Command{
 		Use:   "rotate-key",
 		Short: "let another key sign from now on",
@@ -122,13 +122,13 @@ Exit codes:
   2  not done; or the key was rotated, and the verifier key could not be printed: then
      it stands on standard error`,
 		Example: `  fiador ledger rotate-key --ledger ./ledger --ledger-key gate.key --new-key gate-2.key >gate-2.pub`,
-		Args:    noArgs,
+		Args:    NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := ledgerDir(a, dir)
+			dir, err := LedgerDir(a, dir)
 			if err != nil {
 				return err
 			}
-			signer, err := signer(a, key, dir)
+			signer, err := Signer(a, key, dir)
 			if err != nil {
 				return err
 			}
@@ -136,24 +136,24 @@ Exit codes:
 		},
 	}
 	cmd.Flags().StringVar(&dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
-	key.register(cmd)
+	key.Register(cmd)
 	cmd.Flags().StringVar(&next, "new-key", "", "file to write the new private key to (required)")
 	return cmd
 }
 
-func rotateKey(ctx context.Context, a *app, dir, file string, signer *ledger.Signer) error {
+func rotateKey(ctx context.Context, a *App, dir, file string, signer *ledger.Signer) error {
 	if file == "" {
-		return usage("for instance: --new-key gate-2.key", "--new-key is missing")
+		return Usage("for instance: --new-key gate-2.key", "--new-key is missing")
 	}
-	if err := outside(dir, file); err != nil {
+	if err := Outside(dir, file); err != nil {
 		return err
 	}
-	log, err := disk.Open(dir, signer, disk.Options{Now: a.now, Progress: rebuilding(a)})
+	log, err := disk.Open(dir, signer, disk.Options{Now: a.Now, Progress: Rebuilding(a)})
 	if err != nil {
-		return ledgerError(dir, err)
+		return LedgerError(dir, err)
 	}
 	defer log.Close()
-	next, err := newKey(a, signer.Origin(), file)
+	next, err := NewKey(a, signer.Origin(), file)
 	if err != nil {
 		return err
 	}
@@ -161,9 +161,9 @@ func rotateKey(ctx context.Context, a *app, dir, file string, signer *ledger.Sig
 	if err != nil {
 		// It is uncertain whether the record of the new key is in the ledger. If it is,
 		// nothing can be appended without that key.
-		a.term.message(fmt.Sprintf("the new key stays in %q; delete it if \"fiador ledger list\" shows no key-rotation", screen.Path(file)))
-		return ledgerError(dir, err)
+		a.Term.Message(fmt.Sprintf("the new key stays in %q; delete it if \"fiador ledger list\" shows no key-rotation", screen.Path(file)))
+		return LedgerError(dir, err)
 	}
-	warnLedger(a, r.Warnings)
-	return printVerifier(a, next.Verifier(), fmt.Sprintf("the key was rotated all the same, and %q signs from now on", screen.Path(file)))
+	WarnLedger(a, r.Warnings)
+	return PrintVerifier(a, next.Verifier(), fmt.Sprintf("the key was rotated all the same, and %q signs from now on", screen.Path(file)))
 }

@@ -12,7 +12,7 @@ import (
 )
 
 type listFlags struct {
-	ledgerFlags
+	ReadFlags
 	chooseFlags
 	last     int64
 	reverse  bool
@@ -52,7 +52,7 @@ Exit codes:
   0  listed, even if nothing was to be listed
   2  the ledger, or an entry, could not be read`
 
-func ledgerListCommand(a *app) *cobra.Command {
+func ledgerListCommand(a *App) *cobra.Command {
 	f := listFlags{format: "human"}
 	formats := []string{"human", "json", "jsonl", "csv"}
 	cmd := &cobra.Command{
@@ -62,37 +62,37 @@ func ledgerListCommand(a *app) *cobra.Command {
 		Example: `  fiador ledger list --ledger ./ledger --last 20
   fiador ledger list --ledger ./ledger --outcome REFUSE,CLARIFY --since 7d --relative
   fiador ledger list --ledger ./ledger --format jsonl | jq -r .intent_sha256`,
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := choice("format", f.format, formats); err != nil {
+			if err := Choice("format", f.format, formats); err != nil {
 				return err
 			}
 			switch {
 			case cmd.Flags().Changed("last") && f.last < 1:
-				return usage("a number from 1 on", "--last %d lists nothing", f.last)
+				return Usage("a number from 1 on", "--last %d lists nothing", f.last)
 			case f.relative && f.format != "human":
-				return unfit("leave it out; other formats have exact times", "--relative goes with --format human")
+				return Unfit("leave it out; other formats have exact times", "--relative goes with --format human")
 			}
 			return listEntries(cmd.Context(), a, f)
 		},
 	}
-	f.ledgerFlags.register(cmd)
+	f.ReadFlags.Register(cmd)
 	f.chooseFlags.register(cmd)
 	flags := cmd.Flags()
 	flags.Int64Var(&f.last, "last", 0, "only the newest `N` of them")
 	flags.BoolVar(&f.reverse, "reverse", false, "the newest first")
 	flags.BoolVar(&f.relative, "relative", false, "say how long ago, and not when")
 	flags.StringVar(&f.format, "format", f.format, "human, json, jsonl or csv")
-	complete(cmd, "format", formats...)
+	Complete(cmd, "format", formats...)
 	return cmd
 }
 
-func listEntries(ctx context.Context, a *app, f listFlags) error {
-	filter, err := f.filter(a.now())
+func listEntries(ctx context.Context, a *App, f listFlags) error {
+	filter, err := f.filter(a.Now())
 	if err != nil {
 		return err
 	}
-	s, out, err := openEntries(a, f.ledgerFlags, filter)
+	s, out, err := openEntries(a, f.ReadFlags, filter)
 	if err != nil {
 		return err
 	}
@@ -106,21 +106,21 @@ func listEntries(ctx context.Context, a *app, f listFlags) error {
 	}
 	l.w = newEntryWriter(ctx, a, f, &l, out)
 	err = l.list(ctx, f.reverse)
-	if flushed := flush(out); err == nil {
+	if flushed := Flush(out); err == nil {
 		err = flushed
 	}
-	s.line.clear()
+	s.line.Clear()
 	if err != nil {
 		return err
 	}
 	if l.listed == 0 && f.format == "human" {
-		a.term.message("no entry to list")
+		a.Term.Message("no entry to list")
 	}
 	tellOpen(a, s)
 	return nil
 }
 
-func newEntryWriter(ctx context.Context, a *app, f listFlags, l *lister, out *bufio.Writer) entryWriter {
+func newEntryWriter(ctx context.Context, a *App, f listFlags, l *lister, out *bufio.Writer) entryWriter {
 	switch f.format {
 	case "json":
 		return &jsonWriter{out: out, checkpoint: l.Checkpoint()}
@@ -130,8 +130,8 @@ func newEntryWriter(ctx context.Context, a *app, f listFlags, l *lister, out *bu
 		return newCSVWriter(out)
 	}
 	return &listWriter{
-		out: out, t: a.page, width: width(a), digits: len(strconv.FormatInt(l.Size()-1, 10)),
-		relative: f.relative, now: a.now(),
+		out: out, t: a.Page, width: width(a), digits: len(strconv.FormatInt(l.Size()-1, 10)),
+		relative: f.relative, now: a.Now(),
 		isOpen: func(index int64, runID string) (bool, error) { return l.isOpen(ctx, index, runID) },
 	}
 }
@@ -170,7 +170,7 @@ func (l *lister) list(ctx context.Context, reverse bool) error {
 	err := l.w.begin()
 	visit := func(index int64, e disk.Entry) error {
 		l.listed++
-		return unprinted(l.w.entry(index, e))
+		return Unprinted(l.w.entry(index, e))
 	}
 	switch {
 	case err != nil:
@@ -182,7 +182,7 @@ func (l *lister) list(ctx context.Context, reverse bool) error {
 	if err == nil {
 		err = l.w.end(l.open)
 	}
-	return unprinted(err)
+	return Unprinted(err)
 }
 
 // backwards visits the chosen entries, the newest first.

@@ -12,7 +12,7 @@ func TestProgressOfLedger(t *testing.T) {
 	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	for _, tty := range []bool{true, false} {
 		var screen bytes.Buffer
-		a := &app{system: system{stderr: &screen, tty: tty, now: func() time.Time { return now }}}
+		a := &App{System: System{Stderr: &screen, TTY: tty, Now: func() time.Time { return now }}}
 		tell, clear := progressOf(a, 5000)
 		tell(1024)
 		if screen.Len() > 0 {

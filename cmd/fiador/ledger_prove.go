@@ -14,8 +14,8 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-func ledgerProveCommand(a *app) *cobra.Command {
-	var f ledgerFlags
+func ledgerProveCommand(a *App) *cobra.Command {
+	var f ReadFlags
 	var output string
 	var run bool
 	cmd := &cobra.Command{
@@ -34,27 +34,27 @@ Exit codes:
   2  not done: there is no such entry, or the ledger cannot be read`,
 		Example: `  fiador ledger prove run_20260102T030405Z_0123456789abcdef --ledger ./ledger >run.tlog-proof
   fiador ledger check-proof run.tlog-proof --key gate.pub`,
-		Args: exactArgs("N|RUN"),
+		Args: ExactArgs("N|RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return proveRun(cmd.Context(), a, f, args[0], run, output)
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd)
 	registerRun(cmd, &run)
 	cmd.Flags().StringVarP(&output, "output", "o", "", "new file to write the proof to (default: standard output)")
 	return cmd
 }
 
-func proveRun(ctx context.Context, a *app, f ledgerFlags, what string, run bool, output string) error {
-	r, err := readLedger(a, f)
+func proveRun(ctx context.Context, a *App, f ReadFlags, what string, run bool, output string) error {
+	r, err := ReadLedger(a, f)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if err := apartFromLedger(output, f.name(a)); err != nil {
+	if err := ApartFromLedger(output, f.name(a)); err != nil {
 		return err
 	}
-	if err := absent(output); err != nil {
+	if err := Absent(output); err != nil {
 		return err
 	}
 	list, err := find(ctx, a, r, what, run)
@@ -67,22 +67,22 @@ func proveRun(ctx context.Context, a *app, f ledgerFlags, what string, run bool,
 		if !errors.Is(err, disk.ErrTampered) && !errors.As(err, new(*fs.PathError)) && ctx.Err() == nil {
 			err = fmt.Errorf("%w: entry %d cannot be proved: %w", disk.ErrTampered, index, err)
 		}
-		return ledgerError(f.name(a), err)
+		return LedgerError(f.name(a), err)
 	}
 	if output != "" {
-		return writeNew(output, p.Marshal(), nil)
+		return WriteNew(output, p.Marshal(), nil)
 	}
-	return a.print(p.Marshal())
+	return a.Print(p.Marshal())
 }
 
 // name returns the ledger's folder from the flags or the environment, for messages.
-func (f ledgerFlags) name(a *app) string {
-	dir, _ := ledgerDir(a, f.dir)
+func (f ReadFlags) name(a *App) string {
+	dir, _ := LedgerDir(a, f.Dir)
 	return dir
 }
 
-func ledgerCheckProofCommand(a *app) *cobra.Command {
-	var f ledgerFlags
+func ledgerCheckProofCommand(a *App) *cobra.Command {
+	var f ReadFlags
 	cmd := &cobra.Command{
 		Use:   "check-proof FILE",
 		Short: "check a proof or a receipt, without the ledger",
@@ -99,30 +99,30 @@ Exit codes:
   1  it does not
   2  no answer: no proof at all, or a key that is not known`,
 		Example: `  fiador ledger check-proof run.tlog-proof --key gate.pub`,
-		Args:    exactArgs("FILE"),
+		Args:    ExactArgs("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return checkProof(cmd.Context(), a, f, args[0])
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd)
 	return cmd
 }
 
 // keys returns the key of --key alone, or the keys of the ledger. With --key only --ledger
 // names the ledger, and FIADOR_LEDGER is ignored: the proof may come from another ledger.
-func keys(ctx context.Context, a *app, f ledgerFlags) (ledger.Keys, error) {
+func keys(ctx context.Context, a *App, f ReadFlags) (ledger.Keys, error) {
 	trusted, err := f.trusted()
 	if err != nil {
 		return nil, err
 	}
-	if f.dir == "" && trusted != nil {
+	if f.Dir == "" && trusted != nil {
 		return ledger.Keys{{Size: 0, Key: *trusted}}, nil
 	}
-	if f.dir == "" && a.env("FIADOR_LEDGER") == "" {
-		return nil, usage("name its verifier key with --key, or the ledger with --ledger", "whose proof?")
+	if f.Dir == "" && a.Env("FIADOR_LEDGER") == "" {
+		return nil, Usage("name its verifier key with --key, or the ledger with --ledger", "whose proof?")
 	}
 	if trusted == nil {
-		r, err := readLedger(a, f)
+		r, err := ReadLedger(a, f)
 		if err != nil {
 			return nil, err
 		}
@@ -131,17 +131,17 @@ func keys(ctx context.Context, a *app, f ledgerFlags) (ledger.Keys, error) {
 	// The later keys in origin.json count as far as signed records confirm them.
 	audited, err := disk.Audit(ctx, f.name(a), trusted, disk.AuditOptions{Quick: true})
 	if err != nil {
-		return nil, ledgerError(f.name(a), err)
+		return nil, LedgerError(f.name(a), err)
 	}
 	return audited.Keys.Trusting(*trusted)
 }
 
-func checkProof(ctx context.Context, a *app, f ledgerFlags, name string) error {
+func checkProof(ctx context.Context, a *App, f ReadFlags, name string) error {
 	keys, err := keys(ctx, a, f)
 	if err != nil {
 		return err
 	}
-	b, err := readSmall(name, ledger.MaxProofBytes)
+	b, err := ReadSmall(name, ledger.MaxProofBytes)
 	if err != nil {
 		return err
 	}
@@ -154,14 +154,14 @@ func checkProof(ctx context.Context, a *app, f ledgerFlags, name string) error {
 	case errors.Is(err, ledger.ErrUnknownKey):
 		return proofError(name, err)
 	case err != nil:
-		a.status = exitRejected
-		return a.print(fmt.Appendf(nil, "%s  %s\n", a.page.paint(screen.Red, "INVALID"), screen.Plain(err.Error())))
+		a.Status = ExitRejected
+		return a.Print(fmt.Appendf(nil, "%s  %s\n", a.Page.Paint(screen.Red, "INVALID"), screen.Plain(err.Error())))
 	}
-	return a.print(fmt.Appendf(nil, "%s  entry %d of %d in %s\n%s\n", a.page.paint(screen.Green, "VALID"), p.Index, c.Size, c.Origin, p.Entry))
+	return a.Print(fmt.Appendf(nil, "%s  entry %d of %d in %s\n%s\n", a.Page.Paint(screen.Green, "VALID"), p.Index, c.Size, c.Origin, p.Entry))
 }
 
-func ledgerConsistencyCommand(a *app) *cobra.Command {
-	var f ledgerFlags
+func ledgerConsistencyCommand(a *App) *cobra.Command {
+	var f ReadFlags
 	var from, output string
 	cmd := &cobra.Command{
 		Use:   "consistency",
@@ -175,40 +175,40 @@ Exit codes:
   1  not: entries were changed, or are gone
   2  no answer`,
 		Example: `  fiador ledger consistency --from old.checkpoint --ledger ./ledger`,
-		Args:    noArgs,
+		Args:    NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return consistency(cmd.Context(), a, f, from, output)
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "the older checkpoint, pin or receipt (required)")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "new file to write the proof to, for a witness")
 	return cmd
 }
 
-func consistency(ctx context.Context, a *app, f ledgerFlags, from, output string) error {
+func consistency(ctx context.Context, a *App, f ReadFlags, from, output string) error {
 	if from == "" {
-		return usage("name a checkpoint, a pin or a receipt", "--from is missing")
+		return Usage("name a checkpoint, a pin or a receipt", "--from is missing")
 	}
 	old, err := checkpointFile(from)
 	if err != nil {
 		return err
 	}
-	r, err := readLedger(a, f)
+	r, err := ReadLedger(a, f)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if err := apartFromLedger(output, f.name(a)); err != nil {
+	if err := ApartFromLedger(output, f.name(a)); err != nil {
 		return err
 	}
-	if err := absent(output); err != nil {
+	if err := Absent(output); err != nil {
 		return err
 	}
 	now := r.Checkpoint()
 	not := func(format string, args ...any) error {
-		a.status = exitRejected
-		return a.print(fmt.Appendf(nil, "%s  %s\n", a.page.paint(screen.Red, "INCONSISTENT"), screen.Plain(fmt.Sprintf(format, args...))))
+		a.Status = ExitRejected
+		return a.Print(fmt.Appendf(nil, "%s  %s\n", a.Page.Paint(screen.Red, "INCONSISTENT"), screen.Plain(fmt.Sprintf(format, args...))))
 	}
 	if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
 		if errors.Is(err, ledger.ErrBadSignature) {
@@ -221,21 +221,21 @@ func consistency(ctx context.Context, a *app, f ledgerFlags, from, output string
 	}
 	proof, err := r.Consistency(ctx, old.Size)
 	if err != nil {
-		return ledgerError(f.name(a), err)
+		return LedgerError(f.name(a), err)
 	}
 	if err := proof.Check(now, old.Checkpoint); err != nil {
 		return not("the first %s are not those of %s", entryCount(old.Size), old.Name)
 	}
 	if output != "" {
-		if err := writeNew(output, proof.Witness(now), nil); err != nil {
+		if err := WriteNew(output, proof.Witness(now), nil); err != nil {
 			return err
 		}
 	}
-	return a.print(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.page.paint(screen.Green, "CONSISTENT"), old.Size, entryCount(now.Size), screen.Plain(old.Name)))
+	return a.Print(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.Page.Paint(screen.Green, "CONSISTENT"), old.Size, entryCount(now.Size), screen.Plain(old.Name)))
 }
 
-func ledgerPinCommand(a *app) *cobra.Command {
-	var f ledgerFlags
+func ledgerPinCommand(a *App) *cobra.Command {
+	var f ReadFlags
 	var output string
 	cmd := &cobra.Command{
 		Use:   "pin [CHECKPOINT]",
@@ -252,18 +252,18 @@ Exit codes:
   2  not done`,
 		Example: `  fiador ledger pin --ledger ./ledger --output /mnt/audit/gate.checkpoint
   fiador ledger pin cosigned.checkpoint --ledger ./ledger`,
-		Args: atMostOne(),
+		Args: AtMostOne(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return pin(cmd.Context(), a, f, args, output)
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "", "new file to write the checkpoint to as well")
 	return cmd
 }
 
-func pin(ctx context.Context, a *app, f ledgerFlags, args []string, output string) error {
-	r, err := readLedger(a, f)
+func pin(ctx context.Context, a *App, f ReadFlags, args []string, output string) error {
+	r, err := ReadLedger(a, f)
 	if err != nil {
 		return err
 	}
@@ -280,26 +280,26 @@ func pin(ctx context.Context, a *app, f ledgerFlags, args []string, output strin
 		var proof ledger.Consistency
 		if old.Size <= c.Size {
 			if proof, err = r.Consistency(ctx, old.Size); err != nil {
-				return ledgerError(f.name(a), err)
+				return LedgerError(f.name(a), err)
 			}
 		}
 		if old.Size > c.Size || proof.Check(c, old.Checkpoint) != nil {
-			a.status = exitRejected
-			return a.print(fmt.Appendf(nil, "%s  the ledger does not have the %s of %s\n", a.page.paint(screen.Red, "INCONSISTENT"), entryCount(old.Size), screen.Plain(old.Name)))
+			a.Status = ExitRejected
+			return a.Print(fmt.Appendf(nil, "%s  the ledger does not have the %s of %s\n", a.Page.Paint(screen.Red, "INCONSISTENT"), entryCount(old.Size), screen.Plain(old.Name)))
 		}
 		c = old.Checkpoint
 	}
-	if err := apartFromLedger(output, f.name(a)); err != nil {
+	if err := ApartFromLedger(output, f.name(a)); err != nil {
 		return err
 	}
 	if output != "" {
-		if err := writeNew(output, c.Note, nil); err != nil {
+		if err := WriteNew(output, c.Note, nil); err != nil {
 			return err
 		}
 	}
 	name, err := r.Pin(c)
 	if err != nil {
-		return ledgerError(f.name(a), err)
+		return LedgerError(f.name(a), err)
 	}
-	return a.print(fmt.Appendf(nil, "%s  %s\n", name, c.Root))
+	return a.Print(fmt.Appendf(nil, "%s  %s\n", name, c.Root))
 }

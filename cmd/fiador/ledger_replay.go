@@ -21,16 +21,16 @@ import (
 )
 
 type replayFlags struct {
-	ledgerFlags
+	ReadFlags
 	chooseFlags
-	gateFlags
+	GateFlags
 	all    bool
 	run    bool
 	format string
 	given  func(flag string) bool
 }
 
-func ledgerReplayCommand(a *app) *cobra.Command {
+func ledgerReplayCommand(a *App) *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay [N|RUN]",
@@ -58,50 +58,50 @@ Exit codes:
 		Example: `  fiador ledger replay 17 --ledger ./ledger
   fiador ledger replay --all --ledger ./ledger
   fiador ledger replay --since 7d --policy ./stricter --ledger ./ledger`,
-		Args: atMostOne(),
+		Args: AtMostOne(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return replayLedger(cmd.Context(), a, f, args)
 		},
 	}
-	f.ledgerFlags.register(cmd)
+	f.ReadFlags.Register(cmd)
 	f.chooseFlags.register(cmd)
-	f.gateFlags.register(cmd)
+	f.GateFlags.Register(cmd)
 	flags := cmd.Flags()
 	flags.Lookup("policy").DefValue = "the recorded one"
 	flags.Lookup("tree").DefValue = "none"
 	registerRun(cmd, &f.run)
 	flags.BoolVar(&f.all, "all", false, "replay every decision")
 	flags.StringVar(&f.format, "format", "human", "human or jsonl")
-	complete(cmd, "format", "human", "jsonl")
+	Complete(cmd, "format", "human", "jsonl")
 	f.given = flags.Changed
 	return cmd
 }
 
-func replayLedger(ctx context.Context, a *app, f replayFlags, args []string) error {
-	if err := choice("format", f.format, []string{"human", "jsonl"}); err != nil {
+func replayLedger(ctx context.Context, a *App, f replayFlags, args []string) error {
+	if err := Choice("format", f.format, []string{"human", "jsonl"}); err != nil {
 		return err
 	}
-	filter, err := f.filter(a.now())
+	filter, err := f.filter(a.Now())
 	if err != nil {
 		return err
 	}
 	chosen := f.since != "" || f.until != "" || f.intent != "" || len(f.profiles)+len(f.outcomes)+len(f.reasons) > 0 || filter.Accepted != nil
 	switch {
 	case len(args) > 0 && (f.all || chosen):
-		return unfit("give the one or the other", "an entry and flags that choose entries")
+		return Unfit("give the one or the other", "an entry and flags that choose entries")
 	case len(args) == 0 && f.run:
-		return unfit("name the run", "--run is for the id of a run, and there is none")
+		return Unfit("name the run", "--run is for the id of a run, and there is none")
 	case len(args) == 0 && !f.all && !chosen:
-		return usage(`an index, a run id, --all, or flags such as --since`, "which decisions?")
+		return Usage(`an index, a run id, --all, or flags such as --since`, "which decisions?")
 	}
 	filter.Kinds = []ledger.Kind{ledger.KindDecision}
-	s, out, err := openEntries(a, f.ledgerFlags, filter)
+	s, out, err := openEntries(a, f.ReadFlags, filter)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	rp := &replaying{app: a, f: f, out: out, counts: map[replay.Status]int{}}
-	rp.Specs, rp.Evidence = a.specs, asStored(s.Blob)
+	rp := &replaying{App: a, f: f, out: out, counts: map[replay.Status]int{}}
+	rp.Session.Specs, rp.Evidence = a.Specs, AsStored(s.Blob)
 	if f.given("policy") || f.given("org-policy") || f.given("tree") {
 		if rp.gate, err = otherGate(ctx, a, f); err != nil {
 			return err
@@ -112,29 +112,29 @@ func replayLedger(ctx context.Context, a *app, f replayFlags, args []string) err
 	} else if err = s.each(ctx, 0, func(index int64, e disk.Entry) error { return rp.entry(ctx, index, e.Record) }); err == nil {
 		err = rp.sum()
 	}
-	if flushed := flush(out); err == nil {
+	if flushed := Flush(out); err == nil {
 		err = flushed
 	}
-	s.line.clear()
+	s.line.Clear()
 	return err
 }
 
 // otherGate opens the gate that decides instead of the recorded policy. Without --tree no
 // layer of a tree counts.
-func otherGate(ctx context.Context, a *app, f replayFlags) (*harness.Gate, error) {
-	sources, err := gating(a, f.gateFlags)
+func otherGate(ctx context.Context, a *App, f replayFlags) (*harness.Gate, error) {
+	sources, err := Gating(a, f.GateFlags)
 	if err != nil {
 		return nil, err
 	}
 	if !f.given("tree") {
 		sources.Repo = nil
 	}
-	return harness.OpenGate(ctx, sources, a.specs, policy.DefaultLimits())
+	return harness.OpenGate(ctx, sources, a.Specs, policy.DefaultLimits())
 }
 
 // replaying replays one decision or many.
 type replaying struct {
-	*app
+	*App
 	replay.Session
 	f      replayFlags
 	gate   *harness.Gate // nil: decide each with its recorded policy
@@ -144,7 +144,7 @@ type replaying struct {
 }
 
 func (r *replaying) one(ctx context.Context, s *entries, what string) error {
-	list, err := find(ctx, r.app, s.Reader, what, r.f.run)
+	list, err := find(ctx, r.App, s.Reader, what, r.f.run)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (r *replaying) entry(ctx context.Context, index int64, rec ledger.Record) e
 	}
 	r.seen++
 	if r.counts[rp.Status]++; rp.Status != replay.Match {
-		r.status = exitRejected
+		r.Status = ExitRejected
 	}
 	if r.f.format == "jsonl" {
 		b, err := canon.Canonical(replayedDocumentOf(index, rec, rp))
@@ -169,7 +169,7 @@ func (r *replaying) entry(ctx context.Context, index int64, rec ledger.Record) e
 		_, err = r.out.Write(append(b, '\n'))
 		return err
 	}
-	_, err = r.out.WriteString(replayedText(r.page, index, rec, rp))
+	_, err = r.out.WriteString(replayedText(r.Page, index, rec, rp))
 	return err
 }
 
@@ -183,7 +183,7 @@ func (r *replaying) replay(ctx context.Context, rec ledger.Record) (replay.Resul
 // sum prints how many decisions had each status. No chosen decision is an error.
 func (r *replaying) sum() error {
 	if r.seen == 0 {
-		return usage(`"fiador ledger list" shows what is there`, "no decision was chosen")
+		return Usage(`"fiador ledger list" shows what is there`, "no decision was chosen")
 	}
 	if r.f.format == "jsonl" {
 		return nil
@@ -198,12 +198,12 @@ func (r *replaying) sum() error {
 	return err
 }
 
-func replayedText(t terminal, index int64, rec ledger.Record, rp replay.Result) string {
+func replayedText(t Terminal, index int64, rec ledger.Record, rp replay.Result) string {
 	style := screen.Green
 	if rp.Status != replay.Match {
 		style = screen.Red
 	}
-	text := fmt.Sprintf("%s  entry %d  %s\n", t.paint(style, string(rp.Status)), index, rec.RunID)
+	text := fmt.Sprintf("%s  entry %d  %s\n", t.Paint(style, string(rp.Status)), index, rec.RunID)
 	if rp.Status == replay.Match {
 		return text
 	}
@@ -271,5 +271,5 @@ func answerOf(a replay.Answer) *answerDocument {
 	if a.Err != nil {
 		return &answerDocument{Error: a.Err.Code, Message: &a.Err.Message}
 	}
-	return &answerDocument{Outcome: a.Outcome, Reasons: orEmpty(a.Reasons)}
+	return &answerDocument{Outcome: a.Outcome, Reasons: OrEmpty(a.Reasons)}
 }

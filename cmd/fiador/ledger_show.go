@@ -24,7 +24,7 @@ import (
 )
 
 type showFlags struct {
-	ledgerFlags
+	ReadFlags
 	evidence bool
 	result   bool
 	line     bool
@@ -32,7 +32,7 @@ type showFlags struct {
 	format   string
 }
 
-func ledgerShowCommand(a *app) *cobra.Command {
+func ledgerShowCommand(a *App) *cobra.Command {
 	f := showFlags{format: "human"}
 	formats := []string{"human", "json"}
 	cmd := &cobra.Command{
@@ -61,9 +61,9 @@ Exit codes:
 		Example: `  fiador ledger show 7 --ledger ./ledger
   fiador ledger show nightly-42 --ledger ./ledger --result | fiador verify -
   fiador ledger show 7 --ledger ./ledger --format json | jq .entries[0].leaf_sha256`,
-		Args: exactArgs("N|RUN"),
+		Args: ExactArgs("N|RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := choice("format", f.format, formats); err != nil {
+			if err := Choice("format", f.format, formats); err != nil {
 				return err
 			}
 			raw := 0
@@ -74,26 +74,26 @@ Exit codes:
 			}
 			switch {
 			case raw > 1:
-				return unfit("ask for one of them", "--line, --evidence and --result do not go together")
+				return Unfit("ask for one of them", "--line, --evidence and --result do not go together")
 			case raw == 1 && cmd.Flags().Changed("format"):
-				return unfit("leave --format out", "stored bytes have no other format")
+				return Unfit("leave --format out", "stored bytes have no other format")
 			}
 			return showEntries(cmd.Context(), a, args[0], f)
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd)
 	flags := cmd.Flags()
 	registerRun(cmd, &f.run)
 	flags.BoolVar(&f.line, "line", false, "print the stored line")
 	flags.BoolVar(&f.evidence, "evidence", false, "print the evidence")
 	flags.BoolVar(&f.result, "result", false, "print the RunResult")
 	flags.StringVar(&f.format, "format", f.format, "human or json")
-	complete(cmd, "format", formats...)
+	Complete(cmd, "format", formats...)
 	return cmd
 }
 
-func showEntries(ctx context.Context, a *app, what string, f showFlags) error {
-	r, err := readLedger(a, f.ledgerFlags)
+func showEntries(ctx context.Context, a *App, what string, f showFlags) error {
+	r, err := ReadLedger(a, f.ReadFlags)
 	if err != nil {
 		return err
 	}
@@ -112,16 +112,16 @@ func showEntries(ctx context.Context, a *app, what string, f showFlags) error {
 	case f.evidence, f.result:
 		out, err := stored(r, list, f.result)
 		if err != nil {
-			return ledgerError(f.name(a), err)
+			return LedgerError(f.name(a), err)
 		}
 		return printStored(a, out)
 	}
 	for i := range list {
 		if err := list[i].examine(ctx, r); err != nil {
-			return ledgerError(f.name(a), err)
+			return LedgerError(f.name(a), err)
 		}
 		if list[i].wrong() {
-			a.status = exitRejected
+			a.Status = ExitRejected
 		}
 	}
 	if f.format == "json" {
@@ -131,28 +131,28 @@ func showEntries(ctx context.Context, a *app, what string, f showFlags) error {
 				return err
 			}
 		}
-		return printJSON(a, struct {
+		return PrintJSON(a, struct {
 			Checkpoint checkpointDocument `json:"checkpoint"`
 			Entries    []entryDocument    `json:"entries"`
 		}{documentOf(r.Checkpoint()), docs})
 	}
 	var out bytes.Buffer
-	t := terminal{w: &out, color: a.page.color}
+	t := Terminal{W: &out, Color: a.Page.Color}
 	for i, s := range list {
 		if i > 0 {
-			t.line()
+			t.Line()
 		}
 		s.text(t, r.Checkpoint())
 	}
-	return a.print(out.Bytes())
+	return a.Print(out.Bytes())
 }
 
 // printStored prints bytes as they are. On a terminal it escapes invisible characters.
-func printStored(a *app, b []byte) error {
-	if a.outTTY {
+func printStored(a *App, b []byte) error {
+	if a.OutTTY {
 		b = screen.JSON(b)
 	}
-	return a.print(b)
+	return a.Print(b)
 }
 
 // registerRun registers the flag that marks a number as the id of a run.
@@ -163,16 +163,16 @@ func registerRun(cmd *cobra.Command, run *bool) {
 // find returns the entry with a number, or the entries of a run. It refuses a number that
 // is both an entry and the id of a run. A number with a plus is always an entry, because
 // no id of a run has a plus.
-func find(ctx context.Context, a *app, r *disk.Reader, what string, run bool) ([]shownEntry, error) {
-	line := newProgress(a, r.Size())
-	defer line.clear()
+func find(ctx context.Context, a *App, r *disk.Reader, what string, run bool) ([]shownEntry, error) {
+	line := NewProgress(a, r.Size())
+	defer line.Clear()
 	number, plus := strings.CutPrefix(what, "+")
 	if index, err := strconv.ParseUint(number, 10, 62); err == nil && !run {
 		if !plus && isRun(ctx, r, what) {
-			return nil, usage(fmt.Sprintf("give --run for the run, or +%d for the entry", index), "%q is a number and the id of a run", what)
+			return nil, Usage(fmt.Sprintf("give --run for the run, or +%d for the entry", index), "%q is a number and the id of a run", what)
 		}
 		if int64(index) >= r.Size() {
-			return nil, usage(fmt.Sprintf("the entries are 0 to %d", r.Size()-1), "no entry %d", index)
+			return nil, Usage(fmt.Sprintf("the entries are 0 to %d", r.Size()-1), "no entry %d", index)
 		}
 		e, err := r.Entry(ctx, int64(index))
 		if err != nil {
@@ -189,11 +189,11 @@ func find(ctx context.Context, a *app, r *disk.Reader, what string, run bool) ([
 		return []shownEntry{s}, nil
 	}
 	if !ledger.RunID(what) {
-		return nil, usage("the number of an entry, or the id of a run", "%q is neither", what)
+		return nil, Usage("the number of an entry, or the id of a run", "%q is neither", what)
 	}
 	list, err := entriesOf(ctx, r, what, line)
 	if err == nil && len(list) == 0 {
-		return nil, usage(`"fiador ledger list" prints the ids of runs`, "no run %q", what)
+		return nil, Usage(`"fiador ledger list" prints the ids of runs`, "no run %q", what)
 	}
 	return list, err
 }
@@ -206,7 +206,7 @@ func isRun(ctx context.Context, r *disk.Reader, what string) bool {
 }
 
 // entriesOf returns the entries of a run, in order.
-func entriesOf(ctx context.Context, r *disk.Reader, runID string, line *progressLine) ([]shownEntry, error) {
+func entriesOf(ctx context.Context, r *disk.Reader, runID string, line *Progress) ([]shownEntry, error) {
 	found, err := r.Find(ctx, runID)
 	if err != nil {
 		return nil, entryFailure(cmp.Or(ctx.Err(), err))
@@ -227,7 +227,7 @@ func entriesOf(ctx context.Context, r *disk.Reader, runID string, line *progress
 		if e.Err != nil {
 			return nil, entryFailure(e.Err)
 		}
-		if line.tell(); e.Record.RunID == runID {
+		if line.Tell(); e.Record.RunID == runID {
 			return append(list, shownEntry{Entry: e, index: index}), nil
 		}
 	}
@@ -239,7 +239,7 @@ func entriesOf(ctx context.Context, r *disk.Reader, runID string, line *progress
 func stored(r *disk.Reader, list []shownEntry, ofResult bool) ([]byte, error) {
 	i := slices.IndexFunc(list, func(s shownEntry) bool { return s.Record.Kind == ledger.KindDecision })
 	if i < 0 {
-		return nil, usage("decisions have evidence", "entry %d is no decision", list[0].index)
+		return nil, Usage("decisions have evidence", "entry %d is no decision", list[0].index)
 	}
 	rec := list[i].Record
 	wrong := func(why, hint string, err error) error {
@@ -357,15 +357,15 @@ func (s shownEntry) document() (entryDocument, error) {
 	return doc, nil
 }
 
-func (s shownEntry) text(t terminal, c ledger.Checkpoint) {
+func (s shownEntry) text(t Terminal, c ledger.Checkpoint) {
 	outcome, style := listOutcome(s.Record)
 	if s.open {
 		outcome, style = "open", screen.Yellow
 	}
-	t.line(t.paint(screen.Bold, fmt.Sprintf("entry %d of %d", s.index, c.Size)), t.paint(style, outcome))
+	t.Line(t.Paint(screen.Bold, fmt.Sprintf("entry %d of %d", s.index, c.Size)), t.Paint(style, outcome))
 	field := func(name, text string) {
 		if text != "" {
-			t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-16s", name)), screen.Plain(text))
+			t.Line("  "+t.Paint(screen.Dim, fmt.Sprintf("%-16s", name)), screen.Plain(text))
 		}
 	}
 	row, names := s.Record.Row(s.index), ledger.Columns()
@@ -373,7 +373,7 @@ func (s shownEntry) text(t terminal, c ledger.Checkpoint) {
 		switch name {
 		case "index", "evidence_sha256", "evidence_size":
 		case "reasons":
-			field(name, commaList(s.Record.Reasons))
+			field(name, CommaList(s.Record.Reasons))
 		default:
 			field(name, strings.TrimPrefix(row[i], "'"))
 		}
@@ -383,12 +383,12 @@ func (s shownEntry) text(t terminal, c ledger.Checkpoint) {
 		if word != good {
 			style = screen.Red
 		}
-		t.line(append([]string{"  " + t.paint(screen.Dim, fmt.Sprintf("%-16s", name)), t.paint(style, word)}, rest...)...)
+		t.Line(append([]string{"  " + t.Paint(screen.Dim, fmt.Sprintf("%-16s", name)), t.Paint(style, word)}, rest...)...)
 	}
 	if s.evidence != "" {
 		state("evidence", s.evidence, blobPresent, string(s.Record.Evidence.SHA256), fmt.Sprintf("%d bytes", s.Record.Evidence.Size))
 	}
 	state("seal", s.seal, sealGood, fmt.Sprintf("size %d", s.Seal.Size), "root "+s.Seal.Root.String())
-	t.line("  "+t.paint(screen.Dim, fmt.Sprintf("%-16s", "leaf_sha256")), string(s.leaf()))
+	t.Line("  "+t.Paint(screen.Dim, fmt.Sprintf("%-16s", "leaf_sha256")), string(s.leaf()))
 	state("checkpoint", s.included, leafIncluded, c.Origin, fmt.Sprintf("size %d", c.Size), "root "+c.Root.String())
 }

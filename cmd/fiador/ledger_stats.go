@@ -17,13 +17,13 @@ import (
 )
 
 type statsFlags struct {
-	ledgerFlags
+	ReadFlags
 	chooseFlags
 	top    int
 	format string
 }
 
-func ledgerStatsCommand(a *app) *cobra.Command {
+func ledgerStatsCommand(a *App) *cobra.Command {
 	f := statsFlags{format: "human", top: 10}
 	formats := []string{"human", "json", "csv"}
 	cmd := &cobra.Command{
@@ -44,31 +44,31 @@ Exit codes:
   2  the ledger, or an entry, could not be read`,
 		Example: `  fiador ledger stats --ledger ./ledger
   fiador ledger stats --ledger ./ledger --since 30d --format json | jq .reasons`,
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := choice("format", f.format, formats); err != nil {
+			if err := Choice("format", f.format, formats); err != nil {
 				return err
 			}
 			if f.top < 1 {
-				return usage("a number from 1 on", "--top %d shows nothing", f.top)
+				return Usage("a number from 1 on", "--top %d shows nothing", f.top)
 			}
 			return ledgerStats(cmd.Context(), a, f)
 		},
 	}
-	f.ledgerFlags.register(cmd)
+	f.ReadFlags.Register(cmd)
 	f.chooseFlags.register(cmd)
 	cmd.Flags().IntVar(&f.top, "top", f.top, "how many reasons, days and policies --format human shows")
 	cmd.Flags().StringVar(&f.format, "format", f.format, "human, json or csv")
-	complete(cmd, "format", formats...)
+	Complete(cmd, "format", formats...)
 	return cmd
 }
 
-func ledgerStats(ctx context.Context, a *app, f statsFlags) error {
-	filter, err := f.filter(a.now())
+func ledgerStats(ctx context.Context, a *App, f statsFlags) error {
+	filter, err := f.filter(a.Now())
 	if err != nil {
 		return err
 	}
-	s, _, err := openEntries(a, f.ledgerFlags, filter)
+	s, _, err := openEntries(a, f.ReadFlags, filter)
 	if err != nil {
 		return err
 	}
@@ -82,24 +82,24 @@ func ledgerStats(ctx context.Context, a *app, f statsFlags) error {
 		c.Add(e.Record)
 		return nil
 	})
-	s.line.clear()
+	s.line.Clear()
 	if err != nil {
 		return err
 	}
 	c.open = s.open
 	switch f.format {
 	case "json":
-		return printJSON(a, c.document())
+		return PrintJSON(a, c.document())
 	case "csv":
 		b, err := c.table()
 		if err != nil {
 			return err
 		}
-		return a.print(b)
+		return a.Print(b)
 	}
 	var out bytes.Buffer
-	c.text(terminal{w: &out, color: a.page.color})
-	return a.print(out.Bytes())
+	c.text(Terminal{W: &out, Color: a.Page.Color})
+	return a.Print(out.Bytes())
 }
 
 // counted holds the counts of a ledger.
@@ -194,28 +194,28 @@ func (c *counted) table() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-func (c *counted) text(t terminal) {
+func (c *counted) text(t Terminal) {
 	digits := len(strconv.FormatInt(c.Entries, 10))
 	row := func(name, style string, n int64, rest ...string) {
-		t.line(append([]string{"  " + fmt.Sprintf("%*d", digits, n), t.paint(style, name)}, rest...)...)
+		t.Line(append([]string{"  " + fmt.Sprintf("%*d", digits, n), t.Paint(style, name)}, rest...)...)
 	}
-	t.line(t.paint(screen.Bold, c.checkpoint.Origin), entryCount(c.Entries)+fmt.Sprintf(" of %d", c.checkpoint.Size))
+	t.Line(t.Paint(screen.Bold, c.checkpoint.Origin), entryCount(c.Entries)+fmt.Sprintf(" of %d", c.checkpoint.Size))
 	if c.Entries == 0 {
 		return
 	}
-	t.line("from "+c.First, "to "+c.Last)
+	t.Line("from "+c.First, "to "+c.Last)
 	styles := map[string]string{"BUNDLE": screen.Green, "CLARIFY": screen.Yellow, "REFUSE": screen.Red, "error": screen.Red}
 	group := func(title string, list []ledger.Count) {
 		if len(list) == 0 {
 			return
 		}
-		t.line()
-		t.line(t.paint(screen.Bold, title))
+		t.Line()
+		t.Line(t.Paint(screen.Bold, title))
 		for _, n := range list[:min(len(list), c.top)] {
 			row(n.Name, styles[n.Name], n.N)
 		}
 		if more := len(list) - c.top; more > 0 {
-			t.line(t.paint(screen.Dim, fmt.Sprintf("  and %d more; --top shows more", more)))
+			t.Line(t.Paint(screen.Dim, fmt.Sprintf("  and %d more; --top shows more", more)))
 		}
 	}
 	group("kinds", c.Kinds.Most())
@@ -224,8 +224,8 @@ func (c *counted) text(t terminal) {
 	}
 	group("outcomes", c.Outcomes.Most())
 	if c.Accepted+c.Rejected > 0 {
-		t.line()
-		t.line(t.paint(screen.Bold, "decisions"))
+		t.Line()
+		t.Line(t.Paint(screen.Bold, "decisions"))
 		row("accepted", screen.Green, c.Accepted)
 		row("not accepted", screen.Red, c.Rejected)
 	}
@@ -242,17 +242,17 @@ func (c *counted) text(t terminal) {
 }
 
 // policies prints the policies that decided, the last used one first.
-func (c *counted) policies(t terminal, digits int) {
+func (c *counted) policies(t Terminal, digits int) {
 	list := c.Uses()
 	if len(list) == 0 {
 		return
 	}
-	t.line()
-	t.line(t.paint(screen.Bold, "policies"))
+	t.Line()
+	t.Line(t.Paint(screen.Bold, "policies"))
 	for _, p := range list[:min(len(list), c.top)] {
-		t.line(fmt.Sprintf("  %*d", digits, p.Ends), string(p.SHA256), p.Profile, t.paint(screen.Dim, "until "+p.Last))
+		t.Line(fmt.Sprintf("  %*d", digits, p.Ends), string(p.SHA256), p.Profile, t.Paint(screen.Dim, "until "+p.Last))
 	}
 	if more := len(list) - c.top; more > 0 {
-		t.line(t.paint(screen.Dim, fmt.Sprintf("  and %d more; --top shows more", more)))
+		t.Line(t.Paint(screen.Dim, fmt.Sprintf("  and %d more; --top shows more", more)))
 	}
 }

@@ -16,13 +16,13 @@ import (
 )
 
 type verifyLedgerFlags struct {
-	ledgerFlags
+	ReadFlags
 	disk.AuditOptions
 	since  []string
 	format string
 }
 
-func ledgerVerifyCommand(a *app) *cobra.Command {
+func ledgerVerifyCommand(a *App) *cobra.Command {
 	var f verifyLedgerFlags
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -45,10 +45,10 @@ Exit codes:
 		Example: `  fiador ledger verify --ledger ./ledger --key gate.pub
   fiador ledger verify --ledger ./ledger --all-seals --evidence --tiles
   fiador ledger verify --ledger ./ledger --since receipt.tlog-proof`,
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return verifyLedger(cmd.Context(), a, f) },
 	}
-	f.register(cmd)
+	f.Register(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.Quick, "quick", false, "compare the sizes of all seals, and the root every half MiB and at the end; read the records of keys and beginnings alone")
 	flags.BoolVar(&f.Seals, "all-seals", false, "check the signature of every seal as well")
@@ -56,18 +56,18 @@ Exit codes:
 	flags.BoolVar(&f.Tiles, "tiles", false, "check the hash tiles as well")
 	flags.StringArrayVar(&f.since, "since", nil, "a checkpoint or receipt that the ledger has to keep; may be given again")
 	flags.StringVar(&f.format, "format", "human", "human or json")
-	complete(cmd, "format", "human", "json")
+	Complete(cmd, "format", "human", "json")
 	return cmd
 }
 
-func verifyLedger(ctx context.Context, a *app, f verifyLedgerFlags) error {
-	if err := choice("format", f.format, []string{"human", "json"}); err != nil {
+func verifyLedger(ctx context.Context, a *App, f verifyLedgerFlags) error {
+	if err := Choice("format", f.format, []string{"human", "json"}); err != nil {
 		return err
 	}
 	if f.Quick && f.Evidence {
-		return unfit("leave --quick out", "--quick reads few records, and --evidence needs all")
+		return Unfit("leave --quick out", "--quick reads few records, and --evidence needs all")
 	}
-	dir, err := ledgerDir(a, f.dir)
+	dir, err := LedgerDir(a, f.Dir)
 	if err != nil {
 		return err
 	}
@@ -96,28 +96,28 @@ func verifyLedger(ctx context.Context, a *app, f verifyLedgerFlags) error {
 		if v.fault == nil {
 			v.fault = &ledger.Fault{Index: -1, What: err.Error()}
 		}
-		a.status = exitRejected
+		a.Status = ExitRejected
 	case err != nil:
-		return ledgerError(dir, err)
+		return LedgerError(dir, err)
 	case !audited.Sound():
-		a.status = exitRejected
+		a.Status = ExitRejected
 	}
 	if f.format == "json" {
 		b, err := canon.Canonical(v.document())
 		if err != nil {
 			return err
 		}
-		return a.print(append(b, '\n'))
+		return a.Print(append(b, '\n'))
 	}
-	return a.print([]byte(v.human(a.page)))
+	return a.Print([]byte(v.human(a.Page)))
 }
 
 // trusted returns the key of --key, or nil.
-func (f ledgerFlags) trusted() (*ledger.Verifier, error) {
-	if f.key == "" {
+func (f ReadFlags) trusted() (*ledger.Verifier, error) {
+	if f.Key == "" {
 		return nil, nil
 	}
-	k, err := verifierKey("key", f.key)
+	k, err := VerifierKey("key", f.Key)
 	return &k, err
 }
 
@@ -184,15 +184,15 @@ func (v ledgerVerdict) document() any {
 		doc.Open = append(doc.Open, openRun{o.Index, o.RunID})
 	}
 	if v.flags.Tiles {
-		doc.Tiles = &parts[string]{Right: v.Tiles, Missing: orEmpty(v.Missing), Wrong: orEmpty(v.Wrong)}
+		doc.Tiles = &parts[string]{Right: v.Tiles, Missing: OrEmpty(v.Missing), Wrong: OrEmpty(v.Wrong)}
 	}
 	if v.flags.Evidence {
-		doc.Evidence = &parts[int64]{Right: v.Evidence, Missing: orEmpty(v.Absent), Altered: orEmpty(v.Altered)}
+		doc.Evidence = &parts[int64]{Right: v.Evidence, Missing: OrEmpty(v.Absent), Altered: OrEmpty(v.Altered)}
 	}
 	return doc
 }
 
-func (v ledgerVerdict) human(t terminal) string {
+func (v ledgerVerdict) human(t Terminal) string {
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-11s %s\n", name, screen.Plain(fmt.Sprintf(format, args...)))
@@ -205,7 +205,7 @@ func (v ledgerVerdict) human(t terminal) string {
 	if v.word() != "CLEAN" {
 		style, text = screen.Red, v.word()
 	}
-	b.WriteString(t.paint(style, text))
+	b.WriteString(t.Paint(style, text))
 	if v.fault != nil {
 		b.WriteString(": " + screen.Plain(v.fault.Error()))
 	}
@@ -246,7 +246,7 @@ func (v ledgerVerdict) rows(row func(name, format string, args ...any)) {
 		}
 		row("open", "%s without an end, killed or still going on: %s", screen.Count(len(v.Open), "run"), some(ids))
 	}
-	if v.flags.key == "" {
+	if v.flags.Key == "" {
 		row("trust", "the ledger's own keys; give --key the one that you trust")
 	}
 }

@@ -118,7 +118,7 @@ func (w csvWriter) end(ledger.Open) error {
 // not known yet. Texts of a record are printable ASCII.
 type listWriter struct {
 	out      *bufio.Writer
-	t        terminal
+	t        Terminal
 	width    int // columns of the terminal; 0: lines are not cut
 	digits   int // digits of an index
 	relative bool
@@ -200,11 +200,11 @@ func (w *listWriter) line(index, when, outcome, profile, intent, run, why, style
 		}
 		if w.width > 0 && len(c.text) > left {
 			if left > 0 {
-				b.WriteString(w.t.paint(c.style, c.text[:left-1]+"…"))
+				b.WriteString(w.t.Paint(c.style, c.text[:left-1]+"…"))
 			}
 			break
 		}
-		b.WriteString(w.t.paint(c.style, c.text))
+		b.WriteString(w.t.Paint(c.style, c.text))
 		left -= len(c.text)
 	}
 	_, err := w.out.WriteString(b.String() + "\n")
@@ -236,7 +236,7 @@ func listOutcome(r ledger.Record) (word, style string) {
 func listWhy(r ledger.Record) string {
 	switch r.Kind {
 	case ledger.KindDecision:
-		return commaList(r.Reasons)
+		return CommaList(r.Reasons)
 	case ledger.KindError:
 		return strings.TrimSpace(r.Code + " " + r.RuleID)
 	case ledger.KindGenesis:
@@ -248,7 +248,7 @@ func listWhy(r ledger.Record) string {
 		for _, p := range r.Repairs {
 			what = append(what, p.What)
 		}
-		return commaList(what)
+		return CommaList(what)
 	}
 	return ""
 }
@@ -269,8 +269,8 @@ func ago(d time.Duration) string {
 
 // width returns the number of columns of standard output. It returns 0 if standard output
 // is no terminal, or if the terminal does not report its width.
-func width(a *app) int {
-	if !a.outTTY {
+func width(a *App) int {
+	if !a.OutTTY {
 		return 0
 	}
 	w, _, err := term.GetSize(int(os.Stdout.Fd()))

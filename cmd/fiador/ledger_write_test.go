@@ -17,7 +17,7 @@ import (
 
 // TestLedgerColumns: the help of list names every column, in its order.
 func TestLedgerColumns(t *testing.T) {
-	long := ledgerListCommand(&app{}).Long
+	long := ledgerListCommand(&App{}).Long
 	_, text, _ := strings.Cut(long, "The columns of csv: ")
 	text, _, _ = strings.Cut(text, ".\n\n")
 	text = regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(text, "")
@@ -49,7 +49,7 @@ func TestListWidth(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		out := bufio.NewWriter(&b)
-		w := listWriter{out: out, t: terminal{color: c.color}, width: c.width, digits: 1, some: true}
+		w := listWriter{out: out, t: Terminal{Color: c.color}, width: c.width, digits: 1, some: true}
 		if err := errors.Join(w.entry(7, disk.Entry{Record: r}), out.Flush()); err != nil {
 			t.Fatal(err)
 		}

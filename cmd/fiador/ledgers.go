@@ -20,37 +20,37 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-// ledgerFlags name a ledger to read, and the key to trust.
-type ledgerFlags struct {
-	dir string
-	key string
+// ReadFlags name a ledger to read, and the key to trust.
+type ReadFlags struct {
+	Dir string
+	Key string
 }
 
-func (f *ledgerFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
-	cmd.Flags().StringVar(&f.key, "key", "", "verifier key of the ledger, or a file with it (default: the ledger's own word)")
+func (f *ReadFlags) Register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
+	cmd.Flags().StringVar(&f.Key, "key", "", "verifier key of the ledger, or a file with it (default: the ledger's own word)")
 }
 
-// ledgerDir returns the folder of the ledger.
-func ledgerDir(a *app, dir string) (string, error) {
+// LedgerDir returns the folder of the ledger.
+func LedgerDir(a *App, dir string) (string, error) {
 	if dir == "" {
-		dir = a.env("FIADOR_LEDGER")
+		dir = a.Env("FIADOR_LEDGER")
 	}
 	if dir == "" {
-		return "", usage("name it with --ledger or FIADOR_LEDGER", "which ledger?")
+		return "", Usage("name it with --ledger or FIADOR_LEDGER", "which ledger?")
 	}
 	return filepath.Clean(dir), nil // without Clean, "link/" would be the target of the link
 }
 
-// readLedger opens a ledger for reading.
-func readLedger(a *app, f ledgerFlags) (*disk.Reader, error) {
-	dir, err := ledgerDir(a, f.dir)
+// ReadLedger opens a ledger for reading.
+func ReadLedger(a *App, f ReadFlags) (*disk.Reader, error) {
+	dir, err := LedgerDir(a, f.Dir)
 	if err != nil {
 		return nil, err
 	}
 	var trust []ledger.Verifier
-	if f.key != "" {
-		key, err := verifierKey("key", f.key)
+	if f.Key != "" {
+		key, err := VerifierKey("key", f.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -58,24 +58,24 @@ func readLedger(a *app, f ledgerFlags) (*disk.Reader, error) {
 	}
 	r, err := disk.Read(dir, trust...)
 	if err != nil {
-		return nil, ledgerError(dir, err)
+		return nil, LedgerError(dir, err)
 	}
 	return r, nil
 }
 
-// ledgerError returns the error for a ledger when a command cannot answer.
-func ledgerError(dir string, err error) error {
+// LedgerError returns the error for a ledger when a command cannot answer.
+func LedgerError(dir string, err error) error {
 	if err == nil || errors.As(err, new(*result.RunError)) {
 		return err
 	}
-	hint := ledgerHint(err)
+	hint := LedgerHint(err)
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
-	return runerr.New(result.CodeEvidence, "ledger "+strconv.Quote(screen.Path(dir))+": "+withoutPaths(err, dir), hint, runerr.Because(err))
+	return runerr.New(result.CodeEvidence, "ledger "+strconv.Quote(screen.Path(dir))+": "+WithoutPaths(err, dir), hint, runerr.Because(err))
 }
 
-func ledgerHint(err error) string {
+func LedgerHint(err error) string {
 	for _, h := range ledgerHints {
 		if errors.Is(err, h.err) {
 			return h.hint
@@ -84,9 +84,9 @@ func ledgerHint(err error) string {
 	return ""
 }
 
-// withoutPaths returns the text of an error about a ledger. Files have their names in the
+// WithoutPaths returns the text of an error about a ledger. Files have their names in the
 // ledger's folder, and names of system calls are left out.
-func withoutPaths(err error, dir string) string {
+func WithoutPaths(err error, dir string) string {
 	text := err.Error()
 	var walk func(error)
 	walk = func(err error) {
@@ -157,9 +157,9 @@ var ledgerHints = []struct {
 	{syscall.ENOSPC, "free some space; nothing was recorded"},
 }
 
-// warnLedger prints warnings about work after a record was written durably.
-func warnLedger(a *app, warnings []string) {
+// WarnLedger prints warnings about work after a record was written durably.
+func WarnLedger(a *App, warnings []string) {
 	for _, w := range warnings {
-		a.term.warning(w)
+		a.Term.Warning(w)
 	}
 }

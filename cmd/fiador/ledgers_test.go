@@ -31,7 +31,7 @@ func TestLedgerErrorsHavePlainNames(t *testing.T) {
 		},
 		{errors.New("it is a link"), "it is a link"},
 	} {
-		if got := withoutPaths(tc.err, dir); got != tc.want {
+		if got := WithoutPaths(tc.err, dir); got != tc.want {
 			t.Errorf("%q: %q instead of %q", tc.err, got, tc.want)
 		}
 		if got := (&recordingError{tc.err}).Error(); strings.Contains(got, "secret") || strings.Contains(got, "\n") {

@@ -19,21 +19,21 @@ func process(now func() time.Time, random io.Reader) {
 	// A reader that goes away must cause a failed write, and so exit status 2. The process
 	// must not die of SIGPIPE.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	busy := newOccupied()
-	ctx, stop := interruptible(busy)
+	busy := NewBusy()
+	ctx, stop := Interruptible(busy)
 	defer stop()
 	// With this variable, shell completion would write a log to the file that it names.
 	os.Unsetenv("BASH_COMP_DEBUG_FILE")
-	os.Exit(run(ctx, os.Args[1:], system{
-		stdin:   os.Stdin,
-		stdout:  os.Stdout,
-		stderr:  os.Stderr,
-		tty:     term.IsTerminal(int(os.Stderr.Fd())),
-		outTTY:  term.IsTerminal(int(os.Stdout.Fd())),
-		env:     os.Getenv,
-		environ: os.Environ(),
-		now:     now,
-		rand:    random,
-		busy:    busy,
+	os.Exit(Run(ctx, os.Args[1:], System{
+		Stdin:   os.Stdin,
+		Stdout:  os.Stdout,
+		Stderr:  os.Stderr,
+		TTY:     term.IsTerminal(int(os.Stderr.Fd())),
+		OutTTY:  term.IsTerminal(int(os.Stdout.Fd())),
+		Env:     os.Getenv,
+		Environ: os.Environ(),
+		Now:     now,
+		Rand:    random,
+		Busy:    busy,
 	}, commands))
 }

@@ -37,21 +37,21 @@ func (f modelFlags) check(mode, modelMode string) error {
 	if modelMode == harness.ModelNone {
 		for _, flag := range []struct{ name, value string }{{"--model-adapters", f.adapters}, {"--model-recording", f.recording}} {
 			if flag.value != "" {
-				return unfit("add --model-mode record or --model-mode replay", "%s belongs to a model mode", flag.name)
+				return Unfit("add --model-mode record or --model-mode replay", "%s belongs to a model mode", flag.name)
 			}
 		}
 		return nil
 	}
 	switch {
 	case f.recording == "":
-		return unfit("name the file with --model-recording", "--model-mode %s needs a recording", modelMode)
+		return Unfit("name the file with --model-recording", "--model-mode %s needs a recording", modelMode)
 	case modelMode == harness.ModelReplay && f.adapters != "":
-		return unfit("leave it out: the recording says which model answered", "--model-adapters belongs to --model-mode record")
+		return Unfit("leave it out: the recording says which model answered", "--model-adapters belongs to --model-mode record")
 	case mode == harness.ModeExecuteSandbox && modelMode == harness.ModelRecord && f.adapters == "":
-		return unfit("name the file that lists them with --model-adapters", "--model-mode record needs models to call")
+		return Unfit("name the file that lists them with --model-adapters", "--model-mode record needs models to call")
 	}
 	if f.recording == "-" || f.adapters == "-" {
-		return unfit("name a file", "--model-recording and --model-adapters are files, and not %q", "-")
+		return Unfit("name a file", "--model-recording and --model-adapters are files, and not %q", "-")
 	}
 	return nil
 }
@@ -59,20 +59,20 @@ func (f modelFlags) check(mode, modelMode string) error {
 // openModel returns the caller that answers the model calls of an execution, or nil in
 // model mode none. Before the execution it reads and checks a whole recording to replay,
 // or makes sure that a new recording can be written.
-func openModel(ctx context.Context, a *app, f runFlags) (execute.Caller, error) {
+func openModel(ctx context.Context, a *App, f runFlags) (execute.Caller, error) {
 	switch f.modelMode {
 	case harness.ModelRecord:
-		if err := vacant(f.recording, a.guarded); err != nil {
+		if err := vacant(f.recording, a.Guarded); err != nil {
 			return nil, err
 		}
-		if err := writable(f.receipt, a.guarded); err != nil {
+		if err := writable(f.receipt, a.Guarded); err != nil {
 			return nil, err
 		}
 		adapters, err := modelAdapters(ctx, a, f)
 		if err != nil {
 			return nil, err
 		}
-		return model.NewRecorder(adapters, a.env, a.now), nil
+		return model.NewRecorder(adapters, a.Env, a.Now), nil
 	case harness.ModelReplay:
 		recorded, err := modelRecording(ctx, a, f.recording)
 		if err != nil {
@@ -86,7 +86,7 @@ func openModel(ctx context.Context, a *app, f runFlags) (execute.Caller, error) 
 // vacant refuses a file that exists, and a file that cannot be written.
 func vacant(name string, within []string) error {
 	if _, err := os.Lstat(name); err == nil {
-		return isThere(name)
+		return IsThere(name)
 	}
 	return writable(name, within)
 }
@@ -100,32 +100,32 @@ func writable(name string, within []string) error {
 	if _, err := os.Lstat(name); err == nil {
 		return nil
 	}
-	file, err := createFile(name, within, 0o666)
+	file, err := CreateFile(name, within, 0o666)
 	if err == nil {
-		err = file.abort()
+		err = file.Abort()
 	}
 	if err != nil {
-		return notWritten(name, err)
+		return NotWritten(name, err)
 	}
 	return nil
 }
 
-func modelAdapters(ctx context.Context, a *app, f runFlags) ([]model.Adapter, error) {
-	src, err := a.read(ctx, f.adapters, model.MaxAdaptersBytes)
+func modelAdapters(ctx context.Context, a *App, f runFlags) ([]model.Adapter, error) {
+	src, err := a.Read(ctx, f.adapters, model.MaxAdaptersBytes)
 	if err != nil {
 		return nil, err
 	}
-	if in, err := beneath(f.tree, f.adapters); err == nil && in {
-		return nil, unfit("keep it outside of the tree, or name another --tree", "--model-adapters %q lies in the tree that is gated: whoever changes that could choose where prompts and keys are sent", screen.Folder(f.adapters))
+	if in, err := Beneath(f.Tree, f.adapters); err == nil && in {
+		return nil, Unfit("keep it outside of the tree, or name another --tree", "--model-adapters %q lies in the tree that is gated: whoever changes that could choose where prompts and keys are sent", screen.Folder(f.adapters))
 	}
-	list, err := model.ParseAdapters(src.bytes, a.specs)
+	list, err := model.ParseAdapters(src.Bytes, a.Specs)
 	var fault *model.AdaptersError
 	var syntax *canon.Error
 	switch {
 	case errors.As(err, &fault):
-		return nil, runerr.New(result.CodeProfile, src.path+": "+fault.Error(), fault.Hint, runerr.File(src.path), runerr.At(fault.Pointer))
+		return nil, runerr.New(result.CodeProfile, src.Path+": "+fault.Error(), fault.Hint, runerr.File(src.Path), runerr.At(fault.Pointer))
 	case errors.As(err, &syntax):
-		return nil, notJSON(src.path, err)
+		return nil, notJSON(src.Path, err)
 	}
 	return list, err
 }
@@ -138,22 +138,22 @@ func notJSON(path string, err error) error {
 }
 
 // modelRecording reads a recording strictly.
-func modelRecording(ctx context.Context, a *app, name string) (pack.ModelIO, error) {
-	src, err := a.read(ctx, name, int(pack.MaxBytes(pack.ModelFile)))
+func modelRecording(ctx context.Context, a *App, name string) (pack.ModelIO, error) {
+	src, err := a.Read(ctx, name, int(pack.MaxBytes(pack.ModelFile)))
 	if err != nil {
 		return pack.ModelIO{}, err
 	}
-	recorded, err := pack.ParseModelIO(src.bytes)
+	recorded, err := pack.ParseModelIO(src.Bytes)
 	var fault *pack.ModelIOError
 	var syntax *canon.Error
 	switch {
 	case err == nil:
 		return recorded, nil
 	case errors.As(err, &syntax):
-		return recorded, notJSON(src.path, err)
+		return recorded, notJSON(src.Path, err)
 	}
-	e := runerr.New(result.CodeEvidence, src.path+": not a recording: "+err.Error(),
-		"record the intent again with --model-mode record", runerr.File(src.path), runerr.Because(err))
+	e := runerr.New(result.CodeEvidence, src.Path+": not a recording: "+err.Error(),
+		"record the intent again with --model-mode record", runerr.File(src.Path), runerr.Because(err))
 	if errors.As(err, &fault) {
 		e.RuleID = fault.Rule
 		if _, pointer, ok := strings.Cut(fault.Path, "#"); ok {
@@ -165,12 +165,12 @@ func modelRecording(ctx context.Context, a *app, name string) (pack.ModelIO, err
 
 // keepModel writes the recording, whatever the outcome of the execution is: the calls were
 // made. An execution that ended in an error leaves no recording.
-func keepModel(a *app, name string, modelIO []byte) error {
+func keepModel(a *App, name string, modelIO []byte) error {
 	if modelIO == nil {
-		if a.tty {
-			a.term.hint(fmt.Sprintf("no call was made: %q was not written", screen.Path(name)))
+		if a.TTY {
+			a.Term.Hint(fmt.Sprintf("no call was made: %q was not written", screen.Path(name)))
 		}
 		return nil
 	}
-	return writeNew(name, modelIO, a.guarded)
+	return WriteNew(name, modelIO, a.Guarded)
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func packCommand(a *app) *cobra.Command {
+func PackCommand(a *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pack",
 		Short: "verify, show, sign and archive run packs",
@@ -19,7 +19,7 @@ Exit codes:
 		Example: `  fiador run intent.json --pack ./pack
   fiador pack verify ./pack
   fiador pack archive ./pack pack.tar.gz`,
-		Args: groupArgs,
+		Args: GroupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(packVerifyCommand(a), packShowCommand(a), packSignCommand(a), packArchiveCommand(a), packKeygenCommand(a))

@@ -14,7 +14,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-func packArchiveCommand(a *app) *cobra.Command {
+func packArchiveCommand(a *App) *cobra.Command {
 	policy := ""
 	cmd := &cobra.Command{
 		Use:   "archive PACK FILE",
@@ -32,62 +32,62 @@ Exit codes:
   2  it could not be read, verified or written`,
 		Example: `  fiador pack archive ./pack pack.tar.gz
   fiador pack archive ./pack - | sha256sum`,
-		Args: exactArgs("PACK", "FILE"),
+		Args: ExactArgs("PACK", "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "policy"); err != nil {
+			if err := NotEmpty(cmd, "policy"); err != nil {
 				return err
 			}
 			return archivePack(a, args[0], args[1], policy)
 		},
 	}
-	cmd.Flags().Var(&once{value: &policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
-	complete(cmd, "policy", profiles.Names()...)
+	cmd.Flags().Var(&Once{Value: &policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
+	Complete(cmd, "policy", profiles.Names()...)
 	return cmd
 }
 
-func archivePack(a *app, name, file, policy string) error {
+func archivePack(a *App, name, file, policy string) error {
 	if file == "" {
-		return usage("name a new file, or - for standard output", "FILE is empty")
+		return Usage("name a new file, or - for standard output", "FILE is empty")
 	}
 	if err := archivable(a, name, file); err != nil {
 		return err
 	}
-	given, err := givenProfile(a, policy)
+	given, err := GivenProfile(a, policy)
 	if err != nil {
 		return err
 	}
-	p, err := readPack(a, name)
+	p, err := ReadPack(a, name)
 	if err != nil {
 		return err
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, packOptions(a, given)), hint: topHint(p)}
-	if a.status = v.status(); a.status != exitAccepted {
-		v.human(a.term)
+	v := VerifiedPack{Name: canon.Clean(name), Verdict: verify.Pack(p, PackOptions(a, given)), Hint: TopHint(p)}
+	if a.Status = v.Status(); a.Status != ExitAccepted {
+		v.Human(a.Term)
 		return nil
 	}
 	var b bytes.Buffer
 	if err := p.WriteArchive(&b); err != nil {
-		return runerr.New(result.CodeEvidence, "pack "+quoted(name)+": "+err.Error(),
+		return runerr.New(result.CodeEvidence, "pack "+Quoted(name)+": "+err.Error(),
 			"share the folder as it is", runerr.File(screen.Path(name)), runerr.Because(err))
 	}
 	if file == "-" {
-		return a.print(b.Bytes())
+		return a.Print(b.Bytes())
 	}
-	return writeNew(file, b.Bytes(), nil)
+	return WriteNew(file, b.Bytes(), nil)
 }
 
 // archivable refuses a terminal, a file in the pack and a file that exists, before
 // anything is read.
-func archivable(a *app, name, file string) error {
+func archivable(a *App, name, file string) error {
 	if file == "-" {
-		if a.outTTY {
-			return unfit("name a file, or send standard output to one", "an archive is not for a terminal")
+		if a.OutTTY {
+			return Unfit("name a file, or send standard output to one", "an archive is not for a terminal")
 		}
 		return nil
 	}
-	in, err := beneath(name, file)
+	in, err := Beneath(name, file)
 	if in {
-		err = unfit("name a file elsewhere", "file %q lies in the pack", screen.Path(file))
+		err = Unfit("name a file elsewhere", "file %q lies in the pack", screen.Path(file))
 	}
-	return errors.Join(err, absent(file))
+	return errors.Join(err, Absent(file))
 }

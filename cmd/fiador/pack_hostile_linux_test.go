@@ -197,7 +197,7 @@ func (h hostilePack) check(t *testing.T, whole string) {
 		{"apply", y.at, "--to", to},
 	} {
 		text, code := y.run(t, args...)
-		if code != exitRejected && code != exitError || text == "" {
+		if code != ExitRejected && code != ExitError || text == "" {
 			t.Errorf("%q: exit status %d:\n%.2000s", args, code, text)
 		}
 	}
@@ -433,7 +433,7 @@ func TestHostilePackPaths(t *testing.T) {
 	y.at = fifo
 	for _, name := range []string{fifo, loop, filepath.Join(y.dir, "zero"), "/dev/zero", "/dev/null", "", "nowhere\n\x1b[2J", "/proc/self/mem", filepath.Join(y.dir, "secret")} {
 		for _, args := range [][]string{{"pack", "verify", name}, {"pack", "show", name}, {"reproduce", name, "--intent", "intent.json"}, {"apply", name, "--to", "yard"}} {
-			if text, code := y.run(t, args...); code != exitError || text == "" {
+			if text, code := y.run(t, args...); code != ExitError || text == "" {
 				t.Errorf("%q: exit status %d: %s", args, code, text)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-func packKeygenCommand(a *app) *cobra.Command {
+func packKeygenCommand(a *App) *cobra.Command {
 	var name, file, public string
 	cmd := &cobra.Command{
 		Use:   "keygen",
@@ -32,9 +32,9 @@ Exit codes:
   2  not done, and nothing was made; or all was made, and the verifier key could not
      be printed: then it stands on standard error`,
 		Example: `  fiador pack keygen --name example.com/release --key pack.key >pack.pub`,
-		Args:    noArgs,
+		Args:    NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "name", "key", "pem"); err != nil {
+			if err := NotEmpty(cmd, "name", "key", "pem"); err != nil {
 				return err
 			}
 			return packKeygen(a, name, file, public)
@@ -46,27 +46,27 @@ Exit codes:
 	return cmd
 }
 
-func packKeygen(a *app, name, file, public string) error {
+func packKeygen(a *App, name, file, public string) error {
 	if name == "" {
-		return usage("for instance: --name example.com/release", "--name is missing")
+		return Usage("for instance: --name example.com/release", "--name is missing")
 	}
 	if err := ledger.CheckOrigin(name); err != nil {
 		why := strings.Replace(err.Error(), "an origin", "a name", 1)
-		return usage("for instance: --name example.com/release", "name %q cannot be used: %s", name, why)
+		return Usage("for instance: --name example.com/release", "name %q cannot be used: %s", name, why)
 	}
 	switch {
 	case file == "":
-		return usage("for instance: --key pack.key", "--key is missing")
+		return Usage("for instance: --key pack.key", "--key is missing")
 	case file == "-" || public == "-":
-		return unfit("name a file", `"-" would not be standard output`)
+		return Unfit("name a file", `"-" would not be standard output`)
 	}
 	if err := keyPlaces(file, public); err != nil {
 		return err
 	}
-	if err := absent(public); err != nil {
+	if err := Absent(public); err != nil {
 		return err
 	}
-	signer, err := newKey(a, name, file)
+	signer, err := NewKey(a, name, file)
 	if err != nil {
 		return err
 	}
@@ -75,16 +75,16 @@ func packKeygen(a *app, name, file, public string) error {
 			return errors.Join(err, os.Remove(file))
 		}
 	}
-	return printVerifier(a, signer.Verifier(), fmt.Sprintf("key %q was made all the same", screen.Path(file)))
+	return PrintVerifier(a, signer.Verifier(), fmt.Sprintf("key %q was made all the same", screen.Path(file)))
 }
 
 // keyPlaces refuses two places for keys before any file is made: one file for both keys,
 // and a file in a pack, whose readers would get the private key.
 func keyPlaces(file, public string) error {
 	if public != "" {
-		same, err := beneath(file, public)
+		same, err := Beneath(file, public)
 		if same {
-			return unfit("give each a file of its own", "--key and --pem are both file %q", screen.Path(file))
+			return Unfit("give each a file of its own", "--key and --pem are both file %q", screen.Path(file))
 		}
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func keyPlaces(file, public string) error {
 			return nil
 		}
 	}
-	return unfit("keep it where the pack's readers cannot get at it", "the key %q would lie in a pack", screen.Path(file))
+	return Unfit("keep it where the pack's readers cannot get at it", "the key %q would lie in a pack", screen.Path(file))
 }
 
 // writePEM writes a public key as a SubjectPublicKeyInfo to a new file.
@@ -105,5 +105,5 @@ func writePEM(name string, key ledger.Verifier) error {
 	if err != nil {
 		return err
 	}
-	return writeNew(name, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil)
+	return WriteNew(name, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil)
 }

@@ -22,7 +22,7 @@ type packShowFlags struct {
 	file   string
 }
 
-func packShowCommand(a *app) *cobra.Command {
+func packShowCommand(a *App) *cobra.Command {
 	var f packShowFlags
 	cmd := &cobra.Command{
 		Use:   "show PACK",
@@ -40,74 +40,74 @@ Exit codes:
   2  it could not be read, or a check could not be made`,
 		Example: `  fiador pack show ./pack
   fiador pack show pack.tar.gz --file run.json | fiador verify -`,
-		Args: exactArgs("PACK"),
+		Args: ExactArgs("PACK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "policy", "file"); err != nil {
+			if err := NotEmpty(cmd, "policy", "file"); err != nil {
 				return err
 			}
 			return showPack(a, args[0], f)
 		},
 	}
 	flags := cmd.Flags()
-	flags.Var(&once{value: &f.policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
+	flags.Var(&Once{Value: &f.policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
 	flags.StringVar(&f.file, "file", "", "file of the pack to print as it is")
-	complete(cmd, "policy", profiles.Names()...)
-	complete(cmd, "file", pack.Names()...)
+	Complete(cmd, "policy", profiles.Names()...)
+	Complete(cmd, "file", pack.Names()...)
 	return cmd
 }
 
-func showPack(a *app, name string, f packShowFlags) error {
+func showPack(a *App, name string, f packShowFlags) error {
 	if f.file != "" {
-		if err := choice("file", f.file, pack.Names()); err != nil {
+		if err := Choice("file", f.file, pack.Names()); err != nil {
 			return err
 		}
 	}
-	given, err := givenProfile(a, f.policy)
+	given, err := GivenProfile(a, f.policy)
 	if err != nil {
 		return err
 	}
-	p, err := readPack(a, name)
+	p, err := ReadPack(a, name)
 	if err != nil {
 		return err
 	}
 	if f.file != "" {
 		return printPacked(a, p, name, f.file)
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, packOptions(a, given)), hint: topHint(p)}
+	v := VerifiedPack{Name: canon.Clean(name), Verdict: verify.Pack(p, PackOptions(a, given)), Hint: TopHint(p)}
 	var out bytes.Buffer
-	t := terminal{w: &out, color: a.page.color}
+	t := Terminal{W: &out, Color: a.Page.Color}
 	s := packSheet{t: t, p: p}
 	s.run()
-	if v.status() != exitRejected {
+	if v.Status() != ExitRejected {
 		s.execution()
 	}
 	s.files()
-	s.claims(v.verdict.Claims)
-	v.human(t)
-	a.status = v.status()
-	return a.print(out.Bytes())
+	s.claims(v.Verdict.Claims)
+	v.Human(t)
+	a.Status = v.Status()
+	return a.Print(out.Bytes())
 }
 
 // printPacked prints one file of a pack.
-func printPacked(a *app, p *pack.Pack, name, file string) error {
+func printPacked(a *App, p *pack.Pack, name, file string) error {
 	text := p.File(file)
 	if text == nil {
-		return runerr.New(result.CodeEvidence, "pack "+quoted(name)+" has no "+file, "fiador pack show lists its files", runerr.File(file))
+		return runerr.New(result.CodeEvidence, "pack "+Quoted(name)+" has no "+file, "fiador pack show lists its files", runerr.File(file))
 	}
-	if a.outTTY {
+	if a.OutTTY {
 		text = screen.JSON(text)
 	}
-	return a.print(text)
+	return a.Print(text)
 }
 
 // packSheet prints a pack for people.
 type packSheet struct {
-	t terminal
+	t Terminal
 	p *pack.Pack
 }
 
 func (s packSheet) row(name, format string, args ...any) {
-	s.t.line(s.t.paint(screen.Dim, fmt.Sprintf("%-9s", name)), screen.Plain(fmt.Sprintf(format, args...)))
+	s.t.Line(s.t.Paint(screen.Dim, fmt.Sprintf("%-9s", name)), screen.Plain(fmt.Sprintf(format, args...)))
 }
 
 // run prints the contents of run.json, even if the file breaks its schema.

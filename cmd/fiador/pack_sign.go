@@ -26,7 +26,7 @@ type packSignFlags struct {
 	policy string
 }
 
-func packSignCommand(a *app) *cobra.Command {
+func packSignCommand(a *App) *cobra.Command {
 	var f packSignFlags
 	cmd := &cobra.Command{
 		Use:   "sign PACK...",
@@ -47,24 +47,24 @@ Exit codes:
   fiador pack verify ./pack --key pack.pub`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(helpHint(cmd), "PACK is missing")
+				return Usage(HelpHint(cmd), "PACK is missing")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "key", "policy"); err != nil {
+			if err := NotEmpty(cmd, "key", "policy"); err != nil {
 				return err
 			}
 			return signPacks(a, args, f)
 		},
 	}
 	cmd.Flags().StringVar(&f.key, "key", "", "file with the private key (default: the key in FIADOR_PACK_KEY)")
-	cmd.Flags().Var(&once{value: &f.policy}, "policy", "profile that the packs were made under (default: the built-in one that each names)")
-	complete(cmd, "policy", profiles.Names()...)
+	cmd.Flags().Var(&Once{Value: &f.policy}, "policy", "profile that the packs were made under (default: the built-in one that each names)")
+	Complete(cmd, "policy", profiles.Names()...)
 	return cmd
 }
 
-func signPacks(a *app, names []string, f packSignFlags) error {
+func signPacks(a *App, names []string, f packSignFlags) error {
 	for _, name := range names {
 		if err := keyInPack(name, f.key); err != nil {
 			return err
@@ -74,27 +74,27 @@ func signPacks(a *app, names []string, f packSignFlags) error {
 	if err != nil {
 		return err
 	}
-	given, err := givenProfile(a, f.policy)
+	given, err := GivenProfile(a, f.policy)
 	if err != nil {
 		return err
 	}
-	o := packOptions(a, given)
+	o := PackOptions(a, given)
 	var out bytes.Buffer
 	var signed []string
 	for _, name := range names {
 		status, err := signPack(a, &out, name, key, o)
 		switch {
 		case err != nil:
-			status = a.report(err)
-		case status == exitAccepted:
-			signed = append(signed, quoted(name))
+			status = a.Report(err)
+		case status == ExitAccepted:
+			signed = append(signed, Quoted(name))
 		}
-		a.status = max(a.status, status)
+		a.Status = max(a.Status, status)
 	}
 	if len(signed) == 0 {
-		return a.print(out.Bytes())
+		return a.Print(out.Bytes())
 	}
-	return printStanding(a, out.Bytes(), "signed all the same: "+strings.Join(signed, ", "))
+	return PrintStanding(a, out.Bytes(), "signed all the same: "+strings.Join(signed, ", "))
 }
 
 // keyInPack refuses a private key that lies in the pack that it signs.
@@ -102,28 +102,28 @@ func keyInPack(name, key string) error {
 	if key == "" {
 		return nil
 	}
-	in, err := beneath(name, key)
+	in, err := Beneath(name, key)
 	if in {
-		return unfit("keep it where the pack's readers cannot get at it", "the key %q lies in the pack that it signs", screen.Path(key))
+		return Unfit("keep it where the pack's readers cannot get at it", "the key %q lies in the pack that it signs", screen.Path(key))
 	}
 	return err
 }
 
 // packSigner returns the key of a file that only its owner can read, or the key of the
 // environment.
-func packSigner(a *app, file string) (*ledger.Signer, error) {
+func packSigner(a *App, file string) (*ledger.Signer, error) {
 	if file == "" {
-		text := a.env("FIADOR_PACK_KEY")
+		text := a.Env("FIADOR_PACK_KEY")
 		if text == "" {
-			return nil, usage("name its file with --key, or put it into FIADOR_PACK_KEY", "which key signs?")
+			return nil, Usage("name its file with --key, or put it into FIADOR_PACK_KEY", "which key signs?")
 		}
 		s, err := ledger.ParseSigner(text)
 		if err != nil {
-			return nil, usage("it is the key itself, and not a file; --key names a file", "FIADOR_PACK_KEY is no private key: one begins with PRIVATE+KEY+ and is one line")
+			return nil, Usage("it is the key itself, and not a file; --key names a file", "FIADOR_PACK_KEY is no private key: one begins with PRIVATE+KEY+ and is one line")
 		}
 		return s, nil
 	}
-	s, err := readKey(file)
+	s, err := ReadKey(file)
 	if err != nil {
 		return nil, runerr.New(result.CodeUnreadable, err.Error(),
 			`name a private key of "fiador pack keygen", in a file that only its owner can read`, runerr.File(screen.Path(file)), runerr.Because(err))
@@ -135,24 +135,24 @@ func packSigner(a *app, file string) (*ledger.Signer, error) {
 var errInvalid = errors.New("the pack is not valid")
 
 // signPack signs one pack if it is valid, and writes the result to out.
-func signPack(a *app, out *bytes.Buffer, name string, key *ledger.Signer, o verify.Options) (int, error) {
-	v := verifiedPack{name: canon.Clean(name)}
+func signPack(a *App, out *bytes.Buffer, name string, key *ledger.Signer, o verify.Options) (int, error) {
+	v := VerifiedPack{Name: canon.Clean(name)}
 	err := pack.SetMeta(name, func(p *pack.Pack) ([]byte, error) {
-		if v.verdict = verify.Pack(p, o); !v.verdict.OK() {
+		if v.Verdict = verify.Pack(p, o); !v.Verdict.OK() {
 			return nil, errInvalid
 		}
 		return sign.Pack(p, key)
 	})
-	t := terminal{w: out, color: a.page.color}
+	t := Terminal{W: out, Color: a.Page.Color}
 	switch {
 	case errors.Is(err, errInvalid):
-		v.human(t)
-		return v.status(), nil
+		v.Human(t)
+		return v.Status(), nil
 	case err != nil:
 		return 0, notSigned(name, err)
 	}
-	t.line(t.paint(screen.Green, "SIGNED"), screen.Plain(v.name), key.Verifier().ID())
-	return exitAccepted, nil
+	t.Line(t.Paint(screen.Green, "SIGNED"), screen.Plain(v.Name), key.Verifier().ID())
+	return ExitAccepted, nil
 }
 
 func notSigned(name string, err error) error {
@@ -182,8 +182,8 @@ func notSigned(name string, err error) error {
 		dir = real
 	}
 	if why == "" {
-		why = withoutPaths(err, dir)
+		why = WithoutPaths(err, dir)
 	}
-	return runerr.New(result.CodeEvidence, "pack "+quoted(name)+" could not be signed: "+why,
+	return runerr.New(result.CodeEvidence, "pack "+Quoted(name)+" could not be signed: "+why,
 		hint, runerr.File(screen.Path(name)), runerr.Because(err))
 }

@@ -63,7 +63,7 @@ func (p packed) run(args ...string) {
 // key returns the verifier key of a private key.
 func (p packed) key(name string) *ledger.Verifier {
 	p.t.Helper()
-	s, err := readKey(filepath.Join(p.dir, "keys", name))
+	s, err := ReadKey(filepath.Join(p.dir, "keys", name))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestSignTogether(t *testing.T) {
 		switch err := cmd.Wait(); {
 		case err == nil:
 			did = append(did, names[i])
-		case cmd.ProcessState.ExitCode() != exitError || !strings.Contains(cmd.Stdout.(*bytes.Buffer).String(), "another process"):
+		case cmd.ProcessState.ExitCode() != ExitError || !strings.Contains(cmd.Stdout.(*bytes.Buffer).String(), "another process"):
 			t.Errorf("%s: %v: %s", names[i], err, cmd.Stdout)
 		}
 	}

@@ -16,14 +16,14 @@ import (
 )
 
 type packVerifyFlags struct {
-	packKeyFlags
+	PackKeyFlags
 	level    string
 	policy   string
 	format   string
 	accepted bool
 }
 
-func packVerifyCommand(a *app) *cobra.Command {
+func packVerifyCommand(a *App) *cobra.Command {
 	var f packVerifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify PACK...",
@@ -54,66 +54,66 @@ Exit codes:
   fiador pack verify pack.tar.gz --level structural`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(helpHint(cmd), "PACK is missing")
+				return Usage(HelpHint(cmd), "PACK is missing")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return verifyPacks(a, cmd, args, f) },
 	}
-	f.packKeyFlags.register(cmd)
+	f.PackKeyFlags.Register(cmd)
 	flags := cmd.Flags()
 	f.level = string(pack.Strict)
-	flags.Var(&once{value: &f.level}, "level", "strict or structural")
-	flags.Var(&once{value: &f.policy}, "policy", "profile that the packs were made under (default: the built-in one that each names)")
+	flags.Var(&Once{Value: &f.level}, "level", "strict or structural")
+	flags.Var(&Once{Value: &f.policy}, "policy", "profile that the packs were made under (default: the built-in one that each names)")
 	flags.BoolVar(&f.accepted, "accepted", false, "the run has to be accepted as well: a valid pack of another outcome is exit code 1")
 	flags.StringVar(&f.format, "format", "human", "human, or json: one canonical object a line")
-	complete(cmd, "level", string(pack.Strict), string(pack.Structural))
-	complete(cmd, "policy", profiles.Names()...)
-	complete(cmd, "format", "human", "json")
+	Complete(cmd, "level", string(pack.Strict), string(pack.Structural))
+	Complete(cmd, "policy", profiles.Names()...)
+	Complete(cmd, "format", "human", "json")
 	return cmd
 }
 
-func verifyPacks(a *app, cmd *cobra.Command, names []string, f packVerifyFlags) error {
-	if err := notEmpty(cmd, "policy"); err != nil {
+func verifyPacks(a *App, cmd *cobra.Command, names []string, f packVerifyFlags) error {
+	if err := NotEmpty(cmd, "policy"); err != nil {
 		return err
 	}
-	if err := choice("level", f.level, []string{string(pack.Strict), string(pack.Structural)}); err != nil {
+	if err := Choice("level", f.level, []string{string(pack.Strict), string(pack.Structural)}); err != nil {
 		return err
 	}
-	if err := choice("format", f.format, []string{"human", "json"}); err != nil {
+	if err := Choice("format", f.format, []string{"human", "json"}); err != nil {
 		return err
 	}
-	given, err := givenProfile(a, f.policy)
+	given, err := GivenProfile(a, f.policy)
 	if err != nil {
 		return err
 	}
-	keys, err := f.open(cmd)
+	keys, err := f.Open(cmd)
 	if err != nil {
 		return err
 	}
-	o := packOptions(a, given)
+	o := PackOptions(a, given)
 	o.Level = pack.Level(f.level)
-	debug.SetGCPercent(manyGC)
+	debug.SetGCPercent(ManyGC)
 	debug.SetMemoryLimit(packMemory)
 	var out bytes.Buffer
-	for v := range inTurn(names, min(runtime.GOMAXPROCS(0), packWorkers), func(name string) verifiedPack { return verifyPack(a, name, o, keys, f.accepted) }) {
-		if v.err != nil {
-			a.status = max(a.status, a.report(v.err))
+	for v := range inTurn(names, min(runtime.GOMAXPROCS(0), packWorkers), func(name string) VerifiedPack { return verifyPack(a, name, o, keys, f.accepted) }) {
+		if v.Err != nil {
+			a.Status = max(a.Status, a.Report(v.Err))
 			continue
 		}
-		a.status = max(a.status, v.status())
+		a.Status = max(a.Status, v.Status())
 		if f.format == "json" {
-			if err := v.json(&out); err != nil {
+			if err := v.JSON(&out); err != nil {
 				return err
 			}
 		} else {
-			v.human(terminal{w: &out, color: a.page.color})
+			v.Human(Terminal{W: &out, Color: a.Page.Color})
 		}
 	}
-	if a.outTTY && f.format == "json" {
-		return a.print(screen.JSON(out.Bytes()))
+	if a.OutTTY && f.format == "json" {
+		return a.Print(screen.JSON(out.Bytes()))
 	}
-	return a.print(out.Bytes())
+	return a.Print(out.Bytes())
 }
 
 // packWorkers is how many packs are verified at once. Above packMemory bytes the runtime
@@ -123,19 +123,19 @@ const (
 	packMemory  = 1 << 30
 )
 
-func verifyPack(a *app, name string, o verify.Options, k packKeys, accepted bool) (v verifiedPack) {
-	v = verifiedPack{name: canon.Clean(name), accepted: accepted}
+func verifyPack(a *App, name string, o verify.Options, k PackKeys, accepted bool) (v VerifiedPack) {
+	v = VerifiedPack{Name: canon.Clean(name), Accepted: accepted}
 	defer func() {
 		if p := recover(); p != nil {
-			v = verifiedPack{name: v.name, err: runerr.Panicked()}
+			v = VerifiedPack{Name: v.Name, Err: runerr.Panicked()}
 		}
 	}()
-	p, err := readPack(a, name)
+	p, err := ReadPack(a, name)
 	if err != nil {
-		v.err = err
+		v.Err = err
 		return v
 	}
-	v.verdict, v.vouched, v.hint = verify.Pack(p, o), k.vouch(p), topHint(p)
+	v.Verdict, v.Vouched, v.Hint = verify.Pack(p, o), k.Vouch(p), TopHint(p)
 	return v
 }
 

@@ -24,29 +24,29 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-// openPack begins the pack of a run before any decision, so that an unusable folder is
+// OpenPack begins the pack of a run before any decision, so that an unusable folder is
 // reported first. It returns nil if dir is empty.
-func openPack(dir string) (*pack.Writer, error) {
+func OpenPack(dir string) (*pack.Writer, error) {
 	if dir == "" {
 		return nil, nil
 	}
 	w, err := pack.Create(dir)
 	if errors.Is(err, pack.ErrNotEmpty) {
-		return nil, usage("name a new or an empty folder", "--pack %q is not an empty folder", screen.Path(dir))
+		return nil, Usage("name a new or an empty folder", "--pack %q is not an empty folder", screen.Path(dir))
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, usage("name a new folder in one that is there", "--pack %q: there is no folder %q", canon.Clean(dir), canon.Clean(filepath.Dir(filepath.Clean(dir))))
+		return nil, Usage("name a new folder in one that is there", "--pack %q: there is no folder %q", canon.Clean(dir), canon.Clean(filepath.Dir(filepath.Clean(dir))))
 	case errors.Is(err, syscall.EBUSY):
-		return nil, usage("name a new folder in it", "--pack %q is a mount point, which a pack cannot take the place of", canon.Clean(dir))
+		return nil, Usage("name a new folder in it", "--pack %q is a mount point, which a pack cannot take the place of", canon.Clean(dir))
 	case err != nil:
-		return nil, usage("name a new folder in one that is there and can be written", "--pack %q: %s", canon.Clean(dir), runerr.Reason(err))
+		return nil, Usage("name a new folder in one that is there and can be written", "--pack %q: %s", canon.Clean(dir), runerr.Reason(err))
 	}
 	return w, nil
 }
 
-// packSink returns the sink for the pack of a run, or nil without a pack.
-func packSink(a *app, w *pack.Writer, f recordFlags, dir string) *harness.PackSink {
+// PackSink returns the sink for the pack of a run, or nil without a pack.
+func PackSink(a *App, w *pack.Writer, f RecordFlags, dir string) *harness.PackSink {
 	if w == nil {
 		return nil
 	}
@@ -57,8 +57,8 @@ func packSink(a *app, w *pack.Writer, f recordFlags, dir string) *harness.PackSi
 		},
 		Ready: func() error {
 			var planted *links.PlantedError
-			if _, err := links.Place(dir, a.guarded); errors.As(err, &planted) {
-				return leadsThrough(planted, "--pack", dir)
+			if _, err := links.Place(dir, a.Guarded); errors.As(err, &planted) {
+				return LeadsThrough(planted, "--pack", dir)
 			}
 			return nil
 		},
@@ -76,19 +76,19 @@ func packWritten(dir string, err error) error {
 }
 
 // packLedger adds the run's lines of the ledger and the receipt of the decision to files.
-func packLedger(ctx context.Context, a *app, files map[string][]byte, f recordFlags, run string, index int64) error {
-	dir, err := ledgerDir(a, f.dir)
+func packLedger(ctx context.Context, a *App, files map[string][]byte, f RecordFlags, run string, index int64) error {
+	dir, err := LedgerDir(a, f.Dir)
 	if err != nil {
 		return err
 	}
 	reader, err := disk.Read(dir)
 	if err != nil {
-		return ledgerError(dir, err)
+		return LedgerError(dir, err)
 	}
 	defer reader.Close()
 	list, err := reader.Find(ctx, run)
 	if err != nil {
-		return ledgerError(dir, err)
+		return LedgerError(dir, err)
 	}
 	var lines []byte
 	for _, i := range list {
@@ -97,13 +97,13 @@ func packLedger(ctx context.Context, a *app, files map[string][]byte, f recordFl
 			err = e.Err
 		}
 		if err != nil {
-			return ledgerError(dir, err)
+			return LedgerError(dir, err)
 		}
 		lines = e.Line.Append(lines)
 	}
 	p, err := reader.Prove(ctx, index)
 	if err != nil {
-		return ledgerError(dir, err)
+		return LedgerError(dir, err)
 	}
 	meta, _, err := canon.Artifact(struct {
 		Receipt string `json:"receipt"`
@@ -115,15 +115,15 @@ func packLedger(ctx context.Context, a *app, files map[string][]byte, f recordFl
 	return nil
 }
 
-// packOptions returns the options that check a pack against the profile of its RunResult:
+// PackOptions returns the options that check a pack against the profile of its RunResult:
 // the given profile, or a built-in one. A built-in profile is resolved at its first use.
-func packOptions(a *app, given *kernel.Profile) verify.Options {
+func PackOptions(a *App, given *kernel.Profile) verify.Options {
 	whole := func(string) *kernel.Profile { return given }
 	if given == nil {
 		known := map[string]func() *kernel.Profile{}
 		for _, name := range profiles.Names() {
 			known[name] = sync.OnceValue(func() *kernel.Profile {
-				p, err := policy.LoadProfile(profiles.FS(), name, a.specs)
+				p, err := policy.LoadProfile(profiles.FS(), name, a.Specs)
 				if err != nil {
 					return nil
 				}
@@ -178,13 +178,13 @@ func packReason(err error) string {
 	return runerr.Reason(err)
 }
 
-// readPack reads the pack that an argument names: a folder, an archive, or - for an
+// ReadPack reads the pack that an argument names: a folder, an archive, or - for an
 // archive on standard input.
-func readPack(a *app, name string) (*pack.Pack, error) {
+func ReadPack(a *App, name string) (*pack.Pack, error) {
 	var p *pack.Pack
 	var err error
 	if name == "-" {
-		p, err = pack.ReadArchive(a.stdin)
+		p, err = pack.ReadArchive(a.Stdin)
 	} else {
 		p, err = pack.Open(name)
 	}

@@ -11,47 +11,47 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// role is the use that a command makes of a place. Roles are joined with |. A new flag for
+// Role is the use that a command makes of a place. Roles are joined with |. A new flag for
 // a file is one line with its roles, and rules lists the roles that exclude each other.
-type role uint
+type Role uint
 
 const (
-	written   role = 1 << iota // a file or folder that is written
-	reached                    // a folder whose path is checked like that of a written place
-	kept                       // an answer that may not lie in the pack
-	answer                     // a file for an answer, apart from every other file
-	alone                      // a file for an answer beside standard output
-	input                      // the intent
-	fresh                      // a file that must not exist
-	reported                   // a report, whose what is FORMAT=FILE
-	needed                     // a file that no report may replace
-	asked                      // a file or folder that no recording may replace
-	modelFile                  // the list of adapters, or the recording
-	recorded                   // the new recording
-	packs                      // the pack
-	ledgers                    // the folder of the ledger
-	secret                     // the key of the ledger
-	guarded                    // a folder in which somebody may have planted a link
-	exposed                    // a place that an execution can read
-	worked                     // a place that an execution can read while it runs
-	changed                    // a folder that an execution changes
+	Written   Role = 1 << iota // a file or folder that is written
+	Reached                    // a folder whose path is checked like that of a written place
+	Kept                       // an answer that may not lie in the pack
+	Answer                     // a file for an answer, apart from every other file
+	Alone                      // a file for an answer beside standard output
+	Input                      // the intent
+	Fresh                      // a file that must not exist
+	Reported                   // a report, whose what is FORMAT=FILE
+	Needed                     // a file that no report may replace
+	Asked                      // a file or folder that no recording may replace
+	ModelFile                  // the list of adapters, or the recording
+	Recorded                   // the new recording
+	Packs                      // the pack
+	Ledgers                    // the folder of the ledger
+	Secret                     // the key of the ledger
+	Guarded                    // a folder in which somebody may have planted a link
+	Exposed                    // a place that an execution can read
+	Worked                     // a place that an execution can read while it runs
+	Changed                    // a folder that an execution changes
 
-	answers = written | kept | answer
+	Answers = Written | Kept | Answer
 )
 
 // spot is a file or a folder that a command line names.
 type spot struct {
-	is   role
+	is   Role
 	flag string // the flag that names the place
 	what string // the name of the place in messages
 	path string
 }
 
-// places are all places that one command line names.
-type places []spot
+// Places are all places that one command line names.
+type Places []spot
 
-// add adds the paths of a flag. It skips an empty path.
-func (p *places) add(is role, flag, what string, paths ...string) {
+// Add adds the paths of a flag. It skips an empty path.
+func (p *Places) Add(is Role, flag, what string, paths ...string) {
 	for _, path := range paths {
 		if path != "" {
 			*p = append(*p, spot{is, flag, what, path})
@@ -62,56 +62,56 @@ func (p *places) add(is role, flag, what string, paths ...string) {
 // rules lists the checks in their order. A rule with two roles holds for each two places
 // with these roles. A rule without a second role holds for each place with the first.
 var rules = []struct {
-	of, against role
-	refuse      func(a *app, x, y spot) error
+	of, against Role
+	refuse      func(a *App, x, y spot) error
 }{
-	{modelFile, answer, ownFile},
-	{recorded, asked, ownFile},
-	{modelFile, changed, unchanging},
-	{recorded, packs, func(_ *app, x, y spot) error {
-		if in, err := beneath(y.path, x.path); err == nil && in {
-			return unfit("name a file elsewhere: the pack has the recording anyway", "recording %q lies in the pack", screen.Path(x.path))
+	{ModelFile, Answer, ownFile},
+	{Recorded, Asked, ownFile},
+	{ModelFile, Changed, unchanging},
+	{Recorded, Packs, func(_ *App, x, y spot) error {
+		if in, err := Beneath(y.path, x.path); err == nil && in {
+			return Unfit("name a file elsewhere: the pack has the recording anyway", "recording %q lies in the pack", screen.Path(x.path))
 		}
 		return nil
 	}},
-	{alone, 0, (*app).beside},
-	{alone, input, (*app).notIntent},
-	{written, ledgers, func(_ *app, x, y spot) error { return apartFromLedger(x.path, y.path) }},
-	{written, secret, notKey},
-	{secret, exposed, apart},
-	{ledgers, changed, apart},
-	{written | reached, 0, (*app).notPlanted},
-	{packs, 0, func(_ *app, x, _ spot) error {
+	{Alone, 0, (*App).beside},
+	{Alone, Input, (*App).notIntent},
+	{Written, Ledgers, func(_ *App, x, y spot) error { return ApartFromLedger(x.path, y.path) }},
+	{Written, Secret, notKey},
+	{Secret, Exposed, apart},
+	{Ledgers, Changed, apart},
+	{Written | Reached, 0, (*App).notPlanted},
+	{Packs, 0, func(_ *App, x, _ spot) error {
 		if x.path == "-" {
-			return unfit("name a folder", "a pack cannot be written to standard output")
+			return Unfit("name a folder", "a pack cannot be written to standard output")
 		}
 		return nil
 	}},
-	{packs, kept, notInTheWay},
+	{Packs, Kept, notInTheWay},
 	// Commands could see files beside the pack while they run, and a promotion could write
 	// there.
-	{packs, worked, apart},
-	{fresh, alone, func(_ *app, x, y spot) error {
+	{Packs, Worked, apart},
+	{Fresh, Alone, func(_ *App, x, y spot) error {
 		if sameFile(x.path, y.path) {
-			return unfit("give each a file of its own", "%s and %s are one file: %q", y.what, x.what, screen.Path(x.path))
+			return Unfit("give each a file of its own", "%s and %s are one file: %q", y.what, x.what, screen.Path(x.path))
 		}
 		return nil
 	}},
-	{fresh, 0, func(_ *app, x, _ spot) error { return absent(x.path) }},
-	{reported, needed, ownReport},
+	{Fresh, 0, func(_ *App, x, _ spot) error { return Absent(x.path) }},
+	{Reported, Needed, ownReport},
 }
 
-// check applies rules to the places. It also notes the guarded folders, in which somebody
+// CheckPlaces applies rules to the places. It also notes the guarded folders, in which somebody
 // may have planted a link. Later writes follow no link beneath them.
-func (a *app) check(p places) error {
-	a.guarded = nil
+func (a *App) CheckPlaces(p Places) error {
+	a.Guarded = nil
 	for _, x := range p {
-		if x.is&guarded == 0 {
+		if x.is&Guarded == 0 {
 			continue
 		}
 		if real, err := filepath.EvalSymlinks(x.path); err == nil {
 			if real, err = filepath.Abs(real); err == nil {
-				a.guarded = append(a.guarded, real)
+				a.Guarded = append(a.Guarded, real)
 			}
 		}
 	}
@@ -140,15 +140,15 @@ func (a *app) check(p places) error {
 }
 
 // ownFile refuses a file that is also another one.
-func ownFile(_ *app, x, y spot) error {
+func ownFile(_ *App, x, y spot) error {
 	if y.path != "-" && sameFile(x.path, y.path) {
-		return unfit("give each a file of its own", "%s and %q are one file", x.what, screen.Path(y.path))
+		return Unfit("give each a file of its own", "%s and %q are one file", x.what, screen.Path(y.path))
 	}
 	return nil
 }
 
 // ownReport refuses a report that would replace another file of the command line.
-func ownReport(_ *app, x, y spot) error {
+func ownReport(_ *App, x, y spot) error {
 	if y.path == "-" {
 		return nil
 	}
@@ -156,7 +156,7 @@ func ownReport(_ *app, x, y spot) error {
 	info, otherErr := os.Stat(y.path)
 	same := err == nil && otherErr == nil && os.SameFile(target, info) && info.Mode().IsRegular()
 	if same || filepath.Clean(x.path) == filepath.Clean(y.path) {
-		return unfit("give each report a file of its own", "report %q and %q are one file", x.what, y.path)
+		return Unfit("give each report a file of its own", "report %q and %q are one file", x.what, y.path)
 	}
 	return nil
 }
@@ -164,31 +164,31 @@ func ownReport(_ *app, x, y spot) error {
 const resultAlone = "standard output carries the RunResult alone; name a file"
 
 // beside refuses standard output and folders.
-func (a *app) beside(x, _ spot) error {
+func (a *App) beside(x, _ spot) error {
 	if x.path == "-" {
-		return unfit(resultAlone, "%s %q cannot be standard output", x.what, x.path)
+		return Unfit(resultAlone, "%s %q cannot be standard output", x.what, x.path)
 	}
 	target, err := os.Stat(x.path)
 	if err != nil {
 		return nil
 	}
 	if target.IsDir() {
-		return usage("name the file to write", "%s %q is a folder", x.what, x.path)
+		return Usage("name the file to write", "%s %q is a folder", x.what, x.path)
 	}
 	if out, err := os.Stdout.Stat(); err == nil && os.SameFile(target, out) && !isNull(target) {
-		return unfit(resultAlone, "%s %q is standard output", x.what, x.path)
+		return Unfit(resultAlone, "%s %q is standard output", x.what, x.path)
 	}
 	return nil
 }
 
 // notIntent refuses to overwrite the intent.
-func (a *app) notIntent(x, y spot) error {
+func (a *App) notIntent(x, y spot) error {
 	in, err := os.Stat(y.path)
 	if y.path == "-" {
-		in, err = a.stdin.Stat()
+		in, err = a.Stdin.Stat()
 	}
 	if target, statErr := os.Stat(x.path); err == nil && statErr == nil && os.SameFile(target, in) && !isNull(target) {
-		return unfit("name another file", "%s %q is the intent itself", x.what, x.path)
+		return Unfit("name another file", "%s %q is the intent itself", x.what, x.path)
 	}
 	return nil
 }
@@ -201,53 +201,53 @@ func isNull(info os.FileInfo) bool {
 // notPlanted refuses a path through a link beneath a guarded folder. Whoever can write
 // there could choose the file that is overwritten. The path of the folder itself may have
 // links.
-func (a *app) notPlanted(x, _ spot) error {
+func (a *App) notPlanted(x, _ spot) error {
 	var planted *links.PlantedError
 	if x.path == "-" {
 		return nil
 	}
-	if _, err := links.Place(x.path, a.guarded); errors.As(err, &planted) {
-		return leadsThrough(planted, x.flag, x.path)
+	if _, err := links.Place(x.path, a.Guarded); errors.As(err, &planted) {
+		return LeadsThrough(planted, x.flag, x.path)
 	}
 	return nil
 }
 
 // notKey refuses to overwrite the private key.
-func notKey(_ *app, x, y spot) error {
+func notKey(_ *App, x, y spot) error {
 	target, err := os.Stat(x.path)
 	if err != nil {
 		return nil
 	}
 	if info, err := os.Stat(y.path); err == nil && os.SameFile(target, info) && info.Mode().IsRegular() {
-		return unfit("name another file", "file %q is the private key", screen.Path(x.path))
+		return Unfit("name another file", "file %q is the private key", screen.Path(x.path))
 	}
 	return nil
 }
 
 // notInTheWay refuses a place in the pack, and a pack in that place.
-func notInTheWay(_ *app, x, y spot) error {
-	in, err := beneath(x.path, y.path)
+func notInTheWay(_ *App, x, y spot) error {
+	in, err := Beneath(x.path, y.path)
 	if err == nil && !in {
-		in, err = beneath(y.path, x.path)
+		in, err = Beneath(y.path, x.path)
 	}
 	if err == nil && in {
-		return unfit("give each a place of its own", "the pack %q and %q are in each other's way", canon.Clean(x.path), canon.Clean(y.path))
+		return Unfit("give each a place of its own", "the pack %q and %q are in each other's way", canon.Clean(x.path), canon.Clean(y.path))
 	}
 	return nil
 }
 
 // apart refuses a place that lies in a folder of the execution.
-func apart(_ *app, x, y spot) error {
-	in, err := beneath(y.path, x.path)
+func apart(_ *App, x, y spot) error {
+	in, err := Beneath(y.path, x.path)
 	if err == nil && in {
-		err = unfit("keep it where nothing that is executed can reach it", "the %s %q lies in %q, which the execution works with", x.what, screen.Path(x.path), screen.Path(y.path))
+		err = Unfit("keep it where nothing that is executed can reach it", "the %s %q lies in %q, which the execution works with", x.what, screen.Path(x.path), screen.Path(y.path))
 	}
 	return err
 }
 
 // unchanging refuses a file in a folder that an execution changes. It also refuses a path
 // that leads through such a folder, because a link there could be changed.
-func unchanging(a *app, x, y spot) error {
+func unchanging(a *App, x, y spot) error {
 	if err := apart(a, x, y); err != nil {
 		return err
 	}
@@ -263,8 +263,8 @@ func unchanging(a *app, x, y spot) error {
 		passed = append(passed, filepath.Dir(path))
 	}
 	for _, p := range passed {
-		if in, err := beneath(y.path, p); err != nil || in {
-			return unfit("name it by a path around that folder", "the path of the %s %q leads through %q, which the execution works with", x.what, screen.Path(x.path), screen.Path(y.path))
+		if in, err := Beneath(y.path, p); err != nil || in {
+			return Unfit("name it by a path around that folder", "the path of the %s %q leads through %q, which the execution works with", x.what, screen.Path(x.path), screen.Path(y.path))
 		}
 	}
 	return nil
@@ -303,28 +303,28 @@ func destination(path string) (string, error) {
 	return "", syscall.ELOOP
 }
 
-// leadsThrough refuses a path that leads through a link beneath a guarded folder.
-func leadsThrough(e *links.PlantedError, what, name string) error {
-	return unfit("name a place that is reached without it, or put a file or folder there", "%s %q leads through the link %q", what, screen.Path(name), screen.Path(e.Link))
+// LeadsThrough refuses a path that leads through a link beneath a guarded folder.
+func LeadsThrough(e *links.PlantedError, what, name string) error {
+	return Unfit("name a place that is reached without it, or put a file or folder there", "%s %q leads through the link %q", what, screen.Path(name), screen.Path(e.Link))
 }
 
-// apartFromLedger refuses an output file that would replace a file of the ledger.
-func apartFromLedger(file, dir string) error {
+// ApartFromLedger refuses an output file that would replace a file of the ledger.
+func ApartFromLedger(file, dir string) error {
 	switch file {
 	case "":
 		return nil
 	case "-":
-		return unfit("name a file", "%q would not be standard output", file)
+		return Unfit("name a file", "%q would not be standard output", file)
 	}
-	in, err := beneath(dir, file)
+	in, err := Beneath(dir, file)
 	if in {
-		return unfit("name a file elsewhere", "file %q lies in the folder of the ledger", screen.Path(file))
+		return Unfit("name a file elsewhere", "file %q lies in the folder of the ledger", screen.Path(file))
 	}
 	return err
 }
 
-// beneath reports whether a file is dir or lies in it. The file need not exist.
-func beneath(dir, file string) (bool, error) {
+// Beneath reports whether a file is dir or lies in it. The file need not exist.
+func Beneath(dir, file string) (bool, error) {
 	d, err := resolved(dir)
 	if err != nil {
 		return false, err

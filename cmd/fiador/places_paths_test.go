@@ -24,7 +24,7 @@ func TestBeneath(t *testing.T) {
 		"x": false, "gate-2/x": false, "gate.key": false, "out/x": false, "gate/../x": false, "..": false, ".": false, "gate/..x": true,
 	} {
 		for _, ledger := range []string{"gate", "link"} {
-			got, err := beneath(filepath.Join(dir, ledger), dir+"/"+name)
+			got, err := Beneath(filepath.Join(dir, ledger), dir+"/"+name)
 			if err != nil || got != want {
 				t.Errorf("%s in %s: %v, %v", name, ledger, got, err)
 			}

@@ -31,62 +31,62 @@ func TestPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	type named struct {
-		is   role
+		is   Role
 		path string
 	}
-	met := map[[2]role]bool{}
+	met := map[[2]Role]bool{}
 	for _, tc := range []struct {
-		of, against role
+		of, against Role
 		x, y        string // y is empty for a rule about one place
 		fault       string
 		also        named
 	}{
-		{of: modelFile, against: answer, x: "out/a", y: "out/a", fault: "are one file"},
-		{of: recorded, against: asked, x: "file", y: "file", fault: "are one file"},
-		{of: modelFile, against: changed, x: "tree/m", y: "tree", fault: "the thing \"m\" lies in"},
-		{of: modelFile, against: changed, x: "tree/to", y: "tree", fault: "leads through"},
-		{of: recorded, against: packs, x: "out/p/r", y: "out/p", fault: "lies in the pack"},
-		{of: alone, x: "out", fault: "is a folder"},
-		{of: alone, x: "-", fault: "cannot be standard output"},
-		{of: alone, against: input, x: "file", y: "file", fault: "is the intent itself"},
-		{of: written, against: ledgers, x: "ledger/f", y: "ledger", fault: "lies in the folder of the ledger"},
-		{of: written, against: secret, x: "key", y: "key", fault: "is the private key"},
-		{of: secret, against: exposed, x: "tree/key", y: "tree", fault: "which the execution works with"},
-		{of: ledgers, against: changed, x: "tree/l", y: "tree", fault: "which the execution works with"},
-		{of: written | reached, x: "tree/link/f", fault: "leads through the link", also: named{guarded, "tree"}},
-		{of: packs, x: "-", fault: "cannot be written to standard output"},
-		{of: packs, against: kept, x: "out/p", y: "out/p/f", fault: "in each other's way"},
-		{of: packs, against: worked, x: "tree/p", y: "tree", fault: "which the execution works with"},
-		{of: fresh, against: alone, x: "out/r", y: "out/r", fault: "are one file"},
-		{of: fresh, x: "file", fault: "is there already"},
-		{of: reported, against: needed, x: "out/a", y: "out/a", fault: "are one file"},
+		{of: ModelFile, against: Answer, x: "out/a", y: "out/a", fault: "are one file"},
+		{of: Recorded, against: Asked, x: "file", y: "file", fault: "are one file"},
+		{of: ModelFile, against: Changed, x: "tree/m", y: "tree", fault: "the thing \"m\" lies in"},
+		{of: ModelFile, against: Changed, x: "tree/to", y: "tree", fault: "leads through"},
+		{of: Recorded, against: Packs, x: "out/p/r", y: "out/p", fault: "lies in the pack"},
+		{of: Alone, x: "out", fault: "is a folder"},
+		{of: Alone, x: "-", fault: "cannot be standard output"},
+		{of: Alone, against: Input, x: "file", y: "file", fault: "is the intent itself"},
+		{of: Written, against: Ledgers, x: "ledger/f", y: "ledger", fault: "lies in the folder of the ledger"},
+		{of: Written, against: Secret, x: "key", y: "key", fault: "is the private key"},
+		{of: Secret, against: Exposed, x: "tree/key", y: "tree", fault: "which the execution works with"},
+		{of: Ledgers, against: Changed, x: "tree/l", y: "tree", fault: "which the execution works with"},
+		{of: Written | Reached, x: "tree/link/f", fault: "leads through the link", also: named{Guarded, "tree"}},
+		{of: Packs, x: "-", fault: "cannot be written to standard output"},
+		{of: Packs, against: Kept, x: "out/p", y: "out/p/f", fault: "in each other's way"},
+		{of: Packs, against: Worked, x: "tree/p", y: "tree", fault: "which the execution works with"},
+		{of: Fresh, against: Alone, x: "out/r", y: "out/r", fault: "are one file"},
+		{of: Fresh, x: "file", fault: "is there already"},
+		{of: Reported, against: Needed, x: "out/a", y: "out/a", fault: "are one file"},
 	} {
-		met[[2]role{tc.of, tc.against}] = true
-		spots := func(x string) places {
-			var p places
+		met[[2]Role{tc.of, tc.against}] = true
+		spots := func(x string) Places {
+			var p Places
 			if x != "-" {
 				x = at(x)
 			}
-			p.add(tc.of, "--x", "thing", x)
+			p.Add(tc.of, "--x", "thing", x)
 			if tc.y != "" {
-				p.add(tc.against, "--y", "other", at(tc.y))
+				p.Add(tc.against, "--y", "other", at(tc.y))
 			}
 			if tc.also.path != "" {
-				p.add(tc.also.is, "--also", "also", at(tc.also.path))
+				p.Add(tc.also.is, "--also", "also", at(tc.also.path))
 			}
 			return p
 		}
-		a := &app{}
+		a := &App{}
 		fault := strings.ReplaceAll(tc.fault, `"m"`, `"`+screen.Path(at("tree/m"))+`"`)
-		if err := a.check(spots(tc.x)); err == nil || !strings.Contains(err.Error(), fault) {
+		if err := a.CheckPlaces(spots(tc.x)); err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("%s and %s: %v, want %q", tc.x, tc.y, err, fault)
 		}
-		if err := a.check(spots("out/elsewhere")); err != nil {
+		if err := a.CheckPlaces(spots("out/elsewhere")); err != nil {
 			t.Errorf("elsewhere, and %s: %v", tc.y, err)
 		}
 	}
 	for _, r := range rules {
-		if !met[[2]role{r.of, r.against}] {
+		if !met[[2]Role{r.of, r.against}] {
 			t.Errorf("the rule of %b against %b was not met", r.of, r.against)
 		}
 	}

@@ -22,81 +22,81 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-// gateFlags select the policy that decides. Only the command line can set them.
-type gateFlags struct {
-	policy string
-	org    []string
-	tree   string
+// GateFlags select the policy that decides. Only the command line can set them.
+type GateFlags struct {
+	Policy string
+	Org    []string
+	Tree   string
 }
 
-func (f *gateFlags) register(cmd *cobra.Command) {
+func (f *GateFlags) Register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	f.policy, f.tree = "default", "."
-	flags.Var(&once{value: &f.policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
-	flags.StringArrayVar(&f.org, "org-policy", nil, "folder with a layer of the organisation's policy, which can only tighten; may be repeated")
-	flags.Var(&once{value: &f.tree}, "tree", "folder that is gated: inputs are taken from it, and "+harness.RepoPolicy+" in it can tighten")
-	complete(cmd, "policy", profiles.Names()...)
+	f.Policy, f.Tree = "default", "."
+	flags.Var(&Once{Value: &f.Policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
+	flags.StringArrayVar(&f.Org, "org-policy", nil, "folder with a layer of the organisation's policy, which can only tighten; may be repeated")
+	flags.Var(&Once{Value: &f.Tree}, "tree", "folder that is gated: inputs are taken from it, and "+harness.RepoPolicy+" in it can tighten")
+	Complete(cmd, "policy", profiles.Names()...)
 }
 
-// gating finds the sources of the policy. It warns if a source lies in the tree that the
+// Gating finds the sources of the policy. It warns if a source lies in the tree that the
 // policy gates.
-func gating(a *app, f gateFlags) (harness.Sources, error) {
-	s, err := sources(a, f)
+func Gating(a *App, f GateFlags) (harness.Sources, error) {
+	s, err := Sources(a, f)
 	if err != nil {
 		return s, err
 	}
 	if s.User != nil {
-		warnBeneath(a, "policy", f.policy, f.tree)
+		warnBeneath(a, "policy", f.Policy, f.Tree)
 	}
-	for _, dir := range f.org {
-		warnBeneath(a, "org-policy", dir, f.tree)
+	for _, dir := range f.Org {
+		warnBeneath(a, "org-policy", dir, f.Tree)
 	}
 	return s, nil
 }
 
-// sources finds the sources of the policy without reading them.
-func sources(a *app, f gateFlags) (harness.Sources, error) {
-	s := harness.Sources{Builtin: profiles.FS(), Profile: f.policy}
-	if !slices.Contains(profiles.Names(), f.policy) {
-		if err := userProfile(&s, f.policy); err != nil {
+// Sources finds the sources of the policy without reading them.
+func Sources(a *App, f GateFlags) (harness.Sources, error) {
+	s := harness.Sources{Builtin: profiles.FS(), Profile: f.Policy}
+	if !slices.Contains(profiles.Names(), f.Policy) {
+		if err := UserProfile(&s, f.Policy); err != nil {
 			return s, err
 		}
 	}
-	for _, dir := range f.org {
-		folder, err := openFolder("--org-policy", dir)
+	for _, dir := range f.Org {
+		folder, err := OpenFolder("--org-policy", dir)
 		if err != nil {
 			return s, err
 		}
 		s.Org = append(s.Org, folder)
 	}
-	return s, repoLayer(&s, f.tree)
+	return s, RepoLayer(&s, f.Tree)
 }
 
-// userProfile finds a profile that is not built in. It leaves a name without a file as it
+// UserProfile finds a profile that is not built in. It leaves a name without a file as it
 // is, and the name is refused later as an unknown profile.
-func userProfile(s *harness.Sources, name string) error {
+func UserProfile(s *harness.Sources, name string) error {
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, `/\`):
 		return nil
 	case err != nil:
-		return unusable("--policy", name, runerr.Reason(err))
+		return Unusable("--policy", name, runerr.Reason(err))
 	case info.IsDir():
 		s.File = harness.ProfileFile
 	case !info.Mode().IsRegular():
-		return unusable("--policy", name, "neither a folder nor a file")
+		return Unusable("--policy", name, "neither a folder nor a file")
 	case strings.HasSuffix(name, ".rego"):
-		return unusable("--policy", name, "Rego alone is no profile: put it beside a "+harness.ProfileFile+" and name the folder")
+		return Unusable("--policy", name, "Rego alone is no profile: put it beside a "+harness.ProfileFile+" and name the folder")
 	default:
 		s.File, name = filepath.Base(name), filepath.Dir(name)
 	}
-	folder, err := openFolder("--policy", name)
+	folder, err := OpenFolder("--policy", name)
 	s.User = &folder
 	return err
 }
 
-// policyFiles returns the files at the top of a profile that is not built in.
-func policyFiles(name string) []string {
+// ProfileFiles returns the files at the top of a profile that is not built in.
+func ProfileFiles(name string) []string {
 	files := []string{name}
 	entries, err := os.ReadDir(name)
 	if slices.Contains(profiles.Names(), name) || err != nil {
@@ -108,12 +108,12 @@ func policyFiles(name string) []string {
 	return files
 }
 
-// repoLayer finds the layer of the gated tree. Anything else than a readable folder at its
+// RepoLayer finds the layer of the gated tree. Anything else than a readable folder at its
 // Place is an error, so that a layer that exists is never skipped.
-func repoLayer(s *harness.Sources, tree string) error {
+func RepoLayer(s *harness.Sources, tree string) error {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
-		return usage("--tree names the folder that is gated", "tree %q: %s", tree, runerr.Reason(err))
+		return Usage("--tree names the folder that is gated", "tree %q: %s", tree, runerr.Reason(err))
 	}
 	parent, _ := path.Split(harness.RepoPolicy)
 	if _, err := root.Lstat(path.Clean(parent)); errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +121,7 @@ func repoLayer(s *harness.Sources, tree string) error {
 	}
 	place := filepath.Join(tree, filepath.FromSlash(harness.RepoPolicy))
 	if _, err := root.Stat(path.Clean(parent)); err != nil {
-		return unusable("--tree", filepath.Dir(place), runerr.Reason(err))
+		return Unusable("--tree", filepath.Dir(place), runerr.Reason(err))
 	}
 	if _, err := root.Lstat(harness.RepoPolicy); errors.Is(err, fs.ErrNotExist) {
 		return root.Close()
@@ -129,30 +129,30 @@ func repoLayer(s *harness.Sources, tree string) error {
 	info, err := root.Stat(harness.RepoPolicy)
 	switch {
 	case err != nil:
-		return unusable("--tree", place, runerr.Reason(err))
+		return Unusable("--tree", place, runerr.Reason(err))
 	case !info.IsDir():
-		return unusable("--tree", place, "not a folder")
+		return Unusable("--tree", place, "not a folder")
 	}
 	s.Repo = &policy.Folder{FS: root.FS(), Dir: harness.RepoPolicy, Show: screen.Folder(place)}
 	return nil
 }
 
-// openFolder opens a folder. Links cannot lead out of it.
-func openFolder(flag, dir string) (policy.Folder, error) {
+// OpenFolder opens a folder. Links cannot lead out of it.
+func OpenFolder(flag, dir string) (policy.Folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return policy.Folder{}, unusable(flag, dir, runerr.Reason(err))
+		return policy.Folder{}, Unusable(flag, dir, runerr.Reason(err))
 	}
 	return policy.Folder{FS: root.FS(), Dir: ".", Show: screen.Folder(dir)}, nil
 }
 
-func unusable(flag, name, why string) error {
+func Unusable(flag, name, why string) error {
 	return runerr.New(result.CodeProfile, fmt.Sprintf("%s %q: %s", flag, screen.Folder(name), why),
 		"name a folder that can be read", runerr.File(screen.Folder(name)))
 }
 
 // warnBeneath warns of a policy that lies in the tree that it gates.
-func warnBeneath(a *app, flag, name, tree string) {
+func warnBeneath(a *App, flag, name, tree string) {
 	whole := func(path string) (string, error) {
 		abs, err := filepath.Abs(path)
 		if err != nil {
@@ -168,28 +168,28 @@ func warnBeneath(a *app, flag, name, tree string) {
 	if rel, err := filepath.Rel(outer, inner); err != nil || !filepath.IsLocal(rel) {
 		return
 	}
-	a.term.warning(fmt.Sprintf("--%s %q lies in the tree that it gates: whoever changes the tree can change the policy", flag, screen.Folder(name)))
+	a.Term.Warning(fmt.Sprintf("--%s %q lies in the tree that it gates: whoever changes the tree can change the policy", flag, screen.Folder(name)))
 }
 
-// gate opens the gate.
-func gate(ctx context.Context, a *app, f gateFlags) (*harness.Gate, error) {
-	s, err := sources(a, f)
+// OpenGate opens the gate.
+func OpenGate(ctx context.Context, a *App, f GateFlags) (*harness.Gate, error) {
+	s, err := Sources(a, f)
 	if err != nil {
 		return nil, err
 	}
-	return harness.OpenGate(ctx, s, a.specs, policy.DefaultLimits())
+	return harness.OpenGate(ctx, s, a.Specs, policy.DefaultLimits())
 }
 
-// gateAhead opens the gate in the background. The function that it returns waits for the
+// OpenGateAhead opens the gate in the background. The function that it returns waits for the
 // gate.
-func gateAhead(ctx context.Context, a *app, s harness.Sources) func() (*harness.Gate, error) {
+func OpenGateAhead(ctx context.Context, a *App, s harness.Sources) func() (*harness.Gate, error) {
 	type opened struct {
 		gate *harness.Gate
 		err  error
 	}
 	ahead := make(chan opened, 1)
 	go func() {
-		gate, err := harness.OpenGate(ctx, s, a.specs, policy.DefaultLimits())
+		gate, err := harness.OpenGate(ctx, s, a.Specs, policy.DefaultLimits())
 		ahead <- opened{gate, err}
 	}()
 	return func() (*harness.Gate, error) {
@@ -198,18 +198,18 @@ func gateAhead(ctx context.Context, a *app, s harness.Sources) func() (*harness.
 	}
 }
 
-// givenProfile returns the profile that a flag names, or nil.
-func givenProfile(a *app, name string) (*kernel.Profile, error) {
+// GivenProfile returns the profile that a flag names, or nil.
+func GivenProfile(a *App, name string) (*kernel.Profile, error) {
 	if name == "" {
 		return nil, nil
 	}
 	s := harness.Sources{Builtin: profiles.FS(), Profile: name}
 	if !slices.Contains(profiles.Names(), name) {
-		if err := userProfile(&s, name); err != nil {
+		if err := UserProfile(&s, name); err != nil {
 			return nil, err
 		}
 	}
-	r, err := s.Resolve(a.specs)
+	r, err := s.Resolve(a.Specs)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-func policyCommand(a *app) *cobra.Command {
+func PolicyCommand(a *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "write, check, test and compare policies",
@@ -37,7 +37,7 @@ Exit codes:
 		Example: `  fiador policy new acme
   fiador policy check acme
   fiador policy test acme --coverage`,
-		Args: groupArgs,
+		Args: GroupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(policyNewCommand(a), policyCheckCommand(a), policyTestCommand(a),
@@ -67,14 +67,14 @@ func (d desk) layer() policy.Layer {
 
 // openDesk reads the policy at a path. base is the profile for a layer without a profile
 // of its own.
-func openDesk(a *app, name, base string) (d desk, err error) {
+func openDesk(a *App, name, base string) (d desk, err error) {
 	d.sources = harness.Sources{Builtin: profiles.FS(), Profile: name}
 	if !slices.Contains(profiles.Names(), name) {
 		if err := d.find(name, base); err != nil {
 			return d, err
 		}
 	}
-	d.open, err = d.sources.Read(a.specs, policy.DefaultLimits())
+	d.open, err = d.sources.Read(a.Specs, policy.DefaultLimits())
 	return d, err
 }
 
@@ -82,7 +82,7 @@ func openDesk(a *app, name, base string) (d desk, err error) {
 func (d *desk) find(name, base string) error {
 	info, err := os.Stat(name)
 	if err != nil {
-		return unusable("PATH", name, runerr.Reason(err))
+		return Unusable("PATH", name, runerr.Reason(err))
 	}
 	if !info.IsDir() {
 		return d.openProfile(name)
@@ -95,7 +95,7 @@ func (d *desk) find(name, base string) error {
 }
 
 func (d *desk) openProfile(name string) error {
-	if err := userProfile(&d.sources, name); err != nil {
+	if err := UserProfile(&d.sources, name); err != nil {
 		return err
 	}
 	if d.sources.File == harness.ProfileFile {
@@ -108,7 +108,7 @@ func (d *desk) openProfile(name string) error {
 }
 
 func (d *desk) openLayer(name, base string) error {
-	folder, err := openFolder("PATH", name)
+	folder, err := OpenFolder("PATH", name)
 	if err != nil {
 		return err
 	}
@@ -122,20 +122,20 @@ func (d *desk) openLayer(name, base string) error {
 	case strings.HasPrefix(l.Package, policy.PrefixRepo):
 		d.sources.Repo = &folder
 	default:
-		return runerr.New(result.CodeProfile, "folder "+quoted(name)+" has no "+harness.ProfileFile,
+		return runerr.New(result.CodeProfile, "folder "+Quoted(name)+" has no "+harness.ProfileFile,
 			`add one, such as {"name": "acme", "extends": "default"}; without it the package must be gate.org.NAME or gate.repo.NAME`)
 	}
 	return nil
 }
 
 // gate compiles the policy.
-func (d desk) gate(ctx context.Context, a *app) (*harness.Gate, error) {
-	return d.open.Compile(ctx, d.sources.Builtin, a.specs, policy.DefaultLimits())
+func (d desk) gate(ctx context.Context, a *App) (*harness.Gate, error) {
+	return d.open.Compile(ctx, d.sources.Builtin, a.Specs, policy.DefaultLimits())
 }
 
 // intents reads the example intents of the policy. It returns the input of the rules for
 // each intent, by the name of its file.
-func (d desk) intents(ctx context.Context, a *app) (map[string]policy.Input, error) {
+func (d desk) intents(ctx context.Context, a *App) (map[string]policy.Input, error) {
 	in := map[string]policy.Input{}
 	if d.folder == nil {
 		return in, nil
@@ -156,19 +156,19 @@ func (d desk) intents(ctx context.Context, a *app) (map[string]policy.Input, err
 		if err != nil || t.Lines() {
 			continue
 		}
-		src, err := a.read(ctx, t.Name, canon.MaxIntentBytes)
+		src, err := a.Read(ctx, t.Name, canon.MaxIntentBytes)
 		if err != nil {
 			return nil, err
 		}
-		q, err := harness.Question(a.specs, d.open.Profile, harness.Request{
-			Source: src.bytes, Path: src.path, Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone,
+		q, err := harness.Question(a.Specs, d.open.Profile, harness.Request{
+			Source: src.Bytes, Path: src.Path, Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone,
 		})
 		if err != nil {
 			return nil, err
 		}
 		key := strings.TrimSuffix(canon.Clean(filepath.ToSlash(rel)), filepath.Ext(rel))
 		if _, twice := in[key]; twice {
-			return nil, runerr.Unreadable(src.path, "a second intent of the name "+quoted(key), "give each a name of its own")
+			return nil, runerr.Unreadable(src.Path, "a second intent of the name "+Quoted(key), "give each a name of its own")
 		}
 		in[key] = q
 	}

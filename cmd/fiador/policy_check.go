@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-func policyCheckCommand(a *app) *cobra.Command {
+func policyCheckCommand(a *App) *cobra.Command {
 	base, format := "default", "text"
 	cmd := &cobra.Command{
 		Use:   "check PATH",
@@ -33,9 +33,9 @@ Exit codes:
   2  it could not be read`,
 		Example: `  fiador policy check ./acme
   fiador policy check .fiador/policy --policy strict`,
-		Args: exactArgs("PATH"),
+		Args: ExactArgs("PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := choice("format", format, []string{"text", "json"}); err != nil {
+			if err := Choice("format", format, []string{"text", "json"}); err != nil {
 				return err
 			}
 			c, err := checkPolicy(cmd.Context(), a, args[0], base)
@@ -43,24 +43,24 @@ Exit codes:
 				return err
 			}
 			if len(c.faults) > 0 {
-				a.status = exitRejected
+				a.Status = ExitRejected
 			}
 			if format == "json" {
-				return printJSON(a, struct {
+				return PrintJSON(a, struct {
 					Valid    bool     `json:"valid"`
 					Faults   []string `json:"faults"`
 					Warnings []string `json:"warnings"`
-				}{len(c.faults) == 0, orEmpty(c.faults), orEmpty(c.warnings)})
+				}{len(c.faults) == 0, OrEmpty(c.faults), OrEmpty(c.warnings)})
 			}
 			var out bytes.Buffer
-			c.text(terminal{w: &out, color: a.page.color})
-			return a.print(out.Bytes())
+			c.text(Terminal{W: &out, Color: a.Page.Color})
+			return a.Print(out.Bytes())
 		},
 	}
 	cmd.Flags().StringVar(&base, "policy", base, "built-in profile under which a layer without a profile is checked")
 	cmd.Flags().StringVar(&format, "format", format, "text or json")
-	complete(cmd, "policy", profiles.Names()...)
-	complete(cmd, "format", "text", "json")
+	Complete(cmd, "policy", profiles.Names()...)
+	Complete(cmd, "format", "text", "json")
 	return cmd
 }
 
@@ -71,9 +71,9 @@ type checkedPolicy struct {
 }
 
 // checkPolicy finds all faults of a policy. It returns an error for an absent policy.
-func checkPolicy(ctx context.Context, a *app, name, base string) (checkedPolicy, error) {
+func checkPolicy(ctx context.Context, a *App, name, base string) (checkedPolicy, error) {
 	c := checkedPolicy{title: screen.Folder(name)}
-	if err := choice("policy", base, profiles.Names()); err != nil {
+	if err := Choice("policy", base, profiles.Names()); err != nil {
 		return c, err
 	}
 	d, err := openDesk(a, name, base)
@@ -174,20 +174,20 @@ func (s shownPolicy) warnings(file string) []string {
 		}
 	}
 	if !s.gate.Builtin && s.Extends == "" && len(s.wider) > 0 {
-		list = append(list, fmt.Sprintf(`%s has no "extends", and allows more than strict by: %s`, file, commaList(s.wider)))
+		list = append(list, fmt.Sprintf(`%s has no "extends", and allows more than strict by: %s`, file, CommaList(s.wider)))
 	}
 	return list
 }
 
-func (c checkedPolicy) text(t terminal) {
+func (c checkedPolicy) text(t Terminal) {
 	for _, f := range c.faults {
-		t.line(t.paint(screen.Red, "error"), screen.Plain(f))
+		t.Line(t.Paint(screen.Red, "error"), screen.Plain(f))
 	}
 	for _, w := range c.warnings {
-		t.line(t.paint(screen.Yellow, "warning"), screen.Plain(w))
+		t.Line(t.Paint(screen.Yellow, "warning"), screen.Plain(w))
 	}
 	if len(c.faults) == 0 {
-		t.line(t.paint(screen.Green, "ok"), screen.Plain(c.title))
+		t.Line(t.Paint(screen.Green, "ok"), screen.Plain(c.title))
 	}
 }
 

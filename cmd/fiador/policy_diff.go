@@ -18,9 +18,9 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-func policyDiffCommand(a *app) *cobra.Command {
+func policyDiffCommand(a *App) *cobra.Command {
 	var intents []string
-	var f gateFlags
+	var f GateFlags
 	format := "text"
 	cmd := &cobra.Command{
 		Use:   "diff A B --intents DIR",
@@ -35,23 +35,23 @@ Exit codes:
   2  a profile cannot be used, or an intent could not be decided`,
 		Example: `  fiador policy diff strict default --intents intents/
   fiador policy diff ./acme ./acme-next --intents intents/ --format json`,
-		Args: exactArgs("A", "B"),
+		Args: ExactArgs("A", "B"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := choice("format", format, []string{"text", "json"}); err != nil {
+			if err := Choice("format", format, []string{"text", "json"}); err != nil {
 				return err
 			}
 			if len(intents) == 0 {
-				return usage("name the intents to decide, such as --intents intents/", "--intents is missing")
+				return Usage("name the intents to decide, such as --intents intents/", "--intents is missing")
 			}
 			return diffPolicies(cmd.Context(), a, args, intents, f, format)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&intents, "intents", nil, "file, folder or pattern of intents; may be repeated")
-	flags.StringArrayVar(&f.org, "org-policy", nil, "folder with a layer of the organisation's policy, beside both; may be repeated")
-	flags.StringVar(&f.tree, "tree", ".", "folder that is gated, whose "+harness.RepoPolicy+" is a layer beside both")
+	flags.StringArrayVar(&f.Org, "org-policy", nil, "folder with a layer of the organisation's policy, beside both; may be repeated")
+	flags.StringVar(&f.Tree, "tree", ".", "folder that is gated, whose "+harness.RepoPolicy+" is a layer beside both")
 	flags.StringVar(&format, "format", format, "text or json")
-	complete(cmd, "format", "text", "json")
+	Complete(cmd, "format", "text", "json")
 	return cmd
 }
 
@@ -63,18 +63,18 @@ type verdict struct {
 	reasons []string
 }
 
-func diffPolicies(ctx context.Context, a *app, profiles, intents []string, f gateFlags, format string) error {
+func diffPolicies(ctx context.Context, a *App, profiles, intents []string, f GateFlags, format string) error {
 	if slices.Contains(intents, "-") {
-		return unfit("name files: they are read twice", "--intents cannot be standard input")
+		return Unfit("name files: they are read twice", "--intents cannot be standard input")
 	}
-	files, err := targets(intents)
+	files, err := Targets(intents)
 	if err != nil {
 		return err
 	}
 	var lists [2][]verdict
 	for i, name := range profiles {
-		f.policy = name
-		if lists[i], err = verdicts(ctx, a, files, f); err != nil || a.status == exitError {
+		f.Policy = name
+		if lists[i], err = verdicts(ctx, a, files, f); err != nil || a.Status == ExitError {
 			return err
 		}
 	}
@@ -91,14 +91,14 @@ func diffPolicies(ctx context.Context, a *app, profiles, intents []string, f gat
 		}
 	}
 	if len(changes) > 0 {
-		a.status = exitRejected
+		a.Status = ExitRejected
 	}
 	if format == "json" {
 		docs := make([]changeDocument, len(changes))
 		for i, c := range changes {
 			docs[i] = c.document()
 		}
-		return printJSON(a, struct {
+		return PrintJSON(a, struct {
 			A       string           `json:"a"`
 			B       string           `json:"b"`
 			Intents int              `json:"intents"`
@@ -106,32 +106,32 @@ func diffPolicies(ctx context.Context, a *app, profiles, intents []string, f gat
 		}{profiles[0], profiles[1], len(lists[0]), docs})
 	}
 	var out bytes.Buffer
-	t := terminal{w: &out, color: a.page.color}
+	t := Terminal{W: &out, Color: a.Page.Color}
 	counts := map[string]int{}
 	for _, c := range changes {
 		counts[c.kind()]++
 		c.text(t)
 	}
-	t.line(fmt.Sprintf("%s: %d stricter, %d wider, %d for other reasons, %d as before", screen.Count(len(lists[0]), "intent"),
+	t.Line(fmt.Sprintf("%s: %d stricter, %d wider, %d for other reasons, %d as before", screen.Count(len(lists[0]), "intent"),
 		counts["stricter"], counts["wider"], counts["reasons"], len(lists[0])-len(changes)))
-	return a.print(out.Bytes())
+	return a.Print(out.Bytes())
 }
 
 // verdicts decides all intents under one policy. It reports each error of an intent, and
 // such an error sets the exit status.
-func verdicts(ctx context.Context, a *app, files []intake.File, f gateFlags) ([]verdict, error) {
-	gate, err := gate(ctx, a, f)
+func verdicts(ctx context.Context, a *App, files []intake.File, f GateFlags) ([]verdict, error) {
+	gate, err := OpenGate(ctx, a, f)
 	if err != nil {
 		return nil, err
 	}
 	var list []verdict
-	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
-	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), jobs(ctx, a, files), func(e harness.End) error {
+	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs}
+	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), Jobs(ctx, a, files), func(e harness.End) error {
 		if e.Err != nil {
-			a.status = a.report(e.Err)
+			a.Status = a.Report(e.Err)
 			return nil
 		}
-		i := itemOf(e)
+		i := ItemOf(e)
 		list = append(list, verdict{i.Name(), i.SHA256, e.Decision.Outcome, e.Decision.Reasons})
 		return nil
 	})
@@ -172,14 +172,14 @@ func (c otherVerdict) kind() string {
 	return "reasons"
 }
 
-func (c otherVerdict) text(t terminal) {
+func (c otherVerdict) text(t Terminal) {
 	style := map[string]string{"stricter": screen.Green, "wider": screen.Red, "reasons": screen.Yellow}[c.kind()]
-	t.line(t.paint(style, fmt.Sprintf("%-8s", c.kind())), screen.Plain(c.name), string(c.from)+" -> "+string(c.to))
+	t.Line(t.Paint(style, fmt.Sprintf("%-8s", c.kind())), screen.Plain(c.name), string(c.from)+" -> "+string(c.to))
 	for _, r := range c.gone {
-		t.line("          - " + screen.Plain(r))
+		t.Line("          - " + screen.Plain(r))
 	}
 	for _, r := range c.come {
-		t.line("          + " + screen.Plain(r))
+		t.Line("          + " + screen.Plain(r))
 	}
 }
 
@@ -193,5 +193,5 @@ type changeDocument struct {
 }
 
 func (c otherVerdict) document() changeDocument {
-	return changeDocument{c.name, c.kind(), c.from, c.to, orEmpty(c.gone), orEmpty(c.come)}
+	return changeDocument{c.name, c.kind(), c.from, c.to, OrEmpty(c.gone), OrEmpty(c.come)}
 }

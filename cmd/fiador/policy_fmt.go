@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/policy/devel"
 )
 
-func policyFmtCommand(a *app) *cobra.Command {
+func policyFmtCommand(a *App) *cobra.Command {
 	check := false
 	cmd := &cobra.Command{
 		Use:   "fmt PATH...",
@@ -36,7 +36,7 @@ Exit codes:
   fiador policy fmt - <rules.rego`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(helpHint(cmd), "PATH is missing")
+				return Usage(HelpHint(cmd), "PATH is missing")
 			}
 			return nil
 		},
@@ -46,7 +46,7 @@ Exit codes:
 				if err != nil {
 					return err
 				}
-				return a.print(out)
+				return a.Print(out)
 			}
 			files, err := regoFiles(args)
 			if err != nil {
@@ -61,11 +61,11 @@ Exit codes:
 					continue
 				}
 				if check {
-					a.status = exitRejected
-				} else if err := writeFile(name, out, nil); err != nil {
+					a.Status = ExitRejected
+				} else if err := WriteFile(name, out, nil); err != nil {
 					return err
 				}
-				if err := a.print([]byte(screen.Plain(screen.Folder(name)) + "\n")); err != nil {
+				if err := a.Print([]byte(screen.Plain(screen.Folder(name)) + "\n")); err != nil {
 					return err
 				}
 			}
@@ -77,19 +77,19 @@ Exit codes:
 }
 
 // formatted reads a whole module and formats it.
-func formatted(ctx context.Context, a *app, name string) (was, now []byte, err error) {
+func formatted(ctx context.Context, a *App, name string) (was, now []byte, err error) {
 	most := policy.DefaultLimits().ModuleBytes
-	src, err := a.read(ctx, name, most)
+	src, err := a.Read(ctx, name, most)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(src.bytes) > most {
-		return nil, nil, runerr.Unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", most), "split the module")
+	if len(src.Bytes) > most {
+		return nil, nil, runerr.Unreadable(src.Path, fmt.Sprintf("larger than the limit of %d bytes", most), "split the module")
 	}
-	if now, err = devel.Format(policy.Module{Name: src.path, Source: src.bytes}); err != nil {
+	if now, err = devel.Format(policy.Module{Name: src.Path, Source: src.Bytes}); err != nil {
 		return nil, nil, runerr.Load(err)
 	}
-	return src.bytes, now, nil
+	return src.Bytes, now, nil
 }
 
 // regoFiles returns the files that the arguments name, and the Rego files below folders.

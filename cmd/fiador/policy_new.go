@@ -12,7 +12,7 @@ import (
 	"github.com/fiador/fiador/harness/scaffold"
 )
 
-func policyNewCommand(a *app) *cobra.Command {
+func policyNewCommand(a *App) *cobra.Command {
 	dir := ""
 	cmd := &cobra.Command{
 		Use:   "new NAME",
@@ -25,7 +25,7 @@ Exit codes:
   2  the name cannot be used, or the folder is there and not empty`,
 		Example: `  fiador policy new acme
   fiador policy test acme --coverage`,
-		Args: exactArgs("NAME"),
+		Args: ExactArgs("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := args[0]
 			if err := checkProfileName(name); err != nil {
@@ -37,10 +37,10 @@ Exit codes:
 			}
 			entries, err := os.ReadDir(to)
 			if err == nil && len(entries) > 0 {
-				return usage("name another folder with --dir", "folder %s is not empty", quoted(to))
+				return Usage("name another folder with --dir", "folder %s is not empty", Quoted(to))
 			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return usage("name another folder with --dir", "folder %s: %s", quoted(to), runerr.Reason(err))
+				return Usage("name another folder with --dir", "folder %s: %s", Quoted(to), runerr.Reason(err))
 			}
 			list, err := scaffold.Profile(name)
 			if err != nil {
@@ -50,7 +50,7 @@ Exit codes:
 			if _, err := sowAll(a, to, list); err != nil {
 				return err
 			}
-			return a.print(fmt.Appendf(nil, "\nTry next:\n  fiador policy test %[1]s --coverage\n  fiador check %[1]s/intents --policy %[1]s --tree %[1]s/intents --format human\n", shown))
+			return a.Print(fmt.Appendf(nil, "\nTry next:\n  fiador policy test %[1]s --coverage\n  fiador check %[1]s/intents --policy %[1]s --tree %[1]s/intents --format human\n", shown))
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "folder to make (default: the name)")

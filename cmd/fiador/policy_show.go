@@ -15,8 +15,8 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-func policyShowCommand(a *app) *cobra.Command {
-	f := gateFlags{}
+func policyShowCommand(a *App) *cobra.Command {
+	f := GateFlags{}
 	format := "text"
 	cmd := &cobra.Command{
 		Use:   "show [PROFILE]",
@@ -33,25 +33,25 @@ Exit codes:
   fiador policy show ./acme --format json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := choice("format", format, []string{"text", "json"}); err != nil {
+			if err := Choice("format", format, []string{"text", "json"}); err != nil {
 				return err
 			}
 			if len(args) > 1 {
-				return usage(helpHint(cmd), "unexpected argument %q", args[1])
+				return Usage(HelpHint(cmd), "unexpected argument %q", args[1])
 			}
-			f.policy = "default"
+			f.Policy = "default"
 			if len(args) == 1 {
-				f.policy = args[0]
+				f.Policy = args[0]
 			}
-			sources, err := sources(a, f)
+			sources, err := Sources(a, f)
 			if err != nil {
 				return err
 			}
-			open, err := sources.Read(a.specs, policy.DefaultLimits())
+			open, err := sources.Read(a.Specs, policy.DefaultLimits())
 			if err != nil {
 				return err
 			}
-			gate, err := open.Compile(cmd.Context(), sources.Builtin, a.specs, policy.DefaultLimits())
+			gate, err := open.Compile(cmd.Context(), sources.Builtin, a.Specs, policy.DefaultLimits())
 			if err != nil {
 				return err
 			}
@@ -60,18 +60,18 @@ Exit codes:
 				return err
 			}
 			if format == "json" {
-				return printJSON(a, s.document())
+				return PrintJSON(a, s.document())
 			}
 			var out bytes.Buffer
-			s.text(terminal{w: &out, color: a.page.color})
-			return a.print(out.Bytes())
+			s.text(Terminal{W: &out, Color: a.Page.Color})
+			return a.Print(out.Bytes())
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.org, "org-policy", nil, "folder with a layer of the organisation's policy; may be repeated")
-	flags.StringVar(&f.tree, "tree", ".", "folder that is gated, whose "+harness.RepoPolicy+" is a layer")
+	flags.StringArrayVar(&f.Org, "org-policy", nil, "folder with a layer of the organisation's policy; may be repeated")
+	flags.StringVar(&f.Tree, "tree", ".", "folder that is gated, whose "+harness.RepoPolicy+" is a layer")
 	flags.StringVar(&format, "format", "text", "text or json")
-	complete(cmd, "format", "text", "json")
+	Complete(cmd, "format", "text", "json")
 	return cmd
 }
 
@@ -83,7 +83,7 @@ type shownPolicy struct {
 	wider   []string       // members that are wider than in strict
 }
 
-func newShownPolicy(a *app, open harness.Open, gate *harness.Gate) (shownPolicy, error) {
+func newShownPolicy(a *App, open harness.Open, gate *harness.Gate) (shownPolicy, error) {
 	b, err := canon.Canonical(open.Profile)
 	if err != nil {
 		return shownPolicy{}, err
@@ -92,7 +92,7 @@ func newShownPolicy(a *app, open harness.Open, gate *harness.Gate) (shownPolicy,
 	if err != nil {
 		return shownPolicy{}, err
 	}
-	strict, err := (harness.Sources{Builtin: profiles.FS(), Profile: "strict"}).Resolve(a.specs)
+	strict, err := (harness.Sources{Builtin: profiles.FS(), Profile: "strict"}).Resolve(a.Specs)
 	if err != nil {
 		return shownPolicy{}, err
 	}
@@ -109,8 +109,8 @@ func newShownPolicy(a *app, open harness.Open, gate *harness.Gate) (shownPolicy,
 	return s, nil
 }
 
-func (s shownPolicy) text(t terminal) {
-	head := []string{t.paint(screen.Bold, s.Profile.Name)}
+func (s shownPolicy) text(t Terminal) {
+	head := []string{t.Paint(screen.Bold, s.Profile.Name)}
 	switch {
 	case s.Extends != "":
 		head = append(head, "extends "+s.Extends+", and can only narrow it")
@@ -119,7 +119,7 @@ func (s shownPolicy) text(t terminal) {
 	default:
 		head = append(head, "extends no profile")
 	}
-	t.line(head...)
+	t.Line(head...)
 	rows := s.rows()
 	var widths [2]int
 	for _, r := range rows {
@@ -127,14 +127,14 @@ func (s shownPolicy) text(t terminal) {
 	}
 	for _, r := range rows {
 		line := fmt.Sprintf("  %-*s  %-*s", widths[0], r.member, min(widths[1], 48), r.value)
-		t.line(strings.TrimRight(line+"  "+t.paint(screen.Dim, r.origin), " "))
+		t.Line(strings.TrimRight(line+"  "+t.Paint(screen.Dim, r.origin), " "))
 	}
-	t.line("layers:")
+	t.Line("layers:")
 	for _, l := range s.Layers {
-		t.line(fmt.Sprintf("  %-22s  %s, %s", screen.Plain(l.Package), screen.Count(len(l.Modules), "module"), screen.Count(len(s.gate.IDs(l.Package)), "rule")))
+		t.Line(fmt.Sprintf("  %-22s  %s, %s", screen.Plain(l.Package), screen.Count(len(l.Modules), "module"), screen.Count(len(s.gate.IDs(l.Package)), "rule")))
 	}
 	if len(s.wider) > 0 && s.Profile.Name != "strict" {
-		t.line(t.paint(screen.Yellow, "wider than strict:"), strings.Join(s.wider, ", "))
+		t.Line(t.Paint(screen.Yellow, "wider than strict:"), strings.Join(s.wider, ", "))
 	}
 }
 
@@ -233,7 +233,7 @@ func (s shownPolicy) document() any {
 		Profile canon.ContentHash `json:"profile_sha256"`
 	}{
 		s.Profile.Name, nil, make([]memberDocument, len(s.Origins)), make([]layerDocument, len(s.Layers)),
-		orEmpty(s.wider), s.gate.Provenance.ProfileSHA256,
+		OrEmpty(s.wider), s.gate.Provenance.ProfileSHA256,
 	}
 	if s.Extends != "" {
 		doc.Extends = &s.Extends
@@ -242,7 +242,7 @@ func (s shownPolicy) document() any {
 		doc.Members[i] = memberDocument{o.Member, s.members[o.Member], o.From, o.Asked}
 	}
 	for i, l := range s.Layers {
-		doc.Layers[i] = layerDocument{l.Package, make([]moduleDocument, len(l.Modules)), orEmpty(s.gate.IDs(l.Package))}
+		doc.Layers[i] = layerDocument{l.Package, make([]moduleDocument, len(l.Modules)), OrEmpty(s.gate.IDs(l.Package))}
 		for k, m := range l.Modules {
 			doc.Layers[i].Modules[k] = moduleDocument{m.Name, cmp.Or(m.File, m.Name), canon.Sum(m.Source)}
 		}

@@ -28,7 +28,7 @@ type testFlags struct {
 	verbose   bool
 }
 
-func policyTestCommand(a *app) *cobra.Command {
+func policyTestCommand(a *App) *cobra.Command {
 	f := testFlags{policy: "default", format: "text"}
 	cmd := &cobra.Command{
 		Use:   "test PATH",
@@ -51,7 +51,7 @@ Exit codes:
 		Example: `  fiador policy test ./acme
   fiador policy test ./acme --coverage --threshold 100
   fiador policy test ./acme --run friday --format junit`,
-		Args: exactArgs("PATH"),
+		Args: ExactArgs("PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return testPolicy(cmd.Context(), a, args[0], f, cmd.Flags().Changed("threshold"))
 		},
@@ -63,26 +63,26 @@ Exit codes:
 	flags.BoolVar(&f.coverage, "coverage", false, "say which lines no test reaches")
 	flags.Float64Var(&f.threshold, "threshold", 0, "least coverage in percent, 0 to 100; implies --coverage")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "list the tests that pass as well")
-	complete(cmd, "policy", profiles.Names()...)
-	complete(cmd, "format", "text", "json", "junit")
+	Complete(cmd, "policy", profiles.Names()...)
+	Complete(cmd, "format", "text", "json", "junit")
 	return cmd
 }
 
-func testPolicy(ctx context.Context, a *app, name string, f testFlags, threshold bool) error {
-	if err := choice("format", f.format, []string{"text", "json", "junit"}); err != nil {
+func testPolicy(ctx context.Context, a *App, name string, f testFlags, threshold bool) error {
+	if err := Choice("format", f.format, []string{"text", "json", "junit"}); err != nil {
 		return err
 	}
-	if err := choice("policy", f.policy, profiles.Names()); err != nil {
+	if err := Choice("policy", f.policy, profiles.Names()); err != nil {
 		return err
 	}
 	if !(f.threshold >= 0 && f.threshold <= 100) {
-		return usage("a percentage from 0 to 100", "threshold %v cannot be used", f.threshold)
+		return Usage("a percentage from 0 to 100", "threshold %v cannot be used", f.threshold)
 	}
 	var run *regexp.Regexp
 	if f.run != "" {
 		var err error
 		if run, err = regexp.Compile(f.run); err != nil {
-			return usage("a regular expression, such as friday or ^gate.user.acme", "--run %q cannot be used", f.run)
+			return Usage("a regular expression, such as friday or ^gate.user.acme", "--run %q cannot be used", f.run)
 		}
 	}
 	f.coverage = f.coverage || threshold
@@ -121,7 +121,7 @@ func testPolicy(ctx context.Context, a *app, name string, f testFlags, threshold
 	}
 	t := testedPolicy{tested, f}
 	if !t.good() {
-		a.status = exitRejected
+		a.Status = ExitRejected
 	}
 	return printTested(a, t, screen.Folder(name))
 }
@@ -171,11 +171,11 @@ func (t testedPolicy) failed() int {
 	return n
 }
 
-func printTested(a *app, t testedPolicy, name string) error {
+func printTested(a *App, t testedPolicy, name string) error {
 	var out bytes.Buffer
 	switch t.format {
 	case "json":
-		return printJSON(a, t.document())
+		return PrintJSON(a, t.document())
 	case "junit":
 		var list []report.Test
 		for _, c := range t.Cases {
@@ -188,26 +188,26 @@ func printTested(a *app, t testedPolicy, name string) error {
 			return err
 		}
 	default:
-		t.text(terminal{w: &out, color: a.page.color})
+		t.text(Terminal{W: &out, Color: a.Page.Color})
 	}
-	return a.print(out.Bytes())
+	return a.Print(out.Bytes())
 }
 
-func (t testedPolicy) text(to terminal) {
+func (t testedPolicy) text(to Terminal) {
 	for _, c := range t.Cases {
 		at := fmt.Sprintf("%s:%d", c.File, c.Line)
 		switch {
 		case !c.Pass:
-			to.line(to.paint(screen.Red, "FAIL"), screen.Plain(c.Name), to.paint(screen.Dim, screen.Plain(at)))
-			to.line("      " + screen.Plain(c.Fault))
+			to.Line(to.Paint(screen.Red, "FAIL"), screen.Plain(c.Name), to.Paint(screen.Dim, screen.Plain(at)))
+			to.Line("      " + screen.Plain(c.Fault))
 		case t.verbose:
-			to.line(to.paint(screen.Green, "ok  "), screen.Plain(c.Name), to.paint(screen.Dim, screen.Plain(at)))
+			to.Line(to.Paint(screen.Green, "ok  "), screen.Plain(c.Name), to.Paint(screen.Dim, screen.Plain(at)))
 		}
 	}
 	if t.coverage {
 		for _, c := range t.Coverage {
 			if len(c.Missed) > 0 {
-				to.line(screen.Plain(c.File), fmt.Sprintf("%d of %s missed:", len(c.Missed), screen.Count(c.Lines, "line")), lineRanges(c.Missed))
+				to.Line(screen.Plain(c.File), fmt.Sprintf("%d of %s missed:", len(c.Missed), screen.Count(c.Lines, "line")), lineRanges(c.Missed))
 			}
 		}
 	}
@@ -215,11 +215,11 @@ func (t testedPolicy) text(to terminal) {
 	if !t.good() {
 		style, verdict = screen.Red, "FAIL"
 	}
-	line := []string{to.paint(style, verdict), fmt.Sprintf("%s, %d failed", screen.Count(len(t.Cases), "test"), t.failed())}
+	line := []string{to.Paint(style, verdict), fmt.Sprintf("%s, %d failed", screen.Count(len(t.Cases), "test"), t.failed())}
 	if t.coverage {
 		line = append(line, t.coverageLine())
 	}
-	to.line(line...)
+	to.Line(line...)
 }
 
 func (t testedPolicy) coverageLine() string {

@@ -13,13 +13,13 @@ func TestLedgerProgress(t *testing.T) {
 	for _, tty := range []bool{true, false} {
 		var screen bytes.Buffer
 		now := time.Unix(0, 0)
-		a := &app{system: system{tty: tty, stderr: &screen, now: func() time.Time { now = now.Add(200 * time.Millisecond); return now }}}
-		p := newProgress(a, 5000)
+		a := &App{System: System{TTY: tty, Stderr: &screen, Now: func() time.Time { now = now.Add(200 * time.Millisecond); return now }}}
+		p := NewProgress(a, 5000)
 		for range 5000 {
-			p.tell()
+			p.Tell()
 		}
-		fmt.Fprintln(p.before(&screen), "row")
-		p.clear()
+		fmt.Fprintln(p.Before(&screen), "row")
+		p.Clear()
 		want := "row\n"
 		if tty {
 			want = "\r\x1b[Kread 3072 of 5000 entries\r\x1b[Kread 4096 of 5000 entries\r\x1b[Krow\n"

@@ -22,29 +22,29 @@ import (
 // silence is how long a reader waits for the next byte.
 const silence = 5 * time.Second
 
-// source is a file that was read: its bytes, and its name for results and messages.
-type source struct {
-	bytes []byte
-	path  string
+// Source is a file that was read: its bytes, and its name for results and messages.
+type Source struct {
+	Bytes []byte
+	Path  string
 }
 
-// read reads a whole file, or standard input for "-". It reads regular files, pipes and
+// Read reads a whole file, or standard input for "-". It reads regular files, pipes and
 // character devices, at most one byte more than most, and gives up after five seconds
 // without a byte. Its error is a RUN_E001.
-func (a *app) read(ctx context.Context, name string, most int) (source, error) {
-	src := source{path: screen.Path(name)}
-	for b, err := range a.chunks(ctx, name, most+1) {
+func (a *App) Read(ctx context.Context, name string, most int) (Source, error) {
+	src := Source{Path: screen.Path(name)}
+	for b, err := range a.Chunks(ctx, name, most+1) {
 		if err != nil {
 			return src, err
 		}
-		src.bytes = append(src.bytes, b...)
+		src.Bytes = append(src.Bytes, b...)
 	}
 	return src, nil
 }
 
-// chunks yields the bytes of a file as they arrive, at most most bytes. An error comes
+// Chunks yields the bytes of a file as they arrive, at most most bytes. An error comes
 // last. A yielded slice is valid until the next one.
-func (a *app) chunks(ctx context.Context, name string, most int) iter.Seq2[[]byte, error] {
+func (a *App) Chunks(ctx context.Context, name string, most int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		path := screen.Path(name)
 		chunks := make(chan chunk, 1)
@@ -81,32 +81,32 @@ func (a *app) chunks(ctx context.Context, name string, most int) iter.Seq2[[]byt
 	}
 }
 
-// lines yields the lines of a file that are not blank. Numbers count every line, from 1
+// Lines yields the lines of a file that are not blank. Numbers count every line, from 1
 // on. A line with more than most bytes is yielded without its bytes as soon as the limit
 // is passed. The rest of that line is skipped.
-func (a *app) lines(ctx context.Context, name string, most int) iter.Seq2[line, error] {
-	return func(yield func(line, error) bool) {
-		l := line{number: 1}
+func (a *App) Lines(ctx context.Context, name string, most int) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		l := Line{Number: 1}
 		end := func() bool {
 			told := l
-			l = line{number: l.number + 1}
-			return told.long || len(bytes.TrimSpace(told.bytes)) == 0 || yield(told, nil)
+			l = Line{Number: l.Number + 1}
+			return told.Long || len(bytes.TrimSpace(told.Bytes)) == 0 || yield(told, nil)
 		}
-		for b, err := range a.chunks(ctx, name, math.MaxInt) {
+		for b, err := range a.Chunks(ctx, name, math.MaxInt) {
 			if err != nil {
-				yield(line{number: l.number}, err)
+				yield(Line{Number: l.Number}, err)
 				return
 			}
 			for {
 				text, rest, ended := bytes.Cut(b, []byte{'\n'})
 				switch {
-				case l.long:
-				case len(l.bytes)+len(text) > most:
-					if l.bytes, l.long = nil, true; !yield(l, nil) {
+				case l.Long:
+				case len(l.Bytes)+len(text) > most:
+					if l.Bytes, l.Long = nil, true; !yield(l, nil) {
 						return
 					}
 				default:
-					l.bytes = append(l.bytes, text...)
+					l.Bytes = append(l.Bytes, text...)
 				}
 				if !ended {
 					break
@@ -120,11 +120,11 @@ func (a *app) lines(ctx context.Context, name string, most int) iter.Seq2[line, 
 	}
 }
 
-// line is one line of a file without its LF, or the number of one that is too long.
-type line struct {
-	bytes  []byte
-	number int
-	long   bool
+// Line is one line of a file without its LF, or the number of one that is too long.
+type Line struct {
+	Bytes  []byte
+	Number int
+	Long   bool
 }
 
 type chunk struct {
@@ -135,7 +135,7 @@ type chunk struct {
 // maxChunk is how many bytes one read takes at most.
 const maxChunk = 128 << 10
 
-func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struct{}) {
+func (a *App) pump(name string, most int, chunks chan<- chunk, done <-chan struct{}) {
 	send := func(c chunk) bool {
 		select {
 		case chunks <- c:
@@ -154,7 +154,7 @@ func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struc
 		send(chunk{err: err})
 		return
 	}
-	if f != a.stdin {
+	if f != a.Stdin {
 		defer f.Close()
 	}
 	left := most
@@ -187,8 +187,8 @@ func (a *app) pump(name string, most int, chunks chan<- chunk, done <-chan struc
 
 // open opens a file that can be read from start to end. It returns the size of a regular
 // file in bytes, and 0 for other files.
-func (a *app) open(name string) (*os.File, int, error) {
-	f := a.stdin
+func (a *App) open(name string) (*os.File, int, error) {
+	f := a.Stdin
 	if name != "-" {
 		if strings.ContainsRune(name, 0) {
 			return nil, 0, runerr.Unreadable("", "a file name cannot hold a NUL", "")
@@ -214,8 +214,8 @@ func (a *app) open(name string) (*os.File, int, error) {
 	return nil, 0, runerr.Unreadable(path, "neither a file nor a pipe nor a character device", "")
 }
 
-// readSmall reads a regular file of at most most bytes.
-func readSmall(name string, most int) ([]byte, error) {
+// ReadSmall reads a regular file of at most most bytes.
+func ReadSmall(name string, most int) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK the open of a pipe would wait
 	if err != nil {
 		return nil, runerr.Unreadable(screen.Path(name), runerr.Reason(err), "name a file that exists and may be read")

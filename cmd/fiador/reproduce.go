@@ -27,7 +27,7 @@ import (
 )
 
 type reproduceFlags struct {
-	gateFlags
+	GateFlags
 	intent string
 	work   string
 	read   []string
@@ -36,7 +36,7 @@ type reproduceFlags struct {
 	given  func(flag string) bool
 }
 
-func reproduceCommand(a *app) *cobra.Command {
+func ReproduceCommand(a *App) *cobra.Command {
 	var f reproduceFlags
 	cmd := &cobra.Command{
 		Use:   "reproduce PACK --intent FILE",
@@ -63,15 +63,15 @@ Exit codes:
 		Example: `  fiador reproduce ./pack --intent intent.json
   fiador reproduce pack.tar.gz --intent intent.json --tree ./checkout
   fiador reproduce ./pack --intent intent.json --runs 20 --format json`,
-		Args: exactArgs("PACK"),
+		Args: ExactArgs("PACK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "intent", "policy", "tree", "work"); err != nil {
+			if err := NotEmpty(cmd, "intent", "policy", "tree", "work"); err != nil {
 				return err
 			}
-			return reproducePack(waiting(cmd.Context(), a), a, args[0], f)
+			return reproducePack(Waiting(cmd.Context(), a), a, args[0], f)
 		},
 	}
-	f.gateFlags.register(cmd)
+	f.GateFlags.Register(cmd)
 	flags := cmd.Flags()
 	flags.Lookup("policy").DefValue = "the built-in one that the pack names"
 	flags.StringVar(&f.intent, "intent", "", "the intent of the run, byte for byte, or - for standard input")
@@ -80,7 +80,7 @@ Exit codes:
 	f.runs = 1
 	flags.Var(&f.runs, "runs", "how often, 1 to "+strconv.Itoa(reproduce.MaxRuns))
 	flags.StringVar(&f.format, "format", "human", "human, or json: one canonical object")
-	complete(cmd, "format", "human", "json")
+	Complete(cmd, "format", "human", "json")
 	f.given = flags.Changed
 	return cmd
 }
@@ -104,18 +104,18 @@ func (n *times) Set(text string) error {
 func (f reproduceFlags) check(name string) error {
 	switch {
 	case f.intent == "":
-		return usage("as in --intent intent.json: a pack has the hash of its intent alone", "--intent is missing")
+		return Usage("as in --intent intent.json: a pack has the hash of its intent alone", "--intent is missing")
 	case name == "-" && f.intent == "-":
-		return unfit("name a file for one of them", "the pack and --intent cannot both be standard input")
+		return Unfit("name a file for one of them", "the pack and --intent cannot both be standard input")
 	}
-	return choice("format", f.format, []string{"human", "json"})
+	return Choice("format", f.format, []string{"human", "json"})
 }
 
-func reproducePack(ctx context.Context, a *app, name string, f reproduceFlags) error {
+func reproducePack(ctx context.Context, a *App, name string, f reproduceFlags) error {
 	if err := f.check(name); err != nil {
 		return err
 	}
-	debug.SetGCPercent(usualGC) // a pack may be large
+	debug.SetGCPercent(UsualGC) // a pack may be large
 	o, undecided, err := original(a, name, f)
 	if err != nil || o == nil {
 		return err
@@ -123,13 +123,13 @@ func reproducePack(ctx context.Context, a *app, name string, f reproduceFlags) e
 	if err := f.fits(o); err != nil {
 		return err
 	}
-	src, err := a.read(ctx, f.intent, canon.MaxIntentBytes)
+	src, err := a.Read(ctx, f.intent, canon.MaxIntentBytes)
 	switch {
 	case err != nil:
-	case len(src.bytes) > canon.MaxIntentBytes: // the hash would need the bytes beyond the limit, which were not read
-		err = runerr.Unreadable(src.path, fmt.Sprintf("larger than the limit of %d bytes", canon.MaxIntentBytes), "name the intent that was decided")
+	case len(src.Bytes) > canon.MaxIntentBytes: // the hash would need the bytes beyond the limit, which were not read
+		err = runerr.Unreadable(src.Path, fmt.Sprintf("larger than the limit of %d bytes", canon.MaxIntentBytes), "name the intent that was decided")
 	default:
-		err = o.CheckIntent(src.path, src.bytes)
+		err = o.CheckIntent(src.Path, src.Bytes)
 	}
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func reproducePack(ctx context.Context, a *app, name string, f reproduceFlags) e
 	if err != nil {
 		return err
 	}
-	got, err := again(ctx, a, o, gate, f, reproduce.Again{Source: src.bytes, Path: src.path, Runs: int(f.runs)})
+	got, err := again(ctx, a, o, gate, f, reproduce.Again{Source: src.Bytes, Path: src.Path, Runs: int(f.runs)})
 	if err != nil {
 		return err
 	}
@@ -151,33 +151,33 @@ func reproducePack(ctx context.Context, a *app, name string, f reproduceFlags) e
 // original reads the run of a valid pack. If the pack is invalid, original prints the
 // violations and returns nil. undecided is the error for checks that could not be made.
 // The caller reports it later, because a wrong policy explains more.
-func original(a *app, name string, f reproduceFlags) (o *reproduce.Original, undecided, err error) {
+func original(a *App, name string, f reproduceFlags) (o *reproduce.Original, undecided, err error) {
 	profile := ""
 	if f.given("policy") {
-		profile = f.policy
+		profile = f.Policy
 	}
-	given, err := givenProfile(a, profile)
+	given, err := GivenProfile(a, profile)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := readPack(a, name)
+	p, err := ReadPack(a, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	v := verifiedPack{name: canon.Clean(name), verdict: verify.Pack(p, originalOptions(a, p, given)), hint: topHint(p)}
-	if len(v.verdict.Violations) > 0 {
-		a.status = exitRejected
+	v := VerifiedPack{Name: canon.Clean(name), Verdict: verify.Pack(p, originalOptions(a, p, given)), Hint: TopHint(p)}
+	if len(v.Verdict.Violations) > 0 {
+		a.Status = ExitRejected
 		return nil, nil, tellInvalid(a, v, f.format)
 	}
 	if o, err = reproduce.Read(p); err != nil {
 		return nil, nil, err
 	}
 	if own := o.Result.Policy.Name; given == nil && !slices.Contains(profiles.Names(), own) {
-		return nil, nil, unfit("give its folder with --policy", "the pack's profile %q is not a built-in one", own)
+		return nil, nil, Unfit("give its folder with --policy", "the pack's profile %q is not a built-in one", own)
 	}
-	if list := v.verdict.NotChecked; len(list) > 0 {
-		undecided = runerr.New(result.CodeEvidence, v.name+": not all of the pack could be checked: "+list[0],
-			"fiador pack verify says what it takes", runerr.File(v.name))
+	if list := v.Verdict.NotChecked; len(list) > 0 {
+		undecided = runerr.New(result.CodeEvidence, v.Name+": not all of the pack could be checked: "+list[0],
+			"fiador pack verify says what it takes", runerr.File(v.Name))
 	}
 	return o, undecided, nil
 }
@@ -185,8 +185,8 @@ func original(a *app, name string, f reproduceFlags) (o *reproduce.Original, und
 // originalOptions returns the options that check a pack against its profile. A given
 // profile that differs is left out of the check: the difference is no fault of the pack.
 // The later comparison of digests covers the whole given profile and names it.
-func originalOptions(a *app, p *pack.Pack, given *kernel.Profile) verify.Options {
-	o := packOptions(a, given)
+func originalOptions(a *App, p *pack.Pack, given *kernel.Profile) verify.Options {
+	o := PackOptions(a, given)
 	if given == nil {
 		return o
 	}
@@ -199,16 +199,16 @@ func originalOptions(a *app, p *pack.Pack, given *kernel.Profile) verify.Options
 	return o
 }
 
-func tellInvalid(a *app, v verifiedPack, format string) error {
+func tellInvalid(a *App, v VerifiedPack, format string) error {
 	var out bytes.Buffer
 	if format == "json" {
-		if err := v.json(&out); err != nil {
+		if err := v.JSON(&out); err != nil {
 			return err
 		}
 	} else {
-		v.human(terminal{w: &out, color: a.page.color})
+		v.Human(Terminal{W: &out, Color: a.Page.Color})
 	}
-	return a.print(out.Bytes())
+	return a.Print(out.Bytes())
 }
 
 // fits refuses flags of an execution if the run was only planned.
@@ -218,56 +218,56 @@ func (f reproduceFlags) fits(o *reproduce.Original) error {
 	}
 	for _, flag := range []string{"work", "read"} {
 		if f.given(flag) {
-			return unfit("leave it out", "--%s belongs to an execution, and the pack is of a plan", flag)
+			return Unfit("leave it out", "--%s belongs to an execution, and the pack is of a plan", flag)
 		}
 	}
 	return nil
 }
 
 // gateOf opens the gate with the policy of the original.
-func gateOf(ctx context.Context, a *app, o *reproduce.Original, f reproduceFlags) (*harness.Gate, error) {
+func gateOf(ctx context.Context, a *App, o *reproduce.Original, f reproduceFlags) (*harness.Gate, error) {
 	s := harness.Sources{Builtin: profiles.FS(), Profile: o.Result.Policy.Name}
 	if f.given("policy") {
-		s.Profile = f.policy
+		s.Profile = f.Policy
 	}
 	if !slices.Contains(profiles.Names(), s.Profile) {
-		if err := userProfile(&s, s.Profile); err != nil {
+		if err := UserProfile(&s, s.Profile); err != nil {
 			return nil, err
 		}
 	}
-	for _, dir := range f.org {
-		folder, err := openFolder("--org-policy", dir)
+	for _, dir := range f.Org {
+		folder, err := OpenFolder("--org-policy", dir)
 		if err != nil {
 			return nil, err
 		}
 		s.Org = append(s.Org, folder)
 	}
 	if o.Gated() {
-		if err := repoLayer(&s, f.tree); err != nil {
+		if err := RepoLayer(&s, f.Tree); err != nil {
 			return nil, err
 		}
 	}
 	// No answer depends on the time that it takes. An emulated machine may be slow.
 	limits := policy.DefaultLimits()
 	limits.Compile, limits.Deadline = time.Minute, time.Minute
-	return harness.OpenGate(ctx, s, a.specs, limits)
+	return harness.OpenGate(ctx, s, a.Specs, limits)
 }
 
 // again reproduces the run, in a sandbox if it was an execution.
-func again(ctx context.Context, a *app, o *reproduce.Original, gate *harness.Gate, f reproduceFlags, again reproduce.Again) (reproduce.Result, error) {
-	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs}
-	line := newProgress(a, int64(f.runs))
+func again(ctx context.Context, a *App, o *reproduce.Original, gate *harness.Gate, f reproduceFlags, again reproduce.Again) (reproduce.Result, error) {
+	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs}
+	line := NewProgress(a, int64(f.runs))
 	if f.runs > 1 {
-		again.Begin = func(i int) { line.show(fmt.Sprintf("run %d of %d", i+1, f.runs)) }
+		again.Begin = func(i int) { line.Show(fmt.Sprintf("run %d of %d", i+1, f.runs)) }
 	}
-	defer line.clear()
+	defer line.Clear()
 	if o.Result.ExecutionMode != harness.ModeExecuteSandbox {
 		return o.Reproduce(ctx, deps, gate, again)
 	}
 	e := execution(a)
 	defer e.close(ctx, a)
 	var err error
-	if again.Folders, err = prepareExecution(ctx, a, executingFlags{work: f.work, read: f.read}, f.tree, e); err != nil {
+	if again.Folders, err = prepareExecution(ctx, a, executingFlags{work: f.work, read: f.read}, f.Tree, e); err != nil {
 		return reproduce.Result{}, err
 	}
 	deps.Runner = e.host
@@ -291,7 +291,7 @@ func (f reproduceFlags) ofTree(err error) error {
 		return err
 	}
 	e := *re
-	e.Message += "; inputs are taken from --tree, which is " + quoted(f.tree)
+	e.Message += "; inputs are taken from --tree, which is " + Quoted(f.Tree)
 	if !f.given("tree") {
 		e.Message += " where it is not given"
 	}
@@ -299,16 +299,16 @@ func (f reproduceFlags) ofTree(err error) error {
 }
 
 // tellReproduced prints the result: a line for the matches and for each difference.
-func tellReproduced(a *app, o *reproduce.Original, got reproduce.Result, f reproduceFlags) error {
+func tellReproduced(a *App, o *reproduce.Original, got reproduce.Result, f reproduceFlags) error {
 	if got.Matches < got.Runs {
-		a.status = exitRejected
+		a.Status = ExitRejected
 	}
 	if f.format == "json" {
 		b, _, err := canon.Artifact(reproducedDocument(o, got))
 		if err != nil {
 			return err
 		}
-		return a.print(b)
+		return a.Print(b)
 	}
 	var out bytes.Buffer
 	of := func(n int) string {
@@ -318,16 +318,16 @@ func tellReproduced(a *app, o *reproduce.Original, got reproduce.Result, f repro
 		return fmt.Sprintf(" %d of %d", n, got.Runs)
 	}
 	if got.Matches > 0 {
-		fmt.Fprintf(&out, "%s%s  %s\n", a.page.paint(screen.Green, "MATCH"), of(got.Matches), o.Digest)
+		fmt.Fprintf(&out, "%s%s  %s\n", a.Page.Paint(screen.Green, "MATCH"), of(got.Matches), o.Digest)
 	}
 	for _, d := range got.Differences {
 		at := "  "
 		if got.Runs > 1 {
 			at = " at "
 		}
-		fmt.Fprintf(&out, "%s%s%s%s: %s in the pack, %s now\n", a.page.paint(screen.Red, "DIFFERS"), of(d.Runs), at, screen.Plain(placeText(d.Divergence)), screen.Plain(d.Recorded), screen.Plain(d.Now))
+		fmt.Fprintf(&out, "%s%s%s%s: %s in the pack, %s now\n", a.Page.Paint(screen.Red, "DIFFERS"), of(d.Runs), at, screen.Plain(placeText(d.Divergence)), screen.Plain(d.Recorded), screen.Plain(d.Now))
 	}
-	if err := a.print(out.Bytes()); err != nil {
+	if err := a.Print(out.Bytes()); err != nil {
 		return err
 	}
 	hintOfRuns(a, got, f.without(o, got))
@@ -367,22 +367,22 @@ func ofStream(d reproduce.Counted) bool {
 }
 
 // hintOfRuns prints a possible cause of the differences. without lists the absent flags.
-func hintOfRuns(a *app, got reproduce.Result, without []string) {
+func hintOfRuns(a *App, got reproduce.Result, without []string) {
 	if got.Matches == 0 && len(without) > 0 {
-		a.term.hint("the run may have had " + strings.Join(without, " or ") + ": give that again, as it was")
+		a.Term.Hint("the run may have had " + strings.Join(without, " or ") + ": give that again, as it was")
 	}
 	switch {
 	case got.Matches == got.Runs:
 	case got.Matches > 0:
-		a.term.hint("flaky: the same run does not always end alike; something in it depends on time, chance or the machine")
+		a.Term.Hint("flaky: the same run does not always end alike; something in it depends on time, chance or the machine")
 	case got.Differences[0].Input != "":
-		a.term.hint("give with --tree the folder whose inputs the run had")
+		a.Term.Hint("give with --tree the folder whose inputs the run had")
 	case ofBase(got.Differences[0]) && len(without) == 0:
-		a.term.hint("give with --work the folder as it was")
+		a.Term.Hint("give with --work the folder as it was")
 	case ofStream(got.Differences[0]):
-		a.term.hint("what commands print counts: have the intent send what has times or the like in it to /dev/null")
+		a.Term.Hint("what commands print counts: have the intent send what has times or the like in it to /dev/null")
 	case got.Runs == 1:
-		a.term.hint("--runs 10 shows whether it always differs")
+		a.Term.Hint("--runs 10 shows whether it always differs")
 	}
 }
 

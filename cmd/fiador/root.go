@@ -10,41 +10,41 @@ import (
 	"github.com/fiador/fiador/harness/runerr"
 )
 
-// run is the whole program except for the process around it. It returns the exit status. A
+// Run is the whole program except for the process around it. It returns the exit status. A
 // panic in any command becomes RUN_E007.
-func run(ctx context.Context, args []string, sys system, commands func(*app) []*cobra.Command) (status int) {
+func Run(ctx context.Context, args []string, sys System, commands func(*App) []*cobra.Command) (status int) {
 	debug.SetMemoryLimit(512 << 20)
 	debug.SetGCPercent(startupGC)
-	a := newApp(sys)
+	a := NewApp(sys)
 	defer func() {
 		if p := recover(); p != nil {
-			status = a.report(runerr.Panicked())
+			status = a.Report(runerr.Panicked())
 		}
 	}()
-	root := rootCommand(a, commands(a)...)
+	root := Root(a, commands(a)...)
 	root.SetArgs(args)
-	root.SetIn(sys.stdin)
-	root.SetOut(sys.stdout)
-	root.SetErr(sys.stderr)
+	root.SetIn(sys.Stdin)
+	root.SetOut(sys.Stdout)
+	root.SetErr(sys.Stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	if lost := a.lost(); lost != nil {
 		err = lost
 	}
 	if err != nil {
-		status = a.report(err)
-		if cmd != nil && cmd.Annotations[failsWith] != "" {
-			status, _ = strconv.Atoi(cmd.Annotations[failsWith])
+		status = a.Report(err)
+		if cmd != nil && cmd.Annotations[FailsWith] != "" {
+			status, _ = strconv.Atoi(cmd.Annotations[FailsWith])
 		}
 		return status
 	}
-	return a.status
+	return a.Status
 }
 
-// failsWith is the annotation of a command with the exit status, in decimal digits, of its
+// FailsWith is the annotation of a command with the exit status, in decimal digits, of its
 // ends without an answer. Other commands end with exitError.
-const failsWith = "fails-with"
+const FailsWith = "fails-with"
 
-func rootCommand(a *app, commands ...*cobra.Command) *cobra.Command {
+func Root(a *App, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fiador",
 		Short: "the safety catch for agent intents",
@@ -64,18 +64,18 @@ Exit codes:
   fiador run intent.json --policy strict --bundle bundle.json`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          noArgs,
+		Args:          NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return a.prepare()
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage(helpHint(cmd), "%s", err)
+		return Usage(HelpHint(cmd), "%s", err)
 	})
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour on the terminal: auto, always or never")
 	root.AddCommand(append(commands, exitCodesTopic(), environmentTopic())...)
-	complete(root, "color", "auto", "always", "never")
+	Complete(root, "color", "auto", "always", "never")
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

@@ -18,11 +18,11 @@ import (
 )
 
 type runFlags struct {
-	gateFlags
-	reportFlags
+	GateFlags
+	ReportFlags
 	executingFlags
 	modelFlags
-	recordFlags
+	RecordFlags
 	receipt   string
 	mode      string
 	modelMode string
@@ -31,7 +31,7 @@ type runFlags struct {
 	pack      string
 }
 
-func runCommand(a *app) *cobra.Command {
+func RunCommand(a *App) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run INTENT",
@@ -63,19 +63,19 @@ Exit codes:
   fiador run intent.json --mode execute-sandbox --pack ./pack
   fiador run intent.json --ledger ./ledger --ledger-key gate.key --receipt run.tlog-proof
   fiador run - <intent.json | jq -r .kernel_result_kind`,
-		Args: exactArgs("INTENT"),
+		Args: ExactArgs("INTENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "pack", "bundle", "receipt", "evidence", "promote", "work"); err != nil {
+			if err := NotEmpty(cmd, "pack", "bundle", "receipt", "evidence", "promote", "work"); err != nil {
 				return err
 			}
 			return runIntent(a, cmd, args[0], f)
 		},
 	}
-	f.gateFlags.register(cmd)
-	f.reportFlags.register(cmd)
+	f.GateFlags.Register(cmd)
+	f.ReportFlags.Register(cmd)
 	f.executingFlags.register(cmd)
 	f.modelFlags.register(cmd)
-	f.recordFlags.register(cmd)
+	f.RecordFlags.Register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.receipt, "receipt", "", "new file to write the ledger's receipt to (C2SP tlog-proof)")
 	flags.StringVar(&f.mode, "mode", harness.ModePlanOnly, "plan-only, or execute-sandbox to run the plan as well")
@@ -83,20 +83,20 @@ Exit codes:
 	flags.StringVar(&f.runID, "run-id", "", "id of this run (default: made from the time and random digits)")
 	flags.StringVar(&f.bundle, "bundle", "", "file to write the bundle to, in the bytes that its hash covers")
 	flags.StringVar(&f.pack, "pack", "", "new folder to write the run pack to, which proves this run elsewhere")
-	complete(cmd, "mode", harness.ModePlanOnly, harness.ModeExecuteSandbox)
-	complete(cmd, "model-mode", harness.ModelNone, harness.ModelRecord, harness.ModelReplay)
+	Complete(cmd, "mode", harness.ModePlanOnly, harness.ModeExecuteSandbox)
+	Complete(cmd, "model-mode", harness.ModelNone, harness.ModelRecord, harness.ModelReplay)
 	return cmd
 }
 
 // checkRun refuses contradictory flags before anything is read.
-func checkRun(a *app, intent string, f runFlags) error {
-	if err := choice("mode", f.mode, []string{harness.ModePlanOnly, harness.ModeExecuteSandbox}); err != nil {
+func checkRun(a *App, intent string, f runFlags) error {
+	if err := Choice("mode", f.mode, []string{harness.ModePlanOnly, harness.ModeExecuteSandbox}); err != nil {
 		return err
 	}
-	if err := choice("model mode", f.modelMode, []string{harness.ModelNone, harness.ModelRecord, harness.ModelReplay}); err != nil {
+	if err := Choice("model mode", f.modelMode, []string{harness.ModelNone, harness.ModelRecord, harness.ModelReplay}); err != nil {
 		return err
 	}
-	if err := f.reportFlags.check(); err != nil {
+	if err := f.ReportFlags.Check(); err != nil {
 		return err
 	}
 	if err := f.executingFlags.check(f.mode); err != nil {
@@ -105,88 +105,88 @@ func checkRun(a *app, intent string, f runFlags) error {
 	if err := f.modelFlags.check(f.mode, f.modelMode); err != nil {
 		return err
 	}
-	if err := checkReceipt(a, f.recordFlags, f.receipt); err != nil {
+	if err := CheckReceipt(a, f.RecordFlags, f.receipt); err != nil {
 		return err
 	}
 	if f.runID != "" && !ledger.RunID(f.runID) {
-		return usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
+		return Usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
 	}
-	return a.check(runPlaces(a, intent, f))
+	return a.CheckPlaces(runPlaces(a, intent, f))
 }
 
 // runPlaces lists the files and folders that the flags of a run name.
-func runPlaces(a *app, intent string, f runFlags) places {
-	var p places
-	p.add(input|asked|needed, "INTENT", "intent", intent)
-	p.add(needed, "--policy", "policy", policyFiles(f.policy)...)
-	f.reportFlags.places(&p)
-	recordPlaces(a, f.recordFlags, &p)
-	p.add(answers|alone|needed, "--bundle", "bundle", f.bundle)
-	p.add(answers|alone|needed|fresh, "--receipt", "receipt", f.receipt)
-	p.add(written|kept|asked, "--evidence", "evidence", f.evidence)
-	p.add(written|packs, "--pack", "pack", f.pack)
-	p.add(modelFile|asked, "--model-adapters", "list of adapters", f.adapters)
-	recording := modelFile | kept
+func runPlaces(a *App, intent string, f runFlags) Places {
+	var p Places
+	p.Add(Input|Asked|Needed, "INTENT", "intent", intent)
+	p.Add(Needed, "--policy", "policy", ProfileFiles(f.Policy)...)
+	f.ReportFlags.Places(&p)
+	RecordPlaces(a, f.RecordFlags, &p)
+	p.Add(Answers|Alone|Needed, "--bundle", "bundle", f.bundle)
+	p.Add(Answers|Alone|Needed|Fresh, "--receipt", "receipt", f.receipt)
+	p.Add(Written|Kept|Asked, "--evidence", "evidence", f.evidence)
+	p.Add(Written|Packs, "--pack", "pack", f.pack)
+	p.Add(ModelFile|Asked, "--model-adapters", "list of adapters", f.adapters)
+	recording := ModelFile | Kept
 	if f.modelMode == harness.ModelRecord {
-		recording |= recorded | written
+		recording |= Recorded | Written
 	}
-	p.add(recording, "--model-recording", "recording", f.recording)
-	tree := guarded
+	p.Add(recording, "--model-recording", "recording", f.recording)
+	tree := Guarded
 	if f.mode == harness.ModeExecuteSandbox {
-		tree |= exposed
+		tree |= Exposed
 	}
-	p.add(tree, "--tree", "tree", f.tree)
-	p.add(guarded|exposed|worked, "--work", "work", f.work)
-	p.add(reached|exposed|worked|changed, "--promote", "promote", f.promote)
-	p.add(exposed|worked, "--read", "read", f.read...)
+	p.Add(tree, "--tree", "tree", f.Tree)
+	p.Add(Guarded|Exposed|Worked, "--work", "work", f.work)
+	p.Add(Reached|Exposed|Worked|Changed, "--promote", "promote", f.promote)
+	p.Add(Exposed|Worked, "--read", "read", f.read...)
 	return p
 }
 
-func runIntent(a *app, cmd *cobra.Command, name string, f runFlags) error {
+func runIntent(a *App, cmd *cobra.Command, name string, f runFlags) error {
 	if err := checkRun(a, name, f); err != nil {
 		return err
 	}
-	a.github = f.format == "github"
-	ctx := waiting(cmd.Context(), a)
-	sources, err := gating(a, f.gateFlags)
+	a.GitHub = f.Format == "github"
+	ctx := Waiting(cmd.Context(), a)
+	sources, err := Gating(a, f.GateFlags)
 	if err != nil {
 		return err
 	}
-	log, err := recording(a, f.recordFlags)
+	log, err := OpenLog(a, f.RecordFlags)
 	if err != nil {
 		return err
 	}
 	if log != nil {
 		defer log.Close()
 	} else {
-		notRecorded(a)
+		NotRecorded(a)
 	}
-	w, err := openPack(f.pack)
+	w, err := OpenPack(f.pack)
 	if err != nil {
 		return err
 	}
 	if w != nil {
 		defer func() { _ = w.Abort() }()
 	}
-	opened := gateAhead(ctx, a, sources)
-	src, readErr := a.read(ctx, name, canon.MaxIntentBytes)
-	if len(src.bytes) > largeIntent {
-		debug.SetGCPercent(usualGC)
+	opened := OpenGateAhead(ctx, a, sources)
+	src, readErr := a.Read(ctx, name, canon.MaxIntentBytes)
+	if len(src.Bytes) > LargeIntent {
+		debug.SetGCPercent(UsualGC)
 	}
-	if err := a.specs.Prepare(specs.KindIntent); err != nil {
+	if err := a.Specs.Prepare(specs.KindIntent); err != nil {
 		return err
 	}
 	gate, err := opened()
 	if err != nil {
 		return err
 	}
-	reports, err := openReports(a, f.reportFlags, gate.Profile.Name)
+	reports, err := OpenReports(a, f.ReportFlags, gate.Profile.Name)
 	if err != nil {
 		return err
 	}
-	defer reports.abort()
+	defer reports.Abort()
 	end := harness.End{Err: readErr, Request: harness.Request{
-		Source: src.bytes, Path: src.path, Mode: f.mode, ModelMode: f.modelMode, RunID: f.runID,
+		Source: src.Bytes, Path: src.Path, Mode: f.mode, ModelMode: f.modelMode, RunID: f.runID,
 	}}
 	if readErr == nil {
 		if err := decide(ctx, a, gate, f, log, w, &end); err != nil {
@@ -197,35 +197,35 @@ func runIntent(a *app, cmd *cobra.Command, name string, f runFlags) error {
 }
 
 // tellRun writes the results of a run: its bundle, the reports, and words for people.
-func tellRun(a *app, reports *reports, f runFlags, end harness.End) error {
+func tellRun(a *App, reports *Reports, f runFlags, end harness.End) error {
 	if f.bundle != "" && end.Decision.Bundle != nil {
-		if err := writeFile(f.bundle, end.Decision.BundleBytes, a.guarded); err != nil {
+		if err := WriteFile(f.bundle, end.Decision.BundleBytes, a.Guarded); err != nil {
 			return err
 		}
 	}
-	item := itemOf(end)
-	if err := errors.Join(reports.item(item), reports.close()); err != nil {
+	item := ItemOf(end)
+	if err := errors.Join(reports.Item(item), reports.Close()); err != nil {
 		return err
 	}
 	if end.Err != nil {
 		return end.Err
 	}
-	if a.tty && f.format == "json" {
-		if err := report.Human(a.stderr, a.term.color, item); err != nil {
+	if a.TTY && f.Format == "json" {
+		if err := report.Human(a.Stderr, a.Term.Color, item); err != nil {
 			return err
 		}
 	}
-	if a.tty && f.bundle != "" && end.Decision.Bundle == nil {
-		a.term.hint(fmt.Sprintf("a REFUSE has no bundle: %q was not written", f.bundle))
+	if a.TTY && f.bundle != "" && end.Decision.Bundle == nil {
+		a.Term.Hint(fmt.Sprintf("a REFUSE has no bundle: %q was not written", f.bundle))
 	}
-	a.status = end.Result.ExitCode()
+	a.Status = end.Result.ExitCode()
 	return nil
 }
 
 // decide runs the intent and delivers the results to the sinks of the flags.
-func decide(ctx context.Context, a *app, gate *harness.Gate, f runFlags, log *disk.Log, w *pack.Writer, end *harness.End) error {
-	deps := harness.Deps{Now: a.now, Rand: a.rand, Specs: a.specs, Recorder: recorder(a, log)}
-	to := sinks(a, w, f.recordFlags, f.receipt, f.pack)
+func decide(ctx context.Context, a *App, gate *harness.Gate, f runFlags, log *disk.Log, w *pack.Writer, end *harness.End) error {
+	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs, Recorder: Recorder(a, log)}
+	to := sinks(a, w, f.RecordFlags, f.receipt, f.pack)
 	if f.mode != harness.ModeExecuteSandbox {
 		if end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request); end.Err != nil {
 			return nil
@@ -239,7 +239,7 @@ func decide(ctx context.Context, a *app, gate *harness.Gate, f runFlags, log *di
 	}
 	e := execution(a)
 	defer e.close(ctx, a)
-	if end.Folders, err = prepareExecution(ctx, a, f.executingFlags, f.tree, e); err != nil {
+	if end.Folders, err = prepareExecution(ctx, a, f.executingFlags, f.Tree, e); err != nil {
 		return err
 	}
 	show, clear := stepLine(a)

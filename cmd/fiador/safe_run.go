@@ -9,7 +9,7 @@ import (
 	"github.com/fiador/fiador/harness/saferun"
 )
 
-func safeRunCommand(a *app) *cobra.Command {
+func SafeRunCommand(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "safe-run [--log-names contract|rfc] [--] COMMAND [ARGUMENT...]",
 		Short: "run a command as it is and leave a log when it fails",
@@ -36,15 +36,15 @@ Exit codes:
 	}
 }
 
-func safeRun(ctx context.Context, a *app, args []string) error {
-	a.busy.enter() // a signal ends the command, and then this process
+func safeRun(ctx context.Context, a *App, args []string) error {
+	a.Busy.Enter() // a signal ends the command, and then this process
 	signals := saferun.Notify()
 	if ctx.Err() != nil { // a signal came before Notify
 		return runerr.Stopped()
 	}
-	a.status = saferun.Run(args, saferun.System{
-		Stdin: a.stdin, Stdout: a.direct, Stderr: a.stderr,
-		Env: a.environ, Signals: signals, Now: a.now, Rand: a.rand,
+	a.Status = saferun.Run(args, saferun.System{
+		Stdin: a.Stdin, Stdout: a.Direct, Stderr: a.Stderr,
+		Env: a.Environ, Signals: signals, Now: a.Now, Rand: a.Rand,
 	})
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-func schemaCommand(a *app) *cobra.Command {
+func SchemaCommand(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema NAME",
 		Short: "print a JSON Schema",
@@ -20,14 +20,14 @@ Exit codes:
   2  there is no schema of that name`,
 		Example: `  fiador schema intent >intent.schema.json
   fiador schema run-result`,
-		Args:      exactArgs("NAME"),
+		Args:      ExactArgs("NAME"),
 		ValidArgs: specs.Names(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			b, ok := specs.Schema(args[0])
 			if !ok {
-				return choice("schema", args[0], specs.Names())
+				return Choice("schema", args[0], specs.Names())
 			}
-			return a.print(b)
+			return a.Print(b)
 		},
 	}
 }

@@ -18,11 +18,11 @@ func asGiven(path string) string { return canon.Clean(filepath.ToSlash(filepath.
 // checkProfileName refuses a name that no profile can have.
 func checkProfileName(name string) error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`).MatchString(name) {
-		return usage("a lower-case letter, then lower-case letters, digits, '_' and '-'; at most 64", "profile name %q cannot be used", name)
+		return Usage("a lower-case letter, then lower-case letters, digits, '_' and '-'; at most 64", "profile name %q cannot be used", name)
 	}
 	for _, builtin := range profiles.Names() {
 		if name == builtin {
-			return unfit("give it a name of its own", "%q is a built-in profile", name)
+			return Unfit("give it a name of its own", "%q is a built-in profile", name)
 		}
 	}
 	return nil
@@ -30,13 +30,13 @@ func checkProfileName(name string) error {
 
 // sowAll writes seeds, prints the result for each, and returns those whose files existed
 // already.
-func sowAll(a *app, dir string, list []scaffold.Seed) (kept []scaffold.Seed, err error) {
+func sowAll(a *App, dir string, list []scaffold.Seed) (kept []scaffold.Seed, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, notWritten(filepath.Join(dir, "."), err)
+		return nil, NotWritten(filepath.Join(dir, "."), err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, notWritten(dir, err)
+		return nil, NotWritten(dir, err)
 	}
 	defer root.Close()
 	for _, s := range list {
@@ -48,7 +48,7 @@ func sowAll(a *app, dir string, list []scaffold.Seed) (kept []scaffold.Seed, err
 		if was {
 			word, kept = "kept ", append(kept, s)
 		}
-		if err := a.print([]byte(word + "  " + screen.Plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.Path)))) + "\n")); err != nil {
+		if err := a.Print([]byte(word + "  " + screen.Plain(asGiven(filepath.Join(dir, filepath.FromSlash(s.Path)))) + "\n")); err != nil {
 			return nil, err
 		}
 	}

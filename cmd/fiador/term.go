@@ -8,35 +8,35 @@ import (
 	"github.com/fiador/fiador/evidence/screen"
 )
 
-// terminal writes for people. Outside text passes through screen.Plain, so that it cannot move
+// Terminal writes for people. Outside text passes through screen.Plain, so that it cannot move
 // the cursor or hide other text.
-type terminal struct {
-	w     io.Writer
-	color bool
+type Terminal struct {
+	W     io.Writer
+	Color bool
 }
 
-func (t terminal) paint(style, s string) string {
-	if !t.color {
+func (t Terminal) Paint(style, s string) string {
+	if !t.Color {
 		return s
 	}
 	return screen.Paint(style, s)
 }
 
-func (t terminal) line(fields ...string) {
-	fmt.Fprintln(t.w, strings.Join(fields, "  "))
+func (t Terminal) Line(fields ...string) {
+	fmt.Fprintln(t.W, strings.Join(fields, "  "))
 }
 
-func (t terminal) message(msg string) {
-	fmt.Fprintln(t.w, t.paint(screen.Bold, "fiador:")+" "+screen.Plain(msg))
+func (t Terminal) Message(msg string) {
+	fmt.Fprintln(t.W, t.Paint(screen.Bold, "fiador:")+" "+screen.Plain(msg))
 }
 
-func (t terminal) warning(msg string) {
-	fmt.Fprintln(t.w, t.paint(screen.Bold, "fiador:")+" "+t.paint(screen.Yellow, "warning:")+" "+screen.Plain(msg))
+func (t Terminal) Warning(msg string) {
+	fmt.Fprintln(t.W, t.Paint(screen.Bold, "fiador:")+" "+t.Paint(screen.Yellow, "warning:")+" "+screen.Plain(msg))
 }
 
-func (t terminal) hint(text string) {
+func (t Terminal) Hint(text string) {
 	if text != "" {
-		fmt.Fprintln(t.w, t.paint(screen.Dim, "hint:")+" "+screen.Plain(text))
+		fmt.Fprintln(t.W, t.Paint(screen.Dim, "hint:")+" "+screen.Plain(text))
 	}
 }
 
@@ -50,7 +50,7 @@ func colored(flag string, tty bool, env func(string) string) (bool, error) {
 		return false, nil
 	case "auto":
 	default:
-		return false, unfit("one of: auto, always, never", "unknown colour mode %q", flag)
+		return false, Unfit("one of: auto, always, never", "unknown colour mode %q", flag)
 	}
 	if env("NO_COLOR") != "" {
 		return false, nil
@@ -61,8 +61,8 @@ func colored(flag string, tty bool, env func(string) string) (bool, error) {
 	return tty && env("TERM") != "dumb", nil
 }
 
-// inRunner reports whether a workflow runner reads the output: GitHub's, Azure's, or one
+// InRunner reports whether a workflow runner reads the output: GitHub's, Azure's, or one
 // that obeys the commands of these two.
-func inRunner(env func(string) string) bool {
+func InRunner(env func(string) string) bool {
 	return env("GITHUB_ACTIONS") == "true" || strings.EqualFold(env("TF_BUILD"), "true") || env("TEAMCITY_VERSION") != ""
 }

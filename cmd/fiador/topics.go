@@ -90,7 +90,7 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return usage(helpHint(root), "no help about %q", strings.Join(args, " "))
+				return Usage(HelpHint(root), "no help about %q", strings.Join(args, " "))
 			}
 			return found.Help()
 		},
@@ -113,7 +113,7 @@ func strictCompletion(completion *cobra.Command) {
 	const exitCodes = "\n\nExit codes:\n  0  the script was printed\n  2  the call cannot be understood"
 	for _, shell := range completion.Commands() {
 		shells = append(shells, shell.Name())
-		shell.Args = noArgs
+		shell.Args = NoArgs
 		shell.Long = strings.TrimRight(shell.Long, "\n") + exitCodes
 		shell.Example = "  fiador completion " + shell.Name()
 	}
@@ -123,8 +123,8 @@ func strictCompletion(completion *cobra.Command) {
 	completion.Args = nil
 	completion.RunE = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usage("one of: "+strings.Join(shells, ", "), "SHELL is missing")
+			return Usage("one of: "+strings.Join(shells, ", "), "SHELL is missing")
 		}
-		return choice("shell", args[0], shells)
+		return Choice("shell", args[0], shells)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-func transcriptCommand(a *app) *cobra.Command {
+func TranscriptCommand(a *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "transcript",
 		Short: "read back the logs of safe-run",
@@ -40,7 +40,7 @@ Exit codes:
 		Example: `  fiador transcript show .agent/FAIL-LOGS/safe-run-20260131-120000-1f0a77c2.log
   fiador transcript verify .agent/FAIL-LOGS/*.log
   zcat run.log.gz | fiador transcript events - | jq -r 'select(.stream == "STDERR").text'`,
-		Args: groupArgs,
+		Args: GroupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(transcriptShowCommand(a), transcriptVerifyCommand(a), transcriptEventsCommand(a))
@@ -68,8 +68,8 @@ func (l *logFile) close() {
 }
 
 // openLog opens a regular file, or standard input for "-".
-func openLog(ctx context.Context, a *app, name string) (*logFile, error) {
-	l := &logFile{watched: watched{ctx: ctx, line: newProgress(a, 0)}, path: screen.Path(name)}
+func openLog(ctx context.Context, a *App, name string) (*logFile, error) {
+	l := &logFile{watched: watched{ctx: ctx, line: NewProgress(a, 0)}, path: screen.Path(name)}
 	var err error
 	if name == "-" {
 		err = openStdinLog(a, l)
@@ -114,20 +114,20 @@ func (l *logFile) regular(info os.FileInfo, err error) error {
 
 // openStdinLog opens standard input. It reads a regular file from the current offset. It
 // reads any other input to its end first.
-func openStdinLog(a *app, l *logFile) error {
-	info, err := a.stdin.Stat()
+func openStdinLog(a *App, l *logFile) error {
+	info, err := a.Stdin.Stat()
 	if err != nil {
 		return runerr.Unreadable(l.path, runerr.Reason(err), "")
 	}
 	if !info.Mode().IsRegular() {
 		return spool(a, l)
 	}
-	from, err := a.stdin.Seek(0, io.SeekCurrent)
+	from, err := a.Stdin.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return runerr.Unreadable(l.path, runerr.Reason(err), "")
 	}
 	l.size = max(0, info.Size()-from)
-	l.r = io.NewSectionReader(a.stdin, from, l.size)
+	l.r = io.NewSectionReader(a.Stdin, from, l.size)
 	return nil
 }
 
@@ -139,9 +139,9 @@ const inMemory = 1 << 20
 const logBegins = "=== STDOUT ===\n"
 
 // spool reads standard input to its end and keeps it.
-func spool(a *app, l *logFile) error {
+func spool(a *App, l *logFile) error {
 	var held bytes.Buffer
-	for b, err := range a.chunks(l.ctx, "-", math.MaxInt) {
+	for b, err := range a.Chunks(l.ctx, "-", math.MaxInt) {
 		if err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func (l *logFile) unspooled(err error) error {
 
 // check reads a whole log. For a wrong log it returns a *transcript.FormatError.
 func (l *logFile) check() (*transcript.Log, error) {
-	debug.SetGCPercent(usualGC) // millions of lines allocate much
+	debug.SetGCPercent(UsualGC) // millions of lines allocate much
 	log, err := transcript.Open(l, l.size)
 	if err != nil && !errors.As(err, new(*transcript.FormatError)) {
 		err = l.unread(err)
@@ -248,14 +248,14 @@ func (l *logFile) where(fault *transcript.FormatError) (string, error) {
 type watched struct {
 	ctx  context.Context
 	r    io.ReaderAt
-	line *progressLine // nil: nothing is shown
+	line *Progress // nil: nothing is shown
 	read int64
 }
 
 // quiet ends the display of progress, before other output.
 func (w *watched) quiet() {
 	if w.line != nil {
-		w.line.clear()
+		w.line.Clear()
 		w.line = nil
 	}
 }
@@ -266,7 +266,7 @@ func (w *watched) ReadAt(b []byte, off int64) (int, error) {
 	}
 	n, err := w.r.ReadAt(b, off)
 	if w.read += int64(n); w.line != nil {
-		w.line.show(fmt.Sprintf("checking the log: %d MB read", w.read>>20))
+		w.line.Show(fmt.Sprintf("checking the log: %d MB read", w.read>>20))
 	}
 	return n, err
 }
@@ -285,10 +285,10 @@ func lineCounts(log *transcript.Log) (n [3]int64, err error) {
 // aLog refuses a call without an argument.
 func aLog(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usage(helpHint(cmd), "LOG is missing")
+		return Usage(HelpHint(cmd), "LOG is missing")
 	}
 	return nil
 }
 
 // pageWriter returns standard output with a large buffer.
-func pageWriter(a *app) *bufio.Writer { return bufio.NewWriterSize(a.stdout, 64<<10) }
+func pageWriter(a *App) *bufio.Writer { return bufio.NewWriterSize(a.Stdout, 64<<10) }

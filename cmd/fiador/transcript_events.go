@@ -12,7 +12,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-func transcriptEventsCommand(a *app) *cobra.Command {
+func transcriptEventsCommand(a *App) *cobra.Command {
 	stream := ""
 	streams := []string{"stdout", "stderr", "meta"}
 	cmd := &cobra.Command{
@@ -38,10 +38,10 @@ Exit codes:
   2  not a log, not whole, or it could not be read`,
 		Example: `  fiador transcript events run.log | jq -r 'select(.stream == "STDERR").text'
   fiador transcript events run.log --stream meta | jq .code`,
-		Args: exactArgs("LOG"),
+		Args: ExactArgs("LOG"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("stream") {
-				if err := choice("stream", stream, streams); err != nil {
+				if err := Choice("stream", stream, streams); err != nil {
 					return err
 				}
 			}
@@ -49,11 +49,11 @@ Exit codes:
 		},
 	}
 	cmd.Flags().StringVar(&stream, "stream", "", "only the events of one stream: "+strings.Join(streams, ", "))
-	complete(cmd, "stream", streams...)
+	Complete(cmd, "stream", streams...)
 	return cmd
 }
 
-func transcriptEvents(ctx context.Context, a *app, name, stream string) error {
+func transcriptEvents(ctx context.Context, a *App, name, stream string) error {
 	l, err := openLog(ctx, a, name)
 	if err != nil {
 		return err
@@ -76,14 +76,14 @@ func transcriptEvents(ctx context.Context, a *app, name, stream string) error {
 		if err != nil {
 			return err
 		}
-		if line = append(line, '\n'); a.outTTY {
+		if line = append(line, '\n'); a.OutTTY {
 			line = screen.JSON(line)
 		}
 		if _, err := out.Write(line); err != nil {
-			return unprinted(err)
+			return Unprinted(err)
 		}
 	}
-	return flush(out)
+	return Flush(out)
 }
 
 // eventDocument is an event. Bytes that JSON cannot hold as text are in base64.

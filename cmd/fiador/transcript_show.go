@@ -27,7 +27,7 @@ var (
 	transcriptStreams = []string{"stdout", "stderr"}
 )
 
-func transcriptShowCommand(a *app) *cobra.Command {
+func transcriptShowCommand(a *App) *cobra.Command {
 	f := showTranscriptFlags{view: "merged"}
 	cmd := &cobra.Command{
 		Use:   "show LOG",
@@ -53,7 +53,7 @@ Exit codes:
   fiador transcript show run.log --tail 20
   fiador transcript show run.log --stream stderr | grep -n warning
   fiador transcript show run.log --view summary`,
-		Args: exactArgs("LOG"),
+		Args: ExactArgs("LOG"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd.Flags().Changed); err != nil {
 				return err
@@ -65,27 +65,27 @@ Exit codes:
 	flags.StringVar(&f.view, "view", f.view, strings.Join(transcriptViews, ", "))
 	flags.StringVar(&f.stream, "stream", "", "only one stream: stdout or stderr")
 	flags.Int64Var(&f.tail, "tail", 0, "only the last `N` lines")
-	complete(cmd, "view", transcriptViews...)
-	complete(cmd, "stream", transcriptStreams...)
+	Complete(cmd, "view", transcriptViews...)
+	Complete(cmd, "stream", transcriptStreams...)
 	return cmd
 }
 
 func (f showTranscriptFlags) check(changed func(string) bool) error {
-	if err := choice("view", f.view, transcriptViews); err != nil {
+	if err := Choice("view", f.view, transcriptViews); err != nil {
 		return err
 	}
 	if changed("stream") {
-		if err := choice("stream", f.stream, transcriptStreams); err != nil {
+		if err := Choice("stream", f.stream, transcriptStreams); err != nil {
 			return err
 		}
 	}
 	switch {
 	case changed("tail") && f.tail < 1:
-		return usage("a number from 1 on", "--tail %d shows nothing", f.tail)
+		return Usage("a number from 1 on", "--tail %d shows nothing", f.tail)
 	case f.view == "split" && f.stream != "":
-		return unfit("leave one of them out", "--view split has both streams, and --stream is for one")
+		return Unfit("leave one of them out", "--view split has both streams, and --stream is for one")
 	case f.view == "summary" && (f.stream != "" || f.tail > 0):
-		return unfit("leave --view out", "--view summary has no lines to choose from")
+		return Unfit("leave --view out", "--view summary has no lines to choose from")
 	}
 	return nil
 }
@@ -96,12 +96,12 @@ type shownLog struct {
 	showTranscriptFlags
 	n   [3]int64 // lines of each stream
 	out *bufio.Writer
-	t   terminal
+	t   Terminal
 	tty bool
 	in  [3]*bufio.Reader // sources of the lines of each stream
 }
 
-func showTranscript(ctx context.Context, a *app, name string, f showTranscriptFlags) error {
+func showTranscript(ctx context.Context, a *App, name string, f showTranscriptFlags) error {
 	l, err := openLog(ctx, a, name)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func showTranscript(ctx context.Context, a *app, name string, f showTranscriptFl
 		return err
 	}
 	out := pageWriter(a)
-	s := shownLog{Log: log, showTranscriptFlags: f, out: out, t: terminal{w: out, color: a.page.color}, tty: a.outTTY}
+	s := shownLog{Log: log, showTranscriptFlags: f, out: out, t: Terminal{W: out, Color: a.Page.Color}, tty: a.OutTTY}
 	for i, section := range [...]*io.SectionReader{transcript.Stdout: log.Stdout(), transcript.Stderr: log.Stderr()} {
 		if section != nil {
 			s.in[i] = bufio.NewReaderSize(section, 64<<10)
@@ -135,7 +135,7 @@ func showTranscript(ctx context.Context, a *app, name string, f showTranscriptFl
 	if err != nil {
 		return l.unread(err)
 	}
-	return flush(out)
+	return Flush(out)
 }
 
 // summary prints the facts of the log without its lines.
@@ -155,18 +155,18 @@ func (s *shownLog) summary() {
 // page prints a log for a terminal. A line of the command cannot imitate a message of
 // safe-run: it has a mark, or has no colour of its own.
 func (s *shownLog) page() error {
-	s.t.line(s.t.paint(screen.Bold, "$ "+screen.Plain(s.Command())))
+	s.t.Line(s.t.Paint(screen.Bold, "$ "+screen.Plain(s.Command())))
 	if err := s.lines(); err != nil {
 		return err
 	}
 	for _, note := range s.Notes() {
-		s.t.line(s.t.paint(screen.Dim, screen.Plain(note)))
+		s.t.Line(s.t.Paint(screen.Dim, screen.Plain(note)))
 	}
 	style := screen.Red
 	if s.Code() == 0 {
 		style = screen.Green
 	}
-	s.t.line(s.t.paint(style, fmt.Sprintf("exit code %d", s.Code())) + s.t.paint(screen.Dim, fmt.Sprintf("; %s of stdout, %s of stderr",
+	s.t.Line(s.t.Paint(style, fmt.Sprintf("exit code %d", s.Code())) + s.t.Paint(screen.Dim, fmt.Sprintf("; %s of stdout, %s of stderr",
 		screen.Count(s.n[transcript.Stdout], "line"), screen.Count(s.n[transcript.Stderr], "line"))))
 	return nil
 }
@@ -179,9 +179,9 @@ func (s *shownLog) lines() error {
 		for _, stream := range []transcript.Stream{stdout, stderr} {
 			heading := "=== " + stream.String() + " ==="
 			if s.tty {
-				heading = s.t.paint(screen.Bold, heading)
+				heading = s.t.Paint(screen.Bold, heading)
 			}
-			s.t.line(heading)
+			s.t.Line(heading)
 			if err := s.last(s.n[stream], s.only(stream)); err != nil {
 				return err
 			}
@@ -233,7 +233,7 @@ func (s *shownLog) last(total int64, order iter.Seq2[transcript.Stream, error]) 
 		skip = max(0, total-s.tail)
 	}
 	if skip > 0 && s.tty {
-		s.t.line(s.t.paint(screen.Dim, "("+screen.Count(skip, "earlier line")+")"))
+		s.t.Line(s.t.Paint(screen.Dim, "("+screen.Count(skip, "earlier line")+")"))
 	}
 	for stream, err := range order {
 		if err != nil {
@@ -275,14 +275,14 @@ func (s *shownLog) show(stream transcript.Stream, p piece) error {
 	if stream == transcript.Stderr {
 		mark, style = "err | ", screen.Yellow
 	}
-	if s.t.color || !p.first {
+	if s.t.Color || !p.first {
 		mark = ""
 	}
 	parts := strings.Split(string(text), "\t")
 	for i := range parts {
 		parts[i] = screen.Plain(parts[i])
 	}
-	_, err := s.out.WriteString(mark + s.t.paint(style, strings.Join(parts, "\t")))
+	_, err := s.out.WriteString(mark + s.t.Paint(style, strings.Join(parts, "\t")))
 	if err == nil && p.last {
 		err = s.out.WriteByte('\n')
 	}

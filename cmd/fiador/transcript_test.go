@@ -63,9 +63,9 @@ type display struct {
 
 func (s display) see(ctx context.Context, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	status = run(ctx, args, system{
-		stdin: os.Stdin, stdout: &out, stderr: &errs, outTTY: s.terminal, now: time.Now,
-		env: func(name string) string {
+	status = Run(ctx, args, System{
+		Stdin: os.Stdin, Stdout: &out, Stderr: &errs, OutTTY: s.terminal, Now: time.Now,
+		Env: func(name string) string {
 			if value, ok := strings.CutPrefix(s.env, name+"="); ok {
 				return value
 			}
@@ -79,7 +79,7 @@ func (s display) see(ctx context.Context, args ...string) (status int, stdout, s
 func (s display) shows(t *testing.T, want string, args ...string) {
 	t.Helper()
 	status, got, stderr := s.see(t.Context(), append([]string{"transcript"}, args...)...)
-	if status != exitAccepted || got != want || stderr != "" {
+	if status != ExitAccepted || got != want || stderr != "" {
 		t.Fatalf("%q: exit status %d, stderr %q, printed\n%.2000q\nwant\n%.2000q", args, status, stderr, got, want)
 	}
 }
@@ -156,7 +156,7 @@ func TestTranscriptEventsAreJSON(t *testing.T) {
 		chunks := transcripttest.RandomChunks(rand.New(rand.NewPCG(seed, 7)))
 		name := logOf(t, transcripttest.RunOf(chunks))
 		status, out, stderr := display{}.see(t.Context(), "transcript", "events", name)
-		if status != exitAccepted || stderr != "" {
+		if status != ExitAccepted || stderr != "" {
 			t.Fatalf("exit status %d, stderr %q", status, stderr)
 		}
 		lines := lineOrder(chunks)
@@ -304,7 +304,7 @@ func TestTranscriptCancelled(t *testing.T) {
 	for _, args := range [][]string{{"show", name}, {"events", name}, {"verify", name, name, name}} {
 		status, stdout, stderr := display{}.see(ctx, append([]string{"transcript"}, args...)...)
 		const want = `{"code":"RUN_E001","details":{"file":"run.log","hint":"run it again"},"message":"run.log: interrupted"}` + "\n"
-		if status != exitError || stdout != "" || stderr != want {
+		if status != ExitError || stdout != "" || stderr != want {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", args, status, stdout, stderr)
 		}
 	}
@@ -318,12 +318,12 @@ func TestTranscriptProgress(t *testing.T) {
 		for _, args := range [][]string{{"verify", name}, {"show", name, "--tail", "1"}, {"events", name}} {
 			var out, errs bytes.Buffer
 			now := time.Unix(0, 0)
-			got := run(t.Context(), append([]string{"transcript"}, args...), system{
-				stdin: os.Stdin, stdout: &out, stderr: &errs, tty: tty, env: func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] },
-				now: func() time.Time { now = now.Add(time.Second); return now },
+			got := Run(t.Context(), append([]string{"transcript"}, args...), System{
+				Stdin: os.Stdin, Stdout: &out, Stderr: &errs, TTY: tty, Env: func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] },
+				Now: func() time.Time { now = now.Add(time.Second); return now },
 			}, commands)
 			seen := errs.String()
-			if got != exitAccepted || strings.Contains(out.String(), "checking") || tty != (seen != "") {
+			if got != ExitAccepted || strings.Contains(out.String(), "checking") || tty != (seen != "") {
 				t.Fatalf("%q: exit status %d, terminal %v, stderr %.200q", args, got, tty, seen)
 			}
 			if tty && (!strings.Contains(seen, "\r\x1b[Kchecking the log: 9 MB read") || !strings.HasSuffix(seen, "read\r\x1b[K")) {

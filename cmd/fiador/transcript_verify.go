@@ -11,7 +11,7 @@ import (
 	"github.com/fiador/fiador/evidence/transcript"
 )
 
-func transcriptVerifyCommand(a *app) *cobra.Command {
+func transcriptVerifyCommand(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify LOG...",
 		Short: "find out whether logs are whole and consistent",
@@ -38,7 +38,7 @@ Exit codes:
 				}
 			}
 			if stdin > 1 {
-				return unfit("name it once", "standard input cannot be two logs")
+				return Unfit("name it once", "standard input cannot be two logs")
 			}
 			return aLog(cmd, args)
 		},
@@ -47,11 +47,11 @@ Exit codes:
 			for _, name := range args {
 				text, status, err := verifyTranscript(ctx, a, name)
 				if err != nil {
-					status = a.report(err)
-				} else if err := a.print([]byte(text)); err != nil {
+					status = a.Report(err)
+				} else if err := a.Print([]byte(text)); err != nil {
 					return err
 				}
-				a.status = max(a.status, status)
+				a.Status = max(a.Status, status)
 				if ctx.Err() != nil {
 					break
 				}
@@ -62,7 +62,7 @@ Exit codes:
 }
 
 // verifyTranscript checks one log. It returns the line to print and the exit status.
-func verifyTranscript(ctx context.Context, a *app, name string) (text string, status int, err error) {
+func verifyTranscript(ctx context.Context, a *App, name string) (text string, status int, err error) {
 	l, err := openLog(ctx, a, name)
 	if err != nil {
 		return "", 0, err
@@ -72,7 +72,7 @@ func verifyTranscript(ctx context.Context, a *app, name string) (text string, st
 	var fault *transcript.FormatError
 	if errors.As(err, &fault) {
 		where, err := l.where(fault)
-		return fmt.Sprintf("%s %s: %s\n", a.page.paint(screen.Red, "bad"), screen.Plain(l.path), screen.Plain(where)), exitRejected, err
+		return fmt.Sprintf("%s %s: %s\n", a.Page.Paint(screen.Red, "bad"), screen.Plain(l.path), screen.Plain(where)), ExitRejected, err
 	}
 	if err != nil {
 		return "", 0, err
@@ -81,6 +81,6 @@ func verifyTranscript(ctx context.Context, a *app, name string) (text string, st
 	if err != nil {
 		return "", 0, l.unread(err)
 	}
-	return fmt.Sprintf("%s %s: %d events, exit code %d\n", a.page.paint(screen.Green, "ok"), screen.Plain(l.path),
-		n[transcript.Meta]+n[transcript.Stdout]+n[transcript.Stderr], log.Code()), exitAccepted, nil
+	return fmt.Sprintf("%s %s: %d events, exit code %d\n", a.Page.Paint(screen.Green, "ok"), screen.Plain(l.path),
+		n[transcript.Meta]+n[transcript.Stdout]+n[transcript.Stderr], log.Code()), ExitAccepted, nil
 }

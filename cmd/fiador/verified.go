@@ -19,50 +19,50 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// packKeyFlags name the keys that must vouch for a pack.
-type packKeyFlags struct {
+// PackKeyFlags name the keys that must vouch for a pack.
+type PackKeyFlags struct {
 	keys      []string
 	ledgerKey string
 }
 
-func (f *packKeyFlags) register(cmd *cobra.Command) {
+func (f *PackKeyFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.keys, "key", nil, "verifier key that has to have signed the pack, or a file with it; may be repeated, and then each has to")
-	cmd.Flags().Var(&once{value: &f.ledgerKey}, "ledger-key", "verifier key of the ledger that has to have the run's record, or a file with it")
+	cmd.Flags().Var(&Once{Value: &f.ledgerKey}, "ledger-key", "verifier key of the ledger that has to have the run's record, or a file with it")
 }
 
-// packKeys holds the keys of the flags.
-type packKeys struct {
-	keys      []ledger.Verifier
-	ledgerKey *ledger.Verifier
+// PackKeys holds the keys of the flags.
+type PackKeys struct {
+	Keys      []ledger.Verifier
+	LedgerKey *ledger.Verifier
 }
 
-func (f packKeyFlags) open(cmd *cobra.Command) (k packKeys, err error) {
+func (f PackKeyFlags) Open(cmd *cobra.Command) (k PackKeys, err error) {
 	if slices.Contains(f.keys, "") {
-		return k, usage(helpHint(cmd), "--key is empty")
+		return k, Usage(HelpHint(cmd), "--key is empty")
 	}
-	if err := notEmpty(cmd, "ledger-key"); err != nil {
+	if err := NotEmpty(cmd, "ledger-key"); err != nil {
 		return k, err
 	}
 	for _, text := range f.keys {
-		v, err := verifierKey("key", text)
+		v, err := VerifierKey("key", text)
 		if err != nil {
-			return packKeys{}, err
+			return PackKeys{}, err
 		}
-		k.keys = append(k.keys, v)
+		k.Keys = append(k.Keys, v)
 	}
 	if f.ledgerKey == "" {
 		return k, nil
 	}
-	v, err := verifierKey("ledger-key", f.ledgerKey)
-	k.ledgerKey = &v
+	v, err := VerifierKey("ledger-key", f.ledgerKey)
+	k.LedgerKey = &v
 	return k, err
 }
 
-// vouch checks each given key against a pack.
-func (k packKeys) vouch(p *pack.Pack) sign.Authenticity {
-	all := sign.Authenticate(p, nil, k.ledgerKey)
-	for i := range k.keys {
-		one := sign.Authenticate(p, &k.keys[i], nil)
+// Vouch checks each given key against a pack.
+func (k PackKeys) Vouch(p *pack.Pack) sign.Authenticity {
+	all := sign.Authenticate(p, nil, k.LedgerKey)
+	for i := range k.Keys {
+		one := sign.Authenticate(p, &k.Keys[i], nil)
 		all.Signed = one.Signed && (all.Signed || i == 0)
 		all.Violations = append(all.Violations, one.Violations...)
 	}
@@ -76,20 +76,20 @@ func (k packKeys) vouch(p *pack.Pack) sign.Authenticity {
 	return all
 }
 
-// verifiedPack is the result for one pack.
-type verifiedPack struct {
-	name    string
-	err     error
-	verdict verify.Verdict
-	vouched sign.Authenticity
-	hint    string // what to do about an invalid pack
+// VerifiedPack is the result for one pack.
+type VerifiedPack struct {
+	Name    string
+	Err     error
+	Verdict verify.Verdict
+	Vouched sign.Authenticity
+	Hint    string // what to do about an invalid pack
 
-	accepted bool // --accepted: the run must be accepted
+	Accepted bool // --accepted: the run must be accepted
 }
 
-// topHint returns the hint for an archive whose files all lie in one folder of it. The
+// TopHint returns the hint for an archive whose files all lie in one folder of it. The
 // archive of a whole folder has this form. For other packs topHint returns empty.
-func topHint(p *pack.Pack) string {
+func TopHint(p *pack.Pack) string {
 	dir := "."
 	for _, e := range p.Entries {
 		if path.Base(e.Name) == pack.RunFile {
@@ -108,11 +108,11 @@ func topHint(p *pack.Pack) string {
 }
 
 // rejected reports whether the run is not accepted though --accepted demands it.
-func (v verifiedPack) rejected() bool { return v.accepted && !v.verdict.Claims.Accepted }
+func (v VerifiedPack) rejected() bool { return v.Accepted && !v.Verdict.Claims.Accepted }
 
 // outcome describes the outcome of the run in words.
-func (v verifiedPack) outcome() string {
-	c := v.verdict.Claims
+func (v VerifiedPack) outcome() string {
+	c := v.Verdict.Claims
 	switch {
 	case c.Outcome != string(kernel.OutcomeBundle):
 		return c.Outcome
@@ -123,57 +123,57 @@ func (v verifiedPack) outcome() string {
 }
 
 // violations returns the violations of the pack and those of its signatures and records.
-func (v verifiedPack) violations() []pack.Violation {
-	return slices.Concat(v.verdict.Violations, v.vouched.Violations)
+func (v VerifiedPack) violations() []pack.Violation {
+	return slices.Concat(v.Verdict.Violations, v.Vouched.Violations)
 }
 
 // voucher names the keys that vouch for the pack.
-func (v verifiedPack) voucher() string {
+func (v VerifiedPack) voucher() string {
 	var list []string
-	if v.vouched.Signed {
+	if v.Vouched.Signed {
 		list = append(list, "signed")
 	}
-	if r := v.vouched.Recorded; r != nil {
+	if r := v.Vouched.Recorded; r != nil {
 		list = append(list, fmt.Sprintf("entry %d of %s", r.Index, r.Checkpoint.Origin))
 	}
 	if len(list) > 0 {
 		return strings.Join(list, ", ")
 	}
-	if n := len(v.verdict.Claims.Signers); n > 0 {
+	if n := len(v.Verdict.Claims.Signers); n > 0 {
 		return "unauthenticated (" + screen.Count(n, "signature") + " not checked: --key)"
 	}
 	return "unauthenticated"
 }
 
-func (v verifiedPack) status() int {
+func (v VerifiedPack) Status() int {
 	switch {
 	case len(v.violations()) > 0:
-		return exitRejected
-	case len(v.verdict.NotChecked) > 0:
-		return exitError
+		return ExitRejected
+	case len(v.Verdict.NotChecked) > 0:
+		return ExitError
 	case v.rejected():
-		return exitRejected
+		return ExitRejected
 	}
-	return exitAccepted
+	return ExitAccepted
 }
 
-func (v verifiedPack) human(t terminal) {
+func (v VerifiedPack) Human(t Terminal) {
 	for _, x := range v.violations() {
-		t.line(t.paint(screen.Red, fmt.Sprintf("%-4s", x.Rule)), strings.TrimSpace(screen.Plain(x.Path)+"  "+screen.Plain(x.Message)))
+		t.Line(t.Paint(screen.Red, fmt.Sprintf("%-4s", x.Rule)), strings.TrimSpace(screen.Plain(x.Path)+"  "+screen.Plain(x.Message)))
 	}
-	for _, why := range v.verdict.NotChecked {
-		t.line(t.paint(screen.Yellow, "not checked"), screen.Plain(why)+"; name its folder with --policy")
+	for _, why := range v.Verdict.NotChecked {
+		t.Line(t.Paint(screen.Yellow, "not checked"), screen.Plain(why)+"; name its folder with --policy")
 	}
 	word, style := v.word()
-	about := []string{string(v.verdict.Level)}
+	about := []string{string(v.Verdict.Level)}
 	if word == wordInvalid {
-		about = append(about, screen.Count(len(v.violations())+v.verdict.More, "violation"))
+		about = append(about, screen.Count(len(v.violations())+v.Verdict.More, "violation"))
 	} else if word != wordUndecided {
 		about = append(about, v.outcome(), v.voucher())
 	}
-	t.line(t.paint(style, word), screen.Plain(v.name), screen.Plain(strings.Join(about, ", ")))
+	t.Line(t.Paint(style, word), screen.Plain(v.Name), screen.Plain(strings.Join(about, ", ")))
 	if word == wordInvalid {
-		t.hint(v.hint)
+		t.Hint(v.Hint)
 	}
 }
 
@@ -186,11 +186,11 @@ const (
 )
 
 // word returns one word for the result, and its colour.
-func (v verifiedPack) word() (word, style string) {
+func (v VerifiedPack) word() (word, style string) {
 	switch {
 	case len(v.violations()) > 0:
 		return wordInvalid, screen.Red
-	case len(v.verdict.NotChecked) > 0:
+	case len(v.Verdict.NotChecked) > 0:
 		return wordUndecided, screen.Yellow
 	case v.rejected():
 		return wordRejected, screen.Red
@@ -198,7 +198,7 @@ func (v verifiedPack) word() (word, style string) {
 	return wordValid, screen.Green
 }
 
-func (v verifiedPack) json(out *bytes.Buffer) error {
+func (v VerifiedPack) JSON(out *bytes.Buffer) error {
 	type violation struct {
 		Rule    string `json:"rule"`
 		Path    string `json:"path"`
@@ -218,9 +218,9 @@ func (v verifiedPack) json(out *bytes.Buffer) error {
 		More       int         `json:"more"`
 		NotChecked []string    `json:"not_checked"`
 	}{
-		v.verdict.Claims.Outcome, v.verdict.Claims.Accepted, strings.ToLower(strings.ReplaceAll(word, " ", "_")),
-		v.name, string(v.verdict.Level), v.verdict.OK() && v.vouched.OK(), v.vouched.Signed, v.vouched.Recorded != nil,
-		[]violation{}, v.verdict.More, orEmpty(v.verdict.NotChecked),
+		v.Verdict.Claims.Outcome, v.Verdict.Claims.Accepted, strings.ToLower(strings.ReplaceAll(word, " ", "_")),
+		v.Name, string(v.Verdict.Level), v.Verdict.OK() && v.Vouched.OK(), v.Vouched.Signed, v.Vouched.Recorded != nil,
+		[]violation{}, v.Verdict.More, OrEmpty(v.Verdict.NotChecked),
 	}
 	for _, x := range v.violations() {
 		doc.Violations = append(doc.Violations, violation{x.Rule, x.Path, x.Message})

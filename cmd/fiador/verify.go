@@ -20,7 +20,7 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-func verifyCommand(a *app) *cobra.Command {
+func VerifyCommand(a *App) *cobra.Command {
 	profile := ""
 	cmd := &cobra.Command{
 		Use:   "verify RESULT...",
@@ -43,12 +43,12 @@ Exit codes:
   fiador run intent.json | fiador verify -`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(helpHint(cmd), "RESULT is missing")
+				return Usage(HelpHint(cmd), "RESULT is missing")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			given, err := givenProfile(a, profile)
+			given, err := GivenProfile(a, profile)
 			if err != nil {
 				return err
 			}
@@ -56,33 +56,33 @@ Exit codes:
 			for _, name := range args {
 				status, err := verifyResult(cmd.Context(), a, &out, name, given)
 				if err != nil {
-					status = a.report(err)
+					status = a.Report(err)
 				}
-				a.status = max(a.status, status)
+				a.Status = max(a.Status, status)
 			}
-			return a.print(out.Bytes())
+			return a.Print(out.Bytes())
 		},
 	}
 	cmd.Flags().StringVar(&profile, "policy", "", "profile that the results were made under (default: the built-in one that each names)")
-	complete(cmd, "policy", profiles.Names()...)
+	Complete(cmd, "policy", profiles.Names()...)
 	return cmd
 }
 
 // resultFile is a RunResult file that was read.
 type resultFile struct {
-	source
+	Source
 	doc canon.Document
 	obj map[string]any
 }
 
-func readResult(ctx context.Context, a *app, name string) (resultFile, error) {
-	src, err := a.read(ctx, name, result.MaxBytes)
+func readResult(ctx context.Context, a *App, name string) (resultFile, error) {
+	src, err := a.Read(ctx, name, result.MaxBytes)
 	if err != nil {
 		return resultFile{}, err
 	}
-	doc, err := canon.Parse(src.bytes, result.MaxBytes)
+	doc, err := canon.Parse(src.Bytes, result.MaxBytes)
 	if err != nil {
-		return resultFile{}, runerr.Read(src.path, err)
+		return resultFile{}, runerr.Read(src.Path, err)
 	}
 	obj, ok := doc.Value().(map[string]any)
 	_, version := obj["run_schema_version"]
@@ -96,7 +96,7 @@ func readResult(ctx context.Context, a *app, name string) (resultFile, error) {
 	default:
 		return resultFile{src, doc, obj}, nil
 	}
-	return resultFile{}, runerr.New(result.CodeEvidence, src.path+": not a RunResult: "+why, "name a file that fiador run printed", runerr.File(src.path))
+	return resultFile{}, runerr.New(result.CodeEvidence, src.Path+": not a RunResult: "+why, "name a file that fiador run printed", runerr.File(src.Path))
 }
 
 // edition returns the edition for the version that the file names.
@@ -105,7 +105,7 @@ func (f resultFile) edition() result.Edition {
 	return result.EditionOf(version)
 }
 
-func verifyResult(ctx context.Context, a *app, out *bytes.Buffer, name string, given *kernel.Profile) (int, error) {
+func verifyResult(ctx context.Context, a *App, out *bytes.Buffer, name string, given *kernel.Profile) (int, error) {
 	file, err := readResult(ctx, a, name)
 	if err != nil {
 		return 0, err
@@ -118,7 +118,7 @@ func verifyResult(ctx context.Context, a *app, out *bytes.Buffer, name string, g
 		return slices.Index([]result.Status{result.Fail, result.NotChecked, result.Pass}, c.Status)
 	}
 	slices.SortStableFunc(checks, func(x, y result.Check) int { return rank(x) - rank(y) })
-	t := terminal{w: out, color: a.page.color}
+	t := Terminal{W: out, Color: a.Page.Color}
 	counts, foreign := map[result.Status]int{}, 0
 	for _, c := range checks {
 		if c.NotOfVersion {
@@ -127,7 +127,7 @@ func verifyResult(ctx context.Context, a *app, out *bytes.Buffer, name string, g
 			counts[c.Status]++
 		}
 		style := map[result.Status]string{result.Fail: screen.Red, result.NotChecked: screen.Yellow, result.Pass: screen.Green}[c.Status]
-		fmt.Fprintf(out, "%s  %-6s  %s", t.paint(style, fmt.Sprintf("%-11s", c.Status)), c.ID, c.Title)
+		fmt.Fprintf(out, "%s  %-6s  %s", t.Paint(style, fmt.Sprintf("%-11s", c.Status)), c.ID, c.Title)
 		if why := cmp.Or(c.Fault, c.Note); why != "" {
 			fmt.Fprintf(out, ": %s", screen.Plain(why))
 		}
@@ -135,23 +135,23 @@ func verifyResult(ctx context.Context, a *app, out *bytes.Buffer, name string, g
 	}
 	switch {
 	case counts[result.Fail] > 0:
-		t.line(screen.Plain(file.path), fmt.Sprintf("%d of %s failed", counts[result.Fail], screen.Count(len(checks), "check")))
-		return exitRejected, nil
+		t.Line(screen.Plain(file.Path), fmt.Sprintf("%d of %s failed", counts[result.Fail], screen.Count(len(checks), "check")))
+		return ExitRejected, nil
 	case counts[result.NotChecked] > 0:
-		t.line(screen.Plain(file.path), fmt.Sprintf("%d of %s not made", counts[result.NotChecked], screen.Count(len(checks), "check")))
-		return exitError, nil
+		t.Line(screen.Plain(file.Path), fmt.Sprintf("%d of %s not made", counts[result.NotChecked], screen.Count(len(checks), "check")))
+		return ExitError, nil
 	}
 	held := screen.Count(counts[result.Pass], "check") + " hold"
 	if foreign > 0 {
 		held += fmt.Sprintf(", %d not of this version", foreign)
 	}
-	t.line(screen.Plain(file.path), held)
-	return exitAccepted, nil
+	t.Line(screen.Plain(file.Path), held)
+	return ExitAccepted, nil
 }
 
 // checks checks one file against the schema and the invariants. With a given profile, RS5
 // compares the whole profile: policy_provenance holds its hash.
-func checks(a *app, file resultFile, given *kernel.Profile) ([]result.Check, error) {
+func checks(a *App, file resultFile, given *kernel.Profile) ([]result.Check, error) {
 	var want *kernel.PolicyProfile
 	if given != nil {
 		contract := given.Contract()
@@ -166,7 +166,7 @@ func checks(a *app, file resultFile, given *kernel.Profile) ([]result.Check, err
 	if err != nil {
 		return nil, err
 	}
-	checks := append(result.Checks(file.bytes, file.doc, want), schema)
+	checks := append(result.Checks(file.Bytes, file.doc, want), schema)
 	if given == nil {
 		return checks, nil
 	}
@@ -190,14 +190,14 @@ func checks(a *app, file resultFile, given *kernel.Profile) ([]result.Check, err
 
 // fitsSchema checks a file against the schema of its version. The contract's version has
 // fewer members, and a later version may have more.
-func fitsSchema(a *app, file resultFile) (result.Check, error) {
+func fitsSchema(a *App, file resultFile) (result.Check, error) {
 	schema := result.Check{ID: "SCHEMA", Status: result.Pass}
 	for _, r := range result.Records() {
 		if r.ID == schema.ID {
 			schema.Title = r.Title
 		}
 	}
-	violations, err := a.specs.Validate(specs.KindRunResult, file.doc.Value())
+	violations, err := a.Specs.Validate(specs.KindRunResult, file.doc.Value())
 	if err != nil {
 		return schema, err
 	}
@@ -233,11 +233,11 @@ func fitsSchema(a *app, file resultFile) (result.Check, error) {
 }
 
 // namedProfile returns the built-in profile that a result names, or nil.
-func namedProfile(a *app, obj map[string]any) (*kernel.PolicyProfile, error) {
+func namedProfile(a *App, obj map[string]any) (*kernel.PolicyProfile, error) {
 	policy, _ := obj["policy"].(map[string]any)
 	name, _ := policy["name"].(string)
 	if !slices.Contains(profiles.Names(), name) {
 		return nil, nil
 	}
-	return harness.BuiltinProfile(profiles.FS(), name, a.specs)
+	return harness.BuiltinProfile(profiles.FS(), name, a.Specs)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-func versionCommand(a *app) *cobra.Command {
+func VersionCommand(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "print the versions of fiador and of what it is built from",
@@ -21,7 +21,7 @@ versions of this build, which never do.
 Exit codes:
   0  the versions were printed`,
 		Example: `  fiador version`,
-		Args:    noArgs,
+		Args:    NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			opa := "unknown"
 			if info, ok := debug.ReadBuildInfo(); ok {
@@ -31,7 +31,7 @@ Exit codes:
 					}
 				}
 			}
-			return a.print(fmt.Appendf(nil, "fiador %s\nrun result schema %s\nbundle schema %s\nopa %s\n%s %s/%s\n",
+			return a.Print(fmt.Appendf(nil, "fiador %s\nrun result schema %s\nbundle schema %s\nopa %s\n%s %s/%s\n",
 				kernel.Version, result.SchemaVersion, kernel.BundleSchemaVersion, opa,
 				runtime.Version(), runtime.GOOS, runtime.GOARCH))
 		},

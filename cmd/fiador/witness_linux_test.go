@@ -489,9 +489,9 @@ func (w *witness) pages(t *testing.T) {
 // are drawn.
 func (w *witness) in(where, name string, args ...string) (stdout, stderr string) {
 	var out, errs bytes.Buffer
-	status := run(context.Background(), args, system{
-		stdin: os.Stdin, stdout: &out, stderr: &errs, env: func(string) string { return "" },
-		now: func() time.Time { return steadyTime }, rand: zeros{},
+	status := Run(context.Background(), args, System{
+		Stdin: os.Stdin, Stdout: &out, Stderr: &errs, Env: func(string) string { return "" },
+		Now: func() time.Time { return steadyTime }, Rand: zeros{},
 	}, commands)
 	if name == "" {
 		name = "fiador " + strings.Join(args, " ")
@@ -516,7 +516,7 @@ func (w *witness) table(t *testing.T, temp string) {
 			helps(sub)
 		}
 	}
-	helps(rootCommand(&app{}, commands(&app{})...))
+	helps(Root(&App{}, commands(&App{})...))
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		w.in("complete", "", "completion", shell)
 	}

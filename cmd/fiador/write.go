@@ -17,66 +17,66 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// writeFile replaces the file by b as a whole: a reader sees the old bytes or the new
+// WriteFile replaces the file by b as a whole: a reader sees the old bytes or the new
 // ones. It writes directly to a device or a pipe. It follows no link beneath the folders
 // within.
-func writeFile(name string, b []byte, within []string) error {
-	f, err := createFile(name, within, 0o666)
+func WriteFile(name string, b []byte, within []string) error {
+	f, err := CreateFile(name, within, 0o666)
 	if err != nil {
-		return notWritten(name, err)
+		return NotWritten(name, err)
 	}
 	if _, err := f.Write(b); err != nil {
-		return notWritten(name, errors.Join(err, f.abort()))
+		return NotWritten(name, errors.Join(err, f.Abort()))
 	}
-	if err := f.replace(); err != nil {
-		return notWritten(name, err)
+	if err := f.Replace(); err != nil {
+		return NotWritten(name, err)
 	}
 	return nil
 }
 
-// writeNew writes b to a file that must not exist. It writes directly to a device or a
+// WriteNew writes b to a file that must not exist. It writes directly to a device or a
 // pipe. It follows no link beneath the folders within.
-func writeNew(name string, b []byte, within []string) error {
-	if err := absent(name); err != nil {
+func WriteNew(name string, b []byte, within []string) error {
+	if err := Absent(name); err != nil {
 		return err
 	}
-	return addFile(name, b, within, 0o666, isThere)
+	return AddFile(name, b, within, 0o666, IsThere)
 }
 
-// addFile writes b to a new file. taken makes the error for a file that appears meanwhile.
-func addFile(name string, b []byte, within []string, mode fs.FileMode, taken func(name string) error) error {
-	f, err := createFile(name, within, mode)
+// AddFile writes b to a new file. taken makes the error for a file that appears meanwhile.
+func AddFile(name string, b []byte, within []string, mode fs.FileMode, taken func(name string) error) error {
+	f, err := CreateFile(name, within, mode)
 	if err != nil {
-		return notWritten(name, err)
+		return NotWritten(name, err)
 	}
 	if _, err := f.Write(b); err != nil {
-		return notWritten(name, errors.Join(err, f.abort()))
+		return NotWritten(name, errors.Join(err, f.Abort()))
 	}
-	if err = f.add(); errors.Is(err, fs.ErrExist) {
+	if err = f.Add(); errors.Is(err, fs.ErrExist) {
 		return taken(name)
 	}
 	if err != nil {
-		return notWritten(name, err)
+		return NotWritten(name, err)
 	}
 	return nil
 }
 
-// absent refuses an existing regular file: it may be the only copy of a key or a receipt.
-func absent(name string) error {
+// Absent refuses an existing regular file: it may be the only copy of a key or a receipt.
+func Absent(name string) error {
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
-		return isThere(name)
+		return IsThere(name)
 	}
 	return nil
 }
 
-func isThere(name string) error {
-	return usage("name a new file", "file %q is there already", screen.Path(name))
+func IsThere(name string) error {
+	return Usage("name a new file", "file %q is there already", screen.Path(name))
 }
 
-func notWritten(name string, err error) error {
+func NotWritten(name string, err error) error {
 	var planted *links.PlantedError
 	if errors.As(err, &planted) {
-		return leadsThrough(planted, "file", name)
+		return LeadsThrough(planted, "file", name)
 	}
 	why := runerr.Reason(err)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,18 +89,18 @@ func notWritten(name string, err error) error {
 		"name a file in a folder that exists, may be written and has room", runerr.Because(err))
 }
 
-// newFile is a file that appears at its place when it is complete.
-type newFile struct {
+// NewFile is a file that appears at its place when it is complete.
+type NewFile struct {
 	*os.File
-	name string        // the name that the caller gave
+	Name string        // the name that the caller gave
 	put  *durable.File // nil for a device or a pipe, which is written directly
 	dir  *os.Root      // the folder of the file
 }
 
-// createFile begins a file that add or replace puts at name. A new file gets the
+// CreateFile begins a file that add or replace puts at name. A new file gets the
 // permissions of mode without those of the umask. createFile follows no link beneath the
 // folders within. The file's folder stays open, so that a later link has no effect.
-func createFile(name string, within []string, mode fs.FileMode) (*newFile, error) {
+func CreateFile(name string, within []string, mode fs.FileMode) (*NewFile, error) {
 	at, err := links.Place(name, within)
 	if err != nil {
 		return nil, err
@@ -135,12 +135,12 @@ func createFile(name string, within []string, mode fs.FileMode) (*newFile, error
 		_, err := links.Place(name, within)
 		return err
 	}
-	return &newFile{File: f.File, name: name, put: f, dir: root}, nil
+	return &NewFile{File: f.File, Name: name, put: f, dir: root}, nil
 }
 
 // openSpecial opens a device or a pipe. It refuses a pipe without a reader, because the
 // open would wait forever.
-func openSpecial(name string) (*newFile, error) {
+func openSpecial(name string) (*NewFile, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -148,20 +148,20 @@ func openSpecial(name string) (*newFile, error) {
 	if info, err := f.Stat(); err != nil || info.Mode().IsRegular() {
 		return nil, errors.Join(&fs.PathError{Op: "open", Path: name, Err: syscall.EAGAIN}, f.Close())
 	}
-	return &newFile{File: f, name: name}, nil
+	return &NewFile{File: f, Name: name}, nil
 }
 
-// replace puts the file in its place, and replaces an existing file.
-func (f *newFile) replace() error { return f.end((*durable.File).Replace) }
+// Replace puts the file in its place, and replaces an existing file.
+func (f *NewFile) Replace() error { return f.end((*durable.File).Replace) }
 
-// add puts the file in its place. The error wraps fs.ErrExist if the place is taken.
-func (f *newFile) add() error { return f.end((*durable.File).Add) }
+// Add puts the file in its place. The error wraps fs.ErrExist if the place is taken.
+func (f *NewFile) Add() error { return f.end((*durable.File).Add) }
 
-// abort discards the new file. An existing file stays unchanged.
-func (f *newFile) abort() error { return f.end((*durable.File).Abort) }
+// Abort discards the new file. An existing file stays unchanged.
+func (f *NewFile) Abort() error { return f.end((*durable.File).Abort) }
 
 // end closes a device or a pipe. For a file it calls the method way of durable.File.
-func (f *newFile) end(way func(*durable.File) error) error {
+func (f *NewFile) end(way func(*durable.File) error) error {
 	if f.put == nil {
 		return f.Close()
 	}

@@ -23,7 +23,7 @@ func TestLinkMadeMeanwhile(t *testing.T) {
 	}
 	within := []string{tree}
 	name := filepath.Join(out, "report")
-	begun, err := createFile(name, within, 0o666)
+	begun, err := CreateFile(name, within, 0o666)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,9 +35,9 @@ func TestLinkMadeMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"commit": begun.replace(),
+		"commit": begun.Replace(),
 		"open":   second(links.OpenGuarded(filepath.Dir(at), within)),
-		"create": second(createFile(name, within, 0o666)),
+		"create": second(CreateFile(name, within, 0o666)),
 	} {
 		var planted *links.PlantedError
 		if !errors.As(err, &planted) || planted.Link != out {
@@ -50,7 +50,7 @@ func TestLinkMadeMeanwhile(t *testing.T) {
 		}
 	}
 	// Links outside of the tree belong to the caller and are followed.
-	if err := writeFile(name, []byte("x"), []string{outside}); err != nil {
+	if err := WriteFile(name, []byte("x"), []string{outside}); err != nil {
 		t.Error(err)
 	}
 }
