@@ -223,33 +223,33 @@ func (f executingFlags) check(mode string) error {
 
 // prepareExecution resolves the folders that the flags name. It finishes or undoes the
 // change that a killed command began on the folder of --promote.
-func prepareExecution(ctx context.Context, a *App, f executingFlags, tree string, e *executing) (folders harness.Folders, err error) {
-	if folders.Tree, err = NamedFolder("tree", tree); err != nil {
-		return folders, err
+func prepareExecution(ctx context.Context, a *App, f executingFlags, tree string, e *executing) (dirs harness.Folders, err error) {
+	if dirs.Tree, err = NamedFolder("tree", tree); err != nil {
+		return dirs, err
 	}
-	if folders.Read, err = readPaths(f.read); err != nil {
-		return folders, err
+	if dirs.Read, err = readPaths(f.read); err != nil {
+		return dirs, err
 	}
 	if f.work != "" {
-		if folders.Work, err = NamedFolder("work", f.work); err != nil {
-			return folders, err
+		if dirs.Work, err = NamedFolder("work", f.work); err != nil {
+			return dirs, err
 		}
 	}
 	if f.promote != "" {
 		dir, err := NamedFolder("promote", f.promote)
 		if err != nil {
-			return folders, err
+			return dirs, err
 		}
 		if e.state, err = Recovered(ctx, a, dir); err != nil {
-			return folders, err
+			return dirs, err
 		}
 	}
 	if f.work != "" {
-		if err := Finished(ctx, a, folders.Work); err != nil {
-			return folders, err
+		if err := Finished(ctx, a, dirs.Work); err != nil {
+			return dirs, err
 		}
 	}
-	return folders, e.openEvidence(f.evidence)
+	return dirs, e.openEvidence(f.evidence)
 }
 
 // sinks returns the sinks that every run has: its receipt and its pack.

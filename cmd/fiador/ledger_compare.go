@@ -117,7 +117,7 @@ func checkReceipts(ctx context.Context, a *App, f ReadFlags, dir string) error {
 		return err
 	}
 	if err := r.Keeps(ctx, list); err != nil {
-		return LedgerError(f.name(a), err)
+		return LedgerError(f.Name(a), err)
 	}
 	var b strings.Builder
 	lost := 0
@@ -244,7 +244,7 @@ func publishLedger(ctx context.Context, a *App, f ReadFlags, dir string) error {
 		return err
 	}
 	defer r.Close()
-	source, dir := f.name(a), filepath.Clean(dir)
+	source, dir := f.Name(a), filepath.Clean(dir)
 	if err := publishable(ctx, a, r, source, dir); err != nil {
 		return err
 	}

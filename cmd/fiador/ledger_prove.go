@@ -51,7 +51,7 @@ func proveRun(ctx context.Context, a *App, f ReadFlags, what string, run bool, o
 		return err
 	}
 	defer r.Close()
-	if err := ApartFromLedger(output, f.name(a)); err != nil {
+	if err := ApartFromLedger(output, f.Name(a)); err != nil {
 		return err
 	}
 	if err := Absent(output); err != nil {
@@ -67,18 +67,12 @@ func proveRun(ctx context.Context, a *App, f ReadFlags, what string, run bool, o
 		if !errors.Is(err, disk.ErrTampered) && !errors.As(err, new(*fs.PathError)) && ctx.Err() == nil {
 			err = fmt.Errorf("%w: entry %d cannot be proved: %w", disk.ErrTampered, index, err)
 		}
-		return LedgerError(f.name(a), err)
+		return LedgerError(f.Name(a), err)
 	}
 	if output != "" {
 		return WriteNew(output, p.Marshal(), nil)
 	}
 	return a.Print(p.Marshal())
-}
-
-// name returns the ledger's folder from the flags or the environment, for messages.
-func (f ReadFlags) name(a *App) string {
-	dir, _ := LedgerDir(a, f.Dir)
-	return dir
 }
 
 func ledgerCheckProofCommand(a *App) *cobra.Command {
@@ -111,7 +105,7 @@ Exit codes:
 // keys returns the key of --key alone, or the keys of the ledger. With --key only --ledger
 // names the ledger, and FIADOR_LEDGER is ignored: the proof may come from another ledger.
 func keys(ctx context.Context, a *App, f ReadFlags) (ledger.Keys, error) {
-	trusted, err := f.trusted()
+	trusted, err := f.Trusted()
 	if err != nil {
 		return nil, err
 	}
@@ -129,9 +123,9 @@ func keys(ctx context.Context, a *App, f ReadFlags) (ledger.Keys, error) {
 		return r.Keys(), r.Close()
 	}
 	// The later keys in origin.json count as far as signed records confirm them.
-	audited, err := disk.Audit(ctx, f.name(a), trusted, disk.AuditOptions{Quick: true})
+	audited, err := disk.Audit(ctx, f.Name(a), trusted, disk.AuditOptions{Quick: true})
 	if err != nil {
-		return nil, LedgerError(f.name(a), err)
+		return nil, LedgerError(f.Name(a), err)
 	}
 	return audited.Keys.Trusting(*trusted)
 }
@@ -199,7 +193,7 @@ func consistency(ctx context.Context, a *App, f ReadFlags, from, output string) 
 		return err
 	}
 	defer r.Close()
-	if err := ApartFromLedger(output, f.name(a)); err != nil {
+	if err := ApartFromLedger(output, f.Name(a)); err != nil {
 		return err
 	}
 	if err := Absent(output); err != nil {
@@ -221,7 +215,7 @@ func consistency(ctx context.Context, a *App, f ReadFlags, from, output string) 
 	}
 	proof, err := r.Consistency(ctx, old.Size)
 	if err != nil {
-		return LedgerError(f.name(a), err)
+		return LedgerError(f.Name(a), err)
 	}
 	if err := proof.Check(now, old.Checkpoint); err != nil {
 		return not("the first %s are not those of %s", entryCount(old.Size), old.Name)
@@ -280,7 +274,7 @@ func pin(ctx context.Context, a *App, f ReadFlags, args []string, output string)
 		var proof ledger.Consistency
 		if old.Size <= c.Size {
 			if proof, err = r.Consistency(ctx, old.Size); err != nil {
-				return LedgerError(f.name(a), err)
+				return LedgerError(f.Name(a), err)
 			}
 		}
 		if old.Size > c.Size || proof.Check(c, old.Checkpoint) != nil {
@@ -289,7 +283,7 @@ func pin(ctx context.Context, a *App, f ReadFlags, args []string, output string)
 		}
 		c = old.Checkpoint
 	}
-	if err := ApartFromLedger(output, f.name(a)); err != nil {
+	if err := ApartFromLedger(output, f.Name(a)); err != nil {
 		return err
 	}
 	if output != "" {
@@ -299,7 +293,7 @@ func pin(ctx context.Context, a *App, f ReadFlags, args []string, output string)
 	}
 	name, err := r.Pin(c)
 	if err != nil {
-		return LedgerError(f.name(a), err)
+		return LedgerError(f.Name(a), err)
 	}
 	return a.Print(fmt.Appendf(nil, "%s  %s\n", name, c.Root))
 }

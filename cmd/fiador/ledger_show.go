@@ -112,13 +112,13 @@ func showEntries(ctx context.Context, a *App, what string, f showFlags) error {
 	case f.evidence, f.result:
 		out, err := stored(r, list, f.result)
 		if err != nil {
-			return LedgerError(f.name(a), err)
+			return LedgerError(f.Name(a), err)
 		}
 		return printStored(a, out)
 	}
 	for i := range list {
 		if err := list[i].examine(ctx, r); err != nil {
-			return LedgerError(f.name(a), err)
+			return LedgerError(f.Name(a), err)
 		}
 		if list[i].wrong() {
 			a.Status = ExitRejected

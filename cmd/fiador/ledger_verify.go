@@ -71,7 +71,7 @@ func verifyLedger(ctx context.Context, a *App, f verifyLedgerFlags) error {
 	if err != nil {
 		return err
 	}
-	trusted, err := f.trusted()
+	trusted, err := f.Trusted()
 	if err != nil {
 		return err
 	}
@@ -110,15 +110,6 @@ func verifyLedger(ctx context.Context, a *App, f verifyLedgerFlags) error {
 		return a.Print(append(b, '\n'))
 	}
 	return a.Print([]byte(v.human(a.Page)))
-}
-
-// trusted returns the key of --key, or nil.
-func (f ReadFlags) trusted() (*ledger.Verifier, error) {
-	if f.Key == "" {
-		return nil, nil
-	}
-	k, err := VerifierKey("key", f.Key)
-	return &k, err
 }
 
 // ledgerVerdict is the result of verify.

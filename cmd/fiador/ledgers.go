@@ -163,3 +163,18 @@ func WarnLedger(a *App, warnings []string) {
 		a.Term.Warning(w)
 	}
 }
+
+// Name returns the ledger's folder from the flags or the environment, for messages.
+func (f ReadFlags) Name(a *App) string {
+	dir, _ := LedgerDir(a, f.Dir)
+	return dir
+}
+
+// Trusted returns the key of --key, or nil.
+func (f ReadFlags) Trusted() (*ledger.Verifier, error) {
+	if f.Key == "" {
+		return nil, nil
+	}
+	k, err := VerifierKey("key", f.Key)
+	return &k, err
+}
