@@ -48,21 +48,22 @@ func (o *Busy) wait() {
 
 // Interruptible returns a context that ends with the first signal that asks the process to
 // end. One second later the process exits, even if a write without a reader still blocks.
-// It first waits for an execution or a record under way.
-func Interruptible(busy *Busy) (context.Context, func()) {
+// It first waits for the executions and records that the Busy counts.
+func Interruptible() (context.Context, *Busy) {
+	busy := NewBusy()
 	var heeded []os.Signal
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) { // nohup ignores such a signal
 			heeded = append(heeded, s)
 		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), heeded...)
+	ctx, _ := signal.NotifyContext(context.Background(), heeded...)
 	context.AfterFunc(ctx, func() {
 		time.Sleep(time.Second)
 		busy.wait()
 		os.Exit(ExitError)
 	})
-	return ctx, stop
+	return ctx, busy
 }
 
 // Undisturbed calls do, and a Ctrl-C waits for its end. After a Ctrl-C the command has one

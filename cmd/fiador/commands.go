@@ -10,5 +10,6 @@ func commands(a *App) []*cobra.Command {
 		ExplainCommand(a), DemoCommand(a), SchemaCommand(a), VersionCommand(a),
 		LedgerCommand(a), PackCommand(a), ApplyCommand(a), TranscriptCommand(a),
 		PolicyCommand(a), InitCommand(a),
+		ExitCodesTopic(), EnvironmentTopic(),
 	}
 }

@@ -19,9 +19,7 @@ func process(now func() time.Time, random io.Reader) {
 	// A reader that goes away must cause a failed write, and so exit status 2. The process
 	// must not die of SIGPIPE.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	busy := NewBusy()
-	ctx, stop := Interruptible(busy)
-	defer stop()
+	ctx, busy := Interruptible()
 	// With this variable, shell completion would write a log to the file that it names.
 	os.Unsetenv("BASH_COMP_DEBUG_FILE")
 	os.Exit(Run(ctx, os.Args[1:], System{

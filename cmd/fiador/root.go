@@ -23,9 +23,9 @@ func Run(ctx context.Context, args []string, sys System, commands func(*App) []*
 	}()
 	root := Root(a, commands(a)...)
 	root.SetArgs(args)
-	root.SetIn(sys.Stdin)
-	root.SetOut(sys.Stdout)
-	root.SetErr(sys.Stderr)
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	if lost := a.lost(); lost != nil {
 		err = lost
@@ -74,7 +74,7 @@ Exit codes:
 		return Usage(HelpHint(cmd), "%s", err)
 	})
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour on the terminal: auto, always or never")
-	root.AddCommand(append(commands, exitCodesTopic(), environmentTopic())...)
+	root.AddCommand(commands...)
 	Complete(root, "color", "auto", "always", "never")
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()
