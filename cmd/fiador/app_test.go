@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
 )
 
 // TestPanicIsAnError: a panic, wherever it comes from, is RUN_E007 and exit
@@ -19,18 +21,18 @@ func TestPanicIsAnError(t *testing.T) {
 	if err := os.WriteFile(intent, []byte(`{"goal":"g","constraints":["c"]}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	sound := func() System {
-		return System{
+	sound := func() cli.System {
+		return cli.System{
 			Stdin: os.Stdin, Env: func(string) string { return "" }, Now: time.Now,
 			Rand: strings.NewReader(strings.Repeat("x", 64)),
 		}
 	}
-	for name, spoil := range map[string]func(*System){
-		"nothing":         func(*System) {},
-		"the environment": func(s *System) { s.Env = func(string) string { panic("secret") } },
-		"the clock":       func(s *System) { s.Now = func() time.Time { panic("secret") } },
-		"randomness":      func(s *System) { s.Rand = nil },
-		"standard input":  func(s *System) { s.Stdin = nil },
+	for name, spoil := range map[string]func(*cli.System){
+		"nothing":         func(*cli.System) {},
+		"the environment": func(s *cli.System) { s.Env = func(string) string { panic("secret") } },
+		"the clock":       func(s *cli.System) { s.Now = func() time.Time { panic("secret") } },
+		"randomness":      func(s *cli.System) { s.Rand = nil },
+		"standard input":  func(s *cli.System) { s.Stdin = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			sys := sound()
@@ -41,14 +43,14 @@ func TestPanicIsAnError(t *testing.T) {
 			if sys.Stdin == nil {
 				arg = "-"
 			}
-			got := Run(context.Background(), []string{"run", arg}, sys, commands)
+			got := cli.Run(context.Background(), []string{"run", arg}, sys, commands)
 			if name == "nothing" {
-				if got != ExitAccepted || stdout.Len() == 0 {
+				if got != cli.ExitAccepted || stdout.Len() == 0 {
 					t.Fatalf("exit status %d, stderr %q", got, stderr.String())
 				}
 				return
 			}
-			if got != ExitError || stdout.Len() > 0 || strings.Contains(stderr.String(), "secret") || strings.Contains(stderr.String(), "goroutine") {
+			if got != cli.ExitError || stdout.Len() > 0 || strings.Contains(stderr.String(), "secret") || strings.Contains(stderr.String(), "goroutine") {
 				t.Errorf("exit status %d, stdout %q, stderr %q", got, stdout.String(), stderr.String())
 			}
 			if !strings.HasPrefix(stderr.String(), `{"code":"RUN_E00`) {
@@ -74,7 +76,7 @@ func TestEveryCommandHelps(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(Root(&App{}, commands(&App{})...))
+	walk(cli.Root(&cli.App{}, commands(&cli.App{})...))
 	if seen < 13 {
 		t.Errorf("only %d commands seen", seen)
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
@@ -55,7 +56,7 @@ func (s stage) packOf(t *testing.T, name, tree, script string) (pack, work strin
 		t.Fatal(err)
 	}
 	s.sh(t, work, tree)
-	if _, stderr, code := s.bench.run(t, "run", s.intentOf(t, script), "--policy", "dev", "--mode", "execute-sandbox", "--work", work, "--pack", pack); code != ExitAccepted {
+	if _, stderr, code := s.bench.run(t, "run", s.intentOf(t, script), "--policy", "dev", "--mode", "execute-sandbox", "--work", work, "--pack", pack); code != cli.ExitAccepted {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	return pack, work
@@ -167,7 +168,7 @@ func (s stage) tryCommands(t *testing.T, name string, trial commandTrial) {
 	s.sh(t, dir, trial.tree+"\n"+trial.before)
 	cmd, stdout, stderr := s.command(t, "apply", pack, "--to="+to, "--git-branch", "agent/x")
 	cmd.Dir = above
-	if code := status(t, cmd.Run()); code != ExitAccepted || !strings.Contains(stdout.String(), trial.says) {
+	if code := status(t, cmd.Run()); code != cli.ExitAccepted || !strings.Contains(stdout.String(), trial.says) {
 		t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
 	}
 	first := s.sh(t, dir, "git rev-parse HEAD")
@@ -213,7 +214,7 @@ func TestApplyBranchRefused(t *testing.T) {
 			tree, at := shot(t, dir), s.sh(t, dir, refs)
 			for _, flag := range []string{"--overwrite", "--dry-run"} {
 				stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", tc.branch, flag)
-				if code != ExitRejected || !strings.Contains(stderr, tc.want) || stdout != "" {
+				if code != cli.ExitRejected || !strings.Contains(stderr, tc.want) || stdout != "" {
 					t.Errorf("%s: exit status %d\n%s%s", flag, code, stdout, stderr)
 				}
 				if shot(t, dir) != tree || s.sh(t, dir, refs) != at {
@@ -230,7 +231,7 @@ func TestApplyBranchNeighbours(t *testing.T) {
 	s := newStage(t)
 	dir := s.tree(t, filepath.Join(s.dir, "tree"))
 	s.sh(t, dir, committed+"git branch agent/xy; git branch agen; git branch agent/y/z; git symbolic-ref refs/heads/agent/y/x refs/heads/main; git tag agent/x; mkdir .git/refs/heads/agent/x; git worktree add -q -b agent/z ../else")
-	if stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != ExitAccepted {
+	if stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != cli.ExitAccepted {
 		t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -269,7 +270,7 @@ func TestApplyBranchMeanwhile(t *testing.T) {
 				s.sh(t, dir, tc.does)
 				at, tree = s.sh(t, dir, refs), shot(t, dir)
 			})
-			if code != ExitRejected || !strings.Contains(stderr, `conflict: branch "agent/x": `) || !strings.Contains(stderr, tc.want) || strings.Contains(out, "applied to") {
+			if code != cli.ExitRejected || !strings.Contains(stderr, `conflict: branch "agent/x": `) || !strings.Contains(stderr, tc.want) || strings.Contains(out, "applied to") {
 				t.Errorf("exit status %d\n%s", code, stderr)
 			}
 			if shot(t, dir) != tree || s.sh(t, dir, refs) != at {
@@ -337,7 +338,7 @@ func TestApplyBranchCtrlC(t *testing.T) {
 		s.sh(t, dir, committed)
 		cmd, stdout, stderr := s.wrapped(t, pattern, "kill -INT -$PPID", "apply", s.pack, "--to", dir, "--git-branch", "agent/x")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if code := status(t, cmd.Run()); code != ExitAccepted || !strings.Contains(stdout.String(), "on branch agent/x") {
+		if code := status(t, cmd.Run()); code != cli.ExitAccepted || !strings.Contains(stdout.String(), "on branch agent/x") {
 			t.Errorf("%s: exit status %d\n%s%s", pattern, code, stdout, stderr)
 		}
 		if got := s.sh(t, dir, "git symbolic-ref HEAD; git rev-parse HEAD~0 >/dev/null; cat new.txt"); got != "refs/heads/agent/x\ntext" {
@@ -370,13 +371,13 @@ func TestApplyBranchGitKilled(t *testing.T) {
 			s.sh(t, dir, committed)
 			tree := shot(t, dir)
 			cmd, _, stderr := s.wrapped(t, tc.pattern, tc.does, "apply", s.pack, "--to", dir, "--git-branch", "agent/x")
-			if code := status(t, cmd.Run()); code != ExitError || !strings.Contains(stderr.String(), tc.want) || shot(t, dir) != tree {
+			if code := status(t, cmd.Run()); code != cli.ExitError || !strings.Contains(stderr.String(), tc.want) || shot(t, dir) != tree {
 				t.Errorf("exit status %d\n%s", code, stderr)
 			}
 			if got := s.sh(t, dir, "git symbolic-ref HEAD; git rev-parse -q --verify HEAD >/dev/null; git for-each-ref --format='%(refname)'"); !strings.HasPrefix(got, "refs/heads/"+tc.head+"\n") || tc.want == back && strings.Contains(got, "agent") {
 				t.Errorf("git has %s", got)
 			}
-			if _, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != ExitAccepted {
+			if _, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != cli.ExitAccepted {
 				t.Errorf("again: exit status %d\n%s", code, stderr)
 			}
 			s.swept(t)
@@ -395,7 +396,7 @@ func TestApplyBranchLocked(t *testing.T) {
 		tree := shot(t, dir)
 		lock := filepath.Join(dir, ".git", name)
 		_, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x")
-		if code != ExitError || !strings.Contains(stderr, "Unable to create '"+lock+"': File exists") || !strings.Contains(stderr, "a git that was killed may have left that file") {
+		if code != cli.ExitError || !strings.Contains(stderr, "Unable to create '"+lock+"': File exists") || !strings.Contains(stderr, "a git that was killed may have left that file") {
 			t.Errorf("exit status %d\n%s", code, stderr)
 		}
 		if got := s.sh(t, dir, "git symbolic-ref HEAD; git branch --list 'agent/*'"); got != "refs/heads/main" || shot(t, dir) != tree {
@@ -404,7 +405,7 @@ func TestApplyBranchLocked(t *testing.T) {
 		if err := os.Remove(lock); err != nil {
 			t.Fatal(err)
 		}
-		if _, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != ExitAccepted {
+		if _, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != cli.ExitAccepted {
 			t.Errorf("%s: exit status %d\n%s", name, code, stderr)
 		}
 		if err := os.RemoveAll(dir); err != nil {
@@ -433,14 +434,14 @@ func TestApplyBranchOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x")
-	if code != ExitError || !strings.Contains(stderr, "nothing was changed: git cannot be run as the owner of the folder: permission denied") || shot(t, dir) != before {
+	if code != cli.ExitError || !strings.Contains(stderr, "nothing was changed: git cannot be run as the owner of the folder: permission denied") || shot(t, dir) != before {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
 	if err := os.Chmod(s.dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x")
-	if code != ExitAccepted || !strings.Contains(stdout, "yours to do, as the owner of the folder:\n  git -C ") {
+	if code != cli.ExitAccepted || !strings.Contains(stdout, "yours to do, as the owner of the folder:\n  git -C ") {
 		t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
 	}
 	err := filepath.WalkDir(filepath.Join(dir, ".git"), func(name string, d fs.DirEntry, err error) error {
@@ -469,7 +470,7 @@ func TestApplyBranchNames(t *testing.T) {
 		s.sh(t, dir, committed)
 		for _, want := range []string{", on branch " + shown + "; ", "\non branch " + shown + "\n"} {
 			stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", name)
-			if code != ExitAccepted || !strings.Contains(stdout, want) {
+			if code != cli.ExitAccepted || !strings.Contains(stdout, want) {
 				t.Errorf("%q: exit status %d\n%q\n%s", name, code, stdout, stderr)
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
 )
 
 // TestApplyHooks: apply puts no file where git would run it as a hook, whatever
@@ -25,18 +27,18 @@ func TestApplyHooks(t *testing.T) {
 		"no work tree":              {before: "rm -rf .git"},
 		"hooks of git's own":        {},
 		"hooks nowhere":             {before: "git config core.hooksPath /dev/null"},
-		"a folder of hooks":         {before: "git config core.hooksPath tools/hooks", code: ExitRejected, want: "tools/hooks/pre-commit"},
-		"in another case":           {before: "git config core.hooksPath Tools/hooks", code: ExitRejected, want: "tools/hooks/pre-commit"},
-		"by its whole path":         {before: `git config core.hooksPath "$PWD/tools"`, code: ExitRejected, want: "tools/hooks/pre-commit"},
-		"of the person":             {before: "git config --global core.hooksPath sub/hooks", code: ExitRejected, want: "sub/hooks/pre-commit"},
+		"a folder of hooks":         {before: "git config core.hooksPath tools/hooks", code: cli.ExitRejected, want: "tools/hooks/pre-commit"},
+		"in another case":           {before: "git config core.hooksPath Tools/hooks", code: cli.ExitRejected, want: "tools/hooks/pre-commit"},
+		"by its whole path":         {before: `git config core.hooksPath "$PWD/tools"`, code: cli.ExitRejected, want: "tools/hooks/pre-commit"},
+		"of the person":             {before: "git config --global core.hooksPath sub/hooks", code: cli.ExitRejected, want: "sub/hooks/pre-commit"},
 		"of one among several":      {before: "git config --global core.hooksPath sub/hooks; git config core.hooksPath elsewhere"},
-		"by a link":                 {before: "rm -rf .git/hooks; ln -s ../tools/hooks .git/hooks", code: ExitRejected, want: "tools/hooks/pre-commit"},
-		"by a link on the way":      {before: "ln -s tools t; git config core.hooksPath t/hooks", code: ExitRejected, want: "tools/hooks/pre-commit"},
-		"a hook that is a link":     {before: "mkdir -p .git/hooks; ln -s ../../sub/check.sh .git/hooks/pre-commit", code: ExitRejected, want: "sub/check.sh"},
-		"the folder is that":        {before: "mkdir -p tools/hooks; git config core.hooksPath tools/hooks", to: "tools/hooks", code: ExitRejected, want: "."},
-		"a folder of the work tree": {before: "mkdir w; git config core.hooksPath w/tools/hooks", to: "w", code: ExitRejected, want: "tools/hooks/pre-commit"},
+		"by a link":                 {before: "rm -rf .git/hooks; ln -s ../tools/hooks .git/hooks", code: cli.ExitRejected, want: "tools/hooks/pre-commit"},
+		"by a link on the way":      {before: "ln -s tools t; git config core.hooksPath t/hooks", code: cli.ExitRejected, want: "tools/hooks/pre-commit"},
+		"a hook that is a link":     {before: "mkdir -p .git/hooks; ln -s ../../sub/check.sh .git/hooks/pre-commit", code: cli.ExitRejected, want: "sub/check.sh"},
+		"the folder is that":        {before: "mkdir -p tools/hooks; git config core.hooksPath tools/hooks", to: "tools/hooks", code: cli.ExitRejected, want: "."},
+		"a folder of the work tree": {before: "mkdir w; git config core.hooksPath w/tools/hooks", to: "w", code: cli.ExitRejected, want: "tools/hooks/pre-commit"},
 		"beside them":               {before: "mkdir w; git config core.hooksPath tools/hooks", to: "w"},
-		"configuration at fault":    {before: "echo '[core' >>.git/config", code: ExitError},
+		"configuration at fault":    {before: "echo '[core' >>.git/config", code: cli.ExitError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := filepath.Join(t.TempDir(), "tree")
@@ -65,10 +67,10 @@ func TestApplyHooks(t *testing.T) {
 			if got := strings.Join(refused, " "); got != tc.want {
 				t.Errorf("refused %q, want %q\n%s", got, tc.want, stderr)
 			}
-			if after := shot(t, to); (after == before) != (code != ExitAccepted) {
+			if after := shot(t, to); (after == before) != (code != cli.ExitAccepted) {
 				t.Errorf("exit status %d, and the tree is\n%s", code, after)
 			}
-			if code == ExitAccepted && name != "no work tree" {
+			if code == cli.ExitAccepted && name != "no work tree" {
 				s.sh(t, tree, "git add -A; git commit -q -m second")
 				if _, err := os.Stat(filepath.Join(s.home, "ran")); err == nil {
 					t.Error("a hook of the pack ran")
@@ -96,7 +98,7 @@ func TestApplyGitDirectory(t *testing.T) {
 		s.sh(t, tree, tc.before)
 		before := shot(t, tree)
 		stdout, stderr, code := s.run(t, "apply", tc.pack, "--to", filepath.Join(tree, tc.to))
-		if code != ExitRejected || stdout != "" || !strings.Contains(stderr, tc.want) || !strings.Contains(stderr, "nothing was changed") {
+		if code != cli.ExitRejected || stdout != "" || !strings.Contains(stderr, tc.want) || !strings.Contains(stderr, "nothing was changed") {
 			t.Errorf("%s %s: exit status %d\n%s%s", tc.before, tc.to, code, stdout, stderr)
 		}
 		if after := shot(t, tree); after != before {

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
@@ -112,7 +113,7 @@ func signalled(t *testing.T, cmd *exec.Cmd, n int, sig syscall.Signal) (calls []
 		switch {
 		case at == pid && ws.Exited():
 			text, _ := os.ReadFile(out.Name())
-			if code := ws.ExitStatus(); code != ExitAccepted && len(calls) <= n {
+			if code := ws.ExitStatus(); code != cli.ExitAccepted && len(calls) <= n {
 				t.Errorf("exit status %d\n%s", code, text)
 			}
 			return calls, ws.ExitStatus()
@@ -210,7 +211,7 @@ func newStage(t *testing.T) stage {
 	s := stage{b, filepath.Join(b.dir, "pack")}
 	s.tree(t, b.work)
 	script := `printf new >out/changed; printf '#!new' >tool; chmod +x tool; rm gone out/gone; mkdir -p out/n; printf 'a\0b' >out/n/bin; printf 'text\n' >new.txt`
-	if _, stderr, code := s.run(t, "run", b.intentOf(t, script), "--policy", "dev", "--mode", "execute-sandbox", "--work", b.work, "--pack", s.pack); code != ExitAccepted {
+	if _, stderr, code := s.run(t, "run", b.intentOf(t, script), "--policy", "dev", "--mode", "execute-sandbox", "--work", b.work, "--pack", s.pack); code != cli.ExitAccepted {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	return s
@@ -235,7 +236,7 @@ func TestApplyKilled(t *testing.T) {
 	s := newStage(t)
 	before := shot(t, s.tree(t, filepath.Join(s.dir, "before")))
 	done := s.tree(t, filepath.Join(s.dir, "done"))
-	if _, stderr, code := s.run(t, "apply", s.pack, "--to", done); code != ExitAccepted {
+	if _, stderr, code := s.run(t, "apply", s.pack, "--to", done); code != cli.ExitAccepted {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	after := shot(t, done)
@@ -249,7 +250,7 @@ func TestApplyKilled(t *testing.T) {
 			again = []string{"apply", s.pack, "--to", dir, "--dry-run"}
 		}
 		stdout, stderr, ended := s.run(t, again...)
-		if ended != ExitAccepted {
+		if ended != cli.ExitAccepted {
 			t.Fatalf("step %d, %q: exit status %d\n%s", n, calls, ended, stderr)
 		}
 		got := shot(t, dir)
@@ -262,7 +263,7 @@ func TestApplyKilled(t *testing.T) {
 		}
 		seen[got] = true
 		s.swept(t)
-		if stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir); code != ExitAccepted || shot(t, dir) != after {
+		if stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir); code != cli.ExitAccepted || shot(t, dir) != after {
 			t.Fatalf("step %d, %q: applied again with exit status %d\n%s%s", n, calls, code, stdout, stderr)
 		}
 		if err := os.RemoveAll(dir); err != nil {
@@ -284,7 +285,7 @@ func TestApplySignalled(t *testing.T) {
 	s := newStage(t)
 	dir := s.tree(t, filepath.Join(s.dir, "tree"))
 	before := shot(t, dir)
-	if _, stderr, code := s.run(t, "apply", s.pack, "--to", dir); code != ExitAccepted {
+	if _, stderr, code := s.run(t, "apply", s.pack, "--to", dir); code != cli.ExitAccepted {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	after := shot(t, dir)
@@ -295,11 +296,11 @@ func TestApplySignalled(t *testing.T) {
 		s.tree(t, dir)
 		cmd, _, _ := s.command(t, "apply", s.pack, "--to", dir)
 		calls, code := signalled(t, cmd, n, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}[n/6%3])
-		want := map[int]string{ExitAccepted: after, ExitError: before}[code]
+		want := map[int]string{cli.ExitAccepted: after, cli.ExitError: before}[code]
 		if got := shot(t, dir); got != want {
 			t.Errorf("step %d, %q: exit status %d\n%s", n, calls, code, got)
 		}
-		if stdout, stderr, code := s.run(t, "apply", "--recover", "--to", dir); code != ExitAccepted || !strings.Contains(stdout, "nothing was unfinished") {
+		if stdout, stderr, code := s.run(t, "apply", "--recover", "--to", dir); code != cli.ExitAccepted || !strings.Contains(stdout, "nothing was unfinished") {
 			t.Errorf("step %d, %q: exit status %d\n%s", n, calls, code, stderr)
 		}
 		s.swept(t)
@@ -414,7 +415,7 @@ func TestApplyBranchKilled(t *testing.T) {
 	first, done := s.repository(t, filepath.Join(s.dir, "first")), filepath.Join(s.dir, "done")
 	cpTree(t, first, done)
 	before, headsBefore := shot(t, first), heads(t, first)
-	if _, stderr, code := s.run(t, "apply", s.pack, "--to", done, "--git-branch", "agent/x"); code != ExitAccepted {
+	if _, stderr, code := s.run(t, "apply", s.pack, "--to", done, "--git-branch", "agent/x"); code != cli.ExitAccepted {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	after, headsAfter := shot(t, done), heads(t, done)
@@ -429,7 +430,7 @@ func TestApplyBranchKilled(t *testing.T) {
 		kept := gitKept(t, dir)
 		cmd, _, _ := s.command(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x")
 		calls, code := stepped(t, cmd, n)
-		if _, stderr, code := s.run(t, "apply", "--recover", "--to", dir); code != ExitAccepted {
+		if _, stderr, code := s.run(t, "apply", "--recover", "--to", dir); code != cli.ExitAccepted {
 			t.Fatalf("step %d, %q: exit status %d\n%s", n, calls, code, stderr)
 		}
 		tree, at := shot(t, dir), heads(t, dir)
@@ -442,7 +443,7 @@ func TestApplyBranchKilled(t *testing.T) {
 		if stride = 1; !rehearsal.Full() || calls[len(calls)-1] != "start" {
 			stride = 7
 		}
-		if stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != ExitAccepted || shot(t, dir) != after || heads(t, dir) != headsAfter {
+		if stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != cli.ExitAccepted || shot(t, dir) != after || heads(t, dir) != headsAfter {
 			t.Fatalf("step %d, %q: applied again with exit status %d\n%s%s\n%s", n, calls, code, stdout, stderr, heads(t, dir))
 		}
 		if _, err := os.Lstat(filepath.Join(s.dir, "ran")); err == nil {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/harness/gitbranch"
 	"github.com/fiador/fiador/harness/rehearsal"
 )
@@ -28,7 +29,7 @@ func TestApplyDiff(t *testing.T) {
 	s := newStage(t)
 	mine, theirs := s.tree(t, filepath.Join(s.dir, "mine")), s.tree(t, filepath.Join(s.dir, "theirs"))
 	stdout, stderr, code := s.run(t, "apply", s.pack, "--to", mine)
-	if code != ExitAccepted || stderr != "" {
+	if code != cli.ExitAccepted || stderr != "" {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	s.git(t, theirs, "apply", put(t, s.dir, "diff", stdout))
@@ -54,7 +55,7 @@ func (s stage) hostilePack(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(s.dir, "hostile")
 	intent := put(t, s.dir, "hostile.json", `{"goal":"Write","constraints":["now"],"actions":[{"kind":"write","path":"out/h","content":"a\u001b[2Jb\u202e\r\n::set-env name=x::y\n##[command]x\n\ttab\n"}]}`)
-	if _, stderr, code := s.run(t, "run", intent, "--mode", "execute-sandbox", "--pack", dir); code != ExitAccepted {
+	if _, stderr, code := s.run(t, "run", intent, "--mode", "execute-sandbox", "--pack", dir); code != cli.ExitAccepted {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	return dir
@@ -85,7 +86,7 @@ func TestApplyOnATerminal(t *testing.T) {
 			b, _ := io.ReadAll(master) // ends in EIO when the program is gone
 			seen <- string(b)
 		}()
-		if code := status(t, cmd.Wait()); code != ExitAccepted {
+		if code := status(t, cmd.Wait()); code != cli.ExitAccepted {
 			t.Errorf("exit status %d", code)
 		}
 		return strings.ReplaceAll(<-seen, "\r\n", "\n")
@@ -101,7 +102,7 @@ func TestApplyOnATerminal(t *testing.T) {
 	}
 	cmd, stdout, _ := s.command(t, args...)
 	cmd.Env = append(cmd.Env, "GITHUB_ACTIONS=true")
-	if code := status(t, cmd.Run()); code != ExitAccepted || strings.Contains(stdout.String(), "\n ::") || strings.Contains(stdout.String(), "##[") {
+	if code := status(t, cmd.Run()); code != cli.ExitAccepted || strings.Contains(stdout.String(), "\n ::") || strings.Contains(stdout.String(), "##[") {
 		t.Errorf("exit status %d, %q", code, stdout)
 	}
 }
@@ -111,11 +112,11 @@ func TestApplyLarge(t *testing.T) {
 	s := newStage(t)
 	pack := filepath.Join(s.dir, "large")
 	script := `head -c 1048577 /dev/zero | tr '\0' x >big; yes l | head -n 20001 >long; yes l | head -n 20000 >fits`
-	if _, stderr, code := s.run(t, "run", s.intentOf(t, script), "--policy", "dev", "--mode", "execute-sandbox", "--pack", pack); code != ExitAccepted {
+	if _, stderr, code := s.run(t, "run", s.intentOf(t, script), "--policy", "dev", "--mode", "execute-sandbox", "--pack", pack); code != cli.ExitAccepted {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	stdout, stderr, code := s.run(t, "apply", pack, "--to", s.work)
-	if code != ExitAccepted || !strings.Contains(stdout, "\nLarge file long: created, 40002 bytes sha256:") ||
+	if code != cli.ExitAccepted || !strings.Contains(stdout, "\nLarge file long: created, 40002 bytes sha256:") ||
 		!strings.Contains(stdout, "Large file big: created, 1048577 bytes sha256:") || !strings.Contains(stdout, "\n+++ b/fits\n@@ -0,0 +1,20000 @@\n") {
 		t.Errorf("exit status %d, %d bytes\n%s", code, len(stdout), stderr)
 	}
@@ -131,7 +132,7 @@ func TestApplyFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, s.work, "d/x", "x")
-	if _, stderr, code := s.run(t, "run", s.intentOf(t, "rm -r d"), "--policy", "dev", "--mode", "execute-sandbox", "--work", s.work, "--pack", pack); code != ExitAccepted {
+	if _, stderr, code := s.run(t, "run", s.intentOf(t, "rm -r d"), "--policy", "dev", "--mode", "execute-sandbox", "--work", s.work, "--pack", pack); code != cli.ExitAccepted {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	for _, tc := range []struct {
@@ -140,11 +141,11 @@ func TestApplyFolder(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"", nil, ExitAccepted, "Folder d: deleted, files and folders in it: 0\n"},
-		{"x", nil, ExitAccepted, "Folder d: deleted, files and folders in it: 1\n"},
-		{"y", nil, ExitRejected, "conflict: d: the folder does not hold what the run saw in it: it holds 1\n"},
-		{"y", []string{"--overwrite"}, ExitAccepted, "Folder d: deleted, files and folders in it: 1\n"},
-		{".git", []string{"--overwrite", "--allow-workflows"}, ExitRejected, `refused: d/.git: ".git" is a control path`},
+		{"", nil, cli.ExitAccepted, "Folder d: deleted, files and folders in it: 0\n"},
+		{"x", nil, cli.ExitAccepted, "Folder d: deleted, files and folders in it: 1\n"},
+		{"y", nil, cli.ExitRejected, "conflict: d: the folder does not hold what the run saw in it: it holds 1\n"},
+		{"y", []string{"--overwrite"}, cli.ExitAccepted, "Folder d: deleted, files and folders in it: 1\n"},
+		{".git", []string{"--overwrite", "--allow-workflows"}, cli.ExitRejected, `refused: d/.git: ".git" is a control path`},
 	} {
 		tree, err := os.MkdirTemp(s.dir, "tree-")
 		if err != nil {
@@ -160,7 +161,7 @@ func TestApplyFolder(t *testing.T) {
 		if code != tc.code || !strings.Contains(stdout+stderr, tc.want) {
 			t.Errorf("%q: exit status %d\n%s%s", tc.holds, code, stdout, stderr)
 		}
-		if _, err := os.Lstat(filepath.Join(tree, "d")); errors.Is(err, fs.ErrNotExist) != (code == ExitAccepted) {
+		if _, err := os.Lstat(filepath.Join(tree, "d")); errors.Is(err, fs.ErrNotExist) != (code == cli.ExitAccepted) {
 			t.Errorf("%q: %v", tc.holds, err)
 		}
 	}
@@ -178,7 +179,7 @@ func TestApplyUnseen(t *testing.T) {
 	before := shot(t, dir)
 	cmd, _, stderr := s.command(t, "apply", s.pack, "--to", dir)
 	cmd.Stdout = full
-	if code := status(t, cmd.Run()); code != ExitError || shot(t, dir) != before {
+	if code := status(t, cmd.Run()); code != cli.ExitError || shot(t, dir) != before {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
 }
@@ -188,7 +189,7 @@ func TestApplyUnseen(t *testing.T) {
 func TestApplyInterrupted(t *testing.T) {
 	s := newStage(t)
 	pack := filepath.Join(s.dir, "long")
-	if _, stderr, code := s.run(t, "run", s.intentOf(t, "yes lines | head -n 19000 >long"), "--policy", "dev", "--mode", "execute-sandbox", "--pack", pack); code != ExitAccepted {
+	if _, stderr, code := s.run(t, "run", s.intentOf(t, "yes lines | head -n 19000 >long"), "--policy", "dev", "--mode", "execute-sandbox", "--pack", pack); code != cli.ExitAccepted {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
@@ -210,7 +211,7 @@ func TestApplyInterrupted(t *testing.T) {
 		if err := cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		if code := status(t, waited(cmd)); code != ExitError || shot(t, dir) != before {
+		if code := status(t, waited(cmd)); code != cli.ExitError || shot(t, dir) != before {
 			t.Errorf("%v: exit status %d", sig, code)
 		}
 		hang.Stop()
@@ -246,9 +247,9 @@ func TestApplyConcurrently(t *testing.T) {
 	for range 4 {
 		e := <-ends
 		switch code := status(t, e.err); {
-		case code == ExitAccepted && strings.Contains(e.out.String(), "applied to"):
+		case code == cli.ExitAccepted && strings.Contains(e.out.String(), "applied to"):
 			applied++
-		case code == ExitRejected && strings.Contains(e.errs.String(), "nothing was changed"), code == ExitAccepted:
+		case code == cli.ExitRejected && strings.Contains(e.errs.String(), "nothing was changed"), code == cli.ExitAccepted:
 		default:
 			t.Errorf("exit status %d\n%s%s", code, e.out, e.errs)
 		}
@@ -257,7 +258,7 @@ func TestApplyConcurrently(t *testing.T) {
 		t.Errorf("%d commands have applied the pack", applied)
 	}
 	done := s.tree(t, filepath.Join(s.dir, "done"))
-	if _, _, code := s.run(t, "apply", s.pack, "--to", done); code != ExitAccepted || shot(t, done) != shot(t, dir) {
+	if _, _, code := s.run(t, "apply", s.pack, "--to", done); code != cli.ExitAccepted || shot(t, done) != shot(t, dir) {
 		t.Errorf("the tree is\n%s", shot(t, dir))
 	}
 	s.swept(t)
@@ -285,22 +286,22 @@ func TestApplyBranch(t *testing.T) {
 		"dirty":            {before: [][]string{{"mv", "kept", "moved"}}, want: "warning: the work tree has changes that are not committed"},
 		"detached":         {before: [][]string{{"checkout", "-q", "--detach"}}, want: "on branch agent/x"},
 		"at that commit":   {before: [][]string{{"branch", "agent/x"}}, want: "on branch agent/x"},
-		"on it":            {branch: "main", code: ExitRejected, want: `--git-branch "main": the branch is checked out already`},
+		"on it":            {branch: "main", code: cli.ExitRejected, want: `--git-branch "main": the branch is checked out already`},
 		"on its own":       {before: [][]string{{"update-ref", "--create-reflog", "-m", gitbranch.MadeMessage, "refs/heads/agent/x", "HEAD"}, {"symbolic-ref", "HEAD", "refs/heads/agent/x"}}, want: "on branch agent/x"},
-		"committed on":     {before: [][]string{{"update-ref", "--create-reflog", "-m", gitbranch.MadeMessage, "refs/heads/agent/x", "HEAD"}, {"symbolic-ref", "HEAD", "refs/heads/agent/x"}, commit}, code: ExitRejected, want: "checked out already"},
-		"without a log":    {branch: "agent/x", before: [][]string{{"-c", "core.logAllRefUpdates=false", "branch", "agent/x"}, {"symbolic-ref", "HEAD", "refs/heads/agent/x"}}, code: ExitRejected, want: "checked out already"},
-		"at another":       {before: [][]string{{"branch", "agent/x"}, commit}, code: ExitRejected, want: `--git-branch "agent/x": the branch is there already, at another commit`},
-		"a folder of refs": {branch: "agent", before: [][]string{{"branch", "agent/x"}}, code: ExitRejected, want: `--git-branch "agent": the branch "agent/x" is there, and git does not have both`},
-		"elsewhere":        {before: [][]string{{"branch", "agent/x"}, {"worktree", "add", "-q", "--no-checkout", "../elsewhere", "agent/x"}}, code: ExitRejected, want: "checked out in another work tree"},
-		"orphan elsewhere": {before: [][]string{{"worktree", "add", "-q", "--detach", "--no-checkout", "../orphan"}, {"-C", "../orphan", "symbolic-ref", "HEAD", "refs/heads/agent/x"}}, code: ExitRejected, want: "checked out in another work tree"},
-		"a merge":          {before: [][]string{{"update-ref", "MERGE_HEAD", "HEAD"}}, code: ExitRejected, want: "a merge is under way"},
-		"a bisection":      {before: [][]string{{"bisect", "start"}}, code: ExitRejected, want: "a bisection is under way"},
-		"not the top":      {to: "out", code: ExitRejected, want: "the folder is not the top of its work tree"},
-		"no name":          {branch: "a..b", code: ExitRejected, want: "not a name that a branch can have"},
-		"an option":        {branch: "-f", code: ExitRejected, want: "not a name that a branch can have"},
-		"the one before":   {branch: "@{-1}", before: [][]string{{"checkout", "-q", "-b", "y"}}, code: ExitRejected, want: "not a name that a branch can have"},
-		"HEAD":             {branch: "HEAD", code: ExitRejected, want: "not a name that a branch can have"},
-		"hostile":          {branch: "a\x1bb", code: ExitRejected, want: `--git-branch "a\x1bb": not a name`},
+		"committed on":     {before: [][]string{{"update-ref", "--create-reflog", "-m", gitbranch.MadeMessage, "refs/heads/agent/x", "HEAD"}, {"symbolic-ref", "HEAD", "refs/heads/agent/x"}, commit}, code: cli.ExitRejected, want: "checked out already"},
+		"without a log":    {branch: "agent/x", before: [][]string{{"-c", "core.logAllRefUpdates=false", "branch", "agent/x"}, {"symbolic-ref", "HEAD", "refs/heads/agent/x"}}, code: cli.ExitRejected, want: "checked out already"},
+		"at another":       {before: [][]string{{"branch", "agent/x"}, commit}, code: cli.ExitRejected, want: `--git-branch "agent/x": the branch is there already, at another commit`},
+		"a folder of refs": {branch: "agent", before: [][]string{{"branch", "agent/x"}}, code: cli.ExitRejected, want: `--git-branch "agent": the branch "agent/x" is there, and git does not have both`},
+		"elsewhere":        {before: [][]string{{"branch", "agent/x"}, {"worktree", "add", "-q", "--no-checkout", "../elsewhere", "agent/x"}}, code: cli.ExitRejected, want: "checked out in another work tree"},
+		"orphan elsewhere": {before: [][]string{{"worktree", "add", "-q", "--detach", "--no-checkout", "../orphan"}, {"-C", "../orphan", "symbolic-ref", "HEAD", "refs/heads/agent/x"}}, code: cli.ExitRejected, want: "checked out in another work tree"},
+		"a merge":          {before: [][]string{{"update-ref", "MERGE_HEAD", "HEAD"}}, code: cli.ExitRejected, want: "a merge is under way"},
+		"a bisection":      {before: [][]string{{"bisect", "start"}}, code: cli.ExitRejected, want: "a bisection is under way"},
+		"not the top":      {to: "out", code: cli.ExitRejected, want: "the folder is not the top of its work tree"},
+		"no name":          {branch: "a..b", code: cli.ExitRejected, want: "not a name that a branch can have"},
+		"an option":        {branch: "-f", code: cli.ExitRejected, want: "not a name that a branch can have"},
+		"the one before":   {branch: "@{-1}", before: [][]string{{"checkout", "-q", "-b", "y"}}, code: cli.ExitRejected, want: "not a name that a branch can have"},
+		"HEAD":             {branch: "HEAD", code: cli.ExitRejected, want: "not a name that a branch can have"},
+		"hostile":          {branch: "a\x1bb", code: cli.ExitRejected, want: `--git-branch "a\x1bb": not a name`},
 	} {
 		t.Run(name, func(t *testing.T) { s.try(t, first, trial) })
 	}
@@ -333,7 +334,7 @@ func (s stage) try(t *testing.T, first string, trial gitTrial) {
 	if _, err := os.Lstat(filepath.Join(s.dir, "ran")); err == nil || gitKept(t, dir) != kept {
 		t.Errorf("something ran, or was changed (%v)", err)
 	}
-	if code != ExitAccepted {
+	if code != cli.ExitAccepted {
 		if shot(t, dir) != tree || heads(t, dir) != at {
 			t.Errorf("changed: %s\n%s", shot(t, dir), heads(t, dir))
 		}
@@ -365,13 +366,13 @@ func TestApplyBranchAlone(t *testing.T) {
 	needGit(t)
 	s := newStage(t)
 	none := filepath.Join(s.dir, "none")
-	if _, stderr, code := s.run(t, "run", s.intentOf(t, "true"), "--policy", "dev", "--mode", "execute-sandbox", "--pack", none); code != ExitAccepted {
+	if _, stderr, code := s.run(t, "run", s.intentOf(t, "true"), "--policy", "dev", "--mode", "execute-sandbox", "--pack", none); code != cli.ExitAccepted {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	for name, pack := range map[string]string{"no file changed": none, "all there": s.pack} {
 		t.Run(name, func(t *testing.T) {
 			dir := s.repository(t, filepath.Join(s.dir, strings.ReplaceAll(name, " ", "-")))
-			if stdout, stderr, code := s.run(t, "apply", pack, "--to", dir); code != ExitAccepted {
+			if stdout, stderr, code := s.run(t, "apply", pack, "--to", dir); code != cli.ExitAccepted {
 				t.Fatalf("exit status %d\n%s%s", code, stdout, stderr)
 			}
 			tree, at, kept := shot(t, dir), heads(t, dir), gitKept(t, dir)
@@ -380,10 +381,10 @@ func TestApplyBranchAlone(t *testing.T) {
 				dry          bool
 				code         int
 			}{
-				{"agent/x", "dry run: nothing was changed\n", true, ExitAccepted},
-				{"main", "checked out already", false, ExitRejected},
-				{"agent/x", "nothing to do, every file is as the pack has it\non branch agent/x\n", false, ExitAccepted},
-				{"agent/x", "on branch agent/x\n", false, ExitAccepted},
+				{"agent/x", "dry run: nothing was changed\n", true, cli.ExitAccepted},
+				{"main", "checked out already", false, cli.ExitRejected},
+				{"agent/x", "nothing to do, every file is as the pack has it\non branch agent/x\n", false, cli.ExitAccepted},
+				{"agent/x", "on branch agent/x\n", false, cli.ExitAccepted},
 			} {
 				args := []string{"apply", pack, "--to", dir, "--git-branch", tc.branch}
 				if tc.dry {
@@ -394,13 +395,13 @@ func TestApplyBranchAlone(t *testing.T) {
 					t.Errorf("%q: exit status %d\n%s%s", args, code, stdout, stderr)
 				}
 				onIt := strings.HasPrefix(heads(t, dir), "HEAD ref: refs/heads/agent/x\n")
-				if onIt != (code == ExitAccepted && !tc.dry) || !onIt && heads(t, dir) != at || shot(t, dir) != tree || gitKept(t, dir) != kept {
+				if onIt != (code == cli.ExitAccepted && !tc.dry) || !onIt && heads(t, dir) != at || shot(t, dir) != tree || gitKept(t, dir) != kept {
 					t.Errorf("%q: %s", args, heads(t, dir))
 				}
 			}
 			s.git(t, dir, "-c", "core.hooksPath=/dev/null", "update-ref", "refs/heads/y", s.git(t, dir, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit-tree", "-m", "y", "HEAD^{tree}"))
 			at = heads(t, dir)
-			if _, stderr, code := s.run(t, "apply", pack, "--to", dir, "--git-branch", "y"); code != ExitRejected || !strings.Contains(stderr, "at another commit") || heads(t, dir) != at {
+			if _, stderr, code := s.run(t, "apply", pack, "--to", dir, "--git-branch", "y"); code != cli.ExitRejected || !strings.Contains(stderr, "at another commit") || heads(t, dir) != at {
 				t.Errorf("exit status %d\n%s", code, stderr)
 			}
 			s.swept(t)
@@ -422,7 +423,7 @@ func TestApplyBranchForeign(t *testing.T) {
 	}
 	tree, at := shot(t, dir), heads(t, dir)
 	_, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x")
-	if code != ExitError || !strings.Contains(stderr, "git does not read a repository of another owner") {
+	if code != cli.ExitError || !strings.Contains(stderr, "git does not read a repository of another owner") {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
 	if shot(t, dir) != tree || heads(t, dir) != at {
@@ -430,7 +431,7 @@ func TestApplyBranchForeign(t *testing.T) {
 	}
 	// Root's own configuration has no effect for another user.
 	put(t, s.home, ".gitconfig", "[safe]\n\tdirectory = "+dir+"\n")
-	if _, _, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != ExitError || heads(t, dir) != at {
+	if _, _, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != cli.ExitError || heads(t, dir) != at {
 		t.Errorf("exit status %d: %s", code, heads(t, dir))
 	}
 }
@@ -447,10 +448,10 @@ func TestApplyNoJournal(t *testing.T) {
 	}
 	s.barred(t, state)
 	_, stderr, code := s.run(t, "apply", s.pack, "--to", dir)
-	if code != ExitError || !strings.Contains(stderr, "the journal in the state folder") || shot(t, dir) != before {
+	if code != cli.ExitError || !strings.Contains(stderr, "the journal in the state folder") || shot(t, dir) != before {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
-	if stdout, stderr, code := s.run(t, "apply", "--recover", "--to", dir); code != ExitAccepted || !strings.Contains(stdout, "nothing was unfinished") {
+	if stdout, stderr, code := s.run(t, "apply", "--recover", "--to", dir); code != cli.ExitAccepted || !strings.Contains(stdout, "nothing was unfinished") {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
 }
@@ -467,7 +468,7 @@ func TestApplyBranchTakenBack(t *testing.T) {
 			s.barred(t, filepath.Join(dir, "out"))
 			tree, at, kept := shot(t, dir), heads(t, dir), gitKept(t, dir)
 			stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x")
-			if code != ExitError || !strings.Contains(stderr, "nothing was applied") || strings.Contains(stdout, "applied") {
+			if code != cli.ExitError || !strings.Contains(stderr, "nothing was applied") || strings.Contains(stdout, "applied") {
 				t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
 			}
 			if shot(t, dir) != tree || heads(t, dir) != at || gitKept(t, dir) != kept {
@@ -504,22 +505,22 @@ func TestApplyBranchUnborn(t *testing.T) {
 	dir := s.tree(t, filepath.Join(s.dir, "tree"))
 	s.git(t, dir, "init", "-q", "-b", "main")
 	tree := shot(t, dir)
-	if _, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "x"); code != ExitRejected || !strings.Contains(stderr, "there is no commit yet") || shot(t, dir) != tree {
+	if _, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "x"); code != cli.ExitRejected || !strings.Contains(stderr, "there is no commit yet") || shot(t, dir) != tree {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
 	bare := s.tree(t, filepath.Join(s.dir, "bare"))
-	if _, stderr, code := s.run(t, "apply", s.pack, "--to", bare, "--git-branch", "x"); code != ExitRejected || !strings.Contains(stderr, "not in a git work tree") {
+	if _, stderr, code := s.run(t, "apply", s.pack, "--to", bare, "--git-branch", "x"); code != cli.ExitRejected || !strings.Contains(stderr, "not in a git work tree") {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
 	cmd, _, stderr := s.command(t, "apply", s.pack, "--to", dir, "--git-branch", "x")
 	cmd.Env = rehearsal.Env("PATH="+s.home, "HOME="+s.home)
-	if code := status(t, cmd.Run()); code != ExitError || !strings.Contains(stderr.String(), "--git-branch needs git") {
+	if code := status(t, cmd.Run()); code != cli.ExitError || !strings.Contains(stderr.String(), "--git-branch needs git") {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
 	// GIT_DIR and similar variables name another repository.
 	cmd, _, stderr = s.command(t, "apply", s.pack, "--to", bare, "--git-branch", "x")
 	cmd.Env = append(cmd.Env, "GIT_DIR="+filepath.Join(dir, ".git"), "GIT_WORK_TREE="+bare)
-	if code := status(t, cmd.Run()); code != ExitRejected || !strings.Contains(stderr.String(), "not in a git work tree") {
+	if code := status(t, cmd.Run()); code != cli.ExitRejected || !strings.Contains(stderr.String(), "not in a git work tree") {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
 }

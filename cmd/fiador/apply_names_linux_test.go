@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
 )
 
 // TestApplyForARunner: no name of a pack and no line of its files is a command to the
@@ -24,7 +26,7 @@ func TestApplyForARunner(t *testing.T) {
 	intent := put(t, s.dir, "intent.json", `{"goal":"Write","constraints":["now"],"actions":[
 		{"kind":"write","path":"out/##[stop-commands]x","content":"`+lines+`"},{"kind":"write","path":"out/##[add-matcher]m","content":"a\u0000b"},
 		{"kind":"write","path":"out/##vso[task.prepend]y","content":"a\u0000b"}]}`)
-	if _, stderr, code := s.run(t, "run", intent, "--policy", "dev", "--mode", "execute-sandbox", "--pack", s.pack); code != ExitAccepted {
+	if _, stderr, code := s.run(t, "run", intent, "--policy", "dev", "--mode", "execute-sandbox", "--pack", s.pack); code != cli.ExitAccepted {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	free, taken := filepath.Join(s.dir, "free"), filepath.Join(s.dir, "taken", "out")
@@ -42,8 +44,8 @@ func TestApplyForARunner(t *testing.T) {
 			code int
 			want string
 		}{
-			{free, ExitAccepted, "\n+++ \"b/out/\\043\\043[stop-commands]x\"\n"},
-			{filepath.Dir(taken), ExitRejected, `conflict: out/#\u0023vso[task.prepend]y: `},
+			{free, cli.ExitAccepted, "\n+++ \"b/out/\\043\\043[stop-commands]x\"\n"},
+			{filepath.Dir(taken), cli.ExitRejected, `conflict: out/#\u0023vso[task.prepend]y: `},
 		} {
 			cmd, stdout, stderr := s.command(t, "apply", s.pack, "--to", c.to, "--dry-run")
 			cmd.Env = append(cmd.Env, env)
@@ -97,12 +99,12 @@ func TestApplyUnsaid(t *testing.T) {
 		before := shot(t, dir)
 		env := map[string]string{"HOME": s.home, "PATH": os.Getenv("PATH")}
 		var stderr bytes.Buffer
-		code := Run(t.Context(), append([]string{"apply", s.pack, "--to", dir}, c.args...), System{
+		code := cli.Run(t.Context(), append([]string{"apply", s.pack, "--to", dir}, c.args...), cli.System{
 			Stdin: os.Stdin, Stdout: &failsAt{text: c.fails}, Stderr: &stderr, Env: func(name string) string { return env[name] },
-			Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home}, Now: time.Now, Rand: rand.Reader, Busy: NewBusy(),
+			Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home}, Now: time.Now, Rand: rand.Reader, Busy: cli.NewBusy(),
 		}, commands)
 		changed := shot(t, dir) != before
-		if code != ExitError || changed != c.applied || !strings.HasPrefix(stderr.String(), "fiador: "+c.stands+"\n{") || !strings.Contains(stderr.String(), "standard output could not be written") {
+		if code != cli.ExitError || changed != c.applied || !strings.HasPrefix(stderr.String(), "fiador: "+c.stands+"\n{") || !strings.Contains(stderr.String(), "standard output could not be written") {
 			t.Errorf("%s: exit status %d, changed %v: %s", c.fails, code, changed, stderr.String())
 		}
 		if err := os.RemoveAll(dir); err != nil {

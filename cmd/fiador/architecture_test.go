@@ -209,13 +209,17 @@ var levels = []string{
 	"kernel",
 	"kernel/result",
 	"specs profiles ledger evidence/transcript harness/harnesstest/intents harness/rehearsal harness/tree/treetest harness/change harness/command harness/durable harness/links harness/sandbox/cgroup harness/sandbox/initproc evidence evidence/screen",
-	"policy specs/specstest evidence/report ledger/disk harness/saferun harness/tree harness/conformance",
+	"policy evidence/transcript/transcripttest specs/specstest evidence/report ledger/disk harness/saferun harness/tree harness/conformance",
 	"evidence/pack evidence/testimony harness/sandbox cmd/safe-run policy/devel",
 	"evidence/pack/packtest evidence/pack/sign harness/model harness/runerr",
 	"evidence/pack/verify harness/patch harness/request",
 	"harness/execute harness/gitbranch harness/intake",
 	"harness",
 	"harness/fingerprint harness/harnesstest harness/replay harness/reproduce harness/scaffold",
+	"cmd/fiador/cli",
+	"cmd/fiador/cli/decisions cmd/fiador/cli/folders cmd/fiador/cli/ledgers cmd/fiador/cli/policies",
+	"cmd/fiador/cli/packs",
+	"cmd/fiador/applycmd cmd/fiador/guidecmd cmd/fiador/ledgercmd cmd/fiador/packcmd cmd/fiador/policycmd cmd/fiador/provecmd cmd/fiador/runcmd cmd/fiador/transcriptcmd",
 	"cmd/fiador",
 }
 
@@ -247,25 +251,25 @@ func TestImportsPointOneWay(t *testing.T) {
 
 func TestSingleImporters(t *testing.T) {
 	for prefix, only := range map[string]string{
-		"github.com/gowebpki/jcs":               "kernel/canon",
-		"reflect":                               "kernel/canon",
-		"github.com/go-json-experiment/json":    "kernel/canon",
-		"github.com/open-policy-agent/opa":      "policy policy/devel",
-		"github.com/xeipuuv/gojsonschema":       "specs",
-		"github.com/spf13/cobra":                "cmd/fiador",
-		"go.yaml.in/yaml/v3":                    "harness/request",
-		"golang.org/x/term":                     "cmd/fiador",
-		"filippo.io/edwards25519":               "ledger",
-		"golang.org/x/mod":                      "ledger ledger/disk",
-		"golang.org/x/sys":                      "harness/change harness/saferun harness/sandbox harness/sandbox/cgroup harness/tree ledger/disk",
-		"golang.org/x/text/unicode/norm":        "kernel/pathname kernel/text",
-		"github.com/santhosh-tekuri/jsonschema": "specs/specstest",
-		module + "/harness/harnesstest":         "",
-		module + "/harness/rehearsal":           "",
-		module + "/specs/specstest":             "harness/harnesstest",
-		module + "/harness/tree/treetest":       "",
-		module + "/evidence/pack/packtest":      "",
-		"github.com/rogpeppe/go-internal":       "cmd/fiador",
+		"github.com/gowebpki/jcs":                      "kernel/canon",
+		"reflect":                                      "kernel/canon",
+		"github.com/go-json-experiment/json":           "kernel/canon",
+		"github.com/open-policy-agent/opa":             "policy policy/devel",
+		"github.com/xeipuuv/gojsonschema":              "specs",
+		"go.yaml.in/yaml/v3":                           "harness/request",
+		"golang.org/x/term":                            "cmd/fiador cmd/fiador/ledgercmd cmd/fiador/runcmd",
+		"filippo.io/edwards25519":                      "ledger",
+		"golang.org/x/mod":                             "ledger ledger/disk",
+		"golang.org/x/sys":                             "harness/change harness/saferun harness/sandbox harness/sandbox/cgroup harness/tree ledger/disk",
+		"golang.org/x/text/unicode/norm":               "kernel/pathname kernel/text",
+		"github.com/santhosh-tekuri/jsonschema":        "specs/specstest",
+		module + "/harness/harnesstest":                "",
+		module + "/harness/rehearsal":                  "",
+		module + "/specs/specstest":                    "harness/harnesstest",
+		module + "/harness/tree/treetest":              "",
+		module + "/evidence/pack/packtest":             "",
+		module + "/evidence/transcript/transcripttest": "",
+		"github.com/rogpeppe/go-internal":              "cmd/fiador/applycmd",
 	} {
 		var importers []string
 		for pkg, list := range imports(t) {
@@ -276,6 +280,17 @@ func TestSingleImporters(t *testing.T) {
 		slices.Sort(importers)
 		if strings.Join(importers, " ") != only {
 			t.Errorf("%s is imported by %q, and should be by %q alone", prefix, importers, only)
+		}
+	}
+}
+
+// TestCommandsAreBelowTheProgram: the library of command lines is imported beneath
+// cmd/fiador alone. A package of commands imports no other package of commands: they stand
+// on one level.
+func TestCommandsAreBelowTheProgram(t *testing.T) {
+	for pkg, list := range imports(t) {
+		if slices.Contains(list, "github.com/spf13/cobra") && pkg != "cmd/fiador" && !strings.HasPrefix(pkg, "cmd/fiador/") {
+			t.Errorf("%s imports cobra", pkg)
 		}
 	}
 }
@@ -370,7 +385,7 @@ func TestRunErrorsHaveOneMaker(t *testing.T) {
 		}
 	}
 	delete(literals, "harness/runerr")
-	if usage := literals["cmd/fiador"]; usage != 1 || len(literals) != 1 {
+	if usage := literals["cmd/fiador/cli"]; usage != 1 || len(literals) != 1 {
 		t.Errorf("literals of RunErrors by package: %v", literals)
 	}
 }

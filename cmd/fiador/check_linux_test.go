@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
@@ -59,7 +60,7 @@ func TestCheckProgress(t *testing.T) {
 				b, _ := io.ReadAll(master)
 				seen <- string(b)
 			}()
-			if got := status(t, cmd.Wait()); got != ExitAccepted {
+			if got := status(t, cmd.Wait()); got != cli.ExitAccepted {
 				t.Errorf("exit status %d", got)
 			}
 			screen = <-seen
@@ -69,7 +70,7 @@ func TestCheckProgress(t *testing.T) {
 		} else {
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
-			if got := status(t, cmd.Run()); got != ExitAccepted {
+			if got := status(t, cmd.Run()); got != cli.ExitAccepted {
 				t.Errorf("exit status %d", got)
 			}
 			if screen = stderr.String(); strings.ContainsAny(screen, "\r\x1b") || strings.Contains(screen, "checked") {
@@ -105,7 +106,7 @@ func TestCheckInterrupt(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if got := status(t, cmd.Wait()); got != ExitError || !strings.Contains(stderr.String(), "interrupted") {
+	if got := status(t, cmd.Wait()); got != cli.ExitError || !strings.Contains(stderr.String(), "interrupted") {
 		t.Errorf("exit status %d, stderr %q", got, stderr.String())
 	}
 	for line := range strings.Lines(stdout.String()) {
@@ -153,7 +154,7 @@ func TestCheckEndsWithABomb(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	began := time.Now()
-	if got := status(t, cmd.Run()); got != ExitError || !strings.Contains(stderr.String(), `"code":"RUN_E007"`) {
+	if got := status(t, cmd.Run()); got != cli.ExitError || !strings.Contains(stderr.String(), `"code":"RUN_E007"`) {
 		t.Errorf("exit status %d, stderr %q", got, stderr.String())
 	}
 	if took := time.Since(began); took > time.Minute {

@@ -1,15 +1,27 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/applycmd"
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/guidecmd"
+	"github.com/fiador/fiador/cmd/fiador/ledgercmd"
+	"github.com/fiador/fiador/cmd/fiador/packcmd"
+	"github.com/fiador/fiador/cmd/fiador/policycmd"
+	"github.com/fiador/fiador/cmd/fiador/provecmd"
+	"github.com/fiador/fiador/cmd/fiador/runcmd"
+	"github.com/fiador/fiador/cmd/fiador/transcriptcmd"
+)
 
 // commands returns all commands of the program.
-func commands(a *App) []*cobra.Command {
+func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		RunCommand(a), CheckCommand(a), ExecCommand(a), SafeRunCommand(a), DoctorCommand(a), SandboxCommand(a), ReproduceCommand(a),
-		VerifyCommand(a), DigestCommand(a), CompareCommand(a), FingerprintCommand(a), ConformanceCommand(a),
-		ExplainCommand(a), DemoCommand(a), SchemaCommand(a), VersionCommand(a),
-		LedgerCommand(a), PackCommand(a), ApplyCommand(a), TranscriptCommand(a),
-		PolicyCommand(a), InitCommand(a),
-		ExitCodesTopic(), EnvironmentTopic(),
+		runcmd.RunCommand(a), runcmd.CheckCommand(a), runcmd.ExecCommand(a), runcmd.SafeRunCommand(a), runcmd.DoctorCommand(a), runcmd.SandboxCommand(a), runcmd.ReproduceCommand(a),
+		provecmd.VerifyCommand(a), provecmd.DigestCommand(a), provecmd.CompareCommand(a), provecmd.FingerprintCommand(a), provecmd.ConformanceCommand(a),
+		guidecmd.ExplainCommand(a), guidecmd.DemoCommand(a), guidecmd.SchemaCommand(a), guidecmd.VersionCommand(a),
+		ledgercmd.LedgerCommand(a), packcmd.PackCommand(a), applycmd.ApplyCommand(a), transcriptcmd.TranscriptCommand(a),
+		policycmd.PolicyCommand(a), policycmd.InitCommand(a),
+		guidecmd.ExitCodesTopic(), guidecmd.EnvironmentTopic(),
 	}
 }

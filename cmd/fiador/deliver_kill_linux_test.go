@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -22,7 +23,7 @@ func TestDeliverKilled(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	s := newStage(t)
 	gate, key := filepath.Join(s.dir, "ledger"), filepath.Join(s.dir, "key")
-	if _, stderr, code := s.run(t, "ledger", "init", gate, "--origin", "example.com/gate", "--key", key); code != ExitAccepted {
+	if _, stderr, code := s.run(t, "ledger", "init", gate, "--origin", "example.com/gate", "--key", key); code != cli.ExitAccepted {
 		t.Fatalf("exit status %d\n%s", code, stderr)
 	}
 	intent := put(t, s.dir, "deliver.json", `{"goal": "Build the page", "constraints": ["one heading"],
@@ -40,7 +41,7 @@ func TestDeliverKilled(t *testing.T) {
 			"--evidence", at("evidence"), "--pack", at("pack"), "--promote", at("site"))
 		calls, code := stepped(t, cmd, n)
 		longest = max(longest, len(calls))
-		if _, stderr, code := s.run(t, "apply", "--recover", "--to", at("site")); code != ExitAccepted {
+		if _, stderr, code := s.run(t, "apply", "--recover", "--to", at("site")); code != cli.ExitAccepted {
 			t.Fatalf("step %d, %q: exit status %d\n%s", n, calls, code, stderr)
 		}
 		left := delivered(t, place, gate)

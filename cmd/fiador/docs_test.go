@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
 )
@@ -489,7 +490,7 @@ func split(src string) (blocks, prose string) {
 
 // TestPagesNameWhatExists: every fiador command and flag in the code of a page exists.
 func TestPagesNameWhatExists(t *testing.T) {
-	top := Root(&App{}, commands(&App{})...)
+	top := cli.Root(&cli.App{}, commands(&cli.App{})...)
 	top.InitDefaultHelpCmd()
 	all := map[string]bool{}
 	everyFlag(top, all)
@@ -587,7 +588,7 @@ func checkCall(cmd *cobra.Command, words []string) error {
 
 // TestPagesAreChecked: the tests of pages find the faults that they look for.
 func TestPagesAreChecked(t *testing.T) {
-	top := Root(&App{}, commands(&App{})...)
+	top := cli.Root(&cli.App{}, commands(&cli.App{})...)
 	top.InitDefaultHelpCmd()
 	for line, good := range map[string]bool{
 		"fiador run intent.json --policy strict --bundle b.json >r.json":   true,

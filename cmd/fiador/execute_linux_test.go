@@ -22,6 +22,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/runcmd"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
 	"github.com/fiador/fiador/kernel/result"
@@ -183,10 +185,10 @@ func TestInterruptedExecution(t *testing.T) {
 				time0 := seconds()
 				script := strings.ReplaceAll(tc.script, "SLEEP", time0)
 				dir := t.TempDir()
-				args, want := append([]string{"exec", "--policy", "dev", "--work", dir, "--"}, sh(script)[4:]...), ExitOurs
+				args, want := append([]string{"exec", "--policy", "dev", "--work", dir, "--"}, sh(script)[4:]...), runcmd.ExitOurs
 				if as == "run" {
 					at := bench{dir: t.TempDir()}
-					args, want = []string{"run", at.intentOf(t, script), "--policy", "dev", "--mode", "execute-sandbox", "--work", dir, "--promote", dir}, ExitError
+					args, want = []string{"run", at.intentOf(t, script), "--policy", "dev", "--mode", "execute-sandbox", "--work", dir, "--promote", dir}, cli.ExitError
 				}
 				cmd, stdout, stderr := b.command(t, args...)
 				if err := cmd.Start(); err != nil {
@@ -358,7 +360,7 @@ func TestExecStreams(t *testing.T) {
 		defer full.Close()
 		cmd, _, stderr := b.command(t, sh("echo hi; exit 3")...)
 		cmd.Stdout = full
-		if got := status(t, cmd.Run()); got != ExitOurs || !strings.Contains(stderr.String(), `"code":"RUN_E007"`) {
+		if got := status(t, cmd.Run()); got != runcmd.ExitOurs || !strings.Contains(stderr.String(), `"code":"RUN_E007"`) {
 			t.Errorf("exit status %d, stderr %q", got, stderr)
 		}
 	})
@@ -452,7 +454,7 @@ func TestInterruptOnATerminal(t *testing.T) {
 	if _, err := master.Write([]byte{3}); err != nil {
 		t.Fatal(err)
 	}
-	if got, screen := status(t, cmd.Wait()), <-seen; got != ExitOurs || !strings.Contains(screen, "interrupted") {
+	if got, screen := status(t, cmd.Wait()), <-seen; got != runcmd.ExitOurs || !strings.Contains(screen, "interrupted") {
 		t.Errorf("exit status %d, screen %q", got, screen)
 	}
 	gone(t, time0)
@@ -647,7 +649,7 @@ func TestFolderThatTakesNothing(t *testing.T) {
 			{"run", intent, "--policy", "dev", "--mode", "execute-sandbox", "--promote", b.work, "--pack", filepath.Join(b.dir, "pack")},
 		} {
 			listing, stderr, code := b.mounted(t, options, b.work, args...)
-			want := map[string]int{"exec": ExitOurs, "run": ExitError}[args[0]]
+			want := map[string]int{"exec": runcmd.ExitOurs, "run": cli.ExitError}[args[0]]
 			if code != want || !strings.Contains(stderr, `"code":"RUN_E006"`) || listing != "" {
 				t.Errorf("%s, %s: exit status %d, stderr %q, the folder now has %q", options, args[0], code, stderr, listing)
 			}
@@ -766,7 +768,7 @@ func TestPanicIsOurs(t *testing.T) {
 	cmd := command(t, "exec", "--help")
 	var stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = full, &stderr
-	if got := status(t, cmd.Run()); got != ExitOurs || !strings.Contains(stderr.String(), string(result.CodeInternal)) {
+	if got := status(t, cmd.Run()); got != runcmd.ExitOurs || !strings.Contains(stderr.String(), string(result.CodeInternal)) {
 		t.Errorf("exit status %d, stderr %q", got, &stderr)
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/runcmd"
 )
 
 // halfApplied makes a tree that a killed apply has left half changed.
@@ -60,7 +63,7 @@ func TestWorkIsNotRecovered(t *testing.T) {
 	for name, args := range commands {
 		for range 2 {
 			stdout, stderr, code := s.run(t, args...)
-			if code != ExitError || stdout != "" || !strings.Contains(stderr, "an interrupted command has begun to apply something to it") {
+			if code != cli.ExitError || stdout != "" || !strings.Contains(stderr, "an interrupted command has begun to apply something to it") {
 				t.Errorf("%s: exit status %d\n%s%s", name, code, stdout, stderr)
 			}
 			if got := shot(t, dir); got != half {
@@ -68,12 +71,12 @@ func TestWorkIsNotRecovered(t *testing.T) {
 			}
 		}
 	}
-	if stdout, _, code := s.run(t, "apply", "--recover", "--to", dir); code != ExitAccepted || !strings.Contains(stdout, "is complete now") {
+	if stdout, _, code := s.run(t, "apply", "--recover", "--to", dir); code != cli.ExitAccepted || !strings.Contains(stdout, "is complete now") {
 		t.Fatalf("exit status %d\n%s", code, stdout)
 	}
 	s.swept(t)
 	for name, args := range commands {
-		if _, stderr, code := s.run(t, args...); code == ExitError {
+		if _, stderr, code := s.run(t, args...); code == cli.ExitError {
 			t.Errorf("%s: exit status %d\n%s", name, code, stderr)
 		}
 	}
@@ -88,10 +91,10 @@ func TestWorkNeedsNoState(t *testing.T) {
 	intent := filepath.Join(s.dir, "intent.json")
 	cmd, stdout, stderr := s.command(t, "reproduce", s.pack, "--intent", intent, "--work", s.work)
 	cmd.Env = slices.DeleteFunc(cmd.Env, func(e string) bool { return strings.HasPrefix(e, "HOME=") })
-	if code := status(t, cmd.Run()); code != ExitAccepted || !strings.HasPrefix(stdout.String(), "MATCH") {
+	if code := status(t, cmd.Run()); code != cli.ExitAccepted || !strings.HasPrefix(stdout.String(), "MATCH") {
 		t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
 	}
-	if stdout, stderr, code := s.run(t, "reproduce", s.pack, "--intent", intent, "--work", s.work); code != ExitAccepted {
+	if stdout, stderr, code := s.run(t, "reproduce", s.pack, "--intent", intent, "--work", s.work); code != cli.ExitAccepted {
 		t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
 	}
 	if list, err := os.ReadDir(s.home); err != nil || len(list) > 0 {
@@ -118,11 +121,11 @@ func TestWaitingForAnother(t *testing.T) {
 		args []string
 		code int
 	}{
-		"apply":     {[]string{"apply", s.pack, "--to", dir}, ExitError},
-		"recover":   {[]string{"apply", "--recover", "--to", dir}, ExitError},
-		"exec":      {[]string{"exec", "--policy", "dev", "--work", dir, "--", "true"}, ExitOurs},
-		"promote":   {[]string{"run", intent, "--policy", "dev", "--mode", "execute-sandbox", "--promote", dir}, ExitError},
-		"reproduce": {[]string{"reproduce", s.pack, "--intent", intent, "--work", dir}, ExitError},
+		"apply":     {[]string{"apply", s.pack, "--to", dir}, cli.ExitError},
+		"recover":   {[]string{"apply", "--recover", "--to", dir}, cli.ExitError},
+		"exec":      {[]string{"exec", "--policy", "dev", "--work", dir, "--", "true"}, runcmd.ExitOurs},
+		"promote":   {[]string{"run", intent, "--policy", "dev", "--mode", "execute-sandbox", "--promote", dir}, cli.ExitError},
+		"reproduce": {[]string{"reproduce", s.pack, "--intent", intent, "--work", dir}, cli.ExitError},
 	} {
 		cmd, stdout, _ := s.command(t, c.args...)
 		r, w, err := os.Pipe()
@@ -184,7 +187,7 @@ func TestForeignState(t *testing.T) {
 		"reproduce": {"reproduce", s.pack, "--intent", intent, "--work", dir},
 	} {
 		_, stderr, code := s.run(t, args...)
-		if want := map[bool]int{true: ExitOurs, false: ExitError}[name == "exec"]; code != want || !strings.Contains(stderr, "belongs to another user, or others can write to it") {
+		if want := map[bool]int{true: runcmd.ExitOurs, false: cli.ExitError}[name == "exec"]; code != want || !strings.Contains(stderr, "belongs to another user, or others can write to it") {
 			t.Errorf("%s: exit status %d\n%s", name, code, stderr)
 		}
 		if got := shot(t, dir); got != half {
@@ -247,7 +250,7 @@ func TestReadAgain(t *testing.T) {
 	if stdout, stderr, code := b.run(t, append(given("rd"), cat("/etc/passwd")...)...); code != 0 || stdout == string(passwd) {
 		t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
 	}
-	if _, stderr, code := b.run(t, append(given("rd", "rd/out"), "--", "true")...); code != ExitOurs || !strings.Contains(stderr, "a link that leads out of it") {
+	if _, stderr, code := b.run(t, append(given("rd", "rd/out"), "--", "true")...); code != runcmd.ExitOurs || !strings.Contains(stderr, "a link that leads out of it") {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -27,7 +28,7 @@ func ledgerRunIn(t *testing.T, in func(context.Context) context.Context, stdout 
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	code = Run(in(t.Context()), append([]string{"ledger"}, args...), System{
+	code = cli.Run(in(t.Context()), append([]string{"ledger"}, args...), cli.System{
 		Stdin: os.Stdin, Stdout: stdout, Stderr: &errs, Now: time.Now,
 		Env: func(name string) string { return map[string]string{"FIADOR_LEDGER": dir}[name] },
 	}, commands)
@@ -41,7 +42,7 @@ func TestLedgerJSONIsCanonical(t *testing.T) {
 		"list --format jsonl", "export", "show 4 --format json", "show run_c --format json", "stats --format json", "drift --format json",
 	} {
 		var out bytes.Buffer
-		if stderr, code := ledgerRun(t, &out, strings.Fields(args)...); code == ExitError || out.Len() == 0 {
+		if stderr, code := ledgerRun(t, &out, strings.Fields(args)...); code == cli.ExitError || out.Len() == 0 {
 			t.Fatalf("%s: %d, %s", args, code, stderr)
 		}
 		for line := range strings.Lines(out.String()) {
@@ -65,7 +66,7 @@ func TestLedgerInterrupted(t *testing.T) {
 			cancel(errors.New("a signal"))
 			return ctx
 		}, &out, strings.Fields(args)...)
-		if code != ExitError || out.Len() > 0 || !strings.Contains(stderr, "interrupted: not every entry was read") {
+		if code != cli.ExitError || out.Len() > 0 || !strings.Contains(stderr, "interrupted: not every entry was read") {
 			t.Errorf("%s: %d, %q, %s", args, code, out.String(), stderr)
 		}
 	}
@@ -88,7 +89,7 @@ func TestLedgerOutputThatCannotBeWritten(t *testing.T) {
 		"show 1", "show 1 --line", "show 1 --evidence", "stats", "stats --format csv", "drift", "drift --format json",
 	} {
 		stderr, code := ledgerRun(t, &full{10}, strings.Fields(args)...)
-		if code != ExitError || !strings.Contains(stderr, "standard output could not be written: no room") {
+		if code != cli.ExitError || !strings.Contains(stderr, "standard output could not be written: no room") {
 			t.Errorf("%s: %d, %s", args, code, stderr)
 		}
 	}

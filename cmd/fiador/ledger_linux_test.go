@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
@@ -214,7 +215,7 @@ func TestLedgerThatCannotBeWritten(t *testing.T) {
 			if os.Getuid() == 0 {
 				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 			}
-			if code := status(t, cmd.Run()); code != ExitError || out.Len() > 0 || !strings.Contains(errs.String(), tc.stderr) {
+			if code := status(t, cmd.Run()); code != cli.ExitError || out.Len() > 0 || !strings.Contains(errs.String(), tc.stderr) {
 				t.Errorf("exit status %d, stdout %q, stderr %q", code, out.String(), errs.String())
 			}
 			if strings.Contains(errs.String(), dir) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
 )
 
 func main() { process(time.Now, rand.Reader) }
@@ -19,10 +21,10 @@ func process(now func() time.Time, random io.Reader) {
 	// A reader that goes away must cause a failed write, and so exit status 2. The process
 	// must not die of SIGPIPE.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	ctx, busy := Interruptible()
+	ctx, busy := cli.Interruptible()
 	// With this variable, shell completion would write a log to the file that it names.
 	os.Unsetenv("BASH_COMP_DEBUG_FILE")
-	os.Exit(Run(ctx, os.Args[1:], System{
+	os.Exit(cli.Run(ctx, os.Args[1:], cli.System{
 		Stdin:   os.Stdin,
 		Stdout:  os.Stdout,
 		Stderr:  os.Stderr,

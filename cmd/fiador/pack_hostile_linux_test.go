@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
@@ -197,7 +198,7 @@ func (h hostilePack) check(t *testing.T, whole string) {
 		{"apply", y.at, "--to", to},
 	} {
 		text, code := y.run(t, args...)
-		if code != ExitRejected && code != ExitError || text == "" {
+		if code != cli.ExitRejected && code != cli.ExitError || text == "" {
 			t.Errorf("%q: exit status %d:\n%.2000s", args, code, text)
 		}
 	}
@@ -433,7 +434,7 @@ func TestHostilePackPaths(t *testing.T) {
 	y.at = fifo
 	for _, name := range []string{fifo, loop, filepath.Join(y.dir, "zero"), "/dev/zero", "/dev/null", "", "nowhere\n\x1b[2J", "/proc/self/mem", filepath.Join(y.dir, "secret")} {
 		for _, args := range [][]string{{"pack", "verify", name}, {"pack", "show", name}, {"reproduce", name, "--intent", "intent.json"}, {"apply", name, "--to", "yard"}} {
-			if text, code := y.run(t, args...); code != ExitError || text == "" {
+			if text, code := y.run(t, args...); code != cli.ExitError || text == "" {
 				t.Errorf("%q: exit status %d: %s", args, code, text)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/sign"
 	"github.com/fiador/fiador/harness/rehearsal"
@@ -63,7 +65,7 @@ func (p packed) run(args ...string) {
 // key returns the verifier key of a private key.
 func (p packed) key(name string) *ledger.Verifier {
 	p.t.Helper()
-	s, err := ReadKey(filepath.Join(p.dir, "keys", name))
+	s, err := ledgers.ReadKey(filepath.Join(p.dir, "keys", name))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -171,7 +173,7 @@ func TestSignTogether(t *testing.T) {
 		switch err := cmd.Wait(); {
 		case err == nil:
 			did = append(did, names[i])
-		case cmd.ProcessState.ExitCode() != ExitError || !strings.Contains(cmd.Stdout.(*bytes.Buffer).String(), "another process"):
+		case cmd.ProcessState.ExitCode() != cli.ExitError || !strings.Contains(cmd.Stdout.(*bytes.Buffer).String(), "another process"):
 			t.Errorf("%s: %v: %s", names[i], err, cmd.Stdout)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -99,8 +100,8 @@ func TestStdoutThatCannotBeWritten(t *testing.T) {
 				var stderr bytes.Buffer
 				cmd.Stdout, cmd.Stderr = f, &stderr
 				cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
-				if got := status(t, cmd.Run()); got != ExitError {
-					t.Errorf("exit status %d, want %d", got, ExitError)
+				if got := status(t, cmd.Run()); got != cli.ExitError {
+					t.Errorf("exit status %d, want %d", got, cli.ExitError)
 				}
 				if !strings.Contains(stderr.String(), `"code":"RUN_E007"`) {
 					t.Errorf("stderr %q", stderr.String())
@@ -132,7 +133,7 @@ func TestSilentPipe(t *testing.T) {
 			go func() { started <- cmd.Run() }()
 			select {
 			case err := <-started:
-				if got := status(t, err); got != ExitError || stdout.Len() > 0 || !strings.Contains(stderr.String(), "no data for 5 seconds") {
+				if got := status(t, err); got != cli.ExitError || stdout.Len() > 0 || !strings.Contains(stderr.String(), "no data for 5 seconds") {
 					t.Errorf("exit status %d, stdout %q, stderr %q", got, stdout.String(), stderr.String())
 				}
 			case <-time.After(time.Minute):
@@ -163,7 +164,7 @@ func TestUnreadable(t *testing.T) {
 			command(t).Path, tc.file)
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		if got := status(t, cmd.Run()); got != ExitError || stdout.Len() > 0 || !strings.Contains(stderr.String(), tc.want) {
+		if got := status(t, cmd.Run()); got != cli.ExitError || stdout.Len() > 0 || !strings.Contains(stderr.String(), tc.want) {
 			t.Errorf("%s: exit status %d, stdout %q, stderr %q", filepath.Base(tc.file), got, stdout.String(), stderr.String())
 		}
 	}
@@ -178,7 +179,7 @@ func TestInterrupt(t *testing.T) {
 	reading := regexp.MustCompile(`"code":"RUN_E001",.*"message":"-: interrupted"`)
 	for wait := 100 * time.Millisecond; ; wait *= 2 {
 		got, stdout, stderr := interruptedRun(t, wait)
-		if got != ExitError || stdout != "" || !reading.MatchString(stderr) && !compiling.MatchString(stderr) {
+		if got != cli.ExitError || stdout != "" || !reading.MatchString(stderr) && !compiling.MatchString(stderr) {
 			t.Fatalf("Ctrl-C after %v: exit status %d, stdout %q, stderr %q", wait, got, stdout, stderr)
 		}
 		if reading.MatchString(stderr) {
@@ -279,7 +280,7 @@ func TestSameEverywhere(t *testing.T) {
 			cmd.Dir, cmd.Env, cmd.SysProcAttr = tc.dir, append(base, tc.env...), tc.attr
 			var stdout bytes.Buffer
 			cmd.Stdout = &stdout
-			if got := status(t, cmd.Run()); got == ExitError {
+			if got := status(t, cmd.Run()); got == cli.ExitError {
 				t.Fatalf("%s: exit status %d", tc.name, got)
 			}
 			got := subset(t, stdout.Bytes())
@@ -432,10 +433,10 @@ func TestSummaryOnATerminal(t *testing.T) {
 			if strings.ContainsAny(screen, "\x1b\u009b\u202e\u3164") {
 				t.Errorf("control characters reach the terminal: %q", screen)
 			}
-			if _, line, ok := strings.Cut(screen, "\n{"); ok != (code == ExitError) || ok && !canonicalLine("{"+line) {
+			if _, line, ok := strings.Cut(screen, "\n{"); ok != (code == cli.ExitError) || ok && !canonicalLine("{"+line) {
 				t.Errorf("the line is not canonical: %q", line)
 			}
-			if (code == ExitError) != (stdout == "") {
+			if (code == cli.ExitError) != (stdout == "") {
 				t.Errorf("stdout %q", stdout)
 			}
 		})
@@ -454,7 +455,7 @@ func TestUsageOnATerminal(t *testing.T) {
 	const want = "fiador: unknown mode \"act\"\nhint: one of: plan-only, execute-sandbox\n" +
 		`{"code":"RUN_E004","details":{"hint":"one of: plan-only, execute-sandbox","usage":true},"message":"unknown mode \"act\""}` + "\n"
 	stdout, screen, code := onTerminal(t, []string{"NO_COLOR=1"}, "run", "intent.json", "--mode", "act")
-	if stdout != "" || screen != want || code != ExitError {
+	if stdout != "" || screen != want || code != cli.ExitError {
 		t.Errorf("exit status %d, stdout %q, screen\n%s\nwant\n%s", code, stdout, screen, want)
 	}
 }
@@ -497,7 +498,7 @@ func TestBundleFileIsOldOrNew(t *testing.T) {
 	// A file size limit of zero makes every write fail like a full disk does.
 	cmd := exec.Command("/bin/sh", "-c", `trap "" XFSZ; ulimit -f 0; exec "$0" run "$1" --bundle "$2"`, command(t).Path, intent, old)
 	stdout, err := cmd.Output()
-	if got := status(t, err); got != ExitError || len(stdout) > 0 {
+	if got := status(t, err); got != cli.ExitError || len(stdout) > 0 {
 		t.Errorf("exit status %d, stdout %q", got, stdout)
 	}
 	if b, err := os.ReadFile(old); err != nil || string(b) != "old" {
@@ -506,7 +507,7 @@ func TestBundleFileIsOldOrNew(t *testing.T) {
 	if list, err := os.ReadDir(out); err != nil || len(list) != 1 {
 		t.Errorf("left behind: %v (%v)", list, err)
 	}
-	if got := status(t, command(t, "run", intent, "--bundle", "/dev/null").Run()); got != ExitAccepted {
+	if got := status(t, command(t, "run", intent, "--bundle", "/dev/null").Run()); got != cli.ExitAccepted {
 		t.Errorf("a device as bundle file: exit status %d", got)
 	}
 	if info, err := os.Stat("/dev/null"); err != nil || info.Mode()&os.ModeCharDevice == 0 {
@@ -540,7 +541,7 @@ func TestBundleTargets(t *testing.T) {
 		cmd := command(t, "run", intent, "--bundle", at(tc.target))
 		cmd.Stderr = &stderr
 		stdout, err := cmd.Output()
-		if got := status(t, err); got != tc.code || (got == ExitError) != (len(stdout) == 0) {
+		if got := status(t, err); got != tc.code || (got == cli.ExitError) != (len(stdout) == 0) {
 			t.Errorf("%s: exit status %d, want %d; stdout %q, stderr %q", tc.target, got, tc.code, stdout, stderr.String())
 		}
 	}
@@ -561,7 +562,7 @@ func TestBundleTargets(t *testing.T) {
 		}
 		cmd := command(t, "run", intent, "--bundle", target)
 		cmd.Stdout = out
-		if got := status(t, cmd.Run()); got != ExitError {
+		if got := status(t, cmd.Run()); got != cli.ExitError {
 			t.Errorf("%s as bundle and standard output: exit status %d", filepath.Base(target), got)
 		}
 		out.Close()
@@ -573,7 +574,7 @@ func TestBundleTargets(t *testing.T) {
 	defer in.Close()
 	cmd := command(t, "run", "-", "--bundle", intent)
 	cmd.Stdin = in
-	if got := status(t, cmd.Run()); got != ExitError {
+	if got := status(t, cmd.Run()); got != cli.ExitError {
 		t.Errorf("the intent as bundle by way of standard input: exit status %d", got)
 	}
 }
@@ -605,7 +606,7 @@ func TestInterruptedWrite(t *testing.T) {
 	}
 	select {
 	case err := <-done:
-		if got := status(t, err); got != ExitError {
+		if got := status(t, err); got != cli.ExitError {
 			t.Errorf("exit status %d", got)
 		}
 	case <-time.After(time.Minute):
@@ -661,7 +662,7 @@ func TestLongLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, lines)
-	if got := status(t, cmd.Wait()); got != ExitError || strings.Count(stdout.String(), `"kernel_result_kind":"BUNDLE"`) != 1 {
+	if got := status(t, cmd.Wait()); got != cli.ExitError || strings.Count(stdout.String(), `"kernel_result_kind":"BUNDLE"`) != 1 {
 		t.Errorf("exit status %d, stdout %q", got, stdout.String())
 	}
 
@@ -674,7 +675,7 @@ func TestLongLine(t *testing.T) {
 		if cmd.Stdin, err = os.Open(large); err != nil {
 			t.Fatal(err)
 		}
-		if most := peakOf(t, cmd, ExitError); most > 150<<20 {
+		if most := peakOf(t, cmd, cli.ExitError); most > 150<<20 {
 			t.Errorf("%s: %d MiB of memory", name, most>>20)
 		}
 	}

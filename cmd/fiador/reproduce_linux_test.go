@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
 )
 
 // TestReproduceInterrupted: Ctrl-C ends the runs of an execution. It leaves no answer, no
@@ -16,7 +18,7 @@ func TestReproduceInterrupted(t *testing.T) {
 	b := newBench(t)
 	intent := put(t, b.dir, "intent.json", `{"goal":"Wait","constraints":["once"],"actions":[{"kind":"run","argv":["sleep","0.7731"]}]}`)
 	at := filepath.Join(b.dir, "pack")
-	if out, errs, code := b.run(t, "run", intent, "--policy", "dev", "--mode", "execute-sandbox", "--pack", at); code != ExitAccepted {
+	if out, errs, code := b.run(t, "run", intent, "--policy", "dev", "--mode", "execute-sandbox", "--pack", at); code != cli.ExitAccepted {
 		t.Fatalf("exit status %d: %s%s", code, out, errs)
 	}
 	cmd, stdout, stderr := b.command(t, "reproduce", at, "--intent", intent, "--runs", "1000")
@@ -37,7 +39,7 @@ func TestReproduceInterrupted(t *testing.T) {
 	if !hung.Stop() {
 		t.Fatal("it does not end")
 	}
-	if code != ExitError || stdout.Len() != 0 || !strings.HasPrefix(stderr.String(), `{"code":"RUN_E005"`) || !strings.Contains(stderr.String(), `"message":"interrupted: `) {
+	if code != cli.ExitError || stdout.Len() != 0 || !strings.HasPrefix(stderr.String(), `{"code":"RUN_E005"`) || !strings.Contains(stderr.String(), `"message":"interrupted: `) {
 		t.Errorf("exit status %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	if left := runningWith(t, "0.7731"); len(left) > 0 {
@@ -55,7 +57,7 @@ func TestReproduceOnATerminal(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	stdout, screen, code := onTerminal(t, []string{"NO_COLOR=1"}, "reproduce", at, "--intent", intent, "--runs", "1000")
-	if code != ExitAccepted || !strings.HasPrefix(stdout, "MATCH 1000 of 1000  sha256:") || strings.Count(stdout, "\n") != 1 {
+	if code != cli.ExitAccepted || !strings.HasPrefix(stdout, "MATCH 1000 of 1000  sha256:") || strings.Count(stdout, "\n") != 1 {
 		t.Errorf("exit status %d: %q", code, stdout)
 	}
 	if shown := strings.Split(screen, "\r\x1b[K"); shown[len(shown)-1] != "" || len(shown) > 1 && !strings.HasPrefix(shown[1], "run ") {
@@ -63,7 +65,7 @@ func TestReproduceOnATerminal(t *testing.T) {
 	}
 	other := put(t, dir, "\x1b[2Jother.json", refused)
 	_, screen, code = onTerminal(t, []string{"NO_COLOR=1"}, "reproduce", at, "--intent", other)
-	if code != ExitError || strings.Contains(screen, "\x1b") || !strings.Contains(screen, `\u001b[2Jother.json: not the intent of the pack`) {
+	if code != cli.ExitError || strings.Contains(screen, "\x1b") || !strings.Contains(screen, `\u001b[2Jother.json: not the intent of the pack`) {
 		t.Errorf("exit status %d, screen %q", code, screen)
 	}
 }

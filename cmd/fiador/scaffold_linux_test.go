@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
@@ -48,8 +49,8 @@ func TestWorkflowRuns(t *testing.T) {
 		want  int
 		says  string
 	}{
-		{"fine", nil, ExitAccepted, "1 BUNDLE"},
-		{"refused", map[string]string{"intents/x.json": refused}, ExitRejected, "::error file=intents/x.json,line=1,"},
+		{"fine", nil, cli.ExitAccepted, "1 BUNDLE"},
+		{"refused", map[string]string{"intents/x.json": refused}, cli.ExitRejected, "::error file=intents/x.json,line=1,"},
 		{"policy of its own", map[string]string{
 			"intents/x.json":               refused,
 			".fiador/profile/profile.json": `{"name":"house","allow_network":true,"timeout_ms":600000,"max_output_files":10000,"max_total_output_bytes":1073741824,"allowed_commands":"*","allowed_write_roots":"*"}`,
@@ -57,12 +58,12 @@ func TestWorkflowRuns(t *testing.T) {
 			".fiador/config.json":          `{"policy":"dev","report_only":true}`,
 			".github/workflows/fiador.yml": "on: []\n",
 			"fiador.yml":                   "report-only: true\n",
-		}, ExitRejected, "CMD_NOT_ALLOWED"},
+		}, cli.ExitRejected, "CMD_NOT_ALLOWED"},
 		{"layer of its own", map[string]string{
 			"intents/x.json":        refused,
 			".fiador/policy/x.rego": "package gate.repo.x\n\npermit contains e.id if some e in input.effects\n",
-		}, ExitError, "RUN_E004"},
-		{"no intent", map[string]string{"intents/example.json": ""}, ExitError, "RUN_E002"},
+		}, cli.ExitError, "RUN_E004"},
+		{"no intent", map[string]string{"intents/example.json": ""}, cli.ExitError, "RUN_E002"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -89,7 +90,7 @@ func TestWorkflowRuns(t *testing.T) {
 				out, err := cmd.CombinedOutput()
 				return string(out), status(t, err)
 			}
-			if out, got := run("test the policy"); got != ExitAccepted {
+			if out, got := run("test the policy"); got != cli.ExitAccepted {
 				t.Errorf("the tests of the policy end with %d\n%s", got, out)
 			}
 			out, got := run("decide the intents")
@@ -99,7 +100,7 @@ func TestWorkflowRuns(t *testing.T) {
 			if strings.Contains(out, "warning: --policy") {
 				t.Errorf("the policy lies in the tree that it gates\n%s", out)
 			}
-			if b, err := os.ReadFile(filepath.Join(dir, "summary.md")); tc.want != ExitError && (err != nil || len(b) == 0) {
+			if b, err := os.ReadFile(filepath.Join(dir, "summary.md")); tc.want != cli.ExitError && (err != nil || len(b) == 0) {
 				t.Errorf("no summary: %v", err)
 			}
 		})

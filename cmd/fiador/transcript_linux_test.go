@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/evidence/transcript"
 	"github.com/fiador/fiador/evidence/transcript/transcripttest"
 	"github.com/fiador/fiador/harness/rehearsal"
@@ -78,7 +79,7 @@ func transcriptPeak(t *testing.T, log string, args []string) int64 {
 	defer f.Close()
 	cmd.Stdin = struct{ io.Reader }{f} // a pipe
 	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
-	return peakOf(t, cmd, ExitAccepted)
+	return peakOf(t, cmd, cli.ExitAccepted)
 }
 
 // peakOf returns the peak memory of a command in bytes. The command has to end with the
@@ -138,16 +139,16 @@ func onScreen(t *testing.T, env []string, args ...string) (seen string, code int
 func TestTranscriptOnAScreen(t *testing.T) {
 	name := logOf(t, transcripttest.RunOf([]transcripttest.Chunk{transcripttest.Out("\x1b[2Jout\n"), transcripttest.Err("\u009berr")}))
 	want := "$ make 'a b'\nout | \\u001b[2Jout\nerr | \\u009berr\nsafe-run reader gone: stdout\nexit code 3; 1 line of stdout, 1 line of stderr\n"
-	if got, code := onScreen(t, []string{"NO_COLOR=1"}, "transcript", "show", name); got != want || code != ExitAccepted {
+	if got, code := onScreen(t, []string{"NO_COLOR=1"}, "transcript", "show", name); got != want || code != cli.ExitAccepted {
 		t.Errorf("exit status %d, screen\n%q\nwant\n%q", code, got, want)
 	}
-	if got, code := onScreen(t, nil, "transcript", "show", name); !strings.Contains(got, "\n\x1b[33m\\u009berr\x1b[0m\n") || code != ExitAccepted {
+	if got, code := onScreen(t, nil, "transcript", "show", name); !strings.Contains(got, "\n\x1b[33m\\u009berr\x1b[0m\n") || code != cli.ExitAccepted {
 		t.Errorf("exit status %d, screen\n%q", code, got)
 	}
 	bad := put(t, t.TempDir(), "\x1b[2Jbad.log", "=== STDOUT ===\n\n=== STDERR ===\n\n--- BEGIN EVENTS ---\n\x1b[2J\n")
 	for _, command := range []string{"show", "events", "verify"} {
 		got, code := onScreen(t, []string{"NO_COLOR=1"}, "transcript", command, bad)
-		if code == ExitAccepted || strings.Contains(got, "\x1b") || !strings.Contains(got, `bad.log: `) {
+		if code == cli.ExitAccepted || strings.Contains(got, "\x1b") || !strings.Contains(got, `bad.log: `) {
 			t.Errorf("%s: exit status %d, screen %q", command, code, got)
 		}
 	}
@@ -193,7 +194,7 @@ func TestTranscriptInterrupted(t *testing.T) {
 			}
 			select {
 			case err := <-ended:
-				if got := status(t, err); got != ExitError {
+				if got := status(t, err); got != cli.ExitError {
 					t.Errorf("exit status %d, stderr %q", got, stderr.String())
 				}
 			case <-time.After(time.Minute):

@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/evidence/transcript"
 	"github.com/fiador/fiador/evidence/transcript/transcripttest"
@@ -63,7 +64,7 @@ type display struct {
 
 func (s display) see(ctx context.Context, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	status = Run(ctx, args, System{
+	status = cli.Run(ctx, args, cli.System{
 		Stdin: os.Stdin, Stdout: &out, Stderr: &errs, OutTTY: s.terminal, Now: time.Now,
 		Env: func(name string) string {
 			if value, ok := strings.CutPrefix(s.env, name+"="); ok {
@@ -79,7 +80,7 @@ func (s display) see(ctx context.Context, args ...string) (status int, stdout, s
 func (s display) shows(t *testing.T, want string, args ...string) {
 	t.Helper()
 	status, got, stderr := s.see(t.Context(), append([]string{"transcript"}, args...)...)
-	if status != ExitAccepted || got != want || stderr != "" {
+	if status != cli.ExitAccepted || got != want || stderr != "" {
 		t.Fatalf("%q: exit status %d, stderr %q, printed\n%.2000q\nwant\n%.2000q", args, status, stderr, got, want)
 	}
 }
@@ -156,7 +157,7 @@ func TestTranscriptEventsAreJSON(t *testing.T) {
 		chunks := transcripttest.RandomChunks(rand.New(rand.NewPCG(seed, 7)))
 		name := logOf(t, transcripttest.RunOf(chunks))
 		status, out, stderr := display{}.see(t.Context(), "transcript", "events", name)
-		if status != ExitAccepted || stderr != "" {
+		if status != cli.ExitAccepted || stderr != "" {
 			t.Fatalf("exit status %d, stderr %q", status, stderr)
 		}
 		lines := lineOrder(chunks)
@@ -304,7 +305,7 @@ func TestTranscriptCancelled(t *testing.T) {
 	for _, args := range [][]string{{"show", name}, {"events", name}, {"verify", name, name, name}} {
 		status, stdout, stderr := display{}.see(ctx, append([]string{"transcript"}, args...)...)
 		const want = `{"code":"RUN_E001","details":{"file":"run.log","hint":"run it again"},"message":"run.log: interrupted"}` + "\n"
-		if status != ExitError || stdout != "" || stderr != want {
+		if status != cli.ExitError || stdout != "" || stderr != want {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", args, status, stdout, stderr)
 		}
 	}
@@ -318,12 +319,12 @@ func TestTranscriptProgress(t *testing.T) {
 		for _, args := range [][]string{{"verify", name}, {"show", name, "--tail", "1"}, {"events", name}} {
 			var out, errs bytes.Buffer
 			now := time.Unix(0, 0)
-			got := Run(t.Context(), append([]string{"transcript"}, args...), System{
+			got := cli.Run(t.Context(), append([]string{"transcript"}, args...), cli.System{
 				Stdin: os.Stdin, Stdout: &out, Stderr: &errs, TTY: tty, Env: func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] },
 				Now: func() time.Time { now = now.Add(time.Second); return now },
 			}, commands)
 			seen := errs.String()
-			if got != ExitAccepted || strings.Contains(out.String(), "checking") || tty != (seen != "") {
+			if got != cli.ExitAccepted || strings.Contains(out.String(), "checking") || tty != (seen != "") {
 				t.Fatalf("%q: exit status %d, terminal %v, stderr %.200q", args, got, tty, seen)
 			}
 			if tty && (!strings.Contains(seen, "\r\x1b[Kchecking the log: 9 MB read") || !strings.HasSuffix(seen, "read\r\x1b[K")) {

@@ -33,6 +33,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 
+	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/specs"
 )
 
@@ -489,7 +490,7 @@ func (w *witness) pages(t *testing.T) {
 // are drawn.
 func (w *witness) in(where, name string, args ...string) (stdout, stderr string) {
 	var out, errs bytes.Buffer
-	status := Run(context.Background(), args, System{
+	status := cli.Run(context.Background(), args, cli.System{
 		Stdin: os.Stdin, Stdout: &out, Stderr: &errs, Env: func(string) string { return "" },
 		Now: func() time.Time { return steadyTime }, Rand: zeros{},
 	}, commands)
@@ -516,7 +517,7 @@ func (w *witness) table(t *testing.T, temp string) {
 			helps(sub)
 		}
 	}
-	helps(Root(&App{}, commands(&App{})...))
+	helps(cli.Root(&cli.App{}, commands(&cli.App{})...))
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		w.in("complete", "", "completion", shell)
 	}

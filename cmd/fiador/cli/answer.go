@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// sink is standard output. It keeps the error of the first failed write, so that the
+// program reports every lost answer, help texts included.
+type sink struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sink) Write(b []byte) (int, error) {
+	n, err := s.w.Write(b)
+	if s.err == nil {
+		s.err = err
+	}
+	return n, err
+}
+
+// Unprinted returns the RunError for a failed write to standard output. It returns nil and
+// a RunError as they are.
+func Unprinted(err error) error {
+	if err == nil || errors.As(err, new(*result.RunError)) {
+		return err
+	}
+	return runerr.New(result.CodeInternal, "standard output could not be written: "+runerr.Reason(err),
+		"the answer did not reach its reader; run the command again", runerr.Because(err))
+}
+
+// Print writes a command's answer to stdout. A write that fails ends the command with
+// status 2, whatever the decision is.
+func (a *App) Print(b []byte) error {
+	_, err := a.Stdout.Write(b)
+	return Unprinted(err)
+}
+
+// PrintJSON prints one canonical document.
+func PrintJSON(a *App, v any) error {
+	b, _, err := canon.Artifact(v)
+	if err != nil {
+		return err
+	}
+	return a.Print(b)
+}
+
+// PrintStanding prints an answer. When standard output fails, standard error still reports
+// the state that was reached.
+func PrintStanding(a *App, text []byte, stands string) error {
+	err := a.Print(text)
+	if err != nil {
+		a.Term.Message(stands)
+	}
+	return err
+}
+
+// Flush writes the buffered rest. A write that fails ends the command with status 2.
+func Flush(out *bufio.Writer) error { return Unprinted(out.Flush()) }
+
+// OrEmpty returns a list that JSON shows as [] if it is empty.
+func OrEmpty[T any](l []T) []T { return append([]T{}, l...) }
+
+func CommaList(list []string) string { return strings.Join(list, ", ") }
+
+func Quoted(name string) string { return fmt.Sprintf("%q", screen.Folder(name)) }

@@ -1,0 +1,130 @@
+// Package cli is the program around its commands. It owns the streams, the terminal, the
+// arguments and flags that all commands share, and the places that a command line names.
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/specs"
+)
+
+// The exit statuses (run-result.md, 5.4).
+const (
+	ExitAccepted = 0
+	ExitRejected = 1
+	ExitError    = 2
+)
+
+// Compiling the policy allocates a few MiB, and startupGC lets it end without a collection
+// of garbage. A process that decides one small intent then ends without any collection.
+// For more than largeIntent bytes the runtime collects as usual, to keep the peak low. A
+// command over many intents allocates much and keeps little. Collecting rarely, as manyGC
+// does, saves a tenth of its time.
+const (
+	startupGC   = 400
+	UsualGC     = 100
+	ManyGC      = 800
+	LargeIntent = 64 << 10
+)
+
+// System holds everything of the machine that a command may touch.
+type System struct {
+	Stdin   *os.File
+	Stdout  io.Writer
+	Stderr  io.Writer
+	TTY     bool // stderr is a terminal
+	OutTTY  bool // stdout is a terminal
+	Env     func(string) string
+	Environ []string // the whole environment, for a command that inherits it
+	Now     func() time.Time
+	Rand    io.Reader
+	Busy    *Busy // counts executions and records under way; a Ctrl-C waits for their end; or nil
+}
+
+// App is one invocation of the program: its system, and the state that commands share.
+type App struct {
+	System
+	Term    Terminal  // stderr
+	Page    Terminal  // stdout, for answers in words
+	Direct  io.Writer // stdout, for output of others: a failed write to it is no failure of this program
+	color   string
+	GitHub  bool // a runner of workflow commands reads stderr
+	Runner  bool // the environment says that a runner reads the output
+	Specs   *specs.Set
+	out     *sink    // what stdout writes through
+	Guarded []string // absolute folders; a write follows no link beneath them
+	Status  int      // exit status of a command that ends without an error
+}
+
+// Usage returns the error of a call that the program does not understand, or that names
+// something absent.
+func Usage(hint, format string, args ...any) error {
+	return misuse(result.CodeUnreadable, hint, fmt.Sprintf(format, args...))
+}
+
+// Unfit returns the error of a call whose flags exclude each other, or whose value is not
+// allowed.
+func Unfit(hint, format string, args ...any) error {
+	return misuse(result.CodeProfile, hint, fmt.Sprintf(format, args...))
+}
+
+func misuse(code result.Code, hint, msg string) error {
+	return &result.RunError{Code: code, Message: msg, Hint: hint, Details: map[string]any{detailUsage: true}}
+}
+
+// detailUsage is the member of details that says that the call is at fault.
+const detailUsage = "usage"
+
+// NewApp returns the invocation of the program on a system.
+func NewApp(sys System) *App {
+	out := &sink{w: sys.Stdout}
+	sys.Stdout = out
+	return &App{System: sys, Term: Terminal{W: sys.Stderr}, Page: Terminal{W: out}, Direct: out.w, out: out}
+}
+
+// lost returns the RunError if a part of standard output was not written, or nil.
+func (a *App) lost() error { return Unprinted(a.out.err) }
+
+// prepare sets up the state that every command needs before it runs.
+func (a *App) prepare() error {
+	a.Runner = InRunner(a.Env)
+	color := a.color
+	if color == "auto" && a.Env("FIADOR_COLOR") != "" {
+		color = a.Env("FIADOR_COLOR")
+	}
+	var err error
+	if a.Term.Color, err = colored(color, a.TTY, a.Env); err != nil {
+		return err
+	}
+	if a.Page.Color, err = colored(color, a.OutTTY, a.Env); err != nil {
+		return err
+	}
+	a.Specs, err = specs.New()
+	return err
+}
+
+// Report writes to stderr why a command ended without a decision: one line of canonical
+// JSON for a RunError, and words for people on a terminal.
+func (a *App) Report(err error) int {
+	re := runerr.Of(err)
+	line := re.Line()
+	if a.GitHub || a.Runner {
+		line = []byte(screen.Inert(string(line)))
+	}
+	if a.TTY {
+		msg := string(re.Code) + ": " + re.Message
+		if re.Details[detailUsage] == true {
+			msg = re.Message
+		}
+		a.Term.Message(msg)
+		a.Term.Hint(re.Remedy())
+	}
+	_, _ = a.Stderr.Write(line)
+	return ExitError
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/specs"
+)
+
+func HelpHint(cmd *cobra.Command) string {
+	return fmt.Sprintf("%q lists what it takes", cmd.CommandPath()+" --help")
+}
+
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasParent() {
+		return Usage(nearCommand(cmd, args[0]), "unknown command %q", args[0])
+	}
+	return Usage(HelpHint(cmd), "unexpected argument %q", args[0])
+}
+
+// GroupArgs refuses an argument that is no command of the group.
+func GroupArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return Usage(nearCommand(cmd, args[0]), "unknown command %q", cmd.Name()+" "+args[0])
+}
+
+// nearCommand returns the hint for an unknown command name.
+func nearCommand(cmd *cobra.Command, name string) string {
+	var known []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			known = append(known, c.Name())
+		}
+	}
+	if near := specs.Nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near)
+	}
+	return HelpHint(cmd)
+}
+
+func ExactArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return Usage(HelpHint(cmd), "%s is missing", names[len(args)])
+		case len(args) > len(names):
+			return Usage(HelpHint(cmd), "unexpected argument %q", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// NotEmpty refuses flags with an empty value. An empty value would have the effect of a
+// flag that is left out, and the caller does not mean that.
+func NotEmpty(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
+			return Usage(HelpHint(cmd), "--%s is empty", name)
+		}
+	}
+	return nil
+}
+
+// Choice refuses a flag value that is not in its list.
+func Choice(flag, value string, known []string) error {
+	for _, k := range known {
+		if k == value {
+			return nil
+		}
+	}
+	hint := "one of: " + strings.Join(known, ", ")
+	if near := specs.Nearest(value, known); near != "" {
+		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
+	}
+	return Unfit(hint, "unknown %s %q", flag, value)
+}
+
+func Complete(cmd *cobra.Command, flag string, values ...string) {
+	fixed := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return values, cobra.ShellCompDirectiveNoFileComp
+	}
+	if err := cmd.RegisterFlagCompletionFunc(flag, fixed); err != nil {
+		panic(err)
+	}
+}
+
+func AtMostOne() cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return Usage(HelpHint(cmd), "unexpected argument %q", args[1])
+		}
+		return nil
+	}
+}
+
+// Once is a flag that may be given one time. Otherwise the later of two profiles would win
+// without a message.
+type Once struct {
+	Value *string
+	given bool
+}
+
+func (o *Once) String() string {
+	if o.Value == nil {
+		return ""
+	}
+	return *o.Value
+}
+
+func (o *Once) Set(s string) error {
+	if o.given {
+		return errors.New("given twice")
+	}
+	*o.Value, o.given = s, true
+	return nil
+}
+
+func (*Once) Type() string { return "string" }

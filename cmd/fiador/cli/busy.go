@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Busy counts the operations whose end a Ctrl-C waits for. A nil occupied counts
+// nothing.
+type Busy struct {
+	mu   sync.Mutex
+	n    int
+	free *sync.Cond
+}
+
+func NewBusy() *Busy {
+	o := &Busy{}
+	o.free = sync.NewCond(&o.mu)
+	return o
+}
+
+func (o *Busy) Enter() { o.add(1) }
+
+func (o *Busy) Leave() { o.add(-1) }
+
+func (o *Busy) add(n int) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.n += n
+	o.free.Broadcast()
+}
+
+// wait returns when the count is zero.
+func (o *Busy) wait() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.n > 0 {
+		o.free.Wait()
+	}
+}
+
+// Interruptible returns a context that ends with the first signal that asks the process to
+// end. One second later the process exits, even if a write without a reader still blocks.
+// It first waits for the executions and records that the Busy counts.
+func Interruptible() (context.Context, *Busy) {
+	busy := NewBusy()
+	var heeded []os.Signal
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // nohup ignores such a signal
+			heeded = append(heeded, s)
+		}
+	}
+	ctx, _ := signal.NotifyContext(context.Background(), heeded...)
+	context.AfterFunc(ctx, func() {
+		time.Sleep(time.Second)
+		busy.wait()
+		os.Exit(ExitError)
+	})
+	return ctx, busy
+}
+
+// Undisturbed calls do, and a Ctrl-C waits for its end. After a Ctrl-C the command has one
+// second to end with its own status.
+func Undisturbed(ctx context.Context, a *App, do func() error) error {
+	a.Busy.Enter()
+	err := do()
+	if ctx.Err() != nil {
+		time.AfterFunc(time.Second, a.Busy.Leave)
+	} else {
+		a.Busy.Leave()
+	}
+	return err
+}

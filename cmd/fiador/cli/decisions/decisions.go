@@ -1,0 +1,158 @@
+// Package decisions turns the intents that a command line names into jobs, and decisions into
+// reports. It owns the flags of the forms of an answer.
+package decisions
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/kernel"
+)
+
+// ReportFlags choose the forms of an answer. No form changes the exit status.
+type ReportFlags struct {
+	Format string
+	files  []string // FORMAT=FILE
+}
+
+func (f *ReportFlags) Register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.Format, "format", "json", "what standard output carries: "+strings.Join(report.Formats(), ", "))
+	flags.StringArrayVar(&f.files, "report", nil, "FORMAT=FILE: write a report to a file as well; may be repeated")
+	cli.Complete(cmd, "format", report.Formats()...)
+}
+
+// Reports are the renderers of one command, with a summary of their items.
+type Reports struct {
+	renderers []report.Renderer
+	files     []*cli.NewFile
+	Summary   report.Summary
+}
+
+// OpenReports opens standard output and every file, so that an unusable file is reported
+// before any decision.
+func OpenReports(a *cli.App, f ReportFlags, profile string) (_ *Reports, err error) {
+	r := &Reports{Summary: report.Summary{Profile: profile, KernelVersion: kernel.Version}}
+	defer func() {
+		if err != nil {
+			r.Abort()
+		}
+	}()
+	out, err := report.New(f.Format, a.Stdout, report.Options{Color: a.Page.Color})
+	if err != nil {
+		return nil, err
+	}
+	r.renderers = append(r.renderers, out)
+	for _, spec := range f.files {
+		format, name, _ := strings.Cut(spec, "=")
+		file, err := cli.CreateFile(name, a.Guarded, 0o666)
+		if err != nil {
+			return nil, cli.NotWritten(name, err)
+		}
+		r.files = append(r.files, file)
+		renderer, err := report.New(format, file, report.Options{})
+		if err != nil {
+			return nil, err
+		}
+		r.renderers = append(r.renderers, renderer)
+	}
+	return r, nil
+}
+
+// Places adds the files of the reports to the places.
+func (f ReportFlags) Places(p *cli.Places) {
+	for _, spec := range f.files {
+		_, name, _ := strings.Cut(spec, "=")
+		p.Add(cli.Answers|cli.Needed|cli.Reported, "--report", spec, name)
+	}
+}
+
+// Check refuses unknown formats before any file is opened.
+func (f ReportFlags) Check() error {
+	if err := cli.Choice("format", f.Format, report.Formats()); err != nil {
+		return err
+	}
+	for _, spec := range f.files {
+		format, name, _ := strings.Cut(spec, "=")
+		if name == "" || name == "-" {
+			return cli.Usage("--report FORMAT=FILE; --format says what standard output carries", "report %q names no file", spec)
+		}
+		if err := cli.Choice("report format", format, report.Formats()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reports) Item(i report.Item) error {
+	r.Summary.Counts.Add(i)
+	for n, renderer := range r.renderers {
+		if err := renderer.Item(i); err != nil {
+			return r.failed(n, err)
+		}
+	}
+	return nil
+}
+
+// Close ends the reports and puts the files into place.
+func (r *Reports) Close() error {
+	for n, renderer := range r.renderers {
+		if err := renderer.Close(r.Summary); err != nil {
+			return r.failed(n, err)
+		}
+	}
+	for _, f := range r.files {
+		if err := f.Replace(); err != nil {
+			return cli.NotWritten(f.Name, err)
+		}
+	}
+	r.files = nil
+	return nil
+}
+
+// Abort discards the new files and leaves existing files unchanged.
+func (r *Reports) Abort() {
+	for _, f := range r.files {
+		_ = f.Abort()
+	}
+	r.files = nil
+}
+
+// failed returns the error of the n-th renderer. Renderer 0 writes to standard output.
+func (r *Reports) failed(n int, err error) error {
+	if n == 0 {
+		return cli.Unprinted(err)
+	}
+	return cli.NotWritten(r.files[n-1].Name, err)
+}
+
+// Status returns the worst exit status of all items.
+func (r *Reports) Status() int {
+	c := r.Summary.Counts
+	switch {
+	case c.Errors > 0 || c.Total() == 0:
+		return cli.ExitError
+	case c.Rejected() > 0 && !r.Summary.ReportOnly:
+		return cli.ExitRejected
+	}
+	return cli.ExitAccepted
+}
+
+// CountLine returns the number of intents for each outcome, as one line.
+func CountLine(c report.Counts) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{c.Bundle, "BUNDLE"}, {c.Clarify, "CLARIFY"}, {c.Refuse, "REFUSE"}, {c.Failed, report.OutcomeFailed}, {c.Errors, "ERROR"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return screen.Count(c.Total(), "intent") + ": " + strings.Join(parts, ", ")
+}

@@ -1,0 +1,187 @@
+package ledgers
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+// NewKey makes a private key for an origin and writes it to a new file.
+func NewKey(a *cli.App, origin, file string) (*ledger.Signer, error) {
+	private, _, err := ledger.GenerateKey(a.Rand, origin)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := ledger.ParseSigner(private)
+	if err != nil {
+		return nil, err
+	}
+	return signer, writeKey(file, private)
+}
+
+// PrintVerifier prints a verifier key. When standard output fails, standard error gets the
+// key and the text stands.
+func PrintVerifier(a *cli.App, key ledger.Verifier, stands string) error {
+	err := a.Print([]byte(key.String() + "\n"))
+	if err != nil {
+		a.Term.Message(stands + "; the verifier key:")
+		fmt.Fprintln(a.Stderr, key)
+	}
+	return err
+}
+
+// Outside refuses a key that lies in the ledger that it signs. Such a signature would
+// prove nothing.
+func Outside(dir, keyFile string) error {
+	in, err := cli.Beneath(dir, keyFile)
+	if in {
+		return cli.Unfit("keep it where the ledger's readers cannot get at it", "the key %q lies in the ledger that it signs", screen.Path(keyFile))
+	}
+	return err
+}
+
+// writeKey writes a private key to a new file that only its owner can read.
+func writeKey(name, private string) error {
+	taken := func(name string) error {
+		return cli.Usage("name a new file: a key is never replaced", "key %q is there already", screen.Path(name))
+	}
+	if _, err := os.Lstat(name); err == nil {
+		return taken(name)
+	}
+	return cli.AddFile(name, []byte(private+"\n"), nil, 0o600, taken)
+}
+
+// KeyFlags name the private key of a ledger.
+type KeyFlags struct {
+	file string
+}
+
+func (f *KeyFlags) Register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.file, "ledger-key", "", "file with the private key of the ledger (default: the key in FIADOR_LEDGER_KEY)")
+}
+
+// Signer returns the private key of a ledger: from a file that only its owner can read, or
+// from the environment.
+func Signer(a *cli.App, f KeyFlags, dir string) (*ledger.Signer, error) {
+	if f.file == "" {
+		text := a.Env("FIADOR_LEDGER_KEY")
+		if text == "" {
+			return nil, cli.Usage("name its file with --ledger-key, or put it into FIADOR_LEDGER_KEY", "which key signs the ledger?")
+		}
+		s, err := ledger.ParseSigner(text)
+		if err != nil {
+			return nil, cli.Usage("it is the key itself, and not a file; --ledger-key names a file", "FIADOR_LEDGER_KEY is %s", err)
+		}
+		return s, nil
+	}
+	if err := Outside(dir, f.file); err != nil {
+		return nil, err
+	}
+	s, err := ReadKey(f.file)
+	if err != nil {
+		return nil, runerr.New(result.CodeUnreadable, err.Error(),
+			"name the private key of the ledger, in a file that only its owner can read", runerr.Because(err))
+	}
+	return s, nil
+}
+
+// ReadKey reads a private key. Its errors name the file as other messages do.
+func ReadKey(file string) (*ledger.Signer, error) {
+	name := strconv.Quote(screen.Path(file))
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file") // to open a pipe would wait
+	}
+	if err != nil {
+		return nil, fmt.Errorf("key %s: %s", name, runerr.Reason(err))
+	}
+	text := keyText(file)
+	if _, err := ledger.ParseVerifier(text); err == nil || isPEM(text) {
+		return nil, fmt.Errorf("key %s: this is the public key, and the private one is wanted", name)
+	}
+	s, err := disk.ReadKey(file)
+	if err != nil && text != "" {
+		// If the file holds no key, the permissions of the file are no fault to mend.
+		if _, err := ledger.ParseSigner(text); err != nil {
+			return nil, fmt.Errorf("key %s: not a private key: one begins with PRIVATE+KEY+ and is one line", name)
+		}
+	}
+	if errors.As(err, new(*fs.PathError)) {
+		return nil, fmt.Errorf("key %s: %s", name, runerr.Reason(err))
+	}
+	if err != nil {
+		text := strings.ReplaceAll(err.Error(), strconv.Quote(file), name)
+		return nil, errors.New(canon.Clean(strings.ReplaceAll(text, file, screen.Path(file))))
+	}
+	return s, nil
+}
+
+// keyText returns the first 4096 bytes of a file, more than any key has. It returns empty
+// if the file cannot be read.
+func keyText(file string) string {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK the open of a pipe would wait
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// VerifierKey reads the verifier key of a flag: the key itself, or a file with it.
+func VerifierKey(flag, text string) (ledger.Verifier, error) {
+	v, err := ledger.ParseVerifier(text)
+	if err == nil {
+		return v, nil
+	}
+	what := "--" + flag
+	if !isPrivate(text) {
+		b, readErr := cli.ReadSmall(text, ledger.MaxCheckpointBytes)
+		if readErr == nil {
+			what += " " + strconv.Quote(screen.Path(text))
+			text = strings.TrimSpace(string(b))
+			v, err = ledger.ParseVerifier(text)
+		} else if _, statErr := os.Stat(text); statErr == nil || !strings.Contains(text, "+") {
+			return v, readErr
+		}
+	}
+	const printed = `"fiador ledger init" or "fiador pack keygen" printed it`
+	switch {
+	case err == nil:
+		return v, nil
+	case isPrivate(text):
+		return v, cli.Unfit("keep it to yourself, and give the verifier key: "+printed, "%s is the private key", what)
+	case isPEM(text):
+		return v, cli.Usage(`give the line that "fiador pack keygen" printed`, "%s is a public key as PEM, and the verifier key is wanted", what)
+	}
+	return v, cli.Usage(printed, "%s: %s", what, err)
+}
+
+// isPrivate reports whether a text begins like a private key.
+func isPrivate(text string) bool {
+	return strings.HasPrefix(strings.TrimSpace(text), "PRIVATE+KEY+")
+}
+
+// isPEM reports whether a text begins like a public key that "fiador pack keygen --pem"
+// writes.
+func isPEM(text string) bool {
+	return strings.HasPrefix(text, "-----BEGIN PUBLIC KEY-----")
+}

@@ -1,0 +1,183 @@
+// Package ledgers opens the ledger that a command line names, to read it or to record in it.
+// It owns the flags of ledgers and of their keys, and the words for errors of ledgers.
+package ledgers
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+// ReadFlags name a ledger to read, and the key to trust.
+type ReadFlags struct {
+	Dir string
+	Key string
+}
+
+func (f *ReadFlags) Register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
+	cmd.Flags().StringVar(&f.Key, "key", "", "verifier key of the ledger, or a file with it (default: the ledger's own word)")
+}
+
+// LedgerDir returns the folder of the ledger.
+func LedgerDir(a *cli.App, dir string) (string, error) {
+	if dir == "" {
+		dir = a.Env("FIADOR_LEDGER")
+	}
+	if dir == "" {
+		return "", cli.Usage("name it with --ledger or FIADOR_LEDGER", "which ledger?")
+	}
+	return filepath.Clean(dir), nil // without Clean, "link/" would be the target of the link
+}
+
+// ReadLedger opens a ledger for reading.
+func ReadLedger(a *cli.App, f ReadFlags) (*disk.Reader, error) {
+	dir, err := LedgerDir(a, f.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var trust []ledger.Verifier
+	if f.Key != "" {
+		key, err := VerifierKey("key", f.Key)
+		if err != nil {
+			return nil, err
+		}
+		trust = append(trust, key)
+	}
+	r, err := disk.Read(dir, trust...)
+	if err != nil {
+		return nil, LedgerError(dir, err)
+	}
+	return r, nil
+}
+
+// LedgerError returns the error for a ledger when a command cannot answer.
+func LedgerError(dir string, err error) error {
+	if err == nil || errors.As(err, new(*result.RunError)) {
+		return err
+	}
+	hint := LedgerHint(err)
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
+	}
+	return runerr.New(result.CodeEvidence, "ledger "+strconv.Quote(screen.Path(dir))+": "+WithoutPaths(err, dir), hint, runerr.Because(err))
+}
+
+func LedgerHint(err error) string {
+	for _, h := range ledgerHints {
+		if errors.Is(err, h.err) {
+			return h.hint
+		}
+	}
+	return ""
+}
+
+// WithoutPaths returns the text of an error about a ledger. Files have their names in the
+// ledger's folder, and names of system calls are left out.
+func WithoutPaths(err error, dir string) string {
+	text := err.Error()
+	var walk func(error)
+	walk = func(err error) {
+		name, why := "", error(nil)
+		switch e := err.(type) {
+		case *fs.PathError:
+			name, why = e.Path, e.Err
+		case *os.LinkError:
+			name, why = e.New, e.Err
+		case *os.SyscallError:
+			why = e.Err
+		case interface{ Unwrap() []error }:
+			for _, part := range e.Unwrap() {
+				walk(part)
+			}
+			return
+		case interface{ Unwrap() error }:
+			if part := e.Unwrap(); part != nil {
+				walk(part)
+			}
+			return
+		default:
+			return
+		}
+		said := runerr.Reason(why)
+		if name = inFolder(name, dir); name != "" {
+			said = name + ": " + said
+		}
+		text = strings.ReplaceAll(text, err.Error(), said)
+	}
+	walk(err)
+	return canon.Clean(strings.ReplaceAll(text, "\n", "; "))
+}
+
+// inFolder returns the name of a file relative to the folder of a ledger. It returns empty
+// for the folder itself, and the last element for a file elsewhere.
+func inFolder(name, dir string) string {
+	if name == "" || filepath.Clean(name) == filepath.Clean(dir) {
+		return ""
+	}
+	if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsLocal(rel) {
+		name = rel
+	}
+	if !filepath.IsLocal(name) {
+		name = filepath.Base(name)
+	}
+	return filepath.ToSlash(name)
+}
+
+// ledgerHints say how to mend errors of ledgers.
+var ledgerHints = []struct {
+	err  error
+	hint string
+}{
+	{disk.ErrPoisoned, `free the disk and run "fiador ledger repair"`},
+	{disk.ErrTruncated, "restore the entries that are missing from a copy; nothing is appended to a ledger that lost any"},
+	{disk.ErrForked, `run "fiador ledger compare" with a copy, and keep the one that the receipts fit`},
+	{disk.ErrTampered, `run "fiador ledger verify": it names the entry`},
+	{disk.ErrWrongKey, `use the key that "fiador ledger rotate-key" made last`},
+	{disk.ErrBusy, "end the process that holds it, or wait for it; the lock ends with the process"},
+	{disk.ErrConflict, "choose another --run-id: a run id stands for one run"},
+	{disk.ErrEnded, "choose another --run-id: that run has ended"},
+	{ledger.ErrUnknownKey, "give the ledger's verifier key with --key"},
+	{disk.ErrNotEmpty, "name a folder that is not there, or is empty"},
+	{fs.ErrNotExist, `name a folder that "fiador ledger init" has made, and that is whole`},
+	{context.Canceled, "run it again"},
+	{fs.ErrPermission, "use a folder and a key that this user may read and write"},
+	{syscall.ENOSPC, "free some space; nothing was recorded"},
+}
+
+// WarnLedger prints warnings about work after a record was written durably.
+func WarnLedger(a *cli.App, warnings []string) {
+	for _, w := range warnings {
+		a.Term.Warning(w)
+	}
+}
+
+// Name returns the ledger's folder from the flags or the environment, for messages.
+func (f ReadFlags) Name(a *cli.App) string {
+	dir, _ := LedgerDir(a, f.Dir)
+	return dir
+}
+
+// Trusted returns the key of --key, or nil.
+func (f ReadFlags) Trusted() (*ledger.Verifier, error) {
+	if f.Key == "" {
+		return nil, nil
+	}
+	k, err := VerifierKey("key", f.Key)
+	return &k, err
+}

@@ -1,0 +1,200 @@
+// Package packs opens, writes and verifies the run packs that a command line names. It owns
+// the flags of keys that vouch for a pack, and how the result for a pack is shown.
+package packs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/links"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger/disk"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+)
+
+// OpenPack begins the pack of a run before any decision, so that an unusable folder is
+// reported first. It returns nil if dir is empty.
+func OpenPack(dir string) (*pack.Writer, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	w, err := pack.Create(dir)
+	if errors.Is(err, pack.ErrNotEmpty) {
+		return nil, cli.Usage("name a new or an empty folder", "--pack %q is not an empty folder", screen.Path(dir))
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, cli.Usage("name a new folder in one that is there", "--pack %q: there is no folder %q", canon.Clean(dir), canon.Clean(filepath.Dir(filepath.Clean(dir))))
+	case errors.Is(err, syscall.EBUSY):
+		return nil, cli.Usage("name a new folder in it", "--pack %q is a mount point, which a pack cannot take the place of", canon.Clean(dir))
+	case err != nil:
+		return nil, cli.Usage("name a new folder in one that is there and can be written", "--pack %q: %s", canon.Clean(dir), runerr.Reason(err))
+	}
+	return w, nil
+}
+
+// PackSink returns the sink for the pack of a run, or nil without a pack.
+func PackSink(a *cli.App, w *pack.Writer, f ledgers.RecordFlags, dir string) *harness.PackSink {
+	if w == nil {
+		return nil
+	}
+	return &harness.PackSink{
+		Folder: w,
+		Ledger: func(ctx context.Context, files map[string][]byte, run string, index int64) error {
+			return packLedger(ctx, a, files, f, run, index)
+		},
+		Ready: func() error {
+			var planted *links.PlantedError
+			if _, err := links.Place(dir, a.Guarded); errors.As(err, &planted) {
+				return cli.LeadsThrough(planted, "--pack", dir)
+			}
+			return nil
+		},
+		Fault: func(err error) error { return packWritten(dir, err) },
+	}
+}
+
+// packWritten returns the RunError for a pack that could not be written, and nil for nil.
+func packWritten(dir string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return runerr.New(result.CodeEvidence, "the pack "+strconv.Quote(canon.Clean(dir))+" could not be written: "+runerr.Reason(err),
+		"name a new folder with room in one that can be written", runerr.File(screen.Path(dir)), runerr.Because(err))
+}
+
+// packLedger adds the run's lines of the ledger and the receipt of the decision to files.
+func packLedger(ctx context.Context, a *cli.App, files map[string][]byte, f ledgers.RecordFlags, run string, index int64) error {
+	dir, err := ledgers.LedgerDir(a, f.Dir)
+	if err != nil {
+		return err
+	}
+	reader, err := disk.Read(dir)
+	if err != nil {
+		return ledgers.LedgerError(dir, err)
+	}
+	defer reader.Close()
+	list, err := reader.Find(ctx, run)
+	if err != nil {
+		return ledgers.LedgerError(dir, err)
+	}
+	var lines []byte
+	for _, i := range list {
+		e, err := reader.Entry(ctx, i)
+		if err == nil {
+			err = e.Err
+		}
+		if err != nil {
+			return ledgers.LedgerError(dir, err)
+		}
+		lines = e.Line.Append(lines)
+	}
+	p, err := reader.Prove(ctx, index)
+	if err != nil {
+		return ledgers.LedgerError(dir, err)
+	}
+	meta, _, err := canon.Artifact(struct {
+		Receipt string `json:"receipt"`
+	}{string(p.Marshal())})
+	if err != nil {
+		return err
+	}
+	files[pack.LedgerFile], files[pack.MetaFile] = lines, meta
+	return nil
+}
+
+// PackOptions returns the options that check a pack against the profile of its RunResult:
+// the given profile, or a built-in one. A built-in profile is resolved at its first use.
+func PackOptions(a *cli.App, given *kernel.Profile) verify.Options {
+	whole := func(string) *kernel.Profile { return given }
+	if given == nil {
+		known := map[string]func() *kernel.Profile{}
+		for _, name := range profiles.Names() {
+			known[name] = sync.OnceValue(func() *kernel.Profile {
+				p, err := policy.LoadProfile(profiles.FS(), name, a.Specs)
+				if err != nil {
+					return nil
+				}
+				return &p
+			})
+		}
+		whole = func(name string) *kernel.Profile {
+			if resolve := known[name]; resolve != nil {
+				return resolve()
+			}
+			return nil
+		}
+	}
+	contract := func(name string) *kernel.PolicyProfile {
+		p := whole(name)
+		if p == nil {
+			return nil
+		}
+		c := p.Contract()
+		return &c
+	}
+	return verify.Options{Level: pack.Strict, Profile: contract, Whole: whole, Digest: digests(whole)}
+}
+
+// digests returns a function for the hashes of whole profiles. It computes each hash once,
+// and returns empty for an unknown profile.
+func digests(whole func(string) *kernel.Profile) func(string) canon.ContentHash {
+	var mu sync.Mutex
+	known := map[*kernel.Profile]canon.ContentHash{}
+	return func(name string) canon.ContentHash {
+		p := whole(name)
+		mu.Lock()
+		defer mu.Unlock()
+		if sum, ok := known[p]; ok || p == nil {
+			return sum
+		}
+		_, sum, err := canon.Artifact(*p)
+		if err != nil {
+			return ""
+		}
+		known[p] = sum
+		return sum
+	}
+}
+
+// packReason says why a pack could not be read, and names the file at fault.
+func packReason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) && slices.Contains(pack.Names(), pe.Path) {
+		return pe.Path + ": " + runerr.Reason(err)
+	}
+	return runerr.Reason(err)
+}
+
+// ReadPack reads the pack that an argument names: a folder, an archive, or - for an
+// archive on standard input.
+func ReadPack(a *cli.App, name string) (*pack.Pack, error) {
+	var p *pack.Pack
+	var err error
+	if name == "-" {
+		p, err = pack.ReadArchive(a.Stdin)
+	} else {
+		p, err = pack.Open(name)
+	}
+	if err != nil {
+		return nil, runerr.New(result.CodeEvidence, "pack "+strconv.Quote(canon.Clean(name))+" could not be read: "+packReason(err),
+			"name a folder that fiador run --pack wrote, or an archive of one", runerr.File(screen.Path(name)), runerr.Because(err))
+	}
+	return p, nil
+}

@@ -1,0 +1,233 @@
+package packs
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/sign"
+	"github.com/fiador/fiador/evidence/pack/verify"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+)
+
+// PackKeyFlags name the keys that must vouch for a pack.
+type PackKeyFlags struct {
+	keys      []string
+	ledgerKey string
+}
+
+func (f *PackKeyFlags) Register(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.keys, "key", nil, "verifier key that has to have signed the pack, or a file with it; may be repeated, and then each has to")
+	cmd.Flags().Var(&cli.Once{Value: &f.ledgerKey}, "ledger-key", "verifier key of the ledger that has to have the run's record, or a file with it")
+}
+
+// PackKeys holds the keys of the flags.
+type PackKeys struct {
+	Keys      []ledger.Verifier
+	LedgerKey *ledger.Verifier
+}
+
+func (f PackKeyFlags) Open(cmd *cobra.Command) (k PackKeys, err error) {
+	if slices.Contains(f.keys, "") {
+		return k, cli.Usage(cli.HelpHint(cmd), "--key is empty")
+	}
+	if err := cli.NotEmpty(cmd, "ledger-key"); err != nil {
+		return k, err
+	}
+	for _, text := range f.keys {
+		v, err := ledgers.VerifierKey("key", text)
+		if err != nil {
+			return PackKeys{}, err
+		}
+		k.Keys = append(k.Keys, v)
+	}
+	if f.ledgerKey == "" {
+		return k, nil
+	}
+	v, err := ledgers.VerifierKey("ledger-key", f.ledgerKey)
+	k.LedgerKey = &v
+	return k, err
+}
+
+// Vouch checks each given key against a pack.
+func (k PackKeys) Vouch(p *pack.Pack) sign.Authenticity {
+	all := sign.Authenticate(p, nil, k.LedgerKey)
+	for i := range k.Keys {
+		one := sign.Authenticate(p, &k.Keys[i], nil)
+		all.Signed = one.Signed && (all.Signed || i == 0)
+		all.Violations = append(all.Violations, one.Violations...)
+	}
+	slices.SortStableFunc(all.Violations, func(x, y pack.Violation) int {
+		return cmp.Or(canon.Compare(x.Rule, y.Rule), canon.Compare(x.Path, y.Path), canon.Compare(x.Message, y.Message))
+	})
+	all.Violations = slices.Compact(all.Violations)
+	if len(all.Violations) > 0 {
+		all.Signed, all.Recorded = false, nil
+	}
+	return all
+}
+
+// VerifiedPack is the result for one pack.
+type VerifiedPack struct {
+	Name    string
+	Err     error
+	Verdict verify.Verdict
+	Vouched sign.Authenticity
+	Hint    string // what to do about an invalid pack
+
+	Accepted bool // --accepted: the run must be accepted
+}
+
+// TopHint returns the hint for an archive whose files all lie in one folder of it. The
+// archive of a whole folder has this form. For other packs topHint returns empty.
+func TopHint(p *pack.Pack) string {
+	dir := "."
+	for _, e := range p.Entries {
+		if path.Base(e.Name) == pack.RunFile {
+			dir = path.Dir(e.Name)
+			break
+		}
+	}
+	apart := func(e pack.Entry) bool {
+		above := e.Kind == pack.KindFolder && strings.HasPrefix(dir+"/", e.Name+"/")
+		return !above && !strings.HasPrefix(e.Name, dir+"/")
+	}
+	if dir == "." || dir == "/" || p.More || slices.ContainsFunc(p.Entries, apart) {
+		return ""
+	}
+	return "the files belong at the top of an archive: make it with fiador pack archive, or tar -C " + screen.ShellWord(dir) + " -czf FILE ."
+}
+
+// rejected reports whether the run is not accepted though --accepted demands it.
+func (v VerifiedPack) rejected() bool { return v.Accepted && !v.Verdict.Claims.Accepted }
+
+// outcome describes the outcome of the run in words.
+func (v VerifiedPack) outcome() string {
+	c := v.Verdict.Claims
+	switch {
+	case c.Outcome != string(kernel.OutcomeBundle):
+		return c.Outcome
+	case c.Accepted:
+		return c.Outcome + " accepted"
+	}
+	return c.Outcome + " rejected"
+}
+
+// violations returns the violations of the pack and those of its signatures and records.
+func (v VerifiedPack) violations() []pack.Violation {
+	return slices.Concat(v.Verdict.Violations, v.Vouched.Violations)
+}
+
+// voucher names the keys that vouch for the pack.
+func (v VerifiedPack) voucher() string {
+	var list []string
+	if v.Vouched.Signed {
+		list = append(list, "signed")
+	}
+	if r := v.Vouched.Recorded; r != nil {
+		list = append(list, fmt.Sprintf("entry %d of %s", r.Index, r.Checkpoint.Origin))
+	}
+	if len(list) > 0 {
+		return strings.Join(list, ", ")
+	}
+	if n := len(v.Verdict.Claims.Signers); n > 0 {
+		return "unauthenticated (" + screen.Count(n, "signature") + " not checked: --key)"
+	}
+	return "unauthenticated"
+}
+
+func (v VerifiedPack) Status() int {
+	switch {
+	case len(v.violations()) > 0:
+		return cli.ExitRejected
+	case len(v.Verdict.NotChecked) > 0:
+		return cli.ExitError
+	case v.rejected():
+		return cli.ExitRejected
+	}
+	return cli.ExitAccepted
+}
+
+func (v VerifiedPack) Human(t cli.Terminal) {
+	for _, x := range v.violations() {
+		t.Line(t.Paint(screen.Red, fmt.Sprintf("%-4s", x.Rule)), strings.TrimSpace(screen.Plain(x.Path)+"  "+screen.Plain(x.Message)))
+	}
+	for _, why := range v.Verdict.NotChecked {
+		t.Line(t.Paint(screen.Yellow, "not checked"), screen.Plain(why)+"; name its folder with --policy")
+	}
+	word, style := v.word()
+	about := []string{string(v.Verdict.Level)}
+	if word == wordInvalid {
+		about = append(about, screen.Count(len(v.violations())+v.Verdict.More, "violation"))
+	} else if word != wordUndecided {
+		about = append(about, v.outcome(), v.voucher())
+	}
+	t.Line(t.Paint(style, word), screen.Plain(v.Name), screen.Plain(strings.Join(about, ", ")))
+	if word == wordInvalid {
+		t.Hint(v.Hint)
+	}
+}
+
+// The words for the result for a pack.
+const (
+	wordValid     = "VALID"
+	wordInvalid   = "INVALID"
+	wordUndecided = "UNDECIDED"
+	wordRejected  = "NOT ACCEPTED" // valid, but the run is not accepted
+)
+
+// word returns one word for the result, and its colour.
+func (v VerifiedPack) word() (word, style string) {
+	switch {
+	case len(v.violations()) > 0:
+		return wordInvalid, screen.Red
+	case len(v.Verdict.NotChecked) > 0:
+		return wordUndecided, screen.Yellow
+	case v.rejected():
+		return wordRejected, screen.Red
+	}
+	return wordValid, screen.Green
+}
+
+func (v VerifiedPack) JSON(out *bytes.Buffer) error {
+	type violation struct {
+		Rule    string `json:"rule"`
+		Path    string `json:"path"`
+		Message string `json:"message"`
+	}
+	word, _ := v.word()
+	doc := struct {
+		Outcome    string      `json:"outcome"`
+		Accepted   bool        `json:"accepted"`
+		Verdict    string      `json:"verdict"`
+		Pack       string      `json:"pack"`
+		Level      string      `json:"level"`
+		Valid      bool        `json:"valid"`
+		Signed     bool        `json:"signed"`
+		Recorded   bool        `json:"recorded"`
+		Violations []violation `json:"violations"`
+		More       int         `json:"more"`
+		NotChecked []string    `json:"not_checked"`
+	}{
+		v.Verdict.Claims.Outcome, v.Verdict.Claims.Accepted, strings.ToLower(strings.ReplaceAll(word, " ", "_")),
+		v.Name, string(v.Verdict.Level), v.Verdict.OK() && v.Vouched.OK(), v.Vouched.Signed, v.Vouched.Recorded != nil,
+		[]violation{}, v.Verdict.More, cli.OrEmpty(v.Verdict.NotChecked),
+	}
+	for _, x := range v.violations() {
+		doc.Violations = append(doc.Violations, violation{x.Rule, x.Path, x.Message})
+	}
+	b, _, err := canon.Artifact(doc)
+	out.Write(b)
+	return err
+}

@@ -1,0 +1,220 @@
+// Package policies finds the policy that a command line names. It owns the flags of the
+// gate, and opens profiles, layers and the gate itself.
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+)
+
+// GateFlags select the policy that decides. Only the command line can set them.
+type GateFlags struct {
+	Policy string
+	Org    []string
+	Tree   string
+}
+
+func (f *GateFlags) Register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	f.Policy, f.Tree = "default", "."
+	flags.Var(&cli.Once{Value: &f.Policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
+	flags.StringArrayVar(&f.Org, "org-policy", nil, "folder with a layer of the organisation's policy, which can only tighten; may be repeated")
+	flags.Var(&cli.Once{Value: &f.Tree}, "tree", "folder that is gated: inputs are taken from it, and "+harness.RepoPolicy+" in it can tighten")
+	cli.Complete(cmd, "policy", profiles.Names()...)
+}
+
+// Gating finds the sources of the policy. It warns if a source lies in the tree that the
+// policy gates.
+func Gating(a *cli.App, f GateFlags) (harness.Sources, error) {
+	s, err := Sources(a, f)
+	if err != nil {
+		return s, err
+	}
+	if s.User != nil {
+		warnBeneath(a, "policy", f.Policy, f.Tree)
+	}
+	for _, dir := range f.Org {
+		warnBeneath(a, "org-policy", dir, f.Tree)
+	}
+	return s, nil
+}
+
+// Sources finds the sources of the policy without reading them.
+func Sources(a *cli.App, f GateFlags) (harness.Sources, error) {
+	s := harness.Sources{Builtin: profiles.FS(), Profile: f.Policy}
+	if !slices.Contains(profiles.Names(), f.Policy) {
+		if err := UserProfile(&s, f.Policy); err != nil {
+			return s, err
+		}
+	}
+	for _, dir := range f.Org {
+		folder, err := OpenFolder("--org-policy", dir)
+		if err != nil {
+			return s, err
+		}
+		s.Org = append(s.Org, folder)
+	}
+	return s, RepoLayer(&s, f.Tree)
+}
+
+// UserProfile finds a profile that is not built in. It leaves a name without a file as it
+// is, and the name is refused later as an unknown profile.
+func UserProfile(s *harness.Sources, name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, `/\`):
+		return nil
+	case err != nil:
+		return Unusable("--policy", name, runerr.Reason(err))
+	case info.IsDir():
+		s.File = harness.ProfileFile
+	case !info.Mode().IsRegular():
+		return Unusable("--policy", name, "neither a folder nor a file")
+	case strings.HasSuffix(name, ".rego"):
+		return Unusable("--policy", name, "Rego alone is no profile: put it beside a "+harness.ProfileFile+" and name the folder")
+	default:
+		s.File, name = filepath.Base(name), filepath.Dir(name)
+	}
+	folder, err := OpenFolder("--policy", name)
+	s.User = &folder
+	return err
+}
+
+// ProfileFiles returns the files at the top of a profile that is not built in.
+func ProfileFiles(name string) []string {
+	files := []string{name}
+	entries, err := os.ReadDir(name)
+	if slices.Contains(profiles.Names(), name) || err != nil {
+		return files
+	}
+	for _, e := range entries {
+		files = append(files, filepath.Join(name, e.Name()))
+	}
+	return files
+}
+
+// RepoLayer finds the layer of the gated tree. Anything else than a readable folder at its
+// Place is an error, so that a layer that exists is never skipped.
+func RepoLayer(s *harness.Sources, tree string) error {
+	root, err := os.OpenRoot(tree)
+	if err != nil {
+		return cli.Usage("--tree names the folder that is gated", "tree %q: %s", tree, runerr.Reason(err))
+	}
+	parent, _ := path.Split(harness.RepoPolicy)
+	if _, err := root.Lstat(path.Clean(parent)); errors.Is(err, fs.ErrNotExist) {
+		return root.Close()
+	}
+	place := filepath.Join(tree, filepath.FromSlash(harness.RepoPolicy))
+	if _, err := root.Stat(path.Clean(parent)); err != nil {
+		return Unusable("--tree", filepath.Dir(place), runerr.Reason(err))
+	}
+	if _, err := root.Lstat(harness.RepoPolicy); errors.Is(err, fs.ErrNotExist) {
+		return root.Close()
+	}
+	info, err := root.Stat(harness.RepoPolicy)
+	switch {
+	case err != nil:
+		return Unusable("--tree", place, runerr.Reason(err))
+	case !info.IsDir():
+		return Unusable("--tree", place, "not a folder")
+	}
+	s.Repo = &policy.Folder{FS: root.FS(), Dir: harness.RepoPolicy, Show: screen.Folder(place)}
+	return nil
+}
+
+// OpenFolder opens a folder. Links cannot lead out of it.
+func OpenFolder(flag, dir string) (policy.Folder, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return policy.Folder{}, Unusable(flag, dir, runerr.Reason(err))
+	}
+	return policy.Folder{FS: root.FS(), Dir: ".", Show: screen.Folder(dir)}, nil
+}
+
+func Unusable(flag, name, why string) error {
+	return runerr.New(result.CodeProfile, fmt.Sprintf("%s %q: %s", flag, screen.Folder(name), why),
+		"name a folder that can be read", runerr.File(screen.Folder(name)))
+}
+
+// warnBeneath warns of a policy that lies in the tree that it gates.
+func warnBeneath(a *cli.App, flag, name, tree string) {
+	whole := func(path string) (string, error) {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return "", err
+		}
+		return filepath.EvalSymlinks(abs)
+	}
+	inner, err1 := whole(name)
+	outer, err2 := whole(tree)
+	if err1 != nil || err2 != nil {
+		return
+	}
+	if rel, err := filepath.Rel(outer, inner); err != nil || !filepath.IsLocal(rel) {
+		return
+	}
+	a.Term.Warning(fmt.Sprintf("--%s %q lies in the tree that it gates: whoever changes the tree can change the policy", flag, screen.Folder(name)))
+}
+
+// OpenGate opens the gate.
+func OpenGate(ctx context.Context, a *cli.App, f GateFlags) (*harness.Gate, error) {
+	s, err := Sources(a, f)
+	if err != nil {
+		return nil, err
+	}
+	return harness.OpenGate(ctx, s, a.Specs, policy.DefaultLimits())
+}
+
+// OpenGateAhead opens the gate in the background. The function that it returns waits for the
+// gate.
+func OpenGateAhead(ctx context.Context, a *cli.App, s harness.Sources) func() (*harness.Gate, error) {
+	type opened struct {
+		gate *harness.Gate
+		err  error
+	}
+	ahead := make(chan opened, 1)
+	go func() {
+		gate, err := harness.OpenGate(ctx, s, a.Specs, policy.DefaultLimits())
+		ahead <- opened{gate, err}
+	}()
+	return func() (*harness.Gate, error) {
+		o := <-ahead
+		return o.gate, o.err
+	}
+}
+
+// GivenProfile returns the profile that a flag names, or nil.
+func GivenProfile(a *cli.App, name string) (*kernel.Profile, error) {
+	if name == "" {
+		return nil, nil
+	}
+	s := harness.Sources{Builtin: profiles.FS(), Profile: name}
+	if !slices.Contains(profiles.Names(), name) {
+		if err := UserProfile(&s, name); err != nil {
+			return nil, err
+		}
+	}
+	r, err := s.Resolve(a.Specs)
+	if err != nil {
+		return nil, err
+	}
+	return &r.Profile, nil
+}

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// silence is how long a reader waits for the next byte.
+const silence = 5 * time.Second
+
+// Source is a file that was read: its bytes, and its name for results and messages.
+type Source struct {
+	Bytes []byte
+	Path  string
+}
+
+// Read reads a whole file, or standard input for "-". It reads regular files, pipes and
+// character devices, at most one byte more than most, and gives up after five seconds
+// without a byte. Its error is a RUN_E001.
+func (a *App) Read(ctx context.Context, name string, most int) (Source, error) {
+	src := Source{Path: screen.Path(name)}
+	for b, err := range a.Chunks(ctx, name, most+1) {
+		if err != nil {
+			return src, err
+		}
+		src.Bytes = append(src.Bytes, b...)
+	}
+	return src, nil
+}
+
+// Chunks yields the bytes of a file as they arrive, at most most bytes. An error comes
+// last. A yielded slice is valid until the next one.
+func (a *App) Chunks(ctx context.Context, name string, most int) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		path := screen.Path(name)
+		chunks := make(chan chunk, 1)
+		done := make(chan struct{})
+		defer close(done)
+		// The open of a pipe without a writer blocks, like a read does. So the goroutine
+		// does both. It is abandoned when the wait is over.
+		go a.pump(name, most, chunks, done)
+		timer := time.NewTimer(silence)
+		defer timer.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				yield(nil, runerr.Unreadable(path, "interrupted", "run it again"))
+				return
+			case <-timer.C:
+				yield(nil, runerr.Unreadable(path, "no data for 5 seconds", "check that something writes to it"))
+				return
+			case c := <-chunks:
+				if len(c.bytes) > 0 && !yield(c.bytes, nil) || errors.Is(c.err, io.EOF) {
+					return
+				}
+				if c.err != nil {
+					var re *result.RunError
+					if !errors.As(c.err, &re) {
+						re = runerr.Unreadable(path, runerr.Reason(c.err), "")
+					}
+					yield(nil, re)
+					return
+				}
+				timer.Reset(silence)
+			}
+		}
+	}
+}
+
+// Lines yields the lines of a file that are not blank. Numbers count every line, from 1
+// on. A line with more than most bytes is yielded without its bytes as soon as the limit
+// is passed. The rest of that line is skipped.
+func (a *App) Lines(ctx context.Context, name string, most int) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		l := Line{Number: 1}
+		end := func() bool {
+			told := l
+			l = Line{Number: l.Number + 1}
+			return told.Long || len(bytes.TrimSpace(told.Bytes)) == 0 || yield(told, nil)
+		}
+		for b, err := range a.Chunks(ctx, name, math.MaxInt) {
+			if err != nil {
+				yield(Line{Number: l.Number}, err)
+				return
+			}
+			for {
+				text, rest, ended := bytes.Cut(b, []byte{'\n'})
+				switch {
+				case l.Long:
+				case len(l.Bytes)+len(text) > most:
+					if l.Bytes, l.Long = nil, true; !yield(l, nil) {
+						return
+					}
+				default:
+					l.Bytes = append(l.Bytes, text...)
+				}
+				if !ended {
+					break
+				}
+				if b = rest; !end() {
+					return
+				}
+			}
+		}
+		end()
+	}
+}
+
+// Line is one line of a file without its LF, or the number of one that is too long.
+type Line struct {
+	Bytes  []byte
+	Number int
+	Long   bool
+}
+
+type chunk struct {
+	bytes []byte
+	err   error
+}
+
+// maxChunk is how many bytes one read takes at most.
+const maxChunk = 128 << 10
+
+func (a *App) pump(name string, most int, chunks chan<- chunk, done <-chan struct{}) {
+	send := func(c chunk) bool {
+		select {
+		case chunks <- c:
+			return c.err == nil
+		case <-done:
+			return false
+		}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			send(chunk{err: runerr.Panicked()})
+		}
+	}()
+	f, size, err := a.open(name)
+	if err != nil {
+		send(chunk{err: err})
+		return
+	}
+	if f != a.Stdin {
+		defer f.Close()
+	}
+	left := most
+	length := 32 << 10
+	var bufs [3][]byte // one is filled, one waits, and the caller has one
+	for i := 0; left > 0; i = (i + 1) % len(bufs) {
+		if size > 0 {
+			length = min(size+1, maxChunk) // read a regular file at once
+		}
+		most := min(left, length)
+		if cap(bufs[i]) < most {
+			bufs[i] = make([]byte, most)
+		}
+		buf := bufs[i][:most]
+		n, err := f.Read(buf)
+		left -= n
+		if size > 0 {
+			size = max(size-n, 4<<10) // then read little, to find the end of the file
+		}
+		if n > 0 && !send(chunk{bytes: buf[:n]}) {
+			return
+		}
+		if err != nil {
+			send(chunk{err: err})
+			return
+		}
+	}
+	send(chunk{err: io.EOF})
+}
+
+// open opens a file that can be read from start to end. It returns the size of a regular
+// file in bytes, and 0 for other files.
+func (a *App) open(name string) (*os.File, int, error) {
+	f := a.Stdin
+	if name != "-" {
+		if strings.ContainsRune(name, 0) {
+			return nil, 0, runerr.Unreadable("", "a file name cannot hold a NUL", "")
+		}
+		var err error
+		if f, err = os.Open(name); err != nil {
+			return nil, 0, err
+		}
+	}
+	path := screen.Path(name)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return f, int(min(info.Size(), 1<<30)), nil
+	case mode&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0:
+		return f, 0, nil
+	case mode.IsDir():
+		return nil, 0, runerr.Unreadable(path, "a folder, not a file", "name the file in it")
+	}
+	return nil, 0, runerr.Unreadable(path, "neither a file nor a pipe nor a character device", "")
+}
+
+// ReadSmall reads a regular file of at most most bytes.
+func ReadSmall(name string, most int) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK the open of a pipe would wait
+	if err != nil {
+		return nil, runerr.Unreadable(screen.Path(name), runerr.Reason(err), "name a file that exists and may be read")
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		return nil, runerr.Unreadable(screen.Path(name), "not a regular file", "name a regular file")
+	}
+	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err != nil {
+		return nil, runerr.Unreadable(screen.Path(name), runerr.Reason(err), "name a file that may be read")
+	}
+	if len(b) > most {
+		return nil, runerr.Unreadable(screen.Path(name), fmt.Sprintf("it has more than %d bytes", most), "name a file of a ledger")
+	}
+	return b, nil
+}

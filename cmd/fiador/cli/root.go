@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/harness/runerr"
+)
+
+// Run is the whole program except for the process around it. It returns the exit status. A
+// panic in any command becomes RUN_E007.
+func Run(ctx context.Context, args []string, sys System, commands func(*App) []*cobra.Command) (status int) {
+	debug.SetMemoryLimit(512 << 20)
+	debug.SetGCPercent(startupGC)
+	a := NewApp(sys)
+	defer func() {
+		if p := recover(); p != nil {
+			status = a.Report(runerr.Panicked())
+		}
+	}()
+	root := Root(a, commands(a)...)
+	root.SetArgs(args)
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if lost := a.lost(); lost != nil {
+		err = lost
+	}
+	if err != nil {
+		status = a.Report(err)
+		if cmd != nil && cmd.Annotations[FailsWith] != "" {
+			status, _ = strconv.Atoi(cmd.Annotations[FailsWith])
+		}
+		return status
+	}
+	return a.Status
+}
+
+// FailsWith is the annotation of a command with the exit status, in decimal digits, of its
+// ends without an answer. Other commands end with exitError.
+const FailsWith = "fails-with"
+
+func Root(a *App, commands ...*cobra.Command) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "fiador",
+		Short: "the safety catch for agent intents",
+		Long: `Fiador reads what an agent wants to do, decides under a policy profile whether
+it may, and answers BUNDLE (allowed, with the plan), CLARIFY (not yet, with
+questions) or REFUSE (no, with the reason).
+
+Nothing is sent anywhere but prompts, to models that --model-adapters lists, and
+nothing is asked on the terminal.
+
+Exit codes:
+  0  accepted, valid, the same, or printed
+  1  rejected, a check failed, or different
+  2  no answer`,
+		Example: `  fiador demo
+  fiador run intent.json
+  fiador run intent.json --policy strict --bundle bundle.json`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return a.prepare()
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return Usage(HelpHint(cmd), "%s", err)
+	})
+	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour on the terminal: auto, always or never")
+	root.AddCommand(commands...)
+	Complete(root, "color", "auto", "always", "never")
+	root.SetHelpCommand(helpCommand(root))
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			strictCompletion(cmd)
+		}
+	}
+	return root
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fiador/fiador/evidence/screen"
+)
+
+// Terminal writes for people. Outside text passes through screen.Plain, so that it cannot move
+// the cursor or hide other text.
+type Terminal struct {
+	W     io.Writer
+	Color bool
+}
+
+func (t Terminal) Paint(style, s string) string {
+	if !t.Color {
+		return s
+	}
+	return screen.Paint(style, s)
+}
+
+func (t Terminal) Line(fields ...string) {
+	fmt.Fprintln(t.W, strings.Join(fields, "  "))
+}
+
+func (t Terminal) Message(msg string) {
+	fmt.Fprintln(t.W, t.Paint(screen.Bold, "fiador:")+" "+screen.Plain(msg))
+}
+
+func (t Terminal) Warning(msg string) {
+	fmt.Fprintln(t.W, t.Paint(screen.Bold, "fiador:")+" "+t.Paint(screen.Yellow, "warning:")+" "+screen.Plain(msg))
+}
+
+func (t Terminal) Hint(text string) {
+	if text != "" {
+		fmt.Fprintln(t.W, t.Paint(screen.Dim, "hint:")+" "+screen.Plain(text))
+	}
+}
+
+// colored decides about colour. The flag comes first, then NO_COLOR, then CLICOLOR_FORCE.
+// Last it looks whether the stream is a terminal with colour.
+func colored(flag string, tty bool, env func(string) string) (bool, error) {
+	switch flag {
+	case "always":
+		return true, nil
+	case "never":
+		return false, nil
+	case "auto":
+	default:
+		return false, Unfit("one of: auto, always, never", "unknown colour mode %q", flag)
+	}
+	if env("NO_COLOR") != "" {
+		return false, nil
+	}
+	if force := env("CLICOLOR_FORCE"); force != "" && force != "0" {
+		return true, nil
+	}
+	return tty && env("TERM") != "dumb", nil
+}
+
+// InRunner reports whether a workflow runner reads the output: GitHub's, Azure's, or one
+// that obeys the commands of these two.
+func InRunner(env func(string) string) bool {
+	return env("GITHUB_ACTIONS") == "true" || strings.EqualFold(env("TF_BUILD"), "true") || env("TEAMCITY_VERSION") != ""
+}

@@ -1,0 +1,420 @@
+// Package guidecmd has the commands that explain Fiador: explain, demo, schema and version.
+// They change nothing.
+package guidecmd
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
+)
+
+type explainFlags struct {
+	policies.GateFlags
+	intent string
+	format string
+}
+
+func ExplainCommand(a *cli.App) *cobra.Command {
+	var f explainFlags
+	cmd := &cobra.Command{
+		Use:   "explain [CODE]",
+		Short: "say what a code means, or why an intent was decided as it was",
+		Long: `Explain prints the record of CODE: an error code (RUN_E003), an invariant (RS5) or
+the id of a rule (CMD_NOT_ALLOWED), those of --policy and --org-policy included.
+Without CODE it lists them all.
+
+With --intent it decides that intent and says for every answer of the policy which
+rule gave it, where the rule stands, which value it fired on and what would be
+accepted instead, and for every permitted effect which rule permits it.
+
+Exit codes:
+  0  explained, whatever the decision is
+  2  there is no such code, or no decision was made`,
+		Example: `  fiador explain CMD_NOT_ALLOWED
+  fiador explain --intent intent.json --policy strict
+  fiador explain --intent intent.json --format json | jq -r .findings[].id`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usage(cli.HelpHint(cmd), "unexpected argument %q", args[1])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.Choice("format", f.format, []string{"text", "json"}); err != nil {
+				return err
+			}
+			switch {
+			case f.intent != "" && len(args) > 0:
+				return cli.Unfit(cli.HelpHint(cmd), "CODE and --intent do not go together")
+			case f.intent != "":
+				return explainIntent(cmd.Context(), a, f)
+			case len(args) == 0:
+				return listCodes(cmd.Context(), a, f)
+			}
+			return explainCode(cmd.Context(), a, args[0], f)
+		},
+	}
+	f.Register(cmd)
+	cmd.Flags().StringVar(&f.intent, "intent", "", "intent to explain the decision of; - is standard input")
+	cmd.Flags().StringVar(&f.format, "format", "text", "text or json")
+	cli.Complete(cmd, "format", "text", "json")
+	return cmd
+}
+
+// codeRecord is a record of the program or of a rule, in the form that explain prints.
+type codeRecord struct {
+	result.Record
+	Rule     *policy.Rule
+	Severity map[string]string // by profile, for a rule whose severity a profile chooses
+}
+
+// codes returns the records of the program, and those of the rules of a policy.
+func codes(ctx context.Context, a *cli.App, f policies.GateFlags) ([]codeRecord, error) {
+	var list []codeRecord
+	for _, r := range harness.Records() {
+		list = append(list, codeRecord{Record: r})
+	}
+	s, err := policies.Sources(a, f)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := harness.Rules(ctx, s, a.Specs, policy.DefaultLimits())
+	if err != nil {
+		return nil, err
+	}
+	weights, err := harness.Weights(s, a.Specs)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rules {
+		list = append(list, codeRecord{
+			Record: result.Record{ID: r.ID, Kind: result.RecordRule, Title: r.Title, Why: r.Description, Fix: r.Fix, Since: r.Since},
+			Rule:   &r, Severity: weights[r.ID],
+		})
+	}
+	return list, nil
+}
+
+func explainCode(ctx context.Context, a *cli.App, code string, f explainFlags) error {
+	list, err := codes(ctx, a, f.GateFlags)
+	if err != nil {
+		return err
+	}
+	// A reason of a result is an id and a pointer.
+	id, _, _ := strings.Cut(code, " ")
+	var found []codeRecord
+	var ids []string
+	for _, r := range list {
+		if strings.EqualFold(r.ID, id) {
+			found = append(found, r)
+		}
+		ids = append(ids, r.ID)
+	}
+	if len(found) == 0 {
+		hint := "fiador explain lists every code; --policy adds those of a profile"
+		if near := specs.Nearest(strings.ToUpper(id), ids); near != "" {
+			hint = fmt.Sprintf("did you mean %q? ", near) + hint
+		}
+		return cli.Usage(hint, "no record of %q", code)
+	}
+	if f.format == "json" {
+		return cli.PrintJSON(a, records(found))
+	}
+	var out bytes.Buffer
+	t := cli.Terminal{W: &out, Color: a.Page.Color}
+	for i, r := range found {
+		if i > 0 {
+			t.Line()
+		}
+		r.text(t)
+	}
+	return a.Print(out.Bytes())
+}
+
+func (r codeRecord) text(t cli.Terminal) {
+	t.Line(t.Paint(screen.Bold, r.ID), screen.Plain(r.Title))
+	field := func(name, text string) {
+		if text != "" {
+			t.Line("  "+t.Paint(screen.Dim, fmt.Sprintf("%-6s", name)), screen.Plain(text))
+		}
+	}
+	field("kind", string(r.Kind))
+	field("why", r.Why)
+	field("fix", r.Fix)
+	field("since", r.Since)
+	if r.Rule == nil {
+		return
+	}
+	field("rule", fmt.Sprintf("%s of %s, %s:%d", strings.Join(r.Rule.Kinds, ", "), r.Rule.Layer, cmp.Or(r.Rule.File, r.Rule.Module), r.Rule.Line))
+	var weights []string
+	for _, name := range profiles.Names() {
+		if w, ok := r.Severity[name]; ok {
+			weights = append(weights, name+" "+w)
+		}
+	}
+	field("weight", strings.Join(weights, ", "))
+}
+
+// recordDocument is the JSON form of a record.
+type recordDocument struct {
+	ID       string            `json:"id"`
+	Kind     string            `json:"kind"`
+	Title    string            `json:"title"`
+	Why      string            `json:"why"`
+	Fix      string            `json:"fix"`
+	Since    string            `json:"since"`
+	Rule     *ruleDocument     `json:"rule,omitempty"`
+	Severity map[string]string `json:"severity,omitempty"`
+}
+
+type ruleDocument struct {
+	Kinds    []string `json:"kinds"`
+	Layer    string   `json:"layer"`
+	Module   string   `json:"module"`
+	File     string   `json:"file"`
+	Line     int      `json:"line"`
+	Priority int      `json:"priority"`
+}
+
+func records(list []codeRecord) []recordDocument {
+	out := make([]recordDocument, len(list))
+	for i, r := range list {
+		out[i] = recordDocument{ID: r.ID, Kind: string(r.Kind), Title: r.Title, Why: r.Why, Fix: r.Fix, Since: r.Since}
+		if r.Rule != nil {
+			out[i].Rule = &ruleDocument{r.Rule.Kinds, r.Rule.Layer, r.Rule.Module, cmp.Or(r.Rule.File, r.Rule.Module), r.Rule.Line, r.Rule.Priority}
+			out[i].Severity = r.Severity
+		}
+	}
+	return out
+}
+
+func listCodes(ctx context.Context, a *cli.App, f explainFlags) error {
+	list, err := codes(ctx, a, f.GateFlags)
+	if err != nil {
+		return err
+	}
+	if f.format == "json" {
+		return cli.PrintJSON(a, records(list))
+	}
+	var out bytes.Buffer
+	t := cli.Terminal{W: &out, Color: a.Page.Color}
+	width := 0
+	for _, r := range list {
+		width = max(width, len(r.ID))
+	}
+	for _, r := range list {
+		t.Line(t.Paint(screen.Bold, fmt.Sprintf("%-*s", width, r.ID)), screen.Plain(r.Title))
+	}
+	return a.Print(out.Bytes())
+}
+
+func explainIntent(ctx context.Context, a *cli.App, f explainFlags) error {
+	gate, err := policies.OpenGate(ctx, a, f.GateFlags)
+	if err != nil {
+		return err
+	}
+	src, err := a.Read(ctx, f.intent, canon.MaxIntentBytes)
+	if err != nil {
+		return err
+	}
+	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs}
+	x, err := harness.Explain(ctx, deps, gate, harness.Request{
+		Source: src.Bytes, Path: src.Path, Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone,
+	})
+	if err != nil {
+		return err
+	}
+	e := explained{Explanation: x, src: src}
+	pointers := make([]string, len(x.Reasons))
+	for i, r := range x.Reasons {
+		pointers[i] = r.Path
+	}
+	e.places = report.Positions(src.Bytes, pointers)
+	if f.format == "json" {
+		return cli.PrintJSON(a, e.document())
+	}
+	var out bytes.Buffer
+	e.text(cli.Terminal{W: &out, Color: a.Page.Color})
+	return a.Print(out.Bytes())
+}
+
+// explained is an explanation with the positions of its reasons in the intent.
+type explained struct {
+	harness.Explanation
+	src    cli.Source
+	places []report.Position
+}
+
+func (e explained) text(t cli.Terminal) {
+	style := map[kernel.Outcome]string{kernel.OutcomeBundle: screen.Green, kernel.OutcomeClarify: screen.Yellow, kernel.OutcomeRefuse: screen.Red}[e.Decision.Outcome]
+	t.Line(t.Paint(style, string(e.Decision.Outcome)), screen.Plain(e.src.Path), fmt.Sprintf("profile %q", e.Profile.Name))
+	for i, r := range e.Reasons {
+		t.Line()
+		e.reason(t, r, e.places[i])
+	}
+	if len(e.Effects) == 0 {
+		return
+	}
+	t.Line()
+	t.Line("effects:")
+	for _, effect := range e.Effects {
+		name := t.Paint(screen.Bold, screen.Plain(effect.ID))
+		if len(effect.Permits) == 0 {
+			t.Line("  "+name, screen.Plain(effectValue(effect.Effect)), t.Paint(screen.Red, "not permitted"))
+		}
+		for _, p := range effect.Permits {
+			word := "permitted: "
+			if e.denied(effect.Effect) {
+				word = "permitted by the built-in policy, and denied above: "
+			}
+			t.Line("  "+name, screen.Plain(effectValue(effect.Effect)), word+screen.Plain(p.Title), t.Paint(screen.Dim, where(p.Place)))
+		}
+	}
+}
+
+// denied reports whether a denial points to an effect, or into it.
+func (e explained) denied(effect kernel.Effect) bool {
+	return slices.ContainsFunc(e.Reasons, func(r harness.Reason) bool {
+		return r.Rule == "deny" && (r.Path == effect.Pointer || strings.HasPrefix(r.Path, effect.Pointer+"/"))
+	})
+}
+
+func (e explained) reason(t cli.Terminal, r harness.Reason, at report.Position) {
+	head := []string{t.Paint(screen.Bold, r.Rule+" "+r.ID), screen.Plain(r.Title)}
+	if !r.Decides {
+		head = append(head, t.Paint(screen.Dim, "(did not decide)"))
+	}
+	t.Line(head...)
+	field := func(name, text string) {
+		if text != "" {
+			t.Line("  "+t.Paint(screen.Dim, fmt.Sprintf("%-7s", name)), screen.Plain(text))
+		}
+	}
+	field("says", r.Text)
+	field("at", fmt.Sprintf("%s:%d:%d  %s", e.src.Path, at.Line, at.Column, cmp.Or(r.Path, "(the intent)")))
+	field("value", valueText(r.Value))
+	field("why", r.Why)
+	field("fix", r.Fix)
+	field("answers", report.Answers(r.Options))
+	if r.Module == kernel.ModuleKernel {
+		field("rule", "none: the kernel refuses what no rule permits")
+		return
+	}
+	field("rule", where(r.Place)+" of "+r.Module)
+}
+
+// where names the file and the line of a rule for its author.
+func where(p policy.Place) string {
+	return fmt.Sprintf("%s:%d", cmp.Or(p.File, p.Module), p.Line)
+}
+
+// valueText returns a value as one line, cut if it is long.
+func valueText(v any) string {
+	b, err := canon.Canonical(v)
+	if err != nil {
+		return ""
+	}
+	return canon.Cut(string(b))
+}
+
+// effectValue describes the target of an effect for people.
+func effectValue(e kernel.Effect) string {
+	switch e.Kind {
+	case kernel.EffectRun:
+		return canon.Cut(strings.Join(e.Argv, " "))
+	case kernel.EffectCall:
+		return canon.Cut(e.ToolID)
+	}
+	return canon.Cut(e.Path)
+}
+
+type findingDocument struct {
+	Rule    string       `json:"rule"`
+	ID      string       `json:"id"`
+	Title   string       `json:"title"`
+	Why     string       `json:"why"`
+	Text    string       `json:"text"`
+	Fix     string       `json:"fix"`
+	Path    string       `json:"path"`
+	Value   any          `json:"value"`
+	Layer   string       `json:"layer"`
+	Decides bool         `json:"decides"`
+	Line    int          `json:"line"`
+	Column  int          `json:"column"`
+	Options []string     `json:"options"`
+	Source  *sourcePlace `json:"source,omitempty"`
+}
+
+type effectDocument struct {
+	ID      string            `json:"id"`
+	Kind    kernel.EffectKind `json:"kind"`
+	Pointer string            `json:"pointer"`
+	Permits []permitDocument  `json:"permits"`
+}
+
+type permitDocument struct {
+	Title  string      `json:"title"`
+	Why    string      `json:"why"`
+	Source sourcePlace `json:"source"`
+}
+
+type sourcePlace struct {
+	Module string `json:"module"`
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+}
+
+// document returns the JSON form of the explanation.
+func (e explained) document() any {
+	findings := make([]findingDocument, len(e.Reasons))
+	for i, r := range e.Reasons {
+		findings[i] = findingDocument{
+			Rule: r.Rule, ID: r.ID, Title: r.Title, Why: r.Why, Text: r.Text, Fix: r.Fix,
+			Path: r.Path, Value: r.Value, Layer: r.Module, Decides: r.Decides,
+			Line: e.places[i].Line, Column: e.places[i].Column, Options: cli.OrEmpty(r.Options),
+		}
+		if r.Module != kernel.ModuleKernel {
+			source := placeOf(r.Place)
+			findings[i].Source = &source
+		}
+	}
+	effects := make([]effectDocument, len(e.Effects))
+	for i, effect := range e.Effects {
+		effects[i] = effectDocument{effect.ID, effect.Kind, effect.Pointer, make([]permitDocument, len(effect.Permits))}
+		for k, p := range effect.Permits {
+			effects[i].Permits[k] = permitDocument{p.Title, p.Why, placeOf(p.Place)}
+		}
+	}
+	return struct {
+		Outcome  kernel.Outcome    `json:"outcome"`
+		Profile  string            `json:"profile"`
+		Intent   result.IntentRef  `json:"intent"`
+		Findings []findingDocument `json:"findings"`
+		Effects  []effectDocument  `json:"effects"`
+		Reasons  []string          `json:"reasons"`
+	}{
+		e.Decision.Outcome, e.Profile.Name, result.IntentRef{Path: e.src.Path, SHA256: canon.Sum(e.src.Bytes)},
+		findings, effects, slices.Clone(e.Decision.Reasons),
+	}
+}
+
+func placeOf(p policy.Place) sourcePlace {
+	return sourcePlace{p.Module, cmp.Or(p.File, p.Module), p.Line}
+}

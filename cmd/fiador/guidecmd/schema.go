@@ -1,0 +1,34 @@
+package guidecmd
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/specs"
+)
+
+func SchemaCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema NAME",
+		Short: "print a JSON Schema",
+		Long: `Schema prints one of the JSON Schemas (draft-07) that fiador holds documents
+against: ` + strings.Join(specs.Names(), ", ") + `.
+
+Exit codes:
+  0  the schema was printed
+  2  there is no schema of that name`,
+		Example: `  fiador schema intent >intent.schema.json
+  fiador schema run-result`,
+		Args:      cli.ExactArgs("NAME"),
+		ValidArgs: specs.Names(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			b, ok := specs.Schema(args[0])
+			if !ok {
+				return cli.Choice("schema", args[0], specs.Names())
+			}
+			return a.Print(b)
+		},
+	}
+}

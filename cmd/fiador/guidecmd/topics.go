@@ -1,0 +1,73 @@
+package guidecmd
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func ExitCodesTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exit-codes",
+		Short: "what the exit codes mean",
+		Long: `Every command but exec and safe-run ends with one of three exit codes; those two
+end with their command's, and with 125 where it has none.
+
+  0  accepted, valid or the same; for commands that only print: printed
+  1  rejected (CLARIFY or REFUSE), a check failed, or two results differ
+  2  no answer: usage, unreadable input, a profile that cannot be used, a policy
+     that gave no usable answer, output that could not be written
+
+With code 2, standard error carries one line of canonical JSON, the RunError:
+
+  RUN_E001  a file could not be read
+  RUN_E002  not strict JSON
+  RUN_E003  not a valid intent or execution request
+  RUN_E004  profile and mode do not go together, or the profile is invalid
+  RUN_E005  the sandbox could not be set up as the policy demands
+  RUN_E006  evidence could not be collected or applied, or contradicts itself
+  RUN_E007  internal, policy engine included
+
+A call that cannot be understood (an unknown flag, a missing argument) is RUN_E001,
+and one that combines what does not go together RUN_E004; details.usage is true.
+details.hint is what to do. On a terminal the same stands above the line in words.`,
+	}
+}
+
+func EnvironmentTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "environment",
+		Short: "the environment variables that are read",
+		Long: `These variables are read. None of them can change a verdict.
+
+  FIADOR_COLOR    auto, always or never, like --color, which wins over it
+  FIADOR_LEDGER   folder of the ledger, like --ledger, which wins over it
+  FIADOR_LEDGER_KEY
+                  private key of the ledger, the key itself; --ledger-key, which
+                  names its file, wins over it
+  FIADOR_PACK_KEY the private key that signs packs, the key itself; --key of pack
+                  sign, which names its file, wins over it
+  one that --model-adapters names as key_env
+                  the key that is sent to that model
+  NO_COLOR        not empty: no colour
+  CLICOLOR_FORCE  neither empty nor 0: colour, even when stderr is no terminal
+  TERM            dumb: no colour
+  SAFE_LOG_DIR    safe-run: the folder for logs; by default .agent/FAIL-LOGS
+  SAFE_RUN_VIEW   safe-run: ledger or merged
+  SAFE_SNIPPET_LINES
+                  safe-run: so many last lines of each stream after a failure
+  SAFE_RUN_LOG_NAMES
+                  safe-run: contract or rfc; --log-names wins over it
+  PATH            safe-run and conformance: where they look for the command
+  SAFE_RUN_BIN    the wrappers of safe-run: the program; conformance passes it on
+  TMPDIR          where demo makes its folder, executions their copies, safe-run
+                  keeps output that does not fit into memory (by default
+                  /var/tmp), and transcript a long log from a pipe
+  XDG_STATE_HOME  where journals of applied outputs are kept while they are
+                  applied; by default .local/state in HOME
+  HOME            see there
+
+The Go runtime reads its own, GOMAXPROCS and GODEBUG among them.
+
+There is no variable that chooses a profile or a mode: what gates an intent
+stands on the command line, where a reviewer can see it.`,
+	}
+}

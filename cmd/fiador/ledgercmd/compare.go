@@ -1,0 +1,263 @@
+package ledgercmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+func ledgerCompareCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "compare A B",
+		Short: "say whether two copies of a ledger are one",
+		Long: `Compare holds two copies of a ledger against each other, each up to its checkpoint: the
+same, one behind the other, or forked. Of a fork it prints the first entry that differs
+and both checkpoints, which one key has signed: that is the proof of a fork.
+
+Exit codes:
+  0  the same, or one is behind
+  1  forked
+  2  no answer: two ledgers, or one that cannot be read`,
+		Example: `  fiador ledger compare ./ledger /mnt/audit/ledger`,
+		Args:    cli.ExactArgs("A", "B"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return compareLedgers(cmd.Context(), a, args[0], args[1])
+		},
+	}
+}
+
+func compareLedgers(ctx context.Context, a *cli.App, nameA, nameB string) error {
+	nameA, nameB = filepath.Clean(nameA), filepath.Clean(nameB)
+	ra, err := disk.Read(nameA)
+	if err != nil {
+		return ledgers.LedgerError(nameA, err)
+	}
+	defer ra.Close()
+	rb, err := disk.Read(nameB)
+	if err != nil {
+		return ledgers.LedgerError(nameB, err)
+	}
+	defer rb.Close()
+	ca, cb := ra.Checkpoint(), rb.Checkpoint()
+	if ca.Origin != cb.Origin {
+		return cli.Unfit("name two copies of one ledger", "these are two ledgers: %q and %q", ca.Origin, cb.Origin)
+	}
+	if ra.Keys()[0].Key.String() != rb.Keys()[0].Key.String() {
+		return cli.Unfit("name two copies of one ledger", "these are two ledgers of the name %q: they began with different keys", ca.Origin)
+	}
+	tell, clear := progressOf(a, min(ca.Size, cb.Size))
+	c, err := disk.Compare(ctx, ra, rb, tell)
+	clear()
+	if err != nil {
+		return ledgers.LedgerError(nameA+" and "+nameB, err)
+	}
+	if !c.Forked {
+		text := "SAME"
+		switch {
+		case ca.Size < cb.Size:
+			text = fmt.Sprintf("BEHIND  the first has the first %d of the %s of the second", ca.Size, entryCount(cb.Size))
+		case ca.Size > cb.Size:
+			text = fmt.Sprintf("BEHIND  the second has the first %d of the %s of the first", cb.Size, entryCount(ca.Size))
+		default:
+			text += "  " + entryCount(ca.Size)
+		}
+		return a.Print([]byte(text + "\n"))
+	}
+	a.Status = cli.ExitRejected
+	return a.Print(fmt.Appendf(nil, "%s  from entry %d on\n\n%s\n%s\n\n%s\n%s\n", a.Page.Paint(screen.Red, "FORKED"), c.Common,
+		c.A.Line.Entry, c.B.Line.Entry, ca.Note, cb.Note))
+}
+
+func ledgerReceiptsCommand(a *cli.App) *cobra.Command {
+	var f ledgers.ReadFlags
+	cmd := &cobra.Command{
+		Use:   "check-receipts DIR",
+		Short: "find out whether a ledger keeps what its receipts promise",
+		Long: `Check-receipts holds every receipt in a folder (*.tlog-proof, as "run --receipt"
+writes them) against the ledger: its entry has to stand where the receipt says, in a
+tree that the ledger really had. An old copy that was put in the ledger's place, or one
+that was rewritten with its own key, does not keep them.
+
+Exit codes:
+  0  every receipt is kept
+  1  at least one is not
+  2  no answer: no receipt at all, or a ledger that cannot be read`,
+		Example: `  fiador ledger check-receipts receipts/ --ledger ./ledger`,
+		Args:    cli.ExactArgs("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return checkReceipts(cmd.Context(), a, f, args[0])
+		},
+	}
+	f.Register(cmd)
+	return cmd
+}
+
+// receiptSuffix ends the names of receipts.
+const receiptSuffix = ".tlog-proof"
+
+func checkReceipts(ctx context.Context, a *cli.App, f ledgers.ReadFlags, dir string) error {
+	r, err := ledgers.ReadLedger(a, f)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	list, err := receipts(dir)
+	if err != nil {
+		return err
+	}
+	if err := r.Keeps(ctx, list); err != nil {
+		return ledgers.LedgerError(f.Name(a), err)
+	}
+	var b strings.Builder
+	lost := 0
+	for _, k := range list {
+		if k.Fault != "" {
+			lost++
+			fmt.Fprintf(&b, "%s  %s: %s\n", a.Page.Paint(screen.Red, "LOST"), screen.Plain(k.Name), screen.Plain(k.Fault))
+		}
+	}
+	if lost > 0 {
+		a.Status = cli.ExitRejected
+	}
+	fmt.Fprintf(&b, "%s: %d kept, %d lost\n", screen.Count(len(list), "receipt"), len(list)-lost, lost)
+	return a.Print([]byte(b.String()))
+}
+
+// receipts reads the receipts beneath a folder. A file with the name of a receipt that
+// cannot be read as one is listed with its fault.
+func receipts(dir string) ([]disk.Kept, error) {
+	var list []disk.Kept
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return runerr.Unreadable(screen.Path(path), runerr.Reason(err), "name a folder that may be read")
+		}
+		if d.IsDir() || !strings.HasSuffix(path, receiptSuffix) {
+			return nil
+		}
+		k := disk.Kept{Name: screen.Path(path)}
+		if k.Proof, err = receiptFile(path); err != nil {
+			k.Fault = err.Error()
+		}
+		list = append(list, k)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, runerr.Unreadable(screen.Path(dir), "it has no receipt", "name a folder with files *"+receiptSuffix)
+	}
+	return list, nil
+}
+
+// receiptFile reads a receipt. It refuses a pipe, whose reading might never end.
+func receiptFile(path string) (ledger.Proof, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return ledger.Proof{}, errors.New("it is not a file that can be read")
+	}
+	b, err := cli.ReadSmall(path, ledger.MaxProofBytes)
+	if err != nil {
+		return ledger.Proof{}, errors.New("it is not a file that can be read")
+	}
+	return ledger.ParseProof(b)
+}
+
+func ledgerPublishCommand(a *cli.App) *cobra.Command {
+	var f ledgers.ReadFlags
+	cmd := &cobra.Command{
+		Use:   "publish DIR",
+		Short: "write the ledger as a static log that any auditor can read",
+		Long: `Publish writes the ledger, up to its checkpoint, into the folder DIR as C2SP
+tlog-tiles has it: hash tiles, entry bundles and the checkpoint, which comes last. A
+web server can serve the folder as it is. Publishing again writes what is new, and
+refuses a ledger that lacks what is published. The folder belongs to the log: what else
+is there stays.
+
+Exit codes:
+  0  done
+  2  not done: the ledger does not verify or lacks what is published, or a file
+     could not be written`,
+		Example: `  fiador ledger publish ./public --ledger ./ledger`,
+		Args:    cli.ExactArgs("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return publishLedger(cmd.Context(), a, f, args[0])
+		},
+	}
+	f.Register(cmd)
+	return cmd
+}
+
+// publishable refuses a folder that cannot hold the published log: a ledger, a folder in
+// this ledger, or a log with entries that this ledger lacks.
+func publishable(ctx context.Context, a *cli.App, r *disk.Reader, source, dir string) error {
+	in, err := cli.Beneath(source, dir)
+	if err != nil {
+		return err
+	}
+	if in {
+		return cli.Unfit("name another folder", "%q lies in the ledger itself", screen.Path(dir))
+	}
+	for _, name := range []string{"ledger.jsonl", "origin.json"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return cli.Unfit("name another folder", "%q is a ledger", screen.Path(dir))
+		}
+	}
+	name := filepath.Join(dir, "checkpoint")
+	if _, err := os.Lstat(name); err != nil {
+		return nil
+	}
+	old, err := checkpointFile(name)
+	if err != nil {
+		return err
+	}
+	if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
+		return proofError(name, err)
+	}
+	now := r.Checkpoint()
+	if old.Size <= now.Size {
+		proof, err := r.Consistency(ctx, old.Size)
+		if err != nil {
+			return ledgers.LedgerError(source, err)
+		}
+		if proof.Check(now, old.Checkpoint) == nil {
+			return nil
+		}
+	}
+	return ledgers.LedgerError(source, fmt.Errorf("%w: it does not have the %s that are published", disk.ErrForked, entryCount(old.Size)))
+}
+
+func publishLedger(ctx context.Context, a *cli.App, f ledgers.ReadFlags, dir string) error {
+	r, err := ledgers.ReadLedger(a, f)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	source, dir := f.Name(a), filepath.Clean(dir)
+	if err := publishable(ctx, a, r, source, dir); err != nil {
+		return err
+	}
+	tell, clear := progressOf(a, r.Size())
+	err = r.Publish(ctx, dir, tell)
+	clear()
+	switch {
+	case errors.Is(err, disk.ErrTampered), ctx.Err() != nil:
+		return ledgers.LedgerError(source, err)
+	case err != nil:
+		return cli.NotWritten(dir, err)
+	}
+	return a.Print(fmt.Appendf(nil, "%s  %s\n", entryCount(r.Size()), r.Checkpoint().Root))
+}

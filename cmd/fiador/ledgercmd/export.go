@@ -1,0 +1,161 @@
+package ledgercmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+type exportFlags struct {
+	ledgers.ReadFlags
+	format string
+	output string
+	from   int64
+	force  bool
+}
+
+func ledgerExportCommand(a *cli.App) *cobra.Command {
+	f := exportFlags{format: "jsonl"}
+	formats := []string{"jsonl", "csv"}
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "write all entries as JSON Lines or CSV",
+		Long: `Export writes every entry with all its members, up to the checkpoint: to standard
+output, or with --output to a file, which is there when it is complete and not
+before. A file that is there already is replaced with --force only.
+
+The formats are those of "fiador ledger list", and both are exact: of a CSV cell that
+begins with an apostrophe, one apostrophe is to be taken away. For a copy that can be
+verified, copy the folder or use "fiador ledger publish".
+
+--from goes on where an earlier export ended: the index after its last one.
+
+Exit codes:
+  0  everything was written
+  2  the ledger, or an entry, could not be read, or the output not be written`,
+		Example: `  fiador ledger export --ledger ./ledger --format csv --output decisions.csv
+  fiador ledger export --ledger ./ledger --from 1000 >>decisions.jsonl`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.Choice("format", f.format, formats); err != nil {
+				return err
+			}
+			switch {
+			case f.from < 0:
+				return cli.Usage("the first entry has index 0", "--from %d is no index", f.from)
+			case f.force && f.output == "":
+				return cli.Unfit("name the file with --output", "--force replaces a file, and none is named")
+			case f.output == "-":
+				return cli.Unfit("leave --output out", "output %q cannot be standard output", f.output)
+			}
+			return exportEntries(cmd.Context(), a, f)
+		},
+	}
+	f.ReadFlags.Register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.format, "format", f.format, "jsonl or csv")
+	flags.StringVar(&f.output, "output", "", "file to write (default: standard output)")
+	flags.Int64Var(&f.from, "from", 0, "index of the first entry to write")
+	flags.BoolVar(&f.force, "force", false, "replace the file of --output")
+	cli.Complete(cmd, "format", formats...)
+	return cmd
+}
+
+func exportEntries(ctx context.Context, a *cli.App, f exportFlags) error {
+	r, err := ledgers.ReadLedger(a, f.ReadFlags)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if f.from > r.Size() {
+		return cli.Usage("leave it out to write all", "--from %d: the ledger has %s", f.from, entryCount(r.Size()))
+	}
+	line := cli.NewProgress(a, r.Size()-f.from)
+	if f.output == "" {
+		out := bufio.NewWriterSize(line.Before(a.Stdout), 64<<10)
+		return export(ctx, r, f, line, out, cli.Unprinted)
+	}
+	if err := exportTarget(a, f); err != nil {
+		return err
+	}
+	file, err := cli.CreateFile(f.output, nil, 0o666)
+	if err != nil {
+		return cli.NotWritten(f.output, err)
+	}
+	failed := func(err error) error { return cli.NotWritten(f.output, err) }
+	if err := export(ctx, r, f, line, bufio.NewWriterSize(file, 64<<10), failed); err != nil {
+		return errors.Join(err, file.Abort())
+	}
+	if f.force {
+		err = file.Replace()
+	} else {
+		err = file.Add()
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fileExists(f.output)
+	}
+	if err != nil {
+		return cli.NotWritten(f.output, err)
+	}
+	return nil
+}
+
+// export writes the entries. failed makes the error of a failed write.
+func export(ctx context.Context, r *disk.Reader, f exportFlags, line *cli.Progress, out *bufio.Writer, failed func(error) error) error {
+	defer line.Clear()
+	var w entryWriter = jsonlWriter{out}
+	if f.format == "csv" {
+		w = newCSVWriter(out)
+	}
+	if err := w.begin(); err != nil {
+		return failed(err)
+	}
+	for index, e := range r.Lines(ctx, f.from) {
+		if e.Err != nil {
+			line.Clear()
+			return entryFailure(e.Err)
+		}
+		line.Tell()
+		if err := w.entry(index, e); err != nil {
+			return failed(err)
+		}
+	}
+	if err := errors.Join(w.end(nil), out.Flush()); err != nil {
+		return failed(err)
+	}
+	return nil
+}
+
+// exportTarget refuses an output file that exists or lies in the ledger, before anything
+// is read.
+func exportTarget(a *cli.App, f exportFlags) error {
+	info, err := os.Stat(f.output)
+	if err == nil && info.Mode().IsRegular() && !f.force {
+		return fileExists(f.output)
+	}
+	dir, err := ledgers.LedgerDir(a, f.Dir)
+	if err != nil {
+		return err
+	}
+	inside, err := cli.Beneath(dir, f.output)
+	if err != nil {
+		return cli.NotWritten(f.output, err)
+	}
+	if inside {
+		return cli.Unfit("name a file elsewhere", "output %q lies in the ledger", screen.Path(f.output))
+	}
+	return nil
+}
+
+func fileExists(name string) error {
+	return cli.Usage("name another file, or replace this one with --force", "output %q is there already", screen.Path(name))
+}

@@ -1,0 +1,171 @@
+package ledgercmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+func ledgerInitCommand(a *cli.App) *cobra.Command {
+	var origin, key string
+	cmd := &cobra.Command{
+		Use:   "init DIR",
+		Short: "make a ledger and its key",
+		Long: `Init makes the folder DIR with an empty ledger, and a private key in the file of
+--key, which only its owner can read and which does not belong into the folder. It
+prints the verifier key: keep it where those who check the ledger find it, and out of
+reach of those who write it.
+
+The origin names the ledger for ever: a domain and a path of yours will do.
+
+Exit codes:
+  0  done
+  2  not done, and nothing was made; or all was made, and the verifier key could not
+     be printed: then it stands on standard error`,
+		Example: `  fiador ledger init ./ledger --origin example.com/gate --key gate.key >gate.pub`,
+		Args:    cli.ExactArgs("DIR"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return initLedger(a, args[0], origin, key)
+		},
+	}
+	cmd.Flags().StringVar(&origin, "origin", "", "name of the ledger (required)")
+	cmd.Flags().StringVar(&key, "key", "", "file to write the private key to (required)")
+	return cmd
+}
+
+func initLedger(a *cli.App, dir, origin, keyFile string) error {
+	if origin == "" {
+		return cli.Usage("for instance: --origin example.com/gate", "--origin is missing")
+	}
+	if err := ledger.CheckOrigin(origin); err != nil {
+		return cli.Usage("for instance: --origin example.com/gate", "origin %q cannot be used: %s", origin, err)
+	}
+	if keyFile == "" {
+		return cli.Usage("for instance: --key gate.key", "--key is missing")
+	}
+	if err := ledgers.Outside(dir, keyFile); err != nil {
+		return err
+	}
+	signer, err := ledgers.NewKey(a, origin, keyFile)
+	if err != nil {
+		return err
+	}
+	r, err := disk.Create(dir, signer, disk.Options{Now: a.Now})
+	if err != nil {
+		return errors.Join(ledgers.LedgerError(dir, err), os.Remove(keyFile))
+	}
+	ledgers.WarnLedger(a, r.Warnings)
+	if a.TTY {
+		a.Term.Message(fmt.Sprintf("ledger %q of %q; its verifier key is on standard output", screen.Path(dir), origin))
+		a.Term.Hint("run: fiador run INTENT --ledger " + screen.Path(dir) + " --ledger-key " + screen.Path(keyFile))
+	}
+	return ledgers.PrintVerifier(a, signer.Verifier(), fmt.Sprintf("ledger %q and key %q were made all the same", screen.Path(dir), screen.Path(keyFile)))
+}
+
+func ledgerRepairCommand(a *cli.App) *cobra.Command {
+	var dir string
+	var key ledgers.KeyFlags
+	cmd := &cobra.Command{
+		Use:   "repair",
+		Short: "mend what stops appends, after looking at the whole ledger",
+		Long: `Repair reads the whole ledger, makes everything again that is derived from it, takes
+a torn end to quarantine, and allows appends again where one could not be undone.
+Most of that an append does by itself. A ledger that does not verify is not repaired:
+no whole line is ever changed or taken away.
+
+Exit codes:
+  0  done
+  2  not done: the ledger does not verify, or cannot be written`,
+		Example: `  fiador ledger repair --ledger ./ledger --ledger-key gate.key`,
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := ledgers.LedgerDir(a, dir)
+			if err != nil {
+				return err
+			}
+			signer, err := ledgers.Signer(a, key, dir)
+			if err != nil {
+				return err
+			}
+			did, err := disk.Repair(cmd.Context(), dir, signer, disk.Options{Now: a.Now, Progress: ledgers.Rebuilding(a)})
+			if err != nil {
+				return ledgers.LedgerError(dir, err)
+			}
+			return a.Print([]byte(strings.Join(did, "\n") + "\n"))
+		},
+	}
+	cmd.Flags().StringVar(&dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
+	key.Register(cmd)
+	return cmd
+}
+
+func ledgerRotateCommand(a *cli.App) *cobra.Command {
+	var dir, next string
+	var key ledgers.KeyFlags
+	cmd := &cobra.Command{
+		Use:   "rotate-key",
+		Short: "let another key sign from now on",
+		Long: `Rotate-key makes a new private key in the file of --new-key and records its verifier
+key, which the old key signs for. It prints the new verifier key. The old key signs
+nothing any more; whoever trusts it can go on: verify follows the records.
+
+Exit codes:
+  0  done
+  2  not done; or the key was rotated, and the verifier key could not be printed: then
+     it stands on standard error`,
+		Example: `  fiador ledger rotate-key --ledger ./ledger --ledger-key gate.key --new-key gate-2.key >gate-2.pub`,
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := ledgers.LedgerDir(a, dir)
+			if err != nil {
+				return err
+			}
+			signer, err := ledgers.Signer(a, key, dir)
+			if err != nil {
+				return err
+			}
+			return rotateKey(cmd.Context(), a, dir, next, signer)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
+	key.Register(cmd)
+	cmd.Flags().StringVar(&next, "new-key", "", "file to write the new private key to (required)")
+	return cmd
+}
+
+func rotateKey(ctx context.Context, a *cli.App, dir, file string, signer *ledger.Signer) error {
+	if file == "" {
+		return cli.Usage("for instance: --new-key gate-2.key", "--new-key is missing")
+	}
+	if err := ledgers.Outside(dir, file); err != nil {
+		return err
+	}
+	log, err := disk.Open(dir, signer, disk.Options{Now: a.Now, Progress: ledgers.Rebuilding(a)})
+	if err != nil {
+		return ledgers.LedgerError(dir, err)
+	}
+	defer log.Close()
+	next, err := ledgers.NewKey(a, signer.Origin(), file)
+	if err != nil {
+		return err
+	}
+	r, err := log.Rotate(ctx, next)
+	if err != nil {
+		// It is uncertain whether the record of the new key is in the ledger. If it is,
+		// nothing can be appended without that key.
+		a.Term.Message(fmt.Sprintf("the new key stays in %q; delete it if \"fiador ledger list\" shows no key-rotation", screen.Path(file)))
+		return ledgers.LedgerError(dir, err)
+	}
+	ledgers.WarnLedger(a, r.Warnings)
+	return ledgers.PrintVerifier(a, next.Verifier(), fmt.Sprintf("the key was rotated all the same, and %q signs from now on", screen.Path(file)))
+}

@@ -1,0 +1,72 @@
+// Package ledgercmd has the commands of a ledger: they make and verify it, prove what it
+// records, and read, replay and export its entries.
+package ledgercmd
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+)
+
+func LedgerCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ledger",
+		Short: "record decisions, and prove what was recorded",
+		Long: `The commands of a ledger: a folder with one line for every decision, in a tree
+whose root is signed (C2SP tlog-tiles). Runs are recorded with "fiador run --ledger".
+The folder is the one of --ledger, else that of FIADOR_LEDGER; it is never looked for.
+
+Exit codes:
+  0  done, and nothing is wrong
+  1  something is wrong: tampering, a difference, a proof that does not hold
+  2  no answer`,
+		Example: `  fiador ledger init ./ledger --origin example.com/gate --key ~/gate.key
+  fiador ledger list --ledger ./ledger
+  fiador ledger verify --ledger ./ledger`,
+		Args: cli.GroupArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(ledgerInitCommand(a), ledgerListCommand(a), ledgerShowCommand(a), ledgerVerifyCommand(a),
+		ledgerProveCommand(a), ledgerCheckProofCommand(a), ledgerConsistencyCommand(a), ledgerCompareCommand(a), ledgerPinCommand(a),
+		ledgerReceiptsCommand(a), ledgerDriftCommand(a), ledgerStatsCommand(a), ledgerExportCommand(a), ledgerPublishCommand(a),
+		ledgerReplayCommand(a), ledgerRepairCommand(a), ledgerRotateCommand(a))
+	return cmd
+}
+
+// proofError returns the error for a proof when a command cannot answer.
+func proofError(name string, err error) error {
+	return runerr.New(result.CodeEvidence, "proof "+strconv.Quote(screen.Path(name))+": "+err.Error(), ledgers.LedgerHint(err), runerr.Because(err))
+}
+
+// progressOf shows the progress of long work on a ledger.
+func progressOf(a *cli.App, total int64) (tell func(int64), clear func()) {
+	line := cli.NewProgress(a, total)
+	return func(n int64) {
+		line.Total = max(line.Total, n) // the ledger may have entries after the checkpoint
+		line.Read = n - n%1024 - 1
+		line.Tell()
+	}, line.Clear
+}
+
+// checkpointFile reads a checkpoint, or the checkpoint in a proof.
+func checkpointFile(name string) (ledger.Promise, error) {
+	b, err := cli.ReadSmall(name, ledger.MaxProofBytes)
+	if err != nil {
+		return ledger.Promise{}, err
+	}
+	p := ledger.Promise{Name: strconv.Quote(screen.Path(name))}
+	if proof, err := ledger.ParseProof(b); err == nil {
+		b = proof.Note
+	}
+	if p.Checkpoint, err = ledger.ParseCheckpoint(b); err != nil {
+		return p, runerr.Unreadable(screen.Path(name), err.Error(), "name a checkpoint, a pin or a receipt of a ledger")
+	}
+	return p, nil
+}

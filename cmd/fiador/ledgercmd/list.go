@@ -1,0 +1,223 @@
+package ledgercmd
+
+import (
+	"bufio"
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+type listFlags struct {
+	ledgers.ReadFlags
+	chooseFlags
+	last     int64
+	reverse  bool
+	relative bool
+	format   string
+}
+
+const listHelp = `List prints entries of a ledger in their order, so that the newest stands last;
+--reverse turns that round. Flags choose entries: each of them must fit, and of a
+list one.
+
+Times are in UTC. A date means its beginning for --since and its end for --until.
+
+A run that began and has no end was killed, or still goes on: it is "open". A line
+on standard error counts those that are listed; they do not change the exit code.
+FAILED is a BUNDLE whose execution was not accepted.
+
+Formats:
+  human  columns; cut to the width of a terminal, never elsewhere
+  json   one canonical document: checkpoint {origin, root, size}, entries, and the
+         ids of open runs
+  jsonl  one canonical object a line: the members of the record, and index
+  csv    RFC 4180 with a header; what the record does not have is empty. A cell that
+         begins with =, +, -, @ or ' has one more ' before it, so that no spreadsheet
+         takes it for a formula
+
+The columns of csv: index, timestamp, kind, run_id, result_kind, accepted, reasons
+(joined with "|"), policy, mode, execution_mode, intent_sha256, bundle_sha256,
+policy_sha256, input_sha256, decision_sha256, canonical_sha256, result_sha256,
+evidence_sha256, evidence_size, kernel_version, code, rule_id, clock_behind_ms,
+format, origin, key, repairs (a JSON array).
+
+List believes what it reads; "fiador ledger verify" is what proves it. An entry that
+cannot be read ends the list with exit code 2.
+
+Exit codes:
+  0  listed, even if nothing was to be listed
+  2  the ledger, or an entry, could not be read`
+
+func ledgerListCommand(a *cli.App) *cobra.Command {
+	f := listFlags{format: "human"}
+	formats := []string{"human", "json", "jsonl", "csv"}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "list what was recorded",
+		Long:  listHelp,
+		Example: `  fiador ledger list --ledger ./ledger --last 20
+  fiador ledger list --ledger ./ledger --outcome REFUSE,CLARIFY --since 7d --relative
+  fiador ledger list --ledger ./ledger --format jsonl | jq -r .intent_sha256`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.Choice("format", f.format, formats); err != nil {
+				return err
+			}
+			switch {
+			case cmd.Flags().Changed("last") && f.last < 1:
+				return cli.Usage("a number from 1 on", "--last %d lists nothing", f.last)
+			case f.relative && f.format != "human":
+				return cli.Unfit("leave it out; other formats have exact times", "--relative goes with --format human")
+			}
+			return listEntries(cmd.Context(), a, f)
+		},
+	}
+	f.ReadFlags.Register(cmd)
+	f.chooseFlags.register(cmd)
+	flags := cmd.Flags()
+	flags.Int64Var(&f.last, "last", 0, "only the newest `N` of them")
+	flags.BoolVar(&f.reverse, "reverse", false, "the newest first")
+	flags.BoolVar(&f.relative, "relative", false, "say how long ago, and not when")
+	flags.StringVar(&f.format, "format", f.format, "human, json, jsonl or csv")
+	cli.Complete(cmd, "format", formats...)
+	return cmd
+}
+
+func listEntries(ctx context.Context, a *cli.App, f listFlags) error {
+	filter, err := f.filter(a.Now())
+	if err != nil {
+		return err
+	}
+	s, out, err := openEntries(a, f.ReadFlags, filter)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	l := lister{entries: s, last: f.last}
+	if l.first, err = s.since(ctx); err != nil {
+		return err
+	}
+	if err := l.skip(ctx); err != nil {
+		return err
+	}
+	l.w = newEntryWriter(ctx, a, f, &l, out)
+	err = l.list(ctx, f.reverse)
+	if flushed := cli.Flush(out); err == nil {
+		err = flushed
+	}
+	s.line.Clear()
+	if err != nil {
+		return err
+	}
+	if l.listed == 0 && f.format == "human" {
+		a.Term.Message("no entry to list")
+	}
+	tellOpen(a, s)
+	return nil
+}
+
+func newEntryWriter(ctx context.Context, a *cli.App, f listFlags, l *lister, out *bufio.Writer) entryWriter {
+	switch f.format {
+	case "json":
+		return &jsonWriter{out: out, checkpoint: l.Checkpoint()}
+	case "jsonl":
+		return jsonlWriter{out}
+	case "csv":
+		return newCSVWriter(out)
+	}
+	return &listWriter{
+		out: out, t: a.Page, width: width(a), digits: len(strconv.FormatInt(l.Size()-1, 10)),
+		relative: f.relative, now: a.Now(),
+		isOpen: func(index int64, runID string) (bool, error) { return l.isOpen(ctx, index, runID) },
+	}
+}
+
+// lister lists the chosen entries from first on, or only the last of them.
+type lister struct {
+	*entries
+	w      entryWriter
+	first  int64
+	last   int64 // 0: all
+	ends   ledger.Open
+	listed int64
+}
+
+// skip sets first to the index of the first entry to list.
+func (l *lister) skip(ctx context.Context) error {
+	if l.last == 0 {
+		return nil
+	}
+	if l.filter.All() {
+		l.first = max(l.Size()-l.last, 0)
+		return nil
+	}
+	left := l.last
+	return l.back(ctx, func(index int64, e disk.Entry) (bool, error) {
+		if l.filter.Match(e.Record) {
+			if left--; left == 0 {
+				l.first = index
+			}
+		}
+		return left > 0 && index > l.first, nil
+	})
+}
+
+func (l *lister) list(ctx context.Context, reverse bool) error {
+	err := l.w.begin()
+	visit := func(index int64, e disk.Entry) error {
+		l.listed++
+		return cli.Unprinted(l.w.entry(index, e))
+	}
+	switch {
+	case err != nil:
+	case reverse:
+		err = l.backwards(ctx, visit)
+	default:
+		err = l.each(ctx, l.first, visit)
+	}
+	if err == nil {
+		err = l.w.end(l.open)
+	}
+	return cli.Unprinted(err)
+}
+
+// backwards visits the chosen entries, the newest first.
+func (l *lister) backwards(ctx context.Context, visit visitor) error {
+	return l.back(ctx, func(index int64, e disk.Entry) (bool, error) {
+		if index < l.first {
+			return false, nil
+		}
+		if !l.filter.Match(e.Record) {
+			return true, nil
+		}
+		if e.Record.Kind == ledger.KindBegun {
+			open, err := l.isOpen(ctx, l.first, e.Record.RunID)
+			if err != nil {
+				return false, err
+			}
+			if open {
+				l.open.See(index, e.Record)
+			}
+		}
+		return true, visit(index, e)
+	})
+}
+
+// isOpen reports whether a run that began at an index or later has no end. Its first call
+// reads the entries from that index on.
+func (l *lister) isOpen(ctx context.Context, index int64, runID string) (bool, error) {
+	if l.ends == nil {
+		var err error
+		if l.ends, err = l.unended(ctx, index); err != nil {
+			return false, err
+		}
+	}
+	_, open := l.ends[runID]
+	return open, nil
+}

@@ -1,0 +1,301 @@
+package ledgercmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+func ledgerProveCommand(a *cli.App) *cobra.Command {
+	var f ledgers.ReadFlags
+	var output string
+	var run bool
+	cmd := &cobra.Command{
+		Use:   "prove N|RUN",
+		Short: "prove to a stranger that a run is in the ledger",
+		Long: `Prove prints a proof (C2SP tlog-proof) that an entry is in the tree of the newest
+checkpoint: the entry itself, the hashes that lead to the root, and the checkpoint.
+Whoever has the verifier key can check the proof, without the ledger. Of the run with
+the id RUN the last entry counts.
+
+A number N is an entry, unless --run says that it is the id of a run. Where it could be
+both, "+N" is the entry.
+
+Exit codes:
+  0  done
+  2  not done: there is no such entry, or the ledger cannot be read`,
+		Example: `  fiador ledger prove run_20260102T030405Z_0123456789abcdef --ledger ./ledger >run.tlog-proof
+  fiador ledger check-proof run.tlog-proof --key gate.pub`,
+		Args: cli.ExactArgs("N|RUN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return proveRun(cmd.Context(), a, f, args[0], run, output)
+		},
+	}
+	f.Register(cmd)
+	registerRun(cmd, &run)
+	cmd.Flags().StringVarP(&output, "output", "o", "", "new file to write the proof to (default: standard output)")
+	return cmd
+}
+
+func proveRun(ctx context.Context, a *cli.App, f ledgers.ReadFlags, what string, run bool, output string) error {
+	r, err := ledgers.ReadLedger(a, f)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := cli.ApartFromLedger(output, f.Name(a)); err != nil {
+		return err
+	}
+	if err := cli.Absent(output); err != nil {
+		return err
+	}
+	list, err := find(ctx, a, r, what, run)
+	if err != nil {
+		return err
+	}
+	index := list[len(list)-1].index
+	p, err := r.Prove(ctx, index)
+	if err != nil {
+		if !errors.Is(err, disk.ErrTampered) && !errors.As(err, new(*fs.PathError)) && ctx.Err() == nil {
+			err = fmt.Errorf("%w: entry %d cannot be proved: %w", disk.ErrTampered, index, err)
+		}
+		return ledgers.LedgerError(f.Name(a), err)
+	}
+	if output != "" {
+		return cli.WriteNew(output, p.Marshal(), nil)
+	}
+	return a.Print(p.Marshal())
+}
+
+func ledgerCheckProofCommand(a *cli.App) *cobra.Command {
+	var f ledgers.ReadFlags
+	cmd := &cobra.Command{
+		Use:   "check-proof FILE",
+		Short: "check a proof or a receipt, without the ledger",
+		Long: `Check-proof checks a C2SP tlog-proof that carries its entry, as "ledger prove" and
+"run --receipt" write it: the signature of the checkpoint, and that the hashes lead from
+the entry to its root. It prints the record that is proved.
+
+The key is that of --key alone, whatever FIADOR_LEDGER says; without --key the keys are
+those of the ledger. With --key and --ledger they are the key of --key and those that
+the ledger's records let follow from it.
+
+Exit codes:
+  0  the proof holds
+  1  it does not
+  2  no answer: no proof at all, or a key that is not known`,
+		Example: `  fiador ledger check-proof run.tlog-proof --key gate.pub`,
+		Args:    cli.ExactArgs("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return checkProof(cmd.Context(), a, f, args[0])
+		},
+	}
+	f.Register(cmd)
+	return cmd
+}
+
+// keys returns the key of --key alone, or the keys of the ledger. With --key only --ledger
+// names the ledger, and FIADOR_LEDGER is ignored: the proof may come from another ledger.
+func keys(ctx context.Context, a *cli.App, f ledgers.ReadFlags) (ledger.Keys, error) {
+	trusted, err := f.Trusted()
+	if err != nil {
+		return nil, err
+	}
+	if f.Dir == "" && trusted != nil {
+		return ledger.Keys{{Size: 0, Key: *trusted}}, nil
+	}
+	if f.Dir == "" && a.Env("FIADOR_LEDGER") == "" {
+		return nil, cli.Usage("name its verifier key with --key, or the ledger with --ledger", "whose proof?")
+	}
+	if trusted == nil {
+		r, err := ledgers.ReadLedger(a, f)
+		if err != nil {
+			return nil, err
+		}
+		return r.Keys(), r.Close()
+	}
+	// The later keys in origin.json count as far as signed records confirm them.
+	audited, err := disk.Audit(ctx, f.Name(a), trusted, disk.AuditOptions{Quick: true})
+	if err != nil {
+		return nil, ledgers.LedgerError(f.Name(a), err)
+	}
+	return audited.Keys.Trusting(*trusted)
+}
+
+func checkProof(ctx context.Context, a *cli.App, f ledgers.ReadFlags, name string) error {
+	keys, err := keys(ctx, a, f)
+	if err != nil {
+		return err
+	}
+	b, err := cli.ReadSmall(name, ledger.MaxProofBytes)
+	if err != nil {
+		return err
+	}
+	p, err := ledger.ParseProof(b)
+	if err != nil {
+		return runerr.Unreadable(screen.Path(name), err.Error(), `name a file of "fiador ledger prove" or "fiador run --receipt"`)
+	}
+	_, c, err := keys.CheckProof(p)
+	switch {
+	case errors.Is(err, ledger.ErrUnknownKey):
+		return proofError(name, err)
+	case err != nil:
+		a.Status = cli.ExitRejected
+		return a.Print(fmt.Appendf(nil, "%s  %s\n", a.Page.Paint(screen.Red, "INVALID"), screen.Plain(err.Error())))
+	}
+	return a.Print(fmt.Appendf(nil, "%s  entry %d of %d in %s\n%s\n", a.Page.Paint(screen.Green, "VALID"), p.Index, c.Size, c.Origin, p.Entry))
+}
+
+func ledgerConsistencyCommand(a *cli.App) *cobra.Command {
+	var f ledgers.ReadFlags
+	var from, output string
+	cmd := &cobra.Command{
+		Use:   "consistency",
+		Short: "prove that a ledger still has every entry of an older checkpoint",
+		Long: `Consistency holds the tree of the newest checkpoint against that of an older one:
+a checkpoint, a pin or a receipt. With --output it writes the proof in the form in
+which a witness takes it (C2SP tlog-witness, add-checkpoint).
+
+Exit codes:
+  0  consistent
+  1  not: entries were changed, or are gone
+  2  no answer`,
+		Example: `  fiador ledger consistency --from old.checkpoint --ledger ./ledger`,
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return consistency(cmd.Context(), a, f, from, output)
+		},
+	}
+	f.Register(cmd)
+	cmd.Flags().StringVar(&from, "from", "", "the older checkpoint, pin or receipt (required)")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "new file to write the proof to, for a witness")
+	return cmd
+}
+
+func consistency(ctx context.Context, a *cli.App, f ledgers.ReadFlags, from, output string) error {
+	if from == "" {
+		return cli.Usage("name a checkpoint, a pin or a receipt", "--from is missing")
+	}
+	old, err := checkpointFile(from)
+	if err != nil {
+		return err
+	}
+	r, err := ledgers.ReadLedger(a, f)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := cli.ApartFromLedger(output, f.Name(a)); err != nil {
+		return err
+	}
+	if err := cli.Absent(output); err != nil {
+		return err
+	}
+	now := r.Checkpoint()
+	not := func(format string, args ...any) error {
+		a.Status = cli.ExitRejected
+		return a.Print(fmt.Appendf(nil, "%s  %s\n", a.Page.Paint(screen.Red, "INCONSISTENT"), screen.Plain(fmt.Sprintf(format, args...))))
+	}
+	if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
+		if errors.Is(err, ledger.ErrBadSignature) {
+			return not("%s: %s", old.Name, err)
+		}
+		return proofError(from, err)
+	}
+	if old.Size > now.Size {
+		return not("%s has %s, and the ledger has %d: entries are gone", old.Name, entryCount(old.Size), now.Size)
+	}
+	proof, err := r.Consistency(ctx, old.Size)
+	if err != nil {
+		return ledgers.LedgerError(f.Name(a), err)
+	}
+	if err := proof.Check(now, old.Checkpoint); err != nil {
+		return not("the first %s are not those of %s", entryCount(old.Size), old.Name)
+	}
+	if output != "" {
+		if err := cli.WriteNew(output, proof.Witness(now), nil); err != nil {
+			return err
+		}
+	}
+	return a.Print(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.Page.Paint(screen.Green, "CONSISTENT"), old.Size, entryCount(now.Size), screen.Plain(old.Name)))
+}
+
+func ledgerPinCommand(a *cli.App) *cobra.Command {
+	var f ledgers.ReadFlags
+	var output string
+	cmd := &cobra.Command{
+		Use:   "pin [CHECKPOINT]",
+		Short: "keep a checkpoint, so that the ledger cannot become smaller unseen",
+		Long: `Pin keeps the newest checkpoint in the ledger's folder, or the one of a file, with the
+signatures of witnesses that it has. Nothing is appended to a ledger that is smaller
+than a pin, and verify demands its tree. With --output the checkpoint is written to a
+file as well: a pin that lies elsewhere is the one that proves something against
+whoever can write the folder.
+
+Exit codes:
+  0  done
+  1  the ledger does not keep that checkpoint
+  2  not done`,
+		Example: `  fiador ledger pin --ledger ./ledger --output /mnt/audit/gate.checkpoint
+  fiador ledger pin cosigned.checkpoint --ledger ./ledger`,
+		Args: cli.AtMostOne(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return pin(cmd.Context(), a, f, args, output)
+		},
+	}
+	f.Register(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "", "new file to write the checkpoint to as well")
+	return cmd
+}
+
+func pin(ctx context.Context, a *cli.App, f ledgers.ReadFlags, args []string, output string) error {
+	r, err := ledgers.ReadLedger(a, f)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	c := r.Checkpoint()
+	if len(args) > 0 {
+		old, err := checkpointFile(args[0])
+		if err != nil {
+			return err
+		}
+		if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
+			return proofError(args[0], err)
+		}
+		var proof ledger.Consistency
+		if old.Size <= c.Size {
+			if proof, err = r.Consistency(ctx, old.Size); err != nil {
+				return ledgers.LedgerError(f.Name(a), err)
+			}
+		}
+		if old.Size > c.Size || proof.Check(c, old.Checkpoint) != nil {
+			a.Status = cli.ExitRejected
+			return a.Print(fmt.Appendf(nil, "%s  the ledger does not have the %s of %s\n", a.Page.Paint(screen.Red, "INCONSISTENT"), entryCount(old.Size), screen.Plain(old.Name)))
+		}
+		c = old.Checkpoint
+	}
+	if err := cli.ApartFromLedger(output, f.Name(a)); err != nil {
+		return err
+	}
+	if output != "" {
+		if err := cli.WriteNew(output, c.Note, nil); err != nil {
+			return err
+		}
+	}
+	name, err := r.Pin(c)
+	if err != nil {
+		return ledgers.LedgerError(f.Name(a), err)
+	}
+	return a.Print(fmt.Appendf(nil, "%s  %s\n", name, c.Root))
+}

@@ -1,0 +1,278 @@
+package ledgercmd
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/replay"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+	"github.com/fiador/fiador/policy"
+)
+
+type replayFlags struct {
+	ledgers.ReadFlags
+	chooseFlags
+	policies.GateFlags
+	all    bool
+	run    bool
+	format string
+	given  func(flag string) bool
+}
+
+func ledgerReplayCommand(a *cli.App) *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay [N|RUN]",
+		Short: "decide recorded decisions again, and say whether the answer is the same",
+		Long: `Replay decides the intent of a recorded decision again, from the evidence of that
+decision alone: the intent, what the policy was asked, and the policy text that decided
+then. Nothing is executed; what an execution observed is taken from the recorded
+result. The flags choose many decisions.
+
+A number N is an entry, unless --run says that it is the id of a run. Where it could be
+both, "+N" is the entry.
+
+  MATCH              the same decision, and the same canonical RunResult
+  DECISION-DIFFERS   another decision
+  CANONICAL-DIFFERS  the same decision, and another canonical RunResult
+  EVIDENCE-MISSING   the evidence is not there
+  EVIDENCE-CORRUPT   the evidence is not what the record says
+
+With --policy another policy is asked: what would it have decided?
+
+Exit codes:
+  0  MATCH, every one
+  1  at least one differs, or its evidence is gone
+  2  no answer`,
+		Example: `  fiador ledger replay 17 --ledger ./ledger
+  fiador ledger replay --all --ledger ./ledger
+  fiador ledger replay --since 7d --policy ./stricter --ledger ./ledger`,
+		Args: cli.AtMostOne(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return replayLedger(cmd.Context(), a, f, args)
+		},
+	}
+	f.ReadFlags.Register(cmd)
+	f.chooseFlags.register(cmd)
+	f.GateFlags.Register(cmd)
+	flags := cmd.Flags()
+	flags.Lookup("policy").DefValue = "the recorded one"
+	flags.Lookup("tree").DefValue = "none"
+	registerRun(cmd, &f.run)
+	flags.BoolVar(&f.all, "all", false, "replay every decision")
+	flags.StringVar(&f.format, "format", "human", "human or jsonl")
+	cli.Complete(cmd, "format", "human", "jsonl")
+	f.given = flags.Changed
+	return cmd
+}
+
+func replayLedger(ctx context.Context, a *cli.App, f replayFlags, args []string) error {
+	if err := cli.Choice("format", f.format, []string{"human", "jsonl"}); err != nil {
+		return err
+	}
+	filter, err := f.filter(a.Now())
+	if err != nil {
+		return err
+	}
+	chosen := f.since != "" || f.until != "" || f.intent != "" || len(f.profiles)+len(f.outcomes)+len(f.reasons) > 0 || filter.Accepted != nil
+	switch {
+	case len(args) > 0 && (f.all || chosen):
+		return cli.Unfit("give the one or the other", "an entry and flags that choose entries")
+	case len(args) == 0 && f.run:
+		return cli.Unfit("name the run", "--run is for the id of a run, and there is none")
+	case len(args) == 0 && !f.all && !chosen:
+		return cli.Usage(`an index, a run id, --all, or flags such as --since`, "which decisions?")
+	}
+	filter.Kinds = []ledger.Kind{ledger.KindDecision}
+	s, out, err := openEntries(a, f.ReadFlags, filter)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	rp := &replaying{App: a, f: f, out: out, counts: map[replay.Status]int{}}
+	rp.Session.Specs, rp.Evidence = a.Specs, ledgers.AsStored(s.Blob)
+	if f.given("policy") || f.given("org-policy") || f.given("tree") {
+		if rp.gate, err = otherGate(ctx, a, f); err != nil {
+			return err
+		}
+	}
+	if len(args) > 0 {
+		err = rp.one(ctx, s, args[0])
+	} else if err = s.each(ctx, 0, func(index int64, e disk.Entry) error { return rp.entry(ctx, index, e.Record) }); err == nil {
+		err = rp.sum()
+	}
+	if flushed := cli.Flush(out); err == nil {
+		err = flushed
+	}
+	s.line.Clear()
+	return err
+}
+
+// otherGate opens the gate that decides instead of the recorded policy. Without --tree no
+// layer of a tree counts.
+func otherGate(ctx context.Context, a *cli.App, f replayFlags) (*harness.Gate, error) {
+	sources, err := policies.Gating(a, f.GateFlags)
+	if err != nil {
+		return nil, err
+	}
+	if !f.given("tree") {
+		sources.Repo = nil
+	}
+	return harness.OpenGate(ctx, sources, a.Specs, policy.DefaultLimits())
+}
+
+// replaying replays one decision or many.
+type replaying struct {
+	*cli.App
+	replay.Session
+	f      replayFlags
+	gate   *harness.Gate // nil: decide each with its recorded policy
+	out    *bufio.Writer
+	counts map[replay.Status]int
+	seen   int
+}
+
+func (r *replaying) one(ctx context.Context, s *entries, what string) error {
+	list, err := find(ctx, r.App, s.Reader, what, r.f.run)
+	if err != nil {
+		return err
+	}
+	e := list[len(list)-1]
+	return r.entry(ctx, e.index, e.Record)
+}
+
+func (r *replaying) entry(ctx context.Context, index int64, rec ledger.Record) error {
+	rp, err := r.replay(ctx, rec)
+	if err != nil {
+		return err
+	}
+	r.seen++
+	if r.counts[rp.Status]++; rp.Status != replay.Match {
+		r.Status = cli.ExitRejected
+	}
+	if r.f.format == "jsonl" {
+		b, err := canon.Canonical(replayedDocumentOf(index, rec, rp))
+		if err != nil {
+			return err
+		}
+		_, err = r.out.Write(append(b, '\n'))
+		return err
+	}
+	_, err = r.out.WriteString(replayedText(r.Page, index, rec, rp))
+	return err
+}
+
+func (r *replaying) replay(ctx context.Context, rec ledger.Record) (replay.Result, error) {
+	if r.gate != nil {
+		return r.With(ctx, r.gate, rec)
+	}
+	return r.Replay(ctx, rec)
+}
+
+// sum prints how many decisions had each status. No chosen decision is an error.
+func (r *replaying) sum() error {
+	if r.seen == 0 {
+		return cli.Usage(`"fiador ledger list" shows what is there`, "no decision was chosen")
+	}
+	if r.f.format == "jsonl" {
+		return nil
+	}
+	var parts []string
+	for _, s := range []replay.Status{replay.Match, replay.DecisionDiffers, replay.CanonicalDiffers, replay.EvidenceMissing, replay.EvidenceCorrupt} {
+		if n := r.counts[s]; n > 0 {
+			parts = append(parts, strconv.Itoa(n)+" "+string(s))
+		}
+	}
+	_, err := fmt.Fprintf(r.out, "%s: %s\n", screen.Count(r.seen, "decision"), strings.Join(parts, ", "))
+	return err
+}
+
+func replayedText(t cli.Terminal, index int64, rec ledger.Record, rp replay.Result) string {
+	style := screen.Green
+	if rp.Status != replay.Match {
+		style = screen.Red
+	}
+	text := fmt.Sprintf("%s  entry %d  %s\n", t.Paint(style, string(rp.Status)), index, rec.RunID)
+	if rp.Status == replay.Match {
+		return text
+	}
+	row := func(name, s string) { text += "  " + name + screen.Plain(s) + "\n" }
+	if rp.Document != "" {
+		row("first difference: ", rp.Document+" "+strconv.Quote(rp.Difference.Pointer))
+	}
+	if rp.Recorded.Outcome != "" {
+		row("recorded: ", answerText(rp.Recorded))
+	}
+	if rp.Now.Outcome != "" || rp.Now.Err != nil {
+		row("now:      ", answerText(rp.Now))
+	}
+	for _, d := range rp.Details {
+		row("", d)
+	}
+	return text
+}
+
+func answerText(a replay.Answer) string {
+	if a.Err != nil {
+		return string(a.Err.Code) + " " + a.Err.Message
+	}
+	return strings.TrimSpace(string(a.Outcome) + "  " + strings.Join(a.Reasons, ", "))
+}
+
+type replayedDocument struct {
+	Index    int64           `json:"index"`
+	RunID    string          `json:"run_id"`
+	Status   replay.Status   `json:"status"`
+	Document string          `json:"document,omitempty"`
+	Pointer  *string         `json:"pointer,omitempty"`
+	Recorded *answerDocument `json:"recorded,omitempty"`
+	Now      *answerDocument `json:"now,omitempty"`
+	Details  []string        `json:"details,omitempty"`
+}
+
+// answerDocument is a decision, or the error in place of a decision.
+type answerDocument struct {
+	Error   result.Code    `json:"error,omitempty"`
+	Message *string        `json:"message,omitempty"`
+	Outcome kernel.Outcome `json:"outcome,omitempty"`
+	Reasons []string       `json:"reasons,omitzero"`
+}
+
+func replayedDocumentOf(index int64, rec ledger.Record, rp replay.Result) replayedDocument {
+	doc := replayedDocument{Index: index, RunID: rec.RunID, Status: rp.Status}
+	if rp.Status == replay.Match {
+		return doc
+	}
+	if rp.Document != "" {
+		doc.Document, doc.Pointer = rp.Document, &rp.Difference.Pointer
+	}
+	if rp.Recorded.Outcome != "" {
+		doc.Recorded = answerOf(rp.Recorded)
+	}
+	if rp.Now.Outcome != "" || rp.Now.Err != nil {
+		doc.Now = answerOf(rp.Now)
+	}
+	doc.Details = rp.Details
+	return doc
+}
+
+func answerOf(a replay.Answer) *answerDocument {
+	if a.Err != nil {
+		return &answerDocument{Error: a.Err.Code, Message: &a.Err.Message}
+	}
+	return &answerDocument{Outcome: a.Outcome, Reasons: cli.OrEmpty(a.Reasons)}
+}

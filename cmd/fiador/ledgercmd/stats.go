@@ -1,0 +1,260 @@
+package ledgercmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+type statsFlags struct {
+	ledgers.ReadFlags
+	chooseFlags
+	top    int
+	format string
+}
+
+func ledgerStatsCommand(a *cli.App) *cobra.Command {
+	f := statsFlags{format: "human", top: 10}
+	formats := []string{"human", "json", "csv"}
+	cmd := &cobra.Command{
+		Use:   "stats",
+		Short: "count what was recorded",
+		Long: `Stats counts the entries of a ledger by kind, and the runs that ended by profile,
+mode, day (UTC) and policy; of decisions the outcomes and reasons, of errors the
+codes. A decision counts once for each of its reasons. The flags that choose entries
+are those of "fiador ledger list".
+
+Formats:
+  human  tables; the most frequent reasons, and the newest days and policies
+  json   one canonical document, with all of them
+  csv    RFC 4180 with a header: group, name, value
+
+Exit codes:
+  0  counted
+  2  the ledger, or an entry, could not be read`,
+		Example: `  fiador ledger stats --ledger ./ledger
+  fiador ledger stats --ledger ./ledger --since 30d --format json | jq .reasons`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.Choice("format", f.format, formats); err != nil {
+				return err
+			}
+			if f.top < 1 {
+				return cli.Usage("a number from 1 on", "--top %d shows nothing", f.top)
+			}
+			return ledgerStats(cmd.Context(), a, f)
+		},
+	}
+	f.ReadFlags.Register(cmd)
+	f.chooseFlags.register(cmd)
+	cmd.Flags().IntVar(&f.top, "top", f.top, "how many reasons, days and policies --format human shows")
+	cmd.Flags().StringVar(&f.format, "format", f.format, "human, json or csv")
+	cli.Complete(cmd, "format", formats...)
+	return cmd
+}
+
+func ledgerStats(ctx context.Context, a *cli.App, f statsFlags) error {
+	filter, err := f.filter(a.Now())
+	if err != nil {
+		return err
+	}
+	s, _, err := openEntries(a, f.ReadFlags, filter)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	first, err := s.since(ctx)
+	if err != nil {
+		return err
+	}
+	c := counted{checkpoint: s.Checkpoint(), top: f.top}
+	err = s.each(ctx, first, func(_ int64, e disk.Entry) error {
+		c.Add(e.Record)
+		return nil
+	})
+	s.line.Clear()
+	if err != nil {
+		return err
+	}
+	c.open = s.open
+	switch f.format {
+	case "json":
+		return cli.PrintJSON(a, c.document())
+	case "csv":
+		b, err := c.table()
+		if err != nil {
+			return err
+		}
+		return a.Print(b)
+	}
+	var out bytes.Buffer
+	c.text(cli.Terminal{W: &out, Color: a.Page.Color})
+	return a.Print(out.Bytes())
+}
+
+// counted holds the counts of a ledger.
+type counted struct {
+	ledger.Stats
+	checkpoint ledger.Checkpoint
+	open       ledger.Open
+	top        int
+}
+
+// tallies returns the counts with their names, for documents and tables.
+func (c *counted) tallies() []struct {
+	group string
+	tally ledger.Tally
+} {
+	return []struct {
+		group string
+		tally ledger.Tally
+	}{
+		{"kinds", c.Kinds}, {"outcomes", c.Outcomes}, {"profiles", c.Profiles}, {"modes", c.Modes},
+		{"execution_modes", c.Executions}, {"kernels", c.Kernels}, {"reasons", c.Reasons}, {"errors", c.Codes}, {"days", c.Days},
+	}
+}
+
+func (c *counted) document() any {
+	type policyUse struct {
+		SHA256  canon.ContentHash `json:"policy_sha256"`
+		Profile string            `json:"profile"`
+		Runs    int64             `json:"runs"`
+		First   string            `json:"first"`
+		Last    string            `json:"last"`
+	}
+	doc := struct {
+		Checkpoint checkpointDocument `json:"checkpoint"`
+		Entries    int64              `json:"entries"`
+		First      *string            `json:"first"`
+		Last       *string            `json:"last"`
+		Accepted   int64              `json:"accepted"`
+		Rejected   int64              `json:"rejected"`
+		Open       []string           `json:"open"`
+		Policies   []policyUse        `json:"policies"`
+		Kinds      ledger.Tally       `json:"kinds"`
+		Outcomes   ledger.Tally       `json:"outcomes"`
+		Profiles   ledger.Tally       `json:"profiles"`
+		Modes      ledger.Tally       `json:"modes"`
+		Executions ledger.Tally       `json:"execution_modes"`
+		Kernels    ledger.Tally       `json:"kernels"`
+		Reasons    ledger.Tally       `json:"reasons"`
+		Errors     ledger.Tally       `json:"errors"`
+		Days       ledger.Tally       `json:"days"`
+	}{
+		Checkpoint: documentOf(c.checkpoint), Entries: c.Entries, Accepted: c.Accepted, Rejected: c.Rejected, Open: openRuns(c.open),
+		Policies: []policyUse{}, Kinds: c.Kinds, Outcomes: c.Outcomes, Profiles: c.Profiles, Modes: c.Modes,
+		Executions: c.Executions, Kernels: c.Kernels, Reasons: c.Reasons, Errors: c.Codes, Days: c.Days,
+	}
+	for _, t := range []*ledger.Tally{
+		&doc.Kinds, &doc.Outcomes, &doc.Profiles, &doc.Modes, &doc.Executions, &doc.Kernels, &doc.Reasons, &doc.Errors, &doc.Days,
+	} {
+		if *t == nil {
+			*t = ledger.Tally{}
+		}
+	}
+	for _, p := range c.Uses() {
+		doc.Policies = append(doc.Policies, policyUse{p.SHA256, p.Profile, p.Ends, p.First, p.Last})
+	}
+	if c.Entries > 0 {
+		doc.First, doc.Last = &c.First, &c.Last
+	}
+	return doc
+}
+
+// table returns the counts as CSV.
+func (c *counted) table() ([]byte, error) {
+	var out bytes.Buffer
+	w := csv.NewWriter(&out)
+	w.UseCRLF = true
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	rows := [][]string{
+		{"group", "name", "value"},
+		{"entries", "", number(c.Entries)}, {"first", "", c.First}, {"last", "", c.Last},
+		{"accepted", "", number(c.Accepted)}, {"rejected", "", number(c.Rejected)}, {"open", "", number(int64(len(c.open)))},
+	}
+	for _, t := range c.tallies() {
+		for _, n := range t.tally.ByName() {
+			rows = append(rows, []string{t.group, ledger.Cell(n.Name), number(n.N)})
+		}
+	}
+	for _, p := range c.Uses() {
+		rows = append(rows, []string{"policies", string(p.SHA256), number(p.Ends)})
+	}
+	err := w.WriteAll(rows)
+	return out.Bytes(), err
+}
+
+func (c *counted) text(t cli.Terminal) {
+	digits := len(strconv.FormatInt(c.Entries, 10))
+	row := func(name, style string, n int64, rest ...string) {
+		t.Line(append([]string{"  " + fmt.Sprintf("%*d", digits, n), t.Paint(style, name)}, rest...)...)
+	}
+	t.Line(t.Paint(screen.Bold, c.checkpoint.Origin), entryCount(c.Entries)+fmt.Sprintf(" of %d", c.checkpoint.Size))
+	if c.Entries == 0 {
+		return
+	}
+	t.Line("from "+c.First, "to "+c.Last)
+	styles := map[string]string{"BUNDLE": screen.Green, "CLARIFY": screen.Yellow, "REFUSE": screen.Red, "error": screen.Red}
+	group := func(title string, list []ledger.Count) {
+		if len(list) == 0 {
+			return
+		}
+		t.Line()
+		t.Line(t.Paint(screen.Bold, title))
+		for _, n := range list[:min(len(list), c.top)] {
+			row(n.Name, styles[n.Name], n.N)
+		}
+		if more := len(list) - c.top; more > 0 {
+			t.Line(t.Paint(screen.Dim, fmt.Sprintf("  and %d more; --top shows more", more)))
+		}
+	}
+	group("kinds", c.Kinds.Most())
+	if n := int64(len(c.open)); n > 0 {
+		row("begun and not ended: open", screen.Yellow, n)
+	}
+	group("outcomes", c.Outcomes.Most())
+	if c.Accepted+c.Rejected > 0 {
+		t.Line()
+		t.Line(t.Paint(screen.Bold, "decisions"))
+		row("accepted", screen.Green, c.Accepted)
+		row("not accepted", screen.Red, c.Rejected)
+	}
+	group("reasons", c.Reasons.Most())
+	group("errors", c.Codes.Most())
+	group("profiles", c.Profiles.Most())
+	group("model modes", c.Modes.Most())
+	group("execution modes", c.Executions.Most())
+	group("kernels", c.Kernels.Most())
+	days := c.Days.ByName()
+	slices.Reverse(days)
+	group("newest days", days)
+	c.policies(t, digits)
+}
+
+// policies prints the policies that decided, the last used one first.
+func (c *counted) policies(t cli.Terminal, digits int) {
+	list := c.Uses()
+	if len(list) == 0 {
+		return
+	}
+	t.Line()
+	t.Line(t.Paint(screen.Bold, "policies"))
+	for _, p := range list[:min(len(list), c.top)] {
+		t.Line(fmt.Sprintf("  %*d", digits, p.Ends), string(p.SHA256), p.Profile, t.Paint(screen.Dim, "until "+p.Last))
+	}
+	if more := len(list) - c.top; more > 0 {
+		t.Line(t.Paint(screen.Dim, fmt.Sprintf("  and %d more; --top shows more", more)))
+	}
+}

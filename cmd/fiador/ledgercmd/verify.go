@@ -1,0 +1,268 @@
+package ledgercmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+)
+
+type verifyLedgerFlags struct {
+	ledgers.ReadFlags
+	disk.AuditOptions
+	since  []string
+	format string
+}
+
+func ledgerVerifyCommand(a *cli.App) *cobra.Command {
+	var f verifyLedgerFlags
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "find out whether a ledger is complete and unmodified",
+		Long: `Verify reads every line of a ledger: its form, its place in the tree, the root of
+its seal, its record; times that never go back, runs that begin once and end once;
+keys, each vouched for by the one before; the signatures of the last seal, of the
+checkpoint and of every pin, and that the tree has their roots.
+
+A ledger alone cannot prove that it is not an old copy, or rewritten by whoever has
+the key: give --since a checkpoint or a receipt that was kept elsewhere, and --key
+the key that you trust.
+
+Exit codes:
+  0  clean
+  1  tampering: the entry is named; evidence that is gone or altered; or UNSIGNED:
+     there is no checkpoint at all, so that nobody can tell whether entries are
+     missing at the end
+  2  it could not be decided: an unknown key, a ledger that cannot be read`,
+		Example: `  fiador ledger verify --ledger ./ledger --key gate.pub
+  fiador ledger verify --ledger ./ledger --all-seals --evidence --tiles
+  fiador ledger verify --ledger ./ledger --since receipt.tlog-proof`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return verifyLedger(cmd.Context(), a, f) },
+	}
+	f.Register(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.Quick, "quick", false, "compare the sizes of all seals, and the root every half MiB and at the end; read the records of keys and beginnings alone")
+	flags.BoolVar(&f.Seals, "all-seals", false, "check the signature of every seal as well")
+	flags.BoolVar(&f.Evidence, "evidence", false, "check the evidence of every decision as well")
+	flags.BoolVar(&f.Tiles, "tiles", false, "check the hash tiles as well")
+	flags.StringArrayVar(&f.since, "since", nil, "a checkpoint or receipt that the ledger has to keep; may be given again")
+	flags.StringVar(&f.format, "format", "human", "human or json")
+	cli.Complete(cmd, "format", "human", "json")
+	return cmd
+}
+
+func verifyLedger(ctx context.Context, a *cli.App, f verifyLedgerFlags) error {
+	if err := cli.Choice("format", f.format, []string{"human", "json"}); err != nil {
+		return err
+	}
+	if f.Quick && f.Evidence {
+		return cli.Unfit("leave --quick out", "--quick reads few records, and --evidence needs all")
+	}
+	dir, err := ledgers.LedgerDir(a, f.Dir)
+	if err != nil {
+		return err
+	}
+	trusted, err := f.Trusted()
+	if err != nil {
+		return err
+	}
+	for _, name := range f.since {
+		p, err := checkpointFile(name)
+		if err != nil {
+			return err
+		}
+		f.Since = append(f.Since, p)
+	}
+	var total int64
+	if c, err := checkpointFile(filepath.Join(dir, "checkpoint")); err == nil {
+		total = c.Size
+	}
+	tell, clear := progressOf(a, total)
+	f.Progress = tell
+	audited, err := disk.Audit(ctx, dir, trusted, f.AuditOptions)
+	clear()
+	v := ledgerVerdict{dir: dir, flags: f, Audited: audited}
+	switch {
+	case errors.As(err, &v.fault), errors.Is(err, disk.ErrTampered), errors.Is(err, ledger.ErrBadSignature):
+		if v.fault == nil {
+			v.fault = &ledger.Fault{Index: -1, What: err.Error()}
+		}
+		a.Status = cli.ExitRejected
+	case err != nil:
+		return ledgers.LedgerError(dir, err)
+	case !audited.Sound():
+		a.Status = cli.ExitRejected
+	}
+	if f.format == "json" {
+		b, err := canon.Canonical(v.document())
+		if err != nil {
+			return err
+		}
+		return a.Print(append(b, '\n'))
+	}
+	return a.Print([]byte(v.human(a.Page)))
+}
+
+// ledgerVerdict is the result of verify.
+type ledgerVerdict struct {
+	disk.Audited
+	dir   string
+	flags verifyLedgerFlags
+	fault *ledger.Fault
+}
+
+func (v ledgerVerdict) word() string {
+	switch {
+	case v.fault != nil:
+		return "TAMPERED"
+	case len(v.Wrong) > 0:
+		return "WRONG-TILES"
+	case len(v.Altered) > 0:
+		return "EVIDENCE-CORRUPT"
+	case len(v.Absent) > 0:
+		return "EVIDENCE-MISSING"
+	case v.Unsigned:
+		return "UNSIGNED"
+	}
+	return "CLEAN"
+}
+
+// parts counts the correct tiles or blobs and lists the others.
+type parts[T any] struct {
+	Right   int `json:"right"`
+	Missing []T `json:"missing"`
+	Wrong   []T `json:"wrong,omitzero"`
+	Altered []T `json:"altered,omitzero"`
+}
+
+type openRun struct {
+	Index int64  `json:"index"`
+	RunID string `json:"run_id"`
+}
+
+func (v ledgerVerdict) document() any {
+	if v.fault != nil {
+		type fault struct {
+			Index int64  `json:"index"`
+			What  string `json:"what"`
+		}
+		return struct {
+			Verdict string `json:"verdict"`
+			Fault   fault  `json:"fault"`
+		}{v.word(), fault{v.fault.Index, v.fault.What}}
+	}
+	doc := struct {
+		Verdict    string         `json:"verdict"`
+		Entries    int64          `json:"entries"`
+		Root       string         `json:"root"`
+		Open       []openRun      `json:"open"`
+		Checkpoint int64          `json:"checkpoint"`
+		Pins       int            `json:"pins"`
+		TornBytes  int64          `json:"torn_bytes"`
+		Tiles      *parts[string] `json:"tiles,omitempty"`
+		Evidence   *parts[int64]  `json:"evidence,omitempty"`
+	}{Verdict: v.word(), Entries: v.Size, Root: v.Root.String(), Open: []openRun{}, Checkpoint: v.Checkpoint.Size, Pins: v.Pins, TornBytes: int64(v.Torn)}
+	for _, o := range v.Open {
+		doc.Open = append(doc.Open, openRun{o.Index, o.RunID})
+	}
+	if v.flags.Tiles {
+		doc.Tiles = &parts[string]{Right: v.Tiles, Missing: cli.OrEmpty(v.Missing), Wrong: cli.OrEmpty(v.Wrong)}
+	}
+	if v.flags.Evidence {
+		doc.Evidence = &parts[int64]{Right: v.Evidence, Missing: cli.OrEmpty(v.Absent), Altered: cli.OrEmpty(v.Altered)}
+	}
+	return doc
+}
+
+func (v ledgerVerdict) human(t cli.Terminal) string {
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-11s %s\n", name, screen.Plain(fmt.Sprintf(format, args...)))
+	}
+	row("ledger", "%s", screen.Path(v.dir))
+	if v.fault == nil {
+		v.rows(row)
+	}
+	style, text := screen.Green, "CLEAN"
+	if v.word() != "CLEAN" {
+		style, text = screen.Red, v.word()
+	}
+	b.WriteString(t.Paint(style, text))
+	if v.fault != nil {
+		b.WriteString(": " + screen.Plain(v.fault.Error()))
+	}
+	return b.String() + "\n"
+}
+
+func (v ledgerVerdict) rows(row func(name, format string, args ...any)) {
+	row("origin", "%s", v.Keys[0].Key.Origin())
+	row("entries", "%d", v.Size)
+	row("root", "%s", v.Root)
+	switch n := v.Unsynced(); {
+	case v.Checkpoint.Size == 0:
+		row("checkpoint", "none: it was lost or taken away, and the next append makes one")
+	case n > 0:
+		row("checkpoint", "%d entries; %s after it, written and not promised yet", v.Checkpoint.Size, entryCount(n))
+	default:
+		row("checkpoint", "covers every entry")
+	}
+	if v.Torn > 0 {
+		row("torn", "%s after the last entry, left by an append that was interrupted; the next append takes them to quarantine", screen.Count(int(v.Torn), "byte"))
+	}
+	if n := v.Pins + len(v.flags.Since); n > 0 {
+		row("kept", "%s", screen.Count(n, "older checkpoint"))
+	}
+	if v.flags.Seals {
+		row("seals", "all signatures are right")
+	}
+	if v.flags.Tiles {
+		row("tiles", "%d right%s%s", v.Tiles, butFor("missing", v.Missing), butFor("wrong", v.Wrong))
+	}
+	if v.flags.Evidence {
+		row("evidence", "%d right%s%s", v.Evidence, butFor("missing, of entry", v.Absent), butFor("altered, of entry", v.Altered))
+	}
+	if len(v.Open) > 0 {
+		var ids []string
+		for _, o := range v.Open {
+			ids = append(ids, o.RunID)
+		}
+		row("open", "%s without an end, killed or still going on: %s", screen.Count(len(v.Open), "run"), some(ids))
+	}
+	if v.flags.Key == "" {
+		row("trust", "the ledger's own keys; give --key the one that you trust")
+	}
+}
+
+func entryCount(n int64) string { return screen.Number(n, "entry", "entries") }
+
+// butFor describes the faulty items of a count, or returns empty if there are none.
+func butFor[T any](what string, list []T) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d %s %s", len(list), what, some(list))
+}
+
+// some formats the first few items of a list.
+func some[T any](list []T) string {
+	const most = 10
+	var parts []string
+	for _, v := range list[:min(len(list), most)] {
+		parts = append(parts, fmt.Sprint(v))
+	}
+	if len(list) > most {
+		parts = append(parts, "…")
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,30 @@
+// Package packcmd has the commands of run packs: verify, show, sign, archive and keygen.
+package packcmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+)
+
+func PackCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pack",
+		Short: "verify, show, sign and archive run packs",
+		Long: `A run pack is a folder, or an archive of one, that proves one run to whoever has
+nothing else: the RunResult, the bundle, the policy, what was observed of an execution,
+and the run's lines of the ledger. fiador run --pack writes one.
+
+Exit codes:
+  0  done, and every pack is valid
+  1  a pack breaks a rule
+  2  no answer`,
+		Example: `  fiador run intent.json --pack ./pack
+  fiador pack verify ./pack
+  fiador pack archive ./pack pack.tar.gz`,
+		Args: cli.GroupArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(packVerifyCommand(a), packShowCommand(a), packSignCommand(a), packArchiveCommand(a), packKeygenCommand(a))
+	return cmd
+}

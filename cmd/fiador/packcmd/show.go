@@ -1,0 +1,203 @@
+package packcmd
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/packs"
+	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/profiles"
+)
+
+type packShowFlags struct {
+	policy string
+	file   string
+}
+
+func packShowCommand(a *cli.App) *cobra.Command {
+	var f packShowFlags
+	cmd := &cobra.Command{
+		Use:   "show PACK",
+		Short: "show what a run pack says",
+		Long: `Show prints what a pack says of its run, for people: outcome, policy, what was
+executed and changed, on what machine, and the hash of every file. The last lines say
+whether the pack is valid: what an invalid pack says is worth nothing.
+
+--file prints the bytes of one file and nothing else. On a terminal characters that do
+not show are escaped.
+
+Exit codes:
+  0  shown, and the pack is valid
+  1  shown, and the pack breaks a rule
+  2  it could not be read, or a check could not be made`,
+		Example: `  fiador pack show ./pack
+  fiador pack show pack.tar.gz --file run.json | fiador verify -`,
+		Args: cli.ExactArgs("PACK"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.NotEmpty(cmd, "policy", "file"); err != nil {
+				return err
+			}
+			return showPack(a, args[0], f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.Var(&cli.Once{Value: &f.policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
+	flags.StringVar(&f.file, "file", "", "file of the pack to print as it is")
+	cli.Complete(cmd, "policy", profiles.Names()...)
+	cli.Complete(cmd, "file", pack.Names()...)
+	return cmd
+}
+
+func showPack(a *cli.App, name string, f packShowFlags) error {
+	if f.file != "" {
+		if err := cli.Choice("file", f.file, pack.Names()); err != nil {
+			return err
+		}
+	}
+	given, err := policies.GivenProfile(a, f.policy)
+	if err != nil {
+		return err
+	}
+	p, err := packs.ReadPack(a, name)
+	if err != nil {
+		return err
+	}
+	if f.file != "" {
+		return printPacked(a, p, name, f.file)
+	}
+	v := packs.VerifiedPack{Name: canon.Clean(name), Verdict: verify.Pack(p, packs.PackOptions(a, given)), Hint: packs.TopHint(p)}
+	var out bytes.Buffer
+	t := cli.Terminal{W: &out, Color: a.Page.Color}
+	s := packSheet{t: t, p: p}
+	s.run()
+	if v.Status() != cli.ExitRejected {
+		s.execution()
+	}
+	s.files()
+	s.claims(v.Verdict.Claims)
+	v.Human(t)
+	a.Status = v.Status()
+	return a.Print(out.Bytes())
+}
+
+// printPacked prints one file of a pack.
+func printPacked(a *cli.App, p *pack.Pack, name, file string) error {
+	text := p.File(file)
+	if text == nil {
+		return runerr.New(result.CodeEvidence, "pack "+cli.Quoted(name)+" has no "+file, "fiador pack show lists its files", runerr.File(file))
+	}
+	if a.OutTTY {
+		text = screen.JSON(text)
+	}
+	return a.Print(text)
+}
+
+// packSheet prints a pack for people.
+type packSheet struct {
+	t cli.Terminal
+	p *pack.Pack
+}
+
+func (s packSheet) row(name, format string, args ...any) {
+	s.t.Line(s.t.Paint(screen.Dim, fmt.Sprintf("%-9s", name)), screen.Plain(fmt.Sprintf(format, args...)))
+}
+
+// run prints the contents of run.json, even if the file breaks its schema.
+func (s packSheet) run() {
+	doc, err := canon.Parse(s.p.File(pack.RunFile), result.MaxBytes)
+	if err != nil {
+		return
+	}
+	get := func(pointer string) string {
+		v, _ := canon.Lookup(doc.Value(), pointer)
+		switch v := v.(type) {
+		case string:
+			return v
+		case bool:
+			return strconv.FormatBool(v)
+		}
+		return "?"
+	}
+	s.row("run", "%s", get("/run_id"))
+	s.row("started", "%s", get("/started_at"))
+	s.row("intent", "%s  %s", get("/intent/path"), get("/intent/sha256"))
+	s.row("profile", "%s, %s, model mode %s", get("/policy/name"), get("/execution_mode"), get("/model_mode"))
+	accepted := map[string]string{"true": "accepted", "false": "rejected"}[get("/decision/accepted")]
+	s.row("outcome", "%s, %s", get("/kernel_result_kind"), accepted)
+	if reasons, ok := canon.Lookup(doc.Value(), "/decision/reasons"); ok {
+		list, _ := reasons.([]any)
+		for _, r := range list {
+			s.row("reason", "%v", r)
+		}
+	}
+	if obj, ok := doc.Value().(map[string]any); ok {
+		if hash, err := result.Digest(obj); err == nil {
+			s.row("digest", "%s", hash)
+		}
+	}
+}
+
+// execution prints the execution of a valid pack.
+func (s packSheet) execution() {
+	e, err := s.p.Evidence()
+	if err != nil || e == nil {
+		return
+	}
+	hash, _ := e.Hash()
+	s.row("evidence", "%s, %s", e.Status, hash)
+	for _, r := range e.Runs {
+		s.row("command", "%s: exit code %d", strings.Join(r.Argv, " "), r.ExitCode)
+	}
+	for _, c := range e.Calls {
+		s.row("call", "%s: prompt %s", c.AdapterID, c.PromptHash)
+	}
+	for _, r := range e.ActionResults {
+		s.row(string(r.Action), "%s  %s", r.Path, r.SHA256)
+	}
+	for _, name := range e.Unchanged {
+		s.row("unchanged", "%s", name)
+	}
+	r, err := s.p.Runner()
+	if err != nil || r == nil {
+		return
+	}
+	s.row("machine", "%s %s, kernel %s, %s", r.Platform.OS, r.Platform.Arch, r.Platform.KernelRelease, r.Platform.GoVersion)
+	s.row("sandbox", "%s, isolation %s, %d ms", r.Sandbox.Backend, r.Sandbox.IsolationLevel, r.Timing.DurationMS)
+	for _, l := range r.Sandbox.Layers {
+		s.row("layer", "%s: %s, %s", l.Clause, l.Status, l.Mechanism)
+	}
+	for _, w := range r.Warnings {
+		s.row("warning", "%s", w)
+	}
+}
+
+// claims prints the claims that only a key can confirm.
+func (s packSheet) claims(c verify.Claims) {
+	for _, id := range c.Signers {
+		s.row("signed", "%s  (not checked: pack verify --key)", id)
+	}
+	if c.Origin != "" {
+		s.row("recorded", "entry %d of %s  (not checked: pack verify --ledger-key)", c.Index, c.Origin)
+	}
+}
+
+func (s packSheet) files() {
+	for _, e := range s.p.Entries {
+		if e.Text == nil {
+			s.row("file", "%s  %s, not read", e.Name, e.Kind)
+			continue
+		}
+		s.row("file", "%s  %d bytes  %s", e.Name, len(e.Text), canon.Sum(e.Text))
+	}
+}

@@ -1,0 +1,184 @@
+package packcmd
+
+import (
+	"bytes"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/packs"
+	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/pack/verify"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/profiles"
+)
+
+type packVerifyFlags struct {
+	packs.PackKeyFlags
+	level    string
+	policy   string
+	format   string
+	accepted bool
+}
+
+func packVerifyCommand(a *cli.App) *cobra.Command {
+	var f packVerifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify PACK...",
+		Short: "check run packs, folders or archives",
+		Long: `Verify holds every rule of a level against each pack and names each violation: the
+rule, the file and pointer, and what is wrong. Strict, the default, recomputes
+everything that can be recomputed; structural checks presence, shapes and references,
+as other readers of the format do. fiador explain RULE says what a rule means.
+
+A valid pack is one that agrees with itself: anybody can make one. With --key the
+signature of that key has to cover every file, and with --ledger-key the ledger of that
+key has to have the run's record; without them a pack is "unauthenticated".
+
+Valid says nothing of the outcome: a REFUSE has a valid pack too, and the line names it.
+--accepted asks for the outcome as well.
+
+For a profile that is not built in, name it with --policy. Its limits are compared, and
+not its text: fiador reproduce holds the digests of every module.
+
+Exit codes:
+  0  every pack is valid, accepted where that was asked for, and vouched for by the keys that were given
+  1  at least one pack breaks a rule
+  2  a pack could not be read, or a check could not be made`,
+		Example: `  fiador pack verify ./pack
+  fiador pack verify packs/* --format json
+  fiador pack verify ./pack --key pack.pub --ledger-key gate.pub --accepted
+  curl -s https://example.com/pack.tar.gz | fiador pack verify -
+  fiador pack verify pack.tar.gz --level structural`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usage(cli.HelpHint(cmd), "PACK is missing")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return verifyPacks(a, cmd, args, f) },
+	}
+	f.PackKeyFlags.Register(cmd)
+	flags := cmd.Flags()
+	f.level = string(pack.Strict)
+	flags.Var(&cli.Once{Value: &f.level}, "level", "strict or structural")
+	flags.Var(&cli.Once{Value: &f.policy}, "policy", "profile that the packs were made under (default: the built-in one that each names)")
+	flags.BoolVar(&f.accepted, "accepted", false, "the run has to be accepted as well: a valid pack of another outcome is exit code 1")
+	flags.StringVar(&f.format, "format", "human", "human, or json: one canonical object a line")
+	cli.Complete(cmd, "level", string(pack.Strict), string(pack.Structural))
+	cli.Complete(cmd, "policy", profiles.Names()...)
+	cli.Complete(cmd, "format", "human", "json")
+	return cmd
+}
+
+func verifyPacks(a *cli.App, cmd *cobra.Command, names []string, f packVerifyFlags) error {
+	if err := cli.NotEmpty(cmd, "policy"); err != nil {
+		return err
+	}
+	if err := cli.Choice("level", f.level, []string{string(pack.Strict), string(pack.Structural)}); err != nil {
+		return err
+	}
+	if err := cli.Choice("format", f.format, []string{"human", "json"}); err != nil {
+		return err
+	}
+	given, err := policies.GivenProfile(a, f.policy)
+	if err != nil {
+		return err
+	}
+	keys, err := f.Open(cmd)
+	if err != nil {
+		return err
+	}
+	o := packs.PackOptions(a, given)
+	o.Level = pack.Level(f.level)
+	debug.SetGCPercent(cli.ManyGC)
+	debug.SetMemoryLimit(packMemory)
+	var out bytes.Buffer
+	for v := range inTurn(names, min(runtime.GOMAXPROCS(0), packWorkers), func(name string) packs.VerifiedPack { return verifyPack(a, name, o, keys, f.accepted) }) {
+		if v.Err != nil {
+			a.Status = max(a.Status, a.Report(v.Err))
+			continue
+		}
+		a.Status = max(a.Status, v.Status())
+		if f.format == "json" {
+			if err := v.JSON(&out); err != nil {
+				return err
+			}
+		} else {
+			v.Human(cli.Terminal{W: &out, Color: a.Page.Color})
+		}
+	}
+	if a.OutTTY && f.format == "json" {
+		return a.Print(screen.JSON(out.Bytes()))
+	}
+	return a.Print(out.Bytes())
+}
+
+// packWorkers is how many packs are verified at once. Above packMemory bytes the runtime
+// returns memory as soon as possible: each pack may need some hundred MiB.
+const (
+	packWorkers = 4
+	packMemory  = 1 << 30
+)
+
+func verifyPack(a *cli.App, name string, o verify.Options, k packs.PackKeys, accepted bool) (v packs.VerifiedPack) {
+	v = packs.VerifiedPack{Name: canon.Clean(name), Accepted: accepted}
+	defer func() {
+		if p := recover(); p != nil {
+			v = packs.VerifiedPack{Name: v.Name, Err: runerr.Panicked()}
+		}
+	}()
+	p, err := packs.ReadPack(a, name)
+	if err != nil {
+		v.Err = err
+		return v
+	}
+	v.Verdict, v.Vouched, v.Hint = verify.Pack(p, o), k.Vouch(p), packs.TopHint(p)
+	return v
+}
+
+// inTurn calls f for each item in workers goroutines. It yields the results in the order
+// of the items. It keeps at most lookahead results per worker, even if the first item
+// takes long.
+func inTurn[T, R any](items []T, workers int, f func(T) R) func(func(R) bool) {
+	const lookahead = 32
+	type job struct {
+		item T
+		done chan R
+	}
+	return func(yield func(R) bool) {
+		jobs, results := make(chan job, lookahead*workers), make(chan chan R, lookahead*workers)
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() {
+			defer close(jobs)
+			defer close(results)
+			for _, item := range items {
+				j := job{item, make(chan R, 1)}
+				select {
+				case results <- j.done:
+					jobs <- j
+				case <-stop:
+					return
+				}
+			}
+		}()
+		for range workers {
+			go func() {
+				for j := range jobs {
+					j.done <- f(j.item)
+				}
+			}()
+		}
+		for done := range results {
+			if !yield(<-done) {
+				return
+			}
+		}
+	}
+}

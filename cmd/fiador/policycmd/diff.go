@@ -1,0 +1,200 @@
+package policycmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/decisions"
+	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/intake"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+func policyDiffCommand(a *cli.App) *cobra.Command {
+	var intents []string
+	var f policies.GateFlags
+	format := "text"
+	cmd := &cobra.Command{
+		Use:   "diff A B --intents DIR",
+		Short: "show which verdicts change from one policy to another",
+		Long: `Diff decides every intent under profile A and under profile B and prints those
+that are decided otherwise: the two outcomes, and the reasons that go and come.
+"wider" stands where B allows what A did not.
+
+Exit codes:
+  0  no verdict changes
+  1  at least one changes
+  2  a profile cannot be used, or an intent could not be decided`,
+		Example: `  fiador policy diff strict default --intents intents/
+  fiador policy diff ./acme ./acme-next --intents intents/ --format json`,
+		Args: cli.ExactArgs("A", "B"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.Choice("format", format, []string{"text", "json"}); err != nil {
+				return err
+			}
+			if len(intents) == 0 {
+				return cli.Usage("name the intents to decide, such as --intents intents/", "--intents is missing")
+			}
+			return diffPolicies(cmd.Context(), a, args, intents, f, format)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&intents, "intents", nil, "file, folder or pattern of intents; may be repeated")
+	flags.StringArrayVar(&f.Org, "org-policy", nil, "folder with a layer of the organisation's policy, beside both; may be repeated")
+	flags.StringVar(&f.Tree, "tree", ".", "folder that is gated, whose "+harness.RepoPolicy+" is a layer beside both")
+	flags.StringVar(&format, "format", format, "text or json")
+	cli.Complete(cmd, "format", "text", "json")
+	return cmd
+}
+
+// verdict is the decision about an intent under one policy.
+type verdict struct {
+	name    string
+	hash    canon.ContentHash
+	outcome kernel.Outcome
+	reasons []string
+}
+
+func diffPolicies(ctx context.Context, a *cli.App, profiles, intents []string, f policies.GateFlags, format string) error {
+	if slices.Contains(intents, "-") {
+		return cli.Unfit("name files: they are read twice", "--intents cannot be standard input")
+	}
+	files, err := decisions.Targets(intents)
+	if err != nil {
+		return err
+	}
+	var lists [2][]verdict
+	for i, name := range profiles {
+		f.Policy = name
+		if lists[i], err = verdicts(ctx, a, files, f); err != nil || a.Status == cli.ExitError {
+			return err
+		}
+	}
+	if len(lists[0]) != len(lists[1]) {
+		return runerr.New(result.CodeUnreadable, "the intents changed while they were read", "")
+	}
+	var changes []otherVerdict
+	for i, before := range lists[0] {
+		if lists[1][i].hash != before.hash {
+			return runerr.New(result.CodeUnreadable, before.name+": the intents changed while they were read", "")
+		}
+		if c, differs := newChange(before, lists[1][i]); differs {
+			changes = append(changes, c)
+		}
+	}
+	if len(changes) > 0 {
+		a.Status = cli.ExitRejected
+	}
+	if format == "json" {
+		docs := make([]changeDocument, len(changes))
+		for i, c := range changes {
+			docs[i] = c.document()
+		}
+		return cli.PrintJSON(a, struct {
+			A       string           `json:"a"`
+			B       string           `json:"b"`
+			Intents int              `json:"intents"`
+			Changes []changeDocument `json:"changes"`
+		}{profiles[0], profiles[1], len(lists[0]), docs})
+	}
+	var out bytes.Buffer
+	t := cli.Terminal{W: &out, Color: a.Page.Color}
+	counts := map[string]int{}
+	for _, c := range changes {
+		counts[c.kind()]++
+		c.text(t)
+	}
+	t.Line(fmt.Sprintf("%s: %d stricter, %d wider, %d for other reasons, %d as before", screen.Count(len(lists[0]), "intent"),
+		counts["stricter"], counts["wider"], counts["reasons"], len(lists[0])-len(changes)))
+	return a.Print(out.Bytes())
+}
+
+// verdicts decides all intents under one policy. It reports each error of an intent, and
+// such an error sets the exit status.
+func verdicts(ctx context.Context, a *cli.App, files []intake.File, f policies.GateFlags) ([]verdict, error) {
+	gate, err := policies.OpenGate(ctx, a, f)
+	if err != nil {
+		return nil, err
+	}
+	var list []verdict
+	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs}
+	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), decisions.Jobs(ctx, a, files), func(e harness.End) error {
+		if e.Err != nil {
+			a.Status = a.Report(e.Err)
+			return nil
+		}
+		i := decisions.ItemOf(e)
+		list = append(list, verdict{i.Name(), i.SHA256, e.Decision.Outcome, e.Decision.Reasons})
+		return nil
+	})
+	return list, err
+}
+
+// otherVerdict is an intent with different decisions under two policies.
+type otherVerdict struct {
+	name       string
+	from, to   kernel.Outcome
+	gone, come []string // reasons
+}
+
+func newChange(a, b verdict) (otherVerdict, bool) {
+	c := otherVerdict{name: a.name, from: a.outcome, to: b.outcome}
+	for _, r := range a.reasons {
+		if !slices.Contains(b.reasons, r) {
+			c.gone = append(c.gone, r)
+		}
+	}
+	for _, r := range b.reasons {
+		if !slices.Contains(a.reasons, r) {
+			c.come = append(c.come, r)
+		}
+	}
+	return c, c.from != c.to || len(c.gone)+len(c.come) > 0
+}
+
+// kind returns "stricter" or "wider", or "reasons" if the outcome is the same.
+func (c otherVerdict) kind() string {
+	order := []kernel.Outcome{kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse}
+	switch from, to := slices.Index(order, c.from), slices.Index(order, c.to); {
+	case from < to:
+		return "stricter"
+	case from > to:
+		return "wider"
+	}
+	return "reasons"
+}
+
+func (c otherVerdict) text(t cli.Terminal) {
+	style := map[string]string{"stricter": screen.Green, "wider": screen.Red, "reasons": screen.Yellow}[c.kind()]
+	t.Line(t.Paint(style, fmt.Sprintf("%-8s", c.kind())), screen.Plain(c.name), string(c.from)+" -> "+string(c.to))
+	for _, r := range c.gone {
+		t.Line("          - " + screen.Plain(r))
+	}
+	for _, r := range c.come {
+		t.Line("          + " + screen.Plain(r))
+	}
+}
+
+type changeDocument struct {
+	Intent  string         `json:"intent"`
+	Kind    string         `json:"kind"`
+	A       kernel.Outcome `json:"a"`
+	B       kernel.Outcome `json:"b"`
+	Removed []string       `json:"removed"`
+	Added   []string       `json:"added"`
+}
+
+func (c otherVerdict) document() changeDocument {
+	return changeDocument{c.name, c.kind(), c.from, c.to, cli.OrEmpty(c.gone), cli.OrEmpty(c.come)}
+}

@@ -1,0 +1,182 @@
+// Package policycmd has the commands of a policy's author: they write, check, test, show and
+// compare policies. Init makes the first one of a repository.
+package policycmd
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/intake"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+)
+
+func PolicyCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "write, check, test and compare policies",
+		Long: `The commands of a policy's author. PATH is a folder with a profile.json and its
+Rego, or a folder with the Rego of an organisation's or a repository's layer
+(package gate.org.NAME or gate.repo.NAME).
+
+Exit codes:
+  0  done, valid, passed, the same
+  1  invalid, failed, different
+  2  no answer`,
+		Example: `  fiador policy new acme
+  fiador policy check acme
+  fiador policy test acme --coverage`,
+		Args: cli.GroupArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(policyNewCommand(a), policyCheckCommand(a), policyTestCommand(a),
+		policyShowCommand(a), policyDiffCommand(a), policyFmtCommand(a))
+	return cmd
+}
+
+// intentsFolder is the folder of a policy with example intents for its tests.
+const intentsFolder = "intents"
+
+// desk is the policy that a policy command reads: a profile, or a layer under a built-in
+// profile.
+type desk struct {
+	sources harness.Sources
+	folder  *policy.Folder // nil for a built-in profile, and for a profile without a folder
+	dir     string         // path of folder
+	open    harness.Open
+}
+
+// layer returns the layer with the folder's Rego, or a layer without modules.
+func (d desk) layer() policy.Layer {
+	if last := d.open.Layers[len(d.open.Layers)-1]; len(d.open.Layers) > 1 {
+		return last
+	}
+	return policy.Layer{Package: harness.UserPackage(d.open.Profile.Name)}
+}
+
+// openDesk reads the policy at a path. base is the profile for a layer without a profile
+// of its own.
+func openDesk(a *cli.App, name, base string) (d desk, err error) {
+	d.sources = harness.Sources{Builtin: profiles.FS(), Profile: name}
+	if !slices.Contains(profiles.Names(), name) {
+		if err := d.find(name, base); err != nil {
+			return d, err
+		}
+	}
+	d.open, err = d.sources.Read(a.Specs, policy.DefaultLimits())
+	return d, err
+}
+
+// find finds a profile, or a layer in a folder without a profile.
+func (d *desk) find(name, base string) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return policies.Unusable("PATH", name, runerr.Reason(err))
+	}
+	if !info.IsDir() {
+		return d.openProfile(name)
+	}
+	d.dir = name
+	if _, err := os.Lstat(filepath.Join(name, harness.ProfileFile)); errors.Is(err, fs.ErrNotExist) {
+		return d.openLayer(name, base)
+	}
+	return d.openProfile(name)
+}
+
+func (d *desk) openProfile(name string) error {
+	if err := policies.UserProfile(&d.sources, name); err != nil {
+		return err
+	}
+	if d.sources.File == harness.ProfileFile {
+		d.folder = d.sources.User
+		if d.dir == "" {
+			d.dir = filepath.Dir(name)
+		}
+	}
+	return nil
+}
+
+func (d *desk) openLayer(name, base string) error {
+	folder, err := policies.OpenFolder("PATH", name)
+	if err != nil {
+		return err
+	}
+	d.folder, d.sources.Profile = &folder, base
+	l, err := policy.LoadLayer(folder, policy.PrefixAny, policy.DefaultLimits())
+	switch {
+	case err != nil:
+		return runerr.Load(err)
+	case strings.HasPrefix(l.Package, policy.PrefixOrg):
+		d.sources.Org = []policy.Folder{folder}
+	case strings.HasPrefix(l.Package, policy.PrefixRepo):
+		d.sources.Repo = &folder
+	default:
+		return runerr.New(result.CodeProfile, "folder "+cli.Quoted(name)+" has no "+harness.ProfileFile,
+			`add one, such as {"name": "acme", "extends": "default"}; without it the package must be gate.org.NAME or gate.repo.NAME`)
+	}
+	return nil
+}
+
+// gate compiles the policy.
+func (d desk) gate(ctx context.Context, a *cli.App) (*harness.Gate, error) {
+	return d.open.Compile(ctx, d.sources.Builtin, a.Specs, policy.DefaultLimits())
+}
+
+// intents reads the example intents of the policy. It returns the input of the rules for
+// each intent, by the name of its file.
+func (d desk) intents(ctx context.Context, a *cli.App) (map[string]policy.Input, error) {
+	in := map[string]policy.Input{}
+	if d.folder == nil {
+		return in, nil
+	}
+	dir := path.Join(d.folder.Dir, intentsFolder)
+	if _, err := fs.Stat(d.folder.FS, dir); errors.Is(err, fs.ErrNotExist) {
+		return in, nil
+	}
+	files, err := intake.Walk(filepath.Join(d.dir, intentsFolder))
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range files {
+		if t.Err != nil {
+			return nil, t.Err
+		}
+		rel, err := filepath.Rel(filepath.Join(d.dir, intentsFolder), t.Name)
+		if err != nil || t.Lines() {
+			continue
+		}
+		src, err := a.Read(ctx, t.Name, canon.MaxIntentBytes)
+		if err != nil {
+			return nil, err
+		}
+		q, err := harness.Question(a.Specs, d.open.Profile, harness.Request{
+			Source: src.Bytes, Path: src.Path, Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone,
+		})
+		if err != nil {
+			return nil, err
+		}
+		key := strings.TrimSuffix(canon.Clean(filepath.ToSlash(rel)), filepath.Ext(rel))
+		if _, twice := in[key]; twice {
+			return nil, runerr.Unreadable(src.Path, "a second intent of the name "+cli.Quoted(key), "give each a name of its own")
+		}
+		in[key] = q
+	}
+	return in, nil
+}
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

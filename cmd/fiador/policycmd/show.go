@@ -1,0 +1,253 @@
+package policycmd
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+)
+
+func policyShowCommand(a *cli.App) *cobra.Command {
+	f := policies.GateFlags{}
+	format := "text"
+	cmd := &cobra.Command{
+		Use:   "show [PROFILE]",
+		Short: "print a resolved profile and where each value comes from",
+		Long: `Show prints what a profile comes to: every limit and list with where it comes
+from, the layers that decide beside it, and what it allows that strict does not.
+PROFILE is a built-in name or a path; without it, default.
+
+Exit codes:
+  0  printed
+  2  the profile or a layer cannot be used`,
+		Example: `  fiador policy show strict
+  fiador policy show ./acme --org-policy /etc/fiador/org
+  fiador policy show ./acme --format json`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.Choice("format", format, []string{"text", "json"}); err != nil {
+				return err
+			}
+			if len(args) > 1 {
+				return cli.Usage(cli.HelpHint(cmd), "unexpected argument %q", args[1])
+			}
+			f.Policy = "default"
+			if len(args) == 1 {
+				f.Policy = args[0]
+			}
+			sources, err := policies.Sources(a, f)
+			if err != nil {
+				return err
+			}
+			open, err := sources.Read(a.Specs, policy.DefaultLimits())
+			if err != nil {
+				return err
+			}
+			gate, err := open.Compile(cmd.Context(), sources.Builtin, a.Specs, policy.DefaultLimits())
+			if err != nil {
+				return err
+			}
+			s, err := newShownPolicy(a, open, gate)
+			if err != nil {
+				return err
+			}
+			if format == "json" {
+				return cli.PrintJSON(a, s.document())
+			}
+			var out bytes.Buffer
+			s.text(cli.Terminal{W: &out, Color: a.Page.Color})
+			return a.Print(out.Bytes())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.Org, "org-policy", nil, "folder with a layer of the organisation's policy; may be repeated")
+	flags.StringVar(&f.Tree, "tree", ".", "folder that is gated, whose "+harness.RepoPolicy+" is a layer")
+	flags.StringVar(&format, "format", "text", "text or json")
+	cli.Complete(cmd, "format", "text", "json")
+	return cmd
+}
+
+// shownPolicy is a resolved profile in the form that show prints.
+type shownPolicy struct {
+	harness.Open
+	gate    *harness.Gate
+	members map[string]any // members of the profile, decoded
+	wider   []string       // members that are wider than in strict
+}
+
+func newShownPolicy(a *cli.App, open harness.Open, gate *harness.Gate) (shownPolicy, error) {
+	b, err := canon.Canonical(open.Profile)
+	if err != nil {
+		return shownPolicy{}, err
+	}
+	doc, err := canon.Parse(b, len(b))
+	if err != nil {
+		return shownPolicy{}, err
+	}
+	strict, err := (harness.Sources{Builtin: profiles.FS(), Profile: "strict"}).Resolve(a.Specs)
+	if err != nil {
+		return shownPolicy{}, err
+	}
+	s := shownPolicy{Open: open, gate: gate, wider: open.Profile.WiderThan(strict.Profile)}
+	s.members, _ = doc.Value().(map[string]any)
+	if s.members["shell_metacharacters"] == nil {
+		s.members["shell_metacharacters"] = "data" // as a profile.json spells it
+	}
+	if s.Origins == nil {
+		for _, name := range policy.Members() {
+			s.Origins = append(s.Origins, policy.Origin{Member: name, From: policy.FromProfile})
+		}
+	}
+	return s, nil
+}
+
+func (s shownPolicy) text(t cli.Terminal) {
+	head := []string{t.Paint(screen.Bold, s.Profile.Name)}
+	switch {
+	case s.Extends != "":
+		head = append(head, "extends "+s.Extends+", and can only narrow it")
+	case s.gate.Builtin:
+		head = append(head, "built in")
+	default:
+		head = append(head, "extends no profile")
+	}
+	t.Line(head...)
+	rows := s.rows()
+	var widths [2]int
+	for _, r := range rows {
+		widths[0], widths[1] = max(widths[0], len(r.member)), max(widths[1], len(r.value))
+	}
+	for _, r := range rows {
+		line := fmt.Sprintf("  %-*s  %-*s", widths[0], r.member, min(widths[1], 48), r.value)
+		t.Line(strings.TrimRight(line+"  "+t.Paint(screen.Dim, r.origin), " "))
+	}
+	t.Line("layers:")
+	for _, l := range s.Layers {
+		t.Line(fmt.Sprintf("  %-22s  %s, %s", screen.Plain(l.Package), screen.Count(len(l.Modules), "module"), screen.Count(len(s.gate.IDs(l.Package)), "rule")))
+	}
+	if len(s.wider) > 0 && s.Profile.Name != "strict" {
+		t.Line(t.Paint(screen.Yellow, "wider than strict:"), strings.Join(s.wider, ", "))
+	}
+}
+
+// row is one line of a shown profile.
+type row struct{ member, value, origin string }
+
+// rows returns a row for each member of the profile, and one for each severity.
+func (s shownPolicy) rows() []row {
+	var rows []row
+	for _, o := range s.Origins {
+		if weights, ok := s.members[o.Member].(map[string]any); ok {
+			asked, _ := o.Asked.(map[string]any)
+			for _, id := range sortedNames(weights) {
+				one := policy.Origin{From: policy.FromBase, Asked: asked[id]}
+				if asked[id] == weights[id] {
+					one.From = policy.FromProfile
+				}
+				rows = append(rows, row{screen.Plain(o.Member + "." + id), screen.Plain(valueLine(weights[id])), screen.Plain(s.origin(one))})
+			}
+			continue
+		}
+		rows = append(rows, row{o.Member, screen.Plain(valueLine(s.members[o.Member])), screen.Plain(s.origin(o))})
+	}
+	return rows
+}
+
+// origin names the source of a member's value in words.
+func (s shownPolicy) origin(o policy.Origin) string {
+	asked := ""
+	if o.Asked != nil && o.From != policy.FromProfile {
+		asked = "; " + harness.ProfileFile + " asks for " + valueLine(o.Asked)
+	}
+	switch {
+	case s.gate.Builtin:
+		return ""
+	case o.From == policy.FromProfile:
+		return harness.ProfileFile
+	case o.From == policy.FromAbsent:
+		return "not given"
+	case o.From == policy.FromBoth:
+		return harness.ProfileFile + " and " + s.Extends + asked
+	}
+	return s.Extends + asked
+}
+
+// valueLine returns a decoded value as one line: lists have no brackets, and "*" is "all".
+func valueLine(v any) string {
+	switch v := v.(type) {
+	case string:
+		if v == "*" {
+			return "all"
+		}
+		return v
+	case []any:
+		parts := make([]string, len(v))
+		for i, e := range v {
+			parts[i] = valueLine(e)
+		}
+		return cmp.Or(strings.Join(parts, ", "), "none")
+	case map[string]any:
+		var parts []string
+		for _, name := range sortedNames(v) {
+			parts = append(parts, name+" "+valueLine(v[name]))
+		}
+		return cmp.Or(strings.Join(parts, ", "), "none")
+	}
+	return fmt.Sprint(v)
+}
+
+type memberDocument struct {
+	Member string `json:"member"`
+	Value  any    `json:"value"`
+	From   string `json:"from"`
+	Asked  any    `json:"asked,omitempty"`
+}
+
+type layerDocument struct {
+	Package string           `json:"package"`
+	Modules []moduleDocument `json:"modules"`
+	Rules   []string         `json:"rules"`
+}
+
+type moduleDocument struct {
+	Name   string            `json:"name"`
+	File   string            `json:"file"`
+	SHA256 canon.ContentHash `json:"sha256"`
+}
+
+func (s shownPolicy) document() any {
+	doc := struct {
+		Name    string            `json:"name"`
+		Extends *string           `json:"extends"`
+		Members []memberDocument  `json:"members"`
+		Layers  []layerDocument   `json:"layers"`
+		Wider   []string          `json:"wider_than_strict"`
+		Profile canon.ContentHash `json:"profile_sha256"`
+	}{
+		s.Profile.Name, nil, make([]memberDocument, len(s.Origins)), make([]layerDocument, len(s.Layers)),
+		cli.OrEmpty(s.wider), s.gate.Provenance.ProfileSHA256,
+	}
+	if s.Extends != "" {
+		doc.Extends = &s.Extends
+	}
+	for i, o := range s.Origins {
+		doc.Members[i] = memberDocument{o.Member, s.members[o.Member], o.From, o.Asked}
+	}
+	for i, l := range s.Layers {
+		doc.Layers[i] = layerDocument{l.Package, make([]moduleDocument, len(l.Modules)), cli.OrEmpty(s.gate.IDs(l.Package))}
+		for k, m := range l.Modules {
+			doc.Layers[i].Modules[k] = moduleDocument{m.Name, cmp.Or(m.File, m.Name), canon.Sum(m.Source)}
+		}
+	}
+	return doc
+}

@@ -1,0 +1,266 @@
+package policycmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/policy/devel"
+	"github.com/fiador/fiador/profiles"
+)
+
+type testFlags struct {
+	policy    string
+	format    string
+	run       string
+	threshold float64
+	coverage  bool
+	verbose   bool
+}
+
+func policyTestCommand(a *cli.App) *cobra.Command {
+	f := testFlags{policy: "default", format: "text"}
+	cmd := &cobra.Command{
+		Use:   "test PATH",
+		Short: "run the Rego tests of a policy",
+		Long: `Test runs every rule named test_NAME in the *_test.rego files of a policy, under
+the frozen list of functions. A test passes when it is true.
+
+A test sees its layer's package, data.profile (resolved), and data.intents: what
+the rules are asked about each intent of the folder intents/, by file name. So
+
+  count(acme.deny) == 1 with input as data.intents.friday
+
+tests a rule with an intent as an agent would write it. An intent of that folder
+that the policy cannot decide is a failed test.
+
+Exit codes:
+  0  every test passes, and the coverage is at least the threshold
+  1  a test fails, or the coverage is less
+  2  there is no test, or the policy cannot be compiled`,
+		Example: `  fiador policy test ./acme
+  fiador policy test ./acme --coverage --threshold 100
+  fiador policy test ./acme --run friday --format junit`,
+		Args: cli.ExactArgs("PATH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return testPolicy(cmd.Context(), a, args[0], f, cmd.Flags().Changed("threshold"))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.policy, "policy", f.policy, "built-in profile under which a layer without a profile is tested")
+	flags.StringVar(&f.format, "format", f.format, "text, json or junit")
+	flags.StringVar(&f.run, "run", "", "only tests whose PACKAGE.NAME matches this regular expression")
+	flags.BoolVar(&f.coverage, "coverage", false, "say which lines no test reaches")
+	flags.Float64Var(&f.threshold, "threshold", 0, "least coverage in percent, 0 to 100; implies --coverage")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "list the tests that pass as well")
+	cli.Complete(cmd, "policy", profiles.Names()...)
+	cli.Complete(cmd, "format", "text", "json", "junit")
+	return cmd
+}
+
+func testPolicy(ctx context.Context, a *cli.App, name string, f testFlags, threshold bool) error {
+	if err := cli.Choice("format", f.format, []string{"text", "json", "junit"}); err != nil {
+		return err
+	}
+	if err := cli.Choice("policy", f.policy, profiles.Names()); err != nil {
+		return err
+	}
+	if !(f.threshold >= 0 && f.threshold <= 100) {
+		return cli.Usage("a percentage from 0 to 100", "threshold %v cannot be used", f.threshold)
+	}
+	var run *regexp.Regexp
+	if f.run != "" {
+		var err error
+		if run, err = regexp.Compile(f.run); err != nil {
+			return cli.Usage("a regular expression, such as friday or ^gate.user.acme", "--run %q cannot be used", f.run)
+		}
+	}
+	f.coverage = f.coverage || threshold
+	d, err := openDesk(a, name, f.policy)
+	if err != nil {
+		return err
+	}
+	// What a run would refuse is not worth testing.
+	gate, err := d.gate(ctx, a)
+	if err != nil {
+		return err
+	}
+	tests, err := d.tests()
+	if err != nil {
+		return err
+	}
+	intents, err := d.intents(ctx, a)
+	if err != nil {
+		return err
+	}
+	tested, err := devel.Test(ctx, devel.Suite{
+		Profile: d.open.Profile, Layer: d.layer(), Tests: tests, Intents: intents, Run: run,
+	}, policy.DefaultLimits())
+	if err != nil {
+		return runerr.Load(err)
+	}
+	// A test asks single rules; whether their answers count, the policy as a whole
+	// says.
+	for _, name := range sortedNames(intents) {
+		if _, err := gate.Judge.Eval(ctx, intents[name]); err != nil {
+			tested.Cases = append(tested.Cases, devel.Case{
+				Package: d.layer().Package, Name: intentsFolder + "/" + name, File: screen.Folder(filepath.Join(d.dir, intentsFolder, name)), Line: 1,
+				Fault: "not decided: " + runerr.Load(err).Message,
+			})
+		}
+	}
+	t := testedPolicy{tested, f}
+	if !t.good() {
+		a.Status = cli.ExitRejected
+	}
+	return printTested(a, t, screen.Folder(name))
+}
+
+// testedPolicy is what a test run came to.
+type testedPolicy struct {
+	devel.Tested
+	testFlags
+}
+
+// percent is how much of the policy the tests reach, rounded down to a tenth.
+func (t testedPolicy) percent() float64 {
+	lines, missed := t.lines()
+	if lines == 0 {
+		return 100
+	}
+	return float64((lines-missed)*1000/lines) / 10
+}
+
+func (t testedPolicy) lines() (lines, missed int) {
+	for _, c := range t.Coverage {
+		lines += c.Lines
+		missed += len(c.Missed)
+	}
+	return lines, missed
+}
+
+// good says whether all tests pass and reach enough.
+func (t testedPolicy) good() bool {
+	return t.failed() == 0 && (!t.coverage || t.reached())
+}
+
+// reached says whether the coverage is at least the threshold, by the exact share of
+// lines.
+func (t testedPolicy) reached() bool {
+	lines, missed := t.lines()
+	return float64(lines-missed)*100 >= t.threshold*float64(lines)
+}
+
+func (t testedPolicy) failed() int {
+	n := 0
+	for _, c := range t.Cases {
+		if !c.Pass {
+			n++
+		}
+	}
+	return n
+}
+
+func printTested(a *cli.App, t testedPolicy, name string) error {
+	var out bytes.Buffer
+	switch t.format {
+	case "json":
+		return cli.PrintJSON(a, t.document())
+	case "junit":
+		var list []report.Test
+		for _, c := range t.Cases {
+			list = append(list, report.Test{Class: c.Package, Name: c.Name, Fault: c.Fault})
+		}
+		if t.coverage && !t.reached() {
+			list = append(list, report.Test{Class: name, Name: "coverage", Fault: t.coverageLine()})
+		}
+		if err := report.JUnit(&out, name, list); err != nil {
+			return err
+		}
+	default:
+		t.text(cli.Terminal{W: &out, Color: a.Page.Color})
+	}
+	return a.Print(out.Bytes())
+}
+
+func (t testedPolicy) text(to cli.Terminal) {
+	for _, c := range t.Cases {
+		at := fmt.Sprintf("%s:%d", c.File, c.Line)
+		switch {
+		case !c.Pass:
+			to.Line(to.Paint(screen.Red, "FAIL"), screen.Plain(c.Name), to.Paint(screen.Dim, screen.Plain(at)))
+			to.Line("      " + screen.Plain(c.Fault))
+		case t.verbose:
+			to.Line(to.Paint(screen.Green, "ok  "), screen.Plain(c.Name), to.Paint(screen.Dim, screen.Plain(at)))
+		}
+	}
+	if t.coverage {
+		for _, c := range t.Coverage {
+			if len(c.Missed) > 0 {
+				to.Line(screen.Plain(c.File), fmt.Sprintf("%d of %s missed:", len(c.Missed), screen.Count(c.Lines, "line")), lineRanges(c.Missed))
+			}
+		}
+	}
+	style, verdict := screen.Green, "ok"
+	if !t.good() {
+		style, verdict = screen.Red, "FAIL"
+	}
+	line := []string{to.Paint(style, verdict), fmt.Sprintf("%s, %d failed", screen.Count(len(t.Cases), "test"), t.failed())}
+	if t.coverage {
+		line = append(line, t.coverageLine())
+	}
+	to.Line(line...)
+}
+
+func (t testedPolicy) coverageLine() string {
+	text := "coverage " + strconv.FormatFloat(t.percent(), 'f', 1, 64) + " %"
+	if t.threshold > 0 {
+		text += ", at least " + strconv.FormatFloat(t.threshold, 'f', -1, 64) + " % asked for"
+	}
+	return text
+}
+
+// lineRanges writes ascending line numbers as 3, 5-7.
+func lineRanges(lines []int) string {
+	var parts []string
+	for i := 0; i < len(lines); {
+		k := i
+		for k+1 < len(lines) && lines[k+1] == lines[k]+1 {
+			k++
+		}
+		if part := strconv.Itoa(lines[i]); k == i {
+			parts = append(parts, part)
+		} else {
+			parts = append(parts, part+"-"+strconv.Itoa(lines[k]))
+		}
+		i = k + 1
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (t testedPolicy) document() any {
+	type coverage struct {
+		Percent float64         `json:"percent"`
+		Files   []devel.Covered `json:"files"`
+	}
+	doc := struct {
+		Passed   bool         `json:"passed"`
+		Tests    []devel.Case `json:"tests"`
+		Coverage *coverage    `json:"coverage,omitempty"`
+	}{Passed: t.good(), Tests: t.Cases}
+	if t.coverage {
+		doc.Coverage = &coverage{t.percent(), t.Coverage}
+	}
+	return doc
+}

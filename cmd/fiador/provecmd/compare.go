@@ -1,0 +1,82 @@
+package provecmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// maxShown is how many bytes of a differing value are shown.
+const maxShown = 4096
+
+func CompareCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "compare A B",
+		Short: "say whether two RunResults decided alike",
+		Long: `Compare holds the canonical subsets of two RunResults against each other and
+prints the first JSON Pointer at which they differ, with both values.
+
+Exit codes:
+  0  the subsets are the same
+  1  they differ
+  2  a file could not be read, or is no RunResult`,
+		Example: `  fiador compare here.json there.json
+  fiador run intent.json | fiador compare recorded.json -`,
+		Args: cli.ExactArgs("A", "B"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "-" && args[1] == "-" {
+				return cli.Unfit("name a file for one of them", "standard input cannot be both results")
+			}
+			return compare(a, cmd, args[0], args[1])
+		},
+	}
+}
+
+func compare(a *cli.App, cmd *cobra.Command, nameA, nameB string) error {
+	fa, err := printSubset(cmd.Context(), a, nameA)
+	if err != nil {
+		return err
+	}
+	fb, err := printSubset(cmd.Context(), a, nameB)
+	if err != nil {
+		return err
+	}
+	d, differs := result.Compare(result.Subset(fa.obj), result.Subset(fb.obj))
+	if !differs {
+		hash, err := result.Digest(fa.obj)
+		if err != nil {
+			return err
+		}
+		return a.Print([]byte("same  " + string(hash) + "\n"))
+	}
+	va, err := shown(d.A, d.AbsentInA)
+	if err != nil {
+		return err
+	}
+	vb, err := shown(d.B, d.AbsentInB)
+	if err != nil {
+		return err
+	}
+	a.Status = cli.ExitRejected
+	return a.Print(fmt.Appendf(nil, "different  %s\n  %s  %s\n  %s  %s\n",
+		screen.Plain(d.Pointer), screen.Plain(fa.Path), va, screen.Plain(fb.Path), vb))
+}
+
+func shown(v any, absent bool) (string, error) {
+	if absent {
+		return "(absent)", nil
+	}
+	b, err := canon.Canonical(v)
+	if err != nil {
+		return "", err
+	}
+	if len(b) > maxShown {
+		return screen.Plain(string(b[:maxShown])) + fmt.Sprintf("… (%d bytes)", len(b)), nil
+	}
+	return screen.Plain(string(b)), nil
+}

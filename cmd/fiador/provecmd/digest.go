@@ -1,0 +1,59 @@
+package provecmd
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+func DigestCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "digest RESULT",
+		Short: "print the hash of a RunResult's canonical subset",
+		Long: `Digest prints the SHA-256 of the canonical subset of a RunResult (its canonical
+JSON without run_id, started_at, completed_at and intent.path, and one LF). Two
+machines that print the same digest decided alike, under the same policy text.
+
+Exit codes:
+  0  the digest was printed
+  2  the file could not be read, or is no RunResult`,
+		Example: `  fiador digest result.json
+  fiador run intent.json | fiador digest -`,
+		Args: cli.ExactArgs("RESULT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			obj, err := printSubset(cmd.Context(), a, args[0])
+			if err != nil {
+				return err
+			}
+			hash, err := result.Digest(obj.obj)
+			if err != nil {
+				return err
+			}
+			return a.Print([]byte(string(hash) + "\n"))
+		},
+	}
+}
+
+// printSubset reads a RunResult and refuses one that breaks an invariant which the file alone
+// can prove. The canonical subset of such a file has no meaning.
+func printSubset(ctx context.Context, a *cli.App, name string) (resultFile, error) {
+	file, err := readResult(ctx, a, name)
+	if err != nil {
+		return resultFile{}, err
+	}
+	checks, err := checks(a, file, nil)
+	if err != nil {
+		return resultFile{}, err
+	}
+	for _, c := range checks {
+		if c.Status == result.Fail && c.ID != "RS5" && c.ID != "RS7" {
+			return resultFile{}, runerr.New(result.CodeEvidence, file.Path+": not a valid RunResult: "+c.Fault,
+				"fiador verify lists every check", runerr.Rule(c.ID), runerr.File(file.Path))
+		}
+	}
+	return file, nil
+}

@@ -1,0 +1,246 @@
+package provecmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/fingerprint"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/policy"
+	"github.com/fiador/fiador/profiles"
+	"github.com/fiador/fiador/specs"
+)
+
+// maxFingerprint is the largest size of a fingerprint to read, in bytes.
+const maxFingerprint = 4 << 20
+
+type fingerprintFlags struct {
+	vectors bool
+	against string
+}
+
+func FingerprintCommand(a *cli.App) *cobra.Command {
+	var f fingerprintFlags
+	cmd := &cobra.Command{
+		Use:   "fingerprint",
+		Short: "print one line that is the same wherever fiador decides alike",
+		Long: `Fingerprint decides the vectors that are built in, some hundred intents under the
+built-in profiles, and prints one line with the hash of all canonical subsets and
+errors. Two machines that print the same line decide alike, under the same policy
+text. Nothing about the machine or the build stands in it, and nothing is executed:
+where an intent would be, that this is an error is what is hashed (RUN_E005).
+
+With --vectors the hash of each vector stands above that line, which is the SHA-256
+of those lines. With --against FILE (or - for standard input) nothing of that is
+printed: FILE holds what another machine printed, and each vector is named that
+differs, or that only one side has. To name them, FILE has to be made with
+--vectors.
+
+What comes of each vector is also held against what it expects, but for the digests
+of the policy text. A vector that does not hold is named on standard error.
+
+Exit codes:
+  0  the line was printed; with --against: both are the same
+  1  a vector does not hold on this machine; with --against: or they differ
+  2  not every vector was decided, or FILE could not be read or is no fingerprint`,
+		Example: `  fiador fingerprint
+  fiador fingerprint --vectors >here.txt
+  fiador fingerprint --against there.txt`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			given := cmd.Flags().Changed("against")
+			if given && f.vectors {
+				return cli.Unfit("leave one of them out", "--vectors prints a fingerprint, and --against compares with one")
+			}
+			if given && f.against == "" {
+				return cli.Usage("as in --against there.txt", "--against names no file")
+			}
+			return printFingerprint(cmd.Context(), a, f, specs.RunVectors())
+		},
+	}
+	cmd.Flags().BoolVar(&f.vectors, "vectors", false, "print the hash of each vector as well")
+	cmd.Flags().StringVar(&f.against, "against", "", "file with the fingerprint of another machine, or - for standard input: say what differs")
+	return cmd
+}
+
+func printFingerprint(ctx context.Context, a *cli.App, f fingerprintFlags, vectors fs.FS) error {
+	if f.against == "" {
+		here, err := fingerprintHere(ctx, a, vectors)
+		switch {
+		case err != nil:
+			return err
+		case f.vectors:
+			return a.Print(here.Text())
+		}
+		return a.Print(here.Line())
+	}
+	// A file is read first, so that an error in it is reported at once. Standard input is
+	// read last: the program that writes to a pipe may need as long as this machine.
+	var there fingerprint.Fingerprint
+	var err error
+	if f.against != "-" {
+		if there, err = readFingerprint(ctx, a, f.against); err != nil {
+			return err
+		}
+	}
+	here, err := fingerprintHere(ctx, a, vectors)
+	if err != nil {
+		return err
+	}
+	if f.against == "-" {
+		if there, err = readFingerprint(ctx, a, f.against); err != nil {
+			return err
+		}
+	}
+	return against(a, here, there)
+}
+
+// fingerprintHere decides the vectors on this machine, and names those that fail.
+func fingerprintHere(ctx context.Context, a *cli.App, folder fs.FS) (fingerprint.Fingerprint, error) {
+	debug.SetGCPercent(cli.ManyGC)
+	vectors, err := fingerprint.ReadVectors(folder)
+	if err != nil {
+		return fingerprint.Fingerprint{}, notRun(err)
+	}
+	// No vector depends on time or on the amount of memory. An emulated machine may be
+	// slow.
+	limits := policy.DefaultLimits()
+	limits.Compile, limits.Deadline, limits.MemoryBytes = time.Hour, time.Hour, 4<<30
+	open := func(ctx context.Context, profile string) (*harness.Gate, error) {
+		return harness.OpenGate(ctx, harness.Sources{Builtin: profiles.FS(), Profile: profile}, a.Specs, limits)
+	}
+	prints, err := fingerprint.Take(ctx, a.Specs, open, runtime.GOMAXPROCS(0), vectors)
+	if err != nil {
+		return fingerprint.Fingerprint{}, err
+	}
+	for _, p := range prints {
+		if p.Fault != "" {
+			a.Status = cli.ExitRejected
+			a.Term.Message(p.Name + " does not hold on this machine: " + p.Fault)
+		}
+	}
+	return fingerprint.New(prints), nil
+}
+
+func readFingerprint(ctx context.Context, a *cli.App, name string) (fingerprint.Fingerprint, error) {
+	src, err := a.Read(ctx, name, maxFingerprint)
+	if err != nil {
+		return fingerprint.Fingerprint{}, err
+	}
+	if len(src.Bytes) > maxFingerprint {
+		return fingerprint.Fingerprint{}, runerr.Unreadable(src.Path, fmt.Sprintf("larger than the limit of %d bytes", maxFingerprint), fingerprintHint)
+	}
+	f, err := fingerprint.Parse(src.Bytes)
+	if err == nil {
+		return f, nil
+	}
+	e := runerr.New(result.CodeEvidence, src.Path+": no fingerprint: "+canon.Clean(err.Error()),
+		fingerprintHint, runerr.File(src.Path), runerr.Because(err))
+	if how := otherwise(src.Bytes); how != "" {
+		e.Message, e.Hint = src.Path+": no fingerprint: "+how+": "+canon.Clean(err.Error()), "keep the bytes that fiador fingerprint prints: UTF-8, and lines that end in LF"
+	}
+	var fe *fingerprint.ParseError
+	if errors.As(err, &fe) {
+		e.Details["line"] = fe.Line
+	}
+	return f, e
+}
+
+// otherwise names the encoding of a text that another system has changed, or returns
+// empty.
+func otherwise(text []byte) string {
+	begins := func(with string) bool { return bytes.HasPrefix(text, []byte(with)) }
+	switch {
+	case begins("\xff\xfe"), begins("\xfe\xff"), len(text) > 1 && (text[0] == 0) != (text[1] == 0):
+		return "it is UTF-16"
+	case begins("\ufeff"):
+		return "it begins with a byte order mark (BOM)"
+	case bytes.Contains(text, []byte("\r\n")):
+		return "its lines end in CRLF"
+	}
+	return ""
+}
+
+const fingerprintHint = `make the file on the other machine with "fiador fingerprint --vectors", and copy it whole`
+
+// against prints the differences between the fingerprints of this machine and another.
+func against(a *cli.App, here, there fingerprint.Fingerprint) error {
+	if bytes.Equal(here.Line(), there.Line()) {
+		return a.Print(fmt.Appendf(nil, "%s  %s", a.Page.Paint(screen.Green, "MATCH"), here.Line()))
+	}
+	a.Status = cli.ExitRejected
+	var out bytes.Buffer
+	if here.Kernel != there.Kernel {
+		fmt.Fprintf(&out, "another kernel version: %s here, %s there\n", here.Kernel, screen.Plain(there.Kernel))
+	}
+	differ := a.Page.Paint(screen.Red, "DIFFERENT")
+	if there.Prints == nil {
+		fmt.Fprintf(&out, "%s\n  here   %s  there  %s", differ, here.Line(), there.Line())
+		a.Term.Hint(fingerprintHint + ": that names the vectors which differ")
+		return a.Print(out.Bytes())
+	}
+	var d parting
+	d.walk(here.Prints, there.Prints, &out)
+	fmt.Fprintf(&out, "%s  %s here, %d there: %d %s, %d only here, %d only there\n", differ,
+		screen.Count(here.Vectors, "vector"), there.Vectors, d.differ, verb(d.differ, "differs", "differ"), d.here, d.there)
+	return a.Print(out.Bytes())
+}
+
+// parting counts the vectors in which two fingerprints differ.
+type parting struct{ differ, here, there int }
+
+// Walk prints the names of these vectors, in the common order of both lists.
+func (d *parting) walk(here, there []fingerprint.Print, out *bytes.Buffer) {
+	for len(here)+len(there) > 0 {
+		order := before(here, there)
+		switch {
+		case order < 0:
+			d.here++
+			fmt.Fprintf(out, "only here   %s\n", screen.Plain(here[0].Name))
+		case order > 0:
+			d.there++
+			fmt.Fprintf(out, "only there  %s\n", screen.Plain(there[0].Name))
+		case here[0].SHA256 != there[0].SHA256:
+			d.differ++
+			fmt.Fprintf(out, "differs     %s\n", screen.Plain(here[0].Name))
+		}
+		if order <= 0 {
+			here = here[1:]
+		}
+		if order >= 0 {
+			there = there[1:]
+		}
+	}
+}
+
+// before compares the first names of both lists: it returns a value below 0 if here's
+// comes first, above 0 if there's does, and 0 if they are equal.
+func before(here, there []fingerprint.Print) int {
+	switch {
+	case len(there) == 0:
+		return -1
+	case len(here) == 0:
+		return 1
+	}
+	return canon.Compare(here[0].Name, there[0].Name)
+}
+
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}

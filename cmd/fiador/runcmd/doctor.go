@@ -1,0 +1,164 @@
+package runcmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/folders"
+	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness/sandbox"
+)
+
+func DoctorCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "say what sandbox this machine can give, and what is in the way",
+		Long: `Doctor sets up each kind of sandbox once, without running anything in it, and
+says what each clause is enforced by here. Where a sandbox cannot be had, it names
+the cause and one remedy.
+
+Exit codes:
+  0  full isolation can be had
+  1  it cannot
+  2  doctor could not look`,
+		Example: `  fiador doctor`,
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return doctor(cmd.Context(), a)
+		},
+	}
+}
+
+func doctor(ctx context.Context, a *cli.App) error {
+	host := sandbox.NewHost("")
+	defer host.Close()
+	var out bytes.Buffer
+	t := cli.Terminal{W: &out, Color: a.Page.Color}
+	probes := host.Probe(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if len(probes) == 0 {
+		t.Line(t.Paint(screen.Red, "no"), "commands are executed on Linux (amd64, arm64) alone; deciding works here")
+		a.Status = cli.ExitRejected
+	}
+	for i, p := range probes {
+		if i > 0 {
+			t.Line()
+		}
+		if p.Err != nil {
+			t.Line(t.Paint(screen.Red, "no "), t.Paint(screen.Bold, string(p.Isolation)), screen.Plain(p.Err.Error()))
+			t.Hint(p.Err.Remedy)
+			if p.Isolation == sandbox.Full {
+				a.Status = cli.ExitRejected
+			}
+			continue
+		}
+		t.Line(t.Paint(screen.Green, "yes"), t.Paint(screen.Bold, string(p.Isolation)), "writes are staged: "+p.Staging)
+		for _, c := range p.Clauses {
+			t.Line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), screen.Plain(c.Mechanism))
+		}
+	}
+	return a.Print(out.Bytes())
+}
+
+// state returns the status of a clause, aligned.
+func state(a *cli.App, t cli.Terminal, s evidence.Status) string {
+	style := map[evidence.Status]string{evidence.Enforced: screen.Green, evidence.Partial: screen.Yellow, evidence.Absent: screen.Red}[s]
+	return t.Paint(style, fmt.Sprintf("%-8s", s))
+}
+
+func SandboxCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sandbox",
+		Short: "what a sandbox does",
+		Long: `Sandbox explains the sandbox that exec and run --mode execute-sandbox use.
+
+Exit codes:
+  0  printed
+  2  there is no such plan`,
+		Example: `  fiador sandbox explain`,
+		Args:    cli.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(sandboxExplainCommand(a))
+	return cmd
+}
+
+func sandboxExplainCommand(a *cli.App) *cobra.Command {
+	var f execFlags
+	cmd := &cobra.Command{
+		Use:   "explain",
+		Short: "print the plan of a sandbox, step by step, without starting it",
+		Long: `Explain compiles the plan of exec's sandbox for a profile and prints its steps,
+what each command gives up before it is executed, the environment that it gets, and
+the clauses with what enforces them on this machine.
+
+Exit codes:
+  0  printed
+  2  there is no such plan`,
+		Example: `  fiador sandbox explain
+  fiador sandbox explain --policy dev --isolation confined`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return explainSandbox(cmd.Context(), a, f) },
+	}
+	flags := cmd.Flags()
+	f.Policy, f.Tree = "default", "."
+	flags.Var(&cli.Once{Value: &f.Policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
+	flags.StringVar(&f.work, "work", ".", "folder that the command would work in")
+	flags.StringVar(&f.write, "write", string(sandbox.Staged), "staged or direct")
+	flags.StringArrayVar(&f.read, "read", nil, "file or folder that the command may read besides; may be repeated")
+	flags.StringVar(&f.isolation, "isolation", string(sandbox.Full), "full or confined")
+	cli.Complete(cmd, "isolation", string(sandbox.Full), string(sandbox.Confined))
+	return cmd
+}
+
+func explainSandbox(ctx context.Context, a *cli.App, f execFlags) error {
+	for flag, known := range map[string][]string{"--write": {string(sandbox.Staged), string(sandbox.Direct)}, "--isolation": {string(sandbox.Full), string(sandbox.Confined)}} {
+		value := f.write
+		if flag == "--isolation" {
+			value = f.isolation
+		}
+		if err := cli.Choice(flag, value, known); err != nil {
+			return err
+		}
+	}
+	work, err := folders.NamedFolder("work", f.work)
+	if err != nil {
+		return err
+	}
+	read, err := readPaths(f.read)
+	if err != nil {
+		return err
+	}
+	gate, err := profileGate(ctx, a, f.GateFlags)
+	if err != nil {
+		return err
+	}
+	x, err := sandbox.NewHost("").Explain(sandbox.Isolation(f.isolation), gate.Confinement(work, sandbox.Write(f.write), read))
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	t := cli.Terminal{W: &out, Color: a.Page.Color}
+	section := func(title string, lines []string) {
+		t.Line(t.Paint(screen.Bold, title))
+		for i, line := range lines {
+			t.Line(fmt.Sprintf("%4d", i+1), screen.Plain(line))
+		}
+	}
+	section("steps", x.Steps)
+	section("given up by each command, in this order", x.GiveUp)
+	section("environment", x.Env)
+	t.Line(t.Paint(screen.Bold, "clauses"))
+	for _, c := range x.Clauses {
+		t.Line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), screen.Plain(c.Mechanism))
+	}
+	return a.Print([]byte(strings.TrimLeft(out.String(), "\n")))
+}

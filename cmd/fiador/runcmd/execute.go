@@ -1,0 +1,329 @@
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/folders"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/cmd/fiador/cli/packs"
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/change"
+	"github.com/fiador/fiador/harness/durable"
+	"github.com/fiador/fiador/harness/execute"
+	"github.com/fiador/fiador/harness/patch"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/kernel"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+	"github.com/fiador/fiador/ledger"
+)
+
+// executing holds the state that all commands with an execution share.
+type executing struct {
+	host     *sandbox.Host
+	state    string   // folder of journals; empty until the folder to change is known
+	evidence *os.Root // folder for evidence, opened before anything runs; or nil
+}
+
+// execution opens the host of an execution. It first removes the remains of killed
+// supervisors. A Ctrl-C waits until the execution is closed.
+func execution(a *cli.App) *executing {
+	if err := sandbox.Sweep(""); err != nil {
+		a.Term.Warning("what an earlier execution has left could not be removed: " + runerr.Reason(err))
+	}
+	a.Busy.Enter()
+	return &executing{host: sandbox.NewHost("")}
+}
+
+// close releases the resources of the host. After a Ctrl-C the command has one second to
+// end with its own status.
+func (e *executing) close(ctx context.Context, a *cli.App) {
+	_ = e.host.Close()
+	if e.evidence != nil {
+		_ = e.evidence.Close()
+	}
+	if ctx.Err() != nil {
+		time.AfterFunc(time.Second, a.Busy.Leave)
+		return
+	}
+	a.Busy.Leave()
+}
+
+// readPaths returns the absolute paths that --read names. It refuses a place that the
+// sandbox makes itself.
+func readPaths(names []string) ([]string, error) {
+	var list []string
+	for _, name := range names {
+		abs, err := filepath.Abs(name)
+		if err == nil {
+			_, err = os.Stat(abs)
+		}
+		if err != nil {
+			return nil, cli.Usage("name a file or a folder that is there", "--read %q: %s", canon.Clean(name), runerr.Reason(err))
+		}
+		if why := harness.ReadFault(abs); why != "" {
+			return nil, cli.Usage("name the files and folders that the command needs", "--read %q: %s", canon.Clean(name), why)
+		}
+		list = append(list, abs)
+	}
+	for i, p := range list {
+		if ledOut(p, list) {
+			return nil, cli.Unfit("name where it leads", "--read %q: it lies in what commands can read anyway, and is a link that leads out of it", canon.Clean(names[i]))
+		}
+	}
+	return list, nil
+}
+
+// ledOut reports whether a path lies beneath another shown folder, but is a link whose
+// File is not shown.
+func ledOut(p string, list []string) bool {
+	shown := func(p string, strictly bool) bool {
+		return sandbox.Shown(p) || slices.ContainsFunc(list, func(q string) bool { return kernel.Beneath(p, q) && !(strictly && p == q) })
+	}
+	if !shown(p, true) {
+		return false
+	}
+	real, err := filepath.EvalSymlinks(p)
+	if err != nil || shown(real, false) {
+		return false
+	}
+	return !slices.ContainsFunc(list, func(q string) bool {
+		at, err := filepath.EvalSymlinks(q)
+		return q != p && err == nil && kernel.Beneath(p, q) && kernel.Beneath(real, at)
+	})
+}
+
+// openEvidence makes or opens an empty folder for evidence. The folder stays open, so that
+// no program can put another folder in its place meanwhile.
+func (e *executing) openEvidence(name string) error {
+	if name == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(name)
+	switch {
+	case err == nil && len(entries) > 0:
+		return cli.Usage("name a new or an empty folder", "--evidence %q is not empty", canon.Clean(name))
+	case errors.Is(err, fs.ErrNotExist):
+		err = os.Mkdir(name, 0o777)
+	}
+	if err != nil {
+		return cli.Usage("name a new or an empty folder", "--evidence %q: %s", canon.Clean(name), runerr.Reason(err))
+	}
+	if e.evidence, err = os.OpenRoot(name); err != nil {
+		return cli.Usage("name a new or an empty folder", "--evidence %q: %s", canon.Clean(name), runerr.Reason(err))
+	}
+	return nil
+}
+
+// keep writes a new file of evidence. It replaces no file.
+func (e *executing) keep(name string, text []byte) error {
+	if err := durable.Write(e.evidence, name, text, 0o666); err != nil {
+		return runerr.New(result.CodeEvidence, "evidence "+name+" could not be written: "+runerr.Reason(err),
+			"name a folder outside the work folder, with room", runerr.Because(err))
+	}
+	return nil
+}
+
+// preserve copies the written files into a new folder, whether they are accepted or not.
+// Files beyond the profile's limit are left out.
+func preserve(p *execute.Performed) (string, error) {
+	dir, err := os.MkdirTemp("", "fiador-work-")
+	if err != nil {
+		return "", err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return dir, err
+	}
+	defer root.Close()
+	for _, c := range slices.Concat(p.Changes, p.Responses) {
+		if err := preserveOne(root, p, c); err != nil {
+			return dir, err
+		}
+	}
+	return dir, nil
+}
+
+func preserveOne(root *os.Root, p *execute.Performed, c change.Change) error {
+	if parent := filepath.Dir(c.Path); parent != "." {
+		if err := root.MkdirAll(parent, 0o777); err != nil {
+			return err
+		}
+	}
+	switch c.Kind {
+	case change.KindFolder:
+		return root.MkdirAll(c.Path, 0o777)
+	case change.KindLink:
+		return root.Symlink(c.Target, c.Path)
+	case change.KindFile:
+		if c.Size > 0 && c.SHA256 == [32]byte{} {
+			return nil // the file is beyond the limit for all files together
+		}
+		in, err := p.Content(c.Path)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		mode := fs.FileMode(0o666)
+		if c.Executable {
+			mode = 0o777
+		}
+		out, err := root.OpenFile(c.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, in)
+		return errors.Join(err, out.Close())
+	}
+	return nil // deletions, devices and other kinds are left out
+}
+
+// executingFlags are the flags of run that matter only to an execution.
+type executingFlags struct {
+	work     string
+	promote  string
+	evidence string
+	preserve bool
+	read     []string
+}
+
+func (f *executingFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.work, "work", "", "folder that commands work on top of; it is never changed (default: an empty one)")
+	flags.StringVar(&f.promote, "promote", "", "folder to apply the outputs of an accepted execution to")
+	flags.StringVar(&f.evidence, "evidence", "", "new folder for what was observed: runner.json, stdout, stderr")
+	flags.BoolVar(&f.preserve, "preserve-sandbox", false, "keep what was written, accepted or not, and print its folder on standard error")
+	flags.StringArrayVar(&f.read, "read", nil, "file or folder that commands may read besides; may be repeated")
+}
+
+// check refuses flags without an effect.
+func (f executingFlags) check(mode string) error {
+	if mode == harness.ModeExecuteSandbox {
+		return nil
+	}
+	for flag, given := range map[string]bool{
+		"--work": f.work != "", "--promote": f.promote != "", "--evidence": f.evidence != "", "--preserve-sandbox": f.preserve, "--read": len(f.read) > 0,
+	} {
+		if given {
+			return cli.Unfit("add --mode execute-sandbox", "%s belongs to an execution", flag)
+		}
+	}
+	return nil
+}
+
+// prepareExecution resolves the folders that the flags name. It finishes or undoes the
+// change that a killed command began on the folder of --promote.
+func prepareExecution(ctx context.Context, a *cli.App, f executingFlags, tree string, e *executing) (dirs harness.Folders, err error) {
+	if dirs.Tree, err = folders.NamedFolder("tree", tree); err != nil {
+		return dirs, err
+	}
+	if dirs.Read, err = readPaths(f.read); err != nil {
+		return dirs, err
+	}
+	if f.work != "" {
+		if dirs.Work, err = folders.NamedFolder("work", f.work); err != nil {
+			return dirs, err
+		}
+	}
+	if f.promote != "" {
+		dir, err := folders.NamedFolder("promote", f.promote)
+		if err != nil {
+			return dirs, err
+		}
+		if e.state, err = folders.Recovered(ctx, a, dir); err != nil {
+			return dirs, err
+		}
+	}
+	if f.work != "" {
+		if err := folders.Finished(ctx, a, dirs.Work); err != nil {
+			return dirs, err
+		}
+	}
+	return dirs, e.openEvidence(f.evidence)
+}
+
+// sinks returns the sinks that every run has: its receipt and its pack.
+func sinks(a *cli.App, w *pack.Writer, f ledgers.RecordFlags, receipt, dir string) harness.Sinks {
+	return harness.Sinks{
+		Receipt: func(ctx context.Context, r ledger.Receipt) error { return ledgers.KeepReceipt(ctx, a, f, receipt, r) },
+		Pack:    packs.PackSink(a, w, f, dir),
+	}
+}
+
+// executed adds the sinks of an execution to to.
+func executed(ctx context.Context, a *cli.App, f runFlags, e *executing, to *harness.Sinks) {
+	if f.modelMode == harness.ModelRecord {
+		to.Recording = func(modelIO []byte) error { return keepModel(a, f.recording, modelIO) }
+	}
+	if e.evidence != nil {
+		to.Evidence = e.keep
+	}
+	if f.preserve {
+		to.Keep = func(p *execute.Performed) error {
+			dir, err := preserve(p)
+			if err != nil {
+				return runerr.New(result.CodeEvidence, "what was written could not be kept: "+runerr.Reason(err), "", runerr.Because(err))
+			}
+			fmt.Fprintln(a.Stderr, dir)
+			return nil
+		}
+	}
+	if f.promote != "" {
+		to.Promote = &harness.Promotion{
+			Folder: func() (string, error) { return folders.NamedFolder("promote", f.promote) }, State: e.state,
+			Refuse: func(dir string, plan *patch.Plan) error { return folders.RefuseHooks(ctx, a, dir, plan) },
+		}
+	}
+}
+
+// stepLine shows on a terminal the current action of an execution and the seconds since
+// the start, from the first second on.
+func stepLine(a *cli.App) (show func(action, of int), clear func()) {
+	if !a.TTY {
+		return nil, func() {}
+	}
+	var mu sync.Mutex
+	begun, line, shown := a.Now(), "starting", false
+	done := make(chan struct{})
+	var ticking sync.WaitGroup
+	ticking.Go(func() {
+		for t := time.NewTicker(time.Second); ; {
+			select {
+			case <-done:
+				t.Stop()
+				return
+			case <-t.C:
+			}
+			mu.Lock()
+			shown = true
+			fmt.Fprintf(a.Stderr, "\r\x1b[K%s, %d s", line, int(a.Now().Sub(begun).Seconds()))
+			mu.Unlock()
+		}
+	})
+	show = func(i, of int) {
+		mu.Lock()
+		defer mu.Unlock()
+		line = fmt.Sprintf("action %d of %d", i+1, of)
+	}
+	return show, func() {
+		close(done)
+		ticking.Wait()
+		if shown {
+			fmt.Fprint(a.Stderr, "\r\x1b[K")
+		}
+	}
+}

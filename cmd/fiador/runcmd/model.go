@@ -1,0 +1,177 @@
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/harness/execute"
+	"github.com/fiador/fiador/harness/model"
+	"github.com/fiador/fiador/harness/runerr"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/result"
+)
+
+// modelFlags name the adapters and the recording that answer model calls.
+type modelFlags struct {
+	adapters  string
+	recording string
+}
+
+func (f *modelFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.adapters, "model-adapters", "", "file of the models that can be called, for --model-mode record")
+	flags.StringVar(&f.recording, "model-recording", "", "new file to record calls to, or with --model-mode replay the one to answer from")
+}
+
+// check refuses flags without an effect, and model modes without their flags. A plan has
+// the same command line as an execution, but uses neither file.
+func (f modelFlags) check(mode, modelMode string) error {
+	if modelMode == harness.ModelNone {
+		for _, flag := range []struct{ name, value string }{{"--model-adapters", f.adapters}, {"--model-recording", f.recording}} {
+			if flag.value != "" {
+				return cli.Unfit("add --model-mode record or --model-mode replay", "%s belongs to a model mode", flag.name)
+			}
+		}
+		return nil
+	}
+	switch {
+	case f.recording == "":
+		return cli.Unfit("name the file with --model-recording", "--model-mode %s needs a recording", modelMode)
+	case modelMode == harness.ModelReplay && f.adapters != "":
+		return cli.Unfit("leave it out: the recording says which model answered", "--model-adapters belongs to --model-mode record")
+	case mode == harness.ModeExecuteSandbox && modelMode == harness.ModelRecord && f.adapters == "":
+		return cli.Unfit("name the file that lists them with --model-adapters", "--model-mode record needs models to call")
+	}
+	if f.recording == "-" || f.adapters == "-" {
+		return cli.Unfit("name a file", "--model-recording and --model-adapters are files, and not %q", "-")
+	}
+	return nil
+}
+
+// openModel returns the caller that answers the model calls of an execution, or nil in
+// model mode none. Before the execution it reads and checks a whole recording to replay,
+// or makes sure that a new recording can be written.
+func openModel(ctx context.Context, a *cli.App, f runFlags) (execute.Caller, error) {
+	switch f.modelMode {
+	case harness.ModelRecord:
+		if err := vacant(f.recording, a.Guarded); err != nil {
+			return nil, err
+		}
+		if err := writable(f.receipt, a.Guarded); err != nil {
+			return nil, err
+		}
+		adapters, err := modelAdapters(ctx, a, f)
+		if err != nil {
+			return nil, err
+		}
+		return model.NewRecorder(adapters, a.Env, a.Now), nil
+	case harness.ModelReplay:
+		recorded, err := modelRecording(ctx, a, f.recording)
+		if err != nil {
+			return nil, err
+		}
+		return model.NewPlayer(recorded), nil
+	}
+	return nil, nil
+}
+
+// vacant refuses a file that exists, and a file that cannot be written.
+func vacant(name string, within []string) error {
+	if _, err := os.Lstat(name); err == nil {
+		return cli.IsThere(name)
+	}
+	return writable(name, within)
+}
+
+// writable refuses an absent file that cannot be written. It does not touch an existing
+// file, which may be a pipe with a reader.
+func writable(name string, within []string) error {
+	if name == "" {
+		return nil
+	}
+	if _, err := os.Lstat(name); err == nil {
+		return nil
+	}
+	file, err := cli.CreateFile(name, within, 0o666)
+	if err == nil {
+		err = file.Abort()
+	}
+	if err != nil {
+		return cli.NotWritten(name, err)
+	}
+	return nil
+}
+
+func modelAdapters(ctx context.Context, a *cli.App, f runFlags) ([]model.Adapter, error) {
+	src, err := a.Read(ctx, f.adapters, model.MaxAdaptersBytes)
+	if err != nil {
+		return nil, err
+	}
+	if in, err := cli.Beneath(f.Tree, f.adapters); err == nil && in {
+		return nil, cli.Unfit("keep it outside of the tree, or name another --tree", "--model-adapters %q lies in the tree that is gated: whoever changes that could choose where prompts and keys are sent", screen.Folder(f.adapters))
+	}
+	list, err := model.ParseAdapters(src.Bytes, a.Specs)
+	var fault *model.AdaptersError
+	var syntax *canon.Error
+	switch {
+	case errors.As(err, &fault):
+		return nil, runerr.New(result.CodeProfile, src.Path+": "+fault.Error(), fault.Hint, runerr.File(src.Path), runerr.At(fault.Pointer))
+	case errors.As(err, &syntax):
+		return nil, notJSON(src.Path, err)
+	}
+	return list, err
+}
+
+// notJSON is [runerr.Read] for a file that is no intent: the hint is left out.
+func notJSON(path string, err error) error {
+	e := runerr.Read(path, err)
+	e.Hint = ""
+	return e
+}
+
+// modelRecording reads a recording strictly.
+func modelRecording(ctx context.Context, a *cli.App, name string) (pack.ModelIO, error) {
+	src, err := a.Read(ctx, name, int(pack.MaxBytes(pack.ModelFile)))
+	if err != nil {
+		return pack.ModelIO{}, err
+	}
+	recorded, err := pack.ParseModelIO(src.Bytes)
+	var fault *pack.ModelIOError
+	var syntax *canon.Error
+	switch {
+	case err == nil:
+		return recorded, nil
+	case errors.As(err, &syntax):
+		return recorded, notJSON(src.Path, err)
+	}
+	e := runerr.New(result.CodeEvidence, src.Path+": not a recording: "+err.Error(),
+		"record the intent again with --model-mode record", runerr.File(src.Path), runerr.Because(err))
+	if errors.As(err, &fault) {
+		e.RuleID = fault.Rule
+		if _, pointer, ok := strings.Cut(fault.Path, "#"); ok {
+			e.Details["pointer"] = pointer
+		}
+	}
+	return recorded, e
+}
+
+// keepModel writes the recording, whatever the outcome of the execution is: the calls were
+// made. An execution that ended in an error leaves no recording.
+func keepModel(a *cli.App, name string, modelIO []byte) error {
+	if modelIO == nil {
+		if a.TTY {
+			a.Term.Hint(fmt.Sprintf("no call was made: %q was not written", screen.Path(name)))
+		}
+		return nil
+	}
+	return cli.WriteNew(name, modelIO, a.Guarded)
+}

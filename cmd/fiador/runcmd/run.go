@@ -1,0 +1,266 @@
+// Package runcmd has the commands that decide and execute: run, check, exec, safe-run and
+// reproduce. Doctor and sandbox explain say what an execution can have on this machine.
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/cmd/fiador/cli/decisions"
+	"github.com/fiador/fiador/cmd/fiador/cli/folders"
+	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
+	"github.com/fiador/fiador/cmd/fiador/cli/packs"
+	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/evidence/pack"
+	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/harness"
+	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/ledger"
+	"github.com/fiador/fiador/ledger/disk"
+	"github.com/fiador/fiador/specs"
+)
+
+type runFlags struct {
+	policies.GateFlags
+	decisions.ReportFlags
+	executingFlags
+	modelFlags
+	ledgers.RecordFlags
+	receipt   string
+	mode      string
+	modelMode string
+	runID     string
+	bundle    string
+	pack      string
+}
+
+func RunCommand(a *cli.App) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run INTENT",
+		Short: "decide one intent and print its RunResult",
+		Long: `Run reads an intent, decides it under a policy profile, and prints the RunResult
+as one line of canonical JSON (RFC 8785), or as another --format. INTENT is a
+file, or - for standard input. On a terminal, a short summary stands on standard
+error. The exit code never depends on the format.
+
+With --mode execute-sandbox an intent that is allowed is carried out in the sandbox,
+its actions in their order, and the RunResult says what was observed. Nothing is
+changed outside the sandbox unless --promote names a folder.
+
+With --ledger the decision is recorded before it is printed: a decision that cannot be
+recorded is exit code 2.
+
+The profile is a built-in one or a folder (profile.json, *.rego). Layers of the
+organisation (--org-policy) and of the gated tree (.fiador/policy beneath --tree)
+can only tighten.
+
+Exit codes:
+  0  accepted: the intent is allowed
+  1  rejected: CLARIFY or REFUSE, or the execution failed
+  2  no decision was made; a RunError line on standard error says why`,
+		Example: `  fiador run intent.json
+  fiador run intent.json --policy strict --bundle bundle.json
+  fiador run intent.json --policy ./profile --format sarif >intent.sarif
+  fiador run intent.json --mode execute-sandbox --promote .
+  fiador run intent.json --mode execute-sandbox --pack ./pack
+  fiador run intent.json --ledger ./ledger --ledger-key gate.key --receipt run.tlog-proof
+  fiador run - <intent.json | jq -r .kernel_result_kind`,
+		Args: cli.ExactArgs("INTENT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.NotEmpty(cmd, "pack", "bundle", "receipt", "evidence", "promote", "work"); err != nil {
+				return err
+			}
+			return runIntent(a, cmd, args[0], f)
+		},
+	}
+	f.GateFlags.Register(cmd)
+	f.ReportFlags.Register(cmd)
+	f.executingFlags.register(cmd)
+	f.modelFlags.register(cmd)
+	f.RecordFlags.Register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.receipt, "receipt", "", "new file to write the ledger's receipt to (C2SP tlog-proof)")
+	flags.StringVar(&f.mode, "mode", harness.ModePlanOnly, "plan-only, or execute-sandbox to run the plan as well")
+	flags.StringVar(&f.modelMode, "model-mode", harness.ModelNone, "model calls: none, record or replay")
+	flags.StringVar(&f.runID, "run-id", "", "id of this run (default: made from the time and random digits)")
+	flags.StringVar(&f.bundle, "bundle", "", "file to write the bundle to, in the bytes that its hash covers")
+	flags.StringVar(&f.pack, "pack", "", "new folder to write the run pack to, which proves this run elsewhere")
+	cli.Complete(cmd, "mode", harness.ModePlanOnly, harness.ModeExecuteSandbox)
+	cli.Complete(cmd, "model-mode", harness.ModelNone, harness.ModelRecord, harness.ModelReplay)
+	return cmd
+}
+
+// checkRun refuses contradictory flags before anything is read.
+func checkRun(a *cli.App, intent string, f runFlags) error {
+	if err := cli.Choice("mode", f.mode, []string{harness.ModePlanOnly, harness.ModeExecuteSandbox}); err != nil {
+		return err
+	}
+	if err := cli.Choice("model mode", f.modelMode, []string{harness.ModelNone, harness.ModelRecord, harness.ModelReplay}); err != nil {
+		return err
+	}
+	if err := f.ReportFlags.Check(); err != nil {
+		return err
+	}
+	if err := f.executingFlags.check(f.mode); err != nil {
+		return err
+	}
+	if err := f.modelFlags.check(f.mode, f.modelMode); err != nil {
+		return err
+	}
+	if err := ledgers.CheckReceipt(a, f.RecordFlags, f.receipt); err != nil {
+		return err
+	}
+	if f.runID != "" && !ledger.RunID(f.runID) {
+		return cli.Usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
+	}
+	return a.CheckPlaces(runPlaces(a, intent, f))
+}
+
+// runPlaces lists the files and folders that the flags of a run name.
+func runPlaces(a *cli.App, intent string, f runFlags) cli.Places {
+	var p cli.Places
+	p.Add(cli.Input|cli.Asked|cli.Needed, "INTENT", "intent", intent)
+	p.Add(cli.Needed, "--policy", "policy", policies.ProfileFiles(f.Policy)...)
+	f.ReportFlags.Places(&p)
+	ledgers.RecordPlaces(a, f.RecordFlags, &p)
+	p.Add(cli.Answers|cli.Alone|cli.Needed, "--bundle", "bundle", f.bundle)
+	p.Add(cli.Answers|cli.Alone|cli.Needed|cli.Fresh, "--receipt", "receipt", f.receipt)
+	p.Add(cli.Written|cli.Kept|cli.Asked, "--evidence", "evidence", f.evidence)
+	p.Add(cli.Written|cli.Packs, "--pack", "pack", f.pack)
+	p.Add(cli.ModelFile|cli.Asked, "--model-adapters", "list of adapters", f.adapters)
+	recording := cli.ModelFile | cli.Kept
+	if f.modelMode == harness.ModelRecord {
+		recording |= cli.Recorded | cli.Written
+	}
+	p.Add(recording, "--model-recording", "recording", f.recording)
+	tree := cli.Guarded
+	if f.mode == harness.ModeExecuteSandbox {
+		tree |= cli.Exposed
+	}
+	p.Add(tree, "--tree", "tree", f.Tree)
+	p.Add(cli.Guarded|cli.Exposed|cli.Worked, "--work", "work", f.work)
+	p.Add(cli.Reached|cli.Exposed|cli.Worked|cli.Changed, "--promote", "promote", f.promote)
+	p.Add(cli.Exposed|cli.Worked, "--read", "read", f.read...)
+	return p
+}
+
+func runIntent(a *cli.App, cmd *cobra.Command, name string, f runFlags) error {
+	if err := checkRun(a, name, f); err != nil {
+		return err
+	}
+	a.GitHub = f.Format == "github"
+	ctx := folders.Waiting(cmd.Context(), a)
+	sources, err := policies.Gating(a, f.GateFlags)
+	if err != nil {
+		return err
+	}
+	log, err := ledgers.OpenLog(a, f.RecordFlags)
+	if err != nil {
+		return err
+	}
+	if log != nil {
+		defer log.Close()
+	} else {
+		ledgers.NotRecorded(a)
+	}
+	w, err := packs.OpenPack(f.pack)
+	if err != nil {
+		return err
+	}
+	if w != nil {
+		defer func() { _ = w.Abort() }()
+	}
+	opened := policies.OpenGateAhead(ctx, a, sources)
+	src, readErr := a.Read(ctx, name, canon.MaxIntentBytes)
+	if len(src.Bytes) > cli.LargeIntent {
+		debug.SetGCPercent(cli.UsualGC)
+	}
+	if err := a.Specs.Prepare(specs.KindIntent); err != nil {
+		return err
+	}
+	gate, err := opened()
+	if err != nil {
+		return err
+	}
+	reports, err := decisions.OpenReports(a, f.ReportFlags, gate.Profile.Name)
+	if err != nil {
+		return err
+	}
+	defer reports.Abort()
+	end := harness.End{Err: readErr, Request: harness.Request{
+		Source: src.Bytes, Path: src.Path, Mode: f.mode, ModelMode: f.modelMode, RunID: f.runID,
+	}}
+	if readErr == nil {
+		if err := decide(ctx, a, gate, f, log, w, &end); err != nil {
+			return err
+		}
+	}
+	return tellRun(a, reports, f, end)
+}
+
+// tellRun writes the results of a run: its bundle, the reports, and words for people.
+func tellRun(a *cli.App, reports *decisions.Reports, f runFlags, end harness.End) error {
+	if f.bundle != "" && end.Decision.Bundle != nil {
+		if err := cli.WriteFile(f.bundle, end.Decision.BundleBytes, a.Guarded); err != nil {
+			return err
+		}
+	}
+	item := decisions.ItemOf(end)
+	if err := errors.Join(reports.Item(item), reports.Close()); err != nil {
+		return err
+	}
+	if end.Err != nil {
+		return end.Err
+	}
+	if a.TTY && f.Format == "json" {
+		if err := report.Human(a.Stderr, a.Term.Color, item); err != nil {
+			return err
+		}
+	}
+	if a.TTY && f.bundle != "" && end.Decision.Bundle == nil {
+		a.Term.Hint(fmt.Sprintf("a REFUSE has no bundle: %q was not written", f.bundle))
+	}
+	a.Status = end.Result.ExitCode()
+	return nil
+}
+
+// decide runs the intent and delivers the results to the sinks of the flags.
+func decide(ctx context.Context, a *cli.App, gate *harness.Gate, f runFlags, log *disk.Log, w *pack.Writer, end *harness.End) error {
+	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs, Recorder: ledgers.Recorder(a, log)}
+	to := sinks(a, w, f.RecordFlags, f.receipt, f.pack)
+	if f.mode != harness.ModeExecuteSandbox {
+		if end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request); end.Err != nil {
+			return nil
+		}
+		return harness.Deliver(ctx, deps, end.Report, to)
+	}
+	// A recording can be large, so it is read before a Ctrl-C has to wait for anything.
+	var err error
+	if deps.Caller, err = openModel(ctx, a, f); err != nil {
+		return err
+	}
+	e := execution(a)
+	defer e.close(ctx, a)
+	if end.Folders, err = prepareExecution(ctx, a, f.executingFlags, f.Tree, e); err != nil {
+		return err
+	}
+	show, clear := stepLine(a)
+	deps.Runner, deps.Progress = e.host, show
+	end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request)
+	clear()
+	if end.Err != nil {
+		return nil
+	}
+	executed(ctx, a, f, e, &to)
+	err = harness.Deliver(ctx, deps, end.Report, to)
+	if end.Execution == nil {
+		return err
+	}
+	return errors.Join(err, end.Execution.Close())
+}

@@ -1,0 +1,87 @@
+package transcriptcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fiador/fiador/cmd/fiador/cli"
+	"github.com/fiador/fiador/evidence/screen"
+	"github.com/fiador/fiador/evidence/transcript"
+)
+
+func transcriptVerifyCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify LOG...",
+		Short: "find out whether logs are whole and consistent",
+		Long: `Verify reads each LOG through and checks its sections and markers, the numbers of its
+events and their order, that each line of a section has its event and each event its
+line, and that nothing is missing at the end. Every LOG is looked at, and gets a line:
+"ok" with its counts, or "bad" with the line, the byte and the event where it goes wrong,
+and what was due there. Lines are counted from 1 on, bytes from 0 on.
+
+A log of the merged view has no events, so it is "bad". A log has no checksum: that
+nobody has rewritten it takes its hash, kept elsewhere.
+
+Exit codes:
+  0  every LOG is whole and consistent
+  1  a LOG is not
+  2  a LOG could not be read`,
+		Example: `  fiador transcript verify .agent/FAIL-LOGS/*.log
+  ssh builder cat run.log | fiador transcript verify -`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			stdin := 0
+			for _, name := range args {
+				if name == "-" {
+					stdin++
+				}
+			}
+			if stdin > 1 {
+				return cli.Unfit("name it once", "standard input cannot be two logs")
+			}
+			return aLog(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			for _, name := range args {
+				text, status, err := verifyTranscript(ctx, a, name)
+				if err != nil {
+					status = a.Report(err)
+				} else if err := a.Print([]byte(text)); err != nil {
+					return err
+				}
+				a.Status = max(a.Status, status)
+				if ctx.Err() != nil {
+					break
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// verifyTranscript checks one log. It returns the line to print and the exit status.
+func verifyTranscript(ctx context.Context, a *cli.App, name string) (text string, status int, err error) {
+	l, err := openLog(ctx, a, name)
+	if err != nil {
+		return "", 0, err
+	}
+	defer l.close()
+	log, err := l.check()
+	var fault *transcript.FormatError
+	if errors.As(err, &fault) {
+		where, err := l.where(fault)
+		return fmt.Sprintf("%s %s: %s\n", a.Page.Paint(screen.Red, "bad"), screen.Plain(l.path), screen.Plain(where)), cli.ExitRejected, err
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := lineCounts(log)
+	if err != nil {
+		return "", 0, l.unread(err)
+	}
+	return fmt.Sprintf("%s %s: %d events, exit code %d\n", a.Page.Paint(screen.Green, "ok"), screen.Plain(l.path),
+		n[transcript.Meta]+n[transcript.Stdout]+n[transcript.Stderr], log.Code()), cli.ExitAccepted, nil
+}
