@@ -17,11 +17,11 @@ import (
 // commands returns all commands of the program.
 func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		runcmd.RunCommand(a), runcmd.CheckCommand(a), runcmd.ExecCommand(a), runcmd.SafeRunCommand(a), runcmd.DoctorCommand(a), runcmd.SandboxCommand(a), runcmd.ReproduceCommand(a),
-		provecmd.VerifyCommand(a), provecmd.DigestCommand(a), provecmd.CompareCommand(a), provecmd.FingerprintCommand(a), provecmd.ConformanceCommand(a),
-		guidecmd.ExplainCommand(a), guidecmd.DemoCommand(a), guidecmd.SchemaCommand(a), guidecmd.VersionCommand(a),
-		ledgercmd.LedgerCommand(a), packcmd.PackCommand(a), applycmd.ApplyCommand(a), transcriptcmd.TranscriptCommand(a),
-		policycmd.PolicyCommand(a), policycmd.InitCommand(a),
-		guidecmd.ExitCodesTopic(), guidecmd.EnvironmentTopic(),
+		runcmd.Run(a), runcmd.Check(a), runcmd.Exec(a), runcmd.SafeRun(a), runcmd.Doctor(a), runcmd.Sandbox(a), runcmd.Reproduce(a),
+		provecmd.Verify(a), provecmd.Digest(a), provecmd.Compare(a), provecmd.Fingerprint(a), provecmd.Conformance(a),
+		guidecmd.Explain(a), guidecmd.Demo(a), guidecmd.Schema(a), guidecmd.Version(a),
+		ledgercmd.Ledger(a), packcmd.Pack(a), applycmd.Apply(a), transcriptcmd.Transcript(a),
+		policycmd.Policy(a), policycmd.Init(a),
+		guidecmd.ExitCodes(), guidecmd.Environment(),
 	}
 }

@@ -31,7 +31,7 @@ import (
 )
 
 type applyFlags struct {
-	packs.PackKeyFlags
+	packs.KeyFlags
 	to        string
 	dryRun    bool
 	branch    string
@@ -65,7 +65,8 @@ Exit codes:
   1  refused by what the pack or the tree says; nothing was changed
   2  no answer: a check could not be made, or the tree could not be changed`
 
-func ApplyCommand(a *cli.App) *cobra.Command {
+// Apply returns the command that puts the files of an accepted pack into a folder.
+func Apply(a *cli.App) *cobra.Command {
 	var f applyFlags
 	cmd := &cobra.Command{
 		Use:   "apply PACK --to DIR",
@@ -89,7 +90,7 @@ func ApplyCommand(a *cli.App) *cobra.Command {
 				return err
 			}
 			ctx := folders.Waiting(cmd.Context(), a)
-			dir, err := folders.NamedFolder("to", f.to)
+			dir, err := folders.Named("to", f.to)
 			if err != nil {
 				return err
 			}
@@ -108,7 +109,7 @@ func ApplyCommand(a *cli.App) *cobra.Command {
 }
 
 func (f *applyFlags) register(cmd *cobra.Command) {
-	f.PackKeyFlags.Register(cmd)
+	f.KeyFlags.Register(cmd)
 	flags := cmd.Flags()
 	flags.Lookup("ledger-key").Usage += "; it vouches for run.json, and not for the patch"
 	flags.StringVar(&f.to, "to", "", "folder to put the files into")
@@ -164,7 +165,7 @@ func recoverTree(ctx context.Context, a *cli.App, dir string) error {
 	return cli.PrintStanding(a, []byte(screen.Plain(screen.Folder(dir))+": "+said+"\n"), said)
 }
 
-func apply(ctx context.Context, a *cli.App, name, dir string, f applyFlags, keys packs.PackKeys) error {
+func apply(ctx context.Context, a *cli.App, name, dir string, f applyFlags, keys packs.Keys) error {
 	var state string
 	if err := cli.Undisturbed(ctx, a, func() (err error) {
 		state, err = folders.Recovered(ctx, a, dir)
@@ -220,7 +221,7 @@ func apply(ctx context.Context, a *cli.App, name, dir string, f applyFlags, keys
 
 // warnUnsigned warns when only the ledger's key vouches for the pack, because the ledger
 // does not cover the patch.
-func warnUnsigned(a *cli.App, keys packs.PackKeys) {
+func warnUnsigned(a *cli.App, keys packs.Keys) {
 	if keys.LedgerKey == nil || len(keys.Keys) > 0 {
 		return
 	}
@@ -272,16 +273,16 @@ func packWithin(dir, name string) ([]string, error) {
 // acceptedPatch returns the patch of a pack whose run was accepted. The patch has no
 // operations where the execution changed no file. When acceptedPatch returns nil without
 // an error, it has printed the reason.
-func acceptedPatch(a *cli.App, name, policy string, keys packs.PackKeys) (*pack.Patch, error) {
+func acceptedPatch(a *cli.App, name, policy string, keys packs.Keys) (*pack.Patch, error) {
 	given, err := policies.GivenProfile(a, policy)
 	if err != nil {
 		return nil, err
 	}
-	p, err := packs.ReadPack(a, name)
+	p, err := packs.Read(a, name)
 	if err != nil {
 		return nil, err
 	}
-	v := packs.VerifiedPack{Name: canon.Clean(name), Verdict: verify.Pack(p, packs.PackOptions(a, given)), Vouched: keys.Vouch(p), Hint: packs.TopHint(p)}
+	v := packs.Verified{Name: canon.Clean(name), Verdict: verify.Pack(p, packs.Options(a, given)), Vouched: keys.Vouch(p), Hint: packs.TopHint(p)}
 	if a.Status = v.Status(); a.Status != cli.ExitAccepted {
 		v.Human(a.Term)
 		return nil, nil

@@ -70,6 +70,8 @@ func Flush(out *bufio.Writer) error { return Unprinted(out.Flush()) }
 // OrEmpty returns a list that JSON shows as [] if it is empty.
 func OrEmpty[T any](l []T) []T { return append([]T{}, l...) }
 
+// CommaList joins words with commas.
 func CommaList(list []string) string { return strings.Join(list, ", ") }
 
+// Quoted returns the name of a folder in quotes, without the path of the machine.
 func Quoted(name string) string { return fmt.Sprintf("%q", screen.Folder(name)) }

@@ -10,10 +10,12 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
+// HelpHint returns the hint that names the help of a command.
 func HelpHint(cmd *cobra.Command) string {
 	return fmt.Sprintf("%q lists what it takes", cmd.CommandPath()+" --help")
 }
 
+// NoArgs refuses every argument.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -46,6 +48,7 @@ func nearCommand(cmd *cobra.Command, name string) string {
 	return HelpHint(cmd)
 }
 
+// ExactArgs returns a check for one argument of each name.
 func ExactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -83,6 +86,7 @@ func Choice(flag, value string, known []string) error {
 	return Unfit(hint, "unknown %s %q", flag, value)
 }
 
+// Complete sets the values that a shell completes a flag with.
 func Complete(cmd *cobra.Command, flag string, values ...string) {
 	fixed := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return values, cobra.ShellCompDirectiveNoFileComp
@@ -92,6 +96,7 @@ func Complete(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
+// AtMostOne returns a check for one argument or none.
 func AtMostOne() cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Busy counts the operations whose end a Ctrl-C waits for. A nil occupied counts
+// Busy counts the operations whose end a Ctrl-C waits for. A nil Busy counts
 // nothing.
 type Busy struct {
 	mu   sync.Mutex
@@ -17,14 +17,17 @@ type Busy struct {
 	free *sync.Cond
 }
 
+// NewBusy returns a Busy that counts nothing yet.
 func NewBusy() *Busy {
 	o := &Busy{}
 	o.free = sync.NewCond(&o.mu)
 	return o
 }
 
+// Enter counts an operation that begins.
 func (o *Busy) Enter() { o.add(1) }
 
+// Leave counts an operation that has ended.
 func (o *Busy) Leave() { o.add(-1) }
 
 func (o *Busy) add(n int) {

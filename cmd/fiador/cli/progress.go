@@ -18,6 +18,7 @@ type Progress struct {
 	shown time.Time // zero: the line is not shown
 }
 
+// NewProgress returns a line that shows the progress towards total.
 func NewProgress(a *App, total int64) *Progress {
 	return &Progress{app: a, Total: total, began: a.Now()}
 }
@@ -42,6 +43,7 @@ func (p *Progress) Show(text string) {
 	fmt.Fprintf(p.app.Stderr, "\r\x1b[K%s", p.app.Term.Paint(screen.Dim, text))
 }
 
+// Clear takes the line from the terminal.
 func (p *Progress) Clear() {
 	if !p.shown.IsZero() {
 		fmt.Fprint(p.app.Stderr, "\r\x1b[K")

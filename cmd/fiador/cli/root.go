@@ -44,6 +44,7 @@ func Run(ctx context.Context, args []string, sys System, commands func(*App) []*
 // ends without an answer. Other commands end with exitError.
 const FailsWith = "fails-with"
 
+// Root returns the command fiador with its commands.
 func Root(a *App, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fiador",

@@ -15,6 +15,7 @@ type Terminal struct {
 	Color bool
 }
 
+// Paint gives a text a style, if the terminal has colour.
 func (t Terminal) Paint(style, s string) string {
 	if !t.Color {
 		return s
@@ -22,18 +23,22 @@ func (t Terminal) Paint(style, s string) string {
 	return screen.Paint(style, s)
 }
 
+// Line writes fields with two spaces between them.
 func (t Terminal) Line(fields ...string) {
 	fmt.Fprintln(t.W, strings.Join(fields, "  "))
 }
 
+// Message writes what the program says.
 func (t Terminal) Message(msg string) {
 	fmt.Fprintln(t.W, t.Paint(screen.Bold, "fiador:")+" "+screen.Plain(msg))
 }
 
+// Warning writes a warning of the program.
 func (t Terminal) Warning(msg string) {
 	fmt.Fprintln(t.W, t.Paint(screen.Bold, "fiador:")+" "+t.Paint(screen.Yellow, "warning:")+" "+screen.Plain(msg))
 }
 
+// Hint writes a remedy. It writes nothing for an empty text.
 func (t Terminal) Hint(text string) {
 	if text != "" {
 		fmt.Fprintln(t.W, t.Paint(screen.Dim, "hint:")+" "+screen.Plain(text))

@@ -69,10 +69,12 @@ func Absent(name string) error {
 	return nil
 }
 
+// IsThere returns the usage error for a file that must not exist.
 func IsThere(name string) error {
 	return Usage("name a new file", "file %q is there already", screen.Path(name))
 }
 
+// NotWritten returns the error for a file that could not be written.
 func NotWritten(name string, err error) error {
 	var planted *links.PlantedError
 	if errors.As(err, &planted) {
@@ -98,7 +100,7 @@ type NewFile struct {
 }
 
 // CreateFile begins a file that add or replace puts at name. A new file gets the
-// permissions of mode without those of the umask. createFile follows no link beneath the
+// permissions of mode without those of the umask. CreateFile follows no link beneath the
 // folders within. The file's folder stays open, so that a later link has no effect.
 func CreateFile(name string, within []string, mode fs.FileMode) (*NewFile, error) {
 	at, err := links.Place(name, within)

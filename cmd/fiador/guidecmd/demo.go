@@ -53,7 +53,8 @@ func demoIntents() []demoIntent {
 	}
 }
 
-func DemoCommand(a *cli.App) *cobra.Command {
+// Demo returns the command that decides three intents of its own.
+func Demo(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "see all three outcomes on three small intents",

@@ -31,7 +31,8 @@ type explainFlags struct {
 	format string
 }
 
-func ExplainCommand(a *cli.App) *cobra.Command {
+// Explain returns the command that explains codes, rules and decisions.
+func Explain(a *cli.App) *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",

@@ -9,7 +9,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-func SchemaCommand(a *cli.App) *cobra.Command {
+// Schema returns the command that prints a schema.
+func Schema(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema NAME",
 		Short: "print a JSON Schema",

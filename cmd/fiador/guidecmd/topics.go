@@ -4,7 +4,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func ExitCodesTopic() *cobra.Command {
+// ExitCodes returns the help topic about exit codes.
+func ExitCodes() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",
 		Short: "what the exit codes mean",
@@ -32,7 +33,8 @@ details.hint is what to do. On a terminal the same stands above the line in word
 	}
 }
 
-func EnvironmentTopic() *cobra.Command {
+// Environment returns the help topic about environment variables.
+func Environment() *cobra.Command {
 	return &cobra.Command{
 		Use:   "environment",
 		Short: "the environment variables that are read",

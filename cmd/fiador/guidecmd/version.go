@@ -12,7 +12,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-func VersionCommand(a *cli.App) *cobra.Command {
+// Version returns the command that prints the versions of the program and its parts.
+func Version(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "print the versions of fiador and of what it is built from",

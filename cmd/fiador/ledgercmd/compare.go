@@ -19,7 +19,7 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-func ledgerCompareCommand(a *cli.App) *cobra.Command {
+func compareCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare A B",
 		Short: "say whether two copies of a ledger are one",
@@ -43,12 +43,12 @@ func compareLedgers(ctx context.Context, a *cli.App, nameA, nameB string) error 
 	nameA, nameB = filepath.Clean(nameA), filepath.Clean(nameB)
 	ra, err := disk.Read(nameA)
 	if err != nil {
-		return ledgers.LedgerError(nameA, err)
+		return ledgers.Error(nameA, err)
 	}
 	defer ra.Close()
 	rb, err := disk.Read(nameB)
 	if err != nil {
-		return ledgers.LedgerError(nameB, err)
+		return ledgers.Error(nameB, err)
 	}
 	defer rb.Close()
 	ca, cb := ra.Checkpoint(), rb.Checkpoint()
@@ -62,7 +62,7 @@ func compareLedgers(ctx context.Context, a *cli.App, nameA, nameB string) error 
 	c, err := disk.Compare(ctx, ra, rb, tell)
 	clear()
 	if err != nil {
-		return ledgers.LedgerError(nameA+" and "+nameB, err)
+		return ledgers.Error(nameA+" and "+nameB, err)
 	}
 	if !c.Forked {
 		text := "SAME"
@@ -81,7 +81,7 @@ func compareLedgers(ctx context.Context, a *cli.App, nameA, nameB string) error 
 		c.A.Line.Entry, c.B.Line.Entry, ca.Note, cb.Note))
 }
 
-func ledgerReceiptsCommand(a *cli.App) *cobra.Command {
+func receiptsCommand(a *cli.App) *cobra.Command {
 	var f ledgers.ReadFlags
 	cmd := &cobra.Command{
 		Use:   "check-receipts DIR",
@@ -109,7 +109,7 @@ Exit codes:
 const receiptSuffix = ".tlog-proof"
 
 func checkReceipts(ctx context.Context, a *cli.App, f ledgers.ReadFlags, dir string) error {
-	r, err := ledgers.ReadLedger(a, f)
+	r, err := ledgers.Read(a, f)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func checkReceipts(ctx context.Context, a *cli.App, f ledgers.ReadFlags, dir str
 		return err
 	}
 	if err := r.Keeps(ctx, list); err != nil {
-		return ledgers.LedgerError(f.Name(a), err)
+		return ledgers.Error(f.Name(a), err)
 	}
 	var b strings.Builder
 	lost := 0
@@ -176,7 +176,7 @@ func receiptFile(path string) (ledger.Proof, error) {
 	return ledger.ParseProof(b)
 }
 
-func ledgerPublishCommand(a *cli.App) *cobra.Command {
+func publishCommand(a *cli.App) *cobra.Command {
 	var f ledgers.ReadFlags
 	cmd := &cobra.Command{
 		Use:   "publish DIR",
@@ -231,17 +231,17 @@ func publishable(ctx context.Context, a *cli.App, r *disk.Reader, source, dir st
 	if old.Size <= now.Size {
 		proof, err := r.Consistency(ctx, old.Size)
 		if err != nil {
-			return ledgers.LedgerError(source, err)
+			return ledgers.Error(source, err)
 		}
 		if proof.Check(now, old.Checkpoint) == nil {
 			return nil
 		}
 	}
-	return ledgers.LedgerError(source, fmt.Errorf("%w: it does not have the %s that are published", disk.ErrForked, entryCount(old.Size)))
+	return ledgers.Error(source, fmt.Errorf("%w: it does not have the %s that are published", disk.ErrForked, entryCount(old.Size)))
 }
 
 func publishLedger(ctx context.Context, a *cli.App, f ledgers.ReadFlags, dir string) error {
-	r, err := ledgers.ReadLedger(a, f)
+	r, err := ledgers.Read(a, f)
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func publishLedger(ctx context.Context, a *cli.App, f ledgers.ReadFlags, dir str
 	clear()
 	switch {
 	case errors.Is(err, disk.ErrTampered), ctx.Err() != nil:
-		return ledgers.LedgerError(source, err)
+		return ledgers.Error(source, err)
 	case err != nil:
 		return cli.NotWritten(dir, err)
 	}

@@ -22,7 +22,7 @@ type driftFlags struct {
 	format string
 }
 
-func ledgerDriftCommand(a *cli.App) *cobra.Command {
+func driftCommand(a *cli.App) *cobra.Command {
 	f := driftFlags{format: "human"}
 	formats := []string{"human", "json"}
 	cmd := &cobra.Command{

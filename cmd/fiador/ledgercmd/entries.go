@@ -113,7 +113,7 @@ type entries struct {
 // openEntries opens a ledger and standard output. A write to standard output first clears
 // the progress line.
 func openEntries(a *cli.App, f ledgers.ReadFlags, filter ledger.Filter) (*entries, *bufio.Writer, error) {
-	r, err := ledgers.ReadLedger(a, f)
+	r, err := ledgers.Read(a, f)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -23,7 +23,7 @@ type exportFlags struct {
 	force  bool
 }
 
-func ledgerExportCommand(a *cli.App) *cobra.Command {
+func exportCommand(a *cli.App) *cobra.Command {
 	f := exportFlags{format: "jsonl"}
 	formats := []string{"jsonl", "csv"}
 	cmd := &cobra.Command{
@@ -71,7 +71,7 @@ Exit codes:
 }
 
 func exportEntries(ctx context.Context, a *cli.App, f exportFlags) error {
-	r, err := ledgers.ReadLedger(a, f.ReadFlags)
+	r, err := ledgers.Read(a, f.ReadFlags)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func exportTarget(a *cli.App, f exportFlags) error {
 	if err == nil && info.Mode().IsRegular() && !f.force {
 		return fileExists(f.output)
 	}
-	dir, err := ledgers.LedgerDir(a, f.Dir)
+	dir, err := ledgers.Dir(a, f.Dir)
 	if err != nil {
 		return err
 	}

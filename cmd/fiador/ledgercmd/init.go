@@ -16,7 +16,7 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-func ledgerInitCommand(a *cli.App) *cobra.Command {
+func initCommand(a *cli.App) *cobra.Command {
 	var origin, key string
 	cmd := &cobra.Command{
 		Use:   "init DIR",
@@ -62,9 +62,9 @@ func initLedger(a *cli.App, dir, origin, keyFile string) error {
 	}
 	r, err := disk.Create(dir, signer, disk.Options{Now: a.Now})
 	if err != nil {
-		return errors.Join(ledgers.LedgerError(dir, err), os.Remove(keyFile))
+		return errors.Join(ledgers.Error(dir, err), os.Remove(keyFile))
 	}
-	ledgers.WarnLedger(a, r.Warnings)
+	ledgers.Warn(a, r.Warnings)
 	if a.TTY {
 		a.Term.Message(fmt.Sprintf("ledger %q of %q; its verifier key is on standard output", screen.Path(dir), origin))
 		a.Term.Hint("run: fiador run INTENT --ledger " + screen.Path(dir) + " --ledger-key " + screen.Path(keyFile))
@@ -72,7 +72,7 @@ func initLedger(a *cli.App, dir, origin, keyFile string) error {
 	return ledgers.PrintVerifier(a, signer.Verifier(), fmt.Sprintf("ledger %q and key %q were made all the same", screen.Path(dir), screen.Path(keyFile)))
 }
 
-func ledgerRepairCommand(a *cli.App) *cobra.Command {
+func repairCommand(a *cli.App) *cobra.Command {
 	var dir string
 	var key ledgers.KeyFlags
 	cmd := &cobra.Command{
@@ -89,7 +89,7 @@ Exit codes:
 		Example: `  fiador ledger repair --ledger ./ledger --ledger-key gate.key`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := ledgers.LedgerDir(a, dir)
+			dir, err := ledgers.Dir(a, dir)
 			if err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ Exit codes:
 			}
 			did, err := disk.Repair(cmd.Context(), dir, signer, disk.Options{Now: a.Now, Progress: ledgers.Rebuilding(a)})
 			if err != nil {
-				return ledgers.LedgerError(dir, err)
+				return ledgers.Error(dir, err)
 			}
 			return a.Print([]byte(strings.Join(did, "\n") + "\n"))
 		},
@@ -109,7 +109,7 @@ Exit codes:
 	return cmd
 }
 
-func ledgerRotateCommand(a *cli.App) *cobra.Command {
+func rotateCommand(a *cli.App) *cobra.Command {
 	var dir, next string
 	var key ledgers.KeyFlags
 	cmd := &cobra.Command{
@@ -126,7 +126,7 @@ Exit codes:
 		Example: `  fiador ledger rotate-key --ledger ./ledger --ledger-key gate.key --new-key gate-2.key >gate-2.pub`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := ledgers.LedgerDir(a, dir)
+			dir, err := ledgers.Dir(a, dir)
 			if err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ func rotateKey(ctx context.Context, a *cli.App, dir, file string, signer *ledger
 	}
 	log, err := disk.Open(dir, signer, disk.Options{Now: a.Now, Progress: ledgers.Rebuilding(a)})
 	if err != nil {
-		return ledgers.LedgerError(dir, err)
+		return ledgers.Error(dir, err)
 	}
 	defer log.Close()
 	next, err := ledgers.NewKey(a, signer.Origin(), file)
@@ -164,8 +164,8 @@ func rotateKey(ctx context.Context, a *cli.App, dir, file string, signer *ledger
 		// It is uncertain whether the record of the new key is in the ledger. If it is,
 		// nothing can be appended without that key.
 		a.Term.Message(fmt.Sprintf("the new key stays in %q; delete it if \"fiador ledger list\" shows no key-rotation", screen.Path(file)))
-		return ledgers.LedgerError(dir, err)
+		return ledgers.Error(dir, err)
 	}
-	ledgers.WarnLedger(a, r.Warnings)
+	ledgers.Warn(a, r.Warnings)
 	return ledgers.PrintVerifier(a, next.Verifier(), fmt.Sprintf("the key was rotated all the same, and %q signs from now on", screen.Path(file)))
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-func LedgerCommand(a *cli.App) *cobra.Command {
+// Ledger returns the group of commands of a ledger.
+func Ledger(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ledger",
 		Short: "record decisions, and prove what was recorded",
@@ -33,16 +34,16 @@ Exit codes:
 		Args: cli.GroupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(ledgerInitCommand(a), ledgerListCommand(a), ledgerShowCommand(a), ledgerVerifyCommand(a),
-		ledgerProveCommand(a), ledgerCheckProofCommand(a), ledgerConsistencyCommand(a), ledgerCompareCommand(a), ledgerPinCommand(a),
-		ledgerReceiptsCommand(a), ledgerDriftCommand(a), ledgerStatsCommand(a), ledgerExportCommand(a), ledgerPublishCommand(a),
-		ledgerReplayCommand(a), ledgerRepairCommand(a), ledgerRotateCommand(a))
+	cmd.AddCommand(initCommand(a), listCommand(a), showCommand(a), verifyCommand(a),
+		proveCommand(a), checkProofCommand(a), consistencyCommand(a), compareCommand(a), pinCommand(a),
+		receiptsCommand(a), driftCommand(a), statsCommand(a), exportCommand(a), publishCommand(a),
+		replayCommand(a), repairCommand(a), rotateCommand(a))
 	return cmd
 }
 
 // proofError returns the error for a proof when a command cannot answer.
 func proofError(name string, err error) error {
-	return runerr.New(result.CodeEvidence, "proof "+strconv.Quote(screen.Path(name))+": "+err.Error(), ledgers.LedgerHint(err), runerr.Because(err))
+	return runerr.New(result.CodeEvidence, "proof "+strconv.Quote(screen.Path(name))+": "+err.Error(), ledgers.Hint(err), runerr.Because(err))
 }
 
 // progressOf shows the progress of long work on a ledger.

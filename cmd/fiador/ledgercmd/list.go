@@ -54,7 +54,7 @@ Exit codes:
   0  listed, even if nothing was to be listed
   2  the ledger, or an entry, could not be read`
 
-func ledgerListCommand(a *cli.App) *cobra.Command {
+func listCommand(a *cli.App) *cobra.Command {
 	f := listFlags{format: "human"}
 	formats := []string{"human", "json", "jsonl", "csv"}
 	cmd := &cobra.Command{

@@ -16,7 +16,7 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-func ledgerProveCommand(a *cli.App) *cobra.Command {
+func proveCommand(a *cli.App) *cobra.Command {
 	var f ledgers.ReadFlags
 	var output string
 	var run bool
@@ -48,7 +48,7 @@ Exit codes:
 }
 
 func proveRun(ctx context.Context, a *cli.App, f ledgers.ReadFlags, what string, run bool, output string) error {
-	r, err := ledgers.ReadLedger(a, f)
+	r, err := ledgers.Read(a, f)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func proveRun(ctx context.Context, a *cli.App, f ledgers.ReadFlags, what string,
 		if !errors.Is(err, disk.ErrTampered) && !errors.As(err, new(*fs.PathError)) && ctx.Err() == nil {
 			err = fmt.Errorf("%w: entry %d cannot be proved: %w", disk.ErrTampered, index, err)
 		}
-		return ledgers.LedgerError(f.Name(a), err)
+		return ledgers.Error(f.Name(a), err)
 	}
 	if output != "" {
 		return cli.WriteNew(output, p.Marshal(), nil)
@@ -77,7 +77,7 @@ func proveRun(ctx context.Context, a *cli.App, f ledgers.ReadFlags, what string,
 	return a.Print(p.Marshal())
 }
 
-func ledgerCheckProofCommand(a *cli.App) *cobra.Command {
+func checkProofCommand(a *cli.App) *cobra.Command {
 	var f ledgers.ReadFlags
 	cmd := &cobra.Command{
 		Use:   "check-proof FILE",
@@ -118,7 +118,7 @@ func keys(ctx context.Context, a *cli.App, f ledgers.ReadFlags) (ledger.Keys, er
 		return nil, cli.Usage("name its verifier key with --key, or the ledger with --ledger", "whose proof?")
 	}
 	if trusted == nil {
-		r, err := ledgers.ReadLedger(a, f)
+		r, err := ledgers.Read(a, f)
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +127,7 @@ func keys(ctx context.Context, a *cli.App, f ledgers.ReadFlags) (ledger.Keys, er
 	// The later keys in origin.json count as far as signed records confirm them.
 	audited, err := disk.Audit(ctx, f.Name(a), trusted, disk.AuditOptions{Quick: true})
 	if err != nil {
-		return nil, ledgers.LedgerError(f.Name(a), err)
+		return nil, ledgers.Error(f.Name(a), err)
 	}
 	return audited.Keys.Trusting(*trusted)
 }
@@ -156,7 +156,7 @@ func checkProof(ctx context.Context, a *cli.App, f ledgers.ReadFlags, name strin
 	return a.Print(fmt.Appendf(nil, "%s  entry %d of %d in %s\n%s\n", a.Page.Paint(screen.Green, "VALID"), p.Index, c.Size, c.Origin, p.Entry))
 }
 
-func ledgerConsistencyCommand(a *cli.App) *cobra.Command {
+func consistencyCommand(a *cli.App) *cobra.Command {
 	var f ledgers.ReadFlags
 	var from, output string
 	cmd := &cobra.Command{
@@ -190,7 +190,7 @@ func consistency(ctx context.Context, a *cli.App, f ledgers.ReadFlags, from, out
 	if err != nil {
 		return err
 	}
-	r, err := ledgers.ReadLedger(a, f)
+	r, err := ledgers.Read(a, f)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func consistency(ctx context.Context, a *cli.App, f ledgers.ReadFlags, from, out
 	}
 	proof, err := r.Consistency(ctx, old.Size)
 	if err != nil {
-		return ledgers.LedgerError(f.Name(a), err)
+		return ledgers.Error(f.Name(a), err)
 	}
 	if err := proof.Check(now, old.Checkpoint); err != nil {
 		return not("the first %s are not those of %s", entryCount(old.Size), old.Name)
@@ -230,7 +230,7 @@ func consistency(ctx context.Context, a *cli.App, f ledgers.ReadFlags, from, out
 	return a.Print(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.Page.Paint(screen.Green, "CONSISTENT"), old.Size, entryCount(now.Size), screen.Plain(old.Name)))
 }
 
-func ledgerPinCommand(a *cli.App) *cobra.Command {
+func pinCommand(a *cli.App) *cobra.Command {
 	var f ledgers.ReadFlags
 	var output string
 	cmd := &cobra.Command{
@@ -259,7 +259,7 @@ Exit codes:
 }
 
 func pin(ctx context.Context, a *cli.App, f ledgers.ReadFlags, args []string, output string) error {
-	r, err := ledgers.ReadLedger(a, f)
+	r, err := ledgers.Read(a, f)
 	if err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func pin(ctx context.Context, a *cli.App, f ledgers.ReadFlags, args []string, ou
 		var proof ledger.Consistency
 		if old.Size <= c.Size {
 			if proof, err = r.Consistency(ctx, old.Size); err != nil {
-				return ledgers.LedgerError(f.Name(a), err)
+				return ledgers.Error(f.Name(a), err)
 			}
 		}
 		if old.Size > c.Size || proof.Check(c, old.Checkpoint) != nil {
@@ -295,7 +295,7 @@ func pin(ctx context.Context, a *cli.App, f ledgers.ReadFlags, args []string, ou
 	}
 	name, err := r.Pin(c)
 	if err != nil {
-		return ledgers.LedgerError(f.Name(a), err)
+		return ledgers.Error(f.Name(a), err)
 	}
 	return a.Print(fmt.Appendf(nil, "%s  %s\n", name, c.Root))
 }

@@ -33,7 +33,7 @@ type replayFlags struct {
 	given  func(flag string) bool
 }
 
-func ledgerReplayCommand(a *cli.App) *cobra.Command {
+func replayCommand(a *cli.App) *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay [N|RUN]",

@@ -34,7 +34,7 @@ type showFlags struct {
 	format   string
 }
 
-func ledgerShowCommand(a *cli.App) *cobra.Command {
+func showCommand(a *cli.App) *cobra.Command {
 	f := showFlags{format: "human"}
 	formats := []string{"human", "json"}
 	cmd := &cobra.Command{
@@ -95,7 +95,7 @@ Exit codes:
 }
 
 func showEntries(ctx context.Context, a *cli.App, what string, f showFlags) error {
-	r, err := ledgers.ReadLedger(a, f.ReadFlags)
+	r, err := ledgers.Read(a, f.ReadFlags)
 	if err != nil {
 		return err
 	}
@@ -114,13 +114,13 @@ func showEntries(ctx context.Context, a *cli.App, what string, f showFlags) erro
 	case f.evidence, f.result:
 		out, err := stored(r, list, f.result)
 		if err != nil {
-			return ledgers.LedgerError(f.Name(a), err)
+			return ledgers.Error(f.Name(a), err)
 		}
 		return printStored(a, out)
 	}
 	for i := range list {
 		if err := list[i].examine(ctx, r); err != nil {
-			return ledgers.LedgerError(f.Name(a), err)
+			return ledgers.Error(f.Name(a), err)
 		}
 		if list[i].wrong() {
 			a.Status = cli.ExitRejected

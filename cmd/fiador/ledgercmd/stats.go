@@ -25,7 +25,7 @@ type statsFlags struct {
 	format string
 }
 
-func ledgerStatsCommand(a *cli.App) *cobra.Command {
+func statsCommand(a *cli.App) *cobra.Command {
 	f := statsFlags{format: "human", top: 10}
 	formats := []string{"human", "json", "csv"}
 	cmd := &cobra.Command{

@@ -24,7 +24,7 @@ type verifyLedgerFlags struct {
 	format string
 }
 
-func ledgerVerifyCommand(a *cli.App) *cobra.Command {
+func verifyCommand(a *cli.App) *cobra.Command {
 	var f verifyLedgerFlags
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -69,7 +69,7 @@ func verifyLedger(ctx context.Context, a *cli.App, f verifyLedgerFlags) error {
 	if f.Quick && f.Evidence {
 		return cli.Unfit("leave --quick out", "--quick reads few records, and --evidence needs all")
 	}
-	dir, err := ledgers.LedgerDir(a, f.Dir)
+	dir, err := ledgers.Dir(a, f.Dir)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func verifyLedger(ctx context.Context, a *cli.App, f verifyLedgerFlags) error {
 		}
 		a.Status = cli.ExitRejected
 	case err != nil:
-		return ledgers.LedgerError(dir, err)
+		return ledgers.Error(dir, err)
 	case !audited.Sound():
 		a.Status = cli.ExitRejected
 	}

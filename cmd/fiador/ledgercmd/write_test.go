@@ -18,7 +18,7 @@ import (
 
 // TestLedgerColumns: the help of list names every column, in its order.
 func TestLedgerColumns(t *testing.T) {
-	long := ledgerListCommand(&cli.App{}).Long
+	long := listCommand(&cli.App{}).Long
 	_, text, _ := strings.Cut(long, "The columns of csv: ")
 	text, _, _ = strings.Cut(text, ".\n\n")
 	text = regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(text, "")

@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-func packArchiveCommand(a *cli.App) *cobra.Command {
+func archiveCommand(a *cli.App) *cobra.Command {
 	policy := ""
 	cmd := &cobra.Command{
 		Use:   "archive PACK FILE",
@@ -59,11 +59,11 @@ func archivePack(a *cli.App, name, file, policy string) error {
 	if err != nil {
 		return err
 	}
-	p, err := packs.ReadPack(a, name)
+	p, err := packs.Read(a, name)
 	if err != nil {
 		return err
 	}
-	v := packs.VerifiedPack{Name: canon.Clean(name), Verdict: verify.Pack(p, packs.PackOptions(a, given)), Hint: packs.TopHint(p)}
+	v := packs.Verified{Name: canon.Clean(name), Verdict: verify.Pack(p, packs.Options(a, given)), Hint: packs.TopHint(p)}
 	if a.Status = v.Status(); a.Status != cli.ExitAccepted {
 		v.Human(a.Term)
 		return nil

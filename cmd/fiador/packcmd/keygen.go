@@ -18,7 +18,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-func packKeygenCommand(a *cli.App) *cobra.Command {
+func keygenCommand(a *cli.App) *cobra.Command {
 	var name, file, public string
 	cmd := &cobra.Command{
 		Use:   "keygen",

@@ -7,7 +7,8 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 )
 
-func PackCommand(a *cli.App) *cobra.Command {
+// Pack returns the group of commands of run packs.
+func Pack(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pack",
 		Short: "verify, show, sign and archive run packs",
@@ -25,6 +26,6 @@ Exit codes:
 		Args: cli.GroupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(packVerifyCommand(a), packShowCommand(a), packSignCommand(a), packArchiveCommand(a), packKeygenCommand(a))
+	cmd.AddCommand(verifyCommand(a), showCommand(a), signCommand(a), archiveCommand(a), keygenCommand(a))
 	return cmd
 }

@@ -25,7 +25,7 @@ type packShowFlags struct {
 	file   string
 }
 
-func packShowCommand(a *cli.App) *cobra.Command {
+func showCommand(a *cli.App) *cobra.Command {
 	var f packShowFlags
 	cmd := &cobra.Command{
 		Use:   "show PACK",
@@ -69,14 +69,14 @@ func showPack(a *cli.App, name string, f packShowFlags) error {
 	if err != nil {
 		return err
 	}
-	p, err := packs.ReadPack(a, name)
+	p, err := packs.Read(a, name)
 	if err != nil {
 		return err
 	}
 	if f.file != "" {
 		return printPacked(a, p, name, f.file)
 	}
-	v := packs.VerifiedPack{Name: canon.Clean(name), Verdict: verify.Pack(p, packs.PackOptions(a, given)), Hint: packs.TopHint(p)}
+	v := packs.Verified{Name: canon.Clean(name), Verdict: verify.Pack(p, packs.Options(a, given)), Hint: packs.TopHint(p)}
 	var out bytes.Buffer
 	t := cli.Terminal{W: &out, Color: a.Page.Color}
 	s := packSheet{t: t, p: p}

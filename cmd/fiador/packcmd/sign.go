@@ -30,7 +30,7 @@ type packSignFlags struct {
 	policy string
 }
 
-func packSignCommand(a *cli.App) *cobra.Command {
+func signCommand(a *cli.App) *cobra.Command {
 	var f packSignFlags
 	cmd := &cobra.Command{
 		Use:   "sign PACK...",
@@ -82,7 +82,7 @@ func signPacks(a *cli.App, names []string, f packSignFlags) error {
 	if err != nil {
 		return err
 	}
-	o := packs.PackOptions(a, given)
+	o := packs.Options(a, given)
 	var out bytes.Buffer
 	var signed []string
 	for _, name := range names {
@@ -140,7 +140,7 @@ var errInvalid = errors.New("the pack is not valid")
 
 // signPack signs one pack if it is valid, and writes the result to out.
 func signPack(a *cli.App, out *bytes.Buffer, name string, key *ledger.Signer, o verify.Options) (int, error) {
-	v := packs.VerifiedPack{Name: canon.Clean(name)}
+	v := packs.Verified{Name: canon.Clean(name)}
 	err := pack.SetMeta(name, func(p *pack.Pack) ([]byte, error) {
 		if v.Verdict = verify.Pack(p, o); !v.Verdict.OK() {
 			return nil, errInvalid

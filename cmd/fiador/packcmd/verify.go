@@ -19,14 +19,14 @@ import (
 )
 
 type packVerifyFlags struct {
-	packs.PackKeyFlags
+	packs.KeyFlags
 	level    string
 	policy   string
 	format   string
 	accepted bool
 }
 
-func packVerifyCommand(a *cli.App) *cobra.Command {
+func verifyCommand(a *cli.App) *cobra.Command {
 	var f packVerifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify PACK...",
@@ -63,7 +63,7 @@ Exit codes:
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return verifyPacks(a, cmd, args, f) },
 	}
-	f.PackKeyFlags.Register(cmd)
+	f.KeyFlags.Register(cmd)
 	flags := cmd.Flags()
 	f.level = string(pack.Strict)
 	flags.Var(&cli.Once{Value: &f.level}, "level", "strict or structural")
@@ -94,12 +94,12 @@ func verifyPacks(a *cli.App, cmd *cobra.Command, names []string, f packVerifyFla
 	if err != nil {
 		return err
 	}
-	o := packs.PackOptions(a, given)
+	o := packs.Options(a, given)
 	o.Level = pack.Level(f.level)
 	debug.SetGCPercent(cli.ManyGC)
 	debug.SetMemoryLimit(packMemory)
 	var out bytes.Buffer
-	for v := range inTurn(names, min(runtime.GOMAXPROCS(0), packWorkers), func(name string) packs.VerifiedPack { return verifyPack(a, name, o, keys, f.accepted) }) {
+	for v := range inTurn(names, min(runtime.GOMAXPROCS(0), packWorkers), func(name string) packs.Verified { return verifyPack(a, name, o, keys, f.accepted) }) {
 		if v.Err != nil {
 			a.Status = max(a.Status, a.Report(v.Err))
 			continue
@@ -126,14 +126,14 @@ const (
 	packMemory  = 1 << 30
 )
 
-func verifyPack(a *cli.App, name string, o verify.Options, k packs.PackKeys, accepted bool) (v packs.VerifiedPack) {
-	v = packs.VerifiedPack{Name: canon.Clean(name), Accepted: accepted}
+func verifyPack(a *cli.App, name string, o verify.Options, k packs.Keys, accepted bool) (v packs.Verified) {
+	v = packs.Verified{Name: canon.Clean(name), Accepted: accepted}
 	defer func() {
 		if p := recover(); p != nil {
-			v = packs.VerifiedPack{Name: v.Name, Err: runerr.Panicked()}
+			v = packs.Verified{Name: v.Name, Err: runerr.Panicked()}
 		}
 	}()
-	p, err := packs.ReadPack(a, name)
+	p, err := packs.Read(a, name)
 	if err != nil {
 		v.Err = err
 		return v

@@ -18,7 +18,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-func policyCheckCommand(a *cli.App) *cobra.Command {
+func checkCommand(a *cli.App) *cobra.Command {
 	base, format := "default", "text"
 	cmd := &cobra.Command{
 		Use:   "check PATH",

@@ -21,7 +21,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-func policyDiffCommand(a *cli.App) *cobra.Command {
+func diffCommand(a *cli.App) *cobra.Command {
 	var intents []string
 	var f policies.GateFlags
 	format := "text"

@@ -18,7 +18,7 @@ import (
 	"github.com/fiador/fiador/policy/devel"
 )
 
-func policyFmtCommand(a *cli.App) *cobra.Command {
+func fmtCommand(a *cli.App) *cobra.Command {
 	check := false
 	cmd := &cobra.Command{
 		Use:   "fmt PATH...",

@@ -10,7 +10,8 @@ import (
 	"github.com/fiador/fiador/harness/scaffold"
 )
 
-func InitCommand(a *cli.App) *cobra.Command {
+// Init returns the command that gates a repository with a first profile.
+func Init(a *cli.App) *cobra.Command {
 	name := "house"
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",

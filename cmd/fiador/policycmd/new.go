@@ -13,7 +13,7 @@ import (
 	"github.com/fiador/fiador/harness/scaffold"
 )
 
-func policyNewCommand(a *cli.App) *cobra.Command {
+func newCommand(a *cli.App) *cobra.Command {
 	dir := ""
 	cmd := &cobra.Command{
 		Use:   "new NAME",

@@ -26,7 +26,8 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-func PolicyCommand(a *cli.App) *cobra.Command {
+// Policy returns the group of commands of a policy's author.
+func Policy(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "write, check, test and compare policies",
@@ -44,8 +45,8 @@ Exit codes:
 		Args: cli.GroupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(policyNewCommand(a), policyCheckCommand(a), policyTestCommand(a),
-		policyShowCommand(a), policyDiffCommand(a), policyFmtCommand(a))
+	cmd.AddCommand(newCommand(a), checkCommand(a), testCommand(a),
+		showCommand(a), diffCommand(a), fmtCommand(a))
 	return cmd
 }
 

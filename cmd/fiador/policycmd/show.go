@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-func policyShowCommand(a *cli.App) *cobra.Command {
+func showCommand(a *cli.App) *cobra.Command {
 	f := policies.GateFlags{}
 	format := "text"
 	cmd := &cobra.Command{

@@ -29,7 +29,7 @@ type testFlags struct {
 	verbose   bool
 }
 
-func policyTestCommand(a *cli.App) *cobra.Command {
+func testCommand(a *cli.App) *cobra.Command {
 	f := testFlags{policy: "default", format: "text"}
 	cmd := &cobra.Command{
 		Use:   "test PATH",

@@ -14,7 +14,8 @@ import (
 // maxShown is how many bytes of a differing value are shown.
 const maxShown = 4096
 
-func CompareCommand(a *cli.App) *cobra.Command {
+// Compare returns the command that compares the decisions of two RunResults.
+func Compare(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare A B",
 		Short: "say whether two RunResults decided alike",
@@ -38,11 +39,11 @@ Exit codes:
 }
 
 func compare(a *cli.App, cmd *cobra.Command, nameA, nameB string) error {
-	fa, err := printSubset(cmd.Context(), a, nameA)
+	fa, err := readProven(cmd.Context(), a, nameA)
 	if err != nil {
 		return err
 	}
-	fb, err := printSubset(cmd.Context(), a, nameB)
+	fb, err := readProven(cmd.Context(), a, nameB)
 	if err != nil {
 		return err
 	}

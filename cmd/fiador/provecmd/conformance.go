@@ -27,7 +27,8 @@ import (
 // atOnce is how many vectors run at the same time. Most vectors only wait.
 const atOnce = 8
 
-func ConformanceCommand(a *cli.App) *cobra.Command {
+// Conformance returns the group of commands that hold a wrapper against its contract.
+func Conformance(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conformance",
 		Short: "hold another program against a contract",

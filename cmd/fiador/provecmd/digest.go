@@ -10,7 +10,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-func DigestCommand(a *cli.App) *cobra.Command {
+// Digest returns the command that prints the hash of a RunResult's canonical subset.
+func Digest(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "digest RESULT",
 		Short: "print the hash of a RunResult's canonical subset",
@@ -25,7 +26,7 @@ Exit codes:
   fiador run intent.json | fiador digest -`,
 		Args: cli.ExactArgs("RESULT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			obj, err := printSubset(cmd.Context(), a, args[0])
+			obj, err := readProven(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}
@@ -38,9 +39,9 @@ Exit codes:
 	}
 }
 
-// printSubset reads a RunResult and refuses one that breaks an invariant which the file alone
+// readProven reads a RunResult and refuses one that breaks an invariant which the file alone
 // can prove. The canonical subset of such a file has no meaning.
-func printSubset(ctx context.Context, a *cli.App, name string) (resultFile, error) {
+func readProven(ctx context.Context, a *cli.App, name string) (resultFile, error) {
 	file, err := readResult(ctx, a, name)
 	if err != nil {
 		return resultFile{}, err

@@ -32,7 +32,8 @@ type fingerprintFlags struct {
 	against string
 }
 
-func FingerprintCommand(a *cli.App) *cobra.Command {
+// Fingerprint returns the command that decides every vector on this machine.
+func Fingerprint(a *cli.App) *cobra.Command {
 	var f fingerprintFlags
 	cmd := &cobra.Command{
 		Use:   "fingerprint",

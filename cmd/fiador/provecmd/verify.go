@@ -25,7 +25,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-func VerifyCommand(a *cli.App) *cobra.Command {
+// Verify returns the command that holds RunResults against their rules.
+func Verify(a *cli.App) *cobra.Command {
 	profile := ""
 	cmd := &cobra.Command{
 		Use:   "verify RESULT...",

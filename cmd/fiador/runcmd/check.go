@@ -31,7 +31,8 @@ type checkFlags struct {
 	reportOnly bool
 }
 
-func CheckCommand(a *cli.App) *cobra.Command {
+// Check returns the command that decides many intents.
+func Check(a *cli.App) *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{
 		Use:   "check INTENT...",
@@ -102,7 +103,7 @@ func checkIntents(ctx context.Context, a *cli.App, args []string, f checkFlags) 
 		return err
 	}
 	if f.record {
-		if _, err := ledgers.LedgerDir(a, f.Dir); err != nil {
+		if _, err := ledgers.Dir(a, f.Dir); err != nil {
 			return err
 		}
 	}
@@ -183,7 +184,7 @@ func (s *seen) end(e harness.End) error {
 	if e.Receipt != nil && !s.warned {
 		s.warned = len(e.Receipt.Warnings) > 0
 		s.clear()
-		ledgers.WarnLedger(s.App, e.Receipt.Warnings)
+		ledgers.Warn(s.App, e.Receipt.Warnings)
 	}
 	item := decisions.ItemOf(e)
 	item.Line = e.Line

@@ -15,7 +15,8 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 )
 
-func DoctorCommand(a *cli.App) *cobra.Command {
+// Doctor returns the command that says what the sandbox can enforce on this machine.
+func Doctor(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "say what sandbox this machine can give, and what is in the way",
@@ -74,7 +75,8 @@ func state(a *cli.App, t cli.Terminal, s evidence.Status) string {
 	return t.Paint(style, fmt.Sprintf("%-8s", s))
 }
 
-func SandboxCommand(a *cli.App) *cobra.Command {
+// Sandbox returns the group of commands about the sandbox.
+func Sandbox(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sandbox",
 		Short: "what a sandbox does",
@@ -129,7 +131,7 @@ func explainSandbox(ctx context.Context, a *cli.App, f execFlags) error {
 			return err
 		}
 	}
-	work, err := folders.NamedFolder("work", f.work)
+	work, err := folders.Named("work", f.work)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,8 @@ type execFlags struct {
 	evidence    string
 }
 
-func ExecCommand(a *cli.App) *cobra.Command {
+// Exec returns the command that runs one command, or one request, in the sandbox.
+func Exec(a *cli.App) *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
 		Use:         "exec [flags] -- COMMAND [ARGUMENT...]",
@@ -125,7 +126,7 @@ func runExec(a *cli.App, cmd *cobra.Command, f execFlags, args []string) error {
 		return err
 	}
 	ctx := folders.Waiting(cmd.Context(), a)
-	work, err := folders.NamedFolder("work", f.work)
+	work, err := folders.Named("work", f.work)
 	if err != nil {
 		return err
 	}
@@ -211,7 +212,7 @@ func execDecided(ctx context.Context, a *cli.App, f execFlags, gate *harness.Gat
 		return runerr.New(result.CodeProfile, what,
 			"leave the expectation out, or execute the request without --ledger and --pack", runerr.Rule("RS8"), runerr.At("/outputs"))
 	}
-	w, err := packs.OpenPack(f.pack)
+	w, err := packs.Open(f.pack)
 	if err != nil {
 		return err
 	}

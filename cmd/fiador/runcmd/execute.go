@@ -228,19 +228,19 @@ func (f executingFlags) check(mode string) error {
 // prepareExecution resolves the folders that the flags name. It finishes or undoes the
 // change that a killed command began on the folder of --promote.
 func prepareExecution(ctx context.Context, a *cli.App, f executingFlags, tree string, e *executing) (dirs harness.Folders, err error) {
-	if dirs.Tree, err = folders.NamedFolder("tree", tree); err != nil {
+	if dirs.Tree, err = folders.Named("tree", tree); err != nil {
 		return dirs, err
 	}
 	if dirs.Read, err = readPaths(f.read); err != nil {
 		return dirs, err
 	}
 	if f.work != "" {
-		if dirs.Work, err = folders.NamedFolder("work", f.work); err != nil {
+		if dirs.Work, err = folders.Named("work", f.work); err != nil {
 			return dirs, err
 		}
 	}
 	if f.promote != "" {
-		dir, err := folders.NamedFolder("promote", f.promote)
+		dir, err := folders.Named("promote", f.promote)
 		if err != nil {
 			return dirs, err
 		}
@@ -260,7 +260,7 @@ func prepareExecution(ctx context.Context, a *cli.App, f executingFlags, tree st
 func sinks(a *cli.App, w *pack.Writer, f ledgers.RecordFlags, receipt, dir string) harness.Sinks {
 	return harness.Sinks{
 		Receipt: func(ctx context.Context, r ledger.Receipt) error { return ledgers.KeepReceipt(ctx, a, f, receipt, r) },
-		Pack:    packs.PackSink(a, w, f, dir),
+		Pack:    packs.Sink(a, w, f, dir),
 	}
 }
 
@@ -284,7 +284,7 @@ func executed(ctx context.Context, a *cli.App, f runFlags, e *executing, to *har
 	}
 	if f.promote != "" {
 		to.Promote = &harness.Promotion{
-			Folder: func() (string, error) { return folders.NamedFolder("promote", f.promote) }, State: e.state,
+			Folder: func() (string, error) { return folders.Named("promote", f.promote) }, State: e.state,
 			Refuse: func(dir string, plan *patch.Plan) error { return folders.RefuseHooks(ctx, a, dir, plan) },
 		}
 	}

@@ -40,7 +40,8 @@ type reproduceFlags struct {
 	given  func(flag string) bool
 }
 
-func ReproduceCommand(a *cli.App) *cobra.Command {
+// Reproduce returns the command that executes the run of a pack again and compares.
+func Reproduce(a *cli.App) *cobra.Command {
 	var f reproduceFlags
 	cmd := &cobra.Command{
 		Use:   "reproduce PACK --intent FILE",
@@ -164,11 +165,11 @@ func original(a *cli.App, name string, f reproduceFlags) (o *reproduce.Original,
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := packs.ReadPack(a, name)
+	p, err := packs.Read(a, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	v := packs.VerifiedPack{Name: canon.Clean(name), Verdict: verify.Pack(p, originalOptions(a, p, given)), Hint: packs.TopHint(p)}
+	v := packs.Verified{Name: canon.Clean(name), Verdict: verify.Pack(p, originalOptions(a, p, given)), Hint: packs.TopHint(p)}
 	if len(v.Verdict.Violations) > 0 {
 		a.Status = cli.ExitRejected
 		return nil, nil, tellInvalid(a, v, f.format)
@@ -190,7 +191,7 @@ func original(a *cli.App, name string, f reproduceFlags) (o *reproduce.Original,
 // profile that differs is left out of the check: the difference is no fault of the pack.
 // The later comparison of digests covers the whole given profile and names it.
 func originalOptions(a *cli.App, p *pack.Pack, given *kernel.Profile) verify.Options {
-	o := packs.PackOptions(a, given)
+	o := packs.Options(a, given)
 	if given == nil {
 		return o
 	}
@@ -203,7 +204,7 @@ func originalOptions(a *cli.App, p *pack.Pack, given *kernel.Profile) verify.Opt
 	return o
 }
 
-func tellInvalid(a *cli.App, v packs.VerifiedPack, format string) error {
+func tellInvalid(a *cli.App, v packs.Verified, format string) error {
 	var out bytes.Buffer
 	if format == "json" {
 		if err := v.JSON(&out); err != nil {

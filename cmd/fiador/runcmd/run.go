@@ -39,7 +39,8 @@ type runFlags struct {
 	pack      string
 }
 
-func RunCommand(a *cli.App) *cobra.Command {
+// Run returns the command that decides one intent, and executes it if asked to.
+func Run(a *cli.App) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run INTENT",
@@ -169,7 +170,7 @@ func runIntent(a *cli.App, cmd *cobra.Command, name string, f runFlags) error {
 	} else {
 		ledgers.NotRecorded(a)
 	}
-	w, err := packs.OpenPack(f.pack)
+	w, err := packs.Open(f.pack)
 	if err != nil {
 		return err
 	}

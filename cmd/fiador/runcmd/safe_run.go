@@ -10,7 +10,8 @@ import (
 	"github.com/fiador/fiador/harness/saferun"
 )
 
-func SafeRunCommand(a *cli.App) *cobra.Command {
+// SafeRun returns the command safe-run.
+func SafeRun(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "safe-run [--log-names contract|rfc] [--] COMMAND [ARGUMENT...]",
 		Short: "run a command as it is and leave a log when it fails",

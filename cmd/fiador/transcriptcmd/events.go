@@ -13,7 +13,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-func transcriptEventsCommand(a *cli.App) *cobra.Command {
+func eventsCommand(a *cli.App) *cobra.Command {
 	stream := ""
 	streams := []string{"stdout", "stderr", "meta"}
 	cmd := &cobra.Command{

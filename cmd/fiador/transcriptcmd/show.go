@@ -28,7 +28,7 @@ var (
 	transcriptStreams = []string{"stdout", "stderr"}
 )
 
-func transcriptShowCommand(a *cli.App) *cobra.Command {
+func showCommand(a *cli.App) *cobra.Command {
 	f := showTranscriptFlags{view: "merged"}
 	cmd := &cobra.Command{
 		Use:   "show LOG",

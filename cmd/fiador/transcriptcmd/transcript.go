@@ -26,7 +26,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-func TranscriptCommand(a *cli.App) *cobra.Command {
+// Transcript returns the group of commands that read logs of safe-run.
+func Transcript(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "transcript",
 		Short: "read back the logs of safe-run",
@@ -46,7 +47,7 @@ Exit codes:
 		Args: cli.GroupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(transcriptShowCommand(a), transcriptVerifyCommand(a), transcriptEventsCommand(a))
+	cmd.AddCommand(showCommand(a), verifyCommand(a), eventsCommand(a))
 	return cmd
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/fiador/fiador/evidence/transcript"
 )
 
-func transcriptVerifyCommand(a *cli.App) *cobra.Command {
+func verifyCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify LOG...",
 		Short: "find out whether logs are whole and consistent",

@@ -20,6 +20,7 @@ type ReportFlags struct {
 	files  []string // FORMAT=FILE
 }
 
+// Register adds the flags to a command.
 func (f *ReportFlags) Register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Format, "format", "json", "what standard output carries: "+strings.Join(report.Formats(), ", "))
@@ -89,6 +90,7 @@ func (f ReportFlags) Check() error {
 	return nil
 }
 
+// Item adds a decision to every report.
 func (r *Reports) Item(i report.Item) error {
 	r.Summary.Counts.Add(i)
 	for n, renderer := range r.renderers {

@@ -76,8 +76,8 @@ func Finished(ctx context.Context, a *cli.App, dir string) error {
 	return nil
 }
 
-// NamedFolder returns the absolute path of a folder that a flag names.
-func NamedFolder(flag, name string) (string, error) {
+// Named returns the absolute path of a folder that a flag names.
+func Named(flag, name string) (string, error) {
 	info, err := os.Stat(name)
 	if err == nil && !info.IsDir() {
 		err = errors.New("not a folder")

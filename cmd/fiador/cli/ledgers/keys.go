@@ -71,6 +71,7 @@ type KeyFlags struct {
 	file string
 }
 
+// Register adds the flag to a command.
 func (f *KeyFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.file, "ledger-key", "", "file with the private key of the ledger (default: the key in FIADOR_LEDGER_KEY)")
 }

@@ -29,13 +29,14 @@ type ReadFlags struct {
 	Key string
 }
 
+// Register adds the flags to a command.
 func (f *ReadFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
 	cmd.Flags().StringVar(&f.Key, "key", "", "verifier key of the ledger, or a file with it (default: the ledger's own word)")
 }
 
-// LedgerDir returns the folder of the ledger.
-func LedgerDir(a *cli.App, dir string) (string, error) {
+// Dir returns the folder of the ledger.
+func Dir(a *cli.App, dir string) (string, error) {
 	if dir == "" {
 		dir = a.Env("FIADOR_LEDGER")
 	}
@@ -45,9 +46,9 @@ func LedgerDir(a *cli.App, dir string) (string, error) {
 	return filepath.Clean(dir), nil // without Clean, "link/" would be the target of the link
 }
 
-// ReadLedger opens a ledger for reading.
-func ReadLedger(a *cli.App, f ReadFlags) (*disk.Reader, error) {
-	dir, err := LedgerDir(a, f.Dir)
+// Read opens a ledger for reading.
+func Read(a *cli.App, f ReadFlags) (*disk.Reader, error) {
+	dir, err := Dir(a, f.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -61,24 +62,25 @@ func ReadLedger(a *cli.App, f ReadFlags) (*disk.Reader, error) {
 	}
 	r, err := disk.Read(dir, trust...)
 	if err != nil {
-		return nil, LedgerError(dir, err)
+		return nil, Error(dir, err)
 	}
 	return r, nil
 }
 
-// LedgerError returns the error for a ledger when a command cannot answer.
-func LedgerError(dir string, err error) error {
+// Error returns the error for a ledger when a command cannot answer.
+func Error(dir string, err error) error {
 	if err == nil || errors.As(err, new(*result.RunError)) {
 		return err
 	}
-	hint := LedgerHint(err)
+	hint := Hint(err)
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
 	return runerr.New(result.CodeEvidence, "ledger "+strconv.Quote(screen.Path(dir))+": "+WithoutPaths(err, dir), hint, runerr.Because(err))
 }
 
-func LedgerHint(err error) string {
+// Hint returns the remedy for an error of a ledger, or empty.
+func Hint(err error) string {
 	for _, h := range ledgerHints {
 		if errors.Is(err, h.err) {
 			return h.hint
@@ -160,8 +162,8 @@ var ledgerHints = []struct {
 	{syscall.ENOSPC, "free some space; nothing was recorded"},
 }
 
-// WarnLedger prints warnings about work after a record was written durably.
-func WarnLedger(a *cli.App, warnings []string) {
+// Warn prints warnings about work after a record was written durably.
+func Warn(a *cli.App, warnings []string) {
 	for _, w := range warnings {
 		a.Term.Warning(w)
 	}
@@ -169,7 +171,7 @@ func WarnLedger(a *cli.App, warnings []string) {
 
 // Name returns the ledger's folder from the flags or the environment, for messages.
 func (f ReadFlags) Name(a *cli.App) string {
-	dir, _ := LedgerDir(a, f.Dir)
+	dir, _ := Dir(a, f.Dir)
 	return dir
 }
 

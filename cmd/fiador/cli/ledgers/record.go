@@ -20,6 +20,7 @@ type RecordFlags struct {
 	key KeyFlags
 }
 
+// Register adds the flags to a command.
 func (f *RecordFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Dir, "ledger", "", "folder of the ledger to record in (default: FIADOR_LEDGER; none: nothing is recorded)")
 	f.key.Register(cmd)
@@ -45,7 +46,7 @@ func OpenLog(a *cli.App, f RecordFlags) (*disk.Log, error) {
 	}
 	log, err := disk.Open(dir, signer, disk.Options{Now: a.Now, Progress: Rebuilding(a)})
 	if err != nil {
-		return nil, LedgerError(dir, err)
+		return nil, Error(dir, err)
 	}
 	return log, nil
 }
@@ -124,26 +125,26 @@ type recordingError struct{ error }
 
 func (e *recordingError) Error() string { return WithoutPaths(e.error, "") }
 func (e *recordingError) Unwrap() error { return e.error }
-func (e *recordingError) Hint() string  { return LedgerHint(e.error) }
+func (e *recordingError) Hint() string  { return Hint(e.error) }
 
 // KeepReceipt prints the warnings of a recorded decision and writes its receipt.
 func KeepReceipt(ctx context.Context, a *cli.App, f RecordFlags, file string, r ledger.Receipt) error {
-	dir, err := LedgerDir(a, f.Dir)
+	dir, err := Dir(a, f.Dir)
 	if err != nil {
 		return err
 	}
-	WarnLedger(a, r.Warnings)
+	Warn(a, r.Warnings)
 	if file == "" {
 		return nil
 	}
 	reader, err := disk.Read(dir)
 	if err != nil {
-		return LedgerError(dir, err)
+		return Error(dir, err)
 	}
 	defer reader.Close()
 	p, err := reader.Prove(ctx, r.Index)
 	if err != nil {
-		return LedgerError(dir, err)
+		return Error(dir, err)
 	}
 	return cli.WriteNew(file, p.Marshal(), a.Guarded)
 }
@@ -158,7 +159,7 @@ func CheckReceipt(a *cli.App, f RecordFlags, file string) error {
 
 // RecordPlaces adds the ledger and its key to the places.
 func RecordPlaces(a *cli.App, f RecordFlags, p *cli.Places) {
-	dir, err := LedgerDir(a, f.Dir)
+	dir, err := Dir(a, f.Dir)
 	if err != nil {
 		return // no ledger records this run
 	}

@@ -28,9 +28,9 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-// OpenPack begins the pack of a run before any decision, so that an unusable folder is
+// Open begins the pack of a run before any decision, so that an unusable folder is
 // reported first. It returns nil if dir is empty.
-func OpenPack(dir string) (*pack.Writer, error) {
+func Open(dir string) (*pack.Writer, error) {
 	if dir == "" {
 		return nil, nil
 	}
@@ -49,8 +49,8 @@ func OpenPack(dir string) (*pack.Writer, error) {
 	return w, nil
 }
 
-// PackSink returns the sink for the pack of a run, or nil without a pack.
-func PackSink(a *cli.App, w *pack.Writer, f ledgers.RecordFlags, dir string) *harness.PackSink {
+// Sink returns the sink for the pack of a run, or nil without a pack.
+func Sink(a *cli.App, w *pack.Writer, f ledgers.RecordFlags, dir string) *harness.PackSink {
 	if w == nil {
 		return nil
 	}
@@ -81,18 +81,18 @@ func packWritten(dir string, err error) error {
 
 // packLedger adds the run's lines of the ledger and the receipt of the decision to files.
 func packLedger(ctx context.Context, a *cli.App, files map[string][]byte, f ledgers.RecordFlags, run string, index int64) error {
-	dir, err := ledgers.LedgerDir(a, f.Dir)
+	dir, err := ledgers.Dir(a, f.Dir)
 	if err != nil {
 		return err
 	}
 	reader, err := disk.Read(dir)
 	if err != nil {
-		return ledgers.LedgerError(dir, err)
+		return ledgers.Error(dir, err)
 	}
 	defer reader.Close()
 	list, err := reader.Find(ctx, run)
 	if err != nil {
-		return ledgers.LedgerError(dir, err)
+		return ledgers.Error(dir, err)
 	}
 	var lines []byte
 	for _, i := range list {
@@ -101,13 +101,13 @@ func packLedger(ctx context.Context, a *cli.App, files map[string][]byte, f ledg
 			err = e.Err
 		}
 		if err != nil {
-			return ledgers.LedgerError(dir, err)
+			return ledgers.Error(dir, err)
 		}
 		lines = e.Line.Append(lines)
 	}
 	p, err := reader.Prove(ctx, index)
 	if err != nil {
-		return ledgers.LedgerError(dir, err)
+		return ledgers.Error(dir, err)
 	}
 	meta, _, err := canon.Artifact(struct {
 		Receipt string `json:"receipt"`
@@ -119,9 +119,9 @@ func packLedger(ctx context.Context, a *cli.App, files map[string][]byte, f ledg
 	return nil
 }
 
-// PackOptions returns the options that check a pack against the profile of its RunResult:
+// Options returns the options that check a pack against the profile of its RunResult:
 // the given profile, or a built-in one. A built-in profile is resolved at its first use.
-func PackOptions(a *cli.App, given *kernel.Profile) verify.Options {
+func Options(a *cli.App, given *kernel.Profile) verify.Options {
 	whole := func(string) *kernel.Profile { return given }
 	if given == nil {
 		known := map[string]func() *kernel.Profile{}
@@ -182,9 +182,9 @@ func packReason(err error) string {
 	return runerr.Reason(err)
 }
 
-// ReadPack reads the pack that an argument names: a folder, an archive, or - for an
+// Read reads the pack that an argument names: a folder, an archive, or - for an
 // archive on standard input.
-func ReadPack(a *cli.App, name string) (*pack.Pack, error) {
+func Read(a *cli.App, name string) (*pack.Pack, error) {
 	var p *pack.Pack
 	var err error
 	if name == "-" {

@@ -21,24 +21,26 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// PackKeyFlags name the keys that must vouch for a pack.
-type PackKeyFlags struct {
+// KeyFlags name the keys that must vouch for a pack.
+type KeyFlags struct {
 	keys      []string
 	ledgerKey string
 }
 
-func (f *PackKeyFlags) Register(cmd *cobra.Command) {
+// Register adds the flags to a command.
+func (f *KeyFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.keys, "key", nil, "verifier key that has to have signed the pack, or a file with it; may be repeated, and then each has to")
 	cmd.Flags().Var(&cli.Once{Value: &f.ledgerKey}, "ledger-key", "verifier key of the ledger that has to have the run's record, or a file with it")
 }
 
-// PackKeys holds the keys of the flags.
-type PackKeys struct {
+// Keys holds the keys of the flags.
+type Keys struct {
 	Keys      []ledger.Verifier
 	LedgerKey *ledger.Verifier
 }
 
-func (f PackKeyFlags) Open(cmd *cobra.Command) (k PackKeys, err error) {
+// Open reads the keys. It refuses an empty name.
+func (f KeyFlags) Open(cmd *cobra.Command) (k Keys, err error) {
 	if slices.Contains(f.keys, "") {
 		return k, cli.Usage(cli.HelpHint(cmd), "--key is empty")
 	}
@@ -48,7 +50,7 @@ func (f PackKeyFlags) Open(cmd *cobra.Command) (k PackKeys, err error) {
 	for _, text := range f.keys {
 		v, err := ledgers.VerifierKey("key", text)
 		if err != nil {
-			return PackKeys{}, err
+			return Keys{}, err
 		}
 		k.Keys = append(k.Keys, v)
 	}
@@ -61,7 +63,7 @@ func (f PackKeyFlags) Open(cmd *cobra.Command) (k PackKeys, err error) {
 }
 
 // Vouch checks each given key against a pack.
-func (k PackKeys) Vouch(p *pack.Pack) sign.Authenticity {
+func (k Keys) Vouch(p *pack.Pack) sign.Authenticity {
 	all := sign.Authenticate(p, nil, k.LedgerKey)
 	for i := range k.Keys {
 		one := sign.Authenticate(p, &k.Keys[i], nil)
@@ -78,8 +80,8 @@ func (k PackKeys) Vouch(p *pack.Pack) sign.Authenticity {
 	return all
 }
 
-// VerifiedPack is the result for one pack.
-type VerifiedPack struct {
+// Verified is the result for one pack.
+type Verified struct {
 	Name    string
 	Err     error
 	Verdict verify.Verdict
@@ -110,10 +112,10 @@ func TopHint(p *pack.Pack) string {
 }
 
 // rejected reports whether the run is not accepted though --accepted demands it.
-func (v VerifiedPack) rejected() bool { return v.Accepted && !v.Verdict.Claims.Accepted }
+func (v Verified) rejected() bool { return v.Accepted && !v.Verdict.Claims.Accepted }
 
 // outcome describes the outcome of the run in words.
-func (v VerifiedPack) outcome() string {
+func (v Verified) outcome() string {
 	c := v.Verdict.Claims
 	switch {
 	case c.Outcome != string(kernel.OutcomeBundle):
@@ -125,12 +127,12 @@ func (v VerifiedPack) outcome() string {
 }
 
 // violations returns the violations of the pack and those of its signatures and records.
-func (v VerifiedPack) violations() []pack.Violation {
+func (v Verified) violations() []pack.Violation {
 	return slices.Concat(v.Verdict.Violations, v.Vouched.Violations)
 }
 
 // voucher names the keys that vouch for the pack.
-func (v VerifiedPack) voucher() string {
+func (v Verified) voucher() string {
 	var list []string
 	if v.Vouched.Signed {
 		list = append(list, "signed")
@@ -147,7 +149,8 @@ func (v VerifiedPack) voucher() string {
 	return "unauthenticated"
 }
 
-func (v VerifiedPack) Status() int {
+// Status returns the exit status for the pack.
+func (v Verified) Status() int {
 	switch {
 	case len(v.violations()) > 0:
 		return cli.ExitRejected
@@ -159,7 +162,8 @@ func (v VerifiedPack) Status() int {
 	return cli.ExitAccepted
 }
 
-func (v VerifiedPack) Human(t cli.Terminal) {
+// Human writes the result for people.
+func (v Verified) Human(t cli.Terminal) {
 	for _, x := range v.violations() {
 		t.Line(t.Paint(screen.Red, fmt.Sprintf("%-4s", x.Rule)), strings.TrimSpace(screen.Plain(x.Path)+"  "+screen.Plain(x.Message)))
 	}
@@ -188,7 +192,7 @@ const (
 )
 
 // word returns one word for the result, and its colour.
-func (v VerifiedPack) word() (word, style string) {
+func (v Verified) word() (word, style string) {
 	switch {
 	case len(v.violations()) > 0:
 		return wordInvalid, screen.Red
@@ -200,7 +204,8 @@ func (v VerifiedPack) word() (word, style string) {
 	return wordValid, screen.Green
 }
 
-func (v VerifiedPack) JSON(out *bytes.Buffer) error {
+// JSON appends the result to out as one canonical object.
+func (v Verified) JSON(out *bytes.Buffer) error {
 	type violation struct {
 		Rule    string `json:"rule"`
 		Path    string `json:"path"`

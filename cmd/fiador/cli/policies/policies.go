@@ -32,6 +32,7 @@ type GateFlags struct {
 	Tree   string
 }
 
+// Register adds the flags to a command.
 func (f *GateFlags) Register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.Policy, f.Tree = "default", "."
@@ -149,6 +150,7 @@ func OpenFolder(flag, dir string) (policy.Folder, error) {
 	return policy.Folder{FS: root.FS(), Dir: ".", Show: screen.Folder(dir)}, nil
 }
 
+// Unusable returns the error for a policy that a flag names and that cannot be used.
 func Unusable(flag, name, why string) error {
 	return runerr.New(result.CodeProfile, fmt.Sprintf("%s %q: %s", flag, screen.Folder(name), why),
 		"name a folder that can be read", runerr.File(screen.Folder(name)))
