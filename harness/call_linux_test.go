@@ -19,6 +19,7 @@ import (
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/rehearsal"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -119,7 +120,7 @@ func TestReplayMiss(t *testing.T) {
 			} {
 				t.Run(name, func(t *testing.T) {
 					work := t.TempDir()
-					put(t, filepath.Join(work, "a"), "1")
+					treetest.Put(t, filepath.Join(work, "a"), "1")
 					re := x.Caller(harness.ModelReplay, harnesstest.Player(t, rep.Execution.ModelIO)).Fails(t, intents.Actions(intents.Write("out/a", "1"), asked[0], intents.Sh("echo >out/never")), harness.Folders{Work: work})
 					hash, _ := re.Details["prompt_hash"].(string)
 					if re.Code != result.CodeSandbox || !canon.ContentHash(hash).Valid() || !bytes.Contains(re.Line(), []byte("no recorded response for prompt "+hash+asked[1])) || re.Hint == "" {
@@ -338,7 +339,7 @@ func TestInputInThePlaceOfAResponse(t *testing.T) {
 	e := harnesstest.NewEndpoint(t)
 	x := harnesstest.Callers(t, harnesstest.NewTier(t, harnesstest.Tiers[1]), nil)
 	tree := t.TempDir()
-	put(t, filepath.Join(tree, "calls", "001.response.json"), "{}")
+	treetest.Put(t, filepath.Join(tree, "calls", "001.response.json"), "{}")
 	re := x.Caller(harness.ModelRecord, e.Recorder()).Fails(t, intents.Actions(intents.Call("m", `{}`))+`,"inputs":["calls"]`, harness.Folders{Tree: tree})
 	if re.Code != result.CodeSandbox || re.Details["pointer"] != "/actions/0" || e.Asked.Load() != 0 {
 		t.Errorf("%s", re.Line())
@@ -357,7 +358,7 @@ func TestWorkFolderWithCalls(t *testing.T) {
 			answer := contents(t, rep, "calls/001.response.json")[0]
 			for _, was := range []string{"something else", answer} {
 				work := t.TempDir()
-				put(t, filepath.Join(work, "calls", "001.response.json"), was)
+				treetest.Put(t, filepath.Join(work, "calls", "001.response.json"), was)
 				rep := x.Caller(harness.ModelReplay, harnesstest.Player(t, rep.Execution.ModelIO)).Run(t, members, harness.Folders{Work: work})
 				if !rep.Result.Decision.Accepted || !slices.Equal(outputs(rep), []string{"calls/001.response.json"}) || len(rep.Execution.Accepted) != 0 {
 					t.Errorf("%s, accepted %v", rep.Bytes, rep.Execution.Accepted)

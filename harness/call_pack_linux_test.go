@@ -11,6 +11,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel"
 )
 
@@ -46,7 +47,7 @@ func TestResponseWithoutItsPlaceIsPacked(t *testing.T) {
 					var f harness.Folders
 					if tc.work {
 						f.Work = t.TempDir()
-						put(t, filepath.Join(f.Work, path), "as it was")
+						treetest.Put(t, filepath.Join(f.Work, path), "as it was")
 					}
 					rep := x.Caller(harness.ModelRecord, e.Recorder()).Run(t, intents.Actions(intents.Sh(tc.script), intents.Call("m", `{}`), intents.Sh("echo >never"))+tc.more, f)
 					if !slices.Contains(rep.Result.Decision.Reasons, tc.reason) || rep.Result.Execution.ExitCode != 125 {

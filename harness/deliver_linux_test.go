@@ -18,6 +18,7 @@ import (
 	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -114,7 +115,7 @@ func TestDeliver(t *testing.T) {
 			place, site, state := t.TempDir(), t.TempDir(), t.TempDir()
 			before := ""
 			if tc.fails == "promote" { // somebody else's file is in the way
-				put(t, filepath.Join(site, "out", "a"), "mine")
+				treetest.Put(t, filepath.Join(site, "out", "a"), "mine")
 				before = promoted(t, site)
 			}
 			w, err := pack.Create(filepath.Join(place, "pack"))

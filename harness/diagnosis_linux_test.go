@@ -13,6 +13,7 @@ import (
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree/treetest"
 )
 
 // diagnosed is what is said of a command in a work folder.
@@ -32,8 +33,8 @@ func diagnosed(t *testing.T, isolation sandbox.Isolation, work string, e harness
 func TestForeignGroup(t *testing.T) {
 	work := t.TempDir()
 	name := filepath.Join(work, "sub", "shared")
-	put(t, name, "a\n")
-	put(t, filepath.Join(work, "own"), "a\n")
+	treetest.Put(t, name, "a\n")
+	treetest.Put(t, filepath.Join(work, "own"), "a\n")
 	if err := os.Chown(name, -1, 27); err != nil {
 		t.Skipf("a file cannot be given another group here: %v", err)
 	}
@@ -54,7 +55,7 @@ func TestForeignGroup(t *testing.T) {
 func TestReservedExecutable(t *testing.T) {
 	work := t.TempDir()
 	name := filepath.Join(work, "sub", "program")
-	put(t, name, "#!/bin/sh\n")
+	treetest.Put(t, name, "#!/bin/sh\n")
 	if err := os.Chmod(name, 0o750); err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/request"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
@@ -194,8 +195,8 @@ func TestExecWrites(t *testing.T) {
 					}
 					x := harnesstest.NewExecutor(t, h, tc.change)
 					work, state := t.TempDir(), t.TempDir()
-					put(t, filepath.Join(work, "old"), "old\n")
-					put(t, filepath.Join(work, "gone"), "gone\n")
+					treetest.Put(t, filepath.Join(work, "old"), "old\n")
+					treetest.Put(t, filepath.Join(work, "gone"), "gone\n")
 					before := fingerprint(t, work)
 					p := performed(t, x, harness.Exec{Argv: script(tc.script), Work: work})
 					code, reasons := p.Observed.Judge()
@@ -255,8 +256,8 @@ func TestExecDirect(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			x := harnesstest.NewExecutor(t, h, tc.change)
 			work := t.TempDir()
-			put(t, filepath.Join(work, ".git/config"), "kept\n")
-			put(t, filepath.Join(work, "out/old"), "old\n")
+			treetest.Put(t, filepath.Join(work, ".git/config"), "kept\n")
+			treetest.Put(t, filepath.Join(work, "out/old"), "old\n")
 			known := paths(t, work)
 			performed(t, x, harness.Exec{Argv: script(tc.script), Work: work, Write: sandbox.Direct})
 			got := slices.DeleteFunc(paths(t, work), func(p string) bool { return slices.Contains(known, p) })
@@ -448,8 +449,8 @@ func answered(t *testing.T, x harnesstest.Executor, members, work string) (reque
 func requestWork(t *testing.T) string {
 	t.Helper()
 	work := t.TempDir()
-	put(t, filepath.Join(work, "in/a"), "a\n")
-	put(t, filepath.Join(work, "sub/keep"), "keep\n")
+	treetest.Put(t, filepath.Join(work, "in/a"), "a\n")
+	treetest.Put(t, filepath.Join(work, "sub/keep"), "keep\n")
 	return work
 }
 
@@ -598,7 +599,7 @@ func TestRequestsOverALimit(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), usualTime)
 	work := t.TempDir()
 	for i := range contract.MaxInputs + 1 {
-		put(t, filepath.Join(work, "in", strconv.Itoa(i)), "")
+		treetest.Put(t, filepath.Join(work, "in", strconv.Itoa(i)), "")
 	}
 	_, _, tooMany := answered(t, x, "inputs: {command: 'true', input_files: [in]}", work)
 	_, tooLarge := request.Parse(x.Deps.Specs, "r.yaml", make([]byte, request.MaxBytes+1))

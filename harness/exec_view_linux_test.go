@@ -12,6 +12,7 @@ import (
 
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -61,7 +62,7 @@ func TestRequestSeesWhatItLists(t *testing.T) {
 				x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), usualTime)
 				work := t.TempDir()
 				for p, text := range held {
-					put(t, filepath.Join(work, p), text)
+					treetest.Put(t, filepath.Join(work, p), text)
 				}
 				members := shell(strings.ReplaceAll(tc.script, "WORK", work)) + "\nsandbox: {filesystem: {" + tc.files + "}}\noutputs: {" + tc.outputs + "}"
 				if tc.inputs != "" {
@@ -103,7 +104,7 @@ func TestRequestOpensNothing(t *testing.T) {
 	for _, files := range []string{"deny: []", "read: [in]"} {
 		work := t.TempDir()
 		for p, mode := range map[string]os.FileMode{"in/private": 0o600, "in/open": 0o644, "in/closed/a": 0o644, "in/own": 0o600} {
-			put(t, filepath.Join(work, p), p+"\n")
+			treetest.Put(t, filepath.Join(work, p), p+"\n")
 			if err := os.Chmod(filepath.Join(work, p), mode); err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +123,7 @@ func TestRequestOpensNothing(t *testing.T) {
 // what it leads to would be seen under its own name.
 func TestDeniedLink(t *testing.T) {
 	work := t.TempDir()
-	put(t, filepath.Join(work, "secret/s"), "canary\n")
+	treetest.Put(t, filepath.Join(work, "secret/s"), "canary\n")
 	if err := os.Symlink("secret", filepath.Join(work, "link")); err != nil {
 		t.Fatal(err)
 	}

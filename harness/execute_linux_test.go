@@ -28,6 +28,7 @@ import (
 	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -310,19 +311,9 @@ var elsewhere = []string{
 func inElsewhere(t *testing.T, dir string) harness.Folders {
 	t.Helper()
 	for name, text := range map[string]string{"tree/src/in.txt": "input\n", "work/old.txt": "old\n", "work/out/old": "old\n", "work/out/keep": "kept\n"} {
-		put(t, filepath.Join(dir, name), text)
+		treetest.Put(t, filepath.Join(dir, name), text)
 	}
 	return harness.Folders{Tree: filepath.Join(dir, "tree"), Work: filepath.Join(dir, "work")}
-}
-
-func put(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 const elsewhereName = "HARNESS_TEST_ELSEWHERE"
@@ -443,7 +434,7 @@ func TestProgramThatIsWrittenAndRun(t *testing.T) {
 func TestProgramThatMisbehaves(t *testing.T) {
 	x := node(t)
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "secret"), "the secret of the house\n")
+	treetest.Put(t, filepath.Join(dir, "secret"), "the secret of the house\n")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -482,7 +473,7 @@ s.on("error", e => { console.error(e.code); process.exit(11) }); setTimeout(() =
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			work := filepath.Join(t.TempDir(), "work")
-			put(t, filepath.Join(work, "out", "old"), "old\n")
+			treetest.Put(t, filepath.Join(work, "out", "old"), "old\n")
 			before := fingerprint(t, work, dir)
 			rep := x.Run(t, intents.Actions(intents.Write("out/sum.js", tc.js), intents.Argv("node", "out/sum.js")), harness.Folders{Work: work})
 			if rep.Result.Decision.Accepted || !slices.Equal(rep.Result.Decision.Reasons, tc.reasons) {
@@ -542,9 +533,9 @@ func TestWorkFolder(t *testing.T) {
 		t.Run(string(isolation), func(t *testing.T) {
 			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 			work, state := t.TempDir(), t.TempDir()
-			put(t, filepath.Join(work, "src", "a"), "source\n")
-			put(t, filepath.Join(work, "out", "old"), "old\n")
-			put(t, filepath.Join(work, "out", "gone"), "gone\n")
+			treetest.Put(t, filepath.Join(work, "src", "a"), "source\n")
+			treetest.Put(t, filepath.Join(work, "out", "old"), "old\n")
+			treetest.Put(t, filepath.Join(work, "out", "gone"), "gone\n")
 			before := fingerprint(t, work)
 			members := intents.Actions(intents.Sh("cat src/a >>out/old; rm out/gone; mkdir out/d; echo new >out/d/new; touch src/a"))
 			rep := x.Run(t, members, harness.Folders{Work: work})
@@ -567,7 +558,7 @@ func TestWorkFolder(t *testing.T) {
 			}
 
 			rep = x.Run(t, intents.Actions(intents.Sh("echo mine >out/old; echo new >out/new")), harness.Folders{Work: work})
-			put(t, filepath.Join(work, "out", "old"), "somebody else's\n")
+			treetest.Put(t, filepath.Join(work, "out", "old"), "somebody else's\n")
 			err := rep.Execution.Promote(t.Context(), state, work, nil)
 			var re *result.RunError
 			if !errors.As(err, &re) || re.Code != result.CodeEvidence || !strings.Contains(re.Message, "out/old") {
@@ -587,12 +578,12 @@ func TestWorkFolder(t *testing.T) {
 // one is RUN_E001 before anything runs.
 func TestInputs(t *testing.T) {
 	tree := t.TempDir()
-	put(t, filepath.Join(tree, "src/a"), "a\n")
-	put(t, filepath.Join(tree, "src/sub/b"), "b\n")
-	put(t, filepath.Join(tree, "locked"), "x")
-	put(t, filepath.Join(tree, "big"), "")
+	treetest.Put(t, filepath.Join(tree, "src/a"), "a\n")
+	treetest.Put(t, filepath.Join(tree, "src/sub/b"), "b\n")
+	treetest.Put(t, filepath.Join(tree, "locked"), "x")
+	treetest.Put(t, filepath.Join(tree, "big"), "")
 	for i := range 1001 {
-		put(t, filepath.Join(tree, "many", strconv.Itoa(i)), "x")
+		treetest.Put(t, filepath.Join(tree, "many", strconv.Itoa(i)), "x")
 	}
 	for _, err := range []error{
 		os.Symlink("a", filepath.Join(tree, "src/link")), os.Symlink("src", filepath.Join(tree, "way")), os.Symlink("/etc", filepath.Join(tree, "etc")),
@@ -670,9 +661,9 @@ func TestNoInputsNoCopies(t *testing.T) {
 // TestInputOverWorkFolder: an input stands over what the work folder has there.
 func TestInputOverWorkFolder(t *testing.T) {
 	tree, work := t.TempDir(), t.TempDir()
-	put(t, filepath.Join(tree, "src/a"), "of the tree\n")
-	put(t, filepath.Join(work, "src/a"), "of the work folder\n")
-	put(t, filepath.Join(work, "src/b"), "beside\n")
+	treetest.Put(t, filepath.Join(tree, "src/a"), "of the tree\n")
+	treetest.Put(t, filepath.Join(work, "src/a"), "of the work folder\n")
+	treetest.Put(t, filepath.Join(work, "src/b"), "beside\n")
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
 			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
@@ -791,7 +782,7 @@ func TestInterrupted(t *testing.T) {
 						}
 					}
 					tree := t.TempDir()
-					put(t, filepath.Join(tree, "in"), "x")
+					treetest.Put(t, filepath.Join(tree, "in"), "x")
 					begun := time.Now()
 					rep, err := harness.Run(ctx, x.Deps, x.Gate, x.Request(intents.Actions(intents.Write("out/a", "1"), intents.Sh(script), intents.Sh("echo >out/never"))+`,"inputs":["in"]`, harness.Folders{Tree: tree}))
 					var re *result.RunError
@@ -834,9 +825,9 @@ func TestOutputsThatWereThere(t *testing.T) {
 		t.Run(string(isolation), func(t *testing.T) {
 			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 			work := t.TempDir()
-			put(t, filepath.Join(work, "out/a"), "1")
-			put(t, filepath.Join(work, "out/b"), "2")
-			put(t, filepath.Join(work, "out/c"), "3")
+			treetest.Put(t, filepath.Join(work, "out/a"), "1")
+			treetest.Put(t, filepath.Join(work, "out/b"), "2")
+			treetest.Put(t, filepath.Join(work, "out/c"), "3")
 			rep := x.Run(t, intents.Actions(intents.Write("out/b", "2"), intents.Sh("true"))+`,"outputs":["out/a"]`, harness.Folders{Work: work})
 			want := []kernel.FileRef{{Path: "out/a", SHA256: canon.Sum([]byte("1")), SizeBytes: 1}, {Path: "out/b", SHA256: canon.Sum([]byte("2")), SizeBytes: 1}}
 			if e := rep.Result.Execution; !rep.Result.Decision.Accepted || !slices.Equal(e.Outputs, want) {
@@ -852,7 +843,7 @@ func TestTwoAtOnce(t *testing.T) {
 		t.Run(string(isolation), func(t *testing.T) {
 			h := harnesstest.NewTier(t, isolation)
 			work := t.TempDir()
-			put(t, filepath.Join(work, "out/shared"), "")
+			treetest.Put(t, filepath.Join(work, "out/shared"), "")
 			type answer struct {
 				out string
 				err error

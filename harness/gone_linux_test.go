@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree/treetest"
 )
 
 // TestOutputsThatAreGone: what stood in a folder that was removed or replaced is no
@@ -35,7 +36,7 @@ func TestOutputsThatAreGone(t *testing.T) {
 				"chmod 700 out/d; chmod 755 out/d": {"out/d/a"},
 			} {
 				work := t.TempDir()
-				put(t, filepath.Join(work, "out", "d", "a"), "x")
+				treetest.Put(t, filepath.Join(work, "out", "d", "a"), "x")
 				rep := x.Run(t, intents.Actions(intents.Write("out/d/a", "x"), intents.Sh(script)), harness.Folders{Work: work})
 				if got := outputs(rep); !slices.Equal(got, want) {
 					t.Errorf("%s: outputs %q, reasons %q", script, got, rep.Result.Decision.Reasons)
@@ -66,7 +67,7 @@ func TestResponseThatIsGone(t *testing.T) {
 		"chmod 700 calls; echo >calls": true,
 	} {
 		work := t.TempDir()
-		put(t, filepath.Join(work, "calls", "001.response.json"), body)
+		treetest.Put(t, filepath.Join(work, "calls", "001.response.json"), body)
 		rep := x.Caller(harness.ModelReplay, harnesstest.Player(t, rep.Execution.ModelIO)).Run(t, intents.Actions(ask, intents.Sh(script+"; true")), harness.Folders{Work: work})
 		has := slices.Contains(outputs(rep), "calls/001.response.json")
 		if rep.Result.Decision.Accepted != accepted || has != accepted {
@@ -89,7 +90,7 @@ func TestDeclaredResponse(t *testing.T) {
 	for name, text := range map[string]string{"nothing": "", "the same": recording.Interactions[0].ResponseContent, "another": "{}"} {
 		work := t.TempDir()
 		if text != "" {
-			put(t, filepath.Join(work, "calls", "001.response.json"), text)
+			treetest.Put(t, filepath.Join(work, "calls", "001.response.json"), text)
 		}
 		rep := x.Caller(harness.ModelReplay, harnesstest.Player(t, rep.Execution.ModelIO)).Run(t, members, harness.Folders{Work: work})
 		if got := outputs(rep); !rep.Result.Decision.Accepted || !slices.Equal(got, []string{"calls/001.response.json"}) {

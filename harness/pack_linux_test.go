@@ -19,6 +19,7 @@ import (
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
@@ -31,10 +32,10 @@ func TestPackedPatch(t *testing.T) {
 		t.Run(string(isolation), func(t *testing.T) {
 			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 			work := t.TempDir()
-			put(t, filepath.Join(work, "out", "old"), "old\n")
-			put(t, filepath.Join(work, "out", "gone"), "gone\n")
-			put(t, filepath.Join(work, "out", "same"), "same\n")
-			put(t, filepath.Join(work, "out", "was"), "a file\n")
+			treetest.Put(t, filepath.Join(work, "out", "old"), "old\n")
+			treetest.Put(t, filepath.Join(work, "out", "gone"), "gone\n")
+			treetest.Put(t, filepath.Join(work, "out", "same"), "same\n")
+			treetest.Put(t, filepath.Join(work, "out", "was"), "a file\n")
 			rep := x.Run(t, `"outputs":["out/same"],`+intents.Actions(intents.Sh("echo more >>out/old; rm out/gone out/was; mkdir out/was out/empty; echo in >out/was/in; "+
 				`printf 'a\000b' >out/zero; printf '\377' >out/latin; printf 'caf\303\251 \342\202\254' >out/text; : >out/none; printf '#!/bin/sh\n' >out/run; chmod +x out/run`)), harness.Folders{Work: work})
 			if !rep.Result.Decision.Accepted {
@@ -109,7 +110,7 @@ func TestPackedEmptyFolders(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), func(p *kernel.Profile) { p.MaxOutputFiles = 10000 })
 	const first = "the patch does not have the empty folder "
 	work := t.TempDir()
-	put(t, filepath.Join(work, "out", "was"), "a file\n")
+	treetest.Put(t, filepath.Join(work, "out", "was"), "a file\n")
 	for _, tc := range []struct {
 		name, script string
 		f            harness.Folders
@@ -153,10 +154,10 @@ func TestPackedBadNames(t *testing.T) {
 			names := append(badNames(), "C:x", "d:")
 			want := []string{}
 			for _, name := range names {
-				put(t, filepath.Join(work, name), "1")
+				treetest.Put(t, filepath.Join(work, name), "1")
 				want = append(want, "the patch does not have the removal of "+strconv.QuoteToASCII(name))
 			}
-			put(t, filepath.Join(work, "old", "good"), "1")
+			treetest.Put(t, filepath.Join(work, "old", "good"), "1")
 			rep := x.Run(t, intents.Actions(intents.Sh("rm -f ./* .[!.]* ..?*; rm old/good; echo >new")), harness.Folders{Work: work})
 			if !rep.Result.Decision.Accepted {
 				t.Fatalf("%s", rep.Bytes)
@@ -188,10 +189,10 @@ func TestPackedManyBadNames(t *testing.T) {
 	segment := strings.Repeat("x", 250)
 	long := filepath.Join(work, "out", segment, segment, segment, segment)
 	for i := range 150 {
-		put(t, filepath.Join(work, "out", "many", strconv.Itoa(i)+`\`), "1")
+		treetest.Put(t, filepath.Join(work, "out", "many", strconv.Itoa(i)+`\`), "1")
 	}
 	for _, name := range []string{strings.Repeat("a", 16), strings.Repeat("a", 17)} { // 1024 and 1025 characters
-		put(t, filepath.Join(long, name), "1")
+		treetest.Put(t, filepath.Join(long, name), "1")
 	}
 	rep := x.Run(t, intents.Actions(intents.Sh("rm out/many/*; cd out/x*/x*/x*/x* && rm *")), harness.Folders{Work: work})
 	if !rep.Result.Decision.Accepted {
@@ -243,8 +244,8 @@ func TestPackOverLimit(t *testing.T) {
 // spells it, and is protected there.
 func TestPackedInputs(t *testing.T) {
 	tree := t.TempDir()
-	put(t, filepath.Join(tree, "i/1"), "1")
-	put(t, filepath.Join(tree, "i/2"), "22")
+	treetest.Put(t, filepath.Join(tree, "i/1"), "1")
+	treetest.Put(t, filepath.Join(tree, "i/2"), "22")
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
 			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true} })
@@ -268,7 +269,7 @@ func TestPackedInputs(t *testing.T) {
 func TestOutputsUnchangedLimits(t *testing.T) {
 	work := t.TempDir()
 	for name, size := range map[string]int{"a": 600, "b": 600, "c": 1025, "d": 1024, "e": 0, "f": 0} {
-		put(t, filepath.Join(work, "out", name), strings.Repeat("x", size))
+		treetest.Put(t, filepath.Join(work, "out", name), strings.Repeat("x", size))
 	}
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), func(p *kernel.Profile) { p.MaxOutputFiles, p.MaxTotalOutputBytes = 2, 1024 })
 	for _, tc := range []struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/fiador/fiador/harness/harnesstest/intents"
 	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
@@ -30,8 +31,8 @@ func TestPackedTree(t *testing.T) {
 			x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 			work := t.TempDir()
 			for path, text := range map[string]string{"a": "1", "b/c": "2", "b/a b": "3", "b/c.d": "", "ü/A": "5", "b-/x": "6"} {
-				put(t, filepath.Join(work, "out", "full", filepath.FromSlash(path)), text)
-				put(t, filepath.Join(work, "out", "linked", filepath.FromSlash(path)), text)
+				treetest.Put(t, filepath.Join(work, "out", "full", filepath.FromSlash(path)), text)
+				treetest.Put(t, filepath.Join(work, "out", "linked", filepath.FromSlash(path)), text)
 			}
 			if err := os.MkdirAll(filepath.Join(work, "out", "empty", "in"), 0o755); err != nil {
 				t.Fatal(err)
@@ -68,7 +69,7 @@ func TestDeletedFolderElsewhere(t *testing.T) {
 	files := map[string]string{"out/full/a": "1", "out/full/b/c": "2"}
 	fill := func(dir string, files map[string]string) {
 		for path, text := range files {
-			put(t, filepath.Join(dir, filepath.FromSlash(path)), text)
+			treetest.Put(t, filepath.Join(dir, filepath.FromSlash(path)), text)
 		}
 	}
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)

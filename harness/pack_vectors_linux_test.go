@@ -20,6 +20,7 @@ import (
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/model"
 	"github.com/fiador/fiador/harness/sandbox"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
@@ -90,7 +91,7 @@ func (r baseRun) again(t *testing.T, recording json.RawMessage) map[string][]byt
 			req.Folders.Work = t.TempDir()
 		}
 		for path, text := range r.Work {
-			put(t, filepath.Join(req.Folders.Work, filepath.FromSlash(path)), text)
+			treetest.Put(t, filepath.Join(req.Folders.Work, filepath.FromSlash(path)), text)
 		}
 	}
 	if recording != nil {

@@ -28,8 +28,8 @@ func TestPromoteExchanged(t *testing.T) {
 				x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), anyCommand)
 				base, state := t.TempDir(), t.TempDir()
 				work := filepath.Join(base, "work")
-				put(t, filepath.Join(work, "a"), "old\n")
-				put(t, filepath.Join(base, "other", "b"), "mine\n")
+				treetest.Put(t, filepath.Join(work, "a"), "old\n")
+				treetest.Put(t, filepath.Join(base, "other", "b"), "mine\n")
 				p := performed(t, x, harness.Exec{Argv: script("mkdir hooks; echo new >hooks/a"), Work: work})
 				if err := move(work); err != nil {
 					t.Fatal(err)

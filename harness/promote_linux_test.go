@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/harnesstest"
 	"github.com/fiador/fiador/harness/harnesstest/intents"
+	"github.com/fiador/fiador/harness/tree/treetest"
 	"github.com/fiador/fiador/kernel/result"
 )
 
@@ -33,7 +34,7 @@ func TestPromoteElsewhere(t *testing.T) {
 		x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, isolation), nil)
 		work, state := t.TempDir(), t.TempDir()
 		for name, text := range seen {
-			put(t, filepath.Join(work, name), text)
+			treetest.Put(t, filepath.Join(work, name), text)
 		}
 		rep := x.Run(t, intents.Actions(intents.Sh("cd out; echo new >>old; rm -r gone d was; mkdir e n was; echo new >n/f; echo g >was/g")), harness.Folders{Work: work})
 		bare := x.Run(t, intents.Actions(intents.Sh("mkdir -p out/b/objects out/b/refs; echo ref: x >out/b/HEAD")), harness.Folders{})
@@ -97,7 +98,7 @@ func place(t *testing.T, name, text string) {
 	t.Helper()
 	target, link := strings.CutPrefix(text, "->")
 	if !link && text != "/" {
-		put(t, name, text)
+		treetest.Put(t, name, text)
 		return
 	}
 	err := os.MkdirAll(filepath.Dir(name), 0o755)
