@@ -7,6 +7,7 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/evidence/pack/verify"
 	"github.com/fiador/fiador/harness/execute"
+	"github.com/fiador/fiador/harness/packing"
 	"github.com/fiador/fiador/harness/patch"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
@@ -126,7 +127,7 @@ func (d delivery) stage() error {
 		}
 	}
 	contract := d.rep.profile.Contract()
-	err = CheckFiles(files, verify.Options{
+	err = packing.Check(files, verify.Options{
 		Profile: func(string) *kernel.PolicyProfile { return &contract },
 		Whole:   func(string) *kernel.Profile { return &d.rep.profile },
 	})

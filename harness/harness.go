@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/fiador/fiador/harness/execute"
+	"github.com/fiador/fiador/harness/packing"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
@@ -126,8 +127,8 @@ type Report struct {
 }
 
 // Packing returns the run as what fills its pack.
-func (r Report) Packing() Packing {
-	return Packing{Result: r.Result, Bytes: r.Bytes, Decision: r.Decision, Execution: r.Execution}
+func (r Report) Packing() packing.Run {
+	return packing.Run{Result: r.Result, Bytes: r.Bytes, Decision: r.Decision, Execution: r.Execution}
 }
 
 // Run decides one intent, and in mode execute-sandbox carries out the allowed plan. The

@@ -214,6 +214,7 @@ var levels = []string{
 	"evidence/pack/packtest evidence/pack/sign harness/model harness/runerr",
 	"evidence/pack/verify harness/patch harness/request",
 	"harness/execute harness/gitbranch harness/intake",
+	"harness/packing",
 	"harness",
 	"harness/fingerprint harness/harnesstest harness/replay harness/reproduce harness/scaffold",
 	"cmd/fiador/cli",

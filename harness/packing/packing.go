@@ -1,4 +1,9 @@
-package harness
+// Package packing fills a run pack from a run: what was decided, what was executed, and
+// the patch of the changes.
+//
+// It reads an execution that is still open, and writes nothing. Package harness puts the
+// files in their place.
+package packing
 
 import (
 	"io"
@@ -20,8 +25,8 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// Packing is a run that gets a pack.
-type Packing struct {
+// Run is a run that gets a pack.
+type Run struct {
 	Result    result.RunResult
 	Bytes     []byte // of the result, as printed
 	Decision  kernel.Decision
@@ -30,7 +35,7 @@ type Packing struct {
 
 // Files returns the files of the run's pack by name, except ledger.jsonl and meta.json.
 // The error is always a *result.RunError.
-func (r Packing) Files(rand io.Reader) (map[string][]byte, error) {
+func (r Run) Files(rand io.Reader) (map[string][]byte, error) {
 	files := map[string][]byte{pack.RunFile: r.Bytes}
 	policy, _, err := canon.Artifact(r.Result.Policy)
 	if err != nil {
@@ -60,8 +65,8 @@ func (r Packing) Files(rand io.Reader) (map[string][]byte, error) {
 	return files, nil
 }
 
-// CheckFiles verifies the files of a pack before they are written.
-func CheckFiles(files map[string][]byte, o verify.Options) error {
+// Check verifies the files of a pack before they are written.
+func Check(files map[string][]byte, o verify.Options) error {
 	for _, name := range pack.Names() {
 		if why := pack.Oversize(name, files[name]); why != "" {
 			return fileTooLarge(name, why)
@@ -80,7 +85,7 @@ func CheckFiles(files map[string][]byte, o verify.Options) error {
 }
 
 // documents returns the documents about the execution by the names of their files.
-func (r Packing) documents(rand io.Reader) (map[string]any, error) {
+func (r Run) documents(rand io.Reader) (map[string]any, error) {
 	results := r.results()
 	if len(results) > pack.MaxResults {
 		return nil, runerr.New(result.CodeEvidence, "the pack cannot hold what was changed: the limit is "+strconv.Itoa(pack.MaxResults)+" files",
@@ -109,7 +114,7 @@ func (r Packing) documents(rand io.Reader) (map[string]any, error) {
 
 // results returns the files that the execution changed. Removed files are included only
 // if the execution is accepted, and only under paths that a patch can have.
-func (r Packing) results() []pack.ActionResult {
+func (r Run) results() []pack.ActionResult {
 	code := r.Result.Execution.ExitCode
 	still := map[string]bool{}
 	for _, p := range r.Execution.Unchanged {
@@ -145,7 +150,7 @@ func removes(c change.Change) bool {
 
 // warnings returns warnings, sorted, about accepted changes that are not in the patch:
 // folders without a file, and entries removed under a name that no patch can have.
-func (r Packing) warnings(results []pack.ActionResult) []string {
+func (r Run) warnings(results []pack.ActionResult) []string {
 	filled := map[string]bool{}
 	for _, a := range results {
 		if a.Action == pack.OpDelete {
@@ -172,7 +177,7 @@ func (r Packing) warnings(results []pack.ActionResult) []string {
 // Observation returns the evidence that a pack of this execution would have, and the
 // operations of its patch without contents of files; a rejected execution has none. It
 // reads only the entries from before the execution.
-func (r Packing) Observation() (pack.Evidence, []pack.Operation) {
+func (r Run) Observation() (pack.Evidence, []pack.Operation) {
 	results := r.results()
 	var list []pack.Operation
 	if r.Result.Decision.Accepted {
@@ -182,7 +187,7 @@ func (r Packing) Observation() (pack.Evidence, []pack.Operation) {
 }
 
 // bareOperations returns the operations of the patch without contents of files.
-func (r Packing) bareOperations(results []pack.ActionResult) []pack.Operation {
+func (r Run) bareOperations(results []pack.ActionResult) []pack.Operation {
 	executable, size := map[string]bool{}, map[string]int64{}
 	for _, c := range r.Execution.Accepted {
 		executable[c.Path] = c.Executable
@@ -206,13 +211,13 @@ func (r Packing) bareOperations(results []pack.ActionResult) []pack.Operation {
 }
 
 // called says whether an output is the unchanged response to a call.
-func (r Packing) called(f evidence.File) bool {
+func (r Run) called(f evidence.File) bool {
 	return slices.ContainsFunc(r.Execution.Calls, func(c pack.CallEvidence) bool {
 		return f.Path == pack.ResponsePath(c.Action) && evidence.Hash(f.SHA256) == c.ResponseHash
 	})
 }
 
-func (r Packing) evidence(results []pack.ActionResult) pack.Evidence {
+func (r Run) evidence(results []pack.ActionResult) pack.Evidence {
 	b := r.Decision
 	e := pack.Evidence{
 		ProposalID: b.Bundle.ID, ProposalHash: b.BundleHash, Status: r.status(),
@@ -236,7 +241,7 @@ func (r Packing) evidence(results []pack.ActionResult) pack.Evidence {
 }
 
 // status says how much of the plan succeeded.
-func (r Packing) status() pack.Status {
+func (r Run) status() pack.Status {
 	switch {
 	case r.Execution.Done == r.Execution.Planned:
 		return pack.StatusComplete
@@ -247,7 +252,7 @@ func (r Packing) status() pack.Status {
 }
 
 // patch returns the changes of an accepted execution that can be applied elsewhere.
-func (r Packing) patch(results []pack.ActionResult) (pack.Patch, error) {
+func (r Run) patch(results []pack.ActionResult) (pack.Patch, error) {
 	patch := pack.Patch{
 		Version: pack.PatchVersion, SourceProposalID: r.Decision.Bundle.ID,
 		SourceProposalHash: r.Decision.BundleHash, Operations: []pack.Operation{},
@@ -273,7 +278,7 @@ func (r Packing) patch(results []pack.ActionResult) (pack.Patch, error) {
 	return patch, nil
 }
 
-func (r Packing) operation(a pack.ActionResult, executable bool, room int64) (pack.Operation, error) {
+func (r Run) operation(a pack.ActionResult, executable bool, room int64) (pack.Operation, error) {
 	o := pack.Operation{Op: pack.OpDelete, Path: a.Path}
 	if a.Action != pack.OpDelete {
 		content, err := r.content(a.Path, room)
@@ -288,7 +293,7 @@ func (r Packing) operation(a pack.ActionResult, executable bool, room int64) (pa
 	return o, nil
 }
 
-func (r Packing) content(name string, room int64) ([]byte, error) {
+func (r Run) content(name string, room int64) ([]byte, error) {
 	f, err := r.Execution.Content(name)
 	if err != nil {
 		return nil, runerr.Evidence("what the commands wrote could not be read", err)

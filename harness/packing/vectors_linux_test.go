@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness_test
+package packing_test
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ type baseRun struct {
 // run again leaves the same, but for times, names and what the machine is, and the digests
 // of a policy text that has changed since.
 func TestBasePacksAreRuns(t *testing.T) {
-	src, err := os.ReadFile("../specs/vectors/pack/base.json")
+	src, err := os.ReadFile("../../specs/vectors/pack/base.json")
 	if err != nil {
 		t.Fatal(err)
 	}

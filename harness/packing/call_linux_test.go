@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package harness_test
+package packing_test
 
 import (
 	"path/filepath"
