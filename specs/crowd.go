@@ -50,43 +50,43 @@ func (c *crowd) value(s *shape, v any) (any, bool) {
 
 func (c *crowd) object(s *shape, v map[string]any) (any, bool) {
 	known := 0
-	for _, name := range s.names {
-		if _, ok := v[name]; ok {
+	for _, m := range s.members {
+		if _, ok := v[m.name]; ok {
 			known++
-		}
-	}
-	for _, name := range s.required {
-		if _, ok := v[name]; !ok {
+		} else if m.required {
 			c.faults++
 		}
 	}
-	part, names := v, s.names
+	part := v
 	switch {
 	case s.closed && len(v) > known:
 		c.faults += len(v) - known
-		part = fewer(v, known+MaxViolations, s.lacks)
+		part = fewer(v, known+MaxViolations, func(name string) bool { return !s.knows(name) })
 		c.dropped += len(v) - len(part)
-	case s.other != nil:
-		if s.maxMembers >= 0 && len(v) > s.maxMembers {
-			c.faults++
-			part = fewer(v, s.maxMembers+1, func(string) bool { return true })
-		}
-		names = canon.Names(part)
+	case s.other != nil && s.maxMembers >= 0 && len(v) > s.maxMembers:
+		c.faults++
+		part = fewer(v, s.maxMembers+1, func(string) bool { return true })
 	}
 	shortened := len(part) < len(v)
-	for _, name := range names {
-		was, ok := part[name]
-		if !ok {
-			continue
-		}
-		now, less := c.value(s.member(name), was)
-		if !less {
-			continue
-		}
-		if !shortened {
+	shorten := func(name string, inner *shape) {
+		now, less := c.value(inner, part[name])
+		if less && !shortened {
 			part, shortened = maps.Clone(part), true
 		}
-		part[name] = now
+		if less {
+			part[name] = now
+		}
+	}
+	if s.other != nil {
+		for _, name := range canon.Names(part) {
+			shorten(name, s.member(name))
+		}
+		return part, shortened
+	}
+	for _, m := range s.members {
+		if _, ok := part[m.name]; ok {
+			shorten(m.name, m.shape)
+		}
 	}
 	return part, shortened
 }

@@ -17,15 +17,13 @@ import (
 // counts the minimum number of faults of a value, so that a crowded document can be
 // shortened before its validation. Walk validates by it. A nil shape means free data.
 type shape struct {
-	types    []string
-	required []string
-	names    []string // of members, sorted
-	members  []*shape // in the order of names
-	closed   bool     // no other members
-	other    *shape   // shape of the values of other members
-	naming   *shape   // shape of the names of other members
-	items    *shape
-	text     string // the schema's description
+	types   []string
+	members []member // sorted by name
+	closed  bool     // no other members
+	other   *shape   // shape of the values of other members
+	naming  *shape   // shape of the names of other members
+	items   *shape
+	text    string // the schema's description
 
 	minItems, maxItems, maxMembers, minLength, maxLength int // -1 if there is no limit
 
@@ -39,6 +37,13 @@ type shape struct {
 	either []string
 	// clash maps a member to the member that must not stand beside it.
 	clash map[string]string
+}
+
+// member is a member of an object that the schema names.
+type member struct {
+	name     string
+	required bool
+	shape    *shape
 }
 
 // branch is the shape for an object whose member has that value.
@@ -93,7 +98,7 @@ func (b *shaper) build(node any) (*shape, error) {
 		return b.reference(ref)
 	}
 	s := &shape{
-		types: typeNames(m["type"]), required: texts(m["required"]),
+		types:  typeNames(m["type"]),
 		either: alternatives(m["anyOf"]), clash: clashes(m["dependencies"]),
 		minItems: bound(m["minItems"]), maxItems: bound(m["maxItems"]), maxMembers: bound(m["maxProperties"]),
 		minLength: bound(m["minLength"]), maxLength: bound(m["maxLength"]),
@@ -119,16 +124,13 @@ func (b *shaper) build(node any) (*shape, error) {
 
 func (b *shaper) object(s *shape, m map[string]any) error {
 	props, _ := m["properties"].(map[string]any)
-	for name := range props {
-		s.names = append(s.names, name)
-	}
-	slices.SortFunc(s.names, canon.Compare)
-	for _, name := range s.names {
-		member, err := b.build(props[name])
+	required := texts(m["required"])
+	for _, name := range canon.Names(props) {
+		inner, err := b.build(props[name])
 		if err != nil {
 			return err
 		}
-		s.members = append(s.members, member)
+		s.members = append(s.members, member{name, slices.Contains(required, name), inner})
 	}
 	s.closed = m["additionalProperties"] == false
 	var err error
@@ -173,20 +175,22 @@ func (s *shape) in(v any) *shape {
 	return s
 }
 
-// lacks says whether s has a list of members without this one.
-func (s *shape) lacks(name string) bool { return s.closed && !s.knows(name) }
+// find returns the index of the member with that name, and whether the schema names it.
+func (s *shape) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(s.members, name, func(m member, name string) int { return canon.Compare(m.name, name) })
+}
 
 // knows says whether s has the member by its name.
 func (s *shape) knows(name string) bool {
-	_, known := slices.BinarySearchFunc(s.names, name, canon.Compare)
+	_, known := s.find(name)
 	return known
 }
 
 // member returns the shape of the member with that name. It returns nil if the member is
 // free or unknown.
 func (s *shape) member(name string) *shape {
-	if i, known := slices.BinarySearchFunc(s.names, name, canon.Compare); known {
-		return s.members[i]
+	if i, known := s.find(name); known {
+		return s.members[i].shape
 	}
 	return s.other
 }

@@ -219,7 +219,11 @@ func (p place) unknown(name string) (msg, near string) {
 		}
 	}
 	obj, _ := p.value.(map[string]any)
-	if near = nearest(name, p.shape.names, obj); near != "" {
+	names := make([]string, len(p.shape.members))
+	for i, m := range p.shape.members {
+		names[i] = m.name
+	}
+	if near = nearest(name, names, obj); near != "" {
 		msg += "; did you mean " + strconv.Quote(near) + "?"
 	}
 	return msg, near

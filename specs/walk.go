@@ -125,17 +125,17 @@ func (w *walk) object(s *shape, v any) {
 		return
 	}
 	known := 0
-	for i, name := range s.names {
-		one, there := m[name]
+	for _, k := range s.members {
+		one, there := m[k.name]
 		if !there {
-			if slices.Contains(s.required, name) {
-				w.faultAt(name, "missing")
+			if k.required {
+				w.faultAt(k.name, "missing")
 			}
 			continue
 		}
 		known++
-		w.enter(step{name, -1})
-		w.value(s.members[i], one)
+		w.enter(step{k.name, -1})
+		w.value(k.shape, one)
 		w.leave()
 	}
 	if known == len(m) {
