@@ -108,3 +108,6 @@ func (*Sandbox) Finish() error { return nil }
 
 // Close does nothing.
 func (*Sandbox) Close() error { return nil }
+
+// Platform returns zero values.
+func Platform() (release string, landlock int) { return "", 0 }

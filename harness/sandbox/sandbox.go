@@ -16,6 +16,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/fiador/fiador/evidence"
+	"github.com/fiador/fiador/harness/tree"
+	"github.com/fiador/fiador/kernel"
 )
 
 // Isolation is the strength of the barrier between a command and the machine.
@@ -140,3 +144,73 @@ func (e *Error) Error() string {
 
 // ErrStageFull says that the memory for staged files is full.
 var ErrStageFull = errors.New("the memory for what is written is full")
+
+// Inputs are copies of files of a tree. A change in the tree does not change the copies.
+type Inputs struct {
+	Dir   string
+	Files []Input
+}
+
+// Input is one copied file.
+type Input struct {
+	Path   string
+	Size   int64
+	SHA256 [32]byte
+}
+
+// InputError says which input could not be read.
+type InputError struct {
+	Path  string
+	Msg   string
+	Limit bool // there are more files or bytes than an execution may read
+}
+
+// Error names the path and the reason.
+func (e *InputError) Error() string { return e.Path + ": " + e.Msg }
+
+// Remove removes the copies.
+func (in Inputs) Remove() error {
+	if in.Dir == "" {
+		return nil
+	}
+	return tree.RemoveAll(in.Dir)
+}
+
+// End is the part of a command's end that only the sandbox knows.
+type End struct {
+	TimedOut      bool
+	OutOfMemory   bool // a process inside was killed because all processes together exceeded the memory limit
+	NotFound      bool
+	NotExecutable bool
+	MaxRSS        int64 // bytes
+}
+
+// Probe is the result of trying one tier.
+type Probe struct {
+	Isolation Isolation
+	Err       *Error // nil: the tier is available
+	Clauses   []evidence.Clause
+	Staging   string // how written files are kept apart from the work folder
+}
+
+// Shows says whether commands can see a path of the work folder.
+func (r Request) Shows(p string) bool {
+	return (r.Show == nil || beneathAny(p, r.Show)) && !beneathAny(p, r.Hide)
+}
+
+// ShowsAll says whether commands can see a path of the work folder and everything beneath
+// it.
+func (r Request) ShowsAll(p string) bool {
+	return r.Shows(p) && !slices.ContainsFunc(r.Hide, func(hidden string) bool { return kernel.Beneath(hidden, p) })
+}
+
+// passes says whether a folder of the work folder exists inside because it leads to a path
+// of Show or Folders.
+func (r Request) passes(p string) bool {
+	leads := func(to string) bool { return kernel.Beneath(to, p) }
+	return (slices.ContainsFunc(r.Show, leads) || slices.ContainsFunc(r.Folders, leads)) && !beneathAny(p, r.Hide)
+}
+
+func beneathAny(p string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return f == "." || kernel.Beneath(p, f) })
+}
