@@ -3,6 +3,7 @@ package conformance
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -78,6 +79,18 @@ func object(required []string, members map[string]field) field {
 	}
 }
 
+// named reads an object whose members may have any name; those in required must exist.
+func named(take func(name string) field, required ...string) field {
+	return func(n node) error {
+		members := map[string]field{}
+		obj, _ := n.value.(map[string]any)
+		for name := range obj {
+			members[name] = take(name)
+		}
+		return object(required, members)(n)
+	}
+}
+
 // each reads the elements of a list one by one.
 func each(take field) field {
 	return func(n node) error {
@@ -94,15 +107,25 @@ func each(take field) field {
 	}
 }
 
-func text(to *string) field {
+// textAs reads a text, and stores what parse makes of it. The error of parse is the fault of
+// the text.
+func textAs[T any](to *T, parse func(string) (T, error)) field {
 	return func(n node) error {
 		s, ok := n.value.(string)
 		if !ok {
 			return n.fault("must be a string")
 		}
-		*to = s
+		v, err := parse(s)
+		if err != nil {
+			return n.fault("%s", err)
+		}
+		*to = v
 		return nil
 	}
+}
+
+func text(to *string) field {
+	return textAs(to, func(s string) (string, error) { return s, nil })
 }
 
 // ignored reads a text for people, and drops it.
@@ -110,55 +133,48 @@ func ignored() field { return text(new(string)) }
 
 // some reads a text that is not empty.
 func some(to *string) field {
-	return func(n node) error {
-		if err := text(to)(n); err != nil {
-			return err
+	return textAs(to, func(s string) (string, error) {
+		if s == "" {
+			return "", errors.New("must not be empty")
 		}
-		if *to == "" {
-			return n.fault("must not be empty")
-		}
-		return nil
-	}
+		return s, nil
+	})
 }
 
 // oneOf reads one of a few words.
 func oneOf(to *string, words ...string) field {
-	return func(n node) error {
-		if err := text(to)(n); err != nil {
-			return err
+	return textAs(to, func(s string) (string, error) {
+		if !slices.Contains(words, s) {
+			return "", fmt.Errorf("%q is none of %q", canon.Cut(s), words)
 		}
-		if !slices.Contains(words, *to) {
-			return n.fault("%q is none of %q", canon.Cut(*to), words)
-		}
-		return nil
-	}
+		return s, nil
+	})
 }
 
-func texts(to *[]string) field {
+// listOf reads a list. take reads an element.
+func listOf[T any](to *[]T, take func(*T) field) field {
 	return func(n node) error {
-		*to = []string{}
+		*to = []T{}
 		return each(func(n node) error {
-			var s string
-			err := text(&s)(n)
-			*to = append(*to, s)
+			var one T
+			err := take(&one)(n)
+			*to = append(*to, one)
 			return err
 		})(n)
 	}
 }
 
+func texts(to *[]string) field { return listOf(to, text) }
+
 // encoded reads base64 of any bytes, and stores the bytes as a string.
 func encoded(to *string) field {
-	return func(n node) error {
-		if err := text(to)(n); err != nil {
-			return err
-		}
-		b, err := base64.StdEncoding.Strict().DecodeString(*to)
+	return textAs(to, func(s string) (string, error) {
+		b, err := base64.StdEncoding.Strict().DecodeString(s)
 		if err != nil {
-			return n.fault("is not base64 with padding")
+			return "", errors.New("is not base64 with padding")
 		}
-		*to = string(b)
-		return nil
-	}
+		return string(b), nil
+	})
 }
 
 func whole(to *int, least, most int) field {

@@ -1,9 +1,11 @@
 package conformance
 
 import (
+	"errors"
 	"io/fs"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // expectation is the required result of a vector. A nil or empty member is not checked.
@@ -44,8 +46,8 @@ func (e *expectation) field(files fs.FS) field {
 		"exit_code":         e.code,
 		"exit_code_oneOf":   each(e.code),
 		"artifacts_created": given(&e.artifacts, boolean),
-		"file_exists":       paths(&e.exist),
-		"file_not_exists":   paths(&e.absent),
+		"file_exists":       listOf(&e.exist, local),
+		"file_not_exists":   listOf(&e.absent, local),
 		"leaves_processes":  boolean(&e.leaves),
 		"line_ends_free":    boolean(&e.freeLineEnds),
 		"own_words":         words(&e.ownWords, "stdout", "stderr", "log"),
@@ -106,15 +108,6 @@ func (l *logExpectation) wanted() bool {
 		l.pattern != nil || l.patternRFC != nil || l.dir != nil || l.mode != nil || l.dirMode != nil
 }
 
-func paths(to *[]string) field {
-	return each(func(n node) error {
-		var p string
-		err := local(&p)(n)
-		*to = append(*to, p)
-		return err
-	})
-}
-
 func words(to *[]string, known ...string) field {
 	return each(func(n node) error {
 		var w string
@@ -129,13 +122,10 @@ func words(to *[]string, known ...string) field {
 
 // hash reads 64 lower-case hexadecimal digits.
 func hash(to *string) field {
-	return func(n node) error {
-		if err := text(to)(n); err != nil {
-			return err
+	return textAs(to, func(s string) (string, error) {
+		if len(s) != 64 || strings.Trim(s, "0123456789abcdef") != "" {
+			return "", errors.New("must be 64 lower-case hexadecimal digits")
 		}
-		if len(*to) != 64 || regexp.MustCompile(`[^0-9a-f]`).MatchString(*to) {
-			return n.fault("must be 64 lower-case hexadecimal digits")
-		}
-		return nil
-	}
+		return s, nil
+	})
 }

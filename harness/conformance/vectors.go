@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
@@ -120,48 +122,29 @@ func parse(src []byte, files fs.FS) (Suite, error) {
 }
 
 // descriptions reads an object of texts for people.
-func descriptions(n node) error {
-	members := map[string]field{}
-	if obj, ok := n.value.(map[string]any); ok {
-		for name := range obj {
-			members[name] = ignored()
-		}
-	}
-	return object(nil, members)(n)
-}
+func descriptions(n node) error { return named(func(string) field { return ignored() })(n) }
 
 // sections reads the vectors of safe-run, and counts the vectors of other tools.
 func (s *Suite) sections(files fs.FS) field {
-	return func(n node) error {
-		obj, ok := n.value.(map[string]any)
-		if !ok {
-			return n.fault("must be an object")
+	seen := map[string]bool{}
+	own := each(func(n node) error {
+		v, err := parseVector(n, files)
+		if err == nil && seen[v.ID] {
+			err = n.fault("a second vector %q", canon.Cut(v.ID))
 		}
-		if _, ok := obj["safe_run"]; !ok {
-			return n.fault("lacks the member %q", "safe_run")
+		seen[v.ID] = true
+		s.Vectors = append(s.Vectors, v)
+		return err
+	})
+	return named(func(name string) field {
+		if name == "safe_run" {
+			return own
 		}
-		seen := map[string]bool{}
-		members := map[string]field{"safe_run": each(func(n node) error {
-			v, err := parseVector(n, files)
-			if err == nil && seen[v.ID] {
-				err = n.fault("a second vector %q", canon.Cut(v.ID))
-			}
-			seen[v.ID] = true
-			s.Vectors = append(s.Vectors, v)
-			return err
-		})}
-		for name := range obj {
-			if members[name] == nil {
-				count := 0
-				members[name] = each(func(node) error {
-					count++
-					s.Left[name] = count
-					return nil
-				})
-			}
-		}
-		return object(nil, members)(n)
-	}
+		return each(func(node) error {
+			s.Left[name]++
+			return nil
+		})
+	}, "safe_run")
 }
 
 func parseVector(n node, files fs.FS) (Vector, error) {
@@ -182,57 +165,47 @@ func parseVector(n node, files fs.FS) (Vector, error) {
 }
 
 func (s *setup) field() field {
-	list := func(to *[]entry, required []string, mode fs.FileMode, content string, decode func(*string) field) field {
-		return each(func(n node) error {
-			e := entry{mode: mode}
-			members := map[string]field{"path": local(&e.path)}
-			if mode != 0 {
-				members["mode"] = permissions(&e.mode)
-			}
-			if content != "" {
-				members[content] = decode(&e.content)
-			}
-			if content == "content" {
-				members["content_base64"] = encoded(&e.content)
-			}
-			err := object(required, members)(n)
-			*to = append(*to, e)
-			return err
-		})
-	}
 	return object(nil, map[string]field{
-		"folders": list(&s.folders, []string{"path"}, 0o755, "", nil),
-		"files":   list(&s.files, []string{"path"}, 0o644, "content", text),
-		"links":   list(&s.links, []string{"path", "to"}, 0, "to", some),
+		"folders": listOf(&s.folders, (*entry).folder),
+		"files":   listOf(&s.files, (*entry).file),
+		"links":   listOf(&s.links, (*entry).link),
 	})
+}
+
+func (e *entry) folder() field {
+	e.mode = 0o755
+	return object([]string{"path"}, map[string]field{"path": local(&e.path), "mode": permissions(&e.mode)})
+}
+
+func (e *entry) file() field {
+	e.mode = 0o644
+	return object([]string{"path"}, map[string]field{
+		"path": local(&e.path), "mode": permissions(&e.mode), "content": text(&e.content), "content_base64": encoded(&e.content),
+	})
+}
+
+func (e *entry) link() field {
+	return object([]string{"path", "to"}, map[string]field{"path": local(&e.path), "to": some(&e.content)})
 }
 
 // local reads a path that stays in the working folder.
 func local(to *string) field {
-	return func(n node) error {
-		if err := text(to)(n); err != nil {
-			return err
+	return textAs(to, func(s string) (string, error) {
+		if !fs.ValidPath(s) || strings.ContainsRune(s, 0) || s == "." {
+			return "", fmt.Errorf("%q is no clean path beneath the working folder", canon.Cut(s))
 		}
-		if !fs.ValidPath(*to) || strings.ContainsRune(*to, 0) || *to == "." {
-			return n.fault("%q is no clean path beneath the working folder", canon.Cut(*to))
-		}
-		return nil
-	}
+		return s, nil
+	})
 }
 
 func permissions(to *fs.FileMode) field {
-	return func(n node) error {
-		var s string
-		if err := text(&s)(n); err != nil {
-			return err
-		}
+	return textAs(to, func(s string) (fs.FileMode, error) {
 		mode, err := strconv.ParseUint(s, 8, 9)
 		if err != nil || len(s) != 4 {
-			return n.fault("must be four octal digits, as in \"0755\"")
+			return 0, errors.New("must be four octal digits, as in \"0755\"")
 		}
-		*to = fs.FileMode(mode)
-		return nil
-	}
+		return fs.FileMode(mode), nil
+	})
 }
 
 func (c *invocation) field() field {
@@ -244,16 +217,14 @@ func (c *invocation) field() field {
 				return n.fault("the command is given already")
 			}
 			given = true
-			return each(func(n node) error {
-				var word string
-				if err := decode(&word)(n); err != nil {
+			return listOf(&c.args, func(word *string) field {
+				return func(n node) error {
+					err := decode(word)(n)
+					if err == nil && strings.ContainsRune(*word, 0) {
+						err = n.fault("no argument can hold a NUL")
+					}
 					return err
 				}
-				if strings.ContainsRune(word, 0) {
-					return n.fault("no argument can hold a NUL")
-				}
-				c.args = append(c.args, word)
-				return nil
 			})(n)
 		}
 	}
@@ -296,14 +267,9 @@ func givenText(to **string, decode func(*string) field) field {
 }
 
 func (c *invocation) variables(n node) error {
-	obj, ok := n.value.(map[string]any)
-	if !ok {
-		return n.fault("must be an object")
-	}
 	c.env = map[string]string{}
-	members := map[string]field{}
-	for name := range obj {
-		members[name] = func(n node) error {
+	return named(func(name string) field {
+		return func(n node) error {
 			var value string
 			if err := text(&value)(n); err != nil {
 				return err
@@ -314,8 +280,7 @@ func (c *invocation) variables(n node) error {
 			c.env[name] = value
 			return nil
 		}
-	}
-	return object(nil, members)(n)
+	})(n)
 }
 
 func (c *invocation) signal(n node) error {
@@ -333,18 +298,15 @@ func (c *invocation) signal(n node) error {
 
 // named reads the name of a signal that a program can catch, with or without SIG.
 func (s *sending) named() field {
-	return func(n node) error {
-		if err := text(&s.name)(n); err != nil {
-			return err
-		}
-		s.name = strings.TrimPrefix(s.name, "SIG")
+	return textAs(&s.signal, func(name string) (syscall.Signal, error) {
+		s.name = strings.TrimPrefix(name, "SIG")
 		known := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT}
-		var ok bool
-		if s.signal, ok = known[s.name]; !ok {
-			return n.fault("%q is none of TERM, INT, HUP, QUIT", canon.Cut(s.name))
+		signal, ok := known[s.name]
+		if !ok {
+			return 0, fmt.Errorf("%q is none of TERM, INT, HUP, QUIT", canon.Cut(s.name))
 		}
-		return nil
-	}
+		return signal, nil
+	})
 }
 
 func interruption(to **sending) field {
@@ -356,35 +318,25 @@ func interruption(to **sending) field {
 
 // goldenLog reads the name of a file in the folder expected, and the file's bytes.
 func goldenLog(to *string, files fs.FS) field {
-	return func(n node) error {
-		var name string
-		if err := text(&name)(n); err != nil {
-			return err
-		}
+	return textAs(to, func(name string) (string, error) {
 		if !fs.ValidPath(name) || strings.Contains(name, "/") {
-			return n.fault("%q is no name of a file", canon.Cut(name))
+			return "", fmt.Errorf("%q is no name of a file", canon.Cut(name))
 		}
 		b, err := fs.ReadFile(files, path.Join("expected", name))
 		if err != nil {
-			return n.fault("there is no golden log %q", canon.Cut(name))
+			return "", fmt.Errorf("there is no golden log %q", canon.Cut(name))
 		}
-		*to = string(b)
-		return nil
-	}
+		return string(b), nil
+	})
 }
 
 // expression reads a regular expression (RE2).
 func expression(to **regexp.Regexp) field {
-	return func(n node) error {
-		var s string
-		if err := text(&s)(n); err != nil {
-			return err
-		}
+	return textAs(to, func(s string) (*regexp.Regexp, error) {
 		re, err := regexp.Compile(s)
 		if err != nil {
-			return n.fault("is no regular expression: %s", err)
+			return nil, fmt.Errorf("is no regular expression: %s", err)
 		}
-		*to = re
-		return nil
-	}
+		return re, nil
+	})
 }
