@@ -1,7 +1,6 @@
 package request
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -89,15 +88,6 @@ func (r Report) subset() reportSubset {
 // Digest returns the hash of the canonical subset and one LF.
 func (r Report) Digest() (canon.ContentHash, error) {
 	_, hash, err := canon.Artifact(r.subset())
-	return hash, err
-}
-
-// ReportDigest returns the Digest of a report that was read and decoded to a
-// canonical value. The document is not changed.
-func ReportDigest(doc map[string]any) (canon.ContentHash, error) {
-	subset := maps.Clone(doc)
-	delete(subset, "ephemeral")
-	_, hash, err := canon.Artifact(subset)
 	return hash, err
 }
 

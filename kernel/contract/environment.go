@@ -41,17 +41,8 @@ var guarded = []GuardedNames{
 		XDG_CONFIG_DIRS XDG_CONFIG_HOME XDG_DATA_DIRS XDG_DATA_HOME YARN_* npm_config_* pnpm_config_*`},
 }
 
-// Guarded lists the environment names that no profile can allow.
-func Guarded() []GuardedNames {
-	list := slices.Clone(guarded)
-	for i, g := range list {
-		list[i].Names = strings.Join(strings.Fields(g.Names), " ")
-	}
-	return list
-}
-
-// IsGuarded says whether an environment name is one of Guarded. Names are compared
-// exactly. Names that npm reads are compared in any case, as npm does.
+// IsGuarded says whether an environment name is one that no profile can allow. Names are
+// compared exactly. Names that npm reads are compared in any case, as npm does.
 func IsGuarded(name string) bool {
 	return slices.ContainsFunc(guarded, func(g GuardedNames) bool {
 		for entry := range strings.FieldsSeq(g.Names) {
@@ -66,7 +57,7 @@ func IsGuarded(name string) bool {
 // CheckEnvironment is IV-04: every variable of env, the object at the pointer at, must
 // be allowed by name, compared exactly. A variable that is not allowed is refused and
 // never stripped: without the variable, another command would run than the one that was
-// decided on. The names of Guarded are never allowed. A name is a letter or "_", and
+// decided on. Guarded names are never allowed. A name is a letter or "_", and
 // then letters, digits and "_", at most MaxEnvNameBytes in all. A value has no NUL and
 // is UTF-8, and NAME=VALUE has at most MaxStringBytes. The violations are sorted by
 // name, one for each variable.

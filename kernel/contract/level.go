@@ -13,9 +13,6 @@ const (
 	Elevated FSLevel = "elevated"
 )
 
-// FSLevels lists the file system levels, from narrow to wide.
-func FSLevels() []FSLevel { return []FSLevel{Minimal, Standard, Extended, Elevated} }
-
 // FSAccess is what a command can read and write, beside the files that every program
 // needs. These are the system's programs and libraries, read-only, and an /etc and /tmp
 // of its own. The zero value gives nothing more.
@@ -28,26 +25,6 @@ type FSAccess struct {
 	OutputWrite bool // output folders outside the working directory
 	SystemRead  bool // other system paths that the caller names
 	NamedWrite  bool // other paths that the caller names, one by one
-}
-
-// Reads names what the command can read: work, tree, deps, system.
-func (a FSAccess) Reads() []string {
-	return words([]string{"work", "tree", "deps", "system"}, a.WorkRead, a.TreeRead, a.DepsRead, a.SystemRead)
-}
-
-// Writes names what the command can write: work, output, named.
-func (a FSAccess) Writes() []string {
-	return words([]string{"work", "output", "named"}, a.WorkWrite, a.OutputWrite, a.NamedWrite)
-}
-
-func words(list []string, has ...bool) []string {
-	out := []string{}
-	for i, word := range list {
-		if has[i] {
-			out = append(out, word)
-		}
-	}
-	return out
 }
 
 // Access returns the access of the level; an unknown level gives none.

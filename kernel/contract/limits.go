@@ -7,8 +7,7 @@
 // # Limits
 //
 // Each limit has a least and a greatest value, and most limits have a default. A value
-// outside of the bounds is an error, never clamped. Limits lists all limits
-// (TestLimitVectors).
+// outside of the bounds is an error, never clamped. TestLimitVectors lists all limits.
 //
 // # Access levels
 //
@@ -88,16 +87,8 @@ func OutputFilesBytes() Limit { return Limit{Default: 10485760, Min: 1024, Max: 
 // (code execution contract, "Output Capture").
 func ArtifactsBytes() Limit { return Limit{Default: 10485760, Min: 1024, Max: 10485760} }
 
-// StdinBytes is the number of bytes that a command may get on standard input (code
-// execution contract, IV-05).
-func StdinBytes() Limit { return Limit{Default: 1048576, Min: 0, Max: 1048576} }
-
-// InputFiles is the number of input files that may be staged for one execution (code
-// execution contract, IV-05).
-func InputFiles() Limit { return Limit{Default: MaxInputs, Min: 0, Max: MaxInputs} }
-
-// InputFilesBytes is the total size, in bytes, of these input files (code execution
-// contract, IV-05).
+// InputFilesBytes is the total size, in bytes, of the input files that may be staged for one
+// execution (code execution contract, IV-05).
 func InputFilesBytes() Limit { return Limit{Default: 67108864, Min: 0, Max: 67108864} }
 
 // KeptBytes returns the number of bytes of each stream that are kept, under a policy
@@ -106,40 +97,6 @@ func InputFilesBytes() Limit { return Limit{Default: 67108864, Min: 0, Max: 6710
 func KeptBytes(total int) (stdout, stderr int) {
 	total = max(total, 0)
 	return min(StdoutBytes().Default, total), min(StderrBytes().Default, total)
-}
-
-// NamedLimit is a limit with its name, its unit and its source.
-type NamedLimit struct {
-	Name   string // the name in a profile or a request, such as timeout_ms
-	Limit  Limit
-	Unit   string // ms, MiB, bytes, cores, processes, files
-	Clause string // clause of the code execution contract, or another source of the limit
-}
-
-// Limits lists the limits of an execution, in the order of specs/execution.md. The
-// constants below are the limits of an intent.
-func Limits() []NamedLimit {
-	const (
-		defaults = "Default Limits"
-		capture  = "Output Capture"
-		profile  = "policy profile"
-		inputs   = "IV-05"
-	)
-	return []NamedLimit{
-		{"timeout_ms", TimeoutMS(), "ms", defaults},
-		{"memory_mb", MemoryMB(), "MiB", defaults},
-		{"cpu_cores", CPUCores(), "cores", defaults},
-		{"max_children", MaxChildren(), "processes", defaults},
-		{"max_output_files", MaxOutputFiles(), "files", profile},
-		{"max_total_output_bytes", MaxTotalOutputBytes(), "bytes", profile},
-		{"stdout_bytes", StdoutBytes(), "bytes", capture},
-		{"stderr_bytes", StderrBytes(), "bytes", capture},
-		{"output_files_bytes", OutputFilesBytes(), "bytes", capture},
-		{"artifacts_bytes", ArtifactsBytes(), "bytes", capture},
-		{"stdin_bytes", StdinBytes(), "bytes", inputs},
-		{"input_files", InputFiles(), "files", inputs},
-		{"input_files_bytes", InputFilesBytes(), "bytes", inputs},
-	}
 }
 
 // The limits of an intent. A document that exceeds one of them is not an intent

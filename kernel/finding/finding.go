@@ -15,7 +15,7 @@ const (
 	PathReserved  = "path_reserved"     // below commands/, calls/ or context/
 	PathControl   = "path_control"      // Value: the control path it falls into
 	PathCase      = "path_case"         // a write that another one is but for its case; Other: pointer of that
-	EnvGuarded    = "env_guarded"       // Value: a name of contract.Guarded
+	EnvGuarded    = "env_guarded"       // Value: a name for contract.IsGuarded
 	CmdPath       = "command_path"      // argv[0] is a path, not a name
 	CmdCharacter  = "command_character" // argv[0] has a character outside printable ASCII
 	CmdShell      = "command_shell"     // Value: the shell

@@ -192,16 +192,6 @@ type statement struct {
 	text       string // of a plain statement: the text that is shown
 }
 
-// contradiction says whether two constraints contradict each other, and describes the
-// contradiction: "stateless / stateful", "public / not public", "must / must not:
-// tabs". The text does not depend on the order of the constraints.
-func contradiction(a, b string) (string, bool) {
-	for _, c := range Contradictions([]string{a, b}) {
-		return c.Text, true
-	}
-	return "", false
-}
-
 // Contradictions returns the pairs of constraints that contradict each other, sorted by
 // first and second index. If there are more than maxClashes, it returns for each
 // constraint only the pair with the first later constraint.

@@ -189,3 +189,13 @@ func negated(list []statement) []statement {
 	}
 	return list
 }
+
+// contradiction says whether two constraints contradict each other, and describes the
+// contradiction: "stateless / stateful", "public / not public", "must / must not:
+// tabs". The text does not depend on the order of the constraints.
+func contradiction(a, b string) (string, bool) {
+	for _, c := range Contradictions([]string{a, b}) {
+		return c.Text, true
+	}
+	return "", false
+}

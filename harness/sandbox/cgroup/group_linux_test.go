@@ -1258,3 +1258,19 @@ func BenchmarkGroup(b *testing.B) {
 		}
 	}
 }
+
+// add moves a process with all its threads into the group. After an error the process may be
+// in some of the folders. Memory that it used before stays with its former cgroup.
+func (g *Group) add(pid int) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return os.ErrClosed
+	}
+	for _, f := range g.folders {
+		if err := g.write(f.path, "cgroup.procs", int64(pid)); err != nil {
+			return fmt.Errorf("cannot add process %d to cgroup %q: %w", pid, f.path, err)
+		}
+	}
+	return nil
+}

@@ -13,22 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// add moves a process with all its threads into the group. After an error the process may be
-// in some of the folders. Memory that it used before stays with its former cgroup.
-func (g *Group) add(pid int) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return os.ErrClosed
-	}
-	for _, f := range g.folders {
-		if err := g.write(f.path, "cgroup.procs", int64(pid)); err != nil {
-			return fmt.Errorf("cannot add process %d to cgroup %q: %w", pid, f.path, err)
-		}
-	}
-	return nil
-}
-
 // Start calls f, which starts a process, so that the process begins in the group. With v1, a
 // thread enters the group for this and comes back. A thread can move itself cheaply, but
 // moving another process waits for all processors.
@@ -84,7 +68,7 @@ func (g *Group) leave() error {
 }
 
 // Descriptor returns the open folder of a v2 group, for SysProcAttr.CgroupFD. A process that
-// starts with it needs no add. Descriptor returns -1 with v1, and after Kill and Close.
+// starts with it begins in the group. Descriptor returns -1 with v1, and after Kill and Close.
 // Since Linux 6.14, the kernel kills a process that starts from outside in a cgroup after
 // cgroup.kill was used on it. It compares kill_seq with that of the parent's own cgroup.
 func (g *Group) Descriptor() int {
@@ -96,10 +80,10 @@ func (g *Group) Descriptor() int {
 	return int(g.folders[0].dir.Fd())
 }
 
-// Kill sends SIGKILL to every process of the group. The group can be used again, with add.
-// With v2 the kernel does this in one step. With v1, Kill returns when the group is empty,
-// or after at least a fifth of a second. Meanwhile no process can multiply where the pids
-// limit is in force.
+// Kill sends SIGKILL to every process of the group. The group can be used again. With v2 the
+// kernel does this in one step. With v1, Kill returns when the group is empty, or after at
+// least a fifth of a second. Meanwhile no process can multiply where the pids limit is in
+// force.
 func (g *Group) Kill() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
