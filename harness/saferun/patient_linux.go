@@ -29,7 +29,7 @@ type stream struct{ conn syscall.RawConn }
 func (s stream) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		var m int
-		connErr := s.conn.Control(func(fd uintptr) { m, err = syscall.Write(handle(fd), b[n:]) })
+		connErr := s.conn.Control(func(fd uintptr) { m, err = syscall.Write(int(fd), b[n:]) })
 		n += max(m, 0)
 		switch {
 		case connErr != nil:

@@ -3,19 +3,15 @@ package saferun
 import (
 	"errors"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// openNameless opens a file that never has a name: O_TMPFILE of open(2).
+// openNameless opens a file that never has a name. O_TMPFILE includes O_DIRECTORY, so that
+// a kernel without O_TMPFILE returns an error.
 func openNameless(folder string) (*os.File, error) {
-	return os.OpenFile(folder, os.O_RDWR|oTmpfile, 0o600)
+	return os.OpenFile(folder, os.O_RDWR|unix.O_TMPFILE, 0o600)
 }
-
-// oTmpfile is O_TMPFILE, which package syscall lacks. It includes O_DIRECTORY, so that a
-// kernel without O_TMPFILE returns an error.
-const oTmpfile = 0o20000000 | syscall.O_DIRECTORY
 
 // renameNoReplace renames a file and never replaces one. It returns errors.ErrUnsupported
 // where the kernel or the file system lacks such a rename.

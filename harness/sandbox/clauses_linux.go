@@ -11,42 +11,39 @@ import (
 // its mechanism and how far it reaches.
 func (h *Host) clauses(s *Sandbox) []evidence.Clause {
 	tier, g := s.Isolation, s.group
-	list := []evidence.Clause{
-		h.timeoutClause(tier),
+	return []evidence.Clause{
+		byTier(tier, evidence.TimeoutNamespace, evidence.TimeoutSubreaper, evidence.TimeoutSubreaper),
 		memoryClause(tier, g),
 		processClause(h, s, g),
 		forkClause(s),
 		cpuClause(tier, g),
 		h.filesClause(tier),
 		diskClause(s),
-		h.networkClause(s),
+		networkClause(s),
 		h.processesClause(tier),
-		kernelClause(tier),
+		byTier(tier, evidence.KernelFilter, evidence.KernelFilter, evidence.KernelCapabilities),
 		evidence.StreamsKept.Clause(),
 		evidence.EnvMade.Clause(),
 		h.metadataClause(tier),
 	}
-	return list
 }
 
-func (h *Host) timeoutClause(tier Isolation) evidence.Clause {
-	if tier == Full {
-		return evidence.TimeoutNamespace.Clause()
+// byTier returns the clause of the mechanism that a tier has.
+func byTier(tier Isolation, full, confined, none evidence.Mechanism) evidence.Clause {
+	switch tier {
+	case Full:
+		return full.Clause()
+	case Confined:
+		return confined.Clause()
 	}
-	return evidence.TimeoutSubreaper.Clause()
+	return none.Clause()
 }
 
 func memoryClause(tier Isolation, g *cgroup.Group) evidence.Clause {
 	if g != nil && g.Memory() {
 		return evidence.MemoryCgroup.Clause()
 	}
-	switch tier {
-	case Full:
-		return evidence.MemoryFull.Clause()
-	case Confined:
-		return evidence.MemoryConfined.Clause()
-	}
-	return evidence.MemoryNone.Clause()
+	return byTier(tier, evidence.MemoryFull, evidence.MemoryConfined, evidence.MemoryNone)
 }
 
 // processClause is partial where some processes are allowed. The kernel counts threads as
@@ -70,20 +67,14 @@ func forkClause(s *Sandbox) evidence.Clause {
 	if s.req.Limits.Forks() {
 		return evidence.ForkAllowed.Clause()
 	}
-	if s.Isolation == None {
-		return evidence.ForkNone.Clause()
-	}
-	return evidence.ForkFilter.Clause()
+	return byTier(s.Isolation, evidence.ForkFilter, evidence.ForkFilter, evidence.ForkNone)
 }
 
 func cpuClause(tier Isolation, g *cgroup.Group) evidence.Clause {
 	if g != nil && g.CPU() {
 		return evidence.CPUCgroup.Clause()
 	}
-	if tier == None {
-		return evidence.CPUAffinity.Clause()
-	}
-	return evidence.CPUFilter.Clause()
+	return byTier(tier, evidence.CPUFilter, evidence.CPUFilter, evidence.CPUAffinity)
 }
 
 func (h *Host) filesClause(tier Isolation) evidence.Clause {
@@ -110,47 +101,27 @@ func diskClause(s *Sandbox) evidence.Clause {
 	return evidence.DiskDirect.Clause()
 }
 
-func (h *Host) networkClause(s *Sandbox) evidence.Clause {
-	switch {
-	case s.req.Network:
+func networkClause(s *Sandbox) evidence.Clause {
+	if s.req.Network {
 		return evidence.NetworkAllowed.Clause()
-	case s.Isolation == Full:
-		return evidence.NetworkNamespace.Clause()
-	case s.Isolation == Confined:
-		return evidence.NetworkFilter.Clause()
 	}
-	return evidence.NetworkNone.Clause()
+	return byTier(s.Isolation, evidence.NetworkNamespace, evidence.NetworkFilter, evidence.NetworkNone)
 }
 
 func (h *Host) processesClause(tier Isolation) evidence.Clause {
-	switch {
-	case tier == Full:
-		return evidence.ProcsNamespace.Clause()
-	case tier == Confined && (h.landlock >= 6 || h.root):
-		return evidence.ProcsLandlock.Clause()
-	case tier == Confined:
-		return evidence.ProcsSignals.Clause()
+	confined := evidence.ProcsSignals
+	if h.landlock >= 6 || h.root {
+		confined = evidence.ProcsLandlock
 	}
-	return evidence.ProcsNone.Clause()
+	return byTier(tier, evidence.ProcsNamespace, confined, evidence.ProcsNone)
 }
 
 // metadataClause covers owners, modes, times and attributes of files that are not shown or
 // may not be written.
 func (h *Host) metadataClause(tier Isolation) evidence.Clause {
-	switch {
-	case tier == Full:
-		return evidence.MetadataNamespace.Clause()
-	case tier == Confined && h.root:
-		return evidence.MetadataOwnID.Clause()
-	case tier == Confined:
-		return evidence.MetadataFilter.Clause()
+	confined := evidence.MetadataFilter
+	if h.root {
+		confined = evidence.MetadataOwnID
 	}
-	return evidence.MetadataNone.Clause()
-}
-
-func kernelClause(tier Isolation) evidence.Clause {
-	if tier == None {
-		return evidence.KernelCapabilities.Clause()
-	}
-	return evidence.KernelFilter.Clause()
+	return byTier(tier, evidence.MetadataNamespace, confined, evidence.MetadataNone)
 }

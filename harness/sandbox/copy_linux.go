@@ -5,11 +5,9 @@ package sandbox
 import (
 	"errors"
 	"io"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -33,27 +31,15 @@ type mark struct {
 	changed int64
 }
 
-func (m mark) same(st *unix.Stat_t) bool {
-	return m == mark{st.Ino, st.Size, st.Ctim.Nano()}
-}
-
-type manifest map[string]mark
-
-func (m manifest) paths() []string { return slices.Sorted(maps.Keys(m)) }
+func markOf(st *unix.Stat_t) mark { return mark{st.Ino, st.Size, st.Ctim.Nano()} }
 
 // copyWork makes the sandbox's own copy of the work folder and lays the inputs over it.
 func (h *Host) copyWork(s *Sandbox) error {
-	if err := h.makeScratch(s); err != nil {
-		return err
-	}
-	s.work = filepath.Join(s.scratch, "work")
-	if err := errors.Join(os.Mkdir(s.work, 0o755), os.Chmod(s.work, 0o755)); err != nil { // whatever the umask is
-		return s.fail(StepFiles, err)
-	}
-	c, err := h.copyShown(s, s.work, s.req.Work, s.req.Inputs)
+	c, err := h.copyShown(s, "work", s.req.Work, s.req.Inputs)
 	if err != nil {
 		return err
 	}
+	s.work = c.to.Name()
 	if s.upper, err = os.Open(s.work); err != nil {
 		return s.fail(StepFiles, err)
 	}
@@ -66,25 +52,25 @@ func (h *Host) copyWork(s *Sandbox) error {
 // copyView copies the shown part of the work folder. The copy is the lower layer of the
 // overlay where a request shows only a part.
 func (h *Host) copyView(s *Sandbox) (string, error) {
-	if err := h.makeScratch(s); err != nil {
-		return "", err
-	}
-	view := filepath.Join(s.scratch, "view")
-	if err := errors.Join(os.Mkdir(view, 0o755), os.Chmod(view, 0o755)); err != nil { // whatever the umask is
-		return "", s.fail(StepFiles, err)
-	}
-	c, err := h.copyShown(s, view, s.req.Work)
+	c, err := h.copyShown(s, "view", s.req.Work)
 	if err != nil {
 		return "", err
 	}
-	return view, c.to.Close()
+	return c.to.Name(), c.to.Close()
 }
 
-// copyShown copies the visible files of folders, the later over the earlier, and gives them
-// to the id of commands. In a full sandbox of root, files of other owners than the work
+// copyShown copies the visible files of folders, the later over the earlier, into a new
+// folder of scratch, and gives them to the id of commands. In a full sandbox of root, files of other owners than the work
 // folder's keep their owner, as on an overlay. A copy grants no access that the original
 // does not grant.
-func (h *Host) copyShown(s *Sandbox, to string, folders ...string) (*copier, error) {
+func (h *Host) copyShown(s *Sandbox, name string, folders ...string) (*copier, error) {
+	if err := h.makeScratch(s); err != nil {
+		return nil, err
+	}
+	to := filepath.Join(s.scratch, name)
+	if err := errors.Join(os.Mkdir(to, 0o755), os.Chmod(to, 0o755)); err != nil { // whatever the umask is
+		return nil, s.fail(StepFiles, err)
+	}
 	c := &copier{left: copyBytes, files: copyFiles, shown: s.req, owner: -1}
 	var st unix.Stat_t
 	if h.root && s.Isolation == Full && unix.Stat(s.req.Work, &st) == nil {
@@ -262,9 +248,9 @@ func (c *copier) file(dir int, name, p string, mode os.FileMode) error {
 
 // marks records the state of every copied file. The caller takes the marks after its last
 // own change.
-func (c *copier) marks() (manifest, error) {
+func (c *copier) marks() (map[string]mark, error) {
 	defer c.to.Close()
-	m := manifest{}
+	m := map[string]mark{}
 	for _, p := range c.paths {
 		var st unix.Stat_t
 		if err := unix.Lstat(filepath.Join(c.to.Name(), p), &st); errors.Is(err, unix.ENOENT) {
@@ -272,7 +258,7 @@ func (c *copier) marks() (manifest, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		m[p] = mark{st.Ino, st.Size, st.Ctim.Nano()}
+		m[p] = markOf(&st)
 	}
 	return m, nil
 }

@@ -5,6 +5,7 @@ package sandbox
 import (
 	"bytes"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -62,7 +63,7 @@ func (s *Sandbox) Content(p string) (io.ReadCloser, error) {
 type differ struct {
 	s    *Sandbox
 	most int64 // bytes that may still be read
-	was  []int // the original folders, the upper one first; -1: none
+	was  []int // the original folders, the upper one first
 	list []change.Change
 	seen map[string]bool // paths of the copy that still exist
 }
@@ -71,7 +72,6 @@ func (d *differ) open() error {
 	d.seen = map[string]bool{}
 	for _, dir := range []string{d.s.req.Inputs, d.s.req.Work} {
 		if dir == "" {
-			d.was = append(d.was, -1)
 			continue
 		}
 		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -85,30 +85,29 @@ func (d *differ) open() error {
 
 func (d *differ) close() {
 	for _, fd := range d.was {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
+		_ = unix.Close(fd)
 	}
 }
 
 // before returns the original folder that has a path, and the status of that path.
 func (d *differ) before(p string) (int, *unix.Stat_t) {
 	for _, dir := range d.was {
-		if dir < 0 {
-			continue
-		}
-		fd, err := tree.Beneath(dir, p, unix.O_PATH)
-		if err != nil {
-			continue
-		}
-		var st unix.Stat_t
-		err = unix.Fstat(fd, &st)
-		_ = unix.Close(fd)
-		if err == nil {
-			return dir, &st
+		if st, err := statBeneath(dir, p); err == nil {
+			return dir, st
 		}
 	}
 	return -1, nil
+}
+
+// statBeneath returns the status of a path beneath a folder.
+func statBeneath(dir int, p string) (*unix.Stat_t, error) {
+	fd, err := tree.Beneath(dir, p, unix.O_PATH)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	return &st, unix.Fstat(fd, &st)
 }
 
 // folder compares one folder and its subfolders. under says that this folder, or one above
@@ -195,9 +194,6 @@ func (d *differ) hidden(at string, kept []string) error {
 		at = "."
 	}
 	for _, dir := range d.was {
-		if dir < 0 {
-			continue
-		}
 		fd, err := tree.Beneath(dir, at, unix.O_RDONLY|unix.O_DIRECTORY)
 		if err != nil {
 			continue
@@ -230,7 +226,7 @@ func (d *differ) entry(dir int, name, p string) (*subfolder, error) {
 		return nil, err
 	}
 	d.seen[p] = true
-	if m, ok := d.s.copied[p]; ok && m.same(&st) && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+	if m, ok := d.s.copied[p]; ok && m == markOf(&st) && st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return nil, nil
 	}
 	from, old := d.before(p)
@@ -316,7 +312,7 @@ func (d *differ) file(dir int, name string, st *unix.Stat_t, from int, old *unix
 // missing reports the entries of a copy that the commands deleted. A deleted folder is
 // reported once.
 func (d *differ) missing() {
-	for _, p := range d.s.copied.paths() {
+	for _, p := range slices.Sorted(maps.Keys(d.s.copied)) {
 		if d.seen[p] || gone(d.list, path.Dir(p)) {
 			continue
 		}

@@ -8,18 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/fiador/fiador/evidence"
 	"github.com/fiador/fiador/harness/sandbox/initproc"
 )
-
-// Explained is a plan as text for people: the steps and the promises. Nothing is started.
-type Explained struct {
-	Isolation Isolation
-	Steps     []string
-	GiveUp    []string // what each command gives up before it is executed, in order
-	Env       []string
-	Clauses   []evidence.Clause
-}
 
 // Explain compiles the plan of a request for one tier. The clauses are the promises of this
 // machine if every step succeeds and no cgroup is available.

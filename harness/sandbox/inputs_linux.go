@@ -140,53 +140,18 @@ func (c *stager) file(in io.Reader, p string, executable bool) error {
 // Before returns the kind of the entry that the work folder had at a path before anything
 // ran. For a file it also returns digest and size.
 func (s *Sandbox) Before(p string) (change.Kind, [32]byte, int64) {
-	for _, dir := range []string{s.req.Inputs, s.req.Work} {
-		if dir == "" {
-			continue
-		}
-		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			continue
-		}
-		kind, sum, size := stood(fd, p)
-		_ = unix.Close(fd)
-		if kind != "" {
+	for dir := range s.originals() {
+		if kind, sum, size := stood(dir, p); kind != "" {
 			return kind, sum, size
 		}
 	}
 	return "", [32]byte{}, 0
 }
 
-func stood(dir int, p string) (change.Kind, [32]byte, int64) {
-	fd, err := tree.Beneath(dir, p, unix.O_PATH)
-	if err != nil {
-		return "", [32]byte{}, 0
-	}
-	var st unix.Stat_t
-	err = unix.Fstat(fd, &st)
-	_ = unix.Close(fd)
-	if err != nil {
-		return "", [32]byte{}, 0
-	}
-	kind := change.KindOf(st.Mode)
-	if kind != change.KindFile {
-		return kind, [32]byte{}, 0
-	}
-	f, err := tree.OpenFile(dir, p)
-	if err != nil {
-		return "", [32]byte{}, 0
-	}
-	defer f.Close()
-	sum, err := tree.Digest(f)
-	if err != nil {
-		return "", [32]byte{}, 0
-	}
-	return kind, sum, st.Size
-}
-
-// Below lists the paths that the work folder had beneath a folder before anything ran.
-func (s *Sandbox) Below(folder string) iter.Seq[string] {
-	return func(yield func(string) bool) {
+// originals opens the folders whose content the work folder had before anything ran, the
+// upper one first.
+func (s *Sandbox) originals() iter.Seq[int] {
+	return func(yield func(int) bool) {
 		for _, dir := range []string{s.req.Inputs, s.req.Work} {
 			if dir == "" {
 				continue
@@ -195,9 +160,39 @@ func (s *Sandbox) Below(folder string) iter.Seq[string] {
 			if err != nil {
 				continue
 			}
-			more := below(fd, folder, yield)
+			more := yield(fd)
 			_ = unix.Close(fd)
 			if !more {
+				return
+			}
+		}
+	}
+}
+
+func stood(dir int, p string) (kind change.Kind, sum [32]byte, size int64) {
+	st, err := statBeneath(dir, p)
+	if err != nil {
+		return "", sum, 0
+	}
+	if kind = change.KindOf(st.Mode); kind != change.KindFile {
+		return kind, sum, 0
+	}
+	f, err := tree.OpenFile(dir, p)
+	if err != nil {
+		return "", sum, 0
+	}
+	defer f.Close()
+	if sum, err = tree.Digest(f); err != nil {
+		return "", [32]byte{}, 0
+	}
+	return kind, sum, st.Size
+}
+
+// Below lists the paths that the work folder had beneath a folder before anything ran.
+func (s *Sandbox) Below(folder string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for dir := range s.originals() {
+			if !below(dir, folder, yield) {
 				return
 			}
 		}

@@ -78,13 +78,6 @@ func (*Sandbox) Foreign() (string, int, bool) { return "", 0, false }
 // Reserved finds nothing.
 func (*Sandbox) Reserved(string, string) (string, bool) { return "", false }
 
-// Explained is a plan as text for people.
-type Explained struct {
-	Isolation          Isolation
-	Steps, GiveUp, Env []string
-	Clauses            []evidence.Clause
-}
-
 // Explain returns an error.
 func (*Host) Explain(Isolation, Request) (Explained, error) { return Explained{}, unsupported() }
 

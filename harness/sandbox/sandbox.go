@@ -23,22 +23,16 @@ import (
 )
 
 // Isolation is the strength of the barrier between a command and the machine.
-type Isolation string
+type Isolation = kernel.Isolation
 
 // The tiers, from strong to weak. Full has a view of its own (namespaces, mounts), Landlock
 // and the filter of system calls. Confined has only Landlock and the filter. None has limits
 // only, and only a profile can ask for it.
 const (
-	Full     Isolation = "full"
-	Confined Isolation = "confined"
-	None     Isolation = "none"
+	Full     = kernel.IsolationFull
+	Confined = kernel.IsolationConfined
+	None     = kernel.IsolationNone
 )
-
-// AtLeast says whether i is as strong as j.
-func (i Isolation) AtLeast(j Isolation) bool {
-	order := []Isolation{None, Confined, Full}
-	return slices.Index(order, i) >= slices.Index(order, j)
-}
 
 // Write says where the commands' writes go.
 type Write string
@@ -191,6 +185,15 @@ type Probe struct {
 	Err       *Error // nil: the tier is available
 	Clauses   []evidence.Clause
 	Staging   string // how written files are kept apart from the work folder
+}
+
+// Explained is a plan as text for people: the steps and the promises. Nothing is started.
+type Explained struct {
+	Isolation Isolation
+	Steps     []string
+	GiveUp    []string // what each command gives up before it is executed, in order
+	Env       []string
+	Clauses   []evidence.Clause
 }
 
 // Shows says whether commands can see a path of the work folder.

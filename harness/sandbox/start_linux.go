@@ -65,8 +65,8 @@ type Sandbox struct {
 	req     Request
 	work    string // the work folder as a host path, or empty where only upper has it
 	staging staging
-	upper   *os.File // the folder that holds the written files; for a copy, the copy itself
-	copied  manifest // the files of a copy right after it was made
+	upper   *os.File        // the folder that holds the written files; for a copy, the copy itself
+	copied  map[string]mark // the files of a copy right after it was made
 	process *os.Process
 	socket  int
 	reports chan initproc.Report

@@ -3,6 +3,7 @@
 package initproc
 
 import (
+	"encoding/binary"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -39,6 +40,27 @@ func (c *Confine) apply() error {
 		return filter(c.Seccomp)
 	}
 	return nil
+}
+
+// giveUp removes every right that Confine names from the calling thread, and sets the
+// limits of the process.
+func (c *Confine) giveUp() error {
+	if err := c.apply(); err != nil {
+		return err
+	}
+	return c.limit()
+}
+
+// onThread calls f on a thread of its own, which ends afterwards. What f gives up is
+// therefore given up by nobody else.
+func onThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked
+		f()
+	}()
+	<-done
 }
 
 // limit sets the resource limits of this process and of what it starts afterwards.
@@ -166,8 +188,8 @@ func addRule(set int, r Rule) error {
 	}
 	defer syscall.Close(fd)
 	var b [12]byte // packed: the access, the descriptor
-	put(b[:8], r.Access)
-	put(b[8:], uint64(fd))
+	binary.LittleEndian.PutUint64(b[:8], r.Access)
+	binary.LittleEndian.PutUint32(b[8:], uint32(fd))
 	_, err = call(sysLandlockAddRule, uintptr(set), 1, uintptr(unsafe.Pointer(&b)), 0)
 	return err
 }

@@ -3,6 +3,7 @@
 package initproc
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"os"
 	"runtime"
@@ -57,8 +58,8 @@ func run() int {
 		_, _ = syscall.Read(socketFD, make([]byte, MessageSize))
 		return statusNoPlan
 	}
-	plan, err := readPlan()
-	if err != nil {
+	plan := new(Plan)
+	if err := readJSON(planFD, plan); err != nil {
 		return statusNoPlan
 	}
 	spareThreads()
@@ -125,22 +126,11 @@ func spareThreads() {
 	done.Wait()
 }
 
-func readPlan() (*Plan, error) {
-	b, err := readAll(planFD)
-	if err != nil {
-		return nil, err
-	}
-	var p Plan
-	if err := json.Unmarshal(b, &p); err != nil {
-		return nil, err
-	}
-	return &p, nil
-}
-
-func readAll(fd int) ([]byte, error) {
+// readJSON decodes the whole content of a descriptor, and closes the descriptor.
+func readJSON(fd int, to any) error {
 	var st syscall.Stat_t
 	if err := syscall.Fstat(fd, &st); err != nil {
-		return nil, err
+		return err
 	}
 	b := make([]byte, st.Size)
 	for n := 0; n < len(b); {
@@ -149,11 +139,14 @@ func readAll(fd int) ([]byte, error) {
 			continue
 		}
 		if err != nil || m == 0 {
-			return nil, syscall.EIO
+			return syscall.EIO
 		}
 		n += m
 	}
-	return b, syscall.Close(fd)
+	if err := syscall.Close(fd); err != nil {
+		return err
+	}
+	return json.Unmarshal(b, to)
 }
 
 func number(err error) uint32 {
@@ -174,9 +167,6 @@ type message struct {
 type initial struct {
 	plan *Plan
 	msgs chan message
-
-	mu     sync.Mutex
-	target int // pid of the command that runs, or 0
 }
 
 // listen forwards the supervisor's messages. It obeys Terminate at once. When the supervisor
@@ -198,7 +188,7 @@ func (in *initial) listen() {
 		}
 		msg := message{kind: b[0]}
 		if n == MessageSize {
-			msg.at, msg.ms = int(get(b[1:5])), int(get(b[5:9]))
+			msg.at, msg.ms = int(binary.LittleEndian.Uint32(b[1:])), int(binary.LittleEndian.Uint32(b[5:]))
 		}
 		if list, err := syscall.ParseSocketControlMessage(oob[:m]); err == nil && len(list) == 1 {
 			msg.files, _ = syscall.ParseUnixRights(&list[0])
@@ -244,22 +234,18 @@ func (in *initial) perform(m message) {
 // write writes a file from a thread that has given up what a command gives up, except for
 // the filter. No command runs on that thread, and the filter may refuse a call that
 // openBeneath needs.
-func (in *initial) write(a Action, files []int) error {
+func (in *initial) write(a Action, files []int) (err error) {
 	if a.Given != (len(files) == 1) {
 		return syscall.EBADF
 	}
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked
+	onThread(func() {
 		c := in.plan.Confine
 		c.Seccomp = nil
-		if err := c.apply(); err != nil {
-			done <- err
-			return
+		if err = c.apply(); err == nil {
+			err = a.write(files)
 		}
-		done <- a.write(files)
-	}()
-	return <-done
+	})
+	return err
 }
 
 // write puts a file into the work folder. It never follows a link, and it refuses everything
@@ -422,14 +408,8 @@ func await(pid int) (syscall.WaitStatus, error) {
 // start forks from a thread that has given up everything, so that the command never has more
 // rights, even before it is executed. The thread ends afterwards. A pid of -1 with an error
 // means that the thread could not give up what it must.
-func (in *initial) start(path string, a Action, files []int) (int, error) {
-	type begun struct {
-		pid int
-		err error
-	}
-	done := make(chan begun)
-	go func() {
-		runtime.LockOSThread() // and never unlocked
+func (in *initial) start(path string, a Action, files []int) (pid int, err error) {
+	onThread(func() {
 		attr := &syscall.ProcAttr{
 			Dir: a.Dir, Env: a.Env, Sys: &syscall.SysProcAttr{Setsid: true},
 			Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
@@ -437,28 +417,16 @@ func (in *initial) start(path string, a Action, files []int) (int, error) {
 		if in.plan.Confine.Last {
 			// The filter refuses this fork, or the limits are too small for this process.
 			// The command's own process gives up the rights instead.
-			pid, err := in.startLast(path, a, attr)
-			done <- begun{pid, err}
+			pid, err = in.startLast(path, a, attr)
 			return
 		}
-		if err := in.plan.Confine.apply(); err != nil {
-			done <- begun{-1, err}
+		if err = in.plan.Confine.giveUp(); err != nil {
+			pid = -1
 			return
 		}
-		if err := in.plan.Confine.limit(); err != nil {
-			done <- begun{-1, err}
-			return
-		}
-		pid, err := syscall.ForkExec(path, a.Argv, attr)
-		done <- begun{pid, err}
-	}()
-	b := <-done
-	if b.err == nil {
-		in.mu.Lock()
-		in.target = b.pid
-		in.mu.Unlock()
-	}
-	return b.pid, b.err
+		pid, err = syscall.ForkExec(path, a.Argv, attr)
+	})
+	return pid, err
 }
 
 // look finds the command as a shell would, in the PATH of its environment.

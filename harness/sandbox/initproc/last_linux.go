@@ -3,6 +3,7 @@
 package initproc
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"runtime"
 	"syscall"
@@ -55,7 +56,7 @@ func (in *initial) startLast(path string, a Action, attr *syscall.ProcAttr) (int
 	case err != nil:
 		return -1, err
 	case n == len(said):
-		err := syscall.Errno(get(said[1:]))
+		err := syscall.Errno(binary.LittleEndian.Uint32(said[1:]))
 		if said[0] == lastExec {
 			return pid, err
 		}
@@ -77,23 +78,16 @@ func last() int {
 	runtime.LockOSThread()
 	fail := func(what byte, err error) int {
 		said := [5]byte{what}
-		put(said[1:], uint64(number(err)))
+		binary.LittleEndian.PutUint32(said[1:], number(err))
 		_, _ = syscall.Write(resultFD, said[:])
 		return statusNoSetup
 	}
 	syscall.CloseOnExec(resultFD)
-	b, err := readAll(lastFD)
-	if err != nil {
-		return fail(lastGiveUp, err)
-	}
 	var f final
-	if err := json.Unmarshal(b, &f); err != nil {
+	if err := readJSON(lastFD, &f); err != nil {
 		return fail(lastGiveUp, err)
 	}
-	if err := f.Confine.apply(); err != nil {
-		return fail(lastGiveUp, err)
-	}
-	if err := f.Confine.limit(); err != nil {
+	if err := f.Confine.giveUp(); err != nil {
 		return fail(lastGiveUp, err)
 	}
 	return fail(lastExec, syscall.Exec(f.Path, f.Argv, f.Env))

@@ -27,6 +27,7 @@ package initproc
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"strings"
 )
@@ -53,8 +54,8 @@ const MessageSize = 9
 func Message(kind byte, at, ms int) []byte {
 	b := make([]byte, MessageSize)
 	b[0] = kind
-	put(b[1:5], uint64(at))
-	put(b[5:9], uint64(ms))
+	binary.LittleEndian.PutUint32(b[1:], uint32(at))
+	binary.LittleEndian.PutUint32(b[5:], uint32(ms))
 	return b
 }
 
@@ -164,9 +165,9 @@ func (f Filter) MarshalJSON() ([]byte, error) {
 	b := make([]byte, 8*len(f))
 	for i, in := range f {
 		at := b[8*i:]
-		put(at[:2], uint64(in.Code))
+		binary.LittleEndian.PutUint16(at, in.Code)
 		at[2], at[3] = in.JT, in.JF
-		put(at[4:8], uint64(in.K))
+		binary.LittleEndian.PutUint32(at[4:], in.K)
 	}
 	return []byte(`"` + base64.StdEncoding.EncodeToString(b) + `"`), nil
 }
@@ -180,7 +181,7 @@ func (f *Filter) UnmarshalJSON(text []byte) error {
 	*f = make(Filter, len(b)/8)
 	for i := range *f {
 		at := b[8*i:]
-		(*f)[i] = Insn{Code: uint16(get(at[:2])), JT: at[2], JF: at[3], K: uint32(get(at[4:8]))}
+		(*f)[i] = Insn{Code: binary.LittleEndian.Uint16(at), JT: at[2], JF: at[3], K: binary.LittleEndian.Uint32(at[4:])}
 	}
 	return nil
 }
@@ -235,9 +236,9 @@ func (r Report) Encode() []byte {
 	b := make([]byte, ReportSize)
 	copy(b, magic[:])
 	b[4], b[5], b[6], b[7] = r.Kind, r.Flags, r.Signal, r.Code
-	put(b[8:12], uint64(r.At))
-	put(b[12:16], uint64(r.Errno))
-	put(b[16:24], r.MaxRSS)
+	binary.LittleEndian.PutUint32(b[8:], r.At)
+	binary.LittleEndian.PutUint32(b[12:], r.Errno)
+	binary.LittleEndian.PutUint64(b[16:], r.MaxRSS)
 	return b
 }
 
@@ -247,20 +248,6 @@ func Decode(b []byte) (Report, bool) {
 		return Report{}, false
 	}
 	r := Report{Kind: b[4], Flags: b[5], Signal: b[6], Code: b[7]}
-	r.At, r.Errno, r.MaxRSS = uint32(get(b[8:12])), uint32(get(b[12:16])), get(b[16:24])
+	r.At, r.Errno, r.MaxRSS = binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint64(b[16:])
 	return r, r.Kind == Ready || r.Kind == Failed || r.Kind == Done
-}
-
-func put(b []byte, v uint64) {
-	for i := range b {
-		b[i] = byte(v >> (8 * i))
-	}
-}
-
-func get(b []byte) uint64 {
-	var v uint64
-	for i := range b {
-		v |= uint64(b[i]) << (8 * i)
-	}
-	return v
 }

@@ -3,7 +3,6 @@
 package initproc
 
 import (
-	"runtime"
 	"strconv"
 	"syscall"
 	"unsafe"
@@ -95,13 +94,9 @@ func (w *walker) step(s Step) error {
 
 // rehearse gives up, on a thread of its own, the rights that commands will give up. An error
 // is therefore known before any command runs.
-func (w *walker) rehearse() error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		done <- w.plan.Confine.apply()
-	}()
-	return <-done
+func (w *walker) rehearse() (err error) {
+	onThread(func() { err = w.plan.Confine.apply() })
+	return err
 }
 
 const oPath = 0x200000
@@ -146,6 +141,14 @@ func attach(fd int, to string) error {
 	return err
 }
 
+// attachNew is attach with a folder that it makes first.
+func attachNew(fd int, to string) error {
+	if err := mkdir(to, 0o700); err != nil {
+		return err
+	}
+	return attach(fd, to)
+}
+
 func memory(s Step) (int, error) {
 	return newMount("tmpfs", s.Attr,
 		[2]string{"size", strconv.FormatInt(s.Bytes, 10)},
@@ -163,10 +166,7 @@ func (w *walker) stage(s Step) error {
 	if err != nil {
 		return err
 	}
-	if err := mkdir(stageDir, 0o700); err != nil {
-		return err
-	}
-	if err := attach(fd, stageDir); err != nil {
+	if err := attachNew(fd, stageDir); err != nil {
 		return err
 	}
 	for _, name := range []string{"/upper", "/work"} {
@@ -199,10 +199,7 @@ func (w *walker) layer(s Step) error {
 		}
 		delete(w.mounts, name)
 		at := ".lower" + strconv.Itoa(i)
-		if err := mkdir(at, 0o700); err != nil {
-			return err
-		}
-		if err := attach(fd, at); err != nil {
+		if err := attachNew(fd, at); err != nil {
 			return err
 		}
 		if i > 0 {
