@@ -44,6 +44,9 @@ var files embed.FS
 //go:embed vectors/safe-run/vectors.json vectors/safe-run/expected
 var safeRun embed.FS
 
+//go:embed vectors/run/*.json
+var runVectors embed.FS
+
 // Kind names a document that has a schema.
 type Kind string
 
@@ -136,10 +139,7 @@ func New() (*Set, error) {
 // most MaxViolations; Violation.More of the last one says how many more there are. Equal
 // values give equal violations. The error is always an *Error.
 func (s *Set) Validate(kind Kind, v any) ([]Violation, error) {
-	if err := s.Prepare(kind); err != nil {
-		return nil, err
-	}
-	c, err := s.schemas[kind]()
+	c, err := s.schema(kind)
 	if err != nil {
 		return nil, err
 	}
@@ -148,12 +148,16 @@ func (s *Set) Validate(kind Kind, v any) ([]Violation, error) {
 
 // Prepare compiles a schema now, so that the first Validate is fast.
 func (s *Set) Prepare(kind Kind) error {
+	_, err := s.schema(kind)
+	return err
+}
+
+func (s *Set) schema(kind Kind) (*schema, error) {
 	get, ok := s.schemas[kind]
 	if !ok {
-		return &Error{Kind: kind, Msg: "no such schema"}
+		return nil, &Error{Kind: kind, Msg: "no such schema"}
 	}
-	_, err := get()
-	return err
+	return get()
 }
 
 // Names lists the schemas that Schema returns, sorted. Each is a Kind.
@@ -173,8 +177,14 @@ func Schema(name string) ([]byte, bool) {
 
 // SafeRunVectors returns the folder vectors/safe-run: vectors.json, and golden logs in
 // expected.
-func SafeRunVectors() fs.FS {
-	sub, err := fs.Sub(safeRun, "vectors/safe-run")
+func SafeRunVectors() fs.FS { return folder(safeRun, "vectors/safe-run") }
+
+// RunVectors returns the folder vectors/run: files of intents, with their expected
+// results.
+func RunVectors() fs.FS { return folder(runVectors, "vectors/run") }
+
+func folder(files embed.FS, path string) fs.FS {
+	sub, err := fs.Sub(files, path)
 	if err != nil {
 		panic(err) // the path is a constant
 	}

@@ -93,8 +93,8 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 
 // no reports whether git answered "no", for commands that answer so with status 1.
 func no(err error) bool {
-	var f *failure
-	return errors.As(err, &f) && f.code == 1
+	f, ok := errors.AsType[*failure](err)
+	return ok && f.code == 1
 }
 
 // refusal returns the RunError for an error of git before any change.
@@ -103,8 +103,7 @@ func refusal(err error) error {
 	if foreign(err) {
 		e.Message = "nothing was changed: git does not read a repository of another owner: " + canon.Clean(err.Error())
 	}
-	var f *failure
-	if errors.As(err, &f) && f.lock() != "" {
+	if lock(err) != "" {
 		e.Message += ": a git that was killed may have left that file"
 	}
 	e.Hint = remedy(err, "see what git says in that folder")
@@ -113,21 +112,28 @@ func refusal(err error) error {
 
 // remedy returns what to do about an error of git, or otherwise if git gives no clue.
 func remedy(err error, otherwise string) string {
-	var f *failure
 	switch {
 	case foreign(err):
 		return "run it as the owner of the folder and of its .git, or as a user whose git configuration has the folder in safe.directory"
 	case errors.As(err, new(*ownerError)):
 		return "run it as the owner of the folder, or let the owner reach the folder"
-	case errors.As(err, &f) && f.lock() != "":
-		return fmt.Sprintf("if no git is at work in that repository remove %q, and run the command again", f.lock())
+	case lock(err) != "":
+		return fmt.Sprintf("if no git is at work in that repository remove %q, and run the command again", lock(err))
 	}
 	return otherwise
 }
 
+// message returns what git said when it ended with a status other than 0, or empty.
+func message(err error) string {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.text
+	}
+	return ""
+}
+
 // lock returns the lock file of another git that stopped this one, or empty.
-func (e *failure) lock() string {
-	_, rest, _ := strings.Cut(e.text, "Unable to create '")
+func lock(err error) string {
+	_, rest, _ := strings.Cut(message(err), "Unable to create '")
 	if name, _, ok := strings.Cut(rest, "': File exists"); ok {
 		return name
 	}
@@ -136,8 +142,7 @@ func (e *failure) lock() string {
 
 // foreign reports whether git refuses a repository because of its owner.
 func foreign(err error) bool {
-	var f *failure
-	return errors.As(err, &f) && (strings.Contains(f.text, "dubious ownership") || strings.Contains(f.text, "unsafe repository"))
+	return strings.Contains(message(err), "dubious ownership") || strings.Contains(message(err), "unsafe repository")
 }
 
 // Dirty reports whether tracked files differ from the last commit. Filters are off,

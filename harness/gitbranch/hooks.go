@@ -104,8 +104,7 @@ func (g git) hooks(ctx context.Context) ([]string, error) {
 // outside of a work tree.
 func (g git) hookFolder(ctx context.Context) (string, error) {
 	top, err := g.run(ctx, "rev-parse", "--show-toplevel")
-	var f *failure
-	if errors.As(err, &f) && (strings.Contains(f.text, "not a git repository") || strings.Contains(f.text, "must be run in a work tree")) {
+	if strings.Contains(message(err), "not a git repository") || strings.Contains(message(err), "must be run in a work tree") {
 		return "", nil
 	}
 	if err != nil {

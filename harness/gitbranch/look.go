@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/fiador/fiador/kernel/canon"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/fiador/fiador/kernel/canon"
 )
 
 // look examines the repository. why says what a person has to change first.
@@ -38,8 +39,7 @@ func (b *Branch) lookAtName(ctx context.Context) (string, error) {
 // lookAtTree examines whether the folder is the top of a work tree.
 func (b *Branch) lookAtTree(ctx context.Context) (string, error) {
 	top, err := b.git.run(ctx, "rev-parse", "--show-toplevel")
-	var f *failure
-	if errors.As(err, &f) && !foreign(err) {
+	if f, ok := errors.AsType[*failure](err); ok && !foreign(err) {
 		return "the folder is not in a git work tree (" + f.text + ")", nil
 	}
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 // Bench opens the gate of each profile once. Its limits are wide enough for an emulated
@@ -26,29 +26,21 @@ type Bench struct {
 
 func NewBench(t *testing.T) *Bench {
 	t.Helper()
-	set, err := specs.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &Bench{Specs: set, Gates: map[string]*harness.Gate{}}
+	return &Bench{Specs: specstest.NewSpecs(t), Gates: map[string]*harness.Gate{}}
 }
 
 func (b *Bench) Run(t *testing.T, v *Vector) (harness.Report, error) {
 	t.Helper()
 	gate, ok := b.Gates[v.Profile]
 	if !ok {
-		limits := policy.DefaultLimits()
-		limits.Compile, limits.Deadline, limits.MemoryBytes = time.Hour, time.Hour, 4<<30
 		var err error
-		if gate, err = harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: v.Profile}, b.Specs, limits); err != nil {
+		if gate, err = harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: v.Profile}, b.Specs, Endless()); err != nil {
 			return harness.Report{}, err
 		}
 		b.Gates[v.Profile] = gate
 	}
 	deps := harness.Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: strings.NewReader(""), Specs: b.Specs}
-	return harness.Run(t.Context(), deps, gate, harness.Request{
-		Source: v.Source(t), Path: "intent.json", Mode: v.Mode, ModelMode: v.ModelMode, RunID: "vector",
-	})
+	return harness.Run(t.Context(), deps, gate, v.Request(t))
 }
 
 // Document returns the RunResult as another program reads it.

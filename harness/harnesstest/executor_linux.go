@@ -226,7 +226,7 @@ func CheckExecuted(t *testing.T, x Executor, rep harness.Report) {
 	if !slices.IsSortedFunc(e.Outputs, byPath) || !slices.IsSortedFunc(e.Inputs, byPath) || total != e.TotalOutputBytes {
 		t.Errorf("outputs %v of %d bytes, inputs %v", e.Outputs, e.TotalOutputBytes, e.Inputs)
 	}
-	checkPacked(t, rep)
+	checkPacked(t, x.Deps.Specs, rep)
 }
 
 // Packed returns the pack of a report whose execution is still open, and checks the pack
@@ -249,16 +249,12 @@ func Packed(t *testing.T, rep harness.Report) *pack.Pack {
 }
 
 // checkPacked packs an execution, and checks the pack and the schemas of its files.
-func checkPacked(t *testing.T, rep harness.Report) {
+func checkPacked(t *testing.T, set *specs.Set, rep harness.Report) {
 	t.Helper()
 	if rep.Execution == nil {
 		return
 	}
 	p := Packed(t, rep)
-	set, err := specs.New()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, kind := range map[string]specs.Kind{
 		pack.EvidenceFile: "pack-evidence", pack.PatchFile: "pack-patch", pack.PolicyFile: "pack-policy", pack.RunnerFile: "pack-runner", pack.ModelFile: "model-io",
 	} {

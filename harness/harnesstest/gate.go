@@ -12,6 +12,7 @@ import (
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
+	"github.com/fiador/fiador/specs/specstest"
 )
 
 // JudgeFunc is a policy that a test makes.
@@ -27,14 +28,10 @@ func (f JudgeFunc) Explain(ctx context.Context, in policy.Input) (policy.Explana
 // Deps returns effects that repeat: a clock that stands still, and fixed randomness.
 func Deps(t *testing.T) harness.Deps {
 	t.Helper()
-	set, err := specs.New()
-	if err != nil {
-		t.Fatal(err)
-	}
 	return harness.Deps{
 		Now:   func() time.Time { return time.Unix(0, 0) },
 		Rand:  strings.NewReader("0123456789abcdef"),
-		Specs: set,
+		Specs: specstest.NewSpecs(t),
 	}
 }
 

@@ -111,9 +111,7 @@ func (m *Memory) Decided(t *testing.T, set *specs.Set, gate *harness.Gate, src s
 	t.Helper()
 	d := Deps(t)
 	d.Specs, d.Recorder = set, m
-	rep, err := harness.Run(t.Context(), d, gate, harness.Request{
-		Source: []byte(src), Path: "intent.json", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone, RunID: fmt.Sprintf("r%d", len(m.Records)),
-	})
+	rep, err := harness.Run(t.Context(), d, gate, Planned(src, fmt.Sprintf("r%d", len(m.Records))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -466,7 +466,7 @@ func (p *Plan) Apply(ctx context.Context, state string) error {
 		return nil
 	}
 	e := runerr.Evidence("nothing was applied", err)
-	var conflict *tree.ConflictError
+	conflict, changed := errors.AsType[*tree.ConflictError](err)
 	fault := JournalFault(state, err)
 	switch {
 	case errors.Is(err, tree.ErrApplied), errors.Is(err, tree.ErrUnfinished):
@@ -476,7 +476,7 @@ func (p *Plan) Apply(ctx context.Context, state string) error {
 			e.Message = fmt.Sprintf("%s (in the state folder %q)", e.Message, state)
 			e.Hint = `give the state folder room and permission, and end it with "fiador apply --recover"`
 		}
-	case errors.As(err, &conflict):
+	case changed:
 		return conflict
 	case fault != nil:
 		e.Message = fmt.Sprintf("nothing was applied: the journal in the state folder %q cannot be written: %s", state, fault)
@@ -488,8 +488,8 @@ func (p *Plan) Apply(ctx context.Context, state string) error {
 // JournalFault returns why the journal in the state folder could not be read or written.
 // It returns nil if an error of tree.Apply or tree.Recover is about the tree.
 func JournalFault(state string, err error) error {
-	var pe *fs.PathError
-	if !errors.As(err, &pe) {
+	pe, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
 		return nil
 	}
 	within := func(dir, name string) bool {

@@ -31,20 +31,8 @@ const (
 	markCommon
 )
 
-// gitMarkOf returns the part of a git directory that an entry with that folded name is.
-func gitMarkOf(name string) gitMark {
-	switch name {
-	case "HEAD":
-		return markHead
-	case "OBJECTS":
-		return markObjects
-	case "REFS":
-		return markRefs
-	case "COMMONDIR":
-		return markCommon
-	}
-	return 0
-}
+// gitMarks are the parts of a git directory, by the folded names of their entries.
+var gitMarks = map[string]gitMark{"HEAD": markHead, "OBJECTS": markObjects, "REFS": markRefs, "COMMONDIR": markCommon}
 
 // whole says whether git takes a folder with these parts for a git directory.
 func (m gitMark) whole() bool {
@@ -92,10 +80,7 @@ func (p *Plan) refuseRepositories(ops []pack.Operation) error {
 			}
 		}
 	}
-	refused := map[string]bool{}
-	for _, f := range p.Refused {
-		refused[f.Path] = true
-	}
+	refused := p.refused()
 	for _, o := range ops {
 		if folder, ok := r.above(o.Path); ok && !refused[o.Path] {
 			refused[o.Path] = true
@@ -125,6 +110,15 @@ func (p *Plan) refuseRemovedRepositories(r *repositories, refused map[string]boo
 	}
 }
 
+// refused returns the refused paths.
+func (p *Plan) refused() map[string]bool {
+	paths := map[string]bool{}
+	for _, f := range p.Refused {
+		paths[f.Path] = true
+	}
+	return paths
+}
+
 func gitDirFault(folder string) string {
 	if folder == "" {
 		return "the folder is a git directory, or becomes one"
@@ -141,7 +135,7 @@ func (r *repositories) gets(name string) {
 	name = foldedPath(name)
 	for _, at := range append(foldersAbove(name), name) {
 		folder, last := splitPath(at)
-		if mark := gitMarkOf(last); mark != 0 {
+		if mark := gitMarks[last]; mark != 0 {
 			r.marks[folder] |= mark
 		}
 	}
@@ -187,7 +181,7 @@ func (r *repositories) look(folded string) error {
 		}
 		for _, name := range list {
 			as := foldedPath(name)
-			r.marks[folded] |= gitMarkOf(as)
+			r.marks[folded] |= gitMarks[as]
 			r.names[folded][as] = append(r.names[folded][as], path.Join(folder, name))
 		}
 	}
@@ -221,7 +215,7 @@ func gitDirAbove(dir string) string {
 		mark := gitMark(0)
 		for _, name := range []string{"HEAD", "objects", "refs", "commondir"} {
 			if _, err := os.Lstat(filepath.Join(up, name)); !errors.Is(err, fs.ErrNotExist) {
-				mark |= gitMarkOf(strings.ToUpper(name))
+				mark |= gitMarks[strings.ToUpper(name)]
 			}
 		}
 		if mark.whole() {
@@ -238,10 +232,7 @@ func (p *Plan) RefuseBeneath(name, why string) {
 		p.refuse(".", "%s", why)
 		return
 	}
-	refused := map[string]bool{}
-	for _, f := range p.Refused {
-		refused[f.Path] = true
-	}
+	refused := p.refused()
 	name = foldedPath(name)
 	for at := range p.ops {
 		if folded := foldedPath(at); !refused[at] && (kernel.Beneath(folded, name) || kernel.Beneath(name, folded)) {

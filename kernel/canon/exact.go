@@ -62,20 +62,10 @@ func notCanonical(src, want []byte) *Error {
 // tokens, it reads the next token. It returns nil if the text ends before.
 func (r *reader) tokenAt(at int) []byte {
 	for {
-		var token jsontext.Value
-		var err error
-		switch r.dec.PeekKind() {
-		case jsontext.KindBeginArray, jsontext.KindBeginObject, jsontext.KindEndArray, jsontext.KindEndObject:
-			_, err = r.dec.ReadToken()
-			token = r.src[r.dec.InputOffset()-1 : r.dec.InputOffset()]
-		default:
-			token, err = r.dec.ReadValue()
-		}
+		token, err := r.read()
 		if err != nil {
 			return nil
 		}
-		r.end = int(r.dec.InputOffset())
-		r.start = r.end - len(token)
 		if r.end > at {
 			return token
 		}

@@ -37,23 +37,12 @@ func (r *reader) check() error {
 		limit = maxEncodeDepth
 	}
 	for {
-		var err error
-		token := jsontext.Value(nil)
-		switch r.dec.PeekKind() {
-		case jsontext.KindBeginArray, jsontext.KindBeginObject, jsontext.KindEndArray, jsontext.KindEndObject:
-			_, err = r.dec.ReadToken()
-		default:
-			token, err = r.dec.ReadValue()
-		}
+		token, err := r.read()
 		if err != nil {
 			return r.refuse(err)
 		}
-		r.end = int(r.dec.InputOffset())
-		r.start = r.end - max(len(token), 1)
-		if token != nil {
-			if err := r.checkScalar(token); err != nil {
-				return err
-			}
+		if err := r.checkScalar(token); err != nil {
+			return err
 		}
 		switch depth := r.dec.StackDepth(); {
 		case depth > limit:
@@ -64,11 +53,29 @@ func (r *reader) check() error {
 	}
 }
 
+// read reads the next token: a scalar, a member name, a bracket or a brace.
+func (r *reader) read() ([]byte, error) {
+	var scalar jsontext.Value
+	var err error
+	switch r.dec.PeekKind() {
+	case jsontext.KindBeginArray, jsontext.KindBeginObject, jsontext.KindEndArray, jsontext.KindEndObject:
+		_, err = r.dec.ReadToken()
+	default:
+		scalar, err = r.dec.ReadValue()
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.end = int(r.dec.InputOffset())
+	r.start = r.end - max(len(scalar), 1)
+	return r.src[r.start:r.end], nil
+}
+
 // checkScalar checks a string, a member name or a number that the grammar allows.
 // The decoder stands at the end of token.
 func (r *reader) checkScalar(token []byte) error {
 	switch token[0] {
-	case 'n', 't', 'f':
+	case 'n', 't', 'f', '[', ']', '{', '}':
 		return nil
 	case '"':
 		at, kind, msg := checkString(token, r.encoded)

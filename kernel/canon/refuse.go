@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -116,7 +117,7 @@ func escapeAt(b []byte) string {
 	_, n := utf8.DecodeRune(b[1:])
 	n++
 	if b[1] == 'u' {
-		for n < len(b) && n < 6 && isHex(b[n]) {
+		for n < len(b) && n < 6 && strings.IndexByte(hexDigits+"ABCDEF", b[n]) >= 0 {
 			n++
 		}
 	}
@@ -201,8 +202,4 @@ func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\
 func isWord(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' ||
 		c == '_' || c == '+' || c == '-' || c == '.'
-}
-
-func isHex(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }

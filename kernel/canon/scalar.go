@@ -1,6 +1,8 @@
 package canon
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -59,20 +61,9 @@ func hex4(b []byte) (unit uint16, ok bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
 	}
-	for _, c := range b[2:6] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return 0, false
-		}
-		unit = unit<<4 | uint16(c)
-	}
-	return unit, true
+	var bytes [2]byte
+	_, err := hex.Decode(bytes[:], b[2:6])
+	return binary.BigEndian.Uint16(bytes[:]), err == nil
 }
 
 // safeDigits is the greatest length, with the sign, at which every integer is safe.

@@ -9,6 +9,8 @@
 package result
 
 import (
+	"maps"
+
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -98,26 +100,14 @@ func (r RunResult) ExitCode() int {
 // canonical value, and Subset does not change it.
 func Subset(doc map[string]any) map[string]any {
 	out := make(map[string]any, len(doc))
-	for name, v := range doc {
-		switch name {
-		case "run_id", "started_at", "completed_at", "sandbox_path", "model_io_path":
-			continue
-		case "intent":
-			if intent, ok := v.(map[string]any); ok {
-				v = without(intent, "path")
-			}
-		}
-		out[name] = v
+	maps.Copy(out, doc)
+	for _, name := range []string{"run_id", "started_at", "completed_at", "sandbox_path", "model_io_path"} {
+		delete(out, name)
 	}
-	return out
-}
-
-func without(obj map[string]any, name string) map[string]any {
-	out := make(map[string]any, len(obj))
-	for n, v := range obj {
-		if n != name {
-			out[n] = v
-		}
+	if intent, ok := out["intent"].(map[string]any); ok {
+		intent = maps.Clone(intent)
+		delete(intent, "path")
+		out["intent"] = intent
 	}
 	return out
 }
