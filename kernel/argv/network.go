@@ -146,18 +146,3 @@ func isHosted(spec string) bool {
 	}
 	return true
 }
-
-// table lists the arguments that need a network.
-func (g registry) table() []string {
-	list := eachWith(g.names, g.packages+" "+g.starts+" "+g.option)
-	if g.itself {
-		list = append(list, strings.Fields(string(g.names))...)
-	}
-	for i := range list {
-		list[i] += " URL"
-	}
-	for _, entry := range eachWith(g.names, g.asks) {
-		list = append(list, strings.ReplaceAll(entry, ":", " "))
-	}
-	return list
-}

@@ -408,15 +408,3 @@ func carries(list, known text.Words, name string) bool {
 
 // isLine says whether an operand is a command line and not a name.
 func isLine(arg string) bool { return strings.ContainsAny(arg, " \t\r\n;|&$`<>()") }
-
-// table lists the forms of inline code for the runner's names.
-func (r runner) table() []string {
-	list := eachWith(r.names, r.code+" "+r.always+" "+r.shells+" "+r.stores)
-	for i := range list {
-		list[i] = strings.ReplaceAll(list[i], ":", " ")
-	}
-	if r.shell {
-		list = append(list, eachWith(r.names, "STDIN")...)
-	}
-	return list
-}

@@ -149,7 +149,7 @@ var reservedRoots = []string{"calls", "commands", "context"}
 // check finds COM and LPT with a digit.
 const deviceNames text.Words = "con prn aux nul conin$ conout$ clock$"
 
-// Tables returns the lists of this detector by name, for DetectorTables.
+// Tables returns the lists of this detector by name.
 func Tables() map[string][]string {
 	return map[string][]string{
 		"control_paths":  slices.Clone(controlPaths),

@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,4 +145,38 @@ func Replaced(v any, way []string, to any) any {
 		return c
 	}
 	return v
+}
+
+// Lists holds a page of lists against those of a detector. Each list has a section of its
+// name, and each entry is a line. With update, Lists writes the lines.
+func Lists(t *testing.T, page string, lists map[string][]string, update bool) {
+	t.Helper()
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(raw)
+	for name, list := range lists {
+		slices.Sort(list)
+		if len(list) == 0 || len(slices.Compact(slices.Clone(list))) != len(list) {
+			t.Errorf("list %q is empty or has an entry twice", name)
+		}
+		lines := regexp.MustCompile(`(?m)^## ` + name + `\n\n.+\n\n((?:- .+\n)*)`).FindStringSubmatchIndex(text)
+		if lines == nil {
+			t.Errorf("%s has no section %s", page, name)
+			continue
+		}
+		var want strings.Builder
+		for _, entry := range list {
+			want.WriteString("- `" + entry + "`\n")
+		}
+		text = text[:lines[2]] + want.String() + text[lines[3]:]
+	}
+	if update {
+		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if text != string(raw) {
+		t.Errorf("%s is stale: run this test with -update", page)
+	}
 }

@@ -239,7 +239,7 @@ func thick(v any) any {
 // TestInspectAgrees: the fast result about a path equals the kernel's.
 func TestInspectAgrees(t *testing.T) {
 	paths := []string{"", "/", "a//b", "con", "CON.txt", "com1", "com1.x", "comet", "lpt9", "nul", "null", "out/aux/x", strings.Repeat("a/", 600) + "b", strings.Repeat("a", 256), "a.", "a ", ".a", "a/.a"}
-	for _, p := range kernel.DetectorTables()["control_paths"] {
+	for _, p := range pathname.Tables()["control_paths"] {
 		paths = append(paths, p, "out/"+strings.ToUpper(p)+"/x", p+"x", "x"+p)
 	}
 	pick := rand.New(rand.NewPCG(1, 2))
@@ -268,7 +268,7 @@ func TestInspectAgrees(t *testing.T) {
 // TestReservedAgrees: the folders that a bundle keeps for itself are the kernel's.
 func TestReservedAgrees(t *testing.T) {
 	b := newPathBook()
-	for _, name := range kernel.DetectorTables()["reserved_roots"] {
+	for _, name := range pathname.Tables()["reserved_roots"] {
 		for _, p := range []string{name, name + "/x", strings.ToUpper(name) + "/x"} {
 			if !b.reserved(p) {
 				t.Errorf("%s is not reserved", p)
@@ -278,7 +278,7 @@ func TestReservedAgrees(t *testing.T) {
 			t.Errorf("more than %s is reserved", name)
 		}
 	}
-	if n := len(kernel.DetectorTables()["reserved_roots"]); n != 3 {
+	if n := len(pathname.Tables()["reserved_roots"]); n != 3 {
 		t.Errorf("%d folders are reserved, and three are known", n)
 	}
 }

@@ -2,8 +2,7 @@ package prose
 
 import "strings"
 
-// Tables returns the lists of both detectors of this package by name, for
-// DetectorTables.
+// Tables returns the lists of both detectors of this package by name.
 func Tables() map[string][]string {
 	return map[string][]string{"placeholder_words": placeholderTable(), "contradiction_terms": contradictionTable()}
 }
