@@ -3,11 +3,15 @@
 package tree
 
 import (
+	"crypto/sha256"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -101,4 +105,103 @@ func makeFolder(dir string) error {
 	}
 	defer unix.Close(up)
 	return calls{}.syncFolder(up, filepath.Dir(dir))
+}
+
+// Beneath opens a path. It refuses a path that leaves dir or passes a link.
+func Beneath(dir int, p string, flags uint64) (int, error) {
+	for {
+		fd, err := unix.Openat2(dir, p, &unix.OpenHow{
+			Flags:   flags | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+		})
+		if err != unix.EINTR && err != unix.EAGAIN {
+			return fd, err
+		}
+	}
+}
+
+// OpenFile opens a regular file, even if its mode does not let its owner read it. The
+// programs that could write the file inside have ended.
+func OpenFile(dir int, p string) (*os.File, error) {
+	fd, err := Beneath(dir, p, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err == unix.EACCES {
+		if err = Allow(dir, p, 0o400); err == nil {
+			fd, err = Beneath(dir, p, unix.O_RDONLY|unix.O_NONBLOCK)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), p)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		_ = f.Close()
+		return nil, os.ErrInvalid
+	}
+	return f, nil
+}
+
+// Allow adds permission bits to the file or folder at a path.
+func Allow(dir int, p string, mode uint32) error {
+	fd, err := Beneath(dir, p, unix.O_PATH)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	return unix.Fchmodat(unix.AT_FDCWD, procFD(fd), st.Mode&0o777|mode, 0)
+}
+
+func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// ReadLink returns the target of the symbolic link at a path beneath dir.
+func ReadLink(dir int, p string) (string, error) {
+	fd, err := beneathLink(dir, p)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	b := make([]byte, 4096)
+	n, err := unix.Readlinkat(fd, "", b)
+	return string(b[:max(n, 0)]), err
+}
+
+// beneathLink opens the link itself, not its target.
+func beneathLink(dir int, p string) (int, error) {
+	parent, name := path.Split(p)
+	if parent != "" {
+		fd, err := Beneath(dir, path.Clean(parent), unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			return -1, err
+		}
+		defer unix.Close(fd)
+		dir = fd
+	}
+	return unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
+
+// ReadNames lists the names in a folder, sorted.
+func ReadNames(dir int) ([]string, error) {
+	dup, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(dup), ".")
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
+
+// Digest returns the SHA-256 of the remaining bytes of r.
+func Digest(r io.Reader) (sum [32]byte, err error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return sum, err
+	}
+	h.Sum(sum[:0])
+	return sum, nil
 }
