@@ -98,3 +98,32 @@ func Shows(r rune) bool {
 	}
 	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
+
+// Clean replaces everything in s that canonical JSON cannot hold.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if noncharacter(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// Crowded says whether a JSON text may have more than most values. It counts what
+// separates values outside of strings, so the text may be malformed.
+func Crowded(text []byte, most int) bool {
+	n, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ',' || c == '[' || c == '{'):
+			if n++; n > most {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,5 +1,9 @@
 package contract
 
+import (
+	"strconv"
+)
+
 // The exit codes that have one meaning (code execution contract, "Exit Code
 // Interpretation"), and ExitForbidden, which this program adds among the codes of a
 // tool.
@@ -100,4 +104,17 @@ func Interpret(code int) Interpretation {
 		in.Signal = code - ExitSignal
 	}
 	return in
+}
+
+// signals are the common names of the first signals of Linux, by number from 1 on. The
+// entry is empty where a signal has no common name.
+var signals = [...]string{"HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "", "SEGV", "", "PIPE", "ALRM", "TERM"}
+
+// SignalName returns the name of a signal of Linux without SIG, or its number if it has
+// no common name.
+func SignalName(n int) string {
+	if n >= 1 && n <= len(signals) && signals[n-1] != "" {
+		return "SIG" + signals[n-1]
+	}
+	return "SIG" + strconv.Itoa(n)
 }
