@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
@@ -24,6 +25,8 @@ type Engine struct {
 	sources    []Layer
 	store      storage.Store // holds data.profile; never written again
 	provenance result.Provenance
+
+	permitRules func() ([]permitRule, error) // compiled once, when they are first asked for
 }
 
 // New compiles every layer alone, under the frozen capabilities, for a profile. Layers
@@ -44,6 +47,7 @@ func compileAll(p kernel.Profile, layers []Layer, lim Limits) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{lim: lim, sources: layers}
+	e.permitRules = sync.OnceValues(e.compilePermits)
 	for _, l := range layers {
 		c, err := compileLayer(l, caps, lim)
 		if err != nil {

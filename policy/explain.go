@@ -90,20 +90,21 @@ func (e *Engine) place(h head) Place {
 	return Place{Module: h.module, File: fileOf(e.sources, h.module), Line: h.line}
 }
 
-// permits asks the built-in layer once for each of its permit rules.
-func (e *Engine) permits(ctx context.Context, cancel topdown.Cancel, in Input) ([]Permit, error) {
+// permitRule is a permit rule of the built-in layer, compiled without the others.
+type permitRule struct {
+	head  head
+	alone *compiledLayer
+}
+
+// compilePermits compiles every permit rule of the built-in layer without the others.
+func (e *Engine) compilePermits() ([]permitRule, error) {
 	caps, err := frozenCapabilities()
 	if err != nil {
 		return nil, err
 	}
-	txn, err := e.store.NewTransaction(ctx)
-	if err != nil {
-		return nil, &Error{Kind: KindEval, Msg: "the profile cannot be read"}
-	}
-	defer e.store.Abort(ctx, txn)
-	var permits []Permit
+	var rules []permitRule
 	for _, l := range e.sources {
-		if l.Package != Builtin || len(in.Effects) == 0 {
+		if l.Package != Builtin {
 			continue
 		}
 		p, _, err := parseLayer(l, caps)
@@ -119,23 +120,44 @@ func (e *Engine) permits(ctx context.Context, cancel topdown.Cancel, in Input) (
 			if err := alone.compile(onlyPermit(p.mods, h)); err != nil {
 				return nil, err
 			}
-			input, err := inputTerm(in.Document(), false)
-			if err != nil {
-				return nil, err
-			}
-			values, err := alone.answers(ctx, cancel, e.store, txn, input)
-			if err != nil {
-				return nil, err
-			}
-			set, _ := values[rulePermit].(ast.Set)
-			a := answerReader{layer: alone, lim: e.lim, in: in}
-			effects, err := a.permits(set)
-			if err != nil {
-				return nil, err
-			}
-			for _, id := range effects {
-				permits = append(permits, Permit{Effect: id, Title: h.title, Why: h.why, Place: e.place(h)})
-			}
+			rules = append(rules, permitRule{h, alone})
+		}
+	}
+	return rules, nil
+}
+
+// permits asks the built-in layer once for each of its permit rules.
+func (e *Engine) permits(ctx context.Context, cancel topdown.Cancel, in Input) ([]Permit, error) {
+	if len(in.Effects) == 0 {
+		return nil, nil
+	}
+	rules, err := e.permitRules()
+	if err != nil {
+		return nil, err
+	}
+	txn, err := e.store.NewTransaction(ctx)
+	if err != nil {
+		return nil, &Error{Kind: KindEval, Msg: "the profile cannot be read"}
+	}
+	defer e.store.Abort(ctx, txn)
+	var permits []Permit
+	for _, r := range rules {
+		input, err := inputTerm(in.Document(), false)
+		if err != nil {
+			return nil, err
+		}
+		values, err := r.alone.answers(ctx, cancel, e.store, txn, input)
+		if err != nil {
+			return nil, err
+		}
+		set, _ := values[rulePermit].(ast.Set)
+		a := answerReader{layer: r.alone, lim: e.lim, in: in}
+		effects, err := a.permits(set)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range effects {
+			permits = append(permits, Permit{Effect: id, Title: r.head.title, Why: r.head.why, Place: e.place(r.head)})
 		}
 	}
 	slices.SortFunc(permits, func(a, b Permit) int {
