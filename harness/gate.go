@@ -154,7 +154,7 @@ func (o Open) Compile(ctx context.Context, builtin fs.FS, set *specs.Set, limits
 	}
 	return &Gate{
 		Profile: o.Profile, Builtin: o.Origins == nil, Base: o.base(), Layers: o.Layers,
-		Provenance: engine.Provenance(), Judge: engine, IDs: engine.IDs, set: new(frozenSet),
+		Provenance: engine.Provenance(), Judge: engine, IDs: engine.IDs,
 	}, nil
 }
 

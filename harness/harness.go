@@ -83,7 +83,7 @@ type Gate struct {
 	Judge      Judge
 	IDs        func(layer string) []string // ids of a layer's rules, sorted
 
-	set *frozenSet
+	set frozenSet
 }
 
 // Request is one intent to decide.

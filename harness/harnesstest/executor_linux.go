@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/fiador/fiador/evidence/pack"
@@ -51,6 +52,9 @@ func (h Tier) Start(ctx context.Context, r sandbox.Request) (*sandbox.Sandbox, e
 // Tiers are the isolations under which a test runs.
 var Tiers = []sandbox.Isolation{sandbox.Full, sandbox.Confined}
 
+// given has the isolations that this machine was seen to give.
+var given sync.Map
+
 // NewTier returns a host of one tier. If this machine cannot give the isolation, NewTier
 // skips the test and says why. After the test, the host's folder for copies must be empty,
 // and none of its processes may be left.
@@ -77,6 +81,9 @@ func NewTier(t *testing.T, isolation sandbox.Isolation) Tier {
 		}
 		os.RemoveAll(temp)
 	})
+	if _, had := given.Load(isolation); had {
+		return h
+	}
 	s, err := h.Start(t.Context(), sandbox.Request{
 		Write: sandbox.Staged, Least: isolation, Limits: sandbox.Limits{MemoryMB: 64, CPUCores: 1, OutputFiles: 1, OutputBytes: 1024},
 	})
@@ -86,6 +93,7 @@ func NewTier(t *testing.T, isolation sandbox.Isolation) Tier {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	given.Store(isolation, true)
 	return h
 }
 

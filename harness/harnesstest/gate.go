@@ -3,6 +3,7 @@ package harnesstest
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -38,27 +39,42 @@ func Deps(t *testing.T) harness.Deps {
 // GateWith returns the gate of the default profile, with a policy that the test makes.
 func GateWith(t *testing.T, d harness.Deps, judge harness.Judge) *harness.Gate {
 	t.Helper()
-	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: "default"}, d.Specs, policy.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gate := OpenBuiltin(t, d.Specs, "default")
 	gate.Judge = judge
 	return gate
 }
+
+// compiled has the gates of the built-in profiles that a test asked for.
+var compiled = struct {
+	sync.Mutex
+	gates map[string]*harness.Gate
+}{gates: map[string]*harness.Gate{}}
 
 // Planned returns the request of a plan.
 func Planned(src, id string) harness.Request {
 	return harness.Request{Source: []byte(src), Path: "intent.json", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone, RunID: id}
 }
 
-// OpenBuiltin returns the gate of a built-in profile, with enough time on any machine.
+// OpenBuiltin returns the gate of a built-in profile, with enough time on any machine. Its
+// policy is compiled once for all tests of a package. The gate is the test's own, which may
+// set its fields but must not change the values that they share.
 func OpenBuiltin(t *testing.T, set *specs.Set, name string) *harness.Gate {
 	t.Helper()
-	gate, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: profiles.FS(), Profile: name}, set, Endless())
-	if err != nil {
-		t.Fatal(err)
+	compiled.Lock()
+	defer compiled.Unlock()
+	if compiled.gates[name] == nil {
+		gate, err := harness.OpenGate(context.Background(), harness.Sources{Builtin: profiles.FS(), Profile: name}, set, Endless())
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiled.gates[name] = gate
 	}
-	return gate
+	return Copy(compiled.gates[name])
+}
+
+// Copy returns a gate with the same fields, which has recorded nothing yet.
+func Copy(g *harness.Gate) *harness.Gate {
+	return &harness.Gate{Profile: g.Profile, Builtin: g.Builtin, Base: g.Base, Layers: g.Layers, Provenance: g.Provenance, Judge: g.Judge, IDs: g.IDs}
 }
 
 // Endless returns the default limits, with enough time and memory for any machine.

@@ -233,10 +233,10 @@ func TestReproduceUnderAnotherLanguage(t *testing.T) {
 	d := harnesstest.Deps(t)
 	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
 	o := original(t, packOf(t, d, gate, planRequest(intents.Simple)))
-	other := *gate
+	other := harnesstest.Copy(gate)
 	other.Provenance.CapabilitiesSHA256 = canon.Sum(nil)
 	var re *result.RunError
-	if err := o.CheckGate(&other); !errors.As(err, &re) || re.Details["pointer"] != "/policy_provenance/capabilities_sha256" || !strings.HasPrefix(re.Hint, "use the fiador that made") {
+	if err := o.CheckGate(other); !errors.As(err, &re) || re.Details["pointer"] != "/policy_provenance/capabilities_sha256" || !strings.HasPrefix(re.Hint, "use the fiador that made") {
 		t.Errorf("%v", err)
 	}
 }
@@ -244,9 +244,9 @@ func TestReproduceUnderAnotherLanguage(t *testing.T) {
 // swayed is a gate of the digests of another, under a judge that answers as the number
 // of the question says: the policy's own answer, or no permit.
 func swayed(gate *harness.Gate, refuse func(n int) bool) *harness.Gate {
-	other, n := *gate, 0
+	other, n := harnesstest.Copy(gate), 0
 	other.Judge = judgeOf{gate.Judge, func() bool { n++; return refuse(n) }}
-	return &other
+	return other
 }
 
 type judgeOf struct {
