@@ -183,10 +183,13 @@ func TestSignalNotForwarded(t *testing.T) {
 		{`"$SAFE_RUN_BIN" "$@" >"$TMPDIR/o"; cat "$TMPDIR/o"`, 2000,
 			`short: the program did not end within 2s and was killed; TERM was not sent, for "ready" had not come on standard output | `},
 	} {
-		got := run(t, Runner{Program: script(t, c.text), Names: Contract}, parsed(t, fmt.Sprintf(interrupted, c.deadline)))
-		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
-			t.Errorf("%s: got %s", c.text, got)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			t.Parallel()
+			got := run(t, Runner{Program: script(t, c.text), Names: Contract}, parsed(t, fmt.Sprintf(interrupted, c.deadline)))
+			if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+				t.Errorf("got %s", got)
+			}
+		})
 	}
 }
 
