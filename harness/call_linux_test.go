@@ -294,7 +294,7 @@ func TestManyCalls(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
 			e := harnesstest.NewEndpoint(t)
-			e.Large = 300_000
+			e.Large = rehearsal.Count(30_000, 300_000)
 			x := harnesstest.Callers(t, harnesstest.NewTier(t, isolation), func(p *kernel.Profile) { p.MaxTotalOutputBytes = 200_000_000 })
 			list := []string{intents.Sh("true")}
 			for i := range 200 {

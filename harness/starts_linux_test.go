@@ -71,7 +71,7 @@ func TestWhatTheGateAcceptsStarts(t *testing.T) {
 		}
 	}
 	r := rand.New(rand.NewPCG(14, 7))
-	for range rehearsal.Count(20, 60) {
+	for range rehearsal.Count(7, 60) {
 		src := strangeIntent(t, r)
 		for _, name := range profiles.Names() {
 			starts(t, name, src)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 )
@@ -79,16 +80,20 @@ func bothEngines(t *testing.T, profile string) (full, embedded *Engine) {
 }
 
 // TestEmbeddedLayer proves that the built-in policy passes every check of a layer.
-// Without the checks, every verdict and every record is the same.
+// Without the checks, every verdict and every record is the same. In the short form, each
+// intent is decided under one of the profiles.
 func TestEmbeddedLayer(t *testing.T) {
 	inputs := vectorInputs(t)
 	if len(inputs) < 350 {
 		t.Fatalf("%d intents", len(inputs))
 	}
-	for _, profile := range []string{"strict", "default", "dev"} {
+	for n, profile := range []string{"strict", "default", "dev"} {
 		full, embedded := bothEngines(t, profile)
 		var permits, denies, clarifies, notes int
-		for _, in := range inputs {
+		for i, in := range inputs {
+			if i%rehearsal.Stride(3) != n%rehearsal.Stride(3) {
+				continue
+			}
 			want, err := full.Eval(context.Background(), in)
 			if err != nil {
 				t.Fatal(err)

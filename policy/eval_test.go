@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fiador/fiador/harness/rehearsal"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/finding"
@@ -392,7 +393,7 @@ func TestDeterminism(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	want := run(func(int, func(int, int)) {})
-	for i := range 200 {
+	for i := range rehearsal.Count(40, 200) {
 		if got := run(r.Shuffle); got != want {
 			t.Fatalf("verdict %d is\n%s\nwant\n%s", i, got, want)
 		}

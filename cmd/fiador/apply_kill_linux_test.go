@@ -441,7 +441,7 @@ func TestApplyBranchKilled(t *testing.T) {
 		seen[tree], seen[at] = true, true
 		// TestApplyKilled covers each step after those of git.
 		if stride = 1; !rehearsal.Full() || calls[len(calls)-1] != "start" {
-			stride = 7
+			stride = rehearsal.Count(13, 7)
 		}
 		if stdout, stderr, code := s.run(t, "apply", s.pack, "--to", dir, "--git-branch", "agent/x"); code != cli.ExitAccepted || shot(t, dir) != after || heads(t, dir) != headsAfter {
 			t.Fatalf("step %d, %q: applied again with exit status %d\n%s%s\n%s", n, calls, code, stdout, stderr, heads(t, dir))

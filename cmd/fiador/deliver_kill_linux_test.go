@@ -30,7 +30,7 @@ func TestDeliverKilled(t *testing.T) {
 		"actions": [{"kind": "write", "path": "out/index.html", "content": "<h1>1</h1>\n"}]}`)
 	place := filepath.Join(s.dir, "place")
 	at := func(name string) string { return filepath.Join(place, name) }
-	seen, longest, stride := map[string]bool{}, 0, rehearsal.Stride(5)
+	seen, longest, stride := map[string]bool{}, 0, rehearsal.Stride(11)
 	for n := 0; ; n += stride {
 		if err := errors.Join(os.Mkdir(place, 0o755), os.Mkdir(at("site"), 0o755)); err != nil {
 			t.Fatal(err)

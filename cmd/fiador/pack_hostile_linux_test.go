@@ -333,7 +333,7 @@ func hostileFolders() []hostilePack {
 			return os.MkdirAll(path+strings.Repeat("/d", 1500), 0o755)
 		}), code: 1, says: "PK12"},
 		{name: "many files", make: with(func(_ *testing.T, at string) error {
-			for i := range rehearsal.Count(20_000, 100_000) {
+			for i := range rehearsal.Count(2_000, 100_000) {
 				if err := os.WriteFile(fmt.Sprintf("%s/f%06d", at, i), nil, 0o644); err != nil {
 					return err
 				}
@@ -362,7 +362,7 @@ func hostileFolders() []hostilePack {
 }
 
 // hostileTexts returns packs with a hostile text in a file. The full form has each text in
-// each file, and the short form each text in a third of the files.
+// each file, and the short form each text in a fifth of the files.
 func hostileTexts() []hostilePack {
 	var list []hostilePack
 	const depth, values = 100_000, 1_000_000
@@ -381,7 +381,7 @@ func hostileTexts() []hostilePack {
 			"bytes that are no UTF": repeated("\"", "\xff", 1000, "\"\n"),
 		}
 		for j, what := range slices.Sorted(maps.Keys(texts)) {
-			if (i+j)%rehearsal.Stride(3) != 0 {
+			if (i+j)%rehearsal.Stride(5) != 0 {
 				continue
 			}
 			text := texts[what]

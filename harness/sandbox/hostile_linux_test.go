@@ -603,7 +603,7 @@ func TestHostileAsUser(t *testing.T) {
 	}
 	cmd := exec.Command(self, "-test.run=^TestHostile", "-test.v", "-test.timeout=10m")
 	cmd.Dir = temp
-	cmd.Env = rehearsal.Env(roleHalf+"=user", "HOME=/tmp", "TMPDIR="+temp, "PATH="+os.Getenv("PATH"), setuidVar+"="+setuid, killRounds+"="+os.Getenv(killRounds))
+	cmd.Env = rehearsal.Env(roleHalf+"=user", "HOME=/tmp", "TMPDIR="+temp, "PATH="+os.Getenv("PATH"), setuidVar+"="+setuid, killRounds+"="+os.Getenv(killRounds), rehearsal.Form())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/fiador/fiador/harness/change"
 	"github.com/fiador/fiador/harness/command"
+	"github.com/fiador/fiador/harness/rehearsal"
 )
 
 // stagings are the ways to keep written files apart.
@@ -265,21 +266,26 @@ func TestHostileWorkFolderClosed(t *testing.T) {
 }
 
 // TestHostileAmounts: giant files, very many files and very deep folders do not stop the
-// supervisor.
+// supervisor. In the short form, fewer files and folders are made on the disk, but always
+// more than the limits allow and deeper than the longest path of the kernel.
 func TestHostileAmounts(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)
 	for _, st := range stagings {
-		t.Run(st.name+"/10000 files", func(t *testing.T) {
+		t.Run(st.name+"/many files", func(t *testing.T) {
 			t.Parallel()
 			sc := newScene(t, base, self, where(st.tier))
-			s := sc.stage(st.tier, st.copied, Request{Limits: limits(), Actions: sc.program("many", "10000")})
+			want := 10000
+			if st.name != "overlay" {
+				want = rehearsal.Count(1000, want)
+			}
+			s := sc.stage(st.tier, st.copied, Request{Limits: limits(), Actions: sc.program("many", strconv.Itoa(want))})
 			made, _ := strconv.Atoi(strings.TrimSpace(string(sc.perform(s).Stdout.Bytes)))
 			changes, err := s.Changes()
 			switch {
-			case st.name == "overlay" && (made >= 10000 || !errors.Is(err, ErrStageFull)):
+			case st.name == "overlay" && (made >= want || !errors.Is(err, ErrStageFull)):
 				t.Errorf("%d files, %v: there was to be no room for them", made, err)
-			case st.name != "overlay" && (made != 10000 || err != nil):
+			case st.name != "overlay" && (made != want || err != nil):
 				t.Errorf("%d files, %v", made, err)
 			}
 			if len(changes) < made {
@@ -323,7 +329,8 @@ func TestHostileAmounts(t *testing.T) {
 		t.Run(st.name+"/deep", func(t *testing.T) {
 			t.Parallel()
 			sc := newScene(t, base, self, where(st.tier))
-			s := sc.stage(st.tier, st.copied, Request{Limits: limits(), Actions: sc.program("deep", "4000")})
+			want := rehearsal.Count(2100, 4000)
+			s := sc.stage(st.tier, st.copied, Request{Limits: limits(), Actions: sc.program("deep", strconv.Itoa(want))})
 			made, _ := strconv.Atoi(strings.TrimSpace(string(sc.perform(s).Stdout.Bytes)))
 			changes, err := s.Changes()
 			// A folder deeper than any path need not be searched, if the result shows this.
@@ -331,7 +338,7 @@ func TestHostileAmounts(t *testing.T) {
 			for _, c := range changes {
 				deepest = max(deepest, len(c.Path))
 			}
-			if err != nil || made < 4000 || len(changes) != made+1 && deepest <= longestPath {
+			if err != nil || made < want || len(changes) != made+1 && deepest <= longestPath {
 				t.Errorf("%d folders were made, %d are seen, the deepest of %d bytes: %v", made, len(changes), deepest, err)
 			}
 		})
@@ -348,15 +355,16 @@ func TestHostileDeeperThanDescriptors(t *testing.T) {
 			t.Parallel()
 			sc := newScene(t, base, self, where(tier))
 			sc.mkdir("temp")
+			deep := strconv.Itoa(rehearsal.Count(1300, 3000))
 			b, err := json.Marshal(job{Temp: sc.in("temp"), Files: 1100, Request: Request{
-				Write: Staged, Read: []string{self}, Limits: limits(), Least: tier, Most: tier, Actions: sc.program("deep", "3000"),
+				Write: Staged, Read: []string{self}, Limits: limits(), Least: tier, Most: tier, Actions: sc.program("deep", deep),
 			}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(self, hostileArg, "supervisor")
 			cmd.Stdin = bytes.NewReader(b)
-			if out, err := cmd.CombinedOutput(); err != nil || string(out) != "3000\n" {
+			if out, err := cmd.CombinedOutput(); err != nil || string(out) != deep+"\n" {
 				t.Errorf("%v, %q", err, out)
 			}
 			if left, err := os.ReadDir(sc.in("temp")); err != nil || len(left) > 0 {
