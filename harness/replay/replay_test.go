@@ -22,7 +22,6 @@ import (
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
 	"github.com/fiador/fiador/specs"
-	"github.com/fiador/fiador/specs/specstest"
 )
 
 // TestReplayWithEveryLayer: a profile of the user's with Rego, two layers of the
@@ -51,44 +50,6 @@ func TestReplayWithEveryLayer(t *testing.T) {
 		rp, err := Record(t.Context(), set, m.Blob, rec)
 		if err != nil || rp.Status != Match {
 			t.Errorf("%+v %v", rp, err)
-		}
-	}
-}
-
-// TestPolicySetIsTheGate: a policy set gives back what it was made of, to the byte, for
-// every built-in profile and for modules that no JSON text can hold.
-func TestPolicySetIsTheGate(t *testing.T) {
-	set := harnesstest.Deps(t).Specs
-	for _, name := range profiles.Names() {
-		gate := harnesstest.OpenBuiltin(t, set, name)
-		gate.Layers = append(slices.Clone(gate.Layers), policy.Layer{Package: "gate.org.x", Modules: []policy.Module{
-			{Name: "org/x/a.rego", Source: []byte("# \xff\x00"), File: "/somewhere"}, {Name: "org/x/b.rego", Source: []byte("# \ufdd0")}, {Name: "org/x/c.rego"},
-		}})
-		text, err := testimony.PolicyBlob(policy.Freeze(gate.Profile, gate.Layers), gate.Base, gate.Builtin)
-		if err != nil {
-			t.Fatal(err)
-		}
-		specstest.Valid(t, set, "evidence", text)
-		read := func(ledger.Blob) ([]byte, error) { return text, nil }
-		back, err := testimony.ReadPolicySet(read, set, ledger.Blob{SHA256: canon.Sum(text), Size: int64(len(text))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, l := range back.Layers {
-			want := gate.Layers[i]
-			if l.Package != want.Package || l.Embedded != want.Embedded || len(l.Modules) != len(want.Modules) {
-				t.Errorf("layer %+v", l)
-			}
-			for j, m := range l.Modules {
-				if m.Name != want.Modules[j].Name || !bytes.Equal(m.Source, want.Modules[j].Source) || m.File != "" {
-					t.Errorf("module %+v", m)
-				}
-			}
-		}
-		a, _, errA := canon.Artifact(gate.Profile)
-		b, _, errB := canon.Artifact(back.Profile)
-		if !bytes.Equal(a, b) || errors.Join(errA, errB) != nil || back.Base != name || !back.Builtin {
-			t.Errorf("profile %s, want %s", b, a)
 		}
 	}
 }
