@@ -366,6 +366,26 @@ func TestCommandsDeliverNothing(t *testing.T) {
 	}
 }
 
+// TestHarnessAlonePerforms: only harness starts executions, so a gate has decided before.
+func TestHarnessAlonePerforms(t *testing.T) {
+	callers := map[string]bool{}
+	for pkg := range imports(t) {
+		for _, f := range parsePackage(t, pkg) {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Perform" {
+					if id, ok := sel.X.(*ast.Ident); ok && id.Name == "execute" {
+						callers[pkg] = true
+					}
+				}
+				return true
+			})
+		}
+	}
+	if len(callers) != 1 || !callers["harness"] {
+		t.Errorf("tasks are performed by %v", callers)
+	}
+}
+
 // TestRunErrorsHaveOneMaker: harness/runerr makes all RunErrors, except for the error of
 // no decision, which the package of the type makes. One function of the commands makes
 // usage errors.
