@@ -31,14 +31,6 @@ func Direct(argv, env []string, dir string) Start {
 	}
 }
 
-// SharesGroup says whether a command of Direct with this standard input stays in the
-// caller's process group. The terminal's own signals then reach the command too.
-func SharesGroup(stdin *os.File) bool { return isTerminal(stdin.Fd()) }
-
-// Foreground says whether this process, and a command that shares its group, now receives
-// the signals of its controlling terminal's keyboard.
-func Foreground(terminal *os.File) bool { return isForeground(terminal.Fd()) }
-
 // StartError says that a command was not found or could not be executed.
 type StartError struct {
 	Name string // argv[0]

@@ -21,7 +21,7 @@ func startDirect(argv, env []string, dir string, files [3]*os.File) (Process, er
 		Dir:   dir,
 		Env:   env,
 		Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: !isTerminal(files[0].Fd())},
+		Sys:   &syscall.SysProcAttr{Setpgid: !SharesGroup(files[0])},
 	}
 	defer runtime.KeepAlive(files)
 	var reason error
@@ -31,8 +31,7 @@ func startDirect(argv, env []string, dir string, files [3]*os.File) (Process, er
 			return &direct{pid: pid, group: attr.Sys.Setpgid}, nil
 		}
 		err = startError(argv[0], path, dir, err)
-		var se *StartError
-		if !errors.As(err, &se) {
+		if _, ok := errors.AsType[*StartError](err); !ok {
 			return nil, err
 		}
 		if reason == nil {
@@ -136,15 +135,18 @@ func startError(name, path, dir string, err error) error {
 	return &StartError{name, NotExecutable, err}
 }
 
-// isTerminal says whether fd is this process's controlling terminal. No other terminal stops
-// a group that reads from it, or sends signals to a group.
-func isTerminal(fd uintptr) bool {
-	_, ok := foreground(fd)
+// SharesGroup says whether a command of Direct with this standard input stays in the
+// caller's process group. The terminal's own signals then reach the command too. Only the
+// controlling terminal stops a group that reads from it, or sends signals to a group.
+func SharesGroup(stdin *os.File) bool {
+	_, ok := foreground(stdin.Fd())
 	return ok
 }
 
-func isForeground(fd uintptr) bool {
-	group, ok := foreground(fd)
+// Foreground says whether this process, and a command that shares its group, now receives
+// the signals of its controlling terminal's keyboard.
+func Foreground(terminal *os.File) bool {
+	group, ok := foreground(terminal.Fd())
 	return ok && group == syscall.Getpgrp()
 }
 

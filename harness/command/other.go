@@ -17,9 +17,11 @@ func startDirect([]string, []string, string, [3]*os.File) (Process, error) {
 
 func newPipe(string, bool) (child, own *os.File, err error) { return nil, nil, errLinuxOnly }
 
-func isTerminal(uintptr) bool { return false }
+// SharesGroup returns false.
+func SharesGroup(*os.File) bool { return false }
 
-func isForeground(uintptr) bool { return false }
+// Foreground returns false.
+func Foreground(*os.File) bool { return false }
 
 // readiness is never created on this system.
 type readiness struct{}

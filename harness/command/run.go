@@ -73,7 +73,7 @@ func begin(start Start, spec Spec) (*run, error) {
 	}
 	go r.output.read()
 	if spec.Stdin != nil {
-		r.stdin = newFeeder(e.own[0], spec.Stdin)
+		r.stdin = &feeder{pipe: e.own[0], from: spec.Stdin, done: make(chan struct{})}
 		go r.stdin.feed()
 	}
 	return r, nil

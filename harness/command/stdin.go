@@ -17,10 +17,6 @@ type feeder struct {
 	err     error // error of from; may be read after done
 }
 
-func newFeeder(pipe *os.File, from io.Reader) *feeder {
-	return &feeder{pipe: pipe, from: from, done: make(chan struct{})}
-}
-
 func (f *feeder) feed() {
 	defer close(f.done)
 	defer f.pipe.Close()

@@ -165,7 +165,9 @@ func (r *reader) patiently(s *stream) []byte {
 func (r *reader) take(s *stream, buf []byte) (n int, empty bool) {
 	n, empty, err := readNow(s.pipe, buf)
 	if n == 0 {
-		s.giveBack(buf)
+		if s.own == nil {
+			s.tee.by.spare <- buf
+		}
 		if !empty {
 			s.end(err)
 		}
@@ -197,12 +199,6 @@ func (s *stream) buffer() []byte {
 		return s.own
 	}
 	return s.tee.by.buffer()
-}
-
-func (s *stream) giveBack(buf []byte) {
-	if s.own == nil {
-		s.tee.by.spare <- buf
-	}
 }
 
 func (s *stream) end(err error) {

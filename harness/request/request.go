@@ -206,8 +206,8 @@ func (t requestText) fault(code result.Code, line int, near bool, pointer *strin
 }
 
 func (t requestText) notJSON(err error) *result.RunError {
-	var ce *canon.Error
-	if !errors.As(err, &ce) {
+	ce, ok := errors.AsType[*canon.Error](err)
+	if !ok {
 		return runerr.Internal("the file could not be parsed", err)
 	}
 	var pointer *string

@@ -271,8 +271,7 @@ func logged(path string, err error) string {
 
 // reason returns the operating system's text for an error, without operation and path.
 func reason(err error) string {
-	var number syscall.Errno
-	if errors.As(err, &number) {
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		return number.Error()
 	}
 	return err.Error()

@@ -122,8 +122,8 @@ func (h *Host) Start(ctx context.Context, r Request) (*Sandbox, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		var e *Error
-		if !errors.As(err, &e) {
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
 			return nil, err
 		}
 		if first == nil {
@@ -144,8 +144,8 @@ func (h *Host) Start(ctx context.Context, r Request) (*Sandbox, error) {
 
 // overlayed says whether the overlay failed. Start then copies the work folder instead.
 func overlayed(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && (e.Step == initproc.OpOverlay || e.Step == initproc.OpStage)
+	e, ok := errors.AsType[*Error](err)
+	return ok && (e.Step == initproc.OpOverlay || e.Step == initproc.OpStage)
 }
 
 // host says whether the machine, not the request, causes the error.

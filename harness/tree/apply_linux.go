@@ -63,7 +63,7 @@ import (
 // An error from 3 to 6 turns the record to "undo": the renames are taken back, in
 // reverse order, and new entries are removed.
 func Apply(ctx context.Context, state, dir string, changes []change.Change, content Content, since time.Time) error {
-	return apply(ctx, state, dir, changes, content, since, calls{})
+	return applyTo(ctx, state, dir, changes, content, terms{since: since.UnixNano()}, calls{})
 }
 
 // ApplySeen is Apply for changes to files that the caller has looked at before. A change
@@ -95,24 +95,14 @@ func Unfinished(ctx context.Context, state, dir string) (bool, error) {
 		return false, err
 	}
 	defer a.close()
-	r, err := a.journal.load()
-	if err != nil {
-		return false, err
-	}
-	if r != nil {
-		if ours, err := a.concerns(r); err != nil || ours {
-			return ours, err
-		}
+	if _, ours, err := a.record(); err != nil || ours {
+		return ours, err
 	}
 	j, _, err := a.moved()
 	if j != nil {
 		j.release()
 	}
 	return j != nil, err
-}
-
-func apply(ctx context.Context, state, dir string, changes []change.Change, content Content, since time.Time, c calls) error {
-	return applyTo(ctx, state, dir, changes, content, terms{since: since.UnixNano()}, c)
 }
 
 // terms are conditions on the folder, besides those of each change.
@@ -283,23 +273,25 @@ func (a *applier) outside(state string) error {
 // record of an older folder that had the same inode. If it cannot tell whether the record is
 // of an older folder, it drops the record when the mark is missing.
 func (a *applier) resume() (Recovery, error) {
-	r, err := a.journal.load()
-	if err != nil {
+	r, ours, err := a.record()
+	switch {
+	case err != nil:
 		return RecoveredNothing, err
-	}
-	ours := false
-	if r != nil {
-		if ours, err = a.concerns(r); err != nil {
-			return RecoveredNothing, err
-		}
-	}
-	if ours {
+	case ours:
 		return a.resumeWith(r)
 	}
 	if err := a.journal.clear(r); err != nil {
 		return RecoveredNothing, err
 	}
 	return a.resumeMoved()
+}
+
+// record reads the record of the journal, and says whether it belongs to this folder.
+func (a *applier) record() (r *record, ours bool, err error) {
+	if r, err = a.journal.load(); err == nil && r != nil {
+		ours, err = a.concerns(r)
+	}
+	return r, ours, err
 }
 
 func (a *applier) resumeWith(r *record) (Recovery, error) {

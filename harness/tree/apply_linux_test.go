@@ -135,7 +135,7 @@ func (s *applyScene) open(path string) (io.ReadCloser, error) {
 }
 
 func (s *applyScene) apply(before func(call, name string) error) error {
-	return apply(context.Background(), s.state, s.dir, s.changes, s.open, s.since, calls{before: before})
+	return applyTo(context.Background(), s.state, s.dir, s.changes, s.open, terms{since: s.since.UnixNano()}, calls{before: before})
 }
 
 func (s *applyScene) recover(before func(call, name string) error) (Recovery, error) {
