@@ -35,23 +35,10 @@ func Walk(kind Kind, v any, most int) (named []Fault, more int) {
 
 // walked returns the shape of a kind, which is precomputed in shapes.go.
 func walked(kind Kind) *shape {
-	switch kind {
-	case KindBundle:
-		return &bundleShape
-	case KindRunResult:
-		return &runResultShape
-	case KindPackEvidence:
-		return &packEvidenceShape
-	case KindPackPatch:
-		return &packPatchShape
-	case KindPackPolicy:
-		return &packPolicyShape
-	case KindPackRunner:
-		return &packRunnerShape
-	case KindModelIO:
-		return &modelIOShape
-	}
-	return nil
+	return map[Kind]*shape{
+		KindBundle: &bundleShape, KindRunResult: &runResultShape, KindModelIO: &modelIOShape,
+		KindPackEvidence: &packEvidenceShape, KindPackPatch: &packPatchShape, KindPackPolicy: &packPolicyShape, KindPackRunner: &packRunnerShape,
+	}[kind]
 }
 
 // walk is the path to the current value, and the faults so far.

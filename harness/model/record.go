@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,16 +47,11 @@ func (r *Recorder) open(id string) (a Adapter, key string, err error) {
 	if r.io.AdapterID != "" && r.io.AdapterID != id {
 		return a, "", &Error{Msg: "a recording is of one adapter", Next: "give each adapter an intent of its own"}
 	}
-	found := false
-	for _, one := range r.adapters {
-		if one.ID == id {
-			a, found = one, true
-		}
-	}
-	if !found {
+	i := slices.IndexFunc(r.adapters, func(a Adapter) bool { return a.ID == id })
+	if i < 0 {
 		return a, "", &Error{Msg: "no such adapter", Next: "list it in the file that --model-adapters names"}
 	}
-	if a.KeyEnv == "" {
+	if a = r.adapters[i]; a.KeyEnv == "" {
 		return a, "", nil
 	}
 	switch key = r.key(a.KeyEnv); {

@@ -5,6 +5,7 @@ package patch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -562,15 +563,8 @@ func foldersAbove(name string) []string {
 }
 
 func kindName(k change.Kind) string {
-	switch k {
-	case change.KindFile:
-		return "a file"
-	case change.KindFolder:
-		return "a folder"
-	case change.KindLink:
-		return "a symbolic link"
-	}
-	return "a special file"
+	names := map[change.Kind]string{change.KindFile: "a file", change.KindFolder: "a folder", change.KindLink: "a symbolic link"}
+	return cmp.Or(names[k], "a special file")
 }
 
 func executableName(yes bool) string {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -107,12 +108,8 @@ func publish(dir *os.Root, temp string, next func(attempt int) (string, error)) 
 
 // noLinks reports whether an error means that the file system has no hard links.
 func noLinks(err error) bool {
-	for _, e := range []error{syscall.EPERM, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	none := []error{syscall.EPERM, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS}
+	return slices.ContainsFunc(none, func(e error) bool { return errors.Is(err, e) })
 }
 
 // rename moves temp to name and never replaces a file. Where the system has no such

@@ -2,6 +2,7 @@ package saferun
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -123,10 +124,8 @@ func oneOf(name, value string, list ...string) (string, error) {
 	if value == "" && !strings.HasPrefix(name, "--") {
 		return list[0], nil
 	}
-	for _, v := range list {
-		if v == value {
-			return v, nil
-		}
+	if slices.Contains(list, value) {
+		return value, nil
 	}
 	return "", fmt.Errorf("%s is %q: %s", name, value, strings.Join(list, " or "))
 }

@@ -2,6 +2,7 @@ package saferun
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"os"
 	"os/signal"
@@ -82,15 +83,6 @@ func say(to io.Writer, signals <-chan os.Signal, interrupted bool, write func(io
 const patience = 200 * time.Millisecond
 
 func signalName(s syscall.Signal) string {
-	switch s {
-	case syscall.SIGTERM:
-		return "TERM"
-	case syscall.SIGINT:
-		return "INT"
-	case syscall.SIGHUP:
-		return "HUP"
-	case syscall.SIGQUIT:
-		return "QUIT"
-	}
-	return strconv.Itoa(int(s))
+	names := map[syscall.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGINT: "INT", syscall.SIGHUP: "HUP", syscall.SIGQUIT: "QUIT"}
+	return cmp.Or(names[s], strconv.Itoa(int(s)))
 }

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -80,14 +81,10 @@ func look() host {
 		h.root = h.id != 0
 	}
 	for _, p := range systemPaths {
-		target, err := os.Readlink(p)
-		switch {
-		case err == nil:
+		if target, err := os.Readlink(p); err == nil {
 			h.links = append(h.links, p+"="+target)
-		default:
-			if info, err := os.Stat(p); err == nil && info.IsDir() {
-				h.system = append(h.system, p)
-			}
+		} else if info, err := os.Stat(p); err == nil && info.IsDir() {
+			h.system = append(h.system, p)
 		}
 	}
 	for _, p := range slices.Concat(etcPaths, etcNetwork) {
@@ -378,12 +375,7 @@ func mergeEnv(fixed, added []string) []string {
 		name, _, _ := strings.Cut(e, "=")
 		names[name] = e
 	}
-	list := make([]string, 0, len(names))
-	for _, e := range names {
-		list = append(list, e)
-	}
-	slices.Sort(list)
-	return list
+	return slices.Sorted(maps.Values(names))
 }
 
 // Rights of Landlock for files and folders (landlock(7)).
@@ -490,8 +482,8 @@ func rlimits(r Request, bounded bool, others int) []initproc.Rlimit {
 		{Resource: unix.RLIMIT_MSGQUEUE, Value: 0},
 		{Resource: unix.RLIMIT_NICE, Value: 0},
 		{Resource: unix.RLIMIT_RTPRIO, Value: 0},
+		{Resource: unix.RLIMIT_NPROC, Value: uint64(r.Limits.Tasks() + others)},
 	}
-	list = append(list, initproc.Rlimit{Resource: unix.RLIMIT_NPROC, Value: uint64(r.Limits.Tasks() + others)})
 	if bounded {
 		list = append(list, initproc.Rlimit{Resource: unix.RLIMIT_FSIZE, Value: uint64(r.Limits.OutputBytes)})
 	}
@@ -516,12 +508,8 @@ const initThreads = 24
 // confinedPlan returns the plan of a sandbox without namespaces. at.work and at.tmp are
 // folders of the host; at.work is a copy or the work folder itself.
 func confinedPlan(h host, r Request, at places) initproc.Plan {
-	b := &builder{}
-	b.add(initproc.Step{Op: initproc.OpGuard})
-	b.add(initproc.Step{Op: initproc.OpReaper})
-	b.add(initproc.Step{Op: initproc.OpEnter, To: at.work})
-	b.add(initproc.Step{Op: initproc.OpRehearse})
-	p := initproc.Plan{Steps: b.steps, GraceMS: int(r.grace().Milliseconds()), Actions: actions(r, at.work, at.tmp)}
+	steps := []initproc.Step{{Op: initproc.OpGuard}, {Op: initproc.OpReaper}, {Op: initproc.OpEnter, To: at.work}, {Op: initproc.OpRehearse}}
+	p := initproc.Plan{Steps: steps, GraceMS: int(r.grace().Milliseconds()), Actions: actions(r, at.work, at.tmp)}
 	p.Confine = initproc.Confine{CPUs: r.Limits.CPUCores, Last: lastStep(r.Limits), UID: at.id, Rlimits: rlimits(r, true, at.others)}
 	if at.isolation == None {
 		return p

@@ -50,7 +50,11 @@ func (h *Host) openSources(s *Sandbox, src map[string]source) error {
 	}
 	for _, name := range names {
 		p := named[name]
-		fd, err := unix.OpenTree(unix.AT_FDCWD, p, h.cloneFlags(name))
+		flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
+		if name != WorkDir {
+			flags |= unix.AT_RECURSIVE
+		}
+		fd, err := unix.OpenTree(unix.AT_FDCWD, p, flags)
 		if err != nil {
 			return h.unopened(p, err)
 		}
@@ -70,13 +74,6 @@ func (h *Host) openSources(s *Sandbox, src map[string]source) error {
 		s.files = append(s.files, os.NewFile(uintptr(fd), p))
 	}
 	return nil
-}
-
-func (h *Host) cloneFlags(name string) uint {
-	if name == WorkDir {
-		return unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC
-	}
-	return unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
 }
 
 // unopened returns the error for a path of the host that could not be opened. Its step is

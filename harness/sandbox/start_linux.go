@@ -178,7 +178,12 @@ func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool
 	if err != nil {
 		return nil, s.fail(StepLimits, err)
 	}
-	if err := canOpenBeneath(); err != nil {
+	// Without openat2, nothing that commands leave can be read safely.
+	dot, err := tree.Beneath(unix.AT_FDCWD, ".", unix.O_PATH)
+	if err == nil {
+		err = unix.Close(dot)
+	}
+	if err != nil {
 		return nil, h.Diagnose(s.fail(StepOpenat2, err))
 	}
 	if s.id = h.id; tier != Full && h.root {
@@ -205,16 +210,6 @@ func (h *Host) start(ctx context.Context, tier Isolation, r Request, copied bool
 		return nil, err
 	}
 	return s, nil
-}
-
-// canOpenBeneath returns an error where openat2 is missing. Without openat2, nothing that
-// commands leave can be read safely.
-func canOpenBeneath() error {
-	fd, err := tree.Beneath(unix.AT_FDCWD, ".", unix.O_PATH)
-	if err == nil {
-		return unix.Close(fd)
-	}
-	return err
 }
 
 // withinHard lowers limits to the hard limits of this process.

@@ -85,15 +85,13 @@ func moveMount(fd, dir int, to string) error {
 	return err
 }
 
-type mountAttr struct{ set, clear, propagation, userns uint64 }
-
 func mountSetattr(fd int, recursive bool, set uint64) error {
 	empty, _ := cstr("")
 	flags := uintptr(atEmptyPath)
 	if recursive {
 		flags |= atRecursive
 	}
-	a := mountAttr{set: set}
+	a := struct{ set, clear, propagation, userns uint64 }{set: set} // struct mount_attr
 	_, err := call(sysMountSetattr, uintptr(fd), uintptr(unsafe.Pointer(empty)), flags, uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))
 	return err
 }
@@ -129,15 +127,13 @@ func newMount(kind string, attr uint64, options ...[2]string) (int, error) {
 	return call(sysFsmount, uintptr(fs), 1, uintptr(attr))
 }
 
-type openHow struct{ flags, mode, resolve uint64 }
-
 // openBeneath opens a path. It refuses a path that leaves dir or passes a link.
 func openBeneath(dir int, path string, flags, mode uint64) (int, error) {
 	p, err := cstr(path)
 	if err != nil {
 		return -1, err
 	}
-	how := openHow{flags | syscall.O_CLOEXEC, mode, resolveBeneath | resolveNoLinks | resolveNoMagic}
+	how := struct{ flags, mode, resolve uint64 }{flags | syscall.O_CLOEXEC, mode, resolveBeneath | resolveNoLinks | resolveNoMagic}
 	return call(sysOpenat2, uintptr(dir), uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how))
 }
 
