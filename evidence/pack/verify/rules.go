@@ -13,16 +13,7 @@ func Rules() []pack.Rule { return slices.Concat(structuralRules(), strictRules()
 
 func structuralRules() []pack.Rule {
 	var list []pack.Rule
-	for _, part := range [][][3]string{bundleRecords(), modelRecords(), packRecords(), patchRecords(), runnerRecords()} {
-		for _, r := range part {
-			list = append(list, pack.Rule{ID: r[0], Level: pack.Structural, Title: r[1], Description: r[2]})
-		}
-	}
-	return list
-}
-
-func bundleRecords() [][3]string {
-	return [][3]string{
+	for _, r := range [][3]string{
 		{"BS1", "the bundle has a schema version", "A reader has to know by which version a bundle is to be read"},
 		{"BS3", "outputs are sorted by path", "One plan has one order, so that equal plans have equal bytes"},
 		{"BS4", "constraints are sorted", "The order of constraints means nothing, so a node has them in one order only"},
@@ -30,11 +21,6 @@ func bundleRecords() [][3]string {
 		{"BS6", "terminal nodes are sorted by id", "One plan has one order, so that equal plans have equal bytes"},
 		{"BS7", "no output path leads out of the tree", "An absolute path, a \"..\" or a backslash could name a file that is not beneath the folder where a plan is carried out"},
 		{"BS8", "the bundle can be written again without loss", "A number that no double holds, or text that JSON for interchange does not, is something else to each reader"},
-	}
-}
-
-func modelRecords() [][3]string {
-	return [][3]string{
 		{"MI1", "the recording has a version of three numbers", "A reader has to know by which version a recording is to be read"},
 		{"MI2", "the recording names its adapter and model", "An answer without who gave it proves nothing"},
 		{"MI3", "the mode is record or replay", "Whether a model answered or a recording did has to be said"},
@@ -45,11 +31,6 @@ func modelRecords() [][3]string {
 		{"MI8", "no two interactions have one prompt hash and position", "A replay has one answer for each call"},
 		{"MI9", "interactions ascend", "They stand in the order of the calls"},
 		{"MI11", "no response has more than 1 000 000 bytes, and all together 100 000 000", "What is read is bounded"},
-	}
-}
-
-func packRecords() [][3]string {
-	return [][3]string{
 		{"PK1", "the files that the outcome demands are there", "A pack proves a run to whoever has nothing else"},
 		{"PK2", "there is no other file", "What no rule looks at would be carried along unseen"},
 		{"PK3", "run.json has its members and a known outcome", "There is no fourth outcome that a reader could take for a permission"},
@@ -61,11 +42,6 @@ func packRecords() [][3]string {
 		{"PK9", "ledger lines are sealed records of a run", "A line without its seal cannot be held against any ledger"},
 		{"PK11", "meta.json is JSON", "It is free, but a signature in it has to be found"},
 		{"PK12", "there are only regular files, and none is over its limit", "Folders, devices and pipes harm who reads them; what is read is bounded"},
-	}
-}
-
-func patchRecords() [][3]string {
-	return [][3]string{
 		{"PS1", "the patch has a schema version", "A reader has to know by which version a patch is to be read"},
 		{"PS2", "an operation creates, modifies or deletes", "There is no fourth operation that one tool knows and another does not"},
 		{"PS3", "no path of the patch is absolute", "A patch is carried out beneath a folder that whoever carries it out chooses"},
@@ -75,11 +51,6 @@ func patchRecords() [][3]string {
 		{"PS7", "total_bytes is true and at most 52 428 800", "A reader can make room, and refuse, before it reads the contents"},
 		{"PS8", "operations are sorted by order, then path", "One patch has one order, so that equal patches have equal bytes"},
 		{"PS9", "no operation makes a link", "A link leads out of the folder, whatever its own path is"},
-	}
-}
-
-func runnerRecords() [][3]string {
-	return [][3]string{
 		{"RN1", "the version of runner.json is 1.0.0", "A reader has to know by which version it is to be read"},
 		{"RN2", "the runner has an id and a version", "What ran has to have a name"},
 		{"RN3", "the platform is a known one", "Names of systems and machines are those that every reader knows"},
@@ -92,5 +63,8 @@ func runnerRecords() [][3]string {
 		{"RN10", "the end is an exit code, a signal, and two facts", "What ended a command has to be told apart"},
 		{"RN11", "runner_hash is the hash of what another run does not change", "Two runs on one machine can be told by one value, if it is true"},
 		{"RN12", "runner.json can be written again without loss", "A number that no double holds, or text that JSON for interchange does not, is something else to each reader"},
+	} {
+		list = append(list, pack.Rule{ID: r[0], Level: pack.Structural, Title: r[1], Description: r[2]})
 	}
+	return list
 }

@@ -36,40 +36,49 @@ func (v *verifier) bundleRules() {
 	v.bundleOutputs(bundle)
 	v.questions(bundle, "unresolved_questions")
 	v.node(bundle["root_node"], "root_node")
-	v.terminalNodes(bundle)
+	v.sortedBy("id", "BS6", bundle, "terminal_nodes", func(i string, node map[string]any) { v.node(node, "terminal_nodes", i) })
 	if fault := v.doc(pack.BundleFile).roundTrip(); fault != "" {
 		v.add("BS8", pack.BundleFile, "%s", fault)
 	}
 }
 
 func (v *verifier) bundleOutputs(bundle map[string]any) {
-	list, ok := bundle["outputs"].([]any)
+	v.sortedBy("path", "BS3", bundle, "outputs", func(i string, out map[string]any) {
+		if _, ok := out["source_constraints"]; ok {
+			v.sortedTexts("BS4", pack.BundleFile, out, "outputs", i, "source_constraints")
+		}
+		path, _ := out["path"].(string)
+		if fault := outputPathFault(path); fault != "" {
+			v.add("BS7", pack.At(pack.BundleFile, "outputs", i, "path"), "%s %s", pack.Quoted(path), fault)
+		}
+	})
+}
+
+// sortedBy notes a violation of a rule if a member of the bundle is no list of objects in
+// ascending order of a text in them. It calls each for every object.
+func (v *verifier) sortedBy(text, rule string, bundle map[string]any, member string, each func(i string, obj map[string]any)) {
+	list, ok := bundle[member].([]any)
 	if !ok {
-		v.add("BS3", pack.At(pack.BundleFile, "outputs"), "missing or not a list")
+		v.add(rule, pack.At(pack.BundleFile, member), "missing or not a list")
 		return
 	}
 	last := ""
 	for i, one := range list {
-		out, ok := one.(map[string]any)
+		obj, ok := one.(map[string]any)
 		if !ok {
-			v.add("BS3", pack.At(pack.BundleFile, "outputs", strconv.Itoa(i)), "not an object")
+			v.add(rule, pack.At(pack.BundleFile, member, strconv.Itoa(i)), "not an object")
 			continue
 		}
-		if _, ok := out["source_constraints"]; ok {
-			v.sortedTexts("BS4", pack.BundleFile, out, "outputs", strconv.Itoa(i), "source_constraints")
-		}
-		path, ok := out["path"].(string)
-		if !ok {
-			v.add("BS3", pack.At(pack.BundleFile, "outputs", strconv.Itoa(i), "path"), "missing or not a text")
+		each(strconv.Itoa(i), obj)
+		s, ok := obj[text].(string)
+		switch {
+		case !ok:
+			v.add(rule, pack.At(pack.BundleFile, member, strconv.Itoa(i), text), "missing or not a text")
 			continue
+		case canon.Compare(last, s) > 0:
+			v.add(rule, pack.At(pack.BundleFile, member, strconv.Itoa(i), text), "%s stands behind %s", pack.Quoted(s), pack.Quoted(last))
 		}
-		if canon.Compare(last, path) > 0 {
-			v.add("BS3", pack.At(pack.BundleFile, "outputs", strconv.Itoa(i), "path"), "%s stands behind %s", pack.Quoted(path), pack.Quoted(last))
-		}
-		last = path
-		if fault := outputPathFault(path); fault != "" {
-			v.add("BS7", pack.At(pack.BundleFile, "outputs", strconv.Itoa(i), "path"), "%s %s", pack.Quoted(path), fault)
-		}
+		last = s
 	}
 }
 
@@ -121,32 +130,5 @@ func (v *verifier) questions(holder map[string]any, path ...string) {
 			v.add("BS5", pack.At(pack.BundleFile, path...)+"/"+strconv.Itoa(i), "%s stands behind %s", pack.Quoted(id), pack.Quoted(last.id))
 		}
 		last.priority, last.id, last.known = priority, id, hasPriority && hasID
-	}
-}
-
-// terminalNodes checks BS6, and the rules for the nodes.
-func (v *verifier) terminalNodes(bundle map[string]any) {
-	list, ok := bundle["terminal_nodes"].([]any)
-	if !ok {
-		v.add("BS6", pack.At(pack.BundleFile, "terminal_nodes"), "missing or not a list")
-		return
-	}
-	last := ""
-	for i, one := range list {
-		node, ok := one.(map[string]any)
-		if !ok {
-			v.add("BS6", pack.At(pack.BundleFile, "terminal_nodes", strconv.Itoa(i)), "not an object")
-			continue
-		}
-		v.node(node, "terminal_nodes", strconv.Itoa(i))
-		id, ok := node["id"].(string)
-		switch {
-		case !ok:
-			v.add("BS6", pack.At(pack.BundleFile, "terminal_nodes", strconv.Itoa(i), "id"), "missing or not a text")
-			continue
-		case canon.Compare(last, id) > 0:
-			v.add("BS6", pack.At(pack.BundleFile, "terminal_nodes", strconv.Itoa(i), "id"), "%s stands behind %s", pack.Quoted(id), pack.Quoted(last))
-		}
-		last = id
 	}
 }

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -101,10 +102,8 @@ func (v *verifier) part(rule string, runner map[string]any, name string) (map[st
 // oneOf notes a violation of a rule if a member of a part is none of some texts.
 func (v *verifier) oneOf(rule string, obj map[string]any, part, name string, texts ...string) string {
 	s, _ := obj[name].(string)
-	for _, t := range texts {
-		if s == t {
-			return s
-		}
+	if slices.Contains(texts, s) {
+		return s
 	}
 	v.add(rule, pack.At(pack.RunnerFile, part, name), "none of %s", strings.Join(texts, ", "))
 	return ""

@@ -26,7 +26,7 @@ func (v *verifier) strict() {
 	if v.pack.More {
 		return // chance decides which names were read
 	}
-	s := &strictLevel{verifier: v, counts: map[string]int{}, sums: map[string]canon.ContentHash{}, sizes: map[string]int{}, paths: newPathBook()}
+	s := &strictLevel{verifier: v, counts: map[string]int{}, paths: pathBook{}}
 	s.canonical()
 	s.readFiles()
 	s.invariants()
@@ -60,11 +60,10 @@ type strictLevel struct {
 
 	plan plan // of the bundle, if there is one
 
-	counts map[string]int               // violations by rule
-	sums   map[string]canon.ContentHash // of files, by name
-	sizes  map[string]int               // of the outputs of the execution, by path
-	paths  *pathBook
-	buffer []byte // of the content that is being hashed
+	counts  map[string]int            // violations by rule
+	outputs map[string]kernel.FileRef // of the execution, by path
+	paths   pathBook
+	buffer  []byte // of the content that is being hashed
 }
 
 // maxOfRule is the maximum number of violations of one rule that are listed.
@@ -84,14 +83,12 @@ func (s *strictLevel) fault(rule, path, format string, args ...any) {
 	}
 }
 
-// sum returns the hash of a file in the pack, computed once.
-func (s *strictLevel) sum(name string) canon.ContentHash {
-	h, known := s.sums[name]
-	if !known {
-		h = canon.Sum(s.pack.File(name))
-		s.sums[name] = h
+// must notes a violation unless a condition holds. Its path and values are made in any
+// case, so a loop over files uses fault.
+func (s *strictLevel) must(holds bool, rule, path, format string, args ...any) {
+	if !holds {
+		s.fault(rule, path, format, args...)
 	}
-	return h
 }
 
 // canonical checks ST1. ST11 checks the lines of ledger.jsonl.
@@ -207,6 +204,15 @@ func (s *strictLevel) with(name, why string) {
 	if _, there := s.pack.Entry(name); !there {
 		s.fault("ST3", name, "missing; %s has it", why)
 	}
+}
+
+// setOf returns the set of the elements of a list.
+func setOf(list []string) map[string]bool {
+	set := make(map[string]bool, len(list))
+	for _, one := range list {
+		set[one] = true
+	}
+	return set
 }
 
 // sortedSet says whether a list is in the order of code units, each element once. If it

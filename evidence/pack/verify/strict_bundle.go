@@ -24,12 +24,8 @@ func (s *strictLevel) checkBundle() {
 	if s.run == nil || s.run.Bundle == nil {
 		return
 	}
-	if s.run.Bundle.BundleID != b.ID {
-		s.fault("ST4", pack.At(pack.RunFile, "bundle", "bundle_id"), "not the id of the bundle, %s", b.ID)
-	}
-	if s.run.KernelVersion != b.KernelVersion {
-		s.fault("ST4", pack.At(pack.BundleFile, "kernel_version"), "not the kernel of run.json, %s", pack.Quoted(s.run.KernelVersion))
-	}
+	s.must(s.run.Bundle.BundleID == b.ID, "ST4", pack.RunFile+"#/bundle/bundle_id", "not the id of the bundle, %s", b.ID)
+	s.must(s.run.KernelVersion == b.KernelVersion, "ST4", pack.BundleFile+"#/kernel_version", "not the kernel of run.json, %s", pack.Quoted(s.run.KernelVersion))
 	asked := []string{}
 	for _, q := range b.UnresolvedQuestions {
 		asked = append(asked, q.Text)

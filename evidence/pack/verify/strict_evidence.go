@@ -48,9 +48,7 @@ func (s *strictLevel) checkEvidence() {
 		return
 	}
 	s.checkWithin(e)
-	if s.run.Bundle != nil && e.ProposalHash != s.run.Bundle.SHA256 {
-		s.fault("ST7", pack.At(pack.EvidenceFile, "proposal_hash"), "not the hash of the bundle")
-	}
+	s.must(s.run.Bundle == nil || e.ProposalHash == s.run.Bundle.SHA256, "ST7", pack.EvidenceFile+"#/proposal_hash", "not the hash of the bundle")
 	s.checkResults(e)
 	if s.plan.whole && s.bundle.Status == "complete" {
 		s.checkProgress(e)
@@ -127,18 +125,15 @@ func (s *strictLevel) addResponses(e *pack.Evidence, told map[string]canon.Conte
 		return
 	}
 	why := reason.Read(s.run.Decision.Reasons)
-	stands := map[string]bool{}
-	for _, f := range s.run.Execution.Outputs {
-		stands[f.Path] = true
-	}
 	for i, c := range e.Calls {
 		p := pack.ResponsePath(c.Action)
 		excused := why.Names(reason.WriteOutsideRoot, p) || endsAt(e, i) && (why.Names(reason.OutputKind, p) || why.Has(reason.OutputLimit))
+		_, stands := s.outputs[p]
 		switch _, changed := told[p]; {
 		case changed && !excused:
 			s.fault("ST7", pack.At(pack.EvidenceFile, "calls", strconv.Itoa(i)), "the response was changed, and no reason says so")
 		case changed:
-		case stands[p] || !excused:
+		case stands || !excused:
 			told[p] = c.ResponseHash
 		}
 	}
@@ -259,10 +254,7 @@ func (s *strictLevel) checkWritten(e *pack.Evidence) {
 	if !s.run.Decision.Accepted || s.plan.files != len(s.plan.actions) {
 		return
 	}
-	unchanged := map[string]bool{}
-	for _, p := range e.Unchanged {
-		unchanged[p] = true
-	}
+	unchanged := setOf(e.Unchanged)
 	written := 0
 	for i, f := range s.run.Execution.Outputs {
 		a := s.plan.last[f.Path]
@@ -276,9 +268,7 @@ func (s *strictLevel) checkWritten(e *pack.Evidence) {
 			written++
 		}
 	}
-	if written != len(s.plan.last) {
-		s.fault("ST7", pack.At(pack.RunFile, "execution", "outputs"), "%d of %d files that the plan writes are missing", len(s.plan.last)-written, len(s.plan.last))
-	}
+	s.must(written == len(s.plan.last), "ST7", pack.RunFile+"#/execution/outputs", "%d of %d files that the plan writes are missing", len(s.plan.last)-written, len(s.plan.last))
 	for i, a := range e.ActionResults {
 		if a.Action == pack.OpDelete {
 			s.fault("ST7", pack.At(pack.EvidenceFile, "action_results", strconv.Itoa(i), "action"), "no action removes a file")

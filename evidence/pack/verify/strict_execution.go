@@ -40,17 +40,17 @@ func (s *strictLevel) checkExecution() {
 	for _, f := range e.Outputs {
 		sum += f.SizeBytes
 	}
-	here := func(name string) string { return pack.At(pack.RunFile, "execution", name) }
-	if e.TotalOutputBytes != sum {
-		s.fault("ST6", here("total_output_bytes"), "%d, and the outputs have %d bytes", e.TotalOutputBytes, sum)
+	s.must(e.TotalOutputBytes == sum, "ST6", pack.RunFile+"#/execution/total_output_bytes", "%d, and the outputs have %d bytes", e.TotalOutputBytes, sum)
+	var why reason.List
+	for i, text := range run.Decision.Reasons {
+		if err := why.Add(text); err != nil {
+			s.fault("ST6", pack.At(pack.RunFile, "decision", "reasons", strconv.Itoa(i)), "%s %s", pack.Quoted(text), err)
+		}
 	}
-	why := s.readReasons(run.Decision.Reasons)
 	if code := why.ExitCode(); e.ExitCode != code {
-		s.fault("ST6", here("exit_code"), "%d, and the reasons give %d", e.ExitCode, code)
+		s.fault("ST6", pack.RunFile+"#/execution/exit_code", "%d, and the reasons give %d", e.ExitCode, code)
 	}
-	if e.OutputTruncated != (why.Has(reason.StreamLimit) || why.Has(reason.OutputLimit) && e.OutputTruncated) {
-		s.fault("ST6", here("output_truncated"), "%t does not go with the reasons", e.OutputTruncated)
-	}
+	s.must(e.OutputTruncated == (why.Has(reason.StreamLimit) || why.Has(reason.OutputLimit) && e.OutputTruncated), "ST6", pack.RunFile+"#/execution/output_truncated", "%t does not go with the reasons", e.OutputTruncated)
 	if s.evidence != nil {
 		s.checkCommand(e, why)
 		s.checkPlaces(run, e, why)
@@ -114,10 +114,7 @@ func (s *strictLevel) checkNested(e *kernel.Execution) {
 		still   bool
 		emptied bool // lies at or beneath a deleted path
 	}
-	unchanged := map[string]bool{}
-	for _, p := range s.evidence.Unchanged {
-		unchanged[p] = true
-	}
+	unchanged := setOf(s.evidence.Unchanged)
 	list := make([]place, 0, len(e.Outputs))
 	for i, f := range e.Outputs {
 		list = append(list, place{path: f.Path, output: i, still: unchanged[f.Path]})
@@ -163,23 +160,14 @@ func (s *strictLevel) checkCommand(e *kernel.Execution, why reason.List) {
 		last = s.evidence.Runs[n-1]
 		action = last.Action
 	}
-	here := func(name string) string { return pack.At(pack.RunFile, "execution", name) }
-	if !slices.Equal(e.Cmd, last.Argv) {
-		s.fault("ST6", here("cmd"), "not the last command that was started")
-	}
-	if e.StdoutSHA256 != last.StdoutSHA256 {
-		s.fault("ST6", here("stdout_sha256"), "not that of the last command that was started")
-	}
-	if e.StderrSHA256 != last.StderrSHA256 {
-		s.fault("ST6", here("stderr_sha256"), "not that of the last command that was started")
-	}
+	s.must(slices.Equal(e.Cmd, last.Argv), "ST6", pack.RunFile+"#/execution/cmd", "not the last command that was started")
+	s.must(e.StdoutSHA256 == last.StdoutSHA256, "ST6", pack.RunFile+"#/execution/stdout_sha256", "not that of the last command that was started")
+	s.must(e.StderrSHA256 == last.StderrSHA256, "ST6", pack.RunFile+"#/execution/stderr_sha256", "not that of the last command that was started")
 	if code := why.End.ExitCode(); last.ExitCode != code {
 		s.fault("ST6", pack.At(pack.RunFile, "decision", "reasons"), "they give the last command the exit code %d, and the evidence %d", code, last.ExitCode)
 	}
 	for _, n := range why.Streams {
-		if n != action {
-			s.fault("ST6", pack.At(pack.RunFile, "decision", "reasons"), "the last command that was started is action %d, and a stream of action %d was cut", action, n)
-		}
+		s.must(n == action, "ST6", pack.RunFile+"#/decision/reasons", "the last command that was started is action %d, and a stream of action %d was cut", action, n)
 	}
 }
 
@@ -219,7 +207,5 @@ func (s *strictLevel) checkPlaces(run *result.RunResult, e *kernel.Execution, wh
 	if n := len(paths); n > run.Policy.MaxOutputFiles {
 		s.fault("ST6", pack.At(pack.RunFile, "execution", "outputs"), "%d files, and the policy allows %d", n, run.Policy.MaxOutputFiles)
 	}
-	if bytes > run.Policy.MaxTotalOutputBytes {
-		s.fault("ST6", pack.At(pack.RunFile, "execution", "total_output_bytes"), "%d, and the policy allows %d", bytes, run.Policy.MaxTotalOutputBytes)
-	}
+	s.must(bytes <= run.Policy.MaxTotalOutputBytes, "ST6", pack.RunFile+"#/execution/total_output_bytes", "%d, and the policy allows %d", bytes, run.Policy.MaxTotalOutputBytes)
 }

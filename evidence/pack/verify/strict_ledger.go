@@ -45,9 +45,7 @@ func (s *strictLevel) checkLedger() {
 	if want, ok := s.record(s.run, end); ok {
 		s.compareRecords(last, end, want)
 	}
-	if last == 1 && !end.EndOf(records[0]) {
-		s.fault("ST11", pack.At(pack.LedgerFile, "0"), "not the beginning of what line 1 is the decision of")
-	}
+	s.must(last == 0 || end.EndOf(records[0]), "ST11", pack.LedgerFile+"#/0", "not the beginning of what line 1 is the decision of")
 }
 
 // maxRunLines is the number of lines that are read. More lines are a violation, whatever
@@ -92,14 +90,14 @@ func (s *strictLevel) readLines(text []byte) ([]ledger.Record, bool) {
 // follow from the result come from r.
 func (s *strictLevel) record(run *result.RunResult, r ledger.Record) (ledger.Record, bool) {
 	_, provenance, err := canon.Artifact(s.object(pack.RunFile)["policy_provenance"])
-	digest, ok := s.digest()
-	if err != nil || !ok {
+	digest, failed := result.Digest(s.object(pack.RunFile))
+	if err != nil || failed != nil {
 		return r, false
 	}
 	r.RunID, r.IntentSHA256, r.ExecutionMode, r.Mode = run.RunID, run.Intent.SHA256, run.ExecutionMode, run.ModelMode
 	r.Policy, r.PolicySHA256, r.Kernel = run.Policy.Name, provenance, run.KernelVersion
 	r.ResultKind, r.Accepted, r.Reasons = string(run.KernelResultKind), run.Decision.Accepted, ledger.Reasons(run.Decision.Reasons)
-	r.CanonicalSHA256, r.ResultSHA256, r.BundleSHA256 = digest, s.sum(pack.RunFile), ""
+	r.CanonicalSHA256, r.ResultSHA256, r.BundleSHA256 = digest, canon.Sum(s.pack.File(pack.RunFile)), ""
 	if run.Bundle != nil {
 		r.BundleSHA256 = run.Bundle.SHA256
 	}

@@ -29,16 +29,12 @@ func (s *strictLevel) checkMeta() {
 		return
 	}
 	if value, there := meta[sign.MetaEnvelope]; there {
-		s.checkEnvelope(value)
+		for _, v := range sign.CheckEnvelope(s.pack, value) {
+			s.fault("ST12", v.Path, "%s", v.Message)
+		}
 	}
 	if value, there := meta[sign.MetaReceipt]; there {
 		s.checkReceipt(value)
-	}
-}
-
-func (s *strictLevel) checkEnvelope(value any) {
-	for _, v := range sign.CheckEnvelope(s.pack, value) {
-		s.fault("ST12", v.Path, "%s", v.Message)
 	}
 }
 

@@ -5,18 +5,11 @@ import (
 	"strconv"
 
 	"github.com/fiador/fiador/evidence/pack"
-	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 )
 
 // The shape of model_io.json is exactly that of [ModelIO] (ST10). MI1 to MI11 are the
 // checks of other readers of the format.
-
-// ownModelIO compares the version of model_io.json with the version that this program
-// writes.
-func (s *strictLevel) ownModelIO(m *pack.ModelIO) {
-	s.ownText("ST10", pack.At(pack.ModelFile, "model_io_schema_version"), m.Version, pack.ModelVersion)
-}
 
 // checkModelIO is ST10: the recording is that of the calls of the evidence.
 //
@@ -44,22 +37,14 @@ func (s *strictLevel) checkModelIO() {
 	if m == nil {
 		return
 	}
-	if m.Mode != s.run.ModelMode {
-		s.fault("ST10", pack.At(pack.ModelFile, "mode"), "not the model mode of the run, %s", s.run.ModelMode)
-	}
+	s.must(m.Mode == s.run.ModelMode, "ST10", pack.ModelFile+"#/mode", "not the model mode of the run, %s", s.run.ModelMode)
 	s.checkUncalled(m, calls)
 	if len(m.Interactions) != len(calls) {
 		s.fault("ST10", pack.At(pack.ModelFile, "interactions"), "%d, and the evidence has %d calls", len(m.Interactions), len(calls))
 		return
 	}
-	outputs := map[string]kernel.FileRef{}
-	if s.run.Execution != nil {
-		for _, f := range s.run.Execution.Outputs {
-			outputs[f.Path] = f
-		}
-	}
 	for i, in := range m.Interactions {
-		s.checkInteraction(i, in, calls[i], outputs)
+		s.checkInteraction(i, in, calls[i])
 	}
 }
 
@@ -80,7 +65,7 @@ func (s *strictLevel) checkUncalled(m *pack.ModelIO, calls []pack.CallEvidence) 
 	}
 }
 
-func (s *strictLevel) checkInteraction(i int, in pack.Interaction, call pack.CallEvidence, outputs map[string]kernel.FileRef) {
+func (s *strictLevel) checkInteraction(i int, in pack.Interaction, call pack.CallEvidence) {
 	here := func(name string) string { return pack.At(pack.ModelFile, "interactions", strconv.Itoa(i), name) }
 	if call.AdapterID != s.model.AdapterID {
 		s.fault("ST10", pack.At(pack.EvidenceFile, "calls", strconv.Itoa(i), "adapter_id"), "not the adapter of the recording, %s", pack.Quoted(s.model.AdapterID))
@@ -94,7 +79,7 @@ func (s *strictLevel) checkInteraction(i int, in pack.Interaction, call pack.Cal
 	if s.model.Mode == pack.ModeRecord {
 		s.checkCounts(i, in)
 	}
-	if f := outputs[pack.ResponsePath(call.Action)]; f.SHA256 == in.ResponseHash && f.SizeBytes != len(in.ResponseContent) {
+	if f := s.outputs[pack.ResponsePath(call.Action)]; f.SHA256 == in.ResponseHash && f.SizeBytes != len(in.ResponseContent) {
 		s.fault("ST10", here("response_content"), "not as long as the output %s of the execution", f.Path)
 	}
 	if !s.plan.whole || call.Action >= len(s.plan.actions) || s.plan.actions[call.Action].Params == nil {

@@ -59,15 +59,8 @@ func (s *strictLevel) checkPatch() {
 	if s.bundle != nil && p.SourceProposalID != s.bundle.ID {
 		s.fault("ST8", pack.At(pack.PatchFile, "source_proposal_id"), "not the id of the bundle, %s", s.bundle.ID)
 	}
-	if s.run != nil && s.run.Bundle != nil && p.SourceProposalHash != s.run.Bundle.SHA256 {
-		s.fault("ST8", pack.At(pack.PatchFile, "source_proposal_hash"), "not the hash of the bundle")
-	}
+	s.must(s.run == nil || s.run.Bundle == nil || p.SourceProposalHash == s.run.Bundle.SHA256, "ST8", pack.PatchFile+"#/source_proposal_hash", "not the hash of the bundle")
 	results := map[string]pack.ActionResult{}
-	if s.run != nil && s.run.Execution != nil {
-		for _, f := range s.run.Execution.Outputs {
-			s.sizes[f.Path] = f.SizeBytes
-		}
-	}
 	if s.evidence != nil {
 		for _, a := range s.evidence.ActionResults {
 			results[a.Path] = a
@@ -112,13 +105,11 @@ func (s *strictLevel) checkOperation(i int, o pack.Operation) {
 	if s.run == nil {
 		return
 	}
-	what := ""
+	refuses := s.paths.unwritable
 	if o.Op == pack.OpDelete {
-		what = s.paths.unremovable(o.Path, s.run.Policy.AllowedWriteRoots)
-	} else {
-		what = s.paths.unwritable(o.Path, s.run.Policy.AllowedWriteRoots)
+		refuses = s.paths.unremovable
 	}
-	if what != "" {
+	if what := refuses(o.Path, s.run.Policy.AllowedWriteRoots); what != "" {
 		s.fault("ST8", opAt(i, "path"), "%s %s", pack.Quoted(o.Path), what)
 	}
 }
@@ -139,8 +130,8 @@ func (s *strictLevel) checkContent(i int, o pack.Operation, a pack.ActionResult)
 	if size != o.SizeBytes {
 		s.fault("ST8", opAt(i, "size_bytes"), "%d, and the content has %d bytes", o.SizeBytes, size)
 	}
-	if told, there := s.sizes[o.Path]; there && int64(told) != size {
-		s.fault("ST8", opAt(i, "size_bytes"), "%d, and the output of the execution has %d bytes", size, told)
+	if f, there := s.outputs[o.Path]; there && int64(f.SizeBytes) != size {
+		s.fault("ST8", opAt(i, "size_bytes"), "%d, and the output of the execution has %d bytes", size, f.SizeBytes)
 	}
 	switch {
 	case o.Encoding == "base64" && isPlain(*o.Content):

@@ -12,18 +12,14 @@ import (
 )
 
 // pathBook has the kernel's facts about paths, each computed once.
-type pathBook struct {
-	seen map[string]pathname.View
-}
-
-func newPathBook() *pathBook { return &pathBook{seen: map[string]pathname.View{}} }
+type pathBook map[string]pathname.View
 
 // view returns pathname.Inspect of a path.
-func (b *pathBook) view(path string) pathname.View {
-	v, known := b.seen[path]
+func (b pathBook) view(path string) pathname.View {
+	v, known := b[path]
 	if !known {
 		v = inspect(path)
-		b.seen[path] = v
+		b[path] = v
 	}
 	return v
 }
@@ -82,7 +78,7 @@ var controlNames = sync.OnceValue(func() map[string]bool {
 
 // wrong says why no policy allows a write to a path: its form, or a control path.
 // Otherwise it returns "".
-func (b *pathBook) wrong(path string) string {
+func (b pathBook) wrong(path string) string {
 	v := b.view(path)
 	switch {
 	case pathname.Clean(path) != path:
@@ -96,7 +92,7 @@ func (b *pathBook) wrong(path string) string {
 }
 
 // reserved says whether a path lies where a bundle has its own outputs.
-func (b *pathBook) reserved(path string) bool {
+func (b pathBook) reserved(path string) bool {
 	first, _, _ := strings.Cut(b.view(path).Folded, "/")
 	switch first {
 	case "CALLS", "COMMANDS", "CONTEXT":
@@ -126,7 +122,7 @@ type clash struct {
 
 // clashes finds paths that cannot all be files: two that differ only in case, and one
 // that lies in another. If there are clashes, it finds at least one.
-func (b *pathBook) clashes(paths []string) []clash {
+func (b pathBook) clashes(paths []string) []clash {
 	type named struct {
 		path, folded string
 		index        int
@@ -176,7 +172,7 @@ func compareSegments(a, b string) int {
 }
 
 // unwritable says why a file cannot be written beneath the roots, or returns "".
-func (b *pathBook) unwritable(path string, roots []string) string {
+func (b pathBook) unwritable(path string, roots []string) string {
 	if what := b.wrong(path); what != "" {
 		return what
 	}
@@ -188,7 +184,7 @@ func (b *pathBook) unwritable(path string, roots []string) string {
 
 // unremovable says why a path cannot be removed beneath the roots. The run did not
 // choose that path's name. A write root itself can be removed.
-func (b *pathBook) unremovable(path string, roots []string) string {
+func (b pathBook) unremovable(path string, roots []string) string {
 	if what := pack.PathFault(path); what != "" {
 		return what
 	}

@@ -64,9 +64,7 @@ func (s *strictLevel) profileDigest(p *kernel.Profile) canon.ContentHash {
 // checkProfile compares the values from the profile with the profile.
 func (s *strictLevel) checkProfile(run *result.RunResult, p *kernel.Profile) {
 	told := run.PolicyProvenance
-	if s.profileDigest(p) != told.ProfileSHA256 {
-		s.fault("ST5", pack.At(pack.RunFile, "policy_provenance", "profile_sha256"), "not that of the profile %s", p.Name)
-	}
+	s.must(s.profileDigest(p) == told.ProfileSHA256, "ST5", pack.RunFile+"#/policy_provenance/profile_sha256", "not that of the profile %s", p.Name)
 	for _, l := range []struct {
 		name       string
 		is, should int

@@ -6,9 +6,7 @@ import (
 
 	"github.com/fiador/fiador/evidence/pack"
 	"github.com/fiador/fiador/kernel"
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/reason"
-	"github.com/fiador/fiador/kernel/result"
 )
 
 // checkRun checks the parts of ST2 that the schema does not check: the times exist in
@@ -23,9 +21,7 @@ func (s *strictLevel) checkRun() {
 			s.fault("ST2", pack.At(pack.RunFile, t.name), "no day or no time of the calendar")
 		}
 	}
-	if run.CompletedAt < run.StartedAt {
-		s.fault("ST2", pack.At(pack.RunFile, "completed_at"), "before it started, at %s", run.StartedAt)
-	}
+	s.must(run.CompletedAt >= run.StartedAt, "ST2", pack.RunFile+"#/completed_at", "before it started, at %s", run.StartedAt)
 	reasons := run.Decision.Reasons
 	if i, ok := sortedSet(reasons); !ok {
 		s.fault("ST2", pack.At(pack.RunFile, "decision", "reasons", strconv.Itoa(i)), "the reasons are not sorted, or one is there twice")
@@ -33,9 +29,7 @@ func (s *strictLevel) checkRun() {
 	}
 	switch {
 	case run.Decision.Accepted || run.KernelResultKind == kernel.OutcomeBundle && run.Execution == nil:
-		if len(reasons) > 0 {
-			s.fault("ST2", pack.At(pack.RunFile, "decision", "reasons"), "an accepted result has no reasons")
-		}
+		s.must(len(reasons) == 0, "ST2", pack.RunFile+"#/decision/reasons", "an accepted result has no reasons")
 	case len(reasons) == 0:
 		s.fault("ST2", pack.At(pack.RunFile, "decision", "reasons"), "a rejected result has a reason")
 	case run.KernelResultKind != kernel.OutcomeBundle:
@@ -73,10 +67,4 @@ func (s *strictLevel) checkFindings(reasons []string) {
 // isRuleID accepts a capital and 1 to 31 capitals, digits and underscores.
 func isRuleID(s string) bool {
 	return len(s) >= 2 && len(s) <= 32 && s[0] >= 'A' && s[0] <= 'Z' && onlyOf(s, func(c byte) bool { return c >= 'A' && c <= 'Z' || asciiDigit(c) || c == '_' })
-}
-
-// digest returns the hash of the canonical subset of run.json.
-func (s *strictLevel) digest() (canon.ContentHash, bool) {
-	h, err := result.Digest(s.object(pack.RunFile))
-	return h, err == nil
 }

@@ -30,29 +30,19 @@ const maxSignal = 127
 
 // ownRunner checks the parts of runner.json that this program writes in one way only.
 func (s *strictLevel) ownRunner(n *pack.Runner) {
-	for _, m := range []struct {
-		value string
-		path  []string
-		of    []string
-	}{
-		{n.Platform.NodeVersion, []string{"platform", "node_version"}, []string{"v0.0.0"}},
-		{n.Platform.NpmVersion, []string{"platform", "npm_version"}, []string{"0.0.0"}},
-		{n.Sandbox.Backend, []string{"sandbox", "backend"}, []string{"container", "process", "none"}},
-		{n.Context.Locale, []string{"context", "locale"}, []string{"C.UTF-8"}},
-		{n.Context.Timezone, []string{"context", "timezone"}, []string{"UTC"}},
-	} {
-		s.ownText("ST9", pack.At(pack.RunnerFile, m.path...), m.value, m.of...)
-	}
-	s.ownTime("ST9", pack.At(pack.RunnerFile, "timing", "started_at"), n.Timing.StartedAt)
-	s.ownTime("ST9", pack.At(pack.RunnerFile, "timing", "completed_at"), n.Timing.CompletedAt)
-	s.ownEmpty("ST9", pack.At(pack.RunnerFile, "timing", "phases"), len(n.Timing.Phases))
+	s.ownText("ST9", pack.RunnerFile+"#/platform/node_version", n.Platform.NodeVersion, "v0.0.0")
+	s.ownText("ST9", pack.RunnerFile+"#/platform/npm_version", n.Platform.NpmVersion, "0.0.0")
+	s.ownText("ST9", pack.RunnerFile+"#/sandbox/backend", n.Sandbox.Backend, "container", "process", "none")
+	s.ownText("ST9", pack.RunnerFile+"#/context/locale", n.Context.Locale, "C.UTF-8")
+	s.ownText("ST9", pack.RunnerFile+"#/context/timezone", n.Context.Timezone, "UTC")
+	s.ownTime("ST9", pack.RunnerFile+"#/timing/started_at", n.Timing.StartedAt)
+	s.ownTime("ST9", pack.RunnerFile+"#/timing/completed_at", n.Timing.CompletedAt)
+	s.ownEmpty("ST9", pack.RunnerFile+"#/timing/phases", len(n.Timing.Phases))
 	memory := contract.MemoryMB()
 	if low, high := int64(memory.Min)<<20, int64(memory.Max)<<20; n.Limits.MaxMemoryBytes < low || n.Limits.MaxMemoryBytes > high {
 		s.fault("ST9", pack.At(pack.RunnerFile, "limits", "max_memory_bytes"), "not a whole number from %d to %d", low, high)
 	}
-	if n.Exit.Signal != "" && !isSignal(n.Exit.Signal) {
-		s.fault("ST9", pack.At(pack.RunnerFile, "exit", "signal"), "not the name of a signal")
-	}
+	s.must(n.Exit.Signal == "" || isSignal(n.Exit.Signal), "ST9", pack.RunnerFile+"#/exit/signal", "not the name of a signal")
 }
 
 // checkRunner checks ST9: the sandbox got the limits of the policy, and saw the end that
@@ -82,9 +72,7 @@ func (s *strictLevel) checkRunner() {
 	if t, _ := moment(n.Timing.StartedAt); !strings.HasPrefix(n.RunnerID, t.Format(pack.RunnerIDLayout)) {
 		s.fault("ST9", pack.At(pack.RunnerFile, "runner_id"), "not of the time at which it was started")
 	}
-	if n.RunnerVersion != run.KernelVersion {
-		s.fault("ST9", pack.At(pack.RunnerFile, "runner_version"), "not the kernel of run.json, %s", pack.Quoted(run.KernelVersion))
-	}
+	s.must(n.RunnerVersion == run.KernelVersion, "ST9", pack.RunnerFile+"#/runner_version", "not the kernel of run.json, %s", pack.Quoted(run.KernelVersion))
 	if e := s.evidence; e != nil && (e.StartedAt != n.Timing.StartedAt || e.CompletedAt != n.Timing.CompletedAt || e.TotalDurationMS != n.Timing.DurationMS) {
 		s.fault("ST9", pack.At(pack.RunnerFile, "timing"), "not the times of evidence.json")
 	}
@@ -92,17 +80,14 @@ func (s *strictLevel) checkRunner() {
 		s.fault("ST9", pack.At(pack.RunnerFile, "context", "env_allowlist"), "not the profile's, sorted: %s", listed(inOneOrder(p.EnvAllow.Names)))
 	}
 	s.checkWarnings(n.Warnings, run)
-	if !slices.Equal(n.Reasons, run.Decision.Reasons) {
-		s.fault("ST9", pack.At(pack.RunnerFile, "reasons"), "not those of the decision")
-	}
+	s.must(slices.Equal(n.Reasons, run.Decision.Reasons), "ST9", pack.RunnerFile+"#/reasons", "not those of the decision")
 	why := reason.Read(run.Decision.Reasons)
 	s.checkExit(n.Exit, run.Execution, why)
 	stdout, stderr := contract.KeptBytes(n.Limits.MaxTotalOutputBytes)
 	s.checkStream("stdout", n.Stdout, run.Execution.StdoutSHA256, stdout)
 	s.checkStream("stderr", n.Stderr, run.Execution.StderrSHA256, stderr)
-	if cut := n.Stdout.Truncated || n.Stderr.Truncated; cut != why.Has(reason.StreamLimit) {
-		s.fault("ST9", pack.RunnerFile, "whether a stream was cut does not go with the reasons")
-	}
+	cut := n.Stdout.Truncated || n.Stderr.Truncated
+	s.must(cut == why.Has(reason.StreamLimit), "ST9", pack.RunnerFile, "whether a stream was cut does not go with the reasons")
 }
 
 func (s *strictLevel) checkRunnerLimits(n *pack.Runner, run *result.RunResult) {
@@ -122,17 +107,10 @@ func (s *strictLevel) checkRunnerLimits(n *pack.Runner, run *result.RunResult) {
 	if !rootsWithin(n.WriteRoots, run.Policy.AllowedWriteRoots) {
 		s.fault("ST9", pack.At(pack.RunnerFile, "write_roots"), "not the policy's, sorted: %s", listed(inOneOrder(run.Policy.AllowedWriteRoots)))
 	}
-	for _, l := range []struct {
-		path       []string
-		is, should []string
-	}{
-		{[]string{"commands", "allowlist"}, n.Commands.Allowlist, inOneOrder(run.Policy.AllowedCommands)},
-		{[]string{"commands", "blocklist"}, n.Commands.Blocklist, nil},
-	} {
-		if !slices.Equal(l.is, l.should) {
-			s.fault("ST9", pack.At(pack.RunnerFile, l.path...), "not the policy's, sorted: %s", listed(l.should))
-		}
+	if want := inOneOrder(run.Policy.AllowedCommands); !slices.Equal(n.Commands.Allowlist, want) {
+		s.fault("ST9", pack.RunnerFile+"#/commands/allowlist", "not the policy's, sorted: %s", listed(want))
 	}
+	s.must(len(n.Commands.Blocklist) == 0, "ST9", pack.RunnerFile+"#/commands/blocklist", `not the policy's, sorted: ""`)
 }
 
 // rootsWithin says whether roots are sorted, clean, and beneath the roots of a policy.
@@ -156,31 +134,20 @@ func inOneOrder(list []string) []string {
 }
 
 func (s *strictLevel) checkExit(x pack.RunnerExit, e *kernel.Execution, why reason.List) {
-	here := func(name string) string { return pack.At(pack.RunnerFile, "exit", name) }
-	if x.Code != e.ExitCode {
-		s.fault("ST9", here("code"), "not that of the execution, %d", e.ExitCode)
-	}
-	if x.OOMKilled != (why.End.ID == reason.OOM) {
-		s.fault("ST9", here("oom_killed"), "%t does not go with the reasons", x.OOMKilled)
-	}
-	if x.TimeoutKilled != (why.End.ID == reason.Timeout) {
-		s.fault("ST9", here("timeout_killed"), "%t does not go with the reasons", x.TimeoutKilled)
-	}
+	s.must(x.Code == e.ExitCode, "ST9", pack.RunnerFile+"#/exit/code", "not that of the execution, %d", e.ExitCode)
+	s.must(x.OOMKilled == (why.End.ID == reason.OOM), "ST9", pack.RunnerFile+"#/exit/oom_killed", "%t does not go with the reasons", x.OOMKilled)
+	s.must(x.TimeoutKilled == (why.End.ID == reason.Timeout), "ST9", pack.RunnerFile+"#/exit/timeout_killed", "%t does not go with the reasons", x.TimeoutKilled)
 	switch {
 	case why.End.ID == reason.Signal && x.Signal != contract.SignalName(why.End.Number()):
-		s.fault("ST9", here("signal"), "not %s, which the reasons tell", contract.SignalName(why.End.Number()))
+		s.fault("ST9", pack.RunnerFile+"#/exit/signal", "not %s, which the reasons tell", contract.SignalName(why.End.Number()))
 	case x.Signal != "" && why.End.ID != reason.Signal && why.End.ID != reason.OOM && why.End.ID != reason.Timeout:
-		s.fault("ST9", here("signal"), "no reason tells of a signal")
+		s.fault("ST9", pack.RunnerFile+"#/exit/signal", "no reason tells of a signal")
 	}
 }
 
 func (s *strictLevel) checkStream(name string, r pack.RunnerStream, sum canon.ContentHash, most int) {
-	here := func(member string) string { return pack.At(pack.RunnerFile, name, member) }
-	if r.SHA256 != sum {
-		s.fault("ST9", here("sha256"), "not that of the execution")
-	}
+	s.must(r.SHA256 == sum, "ST9", pack.RunnerFile+"#/"+name+"/sha256", "not that of the execution")
 	kept, truncated := min(r.SizeBytes, int64(most)), r.SizeBytes > int64(most)
-	if int64(r.KeptBytes) != kept || r.Truncated != truncated || (kept == 0) != (r.SHA256 == noBytes) {
-		s.fault("ST9", here("kept_bytes"), "of %d bytes %d are kept, and %d are not", r.SizeBytes, kept, r.SizeBytes-kept)
-	}
+	s.must(int64(r.KeptBytes) == kept && r.Truncated == truncated && (kept == 0) == (r.SHA256 == noBytes),
+		"ST9", pack.RunnerFile+"#/"+name+"/kept_bytes", "of %d bytes %d are kept, and %d are not", r.SizeBytes, kept, r.SizeBytes-kept)
 }

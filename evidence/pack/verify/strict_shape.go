@@ -33,7 +33,15 @@ func (s *strictLevel) readFiles() {
 	s.evidence = shaped(s, "ST7", pack.EvidenceFile, specs.KindPackEvidence, &evidenceDecoder, s.ownEvidence)
 	s.patch = shaped(s, "ST8", pack.PatchFile, specs.KindPackPatch, &patchDecoder, s.ownPatch)
 	s.runner = shaped(s, "ST9", pack.RunnerFile, specs.KindPackRunner, &runnerDecoder, s.ownRunner)
-	s.model = shaped(s, "ST10", pack.ModelFile, specs.KindModelIO, &modelDecoder, s.ownModelIO)
+	s.model = shaped(s, "ST10", pack.ModelFile, specs.KindModelIO, &modelDecoder, func(m *pack.ModelIO) {
+		s.ownText("ST10", pack.ModelFile+"#/model_io_schema_version", m.Version, pack.ModelVersion)
+	})
+	if s.run != nil && s.run.Execution != nil {
+		s.outputs = make(map[string]kernel.FileRef, len(s.run.Execution.Outputs))
+		for _, f := range s.run.Execution.Outputs {
+			s.outputs[f.Path] = f
+		}
+	}
 }
 
 // shaped returns a file as a value of its type, or nil if the pack does not have it in

@@ -267,7 +267,7 @@ func TestInspectAgrees(t *testing.T) {
 
 // TestReservedAgrees: the folders that a bundle keeps for itself are the kernel's.
 func TestReservedAgrees(t *testing.T) {
-	b := newPathBook()
+	b := pathBook{}
 	for _, name := range pathname.Tables()["reserved_roots"] {
 		for _, p := range []string{name, name + "/x", strings.ToUpper(name) + "/x"} {
 			if !b.reserved(p) {
@@ -347,7 +347,7 @@ func TestPlansHold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &strictLevel{verifier: &verifier{pack: &pack.Pack{}, docs: map[string]*document{pack.BundleFile: decode(pack.BundleFile, d.BundleBytes)}}, counts: map[string]int{}, paths: newPathBook()}
+			s := &strictLevel{verifier: &verifier{pack: &pack.Pack{}, docs: map[string]*document{pack.BundleFile: decode(pack.BundleFile, d.BundleBytes)}}, counts: map[string]int{}, paths: pathBook{}}
 			s.readFiles()
 			s.run = &result.RunResult{KernelVersion: kernel.Version, KernelResultKind: d.Outcome, ClarifyQuestions: d.Questions(), Bundle: &result.BundleRef{BundleID: d.Bundle.ID}}
 			s.checkBundle()

@@ -40,7 +40,7 @@ func TestWarnings(t *testing.T) {
 		"above a root":        {[]string{"the patch does not have the empty folder build"}, true},
 		"beside the roots":    {[]string{"the patch does not have the empty folder other"}, false},
 	} {
-		s := &strictLevel{verifier: &verifier{}, counts: map[string]int{}, paths: newPathBook()}
+		s := &strictLevel{verifier: &verifier{}, counts: map[string]int{}, paths: pathBook{}}
 		run := &result.RunResult{Decision: kernel.DecisionRecord{Accepted: true}, Policy: kernel.PolicyProfile{AllowedWriteRoots: []string{"out", "build/page"}}}
 		if s.checkWarnings(tc.list, run); (len(s.found) == 0) != tc.ok {
 			t.Errorf("%s: %+v", name, s.found)

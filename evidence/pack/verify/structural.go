@@ -118,16 +118,8 @@ func nameFault(name string) string {
 
 // required checks PK1.
 func (v *verifier) required() {
-	there := func(name string) bool {
-		for _, e := range v.pack.Entries {
-			if e.Name == name {
-				return true
-			}
-		}
-		return false
-	}
 	need := func(name, why string) {
-		if !there(name) {
+		if _, there := v.pack.Entry(name); !there {
 			v.add("PK1", name, "missing; %s", why)
 		}
 	}
