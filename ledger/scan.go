@@ -319,32 +319,10 @@ func timestamp(t string) bool {
 	if len(t) != len(TimeFormat) {
 		return false
 	}
-	for i, c := range []byte(t) {
-		switch i {
-		case 4, 7:
-			if c != '-' {
-				return false
-			}
-		case 10:
-			if c != 'T' {
-				return false
-			}
-		case 13, 16:
-			if c != ':' {
-				return false
-			}
-		case 19:
-			if c != '.' {
-				return false
-			}
-		case 23:
-			if c != 'Z' {
-				return false
-			}
-		default:
-			if c < '0' || c > '9' {
-				return false
-			}
+	for i := range len(t) {
+		c, layout := t[i], TimeFormat[i]
+		if digit := layout >= '0' && layout <= '9'; digit && (c < '0' || c > '9') || !digit && c != layout {
+			return false
 		}
 	}
 	two := func(i int) int { return int(t[i]-'0')*10 + int(t[i+1]-'0') }

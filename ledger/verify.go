@@ -287,13 +287,13 @@ func (v *verifier) introduce(r Record) {
 		return
 	}
 	if key, err := ParseVerifier(r.Key); err == nil {
-		v.keys = append(v.keys, KeyFrom{Size: firstSize(v.tree.Size - 1), Key: key})
+		v.keys = append(v.keys, KeyFrom{Size: FirstSize(v.tree.Size - 1), Key: key})
 	}
 }
 
-// firstSize returns the size of the first tree that the key of a record signs. A genesis
+// FirstSize returns the size of the first tree that the key of a record signs. A genesis
 // is signed by its own key; a rotation is signed by the key that it ends.
-func firstSize(index int64) int64 {
+func FirstSize(index int64) int64 {
 	if index == 0 {
 		return 1
 	}
@@ -341,15 +341,15 @@ func (v *verifier) compare(c *chunk) {
 		case !v.Seals:
 			continue
 		}
-		if err := c.keys.checkSeal(l.seal); err != nil {
+		if err := c.keys.CheckSeal(l.seal); err != nil {
 			c.wrong, c.reason = i, fmt.Errorf("its seal: %w", err)
 			return
 		}
 	}
 }
 
-// checkSeal checks the signature of a seal by the key of its size.
-func (k Keys) checkSeal(s Seal) error {
+// CheckSeal checks the signature of a seal by the key of its size.
+func (k Keys) CheckSeal(s Seal) error {
 	key, ok := k.At(s.Size)
 	if !ok {
 		return ErrUnknownKey
@@ -477,7 +477,7 @@ func (v *verifier) key(index int64, r Record, s Seal) error {
 	if err != nil {
 		return err
 	}
-	size := firstSize(index)
+	size := FirstSize(index)
 	switch genesis := v.keys[0].Key; {
 	case index == 0 && key.Origin() != r.Origin, key.Origin() != genesis.Origin():
 		return errors.New("its key is not one of the ledger's origin")
@@ -488,7 +488,7 @@ func (v *verifier) key(index int64, r Record, s Seal) error {
 			return fmt.Errorf("its key is not the one that the ledger says signs from size %d on", size)
 		}
 	}
-	if err := v.keys.checkSeal(s); err != nil {
+	if err := v.keys.CheckSeal(s); err != nil {
 		return fmt.Errorf("its seal: %w", err)
 	}
 	return nil
@@ -541,7 +541,7 @@ func (v *verifier) end() (Verified, error) {
 			return out, &Fault{Index: -1, What: fmt.Sprintf("no record vouches for the key that the ledger says signs from size %d on", k.Size)}
 		}
 	}
-	if err := v.keys.checkSeal(v.seal); err != nil {
+	if err := v.keys.CheckSeal(v.seal); err != nil {
 		return out, faultAt(size-1, fmt.Errorf("its seal: %w", err))
 	}
 	// The key that a rotation names has not yet signed anything. The writer of a ledger

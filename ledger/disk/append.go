@@ -211,7 +211,7 @@ func (s *state) turnKey(index int64, key string) error {
 		return err
 	}
 	o := s.origin
-	o.keys = append(o.keys[:len(o.keys):len(o.keys)], ledger.KeyFrom{Size: firstSize(index), Key: v})
+	o.keys = append(o.keys[:len(o.keys):len(o.keys)], ledger.KeyFrom{Size: ledger.FirstSize(index), Key: v})
 	return s.writeOrigin(o)
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 )
 
@@ -89,26 +88,19 @@ func (r *Reader) promises(since []ledger.Promise) ([]ledger.Promise, error) {
 		return nil, err
 	}
 	var out []ledger.Promise
-	check := func(p ledger.Promise) error {
+	for _, size := range slices.Sorted(maps.Keys(pins)) {
+		out = append(out, ledger.Promise{Name: fmt.Sprintf("the pin %s/%d", namePins, size), Checkpoint: ledger.Checkpoint{Size: size, Note: pins[size]}})
+	}
+	out = append(out, since...)
+	for i, p := range out {
 		c, err := r.origin.keys.OpenCheckpoint(p.Note)
 		if err != nil {
-			return fmt.Errorf("%s: %w", p.Name, err)
+			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		if p.Size > 0 && p.Size != c.Size {
-			return fmt.Errorf("%w: %s is a checkpoint of %d entries", ErrTampered, p.Name, c.Size)
+			return nil, fmt.Errorf("%w: %s is a checkpoint of %d entries", ErrTampered, p.Name, c.Size)
 		}
-		out = append(out, ledger.Promise{Name: p.Name, Checkpoint: c})
-		return nil
-	}
-	for _, size := range slices.Sorted(maps.Keys(pins)) {
-		if err := check(ledger.Promise{Name: fmt.Sprintf("the pin %s/%d", namePins, size), Checkpoint: ledger.Checkpoint{Size: size, Note: pins[size]}}); err != nil {
-			return nil, err
-		}
-	}
-	for _, p := range since {
-		if err := check(p); err != nil {
-			return nil, err
-		}
+		out[i].Checkpoint = c
 	}
 	return out, nil
 }
@@ -164,11 +156,8 @@ func (r *Reader) checkEvidence(a *Audited) func(int64, ledger.Record) error {
 // policySet returns the blob of the policy that a decision's evidence names.
 func policySet(content []byte) ledger.Blob {
 	var e struct {
-		Policy struct {
-			SHA256 canon.ContentHash `json:"sha256"`
-			Size   int64             `json:"size"`
-		} `json:"policy"`
+		Policy ledger.Blob `json:"policy"`
 	}
 	_ = json.Unmarshal(content, &e) // without a policy, the result names a blob that does not exist
-	return ledger.Blob{SHA256: e.Policy.SHA256, Size: e.Policy.Size}
+	return e.Policy
 }

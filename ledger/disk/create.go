@@ -131,17 +131,11 @@ func (l *Log) Rotate(ctx context.Context, next *ledger.Signer) (ledger.Receipt, 
 // derived files again. It returns the list of its changes, for people. It never changes
 // or removes a whole line, and refuses a ledger that does not verify.
 func Repair(ctx context.Context, dir string, key *ledger.Signer, o Options) ([]string, error) {
-	if err := checkFileSystem(dir); err != nil {
-		return nil, err
-	}
-	f, err := openFolder(dir)
+	f, err := openWritable(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if err := checkWritable(dir, ".", nameState, nameEvidence); err != nil {
-		return nil, err
-	}
 	return repair(ctx, f, key, o)
 }
 

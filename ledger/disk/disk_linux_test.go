@@ -367,7 +367,7 @@ func sameRuns(t testing.TB, dir string, b *builder) {
 	f, err := openFolder(dir)
 	ok(t, err)
 	defer f.Close()
-	table, err := openRunsFor(f, os.O_RDONLY, 0)
+	table, err := openRuns(f, os.O_RDONLY, 0)
 	ok(t, err)
 	defer table.close()
 	want := map[[2]uint64]bool{}

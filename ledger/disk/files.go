@@ -167,6 +167,14 @@ func replaceFile(fsys files, name string, content []byte, sync bool) error {
 	return fsys.Rename(next, name)
 }
 
+// placeTile puts a full tile in place, which is then final.
+func placeTile(fsys files, path string, content []byte) error {
+	if err := makeFolders(fsys, path); err != nil {
+		return err
+	}
+	return replaceFile(fsys, path, content, true)
+}
+
 // makeFolders makes the folders above a file.
 func makeFolders(fsys files, name string) error {
 	for i := range len(name) {

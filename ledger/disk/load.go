@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -166,7 +168,7 @@ func (s *state) checkSeals(seals []ledger.Seal) error {
 		return err
 	}
 	for _, seal := range seals {
-		if err := s.origin.checkSeal(seal); err != nil {
+		if err := s.origin.keys.CheckSeal(seal); err != nil {
 			return fmt.Errorf("%w: seal of entry %d: %w", ErrTampered, seal.Size-1, err)
 		}
 	}
@@ -174,7 +176,7 @@ func (s *state) checkSeals(seals []ledger.Seal) error {
 		return nil
 	}
 	whole := s.tail.whole
-	if err := s.origin.checkSeal(whole.seal); err != nil {
+	if err := s.origin.keys.CheckSeal(whole.seal); err != nil {
 		s.tail.closed, s.tail.whole = false, nil
 		return nil
 	}
@@ -194,7 +196,7 @@ func (s *state) followKeys(keys []rotation) error {
 		if k.Size <= o.keys[len(o.keys)-1].Size {
 			return fmt.Errorf("%w: %s and the records disagree about the key from size %d on", ErrTampered, nameOrigin, k.Size)
 		}
-		if err := o.checkSeal(k.seal); err != nil {
+		if err := o.keys.CheckSeal(k.seal); err != nil {
 			return fmt.Errorf("%w: seal of entry %d: %w", ErrTampered, k.seal.Size-1, err)
 		}
 		o.keys, added = append(o.keys[:len(o.keys):len(o.keys)], k.KeyFrom), true
@@ -286,25 +288,17 @@ func (s *state) hold() error {
 // holdPins compares the ledger with the pinned checkpoints. Audit checks their
 // signatures.
 func (s *state) holdPins(size int64) error {
-	names, err := s.files.ReadDir(namePins)
-	if err != nil && !isNotExist(err) {
+	pins, err := readPins(s.files)
+	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		n, ok := pinSize(name)
-		if !ok {
-			continue
-		}
+	for _, n := range slices.Sorted(maps.Keys(pins)) {
 		if n > size {
 			return fmt.Errorf("%w: a pinned checkpoint has %d entries, and it has %d", ErrTruncated, n, size)
 		}
-		note, err := readFile(s.files, namePins+"/"+name, ledger.MaxCheckpointBytes)
+		pin, err := ledger.ParseCheckpoint(pins[n])
 		if err != nil {
-			return err
-		}
-		pin, err := ledger.ParseCheckpoint(note)
-		if err != nil {
-			return fmt.Errorf("%w: the pin %s/%s: %w", ErrTampered, namePins, name, err)
+			return fmt.Errorf("%w: the pin %s/%d: %w", ErrTampered, namePins, n, err)
 		}
 		root, err := s.rootAt(n)
 		if err != nil {

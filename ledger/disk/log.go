@@ -76,21 +76,30 @@ type Log struct {
 // Open opens a ledger, without its lock. It checks whether an append can succeed before
 // anything depends on it.
 func Open(dir string, key *ledger.Signer, o Options) (*Log, error) {
-	if err := checkFileSystem(dir); err != nil {
-		return nil, err
-	}
-	f, err := openFolder(dir)
+	f, err := openWritable(dir)
 	if err != nil {
 		return nil, err
-	}
-	if err := checkWritable(dir, ".", nameState, nameEvidence); err != nil {
-		return nil, errors.Join(err, f.Close())
 	}
 	l, err := open(f, key, o)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return l, nil
+}
+
+// openWritable opens the folder of a ledger that can be appended to.
+func openWritable(dir string) (folder, error) {
+	if err := checkFileSystem(dir); err != nil {
+		return folder{}, err
+	}
+	f, err := openFolder(dir)
+	if err != nil {
+		return folder{}, err
+	}
+	if err := checkWritable(dir, ".", nameState, nameEvidence); err != nil {
+		return folder{}, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 func open(fsys files, key *ledger.Signer, o Options) (*Log, error) {

@@ -34,15 +34,6 @@ type originKeyWire struct {
 // now returns the key that signs the next entry.
 func (o origin) now() ledger.Verifier { return o.keys[len(o.keys)-1].Key }
 
-// checkSeal checks the signature of a seal by the key of its size.
-func (o origin) checkSeal(s ledger.Seal) error {
-	key, ok := o.keys.At(s.Size)
-	if !ok {
-		return ledger.ErrUnknownKey
-	}
-	return key.CheckSeal(s)
-}
-
 func (o origin) marshal() ([]byte, error) {
 	w := originWire{Format: ledger.Format, Origin: o.name}
 	for _, k := range o.keys {

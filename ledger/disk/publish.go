@@ -50,10 +50,12 @@ func (r *Reader) leads(ctx context.Context) error {
 // promised says whether a tree is the tree of the checkpoint.
 func (r *Reader) promised(tree ledger.Range) error {
 	if tree.Size != r.promise.Size || tree.Root() != r.promise.Root {
-		return fmt.Errorf("%w: the entries do not lead to the root of the checkpoint; run: fiador ledger verify", ErrTampered)
+		return errLeadsElsewhere
 	}
 	return nil
 }
+
+var errLeadsElsewhere = fmt.Errorf("%w; run: fiador ledger verify", errNotPromised)
 
 type publisher struct {
 	files  folder

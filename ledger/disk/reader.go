@@ -87,7 +87,7 @@ func (r *Reader) open(trusted []ledger.Verifier) error {
 	if f, err := r.files.Open(nameOffsets, os.O_RDONLY); err == nil {
 		r.offsets = f
 	}
-	if t, err := openRunsFor(r.files, os.O_RDONLY, 0); err == nil {
+	if t, err := openRuns(r.files, os.O_RDONLY, 0); err == nil {
 		r.runs = t
 	}
 	if len(trusted) > 0 && !r.lost {
@@ -112,9 +112,8 @@ func (r *Reader) vouched() error {
 		if e.Record.Kind != ledger.KindKeyRotation || e.Record.Key != k.Key.String() || before.CheckSeal(e.Seal) != nil {
 			return fmt.Errorf("%w: no record that %s has sealed vouches for %s", ErrTampered, before, k.Key)
 		}
-		path, err := prove(context.Background(), r, tlog.Tree{N: e.Seal.Size, Hash: e.Seal.Root}, func(h tlog.HashReader) ([]tlog.Hash, error) {
-			p, err := tlog.ProveRecord(e.Seal.Size, index, h)
-			return p, err
+		path, err := prove(context.Background(), r, tlog.Tree{N: e.Seal.Size, Hash: e.Seal.Root}, func(h tlog.HashReader) (tlog.RecordProof, error) {
+			return tlog.ProveRecord(e.Seal.Size, index, h)
 		})
 		if err != nil || tlog.CheckRecord(path, e.Seal.Size, e.Seal.Root, index, ledger.LeafHash(e.Line.Entry)) != nil {
 			return errors.Join(fmt.Errorf("%w: the rotation to %s is not in the tree of its seal", ErrTampered, k.Key), err)
@@ -233,12 +232,9 @@ func (r *Reader) Entry(ctx context.Context, index int64) (Entry, error) {
 		return Entry{}, fmt.Errorf("there is no entry %d: the ledger has %d", index, r.promise.Size)
 	}
 	if offset, at, err := r.seek(index); err == nil && at == index && index > 0 {
-		l, err := lineAt(r.truth, offset, index)
-		if err == nil {
-			e := Entry{Line: l}
-			e.Record, err = ledger.ParseRecord(l.Entry)
-			if err == nil {
-				return e, nil
+		if l, err := lineAt(r.truth, offset, index); err == nil {
+			if rec, err := ledger.ParseRecord(l.Entry); err == nil {
+				return Entry{Line: l, Record: rec}, nil
 			}
 		}
 	}
@@ -252,13 +248,14 @@ func (r *Reader) Entry(ctx context.Context, index int64) (Entry, error) {
 func (r *Reader) Find(ctx context.Context, runID string) ([]int64, error) {
 	var found []int64
 	known := r.known
-	if known > 0 && r.runs != nil {
+	if r.runs == nil {
+		known = 0
+	}
+	if known > 0 {
 		var err error
 		if found, err = r.found(ctx, runID, known); err != nil {
 			known, found = 0, nil
 		}
-	} else {
-		known = 0
 	}
 	for index, e := range r.Lines(ctx, known) {
 		if e.Err != nil {
@@ -313,8 +310,10 @@ func (r *Reader) found(ctx context.Context, runID string, below int64) ([]int64,
 func (r *Reader) Blob(b ledger.Blob) ([]byte, error) { return readBlob(r.files, b) }
 
 // Pins returns the pinned checkpoints, by size, in their stored form.
-func (r *Reader) Pins() (map[int64][]byte, error) {
-	names, err := r.files.ReadDir(namePins)
+func (r *Reader) Pins() (map[int64][]byte, error) { return readPins(r.files) }
+
+func readPins(fsys files) (map[int64][]byte, error) {
+	names, err := fsys.ReadDir(namePins)
 	if isNotExist(err) {
 		return nil, nil
 	}
@@ -327,7 +326,7 @@ func (r *Reader) Pins() (map[int64][]byte, error) {
 		if !ok {
 			continue
 		}
-		if pins[size], err = readFile(r.files, namePins+"/"+name, ledger.MaxCheckpointBytes); err != nil {
+		if pins[size], err = readFile(fsys, namePins+"/"+name, ledger.MaxCheckpointBytes); err != nil {
 			return nil, err
 		}
 	}
@@ -347,9 +346,8 @@ func (r *Reader) Prove(ctx context.Context, index int64) (ledger.Proof, error) {
 	if err != nil {
 		return ledger.Proof{}, err
 	}
-	path, err := prove(ctx, r, r.tree(), func(h tlog.HashReader) ([]tlog.Hash, error) {
-		p, err := tlog.ProveRecord(r.promise.Size, index, h)
-		return p, err
+	path, err := prove(ctx, r, r.tree(), func(h tlog.HashReader) (tlog.RecordProof, error) {
+		return tlog.ProveRecord(r.promise.Size, index, h)
 	})
 	p := ledger.Proof{Index: index, Entry: e.Line.Entry, Path: path, Note: r.promise.Note}
 	if err == nil {
@@ -365,15 +363,14 @@ func (r *Reader) Consistency(ctx context.Context, size int64) (ledger.Consistenc
 		return c, nil
 	}
 	var err error
-	c.Path, err = prove(ctx, r, r.tree(), func(h tlog.HashReader) ([]tlog.Hash, error) {
-		p, err := tlog.ProveTree(r.promise.Size, size, h)
-		return p, err
+	c.Path, err = prove(ctx, r, r.tree(), func(h tlog.HashReader) (tlog.TreeProof, error) {
+		return tlog.ProveTree(r.promise.Size, size, h)
 	})
 	return c, err
 }
 
 // prove uses the tiles. If they are missing or wrong, it uses the entries.
-func prove(ctx context.Context, r *Reader, tree tlog.Tree, ask func(tlog.HashReader) ([]tlog.Hash, error)) ([]tlog.Hash, error) {
+func prove[P ~[]tlog.Hash](ctx context.Context, r *Reader, tree tlog.Tree, ask func(tlog.HashReader) (P, error)) (P, error) {
 	if path, err := ask(tlog.TileHashReader(tree, tiles{r})); err == nil {
 		return path, nil
 	}
@@ -442,7 +439,7 @@ func (r *Reader) hashes(ctx context.Context) (tlog.HashReaderFunc, error) {
 	}
 	root, err := tlog.TreeHash(r.promise.Size, read)
 	if err == nil && root != r.promise.Root {
-		err = fmt.Errorf("%w: the entries do not lead to the root of the checkpoint; run: fiador ledger verify", ErrTampered)
+		err = errLeadsElsewhere
 	}
 	return read, err
 }

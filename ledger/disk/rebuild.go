@@ -93,10 +93,7 @@ func (b *builder) tile(t tlog.Tile, content []byte) error {
 	if _, err := b.files.Lstat(path); !isNotExist(err) {
 		return err
 	}
-	if err := makeFolders(b.files, path); err != nil {
-		return err
-	}
-	return replaceFile(b.files, path, content, true)
+	return placeTile(b.files, path, content)
 }
 
 // write writes the files. It returns the number of entries of the table of run ids.

@@ -32,11 +32,7 @@ const (
 // errTable says that the table was changed by something else. It is then made again.
 var errTable = errors.New("the table of run ids is damaged")
 
-func openRuns(fsys files, count int64) (*runTable, error) {
-	return openRunsFor(fsys, os.O_RDWR, count)
-}
-
-func openRunsFor(fsys files, flag int, count int64) (*runTable, error) {
+func openRuns(fsys files, flag int, count int64) (*runTable, error) {
 	f, err := fsys.Open(nameRuns, flag)
 	if err != nil {
 		return nil, err
@@ -164,7 +160,7 @@ func (t *runTable) insert(runID string, index int64) error {
 
 // grow replaces the table by one with twice as many pages.
 func (t *runTable) grow() error {
-	next := newTable(2 * t.pages)
+	next := make(table, 2*t.pages)
 	var p page
 	for number := range t.pages {
 		if err := t.read(number, &p); err != nil {
@@ -177,7 +173,7 @@ func (t *runTable) grow() error {
 	if err := next.write(t.files); err != nil {
 		return err
 	}
-	grown, err := openRuns(t.files, t.count)
+	grown, err := openRuns(t.files, os.O_RDWR, t.count)
 	if err != nil {
 		return err
 	}
@@ -189,15 +185,13 @@ func (t *runTable) grow() error {
 // table is a whole table in memory.
 type table []page
 
-func newTable(pages int64) table { return make(table, pages) }
-
 // tableFor returns an empty table with space for some entries before it must grow.
 func tableFor(entries int64) table {
 	pages := int64(firstPages)
 	for (entries+1)*4 > pages*pageSlots*3 {
 		pages *= 2
 	}
-	return newTable(pages)
+	return make(table, pages)
 }
 
 func (t table) add(k uint64, index int64) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -62,7 +63,7 @@ func scan(ctx context.Context, f file, t tail, sizes []int64, each func(entered)
 		if err != nil {
 			return tail{}, err
 		}
-		if t.offset += int64(len(line)); t.want(sizes) {
+		if t.offset += int64(len(line)); slices.Contains(sizes, t.tree.Size) {
 			t.at[t.tree.Size] = t.tree.Root()
 		}
 		if each != nil {
@@ -71,15 +72,6 @@ func scan(ctx context.Context, f file, t tail, sizes []int64, each func(entered)
 			}
 		}
 	}
-}
-
-func (t *tail) want(sizes []int64) bool {
-	for _, s := range sizes {
-		if s == t.tree.Size {
-			return true
-		}
-	}
-	return false
 }
 
 // readLine reads a line with its line feed. The result is valid until the next call.
@@ -119,20 +111,11 @@ func (t *tail) next(b []byte) (entered, error) {
 		if err != nil || (rec.Kind == ledger.KindGenesis) != (index == 0) {
 			return bad(errors.New("a key in a place where it cannot stand"))
 		}
-		t.keys = append(t.keys[:len(t.keys):len(t.keys)], rotation{ledger.KeyFrom{Size: firstSize(index), Key: k}, l.Seal})
+		t.keys = append(t.keys[:len(t.keys):len(t.keys)], rotation{ledger.KeyFrom{Size: ledger.FirstSize(index), Key: k}, l.Seal})
 	}
 	t.last, t.seal = rec.Timestamp, l.Seal
 	t.added++
 	return e, nil
-}
-
-// firstSize returns the size of the first tree that the key of a record signs. A genesis
-// is signed by its own key; a rotation is signed by the key that it ends.
-func firstSize(index int64) int64 {
-	if index == 0 {
-		return 1
-	}
-	return index + 2
 }
 
 // end classifies the bytes after the last line.

@@ -97,7 +97,7 @@ func openDerived(fsys files, h head) (*derived, error) {
 	if d.offsets, err = fsys.Open(nameOffsets, os.O_RDWR|os.O_CREATE); err != nil {
 		return nil, err
 	}
-	if d.runs, err = openRuns(fsys, h.Runs); err != nil {
+	if d.runs, err = openRuns(fsys, os.O_RDWR, h.Runs); err != nil {
 		return nil, errors.Join(err, d.offsets.Close())
 	}
 	return d, nil
@@ -211,10 +211,7 @@ func (d *derived) tile(last node, above []node) error {
 	if len(above) == 0 || tileRoot(content) != above[0].hash {
 		return errEdge
 	}
-	if err := makeFolders(d.files, path); err != nil {
-		return err
-	}
-	return replaceFile(d.files, path, content, true)
+	return placeTile(d.files, path, content)
 }
 
 // tileRoot returns the root of the tree over the hashes of a full tile.

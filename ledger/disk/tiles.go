@@ -19,11 +19,8 @@ func (s *state) mendTiles() ([]string, error) {
 		if err == nil && bytes.Equal(has, content) {
 			return nil
 		}
-		if err := makeFolders(s.files, path); err != nil {
-			return err
-		}
 		did = append(did, "wrote "+path+" again")
-		return replaceFile(s.files, path, content, true)
+		return placeTile(s.files, path, content)
 	}
 	var edges ledger.Edges
 	_, err := scan(context.Background(), s.truth, tail{}, nil, func(e entered) error {
