@@ -15,6 +15,7 @@ package evidence
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 
 	"github.com/fiador/fiador/kernel"
@@ -154,12 +155,7 @@ func (e End) Failed() bool {
 
 // Hash is a sum as documents write it.
 func Hash(sum [32]byte) canon.ContentHash {
-	const digits = "0123456789abcdef"
-	b := []byte("sha256:")
-	for _, c := range sum {
-		b = append(b, digits[c>>4], digits[c&15])
-	}
-	return canon.ContentHash(b)
+	return canon.ContentHash("sha256:" + hex.EncodeToString(sum[:]))
 }
 
 // refs are files as documents list them, by path.

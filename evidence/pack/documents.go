@@ -300,8 +300,7 @@ func read[T any](p *Pack, name string) (*T, error) {
 		return nil, nil
 	}
 	v := new(T)
-	d := json.NewDecoder(bytes.NewReader(text))
-	if err := d.Decode(v); err != nil {
+	if err := json.NewDecoder(bytes.NewReader(text)).Decode(v); err != nil {
 		return nil, &ReadError{File: name, Err: err}
 	}
 	return v, nil

@@ -297,10 +297,7 @@ func (f *modelFaults) response(at string, one map[string]any) {
 }
 
 func isCount(v any) bool {
-	n, ok := v.(json.Number)
-	if !ok {
-		return false
-	}
+	n, _ := v.(json.Number)
 	i, err := strconv.ParseInt(n.String(), 10, 64)
 	return err == nil && i >= 0 && i <= canon.MaxSafeInteger
 }

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"path"
 	"slices"
 
@@ -20,10 +21,7 @@ func InOrder(list []Operation) {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Operation) int {
-		if a.Order != b.Order {
-			return a.Order - b.Order
-		}
-		return canon.Compare(a.Path, b.Path)
+		return cmp.Or(a.Order-b.Order, canon.Compare(a.Path, b.Path))
 	})
 }
 

@@ -97,12 +97,8 @@ type Pack struct {
 
 // File returns the text of a file of the pack, or nil.
 func (p *Pack) File(name string) []byte {
-	for _, e := range p.Entries {
-		if e.Name == name {
-			return e.Text
-		}
-	}
-	return nil
+	e, _ := p.Entry(name)
+	return e.Text
 }
 
 // Of returns the pack of the files given by name, as a reader would read it: a file over
@@ -125,12 +121,11 @@ func Of(files map[string][]byte) *Pack {
 
 // Entry returns the entry of a name.
 func (p *Pack) Entry(name string) (Entry, bool) {
-	for _, e := range p.Entries {
-		if e.Name == name {
-			return e, true
-		}
+	i := slices.IndexFunc(p.Entries, func(e Entry) bool { return e.Name == name })
+	if i < 0 {
+		return Entry{}, false
 	}
-	return Entry{}, false
+	return p.Entries[i], true
 }
 
 func (p *Pack) sort() {

@@ -128,14 +128,7 @@ func kindOf(m fs.FileMode) Kind {
 }
 
 // IsName says whether a pack can have a file of that name.
-func IsName(name string) bool {
-	for _, n := range Names() {
-		if n == name {
-			return true
-		}
-	}
-	return false
-}
+func IsName(name string) bool { return slices.Contains(Names(), name) }
 
 // maxName is the maximum length of a name in an archive, in bytes: the same as in a
 // folder.

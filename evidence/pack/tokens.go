@@ -3,6 +3,7 @@ package pack
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/fiador/fiador/kernel/canon"
@@ -33,15 +34,14 @@ func onlyMembers(object json.RawMessage, names ...string) map[string]json.RawMes
 		if err != nil || d.Decode(&value) != nil {
 			return nil
 		}
-		for _, wanted := range names {
-			if name != any(wanted) {
-				continue
-			}
-			if seen[wanted]++; seen[wanted] > 1 {
-				value = nil
-			}
-			found[wanted] = value
+		wanted, _ := name.(string)
+		if !slices.Contains(names, wanted) {
+			continue
 		}
+		if seen[wanted]++; seen[wanted] > 1 {
+			value = nil
+		}
+		found[wanted] = value
 	}
 	return found
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,14 +120,12 @@ func (w *Writer) Stage(files map[string][]byte) error {
 }
 
 func (w *Writer) stage(files map[string][]byte) error {
-	names := make([]string, 0, len(files))
-	for name := range files {
+	names := slices.Sorted(maps.Keys(files))
+	for _, name := range names {
 		if !IsName(name) {
 			return fmt.Errorf("%q is no file of a pack", name)
 		}
-		names = append(names, name)
 	}
-	slices.Sort(names)
 	for _, name := range names {
 		if err := w.write(name, files[name]); err != nil {
 			return err

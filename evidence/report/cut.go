@@ -1,6 +1,9 @@
 package report
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf16"
+)
 
 // cut returns s if it has at most n UTF-16 code units. Otherwise it returns as many
 // whole characters as fit into n units together with a final "…".
@@ -13,7 +16,7 @@ func cut(s string, n int) string {
 		if units < n {
 			end = i
 		}
-		if units += width(r); units > n {
+		if units += utf16.RuneLen(r); units > n {
 			return s[:end] + "…"
 		}
 	}
@@ -24,17 +27,9 @@ func cut(s string, n int) string {
 func units(s string) int {
 	n := 0
 	for _, r := range s {
-		n += width(r)
+		n += utf16.RuneLen(r)
 	}
 	return n
-}
-
-// width returns the number of UTF-16 code units of a character.
-func width(r rune) int {
-	if r > 0xffff {
-		return 2
-	}
-	return 1
 }
 
 // squeeze joins the parts that are not empty.
@@ -46,11 +41,4 @@ func squeeze(sep string, parts ...string) string {
 		}
 	}
 	return strings.Join(list, sep)
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

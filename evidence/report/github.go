@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -27,23 +28,17 @@ const (
 // are on one line. endColumn is the column behind the end.
 type github struct {
 	w     io.Writer
-	shown struct{ errors, warnings, notices int }
+	shown map[string]int // findings, by level
 }
 
 func (g *github) Item(i Item) error {
 	var b strings.Builder
 	for _, f := range findings(i) {
-		command := "notice"
-		switch f.level {
-		case levelError:
-			command = "error"
-			g.shown.errors++
-		case levelWarning:
-			command = "warning"
-			g.shown.warnings++
-		default:
-			g.shown.notices++
+		command := f.level
+		if f.level == levelNote {
+			command = "notice"
 		}
+		g.shown[f.level]++
 		b.WriteString("::" + command + " " + githubProperties(i, f) + "::" + githubData(githubText(i, f)) + "\n")
 	}
 	_, err := io.WriteString(g.w, b.String())
@@ -54,13 +49,13 @@ func (g *github) Close(s Summary) error {
 	var b strings.Builder
 	if s.ReportOnly {
 		b.WriteString("::warning title=fiador%3A report only::REPORT ONLY: " + reportOnly + "\n")
-		g.shown.warnings++
+		g.shown[levelWarning]++
 	}
 	b.WriteString("fiador: " + s.Counts.line())
 	if s.ReportOnly {
 		b.WriteString("; REPORT ONLY: " + reportOnly)
 	}
-	if max(g.shown.errors, g.shown.warnings, g.shown.notices) > githubShown {
+	if max(g.shown[levelError], g.shown[levelWarning], g.shown[levelNote]) > githubShown {
 		fmt.Fprintf(&b, "; a step shows %d annotations of a kind, all of them stand in this log", githubShown)
 	}
 	b.WriteString("\n")
@@ -81,11 +76,11 @@ func githubProperties(i Item, f finding) string {
 }
 
 func githubPlace(r region) []string {
-	line, endLine := "line="+strconv.Itoa(r.start.line), "endLine="+strconv.Itoa(r.end.line)
-	if r.start.line != r.end.line {
+	line, endLine := "line="+strconv.Itoa(r.start.Line), "endLine="+strconv.Itoa(r.end.Line)
+	if r.start.Line != r.end.Line {
 		return []string{line, endLine}
 	}
-	return []string{line, "col=" + strconv.Itoa(r.start.column), endLine, "endColumn=" + strconv.Itoa(r.end.column)}
+	return []string{line, "col=" + strconv.Itoa(r.start.Column), endLine, "endColumn=" + strconv.Itoa(r.end.Column)}
 }
 
 // githubText returns the message of a finding: its place and text. On separate lines
@@ -97,7 +92,7 @@ func githubText(i Item, f finding) string {
 	if i.Path == "-" || i.Line > 0 {
 		name = i.Name()
 	}
-	text := cut(screen.Plain(orElse(squeeze(": ", name, f.pointer, f.text), f.id)), githubMessage*3/4-1)
+	text := cut(screen.Plain(cmp.Or(squeeze(": ", name, f.pointer, f.text), f.id)), githubMessage*3/4-1)
 	message := squeeze("\n", text, advice)
 	printed := f.stderr
 	for len(printed) > 0 && units(message)+units(strings.Join(printed, "\n"))+1 > githubMessage {

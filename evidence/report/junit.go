@@ -90,7 +90,7 @@ func (j *junit) Close(s Summary) error {
 func junitBody(list []finding) string {
 	lines := make([]string, len(list))
 	for k, f := range list {
-		at := fmt.Sprintf("(line %d, column %d)", f.region.start.line, f.region.start.column)
+		at := fmt.Sprintf("(line %d, column %d)", f.region.start.Line, f.region.start.Column)
 		lines[k] = screen.Plain(squeeze("; ", squeeze(" ", f.id, f.pointer, f.text, at), f.advice()))
 	}
 	return escaped(strings.Join(lines, "\n"))

@@ -178,7 +178,7 @@ func findingRow(f finding, told map[string]bool) string {
 		b.WriteString(" at " + code(f.pointer, shortText))
 	}
 	if f.hasPointer || f.hasOffset {
-		fmt.Fprintf(&b, ", line %d", f.region.start.line)
+		fmt.Fprintf(&b, ", line %d", f.region.start.Line)
 	}
 	b.WriteString(": " + code(f.text, longText) + "\n")
 	if f.fix != "" && !told[f.fix] {

@@ -3,17 +3,18 @@ package report
 import (
 	"bytes"
 	"slices"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// position is a place between two characters of a text. Lines count from 1 and
-// end with LF; columns count from 1, in UTF-16 code units.
-type position struct{ line, column int }
+// Position is a place between two characters of a text. Lines count from 1 and end with
+// LF; columns count from 1, in UTF-16 code units.
+type Position struct{ Line, Column int }
 
 // region is a part of a text; end is the position after it.
-type region struct{ start, end position }
+type region struct{ start, end Position }
 
 // locate sets the regions of an item's findings: the byte that an error names, else the
 // value at the pointer. A finding without a place gets the start of the text.
@@ -30,15 +31,30 @@ func locate(i Item, list []finding) {
 	slices.Sort(offsets)
 	offsets = slices.Compact(offsets)
 	found := positions(src, offsets)
-	at := func(offset int) position {
+	at := func(offset int) Position {
 		k, _ := slices.BinarySearch(offsets, offset)
 		p := found[k]
-		p.line += first - 1
+		p.Line += first - 1
 		return p
 	}
 	for k, s := range spans {
 		list[k].region = region{at(s.Start), at(s.End)}
 	}
+}
+
+// Positions finds the values at JSON Pointers in the text of an intent, at the same
+// places as the findings of a report.
+func Positions(src []byte, pointers []string) []Position {
+	list := make([]finding, len(pointers))
+	for i, p := range pointers {
+		list[i].pointer, list[i].hasPointer = p, true
+	}
+	locate(Item{Source: src}, list)
+	at := make([]Position, len(list))
+	for i, f := range list {
+		at[i] = f.region.start
+	}
+	return at
 }
 
 func spansOf(src []byte, list []finding) []canon.Span {
@@ -70,16 +86,16 @@ func character(src []byte, offset int64) canon.Span {
 
 // positions returns the positions of offsets. The offsets are sorted and within the
 // text; one pass finds them all.
-func positions(src []byte, offsets []int) []position {
-	list := make([]position, 0, len(offsets))
-	at, p := position{1, 1}, 0
+func positions(src []byte, offsets []int) []Position {
+	list := make([]Position, 0, len(offsets))
+	at, p := Position{1, 1}, 0
 	for _, offset := range offsets {
 		for p < offset {
 			r, size := utf8.DecodeRune(src[p:])
 			if p += size; r == '\n' {
-				at = position{at.line + 1, 1}
+				at = Position{at.Line + 1, 1}
 			} else {
-				at.column += width(r)
+				at.Column += utf16.RuneLen(r)
 			}
 		}
 		list = append(list, at)

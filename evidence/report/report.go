@@ -180,7 +180,7 @@ func New(format string, w io.Writer, o Options) (Renderer, error) {
 	case "human":
 		return &human{w: w, color: o.Color}, nil
 	case "github":
-		return &github{w: w}, nil
+		return &github{w: w, shown: map[string]int{}}, nil
 	case "junit":
 		return &junit{w: w}, nil
 	case "sarif":

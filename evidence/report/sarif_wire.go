@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -72,12 +73,12 @@ type logicalLocation struct {
 
 // wire returns the rule for SARIF. A required text that is missing gets a default.
 func (r sarifRule) wire() reportingDescriptor {
-	title := orElse(r.title, r.id)
-	why := orElse(r.why, title)
+	title := cmp.Or(r.title, r.id)
+	why := cmp.Or(r.why, title)
 	short := func(s string) wireText { return wireText{message(cut(screen.Plain(s), sarifDescription))} }
 	return reportingDescriptor{
 		ID: r.id, Name: cut(pascal(r.id), sarifName),
-		ShortDescription: short(title), FullDescription: short(why), Help: short(orElse(r.fix, why)),
+		ShortDescription: short(title), FullDescription: short(why), Help: short(cmp.Or(r.fix, why)),
 		DefaultConfiguration: map[string]string{"level": r.level},
 	}
 }
@@ -86,8 +87,8 @@ func (r sarifResult) wire(rule int, src source, file int) wireResult {
 	var at wireLocation
 	at.PhysicalLocation.ArtifactLocation = artifactLocation{URI: uri(src.path), Index: &file}
 	at.PhysicalLocation.Region = wireRegion{
-		StartLine: r.region.start.line, StartColumn: r.region.start.column,
-		EndLine: r.region.end.line, EndColumn: r.region.end.column,
+		StartLine: r.region.start.Line, StartColumn: r.region.start.Column,
+		EndLine: r.region.end.Line, EndColumn: r.region.end.Column,
 	}
 	if r.hasPointer {
 		at.LogicalLocations = []logicalLocation{{r.pointer}}
@@ -97,7 +98,7 @@ func (r sarifResult) wire(rule int, src source, file int) wireResult {
 		properties["layer"] = r.layer
 	}
 	return wireResult{
-		RuleID: r.rule, RuleIndex: rule, Level: r.level, Message: wireText{orElse(r.text, r.rule)},
+		RuleID: r.rule, RuleIndex: rule, Level: r.level, Message: wireText{cmp.Or(r.text, r.rule)},
 		Locations:           []wireLocation{at},
 		PartialFingerprints: map[string]string{"fiadorFinding/v1": hex.EncodeToString(r.print[:])},
 		Properties:          properties,

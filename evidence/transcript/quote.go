@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -74,23 +75,14 @@ func oddAt(s string) (odd bool, size int) {
 }
 
 // textLen returns the number of bytes at the beginning of s that need no escape in a
-// line of text.
-func textLen(s string) (n int) {
-	for n < len(s) {
-		odd, size := oddAt(s[n:])
-		if odd {
-			break
-		}
-		n += size
-	}
-	return n
-}
+// line of text; oddLen that of bytes that need one.
+func textLen(s string) int { return runLen(s, false) }
+func oddLen(s string) int  { return runLen(s, true) }
 
-// oddLen returns the number of bytes at the beginning of s that need an escape.
-func oddLen(s string) (n int) {
+func runLen(s string, odd bool) (n int) {
 	for n < len(s) {
-		odd, size := oddAt(s[n:])
-		if !odd {
+		is, size := oddAt(s[n:])
+		if is != odd {
 			break
 		}
 		n += size
@@ -99,20 +91,16 @@ func oddLen(s string) (n int) {
 }
 
 func writeEscaped(b *strings.Builder, s string) {
-	const digits = "0123456789abcdef"
 	for i := range len(s) {
-		b.WriteByte('\\')
 		switch c := s[i]; c {
 		case '\n':
-			b.WriteByte('n')
+			b.WriteString(`\n`)
 		case '\t':
-			b.WriteByte('t')
+			b.WriteString(`\t`)
 		case '\r':
-			b.WriteByte('r')
+			b.WriteString(`\r`)
 		default:
-			b.WriteByte('x')
-			b.WriteByte(digits[c>>4])
-			b.WriteByte(digits[c&15])
+			fmt.Fprintf(b, `\x%02x`, c)
 		}
 	}
 }

@@ -19,11 +19,6 @@ const (
 // predicate describes the run in a statement; all values are strings.
 type predicate map[string]string
 
-// predicateNames returns the members of a predicate, sorted.
-func predicateNames() []string {
-	return []string{"canonical_sha256", "kernel_version", "pack_schema", "run_id"}
-}
-
 // predicateOf returns the predicate of a statement about the pack's run.
 func predicateOf(p *pack.Pack) (predicate, error) {
 	text := p.File(pack.RunFile)
@@ -172,7 +167,7 @@ func checkPredicate(p *pack.Pack, value any, f *faults) {
 		return
 	}
 	obj, _ := value.(map[string]any)
-	for _, name := range predicateNames() {
+	for _, name := range canon.Names(about) {
 		if obj[name] != about[name] {
 			f.add(rulePredicate, pack.At(pack.MetaFile, MetaEnvelope, "payload"), "%s of the predicate is not %s", name, pack.Quoted(about[name]))
 		}
