@@ -56,14 +56,17 @@ func (v *verifier) runnerRules() {
 	if s, _ := runner["runner_version"].(string); s == "" {
 		v.add("RN2", pack.At(pack.RunnerFile, "runner_version"), "missing or empty")
 	}
-	v.runnerPlatform(runner)
-	v.runnerSandbox(runner)
-	v.runnerLimits(runner)
-	v.runnerCommands(runner)
+	v.part("RN3", runner, "platform", v.runnerPlatform)
+	v.part("RN4", runner, "sandbox", v.runnerSandbox)
+	v.part("RN5", runner, "limits", v.runnerLimits)
+	if _, ok := runner["warnings"]; ok {
+		v.sortedTexts("RN6", pack.RunnerFile, runner, "warnings")
+	}
+	v.part("RN6", runner, "commands", v.runnerCommands)
 	v.writeRoots(runner)
-	v.runnerContext(runner)
-	v.runnerTiming(runner)
-	v.runnerExit(runner)
+	v.part("RN8", runner, "context", v.runnerContext)
+	v.part("RN9", runner, "timing", v.runnerTiming)
+	v.part("RN10", runner, "exit", v.runnerExit)
 	v.runnerWhole(runner)
 }
 
@@ -90,13 +93,13 @@ func onlyOf(s string, is func(byte) bool) bool {
 	return true
 }
 
-// part returns a member that must be an object. Any other value breaks the given rule.
-func (v *verifier) part(rule string, runner map[string]any, name string) (map[string]any, bool) {
-	obj, ok := runner[name].(map[string]any)
-	if !ok {
+// part checks a member that must be an object. Any other value breaks the given rule.
+func (v *verifier) part(rule string, runner map[string]any, name string, check func(map[string]any)) {
+	if obj, ok := runner[name].(map[string]any); ok {
+		check(obj)
+	} else {
 		v.add(rule, pack.At(pack.RunnerFile, name), "missing or not an object")
 	}
-	return obj, ok
 }
 
 // oneOf notes a violation of a rule if a member of a part is none of some texts.
@@ -109,11 +112,7 @@ func (v *verifier) oneOf(rule string, obj map[string]any, part, name string, tex
 	return ""
 }
 
-func (v *verifier) runnerPlatform(runner map[string]any) {
-	p, ok := v.part("RN3", runner, "platform")
-	if !ok {
-		return
-	}
+func (v *verifier) runnerPlatform(p map[string]any) {
 	v.oneOf("RN3", p, "platform", "os", "linux", "darwin", "win32")
 	v.oneOf("RN3", p, "platform", "arch", "x64", "arm64", "ia32")
 	if s, _ := p["node_version"].(string); !strings.HasPrefix(s, "v") {
@@ -121,11 +120,7 @@ func (v *verifier) runnerPlatform(runner map[string]any) {
 	}
 }
 
-func (v *verifier) runnerSandbox(runner map[string]any) {
-	s, ok := v.part("RN4", runner, "sandbox")
-	if !ok {
-		return
-	}
+func (v *verifier) runnerSandbox(s map[string]any) {
 	backend := v.oneOf("RN4", s, "sandbox", "backend", "process", "container", "vm", "none")
 	level := v.oneOf("RN4", s, "sandbox", "isolation_level", "strict", "standard", "none")
 	if level == "none" && backend != "" && backend != "none" {
@@ -133,11 +128,7 @@ func (v *verifier) runnerSandbox(runner map[string]any) {
 	}
 }
 
-func (v *verifier) runnerLimits(runner map[string]any) {
-	limits, ok := v.part("RN5", runner, "limits")
-	if !ok {
-		return
-	}
+func (v *verifier) runnerLimits(limits map[string]any) {
 	for _, l := range []struct {
 		name     string
 		min, max int64
@@ -156,14 +147,7 @@ func (v *verifier) runnerLimits(runner map[string]any) {
 	}
 }
 
-func (v *verifier) runnerCommands(runner map[string]any) {
-	if _, ok := runner["warnings"]; ok {
-		v.sortedTexts("RN6", pack.RunnerFile, runner, "warnings")
-	}
-	c, ok := v.part("RN6", runner, "commands")
-	if !ok {
-		return
-	}
+func (v *verifier) runnerCommands(c map[string]any) {
 	v.sortedTexts("RN6", pack.RunnerFile, c, "commands", "allowlist")
 	v.sortedTexts("RN6", pack.RunnerFile, c, "commands", "blocklist")
 	allowed, _ := c["allowlist"].([]any)
@@ -194,30 +178,16 @@ func (v *verifier) writeRoots(runner map[string]any) {
 	}
 }
 
-func (v *verifier) runnerContext(runner map[string]any) {
-	c, ok := v.part("RN8", runner, "context")
-	if !ok {
-		return
-	}
+func (v *verifier) runnerContext(c map[string]any) {
 	if c["working_dir"] != any(".") {
 		v.add("RN8", pack.At(pack.RunnerFile, "context", "working_dir"), "not .")
 	}
 	v.sortedTexts("RN8", pack.RunnerFile, c, "context", "env_allowlist")
 }
 
-func (v *verifier) runnerTiming(runner map[string]any) {
-	timing, ok := v.part("RN9", runner, "timing")
-	if !ok {
-		return
-	}
-	start, startOK := zuluTime(timing["started_at"])
-	if !startOK {
-		v.add("RN9", pack.At(pack.RunnerFile, "timing", "started_at"), "not a time that ends in Z")
-	}
-	end, endOK := zuluTime(timing["completed_at"])
-	if !endOK {
-		v.add("RN9", pack.At(pack.RunnerFile, "timing", "completed_at"), "not a time that ends in Z")
-	}
+func (v *verifier) runnerTiming(timing map[string]any) {
+	start, startOK := v.runnerTime(timing, "started_at")
+	end, endOK := v.runnerTime(timing, "completed_at")
 	ms, msOK := canon.Whole(timing["duration_ms"])
 	switch {
 	case !msOK || ms < 0:
@@ -239,6 +209,15 @@ func withinMS(d time.Duration, ms int64) bool {
 	}
 	diff := int64(d) - ms*millisecond
 	return diff >= -millisecond && diff <= millisecond
+}
+
+// runnerTime returns a time of the timing.
+func (v *verifier) runnerTime(timing map[string]any, name string) (time.Time, bool) {
+	t, ok := zuluTime(timing[name])
+	if !ok {
+		v.add("RN9", pack.At(pack.RunnerFile, "timing", name), "not a time that ends in Z")
+	}
+	return t, ok
 }
 
 // zuluTime reads a time of RFC 3339 that ends in "Z". Every digit must be in its place.
@@ -276,11 +255,7 @@ func (v *verifier) phases(timing map[string]any) {
 	}
 }
 
-func (v *verifier) runnerExit(runner map[string]any) {
-	exit, ok := v.part("RN10", runner, "exit")
-	if !ok {
-		return
-	}
+func (v *verifier) runnerExit(exit map[string]any) {
 	if code, ok := canon.Whole(exit["code"]); !ok || code < 0 || code > 255 {
 		v.add("RN10", pack.At(pack.RunnerFile, "exit", "code"), "not a whole number from 0 to 255")
 	}

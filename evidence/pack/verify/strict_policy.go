@@ -22,18 +22,9 @@ func (s *strictLevel) checkPolicy() {
 		return
 	}
 	limits := run.PolicyProvenance.Limits
-	for _, l := range []struct {
-		name       string
-		is, should int
-	}{
-		{"max_output_files", limits.MaxOutputFiles, run.Policy.MaxOutputFiles},
-		{"max_total_output_bytes", limits.MaxTotalOutputBytes, run.Policy.MaxTotalOutputBytes},
-		{"timeout_ms", limits.TimeoutMS, run.Policy.TimeoutMS},
-	} {
-		if l.is != l.should {
-			s.fault("ST5", pack.At(pack.RunFile, "policy_provenance", "limits", l.name), "%d, and the policy has %d", l.is, l.should)
-		}
-	}
+	s.sameLimit("max_output_files", limits.MaxOutputFiles, "policy", run.Policy.MaxOutputFiles)
+	s.sameLimit("max_total_output_bytes", limits.MaxTotalOutputBytes, "policy", run.Policy.MaxTotalOutputBytes)
+	s.sameLimit("timeout_ms", limits.TimeoutMS, "policy", run.Policy.TimeoutMS)
 	if p := s.whole(); p != nil {
 		s.checkProfile(run, p)
 	}
@@ -65,27 +56,21 @@ func (s *strictLevel) profileDigest(p *kernel.Profile) canon.ContentHash {
 func (s *strictLevel) checkProfile(run *result.RunResult, p *kernel.Profile) {
 	told := run.PolicyProvenance
 	s.must(s.profileDigest(p) == told.ProfileSHA256, "ST5", pack.RunFile+"#/policy_provenance/profile_sha256", "not that of the profile %s", p.Name)
-	for _, l := range []struct {
-		name       string
-		is, should int
-	}{
-		{"cpu_cores", told.Limits.CPUCores, p.CPUCores},
-		{"max_children", told.Limits.MaxChildren, p.MaxChildren},
-		{"memory_mb", told.Limits.MemoryMB, p.MemoryMB},
-	} {
-		if l.is != l.should {
-			s.fault("ST5", pack.At(pack.RunFile, "policy_provenance", "limits", l.name), "%d, and the profile has %d", l.is, l.should)
-		}
-	}
-	if is := told.Limits.Isolation; is != p.Isolation {
-		s.fault("ST5", pack.At(pack.RunFile, "policy_provenance", "limits", "isolation"), "%s, and the profile has %s", is, p.Isolation)
-	}
+	s.sameLimit("cpu_cores", told.Limits.CPUCores, "profile", p.CPUCores)
+	s.sameLimit("max_children", told.Limits.MaxChildren, "profile", p.MaxChildren)
+	s.sameLimit("memory_mb", told.Limits.MemoryMB, "profile", p.MemoryMB)
+	s.sameLimit("isolation", told.Limits.Isolation, "profile", p.Isolation)
 	if !slices.Contains(p.ExecutionModes, run.ExecutionMode) {
 		s.fault("ST5", pack.At(pack.RunFile, "execution_mode"), "%s is none that the profile allows: %s", run.ExecutionMode, listed(p.ExecutionModes))
 	}
 	if !slices.Contains(p.ModelModes, run.ModelMode) {
 		s.fault("ST5", pack.At(pack.RunFile, "model_mode"), "%s is none that the profile allows: %s", run.ModelMode, listed(p.ModelModes))
 	}
+}
+
+// sameLimit compares a limit in run.json with that of the policy or the profile.
+func (s *strictLevel) sameLimit(name string, is any, of string, should any) {
+	s.must(is == should, "ST5", pack.RunFile+"#/policy_provenance/limits/"+name, "%v, and the %s has %v", is, of, should)
 }
 
 // checkAllowed compares the plan with the policy's commands and write roots.
