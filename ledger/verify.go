@@ -190,10 +190,7 @@ func (v *verifier) read(ctx context.Context, src io.Reader) error {
 	if err := <-failed; err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return nil
+	return ctx.Err()
 }
 
 // cut cuts a text into chunks of whole lines.

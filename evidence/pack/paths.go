@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -71,15 +72,7 @@ func IsAbsolute(path string) bool {
 
 // HasParent says whether a segment of a path is "..".
 func HasParent(path string) bool {
-	if !strings.Contains(path, "..") {
-		return false
-	}
-	for segment := range strings.SplitSeq(path, "/") {
-		if segment == ".." {
-			return true
-		}
-	}
-	return false
+	return strings.Contains(path, "..") && slices.Contains(strings.Split(path, "/"), "..")
 }
 
 // HasControl says whether a text has one of U+0000 to U+001F or U+007F to U+009F.

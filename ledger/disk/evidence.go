@@ -116,16 +116,14 @@ func readBlob(fsys files, b ledger.Blob) ([]byte, error) {
 		return nil, ErrBadBlob
 	}
 	content, err := readFile(fsys, name, b.Size)
-	if isNotExist(err) {
+	switch {
+	case isNotExist(err):
 		return nil, ErrNoBlob
-	}
-	if errors.Is(err, errTooLong) {
+	case errors.Is(err, errTooLong):
 		return nil, ErrBadBlob
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
-	}
-	if canon.Sum(content) != b.SHA256 || int64(len(content)) != b.Size {
+	case canon.Sum(content) != b.SHA256 || int64(len(content)) != b.Size:
 		return nil, fmt.Errorf("%w: %s", ErrBadBlob, b.SHA256)
 	}
 	return content, nil

@@ -132,20 +132,14 @@ func (t tail) end(f file, size int64, line []byte) (tail, error) {
 			return t, nil
 		}
 	}
-	return t, noFeed(f, t.offset, t.torn)
-}
-
-// noFeed refuses bytes with a line feed, because an interrupted append leaves no line
-// feed.
-func noFeed(f file, offset, size int64) error {
-	b := make([]byte, size)
-	if _, err := f.ReadAt(b, offset); ignoreEOF(err) != nil {
-		return err
+	b := make([]byte, t.torn)
+	if _, err := f.ReadAt(b, t.offset); ignoreEOF(err) != nil {
+		return t, err
 	}
-	if bytes.IndexByte(b, '\n') >= 0 {
-		return notTorn(offset)
+	if bytes.IndexByte(b, '\n') >= 0 { // an interrupted append leaves no line feed
+		return t, notTorn(t.offset)
 	}
-	return nil
+	return t, nil
 }
 
 func notTorn(offset int64) error {

@@ -21,9 +21,6 @@ type decisionLine struct {
 	number int // from 0 on
 }
 
-// at returns the path of the line.
-func (l decisionLine) at() string { return lineAt(l.number) }
-
 func lineAt(number int) string { return pack.At(pack.LedgerFile, strconv.Itoa(number)) }
 
 // checkRecorded checks SG8 to SG10. After a new violation it returns no record.
@@ -51,11 +48,11 @@ func checkRecorded(p *pack.Pack, meta map[string]any, key ledger.Verifier, f *fa
 	}
 	switch {
 	case !bytes.Equal(proof.Entry, line.Entry):
-		f.add(ruleRecorded, where, "proves another entry than that of %s", line.at())
+		f.add(ruleRecorded, where, "proves another entry than that of %s", lineAt(line.number))
 	case proof.Index != line.Seal.Size-1:
-		f.add(ruleRecorded, where, "proves entry %d, and %s has the seal of entry %d", proof.Index, line.at(), line.Seal.Size-1)
+		f.add(ruleRecorded, where, "proves entry %d, and %s has the seal of entry %d", proof.Index, lineAt(line.number), line.Seal.Size-1)
 	case checkpoint.Size == line.Seal.Size && checkpoint.Root != line.Seal.Root:
-		f.add(ruleRecorded, where, "has a checkpoint with another root than the seal of %s", line.at())
+		f.add(ruleRecorded, where, "has a checkpoint with another root than the seal of %s", lineAt(line.number))
 	}
 	checkRun(p, line, f)
 	if len(*f) > before {
@@ -72,10 +69,10 @@ func checkRun(p *pack.Pack, line decisionLine, f *faults) {
 		return
 	}
 	if id := about["run_id"]; line.record.RunID != id {
-		f.add(ruleRecorded, line.at(), "of the run %s, and %s is of %s", pack.Quoted(line.record.RunID), pack.RunFile, pack.Quoted(id))
+		f.add(ruleRecorded, lineAt(line.number), "of the run %s, and %s is of %s", pack.Quoted(line.record.RunID), pack.RunFile, pack.Quoted(id))
 	}
 	if sum := about["canonical_sha256"]; line.record.CanonicalSHA256 != canon.ContentHash(sum) {
-		f.add(ruleRecorded, line.at(), "of a result with the canonical hash %s, and %s has %s", pack.Quoted(string(line.record.CanonicalSHA256)), pack.RunFile, pack.Quoted(sum))
+		f.add(ruleRecorded, lineAt(line.number), "of a result with the canonical hash %s, and %s has %s", pack.Quoted(string(line.record.CanonicalSHA256)), pack.RunFile, pack.Quoted(sum))
 	}
 }
 

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/fiador/fiador/evidence/pack"
@@ -45,7 +44,7 @@ func (v *verifier) patchRules() {
 	for i, one := range list {
 		op, ok := one.(map[string]any)
 		if !ok {
-			v.add("PS2", c.at(i), "not an object")
+			v.add("PS2", opAt(i), "not an object")
 			c.unsummed = true
 			continue
 		}
@@ -66,31 +65,27 @@ type patchCheck struct {
 	ahead bool // there is an earlier operation with both
 }
 
-func (c *patchCheck) at(i int, tokens ...string) string {
-	return pack.At(pack.PatchFile, append([]string{"operations", strconv.Itoa(i)}, tokens...)...)
-}
-
 func (c *patchCheck) operation(i int, op map[string]any) {
 	kind, _ := op["op"].(string)
 	switch pack.Op(kind) {
 	case pack.OpCreate, pack.OpModify, pack.OpDelete:
 	case "symlink":
-		c.add("PS9", c.at(i, "op"), "a patch makes no links")
+		c.add("PS9", opAt(i, "op"), "a patch makes no links")
 	default:
-		c.add("PS2", c.at(i, "op"), "none of create, modify, delete")
+		c.add("PS2", opAt(i, "op"), "none of create, modify, delete")
 	}
 	path, hasPath := op["path"].(string)
 	switch fault := pack.PatchPathFault(path); {
 	case path == "":
-		c.add("PS4", c.at(i, "path"), "missing or empty")
+		c.add("PS4", opAt(i, "path"), "missing or empty")
 	case pack.IsAbsolute(path):
-		c.add("PS3", c.at(i, "path"), "%s is absolute", pack.Quoted(path))
+		c.add("PS3", opAt(i, "path"), "%s is absolute", pack.Quoted(path))
 	case fault != "":
-		c.add("PS4", c.at(i, "path"), "%s %s", pack.Quoted(path), fault)
+		c.add("PS4", opAt(i, "path"), "%s %s", pack.Quoted(path), fault)
 	}
 	if hasPath {
 		if first, again := c.seen[path]; again {
-			c.add("PS5", c.at(i, "path"), "operation %d has %s already", first, pack.Quoted(path))
+			c.add("PS5", opAt(i, "path"), "operation %d has %s already", first, pack.Quoted(path))
 		} else {
 			c.seen[path] = i
 		}
@@ -111,16 +106,16 @@ func (c *patchCheck) content(i int, kind pack.Op, op map[string]any) {
 	case there && !isText:
 		fault = "is not a text"
 	case kind == pack.OpDelete && there:
-		c.add("PS6", c.at(i, "content"), "a delete has no content")
+		c.add("PS6", opAt(i, "content"), "a delete has no content")
 	case (kind == pack.OpCreate || kind == pack.OpModify) && !there:
 		fault = "is missing"
 	}
 	if fault != "" {
-		c.add("PS6", c.at(i, "content"), "the content %s", fault)
+		c.add("PS6", opAt(i, "content"), "the content %s", fault)
 		c.unsummed = true
 	}
 	if encoding, ok := op["encoding"]; ok && kind != pack.OpDelete && encoding != any("utf8") && encoding != any("base64") {
-		c.add("PS6", c.at(i, "encoding"), "neither utf8 nor base64")
+		c.add("PS6", opAt(i, "encoding"), "neither utf8 nor base64")
 	}
 }
 
@@ -128,9 +123,9 @@ func (c *patchCheck) content(i int, kind pack.Op, op map[string]any) {
 func (c *patchCheck) place(i int, value any, path string, hasPath bool) {
 	order, ok := canon.Whole(value)
 	if !ok {
-		c.add("PS8", c.at(i, "order"), "missing or not a whole number")
+		c.add("PS8", opAt(i, "order"), "missing or not a whole number")
 	} else if c.ahead && hasPath && (order < c.order || order == c.order && canon.Compare(path, c.path) < 0) {
-		c.add("PS8", c.at(i), "order %d and %s stand behind order %d and %s", order, pack.Quoted(path), c.order, pack.Quoted(c.path))
+		c.add("PS8", opAt(i), "order %d and %s stand behind order %d and %s", order, pack.Quoted(path), c.order, pack.Quoted(c.path))
 	}
 	c.order, c.path, c.ahead = order, path, ok && hasPath
 }

@@ -93,6 +93,7 @@ func (s *strictLevel) checkPatch() {
 	s.checkClashes(p.Operations)
 }
 
+// opAt returns the path of a value in an operation.
 func opAt(i int, tokens ...string) string {
 	return pack.At(pack.PatchFile, append([]string{"operations", strconv.Itoa(i)}, tokens...)...)
 }
