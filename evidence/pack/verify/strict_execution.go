@@ -50,7 +50,8 @@ func (s *strictLevel) checkExecution() {
 	if code := why.ExitCode(); e.ExitCode != code {
 		s.fault("ST6", pack.RunFile+"#/execution/exit_code", "%d, and the reasons give %d", e.ExitCode, code)
 	}
-	s.must(e.OutputTruncated == (why.Has(reason.StreamLimit) || why.Has(reason.OutputLimit) && e.OutputTruncated), "ST6", pack.RunFile+"#/execution/output_truncated", "%t does not go with the reasons", e.OutputTruncated)
+	truncated := why.Has(reason.StreamLimit) || why.Has(reason.OutputLimit) && e.OutputTruncated
+	s.must(e.OutputTruncated == truncated, "ST6", pack.RunFile+"#/execution/output_truncated", "%t does not go with the reasons", e.OutputTruncated)
 	if s.evidence != nil {
 		s.checkCommand(e, why)
 		s.checkPlaces(run, e, why)
