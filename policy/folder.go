@@ -99,7 +99,9 @@ func (f Folder) checkTests(lim Limits) error {
 		}
 		for _, r := range mod.Rules {
 			if rule := r.Head.Ref()[0].Value.String(); IsAnswer(rule) {
-				return m.Errorf(r.Location.Row, "rule %q stands in a test file, which never decides; move it to a module", rule)
+				e := m.Errorf(r.Location.Row, "rule %q stands in a test file, which never decides; move it to a module", rule)
+				e.File = m.Name
+				return e
 			}
 		}
 	}
