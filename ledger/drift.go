@@ -18,7 +18,7 @@ import (
 //
 // Memory grows with the number of distinct decisions, by about 150 bytes for each.
 type Drift struct {
-	Decisions int64
+	Decisions int64 `json:"decisions"`
 
 	equals      map[driftKey]firstOf
 	last        map[driftKey]lastOf
@@ -27,33 +27,45 @@ type Drift struct {
 	differences map[driftKey]int    // indexes in Differences
 	flips       map[driftKey]int
 
-	Differences []Difference // sorted by Other
-	Flips       []Flip       // in the order of their first time
+	Differences []Difference `json:"differences"` // sorted by Other
+	Flips       []Flip       `json:"flips"`       // in the order of their first time
 }
 
 // Difference describes decisions with the same inputs and different results.
 type Difference struct {
-	Record Record            // the first one that differs
-	Other  int64             // its index
-	First  int64             // index of the first decision of that kind
-	Canon  canon.ContentHash // the canonical hash of that one
-	Count  int64             // how many decisions differ from the first
+	Intent        canon.ContentHash `json:"intent_sha256"`
+	Input         canon.ContentHash `json:"input_sha256"`
+	Policy        canon.ContentHash `json:"policy_sha256"`
+	Profile       string            `json:"profile"`
+	Mode          string            `json:"mode"`
+	ExecutionMode string            `json:"execution_mode"`
+	Kernel        string            `json:"kernel"`
+	Count         int64             `json:"count"` // how many decisions differ from the first
+	First         Decided           `json:"first"` // the first decision with these inputs
+	Other         Decided           `json:"other"` // the first one that differs
+}
+
+// Decided is the entry of a decision, and its canonical hash.
+type Decided struct {
+	Index int64             `json:"index"`
+	Canon canon.ContentHash `json:"canonical_sha256"`
 }
 
 // Flip is an intent that two revisions decide otherwise, under one profile.
 type Flip struct {
-	Intent   canon.ContentHash
-	Profile  string
-	From, To Verdict
-	Count    int64 // number of flips; From and To describe the latest one
+	Intent  canon.ContentHash `json:"intent_sha256"`
+	Profile string            `json:"profile"`
+	From    Verdict           `json:"from"`
+	To      Verdict           `json:"to"`
+	Count   int64             `json:"count"` // number of flips; From and To describe the latest one
 }
 
 // Verdict says how an intent was decided, and by which policy and kernel.
 type Verdict struct {
-	Index   int64
-	Outcome string
-	Policy  canon.ContentHash
-	Kernel  string
+	Index   int64             `json:"index"`
+	Outcome string            `json:"outcome"`
+	Policy  canon.ContentHash `json:"policy_sha256"`
+	Kernel  string            `json:"kernel"`
 }
 
 // driftKey is a hash of texts.
@@ -128,7 +140,10 @@ func (d *Drift) compare(index int64, r Record) {
 	if !known {
 		at = len(d.Differences)
 		d.differences[key] = at
-		d.Differences = append(d.Differences, Difference{Record: r, Other: index, First: first.index, Canon: hashOf(first.canon)})
+		d.Differences = append(d.Differences, Difference{
+			r.IntentSHA256, r.InputSHA256, r.PolicySHA256, r.Policy, r.Mode, r.ExecutionMode, r.Kernel, 0,
+			Decided{first.index, hashOf(first.canon)}, Decided{index, r.CanonicalSHA256},
+		})
 	}
 	d.Differences[at].Count++
 }

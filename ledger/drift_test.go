@@ -46,7 +46,7 @@ func TestDriftCounts(t *testing.T) {
 		t.Fatalf("%+v", d)
 	}
 	got := d.Differences[0]
-	if got.First != 10 || got.Other != 12 || got.Count != 3 || got.Canon != sumOf(6) || got.Record.CanonicalSHA256 != sumOf(7) {
+	if got.First != (Decided{10, sumOf(6)}) || got.Other != (Decided{12, sumOf(7)}) || got.Count != 3 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -161,10 +161,10 @@ func (k Keys) At(size int64) (Verifier, bool) {
 
 // Checkpoint is a tree of a log, signed by the log's key.
 type Checkpoint struct {
-	Origin string
-	Size   int64
-	Root   tlog.Hash
-	Note   []byte // the whole note, with signatures of witnesses
+	Origin string    `json:"origin"`
+	Size   int64     `json:"size"`
+	Root   tlog.Hash `json:"root"`
+	Note   []byte    `json:"-"` // the whole note, with signatures of witnesses
 }
 
 // MaxCheckpointBytes is the maximum size of a checkpoint, with all signatures of

@@ -10,30 +10,30 @@ import (
 
 // Stats are counts of records. The zero value has counted none.
 type Stats struct {
-	Entries    int64
-	First      string // timestamp; empty: no entries
-	Last       string
-	Kinds      Tally
-	Outcomes   Tally // of decisions, by result_kind
-	Accepted   int64 // decisions
-	Rejected   int64
-	Profiles   Tally // decisions and errors, by policy
-	Modes      Tally // by mode
-	Executions Tally // by execution_mode
-	Reasons    Tally // a decision counts once for each of its reasons
-	Codes      Tally // of errors
-	Kernels    Tally // by version
-	Days       Tally // ended runs by day, in UTC
-	Policies   map[canon.ContentHash]*PolicyUse
+	Entries    int64                            `json:"entries"`
+	First      string                           `json:"-"` // timestamp; empty: no entries
+	Last       string                           `json:"-"`
+	Kinds      Tally                            `json:"kinds"`
+	Outcomes   Tally                            `json:"outcomes"` // of decisions, by result_kind
+	Accepted   int64                            `json:"accepted"` // decisions
+	Rejected   int64                            `json:"rejected"`
+	Profiles   Tally                            `json:"profiles"`        // decisions and errors, by policy
+	Modes      Tally                            `json:"modes"`           // by mode
+	Executions Tally                            `json:"execution_modes"` // by execution_mode
+	Reasons    Tally                            `json:"reasons"`         // a decision counts once for each of its reasons
+	Codes      Tally                            `json:"errors"`          // of errors
+	Kernels    Tally                            `json:"kernels"`         // by version
+	Days       Tally                            `json:"days"`            // ended runs by day, in UTC
+	Policies   map[canon.ContentHash]*PolicyUse `json:"-"`
 }
 
 // PolicyUse says how often, and when, one policy decided.
 type PolicyUse struct {
-	SHA256  canon.ContentHash
-	Profile string // of its last use
-	Ends    int64
-	First   string // timestamps
-	Last    string
+	SHA256  canon.ContentHash `json:"policy_sha256"`
+	Profile string            `json:"profile"` // of its last use
+	Ends    int64             `json:"runs"`
+	First   string            `json:"first"` // timestamps
+	Last    string            `json:"last"`
 }
 
 // Tally counts by name.

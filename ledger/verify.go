@@ -40,8 +40,8 @@ type Promise struct {
 
 // Fault says what is wrong with a ledger. Index is the index of an entry, or -1.
 type Fault struct {
-	Index int64
-	What  string
+	Index int64  `json:"index"`
+	What  string `json:"what"`
 }
 
 // Error returns the text of the fault, with its place.
@@ -63,8 +63,8 @@ type Verified struct {
 
 // OpenRun is a run that has begun and not ended: it was killed, or is running.
 type OpenRun struct {
-	RunID string
-	Index int64
+	RunID string `json:"run_id"`
+	Index int64  `json:"index"`
 }
 
 // Verify reads a ledger from its first line to its last. The error is a *Fault if

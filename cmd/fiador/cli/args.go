@@ -86,6 +86,15 @@ func Choice(flag, value string, known []string) error {
 	return Unfit(hint, "unknown %s %q", flag, value)
 }
 
+// Formats adds the flag --format. The first format is the default. A call with an unknown
+// format ends before the command runs.
+func Formats(cmd *cobra.Command, value *string, formats ...string) {
+	last := len(formats) - 1
+	cmd.Flags().StringVar(value, "format", formats[0], strings.Join(formats[:last], ", ")+" or "+formats[last])
+	Complete(cmd, "format", formats...)
+	cmd.PreRunE = func(*cobra.Command, []string) error { return Choice("format", *value, formats) }
+}
+
 // Complete sets the values that a shell completes a flag with.
 func Complete(cmd *cobra.Command, flag string, values ...string) {
 	fixed := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

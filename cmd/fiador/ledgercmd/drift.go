@@ -10,9 +10,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/evidence/screen"
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
 )
 
 type driftFlags struct {
@@ -23,8 +21,7 @@ type driftFlags struct {
 }
 
 func driftCommand(a *cli.App) *cobra.Command {
-	f := driftFlags{format: "human"}
-	formats := []string{"human", "json"}
+	var f driftFlags
 	cmd := &cobra.Command{
 		Use:   "drift",
 		Short: "find decisions that should have been the same",
@@ -47,17 +44,13 @@ Exit codes:
   fiador ledger drift --ledger ./ledger --format json | jq .flips`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.Choice("format", f.format, formats); err != nil {
-				return err
-			}
 			return ledgerDrift(cmd.Context(), a, f)
 		},
 	}
 	f.ReadFlags.Register(cmd)
 	f.chooseFlags.registerScope(cmd)
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "let a flip be exit code 1")
-	cmd.Flags().StringVar(&f.format, "format", f.format, "human or json")
-	cli.Complete(cmd, "format", formats...)
+	cli.Formats(cmd, &f.format, "human", "json")
 	return cmd
 }
 
@@ -67,21 +60,8 @@ func ledgerDrift(ctx context.Context, a *cli.App, f driftFlags) error {
 		return err
 	}
 	filter.Kinds = []ledger.Kind{ledger.KindDecision}
-	s, _, err := openEntries(a, f.ReadFlags, filter)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	first, err := s.since(ctx)
-	if err != nil {
-		return err
-	}
 	var d ledger.Drift
-	err = s.each(ctx, first, func(index int64, e disk.Entry) error {
-		d.Add(index, e.Record)
-		return nil
-	})
-	s.line.Clear()
+	s, err := visitAll(ctx, a, f.ReadFlags, filter, d.Add)
 	if err != nil {
 		return err
 	}
@@ -89,7 +69,11 @@ func ledgerDrift(ctx context.Context, a *cli.App, f driftFlags) error {
 		a.Status = cli.ExitRejected
 	}
 	if f.format == "json" {
-		return cli.PrintJSON(a, driftDocument(&d, s.Checkpoint()))
+		d.Differences, d.Flips = cli.OrEmpty(d.Differences), cli.OrEmpty(d.Flips)
+		return cli.PrintJSON(a, struct {
+			Checkpoint ledger.Checkpoint `json:"checkpoint"`
+			ledger.Drift
+		}{s.Checkpoint(), d})
 	}
 	var out bytes.Buffer
 	driftText(cli.Terminal{W: &out, Color: a.Page.Color}, &d)
@@ -101,12 +85,12 @@ func driftText(t cli.Terminal, d *ledger.Drift) {
 		t.Line(append([]string{"  " + t.Paint(screen.Dim, fmt.Sprintf("%-8s", name))}, words...)...)
 	}
 	for _, x := range d.Differences {
-		t.Line(t.Paint(screen.Red, "DIFFERS"), fmt.Sprintf("entry %d from entry %d", x.Other, x.First)+more(x.Count, "%d entries differ from it"))
-		field("intent", string(x.Record.IntentSHA256))
-		field("profile", x.Record.Policy, string(x.Record.PolicySHA256))
-		field("modes", x.Record.ExecutionMode, x.Record.Mode)
-		field("first", string(x.Canon))
-		field("other", string(x.Record.CanonicalSHA256))
+		t.Line(t.Paint(screen.Red, "DIFFERS"), fmt.Sprintf("entry %d from entry %d", x.Other.Index, x.First.Index)+more(x.Count, "%d entries differ from it"))
+		field("intent", string(x.Intent))
+		field("profile", x.Profile, string(x.Policy))
+		field("modes", x.ExecutionMode, x.Mode)
+		field("first", string(x.First.Canon))
+		field("other", string(x.Other.Canon))
 	}
 	for _, x := range d.Flips {
 		t.Line(t.Paint(screen.Yellow, "FLIPPED"), x.From.Outcome+" -> "+x.To.Outcome, fmt.Sprintf("entry %d to entry %d", x.From.Index, x.To.Index)+more(x.Count, "flipped %d times"))
@@ -131,61 +115,4 @@ func more(n int64, format string) string {
 		return ""
 	}
 	return "  (" + fmt.Sprintf(format, n) + ")"
-}
-
-type driftPlace struct {
-	Index     int64             `json:"index"`
-	Canonical canon.ContentHash `json:"canonical_sha256"`
-}
-
-type driftDifference struct {
-	Intent        canon.ContentHash `json:"intent_sha256"`
-	Input         canon.ContentHash `json:"input_sha256"`
-	Policy        canon.ContentHash `json:"policy_sha256"`
-	Profile       string            `json:"profile"`
-	Mode          string            `json:"mode"`
-	ExecutionMode string            `json:"execution_mode"`
-	Kernel        string            `json:"kernel"`
-	Count         int64             `json:"count"`
-	First         driftPlace        `json:"first"`
-	Other         driftPlace        `json:"other"`
-}
-
-type driftVerdict struct {
-	Index   int64             `json:"index"`
-	Outcome string            `json:"outcome"`
-	Policy  canon.ContentHash `json:"policy_sha256"`
-	Kernel  string            `json:"kernel"`
-}
-
-type driftFlip struct {
-	Intent  canon.ContentHash `json:"intent_sha256"`
-	Profile string            `json:"profile"`
-	Count   int64             `json:"count"`
-	From    driftVerdict      `json:"from"`
-	To      driftVerdict      `json:"to"`
-}
-
-func driftDocument(d *ledger.Drift, c ledger.Checkpoint) any {
-	doc := struct {
-		Checkpoint  checkpointDocument `json:"checkpoint"`
-		Decisions   int64              `json:"decisions"`
-		Differences []driftDifference  `json:"differences"`
-		Flips       []driftFlip        `json:"flips"`
-	}{documentOf(c), d.Decisions, []driftDifference{}, []driftFlip{}}
-	for _, x := range d.Differences {
-		r := x.Record
-		doc.Differences = append(doc.Differences, driftDifference{
-			r.IntentSHA256, r.InputSHA256, r.PolicySHA256, r.Policy, r.Mode, r.ExecutionMode, r.Kernel, x.Count,
-			driftPlace{x.First, x.Canon}, driftPlace{x.Other, r.CanonicalSHA256},
-		})
-	}
-	for _, x := range d.Flips {
-		doc.Flips = append(doc.Flips, driftFlip{x.Intent, x.Profile, x.Count, verdictOf(x.From), verdictOf(x.To)})
-	}
-	return doc
-}
-
-func verdictOf(v ledger.Verdict) driftVerdict {
-	return driftVerdict{v.Index, v.Outcome, v.Policy, v.Kernel}
 }

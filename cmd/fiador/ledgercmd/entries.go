@@ -123,6 +123,25 @@ func openEntries(a *cli.App, f ledgers.ReadFlags, filter ledger.Filter) (*entrie
 	return e, bufio.NewWriterSize(e.line.Before(a.Stdout), 64<<10), nil
 }
 
+// visitAll opens a ledger and visits its chosen entries in order. It returns what it has
+// read, which is closed.
+func visitAll(ctx context.Context, a *cli.App, f ledgers.ReadFlags, filter ledger.Filter, visit func(index int64, r ledger.Record)) (*entries, error) {
+	s, _, err := openEntries(a, f, filter)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	defer s.line.Clear()
+	first, err := s.since(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.each(ctx, first, func(index int64, e disk.Entry) error {
+		visit(index, e.Record)
+		return nil
+	})
+}
+
 type visitor func(index int64, e disk.Entry) error
 
 // each visits the chosen entries from an index on, in order. It reads on until it knows

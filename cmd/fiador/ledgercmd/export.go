@@ -24,8 +24,7 @@ type exportFlags struct {
 }
 
 func exportCommand(a *cli.App) *cobra.Command {
-	f := exportFlags{format: "jsonl"}
-	formats := []string{"jsonl", "csv"}
+	var f exportFlags
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "write all entries as JSON Lines or CSV",
@@ -46,9 +45,6 @@ Exit codes:
   fiador ledger export --ledger ./ledger --from 1000 >>decisions.jsonl`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.Choice("format", f.format, formats); err != nil {
-				return err
-			}
 			switch {
 			case f.from < 0:
 				return cli.Usage("the first entry has index 0", "--from %d is no index", f.from)
@@ -62,11 +58,10 @@ Exit codes:
 	}
 	f.ReadFlags.Register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.format, "format", f.format, "jsonl or csv")
 	flags.StringVar(&f.output, "output", "", "file to write (default: standard output)")
 	flags.Int64Var(&f.from, "from", 0, "index of the first entry to write")
 	flags.BoolVar(&f.force, "force", false, "replace the file of --output")
-	cli.Complete(cmd, "format", formats...)
+	cli.Formats(cmd, &f.format, "jsonl", "csv")
 	return cmd
 }
 

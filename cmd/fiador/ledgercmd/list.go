@@ -55,8 +55,7 @@ Exit codes:
   2  the ledger, or an entry, could not be read`
 
 func listCommand(a *cli.App) *cobra.Command {
-	f := listFlags{format: "human"}
-	formats := []string{"human", "json", "jsonl", "csv"}
+	var f listFlags
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "list what was recorded",
@@ -66,9 +65,6 @@ func listCommand(a *cli.App) *cobra.Command {
   fiador ledger list --ledger ./ledger --format jsonl | jq -r .intent_sha256`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.Choice("format", f.format, formats); err != nil {
-				return err
-			}
 			switch {
 			case cmd.Flags().Changed("last") && f.last < 1:
 				return cli.Usage("a number from 1 on", "--last %d lists nothing", f.last)
@@ -84,8 +80,7 @@ func listCommand(a *cli.App) *cobra.Command {
 	flags.Int64Var(&f.last, "last", 0, "only the newest `N` of them")
 	flags.BoolVar(&f.reverse, "reverse", false, "the newest first")
 	flags.BoolVar(&f.relative, "relative", false, "say how long ago, and not when")
-	flags.StringVar(&f.format, "format", f.format, "human, json, jsonl or csv")
-	cli.Complete(cmd, "format", formats...)
+	cli.Formats(cmd, &f.format, "human", "json", "jsonl", "csv")
 	return cmd
 }
 

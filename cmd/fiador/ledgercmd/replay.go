@@ -74,16 +74,12 @@ Exit codes:
 	flags.Lookup("tree").DefValue = "none"
 	registerRun(cmd, &f.run)
 	flags.BoolVar(&f.all, "all", false, "replay every decision")
-	flags.StringVar(&f.format, "format", "human", "human or jsonl")
-	cli.Complete(cmd, "format", "human", "jsonl")
+	cli.Formats(cmd, &f.format, "human", "jsonl")
 	f.given = flags.Changed
 	return cmd
 }
 
 func replayLedger(ctx context.Context, a *cli.App, f replayFlags, args []string) error {
-	if err := cli.Choice("format", f.format, []string{"human", "jsonl"}); err != nil {
-		return err
-	}
 	filter, err := f.filter(a.Now())
 	if err != nil {
 		return err

@@ -35,8 +35,7 @@ type showFlags struct {
 }
 
 func showCommand(a *cli.App) *cobra.Command {
-	f := showFlags{format: "human"}
-	formats := []string{"human", "json"}
+	var f showFlags
 	cmd := &cobra.Command{
 		Use:   "show N|RUN",
 		Short: "show all about one entry, or the entries of one run",
@@ -65,9 +64,6 @@ Exit codes:
   fiador ledger show 7 --ledger ./ledger --format json | jq .entries[0].leaf_sha256`,
 		Args: cli.ExactArgs("N|RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Choice("format", f.format, formats); err != nil {
-				return err
-			}
 			raw := 0
 			for _, set := range []bool{f.evidence, f.result, f.line} {
 				if set {
@@ -89,8 +85,7 @@ Exit codes:
 	flags.BoolVar(&f.line, "line", false, "print the stored line")
 	flags.BoolVar(&f.evidence, "evidence", false, "print the evidence")
 	flags.BoolVar(&f.result, "result", false, "print the RunResult")
-	flags.StringVar(&f.format, "format", f.format, "human or json")
-	cli.Complete(cmd, "format", formats...)
+	cli.Formats(cmd, &f.format, "human", "json")
 	return cmd
 }
 
@@ -134,9 +129,9 @@ func showEntries(ctx context.Context, a *cli.App, what string, f showFlags) erro
 			}
 		}
 		return cli.PrintJSON(a, struct {
-			Checkpoint checkpointDocument `json:"checkpoint"`
-			Entries    []entryDocument    `json:"entries"`
-		}{documentOf(r.Checkpoint()), docs})
+			Checkpoint ledger.Checkpoint `json:"checkpoint"`
+			Entries    []entryDocument   `json:"entries"`
+		}{r.Checkpoint(), docs})
 	}
 	var out bytes.Buffer
 	t := cli.Terminal{W: &out, Color: a.Page.Color}

@@ -13,9 +13,7 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/evidence/screen"
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
-	"github.com/fiador/fiador/ledger/disk"
 )
 
 type statsFlags struct {
@@ -26,8 +24,7 @@ type statsFlags struct {
 }
 
 func statsCommand(a *cli.App) *cobra.Command {
-	f := statsFlags{format: "human", top: 10}
-	formats := []string{"human", "json", "csv"}
+	var f statsFlags
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "count what was recorded",
@@ -48,9 +45,6 @@ Exit codes:
   fiador ledger stats --ledger ./ledger --since 30d --format json | jq .reasons`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.Choice("format", f.format, formats); err != nil {
-				return err
-			}
 			if f.top < 1 {
 				return cli.Usage("a number from 1 on", "--top %d shows nothing", f.top)
 			}
@@ -59,9 +53,8 @@ Exit codes:
 	}
 	f.ReadFlags.Register(cmd)
 	f.chooseFlags.register(cmd)
-	cmd.Flags().IntVar(&f.top, "top", f.top, "how many reasons, days and policies --format human shows")
-	cmd.Flags().StringVar(&f.format, "format", f.format, "human, json or csv")
-	cli.Complete(cmd, "format", formats...)
+	cmd.Flags().IntVar(&f.top, "top", 10, "how many reasons, days and policies --format human shows")
+	cli.Formats(cmd, &f.format, "human", "json", "csv")
 	return cmd
 }
 
@@ -70,25 +63,12 @@ func ledgerStats(ctx context.Context, a *cli.App, f statsFlags) error {
 	if err != nil {
 		return err
 	}
-	s, _, err := openEntries(a, f.ReadFlags, filter)
+	c := counted{top: f.top}
+	s, err := visitAll(ctx, a, f.ReadFlags, filter, func(_ int64, r ledger.Record) { c.Add(r) })
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	first, err := s.since(ctx)
-	if err != nil {
-		return err
-	}
-	c := counted{checkpoint: s.Checkpoint(), top: f.top}
-	err = s.each(ctx, first, func(_ int64, e disk.Entry) error {
-		c.Add(e.Record)
-		return nil
-	})
-	s.line.Clear()
-	if err != nil {
-		return err
-	}
-	c.open = s.open
+	c.checkpoint, c.open = s.Checkpoint(), s.open
 	switch f.format {
 	case "json":
 		return cli.PrintJSON(a, c.document())
@@ -112,61 +92,33 @@ type counted struct {
 	top        int
 }
 
-// tallies returns the counts with their names, for documents and tables.
-func (c *counted) tallies() []struct {
+// tally is one of the counts, with its name in documents and tables.
+type tally struct {
 	group string
-	tally ledger.Tally
-} {
-	return []struct {
-		group string
-		tally ledger.Tally
-	}{
-		{"kinds", c.Kinds}, {"outcomes", c.Outcomes}, {"profiles", c.Profiles}, {"modes", c.Modes},
-		{"execution_modes", c.Executions}, {"kernels", c.Kernels}, {"reasons", c.Reasons}, {"errors", c.Codes}, {"days", c.Days},
+	*ledger.Tally
+}
+
+func (c *counted) tallies() []tally {
+	return []tally{
+		{"kinds", &c.Kinds}, {"outcomes", &c.Outcomes}, {"profiles", &c.Profiles}, {"modes", &c.Modes},
+		{"execution_modes", &c.Executions}, {"kernels", &c.Kernels}, {"reasons", &c.Reasons}, {"errors", &c.Codes}, {"days", &c.Days},
 	}
 }
 
 func (c *counted) document() any {
-	type policyUse struct {
-		SHA256  canon.ContentHash `json:"policy_sha256"`
-		Profile string            `json:"profile"`
-		Runs    int64             `json:"runs"`
-		First   string            `json:"first"`
-		Last    string            `json:"last"`
-	}
-	doc := struct {
-		Checkpoint checkpointDocument `json:"checkpoint"`
-		Entries    int64              `json:"entries"`
-		First      *string            `json:"first"`
-		Last       *string            `json:"last"`
-		Accepted   int64              `json:"accepted"`
-		Rejected   int64              `json:"rejected"`
-		Open       []string           `json:"open"`
-		Policies   []policyUse        `json:"policies"`
-		Kinds      ledger.Tally       `json:"kinds"`
-		Outcomes   ledger.Tally       `json:"outcomes"`
-		Profiles   ledger.Tally       `json:"profiles"`
-		Modes      ledger.Tally       `json:"modes"`
-		Executions ledger.Tally       `json:"execution_modes"`
-		Kernels    ledger.Tally       `json:"kernels"`
-		Reasons    ledger.Tally       `json:"reasons"`
-		Errors     ledger.Tally       `json:"errors"`
-		Days       ledger.Tally       `json:"days"`
-	}{
-		Checkpoint: documentOf(c.checkpoint), Entries: c.Entries, Accepted: c.Accepted, Rejected: c.Rejected, Open: openRuns(c.open),
-		Policies: []policyUse{}, Kinds: c.Kinds, Outcomes: c.Outcomes, Profiles: c.Profiles, Modes: c.Modes,
-		Executions: c.Executions, Kernels: c.Kernels, Reasons: c.Reasons, Errors: c.Codes, Days: c.Days,
-	}
-	for _, t := range []*ledger.Tally{
-		&doc.Kinds, &doc.Outcomes, &doc.Profiles, &doc.Modes, &doc.Executions, &doc.Kernels, &doc.Reasons, &doc.Errors, &doc.Days,
-	} {
-		if *t == nil {
-			*t = ledger.Tally{}
+	for _, t := range c.tallies() {
+		if *t.Tally == nil {
+			*t.Tally = ledger.Tally{}
 		}
 	}
-	for _, p := range c.Uses() {
-		doc.Policies = append(doc.Policies, policyUse{p.SHA256, p.Profile, p.Ends, p.First, p.Last})
-	}
+	doc := struct {
+		Checkpoint ledger.Checkpoint  `json:"checkpoint"`
+		First      *string            `json:"first"`
+		Last       *string            `json:"last"`
+		Open       []string           `json:"open"`
+		Policies   []ledger.PolicyUse `json:"policies"`
+		ledger.Stats
+	}{c.checkpoint, nil, nil, openRuns(c.open), cli.OrEmpty(c.Uses()), c.Stats}
 	if c.Entries > 0 {
 		doc.First, doc.Last = &c.First, &c.Last
 	}
@@ -185,7 +137,7 @@ func (c *counted) table() ([]byte, error) {
 		{"accepted", "", number(c.Accepted)}, {"rejected", "", number(c.Rejected)}, {"open", "", number(int64(len(c.open)))},
 	}
 	for _, t := range c.tallies() {
-		for _, n := range t.tally.ByName() {
+		for _, n := range t.ByName() {
 			rows = append(rows, []string{t.group, ledger.Cell(n.Name), number(n.N)})
 		}
 	}

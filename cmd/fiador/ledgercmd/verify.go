@@ -12,7 +12,6 @@ import (
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/ledgers"
 	"github.com/fiador/fiador/evidence/screen"
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 )
@@ -57,15 +56,11 @@ Exit codes:
 	flags.BoolVar(&f.Evidence, "evidence", false, "check the evidence of every decision as well")
 	flags.BoolVar(&f.Tiles, "tiles", false, "check the hash tiles as well")
 	flags.StringArrayVar(&f.since, "since", nil, "a checkpoint or receipt that the ledger has to keep; may be given again")
-	flags.StringVar(&f.format, "format", "human", "human or json")
-	cli.Complete(cmd, "format", "human", "json")
+	cli.Formats(cmd, &f.format, "human", "json")
 	return cmd
 }
 
 func verifyLedger(ctx context.Context, a *cli.App, f verifyLedgerFlags) error {
-	if err := cli.Choice("format", f.format, []string{"human", "json"}); err != nil {
-		return err
-	}
 	if f.Quick && f.Evidence {
 		return cli.Unfit("leave --quick out", "--quick reads few records, and --evidence needs all")
 	}
@@ -105,11 +100,7 @@ func verifyLedger(ctx context.Context, a *cli.App, f verifyLedgerFlags) error {
 		a.Status = cli.ExitRejected
 	}
 	if f.format == "json" {
-		b, err := canon.Canonical(v.document())
-		if err != nil {
-			return err
-		}
-		return a.Print(append(b, '\n'))
+		return cli.PrintJSON(a, v.document())
 	}
 	return a.Print([]byte(v.human(a.Page)))
 }
@@ -146,36 +137,24 @@ type parts[T any] struct {
 	Altered []T `json:"altered,omitzero"`
 }
 
-type openRun struct {
-	Index int64  `json:"index"`
-	RunID string `json:"run_id"`
-}
-
 func (v ledgerVerdict) document() any {
 	if v.fault != nil {
-		type fault struct {
-			Index int64  `json:"index"`
-			What  string `json:"what"`
-		}
 		return struct {
-			Verdict string `json:"verdict"`
-			Fault   fault  `json:"fault"`
-		}{v.word(), fault{v.fault.Index, v.fault.What}}
+			Verdict string        `json:"verdict"`
+			Fault   *ledger.Fault `json:"fault"`
+		}{v.word(), v.fault}
 	}
 	doc := struct {
-		Verdict    string         `json:"verdict"`
-		Entries    int64          `json:"entries"`
-		Root       string         `json:"root"`
-		Open       []openRun      `json:"open"`
-		Checkpoint int64          `json:"checkpoint"`
-		Pins       int            `json:"pins"`
-		TornBytes  int64          `json:"torn_bytes"`
-		Tiles      *parts[string] `json:"tiles,omitempty"`
-		Evidence   *parts[int64]  `json:"evidence,omitempty"`
-	}{Verdict: v.word(), Entries: v.Size, Root: v.Root.String(), Open: []openRun{}, Checkpoint: v.Checkpoint.Size, Pins: v.Pins, TornBytes: int64(v.Torn)}
-	for _, o := range v.Open {
-		doc.Open = append(doc.Open, openRun{o.Index, o.RunID})
-	}
+		Verdict    string           `json:"verdict"`
+		Entries    int64            `json:"entries"`
+		Root       string           `json:"root"`
+		Open       []ledger.OpenRun `json:"open"`
+		Checkpoint int64            `json:"checkpoint"`
+		Pins       int              `json:"pins"`
+		TornBytes  int64            `json:"torn_bytes"`
+		Tiles      *parts[string]   `json:"tiles,omitempty"`
+		Evidence   *parts[int64]    `json:"evidence,omitempty"`
+	}{Verdict: v.word(), Entries: v.Size, Root: v.Root.String(), Open: cli.OrEmpty(v.Open), Checkpoint: v.Checkpoint.Size, Pins: v.Pins, TornBytes: v.Torn}
 	if v.flags.Tiles {
 		doc.Tiles = &parts[string]{Right: v.Tiles, Missing: cli.OrEmpty(v.Missing), Wrong: cli.OrEmpty(v.Wrong)}
 	}

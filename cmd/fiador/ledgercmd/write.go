@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/csv"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -47,7 +48,7 @@ type jsonWriter struct {
 }
 
 func (w *jsonWriter) begin() error {
-	b, err := canon.Canonical(documentOf(w.checkpoint))
+	b, err := canon.Canonical(w.checkpoint)
 	if err != nil {
 		return err
 	}
@@ -75,24 +76,10 @@ func (w *jsonWriter) end(open ledger.Open) error {
 	return err
 }
 
-type checkpointDocument struct {
-	Origin string `json:"origin"`
-	Size   int64  `json:"size"`
-	Root   string `json:"root"`
-}
-
-func documentOf(c ledger.Checkpoint) checkpointDocument {
-	return checkpointDocument{c.Origin, c.Size, c.Root.String()}
-}
-
 // openRuns returns the ids of open runs, in the order of their beginning.
 func openRuns(open ledger.Open) []string {
-	ids := make([]string, 0, len(open))
-	for id := range open {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b string) int { return int(open[a] - open[b]) })
-	return ids
+	byIndex := func(a, b string) int { return int(open[a] - open[b]) }
+	return cli.OrEmpty(slices.SortedFunc(maps.Keys(open), byIndex))
 }
 
 // csvWriter writes a table (RFC 4180) with a header.
