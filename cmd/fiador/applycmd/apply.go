@@ -124,10 +124,8 @@ func (f *applyFlags) register(cmd *cobra.Command) {
 
 // check refuses flags that need the folder and lack it, and flags without an effect.
 func (f applyFlags) check(cmd *cobra.Command) error {
-	for _, name := range []string{"to", "git-branch", "policy"} {
-		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
-			return cli.Usage(cli.HelpHint(cmd), "--%s is empty", name)
-		}
+	if err := cli.NotEmpty(cmd, "to", "git-branch", "policy"); err != nil {
+		return err
 	}
 	if f.to == "" {
 		return cli.Usage("add --to DIR", "which folder shall the files be put into?")

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,10 +75,8 @@ func NotEmpty(cmd *cobra.Command, names ...string) error {
 
 // Choice refuses a flag value that is not in its list.
 func Choice(flag, value string, known []string) error {
-	for _, k := range known {
-		if k == value {
-			return nil
-		}
+	if slices.Contains(known, value) {
+		return nil
 	}
 	hint := "one of: " + strings.Join(known, ", ")
 	if near := specs.Nearest(value, known); near != "" {
@@ -86,33 +85,40 @@ func Choice(flag, value string, known []string) error {
 	return Unfit(hint, "unknown %s %q", flag, value)
 }
 
-// Formats adds the flag --format. The first format is the default. A call with an unknown
-// format ends before the command runs.
-func Formats(cmd *cobra.Command, value *string, formats ...string) {
-	last := len(formats) - 1
-	cmd.Flags().StringVar(value, "format", formats[0], strings.Join(formats[:last], ", ")+" or "+formats[last])
-	Complete(cmd, "format", formats...)
-	cmd.PreRunE = func(*cobra.Command, []string) error { return Choice("format", *value, formats) }
-}
-
 // Complete sets the values that a shell completes a flag with.
 func Complete(cmd *cobra.Command, flag string, values ...string) {
-	fixed := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return values, cobra.ShellCompDirectiveNoFileComp
-	}
+	fixed := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 	if err := cmd.RegisterFlagCompletionFunc(flag, fixed); err != nil {
 		panic(err)
 	}
 }
 
-// AtMostOne returns a check for one argument or none.
-func AtMostOne() cobra.PositionalArgs {
+// FormatFlag adds the flag --format. The first format is the default. The command refuses
+// an unknown format before it does anything.
+func FormatFlag(cmd *cobra.Command, value *string, formats ...string) {
+	last := len(formats) - 1
+	usage := strings.Join(formats[:last], ", ") + " or " + formats[last]
+	cmd.Flags().StringVar(value, "format", formats[0], usage)
+	Complete(cmd, "format", formats...)
+	cmd.PreRunE = func(*cobra.Command, []string) error { return Choice("format", *value, formats) }
+}
+
+// AtLeastOne returns a check for one argument of a name, or more.
+func AtLeastOne(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return Usage(HelpHint(cmd), "unexpected argument %q", args[1])
+		if len(args) == 0 {
+			return Usage(HelpHint(cmd), "%s is missing", name)
 		}
 		return nil
 	}
+}
+
+// AtMostOne refuses a second argument.
+func AtMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return Usage(HelpHint(cmd), "unexpected argument %q", args[1])
+	}
+	return nil
 }
 
 // Once is a flag that may be given one time. Otherwise the later of two profiles would win

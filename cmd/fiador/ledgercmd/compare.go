@@ -98,7 +98,7 @@ Exit codes:
 		Example: `  fiador ledger check-receipts receipts/ --ledger ./ledger`,
 		Args:    cli.ExactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return checkReceipts(cmd.Context(), a, f, args[0])
+			return ledgers.Reading(a, f, func(r *disk.Reader) error { return checkReceipts(cmd.Context(), a, r, args[0]) })
 		},
 	}
 	f.Register(cmd)
@@ -108,18 +108,13 @@ Exit codes:
 // receiptSuffix ends the names of receipts.
 const receiptSuffix = ".tlog-proof"
 
-func checkReceipts(ctx context.Context, a *cli.App, f ledgers.ReadFlags, dir string) error {
-	r, err := ledgers.Read(a, f)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func checkReceipts(ctx context.Context, a *cli.App, r *disk.Reader, dir string) error {
 	list, err := receipts(dir)
 	if err != nil {
 		return err
 	}
 	if err := r.Keeps(ctx, list); err != nil {
-		return ledgers.Error(f.Name(a), err)
+		return err
 	}
 	var b strings.Builder
 	lost := 0
@@ -194,7 +189,9 @@ Exit codes:
 		Example: `  fiador ledger publish ./public --ledger ./ledger`,
 		Args:    cli.ExactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return publishLedger(cmd.Context(), a, f, args[0])
+			return ledgers.Reading(a, f, func(r *disk.Reader) error {
+				return publishLedger(cmd.Context(), a, r, f.Name(a), filepath.Clean(args[0]))
+			})
 		},
 	}
 	f.Register(cmd)
@@ -203,10 +200,10 @@ Exit codes:
 
 // publishable refuses a folder that cannot hold the published log: a ledger, a folder in
 // this ledger, or a log with entries that this ledger lacks.
-func publishable(ctx context.Context, a *cli.App, r *disk.Reader, source, dir string) error {
+func publishable(ctx context.Context, r *disk.Reader, source, dir string) error {
 	in, err := cli.Beneath(source, dir)
 	if err != nil {
-		return err
+		return runerr.Of(err)
 	}
 	if in {
 		return cli.Unfit("name another folder", "%q lies in the ledger itself", screen.Path(dir))
@@ -224,38 +221,22 @@ func publishable(ctx context.Context, a *cli.App, r *disk.Reader, source, dir st
 	if err != nil {
 		return err
 	}
-	if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
-		return proofError(name, err)
+	if _, err = extends(ctx, r, name, old); errors.Is(err, ledger.ErrProof) {
+		return fmt.Errorf("%w: it does not have the %s that are published", disk.ErrForked, entryCount(old.Size))
 	}
-	now := r.Checkpoint()
-	if old.Size <= now.Size {
-		proof, err := r.Consistency(ctx, old.Size)
-		if err != nil {
-			return ledgers.Error(source, err)
-		}
-		if proof.Check(now, old.Checkpoint) == nil {
-			return nil
-		}
-	}
-	return ledgers.Error(source, fmt.Errorf("%w: it does not have the %s that are published", disk.ErrForked, entryCount(old.Size)))
+	return err
 }
 
-func publishLedger(ctx context.Context, a *cli.App, f ledgers.ReadFlags, dir string) error {
-	r, err := ledgers.Read(a, f)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	source, dir := f.Name(a), filepath.Clean(dir)
-	if err := publishable(ctx, a, r, source, dir); err != nil {
+func publishLedger(ctx context.Context, a *cli.App, r *disk.Reader, source, dir string) error {
+	if err := publishable(ctx, r, source, dir); err != nil {
 		return err
 	}
 	tell, clear := progressOf(a, r.Size())
-	err = r.Publish(ctx, dir, tell)
+	err := r.Publish(ctx, dir, tell)
 	clear()
 	switch {
 	case errors.Is(err, disk.ErrTampered), ctx.Err() != nil:
-		return ledgers.Error(source, err)
+		return err
 	case err != nil:
 		return cli.NotWritten(dir, err)
 	}

@@ -50,7 +50,7 @@ Exit codes:
 	f.ReadFlags.Register(cmd)
 	f.chooseFlags.registerScope(cmd)
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "let a flip be exit code 1")
-	cli.Formats(cmd, &f.format, "human", "json")
+	cli.FormatFlag(cmd, &f.format, "human", "json")
 	return cmd
 }
 

@@ -61,7 +61,7 @@ Exit codes:
 	flags.StringVar(&f.output, "output", "", "file to write (default: standard output)")
 	flags.Int64Var(&f.from, "from", 0, "index of the first entry to write")
 	flags.BoolVar(&f.force, "force", false, "replace the file of --output")
-	cli.Formats(cmd, &f.format, "jsonl", "csv")
+	cli.FormatFlag(cmd, &f.format, "jsonl", "csv")
 	return cmd
 }
 

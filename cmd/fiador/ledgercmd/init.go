@@ -53,7 +53,7 @@ func initLedger(a *cli.App, dir, origin, keyFile string) error {
 	if keyFile == "" {
 		return cli.Usage("for instance: --key gate.key", "--key is missing")
 	}
-	if err := ledgers.Outside(dir, keyFile); err != nil {
+	if err := ledgers.Outside(dir, keyFile, "ledger"); err != nil {
 		return err
 	}
 	signer, err := ledgers.NewKey(a, origin, keyFile)
@@ -89,11 +89,7 @@ Exit codes:
 		Example: `  fiador ledger repair --ledger ./ledger --ledger-key gate.key`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := ledgers.Dir(a, dir)
-			if err != nil {
-				return err
-			}
-			signer, err := ledgers.Signer(a, key, dir)
+			dir, signer, err := key.Signer(a, dir)
 			if err != nil {
 				return err
 			}
@@ -126,11 +122,7 @@ Exit codes:
 		Example: `  fiador ledger rotate-key --ledger ./ledger --ledger-key gate.key --new-key gate-2.key >gate-2.pub`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := ledgers.Dir(a, dir)
-			if err != nil {
-				return err
-			}
-			signer, err := ledgers.Signer(a, key, dir)
+			dir, signer, err := key.Signer(a, dir)
 			if err != nil {
 				return err
 			}
@@ -147,7 +139,7 @@ func rotateKey(ctx context.Context, a *cli.App, dir, file string, signer *ledger
 	if file == "" {
 		return cli.Usage("for instance: --new-key gate-2.key", "--new-key is missing")
 	}
-	if err := ledgers.Outside(dir, file); err != nil {
+	if err := ledgers.Outside(dir, file, "ledger"); err != nil {
 		return err
 	}
 	log, err := disk.Open(dir, signer, disk.Options{Now: a.Now, Progress: ledgers.Rebuilding(a)})

@@ -3,6 +3,7 @@
 package ledgercmd
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -44,6 +45,12 @@ Exit codes:
 // proofError returns the error for a proof when a command cannot answer.
 func proofError(name string, err error) error {
 	return runerr.New(result.CodeEvidence, "proof "+strconv.Quote(screen.Path(name))+": "+err.Error(), ledgers.Hint(err), runerr.Because(err))
+}
+
+// refuted prints what is wrong, after one word for it, and makes the exit status 1.
+func refuted(a *cli.App, word, format string, args ...any) error {
+	a.Status = cli.ExitRejected
+	return a.Print(fmt.Appendf(nil, "%s  %s\n", a.Page.Paint(screen.Red, word), screen.Plain(fmt.Sprintf(format, args...))))
 }
 
 // progressOf shows the progress of long work on a ledger.

@@ -80,7 +80,7 @@ func listCommand(a *cli.App) *cobra.Command {
 	flags.Int64Var(&f.last, "last", 0, "only the newest `N` of them")
 	flags.BoolVar(&f.reverse, "reverse", false, "the newest first")
 	flags.BoolVar(&f.relative, "relative", false, "say how long ago, and not when")
-	cli.Formats(cmd, &f.format, "human", "json", "jsonl", "csv")
+	cli.FormatFlag(cmd, &f.format, "human", "json", "jsonl", "csv")
 	return cmd
 }
 

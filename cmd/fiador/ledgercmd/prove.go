@@ -38,7 +38,9 @@ Exit codes:
   fiador ledger check-proof run.tlog-proof --key gate.pub`,
 		Args: cli.ExactArgs("N|RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return proveRun(cmd.Context(), a, f, args[0], run, output)
+			return ledgers.Reading(a, f, func(r *disk.Reader) error {
+				return proveRun(cmd.Context(), a, r, f.Name(a), args[0], run, output)
+			})
 		},
 	}
 	f.Register(cmd)
@@ -47,16 +49,8 @@ Exit codes:
 	return cmd
 }
 
-func proveRun(ctx context.Context, a *cli.App, f ledgers.ReadFlags, what string, run bool, output string) error {
-	r, err := ledgers.Read(a, f)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if err := cli.ApartFromLedger(output, f.Name(a)); err != nil {
-		return err
-	}
-	if err := cli.Absent(output); err != nil {
+func proveRun(ctx context.Context, a *cli.App, r *disk.Reader, source, what string, run bool, output string) error {
+	if err := newOutput(output, source); err != nil {
 		return err
 	}
 	list, err := find(ctx, a, r, what, run)
@@ -69,12 +63,20 @@ func proveRun(ctx context.Context, a *cli.App, f ledgers.ReadFlags, what string,
 		if !errors.Is(err, disk.ErrTampered) && !errors.As(err, new(*fs.PathError)) && ctx.Err() == nil {
 			err = fmt.Errorf("%w: entry %d cannot be proved: %w", disk.ErrTampered, index, err)
 		}
-		return ledgers.Error(f.Name(a), err)
+		return err
 	}
 	if output != "" {
 		return cli.WriteNew(output, p.Marshal(), nil)
 	}
 	return a.Print(p.Marshal())
+}
+
+// newOutput refuses an output file that lies in the ledger, or exists.
+func newOutput(name, ledger string) error {
+	if err := cli.ApartFromLedger(name, ledger); err != nil {
+		return runerr.Of(err)
+	}
+	return cli.Absent(name)
 }
 
 func checkProofCommand(a *cli.App) *cobra.Command {
@@ -150,8 +152,7 @@ func checkProof(ctx context.Context, a *cli.App, f ledgers.ReadFlags, name strin
 	case errors.Is(err, ledger.ErrUnknownKey):
 		return proofError(name, err)
 	case err != nil:
-		a.Status = cli.ExitRejected
-		return a.Print(fmt.Appendf(nil, "%s  %s\n", a.Page.Paint(screen.Red, "INVALID"), screen.Plain(err.Error())))
+		return refuted(a, "INVALID", "%s", err)
 	}
 	return a.Print(fmt.Appendf(nil, "%s  entry %d of %d in %s\n%s\n", a.Page.Paint(screen.Green, "VALID"), p.Index, c.Size, c.Origin, p.Entry))
 }
@@ -190,44 +191,46 @@ func consistency(ctx context.Context, a *cli.App, f ledgers.ReadFlags, from, out
 	if err != nil {
 		return err
 	}
-	r, err := ledgers.Read(a, f)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if err := cli.ApartFromLedger(output, f.Name(a)); err != nil {
-		return err
-	}
-	if err := cli.Absent(output); err != nil {
-		return err
-	}
-	now := r.Checkpoint()
-	not := func(format string, args ...any) error {
-		a.Status = cli.ExitRejected
-		return a.Print(fmt.Appendf(nil, "%s  %s\n", a.Page.Paint(screen.Red, "INCONSISTENT"), screen.Plain(fmt.Sprintf(format, args...))))
-	}
-	if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
-		if errors.Is(err, ledger.ErrBadSignature) {
-			return not("%s: %s", old.Name, err)
-		}
-		return proofError(from, err)
-	}
-	if old.Size > now.Size {
-		return not("%s has %s, and the ledger has %d: entries are gone", old.Name, entryCount(old.Size), now.Size)
-	}
-	proof, err := r.Consistency(ctx, old.Size)
-	if err != nil {
-		return ledgers.Error(f.Name(a), err)
-	}
-	if err := proof.Check(now, old.Checkpoint); err != nil {
-		return not("the first %s are not those of %s", entryCount(old.Size), old.Name)
-	}
-	if output != "" {
-		if err := cli.WriteNew(output, proof.Witness(now), nil); err != nil {
+	return ledgers.Reading(a, f, func(r *disk.Reader) error {
+		if err := newOutput(output, f.Name(a)); err != nil {
 			return err
 		}
+		now := r.Checkpoint()
+		if _, err := r.Keys().OpenCheckpoint(old.Note); errors.Is(err, ledger.ErrBadSignature) {
+			return refuted(a, "INCONSISTENT", "%s: %s", old.Name, err)
+		}
+		proof, err := extends(ctx, r, from, old)
+		switch {
+		case errors.Is(err, ledger.ErrProof) && old.Size > now.Size:
+			return refuted(a, "INCONSISTENT", "%s has %s, and the ledger has %d: entries are gone", old.Name, entryCount(old.Size), now.Size)
+		case errors.Is(err, ledger.ErrProof):
+			return refuted(a, "INCONSISTENT", "the first %s are not those of %s", entryCount(old.Size), old.Name)
+		case err != nil:
+			return err
+		}
+		if output != "" {
+			if err := cli.WriteNew(output, proof.Witness(now), nil); err != nil {
+				return err
+			}
+		}
+		return a.Print(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.Page.Paint(screen.Green, "CONSISTENT"), old.Size, entryCount(now.Size), screen.Plain(old.Name)))
+	})
+}
+
+// extends proves that a ledger begins with the entries of an older checkpoint, which one
+// of its keys has to have signed. Its error wraps ledger.ErrProof if the ledger does not.
+func extends(ctx context.Context, r *disk.Reader, name string, old ledger.Promise) (ledger.Consistency, error) {
+	if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
+		return ledger.Consistency{}, proofError(name, err)
 	}
-	return a.Print(fmt.Appendf(nil, "%s  the first %d of %s are those of %s\n", a.Page.Paint(screen.Green, "CONSISTENT"), old.Size, entryCount(now.Size), screen.Plain(old.Name)))
+	proof := ledger.Consistency{From: old.Size}
+	if old.Size <= r.Size() {
+		var err error
+		if proof, err = r.Consistency(ctx, old.Size); err != nil {
+			return proof, err
+		}
+	}
+	return proof, proof.Check(r.Checkpoint(), old.Checkpoint)
 }
 
 func pinCommand(a *cli.App) *cobra.Command {
@@ -248,9 +251,9 @@ Exit codes:
   2  not done`,
 		Example: `  fiador ledger pin --ledger ./ledger --output /mnt/audit/gate.checkpoint
   fiador ledger pin cosigned.checkpoint --ledger ./ledger`,
-		Args: cli.AtMostOne(),
+		Args: cli.AtMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return pin(cmd.Context(), a, f, args, output)
+			return ledgers.Reading(a, f, func(r *disk.Reader) error { return pin(cmd.Context(), a, r, f.Name(a), args, output) })
 		},
 	}
 	f.Register(cmd)
@@ -258,34 +261,22 @@ Exit codes:
 	return cmd
 }
 
-func pin(ctx context.Context, a *cli.App, f ledgers.ReadFlags, args []string, output string) error {
-	r, err := ledgers.Read(a, f)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func pin(ctx context.Context, a *cli.App, r *disk.Reader, source string, args []string, output string) error {
 	c := r.Checkpoint()
 	if len(args) > 0 {
 		old, err := checkpointFile(args[0])
 		if err != nil {
 			return err
 		}
-		if _, err := r.Keys().OpenCheckpoint(old.Note); err != nil {
-			return proofError(args[0], err)
-		}
-		var proof ledger.Consistency
-		if old.Size <= c.Size {
-			if proof, err = r.Consistency(ctx, old.Size); err != nil {
-				return ledgers.Error(f.Name(a), err)
-			}
-		}
-		if old.Size > c.Size || proof.Check(c, old.Checkpoint) != nil {
-			a.Status = cli.ExitRejected
-			return a.Print(fmt.Appendf(nil, "%s  the ledger does not have the %s of %s\n", a.Page.Paint(screen.Red, "INCONSISTENT"), entryCount(old.Size), screen.Plain(old.Name)))
+		switch _, err := extends(ctx, r, args[0], old); {
+		case errors.Is(err, ledger.ErrProof):
+			return refuted(a, "INCONSISTENT", "the ledger does not have the %s of %s", entryCount(old.Size), old.Name)
+		case err != nil:
+			return err
 		}
 		c = old.Checkpoint
 	}
-	if err := cli.ApartFromLedger(output, f.Name(a)); err != nil {
+	if err := newOutput(output, source); err != nil {
 		return err
 	}
 	if output != "" {
@@ -295,7 +286,7 @@ func pin(ctx context.Context, a *cli.App, f ledgers.ReadFlags, args []string, ou
 	}
 	name, err := r.Pin(c)
 	if err != nil {
-		return ledgers.Error(f.Name(a), err)
+		return err
 	}
 	return a.Print(fmt.Appendf(nil, "%s  %s\n", name, c.Root))
 }

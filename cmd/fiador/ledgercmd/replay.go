@@ -61,7 +61,7 @@ Exit codes:
 		Example: `  fiador ledger replay 17 --ledger ./ledger
   fiador ledger replay --all --ledger ./ledger
   fiador ledger replay --since 7d --policy ./stricter --ledger ./ledger`,
-		Args: cli.AtMostOne(),
+		Args: cli.AtMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return replayLedger(cmd.Context(), a, f, args)
 		},
@@ -74,7 +74,7 @@ Exit codes:
 	flags.Lookup("tree").DefValue = "none"
 	registerRun(cmd, &f.run)
 	flags.BoolVar(&f.all, "all", false, "replay every decision")
-	cli.Formats(cmd, &f.format, "human", "jsonl")
+	cli.FormatFlag(cmd, &f.format, "human", "jsonl")
 	f.given = flags.Changed
 	return cmd
 }

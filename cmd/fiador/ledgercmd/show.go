@@ -76,7 +76,7 @@ Exit codes:
 			case raw == 1 && cmd.Flags().Changed("format"):
 				return cli.Unfit("leave --format out", "stored bytes have no other format")
 			}
-			return showEntries(cmd.Context(), a, args[0], f)
+			return ledgers.Reading(a, f.ReadFlags, func(r *disk.Reader) error { return showEntries(cmd.Context(), a, r, args[0], f) })
 		},
 	}
 	f.Register(cmd)
@@ -85,16 +85,11 @@ Exit codes:
 	flags.BoolVar(&f.line, "line", false, "print the stored line")
 	flags.BoolVar(&f.evidence, "evidence", false, "print the evidence")
 	flags.BoolVar(&f.result, "result", false, "print the RunResult")
-	cli.Formats(cmd, &f.format, "human", "json")
+	cli.FormatFlag(cmd, &f.format, "human", "json")
 	return cmd
 }
 
-func showEntries(ctx context.Context, a *cli.App, what string, f showFlags) error {
-	r, err := ledgers.Read(a, f.ReadFlags)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func showEntries(ctx context.Context, a *cli.App, r *disk.Reader, what string, f showFlags) error {
 	list, err := find(ctx, a, r, what, f.run)
 	if err != nil {
 		return err
@@ -109,13 +104,13 @@ func showEntries(ctx context.Context, a *cli.App, what string, f showFlags) erro
 	case f.evidence, f.result:
 		out, err := stored(r, list, f.result)
 		if err != nil {
-			return ledgers.Error(f.Name(a), err)
+			return err
 		}
 		return printStored(a, out)
 	}
 	for i := range list {
 		if err := list[i].examine(ctx, r); err != nil {
-			return ledgers.Error(f.Name(a), err)
+			return err
 		}
 		if list[i].wrong() {
 			a.Status = cli.ExitRejected

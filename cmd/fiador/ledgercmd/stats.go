@@ -54,7 +54,7 @@ Exit codes:
 	f.ReadFlags.Register(cmd)
 	f.chooseFlags.register(cmd)
 	cmd.Flags().IntVar(&f.top, "top", 10, "how many reasons, days and policies --format human shows")
-	cli.Formats(cmd, &f.format, "human", "json", "csv")
+	cli.FormatFlag(cmd, &f.format, "human", "json", "csv")
 	return cmd
 }
 

@@ -56,7 +56,7 @@ Exit codes:
 	flags.BoolVar(&f.Evidence, "evidence", false, "check the evidence of every decision as well")
 	flags.BoolVar(&f.Tiles, "tiles", false, "check the hash tiles as well")
 	flags.StringArrayVar(&f.since, "since", nil, "a checkpoint or receipt that the ledger has to keep; may be given again")
-	cli.Formats(cmd, &f.format, "human", "json")
+	cli.FormatFlag(cmd, &f.format, "human", "json")
 	return cmd
 }
 

@@ -49,12 +49,7 @@ Exit codes:
   2  a pack could not be read, verified or signed`,
 		Example: `  fiador pack sign ./pack --key pack.key
   fiador pack verify ./pack --key pack.pub`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usage(cli.HelpHint(cmd), "PACK is missing")
-			}
-			return nil
-		},
+		Args: cli.AtLeastOne("PACK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.NotEmpty(cmd, "key", "policy"); err != nil {
 				return err
@@ -69,12 +64,7 @@ Exit codes:
 }
 
 func signPacks(a *cli.App, names []string, f packSignFlags) error {
-	for _, name := range names {
-		if err := keyInPack(name, f.key); err != nil {
-			return err
-		}
-	}
-	key, err := packSigner(a, f.key)
+	key, err := packSigner(a, f.key, names)
 	if err != nil {
 		return err
 	}
@@ -101,21 +91,9 @@ func signPacks(a *cli.App, names []string, f packSignFlags) error {
 	return cli.PrintStanding(a, out.Bytes(), "signed all the same: "+strings.Join(signed, ", "))
 }
 
-// keyInPack refuses a private key that lies in the pack that it signs.
-func keyInPack(name, key string) error {
-	if key == "" {
-		return nil
-	}
-	in, err := cli.Beneath(name, key)
-	if in {
-		return cli.Unfit("keep it where the pack's readers cannot get at it", "the key %q lies in the pack that it signs", screen.Path(key))
-	}
-	return err
-}
-
 // packSigner returns the key of a file that only its owner can read, or the key of the
-// environment.
-func packSigner(a *cli.App, file string) (*ledger.Signer, error) {
+// environment. It refuses a file in a pack that it signs.
+func packSigner(a *cli.App, file string, packs []string) (*ledger.Signer, error) {
 	if file == "" {
 		text := a.Env("FIADOR_PACK_KEY")
 		if text == "" {
@@ -126,6 +104,11 @@ func packSigner(a *cli.App, file string) (*ledger.Signer, error) {
 			return nil, cli.Usage("it is the key itself, and not a file; --key names a file", "FIADOR_PACK_KEY is no private key: one begins with PRIVATE+KEY+ and is one line")
 		}
 		return s, nil
+	}
+	for _, name := range packs {
+		if err := ledgers.Outside(name, file, "pack"); err != nil {
+			return nil, err
+		}
 	}
 	s, err := ledgers.ReadKey(file)
 	if err != nil {

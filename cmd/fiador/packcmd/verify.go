@@ -55,12 +55,7 @@ Exit codes:
   fiador pack verify ./pack --key pack.pub --ledger-key gate.pub --accepted
   curl -s https://example.com/pack.tar.gz | fiador pack verify -
   fiador pack verify pack.tar.gz --level structural`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usage(cli.HelpHint(cmd), "PACK is missing")
-			}
-			return nil
-		},
+		Args: cli.AtLeastOne("PACK"),
 		RunE: func(cmd *cobra.Command, args []string) error { return verifyPacks(a, cmd, args, f) },
 	}
 	f.KeyFlags.Register(cmd)

@@ -286,13 +286,5 @@ func lineCounts(log *transcript.Log) (n [3]int64, err error) {
 	return n, nil
 }
 
-// aLog refuses a call without an argument.
-func aLog(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return cli.Usage(cli.HelpHint(cmd), "LOG is missing")
-	}
-	return nil
-}
-
 // pageWriter returns standard output with a large buffer.
 func pageWriter(a *cli.App) *bufio.Writer { return bufio.NewWriterSize(a.Stdout, 64<<10) }

@@ -41,7 +41,7 @@ Exit codes:
 			if stdin > 1 {
 				return cli.Unfit("name it once", "standard input cannot be two logs")
 			}
-			return aLog(cmd, args)
+			return cli.AtLeastOne("LOG")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()

@@ -45,12 +45,12 @@ func PrintVerifier(a *cli.App, key ledger.Verifier, stands string) error {
 	return err
 }
 
-// Outside refuses a key that lies in the ledger that it signs. Such a signature would
-// prove nothing.
-func Outside(dir, keyFile string) error {
+// Outside refuses a key that lies in what it signs: a "ledger" or a "pack". Such a
+// signature would prove nothing.
+func Outside(dir, keyFile, what string) error {
 	in, err := cli.Beneath(dir, keyFile)
 	if in {
-		return cli.Unfit("keep it where the ledger's readers cannot get at it", "the key %q lies in the ledger that it signs", screen.Path(keyFile))
+		return cli.Unfit("keep it where the "+what+"'s readers cannot get at it", "the key %q lies in the %s that it signs", screen.Path(keyFile), what)
 	}
 	return err
 }
@@ -76,9 +76,16 @@ func (f *KeyFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.file, "ledger-key", "", "file with the private key of the ledger (default: the key in FIADOR_LEDGER_KEY)")
 }
 
-// Signer returns the private key of a ledger: from a file that only its owner can read, or
-// from the environment.
-func Signer(a *cli.App, f KeyFlags, dir string) (*ledger.Signer, error) {
+// Signer returns the folder of the ledger that --ledger names, and its private key: from a
+// file that only its owner can read, or from the environment.
+func (f KeyFlags) Signer(a *cli.App, named string) (dir string, s *ledger.Signer, err error) {
+	if dir, err = Dir(a, named); err == nil {
+		s, err = f.signer(a, dir)
+	}
+	return dir, s, err
+}
+
+func (f KeyFlags) signer(a *cli.App, dir string) (*ledger.Signer, error) {
 	if f.file == "" {
 		text := a.Env("FIADOR_LEDGER_KEY")
 		if text == "" {
@@ -90,7 +97,7 @@ func Signer(a *cli.App, f KeyFlags, dir string) (*ledger.Signer, error) {
 		}
 		return s, nil
 	}
-	if err := Outside(dir, f.file); err != nil {
+	if err := Outside(dir, f.file, "ledger"); err != nil {
 		return nil, err
 	}
 	s, err := ReadKey(f.file)

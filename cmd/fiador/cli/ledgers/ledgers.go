@@ -52,19 +52,30 @@ func Read(a *cli.App, f ReadFlags) (*disk.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	key, err := f.Trusted()
+	if err != nil {
+		return nil, err
+	}
 	var trust []ledger.Verifier
-	if f.Key != "" {
-		key, err := VerifierKey("key", f.Key)
-		if err != nil {
-			return nil, err
-		}
-		trust = append(trust, key)
+	if key != nil {
+		trust = append(trust, *key)
 	}
 	r, err := disk.Read(dir, trust...)
 	if err != nil {
 		return nil, Error(dir, err)
 	}
 	return r, nil
+}
+
+// Reading opens a ledger, calls do with it, and closes it. An error of do that is no
+// RunError becomes the error of the ledger.
+func Reading(a *cli.App, f ReadFlags, do func(*disk.Reader) error) error {
+	r, err := Read(a, f)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return Error(f.Name(a), do(r))
 }
 
 // Error returns the error for a ledger when a command cannot answer.

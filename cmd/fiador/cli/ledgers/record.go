@@ -3,7 +3,6 @@ package ledgers
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -29,18 +28,13 @@ func (f *RecordFlags) Register(cmd *cobra.Command) {
 // OpenLog opens the ledger that records runs. It does so before any decision, so that
 // each decision can be recorded. It returns nil if no ledger is named.
 func OpenLog(a *cli.App, f RecordFlags) (*disk.Log, error) {
-	dir := f.Dir
-	if dir == "" {
-		dir = a.Env("FIADOR_LEDGER")
-	}
-	if dir == "" {
+	if f.Dir == "" && a.Env("FIADOR_LEDGER") == "" {
 		if f.key.file != "" {
 			return nil, cli.Unfit("name the ledger with --ledger or FIADOR_LEDGER", "--ledger-key is for a ledger, and there is none")
 		}
 		return nil, nil
 	}
-	dir = filepath.Clean(dir)
-	signer, err := Signer(a, f.key, dir)
+	dir, signer, err := f.key.Signer(a, f.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -129,24 +123,17 @@ func (e *recordingError) Hint() string  { return Hint(e.error) }
 
 // KeepReceipt prints the warnings of a recorded decision and writes its receipt.
 func KeepReceipt(ctx context.Context, a *cli.App, f RecordFlags, file string, r ledger.Receipt) error {
-	dir, err := Dir(a, f.Dir)
-	if err != nil {
-		return err
-	}
 	Warn(a, r.Warnings)
 	if file == "" {
 		return nil
 	}
-	reader, err := disk.Read(dir)
-	if err != nil {
-		return Error(dir, err)
-	}
-	defer reader.Close()
-	p, err := reader.Prove(ctx, r.Index)
-	if err != nil {
-		return Error(dir, err)
-	}
-	return cli.WriteNew(file, p.Marshal(), a.Guarded)
+	return Reading(a, ReadFlags{Dir: f.Dir}, func(reader *disk.Reader) error {
+		p, err := reader.Prove(ctx, r.Index)
+		if err != nil {
+			return err
+		}
+		return cli.WriteNew(file, p.Marshal(), a.Guarded)
+	})
 }
 
 // CheckReceipt refuses a receipt without a ledger.

@@ -57,7 +57,7 @@ func Sink(a *cli.App, w *pack.Writer, f ledgers.RecordFlags, dir string) *harnes
 	return &harness.PackSink{
 		Folder: w,
 		Ledger: func(ctx context.Context, files map[string][]byte, run string, index int64) error {
-			return packLedger(ctx, a, files, f, run, index)
+			return ledgers.Reading(a, ledgers.ReadFlags{Dir: f.Dir}, func(r *disk.Reader) error { return packLedger(ctx, r, files, run, index) })
 		},
 		Ready: func() error {
 			var planted *links.PlantedError
@@ -80,34 +80,22 @@ func packWritten(dir string, err error) error {
 }
 
 // packLedger adds the run's lines of the ledger and the receipt of the decision to files.
-func packLedger(ctx context.Context, a *cli.App, files map[string][]byte, f ledgers.RecordFlags, run string, index int64) error {
-	dir, err := ledgers.Dir(a, f.Dir)
-	if err != nil {
-		return err
-	}
-	reader, err := disk.Read(dir)
-	if err != nil {
-		return ledgers.Error(dir, err)
-	}
-	defer reader.Close()
+func packLedger(ctx context.Context, reader *disk.Reader, files map[string][]byte, run string, index int64) error {
 	list, err := reader.Find(ctx, run)
 	if err != nil {
-		return ledgers.Error(dir, err)
+		return err
 	}
 	var lines []byte
 	for _, i := range list {
 		e, err := reader.Entry(ctx, i)
-		if err == nil {
-			err = e.Err
-		}
 		if err != nil {
-			return ledgers.Error(dir, err)
+			return err
 		}
 		lines = e.Line.Append(lines)
 	}
 	p, err := reader.Prove(ctx, index)
 	if err != nil {
-		return ledgers.Error(dir, err)
+		return err
 	}
 	meta, _, err := canon.Artifact(struct {
 		Receipt string `json:"receipt"`

@@ -2,7 +2,6 @@ package packs
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -70,10 +69,7 @@ func (k Keys) Vouch(p *pack.Pack) sign.Authenticity {
 		all.Signed = one.Signed && (all.Signed || i == 0)
 		all.Violations = append(all.Violations, one.Violations...)
 	}
-	slices.SortStableFunc(all.Violations, func(x, y pack.Violation) int {
-		return cmp.Or(canon.Compare(x.Rule, y.Rule), canon.Compare(x.Path, y.Path), canon.Compare(x.Message, y.Message))
-	})
-	all.Violations = slices.Compact(all.Violations)
+	all.Violations = pack.SortViolations(all.Violations)
 	if len(all.Violations) > 0 {
 		all.Signed, all.Recorded = false, nil
 	}
@@ -206,31 +202,23 @@ func (v Verified) word() (word, style string) {
 
 // JSON appends the result to out as one canonical object.
 func (v Verified) JSON(out *bytes.Buffer) error {
-	type violation struct {
-		Rule    string `json:"rule"`
-		Path    string `json:"path"`
-		Message string `json:"message"`
-	}
 	word, _ := v.word()
 	doc := struct {
-		Outcome    string      `json:"outcome"`
-		Accepted   bool        `json:"accepted"`
-		Verdict    string      `json:"verdict"`
-		Pack       string      `json:"pack"`
-		Level      string      `json:"level"`
-		Valid      bool        `json:"valid"`
-		Signed     bool        `json:"signed"`
-		Recorded   bool        `json:"recorded"`
-		Violations []violation `json:"violations"`
-		More       int         `json:"more"`
-		NotChecked []string    `json:"not_checked"`
+		Outcome    string           `json:"outcome"`
+		Accepted   bool             `json:"accepted"`
+		Verdict    string           `json:"verdict"`
+		Pack       string           `json:"pack"`
+		Level      pack.Level       `json:"level"`
+		Valid      bool             `json:"valid"`
+		Signed     bool             `json:"signed"`
+		Recorded   bool             `json:"recorded"`
+		Violations []pack.Violation `json:"violations"`
+		More       int              `json:"more"`
+		NotChecked []string         `json:"not_checked"`
 	}{
 		v.Verdict.Claims.Outcome, v.Verdict.Claims.Accepted, strings.ToLower(strings.ReplaceAll(word, " ", "_")),
-		v.Name, string(v.Verdict.Level), v.Verdict.OK() && v.Vouched.OK(), v.Vouched.Signed, v.Vouched.Recorded != nil,
-		[]violation{}, v.Verdict.More, cli.OrEmpty(v.Verdict.NotChecked),
-	}
-	for _, x := range v.violations() {
-		doc.Violations = append(doc.Violations, violation{x.Rule, x.Path, x.Message})
+		v.Name, v.Verdict.Level, v.Verdict.OK() && v.Vouched.OK(), v.Vouched.Signed, v.Vouched.Recorded != nil,
+		cli.OrEmpty(v.violations()), v.Verdict.More, cli.OrEmpty(v.Verdict.NotChecked),
 	}
 	b, _, err := canon.Artifact(doc)
 	out.Write(b)
