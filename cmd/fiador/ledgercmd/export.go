@@ -53,7 +53,7 @@ Exit codes:
 			case f.output == "-":
 				return cli.Unfit("leave --output out", "output %q cannot be standard output", f.output)
 			}
-			return exportEntries(cmd.Context(), a, f)
+			return ledgers.Reading(a, f.ReadFlags, func(r *disk.Reader) error { return exportEntries(cmd.Context(), a, r, f) })
 		},
 	}
 	f.ReadFlags.Register(cmd)
@@ -65,12 +65,7 @@ Exit codes:
 	return cmd
 }
 
-func exportEntries(ctx context.Context, a *cli.App, f exportFlags) error {
-	r, err := ledgers.Read(a, f.ReadFlags)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func exportEntries(ctx context.Context, a *cli.App, r *disk.Reader, f exportFlags) error {
 	if f.from > r.Size() {
 		return cli.Usage("leave it out to write all", "--from %d: the ledger has %s", f.from, entryCount(r.Size()))
 	}
@@ -137,11 +132,7 @@ func exportTarget(a *cli.App, f exportFlags) error {
 	if err == nil && info.Mode().IsRegular() && !f.force {
 		return fileExists(f.output)
 	}
-	dir, err := ledgers.Dir(a, f.Dir)
-	if err != nil {
-		return err
-	}
-	inside, err := cli.Beneath(dir, f.output)
+	inside, err := cli.Beneath(f.Name(a), f.output)
 	if err != nil {
 		return cli.NotWritten(f.output, err)
 	}

@@ -101,10 +101,13 @@ func replayLedger(ctx context.Context, a *cli.App, f replayFlags, args []string)
 	defer s.Close()
 	rp := &replaying{App: a, f: f, out: out, counts: map[replay.Status]int{}}
 	rp.Session.Specs, rp.Evidence = a.Specs, ledgers.AsStored(s.Blob)
+	rp.decide = rp.Replay
 	if f.given("policy") || f.given("org-policy") || f.given("tree") {
-		if rp.gate, err = otherGate(ctx, a, f); err != nil {
+		gate, err := otherGate(ctx, a, f)
+		if err != nil {
 			return err
 		}
+		rp.decide = func(ctx context.Context, rec ledger.Record) (replay.Result, error) { return rp.With(ctx, gate, rec) }
 	}
 	if len(args) > 0 {
 		err = rp.one(ctx, s, args[0])
@@ -136,7 +139,7 @@ type replaying struct {
 	*cli.App
 	replay.Session
 	f      replayFlags
-	gate   *harness.Gate // nil: decide each with its recorded policy
+	decide func(context.Context, ledger.Record) (replay.Result, error)
 	out    *bufio.Writer
 	counts map[replay.Status]int
 	seen   int
@@ -152,7 +155,7 @@ func (r *replaying) one(ctx context.Context, s *entries, what string) error {
 }
 
 func (r *replaying) entry(ctx context.Context, index int64, rec ledger.Record) error {
-	rp, err := r.replay(ctx, rec)
+	rp, err := r.decide(ctx, rec)
 	if err != nil {
 		return err
 	}
@@ -160,23 +163,17 @@ func (r *replaying) entry(ctx context.Context, index int64, rec ledger.Record) e
 	if r.counts[rp.Status]++; rp.Status != replay.Match {
 		r.Status = cli.ExitRejected
 	}
+	doc := documentOf(index, rec, rp)
 	if r.f.format == "jsonl" {
-		b, err := canon.Canonical(replayedDocumentOf(index, rec, rp))
+		b, _, err := canon.Artifact(doc)
 		if err != nil {
 			return err
 		}
-		_, err = r.out.Write(append(b, '\n'))
+		_, err = r.out.Write(b)
 		return err
 	}
-	_, err = r.out.WriteString(replayedText(r.Page, index, rec, rp))
+	_, err = r.out.WriteString(doc.text(r.Page))
 	return err
-}
-
-func (r *replaying) replay(ctx context.Context, rec ledger.Record) (replay.Result, error) {
-	if r.gate != nil {
-		return r.With(ctx, r.gate, rec)
-	}
-	return r.Replay(ctx, rec)
 }
 
 // sum prints how many decisions had each status. No chosen decision is an error.
@@ -197,38 +194,7 @@ func (r *replaying) sum() error {
 	return err
 }
 
-func replayedText(t cli.Terminal, index int64, rec ledger.Record, rp replay.Result) string {
-	style := screen.Green
-	if rp.Status != replay.Match {
-		style = screen.Red
-	}
-	text := fmt.Sprintf("%s  entry %d  %s\n", t.Paint(style, string(rp.Status)), index, rec.RunID)
-	if rp.Status == replay.Match {
-		return text
-	}
-	row := func(name, s string) { text += "  " + name + screen.Plain(s) + "\n" }
-	if rp.Document != "" {
-		row("first difference: ", rp.Document+" "+strconv.Quote(rp.Difference.Pointer))
-	}
-	if rp.Recorded.Outcome != "" {
-		row("recorded: ", answerText(rp.Recorded))
-	}
-	if rp.Now.Outcome != "" || rp.Now.Err != nil {
-		row("now:      ", answerText(rp.Now))
-	}
-	for _, d := range rp.Details {
-		row("", d)
-	}
-	return text
-}
-
-func answerText(a replay.Answer) string {
-	if a.Err != nil {
-		return string(a.Err.Code) + " " + a.Err.Message
-	}
-	return strings.TrimSpace(string(a.Outcome) + "  " + strings.Join(a.Reasons, ", "))
-}
-
+// replayedDocument is the replay of an entry. Of a match it has the status alone.
 type replayedDocument struct {
 	Index    int64           `json:"index"`
 	RunID    string          `json:"run_id"`
@@ -248,7 +214,7 @@ type answerDocument struct {
 	Reasons []string       `json:"reasons,omitzero"`
 }
 
-func replayedDocumentOf(index int64, rec ledger.Record, rp replay.Result) replayedDocument {
+func documentOf(index int64, rec ledger.Record, rp replay.Result) replayedDocument {
 	doc := replayedDocument{Index: index, RunID: rec.RunID, Status: rp.Status}
 	if rp.Status == replay.Match {
 		return doc
@@ -256,19 +222,46 @@ func replayedDocumentOf(index int64, rec ledger.Record, rp replay.Result) replay
 	if rp.Document != "" {
 		doc.Document, doc.Pointer = rp.Document, &rp.Difference.Pointer
 	}
-	if rp.Recorded.Outcome != "" {
-		doc.Recorded = answerOf(rp.Recorded)
-	}
-	if rp.Now.Outcome != "" || rp.Now.Err != nil {
-		doc.Now = answerOf(rp.Now)
-	}
-	doc.Details = rp.Details
+	doc.Recorded, doc.Now, doc.Details = answerOf(rp.Recorded), answerOf(rp.Now), rp.Details
 	return doc
 }
 
+// answerOf returns nil for no answer.
 func answerOf(a replay.Answer) *answerDocument {
-	if a.Err != nil {
+	switch {
+	case a.Err != nil:
 		return &answerDocument{Error: a.Err.Code, Message: &a.Err.Message}
+	case a.Outcome == "":
+		return nil
 	}
 	return &answerDocument{Outcome: a.Outcome, Reasons: cli.OrEmpty(a.Reasons)}
+}
+
+func (d replayedDocument) text(t cli.Terminal) string {
+	style := screen.Green
+	if d.Status != replay.Match {
+		style = screen.Red
+	}
+	text := fmt.Sprintf("%s  entry %d  %s\n", t.Paint(style, string(d.Status)), d.Index, d.RunID)
+	row := func(name, s string) { text += "  " + name + screen.Plain(s) + "\n" }
+	if d.Pointer != nil {
+		row("first difference: ", d.Document+" "+strconv.Quote(*d.Pointer))
+	}
+	if d.Recorded != nil {
+		row("recorded: ", d.Recorded.text())
+	}
+	if d.Now != nil {
+		row("now:      ", d.Now.text())
+	}
+	for _, detail := range d.Details {
+		row("", detail)
+	}
+	return text
+}
+
+func (a answerDocument) text() string {
+	if a.Message != nil {
+		return string(a.Error) + " " + *a.Message
+	}
+	return strings.TrimSpace(string(a.Outcome) + "  " + strings.Join(a.Reasons, ", "))
 }

@@ -107,57 +107,52 @@ func packLedger(ctx context.Context, reader *disk.Reader, files map[string][]byt
 	return nil
 }
 
+// resolved is a profile and its hash. The zero value is no profile.
+type resolved struct {
+	profile *kernel.Profile
+	digest  canon.ContentHash
+}
+
+func resolvedOf(p *kernel.Profile) resolved {
+	_, sum, _ := canon.Artifact(*p)
+	return resolved{p, sum}
+}
+
 // Options returns the options that check a pack against the profile of its RunResult:
 // the given profile, or a built-in one. A built-in profile is resolved at its first use.
 func Options(a *cli.App, given *kernel.Profile) verify.Options {
-	whole := func(string) *kernel.Profile { return given }
-	if given == nil {
-		known := map[string]func() *kernel.Profile{}
-		for _, name := range profiles.Names() {
-			known[name] = sync.OnceValue(func() *kernel.Profile {
-				p, err := policy.LoadProfile(profiles.FS(), name, a.Specs)
-				if err != nil {
-					return nil
-				}
-				return &p
-			})
-		}
-		whole = func(name string) *kernel.Profile {
-			if resolve := known[name]; resolve != nil {
-				return resolve()
+	known := map[string]func() resolved{}
+	for _, name := range profiles.Names() {
+		known[name] = sync.OnceValue(func() resolved {
+			p, err := policy.LoadProfile(profiles.FS(), name, a.Specs)
+			if err != nil {
+				return resolved{}
 			}
-			return nil
-		}
+			return resolvedOf(&p)
+		})
 	}
-	contract := func(name string) *kernel.PolicyProfile {
-		p := whole(name)
-		if p == nil {
-			return nil
+	named := func(name string) resolved {
+		if resolve := known[name]; resolve != nil {
+			return resolve()
 		}
-		c := p.Contract()
-		return &c
+		return resolved{}
 	}
-	return verify.Options{Level: pack.Strict, Profile: contract, Whole: whole, Digest: digests(whole)}
-}
-
-// digests returns a function for the hashes of whole profiles. It computes each hash once,
-// and returns empty for an unknown profile.
-func digests(whole func(string) *kernel.Profile) func(string) canon.ContentHash {
-	var mu sync.Mutex
-	known := map[*kernel.Profile]canon.ContentHash{}
-	return func(name string) canon.ContentHash {
-		p := whole(name)
-		mu.Lock()
-		defer mu.Unlock()
-		if sum, ok := known[p]; ok || p == nil {
-			return sum
-		}
-		_, sum, err := canon.Artifact(*p)
-		if err != nil {
-			return ""
-		}
-		known[p] = sum
-		return sum
+	if given != nil {
+		one := resolvedOf(given)
+		named = func(string) resolved { return one }
+	}
+	return verify.Options{
+		Level:  pack.Strict,
+		Whole:  func(name string) *kernel.Profile { return named(name).profile },
+		Digest: func(name string) canon.ContentHash { return named(name).digest },
+		Profile: func(name string) *kernel.PolicyProfile {
+			p := named(name).profile
+			if p == nil {
+				return nil
+			}
+			c := p.Contract()
+			return &c
+		},
 	}
 }
 

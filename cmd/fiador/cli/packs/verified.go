@@ -107,9 +107,6 @@ func TopHint(p *pack.Pack) string {
 	return "the files belong at the top of an archive: make it with fiador pack archive, or tar -C " + screen.ShellWord(dir) + " -czf FILE ."
 }
 
-// rejected reports whether the run is not accepted though --accepted demands it.
-func (v Verified) rejected() bool { return v.Accepted && !v.Verdict.Claims.Accepted }
-
 // outcome describes the outcome of the run in words.
 func (v Verified) outcome() string {
 	c := v.Verdict.Claims
@@ -147,15 +144,8 @@ func (v Verified) voucher() string {
 
 // Status returns the exit status for the pack.
 func (v Verified) Status() int {
-	switch {
-	case len(v.violations()) > 0:
-		return cli.ExitRejected
-	case len(v.Verdict.NotChecked) > 0:
-		return cli.ExitError
-	case v.rejected():
-		return cli.ExitRejected
-	}
-	return cli.ExitAccepted
+	_, _, status := v.result()
+	return status
 }
 
 // Human writes the result for people.
@@ -166,7 +156,7 @@ func (v Verified) Human(t cli.Terminal) {
 	for _, why := range v.Verdict.NotChecked {
 		t.Line(t.Paint(screen.Yellow, "not checked"), screen.Plain(why)+"; name its folder with --policy")
 	}
-	word, style := v.word()
+	word, style, _ := v.result()
 	about := []string{string(v.Verdict.Level)}
 	if word == wordInvalid {
 		about = append(about, screen.Count(len(v.violations())+v.Verdict.More, "violation"))
@@ -187,22 +177,22 @@ const (
 	wordRejected  = "NOT ACCEPTED" // valid, but the run is not accepted
 )
 
-// word returns one word for the result, and its colour.
-func (v Verified) word() (word, style string) {
+// result returns one word for the result, its colour and its exit status.
+func (v Verified) result() (word, style string, status int) {
 	switch {
 	case len(v.violations()) > 0:
-		return wordInvalid, screen.Red
+		return wordInvalid, screen.Red, cli.ExitRejected
 	case len(v.Verdict.NotChecked) > 0:
-		return wordUndecided, screen.Yellow
-	case v.rejected():
-		return wordRejected, screen.Red
+		return wordUndecided, screen.Yellow, cli.ExitError
+	case v.Accepted && !v.Verdict.Claims.Accepted:
+		return wordRejected, screen.Red, cli.ExitRejected
 	}
-	return wordValid, screen.Green
+	return wordValid, screen.Green, cli.ExitAccepted
 }
 
 // JSON appends the result to out as one canonical object.
 func (v Verified) JSON(out *bytes.Buffer) error {
-	word, _ := v.word()
+	word, _, _ := v.result()
 	doc := struct {
 		Outcome    string           `json:"outcome"`
 		Accepted   bool             `json:"accepted"`
