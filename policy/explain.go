@@ -14,9 +14,9 @@ import (
 
 // Place is the place where a rule begins.
 type Place struct {
-	Module string // as the provenance of a result names the module
-	File   string // as the author finds the file, or ""
-	Line   int
+	Module string `json:"module"` // as the provenance of a result names the module
+	File   string `json:"file"`   // as the author finds the file, or ""
+	Line   int    `json:"line"`
 }
 
 // Fired is one answer of a deny, clarify or note, with the rule that gave it.

@@ -19,9 +19,9 @@ const (
 
 // Origin says where one member of a resolved profile comes from.
 type Origin struct {
-	Member string // name of the member in profile.json
-	From   string // one of the From constants
-	Asked  any    // the member as profile.json gives it, or nil
+	Member string `json:"member"`          // name of the member in profile.json
+	From   string `json:"from"`            // one of the From constants
+	Asked  any    `json:"asked,omitempty"` // the member as profile.json gives it, or nil
 }
 
 // Resolved is a profile with the origin of each member.

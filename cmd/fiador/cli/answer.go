@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -52,6 +53,21 @@ func PrintJSON(a *App, v any) error {
 		return err
 	}
 	return a.Print(b)
+}
+
+// PrintText prints an answer in words, all at once.
+func PrintText(a *App, text func(Terminal)) error {
+	var out bytes.Buffer
+	text(Terminal{W: &out, Color: a.Page.Color})
+	return a.Print(out.Bytes())
+}
+
+// PrintAs prints an answer as a document if the format is json, and otherwise in words.
+func PrintAs(a *App, format string, document any, text func(Terminal)) error {
+	if format == "json" {
+		return PrintJSON(a, document)
+	}
+	return PrintText(a, text)
 }
 
 // PrintStanding prints an answer. When standard output fails, standard error still reports

@@ -88,9 +88,6 @@ func NewApp(sys System) *App {
 	return &App{System: sys, Term: Terminal{W: sys.Stderr}, Page: Terminal{W: out}, Direct: out.w, out: out}
 }
 
-// lost returns the RunError if a part of standard output was not written, or nil.
-func (a *App) lost() error { return Unprinted(a.out.err) }
-
 // prepare sets up the state that every command needs before it runs.
 func (a *App) prepare() error {
 	a.Runner = InRunner(a.Env)

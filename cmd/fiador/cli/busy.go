@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -30,6 +31,16 @@ func (o *Busy) Enter() { o.add(1) }
 // Leave counts an operation that has ended.
 func (o *Busy) Leave() { o.add(-1) }
 
+// LeaveSoon counts an operation that has ended, after a Ctrl-C one second later: the
+// command has this second to end with its own status.
+func (o *Busy) LeaveSoon(ctx context.Context) {
+	if ctx.Err() == nil {
+		o.Leave()
+		return
+	}
+	time.AfterFunc(time.Second, o.Leave)
+}
+
 func (o *Busy) add(n int) {
 	if o == nil {
 		return
@@ -54,12 +65,8 @@ func (o *Busy) wait() {
 // It first waits for the executions and records that the Busy counts.
 func Interruptible() (context.Context, *Busy) {
 	busy := NewBusy()
-	var heeded []os.Signal
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) { // nohup ignores such a signal
-			heeded = append(heeded, s)
-		}
-	}
+	// nohup ignores such a signal
+	heeded := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 	ctx, _ := signal.NotifyContext(context.Background(), heeded...)
 	context.AfterFunc(ctx, func() {
 		time.Sleep(time.Second)
@@ -69,15 +76,9 @@ func Interruptible() (context.Context, *Busy) {
 	return ctx, busy
 }
 
-// Undisturbed calls do, and a Ctrl-C waits for its end. After a Ctrl-C the command has one
-// second to end with its own status.
+// Undisturbed calls do, and a Ctrl-C waits for its end.
 func Undisturbed(ctx context.Context, a *App, do func() error) error {
 	a.Busy.Enter()
-	err := do()
-	if ctx.Err() != nil {
-		time.AfterFunc(time.Second, a.Busy.Leave)
-	} else {
-		a.Busy.Leave()
-	}
-	return err
+	defer a.Busy.LeaveSoon(ctx)
+	return do()
 }

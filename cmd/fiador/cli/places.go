@@ -69,7 +69,7 @@ var rules = []struct {
 	{Recorded, Asked, ownFile},
 	{ModelFile, Changed, unchanging},
 	{Recorded, Packs, func(_ *App, x, y spot) error {
-		if in, err := Beneath(y.path, x.path); err == nil && in {
+		if LiesIn(y.path, x.path) {
 			return Unfit("name a file elsewhere: the pack has the recording anyway", "recording %q lies in the pack", screen.Path(x.path))
 		}
 		return nil
@@ -106,28 +106,21 @@ var rules = []struct {
 func (a *App) CheckPlaces(p Places) error {
 	a.Guarded = nil
 	for _, x := range p {
-		if x.is&Guarded == 0 {
-			continue
-		}
-		if real, err := filepath.EvalSymlinks(x.path); err == nil {
-			if real, err = filepath.Abs(real); err == nil {
+		if x.is&Guarded != 0 {
+			if real, err := RealPath(x.path); err == nil {
 				a.Guarded = append(a.Guarded, real)
 			}
 		}
 	}
 	for _, r := range rules {
+		others := p
+		if r.against == 0 {
+			others = Places{{}} // the rule is asked once for each place
+		}
 		for i, x := range p {
-			if x.is&r.of == 0 {
-				continue
-			}
-			if r.against == 0 {
-				if err := r.refuse(a, x, spot{}); err != nil {
-					return err
-				}
-				continue
-			}
-			for k, y := range p {
-				if k == i || y.is&r.against == 0 {
+			for k, y := range others {
+				apply := r.against == 0 || k != i && y.is&r.against != 0
+				if x.is&r.of == 0 || !apply {
 					continue
 				}
 				if err := r.refuse(a, x, y); err != nil {
@@ -152,10 +145,7 @@ func ownReport(_ *App, x, y spot) error {
 	if y.path == "-" {
 		return nil
 	}
-	target, err := os.Stat(x.path)
-	info, otherErr := os.Stat(y.path)
-	same := err == nil && otherErr == nil && os.SameFile(target, info) && info.Mode().IsRegular()
-	if same || filepath.Clean(x.path) == filepath.Clean(y.path) {
+	if isFile(x.path, y.path) || filepath.Clean(x.path) == filepath.Clean(y.path) {
 		return Unfit("give each report a file of its own", "report %q and %q are one file", x.what, y.path)
 	}
 	return nil
@@ -202,11 +192,11 @@ func isNull(info os.FileInfo) bool {
 // there could choose the file that is overwritten. The path of the folder itself may have
 // links.
 func (a *App) notPlanted(x, _ spot) error {
-	var planted *links.PlantedError
 	if x.path == "-" {
 		return nil
 	}
-	if _, err := links.Place(x.path, a.Guarded); errors.As(err, &planted) {
+	_, err := links.Place(x.path, a.Guarded)
+	if planted, ok := errors.AsType[*links.PlantedError](err); ok {
 		return LeadsThrough(planted, x.flag, x.path)
 	}
 	return nil
@@ -214,23 +204,22 @@ func (a *App) notPlanted(x, _ spot) error {
 
 // notKey refuses to overwrite the private key.
 func notKey(_ *App, x, y spot) error {
-	target, err := os.Stat(x.path)
-	if err != nil {
-		return nil
-	}
-	if info, err := os.Stat(y.path); err == nil && os.SameFile(target, info) && info.Mode().IsRegular() {
+	if isFile(x.path, y.path) {
 		return Unfit("name another file", "file %q is the private key", screen.Path(x.path))
 	}
 	return nil
 }
 
+// isFile reports whether both paths lead to one existing regular file.
+func isFile(a, b string) bool {
+	first, err := os.Stat(a)
+	second, otherErr := os.Stat(b)
+	return err == nil && otherErr == nil && os.SameFile(first, second) && first.Mode().IsRegular()
+}
+
 // notInTheWay refuses a place in the pack, and a pack in that place.
 func notInTheWay(_ *App, x, y spot) error {
-	in, err := Beneath(x.path, y.path)
-	if err == nil && !in {
-		in, err = Beneath(y.path, x.path)
-	}
-	if err == nil && in {
+	if LiesIn(x.path, y.path) || LiesIn(y.path, x.path) {
 		return Unfit("give each a place of its own", "the pack %q and %q are in each other's way", canon.Clean(x.path), canon.Clean(y.path))
 	}
 	return nil
@@ -277,11 +266,8 @@ func sameFile(a, b string) bool {
 		return err == nil && os.SameFile(first, second)
 	}
 	there, err := destination(a)
-	if err != nil {
-		return true
-	}
-	other, err := destination(b)
-	return err != nil || there == other
+	other, otherErr := destination(b)
+	return err != nil || otherErr != nil || there == other
 }
 
 // destination returns the file that a write through a path would make or replace, after
@@ -344,6 +330,21 @@ func Beneath(dir, file string) (bool, error) {
 		}
 		f = filepath.Dir(f)
 	}
+}
+
+// LiesIn reports whether a file certainly is dir or lies in it.
+func LiesIn(dir, file string) bool {
+	in, err := Beneath(dir, file)
+	return err == nil && in
+}
+
+// RealPath returns the absolute path of a file without links.
+func RealPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
 }
 
 // resolved returns the target of a path: the existing part without links, and the rest

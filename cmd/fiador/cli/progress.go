@@ -15,7 +15,8 @@ type Progress struct {
 	Total int64
 	Read  int64
 	began time.Time
-	shown time.Time // zero: the line is not shown
+	last  time.Time // when the line was shown last
+	shown bool
 }
 
 // NewProgress returns a line that shows the progress towards total.
@@ -36,18 +37,18 @@ func (p *Progress) Show(text string) {
 		return
 	}
 	now := p.app.Now()
-	if now.Sub(p.began) < 500*time.Millisecond || now.Sub(p.shown) < 100*time.Millisecond {
+	if now.Sub(p.began) < 500*time.Millisecond || now.Sub(p.last) < 100*time.Millisecond {
 		return
 	}
-	p.shown = now
+	p.last, p.shown = now, true
 	fmt.Fprintf(p.app.Stderr, "\r\x1b[K%s", p.app.Term.Paint(screen.Dim, text))
 }
 
 // Clear takes the line from the terminal.
 func (p *Progress) Clear() {
-	if !p.shown.IsZero() {
+	if p.shown {
 		fmt.Fprint(p.app.Stderr, "\r\x1b[K")
-		p.shown = time.Time{}
+		p.shown = false
 	}
 }
 

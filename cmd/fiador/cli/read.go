@@ -68,11 +68,10 @@ func (a *App) Chunks(ctx context.Context, name string, most int) iter.Seq2[[]byt
 					return
 				}
 				if c.err != nil {
-					var re *result.RunError
-					if !errors.As(c.err, &re) {
-						re = runerr.Unreadable(path, runerr.Reason(c.err), "")
+					if !errors.As(c.err, new(*result.RunError)) {
+						c.err = runerr.Unreadable(path, runerr.Reason(c.err), "")
 					}
-					yield(nil, re)
+					yield(nil, c.err)
 					return
 				}
 				timer.Reset(silence)
@@ -144,14 +143,15 @@ func (a *App) pump(name string, most int, chunks chan<- chunk, done <-chan struc
 			return false
 		}
 	}
+	var err error // why the reading ended
 	defer func() {
 		if p := recover(); p != nil {
-			send(chunk{err: runerr.Panicked()})
+			err = runerr.Panicked()
 		}
+		send(chunk{err: err})
 	}()
 	f, size, err := a.open(name)
 	if err != nil {
-		send(chunk{err: err})
 		return
 	}
 	if f != a.Stdin {
@@ -169,20 +169,17 @@ func (a *App) pump(name string, most int, chunks chan<- chunk, done <-chan struc
 			bufs[i] = make([]byte, most)
 		}
 		buf := bufs[i][:most]
-		n, err := f.Read(buf)
+		var n int
+		n, err = f.Read(buf)
 		left -= n
 		if size > 0 {
 			size = max(size-n, 4<<10) // then read little, to find the end of the file
 		}
-		if n > 0 && !send(chunk{bytes: buf[:n]}) {
-			return
-		}
-		if err != nil {
-			send(chunk{err: err})
+		if n > 0 && !send(chunk{bytes: buf[:n]}) || err != nil {
 			return
 		}
 	}
-	send(chunk{err: io.EOF})
+	err = io.EOF
 }
 
 // open opens a file that can be read from start to end. It returns the size of a regular

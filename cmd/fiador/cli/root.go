@@ -27,8 +27,8 @@ func Run(ctx context.Context, args []string, sys System, commands func(*App) []*
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	cmd, err := root.ExecuteContextC(ctx)
-	if lost := a.lost(); lost != nil {
-		err = lost
+	if a.out.err != nil { // a part of standard output was not written
+		err = Unprinted(a.out.err)
 	}
 	if err != nil {
 		status = a.Report(err)
@@ -63,13 +63,11 @@ Exit codes:
 		Example: `  fiador demo
   fiador run intent.json
   fiador run intent.json --policy strict --bundle bundle.json`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			return a.prepare()
-		},
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              NoArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.prepare() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return Usage(HelpHint(cmd), "%s", err)

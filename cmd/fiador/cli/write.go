@@ -21,17 +21,7 @@ import (
 // ones. It writes directly to a device or a pipe. It follows no link beneath the folders
 // within.
 func WriteFile(name string, b []byte, within []string) error {
-	f, err := CreateFile(name, within, 0o666)
-	if err != nil {
-		return NotWritten(name, err)
-	}
-	if _, err := f.Write(b); err != nil {
-		return NotWritten(name, errors.Join(err, f.Abort()))
-	}
-	if err := f.Replace(); err != nil {
-		return NotWritten(name, err)
-	}
-	return nil
+	return NotWritten(name, put(name, b, within, 0o666, (*NewFile).Replace))
 }
 
 // WriteNew writes b to a file that must not exist. It writes directly to a device or a
@@ -45,20 +35,23 @@ func WriteNew(name string, b []byte, within []string) error {
 
 // AddFile writes b to a new file. taken makes the error for a file that appears meanwhile.
 func AddFile(name string, b []byte, within []string, mode fs.FileMode, taken func(name string) error) error {
-	f, err := CreateFile(name, within, mode)
-	if err != nil {
-		return NotWritten(name, err)
-	}
-	if _, err := f.Write(b); err != nil {
-		return NotWritten(name, errors.Join(err, f.Abort()))
-	}
-	if err = f.Add(); errors.Is(err, fs.ErrExist) {
+	err := put(name, b, within, mode, (*NewFile).Add)
+	if errors.Is(err, fs.ErrExist) {
 		return taken(name)
 	}
+	return NotWritten(name, err)
+}
+
+// put writes b to a file that takes its place by a method of NewFile.
+func put(name string, b []byte, within []string, mode fs.FileMode, place func(*NewFile) error) error {
+	f, err := CreateFile(name, within, mode)
 	if err != nil {
-		return NotWritten(name, err)
+		return err
 	}
-	return nil
+	if _, err := f.Write(b); err != nil {
+		return errors.Join(err, f.Abort())
+	}
+	return place(f)
 }
 
 // Absent refuses an existing regular file: it may be the only copy of a key or a receipt.
@@ -74,10 +67,12 @@ func IsThere(name string) error {
 	return Usage("name a new file", "file %q is there already", screen.Path(name))
 }
 
-// NotWritten returns the error for a file that could not be written.
+// NotWritten returns the error for a file that could not be written, and nil for nil.
 func NotWritten(name string, err error) error {
-	var planted *links.PlantedError
-	if errors.As(err, &planted) {
+	if err == nil {
+		return nil
+	}
+	if planted, ok := errors.AsType[*links.PlantedError](err); ok {
 		return LeadsThrough(planted, "file", name)
 	}
 	why := runerr.Reason(err)

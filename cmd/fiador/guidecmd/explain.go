@@ -3,7 +3,6 @@
 package guidecmd
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -51,16 +50,8 @@ Exit codes:
 		Example: `  fiador explain CMD_NOT_ALLOWED
   fiador explain --intent intent.json --policy strict
   fiador explain --intent intent.json --format json | jq -r .findings[].id`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cli.Usage(cli.HelpHint(cmd), "unexpected argument %q", args[1])
-			}
-			return nil
-		},
+		Args: cli.AtMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Choice("format", f.format, []string{"text", "json"}); err != nil {
-				return err
-			}
 			switch {
 			case f.intent != "" && len(args) > 0:
 				return cli.Unfit(cli.HelpHint(cmd), "CODE and --intent do not go together")
@@ -74,16 +65,25 @@ Exit codes:
 	}
 	f.Register(cmd)
 	cmd.Flags().StringVar(&f.intent, "intent", "", "intent to explain the decision of; - is standard input")
-	cmd.Flags().StringVar(&f.format, "format", "text", "text or json")
-	cli.Complete(cmd, "format", "text", "json")
+	cli.FormatFlag(cmd, &f.format, "text", "json")
 	return cmd
 }
 
 // codeRecord is a record of the program or of a rule, in the form that explain prints.
 type codeRecord struct {
 	result.Record
-	Rule     *policy.Rule
-	Severity map[string]string // by profile, for a rule whose severity a profile chooses
+	Rule     *rulePlace        `json:"rule,omitempty"`
+	Severity map[string]string `json:"severity,omitempty"` // by profile, for a rule whose severity a profile chooses
+}
+
+// rulePlace says where a rule stands and what it does.
+type rulePlace struct {
+	Kinds    []string `json:"kinds"`
+	Layer    string   `json:"layer"`
+	Module   string   `json:"module"`
+	File     string   `json:"file"`
+	Line     int      `json:"line"`
+	Priority int      `json:"priority"`
 }
 
 // codes returns the records of the program, and those of the rules of a policy.
@@ -92,7 +92,7 @@ func codes(ctx context.Context, a *cli.App, f policies.GateFlags) ([]codeRecord,
 	for _, r := range harness.Records() {
 		list = append(list, codeRecord{Record: r})
 	}
-	s, err := policies.Sources(a, f)
+	s, err := policies.Sources(f)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func codes(ctx context.Context, a *cli.App, f policies.GateFlags) ([]codeRecord,
 	for _, r := range rules {
 		list = append(list, codeRecord{
 			Record: result.Record{ID: r.ID, Kind: result.RecordRule, Title: r.Title, Why: r.Description, Fix: r.Fix, Since: r.Since},
-			Rule:   &r, Severity: weights[r.ID],
+			Rule:   &rulePlace{r.Kinds, r.Layer, r.Module, cmp.Or(r.File, r.Module), r.Line, r.Priority}, Severity: weights[r.ID],
 		})
 	}
 	return list, nil
@@ -135,27 +135,19 @@ func explainCode(ctx context.Context, a *cli.App, code string, f explainFlags) e
 		}
 		return cli.Usage(hint, "no record of %q", code)
 	}
-	if f.format == "json" {
-		return cli.PrintJSON(a, records(found))
-	}
-	var out bytes.Buffer
-	t := cli.Terminal{W: &out, Color: a.Page.Color}
-	for i, r := range found {
-		if i > 0 {
-			t.Line()
+	return cli.PrintAs(a, f.format, found, func(t cli.Terminal) {
+		for i, r := range found {
+			if i > 0 {
+				t.Line()
+			}
+			r.text(t)
 		}
-		r.text(t)
-	}
-	return a.Print(out.Bytes())
+	})
 }
 
 func (r codeRecord) text(t cli.Terminal) {
 	t.Line(t.Paint(screen.Bold, r.ID), screen.Plain(r.Title))
-	field := func(name, text string) {
-		if text != "" {
-			t.Line("  "+t.Paint(screen.Dim, fmt.Sprintf("%-6s", name)), screen.Plain(text))
-		}
-	}
+	field := fields(t, 6)
 	field("kind", string(r.Kind))
 	field("why", r.Why)
 	field("fix", r.Fix)
@@ -163,7 +155,7 @@ func (r codeRecord) text(t cli.Terminal) {
 	if r.Rule == nil {
 		return
 	}
-	field("rule", fmt.Sprintf("%s of %s, %s:%d", strings.Join(r.Rule.Kinds, ", "), r.Rule.Layer, cmp.Or(r.Rule.File, r.Rule.Module), r.Rule.Line))
+	field("rule", fmt.Sprintf("%s of %s, %s:%d", strings.Join(r.Rule.Kinds, ", "), r.Rule.Layer, r.Rule.File, r.Rule.Line))
 	var weights []string
 	for _, name := range profiles.Names() {
 		if w, ok := r.Severity[name]; ok {
@@ -173,37 +165,14 @@ func (r codeRecord) text(t cli.Terminal) {
 	field("weight", strings.Join(weights, ", "))
 }
 
-// recordDocument is the JSON form of a record.
-type recordDocument struct {
-	ID       string            `json:"id"`
-	Kind     string            `json:"kind"`
-	Title    string            `json:"title"`
-	Why      string            `json:"why"`
-	Fix      string            `json:"fix"`
-	Since    string            `json:"since"`
-	Rule     *ruleDocument     `json:"rule,omitempty"`
-	Severity map[string]string `json:"severity,omitempty"`
-}
-
-type ruleDocument struct {
-	Kinds    []string `json:"kinds"`
-	Layer    string   `json:"layer"`
-	Module   string   `json:"module"`
-	File     string   `json:"file"`
-	Line     int      `json:"line"`
-	Priority int      `json:"priority"`
-}
-
-func records(list []codeRecord) []recordDocument {
-	out := make([]recordDocument, len(list))
-	for i, r := range list {
-		out[i] = recordDocument{ID: r.ID, Kind: string(r.Kind), Title: r.Title, Why: r.Why, Fix: r.Fix, Since: r.Since}
-		if r.Rule != nil {
-			out[i].Rule = &ruleDocument{r.Rule.Kinds, r.Rule.Layer, r.Rule.Module, cmp.Or(r.Rule.File, r.Rule.Module), r.Rule.Line, r.Rule.Priority}
-			out[i].Severity = r.Severity
+// fields returns a function that writes a name and a text, unless the text is empty. Names
+// have that width.
+func fields(t cli.Terminal, width int) func(name, text string) {
+	return func(name, text string) {
+		if text != "" {
+			t.Line("  "+t.Paint(screen.Dim, fmt.Sprintf("%-*s", width, name)), screen.Plain(text))
 		}
 	}
-	return out
 }
 
 func listCodes(ctx context.Context, a *cli.App, f explainFlags) error {
@@ -211,19 +180,15 @@ func listCodes(ctx context.Context, a *cli.App, f explainFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.format == "json" {
-		return cli.PrintJSON(a, records(list))
-	}
-	var out bytes.Buffer
-	t := cli.Terminal{W: &out, Color: a.Page.Color}
-	width := 0
-	for _, r := range list {
-		width = max(width, len(r.ID))
-	}
-	for _, r := range list {
-		t.Line(t.Paint(screen.Bold, fmt.Sprintf("%-*s", width, r.ID)), screen.Plain(r.Title))
-	}
-	return a.Print(out.Bytes())
+	return cli.PrintAs(a, f.format, list, func(t cli.Terminal) {
+		width := 0
+		for _, r := range list {
+			width = max(width, len(r.ID))
+		}
+		for _, r := range list {
+			t.Line(t.Paint(screen.Bold, fmt.Sprintf("%-*s", width, r.ID)), screen.Plain(r.Title))
+		}
+	})
 }
 
 func explainIntent(ctx context.Context, a *cli.App, f explainFlags) error {
@@ -248,12 +213,7 @@ func explainIntent(ctx context.Context, a *cli.App, f explainFlags) error {
 		pointers[i] = r.Path
 	}
 	e.places = report.Positions(src.Bytes, pointers)
-	if f.format == "json" {
-		return cli.PrintJSON(a, e.document())
-	}
-	var out bytes.Buffer
-	e.text(cli.Terminal{W: &out, Color: a.Page.Color})
-	return a.Print(out.Bytes())
+	return cli.PrintAs(a, f.format, e.document(), e.text)
 }
 
 // explained is an explanation with the positions of its reasons in the intent.
@@ -303,11 +263,7 @@ func (e explained) reason(t cli.Terminal, r harness.Reason, at report.Position) 
 		head = append(head, t.Paint(screen.Dim, "(did not decide)"))
 	}
 	t.Line(head...)
-	field := func(name, text string) {
-		if text != "" {
-			t.Line("  "+t.Paint(screen.Dim, fmt.Sprintf("%-7s", name)), screen.Plain(text))
-		}
-	}
+	field := fields(t, 7)
 	field("says", r.Text)
 	field("at", fmt.Sprintf("%s:%d:%d  %s", e.src.Path, at.Line, at.Column, cmp.Or(r.Path, "(the intent)")))
 	field("value", valueText(r.Value))
@@ -323,7 +279,7 @@ func (e explained) reason(t cli.Terminal, r harness.Reason, at report.Position) 
 
 // where names the file and the line of a rule for its author.
 func where(p policy.Place) string {
-	return fmt.Sprintf("%s:%d", cmp.Or(p.File, p.Module), p.Line)
+	return fmt.Sprintf("%s:%d", placeOf(p).File, p.Line)
 }
 
 // valueText returns a value as one line, cut if it is long.
@@ -347,20 +303,20 @@ func effectValue(e kernel.Effect) string {
 }
 
 type findingDocument struct {
-	Rule    string       `json:"rule"`
-	ID      string       `json:"id"`
-	Title   string       `json:"title"`
-	Why     string       `json:"why"`
-	Text    string       `json:"text"`
-	Fix     string       `json:"fix"`
-	Path    string       `json:"path"`
-	Value   any          `json:"value"`
-	Layer   string       `json:"layer"`
-	Decides bool         `json:"decides"`
-	Line    int          `json:"line"`
-	Column  int          `json:"column"`
-	Options []string     `json:"options"`
-	Source  *sourcePlace `json:"source,omitempty"`
+	Rule    string        `json:"rule"`
+	ID      string        `json:"id"`
+	Title   string        `json:"title"`
+	Why     string        `json:"why"`
+	Text    string        `json:"text"`
+	Fix     string        `json:"fix"`
+	Path    string        `json:"path"`
+	Value   any           `json:"value"`
+	Layer   string        `json:"layer"`
+	Decides bool          `json:"decides"`
+	Line    int           `json:"line"`
+	Column  int           `json:"column"`
+	Options []string      `json:"options"`
+	Source  *policy.Place `json:"source,omitempty"`
 }
 
 type effectDocument struct {
@@ -371,15 +327,9 @@ type effectDocument struct {
 }
 
 type permitDocument struct {
-	Title  string      `json:"title"`
-	Why    string      `json:"why"`
-	Source sourcePlace `json:"source"`
-}
-
-type sourcePlace struct {
-	Module string `json:"module"`
-	File   string `json:"file"`
-	Line   int    `json:"line"`
+	Title  string       `json:"title"`
+	Why    string       `json:"why"`
+	Source policy.Place `json:"source"`
 }
 
 // document returns the JSON form of the explanation.
@@ -392,8 +342,7 @@ func (e explained) document() any {
 			Line: e.places[i].Line, Column: e.places[i].Column, Options: cli.OrEmpty(r.Options),
 		}
 		if r.Module != kernel.ModuleKernel {
-			source := placeOf(r.Place)
-			findings[i].Source = &source
+			findings[i].Source = new(placeOf(r.Place))
 		}
 	}
 	effects := make([]effectDocument, len(e.Effects))
@@ -416,6 +365,8 @@ func (e explained) document() any {
 	}
 }
 
-func placeOf(p policy.Place) sourcePlace {
-	return sourcePlace{p.Module, cmp.Or(p.File, p.Module), p.Line}
+// placeOf returns the place of a rule with the file that its author finds.
+func placeOf(p policy.Place) policy.Place {
+	p.File = cmp.Or(p.File, p.Module)
+	return p
 }

@@ -1,7 +1,6 @@
 package policycmd
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -19,7 +18,7 @@ import (
 )
 
 func checkCommand(a *cli.App) *cobra.Command {
-	base, format := "default", "text"
+	var base, format string
 	cmd := &cobra.Command{
 		Use:   "check PATH",
 		Short: "check that a policy can decide",
@@ -36,9 +35,6 @@ Exit codes:
   fiador policy check .fiador/policy --policy strict`,
 		Args: cli.ExactArgs("PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Choice("format", format, []string{"text", "json"}); err != nil {
-				return err
-			}
 			c, err := checkPolicy(cmd.Context(), a, args[0], base)
 			if err != nil {
 				return err
@@ -46,22 +42,16 @@ Exit codes:
 			if len(c.faults) > 0 {
 				a.Status = cli.ExitRejected
 			}
-			if format == "json" {
-				return cli.PrintJSON(a, struct {
-					Valid    bool     `json:"valid"`
-					Faults   []string `json:"faults"`
-					Warnings []string `json:"warnings"`
-				}{len(c.faults) == 0, cli.OrEmpty(c.faults), cli.OrEmpty(c.warnings)})
-			}
-			var out bytes.Buffer
-			c.text(cli.Terminal{W: &out, Color: a.Page.Color})
-			return a.Print(out.Bytes())
+			return cli.PrintAs(a, format, struct {
+				Valid    bool     `json:"valid"`
+				Faults   []string `json:"faults"`
+				Warnings []string `json:"warnings"`
+			}{len(c.faults) == 0, cli.OrEmpty(c.faults), cli.OrEmpty(c.warnings)}, c.text)
 		},
 	}
-	cmd.Flags().StringVar(&base, "policy", base, "built-in profile under which a layer without a profile is checked")
-	cmd.Flags().StringVar(&format, "format", format, "text or json")
+	cmd.Flags().StringVar(&base, "policy", "default", "built-in profile under which a layer without a profile is checked")
+	cli.FormatFlag(cmd, &format, "text", "json")
 	cli.Complete(cmd, "policy", profiles.Names()...)
-	cli.Complete(cmd, "format", "text", "json")
 	return cmd
 }
 

@@ -1,7 +1,6 @@
 package policycmd
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"runtime"
@@ -24,7 +23,7 @@ import (
 func diffCommand(a *cli.App) *cobra.Command {
 	var intents []string
 	var f policies.GateFlags
-	format := "text"
+	format := ""
 	cmd := &cobra.Command{
 		Use:   "diff A B --intents DIR",
 		Short: "show which verdicts change from one policy to another",
@@ -40,9 +39,6 @@ Exit codes:
   fiador policy diff ./acme ./acme-next --intents intents/ --format json`,
 		Args: cli.ExactArgs("A", "B"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Choice("format", format, []string{"text", "json"}); err != nil {
-				return err
-			}
 			if len(intents) == 0 {
 				return cli.Usage("name the intents to decide, such as --intents intents/", "--intents is missing")
 			}
@@ -53,8 +49,7 @@ Exit codes:
 	flags.StringArrayVar(&intents, "intents", nil, "file, folder or pattern of intents; may be repeated")
 	flags.StringArrayVar(&f.Org, "org-policy", nil, "folder with a layer of the organisation's policy, beside both; may be repeated")
 	flags.StringVar(&f.Tree, "tree", ".", "folder that is gated, whose "+harness.RepoPolicy+" is a layer beside both")
-	flags.StringVar(&format, "format", format, "text or json")
-	cli.Complete(cmd, "format", "text", "json")
+	cli.FormatFlag(cmd, &format, "text", "json")
 	return cmd
 }
 
@@ -84,7 +79,7 @@ func diffPolicies(ctx context.Context, a *cli.App, profiles, intents []string, f
 	if len(lists[0]) != len(lists[1]) {
 		return runerr.New(result.CodeUnreadable, "the intents changed while they were read", "")
 	}
-	var changes []otherVerdict
+	changes := []otherVerdict{}
 	for i, before := range lists[0] {
 		if lists[1][i].hash != before.hash {
 			return runerr.New(result.CodeUnreadable, before.name+": the intents changed while they were read", "")
@@ -96,28 +91,20 @@ func diffPolicies(ctx context.Context, a *cli.App, profiles, intents []string, f
 	if len(changes) > 0 {
 		a.Status = cli.ExitRejected
 	}
-	if format == "json" {
-		docs := make([]changeDocument, len(changes))
-		for i, c := range changes {
-			docs[i] = c.document()
+	return cli.PrintAs(a, format, struct {
+		A       string         `json:"a"`
+		B       string         `json:"b"`
+		Intents int            `json:"intents"`
+		Changes []otherVerdict `json:"changes"`
+	}{profiles[0], profiles[1], len(lists[0]), changes}, func(t cli.Terminal) {
+		counts := map[string]int{}
+		for _, c := range changes {
+			counts[c.Kind]++
+			c.text(t)
 		}
-		return cli.PrintJSON(a, struct {
-			A       string           `json:"a"`
-			B       string           `json:"b"`
-			Intents int              `json:"intents"`
-			Changes []changeDocument `json:"changes"`
-		}{profiles[0], profiles[1], len(lists[0]), docs})
-	}
-	var out bytes.Buffer
-	t := cli.Terminal{W: &out, Color: a.Page.Color}
-	counts := map[string]int{}
-	for _, c := range changes {
-		counts[c.kind()]++
-		c.text(t)
-	}
-	t.Line(fmt.Sprintf("%s: %d stricter, %d wider, %d for other reasons, %d as before", screen.Count(len(lists[0]), "intent"),
-		counts["stricter"], counts["wider"], counts["reasons"], len(lists[0])-len(changes)))
-	return a.Print(out.Bytes())
+		t.Line(fmt.Sprintf("%s: %d stricter, %d wider, %d for other reasons, %d as before", screen.Count(len(lists[0]), "intent"),
+			counts["stricter"], counts["wider"], counts["reasons"], len(lists[0])-len(changes)))
+	})
 }
 
 // verdicts decides all intents under one policy. It reports each error of an intent, and
@@ -143,58 +130,39 @@ func verdicts(ctx context.Context, a *cli.App, files []intake.File, f policies.G
 
 // otherVerdict is an intent with different decisions under two policies.
 type otherVerdict struct {
-	name       string
-	from, to   kernel.Outcome
-	gone, come []string // reasons
-}
-
-func newChange(a, b verdict) (otherVerdict, bool) {
-	c := otherVerdict{name: a.name, from: a.outcome, to: b.outcome}
-	for _, r := range a.reasons {
-		if !slices.Contains(b.reasons, r) {
-			c.gone = append(c.gone, r)
-		}
-	}
-	for _, r := range b.reasons {
-		if !slices.Contains(a.reasons, r) {
-			c.come = append(c.come, r)
-		}
-	}
-	return c, c.from != c.to || len(c.gone)+len(c.come) > 0
-}
-
-// kind returns "stricter" or "wider", or "reasons" if the outcome is the same.
-func (c otherVerdict) kind() string {
-	order := []kernel.Outcome{kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse}
-	switch from, to := slices.Index(order, c.from), slices.Index(order, c.to); {
-	case from < to:
-		return "stricter"
-	case from > to:
-		return "wider"
-	}
-	return "reasons"
-}
-
-func (c otherVerdict) text(t cli.Terminal) {
-	style := map[string]string{"stricter": screen.Green, "wider": screen.Red, "reasons": screen.Yellow}[c.kind()]
-	t.Line(t.Paint(style, fmt.Sprintf("%-8s", c.kind())), screen.Plain(c.name), string(c.from)+" -> "+string(c.to))
-	for _, r := range c.gone {
-		t.Line("          - " + screen.Plain(r))
-	}
-	for _, r := range c.come {
-		t.Line("          + " + screen.Plain(r))
-	}
-}
-
-type changeDocument struct {
 	Intent  string         `json:"intent"`
-	Kind    string         `json:"kind"`
+	Kind    string         `json:"kind"` // "stricter" or "wider", or "reasons" if the outcome is the same
 	A       kernel.Outcome `json:"a"`
 	B       kernel.Outcome `json:"b"`
-	Removed []string       `json:"removed"`
+	Removed []string       `json:"removed"` // reasons
 	Added   []string       `json:"added"`
 }
 
-func (c otherVerdict) document() changeDocument {
-	return changeDocument{c.name, c.kind(), c.from, c.to, cli.OrEmpty(c.gone), cli.OrEmpty(c.come)}
+func newChange(a, b verdict) (otherVerdict, bool) {
+	c := otherVerdict{a.name, "reasons", a.outcome, b.outcome, without(a.reasons, b.reasons), without(b.reasons, a.reasons)}
+	order := []kernel.Outcome{kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse}
+	switch from, to := slices.Index(order, c.A), slices.Index(order, c.B); {
+	case from < to:
+		c.Kind = "stricter"
+	case from > to:
+		c.Kind = "wider"
+	}
+	return c, c.A != c.B || len(c.Removed)+len(c.Added) > 0
+}
+
+// without returns the reasons of a list that are not in the other one.
+func without(list, other []string) []string {
+	rest := cli.OrEmpty(list)
+	return slices.DeleteFunc(rest, func(r string) bool { return slices.Contains(other, r) })
+}
+
+func (c otherVerdict) text(t cli.Terminal) {
+	style := map[string]string{"stricter": screen.Green, "wider": screen.Red, "reasons": screen.Yellow}[c.Kind]
+	t.Line(t.Paint(style, fmt.Sprintf("%-8s", c.Kind)), screen.Plain(c.Intent), string(c.A)+" -> "+string(c.B))
+	for _, r := range c.Removed {
+		t.Line("          - " + screen.Plain(r))
+	}
+	for _, r := range c.Added {
+		t.Line("          + " + screen.Plain(r))
+	}
 }

@@ -35,12 +35,7 @@ Exit codes:
 		Example: `  fiador policy fmt ./acme
   fiador policy fmt --check ./acme
   fiador policy fmt - <rules.rego`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usage(cli.HelpHint(cmd), "PATH is missing")
-			}
-			return nil
-		},
+		Args: cli.AtLeastOne("PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && args[0] == "-" {
 				_, out, err := formatted(cmd.Context(), a, "-")

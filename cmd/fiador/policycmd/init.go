@@ -26,12 +26,7 @@ Exit codes:
   2  a file could not be written`,
 		Example: `  fiador init
   fiador init --name acme`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cli.Usage(cli.HelpHint(cmd), "unexpected argument %q", args[1])
-			}
-			return nil
-		},
+		Args: cli.AtMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := checkProfileName(name); err != nil {
 				return err

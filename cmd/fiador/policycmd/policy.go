@@ -73,11 +73,13 @@ func (d desk) layer() policy.Layer {
 // openDesk reads the policy at a path. base is the profile for a layer without a profile
 // of its own.
 func openDesk(a *cli.App, name, base string) (d desk, err error) {
-	d.sources = harness.Sources{Builtin: profiles.FS(), Profile: name}
-	if !slices.Contains(profiles.Names(), name) {
-		if err := d.find(name, base); err != nil {
-			return d, err
-		}
+	if slices.Contains(profiles.Names(), name) {
+		d.sources, err = policies.Profile(name)
+	} else {
+		err = d.find(name, base)
+	}
+	if err != nil {
+		return d, err
 	}
 	d.open, err = d.sources.Read(a.Specs, policy.DefaultLimits())
 	return d, err
@@ -99,8 +101,8 @@ func (d *desk) find(name, base string) error {
 	return d.openProfile(name)
 }
 
-func (d *desk) openProfile(name string) error {
-	if err := policies.UserProfile(&d.sources, name); err != nil {
+func (d *desk) openProfile(name string) (err error) {
+	if d.sources, err = policies.Profile(name); err != nil {
 		return err
 	}
 	if d.sources.File == harness.ProfileFile {
@@ -117,7 +119,10 @@ func (d *desk) openLayer(name, base string) error {
 	if err != nil {
 		return err
 	}
-	d.folder, d.sources.Profile = &folder, base
+	d.folder = &folder
+	if d.sources, err = policies.Profile(base); err != nil {
+		return err
+	}
 	l, err := policy.LoadLayer(folder, policy.PrefixAny, policy.DefaultLimits())
 	switch {
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/evidence/screen"
@@ -21,10 +22,8 @@ func checkProfileName(name string) error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`).MatchString(name) {
 		return cli.Usage("a lower-case letter, then lower-case letters, digits, '_' and '-'; at most 64", "profile name %q cannot be used", name)
 	}
-	for _, builtin := range profiles.Names() {
-		if name == builtin {
-			return cli.Unfit("give it a name of its own", "%q is a built-in profile", name)
-		}
+	if slices.Contains(profiles.Names(), name) {
+		return cli.Unfit("give it a name of its own", "%q is a built-in profile", name)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package policycmd
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"strings"
@@ -19,7 +18,7 @@ import (
 
 func showCommand(a *cli.App) *cobra.Command {
 	f := policies.GateFlags{}
-	format := "text"
+	format := ""
 	cmd := &cobra.Command{
 		Use:   "show [PROFILE]",
 		Short: "print a resolved profile and where each value comes from",
@@ -35,9 +34,6 @@ Exit codes:
   fiador policy show ./acme --format json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Choice("format", format, []string{"text", "json"}); err != nil {
-				return err
-			}
 			if len(args) > 1 {
 				return cli.Usage(cli.HelpHint(cmd), "unexpected argument %q", args[1])
 			}
@@ -45,7 +41,7 @@ Exit codes:
 			if len(args) == 1 {
 				f.Policy = args[0]
 			}
-			sources, err := policies.Sources(a, f)
+			sources, err := policies.Sources(f)
 			if err != nil {
 				return err
 			}
@@ -61,19 +57,13 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			if format == "json" {
-				return cli.PrintJSON(a, s.document())
-			}
-			var out bytes.Buffer
-			s.text(cli.Terminal{W: &out, Color: a.Page.Color})
-			return a.Print(out.Bytes())
+			return cli.PrintAs(a, format, s.document(), s.text)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.Org, "org-policy", nil, "folder with a layer of the organisation's policy; may be repeated")
 	flags.StringVar(&f.Tree, "tree", ".", "folder that is gated, whose "+harness.RepoPolicy+" is a layer")
-	flags.StringVar(&format, "format", "text", "text or json")
-	cli.Complete(cmd, "format", "text", "json")
+	cli.FormatFlag(cmd, &format, "text", "json")
 	return cmd
 }
 
@@ -207,10 +197,8 @@ func valueLine(v any) string {
 }
 
 type memberDocument struct {
-	Member string `json:"member"`
-	Value  any    `json:"value"`
-	From   string `json:"from"`
-	Asked  any    `json:"asked,omitempty"`
+	policy.Origin
+	Value any `json:"value"`
 }
 
 type layerDocument struct {
@@ -241,7 +229,7 @@ func (s shownPolicy) document() any {
 		doc.Extends = &s.Extends
 	}
 	for i, o := range s.Origins {
-		doc.Members[i] = memberDocument{o.Member, s.members[o.Member], o.From, o.Asked}
+		doc.Members[i] = memberDocument{o, s.members[o.Member]}
 	}
 	for i, l := range s.Layers {
 		doc.Layers[i] = layerDocument{l.Package, make([]moduleDocument, len(l.Modules)), cli.OrEmpty(s.gate.IDs(l.Package))}

@@ -30,7 +30,7 @@ type testFlags struct {
 }
 
 func testCommand(a *cli.App) *cobra.Command {
-	f := testFlags{policy: "default", format: "text"}
+	var f testFlags
 	cmd := &cobra.Command{
 		Use:   "test PATH",
 		Short: "run the Rego tests of a policy",
@@ -58,21 +58,17 @@ Exit codes:
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.policy, "policy", f.policy, "built-in profile under which a layer without a profile is tested")
-	flags.StringVar(&f.format, "format", f.format, "text, json or junit")
+	flags.StringVar(&f.policy, "policy", "default", "built-in profile under which a layer without a profile is tested")
+	cli.FormatFlag(cmd, &f.format, "text", "json", "junit")
 	flags.StringVar(&f.run, "run", "", "only tests whose PACKAGE.NAME matches this regular expression")
 	flags.BoolVar(&f.coverage, "coverage", false, "say which lines no test reaches")
 	flags.Float64Var(&f.threshold, "threshold", 0, "least coverage in percent, 0 to 100; implies --coverage")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "list the tests that pass as well")
 	cli.Complete(cmd, "policy", profiles.Names()...)
-	cli.Complete(cmd, "format", "text", "json", "junit")
 	return cmd
 }
 
 func testPolicy(ctx context.Context, a *cli.App, name string, f testFlags, threshold bool) error {
-	if err := cli.Choice("format", f.format, []string{"text", "json", "junit"}); err != nil {
-		return err
-	}
 	if err := cli.Choice("policy", f.policy, profiles.Names()); err != nil {
 		return err
 	}
@@ -173,23 +169,19 @@ func (t testedPolicy) failed() int {
 }
 
 func printTested(a *cli.App, t testedPolicy, name string) error {
+	if t.format != "junit" {
+		return cli.PrintAs(a, t.format, t.document(), t.text)
+	}
+	var list []report.Test
+	for _, c := range t.Cases {
+		list = append(list, report.Test{Class: c.Package, Name: c.Name, Fault: c.Fault})
+	}
+	if t.coverage && !t.reached() {
+		list = append(list, report.Test{Class: name, Name: "coverage", Fault: t.coverageLine()})
+	}
 	var out bytes.Buffer
-	switch t.format {
-	case "json":
-		return cli.PrintJSON(a, t.document())
-	case "junit":
-		var list []report.Test
-		for _, c := range t.Cases {
-			list = append(list, report.Test{Class: c.Package, Name: c.Name, Fault: c.Fault})
-		}
-		if t.coverage && !t.reached() {
-			list = append(list, report.Test{Class: name, Name: "coverage", Fault: t.coverageLine()})
-		}
-		if err := report.JUnit(&out, name, list); err != nil {
-			return err
-		}
-	default:
-		t.text(cli.Terminal{W: &out, Color: a.Page.Color})
+	if err := report.JUnit(&out, name, list); err != nil {
+		return err
 	}
 	return a.Print(out.Bytes())
 }

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -62,16 +61,10 @@ Exit codes:
   fiador check intents/*.json --policy strict --format human
   fiador check intents/ --format github --report sarif=fiador.sarif --report markdown=summary.md
   agent | fiador check - --policy ./profile`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usage(cli.HelpHint(cmd), "INTENT is missing")
-			}
-			return nil
-		},
+		Args: cli.AtLeastOne("INTENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := checkIntents(cmd.Context(), a, args, f)
-			var re *result.RunError
-			if f.Format == "github" && errors.As(err, &re) {
+			if re, ok := errors.AsType[*result.RunError](err); ok && f.Format == "github" {
 				err = errors.Join(a.Print([]byte(report.GitHubError(re))), err)
 			}
 			return err
@@ -138,12 +131,12 @@ func checkIntents(ctx context.Context, a *cli.App, args []string, f checkFlags) 
 	defer reports.Abort()
 	reports.Summary.ReportOnly = f.reportOnly
 	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs, Recorder: ledgers.Recorder(a, log)}
-	seen := &seen{App: a, reports: reports, words: a.TTY && f.Format == "json", began: a.Now()}
+	seen := &seen{App: a, reports: reports, words: a.TTY && f.Format == "json", line: cli.NewProgress(a, 0)}
 	if !slices.ContainsFunc(files, intake.File.Lines) {
 		seen.total = fmt.Sprintf(" of %d", len(files))
 	}
 	err = harness.Each(ctx, deps, gate, runtime.GOMAXPROCS(0), decisions.Jobs(ctx, a, files), seen.end)
-	seen.clear()
+	seen.line.Clear()
 	if err != nil {
 		return err
 	}
@@ -173,8 +166,7 @@ type seen struct {
 	told    int
 	warned  bool   // the warnings of the ledger were printed; they are the same for every decision
 	total   string // " of 12", where the number of intents is known
-	began   time.Time
-	shown   time.Time // time of the last progress line
+	line    *cli.Progress
 }
 
 // mostTold is how many rejected intents are printed in words.
@@ -183,12 +175,12 @@ const mostTold = 20
 func (s *seen) end(e harness.End) error {
 	if e.Receipt != nil && !s.warned {
 		s.warned = len(e.Receipt.Warnings) > 0
-		s.clear()
+		s.line.Clear()
 		ledgers.Warn(s.App, e.Receipt.Warnings)
 	}
 	item := decisions.ItemOf(e)
 	item.Line = e.Line
-	s.clear()
+	s.line.Clear()
 	if err := s.reports.Item(item); err != nil {
 		return err
 	}
@@ -204,23 +196,6 @@ func (s *seen) end(e harness.End) error {
 			s.Term.Hint("more are rejected; --format human lists them all")
 		}
 	}
-	s.progress()
+	s.line.Show(fmt.Sprintf("checked %d%s", s.reports.Summary.Counts.Total(), s.total))
 	return nil
-}
-
-// progress writes one line that overwrites itself, for checks that take longer than a
-// moment.
-func (s *seen) progress() {
-	now := s.Now()
-	if !s.TTY || now.Sub(s.began) < 500*time.Millisecond || now.Sub(s.shown) < 100*time.Millisecond {
-		return
-	}
-	s.shown = now
-	fmt.Fprintf(s.Stderr, "\r\x1b[K%s", s.Term.Paint(screen.Dim, fmt.Sprintf("checked %d%s", s.reports.Summary.Counts.Total(), s.total)))
-}
-
-func (s *seen) clear() {
-	if !s.shown.IsZero() {
-		fmt.Fprint(s.Stderr, "\r\x1b[K")
-	}
 }

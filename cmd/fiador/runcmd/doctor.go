@@ -3,8 +3,8 @@ package runcmd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -62,17 +62,17 @@ func doctor(ctx context.Context, a *cli.App) error {
 			continue
 		}
 		t.Line(t.Paint(screen.Green, "yes"), t.Paint(screen.Bold, string(p.Isolation)), "writes are staged: "+p.Staging)
-		for _, c := range p.Clauses {
-			t.Line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), screen.Plain(c.Mechanism))
-		}
+		clauses(t, p.Clauses)
 	}
 	return a.Print(out.Bytes())
 }
 
-// state returns the status of a clause, aligned.
-func state(a *cli.App, t cli.Terminal, s evidence.Status) string {
-	style := map[evidence.Status]string{evidence.Enforced: screen.Green, evidence.Partial: screen.Yellow, evidence.Absent: screen.Red}[s]
-	return t.Paint(style, fmt.Sprintf("%-8s", s))
+// clauses writes a line for each clause: its status, its name and what enforces it.
+func clauses(t cli.Terminal, list []evidence.Clause) {
+	style := map[evidence.Status]string{evidence.Enforced: screen.Green, evidence.Partial: screen.Yellow, evidence.Absent: screen.Red}
+	for _, c := range list {
+		t.Line("    "+t.Paint(style[c.Status], fmt.Sprintf("%-8s", c.Status)), fmt.Sprintf("%-16s", c.Clause), screen.Plain(c.Mechanism))
+	}
 }
 
 // Sandbox returns the group of commands about the sandbox.
@@ -117,19 +117,13 @@ Exit codes:
 	flags.StringVar(&f.write, "write", string(sandbox.Staged), "staged or direct")
 	flags.StringArrayVar(&f.read, "read", nil, "file or folder that the command may read besides; may be repeated")
 	flags.StringVar(&f.isolation, "isolation", string(sandbox.Full), "full or confined")
-	cli.Complete(cmd, "isolation", string(sandbox.Full), string(sandbox.Confined))
+	cli.Complete(cmd, "isolation", isolations...)
 	return cmd
 }
 
 func explainSandbox(ctx context.Context, a *cli.App, f execFlags) error {
-	for flag, known := range map[string][]string{"--write": {string(sandbox.Staged), string(sandbox.Direct)}, "--isolation": {string(sandbox.Full), string(sandbox.Confined)}} {
-		value := f.write
-		if flag == "--isolation" {
-			value = f.isolation
-		}
-		if err := cli.Choice(flag, value, known); err != nil {
-			return err
-		}
+	if err := errors.Join(cli.Choice("--write", f.write, writes), cli.Choice("--isolation", f.isolation, isolations)); err != nil {
+		return err
 	}
 	work, err := folders.Named("work", f.work)
 	if err != nil {
@@ -147,20 +141,17 @@ func explainSandbox(ctx context.Context, a *cli.App, f execFlags) error {
 	if err != nil {
 		return err
 	}
-	var out bytes.Buffer
-	t := cli.Terminal{W: &out, Color: a.Page.Color}
-	section := func(title string, lines []string) {
-		t.Line(t.Paint(screen.Bold, title))
-		for i, line := range lines {
-			t.Line(fmt.Sprintf("%4d", i+1), screen.Plain(line))
+	return cli.PrintText(a, func(t cli.Terminal) {
+		section := func(title string, lines []string) {
+			t.Line(t.Paint(screen.Bold, title))
+			for i, line := range lines {
+				t.Line(fmt.Sprintf("%4d", i+1), screen.Plain(line))
+			}
 		}
-	}
-	section("steps", x.Steps)
-	section("given up by each command, in this order", x.GiveUp)
-	section("environment", x.Env)
-	t.Line(t.Paint(screen.Bold, "clauses"))
-	for _, c := range x.Clauses {
-		t.Line("    "+state(a, t, c.Status), fmt.Sprintf("%-16s", c.Clause), screen.Plain(c.Mechanism))
-	}
-	return a.Print([]byte(strings.TrimLeft(out.String(), "\n")))
+		section("steps", x.Steps)
+		section("given up by each command, in this order", x.GiveUp)
+		section("environment", x.Env)
+		t.Line(t.Paint(screen.Bold, "clauses"))
+		clauses(t, x.Clauses)
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,6 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/contract"
 	"github.com/fiador/fiador/kernel/result"
-	"github.com/fiador/fiador/ledger"
 )
 
 // ExitOurs is the exit status of exec for every end that is not the command's own.
@@ -38,10 +38,7 @@ const ExitOurs = 125
 
 type execFlags struct {
 	policies.GateFlags
-	ledgers.RecordFlags
-	receipt     string
-	pack        string
-	runID       string
+	keptFlags
 	printIntent bool
 	request     string
 	work        string
@@ -56,6 +53,12 @@ type execFlags struct {
 	isolation   string
 	evidence    string
 }
+
+// The values of --write and --isolation.
+var (
+	writes     = []string{string(sandbox.Staged), string(sandbox.Direct)}
+	isolations = []string{string(sandbox.Full), string(sandbox.Confined)}
+)
 
 // Exec returns the command that runs one command, or one request, in the sandbox.
 func Exec(a *cli.App) *cobra.Command {
@@ -99,10 +102,7 @@ Exit codes:
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
 	f.GateFlags.Register(cmd)
-	f.RecordFlags.Register(cmd)
-	flags.StringVar(&f.receipt, "receipt", "", "new file to write the ledger's receipt to (C2SP tlog-proof)")
-	flags.StringVar(&f.pack, "pack", "", "new folder to write the run pack to, which proves this execution elsewhere")
-	flags.StringVar(&f.runID, "run-id", "", "id of this execution (default: made from the time and random digits)")
+	f.keptFlags.register(cmd, "execution")
 	flags.BoolVar(&f.printIntent, "print-intent", false, "print the intent that is decided, and execute nothing")
 	flags.StringVar(&f.request, "request", "", "execution request to execute instead of a command; - is standard input")
 	flags.StringVar(&f.work, "work", ".", "folder that the command works in")
@@ -116,8 +116,8 @@ Exit codes:
 	flags.StringArrayVar(&f.env, "env", nil, "NAME=VALUE for the command, where the profile allows the name; may be repeated")
 	flags.StringVar(&f.isolation, "isolation", "", "exactly this isolation: full or confined (default: the strongest there is)")
 	flags.StringVar(&f.evidence, "evidence", "", "new folder for what was observed: runner.json, stdout, stderr")
-	cli.Complete(cmd, "write", string(sandbox.Staged), string(sandbox.Direct))
-	cli.Complete(cmd, "isolation", string(sandbox.Full), string(sandbox.Confined))
+	cli.Complete(cmd, "write", writes...)
+	cli.Complete(cmd, "isolation", isolations...)
 	return cmd
 }
 
@@ -230,7 +230,7 @@ func execDecided(ctx context.Context, a *cli.App, f execFlags, gate *harness.Gat
 	if err != nil {
 		return err
 	}
-	to := sinks(a, w, f.RecordFlags, f.receipt, f.pack)
+	to := f.sinks(a, w)
 	p := rep.Execution
 	if p == nil {
 		if err := harness.Deliver(ctx, deps, rep, to); err != nil {
@@ -281,11 +281,8 @@ func execRefused(a *cli.App, end harness.End) error {
 // apartFromExec refuses places that the command could reach, and places that exclude each
 // other.
 func apartFromExec(a *cli.App, f execFlags, work string) error {
-	if err := ledgers.CheckReceipt(a, f.RecordFlags, f.receipt); err != nil {
+	if err := f.keptFlags.check(a); err != nil {
 		return err
-	}
-	if f.runID != "" && !ledger.RunID(f.runID) {
-		return cli.Usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
 	}
 	var p cli.Places
 	ledgers.RecordPlaces(a, f.RecordFlags, &p)
@@ -301,11 +298,11 @@ func apartFromExec(a *cli.App, f execFlags, work string) error {
 
 // check refuses contradictory flags before the command looks at any file.
 func (f execFlags) check(cmd *cobra.Command, args []string) error {
-	if err := cli.Choice("--write", f.write, []string{string(sandbox.Staged), string(sandbox.Direct)}); err != nil {
+	if err := cli.Choice("--write", f.write, writes); err != nil {
 		return err
 	}
 	if f.isolation != "" {
-		if err := cli.Choice("--isolation", f.isolation, []string{string(sandbox.Full), string(sandbox.Confined)}); err != nil {
+		if err := cli.Choice("--isolation", f.isolation, isolations); err != nil {
 			return err
 		}
 	}
@@ -358,8 +355,8 @@ func streams(a *cli.App) harness.Streams {
 func assignments(list []string) (map[string]string, error) {
 	env := map[string]string{}
 	for _, e := range list {
-		name, value, ok := cutAssignment(e)
-		if !ok {
+		name, value, ok := strings.Cut(e, "=")
+		if !ok || name == "" {
 			return nil, cli.Usage("as in --env CI=true", "--env %q is no NAME=VALUE", canon.Clean(e))
 		}
 		if _, twice := env[name]; twice {
@@ -370,18 +367,9 @@ func assignments(list []string) (map[string]string, error) {
 	return env, nil
 }
 
-func cutAssignment(s string) (name, value string, ok bool) {
-	for i := range len(s) {
-		if s[i] == '=' {
-			return s[:i], s[i+1:], i > 0
-		}
-	}
-	return "", "", false
-}
-
 // profileGate opens a gate of a profile without layers. It decides no intent.
 func profileGate(ctx context.Context, a *cli.App, f policies.GateFlags) (*harness.Gate, error) {
-	s, err := policies.Sources(a, f)
+	s, err := policies.Sources(f)
 	if err != nil {
 		return nil, err
 	}
@@ -413,13 +401,14 @@ func (x *ran) accepts(p *execute.Performed) (_ bool, err error) {
 			return false, err
 		}
 	}
-	switch accepted := len(x.reasons) == 0; {
+	accepted := len(x.reasons) == 0
+	switch {
 	case accepted:
 		x.code = cli.ExitAccepted // also for a request that expects another code than 0
 	case x.direct() || x.code == cli.ExitAccepted:
 		x.code = ExitOurs // never the command's own code
 	}
-	return len(x.reasons) == 0, nil
+	return accepted, nil
 }
 
 // direct reports whether the command wrote to control paths of the folder itself.
@@ -477,11 +466,7 @@ func whyEnded(o evidence.Observed) string {
 // sayEnded writes the RunError line for an end that was not the command's own. On a terminal
 // the reasons in words come first.
 func sayEnded(a *cli.App, why, hint string, code int, reasons []string) {
-	list := make([]any, len(reasons))
-	for i, r := range reasons {
-		list[i] = r
-	}
-	e := runerr.New(result.CodeEvidence, why, hint, runerr.With("exit_code", code), runerr.With("reasons", list))
+	e := runerr.New(result.CodeEvidence, why, hint, runerr.With("exit_code", code), runerr.With("reasons", cli.OrEmpty(reasons)))
 	if a.TTY {
 		a.Term.Message(e.Message)
 		for _, r := range reasons {

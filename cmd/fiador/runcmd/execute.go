@@ -49,18 +49,13 @@ func execution(a *cli.App) *executing {
 	return &executing{host: sandbox.NewHost("")}
 }
 
-// close releases the resources of the host. After a Ctrl-C the command has one second to
-// end with its own status.
+// close releases the resources of the host.
 func (e *executing) close(ctx context.Context, a *cli.App) {
 	_ = e.host.Close()
 	if e.evidence != nil {
 		_ = e.evidence.Close()
 	}
-	if ctx.Err() != nil {
-		time.AfterFunc(time.Second, a.Busy.Leave)
-		return
-	}
-	a.Busy.Leave()
+	a.Busy.LeaveSoon(ctx)
 }
 
 // readPaths returns the absolute paths that --read names. It refuses a place that the
@@ -114,16 +109,16 @@ func (e *executing) openEvidence(name string) error {
 		return nil
 	}
 	entries, err := os.ReadDir(name)
-	switch {
-	case err == nil && len(entries) > 0:
+	if len(entries) > 0 && err == nil {
 		return cli.Usage("name a new or an empty folder", "--evidence %q is not empty", canon.Clean(name))
-	case errors.Is(err, fs.ErrNotExist):
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		err = os.Mkdir(name, 0o777)
 	}
-	if err != nil {
-		return cli.Usage("name a new or an empty folder", "--evidence %q: %s", canon.Clean(name), runerr.Reason(err))
+	if err == nil {
+		e.evidence, err = os.OpenRoot(name)
 	}
-	if e.evidence, err = os.OpenRoot(name); err != nil {
+	if err != nil {
 		return cli.Usage("name a new or an empty folder", "--evidence %q: %s", canon.Clean(name), runerr.Reason(err))
 	}
 	return nil
@@ -256,11 +251,42 @@ func prepareExecution(ctx context.Context, a *cli.App, f executingFlags, tree st
 	return dirs, e.openEvidence(f.evidence)
 }
 
+// keptFlags say what is kept of a run: its record in a ledger, the receipt of that, and
+// its pack.
+type keptFlags struct {
+	ledgers.RecordFlags
+	receipt string
+	pack    string
+	runID   string
+}
+
+// register adds the flags to a command. what is "run" or "execution".
+func (f *keptFlags) register(cmd *cobra.Command, what string) {
+	flags := cmd.Flags()
+	f.RecordFlags.Register(cmd)
+	flags.StringVar(&f.receipt, "receipt", "", "new file to write the ledger's receipt to (C2SP tlog-proof)")
+	flags.StringVar(&f.pack, "pack", "", "new folder to write the run pack to, which proves this "+what+" elsewhere")
+	flags.StringVar(&f.runID, "run-id", "", "id of this "+what+" (default: made from the time and random digits)")
+}
+
+// check refuses a receipt without a ledger, and a run id that no ledger can have.
+func (f keptFlags) check(a *cli.App) error {
+	if err := ledgers.CheckReceipt(a, f.RecordFlags, f.receipt); err != nil {
+		return err
+	}
+	if f.runID != "" && !ledger.RunID(f.runID) {
+		return cli.Usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
+	}
+	return nil
+}
+
 // sinks returns the sinks that every run has: its receipt and its pack.
-func sinks(a *cli.App, w *pack.Writer, f ledgers.RecordFlags, receipt, dir string) harness.Sinks {
+func (f keptFlags) sinks(a *cli.App, w *pack.Writer) harness.Sinks {
 	return harness.Sinks{
-		Receipt: func(ctx context.Context, r ledger.Receipt) error { return ledgers.KeepReceipt(ctx, a, f, receipt, r) },
-		Pack:    packs.Sink(a, w, f, dir),
+		Receipt: func(ctx context.Context, r ledger.Receipt) error {
+			return ledgers.KeepReceipt(ctx, a, f.RecordFlags, f.receipt, r)
+		},
+		Pack: packs.Sink(a, w, f.RecordFlags, f.pack),
 	}
 }
 

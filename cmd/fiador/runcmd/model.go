@@ -116,23 +116,22 @@ func modelAdapters(ctx context.Context, a *cli.App, f runFlags) ([]model.Adapter
 	if err != nil {
 		return nil, err
 	}
-	if in, err := cli.Beneath(f.Tree, f.adapters); err == nil && in {
+	if cli.LiesIn(f.Tree, f.adapters) {
 		return nil, cli.Unfit("keep it outside of the tree, or name another --tree", "--model-adapters %q lies in the tree that is gated: whoever changes that could choose where prompts and keys are sent", screen.Folder(f.adapters))
 	}
 	list, err := model.ParseAdapters(src.Bytes, a.Specs)
-	var fault *model.AdaptersError
-	var syntax *canon.Error
-	switch {
-	case errors.As(err, &fault):
+	if fault, ok := errors.AsType[*model.AdaptersError](err); ok {
 		return nil, runerr.New(result.CodeProfile, src.Path+": "+fault.Error(), fault.Hint, runerr.File(src.Path), runerr.At(fault.Pointer))
-	case errors.As(err, &syntax):
-		return nil, notJSON(src.Path, err)
 	}
-	return list, err
+	return list, notJSON(src.Path, err)
 }
 
-// notJSON is [runerr.Read] for a file that is no intent: the hint is left out.
+// notJSON is [runerr.Read] for a file that is no intent: the hint is left out. It returns
+// other errors as they are.
 func notJSON(path string, err error) error {
+	if !errors.As(err, new(*canon.Error)) {
+		return err
+	}
 	e := runerr.Read(path, err)
 	e.Hint = ""
 	return e
@@ -145,17 +144,12 @@ func modelRecording(ctx context.Context, a *cli.App, name string) (pack.ModelIO,
 		return pack.ModelIO{}, err
 	}
 	recorded, err := pack.ParseModelIO(src.Bytes)
-	var fault *pack.ModelIOError
-	var syntax *canon.Error
-	switch {
-	case err == nil:
-		return recorded, nil
-	case errors.As(err, &syntax):
+	if err == nil || errors.As(err, new(*canon.Error)) {
 		return recorded, notJSON(src.Path, err)
 	}
 	e := runerr.New(result.CodeEvidence, src.Path+": not a recording: "+err.Error(),
 		"record the intent again with --model-mode record", runerr.File(src.Path), runerr.Because(err))
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*pack.ModelIOError](err); ok {
 		e.RuleID = fault.Rule
 		if _, pointer, ok := strings.Cut(fault.Path, "#"); ok {
 			e.Details["pointer"] = pointer

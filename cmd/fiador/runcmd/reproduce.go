@@ -205,13 +205,12 @@ func originalOptions(a *cli.App, p *pack.Pack, given *kernel.Profile) verify.Opt
 }
 
 func tellInvalid(a *cli.App, v packs.Verified, format string) error {
+	if format != "json" {
+		return cli.PrintText(a, v.Human)
+	}
 	var out bytes.Buffer
-	if format == "json" {
-		if err := v.JSON(&out); err != nil {
-			return err
-		}
-	} else {
-		v.Human(cli.Terminal{W: &out, Color: a.Page.Color})
+	if err := v.JSON(&out); err != nil {
+		return err
 	}
 	return a.Print(out.Bytes())
 }
@@ -231,21 +230,13 @@ func (f reproduceFlags) fits(o *reproduce.Original) error {
 
 // gateOf opens the gate with the policy of the original.
 func gateOf(ctx context.Context, a *cli.App, o *reproduce.Original, f reproduceFlags) (*harness.Gate, error) {
-	s := harness.Sources{Builtin: profiles.FS(), Profile: o.Result.Policy.Name}
+	profile := o.Result.Policy.Name
 	if f.given("policy") {
-		s.Profile = f.Policy
+		profile = f.Policy
 	}
-	if !slices.Contains(profiles.Names(), s.Profile) {
-		if err := policies.UserProfile(&s, s.Profile); err != nil {
-			return nil, err
-		}
-	}
-	for _, dir := range f.Org {
-		folder, err := policies.OpenFolder("--org-policy", dir)
-		if err != nil {
-			return nil, err
-		}
-		s.Org = append(s.Org, folder)
+	s, err := policies.Profile(profile, f.Org...)
+	if err != nil {
+		return nil, err
 	}
 	if o.Gated() {
 		if err := policies.RepoLayer(&s, f.Tree); err != nil {
@@ -288,8 +279,8 @@ func again(ctx context.Context, a *cli.App, o *reproduce.Original, gate *harness
 // ofTree returns err. If err is about an input, ofTree adds the folder of the inputs to
 // the message.
 func (f reproduceFlags) ofTree(err error) error {
-	var re *result.RunError
-	if !errors.As(err, &re) || re.Code != result.CodeUnreadable {
+	re, ok := errors.AsType[*result.RunError](err)
+	if !ok || re.Code != result.CodeUnreadable {
 		return err
 	}
 	if pointer, _ := re.Details["pointer"].(string); !strings.HasPrefix(pointer, "/inputs/") {
@@ -309,11 +300,7 @@ func tellReproduced(a *cli.App, o *reproduce.Original, got reproduce.Result, f r
 		a.Status = cli.ExitRejected
 	}
 	if f.format == "json" {
-		b, _, err := canon.Artifact(reproducedDocument(o, got))
-		if err != nil {
-			return err
-		}
-		return a.Print(b)
+		return cli.PrintJSON(a, reproducedDocument(o, got))
 	}
 	var out bytes.Buffer
 	of := func(n int) string {
@@ -451,25 +438,15 @@ func fileDocuments(d reproduce.Divergence) (recorded, now any) {
 }
 
 func reproducedDocument(o *reproduce.Original, got reproduce.Result) any {
-	list := make([]differenceDocument, 0, len(got.Differences))
-	for _, d := range got.Differences {
-		one := differenceDocument{Runs: d.Runs, Recorded: d.Recorded, Now: d.Now, Input: d.Input}
-		if d.Input != "" || d.Output != "" {
-			one.Recorded, one.Now = fileDocuments(d.Divergence)
-		}
+	list := make([]differenceDocument, len(got.Differences))
+	for i, d := range got.Differences {
+		list[i] = differenceDocument{d.Runs, d.Recorded, d.Now, d.Input, d.Output, d.File, nil, d.About}
 		switch {
-		case d.Input != "":
-		case d.Output != "":
-			one.Output = d.Output
-		case d.File != "":
-			one.File, one.About = d.File, d.About
-			if d.Pointer != "" {
-				one.Pointer = &d.Pointer
-			}
-		default:
-			one.Pointer = &d.Pointer
+		case d.Input != "" || d.Output != "":
+			list[i].Recorded, list[i].Now = fileDocuments(d.Divergence)
+		case d.Pointer != "" || d.File == "":
+			list[i].Pointer = &d.Pointer
 		}
-		list = append(list, one)
 	}
 	return struct {
 		RunID       string               `json:"run_id"`

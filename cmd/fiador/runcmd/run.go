@@ -20,7 +20,6 @@ import (
 	"github.com/fiador/fiador/evidence/report"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/kernel/canon"
-	"github.com/fiador/fiador/ledger"
 	"github.com/fiador/fiador/ledger/disk"
 	"github.com/fiador/fiador/specs"
 )
@@ -30,13 +29,10 @@ type runFlags struct {
 	decisions.ReportFlags
 	executingFlags
 	modelFlags
-	ledgers.RecordFlags
-	receipt   string
+	keptFlags
 	mode      string
 	modelMode string
-	runID     string
 	bundle    string
-	pack      string
 }
 
 // Run returns the command that decides one intent, and executes it if asked to.
@@ -84,14 +80,11 @@ Exit codes:
 	f.ReportFlags.Register(cmd)
 	f.executingFlags.register(cmd)
 	f.modelFlags.register(cmd)
-	f.RecordFlags.Register(cmd)
+	f.keptFlags.register(cmd, "run")
 	flags := cmd.Flags()
-	flags.StringVar(&f.receipt, "receipt", "", "new file to write the ledger's receipt to (C2SP tlog-proof)")
 	flags.StringVar(&f.mode, "mode", harness.ModePlanOnly, "plan-only, or execute-sandbox to run the plan as well")
 	flags.StringVar(&f.modelMode, "model-mode", harness.ModelNone, "model calls: none, record or replay")
-	flags.StringVar(&f.runID, "run-id", "", "id of this run (default: made from the time and random digits)")
 	flags.StringVar(&f.bundle, "bundle", "", "file to write the bundle to, in the bytes that its hash covers")
-	flags.StringVar(&f.pack, "pack", "", "new folder to write the run pack to, which proves this run elsewhere")
 	cli.Complete(cmd, "mode", harness.ModePlanOnly, harness.ModeExecuteSandbox)
 	cli.Complete(cmd, "model-mode", harness.ModelNone, harness.ModelRecord, harness.ModelReplay)
 	return cmd
@@ -114,11 +107,8 @@ func checkRun(a *cli.App, intent string, f runFlags) error {
 	if err := f.modelFlags.check(f.mode, f.modelMode); err != nil {
 		return err
 	}
-	if err := ledgers.CheckReceipt(a, f.RecordFlags, f.receipt); err != nil {
+	if err := f.keptFlags.check(a); err != nil {
 		return err
-	}
-	if f.runID != "" && !ledger.RunID(f.runID) {
-		return cli.Usage("1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit", "run id %q cannot be used", f.runID)
 	}
 	return a.CheckPlaces(runPlaces(a, intent, f))
 }
@@ -234,7 +224,7 @@ func tellRun(a *cli.App, reports *decisions.Reports, f runFlags, end harness.End
 // decide runs the intent and delivers the results to the sinks of the flags.
 func decide(ctx context.Context, a *cli.App, gate *harness.Gate, f runFlags, log *disk.Log, w *pack.Writer, end *harness.End) error {
 	deps := harness.Deps{Now: a.Now, Rand: a.Rand, Specs: a.Specs, Recorder: ledgers.Recorder(a, log)}
-	to := sinks(a, w, f.RecordFlags, f.receipt, f.pack)
+	to := f.sinks(a, w)
 	if f.mode != harness.ModeExecuteSandbox {
 		if end.Report, end.Err = harness.Run(ctx, deps, gate, end.Request); end.Err != nil {
 			return nil

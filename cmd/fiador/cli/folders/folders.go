@@ -82,12 +82,9 @@ func Named(flag, name string) (string, error) {
 	if err == nil && !info.IsDir() {
 		err = errors.New("not a folder")
 	}
-	if err != nil {
-		return "", cli.Usage("name a folder that is there", "--%s %q: %s", flag, canon.Clean(name), runerr.Reason(err))
-	}
-	abs, err := filepath.Abs(name)
+	abs := ""
 	if err == nil {
-		abs, err = filepath.EvalSymlinks(abs)
+		abs, err = cli.RealPath(name)
 	}
 	if err != nil {
 		return "", cli.Usage("name a folder that is there", "--%s %q: %s", flag, canon.Clean(name), runerr.Reason(err))

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +46,7 @@ func (f *GateFlags) Register(cmd *cobra.Command) {
 // Gating finds the sources of the policy. It warns if a source lies in the tree that the
 // policy gates.
 func Gating(a *cli.App, f GateFlags) (harness.Sources, error) {
-	s, err := Sources(a, f)
+	s, err := Sources(f)
 	if err != nil {
 		return s, err
 	}
@@ -59,26 +60,35 @@ func Gating(a *cli.App, f GateFlags) (harness.Sources, error) {
 }
 
 // Sources finds the sources of the policy without reading them.
-func Sources(a *cli.App, f GateFlags) (harness.Sources, error) {
-	s := harness.Sources{Builtin: profiles.FS(), Profile: f.Policy}
-	if !slices.Contains(profiles.Names(), f.Policy) {
-		if err := UserProfile(&s, f.Policy); err != nil {
+func Sources(f GateFlags) (harness.Sources, error) {
+	s, err := Profile(f.Policy, f.Org...)
+	if err == nil {
+		err = RepoLayer(&s, f.Tree)
+	}
+	return s, err
+}
+
+// Profile finds a profile and the layers of the organisation without reading them.
+func Profile(name string, org ...string) (harness.Sources, error) {
+	s := harness.Sources{Builtin: profiles.FS(), Profile: name}
+	if !slices.Contains(profiles.Names(), name) {
+		if err := userProfile(&s, name); err != nil {
 			return s, err
 		}
 	}
-	for _, dir := range f.Org {
+	for _, dir := range org {
 		folder, err := OpenFolder("--org-policy", dir)
 		if err != nil {
 			return s, err
 		}
 		s.Org = append(s.Org, folder)
 	}
-	return s, RepoLayer(&s, f.Tree)
+	return s, nil
 }
 
-// UserProfile finds a profile that is not built in. It leaves a name without a file as it
+// userProfile finds a profile that is not built in. It leaves a name without a file as it
 // is, and the name is refused later as an unknown profile.
-func UserProfile(s *harness.Sources, name string) error {
+func userProfile(s *harness.Sources, name string) error {
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, `/\`):
@@ -158,27 +168,14 @@ func Unusable(flag, name, why string) error {
 
 // warnBeneath warns of a policy that lies in the tree that it gates.
 func warnBeneath(a *cli.App, flag, name, tree string) {
-	whole := func(path string) (string, error) {
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			return "", err
-		}
-		return filepath.EvalSymlinks(abs)
+	if cli.LiesIn(tree, name) {
+		a.Term.Warning(fmt.Sprintf("--%s %q lies in the tree that it gates: whoever changes the tree can change the policy", flag, screen.Folder(name)))
 	}
-	inner, err1 := whole(name)
-	outer, err2 := whole(tree)
-	if err1 != nil || err2 != nil {
-		return
-	}
-	if rel, err := filepath.Rel(outer, inner); err != nil || !filepath.IsLocal(rel) {
-		return
-	}
-	a.Term.Warning(fmt.Sprintf("--%s %q lies in the tree that it gates: whoever changes the tree can change the policy", flag, screen.Folder(name)))
 }
 
 // OpenGate opens the gate.
 func OpenGate(ctx context.Context, a *cli.App, f GateFlags) (*harness.Gate, error) {
-	s, err := Sources(a, f)
+	s, err := Sources(f)
 	if err != nil {
 		return nil, err
 	}
@@ -188,19 +185,11 @@ func OpenGate(ctx context.Context, a *cli.App, f GateFlags) (*harness.Gate, erro
 // OpenGateAhead opens the gate in the background. The function that it returns waits for the
 // gate.
 func OpenGateAhead(ctx context.Context, a *cli.App, s harness.Sources) func() (*harness.Gate, error) {
-	type opened struct {
-		gate *harness.Gate
-		err  error
-	}
-	ahead := make(chan opened, 1)
-	go func() {
-		gate, err := harness.OpenGate(ctx, s, a.Specs, policy.DefaultLimits())
-		ahead <- opened{gate, err}
-	}()
-	return func() (*harness.Gate, error) {
-		o := <-ahead
-		return o.gate, o.err
-	}
+	open := sync.OnceValues(func() (*harness.Gate, error) {
+		return harness.OpenGate(ctx, s, a.Specs, policy.DefaultLimits())
+	})
+	go func() { _, _ = open() }()
+	return open
 }
 
 // GivenProfile returns the profile that a flag names, or nil.
@@ -208,11 +197,9 @@ func GivenProfile(a *cli.App, name string) (*kernel.Profile, error) {
 	if name == "" {
 		return nil, nil
 	}
-	s := harness.Sources{Builtin: profiles.FS(), Profile: name}
-	if !slices.Contains(profiles.Names(), name) {
-		if err := UserProfile(&s, name); err != nil {
-			return nil, err
-		}
+	s, err := Profile(name)
+	if err != nil {
+		return nil, err
 	}
 	r, err := s.Resolve(a.Specs)
 	if err != nil {
