@@ -112,9 +112,7 @@ func Walk(dir string) ([]File, error) {
 		switch {
 		case err != nil:
 			found = append(found, File{name, runerr.Unreadable(screen.Path(name), runerr.Reason(err), "")})
-			if d != nil && d.IsDir() {
-				return fs.SkipDir
-			}
+			return skipFolder(d)
 		case d.Type()&fs.ModeSymlink != 0:
 			if info, err := os.Stat(name); isIntents(name) || err != nil || info.IsDir() {
 				found = append(found, linked(name))
@@ -131,11 +129,7 @@ func Walk(dir string) ([]File, error) {
 }
 
 func isIntents(name string) bool {
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".json", ".jsonl", ".ndjson":
-		return true
-	}
-	return false
+	return slices.Contains([]string{".json", ".jsonl", ".ndjson"}, strings.ToLower(filepath.Ext(name)))
 }
 
 // glob finds the matches of a pattern that the shell has not expanded: * ? [a] [!a] as in

@@ -1,6 +1,7 @@
 package runerr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -18,10 +19,7 @@ import (
 // Stopped is the RunError for an execution that was told to stop. What it had
 // done is gone.
 func Stopped() *result.RunError {
-	return &result.RunError{
-		Code: result.CodeSandbox, Message: "interrupted: the execution was stopped and everything that it did is gone",
-		Hint: "run it again",
-	}
+	return New(result.CodeSandbox, "interrupted: the execution was stopped and everything that it did is gone", "run it again")
 }
 
 // Unchanged is the RunError for a command that was told to stop before it changed
@@ -36,28 +34,15 @@ func Sandbox(ctx context.Context, err error) *result.RunError {
 	if ctx.Err() != nil {
 		return Stopped()
 	}
-	var re *result.RunError
-	if errors.As(err, &re) {
+	if re, ok := errors.AsType[*result.RunError](err); ok {
 		return re
 	}
-	e := &result.RunError{Code: result.CodeSandbox, Message: "no sandbox: " + err.Error(), Cause: err}
-	var se *sandbox.Error
-	if !errors.As(err, &se) {
-		return e
+	se, ok := errors.AsType[*sandbox.Error](err)
+	if !ok {
+		return New(result.CodeSandbox, "no sandbox: "+err.Error(), "", Because(err))
 	}
-	e.Message = "no sandbox: " + se.Error()
-	e.Hint = se.Remedy
-	if e.Hint == "" {
-		e.Hint = "fiador doctor says what this machine can do"
-	}
-	e.Details = map[string]any{"isolation": string(se.Isolation), "step": se.Step}
-	if se.Errno != 0 {
-		e.Details["errno"] = int(se.Errno)
-	}
-	if se.Cause != "" {
-		e.Details["cause"] = se.Cause
-	}
-	return e
+	return New(result.CodeSandbox, "no sandbox: "+se.Error(), cmp.Or(se.Remedy, "fiador doctor says what this machine can do"), Because(err),
+		With("isolation", string(se.Isolation)), With("step", se.Step), Known("errno", int(se.Errno)), Known("cause", se.Cause))
 }
 
 // Evidence is the RunError for evidence that could not be had.

@@ -26,6 +26,14 @@ func File(name string) More { return With("file", name) }
 // At is the detail that points into a document.
 func At(pointer string) More { return With("pointer", pointer) }
 
+// Known is a detail that is left out if its value is the zero value.
+func Known[T comparable](name string, value T) More {
+	if value == *new(T) {
+		return func(*result.RunError) {}
+	}
+	return With(name, value)
+}
+
 // With is a detail.
 func With(name string, value any) More {
 	return func(e *result.RunError) {

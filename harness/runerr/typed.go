@@ -26,8 +26,7 @@ func Internal(msg string, cause error) *result.RunError {
 
 // Of returns the RunError among joined errors.
 func Of(err error) *result.RunError {
-	var re *result.RunError
-	if errors.As(err, &re) {
+	if re, ok := errors.AsType[*result.RunError](err); ok {
 		return re
 	}
 	return Internal("internal error: no decision was made", err)
@@ -149,39 +148,22 @@ func Policy(err error) *result.RunError {
 	if !errors.As(err, &pe) {
 		return Internal("the policy gave no answer", err)
 	}
-	e := &result.RunError{Code: result.CodeInternal, Message: "policy: " + pe.Error(), Cause: err, Details: map[string]any{}}
-	switch pe.Kind {
-	case policy.KindProfile, policy.KindModule:
-		e.Code = result.CodeProfile
+	code := result.CodeInternal
+	if pe.Kind == policy.KindProfile || pe.Kind == policy.KindModule {
+		code = result.CodeProfile
 	}
-	if pe.File != "" {
-		e.Details["file"] = pe.File
-	}
-	if pe.Module != "" {
-		e.Details["module"] = pe.Module
-	}
-	if pe.Line > 0 {
-		e.Details["line"] = pe.Line
-	}
-	if pe.Rule != "" {
-		e.Details["rule"] = pe.Rule
-	}
-	if len(e.Details) == 0 {
-		e.Details = nil
-	}
-	return e
+	return New(code, "policy: "+pe.Error(), "", Because(err),
+		Known("file", pe.File), Known("module", pe.Module), Known("line", pe.Line), Known("rule", pe.Rule))
 }
 
 // Load is [Policy] for a policy that is being read, where a file over its
 // limit is the policy's fault too.
 func Load(err error) *result.RunError {
-	var re *result.RunError
-	if errors.As(err, &re) {
+	if re, ok := errors.AsType[*result.RunError](err); ok {
 		return re
 	}
 	e := Policy(err)
-	var pe *policy.Error
-	if errors.As(err, &pe) && pe.Kind == policy.KindLimit {
+	if pe, ok := errors.AsType[*policy.Error](err); ok && pe.Kind == policy.KindLimit {
 		e.Code = result.CodeProfile
 	}
 	return e
