@@ -204,17 +204,6 @@ func unknownProfile(name string) *result.RunError {
 	return e
 }
 
-// BuiltinProfile returns the part of a built-in profile that a RunResult contains. The
-// error is always a *result.RunError.
-func BuiltinProfile(fsys fs.FS, name string, set *specs.Set) (*kernel.PolicyProfile, error) {
-	profile, err := policy.LoadProfile(fsys, name, set)
-	if err != nil {
-		return nil, runerr.Policy(err)
-	}
-	contract := profile.Contract()
-	return &contract, nil
-}
-
 // checkModes refuses a profile and modes that cannot be combined (RUN_E004).
 func checkModes(p kernel.Profile, req Request) error {
 	if !slices.Contains(p.ExecutionModes, req.Mode) {

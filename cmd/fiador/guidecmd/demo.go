@@ -12,10 +12,10 @@ import (
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/evidence/report"
+	"github.com/fiador/fiador/evidence/resultfile"
 	"github.com/fiador/fiador/evidence/screen"
 	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
-	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/policy"
 	"github.com/fiador/fiador/profiles"
@@ -103,7 +103,11 @@ func demo(ctx context.Context, a *cli.App) error {
 		if err := report.Human(&out, a.Page.Color, report.Item{Path: d.file, Decision: rep.Decision}); err != nil {
 			return err
 		}
-		digest, err := demoDigest(rep.Bytes)
+		file, err := resultfile.Parse(rep.Bytes)
+		if err != nil {
+			return err
+		}
+		digest, err := result.Digest(file.Object)
 		if err != nil {
 			return err
 		}
@@ -123,15 +127,6 @@ func demo(ctx context.Context, a *cli.App) error {
 		t.Line("  " + name + " " + line)
 	}
 	return a.Print(out.Bytes())
-}
-
-func demoDigest(b []byte) (canon.ContentHash, error) {
-	doc, err := canon.Parse(b, result.MaxBytes)
-	if err != nil {
-		return "", err
-	}
-	obj, _ := doc.Value().(map[string]any)
-	return result.Digest(obj)
 }
 
 // invocation returns the name by which the reader of the demo calls this program. A build

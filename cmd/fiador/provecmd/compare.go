@@ -47,9 +47,9 @@ func compare(a *cli.App, cmd *cobra.Command, nameA, nameB string) error {
 	if err != nil {
 		return err
 	}
-	d, differs := result.Compare(result.Subset(fa.obj), result.Subset(fb.obj))
+	d, differs := result.Compare(result.Subset(fa.Object), result.Subset(fb.Object))
 	if !differs {
-		hash, err := result.Digest(fa.obj)
+		hash, err := result.Digest(fa.Object)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func compare(a *cli.App, cmd *cobra.Command, nameA, nameB string) error {
 	}
 	a.Status = cli.ExitRejected
 	return a.Print(fmt.Appendf(nil, "different  %s\n  %s  %s\n  %s  %s\n",
-		screen.Plain(d.Pointer), screen.Plain(fa.Path), va, screen.Plain(fb.Path), vb))
+		screen.Plain(d.Pointer), screen.Plain(fa.path), va, screen.Plain(fb.path), vb))
 }
 
 func shown(v any, absent bool) (string, error) {

@@ -145,15 +145,7 @@ func conformanceSafeRun(ctx context.Context, a *cli.App, cmd *cobra.Command, f c
 	if report.failed > 0 {
 		a.Status = cli.ExitRejected
 	}
-	return finish(a, report)
-}
-
-func finish(a *cli.App, r *conformanceReport) error {
-	b, err := r.summary(a.Page)
-	if err != nil {
-		return err
-	}
-	return a.Print(b)
+	return report.summary(a)
 }
 
 // passed returns the environment of a program under test.
@@ -218,8 +210,7 @@ func suite(ctx context.Context, a *cli.App, name string) (conformance.Suite, err
 		return suite, nil
 	}
 	e := runerr.New(result.CodeNotJSON, err.Error(), "", runerr.File(src.Path), runerr.Because(err))
-	var fe *conformance.FileError
-	if errors.As(err, &fe) && fe.Pointer != "" {
+	if fe, ok := errors.AsType[*conformance.FileError](err); ok && fe.Pointer != "" {
 		e.Details["pointer"] = fe.Pointer
 	}
 	return suite, e
@@ -309,16 +300,15 @@ func document(v conformance.Verdict) vectorDocument {
 	return doc
 }
 
-// summary returns the text to print at the end.
-func (r *conformanceReport) summary(t cli.Terminal) ([]byte, error) {
+// summary prints what is printed at the end.
+func (r *conformanceReport) summary(a *cli.App) error {
 	if r.format == "json" {
-		b, _, err := canon.Artifact(struct {
+		return cli.PrintJSON(a, struct {
 			Passed  int              `json:"passed"`
 			Failed  int              `json:"failed"`
 			Vectors []vectorDocument `json:"vectors"`
 			LeftOut map[string]int   `json:"left_out"`
 		}{r.passed, r.failed, r.list, r.left})
-		return b, err
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s: %d passed, %d failed\n", screen.Count(r.passed+r.failed, "vector"), r.passed, r.failed)
@@ -331,5 +321,5 @@ func (r *conformanceReport) summary(t cli.Terminal) ([]byte, error) {
 		}
 		fmt.Fprintf(&b, "%s of other tools left out: %s\n", screen.Count(total, "vector"), strings.Join(sections, ", "))
 	}
-	return b.Bytes(), nil
+	return a.Print(b.Bytes())
 }

@@ -30,7 +30,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			hash, err := result.Digest(obj.obj)
+			hash, err := result.Digest(obj.Object)
 			if err != nil {
 				return err
 			}
@@ -46,14 +46,14 @@ func readProven(ctx context.Context, a *cli.App, name string) (resultFile, error
 	if err != nil {
 		return resultFile{}, err
 	}
-	checks, err := checks(a, file, nil)
+	checks, err := file.Checks(a.Specs, nil)
 	if err != nil {
 		return resultFile{}, err
 	}
 	for _, c := range checks {
 		if c.Status == result.Fail && c.ID != "RS5" && c.ID != "RS7" {
-			return resultFile{}, runerr.New(result.CodeEvidence, file.Path+": not a valid RunResult: "+c.Fault,
-				"fiador verify lists every check", runerr.Rule(c.ID), runerr.File(file.Path))
+			return resultFile{}, runerr.New(result.CodeEvidence, file.path+": not a valid RunResult: "+c.Fault,
+				"fiador verify lists every check", runerr.Rule(c.ID), runerr.File(file.path))
 		}
 	}
 	return file, nil

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -153,8 +155,7 @@ func readFingerprint(ctx context.Context, a *cli.App, name string) (fingerprint.
 	if how := otherwise(src.Bytes); how != "" {
 		e.Message, e.Hint = src.Path+": no fingerprint: "+how+": "+canon.Clean(err.Error()), "keep the bytes that fiador fingerprint prints: UTF-8, and lines that end in LF"
 	}
-	var fe *fingerprint.ParseError
-	if errors.As(err, &fe) {
+	if fe, ok := errors.AsType[*fingerprint.ParseError](err); ok {
 		e.Details["line"] = fe.Line
 	}
 	return f, e
@@ -193,55 +194,33 @@ func against(a *cli.App, here, there fingerprint.Fingerprint) error {
 		a.Term.Hint(fingerprintHint + ": that names the vectors which differ")
 		return a.Print(out.Bytes())
 	}
-	var d parting
-	d.walk(here.Prints, there.Prints, &out)
+	type sides struct{ here, there canon.ContentHash }
+	hashes := map[string]sides{}
+	for _, p := range here.Prints {
+		hashes[p.Name] = sides{here: p.SHA256}
+	}
+	for _, p := range there.Prints {
+		hashes[p.Name] = sides{hashes[p.Name].here, p.SHA256}
+	}
+	counts := map[string]int{}
+	for _, name := range slices.SortedFunc(maps.Keys(hashes), canon.Compare) {
+		how := "differs"
+		switch s := hashes[name]; {
+		case s.here == s.there:
+			continue
+		case s.there == "":
+			how = "only here"
+		case s.here == "":
+			how = "only there"
+		}
+		counts[how]++
+		fmt.Fprintf(&out, "%-10s  %s\n", how, screen.Plain(name))
+	}
+	verb := "differ"
+	if counts["differs"] == 1 {
+		verb = "differs"
+	}
 	fmt.Fprintf(&out, "%s  %s here, %d there: %d %s, %d only here, %d only there\n", differ,
-		screen.Count(here.Vectors, "vector"), there.Vectors, d.differ, verb(d.differ, "differs", "differ"), d.here, d.there)
+		screen.Count(here.Vectors, "vector"), there.Vectors, counts["differs"], verb, counts["only here"], counts["only there"])
 	return a.Print(out.Bytes())
-}
-
-// parting counts the vectors in which two fingerprints differ.
-type parting struct{ differ, here, there int }
-
-// Walk prints the names of these vectors, in the common order of both lists.
-func (d *parting) walk(here, there []fingerprint.Print, out *bytes.Buffer) {
-	for len(here)+len(there) > 0 {
-		order := before(here, there)
-		switch {
-		case order < 0:
-			d.here++
-			fmt.Fprintf(out, "only here   %s\n", screen.Plain(here[0].Name))
-		case order > 0:
-			d.there++
-			fmt.Fprintf(out, "only there  %s\n", screen.Plain(there[0].Name))
-		case here[0].SHA256 != there[0].SHA256:
-			d.differ++
-			fmt.Fprintf(out, "differs     %s\n", screen.Plain(here[0].Name))
-		}
-		if order <= 0 {
-			here = here[1:]
-		}
-		if order >= 0 {
-			there = there[1:]
-		}
-	}
-}
-
-// before compares the first names of both lists: it returns a value below 0 if here's
-// comes first, above 0 if there's does, and 0 if they are equal.
-func before(here, there []fingerprint.Print) int {
-	switch {
-	case len(there) == 0:
-		return -1
-	case len(here) == 0:
-		return 1
-	}
-	return canon.Compare(here[0].Name, there[0].Name)
-}
-
-func verb(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }

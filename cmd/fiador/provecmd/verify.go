@@ -7,22 +7,21 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fiador/fiador/cmd/fiador/cli"
 	"github.com/fiador/fiador/cmd/fiador/cli/policies"
+	"github.com/fiador/fiador/evidence/resultfile"
 	"github.com/fiador/fiador/evidence/screen"
-	"github.com/fiador/fiador/harness"
 	"github.com/fiador/fiador/harness/runerr"
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
 	"github.com/fiador/fiador/kernel/result"
 	"github.com/fiador/fiador/profiles"
-	"github.com/fiador/fiador/specs"
 )
 
 // Verify returns the command that holds RunResults against their rules.
@@ -47,12 +46,7 @@ Exit codes:
 		Example: `  fiador run intent.json >result.json; fiador verify result.json
   fiador verify results/*.json --policy ./acme
   fiador run intent.json | fiador verify -`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usage(cli.HelpHint(cmd), "RESULT is missing")
-			}
-			return nil
-		},
+		Args: cli.AtLeastOne("RESULT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given, err := policies.GivenProfile(a, profile)
 			if err != nil {
@@ -74,11 +68,10 @@ Exit codes:
 	return cmd
 }
 
-// resultFile is a RunResult file that was read.
+// resultFile is a RunResult file that was read, with its name for messages.
 type resultFile struct {
-	cli.Source
-	doc canon.Document
-	obj map[string]any
+	resultfile.File
+	path string
 }
 
 func readResult(ctx context.Context, a *cli.App, name string) (resultFile, error) {
@@ -86,29 +79,14 @@ func readResult(ctx context.Context, a *cli.App, name string) (resultFile, error
 	if err != nil {
 		return resultFile{}, err
 	}
-	doc, err := canon.Parse(src.Bytes, result.MaxBytes)
-	if err != nil {
+	file, err := resultfile.Parse(src.Bytes)
+	if errors.As(err, new(*canon.Error)) {
 		return resultFile{}, runerr.Read(src.Path, err)
 	}
-	obj, ok := doc.Value().(map[string]any)
-	_, version := obj["run_schema_version"]
-	_, outcome := obj["kernel_result_kind"]
-	why := ""
-	switch {
-	case !ok:
-		why = "the document is not an object"
-	case !version && !outcome:
-		why = "it has neither run_schema_version nor kernel_result_kind"
-	default:
-		return resultFile{src, doc, obj}, nil
+	if err != nil {
+		return resultFile{}, runerr.New(result.CodeEvidence, src.Path+": not a RunResult: "+err.Error(), "name a file that fiador run printed", runerr.File(src.Path))
 	}
-	return resultFile{}, runerr.New(result.CodeEvidence, src.Path+": not a RunResult: "+why, "name a file that fiador run printed", runerr.File(src.Path))
-}
-
-// edition returns the edition for the version that the file names.
-func (f resultFile) edition() result.Edition {
-	version, _ := f.obj["run_schema_version"].(string)
-	return result.EditionOf(version)
+	return resultFile{file, src.Path}, nil
 }
 
 func verifyResult(ctx context.Context, a *cli.App, out *bytes.Buffer, name string, given *kernel.Profile) (int, error) {
@@ -116,7 +94,7 @@ func verifyResult(ctx context.Context, a *cli.App, out *bytes.Buffer, name strin
 	if err != nil {
 		return 0, err
 	}
-	checks, err := checks(a, file, given)
+	checks, err := file.Checks(a.Specs, given)
 	if err != nil {
 		return 0, err
 	}
@@ -141,109 +119,16 @@ func verifyResult(ctx context.Context, a *cli.App, out *bytes.Buffer, name strin
 	}
 	switch {
 	case counts[result.Fail] > 0:
-		t.Line(screen.Plain(file.Path), fmt.Sprintf("%d of %s failed", counts[result.Fail], screen.Count(len(checks), "check")))
+		t.Line(screen.Plain(file.path), fmt.Sprintf("%d of %s failed", counts[result.Fail], screen.Count(len(checks), "check")))
 		return cli.ExitRejected, nil
 	case counts[result.NotChecked] > 0:
-		t.Line(screen.Plain(file.Path), fmt.Sprintf("%d of %s not made", counts[result.NotChecked], screen.Count(len(checks), "check")))
+		t.Line(screen.Plain(file.path), fmt.Sprintf("%d of %s not made", counts[result.NotChecked], screen.Count(len(checks), "check")))
 		return cli.ExitError, nil
 	}
 	held := screen.Count(counts[result.Pass], "check") + " hold"
 	if foreign > 0 {
 		held += fmt.Sprintf(", %d not of this version", foreign)
 	}
-	t.Line(screen.Plain(file.Path), held)
+	t.Line(screen.Plain(file.path), held)
 	return cli.ExitAccepted, nil
-}
-
-// checks checks one file against the schema and the invariants. With a given profile, RS5
-// compares the whole profile: policy_provenance holds its hash.
-func checks(a *cli.App, file resultFile, given *kernel.Profile) ([]result.Check, error) {
-	var want *kernel.PolicyProfile
-	if given != nil {
-		contract := given.Contract()
-		want = &contract
-	} else {
-		var err error
-		if want, err = namedProfile(a, file.obj); err != nil {
-			return nil, err
-		}
-	}
-	schema, err := fitsSchema(a, file)
-	if err != nil {
-		return nil, err
-	}
-	checks := append(result.Checks(file.Bytes, file.doc, want), schema)
-	if given == nil {
-		return checks, nil
-	}
-	_, hash, err := canon.Artifact(*given)
-	if err != nil {
-		return nil, err
-	}
-	provenance, has := file.obj["policy_provenance"].(map[string]any)
-	for i, c := range checks {
-		switch {
-		case c.ID != "RS5" || c.Status != result.Pass:
-		case file.edition() == result.Contract && !has:
-			checks[i].Note = "version " + result.ContractVersion + " has no policy_provenance, so only the seven members of the profile are compared"
-		case provenance["profile_sha256"] != string(hash):
-			checks[i].Status = result.Fail
-			checks[i].Fault = "policy_provenance.profile_sha256 is not that of the given profile, " + string(hash)
-		}
-	}
-	return checks, nil
-}
-
-// fitsSchema checks a file against the schema of its version. The contract's version has
-// fewer members, and a later version may have more.
-func fitsSchema(a *cli.App, file resultFile) (result.Check, error) {
-	schema := result.Check{ID: "SCHEMA", Status: result.Pass}
-	for _, r := range result.Records() {
-		if r.ID == schema.ID {
-			schema.Title = r.Title
-		}
-	}
-	violations, err := a.Specs.Validate(specs.KindRunResult, file.doc.Value())
-	if err != nil {
-		return schema, err
-	}
-	edition := file.edition()
-	var faults, unknown []string
-	for _, v := range violations {
-		switch {
-		case v.Pointer == "/run_schema_version" && edition != result.Foreign:
-		case v.Pointer == "/run_schema_version" && v.Rule == "const":
-			faults = append(faults, fmt.Sprintf("%s is none of %s, %s and later versions 1.x.y", v.Pointer, result.ContractVersion, result.SchemaVersion))
-		case edition == result.Contract && v.Pointer == "" && v.Rule == "required" && slices.Contains(result.SinceContract(), v.Member):
-		case edition == result.Later && v.Rule == "additionalProperties":
-			unknown = append(unknown, v.Pointer)
-		default:
-			faults = append(faults, strings.TrimSpace(v.Pointer+" "+v.Msg))
-		}
-		if v.More > 0 {
-			faults = append(faults, fmt.Sprintf("%d members or more are not as the schema has them", len(violations)+v.More))
-		}
-	}
-	for _, name := range result.SinceContract() {
-		if _, has := file.obj[name]; has && edition == result.Contract {
-			faults = append(faults, "/"+name+" is no member of version "+result.ContractVersion)
-		}
-	}
-	switch {
-	case len(faults) > 0:
-		schema.Status, schema.Fault = result.Fail, faults[0]
-	case len(unknown) > 0:
-		schema.Note = "members that version " + result.SchemaVersion + " does not have are not checked: " + strings.Join(unknown, ", ")
-	}
-	return schema, nil
-}
-
-// namedProfile returns the built-in profile that a result names, or nil.
-func namedProfile(a *cli.App, obj map[string]any) (*kernel.PolicyProfile, error) {
-	policy, _ := obj["policy"].(map[string]any)
-	name, _ := policy["name"].(string)
-	if !slices.Contains(profiles.Names(), name) {
-		return nil, nil
-	}
-	return harness.BuiltinProfile(profiles.FS(), name, a.Specs)
 }
