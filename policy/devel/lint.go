@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -19,12 +20,22 @@ import (
 // warnings are no errors, because a variable may come from free data. They are
 // *policy.Error values, in the order of the modules. A module that does not parse has no warnings.
 func Lint(l policy.Layer) []error {
-	known := closedMembers()
-	names := memberNames(l)
+	var schema any
+	src, _ := specs.Schema(string(specs.KindPolicyInput))
+	if json.Unmarshal(src, &schema) != nil {
+		return nil
+	}
+	mods := map[string]*ast.Module{}
+	for _, m := range l.Modules {
+		if mod, err := parse(m); err == nil {
+			mods[m.Name] = mod
+		}
+	}
+	known, names := closedMembers(schema), memberNames(schema, mods)
 	var warnings []error
 	for _, m := range l.Modules {
-		mod, err := parse(m)
-		if err != nil {
+		mod, ok := mods[m.Name]
+		if !ok {
 			continue
 		}
 		ast.WalkExprs(mod, func(e *ast.Expr) bool {
@@ -63,31 +74,19 @@ func unknownMember(m policy.Module, ref ast.Ref, names map[string]bool) error {
 	if near == "" {
 		return nil
 	}
-	line := 0
-	if loc := ref[0].Location; loc != nil {
-		line = loc.Row
-	}
-	return m.Errorf(line, "nothing in the input has a member %q; did you mean %q?", canon.Cut(string(first)), near)
+	return m.Errorf(rowOf(ref[0]), "nothing in the input has a member %q; did you mean %q?", canon.Cut(string(first)), near)
 }
 
 // memberNames returns the member names of the input's schema, of profiles, and of every
 // object that the layer writes itself. It also returns the names of the layer's
 // imports.
-func memberNames(l policy.Layer) map[string]bool {
+func memberNames(schema any, mods map[string]*ast.Module) map[string]bool {
 	names := map[string]bool{"name": true}
 	for _, m := range policy.Members() {
 		names[m] = true
 	}
-	src, _ := specs.Schema(string(specs.KindPolicyInput))
-	var schema any
-	if json.Unmarshal(src, &schema) == nil {
-		propertyNames(schema, names)
-	}
-	for _, m := range l.Modules {
-		mod, err := parse(m)
-		if err != nil {
-			continue
-		}
+	propertyNames(schema, names)
+	for _, mod := range mods {
 		for _, imp := range mod.Imports {
 			names[string(imp.Name())] = true
 		}
@@ -100,9 +99,8 @@ func memberNames(l policy.Layer) map[string]bool {
 					}
 				})
 			case ast.Ref:
-				// Members below context or params may have any name.
 				for i := 1; i+1 < len(v); i++ {
-					if v[i].Value.Compare(ast.String("context")) == 0 || v[i].Value.Compare(ast.String("params")) == 0 {
+					if isFree(v[i]) {
 						for _, rest := range v[i+1:] {
 							if s, ok := rest.Value.(ast.String); ok {
 								names[string(s)] = true
@@ -120,6 +118,19 @@ func memberNames(l policy.Layer) map[string]bool {
 		}
 	}
 	return names
+}
+
+// isFree says whether members below this one may have any name.
+func isFree(t *ast.Term) bool {
+	return t.Value.Compare(ast.String("context")) == 0 || t.Value.Compare(ast.String("params")) == 0
+}
+
+// rowOf returns the line of a term, or 0.
+func rowOf(t *ast.Term) int {
+	if t.Location == nil {
+		return 0
+	}
+	return t.Location.Row
 }
 
 func propertyNames(schema any, names map[string]bool) {
@@ -160,10 +171,7 @@ func compared(e *ast.Expr) (member string, texts []string) {
 		return "", nil
 	}
 	last, ok := ref[len(ref)-1].Value.(ast.String)
-	free := slices.ContainsFunc(ref[1:], func(t *ast.Term) bool {
-		return t.Value.Compare(ast.String("context")) == 0 || t.Value.Compare(ast.String("params")) == 0
-	})
-	if !ok || free {
+	if !ok || slices.ContainsFunc(ref[1:], isFree) {
 		return "", nil
 	}
 	add := func(t *ast.Term) {
@@ -184,12 +192,9 @@ func compared(e *ast.Expr) (member string, texts []string) {
 
 // closedMembers returns the members of the input with a closed list of values, from
 // every place in its schema.
-func closedMembers() map[string][]string {
-	src, _ := specs.Schema(string(specs.KindPolicyInput))
-	var schema any
-	if json.Unmarshal(src, &schema) != nil {
-		return nil
-	}
+func closedMembers(schema any) map[string][]string {
+	root, _ := schema.(map[string]any)
+	shared, _ := root["definitions"].(map[string]any)
 	found := map[string][]string{}
 	var walk func(name string, v any)
 	walk = func(name string, v any) {
@@ -204,10 +209,8 @@ func closedMembers() map[string][]string {
 				}
 			}
 		}
-		if ref, ok := m["$ref"].(string); ok {
-			if target, ok := definition(schema, ref); ok && ref != "#/definitions/action" && ref != "#/definitions/effect" {
-				walk(name, target)
-			}
+		if ref, ok := m["$ref"].(string); ok && ref != "#/definitions/action" && ref != "#/definitions/effect" {
+			walk(name, shared[strings.TrimPrefix(ref, "#/definitions/")])
 		}
 		if properties, ok := m["properties"].(map[string]any); ok {
 			for member, p := range properties {
@@ -229,15 +232,4 @@ func closedMembers() map[string][]string {
 		slices.Sort(values)
 	}
 	return found
-}
-
-func definition(schema any, ref string) (any, bool) {
-	root, _ := schema.(map[string]any)
-	definitions, _ := root["definitions"].(map[string]any)
-	const prefix = "#/definitions/"
-	if len(ref) <= len(prefix) {
-		return nil, false
-	}
-	d, ok := definitions[ref[len(prefix):]]
-	return d, ok
 }

@@ -1,13 +1,21 @@
 package devel
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fiador/fiador/specs"
 )
 
 func TestClosedMembers(t *testing.T) {
-	known := closedMembers()
+	src, _ := specs.Schema(string(specs.KindPolicyInput))
+	var schema any
+	if err := json.Unmarshal(src, &schema); err != nil {
+		t.Fatal(err)
+	}
+	known := closedMembers(schema)
 	for name, want := range map[string]string{
 		"kind": "call read run write", "mode": "execute-sandbox plan-only", "model_mode": "none record replay",
 		"risk_level": "high low medium unknown",

@@ -225,11 +225,7 @@ func checkTestReferences(s Suite, mods map[string]*ast.Module) error {
 				known, what, n = slices.Sorted(maps.Keys(rules)), fmt.Sprintf("rule of %q", canon.Cut(s.Layer.Package)), len(own)
 			}
 			if name, ok := stringAt(ref, n); ok && what != "" && !slices.Contains(known, name) {
-				line := 0
-				if loc := ref[n].Location; loc != nil {
-					line = loc.Row
-				}
-				err = m.Errorf(line, "%q is no %s%s", canon.Cut(name), what, specs.Suggest(name, known))
+				err = m.Errorf(rowOf(ref[n]), "%q is no %s%s", canon.Cut(name), what, specs.Suggest(name, known))
 			}
 			return err != nil
 		})
