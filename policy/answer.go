@@ -49,17 +49,17 @@ func (a *answerReader) read(values map[string]ast.Value, v *kernel.Verdict) erro
 			v.Permits = append(v.Permits, permits...)
 			continue
 		}
-		results, err := a.results(rule, sets[rule])
-		if err != nil {
-			return err
-		}
-		switch rule {
-		case ruleDeny:
-			v.Deny = append(v.Deny, results...)
-		case ruleClarify:
-			v.Clarify = append(v.Clarify, results...)
-		case ruleNote:
-			v.Note = append(v.Note, results...)
+		list := map[string]*[]kernel.Result{ruleDeny: &v.Deny, ruleClarify: &v.Clarify, ruleNote: &v.Note}[rule]
+		for _, t := range sets[rule].Slice() {
+			obj, ok := t.Value.(ast.Object)
+			if !ok {
+				return a.errorf(KindEval, rule, "an answer is not an object")
+			}
+			r, err := a.result(rule, obj)
+			if err != nil {
+				return err
+			}
+			*list = append(*list, r)
 		}
 	}
 	return a.offered(v.Clarify)
@@ -70,16 +70,9 @@ func (a *answerReader) read(values map[string]ast.Value, v *kernel.Verdict) erro
 // than the limit is an error.
 func (a *answerReader) offered(clarify []kernel.Result) error {
 	type question struct{ text, why string }
-	most := map[question]int{}
-	for _, r := range clarify {
-		most[question{r.Text, r.Why}] += len(r.Options)
-	}
 	options := map[question]map[string]bool{}
 	for _, r := range clarify {
 		q := question{r.Text, r.Why}
-		if most[q] <= a.lim.Results {
-			continue
-		}
 		if options[q] == nil {
 			options[q] = map[string]bool{}
 		}
@@ -116,22 +109,6 @@ func (a *answerReader) permits(set ast.Set) ([]string, error) {
 		permits = append(permits, string(id))
 	}
 	return permits, nil
-}
-
-func (a *answerReader) results(rule string, set ast.Set) ([]kernel.Result, error) {
-	results := make([]kernel.Result, 0, set.Len())
-	for _, t := range set.Slice() {
-		obj, ok := t.Value.(ast.Object)
-		if !ok {
-			return nil, a.errorf(KindEval, rule, "an answer is not an object")
-		}
-		r, err := a.result(rule, obj)
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, r)
-	}
-	return results, nil
 }
 
 // maxWhy is the greatest number of characters of why in a bundle's question.
@@ -172,8 +149,7 @@ func (a *answerReader) result(rule string, obj ast.Object) (kernel.Result, error
 	if problem != nil {
 		return r, problem
 	}
-	required, optional := members(rule)
-	if msg := checkMembers(names, required, optional); msg != "" {
+	if msg := checkMembers(rule, names); msg != "" {
 		return r, a.errorf(KindEval, rule, msg)
 	}
 	records, err := a.layer.records()

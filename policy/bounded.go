@@ -81,11 +81,14 @@ func boundCalls(mods map[string]*ast.Module) error {
 }
 
 // row returns the line of a reference, or 0.
-func row(ref ast.Ref) int {
-	if loc := ref[0].Location; loc != nil {
-		return loc.Row
+func row(ref ast.Ref) int { return lineOf(ref[0].Location) }
+
+// lineOf returns the line of a place, or 0 if the place is unknown.
+func lineOf(loc *ast.Location) int {
+	if loc == nil {
+		return 0
 	}
-	return 0
+	return loc.Row
 }
 
 // boundedFunc returns a built-in function that is called only if size allows the call.

@@ -3,6 +3,7 @@ package policy
 import (
 	_ "embed"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -43,20 +44,12 @@ func frozenCapabilities() (*ast.Capabilities, error) {
 
 // judgedBuiltins yields every line of builtins.txt: the name, and the reason why the
 // function is left out, or "" if a policy may call it.
-func judgedBuiltins() func(yield func(name, reason string) bool) {
+func judgedBuiltins() iter.Seq2[string, string] {
 	return func(yield func(name, reason string) bool) {
 		for line := range strings.Lines(builtinsText) {
-			line = strings.TrimSuffix(line, "\n")
-			name, allowed := strings.CutPrefix(line, "allow ")
-			reason := ""
-			if !allowed {
-				rest, omitted := strings.CutPrefix(line, "omit ")
-				if !omitted {
-					continue
-				}
-				name, reason, _ = strings.Cut(rest, ": ")
-			}
-			if !yield(name, reason) {
+			verdict, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			name, reason, _ := strings.Cut(rest, ": ")
+			if (verdict == "allow" || verdict == "omit") && !yield(name, reason) {
 				return
 			}
 		}

@@ -46,13 +46,6 @@ func parseEmbedded(l Layer, caps *ast.Capabilities) (parsedLayer, error) {
 	return joinModules(l, parsed), nil
 }
 
-// layerRecords reads the records of an embedded layer. It makes every check of a module
-// that parseEmbedded leaves out.
-func layerRecords(l Layer, caps *ast.Capabilities) (map[string]Rule, error) {
-	_, records, err := parseLayer(l, caps)
-	return records, err
-}
-
 // eachModule calls parse for every module of a layer, on as many cores as there are. It
 // returns the answers in the order of the modules, or the error of the first module
 // that has one. A panic of parse becomes a panic of eachModule.

@@ -125,7 +125,7 @@ func (e *Engine) Eval(ctx context.Context, in Input) (kernel.Verdict, error) {
 		}
 		before := v
 		after, err := WatchEval(ctx, lim, e.sources, "evaluating the policy", func(cancel topdown.Cancel) (kernel.Verdict, error) {
-			return e.eval(ctx, cancel, question{in, doc}, layers, before)
+			return e.eval(ctx, cancel, in, doc, layers, before)
 		})
 		if err != nil {
 			return kernel.Verdict{}, err
@@ -136,29 +136,18 @@ func (e *Engine) Eval(ctx context.Context, in Input) (kernel.Verdict, error) {
 	return v, nil
 }
 
-// question is an input with its document.
-type question struct {
-	Input
-	doc map[string]any
-}
-
-// eval adds the answers of the layers to v.
-func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, q question, layers []*compiledLayer, v kernel.Verdict) (kernel.Verdict, error) {
-	txn, err := e.store.NewTransaction(ctx)
-	if err != nil {
-		return kernel.Verdict{}, &Error{Kind: KindEval, Msg: "the profile cannot be read"}
-	}
-	defer e.store.Abort(ctx, txn)
+// eval adds the answers of the layers to v. doc is the document of the input.
+func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, in Input, doc map[string]any, layers []*compiledLayer, v kernel.Verdict) (kernel.Verdict, error) {
 	for _, l := range layers {
-		input, err := inputTerm(q.doc, l.embedded)
+		input, err := inputTerm(doc, l.embedded)
 		if err != nil {
 			return kernel.Verdict{}, err
 		}
-		values, err := l.answers(ctx, cancel, e.store, txn, input)
+		values, err := l.answers(ctx, cancel, e.store, input)
 		if err != nil {
 			return kernel.Verdict{}, err
 		}
-		a := answerReader{layer: l, lim: e.lim, in: q.Input}
+		a := answerReader{layer: l, lim: e.lim, in: in}
 		if err := a.read(values, &v); err != nil {
 			return kernel.Verdict{}, err
 		}
@@ -167,13 +156,10 @@ func (e *Engine) eval(ctx context.Context, cancel topdown.Cancel, q question, la
 }
 
 // answers evaluates the layer's query.
-func (c *compiledLayer) answers(ctx context.Context, cancel topdown.Cancel, store storage.Store, txn storage.Transaction, input *ast.Term) (map[string]ast.Value, error) {
-	rows, err := c.query(c.asked, store, txn, cancel).
-		// An index skips a rule whose operands a function would refuse, and would hide
-		// the error.
-		WithIndexing(c.embedded).
-		WithInput(input).
-		Run(ctx)
+func (c *compiledLayer) answers(ctx context.Context, cancel topdown.Cancel, store storage.Store, input *ast.Term) (map[string]ast.Value, error) {
+	// An index skips a rule whose operands a function would refuse, and would hide the
+	// error.
+	rows, err := run(ctx, store, c.query(c.asked, cancel).WithIndexing(c.embedded).WithInput(input))
 	if err != nil {
 		return nil, evalError(c.pkg, err)
 	}
@@ -198,21 +184,19 @@ func (e *Engine) Provenance() result.Provenance {
 
 // IDs returns the ids of the rules of the layer of a package, sorted.
 func (e *Engine) IDs(pkg string) []string {
-	var ids []string
-	for _, l := range e.layers {
-		for _, h := range l.ids {
-			if l.pkg == pkg && h.id != "" {
-				ids = append(ids, h.id)
-			}
-		}
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
+	return slices.Sorted(maps.Keys(e.kinds(pkg)))
 }
 
 // Choices returns the ids of a layer's rules that occur under at least two of deny,
 // clarify and note, sorted. A profile's severity can choose among these.
 func (e *Engine) Choices(pkg string) []string {
+	kinds := e.kinds(pkg)
+	maps.DeleteFunc(kinds, func(_ string, n int) bool { return n < 2 })
+	return slices.Sorted(maps.Keys(kinds))
+}
+
+// kinds returns, by id, the number of kinds under which an id of a layer occurs.
+func (e *Engine) kinds(pkg string) map[string]int {
 	kinds := map[string]int{}
 	for _, l := range e.layers {
 		for _, h := range l.ids {
@@ -221,8 +205,7 @@ func (e *Engine) Choices(pkg string) []string {
 			}
 		}
 	}
-	maps.DeleteFunc(kinds, func(_ string, n int) bool { return n < 2 })
-	return slices.Sorted(maps.Keys(kinds))
+	return kinds
 }
 
 // Rules returns the records of all rule ids, by layer and id. An error is an *Error,

@@ -75,13 +75,9 @@ func (e *Engine) Explain(ctx context.Context, in Input) (Explanation, error) {
 
 func (e *Engine) fired(rule string, r kernel.Result) (Fired, error) {
 	for _, l := range e.layers {
-		if l.pkg != r.Module {
-			continue
+		if l.pkg == r.Module {
+			return Fired{Result: r, Rule: rule, Fix: r.Fix, Place: e.place(l.ids[rule+" "+r.ID])}, nil
 		}
-		h := l.ids[rule+" "+r.ID]
-		return Fired{
-			Result: r, Rule: rule, Fix: r.Fix, Place: e.place(h),
-		}, nil
 	}
 	return Fired{}, &Error{Kind: KindEval, Module: r.Module, Rule: r.ID, Msg: "no layer has the rule"}
 }
@@ -135,18 +131,13 @@ func (e *Engine) permits(ctx context.Context, cancel topdown.Cancel, in Input) (
 	if err != nil {
 		return nil, err
 	}
-	txn, err := e.store.NewTransaction(ctx)
-	if err != nil {
-		return nil, &Error{Kind: KindEval, Msg: "the profile cannot be read"}
-	}
-	defer e.store.Abort(ctx, txn)
 	var permits []Permit
 	for _, r := range rules {
 		input, err := inputTerm(in.Document(), false)
 		if err != nil {
 			return nil, err
 		}
-		values, err := r.alone.answers(ctx, cancel, e.store, txn, input)
+		values, err := r.alone.answers(ctx, cancel, e.store, input)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -94,7 +95,7 @@ func (f Folder) checkTests(lim Limits) error {
 	}
 	for _, m := range tests {
 		mod, err := ast.ParseModuleWithOpts(m.Name, string(m.Source), ast.ParserOptions{RegoVersion: ast.RegoV1})
-		if err != nil || mod == nil {
+		if err != nil {
 			continue
 		}
 		for _, r := range mod.Rules {
@@ -112,8 +113,7 @@ func isTest(name string) bool {
 	return strings.HasSuffix(strings.ToLower(name), "_test.rego")
 }
 
-// rego reads the Rego files below the folder whose names keep accepts, by path. It
-// reads only regular files: opening a pipe could wait forever.
+// rego reads the Rego files below the folder whose names keep accepts, by path.
 func (f Folder) rego(lim Limits, keep func(name string) bool) ([]Module, error) {
 	var modules []Module
 	total := 0
@@ -143,9 +143,9 @@ func (f Folder) rego(lim Limits, keep func(name string) bool) ([]Module, error) 
 		if d.IsDir() || !strings.HasSuffix(strings.ToLower(name), ".rego") || !keep(name) {
 			return nil
 		}
-		src, e := f.module(name, rel, lim)
-		if e != nil {
-			return e
+		src, err := f.read(rel, "module", lim.ModuleBytes)
+		if err != nil {
+			return err
 		}
 		if total += len(src); total > lim.BundleBytes {
 			e := f.errorf("", "the modules have more than "+strconv.Itoa(lim.BundleBytes)+" bytes together")
@@ -163,45 +163,36 @@ func (f Folder) rego(lim Limits, keep func(name string) bool) ([]Module, error) 
 	return modules, err
 }
 
-// profile reads the data of a profile. Like a module, it must be a regular file.
+// profile reads the data of a profile.
 func (f Folder) profile(rel string) ([]byte, error) {
-	fail := func(msg string) ([]byte, error) {
-		return nil, &Error{Kind: KindProfile, File: f.File(rel), Msg: msg}
+	src, err := f.read(rel, "profile", MaxProfileBytes)
+	if e := (*Error)(nil); errors.As(err, &e) {
+		e.Kind = KindProfile
+		if _, err := fs.Stat(f.FS, path.Join(f.Dir, rel)); errors.Is(err, fs.ErrNotExist) {
+			e.Msg = "there is no such file: a profile is a folder with a profile.json"
+		}
 	}
+	return src, err
+}
+
+// read reads a file of at most most bytes. what names the file in messages. It reads only
+// regular files: opening a pipe could wait forever.
+func (f Folder) read(rel, what string, most int) ([]byte, error) {
 	name := path.Join(f.Dir, rel)
 	info, err := fs.Stat(f.FS, name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fail("there is no such file: a profile is a folder with a profile.json")
 	case err != nil:
-		return fail("profile cannot be read")
+		return nil, f.errorf(rel, what+" cannot be read")
 	case !info.Mode().IsRegular():
-		return fail("profile is not a regular file")
-	case info.Size() > MaxProfileBytes:
-		return fail("profile has " + strconv.FormatInt(info.Size(), 10) + " bytes; the limit is " + strconv.Itoa(MaxProfileBytes))
-	}
-	src, err := fs.ReadFile(f.FS, name)
-	if err != nil {
-		return fail("profile cannot be read")
-	}
-	return src, nil
-}
-
-func (f Folder) module(name, rel string, lim Limits) ([]byte, *Error) {
-	info, err := fs.Stat(f.FS, name)
-	switch {
-	case err != nil:
-		return nil, f.errorf(rel, "module cannot be read")
-	case !info.Mode().IsRegular():
-		return nil, f.errorf(rel, "module is not a regular file")
-	case info.Size() > int64(lim.ModuleBytes):
-		e := f.errorf(rel, "module has "+strconv.FormatInt(info.Size(), 10)+" bytes; the limit is "+strconv.Itoa(lim.ModuleBytes))
+		return nil, f.errorf(rel, what+" is not a regular file")
+	case info.Size() > int64(most):
+		e := f.errorf(rel, fmt.Sprintf("%s has %d bytes; the limit is %d", what, info.Size(), most))
 		e.Kind = KindLimit
 		return nil, e
 	}
 	src, err := fs.ReadFile(f.FS, name)
 	if err != nil {
-		return nil, f.errorf(rel, "module cannot be read")
+		return nil, f.errorf(rel, what+" cannot be read")
 	}
 	return src, nil
 }

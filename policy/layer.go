@@ -2,6 +2,8 @@ package policy
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -40,7 +42,11 @@ func compileLayer(l Layer, caps *ast.Capabilities, lim Limits) (*compiledLayer, 
 	var err error
 	if l.Embedded {
 		p, err = parseEmbedded(l, caps)
-		c.records = sync.OnceValues(func() (map[string]Rule, error) { return layerRecords(l, caps) })
+		c.records = sync.OnceValues(func() (map[string]Rule, error) {
+			// Reading records makes every check of a module that parseEmbedded leaves out.
+			_, records, err := parseLayer(l, caps)
+			return records, err
+		})
 		c.compiler.WithSkipStages(checkStages()...)
 	} else {
 		var records map[string]Rule
@@ -108,20 +114,16 @@ func parseLayer(l Layer, caps *ast.Capabilities) (parsedLayer, map[string]Rule, 
 func joinModules(l Layer, parsed []parsedModule) parsedLayer {
 	p := parsedLayer{mods: make(map[string]*ast.Module, len(parsed))}
 	for i, m := range parsed {
-		p.mods[l.Modules[i].Name] = withoutComments(m.mod)
+		// Comments and annotations have been read. A decision cannot depend on them, and
+		// the compiler need not carry them.
+		m.mod.Annotations, m.mod.Comments = nil, nil
+		for _, r := range m.mod.Rules {
+			r.Annotations = nil
+		}
+		p.mods[l.Modules[i].Name] = m.mod
 		p.heads = append(p.heads, m.heads...)
 	}
 	return p
-}
-
-// withoutComments drops comments and annotations that have been read. A decision cannot
-// depend on them, and the compiler need not carry them.
-func withoutComments(mod *ast.Module) *ast.Module {
-	mod.Annotations, mod.Comments = nil, nil
-	for _, r := range mod.Rules {
-		r.Annotations = nil
-	}
-	return mod
 }
 
 // checkSizes makes those checks of a layer that need no parser.
@@ -140,16 +142,12 @@ func checkSizes(l Layer, lim Limits) error {
 		}
 		seen[m.Name] = true
 		if len(m.Source) > lim.ModuleBytes {
-			e := moduleErrorf(m.Name, 0, "module has %d bytes; the limit is %d", len(m.Source), lim.ModuleBytes)
-			e.Kind = KindLimit
-			return e
+			return &Error{Kind: KindLimit, Module: m.Name, Msg: fmt.Sprintf("module has %d bytes; the limit is %d", len(m.Source), lim.ModuleBytes)}
 		}
 		total += len(m.Source)
 	}
 	if total > lim.BundleBytes {
-		e := moduleErrorf("", 0, "layer %q has %d bytes; the limit is %d", l.Package, total, lim.BundleBytes)
-		e.Kind = KindLimit
-		return e
+		return &Error{Kind: KindLimit, Msg: fmt.Sprintf("layer %q has %d bytes; the limit is %d", l.Package, total, lim.BundleBytes)}
 	}
 	return nil
 }
@@ -159,22 +157,12 @@ func validPackage(pkg string) bool {
 	if pkg == Builtin {
 		return true
 	}
-	for _, prefix := range []string{"gate.org.", "gate.repo.", "gate.user."} {
+	for _, prefix := range []string{PrefixOrg, PrefixRepo, PrefixUser} {
 		if name, ok := strings.CutPrefix(pkg, prefix); ok {
-			return validPackageName(name)
+			return ast.IsVarCompatibleString(name)
 		}
 	}
 	return false
-}
-
-func validPackageName(name string) bool {
-	for i, c := range []byte(name) {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != ""
 }
 
 // addHeads records the rules and ids of the layer. An id belongs to one rule of a kind,
@@ -190,11 +178,8 @@ func (c *compiledLayer) addHeads(heads []head, l Layer) error {
 		c.ids[key] = h
 	}
 	for _, name := range answerRules() {
-		for _, h := range heads {
-			if h.rule == name {
-				c.rules = append(c.rules, name)
-				break
-			}
+		if slices.ContainsFunc(heads, func(h head) bool { return h.rule == name }) {
+			c.rules = append(c.rules, name)
 		}
 	}
 	return nil

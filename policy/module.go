@@ -62,9 +62,6 @@ func parseModule(m Module, pkg string, opts ast.ParserOptions) (parsedModule, er
 	if err != nil {
 		return parsedModule{}, parseError(m.Name, err)
 	}
-	if mod == nil {
-		return parsedModule{}, moduleErrorf(m.Name, 0, "module has no package")
-	}
 	if got := packageName(mod); got != pkg {
 		return parsedModule{}, moduleErrorf(m.Name, mod.Package.Location.Row, "package %q does not belong to layer %q", got, pkg)
 	}
@@ -86,13 +83,14 @@ func parseModule(m Module, pkg string, opts ast.ParserOptions) (parsedModule, er
 func moduleHeads(name, pkg string, mod *ast.Module) ([]head, error) {
 	var heads []head
 	for _, r := range mod.Rules {
-		h, ok, err := inspectRule(name, pkg, r)
+		if !IsAnswer(string(r.Head.Ref()[0].Value.(ast.Var))) {
+			continue
+		}
+		h, err := inspectRule(name, pkg, r)
 		if err != nil {
 			return nil, err
 		}
-		if ok {
-			heads = append(heads, h)
-		}
+		heads = append(heads, h)
 	}
 	if len(heads) == 0 {
 		return nil, moduleErrorf(name, 0, "module defines none of permit, deny, clarify, note")
@@ -105,18 +103,15 @@ func packageName(mod *ast.Module) string {
 	return strings.TrimPrefix(mod.Package.Path.String(), "data.")
 }
 
-// inspectRule says whether r is one of the four rules, and checks its form.
-func inspectRule(name, pkg string, r *ast.Rule) (head, bool, error) {
+// inspectRule checks the form of one of the four rules.
+func inspectRule(name, pkg string, r *ast.Rule) (head, error) {
 	ref := r.Head.Ref()
 	rule := string(ref[0].Value.(ast.Var))
 	line := r.Location.Row
-	if !IsAnswer(rule) {
-		return head{}, false, nil
-	}
-	fail := func(format string, args ...any) (head, bool, error) {
+	fail := func(format string, args ...any) (head, error) {
 		e := moduleErrorf(name, line, format, args...)
 		e.Rule = rule
-		return head{}, false, e
+		return head{}, e
 	}
 	if r.Default || len(r.Head.Args) > 0 || len(ref) != 1 || r.Else != nil || r.Head.RuleKind() != ast.MultiValue || r.Head.Key == nil {
 		return fail("rule %q must be a set: write %q", rule, rule+" contains … if { … }")
@@ -129,7 +124,7 @@ func inspectRule(name, pkg string, r *ast.Rule) (head, bool, error) {
 		for _, a := range r.Annotations {
 			h.title, h.why = a.Title, a.Description
 		}
-		return h, true, nil
+		return h, nil
 	}
 	obj, ok := r.Head.Key.Value.(ast.Object)
 	if !ok {
@@ -139,12 +134,11 @@ func inspectRule(name, pkg string, r *ast.Rule) (head, bool, error) {
 	if problem != "" {
 		return fail("rule %q: %s", rule, problem)
 	}
-	return head{rule: rule, id: id, module: name, line: line}, true, nil
+	return head{rule: rule, id: id, module: name, line: line}, nil
 }
 
 // headID returns the literal id of a head's object, or a description of its fault.
 func headID(rule string, obj ast.Object) (id, problem string) {
-	required, optional := members(rule)
 	var names []string
 	obj.Foreach(func(k, v *ast.Term) {
 		key, ok := k.Value.(ast.String)
@@ -153,15 +147,12 @@ func headID(rule string, obj ast.Object) (id, problem string) {
 			return
 		}
 		names = append(names, string(key))
-		if key != "id" {
-			return
-		}
-		if s, ok := v.Value.(ast.String); ok {
+		if s, ok := v.Value.(ast.String); ok && key == "id" {
 			id = string(s)
 		}
 	})
 	if problem == "" {
-		problem = checkMembers(names, required, optional)
+		problem = checkMembers(rule, names)
 	}
 	switch {
 	case problem != "":
@@ -172,9 +163,10 @@ func headID(rule string, obj ast.Object) (id, problem string) {
 	return id, ""
 }
 
-// checkMembers describes what is wrong with the member names of an answer, or returns
-// "".
-func checkMembers(names, required, optional []string) string {
+// checkMembers describes what is wrong with the member names of a rule's answer, or
+// returns "".
+func checkMembers(rule string, names []string) string {
+	required, optional := members(rule)
 	slices.Sort(names)
 	for _, n := range names {
 		if !slices.Contains(required, n) && !slices.Contains(optional, n) {
@@ -194,47 +186,33 @@ func validID(id string) bool {
 	if len(id) < 2 || len(id) > 32 || id[0] < 'A' || id[0] > 'Z' {
 		return false
 	}
-	for i := 1; i < len(id); i++ {
-		c := id[i]
-		if (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' {
-			return false
-		}
-	}
-	return true
+	return strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
 // checkNegations refuses "not" without the import of future.keywords.not. Without the
 // import, not f(x.missing) would silently be false.
 func checkNegations(name string, mod *ast.Module) error {
-	var err *Error
+	var err error
 	ast.WalkExprs(mod, func(e *ast.Expr) bool {
 		if e.Negated && err == nil {
-			line := 0
-			if e.Location != nil {
-				line = e.Location.Row
-			}
-			err = moduleErrorf(name, line, `"not" needs "import future.keywords.not": without it, not f(x) of an undefined x does not hold`)
+			err = moduleErrorf(name, lineOf(e.Location), `"not" needs "import future.keywords.not": without it, not f(x) of an undefined x does not hold`)
 		}
 		return err != nil
 	})
-	if err != nil {
-		return err
-	}
-	return nil
+	return err
 }
 
 // checkReferences refuses references that a module may not make: to data outside its
 // own package and data.profile. It also refuses "with" that replaces data, and print,
 // which the compiler would erase.
 func checkReferences(name string, mod *ast.Module) error {
-	c := &referenceCheck{name: name, own: mod.Package.Path}
+	c := &referenceCheck{name: name, own: mod.Package.Path, imported: map[ast.Var]bool{}}
 	c.walker = ast.NewGenericVisitor(c.visit)
-	c.imported = map[ast.Var]bool{}
 	for _, imp := range mod.Imports {
-		if ref, ok := imp.Path.Value.(ast.Ref); ok && ref[0].Equal(ast.DefaultRootDocument) {
-			c.imported[imp.Name()] = true
-		}
 		if ref, ok := imp.Path.Value.(ast.Ref); ok {
+			if ref[0].Equal(ast.DefaultRootDocument) {
+				c.imported[imp.Name()] = true
+			}
 			c.ref(ref, imp.Path.Location)
 		}
 	}
@@ -244,21 +222,16 @@ func checkReferences(name string, mod *ast.Module) error {
 			c.rest(r.Head.Ref())
 		}
 	}
-	if c.err != nil {
-		return c.err
-	}
-	return nil
+	return c.err
 }
 
 // referenceCheck keeps the first forbidden reference.
 type referenceCheck struct {
-	name string
-	own  ast.Ref
-	err  *Error
-
+	name     string
+	own      ast.Ref
 	imported map[ast.Var]bool // names that stand for data
-
-	walker *ast.GenericVisitor
+	walker   *ast.GenericVisitor
+	err      error
 }
 
 func (c *referenceCheck) visit(x any) bool {
@@ -310,14 +283,9 @@ func (c *referenceCheck) ref(ref ast.Ref, loc *ast.Location) {
 }
 
 func (c *referenceCheck) fail(loc *ast.Location, format string, args ...any) {
-	if c.err != nil {
-		return
+	if c.err == nil {
+		c.err = moduleErrorf(c.name, lineOf(loc), format, args...)
 	}
-	line := 0
-	if loc != nil {
-		line = loc.Row
-	}
-	c.err = moduleErrorf(c.name, line, format, args...)
 }
 
 // SyntaxError words the first error of the parser about a module, in one line.
@@ -338,12 +306,9 @@ func parseError(name string, err error) *Error {
 	default:
 		return moduleErrorf(name, 0, "module cannot be parsed")
 	}
-	line := 0
-	if one.Location != nil {
-		line = one.Location.Row
-		if one.Location.File != "" {
-			name = one.Location.File
-		}
+	line := lineOf(one.Location)
+	if one.Location != nil && one.Location.File != "" {
+		name = one.Location.File
 	}
 	msg, _, _ := strings.Cut(one.Message, "\n")
 	if f, ok := strings.CutPrefix(msg, "undefined function "); ok {

@@ -123,32 +123,15 @@ func (n *narrowing) allowed(name string, own, base kernel.AllowList, meet func(o
 		return kernel.AllowList{Names: names}
 	}
 	joined := meet(names, base.Names)
-	if len(names) > 0 {
-		n.notEmpty(name, joined, base)
+	if len(names) > 0 && len(joined) == 0 { // the author of the list meant to allow something
+		n.fail("member %q: nothing is left of it: %s", name, n.atMost(base))
 	}
 	n.from(name, slices.Equal(joined, names), slices.Equal(joined, base.Names))
 	return kernel.AllowList{Names: joined}
 }
 
 func (n *narrowing) list(name string, own, base []string) []string {
-	if _, ok := n.given[name]; !ok {
-		n.from(name, false, true)
-		return base
-	}
-	own = unique(own)
-	joined := common(own, base)
-	if len(own) > 0 {
-		n.notEmpty(name, joined, kernel.AllowList{Names: base})
-	}
-	n.from(name, slices.Equal(joined, own), slices.Equal(joined, base))
-	return joined
-}
-
-// notEmpty refuses an empty outcome: the author of the list meant to allow something.
-func (n *narrowing) notEmpty(name string, joined []string, base kernel.AllowList) {
-	if len(joined) == 0 {
-		n.fail("member %q: nothing is left of it: %s", name, n.atMost(base))
-	}
+	return n.allowed(name, kernel.AllowList{Names: own}, kernel.AllowList{Names: base}, common).Names
 }
 
 func (n *narrowing) atMost(base kernel.AllowList) string {

@@ -127,24 +127,17 @@ func DefaultLimits() Limits {
 
 func (l Limits) orDefault() Limits {
 	d := DefaultLimits()
-	setDefault(&l.Compile, d.Compile)
-	setDefault(&l.Deadline, d.Deadline)
-	setDefault(&l.Embedded, d.Embedded)
-	setDefault(&l.Grace, d.Grace)
-	setDefault(&l.Poll, d.Poll)
-	setDefault(&l.MemoryBytes, d.MemoryBytes)
-	setDefault(&l.Results, d.Results)
-	setDefault(&l.MessageBytes, d.MessageBytes)
-	setDefault(&l.ModuleBytes, d.ModuleBytes)
-	setDefault(&l.BundleBytes, d.BundleBytes)
+	l.Compile = cmp.Or(l.Compile, d.Compile)
+	l.Deadline = cmp.Or(l.Deadline, d.Deadline)
+	l.Embedded = cmp.Or(l.Embedded, d.Embedded)
+	l.Grace = cmp.Or(l.Grace, d.Grace)
+	l.Poll = cmp.Or(l.Poll, d.Poll)
+	l.MemoryBytes = cmp.Or(l.MemoryBytes, d.MemoryBytes)
+	l.Results = cmp.Or(l.Results, d.Results)
+	l.MessageBytes = cmp.Or(l.MessageBytes, d.MessageBytes)
+	l.ModuleBytes = cmp.Or(l.ModuleBytes, d.ModuleBytes)
+	l.BundleBytes = cmp.Or(l.BundleBytes, d.BundleBytes)
 	return l
-}
-
-func setDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
-	}
 }
 
 // Kind is the kind of an error. It is stable and meant for comparison.

@@ -57,11 +57,7 @@ func LoadUserProfile(f Folder, file string, builtin []string, base func(name str
 // tags; both execution modes; model mode none; the contract's memory, children and
 // cores; and full isolation. The error is an *Error of KindProfile.
 func ParseProfile(src []byte, name string, set *specs.Set) (kernel.Profile, error) {
-	m, err := readProfile(src, set)
-	if err != nil {
-		return kernel.Profile{}, err
-	}
-	p, err := profileOf(m, absent())
+	p, m, err := readProfile(src, set)
 	if err != nil {
 		return kernel.Profile{}, err
 	}
@@ -82,11 +78,7 @@ func ParseProfile(src []byte, name string, set *specs.Set) (kernel.Profile, erro
 // that "extends" names; the outcome is then what both profiles allow. The error is an
 // *Error of KindProfile, or the error of base.
 func ResolveProfile(src []byte, builtin []string, base func(name string) (kernel.Profile, error), set *specs.Set) (Resolved, error) {
-	m, err := readProfile(src, set)
-	if err != nil {
-		return Resolved{}, err
-	}
-	p, err := profileOf(m, absent())
+	p, m, err := readProfile(src, set)
 	if err != nil {
 		return Resolved{}, err
 	}
@@ -123,24 +115,32 @@ func Members() []string {
 	}
 }
 
-// readProfile reads a profile as strict JSON that fits the schema.
-func readProfile(src []byte, set *specs.Set) (map[string]any, error) {
+// readProfile reads a profile as strict JSON that fits the schema. It also returns the
+// members that the text has.
+func readProfile(src []byte, set *specs.Set) (kernel.Profile, map[string]any, error) {
+	fail := func(format string, args ...any) (kernel.Profile, map[string]any, error) {
+		return kernel.Profile{}, nil, profileErrorf(format, args...)
+	}
 	doc, err := canon.Parse(src, MaxProfileBytes)
 	if err != nil {
-		return nil, profileErrorf("%v", err)
+		return fail("%v", err)
 	}
 	violations, err := set.Validate(specs.KindProfile, doc.Value())
 	if err != nil {
-		return nil, profileErrorf("profile cannot be checked: %v", err)
+		return fail("profile cannot be checked: %v", err)
 	}
 	if len(violations) > 0 {
-		return nil, violationError(violations[0])
+		if v := violations[0]; v.Pointer != "" {
+			return fail("%s: %s", quote(v.Pointer), v.Msg)
+		}
+		return fail("%s", violations[0].Msg)
 	}
 	m, ok := doc.Value().(map[string]any)
 	if !ok {
-		return nil, profileErrorf("profile is not an object")
+		return fail("profile is not an object")
 	}
-	return m, nil
+	p, err := profileOf(m, absent())
+	return p, m, err
 }
 
 // checkWhole refuses a profile that extends no other profile and lacks a member without
@@ -188,12 +188,4 @@ func profileOf(m map[string]any, absent kernel.Profile) (kernel.Profile, error) 
 
 func profileErrorf(format string, args ...any) *Error {
 	return &Error{Kind: KindProfile, Msg: fmt.Sprintf(format, args...)}
-}
-
-// violationError words the first place at which a profile violates its schema.
-func violationError(v specs.Violation) *Error {
-	if v.Pointer == "" {
-		return profileErrorf("%s", v.Msg)
-	}
-	return profileErrorf("%s: %s", quote(v.Pointer), v.Msg)
 }

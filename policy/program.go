@@ -61,27 +61,35 @@ func (p *Program) ask(pkg ast.Ref, rules ...string) (rulesQuery, error) {
 	for _, name := range rules {
 		body.Append(ast.Equality.Expr(ast.VarTerm(name), ast.NewTerm(pkg.Append(ast.StringTerm(name)))))
 	}
-	q := rulesQuery{prepared: p.compiler.QueryCompiler()}
-	var err error
-	if q.body, err = q.prepared.Compile(body); err != nil {
-		return q, parseError("", err)
+	prepared := p.compiler.QueryCompiler()
+	body, err := prepared.Compile(body)
+	if err != nil {
+		return rulesQuery{}, parseError("", err)
 	}
-	return q, nil
+	return rulesQuery{body, prepared}, nil
 }
 
 // query returns a query that is ready to run. Clock and seed are fixed, for no function
 // that a policy may call reads them.
-func (p *Program) query(q rulesQuery, store storage.Store, txn storage.Transaction, cancel topdown.Cancel) *topdown.Query {
+func (p *Program) query(q rulesQuery, cancel topdown.Cancel) *topdown.Query {
 	return topdown.NewQuery(q.body).
 		WithCompiler(p.compiler).
 		WithQueryCompiler(q.prepared).
 		WithBuiltins(p.bounded).
-		WithStore(store).
-		WithTransaction(txn).
 		WithCancel(cancel).
 		WithTime(time.Unix(0, 0)).
 		WithSeed(strings.NewReader("")).
 		WithStrictBuiltinErrors(true)
+}
+
+// run runs a query on the data of a store.
+func run(ctx context.Context, store storage.Store, q *topdown.Query) (topdown.QueryResultSet, error) {
+	txn, err := store.NewTransaction(ctx)
+	if err != nil {
+		return nil, &Error{Kind: KindEval, Msg: "the profile cannot be read"}
+	}
+	defer store.Abort(ctx, txn)
+	return q.WithStore(store).WithTransaction(txn).Run(ctx)
 }
 
 // Eval returns the value of a rule without arguments, or nil if it is undefined. The
@@ -93,12 +101,7 @@ func (p *Program) Eval(ctx context.Context, cancel topdown.Cancel, store storage
 	if err != nil {
 		return nil, err
 	}
-	txn, err := store.NewTransaction(ctx)
-	if err != nil {
-		return nil, &Error{Kind: KindEval, Msg: "the profile cannot be read"}
-	}
-	defer store.Abort(ctx, txn)
-	rows, err := p.query(q, store, txn, cancel).WithIndexing(false).WithQueryTracer(trace).Run(ctx)
+	rows, err := run(ctx, store, p.query(q, cancel).WithIndexing(false).WithQueryTracer(trace))
 	if err != nil {
 		return nil, evalError(rule.Location.File, err)
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,13 +59,15 @@ func joinRecords(pkg string, list []Rule, heads []head) (map[string]Rule, error)
 func moduleRecords(name string, mod *ast.Module) ([]Rule, error) {
 	var records []Rule
 	for _, a := range mod.Annotations {
-		r, ok, err := readRecord(name, a)
+		id, ok := a.Custom["id"]
+		if !ok { // an ordinary comment
+			continue
+		}
+		r, err := readRecord(name, id, a)
 		if err != nil {
 			return nil, err
 		}
-		if ok {
-			records = append(records, r)
-		}
+		records = append(records, r)
 	}
 	return records, nil
 }
@@ -72,53 +75,40 @@ func moduleRecords(name string, mod *ast.Module) ([]Rule, error) {
 // checkUsed refuses a record that no rule uses, because explain would print a rule that
 // cannot fire.
 func checkUsed(records map[string]Rule) error {
-	var unused []Rule
-	for _, r := range records {
-		if len(r.Kinds) == 0 {
-			unused = append(unused, r)
+	for _, id := range slices.Sorted(maps.Keys(records)) {
+		if r := records[id]; len(r.Kinds) == 0 {
+			return recordErrorf(r, "no rule uses record %q", id)
 		}
 	}
-	if len(unused) == 0 {
-		return nil
-	}
-	r := slices.MinFunc(unused, func(a, b Rule) int { return strings.Compare(a.ID, b.ID) })
-	return recordErrorf(r, "no rule uses record %q", r.ID)
+	return nil
 }
 
-// readRecord reads one METADATA block. A block without custom.id is an ordinary
-// comment.
-func readRecord(module string, a *ast.Annotations) (Rule, bool, error) {
-	v, ok := a.Custom["id"]
-	if !ok {
-		return Rule{}, false, nil
-	}
-	r := Rule{Title: a.Title, Description: a.Description, Priority: kernel.DefaultPriority, Module: module}
-	if a.Location != nil {
-		r.Line = a.Location.Row
-	}
-	r.ID, _ = v.(string)
+// readRecord reads one METADATA block, which has a custom.id.
+func readRecord(module string, id any, a *ast.Annotations) (Rule, error) {
+	r := Rule{Title: a.Title, Description: a.Description, Priority: kernel.DefaultPriority, Module: module, Line: lineOf(a.Location)}
+	r.ID, _ = id.(string)
 	if !validID(r.ID) {
-		return r, false, recordErrorf(r, `custom.id must be a string that matches [A-Z][A-Z0-9_]{1,31}`)
+		return r, recordErrorf(r, `custom.id must be a string that matches [A-Z][A-Z0-9_]{1,31}`)
 	}
 	if strings.TrimSpace(r.Title) == "" || strings.TrimSpace(r.Description) == "" {
-		return r, false, recordErrorf(r, "record %q needs a title and a description", r.ID)
+		return r, recordErrorf(r, "record %q needs a title and a description", r.ID)
 	}
 	if fix, ok := a.Custom["fix"]; ok {
 		if r.Fix, ok = fix.(string); !ok {
-			return r, false, recordErrorf(r, "record %q: custom.fix must be a string", r.ID)
+			return r, recordErrorf(r, "record %q: custom.fix must be a string", r.ID)
 		}
 	}
 	if since, ok := a.Custom["since"]; ok {
 		if r.Since, ok = since.(string); !ok {
-			return r, false, recordErrorf(r, "record %q: custom.since must be a string", r.ID)
+			return r, recordErrorf(r, "record %q: custom.since must be a string", r.ID)
 		}
 	}
 	if p, ok := a.Custom["priority"]; ok {
 		if r.Priority, ok = wholeNumber(p); !ok || r.Priority < 0 || r.Priority > 100 {
-			return r, false, recordErrorf(r, "record %q: custom.priority must be an integer from 0 to 100", r.ID)
+			return r, recordErrorf(r, "record %q: custom.priority must be an integer from 0 to 100", r.ID)
 		}
 	}
-	return r, true, nil
+	return r, nil
 }
 
 // wholeNumber reads an integer in any form in which the METADATA reader of an OPA

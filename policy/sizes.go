@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
@@ -143,12 +144,8 @@ func textOf(t *ast.Term) string {
 
 // first returns the first character of a text.
 func first(s string) string {
-	for i := range s {
-		if i > 0 {
-			return s[:i]
-		}
-	}
-	return s
+	_, n := utf8.DecodeRuneInString(s)
+	return s[:n]
 }
 
 // count returns the number of elements of a collection, or 0.

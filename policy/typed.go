@@ -37,7 +37,7 @@ func checkOwnReferences(mods map[string]*ast.Module) error {
 	c := ownReferences{members: append([]string{"name"}, Members()...), rules: slices.Sorted(maps.Keys(rules))}
 	for _, name := range names {
 		own := mods[name].Package.Path
-		var err *Error
+		var err error
 		for _, r := range mods[name].Rules {
 			ast.WalkRefs(r, func(ref ast.Ref) bool {
 				if err == nil {
@@ -55,7 +55,7 @@ func checkOwnReferences(mods map[string]*ast.Module) error {
 
 type ownReferences struct{ members, rules []string }
 
-func (c ownReferences) check(module string, own, ref ast.Ref) *Error {
+func (c ownReferences) check(module string, own, ref ast.Ref) error {
 	profile := ast.Ref{ast.DefaultRootDocument, ast.StringTerm("profile")}
 	line := row(ref)
 	switch {
