@@ -69,7 +69,7 @@ func imports(t *testing.T) map[string][]string {
 // TestKernelIsPure: no package under kernel/ can reach a clock, randomness,
 // the environment, a file, a process or a socket.
 func TestKernelIsPure(t *testing.T) {
-	allowed := strings.Fields(`bytes cmp crypto/sha256 encoding/base64 encoding/hex encoding/json errors fmt io iter maps math
+	allowed := strings.Fields(`bytes cmp crypto/sha256 encoding/base64 encoding/binary encoding/hex encoding/json errors fmt io iter maps math
 		math/bits regexp slices sort strconv strings unicode unicode/utf8 unicode/utf16 golang.org/x/text/unicode/norm`)
 	canonOnly := []string{"github.com/gowebpki/jcs", "github.com/go-json-experiment/json/jsontext", "reflect", "sync"}
 	for pkg, list := range imports(t) {
