@@ -60,8 +60,8 @@ type strictLevel struct {
 
 	plan plan // of the bundle, if there is one
 
-	counts  map[string]int            // violations by rule
-	outputs map[string]kernel.FileRef // of the execution, by path
+	counts  map[string]int             // violations by rule
+	outputs map[string]*kernel.FileRef // of the execution, by path
 	paths   pathBook
 	buffer  []byte // of the content that is being hashed
 }

@@ -79,7 +79,7 @@ func (s *strictLevel) checkInteraction(i int, in pack.Interaction, call pack.Cal
 	if s.model.Mode == pack.ModeRecord {
 		s.checkCounts(i, in)
 	}
-	if f := s.outputs[pack.ResponsePath(call.Action)]; f.SHA256 == in.ResponseHash && f.SizeBytes != len(in.ResponseContent) {
+	if f := s.outputs[pack.ResponsePath(call.Action)]; f != nil && f.SHA256 == in.ResponseHash && f.SizeBytes != len(in.ResponseContent) {
 		s.fault("ST10", here("response_content"), "not as long as the output %s of the execution", f.Path)
 	}
 	if !s.plan.whole || call.Action >= len(s.plan.actions) || s.plan.actions[call.Action].Params == nil {

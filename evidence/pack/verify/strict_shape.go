@@ -37,8 +37,9 @@ func (s *strictLevel) readFiles() {
 		s.ownText("ST10", pack.ModelFile+"#/model_io_schema_version", m.Version, pack.ModelVersion)
 	})
 	if s.run != nil && s.run.Execution != nil {
-		s.outputs = make(map[string]kernel.FileRef, len(s.run.Execution.Outputs))
-		for _, f := range s.run.Execution.Outputs {
+		s.outputs = make(map[string]*kernel.FileRef, len(s.run.Execution.Outputs))
+		for i := range s.run.Execution.Outputs {
+			f := &s.run.Execution.Outputs[i]
 			s.outputs[f.Path] = f
 		}
 	}
