@@ -210,11 +210,15 @@ func (f executingFlags) check(mode string) error {
 	if mode == harness.ModeExecuteSandbox {
 		return nil
 	}
-	for flag, given := range map[string]bool{
-		"--work": f.work != "", "--promote": f.promote != "", "--evidence": f.evidence != "", "--preserve-sandbox": f.preserve, "--read": len(f.read) > 0,
+	for _, flag := range []struct {
+		name  string
+		given bool
+	}{
+		{"--work", f.work != ""}, {"--promote", f.promote != ""}, {"--evidence", f.evidence != ""},
+		{"--preserve-sandbox", f.preserve}, {"--read", len(f.read) > 0},
 	} {
-		if given {
-			return cli.Unfit("add --mode execute-sandbox", "%s belongs to an execution", flag)
+		if flag.given {
+			return cli.Unfit("add --mode execute-sandbox", "%s belongs to an execution", flag.name)
 		}
 	}
 	return nil
