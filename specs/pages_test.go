@@ -1,7 +1,6 @@
 package specs_test
 
 import (
-	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,8 +9,6 @@ import (
 	"strings"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "write shapes.go")
 
 // TestDetectorsPageSections: detectors.md has one section for each closed list of the
 // kernel's detectors, in order. Each says what it lists. The detectors check the lists.

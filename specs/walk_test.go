@@ -14,6 +14,8 @@ import (
 	"testing"
 )
 
+var update = flag.Bool("update", false, "write shapes.go")
+
 // TestShapesAreCurrent: shapes.go has the shapes that the schemas of a pack's files
 // give.
 func TestShapesAreCurrent(t *testing.T) {
@@ -52,7 +54,7 @@ func TestShapesAreCurrent(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	const file = "shapes.go"
-	if flag.Lookup("update").Value.String() == "true" { // of pages_test.go
+	if *update {
 		if err := os.WriteFile(file, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
