@@ -53,8 +53,8 @@ func Root(a *App, commands ...*cobra.Command) *cobra.Command {
 it may, and answers BUNDLE (allowed, with the plan), CLARIFY (not yet, with
 questions) or REFUSE (no, with the reason).
 
-Nothing is sent anywhere but prompts, to models that --model-adapters lists, and
-nothing is asked on the terminal.
+Fiador sends nothing but prompts, and these only to the models that
+--model-adapters lists. It asks nothing on the terminal.
 
 Exit codes:
   0  accepted, valid, the same, or printed

@@ -40,9 +40,9 @@ func Explain(a *cli.App) *cobra.Command {
 the id of a rule (CMD_NOT_ALLOWED), those of --policy and --org-policy included.
 Without CODE it lists them all.
 
-With --intent it decides that intent and says for every answer of the policy which
-rule gave it, where the rule stands, which value it fired on and what would be
-accepted instead, and for every permitted effect which rule permits it.
+With --intent it decides that intent. For every answer of the policy it says which
+rule gave it, where the rule stands, which value the rule fired on, and what would be
+accepted instead. For every permitted effect it says which rule permits it.
 
 Exit codes:
   0  explained, whatever the decision is

@@ -14,7 +14,7 @@ func Schema(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema NAME",
 		Short: "print a JSON Schema",
-		Long: `Schema prints one of the JSON Schemas (draft-07) that fiador holds documents
+		Long: `Schema prints one of the JSON Schemas (draft-07) that fiador checks documents
 against: ` + strings.Join(specs.Names(), ", ") + `.
 
 Exit codes:

@@ -9,8 +9,8 @@ func ExitCodes() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",
 		Short: "what the exit codes mean",
-		Long: `Every command but exec and safe-run ends with one of three exit codes; those two
-end with their command's, and with 125 where it has none.
+		Long: `Exec and safe-run end with the exit code of their command, or with a code of
+their own, such as 125. Every other command ends with one of three exit codes:
 
   0  accepted, valid or the same; for commands that only print: printed
   1  rejected (CLARIFY or REFUSE), a check failed, or two results differ
@@ -27,9 +27,10 @@ With code 2, standard error carries one line of canonical JSON, the RunError:
   RUN_E006  evidence could not be collected or applied, or contradicts itself
   RUN_E007  internal, policy engine included
 
-A call that cannot be understood (an unknown flag, a missing argument) is RUN_E001,
-and one that combines what does not go together RUN_E004; details.usage is true.
-details.hint is what to do. On a terminal the same stands above the line in words.`,
+A call that cannot be understood (an unknown flag, a missing argument) is RUN_E001.
+A call with flags or values that do not go together is RUN_E004. For both,
+details.usage is true. details.hint says what to do. On a terminal the same stands
+above the line in words.`,
 	}
 }
 
@@ -55,21 +56,23 @@ func Environment() *cobra.Command {
   SAFE_LOG_DIR    safe-run: the folder for logs; by default .agent/FAIL-LOGS
   SAFE_RUN_VIEW   safe-run: ledger or merged
   SAFE_SNIPPET_LINES
-                  safe-run: so many last lines of each stream after a failure
+                  safe-run: how many last lines of each stream it prints
+                  after a failure
   SAFE_RUN_LOG_NAMES
                   safe-run: contract or rfc; --log-names wins over it
   PATH            safe-run and conformance: where they look for the command
   SAFE_RUN_BIN    the wrappers of safe-run: the program; conformance passes it on
-  TMPDIR          where demo makes its folder, executions their copies, safe-run
-                  keeps output that does not fit into memory (by default
-                  /var/tmp), and transcript a long log from a pipe
-  XDG_STATE_HOME  where journals of applied outputs are kept while they are
-                  applied; by default .local/state in HOME
-  HOME            see there
+  TMPDIR          where demo makes its folder, executions make their copies,
+                  safe-run keeps output that does not fit into memory (by
+                  default /var/tmp), and transcript keeps a long log from
+                  a pipe
+  XDG_STATE_HOME  where the journal of outputs is kept while they are applied;
+                  by default .local/state in HOME
+  HOME            see XDG_STATE_HOME
 
-The Go runtime reads its own, GOMAXPROCS and GODEBUG among them.
+The Go runtime reads variables of its own, such as GOMAXPROCS and GODEBUG.
 
-There is no variable that chooses a profile or a mode: what gates an intent
-stands on the command line, where a reviewer can see it.`,
+No variable chooses a profile or a mode: the command line says what gates an
+intent, and a reviewer can see it there.`,
 	}
 }

@@ -39,7 +39,7 @@ func (f *GateFlags) Register(cmd *cobra.Command) {
 	f.Policy, f.Tree = "default", "."
 	flags.Var(&cli.Once{Value: &f.Policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
 	flags.StringArrayVar(&f.Org, "org-policy", nil, "folder with a layer of the organisation's policy, which can only tighten; may be repeated")
-	flags.Var(&cli.Once{Value: &f.Tree}, "tree", "folder that is gated: inputs are taken from it, and "+harness.RepoPolicy+" in it can tighten")
+	flags.Var(&cli.Once{Value: &f.Tree}, "tree", "folder that is gated: inputs are taken from it, and "+harness.RepoPolicy+" in it can tighten the policy")
 	cli.Complete(cmd, "policy", profiles.Names()...)
 }
 
