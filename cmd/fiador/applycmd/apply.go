@@ -41,24 +41,26 @@ type applyFlags struct {
 	policy    string
 }
 
-const applyLong = `Apply puts what an accepted execution changed into the folder DIR: all of it, or
-nothing. PACK is a folder or a .tar.gz archive, and is verified first (strict); with
---key and --ledger-key also who signed it, and that it is recorded. A ledger vouches for
-run.json and what outputs hold; which files are put in place, replaced, deleted and
-executable is for --key alone to vouch for. What is going to be changed is shown as a diff
-on standard output before anything is.
+const applyLong = `Apply makes the file changes of an accepted execution in the folder DIR: all of them,
+or none. PACK is a folder or a .tar.gz archive. Apply verifies it first, at level strict;
+--key also checks who signed it, and --ledger-key that a ledger has the run's record.
+The record proves run.json and the content of outputs. Only --key proves which files are
+put in place, replaced or deleted, and which are executable. Apply shows the changes as a
+diff on standard output before it makes them.
 
-A file is replaced or deleted only if it is what the run saw, and created only where
-nothing stands; --overwrite replaces regular files whatever they hold. No symbolic link
-is followed and none is replaced. Control paths, .git and .fiador among them, are
-refused; --allow-workflows allows the pipelines of a forge, such as .github/workflows.
+A file is replaced or deleted only if it is as the run saw it, and created only where
+nothing exists; --overwrite replaces regular files whatever they hold. No symbolic link
+is followed and none is replaced. Control paths, such as .git and .fiador, are refused;
+--allow-workflows allows the pipelines of a forge, such as .github/workflows.
 
-With --git-branch the files come onto a new branch, which begins at the commit that is
-checked out, also where no file has to be changed. DIR is then the top of a git work tree.
-Nothing is committed, no hook runs, and neither configuration nor index is changed.
+With --git-branch the files are put on a new branch. It begins at the commit that is
+checked out, and is made even if no file has to change. DIR must then be the top of a git
+work tree. Nothing is committed, no hook runs, and neither configuration nor index is
+changed.
 
-A command that was killed is ended by the next one on that tree, or by
-fiador apply --recover --to DIR: the tree is then as before, or has every file.
+If a command on a tree is killed, the next one on that tree finishes or undoes its
+change. So does fiador apply --recover --to DIR. The tree is then as before, or has every
+file.
 
 Exit codes:
   0  applied, or nothing to do
@@ -111,12 +113,12 @@ func Apply(a *cli.App) *cobra.Command {
 func (f *applyFlags) register(cmd *cobra.Command) {
 	f.KeyFlags.Register(cmd)
 	flags := cmd.Flags()
-	flags.Lookup("ledger-key").Usage += "; it vouches for run.json, and not for the patch"
+	flags.Lookup("ledger-key").Usage += "; the record proves run.json, but not the patch"
 	flags.StringVar(&f.to, "to", "", "folder to put the files into")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the diff, and change nothing")
 	flags.StringVar(&f.branch, "git-branch", "", "new branch to put the files on")
-	flags.BoolVar(&f.recover, "recover", false, "only end what an interrupted command has begun on the folder")
-	flags.BoolVar(&f.workflows, "allow-workflows", false, "allow the pipelines of a forge, as .github/workflows")
+	flags.BoolVar(&f.recover, "recover", false, "only finish or undo the change that an interrupted command began on the folder")
+	flags.BoolVar(&f.workflows, "allow-workflows", false, "allow the pipelines of a forge, such as .github/workflows")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace regular files whatever they hold, and delete folders with what they hold")
 	flags.Var(&cli.Once{Value: &f.policy}, "policy", "profile that the pack was made under (default: the built-in one that it names)")
 	cli.Complete(cmd, "policy", profiles.Names()...)

@@ -24,10 +24,10 @@ func archiveCommand(a *cli.App) *cobra.Command {
 		Short: "put a run pack into one file",
 		Long: `Archive verifies a pack, strictly, and writes it as a gzip-compressed tar archive to
 the new file FILE, or to standard output for "-". The bytes depend on the files of the
-pack alone: one version of fiador writes the same archive everywhere. Whatever takes a
-pack takes an archive of one.
+pack alone: one version of fiador writes the same archive everywhere. Every command
+that takes a pack takes an archive too, except pack sign.
 
-For a profile that is not built in, name it with --policy.
+If the profile of the pack is not built in, name it with --policy.
 
 Exit codes:
   0  done

@@ -24,8 +24,8 @@ func keygenCommand(a *cli.App) *cobra.Command {
 		Use:   "keygen",
 		Short: "make a key that signs run packs",
 		Long: `Keygen makes a private key (Ed25519) in the new file of --key, which only its owner can
-read. It prints the verifier key: give it to those who verify packs. With --pem it writes
-the public key in the form (PEM) in which other programs take it as well.
+read. It prints the verifier key: give it to those who verify packs. With --pem it also
+writes the public key as PEM, a form that other programs read.
 
 The name is part of the key and of every signature: a domain and a path of yours will do.
 

@@ -35,13 +35,13 @@ func signCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sign PACK...",
 		Short: "sign run packs, so that a change shows",
-		Long: `Sign verifies each pack, strictly, and signs what is valid: a DSSE envelope in
-meta.json, over an in-toto statement with the hash of every other file. A pack can have
-signatures of several keys; signing again with a key replaces its signature. meta.json
-is replaced as a whole, and its other members stay. Packs that are archives are not
-signed: sign the folder, and archive it then.
+		Long: `Sign verifies each pack, strictly, and signs it if it is valid. The signature is a DSSE
+envelope in meta.json, over an in-toto statement with the hash of every other file. A
+pack can have signatures of several keys; a key that signs again replaces only its own
+signature. meta.json is replaced as a whole, and its other members stay. An archive is
+not signed: sign the folder first, and then archive it.
 
-For a profile that is not built in, name it with --policy.
+If the profile of the pack is not built in, name it with --policy.
 
 Exit codes:
   0  every pack is signed

@@ -31,23 +31,26 @@ func verifyCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify PACK...",
 		Short: "check run packs, folders or archives",
-		Long: `Verify holds every rule of a level against each pack and names each violation: the
-rule, the file and pointer, and what is wrong. Strict, the default, recomputes
-everything that can be recomputed; structural checks presence, shapes and references,
-as other readers of the format do. fiador explain RULE says what a rule means.
+		Long: `Verify checks each pack against every rule of a level and names each violation: the
+rule, the file and pointer, and what is wrong. The level strict, the default, recomputes
+everything that can be recomputed. The level structural checks presence, shapes and
+references, as other readers of the format do. fiador explain RULE says what a rule
+means.
 
 A valid pack is one that agrees with itself: anybody can make one. With --key the
-signature of that key has to cover every file, and with --ledger-key the ledger of that
-key has to have the run's record; without them a pack is "unauthenticated".
+signature of that key must cover every file. With --ledger-key the ledger of that key
+must have the run's record. Without both flags a pack is "unauthenticated".
 
-Valid says nothing of the outcome: a REFUSE has a valid pack too, and the line names it.
---accepted asks for the outcome as well.
+A valid pack can have any outcome: a REFUSE has a valid pack too, and the printed line
+names the outcome. With --accepted the run must be accepted as well.
 
-For a profile that is not built in, name it with --policy. Its limits are compared, and
-not its text: fiador reproduce holds the digests of every module.
+If the profile of the pack is not built in, name it with --policy. Verify compares the
+limits of that profile, but not its text; fiador reproduce compares the digests of all
+its modules.
 
 Exit codes:
-  0  every pack is valid, accepted where that was asked for, and vouched for by the keys that were given
+  0  every pack is valid, accepted if --accepted asks for that, and authenticated by
+     every key that was given
   1  at least one pack breaks a rule
   2  a pack could not be read, or a check could not be made`,
 		Example: `  fiador pack verify ./pack

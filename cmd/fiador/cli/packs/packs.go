@@ -1,5 +1,5 @@
 // Package packs opens, writes and verifies the run packs that a command line names. It owns
-// the flags of keys that vouch for a pack, and how the result for a pack is shown.
+// the flags of keys that authenticate a pack, and how the result for a pack is shown.
 package packs
 
 import (

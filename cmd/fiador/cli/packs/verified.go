@@ -20,7 +20,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// KeyFlags name the keys that must vouch for a pack.
+// KeyFlags name the keys that must authenticate a pack.
 type KeyFlags struct {
 	keys      []string
 	ledgerKey string
@@ -28,8 +28,8 @@ type KeyFlags struct {
 
 // Register adds the flags to a command.
 func (f *KeyFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.keys, "key", nil, "verifier key that has to have signed the pack, or a file with it; may be repeated, and then each has to")
-	cmd.Flags().Var(&cli.Once{Value: &f.ledgerKey}, "ledger-key", "verifier key of the ledger that has to have the run's record, or a file with it")
+	cmd.Flags().StringArrayVar(&f.keys, "key", nil, "verifier key that must have signed the pack, or a file with this key; may be repeated: then each key must have signed")
+	cmd.Flags().Var(&cli.Once{Value: &f.ledgerKey}, "ledger-key", "verifier key of the ledger that must have the run's record, or a file with this key")
 }
 
 // Keys holds the keys of the flags.
@@ -124,7 +124,7 @@ func (v Verified) violations() []pack.Violation {
 	return slices.Concat(v.Verdict.Violations, v.Vouched.Violations)
 }
 
-// voucher names the keys that vouch for the pack.
+// voucher says how the given keys authenticate the pack.
 func (v Verified) voucher() string {
 	var list []string
 	if v.Vouched.Signed {
