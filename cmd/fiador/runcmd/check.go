@@ -41,15 +41,15 @@ line, in the order of the intents. INTENT is a file, a folder (every .json and
 .jsonl file below it), a pattern such as 'intents/**/*.json', or - for JSON Lines
 on standard input. Nothing is executed. The counts stand on standard error.
 
-An argument that means no intent is an error, and so is a link below a folder:
-nothing passes because nothing was checked. An intent that could not be decided
-has a RunError line on standard error; the others are decided all the same.
+An argument that leads to no intent is an error, and so is a link below a folder.
+So a check of nothing never passes. For an intent that cannot be decided, standard
+error has a RunError line, and the other intents are still decided.
 
-With --report-only a rejected intent does not fail the run: the verdicts are the
-true ones, and exit code 1 becomes 0. Exit code 2 stays what it is.
+With --report-only a rejected intent does not fail the run: exit code 1 becomes 0.
+Exit code 2 and the verdicts do not change.
 
-Where a ledger is named, by --ledger or FIADOR_LEDGER, every decision stands in it
-before it is printed. With --record there has to be one.
+If --ledger or FIADOR_LEDGER names a ledger, every decision is recorded there before
+it is printed. With --record one of them must name a ledger.
 
 The worst intent decides the exit code; --format and --report never do.
 
@@ -73,7 +73,7 @@ Exit codes:
 	f.GateFlags.Register(cmd)
 	f.ReportFlags.Register(cmd)
 	f.RecordFlags.Register(cmd)
-	cmd.Flags().BoolVar(&f.record, "record", false, "decide nothing unless a ledger is named, which every decision is recorded in")
+	cmd.Flags().BoolVar(&f.record, "record", false, "decide nothing unless a ledger is named to record every decision in")
 	cmd.Flags().BoolVar(&f.reportOnly, "report-only", false, "let rejected intents pass: exit code 1 becomes 0")
 	return cmd
 }

@@ -21,7 +21,7 @@ func Doctor(a *cli.App) *cobra.Command {
 		Use:   "doctor",
 		Short: "say what sandbox this machine can give, and what is in the way",
 		Long: `Doctor sets up each kind of sandbox once, without running anything in it, and
-says what each clause is enforced by here. Where a sandbox cannot be had, it names
+says what enforces each clause here. Where a sandbox cannot be had, it names
 the cause and one remedy.
 
 Exit codes:
@@ -98,9 +98,9 @@ func sandboxExplainCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "print the plan of a sandbox, step by step, without starting it",
-		Long: `Explain compiles the plan of exec's sandbox for a profile and prints its steps,
-what each command gives up before it is executed, the environment that it gets, and
-the clauses with what enforces them on this machine.
+		Long: `Explain compiles the plan of exec's sandbox for a profile and prints its steps. It
+also prints what each command gives up before it is executed, the environment of the
+command, and each clause with what enforces it on this machine.
 
 Exit codes:
   0  printed
@@ -115,7 +115,7 @@ Exit codes:
 	flags.Var(&cli.Once{Value: &f.Policy}, "policy", "policy profile: strict, default, dev, or a folder with a profile.json")
 	flags.StringVar(&f.work, "work", ".", "folder that the command would work in")
 	flags.StringVar(&f.write, "write", string(sandbox.Staged), "staged or direct")
-	flags.StringArrayVar(&f.read, "read", nil, "file or folder that the command may read besides; may be repeated")
+	flags.StringArrayVar(&f.read, "read", nil, "further file or folder that the command may read; may be repeated")
 	flags.StringVar(&f.isolation, "isolation", string(sandbox.Full), "full or confined")
 	cli.Complete(cmd, "isolation", isolations...)
 	return cmd

@@ -67,27 +67,28 @@ func Exec(a *cli.App) *cobra.Command {
 		Use:         "exec [flags] -- COMMAND [ARGUMENT...]",
 		Short:       "run one command in the sandbox",
 		Annotations: map[string]string{cli.FailsWith: strconv.Itoa(ExitOurs)},
-		Long: `Exec runs one command in the sandbox of a profile, in a folder as it is given,
-and passes its streams through as they come. What the command writes is kept apart
-and judged when it has ended: if it ended with 0 and wrote only what and where it
-may, that is applied to the folder, and otherwise none of it is.
+		Long: `Exec runs one command in the sandbox of a profile, on a folder as it is, and passes
+the command's streams through as they come. What the command writes is kept apart
+and judged after the command has ended. If the command ended with 0 and wrote only
+what and where it may, exec applies that to the folder. Otherwise it applies nothing.
 
 With --request FILE it executes a request of the execution contract (YAML or
 JSON) and prints an execution report, one line of canonical JSON.
 
 The command is decided first, as fiador run decides an intent of this one action:
-by the profile, --org-policy, and .fiador/policy beneath --tree. What is refused or
-asked is not started. --print-intent prints that intent, and executes nothing. The
-profile's limits can only be narrowed, and nothing of the environment reaches the
-command.
+by the profile, --org-policy, and .fiador/policy beneath --tree. With REFUSE or
+CLARIFY nothing is started. --print-intent prints that intent, and executes nothing.
+Flags can only narrow the profile's limits, and nothing of the environment reaches
+the command.
 
-With --ledger the decision and what came of it are recorded, and with --pack they can
-be proven elsewhere, where symbolic links and cut streams reject as they do in a run.
+--ledger records the decision and the end of the execution. --pack writes a pack that
+proves both elsewhere. No pack can hold a symbolic link or a truncated stream, so with
+--pack each of these rejects the execution, as in a run.
 
 Exit codes:
   0 to 255  the command's own; 126 not executable, 127 not found, 128+n signal n,
             137 out of memory, 143 over its time
-  125       nothing of the command: usage, REFUSE or CLARIFY, no sandbox, or the
+  125       not the command's own: usage, REFUSE or CLARIFY, no sandbox, or the
             command broke a limit or wrote where it may not; standard error says
             which`,
 		Example: `  fiador exec --policy dev -- make test
@@ -106,13 +107,13 @@ Exit codes:
 	flags.BoolVar(&f.printIntent, "print-intent", false, "print the intent that is decided, and execute nothing")
 	flags.StringVar(&f.request, "request", "", "execution request to execute instead of a command; - is standard input")
 	flags.StringVar(&f.work, "work", ".", "folder that the command works in")
-	flags.StringVar(&f.write, "write", string(sandbox.Staged), "staged: apply what was written when it is accepted; direct: let the command write into the folder, for large trees; what it writes is not judged")
+	flags.StringVar(&f.write, "write", string(sandbox.Staged), "staged: apply what was written if it is accepted; direct: let the command write into the folder itself, for large trees; nothing is judged before it is there")
 	flags.DurationVar(&f.timeout, "timeout", 0, "time of the command (default: the profile's)")
 	flags.IntVar(&f.memoryMB, "memory-mb", 0, "memory in MiB (default: the profile's)")
 	flags.IntVar(&f.cpuCores, "cpu-cores", 0, "processors (default: the profile's)")
-	flags.IntVar(&f.maxChildren, "max-children", 0, "processes beside the first; 0: none (default: the profile's)")
+	flags.IntVar(&f.maxChildren, "max-children", 0, "processes besides the first; 0: none (default: the profile's)")
 	flags.BoolVar(&f.allowFork, "allow-fork", true, "whether the command may start processes at all")
-	flags.StringArrayVar(&f.read, "read", nil, "file or folder that the command may read besides, or that a request may ask for; may be repeated")
+	flags.StringArrayVar(&f.read, "read", nil, "further file or folder that the command may read, or that a request may ask for; may be repeated")
 	flags.StringArrayVar(&f.env, "env", nil, "NAME=VALUE for the command, where the profile allows the name; may be repeated")
 	flags.StringVar(&f.isolation, "isolation", "", "exactly this isolation: full or confined (default: the strongest there is)")
 	flags.StringVar(&f.evidence, "evidence", "", "new folder for what was observed: runner.json, stdout, stderr")

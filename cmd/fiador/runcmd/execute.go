@@ -202,7 +202,7 @@ func (f *executingFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.promote, "promote", "", "folder to apply the outputs of an accepted execution to")
 	flags.StringVar(&f.evidence, "evidence", "", "new folder for what was observed: runner.json, stdout, stderr")
 	flags.BoolVar(&f.preserve, "preserve-sandbox", false, "keep what was written, accepted or not, and print its folder on standard error")
-	flags.StringArrayVar(&f.read, "read", nil, "file or folder that commands may read besides; may be repeated")
+	flags.StringArrayVar(&f.read, "read", nil, "further file or folder that commands may read; may be repeated")
 }
 
 // check refuses flags without an effect.

@@ -29,7 +29,7 @@ type modelFlags struct {
 func (f *modelFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.adapters, "model-adapters", "", "file of the models that can be called, for --model-mode record")
-	flags.StringVar(&f.recording, "model-recording", "", "new file to record calls to, or with --model-mode replay the one to answer from")
+	flags.StringVar(&f.recording, "model-recording", "", "new file to record calls to; with --model-mode replay: recording that answers the calls")
 }
 
 // check refuses flags without an effect, and model modes without their flags. A plan has

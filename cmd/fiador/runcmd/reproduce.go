@@ -46,20 +46,20 @@ func Reproduce(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reproduce PACK --intent FILE",
 		Short: "make the run of a pack again, and say whether the answer is the same",
-		Long: `Reproduce verifies a run pack, a folder or an archive, makes its run again, and holds
-the canonical subset of the RunResult, the bundle, the outputs, the patch and what was
-observed against the pack: also what every command has printed, and which files stood
-there before. MATCH, or the first input, output or JSON Pointer that differs. Nothing is recorded in
-a ledger, and nothing is kept of what was executed.
+		Long: `Reproduce verifies a run pack, a folder or an archive, and makes its run again. Then it
+compares with the pack: the canonical subset of the RunResult, the bundle, the outputs,
+the patch and what was observed. That includes what every command printed, and which
+files existed before. Reproduce prints MATCH, or the first input, output or JSON Pointer
+that differs. Nothing is recorded in a ledger, and nothing is kept of the execution.
 
 The run has the modes of the pack. It is decided under the built-in profile that the
-pack names, or the one of --policy, with the layers of --org-policy; that of the tree
-counts where the pack names one. Digests that are not those of policy_provenance are
-exit code 2. An execution takes its inputs from --tree, and what the original had as
---work and --read has to be given again. A model is not asked: its answers are those
-of the pack.
+pack names, or the profile of --policy, with the layers of --org-policy. The layer of
+the tree counts if the pack names one. If the digests of the policy differ from
+policy_provenance, the exit code is 2. An execution takes its inputs from --tree. Give
+--work and --read again if the original run had them. No model is asked: the answers
+are those of the pack.
 
-With --runs N the run is made N times: a flaky one matches in some of them.
+With --runs N the run is made N times: a flaky run matches only sometimes.
 
 Exit codes:
   0  every run matches
@@ -80,8 +80,8 @@ Exit codes:
 	flags := cmd.Flags()
 	flags.Lookup("policy").DefValue = "the built-in one that the pack names"
 	flags.StringVar(&f.intent, "intent", "", "the intent of the run, byte for byte, or - for standard input")
-	flags.StringVar(&f.work, "work", "", "folder that commands work on top of, as it was; it is never changed (default: an empty one)")
-	flags.StringArrayVar(&f.read, "read", nil, "file or folder that commands may read besides; may be repeated")
+	flags.StringVar(&f.work, "work", "", "folder that commands work on top of, as it was before the original run; it is never changed (default: an empty one)")
+	flags.StringArrayVar(&f.read, "read", nil, "further file or folder that commands may read; may be repeated")
 	f.runs = 1
 	flags.Var(&f.runs, "runs", "how often, 1 to "+strconv.Itoa(reproduce.MaxRuns))
 	flags.StringVar(&f.format, "format", "human", "human, or json: one canonical object")

@@ -42,7 +42,7 @@ func Run(a *cli.App) *cobra.Command {
 		Use:   "run INTENT",
 		Short: "decide one intent and print its RunResult",
 		Long: `Run reads an intent, decides it under a policy profile, and prints the RunResult
-as one line of canonical JSON (RFC 8785), or as another --format. INTENT is a
+as one line of canonical JSON (RFC 8785), or in another --format. INTENT is a
 file, or - for standard input. On a terminal, a short summary stands on standard
 error. The exit code never depends on the format.
 
