@@ -22,10 +22,10 @@ import (
 func compareCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare A B",
-		Short: "say whether two copies of a ledger are one",
-		Long: `Compare holds two copies of a ledger against each other, each up to its checkpoint: the
-same, one behind the other, or forked. Of a fork it prints the first entry that differs
-and both checkpoints, which one key has signed: that is the proof of a fork.
+		Short: "say whether two copies of a ledger agree",
+		Long: `Compare compares two copies of a ledger, each up to its checkpoint. They are the same,
+one is behind the other, or they are forked. For a fork it prints the first entry that
+differs and both checkpoints. Keys of one ledger signed both: that proves the fork.
 
 Exit codes:
   0  the same, or one is behind
@@ -86,10 +86,10 @@ func receiptsCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check-receipts DIR",
 		Short: "find out whether a ledger keeps what its receipts promise",
-		Long: `Check-receipts holds every receipt in a folder (*.tlog-proof, as "run --receipt"
-writes them) against the ledger: its entry has to stand where the receipt says, in a
-tree that the ledger really had. An old copy that was put in the ledger's place, or one
-that was rewritten with its own key, does not keep them.
+		Long: `Check-receipts compares every receipt in a folder (*.tlog-proof, as "run --receipt"
+writes them) with the ledger. The entry of a receipt must stand where the receipt says,
+in a tree that the ledger really had. An old copy in the ledger's place does not keep
+the receipts, and neither does a ledger that was rewritten with its own key.
 
 Exit codes:
   0  every receipt is kept
@@ -176,11 +176,11 @@ func publishCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish DIR",
 		Short: "write the ledger as a static log that any auditor can read",
-		Long: `Publish writes the ledger, up to its checkpoint, into the folder DIR as C2SP
-tlog-tiles has it: hash tiles, entry bundles and the checkpoint, which comes last. A
-web server can serve the folder as it is. Publishing again writes what is new, and
-refuses a ledger that lacks what is published. The folder belongs to the log: what else
-is there stays.
+		Long: `Publish writes the ledger, up to its checkpoint, into the folder DIR in the form of
+C2SP tlog-tiles: hash tiles, entry bundles and the checkpoint, which comes last. A web
+server can serve the folder as it is. Publishing again writes what is new, and refuses
+a ledger that lacks what is published. Give the log a folder of its own: other files in
+it stay as they are.
 
 Exit codes:
   0  done

@@ -28,12 +28,12 @@ func driftCommand(a *cli.App) *cobra.Command {
 		Long: `Drift looks for two things among the decisions of a ledger.
 
 A "difference": two decisions of the same intent, input, policy, modes and kernel
-whose canonical hashes differ. Something that was not recorded has decided, and exit
-code 1 says so.
+whose canonical hashes differ. Something that was not recorded has influenced a
+decision. The exit code is 1.
 
 A "flip": an intent whose outcome changed from one revision of a profile or of the
-kernel to the next. That may well be meant; --strict makes it exit code 1 too. For
-each intent and profile the latest flip is shown.
+kernel to the next. That may be intended; with --strict a flip is exit code 1 too.
+For each intent and profile the latest flip is shown.
 
 Exit codes:
   0  equal decisions are equal
@@ -49,7 +49,7 @@ Exit codes:
 	}
 	f.ReadFlags.Register(cmd)
 	f.chooseFlags.registerScope(cmd)
-	cmd.Flags().BoolVar(&f.strict, "strict", false, "let a flip be exit code 1")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with code 1 for a flip too")
 	cli.FormatFlag(cmd, &f.format, "human", "json")
 	return cmd
 }

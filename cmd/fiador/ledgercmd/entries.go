@@ -36,8 +36,8 @@ type chooseFlags struct {
 // registerScope registers the flags that every command over entries has.
 func (f *chooseFlags) registerScope(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.since, "since", "", "entries from then on: RFC 3339, a date, or how long ago (90m, 24h, 7d)")
-	flags.StringVar(&f.until, "until", "", "entries up to then, that moment or day included")
+	flags.StringVar(&f.since, "since", "", "entries from this time on: RFC 3339, a date, or how long ago (90m, 24h, 7d)")
+	flags.StringVar(&f.until, "until", "", "entries up to this time, that moment or day included")
 	flags.StringSliceVar(&f.profiles, "profile", nil, "entries of runs under this profile; several with commas")
 	flags.StringVar(&f.intent, "intent", "", "entries of runs of this intent: its hash, or the first 8 or more digits of it")
 }

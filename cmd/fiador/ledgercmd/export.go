@@ -28,19 +28,19 @@ func exportCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "write all entries as JSON Lines or CSV",
-		Long: `Export writes every entry with all its members, up to the checkpoint: to standard
-output, or with --output to a file, which is there when it is complete and not
-before. A file that is there already is replaced with --force only.
+		Long: `Export writes every entry up to the checkpoint, with all its members, to standard
+output or to the file of --output. That file appears only when it is complete. An
+existing file is replaced only with --force.
 
-The formats are those of "fiador ledger list", and both are exact: of a CSV cell that
-begins with an apostrophe, one apostrophe is to be taken away. For a copy that can be
-verified, copy the folder or use "fiador ledger publish".
+The formats are those of "fiador ledger list", and both are exact: from a CSV cell that
+begins with an apostrophe, remove one apostrophe. For a copy that can be verified, copy
+the folder or use "fiador ledger publish".
 
---from goes on where an earlier export ended: the index after its last one.
+To continue an earlier export, give --from the index after its last entry.
 
 Exit codes:
   0  everything was written
-  2  the ledger, or an entry, could not be read, or the output not be written`,
+  2  the ledger, or an entry, could not be read, or the output could not be written`,
 		Example: `  fiador ledger export --ledger ./ledger --format csv --output decisions.csv
   fiador ledger export --ledger ./ledger --from 1000 >>decisions.jsonl`,
 		Args: cli.NoArgs,

@@ -22,9 +22,9 @@ func initCommand(a *cli.App) *cobra.Command {
 		Use:   "init DIR",
 		Short: "make a ledger and its key",
 		Long: `Init makes the folder DIR with an empty ledger, and a private key in the file of
---key, which only its owner can read and which does not belong into the folder. It
-prints the verifier key: keep it where those who check the ledger find it, and out of
-reach of those who write it.
+--key. Only the owner can read that file, and it must not lie in DIR. Init prints the
+verifier key: keep it where those who check the ledger find it, and out of reach of
+those who write the ledger.
 
 The origin names the ledger for ever: a domain and a path of yours will do.
 
@@ -78,10 +78,10 @@ func repairCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repair",
 		Short: "mend what stops appends, after looking at the whole ledger",
-		Long: `Repair reads the whole ledger, makes everything again that is derived from it, takes
-a torn end to quarantine, and allows appends again where one could not be undone.
-Most of that an append does by itself. A ledger that does not verify is not repaired:
-no whole line is ever changed or taken away.
+		Long: `Repair reads the whole ledger, makes all files again that are derived from it, and
+moves a torn end to quarantine. If an append could not be undone, repair allows appends
+again. An append does most of this by itself. A ledger that does not verify is not
+repaired: no whole line is ever changed or removed.
 
 Exit codes:
   0  done
@@ -111,9 +111,9 @@ func rotateCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate-key",
 		Short: "let another key sign from now on",
-		Long: `Rotate-key makes a new private key in the file of --new-key and records its verifier
-key, which the old key signs for. It prints the new verifier key. The old key signs
-nothing any more; whoever trusts it can go on: verify follows the records.
+		Long: `Rotate-key makes a new private key in the file of --new-key. It records the new
+verifier key, signed by the old key, and prints it. The old key signs nothing any
+more. Whoever trusts the old key can go on: verify follows the records.
 
 Exit codes:
   0  done

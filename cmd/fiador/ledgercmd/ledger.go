@@ -23,7 +23,7 @@ func Ledger(a *cli.App) *cobra.Command {
 		Short: "record decisions, and prove what was recorded",
 		Long: `The commands of a ledger: a folder with one line for every decision, in a tree
 whose root is signed (C2SP tlog-tiles). Runs are recorded with "fiador run --ledger".
-The folder is the one of --ledger, else that of FIADOR_LEDGER; it is never looked for.
+--ledger names the folder, or else FIADOR_LEDGER; no command searches for it.
 
 Exit codes:
   0  done, and nothing is wrong

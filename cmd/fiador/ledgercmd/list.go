@@ -23,13 +23,14 @@ type listFlags struct {
 }
 
 const listHelp = `List prints entries of a ledger in their order, so that the newest stands last;
---reverse turns that round. Flags choose entries: each of them must fit, and of a
-list one.
+--reverse prints the newest first. Flags choose entries: an entry must match every
+flag, and one value of a flag that lists several.
 
 Times are in UTC. A date means its beginning for --since and its end for --until.
 
 A run that began and has no end was killed, or still goes on: it is "open". A line
-on standard error counts those that are listed; they do not change the exit code.
+on standard error counts the open runs that are listed. They do not change the exit
+code.
 FAILED is a BUNDLE whose execution was not accepted.
 
 Formats:

@@ -25,11 +25,11 @@ func proveCommand(a *cli.App) *cobra.Command {
 		Short: "prove to a stranger that a run is in the ledger",
 		Long: `Prove prints a proof (C2SP tlog-proof) that an entry is in the tree of the newest
 checkpoint: the entry itself, the hashes that lead to the root, and the checkpoint.
-Whoever has the verifier key can check the proof, without the ledger. Of the run with
-the id RUN the last entry counts.
+Whoever has the verifier key can check the proof, without the ledger. RUN is the id of
+a run, and stands for the run's last entry.
 
-A number N is an entry, unless --run says that it is the id of a run. Where it could be
-both, "+N" is the entry.
+A number N is the index of an entry; with --run it is the id of a run. If it could be
+both, write "+N" for the entry.
 
 Exit codes:
   0  done
@@ -85,12 +85,12 @@ func checkProofCommand(a *cli.App) *cobra.Command {
 		Use:   "check-proof FILE",
 		Short: "check a proof or a receipt, without the ledger",
 		Long: `Check-proof checks a C2SP tlog-proof that carries its entry, as "ledger prove" and
-"run --receipt" write it: the signature of the checkpoint, and that the hashes lead from
-the entry to its root. It prints the record that is proved.
+"run --receipt" write it. The signature of the checkpoint must be right, and the hashes
+must lead from the entry to the checkpoint's root. Check-proof prints the proved record.
 
-The key is that of --key alone, whatever FIADOR_LEDGER says; without --key the keys are
-those of the ledger. With --key and --ledger they are the key of --key and those that
-the ledger's records let follow from it.
+With --key only that key counts, whatever FIADOR_LEDGER says. Without --key the keys of
+the ledger count. With --key and --ledger, the key of --key counts, and so do the later
+keys that the ledger's records confirm.
 
 Exit codes:
   0  the proof holds
@@ -163,9 +163,9 @@ func consistencyCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "consistency",
 		Short: "prove that a ledger still has every entry of an older checkpoint",
-		Long: `Consistency holds the tree of the newest checkpoint against that of an older one:
-a checkpoint, a pin or a receipt. With --output it writes the proof in the form in
-which a witness takes it (C2SP tlog-witness, add-checkpoint).
+		Long: `Consistency checks that the tree of the newest checkpoint begins with the tree of an
+older checkpoint, pin or receipt. With --output it writes the proof in the form that
+a witness takes (C2SP tlog-witness, add-checkpoint).
 
 Exit codes:
   0  consistent
@@ -239,11 +239,11 @@ func pinCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pin [CHECKPOINT]",
 		Short: "keep a checkpoint, so that the ledger cannot become smaller unseen",
-		Long: `Pin keeps the newest checkpoint in the ledger's folder, or the one of a file, with the
-signatures of witnesses that it has. Nothing is appended to a ledger that is smaller
-than a pin, and verify demands its tree. With --output the checkpoint is written to a
-file as well: a pin that lies elsewhere is the one that proves something against
-whoever can write the folder.
+		Long: `Pin keeps a checkpoint in the ledger's folder: the newest one, or that of a file, with
+the signatures of its witnesses. Nothing is appended to a ledger that is smaller than a
+pin, and verify demands the tree of every pin. With --output the checkpoint is written
+to a file as well. Keep this file elsewhere: against somebody who can write the ledger's
+folder, only a pin outside it proves something.
 
 Exit codes:
   0  done

@@ -39,12 +39,12 @@ func replayCommand(a *cli.App) *cobra.Command {
 		Use:   "replay [N|RUN]",
 		Short: "decide recorded decisions again, and say whether the answer is the same",
 		Long: `Replay decides the intent of a recorded decision again, from the evidence of that
-decision alone: the intent, what the policy was asked, and the policy text that decided
+decision alone: the intent, the input of the policy, and the policy text that decided
 then. Nothing is executed; what an execution observed is taken from the recorded
-result. The flags choose many decisions.
+result. Without N or RUN, the flags choose many decisions.
 
-A number N is an entry, unless --run says that it is the id of a run. Where it could be
-both, "+N" is the entry.
+A number N is the index of an entry; with --run it is the id of a run. If it could be
+both, write "+N" for the entry.
 
   MATCH              the same decision, and the same canonical RunResult
   DECISION-DIFFERS   another decision
@@ -52,10 +52,10 @@ both, "+N" is the entry.
   EVIDENCE-MISSING   the evidence is not there
   EVIDENCE-CORRUPT   the evidence is not what the record says
 
-With --policy another policy is asked: what would it have decided?
+With --policy another policy decides, to show what it would have decided.
 
 Exit codes:
-  0  MATCH, every one
+  0  every decision is a MATCH
   1  at least one differs, or its evidence is gone
   2  no answer`,
 		Example: `  fiador ledger replay 17 --ledger ./ledger

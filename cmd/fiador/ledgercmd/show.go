@@ -40,14 +40,14 @@ func showCommand(a *cli.App) *cobra.Command {
 		Use:   "show N|RUN",
 		Short: "show all about one entry, or the entries of one run",
 		Long: `Show prints the record of entry N (from 0 on), or the records of the run with the id
-RUN, and what surrounds them: the seal and whether its signature is right, the leaf
-hash (SHA-256 of a zero byte and the record), whether the tree of the checkpoint has
-that leaf, and whether the evidence is there and is what the record names.
+RUN. With each record it prints the seal and whether its signature is right, and the
+leaf hash (SHA-256 of a zero byte and the record). It also says whether the tree of the
+checkpoint has that leaf, and whether the evidence is there and is what the record names.
 
-A number N is an entry, unless --run says that it is the id of a run. Where it could be
-both, "+N" is the entry.
+A number N is the index of an entry; with --run it is the id of a run. If it could be
+both, write "+N" for the entry.
 
-One of these prints bytes as they were stored, and nothing else. On a terminal
+One of these flags prints bytes as they were stored, and nothing else. On a terminal
 characters that do not show are escaped.
 
   --line      the lines of ledger.jsonl
@@ -55,7 +55,7 @@ characters that do not show are escaped.
   --result    the RunResult of the decision, byte for byte as it was printed
 
 Exit codes:
-  0  shown, and as far as that goes everything is right
+  0  shown, and everything that was checked is right
   1  shown, and something is wrong: seal, place in the tree, or evidence that is gone
      or altered
   2  there is no such entry, or what was asked for could not be read`,

@@ -28,10 +28,10 @@ func statsCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "count what was recorded",
-		Long: `Stats counts the entries of a ledger by kind, and the runs that ended by profile,
-mode, day (UTC) and policy; of decisions the outcomes and reasons, of errors the
-codes. A decision counts once for each of its reasons. The flags that choose entries
-are those of "fiador ledger list".
+		Long: `Stats counts the entries of a ledger by kind, and ended runs by profile, mode, day
+(UTC) and policy. It counts decisions by outcome and reason, and errors by code. A
+decision counts once for each of its reasons. The flags that choose entries are those
+of "fiador ledger list".
 
 Formats:
   human  tables; the most frequent reasons, and the newest days and policies

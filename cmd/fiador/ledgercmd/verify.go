@@ -28,14 +28,15 @@ func verifyCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "find out whether a ledger is complete and unmodified",
-		Long: `Verify reads every line of a ledger: its form, its place in the tree, the root of
-its seal, its record; times that never go back, runs that begin once and end once;
-keys, each vouched for by the one before; the signatures of the last seal, of the
-checkpoint and of every pin, and that the tree has their roots.
+		Long: `Verify reads every line of a ledger. It checks the form of the line, its place in the
+tree, the root of its seal, and its record. Times must never go back, and a run must
+begin once and end once. Each new key must be signed by the key before it. Verify
+also checks the signatures of the last seal, of the checkpoint and of every pin, and
+that the tree has their roots.
 
-A ledger alone cannot prove that it is not an old copy, or rewritten by whoever has
-the key: give --since a checkpoint or a receipt that was kept elsewhere, and --key
-the key that you trust.
+A ledger alone cannot prove that it is not an old copy, or that nobody with its key
+has rewritten it. So give --since a checkpoint or a receipt that was kept elsewhere,
+and --key the key that you trust.
 
 Exit codes:
   0  clean
@@ -51,11 +52,11 @@ Exit codes:
 	}
 	f.Register(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&f.Quick, "quick", false, "compare the sizes of all seals, and the root every half MiB and at the end; read the records of keys and beginnings alone")
+	flags.BoolVar(&f.Quick, "quick", false, "compare the sizes of all seals, but their roots only every half MiB and at the end; read only the records of keys and beginnings")
 	flags.BoolVar(&f.Seals, "all-seals", false, "check the signature of every seal as well")
 	flags.BoolVar(&f.Evidence, "evidence", false, "check the evidence of every decision as well")
 	flags.BoolVar(&f.Tiles, "tiles", false, "check the hash tiles as well")
-	flags.StringArrayVar(&f.since, "since", nil, "a checkpoint or receipt that the ledger has to keep; may be given again")
+	flags.StringArrayVar(&f.since, "since", nil, "checkpoint or receipt that the ledger must keep; may be repeated")
 	cli.FormatFlag(cmd, &f.format, "human", "json")
 	return cmd
 }

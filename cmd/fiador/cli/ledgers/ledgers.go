@@ -32,7 +32,7 @@ type ReadFlags struct {
 // Register adds the flags to a command.
 func (f *ReadFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Dir, "ledger", "", "folder of the ledger (default: FIADOR_LEDGER)")
-	cmd.Flags().StringVar(&f.Key, "key", "", "verifier key of the ledger, or a file with it (default: the ledger's own word)")
+	cmd.Flags().StringVar(&f.Key, "key", "", "verifier key of the ledger, or a file with this key (default: the keys that the ledger itself names)")
 }
 
 // Dir returns the folder of the ledger.
