@@ -23,7 +23,7 @@ func checkCommand(a *cli.App) *cobra.Command {
 		Use:   "check PATH",
 		Short: "check that a policy can decide",
 		Long: `Check compiles a policy like a run does: in strict mode, under the frozen list of
-functions, with every reference held against the schema of the input. It checks
+functions, with every reference checked against the schema of the input. It checks
 the form of every rule and its record, the tests, the severities and the example
 intents, and warns of what has no effect.
 

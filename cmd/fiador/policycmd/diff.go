@@ -27,9 +27,10 @@ func diffCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B --intents DIR",
 		Short: "show which verdicts change from one policy to another",
-		Long: `Diff decides every intent under profile A and under profile B and prints those
-that are decided otherwise: the two outcomes, and the reasons that go and come.
-"wider" stands where B allows what A did not.
+		Long: `Diff decides every intent under profile A and under profile B. It prints each intent
+that B decides otherwise: both outcomes, the reasons that B removes, and those that it
+adds. "wider" marks a milder outcome under B: BUNDLE is milder than CLARIFY, and CLARIFY
+is milder than REFUSE. "stricter" marks the opposite, and "reasons" the same outcome.
 
 Exit codes:
   0  no verdict changes
@@ -47,8 +48,8 @@ Exit codes:
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&intents, "intents", nil, "file, folder or pattern of intents; may be repeated")
-	flags.StringArrayVar(&f.Org, "org-policy", nil, "folder with a layer of the organisation's policy, beside both; may be repeated")
-	flags.StringVar(&f.Tree, "tree", ".", "folder that is gated, whose "+harness.RepoPolicy+" is a layer beside both")
+	flags.StringArrayVar(&f.Org, "org-policy", nil, "folder with a layer of the organisation's policy, beside both profiles; may be repeated")
+	flags.StringVar(&f.Tree, "tree", ".", "folder that is gated, whose "+harness.RepoPolicy+" is a layer beside both profiles")
 	cli.FormatFlag(cmd, &format, "text", "json")
 	return cmd
 }

@@ -22,7 +22,7 @@ func fmtCommand(a *cli.App) *cobra.Command {
 	check := false
 	cmd := &cobra.Command{
 		Use:   "fmt PATH...",
-		Short: "lay out Rego files in the one way",
+		Short: "lay out Rego files in the standard way",
 		Long: `Fmt rewrites every .rego file of the paths, those below folders included, in the
 standard layout of Rego, and prints the names of those that it changed. A file
 that cannot be parsed stays as it is. With - it formats standard input to standard

@@ -22,8 +22,8 @@ func showCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [PROFILE]",
 		Short: "print a resolved profile and where each value comes from",
-		Long: `Show prints what a profile comes to: every limit and list with where it comes
-from, the layers that decide beside it, and what it allows that strict does not.
+		Long: `Show prints a resolved profile: every limit and list with its source, the layers
+that decide beside the profile, and what the profile allows but strict does not.
 PROFILE is a built-in name or a path; without it, default.
 
 Exit codes:

@@ -37,8 +37,8 @@ func testCommand(a *cli.App) *cobra.Command {
 		Long: `Test runs every rule named test_NAME in the *_test.rego files of a policy, under
 the frozen list of functions. A test passes when it is true.
 
-A test sees its layer's package, data.profile (resolved), and data.intents: what
-the rules are asked about each intent of the folder intents/, by file name. So
+A test sees its layer's package, data.profile (resolved), and data.intents. The last
+has the input of the rules for each intent of the folder intents/, by file name. So
 
   count(acme.deny) == 1 with input as data.intents.friday
 
@@ -87,7 +87,7 @@ func testPolicy(ctx context.Context, a *cli.App, name string, f testFlags, thres
 	if err != nil {
 		return err
 	}
-	// What a run would refuse is not worth testing.
+	// A policy that no run can use is refused before any test runs.
 	gate, err := d.gate(ctx, a)
 	if err != nil {
 		return err
@@ -106,8 +106,8 @@ func testPolicy(ctx context.Context, a *cli.App, name string, f testFlags, thres
 	if err != nil {
 		return runerr.Load(err)
 	}
-	// A test asks single rules; whether their answers count, the policy as a whole
-	// says.
+	// A test evaluates single rules. Only the whole policy shows whether an intent can be
+	// decided.
 	for _, name := range sortedNames(intents) {
 		if _, err := gate.Judge.Eval(ctx, intents[name]); err != nil {
 			tested.Cases = append(tested.Cases, devel.Case{
@@ -123,13 +123,13 @@ func testPolicy(ctx context.Context, a *cli.App, name string, f testFlags, thres
 	return printTested(a, t, screen.Folder(name))
 }
 
-// testedPolicy is what a test run came to.
+// testedPolicy is the result of a test run.
 type testedPolicy struct {
 	devel.Tested
 	testFlags
 }
 
-// percent is how much of the policy the tests reach, rounded down to a tenth.
+// percent returns the share of lines that the tests reach, rounded down to a tenth.
 func (t testedPolicy) percent() float64 {
 	lines, missed := t.lines()
 	if lines == 0 {
@@ -146,12 +146,12 @@ func (t testedPolicy) lines() (lines, missed int) {
 	return lines, missed
 }
 
-// good says whether all tests pass and reach enough.
+// good reports whether all tests pass and the coverage is at least the threshold.
 func (t testedPolicy) good() bool {
 	return t.failed() == 0 && (!t.coverage || t.reached())
 }
 
-// reached says whether the coverage is at least the threshold, by the exact share of
+// reached reports whether the coverage is at least the threshold, by the exact share of
 // lines.
 func (t testedPolicy) reached() bool {
 	lines, missed := t.lines()
