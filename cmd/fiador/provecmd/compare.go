@@ -19,8 +19,8 @@ func Compare(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare A B",
 		Short: "say whether two RunResults decided alike",
-		Long: `Compare holds the canonical subsets of two RunResults against each other and
-prints the first JSON Pointer at which they differ, with both values.
+		Long: `Compare reads two RunResults, compares their canonical subsets, and prints the
+first JSON Pointer at which they differ, with both values.
 
 Exit codes:
   0  the subsets are the same

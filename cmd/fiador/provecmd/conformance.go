@@ -31,7 +31,7 @@ const atOnce = 8
 func Conformance(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conformance",
-		Short: "hold another program against a contract",
+		Short: "test another program against a contract",
 		Long: `Conformance runs the vectors of a contract against any program that claims to keep it.
 
 Exit codes:
@@ -58,21 +58,21 @@ func conformanceSafeRunCommand(a *cli.App) *cobra.Command {
 	var f conformanceFlags
 	cmd := &cobra.Command{
 		Use:   "safe-run [flags] -- CMD [ARG...]",
-		Short: "hold a command logger against the safe-run contract",
+		Short: "test a command logger against the safe-run contract",
 		Long: `Safe-run calls CMD ARG... once for every vector, followed by the words of the
-vector, in a new folder, and holds what comes of it against what the vector expects:
-exit code, streams, log. What CMD started and left is killed, but for what has
-cleared its environment. Unless --no-compare is given, "fiador safe-run" is called in
-the same way, and both must do the same, byte for byte, but for the name of the log
-and the path of the folder.
+vector, in a new folder. It compares the exit code, the streams and the log with what
+the vector expects. Processes that CMD started and left running are killed, except those
+that have cleared their environment. Unless --no-compare is given, "fiador safe-run" is
+called in the same way. Both must then do the same, byte for byte, except for the name
+of the log and the path of the folder.
 
-CMD and each ARG that is the path of a file here, with a slash in it, are made
-absolute. CMD gets PATH and SAFE_RUN_BIN of the environment, LC_ALL=C, a HOME and a
-TMPDIR of its own, and what the vector sets, and nothing else.
+CMD is made absolute, and so is each ARG that has a slash and is the path of a file
+here. CMD gets PATH and SAFE_RUN_BIN of the environment, LC_ALL=C, a HOME and a
+TMPDIR of its own, and the variables of the vector, and nothing else.
 
-The vectors are those of this version, or those of --vectors FILE, whose golden logs
-lie in the folder expected beside it. --log-names=rfc sets SAFE_RUN_LOG_NAMES=rfc
-and expects names such as 20240115T103000Z-pid7-FAIL.log.
+The vectors are those of this version, or those of --vectors FILE. Then the golden
+logs are in the folder named expected beside FILE. --log-names=rfc sets
+SAFE_RUN_LOG_NAMES=rfc and expects names such as 20240115T103000Z-pid7-FAIL.log.
 
 Exit codes:
   0  every vector passed

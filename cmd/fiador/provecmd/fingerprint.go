@@ -43,21 +43,21 @@ func Fingerprint(a *cli.App) *cobra.Command {
 		Long: `Fingerprint decides the vectors that are built in, some hundred intents under the
 built-in profiles, and prints one line with the hash of all canonical subsets and
 errors. Two machines that print the same line decide alike, under the same policy
-text. Nothing about the machine or the build stands in it, and nothing is executed:
-where an intent would be, that this is an error is what is hashed (RUN_E005).
+text. The line says nothing about the machine or the build. Nothing is executed: an
+intent that needs an execution ends in RUN_E005, and that error is hashed.
 
-With --vectors the hash of each vector stands above that line, which is the SHA-256
-of those lines. With --against FILE (or - for standard input) nothing of that is
-printed: FILE holds what another machine printed, and each vector is named that
-differs, or that only one side has. To name them, FILE has to be made with
---vectors.
+With --vectors a line for each vector, with its hash, stands above that line. The hash
+of the last line is the SHA-256 of the lines above it. With --against FILE (or - for
+standard input) none of these lines is printed. FILE holds what another machine
+printed, and fingerprint names each vector that differs or that only one side has. It
+can name vectors only if FILE was made with --vectors.
 
-What comes of each vector is also held against what it expects, but for the digests
-of the policy text. A vector that does not hold is named on standard error.
+The result of each vector is also compared with what the vector expects, except for
+the digests of the policy text. A vector that does not hold is named on standard error.
 
 Exit codes:
-  0  the line was printed; with --against: both are the same
-  1  a vector does not hold on this machine; with --against: or they differ
+  0  the line was printed; with --against: both fingerprints are the same
+  1  a vector does not hold on this machine; with --against: or the fingerprints differ
   2  not every vector was decided, or FILE could not be read or is no fingerprint`,
 		Example: `  fiador fingerprint
   fiador fingerprint --vectors >here.txt

@@ -30,14 +30,14 @@ func Verify(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify RESULT...",
 		Short: "check RunResult files against RS1..RS8",
-		Long: `Verify holds every invariant against each RunResult file and lists all of them by
-name, the ones that fail first. RS5 needs the profile that the result names: for
-one that is not built in, name it with --policy; without it RS5 is not checked,
-and the exit code is 2.
+		Long: `Verify checks each RunResult file against every invariant and lists all invariants
+by name, those that fail first. RS5 needs the profile that the result names. If that
+profile is not built in, name it with --policy; otherwise RS5 is not checked, and the
+exit code is 2.
 
-A result of version 1.0.0 has the contract's members and no others; RS3a, which it
-does not have, is listed as not checked and changes no exit code. A later version
-1.x.y may have members that this one does not know; they are named.
+A result of version 1.0.0 has the contract's members and no others. RS3a does not
+apply to it: RS3a is listed as not checked and does not change the exit code. A later
+version 1.x.y may have members that this fiador does not know; verify names them.
 
 Exit codes:
   0  every check of every file holds

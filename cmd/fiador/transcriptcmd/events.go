@@ -25,10 +25,10 @@ their order. The members are:
   seq     the number of the event, from 1 on
   stream  STDOUT, STDERR or META
   text    the text of the event. What the log has in base64 is decoded
-  base64  in the place of text: what the line was, where JSON has no text for that, for
-          it is not valid UTF-8, or has a noncharacter such as U+FFFE
+  base64  in the place of text: the bytes of a line that JSON cannot hold as text. The
+          line is not valid UTF-8, or has a noncharacter such as U+FFFE
   event   of META: start, note or exit
-  cmd     of start: the command, quoted for a shell; none where JSON has no text for it
+  cmd     of start: the command, quoted for a shell; absent if JSON cannot hold it as text
   code    of exit: the exit code
 
 The LF at the end of a line is not part of it, and neither is the CR of a CRLF, unless the

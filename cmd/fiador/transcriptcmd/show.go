@@ -39,13 +39,14 @@ func showCommand(a *cli.App) *cobra.Command {
   split    both streams one after the other, with the headings of the log
   summary  the command, its exit code, what safe-run noted, and how much there was
 
---stream chooses one stream, and --tail the last lines: of split, those of each stream.
+--stream chooses one stream. --tail chooses the last lines: in the view split, the last
+lines of each stream.
 
 The bytes are those that the command wrote, exactly, so that they can be compared and
-searched. Only on a terminal it is a page for people: the command stands at the top, notes
-and the exit code at the bottom; lines of standard error are yellow or, without colour,
-each line is marked "out" or "err"; and characters that do not show are escaped, so that
-no output can move the cursor or pass for something else.
+searched. Only on a terminal show prints a page for people. The command stands at the
+top, notes and the exit code at the bottom. Lines of standard error are yellow; without
+colour, each line is marked "out" or "err". Characters that do not show are escaped, so
+that no output can move the cursor or pass for something else.
 
 Exit codes:
   0  shown

@@ -35,7 +35,7 @@ func Transcript(a *cli.App) *cobra.Command {
 and in which order. A log is checked as a whole before anything of it is printed.
 
 A LOG is a regular file, or "-": standard input, which may be a pipe. What comes from a
-pipe is kept in memory or, from 1 MiB on, in a file in TMPDIR that has no name.
+pipe is kept in memory or, from 1 MiB on, in a file without a name in TMPDIR.
 
 Exit codes:
   0  done, and nothing is wrong

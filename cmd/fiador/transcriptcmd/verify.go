@@ -16,14 +16,14 @@ func verifyCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify LOG...",
 		Short: "find out whether logs are whole and consistent",
-		Long: `Verify reads each LOG through and checks its sections and markers, the numbers of its
-events and their order, that each line of a section has its event and each event its
-line, and that nothing is missing at the end. Every LOG is looked at, and gets a line:
-"ok" with its counts, or "bad" with the line, the byte and the event where it goes wrong,
-and what was due there. Lines are counted from 1 on, bytes from 0 on.
+		Long: `Verify reads each LOG to its end. It checks the sections and markers, the numbers and
+the order of the events, and that nothing is missing at the end. Each line of a section
+must have its event, and each event its line. Verify prints a line for every LOG: "ok"
+with its counts, or "bad" with the line, the byte and the event of the first fault, and
+what was due there. Lines are counted from 1 on, bytes from 0 on.
 
-A log of the merged view has no events, so it is "bad". A log has no checksum: that
-nobody has rewritten it takes its hash, kept elsewhere.
+A log of the merged view has no events, so it is "bad". A log has no checksum: to prove
+that nobody has rewritten it, keep its hash elsewhere.
 
 Exit codes:
   0  every LOG is whole and consistent
