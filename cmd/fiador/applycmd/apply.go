@@ -64,7 +64,7 @@ file.
 
 Exit codes:
   0  applied, or nothing to do
-  1  refused by what the pack or the tree says; nothing was changed
+  1  refused because of the pack or the tree; nothing was changed
   2  no answer: a check could not be made, or the tree could not be changed`
 
 // Apply returns the command that puts the files of an accepted pack into a folder.
@@ -219,7 +219,7 @@ func apply(ctx context.Context, a *cli.App, name, dir string, f applyFlags, keys
 	return carryOut(ctx, a, plan, state, branch, f.to)
 }
 
-// warnUnsigned warns when only the ledger's key vouches for the pack, because the ledger
+// warnUnsigned warns when only the ledger's key authenticates the pack: the ledger
 // does not cover the patch.
 func warnUnsigned(a *cli.App, keys packs.Keys) {
 	if keys.LedgerKey == nil || len(keys.Keys) > 0 {

@@ -19,7 +19,7 @@ func Init(a *cli.App) *cobra.Command {
 		Long: `Init writes what a repository needs to gate its intents: a profile with its Rego
 and tests (.fiador/profile), an example intent, a CI workflow, an entry for
 pre-commit, and settings by which an editor checks intents as they are written.
-It overwrites nothing: a file that is there is kept, and the list says so.
+It overwrites nothing: an existing file is kept, and the printed list says so.
 
 Exit codes:
   0  every file is there
