@@ -64,8 +64,8 @@ type archive struct {
 
 var release func() (archive, error)
 
-// build makes the release's archive for this machine. It looks at every folder of
-// the source, so that go test does not take an older result for one of this source.
+// build makes the release's archive for this machine. It looks at every folder of the
+// source, so that go test does not use a cached result of an older source.
 func build(dir string) (archive, error) {
 	err := filepath.WalkDir("..", func(name string, d os.DirEntry, err error) error {
 		if d != nil && d.IsDir() && (d.Name() == ".git" || d.Name() == "dist") {
@@ -188,8 +188,7 @@ func (r *runner) command(name, script string) {
 	}
 }
 
-// without leaves of the machine's commands only those that the scripts call, less
-// some.
+// without leaves only those of the machine's commands that the scripts call, less some.
 func (r *runner) without(missing ...string) {
 	r.t.Helper()
 	bin := filepath.Join(r.dir, "only")
@@ -206,8 +205,7 @@ func (r *runner) without(missing ...string) {
 	r.path = bin
 }
 
-// run runs a command in the workspace and returns its exit status and what it
-// said.
+// run runs a command in the workspace and returns its exit status and its output.
 func (r *runner) run(argv ...string) (int, string) {
 	r.t.Helper()
 	program, err := exec.LookPath(argv[0])
@@ -229,7 +227,7 @@ func (r *runner) run(argv ...string) (int, string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// outputs are what the steps set; the last of a name holds.
+// outputs are the values that the steps set; the last value of a name counts.
 func (r *runner) outputs() map[string]string {
 	r.t.Helper()
 	got := map[string]string{}
@@ -415,7 +413,8 @@ func TestInstallChecksums(t *testing.T) {
 	}
 }
 
-// TestInstallArchives: whatever is in an archive, one file is written, or none.
+// TestInstallArchives: whatever is in an archive, the installation writes one file, or
+// none.
 func TestInstallArchives(t *testing.T) {
 	t.Parallel()
 	tools(t)
@@ -594,8 +593,8 @@ func TestInstallInputs(t *testing.T) {
 	installed(t, r, status, out, "fiador")
 }
 
-// TestVariablesThatAreNotSet: a script that is called without one of its variables
-// ends with status 2.
+// TestVariablesThatAreNotSet: a script that is called without one of its variables ends
+// with status 2.
 func TestVariablesThatAreNotSet(t *testing.T) {
 	t.Parallel()
 	a := released(t)
@@ -807,7 +806,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckWithoutOutputs: no outputs are a status 2 too.
+// TestCheckWithoutOutputs: a check that sets no outputs ends with status 2 too.
 func TestCheckWithoutOutputs(t *testing.T) {
 	t.Parallel()
 	a := released(t)
@@ -887,8 +886,8 @@ func TestCheckSARIF(t *testing.T) {
 	}
 }
 
-// TestCheckSummary: what stands there is kept, and much to report stays below the
-// megabyte beyond which GitHub takes nothing.
+// TestCheckSummary: the check keeps the text of the summary, and a long report stays below
+// one megabyte. GitHub takes nothing beyond that.
 func TestCheckSummary(t *testing.T) {
 	t.Parallel()
 	a := released(t)
@@ -954,8 +953,8 @@ var (
 	stepValue  = regexp.MustCompile(`^\$\{\{ steps\.([a-z]+)\.outputs\.([a-z]+)(?: \|\| '([a-z0-9]+)')? \}\}$`)
 )
 
-// TestActionFile: every input is used, in the environment of a step alone, under
-// a name that the step's script demands.
+// TestActionFile: every input is used, only in the environment of a step, and under a name
+// that the step's script demands.
 func TestActionFile(t *testing.T) {
 	t.Parallel()
 	var a composite

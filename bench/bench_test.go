@@ -31,8 +31,8 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestIntentsAreAllowed: what is timed is a decision that allows, at the size
-// that the results name.
+// TestIntentsAreAllowed: each timed decision allows its intent, which has the size that
+// the results name.
 func TestIntentsAreAllowed(t *testing.T) {
 	s, err := newScene(t.TempDir())
 	if err != nil {
@@ -57,8 +57,8 @@ func TestIntentsAreAllowed(t *testing.T) {
 	}
 }
 
-// TestGenerated: the folder is the same in every run, of the size and the mixture
-// that the results name, and each intent the same in a folder of any size.
+// TestGenerated: the folder is the same in every run, and has the size and the mixture
+// that the results name. Each intent is the same in a folder of any size.
 func TestGenerated(t *testing.T) {
 	s, err := newScene(t.TempDir())
 	if err != nil {
@@ -89,8 +89,8 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestRules: every rule has an id and a condition of its own, and the policy loads,
-// with some rule denying some intent.
+// TestRules: every rule has an id and a condition of its own. The policy loads, and some
+// rule denies some intent.
 func TestRules(t *testing.T) {
 	s, err := newScene(t.TempDir())
 	if err != nil {

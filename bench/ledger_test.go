@@ -14,8 +14,8 @@ import (
 	"github.com/fiador/fiador/ledger/disk"
 )
 
-// TestBook: a ledger that was written at once verifies in every respect, is what its
-// figures say, and can be appended to.
+// TestBook: a ledger that was written at once verifies in every respect. Its figures are
+// right, and it takes another entry.
 func TestBook(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ledger")
 	b, err := newBook(t.Context(), dir, 700)
@@ -72,8 +72,8 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// TestRecords: equal decisions are equal wherever they stand, and the change of policy
-// in the middle flips some.
+// TestRecords: equal decisions are equal at any index, and the change of policy in the
+// middle flips some decisions.
 func TestRecords(t *testing.T) {
 	const count = 5000
 	var d ledger.Drift
@@ -134,7 +134,7 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// TestLedgerReport: the section holds every table, and a goal that is missed is told.
+// TestLedgerReport: the section has every table, and says which goal is missed.
 func TestLedgerReport(t *testing.T) {
 	one := func(name string, times ...time.Duration) series {
 		s := series{name: name}
@@ -177,7 +177,7 @@ func TestLedgerReport(t *testing.T) {
 	}
 }
 
-// TestCrowd: what crowd prints is read, and its failures are errors.
+// TestCrowd: the output of crowd is read, and failures of crowd are errors.
 func TestCrowd(t *testing.T) {
 	dir := t.TempDir()
 	bin := filepath.Join(dir, "crowd")

@@ -16,8 +16,8 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// TestSource: text has the size that the results name, and stands between quotes of a
-// shell.
+// TestSource: the text has the size that the results name, and can stand between quotes of
+// a shell.
 func TestSource(t *testing.T) {
 	for _, n := range append(fullPacks(1).contents, 1, 76) {
 		if s := source(n); len(s) != n || strings.Contains(s, "'") {
@@ -102,8 +102,8 @@ func executing(t *testing.T) {
 	}
 }
 
-// TestPacksMeasured: all of the part runs, with the real programs and few packs, and
-// nothing is timed that is not valid.
+// TestPacksMeasured: all of the part runs, with the real programs and few packs, and only
+// what is valid is timed.
 func TestPacksMeasured(t *testing.T) {
 	executing(t)
 	for _, name := range []string{"go", "sh", sumWay} {

@@ -18,8 +18,8 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// TestOutputs: what is written is the same in every run, as long as it should be, and
-// text in the one file and nothing like it in the other.
+// TestOutputs: the outputs are the same in every run and have the right length. One file
+// has text, the other has bytes that are no text.
 func TestOutputs(t *testing.T) {
 	for _, size := range []int{1, 76, 77, 78, 154, 100_000} {
 		text, binary := textOutput(size), byteOutput(size)
@@ -44,8 +44,8 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// TestBackAndForth: every command is run in every round, in turn from the first and from
-// the last one, and rounds that warm up are not counted.
+// TestBackAndForth: every round runs every command. Rounds begin in turn with the first
+// and with the last command, and rounds for warming up do not count.
 func TestBackAndForth(t *testing.T) {
 	var order []int
 	list, err := backAndForth([]string{"a", "b", "c"}, 1, 2, func(i int) (sample, error) {
@@ -69,7 +69,7 @@ func TestBackAndForth(t *testing.T) {
 	}
 }
 
-// find is the path of a program that these tests need.
+// find returns the path of a program that these tests need.
 func find(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -79,8 +79,8 @@ func find(t *testing.T, name string) string {
 	return path
 }
 
-// TestPipeline: every command reads what the one before it has written, and every exit
-// status is looked at.
+// TestPipeline: every command reads the output of the command before it, and every exit
+// status is checked.
 func TestPipeline(t *testing.T) {
 	dir, sh := t.TempDir(), find(t, "sh")
 	tee, env := find(t, "tee"), []string{"PATH=" + os.Getenv("PATH")}
@@ -101,7 +101,7 @@ func TestPipeline(t *testing.T) {
 	if _, err = p.run(t.Context(), dir, env); err == nil || !strings.Contains(err.Error(), "exit status 3 instead of 0: two") {
 		t.Errorf("error %v", err)
 	}
-	// Those before and after one that is not there end as well.
+	// The commands before and after a missing command end as well.
 	p = pipeline{"it", [][]string{{sh, "-c", "while echo x; do :; done"}, {filepath.Join(dir, "absent")}, {tee, copied}}, nil}
 	if _, err = p.run(t.Context(), dir, env); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v", err)
@@ -111,7 +111,7 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestCleared: the one log is weighed and taken away, and two are an error.
+// TestCleared: a single log is measured and removed, and two logs are an error.
 func TestCleared(t *testing.T) {
 	s := &stage{scene: scene{dir: t.TempDir()}}
 	if size, err := s.cleared(); size != 0 || err != nil {
@@ -230,7 +230,7 @@ func TestSafeRunMeasured(t *testing.T) {
 }
 
 // builtForTests builds Fiador and the two small programs as the tests of their packages
-// are built, so that most of it is there already.
+// do, so that most of the build is in the cache already.
 func builtForTests(t *testing.T, root, dir string) tools {
 	t.Helper()
 	for at, list := range map[string][]string{root: {"./cmd/fiador"}, filepath.Join(root, "bench"): {"./testdata/empty", "./testdata/launch"}} {

@@ -31,8 +31,8 @@ func TestReplaceSection(t *testing.T) {
 	}
 }
 
-// TestManyRuns: what is left behind is counted apart from what the runtime keeps, and
-// a slow machine is no growth.
+// TestManyRuns: resources that are left behind are counted apart from those that the
+// runtime keeps, and a slow machine does not count as growth.
 func TestManyRuns(t *testing.T) {
 	m := manyRuns{Before: holdings{Descriptors: 9, Threads: 4}, After: holdings{Descriptors: 11, Threads: 7, Mounts: 1}}
 	if got := m.left(); got != 3 {
@@ -47,7 +47,7 @@ func TestManyRuns(t *testing.T) {
 	}
 }
 
-// TestConfinedReport: the section holds every table, whoever was measured.
+// TestConfinedReport: the section has every table, whichever user was measured.
 func TestConfinedReport(t *testing.T) {
 	s := func(names ...string) []series {
 		list := make([]series, len(names))
@@ -80,7 +80,7 @@ func TestConfinedReport(t *testing.T) {
 	}
 }
 
-// TestLoop: every way runs here, as whoever runs the test.
+// TestLoop: every way runs here, as the user who runs the test.
 func TestLoop(t *testing.T) {
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		t.Skip("bubblewrap is not installed")
@@ -89,7 +89,7 @@ func TestLoop(t *testing.T) {
 		t.Skip("sandboxes are started on Linux")
 	}
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // commands of root's have another id
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // root's commands have another id
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", filepath.Join(dir, "tmp"))

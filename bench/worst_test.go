@@ -8,16 +8,16 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// TestWorstIntents: each is an intent within the limits of the schema, is decided
-// whatever the machine's speed, has no more findings than a policy judges, and
-// allocates no more than a fixed multiple of what a small one does.
+// TestWorstIntents: each intent is within the limits of the schema, and is decided
+// whatever the machine's speed. It has no more findings than a policy judges. It allocates
+// no more than a fixed multiple of the allocations of a small intent.
 func TestWorstIntents(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	s, err := newScene(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	const most = 1500 // of the largest intents, which have 1024 times as many bytes
+	const most = 1500 // for the largest intents, which have 1024 times as many bytes
 	allocations := func(src []byte) float64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -48,8 +48,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// producers are the writers under audit. Each publishes a log of n entries, all told,
-// in the empty folder dir, and returns the log's verifier key.
+// producers are the writers under audit. Each publishes a log of n entries altogether in
+// the empty folder dir, and returns the log's verifier key.
 var producers = []struct {
 	name    string
 	publish func(t *testing.T, dir string, n int) (verifier string)
@@ -96,8 +96,8 @@ func fiador(t *testing.T, program string, args ...string) []byte {
 	return out
 }
 
-// TestFiadorProofs: torchwood accepts the proofs that Fiador gives of the entries of its own
-// ledger, and of no other entry.
+// TestFiadorProofs: torchwood accepts the proofs that Fiador gives for the entries of its
+// own ledger. It accepts them for no other entry.
 func TestFiadorProofs(t *testing.T) {
 	book, files := filepath.Join(t.TempDir(), "ledger"), t.TempDir()
 	fiador(t, "bench", "-book", "300", "-o", book)
@@ -129,9 +129,9 @@ func TestFiadorProofs(t *testing.T) {
 // holds is the reason of an auditor that finds nothing wrong.
 const holds = ""
 
-// audit runs one of the programs and fails the test unless it ends as told: if all
-// holds, with status 0 and one success line, else with status 1 and the reason, of
-// which why is a part.
+// audit runs one of the programs and fails the test unless the program ends as expected.
+// If all is right, the program ends with status 0 and one success line. Otherwise it ends
+// with status 1 and a reason that contains why.
 func audit(t *testing.T, why, program string, args ...string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -159,7 +159,7 @@ func audit(t *testing.T, why, program string, args ...string) {
 	}
 }
 
-// TestSizes: every size around the border of a tile is good, and made of the files
+// TestSizes: every size around the border of a tile is good, and consists of the files
 // that the reference writer makes of its entries.
 func TestSizes(t *testing.T) {
 	for _, p := range producers {
@@ -196,7 +196,7 @@ func sameTiles(t *testing.T, dir, again string) {
 	}
 }
 
-// files is the files of dir whose path begins so.
+// files returns the files of dir whose path begins with the prefix.
 func files(t *testing.T, dir, prefix string) []string {
 	t.Helper()
 	var list []string
@@ -212,7 +212,8 @@ func files(t *testing.T, dir, prefix string) []string {
 	return list
 }
 
-// TestGrowth: a tree that grew out of another says so, at every pair of sizes.
+// TestGrowth: for every pair of sizes, the audit accepts a tree that grew out of the other
+// one, and refuses a smaller tree.
 func TestGrowth(t *testing.T) {
 	k := newKey(t, origin)
 	sizes := []int{0, 1, 255, 256, 257, 700}
@@ -234,7 +235,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestAllowed: what a checkpoint may carry besides.
+// TestAllowed: the additional text that a checkpoint may carry.
 func TestAllowed(t *testing.T) {
 	k := newKey(t, origin)
 	entries := entriesOf("decision", 3)
@@ -256,7 +257,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// cosigned is a signed note with the signatures of another of the same text.
+// cosigned returns a signed note with the signatures of another note of the same text.
 func cosigned(t *testing.T, signed, other []byte) string {
 	t.Helper()
 	text, signatures, ok := bytes.Cut(other, []byte("\n\n"))
@@ -266,7 +267,7 @@ func cosigned(t *testing.T, signed, other []byte) string {
 	return string(signed) + string(signatures)
 }
 
-// TestTampering: whatever is done to a published tree, torchwood notices; and fsck,
+// TestTampering: torchwood notices every change of a published tree. fsck notices it too,
 // except where the table says that it does not.
 func TestTampering(t *testing.T) {
 	const n = 700 // two full bundles and a partial one
@@ -390,7 +391,7 @@ func TestTampering(t *testing.T) {
 	}
 }
 
-// TestEarlier: a tree that is good in itself is refused if another was promised
+// TestEarlier: a tree that is good in itself is refused if another tree was promised
 // before. No single tree tells, so fsck cannot.
 func TestEarlier(t *testing.T) {
 	k := newKey(t, origin)
@@ -419,7 +420,7 @@ func TestEarlier(t *testing.T) {
 	})
 }
 
-// TestProofs: the proof of an entry holds for it, and nothing else does.
+// TestProofs: the proof of an entry holds for that entry. Nothing else holds.
 func TestProofs(t *testing.T) {
 	k := newKey(t, origin)
 	check := func(t *testing.T, why, verifier string, proof, entry []byte) {
@@ -467,7 +468,7 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// TestFsckRun: only a good end of fsck is one, whatever it says before.
+// TestFsckRun: only a good end of fsck counts as one, whatever fsck says before.
 func TestFsckRun(t *testing.T) {
 	k, dir := newKey(t, origin), t.TempDir()
 	writeTree(t, dir, k, entriesOf("decision", 3))
@@ -486,8 +487,8 @@ func TestFsckRun(t *testing.T) {
 		{"success and status 3", "exit status 3", fmt.Sprintf(`echo "I0101 main.go:1] %s"; exit 3`, line)},
 		{"success and no end", "no end within 5s", fmt.Sprintf(`echo "I0101 main.go:1] %s"; exec sleep 600`, line)},
 	} {
-		// Written before anything runs at the same time: a child of another test that
-		// still has the file open for writing would keep it from being started.
+		// The file is written before anything runs at the same time. Otherwise a child of
+		// another test could still have it open for writing, and it could not be started.
 		program := filepath.Join(t.TempDir(), "fsck")
 		if err := os.WriteFile(program, []byte("#!/bin/sh\n"+tc.script+"\n"), 0o755); err != nil {
 			t.Fatal(err)

@@ -64,8 +64,8 @@ func (s hashStore) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return hashes, nil
 }
 
-// entriesOf is n entries, no two alike and not all of a length. Those of one word are
-// the beginning of any longer list of that word.
+// entriesOf returns n entries, no two alike and not all of one length. The entries of one
+// word are the beginning of every longer list of that word.
 func entriesOf(word string, n int) [][]byte {
 	entries := make([][]byte, n)
 	for i := range entries {
@@ -74,7 +74,7 @@ func entriesOf(word string, n int) [][]byte {
 	return entries
 }
 
-// store is the stored hashes of the entries, and the tree that they are.
+// store returns the stored hashes of the entries, and their tree.
 func store(t *testing.T, entries [][]byte) (hashStore, tlog.Tree) {
 	t.Helper()
 	var s hashStore
@@ -93,8 +93,9 @@ func store(t *testing.T, entries [][]byte) (hashStore, tlog.Tree) {
 	return s, tlog.Tree{N: n, Hash: root}
 }
 
-// writeTree is a second writer of the format, for the tests and to be compared with
-// Fiador's. It shares no code with it or with the auditors but golang.org/x/mod.
+// writeTree is a second writer of the format, for the tests and for comparison with
+// Fiador's writer. It shares no code with Fiador or with the auditors but
+// golang.org/x/mod.
 func writeTree(t *testing.T, dir string, k key, entries [][]byte) {
 	t.Helper()
 	s, tree := store(t, entries)
@@ -109,7 +110,7 @@ func writeTree(t *testing.T, dir string, k key, entries [][]byte) {
 	write(t, dir, "checkpoint", k.sign(t, checkpointText(origin, tree)))
 }
 
-// writeBundles writes the entries, and leaves the hashes alone.
+// writeBundles writes the entries, and leaves the hashes unchanged.
 func writeBundles(t *testing.T, dir string, entries [][]byte) {
 	t.Helper()
 	for first := 0; first < len(entries); first += tileWidth {
@@ -118,7 +119,7 @@ func writeBundles(t *testing.T, dir string, entries [][]byte) {
 	}
 }
 
-// bundleOf is entries, each after its length in two bytes.
+// bundleOf returns the entries, each after its length in two bytes.
 func bundleOf(entries [][]byte) []byte {
 	var b []byte
 	for _, e := range entries {
@@ -128,7 +129,8 @@ func bundleOf(entries [][]byte) []byte {
 	return b
 }
 
-// entriesIn is the entries of a published tree of n, as its bundles have them.
+// entriesIn returns the entries of a published tree of n entries, as its bundles have
+// them.
 func entriesIn(t *testing.T, dir string, n int) [][]byte {
 	t.Helper()
 	var entries [][]byte
@@ -144,13 +146,13 @@ func entriesIn(t *testing.T, dir string, n int) [][]byte {
 	return entries
 }
 
-// bundlePath is where entry i of n lies.
+// bundlePath returns the place of entry i of n.
 func bundlePath(i, n int) string {
 	first := i / tileWidth * tileWidth
 	return tilePath("entries", int64(i/tileWidth), min(tileWidth, n-first))
 }
 
-// tilePath is where the tile or entry bundle with a number and width lies. The
+// tilePath returns the place of the tile or entry bundle with a number and width. The
 // number is written in groups of three digits, all but the last after an x.
 func tilePath(level string, number int64, width int) string {
 	path := fmt.Sprintf("%03d", number%1000)
@@ -164,7 +166,7 @@ func tilePath(level string, number int64, width int) string {
 	return path
 }
 
-// prove is the proof that entry i is in the tree of the entries.
+// prove returns the proof that entry i is in the tree of the entries.
 func prove(t *testing.T, k key, entries [][]byte, i int) []byte {
 	t.Helper()
 	s, tree := store(t, entries)

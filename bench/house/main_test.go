@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestColumn: a small checkout is counted as it is, and what does not belong to it is not.
+// TestColumn: a small checkout is counted as it is, without the files that do not belong
+// to it.
 func TestColumn(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
