@@ -7,8 +7,8 @@ import (
 	"github.com/fiador/fiador/kernel"
 )
 
-// TestMechanisms: every row of the table says everything, stands with the others of its
-// clause, and holds with any number and no other status.
+// TestMechanisms: every row of the table is complete, and stands with the other rows of
+// its clause. A row holds with any number, and with no other status.
 func TestMechanisms(t *testing.T) {
 	var used []Mechanism
 	for _, tier := range Tiers() {

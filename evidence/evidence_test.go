@@ -20,8 +20,8 @@ func end(set func(*End)) *End {
 	return &e
 }
 
-// TestJudge holds the table of the package comment: which end is which exit code,
-// with which reasons, and what counts where more than one holds.
+// TestJudge tests the table of the package comment: the exit code and the reasons of each
+// end, and which of several ends counts.
 func TestJudge(t *testing.T) {
 	exit := func(n int) *End { return end(func(e *End) { e.Code = n }) }
 	signal := func(n int) *End { return end(func(e *End) { e.Signal = n }) }
@@ -99,7 +99,8 @@ func execution(t *testing.T, bundle canon.ContentHash, policy kernel.PolicyProfi
 	return e
 }
 
-// TestExecutionWithoutCommand: no command is an empty one that ended well.
+// TestExecutionWithoutCommand: an execution without a command has an empty command with
+// exit code 0.
 func TestExecutionWithoutCommand(t *testing.T) {
 	e := execution(t, bundleHash, strictly, Observed{})
 	const empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -115,7 +116,7 @@ func TestExecutionWithoutCommand(t *testing.T) {
 	}
 }
 
-// TestExecutionValue: the value says what was observed, its lists sorted by path.
+// TestExecutionValue: the value has what was observed, with lists sorted by path.
 func TestExecutionValue(t *testing.T) {
 	file := func(path, text string) File { return File{path, sha256.Sum256([]byte(text)), int64(len(text))} }
 	o := Observed{
@@ -157,7 +158,7 @@ func TestExecutionValue(t *testing.T) {
 	}
 }
 
-// TestTruncated: a stream that was cut, and a list that was, both show.
+// TestTruncated: the value shows a truncated stream, and a truncated list.
 func TestTruncated(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -176,7 +177,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestSandboxID: the id is that of the bundle and the policy, and of nothing that was
+// TestSandboxID: the id depends on the bundle and the policy, and on nothing that was
 // observed.
 func TestSandboxID(t *testing.T) {
 	want := execution(t, bundleHash, strictly, Observed{}).SandboxID
@@ -228,7 +229,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// observed is anything that can be observed, the impossible included.
+// observed returns random observations, also impossible ones.
 func observed(r *rand.Rand) Observed {
 	flag := func() bool { return r.IntN(6) == 0 }
 	sum := func() [32]byte { return sha256.Sum256([]byte{byte(r.IntN(256))}) }
@@ -260,9 +261,9 @@ func observed(r *rand.Rand) Observed {
 	return o
 }
 
-// TestAcceptedIsExitCodeZero is RS8 on whatever is observed: accepted and exit code 0
-// are one bit, the reasons are empty exactly then, and the result that carries the
-// execution holds every invariant and its schema.
+// TestAcceptedIsExitCodeZero tests RS8 on random observations. An execution is accepted
+// exactly if its exit code is 0, and exactly then the reasons are empty. The result with
+// the execution holds every invariant and its schema.
 func TestAcceptedIsExitCodeZero(t *testing.T) {
 	set, err := specs.New()
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/fiador/fiador/specs/specstest"
 )
 
-// TestPolicySetIsTheGate: a policy set gives back what it was made of, to the byte, for
-// every built-in profile and for modules that no JSON text can hold.
+// TestPolicySetIsTheGate: a policy set gives back its gate to the byte, for every built-in
+// profile and for modules that no JSON text can hold.
 func TestPolicySetIsTheGate(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	for _, name := range profiles.Names() {
@@ -58,8 +58,8 @@ func TestPolicySetIsTheGate(t *testing.T) {
 	}
 }
 
-// TestReadGivesWhatWasRecorded: the evidence of a decision gives back its texts and values,
-// and makes the same blob and the same record again.
+// TestReadGivesWhatWasRecorded: the evidence of a decision gives back its texts and
+// values. It makes the same blob and the same record again.
 func TestReadGivesWhatWasRecorded(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	gate := harnesstest.OpenBuiltin(t, set, "default")
@@ -90,8 +90,8 @@ func TestReadGivesWhatWasRecorded(t *testing.T) {
 	}
 }
 
-// TestBlobsThatCannotBeRead: what is known of a blob that is missing, is not the recorded
-// one, or could not be read.
+// TestBlobsThatCannotBeRead: the fault of a blob that is missing or is not the recorded
+// one, and the error of a blob that cannot be read.
 func TestBlobsThatCannotBeRead(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	m := harnesstest.NewMemory()
@@ -130,7 +130,7 @@ func TestBlobsThatCannotBeRead(t *testing.T) {
 			}
 		}
 	}
-	// Under a name that it has, a blob of one kind is not one of the other.
+	// A blob of one kind is not a blob of the other kind, even if its name fits its bytes.
 	var f *testimony.Fault
 	if _, err := testimony.ReadPolicySet(m.Blob, set, rec.Evidence); !errors.As(err, &f) || f.Difference.Pointer != "/kind" {
 		t.Errorf("a decision as a policy set: %v", err)
@@ -145,7 +145,7 @@ func TestBlobsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestFirstDifference: the first place at which two texts differ, and the whole document if
+// TestFirstDifference: the first place at which two texts differ, or the whole document if
 // one of them is no JSON.
 func TestFirstDifference(t *testing.T) {
 	for _, tc := range []struct{ a, b, pointer string }{

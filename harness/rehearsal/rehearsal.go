@@ -1,5 +1,5 @@
-// Package rehearsal owns how the tests are run: in their short or in their full form, and
-// with or without the race detector. Tests alone import it.
+// Package rehearsal owns how the tests run: in their short or in their full form, and with
+// or without the race detector. Tests alone import it.
 package rehearsal
 
 import (
@@ -11,15 +11,15 @@ import (
 const FullVar = "FIADOR_FULL"
 
 // Full says whether the tests run in their full form. The short form leaves out repetition
-// and no kind of case: fewer rounds of a storm, every n-th of the system calls that fail,
-// fewer bytes of a flood. Under the race detector the form is always the short one.
+// and no kind of case: fewer rounds of a storm, every n-th failing system call, fewer
+// bytes of a flood. Under the race detector the form is always the short one.
 func Full() bool { return !Raced && os.Getenv(FullVar) == "1" }
 
-// Form returns the setting of the environment by which a process that is started with a
-// small one runs its tests in the same form.
+// Form returns the setting of the environment for a process with a small environment of
+// its own. The process then runs its tests in the same form.
 func Form() string { return FullVar + "=" + os.Getenv(FullVar) }
 
-// Count returns how often the form of the tests that is run repeats something.
+// Count returns the number of repetitions in the form that runs.
 func Count(short, full int) int {
 	if Full() {
 		return full
@@ -27,7 +27,8 @@ func Count(short, full int) int {
 	return short
 }
 
-// Stride returns 1 in the full form, so that a test takes each step, and short else.
+// Stride returns 1 in the full form, so that a test takes each step. In the short form it
+// returns short.
 func Stride(short int) int { return Count(short, 1) }
 
 // NotUnderRace skips a test under the race detector, and says why.
@@ -40,13 +41,14 @@ func NotUnderRace(t testing.TB, why string) {
 
 // Reasons of tests that do not run under the race detector.
 const (
-	// Policies is of tests that evaluate hundreds of policies, one after the other.
+	// Policies is the reason of tests that evaluate hundreds of policies, one after the
+	// other.
 	Policies = "hundreds of policies, one by one, take ten times as long and share nothing new"
-	// Processes is of tests of kills, faults and whole programs.
+	// Processes is the reason of tests of kills, faults and whole programs.
 	Processes = "what happens, happens in other processes, which other tests start under it"
-	// Memory is of tests of limits, and of measures of memory.
+	// Memory is the reason of tests of limits, and of measures of memory.
 	Memory = "the detector needs more memory than the test allows"
-	// Inputs is of tests of many or large inputs that one goroutine reads.
+	// Inputs is the reason of tests of many or large inputs that one goroutine reads.
 	Inputs = "one goroutine reads many inputs, ten times slower, and shares nothing"
 )
 

@@ -53,7 +53,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecodeKnowsItsTypes: what is no document is refused.
+// TestDecodeKnowsItsTypes: a type that no document has is refused.
 func TestDecodeKnowsItsTypes(t *testing.T) {
 	var d Decoder[struct {
 		When chan int `json:"when"`
@@ -63,7 +63,8 @@ func TestDecodeKnowsItsTypes(t *testing.T) {
 	}
 }
 
-// TestDecodeInto: what is missing keeps its default, and a map takes what stands under each name.
+// TestDecodeInto: a missing member keeps its default, and a map takes the value of each
+// name.
 func TestDecodeInto(t *testing.T) {
 	type order struct {
 		Count int               `json:"count"`

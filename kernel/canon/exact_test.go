@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// checkExact holds ParseCanonical, and what it reads without Parse's help, against
-// Parse: on src, and on the canonical form if there is one.
+// checkExact compares ParseCanonical and readExact with Parse: on src, and on the
+// canonical form if there is one.
 func checkExact(t *testing.T, src []byte, maxBytes int) {
 	t.Helper()
 	doc, err := Parse(src, maxBytes)
@@ -58,13 +58,13 @@ func checkCanonical(t *testing.T, doc Document, maxBytes int) {
 	if err != nil {
 		t.Fatalf("%.200q: %v", src, err)
 	}
-	clear(src) // the document keeps nothing of it
+	clear(src) // the document keeps no reference to it
 	if !bytes.Equal(got.Bytes(), doc.Bytes()) || !reflect.DeepEqual(got.Value(), doc.Value()) {
 		t.Errorf("%.200q: got %.200q and %#v", doc.Bytes(), got.Bytes(), got.Value())
 	}
 }
 
-// notExact reads what is well-formed but not canonical and checks what holds of
+// notExact reads a text that is well-formed but not canonical. It checks the properties of
 // every such error.
 func notExact(t *testing.T, src []byte, maxBytes int) *Error {
 	t.Helper()

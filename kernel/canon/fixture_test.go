@@ -58,8 +58,8 @@ func TestReferenceVectors(t *testing.T) {
 	}
 }
 
-// forbidden are the y_ cases of the JSON test suite that Parse refuses, because
-// I-JSON (RFC 7493) does: section 2.1 on noncharacters, 2.3 on members.
+// forbidden are the y_ cases of the JSON test suite that Parse refuses, because I-JSON
+// (RFC 7493) refuses them: section 2.1 on noncharacters, 2.3 on members.
 var forbidden = map[string]Kind{
 	"y_object_duplicated_key":               KindDuplicate, // "a" twice
 	"y_object_duplicated_key_and_value":     KindDuplicate, // "a" twice, with equal values

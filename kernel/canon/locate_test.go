@@ -25,7 +25,7 @@ func TestLocate(t *testing.T) {
 		{doc, "/~01", "false"},
 		{doc, "/~0", "0"},
 
-		// Absent: the deepest ancestor that is there.
+		// Absent: the deepest ancestor that exists.
 		{doc, "/constraints/0", strings.TrimSpace(doc)},
 		{doc, "/a/3", `[ 1, "two" ,{"x/y~z":null}]`},
 		{doc, "/a/00", `[ 1, "two" ,{"x/y~z":null}]`},
@@ -44,7 +44,7 @@ func TestLocate(t *testing.T) {
 		{"7", "/a", "7"},
 		{" \"é\" ", "", `"é"`},
 
-		// Not what Parse accepts: nothing is found.
+		// Parse does not accept the text: nothing is found.
 		{"", "", ""},
 		{" \n", "/a", ""},
 		{`{"a":1`, "/a", ""},
@@ -106,8 +106,8 @@ func FuzzLocate(f *testing.F) {
 	})
 }
 
-// checkSpan reads the span by itself and compares it with the value at the
-// pointer, or at its deepest ancestor that is there.
+// checkSpan reads the span by itself and compares it with the value at the pointer, or at
+// its deepest ancestor that exists.
 func checkSpan(t *testing.T, src []byte, root any, pointer string, s Span) {
 	t.Helper()
 	doc, err := Parse(src[s.Start:s.End], MaxIntentBytes)

@@ -143,7 +143,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// refused parses what must be refused and checks what holds of every error.
+// refused parses a text that must be refused, and checks the properties of every error.
 func refused(t *testing.T, src []byte, maxBytes int) *Error {
 	t.Helper()
 	doc, err := Parse(src, maxBytes)
@@ -189,7 +189,7 @@ func checkError(t *testing.T, e *Error, size int) {
 	}
 }
 
-// stripQuoted leaves out what a message repeats from the input.
+// stripQuoted leaves out the parts of a message that repeat the input.
 func stripQuoted(s string) string {
 	if from, to := strings.IndexByte(s, '"'), strings.LastIndexByte(s, '"'); from < to {
 		return s[:from] + s[to:]

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// planned has a member of every kind that a plan writes, and some that it leaves to encoding/json.
+// planned has a member of every kind that a plan writes, and some members that a plan
+// leaves to encoding/json.
 type planned struct {
 	Text   string         `json:"text"`
 	Short  named          `json:"z-name,omitempty"`
@@ -46,7 +47,7 @@ type embedded struct {
 	Deep  []item `json:"b,omitzero"`
 }
 
-// foreigner has what only encoding/json writes.
+// foreigner has members that only encoding/json writes.
 type foreigner struct {
 	When  time.Time       `json:"when,omitzero"`
 	Raw   json.RawMessage `json:"raw,omitempty"`
@@ -63,7 +64,8 @@ type Single struct {
 	F32 float32 `json:"f32"`
 }
 
-// fill gives a value at random, about one in 300 strings and numbers one that no text may hold.
+// fill sets a random value. About one string or number in 300 is one that no text may
+// hold.
 func fill(rng *rand.Rand, v reflect.Value, depth int) {
 	wrong := rng.Intn(300) == 0
 	switch v.Kind() {
@@ -150,7 +152,8 @@ func fill(rng *rand.Rand, v reflect.Value, depth int) {
 	}
 }
 
-// TestPlanAgrees holds what a plan writes, and what it refuses, against encoding/json followed by jcs.
+// TestPlanAgrees compares the text that a plan writes, and its errors, with encoding/json
+// followed by jcs.
 func TestPlanAgrees(t *testing.T) {
 	var plan Plan[planned]
 	refused, foreign := 0, 0

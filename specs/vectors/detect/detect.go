@@ -26,8 +26,8 @@ type Vector struct {
 	Expect []string `json:"expect"`
 }
 
-// Read reads one file, and checks what holds for all of them: plain ASCII, unique names,
-// and at least as many vectors that fire, and that do not, as are wanted.
+// Read reads one file and checks it: plain ASCII, unique names, and at least as many
+// vectors that fire, and that do not, as wanted.
 func Read(t testing.TB, name string, fire, quiet int) []Vector {
 	t.Helper()
 	src, err := files.ReadFile(name)
