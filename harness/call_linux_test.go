@@ -34,8 +34,9 @@ func outputs(rep harness.Report) []string {
 	return list
 }
 
-// TestRecordAndReplay: a recorded execution can be had again without a model. It differs
-// from the first in its model mode alone, and one replay from another in nothing.
+// TestRecordAndReplay: a recorded execution can be repeated without a model. The replay
+// differs from the recorded run in its model mode alone, and two replays do not differ at
+// all.
 func TestRecordAndReplay(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -83,7 +84,7 @@ func TestRecordAndReplay(t *testing.T) {
 	}
 }
 
-// checkCalls holds calls, recording, outputs and files against each other.
+// checkCalls compares calls, recording, outputs and files with each other.
 func checkCalls(t *testing.T, rep harness.Report) {
 	t.Helper()
 	m, err := pack.ParseModelIO(rep.Execution.ModelIO)
@@ -106,8 +107,8 @@ func checkCalls(t *testing.T, rep harness.Report) {
 	}
 }
 
-// TestReplayMiss: what was not recorded is an error that names the prompt, and nothing of
-// the execution is left.
+// TestReplayMiss: a prompt that was not recorded gives an error that names it, and the
+// execution leaves nothing.
 func TestReplayMiss(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -135,8 +136,8 @@ func TestReplayMiss(t *testing.T) {
 	}
 }
 
-// TestCallFails: a model that does not answer ends the run without a result, and it says
-// which and for what.
+// TestCallFails: a model that does not answer ends the run without a result. The error
+// names the adapter and the prompt.
 func TestCallFails(t *testing.T) {
 	e := harnesstest.NewEndpoint(t)
 	e.Fails = 2
@@ -153,8 +154,8 @@ func TestCallFails(t *testing.T) {
 	specstest.Valid(t, x.Deps.Specs, "run-error", re.Line())
 }
 
-// TestCallTime: what a model takes, a command no longer has; and a model that takes more
-// than there is has not answered.
+// TestCallTime: the time that a model takes is missing for the commands. A model that
+// takes more time than is left has not answered.
 func TestCallTime(t *testing.T) {
 	e := harnesstest.NewEndpoint(t)
 	e.Delay = 700 * time.Millisecond
@@ -170,8 +171,8 @@ func TestCallTime(t *testing.T) {
 	}
 }
 
-// TestResponsesAreKept: whoever changes a response is found out, and everything that he
-// wrote is thrown away.
+// TestResponsesAreKept: a command that changes a response is found out, and everything
+// that it wrote is thrown away.
 func TestResponsesAreKept(t *testing.T) {
 	const response = "WRITE_OUTSIDE_ROOT calls/001.response.json"
 	for _, isolation := range harnesstest.Tiers {
@@ -225,8 +226,8 @@ func TestResponsesAreKept(t *testing.T) {
 	}
 }
 
-// TestResponseHasNoPlace: where a response cannot be put the intent has failed, and what
-// stood there is not written through.
+// TestResponseHasNoPlace: if a response cannot be put in its place, the intent has failed.
+// Nothing is written through the entry at that place.
 func TestResponseHasNoPlace(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -254,7 +255,7 @@ func TestResponseHasNoPlace(t *testing.T) {
 	}
 }
 
-// TestResponsesCount: responses count as outputs do.
+// TestResponsesCount: responses count like outputs.
 func TestResponsesCount(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -287,8 +288,8 @@ func TestResponsesCount(t *testing.T) {
 	}
 }
 
-// TestManyCalls: every call of the longest intent finds its place, large answers
-// included, and the init lives through it.
+// TestManyCalls: every call of the longest intent finds its place, large answers included,
+// and the init survives it.
 func TestManyCalls(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	for _, isolation := range harnesstest.Tiers {
@@ -312,8 +313,8 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
-// TestCallsBeforeAnything: a call that cannot be made is known before anything is read,
-// started or asked.
+// TestCallsBeforeAnything: a call that cannot be made gives an error before any input is
+// read, any sandbox is started and any model is asked.
 func TestCallsBeforeAnything(t *testing.T) {
 	e := harnesstest.NewEndpoint(t)
 	for name, members := range map[string]string{
@@ -333,8 +334,8 @@ func TestCallsBeforeAnything(t *testing.T) {
 	}
 }
 
-// TestInputInThePlaceOfAResponse is refused before anything is started, and so is nothing
-// left of the copies.
+// TestInputInThePlaceOfAResponse: such an input is refused before anything is started, so
+// that no copy is left either.
 func TestInputInThePlaceOfAResponse(t *testing.T) {
 	e := harnesstest.NewEndpoint(t)
 	x := harnesstest.Callers(t, harnesstest.NewTier(t, harnesstest.Tiers[1]), nil)
@@ -346,8 +347,8 @@ func TestInputInThePlaceOfAResponse(t *testing.T) {
 	}
 }
 
-// TestWorkFolderWithCalls: a work folder that has responses of an earlier run keeps them,
-// and an answer that is the same as before is an output as well.
+// TestWorkFolderWithCalls: a work folder with responses of an earlier run keeps them. An
+// answer that is the same as before is an output as well.
 func TestWorkFolderWithCalls(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -371,8 +372,8 @@ func TestWorkFolderWithCalls(t *testing.T) {
 	}
 }
 
-// TestCallsInTheLedger: a recorded decision about calls is decided again without a model,
-// and a call without an answer is an error record after the begun one.
+// TestCallsInTheLedger: a recorded decision about calls is replayed without a model. A
+// call without an answer leaves an error record after the begun record.
 func TestCallsInTheLedger(t *testing.T) {
 	e := harnesstest.NewEndpoint(t)
 	e.Fails = 3
@@ -395,7 +396,7 @@ func TestCallsInTheLedger(t *testing.T) {
 	}
 }
 
-// TestInterruptedCall: whoever waits for a model can be told to stop.
+// TestInterruptedCall: a run that waits for a model can be interrupted.
 func TestInterruptedCall(t *testing.T) {
 	e := harnesstest.NewEndpoint(t)
 	e.Delay = 3 * time.Second
@@ -415,8 +416,8 @@ func TestInterruptedCall(t *testing.T) {
 	}
 }
 
-// TestCallsThatAreNotReached: a plan with calls has a recording also when none was made,
-// and a replay of it ends alike.
+// TestCallsThatAreNotReached: a plan with calls has a recording even if no call was made.
+// A replay of the recording ends alike.
 func TestCallsThatAreNotReached(t *testing.T) {
 	e := harnesstest.NewEndpoint(t)
 	x := harnesstest.Callers(t, harnesstest.NewTier(t, harnesstest.Tiers[1]), nil)

@@ -22,7 +22,7 @@ import (
 	"github.com/fiador/fiador/ledger"
 )
 
-// stations are sinks that tell which of them were reached, and of which one fails.
+// stations are sinks that note which of them were reached. One of them fails.
 type stations struct {
 	fails   string
 	reached []string
@@ -38,7 +38,7 @@ func (s *stations) at(name string) error {
 	return nil
 }
 
-// stationed is a pack.Writer between stations.
+// stationed is a pack.Writer whose calls are stations.
 type stationed struct {
 	*pack.Writer
 	*stations
@@ -58,7 +58,7 @@ func (w stationed) Commit() error {
 	return w.Writer.Commit()
 }
 
-// sinks are all sinks there can be.
+// sinks returns one sink of every kind.
 func (s *stations) sinks(w *pack.Writer, state, site string) harness.Sinks {
 	return harness.Sinks{
 		Receipt:   func(context.Context, ledger.Receipt) error { return s.at("receipt") },
@@ -79,7 +79,7 @@ func (s *stations) sinks(w *pack.Writer, state, site string) harness.Sinks {
 	}
 }
 
-// TestDeliver: each step fails in turn, and leaves what its comment says.
+// TestDeliver: each step fails in turn, and leaves what the comment of Deliver says.
 func TestDeliver(t *testing.T) {
 	const (
 		kept     = "receipt recording "
@@ -155,7 +155,7 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// TestDeliverNothing: sinks that take nothing are no error, and what was not executed
+// TestDeliverNothing: sinks that take nothing are no error. A run without an execution
 // leaves no evidence and promotes nothing.
 func TestDeliverNothing(t *testing.T) {
 	l := newLab(t, nil)
@@ -181,7 +181,7 @@ func TestDeliverNothing(t *testing.T) {
 	}
 }
 
-// TestDeliverStopped: once a run was told to stop, nothing is promoted any more.
+// TestDeliverStopped: after a run was interrupted, nothing is promoted.
 func TestDeliverStopped(t *testing.T) {
 	l := newLab(t, harnesstest.NewTier(t, sandbox.Confined))
 	rep := l.Run(t, intents.Actions(intents.Write("out/a", "1"))+`,"outputs":["out/a"]`, harness.Folders{})

@@ -16,7 +16,7 @@ import (
 	"github.com/fiador/fiador/harness/tree/treetest"
 )
 
-// diagnosed is what is said of a command in a work folder.
+// diagnosed returns the diagnosis of a command in a work folder.
 func diagnosed(t *testing.T, isolation sandbox.Isolation, work string, e harness.Exec) (string, *execute.Performed) {
 	t.Helper()
 	e.Work = work
@@ -28,8 +28,9 @@ func diagnosed(t *testing.T, isolation sandbox.Isolation, work string, e harness
 	return msg, p
 }
 
-// TestForeignGroup: where a command failed, a file that its group keeps from being changed
-// is named, and where it went well nothing is.
+// TestForeignGroup: if a command failed, the diagnosis names a file that it could not
+// change because of the file's group. If the command succeeded, the diagnosis names
+// nothing.
 func TestForeignGroup(t *testing.T) {
 	work := t.TempDir()
 	name := filepath.Join(work, "sub", "shared")
@@ -50,8 +51,8 @@ func TestForeignGroup(t *testing.T) {
 	}
 }
 
-// TestReservedExecutable: a file that others may not execute is named, by its name and by a
-// path.
+// TestReservedExecutable: the diagnosis names a file that others may not execute, whether
+// the command gives its name or a path.
 func TestReservedExecutable(t *testing.T) {
 	work := t.TempDir()
 	name := filepath.Join(work, "sub", "program")
@@ -76,8 +77,9 @@ func TestReservedExecutable(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAFailure: a command that had all the memory that it may and failed is said to,
-// where no cgroup knows it for sure: a limit of each process may have ended it there too.
+// TestMemoryOfAFailure: the diagnosis says that a failed command had taken all the memory
+// that it may have. It says so where no cgroup knows for sure, because a limit of each
+// process may have ended the command there too.
 func TestMemoryOfAFailure(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Memory)
 	least := 64

@@ -18,8 +18,7 @@ import (
 	"github.com/fiador/fiador/policy"
 )
 
-// many yields n jobs, each with an intent of its own, and counts how many were
-// taken.
+// many yields n jobs, each with an intent of its own, and counts how many were taken.
 func many(n int, taken *atomic.Int64) iter.Seq[harness.Job] {
 	return func(yield func(harness.Job) bool) {
 		for i := range n {
@@ -33,15 +32,15 @@ func many(n int, taken *atomic.Int64) iter.Seq[harness.Job] {
 	}
 }
 
-// slow allows everything, each intent after another time than the last.
+// slow allows every intent, each after a different time.
 func slow(in policy.Input) (kernel.Verdict, error) {
 	goal := in.Intent.(map[string]any)["goal"].(string)
 	time.Sleep(time.Duration(len(goal)*7919%5) * time.Millisecond)
 	return kernel.Verdict{}, nil
 }
 
-// TestEachKeepsTheOrder: ends come in the order of the jobs, whatever order they
-// are ready in, and jobs are not taken far ahead of what is emitted.
+// TestEachKeepsTheOrder: ends come in the order of the jobs, whichever job is ready first.
+// Jobs are not taken far ahead of the emitted ends.
 func TestEachKeepsTheOrder(t *testing.T) {
 	d := harnesstest.Runs(t)
 	var taken atomic.Int64
@@ -62,8 +61,8 @@ func TestEachKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// TestEachGoesOnAfterAnError: what one intent does, a panic included, is that
-// intent's end alone.
+// TestEachGoesOnAfterAnError: a failure of one intent, a panic included, is the end of
+// that intent alone.
 func TestEachGoesOnAfterAnError(t *testing.T) {
 	d := harnesstest.Runs(t)
 	jobs := func(yield func(harness.Job) bool) {
@@ -103,7 +102,7 @@ func TestEachGoesOnAfterAnError(t *testing.T) {
 	}
 }
 
-// TestEachStops: at what emit returns, at the end of the context, and at an
+// TestEachStops: Each stops at an error of emit, at the end of the context, and at an
 // evaluation that does not stop.
 func TestEachStops(t *testing.T) {
 	d := harnesstest.Runs(t)

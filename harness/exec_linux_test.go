@@ -74,8 +74,8 @@ func TestExecRefuses(t *testing.T) {
 	}
 }
 
-// TestExecNarrows: what is asked for within the profile is what the sandbox gets, and
-// what is not asked for is the profile's.
+// TestExecNarrows: the sandbox gets the requested values within the profile, and the
+// profile's values where nothing is requested.
 func TestExecNarrows(t *testing.T) {
 	number := func(n int) *int { return &n }
 	x := harnesstest.NewExecutor(t, untouched{t}, nil)
@@ -130,8 +130,8 @@ func performed(t *testing.T, x harnesstest.Executor, e harness.Exec) *execute.Pe
 
 func script(text string) []string { return []string{"sh", "-c", text} }
 
-// TestExecStreams: bytes pass through as they are and as many as there are, however
-// few are kept, and a stream that was cut is no reason to reject.
+// TestExecStreams: all bytes of a stream pass through unchanged, however few are kept. A
+// truncated stream is no reason to reject.
 func TestExecStreams(t *testing.T) {
 	random := make([]byte, 3<<20)
 	for i := range random {
@@ -164,8 +164,8 @@ func TestExecOwnStreams(t *testing.T) {
 	}
 }
 
-// TestExecWrites: what is accepted is applied, a link that stays inside included, and
-// of what is not, nothing is.
+// TestExecWrites: accepted changes are applied, with links that stay inside. Of rejected
+// changes, none is applied.
 func TestExecWrites(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestExecWrites(t *testing.T) {
 				change       func(*kernel.Profile)
 				code         int
 				reasons      []string
-				applied      string // paths afterwards, without those that were there
+				applied      string // paths afterwards, without the earlier ones
 				text         string // of old
 			}{
 				{name: "accepted", script: "echo new >old; mkdir -p d/e; echo x >d/e/f; ln -s d/e/f link; rm gone", applied: "d d/e d/e/f link", text: "new\n"},
@@ -223,7 +223,7 @@ func TestExecWrites(t *testing.T) {
 	}
 }
 
-// paths are what stands beneath a folder.
+// paths returns the paths beneath a folder.
 func paths(t *testing.T, dir string) []string {
 	t.Helper()
 	var list []string
@@ -239,8 +239,8 @@ func paths(t *testing.T, dir string) []string {
 	return list
 }
 
-// TestExecDirect: direct writes are there as they happen, whatever the end, within the
-// write roots alone, and the settings of other tools that are there stay as they are.
+// TestExecDirect: direct writes take effect at once, however the command ends, and only
+// within the write roots. Existing settings of other tools stay as they are.
 func TestExecDirect(t *testing.T) {
 	h := harnesstest.NewTier(t, sandbox.Full)
 	for _, tc := range []struct {
@@ -274,8 +274,8 @@ func TestExecDirect(t *testing.T) {
 	}
 }
 
-// TestExecIsolation: exactly the isolation that is asked for, and otherwise the
-// strongest; the record says which, clause by clause.
+// TestExecIsolation: the sandbox has exactly the requested isolation, or else the
+// strongest one. The record names it, clause by clause.
 func TestExecIsolation(t *testing.T) {
 	temp, err := os.MkdirTemp("", "fiador-test-")
 	if err != nil {
@@ -339,7 +339,7 @@ func TestExecInterrupted(t *testing.T) {
 	}
 }
 
-// requestCase is an execution request and how it ends.
+// requestCase is an execution request with its expected end.
 type requestCase struct {
 	name, members string // members beside the ids, as YAML
 	code          int
@@ -351,7 +351,7 @@ type requestCase struct {
 	artifacts     []string // paths
 }
 
-// usualTime is a profile under which a request need not say its time.
+// usualTime changes a profile so that a request need not state its time.
 func usualTime(p *kernel.Profile) {
 	anyCommand(p)
 	p.TimeoutMS = contract.TimeoutMS().Default
@@ -408,12 +408,12 @@ metadata: {requested_by: a test}`},
 	}
 }
 
-// shell is the inputs of a request that runs a script.
+// shell returns the inputs of a request that runs a script.
 func shell(text string) string {
 	return "inputs: {command: sh, arguments: [\"-c\", '" + strings.ReplaceAll(text, "'", "''") + "']}"
 }
 
-// answered is the report on a request in a work folder.
+// answered executes a request in a work folder and returns its report.
 func answered(t *testing.T, x harnesstest.Executor, members, work string) (request.Report, *execute.Performed, error) {
 	t.Helper()
 	r, err := request.Parse(x.Deps.Specs, "r.yaml", []byte("execution_id: run-1\ntool_id: TL-1\n"+members+"\n"))
@@ -454,9 +454,9 @@ func requestWork(t *testing.T) string {
 	return work
 }
 
-// TestRequestsExecuted: a report that is valid, says what was expected and is missing,
-// and is the same but for its ephemeral part in another folder and another isolation;
-// what is accepted is applied.
+// TestRequestsExecuted: the report is valid, and says what was expected and is missing. In
+// another folder and under another isolation it is the same, except for its ephemeral
+// part. Accepted changes are applied.
 func TestRequestsExecuted(t *testing.T) {
 	digests := map[string]canon.ContentHash{}
 	for _, isolation := range harnesstest.Tiers {
@@ -490,8 +490,8 @@ func TestRequestsExecuted(t *testing.T) {
 	}
 }
 
-// namesFolder says whether a shell has named itself or its folder on a stream, which is
-// not the same everywhere.
+// namesFolder says whether a shell has printed its own name or its folder on a stream,
+// because these are not the same everywhere.
 func namesFolder(rep request.Report, p *execute.Performed) bool {
 	return rep.Stderr.SizeBytes > 0 && p != nil
 }
@@ -540,8 +540,8 @@ func checkRequestCase(t *testing.T, set *specs.Set, tc requestCase, rep request.
 	}
 }
 
-// TestMeaningOfAnEnd: what an exit code means follows from what happened where that is
-// known, and not from a number that the command chose.
+// TestMeaningOfAnEnd: the meaning of an exit code follows from what is known to have
+// happened, and not from a number that the command chose.
 func TestMeaningOfAnEnd(t *testing.T) {
 	h := harnesstest.NewTier(t, sandbox.Full)
 	for _, script := range []string{"kill -9 $$", "kill -15 $$"} {
@@ -556,8 +556,8 @@ func TestMeaningOfAnEnd(t *testing.T) {
 	}
 }
 
-// TestRequestsRefused: what a request may not have is an error before anything runs,
-// and nothing is left.
+// TestRequestsRefused: a request that asks for too much is an error before anything runs,
+// and leaves nothing.
 func TestRequestsRefused(t *testing.T) {
 	for _, tc := range []struct {
 		name, members string
@@ -611,8 +611,8 @@ func TestRequestsOverALimit(t *testing.T) {
 	}
 }
 
-// TestRequestInFolderOfItsInputs: the folder that inputs are taken from is the one that
-// the command works in; beside them it can be written.
+// TestRequestInFolderOfItsInputs: a command works in the folder that its inputs come from.
+// Beside the inputs it can write.
 func TestRequestInFolderOfItsInputs(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -630,8 +630,8 @@ func TestRequestInFolderOfItsInputs(t *testing.T) {
 	}
 }
 
-// TestPeerThatStopsReading: a command whose output nobody reads any more ends soon, as
-// it does in a pipeline.
+// TestPeerThatStopsReading: a command whose output nobody reads any more ends soon, as in
+// a pipeline.
 func TestPeerThatStopsReading(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), anyCommand)
 	r, w := io.Pipe()
@@ -643,8 +643,8 @@ func TestPeerThatStopsReading(t *testing.T) {
 	}
 }
 
-// TestNoChildren: a command with max_children 0 starts no process, whoever says it: the
-// profile, the call or a request; with 1 it does.
+// TestNoChildren: a command with max_children 0 starts no process, whether the profile,
+// the call or a request sets it. With 1 it starts one.
 func TestNoChildren(t *testing.T) {
 	const starts = "/bin/true; echo started"
 	number := func(n int) *int { return &n }

@@ -15,7 +15,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// listening is the port of a server of the host that accepts connections.
+// listening returns the port of a server of the host that accepts connections.
 func listening(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,7 +37,7 @@ func listening(t *testing.T) string {
 }
 
 // TestNetworkOfACommand: a command reaches the host's network under a profile that allows
-// it and not under one that does not; a request has to ask for it besides.
+// it, and not under another profile. A request also has to ask for the network.
 func TestNetworkOfACommand(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

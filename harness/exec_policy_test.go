@@ -37,7 +37,8 @@ func (g *gatekeeper) StageInputs(string, []string, int, int64) (sandbox.Inputs, 
 	return sandbox.Inputs{}, nil
 }
 
-// verdict is how a gate decides a run in a word: the outcome, and the reasons for it.
+// verdict returns a gate's decision on a run as a text: the outcome, and the reasons for
+// it.
 func (s *stage) verdict(t *testing.T, gate *harness.Gate, req harness.Request) string {
 	t.Helper()
 	runner := new(gatekeeper)
@@ -54,8 +55,8 @@ func (s *stage) verdict(t *testing.T, gate *harness.Gate, req harness.Request) s
 	return string(rep.Decision.Outcome) + " " + strings.Join(rep.Decision.Reasons, ", ")
 }
 
-// argvs are the argvs of every run action of the vectors, and of those of the command
-// detector, each once.
+// argvs returns each argv of the run actions of all vectors and of the vectors of the
+// command detector once.
 func argvs(t *testing.T) [][]string {
 	t.Helper()
 	type action struct {
@@ -90,11 +91,13 @@ func argvs(t *testing.T) [][]string {
 	return list
 }
 
-// layeredGates is how many gates layered has for each profile, the plain one first.
+// layeredGates is the number of gates that layered has for each profile. The first of them
+// has no other layer.
 const layeredGates = 5
 
-// layered are gates of every built-in profile, alone and with a layer of each kind that
-// denies some commands and asks about others, and one that denies metacharacters.
+// layered returns gates of every built-in profile: alone, with a layer of each kind, and
+// with a profile that denies metacharacters. The layers deny some commands and ask about
+// others.
 func (s *stage) layered(t *testing.T) []*harness.Gate {
 	t.Helper()
 	layer := adversary{src: `package PKG
@@ -127,8 +130,8 @@ clarify contains {"id": "SHORT", "path": "/actions/0", "question": "Is this all?
 }
 
 // TestExecDecidesLikeARun: an exec, an execution request and an intent of one run action
-// with equal standard input have the same verdict, under every profile and layer, and
-// none of them starts what the others do not.
+// with equal standard input have the same verdict. This holds under every profile and
+// layer. None of the three starts a command that the others do not start.
 func TestExecDecidesLikeARun(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	s := newStage(t)
@@ -143,12 +146,12 @@ func TestExecDecidesLikeARun(t *testing.T) {
 		}
 		for i, argv := range list {
 			if builtin := n%layeredGates == 0; builtin && i%third != n/layeredGates%third || !builtin && i%8 != n%8 {
-				continue // every argv under the built-in profiles, in the short form under one, and each under some with layers
+				continue // every argv under the built-in profiles, in the short form under one of them; each argv under some gates with layers
 			}
 			x := harness.Exec{Argv: argv, Write: sandbox.Staged}
 			source, err := x.Intent()
 			if err != nil {
-				continue // bytes that no process can be given
+				continue // bytes that no process can get
 			}
 			run := func(src []byte, x *harness.Exec) string {
 				return s.verdict(t, gate, harness.Request{Source: src, Path: "exec", Mode: harness.ModeExecuteSandbox, ModelMode: harness.ModelNone, Exec: x})
@@ -186,7 +189,7 @@ func TestExecDecidesLikeARun(t *testing.T) {
 	}
 }
 
-// requested is the verdict of a request, unless its argv is none that a request can have.
+// requested returns the verdict of a request, and false if no request can have the argv.
 func (s *stage) requested(t *testing.T, gate *harness.Gate, argv []string, stdin *string) (string, bool) {
 	t.Helper()
 	inputs := map[string]any{"command": argv[0], "arguments": argv[1:]}
@@ -208,8 +211,8 @@ func (s *stage) requested(t *testing.T, gate *harness.Gate, argv []string, stdin
 	return s.verdict(t, gate, req), true
 }
 
-// TestMetacharacters: under a profile that denies them an argument with one of the
-// contract's characters is refused as IV-02, and under every other one it is data.
+// TestMetacharacters: under a profile that denies them, an argument with one of the
+// contract's characters is refused as IV-02. Under every other profile it is data.
 func TestMetacharacters(t *testing.T) {
 	s := newStage(t)
 	gates := s.layered(t)
@@ -279,7 +282,8 @@ func TestRefusedNamesTheCheck(t *testing.T) {
 	}
 }
 
-// TestExecIntentNeedsText: bytes that no JSON text can hold are never made others.
+// TestExecIntentNeedsText: bytes that no JSON text can hold are an error, and are never
+// replaced by other bytes.
 func TestExecIntentNeedsText(t *testing.T) {
 	for rule, x := range map[string]harness.Exec{
 		"IV-02": {Argv: []string{"node", "\xff"}},
@@ -293,8 +297,8 @@ func TestExecIntentNeedsText(t *testing.T) {
 	}
 }
 
-// TestPurposeIsTheGoal: the goal of a request is its purpose, or "exec" where that shows
-// nothing, as a goal may not.
+// TestPurposeIsTheGoal: the goal of a request is its purpose, or "exec" if the purpose
+// shows nothing, because a goal must show something.
 func TestPurposeIsTheGoal(t *testing.T) {
 	s := newStage(t)
 	for purpose, goal := range map[string]string{"count the entries": "count the entries", " ": "exec", "\u00a0\u200b\u3164": "exec"} {

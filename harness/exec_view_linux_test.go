@@ -16,9 +16,10 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// TestRequestSeesWhatItLists: where a request says what it reads, its command sees that of
-// the work folder, its input files and, without what they hold, the folders that it writes,
-// and not even the name of anything else. What it could not see is neither lost nor told.
+// TestRequestSeesWhatItLists: if a request lists what it reads, its command sees these
+// paths of the work folder, and its input files. It also sees the folders that it writes,
+// without their content. It does not even see the name of anything else. What it cannot
+// see is neither lost nor reported.
 func TestRequestSeesWhatItLists(t *testing.T) {
 	held := map[string]string{"in/a": "a\n", "in/b": "b\n", "sub/keep": "keep\n", "out/old": "old\n", "out/deep/x": "x\n", "secret/s": "canary\n", "top": "top\n"}
 	all := slices.Sorted(func(yield func(string) bool) {
@@ -33,7 +34,7 @@ func TestRequestSeesWhatItLists(t *testing.T) {
 		name, script, inputs, files, outputs string
 		stdout                               string
 		reasons                              []string
-		after                                map[string]string // what is there then and was not, or is something else; empty: gone
+		after                                map[string]string // paths that are new or have changed afterwards; empty: gone
 	}{
 		{name: "everything", script: list, files: "deny: []", stdout: "in in/a in/b out out/deep out/deep/x out/old secret secret/s sub sub/keep top "},
 		{name: "a file", script: list, files: "read: [in/a], write: [out]", stdout: "in in/a out "},
@@ -94,8 +95,8 @@ func TestRequestSeesWhatItLists(t *testing.T) {
 	}
 }
 
-// TestRequestOpensNothing: what root's sandbox would not let a command read of a folder of
-// somebody else, it does not show because the request lists it.
+// TestRequestOpensNothing: in a folder of another user, root's sandbox lets a command read
+// only some files. A request that lists the folder opens no more of them.
 func TestRequestOpensNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can have files of several owners")
@@ -119,8 +120,8 @@ func TestRequestOpensNothing(t *testing.T) {
 	}
 }
 
-// TestDeniedLink: a path to deny that is a symbolic link, or leads through one, is refused:
-// what it leads to would be seen under its own name.
+// TestDeniedLink: a path to deny that is a symbolic link, or leads through one, is
+// refused. Otherwise the command would see its target under the target's own name.
 func TestDeniedLink(t *testing.T) {
 	work := t.TempDir()
 	treetest.Put(t, filepath.Join(work, "secret/s"), "canary\n")

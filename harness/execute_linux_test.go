@@ -36,15 +36,15 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-// reasonCase is an intent that ends with an exit code and reasons.
+// reasonCase is an intent with its expected exit code and reasons.
 type reasonCase struct {
 	name    string
 	profile func(*kernel.Profile)
 	members string
 	code    int
 	reasons []string
-	cmd     []string // nil: not looked at
-	outputs []string // paths; nil: not looked at
+	cmd     []string // nil: not checked
+	outputs []string // paths; nil: not checked
 }
 
 func reasonCases() []reasonCase {
@@ -61,7 +61,8 @@ func reasonCases() []reasonCase {
 		{name: "EXIT 255", members: intents.Actions(intents.Sh("exit 255")), code: 255, reasons: []string{"EXIT 255"}},
 		{name: "TIMEOUT of the action", members: intents.Actions(`{"kind":"run","argv":["sleep","30"],"timeout_ms":200}`), code: 143, reasons: []string{"TIMEOUT"}},
 		{name: "TIMEOUT though it ended well", members: intents.Actions(`{"kind":"run","argv":["sh","-c","trap 'exit 0' TERM; sleep 30 & wait"],"timeout_ms":200}`), code: 143, reasons: []string{"TIMEOUT"}},
-		// One process: a shell that lives on for a moment would say on its standard error what became of the other.
+		// One process: a shell that lives on for a moment would print the end of the other
+		// process on its standard error.
 		{name: "TIMEOUT of a command that ignores TERM", members: intents.Actions(`{"kind":"run","argv":["sh","-c","trap '' TERM; exec sleep 30"],"timeout_ms":200}`), code: 143, reasons: []string{"TIMEOUT"}},
 		{name: "TIMEOUT of the profile, all actions together", profile: one, members: intents.Actions(intents.Argv("sleep", "0.7"), intents.Argv("sleep", "0.71")), code: 143, reasons: []string{"TIMEOUT"}, cmd: []string{"sleep", "0.71"}},
 		{name: "TIMEOUT of the profile where the action asks for more", profile: one, members: intents.Actions(`{"kind":"run","argv":["sleep","30"],"timeout_ms":600000}`), code: 143, reasons: []string{"TIMEOUT"}},
@@ -105,8 +106,8 @@ func reasonCases() []reasonCase {
 	}
 }
 
-// TestReasons: every reason of the vocabulary, in a valid RunResult that is the same to
-// the byte whichever isolation there is.
+// TestReasons: every reason of the vocabulary occurs in a valid RunResult. The result is
+// the same to the byte under every isolation.
 func TestReasons(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
 	subsets := map[string][]byte{}
@@ -163,8 +164,8 @@ func canonicalSubset(t *testing.T, raw []byte) []byte {
 	return b
 }
 
-// TestOutOfMemory: what the kernel ended for lack of memory is 137 and OOM, where a
-// cgroup can tell.
+// TestOutOfMemory: a command that the kernel ended for lack of memory has exit code 137
+// and the reason OOM, where a cgroup can tell.
 func TestOutOfMemory(t *testing.T) {
 	h := harnesstest.NewTier(t, sandbox.Full)
 	x := harnesstest.NewExecutor(t, h, func(p *kernel.Profile) { p.MemoryMB = 64 })
@@ -185,8 +186,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestStreamHashes: the hashes are those of the command that counts, over what was
-// kept.
+// TestStreamHashes: the hashes are those of the command that counts, over the kept bytes.
 func TestStreamHashes(t *testing.T) {
 	kept := func(n int) canon.ContentHash { return canon.Sum(bytes.Repeat([]byte("ab\n"), n)[:n]) }
 	for _, isolation := range harnesstest.Tiers {
@@ -212,8 +212,8 @@ func TestStreamHashes(t *testing.T) {
 	}
 }
 
-// TestActionsInOrder: actions see what those before them did, and nothing is done
-// after the first that fails.
+// TestActionsInOrder: an action sees the effects of the actions before it. After the first
+// action that fails, no other is performed.
 func TestActionsInOrder(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -255,8 +255,8 @@ func contents(t *testing.T, rep harness.Report, paths ...string) []string {
 	return list
 }
 
-// TestManyCommands: the init lives through all actions of an intent, however many and
-// however long they are.
+// TestManyCommands: the init survives all actions of an intent, however many and however
+// long they are.
 func TestManyCommands(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -273,7 +273,8 @@ func TestManyCommands(t *testing.T) {
 	}
 }
 
-// TestEnvironment: a command's environment is the fixed one and what its action adds.
+// TestEnvironment: a command's environment is the fixed one with the additions of its
+// action.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("FIADOR_TEST_SECRET", "do not tell")
 	for _, isolation := range harnesstest.Tiers {
@@ -307,7 +308,7 @@ var elsewhere = []string{
 	intents.Actions(intents.Argv("no-such-command")),
 }
 
-// inElsewhere makes a tree and a work folder for them.
+// inElsewhere makes a tree and a work folder for these intents.
 func inElsewhere(t *testing.T, dir string) harness.Folders {
 	t.Helper()
 	for name, text := range map[string]string{"tree/src/in.txt": "input\n", "work/old.txt": "old\n", "work/out/old": "old\n", "work/out/keep": "kept\n"} {
@@ -318,7 +319,7 @@ func inElsewhere(t *testing.T, dir string) harness.Folders {
 
 const elsewhereName = "HARNESS_TEST_ELSEWHERE"
 
-// TestElsewhereChild is started by TestSameEverywhere as somebody else.
+// TestElsewhereChild is started by TestSameEverywhere as another user.
 func TestElsewhereChild(t *testing.T) {
 	isolation := sandbox.Isolation(os.Getenv(elsewhereName))
 	if isolation == "" {
@@ -347,8 +348,8 @@ func subsetsElsewhere(t *testing.T, isolation sandbox.Isolation) [][]byte {
 	return list
 }
 
-// TestSameEverywhere: the same intent, again, in another work folder, under another
-// isolation and as another user, gives the same canonical subset to the byte.
+// TestSameEverywhere: an intent that is executed again, in another work folder, under
+// another isolation and as another user, gives the same canonical subset to the byte.
 func TestSameEverywhere(t *testing.T) {
 	want := subsetsElsewhere(t, sandbox.Confined)
 	same := func(t *testing.T, got [][]byte) {
@@ -390,7 +391,8 @@ func TestSameEverywhere(t *testing.T) {
 	}
 }
 
-// node is the built-in default profile and its policy, where node runs.
+// node returns an executor under the built-in default profile and its policy. It skips the
+// test where node does not run.
 func node(t *testing.T) harnesstest.Executor {
 	t.Helper()
 	h := harnesstest.NewTier(t, sandbox.Full)
@@ -428,9 +430,9 @@ func TestProgramThatIsWrittenAndRun(t *testing.T) {
 	}
 }
 
-// TestProgramThatMisbehaves: the same intent with a step that reads a secret of the
-// host, opens a socket to the outside or fills the disk is stopped, the result says
-// so, and nothing outside has changed.
+// TestProgramThatMisbehaves: the same intent gets a step that reads a secret of the host,
+// opens a socket to the outside or fills the disk. It is stopped, the result says so, and
+// nothing outside has changed.
 func TestProgramThatMisbehaves(t *testing.T) {
 	x := node(t)
 	dir := t.TempDir()
@@ -495,7 +497,7 @@ s.on("error", e => { console.error(e.code); process.exit(11) }); setTimeout(() =
 	}
 }
 
-// fingerprint says what folders hold: names, modes, times and contents.
+// fingerprint describes the content of folders: names, modes, times and contents.
 func fingerprint(t *testing.T, dirs ...string) string {
 	t.Helper()
 	var b strings.Builder
@@ -526,8 +528,8 @@ func fingerprint(t *testing.T, dirs ...string) string {
 	return b.String()
 }
 
-// TestWorkFolder: commands work on top of it, it is never changed, and what was written
-// is applied where it is promoted, if nobody else changed that meanwhile.
+// TestWorkFolder: commands work on top of the work folder, which never changes. Promote
+// applies the written files there, unless somebody else changed them meanwhile.
 func TestWorkFolder(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -574,8 +576,8 @@ func TestWorkFolder(t *testing.T) {
 	}
 }
 
-// TestInputs: inputs are staged with their hashes and can be read alone; what cannot be
-// one is RUN_E001 before anything runs.
+// TestInputs: inputs are staged with their hashes and are read-only. A path that cannot be
+// an input is RUN_E001 before anything runs.
 func TestInputs(t *testing.T) {
 	tree := t.TempDir()
 	treetest.Put(t, filepath.Join(tree, "src/a"), "a\n")
@@ -647,7 +649,7 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// TestNoInputsNoCopies: what reads no input needs no folder for copies.
+// TestNoInputsNoCopies: an execution without inputs needs no folder for copies.
 func TestNoInputsNoCopies(t *testing.T) {
 	harnesstest.NewTier(t, sandbox.Full)
 	h := harnesstest.Tier{Host: sandbox.NewHost(filepath.Join(t.TempDir(), "none")), Isolation: sandbox.Full}
@@ -658,7 +660,7 @@ func TestNoInputsNoCopies(t *testing.T) {
 	}
 }
 
-// TestInputOverWorkFolder: an input stands over what the work folder has there.
+// TestInputOverWorkFolder: an input hides the entry of the work folder at its path.
 func TestInputOverWorkFolder(t *testing.T) {
 	tree, work := t.TempDir(), t.TempDir()
 	treetest.Put(t, filepath.Join(tree, "src/a"), "of the tree\n")
@@ -675,7 +677,7 @@ func TestInputOverWorkFolder(t *testing.T) {
 	}
 }
 
-// untouched is a runner that must not be asked.
+// untouched is a runner that must not be called.
 type untouched struct{ t *testing.T }
 
 func (u untouched) Start(context.Context, sandbox.Request) (*sandbox.Sandbox, error) {
@@ -688,7 +690,7 @@ func (u untouched) StageInputs(string, []string, int, int64) (sandbox.Inputs, er
 	return sandbox.Inputs{}, errors.New("untouched")
 }
 
-// TestNothingIsDone: what cannot be carried out, or is not allowed, is known before
+// TestNothingIsDone: an intent that cannot be executed, or is not allowed, is found before
 // anything is read or started.
 func TestNothingIsDone(t *testing.T) {
 	for _, tc := range []struct {
@@ -734,8 +736,8 @@ func TestNothingIsDone(t *testing.T) {
 	})
 }
 
-// TestWeakMachine: where the isolation that the profile demands cannot be had, nothing
-// runs; the error names the step and a thing to do.
+// TestWeakMachine: without the isolation that the profile demands, nothing runs. The error
+// names the step and a remedy.
 func TestWeakMachine(t *testing.T) {
 	h := harnesstest.NewTier(t, sandbox.Confined)
 	x := harnesstest.NewExecutor(t, h, func(p *kernel.Profile) { p.Isolation = kernel.IsolationFull })
@@ -745,7 +747,7 @@ func TestWeakMachine(t *testing.T) {
 	}
 }
 
-// TestFolderThatIsNotThere: a work folder or a path to read that has gone is an error,
+// TestFolderThatIsNotThere: a missing work folder, or a missing path to read, is an error
 // and never a weaker sandbox.
 func TestFolderThatIsNotThere(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
@@ -761,7 +763,7 @@ func TestFolderThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestInterrupted: a context that is done ends in RUN_E005, soon, and nothing is left.
+// TestInterrupted: a cancelled context ends in RUN_E005, soon, and nothing is left.
 func TestInterrupted(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -806,8 +808,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestProgress: every action is announced before it is performed, and none after a
-// failure.
+// TestProgress: every action is announced before it is performed. After a failure no
+// action is announced.
 func TestProgress(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Confined), nil)
 	var told []string
@@ -818,8 +820,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestOutputsThatWereThere: a declared output that nothing changed is an output as
-// well, and so is a file that an action wrote as it was.
+// TestOutputsThatWereThere: a declared output that nothing changed is an output as well.
+// So is a file that an action wrote with its old content.
 func TestOutputsThatWereThere(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {

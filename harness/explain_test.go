@@ -19,8 +19,8 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-// explained are the sources of every module of a gate by their lines, each under
-// the name that its provenance gives it.
+// explained has the lines of the source of every module of a gate, under the module's name
+// in the provenance.
 type explained map[string][]string
 
 func linesOf(t *testing.T, s *stage, src harness.Sources) explained {
@@ -38,8 +38,8 @@ func linesOf(t *testing.T, s *stage, src harness.Sources) explained {
 	return m
 }
 
-// rule is the text of the rule that begins at a line: its first line, and those
-// behind it that are indented or close a brace.
+// rule returns the text of the rule that begins at a line: its first line, and the
+// following lines that are indented or close a brace.
 func (e explained) rule(p policy.Place) string {
 	lines := e[p.Module]
 	if p.Line < 1 || p.Line > len(lines) {
@@ -75,8 +75,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainLayers explains with a layer of each kind beside the built-in policy,
-// all of which answer to much.
+// TestExplainLayers explains with a layer of each kind beside the built-in policy. Each of
+// these layers answers to much.
 func TestExplainLayers(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	s := newStage(t)
@@ -122,7 +122,7 @@ note contains {"id": "GOAL", "path": "/goal", "msg": "seen"}
 	}
 }
 
-// named are the adversary's files, its module under another name.
+// named returns the adversary's files, with its module under another name.
 func (a adversary) named(name string) func(string) fstest.MapFS {
 	return func(pkg string) fstest.MapFS {
 		files := a.files(pkg)
@@ -172,8 +172,8 @@ func (s *stage) explainAll(t *testing.T, gate *harness.Gate, lines explained, li
 	return layers
 }
 
-// checkReasons holds the reasons of an explanation against its decision, against
-// the sources of the rules and against the intent.
+// checkReasons compares the reasons of an explanation with its decision, with the sources
+// of the rules and with the intent.
 func checkReasons(t *testing.T, p posed, x harness.Explanation, lines explained) {
 	t.Helper()
 	var decided, noted []string
@@ -224,9 +224,9 @@ func checkReasons(t *testing.T, p posed, x harness.Explanation, lines explained)
 	same("the notes are", noted, x.Decision.Notes)
 }
 
-// checkPermits holds the permits of an explanation against the verdict's, and
-// against the sources of the rules. permits has the rule for each kind of effect, as
-// far as it is known: the built-in policy has one for each.
+// checkPermits compares the permits of an explanation with the verdict's permits and with
+// the sources of the rules. permits has the known rules by kind of effect: the built-in
+// policy has one rule for each kind.
 func checkPermits(t *testing.T, p posed, gate *harness.Gate, x harness.Explanation, lines explained, permits map[kernel.EffectKind]policy.Place) {
 	t.Helper()
 	v, err := gate.Judge.Eval(t.Context(), p.in)

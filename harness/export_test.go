@@ -7,7 +7,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// What tests outside the package hold besides what everybody sees.
+// The names that tests outside the package use besides the exported ones.
 var (
 	UpdateVectors = flag.Bool("update", false, "fill in the canonical subsets of the vectors whose outcome and reasons agree")
 	Agree         = agree

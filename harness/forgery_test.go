@@ -34,7 +34,7 @@ func (f forged) text(name string) map[string]any {
 	return doc.Value().(map[string]any)
 }
 
-// put writes a document back as the text that it is in the blob, and returns its hash.
+// put writes a document back into the blob as text, and returns its hash.
 func (f forged) put(name string, doc map[string]any) canon.ContentHash {
 	b, sum, err := canon.Artifact(doc)
 	if err != nil {
@@ -44,8 +44,8 @@ func (f forged) put(name string, doc map[string]any) canon.ContentHash {
 	return sum
 }
 
-// forge takes what was recorded apart, lets change at it, and puts it together again
-// under the hashes that it then has.
+// forge takes apart what was recorded, lets change modify it, and puts it together again
+// under its new hashes.
 func forge(t *testing.T, m *harnesstest.Memory, rec ledger.Record, change func(*forged)) (ledger.Record, *harnesstest.Memory) {
 	t.Helper()
 	open := func(b ledger.Blob) map[string]any {
@@ -78,8 +78,8 @@ func forge(t *testing.T, m *harnesstest.Memory, rec ledger.Record, change func(*
 	return f.rec, out
 }
 
-// TestCorruptEvidence: whatever in the evidence is not what the record says is found,
-// even where every blob has the name that its bytes demand.
+// TestCorruptEvidence: evidence that differs from the record is found, even if the name of
+// every blob fits its bytes.
 func TestCorruptEvidence(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	m := harnesstest.NewMemory()
@@ -168,8 +168,8 @@ func copyInto(to, from map[string]any) {
 	}
 }
 
-// TestReplayFindsAForgery: evidence that agrees with a forged record in every hash, and
-// says what the policy does not say.
+// TestReplayFindsAForgery: the evidence agrees with a forged record in every hash, and
+// says something that the policy does not say.
 func TestReplayFindsAForgery(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	m := harnesstest.NewMemory()
@@ -249,7 +249,7 @@ func TestReplayFindsAForgery(t *testing.T) {
 
 func digest(doc map[string]any) (canon.ContentHash, error) { return result.Digest(doc) }
 
-// broken gives a policy set one module of its own, and the digests that it then has.
+// broken gives a policy set one module of its own, and the digests that follow.
 func broken(t *testing.T, f *forged, edit func(*forged, func(map[string]any)), src string) {
 	t.Helper()
 	sum := string(canon.Sum([]byte(src)))
@@ -266,8 +266,8 @@ func broken(t *testing.T, f *forged, edit func(*forged, func(map[string]any)), s
 	})
 }
 
-// TestReplayOfAnotherKernel: bundle and result name their kernel, so they differ; the
-// decision does not, and the policy is told the kernel that it was told.
+// TestReplayOfAnotherKernel: bundle and result name their kernel, so they differ. The
+// decision does not differ, because the policy gets the recorded kernel version.
 func TestReplayOfAnotherKernel(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	m := harnesstest.NewMemory()
@@ -295,7 +295,7 @@ func TestReplayOfAnotherKernel(t *testing.T) {
 	}
 }
 
-// TestEveryFlippedByteIsFound: in both blobs, under their old names.
+// TestEveryFlippedByteIsFound flips bytes in both blobs, which keep their old names.
 func TestEveryFlippedByteIsFound(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	m := harnesstest.NewMemory()
@@ -321,8 +321,8 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 	}
 }
 
-// TestHostileBlobs: blobs whose names are right, and which are made to hurt, are corrupt
-// in little time and memory.
+// TestHostileBlobs: blobs with right names that are made to do harm are found corrupt in
+// little time and memory.
 func TestHostileBlobs(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	m := harnesstest.NewMemory()

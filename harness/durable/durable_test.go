@@ -10,7 +10,7 @@ import (
 	"github.com/fiador/fiador/harness/durable"
 )
 
-// folder is an empty folder, opened.
+// folder returns an empty folder, opened.
 func folder(t *testing.T) (dir string, root *os.Root) {
 	t.Helper()
 	dir = t.TempDir()
@@ -35,7 +35,8 @@ func begin(t *testing.T, root *os.Root, name, text string) *durable.File {
 	return f
 }
 
-// stands fails the test unless the folder holds one file with a text; empty: nothing.
+// stands fails the test unless the folder has exactly one file, with a text. An empty text
+// stands for no file.
 func stands(t *testing.T, dir, name, text string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -91,8 +92,8 @@ func refused(f *durable.File) error {
 	return f.Replace()
 }
 
-// TestWrite: a new file has the permissions that were asked for, in a folder beneath the
-// root too, and a file that stands there is named in the error.
+// TestWrite: a new file has the requested permissions, in a folder beneath the root too.
+// If a file is there already, the error names it.
 func TestWrite(t *testing.T) {
 	dir, root := folder(t)
 	if err := root.Mkdir("sub", 0o755); err != nil {

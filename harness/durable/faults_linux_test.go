@@ -17,8 +17,8 @@ import (
 	"github.com/fiador/fiador/harness/rehearsal"
 )
 
-// The program of the tests is also the one that a fault is put in: with these variables
-// it puts the file "f" in a folder.
+// The test binary is also the program that gets the fault. With these variables it puts
+// the file "f" in a folder.
 const folderVar, wayVar = "DURABLE_FOLDER", "DURABLE_WAY"
 
 func TestMain(m *testing.M) {
@@ -52,14 +52,15 @@ func put(dir, way string) error {
 	return f.Replace()
 }
 
-// order is the order of the calls that change something, as the comment of durable has it.
+// order is the order of the calls that change something, as in the comment of package
+// durable.
 var order = map[string]string{
 	"add":     "openat write fsync linkat unlinkat fsync",
 	"replace": "openat write fsync renameat fsync",
 }
 
-// traced puts a file in a new folder under strace, with its rules. It returns the folder,
-// the trace, and how the program ended.
+// traced puts a file in a new folder under strace, with the rules. It returns the folder,
+// the trace, and the program's error.
 func traced(t *testing.T, way string, rules ...string) (dir string, trace []string, err error) {
 	t.Helper()
 	rehearsal.NotUnderRace(t, rehearsal.Processes)
@@ -90,7 +91,7 @@ func traced(t *testing.T, way string, rules ...string) (dir string, trace []stri
 
 var callLine = regexp.MustCompile(`^\d+ +(\w+)\(`)
 
-// TestOrder: the system calls are those of the comment, in its order.
+// TestOrder: the system calls are those of the package's comment, in the same order.
 func TestOrder(t *testing.T) {
 	for way, want := range order {
 		dir, trace, err := traced(t, way, "-e", "trace=openat,write,fsync,linkat,unlinkat,/renameat")
@@ -108,8 +109,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// everywhere puts a fault in every call of each way in turn, and hands over the line of
-// the trace that has it, and the folder.
+// everywhere puts a fault in every call of each way in turn. It passes on the line of the
+// trace with the fault, and the folder.
 func everywhere(t *testing.T, fault string, check func(t *testing.T, way, at, dir string)) {
 	for way, all := range order {
 		met := 0
@@ -134,8 +135,8 @@ func everywhere(t *testing.T, fault string, check func(t *testing.T, way, at, di
 	}
 }
 
-// TestKilled: a kill at any call leaves what stood at the place or the new file, and
-// nothing else but the temporary name.
+// TestKilled: a kill at any call leaves the old state of the place or the new file, and
+// besides at most the temporary name.
 func TestKilled(t *testing.T) {
 	everywhere(t, "signal=KILL", func(t *testing.T, way, at, dir string) {
 		list, err := os.ReadDir(dir)
@@ -154,9 +155,9 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// TestFaults: an error before the file has its place leaves what stood there, and no
-// temporary file. An error of the last steps leaves the new file, and so does one of the
-// link, which a rename stands in for.
+// TestFaults: an error before the file has its place leaves the old state of the place,
+// and no temporary file. An error of the last steps leaves the new file. An error of the
+// link does so too, because a rename replaces the link.
 func TestFaults(t *testing.T) {
 	everywhere(t, "error=EIO", func(t *testing.T, way, at, dir string) {
 		want := map[string]string{"replace": "old"}[way]
@@ -173,13 +174,13 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// late are the calls after which the new file stands: the link, which a rename stands in
-// for, and all that come after the file has its place. The temporary file is synced
+// late are the calls after which the new file exists: the link, which a rename can
+// replace, and all calls after the file has its place. The temporary file is synced
 // before, and its name is in the trace.
 var late = regexp.MustCompile(` (linkat|unlinkat|openat)\(| fsync\(\d+<[^>.]*>`)
 
-// TestWithoutLinks: where hard links fail, a new file is there all the same, and replaces
-// nothing.
+// TestWithoutLinks: if hard links fail, a new file is put in its place all the same, and
+// replaces nothing.
 func TestWithoutLinks(t *testing.T) {
 	dir, _, err := traced(t, "add", "-e", "trace=linkat", "-e", "inject=linkat:error=EOPNOTSUPP")
 	if err != nil {
@@ -188,7 +189,7 @@ func TestWithoutLinks(t *testing.T) {
 	stands(t, dir, "f", "new")
 }
 
-// TestFolderWithoutSync: a file system that syncs no folders is no error.
+// TestFolderWithoutSync: a file system that cannot sync folders causes no error.
 func TestFolderWithoutSync(t *testing.T) {
 	dir, _, err := traced(t, "add", "-e", "trace=fsync", "-e", "inject=fsync:error=EINVAL:when=2")
 	if err != nil {

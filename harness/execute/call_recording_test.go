@@ -16,8 +16,8 @@ type unrecorded struct {
 
 func (u unrecorded) Recording() ([]byte, error) { return nil, u.err }
 
-// TestRecordingFails: whoever cannot have a recording is told what to do, where there is
-// something.
+// TestRecordingFails: the error of a recording that fails says what to do, if something
+// can be done.
 func TestRecordingFails(t *testing.T) {
 	for hint, err := range map[string]error{"split the intent": &model.Error{Msg: "too long", Next: "split the intent"}, "": errors.New("too long")} {
 		w := &performance{p: &Performed{}, task: Task{Caller: unrecorded{unasked{t}, err}}}

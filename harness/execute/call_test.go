@@ -48,8 +48,8 @@ func parsed(t *testing.T, members string) kernel.Intent {
 	return intent
 }
 
-// TestPrompts: a prompt is the params with the adapter's model, canonical and without a
-// line feed, whatever they were written like.
+// TestPrompts: a prompt has the params with the adapter's model. It is canonical and
+// without a line feed, however the params are written.
 func TestPrompts(t *testing.T) {
 	calls, err := ModelCalls(unasked{t}, parsed(t, intents.Actions(
 		intents.Call("m", `{"messages": [{"role": "user", "content": "2+2"}], "temperature": 0.0}`), `{"kind":"write","path":"out/a","content":"1"}`,
@@ -72,8 +72,8 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// TestCallsThatCannotBeMade: what is wrong with a call is said with its pointer before
-// anybody is asked.
+// TestCallsThatCannotBeMade: the fault of a call is reported with its pointer before any
+// model is asked.
 func TestCallsThatCannotBeMade(t *testing.T) {
 	tests := []struct{ name, members, pointer, want string }{
 		{"no such adapter", intents.Actions(`{"kind":"run","argv":["true"]}`, intents.Call("n", `{}`)), "/actions/1/adapter_id", `adapter "n": no such adapter`},
@@ -95,8 +95,8 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// TestSettle: what stands as a call has answered it is nobody's change, and neither is
-// the folder that was made for it.
+// TestSettle: a response that is as the call gave it is no change of a command. The folder
+// that was made for it is no change either.
 func TestSettle(t *testing.T) {
 	sum := func(s string) [32]byte { return [32]byte([]byte(s + strings.Repeat(" ", 32-len(s)))) }
 	file := func(path, content string) change.Change {
@@ -152,7 +152,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestApart: an input cannot stand where a response is put.
+// TestApart: an input cannot be at the place of a response.
 func TestApart(t *testing.T) {
 	in := sandbox.Inputs{Files: []sandbox.Input{{Path: "calls/002.response.json"}}}
 	if err := CheckInputs(in, map[int]ModelCall{0: {}, 2: {}}); err != nil {

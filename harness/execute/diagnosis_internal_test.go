@@ -10,7 +10,8 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 )
 
-// TestMemoryOfOneProcess: under a cgroup too a process can end at its own limit, RLIMIT_DATA.
+// TestMemoryOfOneProcess: also where a cgroup counts memory, a process can end at its own
+// limit, RLIMIT_DATA.
 func TestMemoryOfOneProcess(t *testing.T) {
 	p := Performed{
 		Observed: evidence.Observed{Command: &evidence.End{Code: 1}}, resident: 60 << 20, PeakMemory: 64 << 20,

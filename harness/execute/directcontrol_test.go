@@ -9,8 +9,8 @@ import (
 	"github.com/fiador/fiador/harness/sandbox"
 )
 
-// TestDirectControlPaths: a control path that a direct command made is removed, and it,
-// a changed one and one that is gone are named.
+// TestDirectControlPaths: a control path that a direct command made is removed and named.
+// A changed one and a missing one are named.
 func TestDirectControlPaths(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	write := func(name, text string) {
@@ -51,7 +51,7 @@ func TestDirectControlPaths(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, ".husky")); err != nil {
 		t.Fatal(err)
 	}
-	// A second name of one that stands was not moved.
+	// A second name of an existing control path was not moved.
 	if err := os.Link(filepath.Join(dir, ".tool-versions"), filepath.Join(dir, ".autoenv")); err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +91,8 @@ func TestDirectControlPaths(t *testing.T) {
 	}
 }
 
-// TestDirectControlPathsShut: a command cannot hide a control path in a folder that it
-// takes the permissions of, and such a control path is removed. Root is kept out of none.
+// TestDirectControlPathsShut: a command cannot hide a control path in a folder by removing
+// the folder's permissions. Such a control path is removed. No folder is closed to root.
 func TestDirectControlPathsShut(t *testing.T) {
 	dir := t.TempDir()
 	c, err := controlsOf(Task{Sandbox: sandbox.Request{Write: sandbox.Direct, Work: dir}})

@@ -52,8 +52,8 @@ func prints(t *testing.T, open func(context.Context, string) (*harness.Gate, err
 	return list
 }
 
-// TestRunVectorsAreAll: what is built in is every vector of every file, by name and
-// in order.
+// TestRunVectorsAreAll: the built-in vectors are all vectors of all files, by name and in
+// order.
 func TestRunVectorsAreAll(t *testing.T) {
 	var want []string
 	for _, f := range harnesstest.LoadVectors(t) {
@@ -71,8 +71,8 @@ func TestRunVectorsAreAll(t *testing.T) {
 	}
 }
 
-// TestPrintsAgree: every vector holds, and its print is the hash of what the runs of
-// the vectors' own test give, whatever the number of workers and processors.
+// TestPrintsAgree: every vector holds. Its print is the hash of the result of the vectors'
+// own test, whatever the number of workers and processors.
 func TestPrintsAgree(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	vectors := builtVectors(t)
@@ -105,8 +105,8 @@ func TestPrintsAgree(t *testing.T) {
 	}
 }
 
-// printOf is the print of a vector by another way: its own run, and for an error what
-// the file expects.
+// printOf computes the print of a vector in another way: from a run of its own, and for an
+// error from the expectation in the file.
 func printOf(t *testing.T, b *harnesstest.Bench, v *harnesstest.Vector) canon.ContentHash {
 	t.Helper()
 	rep, err := b.Run(t, v)
@@ -129,8 +129,8 @@ func mustCanonical(t *testing.T, v any) []byte {
 	return text
 }
 
-// TestPrintsSeeThePolicyText: one comment more in a module of the policy changes the
-// print of every decision and of no error, and every vector still holds.
+// TestPrintsSeeThePolicyText: one more comment in a module of the policy changes the print
+// of every decision and of no error. Every vector still holds.
 func TestPrintsSeeThePolicyText(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	changed := fstest.MapFS{}
@@ -168,8 +168,8 @@ func TestPrintsSeeThePolicyText(t *testing.T) {
 	}
 }
 
-// TestPrintsFindFaults: a vector does not hold where something else comes of it, and
-// nothing that goes wrong passes as an answer.
+// TestPrintsFindFaults: a vector with another result does not hold, and no failure passes
+// as an answer.
 func TestPrintsFindFaults(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	d := harnesstest.Deps(t)
@@ -212,8 +212,8 @@ func TestPrintsFindFaults(t *testing.T) {
 	}
 }
 
-// TestPrintsEnd: an interrupted computation, and an evaluation that does not stop, give
-// no prints; each gate is opened once.
+// TestPrintsEnd: an interrupted computation gives no prints, and neither does an
+// evaluation that does not stop. Each gate is opened once.
 func TestPrintsEnd(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	d, vectors := harnesstest.Deps(t), builtVectors(t)
@@ -255,8 +255,8 @@ func TestPrintsEnd(t *testing.T) {
 	}
 }
 
-// TestRunVectorsErrors: a folder of vectors that is not what it should be is no
-// fingerprint of less.
+// TestRunVectorsErrors: a faulty folder of vectors gives an error, and not a fingerprint
+// of fewer vectors.
 func TestRunVectorsErrors(t *testing.T) {
 	one := func(more string) string {
 		return `{"about":"a","vectors":[{"name":"n","why":"w","profile":"strict","mode":"plan-only","model_mode":"none",` + more + `}]}`
@@ -291,7 +291,7 @@ func TestRunVectorsErrors(t *testing.T) {
 	if err == nil || list != nil {
 		t.Errorf("an empty folder gives %v", list)
 	}
-	// An intent that cannot be made of what the vector says ends the computation.
+	// If no intent can be made from a vector, the computation ends.
 	bad := one(`"intent_base64":"!","expect":{"error":"RUN_E003"}`)
 	if list, err = ReadVectors(fstest.MapFS{"a.json": {Data: []byte(bad)}}); err != nil {
 		t.Fatal(err)
@@ -310,8 +310,8 @@ func sample() Fingerprint {
 	})
 }
 
-// TestFingerprintText: a fingerprint reads back as what it was, and its hash is the
-// SHA-256 of the lines above it.
+// TestFingerprintText: a fingerprint that was written and read is the same, and its hash
+// is the SHA-256 of the lines above it.
 func TestFingerprintText(t *testing.T) {
 	f := sample()
 	text := string(f.Text())
@@ -327,8 +327,8 @@ func TestFingerprintText(t *testing.T) {
 	}
 }
 
-// TestParseFingerprintErrors: what was cut, changed, joined or put in another order
-// is no fingerprint, and the line is named.
+// TestParseFingerprintErrors: a text that was truncated, changed, joined or reordered is
+// no fingerprint, and the error names the line.
 func TestParseFingerprintErrors(t *testing.T) {
 	text, line := string(sample().Text()), string(sample().Line())
 	lines := strings.SplitAfter(text, "\n")
@@ -377,7 +377,7 @@ func TestParseFingerprintErrors(t *testing.T) {
 	}
 }
 
-// FuzzParseFingerprint: what is accepted gives the same bytes again.
+// FuzzParseFingerprint: an accepted text is written again with the same bytes.
 func FuzzParseFingerprint(f *testing.F) {
 	f.Add(sample().Text())
 	f.Add(sample().Line())
