@@ -32,8 +32,8 @@ func modulesOf(p result.Provenance) []string {
 	return names
 }
 
-// TestSources opens what can be opened, and holds the profile, the layers and the
-// names in the provenance.
+// TestSources opens valid sources, and checks the profile, the layers and the names in the
+// provenance.
 func TestSources(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	org := func(name string) policy.Folder {
@@ -101,8 +101,8 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestSourcesErrors: every error is RUN_E004 and says in which file, and on which
-// line where there is one.
+// TestSourcesErrors: every error is RUN_E004. It names the file, and the line if there is
+// one.
 func TestSourcesErrors(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	user := func(json string) harness.Sources { return harnesstest.Mine(map[string]string{"profile.json": json}) }
@@ -190,7 +190,7 @@ func TestSourcesErrors(t *testing.T) {
 	}
 }
 
-// TestProfileOnDisk has files that only a real file system has.
+// TestProfileOnDisk has the cases that only a real file system has.
 func TestProfileOnDisk(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	open := func(dir string) error {
@@ -251,8 +251,8 @@ func TestProfileOnDisk(t *testing.T) {
 	}
 }
 
-// TestSeverityOfUnknownRule: a severity that nothing looks at is an error with a
-// hint, but of the user's own rules those may be weighed that stand under two names.
+// TestSeverityOfUnknownRule: a severity that no rule reads is an error with a hint. For a
+// rule of the user's own a severity is allowed if the rule stands under two names.
 func TestSeverityOfUnknownRule(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	one := "package gate.user.mine\n\n" + harnesstest.Meta("MINE") + `note contains {"id": "MINE", "path": "", "msg": "m"} if data.profile.severity.MINE == "note"` + "\n"
@@ -296,8 +296,8 @@ func TestSeverityOfUnknownRule(t *testing.T) {
 	}
 }
 
-// TestSameProfileElsewhere: where a policy is found on a machine stands in errors and
-// in no result. The canonical subset of a run is the same from any folder.
+// TestSameProfileElsewhere: the place of a policy on a machine is in errors and in no
+// result. The canonical subset of a run is the same from any folder.
 func TestSameProfileElsewhere(t *testing.T) {
 	s := newStage(t)
 	files := fstest.MapFS{
@@ -346,7 +346,7 @@ func TestSameProfileElsewhere(t *testing.T) {
 	}
 }
 
-// TestGateStandsStill: a gate decides by what was read when it was opened.
+// TestGateStandsStill: a gate decides by the files that were read when it was opened.
 func TestGateStandsStill(t *testing.T) {
 	s := newStage(t)
 	src := harnesstest.Mine(map[string]string{"profile.json": harnesstest.Minimal, "a.rego": harnesstest.Asking("gate.user.mine")})

@@ -15,8 +15,8 @@ import (
 	"github.com/fiador/fiador/harness/tree/treetest"
 )
 
-// TestOutputsThatAreGone: what stood in a folder that was removed or replaced is no
-// output, though an action has written it as it was.
+// TestOutputsThatAreGone: the former content of a folder that was removed or replaced is
+// no output, even if an action has written it unchanged.
 func TestOutputsThatAreGone(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -46,8 +46,8 @@ func TestOutputsThatAreGone(t *testing.T) {
 	}
 }
 
-// TestResponseThatIsGone: a response whose folder was replaced is a reason, also where
-// the work folder had the same one.
+// TestResponseThatIsGone: if the folder of a response was removed or replaced, this is a
+// reason to reject, even if the work folder had the same response.
 func TestResponseThatIsGone(t *testing.T) {
 	e := harnesstest.NewEndpoint(t)
 	x := harnesstest.Callers(t, harnesstest.NewTier(t, sandbox.Full), nil)
@@ -77,7 +77,7 @@ func TestResponseThatIsGone(t *testing.T) {
 }
 
 // TestDeclaredResponse: a response that is declared as an output is one output, whatever
-// the work folder had there.
+// the work folder had at its path.
 func TestDeclaredResponse(t *testing.T) {
 	e := harnesstest.NewEndpoint(t)
 	x := harnesstest.Callers(t, harnesstest.NewTier(t, sandbox.Full), nil)

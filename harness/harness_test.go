@@ -18,8 +18,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// TestNoVerdictIsNoResult: whatever goes wrong behind the policy, the run ends
-// in an error and never in a result.
+// TestNoVerdictIsNoResult: whatever goes wrong from the policy on, the run ends in an
+// error and never in a result.
 func TestNoVerdictIsNoResult(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -80,8 +80,8 @@ func TestEmptyVerdictRefuses(t *testing.T) {
 	}
 }
 
-// TestPolicySeesTheCanonicalIntent: the input has the values of the canonical
-// document, with every member there.
+// TestPolicySeesTheCanonicalIntent: the input has the values of the canonical document,
+// and every member.
 func TestPolicySeesTheCanonicalIntent(t *testing.T) {
 	d := harnesstest.Deps(t)
 	var seen policy.Input
@@ -137,8 +137,8 @@ func TestUnknownProfile(t *testing.T) {
 	}
 }
 
-// TestSealHoldsTheGatesProfile: a result that names another policy than that of the gate
-// is an internal error, though it agrees with itself.
+// TestSealHoldsTheGatesProfile: a result that names another policy than the gate's is an
+// internal error, even if it agrees with itself.
 func TestSealHoldsTheGatesProfile(t *testing.T) {
 	d := harnesstest.Deps(t)
 	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
@@ -156,7 +156,8 @@ func TestSealHoldsTheGatesProfile(t *testing.T) {
 	}
 }
 
-// TestTwoEncodersAgree: bytes that encoding/json and jcs do not give are no result.
+// TestTwoEncodersAgree: bytes that differ from those of encoding/json and jcs are no
+// result.
 func TestTwoEncodersAgree(t *testing.T) {
 	d := harnesstest.Deps(t)
 	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
@@ -186,7 +187,7 @@ func TestTwoEncodersAgree(t *testing.T) {
 	}
 }
 
-// BenchmarkAgree is what the comparison of a small result costs a run.
+// BenchmarkAgree measures the cost of the comparison for a run with a small result.
 func BenchmarkAgree(b *testing.B) {
 	set, err := specs.New()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// inputCheckCase is a run action, and the input check that refuses it at its pointer in an
-// intent; it is good where there is none.
+// inputCheckCase is a run action, the input check that refuses it, and the pointer in an
+// intent. The action is good if the case has no check.
 type inputCheckCase struct {
 	name          string
 	argv          []string
@@ -45,7 +45,7 @@ func inputCheckCases() []inputCheckCase {
 	}
 }
 
-// intent is the case as an intent.
+// intent returns the case as an intent.
 func (c inputCheckCase) intent(t *testing.T) []byte {
 	t.Helper()
 	action := map[string]any{"kind": "run", "argv": c.argv}
@@ -63,8 +63,9 @@ func (c inputCheckCase) intent(t *testing.T) []byte {
 	return src
 }
 
-// TestInputChecksAreNamed: what an input check refuses before the policy is asked carries
-// its id, its pointer and a remedy, in an intent, an exec and a request.
+// TestInputChecksAreNamed: an input check that refuses something before the policy is
+// asked gives its id, its pointer and a remedy. This holds for an intent, an exec and a
+// request.
 func TestInputChecksAreNamed(t *testing.T) {
 	s := newStage(t)
 	gate := s.Gates["dev"]
@@ -108,7 +109,7 @@ func TestInputChecksAreNamed(t *testing.T) {
 	}
 }
 
-// requestPointer is the place in a request of what stands at a pointer in an intent.
+// requestPointer returns the pointer in a request for a pointer in an intent.
 func requestPointer(t *testing.T, pointer string) string {
 	t.Helper()
 	if pointer == "/inputs" {

@@ -22,8 +22,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-// A posed vector is one that the policy is asked about, and what the built-in
-// policy alone decides.
+// A posed vector reaches the policy. base is the decision of the built-in policy alone.
 type posed struct {
 	*harnesstest.Vector
 	intent kernel.Intent
@@ -31,8 +30,8 @@ type posed struct {
 	base   kernel.Decision
 }
 
-// A stage has the gates of the built-in profiles, the posed vectors by profile, and
-// the vectors that end before the policy is asked.
+// A stage has the gates of the built-in profiles, the posed vectors by profile, and the
+// vectors that end before the policy is asked.
 type stage struct {
 	*harnesstest.Bench
 	posed map[string][]posed
@@ -96,7 +95,7 @@ func (s *stage) pose(t *testing.T, v *harnesstest.Vector) (posed, bool) {
 	return p, err == nil
 }
 
-// decide is what judge does, about an intent that is read once for all gates.
+// decide judges as a gate does, but reads the intent once for all gates.
 func (p posed) decide(t *testing.T, gate *harness.Gate) (kernel.Decision, error) {
 	t.Helper()
 	verdict, err := gate.Judge.Eval(t.Context(), p.in)
@@ -110,7 +109,7 @@ func (p posed) decide(t *testing.T, gate *harness.Gate) (kernel.Decision, error)
 	return d, nil
 }
 
-// runOn is the whole run of a vector under a gate.
+// runOn runs a vector as a whole under a gate.
 func (s *stage) runOn(t *testing.T, gate *harness.Gate, v *harnesstest.Vector) (harness.Report, error) {
 	t.Helper()
 	deps := harness.Deps{Now: func() time.Time { return time.Unix(0, 0) }, Rand: strings.NewReader(""), Specs: s.Specs}
@@ -122,12 +121,12 @@ func rank(o kernel.Outcome) int {
 	return slices.Index([]kernel.Outcome{kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse}, o)
 }
 
-// kinds are the ways in which a layer stands beside the built-in policy.
+// kinds returns the ways in which a layer stands beside the built-in policy.
 func kinds() []string { return []string{"org", "repo", "user"} }
 
-// beside is a built-in profile with one more layer of a kind; as a user's layer it
-// is that of a profile which extends the built-in one and changes nothing. files
-// has the files for the layer's package.
+// beside returns a built-in profile with one more layer of a kind. A user's layer belongs
+// to a profile that extends the built-in one and changes nothing. files returns the files
+// for the layer's package.
 func beside(kind, profile string, files func(pkg string) fstest.MapFS) harness.Sources {
 	s := harness.Sources{Builtin: profiles.FS(), Profile: profile}
 	f := policy.Folder{FS: files("gate." + kind + ".adv"), Dir: ".", Show: "shown"}
@@ -143,14 +142,14 @@ func beside(kind, profile string, files func(pkg string) fstest.MapFS) harness.S
 	return s
 }
 
-// An adversary is a layer that tries to soften a decision, or to break it. PKG
-// stands for the layer's package in its module a.rego and in the others.
+// An adversary is a layer that tries to soften a decision, or to break it. PKG stands for
+// the layer's package in its module a.rego and in the others.
 //
-// want has what may become of it, separated by " | ": "load TEXT" is an error at
-// load (RUN_E004) with that text; the others are about the vectors. "error TEXT" is
-// RUN_E007 with that text for all of them, "sometimes TEXT" for some; "same" leaves every decision as it is,
-// "ask" makes a CLARIFY of each BUNDLE, "refuse" refuses everything, and "tighter"
-// changes some.
+// want has the allowed results, separated by " | ". "load TEXT" is an error at load
+// (RUN_E004) with that text. The other results are about the vectors. "error TEXT" is
+// RUN_E007 with that text for all vectors, and "sometimes TEXT" for some. "same" leaves
+// every decision as it is. "ask" makes a CLARIFY of each BUNDLE. "refuse" refuses
+// everything. "tighter" changes some decisions.
 type adversary struct {
 	name, src string
 	others    map[string]string
@@ -168,17 +167,17 @@ func (a adversary) files(pkg string) fstest.MapFS {
 // hard begins a denial of everything; a body has to follow.
 const hard = `deny contains {"id": "ADV", "path": "", "msg": "m"} `
 
-// with is an adversary whose one rule never fires; rest is what else it has.
+// with returns an adversary with a rule that never fires, and with the text rest.
 func with(name, rest, want string) adversary {
 	return adversary{name: name, src: "package PKG\nimport future.keywords.not\n" + harnesstest.Quiet("ADV") + rest + "\n", want: want}
 }
 
-// rule is an adversary with one rule of the id ADV, and what follows it.
+// rule returns an adversary with the text src after the METADATA of the id ADV.
 func rule(name, src, want string) adversary {
 	return adversary{name: name, src: "package PKG\nimport future.keywords.not\n" + harnesstest.Meta("ADV") + src + "\n", want: want}
 }
 
-// module is an adversary of one module as it is.
+// module returns an adversary of one unchanged module.
 func module(name, src, want string) adversary {
 	return adversary{name: name, src: src, want: want}
 }
@@ -188,7 +187,7 @@ func adversaries() []adversary {
 		wrongAnswers(), failures(), sourceTexts(), imitations(), omittedFunctions())
 }
 
-// foreignPackages try to be, or to reach into, the package that permits.
+// foreignPackages try to be the package that permits, or to reach into it.
 func foreignPackages() []adversary {
 	const foreign = "load must be gate. | load does not belong to layer"
 	permits := "permit contains e.id if some e in input.effects\n"
@@ -220,7 +219,7 @@ func foreignPackages() []adversary {
 	}
 }
 
-// foreignNames try to be a rule, a document or a function of somebody else.
+// foreignNames try to be a rule, a document or a function of another package.
 func foreignNames() []adversary {
 	const all = "if some e in input.effects"
 	const shape = `load a.rego:9: rule "permit" must be a set`
@@ -263,7 +262,7 @@ weight(_) := "note"`, "same"),
 	}
 }
 
-// foreignReferences try to see, or to replace, what is not the layer's.
+// foreignReferences try to see, or to replace, documents outside of the layer.
 func foreignReferences() []adversary {
 	const neither = "load is neither data.profile nor the module's own package"
 	const reserved = "load must not be a reserved name"
@@ -358,7 +357,7 @@ func wrongForms() []adversary {
 	}
 }
 
-// wrongAnswers load, for they are only seen when a rule answers.
+// wrongAnswers load, because their faults show only when a rule answers.
 func wrongAnswers() []adversary {
 	const long = `sprintf("%02049d", [0])`
 	return []adversary{
@@ -398,7 +397,7 @@ func wrongAnswers() []adversary {
 	}
 }
 
-// failures are what goes wrong inside a rule, and what only looks like it.
+// failures are faults inside a rule, and rules that only look faulty.
 func failures() []adversary {
 	return []adversary{
 		rule("to_number of a text", hard+`if to_number("abc") > 5`, `error a.rego:8: function "to_number" does not accept its operands`),
@@ -442,8 +441,8 @@ func sourceTexts() []adversary {
 		with("parentheses 3000 deep", nested("(", "1", ")", 3000), "same"),
 		with("comprehensions 8 deep", nested("[1 | ", "true", "]", 8), "same"),
 		with("references 2000 deep", nested("input.intent.context[", `"a"`, "]", 2000), "same"),
-		// A byte order mark is the parser's to skip; a layer whose first module names
-		// the package is refused for it.
+		// The parser may skip a byte order mark. A layer whose first module names the
+		// package is refused because of the mark.
 		module("byte order mark", "\ufeffpackage PKG\n"+harnesstest.Quiet("ADV"), "same | load must be gate."),
 		module("byte order mark within", "package PKG\n\ufeff"+harnesstest.Quiet("ADV"), "load illegal byte-order mark"),
 		module("CRLF", strings.ReplaceAll("package PKG\n"+harnesstest.Quiet("ADV"), "\n", "\r\n"), "same"),
@@ -456,7 +455,7 @@ func sourceTexts() []adversary {
 	}
 }
 
-// imitations say what the built-in policy says, in another weight.
+// imitations repeat what the built-in policy says, with another weight.
 func imitations() []adversary {
 	const all = "if some e in input.effects\n"
 	return []adversary{
@@ -473,7 +472,7 @@ func imitations() []adversary {
 	}
 }
 
-// doneAgain begins a question that is the built-in policy's word for word.
+// doneAgain begins a rule with a question that the built-in policy asks in the same words.
 func doneAgain(priority int) string {
 	return fmt.Sprintf(`package PKG
 
@@ -486,7 +485,7 @@ func doneAgain(priority int) string {
 clarify contains {"id": "DONE_AGAIN", "path": "", "question": "What has to be true for the goal to be reached?"} `, priority)
 }
 
-// omittedFunctions call what no policy may call.
+// omittedFunctions call functions that no policy may call.
 func omittedFunctions() []adversary {
 	var list []adversary
 	for _, call := range []string{
@@ -504,14 +503,14 @@ func omittedFunctions() []adversary {
 	return list
 }
 
-// tally is what became of the posed vectors under a gate.
+// tally counts the results of the posed vectors under a gate.
 type tally struct {
 	total, errors, changed, refused int
 	bundles, asked                  int // BUNDLEs of the built-in policy, and how many became CLARIFY
 	message                         string
 }
 
-// is says whether want is what became of them.
+// is says whether the results are those of want.
 func (n tally) is(want string) bool {
 	kind, text, _ := strings.Cut(want, " ")
 	switch kind {
@@ -531,8 +530,8 @@ func (n tally) is(want string) bool {
 	return false
 }
 
-// hold decides posed vectors under a gate and proves that no outcome is milder than
-// that of the built-in policy alone, and that nothing of what that policy says is
+// hold decides posed vectors under a gate. It proves that no outcome is milder than that
+// of the built-in policy alone, and that no finding, note or question of that policy is
 // lost.
 func hold(t *testing.T, gate *harness.Gate, list []posed) tally {
 	t.Helper()
@@ -586,8 +585,8 @@ func hold(t *testing.T, gate *harness.Gate, list []posed) tally {
 	return n
 }
 
-// builtinAlone is what the built-in policy and the kernel say. The list is nil
-// where they say nothing, as it is without another layer.
+// builtinAlone returns the results of the built-in policy and the kernel. The list is nil
+// if they have none, as without another layer.
 func builtinAlone(list []kernel.Result) []kernel.Result {
 	var out []kernel.Result
 	for _, r := range list {
@@ -602,8 +601,9 @@ func missing(list, from []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(from, s) })
 }
 
-// checkProvenance proves that a layer beside a built-in profile changes neither its
-// limits nor the digests of what decides, and that the layer itself stands there.
+// checkProvenance proves that a layer beside a built-in profile changes neither the
+// profile's limits nor the digests of what decides. It also proves that the provenance has
+// the layer itself.
 func (s *stage) checkProvenance(t *testing.T, gate *harness.Gate, profile, kind string) {
 	t.Helper()
 	base := s.Gates[profile]
@@ -638,7 +638,7 @@ func (s *stage) checkProvenance(t *testing.T, gate *harness.Gate, profile, kind 
 	}
 }
 
-// loadRefused says whether an error at load is one that want has.
+// loadRefused fails the test unless want allows the error at load.
 func loadRefused(t *testing.T, err error, want string) {
 	t.Helper()
 	var re *result.RunError
@@ -653,10 +653,10 @@ func loadRefused(t *testing.T, err error, want string) {
 	t.Errorf("error %q, want %q", re.Message, want)
 }
 
-// TestLayersOnlyTighten loads every adversary in the three ways and holds it against
-// all vectors, each profile in another way. The one vector with 10001 effects takes as
-// long as all others together, so that every sixth adversary has to do. The short form
-// holds an adversary against one profile instead of three.
+// TestLayersOnlyTighten loads every adversary in the three ways and tests it with all
+// vectors, each profile in another way. The one vector with 10001 effects takes as long as
+// all others together, so only every sixth adversary is tested with it. The short form
+// tests an adversary with one profile instead of three.
 func TestLayersOnlyTighten(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	s := newStage(t)
@@ -693,9 +693,9 @@ func TestLayersOnlyTighten(t *testing.T) {
 	}
 }
 
-// TestLayersKeepErrors: what is an error without a layer is the same error with
-// one, whatever the layer says. An intent that is allowed but cannot be executed may
-// be refused or asked about instead.
+// TestLayersKeepErrors: an error without a layer is the same error with a layer, whatever
+// the layer says. An intent that is allowed but cannot be executed may be refused or asked
+// about instead.
 func TestLayersKeepErrors(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	s := newStage(t)
@@ -749,8 +749,8 @@ func line(t *testing.T, err error) string {
 	return string(re.Line())
 }
 
-// TestLayersTogether has layers of all three kinds at once: what each adds stands
-// beside what the others add.
+// TestLayersTogether has layers of all three kinds at once: the answers of each layer
+// stand beside those of the others.
 func TestLayersTogether(t *testing.T) {
 	s := newStage(t)
 	src := func(kind, head string) func(string) fstest.MapFS {
@@ -777,14 +777,13 @@ func TestLayersTogether(t *testing.T) {
 	}
 }
 
-// filesAs are the adversary's files with another text in them.
+// filesAs returns the adversary's files with another text in them.
 func (a adversary) filesAs(old, text string) func(string) fstest.MapFS {
 	a.src = strings.ReplaceAll(a.src, old, text)
 	return a.files
 }
 
-// TestSlowLayerIsNoVerdict: a layer that does not come to an end takes no decision
-// with it.
+// TestSlowLayerIsNoVerdict: a layer that does not end gives no decision.
 func TestSlowLayerIsNoVerdict(t *testing.T) {
 	s := newStage(t)
 	slow := rule("", hard+`if { some a in numbers.range(1, 1000); some b in numbers.range(1, 1000); some c in numbers.range(1, 1000); a * b * c == 0 }`, "")
@@ -802,10 +801,10 @@ func TestSlowLayerIsNoVerdict(t *testing.T) {
 	}
 }
 
-// TestGeneratedLayersOnlyTighten does what TestLayersOnlyTighten does for layers
-// that a grammar gives. Most of them load, and of those that load many change
-// decisions. Intents with very many effects are left out: two rules that are each
-// other's product would take minutes.
+// TestGeneratedLayersOnlyTighten does the same as TestLayersOnlyTighten for layers that a
+// grammar gives. Most of them load, and many of the loaded layers change decisions.
+// Intents with very many effects are left out, because two rules that multiply each other
+// would take minutes.
 func TestGeneratedLayersOnlyTighten(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	s := newStage(t)
@@ -867,8 +866,8 @@ func TestGeneratedLayersOnlyTighten(t *testing.T) {
 	}
 }
 
-// TestExtendsIsNeverSofter decides vectors under profiles that extend a built-in one:
-// whatever they take away, no outcome is milder than under what they extend.
+// TestExtendsIsNeverSofter decides vectors under profiles that extend a built-in one.
+// Whatever they take away, no outcome is milder than under the built-in profile.
 func TestExtendsIsNeverSofter(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	s := newStage(t)
@@ -929,22 +928,22 @@ func TestExtendsIsNeverSofter(t *testing.T) {
 // A grammar composes the text of a layer from choices of r.
 type grammar struct {
 	r     *rand.Rand
-	leaf  bool // in a helper, which calls no other
+	leaf  bool // in a helper, which calls no other helper
 	depth int
 	bound []binding
 	vars  int
 }
 
-// A binding is a variable of a rule's body, and of what kind: effect, finding,
-// action or text.
+// A binding is a variable of a rule's body, with its kind: effect, finding, action or
+// text.
 type binding struct{ name, kind string }
 
 func (g *grammar) pick(list ...string) string { return list[g.r.IntN(len(list))] }
 
 func (g *grammar) chance(percent int) bool { return g.r.IntN(100) < percent }
 
-// layer has one to four rules, the helpers that they call, and now and then
-// something that no layer may have.
+// layer returns one to four rules, the helpers that they call, and now and then something
+// that no layer may have.
 func (g *grammar) layer() string {
 	var b strings.Builder
 	b.WriteString("package PKG\n\n")
@@ -973,7 +972,7 @@ func (g *grammar) layer() string {
 	return b.String()
 }
 
-// helpers are one of each sort that a literal may call.
+// helpers returns one helper of each sort that a literal may call.
 func (g *grammar) helpers() string {
 	g.bound, g.depth, g.leaf = nil, 1, true
 	var b strings.Builder
@@ -1089,7 +1088,7 @@ func (g *grammar) literal() string {
 	}
 }
 
-// literal2 is a literal that can stand behind not.
+// literal2 returns a literal that can stand after not.
 func (g *grammar) literal2() string {
 	return g.pick("input.intent.context.never", "startswith("+g.text()+", "+g.text()+")", g.text()+" in "+g.list(), "h1", "f1("+g.text()+")",
 		"input.effects[0].path", "input.intent.actions[0].argv[1]", "to_number("+g.text()+") == 1")
@@ -1120,7 +1119,7 @@ func (g *grammar) list() string {
 		"[x | x := input.effects[_].path]", "[x | x := input.findings[_].code]", `[input.mode]`, "input.intent.context.never")
 }
 
-// path leads most of the time into the intent.
+// path returns a path that leads into the intent most of the time.
 func (g *grammar) path() string {
 	if len(g.bound) > 0 {
 		switch v := g.bound[0]; v.kind {

@@ -13,8 +13,8 @@ import (
 	"github.com/fiador/fiador/policy"
 )
 
-// TestModelModes: plan-only decides in every model mode that the profile has, and nobody
-// is asked; an execution needs somebody who answers.
+// TestModelModes: plan-only decides in every model mode that the profile has, and asks
+// nobody. An execution needs a Caller that answers.
 func TestModelModes(t *testing.T) {
 	d := harnesstest.Deps(t)
 	gate := harnesstest.GateWith(t, d, harnesstest.JudgeFunc(func(policy.Input) (kernel.Verdict, error) {

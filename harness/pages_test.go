@@ -20,8 +20,8 @@ import (
 
 var updatePages = flag.Bool("update-pages", false, "write the generated pages")
 
-// TestRulesPage: specs/rules.md prints the records of the built-in policy, and
-// how each built-in profile weighs them.
+// TestRulesPage: specs/rules.md has the records of the built-in policy, and the weight of
+// each rule in each built-in profile.
 func TestRulesPage(t *testing.T) {
 	set, err := specs.New()
 	if err != nil {
@@ -68,8 +68,8 @@ func TestRulesPage(t *testing.T) {
 	checkPage(t, "../specs/rules.md", b.String())
 }
 
-// TestReferencePage: docs/reference.md prints every record that fiador explain
-// prints without a profile of the user's.
+// TestReferencePage: docs/reference.md has every record that fiador explain prints without
+// a profile of the user's.
 func TestReferencePage(t *testing.T) {
 	set, err := specs.New()
 	if err != nil {
@@ -132,10 +132,9 @@ func TestReferencePage(t *testing.T) {
 
 func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// TestOneIntentPage: docs/one-intent.md follows examples/notes.json from its
-// bytes to its digest. Every hash on the page is recomputed here from the bytes
-// that the page shows, with nothing but SHA-256, and held against what a run
-// gives.
+// TestOneIntentPage: docs/one-intent.md follows examples/notes.json from its bytes to its
+// digest. The test computes every hash on the page again from the bytes that the page
+// shows, with SHA-256 alone, and compares it with a run.
 func TestOneIntentPage(t *testing.T) {
 	raw, err := os.ReadFile("../examples/notes.json")
 	if err != nil {
@@ -229,8 +228,8 @@ func checkPage(t *testing.T, page, want string) {
 	}
 }
 
-// TestReadmeShowsTheTruth: the document in the README is what the run of its
-// example gives.
+// TestReadmeShowsTheTruth: the document in the README is the result of a run of its
+// example.
 func TestReadmeShowsTheTruth(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -262,7 +261,7 @@ func TestReadmeShowsTheTruth(t *testing.T) {
 	if blocks[0] != string(raw) {
 		t.Error("the README's intent is not examples/release.json")
 	}
-	// What it shows of the result is TestReadmeExecutes of cmd/fiador.
+	// TestReadmeExecutes of cmd/fiador checks what the README shows of its result.
 	if page, err := os.ReadFile("../examples/page.json"); err != nil || blocks[2] != string(page) {
 		t.Errorf("the README's other intent is not examples/page.json (%v)", err)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// TestPromoteExchanged: what the execution has written goes into the folder that it
-// worked on, and not where its name leads by then.
+// TestPromoteExchanged: the written files go into the folder that the execution worked on,
+// and not into the folder that has its name by then.
 func TestPromoteExchanged(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		for name, move := range map[string]func(work string) error{

@@ -16,8 +16,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// TestPromoteElsewhere: another folder than the one that was worked on takes what fits
-// it, or nothing: what apply refuses is refused with its name.
+// TestPromoteElsewhere: a folder other than the work folder takes the whole result if it
+// fits, and otherwise nothing. What apply refuses is refused too, and the error names it.
 func TestPromoteElsewhere(t *testing.T) {
 	seen := map[string]string{"out/old": "old\n", "out/gone": "gone\n", "out/d/x": "x\n", "out/was": "file\n"}
 	with := func(name, text string) map[string]string {
@@ -40,9 +40,9 @@ func TestPromoteElsewhere(t *testing.T) {
 		bare := x.Run(t, intents.Actions(intents.Sh("mkdir -p out/b/objects out/b/refs; echo ref: x >out/b/HEAD")), harness.Folders{})
 		for name, tc := range map[string]struct {
 			rep    harness.Report
-			things map[string]string // a text that begins with -> is a link, one that is / a folder
-			at     string            // the folder beneath the things; empty: they are in it
-			fault  string            // empty: it is applied
+			things map[string]string // a text that begins with -> is a link, a text that is / a folder
+			at     string            // the promoted folder among these entries; empty: their parent
+			fault  string            // empty: the result is applied
 		}{
 			"nothing there":      {rep: rep},
 			"what was seen":      {rep: rep, things: seen},
@@ -93,7 +93,8 @@ func TestPromoteElsewhere(t *testing.T) {
 	}
 }
 
-// place puts a file somewhere, a link to what stands behind "->", or a folder for "/".
+// place makes a file with the text. A text that begins with "->" makes a link to the rest
+// of the text, and "/" makes a folder.
 func place(t *testing.T, name, text string) {
 	t.Helper()
 	target, link := strings.CutPrefix(text, "->")
@@ -114,7 +115,7 @@ func place(t *testing.T, name, text string) {
 	}
 }
 
-// promoted is what a folder holds: files, links, and folders that are empty.
+// promoted lists the content of a folder: files, links, and empty folders.
 func promoted(t *testing.T, dir string) string {
 	t.Helper()
 	var lines []string

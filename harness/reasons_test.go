@@ -50,8 +50,8 @@ func givenReasons(t *testing.T) map[string]bool {
 	return given
 }
 
-// TestEveryReasonHasARecord: each reason of an execution that the sources can give has
-// a record, each record is of one of them, and the pages of specs/ list them with the
+// TestEveryReasonHasARecord: each reason of an execution that the sources can give has a
+// record, and there are no other records. The pages of specs/ list the reasons with the
 // same titles.
 func TestEveryReasonHasARecord(t *testing.T) {
 	given := givenReasons(t)

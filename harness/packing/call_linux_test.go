@@ -15,8 +15,8 @@ import (
 	"github.com/fiador/fiador/kernel"
 )
 
-// TestResponseWithoutItsPlaceIsPacked: a file that stands where a response could not be
-// put is what it is, and the pack of that run holds.
+// TestResponseWithoutItsPlaceIsPacked: an entry that stands in the way of a response is
+// packed as it is, and the pack of that run is valid.
 func TestResponseWithoutItsPlaceIsPacked(t *testing.T) {
 	const path = "calls/002.response.json"
 	roomy := func(p *kernel.Profile) { p.AllowedWriteRoots = kernel.AllowList{All: true} }

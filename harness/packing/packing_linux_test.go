@@ -26,8 +26,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// TestPackedPatch: a patch says of every change what it was and what it has become, in
-// an order in which it can be carried out.
+// TestPackedPatch: a patch has the state of every change before and after. Its order is
+// one in which it can be applied.
 func TestPackedPatch(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestPackedPatch(t *testing.T) {
 	}
 }
 
-// patchOps are the operations of the patch of a pack, as "OP PATH", and the warnings.
+// patchOps returns the operations of the patch of a pack, as "OP PATH", and the warnings.
 func patchOps(t *testing.T, p *pack.Pack) (ops, warnings []string) {
 	t.Helper()
 	patch, err := p.Patch()
@@ -105,8 +105,8 @@ func patchOps(t *testing.T, p *pack.Pack) (ops, warnings []string) {
 	return ops, r.Warnings
 }
 
-// TestPackedEmptyFolders: folders that no file is in are named, whatever else changed,
-// and no more of them than a pack has room for.
+// TestPackedEmptyFolders: warnings name the folders without a file, whatever else changed,
+// and at most as many as a pack has room for.
 func TestPackedEmptyFolders(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), func(p *kernel.Profile) { p.MaxOutputFiles = 10000 })
 	const first = "the patch does not have the empty folder "
@@ -137,7 +137,7 @@ func TestPackedEmptyFolders(t *testing.T) {
 	}
 }
 
-// badNames are names that files can have, and no path of a patch.
+// badNames are names that files can have, but paths of a patch cannot.
 func badNames() []string {
 	return []string{
 		`a\b`, "a\nb", "tab\tend", "\u0085next", " lead", "\u3000wide", "\ufeffmark", "trail ", "wide\u2003", "\xff", "caf\xe9", "\ufffe", "x\ufdd0",
@@ -145,8 +145,8 @@ func badNames() []string {
 	}
 }
 
-// TestPackedBadNames: what is removed under a name that no patch can have is named in a
-// warning, quoted, and the rest of the pack is whole.
+// TestPackedBadNames: a warning names, quoted, each removed file whose name no patch can
+// have. The rest of the pack is whole.
 func TestPackedBadNames(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -183,7 +183,8 @@ func TestPackedBadNames(t *testing.T) {
 	}
 }
 
-// TestPackedManyBadNames: the warnings of removed files are bounded, and so is each.
+// TestPackedManyBadNames: the number of warnings about removed files is bounded, and so is
+// the length of each.
 func TestPackedManyBadNames(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
 	work := t.TempDir()
@@ -208,7 +209,7 @@ func TestPackedManyBadNames(t *testing.T) {
 	}
 }
 
-// TestPatchPath: the paths that a patch can have are those that verification lets through.
+// TestPatchPath: a patch can have exactly the paths that verification accepts.
 func TestPatchPath(t *testing.T) {
 	for _, p := range append(badNames(), "", "/a", "C:x", "c:", "a/../b", "./a", "a/./b", "a//b", "a/", "a/ ", strings.Repeat("a", 1025)) {
 		if pack.PatchPath(p) {
@@ -222,8 +223,8 @@ func TestPatchPath(t *testing.T) {
 	}
 }
 
-// TestPackOverLimit: a file of a pack that nobody would read is not written, and is no
-// contradiction.
+// TestPackOverLimit: a file of a pack that no reader would read is not written, and this
+// is no contradiction.
 func TestPackOverLimit(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
 	rep := x.Run(t, intents.Actions(intents.Sh("mkdir out; echo a >out/a")), harness.Folders{})
@@ -241,8 +242,8 @@ func TestPackOverLimit(t *testing.T) {
 	}
 }
 
-// TestPackedInputs: an input is observed under its clean path, once, however the intent
-// spells it, and is protected there.
+// TestPackedInputs: an input is observed once, under its clean path, however the intent
+// spells the path. It is protected there.
 func TestPackedInputs(t *testing.T) {
 	tree := t.TempDir()
 	treetest.Put(t, filepath.Join(tree, "i/1"), "1")
@@ -265,8 +266,8 @@ func TestPackedInputs(t *testing.T) {
 	}
 }
 
-// TestOutputsUnchangedLimits: declared outputs that nothing changed count like those that
-// were written.
+// TestOutputsUnchangedLimits: declared outputs that nothing changed count like written
+// ones.
 func TestOutputsUnchangedLimits(t *testing.T) {
 	work := t.TempDir()
 	for name, size := range map[string]int{"a": 600, "b": 600, "c": 1025, "d": 1024, "e": 0, "f": 0} {
@@ -299,7 +300,7 @@ func TestOutputsUnchangedLimits(t *testing.T) {
 	}
 }
 
-// TestPackedRejected: the pack of an execution that was rejected has no patch.
+// TestPackedRejected: the pack of a rejected execution has no patch.
 func TestPackedRejected(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
 	for _, tc := range []struct {
@@ -323,7 +324,7 @@ func TestPackedRejected(t *testing.T) {
 	}
 }
 
-// TestPackedTwice: two executions of one intent differ in nothing but what is said to.
+// TestPackedTwice: two executions of one intent differ only in what is declared to differ.
 func TestPackedTwice(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
 	var seen [2]map[string]any
@@ -352,7 +353,7 @@ func TestPackedTwice(t *testing.T) {
 	}
 }
 
-// TestPackedTooLarge: what a patch cannot hold is an error, and no pack.
+// TestPackedTooLarge: if a patch cannot hold a change, there is an error and no pack.
 func TestPackedTooLarge(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), nil)
 	x.Gate.Profile.MaxTotalOutputBytes, x.Gate.Profile.MaxOutputFiles = 100<<20, 10

@@ -20,11 +20,11 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// treeSum is what specs/pack.md says to type in a folder.
+// treeSum is the command that specs/pack.md gives for a folder.
 const treeSum = `find -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -r0 sha256sum | sha256sum | cut -c1-64`
 
-// TestPackedTree: a folder that was deleted with what it held is one operation, which
-// says what that was, in the way that a shell can say it too.
+// TestPackedTree: a deleted folder with its content is one operation. The operation has a
+// hash of the content, which a shell can compute too.
 func TestPackedTree(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -63,8 +63,8 @@ func TestPackedTree(t *testing.T) {
 	}
 }
 
-// TestDeletedFolderElsewhere: the removal of a folder fits a tree that holds what the run
-// saw there, and no other.
+// TestDeletedFolderElsewhere: the removal of a folder fits a tree whose folder has what
+// the run saw, and no other tree.
 func TestDeletedFolderElsewhere(t *testing.T) {
 	files := map[string]string{"out/full/a": "1", "out/full/b/c": "2"}
 	fill := func(dir string, files map[string]string) {

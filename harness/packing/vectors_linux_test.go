@@ -27,7 +27,7 @@ import (
 	"github.com/fiador/fiador/profiles"
 )
 
-// baseRun is the run that a pack of specs/vectors/pack/base.json is of.
+// baseRun is the run of a pack of specs/vectors/pack/base.json.
 type baseRun struct {
 	Intent    json.RawMessage   `json:"intent"`
 	Policy    string            `json:"policy"`
@@ -36,9 +36,9 @@ type baseRun struct {
 	Work      map[string]string `json:"work"`
 }
 
-// TestBasePacksAreRuns: the packs that vectors begin with are what runs leave: the same
-// run again leaves the same, but for times, names and what the machine is, and the digests
-// of a policy text that has changed since.
+// TestBasePacksAreRuns: runs make the packs that vectors begin with. Another run makes the
+// same pack. Only times, names, facts of the machine, and the digests of a policy text
+// that has changed since may differ.
 func TestBasePacksAreRuns(t *testing.T) {
 	src, err := os.ReadFile("../../specs/vectors/pack/base.json")
 	if err != nil {
@@ -75,7 +75,7 @@ func TestBasePacksAreRuns(t *testing.T) {
 	}
 }
 
-// again makes the pack of the run on this machine. A model says what was recorded.
+// again makes the pack of the run on this machine. A model gives the recorded answers.
 func (r baseRun) again(t *testing.T, recording json.RawMessage) map[string][]byte {
 	t.Helper()
 	doc, err := canon.Parse(r.Intent, canon.MaxIntentBytes)
@@ -119,8 +119,8 @@ func (r baseRun) again(t *testing.T, recording json.RawMessage) map[string][]byt
 	return files
 }
 
-// sameAnswers asks an endpoint on this machine that gives the recorded responses, in
-// order.
+// sameAnswers returns a Caller that asks an endpoint on this machine. The endpoint gives
+// the recorded responses, in order.
 func sameAnswers(t *testing.T, recorded pack.ModelIO) execute.Caller {
 	t.Helper()
 	n := 0
@@ -144,7 +144,7 @@ func sameAnswers(t *testing.T, recorded pack.ModelIO) execute.Caller {
 	return model.NewRecorder(adapters, func(string) string { return "" }, time.Now)
 }
 
-// lasting is what a file of a pack has to say again.
+// lasting returns the part of a file of a pack that must be the same again.
 func lasting(t *testing.T, file string, text []byte) []byte {
 	t.Helper()
 	doc, err := canon.Parse(text, max(1, len(text)))

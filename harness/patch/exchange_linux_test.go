@@ -17,8 +17,9 @@ import (
 	"github.com/fiador/fiador/harness/tree/treetest"
 )
 
-// TestPatchExchanged: what a plan is about is what it has looked at, not what has its
-// name later. A folder that is renamed takes along files whose own times stay.
+// TestPatchExchanged: a plan is about the entries that it has looked at, and not about
+// those that have their names later. A renamed folder takes along its files, whose own
+// times do not change.
 func TestPatchExchanged(t *testing.T) {
 	for name, tc := range map[string]struct {
 		things map[string]string
@@ -63,8 +64,8 @@ func TestPatchExchanged(t *testing.T) {
 	}
 }
 
-// wantConflict applies a plan: there is a conflict, and everything in the folders of a
-// tree and of journals is as before.
+// wantConflict applies a plan and demands a conflict. Everything in the folders of a tree
+// and of journals must be as before.
 func wantConflict(t *testing.T, p *Plan, state, around string) {
 	t.Helper()
 	before := treetest.Text(t, around)
@@ -81,7 +82,8 @@ func wantConflict(t *testing.T, p *Plan, state, around string) {
 	}
 }
 
-// TestPatchFolderReplaced: nothing is put where the name of the folder leads by now.
+// TestPatchFolderReplaced: if the name of the folder now leads elsewhere, nothing is put
+// there.
 func TestPatchFolderReplaced(t *testing.T) {
 	dir, state := grown(t, map[string]string{"a": "a"}), filepath.Join(t.TempDir(), "state")
 	p := mustPlan(t, dir, []pack.Operation{creates("hooks/pre-commit", "new")}, Options{})
@@ -105,7 +107,8 @@ func TestPatchFolderReplaced(t *testing.T) {
 	wantConflict(t, p, state, filepath.Dir(dir))
 }
 
-// TestPatchBeside: what somebody changes beside the paths of a patch is no conflict.
+// TestPatchBeside: a change that somebody makes beside the paths of a patch is no
+// conflict.
 func TestPatchBeside(t *testing.T) {
 	dir, state := grown(t, map[string]string{"s/a": "old", "s/d/x": "x", "s/m": "old"}), filepath.Join(t.TempDir(), "state")
 	p := mustPlan(t, dir, []pack.Operation{creates("s/n/f", "new"), creates("s/o", "new"), modifies("s/a", "old", "new"), deletesFolder("s/d")}, Options{Overwrite: true})
@@ -123,8 +126,8 @@ func TestPatchBeside(t *testing.T) {
 	}
 }
 
-// TestPatchLinked: a file with several names, of which the patch changes some, in a
-// folder that goes too.
+// TestPatchLinked: a file has several names. The patch changes some of them, and one is in
+// a folder that the patch removes.
 func TestPatchLinked(t *testing.T) {
 	dir, state := grown(t, map[string]string{"a": "old", "d/x": "x"}), filepath.Join(t.TempDir(), "state")
 	if err := errors.Join(os.Link(dir+"/a", dir+"/b"), os.Link(dir+"/a", dir+"/d/c"), os.Link(dir+"/a", dir+"/kept")); err != nil {
@@ -139,8 +142,8 @@ func TestPatchLinked(t *testing.T) {
 	}
 }
 
-// TestPatchFuture: what was changed while the clock was wrong is replaced as anything
-// else is.
+// TestPatchFuture: an entry that was changed while the clock was wrong is replaced like
+// any other.
 func TestPatchFuture(t *testing.T) {
 	base := t.TempDir()
 	image, dir := filepath.Join(base, "image"), filepath.Join(base, "tree")

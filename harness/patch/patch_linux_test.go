@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// TestPatchApplied: one of each thing that a patch can do, and applying it twice.
+// TestPatchApplied: one operation of each kind, and the same patch applied twice.
 func TestPatchApplied(t *testing.T) {
 	dir := grown(t, map[string]string{
 		"kept": "kept", "changed": "old", "tool": "x:#!old", "plain": "x:old", "gone": "old", "done": "new", "sub/gone": "old",
@@ -54,8 +54,8 @@ func TestPatchApplied(t *testing.T) {
 	}
 }
 
-// TestPatchMeanwhile: what somebody else changes between the plan and its end is never
-// lost, whatever it is, and then nothing is applied.
+// TestPatchMeanwhile: no change that somebody else makes between the plan and its end is
+// lost. After such a change nothing is applied.
 func TestPatchMeanwhile(t *testing.T) {
 	things := map[string]string{"a": "old", "d": "old", "e/": "", "f/x": "x", "s/b": "old"}
 	ops := []pack.Operation{modifies("a", "old", "new"), deletes("d", "old"), deletesFolder("e"), deletesFolder("f"), creates("n/f", "new"), modifies("s/b", "old", "new")}
@@ -102,7 +102,7 @@ func TestPatchMeanwhile(t *testing.T) {
 	}
 }
 
-// TestPatchOld: a diff never shows what was not looked at.
+// TestPatchOld: a diff shows only content that was looked at.
 func TestPatchOld(t *testing.T) {
 	dir := grown(t, map[string]string{"a": "old"})
 	p := mustPlan(t, dir, []pack.Operation{modifies("a", "old", "new"), creates("b", "new")}, Options{})
@@ -129,7 +129,7 @@ func TestPatchOld(t *testing.T) {
 	}
 }
 
-// TestPatchSpecial: nothing waits for a FIFO, and none is replaced.
+// TestPatchSpecial: nothing waits for a FIFO, and no FIFO is replaced.
 func TestPatchSpecial(t *testing.T) {
 	dir := grown(t, nil)
 	if err := unix.Mkfifo(filepath.Join(dir, "f"), 0o644); err != nil {
@@ -142,7 +142,7 @@ func TestPatchSpecial(t *testing.T) {
 	}
 }
 
-// TestPatchNoRoom: a tree without room is as it was, and applied once it has some.
+// TestPatchNoRoom: a tree without room stays unchanged, and is patched once it has room.
 func TestPatchNoRoom(t *testing.T) {
 	dir, state := grown(t, nil), filepath.Join(t.TempDir(), "state")
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
@@ -177,7 +177,8 @@ func TestPatchNoRoom(t *testing.T) {
 	}
 }
 
-// TestPatchNoRoomForJournal: a state folder without room is named as what it is.
+// TestPatchNoRoomForJournal: if the state folder has no room, the error names it as the
+// state folder.
 func TestPatchNoRoomForJournal(t *testing.T) {
 	dir, state := grown(t, map[string]string{"a": "old"}), t.TempDir()
 	if err := unix.Mount("tmpfs", state, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
@@ -195,7 +196,7 @@ func TestPatchNoRoomForJournal(t *testing.T) {
 	}
 }
 
-// TestPatchReadOnly: a tree that cannot be written is as it was.
+// TestPatchReadOnly: a tree that cannot be written stays unchanged.
 func TestPatchReadOnly(t *testing.T) {
 	dir, state := grown(t, map[string]string{"a": "old"}), filepath.Join(t.TempDir(), "state")
 	if os.Geteuid() == 0 {

@@ -15,8 +15,9 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// grown is a folder with files: a text, "-> target" for a symbolic link; a name with a
-// slash at its end is a folder, and "x:" before a text makes it executable.
+// grown returns a folder with files. A text that begins with "-> " is the target of a
+// symbolic link. A name with a slash at its end is a folder. "x:" before a text makes the
+// file executable.
 func grown(t *testing.T, things map[string]string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -74,7 +75,7 @@ func deletesFolder(name string) pack.Operation {
 
 func runnable(o pack.Operation) pack.Operation { o.Executable = true; return o }
 
-// planLines is what a plan says, a line for each thing.
+// planLines returns a plan as text, one line for each thing.
 func planLines(p *Plan) string {
 	var lines []string
 	state := func(f *FileState) string {
@@ -112,8 +113,7 @@ func mustPlan(t *testing.T, dir string, ops []pack.Operation, how Options) *Plan
 	return p
 }
 
-// TestPlanPatch: what each operation finds, and what comes of it, without and with
-// Overwrite.
+// TestPlanPatch: what each operation finds, and its effect, without and with Overwrite.
 func TestPlanPatch(t *testing.T) {
 	sum := func(s string) string { return string(canon.Sum([]byte(s))) }
 	same := func(s string) [2]string { return [2]string{s, s} }
@@ -174,7 +174,7 @@ func TestPlanPatch(t *testing.T) {
 	}
 }
 
-// TestPlanPatchFileBecomesFolder: a file that is deleted makes way for a folder.
+// TestPlanPatchFileBecomesFolder: a file that is deleted makes room for a folder.
 func TestPlanPatchFileBecomesFolder(t *testing.T) {
 	ops := []pack.Operation{deletes("x", "old"), creates("x/y", "new")}
 	for text, want := range map[string]string{
@@ -193,7 +193,7 @@ func TestPlanPatchFileBecomesFolder(t *testing.T) {
 	}
 }
 
-// TestPlanPatchForbidden: paths that no patch may have, whatever stands there.
+// TestPlanPatchForbidden: paths that no patch may have, whatever is at the path.
 func TestPlanPatchForbidden(t *testing.T) {
 	for name, tc := range map[string]struct {
 		path      string

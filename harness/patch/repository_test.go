@@ -9,8 +9,9 @@ import (
 	"github.com/fiador/fiador/evidence/pack"
 )
 
-// TestPatchGitDirectories: nothing is put into, or taken from, what git takes for the
-// inside of a repository, however the tree and the patch make it together.
+// TestPatchGitDirectories: nothing is put into a folder that git takes for the inside of a
+// repository, or taken from it. This holds in whatever way the tree and the patch together
+// make the folder.
 func TestPatchGitDirectories(t *testing.T) {
 	bare := func(folder string) []pack.Operation {
 		return []pack.Operation{
