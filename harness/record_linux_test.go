@@ -23,8 +23,8 @@ import (
 	"github.com/fiador/fiador/policy"
 )
 
-// lab has a policy that lets simple commands run, read from files as a user's is, and a
-// Recorder.
+// lab has a policy that lets simple commands run, and a Recorder. The policy is read from
+// files, like a user's.
 type lab struct {
 	harnesstest.Executor
 	*harnesstest.Memory
@@ -41,7 +41,7 @@ func newLab(t *testing.T, runner execute.Runner) lab {
 	return lab{harnesstest.Executor{Deps: d, Gate: gate, Tree: t.TempDir()}, m}
 }
 
-// again says whether every decision of the lab is what it was.
+// again fails the test unless every decision of the lab is decided again as before.
 func (l lab) again(t *testing.T) {
 	t.Helper()
 	for _, rec := range l.Records {
@@ -55,8 +55,8 @@ func (l lab) again(t *testing.T) {
 	}
 }
 
-// TestExecutionsAreRecorded: a begun record before anything runs, a decision after it,
-// and a replay of both kinds of end without running anything.
+// TestExecutionsAreRecorded: there is a begun record before anything runs, and a decision
+// record after it. Both kinds of end are replayed, and nothing runs then.
 func TestExecutionsAreRecorded(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -92,8 +92,8 @@ func TestExecutionsAreRecorded(t *testing.T) {
 	}
 }
 
-// TestDecisionIsTheSameExecutedOrNot: decision_sha256 is what the policy decided; what
-// was executed does not change it.
+// TestDecisionIsTheSameExecutedOrNot: decision_sha256 covers the decision of the policy,
+// and an execution does not change it.
 func TestDecisionIsTheSameExecutedOrNot(t *testing.T) {
 	l := newLab(t, harnesstest.NewTier(t, sandbox.Confined))
 	l.Run(t, intents.Actions(intents.Argv("false")), harness.Folders{})
@@ -109,7 +109,7 @@ func TestDecisionIsTheSameExecutedOrNot(t *testing.T) {
 	l.again(t)
 }
 
-// TestForgedExecution: an execution that cannot have been is found without running it.
+// TestForgedExecution: an impossible execution is found without running it.
 func TestForgedExecution(t *testing.T) {
 	l := newLab(t, harnesstest.NewTier(t, sandbox.Confined))
 	l.Run(t, intents.Actions(intents.Write("out/a", "1"), intents.Argv("true")), harness.Folders{})
@@ -137,15 +137,15 @@ func TestForgedExecution(t *testing.T) {
 	}
 }
 
-// failing is a host whose sandboxes cannot be had.
+// failing is a host that cannot make sandboxes.
 type failing struct{ execute.Runner }
 
 func (failing) Start(context.Context, sandbox.Request) (*sandbox.Sandbox, error) {
 	return nil, errors.New("none here")
 }
 
-// TestExecutionsThatEndInAnError: before the first effect there is no begun record, and
-// after it the error closes it.
+// TestExecutionsThatEndInAnError: an error before the first effect leaves no begun record.
+// An error after it closes the begun record.
 func TestExecutionsThatEndInAnError(t *testing.T) {
 	h := harnesstest.NewTier(t, sandbox.Confined)
 	t.Run("a call", func(t *testing.T) {
@@ -196,8 +196,8 @@ func TestExecutionsThatEndInAnError(t *testing.T) {
 	})
 }
 
-// TestExecutionThatIsNotRecorded: without a begun record nothing runs, and without a
-// decision record nothing of what ran is left (newTier looks for it).
+// TestExecutionThatIsNotRecorded: without a begun record nothing runs. Without a decision
+// record the execution leaves nothing (newTier looks for it).
 func TestExecutionThatIsNotRecorded(t *testing.T) {
 	h := harnesstest.NewTier(t, sandbox.Confined)
 	for _, tc := range []struct{ call, message, records string }{
@@ -225,8 +225,8 @@ func TestExecutionThatIsNotRecorded(t *testing.T) {
 	}
 }
 
-// TestExecutedRunAgain: a run that has ended is not executed a second time; one that
-// was killed after it began is.
+// TestExecutedRunAgain: a run that has ended is not executed a second time. A run that was
+// killed after it began is executed again.
 func TestExecutedRunAgain(t *testing.T) {
 	l := newLab(t, harnesstest.NewTier(t, sandbox.Confined))
 	l.Run(t, intents.Actions(intents.Argv("true")), harness.Folders{})

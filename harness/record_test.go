@@ -29,8 +29,9 @@ import (
 	"github.com/fiador/fiador/specs/specstest"
 )
 
-// TestEveryVectorIsRecorded: each vector leaves the one record that it should, decides
-// as it does without a Recorder, and is decided again the same by what was kept.
+// TestEveryVectorIsRecorded: each vector leaves the one expected record, and has the same
+// decision as without a Recorder. A replay of the kept evidence gives the same decision
+// again.
 func TestEveryVectorIsRecorded(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
 	b, m := harnesstest.NewBench(t), harnesstest.NewMemory()
@@ -81,7 +82,7 @@ func TestEveryVectorIsRecorded(t *testing.T) {
 	}
 }
 
-// checkEvidence recomputes what a record says from its blobs, with no code of the
+// checkEvidence computes the values of a record from its blobs again, with no code of the
 // program but SHA-256.
 func checkEvidence(t *testing.T, set *specs.Set, m *harnesstest.Memory, rep harness.Report, rec ledger.Record) {
 	t.Helper()
@@ -128,7 +129,7 @@ func checkEvidence(t *testing.T, set *specs.Set, m *harnesstest.Memory, rep harn
 	}
 }
 
-// value is a JSON text as encoding/json reads it.
+// value returns a JSON text as encoding/json reads it.
 func value(t *testing.T, text string) any {
 	t.Helper()
 	dec := json.NewDecoder(strings.NewReader(text))
@@ -151,8 +152,8 @@ func provenanceOf(t *testing.T, rep harness.Report) []byte {
 	return b
 }
 
-// TestBlobsHaveNothingOfTheMachine: neither where files are, nor what they are called
-// here, nor the name or the environment of the host.
+// TestBlobsHaveNothingOfTheMachine: no blob has the place of a file, its name on this
+// machine, or the name or the environment of the host.
 func TestBlobsHaveNothingOfTheMachine(t *testing.T) {
 	t.Setenv("FIADOR_TEST_SECRET", "hunter2-hunter2")
 	d, m := harnesstest.Deps(t), harnesstest.NewMemory()
@@ -186,9 +187,9 @@ func TestBlobsHaveNothingOfTheMachine(t *testing.T) {
 	}
 }
 
-// TestNothingRecordedIsNoResult: whatever call of the Recorder fails, there is no
-// result, the error says what to do, and no second record of the run is tried once the
-// state of the ledger is not known.
+// TestNothingRecordedIsNoResult: whichever call of the Recorder fails, there is no result,
+// and the error says what to do. Once the state of the ledger is unknown, no second record
+// of the run is tried.
 func TestNothingRecordedIsNoResult(t *testing.T) {
 	for _, tc := range []struct{ call, message, records string }{
 		{"put policy-set", "the evidence could not be kept, so the decision does not count: no room", "error:RUN_E006"},
@@ -215,14 +216,15 @@ func TestNothingRecordedIsNoResult(t *testing.T) {
 	}
 }
 
-// hinting is an error that knows what to do.
+// hinting is an error with a hint.
 type hinting struct{}
 
 func (hinting) Error() string { return "locked" }
 func (hinting) Hint() string  { return "wait" }
 
-// TestErrorsAreRecorded: what ends a run of an intent that was read leaves a record, and
-// the error is the same with it, without it, and told where the record failed.
+// TestErrorsAreRecorded: the error that ends a run leaves a record if the intent was read.
+// The error is the same with a Recorder and without one. If the record fails, the error
+// says so.
 func TestErrorsAreRecorded(t *testing.T) {
 	for _, tc := range []struct {
 		name, src string
@@ -266,7 +268,7 @@ func TestErrorsAreRecorded(t *testing.T) {
 			m.Refuse = func(string) error { return hinting{} }
 			_, err = harness.Run(t.Context(), d, gate, req)
 			if tc.name == "no sandbox" || tc.name == "invariant" {
-				return // the Recorder fails before they do
+				return // the Recorder fails before these errors occur
 			}
 			if !errors.As(err, &b) || b.Code != a.Code || b.Message != a.Message || b.Details["not_recorded"] != "locked" ||
 				!strings.HasSuffix(b.Hint, "the error could not be recorded: locked") || a.Details["not_recorded"] != nil {
@@ -296,8 +298,8 @@ func TestRecorderSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestCancelledRunIsRecorded: a run that was told to stop leaves its error all the
-// same, and the record is given a context that still runs.
+// TestCancelledRunIsRecorded: a cancelled run leaves its error all the same, because the
+// record gets a context that is not cancelled.
 func TestCancelledRunIsRecorded(t *testing.T) {
 	d, m := harnesstest.Deps(t), harnesstest.NewMemory()
 	d.Recorder = m
@@ -308,7 +310,7 @@ func TestCancelledRunIsRecorded(t *testing.T) {
 	if !errors.As(err, &re) || m.Kinds() != "error:RUN_E007" {
 		t.Errorf("%v, records %q", err, m.Kinds())
 	}
-	// A decision that was made is recorded, whatever happens then.
+	// A decision that was made is recorded, whatever happens afterwards.
 	ctx, cancel = context.WithCancel(t.Context())
 	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
 	engine := gate.Judge
@@ -321,8 +323,8 @@ func TestCancelledRunIsRecorded(t *testing.T) {
 	}
 }
 
-// TestRunAgain: a run that was recorded has the result that was recorded, whatever the
-// time is now; and none where that is lost, or where the run was another.
+// TestRunAgain: a recorded run has the recorded result, whatever the time is now. It has
+// no result if the record's evidence is lost, or if the run was a different one.
 func TestRunAgain(t *testing.T) {
 	d, m := harnesstest.Deps(t), harnesstest.NewMemory()
 	d.Recorder = m
@@ -362,7 +364,7 @@ func TestRunAgain(t *testing.T) {
 	}
 }
 
-// TestEachRecords: many runs at once leave a record each, and one policy set.
+// TestEachRecords: many runs at once leave one record each, and one policy set.
 func TestEachRecords(t *testing.T) {
 	d, m := harnesstest.Runs(t), harnesstest.NewMemory()
 	d.Recorder = m
@@ -392,7 +394,7 @@ func TestEachRecords(t *testing.T) {
 	}
 }
 
-// TestGateKeepsItsPolicyInEachRecorder: two ledgers have the policy set both.
+// TestGateKeepsItsPolicyInEachRecorder: two ledgers each have the policy set.
 func TestGateKeepsItsPolicyInEachRecorder(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	gate := harnesstest.OpenBuiltin(t, set, "default")

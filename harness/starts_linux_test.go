@@ -25,7 +25,7 @@ import (
 )
 
 // TestWhatTheGateAcceptsStarts: an intent that a built-in profile accepts as a plan is
-// executed, whatever comes of it: the sandbox refuses nothing because of what the intent
+// executed, whatever its result is. The sandbox refuses nothing because of what the intent
 // itself says. Calls need a recording and are left out.
 func TestWhatTheGateAcceptsStarts(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Policies)
@@ -84,8 +84,8 @@ func TestWhatTheGateAcceptsStarts(t *testing.T) {
 	}
 }
 
-// TestLongestStringsStart: the longest argument and the longest variable that the gate
-// accepts are handed to a command that does start.
+// TestLongestStringsStart: a command starts with the longest argument and the longest
+// variable that the gate accepts.
 func TestLongestStringsStart(t *testing.T) {
 	x := harnesstest.NewExecutor(t, harnesstest.NewTier(t, sandbox.Full), usualTime)
 	good := 0
@@ -103,7 +103,8 @@ func TestLongestStringsStart(t *testing.T) {
 	}
 }
 
-// treeFor puts the inputs of an intent into a tree, and says whether it calls nothing.
+// treeFor puts the inputs of an intent into a tree, and says whether the intent has no
+// calls.
 func treeFor(t *testing.T, tree string, src []byte) bool {
 	t.Helper()
 	doc, err := canon.Parse(src, canon.MaxIntentBytes)
@@ -122,12 +123,12 @@ func treeFor(t *testing.T, tree string, src []byte) bool {
 	for _, p := range intent.Inputs {
 		file := filepath.Join(tree, filepath.FromSlash(pathname.Clean(p)))
 		_ = os.MkdirAll(filepath.Dir(file), 0o755)
-		_ = os.WriteFile(file, []byte(p), 0o644) // a folder stands there when another input lies in it
+		_ = os.WriteFile(file, []byte(p), 0o644) // a folder is there if another input lies in it
 	}
 	return true
 }
 
-// strangeIntent is an intent near the edges of what can be said.
+// strangeIntent returns an intent near the limits of what an intent can say.
 func strangeIntent(t *testing.T, r *rand.Rand) []byte {
 	t.Helper()
 	one := func(list ...string) string { return list[r.IntN(len(list))] }

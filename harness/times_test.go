@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestTimesLieInTheRun: what is told of an execution lies in its run, by one clock, whether
-// that clock was set meanwhile or stands still.
+// TestTimesLieInTheRun: the times of an execution lie within its run, by one clock, even
+// if that clock was set meanwhile or stands still.
 func TestTimesLieInTheRun(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, tc := range map[string]struct{ says, told []time.Duration }{

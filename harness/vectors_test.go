@@ -70,8 +70,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// checkError holds an error against the vector: its code, and the pointer and
-// the offset of its details, where an absent one has to be absent.
+// checkError compares an error with the vector: its code, and the pointer and the offset
+// of its details. An absent one must be absent.
 func checkError(t *testing.T, set *specs.Set, v *harnesstest.Vector, err error) {
 	t.Helper()
 	var re *result.RunError
@@ -91,8 +91,8 @@ func checkError(t *testing.T, set *specs.Set, v *harnesstest.Vector, err error) 
 	specstest.Valid(t, set, specs.KindRunError, re.Line())
 }
 
-// checkReport holds a decision against the vector, and the documents against
-// their schemas and invariants.
+// checkReport compares a decision with the vector, and checks the documents by their
+// schemas and invariants.
 func checkReport(t *testing.T, b *harnesstest.Bench, v *harnesstest.Vector, rep harness.Report) {
 	t.Helper()
 	doc, subset := harnesstest.Document(t, rep)
@@ -131,7 +131,7 @@ func checkReport(t *testing.T, b *harnesstest.Bench, v *harnesstest.Vector, rep 
 	}
 }
 
-// checkBundle recomputes what a RunResult says about its bundle.
+// checkBundle computes again what a RunResult says about its bundle.
 func checkBundle(t *testing.T, set *specs.Set, ref result.BundleRef, raw []byte) {
 	t.Helper()
 	if sum := canon.Sum(raw); sum != ref.SHA256 {
@@ -145,7 +145,7 @@ func checkBundle(t *testing.T, set *specs.Set, ref result.BundleRef, raw []byte)
 	}
 }
 
-// unreachable has the rules that no built-in profile can fire, and why.
+// unreachable lists the rules that no built-in profile can fire, with the reason.
 var unreachable = map[string]string{
 	"OUTPUT_BYTES":        "the built-in profiles allow more bytes than an intent can have",
 	"UNKNOWN_FINDING":     "the kernel reports only findings that the built-in policy handles",
@@ -153,8 +153,8 @@ var unreachable = map[string]string{
 	kernel.IDNotPermitted: "it is the reason for what is denied and no longer listed, behind a thousand others",
 }
 
-// TestVectorsCoverThePolicy: there are vectors for every rule of the built-in
-// policy, and every error that a decision can end in.
+// TestVectorsCoverThePolicy: there are vectors for every rule of the built-in policy, and
+// for every error in which a decision can end.
 func TestVectorsCoverThePolicy(t *testing.T) {
 	total, fired, failed := 0, map[string]int{}, map[result.Code]int{}
 	outcomes := map[string]int{}

@@ -52,7 +52,7 @@ func (h Tier) Start(ctx context.Context, r sandbox.Request) (*sandbox.Sandbox, e
 // Tiers are the isolations under which a test runs.
 var Tiers = []sandbox.Isolation{sandbox.Full, sandbox.Confined}
 
-// given has the isolations that this machine was seen to give.
+// given has the isolations that this machine has given to a test.
 var given sync.Map
 
 // NewTier returns a host of one tier. If this machine cannot give the isolation, NewTier

@@ -24,8 +24,8 @@ import (
 	"github.com/fiador/fiador/specs"
 )
 
-// TestReplayWithEveryLayer: a profile of the user's with Rego, two layers of the
-// organisation and one of the tree are all in the policy set.
+// TestReplayWithEveryLayer: the policy set has a profile of the user's with Rego, two
+// layers of the organisation and one of the tree.
 func TestReplayWithEveryLayer(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	s := harnesstest.Mine(map[string]string{
@@ -54,8 +54,8 @@ func TestReplayWithEveryLayer(t *testing.T) {
 	}
 }
 
-// otherBuiltin are the built-in profiles with one rule more: a program of another
-// version.
+// otherBuiltin returns the built-in profiles with one more rule, as a program of another
+// version has them.
 func otherBuiltin(t *testing.T) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{"builtin/later.rego": {Data: []byte("package gate.builtin\n\n" + harnesstest.Meta("LATER") +
@@ -74,8 +74,9 @@ func otherBuiltin(t *testing.T) fs.FS {
 	return files
 }
 
-// TestReplayDecidesByTheFrozenPolicy, not by the one that this program has: what was
-// refused by another built-in policy is refused again, and allowed by this one.
+// TestReplayDecidesByTheFrozenPolicy: a replay decides by the recorded policy, not by this
+// program's. An intent that another built-in policy refused is refused again, and this
+// program's policy allows it.
 func TestReplayDecidesByTheFrozenPolicy(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	other, err := harness.OpenGate(t.Context(), harness.Sources{Builtin: otherBuiltin(t), Profile: "default"}, set, harnesstest.Endless())
@@ -98,8 +99,8 @@ func TestReplayDecidesByTheFrozenPolicy(t *testing.T) {
 	}
 }
 
-// TestReplayWithAnotherPolicy: the same outcome for the same reasons is a match, other
-// reasons are not, and a profile that does not allow the mode gives no decision.
+// TestReplayWithAnotherPolicy: the same outcome for the same reasons is a match, and other
+// reasons are none. A profile that does not allow the mode gives no decision.
 func TestReplayWithAnotherPolicy(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	m := harnesstest.NewMemory()
@@ -130,7 +131,7 @@ func TestReplayWithAnotherPolicy(t *testing.T) {
 			}
 		})
 	}
-	// The policy set of the record is not needed for that.
+	// A replay with another policy does not need the policy set of the record.
 	for sum, text := range m.Blobs {
 		if bytes.Contains(text, []byte(`"kind":"policy-set"`)) {
 			delete(m.Blobs, sum)
@@ -196,7 +197,8 @@ func TestMissingEvidence(t *testing.T) {
 	}
 }
 
-// TestLargestIntentIsReplayed: an intent of a mebibyte that nests as deep as one may.
+// TestLargestIntentIsReplayed: an intent of one mebibyte with the greatest allowed depth
+// is replayed.
 func TestLargestIntentIsReplayed(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	m := harnesstest.NewMemory()
@@ -209,7 +211,8 @@ func TestLargestIntentIsReplayed(t *testing.T) {
 	}
 }
 
-// TestEvidenceTooLarge: what could not be replayed is not recorded, and gives no result.
+// TestEvidenceTooLarge: evidence that could not be replayed is not recorded, and there is
+// no result.
 func TestEvidenceTooLarge(t *testing.T) {
 	d, m := harnesstest.Deps(t), harnesstest.NewMemory()
 	d.Recorder = m
@@ -227,8 +230,9 @@ func TestEvidenceTooLarge(t *testing.T) {
 	}
 }
 
-// FuzzReplay: no evidence makes a replay panic, whatever it says and however well the
-// record agrees with it; and what is not the recorded decision does not match.
+// FuzzReplay: no evidence makes a replay panic, whatever the evidence says and however
+// well the record agrees with it. Evidence of another decision than the recorded one does
+// not match.
 func FuzzReplay(f *testing.F) {
 	set, err := specs.New()
 	if err != nil {

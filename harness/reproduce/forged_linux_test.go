@@ -17,8 +17,8 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// rewrite is a pack with another evidence.json and patch.json, which is valid all the
-// same. A patch without operations is left out.
+// rewrite returns a valid pack with another evidence.json and patch.json. It leaves out a
+// patch without operations.
 func rewrite(t *testing.T, o *Original, change func(*pack.Evidence, *pack.Patch)) *Original {
 	t.Helper()
 	files := map[string][]byte{}
@@ -50,8 +50,8 @@ func rewrite(t *testing.T, o *Original, change func(*pack.Evidence, *pack.Patch)
 	return original(t, pack.Of(files))
 }
 
-// TestReproduceFindsWhatIsFree: what a valid pack says of the files before the run and
-// of its commands is held against what the run does.
+// TestReproduceFindsWhatIsFree: statements of a valid pack about the files before the run,
+// and about its commands, are compared with the new run.
 func TestReproduceFindsWhatIsFree(t *testing.T) {
 	other := canon.Sum([]byte("other"))
 	accepted := intents.Actions(intents.Sh("echo one; echo two >&2"), intents.Sh("mkdir -p out; echo x >out/x; chmod +x out/x"))
@@ -99,8 +99,8 @@ func TestReproduceFindsWhatIsFree(t *testing.T) {
 	}
 }
 
-// TestReproduceTree: a folder that was deleted held what it holds now, where only that says
-// that the run is another.
+// TestReproduceTree: another content of a deleted folder is a difference, even if nothing
+// else shows that the runs differ.
 func TestReproduceTree(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	members := intents.Actions(intents.Sh("rm -rf out/d"))
@@ -116,7 +116,7 @@ func TestReproduceTree(t *testing.T) {
 	}
 }
 
-// TestReproduceExecutor: the name of who executed it is no difference.
+// TestReproduceExecutor: another name of the executor is no difference.
 func TestReproduceExecutor(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	members := intents.Actions(intents.Write("out/a", "1"))
@@ -128,8 +128,8 @@ func TestReproduceExecutor(t *testing.T) {
 	}
 }
 
-// TestReproduceBase: the files that stood in the work folder are those of the run, though
-// what the run leaves there is the same.
+// TestReproduceBase: other files in the work folder before the run are a difference, even
+// if the run leaves the same files there.
 func TestReproduceBase(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	work := func(files map[string]string) harness.Folders { return harness.Folders{Work: treetest.Filled(t, files)} }
@@ -164,8 +164,8 @@ func TestReproduceBase(t *testing.T) {
 	}
 }
 
-// TestReproduceFlakyStream: what another command than the last prints is compared, and
-// runs in which it is the same match.
+// TestReproduceFlakyStream: the output of a command before the last one is compared too.
+// Runs in which it is the same match.
 func TestReproduceFlakyStream(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	word := shared(t, "same")
@@ -187,8 +187,8 @@ func TestReproduceFlakyStream(t *testing.T) {
 	}
 }
 
-// TestReproduceMoreThanAPatchHolds: a run that leaves more behind than a patch can hold
-// differs from a pack that has the files as unchanged.
+// TestReproduceMoreThanAPatchHolds: the pack has the files as unchanged. A run that leaves
+// more than a patch can hold differs from that pack.
 func TestReproduceMoreThanAPatchHolds(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	large := shared(t, strings.Repeat("0123456789abcdef", (pack.MaxPatchBytes>>4)+1))

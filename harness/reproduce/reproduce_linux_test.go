@@ -21,7 +21,7 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// again makes the run of these members again, whose pack is o.
+// again repeats the run of the intent with these members. The original o is from its pack.
 func again(t *testing.T, x harnesstest.Executor, o *Original, members string, f harness.Folders, runs int) Result {
 	t.Helper()
 	req := x.Request(members, f)
@@ -32,7 +32,7 @@ func again(t *testing.T, x harnesstest.Executor, o *Original, members string, f 
 	return got
 }
 
-// originalOf is the run of an intent, as its pack has it.
+// originalOf runs an intent and returns the run as its pack has it.
 func originalOf(t *testing.T, x harnesstest.Executor, members string, f harness.Folders) *Original {
 	t.Helper()
 	rep, err := harness.Run(t.Context(), x.Deps, x.Gate, x.Request(members, f))
@@ -42,8 +42,8 @@ func originalOf(t *testing.T, x harnesstest.Executor, members string, f harness.
 	return original(t, packRun(t, rep))
 }
 
-// newReproducer permits every effect under a profile that a pack can name, with out as
-// its only write root.
+// newReproducer permits every effect under a profile that a pack can name, with out as its
+// only write root.
 func newReproducer(t *testing.T, isolation sandbox.Isolation) harnesstest.Executor {
 	t.Helper()
 	d := harnesstest.Deps(t)
@@ -57,10 +57,10 @@ func newReproducer(t *testing.T, isolation sandbox.Isolation) harnesstest.Execut
 	return harnesstest.Executor{Deps: d, Gate: gate, Tree: t.TempDir()}
 }
 
-// fullRunner is a sandbox such as built-in profiles demand.
+// fullRunner returns a runner with the isolation that built-in profiles demand.
 func fullRunner(t *testing.T) execute.Runner { return harnesstest.NewTier(t, sandbox.Full) }
 
-// shared is a file that commands can read where it stands.
+// shared makes a file that commands can read at its place.
 func shared(t *testing.T, text string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "elsewhere-")
@@ -75,8 +75,8 @@ func shared(t *testing.T, text string) string {
 	return name
 }
 
-// TestReproduceExecution: an execution is the same again, however it ended, and nothing
-// of it is left behind.
+// TestReproduceExecution: a repeated execution is the same again, however it ended, and
+// leaves nothing behind.
 func TestReproduceExecution(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -108,7 +108,8 @@ func TestReproduceExecution(t *testing.T) {
 	}
 }
 
-// TestReproduceChance: what depends on chance is an output that differs, by its path.
+// TestReproduceChance: an output that depends on chance is a difference, named by its
+// path.
 func TestReproduceChance(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	members := intents.Actions(intents.Write("out/a", "1"), intents.Sh("head -c 16 /dev/urandom > out/chance"))
@@ -123,8 +124,8 @@ func TestReproduceChance(t *testing.T) {
 	}
 }
 
-// TestReproduceFlakyExecution: some runs match and some do not. What the command finds
-// in a folder that it may read decides.
+// TestReproduceFlakyExecution: some runs match and some do not. The content of a file that
+// the command may read decides.
 func TestReproduceFlakyExecution(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	word := shared(t, "same")
@@ -152,8 +153,8 @@ func TestReproduceFlakyExecution(t *testing.T) {
 	}
 }
 
-// TestReproduceInputs: inputs come from the tree. One that is another is named before
-// what follows from it, and one that is gone is no answer.
+// TestReproduceInputs: inputs come from the tree. A different input is named before its
+// consequences, and a missing input gives no answer.
 func TestReproduceInputs(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	members := intents.Actions(intents.Sh("grep -q right in/a && cp in/b out/b 2>/dev/null || { mkdir -p out; cp in/b out/b; }; grep -q right in/a")) + `,"inputs":["in/a","in/b"]`
@@ -180,8 +181,8 @@ func TestReproduceInputs(t *testing.T) {
 	}
 }
 
-// TestReproduceChanges: what the canonical subset does not say, that a file was deleted
-// made executable or stood there already, is compared as well.
+// TestReproduceChanges: facts outside the canonical subset are compared as well: a file
+// was deleted, was made executable, or was there already.
 func TestReproduceChanges(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	work := func(files map[string]string) harness.Folders { return harness.Folders{Work: treetest.Filled(t, files)} }
@@ -219,8 +220,7 @@ func TestReproduceChanges(t *testing.T) {
 	}
 }
 
-// TestReproduceInterrupted: an execution that is stopped is no answer, and nothing of it
-// is left.
+// TestReproduceInterrupted: an interrupted execution gives no answer, and leaves nothing.
 func TestReproduceInterrupted(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	members := intents.Actions(intents.Sh("test ! -e /nowhere || sleep 60"))
@@ -239,8 +239,8 @@ func TestReproduceInterrupted(t *testing.T) {
 	}
 }
 
-// TestReproduceWithoutSandbox: an execution cannot be made again where nothing is
-// executed, and that is no difference.
+// TestReproduceWithoutSandbox: without a sandbox an execution cannot be repeated, and that
+// is no difference.
 func TestReproduceWithoutSandbox(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	members := intents.Actions(intents.Argv("true"))
@@ -254,8 +254,8 @@ func TestReproduceWithoutSandbox(t *testing.T) {
 	}
 }
 
-// TestReproduceModel: the answers of a model are those of the pack, in both modes and
-// each time, and no model is asked. A run that calls where the original had ended
+// TestReproduceModel: in both modes and each time the answers of a model come from the
+// pack, and no model is asked. A run that makes a call where the original had ended
 // differs.
 func TestReproduceModel(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
@@ -303,8 +303,8 @@ func TestReproduceModel(t *testing.T) {
 	}
 }
 
-// TestReproduceReplaced: what became a folder, and what was removed under a name that no
-// patch can have, is no difference.
+// TestReproduceReplaced: an entry that became a folder is no difference. Neither is an
+// entry that was removed under a name that no patch can have.
 func TestReproduceReplaced(t *testing.T) {
 	x := newReproducer(t, sandbox.Confined)
 	for name, script := range map[string]string{

@@ -59,7 +59,7 @@ func original(t *testing.T, p *pack.Pack) *Original {
 	return o
 }
 
-// planIntents are an intent for each outcome.
+// planIntents returns an intent for each outcome.
 func planIntents() map[kernel.Outcome]string {
 	return map[kernel.Outcome]string{
 		kernel.OutcomeBundle:  `{"goal":"Write","constraints":["c"],"actions":[{"kind":"write","path":"out/a","content":"1"}]}`,
@@ -72,8 +72,8 @@ func planRequest(source string) harness.Request {
 	return harness.Request{Source: []byte(source), Path: "intent.json", Mode: harness.ModePlanOnly, ModelMode: harness.ModelNone}
 }
 
-// TestReproduce: a plan of each outcome is the same again, as often as it is made, and
-// the digest is that of its canonical subset.
+// TestReproduce: a plan of each outcome is the same again, as often as it is made. The
+// digest is that of its canonical subset.
 func TestReproduce(t *testing.T) {
 	d := harnesstest.Deps(t)
 	d.Rand = rand.Reader
@@ -104,7 +104,7 @@ func TestReproduce(t *testing.T) {
 	}
 }
 
-// TestReproduceRecordsNothing: a Recorder that is there is not told.
+// TestReproduceRecordsNothing: Reproduce does not use an existing Recorder.
 func TestReproduceRecordsNothing(t *testing.T) {
 	d := harnesstest.Deps(t)
 	d.Rand = rand.Reader
@@ -119,7 +119,8 @@ func TestReproduceRecordsNothing(t *testing.T) {
 	}
 }
 
-// TestReproduceAnotherIntent: one byte more is another intent, and both hashes are named.
+// TestReproduceAnotherIntent: a text with one more byte is another intent, and the error
+// names both hashes.
 func TestReproduceAnotherIntent(t *testing.T) {
 	d := harnesstest.Deps(t)
 	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
@@ -135,7 +136,7 @@ func TestReproduceAnotherIntent(t *testing.T) {
 	}
 }
 
-// changedBuiltin is the built-in policy with one more line in a file.
+// changedBuiltin returns the built-in policy with one more line in a file.
 func changedBuiltin(t *testing.T, file, line string) fs.FS {
 	t.Helper()
 	changed := fstest.MapFS{}
@@ -154,8 +155,8 @@ func changedBuiltin(t *testing.T, file, line string) fs.FS {
 	return changed
 }
 
-// TestReproduceUnderAnotherPolicy: the first thing that is not what decided is named,
-// and what to do about it.
+// TestReproduceUnderAnotherPolicy: the error names the first part that differs from the
+// policy that decided, and says what to do about it.
 func TestReproduceUnderAnotherPolicy(t *testing.T) {
 	d := harnesstest.Deps(t)
 	d.Rand = rand.Reader
@@ -241,8 +242,8 @@ func TestReproduceUnderAnotherLanguage(t *testing.T) {
 	}
 }
 
-// swayed is a gate of the digests of another, under a judge that answers as the number
-// of the question says: the policy's own answer, or no permit.
+// swayed returns a copy of a gate with the same digests. Its judge gives the policy's own
+// answer or no permit, as refuse says for the number of the question.
 func swayed(gate *harness.Gate, refuse func(n int) bool) *harness.Gate {
 	other, n := harnesstest.Copy(gate), 0
 	other.Judge = judgeOf{gate.Judge, func() bool { n++; return refuse(n) }}
@@ -261,8 +262,8 @@ func (j judgeOf) Eval(ctx context.Context, in policy.Input) (kernel.Verdict, err
 	return j.Judge.Eval(ctx, in)
 }
 
-// TestReproduceFlaky: what differs is counted by its place, in the order in which it was
-// met.
+// TestReproduceFlaky: differences are counted by their place, in the order in which they
+// were found.
 func TestReproduceFlaky(t *testing.T) {
 	d := harnesstest.Deps(t)
 	d.Rand = rand.Reader
@@ -277,7 +278,8 @@ func TestReproduceFlaky(t *testing.T) {
 	}
 }
 
-// TestReproduceAnotherBundle: the bytes of the bundle are held against those of the run.
+// TestReproduceAnotherBundle: the bytes of the bundle are compared with those of the new
+// run.
 func TestReproduceAnotherBundle(t *testing.T) {
 	d := harnesstest.Deps(t)
 	d.Rand = rand.Reader
@@ -294,8 +296,8 @@ func TestReproduceAnotherBundle(t *testing.T) {
 	}
 }
 
-// TestReproduceWithoutAnswer: a run that ends in an error is no difference. Which one it
-// was of several stands in the message.
+// TestReproduceWithoutAnswer: a run that ends in an error is no difference. If there are
+// several runs, the message says which run it was.
 func TestReproduceWithoutAnswer(t *testing.T) {
 	d := harnesstest.Deps(t)
 	d.Rand = rand.Reader
@@ -322,7 +324,8 @@ func TestReproduceWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestNoOriginal: what is no run of this kernel cannot be made again, and why is said.
+// TestNoOriginal: a pack without a run of this kernel cannot be reproduced, and the error
+// says why.
 func TestNoOriginal(t *testing.T) {
 	d := harnesstest.Deps(t)
 	gate := harnesstest.OpenBuiltin(t, d.Specs, "default")
@@ -359,8 +362,8 @@ func TestNoOriginal(t *testing.T) {
 	}
 }
 
-// TestFirstFile: of two lists by path the first file that is not in both is named, with
-// what stands on either side.
+// TestFirstFile: in two lists by path, the first file that is not in both lists is named,
+// with its state on either side.
 func TestFirstFile(t *testing.T) {
 	ref := func(path, text string) kernel.FileRef {
 		return kernel.FileRef{Path: path, SHA256: canon.Sum([]byte(text)), SizeBytes: len(text)}

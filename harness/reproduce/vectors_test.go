@@ -17,7 +17,7 @@ import (
 	"github.com/fiador/fiador/kernel/canon"
 )
 
-// vectorPack is a pack of specs/vectors/pack/base.json, and the run that it is of.
+// vectorPack is a pack of specs/vectors/pack/base.json, and its run.
 type vectorPack struct {
 	source []byte
 	policy string
@@ -79,8 +79,8 @@ func textOf(t *testing.T, v any) []byte {
 }
 
 // TestReproduceVectors: the packs of the vectors, which another machine has made, are
-// valid here and their runs are the same again; executions where this machine has a
-// sandbox.
+// valid here, and their runs are the same again. Executions are repeated where this
+// machine has a sandbox.
 func TestReproduceVectors(t *testing.T) {
 	packs := vectorPacks(t)
 	plans := 0

@@ -25,7 +25,7 @@ func fullReport() Report {
 		Metadata:  Metadata{RequestedBy: "agent", RequestedAt: "2026-01-16", Purpose: "build", EvidenceRef: "ev-1"},
 		Artifacts: []Artifact{{ArtifactSpec{Path: "z", Name: "n", MediaType: "text/html"}, empty, 0}, {ArtifactSpec{Path: "a"}, empty, 0}},
 		Stdout:    Stream{SHA256: canon.Sum([]byte("x")), SizeBytes: 1, Truncated: true}, Stderr: Stream{SHA256: empty},
-		// By code point U+FF5E stands before U+1D11E, by code unit behind it.
+		// By code point U+FF5E is before U+1D11E, and by code unit after it.
 		OutputFiles: []kernel.FileRef{{Path: "out/\uff5e", SHA256: empty}, {Path: "out/\U0001d11e", SHA256: empty, SizeBytes: 3}, {Path: "a", SHA256: empty}},
 		Reasons:     []string{"STREAM_LIMIT /stdout", "OUTPUT_LIMIT out/b", "STREAM_LIMIT /stdout"},
 		Ephemeral: Ephemeral{
@@ -35,7 +35,7 @@ func fullReport() Report {
 	}
 }
 
-// TestReportBytes holds the whole text of a report.
+// TestReportBytes compares the whole text of a report.
 func TestReportBytes(t *testing.T) {
 	report := fullReport()
 	b, err := report.Bytes()
@@ -58,8 +58,8 @@ func TestReportBytes(t *testing.T) {
 	specstest.Valid(t, specstest.NewSpecs(t), specs.KindExecutionReport, b)
 }
 
-// TestReportLeast: a report of nothing has every member, null and empty lists
-// where there is nothing to say.
+// TestReportLeast: the smallest report has every member, with null and empty lists where
+// there is no value.
 func TestReportLeast(t *testing.T) {
 	r := Report{ExecutionID: "e", ToolID: "t", Interpretation: "success", Action: "continue", Stdout: Stream{SHA256: canon.Sum(nil)}, Stderr: Stream{SHA256: canon.Sum(nil)}}
 	b, err := r.Bytes()
@@ -77,8 +77,8 @@ func TestReportLeast(t *testing.T) {
 	}
 }
 
-// reportDigest returns the Digest of a report that was read and decoded to a
-// canonical value. The document is not changed.
+// reportDigest returns the Digest of a report that was read and decoded to a canonical
+// value. The document is not changed.
 func reportDigest(doc map[string]any) (canon.ContentHash, error) {
 	subset := maps.Clone(doc)
 	delete(subset, "ephemeral")
@@ -141,8 +141,8 @@ func TestReportDigest(t *testing.T) {
 	}
 }
 
-// TestReportSchemaSpoilt spoils every place of a report: both validators refuse
-// and accept the same.
+// TestReportSchemaSpoilt spoils every place of a report. Both validators must refuse and
+// accept the same.
 func TestReportSchemaSpoilt(t *testing.T) {
 	set, other := specstest.NewSpecs(t), specstest.SecondValidator(t, specs.KindExecutionReport)
 	b, err := fullReport().Bytes()

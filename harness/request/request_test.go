@@ -24,8 +24,8 @@ var updateVectors = flag.Bool("update", false, "fill in what the vectors expect 
 
 const requestVectors = "../../specs/vectors/execution/requests.json"
 
-// A requestVector is one request file and what it gives: the hash of the
-// normalised request, or a code and a pointer.
+// A requestVector is one request file with its expectation: the hash of the normalised
+// request, or a code and a pointer.
 type requestVector struct {
 	Name   string              `json:"name"`
 	Why    string              `json:"why"`
@@ -117,8 +117,8 @@ func TestRequestVectors(t *testing.T) {
 	}
 }
 
-// checkRequestError holds an error against its vector and its schema. A
-// request has no place for the library's own words.
+// checkRequestError compares an error with its vector and its schema. An error about a
+// request has no words of the library.
 func checkRequestError(t *testing.T, set *specs.Set, v *requestVector, err error) {
 	t.Helper()
 	var re *result.RunError
@@ -149,9 +149,8 @@ func show(p *string) string {
 	return strconv.Quote(*p)
 }
 
-// checkRequest holds what must be so for every request: the normalised form is
-// valid, is the same request again, and has the same hash again, in both
-// notations.
+// checkRequest checks the properties of every request: the normalised form is valid. In
+// both notations it is read as the same request with the same hash.
 func checkRequest(t testing.TB, set *specs.Set, req Request) ([]byte, canon.ContentHash) {
 	t.Helper()
 	b, sum, err := req.Artifact()
@@ -172,7 +171,7 @@ func checkRequest(t testing.TB, set *specs.Set, req Request) ([]byte, canon.Cont
 			t.Errorf("%s is %d", limit.name, limit.v)
 		}
 	}
-	if len(b) > MaxBytes { // the defaults make it longer than what was read
+	if len(b) > MaxBytes { // the defaults make it longer than the source
 		return b, sum
 	}
 	again, err := Parse(set, "again", b)
@@ -208,8 +207,8 @@ func (f requestFile) text(t *testing.T) []byte {
 	return []byte(b.String())
 }
 
-// TestRequestDefaults holds the value of the least request, and what the full one
-// says in either notation.
+// TestRequestDefaults checks the value of the smallest request, and the value of the full
+// one in either notation.
 func TestRequestDefaults(t *testing.T) {
 	set := specstest.NewSpecs(t)
 	got, err := Parse(set, "r", []byte(`{"execution_id":"e","tool_id":"t","inputs":{"command":"node"}}`))
@@ -255,8 +254,8 @@ func TestRequestDefaults(t *testing.T) {
 	}
 }
 
-// TestRequestMessages holds what people read: file, line, pointer, fault and what
-// to do.
+// TestRequestMessages compares the messages for people: file, line, pointer, fault and
+// what to do.
 func TestRequestMessages(t *testing.T) {
 	set := specstest.NewSpecs(t)
 	const head = "execution_id: e1\ntool_id: t\ninputs:\n  command: node\n"
@@ -308,8 +307,8 @@ func TestRequestMessages(t *testing.T) {
 	}
 }
 
-// TestRequestSchemaSpoilt spoils every place of a request: a second validator
-// agrees on what the schema allows, and Parse never accepts more.
+// TestRequestSchemaSpoilt spoils every place of a request. A second validator must agree
+// with the schema's verdict, and Parse must never accept more.
 func TestRequestSchemaSpoilt(t *testing.T) {
 	set := specstest.NewSpecs(t)
 	other := specstest.SecondValidator(t, specs.KindExecutionRequest)
@@ -330,7 +329,7 @@ func TestRequestSchemaSpoilt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A document that is no object is not read as JSON; its value is the same.
+			// A document that is no object is not read as JSON, but has the same value.
 			if _, err := Parse(set, "r", b); err == nil && len(list) > 0 {
 				t.Errorf("%q set to %v is accepted", pointer, to)
 			}
@@ -359,7 +358,7 @@ func fullRequest(t *testing.T) any {
 	return nil
 }
 
-// TestRequestSchemaAgrees holds the schema's bounds against the contract's.
+// TestRequestSchemaAgrees compares the schema's bounds with the contract's.
 func TestRequestSchemaAgrees(t *testing.T) {
 	src, _ := specs.Schema(string(specs.KindExecutionRequest))
 	var root map[string]any

@@ -20,8 +20,8 @@ import (
 	"github.com/fiador/fiador/specs/specstest"
 )
 
-// TestYAMLPlainScalars: what stands without quotes is what JSON reads, a
-// string that no version of YAML reads otherwise, or refused.
+// TestYAMLPlainScalars: a text without quotes is read as JSON reads it, is a string that
+// no version of YAML reads otherwise, or is refused.
 func TestYAMLPlainScalars(t *testing.T) {
 	const refused = "refused"
 	for text, want := range map[string]any{
@@ -51,7 +51,7 @@ func TestYAMLPlainScalars(t *testing.T) {
 		if got := doc.Value().(map[string]any)["a"]; !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is %#v, want %#v", text, got, want)
 		}
-		// A plain string is a name as well; nothing else is.
+		// A plain string can be a name as well; no other value can.
 		_, isText := want.(string)
 		_, _, fault = parseYAML([]byte(text + ": a\n"))
 		if (fault == nil) != isText {
@@ -91,7 +91,7 @@ func TestYAMLLines(t *testing.T) {
 	}
 }
 
-// TestYAMLHostile: 1 MiB of whatever a reader could be slow on ends soon.
+// TestYAMLHostile: reading 1 MiB of any text that could slow a reader down ends soon.
 func TestYAMLHostile(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	set := specstest.NewSpecs(t)
@@ -113,7 +113,7 @@ func TestYAMLHostile(t *testing.T) {
 			}
 		}
 	}
-	// Pointers are made of the names on the way, so long names must not multiply.
+	// A pointer consists of the names on the way, so long names must not multiply.
 	src := long + ": [" + strings.Repeat("a,", 200000) + "yes]"
 	_, err := Parse(set, "r", []byte(src))
 	if re := (*result.RunError)(nil); !errors.As(err, &re) || len(re.Message) > 1000 {
@@ -121,10 +121,10 @@ func TestYAMLHostile(t *testing.T) {
 	}
 }
 
-// FuzzRequestYAML: nothing stops the reader; what it reads has one canonical
-// form that reads back as the same value; the library reads the same values out
-// of the text, where YAML 1.1 has no word of its own for them; and a request is
-// the same request after it was written out.
+// FuzzRequestYAML: nothing stops the reader. An accepted text has one canonical form,
+// which reads back as the same value. The library reads the same values from the text,
+// except for words that YAML 1.1 reads in its own way. A request is the same request after
+// it was written out.
 func FuzzRequestYAML(f *testing.F) {
 	for _, v := range loadRequestVectors(f).Vectors {
 		if v.Repeat == nil {
@@ -175,8 +175,8 @@ func FuzzRequestYAML(f *testing.F) {
 	})
 }
 
-// sameValue holds a value of ours against one that the library decoded. It reads
-// dates and times as such, which are strings here.
+// sameValue compares a value of ours with one that the library decoded. The library
+// decodes dates and times, which are strings here.
 func sameValue(ours, theirs any) error {
 	switch ours := ours.(type) {
 	case map[string]any:
