@@ -47,8 +47,8 @@ func TestFindingsAreLimited(t *testing.T) {
 	}
 }
 
-// TestDeepWritesClashOnce: a write has at most one finding about other writes that are
-// in its way, so that there are no more of these findings than writes.
+// TestDeepWritesClashOnce: a write has at most one finding about other writes that are in
+// its way. So there are no more of these findings than writes.
 func TestDeepWritesClashOnce(t *testing.T) {
 	var in Intent
 	in.Constraints = []string{"c"}

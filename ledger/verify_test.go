@@ -102,8 +102,8 @@ type panicking struct{ testing.TB }
 func (panicking) Helper()           {}
 func (panicking) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 
-// verify verifies a text. It returns the index of the entry with the fault: -2 if there
-// is no fault, -1 if the fault is in no entry, -3 if this is unknown.
+// verify verifies a text. It returns the index of the entry with the fault. It returns -2
+// if there is no fault, -1 if the fault is in no entry, and -3 if this is unknown.
 func verify(t testing.TB, text []byte, c Check) (Verified, int64, error) {
 	t.Helper()
 	v, err := Verify(context.Background(), bytes.NewReader(bytes.Clone(text)), c)

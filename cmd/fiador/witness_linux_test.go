@@ -765,8 +765,8 @@ func differences(recorded, seen, accepted map[string]string) []string {
 	return faults
 }
 
-// withoutRoot masks the path of a folder, but not a longer name that has the path in it:
-// the folder can be /src/ci, and a page can write src/ci.key.
+// withoutRoot masks the path of a folder, but not a longer name that has the path in it.
+// The folder can be /src/ci, and a page can write src/ci.key.
 func withoutRoot(s, root string) string {
 	named := func(c byte) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._-", c) >= 0

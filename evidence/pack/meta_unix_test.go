@@ -164,8 +164,8 @@ func TestSetMetaWithoutRoom(t *testing.T) {
 	alone(t, dir)
 }
 
-// TestSetMetaKilled: a process that is killed between two steps leaves the old file or
-// the new one, nothing else in the pack, and a pack that can be given another.
+// TestSetMetaKilled: a process that is killed between two steps leaves the old file or the
+// new one, and nothing else in the pack. The pack can be given another meta.json.
 func TestSetMetaKilled(t *testing.T) {
 	if dir := os.Getenv("PACK_KILLED"); dir != "" {
 		die := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} }

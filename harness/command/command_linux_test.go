@@ -598,7 +598,8 @@ func TestInsist(t *testing.T) {
 	}
 }
 
-// TestInsistEndsTheGroup: the command obeys the signal, what it has started does not.
+// TestInsistEndsTheGroup: the command obeys the signal, and a process that it has started
+// does not.
 func TestInsistEndsTheGroup(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	r := run(t, t.Context(), sh(`trap "" TERM; sleep 1000 & trap - TERM; echo $!; wait`), command.Spec{
@@ -663,8 +664,8 @@ func TestInsistDoesNotWaitForATee(t *testing.T) {
 	}
 }
 
-// TestOnePlace: Tees that write to one place receive the chunks of both streams in the order
-// in which they were read; each Tee has its own error.
+// TestOnePlace: Tees that write to one place receive the chunks of both streams in the
+// order in which they were read. Each Tee has its own error.
 func TestOnePlace(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		var read, passed strings.Builder

@@ -266,8 +266,8 @@ func TestHostileWorkFolderClosed(t *testing.T) {
 }
 
 // TestHostileAmounts: giant files, very many files and very deep folders do not stop the
-// supervisor. In the short form, fewer files and folders are made on the disk, but always
-// more than the limits allow and deeper than the longest path of the kernel.
+// supervisor. The short form makes fewer files and folders on the disk. It always makes
+// more than the limits allow, and deeper ones than the longest path of the kernel.
 func TestHostileAmounts(t *testing.T) {
 	t.Parallel()
 	base, self := hostileBase(t)

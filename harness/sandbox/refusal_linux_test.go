@@ -585,8 +585,9 @@ func mountsOf(folders ...string) []string {
 	return list
 }
 
-// leakOfGo is the number of descriptors that the standard library leaves open when it cannot
-// clone a process whose ids must be mapped, for the two processes that root starts.
+// leakOfGo is the number of descriptors that the standard library leaves open for the two
+// processes that root starts. It leaves them open when it cannot clone a process whose ids
+// must be mapped.
 const leakOfGo = 4
 
 func openFiles() int {

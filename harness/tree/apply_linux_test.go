@@ -1431,8 +1431,8 @@ func TestApplyLayers(t *testing.T) {
 	}
 }
 
-// TestApplyOwners: where root applies, a new entry belongs to the owner of the folder, and a
-// replacement to the owner of the old entry; without set-id bits.
+// TestApplyOwners: if root applies, a new entry belongs to the owner of the folder, and a
+// replacement to the owner of the old entry. Neither has set-id bits.
 func TestApplyOwners(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root gives files away")

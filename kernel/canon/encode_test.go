@@ -191,7 +191,7 @@ func TestCanonicalRefuses(t *testing.T) {
 	}
 }
 
-// TestCanonicalAgrees holds the direct encoder against encoding/json and jcs.
+// TestCanonicalAgrees compares the direct encoder with encoding/json and jcs.
 func TestCanonicalAgrees(t *testing.T) {
 	rng := rand.New(rand.NewSource(8785))
 	for range 3000 {

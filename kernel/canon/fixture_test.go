@@ -34,8 +34,7 @@ func read(t *testing.T, path ...string) []byte {
 	return b
 }
 
-// TestReferenceVectors holds Parse and Canonical against the vectors that come
-// with RFC 8785.
+// TestReferenceVectors tests Parse and Canonical with the vectors that come with RFC 8785.
 func TestReferenceVectors(t *testing.T) {
 	dir := fixtures(t, "rfc8785")
 	names := []string{"arrays", "french", "structures", "unicode", "values", "weird"}

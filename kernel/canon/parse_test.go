@@ -285,8 +285,8 @@ func TestParseAccepts(t *testing.T) {
 	}
 }
 
-// checkStable holds an accepted text against jcs, against its own canonical
-// form, and against the encoder.
+// checkStable compares an accepted text with jcs, with its own canonical form, and with
+// the encoder.
 func checkStable(t *testing.T, src []byte, doc Document) {
 	t.Helper()
 	want, err := jcs.Transform(src)

@@ -209,8 +209,8 @@ func remove(t testing.TB, dir, name string) {
 }
 
 // verified reads a ledger line by line, without the derived files, and checks all its
-// statements: form, roots, every signature (from an index on), times, run ids and the
-// checkpoint. It returns the records.
+// statements. These are form, roots, every signature (from an index on), times, run ids
+// and the checkpoint. It returns the records.
 func verified(t testing.TB, dir string, signaturesFrom int) []ledger.Record {
 	t.Helper()
 	text := contents(dir, nameLedger)

@@ -329,9 +329,8 @@ func appendWith(t *testing.T, dir string, f *faulty, o Options, rec ledger.Recor
 	return l, r, err
 }
 
-// TestFaultAtEveryCall puts every fault into every call of an append. It does so for an
-// append that fills no tile, for one that fills the first tile, and for one after it,
-// with a head and without one.
+// TestFaultAtEveryCall puts every fault into every call of an append. The appends fill no
+// tile, fill the first tile, or come after it, with a head or without one.
 func TestFaultAtEveryCall(t *testing.T) {
 	rehearsal.NotUnderRace(t, rehearsal.Inputs)
 	for _, c := range []struct {

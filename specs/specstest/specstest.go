@@ -147,7 +147,7 @@ func Replaced(v any, way []string, to any) any {
 	return v
 }
 
-// Lists holds a page of lists against those of a detector. Each list has a section of its
+// Lists compares a page of lists with those of a detector. Each list has a section of its
 // name, and each entry is a line. With update, Lists writes the lines.
 func Lists(t *testing.T, page string, lists map[string][]string, update bool) {
 	t.Helper()

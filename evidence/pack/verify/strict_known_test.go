@@ -11,8 +11,8 @@ import (
 )
 
 // TestKnownPolicy: package profiles reads the same facts in the text of the built-in
-// policy as the engine: the names of modules, and for each rule its id, its title and
-// whether it can ask.
+// policy as the engine. These are the names of modules, and for each rule its id, its
+// title and whether it can ask.
 func TestKnownPolicy(t *testing.T) {
 	set, err := specs.New()
 	if err != nil {

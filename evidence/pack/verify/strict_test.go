@@ -70,8 +70,8 @@ func TestStrictVectorsAreAboutTheirRule(t *testing.T) {
 	}
 }
 
-// mutations makes documents that differ from one in one place: a member or an element is
-// removed, has another type, is at a bound or one beyond it, or is added.
+// mutations makes documents that differ from one in one place. There a member or an
+// element is removed, has another type, is at a bound or one beyond it, or is added.
 func mutations(doc any, each func(what string)) {
 	var walk func(v any, at string, set func(any))
 	walk = func(v any, at string, set func(any)) {

@@ -487,8 +487,9 @@ func TestGroupOfAnOrdinaryUser(t *testing.T) {
 	}
 }
 
-// TestDelegatedGroup bounds the memory of a command in a v2 cgroup that is delegated to
-// an ordinary user: to the one that runs it, or to another one by root.
+// TestDelegatedGroup bounds the memory of a command in a v2 cgroup that is delegated to an
+// ordinary user. This is the user who runs the test. If root runs the test, root delegates
+// the cgroup to another user.
 func TestDelegatedGroup(t *testing.T) {
 	attr := &syscall.SysProcAttr{}
 	if os.Geteuid() == 0 {

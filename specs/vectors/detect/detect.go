@@ -61,7 +61,7 @@ func Read(t testing.TB, name string, fire, quiet int) []Vector {
 	return list
 }
 
-// Check holds what a detector reports against a vector.
+// Check compares the report of a detector with a vector.
 func (v Vector) Check(t *testing.T, got []string) {
 	t.Helper()
 	if !slices.Equal(got, v.Expect) {
