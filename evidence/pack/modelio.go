@@ -192,17 +192,13 @@ func ModelIOFaults(doc any) []Violation {
 		f.add("MI1", "", "not an object")
 		return f.list
 	}
-	if v, _ := m["model_io_schema_version"].(string); !modelVersion().MatchString(v) {
-		f.add("MI1", "/model_io_schema_version", "not a version such as "+ModelVersion)
-	}
+	version, _ := m["model_io_schema_version"].(string)
+	f.must(modelVersion().MatchString(version), "MI1", "/model_io_schema_version", "not a version such as "+ModelVersion)
 	for _, name := range []string{"adapter_id", "model_id"} {
-		if v, _ := m[name].(string); v == "" {
-			f.add("MI2", "/"+name, "missing or empty")
-		}
+		id, _ := m[name].(string)
+		f.must(id != "", "MI2", "/"+name, "missing or empty")
 	}
-	if v, _ := m["mode"].(string); v != ModeRecord && v != ModeReplay {
-		f.add("MI3", "/mode", "neither record nor replay")
-	}
+	f.must(m["mode"] == ModeRecord || m["mode"] == ModeReplay, "MI3", "/mode", "neither record nor replay")
 	list, ok := m["interactions"].([]any)
 	switch {
 	case !ok:
@@ -230,6 +226,13 @@ func (f *modelFaults) add(rule, pointer, msg string) {
 	f.list = append(f.list, Violation{rule, p, msg})
 }
 
+// must adds a violation unless a condition holds.
+func (f *modelFaults) must(holds bool, rule, pointer, msg string) {
+	if !holds {
+		f.add(rule, pointer, msg)
+	}
+}
+
 func (f *modelFaults) interactions(list []any) {
 	f.last, f.seen = -1, map[string]bool{}
 	for i, v := range list {
@@ -242,14 +245,12 @@ func (f *modelFaults) interactions(list []any) {
 		f.position(at, i, one)
 		f.response(at, one)
 		for _, name := range []string{"tokens_input", "tokens_output", "latency_ms"} {
-			if n, there := one[name]; there && !isCount(n) {
-				f.add("MI11", at+"/"+name, "not a number from 0 to 9007199254740991")
-			}
+			n, there := one[name]
+			f.must(!there || isCount(n), "MI11", at+"/"+name, "not a number from 0 to 9007199254740991")
 		}
 	}
-	if f.total > MaxTotalResponseBytes {
-		f.add("MI11", "/interactions", "the responses have more than "+strconv.Itoa(MaxTotalResponseBytes)+" bytes together")
-	}
+	few := f.total <= MaxTotalResponseBytes
+	f.must(few, "MI11", "/interactions", "the responses have more than "+strconv.Itoa(MaxTotalResponseBytes)+" bytes together")
 }
 
 // position checks MI5, MI8 and MI9. A position that is no number breaks only MI5.
@@ -265,22 +266,17 @@ func (f *modelFaults) position(at string, i int, one map[string]any) {
 	}
 	prompt, _ := one["prompt_hash"].(string)
 	key := n.String() + " " + prompt
-	if f.seen[key] {
-		f.add("MI8", at, "an earlier interaction has the same prompt_hash and i")
-	}
+	f.must(!f.seen[key], "MI8", at, "an earlier interaction has the same prompt_hash and i")
 	f.seen[key] = true
-	if given < f.last {
-		f.add("MI9", at+"/i", "less than that of an earlier interaction")
-	}
+	f.must(given >= f.last, "MI9", at+"/i", "less than that of an earlier interaction")
 	f.last = max(f.last, given)
 }
 
 // response checks MI6, MI7 and MI11.
 func (f *modelFaults) response(at string, one map[string]any) {
 	for _, name := range []string{"prompt_hash", "response_hash"} {
-		if h, _ := one[name].(string); !canon.ContentHash(h).Valid() {
-			f.add("MI6", at+"/"+name, `missing, or not "sha256:" and 64 lower-case hexadecimal digits`)
-		}
+		h, _ := one[name].(string)
+		f.must(canon.ContentHash(h).Valid(), "MI6", at+"/"+name, `missing, or not "sha256:" and 64 lower-case hexadecimal digits`)
 	}
 	content, ok := one["response_content"].(string)
 	if !ok {
@@ -291,9 +287,7 @@ func (f *modelFaults) response(at string, one map[string]any) {
 		f.add("MI7", at+"/response_hash", "not the SHA-256 of response_content")
 	}
 	f.total += len(content)
-	if len(content) > MaxResponseBytes {
-		f.add("MI11", at+"/response_content", "more than "+strconv.Itoa(MaxResponseBytes)+" bytes")
-	}
+	f.must(len(content) <= MaxResponseBytes, "MI11", at+"/response_content", "more than "+strconv.Itoa(MaxResponseBytes)+" bytes")
 }
 
 func isCount(v any) bool {

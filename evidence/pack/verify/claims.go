@@ -20,13 +20,12 @@ type Claims struct {
 func (v *verifier) claims() Claims {
 	var c Claims
 	run := v.object(pack.RunFile)
-	c.Outcome, _ = run["kernel_result_kind"].(string)
+	c.Outcome = text(run, "kernel_result_kind")
 	decision, _ := run["decision"].(map[string]any)
 	c.Accepted = decision["accepted"] == true
 	meta := v.object(pack.MetaFile)
 	c.Signers = sign.Signers(meta[sign.MetaEnvelope])
-	text, _ := meta[sign.MetaReceipt].(string)
-	if proof, err := ledger.ParseProof([]byte(text)); err == nil {
+	if proof, err := ledger.ParseProof([]byte(text(meta, sign.MetaReceipt))); err == nil {
 		if point, err := ledger.ParseCheckpoint(proof.Note); err == nil {
 			c.Origin, c.Index = point.Origin, proof.Index
 		}

@@ -30,16 +30,13 @@ func (v *verifier) bundleRules() {
 	if bundle == nil {
 		return
 	}
-	if s, _ := bundle["schema_version"].(string); s == "" {
-		v.add("BS1", pack.At(pack.BundleFile, "schema_version"), "missing or empty")
-	}
+	v.must(text(bundle, "schema_version") != "", "BS1", pack.BundleFile+"#/schema_version", "missing or empty")
 	v.bundleOutputs(bundle)
 	v.questions(bundle, "unresolved_questions")
 	v.node(bundle["root_node"], "root_node")
 	v.sortedBy("id", "BS6", bundle, "terminal_nodes", func(i string, node map[string]any) { v.node(node, "terminal_nodes", i) })
-	if fault := v.doc(pack.BundleFile).roundTrip(); fault != "" {
-		v.add("BS8", pack.BundleFile, "%s", fault)
-	}
+	fault := v.doc(pack.BundleFile).roundTrip()
+	v.must(fault == "", "BS8", pack.BundleFile, "%s", fault)
 }
 
 func (v *verifier) bundleOutputs(bundle map[string]any) {
@@ -47,7 +44,7 @@ func (v *verifier) bundleOutputs(bundle map[string]any) {
 		if _, ok := out["source_constraints"]; ok {
 			v.sortedTexts("BS4", pack.BundleFile, out, "outputs", i, "source_constraints")
 		}
-		path, _ := out["path"].(string)
+		path := text(out, "path")
 		if fault := outputPathFault(path); fault != "" {
 			v.add("BS7", pack.At(pack.BundleFile, "outputs", i, "path"), "%s %s", pack.Quoted(path), fault)
 		}

@@ -19,21 +19,19 @@ const maxLedgerLines = 1000
 //
 // The path of a fault is the path of the line's value in the list of the lines.
 func (v *verifier) ledgerRules() {
-	text := v.pack.File(pack.LedgerFile)
-	if text == nil {
+	lines := v.pack.File(pack.LedgerFile)
+	if lines == nil {
 		return
 	}
-	if len(text) == 0 {
-		v.add("PK9", pack.LedgerFile, "no line")
-	}
-	for i := 0; len(text) > 0; i++ {
+	v.must(len(lines) > 0, "PK9", pack.LedgerFile, "no line")
+	for i := 0; len(lines) > 0; i++ {
 		if i == maxLedgerLines {
 			v.add("PK9", pack.LedgerFile, "more than %d lines", maxLedgerLines)
 			return
 		}
-		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		line, rest, _ := bytes.Cut(lines, []byte("\n"))
 		v.ledgerLine(strconv.Itoa(i), line)
-		text = rest
+		lines = rest
 	}
 }
 
@@ -52,13 +50,9 @@ func (v *verifier) ledgerLine(i string, line []byte) {
 		v.add("PK9", pack.At(pack.LedgerFile, i), "not a JSON object")
 		return
 	}
-	if _, ok := record["_seal"].(map[string]any); !ok {
-		v.add("PK9", pack.At(pack.LedgerFile, i, "_seal"), "missing or not an object")
-	}
-	if kind, _ := record["kind"].(string); !ledger.Kind(kind).OfRun() {
-		v.add("PK9", pack.At(pack.LedgerFile, i, "kind"), "none of begun, decision, error")
-	}
-	if id, _ := record["run_id"].(string); id == "" {
-		v.add("PK9", pack.At(pack.LedgerFile, i, "run_id"), "missing or empty")
-	}
+	_, sealed := record["_seal"].(map[string]any)
+	v.must(sealed, "PK9", pack.At(pack.LedgerFile, i, "_seal"), "missing or not an object")
+	kind := ledger.Kind(text(record, "kind"))
+	v.must(kind.OfRun(), "PK9", pack.At(pack.LedgerFile, i, "kind"), "none of begun, decision, error")
+	v.must(text(record, "run_id") != "", "PK9", pack.At(pack.LedgerFile, i, "run_id"), "missing or empty")
 }

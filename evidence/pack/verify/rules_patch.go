@@ -32,9 +32,7 @@ func (v *verifier) patchRules() {
 	if patch == nil {
 		return
 	}
-	if s, _ := patch["patch_schema_version"].(string); s == "" {
-		v.add("PS1", pack.At(pack.PatchFile, "patch_schema_version"), "missing or empty")
-	}
+	v.must(text(patch, "patch_schema_version") != "", "PS1", pack.PatchFile+"#/patch_schema_version", "missing or empty")
 	list, ok := patch["operations"].([]any)
 	if !ok {
 		v.add("PS2", pack.At(pack.PatchFile, "operations"), "missing or not a list")
@@ -66,8 +64,8 @@ type patchCheck struct {
 }
 
 func (c *patchCheck) operation(i int, op map[string]any) {
-	kind, _ := op["op"].(string)
-	switch pack.Op(kind) {
+	kind := pack.Op(text(op, "op"))
+	switch kind {
 	case pack.OpCreate, pack.OpModify, pack.OpDelete:
 	case "symlink":
 		c.add("PS9", opAt(i, "op"), "a patch makes no links")
@@ -90,7 +88,7 @@ func (c *patchCheck) operation(i int, op map[string]any) {
 			c.seen[path] = i
 		}
 	}
-	c.content(i, pack.Op(kind), op)
+	c.content(i, kind, op)
 	c.place(i, op["order"], path, hasPath)
 }
 

@@ -47,15 +47,10 @@ func (v *verifier) runnerRules() {
 	if runner == nil {
 		return
 	}
-	if runner["runner_schema_version"] != any(pack.RunnerVersion) {
-		v.add("RN1", pack.At(pack.RunnerFile, "runner_schema_version"), "not %s", pack.RunnerVersion)
-	}
-	if id, _ := runner["runner_id"].(string); !isRunnerID(id) {
-		v.add("RN2", pack.At(pack.RunnerFile, "runner_id"), "not runner_, 8 digits, _, 6 digits, _ and letters or digits")
-	}
-	if s, _ := runner["runner_version"].(string); s == "" {
-		v.add("RN2", pack.At(pack.RunnerFile, "runner_version"), "missing or empty")
-	}
+	const here = pack.RunnerFile + "#/"
+	v.must(text(runner, "runner_schema_version") == pack.RunnerVersion, "RN1", here+"runner_schema_version", "not %s", pack.RunnerVersion)
+	v.must(isRunnerID(text(runner, "runner_id")), "RN2", here+"runner_id", "not runner_, 8 digits, _, 6 digits, _ and letters or digits")
+	v.must(text(runner, "runner_version") != "", "RN2", here+"runner_version", "missing or empty")
 	v.part("RN3", runner, "platform", v.runnerPlatform)
 	v.part("RN4", runner, "sandbox", v.runnerSandbox)
 	v.part("RN5", runner, "limits", v.runnerLimits)
@@ -104,8 +99,7 @@ func (v *verifier) part(rule string, runner map[string]any, name string, check f
 
 // oneOf notes a violation of a rule if a member of a part is none of some texts.
 func (v *verifier) oneOf(rule string, obj map[string]any, part, name string, texts ...string) string {
-	s, _ := obj[name].(string)
-	if slices.Contains(texts, s) {
+	if s := text(obj, name); slices.Contains(texts, s) {
 		return s
 	}
 	v.add(rule, pack.At(pack.RunnerFile, part, name), "none of %s", strings.Join(texts, ", "))
@@ -115,17 +109,13 @@ func (v *verifier) oneOf(rule string, obj map[string]any, part, name string, tex
 func (v *verifier) runnerPlatform(p map[string]any) {
 	v.oneOf("RN3", p, "platform", "os", "linux", "darwin", "win32")
 	v.oneOf("RN3", p, "platform", "arch", "x64", "arm64", "ia32")
-	if s, _ := p["node_version"].(string); !strings.HasPrefix(s, "v") {
-		v.add("RN3", pack.At(pack.RunnerFile, "platform", "node_version"), "does not begin with v")
-	}
+	v.must(strings.HasPrefix(text(p, "node_version"), "v"), "RN3", pack.RunnerFile+"#/platform/node_version", "does not begin with v")
 }
 
 func (v *verifier) runnerSandbox(s map[string]any) {
 	backend := v.oneOf("RN4", s, "sandbox", "backend", "process", "container", "vm", "none")
 	level := v.oneOf("RN4", s, "sandbox", "isolation_level", "strict", "standard", "none")
-	if level == "none" && backend != "" && backend != "none" {
-		v.add("RN4", pack.At(pack.RunnerFile, "sandbox", "backend"), "%s without isolation", backend)
-	}
+	v.must(level != "none" || backend == "" || backend == "none", "RN4", pack.RunnerFile+"#/sandbox/backend", "%s without isolation", backend)
 }
 
 func (v *verifier) runnerLimits(limits map[string]any) {
@@ -163,9 +153,7 @@ func (v *verifier) runnerCommands(c map[string]any) {
 			v.add("RN6", pack.At(pack.RunnerFile, "commands", "blocklist", strconv.Itoa(i)), "%s is allowed as well", pack.Quoted(s))
 		}
 	}
-	if s, _ := c["shell"].(string); s == "" {
-		v.add("RN6", pack.At(pack.RunnerFile, "commands", "shell"), "missing or empty")
-	}
+	v.must(text(c, "shell") != "", "RN6", pack.RunnerFile+"#/commands/shell", "missing or empty")
 }
 
 func (v *verifier) writeRoots(runner map[string]any) {
@@ -179,9 +167,7 @@ func (v *verifier) writeRoots(runner map[string]any) {
 }
 
 func (v *verifier) runnerContext(c map[string]any) {
-	if c["working_dir"] != any(".") {
-		v.add("RN8", pack.At(pack.RunnerFile, "context", "working_dir"), "not .")
-	}
+	v.must(text(c, "working_dir") == ".", "RN8", pack.RunnerFile+"#/context/working_dir", "not .")
 	v.sortedTexts("RN8", pack.RunnerFile, c, "context", "env_allowlist")
 }
 
@@ -214,9 +200,7 @@ func withinMS(d time.Duration, ms int64) bool {
 // runnerTime returns a time of the timing.
 func (v *verifier) runnerTime(timing map[string]any, name string) (time.Time, bool) {
 	t, ok := zuluTime(timing[name])
-	if !ok {
-		v.add("RN9", pack.At(pack.RunnerFile, "timing", name), "not a time that ends in Z")
-	}
+	v.must(ok, "RN9", pack.At(pack.RunnerFile, "timing", name), "not a time that ends in Z")
 	return t, ok
 }
 
@@ -234,12 +218,7 @@ func zuluTime(v any) (time.Time, bool) {
 func (v *verifier) phases(timing map[string]any) {
 	value, there := timing["phases"]
 	list, ok := value.([]any)
-	if !ok {
-		if there {
-			v.add("RN9", pack.At(pack.RunnerFile, "timing", "phases"), "not a list")
-		}
-		return
-	}
+	v.must(ok || !there, "RN9", pack.RunnerFile+"#/timing/phases", "not a list")
 	last := ""
 	for i, one := range list {
 		phase, _ := one.(map[string]any)
@@ -256,19 +235,17 @@ func (v *verifier) phases(timing map[string]any) {
 }
 
 func (v *verifier) runnerExit(exit map[string]any) {
-	if code, ok := canon.Whole(exit["code"]); !ok || code < 0 || code > 255 {
-		v.add("RN10", pack.At(pack.RunnerFile, "exit", "code"), "not a whole number from 0 to 255")
-	}
-	if value, there := exit["signal"]; there {
-		s, _ := value.(string)
-		if s == "" || !onlyOf(s, func(c byte) bool { return asciiDigit(c) || c >= 'A' && c <= 'Z' }) {
-			v.add("RN10", pack.At(pack.RunnerFile, "exit", "signal"), "not of upper-case letters and digits")
-		}
+	const here = pack.RunnerFile + "#/exit/"
+	code, ok := canon.Whole(exit["code"])
+	v.must(ok && code >= 0 && code <= 255, "RN10", here+"code", "not a whole number from 0 to 255")
+	if _, there := exit["signal"]; there {
+		s := text(exit, "signal")
+		named := s != "" && onlyOf(s, func(c byte) bool { return asciiDigit(c) || c >= 'A' && c <= 'Z' })
+		v.must(named, "RN10", here+"signal", "not of upper-case letters and digits")
 	}
 	for _, name := range []string{"oom_killed", "timeout_killed"} {
-		if _, ok := exit[name].(bool); !ok {
-			v.add("RN10", pack.At(pack.RunnerFile, "exit", name), "neither true nor false")
-		}
+		_, ok := exit[name].(bool)
+		v.must(ok, "RN10", here+name, "neither true nor false")
 	}
 }
 
@@ -283,9 +260,8 @@ func (v *verifier) runnerWhole(runner map[string]any) {
 		return
 	}
 	want, err := runnerHash(runner)
-	if got, _ := given.(string); err != nil || got != string(want) {
-		v.add("RN11", pack.At(pack.RunnerFile, "runner_hash"), "not the hash of the document without what another run changes")
-	}
+	same := err == nil && given == any(string(want))
+	v.must(same, "RN11", pack.RunnerFile+"#/runner_hash", "not the hash of the document without what another run changes")
 }
 
 // runnerHash returns the hash of the members of a runner.json that describe the machine

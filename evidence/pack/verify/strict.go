@@ -130,7 +130,7 @@ func (s *strictLevel) invariants() {
 // profile returns the policy that the RunResult names, from the verifier, or nil.
 func (s *strictLevel) profile() *kernel.PolicyProfile {
 	policy, _ := s.object(pack.RunFile)["policy"].(map[string]any)
-	name, _ := policy["name"].(string)
+	name := text(policy, "name")
 	if name == "" || s.opts.Profile == nil {
 		return nil
 	}
@@ -193,17 +193,14 @@ func (s *strictLevel) recorded() {
 
 // without notes a violation if a file exists that should not.
 func (s *strictLevel) without(name, why string) {
-	if s.pack.File(name) != nil {
-		s.fault("ST3", name, "%s does not have it", why)
-	}
+	s.must(s.pack.File(name) == nil, "ST3", name, "%s does not have it", why)
 }
 
 // with notes a violation if a file is missing. A file that could not be read breaks
 // another rule.
 func (s *strictLevel) with(name, why string) {
-	if _, there := s.pack.Entry(name); !there {
-		s.fault("ST3", name, "missing; %s has it", why)
-	}
+	_, there := s.pack.Entry(name)
+	s.must(there, "ST3", name, "missing; %s has it", why)
 }
 
 // setOf returns the set of the elements of a list.

@@ -38,9 +38,8 @@ func (s *strictLevel) checkEvidence() {
 	}
 	from, _ := moment(e.StartedAt)
 	to, _ := moment(e.CompletedAt)
-	if d := to.Sub(from).Milliseconds() - e.TotalDurationMS; d < -1 || d > 1 {
-		s.fault("ST7", pack.At(pack.EvidenceFile, "total_duration_ms"), "not what lies between the two times")
-	}
+	d := to.Sub(from).Milliseconds() - e.TotalDurationMS
+	s.must(d >= -1 && d <= 1, "ST7", pack.EvidenceFile+"#/total_duration_ms", "not what lies between the two times")
 	if s.bundle != nil && e.ProposalID != s.bundle.ID {
 		s.fault("ST7", pack.At(pack.EvidenceFile, "proposal_id"), "not the id of the bundle, %s", s.bundle.ID)
 	}
@@ -177,12 +176,9 @@ func (s *strictLevel) checkProgress(e *pack.Evidence) {
 		}
 		done++
 	}
-	if len(runs) > 0 {
-		s.fault("ST7", pack.At(pack.EvidenceFile, "runs", strconv.Itoa(len(e.Runs)-len(runs))), "no command that the plan has next, or one behind an action that failed")
-	}
-	if len(calls) > 0 {
-		s.fault("ST7", pack.At(pack.EvidenceFile, "calls", strconv.Itoa(len(e.Calls)-len(calls))), "no call that the plan has next, or one behind an action that failed")
-	}
+	run, call := strconv.Itoa(len(e.Runs)-len(runs)), strconv.Itoa(len(e.Calls)-len(calls))
+	s.must(len(runs) == 0, "ST7", pack.At(pack.EvidenceFile, "runs", run), "no command that the plan has next, or one behind an action that failed")
+	s.must(len(calls) == 0, "ST7", pack.At(pack.EvidenceFile, "calls", call), "no call that the plan has next, or one behind an action that failed")
 	s.checkStatus(e, done, failed, stuck)
 }
 
@@ -202,18 +198,15 @@ func (s *strictLevel) checkStatus(e *pack.Evidence, done int, failed, stuck bool
 	}
 	switch {
 	case e.Status == pack.StatusComplete:
-		if failed || stuck {
-			s.fault("ST7", here, "complete, and not all of the plan ran well")
-		}
+		s.must(!failed && !stuck, "ST7", here, "complete, and not all of the plan ran well")
 		return
 	case s.run.Decision.Accepted:
 		s.fault("ST7", here, "%s, and the execution is accepted", e.Status)
 	case !failed && !s.unwritten(first, done):
 		s.fault("ST7", here, "%s, and no action failed", e.Status)
 	}
-	if e.Status == pack.StatusFailed && first > 0 || e.Status == pack.StatusPartial && most == 0 {
-		s.fault("ST7", here, "%s, and at least %d and at most %d actions ran well", e.Status, first, most)
-	}
+	told := e.Status == pack.StatusFailed && first == 0 || e.Status == pack.StatusPartial && most > 0
+	s.must(told, "ST7", here, "%s, and at least %d and at most %d actions ran well", e.Status, first, most)
 }
 
 // firstWrite returns the first action before a position that may have failed without a

@@ -47,9 +47,7 @@ func (s *strictLevel) checkExecution() {
 			s.fault("ST6", pack.At(pack.RunFile, "decision", "reasons", strconv.Itoa(i)), "%s %s", pack.Quoted(text), err)
 		}
 	}
-	if code := why.ExitCode(); e.ExitCode != code {
-		s.fault("ST6", pack.RunFile+"#/execution/exit_code", "%d, and the reasons give %d", e.ExitCode, code)
-	}
+	s.must(e.ExitCode == why.ExitCode(), "ST6", pack.RunFile+"#/execution/exit_code", "%d, and the reasons give %d", e.ExitCode, why.ExitCode())
 	truncated := why.Has(reason.StreamLimit) || why.Has(reason.OutputLimit) && e.OutputTruncated
 	s.must(e.OutputTruncated == truncated, "ST6", pack.RunFile+"#/execution/output_truncated", "%t does not go with the reasons", e.OutputTruncated)
 	if s.evidence != nil {
@@ -85,9 +83,8 @@ func (s *strictLevel) checkSandboxID(run *result.RunResult) {
 		return
 	}
 	want, err := evidence.SandboxID(run.Bundle.SHA256, run.Policy)
-	if err == nil && run.Execution.SandboxID != want {
-		s.fault("ST6", pack.At(pack.RunFile, "execution", "sandbox_id"), "not the one of this bundle and this policy, %s", want)
-	}
+	same := err != nil || run.Execution.SandboxID == want
+	s.must(same, "ST6", pack.RunFile+"#/execution/sandbox_id", "not the one of this bundle and this policy, %s", want)
 }
 
 // checkFiles checks the order of a list of files, and the form of its paths.
@@ -164,11 +161,11 @@ func (s *strictLevel) checkCommand(e *kernel.Execution, why reason.List) {
 	s.must(slices.Equal(e.Cmd, last.Argv), "ST6", pack.RunFile+"#/execution/cmd", "not the last command that was started")
 	s.must(e.StdoutSHA256 == last.StdoutSHA256, "ST6", pack.RunFile+"#/execution/stdout_sha256", "not that of the last command that was started")
 	s.must(e.StderrSHA256 == last.StderrSHA256, "ST6", pack.RunFile+"#/execution/stderr_sha256", "not that of the last command that was started")
-	if code := why.End.ExitCode(); last.ExitCode != code {
-		s.fault("ST6", pack.At(pack.RunFile, "decision", "reasons"), "they give the last command the exit code %d, and the evidence %d", code, last.ExitCode)
-	}
+	const here = pack.RunFile + "#/decision/reasons"
+	code := why.End.ExitCode()
+	s.must(last.ExitCode == code, "ST6", here, "they give the last command the exit code %d, and the evidence %d", code, last.ExitCode)
 	for _, n := range why.Streams {
-		s.must(n == action, "ST6", pack.RunFile+"#/decision/reasons", "the last command that was started is action %d, and a stream of action %d was cut", action, n)
+		s.must(n == action, "ST6", here, "the last command that was started is action %d, and a stream of action %d was cut", action, n)
 	}
 }
 
@@ -205,8 +202,7 @@ func (s *strictLevel) checkPlaces(run *result.RunResult, e *kernel.Execution, wh
 	if len(clashes) == 0 {
 		s.checkNested(e)
 	}
-	if n := len(paths); n > run.Policy.MaxOutputFiles {
-		s.fault("ST6", pack.At(pack.RunFile, "execution", "outputs"), "%d files, and the policy allows %d", n, run.Policy.MaxOutputFiles)
-	}
+	n, most := len(paths), run.Policy.MaxOutputFiles
+	s.must(n <= most, "ST6", pack.RunFile+"#/execution/outputs", "%d files, and the policy allows %d", n, most)
 	s.must(bytes <= run.Policy.MaxTotalOutputBytes, "ST6", pack.RunFile+"#/execution/total_output_bytes", "%d, and the policy allows %d", bytes, run.Policy.MaxTotalOutputBytes)
 }

@@ -27,9 +27,7 @@ func (s *strictLevel) checkModules() {
 		}
 	}
 	missing := slices.DeleteFunc(slices.Clone(profiles.Modules()), func(name string) bool { return there[name] })
-	if len(missing) > 0 {
-		s.fault("ST5", pack.At(pack.RunFile, "policy_provenance", "modules"), "missing, and every run decides by it: %s", listed(missing))
-	}
+	s.must(len(missing) == 0, "ST5", pack.RunFile+"#/policy_provenance/modules", "missing, and every run decides by it: %s", listed(missing))
 }
 
 // oddModule says why no run under a profile has a module of this name, or returns "".

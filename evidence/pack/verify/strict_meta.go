@@ -40,12 +40,12 @@ func (s *strictLevel) checkMeta() {
 
 func (s *strictLevel) checkReceipt(value any) {
 	here := pack.At(pack.MetaFile, sign.MetaReceipt)
-	text, ok := value.(string)
+	receipt, ok := value.(string)
 	if !ok {
 		s.fault("ST12", here, "not a text")
 		return
 	}
-	proof, err := ledger.ParseProof([]byte(text))
+	proof, err := ledger.ParseProof([]byte(receipt))
 	if err != nil {
 		s.fault("ST12", here, "%s", err)
 		return

@@ -32,9 +32,8 @@ func (s *strictLevel) checkPolicy() {
 	for i, m := range run.PolicyProvenance.Modules {
 		names[i] = m.Name
 	}
-	if i, ok := sortedSet(names); !ok {
-		s.fault("ST5", pack.At(pack.RunFile, "policy_provenance", "modules", strconv.Itoa(i)), "the modules are not sorted by name, or one is there twice")
-	}
+	i, ok := sortedSet(names)
+	s.must(ok, "ST5", pack.RunFile+"#/policy_provenance/modules/"+strconv.Itoa(i), "the modules are not sorted by name, or one is there twice")
 	if run.KernelResultKind == kernel.OutcomeBundle && s.plan.whole {
 		s.checkAllowed(run)
 	}
@@ -60,12 +59,13 @@ func (s *strictLevel) checkProfile(run *result.RunResult, p *kernel.Profile) {
 	s.sameLimit("max_children", told.Limits.MaxChildren, "profile", p.MaxChildren)
 	s.sameLimit("memory_mb", told.Limits.MemoryMB, "profile", p.MemoryMB)
 	s.sameLimit("isolation", told.Limits.Isolation, "profile", p.Isolation)
-	if !slices.Contains(p.ExecutionModes, run.ExecutionMode) {
-		s.fault("ST5", pack.At(pack.RunFile, "execution_mode"), "%s is none that the profile allows: %s", run.ExecutionMode, listed(p.ExecutionModes))
-	}
-	if !slices.Contains(p.ModelModes, run.ModelMode) {
-		s.fault("ST5", pack.At(pack.RunFile, "model_mode"), "%s is none that the profile allows: %s", run.ModelMode, listed(p.ModelModes))
-	}
+	s.allowedMode("execution_mode", run.ExecutionMode, p.ExecutionModes)
+	s.allowedMode("model_mode", run.ModelMode, p.ModelModes)
+}
+
+// allowedMode checks that a mode in run.json is one that the profile allows.
+func (s *strictLevel) allowedMode(name, mode string, allowed []string) {
+	s.must(slices.Contains(allowed, mode), "ST5", pack.RunFile+"#/"+name, "%s is none that the profile allows: %s", mode, listed(allowed))
 }
 
 // sameLimit compares a limit in run.json with that of the policy or the profile.
@@ -83,8 +83,12 @@ func (s *strictLevel) checkAllowed(run *result.RunResult) {
 				s.fault("ST5", outputAt(a.at, "path"), "%s lies beneath no write root of the policy", pack.Quoted(a.output.Path))
 			}
 		case kernel.ActionRun:
-			if len(a.Argv) == 0 || !allows(allowed, a.Argv[0]) {
-				s.fault("ST5", outputAt(a.at, "content"), "the policy does not allow the command %s", pack.Quoted(first(a.Argv)))
+			var name string
+			if len(a.Argv) > 0 {
+				name = a.Argv[0]
+			}
+			if !allows(allowed, name) {
+				s.fault("ST5", outputAt(a.at, "content"), "the policy does not allow the command %s", pack.Quoted(name))
 			}
 		}
 	}
@@ -96,12 +100,4 @@ func allows(list contract.AllowList, name string) bool {
 		return false
 	}
 	return list.All || slices.Contains(list.Names, name)
-}
-
-// first returns the first word of a command, or "".
-func first(argv []string) string {
-	if len(argv) == 0 {
-		return ""
-	}
-	return argv[0]
 }

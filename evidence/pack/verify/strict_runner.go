@@ -39,9 +39,8 @@ func (s *strictLevel) ownRunner(n *pack.Runner) {
 	s.ownTime("ST9", pack.RunnerFile+"#/timing/completed_at", n.Timing.CompletedAt)
 	s.ownEmpty("ST9", pack.RunnerFile+"#/timing/phases", len(n.Timing.Phases))
 	memory := contract.MemoryMB()
-	if low, high := int64(memory.Min)<<20, int64(memory.Max)<<20; n.Limits.MaxMemoryBytes < low || n.Limits.MaxMemoryBytes > high {
-		s.fault("ST9", pack.At(pack.RunnerFile, "limits", "max_memory_bytes"), "not a whole number from %d to %d", low, high)
-	}
+	low, most, has := int64(memory.Min)<<20, int64(memory.Max)<<20, n.Limits.MaxMemoryBytes
+	s.must(low <= has && has <= most, "ST9", pack.RunnerFile+"#/limits/max_memory_bytes", "not a whole number from %d to %d", low, most)
 	s.must(n.Exit.Signal == "" || isSignal(n.Exit.Signal), "ST9", pack.RunnerFile+"#/exit/signal", "not the name of a signal")
 }
 
@@ -69,9 +68,8 @@ func (s *strictLevel) checkRunner() {
 	}
 	s.checkRunnerLimits(n, run)
 	s.checkIsolation(n, run)
-	if t, _ := moment(n.Timing.StartedAt); !strings.HasPrefix(n.RunnerID, t.Format(pack.RunnerIDLayout)) {
-		s.fault("ST9", pack.At(pack.RunnerFile, "runner_id"), "not of the time at which it was started")
-	}
+	t, _ := moment(n.Timing.StartedAt)
+	s.must(strings.HasPrefix(n.RunnerID, t.Format(pack.RunnerIDLayout)), "ST9", pack.RunnerFile+"#/runner_id", "not of the time at which it was started")
 	s.must(n.RunnerVersion == run.KernelVersion, "ST9", pack.RunnerFile+"#/runner_version", "not the kernel of run.json, %s", pack.Quoted(run.KernelVersion))
 	if e := s.evidence; e != nil && (e.StartedAt != n.Timing.StartedAt || e.CompletedAt != n.Timing.CompletedAt || e.TotalDurationMS != n.Timing.DurationMS) {
 		s.fault("ST9", pack.At(pack.RunnerFile, "timing"), "not the times of evidence.json")
@@ -104,12 +102,9 @@ func (s *strictLevel) checkRunnerLimits(n *pack.Runner, run *result.RunResult) {
 			s.fault("ST9", pack.At(pack.RunnerFile, "limits", l.name), "%d, and the policy has %d", l.is, l.should)
 		}
 	}
-	if !rootsWithin(n.WriteRoots, run.Policy.AllowedWriteRoots) {
-		s.fault("ST9", pack.At(pack.RunnerFile, "write_roots"), "not the policy's, sorted: %s", listed(inOneOrder(run.Policy.AllowedWriteRoots)))
-	}
-	if want := inOneOrder(run.Policy.AllowedCommands); !slices.Equal(n.Commands.Allowlist, want) {
-		s.fault("ST9", pack.RunnerFile+"#/commands/allowlist", "not the policy's, sorted: %s", listed(want))
-	}
+	roots, commands := run.Policy.AllowedWriteRoots, inOneOrder(run.Policy.AllowedCommands)
+	s.must(rootsWithin(n.WriteRoots, roots), "ST9", pack.RunnerFile+"#/write_roots", "not the policy's, sorted: %s", listed(inOneOrder(roots)))
+	s.must(slices.Equal(n.Commands.Allowlist, commands), "ST9", pack.RunnerFile+"#/commands/allowlist", "not the policy's, sorted: %s", listed(commands))
 	s.must(len(n.Commands.Blocklist) == 0, "ST9", pack.RunnerFile+"#/commands/blocklist", `not the policy's, sorted: ""`)
 }
 

@@ -46,11 +46,11 @@ func (s *strictLevel) checkIsolation(n *pack.Runner, run *result.RunResult) {
 	sb := n.Sandbox
 	level := evidence.TierNamed(sb.IsolationLevel)
 	s.must(sb.Backend == level.Backend, "ST9", pack.RunnerFile+"#/sandbox/backend", "not the one that isolates %s, %s", sb.IsolationLevel, level.Backend)
-	if least := run.PolicyProvenance.Limits.Isolation; !level.Isolation.AtLeast(least) {
-		s.fault("ST9", pack.At(pack.RunnerFile, "sandbox", "isolation_level"), "%s is weaker than %s, which the policy demands", sb.IsolationLevel, least)
-	}
-	s.must(sb.NetworkBlocked || run.Policy.AllowNetwork, "ST9", pack.RunnerFile+"#/sandbox/network_blocked", "false, and allow_network of the policy too")
-	s.must(sb.FilesystemReadonly, "ST9", pack.RunnerFile+"#/sandbox/filesystem_readonly", "false, and what is packed was written apart from the folder")
+	const here = pack.RunnerFile + "#/sandbox/"
+	least := run.PolicyProvenance.Limits.Isolation
+	s.must(level.Isolation.AtLeast(least), "ST9", here+"isolation_level", "%s is weaker than %s, which the policy demands", sb.IsolationLevel, least)
+	s.must(sb.NetworkBlocked || run.Policy.AllowNetwork, "ST9", here+"network_blocked", "false, and allow_network of the policy too")
+	s.must(sb.FilesystemReadonly, "ST9", here+"filesystem_readonly", "false, and what is packed was written apart from the folder")
 	s.must(level.Isolation == kernel.IsolationNone || n.Platform.OS == "linux", "ST9", pack.RunnerFile+"#/platform/os", "%s has no isolation %s", n.Platform.OS, sb.IsolationLevel)
 	s.must(level.Isolation != kernel.IsolationConfined || n.Platform.LandlockABI >= 1, "ST9", pack.RunnerFile+"#/platform/landlock_abi", "isolation %s needs Landlock", sb.IsolationLevel)
 	if sb.Backend == level.Backend {

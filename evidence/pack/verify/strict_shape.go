@@ -78,23 +78,17 @@ func shaped[T any](s *strictLevel, rule, file string, kind specs.Kind, d *canon.
 
 // ownText checks that a text is one that this program writes.
 func (s *strictLevel) ownText(rule, path, text string, of ...string) {
-	if !slices.Contains(of, text) {
-		s.fault(rule, path, "not one of %s", listed(of))
-	}
+	s.must(slices.Contains(of, text), rule, path, "not one of %s", listed(of))
 }
 
 // ownTime checks that a time exists in the calendar.
 func (s *strictLevel) ownTime(rule, path, text string) {
-	if !isMoment(text) {
-		s.fault(rule, path, "not a time in UTC with milliseconds")
-	}
+	s.must(isMoment(text), rule, path, "not a time in UTC with milliseconds")
 }
 
 // ownEmpty checks that a list is empty, as this program leaves it.
 func (s *strictLevel) ownEmpty(rule, path string, n int) {
-	if n > 0 {
-		s.fault(rule, path, "more than 0 elements")
-	}
+	s.must(n == 0, rule, path, "more than 0 elements")
 }
 
 // moment returns the time of a text, if it exists in the calendar and is in UTC with

@@ -119,9 +119,8 @@ func nameFault(name string) string {
 // required checks PK1.
 func (v *verifier) required() {
 	need := func(name, why string) {
-		if _, there := v.pack.Entry(name); !there {
-			v.add("PK1", name, "missing; %s", why)
-		}
+		_, there := v.pack.Entry(name)
+		v.must(there, "PK1", name, "missing; %s", why)
 	}
 	run := v.object(pack.RunFile)
 	need(pack.RunFile, "every pack has it")
@@ -147,13 +146,11 @@ func (v *verifier) run() {
 		return
 	}
 	for _, name := range runMembers() {
-		if _, ok := run[name]; !ok {
-			v.add("PK3", pack.At(pack.RunFile, name), "missing")
-		}
+		_, there := run[name]
+		v.must(there, "PK3", pack.RunFile+"#/"+name, "missing")
 	}
-	if kind, ok := run["kernel_result_kind"]; ok {
-		s, _ := kind.(string)
-		switch kernel.Outcome(s) {
+	if _, ok := run["kernel_result_kind"]; ok {
+		switch kernel.Outcome(text(run, "kernel_result_kind")) {
 		case kernel.OutcomeBundle, kernel.OutcomeClarify, kernel.OutcomeRefuse:
 		default:
 			v.add("PK3", pack.At(pack.RunFile, "kernel_result_kind"), "none of BUNDLE, CLARIFY, REFUSE")
@@ -161,9 +158,7 @@ func (v *verifier) run() {
 	}
 	bundle, ok := run["bundle"].(map[string]any)
 	if d := v.doc(pack.BundleFile); ok && d != nil {
-		if sum, _ := bundle["sha256"].(string); canon.ContentHash(sum) != d.sum() {
-			v.add("PK5", pack.At(pack.RunFile, "bundle", "sha256"), "not the SHA-256 of bundle.json")
-		}
+		v.must(text(bundle, "sha256") == string(d.sum()), "PK5", pack.RunFile+"#/bundle/sha256", "not the SHA-256 of bundle.json")
 	}
 }
 
@@ -185,9 +180,8 @@ func (v *verifier) policyFile() {
 		v.add("PK8", pack.PolicyFile, "%s", d.fault)
 		return
 	}
-	if policy, ok := v.object(pack.RunFile)["policy"]; ok && !sameJSON(d.value, policy) {
-		v.add("PK8", pack.PolicyFile, "not the policy of run.json")
-	}
+	policy, ok := v.object(pack.RunFile)["policy"]
+	v.must(!ok || sameJSON(d.value, policy), "PK8", pack.PolicyFile, "not the policy of run.json")
 }
 
 // sameJSON says whether two decoded values have the same canonical form.

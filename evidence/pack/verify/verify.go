@@ -95,6 +95,19 @@ func (v *verifier) add(rule, path, format string, args ...any) {
 	v.found = append(v.found, pack.Violation{Rule: rule, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
+// must notes a violation unless a condition holds.
+func (v *verifier) must(holds bool, rule, path, format string, args ...any) {
+	if !holds {
+		v.add(rule, path, format, args...)
+	}
+}
+
+// text returns a member of an object that is a text, or "".
+func text(obj map[string]any, name string) string {
+	s, _ := obj[name].(string)
+	return s
+}
+
 // doc returns a file of the pack, or nil if the pack has no readable file of that name.
 func (v *verifier) doc(name string) *document { return v.docs[name] }
 
