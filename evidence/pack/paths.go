@@ -67,7 +67,7 @@ func isBlank(c rune) bool { return c == 0xfeff || unicode.IsSpace(c) }
 
 // IsAbsolute says whether a path begins with a slash, or with a letter and a colon.
 func IsAbsolute(path string) bool {
-	return strings.HasPrefix(path, "/") || len(path) > 1 && path[1] == ':' && path[0]|0x20 >= 'a' && path[0]|0x20 <= 'z'
+	return strings.HasPrefix(path, "/") || pathname.HasDrive(path)
 }
 
 // HasParent says whether a segment of a path is "..".

@@ -66,9 +66,9 @@ func fillerOf(t reflect.Type, known map[reflect.Type]*filler) filler {
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return fillString
+		return fillWith("not a string", reflect.Value.SetString)
 	case reflect.Bool:
-		return fillBool
+		return fillWith("neither true nor false", reflect.Value.SetBool)
 	case reflect.Int, reflect.Int64:
 		return fillInt
 	case reflect.Pointer:
@@ -85,7 +85,7 @@ func fillerOf(t reflect.Type, known map[reflect.Type]*filler) filler {
 		return *f
 	case reflect.Map:
 		if t == reflect.TypeFor[map[string]any]() {
-			return fillObject
+			return fillWith("not an object", func(to reflect.Value, v map[string]any) { to.Set(reflect.ValueOf(v)) })
 		}
 		if t.Key() == reflect.TypeFor[string]() {
 			return fillMap(t, fillerOf(t.Elem(), known))
@@ -109,22 +109,17 @@ func fillOwn(to reflect.Value, v any) *DecodeError {
 	return nil
 }
 
-func fillString(to reflect.Value, v any) *DecodeError {
-	s, ok := v.(string)
-	if !ok {
-		return wrong("not a string")
+// fillWith returns the filler of a type whose decoded values are of type T. what is the
+// error for any other value.
+func fillWith[T any](what string, set func(to reflect.Value, v T)) filler {
+	return func(to reflect.Value, v any) *DecodeError {
+		t, ok := v.(T)
+		if !ok {
+			return wrong(what)
+		}
+		set(to, t)
+		return nil
 	}
-	to.SetString(s)
-	return nil
-}
-
-func fillBool(to reflect.Value, v any) *DecodeError {
-	b, ok := v.(bool)
-	if !ok {
-		return wrong("neither true nor false")
-	}
-	to.SetBool(b)
-	return nil
 }
 
 func fillInt(to reflect.Value, v any) *DecodeError {
@@ -133,15 +128,6 @@ func fillInt(to reflect.Value, v any) *DecodeError {
 		return wrong("not a whole number")
 	}
 	to.SetInt(n)
-	return nil
-}
-
-func fillObject(to reflect.Value, v any) *DecodeError {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return wrong("not an object")
-	}
-	to.Set(reflect.ValueOf(m))
 	return nil
 }
 

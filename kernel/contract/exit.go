@@ -41,21 +41,14 @@ const (
 
 // ActionHint words an action for people. It is empty if there is nothing to do.
 func ActionHint(action string) string {
-	switch action {
-	case ActionHandle:
-		return "see what the command printed; fiador explain says what a reason means"
-	case ActionEscalate:
-		return "ask who owns the file to make it executable, or name another command"
-	case ActionCheckAllowlist:
-		return "check the name against the allowlist, and that the command is installed where the sandbox looks"
-	case ActionLogSignal:
-		return "find out who sent the signal"
-	case ActionRaiseMemory:
-		return "give it more memory, or let it fail"
-	case ActionExtendTimeout:
-		return "give it more time, or let it fail"
-	}
-	return ""
+	return map[string]string{
+		ActionHandle:         "see what the command printed; fiador explain says what a reason means",
+		ActionEscalate:       "ask who owns the file to make it executable, or name another command",
+		ActionCheckAllowlist: "check the name against the allowlist, and that the command is installed where the sandbox looks",
+		ActionLogSignal:      "find out who sent the signal",
+		ActionRaiseMemory:    "give it more memory, or let it fail",
+		ActionExtendTimeout:  "give it more time, or let it fail",
+	}[action]
 }
 
 // ExitRange is a row of the table of exit codes. The row holds from First to Last, both

@@ -267,14 +267,12 @@ func leastFold(r rune) rune {
 func isSlash(r rune) bool { return r == '/' || r == '\\' }
 
 func isAbsolute(p string) bool {
-	if p == "" {
-		return false
-	}
-	if isSlash(rune(p[0])) || p[0] == '~' {
-		return true
-	}
-	letter := p[0]|0x20 >= 'a' && p[0]|0x20 <= 'z'
-	return letter && len(p) > 1 && p[1] == ':'
+	return p != "" && (isSlash(rune(p[0])) || p[0] == '~' || HasDrive(p))
+}
+
+// HasDrive says whether a path begins with a drive letter of Windows and a colon.
+func HasDrive(path string) bool {
+	return len(path) > 1 && path[1] == ':' && path[0]|0x20 >= 'a' && path[0]|0x20 <= 'z'
 }
 
 // hasTraversal also finds a ".." that invisible characters, a trailing space or a third
@@ -383,41 +381,23 @@ func foldName(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	for _, r := range s {
-		if folded := foldsToASCII(r); folded != "" {
-			b.WriteString(folded)
-		} else {
+		folded := ""
+		if r >= utf8.RuneSelf {
+			folded = foldsToASCII[r]
+		}
+		if folded == "" {
 			b.WriteRune(unicode.ToLower(r))
 		}
+		b.WriteString(folded)
 	}
 	return b.String()
 }
 
-// foldsToASCII returns the full case folding of a character outside ASCII if the
-// folding is ASCII letters, and otherwise "".
-func foldsToASCII(r rune) string {
-	switch r {
-	case 0x17f:
-		return "s"
-	case 0x212a:
-		return "k"
-	case 0x130, 0x131:
-		return "i"
-	case 0xdf, 0x1e9e:
-		return "ss"
-	case 0xfb00:
-		return "ff"
-	case 0xfb01:
-		return "fi"
-	case 0xfb02:
-		return "fl"
-	case 0xfb03:
-		return "ffi"
-	case 0xfb04:
-		return "ffl"
-	case 0xfb05, 0xfb06:
-		return "st"
-	}
-	return ""
+// foldsToASCII holds the full case folding of each character outside ASCII whose folding
+// is ASCII letters. It never changes.
+var foldsToASCII = map[rune]string{
+	0x17f: "s", 0x212a: "k", 0x130: "i", 0x131: "i", 0xdf: "ss", 0x1e9e: "ss",
+	0xfb00: "ff", 0xfb01: "fi", 0xfb02: "fl", 0xfb03: "ffi", 0xfb04: "ffl", 0xfb05: "st", 0xfb06: "st",
 }
 
 // control is a control path, and the part behind its first segment.

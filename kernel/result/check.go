@@ -9,6 +9,7 @@ import (
 
 	"github.com/fiador/fiador/kernel"
 	"github.com/fiador/fiador/kernel/canon"
+	"github.com/fiador/fiador/kernel/pathname"
 )
 
 // Status is the outcome of a check.
@@ -140,6 +141,22 @@ func (d document) null(name string) bool {
 	return ok && v == nil
 }
 
+// fault is what may be wrong with a document, and whether it is.
+type fault struct {
+	is   bool
+	text string
+}
+
+// first returns the text of the first fault that a document has, or "".
+func first(list ...fault) string {
+	for _, f := range list {
+		if f.is {
+			return f.text
+		}
+	}
+	return ""
+}
+
 func (d document) schemaVersion() string {
 	if d.str("run_schema_version") == "" {
 		return "/run_schema_version is missing or empty"
@@ -159,35 +176,17 @@ func (d document) fields() string {
 	kind := kernel.Outcome(d.str("kernel_result_kind"))
 	_, bundle := d.child("bundle")
 	questions, _ := d.obj["clarify_questions"].([]any)
-	if d.outcome() != "" {
-		return "the outcome that the fields should fit is not known"
-	}
-	switch kind {
-	case kernel.OutcomeBundle, kernel.OutcomeClarify:
-		if !bundle {
-			return "/bundle is null or missing in a " + string(kind)
-		}
-	case kernel.OutcomeRefuse:
-		if !d.null("bundle") {
-			return "/bundle is not null in a REFUSE"
-		}
-	}
-	if kind == kernel.OutcomeClarify && !allFilled(questions) {
-		return "/clarify_questions is missing, empty or has an empty question in a CLARIFY"
-	}
-	if kind != kernel.OutcomeClarify && d.has("clarify_questions") {
-		return "/clarify_questions is there without a CLARIFY"
-	}
-	if kind == kernel.OutcomeRefuse && d.str("refuse_reason") == "" {
-		return "/refuse_reason is missing or empty in a REFUSE"
-	}
-	if kind != kernel.OutcomeRefuse && d.has("refuse_reason") {
-		return "/refuse_reason is there without a REFUSE"
-	}
-	if kind != kernel.OutcomeBundle && !d.null("execution") {
-		return "/execution is not null in a " + string(kind)
-	}
-	return ""
+	clarify, refuse := kind == kernel.OutcomeClarify, kind == kernel.OutcomeRefuse
+	return first(
+		fault{d.outcome() != "", "the outcome that the fields should fit is not known"},
+		fault{!refuse && !bundle, "/bundle is null or missing in a " + string(kind)},
+		fault{refuse && !d.null("bundle"), "/bundle is not null in a REFUSE"},
+		fault{clarify && !allFilled(questions), "/clarify_questions is missing, empty or has an empty question in a CLARIFY"},
+		fault{!clarify && d.has("clarify_questions"), "/clarify_questions is there without a CLARIFY"},
+		fault{refuse && d.str("refuse_reason") == "", "/refuse_reason is missing or empty in a REFUSE"},
+		fault{!refuse && d.has("refuse_reason"), "/refuse_reason is there without a REFUSE"},
+		fault{kind != kernel.OutcomeBundle && !d.null("execution"), "/execution is not null in a " + string(kind)},
+	)
 }
 
 func allFilled(list []any) bool {
@@ -203,46 +202,26 @@ func (d document) mode() string {
 	bundle := kernel.Outcome(d.str("kernel_result_kind")) == kernel.OutcomeBundle
 	_, executed := d.child("execution")
 	decision, _ := d.child("decision")
-	switch d.str("execution_mode") {
-	case "plan-only":
-		if executed {
-			return "/execution is there in mode plan-only"
-		}
-		if bundle && decision.obj["accepted"] != true {
-			return "/decision/accepted is not true for a BUNDLE in mode plan-only"
-		}
-	case "execute-sandbox":
-		if bundle && !executed {
-			return "/execution is missing for a BUNDLE in mode execute-sandbox"
-		}
-		if !bundle && executed {
-			return "/execution is there without a BUNDLE"
-		}
-	default:
-		return "/execution_mode is neither plan-only nor execute-sandbox"
-	}
-	return ""
+	plan, execute := d.str("execution_mode") == "plan-only", d.str("execution_mode") == "execute-sandbox"
+	return first(
+		fault{!plan && !execute, "/execution_mode is neither plan-only nor execute-sandbox"},
+		fault{plan && executed, "/execution is there in mode plan-only"},
+		fault{plan && bundle && decision.obj["accepted"] != true, "/decision/accepted is not true for a BUNDLE in mode plan-only"},
+		fault{execute && bundle && !executed, "/execution is missing for a BUNDLE in mode execute-sandbox"},
+		fault{execute && !bundle && executed, "/execution is there without a BUNDLE"},
+	)
 }
 
 func (d document) references() string {
 	intent, _ := d.child("intent")
-	if !canon.ContentHash(intent.str("sha256")).Valid() {
-		return "/intent/sha256 is not sha256: and 64 lower-case hex digits"
-	}
-	if d.null("bundle") {
-		return ""
-	}
-	bundle, ok := d.child("bundle")
-	if !ok {
-		return "/bundle is missing or neither null nor an object"
-	}
-	if !canon.ContentHash(bundle.str("sha256")).Valid() {
-		return "/bundle/sha256 is not sha256: and 64 lower-case hex digits"
-	}
-	if bundle.str("bundle_id") == "" {
-		return "/bundle/bundle_id is missing or empty"
-	}
-	return ""
+	bundle, there := d.child("bundle")
+	none := d.null("bundle")
+	return first(
+		fault{!canon.ContentHash(intent.str("sha256")).Valid(), "/intent/sha256 is not sha256: and 64 lower-case hex digits"},
+		fault{!none && !there, "/bundle is missing or neither null nor an object"},
+		fault{!none && !canon.ContentHash(bundle.str("sha256")).Valid(), "/bundle/sha256 is not sha256: and 64 lower-case hex digits"},
+		fault{!none && bundle.str("bundle_id") == "", "/bundle/bundle_id is missing or empty"},
+	)
 }
 
 func (d document) policy(want *kernel.PolicyProfile) string {
@@ -305,14 +284,7 @@ type executedFile struct {
 
 // absolute says whether path is absolute on any system.
 func absolute(path string) bool {
-	if strings.HasPrefix(path, "/") || strings.HasPrefix(path, `\`) {
-		return true
-	}
-	if len(path) < 2 || path[1] != ':' {
-		return false
-	}
-	c := path[0] | 0x20
-	return c >= 'a' && c <= 'z'
+	return strings.HasPrefix(path, "/") || strings.HasPrefix(path, `\`) || pathname.HasDrive(path)
 }
 
 func (d document) canonical(raw []byte, doc canon.Document) string {
@@ -330,34 +302,20 @@ func (d document) canonical(raw []byte, doc canon.Document) string {
 }
 
 func (d document) decision() string {
-	decision, ok := d.child("decision")
-	if !ok {
-		return "/decision is missing"
-	}
-	accepted, ok := decision.obj["accepted"].(bool)
-	if !ok {
-		return "/decision/accepted is neither true nor false"
-	}
-	if decision.obj["validated_by_kernel"] != true {
-		return "/decision/validated_by_kernel is not true"
-	}
-	if kernel.Outcome(d.str("kernel_result_kind")) != kernel.OutcomeBundle {
-		if accepted {
-			return "/decision/accepted is true without a BUNDLE"
-		}
-		return ""
-	}
-	execution, ok := d.child("execution")
-	if !ok {
-		return ""
-	}
-	if accepted != (execution.obj["exit_code"] == json.Number("0")) {
-		return "/decision/accepted and /execution/exit_code disagree"
-	}
-	if total, _ := execution.obj["total_output_bytes"].(json.Number); total == "" || total != d.outputBytes() {
-		return "/execution/total_output_bytes is not the sum of the sizes of /execution/outputs"
-	}
-	return ""
+	decision, there := d.child("decision")
+	accepted, said := decision.obj["accepted"].(bool)
+	bundle := kernel.Outcome(d.str("kernel_result_kind")) == kernel.OutcomeBundle
+	execution, executed := d.child("execution")
+	executed = executed && bundle
+	total, _ := execution.obj["total_output_bytes"].(json.Number)
+	return first(
+		fault{!there, "/decision is missing"},
+		fault{!said, "/decision/accepted is neither true nor false"},
+		fault{decision.obj["validated_by_kernel"] != true, "/decision/validated_by_kernel is not true"},
+		fault{!bundle && accepted, "/decision/accepted is true without a BUNDLE"},
+		fault{executed && accepted != (execution.obj["exit_code"] == json.Number("0")), "/decision/accepted and /execution/exit_code disagree"},
+		fault{executed && (total == "" || total != d.outputBytes()), "/execution/total_output_bytes is not the sum of the sizes of /execution/outputs"},
+	)
 }
 
 // outputBytes returns the sum of the sizes of all outputs. It is empty if no number in

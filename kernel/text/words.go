@@ -11,7 +11,14 @@ import (
 type Words string
 
 // Has says whether word is one of the words. It is false for a word with white space.
-func (l Words) Has(word string) bool {
+func (l Words) Has(word string) bool { return l.find(word, true) }
+
+// Starts says whether one of the words begins with prefix.
+func (l Words) Starts(prefix string) bool { return l.find(prefix, false) }
+
+// find says whether one of the words begins with word, and if whole is set, also ends
+// with it. No word has white space, or more than 64 bytes.
+func (l Words) find(word string, whole bool) bool {
 	if word == "" || len(word) > 64 || strings.ContainsAny(word, " \t\n") {
 		return false
 	}
@@ -21,27 +28,10 @@ func (l Words) Has(word string) bool {
 			return false
 		}
 		start, end := from+i, from+i+len(word)
-		if (start == 0 || l[start-1] <= ' ') && (end == len(l) || l[end] <= ' ') {
+		if (start == 0 || l[start-1] <= ' ') && (!whole || end == len(l) || l[end] <= ' ') {
 			return true
 		}
 		from = start + 1
-	}
-}
-
-// Starts says whether one of the words begins with prefix.
-func (l Words) Starts(prefix string) bool {
-	if prefix == "" || len(prefix) > 64 || strings.ContainsAny(prefix, " \t\n") {
-		return false
-	}
-	for from := 0; ; {
-		i := strings.Index(string(l[from:]), prefix)
-		if i < 0 {
-			return false
-		}
-		if i += from; i == 0 || l[i-1] <= ' ' {
-			return true
-		}
-		from = i + 1
 	}
 }
 
