@@ -1,6 +1,7 @@
 package specs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -19,39 +20,15 @@ import (
 // contains this byte.
 const separator = "\xff"
 
-// keyword returns the schema keyword for the library's name of an error. An error
-// without a keyword is not needed: it only says that a part of the schema failed, and
-// the errors of that part are reported too.
-func keyword(name string) string {
-	switch name {
-	case "required", "const", "enum", "pattern":
-		return name
-	case "invalid_type":
-		return "type"
-	case "false":
-		return "dependencies"
-	case "number_any_of":
-		return "anyOf"
-	case "additional_property_not_allowed":
-		return "additionalProperties"
-	case "invalid_property_name":
-		return "propertyNames"
-	case "array_min_items":
-		return "minItems"
-	case "array_max_items":
-		return "maxItems"
-	case "array_max_properties":
-		return "maxProperties"
-	case "string_gte":
-		return "minLength"
-	case "string_lte":
-		return "maxLength"
-	case "number_gte":
-		return "minimum"
-	case "number_lte":
-		return "maximum"
-	}
-	return ""
+// keywordOf holds the schema keyword for the library's name of an error. An error without
+// a keyword is not needed: it only says that a part of the schema failed, and the errors
+// of that part are reported too.
+var keywordOf = map[string]string{
+	"required": "required", "const": "const", "enum": "enum", "pattern": "pattern", "invalid_type": "type",
+	"false": "dependencies", "number_any_of": "anyOf",
+	"additional_property_not_allowed": "additionalProperties", "invalid_property_name": "propertyNames",
+	"array_min_items": "minItems", "array_max_items": "maxItems", "array_max_properties": "maxProperties",
+	"string_gte": "minLength", "string_lte": "maxLength", "number_gte": "minimum", "number_lte": "maximum",
 }
 
 // place is the place of one error of the library.
@@ -68,7 +45,7 @@ type place struct {
 func (s *schema) violations(root any, faults []gojsonschema.ResultError) []Violation {
 	list := make([]Violation, 0, len(faults))
 	for _, f := range faults {
-		rule := keyword(f.Type())
+		rule := keywordOf[f.Type()]
 		if rule == "" {
 			continue
 		}
@@ -249,21 +226,13 @@ func (p place) wanted() string {
 	return strings.Join(words, " or ")
 }
 
-func article(jsonType string) string {
-	switch jsonType {
-	case "array":
-		return "a list"
-	case "boolean":
-		return "true or false"
-	case "integer":
-		return "a whole number"
-	case "null":
-		return "null"
-	case "object":
-		return "an object"
-	}
-	return "a " + jsonType
+// articles holds the words for the types whose words are not "a" and their names.
+var articles = map[string]string{
+	"array": "a list", "boolean": "true or false", "integer": "a whole number", "null": "null", "object": "an object",
 }
+
+// article returns a JSON type as text.
+func article(jsonType string) string { return cmp.Or(articles[jsonType], "a "+jsonType) }
 
 // given returns a value as text: strings and numbers unchanged, the rest by type.
 func given(v any) string {

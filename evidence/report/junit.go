@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strconv"
@@ -68,22 +67,16 @@ func (j *junit) stream(name, body string) {
 }
 
 func (j *junit) Close(s Summary) error {
-	totals := attribute("name", "fiador") + attribute("tests", strconv.Itoa(j.counts.Total())) +
-		attribute("failures", strconv.Itoa(j.counts.Rejected())) + attribute("errors", strconv.Itoa(j.counts.Errors))
 	var head strings.Builder
-	head.WriteString(xml.Header + "<testsuites" + totals + ">\n  <testsuite" + totals + ">\n    <properties>\n")
+	head.WriteString("    <properties>\n")
 	for _, p := range [][2]string{
 		{"profile", s.Profile}, {"kernel_version", s.KernelVersion}, {"report_only", strconv.FormatBool(s.ReportOnly)},
 	} {
 		head.WriteString("      <property" + attribute("name", p[0]) + attribute("value", screen.Plain(p[1])) + "/>\n")
 	}
 	head.WriteString("    </properties>\n")
-	for _, part := range []string{head.String(), j.cases.String(), "  </testsuite>\n</testsuites>\n"} {
-		if _, err := io.WriteString(j.w, part); err != nil {
-			return err
-		}
-	}
-	return nil
+	counts := [3]int{j.counts.Total(), j.counts.Rejected(), j.counts.Errors}
+	return writeSuite(j.w, "fiador", counts, head.String()+j.cases.String())
 }
 
 // junitBody returns a line for each finding.

@@ -143,8 +143,10 @@ func (s *sarif) Close(sum Summary) error {
 		r := s.results[k]
 		return r.wire(index[r.rule], s.sources[r.source], artifactOf[r.source])
 	})
-	out.text("}]}\n")
-	return out.flush()
+	if out.text("}]}\n"); out.err != nil {
+		return out.err
+	}
+	return out.w.Flush()
 }
 
 type sarifProperties struct {

@@ -5,12 +5,8 @@ import (
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"strings"
-	"unicode/utf16"
 
 	"github.com/fiador/fiador/evidence/screen"
-	"github.com/fiador/fiador/kernel/canon"
 )
 
 // The objects of SARIF, with the members that are written.
@@ -123,29 +119,11 @@ func (j *jsonWriter) value(v any) *jsonWriter {
 	if j.err == nil {
 		j.err = err
 	}
-	return j.text(visible(string(b)))
-}
-
-// visible returns equivalent JSON in which every character is visible.
-func visible(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return !canon.Shows(r) }) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if canon.Shows(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
-		}
-	}
-	return b.String()
+	return j.text(string(screen.JSON(b)))
 }
 
 // list writes n values, each on a line of its own.
-func (j *jsonWriter) list(n int, at func(int) any) *jsonWriter {
+func (j *jsonWriter) list(n int, at func(int) any) {
 	j.text("[")
 	for k := range n {
 		if k > 0 {
@@ -153,12 +131,5 @@ func (j *jsonWriter) list(n int, at func(int) any) *jsonWriter {
 		}
 		j.text("\n").value(at(k))
 	}
-	return j.text("]")
-}
-
-func (j *jsonWriter) flush() error {
-	if j.err != nil {
-		return j.err
-	}
-	return j.w.Flush()
+	j.text("]")
 }

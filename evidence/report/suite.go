@@ -24,8 +24,17 @@ func JUnit(w io.Writer, name string, tests []Test) error {
 		failed++
 		cases.WriteString(">\n      <failure" + attribute("type", "FAIL") + attribute("message", screen.Plain(t.Fault)) + "/>\n    </testcase>\n")
 	}
-	totals := attribute("name", screen.Plain(name)) + attribute("tests", strconv.Itoa(len(tests))) +
-		attribute("failures", strconv.Itoa(failed)) + attribute("errors", "0")
-	_, err := io.WriteString(w, xml.Header+"<testsuites"+totals+">\n  <testsuite"+totals+">\n"+cases.String()+"  </testsuite>\n</testsuites>\n")
+	return writeSuite(w, name, [3]int{len(tests), failed, 0}, cases.String())
+}
+
+// writeSuite writes a document of one test suite. counts are the numbers of its tests,
+// failures and errors.
+func writeSuite(w io.Writer, name string, counts [3]int, content string) error {
+	totals := attribute("name", screen.Plain(name))
+	for i, count := range [...]string{"tests", "failures", "errors"} {
+		totals += attribute(count, strconv.Itoa(counts[i]))
+	}
+	head := xml.Header + "<testsuites" + totals + ">\n  <testsuite" + totals + ">\n"
+	_, err := io.WriteString(w, head+content+"  </testsuite>\n</testsuites>\n")
 	return err
 }
