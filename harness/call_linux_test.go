@@ -107,8 +107,8 @@ func checkCalls(t *testing.T, rep harness.Report) {
 	}
 }
 
-// TestReplayMiss: a prompt that was not recorded gives an error that names it, and the
-// execution leaves nothing.
+// TestReplayMiss: a call that was not recorded gives an error that names the prompt, and
+// the execution leaves nothing.
 func TestReplayMiss(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -154,8 +154,8 @@ func TestCallFails(t *testing.T) {
 	specstest.Valid(t, x.Deps.Specs, "run-error", re.Line())
 }
 
-// TestCallTime: the time that a model takes is missing for the commands. A model that
-// takes more time than is left has not answered.
+// TestCallTime: the commands no longer have the time that a model took. A model that takes
+// more time than is left has not answered.
 func TestCallTime(t *testing.T) {
 	e := harnesstest.NewEndpoint(t)
 	e.Delay = 700 * time.Millisecond
@@ -313,8 +313,8 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
-// TestCallsBeforeAnything: a call that cannot be made gives an error before any input is
-// read, any sandbox is started and any model is asked.
+// TestCallsBeforeAnything: a call that cannot be made gives an error before an input is
+// read, a sandbox is started or a model is asked.
 func TestCallsBeforeAnything(t *testing.T) {
 	e := harnesstest.NewEndpoint(t)
 	for name, members := range map[string]string{

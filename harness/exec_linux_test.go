@@ -556,8 +556,8 @@ func TestMeaningOfAnEnd(t *testing.T) {
 	}
 }
 
-// TestRequestsRefused: a request that asks for too much is an error before anything runs,
-// and leaves nothing.
+// TestRequestsRefused: a request with something that it may not have is an error before
+// anything runs, and leaves nothing.
 func TestRequestsRefused(t *testing.T) {
 	for _, tc := range []struct {
 		name, members string

@@ -528,7 +528,7 @@ func fingerprint(t *testing.T, dirs ...string) string {
 	return b.String()
 }
 
-// TestWorkFolder: commands work on top of the work folder, which never changes. Promote
+// TestWorkFolder: commands work on top of the work folder, and never change it. Promote
 // applies the written files there, unless somebody else changed them meanwhile.
 func TestWorkFolder(t *testing.T) {
 	for _, isolation := range harnesstest.Tiers {

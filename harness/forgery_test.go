@@ -267,7 +267,7 @@ func broken(t *testing.T, f *forged, edit func(*forged, func(map[string]any)), s
 }
 
 // TestReplayOfAnotherKernel: bundle and result name their kernel, so they differ. The
-// decision does not differ, because the policy gets the recorded kernel version.
+// decision does not differ, and the policy gets the same kernel version as before.
 func TestReplayOfAnotherKernel(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	m := harnesstest.NewMemory()

@@ -190,7 +190,7 @@ func TestSourcesErrors(t *testing.T) {
 	}
 }
 
-// TestProfileOnDisk has the cases that only a real file system has.
+// TestProfileOnDisk tests files that only a real file system has.
 func TestProfileOnDisk(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	open := func(dir string) error {

@@ -167,12 +167,13 @@ func (a adversary) files(pkg string) fstest.MapFS {
 // hard begins a denial of everything; a body has to follow.
 const hard = `deny contains {"id": "ADV", "path": "", "msg": "m"} `
 
-// with returns an adversary with a rule that never fires, and with the text rest.
+// with returns an adversary whose one rule never fires, and which also has the text rest.
 func with(name, rest, want string) adversary {
 	return adversary{name: name, src: "package PKG\nimport future.keywords.not\n" + harnesstest.Quiet("ADV") + rest + "\n", want: want}
 }
 
-// rule returns an adversary with the text src after the METADATA of the id ADV.
+// rule returns an adversary with one rule of the id ADV. src has the rule and the text
+// that follows it.
 func rule(name, src, want string) adversary {
 	return adversary{name: name, src: "package PKG\nimport future.keywords.not\n" + harnesstest.Meta("ADV") + src + "\n", want: want}
 }
@@ -219,7 +220,7 @@ func foreignPackages() []adversary {
 	}
 }
 
-// foreignNames try to be a rule, a document or a function of another package.
+// foreignNames try to be a rule, a document or a function that belongs to others.
 func foreignNames() []adversary {
 	const all = "if some e in input.effects"
 	const shape = `load a.rego:9: rule "permit" must be a set`
@@ -262,7 +263,7 @@ weight(_) := "note"`, "same"),
 	}
 }
 
-// foreignReferences try to see, or to replace, documents outside of the layer.
+// foreignReferences try to see, or to replace, things that do not belong to the layer.
 func foreignReferences() []adversary {
 	const neither = "load is neither data.profile nor the module's own package"
 	const reserved = "load must not be a reserved name"
@@ -441,7 +442,7 @@ func sourceTexts() []adversary {
 		with("parentheses 3000 deep", nested("(", "1", ")", 3000), "same"),
 		with("comprehensions 8 deep", nested("[1 | ", "true", "]", 8), "same"),
 		with("references 2000 deep", nested("input.intent.context[", `"a"`, "]", 2000), "same"),
-		// The parser may skip a byte order mark. A layer whose first module names the
+		// The parser has to skip a byte order mark. A layer whose first module names the
 		// package is refused because of the mark.
 		module("byte order mark", "\ufeffpackage PKG\n"+harnesstest.Quiet("ADV"), "same | load must be gate."),
 		module("byte order mark within", "package PKG\n\ufeff"+harnesstest.Quiet("ADV"), "load illegal byte-order mark"),

@@ -298,7 +298,7 @@ func TestRecorderSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestCancelledRunIsRecorded: a cancelled run leaves its error all the same, because the
+// TestCancelledRunIsRecorded: a cancelled run leaves its error all the same, and the
 // record gets a context that is not cancelled.
 func TestCancelledRunIsRecorded(t *testing.T) {
 	d, m := harnesstest.Deps(t), harnesstest.NewMemory()

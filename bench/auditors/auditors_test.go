@@ -488,7 +488,8 @@ func TestFsckRun(t *testing.T) {
 		{"success and no end", "no end within 5s", fmt.Sprintf(`echo "I0101 main.go:1] %s"; exec sleep 600`, line)},
 	} {
 		// The file is written before anything runs at the same time. Otherwise a child of
-		// another test could still have it open for writing, and it could not be started.
+		// another test could still have the file open for writing, and the file could not
+		// be started.
 		program := filepath.Join(t.TempDir(), "fsck")
 		if err := os.WriteFile(program, []byte("#!/bin/sh\n"+tc.script+"\n"), 0o755); err != nil {
 			t.Fatal(err)

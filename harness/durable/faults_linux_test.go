@@ -157,7 +157,7 @@ func TestKilled(t *testing.T) {
 
 // TestFaults: an error before the file has its place leaves the old state of the place,
 // and no temporary file. An error of the last steps leaves the new file. An error of the
-// link does so too, because a rename replaces the link.
+// link does so too, because then a rename takes the place of the link.
 func TestFaults(t *testing.T) {
 	everywhere(t, "error=EIO", func(t *testing.T, way, at, dir string) {
 		want := map[string]string{"replace": "old"}[way]
@@ -174,9 +174,9 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// late are the calls after which the new file exists: the link, which a rename can
-// replace, and all calls after the file has its place. The temporary file is synced
-// before, and its name is in the trace.
+// late are the calls after which the new file exists: the link, whose place a rename can
+// take, and all calls after the file has its place. The temporary file is synced before,
+// and its name is in the trace.
 var late = regexp.MustCompile(` (linkat|unlinkat|openat)\(| fsync\(\d+<[^>.]*>`)
 
 // TestWithoutLinks: if hard links fail, a new file is put in its place all the same, and

@@ -100,7 +100,7 @@ func TestReplayDecidesByTheFrozenPolicy(t *testing.T) {
 }
 
 // TestReplayWithAnotherPolicy: the same outcome for the same reasons is a match, and other
-// reasons are none. A profile that does not allow the mode gives no decision.
+// reasons are no match. A profile that does not allow the mode gives no decision.
 func TestReplayWithAnotherPolicy(t *testing.T) {
 	set := harnesstest.Deps(t).Specs
 	m := harnesstest.NewMemory()

@@ -21,7 +21,8 @@ import (
 	"github.com/fiador/fiador/kernel/result"
 )
 
-// again repeats the run of the intent with these members. The original o is from its pack.
+// again repeats the run of the intent with these members. o is the original from the pack
+// of that run.
 func again(t *testing.T, x harnesstest.Executor, o *Original, members string, f harness.Folders, runs int) Result {
 	t.Helper()
 	req := x.Request(members, f)
