@@ -83,7 +83,7 @@ func faults(i Item) []finding {
 	if e == nil {
 		e = result.Undecided()
 	}
-	rec := recordOf(e.Code)
+	rec := result.RecordOf(string(e.Code))
 	base := finding{level: levelError, id: string(e.Code), fix: e.Hint, title: rec.Title, why: rec.Why, help: rec.Fix}
 	if list := violations(e); len(list) > 0 {
 		for k := range list {
@@ -143,15 +143,6 @@ func withoutPlace(msg string, f finding) string {
 		place = append(place, f.pointer)
 	}
 	return strings.TrimPrefix(msg, strings.Join(place, ", ")+": ")
-}
-
-func recordOf(c result.Code) result.Record {
-	for _, r := range result.Records() {
-		if r.ID == string(c) {
-			return r
-		}
-	}
-	return result.Record{ID: string(c)}
 }
 
 // reason returns the finding in the form of the RunResult.

@@ -111,7 +111,7 @@ func GitHubError(e *result.RunError) string {
 			list = append(list, "line="+strconv.Itoa(line))
 		}
 	}
-	title := cut(screen.Plain(squeeze(": ", string(e.Code), recordOf(e.Code).Title)), githubTitle)
+	title := cut(screen.Plain(squeeze(": ", string(e.Code), result.RecordOf(string(e.Code)).Title)), githubTitle)
 	list = append(list, "title="+githubProperty(title))
 	advice := cut(screen.Plain(finding{fix: e.Hint}.advice()), githubMessage/4)
 	text := squeeze("\n", cut(screen.Plain(e.Message), githubMessage*3/4-1), advice)

@@ -41,12 +41,6 @@ type markdown struct {
 
 type acceptedIntent struct{ name, executed string }
 
-func newMarkdown(w io.Writer) *markdown {
-	return &markdown{
-		w: w, table: part{limit: tableLimit}, findings: part{limit: findingLimit}, notes: part{limit: noteLimit},
-	}
-}
-
 func (m *markdown) Item(i Item) error {
 	wrong, notes := split(findings(i))
 	heading := "### " + i.Outcome() + " " + code(i.Name(), shortText) + "\n\n"

@@ -28,6 +28,7 @@
 package report
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"slices"
@@ -184,9 +185,9 @@ func New(format string, w io.Writer, o Options) (Renderer, error) {
 	case "junit":
 		return &junit{w: w}, nil
 	case "sarif":
-		return newSARIF(w), nil
+		return &sarif{w: w, rules: map[string]sarifRule{}, seen: map[[sha256.Size]byte]int{}}, nil
 	case "markdown":
-		return newMarkdown(w), nil
+		return &markdown{w: w, table: part{limit: tableLimit}, findings: part{limit: findingLimit}, notes: part{limit: noteLimit}}, nil
 	}
 	return nil, fmt.Errorf("unknown format %q; one of: %s", format, strings.Join(Formats(), ", "))
 }

@@ -59,10 +59,6 @@ type sarifResult struct {
 	outcome, layer    string
 }
 
-func newSARIF(w io.Writer) *sarif {
-	return &sarif{w: w, rules: map[string]sarifRule{}, seen: map[[sha256.Size]byte]int{}}
-}
-
 func (s *sarif) Item(i Item) error {
 	src := source{path: i.Path, line: i.Line, read: i.SHA256.Valid()}
 	if src.read {

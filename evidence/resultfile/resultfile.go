@@ -109,12 +109,7 @@ func (f File) whole(checks []result.Check, given kernel.Profile) error {
 // schema checks a file against the schema of its version. The contract's version has fewer
 // members, and a later version may have more.
 func (f File) schema(set *specs.Set) (result.Check, error) {
-	schema := result.Check{ID: "SCHEMA", Status: result.Pass}
-	for _, r := range result.Records() {
-		if r.ID == schema.ID {
-			schema.Title = r.Title
-		}
-	}
+	schema := result.Check{ID: "SCHEMA", Title: result.RecordOf("SCHEMA").Title, Status: result.Pass}
 	violations, err := set.Validate(specs.KindRunResult, f.doc.Value())
 	if err != nil {
 		return schema, err

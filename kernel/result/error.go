@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"unicode/utf8"
@@ -50,15 +51,7 @@ func (e *RunError) Unwrap() error { return e.Cause }
 
 // Remedy says what to do about the error: its hint, or else the fix of its code.
 func (e *RunError) Remedy() string {
-	if e.Hint != "" {
-		return e.Hint
-	}
-	for _, r := range Records() {
-		if r.ID == string(e.Code) {
-			return r.Fix
-		}
-	}
-	return ""
+	return cmp.Or(e.Hint, RecordOf(string(e.Code)).Fix)
 }
 
 // Line returns the error as canonical JSON and one LF, with the remedy as details.hint.

@@ -69,6 +69,17 @@ func Records() []Record {
 	}
 }
 
+// RecordOf returns the record of an error code or an invariant. Any other id gets a record
+// that has nothing but the id.
+func RecordOf(id string) Record {
+	for _, r := range Records() {
+		if r.ID == id {
+			return r
+		}
+	}
+	return Record{ID: id}
+}
+
 // ExecutionRecords returns the records of every reason to reject an execution, by id.
 // In a result, some of these ids are followed by a number, a path or a pointer.
 func ExecutionRecords() []Record {
