@@ -94,22 +94,13 @@ func (b pathBook) wrong(path string) string {
 // reserved says whether a path lies where a bundle has its own outputs.
 func (b pathBook) reserved(path string) bool {
 	first, _, _ := strings.Cut(b.view(path).Folded, "/")
-	switch first {
-	case "CALLS", "COMMANDS", "CONTEXT":
-		return true
-	}
-	return false
+	return first == "CALLS" || first == "COMMANDS" || first == "CONTEXT"
 }
 
 // beneath says whether a path lies strictly below one of the roots. Without roots every
 // path does.
 func beneath(path string, roots []string) bool {
-	for _, root := range roots {
-		if path != root && kernel.Beneath(path, root) {
-			return true
-		}
-	}
-	return len(roots) == 0
+	return len(roots) == 0 || slices.ContainsFunc(roots, func(root string) bool { return path != root && kernel.Beneath(path, root) })
 }
 
 // clash says that the path at an index and another path cannot both exist on every

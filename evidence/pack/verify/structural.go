@@ -2,6 +2,8 @@ package verify
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -145,7 +147,11 @@ func (v *verifier) run() {
 		v.add("PK3", pack.RunFile, "%s", d.noObject())
 		return
 	}
-	for _, name := range runMembers() {
+	// Every reader of the format expects these members.
+	for _, name := range []string{
+		"run_schema_version", "run_id", "started_at", "completed_at", "kernel_version", "policy", "intent", "kernel_result_kind",
+		"decision", "model_mode",
+	} {
 		_, there := run[name]
 		v.must(there, "PK3", pack.RunFile+"#/"+name, "missing")
 	}
@@ -159,14 +165,6 @@ func (v *verifier) run() {
 	bundle, ok := run["bundle"].(map[string]any)
 	if d := v.doc(pack.BundleFile); ok && d != nil {
 		v.must(text(bundle, "sha256") == string(d.sum()), "PK5", pack.RunFile+"#/bundle/sha256", "not the SHA-256 of bundle.json")
-	}
-}
-
-// runMembers returns the members that every reader of the format expects in run.json.
-func runMembers() []string {
-	return []string{
-		"run_schema_version", "run_id", "started_at", "completed_at", "kernel_version", "policy", "intent", "kernel_result_kind",
-		"decision", "model_mode",
 	}
 }
 
@@ -189,26 +187,10 @@ func sameJSON(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for name, x := range a {
-			if y, ok := b[name]; !ok || !sameJSON(x, y) {
-				return false
-			}
-		}
-		return true
+		return ok && maps.EqualFunc(a, b, sameJSON)
 	case []any:
 		b, ok := b.([]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if !sameJSON(a[i], b[i]) {
-				return false
-			}
-		}
-		return true
+		return ok && slices.EqualFunc(a, b, sameJSON)
 	case json.Number:
 		b, ok := b.(json.Number)
 		return ok && sameNumber(a, b)
