@@ -121,9 +121,6 @@ func (d *Drift) Add(index int64, r Record) {
 	d.follow(index, r)
 }
 
-// Intents returns the number of distinct intents that were decided under a profile.
-func (d *Drift) Intents() int { return len(d.last) }
-
 // compare compares a decision with the first decision of the same inputs.
 func (d *Drift) compare(index int64, r Record) {
 	key := keyOf(string(r.IntentSHA256), string(r.InputSHA256), string(r.PolicySHA256), r.Mode, r.ExecutionMode, r.Kernel)

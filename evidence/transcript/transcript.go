@@ -18,13 +18,8 @@ const (
 
 // String returns the name of the stream in an event line.
 func (s Stream) String() string {
-	switch s {
-	case Meta:
-		return "META"
-	case Stdout:
-		return "STDOUT"
-	case Stderr:
-		return "STDERR"
+	if names := [...]string{"META", "STDOUT", "STDERR"}; int(s) < len(names) {
+		return names[s]
 	}
 	return "Stream(" + strconv.Itoa(int(s)) + ")"
 }

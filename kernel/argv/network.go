@@ -139,10 +139,6 @@ func isHosted(spec string) bool {
 	if !ok || owner == "" || name == "" || strings.ContainsAny(owner, ".~@:") || strings.ContainsAny(name, "/:") {
 		return false
 	}
-	for _, ext := range []string{".tgz", ".tar.gz", ".tar"} {
-		if strings.HasSuffix(strings.ToLower(name), ext) {
-			return false
-		}
-	}
-	return true
+	name = strings.ToLower(name)
+	return !strings.HasSuffix(name, ".tgz") && !strings.HasSuffix(name, ".tar.gz") && !strings.HasSuffix(name, ".tar")
 }

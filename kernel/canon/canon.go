@@ -56,7 +56,10 @@
 // their type; nothing else keeps state.
 package canon
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 const (
 	// MaxIntentBytes is the size limit of an intent, in bytes.
@@ -103,20 +106,17 @@ type Error struct {
 
 // Error returns the message, with the position in parentheses.
 func (e *Error) Error() string {
-	where := ""
+	var where []string
 	if e.Offset >= 0 {
-		where = "byte " + strconv.FormatInt(e.Offset, 10)
+		where = append(where, "byte "+strconv.FormatInt(e.Offset, 10))
 	}
 	if e.Pointer != "" {
-		if where != "" {
-			where += ", "
-		}
-		where += "in " + quote(e.Pointer)
+		where = append(where, "in "+quote(e.Pointer))
 	}
-	if where == "" {
+	if len(where) == 0 {
 		return e.Msg
 	}
-	return e.Msg + " (" + where + ")"
+	return e.Msg + " (" + strings.Join(where, ", ") + ")"
 }
 
 // Unwrap returns the error of a Go value's own encoder, if that encoder failed.

@@ -95,41 +95,23 @@ func (p *place) find(dec *jsontext.Decoder) error {
 		return err
 	}
 	start := int(dec.InputOffset()) - 1
-	var err error
-	if kind == jsontext.KindBeginObject {
-		err = p.findMembers(dec)
-	} else {
-		err = p.findElements(dec)
-	}
-	if err != nil {
-		return err
+	for i := 0; dec.PeekKind() != jsontext.KindEndObject && dec.PeekKind() != jsontext.KindEndArray; i++ {
+		name := strconv.Itoa(i)
+		if kind == jsontext.KindBeginObject {
+			token, err := dec.ReadToken()
+			if err != nil {
+				return err
+			}
+			name = token.String()
+		}
+		if err := p.step(dec, name); err != nil {
+			return err
+		}
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return err
 	}
 	p.found, p.span = true, Span{start, int(dec.InputOffset())}
-	return nil
-}
-
-func (p *place) findMembers(dec *jsontext.Decoder) error {
-	for dec.PeekKind() != jsontext.KindEndObject {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return err
-		}
-		if err := p.step(dec, name.String()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *place) findElements(dec *jsontext.Decoder) error {
-	for i := 0; dec.PeekKind() != jsontext.KindEndArray; i++ {
-		if err := p.step(dec, strconv.Itoa(i)); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

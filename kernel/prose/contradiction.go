@@ -334,9 +334,7 @@ func appendWords(list []string, field string) []string {
 	}
 	switch {
 	case w == "" || strings.Trim(w, "-–—") == "":
-	case w == "cannot":
-		list = append(list, "can", "not")
-	case w == "can't":
+	case w == "cannot", w == "can't":
 		list = append(list, "can", "not")
 	case w == "won't":
 		list = append(list, "will", "not")

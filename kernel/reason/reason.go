@@ -4,6 +4,7 @@
 package reason
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -158,20 +159,15 @@ func (r Reason) Ends() bool {
 // ExitCode returns the exit code that a reason stands for. For the zero value it is 0.
 func (r Reason) ExitCode() int {
 	switch r.ID {
-	case OOM:
-		return contract.ExitOOM
-	case Timeout:
-		return contract.ExitTimeout
-	case NotFound:
-		return contract.ExitNotFound
-	case NotExecutable:
-		return contract.ExitNotExecutable
-	case Signal:
-		return contract.ExitSignal + r.Number()
-	case Exit:
-		return r.Number()
 	case "":
 		return contract.ExitSuccess
+	case Exit:
+		return r.Number()
+	case Signal:
+		return contract.ExitSignal + r.Number()
 	}
-	return contract.ExitForbidden
+	fixed := map[string]int{
+		OOM: contract.ExitOOM, Timeout: contract.ExitTimeout, NotFound: contract.ExitNotFound, NotExecutable: contract.ExitNotExecutable,
+	}
+	return cmp.Or(fixed[r.ID], contract.ExitForbidden)
 }
