@@ -133,10 +133,7 @@ func (s *state) repromise(r *ledger.Receipt) error {
 		r.Checkpoint, r.Warnings = mended.Checkpoint, mended.Warnings
 		return err
 	}
-	if err := s.unsynced(); err != nil {
-		return err
-	}
-	if err := s.truth.Datasync(); err != nil {
+	if err := inTurn(s.unsynced, s.truth.Datasync); err != nil {
 		return err
 	}
 	r.Checkpoint, r.Warnings = s.sign()

@@ -154,25 +154,16 @@ func repair(ctx context.Context, fsys files, key *ledger.Signer, o Options) (did
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.rebuild(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.checkKey(); err != nil {
+	if err := inTurn(func() error { return s.rebuild(ctx) }, s.checkKey, s.hold); err != nil {
 		return nil, err
 	}
 	did = append(did, fmt.Sprintf("read %d entries; made the derived files again", s.tail.tree.Size))
-	if err := s.hold(); err != nil {
-		return nil, err
-	}
 	tiles, err := s.mendTiles()
 	if err != nil {
 		return nil, err
 	}
 	did = append(did, tiles...)
-	if err := s.unsynced(); err != nil {
-		return nil, err
-	}
-	if err := truth.Datasync(); err != nil {
+	if err := inTurn(s.unsynced, truth.Datasync); err != nil {
 		return nil, err
 	}
 	if s.promise.Size < s.tail.tree.Size {

@@ -204,5 +204,15 @@ func checkFolder(fsys files, name string) error {
 	return nil
 }
 
+// inTurn calls the steps one after another, and returns the error of the first that fails.
+func inTurn(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func isExist(err error) bool    { return errors.Is(err, fs.ErrExist) }
 func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

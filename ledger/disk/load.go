@@ -51,10 +51,7 @@ func (l *Log) load(ctx context.Context, truth file) (*state, error) {
 		err = s.rebuild(ctx)
 	}
 	if err == nil {
-		err = s.hold()
-	}
-	if err == nil {
-		err = s.checkKey()
+		err = inTurn(s.hold, s.checkKey)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())

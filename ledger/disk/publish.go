@@ -79,13 +79,7 @@ func (p *publisher) publish(ctx context.Context, r *Reader, progress func(int64)
 	if err := r.promised(p.tree); err != nil {
 		return err
 	}
-	if err := p.partial(); err != nil {
-		return err
-	}
-	if err := p.files.SyncAll(); err != nil {
-		return err
-	}
-	return replaceFile(p.files, nameCheckpoint, r.promise.Note, true)
+	return inTurn(p.partial, p.files.SyncAll, func() error { return replaceFile(p.files, nameCheckpoint, r.promise.Note, true) })
 }
 
 // add adds an entry, and writes the tiles that it fills.
@@ -100,12 +94,7 @@ func (p *publisher) add(entry []byte) error {
 		}
 		p.bundle = p.bundle[:0]
 	}
-	for _, h := range done {
-		if err := p.edges.Add(h.level, h.n, h.hash, p.write); err != nil {
-			return err
-		}
-	}
-	return nil
+	return addNodes(&p.edges, done, p.write)
 }
 
 // partial writes the tiles of the right edge.

@@ -80,12 +80,7 @@ func (b *builder) add(e entered) error {
 	if e.runID != "" {
 		b.keys, b.indexes = append(b.keys, key(e.runID)), append(b.indexes, e.index)
 	}
-	for _, n := range e.nodes {
-		if err := b.edges.Add(n.level, n.n, n.hash, b.tile); err != nil {
-			return err
-		}
-	}
-	return nil
+	return addNodes(&b.edges, e.nodes, b.tile)
 }
 
 func (b *builder) tile(t tlog.Tile, content []byte) error {

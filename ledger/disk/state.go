@@ -172,6 +172,17 @@ func nodes(list *[]node) func(int, int64, tlog.Hash) {
 	}
 }
 
+// addNodes adds nodes to the edges of a tree. It calls full for every tile that a node
+// fills, and stops at its error.
+func addNodes(edges *ledger.Edges, list []node, full func(tlog.Tile, []byte) error) error {
+	for _, n := range list {
+		if err := edges.Add(n.level, n.n, n.hash, full); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // node enters a hash into the right edge of its level, and says whether it is the last
 // hash of a tile.
 func (d *derived) node(n node) (full bool, err error) {

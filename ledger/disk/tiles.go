@@ -23,13 +23,6 @@ func (s *state) mendTiles() ([]string, error) {
 		return placeTile(s.files, path, content)
 	}
 	var edges ledger.Edges
-	_, err := scan(context.Background(), s.truth, tail{}, nil, func(e entered) error {
-		for _, n := range e.nodes {
-			if err := edges.Add(n.level, n.n, n.hash, mend); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	_, err := scan(context.Background(), s.truth, tail{}, nil, func(e entered) error { return addNodes(&edges, e.nodes, mend) })
 	return did, err
 }
