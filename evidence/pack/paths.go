@@ -77,13 +77,5 @@ func HasParent(path string) bool {
 
 // HasControl says whether a text has one of U+0000 to U+001F or U+007F to U+009F.
 func HasControl(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c < 0x20 || c == 0x7f:
-			return true
-		case c == 0xc2 && i+1 < len(s) && s[i+1] >= 0x80 && s[i+1] <= 0x9f:
-			return true
-		}
-	}
-	return false
+	return strings.ContainsFunc(s, unicode.IsControl)
 }

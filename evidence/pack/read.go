@@ -95,24 +95,15 @@ func readEntry(root *os.Root, name string) (Entry, error) {
 }
 
 // readBounded reads the content of a file. It does not keep bytes beyond the limit. size
-// is the expected size.
+// is the expected size. The content is nil if it is over the limit.
 func readBounded(r io.Reader, size, limit int64) ([]byte, int64, error) {
-	b := make([]byte, 0, min(size, limit)+1) // one byte more, so that the end is found without a larger buffer
-	for {
-		n, err := r.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		switch {
-		case int64(len(b)) > limit:
-			return nil, int64(len(b)), nil
-		case err == io.EOF:
-			return b, int64(len(b)), nil
-		case err != nil:
-			return nil, int64(len(b)), err
-		}
-		if len(b) == cap(b) {
-			b = slices.Grow(b, 1)
-		}
+	var b bytes.Buffer
+	b.Grow(int(min(size, limit)) + bytes.MinRead) // so that the end is found without a larger buffer
+	n, err := b.ReadFrom(io.LimitReader(r, limit+1))
+	if n > limit {
+		return nil, n, nil
 	}
+	return b.Bytes(), n, err
 }
 
 func kindOf(m fs.FileMode) Kind {

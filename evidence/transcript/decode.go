@@ -94,11 +94,7 @@ func open(r io.ReaderAt, size int64, piece int) (*Log, error) {
 func (l *Log) Events() iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for e, err := range l.scan() {
-			if err != nil {
-				yield(Event{}, err)
-				return
-			}
-			if !yield(Event{Seq: e.seq, Stream: e.stream, Text: string(e.text)}, nil) {
+			if !yield(Event{Seq: e.seq, Stream: e.stream, Text: string(e.text)}, err) || err != nil {
 				return
 			}
 		}

@@ -37,6 +37,13 @@ func (f *faults) add(rule, path, format string, args ...any) {
 	*f = append(*f, pack.Violation{Rule: rule, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
+// must adds a violation unless a condition holds.
+func (f *faults) must(holds bool, rule, path, format string, args ...any) {
+	if !holds {
+		f.add(rule, path, format, args...)
+	}
+}
+
 // envelope is a DSSE envelope in the form of a pack.
 type envelope struct {
 	payload    []byte
@@ -138,13 +145,10 @@ func readEnvelope(value any, f *faults) (envelope, bool) {
 		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope), "not an object")
 		return e, false
 	}
-	if t, _ := obj["payloadType"].(string); t != PayloadType {
-		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "payloadType"), "not %q", PayloadType)
-	}
+	f.must(obj["payloadType"] == PayloadType, ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "payloadType"), "not %q", PayloadType)
 	var fault string
-	if e.payload, fault = bytesOf(obj["payload"], maxPayloadBytes); fault != "" {
-		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "payload"), "%s", fault)
-	}
+	e.payload, fault = bytesOf(obj["payload"], maxPayloadBytes)
+	f.must(fault == "", ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "payload"), "%s", fault)
 	list, ok := obj["signatures"].([]any)
 	switch {
 	case !ok || len(list) == 0:
@@ -170,14 +174,12 @@ func readSignature(value any, index string, f *faults) (s signature) {
 		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "signatures", index), "not an object")
 		return s
 	}
+	here := pack.At(pack.MetaFile, MetaEnvelope, "signatures", index)
 	s.keyID, _ = obj["keyid"].(string)
-	if s.keyID == "" || len(s.keyID) > maxKeyIDBytes {
-		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "signatures", index, "keyid"), "not a text of 1 to %d bytes", maxKeyIDBytes)
-	}
+	f.must(s.keyID != "" && len(s.keyID) <= maxKeyIDBytes, ruleEnvelope, here+"/keyid", "not a text of 1 to %d bytes", maxKeyIDBytes)
 	var fault string
-	if s.sig, fault = bytesOf(obj["sig"], maxSignatureBytes); fault != "" {
-		f.add(ruleEnvelope, pack.At(pack.MetaFile, MetaEnvelope, "signatures", index, "sig"), "%s", fault)
-	}
+	s.sig, fault = bytesOf(obj["sig"], maxSignatureBytes)
+	f.must(fault == "", ruleEnvelope, here+"/sig", "%s", fault)
 	return s
 }
 
